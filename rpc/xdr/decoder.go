@@ -1,0 +1,217 @@
+package xdr
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Errors of a Decoder. They say what is wrong with the bytes; where the bytes
+// came from is for the caller to add.
+var (
+	// ErrShort: the stream ends inside an item.
+	ErrShort = errors.New("xdr: stream ends inside an item")
+	// ErrTooLong: a counted item is longer than the limit that its definition
+	// or the caller gives.
+	ErrTooLong = errors.New("xdr: counted item exceeds its limit")
+	// ErrBadValue: a boolean that is neither 0 nor 1, or an enum or union
+	// discriminant without an arm.
+	ErrBadValue = errors.New("xdr: value has no meaning")
+	// ErrExcised: an excised item does not fit the stream around it: its
+	// position is not that of an opaque item, or its length is neither the
+	// item's nor the item's with its padding (RFC 8166 §3.4.5).
+	ErrExcised = errors.New("xdr: excised item does not match the stream")
+	// ErrTrailing: bytes are left after the last item.
+	ErrTrailing = errors.New("xdr: bytes left after the last item")
+)
+
+// Excised is an opaque item's content that travelled beside the stream.
+type Excised struct {
+	// Position is the item's first content byte, counted from the start of
+	// the stream as if nothing had been taken out: earlier excised items and
+	// their padding are counted.
+	Position uint32
+	// Data is the content, perhaps followed by its 0 to 3 bytes of padding.
+	Data []byte
+}
+
+// A Decoder is a cursor over one XDR stream. Its first error sticks: every
+// later read returns zero values, so a caller reads a whole structure and
+// looks at Err once. The zero Decoder is an empty stream; Reset starts a new
+// one without allocation.
+//
+// Slices that it returns alias the stream or an excised item; they live as
+// long as those do.
+type Decoder struct {
+	buf     []byte
+	off     int // next byte of buf
+	shift   int // bytes excised before off: unreduced position = off + shift
+	excised []Excised
+	err     error
+}
+
+// NewDecoder returns a cursor at the start of stream.
+func NewDecoder(stream []byte) *Decoder { return &Decoder{buf: stream} }
+
+// Reset makes d a cursor at the start of stream, from which the items in
+// excised, in ascending order of Position, were taken out. position is the
+// unreduced position of stream[0].
+func (d *Decoder) Reset(stream []byte, position int, excised []Excised) {
+	*d = Decoder{buf: stream, shift: position, excised: excised}
+}
+
+// Err is the first error met, or nil.
+func (d *Decoder) Err() error { return d.err }
+
+// Fail records err unless an earlier one is recorded already.
+func (d *Decoder) Fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+// Position is the cursor's place in the unreduced stream, in bytes.
+func (d *Decoder) Position() int { return d.off + d.shift }
+
+// Len is how many bytes of the contiguous stream are left.
+func (d *Decoder) Len() int { return len(d.buf) - d.off }
+
+// Rest is the part of the contiguous stream not read yet.
+func (d *Decoder) Rest() []byte { return d.buf[d.off:] }
+
+// Finish is Err, or ErrTrailing where bytes or excised items are left over.
+func (d *Decoder) Finish() error {
+	switch {
+	case d.err != nil:
+		return d.err
+	case len(d.excised) > 0:
+		return ErrExcised
+	case d.off != len(d.buf):
+		return ErrTrailing
+	}
+	return nil
+}
+
+// Skip steps over n bytes of the contiguous stream; n is not rounded up.
+func (d *Decoder) Skip(n int) { d.take(n) }
+
+func (d *Decoder) take(n int) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n < 0 || n > len(d.buf)-d.off {
+		d.err = ErrShort
+		return nil
+	}
+	b := d.buf[d.off : d.off+n : d.off+n]
+	d.off += n
+	return b
+}
+
+// Uint32 reads an unsigned int (RFC 4506 §4.2).
+func (d *Decoder) Uint32() uint32 {
+	if d.err == nil && len(d.buf)-d.off >= 4 {
+		v := binary.BigEndian.Uint32(d.buf[d.off:])
+		d.off += 4
+		return v
+	}
+	d.Fail(ErrShort)
+	return 0
+}
+
+// Int32 reads an int or an enum (RFC 4506 §4.1, §4.3).
+func (d *Decoder) Int32() int32 { return int32(d.Uint32()) }
+
+// Uint64 reads an unsigned hyper (RFC 4506 §4.5).
+func (d *Decoder) Uint64() uint64 {
+	if d.err == nil && len(d.buf)-d.off >= 8 {
+		v := binary.BigEndian.Uint64(d.buf[d.off:])
+		d.off += 8
+		return v
+	}
+	d.Fail(ErrShort)
+	return 0
+}
+
+// Int64 reads a hyper (RFC 4506 §4.5).
+func (d *Decoder) Int64() int64 { return int64(d.Uint64()) }
+
+// Bool reads a boolean; a value other than 0 and 1 is ErrBadValue (RFC 4506 §4.4).
+func (d *Decoder) Bool() bool {
+	switch d.Uint32() {
+	case 0:
+		return false
+	case 1:
+		return true
+	}
+	d.Fail(ErrBadValue)
+	return false
+}
+
+// FixedOpaque reads n bytes and their padding (RFC 4506 §4.9).
+func (d *Decoder) FixedOpaque(n int) []byte {
+	if n < 0 {
+		d.Fail(ErrTooLong)
+		return nil
+	}
+	b := d.take(n)
+	d.take(Pad(n))
+	if d.err != nil {
+		return nil
+	}
+	return b
+}
+
+// Count reads the element count of a variable-length array of at most limit
+// elements, each of at least size bytes, and checks that the stream can hold
+// them, so that the result may size an allocation (RFC 4506 §4.13).
+func (d *Decoder) Count(limit uint32, size int) int {
+	n := d.Uint32()
+	if d.err != nil {
+		return 0
+	}
+	if n > limit {
+		d.err = ErrTooLong
+		return 0
+	}
+	if int64(n)*int64(size) > int64(d.Len()) {
+		d.err = ErrShort
+		return 0
+	}
+	return int(n)
+}
+
+// Opaque reads a variable-length opaque of at most limit bytes and its padding
+// (RFC 4506 §4.10). Where the item's content was excised, that is what it
+// returns: the count word says how long the item is, never the chunk.
+func (d *Decoder) Opaque(limit uint32) []byte {
+	n := d.Uint32()
+	if d.err != nil {
+		return nil
+	}
+	if n > limit {
+		d.err = ErrTooLong
+		return nil
+	}
+	if len(d.excised) > 0 {
+		if e := &d.excised[0]; int64(e.Position) <= int64(d.Position()) {
+			return d.takeExcised(e, int(n))
+		}
+		// An item that spans the position of a later chunk is caught when
+		// the cursor has passed it: no opaque starts there any more.
+	}
+	return d.FixedOpaque(int(n))
+}
+
+func (d *Decoder) takeExcised(e *Excised, n int) []byte {
+	if int(e.Position) != d.Position() || (len(e.Data) != n && len(e.Data) != n+Pad(n)) {
+		d.err = ErrExcised
+		return nil
+	}
+	d.shift += n + Pad(n)
+	d.excised = d.excised[1:]
+	return e.Data[:n:n]
+}
+
+// Pad is how many bytes follow an opaque of n bytes to the next multiple of
+// four (RFC 4506 §3): 0 to 3.
+func Pad(n int) int { return -n & 3 }

@@ -1,0 +1,198 @@
+package xdr
+
+import "encoding/binary"
+
+// Payload is opaque content that a Writer refers to instead of copying.
+type Payload struct {
+	// Position is where the content stands: this many bytes of the Writer's
+	// words come before it.
+	Position int
+	// Data is the content without padding. It is released by Ref.
+	Data []byte
+	// Eligible: the upper-layer binding lets this item be placed directly
+	// (RFC 8166 §3.4.2).
+	Eligible bool
+	// Ref owns Data; whoever ends up with the payload calls Ref.Release
+	// once. It may be nil, for memory that nobody takes back.
+	Ref Releaser
+}
+
+// Releaser is memory that goes back to its owner when its last user is done.
+type Releaser interface {
+	Release()
+}
+
+// A Writer encodes XDR words into a buffer of fixed capacity and keeps
+// payloads beside them. The first item that does not fit sets Overflow, which
+// sticks: nothing more is written, so that a caller encodes a whole result and
+// looks once. A Writer never grows its buffer.
+//
+// The stream it stands for is its words with each payload, followed by its
+// padding, inserted at the payload's position; the padding is not in the
+// words.
+type Writer struct {
+	buf      []byte // len: written; cap: the room
+	overflow bool
+	payloads []Payload
+	// payloadBytes counts payload content with padding.
+	payloadBytes int
+	inline       [2]Payload // first payloads, so that common replies need no allocation
+}
+
+// NewWriter returns a Writer that appends to buf up to its capacity.
+func NewWriter(buf []byte) *Writer {
+	w := new(Writer)
+	w.Reset(buf)
+	return w
+}
+
+// Reset makes w append to buf, up to cap(buf). Payloads still held are
+// forgotten, not released: see Release.
+func (w *Writer) Reset(buf []byte) {
+	w.buf, w.overflow, w.payloadBytes = buf, false, 0
+	w.inline = [2]Payload{}
+	w.payloads = w.inline[:0]
+}
+
+// Bytes are the words written so far. They alias the buffer.
+func (w *Writer) Bytes() []byte { return w.buf }
+
+// Len is how many bytes of words are written.
+func (w *Writer) Len() int { return len(w.buf) }
+
+// Available is how many bytes of words still fit.
+func (w *Writer) Available() int { return cap(w.buf) - len(w.buf) }
+
+// StreamLen is the length of the whole stream: words, payloads and padding.
+func (w *Writer) StreamLen() int { return len(w.buf) + w.payloadBytes }
+
+// Payloads are the payloads kept so far, in ascending order of position.
+func (w *Writer) Payloads() []Payload { return w.payloads }
+
+// Overflow says that something did not fit.
+func (w *Writer) Overflow() bool { return w.overflow }
+
+// Truncate drops all words beyond the first n, and releases and drops the
+// payloads whose position is beyond n. It clears Overflow.
+func (w *Writer) Truncate(n int) {
+	w.overflow = false
+	w.buf = w.buf[:n]
+	keep := len(w.payloads)
+	for keep > 0 && w.payloads[keep-1].Position > n {
+		keep--
+		w.dropPayload(keep)
+	}
+	w.payloads = w.payloads[:keep]
+}
+
+func (w *Writer) dropPayload(i int) {
+	p := &w.payloads[i]
+	w.payloadBytes -= len(p.Data) + Pad(len(p.Data))
+	if p.Ref != nil {
+		p.Ref.Release()
+	}
+	*p = Payload{}
+}
+
+// Release gives back every payload that w still holds.
+func (w *Writer) Release() {
+	for i := range w.payloads {
+		w.dropPayload(i)
+	}
+	w.payloads = w.inline[:0]
+}
+
+// TakePayloads hands the payloads to the caller, who releases them from now on.
+// The slice is valid until w is Reset or used again.
+func (w *Writer) TakePayloads() []Payload {
+	p := w.payloads
+	w.payloads, w.payloadBytes = nil, 0
+	return p
+}
+
+// Reserve appends n bytes of words and returns them to be filled in, or nil
+// where they do not fit. n must be a multiple of four.
+func (w *Writer) Reserve(n int) []byte {
+	if w.overflow || n > cap(w.buf)-len(w.buf) {
+		w.overflow = true
+		return nil
+	}
+	at := len(w.buf)
+	w.buf = w.buf[:at+n]
+	return w.buf[at : at+n : at+n]
+}
+
+// Uint32 appends an unsigned int.
+func (w *Writer) Uint32(v uint32) {
+	if b := w.Reserve(4); b != nil {
+		binary.BigEndian.PutUint32(b, v)
+	}
+}
+
+// Int32 appends an int or an enum.
+func (w *Writer) Int32(v int32) { w.Uint32(uint32(v)) }
+
+// Uint64 appends an unsigned hyper.
+func (w *Writer) Uint64(v uint64) {
+	if b := w.Reserve(8); b != nil {
+		binary.BigEndian.PutUint64(b, v)
+	}
+}
+
+// Int64 appends a hyper.
+func (w *Writer) Int64(v int64) { w.Uint64(uint64(v)) }
+
+// Bool appends a boolean.
+func (w *Writer) Bool(v bool) {
+	if v {
+		w.Uint32(1)
+	} else {
+		w.Uint32(0)
+	}
+}
+
+// FixedOpaque appends p and zero padding.
+func (w *Writer) FixedOpaque(p []byte) {
+	if b := w.Reserve(len(p) + Pad(len(p))); b != nil {
+		clear(b[copy(b, p):])
+	}
+}
+
+// Opaque appends a count, p and zero padding.
+func (w *Writer) Opaque(p []byte) {
+	w.Uint32(uint32(len(p)))
+	w.FixedOpaque(p)
+}
+
+// String appends a count, s and zero padding.
+func (w *Writer) String(s string) {
+	w.Uint32(uint32(len(s)))
+	if b := w.Reserve(len(s) + Pad(len(s))); b != nil {
+		clear(b[copy(b, s):])
+	}
+}
+
+// Payload appends a variable-length opaque whose count is written among the
+// words and whose content p stays where it is, owned by ref. After an
+// overflow ref is released at once.
+func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
+	w.Uint32(uint32(len(p)))
+	if w.overflow {
+		if ref != nil {
+			ref.Release()
+		}
+		return
+	}
+	if w.payloads == nil {
+		w.payloads = w.inline[:0]
+	}
+	w.payloads = append(w.payloads, Payload{Position: len(w.buf), Data: p, Eligible: eligible, Ref: ref})
+	w.payloadBytes += len(p) + Pad(len(p))
+}
+
+// PatchUint32 overwrites the word at offset at, which must have been written.
+func (w *Writer) PatchUint32(at int, v uint32) {
+	if at+4 <= len(w.buf) {
+		binary.BigEndian.PutUint32(w.buf[at:], v)
+	}
+}
