@@ -1,0 +1,17 @@
+// Package mem keeps payload memory: the bytes of NFS READs and WRITEs and of
+// RPC messages too long for a Send, on their way between wire and file system.
+//
+// All of it comes from one arena outside the Go heap, mapped once and as large
+// as the configured ceiling, so that the ceiling holds whatever happens, the
+// garbage collector never looks at payload, and a device can be handed the
+// whole of it. Blocks are whole pages and contiguous.
+//
+// A call takes all that it will need in one Request, before it holds any, and
+// waits in order. Whoever holds memory never waits for memory: that is why a
+// ceiling cannot deadlock. Each connection draws on a Share of its own, so
+// that a peer which pins memory pins only its own part.
+//
+// The package does not know what the bytes are. Fixed-size message buffers
+// (Sends, records) and the receive ring of the software RNIC are not payload
+// and are bounded by their owners.
+package mem

@@ -1,0 +1,81 @@
+package rdmacm
+
+import "net/netip"
+
+// Limits of a provider's work requests, known before any is posted.
+type Limits struct {
+	// MaxSend is the largest message that a Send can carry, in bytes.
+	MaxSend int
+	// MaxLocal is how many local pieces one Work may gather or scatter.
+	MaxLocal int
+	// RemoteInvalidation: this side's registered memory may be invalidated
+	// by the peer's Send with Invalidate, and Invalidate of the peer's works.
+	RemoteInvalidation bool
+}
+
+// A Conn is a reliable connected queue pair. All methods may be called from
+// any goroutine, none blocks. What Post accepted in one order goes out in that
+// order.
+type Conn interface {
+	Peer() netip.AddrPort
+	Local() netip.AddrPort
+	Limits() Limits
+	// PeerPrivateData is what the peer's ULP said at set-up.
+	PeerPrivateData() []byte
+	// ReadDepth is how many RDMA Reads this side may have outstanding. The
+	// caller keeps to it over all its chains: a Read past it is a
+	// programmer's error, answered by failing its chain with ErrReadDepth.
+	ReadDepth() int
+
+	// Provide promises to accept count further messages of up to size bytes
+	// each, over what was promised before: receives are counted, one is used
+	// up by each message that arrives. A message beyond the promise, or
+	// longer, ends the connection. size may not be smaller than at set-up.
+	Provide(count, size int)
+
+	// Post hands over a chain. It never blocks and never fails: what goes
+	// wrong, a connection closed already included, is told by Done.
+	Post(c *Chain)
+	// Flush sends what Post holds back. Posts from within Handler calls are
+	// held until Drained has returned, others go at once; so Flush is
+	// needed only by a Handler that wants something out earlier.
+	Flush()
+
+	// Register exposes memory to the peer: it may read or write there, by
+	// the region's STag and offsets from Region.Offset, until Deregister or
+	// until the peer invalidates the STag. The memory must stay valid that long.
+	Register(memory []byte, access Access) (Region, error)
+
+	// Disconnect ends the connection in order: work posted before is
+	// carried out, as far as the peer takes part; the provider's deadline
+	// bounds it. Handler.Closed tells the end.
+	Disconnect()
+	// Abort ends the connection at once. Chains outstanding come back with
+	// an error; err is what Closed and they will say. nil means ErrAborted.
+	Abort(err error)
+	// Done is closed after Handler.Closed has returned.
+	Done() <-chan struct{}
+}
+
+// Access rights of a Region, as the peer sees them.
+type Access uint8
+
+// Rights that Register can grant.
+const (
+	RemoteRead Access = 1 << iota
+	RemoteWrite
+)
+
+// A Region is memory exposed to the peer of one connection.
+type Region interface {
+	// STag is the steering tag to advertise; unpredictable, never 0.
+	STag() uint32
+	// Offset is the tagged offset of the first byte.
+	Offset() uint64
+	// Deregister revokes the peer's access. When it returns, the peer can
+	// reach the memory no more, whatever is still under way. Calling it after
+	// the peer invalidated the STag, or twice, is allowed. An error means
+	// that access could not be revoked: the connection must be ended before
+	// the memory is used (RFC 8166 §4.5.4).
+	Deregister() error
+}
