@@ -1,0 +1,19 @@
+// Package vfs is the seam between file protocols and file systems. Behind it
+// stand vfs/local (a directory of a Linux file system), vfs/mem (memory) and
+// vfs/billy (any file system of the go-nfs library); vfs/vfstest holds the
+// acceptance suite that each of them passes.
+//
+// The seam is by handle, because NFS handles outlive processes; by credential,
+// which is passed in and judged by the file system; and by attempt: with
+// Op.Try a method either answers without blocking or answers ErrWouldBlock and
+// has done nothing, so that the goroutine that received a request can serve
+// it on the spot when the answer is at hand.
+//
+// Errors are syscall.Errno where POSIX has a name for what happened, and the
+// package's own Err... values where it has none. Extended attributes, locks,
+// allocation and copying arrive as further interfaces that a FileSystem may
+// also implement; they are found by type assertion.
+//
+// The package knows no protocol. The handles that it passes are not
+// authenticated: who hands them to strangers seals them (ulb/nfs/export).
+package vfs
