@@ -1,0 +1,78 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// ErrCallLost: the connection ended before the reply came; whether the call was
+// executed is not known.
+var ErrCallLost = errors.New("rpc: connection lost before the reply came")
+
+// A Caller makes calls on a connection: a client's, or a server's backchannel.
+type Caller interface {
+	// Start sends x as soon as the transport lets it (credits, socket) and
+	// returns at once; x.Done tells the end. Calls go out in order of Start.
+	Start(x *Exchange)
+	// Cancel gives up on x: Done follows, soon, with the error given, unless
+	// it was called already. Memory of x is out of the peer's reach by then.
+	Cancel(x *Exchange, err error)
+}
+
+// An Exchange is one call that this side makes, and its reply. It may be used
+// again after Done.
+type Exchange struct {
+	Program, Version, Procedure uint32
+	// Cred is the authenticator to send; the zero value is AUTH_NONE.
+	Cred AuthBytes
+	// Binding tells a transport with direct data placement what is eligible
+	// and how large the reply gets; nil: nothing is, and MaxResults holds.
+	Binding *Procedure
+	// Args encodes the arguments. Payload marked eligible may be exposed to
+	// the peer instead of copied. It may be called again for a
+	// retransmission. nil: void.
+	Args func(w *xdr.Writer)
+	// MaxArgs bounds the words that Args writes, without payload.
+	MaxArgs int
+	// MaxResults bounds the results without what goes to Sinks. 0 means
+	// what fits a reply without chunks.
+	MaxResults int
+	// Sinks are where eligible results may be placed, one item each, in order.
+	Sinks [][]byte
+	// Done is called once, when the reply is here or will not come. It may
+	// decode Results, which are valid only during Done. It must not block.
+	Done func(x *Exchange)
+
+	// XID, Results and Err are set before Done. Err is a *ReplyError for an
+	// RPC-level refusal. A result placed in a Sink is read from Results as
+	// if it stood there, and aliases the sink.
+	XID     uint32
+	Results xdr.Decoder
+	Err     error
+
+	// Transport is the caller implementation's own.
+	Transport any
+}
+
+// Do makes one call and waits for it. decode, where not nil, reads the results
+// while they are valid. The context bounds the wait.
+func Do(ctx context.Context, k Caller, x *Exchange, decode func(d *xdr.Decoder) error) error {
+	done := make(chan error, 1)
+	x.Done = func(x *Exchange) {
+		err := x.Err
+		if err == nil && decode != nil {
+			err = decode(&x.Results)
+		}
+		done <- err
+	}
+	k.Start(x)
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		k.Cancel(x, context.Cause(ctx))
+		return <-done
+	}
+}

@@ -1,0 +1,72 @@
+// Command xdrgen compiles definitions in the XDR language (RFC 4506 §6, with
+// the program definitions of RFC 5531 §12) to Go types that decode in place
+// and encode into an xdr.Writer, without allocation wherever the definition
+// permits.
+//
+//	xdrgen -package P -o FILE DEFINITION.x
+//
+// Comments of the form /*@name value*/ before a definition, a declaration or
+// a procedure are annotations; notes.go lists them. Other comments become
+// documentation of what follows them.
+//
+// What the language leaves open is decided so:
+//
+//   - Scalars are Go scalars, and typedefs of scalars vanish. Opaque items and
+//     strings are []byte that alias the stream.
+//   - A union is a struct with its discriminant and a field for each arm.
+//     Optional data is a struct {Present, Value}.
+//   - A linked list (a struct that ends in optional data of itself) and an
+//     array without a bound are iterators over the stream, checked once when
+//     they are decoded; they are encoded element by element.
+//   - An array with a bound is a slice, and the only thing that allocates:
+//     after its count was checked against both the bound and the stream.
+//
+// It does not compile recursive types other than linked lists.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	pkg := flag.String("package", "", "name of the Go package")
+	out := flag.String("o", "", "file to write")
+	flag.Parse()
+	if *pkg == "" || *out == "" || flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: xdrgen -package P -o FILE DEFINITION.x")
+		os.Exit(2)
+	}
+	if err := compileFile(*pkg, flag.Arg(0), *out); err != nil {
+		fmt.Fprintln(os.Stderr, "xdrgen:", err)
+		os.Exit(1)
+	}
+}
+
+func compileFile(pkg, in, out string) error {
+	text, err := os.ReadFile(in)
+	if err != nil {
+		return err
+	}
+	code, err := Compile(pkg, filepath.Base(in), text)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(out, code, 0o644)
+}
+
+// Compile turns the definitions in text, whose file is called name in
+// messages, into the source of a Go package.
+func Compile(pkg, name string, text []byte) ([]byte, error) {
+	spec, err := parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	model, err := resolve(spec)
+	if err != nil {
+		return nil, err
+	}
+	return emit(pkg, name, model)
+}

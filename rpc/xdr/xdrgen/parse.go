@@ -1,0 +1,328 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// parser is a recursive descent over the grammar of RFC 4506 §6.3. Its methods
+// throw a *syntaxError, which parse returns.
+type parser struct {
+	file   string
+	tokens []token
+	at     int
+	spec   *spec
+}
+
+func parse(file string, text []byte) (s *spec, err error) {
+	tokens, err := tokenize(file, text)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{file: file, tokens: tokens, spec: &spec{file: file}}
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(*syntaxError)
+			if !ok {
+				panic(r)
+			}
+			s, err = nil, e
+		}
+	}()
+	for p.peek().kind != tokenEOF {
+		p.definition()
+	}
+	return p.spec, nil
+}
+
+func (p *parser) peek() token { return p.tokens[p.at] }
+
+func (p *parser) take() token {
+	t := p.tokens[p.at]
+	if t.kind != tokenEOF {
+		p.at++
+	}
+	return t
+}
+
+func (p *parser) fail(line int, format string, a ...any) {
+	panic(&syntaxError{p.file, line, fmt.Sprintf(format, a...)})
+}
+
+func (p *parser) accept(text string) bool {
+	if t := p.peek(); t.kind != tokenEOF && t.text == text {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *parser) expect(text string) token {
+	t := p.take()
+	if t.text != text {
+		p.fail(t.line, "%q where %q was expected", t.text, text)
+	}
+	return t
+}
+
+// keywords cannot be names (RFC 4506 §6.4 note 1).
+var keywords = map[string]bool{
+	"bool": true, "case": true, "const": true, "default": true, "double": true,
+	"quadruple": true, "enum": true, "float": true, "hyper": true, "int": true,
+	"opaque": true, "string": true, "struct": true, "switch": true,
+	"typedef": true, "union": true, "unsigned": true, "void": true,
+	"program": true, "version": true,
+}
+
+func (p *parser) name() token {
+	t := p.take()
+	if t.kind != tokenName || keywords[t.text] {
+		p.fail(t.line, "%q where a name was expected", t.text)
+	}
+	return t
+}
+
+// startHeader takes the comments from the token that starts a definition.
+func startHeader(t token) header {
+	return header{line: t.line, doc: t.doc, notes: t.notes}
+}
+
+func (p *parser) define(d definition) { p.spec.definitions = append(p.spec.definitions, d) }
+
+func (p *parser) definition() {
+	h := startHeader(p.peek())
+	switch t := p.take(); t.text {
+	case "const":
+		h.name = p.name().text
+		p.expect("=")
+		v := p.number()
+		p.expect(";")
+		p.define(&constDef{h, v})
+	case "typedef":
+		d := p.declaration("")
+		d.notes = h.notes
+		p.expect(";")
+		h.name = d.name
+		p.define(&typedefDef{h, d})
+	case "enum":
+		h.name = p.name().text
+		p.define(&enumDef{h, p.enumBody()})
+		p.expect(";")
+	case "struct":
+		h.name = p.name().text
+		p.define(&structDef{h, p.structBody(h.name)})
+		p.expect(";")
+	case "union":
+		h.name = p.name().text
+		u := &unionDef{header: h}
+		p.unionBody(u)
+		p.define(u)
+		p.expect(";")
+	case "program":
+		h.name = p.name().text
+		p.define(p.program(h))
+	default:
+		p.fail(t.line, "%q where a definition was expected", t.text)
+	}
+}
+
+func (p *parser) number() value {
+	t := p.take()
+	if t.kind != tokenNumber {
+		p.fail(t.line, "%q where a number was expected", t.text)
+	}
+	n, err := strconv.ParseInt(t.text, 0, 64)
+	if err != nil {
+		u, uerr := strconv.ParseUint(t.text, 0, 64)
+		if uerr != nil {
+			p.fail(t.line, "%q is not a number", t.text)
+		}
+		n = int64(u)
+	}
+	return value{number: n, line: t.line}
+}
+
+func (p *parser) value() value {
+	if p.peek().kind == tokenNumber {
+		return p.number()
+	}
+	t := p.name()
+	return value{name: t.text, line: t.line}
+}
+
+func (p *parser) enumBody() []enumMember {
+	p.expect("{")
+	var members []enumMember
+	for {
+		h := startHeader(p.peek())
+		h.name = p.name().text
+		p.expect("=")
+		members = append(members, enumMember{h, p.value()})
+		if p.accept("}") {
+			return members
+		}
+		p.expect(",")
+	}
+}
+
+func (p *parser) structBody(owner string) []*declaration {
+	p.expect("{")
+	var fields []*declaration
+	for {
+		fields = append(fields, p.declaration(owner))
+		p.expect(";")
+		if p.accept("}") {
+			return fields
+		}
+	}
+}
+
+func (p *parser) unionBody(u *unionDef) {
+	p.expect("switch")
+	p.expect("(")
+	u.discriminant = p.declaration(u.name)
+	p.expect(")")
+	p.expect("{")
+	for !p.accept("}") {
+		a := new(arm)
+		if p.accept("default") {
+			if u.otherwise != nil {
+				p.fail(p.peek().line, "second default arm")
+			}
+			u.otherwise = a
+			p.expect(":")
+		} else {
+			for len(a.cases) == 0 || p.peek().text == "case" {
+				p.expect("case")
+				a.cases = append(a.cases, p.value())
+				p.expect(":")
+			}
+			u.arms = append(u.arms, a)
+		}
+		a.decl = p.declaration(u.name)
+		p.expect(";")
+	}
+	if len(u.arms) == 0 {
+		p.fail(u.line, "union %s has no case", u.name)
+	}
+}
+
+// declaration reads one; owner is the type that it is part of, and gives its
+// name to types defined within.
+func (p *parser) declaration(owner string) *declaration {
+	first := p.peek()
+	d := &declaration{header: startHeader(first)}
+	d.spec = p.typeSpec(owner)
+	if d.spec.builtin == builtinVoid {
+		d.kind = declVoid
+		return d
+	}
+	if p.accept("*") {
+		d.kind = declOptional
+	}
+	d.name = p.name().text
+	p.nameInline(d, owner)
+	if d.kind == declOptional {
+		if d.spec.builtin == builtinOpaque || d.spec.builtin == builtinString {
+			p.fail(d.line, "optional %s needs a typedef", d.name)
+		}
+		return d
+	}
+	switch {
+	case p.accept("["):
+		d.kind = declFixedArray
+		v := p.value()
+		d.bound = &v
+		p.expect("]")
+	case p.accept("<"):
+		d.kind = declVarArray
+		if !p.accept(">") {
+			v := p.value()
+			d.bound = &v
+			p.expect(">")
+		}
+	}
+	switch d.spec.builtin {
+	case builtinString:
+		if d.kind != declVarArray {
+			p.fail(d.line, "string %s is not of variable length", d.name)
+		}
+	case builtinOpaque:
+		if d.kind == declPlain {
+			p.fail(d.line, "opaque %s has no length", d.name)
+		}
+	}
+	return d
+}
+
+// inlineName marks a type defined inside a declaration until the
+// declaration's own name is known.
+const inlineName = "(inline)"
+
+// nameInline gives the type that was defined inside d, if there is one, a name.
+// Types defined deeper have theirs already and come before it.
+func (p *parser) nameInline(d *declaration, owner string) {
+	if d.spec.name != inlineName {
+		return
+	}
+	name := d.name
+	if owner != "" {
+		name = owner + "_" + d.name
+	}
+	d.spec.name = name
+	p.spec.definitions[len(p.spec.definitions)-1].head().name = name
+}
+
+func (p *parser) typeSpec(owner string) typeSpec {
+	t := p.take()
+	s := typeSpec{line: t.line}
+	switch t.text {
+	case "unsigned":
+		switch {
+		case p.accept("hyper"):
+			s.builtin = builtinUhyper
+		default:
+			p.accept("int")
+			s.builtin = builtinUint
+		}
+	case "enum":
+		s.name = p.inline(t, func(h header) definition { return &enumDef{h, p.enumBody()} })
+	case "struct":
+		s.name = p.inline(t, func(h header) definition { return &structDef{h, p.structBody(owner)} })
+	case "union":
+		s.name = p.inline(t, func(h header) definition {
+			u := &unionDef{header: h}
+			u.name = owner
+			p.unionBody(u)
+			return u
+		})
+	default:
+		if b, ok := builtinNames[t.text]; ok {
+			s.builtin = b
+			break
+		}
+		if t.kind != tokenName || keywords[t.text] {
+			p.fail(t.line, "%q where a type was expected", t.text)
+		}
+		s.name = t.text
+	}
+	return s
+}
+
+// inline reads the rest of an enum, struct or union specifier: the name of one
+// that is defined elsewhere, or a body.
+func (p *parser) inline(t token, body func(header) definition) string {
+	if next := p.peek(); next.kind == tokenName && next.text != "switch" {
+		return p.take().text
+	}
+	d := body(header{line: t.line})
+	d.head().name = inlineName
+	p.define(d)
+	return inlineName
+}
+
+var builtinNames = map[string]builtin{
+	"int": builtinInt, "hyper": builtinHyper, "float": builtinFloat,
+	"double": builtinDouble, "quadruple": builtinQuadruple, "bool": builtinBool,
+	"opaque": builtinOpaque, "string": builtinString, "void": builtinVoid,
+}

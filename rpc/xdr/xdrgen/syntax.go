@@ -1,0 +1,127 @@
+package main
+
+// The syntax tree: RFC 4506 §6.3 and RFC 5531 §12.2, name for name.
+
+type spec struct {
+	file        string
+	definitions []definition // in the order of the file
+}
+
+// A definition is a *constDef, *enumDef, *structDef, *unionDef, *typedefDef or
+// *programDef.
+type definition interface{ head() *header }
+
+// header is what every definition has.
+type header struct {
+	name  string
+	line  int
+	doc   string
+	notes notes
+}
+
+func (h *header) head() *header { return h }
+
+type constDef struct {
+	header
+	value value
+}
+
+type enumDef struct {
+	header
+	members []enumMember
+}
+
+type enumMember struct {
+	header
+	value value
+}
+
+type structDef struct {
+	header
+	fields []*declaration
+}
+
+type unionDef struct {
+	header
+	discriminant *declaration
+	arms         []*arm
+	otherwise    *arm // the default arm, or nil
+}
+
+type arm struct {
+	cases []value
+	decl  *declaration // declVoid for void
+}
+
+type typedefDef struct {
+	header
+	decl *declaration
+}
+
+type programDef struct {
+	header
+	number   value
+	versions []*versionDef
+}
+
+type versionDef struct {
+	header
+	number     value
+	procedures []*procedureDef
+}
+
+type procedureDef struct {
+	header
+	number value
+	result typeSpec
+	args   []typeSpec
+}
+
+// value is a number or the name of a constant or enum member.
+type value struct {
+	name   string
+	number int64
+	line   int
+}
+
+type declKind int
+
+const (
+	declPlain      declKind = iota // T name
+	declFixedArray                 // T name[bound]
+	declVarArray                   // T name<bound>
+	declOptional                   // T *name
+	declVoid                       // void
+)
+
+type declaration struct {
+	header
+	kind  declKind
+	spec  typeSpec
+	bound *value // nil: none given
+}
+
+// typeSpec is a built-in type or the name of a defined one. Types that are
+// defined inside a declaration are given a name by the parser.
+type typeSpec struct {
+	builtin builtin
+	name    string // where builtin is builtinNone
+	line    int
+}
+
+type builtin int
+
+const (
+	builtinNone builtin = iota
+	builtinInt
+	builtinUint
+	builtinHyper
+	builtinUhyper
+	builtinFloat
+	builtinDouble
+	builtinQuadruple
+	builtinBool
+	builtinOpaque
+	builtinString
+	builtinVoid
+)
