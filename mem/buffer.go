@@ -9,15 +9,16 @@ import "sync/atomic"
 // share when the last one is released; using Bytes after that is a programmer's
 // error. All methods may be called from any goroutine.
 type Buffer struct {
-	bytes []byte
-	refs  atomic.Int32
-	share *Share
+	bytes  []byte
+	refs   atomic.Int32
+	share  *Share
+	unused *Buffer // the pool's list
 	extent
 }
 
-// Bytes is the memory: as many bytes as were asked for. Its content is
-// undefined at first: bytes that a reply or a file will see must be written
-// first.
+// Bytes is the memory: as many bytes as were asked for, with a capacity of
+// whole pages. Its content is undefined at first: bytes that a reply or a file
+// will see must be written first.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // Retain adds a reference.
@@ -27,7 +28,8 @@ func (b *Buffer) Retain() {
 	}
 }
 
-// Release drops a reference.
+// Release drops a reference. It may call Granted of requests that waited for
+// the memory.
 func (b *Buffer) Release() {
 	switch n := b.refs.Add(-1); {
 	case n == 0:
@@ -35,4 +37,25 @@ func (b *Buffer) Release() {
 	case n < 0:
 		panic("mem: Release of a released Buffer")
 	}
+}
+
+// buffer makes the Buffer of e. p.mu is held. Buffers are used again: in
+// steady state none is allocated.
+func (p *Pool) buffer(s *Share, e extent, size int) *Buffer {
+	b := p.unused
+	if b == nil {
+		b = new(Buffer)
+	} else {
+		p.unused, b.unused = b.unused, nil
+	}
+	from, to := int(e.page)*PageSize, int(e.page+e.pages)*PageSize
+	b.bytes = p.arena[from : from+size : to]
+	b.share, b.extent = s, e
+	b.refs.Store(1)
+
+	p.granted++
+	p.inUse += e.pages
+	p.peak = max(p.peak, p.inUse)
+	p.recent = max(p.recent, p.inUse)
+	return b
 }

@@ -1,0 +1,151 @@
+package mem
+
+import (
+	"math/bits"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// check compares the allocator with the pages that a model says are taken.
+func (a *buddy) check(t *rapid.T, taken, touched []bool) {
+	covered := make([]bool, a.total)
+	free := int32(0)
+	for k := range a.heads {
+		if (a.heads[k] != 0) != (a.nonEmpty>>k&1 == 1) {
+			t.Fatalf("order %d: list and bit disagree", k)
+		}
+		for at := a.heads[k]; at != 0; at = a.next[at-1] {
+			page := at - 1
+			if page%(1<<k) != 0 || int(a.order[page]) != k+1 {
+				t.Fatalf("block of order %d at page %d: misplaced", k, page)
+			}
+			other := page ^ 1<<k
+			if other+1<<k <= a.total && int(a.order[other]) == k+1 {
+				t.Fatalf("blocks of order %d at %d and %d are not joined", k, page, other)
+			}
+			for i := page; i < page+1<<k; i++ {
+				if covered[i] || taken[i] {
+					t.Fatalf("page %d is free twice, or free and taken", i)
+				}
+				covered[i] = true
+				free++
+			}
+		}
+	}
+	var residue int32
+	for i := range covered {
+		if !covered[i] && !taken[i] {
+			t.Fatalf("page %d is lost", i)
+		}
+		bit := a.touched[i/64]>>(i%64)&1 == 1
+		if bit != (touched[i] && !taken[i]) {
+			t.Fatalf("page %d: touched bit %v, taken %v, touched %v", i, bit, taken[i], touched[i])
+		}
+		if bit {
+			residue++
+		}
+	}
+	if free != a.free || residue != a.residue {
+		t.Fatalf("%d pages free, %d touched; counted %d and %d", free, residue, a.free, a.residue)
+	}
+}
+
+// The allocator against a model that is a table of pages: blocks never overlap,
+// nothing is lost, everything is joined that can be, and an allocation fails
+// only where no aligned block is free.
+func TestBuddyAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		total := rapid.Int32Range(1, 700).Draw(t, "total")
+		a := newBuddy(total)
+		taken, touched := make([]bool, total), make([]bool, total)
+		var held []extent
+		t.Repeat(map[string]func(*rapid.T){
+			"alloc": func(t *rapid.T) {
+				n := rapid.Int32Range(1, a.largest()).Draw(t, "pages")
+				e, ok := a.alloc(n)
+				if ok {
+					if e.pages != n || e.page < 0 || e.page+n > total {
+						t.Fatalf("asked for %d pages, got %+v of %d", n, e, total)
+					}
+					for i := e.page; i < e.page+n; i++ {
+						if taken[i] {
+							t.Fatalf("page %d handed out twice", i)
+						}
+						taken[i], touched[i] = true, true
+					}
+					held = append(held, e)
+					return
+				}
+				size := int32(1) << bits.Len32(uint32(n-1))
+				for at := int32(0); at+size <= total; at += size {
+					whole := true
+					for i := at; i < at+size; i++ {
+						whole = whole && !taken[i]
+					}
+					if whole {
+						t.Fatalf("%d pages refused, yet %d at page %d are free", n, size, at)
+					}
+				}
+			},
+			"release": func(t *rapid.T) {
+				if len(held) == 0 {
+					t.Skip("nothing is held")
+				}
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				e := held[i]
+				held = append(held[:i], held[i+1:]...)
+				for i := e.page; i < e.page+e.pages; i++ {
+					taken[i] = false
+				}
+				a.release(e)
+			},
+			"trim": func(t *rapid.T) {
+				limit := rapid.Int32Range(0, total).Draw(t, "below")
+				last := a.lastTouched(limit)
+				for i := limit - 1; i > last; i-- {
+					if touched[i] && !taken[i] {
+						t.Fatalf("page %d is touched, but %d was found", i, last)
+					}
+				}
+				if last < 0 {
+					return
+				}
+				most := rapid.IntRange(0, 8).Draw(t, "order")
+				e := a.carve(last, most)
+				if e.pages > 1<<most || last < e.page || last >= e.page+e.pages {
+					t.Fatalf("carved %+v for page %d, order %d", e, last, most)
+				}
+				a.residue -= a.mark(e, false)
+				for i := e.page; i < e.page+e.pages; i++ {
+					touched[i] = false
+				}
+				a.put(e)
+			},
+			"": func(t *rapid.T) { a.check(t, taken, touched) },
+		})
+		for _, e := range held {
+			a.release(e)
+		}
+		if _, ok := a.alloc(a.largest()); !ok {
+			t.Fatal("the largest block does not exist although everything is free")
+		}
+	})
+}
+
+// A request of 1 MiB and a page occupies 257 pages: the rest of its block of
+// 512 can be had.
+func TestTailOfBlockStaysFree(t *testing.T) {
+	a := newBuddy(1024)
+	if _, ok := a.alloc(257); !ok || a.free != 1024-257 {
+		t.Fatalf("257 pages: %v, %d free", ok, a.free)
+	}
+	for _, n := range []int32{512, 128, 64, 32, 16, 8, 4, 2, 1} {
+		if _, ok := a.alloc(n); !ok {
+			t.Fatalf("%d pages do not fit into what was left", n)
+		}
+	}
+	if a.free != 0 {
+		t.Fatalf("%d pages left", a.free)
+	}
+}
