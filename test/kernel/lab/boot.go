@@ -1,0 +1,107 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// sharedFolder is where a guest finds the folder that it shares with the test: mounted by the first program, as the boot
+// script lies in it.
+const sharedFolder = "/nfsrdmad"
+
+// bootScript is what runs once the guest's root is up: the rest of what a machine needs, then the test's script.
+func (g *Guest) bootScript(args []string) string {
+	var b strings.Builder
+	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
+	line("export PATH=/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C")
+	line("export KERNEL=%s SERVER=%s ADDRESS=%s SHARED=%s", g.options.Kernel, Host, g.Address(), sharedFolder)
+	for _, variable := range g.options.Env {
+		line("export %s", quote(variable))
+	}
+	line("for d in /run /dev/shm; do mkdir -p $d; mount -t tmpfs memory $d; done")
+	line("mkdir -p /dev/pts; mount -t devpts terminals /dev/pts")
+	line("ln -sfn /proc/self/fd /dev/fd; for n in 0:stdin 1:stdout 2:stderr; do ln -sfn /dev/fd/${n%%:*} /dev/${n#*:}; done")
+	for i, folder := range g.options.Writable {
+		line("mkdir -p %s", quote(folder))
+		if g.options.Kernel == UserMode {
+			line("mount -t hostfs -o %[1]s machine %[1]s", quote(folder))
+		} else {
+			line("mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 writable%d %s", i, quote(folder))
+		}
+	}
+	if g.options.Kernel != UserMode {
+		line("mkdir -p /lib/modules; mount --bind %s /lib/modules", quote(stockFile(g.options.Kernel, "modules")))
+	}
+	line("hostname guest%d; ip link set lo up", g.options.Address)
+	line("for d in /sys/class/net/*/device; do [ -e \"$d\" ] && NIC=$(basename ${d%%/device}); done")
+	line("[ -n \"$NIC\" ] || for d in /sys/class/net/[ev]*; do NIC=$(basename $d); done")
+	line("export NIC; ip addr add $ADDRESS/24 dev $NIC; ip link set $NIC up")
+	line("cd %s", sharedFolder)
+	line("( set --%s; . ./prelude; . ./script ) </dev/null", quoted(args))
+	line("echo $? >%s/status; sync", sharedFolder)
+	return b.String() + powerOff(g.options.Kernel)
+}
+
+func powerOff(k Kernel) string {
+	if k == UserMode {
+		return "exec busybox poweroff -f\n"
+	}
+	return "echo o >/proc/sysrq-trigger; exec sleep 60\n"
+}
+
+// userModeInit is the first program of a user-mode kernel, whose root is this machine's, read-only.
+func (g *Guest) userModeInit() string {
+	return fmt.Sprintf(`#!/bin/busybox sh
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t tmpfs memory /mnt
+/bin/busybox mkdir /mnt/changes /mnt/work /mnt/root
+/bin/busybox mount -t overlay -o lowerdir=/,upperdir=/mnt/changes,workdir=/mnt/work overlay /mnt/root || exec /bin/busybox poweroff -f
+for f in proc:proc sysfs:sys devtmpfs:dev; do /bin/busybox mount -t ${f%%:*} ${f%%:*} /mnt/root/${f#*:}; done
+/bin/busybox mkdir -p /mnt/root%[1]s
+/bin/busybox mount -t hostfs -o %[2]s machine /mnt/root%[1]s
+exec /bin/busybox chroot /mnt/root /bin/bash %[1]s/boot
+`, sharedFolder, quote(g.folder))
+}
+
+func (g *Guest) userModeCommand() *exec.Cmd {
+	cmd := g.network.Command(userModeKernel(),
+		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
+		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
+		fmt.Sprintf("vec0:transport=tap,ifname=%s,depth=64,gro=1", tap(g.options.Address)))
+	// Its memory is a file in TMPDIR; its sockets and process id go below HOME.
+	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
+	return cmd
+}
+
+func (g *Guest) stockCommand() *exec.Cmd {
+	k := g.options.Kernel
+	args := []string{
+		"-accel", "tcg,thread=multi", "-cpu", "max", "-smp", fmt.Sprint(g.options.CPUs), "-m", fmt.Sprint(g.options.Memory),
+		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-rtc", "base=utc",
+		"-kernel", stockFile(k, "vmlinuz"), "-initrd", stockFile(k, "initrd"), "-append", "console=ttyS0 quiet panic=-1 mitigations=off",
+		"-netdev", "tap,id=net,script=no,downscript=no,ifname=" + tap(g.options.Address),
+		"-device", fmt.Sprintf("virtio-net-pci,netdev=net,romfile=,mac=02:00:0a:00:02:%02x", g.options.Address),
+		"-virtfs", "local,path=/,mount_tag=machine,security_model=none,readonly=on,multidevs=remap",
+	}
+	share := func(folder, tag string) {
+		args = append(args, "-virtfs", fmt.Sprintf("local,path=%s,mount_tag=%s,security_model=none,multidevs=remap", folder, tag))
+	}
+	share(g.folder, "shared")
+	for i, folder := range g.options.Writable {
+		share(folder, fmt.Sprintf("writable%d", i))
+	}
+	return g.network.Command("qemu-system-x86_64", args...)
+}
+
+// quote makes one word of bash's out of any text.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func quoted(words []string) string {
+	var b strings.Builder
+	for _, word := range words {
+		b.WriteString(" " + quote(word))
+	}
+	return b.String()
+}

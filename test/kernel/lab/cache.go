@@ -1,0 +1,87 @@
+package lab
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// CacheDir is where the built kernels lie: $NFSRDMAD_LAB_CACHE, or /var/cache/nfsrdmad-lab.
+func CacheDir() string {
+	if dir := os.Getenv("NFSRDMAD_LAB_CACHE"); dir != "" {
+		return dir
+	}
+	return "/var/cache/nfsrdmad-lab"
+}
+
+// artifact is a folder of the cache: a name, and everything that it was made from. A change in any of the ingredients
+// gives another folder, so a stale build is never taken for a fresh one.
+type artifact struct {
+	name        string
+	ingredients []string
+}
+
+func (a artifact) path() string {
+	sum := sha256.New()
+	for _, text := range a.ingredients {
+		fmt.Fprintf(sum, "%d\n%s", len(text), text)
+	}
+	return filepath.Join(CacheDir(), a.name+"-"+hex.EncodeToString(sum.Sum(nil))[:12])
+}
+
+func (a artifact) ready() bool {
+	_, err := os.Stat(a.path())
+	return err == nil
+}
+
+// make builds the artifact unless it is there. The build works in a folder beside the final one, which a rename puts in
+// place when all of it is done: a set-up that was interrupted leaves nothing that looks complete. Set-ups that run at the
+// same time wait for each other.
+func (a artifact) make(build func(folder string) error) error {
+	if a.ready() {
+		return nil
+	}
+	if err := os.MkdirAll(CacheDir(), 0o755); err != nil {
+		return fmt.Errorf("the lab's cache: %w (NFSRDMAD_LAB_CACHE names another folder)", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(CacheDir(), a.name+".lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return fmt.Errorf("the lab's cache: %w (NFSRDMAD_LAB_CACHE names another folder)", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("waiting for another set-up: %w", err)
+	}
+	if a.ready() {
+		return nil
+	}
+	// Under the lock, unfinished folders are those of set-ups that died.
+	a.removeAll(".unfinished-" + a.name + "-")
+	folder, err := os.MkdirTemp(CacheDir(), ".unfinished-"+a.name+"-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	// apt fetches as a user of its own.
+	if err := os.Chmod(folder, 0o755); err != nil {
+		return err
+	}
+	if err := build(folder); err != nil {
+		return err
+	}
+	a.removeAll(a.name + "-")
+	return os.Rename(folder, a.path())
+}
+
+func (a artifact) removeAll(prefix string) {
+	entries, _ := os.ReadDir(CacheDir())
+	for _, entry := range entries {
+		if entry.IsDir() && strings.HasPrefix(entry.Name(), prefix) {
+			os.RemoveAll(filepath.Join(CacheDir(), entry.Name()))
+		}
+	}
+}

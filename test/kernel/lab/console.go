@@ -1,0 +1,78 @@
+package lab
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"sync"
+)
+
+// eventMark begins a line by which a script tells the test how far it has come: see event in prelude.sh.
+const eventMark = "::event "
+
+// console takes what a guest prints, and wakes those who wait for an event in it.
+type console struct {
+	mu     sync.Mutex
+	all    bytes.Buffer
+	line   []byte
+	events map[string]chan struct{}
+}
+
+func newConsole() *console { return &console{events: map[string]chan struct{}{}} }
+
+// consoleLimit bounds what is kept of a guest that does not stop printing.
+const consoleLimit = 8 << 20
+
+func (c *console) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if os.Getenv("NFSRDMAD_LAB_VERBOSE") != "" {
+		os.Stderr.Write(p)
+	}
+	for rest := p; len(rest) > 0; {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			c.line = append(c.line, rest...)
+			break
+		}
+		c.line = append(c.line, rest[:end]...)
+		c.take(strings.TrimRight(string(c.line), "\r"))
+		c.line, rest = c.line[:0], rest[end+1:]
+	}
+	return len(p), nil
+}
+
+func (c *console) take(line string) {
+	if name, found := strings.CutPrefix(line, eventMark); found {
+		happened := c.channel(name)
+		select {
+		case <-happened:
+		default:
+			close(happened)
+		}
+	}
+	if c.all.Len() < consoleLimit {
+		c.all.WriteString(line)
+		c.all.WriteByte('\n')
+	}
+}
+
+func (c *console) channel(event string) chan struct{} {
+	if c.events[event] == nil {
+		c.events[event] = make(chan struct{})
+	}
+	return c.events[event]
+}
+
+// event is closed once the event has happened.
+func (c *console) event(name string) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.channel(name)
+}
+
+func (c *console) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all.String() + string(c.line)
+}

@@ -1,0 +1,129 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Ports of the daemon in the lab.
+const (
+	PortRDMA = 20049
+	PortTCP  = 2049
+)
+
+// startLimit and stopLimit guard against a daemon that hangs.
+const (
+	startLimit = 30 * time.Second
+	stopLimit  = 60 * time.Second
+)
+
+// Daemon is a server program of this machine in a network: nfsrdmad, or a peer.
+type Daemon struct {
+	t       testing.TB
+	network *Network
+	command []string
+	ports   []int
+	process *process
+	log     *console
+}
+
+// StartDaemon starts nfsrdmad (the program at that path) in the network, on both transports, with an export as --export
+// takes it, and waits until it listens. Further flags may follow. It ends with the test, by SIGTERM, and fails the test when it does not exit with 0 then;
+// what it printed is logged when the test failed.
+func StartDaemon(t testing.TB, n *Network, program, state, export string, flags ...string) *Daemon {
+	t.Helper()
+	command := []string{
+		program, "serve", "--export", export, "--state-dir", state,
+		"--rdma", fmt.Sprintf("%s:%d", Host, PortRDMA), "--tcp", fmt.Sprintf("%s:%d", Host, PortTCP),
+	}
+	return StartServer(t, n, append(command, flags...), PortRDMA, PortTCP)
+}
+
+// StartServer starts any server program in the network and waits until it listens on the TCP ports.
+func StartServer(t testing.TB, n *Network, command []string, ports ...int) *Daemon {
+	t.Helper()
+	d := &Daemon{t: t, network: n, command: command, ports: ports, log: newConsole()}
+	t.Cleanup(func() {
+		if d.process != nil {
+			if err := d.end(); err != nil {
+				t.Errorf("%s: %v", filepath.Base(command[0]), err)
+			}
+		}
+		for _, sign := range []string{"panic: ", "DATA RACE", "fatal error: "} {
+			if strings.Contains(d.log.text(), sign) {
+				t.Errorf("the daemon printed %q", sign)
+			}
+		}
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", filepath.Base(command[0]), d.log.text())
+		}
+	})
+	d.Start()
+	return d
+}
+
+// Start starts the daemon again after Stop or Kill, as it was started first.
+func (d *Daemon) Start() {
+	d.t.Helper()
+	var err error
+	if d.process, err = startProcess(d.network.Command(d.command[0], d.command[1:]...), d.log); err != nil {
+		d.t.Fatal(err)
+	}
+	deadline := time.Now().Add(startLimit)
+	for _, port := range d.ports {
+		for !listens(d.process.id(), port) {
+			if d.process.ended(20 * time.Millisecond) {
+				d.t.Fatalf("%s ended at its start: %v", d.command[0], d.process.err)
+			}
+			if time.Now().After(deadline) {
+				d.t.Fatalf("%s does not listen on port %d", d.command[0], port)
+			}
+		}
+	}
+}
+
+// Stop ends the daemon by SIGTERM and fails the test unless it exits with 0.
+func (d *Daemon) Stop() {
+	d.t.Helper()
+	if err := d.end(); err != nil {
+		d.t.Fatalf("%s: %v", d.command[0], err)
+	}
+}
+
+func (d *Daemon) end() error {
+	err := d.process.terminate(stopLimit)
+	d.process = nil
+	return err
+}
+
+// Kill ends the daemon by SIGKILL.
+func (d *Daemon) Kill() {
+	d.process.kill()
+	d.process = nil
+}
+
+// Log is what the daemon has printed so far.
+func (d *Daemon) Log() string { return d.log.text() }
+
+// PeakMemory is the most that the daemon has had resident, in bytes.
+func (d *Daemon) PeakMemory() int64 {
+	d.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.process.id()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	var kib int64
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "VmHWM:"); found {
+			fmt.Sscan(rest, &kib)
+		}
+	}
+	if kib == 0 {
+		d.t.Fatal("no VmHWM in the daemon's status")
+	}
+	return kib << 10
+}

@@ -1,0 +1,85 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// archive is a view of Debian's package archive: the machine's own sources, or with bookworm-backports added to them in
+// lists of our own, so that the machine's configuration stays as it is.
+type archive struct {
+	recipe  *recipe
+	options []string // of every apt command
+}
+
+// backports opens bookworm-backports at the mirror that this machine takes bookworm from.
+func backports(r *recipe) (*archive, error) {
+	sites, err := r.read("apt-get", "indextargets", "--format", "$(SITE)", "Codename: bookworm", "Created-By: Packages")
+	if err != nil {
+		return nil, err
+	}
+	site, _, _ := strings.Cut(strings.TrimSpace(string(sites)), "\n")
+	if site == "" {
+		return nil, fmt.Errorf("this machine's apt sources have no Debian 12 (bookworm), which the lab's kernels come from")
+	}
+	lists := filepath.Join(r.folder, "apt-lists")
+	if err := os.MkdirAll(filepath.Join(lists, "partial"), 0o755); err != nil {
+		return nil, err
+	}
+	var sources strings.Builder
+	for _, suite := range []string{"bookworm", "bookworm-updates", "bookworm-backports"} {
+		fmt.Fprintf(&sources, "deb %s %s main\n", site, suite)
+	}
+	// Not among the lists: apt empties their folder of what it did not put there.
+	sourceList := filepath.Join(r.folder, "sources.list")
+	if err := os.WriteFile(sourceList, []byte(sources.String()), 0o644); err != nil {
+		return nil, err
+	}
+	a := &archive{recipe: r, options: []string{
+		"-o", "Dir::Etc::SourceList=" + sourceList, "-o", "Dir::Etc::SourceParts=/dev/null",
+		"-o", "Dir::State::Lists=" + lists, "-o", "APT::Default-Release=bookworm-backports",
+	}}
+	return a, a.apt("update", "-q")
+}
+
+func (a *archive) apt(args ...string) error {
+	return a.recipe.run("apt-get", append(append([]string{}, a.options...), args...)...)
+}
+
+// kernelImage is the name of the newest stock kernel's package, such as linux-image-6.1.0-40-amd64.
+func (a *archive) kernelImage() (string, error) {
+	out, err := a.recipe.read("apt-cache", append(append([]string{}, a.options...), "depends", "linux-image-amd64")...)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, found := strings.CutPrefix(strings.TrimSpace(line), "Depends: "); found && strings.HasPrefix(name, "linux-image-") {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("linux-image-amd64 depends on no kernel image")
+}
+
+// unpack fetches a package and unpacks it into a folder without installing it.
+func (a *archive) unpack(name, into string) error {
+	// apt's sandbox user cannot write to our folder; root fetches.
+	if err := a.apt("-o", "APT::Sandbox::User=root", "download", "-q", name); err != nil {
+		return err
+	}
+	file, err := one(filepath.Join(a.recipe.folder, name+"_*.deb"))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file)
+	return a.recipe.run("dpkg-deb", "-x", file, into)
+}
+
+// source unpacks package linux-source-VERSION and gives the path of the tarball that it holds.
+func (a *archive) source(version string) (string, error) {
+	if err := a.unpack("linux-source-"+version, "source"); err != nil {
+		return "", err
+	}
+	return one(filepath.Join(a.recipe.folder, "source/usr/src/linux-source-"+version+".tar.*"))
+}

@@ -1,0 +1,181 @@
+package lab
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Options say what a guest is. The zero value is a user-mode kernel with the defaults named here.
+type Options struct {
+	Kernel   Kernel        // UserMode
+	Memory   int           // MiB; 1000
+	CPUs     int           // of a stock kernel; 2. A user-mode kernel has one.
+	Address  int           // last byte of its address, so that a guest can boot again under the same one; the next free one
+	Writable []string      // folders of this machine that it may write to, at the same path
+	Env      []string      // NAME=value, for the script
+	Limit    time.Duration // on the whole run; 5 minutes
+}
+
+// Guest is a booted kernel that runs one script and powers off.
+type Guest struct {
+	t       testing.TB
+	network *Network
+	options Options
+	folder  string // shared with it: boot scripts, status, signals
+	console *console
+	process *process
+	limit   *time.Timer
+	expired chan struct{}
+}
+
+//go:embed prelude.sh
+var prelude string
+
+// Boot starts a guest in the network and has it run the script (its text) under bash, as root, after the functions of
+// prelude.sh, with $SERVER this machine's address and $ADDRESS the guest's own. It returns at once; the guest ends with
+// the test at the latest. When the test has failed by then, what the guest printed is logged.
+func Boot(t testing.TB, n *Network, options Options, script string, args ...string) *Guest {
+	t.Helper()
+	if options.Kernel == "" {
+		options.Kernel = UserMode
+	}
+	if !options.Kernel.Ready() {
+		t.Fatalf("kernel %s is not set up: run go run ./test/kernel/setup %s", options.Kernel, options.Kernel)
+	}
+	if options.Memory == 0 {
+		options.Memory = 1000
+	}
+	if options.CPUs == 0 {
+		options.CPUs = 2
+	}
+	if options.Limit == 0 {
+		options.Limit = 5 * time.Minute
+	}
+	options.Address = n.attach(options.Address)
+	g := &Guest{t: t, network: n, options: options, folder: Folder(t, "guest"), console: newConsole(), expired: make(chan struct{})}
+	files := map[string]string{"prelude": prelude, "script": script, "boot": g.bootScript(args)}
+	if options.Kernel == UserMode {
+		files["init"] = g.userModeInit()
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(g.folder, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := g.userModeCommand
+	if options.Kernel != UserMode {
+		command = g.stockCommand
+	}
+	var err error
+	if g.process, err = startProcess(command(), g.console); err != nil {
+		t.Fatal(err)
+	}
+	g.limit = time.AfterFunc(options.Limit, func() {
+		close(g.expired)
+		g.process.kill()
+	})
+	t.Cleanup(func() {
+		g.Kill()
+		if t.Failed() {
+			t.Logf("guest %s (%s) printed:\n%s", g.Address(), options.Kernel, g.console.text())
+		}
+	})
+	return g
+}
+
+// Run boots a guest, waits for its end and fails the test unless the script succeeded.
+func Run(t testing.TB, n *Network, options Options, script string, args ...string) string {
+	t.Helper()
+	return Boot(t, n, options, script, args...).Succeed()
+}
+
+// Address is the guest's address in its network.
+func (g *Guest) Address() string { return fmt.Sprintf("10.0.2.%d", g.options.Address) }
+
+// Number is the last byte of Address, as Options and Network.Cut take it.
+func (g *Guest) Number() int { return g.options.Address }
+
+// Output is what the guest has printed so far.
+func (g *Guest) Output() string { return g.console.text() }
+
+// Wait waits for the guest's end and gives the script's exit status. It ends the test where there is none: the guest ran
+// out of its limit, crashed or was killed.
+func (g *Guest) Wait() int {
+	g.t.Helper()
+	<-g.process.done
+	g.limit.Stop()
+	select {
+	case <-g.expired:
+		g.t.Fatalf("guest %s did not end within %s", g.Address(), g.options.Limit)
+	default:
+	}
+	text, err := os.ReadFile(filepath.Join(g.folder, "status"))
+	if err != nil {
+		g.t.Fatalf("guest %s ended before its script did", g.Address())
+	}
+	status, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		g.t.Fatalf("guest %s: exit status: %v", g.Address(), err)
+	}
+	return status
+}
+
+// Succeed is Wait that fails the test unless the script exited with 0; it gives what the guest printed.
+func (g *Guest) Succeed() string {
+	g.t.Helper()
+	if status := g.Wait(); status != 0 {
+		g.t.Fatalf("the script in guest %s exited with %d", g.Address(), status)
+	}
+	return g.Output()
+}
+
+// Await waits until the script says "event NAME". It ends the test when the guest ends before that.
+func (g *Guest) Await(event string) {
+	g.t.Helper()
+	if g.Happens(event) {
+		return
+	}
+	select {
+	case <-g.expired:
+		g.t.Fatalf("guest %s did not come to %q within %s", g.Address(), event, g.options.Limit)
+	default:
+		g.t.Fatalf("guest %s ended before it came to %q", g.Address(), event)
+	}
+}
+
+// Happens waits until the script says "event NAME" or the guest has ended, and says which.
+func (g *Guest) Happens(event string) bool {
+	happened := g.console.event(event)
+	select {
+	case <-happened:
+		return true
+	case <-g.process.done:
+	}
+	// Its last words may have been read together with its end.
+	select {
+	case <-happened:
+		return true
+	default:
+		return false
+	}
+}
+
+// Signal lets "await NAME" in the script return.
+func (g *Guest) Signal(name string) {
+	g.t.Helper()
+	if err := os.WriteFile(filepath.Join(g.folder, "signal."+name), nil, 0o644); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// Kill ends the guest at once, as a power cut does: what it had not written to its disk is lost.
+func (g *Guest) Kill() {
+	g.limit.Stop()
+	g.process.kill()
+}

@@ -1,0 +1,49 @@
+package lab
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Kernel names what a guest boots.
+type Kernel string
+
+// The kernels of the lab.
+const (
+	UserMode  Kernel = "uml"  // Linux 6.12 as a user-mode process
+	Stock6_1  Kernel = "6.1"  // Debian 12's own, under QEMU's emulation
+	Stock6_12 Kernel = "6.12" // the same from bookworm-backports
+)
+
+// Kernels are all of them.
+var Kernels = []Kernel{UserMode, Stock6_1, Stock6_12}
+
+// ParseKernel is the Kernel of that name.
+func ParseKernel(name string) (Kernel, error) {
+	if !slices.Contains(Kernels, Kernel(name)) {
+		return "", fmt.Errorf("there is no kernel %q in the lab: there are %v", name, Kernels)
+	}
+	return Kernel(name), nil
+}
+
+// Ready says whether the kernel has been set up as this version of the lab wants it.
+func (k Kernel) Ready() bool {
+	if k == UserMode {
+		return userModeOverride() != "" || userModeArtifact().ready()
+	}
+	return stockArtifact(k).ready()
+}
+
+func (k Kernel) build() error {
+	if k == UserMode {
+		return buildUserMode()
+	}
+	return buildStock(k)
+}
+
+func (k Kernel) effort() string {
+	if k == UserMode {
+		return "compiles Linux: some six minutes on two processors"
+	}
+	return "one to two minutes"
+}

@@ -1,0 +1,114 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Leftovers names what this process's networks have left behind: namespaces, processes in them, folders of guests. It is
+// empty once every test has ended.
+func Leftovers() []string {
+	var found []string
+	for _, name := range networks(func(owner int) bool { return owner == os.Getpid() }) {
+		found = append(found, "network "+name)
+		for _, id := range processesIn(name) {
+			found = append(found, fmt.Sprintf("process %d in %s", id, name))
+		}
+	}
+	folders, _ := filepath.Glob(filepath.Join("/dev/shm", fmt.Sprintf("%s%d-*", networkPrefix, os.Getpid())))
+	return append(found, folders...)
+}
+
+// networks are the namespaces of the lab whose maker's process id is wanted.
+func networks(wanted func(owner int) bool) []string {
+	var names []string
+	entries, _ := os.ReadDir("/run/netns")
+	for _, entry := range entries {
+		if owner, ok := ownerOf(entry.Name()); ok && wanted(owner) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+func ownerOf(name string) (int, bool) {
+	rest, ours := strings.CutPrefix(name, networkPrefix)
+	if !ours {
+		return 0, false
+	}
+	number, _, _ := strings.Cut(rest, "-")
+	owner, err := strconv.Atoi(number)
+	return owner, err == nil
+}
+
+func processesIn(network string) []int {
+	out, _ := exec.Command("ip", "netns", "pids", network).Output()
+	var ids []int
+	for _, word := range strings.Fields(string(out)) {
+		if id, err := strconv.Atoi(word); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// endNetwork ends every process in a network and removes it.
+func endNetwork(name string) error {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		ids := processesIn(name)
+		if len(ids) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes %v in %s do not end", ids, name)
+		}
+		for _, id := range ids {
+			syscall.Kill(id, syscall.SIGKILL)
+		}
+	}
+	if out, err := exec.Command("ip", "netns", "del", name).CombinedOutput(); err != nil {
+		return fmt.Errorf("removing network %s: %w: %s", name, err, out)
+	}
+	return nil
+}
+
+// sweepOnce removes what earlier runs left that were ended before they could clean up: networks and folders whose maker
+// is no longer there.
+var sweepOnce = sync.OnceFunc(func() {
+	gone := func(owner int) bool { return syscall.Kill(owner, 0) == syscall.ESRCH }
+	for _, name := range networks(gone) {
+		endNetwork(name)
+	}
+	folders, _ := filepath.Glob("/dev/shm/" + networkPrefix + "*")
+	for _, folder := range folders {
+		if owner, ok := ownerOf(filepath.Base(folder)); ok && gone(owner) {
+			os.RemoveAll(folder)
+		}
+	}
+})
+
+// watchInterrupts removes everything before SIGINT or SIGTERM end this program, as no test's cleanup runs then.
+var watchInterrupts = sync.OnceFunc(func() {
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		reason := <-caught
+		for _, name := range networks(func(owner int) bool { return owner == os.Getpid() }) {
+			endNetwork(name)
+		}
+		folders, _ := filepath.Glob(filepath.Join("/dev/shm", fmt.Sprintf("%s%d-*", networkPrefix, os.Getpid())))
+		for _, folder := range folders {
+			os.RemoveAll(folder)
+		}
+		signal.Reset(reason)
+		syscall.Kill(os.Getpid(), reason.(syscall.Signal))
+	}()
+})

@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Host is this machine's address in every Network.
+const Host = "10.0.2.2"
+
+// firstGuest is the last byte of the first guest's address; what is below is left to those who name one.
+const firstGuest = 15
+
+// networkPrefix begins the name of every namespace of the lab; the id of the process that made it and a number follow.
+const networkPrefix = "nfsrdmad-lab-"
+
+var networksMade atomic.Int32
+
+// Network is a network namespace with a bridge, br0, on which this machine is Host and every guest has a tap.
+type Network struct {
+	name string
+	t    testing.TB
+
+	mu    sync.Mutex
+	taken map[int]bool
+}
+
+// NewNetwork makes a network that ends with the test, and with it every process that was started in it. It ends the test
+// where the machine cannot do that.
+func NewNetwork(t testing.TB) *Network {
+	t.Helper()
+	if err := usable(); err != nil {
+		t.Fatal(err)
+	}
+	watchInterrupts()
+	sweepOnce()
+	n := &Network{
+		name:  fmt.Sprintf("%s%d-%d", networkPrefix, os.Getpid(), networksMade.Add(1)),
+		t:     t,
+		taken: map[int]bool{},
+	}
+	t.Cleanup(func() {
+		if err := endNetwork(n.name); err != nil {
+			t.Error(err)
+		}
+	})
+	n.ip("netns", "add", n.name)
+	n.inside("link", "set", "lo", "up")
+	// A fixed address: a bridge otherwise takes that of its ports, and changes it as they come and go.
+	n.inside("link", "add", "br0", "address", "02:00:0a:00:02:02", "type", "bridge")
+	n.inside("addr", "add", Host+"/24", "dev", "br0")
+	n.inside("link", "set", "br0", "up")
+	return n
+}
+
+// usable says what keeps this process from making networks and guests.
+func usable() error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("the kernel lab makes network namespaces and must run as root")
+	}
+	for _, program := range []string{"ip", "busybox"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("the kernel lab is not set up (%w): run go run ./test/kernel/setup", err)
+		}
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		return fmt.Errorf("the kernel lab needs taps: %w", err)
+	}
+	return nil
+}
+
+// Name is the namespace's, as ip netns knows it.
+func (n *Network) Name() string { return n.name }
+
+// Command is exec.Command for a program of this machine that runs inside the network.
+func (n *Network) Command(name string, args ...string) *exec.Cmd {
+	return exec.Command("ip", append([]string{"netns", "exec", n.name, name}, args...)...)
+}
+
+// Cut makes the bridge drop every frame from and to the guest at that address, as a pulled cable does; neither end sees
+// its link go down.
+func (n *Network) Cut(address int) {
+	n.t.Helper()
+	n.inside("link", "set", tap(address), "type", "bridge_slave", "state", "0")
+}
+
+// Heal ends what Cut began.
+func (n *Network) Heal(address int) {
+	n.t.Helper()
+	n.inside("link", "set", tap(address), "type", "bridge_slave", "state", "3")
+}
+
+func tap(address int) string { return fmt.Sprintf("tap%d", address) }
+
+// attach gives the guest at that address its tap; 0 takes the next free one.
+func (n *Network) attach(address int) int {
+	n.t.Helper()
+	n.mu.Lock()
+	if address == 0 {
+		for address = firstGuest; n.taken[address]; address++ {
+		}
+	}
+	known := n.taken[address]
+	n.taken[address] = true
+	n.mu.Unlock()
+	// A guest that boots again finds its tap where it left it.
+	if !known {
+		n.inside("tuntap", "add", tap(address), "mode", "tap")
+		n.inside("link", "set", tap(address), "master", "br0", "up")
+	}
+	return address
+}
+
+func (n *Network) inside(args ...string) {
+	n.t.Helper()
+	n.ip(append([]string{"-n", n.name}, args...)...)
+}
+
+func (n *Network) ip(args ...string) {
+	n.t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		n.t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+// listens says whether a process's network has a TCP listener on the port: it reads the kernel's table, as a trial
+// connection would show in captures and in the daemon's counters.
+func listens(process, port int) bool {
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, _ := os.ReadFile(filepath.Join("/proc", fmt.Sprint(process), "net", table))
+		for line := range strings.Lines(string(text)) {
+			// slot, local address:port, remote address:port, state; 0A is LISTEN
+			fields := strings.Fields(line)
+			if len(fields) > 3 && fields[3] == "0A" && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// packages are the Debian packages that the whole test suite rests on, by what they are for.
+var packages = []string{
+	// The guests' user space: mounting, NFS and RDMA tools, knfsd as a peer.
+	"busybox-static", "kmod", "iproute2", "nfs-common", "nfs-kernel-server", "rpcbind", "keyutils",
+	"rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "attr", "acl", "e2fsprogs",
+	// Building kernels, siw beside a stock kernel, and the tree that a guest compiles a part of.
+	"build-essential", "bc", "bison", "flex", "libelf-dev", "xz-utils",
+	// Running stock kernels.
+	"qemu-system-x86",
+	// Load, capture and dissection.
+	"fio", "stress-ng", "tcpdump", "tshark",
+	// Servers and clients that nobody here wrote.
+	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
+}
+
+// MissingPackages are the packages of the test suite that are not installed on this machine.
+func MissingPackages() []string {
+	installed := map[string]bool{}
+	// dpkg-query fails when it knows nothing of one of them, and prints the others all the same.
+	out, _ := exec.Command("dpkg-query", append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"}, packages...)...).Output()
+	for line := range strings.Lines(string(out)) {
+		if state, name, found := strings.Cut(strings.TrimSpace(line), " "); found && state == "installed" {
+			installed[name] = true
+		}
+	}
+	var missing []string
+	for _, name := range packages {
+		if !installed[name] {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// InstallPackages installs what MissingPackages names, by one call of apt-get. No service that they bring is started.
+func InstallPackages(progress io.Writer) error {
+	missing := MissingPackages()
+	if len(missing) == 0 {
+		return nil
+	}
+	names := strings.Join(missing, " ")
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("this machine has no apt-get, so the tests' packages cannot be installed: they need Debian 12, or what stands for these packages there: %s", names)
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("the tests need these packages, and installing them must be done as root: apt-get install %s", names)
+	}
+	fmt.Fprintf(progress, "lab: installing %s\n", names)
+	restore, err := forbidServices()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	r := recipe{folder: "/"}
+	if err := r.run("apt-get", "update", "-q"); err != nil {
+		return err
+	}
+	return r.run("apt-get", append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)...)
+}
+
+// forbidServices keeps installation from starting services: Debian asks policy-rc.d, and 101 is its "no". A policy that
+// the machine has already stays as it is while that says no too, and is put back afterwards.
+func forbidServices() (restore func(), err error) {
+	const policy = "/usr/sbin/policy-rc.d"
+	if err := exec.Command(policy, "rpcbind", "start").Run(); err != nil && exitCode(err) == 101 {
+		return func() {}, nil
+	}
+	kept := filepath.Join(filepath.Dir(policy), "policy-rc.d.nfsrdmad-lab")
+	renamed := os.Rename(policy, kept) == nil
+	restore = func() {
+		if renamed {
+			os.Rename(kept, policy)
+		} else {
+			os.Remove(policy)
+		}
+	}
+	if err := os.WriteFile(policy, []byte("#!/bin/sh\nexit 101\n"), 0o755); err != nil {
+		restore()
+		return nil, fmt.Errorf("keeping services from starting: %w", err)
+	}
+	return restore, nil
+}
+
+func exitCode(err error) int {
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	return -1
+}

@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// process is a program that the lab started, in a process group of its own.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended and its output has been read
+	err  error         // what Wait said, once done is closed
+	once sync.Once
+}
+
+// startProcess starts cmd with both of its outputs going to output. It dies with this program, whatever ends it.
+func startProcess(cmd *exec.Cmd, output io.Writer) (*process, error) {
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	// A grandchild that holds the output open must not hold up the end.
+	cmd.WaitDelay = 2 * time.Second
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", cmd.Path, err)
+	}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *process) id() int { return p.cmd.Process.Pid }
+
+// kill ends the whole group at once and waits until its leader is gone.
+func (p *process) kill() {
+	p.once.Do(func() {
+		syscall.Kill(-p.id(), syscall.SIGKILL)
+		<-p.done
+	})
+}
+
+// terminate asks the leader to end, and kills the group when it has not after the limit. The result is what the program
+// exited with.
+func (p *process) terminate(limit time.Duration) error {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	if !p.ended(limit) {
+		p.kill()
+		return fmt.Errorf("did not end within %s of SIGTERM", limit)
+	}
+	return p.err
+}
+
+// ended waits until the program has ended, at most so long.
+func (p *process) ended(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

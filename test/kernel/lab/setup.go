@@ -1,0 +1,80 @@
+package lab
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Setup brings what the lab needs, each part unless it is there: the Debian packages first, then the kernels named. It
+// says on progress what takes long. It must run as root where anything is missing.
+func Setup(progress io.Writer, kernels ...Kernel) error {
+	if err := InstallPackages(progress); err != nil {
+		return err
+	}
+	for _, kernel := range kernels {
+		if kernel.Ready() {
+			continue
+		}
+		if os.Geteuid() != 0 {
+			return fmt.Errorf("kernel %s is not built yet, and setting it up must be done as root", kernel)
+		}
+		begin := time.Now()
+		fmt.Fprintf(progress, "lab: setting up kernel %s (%s)\n", kernel, kernel.effort())
+		if err := kernel.build(); err != nil {
+			return fmt.Errorf("setting up kernel %s: %w", kernel, err)
+		}
+		fmt.Fprintf(progress, "lab: kernel %s is ready after %s\n", kernel, time.Since(begin).Round(time.Second))
+	}
+	return nil
+}
+
+// recipe runs the commands of one set-up and keeps what they print, to show its end when one fails.
+type recipe struct {
+	folder string // the working folder of every command
+	env    []string
+	output bytes.Buffer
+}
+
+func (r *recipe) run(name string, args ...string) error {
+	_, err := r.read(name, args...)
+	return err
+}
+
+// read is run that hands back what the command wrote to its standard output.
+func (r *recipe) read(name string, args ...string) ([]byte, error) {
+	var stdout bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Dir = r.folder
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"), r.env...)
+	cmd.Stdout = &stdout
+	cmd.Stderr = &r.output
+	err := cmd.Run()
+	r.output.Write(stdout.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, lastLines(r.output.String(), 15))
+	}
+	return stdout.Bytes(), nil
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// one is the only file that matches the pattern.
+func one(pattern string) (string, error) {
+	found, err := filepath.Glob(pattern)
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("%d files match %s, not one", len(found), pattern)
+	}
+	if err != nil {
+		return "", err
+	}
+	return found[0], nil
+}

@@ -1,0 +1,136 @@
+package lab
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+//go:embed uml.config
+var userModeConfig string
+
+// treeFolders are what of Linux's source is kept beside the kernel, as a tree for guests to unpack, list and compile a
+// part of. Makefiles and Kconfig files are kept of all the rest, as the build reads them all.
+var treeFolders = []string{"arch/um", "arch/x86/um", "arch/x86/include", "arch/x86/entry", "arch/x86/kernel", "arch/x86/lib", "include", "init", "kernel/bpf", "kernel/time", "lib", "scripts"}
+
+func userModeArtifact() artifact {
+	return artifact{name: "uml", ingredients: []string{userModeConfig, strings.Join(treeFolders, " ")}}
+}
+
+// userModeOverride is a kernel that was built elsewhere, for work on the lab itself.
+func userModeOverride() string { return os.Getenv("NFSRDMAD_LAB_UML") }
+
+// userModeKernel is the program that is the kernel.
+func userModeKernel() string {
+	if program := userModeOverride(); program != "" {
+		return program
+	}
+	return filepath.Join(userModeArtifact().path(), "linux")
+}
+
+// KernelTree is a tarball of some ten thousand files of Linux's source, which "make ARCH=um" can be called in. It comes
+// with the user-mode kernel.
+func KernelTree() string {
+	if userModeOverride() != "" {
+		return os.Getenv("NFSRDMAD_LAB_TREE")
+	}
+	return filepath.Join(userModeArtifact().path(), "tree.tar")
+}
+
+func buildUserMode() error {
+	return userModeArtifact().make(func(folder string) error {
+		work := filepath.Join(folder, "work")
+		if err := os.Mkdir(work, 0o755); err != nil {
+			return err
+		}
+		r := &recipe{folder: work}
+		debian, err := backports(r)
+		if err != nil {
+			return err
+		}
+		tarball, err := debian.source("6.12")
+		if err != nil {
+			return err
+		}
+		if err := r.run("tar", "-xf", tarball); err != nil {
+			return err
+		}
+		tree := filepath.Join(work, "linux-source-6.12")
+		if err := packTree(r, tree, filepath.Join(folder, "tree.tar")); err != nil {
+			return err
+		}
+		if err := compileUserMode(r, tree, filepath.Join(folder, "linux")); err != nil {
+			return err
+		}
+		return os.RemoveAll(work)
+	})
+}
+
+func compileUserMode(r *recipe, tree, program string) error {
+	config := filepath.Join(r.folder, "wanted.config")
+	if err := os.WriteFile(config, []byte(userModeConfig), 0o644); err != nil {
+		return err
+	}
+	output := filepath.Join(r.folder, "out")
+	arguments := []string{"-s", "-C", tree, "ARCH=um", "O=" + output}
+	r.env = []string{"KCONFIG_ALLCONFIG=" + config}
+	if err := r.run("make", append(arguments, "allnoconfig")...); err != nil {
+		return err
+	}
+	if err := checkConfig(filepath.Join(output, ".config")); err != nil {
+		return err
+	}
+	if err := r.run("make", append(arguments, fmt.Sprintf("-j%d", runtime.NumCPU()), "linux")...); err != nil {
+		return err
+	}
+	return r.run("strip", "-o", program, filepath.Join(output, "linux"))
+}
+
+// checkConfig fails for the lines that kconfig dropped, which it does silently where something that they depend on is
+// not there.
+func checkConfig(path string) error {
+	made, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var dropped []string
+	for line := range strings.Lines(userModeConfig) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "CONFIG_") || strings.HasSuffix(line, "=n") {
+			continue
+		}
+		if !strings.Contains("\n"+string(made), "\n"+line+"\n") {
+			dropped = append(dropped, line)
+		}
+	}
+	if len(dropped) > 0 {
+		return fmt.Errorf("this source cannot have %s", strings.Join(dropped, ", "))
+	}
+	return nil
+}
+
+func packTree(r *recipe, tree, tarball string) error {
+	var patterns []string
+	for _, folder := range treeFolders {
+		patterns = append(patterns, "-path", "./"+folder+"/*", "-o")
+	}
+	find := append([]string{tree, "-type", "f", "("}, patterns...)
+	find = append(find, "-name", "Makefile*", "-o", "-name", "Kconfig*", "-o", "-name", "Kbuild*", ")", "-printf", "%P\\0")
+	for i, word := range find {
+		if strings.HasPrefix(word, "./") {
+			find[i] = tree + word[1:]
+		}
+	}
+	files, err := r.read("find", find...)
+	if err != nil {
+		return err
+	}
+	list := filepath.Join(r.folder, "tree.files")
+	if err := os.WriteFile(list, files, 0o644); err != nil {
+		return err
+	}
+	return r.run("tar", "-cf", tarball, "-C", tree, "--null", "-T", list)
+}

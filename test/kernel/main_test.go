@@ -1,0 +1,71 @@
+//go:build kernel || bench
+
+package kernel
+
+import (
+	"embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+//go:embed scripts/*.sh
+var scripts embed.FS
+
+// script is the text of scripts/NAME.sh.
+func script(t testing.TB, name string) string {
+	t.Helper()
+	text, err := scripts.ReadFile("scripts/" + name + ".sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// programs is the folder that the run's programs are built into.
+var programs string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "nfsrdmad-lab-programs-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(programs)
+	status := m.Run()
+	if left := lab.Leftovers(); len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "the tests left behind: %q\n", left)
+		status = max(status, 1)
+	}
+	return status
+}
+
+var builds sync.Map // what was built -> func() error, so that tests that run at once build it once
+
+// build compiles a command of the module with build flags and gives the program's path.
+func build(t testing.TB, command string, flags ...string) string {
+	t.Helper()
+	key := fmt.Sprint(command, flags)
+	program := filepath.Join(programs, filepath.Base(command)+fmt.Sprintf("-%x", key))
+	once, _ := builds.LoadOrStore(key, sync.OnceValue(func() error {
+		args := append([]string{"build", "-o", program}, flags...)
+		cmd := exec.Command("go", append(args, "github.com/nfsrdmad/nfsrdmad/"+command)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s: %w\n%s", command, err, out)
+		}
+		return nil
+	}))
+	if err := once.(func() error)(); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
