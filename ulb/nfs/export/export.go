@@ -1,0 +1,100 @@
+package export
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Squash says whose identity is replaced by the anonymous one.
+type Squash uint8
+
+// Kinds of squashing (exports(5) has the same names).
+const (
+	RootSquash Squash = iota // user and group 0
+	NoSquash                 // nobody's, but that of callers without one
+	AllSquash                // everybody's
+)
+
+// Nobody is the anonymous user and group unless configured.
+const Nobody = 65534
+
+// An Export is one directory that is offered. It does not change once it is in a
+// Table.
+type Export struct {
+	// Name is what clients mount: absolute, clean, without a trailing '/'
+	// (the root itself is "/").
+	Name string
+	// ID is in every handle of the export; derived from Name, so that it
+	// survives restarts and other exports' coming and going.
+	ID uint32
+	// FS is what is served.
+	FS       vfs.FileSystem
+	ReadOnly bool
+	// Secure: only peers on privileged ports are served.
+	Secure           bool
+	Squash           Squash
+	AnonUID, AnonGID uint32
+	// Clients are the networks served; empty means every address.
+	Clients []netip.Prefix
+}
+
+// Serves says whether the peer of a connection may use the export at all.
+func (e *Export) Serves(c *rpc.Conn) bool {
+	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged)
+}
+
+// ServesAddr says whether an address is among the export's clients.
+func (e *Export) ServesAddr(a netip.Addr) bool {
+	if len(e.Clients) == 0 {
+		return true
+	}
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// Identify writes to as whom the caller acts here. as.Groups may alias c.Groups.
+func (e *Export) Identify(c *rpc.Cred, as *vfs.Cred) {
+	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone {
+		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
+		return
+	}
+	*as = vfs.Cred{UID: c.UID, GID: c.GID, Groups: c.Groups}
+	if e.Squash != RootSquash {
+		return
+	}
+	if as.UID == 0 {
+		// Root's groups are root's as well.
+		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
+		return
+	}
+	if as.GID == 0 {
+		as.GID = e.AnonGID
+	}
+	if slices.Contains(as.Groups, 0) {
+		groups := make([]uint32, 0, len(as.Groups))
+		for _, g := range as.Groups {
+			if g == 0 {
+				g = e.AnonGID
+			}
+			groups = append(groups, g)
+		}
+		as.Groups = groups
+	}
+}
+
+// within returns what of path lies beneath the export's name, without a leading
+// '/'; false where path is not the export's name nor beneath it.
+func (e *Export) within(path string) (string, bool) {
+	if path == e.Name {
+		return "", true
+	}
+	prefix := e.Name
+	if prefix != "/" {
+		prefix += "/"
+	}
+	return strings.CutPrefix(path, prefix)
+}

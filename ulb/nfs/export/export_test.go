@@ -1,0 +1,192 @@
+package export
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+func table(t *testing.T, names ...string) *Table {
+	t.Helper()
+	tab := NewTable([KeySize]byte{1, 2, 3})
+	var all []*Export
+	for _, n := range names {
+		all = append(all, &Export{Name: n})
+	}
+	if err := tab.Replace(all); err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+func handle(t *testing.T, n int) vfs.Handle {
+	t.Helper()
+	h, ok := vfs.MakeHandle(bytes.Repeat([]byte{0x5a}, n))
+	if !ok {
+		t.Fatalf("no handle of %d bytes", n)
+	}
+	return h
+}
+
+func TestSealedHandleComesBackWhole(t *testing.T) {
+	tab := table(t, "/a", "/b")
+	for _, n := range []int{1, 8, vfs.MaxHandle} {
+		for _, e := range tab.All() {
+			h := handle(t, n)
+			sealed := tab.Seal(nil, e, h)
+			if len(sealed) > 64 {
+				t.Fatalf("%d bytes do not fit NFSv3's 64", len(sealed))
+			}
+			for range 2 { // once checked, once remembered
+				gotE, gotH, err := tab.Open(sealed)
+				if err != nil || gotE != e || gotH != h {
+					t.Fatalf("Open = %v, %v, %v", gotE, gotH, err)
+				}
+			}
+		}
+	}
+}
+
+func TestNoBitOfASealedHandleCanBeChanged(t *testing.T) {
+	tab := table(t, "/a", "/b")
+	sealed := tab.Seal(nil, tab.All()[0], handle(t, 12))
+	if _, _, err := tab.Open(sealed); err != nil {
+		t.Fatal(err)
+	}
+	for bit := range len(sealed) * 8 {
+		forged := slices.Clone(sealed)
+		forged[bit/8] ^= 1 << (bit % 8)
+		if _, _, err := tab.Open(forged); err != ErrForged {
+			t.Fatalf("bit %d changed: %v", bit, err)
+		}
+	}
+	for n := range len(sealed) {
+		if _, _, err := tab.Open(sealed[:n]); err != ErrForged {
+			t.Fatalf("cut to %d: %v", n, err)
+		}
+	}
+	if _, _, err := tab.Open(append(slices.Clone(sealed), 0)); err != ErrForged {
+		t.Fatalf("one byte more: %v", err)
+	}
+}
+
+func TestHandleOfAnotherKeyIsForged(t *testing.T) {
+	tab, other := table(t, "/a"), NewTable([KeySize]byte{9})
+	if err := other.Replace([]*Export{{Name: "/a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tab.Open(other.Seal(nil, other.All()[0], handle(t, 8))); err != ErrForged {
+		t.Fatal(err)
+	}
+}
+
+func TestHandleOfAnExportThatLeftIsGone(t *testing.T) {
+	tab := table(t, "/a", "/b")
+	b := tab.All()[1]
+	sealed := tab.Seal(nil, b, handle(t, 8))
+	if err := tab.Replace([]*Export{{Name: "/a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := tab.Open(sealed); err != ErrGone {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenOfARememberedHandleDoesNotAllocate(t *testing.T) {
+	tab := table(t, "/a")
+	sealed := tab.Seal(nil, tab.All()[0], handle(t, 16))
+	if n := testing.AllocsPerRun(100, func() {
+		if _, _, err := tab.Open(sealed); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+func TestResolveTakesTheClosestExport(t *testing.T) {
+	tab := table(t, "/", "/srv", "/srv/data")
+	for _, c := range []struct {
+		path, export string
+		names        []string
+	}{
+		{"/srv", "/srv", nil},
+		{"/srv/", "/srv", nil},
+		{"/srv/data/x/y", "/srv/data", []string{"x", "y"}},
+		{"/srv/database", "/srv", []string{"database"}},
+		{"/home", "/", []string{"home"}},
+		{"", "/", nil},
+		{"/srv/../etc", "/", []string{"etc"}},
+	} {
+		e, names, ok := tab.Resolve(c.path)
+		if !ok || e.Name != c.export || !slices.Equal(names, c.names) {
+			t.Errorf("%q: %v %v %v", c.path, e, names, ok)
+		}
+	}
+	if _, _, ok := table(t, "/srv").Resolve("/home"); ok {
+		t.Error("/home resolved where only /srv is exported")
+	}
+}
+
+func TestReplaceRefusesTwoOfOneName(t *testing.T) {
+	tab := table(t)
+	if err := tab.Replace([]*Export{{Name: "/a"}, {Name: "/a"}}); err == nil {
+		t.Error("two exports named /a accepted")
+	}
+	if err := tab.Replace([]*Export{{Name: "a/"}}); err == nil {
+		t.Error("a relative name accepted")
+	}
+}
+
+func TestSquashing(t *testing.T) {
+	user := rpc.Cred{Flavor: rpc.AuthSys, UID: 1000, GID: 100, Groups: []uint32{4, 0, 7}}
+	root := rpc.Cred{Flavor: rpc.AuthSys, Groups: []uint32{0, 1}}
+	none := rpc.Cred{Flavor: rpc.AuthNone}
+	for _, c := range []struct {
+		name   string
+		squash Squash
+		cred   *rpc.Cred
+		want   vfs.Cred
+	}{
+		{"root squashed", RootSquash, &root, vfs.Cred{UID: 11, GID: 12}},
+		{"user keeps himself but not group 0", RootSquash, &user, vfs.Cred{UID: 1000, GID: 100, Groups: []uint32{4, 12, 7}}},
+		{"nobody squashed", NoSquash, &root, vfs.Cred{Groups: []uint32{0, 1}}},
+		{"all squashed", AllSquash, &user, vfs.Cred{UID: 11, GID: 12}},
+		{"AUTH_NONE is anonymous even so", NoSquash, &none, vfs.Cred{UID: 11, GID: 12}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := Export{Squash: c.squash, AnonUID: 11, AnonGID: 12}
+			var as vfs.Cred
+			e.Identify(c.cred, &as)
+			if as.UID != c.want.UID || as.GID != c.want.GID || !slices.Equal(as.Groups, c.want.Groups) {
+				t.Errorf("acts as %+v, want %+v", as, c.want)
+			}
+		})
+	}
+	if user.Groups[1] != 0 {
+		t.Error("the caller's own groups were changed")
+	}
+}
+
+func TestClientsAndPorts(t *testing.T) {
+	e := Export{Clients: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fe80::/10")}, Secure: true}
+	for addr, want := range map[string]bool{
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "11.0.0.1": false, "fe80::1%eth0": true, "::1": false,
+	} {
+		if got := e.ServesAddr(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s: %v", addr, got)
+		}
+	}
+	c := &rpc.Conn{Peer: netip.MustParseAddrPort("10.0.0.1:2000")}
+	if e.Serves(c) {
+		t.Error("an unprivileged port is served by a secure export")
+	}
+	c.Privileged = true
+	if !e.Serves(c) {
+		t.Error("a privileged port is not served")
+	}
+}

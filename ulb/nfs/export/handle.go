@@ -1,0 +1,122 @@
+package export
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Sizes of a sealed handle, in bytes.
+const (
+	KeySize = 32
+	// MaxSealed is the longest: what NFSv3 can carry (RFC 1813 §2.4).
+	MaxSealed = headSize + vfs.MaxHandle + sealSize
+
+	headSize = 1 + 4 // format, export
+	sealSize = 12    // truncated HMAC-SHA-256 of all before it (RFC 2104 §5)
+	format1  = 1
+)
+
+// ErrForged: not a handle that this server gave out with this key.
+var ErrForged = errors.New("export: not a handle of this server")
+
+// ErrGone: a genuine handle of an export that is not offered any more.
+var ErrGone = errors.New("export: handle of an export that is gone")
+
+// cacheSlots is the size of the direct-mapped cache of handles whose seal was
+// found genuine; a power of two.
+const cacheSlots = 8192
+
+// sealer makes and checks seals. A handle that was checked before costs a hash
+// and a comparison.
+type sealer struct {
+	macs  sync.Pool
+	seed  maphash.Seed
+	cache [cacheSlots]atomic.Pointer[opened]
+}
+
+// opened is a handle whose seal is genuine.
+type opened struct {
+	n      uint8
+	sealed [MaxSealed]byte
+	export uint32
+	handle vfs.Handle
+}
+
+func newSealer(key [KeySize]byte) *sealer {
+	return &sealer{
+		seed: maphash.MakeSeed(),
+		macs: sync.Pool{New: func() any { return &mac{Hash: hmac.New(sha256.New, key[:])} }},
+	}
+}
+
+type mac struct {
+	hash.Hash
+	sum [sha256.Size]byte
+}
+
+// seal appends to b, which holds the head and the handle from start on.
+func (s *sealer) seal(b []byte, start int) []byte {
+	m := s.macs.Get().(*mac)
+	m.Reset()
+	m.Write(b[start:])
+	b = append(b, m.Sum(m.sum[:0])[:sealSize]...)
+	s.macs.Put(m)
+	return b
+}
+
+// Seal appends the handle that clients get for h of export e to b: at most
+// MaxSealed bytes.
+func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
+	start := len(b)
+	b = append(b, format1)
+	b = binary.BigEndian.AppendUint32(b, e.ID)
+	b = h.Append(b)
+	return t.seal.seal(b, start)
+}
+
+// Open checks a client's handle and says what it names. ErrForged where it is
+// none of ours, ErrGone where the export is not offered any more. Whether the
+// client may use the export is not looked at.
+func (t *Table) Open(sealed []byte) (*Export, vfs.Handle, error) {
+	if len(sealed) <= headSize+sealSize || len(sealed) > MaxSealed || sealed[0] != format1 {
+		return nil, vfs.Handle{}, ErrForged
+	}
+	slot := &t.seal.cache[maphash.Bytes(t.seal.seed, sealed)%cacheSlots]
+	o := slot.Load()
+	if o == nil || string(o.sealed[:o.n]) != string(sealed) {
+		var err error
+		if o, err = t.seal.open(sealed); err != nil {
+			return nil, vfs.Handle{}, err
+		}
+		slot.Store(o)
+	}
+	e := t.ByID(o.export)
+	if e == nil {
+		return nil, vfs.Handle{}, ErrGone
+	}
+	return e, o.handle, nil
+}
+
+func (s *sealer) open(sealed []byte) (*opened, error) {
+	body := sealed[:len(sealed)-sealSize]
+	var buf [MaxSealed + sealSize]byte
+	again := s.seal(append(buf[:0], body...), 0)
+	if !hmac.Equal(again, sealed) {
+		return nil, ErrForged
+	}
+	o := &opened{n: uint8(len(sealed)), export: binary.BigEndian.Uint32(body[1:])}
+	copy(o.sealed[:], sealed)
+	var ok bool
+	if o.handle, ok = vfs.MakeHandle(body[headSize:]); !ok {
+		return nil, ErrForged
+	}
+	return o, nil
+}

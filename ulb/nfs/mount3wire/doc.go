@@ -1,0 +1,13 @@
+// Package mount3wire holds the types of MOUNT version 3 (RFC 1813 appendix I)
+// as they are on the wire. They serve the server's procedures and clients
+// alike; what the procedures mean is not here. mount3.x is the definition, and
+// xdrgen its compiler.
+//
+// To write an EXPORT result, write each export with PutExportHead, its groups
+// with PutGroup, their end with EndGroupList and the export's own with
+// Export.EncodeTail; then EndExportList. MNT's flavors are written after
+// MountRes3.EncodeHead: their number with Writer.Uint32, and each with
+// Writer.Int32.
+package mount3wire
+
+//go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package mount3wire -o mount3_gen.go mount3.x
