@@ -24,6 +24,10 @@ var (
 	ErrTrailing = errors.New("xdr: bytes left after the last item")
 )
 
+// NoLimit is the limit of a counted item that its definition does not bound:
+// the largest count there is (RFC 4506 §4.10).
+const NoLimit = 1<<32 - 1
+
 // Excised is an opaque item's content that travelled beside the stream.
 type Excised struct {
 	// Position is the item's first content byte, counted from the start of
@@ -159,6 +163,17 @@ func (d *Decoder) FixedOpaque(n int) []byte {
 		return nil
 	}
 	return b
+}
+
+// FixedOpaqueTo reads len(p) bytes into p, and their padding. After an error p
+// is zero.
+func (d *Decoder) FixedOpaqueTo(p []byte) {
+	b := d.FixedOpaque(len(p))
+	if b == nil {
+		clear(p)
+		return
+	}
+	copy(p, b)
 }
 
 // Count reads the element count of a variable-length array of at most limit

@@ -69,8 +69,11 @@ func (w *Writer) StreamLen() int { return len(w.buf) + w.payloadBytes }
 // Payloads are the payloads kept so far, in ascending order of position.
 func (w *Writer) Payloads() []Payload { return w.payloads }
 
-// Overflow says that something did not fit.
+// Overflow says that something did not fit, or could not be encoded at all.
 func (w *Writer) Overflow() bool { return w.overflow }
+
+// Fail sets Overflow: the value being written has no encoding.
+func (w *Writer) Fail() { w.overflow = true }
 
 // Truncate drops all words beyond the first n, and releases and drops the
 // payloads whose position is beyond n. It clears Overflow.
@@ -162,6 +165,23 @@ func (w *Writer) FixedOpaque(p []byte) {
 func (w *Writer) Opaque(p []byte) {
 	w.Uint32(uint32(len(p)))
 	w.FixedOpaque(p)
+}
+
+// BoundedOpaque appends a count, p and zero padding. A p longer than limit
+// fails w: nobody could decode it.
+func (w *Writer) BoundedOpaque(p []byte, limit uint32) {
+	if w.Count(len(p), limit); !w.overflow {
+		w.FixedOpaque(p)
+	}
+}
+
+// Count appends the element count of an array. One beyond limit fails w.
+func (w *Writer) Count(n int, limit uint32) {
+	if uint64(n) > uint64(limit) {
+		w.Fail()
+		return
+	}
+	w.Uint32(uint32(n))
 }
 
 // String appends a count, s and zero padding.

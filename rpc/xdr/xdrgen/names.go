@@ -11,13 +11,7 @@ var wholeWords = map[string]string{
 	"resok": "ResOK", "resfail": "ResFail", "ok": "OK", "id": "ID", "uid": "UID",
 	"gid": "GID", "eof": "EOF", "fh": "FH", "io": "IO", "nfs": "NFS",
 	"nf": "NF", "nlm": "NLM", "fsid": "FSID", "fileid": "FileID", "acl": "ACL",
-	"nxio": "NXIO", "rofs": "ROFS", "xdev": "XDev", "noent": "NoEnt",
-	"isdir": "IsDir", "notdir": "NotDir", "nospc": "NoSpace", "notempty": "NotEmpty",
-	"nametoolong": "NameTooLong", "badhandle": "BadHandle", "toosmall": "TooSmall",
-	"readlink": "ReadLink", "readdir": "ReadDir", "readdirplus": "ReadDirPlus",
-	"mkdir": "MkDir", "rmdir": "RmDir", "mknod": "MkNod", "fsstat": "FSStat",
-	"fsinfo": "FSInfo", "pathconf": "PathConf", "getattr": "GetAttr",
-	"setattr": "SetAttr",
+	"nxio": "NXIO", "rofs": "ROFS",
 }
 
 // goName is the exported Go name of a definition: the one that an annotation
@@ -56,7 +50,7 @@ func capital(word string) string {
 }
 
 // procedureName is the name of a procedure's constant: NFSPROC3_GETATTR
-// becomes ProcGetAttr.
+// becomes ProcGetattr.
 func procedureName(prefix string, h *header) string {
 	if h.notes.goName != "" {
 		return prefix + "Proc" + h.notes.goName
@@ -114,7 +108,7 @@ func (m *model) checkGoNames() error {
 func documentation(name string, h *header, what string) string {
 	text := fmt.Sprintf("// %s is the XDR %s %s.", name, what, h.name)
 	if h.doc != "" {
-		text += " " + strings.ReplaceAll(h.doc, "\n", "\n// ")
+		text += "\n// " + strings.ReplaceAll(h.doc, "\n", "\n// ")
 	}
 	return text
 }

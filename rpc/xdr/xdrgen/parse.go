@@ -139,7 +139,7 @@ func (p *parser) number() value {
 		}
 		n = int64(u)
 	}
-	return value{number: n, line: t.line}
+	return value{text: t.text, number: n, line: t.line}
 }
 
 func (p *parser) value() value {

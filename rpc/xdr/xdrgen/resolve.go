@@ -103,7 +103,7 @@ func (m *model) goValue(v value) string {
 	if v.name != "" {
 		return m.goValues[v.name]
 	}
-	return fmt.Sprint(v.number)
+	return v.text
 }
 
 // declarations calls f for each declaration of d, void ones excepted.

@@ -80,6 +80,7 @@ type procedureDef struct {
 // value is a number or the name of a constant or enum member.
 type value struct {
 	name   string
+	text   string // the number as it was written
 	number int64
 	line   int
 }

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+)
+
+// iteratorType is the iterator over the array d.
+func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) string {
+	name := owner + goName(&d.header)
+	e.later(name, func() {
+		e.expand(strings.NewReplacer(
+			"{{LIMIT}}", limit,
+			"{{MIN}}", strconv.FormatInt(e.minOf(d.spec), 10),
+			"{{DECODE}}", elem.decode("elem"),
+			"{{DECODENEXT}}", strings.ReplaceAll(elem.decode("*elem"), "*elem.", "elem."),
+			"{{ENCODE}}", elem.encode("elem"),
+		).Replace(`
+// {{N}} is an array of {{E}}, as it stands in a stream.
+// The zero value is the empty array. To write one, write its length with
+// Writer.Uint32 and then its elements.
+type {{N}} struct {
+	left int
+	at   xdr.Decoder
+}
+
+// Decode steps d over an array, so that all of it is known to be sound, and
+// leaves v at the first element. Nothing is copied: v reads the stream again.
+func (v *{{N}}) Decode(d *xdr.Decoder) {
+	v.left = d.Count({{LIMIT}}, {{MIN}})
+	v.at = *d
+	var elem {{E}}
+	for i := 0; i < v.left && d.Err() == nil; i++ {
+		{{DECODE}}
+	}
+	_ = elem
+	if d.Err() != nil {
+		*v = {{N}}{}
+	}
+}
+
+// Len is how many elements Next has still to return.
+func (v *{{N}}) Len() int { return v.left }
+
+// Next decodes the next element into elem, or returns false after the last.
+func (v *{{N}}) Next(elem *{{E}}) bool {
+	if v.left == 0 {
+		return false
+	}
+	v.left--
+	d := &v.at
+	{{DECODENEXT}}
+	return d.Err() == nil
+}
+
+// Encode appends the elements that Next has not returned to w, after their
+// number. v stays where it is.
+func (v *{{N}}) Encode(w *xdr.Writer) {
+	rest := *v
+	w.Uint32(uint32(rest.left))
+	var elem {{E}}
+	for rest.Next(&elem) {
+		{{ENCODE}}
+	}
+}
+`), name, elem.goType())
+	})
+	return name
+}
+
+// expand writes text with {{N}} for name and {{E}} for elem.
+func (e *emitter) expand(text, name, elem string) {
+	e.out.WriteString(strings.NewReplacer("{{N}}", name, "{{E}}", elem).Replace(text))
+	e.out.WriteString("\n")
+}

@@ -1,0 +1,69 @@
+package main
+
+// listType is the iterator over a linked list of node.
+func (e *emitter) listType(node string) string {
+	d := e.m.types[node].(*structDef)
+	elem := goName(&d.header)
+	name := elem + "List"
+	e.later(name, func() {
+		e.expand(`
+// {{N}} is a linked list of {{E}}, as it stands in a stream.
+// The zero value is the empty list.
+type {{N}} struct{ at xdr.Decoder }
+
+// Decode steps d over a list, so that all of it is known to be sound, and
+// leaves v at the first element. Nothing is copied: v reads the stream again.
+func (v *{{N}}) Decode(d *xdr.Decoder) {
+	v.at = *d
+	var elem {{E}}
+	for d.Bool() {
+		elem.Decode(d)
+	}
+	if d.Err() != nil {
+		v.at = xdr.Decoder{}
+	}
+}
+
+// Next decodes the next element into elem, or returns false after the last.
+func (v *{{N}}) Next(elem *{{E}}) bool {
+	if !v.at.Bool() {
+		v.at = xdr.Decoder{}
+		return false
+	}
+	elem.Decode(&v.at)
+	return v.at.Err() == nil
+}
+
+// Encode appends the elements that Next has not returned, and the end of the
+// list, to w. v stays where it is.
+func (v *{{N}}) Encode(w *xdr.Writer) {
+	rest := *v
+	var elem {{E}}
+	for rest.Next(&elem) {
+		Put{{E}}(w, &elem)
+	}
+	End{{N}}(w)
+}
+
+// Put{{E}} appends elem to a list that is being written to w.
+func Put{{E}}(w *xdr.Writer, elem *{{E}}) {
+	w.Bool(true)
+	elem.Encode(w)
+}
+
+// End{{N}} ends a list that is being written to w.
+func End{{N}}(w *xdr.Writer) { w.Bool(false) }
+`, name, elem)
+		if e.m.splitField(d) >= 0 {
+			e.expand(`
+// Put{{E}}Head appends the part of elem before its own list to a list that is
+// being written to w. elem.EncodeTail follows when that list has ended.
+func Put{{E}}Head(w *xdr.Writer, elem *{{E}}) {
+	w.Bool(true)
+	elem.EncodeHead(w)
+}
+`, name, elem)
+		}
+	})
+	return name
+}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"strings"
+)
+
+// optionalType is optional data of elem (RFC 4506 §4.19).
+func (e *emitter) optionalType(elem shape) string {
+	t := elem.goType()
+	name := "Opt" + strings.ToUpper(t[:1]) + t[1:]
+	e.later(name, func() {
+		e.expand(`
+// {{N}} is {{E}}, or nothing: Value has meaning where Present is true.
+type {{N}} struct {
+	Present bool
+	Value   {{E}}
+}
+`, name, t)
+		e.emitMethods(name,
+			"*v = "+name+"{Present: d.Bool()}\nif v.Present {\n"+elem.decode("v.Value")+"\n}",
+			"w.Bool(v.Present)\nif v.Present {\n"+elem.encode("v.Value")+"\n}")
+	})
+	return name
+}

@@ -1,0 +1,102 @@
+package main
+
+import "strings"
+
+func (e *emitter) emitStruct(d *structDef) {
+	name := goName(&d.header)
+	fields := e.m.valueFields(d)
+	what := "struct"
+	if e.m.nodes[d.name] {
+		what = "list element"
+	}
+	e.printf("%s\ntype %s struct {\n", documentation(name, &d.header, what), name)
+	var decode, encode []string
+	for _, f := range fields {
+		s := e.shapeOf(f, name)
+		e.emitField(f, s, "")
+		decode = append(decode, s.decode("v."+goName(&f.header)))
+		encode = append(encode, s.encode("v."+goName(&f.header)))
+	}
+	e.printf("}\n\n")
+	e.emitMethods(name, strings.Join(decode, "\n"), strings.Join(encode, "\n"))
+	if at := e.m.splitField(d); at >= 0 {
+		s := "v." + goName(&fields[at].header)
+		head, tail := encode[:at:at], encode[at+1:]
+		if !e.m.isIterator(fields[at]) {
+			head = append(head, s+".EncodeHead(w)")
+			tail = append([]string{s + ".EncodeTail(w)"}, tail...)
+		}
+		e.emitHeadTail(name, strings.Join(head, "\n"), strings.Join(tail, "\n"))
+	}
+	e.emitSizes(d.name, name)
+}
+
+// emitField writes one field of a struct type; note is its comment, if it has
+// no documentation.
+func (e *emitter) emitField(f *declaration, s shape, note string) {
+	for line := range strings.Lines(f.doc) {
+		e.printf("// %s\n", strings.TrimSpace(line))
+	}
+	if note != "" {
+		note = " // " + note
+	}
+	e.printf("%s %s%s\n", goName(&f.header), s.goType(), note)
+}
+
+// emitHeadTail writes the two halves of Encode around the type's one iterator.
+func (e *emitter) emitHeadTail(name, head, tail string) {
+	const text = "// Encode%[2]s appends what stands %[3]s v's list to w.\n" +
+		"func (v *%[1]s) Encode%[2]s(w *xdr.Writer) %[4]s\n\n"
+	e.printf(text, name, "Head", "before", body(head))
+	e.printf(text, name, "Tail", "after", body(tail))
+}
+
+// splitField is the index of d's one field that is an iterator or holds one
+// as its only one, or -1: then d can be encoded in two halves around it.
+func (m *model) splitField(d *structDef) int {
+	at := -1
+	for i, f := range m.valueFields(d) {
+		if m.iterators(f) > 0 {
+			if at >= 0 || m.iterators(f) > 1 {
+				return -1
+			}
+			at = i
+		}
+	}
+	return at
+}
+
+// isIterator says that d is decoded as an iterator.
+func (m *model) isIterator(d *declaration) bool {
+	d = m.plain(d)
+	if node := m.optionalOf(d); node != "" && m.nodes[node] {
+		return true
+	}
+	return d.kind == declVarArray && !d.isBytes() && (d.bound == nil || d.notes.iterate)
+}
+
+// iterators counts the iterators in d; two is as good as many.
+func (m *model) iterators(d *declaration) int {
+	if d.kind == declVoid {
+		return 0
+	}
+	if m.isIterator(d) {
+		return 1
+	}
+	d = m.plain(d)
+	n := 0
+	switch t := m.types[d.spec.name].(type) {
+	case *structDef:
+		for _, f := range m.valueFields(t) {
+			n += m.iterators(f)
+		}
+	case *unionDef:
+		for _, a := range t.everyArm() {
+			n = max(n, m.iterators(a.decl))
+		}
+	}
+	if d.kind != declPlain && n > 0 {
+		return 2
+	}
+	return n
+}

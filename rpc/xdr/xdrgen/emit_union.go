@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+func (e *emitter) emitUnion(d *unionDef) {
+	name := goName(&d.header)
+	e.printf("%s\n// Only the arm that %s selects has meaning.\n", documentation(name, &d.header, "union"), goName(&d.discriminant.header))
+	e.printf("type %s struct {\n", name)
+	disc := e.shapeOf(d.discriminant, name)
+	discAt := "v." + goName(&d.discriminant.header)
+	e.emitField(d.discriminant, disc, "")
+
+	var decode, encode, head, tail strings.Builder
+	fmt.Fprintf(&decode, "*v = %s{}\n%s\nswitch %s {\n", name, disc.decode(discAt), discAt)
+	for _, b := range []*strings.Builder{&encode, &head} {
+		fmt.Fprintf(b, "%s\nswitch %s {\n", disc.encode(discAt), discAt)
+	}
+	fmt.Fprintf(&tail, "switch %s {\n", discAt)
+	splits := false
+	for _, a := range d.everyArm() {
+		label, note := "default:\n", "default"
+		if a != d.otherwise {
+			labels := e.caseLabels(d, a)
+			label = "case " + labels + ":\n"
+			note = "case " + strings.ReplaceAll(labels, "\n", " ")
+		}
+		for _, b := range []*strings.Builder{&decode, &encode, &head} {
+			b.WriteString(label)
+		}
+		if a.decl.kind == declVoid {
+			continue
+		}
+		s := e.shapeOf(a.decl, name)
+		at := "v." + goName(&a.decl.header)
+		e.emitField(a.decl, s, note)
+		decode.WriteString(s.decode(at) + "\n")
+		encode.WriteString(s.encode(at) + "\n")
+		switch n := e.m.iterators(a.decl); {
+		case n == 1 && e.m.isIterator(a.decl):
+			splits = true
+		case n == 1:
+			splits = true
+			head.WriteString(at + ".EncodeHead(w)\n")
+			tail.WriteString(label + at + ".EncodeTail(w)\n")
+		default:
+			head.WriteString(s.encode(at) + "\n")
+		}
+	}
+	if !e.exhaustive(d) {
+		decode.WriteString("default:\nd.Fail(xdr.ErrBadValue)\n")
+		encode.WriteString("default:\nw.Fail()\n")
+		head.WriteString("default:\nw.Fail()\n")
+	}
+	for _, b := range []*strings.Builder{&decode, &encode, &head, &tail} {
+		b.WriteString("}")
+	}
+	e.printf("}\n\n")
+	e.emitMethods(name, decode.String(), encode.String())
+	if splits && e.m.iterators(&declaration{kind: declPlain, spec: typeSpec{name: d.name}}) == 1 {
+		if strings.Count(tail.String(), "\n") == 1 { // no arm has anything
+			tail.Reset()
+		}
+		e.emitHeadTail(name, head.String(), tail.String())
+	}
+	e.emitSizes(d.name, name)
+}
+
+// caseLabels are the Go values of a's cases.
+func (e *emitter) caseLabels(d *unionDef, a *arm) string {
+	var labels []string
+	_, kind := e.m.discriminant(d)
+	for _, c := range a.cases {
+		label := e.m.goValue(c)
+		if n, _ := e.m.number(c); kind == builtinBool {
+			label = map[int64]string{0: "false", 1: "true"}[n]
+		}
+		labels = append(labels, label)
+	}
+	return strings.Join(labels, ",\n")
+}
+
+// exhaustive says that every value that the discriminant can be decoded to has
+// an arm.
+func (e *emitter) exhaustive(d *unionDef) bool {
+	if d.otherwise != nil {
+		return true
+	}
+	covered := map[int64]bool{}
+	for _, a := range d.arms {
+		for _, c := range a.cases {
+			n, _ := e.m.number(c)
+			covered[n] = true
+		}
+	}
+	_, kind := e.m.discriminant(d)
+	return kind == builtinBool && covered[0] && covered[1]
+}

@@ -1,0 +1,116 @@
+package main
+
+import "fmt"
+
+// A shape is how Go holds what a declaration declares, and the statements that
+// decode and encode it. at is an addressable Go expression of goType; the
+// decoder is d, the writer w.
+type shape interface {
+	goType() string
+	decode(at string) string
+	encode(at string) string
+}
+
+// scalar is a built-in type of one or two words.
+type scalar struct {
+	name    string
+	size    int64
+	read    string // expression
+	written string // statement, %s is the value
+}
+
+var scalars = map[builtin]scalar{
+	builtinInt:    {"int32", 4, "d.Int32()", "w.Int32(%s)"},
+	builtinUint:   {"uint32", 4, "d.Uint32()", "w.Uint32(%s)"},
+	builtinHyper:  {"int64", 8, "d.Int64()", "w.Int64(%s)"},
+	builtinUhyper: {"uint64", 8, "d.Uint64()", "w.Uint64(%s)"},
+	builtinBool:   {"bool", 4, "d.Bool()", "w.Bool(%s)"},
+	builtinFloat:  {"float32", 4, "math.Float32frombits(d.Uint32())", "w.Uint32(math.Float32bits(%s))"},
+	builtinDouble: {"float64", 8, "math.Float64frombits(d.Uint64())", "w.Uint64(math.Float64bits(%s))"},
+	// A quadruple has no Go type: its sixteen bytes are handed on.
+	builtinQuadruple: {"[16]byte", 16, "", ""},
+}
+
+func (s scalar) goType() string          { return s.name }
+func (s scalar) decode(at string) string { return at + " = " + s.read }
+func (s scalar) encode(at string) string { return fmt.Sprintf(s.written, at) }
+
+// fixedBytes is an opaque of fixed length: an array, copied.
+type fixedBytes struct{ length string }
+
+func (s fixedBytes) goType() string        { return "[" + s.length + "]byte" }
+func (fixedBytes) decode(at string) string { return "d.FixedOpaqueTo(" + whole(at) + "[:])" }
+func (fixedBytes) encode(at string) string { return "w.FixedOpaque(" + whole(at) + "[:])" }
+
+// whole is at in a form that an index can follow.
+func whole(at string) string {
+	if at[0] == '*' {
+		return "(" + at + ")"
+	}
+	return at
+}
+
+// countedBytes is an opaque or string of variable length: a part of the stream.
+type countedBytes struct{ limit string }
+
+func (countedBytes) goType() string { return "[]byte" }
+
+func (s countedBytes) decode(at string) string {
+	return at + " = d.Opaque(" + s.limit + ")"
+}
+
+func (s countedBytes) encode(at string) string {
+	if s.limit == noLimit {
+		return "w.Opaque(" + at + ")"
+	}
+	return "w.BoundedOpaque(" + at + ", " + s.limit + ")"
+}
+
+const noLimit = "xdr.NoLimit"
+
+// eligibleBytes is an opaque that may be placed directly.
+type eligibleBytes struct{ limit string }
+
+func (eligibleBytes) goType() string            { return "xdr.Eligible" }
+func (s eligibleBytes) decode(at string) string { return at + ".Decode(d, " + s.limit + ")" }
+func (s eligibleBytes) encode(at string) string { return at + ".Encode(w, " + s.limit + ")" }
+
+// generated is a type that has its own Decode and Encode.
+type generated struct{ name string }
+
+func (s generated) goType() string        { return s.name }
+func (generated) decode(at string) string { return at + ".Decode(d)" }
+func (generated) encode(at string) string { return at + ".Encode(w)" }
+
+// array is one of fixed length.
+type array struct {
+	length string
+	elem   shape
+}
+
+func (s array) goType() string { return "[" + s.length + "]" + s.elem.goType() }
+
+func (s array) decode(at string) string { return everyElement(at, s.elem.decode) }
+func (s array) encode(at string) string { return everyElement(at, s.elem.encode) }
+
+func everyElement(at string, do func(string) string) string {
+	return "for i := range " + at + " {\n" + do(whole(at)+"[i]") + "\n}"
+}
+
+// slice is an array of variable length with a bound.
+type slice struct {
+	limit string
+	elem  shape
+	min   int64 // bytes that an element takes at least
+}
+
+func (s slice) goType() string { return "[]" + s.elem.goType() }
+
+func (s slice) decode(at string) string {
+	return fmt.Sprintf("%s = make(%s, d.Count(%s, %d))\n", at, s.goType(), s.limit, s.min) +
+		everyElement(at, s.elem.decode)
+}
+
+func (s slice) encode(at string) string {
+	return fmt.Sprintf("w.Count(len(%s), %s)\n", at, s.limit) + everyElement(at, s.elem.encode)
+}

@@ -1,0 +1,77 @@
+package main
+
+import "strconv"
+
+// shapeOf is the shape of d, which is part of owner ("" where d is a typedef's
+// own). Types that the shape needs besides the defined ones are added to the
+// emitter's queue.
+func (e *emitter) shapeOf(d *declaration, owner string) shape {
+	length := noLimit
+	if d.bound != nil {
+		length = e.lengthOf(*d.bound)
+	}
+	if d.isBytes() {
+		switch {
+		case d.kind == declFixedArray:
+			return fixedBytes{length}
+		case d.notes.ddp:
+			return eligibleBytes{length}
+		}
+		return countedBytes{length}
+	}
+	if node := e.m.optionalOf(d); node != "" && e.m.nodes[node] {
+		return generated{e.listType(node)}
+	}
+	elem := e.shapeOfSpec(d.spec)
+	switch d.kind {
+	case declFixedArray:
+		return array{length, elem}
+	case declVarArray:
+		if d.bound == nil || d.notes.iterate {
+			return generated{e.iteratorType(d, owner, length, elem)}
+		}
+		return slice{length, elem, e.minOf(d.spec)}
+	case declOptional:
+		return generated{e.optionalType(elem)}
+	}
+	return elem
+}
+
+// shapeOfSpec is the shape of one value of type s. Typedefs of scalars vanish.
+func (e *emitter) shapeOfSpec(s typeSpec) shape {
+	if s.builtin == builtinQuadruple {
+		return fixedBytes{"16"}
+	}
+	if s.builtin != builtinNone {
+		return scalars[s.builtin]
+	}
+	d := e.m.types[s.name]
+	if t, ok := d.(*typedefDef); ok && e.vanishes(t) {
+		return e.shapeOf(t.decl, "")
+	}
+	return generated{goName(d.head())}
+}
+
+// vanishes says that t has no Go type of its own: it renames a scalar, a
+// defined type, a list or optional data.
+func (e *emitter) vanishes(t *typedefDef) bool {
+	return (t.decl.kind == declPlain && t.decl.spec.builtin != builtinQuadruple) ||
+		t.decl.kind == declOptional || t.decl.notes.ddp
+}
+
+// lengthOf is the Go expression for a bound: the constant's name, if it has one.
+func (e *emitter) lengthOf(v value) string {
+	if e.constants[v.name] {
+		return e.m.goValue(v)
+	}
+	n, _ := e.m.number(v)
+	return strconv.FormatInt(n, 10)
+}
+
+// minOf is the least size of one value of type s.
+func (e *emitter) minOf(s typeSpec) int64 {
+	if s.builtin != builtinNone {
+		return scalars[s.builtin].size
+	}
+	return e.m.sizes[s.name].min
+}
