@@ -4,7 +4,7 @@
 // xdrgen its compiler.
 //
 // To write an EXPORT result, write each export with PutExportHead, its groups
-// with PutGroup, their end with EndGroupList and the export's own with
+// with PutGroup, their end with EndGroupList and the rest of it with
 // Export.EncodeTail; then EndExportList. MNT's flavors are written after
 // MountRes3.EncodeHead: their number with Writer.Uint32, and each with
 // Writer.Int32.

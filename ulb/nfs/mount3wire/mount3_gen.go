@@ -2,19 +2,26 @@
 
 package mount3wire
 
-import "strconv"
-import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+import (
+	"strconv"
 
-// PathLen is the XDR constant MNTPATHLEN. Longest path name, in bytes (section 5.1.4).
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// PathLen is the XDR constant MNTPATHLEN.
+// Longest path name, in bytes (section 5.1.4).
 const PathLen = 1024
 
-// NameLen is the XDR constant MNTNAMLEN. Longest name, in bytes (section 5.1.4).
+// NameLen is the XDR constant MNTNAMLEN.
+// Longest name, in bytes (section 5.1.4).
 const NameLen = 255
 
-// FileHandleSize is the XDR constant FHSIZE3. Largest file handle, in bytes (section 5.1.4).
+// FileHandleSize is the XDR constant FHSIZE3.
+// Largest file handle, in bytes (section 5.1.4).
 const FileHandleSize = 64
 
-// FileHandle3 is the XDR type fhandle3. A file handle of NFS version 3.
+// FileHandle3 is the XDR type fhandle3.
+// A file handle of NFS version 3.
 type FileHandle3 []byte
 
 // Decode reads v from d; errors stick to d.
@@ -30,7 +37,8 @@ func (v *FileHandle3) Encode(w *xdr.Writer) {
 // FileHandle3MaxSize is the largest encoding of FileHandle3, in bytes.
 const FileHandle3MaxSize = 68
 
-// DirPath is the XDR type dirpath. A path on the server.
+// DirPath is the XDR type dirpath.
+// A path on the server.
 type DirPath []byte
 
 // Decode reads v from d; errors stick to d.
@@ -46,7 +54,8 @@ func (v *DirPath) Encode(w *xdr.Writer) {
 // DirPathMaxSize is the largest encoding of DirPath, in bytes.
 const DirPathMaxSize = 1028
 
-// Name is the XDR type name. The name of a host or a group of hosts.
+// Name is the XDR type name.
+// The name of a host or a group of hosts.
 type Name []byte
 
 // Decode reads v from d; errors stick to d.
@@ -62,7 +71,8 @@ func (v *Name) Encode(w *xdr.Writer) {
 // NameMaxSize is the largest encoding of Name, in bytes.
 const NameMaxSize = 260
 
-// Stat3 is the XDR enum mountstat3. The result of MNT (section 5.1.5). Others are let through: a client treats
+// Stat3 is the XDR enum mountstat3.
+// The status of MNT (section 5.1.5). Others are let through: a client treats
 // what it does not know as a failure.
 type Stat3 int32
 
@@ -122,12 +132,59 @@ func (v *Stat3) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }
 // Stat3MaxSize is the largest encoding of Stat3, in bytes.
 const Stat3MaxSize = 4
 
-// MountRes3OK is the XDR struct mountres3_ok. MNT: the root of an export (section 5.2.1).
+// AuthFlavors is an array of int32, as it stands in a stream.
+// The zero value is the empty array. To write one, write its length with
+// Writer.Uint32 and then its elements.
+type AuthFlavors struct {
+	left int
+	at   xdr.Decoder
+}
+
+// Decode steps d over an array, so that all of it is known to be sound, and
+// leaves v at the first element. Nothing is copied: v reads the stream again.
+func (v *AuthFlavors) Decode(d *xdr.Decoder) {
+	v.left = d.Count(xdr.NoLimit, 4)
+	v.at = *d
+	var elem int32
+	for i := 0; i < v.left && d.Err() == nil; i++ {
+		elem = d.Int32()
+	}
+	_ = elem
+	if d.Err() != nil {
+		*v = AuthFlavors{}
+	}
+}
+
+// Len is how many elements Next has still to return.
+func (v *AuthFlavors) Len() int { return v.left }
+
+// Next decodes the next element into elem, or returns false after the last.
+func (v *AuthFlavors) Next(elem *int32) bool {
+	if v.left == 0 {
+		return false
+	}
+	v.left--
+	d := &v.at
+	*elem = d.Int32()
+	return d.Err() == nil
+}
+
+// Encode appends the elements that Next has not returned to w, after their
+// number. v stays where it is.
+func (v *AuthFlavors) Encode(w *xdr.Writer) {
+	rest := *v
+	w.Uint32(uint32(rest.left))
+	var elem int32
+	for rest.Next(&elem) {
+		w.Int32(elem)
+	}
+}
+
+// MountRes3OK is the XDR struct mountres3_ok.
+// The root of an export.
 type MountRes3OK struct {
-	FileHandle FileHandle3
-	// The RPC authentication flavors that are accepted, best first. The RFC
-	// gives no bound.
-	AuthFlavors MountRes3OKAuthFlavors
+	FileHandle  FileHandle3
+	AuthFlavors AuthFlavors
 }
 
 // Decode reads v from d; errors stick to d.
@@ -148,107 +205,57 @@ func (v *MountRes3OK) EncodeHead(w *xdr.Writer) {
 }
 
 // EncodeTail appends what stands after v's list to w.
-func (v *MountRes3OK) EncodeTail(w *xdr.Writer) {
+func (v *MountRes3OK) EncodeTail(w *xdr.Writer) {}
 
-}
-
-// MountRes3OKAuthFlavors is an array of int32, as it stands in a stream. The zero value is
-// the empty array. To write one, write its length with Writer.Uint32 and then
-// its elements.
-type MountRes3OKAuthFlavors struct {
-	left int
-	at   xdr.Decoder
-}
-
-// Decode steps d over an array, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
-func (v *MountRes3OKAuthFlavors) Decode(d *xdr.Decoder) {
-	*v = MountRes3OKAuthFlavors{left: d.Count(xdr.NoLimit, 4), at: *d}
-	var elem int32
-	for i := 0; i < v.left && d.Err() == nil; i++ {
-		elem = d.Int32()
-	}
-	if d.Err() != nil {
-		*v = MountRes3OKAuthFlavors{}
-	}
-	_ = elem
-}
-
-// Len is how many elements Next has still to return.
-func (v *MountRes3OKAuthFlavors) Len() int { return v.left }
-
-// Next decodes the next element into elem, or returns false after the last.
-func (v *MountRes3OKAuthFlavors) Next(elem *int32) bool {
-	if v.left == 0 {
-		return false
-	}
-	v.left--
-	d := &v.at
-	*elem = d.Int32()
-	return d.Err() == nil
-}
-
-// Encode appends the elements that Next has not returned to w, after their
-// number. v stays where it is.
-func (v *MountRes3OKAuthFlavors) Encode(w *xdr.Writer) {
-	rest := *v
-	w.Uint32(uint32(rest.left))
-	var elem int32
-	for rest.Next(&elem) {
-		w.Int32(elem)
-	}
-}
-
-// MountRes3 is the XDR union mountres3. Only the arm that FhsStatus selects has meaning.
+// MountRes3 is the XDR union mountres3.
+// The result of MNT (section 5.2.1).
+// Only the arm that Status selects has meaning.
 type MountRes3 struct {
-	FhsStatus Stat3
-	Mountinfo MountRes3OK // case OK
+	Status Stat3
+	ResOK  MountRes3OK // case OK
 }
 
 // Decode reads v from d; errors stick to d.
 func (v *MountRes3) Decode(d *xdr.Decoder) {
 	*v = MountRes3{}
-	v.FhsStatus.Decode(d)
-	switch v.FhsStatus {
+	v.Status.Decode(d)
+	switch v.Status {
 	case OK:
-		v.Mountinfo.Decode(d)
+		v.ResOK.Decode(d)
 	default:
 	}
 }
 
 // Encode appends v to w.
 func (v *MountRes3) Encode(w *xdr.Writer) {
-	v.FhsStatus.Encode(w)
-	switch v.FhsStatus {
+	v.Status.Encode(w)
+	switch v.Status {
 	case OK:
-		v.Mountinfo.Encode(w)
+		v.ResOK.Encode(w)
 	default:
 	}
 }
 
 // EncodeHead appends what stands before v's list to w.
 func (v *MountRes3) EncodeHead(w *xdr.Writer) {
-	v.FhsStatus.Encode(w)
-	switch v.FhsStatus {
+	v.Status.Encode(w)
+	switch v.Status {
 	case OK:
-		v.Mountinfo.EncodeHead(w)
+		v.ResOK.EncodeHead(w)
 	default:
 	}
 }
 
 // EncodeTail appends what stands after v's list to w.
 func (v *MountRes3) EncodeTail(w *xdr.Writer) {
-	switch v.FhsStatus {
+	switch v.Status {
 	case OK:
-		v.Mountinfo.EncodeTail(w)
+		v.ResOK.EncodeTail(w)
 	}
 }
 
-// Mountlist is the XDR type mountlist. DUMP: who has mounted what (section 5.2.2).
-type Mountlist = MountList
-
-// MountList is a linked list of Mount, as it stands in a stream. The zero value is
-// the empty list.
+// MountList is a linked list of Mount, as it stands in a stream.
+// The zero value is the empty list.
 type MountList struct{ at xdr.Decoder }
 
 // Decode steps d over a list, so that all of it is known to be sound, and
@@ -295,6 +302,7 @@ func PutMount(w *xdr.Writer, elem *Mount) {
 func EndMountList(w *xdr.Writer) { w.Bool(false) }
 
 // Mount is the XDR list element mountbody.
+// An element of DUMP's result: who has mounted what (section 5.2.2).
 type Mount struct {
 	Hostname  Name
 	Directory DirPath
@@ -315,11 +323,8 @@ func (v *Mount) Encode(w *xdr.Writer) {
 // MountMaxSize is the largest encoding of Mount, in bytes.
 const MountMaxSize = 1288
 
-// Groups is the XDR type groups. EXPORT: what is exported to whom (section 5.2.5).
-type Groups = GroupList
-
-// GroupList is a linked list of Group, as it stands in a stream. The zero value is
-// the empty list.
+// GroupList is a linked list of Group, as it stands in a stream.
+// The zero value is the empty list.
 type GroupList struct{ at xdr.Decoder }
 
 // Decode steps d over a list, so that all of it is known to be sound, and
@@ -366,6 +371,7 @@ func PutGroup(w *xdr.Writer, elem *Group) {
 func EndGroupList(w *xdr.Writer) { w.Bool(false) }
 
 // Group is the XDR list element groupnode.
+// Whom something is exported to: a host, network or netgroup.
 type Group struct {
 	Name Name
 }
@@ -383,11 +389,8 @@ func (v *Group) Encode(w *xdr.Writer) {
 // GroupMaxSize is the largest encoding of Group, in bytes.
 const GroupMaxSize = 260
 
-// Exports is the XDR type exports.
-type Exports = ExportList
-
-// ExportList is a linked list of Export, as it stands in a stream. The zero value is
-// the empty list.
+// ExportList is a linked list of Export, as it stands in a stream.
+// The zero value is the empty list.
 type ExportList struct{ at xdr.Decoder }
 
 // Decode steps d over a list, so that all of it is known to be sound, and
@@ -441,6 +444,8 @@ func PutExportHead(w *xdr.Writer, elem *Export) {
 }
 
 // Export is the XDR list element exportnode.
+// An element of EXPORT's result: what is exported to whom (section 5.2.5).
+// Without groups it is exported to everybody.
 type Export struct {
 	Dir    DirPath
 	Groups GroupList
@@ -464,9 +469,7 @@ func (v *Export) EncodeHead(w *xdr.Writer) {
 }
 
 // EncodeTail appends what stands after v's list to w.
-func (v *Export) EncodeTail(w *xdr.Writer) {
-
-}
+func (v *Export) EncodeTail(w *xdr.Writer) {}
 
 // Program is the number of the RPC program MOUNT_PROGRAM.
 const Program = 100005

@@ -2,22 +2,30 @@
 
 package nfs3wire
 
-import "strconv"
-import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+import (
+	"strconv"
 
-// FileHandleSize is the XDR constant NFS3_FHSIZE. Largest file handle, in bytes (section 2.4).
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// FileHandleSize is the XDR constant NFS3_FHSIZE.
+// Largest file handle, in bytes (section 2.4).
 const FileHandleSize = 64
 
-// CookieVerfSize is the XDR constant NFS3_COOKIEVERFSIZE. Size of a READDIR cookie verifier (section 2.4).
+// CookieVerfSize is the XDR constant NFS3_COOKIEVERFSIZE.
+// Size of a READDIR cookie verifier (section 2.4).
 const CookieVerfSize = 8
 
-// CreateVerfSize is the XDR constant NFS3_CREATEVERFSIZE. Size of an exclusive CREATE verifier (section 2.4).
+// CreateVerfSize is the XDR constant NFS3_CREATEVERFSIZE.
+// Size of an exclusive CREATE verifier (section 2.4).
 const CreateVerfSize = 8
 
-// WriteVerfSize is the XDR constant NFS3_WRITEVERFSIZE. Size of a WRITE and COMMIT verifier (section 2.4).
+// WriteVerfSize is the XDR constant NFS3_WRITEVERFSIZE.
+// Size of a WRITE and COMMIT verifier (section 2.4).
 const WriteVerfSize = 8
 
-// Access3Read is the XDR constant ACCESS3_READ. Bits of ACCESS (section 3.3.4).
+// Access3Read is the XDR constant ACCESS3_READ.
+// Bits of ACCESS (section 3.3.4).
 const Access3Read = 0x0001
 
 // Access3Lookup is the XDR constant ACCESS3_LOOKUP.
@@ -35,19 +43,21 @@ const Access3Delete = 0x0010
 // Access3Execute is the XDR constant ACCESS3_EXECUTE.
 const Access3Execute = 0x0020
 
-// Fsf3Link is the XDR constant FSF3_LINK. Bits of FSINFO's properties (section 3.3.19).
-const Fsf3Link = 0x0001
+// FSF3Link is the XDR constant FSF3_LINK.
+// Bits of FSINFO's properties (section 3.3.19).
+const FSF3Link = 0x0001
 
-// Fsf3Symlink is the XDR constant FSF3_SYMLINK.
-const Fsf3Symlink = 0x0002
+// FSF3Symlink is the XDR constant FSF3_SYMLINK.
+const FSF3Symlink = 0x0002
 
-// Fsf3Homogeneous is the XDR constant FSF3_HOMOGENEOUS.
-const Fsf3Homogeneous = 0x0008
+// FSF3Homogeneous is the XDR constant FSF3_HOMOGENEOUS.
+const FSF3Homogeneous = 0x0008
 
-// Fsf3Cansettime is the XDR constant FSF3_CANSETTIME.
-const Fsf3Cansettime = 0x0010
+// FSF3CanSetTime is the XDR constant FSF3_CANSETTIME.
+const FSF3CanSetTime = 0x0010
 
-// Filename3 is the XDR type filename3. A name in a directory.
+// Filename3 is the XDR type filename3.
+// A name in a directory.
 type Filename3 []byte
 
 // Decode reads v from d; errors stick to d.
@@ -60,7 +70,8 @@ func (v *Filename3) Encode(w *xdr.Writer) {
 	w.Opaque(*v)
 }
 
-// Path3 is the XDR type nfspath3. The text of a symbolic link.
+// Path3 is the XDR type nfspath3.
+// The text of a symbolic link.
 type Path3 = xdr.Eligible
 
 // CookieVerf3 is the XDR type cookieverf3.
@@ -111,7 +122,8 @@ func (v *WriteVerf3) Encode(w *xdr.Writer) {
 // WriteVerf3MaxSize is the largest encoding of WriteVerf3, in bytes.
 const WriteVerf3MaxSize = 8
 
-// NFSStat3 is the XDR enum nfsstat3. The result of a procedure (section 2.6). Others are let through: a client
+// NFSStat3 is the XDR enum nfsstat3.
+// The result of a procedure (section 2.6). Others are let through: a client
 // treats what it does not know as a failure.
 type NFSStat3 int32
 
@@ -211,7 +223,8 @@ func (v *NFSStat3) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }
 // NFSStat3MaxSize is the largest encoding of NFSStat3, in bytes.
 const NFSStat3MaxSize = 4
 
-// FType3 is the XDR enum ftype3. The type of a file (section 2.6).
+// FType3 is the XDR enum ftype3.
+// The type of a file (section 2.6).
 type FType3 int32
 
 // Values of FType3.
@@ -269,28 +282,30 @@ func (v *FType3) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }
 // FType3MaxSize is the largest encoding of FType3, in bytes.
 const FType3MaxSize = 4
 
-// Specdata3 is the XDR struct specdata3. The numbers of a device.
-type Specdata3 struct {
-	Specdata1 uint32
-	Specdata2 uint32
+// SpecData3 is the XDR struct specdata3.
+// The numbers of a device.
+type SpecData3 struct {
+	Major uint32
+	Minor uint32
 }
 
 // Decode reads v from d; errors stick to d.
-func (v *Specdata3) Decode(d *xdr.Decoder) {
-	v.Specdata1 = d.Uint32()
-	v.Specdata2 = d.Uint32()
+func (v *SpecData3) Decode(d *xdr.Decoder) {
+	v.Major = d.Uint32()
+	v.Minor = d.Uint32()
 }
 
 // Encode appends v to w.
-func (v *Specdata3) Encode(w *xdr.Writer) {
-	w.Uint32(v.Specdata1)
-	w.Uint32(v.Specdata2)
+func (v *SpecData3) Encode(w *xdr.Writer) {
+	w.Uint32(v.Major)
+	w.Uint32(v.Minor)
 }
 
-// Specdata3MaxSize is the largest encoding of Specdata3, in bytes.
-const Specdata3MaxSize = 8
+// SpecData3MaxSize is the largest encoding of SpecData3, in bytes.
+const SpecData3MaxSize = 8
 
-// FileHandle3 is the XDR struct nfs_fh3. A file handle: opaque to clients.
+// FileHandle3 is the XDR struct nfs_fh3.
+// A file handle: opaque to clients.
 type FileHandle3 struct {
 	Data []byte
 }
@@ -308,7 +323,8 @@ func (v *FileHandle3) Encode(w *xdr.Writer) {
 // FileHandle3MaxSize is the largest encoding of FileHandle3, in bytes.
 const FileHandle3MaxSize = 68
 
-// NFSTime3 is the XDR struct nfstime3. A time since the epoch.
+// NFSTime3 is the XDR struct nfstime3.
+// A time since the epoch.
 type NFSTime3 struct {
 	Seconds     uint32
 	Nanoseconds uint32
@@ -329,7 +345,8 @@ func (v *NFSTime3) Encode(w *xdr.Writer) {
 // NFSTime3MaxSize is the largest encoding of NFSTime3, in bytes.
 const NFSTime3MaxSize = 8
 
-// Fattr3 is the XDR struct fattr3. The attributes of a file (section 2.6).
+// Fattr3 is the XDR struct fattr3.
+// The attributes of a file (section 2.6).
 type Fattr3 struct {
 	Type FType3
 	// Permission bits, set-uid, set-gid and sticky; no file type.
@@ -342,7 +359,7 @@ type Fattr3 struct {
 	Size uint64
 	// The space taken, in bytes.
 	Used   uint64
-	Rdev   Specdata3
+	Rdev   SpecData3
 	FSID   uint64
 	FileID uint64
 	Atime  NFSTime3
@@ -387,7 +404,9 @@ func (v *Fattr3) Encode(w *xdr.Writer) {
 // Fattr3MaxSize is the largest encoding of Fattr3, in bytes.
 const Fattr3MaxSize = 84
 
-// PostOpAttr is the XDR union post_op_attr. Attributes that a server could or could not give. Only the arm that AttributesFollow selects has meaning.
+// PostOpAttr is the XDR union post_op_attr.
+// Attributes that a server could or could not give.
+// Only the arm that AttributesFollow selects has meaning.
 type PostOpAttr struct {
 	AttributesFollow bool
 	Attributes       Fattr3 // case true
@@ -417,7 +436,8 @@ func (v *PostOpAttr) Encode(w *xdr.Writer) {
 // PostOpAttrMaxSize is the largest encoding of PostOpAttr, in bytes.
 const PostOpAttrMaxSize = 88
 
-// WccAttr is the XDR struct wcc_attr. What weak cache consistency needs of the attributes before.
+// WccAttr is the XDR struct wcc_attr.
+// What weak cache consistency needs of the attributes before.
 type WccAttr struct {
 	Size  uint64
 	Mtime NFSTime3
@@ -441,7 +461,8 @@ func (v *WccAttr) Encode(w *xdr.Writer) {
 // WccAttrMaxSize is the largest encoding of WccAttr, in bytes.
 const WccAttrMaxSize = 24
 
-// PreOpAttr is the XDR union pre_op_attr. Only the arm that AttributesFollow selects has meaning.
+// PreOpAttr is the XDR union pre_op_attr.
+// Only the arm that AttributesFollow selects has meaning.
 type PreOpAttr struct {
 	AttributesFollow bool
 	Attributes       WccAttr // case true
@@ -471,7 +492,8 @@ func (v *PreOpAttr) Encode(w *xdr.Writer) {
 // PreOpAttrMaxSize is the largest encoding of PreOpAttr, in bytes.
 const PreOpAttrMaxSize = 28
 
-// WccData is the XDR struct wcc_data. Weak cache consistency: attributes before and after an operation.
+// WccData is the XDR struct wcc_data.
+// Weak cache consistency: attributes before and after an operation.
 type WccData struct {
 	Before PreOpAttr
 	After  PostOpAttr
@@ -492,7 +514,8 @@ func (v *WccData) Encode(w *xdr.Writer) {
 // WccDataMaxSize is the largest encoding of WccData, in bytes.
 const WccDataMaxSize = 116
 
-// PostOpFH3 is the XDR union post_op_fh3. Only the arm that HandleFollows selects has meaning.
+// PostOpFH3 is the XDR union post_op_fh3.
+// Only the arm that HandleFollows selects has meaning.
 type PostOpFH3 struct {
 	HandleFollows bool
 	Handle        FileHandle3 // case true
@@ -522,7 +545,8 @@ func (v *PostOpFH3) Encode(w *xdr.Writer) {
 // PostOpFH3MaxSize is the largest encoding of PostOpFH3, in bytes.
 const PostOpFH3MaxSize = 72
 
-// TimeHow is the XDR enum time_how. How SETATTR sets a time (section 2.6).
+// TimeHow is the XDR enum time_how.
+// How SETATTR sets a time (section 2.6).
 type TimeHow int32
 
 // Values of TimeHow.
@@ -565,7 +589,8 @@ func (v *TimeHow) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }
 // TimeHowMaxSize is the largest encoding of TimeHow, in bytes.
 const TimeHowMaxSize = 4
 
-// SetMode3 is the XDR union set_mode3. Only the arm that SetIt selects has meaning.
+// SetMode3 is the XDR union set_mode3.
+// Only the arm that SetIt selects has meaning.
 type SetMode3 struct {
 	SetIt bool
 	Mode  uint32 // case true
@@ -595,7 +620,8 @@ func (v *SetMode3) Encode(w *xdr.Writer) {
 // SetMode3MaxSize is the largest encoding of SetMode3, in bytes.
 const SetMode3MaxSize = 8
 
-// SetUID3 is the XDR union set_uid3. Only the arm that SetIt selects has meaning.
+// SetUID3 is the XDR union set_uid3.
+// Only the arm that SetIt selects has meaning.
 type SetUID3 struct {
 	SetIt bool
 	UID   uint32 // case true
@@ -625,7 +651,8 @@ func (v *SetUID3) Encode(w *xdr.Writer) {
 // SetUID3MaxSize is the largest encoding of SetUID3, in bytes.
 const SetUID3MaxSize = 8
 
-// SetGID3 is the XDR union set_gid3. Only the arm that SetIt selects has meaning.
+// SetGID3 is the XDR union set_gid3.
+// Only the arm that SetIt selects has meaning.
 type SetGID3 struct {
 	SetIt bool
 	GID   uint32 // case true
@@ -655,7 +682,8 @@ func (v *SetGID3) Encode(w *xdr.Writer) {
 // SetGID3MaxSize is the largest encoding of SetGID3, in bytes.
 const SetGID3MaxSize = 8
 
-// SetSize3 is the XDR union set_size3. Only the arm that SetIt selects has meaning.
+// SetSize3 is the XDR union set_size3.
+// Only the arm that SetIt selects has meaning.
 type SetSize3 struct {
 	SetIt bool
 	Size  uint64 // case true
@@ -685,7 +713,8 @@ func (v *SetSize3) Encode(w *xdr.Writer) {
 // SetSize3MaxSize is the largest encoding of SetSize3, in bytes.
 const SetSize3MaxSize = 12
 
-// SetAtime is the XDR union set_atime. Only the arm that SetIt selects has meaning.
+// SetAtime is the XDR union set_atime.
+// Only the arm that SetIt selects has meaning.
 type SetAtime struct {
 	SetIt TimeHow
 	Atime NFSTime3 // case SetToClientTime
@@ -715,7 +744,8 @@ func (v *SetAtime) Encode(w *xdr.Writer) {
 // SetAtimeMaxSize is the largest encoding of SetAtime, in bytes.
 const SetAtimeMaxSize = 12
 
-// SetMtime is the XDR union set_mtime. Only the arm that SetIt selects has meaning.
+// SetMtime is the XDR union set_mtime.
+// Only the arm that SetIt selects has meaning.
 type SetMtime struct {
 	SetIt TimeHow
 	Mtime NFSTime3 // case SetToClientTime
@@ -745,7 +775,8 @@ func (v *SetMtime) Encode(w *xdr.Writer) {
 // SetMtimeMaxSize is the largest encoding of SetMtime, in bytes.
 const SetMtimeMaxSize = 12
 
-// Sattr3 is the XDR struct sattr3. Attributes to set (section 2.6).
+// Sattr3 is the XDR struct sattr3.
+// Attributes to set (section 2.6).
 type Sattr3 struct {
 	Mode  SetMode3
 	UID   SetUID3
@@ -778,7 +809,8 @@ func (v *Sattr3) Encode(w *xdr.Writer) {
 // Sattr3MaxSize is the largest encoding of Sattr3, in bytes.
 const Sattr3MaxSize = 60
 
-// DirOpArgs3 is the XDR struct diropargs3. A name in a directory.
+// DirOpArgs3 is the XDR struct diropargs3.
+// A name in a directory.
 type DirOpArgs3 struct {
 	Dir  FileHandle3
 	Name Filename3
@@ -796,7 +828,8 @@ func (v *DirOpArgs3) Encode(w *xdr.Writer) {
 	v.Name.Encode(w)
 }
 
-// Getattr3Args is the XDR struct GETATTR3args. GETATTR: attributes of a file (section 3.3.1).
+// Getattr3Args is the XDR struct GETATTR3args.
+// GETATTR: attributes of a file (section 3.3.1).
 type Getattr3Args struct {
 	Object FileHandle3
 }
@@ -832,7 +865,8 @@ func (v *Getattr3ResOK) Encode(w *xdr.Writer) {
 // Getattr3ResOKMaxSize is the largest encoding of Getattr3ResOK, in bytes.
 const Getattr3ResOKMaxSize = 84
 
-// Getattr3Res is the XDR union GETATTR3res. Only the arm that Status selects has meaning.
+// Getattr3Res is the XDR union GETATTR3res.
+// Only the arm that Status selects has meaning.
 type Getattr3Res struct {
 	Status NFSStat3
 	ResOK  Getattr3ResOK // case NFS3OK
@@ -862,7 +896,9 @@ func (v *Getattr3Res) Encode(w *xdr.Writer) {
 // Getattr3ResMaxSize is the largest encoding of Getattr3Res, in bytes.
 const Getattr3ResMaxSize = 88
 
-// SattrGuard3 is the XDR union sattrguard3. SETATTR: change attributes (section 3.3.2). Only the arm that Check selects has meaning.
+// SattrGuard3 is the XDR union sattrguard3.
+// SETATTR: change attributes (section 3.3.2).
+// Only the arm that Check selects has meaning.
 type SattrGuard3 struct {
 	Check    bool
 	ObjCtime NFSTime3 // case true
@@ -952,7 +988,8 @@ func (v *Setattr3ResFail) Encode(w *xdr.Writer) {
 // Setattr3ResFailMaxSize is the largest encoding of Setattr3ResFail, in bytes.
 const Setattr3ResFailMaxSize = 116
 
-// Setattr3Res is the XDR union SETATTR3res. Only the arm that Status selects has meaning.
+// Setattr3Res is the XDR union SETATTR3res.
+// Only the arm that Status selects has meaning.
 type Setattr3Res struct {
 	Status  NFSStat3
 	ResOK   Setattr3ResOK   // case NFS3OK
@@ -985,7 +1022,8 @@ func (v *Setattr3Res) Encode(w *xdr.Writer) {
 // Setattr3ResMaxSize is the largest encoding of Setattr3Res, in bytes.
 const Setattr3ResMaxSize = 120
 
-// Lookup3Args is the XDR struct LOOKUP3args. LOOKUP: find a name (section 3.3.3).
+// Lookup3Args is the XDR struct LOOKUP3args.
+// LOOKUP: find a name (section 3.3.3).
 type Lookup3Args struct {
 	What DirOpArgs3
 }
@@ -1042,7 +1080,8 @@ func (v *Lookup3ResFail) Encode(w *xdr.Writer) {
 // Lookup3ResFailMaxSize is the largest encoding of Lookup3ResFail, in bytes.
 const Lookup3ResFailMaxSize = 88
 
-// Lookup3Res is the XDR union LOOKUP3res. Only the arm that Status selects has meaning.
+// Lookup3Res is the XDR union LOOKUP3res.
+// Only the arm that Status selects has meaning.
 type Lookup3Res struct {
 	Status  NFSStat3
 	ResOK   Lookup3ResOK   // case NFS3OK
@@ -1075,7 +1114,8 @@ func (v *Lookup3Res) Encode(w *xdr.Writer) {
 // Lookup3ResMaxSize is the largest encoding of Lookup3Res, in bytes.
 const Lookup3ResMaxSize = 248
 
-// Access3Args is the XDR struct ACCESS3args. ACCESS: check permission (section 3.3.4).
+// Access3Args is the XDR struct ACCESS3args.
+// ACCESS: check permission (section 3.3.4).
 type Access3Args struct {
 	Object FileHandle3
 	Access uint32
@@ -1135,7 +1175,8 @@ func (v *Access3ResFail) Encode(w *xdr.Writer) {
 // Access3ResFailMaxSize is the largest encoding of Access3ResFail, in bytes.
 const Access3ResFailMaxSize = 88
 
-// Access3Res is the XDR union ACCESS3res. Only the arm that Status selects has meaning.
+// Access3Res is the XDR union ACCESS3res.
+// Only the arm that Status selects has meaning.
 type Access3Res struct {
 	Status  NFSStat3
 	ResOK   Access3ResOK   // case NFS3OK
@@ -1168,7 +1209,8 @@ func (v *Access3Res) Encode(w *xdr.Writer) {
 // Access3ResMaxSize is the largest encoding of Access3Res, in bytes.
 const Access3ResMaxSize = 96
 
-// Readlink3Args is the XDR struct READLINK3args. READLINK: read a symbolic link (section 3.3.5).
+// Readlink3Args is the XDR struct READLINK3args.
+// READLINK: read a symbolic link (section 3.3.5).
 type Readlink3Args struct {
 	Symlink FileHandle3
 }
@@ -1226,7 +1268,8 @@ func (v *Readlink3ResFail) Encode(w *xdr.Writer) {
 // Readlink3ResFailMaxSize is the largest encoding of Readlink3ResFail, in bytes.
 const Readlink3ResFailMaxSize = 88
 
-// Readlink3Res is the XDR union READLINK3res. Only the arm that Status selects has meaning.
+// Readlink3Res is the XDR union READLINK3res.
+// Only the arm that Status selects has meaning.
 type Readlink3Res struct {
 	Status  NFSStat3
 	ResOK   Readlink3ResOK   // case NFS3OK
@@ -1260,7 +1303,8 @@ func (v *Readlink3Res) Encode(w *xdr.Writer) {
 // DDP-eligible content and that content's padding.
 const Readlink3ResMaxReducedSize = 96
 
-// Read3Args is the XDR struct READ3args. READ: read from a file (section 3.3.6).
+// Read3Args is the XDR struct READ3args.
+// READ: read from a file (section 3.3.6).
 type Read3Args struct {
 	FileHandle FileHandle3
 	Offset     uint64
@@ -1330,7 +1374,8 @@ func (v *Read3ResFail) Encode(w *xdr.Writer) {
 // Read3ResFailMaxSize is the largest encoding of Read3ResFail, in bytes.
 const Read3ResFailMaxSize = 88
 
-// Read3Res is the XDR union READ3res. Only the arm that Status selects has meaning.
+// Read3Res is the XDR union READ3res.
+// Only the arm that Status selects has meaning.
 type Read3Res struct {
 	Status  NFSStat3
 	ResOK   Read3ResOK   // case NFS3OK
@@ -1364,7 +1409,8 @@ func (v *Read3Res) Encode(w *xdr.Writer) {
 // DDP-eligible content and that content's padding.
 const Read3ResMaxReducedSize = 104
 
-// StableHow is the XDR enum stable_how. How far WRITE goes before it is answered (section 3.3.7).
+// StableHow is the XDR enum stable_how.
+// How far WRITE goes before it is answered (section 3.3.7).
 type StableHow int32
 
 // Values of StableHow.
@@ -1407,7 +1453,8 @@ func (v *StableHow) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }
 // StableHowMaxSize is the largest encoding of StableHow, in bytes.
 const StableHowMaxSize = 4
 
-// Write3Args is the XDR struct WRITE3args. WRITE: write to a file (section 3.3.7).
+// Write3Args is the XDR struct WRITE3args.
+// WRITE: write to a file (section 3.3.7).
 type Write3Args struct {
 	FileHandle FileHandle3
 	Offset     uint64
@@ -1483,7 +1530,8 @@ func (v *Write3ResFail) Encode(w *xdr.Writer) {
 // Write3ResFailMaxSize is the largest encoding of Write3ResFail, in bytes.
 const Write3ResFailMaxSize = 116
 
-// Write3Res is the XDR union WRITE3res. Only the arm that Status selects has meaning.
+// Write3Res is the XDR union WRITE3res.
+// Only the arm that Status selects has meaning.
 type Write3Res struct {
 	Status  NFSStat3
 	ResOK   Write3ResOK   // case NFS3OK
@@ -1516,7 +1564,8 @@ func (v *Write3Res) Encode(w *xdr.Writer) {
 // Write3ResMaxSize is the largest encoding of Write3Res, in bytes.
 const Write3ResMaxSize = 136
 
-// CreateMode3 is the XDR enum createmode3. How CREATE treats a file that exists (section 3.3.8).
+// CreateMode3 is the XDR enum createmode3.
+// How CREATE treats a file that exists (section 3.3.8).
 type CreateMode3 int32
 
 // Values of CreateMode3.
@@ -1559,7 +1608,8 @@ func (v *CreateMode3) Encode(w *xdr.Writer) { w.Int32(int32(*v)) }
 // CreateMode3MaxSize is the largest encoding of CreateMode3, in bytes.
 const CreateMode3MaxSize = 4
 
-// CreateHow3 is the XDR union createhow3. Only the arm that Mode selects has meaning.
+// CreateHow3 is the XDR union createhow3.
+// Only the arm that Mode selects has meaning.
 type CreateHow3 struct {
 	Mode          CreateMode3
 	ObjAttributes Sattr3      // case Unchecked, Guarded
@@ -1598,7 +1648,8 @@ func (v *CreateHow3) Encode(w *xdr.Writer) {
 // CreateHow3MaxSize is the largest encoding of CreateHow3, in bytes.
 const CreateHow3MaxSize = 64
 
-// Create3Args is the XDR struct CREATE3args. CREATE: create a file (section 3.3.8).
+// Create3Args is the XDR struct CREATE3args.
+// CREATE: create a file (section 3.3.8).
 type Create3Args struct {
 	Where DirOpArgs3
 	How   CreateHow3
@@ -1658,7 +1709,8 @@ func (v *Create3ResFail) Encode(w *xdr.Writer) {
 // Create3ResFailMaxSize is the largest encoding of Create3ResFail, in bytes.
 const Create3ResFailMaxSize = 116
 
-// Create3Res is the XDR union CREATE3res. Only the arm that Status selects has meaning.
+// Create3Res is the XDR union CREATE3res.
+// Only the arm that Status selects has meaning.
 type Create3Res struct {
 	Status  NFSStat3
 	ResOK   Create3ResOK   // case NFS3OK
@@ -1691,7 +1743,8 @@ func (v *Create3Res) Encode(w *xdr.Writer) {
 // Create3ResMaxSize is the largest encoding of Create3Res, in bytes.
 const Create3ResMaxSize = 280
 
-// Mkdir3Args is the XDR struct MKDIR3args. MKDIR: create a directory (section 3.3.9).
+// Mkdir3Args is the XDR struct MKDIR3args.
+// MKDIR: create a directory (section 3.3.9).
 type Mkdir3Args struct {
 	Where      DirOpArgs3
 	Attributes Sattr3
@@ -1751,7 +1804,8 @@ func (v *Mkdir3ResFail) Encode(w *xdr.Writer) {
 // Mkdir3ResFailMaxSize is the largest encoding of Mkdir3ResFail, in bytes.
 const Mkdir3ResFailMaxSize = 116
 
-// Mkdir3Res is the XDR union MKDIR3res. Only the arm that Status selects has meaning.
+// Mkdir3Res is the XDR union MKDIR3res.
+// Only the arm that Status selects has meaning.
 type Mkdir3Res struct {
 	Status  NFSStat3
 	ResOK   Mkdir3ResOK   // case NFS3OK
@@ -1784,7 +1838,8 @@ func (v *Mkdir3Res) Encode(w *xdr.Writer) {
 // Mkdir3ResMaxSize is the largest encoding of Mkdir3Res, in bytes.
 const Mkdir3ResMaxSize = 280
 
-// SymlinkData3 is the XDR struct symlinkdata3. SYMLINK: create a symbolic link (section 3.3.10).
+// SymlinkData3 is the XDR struct symlinkdata3.
+// SYMLINK: create a symbolic link (section 3.3.10).
 type SymlinkData3 struct {
 	SymlinkAttributes Sattr3
 	SymlinkData       xdr.Eligible
@@ -1866,7 +1921,8 @@ func (v *Symlink3ResFail) Encode(w *xdr.Writer) {
 // Symlink3ResFailMaxSize is the largest encoding of Symlink3ResFail, in bytes.
 const Symlink3ResFailMaxSize = 116
 
-// Symlink3Res is the XDR union SYMLINK3res. Only the arm that Status selects has meaning.
+// Symlink3Res is the XDR union SYMLINK3res.
+// Only the arm that Status selects has meaning.
 type Symlink3Res struct {
 	Status  NFSStat3
 	ResOK   Symlink3ResOK   // case NFS3OK
@@ -1899,10 +1955,11 @@ func (v *Symlink3Res) Encode(w *xdr.Writer) {
 // Symlink3ResMaxSize is the largest encoding of Symlink3Res, in bytes.
 const Symlink3ResMaxSize = 280
 
-// DeviceData3 is the XDR struct devicedata3. What is particular to a device (section 3.3.11).
+// DeviceData3 is the XDR struct devicedata3.
+// What is particular to a device (section 3.3.11).
 type DeviceData3 struct {
 	DevAttributes Sattr3
-	Spec          Specdata3
+	Spec          SpecData3
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1920,7 +1977,8 @@ func (v *DeviceData3) Encode(w *xdr.Writer) {
 // DeviceData3MaxSize is the largest encoding of DeviceData3, in bytes.
 const DeviceData3MaxSize = 68
 
-// MknodData3 is the XDR union mknoddata3. Only the arm that Type selects has meaning.
+// MknodData3 is the XDR union mknoddata3.
+// Only the arm that Type selects has meaning.
 type MknodData3 struct {
 	Type           FType3
 	Device         DeviceData3 // case NF3Chr, NF3Blk
@@ -1959,7 +2017,8 @@ func (v *MknodData3) Encode(w *xdr.Writer) {
 // MknodData3MaxSize is the largest encoding of MknodData3, in bytes.
 const MknodData3MaxSize = 72
 
-// Mknod3Args is the XDR struct MKNOD3args. MKNOD: create a special file (section 3.3.11).
+// Mknod3Args is the XDR struct MKNOD3args.
+// MKNOD: create a special file (section 3.3.11).
 type Mknod3Args struct {
 	Where DirOpArgs3
 	What  MknodData3
@@ -2019,7 +2078,8 @@ func (v *Mknod3ResFail) Encode(w *xdr.Writer) {
 // Mknod3ResFailMaxSize is the largest encoding of Mknod3ResFail, in bytes.
 const Mknod3ResFailMaxSize = 116
 
-// Mknod3Res is the XDR union MKNOD3res. Only the arm that Status selects has meaning.
+// Mknod3Res is the XDR union MKNOD3res.
+// Only the arm that Status selects has meaning.
 type Mknod3Res struct {
 	Status  NFSStat3
 	ResOK   Mknod3ResOK   // case NFS3OK
@@ -2052,7 +2112,8 @@ func (v *Mknod3Res) Encode(w *xdr.Writer) {
 // Mknod3ResMaxSize is the largest encoding of Mknod3Res, in bytes.
 const Mknod3ResMaxSize = 280
 
-// Remove3Args is the XDR struct REMOVE3args. REMOVE: remove a file (section 3.3.12).
+// Remove3Args is the XDR struct REMOVE3args.
+// REMOVE: remove a file (section 3.3.12).
 type Remove3Args struct {
 	Object DirOpArgs3
 }
@@ -2103,7 +2164,8 @@ func (v *Remove3ResFail) Encode(w *xdr.Writer) {
 // Remove3ResFailMaxSize is the largest encoding of Remove3ResFail, in bytes.
 const Remove3ResFailMaxSize = 116
 
-// Remove3Res is the XDR union REMOVE3res. Only the arm that Status selects has meaning.
+// Remove3Res is the XDR union REMOVE3res.
+// Only the arm that Status selects has meaning.
 type Remove3Res struct {
 	Status  NFSStat3
 	ResOK   Remove3ResOK   // case NFS3OK
@@ -2136,7 +2198,8 @@ func (v *Remove3Res) Encode(w *xdr.Writer) {
 // Remove3ResMaxSize is the largest encoding of Remove3Res, in bytes.
 const Remove3ResMaxSize = 120
 
-// Rmdir3Args is the XDR struct RMDIR3args. RMDIR: remove a directory (section 3.3.13).
+// Rmdir3Args is the XDR struct RMDIR3args.
+// RMDIR: remove a directory (section 3.3.13).
 type Rmdir3Args struct {
 	Object DirOpArgs3
 }
@@ -2187,7 +2250,8 @@ func (v *Rmdir3ResFail) Encode(w *xdr.Writer) {
 // Rmdir3ResFailMaxSize is the largest encoding of Rmdir3ResFail, in bytes.
 const Rmdir3ResFailMaxSize = 116
 
-// Rmdir3Res is the XDR union RMDIR3res. Only the arm that Status selects has meaning.
+// Rmdir3Res is the XDR union RMDIR3res.
+// Only the arm that Status selects has meaning.
 type Rmdir3Res struct {
 	Status  NFSStat3
 	ResOK   Rmdir3ResOK   // case NFS3OK
@@ -2220,7 +2284,8 @@ func (v *Rmdir3Res) Encode(w *xdr.Writer) {
 // Rmdir3ResMaxSize is the largest encoding of Rmdir3Res, in bytes.
 const Rmdir3ResMaxSize = 120
 
-// Rename3Args is the XDR struct RENAME3args. RENAME: rename a file or directory (section 3.3.14).
+// Rename3Args is the XDR struct RENAME3args.
+// RENAME: rename a file or directory (section 3.3.14).
 type Rename3Args struct {
 	From DirOpArgs3
 	To   DirOpArgs3
@@ -2280,7 +2345,8 @@ func (v *Rename3ResFail) Encode(w *xdr.Writer) {
 // Rename3ResFailMaxSize is the largest encoding of Rename3ResFail, in bytes.
 const Rename3ResFailMaxSize = 232
 
-// Rename3Res is the XDR union RENAME3res. Only the arm that Status selects has meaning.
+// Rename3Res is the XDR union RENAME3res.
+// Only the arm that Status selects has meaning.
 type Rename3Res struct {
 	Status  NFSStat3
 	ResOK   Rename3ResOK   // case NFS3OK
@@ -2313,7 +2379,8 @@ func (v *Rename3Res) Encode(w *xdr.Writer) {
 // Rename3ResMaxSize is the largest encoding of Rename3Res, in bytes.
 const Rename3ResMaxSize = 236
 
-// Link3Args is the XDR struct LINK3args. LINK: create a hard link (section 3.3.15).
+// Link3Args is the XDR struct LINK3args.
+// LINK: create a hard link (section 3.3.15).
 type Link3Args struct {
 	FileHandle FileHandle3
 	Link       DirOpArgs3
@@ -2373,7 +2440,8 @@ func (v *Link3ResFail) Encode(w *xdr.Writer) {
 // Link3ResFailMaxSize is the largest encoding of Link3ResFail, in bytes.
 const Link3ResFailMaxSize = 204
 
-// Link3Res is the XDR union LINK3res. Only the arm that Status selects has meaning.
+// Link3Res is the XDR union LINK3res.
+// Only the arm that Status selects has meaning.
 type Link3Res struct {
 	Status  NFSStat3
 	ResOK   Link3ResOK   // case NFS3OK
@@ -2406,7 +2474,8 @@ func (v *Link3Res) Encode(w *xdr.Writer) {
 // Link3ResMaxSize is the largest encoding of Link3Res, in bytes.
 const Link3ResMaxSize = 208
 
-// Readdir3Args is the XDR struct READDIR3args. READDIR: read a directory (section 3.3.16).
+// Readdir3Args is the XDR struct READDIR3args.
+// READDIR: read a directory (section 3.3.16).
 type Readdir3Args struct {
 	Dir        FileHandle3
 	Cookie     uint64
@@ -2473,17 +2542,15 @@ func (v *DirList3) Encode(w *xdr.Writer) {
 }
 
 // EncodeHead appends what stands before v's list to w.
-func (v *DirList3) EncodeHead(w *xdr.Writer) {
-
-}
+func (v *DirList3) EncodeHead(w *xdr.Writer) {}
 
 // EncodeTail appends what stands after v's list to w.
 func (v *DirList3) EncodeTail(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// Entry3List is a linked list of Entry3, as it stands in a stream. The zero value is
-// the empty list.
+// Entry3List is a linked list of Entry3, as it stands in a stream.
+// The zero value is the empty list.
 type Entry3List struct{ at xdr.Decoder }
 
 // Decode steps d over a list, so that all of it is known to be sound, and
@@ -2580,7 +2647,8 @@ func (v *Readdir3ResFail) Encode(w *xdr.Writer) {
 // Readdir3ResFailMaxSize is the largest encoding of Readdir3ResFail, in bytes.
 const Readdir3ResFailMaxSize = 88
 
-// Readdir3Res is the XDR union READDIR3res. Only the arm that Status selects has meaning.
+// Readdir3Res is the XDR union READDIR3res.
+// Only the arm that Status selects has meaning.
 type Readdir3Res struct {
 	Status  NFSStat3
 	ResOK   Readdir3ResOK   // case NFS3OK
@@ -2629,7 +2697,8 @@ func (v *Readdir3Res) EncodeTail(w *xdr.Writer) {
 	}
 }
 
-// ReaddirPlus3Args is the XDR struct READDIRPLUS3args. READDIRPLUS: read a directory with attributes and handles
+// ReaddirPlus3Args is the XDR struct READDIRPLUS3args.
+// READDIRPLUS: read a directory with attributes and handles
 // (section 3.3.17).
 type ReaddirPlus3Args struct {
 	Dir        FileHandle3
@@ -2706,17 +2775,15 @@ func (v *DirListPlus3) Encode(w *xdr.Writer) {
 }
 
 // EncodeHead appends what stands before v's list to w.
-func (v *DirListPlus3) EncodeHead(w *xdr.Writer) {
-
-}
+func (v *DirListPlus3) EncodeHead(w *xdr.Writer) {}
 
 // EncodeTail appends what stands after v's list to w.
 func (v *DirListPlus3) EncodeTail(w *xdr.Writer) {
 	w.Bool(v.EOF)
 }
 
-// EntryPlus3List is a linked list of EntryPlus3, as it stands in a stream. The zero value is
-// the empty list.
+// EntryPlus3List is a linked list of EntryPlus3, as it stands in a stream.
+// The zero value is the empty list.
 type EntryPlus3List struct{ at xdr.Decoder }
 
 // Decode steps d over a list, so that all of it is known to be sound, and
@@ -2813,7 +2880,8 @@ func (v *ReaddirPlus3ResFail) Encode(w *xdr.Writer) {
 // ReaddirPlus3ResFailMaxSize is the largest encoding of ReaddirPlus3ResFail, in bytes.
 const ReaddirPlus3ResFailMaxSize = 88
 
-// ReaddirPlus3Res is the XDR union READDIRPLUS3res. Only the arm that Status selects has meaning.
+// ReaddirPlus3Res is the XDR union READDIRPLUS3res.
+// Only the arm that Status selects has meaning.
 type ReaddirPlus3Res struct {
 	Status  NFSStat3
 	ResOK   ReaddirPlus3ResOK   // case NFS3OK
@@ -2862,7 +2930,8 @@ func (v *ReaddirPlus3Res) EncodeTail(w *xdr.Writer) {
 	}
 }
 
-// Fsstat3Args is the XDR struct FSSTAT3args. FSSTAT: state of a file system that changes (section 3.3.18).
+// Fsstat3Args is the XDR struct FSSTAT3args.
+// FSSTAT: state of a file system that changes (section 3.3.18).
 type Fsstat3Args struct {
 	FSRoot FileHandle3
 }
@@ -2944,7 +3013,8 @@ func (v *Fsstat3ResFail) Encode(w *xdr.Writer) {
 // Fsstat3ResFailMaxSize is the largest encoding of Fsstat3ResFail, in bytes.
 const Fsstat3ResFailMaxSize = 88
 
-// Fsstat3Res is the XDR union FSSTAT3res. Only the arm that Status selects has meaning.
+// Fsstat3Res is the XDR union FSSTAT3res.
+// Only the arm that Status selects has meaning.
 type Fsstat3Res struct {
 	Status  NFSStat3
 	ResOK   Fsstat3ResOK   // case NFS3OK
@@ -2977,7 +3047,8 @@ func (v *Fsstat3Res) Encode(w *xdr.Writer) {
 // Fsstat3ResMaxSize is the largest encoding of Fsstat3Res, in bytes.
 const Fsstat3ResMaxSize = 144
 
-// Fsinfo3Args is the XDR struct FSINFO3args. FSINFO: what a file system can do (section 3.3.19).
+// Fsinfo3Args is the XDR struct FSINFO3args.
+// FSINFO: what a file system can do (section 3.3.19).
 type Fsinfo3Args struct {
 	FSRoot FileHandle3
 }
@@ -3066,7 +3137,8 @@ func (v *Fsinfo3ResFail) Encode(w *xdr.Writer) {
 // Fsinfo3ResFailMaxSize is the largest encoding of Fsinfo3ResFail, in bytes.
 const Fsinfo3ResFailMaxSize = 88
 
-// Fsinfo3Res is the XDR union FSINFO3res. Only the arm that Status selects has meaning.
+// Fsinfo3Res is the XDR union FSINFO3res.
+// Only the arm that Status selects has meaning.
 type Fsinfo3Res struct {
 	Status  NFSStat3
 	ResOK   Fsinfo3ResOK   // case NFS3OK
@@ -3099,7 +3171,8 @@ func (v *Fsinfo3Res) Encode(w *xdr.Writer) {
 // Fsinfo3ResMaxSize is the largest encoding of Fsinfo3Res, in bytes.
 const Fsinfo3ResMaxSize = 140
 
-// Pathconf3Args is the XDR struct PATHCONF3args. PATHCONF: POSIX information (section 3.3.20).
+// Pathconf3Args is the XDR struct PATHCONF3args.
+// PATHCONF: POSIX information (section 3.3.20).
 type Pathconf3Args struct {
 	Object FileHandle3
 }
@@ -3171,7 +3244,8 @@ func (v *Pathconf3ResFail) Encode(w *xdr.Writer) {
 // Pathconf3ResFailMaxSize is the largest encoding of Pathconf3ResFail, in bytes.
 const Pathconf3ResFailMaxSize = 88
 
-// Pathconf3Res is the XDR union PATHCONF3res. Only the arm that Status selects has meaning.
+// Pathconf3Res is the XDR union PATHCONF3res.
+// Only the arm that Status selects has meaning.
 type Pathconf3Res struct {
 	Status  NFSStat3
 	ResOK   Pathconf3ResOK   // case NFS3OK
@@ -3204,7 +3278,8 @@ func (v *Pathconf3Res) Encode(w *xdr.Writer) {
 // Pathconf3ResMaxSize is the largest encoding of Pathconf3Res, in bytes.
 const Pathconf3ResMaxSize = 116
 
-// Commit3Args is the XDR struct COMMIT3args. COMMIT: make written data stable (section 3.3.21).
+// Commit3Args is the XDR struct COMMIT3args.
+// COMMIT: make written data stable (section 3.3.21).
 type Commit3Args struct {
 	FileHandle FileHandle3
 	Offset     uint64
@@ -3267,7 +3342,8 @@ func (v *Commit3ResFail) Encode(w *xdr.Writer) {
 // Commit3ResFailMaxSize is the largest encoding of Commit3ResFail, in bytes.
 const Commit3ResFailMaxSize = 116
 
-// Commit3Res is the XDR union COMMIT3res. Only the arm that Status selects has meaning.
+// Commit3Res is the XDR union COMMIT3res.
+// Only the arm that Status selects has meaning.
 type Commit3Res struct {
 	Status  NFSStat3
 	ResOK   Commit3ResOK   // case NFS3OK
