@@ -1,0 +1,54 @@
+# nfsrdmad: see README.md. Targets are the same for people and for CI.
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X main.version=$(VERSION)
+# Fuzzing: CPU time for each target.
+FUZZTIME ?= 30s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build run test test-unit test-interop test-kernel fuzz bench lint clean setup
+
+build:
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
+
+# Everybody acts as the owner of ./export, so that the first write works.
+LOCAL_CLIENTS := 127.0.0.0/8;10.0.0.0/8;172.16.0.0/12;192.168.0.0/16;169.254.0.0/16;::1/128;fc00::/7;fe80::/10
+run: build
+	@mkdir -p export
+	@exec bin/nfsrdmad serve --show-mounts --state-dir .state --rdma :20049 --tcp :2049 \
+		--export "./export:/export,rw,insecure,all_squash,anonuid=$$(stat -c %u export),anongid=$$(stat -c %g export),clients=$(LOCAL_CLIENTS)"
+
+test: setup build lint test-unit test-interop test-kernel
+
+# Debian packages and the lab's kernels; once a machine.
+setup:
+	@command -v apt-get >/dev/null || { echo "make test sets up its Debian packages and test kernels with apt-get, which this machine does not have: use Debian 12, or run 'make test-unit', which needs only Go and gcc" >&2; exit 1; }
+	$(GO) run ./test/kernel/setup packages uml 6.1 6.12
+
+test-unit:
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /test/)
+
+# Clients and servers that nobody here wrote, on loopback.
+test-interop: build
+	$(GO) test -tags interop -timeout 15m ./test/interop/...
+
+# A Linux kernel client, in user mode and under emulation.
+test-kernel: build
+	$(GO) test -tags kernel -timeout 40m -v ./test/kernel/...
+
+fuzz:
+	@for p in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$p 2>/dev/null | grep ^Fuzz); do \
+			echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
+		done; done
+
+bench: build
+	$(GO) run ./test/bench
+
+lint:
+	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+clean:
+	rm -rf bin
