@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// A ledger is a file of lines, one writer's. "begin KIND ARGUMENTS..." is written before an operation, "done" once the
+// server has acknowledged it. What is done must be there whatever happens to the server; the one that was begun last and
+// not done may or may not be.
+type ledger struct{ file *os.File }
+
+func openLedger(path string) (*ledger, error) {
+	// Each line is on its way out of the guest before the next operation: who checks may be elsewhere.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_SYNC, 0o644)
+	return &ledger{f}, err
+}
+
+func (l *ledger) begin(kind kind, args ...any) error {
+	_, err := fmt.Fprintf(l.file, "begin %s %s\n", kind, strings.TrimSpace(fmt.Sprintln(args...)))
+	return err
+}
+
+func (l *ledger) done() error {
+	_, err := l.file.WriteString("done\n")
+	return err
+}
+
+// entry is an operation of a ledger.
+type entry struct {
+	kind kind
+	args []string
+	done bool
+}
+
+func readLedger(path string) ([]entry, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var entries []entry
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return entries, nil // a last line without an end was never acknowledged to its writer
+		}
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 1 && words[0] == "done" && len(entries) > 0:
+			entries[len(entries)-1].done = true
+		case len(words) > 1 && words[0] == "begin":
+			entries = append(entries, entry{kind: kind(words[1]), args: words[2:]})
+		default:
+			return nil, fmt.Errorf("%s: line %q", path, line)
+		}
+	}
+}
+
+// kind is what an operation does.
+type kind string
+
+const (
+	record  kind = "record"  // FILE OFFSET LENGTH SEED: bytes written, then fsync
+	through kind = "through" // FILE OFFSET LENGTH SEED: bytes written through an O_SYNC descriptor
+	create  kind = "create"  // FILE: made with O_EXCL
+	rename  kind = "rename"  // FROM TO
+	link    kind = "link"    // FROM TO
+	symlink kind = "symlink" // NAME TARGET
+	mkdir   kind = "mkdir"   // NAME
+	rmdir   kind = "rmdir"   // NAME
+	remove  kind = "remove"  // NAME
+	chmod   kind = "chmod"   // NAME OCTAL
+)

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// stable begins the names that are there all the time, churning those that come and go.
+const (
+	stable   = "stable-"
+	churning = "churning-"
+)
+
+// list reads a directory several times, in small steps, while others change it: each of the names that are there all the
+// time must come exactly once.
+func list(dir string, count, rounds int) error {
+	passing := 0
+	for round := range rounds {
+		seen := map[string]int{}
+		f, err := os.Open(dir)
+		if err != nil {
+			return err
+		}
+		for {
+			names, err := f.Readdirnames(97)
+			for _, name := range names {
+				seen[name]++
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+		}
+		f.Close()
+		for i := range count {
+			if name := fmt.Sprintf("%s%05d", stable, i); seen[name] != 1 {
+				return fmt.Errorf("round %d: %s came %d times (%d names in all)", round, name, seen[name], len(seen))
+			}
+		}
+		for name := range seen {
+			if strings.HasPrefix(name, churning) {
+				passing++
+			} else if !strings.HasPrefix(name, stable) {
+				return fmt.Errorf("round %d: nobody made %q", round, name)
+			}
+		}
+	}
+	fmt.Printf("%d listings of %d names, and %d of the names that came and went\n", rounds, count, passing)
+	return nil
+}
+
+// churn adds and removes names until the stop file is there.
+func churn(dir, stop string) error {
+	const window = 40
+	rounds := 0
+	path := func(i int) string { return filepath.Join(dir, fmt.Sprintf("%s%07d", churning, i)) }
+	for ; !exists(stop); rounds++ {
+		f, err := os.OpenFile(path(rounds), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		f.Close()
+		if rounds >= window {
+			if err := os.Remove(path(rounds - window)); err != nil {
+				return err
+			}
+		}
+	}
+	for i := max(0, rounds-window); i < rounds; i++ {
+		if err := os.Remove(path(i)); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d names came and went\n", rounds)
+	return nil
+}

@@ -1,0 +1,55 @@
+// Command worker does, inside a guest, the work on a mount that shell tools do not: odd direct I/O, shared mappings,
+// directory listings that account for every name, and a load that keeps a ledger of what the server has acknowledged.
+// Each subcommand exits with 0 only when all that it looked at was right.
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+)
+
+var subcommands = map[string]struct {
+	arguments string
+	run       func(args []string) error
+}{
+	"append": {"FILE WHO COUNT", func(a []string) error { return takeTurns(a[0], number(a[1]), number(a[2])) }},
+	"check":  {"DIR LEDGERS", func(a []string) error { return check(a[0], a[1]) }},
+	"churn":  {"DIR STOPFILE", func(a []string) error { return churn(a[0], a[1]) }},
+	"direct": {"FILE SEED", func(a []string) error { return direct(a[0], uint64(number(a[1]))) }},
+	"list":   {"DIR COUNT ROUNDS", func(a []string) error { return list(a[0], number(a[1]), number(a[2])) }},
+	"load":   {"DIR LEDGERS WORKERS STOPFILE strict|outages", func(a []string) error { return load(a[0], a[1], number(a[2]), a[3], a[4] == "strict") }},
+	"mmap":   {"FILE SEED", func(a []string) error { return mapped(a[0], uint64(number(a[1]))) }},
+}
+
+func main() {
+	if len(os.Args) > 1 {
+		if sub, known := subcommands[os.Args[1]]; known {
+			if err := sub.run(os.Args[2:]); err != nil {
+				fmt.Printf("worker %s: %v\n", os.Args[1], err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(subcommands)) {
+		fmt.Fprintf(os.Stderr, "worker %s %s\n", name, subcommands[name].arguments)
+	}
+	os.Exit(2)
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(2)
+	}
+	return n
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
