@@ -1,0 +1,203 @@
+package memfs
+
+import (
+	"slices"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Create implements vfs.FileSystem.
+func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
+	if err := f.enter(op, Create); err != nil {
+		return vfs.Object{}, vfs.Change{}, err
+	}
+	defer f.leave()
+	m := making{kind: vfs.Regular, set: &how.Attr, how: how}
+	if how.Mode == vfs.Exclusive {
+		m.set = &vfs.SetAttr{}
+	}
+	return f.make(op, dir, name, &m)
+}
+
+// Mkdir implements vfs.FileSystem.
+func (f *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
+	if err := f.enter(op, Mkdir); err != nil {
+		return vfs.Object{}, vfs.Change{}, err
+	}
+	defer f.leave()
+	return f.make(op, dir, name, &making{kind: vfs.Directory, set: s})
+}
+
+// Symlink implements vfs.FileSystem.
+func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
+	if err := f.enter(op, Symlink); err != nil {
+		return vfs.Object{}, vfs.Change{}, err
+	}
+	defer f.leave()
+	return f.make(op, dir, name, &making{kind: vfs.Symlink, set: s, text: text})
+}
+
+// Mknod implements vfs.FileSystem.
+func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
+	if err := f.enter(op, Mknod); err != nil {
+		return vfs.Object{}, vfs.Change{}, err
+	}
+	defer f.leave()
+	m := making{kind: t, set: s}
+	switch t {
+	case vfs.BlockDevice, vfs.CharDevice:
+		m.major, m.minor = major, minor
+	case vfs.Socket, vfs.FIFO:
+	default:
+		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
+	}
+	return f.make(op, dir, name, &m)
+}
+
+// A making is what is to be made.
+type making struct {
+	kind         vfs.Type
+	set          *vfs.SetAttr
+	text         []byte
+	major, minor uint32
+	how          *vfs.CreateHow // for a Create
+}
+
+func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Object, ch vfs.Change, err error) {
+	d, err := f.lockDir(dir)
+	if err != nil {
+		return o, ch, err
+	}
+	defer d.mu.Unlock()
+	ch = d.before()
+	defer d.after(&ch)
+	if err := checkName(name); err != nil {
+		return o, ch, err
+	}
+	if !may(op.Cred, &d.attr, mayExec) {
+		return o, ch, syscall.EACCES
+	}
+	if isDot(name) || isDotDot(name) {
+		return o, ch, syscall.EEXIST
+	}
+	if n := d.dir.get(name); n != nil {
+		o, err = f.existing(op, n, m)
+		return o, ch, err
+	}
+	if !may(op.Cred, &d.attr, mayWrite) {
+		return o, ch, syscall.EACCES
+	}
+	n, err := f.child(op.Cred, d, m)
+	if err != nil {
+		return o, ch, err
+	}
+	d.dir.put(name, n)
+	if m.kind == vfs.Directory {
+		d.attr.Nlink++
+	}
+	d.renamed(n.attr.Ctime)
+	return n.object(f), ch, nil
+}
+
+// existing answers a making whose name n has.
+func (f *FS) existing(op *vfs.Op, n *node, m *making) (o vfs.Object, err error) {
+	if m.how == nil || m.how.Mode == vfs.Guarded {
+		return o, syscall.EEXIST
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.attr.Type != vfs.Regular {
+		return o, syscall.EEXIST
+	}
+	if m.how.Mode == vfs.Exclusive {
+		if !n.exclusive || n.verifier != m.how.Verifier {
+			return o, syscall.EEXIST
+		}
+		return n.object(f), nil
+	}
+	if m.set.SetSize && m.set.Size == 0 {
+		cut := vfs.SetAttr{SetSize: true}
+		if err := maySet(op.Cred, n, &cut); err != nil {
+			return o, err
+		}
+		f.set(op.Cred, n, &cut, f.now())
+	}
+	return n.object(f), nil
+}
+
+// child makes the node for m in d, which is locked.
+func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
+	switch m.kind {
+	case vfs.Directory:
+		if d.attr.Nlink >= maxLink {
+			return nil, syscall.EMLINK
+		}
+	case vfs.Symlink:
+		switch {
+		case len(m.text) == 0 || slices.Contains(m.text, 0):
+			return nil, syscall.EINVAL
+		case len(m.text) > maxText:
+			return nil, syscall.ENAMETOOLONG
+		}
+	case vfs.BlockDevice, vfs.CharDevice:
+		if c.UID != 0 {
+			return nil, syscall.EPERM
+		}
+	}
+	if m.set.SetSize && m.set.Size > maxFileSize {
+		return nil, syscall.EFBIG
+	}
+	if m.set.Atime.Nsec >= 1e9 || m.set.Mtime.Nsec >= 1e9 {
+		return nil, syscall.EINVAL
+	}
+	if f.files.Add(1) > int64(f.opt.Files) {
+		f.files.Add(-1)
+		return nil, syscall.ENOSPC
+	}
+	var mode uint32
+	switch {
+	case m.kind == vfs.Symlink:
+		mode = 0o777
+	case m.set.SetMode:
+		mode = m.set.Mode
+	}
+	mode, gid := inherit(c, &d.attr, m.kind, mode)
+	now := f.now()
+	n := f.newNode(m.kind, mode, c.UID, gid, now)
+	switch m.kind {
+	case vfs.Regular:
+		n.data = &fileData{}
+		if m.how != nil && m.how.Mode == vfs.Exclusive {
+			n.exclusive, n.verifier = true, m.how.Verifier
+		}
+	case vfs.Directory:
+		n.dir = newDirectory(d)
+		n.attr.Nlink = 2
+		n.attr.Size = 2 * entryBytes
+	case vfs.Symlink:
+		n.text = slices.Clone(m.text)
+		n.attr.Size = uint64(len(m.text))
+	case vfs.BlockDevice, vfs.CharDevice:
+		n.attr.Major, n.attr.Minor = m.major, m.minor
+	}
+	// What the maker may not set on the new file is left as it is: it asked
+	// for a file, and gets one.
+	rest := *m.set
+	rest.SetMode = false
+	rest.SetSize = rest.SetSize && m.kind == vfs.Regular
+	mine := vfs.SetAttr{SetUID: rest.SetUID, SetGID: rest.SetGID, UID: rest.UID, GID: rest.GID}
+	if maySet(c, n, &mine) != nil {
+		rest.SetUID, rest.SetGID = false, false
+	}
+	if !rest.IsZero() {
+		// Ownership given at birth takes no set-id bits away.
+		bits := n.attr.Mode
+		f.set(c, n, &rest, now)
+		if c.UID == 0 || inGroup(c, n.attr.GID) {
+			n.attr.Mode = bits
+		}
+	}
+	f.nodes.put(n)
+	return n, nil
+}

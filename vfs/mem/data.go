@@ -1,0 +1,101 @@
+package memfs
+
+const (
+	chunkSize = 64 << 10
+	// minChunk is what the first bytes of a file take.
+	minChunk = 512
+)
+
+// fileData is a regular file's content. Its node's lock guards it. Bytes
+// behind the file's size are zero.
+type fileData struct {
+	// chunks by number. One may be shorter than chunkSize: what is missing is
+	// zeros, as is a chunk that is not there.
+	chunks  map[uint64][]byte
+	pending // what a power cut would undo
+}
+
+// read copies the bytes at off to p.
+func (d *fileData) read(off uint64, p []byte) {
+	for len(p) > 0 {
+		at := int(off % chunkSize)
+		n := min(len(p), chunkSize-at)
+		got := 0
+		if c := d.chunks[off/chunkSize]; at < len(c) {
+			got = copy(p[:n], c[at:])
+		}
+		clear(p[got:n])
+		p, off = p[n:], off+uint64(n)
+	}
+}
+
+// write copies p to off as far as there is space and returns how much it
+// copied, and how many bytes of storage that took.
+func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
+	if d.chunks == nil {
+		d.chunks = make(map[uint64][]byte)
+	}
+	for n < len(p) {
+		i, at := off/chunkSize, int(off%chunkSize)
+		step := min(len(p)-n, chunkSize-at)
+		c := d.chunks[i]
+		if at+step > len(c) {
+			size := chunkLen(at + step)
+			if !f.reserve(size - len(c)) {
+				return n, grown
+			}
+			grown += size - len(c)
+			bigger := make([]byte, size)
+			copy(bigger, c)
+			c = bigger
+			d.chunks[i] = c
+		}
+		if f.opt.Unsynced {
+			d.remember(off, step, c)
+		}
+		copy(c[at:], p[n:n+step])
+		n, off = n+step, off+uint64(step)
+	}
+	return n, grown
+}
+
+// chunkLen is how long a chunk with n bytes is made.
+func chunkLen(n int) int {
+	size := minChunk
+	for size < n {
+		size *= 2
+	}
+	return size
+}
+
+// cut takes away what is behind size and returns how many bytes of storage
+// that gave back.
+func (d *fileData) cut(size uint64) (freed int) {
+	edge, at := size/chunkSize, int(size%chunkSize)
+	for i, c := range d.chunks {
+		switch {
+		case i > edge || i == edge && at == 0:
+			freed += len(c)
+			delete(d.chunks, i)
+		case i == edge && at < len(c):
+			keep := min(chunkLen(at), len(c))
+			freed += len(c) - keep
+			shorter := make([]byte, keep)
+			copy(shorter, c[:at])
+			d.chunks[i] = shorter
+		}
+	}
+	return freed
+}
+
+// resize sets the size of n, which is locked, and is stable at once.
+func (f *FS) resize(n *node, size uint64) {
+	if size < n.attr.Size {
+		freed := n.data.cut(size)
+		n.attr.Used -= uint64(freed)
+		f.bytes.Add(-int64(freed))
+		n.data.forget(size)
+	}
+	n.attr.Size = size
+	n.data.safeSize = size
+}

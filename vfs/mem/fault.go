@@ -1,0 +1,179 @@
+package memfs
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Method names a method of vfs.FileSystem that takes an Op.
+type Method uint8
+
+// The methods.
+const (
+	Info Method = iota
+	Usage
+	GetAttr
+	SetAttr
+	Access
+	Lookup
+	ReadLink
+	Read
+	Write
+	Commit
+	Create
+	Mkdir
+	Symlink
+	Mknod
+	Remove
+	Rmdir
+	Rename
+	Link
+	ReadDir
+	methods
+)
+
+var methodNames = [...]string{"Info", "Usage", "GetAttr", "SetAttr", "Access", "Lookup", "ReadLink", "Read", "Write",
+	"Commit", "Create", "Mkdir", "Symlink", "Mknod", "Remove", "Rmdir", "Rename", "Link", "ReadDir"}
+
+// String names the method.
+func (m Method) String() string {
+	if m < methods {
+		return methodNames[m]
+	}
+	return "?"
+}
+
+// faults are the wishes of a test. There is none as a rule, and that costs one
+// load of a pointer.
+type faults struct {
+	mu      sync.Mutex
+	changed sync.Cond // a call began or ended to wait, or may go on
+	stalled [methods]int
+	waiting int
+	errs    [methods][]error
+	syncs   []error
+}
+
+// enter begins a call, leave ends it where enter succeeded.
+func (f *FS) enter(op *vfs.Op, m Method) error {
+	if p := f.faults.Load(); p != nil {
+		if err := p.meet(op, m); err != nil {
+			return err
+		}
+	}
+	if f.opt.Unsynced {
+		f.world.RLock()
+	}
+	return nil
+}
+
+func (f *FS) leave() {
+	if f.opt.Unsynced {
+		f.world.RUnlock()
+	}
+}
+
+func (p *faults) meet(op *vfs.Op, m Method) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stalled[m] > 0 {
+		if op.Try {
+			return vfs.ErrWouldBlock
+		}
+		p.waiting++
+		p.changed.Broadcast()
+		for p.stalled[m] > 0 {
+			p.changed.Wait()
+		}
+		p.waiting--
+		p.changed.Broadcast()
+	}
+	return next(&p.errs[m])
+}
+
+func next(errs *[]error) error {
+	if len(*errs) == 0 {
+		return nil
+	}
+	err := (*errs)[0]
+	*errs = slices.Delete(*errs, 0, 1)
+	return err
+}
+
+// wishes returns f's faults, made on first use.
+func (f *FS) wishes() *faults {
+	f.failing.Lock()
+	defer f.failing.Unlock()
+	p := f.faults.Load()
+	if p == nil {
+		p = new(faults)
+		p.changed.L = &p.mu
+		f.faults.Store(p)
+	}
+	return p
+}
+
+// Stall makes calls of the given methods, of all where none is given, wait
+// until release is called; with Op.Try they answer vfs.ErrWouldBlock. Stalls
+// add up; release may be called more than once.
+func (f *FS) Stall(ms ...Method) (release func()) {
+	if len(ms) == 0 {
+		for m := range methods {
+			ms = append(ms, m)
+		}
+	}
+	p := f.wishes()
+	p.add(ms, 1)
+	var once sync.Once
+	return func() { once.Do(func() { p.add(ms, -1) }) }
+}
+
+func (p *faults) add(ms []Method, n int) {
+	p.mu.Lock()
+	for _, m := range ms {
+		p.stalled[m] += n
+	}
+	p.changed.Broadcast()
+	p.mu.Unlock()
+}
+
+// AwaitStalled returns when at least n calls wait for a release.
+func (f *FS) AwaitStalled(n int) {
+	p := f.wishes()
+	p.mu.Lock()
+	for p.waiting < n {
+		p.changed.Wait()
+	}
+	p.mu.Unlock()
+}
+
+// Fail makes the next calls of m fail, one with each of errs, having done
+// nothing.
+func (f *FS) Fail(m Method, errs ...error) {
+	p := f.wishes()
+	p.mu.Lock()
+	p.errs[m] = append(p.errs[m], errs...)
+	p.mu.Unlock()
+}
+
+// FailSync makes the next syncs fail, one with each of errs: of a Commit, or
+// of a Write that asks for stable storage. Verifier changes; with
+// Options.Unsynced, what the file had not synced is lost.
+func (f *FS) FailSync(errs ...error) {
+	p := f.wishes()
+	p.mu.Lock()
+	p.syncs = append(p.syncs, errs...)
+	p.mu.Unlock()
+}
+
+func (f *FS) syncFault() error {
+	p := f.faults.Load()
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return next(&p.syncs)
+}

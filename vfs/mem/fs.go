@@ -1,0 +1,188 @@
+package memfs
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Limits of this file system.
+const (
+	maxName     = 255
+	maxLink     = 1 << 16
+	maxText     = 4095 // of a symlink
+	maxFileSize = math.MaxInt64
+)
+
+// Defaults of Options.
+const (
+	DefaultBytes = 1 << 30
+	DefaultFiles = 1 << 20
+)
+
+// Options say what New makes. The zero value is usable.
+type Options struct {
+	// Bytes is how much data the files may hold together, 0 for
+	// DefaultBytes. What exceeds it is refused with ENOSPC.
+	Bytes uint64
+	// Files is how many files there may be, 0 for DefaultFiles.
+	Files uint64
+	// FSID is Attr.FSID of every file; 0 for a random one.
+	FSID uint64
+	// RootMode, RootUID and RootGID are of the root directory; mode 0 stands
+	// for 0755.
+	RootMode         uint32
+	RootUID, RootGID uint32
+	// Unsynced keeps apart what was written and not synced, so that Crash can
+	// forget it. A write is then only as stable as it asked to be.
+	Unsynced bool
+}
+
+// FS is a file system in memory. It implements vfs.FileSystem.
+type FS struct {
+	opt      Options
+	key      uint64 // the first half of every handle
+	root     *node
+	nodes    nodeTable
+	lastID   atomic.Uint64
+	files    atomic.Int64
+	bytes    atomic.Int64
+	verifier atomic.Uint64
+	// renames is held by a rename from one directory to another: the tree's
+	// shape changes under nobody else.
+	renames sync.Mutex
+	// world is held shared by every call where a Crash may happen.
+	world  sync.RWMutex
+	faults atomic.Pointer[faults]
+	// failing guards the replacement of faults.
+	failing sync.Mutex
+}
+
+var _ vfs.FileSystem = (*FS)(nil)
+
+// New makes an empty file system: a root directory with nothing in it.
+func New(opt Options) *FS {
+	if opt.Bytes == 0 {
+		opt.Bytes = DefaultBytes
+	}
+	opt.Bytes = min(opt.Bytes, math.MaxInt64)
+	if opt.Files == 0 {
+		opt.Files = DefaultFiles
+	}
+	opt.Files = min(opt.Files, math.MaxInt64)
+	if opt.RootMode == 0 {
+		opt.RootMode = 0o755
+	}
+	if opt.FSID == 0 {
+		opt.FSID = random()
+	}
+	f := &FS{opt: opt, key: random()}
+	f.verifier.Store(random())
+	f.files.Add(1)
+	f.root = f.newNode(vfs.Directory, opt.RootMode, opt.RootUID, opt.RootGID, f.now())
+	f.root.dir = newDirectory(f.root)
+	f.root.attr.Nlink = 2
+	f.nodes.put(f.root)
+	return f
+}
+
+func random() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:]) | 1
+}
+
+func (f *FS) now() vfs.Time {
+	t := time.Now()
+	return vfs.Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())}
+}
+
+// reserve takes n bytes of the file system's space, or nothing.
+func (f *FS) reserve(n int) bool {
+	if f.bytes.Add(int64(n)) > int64(f.opt.Bytes) {
+		f.bytes.Add(-int64(n))
+		return false
+	}
+	return true
+}
+
+// Root implements vfs.FileSystem.
+func (f *FS) Root() vfs.Handle { return f.handle(f.root) }
+
+// Lane implements vfs.FileSystem.
+func (f *FS) Lane() any { return f }
+
+// Info implements vfs.FileSystem.
+func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
+	if err := f.enter(op, Info); err != nil {
+		return vfs.Info{}, err
+	}
+	defer f.leave()
+	if _, err := f.find(h); err != nil {
+		return vfs.Info{}, err
+	}
+	return vfs.Info{
+		MaxFileSize:     maxFileSize,
+		MaxName:         maxName,
+		MaxLink:         maxLink,
+		TimeGranularity: vfs.Time{Nsec: 1},
+		HardLinks:       true,
+		Symlinks:        true,
+		NoTruncate:      true,
+		ChownRestricted: true,
+		CasePreserving:  true,
+		Homogeneous:     true,
+		CanSetTime:      true,
+	}, nil
+}
+
+// Usage implements vfs.FileSystem.
+func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
+	if err := f.enter(op, Usage); err != nil {
+		return vfs.Usage{}, err
+	}
+	defer f.leave()
+	if _, err := f.find(h); err != nil {
+		return vfs.Usage{}, err
+	}
+	u := vfs.Usage{TotalBytes: f.opt.Bytes, TotalFiles: f.opt.Files}
+	u.FreeBytes = u.TotalBytes - min(u.TotalBytes, uint64(max(f.bytes.Load(), 0)))
+	u.FreeFiles = u.TotalFiles - min(u.TotalFiles, uint64(max(f.files.Load(), 0)))
+	u.AvailableBytes, u.AvailableFiles = u.FreeBytes, u.FreeFiles
+	return u, nil
+}
+
+// Verifier implements vfs.FileSystem.
+func (f *FS) Verifier() (v [8]byte) {
+	binary.LittleEndian.PutUint64(v[:], f.verifier.Load())
+	return v
+}
+
+// Close implements vfs.FileSystem. The memory goes with the last reference to
+// the FS.
+func (f *FS) Close() error { return nil }
+
+// checkName judges a name that is to be made or removed, or looked up.
+func checkName(name []byte) error {
+	if len(name) == 0 {
+		return syscall.EINVAL
+	}
+	if len(name) > maxName {
+		return syscall.ENAMETOOLONG
+	}
+	for _, c := range name {
+		if c == '/' || c == 0 {
+			return syscall.EINVAL
+		}
+	}
+	return nil
+}
+
+func isDot(name []byte) bool    { return len(name) == 1 && name[0] == '.' }
+func isDotDot(name []byte) bool { return len(name) == 2 && name[0] == '.' && name[1] == '.' }

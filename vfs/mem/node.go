@@ -1,0 +1,201 @@
+package memfs
+
+import (
+	"encoding/binary"
+	"sync"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A node is a file of any kind.
+//
+// Locks are taken from a directory to what is in it; two directories, only
+// under FS.renames, the upper one first; two files of one rename in the order
+// of their numbers.
+type node struct {
+	mu   sync.RWMutex
+	attr vfs.Attr
+	gone bool // has no name any more
+	// Exactly one of these, by attr.Type; none for special files.
+	data *fileData
+	dir  *directory
+	text []byte
+	// verifier is of the exclusive Create that made the file.
+	verifier  [8]byte
+	exclusive bool
+}
+
+func (f *FS) newNode(t vfs.Type, mode, uid, gid uint32, now vfs.Time) *node {
+	return &node{attr: vfs.Attr{
+		Type: t, Mode: mode & 0o7777, Nlink: 1, UID: uid, GID: gid,
+		FSID: f.opt.FSID, FileID: f.lastID.Add(1),
+		Atime: now, Mtime: now, Ctime: now, Change: 1,
+	}}
+}
+
+// touch marks a change of n, of its content too where content is set. The
+// change time never stands still, so that a client that knows nothing else
+// sees every change by it.
+func (n *node) touch(now vfs.Time, content bool) {
+	if !n.attr.Ctime.Before(now) {
+		now = n.attr.Ctime
+		if now.Nsec++; now.Nsec == 1e9 {
+			now.Sec, now.Nsec = now.Sec+1, 0
+		}
+	}
+	n.attr.Ctime = now
+	if content {
+		n.attr.Mtime = now
+	}
+	n.attr.Change++
+}
+
+// before begins a Change of n, which is locked; after ends it.
+func (n *node) before() vfs.Change {
+	return vfs.Change{Before: n.attr, HasBefore: true, Atomic: true}
+}
+
+func (n *node) after(c *vfs.Change) { c.After, c.HasAfter = n.attr, true }
+
+const handleLen = 16
+
+func (f *FS) handle(n *node) vfs.Handle {
+	var b [handleLen]byte
+	binary.LittleEndian.PutUint64(b[:], f.key)
+	binary.LittleEndian.PutUint64(b[8:], n.attr.FileID)
+	h, _ := vfs.MakeHandle(b[:])
+	return h
+}
+
+// find returns the node of a handle, not locked.
+func (f *FS) find(h vfs.Handle) (*node, error) {
+	b := h.Bytes()
+	if len(b) != handleLen || binary.LittleEndian.Uint64(b) != f.key {
+		return nil, vfs.ErrBadHandle
+	}
+	id := binary.LittleEndian.Uint64(b[8:])
+	if n := f.nodes.get(id); n != nil {
+		return n, nil
+	}
+	// Numbers are not used twice: a number given out once is of a file that
+	// is gone.
+	if id == 0 || id > f.lastID.Load() {
+		return nil, vfs.ErrBadHandle
+	}
+	return nil, syscall.ESTALE
+}
+
+// lock returns the node of a handle, locked.
+func (f *FS) lock(h vfs.Handle) (*node, error) {
+	n, err := f.find(h)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	if n.gone {
+		n.mu.Unlock()
+		return nil, syscall.ESTALE
+	}
+	return n, nil
+}
+
+// rlock returns the node of a handle, locked for reading.
+func (f *FS) rlock(h vfs.Handle) (*node, error) {
+	n, err := f.find(h)
+	if err != nil {
+		return nil, err
+	}
+	n.mu.RLock()
+	if n.gone {
+		n.mu.RUnlock()
+		return nil, syscall.ESTALE
+	}
+	return n, nil
+}
+
+// lockDir is lock for a directory.
+func (f *FS) lockDir(h vfs.Handle) (*node, error) {
+	n, err := f.lock(h)
+	if err != nil {
+		return nil, err
+	}
+	if n.dir == nil {
+		n.mu.Unlock()
+		return nil, syscall.ENOTDIR
+	}
+	return n, nil
+}
+
+func (n *node) object(f *FS) vfs.Object {
+	return vfs.Object{Handle: f.handle(n), Attr: n.attr, HasAttr: true}
+}
+
+// drop takes back a name of n, which is locked, and forgets n with its last.
+func (f *FS) drop(n *node, now vfs.Time) {
+	n.touch(now, false)
+	if n.dir != nil {
+		n.attr.Nlink = 0
+	} else {
+		n.attr.Nlink--
+	}
+	if n.attr.Nlink > 0 {
+		return
+	}
+	n.gone = true
+	f.nodes.remove(n.attr.FileID)
+	f.files.Add(-1)
+	if n.data != nil {
+		f.bytes.Add(-int64(n.attr.Used))
+		n.data = &fileData{}
+	}
+}
+
+const shards = 64
+
+// nodeTable finds nodes by number.
+type nodeTable [shards]struct {
+	mu sync.RWMutex
+	m  map[uint64]*node
+}
+
+func (t *nodeTable) get(id uint64) *node {
+	s := &t[id%shards]
+	s.mu.RLock()
+	n := s.m[id]
+	s.mu.RUnlock()
+	return n
+}
+
+func (t *nodeTable) put(n *node) {
+	s := &t[n.attr.FileID%shards]
+	s.mu.Lock()
+	if s.m == nil {
+		s.m = make(map[uint64]*node)
+	}
+	s.m[n.attr.FileID] = n
+	s.mu.Unlock()
+}
+
+func (t *nodeTable) remove(id uint64) {
+	s := &t[id%shards]
+	s.mu.Lock()
+	delete(s.m, id)
+	s.mu.Unlock()
+}
+
+// all calls do for each node that there was at some moment of the call.
+func (t *nodeTable) all(do func(*node)) {
+	for i := range t {
+		s := &t[i]
+		s.mu.RLock()
+		nodes := make([]*node, 0, len(s.m))
+		for _, n := range s.m {
+			nodes = append(nodes, n)
+		}
+		s.mu.RUnlock()
+		for _, n := range nodes {
+			do(n)
+		}
+	}
+}

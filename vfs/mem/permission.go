@@ -1,0 +1,90 @@
+package memfs
+
+import (
+	"slices"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Bits of a mode.
+const (
+	setUID = 0o4000
+	setGID = 0o2000
+	sticky = 0o1000
+
+	mayRead  = 4
+	mayWrite = 2
+	mayExec  = 1
+
+	groupExec = 0o010
+	anyExec   = 0o111
+)
+
+func inGroup(c *vfs.Cred, gid uint32) bool {
+	return c.GID == gid || slices.Contains(c.Groups, gid)
+}
+
+// may says whether c has all of want (mayRead, ...) by a's mode.
+func may(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
+	if c.UID == 0 {
+		// Not even the superuser runs a file that nobody may run.
+		return want&mayExec == 0 || a.Type == vfs.Directory || a.Mode&anyExec != 0
+	}
+	bits := a.Mode
+	switch {
+	case c.UID == a.UID:
+		bits >>= 6
+	case inGroup(c, a.GID):
+		bits >>= 3
+	}
+	return bits&want == want
+}
+
+// mayData is may for a regular file's data, with NFS's rules: the owner always
+// may, and who may execute may read (RFC 1813 §4.4).
+func mayData(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
+	if c.UID == a.UID || may(c, a, want) {
+		return true
+	}
+	return want == mayRead && may(c, a, mayExec)
+}
+
+// mayUnlink judges the removal of victim from dir.
+func mayUnlink(c *vfs.Cred, dir, victim *vfs.Attr) error {
+	if !may(c, dir, mayWrite|mayExec) {
+		return syscall.EACCES
+	}
+	if dir.Mode&sticky != 0 && c.UID != 0 && c.UID != dir.UID && c.UID != victim.UID {
+		return syscall.EPERM
+	}
+	return nil
+}
+
+// dropSetID takes the set-id bits from a file whose content or owner changes.
+// Without group execution the set-group-id bit means mandatory locking, and
+// stays.
+func dropSetID(a *vfs.Attr) {
+	if a.Type == vfs.Directory {
+		return
+	}
+	a.Mode &^= setUID
+	if a.Mode&groupExec != 0 {
+		a.Mode &^= setGID
+	}
+}
+
+// inherit returns mode and group of a new child of dir made by c.
+func inherit(c *vfs.Cred, dir *vfs.Attr, t vfs.Type, mode uint32) (uint32, uint32) {
+	if dir.Mode&setGID == 0 {
+		return mode, c.GID
+	}
+	if t == vfs.Directory {
+		return mode | setGID, dir.GID
+	}
+	const runnable = setGID | groupExec
+	if mode&runnable == runnable && c.UID != 0 && !inGroup(c, dir.GID) {
+		mode &^= setGID
+	}
+	return mode, dir.GID
+}

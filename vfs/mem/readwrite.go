@@ -1,0 +1,172 @@
+package memfs
+
+import (
+	"math"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// isFile says why n's data cannot be had, where it cannot.
+func (n *node) isFile() error {
+	switch n.attr.Type {
+	case vfs.Regular:
+		return nil
+	case vfs.Directory:
+		return syscall.EISDIR
+	}
+	return syscall.EINVAL
+}
+
+// Read implements vfs.FileSystem.
+func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (n int, eof bool, err error) {
+	if err := f.enter(op, Read); err != nil {
+		return 0, false, err
+	}
+	defer f.leave()
+	nd, err := f.rlock(h)
+	if err != nil {
+		return 0, false, err
+	}
+	*a = nd.attr
+	if err = nd.isFile(); err == nil && !mayData(op.Cred, a, mayRead) {
+		err = syscall.EACCES
+	}
+	if err != nil {
+		nd.mu.RUnlock()
+		return 0, false, err
+	}
+	if offset < a.Size {
+		n = int(min(uint64(len(buf)), a.Size-offset))
+		nd.data.read(offset, buf[:n])
+	}
+	nd.mu.RUnlock()
+	if n > 0 && !a.Mtime.Before(a.Atime) {
+		f.accessed(nd, a)
+	}
+	return n, offset+uint64(n) >= a.Size, nil
+}
+
+// accessed moves the access time, which follows the first read after a change
+// only: nobody wants a write for each read.
+func (f *FS) accessed(n *node, a *vfs.Attr) {
+	now := f.now()
+	n.mu.Lock()
+	if n.attr.Atime.Before(now) {
+		n.attr.Atime = now
+	}
+	a.Atime = n.attr.Atime
+	n.mu.Unlock()
+}
+
+// Write implements vfs.FileSystem.
+func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stable vfs.Stability) (n int, done vfs.Stability, ch vfs.Change, err error) {
+	if err := f.enter(op, Write); err != nil {
+		return 0, 0, ch, err
+	}
+	defer f.leave()
+	nd, err := f.lock(h)
+	if err != nil {
+		return 0, 0, ch, err
+	}
+	defer nd.mu.Unlock()
+	ch = nd.before()
+	defer nd.after(&ch)
+	if err := nd.isFile(); err != nil {
+		return 0, 0, ch, err
+	}
+	if !mayData(op.Cred, &nd.attr, mayWrite) {
+		return 0, 0, ch, syscall.EACCES
+	}
+	done = vfs.FileSync
+	if f.opt.Unsynced {
+		done = stable
+	}
+	n, err = f.store(nd, offset, data)
+	if n == 0 {
+		return 0, done, ch, err
+	}
+	dropSetID(&nd.attr)
+	nd.touch(f.now(), true)
+	if done > vfs.Unstable {
+		if err := f.sync(nd, offset, offset+uint64(n)); err != nil {
+			return 0, 0, ch, err
+		}
+	}
+	return n, done, ch, nil
+}
+
+// store copies data to n as far as there is space for it: an error comes
+// alone.
+func (f *FS) store(nd *node, offset uint64, data [][]byte) (n int, err error) {
+	for _, p := range data {
+		if len(p) == 0 {
+			continue
+		}
+		at := offset + uint64(n)
+		if offset > maxFileSize || at >= maxFileSize {
+			err = syscall.EFBIG
+			break
+		}
+		whole := len(p)
+		if uint64(whole) > maxFileSize-at {
+			p = p[:maxFileSize-at]
+		}
+		got, grown := nd.data.write(f, at, p)
+		nd.attr.Used += uint64(grown)
+		n += got
+		if got < len(p) {
+			err = syscall.ENOSPC
+			break
+		}
+		if got < whole {
+			err = syscall.EFBIG
+			break
+		}
+	}
+	if n == 0 {
+		return 0, err
+	}
+	nd.attr.Size = max(nd.attr.Size, offset+uint64(n))
+	return n, nil
+}
+
+// Commit implements vfs.FileSystem.
+func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch vfs.Change, err error) {
+	if err := f.enter(op, Commit); err != nil {
+		return ch, err
+	}
+	defer f.leave()
+	n, err := f.lock(h)
+	if err != nil {
+		return ch, err
+	}
+	defer n.mu.Unlock()
+	ch = n.before()
+	defer n.after(&ch)
+	if err := n.isFile(); err != nil {
+		return ch, err
+	}
+	end := offset + uint64(count)
+	if count == 0 || end < offset {
+		end = math.MaxUint64
+	}
+	return ch, f.sync(n, offset, end)
+}
+
+// sync puts a range of n, which is locked, on stable storage.
+func (f *FS) sync(n *node, off, end uint64) error {
+	if err := f.syncFault(); err != nil {
+		// The verifier first: whoever hears of the failure, or does not, is
+		// to send again.
+		f.verifier.Add(math.MaxUint32)
+		if f.opt.Unsynced {
+			f.revert(n)
+		}
+		return err
+	}
+	if f.opt.Unsynced {
+		n.data.sync(off, end, n.attr.Size)
+	}
+	return nil
+}
