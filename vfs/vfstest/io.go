@@ -1,0 +1,130 @@
+package vfstest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+var ioTests = []Test{
+	{"io/edges of a read", testReadEdges},
+	{"io/pieces", testPieces},
+	{"io/kinds", testKinds},
+}
+
+func testReadEdges(x *fixture) {
+	u := x.self
+	h := u.create(x.dir, "f", 0o644)
+	u.mustWrite(h, 0, "0123456789")
+	for _, c := range []struct {
+		off  uint64
+		n    int
+		want string
+		eof  bool
+	}{
+		{0, 10, "0123456789", true},
+		{0, 11, "0123456789", true},
+		{0, 9, "012345678", false},
+		{9, 1, "9", true},
+		{9, 100, "9", true},
+		{10, 1, "", true},
+		{11, 1, "", true},
+		{1 << 40, 1, "", true},
+		{1<<63 - 1, 1, "", true},
+		{1<<64 - 1, 10, "", true},
+		{3, 4, "3456", false},
+	} {
+		var a vfs.Attr
+		buf := bytes.Repeat([]byte{'!'}, c.n)
+		n, eof, err := x.fs.Read(u.op, h, c.off, buf, &a)
+		if err != nil || string(buf[:n]) != c.want || eof != c.eof {
+			x.Errorf("Read(%d, %d): %q, %v, %v; want %q, %v", c.off, c.n, buf[:n], eof, err, c.want, c.eof)
+		}
+		if a.Size != 10 {
+			x.Errorf("Read(%d, %d): size %d in the attributes", c.off, c.n, a.Size)
+		}
+	}
+	empty := u.create(x.dir, "empty", 0o644)
+	u.content(empty, "")
+}
+
+// Writes of many pieces at odd offsets leave what a plain slice would hold.
+func testPieces(x *fixture) {
+	u := x.self
+	h := u.create(x.dir, "f", 0o644)
+	random := rand.New(rand.NewPCG(1, 2))
+	model := []byte{}
+	const most = 300_000
+	for i := range 60 {
+		off := random.IntN(most)
+		var data [][]byte
+		for range random.IntN(6) {
+			piece := make([]byte, []int{0, 1, 3, 4096, random.IntN(70_000)}[random.IntN(5)])
+			for j := range piece {
+				piece[j] = byte(random.Uint32())
+			}
+			data = append(data, piece)
+		}
+		whole := bytes.Join(data, nil)
+		stable := vfs.Stability(i % 3)
+		n, done, ch, err := x.fs.Write(u.op, h, uint64(off), data, stable)
+		if err != nil || n != len(whole) || done < stable {
+			x.Fatalf("Write of %d pieces at %d: %d of %d, %v asked %v, %v", len(data), off, n, len(whole), done, stable, err)
+		}
+		if len(whole) > 0 {
+			if end := off + len(whole); end > len(model) {
+				model = append(model, make([]byte, end-len(model))...)
+			}
+			copy(model[off:], whole)
+		}
+		if ch.HasAfter && ch.After.Size != uint64(len(model)) {
+			x.Fatalf("size after the write is %d, want %d", ch.After.Size, len(model))
+		}
+		from := random.IntN(len(model) + 1)
+		length := random.IntN(100_000)
+		got, err := u.read(h, uint64(from), length)
+		x.ok(err, "Read")
+		if want := model[from:min(from+length, len(model))]; got != string(want) {
+			x.Fatalf("after %d writes, %d bytes at %d differ", i+1, length, from)
+		}
+	}
+	u.content(h, string(model))
+	if _, err := x.fs.Commit(u.op, h, 0, 0); err != nil {
+		x.Errorf("Commit: %v", err)
+	}
+	if _, err := x.fs.Commit(u.op, h, 1<<63, 10); err != nil {
+		x.is(err, "Commit behind the end", syscall.EINVAL)
+	}
+}
+
+// What has no data to read or write says so.
+func testKinds(x *fixture) {
+	u := x.self
+	try := func(what string, h vfs.Handle, want ...error) {
+		x.Helper()
+		_, err := u.read(h, 0, 10)
+		x.is(err, "Read of "+what, want...)
+		x.is(u.write(h, 0, "x"), "Write to "+what, want...)
+		x.is(u.set(h, vfs.SetAttr{SetSize: true}), "truncation of "+what, want...)
+	}
+	try("a directory", x.dir, syscall.EISDIR)
+	if x.info.Symlinks {
+		try("a symlink", u.symlink(x.dir, "link", "text"), syscall.EINVAL)
+	}
+	if x.opt.SpecialFiles {
+		s := withMode(0o666)
+		o, _, err := x.fs.Mknod(u.op, x.dir, []byte("fifo"), vfs.FIFO, &s, 0, 0)
+		x.ok(err, "Mknod")
+		try("a fifo", u.handle(x.dir, "fifo", o), syscall.EINVAL)
+	}
+	f := u.create(x.dir, "f", 0o644)
+	var a vfs.Attr
+	_, err := x.fs.ReadLink(u.op, f, make([]byte, 100), &a)
+	x.is(err, "ReadLink of a file", syscall.EINVAL)
+	_, err = x.fs.ReadDir(u.op, f, 0, false, &a, func(*vfs.DirEntry) bool { return true })
+	x.is(err, "ReadDir of a file", syscall.ENOTDIR)
+	x.is(u.write(f, 0, strings.Repeat("x", 10)), "Write", nil)
+}
