@@ -17,8 +17,9 @@ var (
 	// discriminant without an arm.
 	ErrBadValue = errors.New("xdr: value has no meaning")
 	// ErrExcised: an excised item does not fit the stream around it: its
-	// position is not that of an opaque item, or its length is neither the
-	// item's nor the item's with its padding (RFC 8166 §3.4.5).
+	// position is not that of an item that may be placed directly, or its
+	// length is neither the item's nor the item's with its padding
+	// (RFC 8166 §3.4.5, §6.1).
 	ErrExcised = errors.New("xdr: excised item does not match the stream")
 	// ErrTrailing: bytes are left after the last item.
 	ErrTrailing = errors.New("xdr: bytes left after the last item")
@@ -48,19 +49,32 @@ type Excised struct {
 type Decoder struct {
 	buf     []byte
 	off     int // next byte of buf
+	end     int // where buf ends, or where the next excised item was taken out
 	shift   int // bytes excised before off: unreduced position = off + shift
 	excised []Excised
 	err     error
 }
 
 // NewDecoder returns a cursor at the start of stream.
-func NewDecoder(stream []byte) *Decoder { return &Decoder{buf: stream} }
+func NewDecoder(stream []byte) *Decoder { return &Decoder{buf: stream, end: len(stream)} }
 
 // Reset makes d a cursor at the start of stream, from which the items in
 // excised, in ascending order of Position, were taken out. position is the
 // unreduced position of stream[0].
 func (d *Decoder) Reset(stream []byte, position int, excised []Excised) {
 	*d = Decoder{buf: stream, shift: position, excised: excised}
+	d.findEnd()
+}
+
+// findEnd sets how far the stream can be read before the next excised item has
+// to be. Nothing is read across its place, so an item that may not be placed
+// directly, or that is not opaque at all, cannot be hidden in a chunk.
+func (d *Decoder) findEnd() {
+	d.end = len(d.buf)
+	if len(d.excised) > 0 {
+		at := int64(d.excised[0].Position) - int64(d.shift)
+		d.end = int(max(int64(d.off), min(at, int64(d.end))))
+	}
 }
 
 // Err is the first error met, or nil.
@@ -102,8 +116,8 @@ func (d *Decoder) take(n int) []byte {
 	if d.err != nil {
 		return nil
 	}
-	if n < 0 || n > len(d.buf)-d.off {
-		d.err = ErrShort
+	if n < 0 || n > d.end-d.off {
+		d.failShort(n)
 		return nil
 	}
 	b := d.buf[d.off : d.off+n : d.off+n]
@@ -111,14 +125,23 @@ func (d *Decoder) take(n int) []byte {
 	return b
 }
 
+// failShort records why n bytes cannot be read.
+func (d *Decoder) failShort(n int) {
+	if n >= 0 && n <= len(d.buf)-d.off {
+		d.Fail(ErrExcised)
+	} else {
+		d.Fail(ErrShort)
+	}
+}
+
 // Uint32 reads an unsigned int (RFC 4506 §4.2).
 func (d *Decoder) Uint32() uint32 {
-	if d.err == nil && len(d.buf)-d.off >= 4 {
+	if d.err == nil && d.end-d.off >= 4 {
 		v := binary.BigEndian.Uint32(d.buf[d.off:])
 		d.off += 4
 		return v
 	}
-	d.Fail(ErrShort)
+	d.failShort(4)
 	return 0
 }
 
@@ -127,12 +150,12 @@ func (d *Decoder) Int32() int32 { return int32(d.Uint32()) }
 
 // Uint64 reads an unsigned hyper (RFC 4506 §4.5).
 func (d *Decoder) Uint64() uint64 {
-	if d.err == nil && len(d.buf)-d.off >= 8 {
+	if d.err == nil && d.end-d.off >= 8 {
 		v := binary.BigEndian.Uint64(d.buf[d.off:])
 		d.off += 8
 		return v
 	}
-	d.Fail(ErrShort)
+	d.failShort(8)
 	return 0
 }
 
@@ -195,36 +218,45 @@ func (d *Decoder) Count(limit uint32, size int) int {
 	return int(n)
 }
 
-// Opaque reads a variable-length opaque of at most limit bytes and its padding
-// (RFC 4506 §4.10). Where the item's content was excised, that is what it
-// returns: the count word says how long the item is, never the chunk.
+// Opaque reads a variable-length opaque or string of at most limit bytes and
+// its padding (RFC 4506 §4.10, §4.11). The item must stand in the stream:
+// see EligibleOpaque.
 func (d *Decoder) Opaque(limit uint32) []byte {
-	n := d.Uint32()
-	if d.err != nil {
-		return nil
-	}
-	if n > limit {
-		d.err = ErrTooLong
-		return nil
-	}
-	if len(d.excised) > 0 {
-		if e := &d.excised[0]; int64(e.Position) <= int64(d.Position()) {
-			return d.takeExcised(e, int(n))
-		}
-		// An item that spans the position of a later chunk is caught when
-		// the cursor has passed it: no opaque starts there any more.
-	}
-	return d.FixedOpaque(int(n))
+	return d.FixedOpaque(d.length(limit))
 }
 
-func (d *Decoder) takeExcised(e *Excised, n int) []byte {
-	if int(e.Position) != d.Position() || (len(e.Data) != n && len(e.Data) != n+Pad(n)) {
+// EligibleOpaque reads a variable-length opaque of at most limit bytes that the
+// upper-layer binding lets a transport place directly. Where the item's content
+// was excised, that is what it returns: the count word says how long the item
+// is, never the chunk (RFC 8166 §3.4.4, §3.4.5).
+func (d *Decoder) EligibleOpaque(limit uint32) []byte {
+	n := d.length(limit)
+	if d.err == nil && len(d.excised) > 0 && int64(d.excised[0].Position) == int64(d.Position()) {
+		return d.takeExcised(n)
+	}
+	return d.FixedOpaque(n)
+}
+
+// length reads the count word of an opaque.
+func (d *Decoder) length(limit uint32) int {
+	n := d.Uint32()
+	if n > limit {
+		d.Fail(ErrTooLong)
+		return 0
+	}
+	return int(n)
+}
+
+func (d *Decoder) takeExcised(n int) []byte {
+	data := d.excised[0].Data
+	if len(data) != n && len(data) != n+Pad(n) {
 		d.err = ErrExcised
 		return nil
 	}
 	d.shift += n + Pad(n)
 	d.excised = d.excised[1:]
-	return e.Data[:n:n]
+	d.findEnd()
+	return data[:n:n]
 }
 
 // Pad is how many bytes follow an opaque of n bytes to the next multiple of

@@ -11,7 +11,7 @@ type Eligible struct {
 
 // Decode reads an item of at most limit bytes.
 func (v *Eligible) Decode(d *Decoder, limit uint32) {
-	*v = Eligible{Data: d.Opaque(limit)}
+	*v = Eligible{Data: d.EligibleOpaque(limit)}
 }
 
 // Encode appends the item, whose reference goes over to w. An item of more

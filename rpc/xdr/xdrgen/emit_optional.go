@@ -12,8 +12,8 @@ func (e *emitter) optionalType(elem shape) string {
 		e.expand(`
 // {{N}} is {{E}}, or nothing: Value has meaning where Present is true.
 type {{N}} struct {
-	Present bool
-	Value   {{E}}
+	Present bool `+"`xdr:\"switch\"`"+`
+	Value   {{E}} `+"`xdr:\"case=1\"`"+`
 }
 `, name, t)
 		e.emitMethods(name,

@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 func (e *emitter) emitStruct(d *structDef) {
 	name := goName(&d.header)
@@ -13,7 +16,7 @@ func (e *emitter) emitStruct(d *structDef) {
 	var decode, encode []string
 	for _, f := range fields {
 		s := e.shapeOf(f, name)
-		e.emitField(f, s, "")
+		e.emitField(f, s, e.maxTag(f))
 		decode = append(decode, s.decode("v."+goName(&f.header)))
 		encode = append(encode, s.encode("v."+goName(&f.header)))
 	}
@@ -31,16 +34,25 @@ func (e *emitter) emitStruct(d *structDef) {
 	e.emitSizes(d.name, name)
 }
 
-// emitField writes one field of a struct type; note is its comment, if it has
-// no documentation.
-func (e *emitter) emitField(f *declaration, s shape, note string) {
+// emitField writes one field of a struct type. tag tells reflection what the
+// Go type does not.
+func (e *emitter) emitField(f *declaration, s shape, tag string) {
 	for line := range strings.Lines(f.doc) {
 		e.printf("// %s\n", strings.TrimSpace(line))
 	}
-	if note != "" {
-		note = " // " + note
+	if tag != "" {
+		tag = " `xdr:\"" + tag + "\"`"
 	}
-	e.printf("%s %s%s\n", goName(&f.header), s.goType(), note)
+	e.printf("%s %s%s\n", goName(&f.header), s.goType(), tag)
+}
+
+// maxTag is the tag for a counted item with a bound.
+func (e *emitter) maxTag(d *declaration) string {
+	if d.kind != declVarArray || d.bound == nil {
+		return ""
+	}
+	n, _ := e.m.number(*d.bound)
+	return "max=" + strconv.FormatInt(n, 10)
 }
 
 // emitHeadTail writes the two halves of Encode around the type's one iterator.

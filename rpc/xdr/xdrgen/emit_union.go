@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ func (e *emitter) emitUnion(d *unionDef) {
 	e.printf("type %s struct {\n", name)
 	disc := e.shapeOf(d.discriminant, name)
 	discAt := "v." + goName(&d.discriminant.header)
-	e.emitField(d.discriminant, disc, "")
+	e.emitField(d.discriminant, disc, "switch")
 
 	var decode, encode, head, tail strings.Builder
 	fmt.Fprintf(&decode, "*v = %s{}\n%s\nswitch %s {\n", name, disc.decode(discAt), discAt)
@@ -21,11 +22,9 @@ func (e *emitter) emitUnion(d *unionDef) {
 	fmt.Fprintf(&tail, "switch %s {\n", discAt)
 	splits := false
 	for _, a := range d.everyArm() {
-		label, note := "default:\n", "default"
+		label := "default:\n"
 		if a != d.otherwise {
-			labels := e.caseLabels(d, a)
-			label = "case " + labels + ":\n"
-			note = "case " + strings.ReplaceAll(labels, "\n", " ")
+			label = "case " + e.caseLabels(d, a) + ":\n"
 		}
 		for _, b := range []*strings.Builder{&decode, &encode, &head} {
 			b.WriteString(label)
@@ -35,7 +34,7 @@ func (e *emitter) emitUnion(d *unionDef) {
 		}
 		s := e.shapeOf(a.decl, name)
 		at := "v." + goName(&a.decl.header)
-		e.emitField(a.decl, s, note)
+		e.emitField(a.decl, s, strings.TrimSpace(e.armTag(d, a)+" "+e.maxTag(a.decl)))
 		decode.WriteString(s.decode(at) + "\n")
 		encode.WriteString(s.encode(at) + "\n")
 		switch n := e.m.iterators(a.decl); {
@@ -80,6 +79,19 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 		labels = append(labels, label)
 	}
 	return strings.Join(labels, ",\n")
+}
+
+// armTag says when the field of a has meaning, by numbers.
+func (e *emitter) armTag(d *unionDef, a *arm) string {
+	if a == d.otherwise {
+		return "default"
+	}
+	var cases []string
+	for _, c := range a.cases {
+		n, _ := e.m.number(c)
+		cases = append(cases, strconv.FormatInt(n, 10))
+	}
+	return "case=" + strings.Join(cases, ",")
 }
 
 // exhaustive says that every value that the discriminant can be decoded to has

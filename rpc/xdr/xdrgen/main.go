@@ -21,6 +21,15 @@
 //   - An array with a bound is a slice, and the only thing that allocates:
 //     after its count was checked against both the bound and the stream.
 //
+// Struct tags tell reflection (rpc/xdr/xdrtest) what Go types do not: a union's
+// discriminant is tagged xdr:"switch", its arms xdr:"case=0,1" or
+// xdr:"default", and a counted item with a bound xdr:"max=64".
+//
+// For each type with a largest encoding there is a constant TMaxSize, and for
+// each that has one only when its DDP-eligible content is moved out of the
+// stream TMaxReducedSize. A type with one list or iterator in it can be encoded
+// in two halves around that, by EncodeHead and EncodeTail.
+//
 // It does not compile recursive types other than linked lists.
 package main
 

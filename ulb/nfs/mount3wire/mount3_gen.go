@@ -211,8 +211,8 @@ func (v *MountRes3OK) EncodeTail(w *xdr.Writer) {}
 // The result of MNT (section 5.2.1).
 // Only the arm that Status selects has meaning.
 type MountRes3 struct {
-	Status Stat3
-	ResOK  MountRes3OK // case OK
+	Status Stat3       `xdr:"switch"`
+	ResOK  MountRes3OK `xdr:"case=0"`
 }
 
 // Decode reads v from d; errors stick to d.

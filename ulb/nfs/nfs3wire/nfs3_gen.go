@@ -307,7 +307,7 @@ const SpecData3MaxSize = 8
 // FileHandle3 is the XDR struct nfs_fh3.
 // A file handle: opaque to clients.
 type FileHandle3 struct {
-	Data []byte
+	Data []byte `xdr:"max=64"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -408,8 +408,8 @@ const Fattr3MaxSize = 84
 // Attributes that a server could or could not give.
 // Only the arm that AttributesFollow selects has meaning.
 type PostOpAttr struct {
-	AttributesFollow bool
-	Attributes       Fattr3 // case true
+	AttributesFollow bool   `xdr:"switch"`
+	Attributes       Fattr3 `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -464,8 +464,8 @@ const WccAttrMaxSize = 24
 // PreOpAttr is the XDR union pre_op_attr.
 // Only the arm that AttributesFollow selects has meaning.
 type PreOpAttr struct {
-	AttributesFollow bool
-	Attributes       WccAttr // case true
+	AttributesFollow bool    `xdr:"switch"`
+	Attributes       WccAttr `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -517,8 +517,8 @@ const WccDataMaxSize = 116
 // PostOpFH3 is the XDR union post_op_fh3.
 // Only the arm that HandleFollows selects has meaning.
 type PostOpFH3 struct {
-	HandleFollows bool
-	Handle        FileHandle3 // case true
+	HandleFollows bool        `xdr:"switch"`
+	Handle        FileHandle3 `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -592,8 +592,8 @@ const TimeHowMaxSize = 4
 // SetMode3 is the XDR union set_mode3.
 // Only the arm that SetIt selects has meaning.
 type SetMode3 struct {
-	SetIt bool
-	Mode  uint32 // case true
+	SetIt bool   `xdr:"switch"`
+	Mode  uint32 `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -623,8 +623,8 @@ const SetMode3MaxSize = 8
 // SetUID3 is the XDR union set_uid3.
 // Only the arm that SetIt selects has meaning.
 type SetUID3 struct {
-	SetIt bool
-	UID   uint32 // case true
+	SetIt bool   `xdr:"switch"`
+	UID   uint32 `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -654,8 +654,8 @@ const SetUID3MaxSize = 8
 // SetGID3 is the XDR union set_gid3.
 // Only the arm that SetIt selects has meaning.
 type SetGID3 struct {
-	SetIt bool
-	GID   uint32 // case true
+	SetIt bool   `xdr:"switch"`
+	GID   uint32 `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -685,8 +685,8 @@ const SetGID3MaxSize = 8
 // SetSize3 is the XDR union set_size3.
 // Only the arm that SetIt selects has meaning.
 type SetSize3 struct {
-	SetIt bool
-	Size  uint64 // case true
+	SetIt bool   `xdr:"switch"`
+	Size  uint64 `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -716,8 +716,8 @@ const SetSize3MaxSize = 12
 // SetAtime is the XDR union set_atime.
 // Only the arm that SetIt selects has meaning.
 type SetAtime struct {
-	SetIt TimeHow
-	Atime NFSTime3 // case SetToClientTime
+	SetIt TimeHow  `xdr:"switch"`
+	Atime NFSTime3 `xdr:"case=2"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -747,8 +747,8 @@ const SetAtimeMaxSize = 12
 // SetMtime is the XDR union set_mtime.
 // Only the arm that SetIt selects has meaning.
 type SetMtime struct {
-	SetIt TimeHow
-	Mtime NFSTime3 // case SetToClientTime
+	SetIt TimeHow  `xdr:"switch"`
+	Mtime NFSTime3 `xdr:"case=2"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -868,8 +868,8 @@ const Getattr3ResOKMaxSize = 84
 // Getattr3Res is the XDR union GETATTR3res.
 // Only the arm that Status selects has meaning.
 type Getattr3Res struct {
-	Status NFSStat3
-	ResOK  Getattr3ResOK // case NFS3OK
+	Status NFSStat3      `xdr:"switch"`
+	ResOK  Getattr3ResOK `xdr:"case=0"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -900,8 +900,8 @@ const Getattr3ResMaxSize = 88
 // SETATTR: change attributes (section 3.3.2).
 // Only the arm that Check selects has meaning.
 type SattrGuard3 struct {
-	Check    bool
-	ObjCtime NFSTime3 // case true
+	Check    bool     `xdr:"switch"`
+	ObjCtime NFSTime3 `xdr:"case=1"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -991,9 +991,9 @@ const Setattr3ResFailMaxSize = 116
 // Setattr3Res is the XDR union SETATTR3res.
 // Only the arm that Status selects has meaning.
 type Setattr3Res struct {
-	Status  NFSStat3
-	ResOK   Setattr3ResOK   // case NFS3OK
-	ResFail Setattr3ResFail // default
+	Status  NFSStat3        `xdr:"switch"`
+	ResOK   Setattr3ResOK   `xdr:"case=0"`
+	ResFail Setattr3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1083,9 +1083,9 @@ const Lookup3ResFailMaxSize = 88
 // Lookup3Res is the XDR union LOOKUP3res.
 // Only the arm that Status selects has meaning.
 type Lookup3Res struct {
-	Status  NFSStat3
-	ResOK   Lookup3ResOK   // case NFS3OK
-	ResFail Lookup3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Lookup3ResOK   `xdr:"case=0"`
+	ResFail Lookup3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1178,9 +1178,9 @@ const Access3ResFailMaxSize = 88
 // Access3Res is the XDR union ACCESS3res.
 // Only the arm that Status selects has meaning.
 type Access3Res struct {
-	Status  NFSStat3
-	ResOK   Access3ResOK   // case NFS3OK
-	ResFail Access3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Access3ResOK   `xdr:"case=0"`
+	ResFail Access3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1271,9 +1271,9 @@ const Readlink3ResFailMaxSize = 88
 // Readlink3Res is the XDR union READLINK3res.
 // Only the arm that Status selects has meaning.
 type Readlink3Res struct {
-	Status  NFSStat3
-	ResOK   Readlink3ResOK   // case NFS3OK
-	ResFail Readlink3ResFail // default
+	Status  NFSStat3         `xdr:"switch"`
+	ResOK   Readlink3ResOK   `xdr:"case=0"`
+	ResFail Readlink3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1377,9 +1377,9 @@ const Read3ResFailMaxSize = 88
 // Read3Res is the XDR union READ3res.
 // Only the arm that Status selects has meaning.
 type Read3Res struct {
-	Status  NFSStat3
-	ResOK   Read3ResOK   // case NFS3OK
-	ResFail Read3ResFail // default
+	Status  NFSStat3     `xdr:"switch"`
+	ResOK   Read3ResOK   `xdr:"case=0"`
+	ResFail Read3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1533,9 +1533,9 @@ const Write3ResFailMaxSize = 116
 // Write3Res is the XDR union WRITE3res.
 // Only the arm that Status selects has meaning.
 type Write3Res struct {
-	Status  NFSStat3
-	ResOK   Write3ResOK   // case NFS3OK
-	ResFail Write3ResFail // default
+	Status  NFSStat3      `xdr:"switch"`
+	ResOK   Write3ResOK   `xdr:"case=0"`
+	ResFail Write3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1611,9 +1611,9 @@ const CreateMode3MaxSize = 4
 // CreateHow3 is the XDR union createhow3.
 // Only the arm that Mode selects has meaning.
 type CreateHow3 struct {
-	Mode          CreateMode3
-	ObjAttributes Sattr3      // case Unchecked, Guarded
-	Verf          CreateVerf3 // case Exclusive
+	Mode          CreateMode3 `xdr:"switch"`
+	ObjAttributes Sattr3      `xdr:"case=0,1"`
+	Verf          CreateVerf3 `xdr:"case=2"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1712,9 +1712,9 @@ const Create3ResFailMaxSize = 116
 // Create3Res is the XDR union CREATE3res.
 // Only the arm that Status selects has meaning.
 type Create3Res struct {
-	Status  NFSStat3
-	ResOK   Create3ResOK   // case NFS3OK
-	ResFail Create3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Create3ResOK   `xdr:"case=0"`
+	ResFail Create3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1807,9 +1807,9 @@ const Mkdir3ResFailMaxSize = 116
 // Mkdir3Res is the XDR union MKDIR3res.
 // Only the arm that Status selects has meaning.
 type Mkdir3Res struct {
-	Status  NFSStat3
-	ResOK   Mkdir3ResOK   // case NFS3OK
-	ResFail Mkdir3ResFail // default
+	Status  NFSStat3      `xdr:"switch"`
+	ResOK   Mkdir3ResOK   `xdr:"case=0"`
+	ResFail Mkdir3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1924,9 +1924,9 @@ const Symlink3ResFailMaxSize = 116
 // Symlink3Res is the XDR union SYMLINK3res.
 // Only the arm that Status selects has meaning.
 type Symlink3Res struct {
-	Status  NFSStat3
-	ResOK   Symlink3ResOK   // case NFS3OK
-	ResFail Symlink3ResFail // default
+	Status  NFSStat3        `xdr:"switch"`
+	ResOK   Symlink3ResOK   `xdr:"case=0"`
+	ResFail Symlink3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -1980,9 +1980,9 @@ const DeviceData3MaxSize = 68
 // MknodData3 is the XDR union mknoddata3.
 // Only the arm that Type selects has meaning.
 type MknodData3 struct {
-	Type           FType3
-	Device         DeviceData3 // case NF3Chr, NF3Blk
-	PipeAttributes Sattr3      // case NF3Sock, NF3Fifo
+	Type           FType3      `xdr:"switch"`
+	Device         DeviceData3 `xdr:"case=4,3"`
+	PipeAttributes Sattr3      `xdr:"case=6,7"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -2081,9 +2081,9 @@ const Mknod3ResFailMaxSize = 116
 // Mknod3Res is the XDR union MKNOD3res.
 // Only the arm that Status selects has meaning.
 type Mknod3Res struct {
-	Status  NFSStat3
-	ResOK   Mknod3ResOK   // case NFS3OK
-	ResFail Mknod3ResFail // default
+	Status  NFSStat3      `xdr:"switch"`
+	ResOK   Mknod3ResOK   `xdr:"case=0"`
+	ResFail Mknod3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -2167,9 +2167,9 @@ const Remove3ResFailMaxSize = 116
 // Remove3Res is the XDR union REMOVE3res.
 // Only the arm that Status selects has meaning.
 type Remove3Res struct {
-	Status  NFSStat3
-	ResOK   Remove3ResOK   // case NFS3OK
-	ResFail Remove3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Remove3ResOK   `xdr:"case=0"`
+	ResFail Remove3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -2253,9 +2253,9 @@ const Rmdir3ResFailMaxSize = 116
 // Rmdir3Res is the XDR union RMDIR3res.
 // Only the arm that Status selects has meaning.
 type Rmdir3Res struct {
-	Status  NFSStat3
-	ResOK   Rmdir3ResOK   // case NFS3OK
-	ResFail Rmdir3ResFail // default
+	Status  NFSStat3      `xdr:"switch"`
+	ResOK   Rmdir3ResOK   `xdr:"case=0"`
+	ResFail Rmdir3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -2348,9 +2348,9 @@ const Rename3ResFailMaxSize = 232
 // Rename3Res is the XDR union RENAME3res.
 // Only the arm that Status selects has meaning.
 type Rename3Res struct {
-	Status  NFSStat3
-	ResOK   Rename3ResOK   // case NFS3OK
-	ResFail Rename3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Rename3ResOK   `xdr:"case=0"`
+	ResFail Rename3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -2443,9 +2443,9 @@ const Link3ResFailMaxSize = 204
 // Link3Res is the XDR union LINK3res.
 // Only the arm that Status selects has meaning.
 type Link3Res struct {
-	Status  NFSStat3
-	ResOK   Link3ResOK   // case NFS3OK
-	ResFail Link3ResFail // default
+	Status  NFSStat3     `xdr:"switch"`
+	ResOK   Link3ResOK   `xdr:"case=0"`
+	ResFail Link3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -2650,9 +2650,9 @@ const Readdir3ResFailMaxSize = 88
 // Readdir3Res is the XDR union READDIR3res.
 // Only the arm that Status selects has meaning.
 type Readdir3Res struct {
-	Status  NFSStat3
-	ResOK   Readdir3ResOK   // case NFS3OK
-	ResFail Readdir3ResFail // default
+	Status  NFSStat3        `xdr:"switch"`
+	ResOK   Readdir3ResOK   `xdr:"case=0"`
+	ResFail Readdir3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -2883,9 +2883,9 @@ const ReaddirPlus3ResFailMaxSize = 88
 // ReaddirPlus3Res is the XDR union READDIRPLUS3res.
 // Only the arm that Status selects has meaning.
 type ReaddirPlus3Res struct {
-	Status  NFSStat3
-	ResOK   ReaddirPlus3ResOK   // case NFS3OK
-	ResFail ReaddirPlus3ResFail // default
+	Status  NFSStat3            `xdr:"switch"`
+	ResOK   ReaddirPlus3ResOK   `xdr:"case=0"`
+	ResFail ReaddirPlus3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -3016,9 +3016,9 @@ const Fsstat3ResFailMaxSize = 88
 // Fsstat3Res is the XDR union FSSTAT3res.
 // Only the arm that Status selects has meaning.
 type Fsstat3Res struct {
-	Status  NFSStat3
-	ResOK   Fsstat3ResOK   // case NFS3OK
-	ResFail Fsstat3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Fsstat3ResOK   `xdr:"case=0"`
+	ResFail Fsstat3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -3140,9 +3140,9 @@ const Fsinfo3ResFailMaxSize = 88
 // Fsinfo3Res is the XDR union FSINFO3res.
 // Only the arm that Status selects has meaning.
 type Fsinfo3Res struct {
-	Status  NFSStat3
-	ResOK   Fsinfo3ResOK   // case NFS3OK
-	ResFail Fsinfo3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Fsinfo3ResOK   `xdr:"case=0"`
+	ResFail Fsinfo3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -3247,9 +3247,9 @@ const Pathconf3ResFailMaxSize = 88
 // Pathconf3Res is the XDR union PATHCONF3res.
 // Only the arm that Status selects has meaning.
 type Pathconf3Res struct {
-	Status  NFSStat3
-	ResOK   Pathconf3ResOK   // case NFS3OK
-	ResFail Pathconf3ResFail // default
+	Status  NFSStat3         `xdr:"switch"`
+	ResOK   Pathconf3ResOK   `xdr:"case=0"`
+	ResFail Pathconf3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -3345,9 +3345,9 @@ const Commit3ResFailMaxSize = 116
 // Commit3Res is the XDR union COMMIT3res.
 // Only the arm that Status selects has meaning.
 type Commit3Res struct {
-	Status  NFSStat3
-	ResOK   Commit3ResOK   // case NFS3OK
-	ResFail Commit3ResFail // default
+	Status  NFSStat3       `xdr:"switch"`
+	ResOK   Commit3ResOK   `xdr:"case=0"`
+	ResFail Commit3ResFail `xdr:"default"`
 }
 
 // Decode reads v from d; errors stick to d.
