@@ -1,0 +1,208 @@
+// Package mount3 is MOUNT version 3 (RFC 1813 appendix I): it turns the path of
+// an export, or of a directory beneath one, into the file handle that NFSv3
+// starts from. It is served on NFS's own ports, so that no port mapper is
+// needed (mountport=2049,mountproto=tcp).
+//
+// The list of who has mounted what is kept in memory, for people to look at:
+// nothing depends on it, and it is bounded.
+package mount3
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A Program serves MOUNT version 3.
+type Program struct {
+	exports *export.Table
+	mounts  mountList
+}
+
+// New returns the program over what exports offers.
+func New(exports *export.Table) *Program { return &Program{exports: exports} }
+
+// Number is 100005.
+func (p *Program) Number() uint32 { return wire.Program }
+
+// Versions are 3 and 3.
+func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
+
+// Binding is nfs.BindingMount3.
+func (p *Program) Binding(version uint32) *rpc.Binding {
+	if version != wire.Version {
+		return nil
+	}
+	return &nfs.BindingMount3
+}
+
+// Authorize lets everybody in: each export decides for itself.
+func (p *Program) Authorize(*rpc.Call) rpc.AuthStat { return rpc.AuthOK }
+
+// Serve runs one procedure.
+func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	switch wire.Procedure(c.Header.Procedure) {
+	case wire.ProcMnt:
+		return p.mnt(c, w)
+	case wire.ProcDump:
+		return p.dump(c, w)
+	case wire.ProcUmnt:
+		var dir wire.DirPath
+		dir.Decode(&c.Args)
+		if c.Args.Finish() != nil {
+			return rpc.GarbageArgs
+		}
+		p.mounts.remove(peerName(c), string(dir))
+	case wire.ProcUmntall:
+		p.mounts.removeAll(peerName(c))
+	case wire.ProcExport:
+		return p.export(c, w)
+	}
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	return rpc.Done
+}
+
+// mnt is MNT (RFC 1813 §5.2.1).
+func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	var dir wire.DirPath
+	dir.Decode(&c.Args)
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	var res wire.MountRes3
+	e, names, ok := p.exports.Resolve(string(dir))
+	if !ok {
+		res.Status = wire.ErrNoEnt
+	} else if !e.Serves(c.Conn) {
+		res.Status = wire.ErrAccess
+	}
+	if res.Status != wire.OK {
+		res.Encode(w)
+		return rpc.Done
+	}
+	h, err := walk(c, e, names)
+	if errors.Is(err, vfs.ErrWouldBlock) {
+		return rpc.WouldBlock(e.FS.Lane())
+	}
+	if res.Status = status(err); err != nil {
+		res.Encode(w)
+		return rpc.Done
+	}
+	p.mounts.add(peerName(c), string(dir))
+	var sealed [export.MaxSealed]byte
+	res.ResOK.FileHandle = p.exports.Seal(sealed[:0], e, h)
+	res.EncodeHead(w)
+	w.Uint32(1) // one flavor
+	w.Int32(int32(rpc.AuthSys))
+	res.EncodeTail(w)
+	return rpc.Done
+}
+
+// walk goes from an export's root to a directory beneath it, as the caller.
+func walk(c *rpc.Call, e *export.Export, names []string) (vfs.Handle, error) {
+	var cred vfs.Cred
+	e.Identify(&c.Cred, &cred)
+	op := vfs.Op{Cred: &cred, Try: c.Try}
+	h := e.FS.Root()
+	for _, name := range names {
+		var dirAttr vfs.Attr
+		obj, err := e.FS.Lookup(&op, h, []byte(name), &dirAttr)
+		if err != nil {
+			return h, err
+		}
+		h = obj.Handle
+	}
+	var a vfs.Attr
+	if err := e.FS.GetAttr(&op, h, &a); err != nil {
+		return h, err
+	}
+	if len(names) > 0 && a.Type != vfs.Directory {
+		return h, syscall.ENOTDIR
+	}
+	return h, nil
+}
+
+// status maps a file system's errors to MOUNT's (RFC 1813 §5.1.5).
+func status(err error) wire.Stat3 {
+	switch {
+	case err == nil:
+		return wire.OK
+	case errors.Is(err, syscall.EPERM):
+		return wire.ErrPerm
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ESTALE):
+		return wire.ErrNoEnt
+	case errors.Is(err, syscall.EACCES):
+		return wire.ErrAccess
+	case errors.Is(err, syscall.ENOTDIR):
+		return wire.ErrNotDir
+	case errors.Is(err, syscall.EINVAL):
+		return wire.ErrInvalid
+	case errors.Is(err, syscall.ENAMETOOLONG):
+		return wire.ErrNameTooLong
+	case errors.Is(err, vfs.ErrNotSupported):
+		return wire.ErrNotSupp
+	}
+	return wire.ErrIO
+}
+
+// listRoom is what a list may take of a reply, so that it ends before the reply
+// does not fit: what this caller can be answered, less the reply's header and the
+// list's end.
+func listRoom(c *rpc.Call) int {
+	room := nfs.MaxMountReply
+	if r := c.Way.Room(); !r.Continued {
+		room = min(room, r.Largest())
+	}
+	return room - 32
+}
+
+// dump is DUMP (RFC 1813 §5.2.2).
+func (p *Program) dump(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	room := listRoom(c)
+	p.mounts.each(func(host, dir string) bool {
+		room -= 4 + 4 + len(host) + xdr.Pad(len(host)) + 4 + len(dir) + xdr.Pad(len(dir))
+		if room >= 0 {
+			wire.PutMount(w, &wire.Mount{Hostname: []byte(host), Directory: []byte(dir)})
+		}
+		return room >= 0
+	})
+	wire.EndMountList(w)
+	return rpc.Done
+}
+
+// export is EXPORT (RFC 1813 §5.2.5).
+func (p *Program) export(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	room := listRoom(c)
+	for _, e := range p.exports.All() {
+		size := 4 + 4 + len(e.Name) + 3 + 4
+		for _, n := range e.Clients {
+			size += 4 + 4 + len(n.String()) + 3
+		}
+		if room -= size; room < 0 {
+			break
+		}
+		node := wire.Export{Dir: []byte(e.Name)}
+		wire.PutExportHead(w, &node)
+		for _, n := range e.Clients {
+			wire.PutGroup(w, &wire.Group{Name: []byte(n.String())})
+		}
+		wire.EndGroupList(w)
+		node.EncodeTail(w)
+	}
+	wire.EndExportList(w)
+	return rpc.Done
+}

@@ -1,0 +1,154 @@
+package nfs3
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Sizes of an entry without its name (RFC 1813 §3.3.16, §3.3.17).
+const (
+	entryFixed  = 4 + 8 + 4 + 8 // follows, fileid, name's length, cookie
+	plusFixed   = 4 + 4 + 4     // attributes follow, handle follows, its length
+	listTail    = 4 + 4         // end of list, eof
+	fattr3Bytes = wire.Fattr3MaxSize
+)
+
+// A lister puts entries into a result while they fit.
+type lister struct {
+	r *request
+	// left is what the result may still take; dirLeft what names and
+	// cookies alone may (READDIRPLUS's dircount), a hint.
+	left, dirLeft int
+	plus          bool
+	entries       int
+	full          bool
+}
+
+// emit takes one entry; false when it does not fit any more.
+func (l *lister) emit(e *vfs.DirEntry) bool {
+	size := entryFixed + len(e.Name) + xdr.Pad(len(e.Name))
+	dirSize := size
+	var handle wire.FileHandle3
+	if l.plus {
+		size += plusFixed
+		if e.HasAttr {
+			size += fattr3Bytes
+		}
+		if !e.Handle.IsZero() {
+			handle = l.r.seal(e.Handle)
+			size += len(handle.Data) + xdr.Pad(len(handle.Data))
+		}
+	}
+	// dircount never keeps the first entry out: it says how much of a
+	// directory is worth reading at a time, not what fits.
+	if size > l.left || (dirSize > l.dirLeft && l.entries > 0) {
+		l.full = true
+		return false
+	}
+	l.left -= size
+	l.dirLeft -= dirSize
+	l.entries++
+	if !l.plus {
+		entry := wire.Entry3{FileID: e.FileID, Name: e.Name, Cookie: e.Cookie}
+		wire.PutEntry3(l.r.w, &entry)
+		return true
+	}
+	entry := wire.EntryPlus3{FileID: e.FileID, Name: e.Name, Cookie: e.Cookie}
+	if e.HasAttr {
+		entry.NameAttributes = postOp(&e.Attr)
+	}
+	if len(handle.Data) > 0 {
+		entry.NameHandle = wire.PostOpFH3{HandleFollows: true, Handle: handle}
+	}
+	wire.PutEntryPlus3(l.r.w, &entry)
+	return true
+}
+
+// readdir is READDIR (RFC 1813 §3.3.16).
+func (r *request) readdir() rpc.Outcome {
+	var args wire.Readdir3Args
+	args.Decode(r.args)
+	if r.args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	return r.listDirectory(args.Dir, args.Cookie, args.Count, args.Count, false)
+}
+
+// readdirPlus is READDIRPLUS (RFC 1813 §3.3.17).
+func (r *request) readdirPlus() rpc.Outcome {
+	var args wire.ReaddirPlus3Args
+	args.Decode(r.args)
+	if r.args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	return r.listDirectory(args.Dir, args.Cookie, args.DirCount, args.MaxCount, true)
+}
+
+// listDirectory answers both. Cookie verifiers are zero and not looked at:
+// cookies stay good while a directory changes, so nothing must be told apart.
+// The two results differ in their entries only, and what stands before those
+// has one form.
+func (r *request) listDirectory(dir wire.FileHandle3, cookie uint64, dirCount, maxCount uint32, plus bool) rpc.Outcome {
+	var res wire.Readdir3Res
+	res.Status = r.open(dir)
+	if res.Status != wire.NFS3OK {
+		res.Encode(r.w)
+		return rpc.Done
+	}
+	// The attributes stand before the entries but are known with them: their
+	// place is kept, and filled in at the end.
+	start := r.w.Len()
+	room := min(int(min(maxCount, nfs.MaxDirectory)), r.w.Available()-4)
+	if !r.call.Way.Room().Continued {
+		room = min(room, r.call.Way.Room().Largest()-start-4)
+	}
+	head := 4 + wire.PostOpAttrMaxSize + wire.CookieVerfSize
+	r.w.Reserve(min(head, r.w.Available()))
+	r.list = lister{
+		r: r, plus: plus, dirLeft: int(min(dirCount, nfs.MaxDirectory)),
+		left: room - wire.PostOpAttrMaxSize - wire.CookieVerfSize - listTail,
+	}
+	r.attr = vfs.Attr{}
+	eof, err := r.fs().ReadDir(&r.op, r.handle, cookie, plus, &r.attr, r.list.emit)
+	entries, full := r.list.entries, r.list.full
+	r.list = lister{}
+	if blocked(err) {
+		r.w.Truncate(start)
+		return r.block()
+	}
+	res.Status = status(err)
+	if err == nil && entries == 0 && full {
+		res.Status = wire.NFS3ErrTooSmall
+	}
+	if res.Status == wire.NFS3OK && r.attr.Type == 0 {
+		// Without attributes the head is shorter than its place: ask for them.
+		if err := r.fs().GetAttr(&r.op, r.handle, &r.attr); err != nil {
+			if blocked(err) {
+				r.w.Truncate(start)
+				return r.block()
+			}
+			res.Status = status(err)
+		}
+	}
+	if res.Status != wire.NFS3OK {
+		r.w.Truncate(start)
+		res.ResFail.DirAttributes = postOp(&r.attr)
+		res.Encode(r.w)
+		return rpc.Done
+	}
+	wire.EndEntry3List(r.w)
+	r.w.Bool(eof)
+	if r.w.Overflow() {
+		return rpc.Done // refused where the room is known
+	}
+	var headWriter xdr.Writer
+	headWriter.Reset(r.w.Bytes()[start : start : start+head])
+	res.ResOK.DirAttributes = postOp(&r.attr)
+	res.Status.Encode(&headWriter)
+	res.ResOK.DirAttributes.Encode(&headWriter)
+	res.ResOK.CookieVerf.Encode(&headWriter)
+	return rpc.Done
+}

@@ -1,0 +1,156 @@
+package nfs3
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A Program serves NFS version 3.
+type Program struct {
+	exports  *export.Table
+	requests sync.Pool
+}
+
+// New returns the program over what exports offers.
+func New(exports *export.Table) *Program {
+	return &Program{
+		exports:  exports,
+		requests: sync.Pool{New: func() any { return new(request) }},
+	}
+}
+
+// Number is 100003.
+func (p *Program) Number() uint32 { return wire.Program }
+
+// Versions are 3 and 3.
+func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
+
+// Binding is nfs.Binding3.
+func (p *Program) Binding(version uint32) *rpc.Binding {
+	if version != wire.Version {
+		return nil
+	}
+	return &nfs.Binding3
+}
+
+// Authorize lets everybody in: what may be seen depends on the handle.
+func (p *Program) Authorize(*rpc.Call) rpc.AuthStat { return rpc.AuthOK }
+
+// A request is what a procedure works with. It is pooled: what is passed to a
+// file system by pointer lives here, so that a call allocates nothing.
+type request struct {
+	program *Program
+	call    *rpc.Call
+	args    *xdr.Decoder
+	w       *xdr.Writer
+
+	export *export.Export
+	handle vfs.Handle
+	cred   vfs.Cred
+	op     vfs.Op
+
+	attr, attr2 vfs.Attr
+	set         vfs.SetAttr
+	guard       vfs.Time
+	how         vfs.CreateHow
+	data        [1][]byte
+	sealed      [export.MaxSealed]byte
+	list        lister
+}
+
+// procedures by number. Each decodes, works, encodes, and answers Done or why
+// not.
+var procedures = [...]func(*request) rpc.Outcome{
+	wire.ProcNull:        func(*request) rpc.Outcome { return rpc.Done },
+	wire.ProcGetattr:     (*request).getattr,
+	wire.ProcSetattr:     (*request).setattr,
+	wire.ProcLookup:      (*request).lookup,
+	wire.ProcAccess:      (*request).access,
+	wire.ProcReadlink:    (*request).readlink,
+	wire.ProcRead:        (*request).read,
+	wire.ProcWrite:       (*request).write,
+	wire.ProcCreate:      (*request).create,
+	wire.ProcMkdir:       (*request).mkdir,
+	wire.ProcSymlink:     (*request).symlink,
+	wire.ProcMknod:       (*request).mknod,
+	wire.ProcRemove:      (*request).remove,
+	wire.ProcRmdir:       (*request).rmdir,
+	wire.ProcRename:      (*request).rename,
+	wire.ProcLink:        (*request).link,
+	wire.ProcReaddir:     (*request).readdir,
+	wire.ProcReaddirPlus: (*request).readdirPlus,
+	wire.ProcFsstat:      (*request).fsstat,
+	wire.ProcFsinfo:      (*request).fsinfo,
+	wire.ProcPathconf:    (*request).pathconf,
+	wire.ProcCommit:      (*request).commit,
+}
+
+// Serve runs one procedure.
+func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	r := p.requests.Get().(*request)
+	r.program, r.call, r.args, r.w = p, c, &c.Args, w
+	r.op = vfs.Op{Cred: &r.cred, Try: c.Try}
+	out := procedures[c.Header.Procedure](r)
+	r.program, r.call, r.args, r.w = nil, nil, nil, nil
+	r.export, r.cred.Groups, r.data[0] = nil, nil, nil
+	p.requests.Put(r)
+	return out
+}
+
+// open finds the export and the file that a client's handle names, looks
+// whether the client may use it, and as whom.
+func (r *request) open(fh wire.FileHandle3) wire.NFSStat3 {
+	e, h, err := r.program.exports.Open(fh.Data)
+	switch {
+	case errors.Is(err, export.ErrGone):
+		return wire.NFS3ErrStale
+	case err != nil:
+		return wire.NFS3ErrBadHandle
+	case !e.Serves(r.call.Conn):
+		return wire.NFS3ErrAccess
+	}
+	r.export, r.handle = e, h
+	e.Identify(&r.call.Cred, &r.cred)
+	return wire.NFS3OK
+}
+
+// openForChange is open for what changes the file system.
+func (r *request) openForChange(fh wire.FileHandle3) wire.NFSStat3 {
+	s := r.open(fh)
+	if s == wire.NFS3OK && r.export.ReadOnly {
+		return wire.NFS3ErrROFS
+	}
+	return s
+}
+
+// openAlso opens a second handle, which must belong to the same export.
+func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
+	e, h, err := r.program.exports.Open(fh.Data)
+	switch {
+	case errors.Is(err, export.ErrGone):
+		return h, wire.NFS3ErrStale
+	case err != nil:
+		return h, wire.NFS3ErrBadHandle
+	case e != r.export:
+		return h, wire.NFS3ErrXDev
+	}
+	return h, wire.NFS3OK
+}
+
+func (r *request) fs() vfs.FileSystem { return r.export.FS }
+
+// block is the outcome of a Try that the file system could not answer.
+func (r *request) block() rpc.Outcome { return rpc.WouldBlock(r.fs().Lane()) }
+
+// seal turns a file system's handle into the client's. The result is valid until
+// the next call.
+func (r *request) seal(h vfs.Handle) wire.FileHandle3 {
+	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], r.export, h)}
+}

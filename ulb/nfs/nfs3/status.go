@@ -1,0 +1,82 @@
+package nfs3
+
+import (
+	"errors"
+	"syscall"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// statusOfErrno maps what a file system says to what NFSv3 has for it
+// (RFC 1813 §2.6); anything else is NFS3ERR_IO.
+var statusOfErrno = map[syscall.Errno]wire.NFSStat3{
+	syscall.EPERM:        wire.NFS3ErrPerm,
+	syscall.ENOENT:       wire.NFS3ErrNoEnt,
+	syscall.EIO:          wire.NFS3ErrIO,
+	syscall.ENXIO:        wire.NFS3ErrNXIO,
+	syscall.EACCES:       wire.NFS3ErrAccess,
+	syscall.EEXIST:       wire.NFS3ErrExist,
+	syscall.EXDEV:        wire.NFS3ErrXDev,
+	syscall.ENODEV:       wire.NFS3ErrNoDev,
+	syscall.ENOTDIR:      wire.NFS3ErrNotDir,
+	syscall.EISDIR:       wire.NFS3ErrIsDir,
+	syscall.EINVAL:       wire.NFS3ErrInvalid,
+	syscall.EFBIG:        wire.NFS3ErrFBig,
+	syscall.ENOSPC:       wire.NFS3ErrNoSpace,
+	syscall.EROFS:        wire.NFS3ErrROFS,
+	syscall.EMLINK:       wire.NFS3ErrMLink,
+	syscall.ENAMETOOLONG: wire.NFS3ErrNameTooLong,
+	syscall.ENOTEMPTY:    wire.NFS3ErrNotEmpty,
+	syscall.EDQUOT:       wire.NFS3ErrDQuot,
+	syscall.ESTALE:       wire.NFS3ErrStale,
+	syscall.EOPNOTSUPP:   wire.NFS3ErrNotSupp,
+	syscall.ENOSYS:       wire.NFS3ErrNotSupp,
+	// What has no word of its own, by what a client should make of it.
+	syscall.ELOOP:     wire.NFS3ErrInvalid,
+	syscall.EILSEQ:    wire.NFS3ErrInvalid,
+	syscall.EOVERFLOW: wire.NFS3ErrFBig,
+	syscall.ETXTBSY:   wire.NFS3ErrAccess,
+	// For want of something that comes back by itself.
+	syscall.EAGAIN:    wire.NFS3ErrJukebox,
+	syscall.EBUSY:     wire.NFS3ErrJukebox,
+	syscall.ENOMEM:    wire.NFS3ErrJukebox,
+	syscall.ENFILE:    wire.NFS3ErrJukebox,
+	syscall.EMFILE:    wire.NFS3ErrJukebox,
+	syscall.EINTR:     wire.NFS3ErrJukebox,
+	syscall.ETIMEDOUT: wire.NFS3ErrJukebox,
+}
+
+var statusOfError = []struct {
+	err    error
+	status wire.NFSStat3
+}{
+	{vfs.ErrBadHandle, wire.NFS3ErrBadHandle},
+	{vfs.ErrNotSync, wire.NFS3ErrNotSync},
+	{vfs.ErrBadCookie, wire.NFS3ErrBadCookie},
+	{vfs.ErrDelay, wire.NFS3ErrJukebox},
+	{vfs.ErrNotSupported, wire.NFS3ErrNotSupp},
+}
+
+// status is the one place where errors of file systems become NFSv3's.
+func status(err error) wire.NFSStat3 {
+	if err == nil {
+		return wire.NFS3OK
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		if s, ok := statusOfErrno[errno]; ok {
+			return s
+		}
+		return wire.NFS3ErrIO
+	}
+	for _, e := range statusOfError {
+		if errors.Is(err, e.err) {
+			return e.status
+		}
+	}
+	return wire.NFS3ErrServerFault
+}
+
+// blocked says that a Try could not be answered.
+func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }
