@@ -153,8 +153,9 @@ func (d *Duration) UnmarshalText(b []byte) error {
 // Choice is one of a few words; which ones is checked by Config.check.
 type Choice string
 
-// Dir is a directory that exists, as an absolute path.
-type Dir string
+// Dir is a directory that exists, as an absolute path. (A struct, because a
+// TOML decoder asks no string type for UnmarshalText.)
+type Dir struct{ Path string }
 
 // UnmarshalText makes the path absolute and looks whether it is a directory.
 func (d *Dir) UnmarshalText(b []byte) error {
@@ -162,7 +163,7 @@ func (d *Dir) UnmarshalText(b []byte) error {
 	if err != nil {
 		return err
 	}
-	*d = Dir(p)
+	d.Path = p
 	return nil
 }
 
@@ -310,7 +311,7 @@ func (c *Config) check() error {
 		}
 	}
 	for i := range c.Exports {
-		if c.Exports[i].Path == "" {
+		if c.Exports[i].Path.Path == "" {
 			return errors.New("an [[export]] has no path: add path = \"/the/directory\"")
 		}
 	}

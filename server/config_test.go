@@ -93,7 +93,7 @@ options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2
 func TestParseExportFlag(t *testing.T) {
 	dir := t.TempDir()
 	e, err := ParseExport(dir + ":/short,ro,clients=10.0.0.0/8;fd00::/8")
-	if err != nil || string(e.Path) != dir || e.Name != "/short" || !e.Options.ReadOnly || len(e.Options.Clients) != 2 {
+	if err != nil || e.Path.Path != dir || e.Name != "/short" || !e.Options.ReadOnly || len(e.Options.Clients) != 2 {
 		t.Fatalf("%+v %v", e, err)
 	}
 	if e, err = ParseExport(dir); err != nil || e.Name != "" {

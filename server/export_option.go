@@ -119,7 +119,7 @@ func ParseExport(s string) (ExportConfig, error) {
 func (e *ExportConfig) exportName() (string, error) {
 	name := e.Name
 	if name == "" {
-		name = string(e.Path)
+		name = e.Path.Path
 	}
 	if !strings.HasPrefix(name, "/") {
 		return "", fmt.Errorf("export name %q is not absolute: write %q", name, "/"+name)
