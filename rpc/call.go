@@ -22,11 +22,10 @@ type Call struct {
 	// MessageLen is the length of the whole Message, known from the start.
 	MessageLen int
 	// Excised are the items that travel beside Message, by position in
-	// the RPC message, ascending. For Admit the Data have their length but
-	// not yet their content (they may be nil slices only when Lengths is
-	// used): see Placed.
+	// the RPC message, ascending. They are set for Serve.
 	Excised []xdr.Excised
-	// Placed are the positions and lengths of Excised, before they are here.
+	// Placed are the positions and lengths of what Excised will be, in the same
+	// order. They are set for Admit, before anything was brought.
 	Placed []Placed
 	// Memory is the block reserved for the call by its Plan, or nil, with one
 	// reference that the transport holds until the way was used. Results'
@@ -46,6 +45,22 @@ type Call struct {
 	Try bool
 
 	state callState // rpc's own
+}
+
+// Detach makes the call outlive the Serve that it came by: Way.Detach, and
+// Header, Cred and Args point at the call's own copy of the message. Args starts
+// again; what was decoded before aliases memory that is not the call's any more.
+func (c *Call) Detach() {
+	c.Way.Detach()
+	c.moved()
+}
+
+// Complete ends a call whose Serve answered Outcome.Pending: results encodes them
+// as Program.Serve would have, on the calling goroutine, and says how the
+// call ended (not Block, and not Pending again). It may be called before
+// that Serve returns.
+func (c *Call) Complete(results func(w *xdr.Writer) Outcome) {
+	c.state.server.complete(c, results)
 }
 
 // Placed says where an item that travels beside the message belongs and how

@@ -1,5 +1,15 @@
 package rpc
 
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// Version is the version of the RPC protocol spoken here (RFC 5531 §8).
+const Version = 2
+
 // Flavor is an authentication flavor (RFC 5531 §8.2).
 type Flavor uint32
 
@@ -10,6 +20,31 @@ const (
 	AuthShort Flavor = 2
 	AuthGSS   Flavor = 6
 	AuthTLS   Flavor = 7
+)
+
+// MsgType tells calls from replies (RFC 5531 §9).
+type MsgType uint32
+
+// Message types.
+const (
+	TypeCall  MsgType = 0
+	TypeReply MsgType = 1
+)
+
+// replyStat is the first word of a reply's body (RFC 5531 §9).
+type replyStat uint32
+
+const (
+	msgAccepted replyStat = 0
+	msgDenied   replyStat = 1
+)
+
+// rejectStat is why a call was denied (RFC 5531 §9).
+type rejectStat uint32
+
+const (
+	rejectMismatch rejectStat = 0
+	rejectAuth     rejectStat = 1
 )
 
 // AcceptStat is the status of an accepted call (RFC 5531 §9).
@@ -25,6 +60,15 @@ const (
 	AcceptSystemErr    AcceptStat = 5
 )
 
+var acceptNames = [...]string{"SUCCESS", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS", "SYSTEM_ERR"}
+
+func (s AcceptStat) String() string {
+	if int(s) < len(acceptNames) {
+		return acceptNames[s]
+	}
+	return fmt.Sprintf("accept_stat %d", uint32(s))
+}
+
 // AuthStat is why authentication failed (RFC 5531 §9); AuthOK is none.
 type AuthStat uint32
 
@@ -38,6 +82,31 @@ const (
 	AuthTooWeak      AuthStat = 5
 )
 
+var authNames = [...]string{"AUTH_OK", "AUTH_BADCRED", "AUTH_REJECTEDCRED", "AUTH_BADVERF", "AUTH_REJECTEDVERF", "AUTH_TOOWEAK"}
+
+func (s AuthStat) String() string {
+	if int(s) < len(authNames) {
+		return authNames[s]
+	}
+	return fmt.Sprintf("auth_stat %d", uint32(s))
+}
+
+// Sizes of the fixed parts of messages, in bytes.
+const (
+	// callFixed is XID, type, rpcvers, program, version and procedure.
+	callFixed = 6 * 4
+	// authFixed is an authenticator without its body: flavor and length.
+	authFixed = 2 * 4
+	// ReplyHeader is the header of a successful reply under AUTH_NONE and
+	// AUTH_SYS: XID, type, MSG_ACCEPTED, an empty verifier, SUCCESS.
+	ReplyHeader = 6 * 4
+	// ErrorReply is the longest reply that carries no results: PROG_MISMATCH.
+	ErrorReply = ReplyHeader + 2*4
+)
+
+// MaxCallHeader is the longest header of a call (RFC 5531 §8.2), in bytes.
+const MaxCallHeader = callFixed + 2*(authFixed+MaxAuthBytes)
+
 // A CallHeader is the fixed part of a call (RFC 5531 §9).
 type CallHeader struct {
 	XID                         uint32
@@ -47,5 +116,155 @@ type CallHeader struct {
 	Size int
 }
 
-// callState is what the server keeps in a Call.
-type callState struct{}
+// MessageType splits messages into calls and replies: the XID and the type.
+// ok is false where message is too short or the type is neither.
+func MessageType(message []byte) (xid uint32, t MsgType, ok bool) {
+	if len(message) < 8 {
+		return 0, 0, false
+	}
+	xid, t = be32(message), MsgType(be32(message[4:]))
+	return xid, t, t <= TypeReply
+}
+
+func be32(b []byte) uint32 {
+	_ = b[3]
+	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
+}
+
+// PutCall writes the header of a call. The arguments follow.
+func PutCall(w *xdr.Writer, h *CallHeader) {
+	w.Uint32(h.XID)
+	w.Uint32(uint32(TypeCall))
+	w.Uint32(Version)
+	w.Uint32(h.Program)
+	w.Uint32(h.Version)
+	w.Uint32(h.Procedure)
+	putAuth(w, &h.Cred)
+	putAuth(w, &h.Verf)
+}
+
+func putAuth(w *xdr.Writer, a *AuthBytes) {
+	w.Uint32(uint32(a.Flavor))
+	w.Opaque(a.Body)
+}
+
+// PutAccepted writes the header of an accepted reply with an empty verifier.
+// What the status calls for follows: results for Success, nothing otherwise.
+func PutAccepted(w *xdr.Writer, xid uint32, stat AcceptStat) {
+	if b := w.Reserve(ReplyHeader); b != nil {
+		put32(b, xid)
+		put32(b[4:], uint32(TypeReply))
+		put32(b[8:], uint32(msgAccepted))
+		put32(b[12:], uint32(AuthNone))
+		put32(b[16:], 0)
+		put32(b[20:], uint32(stat))
+	}
+}
+
+func put32(b []byte, v uint32) {
+	_ = b[3]
+	b[0], b[1], b[2], b[3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
+}
+
+// PutProgMismatch writes a whole PROG_MISMATCH reply.
+func PutProgMismatch(w *xdr.Writer, xid, low, high uint32) {
+	PutAccepted(w, xid, AcceptProgMismatch)
+	w.Uint32(low)
+	w.Uint32(high)
+}
+
+// PutAuthError writes a whole AUTH_ERROR reply.
+func PutAuthError(w *xdr.Writer, xid uint32, why AuthStat) {
+	putDenied(w, xid, rejectAuth)
+	w.Uint32(uint32(why))
+}
+
+// PutRPCMismatch writes a whole RPC_MISMATCH reply.
+func PutRPCMismatch(w *xdr.Writer, xid uint32) {
+	putDenied(w, xid, rejectMismatch)
+	w.Uint32(Version)
+	w.Uint32(Version)
+}
+
+func putDenied(w *xdr.Writer, xid uint32, why rejectStat) {
+	w.Uint32(xid)
+	w.Uint32(uint32(TypeReply))
+	w.Uint32(uint32(msgDenied))
+	w.Uint32(uint32(why))
+}
+
+// ErrBadReply: a reply that is none by RFC 5531.
+var ErrBadReply = errors.New("rpc: malformed reply")
+
+// A ReplyError is a reply that says that the call was not executed, or failed
+// below its program (RFC 5531 §9).
+type ReplyError struct {
+	// Denied: MSG_DENIED, for Auth or, where Auth is AuthOK, for the version
+	// of RPC. Otherwise Stat says why.
+	Denied bool
+	Auth   AuthStat
+	Stat   AcceptStat
+	// Low and High are the versions served, for a mismatch.
+	Low, High uint32
+}
+
+func (e *ReplyError) Error() string {
+	switch {
+	case e.Denied && e.Auth != AuthOK:
+		return "rpc: denied: " + e.Auth.String()
+	case e.Denied:
+		return fmt.Sprintf("rpc: denied: RPC version mismatch (%d to %d served)", e.Low, e.High)
+	case e.Stat == AcceptProgMismatch:
+		return fmt.Sprintf("rpc: %v (%d to %d served)", e.Stat, e.Low, e.High)
+	}
+	return "rpc: " + e.Stat.String()
+}
+
+// ReadReply reads a reply's header from d, which stands at its XID, and leaves
+// d at the results. err is nil for SUCCESS, a *ReplyError for every other
+// status, or wraps ErrBadReply.
+func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
+	xid = d.Uint32()
+	t := MsgType(d.Uint32())
+	stat := replyStat(d.Uint32())
+	if d.Err() != nil || t != TypeReply || stat > msgDenied {
+		return xid, verf, badReply(d)
+	}
+	re := &ReplyError{}
+	if stat == msgDenied {
+		re.Denied = true
+		switch rejectStat(d.Uint32()) {
+		case rejectMismatch:
+			re.Low, re.High = d.Uint32(), d.Uint32()
+		case rejectAuth:
+			if re.Auth = AuthStat(d.Uint32()); re.Auth == AuthOK {
+				d.Fail(xdr.ErrBadValue)
+			}
+		default:
+			d.Fail(xdr.ErrBadValue)
+		}
+	} else {
+		verf.Flavor = Flavor(d.Uint32())
+		verf.Body = d.Opaque(MaxAuthBytes)
+		re.Stat = AcceptStat(d.Uint32())
+		switch {
+		case re.Stat == AcceptProgMismatch:
+			re.Low, re.High = d.Uint32(), d.Uint32()
+		case re.Stat > AcceptSystemErr:
+			d.Fail(xdr.ErrBadValue)
+		case re.Stat == Success && d.Err() == nil:
+			return xid, verf, nil
+		}
+	}
+	if d.Err() != nil {
+		return xid, verf, badReply(d)
+	}
+	return xid, verf, re
+}
+
+func badReply(d *xdr.Decoder) error {
+	if d.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrBadReply, d.Err())
+	}
+	return ErrBadReply
+}

@@ -24,14 +24,16 @@ type Procedure struct {
 	MaxResults int
 	// Size, where set, looks at the arguments (perhaps cut off after
 	// AdmitPrefix bytes; args is a copy of the cursor) and says how large
-	// the results get: words without eligible payload, and payload.
+	// the results get: words without eligible payload, and payload. Less than
+	// nothing means that no such arguments are served (GARBAGE_ARGS).
 	Size func(args xdr.Decoder) (words, payload int)
 	// Eligible, where set, says whether every placed item is one that the
 	// binding lets be placed, judged from the arguments around it. nil: no
 	// argument is eligible. args is a copy of the cursor, without items.
 	Eligible func(args xdr.Decoder, placed []Placed) bool
 	// ArgsPrefix, where set, is how many bytes of the arguments tell two calls
-	// apart for the duplicate-request cache: up to where payload starts.
+	// apart for the duplicate-request cache: up to where payload starts. At
+	// most MaxArgsPrefix of them count.
 	ArgsPrefix func(args xdr.Decoder) int
 }
 
@@ -45,7 +47,8 @@ type Outcome struct {
 	Block bool
 	Lane  any
 	// Pending: Call.Complete will tell the outcome, from any goroutine. The
-	// call was detached by its procedure (Call.Way.Detach) before.
+	// call was detached by its procedure (Call.Detach) before. Pending stands
+	// above everything else here, and nothing was written.
 	Pending bool
 	// Dropped: no answer at all.
 	Dropped bool
@@ -62,7 +65,8 @@ var (
 // WouldBlock is the outcome of a Try that must be run on the Executor.
 func WouldBlock(lane any) Outcome { return Outcome{Block: true, Lane: lane} }
 
-// A Program is one RPC program in all its versions.
+// A Program is one RPC program in all its versions. Number, Versions and
+// Binding are asked once, when it is registered.
 type Program interface {
 	Number() uint32
 	// Binding of a version, or nil where it is not served.

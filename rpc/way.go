@@ -50,14 +50,17 @@ type Way interface {
 	// first word, with a capacity of at least min(words, what Room carries).
 	// It belongs to the caller until Send, Refuse, Drop or the next Writer.
 	// Before Detach its memory may be shared with other replies: the caller
-	// finishes with this call before it turns to another.
+	// finishes with this call before it turns to another. Payloads that a
+	// writer holds are released by whoever abandons it: the rpc package
+	// releases them before it calls Detach, Refuse, Drop or Writer again.
 	Writer(words int) *xdr.Writer
 	// Detach says that the call outlives the Serve that it came by: what it
 	// borrowed (its Message, its Writer) becomes its own. The Writer, if one
 	// was begun, must be begun anew. Idempotent.
 	Detach()
-	// Send sends what the Writer holds and takes over its payloads. What
-	// turns out not to fit the Room is refused with RefuseRoom by the Way.
+	// Send sends what the Writer holds and takes over its payloads, which may
+	// be any memory. What turns out not to fit the Room is refused with
+	// RefuseRoom by the Way.
 	Send()
 	// Refuse answers with the transport's own error.
 	Refuse(r Refusal)

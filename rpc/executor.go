@@ -1,0 +1,321 @@
+package rpc
+
+import (
+	"sync"
+	"time"
+)
+
+// executor runs calls that may block, on a bounded number of goroutines. Each
+// lane (something that may stall: a file system) has a bound of its own, so that
+// the others go on when it stalls. Within a lane connections take turns, and
+// between lanes that wait for a goroutine the lanes do.
+type executor struct {
+	run     func(*Call)
+	abandon func(*Call)
+	workers int // bounds
+	perLane int
+	idleFor time.Duration
+
+	mu       sync.Mutex
+	lanes    map[any]*lane
+	waiting  ring[*lane] // lanes with calls to run and fewer running than allowed
+	idle     *worker     // the one that became idle last
+	count    int         // goroutines
+	running  int
+	queued   int
+	closed   bool
+	wg       sync.WaitGroup
+	newLane  *lane // unused ones
+	newTurns *turns
+}
+
+// A lane exists while it has calls.
+type lane struct {
+	key     any
+	running int
+	queued  int
+	waits   bool // on executor.waiting
+	conns   ring[*turns]
+	byConn  map[uint64]*turns
+	unused  *lane
+}
+
+// turns are the calls of one connection that wait in one lane.
+type turns struct {
+	conn       uint64
+	head, tail *Call
+	unused     *turns
+}
+
+// worker is a goroutine without a call.
+type worker struct {
+	wake       chan *Call // nil: end
+	prev, next *worker
+}
+
+func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
+	return &executor{
+		run: run, abandon: abandon,
+		workers: cfg.Workers, perLane: cfg.LaneWorkers, idleFor: cfg.IdleWorker,
+		lanes: make(map[any]*lane),
+	}
+}
+
+// submit runs c soon. Nothing of it blocks.
+func (x *executor) submit(c *Call, key any) {
+	x.mu.Lock()
+	if x.closed {
+		x.mu.Unlock()
+		x.abandon(c)
+		return
+	}
+	l := x.lanes[key]
+	if l == nil {
+		l = x.openLane(key)
+	}
+	c.state.lane = l
+	x.enqueue(l, c)
+	if l.running >= x.perLane || x.idle == nil && x.count >= x.workers {
+		x.wait(l)
+		x.mu.Unlock()
+		return
+	}
+	// The lane's own next call: an earlier one may be waiting.
+	c = x.dequeue(l)
+	x.start(l)
+	if w := x.idle; w != nil {
+		x.unlink(w)
+		x.mu.Unlock()
+		w.wake <- c
+		return
+	}
+	x.count++
+	x.wg.Add(1)
+	x.mu.Unlock()
+	go x.work(c)
+}
+
+func (x *executor) openLane(key any) *lane {
+	l := x.newLane
+	if l == nil {
+		l = &lane{byConn: make(map[uint64]*turns)}
+	} else {
+		x.newLane, l.unused = l.unused, nil
+	}
+	l.key = key
+	x.lanes[key] = l
+	return l
+}
+
+func (x *executor) start(l *lane) {
+	l.running++
+	x.running++
+}
+
+// ended takes back what start counted.
+func (x *executor) ended(l *lane) {
+	l.running--
+	x.running--
+	if l.running == 0 && l.queued == 0 {
+		delete(x.lanes, l.key)
+		l.key = nil
+		l.unused, x.newLane = x.newLane, l
+	} else {
+		x.wait(l)
+	}
+}
+
+// wait puts a lane in line for a goroutine, if it can use one.
+func (x *executor) wait(l *lane) {
+	if !l.waits && l.queued > 0 && l.running < x.perLane {
+		l.waits = true
+		x.waiting.push(l)
+	}
+}
+
+func (x *executor) enqueue(l *lane, c *Call) {
+	t := l.byConn[c.Conn.ID]
+	if t == nil {
+		if t = x.newTurns; t == nil {
+			t = new(turns)
+		} else {
+			x.newTurns, t.unused = t.unused, nil
+		}
+		t.conn = c.Conn.ID
+		l.byConn[t.conn] = t
+		l.conns.push(t)
+	}
+	c.state.next = nil
+	if t.tail == nil {
+		t.head = c
+	} else {
+		t.tail.state.next = c
+	}
+	t.tail = c
+	l.queued++
+	x.queued++
+}
+
+// dequeue takes the next call of a lane that has one.
+func (x *executor) dequeue(l *lane) *Call {
+	t, _ := l.conns.pop()
+	c := t.head
+	if t.head = c.state.next; t.head == nil {
+		t.tail = nil
+		delete(l.byConn, t.conn)
+		t.unused, x.newTurns = x.newTurns, t
+	} else {
+		l.conns.push(t)
+	}
+	c.state.next = nil
+	l.queued--
+	x.queued--
+	return c
+}
+
+// next is a call for a goroutine that has none, or nil.
+func (x *executor) next() *Call {
+	l, ok := x.waiting.pop()
+	if !ok {
+		return nil
+	}
+	l.waits = false
+	c := x.dequeue(l)
+	x.start(l)
+	x.wait(l)
+	return c
+}
+
+// work is a goroutine's life.
+func (x *executor) work(c *Call) {
+	defer x.wg.Done()
+	w := &worker{wake: make(chan *Call, 1)}
+	timer := time.NewTimer(x.idleFor)
+	defer timer.Stop()
+	for c != nil {
+		l := c.state.lane
+		x.run(c)
+		x.mu.Lock()
+		x.ended(l)
+		if c = x.next(); c != nil {
+			x.mu.Unlock()
+			continue
+		}
+		if x.closed {
+			x.count--
+			x.mu.Unlock()
+			return
+		}
+		x.link(w)
+		x.mu.Unlock()
+		timer.Reset(x.idleFor)
+		c = x.await(w, timer.C)
+	}
+}
+
+// await is the next call of an idle worker, or nil where it is to end.
+func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
+	select {
+	case c := <-w.wake:
+		return c
+	case <-timeout:
+	}
+	x.mu.Lock()
+	if w.linked(x) {
+		x.unlink(w)
+		x.count--
+		x.mu.Unlock()
+		return nil
+	}
+	x.mu.Unlock()
+	return <-w.wake // somebody chose it just now
+}
+
+func (w *worker) linked(x *executor) bool { return w.prev != nil || x.idle == w }
+
+func (x *executor) link(w *worker) {
+	w.prev, w.next = nil, x.idle
+	if x.idle != nil {
+		x.idle.prev = w
+	}
+	x.idle = w
+}
+
+func (x *executor) unlink(w *worker) {
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		x.idle = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+}
+
+// close abandons what waits and returns when no goroutine is left.
+func (x *executor) close() {
+	x.mu.Lock()
+	x.closed = true
+	var left *Call
+	for _, l := range x.lanes {
+		for l.queued > 0 {
+			c := x.dequeue(l)
+			c.state.next, left = left, c
+		}
+		l.waits = false
+		if l.running == 0 {
+			delete(x.lanes, l.key)
+		}
+	}
+	x.waiting = ring[*lane]{}
+	for w := x.idle; w != nil; w = x.idle {
+		x.unlink(w)
+		x.count--
+		w.wake <- nil
+	}
+	x.mu.Unlock()
+	for left != nil {
+		c := left
+		left = c.state.next
+		c.state.next = nil
+		x.abandon(c)
+	}
+	x.wg.Wait()
+}
+
+func (x *executor) depth() (workers, running, queued int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.count, x.running, x.queued
+}
+
+// ring is a queue that keeps its memory.
+type ring[T any] struct {
+	items []T
+	head  int
+	n     int
+}
+
+func (r *ring[T]) push(v T) {
+	if r.n == len(r.items) {
+		bigger := make([]T, max(8, 2*r.n))
+		for i := range r.n {
+			bigger[i] = r.items[(r.head+i)%len(r.items)]
+		}
+		r.items, r.head = bigger, 0
+	}
+	r.items[(r.head+r.n)%len(r.items)] = v
+	r.n++
+}
+
+func (r *ring[T]) pop() (v T, ok bool) {
+	if r.n == 0 {
+		return v, false
+	}
+	var zero T
+	v, r.items[r.head] = r.items[r.head], zero
+	r.head = (r.head + 1) % len(r.items)
+	r.n--
+	return v, true
+}

@@ -1,0 +1,66 @@
+package rpc
+
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+
+// verdict is what a call's header says about how to go on.
+type verdict uint8
+
+const (
+	headerGood verdict = iota
+	headerNotACall
+	headerMismatch // rpcvers
+	headerBadCred
+	headerBadVerf
+)
+
+// parse reads a call's header from the start of message. What it fills in
+// aliases message. Where the verdict is not good, all that comes before the
+// fault is filled in.
+func (h *CallHeader) parse(message []byte) verdict {
+	*h = CallHeader{}
+	var d xdr.Decoder
+	d.Reset(message, 0, nil)
+	h.XID = d.Uint32()
+	t := MsgType(d.Uint32())
+	v := d.Uint32()
+	switch {
+	case d.Err() != nil || t != TypeCall:
+		return headerNotACall
+	case v != Version:
+		return headerMismatch
+	}
+	h.Program, h.Version, h.Procedure = d.Uint32(), d.Uint32(), d.Uint32()
+	if d.Err() != nil {
+		return headerNotACall
+	}
+	h.Cred.Flavor = Flavor(d.Uint32())
+	h.Cred.Body = d.Opaque(MaxAuthBytes)
+	if d.Err() != nil {
+		return headerBadCred
+	}
+	h.Verf.Flavor = Flavor(d.Uint32())
+	h.Verf.Body = d.Opaque(MaxAuthBytes)
+	if d.Err() != nil {
+		return headerBadVerf
+	}
+	h.Size = d.Position()
+	return headerGood
+}
+
+// moved points what aliased the message at where the message is now. The
+// header was good, so that the lengths are.
+func (c *Call) moved() {
+	m, h := c.Message, &c.Header
+	at := callFixed + authFixed
+	n := len(h.Cred.Body)
+	h.Cred.Body = m[at : at+n : at+n]
+	if c.Cred.Machine != nil {
+		from := at + machineAt
+		to := from + len(c.Cred.Machine)
+		c.Cred.Machine = m[from:to:to]
+	}
+	at += n + xdr.Pad(n) + authFixed
+	n = len(h.Verf.Body)
+	h.Verf.Body = m[at : at+n : at+n]
+	c.Args.Reset(m[h.Size:], h.Size, c.Excised)
+}

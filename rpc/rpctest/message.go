@@ -1,0 +1,32 @@
+package rpctest
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// Message is a call of the toy program without credential; args may be nil.
+func Message(xid, procedure uint32, args func(w *xdr.Writer)) []byte {
+	return CallMessage(rpc.CallHeader{XID: xid, Program: Number, Version: 1, Procedure: procedure}, args)
+}
+
+// CallMessage is any call; what args writes as payload is put in its place.
+func CallMessage(h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
+	w := xdr.NewWriter(make([]byte, 0, 64<<10))
+	rpc.PutCall(w, &h)
+	if args != nil {
+		args(w)
+	}
+	if w.Overflow() {
+		panic("rpctest: arguments do not fit")
+	}
+	var m []byte
+	at := 0
+	for _, p := range w.Payloads() {
+		m = append(m, w.Bytes()[at:p.Position]...)
+		m = append(m, p.Data...)
+		m = append(m, make([]byte, xdr.Pad(len(p.Data)))...)
+		at = p.Position
+	}
+	return append(m, w.Bytes()[at:]...)
+}

@@ -1,0 +1,256 @@
+package rpctest
+
+import (
+	"hash/crc32"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// Number is the toy program's: of those that the local administrator defines
+// (RFC 5531 §8.3).
+const Number = 0x2000_0f5d
+
+// Procedures of the toy program, in XDR language:
+const (
+	// NULL: void NULL(void) = 0.
+	NULL = iota
+	// ECHO: opaque<MaxEcho> ECHO(opaque<MaxEcho>) = 1; nothing is eligible.
+	ECHO
+	// PUT: struct {count; crc} PUT(string name<255>, opaque data<MaxData>) = 2;
+	// data is eligible. Not to be executed twice.
+	PUT
+	// GET: opaque<MaxData> GET(unsigned count) = 3; the result is eligible, its
+	// bytes are Pattern's.
+	GET
+	// BUMP: unsigned hyper BUMP(opaque tag<64>) = 4: how many BUMPs were
+	// executed. Not to be executed twice.
+	BUMP
+	// STALL: unsigned STALL(unsigned lane) = 5 may block: it waits for the lane
+	// to be released, and returns its number.
+	STALL
+	// PAIR: two unions, switch (bool) {case TRUE: opaque<MaxData>; default: void},
+	// PAIR(bool first, bool second, unsigned count) = 6; both contents are
+	// eligible.
+	PAIR
+	// LATER: unsigned LATER(unsigned n) = 7 is completed from elsewhere.
+	LATER
+	// WIDE: opaque<MaxWide> WIDE(unsigned count) = 8. Its results are words.
+	// Not to be executed twice.
+	WIDE
+	// FAIL: void FAIL(unsigned accept_stat, unsigned auth_stat) = 9 ends as it is told.
+	FAIL
+	// SPILL: void SPILL(unsigned count) = 10 writes more than its binding says.
+	SPILL
+	// HOLD: unsigned hyper HOLD(unsigned lane) = 11 is STALL and BUMP in one.
+	// Not to be executed twice.
+	HOLD
+	// FETCH: struct {opaque<MaxData> data; unsigned count} FETCH(unsigned count) = 12;
+	// data is eligible and comes with a reply that is not to be made twice.
+	FETCH
+
+	procedures
+)
+
+// Limits, in bytes.
+const (
+	MaxEcho = 16 << 10
+	MaxData = 1 << 20
+	MaxWide = 64 << 10
+)
+
+// LowVersion and HighVersion are the versions of the toy program; the one
+// between them does not exist.
+const (
+	LowVersion  = 1
+	HighVersion = 3
+)
+
+// A Program is the toy program.
+type Program struct {
+	// Refuse, where set, is Authorize.
+	Refuse func(c *rpc.Call) rpc.AuthStat
+	// Served counts executions, by procedure; a Try that would block is none.
+	Served [procedures]atomic.Int64
+	// Tried counts the attempts that were told to come again.
+	Tried atomic.Int64
+	// Caller is the credential of the last call.
+	Caller atomic.Pointer[Caller]
+
+	bumps atomic.Uint64
+	mu    sync.Mutex
+	lanes map[uint32]*gate
+	later sync.WaitGroup
+}
+
+// A Caller is a copy of a credential.
+type Caller struct {
+	UID, GID uint32
+	Groups   []uint32
+	Machine  string
+}
+
+type gate struct {
+	open    chan struct{}
+	arrived chan struct{}
+}
+
+// NewProgram returns a toy program with every lane closed.
+func NewProgram() *Program { return &Program{lanes: make(map[uint32]*gate)} }
+
+func (p *Program) gate(lane uint32) *gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.lanes[lane]
+	if g == nil {
+		g = &gate{open: make(chan struct{}), arrived: make(chan struct{}, 1<<16)}
+		p.lanes[lane] = g
+	}
+	return g
+}
+
+// Release lets the calls that stall in a lane go on, and those to come.
+func (p *Program) Release(lane uint32) { close(p.gate(lane).open) }
+
+// Arrived gives a token for each call that stalls in a lane.
+func (p *Program) Arrived(lane uint32) <-chan struct{} { return p.gate(lane).arrived }
+
+// Wait returns when nothing is to be completed from elsewhere any more.
+func (p *Program) Wait() { p.later.Wait() }
+
+// Pattern fills b with the bytes that GET answers with.
+func Pattern(b []byte) []byte {
+	for i := range b {
+		b[i] = byte(i*7 + i>>8 + 1)
+	}
+	return b
+}
+
+// Number implements rpc.Program.
+func (p *Program) Number() uint32 { return Number }
+
+// Versions implements rpc.Program.
+func (p *Program) Versions() (low, high uint32) { return LowVersion, HighVersion }
+
+// Authorize implements rpc.Program.
+func (p *Program) Authorize(c *rpc.Call) rpc.AuthStat {
+	if p.Refuse != nil {
+		return p.Refuse(c)
+	}
+	return rpc.AuthOK
+}
+
+// Binding implements rpc.Program.
+func (p *Program) Binding(version uint32) *rpc.Binding {
+	if version == LowVersion || version == HighVersion {
+		return &Binding
+	}
+	return nil
+}
+
+// Serve implements rpc.Program.
+func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	out := p.serve(c, &c.Args, w)
+	if out.Block {
+		p.Tried.Add(1)
+	} else {
+		p.Served[c.Header.Procedure].Add(1)
+	}
+	return out
+}
+
+func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome {
+	switch c.Header.Procedure {
+	case NULL:
+		if c.Cred.Flavor == rpc.AuthSys {
+			p.Caller.Store(&Caller{c.Cred.UID, c.Cred.GID,
+				append([]uint32(nil), c.Cred.Groups...), string(c.Cred.Machine)})
+		}
+	case ECHO:
+		w.Opaque(d.Opaque(MaxEcho))
+	case PUT:
+		d.Opaque(255)
+		data := d.EligibleOpaque(MaxData)
+		w.Uint32(uint32(len(data)))
+		w.Uint32(crc32.ChecksumIEEE(data))
+	case GET, FETCH:
+		n := d.Uint32()
+		if n > MaxData {
+			return rpc.GarbageArgs
+		}
+		payload(c, w, int(n))
+		if c.Header.Procedure == FETCH {
+			w.Uint32(n)
+		}
+	case BUMP:
+		d.Opaque(64)
+		if d.Finish() == nil {
+			w.Uint64(p.bumps.Add(1))
+		}
+	case STALL, HOLD:
+		n := d.Uint32()
+		g := p.gate(n)
+		if c.Try {
+			return rpc.WouldBlock(n)
+		}
+		g.arrived <- struct{}{}
+		<-g.open
+		if c.Header.Procedure == HOLD {
+			w.Uint64(p.bumps.Add(1))
+		} else {
+			w.Uint32(n)
+		}
+	case PAIR:
+		first, second, n := d.Bool(), d.Bool(), d.Uint32()
+		if n > MaxData {
+			return rpc.GarbageArgs
+		}
+		for _, there := range [...]bool{first, second} {
+			if w.Bool(there); there {
+				payload(c, w, int(n))
+			}
+		}
+	case LATER:
+		n := d.Uint32()
+		c.Detach()
+		p.later.Add(1)
+		go func() {
+			defer p.later.Done()
+			c.Complete(func(w *xdr.Writer) rpc.Outcome {
+				w.Uint32(n)
+				return rpc.Done
+			})
+		}()
+		return rpc.Outcome{Pending: true}
+	case WIDE:
+		n := d.Uint32()
+		if n > MaxWide {
+			return rpc.GarbageArgs
+		}
+		w.Opaque(Pattern(make([]byte, n)))
+	case FAIL:
+		stat, auth := rpc.AcceptStat(d.Uint32()), rpc.AuthStat(d.Uint32())
+		w.Uint64(0xdead) // to be taken back
+		return rpc.Outcome{Stat: stat, Auth: auth}
+	case SPILL:
+		for range d.Uint32() {
+			w.Uint32(0)
+		}
+	}
+	if d.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	return rpc.Done
+}
+
+// payload answers with n bytes of the pattern, in the call's own memory where it
+// has some.
+func payload(c *rpc.Call, w *xdr.Writer, n int) {
+	b, ref := c.ResultMemory(n)
+	if b == nil {
+		b = make([]byte, n)
+	}
+	w.Payload(Pattern(b), true, ref)
+}

@@ -1,0 +1,175 @@
+package rpctest
+
+import (
+	"fmt"
+
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// An End is how a call's way was used.
+type End int
+
+// Ends.
+const (
+	Open End = iota
+	Sent
+	Refused
+	Dropped
+)
+
+// A Call is a call with a Way that records. It keeps the contract of rpc.Way to
+// the letter: it panics when the way is used twice or a writer is used after its
+// time.
+type Call struct {
+	rpc.Call
+	// Space is what Room answers.
+	Space rpc.Room
+	// Done gets a token when the way was used.
+	Done chan struct{}
+
+	// What became of the call; valid when Done gave its token.
+	End      End
+	Why      rpc.Refusal
+	Reply    []byte // the whole stream, payloads and padding in their places
+	Words    []byte
+	Payloads []xdr.Payload // Data copied; released already
+	Detached bool
+
+	w    xdr.Writer
+	buf  []byte
+	used atomic.Bool
+}
+
+// TCPRoom is the room of a call on a byte stream.
+var TCPRoom = rpc.Room{Inline: 4 << 20}
+
+// NewCall is a call on conn with a whole message, as on a byte stream.
+func NewCall(conn *rpc.Conn, message []byte) *Call {
+	c := &Call{Space: TCPRoom, Done: make(chan struct{}, 1)}
+	c.Again(conn, message)
+	return c
+}
+
+// Again makes c a fresh call, with the Space that it has.
+func (c *Call) Again(conn *rpc.Conn, message []byte) {
+	c.Conn, c.Way = conn, c
+	c.Message, c.MessageLen = message, len(message)
+	c.Excised, c.Placed = nil, nil
+	c.End, c.Why, c.Detached = Open, 0, false
+	c.Reply, c.Words, c.Payloads = c.Reply[:0], c.Words[:0], c.Payloads[:0]
+	c.used.Store(false)
+}
+
+// Run admits and serves c as a transport does, and waits for its end.
+func (c *Call) Run(s *rpc.Server) *Call {
+	if _, ok := s.Admit(&c.Call); ok {
+		s.Serve(&c.Call)
+	}
+	<-c.Done
+	return c
+}
+
+// Go is Run that does not wait.
+func (c *Call) Go(s *rpc.Server) *Call {
+	if _, ok := s.Admit(&c.Call); ok {
+		s.Serve(&c.Call)
+	}
+	return c
+}
+
+// Room implements rpc.Way.
+func (c *Call) Room() rpc.Room { return c.Space }
+
+// Writer implements rpc.Way.
+func (c *Call) Writer(words int) *xdr.Writer {
+	c.inUse("Writer")
+	n := words
+	if !c.Space.Continued {
+		n = min(words, c.Space.Largest())
+	}
+	if cap(c.buf) < n {
+		c.buf = make([]byte, 0, n)
+	}
+	// No more than was asked for, so that tests see what does not fit.
+	c.w.Reset(c.buf[:0:n])
+	return &c.w
+}
+
+// Detach implements rpc.Way. What was borrowed is scribbled over.
+func (c *Call) Detach() {
+	c.inUse("Detach")
+	if c.Detached {
+		return
+	}
+	c.Detached = true
+	c.Message = append([]byte(nil), c.Message...)
+	c.buf = nil
+	c.w.Reset(nil)
+}
+
+// Send implements rpc.Way.
+func (c *Call) Send() {
+	c.use("Send")
+	if c.w.Overflow() {
+		panic("rpctest: Send of a reply that does not fit")
+	}
+	c.Words = append(c.Words, c.w.Bytes()...)
+	at := 0
+	for _, p := range c.w.Payloads() {
+		c.Reply = append(c.Reply, c.Words[at:p.Position]...)
+		c.Reply = append(c.Reply, p.Data...)
+		c.Reply = append(c.Reply, make([]byte, xdr.Pad(len(p.Data)))...)
+		at = p.Position
+		p.Data, p.Ref = append([]byte(nil), p.Data...), nil
+		c.Payloads = append(c.Payloads, p)
+	}
+	c.Reply = append(c.Reply, c.Words[at:]...)
+	c.w.Release()
+	c.finish(Sent)
+}
+
+// Refuse implements rpc.Way.
+func (c *Call) Refuse(r rpc.Refusal) {
+	c.use("Refuse")
+	c.Why = r
+	c.finish(Refused)
+}
+
+// Drop implements rpc.Way.
+func (c *Call) Drop() {
+	c.use("Drop")
+	c.finish(Dropped)
+}
+
+func (c *Call) finish(e End) {
+	c.End = e
+	c.Done <- struct{}{}
+}
+
+func (c *Call) inUse(what string) {
+	if c.used.Load() {
+		panic(fmt.Sprintf("rpctest: %s after the way was used", what))
+	}
+}
+
+func (c *Call) use(what string) {
+	if c.used.Swap(true) {
+		panic(fmt.Sprintf("rpctest: %s after the way was used", what))
+	}
+}
+
+// Results reads the reply's header and returns a cursor at the results.
+func (c *Call) Results() (*xdr.Decoder, error) {
+	if c.End != Sent {
+		return nil, fmt.Errorf("rpctest: no reply (end %d, refusal %d)", c.End, c.Why)
+	}
+	d := xdr.NewDecoder(c.Reply)
+	xid, _, err := rpc.ReadReply(d)
+	if err == nil && xid != c.Header.XID {
+		err = fmt.Errorf("rpctest: reply to %#x instead of %#x", xid, c.Header.XID)
+	}
+	return d, err
+}
