@@ -117,7 +117,7 @@ func (d *Decoder) take(n int) []byte {
 		return nil
 	}
 	if n < 0 || n > d.end-d.off {
-		d.failShort(n)
+		d.failShort()
 		return nil
 	}
 	b := d.buf[d.off : d.off+n : d.off+n]
@@ -125,9 +125,10 @@ func (d *Decoder) take(n int) []byte {
 	return b
 }
 
-// failShort records why n bytes cannot be read.
-func (d *Decoder) failShort(n int) {
-	if n >= 0 && n <= len(d.buf)-d.off {
+// failShort records why the stream cannot be read on: it ends, or something was
+// taken out of it that had to be there.
+func (d *Decoder) failShort() {
+	if len(d.excised) > 0 && int64(d.excised[0].Position) <= int64(d.shift)+int64(len(d.buf)) {
 		d.Fail(ErrExcised)
 	} else {
 		d.Fail(ErrShort)
@@ -141,7 +142,7 @@ func (d *Decoder) Uint32() uint32 {
 		d.off += 4
 		return v
 	}
-	d.failShort(4)
+	d.failShort()
 	return 0
 }
 
@@ -155,7 +156,7 @@ func (d *Decoder) Uint64() uint64 {
 		d.off += 8
 		return v
 	}
-	d.failShort(8)
+	d.failShort()
 	return 0
 }
 

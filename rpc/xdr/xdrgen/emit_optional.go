@@ -12,7 +12,7 @@ func (e *emitter) optionalType(elem shape) string {
 		e.expand(`
 // {{N}} is {{E}}, or nothing: Value has meaning where Present is true.
 type {{N}} struct {
-	Present bool `+"`xdr:\"switch\"`"+`
+	Present bool `+"`xdr:\"switch case=0\"`"+`
 	Value   {{E}} `+"`xdr:\"case=1\"`"+`
 }
 `, name, t)

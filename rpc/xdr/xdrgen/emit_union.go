@@ -12,7 +12,7 @@ func (e *emitter) emitUnion(d *unionDef) {
 	e.printf("type %s struct {\n", name)
 	disc := e.shapeOf(d.discriminant, name)
 	discAt := "v." + goName(&d.discriminant.header)
-	e.emitField(d.discriminant, disc, "switch")
+	e.emitField(d.discriminant, disc, e.switchTag(d))
 
 	var decode, encode, head, tail strings.Builder
 	fmt.Fprintf(&decode, "*v = %s{}\n%s\nswitch %s {\n", name, disc.decode(discAt), discAt)
@@ -79,6 +79,17 @@ func (e *emitter) caseLabels(d *unionDef, a *arm) string {
 		labels = append(labels, label)
 	}
 	return strings.Join(labels, ",\n")
+}
+
+// switchTag is the discriminant's tag: which of its values go without a field.
+func (e *emitter) switchTag(d *unionDef) string {
+	tag := "switch"
+	for _, a := range d.everyArm() {
+		if a.decl.kind == declVoid {
+			tag += " " + e.armTag(d, a)
+		}
+	}
+	return tag
 }
 
 // armTag says when the field of a has meaning, by numbers.

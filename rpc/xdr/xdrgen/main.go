@@ -22,8 +22,9 @@
 //     after its count was checked against both the bound and the stream.
 //
 // Struct tags tell reflection (rpc/xdr/xdrtest) what Go types do not: a union's
-// discriminant is tagged xdr:"switch", its arms xdr:"case=0,1" or
-// xdr:"default", and a counted item with a bound xdr:"max=64".
+// discriminant is tagged xdr:"switch", with the values of its void arms, its
+// other arms xdr:"case=0,1" or xdr:"default", and a counted item with a bound
+// xdr:"max=64".
 //
 // For each type with a largest encoding there is a constant TMaxSize, and for
 // each that has one only when its DDP-eligible content is moved out of the

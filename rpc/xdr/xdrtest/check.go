@@ -1,0 +1,79 @@
+package xdrtest
+
+import (
+	"bytes"
+	"reflect"
+
+	"pgregory.net/rapid"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// room is more than any value that Draw makes takes.
+const room = 1 << 16
+
+// Check draws a value of the type that fresh returns and holds that
+//
+//   - it decodes to the same value from its encoding, whole or with its
+//     eligible items excised, with or without their padding;
+//   - it decodes from no proper prefix of it;
+//   - theirs reads the same value from it, and writes the same bytes.
+func Check(t *rapid.T, fresh func() Value, theirs Foreign) {
+	v := fresh()
+	Draw(t, v)
+	want := Leaves(v)
+
+	w := xdr.NewWriter(make([]byte, 0, room))
+	v.Encode(w)
+	if w.Overflow() {
+		t.Fatalf("%+v cannot be encoded", v)
+	}
+	stream := Stream(w)
+	if len(stream) != w.StreamLen() {
+		t.Fatalf("the stream is %d bytes, StreamLen says %d", len(stream), w.StreamLen())
+	}
+
+	checkDecode(t, "whole", fresh(), stream, nil, want)
+	for _, pad := range []bool{false, true} {
+		words, excised := Reduce(w, pad)
+		checkDecode(t, "reduced", fresh(), words, excised, want)
+	}
+	if len(stream) > 0 {
+		d := xdr.NewDecoder(stream[:rapid.IntRange(0, len(stream)-1).Draw(t, "cut")])
+		fresh().Decode(d)
+		if d.Finish() == nil {
+			t.Fatalf("%x without its end is accepted", stream)
+		}
+	}
+
+	r := bytes.NewReader(stream)
+	foreign, err := theirs.Read(r)
+	if err != nil {
+		t.Fatalf("%x is refused: %v", stream, err)
+	}
+	if r.Len() > 0 {
+		t.Fatalf("%d bytes of %x are not understood", r.Len(), stream)
+	}
+	if got := ForeignLeaves(foreign); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%x\nmeans %v\n but says %v", stream, want, got)
+	}
+	var back bytes.Buffer
+	if err := theirs.Write(&back, foreign); err != nil {
+		t.Fatalf("cannot be written back: %v", err)
+	}
+	if !bytes.Equal(back.Bytes(), stream) {
+		t.Fatalf("wrote %x\nagainst %x", stream, back.Bytes())
+	}
+}
+
+func checkDecode(t *rapid.T, how string, v Value, stream []byte, excised []xdr.Excised, want []any) {
+	var d xdr.Decoder
+	d.Reset(stream, 0, excised)
+	v.Decode(&d)
+	if err := d.Finish(); err != nil {
+		t.Fatalf("%s: %x with %v: %v", how, stream, excised, err)
+	}
+	if got := Leaves(v); !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s: %x\nmeans %v\ndecoded %v", how, stream, want, got)
+	}
+}

@@ -1,0 +1,119 @@
+package xdrtest
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+)
+
+// A Foreign reads and writes one type in an implementation that is not ours.
+// Values are pointers to structs, interfaces for unions, and pointers for
+// lists.
+type Foreign struct {
+	// Read reads one value, and all of r.
+	Read func(r io.Reader) (any, error)
+	// Write is the inverse of Read.
+	Write func(w io.Writer, v any) error
+}
+
+// ForeignStruct is the Foreign for a struct that has ReadFrom and WriteTo.
+func ForeignStruct[T any, P interface {
+	*T
+	io.ReaderFrom
+	io.WriterTo
+}]() Foreign {
+	return Foreign{
+		Read: func(r io.Reader) (any, error) {
+			v := P(new(T))
+			_, err := v.ReadFrom(r)
+			return reflect.ValueOf(v).Elem().Interface(), err
+		},
+		Write: func(w io.Writer, v any) error {
+			value := v.(T)
+			_, err := P(&value).WriteTo(w)
+			return err
+		},
+	}
+}
+
+// ForeignUnion is the Foreign for a union: read is its function.
+func ForeignUnion[U io.WriterTo](read func(io.Reader) (U, int64, error)) Foreign {
+	return Foreign{
+		Read: func(r io.Reader) (any, error) {
+			v, _, err := read(r)
+			return inField[U]{v}, err
+		},
+		Write: func(w io.Writer, v any) error {
+			_, err := v.(inField[U]).V.WriteTo(w)
+			return err
+		},
+	}
+}
+
+// ForeignFunc is the Foreign for a type that is read and written by functions.
+func ForeignFunc[T any](read func(io.Reader) (T, int64, error), write func(io.Writer, T) (int64, error)) Foreign {
+	return Foreign{
+		Read: func(r io.Reader) (any, error) {
+			v, _, err := read(r)
+			return inField[T]{v}, err
+		},
+		Write: func(w io.Writer, v any) error {
+			_, err := write(w, v.(inField[T]).V)
+			return err
+		},
+	}
+}
+
+// inField keeps the static type of V: an interface or pointer stays one.
+type inField[T any] struct{ V T }
+
+// ForeignLeaves is what Leaves is, for what Foreign.Read returned.
+func ForeignLeaves(v any) []any {
+	var l leaves
+	l.foreign(reflect.ValueOf(v))
+	return l
+}
+
+func (l *leaves) foreign(v reflect.Value) {
+	switch {
+	case l.scalar(v):
+	case v.Kind() == reflect.Pointer:
+		if v.IsNil() {
+			l.add(int64(0))
+			return
+		}
+		l.add(int64(1))
+		l.foreign(v.Elem())
+	case v.Kind() == reflect.Interface:
+		l.foreignUnion(v.Elem())
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			l.foreign(v.Field(i))
+		}
+	default:
+		l.elements(v, l.foreign)
+	}
+}
+
+// foreignUnion walks an arm: a method GetX gives the discriminant X, which is a
+// field as well where more than one value selects the arm.
+func (l *leaves) foreignUnion(arm reflect.Value) {
+	name := ""
+	for i := range arm.NumMethod() {
+		method := arm.Type().Method(i).Name
+		if after, ok := strings.CutPrefix(method, "Get"); ok && after != "EncodedSizeBytes" {
+			name = after
+		}
+	}
+	if name == "" {
+		panic(fmt.Sprintf("xdrtest: %v has no discriminant", arm.Type()))
+	}
+	l.foreign(arm.MethodByName("Get" + name).Call(nil)[0])
+	fields := arm.Elem()
+	for i := range fields.NumField() {
+		if fields.Type().Field(i).Name != name {
+			l.foreign(fields.Field(i))
+		}
+	}
+}

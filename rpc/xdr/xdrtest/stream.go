@@ -1,0 +1,36 @@
+package xdrtest
+
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+
+// Stream is the whole stream that w stands for: its words with each payload
+// and the payload's padding in place.
+func Stream(w *xdr.Writer) []byte {
+	var stream []byte
+	at := 0
+	for _, p := range w.Payloads() {
+		stream = append(stream, w.Bytes()[at:p.Position]...)
+		at = p.Position
+		stream = append(stream, p.Data...)
+		stream = append(stream, make([]byte, xdr.Pad(len(p.Data)))...)
+	}
+	return append(stream, w.Bytes()[at:]...)
+}
+
+// Reduce is the stream as a requester sends it that moves every eligible
+// payload into a Read chunk, the padding with it if pad is set
+// (RFC 8166 §3.4.5). Empty payloads need no chunk.
+func Reduce(w *xdr.Writer, pad bool) (stream []byte, excised []xdr.Excised) {
+	before := 0 // payload bytes, with padding, before the current one
+	for _, p := range w.Payloads() {
+		padding := make([]byte, xdr.Pad(len(p.Data)))
+		if len(p.Data) > 0 {
+			e := xdr.Excised{Position: uint32(p.Position + before), Data: p.Data}
+			if pad {
+				e.Data = append(append([]byte(nil), p.Data...), padding...)
+			}
+			excised = append(excised, e)
+		}
+		before += len(p.Data) + len(padding)
+	}
+	return w.Bytes(), excised
+}
