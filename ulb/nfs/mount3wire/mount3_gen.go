@@ -211,7 +211,7 @@ func (v *MountRes3OK) EncodeTail(w *xdr.Writer) {}
 // The result of MNT (section 5.2.1).
 // Only the arm that Status selects has meaning.
 type MountRes3 struct {
-	Status Stat3       `xdr:"switch"`
+	Status Stat3       `xdr:"switch default"`
 	ResOK  MountRes3OK `xdr:"case=0"`
 }
 

@@ -408,7 +408,7 @@ const Fattr3MaxSize = 84
 // Attributes that a server could or could not give.
 // Only the arm that AttributesFollow selects has meaning.
 type PostOpAttr struct {
-	AttributesFollow bool   `xdr:"switch"`
+	AttributesFollow bool   `xdr:"switch case=0"`
 	Attributes       Fattr3 `xdr:"case=1"`
 }
 
@@ -464,7 +464,7 @@ const WccAttrMaxSize = 24
 // PreOpAttr is the XDR union pre_op_attr.
 // Only the arm that AttributesFollow selects has meaning.
 type PreOpAttr struct {
-	AttributesFollow bool    `xdr:"switch"`
+	AttributesFollow bool    `xdr:"switch case=0"`
 	Attributes       WccAttr `xdr:"case=1"`
 }
 
@@ -517,7 +517,7 @@ const WccDataMaxSize = 116
 // PostOpFH3 is the XDR union post_op_fh3.
 // Only the arm that HandleFollows selects has meaning.
 type PostOpFH3 struct {
-	HandleFollows bool        `xdr:"switch"`
+	HandleFollows bool        `xdr:"switch case=0"`
 	Handle        FileHandle3 `xdr:"case=1"`
 }
 
@@ -592,7 +592,7 @@ const TimeHowMaxSize = 4
 // SetMode3 is the XDR union set_mode3.
 // Only the arm that SetIt selects has meaning.
 type SetMode3 struct {
-	SetIt bool   `xdr:"switch"`
+	SetIt bool   `xdr:"switch default"`
 	Mode  uint32 `xdr:"case=1"`
 }
 
@@ -623,7 +623,7 @@ const SetMode3MaxSize = 8
 // SetUID3 is the XDR union set_uid3.
 // Only the arm that SetIt selects has meaning.
 type SetUID3 struct {
-	SetIt bool   `xdr:"switch"`
+	SetIt bool   `xdr:"switch default"`
 	UID   uint32 `xdr:"case=1"`
 }
 
@@ -654,7 +654,7 @@ const SetUID3MaxSize = 8
 // SetGID3 is the XDR union set_gid3.
 // Only the arm that SetIt selects has meaning.
 type SetGID3 struct {
-	SetIt bool   `xdr:"switch"`
+	SetIt bool   `xdr:"switch default"`
 	GID   uint32 `xdr:"case=1"`
 }
 
@@ -685,7 +685,7 @@ const SetGID3MaxSize = 8
 // SetSize3 is the XDR union set_size3.
 // Only the arm that SetIt selects has meaning.
 type SetSize3 struct {
-	SetIt bool   `xdr:"switch"`
+	SetIt bool   `xdr:"switch default"`
 	Size  uint64 `xdr:"case=1"`
 }
 
@@ -716,7 +716,7 @@ const SetSize3MaxSize = 12
 // SetAtime is the XDR union set_atime.
 // Only the arm that SetIt selects has meaning.
 type SetAtime struct {
-	SetIt TimeHow  `xdr:"switch"`
+	SetIt TimeHow  `xdr:"switch default"`
 	Atime NFSTime3 `xdr:"case=2"`
 }
 
@@ -747,7 +747,7 @@ const SetAtimeMaxSize = 12
 // SetMtime is the XDR union set_mtime.
 // Only the arm that SetIt selects has meaning.
 type SetMtime struct {
-	SetIt TimeHow  `xdr:"switch"`
+	SetIt TimeHow  `xdr:"switch default"`
 	Mtime NFSTime3 `xdr:"case=2"`
 }
 
@@ -868,7 +868,7 @@ const Getattr3ResOKMaxSize = 84
 // Getattr3Res is the XDR union GETATTR3res.
 // Only the arm that Status selects has meaning.
 type Getattr3Res struct {
-	Status NFSStat3      `xdr:"switch"`
+	Status NFSStat3      `xdr:"switch default"`
 	ResOK  Getattr3ResOK `xdr:"case=0"`
 }
 
@@ -900,7 +900,7 @@ const Getattr3ResMaxSize = 88
 // SETATTR: change attributes (section 3.3.2).
 // Only the arm that Check selects has meaning.
 type SattrGuard3 struct {
-	Check    bool     `xdr:"switch"`
+	Check    bool     `xdr:"switch case=0"`
 	ObjCtime NFSTime3 `xdr:"case=1"`
 }
 
@@ -1980,7 +1980,7 @@ const DeviceData3MaxSize = 68
 // MknodData3 is the XDR union mknoddata3.
 // Only the arm that Type selects has meaning.
 type MknodData3 struct {
-	Type           FType3      `xdr:"switch"`
+	Type           FType3      `xdr:"switch default"`
 	Device         DeviceData3 `xdr:"case=4,3"`
 	PipeAttributes Sattr3      `xdr:"case=6,7"`
 }

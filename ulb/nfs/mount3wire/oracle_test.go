@@ -1,0 +1,88 @@
+package mount3wire
+
+import (
+	"testing"
+
+	"github.com/buildbarn/go-xdr/pkg/protocols/mount"
+	"pgregory.net/rapid"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
+)
+
+// types are the arguments and results of all procedures; UMNT's argument is
+// MNT's.
+var types = []struct {
+	name   string
+	fresh  func() xdrtest.Value
+	oracle xdrtest.Foreign
+}{
+	{"MNT/args", func() xdrtest.Value { return new(DirPath) }, xdrtest.ForeignFunc(mount.ReadDirpath, mount.WriteDirpath)},
+	{"MNT/res", func() xdrtest.Value { return new(MountRes3) }, xdrtest.ForeignUnion(mount.ReadMountres3)},
+	{"DUMP/res", func() xdrtest.Value { return new(MountList) }, xdrtest.ForeignFunc(mount.ReadMountlist, mount.WriteMountlist)},
+	{"EXPORT/res", func() xdrtest.Value { return new(ExportList) }, xdrtest.ForeignFunc(mount.ReadExports, mount.WriteExports)},
+}
+
+// Every procedure's arguments and results mean to go-xdr what they mean to us,
+// in both directions.
+func TestOracle(t *testing.T) {
+	for _, c := range types {
+		t.Run(c.name, rapid.MakeCheck(func(t *rapid.T) { xdrtest.Check(t, c.fresh, c.oracle) }))
+	}
+}
+
+// example is a random value of what fresh returns, the same for each seed.
+func example(fresh func() xdrtest.Value, seed int) xdrtest.Value {
+	return rapid.Custom(func(t *rapid.T) xdrtest.Value {
+		v := fresh()
+		xdrtest.Draw(t, v)
+		return v
+	}).Example(seed)
+}
+
+// Nothing in MOUNT allocates when it is encoded or decoded, lists of lists
+// included.
+func TestNoAllocation(t *testing.T) {
+	for _, c := range types {
+		for seed := range 20 {
+			v := example(c.fresh, seed)
+			w := xdr.NewWriter(make([]byte, 0, 4096))
+			v.Encode(w)
+			stream := xdrtest.Stream(w)
+			var d xdr.Decoder
+			buf := make([]byte, 0, 4096)
+			if n := testing.AllocsPerRun(10, func() {
+				w.Reset(buf)
+				v.Encode(w)
+				d.Reset(stream, 0, nil)
+				v.Decode(&d)
+			}); n != 0 {
+				t.Errorf("%s allocates %v times: %+v", c.name, n, v)
+			}
+		}
+	}
+}
+
+// What is accepted is encoded to as many bytes.
+func FuzzTypes(f *testing.F) {
+	for i, c := range types {
+		for seed := range 3 {
+			w := xdr.NewWriter(make([]byte, 0, 4096))
+			example(c.fresh, seed).Encode(w)
+			f.Add(uint8(i), xdrtest.Stream(w))
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, stream []byte) {
+		v := types[int(which)%len(types)].fresh()
+		d := xdr.NewDecoder(stream)
+		v.Decode(d)
+		if d.Finish() != nil {
+			return
+		}
+		w := xdr.NewWriter(make([]byte, 0, len(stream)))
+		v.Encode(w)
+		if w.Overflow() || w.Len() != len(stream) {
+			t.Fatalf("%T: %x\nencoded as %x", v, stream, w.Bytes())
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package nfs3wire
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
+)
+
+// V1-28: the marks are those of RFC 8267 §4 and no others.
+func TestEligibleItems(t *testing.T) {
+	want := map[string]bool{
+		"Write3Args.Data":                  true,
+		"Symlink3Args.Symlink.SymlinkData": true,
+		"Read3Res.ResOK.Data":              true,
+		"Readlink3Res.ResOK.Data":          true,
+	}
+	got := map[string]bool{}
+	for _, p := range procedures {
+		for _, fresh := range []func() xdrtest.Value{p.args, p.res} {
+			v := reflect.TypeOf(fresh()).Elem()
+			findEligible(v, v.Name(), got)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("marked: %v", slices.Sorted(maps.Keys(got)))
+	}
+}
+
+func findEligible(t reflect.Type, path string, found map[string]bool) {
+	if t == reflect.TypeFor[xdr.Eligible]() {
+		found[path] = true
+		return
+	}
+	if next, ok := reflect.PointerTo(t).MethodByName("Next"); ok { // a list
+		findEligible(next.Type.In(1).Elem(), path+".Next", found)
+		return
+	}
+	if t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			findEligible(t.Field(i).Type, path+"."+t.Field(i).Name, found)
+		}
+	}
+}
+
+// V1-94: arguments do not decode where a chunk stands for anything but an
+// eligible item, be it a name, a handle, a number or a part of the data.
+func TestExcisedNonEligibleItem(t *testing.T) {
+	w := xdr.NewWriter(make([]byte, 0, 256))
+	args := Write3Args{
+		FileHandle: FileHandle3{Data: []byte("handle!!")},
+		Count:      8,
+		Data:       xdr.Eligible{Data: []byte("contents")},
+	}
+	args.Encode(w)
+	whole := xdrtest.Stream(w)
+	eligible := w.Payloads()[0].Position
+	for at := 0; at < len(whole); at += 4 {
+		for n := 4; at+n <= len(whole); n += 4 {
+			stream := append(append([]byte(nil), whole[:at]...), whole[at+n:]...)
+			var d xdr.Decoder
+			d.Reset(stream, 0, []xdr.Excised{{Position: uint32(at), Data: whole[at : at+n]}})
+			var got Write3Args
+			got.Decode(&d)
+			err := d.Finish()
+			if at == eligible && n == 8 {
+				if err != nil {
+					t.Errorf("the data itself: %v", err)
+				}
+				continue
+			}
+			if err == nil {
+				t.Errorf("%d bytes excised at %d are accepted", n, at)
+			}
+		}
+	}
+	lookup := Lookup3Args{What: DirOpArgs3{Dir: FileHandle3{Data: []byte("dir!")}, Name: []byte("name")}}
+	w.Reset(make([]byte, 0, 256))
+	lookup.Encode(w)
+	var d xdr.Decoder
+	d.Reset(w.Bytes()[:12], 0, []xdr.Excised{{Position: 12, Data: []byte("name")}})
+	lookup.Decode(&d)
+	if err := d.Finish(); !errors.Is(err, xdr.ErrExcised) {
+		t.Errorf("a name in a chunk: %v", err)
+	}
+}
