@@ -51,6 +51,9 @@ func (c *console) take(line string) {
 			close(happened)
 		}
 	}
+	if strings.Contains(line, "reboot: Power down") {
+		return
+	}
 	if c.all.Len() < consoleLimit {
 		c.all.WriteString(line)
 		c.all.WriteByte('\n')

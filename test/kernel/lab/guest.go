@@ -179,3 +179,13 @@ func (g *Guest) Kill() {
 	g.limit.Stop()
 	g.process.kill()
 }
+
+// Ended says whether the guest is gone, for whatever reason.
+func (g *Guest) Ended() bool {
+	select {
+	case <-g.process.done:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,57 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// TestWriteRemountCompare writes 64 MiB, mounts anew and compares what comes back.
+func TestWriteRemountCompare(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "write_remount_compare", transport)
+	})
+}
+
+// TestDirectIO reads and writes past the page cache at odd offsets and lengths.
+func TestDirectIO(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "direct", transport)
+	})
+}
+
+// TestMmap writes through shared mappings and reads through them.
+func TestMmap(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "mmap", transport)
+	})
+}
+
+// TestTransferSizes copies the same file with the smallest transfers that the client asks for, with ones that fit inline,
+// and with the largest.
+func TestTransferSizes(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		serve(t, "sync").run(lab.Options{Limit: 3 * time.Minute}, "transfer_sizes", transport)
+	})
+}
+
+// TestManyConnections works over a mount of eight connections.
+func TestManyConnections(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		serve(t, "sync").run(lab.Options{Limit: 3 * time.Minute}, "nconnect", transport)
+	})
+}
+
+// TestAppendByTwoClients has two clients append to one file in turns.
+func TestAppendByTwoClients(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		s := serve(t, "sync")
+		first := s.boot(lab.Options{Limit: 3 * time.Minute}, "append", transport, "0", "150")
+		second := s.boot(lab.Options{Limit: 3 * time.Minute}, "append", transport, "1", "150")
+		first.Succeed()
+		second.Succeed()
+	})
+}

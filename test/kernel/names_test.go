@@ -1,0 +1,41 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// TestNames renames, links, makes symbolic links, device nodes and the rest of what a directory can hold, and looks at
+// what each does to attributes.
+func TestNames(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "names", transport)
+	})
+}
+
+// TestPermissions works as other users than root: what modes forbid is forbidden, and NFS's own exceptions hold.
+func TestPermissions(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		serve(t, "sync").run(lab.Options{Limit: 2 * time.Minute}, "permissions", transport)
+	})
+}
+
+// TestDirectoryChangesUnderReader lists a directory of 10,000 names while another client adds and removes names in it:
+// every name that stays is seen exactly once in each listing.
+func TestDirectoryChangesUnderReader(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		s := serve(t, "async")
+		reader := s.boot(lab.Options{Limit: 4 * time.Minute}, "list", transport, "10000")
+		reader.Await("filled")
+		changer := s.boot(lab.Options{Limit: 4 * time.Minute}, "churn", transport)
+		changer.Await("changing")
+		reader.Signal("list")
+		reader.Succeed()
+		changer.Signal("stop")
+		changer.Succeed()
+	})
+}

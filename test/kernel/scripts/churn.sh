@@ -1,0 +1,5 @@
+# churn rdma|tcp
+mount_over "$1" /mnt/n
+( sleep 0.5; event changing ) &
+must "$WORKER" churn /mnt/n/d "$SHARED/signal.stop"
+must umount /mnt/n

@@ -1,0 +1,7 @@
+# serve_knfsd IMAGE: Linux's own server with the ext4 on a disk image, until the test says stop.
+mkdir -p /srv/disk
+must mount -o loop "$1" /srv/disk
+[ ! -d /srv/disk/lost+found ] || must rmdir /srv/disk/lost+found
+kernel_server /srv/disk
+event serving
+await stop

@@ -1,0 +1,128 @@
+//go:build kernel || bench
+
+package kernel
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// transports are what every kind of work is tried over.
+var transports = []string{"rdma", "tcp"}
+
+// over runs a test once for each transport, at the same time.
+func over(t *testing.T, test func(t *testing.T, transport string)) {
+	t.Parallel()
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			test(t, transport)
+		})
+	}
+}
+
+// server is what a test's guests mount: the daemon beside them on this machine, or Linux's own server in a guest where
+// NFSRDMAD_LAB_SERVER asks for it.
+type server struct {
+	t       testing.TB
+	network *lab.Network
+	daemon  *lab.Daemon // nil when the server is Linux's own
+	folder  string      // what the daemon exports, on this machine
+	env     []string    // what prelude.sh's mount_over needs to know
+}
+
+// serve starts a server with one export and its options, on a network of its own.
+func serve(t testing.TB, options string, flags ...string) *server {
+	t.Helper()
+	n := lab.NewNetwork(t)
+	switch peer := os.Getenv("NFSRDMAD_LAB_SERVER"); peer {
+	case "":
+	case "knfsd":
+		return serveKnfsd(t, n)
+	default:
+		t.Fatalf("NFSRDMAD_LAB_SERVER is knfsd or empty, not %q", peer)
+	}
+	base := t.TempDir()
+	s := &server{t: t, network: n, folder: filepath.Join(base, "export"), env: []string{"EXPORT=/work"}}
+	// The folder's owner is not what t.TempDir gave it: guests look at it as other users too.
+	for _, folder := range []string{base, s.folder} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.daemon = lab.StartDaemon(t, n, daemon(t), filepath.Join(base, "state"), s.folder+":/work,rw,no_root_squash,"+options, flags...)
+	return s
+}
+
+// daemon is nfsrdmad as it stands in the repository; NFSRDMAD_LAB_RACE builds it with the race detector.
+func daemon(t testing.TB, flags ...string) string {
+	t.Helper()
+	if os.Getenv("NFSRDMAD_LAB_RACE") != "" {
+		flags = append(flags, "-race")
+	}
+	return build(t, "cmd/nfsrdmad", flags...)
+}
+
+// peerAddress is where a server in a guest is found.
+const peerAddress = 3
+
+func serveKnfsd(t testing.TB, n *lab.Network) *server {
+	t.Helper()
+	image := disk(t, 4<<30)
+	g := lab.Boot(t, n, lab.Options{Address: peerAddress, Memory: 2000, Limit: time.Hour, Writable: []string{filepath.Dir(image)}},
+		script(t, "serve_knfsd"), image)
+	g.Await("serving")
+	return &server{t: t, network: n, env: []string{"EXPORT=/srv/disk", "MOUNT_PORT=20048", "SERVER=" + g.Address()}}
+}
+
+// disk makes an ext4 image of that size in memory, which takes as much as is written to it.
+func disk(t testing.TB, size int64) string {
+	t.Helper()
+	image := filepath.Join(lab.Folder(t, "disk"), "image")
+	if err := os.WriteFile(image, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, size); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
+		t.Fatalf("mkfs.ext4: %v: %s", err, out)
+	}
+	return image
+}
+
+// needsDaemon skips a test that is about the daemon's process when the server is another.
+func needsDaemon(t testing.TB) {
+	t.Helper()
+	if os.Getenv("NFSRDMAD_LAB_SERVER") != "" {
+		t.Skip("this test starts and ends the daemon's process")
+	}
+}
+
+// boot starts a client guest for the server.
+func (s *server) boot(options lab.Options, name string, args ...string) *lab.Guest {
+	s.t.Helper()
+	options.Env = append(append([]string{"WORKER=" + build(s.t, "test/kernel/worker")}, s.env...), options.Env...)
+	return lab.Boot(s.t, s.network, options, script(s.t, name), args...)
+}
+
+// run boots a client guest and fails the test unless its script succeeds.
+func (s *server) run(options lab.Options, name string, args ...string) {
+	s.t.Helper()
+	s.t.Log(lastLine(s.boot(options, name, args...).Succeed()))
+}
+
+// lastLine is a guest's last word, where scripts say what they have done.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
