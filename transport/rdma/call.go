@@ -1,0 +1,354 @@
+package rdma
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+type recv = rdmacm.Recv
+
+// wordsSize is how many bytes of reply words a call's record has room for.
+// Longer replies get their words from the memory reserved for the call.
+const wordsSize = 4096
+
+// A call is the responder's record of one call, and the way of its reply. It
+// goes through stages, one goroutine at a time: arrived, admitted, memory
+// granted, chunks read, served, answered. A call in a Position-Zero chunk has
+// its memory granted and that chunk read before it can be admitted.
+type call struct {
+	responder *responder
+	recv      *recv
+	header    Header
+	rpc       rpc.Call
+	plan      rpc.Plan
+	admitted  bool
+
+	// segments are the Read list by ascending position, chunks those that are
+	// not at position zero; zeroSegments lead segments, zeroBytes long.
+	segments     []ReadSegment
+	zeroSegments int
+	zeroBytes    int
+	chunks       []readChunk
+	placed       []rpc.Placed
+	excised      []xdr.Excised
+
+	// The reserved memory and what is where in it.
+	request mem.Request
+	memory  *mem.Buffer
+	zeroAt  int
+	wordsAt int
+	words   int // bytes reserved for reply words
+	results int
+
+	// What is left to be read.
+	next, end int    // of segments
+	nextByte  uint32 // within segments[next]
+	nextAt    int    // in memory
+	unread    atomic.Int32
+	lost      atomic.Bool
+	queued    *call // readQueue's link
+
+	// The reply.
+	write  xdr.Writer
+	fixed  []byte // of wordsSize
+	head   []byte
+	work   []rdmacm.Work
+	local  [][]byte // the header, then the stream left for the Send
+	pieces [][]byte // of the Writes
+	slots  []int32  // Write chunk of each payload, or -1
+	chain  rdmacm.Chain
+	copied []byte
+}
+
+// A readChunk is a Read chunk at a position above zero.
+type readChunk struct {
+	position uint32
+	length   int
+	at       int // in the call's memory
+}
+
+// callPool keeps records of calls for all connections: in steady state a call
+// allocates nothing.
+var callPool sync.Pool
+
+func newCallRecord() *call {
+	c := &call{
+		fixed:  make([]byte, wordsSize),
+		head:   make([]byte, 0, 512),
+		work:   make([]rdmacm.Work, 0, 8),
+		local:  make([][]byte, 0, 16),
+		pieces: make([][]byte, 0, 16),
+	}
+	c.request.Granted = callGranted
+	c.request.Context = c
+	c.chain.Done = callDone
+	c.chain.Context = c
+	return c
+}
+
+// newCall takes a record for the message r.
+func newCall(s *responder, r *recv) *call {
+	c, ok := callPool.Get().(*call)
+	if !ok {
+		c = newCallRecord()
+	}
+	c.responder, c.recv = s, r
+	return c
+}
+
+// finish gives back all that the call holds. The receive was promised anew
+// before, so that the peer may call again.
+func (c *call) finish() {
+	k := c.responder.k
+	c.write.Release()
+	if c.memory != nil {
+		c.memory.Release()
+	}
+	c.recv.Release()
+
+	c.responder, c.recv, c.memory = nil, nil, nil
+	c.header = Header{}
+	c.rpc = rpc.Call{}
+	c.plan = rpc.Plan{}
+	c.admitted = false
+	c.segments, c.chunks, c.placed = c.segments[:0], c.chunks[:0], c.placed[:0]
+	clear(c.excised)
+	c.excised = c.excised[:0]
+	c.zeroSegments, c.zeroBytes, c.words, c.results = 0, 0, 0, 0
+	c.lost.Store(false)
+	clear(c.work)
+	clear(c.local)
+	clear(c.pieces)
+	c.work, c.local, c.pieces, c.slots = c.work[:0], c.local[:0], c.pieces[:0], c.slots[:0]
+	callPool.Put(c)
+	k.leave()
+}
+
+// begin judges what can be judged before the call is known (RFC 8166 §4.5),
+// admits it where it is here already, and reserves its memory.
+func (c *call) begin() {
+	if err := c.check(); err != nil {
+		c.sendError(ErrChunk)
+		return
+	}
+	s := c.responder
+	c.rpc.Conn, c.rpc.Way = s.conn, c
+	if c.header.Proc == ProcMsg {
+		payload := c.recv.Bytes[c.header.Size:]
+		if !c.message(payload) {
+			return
+		}
+		c.reserve(c.plan.Reply, c.plan.Results)
+		return
+	}
+	// Only the reply's room bounds what the call can need for it.
+	s.k.stats.LongCalls.Add(1)
+	room := c.Room()
+	most := min(room.ReplyChunk+room.WriteBytes, s.maxReply)
+	c.reserve(min(room.ReplyChunk, most), most)
+}
+
+// check looks at the header of a call and sorts its Read list.
+func (c *call) check() error {
+	h, s := &c.header, c.responder
+	if s.noChunks && (h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present) {
+		return errBadProc
+	}
+	if err := h.checkWraps(); err != nil {
+		return err
+	}
+	if h.replySize() > s.k.sendLimit {
+		return errEcho
+	}
+	if err := c.sortReads(); err != nil {
+		return err
+	}
+	payload := len(c.recv.Bytes) - h.Size
+	switch {
+	case h.Proc == ProcMsg && c.zeroSegments > 0:
+		return errTwoPayloads
+	case h.Proc == ProcMsg && payload < 4, h.Proc == ProcNoMsg && c.zeroBytes < 4:
+		return errNoPayload
+	case h.Proc == ProcNoMsg && c.zeroSegments == 0:
+		return errNoPayload
+	}
+	if len(c.segments) > 0 && s.k.device.ReadDepth() < 1 {
+		return errBadProc
+	}
+	if (len(c.segments) > 0 || h.Writes.Len() > 0 || h.Reply.Present) && s.failed.take(s.peer, h.XID) {
+		return errFailedBefore
+	}
+	return nil
+}
+
+// sortReads fills in segments and chunks from the Read list, by ascending
+// position, each chunk's segments in the order of the list.
+func (c *call) sortReads() error {
+	n := c.header.Reads.Len()
+	if n == 0 {
+		return nil
+	}
+	sorted := true
+	for i := range n {
+		s := c.header.Reads.At(i)
+		if s.Position%4 != 0 {
+			return errUnalignedRead
+		}
+		sorted = sorted && (i == 0 || c.segments[i-1].Position <= s.Position)
+		c.segments = append(c.segments, s)
+	}
+	if !sorted {
+		slices.SortStableFunc(c.segments, func(a, b ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
+	}
+	total := 0
+	for _, s := range c.segments {
+		// Both bounds keep total far from overflow.
+		if int64(s.Length) > int64(c.responder.maxCall-total) {
+			return errTooManyBytes
+		}
+		total += int(s.Length)
+		if s.Position == 0 {
+			c.zeroSegments++
+			c.zeroBytes += int(s.Length)
+			continue
+		}
+		last := len(c.chunks) - 1
+		if last < 0 || c.chunks[last].position != s.Position {
+			c.chunks = append(c.chunks, readChunk{position: s.Position})
+			last++
+		}
+		c.chunks[last].length += int(s.Length)
+	}
+	for _, k := range c.chunks {
+		c.placed = append(c.placed, rpc.Placed{Position: k.position, Length: uint32(k.length)})
+	}
+	return nil
+}
+
+// message is called when the RPC message is at hand, without what travels
+// beside it. It admits the call; false means that the call is over.
+func (c *call) message(payload []byte) bool {
+	if len(payload) < 4 || binary.BigEndian.Uint32(payload) != c.header.XID {
+		c.sendError(ErrChunk)
+		return false
+	}
+	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = payload, len(payload), c.placed
+	plan, ok := c.responder.calls.Admit(&c.rpc)
+	if !ok {
+		return false
+	}
+	c.plan, c.admitted = plan, true
+	return true
+}
+
+// reserve asks for the memory of the call, all of it at once: its chunks, its
+// reply's words where they exceed the record's, and results. Chunks and results
+// start at pages, so that a file system may take and give them as they are.
+func (c *call) reserve(words, results int) {
+	at := 0
+	for i := range c.chunks {
+		c.chunks[i].at = at
+		at += pages(c.chunks[i].length)
+	}
+	c.zeroAt = at
+	at += pages(c.zeroBytes)
+	c.wordsAt = at
+	if words = min(words, c.Room().Largest()); words > wordsSize {
+		c.words = words
+		at += pages(words)
+	}
+	c.results = at
+	at += results
+	if at == 0 {
+		c.rpc.ResultsAt = 0
+		c.pull()
+		return
+	}
+	c.request.Size = at
+	c.responder.share.Get(&c.request)
+}
+
+// pages rounds n up to whole pages.
+func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
+
+// callGranted is the Granted of a call's request.
+func callGranted(r *mem.Request, b *mem.Buffer, err error) {
+	c := r.Context.(*call)
+	switch {
+	case err == nil:
+		c.memory = b
+		c.rpc.Memory, c.rpc.ResultsAt = b, c.results
+		c.pull()
+	case errors.Is(err, mem.ErrTooLarge):
+		// More than this server could ever give.
+		c.Refuse(rpc.RefuseChunk)
+	default:
+		c.Drop()
+	}
+}
+
+// pull starts the RDMA Reads that come next: the Position-Zero chunk, or all
+// others. Without any it goes on at once.
+func (c *call) pull() {
+	from, to, at := 0, c.zeroSegments, c.zeroAt
+	if c.admitted {
+		from, to, at = c.zeroSegments, len(c.segments), 0
+	}
+	pieces := 0
+	for _, s := range c.segments[from:to] {
+		pieces += (int(s.Length) + maxRead - 1) / maxRead
+	}
+	if pieces == 0 {
+		c.pulled()
+		return
+	}
+	c.next, c.end, c.nextByte, c.nextAt = from, to, 0, at
+	c.unread.Store(int32(pieces))
+	c.responder.reads.push(c)
+}
+
+// readBack is called for each Read that came back; with the last, the call goes
+// on. A Read that failed has ended the connection; nothing is left to be told
+// to the peer, but memory is kept until the last Read has let go of it.
+func (c *call) readBack(ok bool) {
+	if !ok {
+		c.lost.Store(true)
+	}
+	if c.unread.Add(-1) > 0 {
+		return
+	}
+	if c.lost.Load() {
+		c.Drop()
+		return
+	}
+	c.pulled()
+}
+
+// pulled goes on when the Reads are done.
+func (c *call) pulled() {
+	if !c.admitted {
+		zero := c.memory.Bytes()[c.zeroAt : c.zeroAt+c.zeroBytes : c.zeroAt+c.zeroBytes]
+		if c.message(zero) {
+			c.pull()
+		}
+		return
+	}
+	for _, k := range c.chunks {
+		var data []byte
+		if k.length > 0 {
+			data = c.memory.Bytes()[k.at : k.at+k.length : k.at+k.length]
+		}
+		c.excised = append(c.excised, xdr.Excised{Position: k.position, Data: data})
+	}
+	c.rpc.Excised = c.excised
+	c.responder.calls.Serve(&c.rpc)
+}

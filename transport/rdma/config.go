@@ -1,0 +1,104 @@
+package rdma
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// Defaults of a Config.
+const (
+	DefaultCredits    = 128
+	DefaultInlineSize = 4096
+	DefaultDeadline   = 30 * time.Second
+	DefaultMaxCall    = 1<<20 + 64<<10
+	DefaultMaxReply   = 1<<20 + 64<<10
+	// DefaultReads is how many RDMA Reads a connection asks to have
+	// outstanding; peers allow what they can.
+	DefaultReads = 64
+)
+
+// spareReceives are promised beyond the credits, for messages that use up a
+// receive and are no call: RDMA_DONE of peers from before RFC 8166, and what is
+// discarded. They are promised anew at once.
+const spareReceives = 8
+
+// Calls is what a Responder hands its calls to: *rpc.Server.
+type Calls interface {
+	NewConn(peer, local netip.AddrPort, transport string, privileged bool) *rpc.Conn
+	// Admit judges a call; false means that the call's Way was used.
+	Admit(c *rpc.Call) (rpc.Plan, bool)
+	// Serve runs an admitted call; its Way is used once, then or later.
+	Serve(c *rpc.Call)
+}
+
+// A Config says how a Server treats its connections. Zero values are the
+// defaults.
+type Config struct {
+	// RPC gets the calls. Required.
+	RPC Calls
+	// Pool is where payload memory comes from. Required.
+	Pool *mem.Pool
+	// Credits is how many calls of one connection are served at a time, and
+	// the grant in every reply (RFC 8166 §3.3.1).
+	Credits int
+	// InlineSend and InlineReceive are the largest messages sent and taken,
+	// in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
+	InlineSend, InlineReceive int
+	// Deadline bounds how long a peer may take to answer an RDMA Read or to
+	// take a reply; after that it loses its connection.
+	Deadline time.Duration
+	// MaxCall bounds what the Read list of one call may move, in bytes, and
+	// the length of a call in a Position-Zero Read chunk.
+	MaxCall int
+	// MaxReply bounds the memory that a call in a Position-Zero Read chunk
+	// reserves for its reply, in bytes, before the call is known.
+	MaxReply int
+	// Reads is how many RDMA Reads to have outstanding on one connection;
+	// what the peer allows holds.
+	Reads int
+	// RemoteInvalidation lets replies invalidate an STag of their call, where
+	// the peer and the device take part (RFC 8797 §4.1).
+	RemoteInvalidation bool
+	// Unprivileged connections are not counted as ones that only a
+	// privileged process could have made. knfsd counts every RDMA peer as one.
+	Unprivileged bool
+}
+
+// withDefaults fills in what is zero and says what cannot be.
+func (c Config) withDefaults() (Config, error) {
+	orDefault := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	orDefault(&c.Credits, DefaultCredits)
+	orDefault(&c.InlineSend, DefaultInlineSize)
+	orDefault(&c.InlineReceive, DefaultInlineSize)
+	orDefault(&c.MaxCall, DefaultMaxCall)
+	orDefault(&c.MaxReply, DefaultMaxReply)
+	orDefault(&c.Reads, DefaultReads)
+	if c.Deadline == 0 {
+		c.Deadline = DefaultDeadline
+	}
+	switch {
+	case c.RPC == nil || c.Pool == nil:
+		return c, errors.New("rdma: a server needs RPC and Pool")
+	case c.Credits < 1 || c.Credits > 1<<16:
+		return c, errors.New("rdma: Credits out of range")
+	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
+		return c, errInlineSize
+	case c.Deadline < 0 || c.MaxCall < 0 || c.MaxReply < 0 || c.Reads < 0:
+		return c, errors.New("rdma: a limit is negative")
+	case c.MaxCall > 1<<30 || c.MaxReply > 1<<30:
+		return c, errors.New("rdma: a limit exceeds 1 GiB")
+	}
+	return c, nil
+}
+
+var errInlineSize = errors.New("rdma: inline sizes are multiples of 1024 up to 262144")
+
+func inlineSize(n int) bool { return n >= DefaultInline && n <= MaxInline && n%1024 == 0 }

@@ -1,0 +1,254 @@
+package rdma
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// unhex turns vectors as they are printed into bytes: spaces and bars are
+// decoration.
+func unhex(s string) []byte {
+	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "", "|", "").Replace(s))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// words makes a message of 32-bit words.
+func words(w ...uint32) []byte {
+	var b []byte
+	for _, v := range w {
+		b = binary.BigEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
+// A message is what tests build Sends from.
+type message struct {
+	xid, version, credits uint32
+	proc                  Proc
+	reads                 []ReadSegment
+	writes                [][]Segment
+	reply                 []Segment
+	payload               []byte
+}
+
+func (m message) bytes() []byte {
+	if m.version == 0 {
+		m.version = Version1
+	}
+	if m.credits == 0 {
+		m.credits = 32
+	}
+	b := make([]byte, PrefixSize+ReadListSize(len(m.reads))+WriteListSize(m.writes)+ReplyChunkSize(m.reply))
+	Prefix{XID: m.xid, Version: m.version, Credits: m.credits, Proc: m.proc}.Put(b)
+	n := PrefixSize
+	n += PutReadList(b[n:], m.reads)
+	n += PutWriteList(b[n:], m.writes)
+	PutReplyChunk(b[n:], m.reply)
+	return append(b, m.payload...)
+}
+
+// segmentOf is the segment of n bytes at off of a region.
+func segmentOf(r rdmacm.Region, off, n int) Segment {
+	at := rdmatest.At(r, off)
+	return Segment{Handle: at.STag, Offset: at.Offset, Length: uint32(n)}
+}
+
+// cut is a region's first bytes as segments of these lengths.
+func cut(r rdmacm.Region, lengths ...int) []Segment {
+	var all []Segment
+	off := 0
+	for _, n := range lengths {
+		all = append(all, segmentOf(r, off, n))
+		off += n
+	}
+	return all
+}
+
+// at makes segments a Read chunk.
+func at(position int, segments ...Segment) []ReadSegment {
+	var all []ReadSegment
+	for _, s := range segments {
+		all = append(all, ReadSegment{Position: uint32(position), Segment: s})
+	}
+	return all
+}
+
+// A bench is a server with the toy program on an in-memory provider.
+type bench struct {
+	t        testing.TB
+	provider *rdmatest.Provider
+	rpc      *rpc.Server
+	program  *rpctest.Program
+	pool     *mem.Pool
+	server   *Server
+	addr     netip.AddrPort
+	served   chan error
+}
+
+// benchConfig is what a test says of its bench.
+type benchConfig struct {
+	provider rdmatest.Config
+	pool     mem.Config
+	server   Config
+	rpc      rpc.Config
+}
+
+func newBench(t testing.TB, cfg benchConfig) *bench {
+	t.Helper()
+	b := &bench{t: t, program: rpctest.NewProgram(), served: make(chan error, 1)}
+	b.provider = rdmatest.NewConfig(cfg.provider)
+	b.rpc = rpc.NewServer(cfg.rpc)
+	b.rpc.Register(b.program)
+	if cfg.pool.Ceiling == 0 {
+		cfg.pool.Ceiling = 64 << 20
+	}
+	var err error
+	if b.pool, err = mem.NewPool(cfg.pool); err != nil {
+		t.Fatal(err)
+	}
+	cfg.server.RPC, cfg.server.Pool = b.rpc, b.pool
+	if b.server, err = NewServer(cfg.server); err != nil {
+		t.Fatal(err)
+	}
+	l, err := b.provider.Listen(netip.MustParseAddrPort("192.0.2.1:20049"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.addr = l.Addr()
+	go func() { b.served <- b.server.Serve(l) }()
+	t.Cleanup(b.close)
+	return b
+}
+
+// close ends the bench and looks for what was not given back.
+func (b *bench) close() {
+	b.server.Close()
+	if err := <-b.served; err != ErrServerClosed {
+		b.t.Errorf("Serve returned %v", err)
+	}
+	b.rpc.Close()
+	b.program.Wait()
+	if s := b.pool.Stats(); s.InUse != 0 || s.Waiting != 0 {
+		b.t.Errorf("%d bytes of memory were not given back, %d requests wait", s.InUse, s.Waiting)
+	}
+	b.pool.Close()
+}
+
+// peer connects a scripted requester without private data.
+func (b *bench) peer() *rdmatest.Peer { return b.peerWith(nil, 64) }
+
+// peerWith connects a scripted requester that promises n receives.
+func (b *bench) peerWith(private []byte, receives int) *rdmatest.Peer {
+	b.t.Helper()
+	return rdmatest.DialPeer(b.t, b.provider, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+		PrivateData: private, Receives: receives, ReceiveSize: MaxInline, InboundReads: 16, OutboundReads: 16,
+	}})
+}
+
+// private is a peer's private data.
+func private(r bool, send, receive int) []byte {
+	b := make([]byte, PrivateDataSize)
+	PrivateData{RemoteInvalidation: r, SendSize: send, ReceiveSize: receive}.Put(b)
+	return b
+}
+
+// call sends m and waits for the answer.
+func (b *bench) call(p *rdmatest.Peer, m message) rdmatest.Message {
+	b.t.Helper()
+	if err := p.Send(m.bytes()); err != nil {
+		b.t.Fatalf("send: %v", err)
+	}
+	return p.Receive()
+}
+
+// answered reads a reply: its header, and what is behind it.
+func answered(t testing.TB, m rdmatest.Message) (Header, []byte) {
+	t.Helper()
+	var h Header
+	if err := h.Parse(m.Bytes); err != nil {
+		t.Fatalf("the reply's header: %v\n%x", err, m.Bytes)
+	}
+	if h.Version != Version1 || h.Credits == 0 || h.Reads.Len() != 0 { // V1-71, V1-14, V1-47
+		t.Fatalf("reply with version %d, %d credits, %d read segments", h.Version, h.Credits, h.Reads.Len())
+	}
+	return h, m.Bytes[h.Size:]
+}
+
+// results reads the header of a successful RPC reply.
+func results(t testing.TB, xid uint32, payload []byte) *xdr.Decoder {
+	t.Helper()
+	d := xdr.NewDecoder(payload)
+	if got := d.Uint32(); got != xid { // V1-70
+		t.Fatalf("reply to XID %#x, want %#x", got, xid)
+	}
+	want := []uint32{1, 0, 0, 0, 0} // REPLY, MSG_ACCEPTED, verifier, SUCCESS
+	for i, w := range want {
+		if got := d.Uint32(); got != w {
+			t.Fatalf("word %d of the reply is %d, want %d", i+1, got, w)
+		}
+	}
+	return d
+}
+
+// wantError checks an RDMA_ERROR.
+func wantError(t testing.TB, m rdmatest.Message, xid, version uint32, code ErrorCode) {
+	t.Helper()
+	p, ok := ParsePrefix(m.Bytes)
+	e, good := ParseErrorBody(m.Bytes)
+	if !ok || !good || p.Proc != ProcError || p.XID != xid || p.Version != version || p.Credits == 0 || e.Code != code {
+		t.Fatalf("want %v for XID %#x version %d, got % x", code, xid, version, m.Bytes)
+	}
+	size := errChunkSize
+	if code == ErrVers {
+		size = errVersSize
+		if e.Low != Version1 || e.High != Version1 {
+			t.Fatalf("versions %d to %d", e.Low, e.High)
+		}
+	}
+	if len(m.Bytes) != size || m.Invalidated != 0 {
+		t.Fatalf("RDMA_ERROR of %d bytes, invalidates %#x", len(m.Bytes), m.Invalidated)
+	}
+}
+
+// alive makes sure that the connection still serves, with a NULL.
+func (b *bench) alive(p *rdmatest.Peer) {
+	b.t.Helper()
+	m := b.call(p, message{xid: 0xa11fe, payload: rpctest.Message(0xa11fe, rpctest.NULL, nil)})
+	h, payload := answered(b.t, m)
+	if h.Proc != ProcMsg {
+		b.t.Fatalf("NULL is answered by %v", h.Proc)
+	}
+	results(b.t, 0xa11fe, payload)
+}
+
+// pattern is n bytes of the toy program's.
+func pattern(n int) []byte { return rpctest.Pattern(make([]byte, n)) }
+
+// putCall is a PUT without its data: the message, and where the data belong.
+func putCall(xid uint32, name string, count int) (m []byte, position int) {
+	m = rpctest.Message(xid, rpctest.PUT, func(w *xdr.Writer) {
+		w.String(name)
+		w.Uint32(uint32(count))
+	})
+	return m, len(m)
+}
+
+func count(n int) func(*xdr.Writer) { return func(w *xdr.Writer) { w.Uint32(uint32(n)) } }
+
+var _ = bytes.Equal
+var _ = time.Now

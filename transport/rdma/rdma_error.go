@@ -1,0 +1,74 @@
+package rdma
+
+import "encoding/binary"
+
+// ErrorCode is rdma_err of RFC 8166 §4.1.2.
+type ErrorCode uint32
+
+// Codes of RDMA_ERROR.
+const (
+	// ErrVers: the version is not supported; the supported range follows.
+	ErrVers ErrorCode = 1
+	// ErrChunk: the Transport stream cannot be served.
+	ErrChunk ErrorCode = 2
+)
+
+// String names the code as RFC 8166 does.
+func (c ErrorCode) String() string {
+	switch c {
+	case ErrVers:
+		return "ERR_VERS"
+	case ErrChunk:
+		return "ERR_CHUNK"
+	}
+	return "rdma_err(?)"
+}
+
+// Lengths of RDMA_ERROR messages, in bytes. ERR_CHUNK's is below MinHeader.
+const (
+	errVersSize  = PrefixSize + 12
+	errChunkSize = PrefixSize + 4
+)
+
+// An ErrorBody is what follows the prefix of an RDMA_ERROR (RFC 8166 §4.5).
+type ErrorBody struct {
+	Code ErrorCode
+	// Low and High are the versions supported, with ErrVers.
+	Low, High uint32
+}
+
+// ParseErrorBody reads the body of a message of type RDMA_ERROR; message
+// includes the prefix. ok is false where the message cannot be decoded, an
+// unknown code included: it is dropped (RFC 8166 §4.5). Spare words behind it
+// are not looked at (RFC 5666 §4.3).
+func ParseErrorBody(message []byte) (e ErrorBody, ok bool) {
+	if len(message) < errChunkSize {
+		return ErrorBody{}, false
+	}
+	switch e.Code = ErrorCode(binary.BigEndian.Uint32(message[PrefixSize:])); e.Code {
+	case ErrChunk:
+		return e, true
+	case ErrVers:
+		if len(message) < errVersSize {
+			return ErrorBody{}, false
+		}
+		e.Low = binary.BigEndian.Uint32(message[PrefixSize+4:])
+		e.High = binary.BigEndian.Uint32(message[PrefixSize+8:])
+		return e, true
+	}
+	return ErrorBody{}, false
+}
+
+// Put writes a whole RDMA_ERROR to b, which must have room for it, and returns
+// its length. p.Proc is set.
+func (e ErrorBody) Put(b []byte, p Prefix) int {
+	p.Proc = ProcError
+	p.Put(b)
+	binary.BigEndian.PutUint32(b[PrefixSize:], uint32(e.Code))
+	if e.Code != ErrVers {
+		return errChunkSize
+	}
+	binary.BigEndian.PutUint32(b[PrefixSize+4:], e.Low)
+	binary.BigEndian.PutUint32(b[PrefixSize+8:], e.High)
+	return errVersSize
+}

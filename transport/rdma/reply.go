@@ -1,0 +1,324 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// padding is what follows opaque items to the next word.
+var padding [4]byte
+
+// Room implements rpc.Way: what the call offers for its reply, with the header
+// that returns the offer taken off what fits a Send.
+func (c *call) Room() rpc.Room {
+	h := &c.header
+	room := rpc.Room{
+		Inline:     max(0, c.responder.k.sendLimit-h.replySize()),
+		ReplyChunk: clampInt(h.Reply.Bytes()),
+	}
+	var sum uint64
+	for l := h.Writes; l.Len() > 0; {
+		if chunk := l.next(); chunk.Len() > 0 {
+			room.WriteChunks++
+			sum += chunk.Bytes()
+		}
+	}
+	room.WriteBytes = clampInt(sum)
+	return room
+}
+
+// clampInt is v, or what an int holds on any machine.
+func clampInt(v uint64) int { return int(min(v, math.MaxInt32)) }
+
+// Writer implements rpc.Way.
+func (c *call) Writer(words int) *xdr.Writer {
+	c.write.Release()
+	buf := c.fixed[:0]
+	if words > wordsSize && c.words > wordsSize && c.memory != nil {
+		buf = c.memory.Bytes()[c.wordsAt : c.wordsAt : c.wordsAt+c.words]
+	}
+	c.write.Reset(buf)
+	return &c.write
+}
+
+// Detach implements rpc.Way: a call owns all that it uses from the start.
+func (c *call) Detach() {}
+
+// Drop implements rpc.Way.
+func (c *call) Drop() {
+	k := c.responder.k
+	k.stats.Dropped.Add(1)
+	k.device.Provide(1, k.receiveSize)
+	c.finish()
+}
+
+// Refuse implements rpc.Way: RDMA_ERROR has one code for all reasons.
+func (c *call) Refuse(rpc.Refusal) { c.sendError(ErrChunk) }
+
+// Send implements rpc.Way. The order of decisions is that of RFC 8166 §4.3:
+// eligible results fill the Write chunks; what is left goes in the Send if it
+// fits, else in the Reply chunk; else the call is refused.
+func (c *call) Send() {
+	k, w := c.responder.k, &c.write
+	if w.Overflow() || !c.assign() {
+		c.sendError(ErrChunk)
+		return
+	}
+	left := w.StreamLen()
+	for i, p := range w.Payloads() {
+		if c.slots[i] >= 0 {
+			left -= len(p.Data) + xdr.Pad(len(p.Data))
+		}
+	}
+	header := c.header.replySize()
+	inline := header+left <= k.sendLimit
+	if !inline && (!c.header.Reply.Present || uint64(left) > c.header.Reply.Bytes()) {
+		c.sendError(ErrChunk)
+		return
+	}
+	c.putHeader(header, inline, left)
+	c.writeChunks()
+	stream := c.gather()
+	if inline {
+		c.local[0] = c.head
+		c.addSend(c.local)
+		k.stats.BytesInlineOut.Add(int64(header + left))
+	} else {
+		c.writeReplyChunk(stream)
+		c.addSend(c.one(c.head))
+		k.stats.BytesInlineOut.Add(int64(header))
+		k.stats.BytesReplyChunk.Add(int64(left))
+		k.stats.LongReplies.Add(1)
+	}
+	if k.invalidate {
+		if tag, ok := c.header.soleHandle(); ok {
+			send := &c.work[len(c.work)-1]
+			send.Op, send.Invalidate = rdmacm.OpSendInvalidate, tag
+			k.stats.Invalidated.Add(1)
+		}
+	}
+	k.stats.Replies.Add(1)
+	c.post()
+}
+
+// assign matches eligible results with Write chunks: in order, each result the
+// next chunk. An empty chunk takes its result inline; so do results beyond the
+// last chunk. A result of no bytes uses up its chunk like any other (RFC 8267
+// §6.4.1). It fails where a result is larger than its chunk.
+func (c *call) assign() bool {
+	l := c.header.Writes
+	slot := int32(-1)
+	for _, p := range c.write.Payloads() {
+		at := int32(-1)
+		if p.Eligible && c.plan.Placement && l.Len() > 0 {
+			chunk := l.next()
+			slot++
+			if chunk.Len() > 0 {
+				if uint64(len(p.Data)) > chunk.Bytes() {
+					return false
+				}
+				at = slot
+			}
+		}
+		c.slots = append(c.slots, at)
+	}
+	return true
+}
+
+// putHeader writes the reply's header: the whole Write list and the Reply chunk
+// come back, with the lengths that are written (RFC 8166 §3.4.6, §4.3.3).
+func (c *call) putHeader(size int, inline bool, left int) {
+	head := c.headBuffer(size)
+	p := Prefix{XID: c.header.XID, Version: Version1, Credits: c.responder.credits, Proc: ProcMsg}
+	replied := uint64(0)
+	if !inline {
+		p.Proc, replied = ProcNoMsg, uint64(left)
+	}
+	p.Put(head)
+	n := PrefixSize + PutReadList(head[PrefixSize:], nil)
+	payloads, next := c.write.Payloads(), 0
+	slot := int32(0)
+	for l := c.header.Writes; l.Len() > 0; slot++ {
+		used := uint64(0)
+		for next < len(payloads) && c.slots[next] < slot {
+			next++
+		}
+		if next < len(payloads) && c.slots[next] == slot {
+			used = uint64(len(payloads[next].Data))
+		}
+		binary.BigEndian.PutUint32(head[n:], 1)
+		n += 4 + l.next().putUsed(head[n+4:], used)
+	}
+	binary.BigEndian.PutUint32(head[n:], 0)
+	n += 4
+	c.header.Reply.putUsed(head[n:], replied)
+}
+
+// headBuffer makes c.head n bytes long. Only what the peer's own message was
+// long enough for can exceed the record's room.
+func (c *call) headBuffer(n int) []byte {
+	if n > cap(c.head) {
+		c.head = make([]byte, n)
+	}
+	c.head = c.head[:n]
+	return c.head
+}
+
+// writeChunks adds the RDMA Writes of results to their Write chunks: segment
+// after segment without gaps, and never a byte of padding.
+func (c *call) writeChunks() {
+	payloads, next := c.write.Payloads(), 0
+	slot := int32(0)
+	for l := c.header.Writes; l.Len() > 0; slot++ {
+		chunk := l.next()
+		for next < len(payloads) && c.slots[next] < slot {
+			next++
+		}
+		if next == len(payloads) {
+			return
+		}
+		if c.slots[next] != slot {
+			continue
+		}
+		data := payloads[next].Data
+		c.responder.k.stats.BytesWritten.Add(int64(len(data)))
+		for i := 0; i < chunk.Len() && len(data) > 0; i++ {
+			s := chunk.At(i)
+			n := int(min(uint64(s.Length), uint64(len(data))))
+			if n == 0 {
+				continue
+			}
+			c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: s.remote(0)})
+			data = data[n:]
+		}
+	}
+}
+
+// one makes a list of one piece in the record's own memory.
+func (c *call) one(b []byte) [][]byte {
+	c.pieces = append(c.pieces, b)
+	n := len(c.pieces)
+	return c.pieces[n-1 : n : n]
+}
+
+// gather lists what is left of the reply's stream after the Write chunks took
+// theirs, words, payloads and padding, in c.local from its second entry on: the
+// first is the header's.
+func (c *call) gather() [][]byte {
+	words, at := c.write.Bytes(), 0
+	c.local = append(c.local[:0], nil)
+	for i, p := range c.write.Payloads() {
+		if c.slots[i] >= 0 {
+			continue
+		}
+		c.add(words[at:p.Position])
+		at = p.Position
+		c.add(p.Data)
+		c.add(padding[:xdr.Pad(len(p.Data))])
+	}
+	c.add(words[at:])
+	return c.local[1:]
+}
+
+func (c *call) add(b []byte) {
+	if len(b) > 0 {
+		c.local = append(c.local, b)
+	}
+}
+
+// writeReplyChunk adds the RDMA Writes of stream to the Reply chunk, none of
+// more pieces than the device gathers.
+func (c *call) writeReplyChunk(stream [][]byte) {
+	limit := c.responder.k.maxLocal
+	chunk := c.header.Reply.WriteChunk
+	for i := 0; i < chunk.Len() && len(stream) > 0; i++ {
+		s := chunk.At(i)
+		for at := uint32(0); at < s.Length && len(stream) > 0; {
+			first := len(c.pieces)
+			from := at
+			for at < s.Length && len(stream) > 0 && len(c.pieces)-first < limit {
+				b := stream[0]
+				n := int(min(uint64(s.Length-at), uint64(len(b))))
+				c.pieces = append(c.pieces, b[:n:n])
+				at += uint32(n)
+				if n == len(b) {
+					stream = stream[1:]
+				} else {
+					stream[0] = b[n:]
+				}
+			}
+			c.work = append(c.work, rdmacm.Work{
+				Op: rdmacm.OpWrite, Local: c.pieces[first:len(c.pieces):len(c.pieces)], Remote: s.remote(from),
+			})
+		}
+	}
+}
+
+// addSend adds the Send of pieces. Where the device cannot gather so many, they
+// are copied: they are no more than a Send.
+func (c *call) addSend(pieces [][]byte) {
+	if len(pieces) > c.responder.k.maxLocal {
+		c.copied = c.copied[:0]
+		for _, b := range pieces {
+			c.copied = append(c.copied, b...)
+		}
+		pieces = c.one(c.copied)
+	}
+	c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpSend, Local: pieces})
+}
+
+// sendError answers the call with an RDMA_ERROR, by a plain Send. The XID and
+// the version are those of the call's header, whatever they are (RFC 8166 §4.5).
+func (c *call) sendError(code ErrorCode) {
+	k := c.responder.k
+	if code == ErrVers {
+		k.stats.ErrVers.Add(1)
+	} else {
+		k.stats.ErrChunk.Add(1)
+	}
+	p := Prefix{XID: c.header.XID, Version: c.header.Version, Credits: c.responder.credits}
+	head := c.headBuffer(errVersSize)
+	c.head = head[:ErrorBody{Code: code, Low: Version1, High: Version1}.Put(head, p)]
+	c.addSend(c.one(c.head))
+	c.post()
+}
+
+// post hands the reply to the device. The receive that the peer's next call will
+// use up is promised before the reply that lets it come (RFC 8166 §3.3.1).
+func (c *call) post() {
+	k := c.responder.k
+	k.device.Provide(1, k.receiveSize)
+	c.chain.Work = c.work
+	k.post(&c.chain)
+}
+
+// callDone is the Done of a reply's chain: memory goes back by it.
+func callDone(chain *rdmacm.Chain, err error, failed int) {
+	c := chain.Context.(*call)
+	s := c.responder
+	s.k.watch.returned()
+	if err != nil {
+		op := failed >= 0 && failed < len(c.work) && c.work[failed].Op == rdmacm.OpWrite
+		s.operationFailed(c.header.XID, err, op)
+	}
+	chain.Work = nil
+	c.finish()
+}
+
+// operationFailed ends the connection after failed work (RFC 8166 §4.5.4). Where
+// it was the work of a call itself, its retry is not to fail the same way.
+func (s *responder) operationFailed(xid uint32, err error, own bool) {
+	if errors.Is(err, rdmacm.ErrFlushed) || errors.Is(err, rdmacm.ErrClosed) {
+		return // something else ended the connection before
+	}
+	if own && !errors.Is(err, rdmacm.ErrTimeout) && !errors.Is(err, rdmacm.ErrAborted) {
+		s.failed.add(s.peer, xid)
+	}
+	s.k.stats.FailedWork.Add(1)
+	s.k.device.Abort(err)
+}

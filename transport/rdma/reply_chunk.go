@@ -1,0 +1,68 @@
+package rdma
+
+import "encoding/binary"
+
+// A ReplyChunk is the memory for a reply that is too long for a Send, in place
+// (RFC 8166 §4.3.3). The zero ReplyChunk is absent.
+type ReplyChunk struct {
+	WriteChunk
+	Present bool
+}
+
+// ParseReplyChunk reads the Reply chunk field from the start of b and returns
+// its length on the wire, in bytes. The chunk aliases b.
+func ParseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
+	if len(b) < 4 {
+		return ReplyChunk{}, 0, errShortHeader
+	}
+	switch binary.BigEndian.Uint32(b) {
+	case 0:
+		return ReplyChunk{}, 4, nil
+	case 1:
+		w, n, err := parseWriteChunk(b[4:])
+		if err != nil {
+			return ReplyChunk{}, 0, err
+		}
+		return ReplyChunk{WriteChunk: w, Present: true}, 4 + n, nil
+	}
+	return ReplyChunk{}, 0, errNoBoolean
+}
+
+// wireSize is the length of the field on the wire.
+func (c ReplyChunk) wireSize() int {
+	if !c.Present {
+		return 4
+	}
+	return 4 + c.WriteChunk.wireSize()
+}
+
+// putUsed writes the field to b as a Reply returns it, with the lengths of the
+// first used bytes; an offered chunk that was not used is present with lengths
+// of 0 (RFC 8166 §4.3.3). It returns the field's length.
+func (c ReplyChunk) putUsed(b []byte, used uint64) int {
+	if !c.Present {
+		binary.BigEndian.PutUint32(b, 0)
+		return 4
+	}
+	binary.BigEndian.PutUint32(b, 1)
+	return 4 + c.WriteChunk.putUsed(b[4:], used)
+}
+
+// PutReplyChunk writes the field to b, which must have room for it, and returns
+// its length. nil segments: not present.
+func PutReplyChunk(b []byte, segments []Segment) int {
+	if segments == nil {
+		binary.BigEndian.PutUint32(b, 0)
+		return 4
+	}
+	binary.BigEndian.PutUint32(b, 1)
+	return 4 + putSegments(b[4:], segments)
+}
+
+// ReplyChunkSize is the length of the field on the wire.
+func ReplyChunkSize(segments []Segment) int {
+	if segments == nil {
+		return 4
+	}
+	return 8 + len(segments)*SegmentSize
+}

@@ -1,0 +1,46 @@
+package rdma
+
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// SegmentSize is the length of a plain segment on the wire, in bytes: handle,
+// length, offset (RFC 8166 §3.4.3).
+const SegmentSize = 16
+
+// A Segment is memory of the Requester's: Length bytes from Offset of the
+// region that Handle (the STag) names.
+type Segment struct {
+	Handle, Length uint32
+	Offset         uint64
+}
+
+// getSegment reads the segment at the start of b, which holds one.
+func getSegment(b []byte) Segment {
+	_ = b[SegmentSize-1]
+	return Segment{
+		Handle: binary.BigEndian.Uint32(b),
+		Length: binary.BigEndian.Uint32(b[4:]),
+		Offset: binary.BigEndian.Uint64(b[8:]),
+	}
+}
+
+// put writes s to the first SegmentSize bytes of b.
+func (s Segment) put(b []byte) {
+	_ = b[SegmentSize-1]
+	binary.BigEndian.PutUint32(b, s.Handle)
+	binary.BigEndian.PutUint32(b[4:], s.Length)
+	binary.BigEndian.PutUint64(b[8:], s.Offset)
+}
+
+// wraps says that s reaches beyond the last tagged offset there is.
+func (s Segment) wraps() bool {
+	return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset
+}
+
+// remote is the place at bytes into s.
+func (s Segment) remote(at uint32) rdmacm.Remote {
+	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
+}

@@ -1,0 +1,224 @@
+package rdma
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// ErrServerClosed is what Serve returns after Shutdown or Close.
+var ErrServerClosed = errors.New("rdma: server closed")
+
+// A Server accepts RPC-over-RDMA connections and serves the calls that come by
+// them. Its methods may be called from any goroutine.
+type Server struct {
+	config  Config
+	own     PrivateData
+	private [PrivateDataSize]byte
+	failed  *failedXIDs
+	stats   Stats
+
+	mu        sync.Mutex
+	closing   bool
+	listeners map[rdmacm.Listener]struct{}
+	open      map[*connection]struct{}
+	setup     sync.WaitGroup // connections being accepted
+	empty     chan struct{}  // closed when the last connection is gone, while closing
+}
+
+// NewServer makes a server; nothing listens until Serve.
+func NewServer(config Config) (*Server, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config:    config,
+		failed:    newFailedXIDs(),
+		listeners: make(map[rdmacm.Listener]struct{}),
+		open:      make(map[*connection]struct{}),
+		empty:     make(chan struct{}),
+	}
+	s.own = PrivateData{
+		RemoteInvalidation: config.RemoteInvalidation,
+		SendSize:           config.InlineSend,
+		ReceiveSize:        config.InlineReceive,
+	}
+	s.own.Put(s.private[:])
+	return s, nil
+}
+
+// Stats are the server's counters.
+func (s *Server) Stats() *Stats { return &s.stats }
+
+// Serve accepts connections from l until Shutdown or Close, which close l; then
+// it returns ErrServerClosed.
+func (s *Server) Serve(l rdmacm.Listener) error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		l.Close()
+		return ErrServerClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		l.Close()
+	}()
+	for {
+		r, err := l.Accept()
+		if err != nil {
+			s.mu.Lock()
+			closing := s.closing
+			s.mu.Unlock()
+			if closing && errors.Is(err, net.ErrClosed) {
+				return ErrServerClosed
+			}
+			return err
+		}
+		s.mu.Lock()
+		if s.closing {
+			s.mu.Unlock()
+			r.Reject(nil)
+			continue
+		}
+		k := &connection{stats: &s.stats}
+		s.open[k] = struct{}{}
+		s.setup.Add(1)
+		s.mu.Unlock()
+		s.stats.Connections.Add(1)
+		go func() {
+			defer s.setup.Done()
+			s.accept(r, k)
+		}()
+	}
+}
+
+// accept sets up one connection. A peer that fails to complete it is forgotten.
+func (s *Server) accept(r rdmacm.Request, k *connection) {
+	peer, _ := ParsePrivateData(r.PrivateData())
+	k.watch.limit = s.config.Deadline
+	k.onClosed = func(error) { s.gone(k) }
+	device, err := r.Accept(rdmacm.ConnParam{
+		PrivateData:   s.private[:],
+		Handler:       k,
+		Receives:      s.config.Credits + spareReceives,
+		ReceiveSize:   s.config.InlineReceive,
+		OutboundReads: s.config.Reads,
+	})
+	if err != nil {
+		s.gone(k)
+		return
+	}
+	s.stats.Accepted.Add(1)
+	k.agree(device, s.own, peer)
+	k.responder = &responder{
+		k:        k,
+		calls:    s.config.RPC,
+		conn:     s.config.RPC.NewConn(device.Peer(), device.Local(), "rdma", !s.config.Unprivileged),
+		share:    s.config.Pool.NewShare(),
+		credits:  uint32(s.config.Credits),
+		maxCall:  s.config.MaxCall,
+		maxReply: s.config.MaxReply,
+		failed:   s.failed,
+		peer:     device.Peer().Addr().Unmap(),
+	}
+	k.responder.reads.k = k
+	k.responder.reads.depth = device.ReadDepth()
+	k.start()
+
+	s.mu.Lock()
+	closing := s.closing
+	s.mu.Unlock()
+	if closing {
+		k.drain()
+	}
+}
+
+// gone forgets a connection.
+func (s *Server) gone(k *connection) {
+	s.stats.Connections.Add(-1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, k)
+	if s.closing && len(s.open) == 0 {
+		close(s.empty)
+	}
+}
+
+// begin stops listening and returns the connections there are.
+func (s *Server) begin() []*connection {
+	s.mu.Lock()
+	if !s.closing {
+		s.closing = true
+		if len(s.open) == 0 {
+			close(s.empty)
+		}
+	}
+	listeners := make([]rdmacm.Listener, 0, len(s.listeners))
+	for l := range s.listeners {
+		listeners = append(listeners, l)
+	}
+	s.mu.Unlock()
+	for _, l := range listeners {
+		l.Close()
+	}
+	return s.connections()
+}
+
+// connections that are set up.
+func (s *Server) connections() []*connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*connection, 0, len(s.open))
+	for k := range s.open {
+		if k.early.ready.Load() {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// Shutdown drains the server: it stops listening, lets every call in progress be
+// answered, takes no new ones, and ends each connection with its last call. It
+// returns when all connections are gone. When ctx ends first, connections left
+// are aborted and ctx's error is returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	for _, k := range s.begin() {
+		k.drain()
+	}
+	select {
+	case <-s.empty:
+		s.setup.Wait()
+		return nil
+	case <-ctx.Done():
+		s.abort()
+		return context.Cause(ctx)
+	}
+}
+
+// Close ends the server and all its connections at once.
+func (s *Server) Close() error {
+	s.begin()
+	s.abort()
+	return nil
+}
+
+// abort ends all connections and waits until they are gone.
+func (s *Server) abort() {
+	for _, k := range s.connections() {
+		k.device.Abort(ErrServerClosed)
+	}
+	// A connection whose set-up was under way shows up when that is over.
+	s.setup.Wait()
+	for _, k := range s.connections() {
+		k.device.Abort(ErrServerClosed)
+	}
+	<-s.empty
+}

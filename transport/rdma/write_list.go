@@ -1,0 +1,131 @@
+package rdma
+
+import "encoding/binary"
+
+// A WriteChunk is memory of the Requester's for one result, or for a whole reply
+// (the Reply chunk), in place (RFC 8166 §3.4.6). Without segments it is an empty
+// Write chunk: its result goes inline.
+type WriteChunk struct {
+	segments []byte // of SegmentSize each
+}
+
+// parseWriteChunk reads a counted array of segments from the start of b.
+func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
+	if len(b) < 4 {
+		return WriteChunk{}, 0, errShortHeader
+	}
+	count := binary.BigEndian.Uint32(b)
+	if uint64(count)*SegmentSize > uint64(len(b)-4) {
+		return WriteChunk{}, 0, errShortHeader
+	}
+	n = 4 + int(count)*SegmentSize
+	return WriteChunk{segments: b[4:n]}, n, nil
+}
+
+// Len is the number of segments in c.
+func (c WriteChunk) Len() int { return len(c.segments) / SegmentSize }
+
+// At is segment i of c.
+func (c WriteChunk) At(i int) Segment { return getSegment(c.segments[i*SegmentSize:]) }
+
+// Bytes is how much c holds: the sum of its segments' lengths.
+func (c WriteChunk) Bytes() uint64 {
+	var sum uint64
+	for i := 0; i < len(c.segments); i += SegmentSize {
+		sum += uint64(binary.BigEndian.Uint32(c.segments[i+4:]))
+	}
+	return sum
+}
+
+// wireSize is the length of c on the wire, the count word included.
+func (c WriteChunk) wireSize() int { return 4 + len(c.segments) }
+
+// putUsed writes c to b as a Reply returns it: all its segments, their lengths
+// those of the first used bytes (RFC 8166 §3.4.6). It returns c's length.
+func (c WriteChunk) putUsed(b []byte, used uint64) int {
+	binary.BigEndian.PutUint32(b, uint32(c.Len()))
+	n := 4 + copy(b[4:], c.segments)
+	for at := 8; at < n; at += SegmentSize {
+		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
+		binary.BigEndian.PutUint32(b[at:], uint32(length))
+		used -= length
+	}
+	return n
+}
+
+// A WriteList is a parsed Write list, in place (RFC 8166 §4.3.2). The zero
+// WriteList is empty.
+type WriteList struct {
+	chunks []byte // each: the word that says that it follows, the chunk
+	count  int
+}
+
+// ParseWriteList reads a Write list from the start of b and returns its length
+// on the wire, in bytes. The list aliases b.
+func ParseWriteList(b []byte) (l WriteList, n int, err error) {
+	for {
+		if len(b)-n < 4 {
+			return WriteList{}, 0, errShortHeader
+		}
+		switch binary.BigEndian.Uint32(b[n:]) {
+		case 0:
+			l.chunks = b[:n]
+			return l, n + 4, nil
+		case 1:
+			_, size, err := parseWriteChunk(b[n+4:])
+			if err != nil {
+				return WriteList{}, 0, err
+			}
+			n += 4 + size
+			l.count++
+		default:
+			return WriteList{}, 0, errNoBoolean
+		}
+	}
+}
+
+// Len is the number of chunks in l.
+func (l WriteList) Len() int { return l.count }
+
+// next takes the first chunk off l, which must have one.
+func (l *WriteList) next() WriteChunk {
+	c, n, _ := parseWriteChunk(l.chunks[4:])
+	l.chunks = l.chunks[4+n:]
+	l.count--
+	return c
+}
+
+// wireSize is the length of l on the wire.
+func (l WriteList) wireSize() int { return len(l.chunks) + 4 }
+
+// WriteListSize is the length on the wire of a Write list of these chunks.
+func WriteListSize(chunks [][]Segment) int {
+	n := 4
+	for _, c := range chunks {
+		n += 8 + len(c)*SegmentSize
+	}
+	return n
+}
+
+// PutWriteList writes the list of chunks to b, which must have room for it, and
+// returns its length. A chunk without segments is an empty Write chunk.
+func PutWriteList(b []byte, chunks [][]Segment) int {
+	n := 0
+	for _, c := range chunks {
+		binary.BigEndian.PutUint32(b[n:], 1)
+		n += 4 + putSegments(b[n+4:], c)
+	}
+	binary.BigEndian.PutUint32(b[n:], 0)
+	return n + 4
+}
+
+// putSegments writes a counted array of segments to b.
+func putSegments(b []byte, segments []Segment) int {
+	binary.BigEndian.PutUint32(b, uint32(len(segments)))
+	n := 4
+	for _, s := range segments {
+		s.put(b[n:])
+		n += SegmentSize
+	}
+	return n
+}
