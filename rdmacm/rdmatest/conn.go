@@ -1,0 +1,375 @@
+package rdmatest
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// link is what the two ends of a connection share: one lock for both, so that
+// an effect at the peer and its note in the log are one step.
+type link struct {
+	mu sync.Mutex
+}
+
+// Conn is one end of an in-memory connection. Beyond rdmacm.Conn it has an ID,
+// by which the log names it, and Faults.
+//
+// Two goroutines run it until Closed was called: the device carries work out,
+// the other makes all calls to the handler and all Done calls but those of
+// chains posted after the end, which come from within Post.
+type Conn struct {
+	provider    *Provider
+	id          int
+	accepted    bool
+	local, peer netip.AddrPort
+	peerData    []byte
+	handler     rdmacm.Handler
+	readDepth   int
+	receiveSize int
+	link        *link
+	other       *Conn
+	done        chan struct{}
+	faults      Faults
+
+	// Guarded by link.mu.
+	device, events sync.Cond
+
+	chains, works int        // posted so far
+	posted        []*posting // in order, not yet come back
+	issued        int        // how many of posted the device has taken up
+	parked        []parked   // Writes to be reordered, Reads held
+	reads         int        // RDMA Reads outstanding
+	batching      bool       // the handler runs: posts wait for Drained
+	flush         bool       // but not these
+
+	promised []promise
+	inbox    []*rdmacm.Recv
+	regions  map[uint32]*Region
+	exposed  int // Register calls so far
+	revoked  int // Deregister calls so far
+	unfreed  int // messages not given back
+
+	leaving  bool // Disconnect, by this side or as the answer to the peer's
+	finished bool // everything posted before leaving is carried out
+	patience *time.Timer
+	dead     bool  // no more effects
+	cause    error // for Closed
+	flushed  error // for chains
+	over     bool  // Closed is being called or was
+}
+
+// posting is a chain between Post and Done.
+type posting struct {
+	chain  *rdmacm.Chain
+	number int // of the chain
+	first  int // number of its first work request
+	left   int // work requests without an effect so far
+	reads  int
+	ready  bool // may come back
+	err    error
+	failed int
+}
+
+// parked is a work request put off by a fault.
+type parked struct {
+	p     *posting
+	index int
+}
+
+// promise is a run of receives.
+type promise struct {
+	count, size int
+}
+
+// connect makes the two ends for r. They are started later.
+func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn) {
+	l := &link{}
+	end := func(accepted bool, local, peer netip.AddrPort, mine, theirs rdmacm.ConnParam) *Conn {
+		c := &Conn{
+			provider:    p,
+			accepted:    accepted,
+			local:       local,
+			peer:        peer,
+			peerData:    append([]byte(nil), theirs.PrivateData...),
+			handler:     mine.Handler,
+			readDepth:   max(0, min(mine.OutboundReads, theirs.InboundReads, p.cfg.MaxReads)),
+			receiveSize: mine.ReceiveSize,
+			link:        l,
+			done:        make(chan struct{}),
+			regions:     make(map[uint32]*Region),
+		}
+		c.device.L, c.events.L = &l.mu, &l.mu
+		c.faults.c = c
+		p.mu.Lock()
+		p.nextID++
+		c.id = p.nextID
+		p.mu.Unlock()
+		return c
+	}
+	far = end(false, r.peer, r.local, r.param, param)
+	near = end(true, r.local, r.peer, param, r.param)
+	near.other, far.other = far, near
+	if hook := p.cfg.Conn; hook != nil {
+		hook(far)
+		hook(near)
+	}
+	far.Provide(r.param.Receives, r.param.ReceiveSize)
+	near.Provide(param.Receives, param.ReceiveSize)
+	return near, far
+}
+
+func (c *Conn) start() {
+	go c.carryOut()
+	go c.deliver()
+}
+
+// ID is the connection's number in the log; each end has its own.
+func (c *Conn) ID() int { return c.id }
+
+// Accepted tells the end that accepted the connection from the one that dialed.
+func (c *Conn) Accepted() bool { return c.accepted }
+
+// Other is the opposite end.
+func (c *Conn) Other() *Conn { return c.other }
+
+// Faults is the script of what goes wrong at this end.
+func (c *Conn) Faults() *Faults { return &c.faults }
+
+// Held is what the connection is owed: messages not released and regions
+// still exposed. Both are 0 when a user of the seam leaks nothing.
+func (c *Conn) Held() (messages, regions int) {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	for _, r := range c.regions {
+		if !r.revoked {
+			regions++
+		}
+	}
+	return c.unfreed, regions
+}
+
+func (c *Conn) Peer() netip.AddrPort    { return c.peer }
+func (c *Conn) Local() netip.AddrPort   { return c.local }
+func (c *Conn) PeerPrivateData() []byte { return c.peerData }
+func (c *Conn) ReadDepth() int          { return c.readDepth }
+func (c *Conn) Done() <-chan struct{}   { return c.done }
+
+func (c *Conn) Limits() rdmacm.Limits {
+	return rdmacm.Limits{
+		MaxSend:            c.provider.cfg.MaxSend,
+		MaxLocal:           c.provider.cfg.MaxLocal,
+		RemoteInvalidation: !c.provider.cfg.NoRemoteInvalidation,
+	}
+}
+
+func (c *Conn) note(e Event) {
+	e.Conn = c.id
+	c.provider.log.add(e)
+}
+
+func (c *Conn) Provide(count, size int) {
+	if count < 0 || size < c.receiveSize {
+		panic(fmt.Sprintf("rdmatest: Provide(%d, %d) after %d bytes at set-up", count, size, c.receiveSize))
+	}
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if count == 0 {
+		return
+	}
+	c.note(Event{Kind: KindProvide, Count: count, Size: size})
+	if n := len(c.promised); n > 0 && c.promised[n-1].size == size {
+		c.promised[n-1].count += count
+		return
+	}
+	c.promised = append(c.promised, promise{count, size})
+}
+
+// Promised is how many receives are open now.
+func (c *Conn) Promised() int {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	n := 0
+	for _, p := range c.promised {
+		n += p.count
+	}
+	return n
+}
+
+func (c *Conn) Post(ch *rdmacm.Chain) {
+	checkChain(ch)
+	c.link.mu.Lock()
+	if c.over {
+		c.link.mu.Unlock()
+		ch.Done(ch, rdmacm.ErrClosed, -1)
+		return
+	}
+	p := &posting{chain: ch, number: c.chains, first: c.works, left: len(ch.Work), failed: -1}
+	c.chains++
+	c.works += len(ch.Work)
+	c.notePost(p)
+	p.err, p.failed = c.unfit(p)
+	p.ready = p.err != nil || p.left == 0
+	if p.err == nil {
+		c.reads += p.reads
+	} else {
+		p.reads = 0
+	}
+	c.posted = append(c.posted, p)
+	c.device.Broadcast()
+	if p.ready {
+		c.events.Broadcast()
+	}
+	c.link.mu.Unlock()
+}
+
+func (c *Conn) notePost(p *posting) {
+	if c.provider.cfg.Quiet {
+		return
+	}
+	for i := range p.chain.Work {
+		w := &p.chain.Work[i]
+		e := Event{Kind: KindPost, Chain: p.number, Work: i, Op: w.Op, Remote: w.Remote, Length: w.Length()}
+		switch w.Op {
+		case rdmacm.OpSendInvalidate:
+			e.Invalidate = w.Invalidate
+			fallthrough
+		case rdmacm.OpSend:
+			e.Bytes = gather(w.Local)
+			e.Remote = rdmacm.Remote{}
+		}
+		c.note(e)
+	}
+}
+
+// unfit says why a chain comes back without anything being done.
+func (c *Conn) unfit(p *posting) (err error, failed int) {
+	if c.dead || c.leaving {
+		return rdmacm.ErrClosed, -1
+	}
+	if err, ok := c.faults.failPost[p.number]; ok {
+		return err, 0
+	}
+	for i := range p.chain.Work {
+		w := &p.chain.Work[i]
+		if len(w.Local) > c.provider.cfg.MaxLocal {
+			return fmt.Errorf("rdmatest: %d local pieces exceed %d", len(w.Local), c.provider.cfg.MaxLocal), i
+		}
+		switch w.Op {
+		case rdmacm.OpRead:
+			if p.reads++; c.reads+p.reads > c.readDepth {
+				return rdmacm.ErrReadDepth, i
+			}
+		case rdmacm.OpSend, rdmacm.OpSendInvalidate:
+			if n := w.Length(); n > c.provider.cfg.MaxSend {
+				return &rdmacm.LengthError{Length: n, Limit: c.provider.cfg.MaxSend}, i
+			}
+			if w.Op == rdmacm.OpSendInvalidate && c.provider.cfg.NoRemoteInvalidation {
+				return errors.New("rdmatest: Send with Invalidate is not offered"), i
+			}
+		}
+	}
+	return nil, -1
+}
+
+// checkChain panics for chains that no provider need understand.
+func checkChain(ch *rdmacm.Chain) {
+	if ch.Done == nil {
+		panic("rdmatest: chain without Done")
+	}
+	for i := range ch.Work {
+		switch ch.Work[i].Op {
+		case rdmacm.OpWrite, rdmacm.OpRead:
+		case rdmacm.OpSend, rdmacm.OpSendInvalidate:
+			if i != len(ch.Work)-1 {
+				panic("rdmatest: a Send must be the last of its chain")
+			}
+		default:
+			panic(fmt.Sprintf("rdmatest: work of kind %v", ch.Work[i].Op))
+		}
+	}
+}
+
+func (c *Conn) Flush() {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	c.flush = true
+	c.device.Broadcast()
+}
+
+func (c *Conn) Disconnect() {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if c.dead || c.leaving {
+		return
+	}
+	c.note(Event{Kind: KindDisconnect})
+	c.leave()
+}
+
+// leave ends the posting side. link.mu is held.
+func (c *Conn) leave() {
+	c.leaving = true
+	c.patience = time.AfterFunc(c.provider.cfg.Patience, func() {
+		c.link.mu.Lock()
+		defer c.link.mu.Unlock()
+		c.kill(rdmacm.ErrTimeout, ErrLost)
+	})
+	c.device.Broadcast()
+	c.events.Broadcast()
+}
+
+func (c *Conn) Abort(err error) {
+	if err == nil {
+		err = rdmacm.ErrAborted
+	}
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if c.dead {
+		return
+	}
+	c.note(Event{Kind: KindAbort, Err: err})
+	// What arrived and was not handed over is dropped: the end is at once.
+	c.unfreed -= len(c.inbox)
+	c.inbox = nil
+	c.kill(err, ErrLost)
+	c.flushed = err
+}
+
+// kill ends both sides without order, with what each is told. link.mu is held.
+func (c *Conn) kill(mine, theirs error) {
+	if !c.dead {
+		c.end(mine)
+	}
+	if !c.other.dead {
+		c.other.end(theirs)
+	}
+}
+
+// end stops all effects of and on c. link.mu is held.
+func (c *Conn) end(cause error) {
+	c.dead = true
+	c.cause = cause
+	c.flushed = rdmacm.ErrFlushed
+	if cause != nil {
+		c.flushed = fmt.Errorf("%w: %w", rdmacm.ErrFlushed, cause)
+	}
+	if c.patience != nil {
+		c.patience.Stop()
+	}
+	c.parked = nil
+	c.device.Broadcast()
+	c.events.Broadcast()
+}
+
+func gather(pieces [][]byte) []byte {
+	var b []byte
+	for _, p := range pieces {
+		b = append(b, p...)
+	}
+	return b
+}

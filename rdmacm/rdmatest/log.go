@@ -1,0 +1,219 @@
+package rdmatest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// Kind says what an Event tells of.
+type Kind uint8
+
+// Kinds of events. Unless said otherwise Event.Conn is the connection whose
+// method was called or whose handler is about to be called.
+const (
+	// KindProvide: Count receives of Size bytes were promised.
+	KindProvide Kind = iota + 1
+	// KindRegister: memory of Length bytes was exposed at Remote, or not (Err).
+	KindRegister
+	// KindDeregister: the exposure of Remote.STag was revoked, or not (Err).
+	KindDeregister
+	// KindPost: one work request was posted; Bytes is what a Send carries.
+	KindPost
+	// KindCarried: the work request had its effect at the peer.
+	KindCarried
+	// KindInvalidated: the peer invalidated Remote.STag of this side.
+	KindInvalidated
+	// KindDone: a chain comes back, with Err. Work is the failed index.
+	KindDone
+	// KindReceived: a message, Bytes, is handed to the handler.
+	KindReceived
+	// KindReleased: a message's buffer came back.
+	KindReleased
+	// KindDrained: the handler's Drained returned.
+	KindDrained
+	// KindDisconnect: Disconnect was called.
+	KindDisconnect
+	// KindAbort: Abort was called with Err.
+	KindAbort
+	// KindClosed: the handler's Closed is called, with Err.
+	KindClosed
+	// KindMark: the test's own remark, Text. Conn is 0.
+	KindMark
+)
+
+var kindNames = [...]string{"", "Provide", "Register", "Deregister", "Post", "Carried", "Invalidated",
+	"Done", "Received", "Released", "Drained", "Disconnect", "Abort", "Closed", "Mark"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "Kind(?)"
+}
+
+// An Event is one line of a Log. Fields that do not belong to its Kind are
+// zero.
+type Event struct {
+	Kind Kind
+	// Conn is the ID of the connection.
+	Conn int
+	// Chain is the number of the chain on its connection, from 0; Work the
+	// index in the chain.
+	Chain, Work int
+	Op          rdmacm.Op
+	Remote      rdmacm.Remote
+	// Invalidate is the STag that a Send invalidates or invalidated.
+	Invalidate  uint32
+	Length      int
+	Bytes       []byte
+	Count, Size int
+	Err         error
+	Text        string
+}
+
+// String tells the event in a line.
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "conn %d %v", e.Conn, e.Kind)
+	switch e.Kind {
+	case KindMark:
+		return "mark " + e.Text
+	case KindProvide:
+		fmt.Fprintf(&b, " %d receives of %d bytes", e.Count, e.Size)
+	case KindRegister, KindDeregister, KindInvalidated:
+		fmt.Fprintf(&b, " STag %#x, %d bytes", e.Remote.STag, e.Length)
+	case KindPost, KindCarried:
+		fmt.Fprintf(&b, " %d/%d %v of %d bytes", e.Chain, e.Work, e.Op, e.Length)
+		if e.Op == rdmacm.OpWrite || e.Op == rdmacm.OpRead {
+			fmt.Fprintf(&b, ", STag %#x offset %#x", e.Remote.STag, e.Remote.Offset)
+		}
+	case KindDone:
+		fmt.Fprintf(&b, " chain %d, index %d", e.Chain, e.Work)
+	case KindReceived:
+		fmt.Fprintf(&b, " %d bytes", e.Length)
+	}
+	if e.Invalidate != 0 {
+		fmt.Fprintf(&b, ", invalidates %#x", e.Invalidate)
+	}
+	if e.Err != nil {
+		fmt.Fprintf(&b, ": %v", e.Err)
+	}
+	return b.String()
+}
+
+// A Log is what happened on all connections of a Provider, in order. Its
+// methods may be called from any goroutine.
+type Log struct {
+	mu     sync.Mutex
+	grown  sync.Cond
+	events []Event
+	quiet  bool
+}
+
+func newLog(quiet bool) *Log {
+	l := &Log{quiet: quiet}
+	l.grown.L = &l.mu
+	return l
+}
+
+func (l *Log) add(e Event) {
+	if l.quiet {
+		return
+	}
+	l.mu.Lock()
+	l.events = append(l.events, e)
+	l.mu.Unlock()
+	l.grown.Broadcast()
+}
+
+// Mark notes something that the provider does not see, such as that a consumer
+// was woken, so that its place in the order can be asserted.
+func (l *Log) Mark(text string) { l.add(Event{Kind: KindMark, Text: text}) }
+
+// Events is a copy of all events so far.
+func (l *Log) Events() []Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.events)
+}
+
+// Find returns the events that match.
+func (l *Log) Find(match func(Event) bool) []Event {
+	var found []Event
+	for _, e := range l.Events() {
+		if match(e) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// Wait returns the first event that matches, when there is one.
+func (l *Log) Wait(ctx context.Context, match func(Event) bool) (Event, error) {
+	stop := context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.grown.Broadcast()
+	})
+	defer stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for seen := 0; ; {
+		for ; seen < len(l.events); seen++ {
+			if match(l.events[seen]) {
+				return l.events[seen], nil
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return Event{}, err
+		}
+		l.grown.Wait()
+	}
+}
+
+// Order asserts that the log has an event for each of the matches, in this
+// order: each is looked for behind the one before.
+func (l *Log) Order(t testing.TB, matches ...func(Event) bool) {
+	t.Helper()
+	events := l.Events()
+	at := 0
+	for i, match := range matches {
+		n := slices.IndexFunc(events[at:], match)
+		if n < 0 {
+			t.Errorf("event %d of %d does not follow those before it; the log is:\n%s", i+1, len(matches), l)
+			return
+		}
+		at += n + 1
+	}
+}
+
+// String is the whole log, a line an event.
+func (l *Log) String() string {
+	var b strings.Builder
+	for i, e := range l.Events() {
+		fmt.Fprintf(&b, "%4d %v\n", i, e)
+	}
+	return b.String()
+}
+
+// Is matches events of one kind on one connection; 0 stands for any.
+func Is(kind Kind, conn int) func(Event) bool {
+	return func(e Event) bool { return e.Kind == kind && (conn == 0 || e.Conn == conn) }
+}
+
+// IsPost matches the post of a work request on one connection; 0 stands for
+// any.
+func IsPost(op rdmacm.Op, conn int) func(Event) bool {
+	return func(e Event) bool { return e.Kind == KindPost && e.Op == op && (conn == 0 || e.Conn == conn) }
+}
+
+// IsMark matches the test's own remark.
+func IsMark(text string) func(Event) bool {
+	return func(e Event) bool { return e.Kind == KindMark && e.Text == text }
+}

@@ -1,0 +1,318 @@
+package rdmatest
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// Guard is how long a Peer waits before it declares a test hung. It is no
+// bound on what is tested.
+const Guard = 60 * time.Second
+
+// A Message is what a Peer received.
+type Message struct {
+	Bytes       []byte
+	Invalidated uint32
+}
+
+// A Peer is a scripted end of a connection: it sends whatever bytes it is
+// told to, exposes memory, promises receives, and notes what it gets. It works
+// on every provider. Its methods are called by the test's goroutine and fail
+// the test where they cannot do what they should.
+type Peer struct {
+	t        testing.TB
+	conn     rdmacm.Conn
+	ready    chan struct{}
+	receives int // bytes each
+
+	// received, where set, takes messages over instead of the Peer's notes.
+	received func(p *Peer, r *rdmacm.Recv)
+
+	mu       sync.Mutex
+	arrived  sync.Cond
+	messages []Message
+	next     int
+	drained  int
+	closed   int
+	cause    error
+	overdue  bool
+}
+
+// PeerParam is how a Peer connects. Handler of ConnParam must be nil.
+type PeerParam struct {
+	rdmacm.ConnParam
+	// Received, where set, is called for each message, in the place of the
+	// Peer's own notes, and owns it.
+	Received func(p *Peer, r *rdmacm.Recv)
+}
+
+func newPeer(t testing.TB, param *PeerParam) *Peer {
+	if param.Handler != nil {
+		panic("rdmatest: a Peer is its own Handler")
+	}
+	if param.ReceiveSize == 0 {
+		param.ReceiveSize = 4096
+	}
+	p := &Peer{t: t, ready: make(chan struct{}), receives: param.ReceiveSize, received: param.Received}
+	p.arrived.L = &p.mu
+	param.Handler = peerHandler{p}
+	return p
+}
+
+func (p *Peer) begin(c rdmacm.Conn) {
+	p.conn = c
+	close(p.ready)
+	p.t.Cleanup(func() {
+		c.Abort(nil)
+		p.awaitEnd()
+	})
+}
+
+// DialPeer connects a Peer to addr. It ends with the test.
+func DialPeer(t testing.TB, provider rdmacm.Provider, addr netip.AddrPort, param PeerParam) *Peer {
+	t.Helper()
+	p := newPeer(t, &param)
+	c, err := provider.Dial(t.Context(), addr, param.ConnParam)
+	if err != nil {
+		t.Fatalf("dial %v: %v", addr, err)
+	}
+	p.begin(c)
+	return p
+}
+
+// AcceptPeer accepts the next connection of l as a Peer. It ends with the
+// test.
+func AcceptPeer(t testing.TB, l rdmacm.Listener, param PeerParam) *Peer {
+	t.Helper()
+	p := newPeer(t, &param)
+	r, err := l.Accept()
+	if err != nil {
+		t.Fatalf("accept at %v: %v", l.Addr(), err)
+	}
+	c, err := r.Accept(param.ConnParam)
+	if err != nil {
+		t.Fatalf("accept %v: %v", r.Peer(), err)
+	}
+	p.begin(c)
+	return p
+}
+
+// Conn is the connection itself, for what the Peer has no word for.
+func (p *Peer) Conn() rdmacm.Conn {
+	<-p.ready
+	return p.conn
+}
+
+// Outcome is how a chain came back.
+type Outcome struct {
+	Err    error
+	Failed int
+}
+
+// Post posts one chain and does not wait: its outcome comes by the channel.
+func (p *Peer) Post(work ...rdmacm.Work) <-chan Outcome {
+	out := make(chan Outcome, 1)
+	p.Conn().Post(&rdmacm.Chain{Work: work, Done: func(_ *rdmacm.Chain, err error, failed int) {
+		out <- Outcome{err, failed}
+	}})
+	return out
+}
+
+// Do posts one chain and waits until it came back.
+func (p *Peer) Do(work ...rdmacm.Work) Outcome {
+	p.t.Helper()
+	return p.await(p.Post(work...))
+}
+
+func (p *Peer) await(out <-chan Outcome) Outcome {
+	p.t.Helper()
+	guard := time.NewTimer(Guard)
+	defer guard.Stop()
+	select {
+	case o := <-out:
+		return o
+	case <-guard.C:
+		p.t.Fatal("a chain does not come back")
+		return Outcome{}
+	}
+}
+
+// Send sends b as one message.
+func (p *Peer) Send(b []byte) error {
+	p.t.Helper()
+	return p.Do(SendOf(b)).Err
+}
+
+// SendInvalidate sends b and invalidates the other side's STag.
+func (p *Peer) SendInvalidate(b []byte, stag uint32) error {
+	p.t.Helper()
+	return p.Do(rdmacm.Work{Op: rdmacm.OpSendInvalidate, Local: [][]byte{b}, Invalidate: stag}).Err
+}
+
+// Write places b at to.
+func (p *Peer) Write(to rdmacm.Remote, b []byte) error {
+	p.t.Helper()
+	return p.Do(WriteOf(to, b)).Err
+}
+
+// Read brings n bytes from from.
+func (p *Peer) Read(from rdmacm.Remote, n int) ([]byte, error) {
+	p.t.Helper()
+	b := make([]byte, n)
+	err := p.Do(ReadOf(from, b)).Err
+	return b, err
+}
+
+// SendOf is the work request of a Send.
+func SendOf(pieces ...[]byte) rdmacm.Work {
+	return rdmacm.Work{Op: rdmacm.OpSend, Local: pieces}
+}
+
+// WriteOf is the work request of an RDMA Write.
+func WriteOf(to rdmacm.Remote, pieces ...[]byte) rdmacm.Work {
+	return rdmacm.Work{Op: rdmacm.OpWrite, Local: pieces, Remote: to}
+}
+
+// ReadOf is the work request of an RDMA Read into pieces.
+func ReadOf(from rdmacm.Remote, pieces ...[]byte) rdmacm.Work {
+	return rdmacm.Work{Op: rdmacm.OpRead, Local: pieces, Remote: from}
+}
+
+// At names a place in a region as its peer sees it.
+func At(r rdmacm.Region, offset int) rdmacm.Remote {
+	return rdmacm.Remote{STag: r.STag(), Offset: r.Offset() + uint64(int64(offset))}
+}
+
+// Expose registers memory.
+func (p *Peer) Expose(memory []byte, access rdmacm.Access) rdmacm.Region {
+	p.t.Helper()
+	r, err := p.Conn().Register(memory, access)
+	if err != nil {
+		p.t.Fatalf("register %d bytes: %v", len(memory), err)
+	}
+	return r
+}
+
+// Promise provides n further receives of the size said at set-up.
+func (p *Peer) Promise(n int) { p.Conn().Provide(n, p.receives) }
+
+// Receive waits for the next message.
+func (p *Peer) Receive() Message {
+	p.t.Helper()
+	m, ok := p.receive()
+	if !ok {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.t.Fatalf("message %d does not come; the connection's end: %v", p.next, p.cause)
+	}
+	return m
+}
+
+func (p *Peer) receive() (Message, bool) {
+	defer p.watch()()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.next == len(p.messages) && p.closed == 0 && !p.overdue {
+		p.arrived.Wait()
+	}
+	if p.next == len(p.messages) {
+		return Message{}, false
+	}
+	p.next++
+	return p.messages[p.next-1], true
+}
+
+// Messages is all that was received so far, in order.
+func (p *Peer) Messages() []Message {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.messages)
+}
+
+// End waits for the end of the connection and returns what Closed was told.
+func (p *Peer) End() error {
+	p.t.Helper()
+	if !p.awaitEnd() {
+		p.t.Fatal("the connection does not end")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cause
+}
+
+func (p *Peer) awaitEnd() bool {
+	guard := time.NewTimer(Guard)
+	defer guard.Stop()
+	select {
+	case <-p.Conn().Done():
+		return true
+	case <-guard.C:
+		return false
+	}
+}
+
+// watch wakes waiters when the guard is over.
+func (p *Peer) watch() (stop func()) {
+	timer := time.AfterFunc(Guard, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.overdue = true
+		p.arrived.Broadcast()
+	})
+	return func() { timer.Stop() }
+}
+
+// Seen is what the other side did to this one on an in-memory provider: each
+// Send, RDMA Read and RDMA Write that had its effect, in order.
+func (p *Peer) Seen() []Event {
+	c := p.Conn().(*Conn)
+	return c.provider.log.Find(Is(KindCarried, c.other.id))
+}
+
+// peerHandler keeps the Handler's methods out of the Peer's.
+type peerHandler struct{ p *Peer }
+
+func (h peerHandler) Received(r *rdmacm.Recv) {
+	p := h.p
+	p.mu.Lock()
+	if p.closed > 0 {
+		p.t.Error("Received after Closed")
+	}
+	p.drained = 0
+	p.mu.Unlock()
+	if p.received != nil {
+		p.received(p, r)
+		return
+	}
+	m := Message{Bytes: slices.Clone(r.Bytes), Invalidated: r.Invalidated}
+	r.Release()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.messages = append(p.messages, m)
+	p.arrived.Broadcast()
+}
+
+func (h peerHandler) Drained() {
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	if h.p.closed > 0 {
+		h.p.t.Error("Drained after Closed")
+	}
+	h.p.drained++
+	h.p.arrived.Broadcast()
+}
+
+func (h peerHandler) Closed(err error) {
+	h.p.mu.Lock()
+	defer h.p.mu.Unlock()
+	if h.p.closed++; h.p.closed > 1 {
+		h.p.t.Error("Closed is called twice")
+	}
+	h.p.cause = err
+	h.p.arrived.Broadcast()
+}

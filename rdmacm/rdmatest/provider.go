@@ -1,0 +1,307 @@
+package rdmatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// MaxPrivateData is how much private data every provider carries, in bytes.
+const MaxPrivateData = 196
+
+// backlog is how many connection requests a listener keeps.
+const backlog = 1024
+
+// Config is what an in-memory provider can be told. The zero Config stands for
+// the values named.
+type Config struct {
+	// MaxSend: 1 MiB. MaxLocal: 16 pieces.
+	MaxSend, MaxLocal int
+	// NoRemoteInvalidation takes Send with Invalidate away.
+	NoRemoteInvalidation bool
+	// MaxReads caps InboundReads and OutboundReads: 128.
+	MaxReads int
+	// Patience is how long Disconnect waits for the peer: 10 s.
+	Patience time.Duration
+	// Quiet keeps no log, and does not overwrite released messages.
+	Quiet bool
+	// Conn is called with each new connection before it carries anything,
+	// and before its handler or anybody else knows of it: the place to set
+	// Faults. It must not call methods of the Conn that need the peer.
+	Conn func(c *Conn)
+}
+
+// Provider is an rdmacm.Provider in memory.
+type Provider struct {
+	cfg Config
+	log *Log
+
+	mu        sync.Mutex
+	listeners map[netip.AddrPort]*listener
+	nextPort  uint16
+	nextID    int
+	stags     map[uint32]struct{}
+}
+
+// New opens a provider with its own name space of addresses.
+func New() *Provider { return NewConfig(Config{}) }
+
+// NewConfig is New with something said.
+func NewConfig(cfg Config) *Provider {
+	orDefault(&cfg.MaxSend, 1<<20)
+	orDefault(&cfg.MaxLocal, 16)
+	orDefault(&cfg.MaxReads, 128)
+	orDefault(&cfg.Patience, 10*time.Second)
+	return &Provider{
+		cfg:       cfg,
+		log:       newLog(cfg.Quiet),
+		listeners: make(map[netip.AddrPort]*listener),
+		nextPort:  40000,
+		stags:     make(map[uint32]struct{}),
+	}
+}
+
+func orDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Name is "memory".
+func (p *Provider) Name() string { return "memory" }
+
+// Log is what happened on the provider's connections.
+func (p *Provider) Log() *Log { return p.log }
+
+// port gives a free port. p.mu is held.
+func (p *Provider) port() uint16 {
+	p.nextPort++
+	if p.nextPort == 0 {
+		p.nextPort = 40000
+	}
+	return p.nextPort
+}
+
+// Listen starts to accept connections at addr, an address of any kind.
+func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if addr.Port() == 0 {
+		addr = netip.AddrPortFrom(addr.Addr(), p.port())
+	}
+	if p.listeners[addr] != nil {
+		return nil, fmt.Errorf("rdmatest: listen at %v: %w", addr, syscall.EADDRINUSE)
+	}
+	l := &listener{
+		provider: p,
+		addr:     addr,
+		requests: make(chan *request, backlog),
+		closed:   make(chan struct{}),
+	}
+	p.listeners[addr] = l
+	return l, nil
+}
+
+// find is the listener for addr, one at an unspecified address included.
+func (p *Provider) find(addr netip.AddrPort) *listener {
+	for _, a := range []netip.Addr{addr.Addr(), netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if l := p.listeners[netip.AddrPortFrom(a, addr.Port())]; l != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// Dial connects to a listener of the same provider.
+func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.ConnParam) (rdmacm.Conn, error) {
+	if err := checkParam(param); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	l := p.find(addr)
+	r := &request{
+		listener: l,
+		peer:     netip.AddrPortFrom(addr.Addr(), p.port()),
+		local:    addr,
+		param:    param,
+		answer:   make(chan struct{}),
+	}
+	p.mu.Unlock()
+	// The peer may look at the private data after Dial returned.
+	r.param.PrivateData = append([]byte(nil), param.PrivateData...)
+	if l == nil || !l.offer(r) {
+		return nil, fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
+	}
+	select {
+	case <-r.answer:
+	case <-ctx.Done():
+		if r.settle(nil, ctx.Err()) {
+			return nil, ctx.Err()
+		}
+		<-r.answer
+	case <-l.closed:
+		err := fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
+		// A request that Accept handed out already may still be answered.
+		if r.drop(err) {
+			return nil, err
+		}
+		select {
+		case <-r.answer:
+		case <-ctx.Done():
+			if r.settle(nil, ctx.Err()) {
+				return nil, ctx.Err()
+			}
+			<-r.answer
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r.conn, nil
+}
+
+func checkParam(p rdmacm.ConnParam) error {
+	if p.Handler == nil {
+		panic("rdmatest: ConnParam without a Handler")
+	}
+	if len(p.PrivateData) > MaxPrivateData {
+		return fmt.Errorf("rdmatest: %d bytes of private data exceed %d", len(p.PrivateData), MaxPrivateData)
+	}
+	return nil
+}
+
+type listener struct {
+	provider *Provider
+	addr     netip.AddrPort
+	requests chan *request
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func (l *listener) Addr() netip.AddrPort { return l.addr }
+
+func (l *listener) offer(r *request) bool {
+	select {
+	case <-l.closed:
+		return false
+	default:
+	}
+	select {
+	case l.requests <- r:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *listener) Accept() (rdmacm.Request, error) {
+	for {
+		select {
+		case <-l.closed:
+			return nil, net.ErrClosed
+		default:
+		}
+		select {
+		case r := <-l.requests:
+			if r.take() {
+				return r, nil
+			}
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
+	}
+}
+
+func (l *listener) Close() error {
+	l.once.Do(func() {
+		l.provider.mu.Lock()
+		delete(l.provider.listeners, l.addr)
+		l.provider.mu.Unlock()
+		close(l.closed)
+	})
+	return nil
+}
+
+// request is a Dial under way.
+type request struct {
+	listener    *listener
+	peer, local netip.AddrPort
+	param       rdmacm.ConnParam
+
+	mu      sync.Mutex
+	taken   bool
+	settled bool
+
+	answer chan struct{}
+	conn   *Conn
+	err    error
+}
+
+// settle decides the request once.
+func (r *request) settle(c *Conn, err error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.settled {
+		return false
+	}
+	r.settled = true
+	r.conn, r.err = c, err
+	close(r.answer)
+	return true
+}
+
+// take is settle's counterpart of Accept: the request is in the ULP's hands.
+func (r *request) take() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken = true
+	return !r.settled
+}
+
+// drop settles a request that no Accept has handed out.
+func (r *request) drop(err error) bool {
+	r.mu.Lock()
+	taken := r.taken
+	r.taken = true
+	r.mu.Unlock()
+	return !taken && r.settle(nil, err)
+}
+
+func (r *request) Peer() netip.AddrPort  { return r.peer }
+func (r *request) Local() netip.AddrPort { return r.local }
+func (r *request) PrivateData() []byte   { return r.param.PrivateData }
+
+var errGone = errors.New("rdmatest: the peer gave up before it was answered")
+
+// Accept makes the two ends of a connection and starts them.
+func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
+	if err := checkParam(param); err != nil {
+		return nil, err
+	}
+	p := r.listener.provider
+	near, far := p.connect(r, param)
+	if !r.settle(far, nil) {
+		return nil, errGone
+	}
+	near.start()
+	far.start()
+	return near, nil
+}
+
+func (r *request) Reject(privateData []byte) error {
+	if len(privateData) > MaxPrivateData {
+		return fmt.Errorf("rdmatest: %d bytes of private data exceed %d", len(privateData), MaxPrivateData)
+	}
+	if !r.settle(nil, &rdmacm.RejectedError{PrivateData: append([]byte(nil), privateData...)}) {
+		return errGone
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+package rdmatest
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The in-memory provider passes the suite that it is part of.
+func TestConformance(t *testing.T) {
+	for name, cfg := range map[string]Config{"Default": {}, "Quiet": {Quiet: true}} {
+		t.Run(name, func(t *testing.T) {
+			Run(t, func(*testing.T) rdmacm.Provider { return NewConfig(cfg) }, Options{})
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package rdmatest
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// Options fit the suite to a provider.
+type Options struct {
+	// Listen is the address to listen at; 127.0.0.1, a free port, where unset.
+	Listen netip.AddrPort
+	// Nowhere is an address at which nothing listens and Dial fails; port 1
+	// of Listen's where unset.
+	Nowhere netip.AddrPort
+	// Quick leaves out the largest transfers.
+	Quick bool
+}
+
+// suite is one sub-test's provider and what it needs of it.
+type suite struct {
+	*testing.T
+	Options
+	provider rdmacm.Provider
+}
+
+// Run is the conformance suite: what every provider promises at the rdmacm
+// seam, a sub-test each rule. provider is called for each sub-test.
+func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
+	if !o.Listen.IsValid() {
+		o.Listen = netip.MustParseAddrPort("127.0.0.1:0")
+	}
+	if !o.Nowhere.IsValid() {
+		o.Nowhere = netip.AddrPortFrom(o.Listen.Addr(), 1)
+	}
+	for _, group := range []struct {
+		name  string
+		tests []rule
+	}{
+		{"Setup", setupRules},
+		{"Send", sendRules},
+		{"Tagged", taggedRules},
+		{"Exposure", exposureRules},
+		{"End", endRules},
+		{"Load", loadRules},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, r := range group.tests {
+				t.Run(r.name, func(t *testing.T) {
+					others := goleak.IgnoreCurrent()
+					// Cleanups run last first: peers end before this looks.
+					t.Cleanup(func() { goleak.VerifyNone(t, others) })
+					r.test(&suite{T: t, Options: o, provider: provider(t)})
+				})
+			}
+		})
+	}
+}
+
+// rule is one named sub-test.
+type rule struct {
+	name string
+	test func(s *suite)
+}
+
+// listen opens a listener that closes with the test.
+func (s *suite) listen() rdmacm.Listener {
+	s.Helper()
+	l, err := s.provider.Listen(s.Options.Listen)
+	if err != nil {
+		s.Fatalf("listen at %v: %v", s.Options.Listen, err)
+	}
+	s.Cleanup(func() { l.Close() })
+	return l
+}
+
+// common is what both ends say where a test has no wish of its own.
+func common() PeerParam {
+	return PeerParam{ConnParam: rdmacm.ConnParam{
+		Receives: 16, ReceiveSize: 4096, InboundReads: 8, OutboundReads: 8,
+	}}
+}
+
+// pair connects two peers.
+func (s *suite) pair(dialer, acceptor PeerParam) (a, b *Peer) {
+	s.Helper()
+	l := s.listen()
+	type dialed struct {
+		p *Peer
+		c rdmacm.Conn
+		e error
+	}
+	got := make(chan dialed, 1)
+	go func() {
+		p := newPeer(s.T, &dialer)
+		c, err := s.provider.Dial(s.Context(), l.Addr(), dialer.ConnParam)
+		got <- dialed{p, c, err}
+	}()
+	b = AcceptPeer(s.T, l, acceptor)
+	d := <-got
+	if d.e != nil {
+		s.Fatalf("dial %v: %v", l.Addr(), d.e)
+	}
+	d.p.begin(d.c)
+	return d.p, b
+}
+
+// both runs a test in each direction: by the end that dialed, and by the one
+// that accepted.
+func both(test func(s *suite, a, b *Peer)) func(s *suite) {
+	return with(common(), test)
+}
+
+func with(param PeerParam, test func(s *suite, a, b *Peer)) func(s *suite) {
+	return func(s *suite) {
+		for i, name := range []string{"dialer", "acceptor"} {
+			s.Run(name, func(t *testing.T) {
+				s := &suite{T: t, Options: s.Options, provider: s.provider}
+				a, b := s.pair(param, param)
+				if i == 1 {
+					a, b = b, a
+				}
+				test(s, a, b)
+			})
+		}
+	}
+}
+
+// pattern is n bytes that tell their place and their seed.
+func pattern(seed, n int) []byte {
+	b := make([]byte, n)
+	src := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16)})
+	src.Read(b)
+	return b
+}
+
+// sizes of transfers: around words, pages, segments, and large ones.
+func (s *suite) sizes(limit int) []int {
+	all := []int{0, 1, 2, 3, 4, 5, 7, 1023, 1024, 1447, 1448, 1461, 4095, 4096, 4097,
+		16383, 32767, 32768, 65535, 65536, 65537, 262144, 1 << 20, 1<<20 + 4099, 8 << 20}
+	var fit []int
+	for _, n := range all {
+		if n <= limit && !(s.Quick && n > 1<<20) {
+			fit = append(fit, n)
+		}
+	}
+	return fit
+}
+
+func (s *suite) same(what string, got, want []byte) {
+	s.Helper()
+	if len(got) != len(want) {
+		s.Fatalf("%s: %d bytes, want %d", what, len(got), len(want))
+	}
+	if !bytes.Equal(got, want) {
+		i := 0
+		for got[i] == want[i] {
+			i++
+		}
+		s.Fatalf("%s: differs from byte %d of %d on: %#x, want %#x", what, i, len(got), got[i], want[i])
+	}
+}
+
+func (s *suite) ok(o Outcome) {
+	s.Helper()
+	if o.Err != nil || o.Failed != -1 {
+		s.Fatalf("a chain comes back with %v, index %d", o.Err, o.Failed)
+	}
+}
+
+func (s *suite) noError(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// killed asserts that the connection ended by a fault, on both sides.
+func (s *suite) killed(peers ...*Peer) {
+	s.Helper()
+	for _, p := range peers {
+		if err := p.End(); err == nil {
+			s.Fatal("the connection ends in order, as if nothing were wrong")
+		}
+	}
+}
+
+// lives asserts that the connection still carries messages both ways.
+func (s *suite) lives(a, b *Peer) {
+	s.Helper()
+	a.Promise(1)
+	b.Promise(1)
+	s.noError(a.Send([]byte("there")))
+	s.same("message", b.Receive().Bytes, []byte("there"))
+	s.noError(b.Send([]byte("and back")))
+	s.same("message", a.Receive().Bytes, []byte("and back"))
+}

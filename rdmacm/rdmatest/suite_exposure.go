@@ -1,0 +1,313 @@
+package rdmatest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+var exposureRules = []rule{
+	{"AccessOutOfBoundsEndsTheConnection", exposureBounds},
+	{"AccessWithoutTheRightEndsTheConnection", exposureRights},
+	{"StaleSTag", exposureStale},
+	{"STagOfAnotherConnection", exposureForeign},
+	{"STagsAreUnpredictable", exposureUnpredictable},
+	{"RemoteInvalidation", both(exposureInvalidate)},
+	{"InvalidateOfWhatIsNotExposed", both(exposureInvalidateUnknown)},
+	{"InvalidatedMemoryIsOutOfReach", both(exposureInvalidated)},
+	{"DeregisterTwice", both(exposureDeregisterTwice)},
+	{"DeregisterDuringWrites", both(exposureDeregisterWrites)},
+	{"DeregisterDuringReads", both(exposureDeregisterReads)},
+	{"EndRevokesExposure", exposureEnd},
+}
+
+// access tries one Write or Read by a new connection, at a place counted from
+// the region's start, and says whether it was let through.
+func (s *suite) access(op rdmacm.Op, granted rdmacm.Access, memory []byte, at func(rdmacm.Region) rdmacm.Remote, n int) {
+	a, b := s.pair(common(), common())
+	region := b.Expose(memory, granted)
+	before := slices.Clone(memory)
+	local := bytes.Repeat([]byte{0x5a}, n)
+	w := rdmacm.Work{Op: op, Local: [][]byte{local}, Remote: at(region)}
+	out := a.Post(w)
+	s.killed(a, b)
+	// A Write may have left in good order; a Read cannot have come back.
+	if o := a.await(out); op == rdmacm.OpRead && o.Err == nil {
+		s.Error("the Read succeeds")
+	}
+	if op == rdmacm.OpRead && !bytes.Equal(local, bytes.Repeat([]byte{0x5a}, n)) {
+		s.Error("the Read brings something")
+	}
+	s.same("memory", memory, before)
+	s.noError(region.Deregister())
+}
+
+func exposureBounds(s *suite) {
+	const size = 10_000
+	for _, op := range []rdmacm.Op{rdmacm.OpWrite, rdmacm.OpRead} {
+		for _, c := range []struct {
+			name string
+			at   int
+			n    int
+		}{
+			{"oneBeyond", 1, size},
+			{"oneLonger", 0, size + 1},
+			{"justBelow", -1, 1},
+			{"straddlesTheStart", -1, 2},
+			{"justAbove", size, 1},
+			{"farAbove", 1 << 30, 1},
+			{"wraps", -1 << 62, 100},
+		} {
+			s.Run(fmt.Sprintf("%v/%s", op, c.name), func(t *testing.T) {
+				s := &suite{T: t, Options: s.Options, provider: s.provider}
+				s.access(op, rdmacm.RemoteRead|rdmacm.RemoteWrite, pattern(1, size),
+					func(r rdmacm.Region) rdmacm.Remote { return At(r, c.at) }, c.n)
+			})
+		}
+		s.Run(fmt.Sprintf("%v/endOfTheAddresses", op), func(t *testing.T) {
+			s := &suite{T: t, Options: s.Options, provider: s.provider}
+			s.access(op, rdmacm.RemoteRead|rdmacm.RemoteWrite, pattern(1, size),
+				func(r rdmacm.Region) rdmacm.Remote {
+					return rdmacm.Remote{STag: r.STag(), Offset: 1<<64 - 50}
+				}, 100)
+		})
+	}
+}
+
+func exposureRights(s *suite) {
+	for op, granted := range map[rdmacm.Op]rdmacm.Access{
+		rdmacm.OpWrite: rdmacm.RemoteRead,
+		rdmacm.OpRead:  rdmacm.RemoteWrite,
+	} {
+		s.Run(op.String(), func(t *testing.T) {
+			s := &suite{T: t, Options: s.Options, provider: s.provider}
+			s.access(op, granted, pattern(1, 100), func(r rdmacm.Region) rdmacm.Remote { return At(r, 0) }, 10)
+		})
+	}
+}
+
+func exposureStale(s *suite) {
+	for _, op := range []rdmacm.Op{rdmacm.OpWrite, rdmacm.OpRead} {
+		for _, c := range []struct {
+			name string
+			at   func(r rdmacm.Region) rdmacm.Remote
+		}{
+			{"deregistered", func(r rdmacm.Region) rdmacm.Remote {
+				if err := r.Deregister(); err != nil {
+					s.Error(err)
+				}
+				return At(r, 0)
+			}},
+			{"otherKeyByte", func(r rdmacm.Region) rdmacm.Remote {
+				return rdmacm.Remote{STag: r.STag() ^ 1, Offset: r.Offset()}
+			}},
+			{"otherIndex", func(r rdmacm.Region) rdmacm.Remote {
+				return rdmacm.Remote{STag: r.STag() ^ 1<<31, Offset: r.Offset()}
+			}},
+			{"zero", func(r rdmacm.Region) rdmacm.Remote { return rdmacm.Remote{Offset: r.Offset()} }},
+		} {
+			s.Run(fmt.Sprintf("%v/%s", op, c.name), func(t *testing.T) {
+				s := &suite{T: t, Options: s.Options, provider: s.provider}
+				s.access(op, rdmacm.RemoteRead|rdmacm.RemoteWrite, pattern(1, 100), c.at, 10)
+			})
+		}
+	}
+}
+
+// The use of a connection's STag on another ends the one that uses it, and no
+// other (V1-3, V1-4).
+func exposureForeign(s *suite) {
+	for _, op := range []rdmacm.Op{rdmacm.OpWrite, rdmacm.OpRead} {
+		s.Run(op.String(), func(t *testing.T) {
+			s := &suite{T: t, Options: s.Options, provider: s.provider}
+			a1, b1 := s.pair(common(), common())
+			a2, b2 := s.pair(common(), common())
+			memory := pattern(1, 100)
+			region := b1.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
+			a2.Post(rdmacm.Work{Op: op, Local: [][]byte{make([]byte, 10)}, Remote: At(region, 0)})
+			s.killed(a2, b2)
+			s.lives(a1, b1)
+			s.same("memory", memory, pattern(1, 100))
+			got, err := a1.Read(At(region, 0), 100)
+			s.noError(err)
+			s.same("bytes read", got, memory)
+		})
+	}
+	if s.limits().RemoteInvalidation {
+		s.Run("Invalidate", func(t *testing.T) {
+			s := &suite{T: t, Options: s.Options, provider: s.provider}
+			a1, b1 := s.pair(common(), common())
+			a2, b2 := s.pair(common(), common())
+			memory := pattern(1, 100)
+			region := b1.Expose(memory, rdmacm.RemoteRead)
+			a2.Post(rdmacm.Work{Op: rdmacm.OpSendInvalidate, Invalidate: region.STag()})
+			s.killed(a2, b2)
+			got, err := a1.Read(At(region, 0), 100)
+			s.noError(err)
+			s.same("bytes read", got, memory)
+		})
+	}
+}
+
+func (s *suite) limits() rdmacm.Limits {
+	a, _ := s.pair(common(), common())
+	return a.Conn().Limits()
+}
+
+// V1-6: no arithmetic progression, no quick reuse, never 0.
+func exposureUnpredictable(s *suite) {
+	const n = 1000
+	a, _ := s.pair(common(), common())
+	seen := make(map[uint32]bool)
+	steps := make(map[uint32]int)
+	var last uint32
+	for range n {
+		r := a.Expose(make([]byte, 16), rdmacm.RemoteRead)
+		stag := r.STag()
+		s.noError(r.Deregister())
+		if stag == 0 {
+			s.Fatal("an STag of 0")
+		}
+		if seen[stag] {
+			s.Fatalf("STag %#x is used again within %d registrations", stag, n)
+		}
+		seen[stag] = true
+		steps[stag-last]++
+		last = stag
+	}
+	for step, times := range steps {
+		if times > 5 {
+			s.Fatalf("%d of %d STags are the one before plus %#x", times, n, step)
+		}
+	}
+}
+
+func exposureInvalidate(s *suite, a, b *Peer) {
+	if !a.Conn().Limits().RemoteInvalidation {
+		s.Skip("the provider has no remote invalidation")
+	}
+	region := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+	other := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+	s.noError(a.Send([]byte("plain")))
+	if m := b.Receive(); m.Invalidated != 0 {
+		s.Fatalf("a plain Send invalidates %#x", m.Invalidated)
+	}
+	s.noError(a.SendInvalidate([]byte("bye"), region.STag()))
+	m := b.Receive()
+	if m.Invalidated != region.STag() {
+		s.Fatalf("Invalidated is %#x, want %#x", m.Invalidated, region.STag())
+	}
+	s.same("message", m.Bytes, []byte("bye"))
+	s.noError(region.Deregister())
+	// Others stay exposed.
+	s.noError(a.Write(At(other, 0), pattern(1, 100)))
+	s.lives(a, b)
+	s.noError(other.Deregister())
+}
+
+func exposureInvalidateUnknown(s *suite, a, b *Peer) {
+	if !a.Conn().Limits().RemoteInvalidation {
+		s.Skip("the provider has no remote invalidation")
+	}
+	region := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+	a.Post(rdmacm.Work{Op: rdmacm.OpSendInvalidate, Invalidate: region.STag() ^ 0x100})
+	s.killed(a, b)
+}
+
+func exposureInvalidated(s *suite, a, b *Peer) {
+	if !a.Conn().Limits().RemoteInvalidation {
+		s.Skip("the provider has no remote invalidation")
+	}
+	memory := make([]byte, 100)
+	region := b.Expose(memory, rdmacm.RemoteWrite)
+	s.noError(a.SendInvalidate(nil, region.STag()))
+	b.Receive()
+	a.Post(WriteOf(At(region, 0), pattern(1, 100)))
+	s.killed(a, b)
+	s.same("memory", memory, make([]byte, 100))
+	s.noError(region.Deregister())
+}
+
+func exposureDeregisterTwice(s *suite, a, b *Peer) {
+	region := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+	s.noError(region.Deregister())
+	s.noError(region.Deregister())
+	s.lives(a, b)
+}
+
+// After Deregister returned, the peer reaches the memory no more, whatever is
+// under way: nothing is written over what the owner puts there, and (with the
+// race detector) nobody else looks at it.
+func exposureDeregisterWrites(s *suite, a, b *Peer) {
+	const size, writes = 1 << 20, 64
+	memory := make([]byte, size)
+	region := b.Expose(memory, rdmacm.RemoteWrite)
+	theirs := bytes.Repeat([]byte{0x11}, size)
+	s.ok(a.Do(WriteOf(At(region, 0), theirs), SendOf()))
+	var out []<-chan Outcome
+	for range writes {
+		out = append(out, a.Post(WriteOf(At(region, 0), theirs)))
+	}
+	b.Receive()
+	s.noError(region.Deregister())
+	mine := bytes.Repeat([]byte{0x22}, size)
+	copy(memory, mine)
+	a.Post(WriteOf(At(region, 0), theirs))
+	s.killed(a, b)
+	s.same("memory", memory, mine)
+	for _, o := range out {
+		a.await(o)
+	}
+}
+
+func exposureDeregisterReads(s *suite, a, b *Peer) {
+	const size = 4 << 20
+	memory := bytes.Repeat([]byte{0x11}, size)
+	region := b.Expose(memory, rdmacm.RemoteRead)
+	var out []<-chan Outcome
+	var got [][]byte
+	a.Post(SendOf())
+	for range a.Conn().ReadDepth() {
+		got = append(got, make([]byte, size))
+		out = append(out, a.Post(ReadOf(At(region, 0), got[len(got)-1])))
+	}
+	b.Receive()
+	s.noError(region.Deregister())
+	for i := range memory {
+		memory[i] = 0x22
+	}
+	for i, o := range out {
+		switch o := a.await(o); {
+		case o.Err != nil:
+		case bytes.IndexByte(got[i], 0x22) >= 0:
+			s.Fatal("a Read brings what was written after Deregister")
+		case bytes.IndexByte(got[i], 0) >= 0:
+			s.Fatal("a Read succeeds without all its bytes")
+		}
+		if bytes.IndexByte(got[i], 0x22) >= 0 {
+			s.Fatal("a Read brings what was written after Deregister")
+		}
+	}
+}
+
+func exposureEnd(s *suite) {
+	a, b := s.pair(common(), common())
+	memory := make([]byte, 1<<20)
+	region := b.Expose(memory, rdmacm.RemoteWrite)
+	for range 20 {
+		a.Post(WriteOf(At(region, 0), pattern(1, 1<<20)))
+	}
+	b.Conn().Abort(nil)
+	b.End()
+	mine := pattern(2, 1<<20)
+	copy(memory, mine)
+	a.End()
+	s.same("memory", memory, mine)
+	s.noError(region.Deregister())
+	if r, err := b.Conn().Register(memory, rdmacm.RemoteRead); err == nil {
+		s.noError(r.Deregister())
+	}
+}

@@ -1,0 +1,239 @@
+package rdmatest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+var sendRules = []rule{
+	{"AnySize", sendSizes},
+	{"GathersPieces", both(sendGathers)},
+	{"InOrder", both(sendInOrder)},
+	{"AsManyAsPromised", both(sendAsPromised)},
+	{"BeyondThePromiseEndsTheConnection", both(sendBeyondPromise)},
+	{"NothingPromised", sendNothingPromised},
+	{"LongerThanPromisedEndsTheConnection", both(sendTooLong)},
+	{"MessagesStayUntilReleased", sendKept},
+	{"DrainedFollowsReceived", both(sendDrained)},
+	{"PostFromReceived", sendFromReceived},
+	{"PostFromDone", both(sendFromDone)},
+	{"FlushLetsPostsOut", sendFlush},
+}
+
+func sendSizes(s *suite) {
+	limit := 1 << 20
+	param := common()
+	param.ReceiveSize = limit
+	a, b := s.pair(param, param)
+	for _, p := range [][2]*Peer{{a, b}, {b, a}} {
+		for i, n := range s.sizes(min(limit, p[0].Conn().Limits().MaxSend)) {
+			m := pattern(i, n)
+			p[1].Promise(1)
+			s.noError(p[0].Send(m))
+			s.same(fmt.Sprintf("message of %d bytes", n), p[1].Receive().Bytes, m)
+		}
+	}
+}
+
+func sendGathers(s *suite, a, b *Peer) {
+	m := pattern(1, 4000)
+	for pieces := 1; pieces <= min(8, a.Conn().Limits().MaxLocal); pieces++ {
+		var local [][]byte
+		rest := m
+		for i := range pieces - 1 {
+			local = append(local, rest[:i*13])
+			rest = rest[i*13:]
+		}
+		local = append(local, rest)
+		b.Promise(1)
+		s.ok(a.Do(SendOf(local...)))
+		s.same(fmt.Sprintf("message of %d pieces", pieces), b.Receive().Bytes, m)
+	}
+	b.Promise(1)
+	s.ok(a.Do(SendOf()))
+	s.same("message of no pieces", b.Receive().Bytes, nil)
+}
+
+func sendInOrder(s *suite, a, b *Peer) {
+	const n = 200
+	b.Promise(n)
+	var last <-chan Outcome
+	for i := range n {
+		last = a.Post(SendOf(pattern(i, i*17%4096)))
+	}
+	s.ok(a.await(last))
+	for i := range n {
+		s.same(fmt.Sprintf("message %d", i), b.Receive().Bytes, pattern(i, i*17%4096))
+	}
+}
+
+func sendAsPromised(s *suite, a, b *Peer) {
+	b.Promise(3)
+	b.Promise(5)
+	for i := range 16 + 3 + 5 {
+		s.noError(a.Send([]byte{byte(i)}))
+	}
+	for i := range 16 + 3 + 5 {
+		s.same("message", b.Receive().Bytes, []byte{byte(i)})
+	}
+	s.lives(a, b)
+}
+
+func sendBeyondPromise(s *suite, a, b *Peer) {
+	for range 16 + 1 {
+		a.Post(SendOf([]byte("one")))
+	}
+	s.killed(a, b)
+	if n := len(b.Messages()); n > 16 {
+		s.Fatalf("%d messages received where 16 were promised", n)
+	}
+}
+
+func sendNothingPromised(s *suite) {
+	param := common()
+	param.Receives = 0
+	a, b := s.pair(common(), param)
+	s.noError(b.Send([]byte("the other direction works")))
+	a.Receive()
+	a.Post(SendOf(nil))
+	s.killed(a, b)
+	if len(b.Messages()) != 0 {
+		s.Fatal("an empty message needs a receive too")
+	}
+}
+
+func sendTooLong(s *suite, a, b *Peer) {
+	s.noError(a.Send(pattern(1, 4096)))
+	b.Receive()
+	a.Post(SendOf(pattern(1, 4097)))
+	s.killed(a, b)
+	if len(b.Messages()) != 1 {
+		s.Fatal("a message longer than promised is handed over")
+	}
+}
+
+// Arrived messages are the receiver's until it releases them, in any order and
+// from any goroutine, after the end of the connection too.
+func sendKept(s *suite) {
+	const n = 64
+	var mu sync.Mutex
+	var kept []*rdmacm.Recv
+	all := make(chan struct{})
+	param := common()
+	param.Receives = n
+	param.Received = func(p *Peer, r *rdmacm.Recv) {
+		mu.Lock()
+		defer mu.Unlock()
+		if kept = append(kept, r); len(kept) == n {
+			close(all)
+		}
+	}
+	a, b := s.pair(common(), param)
+	for i := range n {
+		a.Post(SendOf(pattern(i, 4096-i)))
+	}
+	<-all
+	a.Conn().Disconnect()
+	b.Conn().Disconnect()
+	a.End()
+	b.End()
+	var wg sync.WaitGroup
+	for i, r := range kept {
+		s.same(fmt.Sprintf("kept message %d", i), r.Bytes, pattern(i, 4096-i))
+	}
+	for i := range kept {
+		wg.Go(kept[len(kept)-1-i].Release)
+	}
+	wg.Wait()
+}
+
+func sendDrained(s *suite, a, b *Peer) {
+	s.noError(a.Send([]byte("one")))
+	b.Receive()
+	defer b.watch()()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for b.drained == 0 && !b.overdue {
+		b.arrived.Wait()
+	}
+	if b.drained == 0 {
+		s.Fatal("Drained does not follow")
+	}
+}
+
+// A receiver answers from within Received: many calls and replies both ways.
+func sendFromReceived(s *suite) {
+	const n, depth = 500, 16
+	echo := common()
+	echo.Received = func(p *Peer, r *rdmacm.Recv) {
+		p.Promise(1)
+		p.Conn().Post(&rdmacm.Chain{
+			Work: []rdmacm.Work{SendOf(r.Bytes)},
+			Done: func(*rdmacm.Chain, error, int) { r.Release() },
+		})
+	}
+	a, _ := s.pair(common(), echo)
+	for i := range depth {
+		a.Post(SendOf([]byte{byte(i)}))
+	}
+	for i := range n {
+		m := a.Receive()
+		s.same("answer", m.Bytes, []byte{byte(i)})
+		if i+depth < n {
+			a.Promise(1)
+			a.Post(SendOf([]byte{byte(i + depth)}))
+		}
+	}
+}
+
+// Done may post the next: with a ReadDepth of 1 it is how Reads are chained.
+func sendFromDone(s *suite, a, b *Peer) {
+	const n = 100
+	src := pattern(1, n*64)
+	region := b.Expose(src, rdmacm.RemoteRead)
+	got := make([]byte, len(src))
+	depth := a.Conn().ReadDepth()
+	left := make(chan error, n)
+	var post func(i int)
+	post = func(i int) {
+		if i >= n {
+			return
+		}
+		a.Conn().Post(&rdmacm.Chain{
+			Work: []rdmacm.Work{ReadOf(At(region, i*64), got[i*64:(i+1)*64])},
+			Done: func(_ *rdmacm.Chain, err error, _ int) {
+				post(i + depth)
+				left <- err
+			},
+		})
+	}
+	for i := range depth {
+		post(i)
+	}
+	for range n {
+		s.noError(<-left)
+	}
+	s.same("memory read", got, src)
+}
+
+// A handler that does not return from Received yet can have its posts out.
+func sendFlush(s *suite) {
+	hold := make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	s.Cleanup(release)
+	param := common()
+	param.Received = func(p *Peer, r *rdmacm.Recv) {
+		p.Post(SendOf([]byte("early")))
+		p.Conn().Flush()
+		<-hold
+		r.Release()
+	}
+	a, b := s.pair(common(), param)
+	s.noError(a.Send([]byte("ask")))
+	s.same("answer", a.Receive().Bytes, []byte("early"))
+	release()
+	b.Conn().Disconnect()
+	a.Conn().Disconnect()
+}
