@@ -13,6 +13,10 @@ var ioTests = []Test{
 	{"io/edges of a read", testReadEdges},
 	{"io/pieces", testPieces},
 	{"io/kinds", testKinds},
+	{"io/large offsets", testLargeOffsets},
+	{"io/too large", testTooLarge},
+	{"io/nothing written", testEmptyWrite},
+	{"io/stability", testStability},
 }
 
 func testReadEdges(x *fixture) {
@@ -127,4 +131,113 @@ func testKinds(x *fixture) {
 	_, err = x.fs.ReadDir(u.op, f, 0, false, &a, func(*vfs.DirEntry) bool { return true })
 	x.is(err, "ReadDir of a file", syscall.ENOTDIR)
 	x.is(u.write(f, 0, strings.Repeat("x", 10)), "Write", nil)
+}
+
+// Offsets behind 2 GiB and 4 GiB are as good as any, and holes are zeros.
+func testLargeOffsets(x *fixture) {
+	u := x.self
+	h := u.create(x.dir, "f", 0o644)
+	var size uint64
+	for _, off := range []uint64{1<<31 - 3, 1 << 31, 1<<32 - 5, 1<<32 + 4095, 1<<33 + 1, 1 << 40} {
+		if x.opt.Sparse != 0 && off+10 > x.opt.Sparse || off+10 > x.info.MaxFileSize {
+			break
+		}
+		u.mustWrite(h, off, "0123456789")
+		size = off + 10
+		if a := u.attr(h); a.Size != size {
+			x.Errorf("size is %d, want %d", a.Size, size)
+		}
+		for _, c := range []struct {
+			off  uint64
+			want string
+		}{{off - 2, "\x00\x00012"}, {off + 1, "123456789"}, {off + 10, ""}} {
+			if c.off < off && off == 1<<31 {
+				continue // the write before it reaches there
+			}
+			got, err := u.read(h, c.off, len(c.want))
+			if err != nil || got != c.want {
+				x.Errorf("Read of %d bytes at %d: %q, %v; want %q", len(c.want), c.off, got, err, c.want)
+			}
+		}
+		if _, err := x.fs.Commit(u.op, h, off, 10); err != nil {
+			x.Errorf("Commit at %d: %v", off, err)
+		}
+	}
+	if size == 0 {
+		x.Skip("no sparse files")
+	}
+	if a := u.attr(h); a.Used > 1<<30 {
+		x.Errorf("a file of a few bytes takes %d of storage", a.Used)
+	}
+	x.ok(u.set(h, vfs.SetAttr{SetSize: true, Size: size - 5}), "truncation")
+	got, err := u.read(h, size-10, 10)
+	if err != nil || got != "01234" {
+		x.Errorf("after a truncation at %d: %q, %v", size-5, got, err)
+	}
+}
+
+func testTooLarge(x *fixture) {
+	u := x.self
+	h := u.create(x.dir, "f", 0o644)
+	u.mustWrite(h, 0, "content")
+	most := x.info.MaxFileSize
+	for _, off := range []uint64{most, most + 1, 1<<63 - 1, 1 << 63, 1<<64 - 4, 1<<64 - 1} {
+		n, _, _, err := x.fs.Write(u.op, h, off, [][]byte{[]byte("0123456789")}, vfs.Unstable)
+		if n != 0 {
+			x.Errorf("%d bytes were written at %d", n, off)
+		}
+		x.is(err, "Write behind the largest size", syscall.EFBIG, syscall.EINVAL)
+	}
+	if most < 1<<64-1 {
+		x.is(u.set(h, vfs.SetAttr{SetSize: true, Size: most + 1}), "truncation to more than the largest size", syscall.EFBIG, syscall.EINVAL)
+	}
+	x.is(u.set(h, vfs.SetAttr{SetSize: true, Size: 1<<64 - 1}), "truncation to 2^64-1", syscall.EFBIG, syscall.EINVAL)
+	u.content(h, "content")
+}
+
+func testEmptyWrite(x *fixture) {
+	u := x.self
+	h := u.create(x.dir, "f", 0o644)
+	u.mustWrite(h, 0, "content")
+	before := u.attr(h)
+	for _, data := range [][][]byte{nil, {}, {nil}, {{}, nil}} {
+		for _, off := range []uint64{0, 7, 1000} {
+			n, _, _, err := x.fs.Write(u.op, h, off, data, vfs.FileSync)
+			if n != 0 || err != nil {
+				x.Errorf("Write of nothing at %d: %d, %v", off, n, err)
+			}
+		}
+	}
+	if after := u.attr(h); after.Size != 7 || after.Mtime != before.Mtime {
+		x.Errorf("Write of nothing made %+v of %+v", after, before)
+	}
+	var a vfs.Attr
+	for off, want := range map[uint64]bool{0: false, 7: true, 8: true} {
+		n, eof, err := x.fs.Read(u.op, h, off, nil, &a)
+		if n != 0 || err != nil || eof != want {
+			x.Errorf("Read of nothing at %d: %d, %v, %v", off, n, eof, err)
+		}
+	}
+}
+
+// A write is at least as stable as asked.
+func testStability(x *fixture) {
+	u := x.self
+	h := u.create(x.dir, "f", 0o644)
+	for s := vfs.Unstable; s <= vfs.FileSync; s++ {
+		n, done, _, err := x.fs.Write(u.op, h, uint64(s)*10, [][]byte{[]byte("0123456789")}, s)
+		if n != 10 || done < s || done > vfs.FileSync || err != nil {
+			x.Errorf("Write asked to be %d: %d, %d, %v", s, n, done, err)
+		}
+	}
+	before := x.raw.Verifier()
+	if _, err := x.fs.Commit(u.op, h, 0, 5); err != nil {
+		x.Errorf("Commit of a part: %v", err)
+	}
+	x.is(u.commit(h), "Commit", nil)
+	if x.raw.Verifier() != before {
+		x.Errorf("a Commit changed the verifier")
+	}
+	_, err := x.fs.Commit(u.op, x.dir, 0, 0)
+	x.is(err, "Commit of a directory", nil, syscall.EISDIR, syscall.EINVAL)
 }

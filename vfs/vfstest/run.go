@@ -56,7 +56,8 @@ func Tests() []Test {
 	return all
 }
 
-var groups = [][]Test{createTests, lookupTests, ioTests, readDirTests}
+var groups = [][]Test{createTests, lookupTests, attributeTests, accessTests, ioTests, readDirTests, renameTests,
+	linkTests, changeTests, handleTests, stressTests, crashTests}
 
 // Run runs the suite. New makes an empty file system for each test; what New
 // made is closed by Run.
