@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// listenError says why an address cannot be listened on, and what to do.
+func listenError(what string, addr netip.AddrPort, err error) error {
+	remedy := "choose another address"
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		remedy = "another server listens there (knfsd, nfs-ganesha or another nfsrdmad): stop it or choose another port"
+	case errors.Is(err, syscall.EACCES):
+		remedy = "ports below 1024 need CAP_NET_BIND_SERVICE"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		remedy = "this machine does not have that address: see 'ip address'"
+	}
+	return fmt.Errorf("cannot listen for %s on %s: %w: %s", what, addr, cause(err), remedy)
+}
+
+// addresses are what the directives mean. Without IPv6, every address is IPv4's.
+func addresses(all []Listen) []netip.AddrPort {
+	var out []netip.AddrPort
+	for _, l := range all {
+		switch {
+		case l.None:
+		case l.All && !haveIPv6():
+			out = append(out, netip.AddrPortFrom(netip.IPv4Unspecified(), l.Addr.Port()))
+		default:
+			out = append(out, l.Addr)
+		}
+	}
+	return out
+}
+
+// haveIPv6 says whether an IPv6 socket can be bound here at all.
+func haveIPv6() bool {
+	fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	return syscall.Bind(fd, &syscall.SockaddrInet6{}) == nil
+}
+
+func listenTCP(all []Listen) ([]net.Listener, error) {
+	var out []net.Listener
+	for _, a := range addresses(all) {
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", a.String())
+		if err != nil {
+			for _, l := range out {
+				l.Close()
+			}
+			return nil, listenError("TCP", a, err)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func listenRDMA(p rdmacm.Provider, all []Listen) ([]rdmacm.Listener, error) {
+	var out []rdmacm.Listener
+	for _, a := range addresses(all) {
+		l, err := p.Listen(a)
+		if err != nil {
+			for _, l := range out {
+				l.Close()
+			}
+			return nil, listenError("RDMA ("+p.Name()+")", a, err)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// MountCommands are, for each address of this machine that a client elsewhere
+// could use, the two commands that mount an export: by RDMA and by TCP.
+func MountCommands(name string, rdmaPort, tcpPort uint16) []string {
+	var out []string
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		p, ok := netip.AddrFromSlice(a.(*net.IPNet).IP)
+		if !ok {
+			continue
+		}
+		if p = p.Unmap(); p.IsLinkLocalUnicast() && p.Is6() {
+			continue // needs the client's own interface name
+		}
+		host := p.String()
+		if p.Is6() {
+			host = "[" + host + "]"
+		}
+		mount := fmt.Sprintf("nolock,mountport=%d,mountproto=%s %s:%s /mnt", tcpPort, family("tcp", p), host, name)
+		if !p.IsLoopback() { // siw does not connect over loopback
+			out = append(out, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("rdma", p), rdmaPort, mount))
+		}
+		out = append(out, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("tcp", p), tcpPort, mount))
+	}
+	return out
+}
+
+func family(netid string, a netip.Addr) string {
+	if a.Is6() {
+		return netid + "6"
+	}
+	return netid
+}
+
+// ports of the first listeners, for people to read.
+func firstPort(all []netip.AddrPort) uint16 {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[0].Port()
+}
+
+func join[T fmt.Stringer](all []T) string {
+	var b strings.Builder
+	for i, a := range all {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(a.String())
+	}
+	return b.String()
+}

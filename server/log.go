@@ -1,0 +1,26 @@
+package server
+
+import (
+	"os"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// newLog writes to standard error. Under systemd the journal adds the time.
+func newLog(level, format Choice) *zap.Logger {
+	l, err := zapcore.ParseLevel(string(level))
+	if err != nil {
+		l = zapcore.InfoLevel
+	}
+	c := zap.NewProductionEncoderConfig()
+	c.EncodeTime = zapcore.ISO8601TimeEncoder
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		c.TimeKey = zapcore.OmitKey
+	}
+	enc := zapcore.NewConsoleEncoder(c)
+	if format == "json" {
+		enc = zapcore.NewJSONEncoder(c)
+	}
+	return zap.New(zapcore.NewCore(enc, zapcore.Lock(os.Stderr), l))
+}
