@@ -1,0 +1,164 @@
+package xdr
+
+import (
+	"bytes"
+	"testing"
+)
+
+// counted is memory that counts how often it was released.
+type counted struct{ released int }
+
+func (c *counted) Release() { c.released++ }
+
+// Every scalar is written as RFC 4506 §4 lays it out.
+func TestWriteScalars(t *testing.T) {
+	w := NewWriter(make([]byte, 0, 64))
+	w.Uint32(0x80000001)
+	w.Int32(-2)
+	w.Uint64(0x0102030405060708)
+	w.Int64(-1)
+	w.Bool(true)
+	w.Bool(false)
+	w.Opaque([]byte("abc"))
+	w.String("abcd")
+	w.FixedOpaque([]byte("abcde"))
+	w.PatchUint32(0, 7)
+	want := octets(t, "00000007 fffffffe 0102030405060708 ffffffffffffffff 00000001 00000000"+
+		"00000003 61626300 00000004 61626364 6162636465000000")
+	if !bytes.Equal(w.Bytes(), want) || w.Overflow() {
+		t.Errorf("%x", w.Bytes())
+	}
+	if w.Len() != len(want) || w.Available() != 64-len(want) || w.StreamLen() != len(want) {
+		t.Errorf("%d written, %d left", w.Len(), w.Available())
+	}
+}
+
+// Padding is zero whatever the buffer held before.
+func TestWritePadding(t *testing.T) {
+	buf := bytes.Repeat([]byte{0xff}, 16)
+	w := NewWriter(buf[:0])
+	w.Opaque([]byte{1})
+	w.String("\x02")
+	if want := octets(t, "00000001 01000000 00000001 02000000"); !bytes.Equal(w.Bytes(), want) {
+		t.Errorf("%x", w.Bytes())
+	}
+}
+
+// What does not fit is not written, nor anything after it, although it would
+// fit: a reply with a hole is none.
+func TestOverflowSticks(t *testing.T) {
+	w := NewWriter(make([]byte, 0, 12))
+	w.Uint32(1)
+	w.Opaque(make([]byte, 8))
+	w.Uint32(2)
+	if !w.Overflow() {
+		t.Fatal("no overflow")
+	}
+	if w.Len() > 8 || cap(w.Bytes()) != 12 {
+		t.Errorf("%d bytes, capacity %d", w.Len(), cap(w.Bytes()))
+	}
+	w.Truncate(4)
+	if w.Uint32(3); w.Overflow() || !bytes.Equal(w.Bytes(), octets(t, "00000001 00000003")) {
+		t.Errorf("after Truncate: %x", w.Bytes())
+	}
+}
+
+// A value beyond the bound of its definition is not written.
+func TestWriteBounds(t *testing.T) {
+	for name, write := range map[string]func(*Writer){
+		"opaque":   func(w *Writer) { w.BoundedOpaque(make([]byte, 5), 4) },
+		"array":    func(w *Writer) { w.Count(5, 4) },
+		"eligible": func(w *Writer) { (&Eligible{Data: make([]byte, 5)}).Encode(w, 4) },
+		"fail":     func(w *Writer) { w.Fail() },
+	} {
+		w := NewWriter(make([]byte, 0, 64))
+		write(w)
+		if !w.Overflow() || w.Len() != 0 || len(w.Payloads()) != 0 {
+			t.Errorf("%s: wrote %x", name, w.Bytes())
+		}
+	}
+	w := NewWriter(make([]byte, 0, 64))
+	w.BoundedOpaque([]byte("abcd"), 4)
+	w.Count(4, 4)
+	if want := octets(t, "00000004 61626364 00000004"); !bytes.Equal(w.Bytes(), want) || w.Overflow() {
+		t.Errorf("at the bound: %x", w.Bytes())
+	}
+}
+
+// V1-29, V1-34: a payload's count is among the words, its content and padding
+// are not; its position is where it would stand.
+func TestPayload(t *testing.T) {
+	var ref counted
+	w := NewWriter(make([]byte, 0, 64))
+	w.Uint32(1)
+	w.Payload([]byte("first"), true, &ref)
+	w.Uint32(2)
+	w.Payload([]byte("next"), false, nil)
+	w.Uint32(3)
+	if want := octets(t, words); !bytes.Equal(w.Bytes(), want) {
+		t.Errorf("words %x", w.Bytes())
+	}
+	if w.StreamLen() != 32 {
+		t.Errorf("stream of %d bytes", w.StreamLen())
+	}
+	p := w.Payloads()
+	if len(p) != 2 || p[0].Position != 8 || !p[0].Eligible || string(p[0].Data) != "first" ||
+		p[1].Position != 16 || p[1].Eligible || string(p[1].Data) != "next" {
+		t.Errorf("%+v", p)
+	}
+	w.Release()
+	w.Release()
+	if ref.released != 1 || w.StreamLen() != w.Len() {
+		t.Errorf("released %d times, stream of %d bytes", ref.released, w.StreamLen())
+	}
+}
+
+// Every reference goes back exactly once: by Release, by Truncate, at once
+// where nothing fits, or by whoever took it.
+func TestPayloadReferences(t *testing.T) {
+	t.Run("overflow", func(t *testing.T) {
+		var ref counted
+		w := NewWriter(nil)
+		w.Payload([]byte("data"), true, &ref)
+		if ref.released != 1 || len(w.Payloads()) != 0 || w.StreamLen() != 0 {
+			t.Errorf("released %d times", ref.released)
+		}
+		w.Release()
+		if ref.released != 1 {
+			t.Error("released twice")
+		}
+	})
+	t.Run("beyond the bound", func(t *testing.T) {
+		var ref counted
+		w := NewWriter(make([]byte, 0, 64))
+		(&Eligible{Data: make([]byte, 5), Ref: &ref}).Encode(w, 4)
+		if ref.released != 1 {
+			t.Errorf("released %d times", ref.released)
+		}
+	})
+	t.Run("truncate", func(t *testing.T) {
+		var kept, dropped counted
+		w := NewWriter(make([]byte, 0, 64))
+		w.Payload([]byte("kept"), true, &kept)
+		mark := w.Len()
+		w.Payload([]byte("dropped"), true, &dropped)
+		w.Truncate(mark)
+		if kept.released != 0 || dropped.released != 1 || len(w.Payloads()) != 1 || w.StreamLen() != 8 {
+			t.Errorf("kept %d, dropped %d, stream of %d bytes", kept.released, dropped.released, w.StreamLen())
+		}
+		w.Release()
+		if kept.released != 1 || dropped.released != 1 {
+			t.Errorf("kept %d, dropped %d", kept.released, dropped.released)
+		}
+	})
+	t.Run("take", func(t *testing.T) {
+		var ref counted
+		w := NewWriter(make([]byte, 0, 64))
+		w.Payload([]byte("data"), true, &ref)
+		taken := w.TakePayloads()
+		w.Release()
+		if ref.released != 0 || len(taken) != 1 || taken[0].Ref != &ref {
+			t.Errorf("released %d times, took %+v", ref.released, taken)
+		}
+	})
+}
