@@ -21,6 +21,9 @@ var (
 	// length is neither the item's nor the item's with its padding
 	// (RFC 8166 §3.4.5, §6.1).
 	ErrExcised = errors.New("xdr: excised item does not match the stream")
+	// ErrNotPlaced: an eligible item stands in the stream although a place
+	// was offered for it.
+	ErrNotPlaced = errors.New("xdr: eligible item was not put into its place")
 	// ErrTrailing: bytes are left after the last item.
 	ErrTrailing = errors.New("xdr: bytes left after the last item")
 )
@@ -33,11 +36,20 @@ const NoLimit = 1<<32 - 1
 type Excised struct {
 	// Position is the item's first content byte, counted from the start of
 	// the stream as if nothing had been taken out: earlier excised items and
-	// their padding are counted.
+	// their padding are counted. Or it is NextEligible.
 	Position uint32
 	// Data is the content, perhaps followed by its 0 to 3 bytes of padding.
 	Data []byte
 }
+
+// NextEligible is the Position of items whose places only their definition
+// tells: the results that a peer placed (RFC 8166 §4.3.2). Each such Excised is
+// the place that was offered to one eligible item, in order, and its Data what
+// was put there. nil Data: the item was asked for in the stream. Data that is
+// empty but not nil: the place came back unused, so that an item of more than
+// no bytes in the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data
+// may be left over. Such items do not mix with ones that have positions.
+const NextEligible = 1<<32 - 1
 
 // A Decoder is a cursor over one XDR stream. Its first error sticks: every
 // later read returns zero values, so a caller reads a whole structure and
@@ -101,7 +113,7 @@ func (d *Decoder) Finish() error {
 	switch {
 	case d.err != nil:
 		return d.err
-	case len(d.excised) > 0:
+	case d.leftOver():
 		return ErrExcised
 	case d.off != len(d.buf):
 		return ErrTrailing
@@ -232,10 +244,43 @@ func (d *Decoder) Opaque(limit uint32) []byte {
 // is, never the chunk (RFC 8166 §3.4.4, §3.4.5).
 func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	n := d.length(limit)
-	if d.err == nil && len(d.excised) > 0 && int64(d.excised[0].Position) == int64(d.Position()) {
-		return d.takeExcised(n)
+	if d.err == nil && len(d.excised) > 0 {
+		switch int64(d.excised[0].Position) {
+		case NextEligible:
+			return d.takeNext(n)
+		case int64(d.Position()):
+			return d.takeExcised(n)
+		}
 	}
 	return d.FixedOpaque(n)
+}
+
+// takeNext reads an item of n bytes from the next place, or from the stream
+// where it is there by right.
+func (d *Decoder) takeNext(n int) []byte {
+	switch data := d.excised[0].Data; {
+	case data == nil:
+		d.excised = d.excised[1:]
+		return d.FixedOpaque(n)
+	case n == 0 && len(data) > 0:
+		// Peers differ in whether an empty item uses up its place; here it did
+		// not, the place holds a later one.
+		return d.FixedOpaque(0)
+	case n > 0 && len(data) == 0:
+		d.err = ErrNotPlaced
+		return nil
+	}
+	return d.takeExcised(n)
+}
+
+// leftOver says that something was excised which nobody asked for.
+func (d *Decoder) leftOver() bool {
+	for _, e := range d.excised {
+		if e.Position != NextEligible || len(e.Data) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // length reads the count word of an opaque.
