@@ -1,0 +1,119 @@
+package iwarp
+
+import (
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// A batch is FPDUs on their way into the socket by one writev. Headers, pads
+// and CRCs, and payload too short for an entry of its own, stand one behind the
+// other in scratch; a trailer shares its entry with the next header.
+type batch struct {
+	iov     [batchEntries]unix.Iovec
+	n       int // entries in use
+	first   int // the first entry that is not written out
+	bytes   int
+	left    int // bytes not written
+	open    bool
+	used    int // bytes of scratch
+	scratch [batchScratch]byte
+	fpdus   int
+	full    bool
+	exposed bool // some entries refer to registered memory
+}
+
+const (
+	batchEntries = 256
+	batchScratch = 16 << 10
+	batchBytes   = 512 << 10
+	// Payload up to inlineBytes is copied: cheaper than an entry.
+	inlineBytes = 512
+	// What one FPDU may take besides payload with entries of its own.
+	batchReserve = wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize + inlineBytes + 8
+)
+
+func (b *batch) room() bool {
+	return !b.full && b.n+4 <= batchEntries && b.used+batchReserve <= batchScratch && b.bytes < batchBytes
+}
+
+// grow appends n bytes of scratch.
+func (b *batch) grow(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	p := b.scratch[b.used : b.used+n : b.used+n]
+	b.used += n
+	b.bytes += n
+	b.left += n
+	if b.open {
+		e := &b.iov[b.n-1]
+		e.SetLen(int(e.Len) + n)
+		return p
+	}
+	b.iov[b.n].Base = &p[0]
+	b.iov[b.n].SetLen(n)
+	b.n++
+	b.open = true
+	return p
+}
+
+// refer appends p without copying it.
+func (b *batch) refer(p []byte) {
+	b.iov[b.n].Base = unsafe.SliceData(p)
+	b.iov[b.n].SetLen(len(p))
+	b.n++
+	b.bytes += len(p)
+	b.left += len(p)
+	b.open = false
+}
+
+// advance notes that n bytes were written.
+func (b *batch) advance(n int) {
+	b.left -= n
+	for n > 0 {
+		e := &b.iov[b.first]
+		if size := int(e.Len); n < size {
+			e.Base = (*byte)(unsafe.Add(unsafe.Pointer(e.Base), n))
+			e.SetLen(size - n)
+			return
+		} else {
+			n -= size
+		}
+		b.first++
+	}
+}
+
+// reset forgets everything.
+func (b *batch) reset() {
+	clear(b.iov[:b.n])
+	b.n, b.first, b.bytes, b.left, b.used, b.fpdus = 0, 0, 0, 0, 0, 0
+	b.open, b.full, b.exposed = false, false, false
+}
+
+// exposed guards a batch that refers to memory which may be deregistered. Its
+// lock is held while such a batch is built and written, never while waiting for
+// the socket.
+type exposed struct {
+	mu    sync.Mutex
+	batch *batch
+}
+
+// rescue copies what the batch still refers to of memory. mu is held.
+func (e *exposed) rescue(memory []byte) {
+	if e.batch == nil || len(memory) == 0 {
+		return
+	}
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
+	for i := e.batch.first; i < e.batch.n; i++ {
+		v := &e.batch.iov[i]
+		at := uintptr(unsafe.Pointer(v.Base))
+		if at >= start && at < start+uintptr(len(memory)) && v.Len > 0 {
+			own := append([]byte(nil), unsafe.Slice(v.Base, int(v.Len))...)
+			v.Base = &own[0]
+		}
+	}
+}

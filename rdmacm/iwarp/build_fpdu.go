@@ -1,0 +1,219 @@
+package iwarp
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// build appends the next FPDU of the current message to b. It says false on a
+// fault, which it has reported.
+func (c *Conn) build(b *batch) bool {
+	m := &c.tx.out
+	if m.answer != nil && m.left > 0 {
+		c.exposed.mu.Lock()
+		defer c.exposed.mu.Unlock()
+		if !c.locate(m) {
+			return false
+		}
+		b.exposed = true
+		c.exposed.batch = b
+	}
+	tagged := m.op.Tagged()
+	room, header := c.tx.untaggedRoom, wire.UntaggedSize
+	if tagged {
+		room, header = c.tx.taggedRoom, wire.TaggedSize
+	}
+	n := min(m.left, room)
+	inline := n <= inlineBytes
+	if c.tx.marked == nil && !inline {
+		n = m.fits(n, batchEntries-b.n-2)
+	}
+	last := n == m.left
+	extra := 0
+	if m.op == wire.ReadRequest {
+		extra = wire.ReadRequestSize
+	}
+
+	if c.tx.marked != nil {
+		h := c.tx.marked.header[:wire.LengthSize+header+extra]
+		m.putHeader(h, n+header+extra, last)
+		c.tx.marked.fpdu(b, h, m, n, c.agreed.CRC)
+	} else {
+		start := b.used
+		h := b.grow(wire.LengthSize + header + extra)
+		m.putHeader(h, n+header+extra, last)
+		crc := uint32(0)
+		pad := wire.Pad(header + extra + n)
+		if inline {
+			m.copyOut(b.grow(n))
+			clear(b.grow(pad))
+			if c.agreed.CRC {
+				crc = wire.CRC(0, b.scratch[start:b.used])
+			}
+		} else {
+			if c.agreed.CRC {
+				crc = wire.CRC(0, h)
+			}
+			crc = m.referTo(b, n, crc, c.agreed.CRC)
+			p := b.grow(pad)
+			clear(p)
+			if c.agreed.CRC {
+				crc = wire.CRC(crc, p)
+			}
+		}
+		wire.PutCRC(b.grow(wire.CRCSize), crc)
+	}
+	b.fpdus++
+	m.left -= n
+	m.taggedOffset += uint64(n)
+	m.messageOffset += uint32(n)
+	if last {
+		c.messageBuilt()
+	}
+	return true
+}
+
+// locate finds the payload of a Read Response. It says false, and ends the
+// connection, when the memory is not exposed any more.
+func (c *Conn) locate(m *outgoing) bool {
+	r, q := m.answer.region, &m.answer.request
+	done := uint64(int(q.Size) - m.left)
+	r.mu.Lock()
+	memory := r.memory
+	r.mu.Unlock()
+	if memory == nil {
+		// What was answered already is taken off the quoted request.
+		rest := *q
+		rest.SinkOffset += done
+		rest.SourceOffset += done
+		rest.Size -= uint32(done)
+		var quoted [wire.ReadRequestSize]byte
+		rest.Put(quoted[:])
+		m.active = false
+		c.fault(&wire.Termination{
+			Cause: wire.RDMAPInvalidSTag, DDP: m.answer.header[:], RDMAP: quoted[:],
+			SegmentLength: wire.UntaggedSize + wire.ReadRequestSize,
+		}, nil)
+		c.mu.Lock()
+		if c.terminate == nil {
+			// The connection was at its end before.
+			c.broken = true
+		}
+		c.mu.Unlock()
+		return false
+	}
+	at := q.SourceOffset - r.base + done
+	m.pieces = append(m.answer.piece[:0], memory[at:at+uint64(m.left)])
+	m.offset = 0
+	return true
+}
+
+func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {
+	wire.PutULPDULength(h, ulpdu)
+	h = h[wire.LengthSize:]
+	if m.op.Tagged() {
+		wire.Tagged{Op: m.op, Last: last, STag: m.stag, Offset: m.taggedOffset}.Put(h)
+		return
+	}
+	wire.Untagged{
+		Op: m.op, Last: last, Invalidate: m.invalidate,
+		Queue: m.queue, MSN: m.msn, Offset: m.messageOffset,
+	}.Put(h)
+	if m.op == wire.ReadRequest {
+		m.request.Put(h[wire.UntaggedSize:])
+	}
+}
+
+// fits is how many of the next n bytes of payload take at most entries pieces.
+func (m *outgoing) fits(n, entries int) int {
+	got, offset := 0, m.offset
+	for i := 0; got < n && entries > 0; i++ {
+		if k := len(m.pieces[i]) - offset; k > 0 {
+			got += k
+			entries--
+		}
+		offset = 0
+	}
+	return min(n, got)
+}
+
+// piece is the next piece of at most n bytes of payload, which it passes over.
+func (m *outgoing) piece(n int) []byte {
+	for m.offset == len(m.pieces[0]) {
+		m.pieces, m.offset = m.pieces[1:], 0
+	}
+	p := m.pieces[0][m.offset:]
+	p = p[:min(n, len(p))]
+	m.offset += len(p)
+	return p
+}
+
+func (m *outgoing) copyOut(b []byte) {
+	for len(b) > 0 {
+		b = b[copy(b, m.piece(len(b))):]
+	}
+}
+
+// referTo appends n bytes of payload to b, as references, and to the CRC.
+func (m *outgoing) referTo(b *batch, n int, crc uint32, withCRC bool) uint32 {
+	for n > 0 {
+		p := m.piece(n)
+		b.refer(p)
+		if withCRC {
+			crc = wire.CRC(crc, p)
+		}
+		n -= len(p)
+	}
+	return crc
+}
+
+// marked is what a transmitter needs for a peer that wants markers: its FPDUs
+// are copied, one a batch.
+type marked struct {
+	marker wire.Marker
+	header [wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize]byte
+	buf    []byte
+}
+
+// fpdu appends an FPDU of header h and the next n bytes of m.
+func (k *marked) fpdu(b *batch, h []byte, m *outgoing, n int, crc bool) {
+	size := len(h) + n + wire.CRCSize + wire.LengthSize
+	k.begin(size)
+	at := k.marker.Put(k.buf, h)
+	for left := n; left > 0; {
+		p := m.piece(left)
+		at += k.marker.Put(k.buf[at:], p)
+		left -= len(p)
+	}
+	var pad [3]byte
+	at += k.marker.Put(k.buf[at:], pad[:wire.Pad(len(h)-wire.LengthSize+n)])
+	k.end(b, at, crc)
+}
+
+// whole appends an FPDU that is there but for its CRC.
+func (k *marked) whole(b *batch, fpdu []byte, crc bool) {
+	k.begin(len(fpdu))
+	k.end(b, k.marker.Put(k.buf, fpdu[:len(fpdu)-wire.CRCSize]), crc)
+}
+
+func (k *marked) begin(size int) {
+	if size += wire.MaxMarkers(size); len(k.buf) < size {
+		k.buf = make([]byte, size)
+	}
+	k.marker.Begin()
+}
+
+func (k *marked) end(b *batch, at int, crc bool) {
+	// A marker between pad and CRC counts into the CRC.
+	if k.marker.Due() {
+		at += k.marker.PutDue(k.buf[at:])
+	}
+	sum := uint32(0)
+	if crc {
+		sum = wire.CRC(0, k.buf[:at])
+	}
+	var field [wire.CRCSize]byte
+	wire.PutCRC(field[:], sum)
+	at += k.marker.Put(k.buf[at:], field[:])
+	b.refer(k.buf[:at])
+	b.full = true
+}

@@ -1,0 +1,185 @@
+package iwarp
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// CRCMode says whether this side asks for CRC32C on FPDUs (RFC 5044 §4.4). If
+// either side asks, both generate and check, whatever the mode.
+type CRCMode uint8
+
+// Modes.
+const (
+	// CRCPeer asks for CRCs when connecting, as RFC 5044 has it by default,
+	// and leaves it to the peer when accepting: siw does not ask.
+	CRCPeer CRCMode = iota
+	// CRCOn asks in both roles.
+	CRCOn
+	// CRCOff never asks.
+	CRCOff
+)
+
+func (m CRCMode) String() string {
+	switch m {
+	case CRCPeer:
+		return "peer"
+	case CRCOn:
+		return "on"
+	case CRCOff:
+		return "off"
+	}
+	return fmt.Sprintf("CRCMode(%d)", uint8(m))
+}
+
+// ParseCRCMode reads "peer", "on" or "off".
+func ParseCRCMode(s string) (CRCMode, error) {
+	for m := CRCPeer; m <= CRCOff; m++ {
+		if s == m.String() {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("iwarp: CRC mode %q is none of peer, on, off", s)
+}
+
+// FPDUSize says how large FPDUs are sent.
+type FPDUSize int
+
+const (
+	// FPDUAuto sends FPDUs as large as the standard allows, some 64 KiB: the
+	// cheapest form for peers in software, siw included.
+	FPDUAuto FPDUSize = 0
+	// FPDUMSS fits each FPDU into a TCP segment (RFC 5044 §5.1), which
+	// hardware RNICs may insist on.
+	FPDUMSS FPDUSize = -1
+
+	// MinFPDU and MaxFPDU bound any other FPDUSize, which is the number of
+	// bytes of an FPDU, CRC included, markers not.
+	MinFPDU = wire.LengthSize + wire.MinULPDU + 2 + wire.CRCSize
+	MaxFPDU = wire.LengthSize + wire.MaxULPDU + 2 + wire.CRCSize
+)
+
+func (s FPDUSize) String() string {
+	switch s {
+	case FPDUAuto:
+		return "auto"
+	case FPDUMSS:
+		return "mss"
+	}
+	return strconv.Itoa(int(s))
+}
+
+// ParseFPDUSize reads "auto", "mss" or a number of bytes.
+func ParseFPDUSize(s string) (FPDUSize, error) {
+	switch s {
+	case "auto":
+		return FPDUAuto, nil
+	case "mss":
+		return FPDUMSS, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0, fmt.Errorf("iwarp: FPDU size %q is none of auto, mss, number of bytes", s)
+	}
+	return FPDUSize(n), FPDUSize(n).check()
+}
+
+func (s FPDUSize) check() error {
+	if s != FPDUAuto && s != FPDUMSS && (s < MinFPDU || s > MaxFPDU) {
+		return fmt.Errorf("iwarp: FPDU size %d is not within %d..%d", s, MinFPDU, MaxFPDU)
+	}
+	return nil
+}
+
+// Config is how a Provider behaves. The zero Config is a good one.
+type Config struct {
+	CRC     CRCMode
+	MaxFPDU FPDUSize
+	// Revision is the MPA revision to connect with: 2 (also 0), falling back
+	// to 1 on a new TCP connection when the peer does not take part in it, or 1.
+	Revision wire.Revision
+	// PeerToPeer connects by the peer-to-peer model of RFC 6581 §9.2, in
+	// which this side says by a zero-length message that it is ready. RTR
+	// are the forms that it offers; 0 means Write and Read.
+	PeerToPeer bool
+	RTR        wire.RTR
+	// MaxIRD and MaxORD cap the RDMA Reads outstanding on a connection, by
+	// the peer and by this side. 0 means 128.
+	MaxIRD, MaxORD int
+	// SetupTimeout bounds a connection's set-up, from the TCP connection to
+	// the reply, and what the peer-to-peer model adds. 0 means 5 s.
+	SetupTimeout time.Duration
+	// StallTimeout is how long a peer may leave work undone without any
+	// progress: not read what is sent, not answer an RDMA Read, stop in the
+	// middle of a message. It also bounds an orderly end. 0 means 30 s.
+	StallTimeout time.Duration
+	// LingerTimeout bounds what follows a Terminate: that it leaves, and that
+	// the peer closes. 0 means 2 s.
+	LingerTimeout time.Duration
+	// MaxSetups is how many connections a Listener sets up at a time; peers
+	// beyond that wait in the kernel. 0 means 256.
+	MaxSetups int
+	// Rings is how many receive rings of RingSize bytes all connections
+	// share. 0 means 8, or two for each processor.
+	Rings int
+	// Event is told of what happens to connections, from any goroutine. It
+	// must not block.
+	Event func(Event)
+}
+
+// RingSize is the length of a receive ring, in bytes.
+const RingSize = 256 << 10
+
+// Limits and defaults.
+const (
+	defaultDepth   = 128
+	defaultSetup   = 5 * time.Second
+	defaultStall   = 30 * time.Second
+	defaultLinger  = 2 * time.Second
+	defaultSetups  = 256
+	defaultRings   = 8
+	maxDepth       = wire.DepthUnset - 1
+	ringsPerThread = 2
+)
+
+func (c *Config) complete() error {
+	if err := c.MaxFPDU.check(); err != nil {
+		return err
+	}
+	if c.CRC > CRCOff {
+		return fmt.Errorf("iwarp: unknown %v", c.CRC)
+	}
+	if c.Revision == 0 {
+		c.Revision = wire.Revision2
+	}
+	if c.Revision > wire.Revision2 {
+		return fmt.Errorf("iwarp: MPA revision %d", c.Revision)
+	}
+	if c.RTR == 0 {
+		c.RTR = wire.RTRWrite | wire.RTRRead
+	}
+	for _, n := range []*int{&c.MaxIRD, &c.MaxORD} {
+		if *n == 0 {
+			*n = defaultDepth
+		}
+		if *n < 1 || *n > maxDepth {
+			return fmt.Errorf("iwarp: %d RDMA Reads at a time is not within 1..%d", *n, maxDepth)
+		}
+	}
+	setDefault(&c.SetupTimeout, defaultSetup)
+	setDefault(&c.StallTimeout, defaultStall)
+	setDefault(&c.LingerTimeout, defaultLinger)
+	setDefault(&c.MaxSetups, defaultSetups)
+	setDefault(&c.Rings, max(defaultRings, ringsPerThread*runtime.GOMAXPROCS(0)))
+	return nil
+}
+
+func setDefault[T int | time.Duration](v *T, d T) {
+	if *v <= 0 {
+		*v = d
+	}
+}

@@ -1,0 +1,299 @@
+package iwarp
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// phase is how far the receiver is in an FPDU.
+type phase uint8
+
+const (
+	phaseHeader  phase = iota // length and DDP header are due
+	phasePayload              // payload is due and goes to its place as it comes
+	phaseWhole                // an FPDU whose CRC must be seen before its payload is placed
+	phaseTrailer              // pad and CRC are due
+)
+
+// target is where an FPDU's payload goes.
+type target uint8
+
+const (
+	toNowhere target = iota // after a fault, and where there is none
+	toScratch               // RDMAP headers
+	toMessage               // a Send's buffer
+	toSink                  // the sink of the oldest RDMA Read
+	toRegion                // registered memory
+)
+
+// inboundFPDU is the FPDU that is being received.
+type inboundFPDU struct {
+	phase  phase
+	target target
+	ulpdu  int // its length
+	left   int // payload bytes not consumed
+	placed int // payload bytes consumed
+	crc    uint32
+
+	header   [wire.UntaggedSize]byte // as received
+	tagged   wire.Tagged
+	untagged wire.Untagged
+	isTagged bool
+	region   *region
+	read     *outRead
+
+	// fault is what is wrong with the FPDU. It is not acted on before the CRC
+	// was found right.
+	fault  wire.Cause
+	faulty bool
+	detail error
+}
+
+func (f *inboundFPDU) op() wire.Opcode {
+	if f.isTagged {
+		return f.tagged.Op
+	}
+	return f.untagged.Op
+}
+
+func (f *inboundFPDU) last() bool {
+	if f.isTagged {
+		return f.tagged.Last
+	}
+	return f.untagged.Last
+}
+
+func (f *inboundFPDU) headerSize() int {
+	if f.isTagged {
+		return wire.TaggedSize
+	}
+	return wire.UntaggedSize
+}
+
+// needs is how many bytes the current phase wants in one piece.
+func (f *inboundFPDU) needs() int {
+	switch f.phase {
+	case phaseHeader:
+		return wire.LengthSize + wire.UntaggedSize
+	case phaseWhole:
+		return f.left + f.trailer()
+	case phaseTrailer:
+		return f.trailer()
+	}
+	return 1
+}
+
+// trailer is the length of pad and CRC.
+func (f *inboundFPDU) trailer() int { return wire.Pad(f.ulpdu) + wire.CRCSize }
+
+// wrong notes the first fault of the FPDU.
+func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
+	if f.faulty {
+		return
+	}
+	f.faulty, f.fault, f.detail = true, cause, detail
+	f.target = toNowhere
+}
+
+// step takes the next step in what is in the ring, and says false when there is
+// not enough for one.
+func (c *Conn) step() bool {
+	x, f := &c.rx, &c.rx.fpdu
+	in := x.ring.buf[x.r:x.w]
+	switch f.phase {
+	case phaseHeader:
+		return c.stepHeader(in)
+
+	case phasePayload:
+		if len(in) == 0 {
+			return false
+		}
+		p := in[:min(len(in), f.left)]
+		x.r += len(p)
+		if c.agreed.CRC {
+			f.crc = wire.CRC(f.crc, p)
+		}
+		c.place(p)
+		if f.left == 0 {
+			f.phase = phaseTrailer
+		}
+
+	case phaseWhole:
+		if len(in) < f.needs() {
+			return false
+		}
+		payload, pad := in[:f.left], wire.Pad(f.ulpdu)
+		f.crc = wire.CRC(f.crc, in[:f.left+pad])
+		x.r += f.left + f.trailer()
+		if wire.ParseCRC(in[f.left+pad:]) != f.crc {
+			c.badCRC()
+			return true
+		}
+		c.place(payload)
+		c.endFPDU()
+
+	case phaseTrailer:
+		n := f.trailer()
+		if len(in) < n {
+			return false
+		}
+		x.r += n
+		if c.agreed.CRC {
+			pad := n - wire.CRCSize
+			if wire.ParseCRC(in[pad:]) != wire.CRC(f.crc, in[:pad]) {
+				c.badCRC()
+				return true
+			}
+		}
+		c.endFPDU()
+	}
+	return true
+}
+
+// stepHeader begins an FPDU.
+func (c *Conn) stepHeader(in []byte) bool {
+	x, f := &c.rx, &c.rx.fpdu
+	if len(in) < wire.LengthSize {
+		return false
+	}
+	n := wire.ULPDULength(in)
+	if n >= wire.ControlSize && len(in) < wire.LengthSize+wire.ControlSize {
+		return false
+	}
+	f.ulpdu = n
+	f.faulty, f.fault, f.detail = false, wire.Cause{}, nil
+	f.region, f.read = nil, nil
+	f.target, f.placed = toNowhere, 0
+	var control wire.Control
+	if n >= wire.ControlSize {
+		control = wire.ParseControl(in[wire.LengthSize:])
+	}
+	f.isTagged = control.Tagged
+	size := f.headerSize()
+	if n < size {
+		// Not even the length can be trusted.
+		c.fault(&wire.Termination{Cause: wire.MPAMarker}, nil)
+		return true
+	}
+	if len(in) < wire.LengthSize+size {
+		return false
+	}
+	in = in[:wire.LengthSize+size]
+	x.r += len(in)
+	copy(f.header[:], in[wire.LengthSize:])
+	if c.agreed.CRC {
+		f.crc = wire.CRC(0, in)
+	}
+	f.left = n - size
+	f.phase = phasePayload
+	if f.left == 0 {
+		f.phase = phaseTrailer
+	}
+	c.judge(control)
+	if f.faulty && !c.agreed.CRC {
+		c.raise()
+		return true
+	}
+	if f.target == toRegion && c.agreed.CRC {
+		f.phase = phaseWhole
+	}
+	return true
+}
+
+// judge decides what to do with the FPDU whose header is there: its target, or
+// its fault. Versions come first, then opcode and queue (RFC 5040 §7.2).
+func (c *Conn) judge(control wire.Control) {
+	f := &c.rx.fpdu
+	if control.Tagged {
+		f.tagged = wire.ParseTagged(f.header[:])
+	} else {
+		f.untagged = wire.ParseUntagged(f.header[:])
+	}
+	switch {
+	case control.DDP != wire.DDPVersion && control.Tagged:
+		f.wrong(wire.DDPTaggedVersion, nil)
+	case control.DDP != wire.DDPVersion:
+		f.wrong(wire.DDPUntaggedVersion, nil)
+	case control.RDMAP != wire.RDMAPVersion:
+		f.wrong(wire.RDMAPVersionFault, nil)
+	case control.Op > wire.Terminate || control.Op.Tagged() != control.Tagged:
+		f.wrong(wire.RDMAPOpcode, nil)
+	case control.Op == wire.Write:
+		c.judgeWrite()
+	case control.Op == wire.ReadResponse:
+		c.judgeReadResponse()
+	case control.Op == wire.ReadRequest:
+		c.judgeReadRequest()
+	case control.Op == wire.Terminate:
+		f.target = toScratch
+		if f.untagged.Queue != wire.QueueTerminate {
+			f.wrong(wire.DDPQueue, nil)
+		}
+	default:
+		c.judgeSend()
+	}
+}
+
+// badCRC ends the connection: nothing of the FPDU can be trusted.
+func (c *Conn) badCRC() {
+	c.fault(&wire.Termination{Cause: wire.MPACRC}, nil)
+}
+
+// raise acts on the FPDU's fault. DDP and RDMAP faults quote its header.
+func (c *Conn) raise() {
+	c.validated()
+	f := &c.rx.fpdu
+	t := wire.Termination{Cause: f.fault, SegmentLength: uint16(f.ulpdu), DDP: f.header[:f.headerSize()]}
+	if f.op() == wire.ReadRequest && f.fault.Layer == wire.LayerRDMAP && f.fault.Type == 1 {
+		t.RDMAP = c.rx.scratch[:wire.ReadRequestSize]
+	}
+	if f.fault.Layer == wire.LayerRDMAP && f.fault.Type == 0 {
+		t.DDP = nil
+	}
+	c.fault(&t, f.detail)
+}
+
+// validated lifts the ban on sending that lasts until the first FPDU was
+// received and validated (RFC 5044 §7.1.2).
+func (c *Conn) validated() {
+	if c.rx.begun {
+		return
+	}
+	c.rx.begun = true
+	c.mu.Lock()
+	c.fenced = false
+	if c.agreed.PeerToPeer && !c.leaving {
+		c.watch.unlimit()
+	}
+	c.mu.Unlock()
+}
+
+// endFPDU follows an FPDU that was received whole and whose CRC is right.
+func (c *Conn) endFPDU() {
+	x, f := &c.rx, &c.rx.fpdu
+	x.fpdus++
+	f.phase = phaseHeader
+	if !f.faulty && f.op() == wire.ReadRequest {
+		c.endReadRequest()
+	}
+	if f.faulty {
+		c.raise()
+		return
+	}
+	c.validated()
+	switch f.op() {
+	case wire.Write, wire.ReadRequest:
+	case wire.ReadResponse:
+		if f.tagged.Last {
+			c.endRead()
+		}
+	case wire.Terminate:
+		c.peerTerminated()
+	default:
+		if f.untagged.Last {
+			c.endSend()
+		}
+	}
+	if f.faulty {
+		c.raise()
+	}
+}

@@ -1,0 +1,96 @@
+package iwarp
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// none is the absence of a cause.
+var none wire.Cause
+
+// judgeReadRequest checks the DDP header of a Read Request (RFC 5040 §5.2.1).
+// What it asks for is checked when the request has been received.
+func (c *Conn) judgeReadRequest() {
+	x, f := &c.rx, &c.rx.fpdu
+	h := &f.untagged
+	c.mu.Lock()
+	waiting := c.answers.count
+	c.mu.Unlock()
+	switch {
+	case h.Queue != wire.QueueRead:
+		f.wrong(wire.DDPQueue, nil)
+	case h.MSN != x.msn[wire.QueueRead]+1:
+		f.wrong(wire.DDPMSN, nil)
+	case h.Offset != 0:
+		f.wrong(wire.DDPOffset, nil)
+	case f.left != wire.ReadRequestSize || !h.Last:
+		f.wrong(wire.RDMAPStream, nil)
+	case waiting >= c.agreed.IRD:
+		f.wrong(wire.RDMAPStream, rdmacm.ErrReadDepth)
+	default:
+		f.target = toScratch
+	}
+}
+
+// endReadRequest checks what a Read Request asks for and queues the answer. The
+// transmitter sends it: the receiver waits for no one.
+func (c *Conn) endReadRequest() {
+	x, f := &c.rx, &c.rx.fpdu
+	q := wire.ParseRead(x.scratch[:])
+	var r *region
+	if q.Size > 0 {
+		r = c.p.stags.lookup(q.SourceSTag)
+		if cause := c.reach(r, q.SourceOffset, int(q.Size), rdmacm.RemoteRead, &readCauses); cause != none {
+			f.wrong(cause, nil)
+			return
+		}
+	}
+	x.msn[wire.QueueRead]++
+	a := c.p.responses.Get().(*response)
+	a.request, a.region, a.header = q, r, f.header
+	c.p.counters.readsIn.Add(1)
+	c.mu.Lock()
+	c.answers.push(a)
+	c.mu.Unlock()
+}
+
+// judgeReadResponse checks a segment of a Read Response against the oldest Read
+// that waits for one: steering tag, offset and length must be what is due.
+func (c *Conn) judgeReadResponse() {
+	f := &c.rx.fpdu
+	c.mu.Lock()
+	r := c.reads.first
+	c.mu.Unlock()
+	if r == nil {
+		f.wrong(wire.DDPCatastrophic, nil)
+		return
+	}
+	h := &f.tagged
+	switch {
+	case f.left == 0 && r.size == 0:
+	case h.STag != r.stag && f.left > 0:
+		f.wrong(wire.DDPInvalidSTag, nil)
+		return
+	case h.Offset != r.base+uint64(r.placed) && f.left > 0,
+		f.left > r.size-r.placed,
+		h.Last && f.left != r.size-r.placed:
+		f.wrong(wire.DDPBounds, nil)
+		return
+	}
+	f.read, f.target = r, toSink
+}
+
+// endRead completes the oldest Read.
+func (c *Conn) endRead() {
+	c.mu.Lock()
+	r := c.reads.pop()
+	if r.chain != nil {
+		postingOf(r.chain).readsDone++
+	}
+	c.mu.Unlock()
+	c.rx.answered.Add(1)
+	c.p.counters.readBytesIn.Add(uint64(r.size))
+	*r = outRead{}
+	c.p.outReads.Put(r)
+	c.complete()
+}

@@ -1,0 +1,155 @@
+package iwarp
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// place puts payload where it belongs.
+func (c *Conn) place(p []byte) {
+	x, f := &c.rx, &c.rx.fpdu
+	switch f.target {
+	case toScratch:
+		if f.placed < len(x.scratch) {
+			copy(x.scratch[f.placed:], p)
+		}
+	case toMessage:
+		copy(x.send.message.store[x.send.length:], p)
+		x.send.length += len(p)
+	case toSink:
+		f.read.copyIn(p)
+		x.answered.Add(uint64(len(p)))
+	case toRegion:
+		// The region may have been revoked since the header was checked.
+		f.region.mu.Lock()
+		if f.region.memory != nil {
+			copy(f.region.memory[f.tagged.Offset-f.region.base+uint64(f.placed):], p)
+		} else {
+			f.wrong(wire.DDPInvalidSTag, nil)
+		}
+		f.region.mu.Unlock()
+	}
+	f.placed += len(p)
+	f.left -= len(p)
+}
+
+func (r *outRead) copyIn(p []byte) {
+	r.placed += len(p)
+	for len(p) > 0 {
+		r.skipFull()
+		n := copy(r.pieces[0][r.offset:], p)
+		r.offset += n
+		p = p[n:]
+	}
+}
+
+func (r *outRead) skipFull() {
+	for r.offset == len(r.pieces[0]) {
+		r.pieces, r.offset = r.pieces[1:], 0
+	}
+}
+
+// directTail is how much is read behind payload that goes straight to its
+// place: its trailer and the next header.
+const directTail = 64
+
+// direct prepares x.iov for the next read of the socket to put payload straight
+// into place, and says how many entries that took, for how many bytes; none when
+// little is missing, or some of it is in the ring. Conn.placed must follow.
+func (c *Conn) direct() (entries, n int) {
+	x, f := &c.rx, &c.rx.fpdu
+	if f.phase != phasePayload || f.left < directMin || x.r < x.w || c.faulty.Load() {
+		return 0, 0
+	}
+	switch f.target {
+	case toMessage:
+		setEntry(&x.iov[0], x.send.message.store[x.send.length:][:f.left])
+		return 1, f.left
+	case toSink:
+		return f.read.entries(x.iov[:directEntries-1], f.left)
+	case toRegion:
+		// Held until the read is over, so that revocation waits for it; the
+		// read does not wait for input.
+		f.region.mu.Lock()
+		if f.region.memory == nil {
+			f.region.mu.Unlock()
+			return 0, 0
+		}
+		at := f.tagged.Offset - f.region.base + uint64(f.placed)
+		setEntry(&x.iov[0], f.region.memory[at:][:f.left])
+		return 1, f.left
+	}
+	return 0, 0
+}
+
+func setEntry(v *unix.Iovec, p []byte) {
+	v.Base = unsafe.SliceData(p)
+	v.SetLen(len(p))
+}
+
+// entries lists the places of the next n bytes of the response, or fewer where
+// they lie in too many pieces.
+func (r *outRead) entries(iov []unix.Iovec, n int) (k, bytes int) {
+	offset := r.offset
+	for _, p := range r.pieces {
+		p = p[offset:]
+		offset = 0
+		if len(p) == 0 {
+			continue
+		}
+		p = p[:min(len(p), n)]
+		setEntry(&iov[k], p)
+		n -= len(p)
+		bytes += len(p)
+		if k++; n == 0 || k == len(iov) {
+			break
+		}
+	}
+	return k, bytes
+}
+
+// placed notes that n bytes were read into place, of those that direct allowed.
+func (c *Conn) placed(direct, n int) {
+	if direct == 0 {
+		return
+	}
+	x, f := &c.rx, &c.rx.fpdu
+	for k, left := 0, n; left > 0; k++ {
+		v := &x.iov[k]
+		m := min(left, int(v.Len))
+		if c.agreed.CRC {
+			f.crc = wire.CRC(f.crc, unsafe.Slice(v.Base, m))
+		}
+		left -= m
+	}
+	switch f.target {
+	case toMessage:
+		x.send.length += n
+	case toSink:
+		f.read.pass(n)
+		x.answered.Add(uint64(n))
+	case toRegion:
+		f.region.mu.Unlock()
+	}
+	f.placed += n
+	f.left -= n
+	if n > 0 {
+		c.p.counters.directReads.Add(1)
+	}
+	if f.left == 0 {
+		f.phase = phaseTrailer
+	}
+}
+
+func (r *outRead) pass(n int) {
+	r.placed += n
+	for n > 0 {
+		r.skipFull()
+		k := min(n, len(r.pieces[0])-r.offset)
+		r.offset += k
+		n -= k
+	}
+}

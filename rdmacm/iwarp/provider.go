@@ -1,0 +1,41 @@
+package iwarp
+
+import (
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// A Provider is a software RNIC. It implements rdmacm.Provider.
+type Provider struct {
+	cfg      Config
+	counters counters
+	rings    rings
+	messages messages
+	stags    stagTable
+
+	batches   sync.Pool // *batch
+	postings  sync.Pool // *posting
+	outReads  sync.Pool // *outRead
+	responses sync.Pool // *response
+}
+
+var _ rdmacm.Provider = (*Provider)(nil)
+
+// New makes a Provider. The error is about the Config.
+func New(cfg Config) (*Provider, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	p := &Provider{cfg: cfg}
+	p.rings.init(cfg.Rings)
+	p.stags.init()
+	p.batches.New = func() any { return new(batch) }
+	p.postings.New = func() any { return new(posting) }
+	p.outReads.New = func() any { return new(outRead) }
+	p.responses.New = func() any { return new(response) }
+	return p, nil
+}
+
+// Name is "iwarp".
+func (p *Provider) Name() string { return "iwarp" }

@@ -1,0 +1,176 @@
+package iwarp
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// A region is memory exposed to the peer of one connection.
+type region struct {
+	c      *Conn
+	stag   uint32
+	base   uint64
+	length uint64
+	access rdmacm.Access
+
+	// mu is held while the peer's bytes are put into memory, never while
+	// waiting for them.
+	mu     sync.Mutex
+	memory []byte // nil once revoked
+
+	prev, next *region // the connection's list
+}
+
+func (r *region) STag() uint32   { return r.stag }
+func (r *region) Offset() uint64 { return r.base }
+
+// Register exposes memory to the peer by a steering tag of its own.
+func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
+	r := &region{
+		c: c, memory: memory, length: uint64(len(memory)), access: access,
+		// Offsets need not start at 0 (RFC 5041 §2.2), and they tell a
+		// stray peer less if they do not.
+		base: uint64(c.p.stags.fresh()) << regionBaseShift,
+	}
+	c.regions.mu.Lock()
+	defer c.regions.mu.Unlock()
+	if c.regions.closed {
+		return nil, rdmacm.ErrClosed
+	}
+	c.p.stags.insert(r)
+	r.next = c.regions.first
+	if r.next != nil {
+		r.next.prev = r
+	}
+	c.regions.first = r
+	return r, nil
+}
+
+const regionBaseShift = 12
+
+// regions is what a connection has registered.
+type regions struct {
+	mu     sync.Mutex
+	first  *region
+	closed bool
+	// past are the steering tags that were valid last: their invalidation by
+	// the peer may still be on its way, and is no fault.
+	past   []uint32
+	oldest int
+}
+
+const pastSTags = 128
+
+// Deregister revokes the peer's access. It waits for a copy in progress, not
+// for the peer.
+func (r *region) Deregister() error {
+	r.c.revoke(r)
+	return nil
+}
+
+// revoke ends r; false if it had ended before.
+func (c *Conn) revoke(r *region) bool {
+	c.exposed.mu.Lock()
+	r.mu.Lock()
+	memory := r.memory
+	r.memory = nil
+	r.mu.Unlock()
+	c.exposed.rescue(memory)
+	c.exposed.mu.Unlock()
+	c.regions.mu.Lock()
+	defer c.regions.mu.Unlock()
+	if r.prev == nil && c.regions.first != r {
+		return false
+	}
+	if r.prev != nil {
+		r.prev.next = r.next
+	} else {
+		c.regions.first = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	}
+	r.prev, r.next = nil, nil
+	c.p.stags.remove(r.stag)
+	switch {
+	case len(c.regions.past) < pastSTags:
+		c.regions.past = append(c.regions.past, r.stag)
+	default:
+		c.regions.past[c.regions.oldest] = r.stag
+		c.regions.oldest = (c.regions.oldest + 1) % pastSTags
+	}
+	return true
+}
+
+// revokeAll ends every region at the end of the connection.
+func (c *Conn) revokeAll() {
+	c.regions.mu.Lock()
+	c.regions.closed = true
+	for {
+		r := c.regions.first
+		c.regions.mu.Unlock()
+		if r == nil {
+			return
+		}
+		c.revoke(r)
+		c.regions.mu.Lock()
+	}
+}
+
+// invalidate carries out the peer's Send with Invalidate (RFC 5040 §5.3).
+func (c *Conn) invalidate(stag uint32) wire.Cause {
+	r := c.p.stags.lookup(stag)
+	switch {
+	case r != nil && r.c == c:
+		c.revoke(r)
+		c.p.counters.invalidated.Add(1)
+		return wire.Cause{}
+	case r != nil:
+		return wire.RDMAPNotInvalid
+	}
+	c.regions.mu.Lock()
+	defer c.regions.mu.Unlock()
+	if slices.Contains(c.regions.past, stag) {
+		return wire.Cause{}
+	}
+	return wire.RDMAPNotInvalid
+}
+
+// reach says why n bytes at offset are not the peer's to access by want, in the
+// terms of the given table of causes; the zero Cause means they are. Without n
+// nothing is looked at.
+func (c *Conn) reach(r *region, offset uint64, n int, want rdmacm.Access, t *reachCauses) wire.Cause {
+	switch {
+	case r == nil:
+		return t.invalid
+	case r.c != c:
+		return t.foreign
+	case r.access&want == 0:
+		return t.access
+	case offset+uint64(n) < offset && offset+uint64(n) != 0:
+		return t.wrap
+	case offset < r.base || offset-r.base > r.length || uint64(n) > r.length-(offset-r.base):
+		return t.bounds
+	}
+	return wire.Cause{}
+}
+
+// reachCauses names the same faults as two layers do (RFC 5041 §7.2, RFC 5040
+// §4.8). DDP has no name for a lack of rights.
+type reachCauses struct {
+	invalid, foreign, access, bounds, wrap wire.Cause
+}
+
+var (
+	writeCauses = reachCauses{
+		invalid: wire.DDPInvalidSTag, foreign: wire.DDPNotAssociated, access: wire.DDPInvalidSTag,
+		bounds: wire.DDPBounds, wrap: wire.DDPWrap,
+	}
+	readCauses = reachCauses{
+		invalid: wire.RDMAPInvalidSTag, foreign: wire.RDMAPNotAssociated, access: wire.RDMAPAccess,
+		bounds: wire.RDMAPBounds, wrap: wire.RDMAPWrap,
+	}
+)

@@ -1,0 +1,165 @@
+package iwarp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// A request is a valid MPA Request Frame that waits for its answer.
+type request struct {
+	p           *Provider
+	sock        *net.TCPConn
+	frame       *frame
+	peer, local netip.AddrPort
+	deadline    time.Time
+}
+
+func (r *request) Peer() netip.AddrPort  { return r.peer }
+func (r *request) Local() netip.AddrPort { return r.local }
+func (r *request) PrivateData() []byte   { return r.frame.private }
+
+// Accept answers the request. The connection sends nothing before the peer's
+// first FPDU has arrived (RFC 5044 §7.1.2), however early work is posted.
+func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
+	if err := checkParam(&p); err != nil {
+		r.fail(err)
+		return nil, err
+	}
+	// The initiator must wait for the reply: bytes behind its frame mean that
+	// it does not follow the protocol.
+	if err := r.nothingYet(); err != nil {
+		r.fail(err)
+		return nil, err
+	}
+	s, data := r.agree(&p)
+	h := wire.MPAHeader{Reply: true, Revision: r.frame.Revision}
+	if s.CRC {
+		h.Flags |= wire.MPAChecksum
+	}
+	c, err := newConn(r.p, r.sock, &p, s, r.frame.private)
+	if err == nil {
+		c.responder, c.fenced = true, true
+		_, err = r.sock.Write(appendFrame(h, data, p.PrivateData))
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: reply: %w", ErrSetup, err)
+		r.fail(err)
+		return nil, err
+	}
+	r.sock.SetDeadline(time.Time{})
+	r.p.counters.accepted.Add(1)
+	c.start()
+	return c, nil
+}
+
+// agree computes what the connection will be, and the reply's enhanced data.
+func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
+	f, cfg := r.frame, &r.p.cfg
+	s := Setup{
+		Revision: f.Revision, Enhanced: f.enhanced,
+		CRC:     cfg.CRC == CRCOn || f.Flags&wire.MPAChecksum != 0,
+		Markers: f.Flags&wire.MPAMarkers != 0,
+		PeerIRD: -1, PeerORD: -1,
+		ORD: min(p.OutboundReads, cfg.MaxORD),
+		IRD: cfg.MaxIRD,
+	}
+	if !f.enhanced {
+		return s, nil
+	}
+	s.PeerIRD, s.PeerORD = int(f.data.IRD), int(f.data.ORD)
+	var e wire.Enhanced
+	if f.data.IRD == wire.DepthUnset {
+		e.ORD = wire.DepthUnset
+	} else {
+		// A Linux initiator sizes its queue of inbound reads by this value.
+		// At least one is asked for, so that it has a queue at all.
+		e.ORD = uint16(min(max(s.ORD, 1), s.PeerIRD))
+		s.ORD = min(s.ORD, s.PeerIRD)
+	}
+	if f.data.PeerToPeer {
+		s.PeerToPeer, e.PeerToPeer = true, true
+		const all = wire.RTRSend | wire.RTRWrite | wire.RTRRead
+		if s.RTR = f.data.RTR & all; s.RTR == 0 {
+			s.RTR = all
+		}
+		e.RTR = s.RTR
+	}
+	if f.data.ORD == wire.DepthUnset {
+		e.IRD = wire.DepthUnset
+	} else {
+		// More than the cap is not granted: the initiator lowers its ORD.
+		s.IRD = min(max(s.PeerORD, p.InboundReads), cfg.MaxIRD)
+		if s.RTR&wire.RTRRead != 0 {
+			s.IRD = max(s.IRD, 1)
+		}
+		e.IRD = uint16(s.IRD)
+	}
+	return s, &e
+}
+
+// nothingYet looks whether the peer sent more than its frame, or left.
+func (r *request) nothingYet() error {
+	raw, err := r.sock.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peekErr error
+	err = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EAGAIN || err == unix.EINTR:
+		case err != nil:
+			peekErr = fmt.Errorf("%w: %w", ErrSetup, err)
+		case n == 0:
+			peekErr = fmt.Errorf("%w: %w", ErrSetup, io.ErrUnexpectedEOF)
+		default:
+			peekErr = fmt.Errorf("%w: peer sent more before the reply", ErrSetup)
+		}
+	})
+	return errors.Join(err, peekErr)
+}
+
+// Reject answers with a refusal. The connection is closed when the peer closes
+// it, or after LingerTimeout: siw does not see a refusal that a FIN follows
+// closely.
+func (r *request) Reject(private []byte) error {
+	if len(private) > maxPrivateData {
+		r.fail(ErrSetup)
+		return fmt.Errorf("%w: %d bytes of private data exceed %d", ErrSetup, len(private), maxPrivateData)
+	}
+	h := wire.MPAHeader{Reply: true, Revision: r.frame.Revision, Flags: wire.MPARejected}
+	h.Flags |= r.frame.Flags & wire.MPAChecksum
+	var data *wire.Enhanced
+	if r.frame.enhanced {
+		data = &wire.Enhanced{PeerToPeer: r.frame.data.PeerToPeer, RTR: r.frame.data.RTR}
+	}
+	_, err := r.sock.Write(appendFrame(h, data, private))
+	r.p.counters.rejected.Add(1)
+	r.p.event(Event{Kind: EventRejected, Peer: r.peer, Local: r.local, Err: err})
+	if err != nil {
+		r.sock.Close()
+		return fmt.Errorf("%w: reply: %w", ErrSetup, err)
+	}
+	r.sock.SetReadDeadline(time.Now().Add(r.p.cfg.LingerTimeout))
+	go func() {
+		io.Copy(io.Discard, r.sock)
+		r.sock.Close()
+	}()
+	return nil
+}
+
+func (r *request) fail(err error) {
+	r.sock.Close()
+	r.p.counters.setupFailed.Add(1)
+	r.p.event(Event{Kind: EventSetupFailed, Peer: r.peer, Local: r.local, Err: err})
+}

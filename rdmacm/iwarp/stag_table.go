@@ -1,0 +1,77 @@
+package iwarp
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+)
+
+// A stagTable names the registered memory of all connections of a Provider. A
+// steering tag belongs to one connection; the table is common so that the use
+// of another connection's can be told from that of none.
+type stagTable struct {
+	shards [stagShards]struct {
+		mu sync.RWMutex
+		m  map[uint32]*region
+	}
+	random struct {
+		mu   sync.Mutex
+		buf  [256]byte
+		left int
+	}
+}
+
+const stagShards = 16
+
+func (t *stagTable) init() {
+	for i := range t.shards {
+		t.shards[i].m = make(map[uint32]*region)
+	}
+}
+
+// fresh is a random steering tag, never 0.
+func (t *stagTable) fresh() uint32 {
+	r := &t.random
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if r.left == 0 {
+			rand.Read(r.buf[:])
+			r.left = len(r.buf)
+		}
+		r.left -= 4
+		if s := binary.NativeEndian.Uint32(r.buf[r.left:]); s != 0 {
+			return s
+		}
+	}
+}
+
+// insert gives r a steering tag that no other has.
+func (t *stagTable) insert(r *region) {
+	for {
+		stag := t.fresh()
+		s := &t.shards[stag%stagShards]
+		s.mu.Lock()
+		if s.m[stag] == nil {
+			r.stag = stag
+			s.m[stag] = r
+			s.mu.Unlock()
+			return
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (t *stagTable) lookup(stag uint32) *region {
+	s := &t.shards[stag%stagShards]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.m[stag]
+}
+
+func (t *stagTable) remove(stag uint32) {
+	s := &t.shards[stag%stagShards]
+	s.mu.Lock()
+	delete(s.m, stag)
+	s.mu.Unlock()
+}

@@ -1,0 +1,43 @@
+package wire
+
+import "encoding/binary"
+
+// UntaggedSize is the length of an untagged DDP header, in bytes.
+const UntaggedSize = 18
+
+// Untagged is the header of an untagged DDP segment (RFC 5041 §4.3).
+type Untagged struct {
+	Op   Opcode
+	Last bool
+	// Invalidate is the STag to invalidate (RFC 5040 §4.1): zero on sending
+	// and to be ignored on receipt where Op does not invalidate.
+	Invalidate uint32
+	Queue      uint32
+	MSN        uint32
+	// Offset is the message offset (MO) of the segment's first byte.
+	Offset uint32
+}
+
+// ParseUntagged reads a header from b, which holds at least UntaggedSize bytes.
+// The versions and the tagged bit are not looked at: see ParseControl.
+func ParseUntagged(b []byte) Untagged {
+	_ = b[UntaggedSize-1]
+	return Untagged{
+		Op:         Opcode(b[1] & opcodeBits),
+		Last:       b[0]&last != 0,
+		Invalidate: binary.BigEndian.Uint32(b[2:]),
+		Queue:      binary.BigEndian.Uint32(b[6:]),
+		MSN:        binary.BigEndian.Uint32(b[10:]),
+		Offset:     binary.BigEndian.Uint32(b[14:]),
+	}
+}
+
+// Put writes h into the first UntaggedSize bytes of b.
+func (h Untagged) Put(b []byte) {
+	_ = b[UntaggedSize-1]
+	putControl(b, h.Op, false, h.Last)
+	binary.BigEndian.PutUint32(b[2:], h.Invalidate)
+	binary.BigEndian.PutUint32(b[6:], h.Queue)
+	binary.BigEndian.PutUint32(b[10:], h.MSN)
+	binary.BigEndian.PutUint32(b[14:], h.Offset)
+}

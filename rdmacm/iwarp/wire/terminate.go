@@ -1,0 +1,235 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// A Layer is where a Terminate's error was found.
+type Layer uint8
+
+// Layers.
+const (
+	LayerRDMAP Layer = 0
+	LayerDDP   Layer = 1
+	LayerMPA   Layer = 2
+)
+
+func (l Layer) String() string {
+	switch l {
+	case LayerRDMAP:
+		return "RDMAP"
+	case LayerDDP:
+		return "DDP"
+	case LayerMPA:
+		return "MPA"
+	}
+	return fmt.Sprintf("Layer(%d)", uint8(l))
+}
+
+// A Cause is the reason that a Terminate gives.
+type Cause struct {
+	Layer Layer
+	Type  uint8
+	Code  uint8
+}
+
+// The causes that the standards list (RFC 5040 Figure 9, RFC 5041 §7.2, RFC
+// 5044 §8, RFC 6581 §8).
+var (
+	RDMAPCatastrophic  = Cause{LayerRDMAP, 0, 0x00}
+	RDMAPInvalidSTag   = Cause{LayerRDMAP, 1, 0x00}
+	RDMAPBounds        = Cause{LayerRDMAP, 1, 0x01}
+	RDMAPAccess        = Cause{LayerRDMAP, 1, 0x02}
+	RDMAPNotAssociated = Cause{LayerRDMAP, 1, 0x03}
+	RDMAPWrap          = Cause{LayerRDMAP, 1, 0x04}
+	RDMAPNotInvalid    = Cause{LayerRDMAP, 1, 0x09} // STag cannot be invalidated
+	RDMAPProtection    = Cause{LayerRDMAP, 1, 0xff}
+	RDMAPVersionFault  = Cause{LayerRDMAP, 2, 0x05}
+	RDMAPOpcode        = Cause{LayerRDMAP, 2, 0x06}
+	RDMAPStream        = Cause{LayerRDMAP, 2, 0x07} // catastrophic, this stream only
+	RDMAPGlobal        = Cause{LayerRDMAP, 2, 0x08}
+	RDMAPNotInvalidOp  = Cause{LayerRDMAP, 2, 0x09} // the same as RDMAPNotInvalid, where siw says it
+	RDMAPOperation     = Cause{LayerRDMAP, 2, 0xff}
+
+	DDPCatastrophic    = Cause{LayerDDP, 0, 0x00}
+	DDPInvalidSTag     = Cause{LayerDDP, 1, 0x00}
+	DDPBounds          = Cause{LayerDDP, 1, 0x01}
+	DDPNotAssociated   = Cause{LayerDDP, 1, 0x02}
+	DDPWrap            = Cause{LayerDDP, 1, 0x03}
+	DDPTaggedVersion   = Cause{LayerDDP, 1, 0x04}
+	DDPQueue           = Cause{LayerDDP, 2, 0x01}
+	DDPNoBuffer        = Cause{LayerDDP, 2, 0x02}
+	DDPMSN             = Cause{LayerDDP, 2, 0x03}
+	DDPOffset          = Cause{LayerDDP, 2, 0x04}
+	DDPTooLong         = Cause{LayerDDP, 2, 0x05}
+	DDPUntaggedVersion = Cause{LayerDDP, 2, 0x06}
+
+	MPALost         = Cause{LayerMPA, 0, 0x01}
+	MPACRC          = Cause{LayerMPA, 0, 0x02}
+	MPAMarker       = Cause{LayerMPA, 0, 0x03} // marker and length disagree; also a ULPDU too short
+	MPAStartup      = Cause{LayerMPA, 0, 0x04}
+	MPACatastrophic = Cause{LayerMPA, 0, 0x05}
+	MPAReadDepth    = Cause{LayerMPA, 0, 0x06} // insufficient IRD resources
+	MPANoRTR        = Cause{LayerMPA, 0, 0x07}
+)
+
+var causeNames = map[Cause]string{
+	RDMAPInvalidSTag: "invalid STag", RDMAPBounds: "base or bounds violation",
+	RDMAPAccess: "access rights violation", RDMAPNotAssociated: "STag of another stream",
+	RDMAPWrap: "tagged offset wraps", RDMAPNotInvalid: "STag cannot be invalidated",
+	RDMAPProtection: "protection error", RDMAPVersionFault: "invalid RDMAP version",
+	RDMAPOpcode: "unexpected opcode", RDMAPStream: "catastrophic error of this stream",
+	RDMAPGlobal: "global catastrophic error", RDMAPNotInvalidOp: "STag cannot be invalidated",
+	RDMAPOperation: "operation error",
+	DDPInvalidSTag: "invalid STag", DDPBounds: "base or bounds violation",
+	DDPNotAssociated: "STag of another stream", DDPWrap: "tagged offset wraps",
+	DDPTaggedVersion: "invalid DDP version", DDPQueue: "invalid queue number",
+	DDPNoBuffer: "no buffer for the message", DDPMSN: "invalid message sequence number",
+	DDPOffset: "invalid message offset", DDPTooLong: "message too long for its buffer",
+	DDPUntaggedVersion: "invalid DDP version",
+	MPALost:            "TCP connection lost", MPACRC: "CRC mismatch",
+	MPAMarker: "marker and length disagree", MPAStartup: "bad start-up frame",
+	MPACatastrophic: "local catastrophic error", MPAReadDepth: "insufficient IRD",
+	MPANoRTR: "no matching RTR option",
+}
+
+// Listed says whether the standards know the cause. The code of a local
+// catastrophic error may be anything.
+func (c Cause) Listed() bool {
+	if c.Type == 0 && (c.Layer == LayerRDMAP || c == DDPCatastrophic) {
+		return true
+	}
+	_, ok := causeNames[c]
+	return ok
+}
+
+// String gives layer, type and code, and the name where there is one.
+func (c Cause) String() string {
+	name, ok := causeNames[c]
+	if !ok {
+		name = "unlisted"
+		if c.Type == 0 && c.Layer != LayerMPA {
+			name = "local catastrophic error"
+		}
+	}
+	return fmt.Sprintf("%v %d/%d/%02x, %s", c.Layer, uint8(c.Layer), c.Type, c.Code, name)
+}
+
+// Header control bits of a Terminate (RFC 5040 §4.8).
+const (
+	terminateLength = 0x80 // M
+	terminateDDP    = 0x40 // D
+	terminateRDMAP  = 0x20 // R
+	terminateBits   = terminateLength | terminateDDP | terminateRDMAP
+	// What siw on a little-endian machine sends instead: its bit-fields
+	// start from the other end.
+	siwTerminateBits = 0x07
+)
+
+// Sizes of a Terminate header.
+const (
+	terminateControl = 4
+	// MaxTerminateSize is the longest Terminate header.
+	MaxTerminateSize = terminateControl + 2 + UntaggedSize + ReadRequestSize
+)
+
+// A Dialect is who laid out a Terminate's control field.
+type Dialect uint8
+
+// Dialects.
+const (
+	DialectRFC Dialect = iota
+	// DialectSIW has layer and type swapped and the header control bits at
+	// the other end of their byte, as Linux's siw sends it from
+	// little-endian machines.
+	DialectSIW
+	// DialectUnknown: nothing is quoted, so that both readings are possible.
+	// Cause holds the standard's.
+	DialectUnknown
+)
+
+// A Termination is the RDMAP header of a Terminate message.
+type Termination struct {
+	Cause Cause
+	// Dialect is set by ParseTermination. Put always writes the standard's.
+	Dialect Dialect
+	// DDP is the quoted DDP header, or empty. SegmentLength goes with it.
+	DDP           []byte
+	SegmentLength uint16
+	// RDMAP is the quoted Read Request header, or empty.
+	RDMAP []byte
+}
+
+// Swapped is the cause in siw's reading of the same bytes.
+func (c Cause) Swapped() Cause { return Cause{Layer(c.Type), uint8(c.Layer), c.Code} }
+
+// ParseTermination reads a Terminate header from b, which is all of the
+// ULPDU behind the DDP header. The quotes refer to b. Only a header that does
+// not even hold the control field is an error: quotes that are announced and
+// not there are left out.
+func ParseTermination(b []byte) (Termination, error) {
+	var t Termination
+	if len(b) < terminateControl {
+		return t, fmt.Errorf("iwarp: Terminate header of %d bytes", len(b))
+	}
+	t.Cause = Cause{Layer(b[0] >> 4), b[0] & 0xf, b[1]}
+	bits := b[2] & terminateBits
+	switch {
+	case bits != 0:
+		t.Dialect = DialectRFC
+	case b[2]&siwTerminateBits != 0:
+		t.Dialect = DialectSIW
+		t.Cause = t.Cause.Swapped()
+		bits = b[2]&1<<7 | b[2]&2<<5 | b[2]&4<<3
+	default:
+		t.Dialect = DialectUnknown
+	}
+	b = b[terminateControl:]
+	if bits&(terminateLength|terminateDDP) != 0 && len(b) >= 2 {
+		t.SegmentLength = binary.BigEndian.Uint16(b)
+		b = b[2:]
+	}
+	if bits&terminateDDP != 0 && len(b) > 0 {
+		n := UntaggedSize
+		if b[0]&tagged != 0 {
+			n = TaggedSize
+		}
+		if len(b) < n {
+			return t, nil
+		}
+		t.DDP, b = b[:n], b[n:]
+	}
+	if bits&terminateRDMAP != 0 && len(b) >= ReadRequestSize {
+		t.RDMAP = b[:ReadRequestSize]
+	}
+	return t, nil
+}
+
+// Size is the length of t, in bytes.
+func (t *Termination) Size() int {
+	n := terminateControl
+	if len(t.DDP) > 0 {
+		n += 2 + len(t.DDP) + len(t.RDMAP)
+	}
+	return n
+}
+
+// Put writes t into b, which holds at least t.Size bytes. A Read Request header
+// goes only along with a DDP header.
+func (t *Termination) Put(b []byte) {
+	_ = b[t.Size()-1]
+	b[0] = uint8(t.Cause.Layer)<<4 | t.Cause.Type&0xf
+	b[1] = t.Cause.Code
+	b[2], b[3] = 0, 0
+	if len(t.DDP) == 0 {
+		return
+	}
+	b[2] = terminateLength | terminateDDP
+	binary.BigEndian.PutUint16(b[terminateControl:], t.SegmentLength)
+	n := copy(b[terminateControl+2:], t.DDP)
+	if len(t.RDMAP) > 0 {
+		b[2] |= terminateRDMAP
+		copy(b[terminateControl+2+n:], t.RDMAP)
+	}
+}
