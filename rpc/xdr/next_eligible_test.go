@@ -19,7 +19,7 @@ func TestNextEligible(t *testing.T) {
 	}{
 		{"placed, asked for inline, placed", []Excised{item([]byte("abcde")), item(nil), item([]byte("z"))},
 			[]byte{0, 0, 0, 5, 0, 0, 0, 2, 'i', 'n', 0, 0, 0, 0, 0, 1}, []string{"abcde", "in", "z"}, nil},
-		{"with padding", []Excised{item([]byte("abcde\0\0\0"))},
+		{"with padding", []Excised{item([]byte("abcde\x00\x00\x00"))},
 			[]byte{0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0}, []string{"abcde", "", ""}, nil},
 		{"more items than places", []Excised{item([]byte("ab"))},
 			[]byte{0, 0, 0, 2, 0, 0, 0, 1, 'x', 0, 0, 0, 0, 0, 0, 0}, []string{"ab", "x", ""}, nil},
