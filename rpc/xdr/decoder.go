@@ -36,20 +36,19 @@ const NoLimit = 1<<32 - 1
 type Excised struct {
 	// Position is the item's first content byte, counted from the start of
 	// the stream as if nothing had been taken out: earlier excised items and
-	// their padding are counted. Or it is NextEligible.
+	// their padding are counted.
 	Position uint32
 	// Data is the content, perhaps followed by its 0 to 3 bytes of padding.
 	Data []byte
+	// Next: only the definition tells the item's position: it is a result that
+	// a peer placed (RFC 8166 §4.3.2). Each such Excised is the place that was
+	// offered to one eligible item, in order, and Data what was put there.
+	// nil Data: the item was asked for in the stream. Data that is empty but
+	// not nil: the place came back unused, so that an item of more than no
+	// bytes in the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data
+	// may be left over. Such items do not mix with ones that have positions.
+	Next bool
 }
-
-// NextEligible is the Position of items whose places only their definition
-// tells: the results that a peer placed (RFC 8166 §4.3.2). Each such Excised is
-// the place that was offered to one eligible item, in order, and its Data what
-// was put there. nil Data: the item was asked for in the stream. Data that is
-// empty but not nil: the place came back unused, so that an item of more than
-// no bytes in the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data
-// may be left over. Such items do not mix with ones that have positions.
-const NextEligible = 1<<32 - 1
 
 // A Decoder is a cursor over one XDR stream. Its first error sticks: every
 // later read returns zero values, so a caller reads a whole structure and
@@ -83,7 +82,7 @@ func (d *Decoder) Reset(stream []byte, position int, excised []Excised) {
 // directly, or that is not opaque at all, cannot be hidden in a chunk.
 func (d *Decoder) findEnd() {
 	d.end = len(d.buf)
-	if len(d.excised) > 0 {
+	if len(d.excised) > 0 && !d.excised[0].Next {
 		at := int64(d.excised[0].Position) - int64(d.shift)
 		d.end = int(max(int64(d.off), min(at, int64(d.end))))
 	}
@@ -140,7 +139,7 @@ func (d *Decoder) take(n int) []byte {
 // failShort records why the stream cannot be read on: it ends, or something was
 // taken out of it that had to be there.
 func (d *Decoder) failShort() {
-	if len(d.excised) > 0 && int64(d.excised[0].Position) <= int64(d.shift)+int64(len(d.buf)) {
+	if len(d.excised) > 0 && !d.excised[0].Next && int64(d.excised[0].Position) <= int64(d.shift)+int64(len(d.buf)) {
 		d.Fail(ErrExcised)
 	} else {
 		d.Fail(ErrShort)
@@ -245,10 +244,10 @@ func (d *Decoder) Opaque(limit uint32) []byte {
 func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	n := d.length(limit)
 	if d.err == nil && len(d.excised) > 0 {
-		switch int64(d.excised[0].Position) {
-		case NextEligible:
+		switch e := &d.excised[0]; {
+		case e.Next:
 			return d.takeNext(n)
-		case int64(d.Position()):
+		case int64(e.Position) == int64(d.Position()):
 			return d.takeExcised(n)
 		}
 	}
@@ -276,7 +275,7 @@ func (d *Decoder) takeNext(n int) []byte {
 // leftOver says that something was excised which nobody asked for.
 func (d *Decoder) leftOver() bool {
 	for _, e := range d.excised {
-		if e.Position != NextEligible || len(e.Data) > 0 {
+		if !e.Next || len(e.Data) > 0 {
 			return true
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // Results that a peer placed are found by their definition: each eligible item
 // takes the next place (RFC 8166 §4.3.2, §6.1: V1-96, V1-97).
 func TestNextEligible(t *testing.T) {
-	item := func(b []byte) Excised { return Excised{Position: NextEligible, Data: b} }
+	item := func(b []byte) Excised { return Excised{Next: true, Data: b} }
 	unused := []byte{}
 	for _, c := range []struct {
 		name   string
