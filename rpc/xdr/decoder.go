@@ -40,14 +40,6 @@ type Excised struct {
 	Position uint32
 	// Data is the content, perhaps followed by its 0 to 3 bytes of padding.
 	Data []byte
-	// Next: only the definition tells the item's position: it is a result that
-	// a peer placed (RFC 8166 §4.3.2). Each such Excised is the place that was
-	// offered to one eligible item, in order, and Data what was put there.
-	// nil Data: the item was asked for in the stream. Data that is empty but
-	// not nil: the place came back unused, so that an item of more than no
-	// bytes in the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data
-	// may be left over. Such items do not mix with ones that have positions.
-	Next bool
 }
 
 // A Decoder is a cursor over one XDR stream. Its first error sticks: every
@@ -63,6 +55,7 @@ type Decoder struct {
 	end     int // where buf ends, or where the next excised item was taken out
 	shift   int // bytes excised before off: unreduced position = off + shift
 	excised []Excised
+	inOrder bool // see ResetPlaces
 	err     error
 }
 
@@ -77,12 +70,23 @@ func (d *Decoder) Reset(stream []byte, position int, excised []Excised) {
 	d.findEnd()
 }
 
+// ResetPlaces is Reset for results that a peer placed (RFC 8166 §4.3.2), whose
+// positions only their definition tells. Each of places was offered to one
+// eligible item, in order; its Position means nothing, its Data is what was put
+// there. nil Data: the item was asked for in the stream. Data that is empty but
+// not nil: the place came back unused, so that an item of more than no bytes in
+// the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data may be left
+// over.
+func (d *Decoder) ResetPlaces(stream []byte, position int, places []Excised) {
+	*d = Decoder{buf: stream, end: len(stream), shift: position, excised: places, inOrder: true}
+}
+
 // findEnd sets how far the stream can be read before the next excised item has
 // to be. Nothing is read across its place, so an item that may not be placed
 // directly, or that is not opaque at all, cannot be hidden in a chunk.
 func (d *Decoder) findEnd() {
 	d.end = len(d.buf)
-	if len(d.excised) > 0 && !d.excised[0].Next {
+	if len(d.excised) > 0 && !d.inOrder {
 		at := int64(d.excised[0].Position) - int64(d.shift)
 		d.end = int(max(int64(d.off), min(at, int64(d.end))))
 	}
@@ -139,7 +143,7 @@ func (d *Decoder) take(n int) []byte {
 // failShort records why the stream cannot be read on: it ends, or something was
 // taken out of it that had to be there.
 func (d *Decoder) failShort() {
-	if len(d.excised) > 0 && !d.excised[0].Next && int64(d.excised[0].Position) <= int64(d.shift)+int64(len(d.buf)) {
+	if len(d.excised) > 0 && !d.inOrder && int64(d.excised[0].Position) <= int64(d.shift)+int64(len(d.buf)) {
 		d.Fail(ErrExcised)
 	} else {
 		d.Fail(ErrShort)
@@ -245,7 +249,7 @@ func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	n := d.length(limit)
 	if d.err == nil && len(d.excised) > 0 {
 		switch e := &d.excised[0]; {
-		case e.Next:
+		case d.inOrder:
 			return d.takeNext(n)
 		case int64(e.Position) == int64(d.Position()):
 			return d.takeExcised(n)
@@ -275,7 +279,7 @@ func (d *Decoder) takeNext(n int) []byte {
 // leftOver says that something was excised which nobody asked for.
 func (d *Decoder) leftOver() bool {
 	for _, e := range d.excised {
-		if !e.Next || len(e.Data) > 0 {
+		if !d.inOrder || len(e.Data) > 0 {
 			return true
 		}
 	}

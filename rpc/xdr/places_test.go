@@ -7,8 +7,8 @@ import (
 
 // Results that a peer placed are found by their definition: each eligible item
 // takes the next place (RFC 8166 §4.3.2, §6.1: V1-96, V1-97).
-func TestNextEligible(t *testing.T) {
-	item := func(b []byte) Excised { return Excised{Next: true, Data: b} }
+func TestPlaces(t *testing.T) {
+	item := func(b []byte) Excised { return Excised{Data: b} }
 	unused := []byte{}
 	for _, c := range []struct {
 		name   string
@@ -36,7 +36,7 @@ func TestNextEligible(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var d Decoder
-			d.Reset(c.stream, 0, c.places)
+			d.ResetPlaces(c.stream, 0, c.places)
 			for i := range 3 {
 				got := string(d.EligibleOpaque(100))
 				if c.want != nil && got != c.want[i] {
