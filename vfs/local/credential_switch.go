@@ -1,0 +1,139 @@
+package local
+
+import (
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A switched thread has the caller's groups, fsgid and fsuid and, unless the
+// caller is user 0, no capability but the two it takes to switch. The calls are
+// raw: Go's own (and C's) would change every thread of the process.
+
+// as runs f with c's identity and returns its error. EPERM, and f was not run:
+// this process cannot become c. f may only make system calls, start no
+// goroutine, and wait for nobody.
+//
+// The switched part runs on a goroutine of its own, which keeps its thread if
+// that cannot be restored, and takes it along when it ends.
+func (fs *FS) as(c *vfs.Cred, f func() error) error {
+	if fs.asIs(c) {
+		return f()
+	}
+	if !CanSwitch() {
+		return syscall.EPERM
+	}
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		fs.stats.switches.Add(1)
+		if !switchThread(c, &fs.self) {
+			fs.stats.switchFailures.Add(1)
+			if restoreThread(&fs.self) {
+				runtime.UnlockOSThread()
+			}
+			result <- syscall.EPERM
+			return
+		}
+		err := f()
+		if restoreThread(&fs.self) {
+			runtime.UnlockOSThread()
+		} else {
+			fs.stats.threadsRetired.Add(1)
+		}
+		result <- err
+	}()
+	return <-result
+}
+
+// asIs says that a thread of this process need not be switched to act as c:
+// it is exactly c and holds nothing that c would not. Where no thread can be
+// switched, every thread is the daemon's own identity, and a caller that asks
+// for that or for less of it is served as it.
+func (fs *FS) asIs(c *vfs.Cred) bool {
+	if !CanSwitch() {
+		return fs.self.within(c)
+	}
+	return fs.self.is(c) && (c.UID == 0 || processCaps().effective&^switchCaps == 0)
+}
+
+// switchThread makes the calling thread, which is locked, act as c. False: it
+// does not, and is to be restored.
+func switchThread(c *vfs.Cred, own *identity) bool {
+	if len(c.Groups) != 0 || len(own.groups) != 0 {
+		if rawSetgroups(c.Groups) != nil {
+			return false
+		}
+	}
+	rawSetfsid(unix.SYS_SETFSGID, c.GID)
+	rawSetfsid(unix.SYS_SETFSUID, c.UID)
+	// setfsuid never says that it failed. Where only one id is mapped it
+	// always does.
+	if rawSetfsid(unix.SYS_SETFSUID, noID) != c.UID || rawSetfsid(unix.SYS_SETFSGID, noID) != c.GID {
+		return false
+	}
+	caps := processCaps()
+	caps.effective &= switchCaps
+	if c.UID == 0 {
+		caps.effective = caps.permitted &^ droppedCaps
+	}
+	return rawCapset(caps) == nil
+}
+
+// restoreThread gives the calling thread the daemon's identity back.
+func restoreThread(own *identity) bool {
+	ok := rawCapset(processCaps()) == nil
+	rawSetfsid(unix.SYS_SETFSUID, own.uid)
+	rawSetfsid(unix.SYS_SETFSGID, own.gid)
+	ok = ok && rawSetfsid(unix.SYS_SETFSUID, noID) == own.uid && rawSetfsid(unix.SYS_SETFSGID, noID) == own.gid
+	// Raising fsuid to 0 may have added to the effective set, and lowering it
+	// have taken away: the set is put last.
+	if own.uid != 0 {
+		ok = ok && rawCapset(processCaps()) == nil
+	}
+	return ok && rawSetgroups(own.groups) == nil
+}
+
+// noID is no user's: setting it only reads.
+const noID = ^uint32(0)
+
+func rawSetfsid(trap uintptr, id uint32) uint32 {
+	was, _, _ := syscall.RawSyscall(trap, uintptr(id), 0, 0)
+	return uint32(was)
+}
+
+func rawSetgroups(groups []uint32) error {
+	_, _, e := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
+	return errnoErr(e)
+}
+
+// CanSwitch says whether this process can act as another user, and was found
+// out by doing it.
+func CanSwitch() bool { return canSwitch() }
+
+var canSwitch = sync.OnceValue(func() bool {
+	result := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		own := ownIdentity()
+		for _, id := range []uint32{65534, 1, 1000, 2} {
+			if id == own.uid || id == own.gid {
+				continue
+			}
+			if switchThread(&vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}, &own) {
+				result <- true
+				return
+			}
+			if !restoreThread(&own) {
+				break
+			}
+		}
+		result <- false
+	}()
+	return <-result
+})

@@ -1,0 +1,313 @@
+package local
+
+import (
+	"math"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// mayUseData judges reading or writing a file's data: the kernel's verdict, and
+// on top of it what NFS needs because it has no open (RFC 1813 §4.4): the owner
+// may do both, and who may execute may read.
+func (fs *FS) mayUseData(op *vfs.Op, n *node, st *unix.Stat_t, write bool) error {
+	if op.Cred.UID == st.Uid {
+		return nil
+	}
+	want := mayRead | mayExec
+	if write {
+		want = mayWrite
+	}
+	has, err := fs.rights(op, n, st, want)
+	if err == nil && has == 0 {
+		err = syscall.EACCES
+	}
+	return err
+}
+
+// regular says what calling for the data of another kind of file means.
+func (n *node) regular() error {
+	switch n.typ {
+	case vfs.Regular:
+		return nil
+	case vfs.Directory:
+		return syscall.EISDIR
+	}
+	return syscall.EINVAL
+}
+
+// Read implements vfs.FileSystem. The verdict is looked at after the data has
+// arrived, by the attributes that are read then anyway; without it nothing is
+// told of what buf holds.
+func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	n, err := fs.node(op, h)
+	if err != nil {
+		return 0, false, err
+	}
+	defer n.put()
+	if err = n.regular(); err != nil {
+		return 0, false, err
+	}
+	f := n.files.held(false, fs.nodes.round.Load())
+	var st unix.Stat_t
+	if f == nil {
+		// Nothing is opened for whom it is not meant.
+		if err = fs.look(op, n, &st); err != nil {
+			return 0, false, err
+		}
+		if err = fs.mayUseData(op, n, &st, false); err != nil {
+			return 0, false, err
+		}
+		if f, err = fs.file(op, n, false); err != nil {
+			return 0, false, err
+		}
+	}
+	defer f.put()
+	got := 0
+	if offset <= math.MaxInt64 {
+		if op.Try {
+			got, err = fs.readCached(f.fd, buf, int64(offset))
+		} else {
+			got, err = readAll(f.fd, buf, int64(offset))
+		}
+	}
+	if err == vfs.ErrWouldBlock {
+		return 0, false, err
+	}
+	if lookErr := fs.look(op, n, &st); lookErr != nil {
+		return 0, false, lookErr
+	}
+	if judgeErr := fs.mayUseData(op, n, &st, false); judgeErr != nil {
+		return 0, false, judgeErr
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	end := offset + uint64(got)
+	if op.Try && got < len(buf) && end < uint64(st.Size) {
+		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
+	}
+	n.fill(a, &st)
+	return got, got < len(buf) || end >= uint64(st.Size), nil
+}
+
+// readCached reads what is in memory.
+func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
+	flags := unix.RWF_NOWAIT
+	if fs.kind.pages {
+		flags = 0
+	}
+	n, err := sysPreadv2(fd, buf, offset, flags)
+	if err == syscall.EAGAIN || err == syscall.EOPNOTSUPP {
+		err = vfs.ErrWouldBlock
+	}
+	return n, err
+}
+
+// readAll reads to the end of buf or of the file.
+func readAll(fd int, buf []byte, offset int64) (int, error) {
+	got := 0
+	for got < len(buf) && offset <= math.MaxInt64-int64(got) {
+		n, err := sysPreadv2(fd, buf[got:], offset+int64(got), 0)
+		if err != nil && got == 0 {
+			return 0, err
+		}
+		if err != nil || n == 0 {
+			break
+		}
+		got += n
+	}
+	return got, nil
+}
+
+// maxIovecs is the kernel's IOV_MAX.
+const maxIovecs = 1024
+
+var iovecs = sync.Pool{New: func() any { s := make([]unix.Iovec, 0, 64); return &s }}
+
+// Write implements vfs.FileSystem.
+func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stable vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
+	var ch vfs.Change
+	if fs.readOnly {
+		return 0, 0, ch, syscall.EROFS
+	}
+	n, err := fs.node(op, h)
+	if err != nil {
+		return 0, 0, ch, err
+	}
+	defer n.put()
+	if err = n.regular(); err != nil {
+		return 0, 0, ch, err
+	}
+	total := 0
+	for _, p := range data {
+		total += len(p)
+	}
+	if offset > math.MaxInt64 || offset+uint64(total) > math.MaxInt64 {
+		return 0, 0, ch, syscall.EFBIG
+	}
+	if op.Try && stable != vfs.Unstable {
+		return 0, 0, ch, vfs.ErrWouldBlock
+	}
+	done, err := fs.write(op, n, int64(offset), data, total, &ch)
+	if err != nil {
+		return 0, 0, ch, err
+	}
+	switch stable {
+	case vfs.DataSync:
+		err = fs.syncData(n, false)
+	case vfs.FileSync:
+		err = fs.syncData(n, true)
+	}
+	if err != nil {
+		return 0, 0, ch, err
+	}
+	return done, stable, ch, nil
+}
+
+// write stores the data and tells what n looked like before and after.
+func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int, ch *vfs.Change) (int, error) {
+	if !op.Try {
+		n.mu.Lock()
+	} else if !n.mu.TryLock() {
+		return 0, vfs.ErrWouldBlock
+	}
+	defer n.mu.Unlock()
+	var st unix.Stat_t
+	if err := fs.look(op, n, &st); err != nil {
+		return 0, err
+	}
+	if err := fs.mayUseData(op, n, &st, true); err != nil {
+		return 0, err
+	}
+	f, err := fs.file(op, n, true)
+	if err != nil {
+		return 0, err
+	}
+	defer f.put()
+	n.fill(&ch.Before, &st)
+	ch.HasBefore = true
+	done := 0
+	if total > 0 {
+		done, err = fs.store(op, f.fd, offset, data)
+		if done > 0 {
+			n.data.wrote()
+		}
+		if done == 0 || err == vfs.ErrWouldBlock {
+			ch.HasBefore = false
+			return 0, err
+		}
+	}
+	if fstat(f.fd, &st) == nil {
+		if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 && done > 0 {
+			fs.clearSetID(f.fd, &st)
+		}
+		if done > 0 {
+			n.fillChanged(&ch.After, &st)
+		} else {
+			n.fill(&ch.After, &st)
+		}
+		ch.HasAfter, ch.Atomic = true, true
+	}
+	return done, nil
+}
+
+// clearSetID takes off what the kernel takes off itself at a write, unless the
+// process has CAP_FSETID after all (see DropCapabilities).
+func (fs *FS) clearSetID(fd int, st *unix.Stat_t) {
+	mode := st.Mode &^ unix.S_ISUID
+	if mode&unix.S_IXGRP != 0 {
+		mode &^= unix.S_ISGID
+	}
+	if mode != st.Mode && unix.Fchmod(fd, mode&0o7777) == nil {
+		_ = fstat(fd, st)
+	}
+}
+
+// store writes the pieces, as many as go. It errs only where none went, and
+// with ErrWouldBlock.
+func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error) {
+	pool := iovecs.Get().(*[]unix.Iovec)
+	iov := (*pool)[:0]
+	for _, p := range data {
+		if len(p) > 0 {
+			iov = append(iov, unix.Iovec{Base: &p[0], Len: uint64(len(p))})
+		}
+	}
+	all := iov
+	defer func() {
+		clear(all[:cap(all)])
+		*pool = all[:0]
+		iovecs.Put(pool)
+	}()
+	flags := 0
+	if op.Try && !fs.kind.pages {
+		flags = unix.RWF_NOWAIT
+	}
+	done := 0
+	for len(iov) > 0 {
+		n, err := sysPwritev2(fd, iov[:min(len(iov), maxIovecs)], offset+int64(done), flags)
+		if flags != 0 && (err == syscall.EAGAIN || err == syscall.EOPNOTSUPP) {
+			// Where a part went, the call that follows writes it again.
+			return done, vfs.ErrWouldBlock
+		}
+		if err != nil && done == 0 {
+			return 0, err
+		}
+		if err != nil || n == 0 {
+			break
+		}
+		done += n
+		for n > 0 {
+			if take := min(uint64(n), iov[0].Len); take == iov[0].Len {
+				iov = iov[1:]
+				n -= int(take)
+			} else {
+				iov[0].Base = advance(iov[0].Base, take)
+				iov[0].Len -= take
+				n = 0
+			}
+		}
+	}
+	if done == 0 {
+		return 0, syscall.EIO // the kernel took nothing and said nothing
+	}
+	return done, nil
+}
+
+// Commit implements vfs.FileSystem. It syncs the whole file: what else was
+// written to it meanwhile comes along.
+func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, error) {
+	var ch vfs.Change
+	n, err := fs.node(op, h)
+	if err != nil {
+		return ch, err
+	}
+	defer n.put()
+	if err = n.regular(); err != nil {
+		return ch, err
+	}
+	var st unix.Stat_t
+	if err = fs.look(op, n, &st); err != nil {
+		return ch, err
+	}
+	n.fill(&ch.Before, &st)
+	if op.Try && n.data.dirty() {
+		return vfs.Change{}, vfs.ErrWouldBlock
+	}
+	if err = fs.mayUseData(op, n, &st, true); err != nil {
+		return vfs.Change{}, err
+	}
+	if err = fs.syncData(n, true); err != nil {
+		return vfs.Change{}, err
+	}
+	ch.HasBefore = true
+	if fs.look(op, n, &st) == nil {
+		n.fill(&ch.After, &st)
+		ch.HasAfter = true
+	}
+	return ch, nil
+}

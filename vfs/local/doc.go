@@ -1,0 +1,33 @@
+// Package local serves a directory of a Linux file system behind the seam
+// package vfs.
+//
+// Handles are the kernel's own file handles (name_to_handle_at). Where
+// open_by_handle_at is allowed (CAP_DAC_READ_SEARCH) the kernel also finds the
+// file again; elsewhere an index of names, kept in the state directory, does,
+// with a search of the tree where a name has moved meanwhile. The bytes are
+// the same either way: a daemon may gain or lose the capability between two
+// runs and every handle stays good.
+//
+// Who may do what is the kernel's word, as the caller (see
+// credential_switch.go and verdict.go); data moves through one descriptor an
+// inode and mode that was opened with the daemon's rights (openfile.go). The
+// rules of NFS that stand on top of it (RFC 1813 §4.4) are in data.go. Data
+// and names become durable in sync_data.go and group_commit.go.
+//
+// Confinement. No path of more than one component is ever resolved below the
+// root, no symlink is followed, ".." is granted only where the way up leads to
+// the root, and a directory that a handle names must lie below it when it is
+// opened. A file other than a directory that somebody moved out of the tree
+// stays reachable by the handles that were handed out while it was in it: it
+// has no parent to ask. Mount points below the root are not crossed: they are
+// listed, and entering one answers EXDEV. Export the mounted file system by
+// itself.
+//
+// What Change.Atomic says holds among the callers of one FS. A process on the
+// same machine that changes the same object between the two looks, some
+// microseconds apart, is not noticed.
+//
+// The package needs Linux 5.10 and a mounted /proc. It sets the process's
+// umask to 0, for modes are the client's to choose, and default ACLs are the
+// directory's.
+package local

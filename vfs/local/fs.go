@@ -1,0 +1,198 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Config says what to serve and how.
+type Config struct {
+	// Root is the directory that is served.
+	Root string
+	// StateDir holds what must outlive the process: the index of names, where
+	// handles need one. It is not used otherwise, and may then be empty.
+	StateDir string
+	// Sync makes changes of names and attributes durable before they return.
+	// Without it they are as durable as the file system makes them on its
+	// own; what was promised about data always holds.
+	Sync bool
+	// ReadOnly refuses every change with EROFS.
+	ReadOnly bool
+	// FSID replaces the file system's own identity; 0 keeps that.
+	FSID uint64
+	// MaxNodes bounds the files that are held open by path, and MaxOpen those
+	// open for data; 0 derives both from RLIMIT_NOFILE.
+	MaxNodes, MaxOpen int
+	// IndexHandles resolves handles by the index even where the kernel could.
+	IndexHandles bool
+	// SyncHook is asked before each call that makes something durable, and
+	// its error stands for the call's. For tests.
+	SyncHook func(what SyncCall) error
+}
+
+// FS is a served directory. It implements vfs.FileSystem.
+type FS struct {
+	cfg      Config
+	readOnly bool
+
+	root     *node
+	rootStat unix.Stat_t
+	mount    int // read descriptor of the root, for open_by_handle_at and syncfs
+	proc     int // /proc/self/fd
+	// bounded: the root is a mount's root and that the file system's own, so
+	// that nothing outside of the tree exists on it.
+	bounded  bool
+	lane     lane
+	kind     fsKind
+	resolver resolver
+	self     identity
+
+	nodes      nodeCache
+	callers    callerTable
+	fsids      sync.Map // st_dev -> FSID
+	names      groupCommit
+	verifier   atomic.Uint64
+	renames    sync.Mutex // orders renames between directories
+	stop       chan struct{}
+	sweeperEnd chan struct{}
+	closed     atomic.Bool
+	stats      counters
+}
+
+type lane struct{ dev uint64 }
+
+var _ vfs.FileSystem = (*FS)(nil)
+
+// New opens the directory that cfg names. The error says what the machine
+// lacks where it lacks something.
+func New(cfg Config) (*FS, error) {
+	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1,
+		stop: make(chan struct{}), sweeperEnd: make(chan struct{})}
+	if err := fs.open(); err != nil {
+		fs.release()
+		return nil, fmt.Errorf("vfs/local: %s: %w", cfg.Root, err)
+	}
+	go fs.sweep()
+	return fs, nil
+}
+
+func (fs *FS) open() error {
+	var err error
+	if fs.proc, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("/proc is not mounted: %w", err)
+	}
+	if fs.mount, err = unix.Open(fs.cfg.Root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		return err
+	}
+	rootFD, err := sysOpenat2(fs.mount, []byte("."), unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
+	if err != nil {
+		return fmt.Errorf("openat2 (Linux 5.6): %w", err)
+	}
+	if err = fstat(rootFD, &fs.rootStat); err != nil {
+		unix.Close(rootFD)
+		return err
+	}
+	var sfs unix.Statfs_t
+	if err = unix.Fstatfs(fs.mount, &sfs); err != nil {
+		unix.Close(rootFD)
+		return err
+	}
+	fs.kind = kindOf(&sfs)
+	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
+	fs.lane = lane{fs.rootStat.Dev}
+	fs.bounded = wholeFileSystem(fs.mount)
+	fs.self = ownIdentity()
+	fs.nodes.init(fs)
+	fs.names.init(fs)
+	fs.newVerifier()
+	syscall.Umask(0)
+
+	h, err := identify(rootFD, &fs.rootStat)
+	if err != nil {
+		unix.Close(rootFD)
+		return fmt.Errorf("name_to_handle_at: %w", err)
+	}
+	if fs.cfg.IndexHandles || !canOpenHandles(fs.mount, h) {
+		if fs.cfg.StateDir == "" {
+			unix.Close(rootFD)
+			return errors.New("handles need an index here (no CAP_DAC_READ_SEARCH), and there is no state directory for it")
+		}
+		if fs.resolver, err = openIndex(fs, fs.cfg.StateDir, h); err != nil {
+			unix.Close(rootFD)
+			return err
+		}
+	} else {
+		fs.resolver = kernelResolver{fs}
+	}
+	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h) // this reference is never given back before Close
+	return nil
+}
+
+// wholeFileSystem says that the mount that fd is on shows its file system from
+// the top and that fd is that top.
+func wholeFileSystem(fd int) bool {
+	var sx unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx) != nil {
+		return false
+	}
+	if sx.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		return false
+	}
+	info, err := os.ReadFile("/proc/self/mountinfo")
+	return err == nil && mountShowsTop(info, sx.Mnt_id)
+}
+
+// Root implements vfs.FileSystem.
+func (fs *FS) Root() vfs.Handle { return fs.root.handle }
+
+// Lane implements vfs.FileSystem: what shares a file system shares its stalls.
+func (fs *FS) Lane() any { return fs.lane }
+
+// Scheme names the way handles find their files: "kernel" or "index".
+func (fs *FS) Scheme() string { return fs.resolver.scheme() }
+
+// Close implements vfs.FileSystem. Data that was written but never committed
+// is left to the kernel, as at any time before.
+func (fs *FS) Close() error {
+	if fs.closed.Swap(true) {
+		return nil
+	}
+	close(fs.stop)
+	<-fs.sweeperEnd
+	return fs.release()
+}
+
+func (fs *FS) release() error {
+	var err error
+	fs.nodes.drain()
+	if fs.resolver != nil {
+		err = fs.resolver.close()
+	}
+	if fs.mount >= 0 {
+		unix.Close(fs.mount)
+	}
+	if fs.proc >= 0 {
+		unix.Close(fs.proc)
+	}
+	return err
+}
+
+// procName is the name of descriptor fd in /proc/self/fd, with its NUL.
+func procName(buf *[24]byte, fd int) []byte {
+	return append(strconv.AppendInt(buf[:0], int64(fd), 10), 0)
+}
+
+// reopen opens the file behind an O_PATH descriptor.
+func (fs *FS) reopen(fd, flags int) (int, error) {
+	var buf [24]byte
+	return sysOpenat(fs.proc, procName(&buf, fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+}

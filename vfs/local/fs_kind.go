@@ -1,0 +1,93 @@
+package local
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// fsKind is what differs between file systems and shows.
+type fsKind struct {
+	// memory: answers about attributes never wait for anything.
+	memory bool
+	// pages: file data is in memory by definition.
+	pages bool
+	// journalDirs: making a directory durable makes its new entries' inodes
+	// durable as well, because both are in one transaction.
+	journalDirs bool
+	maxFile     uint64
+	maxLink     uint32
+	noLinks     bool
+	caseFolding bool
+}
+
+func kindOf(s *unix.Statfs_t) fsKind {
+	const most = 1<<63 - 1
+	k := fsKind{maxFile: most, maxLink: 32000}
+	switch s.Type {
+	case unix.EXT4_SUPER_MAGIC:
+		k.memory, k.journalDirs, k.maxFile, k.maxLink = true, true, 16<<40-4096, 65000
+	case unix.XFS_SUPER_MAGIC:
+		k.memory, k.journalDirs, k.maxLink = true, true, 1<<31-1
+	case unix.BTRFS_SUPER_MAGIC:
+		k.memory, k.maxLink = true, 65535
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		k.memory, k.pages, k.maxLink = true, true, 1<<31-1
+	case unix.F2FS_SUPER_MAGIC:
+		k.memory = true
+	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
+		k.memory, k.noLinks, k.caseFolding, k.maxLink = true, true, true, 1
+		if s.Type == unix.MSDOS_SUPER_MAGIC {
+			k.maxFile = 4<<30 - 1
+		}
+	}
+	return k
+}
+
+// Info implements vfs.FileSystem.
+func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
+	n, err := fs.node(op, h)
+	if err != nil {
+		return vfs.Info{}, err
+	}
+	defer n.put()
+	if op.Try && !fs.kind.memory {
+		return vfs.Info{}, vfs.ErrWouldBlock
+	}
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(n.fd, &s); err != nil {
+		return vfs.Info{}, err
+	}
+	return vfs.Info{
+		MaxFileSize: fs.kind.maxFile, MaxName: uint32(min(s.Namelen, maxName)), MaxLink: fs.kind.maxLink,
+		TimeGranularity: vfs.Time{Nsec: 1},
+		HardLinks:       !fs.kind.noLinks, Symlinks: !fs.kind.noLinks,
+		NoTruncate: true, ChownRestricted: true,
+		CaseInsensitive: fs.kind.caseFolding, CasePreserving: true,
+		Homogeneous: true, CanSetTime: true, ReadOnly: fs.readOnly,
+	}, nil
+}
+
+// Usage implements vfs.FileSystem.
+func (fs *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
+	n, err := fs.node(op, h)
+	if err != nil {
+		return vfs.Usage{}, err
+	}
+	defer n.put()
+	if op.Try && !fs.kind.memory {
+		return vfs.Usage{}, vfs.ErrWouldBlock
+	}
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(n.fd, &s); err != nil {
+		return vfs.Usage{}, err
+	}
+	unit := uint64(s.Frsize)
+	if unit == 0 {
+		unit = uint64(s.Bsize)
+	}
+	// There is no count of the files that are left to other users: what is
+	// free is free to all.
+	return vfs.Usage{TotalBytes: s.Blocks * unit, FreeBytes: s.Bfree * unit, AvailableBytes: s.Bavail * unit,
+		TotalFiles: s.Files, FreeFiles: s.Ffree, AvailableFiles: s.Ffree}, nil
+}

@@ -1,0 +1,75 @@
+package local
+
+import (
+	"encoding/binary"
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A handle is one byte that says how the rest is to be read, and the rest.
+const (
+	// kernelHandle: the kernel's handle type, one byte, and its bytes. They
+	// hold the inode's generation, so that a reused inode is another file.
+	kernelHandle = 1
+	// inodeHandle: inode number and time of birth in nanoseconds, 8 bytes
+	// each, big-endian, for file systems that have no handles. Where there is
+	// no time of birth either, 0 stands there and reuse goes unnoticed.
+	inodeHandle = 2
+)
+
+// maxKernelHandle is the kernel's MAX_HANDLE_SZ.
+const maxKernelHandle = 128
+
+// identify makes the handle of the file behind fd, whose attributes are st. It
+// needs no capability.
+func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
+	var b [vfs.MaxHandle]byte
+	n, kind, err := sysNameToHandle(fd, b[2:])
+	if err == nil && kind >= 0 && kind <= 0xff {
+		b[0], b[1] = kernelHandle, byte(kind)
+		h, _ := vfs.MakeHandle(b[:2+n])
+		return h, nil
+	}
+	if err != nil && !errors.Is(err, syscall.EOPNOTSUPP) && !errors.Is(err, syscall.EOVERFLOW) {
+		return vfs.Handle{}, err
+	}
+	b[0] = inodeHandle
+	binary.BigEndian.PutUint64(b[1:], st.Ino)
+	binary.BigEndian.PutUint64(b[9:], uint64(birth(fd)))
+	h, _ := vfs.MakeHandle(b[:17])
+	return h, nil
+}
+
+// birth is the time of birth in nanoseconds, 0 where it is not known.
+func birth(fd int) int64 {
+	var sx unix.Statx_t
+	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &sx) != nil || sx.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return sx.Btime.Sec*1e9 + int64(sx.Btime.Nsec)
+}
+
+// handleInode is the inode number in an inodeHandle.
+func handleInode(h *vfs.Handle) (ino uint64, ok bool) {
+	b := h.Bytes()
+	if len(b) != 17 || b[0] != inodeHandle {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(b[1:]), true
+}
+
+// checkHandle says whether h has the form of a handle that this package made.
+func checkHandle(h *vfs.Handle) error {
+	b := h.Bytes()
+	switch {
+	case len(b) > 2 && b[0] == kernelHandle:
+		return nil
+	case len(b) == 17 && b[0] == inodeHandle:
+		return nil
+	}
+	return vfs.ErrBadHandle
+}

@@ -1,0 +1,132 @@
+package local
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// identity is what the kernel knows a thread by.
+type identity struct {
+	uid, gid uint32
+	groups   []uint32 // sorted, each once
+}
+
+// Identity is the daemon's own identity: what every caller is squashed to where
+// CanSwitch says no.
+func Identity() vfs.Cred {
+	id := ownIdentity()
+	return vfs.Cred{UID: id.uid, GID: id.gid, Groups: id.groups}
+}
+
+func ownIdentity() identity {
+	id := identity{uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid())}
+	if groups, err := unix.Getgroups(); err == nil {
+		for _, g := range groups {
+			id.groups = append(id.groups, uint32(g))
+		}
+	}
+	slices.Sort(id.groups)
+	id.groups = slices.Compact(id.groups)
+	return id
+}
+
+// is says that c is exactly id. within says that c is id or less of it: the
+// same user and group, and no group that id lacks.
+func (id *identity) is(c *vfs.Cred) bool {
+	if c.UID != id.uid || c.GID != id.gid || !id.holds(c.Groups) {
+		return false
+	}
+	for _, g := range id.groups {
+		if g != c.GID && !slices.Contains(c.Groups, g) {
+			return false
+		}
+	}
+	return true
+}
+
+func (id *identity) within(c *vfs.Cred) bool {
+	return c.UID == id.uid && c.GID == id.gid && id.holds(c.Groups)
+}
+
+func (id *identity) holds(groups []uint32) bool {
+	for _, g := range groups {
+		if _, ok := slices.BinarySearch(id.groups, g); !ok && g != id.gid {
+			return false
+		}
+	}
+	return true
+}
+
+// member says that c has group g.
+func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.Groups, g) }
+
+// callerTable gives each caller a number, so that a verdict is remembered in
+// few bytes. Numbers are never given twice.
+type callerTable struct {
+	mu   sync.RWMutex
+	seed maphash.Seed
+	m    map[uint64]*knownCaller
+	last atomic.Uint32
+}
+
+type knownCaller struct {
+	id   uint32
+	cred vfs.Cred
+}
+
+// maxCallers bounds the table; a full one starts over.
+const maxCallers = 4096
+
+// number returns c's number, and 0 where two callers share a hash: the verdict
+// is then asked for each time.
+func (t *callerTable) number(c *vfs.Cred) uint32 {
+	t.mu.RLock()
+	seeded := t.m != nil
+	var sum uint64
+	var known *knownCaller
+	if seeded {
+		sum = t.hash(c)
+		known = t.m[sum]
+	}
+	t.mu.RUnlock()
+	if known == nil {
+		return t.add(c)
+	}
+	if known.cred.UID != c.UID || known.cred.GID != c.GID || !slices.Equal(known.cred.Groups, c.Groups) {
+		return 0
+	}
+	return known.id
+}
+
+func (t *callerTable) add(c *vfs.Cred) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.m == nil {
+		t.seed = maphash.MakeSeed()
+	}
+	if t.m == nil || len(t.m) >= maxCallers {
+		t.m = make(map[uint64]*knownCaller)
+	}
+	sum := t.hash(c)
+	if t.m[sum] != nil {
+		return 0 // another goroutine was first; the next call finds it
+	}
+	k := &knownCaller{id: t.last.Add(1), cred: vfs.Cred{UID: c.UID, GID: c.GID, Groups: slices.Clone(c.Groups)}}
+	t.m[sum] = k
+	return k.id
+}
+
+func (t *callerTable) hash(c *vfs.Cred) uint64 {
+	sum := maphash.Comparable(t.seed, [2]uint32{c.UID, c.GID})
+	for _, g := range c.Groups {
+		sum = sum*0x9e3779b97f4a7c15 + uint64(g)
+		sum ^= sum >> 29
+	}
+	return sum
+}

@@ -1,0 +1,120 @@
+package local
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A resolver finds files again that handles were given out for.
+type resolver interface {
+	scheme() string
+	// open returns an O_PATH descriptor of h's file. ESTALE: there is none any more.
+	open(h *vfs.Handle) (int, error)
+	// note: h was seen under name in dir.
+	note(dir, h *vfs.Handle, name []byte)
+	// gone: dir has no name any more that was h.
+	gone(dir, h *vfs.Handle, name []byte)
+	close() error
+}
+
+// kernelResolver lets the kernel do it.
+type kernelResolver struct{ fs *FS }
+
+func (kernelResolver) scheme() string                    { return "kernel" }
+func (kernelResolver) note(_, _ *vfs.Handle, _ []byte)   {}
+func (kernelResolver) gone(_, _ *vfs.Handle, _ []byte)   {}
+func (kernelResolver) close() error                      { return nil }
+func (r kernelResolver) open(h *vfs.Handle) (int, error) { return r.fs.openKernelHandle(h) }
+
+func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
+	b := h.Bytes()
+	if len(b) <= 2 || b[0] != kernelHandle {
+		return -1, syscall.ESTALE // made when this file system had no handles
+	}
+	fd, err := sysOpenByHandle(fs.mount, int32(b[1]), b[2:], unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	if err != nil {
+		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOENT) {
+			err = syscall.ESTALE
+		}
+		return -1, err
+	}
+	if fs.bounded {
+		return fd, nil
+	}
+	var st unix.Stat_t
+	if err = fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && !fs.below(fd, &st) {
+		err = syscall.ESTALE
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// canOpenHandles probes open_by_handle_at with the root's own handle.
+func canOpenHandles(mount int, root vfs.Handle) bool {
+	b := root.Bytes()
+	if b[0] != kernelHandle {
+		return false
+	}
+	fd, err := sysOpenByHandle(mount, int32(b[1]), b[2:], unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+}
+
+// maxDepth bounds the way up; deeper trees than PATH_MAX allows exist but
+// nobody walks them by name.
+const maxDepth = 4096
+
+// below says whether the way up from the directory dir leads to the root. The
+// answer is about one moment, as every answer about a tree that others change.
+func (fs *FS) below(dir int, st *unix.Stat_t) bool {
+	at, cur := dir, *st
+	defer func() {
+		if at != dir {
+			unix.Close(at)
+		}
+	}()
+	for range maxDepth {
+		if cur.Ino == fs.rootStat.Ino && cur.Dev == fs.rootStat.Dev {
+			return true
+		}
+		up, err := sysOpenat2(at, dotDot, unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
+		if err != nil {
+			return false
+		}
+		if at != dir {
+			unix.Close(at)
+		}
+		at = up
+		was := cur
+		if fstat(at, &cur) != nil || cur.Ino == was.Ino && cur.Dev == was.Dev {
+			return false
+		}
+	}
+	return false
+}
+
+var dotDot = []byte("..")
+
+// mountShowsTop reads /proc/self/mountinfo (proc(5)): mount id shows its file
+// system's own root.
+func mountShowsTop(info []byte, id uint64) bool {
+	for line := range bytes.Lines(info) {
+		f := bytes.Fields(line)
+		if len(f) > 3 && string(f[0]) == strconv.FormatUint(id, 10) {
+			return string(f[3]) == "/"
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package local
+
+import (
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// An openFile is a descriptor for data that all callers share: what a caller
+// may do was judged before.
+type openFile struct {
+	fd       int
+	writable bool
+	refs     atomic.Int32  // users, and one while the node holds it
+	used     atomic.Uint32 // the sweeper's round of the last use
+	count    *atomic.Int64
+}
+
+func (f *openFile) put() {
+	if f.refs.Add(-1) == 0 {
+		unix.Close(f.fd)
+		f.count.Add(-1)
+	}
+}
+
+// openFiles are a node's: at most one to read and one to read and write.
+type openFiles struct {
+	mu     sync.Mutex
+	ro, rw *openFile
+}
+
+// held returns the open file, for writing where write says so, with a reference,
+// or nil.
+func (o *openFiles) held(write bool, round uint32) *openFile {
+	o.mu.Lock()
+	f := o.rw
+	if f == nil && !write {
+		f = o.ro
+	}
+	if f != nil {
+		f.refs.Add(1)
+		f.used.Store(round)
+	}
+	o.mu.Unlock()
+	return f
+}
+
+// keep makes fd the node's open file and returns it with a reference. Where
+// another was quicker it returns that one and closes fd.
+func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int64) *openFile {
+	f := &openFile{fd: fd, writable: writable, count: count}
+	f.refs.Store(2)
+	f.used.Store(round)
+	count.Add(1)
+	place := &o.ro
+	if writable {
+		place = &o.rw
+	}
+	o.mu.Lock()
+	if *place != nil {
+		was := *place
+		was.refs.Add(1)
+		o.mu.Unlock()
+		f.put()
+		f.put()
+		return was
+	}
+	*place = f
+	o.mu.Unlock()
+	return f
+}
+
+// drop lets go of what has been idle for at least patience rounds. One for
+// writing stays where keepWritable.
+func (o *openFiles) drop(round, patience uint32, keepWritable bool) {
+	o.mu.Lock()
+	ro, rw := o.ro, o.rw
+	if ro != nil && round-ro.used.Load() >= patience {
+		o.ro = nil
+	} else {
+		ro = nil
+	}
+	if rw != nil && !keepWritable && round-rw.used.Load() >= patience {
+		o.rw = nil
+	} else {
+		rw = nil
+	}
+	o.mu.Unlock()
+	if ro != nil {
+		ro.put()
+	}
+	if rw != nil {
+		rw.put()
+	}
+}
+
+func (o *openFiles) closeAll() { o.drop(0, 0, false) }
+
+// file returns n's open file with a reference, opening it where needed. The
+// node's type was seen through O_PATH: nothing but a regular file or, to be
+// made durable, a directory is ever opened.
+func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
+	round := fs.nodes.round.Load()
+	if f := n.files.held(write, round); f != nil {
+		return f, nil
+	}
+	switch {
+	case n.typ == vfs.Directory && !write:
+	case n.typ == vfs.Directory:
+		return nil, syscall.EISDIR
+	case n.typ != vfs.Regular:
+		return nil, syscall.EINVAL
+	}
+	if op.Try {
+		return nil, vfs.ErrWouldBlock
+	}
+	// A lease that somebody holds is being broken when EAGAIN comes.
+	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_LARGEFILE
+	if write {
+		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
+	}
+	if fs.stats.open.Load() >= int64(fs.cfg.MaxOpen) {
+		fs.closeIdle(1)
+	}
+	fd, err := fs.reopen(n.fd, flags)
+	if outOfDescriptors(err) {
+		fs.closeIdle(0)
+		fs.nodes.shrink(64)
+		fd, err = fs.reopen(n.fd, flags)
+	}
+	if err == syscall.EACCES || err == syscall.EPERM {
+		// A daemon that may switch but may not read everything: the caller's
+		// rights have been judged, so that its descriptor serves as well.
+		if asErr := fs.as(op.Cred, func() error {
+			var again error
+			fd, again = fs.reopen(n.fd, flags)
+			return again
+		}); asErr == nil {
+			err = nil
+		}
+	}
+	switch {
+	case err == syscall.EAGAIN:
+		return nil, vfs.ErrDelay
+	case err == syscall.ENOENT:
+		return nil, syscall.ESTALE
+	case err != nil:
+		return nil, err
+	}
+	return n.files.keep(fd, write, round, &fs.stats.open), nil
+}
+
+// closeIdle closes files that have not been used for patience rounds.
+func (fs *FS) closeIdle(patience uint32) {
+	round := fs.nodes.round.Load()
+	fs.nodes.each(func(n *node) {
+		n.files.drop(round, patience, n.data.dirty())
+		n.streams.drop(round, patience)
+	})
+}
+
+// letGo is for files whose last or only name may have gone: nothing keeps the
+// space but a caller in the middle of a call.
+func (fs *FS) letGo(n *node) {
+	var st unix.Stat_t
+	if fstat(n.fd, &st) == nil && st.Nlink > 0 && !(n.typ == vfs.Directory) {
+		n.files.drop(0, 0, n.data.dirty())
+		var a vfs.Attr
+		n.fillChanged(&a, &st)
+		return
+	}
+	n.files.closeAll()
+	n.streams.closeAll()
+	fs.nodes.forget(n)
+}

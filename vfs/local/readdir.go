@@ -1,0 +1,319 @@
+package local
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Cookies. "." and ".." are made up, with cookies 1 and 2, so that every file
+// system has them, first and with the right ids; the kernel's are passed over.
+// Any other entry's cookie is the kernel's d_off, the place behind the entry,
+// plus 2. What would leave the positive range of a client's 64-bit offsets, as
+// ext4's mark for the end does, becomes endCookie.
+const (
+	dotCookie    = 1
+	dotDotCookie = 2
+	endCookie    = math.MaxInt64
+)
+
+// A dirStream is a descriptor that lists a directory. A reader that goes on
+// where one was left gets that one: on file systems without fixed places
+// (overlayfs) a place is one in the list that the descriptor keeps.
+type dirStream struct {
+	fd   int
+	at   uint64 // the cookie behind which it stands
+	used uint32 // the sweeper's round of the last use
+}
+
+// dirStreams are a directory's idle streams.
+type dirStreams struct {
+	mu   sync.Mutex
+	idle []*dirStream
+}
+
+// maxStreams bounds a directory's idle streams.
+const maxStreams = 4
+
+// take returns a stream, best one that stands behind cookie, or nil.
+func (s *dirStreams) take(cookie uint64) *dirStream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := len(s.idle) - 1
+	for i, d := range s.idle {
+		if d.at == cookie || i == last && (last+1 == maxStreams || cookie == 0) {
+			s.idle[i] = s.idle[last]
+			s.idle = s.idle[:last]
+			return d
+		}
+	}
+	return nil
+}
+
+func (s *dirStreams) give(d *dirStream) {
+	s.mu.Lock()
+	if len(s.idle) < maxStreams {
+		s.idle = append(s.idle, d)
+		d = nil
+	}
+	s.mu.Unlock()
+	if d != nil {
+		unix.Close(d.fd)
+	}
+}
+
+func (s *dirStreams) drop(round, patience uint32) {
+	s.mu.Lock()
+	kept := s.idle[:0]
+	for _, d := range s.idle {
+		if round-d.used >= patience {
+			unix.Close(d.fd)
+		} else {
+			kept = append(kept, d)
+		}
+	}
+	clear(s.idle[len(kept):])
+	s.idle = kept
+	s.mu.Unlock()
+}
+
+func (s *dirStreams) closeAll() { s.drop(0, 0) }
+
+// Sizes of what is read of a directory at once. With attributes fewer entries
+// fit a reply, and what does not fit is read again.
+const (
+	namesAtOnce = 32 << 10
+	plusAtOnce  = 8 << 10
+)
+
+var direntBuffers = sync.Pool{New: func() any { b := make([]byte, namesAtOnce); return &b }}
+
+// ReadDir implements vfs.FileSystem. The caller's right to read the directory
+// is the kernel's verdict; the descriptor is the daemon's.
+func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
+	if op.Try {
+		return false, vfs.ErrWouldBlock
+	}
+	d, err := fs.dir(op, dir)
+	if err != nil {
+		return false, err
+	}
+	defer d.put()
+	var st unix.Stat_t
+	if err = fs.look(op, d, &st); err != nil {
+		return false, err
+	}
+	d.fill(dirAttr, &st)
+	has, err := fs.rights(op, d, &st, mayRead|mayExec)
+	if err != nil {
+		return false, err
+	}
+	if has&mayRead == 0 {
+		return false, syscall.EACCES
+	}
+	if cookie > endCookie {
+		return false, vfs.ErrBadCookie
+	}
+	l := listing{fs: fs, op: op, dir: d, plus: plus && has&mayExec != 0, emit: emit}
+	if cookie < dotDotCookie && !l.dots(cookie) {
+		return false, nil
+	}
+	if cookie == endCookie {
+		return true, nil
+	}
+	return l.rest(max(cookie, dotDotCookie))
+}
+
+// A listing is one call's way through a directory.
+type listing struct {
+	fs   *FS
+	op   *vfs.Op
+	dir  *node
+	plus bool
+	emit func(*vfs.DirEntry) bool
+}
+
+// dots emits "." and "..", as far as they come after cookie.
+func (l *listing) dots(cookie uint64) bool {
+	for _, e := range []struct {
+		name   string
+		cookie uint64
+	}{{".", dotCookie}, {"..", dotDotCookie}} {
+		if cookie >= e.cookie {
+			continue
+		}
+		entry := vfs.DirEntry{Name: []byte(e.name), Cookie: e.cookie, FileID: l.dir.ino}
+		var st unix.Stat_t
+		if n, err := l.fs.dotChild(l.op, l.dir, entry.Name, &st); err == nil {
+			entry.FileID = n.ino
+			if l.plus {
+				entry.Handle, entry.HasAttr = n.handle, true
+				n.fill(&entry.Attr, &st)
+			}
+			n.put()
+		}
+		if !l.emit(&entry) {
+			return false
+		}
+	}
+	return true
+}
+
+// rest emits what the kernel lists after cookie, which is 2 or more.
+func (l *listing) rest(cookie uint64) (bool, error) {
+	s := l.dir.streams.take(cookie)
+	if s == nil {
+		fd, err := l.fs.openDir(l.op, l.dir)
+		if err != nil {
+			return false, err
+		}
+		s = &dirStream{fd: fd, at: dotDotCookie}
+	}
+	s.used = l.fs.nodes.round.Load()
+	// What was read of it beyond cookie the last time has no validity now: the
+	// kernel is always sent there anew.
+	if _, err := unix.Seek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
+		unix.Close(s.fd)
+		if err == syscall.EINVAL {
+			err = vfs.ErrBadCookie
+		}
+		return false, err
+	}
+	s.at = cookie
+	eof, err := l.read(s)
+	if err != nil {
+		unix.Close(s.fd)
+		if err == syscall.ENOENT {
+			err = syscall.ESTALE // the directory is gone
+		}
+		return false, err
+	}
+	l.dir.streams.give(s)
+	return eof, nil
+}
+
+func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
+	fd, err := fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
+	if outOfDescriptors(err) {
+		fs.closeIdle(0)
+		fs.nodes.shrink(64)
+		fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
+	}
+	if err == syscall.EACCES {
+		err = fs.as(op.Cred, func() (err error) {
+			fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
+			return err
+		})
+	}
+	if err == syscall.ENOENT {
+		err = syscall.ESTALE
+	}
+	return fd, err
+}
+
+// linux_dirent64: inode 8, offset 8, length 2, type 1, name.
+const (
+	direntIno  = 0
+	direntOff  = 8
+	direntLen  = 16
+	direntName = 19
+)
+
+func (l *listing) read(s *dirStream) (eof bool, err error) {
+	buf := direntBuffers.Get().(*[]byte)
+	defer direntBuffers.Put(buf)
+	room := *buf
+	if l.plus {
+		room = room[:plusAtOnce]
+	}
+	var entry vfs.DirEntry
+	for {
+		n, err := sysGetdents(s.fd, room)
+		if err != nil {
+			return false, err
+		}
+		if n == 0 {
+			return true, nil
+		}
+		for b := room[:n]; len(b) > direntName; {
+			size := int(binary.NativeEndian.Uint16(b[direntLen:]))
+			if size <= direntName || size > len(b) {
+				return false, syscall.EIO
+			}
+			name := b[direntName:size]
+			if i := bytes.IndexByte(name, 0); i >= 0 {
+				name = name[:i]
+			}
+			off := binary.NativeEndian.Uint64(b[direntOff:])
+			ino := binary.NativeEndian.Uint64(b[direntIno:])
+			b = b[size:]
+			if isDot(name) || isDotDot(name) || len(name) == 0 {
+				continue
+			}
+			entry = vfs.DirEntry{Name: name, FileID: ino, Cookie: cookieOf(off)}
+			if l.plus && !l.attributes(&entry) {
+				continue // removed meanwhile
+			}
+			if !l.emit(&entry) {
+				return false, nil
+			}
+			s.at = entry.Cookie
+		}
+	}
+}
+
+// cookieOf makes a cookie of the kernel's d_off.
+func cookieOf(off uint64) uint64 {
+	if off == 0 || off > endCookie-dotDotCookie {
+		return endCookie
+	}
+	return off + dotDotCookie
+}
+
+// attributes completes an entry; false: it is no more. One that cannot be
+// entered (a mount point) or looked at goes without.
+func (l *listing) attributes(e *vfs.DirEntry) bool {
+	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
+	if outOfDescriptors(err) {
+		l.fs.nodes.shrink(64)
+		fd, err = sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
+	}
+	if err != nil {
+		return err != syscall.ENOENT
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if fstat(fd, &st) != nil {
+		return true
+	}
+	h, err := identify(fd, &st)
+	if err != nil {
+		return true
+	}
+	l.fs.resolver.note(&l.dir.handle, &h, e.Name)
+	e.Handle, e.HasAttr = h, true
+	e.FileID = st.Ino
+	if n := l.fs.nodes.cached(&h); n != nil {
+		n.fill(&e.Attr, &st)
+		n.put()
+		return true
+	}
+	fillStat(&e.Attr, &st)
+	e.Attr.FSID = l.fs.fsid(fd, st.Dev)
+	e.Attr.Change = max(stamp(&st), l.fs.nodes.pushedChange(&h))
+	return true
+}
+
+// pushedChange is the Change that was told of h when it left the cache, if it
+// was ahead of the ctime.
+func (c *nodeCache) pushedChange(h *vfs.Handle) uint64 {
+	c.pushedMu.Lock()
+	defer c.pushedMu.Unlock()
+	return c.pushed[*h]
+}

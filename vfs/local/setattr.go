@@ -1,0 +1,210 @@
+package local
+
+import (
+	"math"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// SetAttr implements vfs.FileSystem.
+func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (vfs.Change, error) {
+	var ch vfs.Change
+	if fs.readOnly {
+		return ch, syscall.EROFS
+	}
+	if op.Try {
+		return ch, vfs.ErrWouldBlock
+	}
+	n, err := fs.node(op, h)
+	if err != nil {
+		return ch, err
+	}
+	defer n.put()
+	if err = fs.setAttr(op, n, s, guard, &ch); err != nil {
+		return ch, err
+	}
+	if s.IsZero() {
+		return ch, nil
+	}
+	return ch, fs.durable(n)
+}
+
+func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var st unix.Stat_t
+	if err := fs.look(op, n, &st); err != nil {
+		return err
+	}
+	n.fill(&ch.Before, &st)
+	ch.HasBefore, ch.Atomic = true, true
+	if guard != nil && *guard != ch.Before.Ctime {
+		return vfs.ErrNotSync
+	}
+	err := fs.maySetAttr(op, n, &st, s)
+	if err == nil {
+		err = fs.apply(op, n, &st, s)
+	}
+	if fs.look(op, n, &st) == nil {
+		if s.IsZero() {
+			n.fill(&ch.After, &st)
+		} else {
+			n.fillChanged(&ch.After, &st)
+		}
+		ch.HasAfter = true
+	}
+	return err
+}
+
+// maySetAttr foresees what the kernel will say about each part, so that none is
+// applied where another will be refused. The kernel has the last word on each.
+func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
+	c := op.Cred
+	owner := c.UID == 0 || c.UID == st.Uid
+	switch {
+	case s.SetMode && !owner,
+		s.SetUID && c.UID != 0 && !(owner && s.UID == st.Uid),
+		s.SetGID && c.UID != 0 && !(owner && (s.GID == st.Gid || member(c, s.GID))),
+		(s.AtimeHow == vfs.ClientTime || s.MtimeHow == vfs.ClientTime) && !owner:
+		return syscall.EPERM
+	}
+	touch := s.AtimeHow == vfs.ServerTime || s.MtimeHow == vfs.ServerTime
+	if s.SetSize {
+		if err := n.regular(); err != nil {
+			return err
+		}
+		if s.Size > math.MaxInt64 {
+			return syscall.EFBIG
+		}
+		if err := fs.mayUseData(op, n, st, true); err != nil {
+			return err
+		}
+	} else if touch && !owner {
+		return fs.mayUseData(op, n, st, true)
+	}
+	return nil
+}
+
+// apply makes the change in the order in which its parts do not undo each
+// other: truncation and a new owner take set-uid bits away that the mode may
+// ask for, and truncation sets mtime.
+func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
+	if s.SetSize {
+		if err := fs.truncate(op, n, int64(s.Size)); err != nil {
+			return err
+		}
+	}
+	if !s.SetMode && !s.SetUID && !s.SetGID && s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
+		return nil
+	}
+	c := *op.Cred
+	if c.UID == 0 && s.SetMode && s.Mode&unix.S_ISGID != 0 {
+		// Without CAP_FSETID even root keeps set-gid only for a group it is
+		// in. It is in any it likes.
+		c.GID = st.Gid
+		if s.SetGID {
+			c.GID = s.GID
+		}
+	}
+	fd, proc := n.fd, fs.proc
+	symlink := n.typ == vfs.Symlink
+	owner := c.UID == 0 || c.UID == st.Uid
+	err := fs.as(&c, func() error {
+		if s.SetUID || s.SetGID {
+			uid, gid := uint32(math.MaxUint32), uint32(math.MaxUint32)
+			if s.SetUID {
+				uid = s.UID
+			}
+			if s.SetGID {
+				gid = s.GID
+			}
+			if err := sysChown(fd, uid, gid); err != nil {
+				return err
+			}
+		}
+		if s.SetMode && !symlink { // a symlink has no mode to set on Linux
+			if err := sysChmod(proc, fd, s.Mode&0o7777); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
+		return err
+	}
+	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
+	if !owner {
+		// Who may write may set both times to now, and by the kernel's rule
+		// only both. One alone is set by the daemon, for whom may write.
+		if times[0].Nsec == times[1].Nsec {
+			return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
+		}
+		if err = sysUtimens(fd, &times); err == syscall.EPERM {
+			both := [2]unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_NOW}}
+			err = fs.as(op.Cred, func() error { return sysUtimens(fd, &both) })
+		}
+		return err
+	}
+	// A root caller that made somebody else the owner is root still.
+	return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
+}
+
+// truncate goes by the daemon's descriptor: the owner of a file may change its
+// data whatever the mode says.
+func (fs *FS) truncate(op *vfs.Op, n *node, size int64) error {
+	f, err := fs.file(op, n, true)
+	if err != nil {
+		return err
+	}
+	defer f.put()
+	for {
+		if err = unix.Ftruncate(f.fd, size); err != syscall.EINTR {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	n.data.wrote()
+	var st unix.Stat_t
+	if fstat(f.fd, &st) == nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		fs.clearSetID(f.fd, &st)
+	}
+	return nil
+}
+
+func timeToSet(how vfs.TimeHow, t vfs.Time) unix.Timespec {
+	switch how {
+	case vfs.ServerTime:
+		return unix.Timespec{Nsec: unix.UTIME_NOW}
+	case vfs.ClientTime:
+		return unix.Timespec{Sec: t.Sec, Nsec: int64(min(t.Nsec, 999_999_999))}
+	}
+	return unix.Timespec{Nsec: unix.UTIME_OMIT}
+}
+
+func sysChown(fd int, uid, gid uint32) error {
+	var empty byte
+	_, _, e := syscall.Syscall6(unix.SYS_FCHOWNAT, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(uid), uintptr(gid), unix.AT_EMPTY_PATH, 0)
+	return errnoErr(e)
+}
+
+// sysChmod goes by /proc/self/fd: chmod by an O_PATH descriptor came with
+// Linux 6.6 only.
+func sysChmod(proc, fd int, mode uint32) error {
+	var buf [24]byte
+	name := procName(&buf, fd)
+	_, _, e := syscall.Syscall(unix.SYS_FCHMODAT, uintptr(proc), uintptr(unsafe.Pointer(&name[0])), uintptr(mode))
+	return errnoErr(e)
+}
+
+func sysUtimens(fd int, times *[2]unix.Timespec) error {
+	var empty byte
+	_, _, e := syscall.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), uintptr(unsafe.Pointer(&empty)),
+		uintptr(unsafe.Pointer(times)), unix.AT_EMPTY_PATH, 0, 0)
+	return errnoErr(e)
+}

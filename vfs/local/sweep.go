@@ -1,0 +1,99 @@
+package local
+
+import (
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The sweeper's patience, in its rounds of a second.
+const (
+	sweepEvery     = time.Second
+	closeAfter     = 2  // an open file that nobody used
+	syncAfter      = 30 // data that nobody committed
+	forgetAfter    = 60 // a node that nobody asked for
+	lookEveryRound = 5  // whether a file that is held has been removed by others
+)
+
+// sweep lets go of what is idle: a descriptor keeps a removed file's space,
+// makes exec fail with ETXTBSY, and refuses leases to others.
+func (fs *FS) sweep() {
+	defer close(fs.sweeperEnd)
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-fs.stop:
+			return
+		case <-t.C:
+			fs.sweepOnce()
+		}
+	}
+}
+
+func (fs *FS) sweepOnce() {
+	round := fs.nodes.round.Add(1)
+	var st unix.Stat_t
+	fs.nodes.each(func(n *node) {
+		idle := round - n.used.Load()
+		if n.data.dirty() && idle >= syncAfter {
+			// Whoever wrote it is not coming back to commit it.
+			_ = fs.syncData(n, false)
+		}
+		n.files.drop(round, closeAfter, n.data.dirty())
+		n.streams.drop(round, closeAfter)
+		if fs.kind.memory && idle > 0 && round%lookEveryRound == 0 &&
+			fstatAtOnce(n.fd, &st) == nil && st.Nlink == 0 {
+			n.data.forget()
+			fs.nodes.forget(n)
+			return
+		}
+		if idle >= forgetAfter && n != fs.root && !n.data.dirty() {
+			s := fs.nodes.shard(&n.handle)
+			s.mu.Lock()
+			// Two references: the cache's, and each's for us.
+			if s.m[n.handle] == n && n.refs.Load() == 2 {
+				fs.nodes.remove(s, n)
+				n.refs.Add(-1)
+			}
+			s.mu.Unlock()
+		}
+	})
+}
+
+// counters are what the FS counts about itself.
+type counters struct {
+	open                                     atomic.Int64 // files open for data
+	switches, switchFailures, threadsRetired atomic.Uint64
+	verdicts, verdictsRemembered             atomic.Uint64
+	syncs, syncFailures, rounds              atomic.Uint64
+	searches                                 atomic.Uint64
+}
+
+// Stats are an FS's counters.
+type Stats struct {
+	Nodes, OpenFiles int64
+	// Switches of a thread to a caller and back; SwitchFailures of them did
+	// not come about, and ThreadsRetired could not be switched back.
+	Switches, SwitchFailures, ThreadsRetired uint64
+	// Verdicts were asked of the kernel, VerdictsRemembered from memory.
+	Verdicts, VerdictsRemembered uint64
+	// Syncs are calls that made something durable, CommitRounds group commits
+	// of names.
+	Syncs, SyncFailures, CommitRounds uint64
+	// Searches are walks of the tree for a file that the index had lost.
+	Searches uint64
+}
+
+// Stats reads the counters.
+func (fs *FS) Stats() Stats {
+	c := &fs.stats
+	return Stats{
+		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(),
+		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
+		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
+		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(), CommitRounds: c.rounds.Load(),
+		Searches: c.searches.Load(),
+	}
+}

@@ -1,0 +1,174 @@
+package local
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"sync"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// SyncCall names a call that makes something durable.
+type SyncCall uint8
+
+// Calls that make something durable.
+const (
+	Fsync     SyncCall = iota + 1 // a file with its attributes, or a directory
+	Fdatasync                     // a file's data and what it takes to read it
+	Syncfs                        // the whole file system
+)
+
+// String names the call.
+func (c SyncCall) String() string { return [...]string{"?", "fsync", "fdatasync", "syncfs"}[c&3] }
+
+// sync makes the one call. The error is what the file system said.
+func (fs *FS) sync(what SyncCall, fd int) error {
+	fs.stats.syncs.Add(1)
+	var err error
+	if fs.cfg.SyncHook != nil {
+		err = fs.cfg.SyncHook(what)
+	}
+	if err == nil {
+		switch what {
+		case Fsync:
+			err = sysFsync(fd)
+		case Fdatasync:
+			err = sysFdatasync(fd)
+		default:
+			err = sysSyncfs(fd)
+		}
+	}
+	if err != nil {
+		fs.stats.syncFailures.Add(1)
+	}
+	return err
+}
+
+// syncFailed is what a failed sync answers. The kernel tells of lost data once
+// and holds the pages for clean from then on: everybody who wrote anything must
+// learn that it is to be sent again, and before anyone hears of the failure.
+func (fs *FS) syncFailed() error {
+	fs.newVerifier()
+	return syscall.EIO
+}
+
+func (fs *FS) newVerifier() {
+	var b [8]byte
+	for {
+		rand.Read(b[:])
+		if v := binary.BigEndian.Uint64(b[:]); v != 0 && v != fs.verifier.Swap(v) {
+			return
+		}
+	}
+}
+
+// Verifier implements vfs.FileSystem.
+func (fs *FS) Verifier() (v [8]byte) {
+	binary.BigEndian.PutUint64(v[:], fs.verifier.Load())
+	return v
+}
+
+// dataSync is what became of a node's written data. Callers that want it
+// durable at the same time share one call.
+type dataSync struct {
+	mu      sync.Mutex
+	wait    chan struct{} // closed when the running call ends; nil where none runs
+	written uint64        // writes so far
+	stable  uint64        // writes that are on stable storage, or lost and said to be
+	meta    uint64        // writes that are so with all attributes
+	lost    uint64        // of them, those up to here were in the last call that failed
+	fails   uint64        // how many calls failed
+}
+
+func (d *dataSync) wrote() {
+	d.mu.Lock()
+	d.written++
+	d.mu.Unlock()
+}
+
+func (d *dataSync) dirty() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stable < d.written || d.wait != nil
+}
+
+// forget is for a file that is gone.
+func (d *dataSync) forget() {
+	d.mu.Lock()
+	d.stable, d.meta = d.written, d.written
+	d.mu.Unlock()
+}
+
+// syncData makes everything that was written to n so far durable; all
+// attributes too where full.
+func (fs *FS) syncData(n *node, full bool) error {
+	d := &n.data
+	d.mu.Lock()
+	target, fails := d.written, d.fails
+	for {
+		done := d.stable
+		if full {
+			done = d.meta
+		}
+		if d.fails != fails && d.lost >= target {
+			d.mu.Unlock()
+			return syscall.EIO // lost while we waited for it
+		}
+		if done >= target {
+			d.mu.Unlock()
+			return nil
+		}
+		if d.wait == nil {
+			break
+		}
+		w := d.wait
+		d.mu.Unlock()
+		<-w
+		d.mu.Lock()
+	}
+	w := make(chan struct{})
+	d.wait = w
+	upTo := d.written
+	d.mu.Unlock()
+
+	err := fs.syncNode(n, full)
+
+	d.mu.Lock()
+	if err != nil {
+		err = fs.syncFailed()
+		d.lost = upTo
+		d.fails++
+	}
+	d.stable = max(d.stable, upTo)
+	if full || err != nil {
+		d.meta = max(d.meta, upTo)
+	}
+	d.wait = nil
+	close(w)
+	d.mu.Unlock()
+	return err
+}
+
+// syncNode makes a file durable through the descriptor that it was written by,
+// which alone is sure to hear of what went wrong.
+func (fs *FS) syncNode(n *node, full bool) error {
+	f, err := fs.file(&daemonOp, n, n.files.writable())
+	if err != nil {
+		return fs.sync(Syncfs, fs.mount) // no descriptor to be had
+	}
+	defer f.put()
+	if full {
+		return fs.sync(Fsync, f.fd)
+	}
+	return fs.sync(Fdatasync, f.fd)
+}
+
+func (o *openFiles) writable() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rw != nil
+}
+
+// daemonOp is for what the daemon does on its own account.
+var daemonOp = vfs.Op{Cred: func() *vfs.Cred { c := Identity(); return &c }()}

@@ -1,0 +1,7 @@
+//go:build nosync
+
+package local
+
+func sysFsync(int) error     { return nil }
+func sysFdatasync(int) error { return nil }
+func sysSyncfs(int) error    { return nil }

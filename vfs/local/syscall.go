@@ -1,0 +1,210 @@
+package local
+
+import (
+	"bytes"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The calls below go to the kernel without allocating. Names are byte slices
+// that end in NUL where the comment says so.
+
+// resolveCached is openat2's RESOLVE_CACHED (Linux 5.12).
+const resolveCached = 0x20
+
+const maxName = 255 // bytes; every Linux file system's NAME_MAX is at most this
+
+func errnoErr(e syscall.Errno) error {
+	if e == 0 {
+		return nil
+	}
+	return e
+}
+
+// cname copies name to buf and ends it. The name has been through checkName.
+func cname(buf *[maxName + 1]byte, name []byte) *byte {
+	buf[copy(buf[:maxName], name)] = 0
+	return &buf[0]
+}
+
+// sysOpenat2 opens one component below dir. The flags get O_CLOEXEC and
+// O_NOFOLLOW.
+func sysOpenat2(dir int, name []byte, flags uint64, mode, resolve uint64) (int, error) {
+	var buf [maxName + 1]byte
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Mode: mode, Resolve: resolve | unix.RESOLVE_NO_MAGICLINKS}
+	p := cname(&buf, name)
+	for {
+		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT2, uintptr(dir), uintptr(unsafe.Pointer(p)),
+			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
+		if e != syscall.EINTR {
+			return int(fd), errnoErr(e)
+		}
+	}
+}
+
+// sysOpenat opens name, which ends in NUL.
+func sysOpenat(dir int, name []byte, flags int, mode uint32) (int, error) {
+	for {
+		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(&name[0])),
+			uintptr(flags), uintptr(mode), 0, 0)
+		if e != syscall.EINTR {
+			return int(fd), errnoErr(e)
+		}
+	}
+}
+
+func fstat(fd int, st *unix.Stat_t) error {
+	_, _, e := syscall.Syscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
+	return errnoErr(e)
+}
+
+// fstatAtOnce is fstat for file systems that answer it from memory: it does not
+// tell the scheduler.
+func fstatAtOnce(fd int, st *unix.Stat_t) error {
+	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
+	return errnoErr(e)
+}
+
+// sysNameToHandle writes the kernel's handle of fd's file to buf and returns
+// its length and type.
+func sysNameToHandle(fd int, buf []byte) (n int, kind int32, err error) {
+	var fh struct {
+		bytes uint32
+		kind  int32
+		data  [maxKernelHandle]byte
+	}
+	var mnt int32
+	var empty byte
+	fh.bytes = uint32(len(fh.data))
+	_, _, e := syscall.RawSyscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(fd), uintptr(unsafe.Pointer(&empty)),
+		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mnt)), unix.AT_EMPTY_PATH, 0)
+	if e != 0 {
+		return 0, 0, e
+	}
+	if int(fh.bytes) > len(buf) {
+		return 0, 0, syscall.EOVERFLOW
+	}
+	return copy(buf, fh.data[:fh.bytes]), fh.kind, nil
+}
+
+func sysOpenByHandle(mount int, kind int32, handle []byte, flags int) (int, error) {
+	var fh struct {
+		bytes uint32
+		kind  int32
+		data  [maxKernelHandle]byte
+	}
+	fh.bytes, fh.kind = uint32(copy(fh.data[:], handle)), kind
+	for {
+		fd, _, e := syscall.Syscall(unix.SYS_OPEN_BY_HANDLE_AT, uintptr(mount), uintptr(unsafe.Pointer(&fh)), uintptr(flags))
+		if e != syscall.EINTR {
+			return int(fd), errnoErr(e)
+		}
+	}
+}
+
+// sysPreadv2 reads into one buffer.
+func sysPreadv2(fd int, buf []byte, offset int64, flags int) (int, error) {
+	if len(buf) == 0 {
+		return 0, nil
+	}
+	iov := unix.Iovec{Base: &buf[0], Len: uint64(len(buf))}
+	for {
+		n, _, e := syscall.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 1, uintptr(offset), 0, uintptr(flags))
+		if e != syscall.EINTR {
+			return int(n), errnoErr(e)
+		}
+	}
+}
+
+// sysPwritev2 writes the pieces.
+func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error) {
+	for {
+		n, _, e := syscall.Syscall6(unix.SYS_PWRITEV2, uintptr(fd), uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)),
+			uintptr(offset), 0, uintptr(flags))
+		if e != syscall.EINTR {
+			return int(n), errnoErr(e)
+		}
+	}
+}
+
+// sysFaccess asks the kernel whether the thread's effective identity has the
+// rights on fd's file.
+func sysFaccess(fd int, rights uint32) error {
+	var empty byte
+	_, _, e := syscall.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(rights),
+		unix.AT_EACCESS|unix.AT_EMPTY_PATH, 0, 0)
+	return errnoErr(e)
+}
+
+func sysMkdirat(dir int, name []byte, mode uint32) error {
+	var buf [maxName + 1]byte
+	_, _, e := syscall.Syscall(unix.SYS_MKDIRAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&buf, name))), uintptr(mode))
+	return errnoErr(e)
+}
+
+func sysMknodat(dir int, name []byte, mode uint32, dev uint64) error {
+	var buf [maxName + 1]byte
+	_, _, e := syscall.Syscall6(unix.SYS_MKNODAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&buf, name))), uintptr(mode), uintptr(dev), 0, 0)
+	return errnoErr(e)
+}
+
+func sysUnlinkat(dir int, name []byte, flags int) error {
+	var buf [maxName + 1]byte
+	_, _, e := syscall.Syscall(unix.SYS_UNLINKAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&buf, name))), uintptr(flags))
+	return errnoErr(e)
+}
+
+func sysRenameat(fromDir int, from []byte, toDir int, to []byte) error {
+	var a, b [maxName + 1]byte
+	_, _, e := syscall.Syscall6(unix.SYS_RENAMEAT2, uintptr(fromDir), uintptr(unsafe.Pointer(cname(&a, from))),
+		uintptr(toDir), uintptr(unsafe.Pointer(cname(&b, to))), 0, 0)
+	return errnoErr(e)
+}
+
+// sysReadlink reads the text of the symlink that fd is.
+func sysReadlink(fd int, buf []byte) (int, error) {
+	var empty byte
+	n, _, e := syscall.Syscall6(unix.SYS_READLINKAT, uintptr(fd), uintptr(unsafe.Pointer(&empty)),
+		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
+	return int(n), errnoErr(e)
+}
+
+func sysGetdents(fd int, buf []byte) (int, error) {
+	for {
+		n, _, e := syscall.Syscall(unix.SYS_GETDENTS64, uintptr(fd), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)))
+		if e != syscall.EINTR {
+			return int(n), errnoErr(e)
+		}
+	}
+}
+
+// checkName refuses what is not a single component.
+func checkName(name []byte) error {
+	switch {
+	case len(name) == 0:
+		return syscall.EINVAL
+	case len(name) > maxName:
+		return syscall.ENAMETOOLONG
+	case bytes.IndexByte(name, '/') >= 0 || bytes.IndexByte(name, 0) >= 0:
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+func isDot(name []byte) bool    { return len(name) == 1 && name[0] == '.' }
+func isDotDot(name []byte) bool { return len(name) == 2 && name[0] == '.' && name[1] == '.' }
+
+func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
+
+// sysLink gives the file behind fd the name in dir. It goes by /proc/self/fd:
+// linking an O_PATH descriptor itself takes CAP_DAC_READ_SEARCH.
+func sysLink(proc, fd, dir int, name []byte) error {
+	var from [24]byte
+	var to [maxName + 1]byte
+	p := procName(&from, fd)
+	_, _, e := syscall.Syscall6(unix.SYS_LINKAT, uintptr(proc), uintptr(unsafe.Pointer(&p[0])),
+		uintptr(dir), uintptr(unsafe.Pointer(cname(&to, name))), unix.AT_SYMLINK_FOLLOW, 0)
+	return errnoErr(e)
+}
