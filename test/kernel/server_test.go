@@ -88,6 +88,12 @@ func serveKnfsd(t testing.TB, n *lab.Network) *server {
 func disk(t testing.TB, size int64) string {
 	t.Helper()
 	image := filepath.Join(lab.Folder(t, "disk"), "image")
+	makeDisk(t, image, size)
+	return image
+}
+
+func makeDisk(t testing.TB, image string, size int64) {
+	t.Helper()
 	if err := os.WriteFile(image, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +103,6 @@ func disk(t testing.TB, size int64) string {
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
 		t.Fatalf("mkfs.ext4: %v: %s", err, out)
 	}
-	return image
 }
 
 // needsDaemon skips a test that is about the daemon's process when the server is another.

@@ -127,3 +127,13 @@ func (d *Daemon) PeakMemory() int64 {
 	}
 	return kib << 10
 }
+
+// AwaitLog waits until the daemon has printed the text.
+func (d *Daemon) AwaitLog(text string) {
+	d.t.Helper()
+	for deadline := time.Now().Add(startLimit); !strings.Contains(d.Log(), text); {
+		if d.process.ended(20*time.Millisecond) || time.Now().After(deadline) {
+			d.t.Fatalf("%s did not print %q", d.command[0], text)
+		}
+	}
+}

@@ -189,3 +189,6 @@ func (g *Guest) Ended() bool {
 		return false
 	}
 }
+
+// Shared is the path, on this machine, of a file that the script knows as $SHARED/NAME.
+func (g *Guest) Shared(name string) string { return filepath.Join(g.folder, name) }

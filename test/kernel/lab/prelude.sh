@@ -80,7 +80,7 @@ kernel_server() {
 	# The largest transfers whatever the guest's memory, groups as the client names them.
 	echo 1048576 >/proc/fs/nfsd/max_block_size
 	rm -rf /etc/nfs.conf /etc/nfs.conf.d
-	must exportfs -i -o rw,insecure,no_root_squash,no_subtree_check,fsid=1 "*:$1"
+	must exportfs -i -o "rw,${SYNC:-sync},insecure,no_root_squash,no_subtree_check,fsid=1" "*:$1"
 	must rpc.mountd -p 20048
 	must rpc.nfsd --no-nfs-version 4 "${KNFSD_THREADS:-4}"
 	echo "rdma 20049" >/proc/fs/nfsd/portlist || fail "knfsd does not listen on RDMA"

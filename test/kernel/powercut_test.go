@@ -1,0 +1,112 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// powerCuts is how often the server's guest loses its power under one load.
+const powerCuts = 10
+
+// TestPowerCut has a guest of its own serve a disk image and kills that guest under load, again and again: after the
+// next boot all that fsync, COMMIT or FILE_SYNC acknowledged is on the disk, and every change of a name or mode that was
+// answered under sync (RFC 1813 §4.8). Killing only the daemon would prove nothing: the page cache would stay.
+func TestPowerCut(t *testing.T) {
+	over(t, func(t *testing.T, transport string) {
+		p := newPowerCut(t, transport, "sync")
+		for range powerCuts {
+			p.load.progress()
+			p.cut()
+			p.boot("sync")
+			p.serving()
+		}
+		p.load.progress()
+		p.load.guest.Signal("stop")
+		t.Log(lastLine(p.load.guest.Succeed()))
+		p.cut()
+		p.boot("sync")
+		p.serving()
+	})
+}
+
+// TestPowerCutWithoutSync is the test of TestPowerCut: a server that never syncs must be found out by it.
+func TestPowerCutWithoutSync(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("NFSRDMAD_LAB_SERVER") == "" {
+		t.Run("nosync", func(t *testing.T) { losesSomething(t, "sync", "-tags=nosync") })
+	}
+	// The export option async promises no names: the client's data is still safe, but something must be lost as well.
+	t.Run("async", func(t *testing.T) { losesSomething(t, "async") })
+}
+
+func losesSomething(t *testing.T, options string, flags ...string) {
+	t.Parallel()
+	p := newPowerCut(t, "tcp", options, flags...)
+	for range 3 {
+		p.load.progress()
+		p.cut()
+		p.boot(options)
+		if !p.server.Happens("serving") {
+			if status := p.server.Wait(); status != 1 || !strings.Contains(p.server.Output(), "lost: ") {
+				t.Fatalf("the server's guest ended with %d, and not for a loss", status)
+			}
+			t.Log(p.server.Output())
+			return
+		}
+	}
+	t.Error("no loss in three power cuts without sync calls: the test cannot see one")
+}
+
+// powerCut is a server in a guest, and a client guest under load from it.
+type powerCut struct {
+	t       *testing.T
+	network *lab.Network
+	env     []string
+	image   string
+	server  *lab.Guest
+	load    *loaded
+}
+
+func newPowerCut(t *testing.T, transport, options string, flags ...string) *powerCut {
+	t.Helper()
+	p := &powerCut{t: t, network: lab.NewNetwork(t), image: disk(t, 3<<30)}
+	mount := []string{"EXPORT=/work", "SERVER=10.0.2.3"}
+	p.env = []string{"WORKER=" + build(t, "test/kernel/worker"), "PEER=" + os.Getenv("NFSRDMAD_LAB_SERVER")}
+	if os.Getenv("NFSRDMAD_LAB_SERVER") != "" {
+		mount = []string{"EXPORT=/srv/disk/work", "SERVER=10.0.2.3", "MOUNT_PORT=20048"}
+	} else {
+		p.env = append(p.env, "DAEMON="+daemon(t, flags...))
+	}
+	s := &server{t: t, network: p.network, env: mount}
+	ledgers := lab.Folder(t, "ledgers")
+	p.load = &loaded{t: t, server: s, ledgers: ledgers}
+	p.boot(options)
+	p.serving()
+	p.load.guest = s.boot(lab.Options{Limit: 12 * time.Minute, Writable: []string{ledgers}}, "load", transport, ledgers, "outages")
+	p.load.guest.Await("loading")
+	return p
+}
+
+// cut kills the server's guest, at once.
+func (p *powerCut) cut() { p.server.Kill() }
+
+// boot starts the server's guest again: it looks for losses before it serves.
+func (p *powerCut) boot(options string) {
+	p.t.Helper()
+	p.server = lab.Boot(p.t, p.network, lab.Options{
+		Address: peerAddress, Memory: 1000, Limit: 12 * time.Minute, Env: p.env,
+		Writable: []string{filepath.Dir(p.image), p.load.ledgers},
+	}, script(p.t, "serve_disk"), p.image, p.load.ledgers, options)
+}
+
+func (p *powerCut) serving() {
+	p.t.Helper()
+	p.server.Await("serving")
+}
