@@ -67,7 +67,9 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	}
 	defer f.put()
 	got := 0
-	if offset <= math.MaxInt64 {
+	if offset < math.MaxInt64 {
+		// The kernel refuses what would end behind its last offset.
+		buf := buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
 		if op.Try {
 			got, err = fs.readCached(f.fd, buf, int64(offset))
 		} else {
@@ -110,7 +112,7 @@ func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
 // readAll reads to the end of buf or of the file.
 func readAll(fd int, buf []byte, offset int64) (int, error) {
 	got := 0
-	for got < len(buf) && offset <= math.MaxInt64-int64(got) {
+	for got < len(buf) {
 		n, err := sysPreadv2(fd, buf[got:], offset+int64(got), 0)
 		if err != nil && got == 0 {
 			return 0, err

@@ -56,12 +56,12 @@ type FS struct {
 	resolver resolver
 	self     identity
 
-	nodes      nodeCache
-	callers    callerTable
-	fsids      sync.Map // st_dev -> FSID
-	names      groupCommit
-	verifier   atomic.Uint64
-	renames    sync.Mutex // orders renames between directories
+	nodes    nodeCache
+	callers  callerTable
+	fsids    sync.Map // st_dev -> FSID
+	names    groupCommit
+	verifier atomic.Uint64
+
 	stop       chan struct{}
 	sweeperEnd chan struct{}
 	closed     atomic.Bool

@@ -1,7 +1,291 @@
 package local
 
-import "errors"
+import (
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
 
-func openIndex(fs *FS, dir string, root any) (resolver, error) {
-	return nil, errors.New("no index yet")
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// index is the resolver that needs no capability: it remembers under which
+// name in which directory each file was seen, on disk, so that a restart finds
+// them. What was renamed behind its back it looks for (index_search.go).
+//
+// What is learnt is written some time later, many names at once. A process that
+// dies in between forgets the last of it, and finds it again by looking.
+type index struct {
+	fs   *FS
+	root vfs.Handle
+	db   *bolt.DB
+
+	mu      sync.Mutex
+	room    *sync.Cond
+	pending map[vfs.Handle]place // not yet written; a zero place: forgotten
+	writing map[vfs.Handle]place // being written
+	recent  map[vfs.Handle]place // to know at a glance what is known already
+	dead    map[vfs.Handle]struct{}
+	wake    chan struct{}
+	stop    chan struct{}
+	ended   chan struct{}
+
+	search  sync.Mutex // one search at a time
+	renewed time.Time  // when the last one ended, under search
+}
+
+// A place is a name in a directory.
+type place struct {
+	dir  vfs.Handle
+	name string
+}
+
+const (
+	maxRecent   = 1 << 15
+	maxDead     = 1 << 16
+	maxPending  = 1 << 16
+	writeBehind = 100 * time.Millisecond
+)
+
+var placesBucket = []byte("places")
+
+// openIndex opens the index in stateDir for the tree whose root has handle root.
+// Two trees have two files; one tree is served by one process at a time.
+func openIndex(fs *FS, stateDir string, root vfs.Handle) (resolver, error) {
+	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+		return nil, err
+	}
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%d ", fs.cfg.FSID)
+	sum.Write(root.Bytes())
+	file := filepath.Join(stateDir, "handles-"+hex.EncodeToString(sum.Sum(nil))+".db")
+	db, err := bolt.Open(file, 0o600, &bolt.Options{Timeout: 2 * time.Second, FreelistType: bolt.FreelistMapType, NoFreelistSync: true})
+	if err != nil {
+		return nil, fmt.Errorf("index of handles %s (in use by another process?): %w", file, err)
+	}
+	if err = db.Update(func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(placesBucket)
+		return err
+	}); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("index of handles %s: %w", file, err)
+	}
+	x := &index{fs: fs, root: root, db: db, pending: map[vfs.Handle]place{}, recent: map[vfs.Handle]place{},
+		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	x.room = sync.NewCond(&x.mu)
+	go x.write()
+	return x, nil
+}
+
+func (x *index) scheme() string { return "index" }
+
+func (x *index) close() error {
+	close(x.stop)
+	<-x.ended
+	return x.db.Close()
+}
+
+func (x *index) note(dir, h *vfs.Handle, name []byte) {
+	if *h == x.root {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p, ok := x.recent[*h]; ok && p.dir == *dir && p.name == string(name) {
+		return
+	}
+	x.learn(*h, place{*dir, string(name)})
+	delete(x.dead, *h)
+}
+
+// learn puts h's place where lookups see it and the writer finds it. x is locked.
+func (x *index) learn(h vfs.Handle, p place) {
+	for len(x.pending) >= maxPending {
+		x.room.Wait()
+	}
+	x.pending[h] = p
+	if len(x.recent) >= maxRecent {
+		clear(x.recent)
+	}
+	if p.dir.IsZero() {
+		delete(x.recent, h)
+	} else {
+		x.recent[h] = p
+	}
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (x *index) gone(dir, h *vfs.Handle, name []byte, last bool) {
+	p, _ := x.place(h)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if last {
+		if len(x.dead) >= maxDead {
+			clear(x.dead)
+		}
+		x.dead[*h] = struct{}{}
+	}
+	if last || p.dir == *dir && p.name == string(name) {
+		x.learn(*h, place{})
+	}
+}
+
+// place is where h was seen last; false: nowhere.
+func (x *index) place(h *vfs.Handle) (place, bool) {
+	x.mu.Lock()
+	p, ok := x.recent[*h]
+	if !ok {
+		p, ok = x.pending[*h]
+	}
+	if !ok {
+		p, ok = x.writing[*h]
+	}
+	x.mu.Unlock()
+	if !ok {
+		_ = x.db.View(func(tx *bolt.Tx) error {
+			p = decodePlace(tx.Bucket(placesBucket).Get(h.Bytes()))
+			return nil
+		})
+	}
+	return p, !p.dir.IsZero()
+}
+
+// A place on disk is the length of the directory's handle, one byte, that
+// handle, and the name.
+func encodePlace(p place) []byte {
+	b := append(make([]byte, 0, 1+p.dir.Len()+len(p.name)), byte(p.dir.Len()))
+	return append(p.dir.Append(b), p.name...)
+}
+
+func decodePlace(b []byte) place {
+	if len(b) < 2 || len(b) < 1+int(b[0]) {
+		return place{}
+	}
+	h, ok := vfs.MakeHandle(b[1 : 1+b[0]])
+	if !ok {
+		return place{}
+	}
+	return place{h, string(b[1+b[0]:])}
+}
+
+// write is the goroutine that writes what was learnt.
+func (x *index) write() {
+	defer close(x.ended)
+	for {
+		select {
+		case <-x.stop:
+			x.flush()
+			return
+		case <-x.wake:
+		}
+		select {
+		case <-x.stop:
+		case <-time.After(writeBehind):
+		}
+		x.flush()
+	}
+}
+
+// flush writes what is pending. An error, of a full disk say, costs a search
+// after the next start.
+func (x *index) flush() {
+	x.mu.Lock()
+	batch := x.pending
+	x.pending, x.writing = map[vfs.Handle]place{}, batch
+	x.room.Broadcast()
+	x.mu.Unlock()
+	if len(batch) > 0 {
+		_ = x.db.Update(func(tx *bolt.Tx) error {
+			b := tx.Bucket(placesBucket)
+			for h, p := range batch {
+				var err error
+				if p.dir.IsZero() {
+					err = b.Delete(h.Bytes())
+				} else {
+					err = b.Put(h.Bytes(), encodePlace(p))
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	x.mu.Lock()
+	x.writing = nil
+	x.mu.Unlock()
+}
+
+func (x *index) open(h *vfs.Handle) (int, error) {
+	if *h == x.root {
+		return x.openRoot()
+	}
+	x.mu.Lock()
+	_, dead := x.dead[*h]
+	x.mu.Unlock()
+	if dead {
+		return -1, syscall.ESTALE
+	}
+	if fd, err := x.openPlace(h); err == nil || outOfDescriptors(err) {
+		return fd, err
+	}
+	return x.find(h)
+}
+
+func (x *index) openRoot() (int, error) {
+	return sysOpenat2(x.fs.mount, dot, unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
+}
+
+var dot = []byte(".")
+
+// openPlace opens h where it was seen last, if it is there.
+func (x *index) openPlace(h *vfs.Handle) (int, error) {
+	var up []string
+	for at := *h; at != x.root; {
+		p, ok := x.place(&at)
+		if !ok || len(up) >= maxDepth {
+			return -1, syscall.ESTALE
+		}
+		up = append(up, p.name)
+		at = p.dir
+	}
+	fd, err := x.openRoot()
+	if err != nil {
+		return -1, err
+	}
+	for i := len(up) - 1; i >= 0; i-- {
+		next, err := sysOpenat2(fd, []byte(up[i]), unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
+		unix.Close(fd)
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	err = x.confirm(h, &fd)
+	return fd, err
+}
+
+// confirm closes *fd if it is not h.
+func (x *index) confirm(h *vfs.Handle, fd *int) error {
+	var st unix.Stat_t
+	err := fstat(*fd, &st)
+	if err == nil {
+		var is vfs.Handle
+		if is, err = identify(*fd, &st); err == nil && is == *h {
+			return nil
+		}
+	}
+	unix.Close(*fd)
+	*fd = -1
+	return syscall.ESTALE
 }

@@ -225,6 +225,29 @@ const (
 	direntName = 19
 )
 
+// A dirent is an entry as the kernel lists it. The name is nil behind the last.
+type dirent struct {
+	ino, off uint64
+	name     []byte
+}
+
+func nextDirent(b []byte) (e dirent, rest []byte) {
+	if len(b) <= direntName {
+		return e, nil
+	}
+	size := int(binary.NativeEndian.Uint16(b[direntLen:]))
+	if size <= direntName || size > len(b) {
+		return e, nil
+	}
+	e.ino = binary.NativeEndian.Uint64(b[direntIno:])
+	e.off = binary.NativeEndian.Uint64(b[direntOff:])
+	e.name = b[direntName:size]
+	if i := bytes.IndexByte(e.name, 0); i >= 0 {
+		e.name = e.name[:i]
+	}
+	return e, b[size:]
+}
+
 func (l *listing) read(s *dirStream) (eof bool, err error) {
 	buf := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)
@@ -241,22 +264,11 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 		if n == 0 {
 			return true, nil
 		}
-		for b := room[:n]; len(b) > direntName; {
-			size := int(binary.NativeEndian.Uint16(b[direntLen:]))
-			if size <= direntName || size > len(b) {
-				return false, syscall.EIO
-			}
-			name := b[direntName:size]
-			if i := bytes.IndexByte(name, 0); i >= 0 {
-				name = name[:i]
-			}
-			off := binary.NativeEndian.Uint64(b[direntOff:])
-			ino := binary.NativeEndian.Uint64(b[direntIno:])
-			b = b[size:]
-			if isDot(name) || isDotDot(name) || len(name) == 0 {
+		for e, rest := nextDirent(room[:n]); e.name != nil; e, rest = nextDirent(rest) {
+			if isDot(e.name) || isDotDot(e.name) {
 				continue
 			}
-			entry = vfs.DirEntry{Name: name, FileID: ino, Cookie: cookieOf(off)}
+			entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
 			if l.plus && !l.attributes(&entry) {
 				continue // removed meanwhile
 			}

@@ -29,20 +29,20 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 	if err = oldName(name); err != nil {
 		return ch, err
 	}
-	var victim *node
+	var victim named
 	err = fs.change(op, d, &ch, func() error {
 		victim = fs.known(d, name)
 		err := fs.as(op.Cred, func() error { return sysUnlinkat(d.fd, name, flags) })
-		if err == nil && victim != nil {
-			fs.resolver.gone(&d.handle, &victim.handle, name)
+		if err == nil && victim.ok {
+			fs.resolver.gone(&d.handle, &victim.handle, name, victim.last)
 		}
 		return err
 	})
-	if victim != nil {
+	if victim.n != nil {
 		if err == nil {
-			fs.letGo(victim)
+			fs.letGo(victim.n)
 		}
-		victim.put()
+		victim.n.put()
 	}
 	if err != nil {
 		return ch, err
@@ -50,22 +50,32 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 	return ch, fs.durable(d)
 }
 
-// known returns the node of name in d if it is in the cache, with a reference.
-func (fs *FS) known(d *node, name []byte) *node {
+// named is what had a name just before it was changed.
+type named struct {
+	handle vfs.Handle
+	ok     bool
+	last   bool  // it had no other name
+	n      *node // with a reference; nil where it is not in the cache
+}
+
+// known identifies name in d.
+func (fs *FS) known(d *node, name []byte) (v named) {
 	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if err != nil {
-		return nil
+		return v
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if fstat(fd, &st) != nil {
-		return nil
+		return v
 	}
-	h, err := identify(fd, &st)
-	if err != nil {
-		return nil
+	if v.handle, err = identify(fd, &st); err != nil {
+		return v
 	}
-	return fs.nodes.cached(&h)
+	v.ok = true
+	v.last = st.Nlink <= 1 || st.Mode&unix.S_IFMT == unix.S_IFDIR
+	v.n = fs.nodes.cached(&v.handle)
+	return v
 }
 
 // Rename implements vfs.FileSystem.
@@ -86,15 +96,17 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 	if err != nil {
 		return from, to, err
 	}
-	var moved, victim *node
+	var moved, victim named
 	move := func() error {
 		moved, victim = fs.known(f, fromName), fs.known(t, toName)
 		err := fs.as(op.Cred, func() error { return sysRenameat(f.fd, fromName, t.fd, toName) })
-		if err == nil && moved != victim {
-			if victim != nil {
-				fs.resolver.gone(&t.handle, &victim.handle, toName)
+		if err == nil && moved.handle != victim.handle {
+			if victim.ok {
+				fs.resolver.gone(&t.handle, &victim.handle, toName, victim.last)
 			}
-			fs.noteMoved(f, fromName, t, toName, moved)
+			if moved.ok {
+				fs.resolver.note(&t.handle, &moved.handle, toName)
+			}
 		}
 		return err
 	}
@@ -110,17 +122,17 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		}
 		err = fs.change(op, outer, outerCh, func() error { return fs.change(op, inner, innerCh, move) })
 	}
-	if moved != nil {
+	if moved.n != nil {
 		if err == nil {
-			fs.touched(moved)
+			fs.touched(moved.n)
 		}
-		moved.put()
+		moved.n.put()
 	}
-	if victim != nil {
-		if err == nil && victim != moved {
-			fs.letGo(victim)
+	if victim.n != nil {
+		if err == nil && victim.n != moved.n {
+			fs.letGo(victim.n)
 		}
-		victim.put()
+		victim.n.put()
 	}
 	if err != nil {
 		return from, to, err
@@ -129,30 +141,6 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return from, to, fs.durable(f)
 	}
 	return from, to, fs.durable(f, t)
-}
-
-// noteMoved tells the resolver that fromName in f is toName in t now.
-func (fs *FS) noteMoved(f *node, fromName []byte, t *node, toName []byte, moved *node) {
-	if moved != nil {
-		fs.resolver.gone(&f.handle, &moved.handle, fromName)
-		fs.resolver.note(&t.handle, &moved.handle, toName)
-		return
-	}
-	if _, ok := fs.resolver.(kernelResolver); ok {
-		return
-	}
-	fd, err := sysOpenat2(t.fd, toName, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
-	if err != nil {
-		return
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if fstat(fd, &st) != nil {
-		return
-	}
-	if h, err := identify(fd, &st); err == nil {
-		fs.resolver.note(&t.handle, &h, toName)
-	}
 }
 
 // touched tells a change of n's attributes that another operation brought with it.

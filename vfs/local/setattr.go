@@ -41,8 +41,9 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 		return err
 	}
 	n.fill(&ch.Before, &st)
-	ch.HasBefore, ch.Atomic = true, true
+	ch.HasBefore = true
 	if guard != nil && *guard != ch.Before.Ctime {
+		ch.After, ch.HasAfter, ch.Atomic = ch.Before, true, true
 		return vfs.ErrNotSync
 	}
 	err := fs.maySetAttr(op, n, &st, s)
@@ -55,7 +56,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 		} else {
 			n.fillChanged(&ch.After, &st)
 		}
-		ch.HasAfter = true
+		ch.HasAfter, ch.Atomic = true, true
 	}
 	return err
 }

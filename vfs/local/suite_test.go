@@ -52,6 +52,9 @@ func TestSuite(t *testing.T) {
 			t.Run(place+"/"+scheme, func(t *testing.T) {
 				configs := map[vfs.FileSystem]local.Config{}
 				opt := vfstest.Options{CanSwitchUsers: local.CanSwitch(), Devices: os.Geteuid() == 0, SpecialFiles: true}
+				opt.Skip = map[string]string{
+					"readdir/cookies that are none": "places are hashes on ext4 and others: any number is one, in the middle",
+				}
 				self := local.Identity()
 				opt.Self = &self
 				opt.Restart = func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem {
