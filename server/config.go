@@ -67,10 +67,14 @@ type RNICConfig struct {
 
 // LimitsConfig bounds peers.
 type LimitsConfig struct {
-	Connections   int      `toml:"connections"`
-	StallTimeout  Duration `toml:"stall_timeout"`
-	IdleTimeout   Duration `toml:"idle_timeout"`
-	CallsInFlight int      `toml:"calls_in_flight"`
+	// Connections is how many TCP connections there may be, CallsInFlight
+	// how many calls of one of them are worked on at a time.
+	Connections   int `toml:"connections"`
+	CallsInFlight int `toml:"calls_in_flight"`
+	// StallTimeout is for a peer that stops in the middle of something,
+	// IdleTimeout for a TCP connection without calls; 0 means for ever.
+	StallTimeout Duration `toml:"stall_timeout"`
+	IdleTimeout  Duration `toml:"idle_timeout"`
 }
 
 // An ExportConfig is one [[export]] of the file or one --export flag.
@@ -286,7 +290,6 @@ func (c *Config) check() error {
 	setDefault(&c.Limits.Connections, 16384)
 	setDefault(&c.Limits.CallsInFlight, 128)
 	setDefault(&c.Limits.StallTimeout, Duration(30*time.Second))
-	setDefault(&c.Limits.IdleTimeout, Duration(6*time.Minute))
 	setDefault(&c.DrainTimeout, Duration(30*time.Second))
 	if len(c.RDMA) == 0 {
 		c.RDMA = []Listen{everyAddress(DefaultRDMAPort)}

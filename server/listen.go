@@ -81,9 +81,9 @@ func listenRDMA(p rdmacm.Provider, all []Listen) ([]rdmacm.Listener, error) {
 	return out, nil
 }
 
-// MountCommands are, for each address of this machine that a client elsewhere
+// mountCommands are, for each address of this machine that a client elsewhere
 // could use, the two commands that mount an export: by RDMA and by TCP.
-func MountCommands(name string, rdmaPort, tcpPort uint16) []string {
+func mountCommands(name string, rdmaPort, tcpPort uint16) []string {
 	var out []string
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
@@ -114,7 +114,7 @@ func family(netid string, a netip.Addr) string {
 	return netid
 }
 
-// ports of the first listeners, for people to read.
+// firstPort is the port to show to people.
 func firstPort(all []netip.AddrPort) uint16 {
 	if len(all) == 0 {
 		return 0
@@ -131,4 +131,9 @@ func join[T fmt.Stringer](all []T) string {
 		b.WriteString(a.String())
 	}
 	return b.String()
+}
+
+// MountCommands are the commands that mount the first export, for each address.
+func (s *Server) MountCommands() []string {
+	return mountCommands(s.table.All()[0].Name, firstPort(s.RDMAAddrs()), firstPort(s.TCPAddrs()))
 }

@@ -91,10 +91,10 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 func (s *Server) startTCP() (err error) {
 	s.tcp = tcp.NewServer(tcp.Config{
 		RPC: s.rpc, Pool: s.pool,
-		MaxConnections: s.cfg.Limits.Connections,
-		MaxInFlight:    s.cfg.Limits.CallsInFlight,
-		IdleTimeout:    time.Duration(s.cfg.Limits.IdleTimeout),
-		StallTimeout:   time.Duration(s.cfg.Limits.StallTimeout),
+		MaxConns:    s.cfg.Limits.Connections,
+		MaxInFlight: s.cfg.Limits.CallsInFlight,
+		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
+		Stall:       time.Duration(s.cfg.Limits.StallTimeout),
 	})
 	s.tcpListeners, err = listenTCP(s.cfg.TCP)
 	return err
