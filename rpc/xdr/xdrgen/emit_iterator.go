@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -8,12 +9,22 @@ import (
 // iteratorType is the iterator over the array d.
 func (e *emitter) iteratorType(d *declaration, owner, limit string, elem shape) string {
 	name := owner + goName(&d.header)
+	// skip steps over all elements, next decodes one into the pointer elem.
+	skip := "var elem {{E}}\nfor i := 0; i < v.left && d.Err() == nil; i++ {\n" + elem.decode("elem") + "\n}"
+	next := elem.decode("elem")
+	if s, ok := elem.(scalar); ok {
+		next = elem.decode("*elem")
+		skip = fmt.Sprintf("d.Skip(v.left * %d)", s.size)
+		if s.name == "bool" { // which not every word is
+			skip = "for i := 0; i < v.left && d.Err() == nil; i++ {\nd.Bool()\n}"
+		}
+	}
 	e.later(name, func() {
 		e.expand(strings.NewReplacer(
 			"{{LIMIT}}", limit,
 			"{{MIN}}", strconv.FormatInt(e.minOf(d.spec), 10),
-			"{{DECODE}}", elem.decode("elem"),
-			"{{DECODENEXT}}", strings.ReplaceAll(elem.decode("*elem"), "*elem.", "elem."),
+			"{{SKIP}}", skip,
+			"{{NEXT}}", next,
 			"{{ENCODE}}", elem.encode("elem"),
 		).Replace(`
 // {{N}} is an array of {{E}}, as it stands in a stream.
@@ -29,11 +40,7 @@ type {{N}} struct {
 func (v *{{N}}) Decode(d *xdr.Decoder) {
 	v.left = d.Count({{LIMIT}}, {{MIN}})
 	v.at = *d
-	var elem {{E}}
-	for i := 0; i < v.left && d.Err() == nil; i++ {
-		{{DECODE}}
-	}
-	_ = elem
+	{{SKIP}}
 	if d.Err() != nil {
 		*v = {{N}}{}
 	}
@@ -49,7 +56,7 @@ func (v *{{N}}) Next(elem *{{E}}) bool {
 	}
 	v.left--
 	d := &v.at
-	{{DECODENEXT}}
+	{{NEXT}}
 	return d.Err() == nil
 }
 

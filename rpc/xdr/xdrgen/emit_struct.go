@@ -48,6 +48,7 @@ func (e *emitter) emitField(f *declaration, s shape, tag string) {
 
 // maxTag is the tag for a counted item with a bound.
 func (e *emitter) maxTag(d *declaration) string {
+	d = e.m.plain(d)
 	if d.kind != declVarArray || d.bound == nil {
 		return ""
 	}

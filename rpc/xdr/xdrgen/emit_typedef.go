@@ -1,21 +1,25 @@
 package main
 
-// emitTypedef writes a type for d, unless it only renames: scalars keep their
-// Go type, and another name for a defined type is an alias.
+// emitTypedef writes a type for d, unless d only renames another.
 func (e *emitter) emitTypedef(d *typedefDef) {
+	if e.m.vanishes(d) {
+		return
+	}
 	name := goName(&d.header)
 	s := e.shapeOf(d.decl, "")
-	if _, ok := s.(scalar); ok {
-		return
-	}
-	if e.m.isIterator(d.decl) { // named after the typedef or its element
-		return
-	}
-	if e.vanishes(d) {
-		e.printf("%s\ntype %s = %s\n\n", documentation(name, &d.header, "type"), name, s.goType())
+	if e.m.isIterator(d.decl) { // which has the typedef's name
 		return
 	}
 	e.printf("%s\ntype %s %s\n\n", documentation(name, &d.header, "type"), name, s.goType())
 	e.emitMethods(name, s.decode("*v"), s.encode("*v"))
 	e.emitSizes(d.name, name)
+}
+
+// vanishes says that t has no Go type of its own: it renames a scalar, a
+// defined type, a list, optional data or an item that may be placed directly.
+func (m *model) vanishes(t *typedefDef) bool {
+	if t.decl.kind == declPlain {
+		return t.decl.spec.builtin != builtinQuadruple
+	}
+	return t.decl.kind == declOptional || t.decl.notes.ddp
 }

@@ -67,18 +67,20 @@ func (e *emitter) emitUnion(d *unionDef) {
 	e.emitSizes(d.name, name)
 }
 
-// caseLabels are the Go values of a's cases.
+// caseLabels are the Go values of a's cases, of the discriminant's type.
 func (e *emitter) caseLabels(d *unionDef, a *arm) string {
+	enum, kind := e.m.discriminant(d)
 	var labels []string
-	_, kind := e.m.discriminant(d)
 	for _, c := range a.cases {
 		label := e.m.goValue(c)
 		if n, _ := e.m.number(c); kind == builtinBool {
 			label = map[int64]string{0: "false", 1: "true"}[n]
+		} else if of := e.m.enumOf[c.name]; of != nil && of != enum {
+			label = e.shapeOf(d.discriminant, "").goType() + "(" + label + ")"
 		}
 		labels = append(labels, label)
 	}
-	return strings.Join(labels, ",\n")
+	return strings.Join(labels, ", ")
 }
 
 // switchTag is the discriminant's tag: which of its values go without a field.

@@ -11,10 +11,11 @@
 //
 // What the language leaves open is decided so:
 //
-//   - Scalars are Go scalars, and typedefs of scalars vanish. Opaque items and
-//     strings are []byte that alias the stream.
+//   - Scalars are Go scalars. Typedefs that only rename a scalar or another type
+//     vanish. Opaque items and strings are []byte that alias the stream.
 //   - A union is a struct with its discriminant and a field for each arm.
-//     Optional data is a struct {Present, Value}.
+//     Optional data is a struct {Present, Value}, and so is an array of at most
+//     one element, which is the same on the wire (RFC 4506 §4.19).
 //   - A linked list (a struct that ends in optional data of itself) and an
 //     array without a bound are iterators over the stream, checked once when
 //     they are decoded; they are encoded element by element.

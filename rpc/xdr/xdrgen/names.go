@@ -73,8 +73,16 @@ func (m *model) checkGoNames() error {
 		seen[name] = h.name
 		return nil
 	}
+	programs := map[string]string{}
 	for _, d := range m.spec.definitions {
-		if _, ok := d.(*programDef); ok {
+		if p, ok := d.(*programDef); ok {
+			if other, ok := programs[p.notes.goName]; ok {
+				return m.errorf(p.line, "%s needs another prefix (@go) than %s", p.name, other)
+			}
+			programs[p.notes.goName] = p.name
+			continue
+		}
+		if t, ok := d.(*typedefDef); ok && m.vanishes(t) {
 			continue
 		}
 		if err := check(d.head()); err != nil {

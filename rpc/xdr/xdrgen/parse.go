@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // parser is a recursive descent over the grammar of RFC 4506 §6.3. Its methods
@@ -12,6 +13,8 @@ type parser struct {
 	tokens []token
 	at     int
 	spec   *spec
+	// placeholders counts the types defined inside declarations.
+	placeholders int
 }
 
 func parse(file string, text []byte) (s *spec, err error) {
@@ -99,10 +102,16 @@ func (p *parser) definition() {
 		p.expect(";")
 		p.define(&constDef{h, v})
 	case "typedef":
+		inline := len(p.spec.definitions)
 		d := p.declaration("")
 		d.notes = h.notes
 		p.expect(";")
 		h.name = d.name
+		if len(p.spec.definitions) > inline && d.kind == declPlain {
+			// A body with a name is a definition (RFC 4506 §4.18).
+			*p.spec.definitions[len(p.spec.definitions)-1].head() = h
+			break
+		}
 		p.define(&typedefDef{h, d})
 	case "enum":
 		h.name = p.name().text
@@ -207,12 +216,13 @@ func (p *parser) unionBody(u *unionDef) {
 	}
 }
 
-// declaration reads one; owner is the type that it is part of, and gives its
-// name to types defined within.
+// declaration reads one; owner is the name of the type that it is part of, and
+// begins the names of types defined within.
 func (p *parser) declaration(owner string) *declaration {
 	first := p.peek()
 	d := &declaration{header: startHeader(first)}
-	d.spec = p.typeSpec(owner)
+	inline := len(p.spec.definitions)
+	d.spec = p.typeSpec()
 	if d.spec.builtin == builtinVoid {
 		d.kind = declVoid
 		return d
@@ -221,7 +231,7 @@ func (p *parser) declaration(owner string) *declaration {
 		d.kind = declOptional
 	}
 	d.name = p.name().text
-	p.nameInline(d, owner)
+	p.nameInline(inline, d, owner)
 	if d.kind == declOptional {
 		if d.spec.builtin == builtinOpaque || d.spec.builtin == builtinString {
 			p.fail(d.line, "optional %s needs a typedef", d.name)
@@ -255,25 +265,34 @@ func (p *parser) declaration(owner string) *declaration {
 	return d
 }
 
-// inlineName marks a type defined inside a declaration until the
-// declaration's own name is known.
-const inlineName = "(inline)"
-
-// nameInline gives the type that was defined inside d, if there is one, a name.
-// Types defined deeper have theirs already and come before it.
-func (p *parser) nameInline(d *declaration, owner string) {
-	if d.spec.name != inlineName {
+// nameInline gives the type that was defined inside d, if there is one, its
+// name, and those deeper inside, which were defined before it, theirs.
+func (p *parser) nameInline(from int, d *declaration, owner string) {
+	inline := p.spec.definitions[from:]
+	if len(inline) == 0 {
 		return
 	}
+	placeholder := d.spec.name
 	name := d.name
 	if owner != "" {
 		name = owner + "_" + d.name
 	}
-	d.spec.name = name
-	p.spec.definitions[len(p.spec.definitions)-1].head().name = name
+	rename := func(s *string) {
+		if after, ok := strings.CutPrefix(*s, placeholder); ok {
+			*s = name + after
+		}
+	}
+	rename(&d.spec.name)
+	for _, def := range inline {
+		rename(&def.head().name)
+		_ = declarations(def, func(within *declaration) error {
+			rename(&within.spec.name)
+			return nil
+		})
+	}
 }
 
-func (p *parser) typeSpec(owner string) typeSpec {
+func (p *parser) typeSpec() typeSpec {
 	t := p.take()
 	s := typeSpec{line: t.line}
 	switch t.text {
@@ -288,11 +307,10 @@ func (p *parser) typeSpec(owner string) typeSpec {
 	case "enum":
 		s.name = p.inline(t, func(h header) definition { return &enumDef{h, p.enumBody()} })
 	case "struct":
-		s.name = p.inline(t, func(h header) definition { return &structDef{h, p.structBody(owner)} })
+		s.name = p.inline(t, func(h header) definition { return &structDef{h, p.structBody(h.name)} })
 	case "union":
 		s.name = p.inline(t, func(h header) definition {
 			u := &unionDef{header: h}
-			u.name = owner
 			p.unionBody(u)
 			return u
 		})
@@ -310,15 +328,16 @@ func (p *parser) typeSpec(owner string) typeSpec {
 }
 
 // inline reads the rest of an enum, struct or union specifier: the name of one
-// that is defined elsewhere, or a body.
+// that is defined elsewhere, or a body, which goes by a placeholder until the
+// name of the declaration around it is known.
 func (p *parser) inline(t token, body func(header) definition) string {
 	if next := p.peek(); next.kind == tokenName && next.text != "switch" {
 		return p.take().text
 	}
-	d := body(header{line: t.line})
-	d.head().name = inlineName
-	p.define(d)
-	return inlineName
+	p.placeholders++
+	placeholder := fmt.Sprintf("(%d)", p.placeholders)
+	p.define(body(header{name: placeholder, line: t.line}))
+	return placeholder
 }
 
 var builtinNames = map[string]builtin{

@@ -30,11 +30,11 @@ func (p *parser) version() *versionDef {
 
 func (p *parser) procedure() *procedureDef {
 	d := &procedureDef{header: startHeader(p.peek())}
-	d.result = p.typeSpec("")
+	d.result = p.typeSpec()
 	d.name = p.name().text
 	p.expect("(")
 	for {
-		if s := p.typeSpec(""); s.builtin != builtinVoid {
+		if s := p.typeSpec(); s.builtin != builtinVoid {
 			d.args = append(d.args, s)
 		}
 		if p.accept(")") {

@@ -11,6 +11,8 @@ type model struct {
 	// expressions for them.
 	values   map[string]int64
 	goValues map[string]string
+	// enumOf is the enum that a member belongs to.
+	enumOf map[string]*enumDef
 	// nodes are the structs that end in optional data of themselves, and
 	// are therefore elements of linked lists.
 	nodes map[string]bool
@@ -30,6 +32,7 @@ func resolve(s *spec) (*model, error) {
 		types:    map[string]definition{},
 		values:   map[string]int64{},
 		goValues: map[string]string{},
+		enumOf:   map[string]*enumDef{},
 		nodes:    map[string]bool{},
 		sizing:   map[string]bool{},
 		sizes:    map[string]size{},
@@ -58,6 +61,7 @@ func (m *model) collect() error {
 			continue
 		case *enumDef:
 			for i := range d.members {
+				m.enumOf[d.members[i].name] = d
 				if err := m.addValue(&d.members[i].header, d.members[i].value); err != nil {
 					return err
 				}
@@ -189,7 +193,7 @@ func (m *model) checkDeclaration(d *declaration) error {
 		if err != nil {
 			return err
 		}
-		if n < 0 || n > 1<<32-1 || (d.kind == declFixedArray && n == 0) {
+		if n < 0 || n > 1<<32-1 || (d.kind == declFixedArray && n == 0 && !d.isBytes()) {
 			return m.errorf(d.line, "%s has the impossible length %d", d.name, n)
 		}
 	}

@@ -30,6 +30,9 @@ func (e *emitter) shapeOf(d *declaration, owner string) shape {
 		if d.bound == nil || d.notes.iterate {
 			return generated{e.iteratorType(d, owner, length, elem)}
 		}
+		if n, _ := e.m.number(*d.bound); n == 1 { // RFC 4506 §4.19
+			return generated{e.optionalType(elem)}
+		}
 		return slice{length, elem, e.minOf(d.spec)}
 	case declOptional:
 		return generated{e.optionalType(elem)}
@@ -37,7 +40,7 @@ func (e *emitter) shapeOf(d *declaration, owner string) shape {
 	return elem
 }
 
-// shapeOfSpec is the shape of one value of type s. Typedefs of scalars vanish.
+// shapeOfSpec is the shape of one value of type s.
 func (e *emitter) shapeOfSpec(s typeSpec) shape {
 	if s.builtin == builtinQuadruple {
 		return fixedBytes{"16"}
@@ -46,17 +49,10 @@ func (e *emitter) shapeOfSpec(s typeSpec) shape {
 		return scalars[s.builtin]
 	}
 	d := e.m.types[s.name]
-	if t, ok := d.(*typedefDef); ok && e.vanishes(t) {
+	if t, ok := d.(*typedefDef); ok && e.m.vanishes(t) {
 		return e.shapeOf(t.decl, "")
 	}
 	return generated{goName(d.head())}
-}
-
-// vanishes says that t has no Go type of its own: it renames a scalar, a
-// defined type, a list or optional data.
-func (e *emitter) vanishes(t *typedefDef) bool {
-	return (t.decl.kind == declPlain && t.decl.spec.builtin != builtinQuadruple) ||
-		t.decl.kind == declOptional || t.decl.notes.ddp
 }
 
 // lengthOf is the Go expression for a bound: the constant's name, if it has one.

@@ -16,19 +16,20 @@ const room = 1 << 16
 //
 //   - it decodes to the same value from its encoding, whole or with its
 //     eligible items excised, with or without their padding;
-//   - it decodes from no proper prefix of it;
-//   - theirs reads the same value from it, and writes the same bytes.
-func Check(t *rapid.T, fresh func() Value, theirs Foreign) {
+//   - it decodes from no proper prefix of that.
+//
+// It returns the encoding and what Leaves says of the value.
+func Check(t *rapid.T, fresh func() Value) (stream []byte, want []any) {
 	v := fresh()
 	Draw(t, v)
-	want := Leaves(v)
+	want = Leaves(v)
 
 	w := xdr.NewWriter(make([]byte, 0, room))
 	v.Encode(w)
 	if w.Overflow() {
 		t.Fatalf("%+v cannot be encoded", v)
 	}
-	stream := Stream(w)
+	stream = Stream(w)
 	if len(stream) != w.StreamLen() {
 		t.Fatalf("the stream is %d bytes, StreamLen says %d", len(stream), w.StreamLen())
 	}
@@ -45,7 +46,13 @@ func Check(t *rapid.T, fresh func() Value, theirs Foreign) {
 			t.Fatalf("%x without its end is accepted", stream)
 		}
 	}
+	return stream, want
+}
 
+// CheckForeign does what Check does, and holds that theirs reads the same value
+// from the encoding, and writes the same bytes.
+func CheckForeign(t *rapid.T, fresh func() Value, theirs Foreign) {
+	stream, want := Check(t, fresh)
 	r := bytes.NewReader(stream)
 	foreign, err := theirs.Read(r)
 	if err != nil {

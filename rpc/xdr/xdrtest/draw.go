@@ -16,13 +16,11 @@ import (
 // and strings of up to 16 bytes of ASCII, arrays and lists of up to 3 elements.
 func Draw(t *rapid.T, v Value) { draw(t, reflect.ValueOf(v).Elem(), -1) }
 
-// Example is a value that Draw makes, always the same for one seed.
-func Example[T any, P interface {
-	*T
-	Value
-}](seed int) P {
-	return rapid.Custom(func(t *rapid.T) P {
-		v := P(new(T))
+// Example is a value of what fresh returns as Draw makes it, always the same
+// for one seed.
+func Example(fresh func() Value, seed int) Value {
+	return rapid.Custom(func(t *rapid.T) Value {
+		v := fresh()
 		Draw(t, v)
 		return v
 	}).Example(seed)

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What has no meaning is refused, with the line on which it stands.
+func TestErrors(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"character", "const A = 1;\nconst B = ?;", `2: character '?' has no meaning`},
+		{"comment", "/* const", `1: comment without an end`},
+		{"annotation", "/*@bogus*/ const A = 1;", `1: unknown annotation @bogus`},
+		{"annotation value", "/*@ddp yes*/ const A = 1;", `1: annotation @ddp: only @go takes a value, and needs one`},
+		{"name without value", "/*@go*/ const A = 1;", `1: annotation @go: only @go takes a value, and needs one`},
+		{"definition", "constant A = 1;", `1: "constant" where a definition was expected`},
+		{"keyword as name", "struct union { int a; };", `1: "union" where a name was expected`},
+		{"number", "const A = B;", `1: "B" where a number was expected`},
+		{"malformed number", "const A = 0x;", `1: "0x" is not a number`},
+		{"end", "struct a {\n int b", `2: "" where ";" was expected`},
+		{"type", "struct a { 5 b; };", `1: "5" where a type was expected`},
+		{"unknown type", "struct a {\n b c;\n};", `2: type b is not defined`},
+		{"unknown argument", "program p { version v {\nvoid q(r) = 1; } = 1; } = 1;", `2: type r is not defined`},
+		{"unknown constant", "struct a { opaque b[C]; };", `1: constant C is not defined before its use`},
+		{"type twice", "struct a { int b; };\nstruct a { int b; };", `2: type a is defined twice`},
+		{"constant twice", "const A = 1;\nenum b { A = 2 };", `2: constant A is defined twice`},
+		{"void field", "struct a { int b; void; };", `1: struct a has a void field`},
+		{"string without length", "struct a { string b; };", `1: string b is not of variable length`},
+		{"string of fixed length", "struct a { string b[4]; };", `1: string b is not of variable length`},
+		{"opaque without length", "struct a { opaque b; };", `1: opaque b has no length`},
+		{"optional opaque", "struct a { opaque *b; };", `1: optional b needs a typedef`},
+		{"empty array", "struct a { int b[0]; };", `1: b has the impossible length 0`},
+		{"negative bound", "struct a { int b<-1>; };", `1: b has the impossible length -1`},
+		{"large bound", "struct a { int b<0x100000000>; };", `1: b has the impossible length 4294967296`},
+		{"ddp on a number", "struct a { /*@ddp*/ int b; };", `1: @ddp on b, which is not an opaque of variable length`},
+		{"ddp on fixed length", "struct a { /*@ddp*/ opaque b[4]; };", `1: @ddp on b, which is not an opaque of variable length`},
+		{"iterate on opaque", "struct a { /*@iterate*/ opaque b<4>; };", `1: @iterate on b, which is not an array of variable length`},
+		{"recursion", "struct a { b c; };\nstruct b { a d; };", `2: type a contains itself other than as a linked list`},
+		{"tree", "struct a { a *left; a *right; int b; };", `1: type a contains itself other than as a linked list`},
+		{"empty list element", "struct a { a *next; };", `1: list element a is empty`},
+		{"union without case", "union a switch (int b) { default: void; };", `1: union a has no case`},
+		{"two defaults", "union a switch (int b) { case 1: void; default: void;\ndefault: void; };", `2: second default arm`},
+		{"case twice", "union a switch (int b) {\ncase 1: void;\ncase 1: int c; };", `3: union a has two arms for 1`},
+		{"case of no member", "enum e { F = 1 };\nunion a switch (e b) { case 2: void; };", `2: e has no member 2`},
+		{"discriminant", "union a switch (hyper b) { case 1: void; };", `1: union a is discriminated by neither int, unsigned int, bool nor enum`},
+		{"names in Go", "const A_B = 1;\n\nstruct a_b { int c; };", `3: A_B and a_b are both AB in Go`},
+		{"fields in Go", "struct a { int b_c;\nint b__c; };", `2: two fields of a are BC in Go`},
+		{"two programs", "program p { version v { void q(void) = 0; } = 1; } = 1;\nprogram r { version s { void t(void) = 0; } = 1; } = 2;",
+			`2: r needs another prefix (@go) than p`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, err := Compile("p", "test.x", []byte(c.text))
+			if err == nil {
+				t.Fatalf("compiled to\n%s", code)
+			}
+			if want := "test.x:" + c.want; err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+		})
+	}
+}
+
+// Names are made of words, and a few words are written as Go writes them.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"READ3resok": "Read3ResOK", "wcc_data": "WccData", "NFS3_OK": "NFS3OK",
+		"NFS3ERR_NXIO": "NFS3ErrNXIO", "fileid3": "FileID3", "nfs_fh4": "NFSFH4",
+		"post_op_attr": "PostOpAttr", "obj_": "Obj", "eir_clientid": "EirClientid",
+	} {
+		if got := camel(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// The compiler never panics, and what it makes of a definition is Go.
+func FuzzCompile(f *testing.F) {
+	for _, text := range []string{
+		"const A = 1;",
+		"enum e { F = 1, G = 0x2 };",
+		"struct s { opaque a[4]; string b<>; hyper *c; s *next; };",
+		"union u switch (bool b) { case TRUE: int c<3>; default: void; };",
+		"typedef struct { int a; union switch (int x) { case 1: void; } b; } t;",
+		"program p { version v { void n(void) = 0; int m(int, bool) = 1; } = 2; } = 3;",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := Compile("p", "test.x", []byte(text)); err != nil && strings.Contains(err.Error(), "generated code") {
+			t.Errorf("%s\n%v", text, err)
+		}
+	})
+}
