@@ -145,11 +145,7 @@ type AuthFlavors struct {
 func (v *AuthFlavors) Decode(d *xdr.Decoder) {
 	v.left = d.Count(xdr.NoLimit, 4)
 	v.at = *d
-	var elem int32
-	for i := 0; i < v.left && d.Err() == nil; i++ {
-		elem = d.Int32()
-	}
-	_ = elem
+	d.Skip(v.left * 4)
 	if d.Err() != nil {
 		*v = AuthFlavors{}
 	}
@@ -183,7 +179,7 @@ func (v *AuthFlavors) Encode(w *xdr.Writer) {
 // MountRes3OK is the XDR struct mountres3_ok.
 // The root of an export.
 type MountRes3OK struct {
-	FileHandle  FileHandle3
+	FileHandle  FileHandle3 `xdr:"max=64"`
 	AuthFlavors AuthFlavors
 }
 
@@ -254,58 +250,11 @@ func (v *MountRes3) EncodeTail(w *xdr.Writer) {
 	}
 }
 
-// MountList is a linked list of Mount, as it stands in a stream.
-// The zero value is the empty list.
-type MountList struct{ at xdr.Decoder }
-
-// Decode steps d over a list, so that all of it is known to be sound, and
-// leaves v at the first element. Nothing is copied: v reads the stream again.
-func (v *MountList) Decode(d *xdr.Decoder) {
-	v.at = *d
-	var elem Mount
-	for d.Bool() {
-		elem.Decode(d)
-	}
-	if d.Err() != nil {
-		v.at = xdr.Decoder{}
-	}
-}
-
-// Next decodes the next element into elem, or returns false after the last.
-func (v *MountList) Next(elem *Mount) bool {
-	if !v.at.Bool() {
-		v.at = xdr.Decoder{}
-		return false
-	}
-	elem.Decode(&v.at)
-	return v.at.Err() == nil
-}
-
-// Encode appends the elements that Next has not returned, and the end of the
-// list, to w. v stays where it is.
-func (v *MountList) Encode(w *xdr.Writer) {
-	rest := *v
-	var elem Mount
-	for rest.Next(&elem) {
-		PutMount(w, &elem)
-	}
-	EndMountList(w)
-}
-
-// PutMount appends elem to a list that is being written to w.
-func PutMount(w *xdr.Writer, elem *Mount) {
-	w.Bool(true)
-	elem.Encode(w)
-}
-
-// EndMountList ends a list that is being written to w.
-func EndMountList(w *xdr.Writer) { w.Bool(false) }
-
 // Mount is the XDR list element mountbody.
 // An element of DUMP's result: who has mounted what (section 5.2.2).
 type Mount struct {
-	Hostname  Name
-	Directory DirPath
+	Hostname  Name    `xdr:"max=255"`
+	Directory DirPath `xdr:"max=1024"`
 }
 
 // Decode reads v from d; errors stick to d.
@@ -322,6 +271,53 @@ func (v *Mount) Encode(w *xdr.Writer) {
 
 // MountMaxSize is the largest encoding of Mount, in bytes.
 const MountMaxSize = 1288
+
+// Group is the XDR list element groupnode.
+// Whom something is exported to: a host, network or netgroup.
+type Group struct {
+	Name Name `xdr:"max=255"`
+}
+
+// Decode reads v from d; errors stick to d.
+func (v *Group) Decode(d *xdr.Decoder) {
+	v.Name.Decode(d)
+}
+
+// Encode appends v to w.
+func (v *Group) Encode(w *xdr.Writer) {
+	v.Name.Encode(w)
+}
+
+// GroupMaxSize is the largest encoding of Group, in bytes.
+const GroupMaxSize = 260
+
+// Export is the XDR list element exportnode.
+// An element of EXPORT's result: what is exported to whom (section 5.2.5).
+// Without groups it is exported to everybody.
+type Export struct {
+	Dir    DirPath `xdr:"max=1024"`
+	Groups GroupList
+}
+
+// Decode reads v from d; errors stick to d.
+func (v *Export) Decode(d *xdr.Decoder) {
+	v.Dir.Decode(d)
+	v.Groups.Decode(d)
+}
+
+// Encode appends v to w.
+func (v *Export) Encode(w *xdr.Writer) {
+	v.Dir.Encode(w)
+	v.Groups.Encode(w)
+}
+
+// EncodeHead appends what stands before v's list to w.
+func (v *Export) EncodeHead(w *xdr.Writer) {
+	v.Dir.Encode(w)
+}
+
+// EncodeTail appends what stands after v's list to w.
+func (v *Export) EncodeTail(w *xdr.Writer) {}
 
 // GroupList is a linked list of Group, as it stands in a stream.
 // The zero value is the empty list.
@@ -370,24 +366,88 @@ func PutGroup(w *xdr.Writer, elem *Group) {
 // EndGroupList ends a list that is being written to w.
 func EndGroupList(w *xdr.Writer) { w.Bool(false) }
 
-// Group is the XDR list element groupnode.
-// Whom something is exported to: a host, network or netgroup.
-type Group struct {
-	Name Name
+// Program is the number of the RPC program MOUNT_PROGRAM.
+const Program = 100005
+
+// Version is the number of MOUNT_V3.
+const Version = 3
+
+// Procedure is a procedure of MOUNT_V3.
+type Procedure uint32
+
+// Procedures of MOUNT_V3, with their arguments and results.
+const (
+	ProcNull    Procedure = 0 // nothing: nothing
+	ProcMnt     Procedure = 1 // DirPath: MountRes3
+	ProcDump    Procedure = 2 // nothing: MountList
+	ProcUmnt    Procedure = 3 // DirPath: nothing
+	ProcUmntall Procedure = 4 // nothing: nothing
+	ProcExport  Procedure = 5 // nothing: ExportList
+)
+
+var namesProcedure = map[Procedure]string{
+	ProcNull:    "MOUNTPROC3_NULL",
+	ProcMnt:     "MOUNTPROC3_MNT",
+	ProcDump:    "MOUNTPROC3_DUMP",
+	ProcUmnt:    "MOUNTPROC3_UMNT",
+	ProcUmntall: "MOUNTPROC3_UMNTALL",
+	ProcExport:  "MOUNTPROC3_EXPORT",
 }
 
-// Decode reads v from d; errors stick to d.
-func (v *Group) Decode(d *xdr.Decoder) {
-	v.Name.Decode(d)
+// String is the name that the definition gives p.
+func (p Procedure) String() string {
+	if s, ok := namesProcedure[p]; ok {
+		return s
+	}
+	return "procedure " + strconv.Itoa(int(p))
 }
 
-// Encode appends v to w.
-func (v *Group) Encode(w *xdr.Writer) {
-	v.Name.Encode(w)
+// MountList is a linked list of Mount, as it stands in a stream.
+// The zero value is the empty list.
+type MountList struct{ at xdr.Decoder }
+
+// Decode steps d over a list, so that all of it is known to be sound, and
+// leaves v at the first element. Nothing is copied: v reads the stream again.
+func (v *MountList) Decode(d *xdr.Decoder) {
+	v.at = *d
+	var elem Mount
+	for d.Bool() {
+		elem.Decode(d)
+	}
+	if d.Err() != nil {
+		v.at = xdr.Decoder{}
+	}
 }
 
-// GroupMaxSize is the largest encoding of Group, in bytes.
-const GroupMaxSize = 260
+// Next decodes the next element into elem, or returns false after the last.
+func (v *MountList) Next(elem *Mount) bool {
+	if !v.at.Bool() {
+		v.at = xdr.Decoder{}
+		return false
+	}
+	elem.Decode(&v.at)
+	return v.at.Err() == nil
+}
+
+// Encode appends the elements that Next has not returned, and the end of the
+// list, to w. v stays where it is.
+func (v *MountList) Encode(w *xdr.Writer) {
+	rest := *v
+	var elem Mount
+	for rest.Next(&elem) {
+		PutMount(w, &elem)
+	}
+	EndMountList(w)
+}
+
+// PutMount appends elem to a list that is being written to w.
+func PutMount(w *xdr.Writer, elem *Mount) {
+	w.Bool(true)
+	elem.Encode(w)
+}
+
+// EndMountList ends a list that is being written to w.
+func EndMountList(w *xdr.Writer) { w.Bool(false) }
 
 // ExportList is a linked list of Export, as it stands in a stream.
 // The zero value is the empty list.
@@ -441,68 +501,4 @@ func EndExportList(w *xdr.Writer) { w.Bool(false) }
 func PutExportHead(w *xdr.Writer, elem *Export) {
 	w.Bool(true)
 	elem.EncodeHead(w)
-}
-
-// Export is the XDR list element exportnode.
-// An element of EXPORT's result: what is exported to whom (section 5.2.5).
-// Without groups it is exported to everybody.
-type Export struct {
-	Dir    DirPath
-	Groups GroupList
-}
-
-// Decode reads v from d; errors stick to d.
-func (v *Export) Decode(d *xdr.Decoder) {
-	v.Dir.Decode(d)
-	v.Groups.Decode(d)
-}
-
-// Encode appends v to w.
-func (v *Export) Encode(w *xdr.Writer) {
-	v.Dir.Encode(w)
-	v.Groups.Encode(w)
-}
-
-// EncodeHead appends what stands before v's list to w.
-func (v *Export) EncodeHead(w *xdr.Writer) {
-	v.Dir.Encode(w)
-}
-
-// EncodeTail appends what stands after v's list to w.
-func (v *Export) EncodeTail(w *xdr.Writer) {}
-
-// Program is the number of the RPC program MOUNT_PROGRAM.
-const Program = 100005
-
-// Version is the number of MOUNT_V3.
-const Version = 3
-
-// Procedure is a procedure of MOUNT_V3.
-type Procedure uint32
-
-// Procedures of MOUNT_V3, with their arguments and results.
-const (
-	ProcNull    Procedure = 0 // nothing: nothing
-	ProcMnt     Procedure = 1 // DirPath: MountRes3
-	ProcDump    Procedure = 2 // nothing: MountList
-	ProcUmnt    Procedure = 3 // DirPath: nothing
-	ProcUmntall Procedure = 4 // nothing: nothing
-	ProcExport  Procedure = 5 // nothing: ExportList
-)
-
-var namesProcedure = map[Procedure]string{
-	ProcNull:    "MOUNTPROC3_NULL",
-	ProcMnt:     "MOUNTPROC3_MNT",
-	ProcDump:    "MOUNTPROC3_DUMP",
-	ProcUmnt:    "MOUNTPROC3_UMNT",
-	ProcUmntall: "MOUNTPROC3_UMNTALL",
-	ProcExport:  "MOUNTPROC3_EXPORT",
-}
-
-// String is the name that the definition gives p.
-func (p Procedure) String() string {
-	if s, ok := namesProcedure[p]; ok {
-		return s
-	}
-	return "procedure " + strconv.Itoa(int(p))
 }

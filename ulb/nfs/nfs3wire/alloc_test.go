@@ -3,8 +3,6 @@ package nfs3wire
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
@@ -14,7 +12,7 @@ func TestNoAllocation(t *testing.T) {
 	for _, p := range procedures {
 		for _, fresh := range []func() xdrtest.Value{p.args, p.res} {
 			for seed := range 20 {
-				v := example(fresh, seed)
+				v := xdrtest.Example(fresh, seed)
 				w := xdr.NewWriter(make([]byte, 0, 4096))
 				v.Encode(w)
 				stream := xdrtest.Stream(w)
@@ -34,13 +32,4 @@ func TestNoAllocation(t *testing.T) {
 			}
 		}
 	}
-}
-
-// example is a random value of what fresh returns, the same for each seed.
-func example(fresh func() xdrtest.Value, seed int) xdrtest.Value {
-	return rapid.Custom(func(t *rapid.T) xdrtest.Value {
-		v := fresh()
-		xdrtest.Draw(t, v)
-		return v
-	}).Example(seed)
 }

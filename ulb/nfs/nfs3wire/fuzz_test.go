@@ -15,7 +15,7 @@ func FuzzProcedures(f *testing.F) {
 		for seed := range 3 {
 			for res, fresh := range []func() xdrtest.Value{p.args, p.res} {
 				w := xdr.NewWriter(make([]byte, 0, 4096))
-				example(fresh, seed).Encode(w)
+				xdrtest.Example(fresh, seed).Encode(w)
 				f.Add(uint8(i), res == 1, xdrtest.Stream(w))
 			}
 		}

@@ -70,10 +70,6 @@ func (v *Filename3) Encode(w *xdr.Writer) {
 	w.Opaque(*v)
 }
 
-// Path3 is the XDR type nfspath3.
-// The text of a symbolic link.
-type Path3 = xdr.Eligible
-
 // CookieVerf3 is the XDR type cookieverf3.
 type CookieVerf3 [CookieVerfSize]byte
 
@@ -1621,8 +1617,7 @@ func (v *CreateHow3) Decode(d *xdr.Decoder) {
 	*v = CreateHow3{}
 	v.Mode.Decode(d)
 	switch v.Mode {
-	case Unchecked,
-		Guarded:
+	case Unchecked, Guarded:
 		v.ObjAttributes.Decode(d)
 	case Exclusive:
 		v.Verf.Decode(d)
@@ -1635,8 +1630,7 @@ func (v *CreateHow3) Decode(d *xdr.Decoder) {
 func (v *CreateHow3) Encode(w *xdr.Writer) {
 	v.Mode.Encode(w)
 	switch v.Mode {
-	case Unchecked,
-		Guarded:
+	case Unchecked, Guarded:
 		v.ObjAttributes.Encode(w)
 	case Exclusive:
 		v.Verf.Encode(w)
@@ -1990,11 +1984,9 @@ func (v *MknodData3) Decode(d *xdr.Decoder) {
 	*v = MknodData3{}
 	v.Type.Decode(d)
 	switch v.Type {
-	case NF3Chr,
-		NF3Blk:
+	case NF3Chr, NF3Blk:
 		v.Device.Decode(d)
-	case NF3Sock,
-		NF3Fifo:
+	case NF3Sock, NF3Fifo:
 		v.PipeAttributes.Decode(d)
 	default:
 	}
@@ -2004,11 +1996,9 @@ func (v *MknodData3) Decode(d *xdr.Decoder) {
 func (v *MknodData3) Encode(w *xdr.Writer) {
 	v.Type.Encode(w)
 	switch v.Type {
-	case NF3Chr,
-		NF3Blk:
+	case NF3Chr, NF3Blk:
 		v.Device.Encode(w)
-	case NF3Sock,
-		NF3Fifo:
+	case NF3Sock, NF3Fifo:
 		v.PipeAttributes.Encode(w)
 	default:
 	}
