@@ -268,7 +268,7 @@ func (c *call) reserve(words, results int) {
 	}
 	c.results = at
 	at += results
-	if at == 0 {
+	if at == 0 || c.responder.share == nil {
 		c.rpc.ResultsAt = 0
 		c.pull()
 		return

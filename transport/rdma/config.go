@@ -63,6 +63,9 @@ type Config struct {
 	// RemoteInvalidation lets replies invalidate an STag of their call, where
 	// the peer and the device take part (RFC 8797 §4.1).
 	RemoteInvalidation bool
+	// CallbackCredits are requested with every call to a peer, on its own
+	// connection (RFC 8167).
+	CallbackCredits int
 	// Unprivileged connections are not counted as ones that only a
 	// privileged process could have made. knfsd counts every RDMA peer as one.
 	Unprivileged bool
@@ -81,6 +84,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.MaxCall, DefaultMaxCall)
 	orDefault(&c.MaxReply, DefaultMaxReply)
 	orDefault(&c.Reads, DefaultReads)
+	orDefault(&c.CallbackCredits, DefaultCallbackCredits)
 	if c.Deadline == 0 {
 		c.Deadline = DefaultDeadline
 	}
@@ -91,7 +95,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("rdma: Credits out of range")
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
 		return c, errInlineSize
-	case c.Deadline < 0 || c.MaxCall < 0 || c.MaxReply < 0 || c.Reads < 0:
+	case c.Deadline < 0 || c.MaxCall < 0 || c.MaxReply < 0 || c.Reads < 0 || c.CallbackCredits < 0:
 		return c, errors.New("rdma: a limit is negative")
 	case c.MaxCall > 1<<30 || c.MaxReply > 1<<30:
 		return c, errors.New("rdma: a limit exceeds 1 GiB")

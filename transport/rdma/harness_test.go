@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"hash/crc32"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -250,5 +250,60 @@ func putCall(xid uint32, name string, count int) (m []byte, position int) {
 
 func count(n int) func(*xdr.Writer) { return func(w *xdr.Writer) { w.Uint32(uint32(n)) } }
 
-var _ = bytes.Equal
-var _ = time.Now
+// dial connects a Client to the bench; it ends with the test.
+func (b *bench) dial(cfg DialConfig) *Client {
+	b.t.Helper()
+	c, err := Dial(b.t.Context(), b.provider, b.addr, cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// exchangeFor is a call of the toy program.
+func exchangeFor(procedure int, args func(w *xdr.Writer)) *rpc.Exchange {
+	return &rpc.Exchange{
+		Program: rpctest.Number, Version: 1, Procedure: uint32(procedure),
+		Binding: &rpctest.Binding.Procedures[procedure], MaxArgs: 300, Args: args,
+	}
+}
+
+// do makes a call and waits for it.
+func do(t testing.TB, k rpc.Caller, x *rpc.Exchange, decode func(d *xdr.Decoder)) error {
+	t.Helper()
+	return rpc.Do(t.Context(), k, x, func(d *xdr.Decoder) error {
+		if decode != nil {
+			decode(d)
+		}
+		return d.Finish()
+	})
+}
+
+// get asks for n bytes, into sink if it is not nil.
+func get(t testing.TB, k rpc.Caller, n int, sink []byte) error {
+	t.Helper()
+	x := exchangeFor(rpctest.GET, count(n))
+	if sink != nil {
+		x.Sinks = [][]byte{sink}
+	}
+	return do(t, k, x, func(d *xdr.Decoder) {
+		if got := d.EligibleOpaque(rpctest.MaxData); d.Err() == nil && !bytes.Equal(got, pattern(n)) {
+			t.Errorf("GET of %d bytes brought something else", n)
+		}
+	})
+}
+
+// put sends data.
+func put(t testing.TB, k rpc.Caller, data []byte) error {
+	t.Helper()
+	x := exchangeFor(rpctest.PUT, func(w *xdr.Writer) {
+		w.String("name")
+		w.Payload(data, true, nil)
+	})
+	return do(t, k, x, func(d *xdr.Decoder) {
+		if n, sum := d.Uint32(), d.Uint32(); d.Err() == nil && (int(n) != len(data) || sum != crc32.ChecksumIEEE(data)) {
+			t.Errorf("PUT of %d bytes arrived as %d, checksum %#x", len(data), n, sum)
+		}
+	})
+}

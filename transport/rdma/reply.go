@@ -10,9 +10,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// padding is what follows opaque items to the next word.
-var padding [4]byte
-
 // Room implements rpc.Way: what the call offers for its reply, with the header
 // that returns the offer taken off what fits a Send.
 func (c *call) Room() rpc.Room {
@@ -69,12 +66,7 @@ func (c *call) Send() {
 		c.sendError(ErrChunk)
 		return
 	}
-	left := w.StreamLen()
-	for i, p := range w.Payloads() {
-		if c.slots[i] >= 0 {
-			left -= len(p.Data) + xdr.Pad(len(p.Data))
-		}
-	}
+	left := streamLen(w, c.slots)
 	header := c.header.replySize()
 	inline := header+left <= k.sendLimit
 	if !inline && (!c.header.Reply.Present || uint64(left) > c.header.Reply.Bytes()) {
@@ -83,13 +75,14 @@ func (c *call) Send() {
 	}
 	c.putHeader(header, inline, left)
 	c.writeChunks()
-	stream := c.gather()
+	// The first entry is the header's.
+	c.local = appendStream(append(c.local[:0], nil), w, c.slots)
 	if inline {
 		c.local[0] = c.head
 		c.addSend(c.local)
 		k.stats.BytesInlineOut.Add(int64(header + left))
 	} else {
-		c.writeReplyChunk(stream)
+		c.writeReplyChunk(c.local[1:])
 		c.addSend(c.one(c.head))
 		k.stats.BytesInlineOut.Add(int64(header))
 		k.stats.BytesReplyChunk.Add(int64(left))
@@ -206,31 +199,6 @@ func (c *call) one(b []byte) [][]byte {
 	return c.pieces[n-1 : n : n]
 }
 
-// gather lists what is left of the reply's stream after the Write chunks took
-// theirs, words, payloads and padding, in c.local from its second entry on: the
-// first is the header's.
-func (c *call) gather() [][]byte {
-	words, at := c.write.Bytes(), 0
-	c.local = append(c.local[:0], nil)
-	for i, p := range c.write.Payloads() {
-		if c.slots[i] >= 0 {
-			continue
-		}
-		c.add(words[at:p.Position])
-		at = p.Position
-		c.add(p.Data)
-		c.add(padding[:xdr.Pad(len(p.Data))])
-	}
-	c.add(words[at:])
-	return c.local[1:]
-}
-
-func (c *call) add(b []byte) {
-	if len(b) > 0 {
-		c.local = append(c.local, b)
-	}
-}
-
 // writeReplyChunk adds the RDMA Writes of stream to the Reply chunk, none of
 // more pieces than the device gathers.
 func (c *call) writeReplyChunk(stream [][]byte) {
@@ -313,7 +281,7 @@ func callDone(chain *rdmacm.Chain, err error, failed int) {
 // operationFailed ends the connection after failed work (RFC 8166 §4.5.4). Where
 // it was the work of a call itself, its retry is not to fail the same way.
 func (s *responder) operationFailed(xid uint32, err error, own bool) {
-	if errors.Is(err, rdmacm.ErrFlushed) || errors.Is(err, rdmacm.ErrClosed) {
+	if flushed(err) {
 		return // something else ended the connection before
 	}
 	if own && !errors.Is(err, rdmacm.ErrTimeout) && !errors.Is(err, rdmacm.ErrAborted) {

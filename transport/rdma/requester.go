@@ -1,8 +1,304 @@
 package rdma
 
-type requester struct{}
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
-func (q *requester) closed(err error)           {}
-func (q *requester) refused(p Prefix, r *recv)  {}
-func (q *requester) replied(h *Header, r *recv) {}
-func (q *requester) waits(xid uint32) bool      { return false }
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// A numbering gives XIDs and the order of Start; one serves all connections of a
+// client, so that a retransmission keeps its XID (RFC 8166 §4.5.5).
+type numbering struct {
+	xid   atomic.Uint32
+	order atomic.Uint64
+}
+
+// A requester makes calls on one connection. It sends as many as the peer
+// grants, in the order of Start, and exposes memory for each just before.
+type requester struct {
+	k           *connection
+	share       *mem.Share // nil: memory for Long messages comes from the heap
+	noPlacement bool
+	// shortOnly: nothing is exposed; every message fits a Send.
+	shortOnly  bool
+	maxSegment int
+	timeout    time.Duration
+	// lose takes over an exchange whose connection ended before its answer
+	// came.
+	lose func(e *exchange, why error)
+
+	mu      *sync.Mutex // of the client: exchanges move between its connections
+	credits credits
+	queue   exchangeList
+	// pending are the calls sent, by XID.
+	pending map[uint32]*exchange
+	pumping bool
+	ended   bool
+	why     error
+	// fencing wait for the end of the connection, because the peer's access to
+	// their memory could not be revoked.
+	fencing []*exchange
+	timer   *time.Timer
+	ticking bool
+}
+
+// start sends e when its turn comes. mu is held, and let go.
+func (q *requester) start(e *exchange) {
+	if q.ended {
+		why := q.why
+		q.mu.Unlock()
+		q.lose(e, why)
+		return
+	}
+	e.q = q
+	q.queue.insert(e)
+	q.pump()
+}
+
+// pump builds and sends calls while there is credit, one at a time: what waits
+// for memory keeps its place. mu is held, and let go.
+func (q *requester) pump() {
+	if q.pumping {
+		q.mu.Unlock()
+		return
+	}
+	q.pumping = true
+	q.pumpOn()
+}
+
+func (q *requester) pumpOn() {
+	for !q.ended && q.queue.head != nil && q.credits.may() {
+		e := q.queue.head
+		q.queue.remove(e)
+		e.stage = stageBuilding
+		q.credits.inFlight++
+		q.mu.Unlock()
+		if !q.build(e) {
+			return // exchangeGranted goes on
+		}
+		q.mu.Lock()
+	}
+	q.pumping = false
+	q.mu.Unlock()
+}
+
+// build encodes e and gets its memory; false means that the memory is to come.
+func (q *requester) build(e *exchange) bool {
+	need, err := e.encode(q)
+	switch {
+	case err != nil:
+		q.abandon(e, err)
+		return true
+	case need == 0:
+		q.send(e, nil)
+		return true
+	case q.share == nil:
+		q.send(e, make([]byte, need))
+		return true
+	}
+	if b, ok := q.share.TryGet(need); ok {
+		e.memory = b
+		q.send(e, b.Bytes())
+		return true
+	}
+	e.request.Size = need
+	q.share.Get(&e.request)
+	return false
+}
+
+// exchangeGranted is the Granted of an exchange's request.
+func exchangeGranted(r *mem.Request, b *mem.Buffer, err error) {
+	e := r.Context.(*exchange)
+	q := e.q
+	if err != nil {
+		q.abandon(e, err)
+	} else {
+		e.memory = b
+		q.send(e, b.Bytes())
+	}
+	q.mu.Lock()
+	q.pumpOn()
+}
+
+// send exposes e's memory and posts the call.
+func (q *requester) send(e *exchange, reserved []byte) {
+	err := e.expose(q, reserved)
+	if err != nil {
+		// What was exposed is fenced before the caller gets it back.
+		q.abandon(e, err)
+		return
+	}
+	q.mu.Lock()
+	if e.cancelled != nil || q.ended {
+		q.mu.Unlock()
+		q.abandon(e, nil)
+		return
+	}
+	e.stage = stageSent
+	q.pending[e.xid] = e
+	e.parts.Store(2)
+	if q.timeout > 0 && !q.ticking {
+		q.ticking = true
+		q.tickIn()
+	}
+	e.putCall(q.credits.requested)
+	q.mu.Unlock()
+	if len(e.local) > q.k.maxLocal {
+		var flat []byte
+		for _, b := range e.local {
+			flat = append(flat, b...)
+		}
+		e.local = append(e.local[:0], flat)
+		e.work[0].Local = e.local
+	}
+	e.chain.Work = e.work[:]
+	// For the answer (RFC 8166 §3.3.1).
+	q.k.device.Provide(1, q.k.receiveSize)
+	q.k.post(&e.chain)
+}
+
+// abandon ends e, which was not sent: for err, because it was cancelled, or
+// because the connection ended.
+func (q *requester) abandon(e *exchange, err error) {
+	q.mu.Lock()
+	e.stage = stageEnded
+	q.credits.inFlight--
+	if e.cancelled != nil {
+		err = e.cancelled
+	}
+	e.lost = err == nil || e.cancelled == nil && q.ended
+	if e.lost {
+		err = q.why
+	}
+	q.mu.Unlock()
+	e.parts.Store(1)
+	q.settle(e, err)
+}
+
+// settle is called once the outcome of e is known: it fences e's memory before
+// anybody sees it. Where that fails the connection ends first (RFC 8166 §4.5.4).
+func (q *requester) settle(e *exchange, err error) {
+	e.err = err
+	var failed error
+	for _, r := range e.regions {
+		if err := r.Deregister(); err != nil {
+			failed = err
+		}
+	}
+	if failed != nil {
+		q.mu.Lock()
+		if !q.ended {
+			q.fencing = append(q.fencing, e)
+			q.mu.Unlock()
+			q.k.stats.FailedWork.Add(1)
+			q.k.device.Abort(fmt.Errorf("rdma: memory of call %#x could not be fenced: %w", e.xid, failed))
+			return
+		}
+		q.mu.Unlock()
+	}
+	e.part(q)
+}
+
+// part counts off what was to come; with the last, the caller gets to know.
+func (e *exchange) part(q *requester) {
+	if e.parts.Add(-1) > 0 {
+		return
+	}
+	if e.lost {
+		why := e.err
+		e.reset()
+		q.lose(e, why)
+		return
+	}
+	e.finish(q.mu, e.err)
+}
+
+// exchangeSent is the Done of a call's Send. A Send that failed by itself fails
+// its call (RFC 8166 §4.5.4); what the end of the connection took is up to
+// closed.
+func exchangeSent(chain *rdmacm.Chain, err error, failed int) {
+	e := chain.Context.(*exchange)
+	q := e.q
+	q.k.watch.returned()
+	if err != nil && failed >= 0 && !flushed(err) && q.take(e) {
+		// The receive promised for the answer stays: one too many does no harm.
+		q.settle(e, err)
+		q.mu.Lock()
+		q.credits.inFlight--
+		q.pump()
+	}
+	e.part(q)
+}
+
+// flushed says that work came back because its connection had ended.
+func flushed(err error) bool {
+	return errors.Is(err, rdmacm.ErrFlushed) || errors.Is(err, rdmacm.ErrClosed)
+}
+
+// take makes the calling goroutine the one that ends e, if nobody is yet.
+func (q *requester) take(e *exchange) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e.stage != stageSent || q.pending[e.xid] != e {
+		return false
+	}
+	delete(q.pending, e.xid)
+	e.stage = stageEnded
+	return true
+}
+
+// waits says whether a call with this XID is not answered yet.
+func (q *requester) waits(xid uint32) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pending[xid] != nil
+}
+
+// closed ends all exchanges with the connection.
+func (q *requester) closed(err error) {
+	why := rpc.ErrCallLost
+	if err != nil {
+		why = fmt.Errorf("%w: %w", rpc.ErrCallLost, err)
+	}
+	if q.share != nil {
+		// Also wakes a call that waits for memory.
+		defer q.share.Close()
+	}
+	q.mu.Lock()
+	q.ended, q.why = true, why
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	var lost exchangeList
+	for xid, e := range q.pending {
+		delete(q.pending, xid)
+		if !e.gaveUp {
+			e.stage, e.lost = stageEnded, true
+			lost.insert(e)
+		}
+	}
+	var queued []*exchange
+	for e := q.queue.head; e != nil; e = q.queue.head {
+		q.queue.remove(e)
+		queued = append(queued, e)
+	}
+	fencing := q.fencing
+	q.fencing = nil
+	q.mu.Unlock()
+	for _, e := range fencing {
+		e.part(q)
+	}
+	for e := lost.head; e != nil; e = lost.head {
+		lost.remove(e)
+		q.settle(e, why)
+	}
+	for _, e := range queued {
+		q.lose(e, why)
+	}
+}

@@ -52,5 +52,7 @@ func (s *responder) reject(r *recv, p Prefix, code ErrorCode) {
 // back from the device as flushed.
 func (s *responder) closed() {
 	s.conn.Close()
-	s.share.Close()
+	if s.share != nil {
+		s.share.Close()
+	}
 }

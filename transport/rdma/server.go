@@ -131,6 +131,9 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	}
 	k.responder.reads.k = k
 	k.responder.reads.depth = device.ReadDepth()
+	back := newBackchannel(k, s.config.CallbackCredits)
+	k.requester = &back.q
+	k.responder.conn.SetCaller(back)
 	k.start()
 
 	s.mu.Lock()

@@ -28,6 +28,10 @@ type Stats struct {
 	// Invalidated replies named an STag to invalidate.
 	Invalidated atomic.Int64
 
+	// Answers are replies to this side's calls, Refused the RDMA_ERRORs,
+	// BadReplies those of Discarded that did not match their call.
+	Answers, Refused, BadReplies atomic.Int64
+
 	// Timeouts are connections lost because the peer took no part.
 	Timeouts atomic.Int64
 	// FailedWork are connections lost because an RDMA operation failed.

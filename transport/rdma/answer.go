@@ -1,0 +1,202 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// replied handles a reply. What does not match its call is dropped, and the call
+// stays pending: a timer has to end it (RFC 8166 §4.5).
+func (q *requester) replied(h *Header, r *recv) {
+	q.mu.Lock()
+	e := q.pending[h.XID]
+	switch {
+	case e == nil:
+		q.mu.Unlock()
+		q.k.discard(r)
+		return
+	case e.gaveUp:
+		delete(q.pending, h.XID)
+		q.credits.answered(h.Credits, false)
+		q.k.stats.Discarded.Add(1)
+		r.Release()
+		q.pump()
+		return
+	case !e.accepts(h, r.Bytes):
+		q.mu.Unlock()
+		q.k.stats.BadReplies.Add(1)
+		q.k.discard(r)
+		return
+	case r.Invalidated != 0 && !e.exposes(r.Invalidated):
+		// The peer may invalidate what belongs to this call, nothing else
+		// (RFC 8797 §4.1).
+		q.mu.Unlock()
+		stag := r.Invalidated
+		q.k.discard(r)
+		q.k.device.Abort(fmt.Errorf("rdma: reply %#x invalidated STag %#x of another call: %w",
+			h.XID, stag, rdmacm.ErrNotExposed))
+		return
+	}
+	delete(q.pending, h.XID)
+	e.stage = stageEnded
+	e.recv = r
+	q.credits.answered(h.Credits, false)
+	q.mu.Unlock()
+	q.k.stats.Answers.Add(1)
+	// In this order: memory out of the peer's reach, then the caller.
+	q.settle(e, nil)
+	q.mu.Lock()
+	q.pump()
+}
+
+// refused handles an RDMA_ERROR: the end of its call.
+func (q *requester) refused(p Prefix, r *recv) {
+	body, ok := ParseErrorBody(r.Bytes)
+	q.mu.Lock()
+	e := q.pending[p.XID]
+	if !ok || e == nil {
+		q.mu.Unlock()
+		q.k.discard(r)
+		return
+	}
+	delete(q.pending, p.XID)
+	q.credits.answered(p.Credits, true)
+	if !e.gaveUp {
+		e.stage = stageEnded
+	}
+	q.mu.Unlock()
+	r.Release()
+	q.k.stats.Refused.Add(1)
+	if !e.gaveUp {
+		q.settle(e, &RefusedError{body})
+	}
+	q.mu.Lock()
+	q.pump()
+}
+
+// exposes says whether stag is one of the call's.
+func (e *exchange) exposes(stag uint32) bool {
+	for _, r := range e.regions {
+		if r.STag() == stag {
+			return true
+		}
+	}
+	return false
+}
+
+// accepts checks a reply against its call: what was offered comes back, and no
+// more was used of it than there is (RFC 8166 §3.4.6, §4.3). It notes where the
+// results are.
+func (e *exchange) accepts(h *Header, message []byte) bool {
+	e.places = e.places[:0]
+	if h.Reads.Len() > 0 || h.Writes.Len() != len(e.writes) {
+		return false
+	}
+	l := h.Writes
+	for i, offered := range e.writes {
+		if !e.acceptsChunk(l.next(), offered, e.x.Sinks[i]) {
+			return false
+		}
+	}
+	if h.Reply.Present && e.reply == nil {
+		return false
+	}
+	used := h.Reply.Bytes()
+	if h.Proc == ProcNoMsg {
+		if !h.Reply.Present || !echoes(h.Reply.WriteChunk, e.reply, 0) || used > uint64(len(e.replyMem)) {
+			return false
+		}
+		e.stream = e.replyMem[:used]
+	} else {
+		if h.Reply.Present && (used != 0 || !echoes(h.Reply.WriteChunk, e.reply, 0)) {
+			return false
+		}
+		e.stream = message[h.Size:]
+	}
+	return len(e.stream) >= 8 && len(e.stream)%4 == 0 &&
+		binary.BigEndian.Uint32(e.stream) == e.xid &&
+		binary.BigEndian.Uint32(e.stream[4:]) == uint32(rpc.TypeReply)
+}
+
+// acceptsChunk checks one Write chunk of a reply and notes what was placed.
+func (e *exchange) acceptsChunk(c WriteChunk, offered []Segment, sink []byte) bool {
+	switch {
+	case len(offered) == 0:
+		// Asked for inline.
+		e.places = append(e.places, xdr.Excised{})
+		return c.Len() == 0
+	case c.Len() == 0:
+		// The other form of unused (RFC 8267 §6.4.1).
+		e.places = append(e.places, xdr.Excised{Data: sink[:0]})
+		return true
+	}
+	// Peers from before RFC 8166 count the padding.
+	if !echoes(c, offered, 3) {
+		return false
+	}
+	used := min(c.Bytes(), uint64(len(sink)))
+	e.places = append(e.places, xdr.Excised{Data: sink[:used]})
+	return true
+}
+
+// echoes says whether c is the chunk that was offered, filled without gaps and
+// no further than it reaches, by up to surplus bytes at its end.
+func echoes(c WriteChunk, offered []Segment, surplus uint32) bool {
+	if c.Len() != len(offered) {
+		return false
+	}
+	full := true
+	for i, o := range offered {
+		s := c.At(i)
+		if s.Handle != o.Handle || s.Offset != o.Offset || !full && s.Length > 0 {
+			return false
+		}
+		if s.Length > o.Length && (i < len(offered)-1 || s.Length-o.Length > surplus) {
+			return false
+		}
+		full = s.Length >= o.Length
+	}
+	return true
+}
+
+// callTicks is into how many steps the time for an answer is cut.
+const callTicks = 4
+
+// tickIn starts the timer anew. mu is held.
+func (q *requester) tickIn() {
+	if q.timer == nil {
+		q.timer = time.AfterFunc(q.timeout/callTicks, q.tick)
+	} else {
+		q.timer.Reset(q.timeout / callTicks)
+	}
+}
+
+// tick ends a connection on which a call was not answered in time, so that its
+// calls are tried again on another: the peer may have dropped the call, or this
+// side the reply.
+func (q *requester) tick() {
+	q.mu.Lock()
+	if q.ended || len(q.pending) == 0 {
+		q.ticking = false
+		q.mu.Unlock()
+		return
+	}
+	late := false
+	for _, e := range q.pending {
+		e.age++
+		late = late || e.age > callTicks
+	}
+	if !late {
+		q.tickIn()
+	}
+	q.mu.Unlock()
+	if late {
+		q.k.stats.Timeouts.Add(1)
+		q.k.device.Abort(fmt.Errorf("rdma: a call was not answered within %v: %w", q.timeout, rdmacm.ErrTimeout))
+	}
+}

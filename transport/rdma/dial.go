@@ -1,0 +1,399 @@
+package rdma
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// Defaults of a DialConfig.
+const (
+	DefaultCallbackCredits = 32
+	DefaultRedial          = 100 * time.Millisecond
+	DefaultRedialMost      = 5 * time.Second
+)
+
+// A DialConfig says how a Client behaves. Zero values are the defaults.
+type DialConfig struct {
+	// Credits are requested with every call: no more calls are outstanding.
+	Credits int
+	// InlineSend and InlineReceive: see Config.
+	InlineSend, InlineReceive int
+	// RemoteInvalidation lets the peer invalidate what this side exposes: all
+	// of it is exposed for one call only (RFC 8797 §4.1).
+	RemoteInvalidation bool
+	// Pool is where Long messages and Reply chunks have their memory from. nil:
+	// from the heap.
+	Pool *mem.Pool
+	// Deadline bounds how long the peer may take to take a message.
+	Deadline time.Duration
+	// Timeout bounds how long an answer may take; a connection on which one is
+	// late is given up. 0: for ever.
+	Timeout time.Duration
+	// Reconnect: when the connection ends, calls that were not answered are sent
+	// again on a new one, with their XIDs. Otherwise they end with
+	// rpc.ErrCallLost, and so do all later ones.
+	Reconnect bool
+	// Redial is how long to wait before the second attempt to connect anew;
+	// it doubles up to RedialMost.
+	Redial, RedialMost time.Duration
+	// NoPlacement: nothing is placed directly, as under RPCSEC_GSS with
+	// integrity or privacy (RFC 8166 §8.2.2). Sinks only say how large their
+	// results get.
+	NoPlacement bool
+	// MaxSegment is the longest segment that chunks are cut into, in bytes.
+	MaxSegment int
+	// InboundReads is how many RDMA Reads of the peer are served at a time.
+	InboundReads int
+
+	// Callbacks gets the calls that the peer makes (RFC 8167); nil: none are
+	// served. CallbackCredits of them are served at a time. With a Pool they
+	// may have chunks.
+	Callbacks       Calls
+	CallbackCredits int
+}
+
+func (c DialConfig) withDefaults() (DialConfig, error) {
+	for _, v := range []struct {
+		v *int
+		d int
+	}{
+		{&c.Credits, DefaultCredits}, {&c.InlineSend, DefaultInlineSize}, {&c.InlineReceive, DefaultInlineSize},
+		{&c.MaxSegment, 1 << 30}, {&c.InboundReads, DefaultReads}, {&c.CallbackCredits, DefaultCallbackCredits},
+	} {
+		if *v.v == 0 {
+			*v.v = v.d
+		}
+	}
+	for _, v := range []struct{ v, d *time.Duration }{
+		{&c.Deadline, ptr(DefaultDeadline)}, {&c.Redial, ptr(DefaultRedial)}, {&c.RedialMost, ptr(DefaultRedialMost)},
+	} {
+		if *v.v == 0 {
+			*v.v = *v.d
+		}
+	}
+	switch {
+	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
+		return c, errInlineSize
+	case c.Credits < 1 || c.CallbackCredits < 1 || c.MaxSegment < 1 || c.InboundReads < 0:
+		return c, errors.New("rdma: a limit is out of range")
+	case c.Deadline < 0 || c.Timeout < 0 || c.Redial < 0 || c.RedialMost < 0:
+		return c, errors.New("rdma: a time is negative")
+	}
+	return c, nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// A Client makes calls to one server, over one connection at a time. It
+// implements rpc.Caller.
+type Client struct {
+	provider rdmacm.Provider
+	addr     netip.AddrPort
+	config   DialConfig
+	own      PrivateData
+	private  [PrivateDataSize]byte
+	stats    Stats
+	numbers  numbering
+
+	life    context.Context // ends with Close
+	end     context.CancelFunc
+	working sync.WaitGroup // redial
+	gone    sync.WaitGroup // connections
+
+	mu      sync.Mutex
+	link    *connection  // nil while there is none
+	waiting exchangeList // for a connection
+	dialing bool
+	closed  bool
+	lost    error // why there will be no connection any more
+}
+
+var _ rpc.Caller = (*Client)(nil)
+
+// Dial connects to a server. ctx bounds the connecting only.
+func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, config DialConfig) (*Client, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{provider: provider, addr: addr, config: config}
+	c.own = PrivateData{
+		RemoteInvalidation: config.RemoteInvalidation,
+		SendSize:           config.InlineSend,
+		ReceiveSize:        config.InlineReceive,
+	}
+	c.own.Put(c.private[:])
+	c.numbers.xid.Store(rand.Uint32())
+	c.life, c.end = context.WithCancel(context.Background())
+	k, err := c.connect(ctx)
+	if err != nil {
+		c.end()
+		return nil, err
+	}
+	c.mu.Lock()
+	c.link = k
+	c.mu.Unlock()
+	k.start()
+	return c, nil
+}
+
+// connect makes a connection that is not started yet.
+func (c *Client) connect(ctx context.Context) (*connection, error) {
+	k := &connection{stats: &c.stats, dialed: true}
+	k.watch.limit = c.config.Deadline
+	k.onClosed = func(err error) { c.disconnected(k, err) }
+	receives := spareReceives
+	if c.config.Callbacks != nil {
+		receives += c.config.CallbackCredits
+	}
+	device, err := c.provider.Dial(ctx, c.addr, rdmacm.ConnParam{
+		PrivateData:   c.private[:],
+		Handler:       k,
+		Receives:      receives,
+		ReceiveSize:   c.config.InlineReceive,
+		InboundReads:  c.config.InboundReads,
+		OutboundReads: c.config.InboundReads,
+	})
+	if err != nil {
+		return nil, err
+	}
+	peer, _ := ParsePrivateData(device.PeerPrivateData())
+	k.agree(device, c.own, peer)
+	k.requester = &requester{
+		k:           k,
+		noPlacement: c.config.NoPlacement,
+		maxSegment:  c.config.MaxSegment,
+		timeout:     c.config.Timeout,
+		lose:        c.lose,
+		mu:          &c.mu,
+		credits:     newCredits(c.config.Credits),
+		pending:     make(map[uint32]*exchange),
+	}
+	if c.config.Pool != nil {
+		k.requester.share = c.config.Pool.NewShare()
+	}
+	if c.config.Callbacks != nil {
+		k.responder = c.responder(k)
+	}
+	c.gone.Add(1)
+	c.stats.Connections.Add(1)
+	c.stats.Accepted.Add(1)
+	return k, nil
+}
+
+// responder serves the calls that the peer makes on k.
+func (c *Client) responder(k *connection) *responder {
+	s := &responder{
+		k:        k,
+		calls:    c.config.Callbacks,
+		conn:     c.config.Callbacks.NewConn(k.device.Peer(), k.device.Local(), "rdma", true),
+		credits:  uint32(c.config.CallbackCredits),
+		maxCall:  DefaultMaxCall,
+		maxReply: DefaultMaxReply,
+		noChunks: c.config.Pool == nil,
+		failed:   newFailedXIDs(),
+		peer:     k.device.Peer().Addr().Unmap(),
+	}
+	if c.config.Pool != nil {
+		s.share = c.config.Pool.NewShare()
+	}
+	s.reads.k = k
+	s.reads.depth = k.device.ReadDepth()
+	s.conn.SetCaller(c)
+	return s
+}
+
+// Start implements rpc.Caller.
+func (c *Client) Start(x *rpc.Exchange) {
+	c.mu.Lock()
+	e := newExchange(x, c.numbers.xid.Add(1), c.numbers.order.Add(1))
+	c.place(e)
+}
+
+// Cancel implements rpc.Caller.
+func (c *Client) Cancel(x *rpc.Exchange, err error) { cancelExchange(&c.mu, x, err) }
+
+// place finds a connection for e, or lets it wait for one. mu is held, and let
+// go.
+func (c *Client) place(e *exchange) {
+	e.stage = stageWaiting
+	var why error
+	switch {
+	case e.cancelled != nil:
+		why = e.cancelled
+	case c.closed:
+		why = ErrClientClosed
+	case c.lost != nil:
+		why = c.lost
+	case c.link != nil && !c.link.requester.ended:
+		c.link.requester.start(e)
+		return
+	default:
+		c.waiting.insert(e)
+		c.redial()
+		c.mu.Unlock()
+		return
+	}
+	e.stage = stageEnded
+	c.mu.Unlock()
+	e.finish(&c.mu, why)
+}
+
+// lose takes over an exchange whose connection ended before its answer came.
+func (c *Client) lose(e *exchange, why error) {
+	c.mu.Lock()
+	if !c.config.Reconnect && c.lost == nil {
+		c.lost = why
+	}
+	c.place(e)
+}
+
+// disconnected is called when a connection is gone.
+func (c *Client) disconnected(k *connection, err error) {
+	c.stats.Connections.Add(-1)
+	c.mu.Lock()
+	if c.link == k {
+		c.link = nil
+	}
+	if !c.config.Reconnect && c.lost == nil {
+		c.lost = k.requester.why
+	}
+	if c.waiting.head != nil {
+		c.redial()
+	}
+	c.mu.Unlock()
+	c.gone.Done()
+}
+
+// redial starts to connect anew, unless that is under way. mu is held.
+func (c *Client) redial() {
+	if c.dialing || c.closed || !c.config.Reconnect {
+		return
+	}
+	c.dialing = true
+	c.working.Add(1)
+	go c.reconnect()
+}
+
+// reconnect tries until there is a connection, or the client is closed.
+func (c *Client) reconnect() {
+	defer c.working.Done()
+	for wait := c.config.Redial; ; wait = min(2*wait, c.config.RedialMost) {
+		k, err := c.connect(c.life)
+		if err == nil {
+			c.resume(k)
+			return
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-c.life.Done():
+			timer.Stop()
+			c.mu.Lock()
+			c.dialing = false
+			c.mu.Unlock()
+			return
+		}
+	}
+}
+
+// resume makes k the client's connection and hands it what waits.
+func (c *Client) resume(k *connection) {
+	c.mu.Lock()
+	c.dialing = false
+	closed := c.closed
+	if !closed {
+		c.link = k
+		for e := c.waiting.head; e != nil; e = c.waiting.head {
+			c.waiting.remove(e)
+			e.q = k.requester
+			k.requester.queue.insert(e)
+		}
+	}
+	c.mu.Unlock()
+	k.start()
+	if closed {
+		k.device.Abort(ErrClientClosed)
+		return
+	}
+	c.mu.Lock()
+	k.requester.pump()
+}
+
+// Close ends the connection. Calls that are not answered end with an error. It
+// returns when nothing of the client runs any more.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	k := c.link
+	idle := true
+	if k != nil {
+		idle = len(k.requester.pending) == 0 && k.requester.queue.head == nil
+	}
+	var waiting []*exchange
+	for e := c.waiting.head; e != nil; e = c.waiting.head {
+		c.waiting.remove(e)
+		e.stage = stageEnded
+		waiting = append(waiting, e)
+	}
+	c.mu.Unlock()
+	c.end()
+	for _, e := range waiting {
+		e.finish(&c.mu, ErrClientClosed)
+	}
+	if k != nil {
+		if idle {
+			k.device.Disconnect()
+		} else {
+			k.device.Abort(ErrClientClosed)
+		}
+	}
+	c.working.Wait()
+	c.gone.Wait()
+	return nil
+}
+
+// Stats are the client's counters.
+func (c *Client) Stats() *Stats { return &c.stats }
+
+// Info is what is known of a connection.
+type Info struct {
+	Local, Peer netip.AddrPort
+	// Private is what the peer said when connecting; Found is false where it
+	// said nothing that is understood, and Private is the default.
+	Private PrivateData
+	Found   bool
+	// SendLimit and ReceiveLimit are the inline thresholds agreed on, in
+	// bytes; RemoteInvalidation: replies may invalidate.
+	SendLimit, ReceiveLimit int
+	RemoteInvalidation      bool
+	// Granted is the last grant of credits, 1 before the first reply.
+	Granted uint32
+	// ReadDepth is how many RDMA Reads the peer allows this side.
+	ReadDepth int
+}
+
+// Info describes the present connection; ok is false where there is none.
+func (c *Client) Info() (i Info, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.link
+	if k == nil {
+		return Info{}, false
+	}
+	i = Info{
+		Local: k.device.Local(), Peer: k.device.Peer(),
+		SendLimit: k.sendLimit, ReceiveLimit: k.receiveLimit, RemoteInvalidation: k.invalidate,
+		Granted: k.requester.credits.granted, ReadDepth: k.device.ReadDepth(),
+	}
+	i.Private, i.Found = ParsePrivateData(k.device.PeerPrivateData())
+	return i, true
+}

@@ -1,0 +1,255 @@
+package rdma
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// maxReplyHeader is the longest header of an accepted reply: a verifier of the
+// largest size included (RFC 8166 §6.2; RFC 5531 §8.2).
+const maxReplyHeader = rpc.ReplyHeader + rpc.MaxAuthBytes
+
+// encode writes the call's message and chooses how it travels: Short, Chunked
+// or Long (RFC 8166 §3.5), and what the reply may need. It returns how much
+// memory that takes beyond the caller's own.
+func (e *exchange) encode(q *requester) (memory int, err error) {
+	if err := e.marshal(); err != nil {
+		return 0, err
+	}
+	place := !q.noPlacement && !q.shortOnly && e.x.Binding != nil
+	replySize := e.offer(q, place)
+
+	w := &e.write
+	for range w.Payloads() {
+		e.elsewhere = append(e.elsewhere, -1)
+	}
+	header := PrefixSize + 4 + e.listsSize(replySize > 0)
+	e.proc, e.left = ProcMsg, w.StreamLen()
+	if header+e.left > q.k.sendLimit {
+		if q.shortOnly {
+			return 0, ErrNoLong
+		}
+		if place && e.x.Binding.Eligible != nil {
+			header += e.reduce(q)
+		}
+		if header+e.left > q.k.sendLimit {
+			// The Payload stream itself goes by RDMA, in one more chunk.
+			e.proc = ProcNoMsg
+			header += q.pieces(e.left) * readEntrySize
+			memory = pages(e.left)
+		}
+		if header > q.k.sendLimit || e.proc == ProcMsg && header+e.left > q.k.sendLimit {
+			return 0, ErrThreshold
+		}
+	}
+	return memory + replySize, nil
+}
+
+// marshal writes the RPC message.
+func (e *exchange) marshal() error {
+	x, w := e.x, &e.write
+	need := rpc.MaxCallHeader + max(x.MaxArgs, 0)
+	if cap(e.words) < need {
+		e.words = make([]byte, 0, need)
+	}
+	w.Reset(e.words[:0])
+	rpc.PutCall(w, &rpc.CallHeader{
+		XID: e.xid, Program: x.Program, Version: x.Version, Procedure: x.Procedure, Cred: x.Cred,
+	})
+	if x.Args != nil {
+		x.Args(w)
+	}
+	if w.Overflow() {
+		return ErrArguments
+	}
+	return nil
+}
+
+// offer decides on the Write list and the Reply chunk, from the largest reply
+// that may come (RFC 8166 §4.3.2, §4.3.3), and returns the Reply chunk's length.
+func (e *exchange) offer(q *requester, place bool) int {
+	x := e.x
+	sinks := 0
+	for _, s := range x.Sinks {
+		sinks += padded(len(s))
+	}
+	offered := place && sinks > 0
+	results, known := e.largestResults(!offered && sinks == 0)
+	if !offered {
+		results += sinks
+	} else {
+		for _, s := range x.Sinks {
+			// Placeholders until the memory is exposed; of no segments where
+			// the item is to come inline.
+			from := len(e.segments)
+			for range q.pieces(len(s)) {
+				e.segments = append(e.segments, Segment{})
+			}
+			e.writes = append(e.writes, e.segments[from:])
+		}
+	}
+	if !known && sinks == 0 || q.shortOnly {
+		return 0
+	}
+	most := maxReplyHeader + results
+	if PrefixSize+4+e.listsSize(false)+most <= q.k.receiveLimit {
+		return 0
+	}
+	return padded(most)
+}
+
+// largestResults is the bound on the results, without what goes to sinks; known
+// is false where the caller says that they fit a reply without chunks.
+func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
+	x := e.x
+	if x.MaxResults > 0 {
+		return x.MaxResults, true
+	}
+	if x.Binding == nil {
+		return 0, false
+	}
+	words, payload := x.Binding.MaxResults, 0
+	if x.Binding.Size != nil {
+		var args xdr.Decoder
+		message := e.write.Bytes()
+		args.Reset(message, 0, nil)
+		args.Skip(6 * 4)
+		for range 2 { // credential, verifier
+			args.Skip(4)
+			args.Opaque(rpc.MaxAuthBytes)
+		}
+		words, payload = x.Binding.Size(args)
+	}
+	if withPayload {
+		words += padded(payload)
+	}
+	return words, true
+}
+
+// listsSize is the length on the wire of the Write list and the Reply chunk
+// field, which a Reply returns.
+func (e *exchange) listsSize(withReply bool) int {
+	n := WriteListSize(e.writes) + 4
+	if withReply {
+		n += 4 + SegmentSize
+	}
+	return n
+}
+
+// reduce takes the eligible payloads out of the Payload stream and returns by
+// how much the Read list grows.
+func (e *exchange) reduce(q *requester) int {
+	grown := 0
+	for i, p := range e.write.Payloads() {
+		if p.Eligible && len(p.Data) > 0 {
+			e.elsewhere[i] = 0
+			e.left -= padded(len(p.Data))
+			grown += q.pieces(len(p.Data)) * readEntrySize
+		}
+	}
+	return grown
+}
+
+// pieces is how many segments n bytes are cut into.
+func (q *requester) pieces(n int) int { return (n + q.maxSegment - 1) / q.maxSegment }
+
+// expose registers what the peer is to reach, this late because only now the
+// call goes out (RFC 8166 §8.1.3), and makes the lists.
+func (e *exchange) expose(q *requester, reserved []byte) error {
+	w := &e.write
+	if e.proc == ProcNoMsg {
+		e.zero = reserved[:e.left:e.left]
+		n := 0
+		for _, b := range appendStream(e.local[:0], w, e.elsewhere) {
+			n += copy(e.zero[n:], b)
+		}
+		reserved = reserved[pages(e.left):]
+		// First in the list, where peers from before RFC 8166 look for it.
+		if err := e.exposeRead(q, 0, e.zero); err != nil {
+			return err
+		}
+	}
+	shift := 0
+	for i, p := range w.Payloads() {
+		if e.elsewhere[i] >= 0 {
+			if err := e.exposeRead(q, p.Position+shift, p.Data); err != nil {
+				return err
+			}
+		}
+		shift += padded(len(p.Data))
+	}
+	for i, chunk := range e.writes {
+		if len(chunk) == 0 {
+			continue
+		}
+		r, err := e.register(q, e.x.Sinks[i], rdmacm.RemoteWrite)
+		if err != nil {
+			return err
+		}
+		q.cut(chunk, r, len(e.x.Sinks[i]))
+	}
+	if len(reserved) > 0 {
+		e.replyMem = reserved
+		r, err := e.register(q, reserved, rdmacm.RemoteWrite)
+		if err != nil {
+			return err
+		}
+		e.reply = []Segment{{Handle: r.STag(), Length: uint32(len(reserved)), Offset: r.Offset()}}
+	}
+	return nil
+}
+
+func (e *exchange) exposeRead(q *requester, position int, data []byte) error {
+	r, err := e.register(q, data, rdmacm.RemoteRead)
+	if err != nil {
+		return err
+	}
+	var chunk [8]Segment
+	segments := chunk[:0]
+	for range q.pieces(len(data)) {
+		segments = append(segments, Segment{})
+	}
+	q.cut(segments, r, len(data))
+	for _, s := range segments {
+		e.reads = append(e.reads, ReadSegment{Position: uint32(position), Segment: s})
+	}
+	return nil
+}
+
+// cut fills segments with the n bytes of r.
+func (q *requester) cut(segments []Segment, r rdmacm.Region, n int) {
+	for i := range segments {
+		at := i * q.maxSegment
+		segments[i] = Segment{
+			Handle: r.STag(), Length: uint32(min(q.maxSegment, n-at)), Offset: r.Offset() + uint64(at),
+		}
+	}
+}
+
+func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
+	r, err := q.k.device.Register(memory, access)
+	if err == nil {
+		e.regions = append(e.regions, r)
+	}
+	return r, err
+}
+
+// putCall writes the header and makes the Send.
+func (e *exchange) putCall(requested uint32) {
+	n := PrefixSize + ReadListSize(len(e.reads)) + WriteListSize(e.writes) + ReplyChunkSize(e.reply)
+	if cap(e.head) < n {
+		e.head = make([]byte, n)
+	}
+	e.head = e.head[:n]
+	Prefix{XID: e.xid, Version: Version1, Credits: requested, Proc: e.proc}.Put(e.head)
+	at := PrefixSize
+	at += PutReadList(e.head[at:], e.reads)
+	at += PutWriteList(e.head[at:], e.writes)
+	PutReplyChunk(e.head[at:], e.reply)
+	e.local = append(e.local[:0], e.head)
+	if e.proc == ProcMsg {
+		e.local = appendStream(e.local, &e.write, e.elsewhere)
+	}
+	e.work[0] = rdmacm.Work{Op: rdmacm.OpSend, Local: e.local}
+}

@@ -1,0 +1,238 @@
+package rdma
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// stage is how far an exchange has come. The lock of its requester guards it.
+type stage uint8
+
+const (
+	stageWaiting  stage = iota // for a credit, or for a connection
+	stageBuilding              // is encoded, waits for memory, is exposed
+	stageSent
+	stageEnded
+)
+
+// An exchange is the requester's record of one rpc.Exchange, over all
+// connections that it is tried on.
+type exchange struct {
+	x     *rpc.Exchange
+	xid   uint32
+	order uint64 // of Start
+	stage stage
+	q     *requester // the connection it is on
+	list  *exchangeList
+	next  *exchange
+	prev  *exchange
+	// cancelled is why the caller gave up while nobody could be told.
+	cancelled error
+	// age counts ticks of the requester's timer since it was sent.
+	age int
+	// gaveUp stands in requester.pending for a call whose caller did not wait:
+	// its credit is in use until the answer came.
+	gaveUp bool
+
+	// The call.
+	write     xdr.Writer
+	words     []byte
+	elsewhere []int32 // Read segment of each payload, or -1
+	proc      Proc
+	left      int // length of the reduced Payload stream
+	zero      []byte
+	request   mem.Request
+	memory    *mem.Buffer
+	head      []byte
+	local     [][]byte
+	work      [1]rdmacm.Work
+	chain     rdmacm.Chain
+
+	// What is exposed to the peer.
+	regions  []rdmacm.Region
+	reads    []ReadSegment
+	segments []Segment   // of the Write list and the Reply chunk
+	writes   [][]Segment // slices of segments
+	reply    []Segment   // a slice of segments, or nil
+	replyMem []byte
+
+	// The outcome.
+	parts  atomic.Int32 // what is still to come: the Send's Done, an outcome
+	recv   *recv
+	stream []byte
+	places []xdr.Excised
+	err    error
+	lost   bool // with its connection
+}
+
+// exchangeList is a queue in the order of Start.
+type exchangeList struct {
+	head, tail *exchange
+}
+
+// insert puts e where its order says, from the tail on: nearly always there.
+func (l *exchangeList) insert(e *exchange) {
+	at := l.tail
+	for at != nil && at.order > e.order {
+		at = at.prev
+	}
+	e.list, e.prev = l, at
+	if at == nil {
+		e.next, l.head = l.head, e
+	} else {
+		e.next, at.next = at.next, e
+	}
+	if e.next == nil {
+		l.tail = e
+	} else {
+		e.next.prev = e
+	}
+}
+
+func (l *exchangeList) remove(e *exchange) {
+	if e.prev == nil {
+		l.head = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		l.tail = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.list, e.next, e.prev = nil, nil, nil
+}
+
+var exchangePool sync.Pool
+
+// newExchange takes a record for x.
+func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
+	e, ok := exchangePool.Get().(*exchange)
+	if !ok {
+		e = &exchange{words: make([]byte, 0, 1024), head: make([]byte, 0, 256)}
+		e.request.Granted, e.request.Context = exchangeGranted, e
+		e.chain.Done, e.chain.Context = exchangeSent, e
+	}
+	e.x, e.xid, e.order, e.stage = x, xid, order, stageWaiting
+	e.cancelled = nil
+	x.XID, x.Err, x.Results, x.Transport = xid, nil, xdr.Decoder{}, e
+	return e
+}
+
+// keptWords is how large an encoding buffer may get that is kept for reuse.
+const keptWords = 64 << 10
+
+// reset gives back all that the exchange holds of one attempt.
+func (e *exchange) reset() {
+	e.write.Release()
+	if e.memory != nil {
+		e.memory.Release()
+		e.memory = nil
+	}
+	if e.recv != nil {
+		e.recv.Release()
+		e.recv = nil
+	}
+	if cap(e.words) > keptWords {
+		e.words = nil
+	}
+	clear(e.local)
+	clear(e.regions)
+	clear(e.places)
+	e.local, e.regions, e.places = e.local[:0], e.regions[:0], e.places[:0]
+	e.elsewhere, e.reads, e.segments = e.elsewhere[:0], e.reads[:0], e.segments[:0]
+	e.writes, e.reply, e.replyMem, e.zero, e.stream = e.writes[:0], nil, nil, nil, nil
+	e.work[0] = rdmacm.Work{}
+	e.err, e.lost, e.age = nil, false, 0
+}
+
+// finish tells the caller. Results are valid until Done has returned. mu is the
+// lock of the requester; it is not held.
+func (e *exchange) finish(mu *sync.Mutex, err error) {
+	x := e.x
+	mu.Lock()
+	x.Transport = nil
+	mu.Unlock()
+	// What the arguments referred to is the caller's again before Done.
+	e.write.Release()
+	if x.Err = err; err == nil {
+		e.read()
+	}
+	if x.Done != nil {
+		x.Done(x)
+	}
+	e.x, e.q = nil, nil
+	e.reset()
+	exchangePool.Put(e)
+}
+
+// cancelExchange is rpc.Caller's Cancel.
+func cancelExchange(mu *sync.Mutex, x *rpc.Exchange, err error) {
+	mu.Lock()
+	e, ok := x.Transport.(*exchange)
+	switch {
+	case !ok || e == nil || e.cancelled != nil:
+		mu.Unlock()
+	case e.stage == stageWaiting && e.list != nil:
+		e.list.remove(e)
+		e.stage = stageEnded
+		mu.Unlock()
+		e.finish(mu, err)
+	case e.stage == stageSent:
+		q := e.q
+		q.pending[e.xid] = &exchange{gaveUp: true, stage: stageEnded}
+		e.stage = stageEnded
+		mu.Unlock()
+		q.settle(e, err)
+	default:
+		// Whoever has it now sees to it, unless its end was decided.
+		e.cancelled = err
+		q := e.q
+		building := e.stage == stageBuilding
+		mu.Unlock()
+		if building && q.share != nil && q.share.Cancel(&e.request) {
+			exchangeGranted(&e.request, nil, err)
+		}
+	}
+}
+
+// read prepares the results: the reply's stream with what was placed.
+func (e *exchange) read() {
+	d := &e.x.Results
+	if len(e.places) > 0 {
+		d.ResetPlaces(e.stream, 0, e.places)
+	} else {
+		d.Reset(e.stream, 0, nil)
+	}
+	_, _, e.x.Err = rpc.ReadReply(d)
+}
+
+// A RefusedError is an RDMA_ERROR that answered a call. It is permanent: the same
+// call would be refused again (RFC 8166 §4.5).
+type RefusedError struct {
+	ErrorBody
+}
+
+func (e *RefusedError) Error() string {
+	return "rdma: peer refused the call with " + e.Code.String()
+}
+
+// Errors of calls that could not be made.
+var (
+	// ErrArguments: the arguments are longer than MaxArgs says, or have no
+	// encoding.
+	ErrArguments = errors.New("rdma: arguments do not fit what was said of them")
+	// ErrThreshold: not even the header of the call fits a Send.
+	ErrThreshold = errors.New("rdma: header exceeds the inline threshold")
+	// ErrNoLong: the call or its reply exceeds a Send, and the connection moves
+	// nothing by RDMA in this direction.
+	ErrNoLong = errors.New("rdma: message exceeds the inline threshold")
+	// ErrClientClosed: the Client was closed.
+	ErrClientClosed = errors.New("rdma: client closed")
+)

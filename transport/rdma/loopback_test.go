@@ -1,0 +1,62 @@
+package rdma
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// Our requester against our responder: acceptance list 10, V1-110.
+func TestLoopback(t *testing.T) {
+	for _, inline := range []int{1024, 4096, 262144} {
+		for _, invalidate := range []bool{false, true} {
+			t.Run(fmt.Sprintf("T=%d invalidation=%v", inline, invalidate), func(t *testing.T) {
+				b := newBench(t, benchConfig{server: Config{
+					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate,
+				}})
+				c := b.dial(DialConfig{
+					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate, MaxSegment: 100_000,
+					Pool: b.pool,
+				})
+				for _, n := range sizes(inline) {
+					if err := get(t, c, n, make([]byte, n)); err != nil {
+						t.Errorf("GET of %d bytes to a sink: %v", n, err)
+					}
+					if err := get(t, c, n, nil); err != nil {
+						t.Errorf("GET of %d bytes without a sink: %v", n, err)
+					}
+					if err := put(t, c, pattern(n)); err != nil {
+						t.Errorf("PUT of %d bytes: %v", n, err)
+					}
+					if n > rpctest.MaxEcho {
+						continue
+					}
+					x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
+					x.MaxArgs = n + 8
+					if err := do(t, c, x, func(d *xdr.Decoder) {
+						if !bytes.Equal(d.Opaque(rpctest.MaxEcho), pattern(n)) {
+							t.Errorf("ECHO of %d bytes differs", n)
+						}
+					}); err != nil {
+						t.Errorf("ECHO of %d bytes: %v", n, err)
+					}
+				}
+				if n := b.server.Stats().Invalidated.Load(); (n > 0) != invalidate {
+					t.Errorf("%d replies invalidated", n)
+				}
+			})
+		}
+	}
+}
+
+// sizes of items worth trying: acceptance list 3.
+func sizes(t int) []int {
+	s := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+	for d := -140; d <= 4; d += 7 {
+		s = append(s, t+d)
+	}
+	return append(s, t-1, t, t+1, 2*t+3, 300_001, 1<<20)
+}
