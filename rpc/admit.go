@@ -82,7 +82,7 @@ func (s *Server) plan(c *Call) (Plan, bool) {
 	if row.Once && !carries(c.Way.Room(), ReplyHeader+words, payload) {
 		return s.refuse(c, RefuseRoom)
 	}
-	p := Plan{Reply: max(ReplyHeader+words, ErrorReply), Results: payload, Placement: true}
+	p := Plan{Args: row.MaxArgs, Reply: max(ReplyHeader+words, ErrorReply), Results: payload, Placement: true}
 	c.state.plan = p
 	return p, true
 }

@@ -19,7 +19,8 @@ type Call struct {
 	// Message is the RPC message from its XID on, without what travelled
 	// beside it. For Admit at least AdmitPrefix bytes of it, for Serve all.
 	Message []byte
-	// MessageLen is the length of the whole Message, known from the start.
+	// MessageLen is the length of the whole Message. Where it is not known
+	// yet (a record of several fragments), it is the least that it can be.
 	MessageLen int
 	// Excised are the items that travel beside Message, by position in
 	// the RPC message, ascending. They are set for Serve.
@@ -85,6 +86,9 @@ func (c *Call) ResultMemory(n int) ([]byte, xdr.Releaser) {
 
 // A Plan is what an admitted call will need.
 type Plan struct {
+	// Args is the largest that the arguments can be, in bytes, where the
+	// message's length is not known yet.
+	Args int
 	// Reply is the largest RPC reply message without payload, in bytes:
 	// the capacity that the Way's Writer is asked for.
 	Reply int

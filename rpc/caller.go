@@ -41,6 +41,12 @@ type Exchange struct {
 	MaxResults int
 	// Sinks are where eligible results may be placed, one item each, in order.
 	Sinks [][]byte
+	// Locate, where set, finds the first eligible result in a reply as the
+	// bytes of it arrive on a stream, so that a large one is read into the
+	// first sink: the position of its content in the message (Position of the
+	// cursor where it stands) and its length, or 0. results is a copy of
+	// a cursor at the results, perhaps cut off after AdmitPrefix bytes.
+	Locate func(results xdr.Decoder) (position, length int)
 	// Done is called once, when the reply is here or will not come. It may
 	// decode Results, which are valid only during Done. It must not block.
 	Done func(x *Exchange)

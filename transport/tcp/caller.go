@@ -1,0 +1,287 @@
+package tcp
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// ErrReplyTooLong: the reply is longer than the exchange allows.
+var ErrReplyTooLong = errors.New("tcp: reply is longer than the exchange allows")
+
+// A caller is the other role: calls that this side makes. It implements
+// rpc.Caller. Nothing is ever sent twice.
+type caller struct {
+	conn *conn
+	mu   sync.Mutex
+	// calls wait for their replies.
+	calls map[uint32]waiting
+	xid   uint32
+	lost  bool
+}
+
+type waiting struct {
+	x  *rpc.Exchange
+	in *incoming // where its reply is on its way into memory of x
+}
+
+func (k *caller) init(c *conn) {
+	k.conn = c
+	k.calls = make(map[uint32]waiting)
+	k.xid = rand.Uint32()
+}
+
+// encoder is what one call is written with.
+type encoder struct {
+	w   xdr.Writer
+	buf []byte
+}
+
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
+// Start implements rpc.Caller.
+func (k *caller) Start(x *rpc.Exchange) {
+	k.mu.Lock()
+	if k.lost {
+		k.mu.Unlock()
+		x.Err = rpc.ErrCallLost
+		x.Done(x)
+		return
+	}
+	for {
+		k.xid++
+		if _, taken := k.calls[k.xid]; !taken {
+			break
+		}
+	}
+	x.XID = k.xid
+	k.calls[x.XID] = waiting{x: x}
+	k.mu.Unlock()
+
+	h := rpc.CallHeader{XID: x.XID, Program: x.Program, Version: x.Version, Procedure: x.Procedure, Cred: x.Cred}
+	e := encoders.Get().(*encoder)
+	size := markSize + rpc.MaxCallHeader + x.MaxArgs
+	if cap(e.buf) < size {
+		e.buf = make([]byte, max(size, smallReply))
+	}
+	e.w.Reset(e.buf[markSize:markSize:size])
+	rpc.PutCall(&e.w, &h)
+	if x.Args != nil {
+		x.Args(&e.w)
+	}
+	length := e.w.StreamLen()
+	if e.w.Overflow() || length > maxFragment {
+		e.w.Release()
+		encoders.Put(e)
+		k.finish(x, errors.New("tcp: arguments exceed MaxArgs"))
+		return
+	}
+	b := e.buf[:markSize+e.w.Len()]
+	putMark(b, length)
+	if len(b) > smallReply {
+		e.buf = nil // the output's from now on
+	}
+	k.conn.out.put(nil, b, e.w.TakePayloads(), x)
+	e.w.Reset(nil)
+	encoders.Put(e)
+}
+
+// Cancel implements rpc.Caller.
+func (k *caller) Cancel(x *rpc.Exchange, err error) { k.finish(x, err) }
+
+// finish ends an exchange that has no reply, unless it ended already.
+func (k *caller) finish(x *rpc.Exchange, err error) {
+	k.mu.Lock()
+	c, ok := k.calls[x.XID]
+	if !ok || c.x != x {
+		k.mu.Unlock()
+		return
+	}
+	delete(k.calls, x.XID)
+	k.mu.Unlock()
+	k.conn.out.takeBack(x)
+	if c.in != nil {
+		c.in.takeBack()
+	}
+	x.Err = err
+	x.Done(x)
+}
+
+// fail ends the exchange of a reply that was begun, unless it ended already.
+func (k *caller) fail(in *incoming, err error) {
+	if x := k.claim(in.xid); x != nil {
+		x.Err = err
+		x.Done(x)
+	}
+}
+
+// lose ends every exchange, at the connection's end.
+func (k *caller) lose() {
+	k.mu.Lock()
+	k.lost = true
+	lost := k.calls
+	k.calls = nil
+	k.mu.Unlock()
+	for _, c := range lost {
+		c.x.Err = rpc.ErrCallLost
+		c.x.Done(c.x)
+	}
+}
+
+// idle says that nothing waits for a reply.
+func (k *caller) idle() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.calls) == 0
+}
+
+// claim takes an exchange out for its reply; nil where nobody waits for it.
+func (k *caller) claim(xid uint32) *rpc.Exchange {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c := k.calls[xid]
+	delete(k.calls, xid)
+	return c.x
+}
+
+// replied ends an exchange with a reply that is all here.
+func (k *caller) replied(m []byte) {
+	xid, _, _ := rpc.MessageType(m)
+	x := k.claim(xid)
+	if x == nil {
+		k.conn.count.stray.Add(1)
+		return
+	}
+	deliver(x, m, nil)
+}
+
+func deliver(x *rpc.Exchange, m []byte, placed []xdr.Excised) {
+	x.Results.Reset(m, 0, placed)
+	_, _, x.Err = rpc.ReadReply(&x.Results)
+	x.Done(x)
+}
+
+// An incoming reply is one that is too large for the ring.
+type incoming struct {
+	x      *rpc.Exchange
+	xid    uint32
+	words  []byte // the message without what goes to the sink
+	places [][]byte
+	most   int // its length, or the most that it may have, in bytes
+	// The item in the sink: in the message it stands at, padding included,
+	// from to to.
+	from, to int
+	item     []xdr.Excised
+	padding  [4]byte
+
+	mu   sync.Mutex
+	gone bool // the exchange's memory was taken back
+}
+
+// lock keeps the exchange from taking its memory back, or returns false where it
+// did already.
+func (in *incoming) lock() bool {
+	in.mu.Lock()
+	if in.gone {
+		in.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+func (in *incoming) unlock() { in.mu.Unlock() }
+
+func (in *incoming) takeBack() {
+	in.mu.Lock()
+	in.gone = true
+	in.mu.Unlock()
+}
+
+// begin finds a place for a reply that begins with m, is at least known bytes
+// long, and exactly so where that is final; nil where nobody wants it.
+func (k *caller) begin(m []byte, known int, final bool) *incoming {
+	xid, _, _ := rpc.MessageType(m)
+	k.mu.Lock()
+	x := k.calls[xid].x
+	if x == nil {
+		k.mu.Unlock()
+		k.conn.count.stray.Add(1)
+		return nil
+	}
+	most := k.conn.cfg.MaxRecord
+	if x.MaxResults > 0 {
+		allowed := rpc.ReplyHeader + rpc.MaxAuthBytes + x.MaxResults
+		for _, s := range x.Sinks {
+			allowed += len(s) + xdr.Pad(len(s))
+		}
+		most = min(most, allowed)
+	}
+	if known > most {
+		k.mu.Unlock()
+		k.finish(x, ErrReplyTooLong)
+		return nil
+	}
+	if final {
+		most = known
+	}
+	in := &incoming{x: x, xid: xid, most: most}
+	k.calls[xid] = waiting{x, in}
+	// Before the exchange can be taken back: what is its own is read here.
+	in.layOut(m)
+	k.mu.Unlock()
+	return in
+}
+
+// layOut decides which bytes of the reply go where.
+func (in *incoming) layOut(m []byte) {
+	x := in.x
+	words := in.most
+	if at, n, ok := in.locate(m); ok {
+		pad := xdr.Pad(n)
+		in.from, in.to = at, at+n+pad
+		words -= n + pad
+		in.item = []xdr.Excised{{Position: uint32(at), Data: x.Sinks[0][:n]}}
+		in.words = make([]byte, words)
+		in.places = [][]byte{in.words[:at], x.Sinks[0][:n], in.padding[:pad], in.words[at:]}
+		return
+	}
+	in.words = make([]byte, words)
+	in.places = [][]byte{in.words}
+}
+
+// locate asks the exchange where its first eligible result stands.
+func (in *incoming) locate(m []byte) (at, n int, ok bool) {
+	x := in.x
+	if x.Locate == nil || len(x.Sinks) == 0 {
+		return 0, 0, false
+	}
+	var d xdr.Decoder
+	d.Reset(m, 0, nil)
+	if _, _, err := rpc.ReadReply(&d); err != nil {
+		return 0, 0, false
+	}
+	from := d.Position()
+	at, n = x.Locate(d)
+	ok = n > 0 && at >= from && at <= len(m) && n <= len(x.Sinks[0]) && n+xdr.Pad(n) <= in.most-at
+	return at, n, ok
+}
+
+// complete ends the exchange whose reply of size bytes is all in its place.
+func (k *caller) complete(in *incoming, size int) {
+	if k.claim(in.xid) != in.x {
+		return
+	}
+	if in.item == nil {
+		deliver(in.x, in.words[:size], nil)
+		return
+	}
+	if size < in.to {
+		in.x.Err = rpc.ErrBadReply
+		in.x.Done(in.x)
+		return
+	}
+	deliver(in.x, in.words[:size-(in.to-in.from)], in.item)
+}

@@ -1,0 +1,54 @@
+package tcp
+
+import (
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// Config bounds a Server and its connections. Zero values are the defaults.
+type Config struct {
+	// RPC serves the calls. Required.
+	RPC *rpc.Server
+	// Pool is where large records and results' payload live. Required.
+	Pool *mem.Pool
+	// MaxConns is the most connections at a time (10,000); what comes beyond
+	// is closed at once.
+	MaxConns int
+	// MaxInFlight is the most calls of a connection under way beside those
+	// served in place (128). A connection that has so many is not read from.
+	MaxInFlight int
+	// MaxRecord is the longest record accepted, and MaxReply the longest sent,
+	// in bytes (2 MiB).
+	MaxRecord, MaxReply int
+	// MaxQueue is how many bytes of replies may wait before a connection is
+	// not read from any more (4 MiB).
+	MaxQueue int
+	// Stall is how long a peer may stop in the middle of a record, or take
+	// nothing of what is sent to it, before it loses its connection (30 s).
+	Stall time.Duration
+	// Idle is how long a connection without calls may last (default: for
+	// ever, as clients hold their mounts by it).
+	Idle time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	def(&c.MaxConns, 10_000)
+	def(&c.MaxInFlight, 128)
+	def(&c.MaxRecord, 2<<20)
+	def(&c.MaxReply, 2<<20)
+	def(&c.MaxQueue, 4<<20)
+	if c.Stall <= 0 {
+		c.Stall = 30 * time.Second
+	}
+	// The RPC message's first words must fit, and more than the ring be allowed.
+	c.MaxRecord = min(max(c.MaxRecord, ringSize), maxFragment)
+	c.MaxReply = min(max(c.MaxReply, rpc.ErrorReply), maxFragment)
+	return c
+}

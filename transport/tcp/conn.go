@@ -1,0 +1,250 @@
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// Why a connection ended.
+var (
+	errStalledRecord = errors.New("tcp: peer stopped in the middle of a record")
+	errSlowRecord    = errors.New("tcp: peer takes too long for one record")
+	errStalledOutput = errors.New("tcp: peer does not read")
+	errIdle          = errors.New("tcp: connection was idle")
+	errRecordTooLong = errors.New("tcp: record exceeds the limit")
+	errClosing       = errors.New("tcp: closed on this side")
+	errNoMemory      = errors.New("tcp: record exceeds what memory allows")
+)
+
+// What the receiving goroutine of a connection does.
+const (
+	atWork      int32 = iota // or waiting for something that is not the peer
+	betweenRecs              // waiting for a record
+	insideRec                // waiting for the rest of one
+)
+
+// conn is one connection.
+type conn struct {
+	cfg    *Config
+	rpc    *rpc.Server // nil: calls of the peer are not served
+	peer   *rpc.Conn
+	stream stream
+	out    output
+	share  *mem.Share
+	count  *counters
+	caller caller
+
+	gone     chan struct{} // closed: nothing waits any more
+	cause    atomic.Pointer[error]
+	leaving  atomic.Bool  // no more calls are read; what is under way is answered
+	inFlight atomic.Int64 // detached calls
+	freed    chan struct{}
+	blocked  atomic.Bool // the receiving goroutine waits for freed
+	doing    atomic.Int32
+	records  atomic.Uint64 // begun
+	received atomic.Uint64 // bytes
+
+	receiver
+	mark deadlines // the sweeper's
+}
+
+func newConn(cfg *Config, count *counters, nc net.Conn, s *rpc.Server, peer *rpc.Conn) *conn {
+	c := &conn{
+		cfg: cfg, rpc: s, count: count, peer: peer,
+		stream: newStream(nc),
+		gone:   make(chan struct{}),
+		freed:  make(chan struct{}, 1),
+	}
+	if cfg.Pool != nil {
+		c.share = cfg.Pool.NewShare()
+	}
+	c.out.stream, c.out.fail, c.out.room = c.stream, c.kill, c.free
+	c.out.still.L = &c.out.mu
+	c.caller.init(c)
+	peer.SetCaller(&c.caller)
+	return c
+}
+
+// run is the connection's life.
+func (c *conn) run() error {
+	err := c.stream.receive(c.ready)
+	if c.cause.Load() == nil && (err == nil || err == io.EOF || c.leaving.Load()) {
+		c.settle()
+		c.linger()
+	}
+	c.kill(err)
+	c.peer.Close()
+	c.out.shut()
+	c.stream.close()
+	c.out.writers.Wait()
+	// Nothing reads or writes any more: exchanges get their memory back.
+	c.caller.lose()
+	if c.share != nil {
+		c.share.Close()
+	}
+	c.receiver.drop()
+	return *c.cause.Load()
+}
+
+// settle waits until what is under way was answered and sent.
+func (c *conn) settle() {
+	c.doing.Store(atWork)
+	c.sendBatch()
+	c.out.flush()
+	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
+}
+
+// linger waits for the peer to close a connection that is closed on this side
+// only: to close it with input unread would take back what was sent last.
+func (c *conn) linger() {
+	if !c.leaving.Load() || c.dead() {
+		return
+	}
+	c.stream.closeWrite()
+	c.stream.resume()
+	if c.dead() {
+		return // and the interrupt was taken back
+	}
+	c.records.Add(1)
+	c.stream.receive(func() bool {
+		c.borrow()
+		for {
+			n, err := c.stream.tryRead(c.ring.b[:])
+			if err != nil {
+				c.doing.Store(insideRec) // the deadline for a record holds
+				return err == errAgain && !c.dead()
+			}
+			c.received.Add(uint64(n))
+		}
+	})
+}
+
+// leave ends the connection as soon as what is under way was answered.
+func (c *conn) leave() {
+	if !c.leaving.Swap(true) {
+		c.stream.interrupt()
+	}
+}
+
+// kill ends the connection. It does not wait.
+func (c *conn) kill(err error) {
+	if err == nil {
+		err = io.EOF
+	}
+	if c.cause.CompareAndSwap(nil, &err) {
+		close(c.gone)
+		c.stream.interrupt()
+	}
+}
+
+func (c *conn) dead() bool { return c.cause.Load() != nil }
+
+// free tells the receiving goroutine, if it waits, that something got better.
+func (c *conn) free() {
+	if c.blocked.Load() {
+		select {
+		case c.freed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// until waits for a condition that is followed by free, or the connection's end.
+func (c *conn) until(met func() bool) {
+	for !met() {
+		c.blocked.Store(true)
+		if !met() {
+			select {
+			case <-c.freed:
+			case <-c.gone:
+				c.blocked.Store(false)
+				return
+			}
+		}
+		c.blocked.Store(false)
+	}
+}
+
+// detach takes note that a call is not the receiving goroutine's any more.
+func (c *conn) detach(k *call) {
+	c.inFlight.Add(1)
+	if c.current == k {
+		c.current = nil
+	}
+}
+
+// ended takes note that a detached call was answered.
+func (c *conn) ended() {
+	c.inFlight.Add(-1)
+	c.free()
+}
+
+// gate waits until the connection may begin another call.
+func (c *conn) gate() bool {
+	if c.inFlight.Load() >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > int64(c.cfg.MaxQueue) {
+		c.count.gated.Add(1)
+		c.pause()
+		c.until(func() bool {
+			return c.inFlight.Load() < int64(c.cfg.MaxInFlight) && c.out.queued.Load() <= int64(c.cfg.MaxQueue)
+		})
+		c.out.hold()
+	}
+	return !c.dead()
+}
+
+// pause sends what was gathered, before the receiving goroutine waits.
+func (c *conn) pause() {
+	c.sendBatch()
+	c.out.flush()
+}
+
+// sendBatch moves the gathered replies to the output.
+func (c *conn) sendBatch() {
+	if len(c.batch) > 0 {
+		c.out.take(&c.batch, c.batched)
+		c.batched = 0
+	}
+}
+
+// reserve waits for memory, which the peer does not see to. nil where the
+// connection ends, or err says that there never will be so much.
+func (c *conn) reserve(size int) (*mem.Buffer, error) {
+	if b, ok := c.share.TryGet(size); ok {
+		return b, nil
+	}
+	type grant struct {
+		b   *mem.Buffer
+		err error
+	}
+	c.count.waited.Add(1)
+	c.pause()
+	got := make(chan grant, 1)
+	r := &mem.Request{Size: size, Granted: func(_ *mem.Request, b *mem.Buffer, err error) { got <- grant{b, err} }}
+	c.share.Get(r)
+	var g grant
+	select {
+	case g = <-got:
+	case <-c.gone:
+		if c.share.Cancel(r) {
+			return nil, errClosing
+		}
+		g = <-got
+	}
+	c.out.hold()
+	return g.b, g.err
+}
+
+// addrPort is the address of one end, if it has one.
+func addrPort(a net.Addr) netip.AddrPort {
+	if t, ok := a.(*net.TCPAddr); ok {
+		ap := t.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	return netip.AddrPort{}
+}

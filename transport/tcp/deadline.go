@@ -1,0 +1,62 @@
+package tcp
+
+import (
+	"time"
+)
+
+// recordDeadlines is how many times Stall a peer may take for one record,
+// however steadily it sends.
+const recordDeadlines = 10
+
+// deadlines is what was seen of a connection at earlier sweeps. Nothing on the
+// way of a call looks at a clock: a connection only counts, and whoever sweeps
+// compares.
+type deadlines struct {
+	received, written, records uint64
+	input, output, record      time.Time // since when these did not change
+}
+
+// sweep ends c where a deadline has passed. One goroutine sweeps.
+func (c *conn) sweep(now time.Time) {
+	m := &c.mark
+	moved := func(seen *uint64, is uint64, since *time.Time) {
+		if *seen != is || since.IsZero() {
+			*seen, *since = is, now
+		}
+	}
+	doing := c.doing.Load()
+	moved(&m.received, c.received.Load(), &m.input)
+	moved(&m.records, c.records.Load(), &m.record)
+	moved(&m.written, c.out.written.Load(), &m.output)
+	if doing == atWork {
+		m.input, m.record = now, now // it is not the peer that is waited for
+	}
+	if c.out.queued.Load() == 0 {
+		m.output = now
+	}
+	switch stall := c.cfg.Stall; {
+	case now.Sub(m.output) >= stall:
+		c.expire(errStalledOutput)
+	case doing == insideRec && now.Sub(m.input) >= stall:
+		c.expire(errStalledRecord)
+	case doing == insideRec && now.Sub(m.record) >= recordDeadlines*stall:
+		c.expire(errSlowRecord)
+	case doing == betweenRecs && c.cfg.Idle > 0 && now.Sub(m.input) >= c.cfg.Idle &&
+		c.inFlight.Load() == 0 && c.caller.idle():
+		c.kill(errIdle)
+	}
+}
+
+func (c *conn) expire(why error) {
+	c.count.stalled.Add(1)
+	c.kill(why)
+}
+
+// sweepEvery is the time between two sweeps: deadlines are late by at most that.
+func sweepEvery(cfg *Config) time.Duration {
+	d := cfg.Stall
+	if cfg.Idle > 0 {
+		d = min(d, cfg.Idle)
+	}
+	return min(max(d/8, 10*time.Millisecond), 5*time.Second)
+}

@@ -1,0 +1,117 @@
+package tcp
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// DialConfig says how to connect and what to expect. The zero value is a plain
+// caller.
+type DialConfig struct {
+	// Dial opens the connection; nil: a net.Dialer's DialContext.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// RPC, where set, serves the calls that the peer makes on the same
+	// connection; Pool is needed then.
+	RPC  *rpc.Server
+	Pool *mem.Pool
+	// MaxRecord is the longest reply accepted, in bytes (2 MiB).
+	MaxRecord int
+	// Stall is as in Config.
+	Stall time.Duration
+}
+
+// A Conn is a connection to a server. It implements rpc.Caller: calls are sent
+// once, may be many at a time, and end with rpc.ErrCallLost when the connection
+// ends before their reply came.
+type Conn struct {
+	c    *conn
+	cfg  Config
+	n    counters
+	done chan struct{}
+	err  error
+	wg   sync.WaitGroup
+}
+
+// Dial connects to a TCP address and returns when calls may be made.
+func Dial(ctx context.Context, address string, cfg DialConfig) (*Conn, error) {
+	dial := cfg.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	nc, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return NewConn(nc, cfg), nil
+}
+
+// NewConn makes calls on a connection that exists already.
+func NewConn(nc net.Conn, cfg DialConfig) *Conn {
+	if cfg.RPC != nil && cfg.Pool == nil {
+		panic("tcp: to serve calls takes a Pool")
+	}
+	d := &Conn{
+		cfg: Config{
+			RPC: cfg.RPC, Pool: cfg.Pool, MaxRecord: cfg.MaxRecord, Stall: cfg.Stall,
+		}.withDefaults(),
+		done: make(chan struct{}),
+	}
+	server := cfg.RPC
+	if server == nil {
+		server = unserved()
+	}
+	peer := addrPort(nc.RemoteAddr())
+	rc := server.NewConn(peer, addrPort(nc.LocalAddr()), "tcp", peer.Port() > 0 && peer.Port() < 1024)
+	d.c = newConn(&d.cfg, &d.n, nc, cfg.RPC, rc)
+	d.wg.Go(func() {
+		d.err = d.c.run()
+		close(d.done)
+	})
+	d.wg.Go(d.sweep)
+	return d
+}
+
+// unserved gives connections their IDs where no calls are served.
+var unserved = sync.OnceValue(func() *rpc.Server { return rpc.NewServer(rpc.Config{}) })
+
+func (d *Conn) sweep() {
+	t := time.NewTicker(sweepEvery(&d.cfg))
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			d.c.sweep(now)
+		case <-d.done:
+			return
+		}
+	}
+}
+
+// Start implements rpc.Caller.
+func (d *Conn) Start(x *rpc.Exchange) { d.c.caller.Start(x) }
+
+// Cancel implements rpc.Caller.
+func (d *Conn) Cancel(x *rpc.Exchange, err error) { d.c.caller.Cancel(x, err) }
+
+// RPC is the connection as the RPC layer sees it.
+func (d *Conn) RPC() *rpc.Conn { return d.c.peer }
+
+// Done is closed when the connection is gone; Err says why then.
+func (d *Conn) Done() <-chan struct{} { return d.done }
+
+// Err is why the connection ended. Only after Done.
+func (d *Conn) Err() error { return d.err }
+
+// Close ends the connection and every call on it, and returns when both are done.
+// It must not be called by an Exchange's Done.
+func (d *Conn) Close() {
+	d.c.kill(errClosing)
+	d.wg.Wait()
+}
+
+var _ rpc.Caller = (*Conn)(nil)

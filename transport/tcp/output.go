@@ -1,0 +1,320 @@
+package tcp
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A piece is bytes to be written, and who gets them back then.
+type piece struct {
+	data []byte
+	ref  xdr.Releaser
+	// of is the exchange whose memory data is, where it may be taken back.
+	of *rpc.Exchange
+}
+
+// pieces is a list of them.
+type pieces []piece
+
+// words appends b, which lies at the end of k, and joins it to what was
+// appended before where the two are neighbours.
+func (p *pieces) words(k *chunk, b []byte) {
+	if n := len(*p); n > 0 {
+		last := &(*p)[n-1]
+		if own, ok := last.ref.(*chunk); ok && own == k && adjoin(last.data, b) {
+			last.data = last.data[:len(last.data)+len(b)]
+			return
+		}
+	}
+	k.refs.Add(1)
+	*p = append(*p, piece{data: b, ref: k})
+}
+
+// adjoin says whether b starts where a ends.
+func adjoin(a, b []byte) bool {
+	return cap(a)-len(a) >= len(b) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
+}
+
+var zeros [4]byte
+
+// message appends a message whose words lie behind its mark in b, with payloads
+// between them. k is the chunk that b lies in, or nil; of, where it is not nil,
+// owns the payloads.
+func (p *pieces) message(k *chunk, b []byte, payloads []xdr.Payload, of *rpc.Exchange) (size int) {
+	put := func(b []byte) {
+		switch {
+		case len(b) == 0:
+		case k != nil:
+			p.words(k, b)
+		default:
+			*p = append(*p, piece{data: b})
+		}
+	}
+	at := 0
+	for i := range payloads {
+		pl := &payloads[i]
+		put(b[at : markSize+pl.Position])
+		at = markSize + pl.Position
+		if len(pl.Data) == 0 {
+			if pl.Ref != nil {
+				pl.Ref.Release()
+			}
+			continue
+		}
+		*p = append(*p, piece{pl.Data, pl.Ref, of})
+		size += len(pl.Data)
+		if n := xdr.Pad(len(pl.Data)); n > 0 {
+			*p = append(*p, piece{data: zeros[:n:n]})
+			size += n
+		}
+	}
+	put(b[at:])
+	return size + len(b)
+}
+
+func (p pieces) release() {
+	for i := range p {
+		if p[i].ref != nil {
+			p[i].ref.Release()
+		}
+		p[i] = piece{}
+	}
+}
+
+// output is a connection's queue of what is to be written. One goroutine at a
+// time writes: whoever flushes, and while the socket takes nothing, one that
+// exists for that.
+type output struct {
+	stream stream
+	// fail is told why nothing can be written any more; room that the queue got
+	// shorter. Neither may wait.
+	fail func(error)
+	room func()
+
+	queued  atomic.Int64  // bytes
+	written atomic.Uint64 // bytes
+
+	mu      sync.Mutex
+	still   sync.Cond // no write is under way
+	queue   pieces
+	head    int
+	chunk   *chunk
+	held    bool // somebody will flush soon
+	writing bool // somebody is at it
+	inWrite bool // of the stream, right now
+	waits   bool // the writer is the goroutine that waits for the stream
+	awaited bool // somebody waits for the end of the write
+	closed  bool
+	writers sync.WaitGroup
+	bufs    [][]byte // the writer's
+	done    pieces   // the writer's
+}
+
+// hold keeps what is appended until release: the caller will flush.
+func (o *output) hold() {
+	o.mu.Lock()
+	o.held = true
+	o.mu.Unlock()
+}
+
+// take appends a batch and empties it.
+func (o *output) take(batch *pieces, size int) {
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		batch.release()
+		*batch = (*batch)[:0]
+		return
+	}
+	o.queue = append(o.queue, *batch...)
+	o.queued.Add(int64(size))
+	o.mu.Unlock()
+	clear(*batch)
+	*batch = (*batch)[:0]
+}
+
+// smallReply is how many bytes of words are rather copied than referenced.
+const smallReply = 4 << 10
+
+// put appends one message, mark and words in b, and flushes unless somebody holds
+// the output. The words are copied where they are few; otherwise they lie in k,
+// or are the garbage collector's.
+func (o *output) put(k *chunk, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		for i := range payloads {
+			if payloads[i].Ref != nil {
+				payloads[i].Ref.Release()
+			}
+		}
+		return
+	}
+	if k == nil && len(b) <= smallReply {
+		k = tail(&o.chunk, len(b))
+		at := k.used
+		k.used += copy(k.b[at:], b)
+		b = k.b[at:k.used]
+	}
+	o.queued.Add(int64(o.queue.message(k, b, payloads, of)))
+	if o.held {
+		o.mu.Unlock()
+		return
+	}
+	o.write()
+}
+
+// flush ends a hold and writes what the stream takes.
+func (o *output) flush() {
+	o.mu.Lock()
+	o.held = false
+	o.write()
+}
+
+// write is called with mu held and returns without it.
+func (o *output) write() {
+	if o.writing || o.closed || o.head == len(o.queue) {
+		o.mu.Unlock()
+		return
+	}
+	o.writing = true
+	if o.step() {
+		o.waits = true
+		o.writers.Add(1)
+		o.mu.Unlock()
+		go o.transmit()
+		return
+	}
+	o.mu.Unlock()
+}
+
+// transmit writes while the stream takes its time.
+func (o *output) transmit() {
+	defer o.writers.Done()
+	err := o.stream.transmit(func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return o.step()
+	})
+	if err != nil {
+		o.fail(err)
+	}
+}
+
+// step writes until the queue is empty or the stream takes no more: then it
+// returns true, and the caller is still the writer. mu is held, but not during
+// the write and while memory goes back.
+func (o *output) step() (more bool) {
+	for o.head < len(o.queue) && !o.closed {
+		o.bufs = o.bufs[:0]
+		for _, p := range o.queue[o.head:min(len(o.queue), o.head+maxBufs)] {
+			o.bufs = append(o.bufs, p.data)
+		}
+		o.inWrite = true
+		o.mu.Unlock()
+		n, err := o.stream.tryWrite(o.bufs)
+		clear(o.bufs)
+		o.mu.Lock()
+		o.inWrite = false
+		o.wrote(n)
+		if o.closed && o.waits {
+			o.done = append(o.done, o.queue[o.head:]...)
+			o.queue, o.head = nil, 0
+		}
+		if o.awaited {
+			o.awaited = false
+			o.still.Broadcast()
+		}
+		if len(o.done) > 0 {
+			o.mu.Unlock()
+			o.done.release()
+			o.done = o.done[:0]
+			o.room()
+			o.mu.Lock()
+		}
+		if err == errAgain && !o.closed {
+			return true
+		}
+		if err != nil && !o.closed {
+			o.writing, o.waits = false, false
+			o.mu.Unlock()
+			o.fail(err)
+			o.mu.Lock()
+			return false
+		}
+	}
+	o.writing, o.waits = false, false
+	if o.head == len(o.queue) && o.chunk != nil {
+		drop(&o.chunk)
+	}
+	return false
+}
+
+// wrote takes the first n bytes off the queue.
+func (o *output) wrote(n int) {
+	if n == 0 {
+		return
+	}
+	o.written.Add(uint64(n))
+	o.queued.Add(-int64(n))
+	for n > 0 {
+		p := &o.queue[o.head]
+		if n < len(p.data) {
+			p.data = p.data[n:]
+			break
+		}
+		n -= len(p.data)
+		o.done = append(o.done, *p)
+		*p = piece{}
+		o.head++
+	}
+	if o.head == len(o.queue) {
+		o.queue, o.head = o.queue[:0], 0
+	} else if o.head > 4096 {
+		rest := copy(o.queue, o.queue[o.head:])
+		clear(o.queue[rest:])
+		o.queue, o.head = o.queue[:rest], 0
+	}
+}
+
+// shut drops what waits. When it returns, nobody uses the stream any more but for
+// a writer within stream.transmit, which ends when the stream is closed.
+func (o *output) shut() {
+	o.mu.Lock()
+	o.closed = true
+	for o.inWrite && !o.waits {
+		o.awaited = true
+		o.still.Wait()
+	}
+	var left pieces
+	if !o.inWrite { // otherwise the writer reads from them, and gives them back
+		left = o.queue[o.head:]
+		o.queue, o.head = nil, 0
+	}
+	o.queued.Store(0)
+	drop(&o.chunk)
+	o.mu.Unlock()
+	left.release()
+}
+
+// takeBack makes sure that the memory of x is not read any more: what of it is
+// still to be written is copied.
+func (o *output) takeBack(x *rpc.Exchange) {
+	o.mu.Lock()
+	for o.inWrite && !o.closed {
+		o.awaited = true
+		o.still.Wait()
+	}
+	var done pieces
+	for i := o.head; i < len(o.queue); i++ {
+		if p := &o.queue[i]; p.of == x {
+			done = append(done, *p)
+			*p = piece{data: append([]byte(nil), p.data...)}
+		}
+	}
+	o.mu.Unlock()
+	done.release()
+}

@@ -1,0 +1,418 @@
+package tcp
+
+import (
+	"io"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// ringRecord is the longest record that is served from the ring, in bytes.
+const ringRecord = 32 << 10
+
+// batchLimit is how many bytes of replies are gathered at most before they are
+// sent although there is more input.
+const batchLimit = 64 << 10
+
+// receiver is what a connection's receiving goroutine has between two reads.
+type receiver struct {
+	ring *ring // nil while there is no input
+	r, w int   // ring.b[r:w] is not looked at yet
+
+	// The record under way, if within: its message so far is
+	// ring.b[start:end], until it gets a place of its own.
+	within     bool
+	start, end int
+	left       int  // of the current fragment, in bytes
+	last       bool // the current fragment ends the record
+	size       int  // of the record, as far as it is here
+
+	// Where the rest of the record goes: nowhere, or, where placed, to place,
+	// then to the further ones, for one of large and reply.
+	skip    bool
+	placed  bool
+	place   []byte
+	further [][]byte
+	most    int // what the record may come to, in bytes
+	large   *call
+	reply   *incoming
+
+	current *call // for the next call served in place
+	chunk   *chunk
+	batch   pieces
+	batched int // bytes
+}
+
+// drop gives back what the receiver holds, at the connection's end.
+func (r *receiver) drop() {
+	if k := r.large; k != nil {
+		r.large = nil
+		k.Drop()
+	}
+	r.reply = nil
+	if r.current != nil {
+		r.current.conn = nil
+		calls.Put(r.current)
+		r.current = nil
+	}
+	r.batch.release()
+	drop(&r.chunk)
+	if r.ring != nil {
+		rings.Put(r.ring)
+		r.ring = nil
+	}
+}
+
+func (r *receiver) borrow() {
+	if r.ring == nil {
+		r.ring = rings.Get().(*ring)
+		r.r, r.w, r.start, r.end = 0, 0, 0, 0
+	}
+}
+
+// ready reads and serves until there is no more input.
+func (c *conn) ready() (more bool) {
+	c.doing.Store(atWork)
+	c.out.hold()
+	for !c.dead() && !c.leaving.Load() {
+		space, direct := c.space()
+		n, err := c.read(space, direct)
+		if err == errAgain {
+			return c.drained()
+		}
+		if err != nil {
+			if err != io.EOF || c.within {
+				if err == io.EOF {
+					err = io.ErrUnexpectedEOF
+				}
+				c.kill(err)
+			}
+			c.pause()
+			return false
+		}
+		c.received.Add(uint64(n))
+		if direct {
+			c.advance(n)
+		} else {
+			c.w += n
+		}
+		if !c.parse() {
+			break
+		}
+		if n < len(space) {
+			return c.drained()
+		}
+		if c.batched > batchLimit {
+			c.pause()
+			c.out.hold()
+		}
+	}
+	c.pause()
+	return false
+}
+
+// space is where the next bytes go: directly into the record's own place, or into
+// the ring.
+func (c *conn) space() (space []byte, direct bool) {
+	if c.placed && c.left > 0 && c.r == c.w {
+		return c.place[:min(c.left, len(c.place))], true
+	}
+	c.borrow()
+	inRing := c.within && !c.skip && !c.placed
+	if c.r == c.w && !inRing {
+		c.r, c.w, c.start, c.end = 0, 0, 0, 0
+	} else if ringSize-c.w < ringSize/4 {
+		// The message so far, then what was not looked at, without the
+		// fragments' headers between them.
+		if !inRing {
+			c.start, c.end = c.r, c.r
+		}
+		b := c.ring.b[:]
+		n := copy(b, b[c.start:c.end])
+		c.w = n + copy(b[n:], b[c.r:c.w])
+		c.start, c.end, c.r = 0, n, n
+	}
+	return c.ring.b[c.w:], false
+}
+
+// read is the stream's tryRead. The memory of an exchange may be taken back
+// meanwhile: then what is read is thrown away.
+func (c *conn) read(space []byte, direct bool) (int, error) {
+	if !direct || c.reply == nil {
+		return c.stream.tryRead(space)
+	}
+	if !c.reply.lock() {
+		c.borrow()
+		return c.stream.tryRead(c.ring.b[:min(len(space), ringSize)])
+	}
+	defer c.reply.unlock()
+	return c.stream.tryRead(space)
+}
+
+// advance takes note of n bytes of the current fragment that came to the record's
+// place.
+func (c *conn) advance(n int) {
+	c.size += n
+	c.left -= n
+	c.place = c.place[n:]
+	for len(c.place) == 0 && len(c.further) > 0 {
+		c.place, c.further = c.further[0], c.further[1:]
+	}
+}
+
+// put copies b, of the current fragment, to the record's place.
+func (c *conn) put(b []byte) {
+	keep := true
+	if c.reply != nil {
+		if keep = c.reply.lock(); keep {
+			defer c.reply.unlock()
+		}
+	}
+	for len(b) > 0 {
+		n := min(len(b), len(c.place))
+		if keep {
+			copy(c.place, b[:n])
+		}
+		b = b[n:]
+		c.advance(n)
+	}
+}
+
+// drained sends the replies and gives the memory back, for the time that there is
+// no input.
+func (c *conn) drained() bool {
+	c.pause()
+	doing := betweenRecs
+	if c.within {
+		doing = insideRec
+	}
+	if c.ring != nil && c.r == c.w && (!c.within || c.placed || c.skip) {
+		rings.Put(c.ring)
+		c.ring = nil
+	}
+	if c.chunk != nil {
+		drop(&c.chunk)
+	}
+	c.doing.Store(doing)
+	return !c.dead() && !c.leaving.Load()
+}
+
+// parse takes records apart. It returns false at the connection's end.
+func (c *conn) parse() bool {
+	for {
+		switch {
+		case !c.within:
+			if c.r == c.w {
+				return true
+			}
+			c.within = true
+			c.records.Add(1)
+			c.size, c.left, c.last = 0, 0, false
+			c.start, c.end = c.r, c.r
+		case c.left == 0 && c.last:
+			if !c.complete() {
+				return false
+			}
+			c.within, c.skip, c.placed, c.place, c.further = false, false, false, nil, nil
+		case c.left == 0:
+			if c.w-c.r < markSize {
+				return true
+			}
+			c.left, c.last = mark(c.ring.b[c.r:])
+			c.r += markSize
+			if c.size == 0 {
+				c.start, c.end = c.r, c.r
+			}
+			if c.left > c.cfg.MaxRecord-c.size {
+				c.count.tooLong.Add(1)
+				c.kill(errRecordTooLong)
+				return false
+			}
+			if !c.announced() {
+				return false
+			}
+		case c.r == c.w:
+			return true
+		default:
+			c.gather()
+			if !c.placed && !c.skip && c.size+c.left > ringRecord && c.size >= rpc.AdmitPrefix {
+				if !c.begin() {
+					return false
+				}
+			}
+		}
+	}
+}
+
+// gather takes what is in the ring of the current fragment.
+func (c *conn) gather() {
+	n := min(c.left, c.w-c.r)
+	b := c.ring.b[c.r : c.r+n]
+	switch {
+	case c.skip:
+	case c.placed:
+		c.put(b)
+		c.r += n
+		return
+	default:
+		// The bytes before AdmitPrefix are enough to judge a record that will
+		// not stay in the ring.
+		if c.size+c.left > ringRecord && c.size < rpc.AdmitPrefix {
+			n = min(n, rpc.AdmitPrefix-c.size)
+			b = b[:n]
+		}
+		if c.end != c.r {
+			copy(c.ring.b[c.end:], b)
+		}
+		c.end += n
+	}
+	c.r += n
+	c.left -= n
+	c.size += n
+}
+
+// announced looks at a further fragment of a record that has its place already.
+func (c *conn) announced() bool {
+	if !c.placed || c.size+c.left <= c.most {
+		return true
+	}
+	if c.reply != nil {
+		c.caller.fail(c.reply, ErrReplyTooLong)
+		c.reply = nil
+	} else {
+		// Longer than the procedure's arguments can be. The judge says so to
+		// the caller.
+		k := c.large
+		c.large = nil
+		k.Message, k.MessageLen = k.Memory.Bytes()[:c.size], c.size+c.left
+		if _, ok := c.rpc.Admit(&k.Call); ok {
+			k.Drop()
+		}
+	}
+	c.skip, c.placed, c.place, c.further = true, false, nil, nil
+	return true
+}
+
+// begin finds a place for a record that is too large for the ring.
+func (c *conn) begin() bool {
+	m := c.ring.b[c.start:c.end]
+	known := c.size + c.left
+	_, kind, ok := rpc.MessageType(m)
+	switch {
+	case ok && kind == rpc.TypeReply:
+		in := c.caller.begin(m, known, c.last)
+		if in == nil {
+			c.skip = true
+			return true
+		}
+		c.reply, c.place, c.further, c.most = in, in.places[0], in.places[1:], in.most
+	case c.rpc == nil:
+		c.skip = true
+		return true
+	default:
+		if !c.gate() {
+			return false
+		}
+		k := c.take()
+		k.Message, k.MessageLen = m, known
+		plan, ok := c.rpc.Admit(&k.Call)
+		if !ok {
+			c.skip = true
+			return true
+		}
+		size := known
+		if !c.last {
+			size = min(max(known, k.Header.Size+plan.Args), c.cfg.MaxRecord)
+		}
+		at := (size + 7) &^ 7
+		b, err := c.reserve(at + plan.Results)
+		if err != nil {
+			k.Drop()
+			c.kill(errNoMemory)
+			return false
+		}
+		k.Memory, k.ResultsAt = b, at
+		k.inRing = false
+		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
+	}
+	c.placed = true
+	// What is here goes to its place as if it came only now.
+	c.left += c.size
+	c.size = 0
+	c.put(m)
+	return true
+}
+
+// complete hands on a record that is all here.
+func (c *conn) complete() bool {
+	switch {
+	case c.skip:
+		return true
+	case c.large != nil:
+		k := c.large
+		c.large = nil
+		c.current = k
+		k.Message = k.Memory.Bytes()[:c.size]
+		k.MessageLen = c.size
+		c.count.calls.Add(1)
+		c.rpc.Serve(&k.Call)
+		return true
+	case c.reply != nil:
+		in := c.reply
+		c.reply = nil
+		c.caller.complete(in, c.size)
+		return true
+	}
+	return c.dispatch(c.ring.b[c.start:c.end:c.end])
+}
+
+// dispatch hands on a message that lies in the ring.
+func (c *conn) dispatch(m []byte) bool {
+	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
+		c.caller.replied(m)
+		return true
+	}
+	if c.rpc == nil {
+		c.count.malformed.Add(1)
+		return true
+	}
+	if !c.gate() {
+		return false
+	}
+	k := c.take()
+	k.Message, k.MessageLen = m, len(m)
+	k.inRing = true
+	c.count.calls.Add(1)
+	plan, ok := c.rpc.Admit(&k.Call)
+	if !ok {
+		return true
+	}
+	if plan.Results > 0 {
+		b, err := c.reserve(plan.Results)
+		if c.dead() {
+			if b != nil {
+				b.Release()
+			}
+			k.Drop()
+			return false
+		}
+		if err == nil {
+			k.Memory = b
+		}
+	}
+	c.rpc.Serve(&k.Call)
+	return true
+}
+
+// take is a call to fill in. It is the same one again as long as calls are
+// answered in place.
+func (c *conn) take() *call {
+	k := c.current
+	if k == nil {
+		k = calls.Get().(*call)
+		c.current = k
+	}
+	k.conn = c
+	k.Conn, k.Way = c.peer, k
+	k.Excised, k.Placed, k.Memory, k.ResultsAt = nil, nil, nil, 0
+	return k
+}

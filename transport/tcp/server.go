@@ -1,0 +1,179 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+// ErrServerClosed is what Serve returns after Shutdown or Close.
+var ErrServerClosed = errors.New("tcp: server closed")
+
+// A Server accepts connections and serves the calls that come by them. All
+// methods may be called from any goroutine.
+type Server struct {
+	cfg   Config
+	count counters
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	closing   bool
+	wg        sync.WaitGroup // connections, listeners and the sweeper
+	stop      chan struct{}  // ends the sweeper
+	swept     bool
+}
+
+// NewServer returns a server without listeners.
+func NewServer(cfg Config) *Server {
+	if cfg.RPC == nil || cfg.Pool == nil {
+		panic("tcp: a server needs RPC and Pool")
+	}
+	return &Server{
+		cfg:       cfg.withDefaults(),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+		stop:      make(chan struct{}),
+	}
+}
+
+// Serve accepts connections from l until l fails, or Shutdown or Close, which
+// close l: then it returns ErrServerClosed.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		l.Close()
+		return ErrServerClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.wg.Add(1)
+	if !s.swept {
+		s.swept = true
+		s.wg.Go(s.sweeper)
+	}
+	s.mu.Unlock()
+	defer s.wg.Done()
+	defer l.Close()
+	var backoff time.Duration
+	for {
+		nc, err := l.Accept()
+		if err == nil {
+			backoff = 0
+			s.serve(nc)
+			continue
+		}
+		s.mu.Lock()
+		closing := s.closing
+		if closing {
+			delete(s.listeners, l)
+		}
+		s.mu.Unlock()
+		if closing {
+			return ErrServerClosed
+		}
+		if ne, ok := err.(net.Error); !ok || !ne.Temporary() { //nolint:staticcheck // what else tells EMFILE from the end
+			s.mu.Lock()
+			delete(s.listeners, l)
+			s.mu.Unlock()
+			return err
+		}
+		// Out of descriptors: others have to close theirs first.
+		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
+		select {
+		case <-time.After(backoff):
+		case <-s.stop:
+		}
+	}
+}
+
+// serve runs a connection on a goroutine of its own.
+func (s *Server) serve(nc net.Conn) {
+	peer, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
+	s.mu.Lock()
+	if s.closing || len(s.conns) >= s.cfg.MaxConns {
+		s.mu.Unlock()
+		s.count.refused.Add(1)
+		nc.Close()
+		return
+	}
+	rc := s.cfg.RPC.NewConn(peer, local, "tcp", peer.Port() > 0 && peer.Port() < 1024)
+	c := newConn(&s.cfg, &s.count, nc, s.cfg.RPC, rc)
+	s.conns[c] = struct{}{}
+	s.count.accepted.Add(1)
+	s.wg.Go(func() {
+		c.run()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+		s.count.received.Add(c.received.Load())
+		s.count.sent.Add(c.out.written.Load())
+	})
+	s.mu.Unlock()
+}
+
+func (s *Server) sweeper() {
+	t := time.NewTicker(sweepEvery(&s.cfg))
+	defer t.Stop()
+	for {
+		select {
+		case now := <-t.C:
+			s.sweep(now)
+		case <-s.stop:
+			return
+		}
+	}
+}
+
+func (s *Server) sweep(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.sweep(now)
+	}
+}
+
+// Shutdown closes the listeners, reads no more calls, and returns when those under
+// way were answered, the replies sent, and all connections closed. When ctx ends
+// before, it closes what is left and returns the context's cause.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.close((*conn).leave)
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+		s.close(func(c *conn) { c.kill(errClosing) })
+		<-done
+	}
+	return err
+}
+
+// Close closes everything at once and returns when no goroutine is left. Calls
+// under way run on; their replies are dropped.
+func (s *Server) Close() {
+	s.close(func(c *conn) { c.kill(errClosing) })
+	s.wg.Wait()
+}
+
+func (s *Server) close(end func(*conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing {
+		s.closing = true
+		close(s.stop)
+	}
+	for l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		end(c)
+	}
+}

@@ -1,0 +1,226 @@
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// errAgain: nothing can be read or written just now.
+var errAgain = errors.New("tcp: would block")
+
+// maxBufs is the most buffers of one write: what writev takes.
+const maxBufs = 1024
+
+// A stream is what a connection reads from and writes to: a socket, or something
+// that takes its place. One goroutine at a time receives, one at a time writes.
+type stream interface {
+	// receive calls ready each time there may be input, until ready returns
+	// false or there will be no more: then it returns why.
+	receive(ready func() (more bool)) error
+	// tryRead reads what is there, at most len(p) bytes, or returns errAgain.
+	// io.EOF is the end. Only ready calls it.
+	tryRead(p []byte) (int, error)
+	// tryWrite writes what can be written at once; with errAgain where that
+	// is not all.
+	tryWrite(bufs [][]byte) (int, error)
+	// transmit calls ready each time there may be room for output, until ready
+	// returns false or the stream ends. In ready, tryWrite may block.
+	transmit(ready func() (more bool)) error
+	// interrupt makes receive return, now or when it is called next; resume
+	// takes that back.
+	interrupt()
+	resume()
+	// closeWrite tells the peer that nothing more will come.
+	closeWrite()
+	// close ends the stream; receive and transmit return. Not from within ready.
+	close()
+}
+
+// newStream is the fastest stream for nc.
+func newStream(nc net.Conn) stream {
+	if tc, ok := nc.(*net.TCPConn); ok {
+		if raw, err := tc.SyscallConn(); err == nil {
+			return newSocket(tc, raw)
+		}
+	}
+	return &waitingStream{nc: nc}
+}
+
+// A socket does its own reads and writes on the descriptor: several in a row
+// between two waits, writes of many buffers without an allocation.
+//
+// Readiness is edge-triggered and remembered by the runtime for as long as one
+// RawConn.Read lasts. So the whole life of a connection is one such Read: a read
+// that came back short may be followed by a wait without asking the kernel once
+// more whether it is really empty.
+type socket struct {
+	tc   *net.TCPConn
+	raw  syscall.RawConn
+	fd   int
+	iovs []unix.Iovec
+}
+
+func newSocket(tc *net.TCPConn, raw syscall.RawConn) *socket {
+	s := &socket{tc: tc, raw: raw, fd: -1}
+	// The descriptor is used under Read and Write of raw, or while the
+	// connection's owner keeps it from being closed.
+	raw.Control(func(fd uintptr) { s.fd = int(fd) })
+	return s
+}
+
+func (s *socket) receive(ready func() bool) error {
+	return s.raw.Read(func(uintptr) bool { return !ready() })
+}
+
+func (s *socket) tryRead(p []byte) (int, error) {
+	for {
+		n, err := unix.Read(s.fd, p)
+		switch {
+		case n > 0:
+			return n, nil
+		case err == nil:
+			return 0, io.EOF
+		case err == unix.EAGAIN:
+			return 0, errAgain
+		case err != unix.EINTR:
+			return 0, err
+		}
+	}
+}
+
+func (s *socket) tryWrite(bufs [][]byte) (written int, err error) {
+	want := 0
+	s.iovs = s.iovs[:0]
+	for _, b := range bufs {
+		if len(b) > 0 {
+			v := unix.Iovec{Base: &b[0]}
+			v.SetLen(len(b))
+			s.iovs = append(s.iovs, v)
+			want += len(b)
+		}
+	}
+	if want == 0 {
+		return 0, nil
+	}
+	for {
+		n, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(s.fd),
+			uintptr(unsafe.Pointer(&s.iovs[0])), uintptr(len(s.iovs)))
+		switch errno {
+		case 0:
+			written = int(n)
+			if written < want {
+				err = errAgain
+			}
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			err = errAgain
+		default:
+			err = errno
+		}
+		clear(s.iovs)
+		return written, err
+	}
+}
+
+func (s *socket) transmit(ready func() bool) error {
+	return s.raw.Write(func(uintptr) bool { return !ready() })
+}
+
+func (s *socket) interrupt()  { s.tc.SetReadDeadline(time.Unix(1, 0)) }
+func (s *socket) resume()     { s.tc.SetReadDeadline(time.Time{}) }
+func (s *socket) closeWrite() { s.tc.CloseWrite() }
+func (s *socket) close()      { s.tc.Close() }
+
+// A waitingStream is any other connection: each read and write waits.
+type waitingStream struct {
+	nc  net.Conn
+	buf []byte
+	in  []byte // of buf, not read yet
+	err error
+	mu  sync.Mutex
+	// transmitting: tryWrite may wait.
+	transmitting bool
+}
+
+// waitingBuffer is how much a waitingStream reads at once, in bytes.
+const waitingBuffer = 16 << 10
+
+func (s *waitingStream) receive(ready func() bool) error {
+	for {
+		if s.buf == nil {
+			s.buf = make([]byte, waitingBuffer)
+		}
+		n, err := s.nc.Read(s.buf)
+		s.in, s.err = s.buf[:n], err
+		if err != nil && err != io.EOF && n == 0 {
+			return err
+		}
+		if !ready() {
+			return nil
+		}
+	}
+}
+
+func (s *waitingStream) tryRead(p []byte) (int, error) {
+	if len(s.in) == 0 {
+		if s.err != nil {
+			return 0, s.err
+		}
+		return 0, errAgain
+	}
+	n := copy(p, s.in)
+	s.in = s.in[n:]
+	return n, nil
+}
+
+func (s *waitingStream) tryWrite(bufs [][]byte) (int, error) {
+	s.mu.Lock()
+	may := s.transmitting
+	s.mu.Unlock()
+	if !may {
+		return 0, errAgain
+	}
+	written := 0
+	for _, b := range bufs {
+		n, err := s.nc.Write(b)
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+func (s *waitingStream) transmit(ready func() bool) error {
+	s.set(true)
+	defer s.set(false)
+	for ready() {
+	}
+	return nil
+}
+
+func (s *waitingStream) set(transmitting bool) {
+	s.mu.Lock()
+	s.transmitting = transmitting
+	s.mu.Unlock()
+}
+
+func (s *waitingStream) interrupt() { s.nc.SetReadDeadline(time.Unix(1, 0)) }
+
+func (s *waitingStream) resume() { s.nc.SetReadDeadline(time.Time{}) }
+
+func (s *waitingStream) closeWrite() {
+	if c, ok := s.nc.(interface{ CloseWrite() error }); ok {
+		c.CloseWrite()
+	}
+}
+
+func (s *waitingStream) close() { s.nc.Close() }
