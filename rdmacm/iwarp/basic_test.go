@@ -111,7 +111,7 @@ func randomBytes(n int) []byte {
 }
 
 func TestBasic(t *testing.T) {
-	for _, cfg := range []Config{{}, {CRC: CRCOff}, {CRC: CRCOff, MaxFPDU: FPDUMSS}, {MaxFPDU: 1448}, {PeerToPeer: true}, {PeerToPeer: true, RTR: 4}, {PeerToPeer: true, RTR: 1}, {Revision: 1}} {
+	for _, cfg := range []Config{{}, {CRC: CRCOff}, {CRC: CRCOff, MaxFPDU: FPDUMSS}, {MaxFPDU: 1448}, {ClientServer: true}, {RTR: 4}, {RTR: 1}, {Revision: 1}} {
 		ha, hb := newTester(), newTester()
 		a, b := pair(t, cfg, ha, hb)
 		ok := func(ch <-chan result) {

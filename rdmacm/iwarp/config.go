@@ -102,11 +102,15 @@ type Config struct {
 	// Revision is the MPA revision to connect with: 2 (also 0), falling back
 	// to 1 on a new TCP connection when the peer does not take part in it, or 1.
 	Revision wire.Revision
-	// PeerToPeer connects by the peer-to-peer model of RFC 6581 §9.2, in
-	// which this side says by a zero-length message that it is ready. RTR
-	// are the forms that it offers; 0 means Write and Read.
-	PeerToPeer bool
-	RTR        wire.RTR
+	// RTR are the forms of the zero-length message that it offers, when
+	// connecting, to say that it is ready (the peer-to-peer model of RFC 6581
+	// §9.2), so that the responder may be the first to send. 0 means Write
+	// and Read. A responder that knows no such model (revision 1) gets an
+	// empty RDMA Write, which any peer takes.
+	RTR wire.RTR
+	// ClientServer connects by the client-server model instead: nothing is
+	// sent that was not posted, and until then the responder is silent.
+	ClientServer bool
 	// MaxIRD and MaxORD cap the RDMA Reads outstanding on a connection, by
 	// the peer and by this side. 0 means 128.
 	MaxIRD, MaxORD int

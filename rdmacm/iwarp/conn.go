@@ -47,6 +47,7 @@ type Conn struct {
 	finSent    bool
 	flushing   bool // everything outstanding comes back
 	flushErr   error
+	lost       bool // a chain came back with flushErr
 	flushed    bool // everything has come back
 	rtr        wire.RTR
 	reads      readQueue

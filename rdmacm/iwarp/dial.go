@@ -84,7 +84,7 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 		ORD: uint16(min(param.OutboundReads, p.cfg.MaxORD)),
 	}
 	data := &mine
-	if p.cfg.PeerToPeer {
+	if !p.cfg.ClientServer {
 		mine.PeerToPeer, mine.RTR = true, p.cfg.RTR
 	}
 	if rev < wire.Revision2 {
@@ -127,8 +127,11 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSetup, p.refuse(sock, s.CRC, wire.MPACatastrophic))
 	}
-	if s.PeerToPeer {
+	switch {
+	case s.PeerToPeer:
 		c.rtr = s.RTR
+	case !p.cfg.ClientServer:
+		c.rtr = wire.RTRWrite
 	}
 	return c, nil
 }

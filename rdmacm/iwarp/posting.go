@@ -164,8 +164,10 @@ func (c *Conn) complete() {
 			break
 		}
 		err, failed := st.err, st.failed
-		if i := st.unfinished(ch); err == nil && i >= 0 {
-			err, failed = c.flushErr, i
+		if i := st.unfinished(ch); err == nil && (i >= 0 || c.lost) {
+			// What is behind failed work counts as failed, even if the peer
+			// got it (RFC 5040 §6.2.1).
+			err, failed, c.lost = c.flushErr, max(i, 0), true
 		}
 		c.head = ch.Next
 		if c.head == nil {

@@ -1,0 +1,190 @@
+package iwarp
+
+import (
+	"net"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+const mib = 1 << 20
+
+// BenchmarkStreamTCP is the measure for the rest: a bare Go TCP stream over
+// loopback, written and read by the MiB.
+func BenchmarkStreamTCP(b *testing.B) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	done := make(chan int)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			close(done)
+			return
+		}
+		buf, total := make([]byte, mib), 0
+		for {
+			n, err := c.Read(buf)
+			total += n
+			if err != nil {
+				break
+			}
+		}
+		c.Close()
+		done <- total
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	buf := randomBytes(mib)
+	b.SetBytes(mib)
+	for b.Loop() {
+		if _, err := c.Write(buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+	c.Close()
+	<-done
+}
+
+// A window keeps so many chains on their way.
+type window struct {
+	c     rdmacm.Conn
+	free  chan *rdmacm.Chain
+	fatal func(error)
+}
+
+func newWindow(b *testing.B, c rdmacm.Conn, depth int, work func(i int) rdmacm.Work) *window {
+	w := &window{c: c, free: make(chan *rdmacm.Chain, depth)}
+	for i := range depth {
+		w.free <- &rdmacm.Chain{Work: []rdmacm.Work{work(i)}, Done: func(ch *rdmacm.Chain, err error, _ int) {
+			if err != nil {
+				b.Error(err)
+			}
+			w.free <- ch
+		}}
+	}
+	return w
+}
+
+func (w *window) post() { w.c.Post(<-w.free) }
+
+func (w *window) drain() {
+	for range cap(w.free) {
+		<-w.free
+	}
+}
+
+func benchWrite(b *testing.B, crc CRCMode) {
+	ha, hb := newTester(), newTester()
+	x, y := pair(b, Config{CRC: crc}, ha, hb)
+	sink := make([]byte, 16*mib)
+	r, err := y.Register(sink, rdmacm.RemoteWrite)
+	if err != nil {
+		b.Fatal(err)
+	}
+	// A message from the initiator opens the responder's half; it also tells
+	// that everything before it arrived.
+	src := randomBytes(mib)
+	w := newWindow(b, x, 8, func(i int) rdmacm.Work {
+		return rdmacm.Work{Op: rdmacm.OpWrite, Local: [][]byte{src}, Remote: rdmacm.Remote{STag: r.STag(), Offset: r.Offset() + uint64(i*mib)}}
+	})
+	b.SetBytes(mib)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.post()
+	}
+	w.drain()
+	post(x, rdmacm.Work{Op: rdmacm.OpSend})
+	wait(b, hb.received)
+	b.StopTimer()
+	x.Disconnect()
+	wait(b, ha.closed)
+	wait(b, hb.closed)
+}
+
+func BenchmarkWrite1MiB(b *testing.B) {
+	b.Run("crc=off", func(b *testing.B) { benchWrite(b, CRCOff) })
+	b.Run("crc=on", func(b *testing.B) { benchWrite(b, CRCOn) })
+}
+
+func BenchmarkRead1MiB(b *testing.B) {
+	for _, crc := range []CRCMode{CRCOff, CRCOn} {
+		b.Run("crc="+crc.String(), func(b *testing.B) {
+			ha, hb := newTester(), newTester()
+			x, y := pair(b, Config{CRC: crc}, ha, hb)
+			src, sink := randomBytes(mib), make([]byte, 16*mib)
+			r, err := y.Register(src, rdmacm.RemoteRead)
+			if err != nil {
+				b.Fatal(err)
+			}
+			w := newWindow(b, x, 8, func(i int) rdmacm.Work {
+				return rdmacm.Work{Op: rdmacm.OpRead, Local: [][]byte{sink[i*mib:][:mib]}, Remote: rdmacm.Remote{STag: r.STag(), Offset: r.Offset()}}
+			})
+			b.SetBytes(mib)
+			b.ReportAllocs()
+			for b.Loop() {
+				w.post()
+			}
+			w.drain()
+			b.StopTimer()
+			x.Disconnect()
+			wait(b, ha.closed)
+			wait(b, hb.closed)
+		})
+	}
+}
+
+// BenchmarkSend answers Sends of 128 bytes by Sends of 128 bytes, so many
+// outstanding at a time.
+func BenchmarkSend(b *testing.B) {
+	for _, depth := range []int{1, 32} {
+		b.Run(map[int]string{1: "depth=1", 32: "depth=32"}[depth], func(b *testing.B) {
+			ha, hb := newTester(), newTester()
+			reply := make([]byte, 128)
+			var y rdmacm.Conn
+			ready := make(chan struct{})
+			chains := make(chan *rdmacm.Chain, 64)
+			for range 64 {
+				chains <- &rdmacm.Chain{
+					Work: []rdmacm.Work{{Op: rdmacm.OpSend, Local: [][]byte{reply}}},
+					Done: func(ch *rdmacm.Chain, _ error, _ int) { chains <- ch },
+				}
+			}
+			hb.hook = func(r *rdmacm.Recv) {
+				<-ready
+				r.Release()
+				y.Provide(1, 4096)
+				y.Post(<-chains)
+			}
+			var x rdmacm.Conn
+			got := make(chan struct{}, 64)
+			ha.hook = func(r *rdmacm.Recv) {
+				r.Release()
+				x.Provide(1, 4096)
+				got <- struct{}{}
+			}
+			x, y = pair(b, Config{CRC: CRCOff}, ha, hb)
+			close(ready)
+			call := make([]byte, 128)
+			w := newWindow(b, x, 64, func(int) rdmacm.Work { return rdmacm.Work{Op: rdmacm.OpSend, Local: [][]byte{call}} })
+			b.ReportAllocs()
+			out := 0
+			for b.Loop() {
+				for out < depth {
+					w.post()
+					out++
+				}
+				<-got
+				out--
+			}
+			b.StopTimer()
+			x.Disconnect()
+			wait(b, ha.closed)
+			wait(b, hb.closed)
+		})
+	}
+}

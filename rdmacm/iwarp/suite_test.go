@@ -1,0 +1,32 @@
+package iwarp
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+)
+
+// TestConformance runs the suite of the seam in the configurations that take
+// different ways through the code.
+func TestConformance(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"default":   {},
+		"crc=off":   {CRC: CRCOff},
+		"fpdu=mss":  {CRC: CRCOff, MaxFPDU: FPDUMSS},
+		"fpdu=1024": {CRC: CRCOn, MaxFPDU: 1024},
+		"rtr=read":  {RTR: wire.RTRRead},
+		"revision1": {Revision: 1, CRC: CRCOff},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider {
+				p, err := New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return p
+			}, rdmatest.Options{Quick: name != "default"})
+		})
+	}
+}
