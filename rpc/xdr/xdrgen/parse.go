@@ -106,7 +106,9 @@ func (p *parser) definition() {
 		d := p.declaration("")
 		d.notes = h.notes
 		p.expect(";")
-		h.name = d.name
+		if h.name = d.name; d.kind == declVoid {
+			p.fail(h.line, "typedef of void")
+		}
 		if len(p.spec.definitions) > inline && d.kind == declPlain {
 			// A body with a name is a definition (RFC 4506 §4.18).
 			*p.spec.definitions[len(p.spec.definitions)-1].head() = h

@@ -30,6 +30,7 @@ func (p *parser) version() *versionDef {
 
 func (p *parser) procedure() *procedureDef {
 	d := &procedureDef{header: startHeader(p.peek())}
+	inline := len(p.spec.definitions)
 	d.result = p.typeSpec()
 	d.name = p.name().text
 	p.expect("(")
@@ -41,6 +42,9 @@ func (p *parser) procedure() *procedureDef {
 			break
 		}
 		p.expect(",")
+	}
+	if len(p.spec.definitions) > inline {
+		p.fail(d.line, "procedure %s has a type without a name", d.name)
 	}
 	p.expect("=")
 	d.number = p.number()

@@ -62,8 +62,12 @@ func (m *model) collect() error {
 		case *enumDef:
 			for i := range d.members {
 				m.enumOf[d.members[i].name] = d
-				if err := m.addValue(&d.members[i].header, d.members[i].value); err != nil {
+				member := &d.members[i]
+				if err := m.addValue(&member.header, member.value); err != nil {
 					return err
+				}
+				if n := m.values[member.name]; n != int64(int32(n)) {
+					return m.errorf(member.line, "%s is not of 32 bits", member.name)
 				}
 			}
 		case *programDef:
@@ -261,6 +265,9 @@ func (m *model) checkUnions() error {
 					return m.errorf(c.line, "union %s has two arms for %d", u.name, n)
 				}
 				seen[n] = true
+				if kind == builtinBool && n != 0 && n != 1 {
+					return m.errorf(c.line, "a boolean is never %d", n)
+				}
 				if enum != nil && !m.hasMember(enum, n) {
 					return m.errorf(c.line, "%s has no member %d", enum.name, n)
 				}
