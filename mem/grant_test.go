@@ -1,0 +1,106 @@
+package mem
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// Cancel of the request that heads a share's queue lets the next one in.
+func TestCancelOfShareHeadLetsTheNextIn(t *testing.T) {
+	p := newPool(t, 8*mib, 2*mib)
+	s := p.NewShare()
+	held, _ := s.TryGet(mib)
+	large, small := newWish("large", 2*mib, nil), newWish("small", mib, nil)
+	s.Get(&large.Request)
+	s.Get(&small.Request)
+	small.want(t, 0, nil)
+	if !s.Cancel(&large.Request) {
+		t.Fatal("Cancel fails")
+	}
+	small.want(t, 1, nil)
+	small.buffer.Release()
+	held.Release()
+}
+
+// A share's requests are answered in the order of Get, one by Get itself among
+// answers that are still to be given too.
+func TestGetDoesNotOvertakeAnswersOwed(t *testing.T) {
+	p := newPool(t, 4*mib, 4*mib)
+	s := p.NewShare()
+	held, _ := s.TryGet(4 * mib)
+	var log []string
+	second, third := newWish("second", mib, &log), newWish("third", mib, &log)
+	first := &Request{Size: mib, Granted: func(_ *Request, b *Buffer, err error) {
+		log = append(log, "first")
+		s.Get(&third.Request)
+		b.Release()
+	}}
+	s.Get(first)
+	s.Get(&second.Request)
+	held.Release()
+	if !slices.Equal(log, []string{"first", "second", "third"}) {
+		t.Fatal(log)
+	}
+	second.buffer.Release()
+	third.buffer.Release()
+}
+
+// A request that found pages missing because Trim had them gets them after.
+func TestTrimServesWhoCameMeanwhile(t *testing.T) {
+	p := newPool(t, 4*mib, 4*mib)
+	w := newWish("w", 4*mib, nil)
+	p.mu.Lock()
+	e := p.pages.carve(0, trimOrder)
+	p.mu.Unlock()
+	p.NewShare().Get(&w.Request)
+	w.want(t, 0, nil)
+	p.mu.Lock()
+	p.pages.put(e)
+	p.mu.Unlock()
+	p.Trim()
+	w.want(t, 1, nil)
+	w.buffer.Release()
+}
+
+// A device sees the arena only when no Trim is at work in it.
+func TestOnArenaWaitsForTrim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := NewPool(Config{Ceiling: MinCeiling})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.trimming = true
+		shown := make(chan struct{})
+		go func() {
+			if err := p.OnArena(func([]byte) error { close(shown); return nil }); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		select {
+		case <-shown:
+			t.Fatal("shown during a Trim")
+		default:
+		}
+		p.mu.Lock()
+		p.trimming = false
+		p.trimDone.Broadcast()
+		p.mu.Unlock()
+		<-shown
+		p.pinned = 0
+		p.Close()
+	})
+}
+
+func TestPeakIsTheMostAtAnyTime(t *testing.T) {
+	p := newPool(t, 8*mib, 8*mib)
+	s := p.NewShare()
+	for _, size := range []int{mib, 3 * mib, PageSize} {
+		b, _ := s.TryGet(size)
+		b.Release()
+	}
+	if st := p.Stats(); st.Peak != 3*mib || st.InUse != 0 {
+		t.Fatalf("%+v", st)
+	}
+}
