@@ -12,7 +12,7 @@ import (
 
 // Guard is how long a Peer waits before it declares a test hung. It is no
 // bound on what is tested.
-const Guard = 60 * time.Second
+const Guard = 30 * time.Second
 
 // A Message is what a Peer received.
 type Message struct {
