@@ -22,6 +22,9 @@ const (
 	// CAP_FSETID keeps set-uid bits, and CAP_SYS_RESOURCE ignores quotas and
 	// what a file system holds in reserve.
 	droppedCaps = 1<<unix.CAP_FSETID | 1<<unix.CAP_SYS_RESOURCE
+	// fileCaps are all that override what a file system says about a caller.
+	fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
+		1<<unix.CAP_LINUX_IMMUTABLE | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | droppedCaps
 )
 
 type capHeader struct {
@@ -64,8 +67,6 @@ func init() {
 	c, _ := rawCapget()
 	unswitched.Store(&c)
 }
-
-func processCaps() capSets { return *unswitched.Load() }
 
 // DropCapabilities gives up CAP_FSETID and CAP_SYS_RESOURCE in every thread and
 // for good, so that the kernel takes set-uid bits away at each write and holds

@@ -34,14 +34,14 @@ func (fs *FS) as(c *vfs.Cred, f func() error) error {
 		fs.stats.switches.Add(1)
 		if !switchThread(c, &fs.self) {
 			fs.stats.switchFailures.Add(1)
-			if restoreThread(&fs.self) {
+			if restoreThread(c, &fs.self) {
 				runtime.UnlockOSThread()
 			}
 			result <- syscall.EPERM
 			return
 		}
 		err := f()
-		if restoreThread(&fs.self) {
+		if restoreThread(c, &fs.self) {
 			runtime.UnlockOSThread()
 		} else {
 			fs.stats.threadsRetired.Add(1)
@@ -59,44 +59,60 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 	if !CanSwitch() {
 		return fs.self.within(c)
 	}
-	return fs.self.is(c) && (c.UID == 0 || processCaps().effective&^switchCaps == 0)
+	return fs.self.is(c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
 }
 
 // switchThread makes the calling thread, which is locked, act as c. False: it
-// does not, and is to be restored.
+// does not, and is to be restored. Each call that changes something costs
+// microseconds, and one that only looks does not: what is right is left alone.
 func switchThread(c *vfs.Cred, own *identity) bool {
 	if len(c.Groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(c.Groups) != nil {
 			return false
 		}
 	}
-	rawSetfsid(unix.SYS_SETFSGID, c.GID)
-	rawSetfsid(unix.SYS_SETFSUID, c.UID)
-	// setfsuid never says that it failed. Where only one id is mapped it
-	// always does.
-	if rawSetfsid(unix.SYS_SETFSUID, noID) != c.UID || rawSetfsid(unix.SYS_SETFSGID, noID) != c.GID {
+	if !setThreadIDs(c.UID, c.GID) {
 		return false
 	}
-	caps := processCaps()
-	caps.effective &= switchCaps
+	all := unswitched.Load()
+	want := capSets{all.effective & switchCaps, all.permitted, all.inheritable}
 	if c.UID == 0 {
-		caps.effective = caps.permitted &^ droppedCaps
+		want.effective = all.permitted &^ droppedCaps
 	}
-	return rawCapset(caps) == nil
+	// A process of user 0 loses the file system's capabilities by setfsuid
+	// itself. What else it holds has no say in who may do what with files.
+	is, err := rawCapget()
+	if err == nil && c.UID != 0 && is.effective&fileCaps == 0 {
+		return true
+	}
+	return err == nil && is == want || rawCapset(want) == nil
 }
 
-// restoreThread gives the calling thread the daemon's identity back.
-func restoreThread(own *identity) bool {
-	ok := rawCapset(processCaps()) == nil
-	rawSetfsid(unix.SYS_SETFSUID, own.uid)
-	rawSetfsid(unix.SYS_SETFSGID, own.gid)
-	ok = ok && rawSetfsid(unix.SYS_SETFSUID, noID) == own.uid && rawSetfsid(unix.SYS_SETFSGID, noID) == own.gid
-	// Raising fsuid to 0 may have added to the effective set, and lowering it
-	// have taken away: the set is put last.
-	if own.uid != 0 {
-		ok = ok && rawCapset(processCaps()) == nil
+// setThreadIDs sets fsgid and fsuid and looks whether they are so: the calls
+// never say that they failed, and where only one id is mapped they always do.
+func setThreadIDs(uid, gid uint32) bool {
+	if rawSetfsid(unix.SYS_SETFSGID, noID) != gid {
+		rawSetfsid(unix.SYS_SETFSGID, gid)
 	}
-	return ok && rawSetgroups(own.groups) == nil
+	if rawSetfsid(unix.SYS_SETFSUID, noID) != uid {
+		rawSetfsid(unix.SYS_SETFSUID, uid)
+	}
+	return rawSetfsid(unix.SYS_SETFSUID, noID) == uid && rawSetfsid(unix.SYS_SETFSGID, noID) == gid
+}
+
+// restoreThread gives the calling thread, which was switched to c, the daemon's
+// identity back.
+func restoreThread(c *vfs.Cred, own *identity) bool {
+	if !setThreadIDs(own.uid, own.gid) {
+		return false
+	}
+	all := unswitched.Load()
+	if is, err := rawCapget(); err != nil || is != *all {
+		if rawCapset(*all) != nil {
+			return false
+		}
+	}
+	return len(c.Groups) == 0 && len(own.groups) == 0 || rawSetgroups(own.groups) == nil
 }
 
 // noID is no user's: setting it only reads.
@@ -125,11 +141,12 @@ var canSwitch = sync.OnceValue(func() bool {
 			if id == own.uid || id == own.gid {
 				continue
 			}
-			if switchThread(&vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}, &own) {
+			c := vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}
+			if switchThread(&c, &own) {
 				result <- true
 				return
 			}
-			if !restoreThread(&own) {
+			if !restoreThread(&c, &own) {
 				break
 			}
 		}

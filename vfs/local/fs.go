@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -66,6 +67,7 @@ type FS struct {
 	sweeperEnd chan struct{}
 	closed     atomic.Bool
 	stats      counters
+	now        func() time.Time
 }
 
 type lane struct{ dev uint64 }
@@ -75,7 +77,7 @@ var _ vfs.FileSystem = (*FS)(nil)
 // New opens the directory that cfg names. The error says what the machine
 // lacks where it lacks something.
 func New(cfg Config) (*FS, error) {
-	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1,
+	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, now: time.Now,
 		stop: make(chan struct{}), sweeperEnd: make(chan struct{})}
 	if err := fs.open(); err != nil {
 		fs.release()

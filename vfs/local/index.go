@@ -25,6 +25,7 @@ import (
 type index struct {
 	fs   *FS
 	root vfs.Handle
+	file string
 	db   *bolt.DB
 
 	mu      sync.Mutex
@@ -57,15 +58,24 @@ const (
 var placesBucket = []byte("places")
 
 // openIndex opens the index in stateDir for the tree whose root has handle root.
-// Two trees have two files; one tree is served by one process at a time.
+// One index is one process's at a time.
 func openIndex(fs *FS, stateDir string, root vfs.Handle) (resolver, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, err
 	}
 	sum := fnv.New64a()
-	fmt.Fprintf(sum, "%d ", fs.cfg.FSID)
 	sum.Write(root.Bytes())
-	file := filepath.Join(stateDir, "handles-"+hex.EncodeToString(sum.Sum(nil))+".db")
+	file := indexFiles.claim(filepath.Join(stateDir, "handles-"+hex.EncodeToString(sum.Sum(nil))))
+	x, err := newIndex(fs, file, root)
+	if err != nil {
+		indexFiles.release(file)
+		return nil, err
+	}
+	go x.write()
+	return x, nil
+}
+
+func newIndex(fs *FS, file string, root vfs.Handle) (*index, error) {
 	db, err := bolt.Open(file, 0o600, &bolt.Options{Timeout: 2 * time.Second, FreelistType: bolt.FreelistMapType, NoFreelistSync: true})
 	if err != nil {
 		return nil, fmt.Errorf("index of handles %s (in use by another process?): %w", file, err)
@@ -77,11 +87,36 @@ func openIndex(fs *FS, stateDir string, root vfs.Handle) (resolver, error) {
 		db.Close()
 		return nil, fmt.Errorf("index of handles %s: %w", file, err)
 	}
-	x := &index{fs: fs, root: root, db: db, pending: map[vfs.Handle]place{}, recent: map[vfs.Handle]place{},
+	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]place{}, recent: map[vfs.Handle]place{},
 		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	x.room = sync.NewCond(&x.mu)
-	go x.write()
 	return x, nil
+}
+
+// indexFiles are those that this process has open: two FS on one tree, exported
+// twice with different options, have one each.
+var indexFiles = fileClaims{m: map[string]bool{}}
+
+type fileClaims struct {
+	mu sync.Mutex
+	m  map[string]bool
+}
+
+func (c *fileClaims) claim(base string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	file := base + ".db"
+	for i := 2; c.m[file]; i++ {
+		file = fmt.Sprintf("%s-%d.db", base, i)
+	}
+	c.m[file] = true
+	return file
+}
+
+func (c *fileClaims) release(file string) {
+	c.mu.Lock()
+	delete(c.m, file)
+	c.mu.Unlock()
 }
 
 func (x *index) scheme() string { return "index" }
@@ -89,7 +124,9 @@ func (x *index) scheme() string { return "index" }
 func (x *index) close() error {
 	close(x.stop)
 	<-x.ended
-	return x.db.Close()
+	err := x.db.Close()
+	indexFiles.release(x.file)
+	return err
 }
 
 func (x *index) note(dir, h *vfs.Handle, name []byte) {

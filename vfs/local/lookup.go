@@ -31,15 +31,39 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	if has == 0 {
 		return o, syscall.EACCES
 	}
-	n, err := fs.child(op, d, name, &st)
-	if err != nil {
-		return o, err
+	dirStat := st
+	n := fs.remembered(d, name, &st)
+	if n == nil {
+		if n, err = fs.child(op, d, name, &st); err != nil {
+			return o, err
+		}
+		fs.rememberName(d, &dirStat, name, n.handle)
 	}
 	o.Handle = n.handle
 	n.fill(&o.Attr, &st)
 	o.HasAttr = true
 	n.put()
 	return o, nil
+}
+
+// remembered returns the node that name in d is known to be, with a reference,
+// or nil. It gets d's attributes in st and leaves the node's there.
+func (fs *FS) remembered(d *node, name []byte, st *unix.Stat_t) *node {
+	h, ok := d.names.find(name, st.Ctim)
+	if !ok || !fs.kind.memory {
+		return nil
+	}
+	n := fs.nodes.cached(&h)
+	if n == nil {
+		return nil
+	}
+	ctime := st.Ctim
+	if fstatAtOnce(n.fd, st) != nil || st.Nlink == 0 {
+		st.Ctim = ctime
+		n.put()
+		return nil
+	}
+	return n
 }
 
 // child finds name in d, whatever the caller's rights; st receives its

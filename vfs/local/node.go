@@ -34,6 +34,8 @@ type node struct {
 	data     dataSync
 	verdicts verdicts
 	streams  dirStreams
+	names    rememberedNames
+	fs       *FS
 }
 
 // put gives a reference back.
@@ -41,6 +43,7 @@ func (n *node) put() {
 	if n.refs.Add(-1) == 0 {
 		n.files.closeAll()
 		n.streams.closeAll()
+		n.fs.forgetNames(n)
 		unix.Close(n.fd)
 	}
 }
@@ -121,7 +124,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 		unix.Close(fd)
 		return n
 	}
-	n := &node{handle: h, fd: fd, typ: typeOf(st.Mode), fsid: c.fs.fsid(fd, st.Dev), ino: st.Ino}
+	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: c.fs.fsid(fd, st.Dev), ino: st.Ino}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	c.pushedMu.Lock()
@@ -251,20 +254,20 @@ func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {
 	if n := fs.nodes.cached(&h); n != nil {
 		return n, nil
 	}
-	return fs.findNode(op, &h)
+	return fs.findNode(op, h)
 }
 
-func (fs *FS) findNode(op *vfs.Op, h *vfs.Handle) (*node, error) {
-	if err := checkHandle(h); err != nil {
+func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
+	if err := checkHandle(&h); err != nil {
 		return nil, err
 	}
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
-	fd, err := fs.resolver.open(h)
+	fd, err := fs.resolver.open(&h)
 	if outOfDescriptors(err) {
 		fs.nodes.shrink(64)
-		fd, err = fs.resolver.open(h)
+		fd, err = fs.resolver.open(&h)
 	}
 	if err != nil {
 		return nil, err
@@ -274,7 +277,7 @@ func (fs *FS) findNode(op *vfs.Op, h *vfs.Handle) (*node, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return fs.nodes.adopt(fd, &st, *h), nil
+	return fs.nodes.adopt(fd, &st, h), nil
 }
 
 // dir is node for what must be a directory.

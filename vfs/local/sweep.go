@@ -65,6 +65,7 @@ func (fs *FS) sweepOnce() {
 // counters are what the FS counts about itself.
 type counters struct {
 	open                                     atomic.Int64 // files open for data
+	names                                    atomic.Int64 // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64
 	verdicts, verdictsRemembered             atomic.Uint64
 	syncs, syncFailures, rounds              atomic.Uint64

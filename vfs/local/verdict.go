@@ -80,7 +80,7 @@ func (fs *FS) rights(op *vfs.Op, n *node, st *unix.Stat_t, want right) (right, e
 	if op.Try && !(fs.kind.memory && fs.asIs(op.Cred)) {
 		return 0, vfs.ErrWouldBlock
 	}
-	old := time.Since(time.Unix(st.Ctim.Sec, st.Ctim.Nsec)) >= young
+	old := fs.now().Sub(time.Unix(st.Ctim.Sec, st.Ctim.Nsec)) >= young
 	fs.stats.verdicts.Add(1)
 	has, err := fs.judge(op.Cred, n.fd, want)
 	if err != nil {
