@@ -45,6 +45,7 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 	HOLD:  {Name: "HOLD", Once: true, MaxArgs: 4, MaxResults: 8},
 	FETCH: {Name: "FETCH", Once: true, MaxArgs: 4,
 		Size: func(args xdr.Decoder) (int, int) { return 8, size(args.Uint32()) }},
+	SAME: {Name: "SAME", MaxArgs: 4, MaxResults: 4},
 }}
 
 // size is the memory for a count from the wire: nothing where it is refused.

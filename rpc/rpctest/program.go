@@ -51,6 +51,10 @@ const (
 	// data is eligible and comes with a reply that is not to be made twice.
 	FETCH
 
+	// SAME: opaque<MaxData> SAME(unsigned count) = 13 is GET with bytes that are
+	// there already, for benchmarks.
+	SAME
+
 	procedures
 )
 
@@ -184,6 +188,12 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		if c.Header.Procedure == FETCH {
 			w.Uint32(n)
 		}
+	case SAME:
+		n := d.Uint32()
+		if n > MaxData {
+			return rpc.GarbageArgs
+		}
+		w.Payload(same[:n:n], true, nil)
 	case BUMP:
 		d.Opaque(64)
 		if d.Finish() == nil {
@@ -244,6 +254,8 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 	}
 	return rpc.Done
 }
+
+var same = Pattern(make([]byte, MaxData))
 
 // payload answers with n bytes of the pattern, in the call's own memory where it
 // has some.
