@@ -1,0 +1,270 @@
+package rdma
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// The vectors of the version 1 digest, section 1.8.
+const (
+	vectorA = `1a2b3c4d 00000001 00000020 00000000 | 00000000 00000000 00000000`
+	vectorB = `1a2b3c4e 00000001 00000020 00000000
+		00000001 00000094 00001101 00001000 00007f00 00001000
+		00000001 00000094 00001102 00000389 00007f00 00002000
+		00000000 | 00000000 | 00000000`
+	vectorC = `1a2b3c4f 00000001 00000020 00000001
+		00000001 00000000 00001201 0000092c 00000000 00001000 00000000
+		00000000
+		00000001 00000001 00001301 00004000 00000000 00002000`
+	vectorC1 = `1a2b3c4f 00000001 00000020 00000001 00000000 00000000
+		00000001 00000001 00001301 00001388 00000000 00002000`
+	vectorD = `1a2b3c50 00000001 00000020 00000000 00000000
+		00000001 00000003 00000001 00001000 00000000 00000000
+		                  00000002 00001000 00000000 00000000
+		                  00000003 00001000 00000000 00000000
+		00000001 00000002 00000004 00002000 00000000 00000000
+		                  00000005 00002000 00000000 00000000
+		00000000 00000000`
+	vectorD1 = `1a2b3c50 00000001 00000020 00000000 00000000
+		00000001 00000003 00000001 00001000 00000000 00000000
+		                  00000002 00000389 00000000 00000000
+		                  00000003 00000000 00000000 00000000
+		00000001 00000002 00000004 00000000 00000000 00000000
+		                  00000005 00000000 00000000 00000000
+		00000000 00000000`
+	vectorE = `1a2b3c51 00000002 00000020 00000004 00000001 00000001 00000001`
+	vectorF = `1a2b3c52 00000001 00000020 00000004 00000002`
+	vectorG = `1a2b3c53 00000001 00000020 00000000 00000000
+		00000001 00000000
+		00000001 00000001 00000021 00010000 00000000 00009000
+		00000000 00000000`
+)
+
+// headerVectors with what they say: acceptance list 1; V1-1, V1-36, V1-38, V1-44,
+// V1-61, V1-69, V1-72; field fault 4 (headers with every shape of chunk).
+var headerVectors = []struct {
+	name, hex string
+	want      message
+}{
+	{"A", vectorA, message{xid: 0x1a2b3c4d}},
+	{"B", vectorB, message{xid: 0x1a2b3c4e,
+		reads: at(0x94, Segment{0x1101, 4096, 0x7f0000001000}, Segment{0x1102, 905, 0x7f0000002000})}},
+	{"C", vectorC, message{xid: 0x1a2b3c4f, proc: ProcNoMsg,
+		reads: at(0, Segment{0x1201, 2348, 0x1000}), reply: []Segment{{0x1301, 16384, 0x2000}}}},
+	{"C'", vectorC1, message{xid: 0x1a2b3c4f, proc: ProcNoMsg, reply: []Segment{{0x1301, 5000, 0x2000}}}},
+	{"D", vectorD, message{xid: 0x1a2b3c50, writes: [][]Segment{
+		{{1, 4096, 0}, {2, 4096, 0}, {3, 4096, 0}}, {{4, 8192, 0}, {5, 8192, 0}}}}},
+	{"D'", vectorD1, message{xid: 0x1a2b3c50, writes: [][]Segment{
+		{{1, 4096, 0}, {2, 905, 0}, {3, 0, 0}}, {{4, 0, 0}, {5, 0, 0}}}}},
+	{"G", vectorG, message{xid: 0x1a2b3c53, writes: [][]Segment{{}, {{0x21, 65536, 0x9000}}}}},
+	{"the largest handle and offset (V1-1)",
+		`00000001 00000001 00000020 00000000 00000001 fffffffc ffffffff 00000001 ffffffff ffffffff 00000000
+		 00000000 00000000`,
+		message{xid: 1, reads: at(0xfffffffc, Segment{1<<32 - 1, 1, 1<<64 - 1})}},
+	{"an empty Reply chunk", `00000001 00000001 00000020 00000000 00000000 00000000 00000001 00000000`,
+		message{xid: 1, reply: []Segment{}}},
+}
+
+func TestHeaderVectors(t *testing.T) {
+	for _, v := range headerVectors {
+		t.Run(v.name, func(t *testing.T) {
+			want := unhex(v.hex)
+			if got := v.want.bytes(); !bytes.Equal(got, want) {
+				t.Errorf("encoded as\n%x, want\n%x", got, want)
+			}
+			var h Header
+			if err := h.Parse(append(bytes.Clone(want), "payload"...)); err != nil {
+				t.Fatal(err)
+			}
+			if got := unparsed(&h); h.Size != len(want) || !bytes.Equal(got, want) {
+				t.Errorf("decoded %d bytes as\n%x, want %d bytes\n%x", h.Size, got, len(want), want)
+			}
+		})
+	}
+}
+
+// unparsed encodes what was parsed.
+func unparsed(h *Header) []byte {
+	m := message{xid: h.XID, version: h.Version, credits: h.Credits, proc: h.Proc}
+	for i := range h.Reads.Len() {
+		m.reads = append(m.reads, h.Reads.At(i))
+	}
+	for l := h.Writes; l.Len() > 0; {
+		m.writes = append(m.writes, segmentsOf(l.next()))
+	}
+	if h.Reply.Present {
+		m.reply = segmentsOf(h.Reply.WriteChunk)
+	}
+	return m.bytes()
+}
+
+func segmentsOf(c WriteChunk) []Segment {
+	s := []Segment{}
+	for i := range c.Len() {
+		s = append(s, c.At(i))
+	}
+	return s
+}
+
+// Every truncation inside the header is a fault, never a shorter header:
+// acceptance list 1.
+func TestHeaderTruncations(t *testing.T) {
+	for _, v := range headerVectors {
+		whole := unhex(v.hex)
+		for n := range len(whole) {
+			var h Header
+			if err := h.Parse(whole[:n]); !errors.Is(err, ErrHeader) {
+				t.Errorf("%s cut to %d bytes: %v", v.name, n, err)
+			}
+		}
+	}
+}
+
+// What cannot be a header (V1-88, trap 10).
+func TestHeaderFaults(t *testing.T) {
+	for name, s := range map[string]string{
+		"Read list discriminator 2":                  `00000001 00000001 00000001 00000000 00000002 00000000 00000000`,
+		"Write list discriminator 2":                 `00000001 00000001 00000001 00000000 00000000 00000002 00000000`,
+		"Reply chunk discriminator 2":                `00000001 00000001 00000001 00000000 00000000 00000000 00000002`,
+		"segment count beyond the message":           `00000001 00000001 00000001 00000000 00000000 00000001 00000001 00000000`,
+		"segment count 2^32-1":                       `00000001 00000001 00000001 00000000 00000000 00000001 ffffffff 00000000`,
+		"segment count that wraps in 32 bits":        `00000001 00000001 00000001 00000000 00000000 00000001 10000000 00000000`,
+		"Reply chunk's segment count beyond message": `00000001 00000001 00000001 00000000 00000000 00000000 00000001 00000001`,
+		"Read list cut off":                          `00000001 00000001 00000001 00000000 00000001 00000000 00000000`,
+	} {
+		var h Header
+		if err := h.Parse(unhex(s)); !errors.Is(err, ErrHeader) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Vectors E and F: V1-83, V1-84, V1-86, V1-87.
+func TestErrorVectors(t *testing.T) {
+	for _, v := range []struct {
+		name, hex string
+		prefix    Prefix
+		body      ErrorBody
+	}{
+		{"E", vectorE, Prefix{0x1a2b3c51, 2, 32, ProcError}, ErrorBody{ErrVers, 1, 1}},
+		{"F", vectorF, Prefix{0x1a2b3c52, 1, 32, ProcError}, ErrorBody{Code: ErrChunk}},
+	} {
+		want := unhex(v.hex)
+		b := make([]byte, errVersSize)
+		if n := v.body.Put(b, v.prefix); !bytes.Equal(b[:n], want) {
+			t.Errorf("%s: encoded as %x, want %x", v.name, b[:n], want)
+		}
+		p, ok := ParsePrefix(want)
+		body, good := ParseErrorBody(want)
+		if !ok || !good || p != v.prefix || body != v.body {
+			t.Errorf("%s: decoded as %+v %+v", v.name, p, body)
+		}
+		for n := range len(want) {
+			if _, ok := ParseErrorBody(want[:n]); ok {
+				t.Errorf("%s: %d bytes of it are taken for the whole (V1-86)", v.name, n)
+			}
+		}
+		// Spare words of RFC 5666 (L-10).
+		if body, ok := ParseErrorBody(append(bytes.Clone(want), make([]byte, 32)...)); !ok || body != v.body {
+			t.Errorf("%s with spare words: %+v %v", v.name, body, ok)
+		}
+	}
+	if _, ok := ParseErrorBody(unhex(`00000001 00000001 00000001 00000004 00000007 00000000 00000000`)); ok {
+		t.Error("error code 7 has a meaning (V1-86)")
+	}
+}
+
+// The one tag that a reply may invalidate: exactly one handle in the whole
+// header (V1-114).
+func TestSoleHandle(t *testing.T) {
+	s := func(h uint32) Segment { return Segment{Handle: h, Length: 4} }
+	for name, c := range map[string]struct {
+		m    message
+		want uint32
+		ok   bool
+	}{
+		"no chunks":                       {message{}, 0, false},
+		"one segment":                     {message{reads: at(4, s(7))}, 7, true},
+		"two segments of one region":      {message{writes: [][]Segment{{s(7), s(7)}}}, 7, true},
+		"an odd READ's pad segment":       {message{writes: [][]Segment{{s(7), s(8)}}}, 0, false},
+		"in two lists, the same":          {message{reads: at(4, s(7)), reply: []Segment{s(7)}}, 7, true},
+		"in two lists, two":               {message{reads: at(4, s(7)), reply: []Segment{s(9)}}, 0, false},
+		"two Write chunks, two":           {message{writes: [][]Segment{{s(1)}, {s(2)}}}, 0, false},
+		"handle 0 counts as any other":    {message{writes: [][]Segment{{s(0)}, {s(2)}}}, 0, false},
+		"an empty Write chunk names none": {message{writes: [][]Segment{{}, {s(2)}}}, 2, true},
+	} {
+		var h Header
+		if err := h.Parse(c.m.bytes()); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := h.soleHandle(); got != c.want || ok != c.ok {
+			t.Errorf("%s: %d %v, want %d %v", name, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func parseAndPut(h *Header, in, out []byte) {
+	if h.Parse(in) != nil {
+		panic("header")
+	}
+	h.Prefix.Put(out)
+	n := PrefixSize + PutReadList(out[PrefixSize:], nil)
+	slot := 0
+	for l := h.Writes; l.Len() > 0; slot++ {
+		out[n+3] = 1
+		n += 4 + l.next().putUsed(out[n+4:], 5001)
+	}
+	n += 4
+	h.Reply.putUsed(out[n:], 0)
+}
+
+func TestHeaderAllocatesNothing(t *testing.T) {
+	in, out := unhex(vectorD), make([]byte, 256)
+	var h Header
+	if n := testing.AllocsPerRun(1000, func() { parseAndPut(&h, in, out) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkHeader(b *testing.B) {
+	for name, v := range map[string]string{"plain": vectorA, "two Write chunks": vectorD} {
+		b.Run(name, func(b *testing.B) {
+			in, out := unhex(v), make([]byte, 256)
+			var h Header
+			b.ReportAllocs()
+			for b.Loop() {
+				parseAndPut(&h, in, out)
+			}
+		})
+	}
+}
+
+func FuzzHeader(f *testing.F) {
+	for _, v := range headerVectors {
+		f.Add(unhex(v.hex))
+	}
+	f.Add(unhex(vectorE))
+	f.Add(unhex(vectorF))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h Header
+		if err := h.Parse(b); err != nil {
+			if !errors.Is(err, ErrHeader) {
+				t.Fatal(err)
+			}
+			return
+		}
+		// What parses encodes to the same.
+		if h.Version == 0 || h.Credits == 0 {
+			return // the test's encoder fills in others
+		}
+		if got := unparsed(&h); !bytes.Equal(got, b[:h.Size]) {
+			t.Fatalf("%x\nencodes to\n%x", b[:h.Size], got)
+		}
+		h.soleHandle()
+		_ = h.checkWraps()
+		if h.replySize() > h.Size {
+			t.Fatalf("the reply's header has %d bytes, the call's %d", h.replySize(), h.Size)
+		}
+	})
+}
