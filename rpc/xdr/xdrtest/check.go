@@ -15,7 +15,8 @@ const room = 1 << 16
 // Check draws a value of the type that fresh returns and holds that
 //
 //   - it decodes to the same value from its encoding, whole or with its
-//     eligible items excised, with or without their padding;
+//     eligible items excised, with or without their padding, found by their
+//     positions or by their order;
 //   - it decodes from no proper prefix of that.
 //
 // It returns the encoding and what Leaves says of the value.
@@ -38,6 +39,10 @@ func Check(t *rapid.T, fresh func() Value) (stream []byte, want []any) {
 	for _, pad := range []bool{false, true} {
 		words, excised := Reduce(w, pad)
 		checkDecode(t, "reduced", fresh(), words, excised, want)
+		for i := range excised {
+			excised[i].Position = 0
+		}
+		checkPlaces(t, fresh(), words, excised, want)
 	}
 	if len(stream) > 0 {
 		d := xdr.NewDecoder(stream[:rapid.IntRange(0, len(stream)-1).Draw(t, "cut")])
@@ -76,7 +81,17 @@ func CheckForeign(t *rapid.T, fresh func() Value, theirs Foreign) {
 func checkDecode(t *rapid.T, how string, v Value, stream []byte, excised []xdr.Excised, want []any) {
 	var d xdr.Decoder
 	d.Reset(stream, 0, excised)
-	v.Decode(&d)
+	checkDecoder(t, how, v, &d, stream, excised, want)
+}
+
+func checkPlaces(t *rapid.T, v Value, stream []byte, places []xdr.Excised, want []any) {
+	var d xdr.Decoder
+	d.ResetPlaces(stream, 0, places)
+	checkDecoder(t, "placed", v, &d, stream, places, want)
+}
+
+func checkDecoder(t *rapid.T, how string, v Value, d *xdr.Decoder, stream []byte, excised []xdr.Excised, want []any) {
+	v.Decode(d)
 	if err := d.Finish(); err != nil {
 		t.Fatalf("%s: %x with %v: %v", how, stream, excised, err)
 	}
