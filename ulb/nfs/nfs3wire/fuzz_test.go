@@ -20,6 +20,9 @@ func FuzzProcedures(f *testing.F) {
 			}
 		}
 	}
+	for _, c := range captures(f) {
+		f.Add(uint8(c.procedure), c.res, c.stream)
+	}
 	f.Fuzz(func(t *testing.T, proc uint8, res bool, stream []byte) {
 		p := procedures[int(proc)%len(procedures)]
 		fresh := p.args
