@@ -42,6 +42,7 @@ type Conn struct {
 	fenced     bool // nothing may be sent before the peer's first FPDU
 	held       bool // posts wait for Drained
 	broken     bool // the socket takes no more
+	reset      bool // the transmitter was told that the peer reset it
 	refusing   bool // what is posted now fails
 	leaving    bool // Disconnect was called, or the peer closed its half
 	finSent    bool

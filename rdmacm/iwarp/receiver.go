@@ -79,6 +79,7 @@ func (c *Conn) readReady(fd uintptr) bool {
 		x.iov[entries].Base = &x.ring.buf[x.w]
 		x.iov[entries].SetLen(tail)
 		n, _, errno := unix.Syscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&x.iov[0])), uintptr(entries+1))
+		raceRead()
 		switch {
 		case errno == unix.EINTR:
 			c.placed(direct, 0)
@@ -245,6 +246,9 @@ func (c *Conn) peerClosed() {
 		return
 	}
 	c.mu.Lock()
+	if c.reset && !c.finSent {
+		c.endLocked(&BrokenError{unix.ECONNRESET}, true)
+	}
 	c.refusing, c.leaving = true, true
 	c.watch.limit(timeIn(c.p.cfg.LingerTimeout), &BrokenError{io.ErrUnexpectedEOF})
 	for !c.stopping.Load() && (c.owned || c.sendable()) {

@@ -12,10 +12,11 @@ import (
 // different ways through the code.
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"default":   {},
-		"crc=off":   {CRC: CRCOff},
-		"fpdu=mss":  {CRC: CRCOff, MaxFPDU: FPDUMSS},
-		"fpdu=1024": {CRC: CRCOn, MaxFPDU: 1024},
+		"default":  {},
+		"crc=off":  {CRC: CRCOff},
+		"fpdu=mss": {CRC: CRCOff, MaxFPDU: FPDUMSS},
+		// The suite counts on Writes of 10,000 bytes that fit an FPDU.
+		"fpdu=12K":  {CRC: CRCOn, MaxFPDU: 12 << 10},
 		"rtr=read":  {RTR: wire.RTRRead},
 		"revision1": {Revision: 1, CRC: CRCOff},
 	} {

@@ -223,7 +223,8 @@ func (c *Conn) write(wait bool) bool {
 	if err == nil && c.tx.errno == 0 {
 		return true
 	}
-	// The receiver finds out by itself what became of the connection.
+	// The receiver finds out by itself what became of the connection; but a
+	// reset is told to one of the two only.
 	if c.tx.batch.exposed {
 		c.exposed.mu.Lock()
 		c.exposed.batch = nil
@@ -231,6 +232,7 @@ func (c *Conn) write(wait bool) bool {
 	}
 	c.mu.Lock()
 	c.broken = true
+	c.reset = c.reset || c.tx.errno == unix.ECONNRESET
 	c.release()
 	c.mu.Unlock()
 	return false
@@ -243,6 +245,7 @@ func (c *Conn) writeReady(fd uintptr) bool {
 		if b.exposed {
 			c.exposed.mu.Lock()
 		}
+		raceWrite()
 		n, _, errno := unix.Syscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&b.iov[b.first])), uintptr(b.n-b.first))
 		if errno == 0 {
 			b.advance(int(n))
