@@ -35,7 +35,7 @@ type Call struct {
 	Why      rpc.Refusal
 	Reply    []byte // the whole stream, payloads and padding in their places
 	Words    []byte
-	Payloads []xdr.Payload // Data copied; released already
+	Payloads []xdr.Payload // Data in Reply; released already
 	Detached bool
 
 	w    xdr.Writer
@@ -80,6 +80,8 @@ func (c *Call) Go(s *rpc.Server) *Call {
 	return c
 }
 
+var zeros [4]byte
+
 // Room implements rpc.Way.
 func (c *Call) Room() rpc.Room { return c.Space }
 
@@ -120,10 +122,11 @@ func (c *Call) Send() {
 	at := 0
 	for _, p := range c.w.Payloads() {
 		c.Reply = append(c.Reply, c.Words[at:p.Position]...)
+		from := len(c.Reply)
 		c.Reply = append(c.Reply, p.Data...)
-		c.Reply = append(c.Reply, make([]byte, xdr.Pad(len(p.Data)))...)
+		p.Data, p.Ref = c.Reply[from:], nil
+		c.Reply = append(c.Reply, zeros[:xdr.Pad(len(p.Data))]...)
 		at = p.Position
-		p.Data, p.Ref = append([]byte(nil), p.Data...), nil
 		c.Payloads = append(c.Payloads, p)
 	}
 	c.Reply = append(c.Reply, c.Words[at:]...)

@@ -1,0 +1,234 @@
+package rpc_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+)
+
+func stall(conn *rpc.Conn, lane uint32) *rpctest.Call {
+	return rpctest.NewCall(conn, rpctest.Message(lane<<16, rpctest.STALL, u32(lane)))
+}
+
+// A lane that stalls holds its own goroutines only; the others go on.
+func TestStalledLane(t *testing.T) {
+	s, p, conn := newServer(t, rpc.Config{Workers: 8, LaneWorkers: 3})
+	var stalled []*rpctest.Call
+	for range 100 {
+		stalled = append(stalled, stall(conn, 1).Go(s))
+	}
+	for range 3 {
+		<-p.Arrived(1)
+	}
+	if st := s.Stats(); st.Running != 3 || st.Queued != 97 || st.Handed != 100 {
+		t.Fatalf("%+v", st)
+	}
+	p.Release(2)
+	for range 20 {
+		if _, err := stall(conn, 2).Run(s).Results(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.Arrived(1)) != 0 {
+		t.Error("more calls of the lane run than may")
+	}
+	p.Release(1)
+	for _, c := range stalled {
+		<-c.Done
+		if _, err := c.Results(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// All lanes together have a bound too.
+func TestWorkersBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{Workers: 4, LaneWorkers: 3})
+		defer s.Close()
+		var all []*rpctest.Call
+		for lane := range uint32(5) {
+			for range 3 {
+				all = append(all, stall(conn, lane).Go(s))
+			}
+		}
+		synctest.Wait()
+		if st := s.Stats(); st.Workers != 4 || st.Running != 4 || st.Queued != 11 {
+			t.Fatalf("%+v", st)
+		}
+		for lane := range uint32(5) {
+			p.Release(lane)
+		}
+		for _, c := range all {
+			<-c.Done
+		}
+	})
+}
+
+// Connections take turns: one with a hundred calls in line does not hold up
+// another's first.
+func TestFairByConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []uint64
+		s, p, busy := newServer(t, rpc.Config{Workers: 1, LaneWorkers: 1, Observe: func(e *rpc.Event) {
+			mu.Lock()
+			order = append(order, e.Conn.ID)
+			mu.Unlock()
+		}})
+		defer s.Close()
+		quiet := s.NewConn(peer, local, "tcp", true)
+		all := []*rpctest.Call{stall(busy, 1).Go(s)}
+		synctest.Wait()
+		for range 10 {
+			all = append(all, stall(busy, 1).Go(s))
+		}
+		for range 2 {
+			all = append(all, stall(quiet, 1).Go(s))
+		}
+		p.Release(1)
+		for _, c := range all {
+			<-c.Done
+		}
+		synctest.Wait()
+		// The first ran already; then they alternate.
+		if order[1] != busy.ID || order[2] != quiet.ID || order[3] != busy.ID || order[4] != quiet.ID {
+			t.Errorf("order %v, quiet is %d", order, quiet.ID)
+		}
+	})
+}
+
+func TestIdleWorkersEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{IdleWorker: time.Minute})
+		defer s.Close()
+		var all []*rpctest.Call
+		for range 20 {
+			all = append(all, stall(conn, 1).Go(s))
+		}
+		p.Release(1)
+		for _, c := range all {
+			<-c.Done
+		}
+		synctest.Wait()
+		if st := s.Stats(); st.Workers == 0 {
+			t.Fatalf("%+v", st)
+		}
+		time.Sleep(59 * time.Second)
+		stall(conn, 1).Run(s) // keeps one
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if st := s.Stats(); st.Workers != 1 {
+			t.Fatalf("%+v", st)
+		}
+		time.Sleep(time.Hour)
+		if st := s.Stats(); st.Workers != 0 {
+			t.Fatalf("%+v", st)
+		}
+	})
+}
+
+// Close drops what waits and returns when what runs has ended.
+func TestCloseOfServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})
+		var all []*rpctest.Call
+		for range 10 {
+			all = append(all, stall(conn, 1).Go(s))
+		}
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() { s.Close(); close(closed) }()
+		synctest.Wait()
+		dropped := 0
+		for _, c := range all {
+			select {
+			case <-c.Done:
+				dropped++
+			default:
+			}
+		}
+		if dropped != 8 {
+			t.Errorf("%d calls were dropped", dropped)
+		}
+		select {
+		case <-closed:
+			t.Error("Close did not wait for what runs")
+		default:
+		}
+		p.Release(1)
+		<-closed
+		if c := rpctest.NewCall(conn, rpctest.Message(1, rpctest.NULL, nil)).Run(s); c.End != rpctest.Dropped {
+			t.Errorf("a call after Close ended with %v", c.End)
+		}
+		if err := s.Drain(context.Background()); err != nil || s.Stats().InProgress != 0 {
+			t.Error(err)
+		}
+	})
+}
+
+// Calls answered in place cost no memory in steady state, those that are kept for
+// replays included.
+func TestNoAllocationPerCall(t *testing.T) {
+	s, _, conn := newServer(t, rpc.Config{ReplyCacheEntries: 64})
+	cred, err := rpc.AuthSysCred(1, "box", 1000, 100, []uint32{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		proc uint32
+		args []byte
+	}{
+		{"null", rpctest.NULL, nil},
+		{"in place", rpctest.SAME, []byte{0, 0, 1, 0}},
+		{"once", rpctest.BUMP, []byte{0, 0, 0, 4, 1, 2, 3, 4}},
+		{"refused", 77, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := rpc.CallHeader{Program: rpctest.Number, Version: 1, Procedure: c.proc}
+			if c.proc != rpctest.NULL {
+				h.Cred = cred
+			}
+			m := append(rpctest.CallMessage(h, nil), c.args...)
+			call := rpctest.NewCall(conn, m)
+			xid := uint16(0)
+			run := func() {
+				xid++
+				m[0], m[1] = byte(xid>>8), byte(xid)
+				call.Again(conn, m)
+				call.Run(s)
+			}
+			for range 200 {
+				run()
+			}
+			if n := testing.AllocsPerRun(500, run); n != 0 {
+				t.Errorf("%v allocations", n)
+			}
+		})
+	}
+}
+
+func BenchmarkCallInPlace(b *testing.B) {
+	for _, proc := range []uint32{rpctest.NULL, rpctest.BUMP} {
+		b.Run(rpctest.Binding.Procedures[proc].Name, func(b *testing.B) {
+			s, _, conn := newServer(b, rpc.Config{})
+			m := rpctest.CallMessage(rpc.CallHeader{Program: rpctest.Number, Version: 1, Procedure: proc}, nil)
+			if proc == rpctest.BUMP {
+				m = append(m, 0, 0, 0, 0)
+			}
+			call := rpctest.NewCall(conn, m)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				m[0], m[1], m[2], m[3] = byte(i>>24), byte(i>>16), byte(i>>8), byte(i)
+				call.Again(conn, m)
+				call.Run(s)
+			}
+		})
+	}
+}
