@@ -13,6 +13,11 @@ type extent struct {
 // its block has beyond them stays free. Allocation and release take O(log n)
 // steps, but for setting the bits of the pages concerned.
 //
+// What is released is kept warm at first, whole, for the next allocation of as
+// many pages, a few extents at most: the usual sizes are taken and given back
+// all the time, and neither splitting nor joining. Warm extents count as free;
+// before an allocation fails they are joined with the rest.
+//
 // Arrays start as zero and zero means nothing, so that the bookkeeping of
 // pages never used costs no memory either.
 type buddy struct {
@@ -26,8 +31,11 @@ type buddy struct {
 	nonEmpty uint32
 	// touched has a bit set for each free page that may be resident.
 	touched []uint64
-	// residue is how many bits of touched are set.
+	// residue is how many free pages may be resident: bits of touched, and
+	// pages of warm extents, which have no bits.
 	residue int32
+	// warm holds an extent of n pages at index n % len(warm).
+	warm [16]extent
 }
 
 // maxOrders bounds the block sizes: 2^30 pages are 4 TiB.
@@ -54,6 +62,20 @@ func (a *buddy) largest() int32 {
 
 // alloc takes n contiguous pages; ok is false where no block has so many.
 func (a *buddy) alloc(n int32) (e extent, ok bool) {
+	if w := &a.warm[n%int32(len(a.warm))]; w.pages == n {
+		e, *w = *w, extent{}
+		a.free -= n
+		a.residue -= n
+		return e, true
+	}
+	if e, ok = a.split(n); !ok && a.cool() {
+		e, ok = a.split(n)
+	}
+	return e, ok
+}
+
+// split takes n pages out of the smallest block that has them.
+func (a *buddy) split(n int32) (e extent, ok bool) {
 	want := bits.Len32(uint32(n - 1))
 	have := a.nonEmpty >> want
 	if have == 0 {
@@ -73,8 +95,30 @@ func (a *buddy) alloc(n int32) (e extent, ok bool) {
 
 // release gives e back; its pages may be resident.
 func (a *buddy) release(e extent) {
+	if w := &a.warm[e.pages%int32(len(a.warm))]; w.pages == 0 {
+		*w = e
+		a.free += e.pages
+		a.residue += e.pages
+		return
+	}
 	a.residue += a.mark(e, true)
 	a.put(e)
+}
+
+// cool joins the warm extents with the rest and says whether there were any.
+func (a *buddy) cool() bool {
+	any := false
+	for i, e := range a.warm {
+		if e.pages > 0 {
+			any = true
+			a.warm[i] = extent{}
+			a.free -= e.pages
+			a.residue -= e.pages
+			a.residue += a.mark(e, true)
+			a.put(e)
+		}
+	}
+	return any
 }
 
 // put frees e without touching the residency of its pages.
@@ -168,7 +212,8 @@ func (a *buddy) mark(e extent, set bool) (changed int32) {
 	return changed
 }
 
-// lastTouched finds the highest touched page below limit, or -1.
+// lastTouched finds the highest touched page below limit, or -1. Warm extents
+// are not looked at.
 func (a *buddy) lastTouched(limit int32) int32 {
 	if limit <= 0 {
 		return -1

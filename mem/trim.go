@@ -34,6 +34,7 @@ func (p *Pool) trim(keep int32) int64 {
 	var gone int64
 	below := p.pages.total
 	for p.pinned == 0 && p.waiting.head == nil && p.inUse+p.pages.residue > keep {
+		p.pages.cool()
 		last := p.pages.lastTouched(below)
 		if last < 0 {
 			break
