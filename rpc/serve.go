@@ -66,8 +66,8 @@ func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
 // conclude frames what came of the call and uses its way, or the way of the
 // duplicate that took over.
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
-	if out.Block || out.Pending {
-		out = SystemErr // the program's fault: it said that it would not
+	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
+		out = SystemErr // the program's fault: there is no such end
 	}
 	if out.Dropped {
 		w.Release()

@@ -108,8 +108,26 @@ func TestPayload(t *testing.T) {
 	}
 	w.Release()
 	w.Release()
-	if ref.released != 1 || w.StreamLen() != w.Len() {
+	if ref.released != 1 || w.StreamLen() != w.Len() || len(w.Payloads()) != 0 {
 		t.Errorf("released %d times, stream of %d bytes", ref.released, w.StreamLen())
+	}
+}
+
+// An eligible item is a payload that is marked, and refers to its memory; it is
+// read back from the stream or from beside it.
+func TestEligible(t *testing.T) {
+	var ref counted
+	w := NewWriter(make([]byte, 0, 64))
+	(&Eligible{Data: []byte("first"), Ref: &ref}).Encode(w, 5)
+	p := w.Payloads()
+	if len(p) != 1 || !p[0].Eligible || p[0].Ref != &ref || string(p[0].Data) != "first" || ref.released != 0 {
+		t.Errorf("%+v, released %d times", p, ref.released)
+	}
+	v := Eligible{Ref: &ref}
+	var d Decoder
+	d.Reset(w.Bytes(), 0, []Excised{{4, p[0].Data}})
+	if v.Decode(&d, 5); string(v.Data) != "first" || v.Ref != nil || d.Finish() != nil {
+		t.Errorf("%+v, %v", v, d.Finish())
 	}
 }
 
