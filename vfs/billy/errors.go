@@ -1,0 +1,87 @@
+package billy
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	gobilly "github.com/go-git/go-billy/v5"
+	nfs "github.com/willscott/go-nfs"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// known are the errors by which file systems and handlers say what has a
+// number.
+var known = []struct {
+	is   error
+	want error
+}{
+	{vfs.ErrWouldBlock, vfs.ErrDelay},
+	{gobilly.ErrReadOnly, syscall.EROFS},
+	{gobilly.ErrNotSupported, vfs.ErrNotSupported},
+	{gobilly.ErrCrossedBoundary, syscall.EACCES},
+	{errors.ErrUnsupported, vfs.ErrNotSupported},
+	{context.DeadlineExceeded, vfs.ErrDelay},
+	{fs.ErrNotExist, syscall.ENOENT},
+	{fs.ErrExist, syscall.EEXIST},
+	{fs.ErrPermission, syscall.EACCES},
+	{fs.ErrInvalid, syscall.EINVAL},
+}
+
+// statuses are what a handler may say in NFS's own words and POSIX has other
+// words for. All others up to 71 are errno's of the same number.
+var statuses = map[nfs.NFSStatus]error{
+	nfs.NFSStatusNameTooLong: syscall.ENAMETOOLONG,
+	nfs.NFSStatusNotEmpty:    syscall.ENOTEMPTY,
+	nfs.NFSStatusDQuot:       syscall.EDQUOT,
+	nfs.NFSStatusStale:       syscall.ESTALE,
+	nfs.NFSStatusBadHandle:   vfs.ErrBadHandle,
+	nfs.NFSStatusNotSync:     vfs.ErrNotSync,
+	nfs.NFSStatusBadCookie:   vfs.ErrBadCookie,
+	nfs.NFSStatusNotSupp:     vfs.ErrNotSupported,
+	nfs.NFSStatusJukebox:     vfs.ErrDelay,
+}
+
+// errno turns an error of the file system into one of the seam.
+func errno(err error) error {
+	if err == nil {
+		return nil
+	}
+	if n := syscall.Errno(0); errors.As(err, &n) {
+		if n == syscall.EOPNOTSUPP || n == syscall.ENOSYS {
+			return vfs.ErrNotSupported
+		}
+		return n
+	}
+	if s := (*nfs.NFSStatusError)(nil); errors.As(err, &s) {
+		if e, ok := statuses[s.NFSStatus]; ok {
+			return e
+		}
+		if s.NFSStatus > 0 && s.NFSStatus <= nfs.NFSStatusMlink { // the same numbers
+			return syscall.Errno(s.NFSStatus)
+		}
+		return syscall.EIO
+	}
+	for _, k := range known {
+		if errors.Is(err, k.is) {
+			return k.want
+		}
+	}
+	return syscall.EIO
+}
+
+// mountError is what a refused mount is in the seam's words.
+func mountError(s nfs.MountStatus) error {
+	switch s {
+	case nfs.MountStatusErrPerm, nfs.MountStatusErrNoEnt, nfs.MountStatusErrIO, nfs.MountStatusErrAcces,
+		nfs.MountStatusErrNotDir, nfs.MountStatusErrInval:
+		return syscall.Errno(s)
+	case nfs.MountStatusErrNameTooLong:
+		return syscall.ENAMETOOLONG
+	case nfs.MountStatusErrNotSupp:
+		return vfs.ErrNotSupported
+	}
+	return syscall.EIO
+}
