@@ -25,6 +25,9 @@ type Options struct {
 	// Exclusive: exclusive creations are told apart by their verifiers, after
 	// a restart too where there is Restart.
 	NoExclusive bool
+	// NoSync: data cannot be put on stable storage, and a write may be answered
+	// as less stable than asked.
+	NoSync bool
 	// NoTimes: times cannot be set.
 	NoTimes bool
 	// Sparse is the largest offset at which the suite may write, 0 for no
