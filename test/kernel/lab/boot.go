@@ -48,7 +48,7 @@ func powerOff(k Kernel) string {
 	if k == UserMode {
 		return "exec busybox poweroff -f\n"
 	}
-	return "echo o >/proc/sysrq-trigger; exec sleep 60\n"
+	return "echo o >/proc/sysrq-trigger; while :; do :; done\n"
 }
 
 // userModeInit is the first program of a user-mode kernel, whose root is this machine's, read-only.

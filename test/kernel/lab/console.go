@@ -51,7 +51,7 @@ func (c *console) take(line string) {
 			close(happened)
 		}
 	}
-	if strings.Contains(line, "reboot: Power down") {
+	if strings.Contains(line, "reboot: Power down") || strings.Contains(line, "sysrq: Power Off") {
 		return
 	}
 	if c.all.Len() < consoleLimit {

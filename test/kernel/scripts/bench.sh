@@ -12,7 +12,7 @@ EXPORT=${MEMORY:-/memory}
 mount_over "$1" /mnt/memory
 job() { # NAME then fio's options
 	local name=$1; shift
-	must fio --name="$name" --filename=/mnt/memory/file --size=384m --ioengine=libaio --direct=1 --output-format=json --output="$SHARED/$name.json" "$@"
+	must fio --name="$name" --filename=/mnt/memory/file --size=384m --ioengine=libaio --direct=1 --eta=never --output-format=json --output="$SHARED/$name.json" "$@"
 }
 job write --rw=write --bs=1m --iodepth=4 --runtime=4 --time_based
 job read --rw=read --bs=1m --iodepth=4 --runtime=4 --time_based

@@ -1,10 +1,10 @@
 # stress rdma|tcp: each stressor for some seconds, one after the other.
 mount_over "$1" /mnt/n
 cd /mnt/n
-for stressor in access chdir chmod chown copy-file dentry dir dirdeep dirmany dup fcntl fiemap file-ioctl filename fpunch fstat getdent hdd iomix link metamix mmap mmapaddr open readahead rename revio seek sendfile symlink sync-file touch unlink utime verity; do
+for stressor in access chdir chmod chown dentry dir dirdeep dirmany dup fcntl fiemap file-ioctl filename fpunch fstat getdent hdd iomix link mmap mmapaddr open readahead rename revio seek sendfile symlink sync-file touch unlink utime verity; do
 	case $stressor in
 		dirdeep) extra="--dirdeep-dirs 2 --dirdeep-inodes 2000";;
-		hdd|iomix|revio|copy-file|metamix|readahead|seek|mmap) extra="--$stressor-bytes 16m";;
+		hdd|iomix|revio|readahead|seek|mmap) extra="--$stressor-bytes 16m";;
 		dentry) extra="--dentries 500";;
 		dirmany) extra="--dirmany-bytes 0";;
 		*) extra="";;
