@@ -1,0 +1,313 @@
+package rdma
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// serverEnd is the server's end of p's connection.
+func serverEnd(p *rdmatest.Peer) *rdmatest.Conn { return p.Conn().(*rdmatest.Conn).Other() }
+
+// receivesKept makes sure that every receive is promised again that was used up
+// (trap 14).
+func receivesKept(t testing.TB, p *rdmatest.Peer, credits int) {
+	t.Helper()
+	if n := serverEnd(p).Promised(); n != credits+spareReceives {
+		t.Errorf("%d receives are promised, want %d", n, credits+spareReceives)
+	}
+}
+
+// silent sends a message that gets no answer, and makes sure of that: the next
+// answer is to the NULL that follows.
+func (b *bench) silent(p *rdmatest.Peer, m []byte) {
+	b.t.Helper()
+	if err := p.Send(m); err != nil {
+		b.t.Fatal(err)
+	}
+	b.alive(p)
+	receivesKept(b.t, p, DefaultCredits)
+}
+
+// V1-80: below 28 bytes, silence; trap 2: also where it looks like an ERR_CHUNK.
+func TestShortMessagesAreDropped(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(nil, 256)
+	for n := range MinHeader {
+		b.silent(p, unhex(vectorA)[:n])
+		b.silent(p, unhex(vectorE)[:n])
+	}
+	b.silent(p, nil)
+}
+
+// V1-74, V1-73, A-3: RDMA_ERROR is dropped, whatever its version and length.
+func TestErrorsFromPeersAreDropped(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	for _, v := range []string{vectorE, vectorF,
+		`1a2b3c52 00000001 00000020 00000004 00000007`, // V1-86
+		`1a2b3c52 00000009 00000020 00000004 00000007 00000000 00000000 00000000`} {
+		b.silent(p, unhex(v))
+	}
+}
+
+// A reply to no call of this side's is dropped (4.2).
+func TestRepliesToNothingAreDropped(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	b.silent(p, message{xid: 0x77, payload: words(0x77, 1, 0, 0, 0, 0)}.bytes())
+}
+
+// V1-79, V1-78, L-3: RDMA_DONE is dropped, in both its forms.
+func TestDoneIsDropped(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(nil, 256)
+	for range 40 { // more than there are spare receives
+		b.silent(p, words(5, 1, 32, uint32(ProcDone)))
+		b.silent(p, words(5, 1, 32, uint32(ProcDone), 0, 0, 0))
+	}
+}
+
+// V1-80, acceptance list 1: every truncation of A to D and G that ends inside the
+// header is answered with ERR_CHUNK from 28 bytes on, and with silence below.
+func TestTruncatedHeaders(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(private(false, 4096, 4096), 512)
+	for _, v := range []string{vectorA, vectorB, vectorC, vectorD, vectorG} {
+		whole := unhex(v)
+		xid := uint32(whole[0])<<24 | uint32(whole[1])<<16 | uint32(whole[2])<<8 | uint32(whole[3])
+		for n := range len(whole) {
+			if n < MinHeader {
+				b.silent(p, whole[:n])
+				continue
+			}
+			if err := p.Send(whole[:n]); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, p.Receive(), xid, 1, ErrChunk)
+		}
+	}
+}
+
+// V1-87, V1-83, vector E: another version is answered with ERR_VERS, which
+// repeats it. V1-71's sole exception.
+func TestVersionMismatch(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	for _, version := range []uint32{0, 2, 3, 1<<32 - 1} {
+		m := words(0x1a2b3c51, version, 32, uint32(ProcMsg), 0, 0, 0)
+		if err := p.Send(m); err != nil {
+			t.Fatal(err)
+		}
+		wantError(t, p.Receive(), 0x1a2b3c51, version, ErrVers)
+	}
+	// Trap 3: the version is judged before the procedure.
+	p.Send(words(9, 2, 32, 77, 0, 0, 0))
+	wantError(t, p.Receive(), 9, 2, ErrVers)
+	b.alive(p)
+	receivesKept(t, p, DefaultCredits)
+}
+
+// V1-76, V1-75, L-4; V1-81, V1-88, V1-84: headers that cannot be served are
+// answered with ERR_CHUNK, once each, and nothing is moved or executed. V1-68:
+// RDMA_NOMSG without a chunk; V1-37: positions are multiples of four; L-9.
+func TestBadHeaders(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{MaxCall: 100_000}})
+	p := b.peer()
+	memory := make([]byte, 4096)
+	r := p.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
+	whole := cut(r, 4096)
+	null := rpctest.Message(0x77, rpctest.NULL, nil)
+	put, pos := putCall(0x77, "name", 4096)
+	for name, m := range map[string]message{
+		"RDMA_MSGP":                                 {proc: ProcMsgP, payload: null},
+		"rdma_proc 5":                               {proc: 5, payload: null},
+		"rdma_proc 2^32-1":                          {proc: 1<<32 - 1, payload: null},
+		"NOMSG, all three fields absent (V1-68)":    {proc: ProcNoMsg},
+		"NOMSG with a Write list only":              {proc: ProcNoMsg, writes: [][]Segment{whole}},
+		"NOMSG with a Reply chunk only":             {proc: ProcNoMsg, reply: whole},
+		"NOMSG without a position-zero chunk":       {proc: ProcNoMsg, reads: at(4, whole...)},
+		"NOMSG with an empty position-zero chunk":   {proc: ProcNoMsg, reads: at(0, cut(r, 0)...)},
+		"NOMSG with a position-zero chunk of 3":     {proc: ProcNoMsg, reads: at(0, cut(r, 3)...)},
+		"MSG with a position-zero chunk (A-8)":      {reads: at(0, whole...), payload: null},
+		"MSG without a Payload":                     {},
+		"MSG with a Payload of 3 bytes":             {payload: null[:3]},
+		"position that is no multiple of four":      {reads: at(pos+1, whole...), payload: put},
+		"position 2^32-1":                           {reads: at(1<<32-1, whole...), payload: put},
+		"padding as a chunk of its own (L-9)":       {reads: append(at(pos, cut(r, 4095)...), at(pos+4095, cut(r, 1)...)...), payload: put},
+		"segment that wraps":                        {reads: at(pos, Segment{r.STag(), 4096, 1<<64 - 100}), payload: put},
+		"Write segment that wraps":                  {writes: [][]Segment{{{r.STag(), 4096, 1<<64 - 100}}}, payload: null},
+		"Reply segment that wraps":                  {reply: []Segment{{r.STag(), 4096, 1<<64 - 100}}, payload: null},
+		"XID of another call":                       {payload: rpctest.Message(0x78, rpctest.NULL, nil)},
+		"neither call nor reply":                    {payload: words(0x77, 2, 2, rpctest.Number, 1, 0, 0, 0, 0, 0)},
+		"a position-zero chunk beyond MaxCall":      {proc: ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)},
+		"a Read chunk of 2 GiB (V1-98)":             {reads: at(pos, Segment{r.STag(), 2 << 30, 0}), payload: put},
+		"Read chunks of 4 GiB together (trap 10)":   {reads: at(pos, Segment{r.STag(), 1<<32 - 1, 0}, Segment{r.STag(), 4097, 0}), payload: put},
+		"a Read chunk beyond the procedure (V1-99)": {reads: at(pos, cut(r, 99_999)...), payload: rpctest.Message(0x77, rpctest.NULL, nil)},
+		"a header that the echo of does not fit":    {writes: [][]Segment{make([]Segment, 62)}, payload: null},
+		"a Read chunk before the arguments (V1-94)": {reads: at(8, whole...), payload: put},
+		"a Read chunk over a name (V1-94, L-13)":    {reads: at(44, cut(r, 4)...), payload: put},
+		"a Read chunk over ECHO (V1-94)":            {reads: at(44, cut(r, 4)...), payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(4) })},
+		"two Read chunks where one is eligible":     {reads: append(at(pos, cut(r, 8)...), at(pos+8, cut(r, 8)...)...), payload: put},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.xid = 0x77
+			if err := p.Send(m.bytes()); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, p.Receive(), 0x77, 1, ErrChunk)
+		})
+	}
+	b.alive(p)
+	receivesKept(t, p, DefaultCredits)
+	for _, e := range p.Seen() {
+		if e.Op == rdmacm.OpRead || e.Op == rdmacm.OpWrite {
+			t.Errorf("something was moved: %v", e)
+		}
+	}
+	if n := b.pool.Stats().Peak; n != 0 {
+		t.Errorf("%d bytes of memory were reserved", n)
+	}
+	for i := range b.program.Served {
+		if n := b.program.Served[i].Load(); i != rpctest.NULL && n > 0 {
+			t.Errorf("procedure %d was executed", i)
+		}
+	}
+}
+
+// A Long Call's message is judged after the pull: its XID (V1-88), its type, and
+// that nothing in it was moved that may not be (V1-94, V1-95).
+func TestBadLongCalls(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	put, pos := putCall(0x77, "name", 4096)
+	data := p.Expose(make([]byte, 4096), rdmacm.RemoteRead)
+	for name, c := range map[string]struct {
+		payload []byte
+		reads   []ReadSegment
+	}{
+		"XID of another call":        {payload: rpctest.Message(0x78, rpctest.NULL, nil)},
+		"a reply":                    {payload: words(0x77, 1, 0, 0, 0, 0)},
+		"four bytes":                 {payload: words(0x77)},
+		"a Read chunk over the name": {payload: put, reads: at(44, cut(data, 4)...)},
+		"a Read chunk of NULL":       {payload: rpctest.Message(0x77, rpctest.NULL, nil), reads: at(40, cut(data, 4)...)},
+		"a Read chunk behind PUT's":  {payload: put, reads: at(pos+4, cut(data, 4)...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zero := p.Expose(c.payload, rdmacm.RemoteRead)
+			m := message{xid: 0x77, proc: ProcNoMsg, reads: append(at(0, cut(zero, len(c.payload))...), c.reads...)}
+			if err := p.Send(m.bytes()); err != nil {
+				t.Fatal(err)
+			}
+			wantError(t, p.Receive(), 0x77, 1, ErrChunk)
+		})
+	}
+	b.alive(p)
+	if b.program.Served[rpctest.PUT].Load() != 0 {
+		t.Error("PUT was executed")
+	}
+	for _, e := range p.Seen() {
+		if e.Op == rdmacm.OpRead && e.Remote.STag == data.STag() {
+			t.Errorf("a chunk was pulled that may not be: %v", e)
+		}
+	}
+}
+
+// V1-89: a good header with arguments that do not decode is answered by an RPC
+// reply, GARBAGE_ARGS, in RDMA_MSG, with the Write list returned (trap 4).
+func TestGarbageArguments(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	memory := p.Expose(make([]byte, 8192), rdmacm.RemoteRead|rdmacm.RemoteWrite)
+	put, pos := putCall(0x77, "name", 4096)
+	for name, m := range map[string]message{
+		"arguments cut off":          {payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(400) })},
+		"arguments too many":         {payload: append(rpctest.Message(0x77, rpctest.NULL, nil), 0, 0, 0, 0)},
+		"a chunk that PUT lacks":     {payload: put},
+		"trailing bytes behind PUT":  {payload: append(bytes.Clone(put), 1, 2, 3, 4), reads: at(pos, cut(memory, 4096)...)},
+		"a Long Call with arguments": {proc: ProcNoMsg, payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(400) })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.xid = 0x77
+			m.writes = [][]Segment{cut(memory, 100, 200)}
+			m.reply = cut(memory, 300)
+			if m.proc == ProcNoMsg {
+				zero := p.Expose(m.payload, rdmacm.RemoteRead)
+				m.reads, m.payload = at(0, cut(zero, len(m.payload))...), nil
+			}
+			h, payload := answered(t, b.call(p, m))
+			if h.Proc != ProcMsg || !bytes.Equal(payload, words(0x77, 1, 0, 0, 0, 4)) {
+				t.Errorf("%v with % x", h.Proc, payload)
+			}
+			wantUnused(t, &h, m)
+		})
+	}
+}
+
+// wantUnused checks that everything that m offered came back with lengths of 0.
+func wantUnused(t testing.TB, h *Header, m message) {
+	t.Helper()
+	zeroed := func(s []Segment) []Segment {
+		z := append([]Segment{}, s...)
+		for i := range z {
+			z[i].Length = 0
+		}
+		return z
+	}
+	if h.Writes.Len() != len(m.writes) || h.Reply.Present != (m.reply != nil) {
+		t.Fatalf("%d Write chunks came back of %d; Reply chunk: %v", h.Writes.Len(), len(m.writes), h.Reply.Present)
+	}
+	l := h.Writes
+	for i, w := range m.writes {
+		if got := segmentsOf(l.next()); fmt.Sprint(got) != fmt.Sprint(zeroed(w)) {
+			t.Errorf("Write chunk %d came back as %v, want %v", i, got, zeroed(w))
+		}
+	}
+	if got := segmentsOf(h.Reply.WriteChunk); m.reply != nil && fmt.Sprint(got) != fmt.Sprint(zeroed(m.reply)) {
+		t.Errorf("the Reply chunk came back as %v, want %v", got, zeroed(m.reply))
+	}
+}
+
+// Trap 4: RPC errors return the lists as well: PROG_UNAVAIL, PROG_MISMATCH,
+// PROC_UNAVAIL, MSG_DENIED. L-2: a call of the Connection Configuration Protocol
+// is an ordinary PROG_UNAVAIL, and the connection goes on.
+func TestErrorRepliesReturnTheLists(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	memory := p.Expose(make([]byte, 8192), rdmacm.RemoteWrite)
+	head := func(rpcvers, program, version, procedure uint32) []byte {
+		return words(0x77, 0, rpcvers, program, version, procedure, 0, 0, 0, 0)
+	}
+	for name, c := range map[string]struct{ call, want []byte }{
+		"CCP (L-2)":       {head(2, 100417, 1, 1), words(0x77, 1, 0, 0, 0, 1)},
+		"version unknown": {head(2, rpctest.Number, 9, 0), words(0x77, 1, 0, 0, 0, 2, 1, 3)},
+		"procedure":       {head(2, rpctest.Number, 1, 99), words(0x77, 1, 0, 0, 0, 3)},
+		"RPC version 3":   {head(3, rpctest.Number, 1, 0), words(0x77, 1, 1, 0, 2, 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := message{xid: 0x77, payload: c.call, writes: [][]Segment{cut(memory, 100), {}}, reply: cut(memory, 8, 9)}
+			h, payload := answered(t, b.call(p, m))
+			if !bytes.Equal(payload, c.want) {
+				t.Errorf("% x, want % x", payload, c.want)
+			}
+			wantUnused(t, &h, m)
+		})
+	}
+	b.alive(p)
+}
+
+// Bytes behind the header of an RDMA_NOMSG are not looked at (A-8).
+func TestBytesBehindNoMsgAreIgnored(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	null := rpctest.Message(5, rpctest.NULL, nil)
+	zero := p.Expose(null, rdmacm.RemoteRead)
+	_, payload := answered(t, b.call(p, message{xid: 5, proc: ProcNoMsg, reads: at(0, cut(zero, len(null))...),
+		payload: words(1, 2, 3)}))
+	results(t, 5, payload)
+}
