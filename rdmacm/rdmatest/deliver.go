@@ -46,7 +46,7 @@ func (c *Conn) deliver() {
 			c.note(Event{Kind: KindDrained})
 			c.batching = false
 			c.device.Broadcast()
-		case c.dead && len(c.posted) == 0:
+		case c.dead: // every chain has come back by the first case
 			c.over = true
 			c.note(Event{Kind: KindClosed, Err: c.cause})
 			c.link.mu.Unlock()
