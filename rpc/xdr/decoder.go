@@ -32,16 +32,6 @@ var (
 // the largest count there is (RFC 4506 §4.10).
 const NoLimit = 1<<32 - 1
 
-// Excised is an opaque item's content that travelled beside the stream.
-type Excised struct {
-	// Position is the item's first content byte, counted from the start of
-	// the stream as if nothing had been taken out: earlier excised items and
-	// their padding are counted.
-	Position uint32
-	// Data is the content, perhaps followed by its 0 to 3 bytes of padding.
-	Data []byte
-}
-
 // A Decoder is a cursor over one XDR stream. Its first error sticks: every
 // later read returns zero values, so a caller reads a whole structure and
 // looks at Err once. The zero Decoder is an empty stream; Reset starts a new
@@ -68,28 +58,6 @@ func NewDecoder(stream []byte) *Decoder { return &Decoder{buf: stream, end: len(
 func (d *Decoder) Reset(stream []byte, position int, excised []Excised) {
 	*d = Decoder{buf: stream, shift: position, excised: excised}
 	d.findEnd()
-}
-
-// ResetPlaces is Reset for results that a peer placed (RFC 8166 §4.3.2), whose
-// positions only their definition tells. Each of places was offered to one
-// eligible item, in order; its Position means nothing, its Data is what was put
-// there. nil Data: the item was asked for in the stream. Data that is empty but
-// not nil: the place came back unused, so that an item of more than no bytes in
-// the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data may be left
-// over.
-func (d *Decoder) ResetPlaces(stream []byte, position int, places []Excised) {
-	*d = Decoder{buf: stream, end: len(stream), shift: position, excised: places, inOrder: true}
-}
-
-// findEnd sets how far the stream can be read before the next excised item has
-// to be. Nothing is read across its place, so an item that may not be placed
-// directly, or that is not opaque at all, cannot be hidden in a chunk.
-func (d *Decoder) findEnd() {
-	d.end = len(d.buf)
-	if len(d.excised) > 0 && !d.inOrder {
-		at := int64(d.excised[0].Position) - int64(d.shift)
-		d.end = int(max(int64(d.off), min(at, int64(d.end))))
-	}
 }
 
 // Err is the first error met, or nil.
@@ -241,51 +209,6 @@ func (d *Decoder) Opaque(limit uint32) []byte {
 	return d.FixedOpaque(d.length(limit))
 }
 
-// EligibleOpaque reads a variable-length opaque of at most limit bytes that the
-// upper-layer binding lets a transport place directly. Where the item's content
-// was excised, that is what it returns: the count word says how long the item
-// is, never the chunk (RFC 8166 §3.4.4, §3.4.5).
-func (d *Decoder) EligibleOpaque(limit uint32) []byte {
-	n := d.length(limit)
-	if d.err == nil && len(d.excised) > 0 {
-		switch e := &d.excised[0]; {
-		case d.inOrder:
-			return d.takeNext(n)
-		case int64(e.Position) == int64(d.Position()):
-			return d.takeExcised(n)
-		}
-	}
-	return d.FixedOpaque(n)
-}
-
-// takeNext reads an item of n bytes from the next place, or from the stream
-// where it is there by right.
-func (d *Decoder) takeNext(n int) []byte {
-	switch data := d.excised[0].Data; {
-	case data == nil:
-		d.excised = d.excised[1:]
-		return d.FixedOpaque(n)
-	case n == 0 && len(data) > 0:
-		// Peers differ in whether an empty item uses up its place; here it did
-		// not, the place holds a later one.
-		return d.FixedOpaque(0)
-	case n > 0 && len(data) == 0:
-		d.err = ErrNotPlaced
-		return nil
-	}
-	return d.takeExcised(n)
-}
-
-// leftOver says that something was excised which nobody asked for.
-func (d *Decoder) leftOver() bool {
-	for _, e := range d.excised {
-		if !d.inOrder || len(e.Data) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // length reads the count word of an opaque.
 func (d *Decoder) length(limit uint32) int {
 	n := d.Uint32()
@@ -294,18 +217,6 @@ func (d *Decoder) length(limit uint32) int {
 		return 0
 	}
 	return int(n)
-}
-
-func (d *Decoder) takeExcised(n int) []byte {
-	data := d.excised[0].Data
-	if len(data) != n && len(data) != n+Pad(n) {
-		d.err = ErrExcised
-		return nil
-	}
-	d.shift += n + Pad(n)
-	d.excised = d.excised[1:]
-	d.findEnd()
-	return data[:n:n]
 }
 
 // Pad is how many bytes follow an opaque of n bytes to the next multiple of
