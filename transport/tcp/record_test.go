@@ -1,0 +1,351 @@
+package tcp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A script is a stream that is read in the pieces that cut says, and collects
+// what is written.
+type script struct {
+	in     []byte
+	cut    func() (n int, again bool) // the next read, and whether nothing follows it at first
+	budget int
+	again  bool
+	out    []byte
+	reads  int
+}
+
+func (s *script) receive(ready func() bool) error {
+	for ready() {
+		s.next()
+	}
+	return nil
+}
+
+func (s *script) next() { s.budget, s.again = s.cut() }
+
+func (s *script) tryRead(p []byte) (int, error) {
+	if len(p) == 0 {
+		panic("nothing to read into")
+	}
+	if s.budget == 0 {
+		if s.again {
+			s.again = false
+			return 0, errAgain
+		}
+		s.next()
+	}
+	if len(s.in) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), s.budget)], s.in)
+	s.budget -= n
+	s.in = s.in[n:]
+	s.reads++
+	return n, nil
+}
+
+func (s *script) tryWrite(bufs [][]byte) (n int, err error) {
+	for _, b := range bufs {
+		s.out = append(s.out, b...)
+		n += len(b)
+	}
+	return n, nil
+}
+
+func (s *script) transmit(ready func() bool) error { panic("the script takes everything") }
+func (s *script) interrupt()                       {}
+func (s *script) resume()                          {}
+func (s *script) closeWrite()                      {}
+func (s *script) close()                           {}
+
+// bench is a connection whose stream is a script.
+type bench struct {
+	cfg  Config
+	pool *mem.Pool
+}
+
+func newBench(t testing.TB, cfg Config) *bench {
+	p, err := mem.NewPool(mem.Config{Ceiling: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return &bench{cfg: cfg, pool: p}
+}
+
+var client = netip.MustParseAddrPort("192.0.2.9:812")
+
+func toyServer(t testing.TB) (*rpc.Server, *rpctest.Program) {
+	s, p := rpc.NewServer(rpc.Config{}), rpctest.NewProgram()
+	s.Register(p)
+	p.Refuse = func(c *rpc.Call) rpc.AuthStat {
+		switch c.Header.Procedure {
+		case rpctest.STALL, rpctest.HOLD, rpctest.LATER: // answered out of order, or never
+			return rpc.AuthTooWeak
+		}
+		return rpc.AuthOK
+	}
+	return s, p
+}
+
+// run feeds in to a connection of its own, and returns what it answers and why it
+// ended.
+func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte, reads int, err error) {
+	s, p := toyServer(t)
+	cfg := b.cfg
+	cfg.RPC, cfg.Pool = s, b.pool
+	cfg = cfg.withDefaults()
+	st := &script{in: in, cut: cut}
+	c := &conn{
+		cfg: &cfg, rpc: s, count: new(counters), stream: st,
+		peer:  s.NewConn(client, client, "tcp", true),
+		gone:  make(chan struct{}),
+		freed: make(chan struct{}, 1),
+		share: b.pool.NewShare(),
+	}
+	c.out.stream, c.out.fail, c.out.room = st, c.kill, c.free
+	c.out.still.L = &c.out.mu
+	c.caller.init(c)
+	err = c.run()
+	p.Wait()
+	s.Close()
+	if n := b.pool.Stats().InUse; n != 0 {
+		t.Fatalf("%d bytes of payload memory are still in use", n)
+	}
+	return st.out, st.reads, err
+}
+
+// reference takes records apart in the simplest way, and answers them by the same
+// rpc package.
+func reference(t testing.TB, in []byte, cfg Config) (out []byte) {
+	s, p := toyServer(t)
+	defer s.Close()
+	defer p.Wait()
+	conn := s.NewConn(client, client, "tcp", true)
+	var record []byte
+	for len(in) >= markSize {
+		n, last := mark(in)
+		if n > cfg.MaxRecord-len(record) {
+			return out
+		}
+		in = in[markSize:]
+		if n > len(in) {
+			return out
+		}
+		record = append(record, in[:n]...)
+		in = in[n:]
+		if !last {
+			continue
+		}
+		if _, kind, ok := rpc.MessageType(record); !ok || kind == rpc.TypeCall {
+			c := rpctest.NewCall(conn, record)
+			c.Space.Inline = cfg.MaxReply
+			switch c.Run(s); {
+			case c.End == rpctest.Sent:
+			case c.Why == rpc.RefuseRoom:
+				w := xdr.NewWriter(make([]byte, 0, 24))
+				rpc.PutAccepted(w, c.Header.XID, rpc.AcceptSystemErr)
+				c.Reply = w.Bytes()
+			default:
+				record = nil
+				continue
+			}
+			out = binary.BigEndian.AppendUint32(out, lastFragment|uint32(len(c.Reply)))
+			out = append(out, c.Reply...)
+		}
+		record = nil
+	}
+	return out
+}
+
+// fragments writes m as fragments of the sizes given; the rest is the last one.
+func fragments(m []byte, sizes ...int) (out []byte) {
+	for _, n := range sizes {
+		n = min(n, len(m))
+		out = binary.BigEndian.AppendUint32(out, uint32(n))
+		out = append(out, m[:n]...)
+		m = m[n:]
+	}
+	out = binary.BigEndian.AppendUint32(out, lastFragment|uint32(len(m)))
+	return append(out, m...)
+}
+
+func whole() (int, bool) { return 1 << 30, true }
+
+func each(n int, again bool) func() (int, bool) { return func() (int, bool) { return n, again } }
+
+func random(seed uint64, most int) func() (int, bool) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func() (int, bool) { return 1 + r.IntN(most), r.IntN(2) == 0 }
+}
+
+func repeat(n, times int) []int {
+	s := make([]int, times)
+	for i := range s {
+		s[i] = n
+	}
+	return s
+}
+
+// conversation is calls of many sizes, cut into fragments in many ways.
+func conversation(fragmented bool) (in []byte) {
+	put := func(xid uint32, n int) []byte {
+		return rpctest.Message(xid, rpctest.PUT, func(w *xdr.Writer) {
+			w.String("a name")
+			w.Payload(rpctest.Pattern(make([]byte, n)), true, nil)
+		})
+	}
+	echo := func(xid uint32, n int) []byte {
+		return rpctest.Message(xid, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(rpctest.Pattern(make([]byte, n))) })
+	}
+	for i, m := range [][]byte{
+		rpctest.Message(1, rpctest.NULL, nil),
+		echo(2, 7), echo(3, rpctest.MaxEcho), put(4, 0), put(5, 2000), put(6, ringRecord-100), put(7, ringRecord),
+		put(8, ringSize-52), put(9, ringSize), put(10, 200<<10+1), put(11, 300<<10),
+		rpctest.Message(12, rpctest.GET, u32(100001)), echo(13, 0),
+		echo(14, 40000), // more than the procedure takes: refused
+		put(15, 3), rpctest.Message(16, rpctest.PAIR, u32(1, 1, 4097)), rpctest.Message(17, rpctest.NULL, nil),
+	} {
+		var sizes []int
+		if fragmented {
+			sizes = [][]int{{0}, {0, 0, 4, 0}, {1, 2, 3}, repeat(1, 40), repeat(100, 1000), {ringRecord}, {2048}, {2047, 1, ringSize}}[i%8]
+		}
+		in = append(in, fragments(m, sizes...)...)
+	}
+	return in
+}
+
+// RFC 5531 §11: how records are cut into fragments, and how these arrive, makes no
+// difference.
+func TestFragmentation(t *testing.T) {
+	b := newBench(t, Config{})
+	cfg := b.cfg.withDefaults()
+	for _, fragmented := range []bool{false, true} {
+		in := conversation(fragmented)
+		want := reference(t, in, cfg)
+		if len(want) < 100000 {
+			t.Fatalf("only %d bytes of answers", len(want))
+		}
+		for name, cut := range map[string]func() (int, bool){
+			"whole":                 whole,
+			"as much as fits":       each(1<<30, false),
+			"byte by byte":          each(1, true),
+			"byte by byte, at once": each(1, false),
+			"3 bytes":               each(3, true),
+			"1460 bytes":            each(1460, false),
+			"ring less one":         each(ringSize-1, true),
+			"random small":          random(1, 50),
+			"random":                random(2, 5000),
+			"random large":          random(3, 200000),
+		} {
+			t.Run(fmt.Sprintf("%s, fragmented %v", name, fragmented), func(t *testing.T) {
+				got, _, err := b.run(t, in, cut)
+				if err != io.EOF {
+					t.Errorf("ended with %v", err)
+				}
+				if !bytes.Equal(got, want) {
+					t.Fatalf("%d bytes of answers, want %d", len(got), len(want))
+				}
+			})
+		}
+	}
+}
+
+func TestRecordsEndingTooEarly(t *testing.T) {
+	b := newBench(t, Config{})
+	in := fragments(rpctest.Message(1, rpctest.NULL, nil), 10)
+	for n := 1; n < len(in); n++ {
+		out, _, err := b.run(t, in[:n], whole)
+		if err != io.ErrUnexpectedEOF || len(out) != 0 {
+			t.Fatalf("%d of %d bytes: %v, %d bytes of answers", n, len(in), err, len(out))
+		}
+	}
+}
+
+// A record over the limit ends its connection before memory is spent on it, as
+// soon as a header says so, but what came before is answered.
+func TestRecordLimit(t *testing.T) {
+	b := newBench(t, Config{MaxRecord: 100 << 10})
+	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
+	other := func(n int) []byte { return bytes.Repeat([]byte{9}, n) }
+	for name, in := range map[string][]byte{
+		"one fragment":    binary.BigEndian.AppendUint32(nil, lastFragment|100<<10+1),
+		"2 GiB":           {0xff, 0xff, 0xff, 0xff},
+		"2 GiB, to go on": {0x7f, 0xff, 0xff, 0xff},
+		"in sum":          fragments(other(100<<10+1), 100<<10),
+		"many":            fragments(other(200<<10), repeat(1000, 150)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _, err := b.run(t, append(null[:len(null):len(null)], in...), whole)
+			if !errors.Is(err, errRecordTooLong) {
+				t.Errorf("ended with %v", err)
+			}
+			if len(out) != markSize+rpc.ReplyHeader {
+				t.Errorf("%d bytes of answers", len(out))
+			}
+		})
+	}
+	at := fragments(rpctest.Message(1, rpctest.PUT, func(w *xdr.Writer) {
+		w.String("x")
+		w.Payload(make([]byte, 100<<10-52), true, nil)
+	}))
+	if n, _ := mark(at); n != 100<<10 {
+		t.Fatalf("a record of %d bytes", n)
+	}
+	if _, _, err := b.run(t, at, whole); err != io.EOF {
+		t.Errorf("a record at the limit: %v", err)
+	}
+}
+
+// Bytes that are no RPC message cost their record, nothing else.
+func TestRecordsThatAreNoMessage(t *testing.T) {
+	b := newBench(t, Config{})
+	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
+	in := bytes.Join([][]byte{
+		fragments(nil), fragments([]byte{1}), fragments(make([]byte, 7)), fragments(bytes.Repeat([]byte{9}, 50)),
+		fragments([]byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0}), // a reply to nothing
+		fragments(append([]byte{0, 0, 0, 1, 0, 0, 0, 1}, make([]byte, 100000)...)),
+		fragments(make([]byte, 90000), 5, 80000), null,
+	}, nil)
+	out, _, err := b.run(t, in, random(5, 9000))
+	want := reference(t, in, b.cfg.withDefaults())
+	if err != io.EOF || !bytes.Equal(out, want) {
+		t.Fatalf("%v, %x, want %x", err, out, want)
+	}
+}
+
+// FuzzRecord: whatever bytes arrive, in whatever pieces, the answers are those of
+// a simple reader.
+func FuzzRecord(f *testing.F) {
+	f.Add(fragments(rpctest.Message(1, rpctest.NULL, nil)), uint64(1), 10)
+	f.Add(fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.String("hello") }), 1, 0, 9), uint64(2), 3)
+	f.Add(append(fragments(make([]byte, 40000), 30000), fragments(rpctest.Message(1, rpctest.NULL, nil))...), uint64(3), 20000)
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff}, uint64(1), 1)
+	b := newBench(f, Config{MaxRecord: 96 << 10})
+	f.Fuzz(func(t *testing.T, in []byte, seed uint64, most int) {
+		got, _, err := b.run(t, in, random(seed, max(1, most&0xffff)))
+		if err == nil {
+			t.Fatal("ended without a cause")
+		}
+		want := reference(t, in, b.cfg.withDefaults())
+		if err != io.EOF && len(got) > len(want) && len(got)-len(want) <= markSize+rpc.ErrorReply {
+			got = got[:len(want)] // a record was refused by its start, and never ended
+		}
+		if !bytes.Equal(got, want) {
+			t.Fatalf("answers\n%x, want\n%x", got, want)
+		}
+	})
+}
