@@ -135,22 +135,25 @@ func CanSwitch() bool { return canSwitch() }
 var canSwitch = sync.OnceValue(func() bool {
 	result := make(chan bool)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread()
 		own := ownIdentity()
+		can, restored := false, true
 		for _, id := range []uint32{65534, 1, 1000, 2} {
 			if id == own.uid || id == own.gid {
 				continue
 			}
 			c := vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}
-			if switchThread(&c, &own) {
-				result <- true
-				return
-			}
-			if !restoreThread(&c, &own) {
+			can = switchThread(&c, &own)
+			// The main thread does not end with its goroutine: it must be put
+			// right here too.
+			if restored = restoreThread(&c, &own); can || !restored {
 				break
 			}
 		}
-		result <- false
+		if restored {
+			runtime.UnlockOSThread()
+		}
+		result <- can && restored
 	}()
 	return <-result
 })

@@ -24,10 +24,11 @@ type groupCommit struct {
 }
 
 type commitRound struct {
-	nodes map[*node]struct{}
-	whole bool // something in it has no descriptor that could be synced
-	done  chan struct{}
-	err   error
+	nodes   map[*node]struct{}
+	waiting int  // callers
+	whole   bool // something in it has no descriptor that could be synced
+	done    chan struct{}
+	err     error
 }
 
 // abreast is how many syncs of a round run at once: the disk's cache is then
@@ -51,6 +52,7 @@ func (fs *FS) durable(nodes ...*node) error {
 		g.round = &commitRound{nodes: make(map[*node]struct{}), done: make(chan struct{})}
 	}
 	r := g.round
+	r.waiting++
 	for _, n := range nodes {
 		switch n.typ {
 		case vfs.Regular, vfs.Directory:

@@ -30,22 +30,52 @@ type index struct {
 
 	mu      sync.Mutex
 	room    *sync.Cond
-	pending map[vfs.Handle]place // not yet written; a zero place: forgotten
-	writing map[vfs.Handle]place // being written
-	recent  map[vfs.Handle]place // to know at a glance what is known already
+	pending map[vfs.Handle]places // not yet written; none: forgotten
+	writing map[vfs.Handle]places // being written
+	recent  map[vfs.Handle]places // to know at a glance what is known already
 	dead    map[vfs.Handle]struct{}
 	wake    chan struct{}
 	stop    chan struct{}
 	ended   chan struct{}
 
-	search  sync.Mutex // one search at a time
-	renewed time.Time  // when the last one ended, under search
+	search sync.Mutex // one search at a time
+	// renewed is when the last one ended and took how long it took.
+	renewed time.Time
+	took    time.Duration
 }
 
 // A place is a name in a directory.
 type place struct {
 	dir  vfs.Handle
 	name string
+}
+
+// places are the names that a file was seen under, the latest first. They are
+// not changed once made.
+type places []place
+
+// maxPlaces bounds the names of one file: of its other hard links a search will
+// find one, should all of these go.
+const maxPlaces = 8
+
+func (ps places) with(p place) places {
+	out := append(make(places, 0, min(len(ps)+1, maxPlaces)), p)
+	for _, q := range ps {
+		if q != p && len(out) < maxPlaces {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+func (ps places) without(dir *vfs.Handle, name string) places {
+	var out places
+	for _, q := range ps {
+		if q.dir != *dir || q.name != name {
+			out = append(out, q)
+		}
+	}
+	return out
 }
 
 const (
@@ -87,7 +117,7 @@ func newIndex(fs *FS, file string, root vfs.Handle) (*index, error) {
 		db.Close()
 		return nil, fmt.Errorf("index of handles %s: %w", file, err)
 	}
-	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]place{}, recent: map[vfs.Handle]place{},
+	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]places{}, recent: map[vfs.Handle]places{},
 		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	x.room = sync.NewCond(&x.mu)
 	return x, nil
@@ -134,28 +164,29 @@ func (x *index) note(dir, h *vfs.Handle, name []byte) {
 		return
 	}
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if p, ok := x.recent[*h]; ok && p.dir == *dir && p.name == string(name) {
+	ps := x.recent[*h]
+	x.mu.Unlock()
+	if len(ps) > 0 && ps[0].dir == *dir && ps[0].name == string(name) {
 		return
 	}
-	x.learn(*h, place{*dir, string(name)})
+	ps = x.places(h)
+	x.mu.Lock()
+	x.learn(*h, ps.with(place{*dir, string(name)}))
 	delete(x.dead, *h)
+	x.mu.Unlock()
 }
 
-// learn puts h's place where lookups see it and the writer finds it. x is locked.
-func (x *index) learn(h vfs.Handle, p place) {
+// learn puts h's places where lookups see them and the writer finds them. x is
+// locked.
+func (x *index) learn(h vfs.Handle, ps places) {
 	for len(x.pending) >= maxPending {
 		x.room.Wait()
 	}
-	x.pending[h] = p
+	x.pending[h] = ps
 	if len(x.recent) >= maxRecent {
 		clear(x.recent)
 	}
-	if p.dir.IsZero() {
-		delete(x.recent, h)
-	} else {
-		x.recent[h] = p
-	}
+	x.recent[h] = ps
 	select {
 	case x.wake <- struct{}{}:
 	default:
@@ -163,7 +194,7 @@ func (x *index) learn(h vfs.Handle, p place) {
 }
 
 func (x *index) gone(dir, h *vfs.Handle, name []byte, last bool) {
-	p, _ := x.place(h)
+	ps := x.places(h).without(dir, string(name))
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if last {
@@ -171,48 +202,56 @@ func (x *index) gone(dir, h *vfs.Handle, name []byte, last bool) {
 			clear(x.dead)
 		}
 		x.dead[*h] = struct{}{}
+		ps = nil
 	}
-	if last || p.dir == *dir && p.name == string(name) {
-		x.learn(*h, place{})
-	}
+	x.learn(*h, ps)
 }
 
-// place is where h was seen last; false: nowhere.
-func (x *index) place(h *vfs.Handle) (place, bool) {
+// places are where h was seen.
+func (x *index) places(h *vfs.Handle) places {
 	x.mu.Lock()
-	p, ok := x.recent[*h]
+	ps, ok := x.recent[*h]
 	if !ok {
-		p, ok = x.pending[*h]
+		ps, ok = x.pending[*h]
 	}
 	if !ok {
-		p, ok = x.writing[*h]
+		ps, ok = x.writing[*h]
 	}
 	x.mu.Unlock()
 	if !ok {
 		_ = x.db.View(func(tx *bolt.Tx) error {
-			p = decodePlace(tx.Bucket(placesBucket).Get(h.Bytes()))
+			ps = decodePlaces(tx.Bucket(placesBucket).Get(h.Bytes()))
 			return nil
 		})
 	}
-	return p, !p.dir.IsZero()
+	return ps
 }
 
-// A place on disk is the length of the directory's handle, one byte, that
-// handle, and the name.
-func encodePlace(p place) []byte {
-	b := append(make([]byte, 0, 1+p.dir.Len()+len(p.name)), byte(p.dir.Len()))
-	return append(p.dir.Append(b), p.name...)
+// On disk a place is the length of the directory's handle and of the name, one
+// byte each, the handle and the name; places follow upon each other.
+func encodePlaces(ps places) []byte {
+	var b []byte
+	for i := range ps {
+		b = append(b, byte(ps[i].dir.Len()), byte(len(ps[i].name)))
+		b = append(ps[i].dir.Append(b), ps[i].name...)
+	}
+	return b
 }
 
-func decodePlace(b []byte) place {
-	if len(b) < 2 || len(b) < 1+int(b[0]) {
-		return place{}
+// decodePlaces stops at what it does not understand.
+func decodePlaces(b []byte) (ps places) {
+	for len(b) >= 2 && len(ps) < maxPlaces {
+		d, n := int(b[0]), int(b[1])
+		if b = b[2:]; len(b) < d+n {
+			break
+		}
+		h, ok := vfs.MakeHandle(b[:d])
+		if name := b[d : d+n]; ok && checkName(name) == nil && !isDot(name) && !isDotDot(name) {
+			ps = append(ps, place{h, string(name)})
+		}
+		b = b[d+n:]
 	}
-	h, ok := vfs.MakeHandle(b[1 : 1+b[0]])
-	if !ok {
-		return place{}
-	}
-	return place{h, string(b[1+b[0]:])}
+	return ps
 }
 
 // write is the goroutine that writes what was learnt.
@@ -238,18 +277,18 @@ func (x *index) write() {
 func (x *index) flush() {
 	x.mu.Lock()
 	batch := x.pending
-	x.pending, x.writing = map[vfs.Handle]place{}, batch
+	x.pending, x.writing = map[vfs.Handle]places{}, batch
 	x.room.Broadcast()
 	x.mu.Unlock()
 	if len(batch) > 0 {
 		_ = x.db.Update(func(tx *bolt.Tx) error {
 			b := tx.Bucket(placesBucket)
-			for h, p := range batch {
+			for h, ps := range batch {
 				var err error
-				if p.dir.IsZero() {
+				if len(ps) == 0 {
 					err = b.Delete(h.Bytes())
 				} else {
-					err = b.Put(h.Bytes(), encodePlace(p))
+					err = b.Put(h.Bytes(), encodePlaces(ps))
 				}
 				if err != nil {
 					return err
@@ -285,16 +324,29 @@ func (x *index) openRoot() (int, error) {
 
 var dot = []byte(".")
 
-// openPlace opens h where it was seen last, if it is there.
+// openPlace opens h at the first of its places where it is.
 func (x *index) openPlace(h *vfs.Handle) (int, error) {
-	var up []string
-	for at := *h; at != x.root; {
-		p, ok := x.place(&at)
-		if !ok || len(up) >= maxDepth {
+	err := error(syscall.ESTALE)
+	for _, p := range x.places(h) {
+		var fd int
+		if fd, err = x.openAt(h, p); err == nil || outOfDescriptors(err) {
+			return fd, err
+		}
+	}
+	return -1, err
+}
+
+// openAt opens h as p, on the way down from the root through the places of the
+// directories above.
+func (x *index) openAt(h *vfs.Handle, p place) (int, error) {
+	up := []string{p.name}
+	for at := p.dir; at != x.root; {
+		ps := x.places(&at)
+		if len(ps) == 0 || len(up) >= maxDepth {
 			return -1, syscall.ESTALE
 		}
-		up = append(up, p.name)
-		at = p.dir
+		up = append(up, ps[0].name)
+		at = ps[0].dir
 	}
 	fd, err := x.openRoot()
 	if err != nil {

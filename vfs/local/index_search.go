@@ -8,17 +8,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A search walks the tree and notes every name in it. One that has just ended
-// answers for what is not in the index: clients with handles of files that are
-// gone must not keep the daemon walking.
+// A search walks the tree and notes every name in it. For some time after it
+// has ended, what is not in the index then is taken to be gone: clients with
+// handles of files that are must not keep the daemon walking.
 const (
-	searchAgain = 10 * time.Second
+	searchShare = 10      // of the time, one part at most goes to walks
 	maxWalk     = 4 << 20 // names
 )
 
 // find looks for h: in the directory where it was last, then everywhere.
 func (x *index) find(h *vfs.Handle) (int, error) {
-	if p, ok := x.place(h); ok {
+	for _, p := range x.places(h) {
 		if dir, err := x.openOr(&p.dir); err == nil {
 			x.scan(dir, &p.dir, nil)
 			unix.Close(dir)
@@ -32,9 +32,10 @@ func (x *index) find(h *vfs.Handle) (int, error) {
 	if fd, err := x.openPlace(h); err == nil {
 		return fd, nil // another's search met it
 	}
-	if x.renewed.IsZero() || time.Since(x.renewed) > searchAgain {
+	if began := time.Now(); x.renewed.IsZero() || began.Sub(x.renewed) >= searchShare*x.took {
 		x.walk()
 		x.renewed = time.Now()
+		x.took = x.renewed.Sub(began)
 	}
 	return x.openPlace(h)
 }
