@@ -88,6 +88,8 @@ func at(position int, segments ...Segment) []ReadSegment {
 	return all
 }
 
+type peer = *rdmatest.Peer
+
 // A bench is a server with the toy program on an in-memory provider.
 type bench struct {
 	t        testing.TB

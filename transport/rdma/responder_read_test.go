@@ -1,0 +1,296 @@
+package rdma
+
+import (
+	"context"
+	"hash/crc32"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+)
+
+// wantPut checks the reply to a PUT of data.
+func wantPut(t testing.TB, m rdmatest.Message, xid uint32, data []byte) {
+	t.Helper()
+	_, payload := answered(t, m)
+	d := results(t, xid, payload)
+	if n, sum := d.Uint32(), d.Uint32(); int(n) != len(data) || sum != crc32.ChecksumIEEE(data) || d.Finish() != nil {
+		t.Fatalf("PUT of %d bytes arrived as %d, checksum %#x: %v", len(data), n, sum, d.Err())
+	}
+}
+
+// V1-39, P-3: segments of any length, empty ones included, are joined in the
+// order of the list; V1-41, L-8: a chunk may hold the item's padding, which is
+// not data; V1-42. Acceptance list 3.
+func TestReadChunkSegmentation(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(nil, 512)
+	xid := uint32(100)
+	for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 1023, 1024, 1025, 4095, 4096, 4097, 70_003} {
+		for _, pad := range []bool{false, true} {
+			data := pattern(n)
+			region := data
+			if pad {
+				region = append(append([]byte{}, data...), 0xbb, 0xbb, 0xbb)[:padded(n)]
+			}
+			r := p.Expose(region, rdmacm.RemoteRead)
+			for _, lengths := range [][]int{{len(region)}, {0, len(region), 0}, {1, len(region) - 1}, {len(region) - 1, 1}, odd(len(region))} {
+				m, pos := putCall(xid, "five!", n)
+				wantPut(t, b.call(p, message{xid: xid, reads: at(pos, cut(r, lengths...)...), payload: m}), xid, data)
+				xid++
+			}
+		}
+	}
+	receivesKept(t, p, DefaultCredits)
+}
+
+// odd cuts n into up to 17 pieces.
+func odd(n int) []int {
+	var l []int
+	for i := 7; n > 0 && len(l) < 16; i += 6 {
+		l = append(l, min(i, n))
+		n -= l[len(l)-1]
+	}
+	if n > 0 {
+		l = append(l, n)
+	}
+	return l
+}
+
+// P-5, V1-45, V1-46, acceptance list 3 and 4: Long Calls of any size and
+// segmentation, with the Payload whole or reduced by a further Read chunk, whose
+// segments may stand anywhere in the list. Trap 1: positions in the reduced
+// Payload of a Position-Zero chunk count the unreduced one.
+func TestLongCalls(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(nil, 512)
+	shuffle := rand.New(rand.NewPCG(1, 2))
+	xid := uint32(1000)
+	for _, n := range []int{0, 1, 3, 4, 5, 1024, 4097, 70_001, 1 << 20} {
+		data := pattern(n)
+		head, pos := putCall(xid, "x", n)
+		whole := append(append([]byte{}, head...), data...)
+		whole = append(whole, make([]byte, padded(n)-n)...)
+		if len(whole) <= DefaultMaxCall {
+			zero := p.Expose(whole, rdmacm.RemoteRead)
+			wantPut(t, b.call(p, message{xid: xid, proc: ProcNoMsg, reads: at(0, cut(zero, odd(len(whole))...)...)}), xid, data)
+		}
+		xid++
+		if n == 0 {
+			continue
+		}
+		head, pos = putCall(xid, "x", n)
+		zero := p.Expose(head, rdmacm.RemoteRead)
+		r := p.Expose(data, rdmacm.RemoteRead)
+		reads := append(at(pos, cut(r, odd(n)...)...), at(0, cut(zero, odd(len(head))...)...)...)
+		wantPut(t, b.call(p, message{xid: xid, proc: ProcNoMsg, reads: interleave(shuffle, reads)}), xid, data)
+		xid++
+	}
+}
+
+// interleave shuffles the chunks of a list into each other: the order inside of
+// each stays.
+func interleave(r *rand.Rand, reads []ReadSegment) []ReadSegment {
+	var out []ReadSegment
+	for len(reads) > 0 {
+		want := reads[r.IntN(len(reads))].Position
+		for i, s := range reads {
+			if s.Position == want {
+				out = append(out, s)
+				reads = append(append([]ReadSegment{}, reads[:i]...), reads[i+1:]...)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// V1-12: no more Reads outstanding than the peer allows, however many segments
+// and calls; the device fails a Read beyond.
+func TestReadDepthIsKept(t *testing.T) {
+	for _, depth := range []int{1, 2, 7} {
+		b := newBench(t, benchConfig{})
+		p := rdmatest.DialPeer(t, b.provider, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+			Receives: 64, ReceiveSize: 4096, InboundReads: depth,
+		}})
+		data := pattern(8000)
+		r := p.Expose(data, rdmacm.RemoteRead)
+		const calls = 20
+		for i := range uint32(calls) {
+			m, pos := putCall(i, "name", len(data))
+			if err := p.Send(message{xid: i, reads: at(pos, cut(r, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000)...), payload: m}.bytes()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range calls {
+			m := p.Receive()
+			h, _ := answered(t, m)
+			wantPut(t, m, h.XID, data)
+		}
+	}
+}
+
+// A peer that allows no Reads can make calls that need none.
+func TestNoReadsAllowed(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := rdmatest.DialPeer(t, b.provider, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+		Receives: 64, ReceiveSize: 4096,
+	}})
+	r := p.Expose(make([]byte, 8), rdmacm.RemoteRead)
+	m, pos := putCall(1, "name", 8)
+	wantError(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 8)...), payload: m}), 1, 1, ErrChunk)
+	b.alive(p)
+}
+
+// Segments beyond 1 MiB are read in pieces; MaxCall and the procedure bound the
+// sum only.
+func TestLargeSegments(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	data := pattern(1 << 20)
+	m, pos := putCall(1, "name", len(data))
+	wantPut(t, b.call(p, message{xid: 1, reads: at(pos, cut(p.Expose(data, rdmacm.RemoteRead), len(data))...), payload: m}), 1, data)
+
+	whole := append(append([]byte{}, m...), data...)
+	wantPut(t, b.call(p, message{xid: 1, proc: ProcNoMsg,
+		reads: at(0, cut(p.Expose(whole, rdmacm.RemoteRead), len(whole))...)}), 1, data)
+	for _, e := range p.Seen() {
+		if e.Op == rdmacm.OpRead && e.Length > maxRead {
+			t.Errorf("%v", e)
+		}
+	}
+}
+
+// V1-43, trap 11: no answer before the last Read is done, be it a reply or an
+// error, for the answer lets the peer take its memory back.
+func TestNoAnswerBeforeTheLastRead(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	release := serverEnd(p).Faults().HoldReads()
+	data := pattern(3000)
+	r := p.Expose(data, rdmacm.RemoteRead)
+	m, pos := putCall(1, "name", len(data))
+	p.Send(message{xid: 1, reads: at(pos, cut(r, 1000, 1000, 1000)...), payload: m}.bytes())
+	// An error: the Position-Zero chunk holds another call's message.
+	zero := p.Expose(rpctest.Message(3, rpctest.NULL, nil), rdmacm.RemoteRead)
+	p.Send(message{xid: 2, proc: ProcNoMsg, reads: at(0, cut(zero, 20, 20)...)}.bytes())
+	// Calls that need no Read pass by: nobody waits for a stalled peer.
+	b.alive(p)
+	if n := len(p.Messages()); n != 1 {
+		t.Fatalf("%d answers while Reads are held", n)
+	}
+	release()
+	for range 2 {
+		if m := p.Receive(); m.Bytes[3] == 1 {
+			wantPut(t, m, 1, data)
+		} else {
+			wantError(t, m, 2, 1, ErrChunk)
+		}
+	}
+	server := serverEnd(p).ID()
+	reads, answers := 0, 0
+	for _, e := range b.provider.Log().Events() {
+		switch {
+		case rdmatest.Is(rdmatest.KindDone, server)(e):
+		case e.Kind == rdmatest.KindCarried && e.Conn == server && e.Op == rdmacm.OpRead:
+			reads++
+		case rdmatest.IsPost(rdmacm.OpSend, server)(e):
+			if answers++; answers == 2 && reads < 3 || answers == 3 && reads != 5 {
+				t.Errorf("answer %d after %d Reads", answers, reads)
+			}
+		}
+	}
+	if answers != 3 || reads != 5 {
+		t.Errorf("%d answers, %d Reads", answers, reads)
+	}
+}
+
+// Admission and memory come before the first Read; the memory of a call is one
+// reservation.
+func TestMemoryBeforeReads(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	data := pattern(5000)
+	r := p.Expose(data, rdmacm.RemoteRead)
+	m, pos := putCall(1, "name", len(data))
+	wantPut(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 2000, 3000)...), payload: m}), 1, data)
+	if s := b.pool.Stats(); s.Granted != 1 || s.Peak != 8192 {
+		t.Errorf("%d reservations, %d bytes at most", s.Granted, s.Peak)
+	}
+}
+
+// A call that waits for memory is served when it is there; small calls of the
+// connection go on meanwhile.
+func TestCallsWaitForMemory(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	hog := b.pool.NewShare()
+	defer hog.Close()
+	var held []interface{ Release() }
+	for {
+		block, ok := hog.TryGet(1 << 20)
+		if !ok {
+			break
+		}
+		held = append(held, block)
+	}
+	other := b.pool.NewShare()
+	defer other.Close()
+	for {
+		block, ok := other.TryGet(1 << 20)
+		if !ok {
+			break
+		}
+		held = append(held, block)
+	}
+	data := pattern(100_000)
+	r := p.Expose(data, rdmacm.RemoteRead)
+	m, pos := putCall(1, "name", len(data))
+	p.Send(message{xid: 1, reads: at(pos, cut(r, len(data))...), payload: m}.bytes())
+	b.alive(p)
+	if s := b.pool.Stats(); s.Waiting != 1 {
+		t.Errorf("%d requests wait", s.Waiting)
+	}
+	for _, h := range held {
+		h.Release()
+	}
+	wantPut(t, p.Receive(), 1, data)
+}
+
+// A call that needs more memory than a connection can ever get is refused, not
+// kept.
+func TestCallsBeyondTheShare(t *testing.T) {
+	cfg := benchConfig{}
+	cfg.pool.Ceiling, cfg.pool.Share = 4<<20, 64<<10
+	b := newBench(t, cfg)
+	p := b.peer()
+	r := p.Expose(make([]byte, 100_000), rdmacm.RemoteRead)
+	m, pos := putCall(1, "name", 100_000)
+	wantError(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 100_000)...), payload: m}), 1, 1, ErrChunk)
+	b.alive(p)
+	receivesKept(t, p, DefaultCredits)
+}
+
+// A peer that disappears while its calls wait for memory, or for Reads, leaves
+// nothing behind: newBench looks.
+func TestPeerGoneWhileCallsWait(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	serverEnd(p).Faults().HoldReads()
+	r := p.Expose(make([]byte, 1<<20), rdmacm.RemoteRead)
+	for i := range uint32(60) { // more than half of the ceiling
+		m, pos := putCall(i, "name", 1<<20)
+		p.Send(message{xid: i, reads: at(pos, cut(r, 1<<20)...), payload: m}.bytes())
+	}
+	b.alive(p)
+	p.Conn().Abort(nil)
+	p.End()
+	ctx, cancel := context.WithTimeout(t.Context(), rdmatest.Guard)
+	defer cancel()
+	if _, err := b.provider.Log().Wait(ctx, rdmatest.Is(rdmatest.KindClosed, serverEnd(p).ID())); err != nil {
+		t.Fatal(err)
+	}
+	b.alive(b.peer())
+}

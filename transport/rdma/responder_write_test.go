@@ -1,0 +1,227 @@
+package rdma
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// canary fills memory that a peer must not touch.
+func canary(n int) []byte { return bytes.Repeat([]byte{0xee}, n) }
+
+// V1-50, trap 8: results of every size go to the Write chunk, one byte included;
+// V1-51: without gaps; V1-52: the chunk comes back whole; V1-54: no padding is
+// written, even where there is room; V1-55: the lengths add up to the count;
+// V1-29, V1-34: the count stays, data and padding go. L-7's opposite.
+func TestWriteChunkGetsNoRoundup(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(nil, 128)
+	for i, n := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 4095, 4096, 4097, 5001, 12288} {
+		xid := uint32(i)
+		memory := canary(n + 64)
+		r := p.Expose(memory, rdmacm.RemoteWrite)
+		segments := cut(r, n/3, 0, n-n/3, 60)
+		h, payload := answered(t, b.call(p, message{xid: xid, writes: [][]Segment{segments},
+			payload: rpctest.Message(xid, rpctest.GET, count(n))}))
+		d := results(t, xid, payload)
+		if got := d.Uint32(); int(got) != n || d.Finish() != nil {
+			t.Errorf("%d bytes: the Payload says %d and has %d bytes behind: %v", n, got, d.Len(), d.Finish())
+		}
+		if !bytes.Equal(memory[:n], pattern(n)) || !bytes.Equal(memory[n:], canary(64)) {
+			t.Errorf("%d bytes: the memory holds something else", n)
+		}
+		if h.Proc != ProcMsg || h.Writes.Len() != 1 {
+			t.Fatalf("%v with %d Write chunks", h.Proc, h.Writes.Len())
+		}
+		want := append([]Segment{}, segments...)
+		want[3].Length = 0
+		if got := segmentsOf(h.Writes.next()); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%d bytes: the chunk came back as %v, want %v", n, got, want)
+		}
+	}
+}
+
+// The Write list of a PAIR: two results in unions, either of which may be void.
+// V1-56: results go to chunks in order, what is left over stays inline; V1-57: a
+// void arm leaves its chunk to the next result; V1-58, A-13: chunks left over
+// come back unused; V1-60, V1-61: an empty chunk keeps its result inline and comes
+// back empty; V1-33. Acceptance list 5.
+func TestWriteList(t *testing.T) {
+	const n = 333
+	for name, c := range map[string]struct {
+		first, second bool
+		chunks        string // e: empty, c: a chunk
+		placed        [3]int // bytes in each chunk
+		inline        int    // results that stay in the Payload
+	}{
+		"two results, two chunks":                   {true, true, "cc", [3]int{n, n}, 0},
+		"two results, one chunk":                    {true, true, "c", [3]int{n}, 1},
+		"two results, three chunks":                 {true, true, "ccc", [3]int{n, n, 0}, 0},
+		"first arm void (V1-57)":                    {false, true, "cc", [3]int{n, 0}, 0},
+		"second arm void":                           {true, false, "cc", [3]int{n, 0}, 0},
+		"both void (V1-58)":                         {false, false, "cc", [3]int{0, 0}, 0},
+		"the first inline (V1-60)":                  {true, true, "ec", [3]int{0, n}, 1},
+		"the second inline (V1-60)":                 {true, true, "ce", [3]int{n, 0}, 1},
+		"both inline":                               {true, true, "ee", [3]int{0, 0}, 2},
+		"used, empty, unused: one result":           {true, false, "cec", [3]int{n, 0, 0}, 0},
+		"void takes no slot, not even an empty one": {false, true, "ec", [3]int{0, 0}, 1},
+		"no list: all inline":                       {true, true, "", [3]int{}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, benchConfig{})
+			p := b.peer()
+			memory := canary(3 * 1000)
+			r := p.Expose(memory, rdmacm.RemoteWrite)
+			m := message{xid: 5, payload: rpctest.Message(5, rpctest.PAIR, func(w *xdr.Writer) {
+				w.Bool(c.first)
+				w.Bool(c.second)
+				w.Uint32(n)
+			})}
+			for i, kind := range c.chunks {
+				chunk := []Segment{}
+				if kind == 'c' {
+					chunk = []Segment{segmentOf(r, 1000*i, 100), segmentOf(r, 1000*i+100, 800)}
+				}
+				m.writes = append(m.writes, chunk)
+			}
+			h, payload := answered(t, b.call(p, m))
+			if h.Writes.Len() != len(m.writes) {
+				t.Fatalf("%d chunks came back of %d", h.Writes.Len(), len(m.writes))
+			}
+			for i, l := 0, h.Writes; l.Len() > 0; i++ {
+				chunk := l.next()
+				if chunk.Len() != len(m.writes[i]) || chunk.Bytes() != uint64(c.placed[i]) {
+					t.Errorf("chunk %d came back with %d segments, %d bytes, want %d", i, chunk.Len(), chunk.Bytes(), c.placed[i])
+				}
+				from := memory[1000*i:]
+				if !bytes.Equal(from[:c.placed[i]], pattern(c.placed[i])) || !bytes.Equal(from[c.placed[i]:1000], canary(1000-c.placed[i])) {
+					t.Errorf("chunk %d holds something else", i)
+				}
+			}
+			// What is inline is all that the Payload holds beyond its words.
+			words := 24 + 8
+			for _, there := range []bool{c.first, c.second} {
+				if there {
+					words += 4
+				}
+			}
+			if len(payload) != words+c.inline*padded(n) {
+				t.Errorf("the Payload has %d bytes, want %d", len(payload), words+c.inline*padded(n))
+			}
+		})
+	}
+}
+
+// V1-58: a Write chunk comes back unused when its procedure fails.
+func TestUnusedWriteChunk(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	r := p.Expose(canary(100), rdmacm.RemoteWrite)
+	m := message{xid: 5, writes: [][]Segment{cut(r, 60, 40)}, payload: rpctest.Message(5, rpctest.GET, count(rpctest.MaxData+1))}
+	h, payload := answered(t, b.call(p, m))
+	if !bytes.Equal(payload, words(5, 1, 0, 0, 0, 4)) {
+		t.Errorf("% x", payload)
+	}
+	wantUnused(t, &h, m)
+}
+
+// a result larger than its Write chunk is never written past its end; the
+// call is refused.
+func TestWriteChunkTooSmall(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	memory := canary(200)
+	r := p.Expose(memory, rdmacm.RemoteWrite)
+	m := message{xid: 5, writes: [][]Segment{cut(r, 50, 49)}, payload: rpctest.Message(5, rpctest.GET, count(100))}
+	wantError(t, b.call(p, m), 5, 1, ErrChunk)
+	if !bytes.Equal(memory, canary(200)) {
+		t.Error("something was written")
+	}
+	b.alive(p)
+}
+
+// V1-104, 3.6: where nothing may be placed (a plan without placement, as under
+// GSS integrity), chunks come back unused and results stay in the stream;
+// acceptance list 5.
+func TestNoPlacementWithoutPlan(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	b.server.config.RPC = unplaced{b.rpc}
+	p := b.peer()
+	memory := canary(100)
+	r := p.Expose(memory, rdmacm.RemoteWrite)
+	m := message{xid: 5, writes: [][]Segment{cut(r, 100)}, payload: rpctest.Message(5, rpctest.GET, count(100))}
+	h, payload := answered(t, b.call(p, m))
+	wantUnused(t, &h, m)
+	d := results(t, 5, payload)
+	if !bytes.Equal(d.Opaque(100), pattern(100)) || !bytes.Equal(memory, canary(100)) {
+		t.Error("the result is not inline")
+	}
+}
+
+// unplaced plans as for a call under GSS integrity.
+type unplaced struct{ Calls }
+
+func (u unplaced) Admit(c *rpc.Call) (rpc.Plan, bool) {
+	p, ok := u.Calls.Admit(c)
+	p.Placement = false
+	return p, ok
+}
+
+// Writes come before the Send, in one chain (3.10, acceptance list 9), also when
+// the device places them in another order.
+func TestWritesPrecedeTheSend(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	serverEnd(p).Faults().ReorderWrites()
+	memory := make([]byte, 9000)
+	r := p.Expose(memory, rdmacm.RemoteWrite)
+	m := message{xid: 5, writes: [][]Segment{cut(r, 1000, 3000, 5000)}, payload: rpctest.Message(5, rpctest.GET, count(8001))}
+	answered(t, b.call(p, m))
+	if !bytes.Equal(memory[:8001], pattern(8001)) {
+		t.Error("the memory holds something else")
+	}
+	server := serverEnd(p).ID()
+	posts := b.provider.Log().Find(func(e rdmatest.Event) bool { return e.Kind == rdmatest.KindPost && e.Conn == server })
+	for i, e := range posts {
+		if e.Chain != 0 || e.Work != i || (e.Op == rdmacm.OpSend) != (i == len(posts)-1) {
+			t.Errorf("post %d: %v", i, e)
+		}
+	}
+	if len(posts) != 4 {
+		t.Errorf("%d work requests", len(posts))
+	}
+}
+
+// A device that gathers few pieces gets more work requests, and copies of Sends.
+func TestFewPieces(t *testing.T) {
+	b := newBench(t, benchConfig{provider: rdmatest.Config{MaxLocal: 1}})
+	p := b.peer()
+	memory := make([]byte, 80_000)
+	r := p.Expose(memory, rdmacm.RemoteWrite)
+	// Inline: words and two payloads.
+	pair := func(n int) []byte {
+		return rpctest.Message(5, rpctest.PAIR, func(w *xdr.Writer) {
+			w.Bool(true)
+			w.Bool(true)
+			w.Uint32(uint32(n))
+		})
+	}
+	_, payload := answered(t, b.call(p, message{xid: 5, payload: pair(101)}))
+	check := func(payload []byte, n int) {
+		d := results(t, 5, payload)
+		for range 2 {
+			if !d.Bool() || !bytes.Equal(d.Opaque(rpctest.MaxData), pattern(n)) {
+				t.Errorf("PAIR of %d bytes differs", n)
+			}
+		}
+	}
+	check(payload, 101)
+	h, _ := answered(t, b.call(p, message{xid: 5, payload: pair(30_003), reply: cut(r, 100, 30_000, 40_000)}))
+	check(memory[:h.Reply.Bytes()], 30_003)
+}
