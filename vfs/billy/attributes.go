@@ -29,6 +29,8 @@ type observed struct {
 	// ctime of file systems that tell none; mtime and atime where they were
 	// changed through here and the file system did not move its own.
 	ctime, mtime, atime vfs.Time
+	// text is the length of a symlink's text, 0 where not known.
+	text int
 }
 
 func timeOf(t time.Time) vfs.Time {
@@ -156,6 +158,25 @@ func (f *FS) observe(n *node, info fs.FileInfo, did done) vfs.Attr {
 	return f.attr(n, info)
 }
 
+// measure learns how long a symlink's text is: file systems that rewrite texts
+// tell another size.
+func (f *FS) measure(n *node, path string) {
+	if n.kind != vfs.Symlink {
+		return
+	}
+	f.mu.Lock()
+	known := n.text > 0
+	f.mu.Unlock()
+	if known {
+		return
+	}
+	if text, err := f.fs.Readlink(path); err == nil {
+		f.mu.Lock()
+		n.text = len(text)
+		f.mu.Unlock()
+	}
+}
+
 // attr makes attributes of what was observed; mu is held.
 func (f *FS) attr(n *node, info fs.FileInfo) vfs.Attr {
 	s := &n.seen
@@ -164,6 +185,9 @@ func (f *FS) attr(n *node, info fs.FileInfo) vfs.Attr {
 		Size: uint64(max(s.size, 0)), Used: uint64(max(s.size, 0)),
 		FSID: f.opt.FSID, FileID: n.id,
 		Mtime: s.mtime, Atime: s.mtime, Ctime: s.ctime, Change: n.change,
+	}
+	if n.text > 0 {
+		a.Size = uint64(n.text)
 	}
 	if i := file.GetInfo(info); i != nil {
 		a.Major, a.Minor = i.Major, i.Minor
@@ -201,6 +225,7 @@ func (f *FS) stat(n *node, did done, writing bool) (vfs.Attr, error) {
 		n.io.RUnlock()
 	}
 	if err == nil && f.same(n, info) {
+		f.measure(n, path)
 		return f.observe(n, info, did), nil
 	}
 	if n == f.root {

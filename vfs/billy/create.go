@@ -206,6 +206,7 @@ func (f *FS) child(d *node, name string, m *making) (o vfs.Object, err error) {
 		return o, errno(err)
 	}
 	n := f.adopt(d, name, info)
+	f.measure(n, path)
 	if file != nil {
 		read := gobilly.CapabilityCheck(f.fs, gobilly.ReadAndWriteCapability)
 		f.open.put(f.open.add(&openFile{node: n, file: file, read: read, write: true}))

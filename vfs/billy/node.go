@@ -250,7 +250,9 @@ func (f *FS) step(dir *node, name string) (*node, fs.FileInfo, error) {
 		}
 		return nil, nil, err
 	}
-	return f.adopt(dir, name, info), info, nil
+	n := f.adopt(dir, name, info)
+	f.measure(n, path)
+	return n, info, nil
 }
 
 // lstat looks at what name in dir is. Where that is known already, nobody

@@ -38,7 +38,7 @@ type openFile struct {
 }
 
 // get returns n's open file, good for reading, for writing where write is set.
-// The caller puts it back.
+// The caller holds n.io and puts the file back.
 func (s *openFiles) get(f *FS, n *node, path string, write bool) (*openFile, error) {
 	s.mu.Lock()
 	o := s.files[n]

@@ -21,37 +21,35 @@ func (n *node) isFile() error {
 	return syscall.EINVAL
 }
 
-// hold returns n's open file and takes n.io, exclusively for writing; release
-// gives both back. Found under FS.calls.
+// hold takes n.io, exclusively for writing, and returns n's open file; release
+// gives both back. FS.calls is held.
 func (f *FS) hold(n *node, write bool) (*openFile, error) {
-	for {
-		path, err := f.path(n)
-		if err != nil {
-			return nil, err
-		}
-		o, err := f.open.get(f, n, path, write)
-		if err != nil {
-			return nil, err
-		}
-		if write {
-			n.io.Lock()
-		} else {
-			n.io.RLock()
-		}
-		if !o.closed {
+	if write {
+		n.io.Lock()
+	} else {
+		n.io.RLock()
+	}
+	path, err := f.path(n)
+	if err == nil {
+		var o *openFile
+		if o, err = f.open.get(f, n, path, write); err == nil {
 			return o, nil
 		}
-		// A sync came in between that could only close it.
-		f.release(o, write)
+	}
+	n.unlock(write)
+	return nil, err
+}
+
+func (n *node) unlock(write bool) {
+	if write {
+		n.io.Unlock()
+	} else {
+		n.io.RUnlock()
 	}
 }
 
 func (f *FS) release(o *openFile, write bool) {
-	if write {
-		o.node.io.Unlock()
-	} else {
-		o.node.io.RUnlock()
-	}
+	o.node.unlock(write)
 	f.open.put(o)
 }
 

@@ -79,8 +79,8 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 	} else {
 		f.open.drop(n)
 	}
-	if err := f.fs.Rename(from, to); err != nil {
-		return looked, errno(err)
+	if err := f.rename(from, to, old); err != nil {
+		return looked, err
 	}
 	f.mu.Lock()
 	f.detach(b, toName)
@@ -97,6 +97,27 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 	}
 	f.stat(n, altered, false)
 	return rewritten, nil
+}
+
+// rename renames from over to, which is old where that is not nil. Package os
+// refuses to put a directory in the place of an empty one, and so do the file
+// systems that are made of it: there the empty one goes first.
+func (f *FS) rename(from, to string, old *node) error {
+	err := errno(f.fs.Rename(from, to))
+	if err == nil || old == nil || old.kind != vfs.Directory || !errors.Is(err, syscall.EEXIST) {
+		return err
+	}
+	f.mu.Lock()
+	mode := old.seen.mode.Perm()
+	f.mu.Unlock()
+	if err := f.fs.Remove(to); err != nil {
+		return errno(err)
+	}
+	if err = errno(f.fs.Rename(from, to)); err != nil {
+		// Whoever looks there finds what was there, though not the same.
+		_ = f.fs.MkdirAll(to, mode)
+	}
+	return err
 }
 
 // mayReplace judges a rename of n over old, at path to.
