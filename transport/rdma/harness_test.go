@@ -309,3 +309,6 @@ func put(t testing.TB, k rpc.Caller, data []byte) error {
 		}
 	})
 }
+
+// rpcPeer is an address.
+func rpcPeer(n byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, n}) }

@@ -1,0 +1,409 @@
+package rdma
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// V1-14, V1-16, A-10, P-1, P-2; field faults 1 and 2: every answer grants the
+// credits of the configuration, whatever was asked for, and receives for them
+// are promised from before the first.
+func TestCreditsAreGranted(t *testing.T) {
+	for _, credits := range []int{1, 3, 128} {
+		b := newBench(t, benchConfig{server: Config{Credits: credits}})
+		p := b.peer()
+		if n := serverEnd(p).Promised(); n != credits+spareReceives {
+			t.Errorf("%d receives are promised for %d credits", n, credits)
+		}
+		for i, asked := range []uint32{0, 1, 32, 128, 1<<32 - 1} {
+			m := message{xid: uint32(i), payload: rpctest.Message(uint32(i), rpctest.NULL, nil)}.bytes()
+			Prefix{XID: uint32(i), Version: 1, Credits: asked}.Put(m)
+			p.Send(m)
+			h, _ := answered(t, p.Receive())
+			if h.Credits != uint32(credits) {
+				t.Errorf("asked for %d, granted %d, want %d", asked, h.Credits, credits)
+			}
+		}
+		// Errors grant as well.
+		p.Send(words(9, 2, 0, 0, 0, 0, 0))
+		p.Send(words(9, 1, 0, 77, 0, 0, 0))
+		for range 2 {
+			if q, _ := ParsePrefix(p.Receive().Bytes); q.Credits != uint32(credits) {
+				t.Errorf("an error grants %d", q.Credits)
+			}
+		}
+		// The receive of an answered call is promised before the answer goes out.
+		server, provided := serverEnd(p).ID(), credits+spareReceives
+		for _, e := range b.provider.Log().Events() {
+			switch {
+			case rdmatest.Is(rdmatest.KindProvide, server)(e):
+				provided += e.Count
+			case rdmatest.Is(rdmatest.KindReceived, server)(e):
+				provided--
+			case rdmatest.IsPost(rdmacm.OpSend, server)(e):
+				if provided < credits+spareReceives {
+					t.Errorf("an answer is posted with %d receives promised", provided)
+				}
+			}
+		}
+	}
+}
+
+// V1-18: nothing unsolicited is sent: a peer without receives lives.
+func TestNothingUnsolicited(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peerWith(nil, 0)
+	p.Send(words(5, 1, 32, uint32(ProcDone)))
+	p.Send(words(5, 1, 32, uint32(ProcError), 2))
+	p.Promise(1)
+	b.alive(p)
+	if n := len(p.Seen()); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+}
+
+// V1-21: a peer beyond its grant loses its connection, and nobody else.
+func TestBeyondTheGrant(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Credits: 2}})
+	other, p := b.peer(), b.peerWith(nil, 64)
+	for i := range uint32(2 + spareReceives + 1) {
+		p.Send(message{xid: i, payload: rpctest.Message(i, rpctest.STALL, count(1))}.bytes())
+	}
+	if err := p.End(); err == nil {
+		t.Error("the connection ended in order")
+	}
+	b.alive(other)
+	b.program.Release(1)
+}
+
+// V1-22, V1-27: the smallest configuration takes 1024 bytes, and answers as many.
+// V1-23, L-1: without private data no Send is longer.
+func TestDefaultThreshold(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{InlineSend: 1024, InlineReceive: 1024}})
+	p := b.peer()
+	n := 1024 - MinHeader - 40 - 4
+	call := message{xid: 1, payload: rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })}
+	if len(call.bytes()) != 1024 {
+		t.Fatalf("%d bytes", len(call.bytes()))
+	}
+	_, payload := answered(t, b.call(p, call))
+	results(t, 1, payload)
+	// The largest reply that fits: 12 bytes more than the call had.
+	call.payload = rpctest.Message(1, rpctest.GET, count(1024-MinHeader-24-4))
+	if m := b.call(p, call); len(m.Bytes) != 1024 {
+		t.Errorf("a reply of %d bytes", len(m.Bytes))
+	}
+}
+
+// V1-122, V1-25: the reply threshold is the smaller of what this side sends and
+// the peer receives; acceptance list 7. V1-123: without private data 1024.
+func TestThresholdMatrix(t *testing.T) {
+	sizes := []int{1024, 4096, 8192, 65536}
+	for _, own := range sizes {
+		b := newBench(t, benchConfig{server: Config{InlineSend: own}})
+		for _, theirs := range append([]int{0}, sizes...) {
+			data := private(false, 4096, theirs)
+			if theirs == 0 {
+				data = []byte("not for this protocol")
+			}
+			p := b.peerWith(data, 8)
+			limit := min(own, max(theirs, 1024))
+			for n, fits := range map[int]bool{limit - MinHeader - 28: true, limit - MinHeader - 28 + 1: false} {
+				m := b.call(p, message{xid: 1, payload: rpctest.Message(1, rpctest.GET, count(n))})
+				if fits {
+					_, payload := answered(t, m)
+					results(t, 1, payload)
+				} else {
+					wantError(t, m, 1, 1, ErrChunk)
+				}
+			}
+			if got := p.Conn().PeerPrivateData(); !bytes.Equal(got, private(false, own, 4096)) {
+				t.Errorf("private data % x", got)
+			}
+		}
+	}
+}
+
+// V1-114, V1-115, V1-120: a reply invalidates a tag only where both sides' private
+// data and the device allow it, and then the only tag that its call names. The four
+// combinations, and a device that cannot. 3.9: errors never do (wantError looks).
+func TestRemoteInvalidation(t *testing.T) {
+	for _, c := range []struct{ own, theirs, incapable bool }{
+		{false, false, false}, {false, true, false}, {true, false, false}, {true, true, false}, {true, true, true},
+	} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			b := newBench(t, benchConfig{
+				server: Config{RemoteInvalidation: c.own}, provider: rdmatest.Config{NoRemoteInvalidation: c.incapable},
+			})
+			p := b.peerWith(private(c.theirs, 4096, 4096), 64)
+			all := c.own && c.theirs && !c.incapable
+			memory := make([]byte, 5000)
+			for i, use := range []struct {
+				regions int
+				build   func(r []rdmacm.Region, m *message)
+			}{
+				{1, func(r []rdmacm.Region, m *message) { // a Write chunk
+					m.payload = rpctest.Message(m.xid, rpctest.GET, count(100))
+					m.writes = [][]Segment{cut(r[0], 10, 200)}
+				}},
+				{1, func(r []rdmacm.Region, m *message) { // an unused Write chunk
+					m.payload = rpctest.Message(m.xid, rpctest.NULL, nil)
+					m.writes = [][]Segment{cut(r[0], 10, 200)}
+				}},
+				{1, func(r []rdmacm.Region, m *message) { // a Read chunk
+					m.payload, _ = putCall(m.xid, "name", 3)
+					m.reads = at(len(m.payload), cut(r[0], 3)...)
+				}},
+				{1, func(r []rdmacm.Region, m *message) { // a Position-Zero chunk alone
+					copy(memory, rpctest.Message(m.xid, rpctest.NULL, nil))
+					m.proc, m.reads = ProcNoMsg, at(0, cut(r[0], 40)...)
+				}},
+				{1, func(r []rdmacm.Region, m *message) { // a Reply chunk
+					m.payload = rpctest.Message(m.xid, rpctest.GET, count(4500))
+					m.reply = cut(r[0], 5000)
+				}},
+				{2, func(r []rdmacm.Region, m *message) { // an odd READ with a pad segment
+					m.payload = rpctest.Message(m.xid, rpctest.GET, count(97))
+					m.writes = [][]Segment{{segmentOf(r[0], 0, 97), segmentOf(r[1], 0, 3)}}
+				}},
+				{0, func(r []rdmacm.Region, m *message) { // no chunk: never guess
+					m.payload = rpctest.Message(m.xid, rpctest.NULL, nil)
+				}},
+			} {
+				var r []rdmacm.Region
+				for range use.regions {
+					r = append(r, p.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite))
+				}
+				m := message{xid: uint32(i)}
+				use.build(r, &m)
+				got := b.call(p, m)
+				answered(t, got)
+				want := uint32(0)
+				if all && use.regions == 1 {
+					want = r[0].STag()
+				}
+				if got.Invalidated != want {
+					t.Errorf("case %d: %#x was invalidated, want %#x", i, got.Invalidated, want)
+				}
+			}
+			if all {
+				wantError(t, b.call(p, message{xid: 9, proc: ProcNoMsg, writes: [][]Segment{cut(p.Expose(memory, rdmacm.RemoteWrite), 9)}}), 9, 1, ErrChunk)
+			}
+		})
+	}
+}
+
+// V1-114: two calls interleaved, each reply invalidates its own tag.
+func TestInvalidationBelongsToItsCall(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{RemoteInvalidation: true}})
+	p := b.peerWith(private(true, 4096, 4096), 64)
+	tags := map[uint32]uint32{}
+	release := serverEnd(p).Faults().HoldReads()
+	for xid := range uint32(20) {
+		r := p.Expose(pattern(100), rdmacm.RemoteRead)
+		tags[xid] = r.STag()
+		m, pos := putCall(xid, "name", 100)
+		p.Send(message{xid: xid, reads: at(pos, cut(r, 100)...), payload: m}.bytes())
+	}
+	release()
+	for range tags {
+		m := p.Receive()
+		if h, _ := answered(t, m); m.Invalidated != tags[h.XID] {
+			t.Errorf("XID %d invalidated %#x, want %#x", h.XID, m.Invalidated, tags[h.XID])
+		}
+	}
+}
+
+// V1-90: a call whose RDMA operation broke the connection is answered with
+// ERR_CHUNK when it is tried again on the next one, once; the same XID from
+// another address, or without chunks, is served. V1-93: failing work closes.
+func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
+	for name, write := range map[string]bool{"a Read of a bad tag": false, "a Write to a bad tag": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, benchConfig{})
+			build := func(p peer) message {
+				if write {
+					return message{xid: 7, writes: [][]Segment{{{Handle: 0xbad, Length: 100}}}, payload: rpctest.Message(7, rpctest.GET, count(100))}
+				}
+				m, pos := putCall(7, "name", 100)
+				return message{xid: 7, reads: at(pos, Segment{Handle: 0xbad, Length: 100}), payload: m}
+			}
+			p := b.peer()
+			p.Send(build(p).bytes())
+			if err := p.End(); err == nil {
+				t.Error("the connection ended in order")
+			}
+			q := b.peer()
+			b.alive(q)
+			_, payload := answered(t, b.call(q, message{xid: 7, payload: rpctest.Message(7, rpctest.NULL, nil)}))
+			results(t, 7, payload)
+			wantError(t, b.call(q, build(q)), 7, 1, ErrChunk)
+			// Now it is forgotten, and fails as before.
+			q.Send(build(q).bytes())
+			if err := q.End(); err == nil {
+				t.Error("the connection ended in order")
+			}
+		})
+	}
+}
+
+func TestFailedXIDsAreForgotten(t *testing.T) {
+	f := newFailedXIDs()
+	now := time.Unix(1000, 0)
+	f.now = func() time.Time { return now }
+	one, two := rpcPeer(1), rpcPeer(2)
+	f.add(one, 7)
+	if f.take(two, 7) || f.take(one, 8) || !f.take(one, 7) || f.take(one, 7) {
+		t.Error("not what was added")
+	}
+	f.add(one, 7)
+	now = now.Add(failedXIDsLife + 1)
+	if f.take(one, 7) {
+		t.Error("remembered for too long")
+	}
+	for i := range uint32(failedXIDsMost + 10) {
+		f.add(one, i)
+	}
+	if len(f.entries) > failedXIDsMost || f.take(one, 9) || !f.take(one, 10) {
+		t.Error("the bound does not hold")
+	}
+}
+
+// V1-93, acceptance list 8: whatever work of a reply fails, at whatever moment,
+// the connection ends and nothing is left over; others live.
+func TestFailingWork(t *testing.T) {
+	faults := map[string]func(f *rdmatest.Faults, n int){
+		"refused post": func(f *rdmatest.Faults, n int) { f.FailPost(n, nil) },
+		"failed work":  func(f *rdmatest.Faults, n int) { f.FailWork(n, nil) },
+		"lost before":  func(f *rdmatest.Faults, n int) { f.LoseAt(n, rdmatest.Before) },
+		"lost after":   func(f *rdmatest.Faults, n int) { f.LoseAt(n, rdmatest.After) },
+	}
+	for name, fault := range faults {
+		for n := range 6 {
+			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
+				b := newBench(t, benchConfig{})
+				other, p := b.peer(), b.peer()
+				fault(serverEnd(p).Faults(), n)
+				data := pattern(300)
+				r := p.Expose(data, rdmacm.RemoteRead)
+				w := p.Expose(make([]byte, 3000), rdmacm.RemoteWrite)
+				put, pos := putCall(1, "name", 300)
+				p.Send(message{xid: 1, reads: at(pos, cut(r, 100, 200)...), payload: put}.bytes())
+				p.Send(message{xid: 2, writes: [][]Segment{cut(w, 1000, 2000)}, payload: rpctest.Message(2, rpctest.GET, count(3000))}.bytes())
+				p.Send(message{xid: 3, version: 2}.bytes())
+				p.Send(message{xid: 4, payload: rpctest.Message(4, rpctest.NULL, nil)}.bytes())
+				p.End()
+				b.alive(other)
+			})
+		}
+	}
+}
+
+// A peer that never answers an RDMA Read, or stops taking replies, loses its
+// connection after the deadline, and nobody waits for it.
+func TestStalledPeers(t *testing.T) {
+	for name, stall := range map[string]func(p peer){
+		"Reads":   func(p peer) { serverEnd(p).Faults().HoldReads() },
+		"replies": func(p peer) { serverEnd(p).Faults().DelayDone(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, benchConfig{server: Config{Deadline: 20 * time.Second}})
+				other, p := b.peer(), b.peer()
+				stall(p)
+				r := p.Expose(make([]byte, 100), rdmacm.RemoteRead)
+				begin := time.Now()
+				m, pos := putCall(1, "name", 100)
+				p.Send(message{xid: 1, reads: at(pos, cut(r, 100)...), payload: m}.bytes())
+				time.Sleep(19 * time.Second)
+				b.alive(other)
+				if n := b.server.Stats().Connections.Load(); n != 2 {
+					t.Fatalf("%d connections before the deadline", n)
+				}
+				p.End()
+				if waited := time.Since(begin); waited < 20*time.Second || waited > 26*time.Second {
+					t.Errorf("ended after %v", waited)
+				}
+				b.alive(other)
+				if n := b.server.Stats().Timeouts.Load(); n != 1 {
+					t.Errorf("%d timeouts", n)
+				}
+				// A connection that is idle, or busy for longer than the deadline, lives.
+				for range 30 {
+					time.Sleep(3 * time.Second)
+					b.alive(other)
+				}
+				time.Sleep(time.Hour)
+				b.alive(other)
+				b.server.Close()
+			})
+		})
+	}
+}
+
+// Shutdown answers what is in progress, takes nothing new, and ends connections
+// with their last call.
+func TestShutdownDrains(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	idle, p := b.peer(), b.peer()
+	p.Send(message{xid: 1, payload: rpctest.Message(1, rpctest.STALL, count(1))}.bytes())
+	<-b.program.Arrived(1)
+	down := make(chan error)
+	go func() { down <- b.server.Shutdown(t.Context()) }()
+	if err := idle.End(); err != nil {
+		t.Errorf("an idle connection ended with %v", err)
+	}
+	p.Send(message{xid: 2, payload: rpctest.Message(2, rpctest.NULL, nil)}.bytes())
+	b.program.Release(1)
+	h, _ := answered(t, p.Receive())
+	if h.XID != 1 {
+		t.Errorf("answer to %d", h.XID)
+	}
+	if err := p.End(); err != nil {
+		t.Errorf("the connection ended with %v", err)
+	}
+	if err := <-down; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if n := len(p.Messages()); n != 1 {
+		t.Errorf("%d answers", n)
+	}
+}
+
+// Shutdown gives up with its context, and aborts.
+func TestShutdownGivesUp(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	p.Send(message{xid: 1, payload: rpctest.Message(1, rpctest.STALL, count(1))}.bytes())
+	<-b.program.Arrived(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown: %v", err)
+	}
+	p.End()
+	b.program.Release(1)
+}
+
+// V1-100, V1-103 and the like are the composition root's; a server without its
+// parts does not come into being.
+func TestConfigIsChecked(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	for _, c := range []Config{{}, {RPC: b.rpc}, {Pool: b.pool}, {RPC: b.rpc, Pool: b.pool, InlineSend: 1000},
+		{RPC: b.rpc, Pool: b.pool, InlineReceive: 262144 + 1024}, {RPC: b.rpc, Pool: b.pool, Credits: -1},
+		{RPC: b.rpc, Pool: b.pool, MaxCall: -1}, {RPC: b.rpc, Pool: b.pool, MaxReply: 2 << 30}} {
+		if _, err := NewServer(c); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
