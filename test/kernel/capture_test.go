@@ -24,7 +24,7 @@ func TestCapture(t *testing.T) {
 	t.Parallel()
 	s := serve(t, "sync")
 	file := filepath.Join(lab.Folder(t, "capture"), "traffic.pcap")
-	tcpdump := lab.StartServer(t, s.network, []string{"tcpdump", "-i", "br0", "-s", "0", "-B", "65536", "-U", "-Z", "root", "-w", file, "tcp port 20049"})
+	tcpdump := lab.StartServer(t, s.network, []string{"tcpdump", "-i", "br0", "--immediate-mode", "-s", "0", "-B", "65536", "-U", "-Z", "root", "-w", file, "tcp port 20049"})
 	tcpdump.AwaitLog("listening on")
 	s.run(lab.Options{Limit: 2 * time.Minute}, "capture")
 	tcpdump.Stop()
