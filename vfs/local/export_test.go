@@ -58,3 +58,6 @@ func (fs *FS) Cached(h vfs.Handle) bool {
 	n.put()
 	return true
 }
+
+// Bounded says that nothing but the tree is on the file system.
+func (fs *FS) Bounded() bool { return fs.bounded }

@@ -159,20 +159,20 @@ func (x *index) close() error {
 	return err
 }
 
-func (x *index) note(dir, h *vfs.Handle, name []byte) {
-	if *h == x.root {
+func (x *index) note(dir, h vfs.Handle, name []byte) {
+	if h == x.root {
 		return
 	}
 	x.mu.Lock()
-	ps := x.recent[*h]
+	ps := x.recent[h]
 	x.mu.Unlock()
-	if len(ps) > 0 && ps[0].dir == *dir && ps[0].name == string(name) {
+	if len(ps) > 0 && ps[0].dir == dir && ps[0].name == string(name) {
 		return
 	}
-	ps = x.places(h)
+	ps = x.places(&h)
 	x.mu.Lock()
-	x.learn(*h, ps.with(place{*dir, string(name)}))
-	delete(x.dead, *h)
+	x.learn(h, ps.with(place{dir, string(name)}))
+	delete(x.dead, h)
 	x.mu.Unlock()
 }
 
@@ -193,18 +193,18 @@ func (x *index) learn(h vfs.Handle, ps places) {
 	}
 }
 
-func (x *index) gone(dir, h *vfs.Handle, name []byte, last bool) {
-	ps := x.places(h).without(dir, string(name))
+func (x *index) gone(dir, h vfs.Handle, name []byte, last bool) {
+	ps := x.places(&h).without(&dir, string(name))
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if last {
 		if len(x.dead) >= maxDead {
 			clear(x.dead)
 		}
-		x.dead[*h] = struct{}{}
+		x.dead[h] = struct{}{}
 		ps = nil
 	}
-	x.learn(*h, ps)
+	x.learn(h, ps)
 }
 
 // places are where h was seen.
@@ -302,20 +302,20 @@ func (x *index) flush() {
 	x.mu.Unlock()
 }
 
-func (x *index) open(h *vfs.Handle) (int, error) {
-	if *h == x.root {
+func (x *index) open(h vfs.Handle) (int, error) {
+	if h == x.root {
 		return x.openRoot()
 	}
 	x.mu.Lock()
-	_, dead := x.dead[*h]
+	_, dead := x.dead[h]
 	x.mu.Unlock()
 	if dead {
 		return -1, syscall.ESTALE
 	}
-	if fd, err := x.openPlace(h); err == nil || outOfDescriptors(err) {
+	if fd, err := x.openPlace(&h); err == nil || outOfDescriptors(err) {
 		return fd, err
 	}
-	return x.find(h)
+	return x.find(&h)
 }
 
 func (x *index) openRoot() (int, error) {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +38,11 @@ func (x *index) find(h *vfs.Handle) (int, error) {
 		x.renewed = time.Now()
 		x.took = x.renewed.Sub(began)
 	}
-	return x.openPlace(h)
+	fd, err := x.openPlace(h)
+	if err != nil && !outOfDescriptors(err) {
+		err = syscall.ESTALE
+	}
+	return fd, err
 }
 
 func (x *index) openOr(dir *vfs.Handle) (int, error) {
@@ -100,7 +105,7 @@ func (x *index) noteEntry(dir int, h *vfs.Handle, name []byte, sub func(vfs.Hand
 	if err != nil {
 		return
 	}
-	x.note(h, &is, name)
+	x.note(*h, is, name)
 	if sub != nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		sub(is)
 	}

@@ -15,22 +15,22 @@ import (
 type resolver interface {
 	scheme() string
 	// open returns an O_PATH descriptor of h's file. ESTALE: there is none any more.
-	open(h *vfs.Handle) (int, error)
+	open(h vfs.Handle) (int, error)
 	// note: h was seen under name in dir.
-	note(dir, h *vfs.Handle, name []byte)
+	note(dir, h vfs.Handle, name []byte)
 	// gone: name in dir is not h any more. last: h has no other.
-	gone(dir, h *vfs.Handle, name []byte, last bool)
+	gone(dir, h vfs.Handle, name []byte, last bool)
 	close() error
 }
 
 // kernelResolver lets the kernel do it.
 type kernelResolver struct{ fs *FS }
 
-func (kernelResolver) scheme() string                          { return "kernel" }
-func (kernelResolver) note(_, _ *vfs.Handle, _ []byte)         {}
-func (kernelResolver) gone(_, _ *vfs.Handle, _ []byte, _ bool) {}
-func (kernelResolver) close() error                            { return nil }
-func (r kernelResolver) open(h *vfs.Handle) (int, error)       { return r.fs.openKernelHandle(h) }
+func (kernelResolver) scheme() string                         { return "kernel" }
+func (kernelResolver) note(_, _ vfs.Handle, _ []byte)         {}
+func (kernelResolver) gone(_, _ vfs.Handle, _ []byte, _ bool) {}
+func (kernelResolver) close() error                           { return nil }
+func (r kernelResolver) open(h vfs.Handle) (int, error)       { return r.fs.openKernelHandle(&h) }
 
 func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	b := h.Bytes()

@@ -103,7 +103,7 @@ func (fs *FS) settle(d *node, name []byte, fd int, st *unix.Stat_t) (*node, erro
 		unix.Close(fd)
 		return nil, err
 	}
-	fs.resolver.note(&d.handle, &h, name)
+	fs.resolver.note(d.handle, h, name)
 	return fs.nodes.adopt(fd, st, h), nil
 }
 

@@ -264,10 +264,10 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
-	fd, err := fs.resolver.open(&h)
+	fd, err := fs.resolver.open(h)
 	if outOfDescriptors(err) {
 		fs.nodes.shrink(64)
-		fd, err = fs.resolver.open(&h)
+		fd, err = fs.resolver.open(h)
 	}
 	if err != nil {
 		return nil, err

@@ -308,7 +308,7 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 	if err != nil {
 		return true
 	}
-	l.fs.resolver.note(&l.dir.handle, &h, e.Name)
+	l.fs.resolver.note(l.dir.handle, h, e.Name)
 	e.Handle, e.HasAttr = h, true
 	e.FileID = st.Ino
 	if n := l.fs.nodes.cached(&h); n != nil {

@@ -34,7 +34,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		victim = fs.known(d, name)
 		err := fs.as(op.Cred, func() error { return sysUnlinkat(d.fd, name, flags) })
 		if err == nil && victim.ok {
-			fs.resolver.gone(&d.handle, &victim.handle, name, victim.last)
+			fs.resolver.gone(d.handle, victim.handle, name, victim.last)
 		}
 		return err
 	})
@@ -102,10 +102,10 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		err := fs.as(op.Cred, func() error { return sysRenameat(f.fd, fromName, t.fd, toName) })
 		if err == nil && moved.handle != victim.handle {
 			if victim.ok {
-				fs.resolver.gone(&t.handle, &victim.handle, toName, victim.last)
+				fs.resolver.gone(t.handle, victim.handle, toName, victim.last)
 			}
 			if moved.ok {
-				fs.resolver.note(&t.handle, &moved.handle, toName)
+				fs.resolver.note(t.handle, moved.handle, toName)
 			}
 		}
 		return err
@@ -190,7 +190,7 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	if err != nil {
 		return ch, err
 	}
-	fs.resolver.note(&d.handle, &n.handle, name)
+	fs.resolver.note(d.handle, n.handle, name)
 	if fs.kind.journalDirs {
 		return ch, fs.durable(d)
 	}

@@ -1,0 +1,311 @@
+package local_test
+
+import (
+	"bufio"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// world is a served directory with the calls that tests make on it as user 0 of
+// the test.
+type world struct {
+	*testing.T
+	fs  *local.FS
+	cfg local.Config
+	op  *vfs.Op
+}
+
+func newWorld(t *testing.T, cfg local.Config) *world {
+	t.Helper()
+	if cfg.Root == "" {
+		cfg.Root = t.TempDir()
+	}
+	if cfg.StateDir == "" {
+		cfg.StateDir = t.TempDir()
+	}
+	self := local.Identity()
+	return &world{t, open(t, cfg), cfg, &vfs.Op{Cred: &self}}
+}
+
+func (w *world) ok(err error, what ...any) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(append(what, ": ", err)...)
+	}
+}
+
+func (w *world) want(err, want error, what string) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+func (w *world) create(dir vfs.Handle, name string) vfs.Handle {
+	w.Helper()
+	o, _, err := w.fs.Create(w.op, dir, []byte(name), &vfs.CreateHow{Mode: vfs.Guarded, Attr: mode(0o644)})
+	w.ok(err, "Create ", name)
+	return o.Handle
+}
+
+func (w *world) mkdir(dir vfs.Handle, name string) vfs.Handle {
+	w.Helper()
+	s := mode(0o755)
+	o, _, err := w.fs.Mkdir(w.op, dir, []byte(name), &s)
+	w.ok(err, "Mkdir ", name)
+	return o.Handle
+}
+
+func (w *world) lookup(dir vfs.Handle, name string) (vfs.Handle, error) {
+	var a vfs.Attr
+	o, err := w.fs.Lookup(w.op, dir, []byte(name), &a)
+	return o.Handle, err
+}
+
+func (w *world) attr(h vfs.Handle) (a vfs.Attr, err error) {
+	err = w.fs.GetAttr(w.op, h, &a)
+	return a, err
+}
+
+func (w *world) write(h vfs.Handle, p string) error {
+	_, _, _, err := w.fs.Write(w.op, h, 0, [][]byte{[]byte(p)}, vfs.Unstable)
+	return err
+}
+
+func (w *world) remove(dir vfs.Handle, name string) {
+	w.Helper()
+	_, err := w.fs.Remove(w.op, dir, []byte(name))
+	w.ok(err, "Remove ", name)
+}
+
+func (w *world) path(name ...string) string {
+	return filepath.Join(append([]string{w.cfg.Root}, name...)...)
+}
+
+// again closes the file system and opens it as another process would.
+func (w *world) again(cfg local.Config) {
+	w.Helper()
+	w.ok(w.fs.Close(), "Close")
+	w.fs = open(w.T, cfg)
+}
+
+// The two ways of finding files use the same handles: each finds what the other
+// gave out, as far as the index was there to learn of it or can find it.
+func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	if w.fs.Scheme() != "kernel" {
+		t.Skip("handles cannot be opened here")
+	}
+	d := w.mkdir(w.fs.Root(), "d")
+	f := w.create(d, "f")
+	index := w.cfg
+	index.IndexHandles = true
+	w.again(index)
+	if w.fs.Scheme() != "index" {
+		t.Fatal(w.fs.Scheme())
+	}
+	a, err := w.attr(f)
+	w.ok(err, "GetAttr by the index")
+	g := w.create(d, "g")
+	w.again(w.cfg)
+	b, err := w.attr(f)
+	w.ok(err, "GetAttr by the kernel")
+	if a.FileID != b.FileID || a.FSID != b.FSID {
+		t.Errorf("another file: %+v, %+v", a, b)
+	}
+	_, err = w.attr(g)
+	w.ok(err, "GetAttr of what the index named")
+}
+
+// What others rename, the index finds again, wherever it went in the tree.
+func TestIndexFindsWhatMoved(t *testing.T) {
+	w := newWorld(t, local.Config{IndexHandles: true})
+	a, b := w.mkdir(w.fs.Root(), "a"), w.mkdir(w.fs.Root(), "b")
+	sub := w.mkdir(a, "sub")
+	f := w.create(sub, "f")
+	link := w.create(b, "link")
+	check := func(what string, want string) {
+		t.Helper()
+		w.fs.EvictAll()
+		if w.fs.Cached(f) {
+			t.Fatal("still cached")
+		}
+		got, err := w.attr(f)
+		w.ok(err, what)
+		var st unix.Stat_t
+		w.ok(unix.Lstat(w.path(want), &st), want)
+		if st.Ino != got.FileID {
+			t.Errorf("%s: inode %d, is %d", what, got.FileID, st.Ino)
+		}
+	}
+	check("where it was", "a/sub/f")
+	if n := w.fs.Stats().Searches; n != 0 {
+		t.Errorf("%d searches for what did not move", n)
+	}
+	w.ok(os.Rename(w.path("a/sub/f"), w.path("a/sub/g")))
+	check("renamed in its directory", "a/sub/g")
+	if n := w.fs.Stats().Searches; n != 0 {
+		t.Errorf("%d searches of the tree for what is in its directory", n)
+	}
+	w.fs.ForgetSearch()
+	w.ok(os.Rename(w.path("a/sub"), w.path("b/other")))
+	check("its directory moved", "b/other/g")
+	w.fs.ForgetSearch()
+	w.ok(os.Rename(w.path("b/other/g"), w.path("top")))
+	check("moved to the root", "top")
+
+	// Through the file system nothing needs to be looked for.
+	n := w.fs.Stats().Searches
+	_, _, err := w.fs.Rename(w.op, w.fs.Root(), []byte("top"), a, []byte("in"))
+	w.ok(err, "Rename")
+	check("renamed by a client", "a/in")
+	var at vfs.Attr
+	_, err = w.fs.Link(w.op, link, a, []byte("second"), &at)
+	w.ok(err, "Link")
+	w.remove(a, "second")
+	w.fs.EvictAll()
+	_, err = w.attr(link)
+	w.ok(err, "GetAttr of a file that lost one of two names")
+	if got := w.fs.Stats().Searches; got != n {
+		t.Errorf("%d searches for what went through the file system", got-n)
+	}
+
+	// A removed file is gone without a search, too.
+	w.remove(a, "in")
+	w.fs.EvictAll()
+	_, err = w.attr(f)
+	w.want(err, syscall.ESTALE, "GetAttr of what was removed")
+	if got := w.fs.Stats().Searches; got != n {
+		t.Errorf("%d searches for what was removed", got-n)
+	}
+}
+
+// Names that were being remembered when the process was killed are found again.
+func TestIndexAfterAKill(t *testing.T) {
+	if dir := os.Getenv(rootVar); dir != "" {
+		w := newWorld(t, local.Config{Root: filepath.Join(dir, "tree"), StateDir: filepath.Join(dir, "state"), IndexHandles: true})
+		d := w.mkdir(w.fs.Root(), "d")
+		for i := range 50 {
+			fmt.Println("handle", w.create(d, fmt.Sprint("f", i)))
+		}
+		unix.Kill(unix.Getpid(), unix.SIGKILL)
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "tree"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestIndexAfterAKill$")
+	cmd.Env = append(os.Environ(), rootVar+"="+dir)
+	out, _ := cmd.CombinedOutput()
+	w := newWorld(t, local.Config{Root: filepath.Join(dir, "tree"), StateDir: filepath.Join(dir, "state"), IndexHandles: true})
+	n := 0
+	for s := bufio.NewScanner(strings.NewReader(string(out))); s.Scan(); {
+		text, ok := strings.CutPrefix(s.Text(), "handle ")
+		if !ok {
+			continue
+		}
+		b, err := hex.DecodeString(text)
+		w.ok(err, text)
+		h, _ := vfs.MakeHandle(b)
+		_, err = w.attr(h)
+		w.ok(err, "GetAttr after the kill")
+		n++
+	}
+	if n != 50 {
+		t.Fatalf("%d handles:\n%s", n, out)
+	}
+}
+
+// Two exports of one tree do not wait for each other's index.
+func TestTwoOfOneTree(t *testing.T) {
+	w := newWorld(t, local.Config{IndexHandles: true})
+	f := w.create(w.fs.Root(), "f")
+	second := open(t, w.cfg)
+	var a vfs.Attr
+	w.ok(second.GetAttr(w.op, f, &a), "GetAttr by the other")
+}
+
+// A handle of a removed file is stale at once, also where a new file has the
+// inode, whether a client removed it or somebody else.
+func TestStaleAfterRemovalAndReuse(t *testing.T) {
+	for _, index := range []bool{false, true} {
+		t.Run(fmt.Sprint("index=", index), func(t *testing.T) {
+			w := newWorld(t, local.Config{IndexHandles: index})
+			for i, remove := range []func(name string){
+				func(name string) { w.remove(w.fs.Root(), name) },
+				func(name string) { w.ok(os.Remove(w.path(name))) },
+			} {
+				var old []vfs.Handle
+				for j := range 64 {
+					old = append(old, w.create(w.fs.Root(), fmt.Sprint("old", i, j)))
+				}
+				for j := range 64 {
+					remove(fmt.Sprint("old", i, j))
+				}
+				for j := range 64 {
+					w.create(w.fs.Root(), fmt.Sprint("new", i, j))
+				}
+				for _, h := range old {
+					_, err := w.attr(h)
+					w.want(err, syscall.ESTALE, "GetAttr")
+				}
+			}
+		})
+	}
+}
+
+// Bytes that were never a handle are refused as such or as stale, and nothing
+// else happens.
+func FuzzHandle(f *testing.F) {
+	dir := f.TempDir()
+	for _, index := range []bool{false, true} {
+		fs, err := local.New(local.Config{Root: dir, StateDir: f.TempDir(), IndexHandles: index})
+		if err != nil {
+			f.Skip(err)
+		}
+		root := fs.Root()
+		f.Add(index, root.Bytes())
+		fs.Close()
+	}
+	f.Add(false, []byte{1})
+	f.Add(true, []byte{2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add(false, []byte{1, 1, 2, 0, 0, 0, 0, 0, 0, 0})
+	systems := map[bool]*local.FS{}
+	for _, index := range []bool{false, true} {
+		fs, err := local.New(local.Config{Root: dir, StateDir: f.TempDir(), IndexHandles: index})
+		if err != nil {
+			f.Skip(err)
+		}
+		f.Cleanup(func() { fs.Close() })
+		systems[index] = fs
+	}
+	f.Fuzz(func(t *testing.T, index bool, b []byte) {
+		h, ok := vfs.MakeHandle(b)
+		if !ok {
+			return
+		}
+		fs := systems[index]
+		var a vfs.Attr
+		err := fs.GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, h, &a)
+		switch {
+		case err == nil && h == fs.Root():
+		case err == nil && !fs.Bounded() && a.Type == vfs.Directory:
+			t.Errorf("%v reaches a directory outside of the root: %+v", h, a)
+		case err == nil, errors.Is(err, syscall.ESTALE), errors.Is(err, vfs.ErrBadHandle):
+		default:
+			t.Errorf("%v: %v", h, err)
+		}
+	})
+}
