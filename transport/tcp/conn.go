@@ -73,6 +73,7 @@ func newConn(cfg *Config, count *counters, nc net.Conn, s *rpc.Server, peer *rpc
 
 // run is the connection's life.
 func (c *conn) run() error {
+	c.doing.Store(betweenRecs)
 	err := c.stream.receive(c.ready)
 	if c.cause.Load() == nil && (err == nil || err == io.EOF || c.leaving.Load()) {
 		c.settle()
@@ -187,6 +188,10 @@ func (c *conn) ended() {
 
 // gate waits until the connection may begin another call.
 func (c *conn) gate() bool {
+	if c.batched > batchLimit {
+		c.pause()
+		c.out.hold()
+	}
 	if c.inFlight.Load() >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > int64(c.cfg.MaxQueue) {
 		c.count.gated.Add(1)
 		c.pause()

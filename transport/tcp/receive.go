@@ -101,10 +101,6 @@ func (c *conn) ready() (more bool) {
 		if n < len(space) {
 			return c.drained()
 		}
-		if c.batched > batchLimit {
-			c.pause()
-			c.out.hold()
-		}
 	}
 	c.pause()
 	return false

@@ -1,0 +1,324 @@
+package tcp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// bubble runs a server on connections without sockets, in a time of its own.
+func bubble(t *testing.T, cfg Config, test func(t *testing.T, f *fixture, connect func() net.Conn)) {
+	synctest.Test(t, func(t *testing.T) {
+		pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20, Share: 2 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		f := &fixture{TB: t, program: rpctest.NewProgram(), pool: pool, rpc: rpc.NewServer(rpc.Config{})}
+		defer f.rpc.Close()
+		f.rpc.Register(f.program)
+		cfg.RPC, cfg.Pool = f.rpc, pool
+		f.Server = NewServer(cfg)
+		defer f.Server.Close()
+		f.wg.Go(f.sweeper)
+		test(t, f, func() net.Conn {
+			near, far := net.Pipe()
+			f.serve(far)
+			t.Cleanup(func() { near.Close() })
+			return near
+		})
+	})
+}
+
+// gone says whether the other side closed c.
+func gone(c net.Conn) bool {
+	c.SetReadDeadline(time.Now().Add(time.Nanosecond))
+	_, err := io.Copy(io.Discard, c)
+	var ne net.Error
+	return !(errors.As(err, &ne) && ne.Timeout())
+}
+
+// A peer that stops in the middle of a record loses its connection after the
+// deadline, and gives back the memory that was reserved for it; one that is
+// between records does not.
+func TestStalledRecord(t *testing.T) {
+	put := fragments(rpctest.Message(1, rpctest.PUT, func(w *xdr.Writer) {
+		w.String("x")
+		w.Payload(make([]byte, 1<<20), true, nil)
+	}))
+	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
+	for _, c := range []struct {
+		name string
+		part []byte
+	}{
+		{"inside the mark", put[:3]},
+		{"behind the mark", put[:4]},
+		{"inside the header", null[:30]},
+		{"inside the payload", put[:300<<10]},
+		{"between fragments", fragments(put[4:], 5000)[:5004]},
+		{"inside a record that is not wanted", fragments(make([]byte, 200000), 100000)[:100000]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+				stuck, idle := connect(), connect()
+				if _, err := idle.Write(null); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(idle, make([]byte, 28)); err != nil {
+					t.Fatal(err)
+				}
+				go io.Copy(io.Discard, stuck)
+				if _, err := stuck.Write(c.part); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(29 * time.Second)
+				if n := f.Stats().Connections; n != 2 {
+					t.Fatalf("%d connections before the deadline", n)
+				}
+				time.Sleep(10 * time.Second)
+				if st := f.Stats(); st.Connections != 1 || st.Stalled != 1 {
+					t.Fatalf("%+v", st)
+				}
+				if n := f.pool.Stats().InUse; n != 0 {
+					t.Errorf("%d bytes are still reserved", n)
+				}
+				if gone(idle) {
+					t.Error("the idle connection is gone")
+				}
+			})
+		})
+	}
+}
+
+// Sending a record byte by byte does not hold memory for ever either.
+func TestSlowRecord(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		c := connect()
+		if _, err := c.Write([]byte{0x80, 0, 4, 0}); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			time.Sleep(10 * time.Second)
+			if _, err := c.Write([]byte{0}); err != nil {
+				if st := f.Stats(); st.Stalled != 1 || st.Received < 25 {
+					t.Fatalf("%+v", st)
+				}
+				return
+			}
+		}
+		t.Fatal("the connection goes on")
+	})
+}
+
+// A peer that does not read loses its connection after the deadline. Until then
+// it is not read from either, once its queue is full, and nobody else waits.
+func TestPeerThatDoesNotRead(t *testing.T) {
+	bubble(t, Config{MaxQueue: 1 << 20}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		deaf, other := connect(), connect()
+		get := fragments(rpctest.Message(1, rpctest.GET, u32(400<<10)))
+		go func() {
+			for {
+				if _, err := deaf.Write(get); err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		st := f.Stats()
+		if st.Queued < 1<<20 || st.Queued > 2<<20 || st.Gated != 1 {
+			t.Fatalf("%+v", st)
+		}
+		if _, err := other.Write(fragments(rpctest.Message(1, rpctest.NULL, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(other, make([]byte, 28)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(25 * time.Second)
+		if n := f.Stats().Connections; n != 2 {
+			t.Fatalf("%d connections before the deadline", n)
+		}
+		time.Sleep(10 * time.Second)
+		if st := f.Stats(); st.Connections != 1 || st.Stalled != 1 || st.Queued != 0 {
+			t.Fatalf("%+v", st)
+		}
+		if n := f.pool.Stats().InUse; n != 0 {
+			t.Errorf("%d bytes are still in use", n)
+		}
+	})
+}
+
+// A peer that reads slowly keeps its connection.
+func TestPeerThatReadsSlowly(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		c := connect()
+		if _, err := c.Write(fragments(rpctest.Message(1, rpctest.WIDE, u32(4096)))); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			time.Sleep(20 * time.Second)
+			// The pipe hands over a write in parts, and the written bytes count
+			// when a write ends: read whole writes.
+			if _, err := io.ReadFull(c, make([]byte, 4096+32)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Write(fragments(rpctest.Message(1, rpctest.WIDE, u32(4096)))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestIdleConnection(t *testing.T) {
+	bubble(t, Config{Idle: time.Minute}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		idle, waiting := connect(), connect()
+		if _, err := waiting.Write(fragments(rpctest.Message(1, rpctest.STALL, u32(1)))); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if !gone(idle) || gone(waiting) {
+			t.Fatalf("idle gone: %v, waiting gone: %v", gone(idle), gone(waiting))
+		}
+		f.program.Release(1)
+		waiting.SetReadDeadline(time.Time{})
+		if _, err := io.ReadFull(waiting, make([]byte, 4+24+4)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if !gone(waiting) || f.Stats().Stalled != 0 {
+			t.Error("not gone, or counted as stalled")
+		}
+	})
+}
+
+// A connection that waits for memory waits alone, and gets it when there is some.
+// Memory of a peer that is gone is not waited for.
+func TestWaitingForMemory(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		var held []*mem.Buffer
+		share := []*mem.Share{f.pool.NewShare(), f.pool.NewShare(), f.pool.NewShare(), f.pool.NewShare()}
+		for _, s := range share {
+			b, ok := s.TryGet(2 << 20)
+			if !ok {
+				t.Fatal("no memory")
+			}
+			held = append(held, b)
+		}
+		put := fragments(rpctest.Message(1, rpctest.PUT, func(w *xdr.Writer) {
+			w.String("x")
+			w.Payload(make([]byte, 1<<20), true, nil)
+		}))
+		waits, leaves, small := connect(), connect(), connect()
+		go waits.Write(put)
+		go leaves.Write(put)
+		synctest.Wait()
+		if n := f.pool.Stats().Waiting; n != 2 {
+			t.Fatalf("%d requests wait", n)
+		}
+		if _, err := small.Write(fragments(rpctest.Message(1, rpctest.NULL, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(small, make([]byte, 28)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // it is not the peers that are late
+		if n := f.Stats().Connections; n != 3 {
+			t.Fatalf("%d connections", n)
+		}
+		leaves.Close()
+		f.end(2)
+		synctest.Wait()
+		if n := f.pool.Stats().Waiting; n != 1 {
+			t.Fatalf("%d requests wait", n)
+		}
+		held[0].Release()
+		if _, err := io.ReadFull(waits, make([]byte, 4+24+8)); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range held[1:] {
+			b.Release()
+		}
+	})
+}
+
+// The same on sockets: what they do not take waits, and its peer loses the
+// connection when time says so.
+func TestDeadlinesOnSockets(t *testing.T) {
+	f := start(t, Config{MaxQueue: 1 << 20, Stall: time.Hour})
+	deaf, stuck := f.raw(), f.raw()
+	get := fragments(rpctest.Message(1, rpctest.GET, u32(1<<20)))
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for {
+			if _, err := deaf.Write(get); err != nil {
+				return
+			}
+		}
+	}()
+	if _, err := stuck.Write(get[:20]); err != nil {
+		t.Fatal(err)
+	}
+	for f.Stats().Gated == 0 {
+		runtime.Gosched()
+	}
+	if st := f.Stats(); st.Queued < 1<<20 || st.Queued > 3<<20 {
+		t.Errorf("%+v", st)
+	}
+	now := time.Now()
+	var written uint64
+	for {
+		// Sweeps until the socket has taken what it will.
+		st := f.Stats()
+		f.sweep(now)
+		if st.Sent == written && st.Queued > 1<<20 {
+			break
+		}
+		written = st.Sent
+	}
+	f.sweep(now.Add(59 * time.Minute))
+	for f.inside() != 1 {
+		runtime.Gosched()
+	}
+	f.sweep(now.Add(59 * time.Minute))
+	f.sweep(now.Add(3 * time.Hour))
+	for f.Stats().Connections != 0 {
+		runtime.Gosched()
+	}
+	if st := f.Stats(); st.Stalled != 2 {
+		t.Errorf("%+v", st)
+	}
+	<-sent
+}
+
+// end ends the connection with that ID.
+func (f *fixture) end(id uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		if c.peer.ID == id {
+			c.kill(errClosing)
+		}
+	}
+}
+
+// inside is how many connections wait for the rest of a record.
+func (f *fixture) inside() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		if c.doing.Load() == insideRec && c.received.Load() > 0 {
+			n++
+		}
+	}
+	return n
+}
