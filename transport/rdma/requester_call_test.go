@@ -1,0 +1,381 @@
+package rdma
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// putOf is a PUT of data.
+func putOf(data []byte) *rpc.Exchange {
+	return exchangeFor(rpctest.PUT, func(w *xdr.Writer) {
+		w.String("name")
+		w.Payload(data, true, nil)
+	})
+}
+
+// pull reads what a call exposes at a position.
+func (s *script) pull(h *Header, position uint32) []byte {
+	s.t.Helper()
+	var all []byte
+	for i := range h.Reads.Len() {
+		if r := h.Reads.At(i); r.Position == position {
+			b, err := s.p.Read(r.remote(0), int(r.Length))
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			all = append(all, b...)
+		}
+	}
+	return all
+}
+
+// answer ends the calls of a test whose replies are no matter.
+func (s *script) refuse(h *Header) {
+	s.t.Helper()
+	s.p.Send(words(h.XID, 1, 8, uint32(ProcError), uint32(ErrChunk)))
+}
+
+// 3.8, V1-24, V1-46, A-7: a call is Short as long as it fits, header included;
+// then its eligible item is reduced; without one the Payload goes by RDMA. No Send
+// is longer than the threshold. V1-40, V1-42: a chunk is as long as its item.
+func TestCallForms(t *testing.T) {
+	for _, threshold := range []int{1024, 4096} {
+		s := newScript(t, DialConfig{InlineSend: 8192}, private(false, 4096, threshold))
+		fixed := MinHeader + 40 + 4 // header, RPC header, count
+		for _, n := range []int{0, 1, threshold - fixed - 12 - 5, threshold - fixed - 12, threshold - fixed - 11, threshold, 50_001} {
+			data := pattern(n)
+			s.start(putOf(data))
+			h, payload := s.next()
+			short := fixed+12+padded(n) <= threshold-4 // the name takes 8 and 4
+			switch {
+			case short && (h.Proc != ProcMsg || h.Reads.Len() != 0 || !bytes.HasSuffix(payload, append(data, padding[:xdr.Pad(n)]...))):
+				t.Errorf("T=%d: %d bytes: %v with %d segments, not Short", threshold, n, h.Proc, h.Reads.Len())
+			case !short && fixed+8+padded(n) > threshold:
+				// V1-34: item and padding are gone, the count stays; V1-36, V1-37.
+				if h.Proc != ProcMsg || h.Reads.Len() != 1 || len(payload) != 40+8+4 || int(h.Reads.At(0).Position) != len(payload) {
+					t.Errorf("T=%d: %d bytes: %v, %d segments, %d bytes of Payload: not Chunked", threshold, n, h.Proc, h.Reads.Len(), len(payload))
+				}
+				if got := s.pull(&h, uint32(len(payload))); !bytes.Equal(got, data) {
+					t.Errorf("the Read chunk of %d bytes holds something else", n)
+				}
+			}
+			s.refuse(&h)
+
+			// Without an eligible item: ECHO.
+			x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(data) })
+			x.MaxArgs, x.MaxResults = n+8, 4
+			s.start(x)
+			h, payload = s.next()
+			if fits := fixed+padded(n) <= threshold; fits != (h.Proc == ProcMsg) {
+				t.Errorf("T=%d: ECHO of %d bytes goes as %v", threshold, n, h.Proc)
+			} else if !fits {
+				// V1-44, V1-45, L-11: all at position 0, with padding.
+				got := s.pull(&h, 0)
+				want := rpctest.Message(h.XID, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(data) })
+				if h.Reads.Len() != 1 || len(payload) != 0 || !bytes.Equal(got, want) {
+					t.Errorf("the Long Call of %d bytes holds something else", n)
+				}
+			}
+			s.refuse(&h)
+		}
+		for _, m := range s.p.Messages() {
+			if len(m.Bytes) > threshold {
+				t.Errorf("a Send of %d bytes at T=%d", len(m.Bytes), threshold)
+			}
+		}
+	}
+}
+
+// twoItems is a procedure with two eligible arguments, and words between.
+func twoItems(one, two []byte, tail int) *rpc.Exchange {
+	return &rpc.Exchange{
+		Program: 5, Version: 1, Procedure: 1, MaxArgs: 64 + tail, MaxResults: 4,
+		Binding: &rpc.Procedure{Name: "TWO", Eligible: func(xdr.Decoder, []rpc.Placed) bool { return true }},
+		Args: func(w *xdr.Writer) {
+			w.Payload(one, true, nil)
+			w.Uint32(7)
+			w.Payload(two, true, nil)
+			w.FixedOpaque(make([]byte, tail))
+		},
+	}
+}
+
+// V1-36, trap 1: a position counts what was reduced before it, with its padding;
+// V1-38, P-3: all segments of a chunk have its position, whatever their lengths;
+// V1-33: one item a chunk. V1-44: in a Long Call with Read chunks too, whose
+// Position-Zero chunk comes first (L-11). V1-28: items that are not eligible are
+// never reduced.
+func TestPositions(t *testing.T) {
+	one, two := pattern(3001), pattern(2002)
+	for _, tail := range []int{0, 4000} { // the second is Long although reduced
+		s := newScript(t, DialConfig{MaxSegment: 999}, nil)
+		s.start(twoItems(one, two, tail))
+		h, _ := s.next()
+		var positions []uint32
+		for i := range h.Reads.Len() {
+			r := h.Reads.At(i)
+			if len(positions) == 0 || positions[len(positions)-1] != r.Position {
+				positions = append(positions, r.Position)
+			}
+			if r.Length > 999 {
+				t.Errorf("segment of %d bytes", r.Length)
+			}
+		}
+		first := uint32(40 + 4)
+		second := first + uint32(padded(len(one))) + 8
+		want := []uint32{first, second}
+		if tail > 0 {
+			want = []uint32{0, first, second}
+		}
+		if !equal(positions, want) {
+			t.Errorf("positions %v, want %v", positions, want)
+		}
+		if !bytes.Equal(s.pull(&h, first), one) || !bytes.Equal(s.pull(&h, second), two) {
+			t.Error("the chunks hold something else")
+		}
+		if tail > 0 {
+			if got := s.pull(&h, 0); len(got) != 40+4+8+tail {
+				t.Errorf("the reduced Payload has %d bytes", len(got))
+			}
+		}
+		s.refuse(&h)
+	}
+	s := newScript(t, DialConfig{}, nil)
+	x := twoItems(one, two, 0)
+	x.Binding = nil // nothing is eligible
+	s.start(x)
+	h, _ := s.next()
+	if h.Proc != ProcNoMsg || len(s.pull(&h, 0)) != 40+12+padded(len(one))+padded(len(two)) {
+		t.Errorf("%v with something reduced (V1-28)", h.Proc)
+	}
+	s.refuse(&h)
+}
+
+func equal(a, b []uint32) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// V1-48, V1-49, V1-53: a Write chunk is as long as its sink. V1-62: an item that
+// is to come inline among others has an empty chunk; without sinks the list is
+// empty. V1-63, V1-64, V1-67: a Reply chunk where the largest reply, verifier
+// included, may not fit, and only then.
+func TestOffers(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	big := func(n int) *rpc.Exchange {
+		return &rpc.Exchange{Program: 5, Version: 1, Binding: &rpc.Procedure{MaxResults: n}}
+	}
+	limit := 1024 - MinHeader - maxReplyHeader
+	for name, c := range map[string]struct {
+		x      *rpc.Exchange
+		writes []int // lengths; -1: an empty chunk
+		reply  int
+	}{
+		"nothing to say":                 {x: &rpc.Exchange{Program: 5, Version: 1}},
+		"GETATTR has no Reply chunk":     {x: big(112)},
+		"the largest that fits (V1-64)":  {x: big(limit)},
+		"one byte more (V1-63)":          {x: big(limit + 1), reply: padded(maxReplyHeader + limit + 1)},
+		"the caller's bound":             {x: &rpc.Exchange{Program: 5, Version: 1, MaxResults: 5000}, reply: maxReplyHeader + 5000},
+		"a sink":                         {x: getTo(5001, make([]byte, 5001)), writes: []int{5001}},
+		"a READ without a sink":          {x: getTo(5001), reply: maxReplyHeader + 4 + 5004},
+		"two sinks of different size":    {x: getTo(5001, make([]byte, 5001), make([]byte, 7)), writes: []int{5001, 7}},
+		"inline, then a sink (V1-62)":    {x: getTo(5, nil, make([]byte, 7)), writes: []int{-1, 7}},
+		"all inline (V1-62)":             {x: getTo(5, nil)},
+		"the echo is part of the reply":  {x: func() *rpc.Exchange { x := big(limit - 20); x.Sinks = [][]byte{make([]byte, 9)}; return x }(), writes: []int{9}, reply: padded(maxReplyHeader + limit - 20)},
+		"a sink needs a binding (V1-28)": {x: &rpc.Exchange{Program: 5, Version: 1, Sinks: [][]byte{make([]byte, 4000)}}, reply: maxReplyHeader + 4000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.start(c.x)
+			h, _ := s.next()
+			if h.Writes.Len() != len(c.writes) {
+				t.Fatalf("%d Write chunks, want %d", h.Writes.Len(), len(c.writes))
+			}
+			for i, l := 0, h.Writes; l.Len() > 0; i++ {
+				chunk := l.next()
+				if c.writes[i] < 0 && chunk.Len() != 0 || c.writes[i] >= 0 && chunk.Bytes() != uint64(c.writes[i]) {
+					t.Errorf("chunk %d has %d segments, %d bytes", i, chunk.Len(), chunk.Bytes())
+				}
+			}
+			if h.Reply.Present != (c.reply > 0) || h.Reply.Bytes() != uint64(c.reply) {
+				t.Errorf("Reply chunk of %d bytes, want %d", h.Reply.Bytes(), c.reply)
+			}
+			s.refuse(&h)
+		})
+	}
+}
+
+// V1-104, V1-102, V1-106, V1-107, trap 15: where nothing may be placed, a long
+// call and a long reply go in Position-Zero and Reply chunks, offered together,
+// and the sink's bytes come in the stream.
+func TestNoPlacement(t *testing.T) {
+	s := newScript(t, DialConfig{NoPlacement: true}, nil)
+	s.start(putOf(pattern(5000)))
+	h, _ := s.next()
+	if h.Proc != ProcNoMsg || h.Writes.Len() != 0 || len(s.pull(&h, 0)) != 40+12+5000 {
+		t.Errorf("WRITE: %v, %d Write chunks", h.Proc, h.Writes.Len())
+	}
+	s.refuse(&h)
+
+	sink := canary(5000)
+	done := s.start(getTo(5000, sink))
+	h, _ = s.next()
+	o := offered(&h)
+	if h.Proc != ProcMsg || h.Writes.Len() != 0 || h.Reply.Bytes() < 5028 {
+		t.Fatalf("READ: %v, %d Write chunks, Reply chunk of %d bytes", h.Proc, h.Writes.Len(), h.Reply.Bytes())
+	}
+	m := opaqueReply(h.XID, pattern(5000))
+	s.write(o.reply, m)
+	s.reply(message{xid: h.XID, proc: ProcNoMsg, reply: used(o.reply, len(m))})
+	if r := <-done; r.err != nil || !bytes.Equal(r.data, pattern(5000)) {
+		t.Errorf("READ: %v", r.err)
+	}
+	if !bytes.Equal(sink, canary(5000)) {
+		t.Error("the sink was exposed")
+	}
+
+	x := twoItems(pattern(5000), pattern(6000), 0)
+	x.MaxResults = 3000
+	s.start(x)
+	h, _ = s.next()
+	if h.Proc != ProcNoMsg || !h.Reply.Present || h.Reads.At(0).Position != 0 {
+		t.Errorf("%v with a Reply chunk: %v", h.Proc, h.Reply.Present)
+	}
+	s.refuse(&h)
+}
+
+// V1-8: memory is exposed after the call was encoded and just before it goes
+// out; V1-7: for this call only. V1-9: it is out of reach before the caller
+// resumes. Acceptance list 9. V1-2: what was advertised is of no use afterwards.
+func TestExposureIsShort(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	log, sink := s.provider.Log(), make([]byte, 6000)
+	x := getTo(6000, sink)
+	x.Args = func(w *xdr.Writer) {
+		log.Mark("encoded")
+		w.Uint32(6000)
+	}
+	x.MaxResults = 4000
+	done := s.start(x)
+	h, _ := s.next()
+	o := offered(&h)
+	s.write(o.writes[0], pattern(6000))
+	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 6000)}, reply: used(o.reply, 0), payload: success(h.XID, 6000)})
+	if r := <-done; r.err != nil || !bytes.Equal(r.data, pattern(6000)) {
+		t.Fatal(r.err)
+	}
+	id := end(s.p).ID()
+	log.Order(t, rdmatest.IsMark("encoded"), rdmatest.Is(rdmatest.KindRegister, id), rdmatest.Is(rdmatest.KindRegister, id),
+		rdmatest.IsPost(rdmacm.OpSend, id), rdmatest.Is(rdmatest.KindReceived, id),
+		rdmatest.Is(rdmatest.KindDeregister, id), rdmatest.Is(rdmatest.KindDeregister, id), rdmatest.IsMark("done"))
+	if _, regions := end(s.p).Held(); regions != 0 {
+		t.Errorf("%d regions are exposed", regions)
+	}
+	if err := s.p.Write(o.writes[0][0].remote(0), canary(10)); err == nil {
+		t.Error("the peer could write after the call (V1-2)")
+	}
+	if !bytes.Equal(sink, pattern(6000)) {
+		t.Error("the sink changed")
+	}
+}
+
+// V1-10, V1-11, P-12: a cancelled call's memory is out of the peer's reach before
+// the caller resumes; a late Write fails and changes nothing.
+func TestCancelFences(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	sink := canary(100)
+	x := getTo(100, sink)
+	done := s.start(x)
+	h, _ := s.next()
+	o := offered(&h)
+	cause := errors.New("gave up")
+	s.client.Cancel(x, cause)
+	if r := <-done; r.err != cause {
+		t.Errorf("%v", r.err)
+	}
+	s.provider.Log().Order(t, rdmatest.Is(rdmatest.KindDeregister, end(s.p).ID()), rdmatest.IsMark("done"))
+	if err := s.p.Write(o.writes[0][0].remote(0), pattern(100)); err == nil {
+		t.Error("a late Write succeeded")
+	}
+	if !bytes.Equal(sink, canary(100)) {
+		t.Error("the sink changed")
+	}
+}
+
+// V1-91, acceptance list 8: a call that cannot be built or posted fails at once,
+// by itself; what it had exposed is fenced.
+func TestCallsThatCannotBeMade(t *testing.T) {
+	s := newScript(t, DialConfig{}, private(false, 4096, 1024))
+	client := end(s.p)
+	expect := func(name string, x *rpc.Exchange, want error) {
+		t.Helper()
+		if r := <-s.start(x); r.err == nil || want != nil && !errors.Is(r.err, want) {
+			t.Errorf("%s: %v, want %v", name, r.err, want)
+		}
+		if _, regions := client.Held(); regions != 0 {
+			t.Errorf("%s: %d regions are exposed", name, regions)
+		}
+	}
+	client.Faults().FailRegister(1, nil)
+	x := getTo(5000, make([]byte, 5000))
+	x.MaxResults = 5000
+	expect("second registration", x, rdmatest.ErrInjected)
+	chains, _ := client.Faults().Posted()
+	client.Faults().FailPost(chains, nil)
+	expect("post", getTo(5000, make([]byte, 5000)), rdmatest.ErrInjected)
+	x = putOf(nil)
+	x.MaxArgs, x.Args = 4, func(w *xdr.Writer) { w.Opaque(make([]byte, 2000)) }
+	expect("arguments beyond MaxArgs", x, ErrArguments)
+	x = putOf(nil)
+	x.Args = func(w *xdr.Writer) { w.Fail() }
+	expect("arguments without an encoding", x, ErrArguments)
+	var sinks [][]byte
+	for range 50 {
+		sinks = append(sinks, make([]byte, 10))
+	}
+	expect("a header beyond the threshold", getTo(10, sinks...), ErrThreshold)
+	s.ramp(8)
+}
+
+// V1-92: where memory cannot be fenced, the connection ends before the call does.
+func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	client := end(s.p)
+	client.Faults().FailDeregister(0, nil)
+	sink := make([]byte, 100)
+	done := s.start(getTo(100, sink))
+	h, _ := s.next()
+	o := offered(&h)
+	s.write(o.writes[0], pattern(100))
+	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
+	if r := <-done; r.err != nil || !bytes.Equal(r.data, pattern(100)) {
+		t.Errorf("%v", r.err)
+	}
+	s.provider.Log().Order(t, rdmatest.Is(rdmatest.KindDeregister, client.ID()),
+		rdmatest.Is(rdmatest.KindAbort, client.ID()), rdmatest.Is(rdmatest.KindClosed, client.ID()), rdmatest.IsMark("done"))
+}
+
+// A device that gathers few pieces gets a copy.
+func TestFewPiecesOfACall(t *testing.T) {
+	s := newScriptOn(t, rdmatest.Config{MaxLocal: 1}, DialConfig{}, nil)
+	s.start(putOf(pattern(333)))
+	h, payload := s.next()
+	want, _ := putCall(h.XID, "name", 333)
+	if !bytes.Equal(payload, append(append(want, pattern(333)...), 0, 0, 0)) {
+		t.Errorf("% x", payload)
+	}
+	s.refuse(&h)
+}

@@ -1,0 +1,244 @@
+package rdma
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// outstanding starts n calls and returns those that arrive, of which there must
+// be want: a further one would arrive before the answers to the client's are
+// sent.
+func (s *script) outstanding(n, want int) (xids []uint32, done []<-chan result) {
+	s.t.Helper()
+	for range n {
+		done = append(done, s.start(null()))
+	}
+	for range want {
+		h, _ := s.next()
+		xids = append(xids, h.XID)
+	}
+	s.mustBeIdle()
+	return xids, done
+}
+
+// mustBeIdle: every call that the client may send has arrived.
+func (s *script) mustBeIdle() {
+	s.t.Helper()
+	s.client.mu.Lock()
+	defer s.client.mu.Unlock()
+	if q := s.client.link.requester; q.pumping || q.queue.head != nil && q.credits.may() {
+		s.t.Error("the client may send, and does not")
+	}
+}
+
+func posted(s *script) int {
+	return len(s.provider.Log().Find(rdmatest.IsPost(rdmacm.OpSend, end(s.p).ID())))
+}
+
+// V1-19, V1-20: one call on a new connection, until a reply told the grant;
+// V1-13: then no more than that; V1-15: nor than were asked for.
+func TestCreditsAtTheStart(t *testing.T) {
+	s := newScript(t, DialConfig{Credits: 4}, nil)
+	xids, done := s.outstanding(10, 1)
+	if n := posted(s); n != 1 {
+		t.Fatalf("%d calls on the wire", n)
+	}
+	s.reply(message{xid: xids[0], credits: 3, payload: success(xids[0])})
+	<-done[0]
+	for range 3 {
+		h, _ := s.next()
+		if h.Credits != 4 {
+			t.Errorf("asks for %d credits", h.Credits)
+		}
+		xids = append(xids, h.XID)
+	}
+	s.mustBeIdle()
+	if n := posted(s); n != 4 {
+		t.Fatalf("%d calls on the wire, want 4", n)
+	}
+	// A larger grant: no more than requested.
+	s.reply(message{xid: xids[1], credits: 100, payload: success(xids[1])})
+	for range 2 {
+		h, _ := s.next()
+		xids = append(xids, h.XID)
+	}
+	<-done[1]
+	s.mustBeIdle()
+	if n := posted(s); n != 6 {
+		t.Fatalf("%d calls on the wire, want 6", n)
+	}
+	// V1-21, P-1: a grant below what is in flight: only wait.
+	for i := 2; i < 5; i++ {
+		s.reply(message{xid: xids[i], credits: 1, payload: success(xids[i])})
+		<-done[i]
+	}
+	s.mustBeIdle()
+	if n := posted(s); n != 6 {
+		t.Fatalf("%d calls on the wire, want 6", n)
+	}
+	s.reply(message{xid: xids[5], credits: 1, payload: success(xids[5])})
+	h, _ := s.next()
+	s.reply(message{xid: h.XID, credits: 1<<32 - 1, payload: success(h.XID)})
+	for range 3 {
+		h, _ := s.next()
+		s.reply(message{xid: h.XID, credits: 4, payload: success(h.XID)})
+	}
+	for _, d := range done[5:] {
+		if r := <-d; r.err != nil && r.err.Error() != "xdr: stream ends inside an item" {
+			t.Error(r.err)
+		}
+	}
+}
+
+// L-5, field fault 1: a grant of 0 while others are in flight is waited for; when
+// nothing is, it counts as 1.
+func TestGrantOfZero(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	s.ramp(2)
+	before := posted(s)
+	xids, _ := s.outstanding(4, 2)
+	m := message{xid: xids[0], payload: success(xids[0])}.bytes()
+	Prefix{XID: xids[0], Version: 1, Credits: 0}.Put(m)
+	s.p.Send(m)
+	s.ping()
+	if n := posted(s); n != before+2 {
+		t.Fatalf("%d calls on the wire after a grant of 0 with one in flight", n-before)
+	}
+	m = message{xid: xids[1], payload: success(xids[1])}.bytes()
+	Prefix{XID: xids[1], Version: 1, Credits: 0}.Put(m)
+	s.p.Send(m)
+	h, _ := s.next()
+	s.mustBeIdle()
+	s.reply(message{xid: h.XID, payload: success(h.XID)})
+	h, _ = s.next()
+	s.reply(message{xid: h.XID, payload: success(h.XID)})
+}
+
+// ping makes sure that the client has looked at all that was sent to it: a
+// message for nobody is counted.
+func (s *script) ping() {
+	s.t.Helper()
+	before := s.client.Stats().Discarded.Load()
+	s.p.Send(words(0, 1, 1, uint32(ProcDone)))
+	s.wait(func() bool { return s.client.Stats().Discarded.Load() > before })
+}
+
+// wait until the log's growth makes ok true.
+func (s *script) wait(ok func() bool) {
+	s.t.Helper()
+	if _, err := s.provider.Log().Wait(s.t.Context(), func(rdmatest.Event) bool { return ok() }); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A-5, trap 9: an RDMA_ERROR frees its call's credit and brings a grant; a grant
+// of 0 in it changes nothing.
+func TestErrorsCarryGrants(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	xids, done := s.outstanding(5, 1)
+	s.p.Send(words(xids[0], 1, 3, uint32(ProcError), uint32(ErrChunk)))
+	if r := <-done[0]; r.err == nil {
+		t.Error("no error")
+	}
+	for range 3 {
+		h, _ := s.next()
+		xids = append(xids, h.XID)
+	}
+	s.mustBeIdle()
+	s.p.Send(words(xids[1], 1, 0, uint32(ProcError), uint32(ErrChunk)))
+	<-done[1]
+	h, _ := s.next() // three again
+	s.mustBeIdle()
+	for _, xid := range append(xids[2:], h.XID) {
+		s.reply(message{xid: xid, payload: success(xid)})
+	}
+}
+
+// V1-17: a receive is promised for each answer before its call goes out; V1-18's
+// other side: an idle requester promises what stray messages need only.
+func TestReceivesForAnswers(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	if n := end(s.p).Promised(); n != spareReceives {
+		t.Errorf("%d receives at the start", n)
+	}
+	s.ramp(20)
+	xids, _ := s.outstanding(30, 20)
+	if n := end(s.p).Promised(); n != spareReceives+20 {
+		t.Errorf("%d receives for 20 calls", n)
+	}
+	client, open := end(s.p).ID(), 0
+	for _, e := range s.provider.Log().Events() {
+		switch {
+		case rdmatest.Is(rdmatest.KindProvide, client)(e):
+			open += e.Count
+		case rdmatest.IsPost(rdmacm.OpSend, client)(e):
+			if open--; open < spareReceives {
+				t.Error("a call is posted before the receive for its answer")
+			}
+		}
+	}
+	for _, xid := range xids {
+		s.reply(message{xid: xid, credits: 20, payload: success(xid)})
+	}
+	for range 10 {
+		h, _ := s.next()
+		s.reply(message{xid: h.XID, credits: 20, payload: success(h.XID)})
+	}
+	s.ping()
+	if n := end(s.p).Promised(); n != spareReceives {
+		t.Errorf("%d receives at the end", n)
+	}
+}
+
+// A cancelled call keeps its credit until its answer came (3.3); a late answer is
+// dropped. One that never went out costs nothing.
+func TestCancelledCallsKeepTheirCredit(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	first, second, third := null(), null(), null()
+	one, two, three := s.start(first), s.start(second), s.start(third)
+	h, _ := s.next()
+	s.client.Cancel(second, rpc.ErrCallLost)
+	if r := <-two; r.err != rpc.ErrCallLost {
+		t.Errorf("queued: %v", r.err)
+	}
+	s.client.Cancel(first, rpc.ErrCallLost)
+	if r := <-one; r.err != rpc.ErrCallLost {
+		t.Errorf("sent: %v", r.err)
+	}
+	s.client.Cancel(first, rpc.ErrCallLost) // again: nothing
+	s.ping()
+	if n := posted(s); n != 1 {
+		t.Errorf("%d calls on the wire", n)
+	}
+	s.reply(message{xid: h.XID, payload: success(h.XID)})
+	h, _ = s.next()
+	s.reply(message{xid: h.XID, payload: success(h.XID)})
+	<-three
+}
+
+// Calls go out in the order of Start.
+func TestCallsGoOutInOrder(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	var want []uint32
+	for range 50 {
+		x := null()
+		s.start(x)
+		s.client.mu.Lock()
+		want = append(want, x.XID)
+		s.client.mu.Unlock()
+	}
+	for i := range want {
+		h, payload := s.next()
+		if h.XID != want[i] {
+			t.Fatalf("call %d has XID %#x, want %#x", i, h.XID, want[i])
+		}
+		// V1-26, V1-70, V1-71: the RPC message follows at once, its XID first.
+		if h.Version != 1 || len(payload) != 40 || payload[0] != byte(h.XID>>24) || payload[3] != byte(h.XID) {
+			t.Fatalf("version %d, % x", h.Version, payload)
+		}
+		s.reply(message{xid: h.XID, credits: uint32(i%7 + 1), payload: success(h.XID)})
+	}
+}

@@ -1,0 +1,189 @@
+package rdma
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A script is a Client with a scripted responder.
+type script struct {
+	t        testing.TB
+	provider *rdmatest.Provider
+	listener rdmacm.Listener
+	client   *Client
+	p        peer
+}
+
+// newScript connects a Client to a scripted responder with this private data.
+func newScript(t testing.TB, cfg DialConfig, private []byte) *script {
+	return newScriptOn(t, rdmatest.Config{}, cfg, private)
+}
+
+func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private []byte) *script {
+	t.Helper()
+	s := &script{t: t, provider: rdmatest.NewConfig(provider)}
+	var err error
+	if s.listener, err = s.provider.Listen(netip.MustParseAddrPort("192.0.2.1:20049")); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		s.client, err = Dial(t.Context(), s.provider, s.listener.Addr(), cfg)
+		done <- err
+	}()
+	s.p = s.accept(private)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.listener.Close()
+		s.client.Close()
+	})
+	return s
+}
+
+// accept is the scripted end of the next connection.
+func (s *script) accept(private []byte) peer {
+	s.t.Helper()
+	return rdmatest.AcceptPeer(s.t, s.listener, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+		PrivateData: private, Receives: 256, ReceiveSize: MaxInline, InboundReads: 16, OutboundReads: 16,
+	}})
+}
+
+// end is the client's end of p's connection.
+func end(p peer) *rdmatest.Conn { return p.Conn().(*rdmatest.Conn).Other() }
+
+// A result is how an exchange ended.
+type result struct {
+	err  error
+	data []byte // a copy of the eligible opaque that the results are
+}
+
+// start makes a call whose results are one opaque, without waiting.
+func (s *script) start(x *rpc.Exchange) <-chan result {
+	c := make(chan result, 1)
+	x.Done = func(x *rpc.Exchange) {
+		s.provider.Log().Mark("done")
+		r := result{err: x.Err}
+		if r.err == nil {
+			r.data = append(r.data, x.Results.EligibleOpaque(rpctest.MaxData)...)
+			r.err = x.Results.Finish()
+		}
+		c <- r
+	}
+	s.client.Start(x)
+	return c
+}
+
+// null is a call without arguments or results; its answer may be success.
+func null() *rpc.Exchange { return exchangeFor(rpctest.NULL, nil) }
+
+// getTo is a GET into a sink, or without one.
+func getTo(n int, sinks ...[]byte) *rpc.Exchange {
+	x := exchangeFor(rpctest.GET, count(n))
+	x.Sinks = sinks
+	return x
+}
+
+// next is the next call that arrives: its header, and its Payload.
+func (s *script) next() (Header, []byte) { return s.nextOn(s.p) }
+
+func (s *script) nextOn(p peer) (Header, []byte) {
+	s.t.Helper()
+	m := p.Receive()
+	var h Header
+	if err := h.Parse(m.Bytes); err != nil {
+		s.t.Fatalf("the call's header: %v\n% x", err, m.Bytes)
+	}
+	return h, m.Bytes[h.Size:]
+}
+
+// success is a reply's message with these words as results.
+func success(xid uint32, results ...uint32) []byte {
+	return append(words(xid, 1, 0, 0, 0, 0), words(results...)...)
+}
+
+// opaqueReply is a reply's message with an opaque as results.
+func opaqueReply(xid uint32, data []byte) []byte {
+	w := xdr.NewWriter(make([]byte, 0, len(data)+64))
+	rpc.PutAccepted(w, xid, rpc.Success)
+	w.Opaque(data)
+	return w.Bytes()
+}
+
+// reply answers with what is sent: m's lists as they are, 8 credits if it names
+// none.
+func (s *script) reply(m message) {
+	s.t.Helper()
+	if m.credits == 0 {
+		m.credits = 8
+	}
+	if err := s.p.Send(m.bytes()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// used is c with the lengths of its first n bytes.
+func used(c []Segment, n int) []Segment {
+	out := append([]Segment{}, c...)
+	for i := range out {
+		l := min(int(out[i].Length), n)
+		out[i].Length = uint32(l)
+		n -= l
+	}
+	return out
+}
+
+// offered is what a call's header offers.
+func offered(h *Header) message {
+	m := message{xid: h.XID}
+	for i := range h.Reads.Len() {
+		m.reads = append(m.reads, h.Reads.At(i))
+	}
+	for l := h.Writes; l.Len() > 0; {
+		m.writes = append(m.writes, segmentsOf(l.next()))
+	}
+	if h.Reply.Present {
+		m.reply = segmentsOf(h.Reply.WriteChunk)
+	}
+	return m
+}
+
+// write fills a chunk of the client's with data.
+func (s *script) write(c []Segment, data []byte) {
+	s.t.Helper()
+	for _, seg := range c {
+		n := min(int(seg.Length), len(data))
+		if err := s.p.Write(seg.remote(0), data[:n]); err != nil {
+			s.t.Fatal(err)
+		}
+		data = data[n:]
+	}
+}
+
+// ramp makes one call, so that the client has this grant.
+func (s *script) ramp(credits uint32) {
+	s.t.Helper()
+	done := s.start(null())
+	h, _ := s.next()
+	s.reply(message{xid: h.XID, credits: credits, payload: success(h.XID)})
+	<-done
+}
+
+// pending makes sure that a call is not answered yet: one that follows it is.
+func (s *script) pending(done <-chan result) {
+	s.t.Helper()
+	s.ramp(8)
+	select {
+	case r := <-done:
+		s.t.Fatalf("the call ended: %v", r.err)
+	default:
+	}
+}
