@@ -117,13 +117,15 @@ func (l *listener) setUp(sock *net.TCPConn) {
 	sock.SetDeadline(deadline)
 	peer, local := addrPort(sock.RemoteAddr()), addrPort(sock.LocalAddr())
 	f, err := readFrame(sock, false)
+	// From here on Close reaches this goroutine by l.closed, and the socket may
+	// be another's.
+	l.forget(sock)
 	if err == nil {
 		r := &request{p: l.p, sock: sock, frame: f, peer: peer, local: local, deadline: deadline}
 		timer := time.NewTimer(time.Until(deadline))
 		defer timer.Stop()
 		select {
 		case l.requests <- r:
-			l.forget(sock)
 			return
 		case <-timer.C:
 			err = errors.Join(ErrSetup, rdmacm.ErrTimeout)
@@ -131,7 +133,6 @@ func (l *listener) setUp(sock *net.TCPConn) {
 			err = net.ErrClosed
 		}
 	}
-	l.forget(sock)
 	sock.Close()
 	l.p.counters.setupFailed.Add(1)
 	l.p.event(Event{Kind: EventSetupFailed, Peer: peer, Local: local, Err: err})
