@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -61,3 +63,35 @@ func (fs *FS) Cached(h vfs.Handle) bool {
 
 // Bounded says that nothing but the tree is on the file system.
 func (fs *FS) Bounded() bool { return fs.bounded }
+
+// WaitForSync returns when n callers wait for a call that syncs h's data.
+func (fs *FS) WaitForSync(h vfs.Handle, n int) {
+	node := fs.nodes.cached(&h)
+	defer node.put()
+	for {
+		node.data.mu.Lock()
+		waiting := node.data.waiting
+		node.data.mu.Unlock()
+		if waiting >= n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// Told is the Change that is told of h with attributes st, after a change
+// through the file system or not.
+func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
+	n, err := fs.node(&daemonOp, h)
+	if err != nil {
+		return 0
+	}
+	defer n.put()
+	var a vfs.Attr
+	if changed {
+		n.fillChanged(&a, st)
+	} else {
+		n.fill(&a, st)
+	}
+	return a.Change
+}

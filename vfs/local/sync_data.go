@@ -74,6 +74,7 @@ func (fs *FS) Verifier() (v [8]byte) {
 type dataSync struct {
 	mu      sync.Mutex
 	wait    chan struct{} // closed when the running call ends; nil where none runs
+	waiting int           // callers
 	written uint64        // writes so far
 	stable  uint64        // writes that are on stable storage, or lost and said to be
 	meta    uint64        // writes that are so with all attributes
@@ -123,9 +124,11 @@ func (fs *FS) syncData(n *node, full bool) error {
 			break
 		}
 		w := d.wait
+		d.waiting++
 		d.mu.Unlock()
 		<-w
 		d.mu.Lock()
+		d.waiting--
 	}
 	w := make(chan struct{})
 	d.wait = w

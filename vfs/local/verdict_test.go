@@ -1,0 +1,174 @@
+package local_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// later makes the file system believe that what was just made is old.
+func (w *world) later() { w.fs.SetClock(func() time.Time { return time.Now().Add(time.Hour) }) }
+
+func others(t *testing.T) {
+	if !local.CanSwitch() {
+		t.Skip("takes other users")
+	}
+}
+
+// A verdict is remembered while the ctime stands, but not by a ctime that is
+// younger than a second: a change still to come may share it.
+func TestVerdictsAreRemembered(t *testing.T) {
+	others(t)
+	w := newWorld(t, local.Config{})
+	ann := &vfs.Op{Cred: id(1001, 1001)}
+	try := &vfs.Op{Cred: ann.Cred, Try: true}
+	f := w.create(w.fs.Root(), "f")
+	var a vfs.Attr
+	ask := func(op *vfs.Op) (vfs.Access, error) {
+		return w.fs.Access(op, f, vfs.AccessRead|vfs.AccessModify, &a)
+	}
+	expect := func(what string, op *vfs.Op, want vfs.Access, wantErr error) {
+		t.Helper()
+		if got, err := ask(op); got != want || err != wantErr {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	expect("young", ann, vfs.AccessRead, nil)
+	expect("young, at once", try, 0, vfs.ErrWouldBlock)
+	w.later()
+	expect("old", ann, vfs.AccessRead, nil)
+	asked := w.fs.Stats().Verdicts
+	expect("old, at once", try, vfs.AccessRead, nil)
+	if n := w.fs.Stats().Verdicts - asked; n != 0 {
+		t.Errorf("the kernel was asked %d times for what it had said", n)
+	}
+	other := &vfs.Op{Cred: id(1001, 1001, 7), Try: true}
+	expect("with another group", other, 0, vfs.ErrWouldBlock)
+
+	w.ok(os.Chmod(w.path("f"), 0o666))
+	expect("after a chmod, at once", try, 0, vfs.ErrWouldBlock)
+	expect("after a chmod", ann, vfs.AccessRead|vfs.AccessModify, nil)
+}
+
+// More callers than are remembered are all judged rightly.
+func TestVerdictsOfMany(t *testing.T) {
+	others(t)
+	w := newWorld(t, local.Config{})
+	f := w.create(w.fs.Root(), "f")
+	s := vfs.SetAttr{SetGID: true, GID: 1003, SetMode: true, Mode: 0o640}
+	_, err := w.fs.SetAttr(w.op, f, &s, nil)
+	w.ok(err, "SetAttr")
+	w.later()
+	for range 3 {
+		for g := uint32(1000); g < 1010; g++ {
+			var a vfs.Attr
+			got, err := w.fs.Access(&vfs.Op{Cred: id(2000, 2000, g)}, f, vfs.AccessRead, &a)
+			if err != nil || (got != 0) != (g == 1003) {
+				t.Errorf("group %d: %v, %v", g, got, err)
+			}
+		}
+	}
+}
+
+// Names are remembered while the directory's ctime stands.
+func TestNamesAreRemembered(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	d := w.mkdir(w.fs.Root(), "d")
+	f, g := w.create(d, "f"), w.create(d, "g")
+	w.later()
+	find := func(want vfs.Handle, wantErr error) {
+		t.Helper()
+		if h, err := w.lookup(d, "f"); err != wantErr || err == nil && h != want {
+			t.Errorf("%v, %v; want %v", h, err, want)
+		}
+	}
+	find(f, nil)
+	find(f, nil)
+	w.ok(os.Rename(w.path("d", "g"), w.path("d", "f")))
+	find(g, nil)
+	w.remove(d, "f")
+	find(vfs.Handle{}, syscall.ENOENT)
+	h := w.create(d, "f")
+	find(h, nil)
+	w.fs.EvictAll()
+	find(h, nil)
+}
+
+// Change moves with each change through the file system, also where the ctime
+// does not, and is never told lower than before, also after the file was let go.
+func TestChangeMoves(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	d := w.mkdir(w.fs.Root(), "d")
+	last := uint64(0)
+	for i := range 200 {
+		name := []byte{byte('a' + i%26), byte('a' + i/26)}
+		_, ch, err := w.fs.Create(w.op, d, name, &vfs.CreateHow{})
+		w.ok(err, "Create")
+		if ch.Before.Change >= ch.After.Change || ch.Before.Change < last {
+			t.Fatalf("%d, %d after %d", ch.Before.Change, ch.After.Change, last)
+		}
+		last = ch.After.Change
+		if i%3 == 0 {
+			w.fs.EvictAll()
+		}
+		a, err := w.attr(d)
+		w.ok(err, "GetAttr")
+		if a.Change != last {
+			t.Fatalf("%d was told, and %d is", last, a.Change)
+		}
+	}
+}
+
+// The same where the clock of the file system stands still.
+func TestChangeMovesWithinATick(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	f := w.create(w.fs.Root(), "f")
+	st := unix.Stat_t{Nlink: 1, Mode: unix.S_IFREG, Ctim: unix.Timespec{Sec: time.Now().Unix() + 1000}}
+	first := w.fs.Told(f, &st, false)
+	second := w.fs.Told(f, &st, true)
+	third := w.fs.Told(f, &st, true)
+	if first >= second || second >= third || w.fs.Told(f, &st, false) != third {
+		t.Errorf("%d, %d, %d", first, second, third)
+	}
+	w.fs.EvictAll()
+	_, err := w.attr(f)
+	w.ok(err, "GetAttr")
+	if again := w.fs.Told(f, &st, false); again != third {
+		t.Errorf("%d was told, and %d is after the file was let go", third, again)
+	}
+	st.Ctim.Nsec = 1e6
+	if next := w.fs.Told(f, &st, false); next <= third {
+		t.Errorf("%d after %d", next, third)
+	}
+}
+
+// Reading with Try takes what is in memory and nothing else.
+func TestTryRead(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	f := w.create(w.fs.Root(), "f")
+	w.ok(w.write(f, "0123456789"), "Write")
+	try := &vfs.Op{Cred: w.op.Cred, Try: true}
+	var a vfs.Attr
+	buf := make([]byte, 20)
+	n, eof, err := w.fs.Read(try, f, 5, buf, &a)
+	if err != nil || n != 5 || !eof || string(buf[:n]) != "56789" || a.Size != 10 {
+		t.Errorf("%d, %v, %v, %+v", n, eof, err, a)
+	}
+	w.fs.Sweep(5)
+	_, err = w.fs.Commit(w.op, f, 0, 0)
+	w.ok(err, "Commit")
+	w.fs.Sweep(5)
+	if _, _, err = w.fs.Read(try, f, 5, buf, &a); err != vfs.ErrWouldBlock {
+		t.Errorf("a file that is not open: %v", err)
+	}
+	w.fs.EvictAll()
+	if err = w.fs.GetAttr(try, f, &a); err != vfs.ErrWouldBlock {
+		t.Errorf("a file that is not at hand: %v", err)
+	}
+}
