@@ -255,6 +255,9 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 	return rpc.Done
 }
 
+// Same is the memory that SAME answers from.
+func Same() []byte { return same }
+
 var same = Pattern(make([]byte, MaxData))
 
 // payload answers with n bytes of the pattern, in the call's own memory where it

@@ -55,9 +55,13 @@ type conn struct {
 }
 
 func newConn(cfg *Config, count *counters, nc net.Conn, s *rpc.Server, peer *rpc.Conn) *conn {
+	return connOn(cfg, count, newStream(nc), s, peer)
+}
+
+func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Conn) *conn {
 	c := &conn{
 		cfg: cfg, rpc: s, count: count, peer: peer,
-		stream: newStream(nc),
+		stream: st,
 		gone:   make(chan struct{}),
 		freed:  make(chan struct{}, 1),
 	}
@@ -116,12 +120,12 @@ func (c *conn) linger() {
 	c.stream.receive(func() bool {
 		c.borrow()
 		for {
-			n, err := c.stream.tryRead(c.ring.b[:])
-			if err != nil {
-				c.doing.Store(insideRec) // the deadline for a record holds
-				return err == errAgain && !c.dead()
-			}
+			n, more, err := c.stream.tryRead(c.ring.b[:])
 			c.received.Add(uint64(n))
+			if err != nil || !more {
+				c.doing.Store(insideRec) // the deadline for a record holds
+				return (err == nil || err == errAgain) && !c.dead()
+			}
 		}
 	})
 }

@@ -75,7 +75,7 @@ func (c *conn) ready() (more bool) {
 	c.out.hold()
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
-		n, err := c.read(space, direct)
+		n, more, err := c.read(space, direct)
 		if err == errAgain {
 			return c.drained()
 		}
@@ -98,7 +98,7 @@ func (c *conn) ready() (more bool) {
 		if !c.parse() {
 			break
 		}
-		if n < len(space) {
+		if !more {
 			return c.drained()
 		}
 	}
@@ -132,7 +132,7 @@ func (c *conn) space() (space []byte, direct bool) {
 
 // read is the stream's tryRead. The memory of an exchange may be taken back
 // meanwhile: then what is read is thrown away.
-func (c *conn) read(space []byte, direct bool) (int, error) {
+func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	if !direct || c.reply == nil {
 		return c.stream.tryRead(space)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // A script is a stream that is read in the pieces that cut says, and collects
-// what is written.
+// what is written. Its end always comes alone.
 type script struct {
 	in     []byte
 	cut    func() (n int, again bool) // the next read, and whether nothing follows it at first
@@ -25,44 +25,54 @@ type script struct {
 	again  bool
 	out    []byte
 	reads  int
+	writes int
+	seen   [][]byte // what was written by reference
 }
 
 func (s *script) receive(ready func() bool) error {
 	for ready() {
-		s.next()
 	}
 	return nil
 }
 
 func (s *script) next() { s.budget, s.again = s.cut() }
 
-func (s *script) tryRead(p []byte) (int, error) {
+func (s *script) tryRead(p []byte) (n int, more bool, err error) {
 	if len(p) == 0 {
 		panic("nothing to read into")
 	}
 	if s.budget == 0 {
-		if s.again {
-			s.again = false
-			return 0, errAgain
-		}
 		s.next()
 	}
 	if len(s.in) == 0 {
-		return 0, io.EOF
+		return 0, false, io.EOF
 	}
-	n := copy(p[:min(len(p), s.budget)], s.in)
+	n = copy(p[:min(len(p), s.budget)], s.in)
 	s.budget -= n
 	s.in = s.in[n:]
 	s.reads++
-	return n, nil
+	return n, s.budget > 0 || !s.again, nil
 }
 
 func (s *script) tryWrite(bufs [][]byte) (n int, err error) {
+	s.writes++
+	s.seen = s.seen[:0]
 	for _, b := range bufs {
 		s.out = append(s.out, b...)
+		s.seen = append(s.seen, b)
 		n += len(b)
 	}
 	return n, nil
+}
+
+// same says whether the last write took p from where it is.
+func (s *script) same(p []byte) bool {
+	for _, b := range s.seen {
+		if len(b) == len(p) && &b[0] == &p[0] {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *script) transmit(ready func() bool) error { panic("the script takes everything") }
@@ -109,23 +119,18 @@ func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte
 	cfg.RPC, cfg.Pool = s, b.pool
 	cfg = cfg.withDefaults()
 	st := &script{in: in, cut: cut}
-	c := &conn{
-		cfg: &cfg, rpc: s, count: new(counters), stream: st,
-		peer:  s.NewConn(client, client, "tcp", true),
-		gone:  make(chan struct{}),
-		freed: make(chan struct{}, 1),
-		share: b.pool.NewShare(),
-	}
-	c.out.stream, c.out.fail, c.out.room = st, c.kill, c.free
-	c.out.still.L = &c.out.mu
-	c.caller.init(c)
-	err = c.run()
+	err = testConn(&cfg, b.pool, st).run()
 	p.Wait()
 	s.Close()
 	if n := b.pool.Stats().InUse; n != 0 {
 		t.Fatalf("%d bytes of payload memory are still in use", n)
 	}
 	return st.out, st.reads, err
+}
+
+// testConn is a connection on a stream of the test's.
+func testConn(cfg *Config, pool *mem.Pool, st stream) *conn {
+	return connOn(cfg, new(counters), st, cfg.RPC, cfg.RPC.NewConn(client, client, "tcp", true))
 }
 
 // reference takes records apart in the simplest way, and answers them by the same

@@ -25,8 +25,10 @@ type stream interface {
 	// false or there will be no more: then it returns why.
 	receive(ready func() (more bool)) error
 	// tryRead reads what is there, at most len(p) bytes, or returns errAgain.
-	// io.EOF is the end. Only ready calls it.
-	tryRead(p []byte) (int, error)
+	// io.EOF is the end. Where more is false nothing is left, not even the
+	// end, and whatever comes will make receive call ready. Only ready calls
+	// it.
+	tryRead(p []byte) (n int, more bool, err error)
 	// tryWrite writes what can be written at once; with errAgain where that
 	// is not all.
 	tryWrite(bufs [][]byte) (int, error)
@@ -57,21 +59,34 @@ func newStream(nc net.Conn) stream {
 // between two waits, writes of many buffers without an allocation.
 //
 // Readiness is edge-triggered and remembered by the runtime for as long as one
-// RawConn.Read lasts. So the whole life of a connection is one such Read: a read
-// that came back short may be followed by a wait without asking the kernel once
-// more whether it is really empty.
+// RawConn.Read lasts. So the whole life of a connection is one such Read: with
+// what the kernel says of its queue at each read (TCP_INQ), it is waited for more
+// without asking once again whether the socket is really empty. The length of a
+// read alone would not tell: the end may stand behind the last bytes.
 type socket struct {
 	tc   *net.TCPConn
 	raw  syscall.RawConn
 	fd   int
-	iovs []unix.Iovec
+	iovs []unix.Iovec // of writes
+
+	inq     bool // the kernel tells how much is left
+	in      unix.Iovec
+	message unix.Msghdr
+	control struct {
+		unix.Cmsghdr
+		left int32
+		_    int32
+	}
 }
 
 func newSocket(tc *net.TCPConn, raw syscall.RawConn) *socket {
 	s := &socket{tc: tc, raw: raw, fd: -1}
 	// The descriptor is used under Read and Write of raw, or while the
 	// connection's owner keeps it from being closed.
-	raw.Control(func(fd uintptr) { s.fd = int(fd) })
+	raw.Control(func(fd uintptr) {
+		s.fd = int(fd)
+		s.inq = unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil
+	})
 	return s
 }
 
@@ -79,19 +94,30 @@ func (s *socket) receive(ready func() bool) error {
 	return s.raw.Read(func(uintptr) bool { return !ready() })
 }
 
-func (s *socket) tryRead(p []byte) (int, error) {
+func (s *socket) tryRead(p []byte) (n int, more bool, err error) {
+	s.in.Base = &p[0]
+	s.in.SetLen(len(p))
 	for {
-		n, err := unix.Read(s.fd, p)
+		s.message.Iov, s.message.Iovlen = &s.in, 1
+		s.message.Control = (*byte)(unsafe.Pointer(&s.control))
+		s.message.SetControllen(int(unsafe.Sizeof(s.control)))
+		r, _, errno := unix.Syscall(unix.SYS_RECVMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.message)), 0)
 		switch {
-		case n > 0:
-			return n, nil
-		case err == nil:
-			return 0, io.EOF
-		case err == unix.EAGAIN:
-			return 0, errAgain
-		case err != unix.EINTR:
-			return 0, err
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			err = errAgain
+		case errno != 0:
+			err = errno
+		case r == 0:
+			err = io.EOF
+		default:
+			n = int(r)
+			more = !s.inq || s.message.Controllen == 0 || s.control.Level != unix.IPPROTO_TCP ||
+				s.control.Type != unix.TCP_CM_INQ || s.control.left > 0
 		}
+		s.in.Base = nil
+		return n, more, err
 	}
 }
 
@@ -169,16 +195,16 @@ func (s *waitingStream) receive(ready func() bool) error {
 	}
 }
 
-func (s *waitingStream) tryRead(p []byte) (int, error) {
+func (s *waitingStream) tryRead(p []byte) (n int, more bool, err error) {
 	if len(s.in) == 0 {
 		if s.err != nil {
-			return 0, s.err
+			return 0, false, s.err
 		}
-		return 0, errAgain
+		return 0, false, errAgain
 	}
-	n := copy(p, s.in)
+	n = copy(p, s.in)
 	s.in = s.in[n:]
-	return n, nil
+	return n, len(s.in) > 0 || s.err != nil, nil
 }
 
 func (s *waitingStream) tryWrite(bufs [][]byte) (int, error) {

@@ -1,0 +1,323 @@
+package tcp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// 100 connections with 128 calls each into a program that stalls: another lane
+// goes on answering, on these connections' neighbours and on themselves as far as
+// they may have calls under way; and when the stall ends, all are answered.
+func TestStalledProgram(t *testing.T) {
+	f := start(t, Config{MaxInFlight: 128})
+	const conns, calls = 100, 128
+	var batch []byte
+	for i := range uint32(calls) {
+		batch = append(batch, fragments(rpctest.Message(i, rpctest.STALL, u32(1)))...)
+	}
+	var stalled []net.Conn
+	for range conns {
+		c := f.raw()
+		if _, err := c.Write(batch); err != nil {
+			t.Fatal(err)
+		}
+		stalled = append(stalled, c)
+	}
+	for f.Stats().InFlight != conns*calls {
+		runtime.Gosched()
+	}
+	before := runtime.NumGoroutine()
+	if before > 2*conns+100 {
+		t.Errorf("%d goroutines for %d stalled calls", before, conns*calls)
+	}
+	// A connection with as many calls as it may have is not read from.
+	full := stalled[0]
+	if _, err := full.Write(fragments(rpctest.Message(999, rpctest.NULL, nil))); err != nil {
+		t.Fatal(err)
+	}
+	f.program.Release(2)
+	c := f.dial(DialConfig{})
+	for range 200 {
+		if err := rpc.Do(context.Background(), c, exchange(rpctest.STALL, u32(2)), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := rpc.Do(context.Background(), c, exchange(rpctest.NULL, nil), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.program.Served[rpctest.NULL].Load(); n != 200 {
+		t.Errorf("%d calls of NULL were served", n)
+	}
+	f.program.Release(1)
+	for i, c := range stalled {
+		seen := make(map[uint32]bool)
+		want := calls
+		if i == 0 {
+			want++
+		}
+		for range want {
+			b := make([]byte, 4+24)
+			if _, err := io.ReadFull(c, b); err != nil {
+				t.Fatal(err)
+			}
+			n, _ := mark(b)
+			if _, err := io.ReadFull(c, make([]byte, n-24)); err != nil {
+				t.Fatal(err)
+			}
+			seen[binary.BigEndian.Uint32(b[4:])] = true
+		}
+		if len(seen) != want {
+			t.Fatalf("connection %d: %d different replies", i, len(seen))
+		}
+	}
+}
+
+// Many connections at once with all sizes, in a pool that is much too small: all
+// calls are answered rightly, and the ceiling holds.
+func TestManyCallersLittleMemory(t *testing.T) {
+	pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20, Share: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, Config{Pool: pool})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			c := f.dial(DialConfig{})
+			var calls sync.WaitGroup
+			for j := range 4 {
+				calls.Go(func() {
+					for k := range 8 {
+						n := 1 << ((i*7 + j*5 + k*3) % 21)
+						data := rpctest.Pattern(make([]byte, n))
+						err := rpc.Do(context.Background(), c, exchange(rpctest.PUT, func(w *xdr.Writer) {
+							w.String("x")
+							w.Payload(data, true, nil)
+						}), func(d *xdr.Decoder) error {
+							if d.Uint32() != uint32(n) {
+								return errors.New("lost bytes")
+							}
+							return nil
+						})
+						if err == nil {
+							err = rpc.Do(context.Background(), c, exchange(rpctest.GET, u32(uint32(n))), func(d *xdr.Decoder) error {
+								if string(d.EligibleOpaque(xdr.NoLimit)) != string(data) {
+									return errors.New("other bytes")
+								}
+								return d.Finish()
+							})
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			calls.Wait()
+		})
+	}
+	wg.Wait()
+	if st := pool.Stats(); st.Peak > st.Ceiling {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Shutdown reads no more calls, answers those under way, flushes, and closes in
+// such a way that the peer gets it all.
+func TestShutdown(t *testing.T) {
+	f := start(t, Config{})
+	const calls = 50
+	conns := []net.Conn{f.raw(), f.raw(), f.raw()}
+	for _, c := range conns {
+		var batch []byte
+		for i := range uint32(calls) {
+			batch = append(batch, fragments(rpctest.Message(i, rpctest.STALL, u32(1)))...)
+		}
+		if _, err := c.Write(batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	idle := f.raw()
+	for f.Stats().InFlight != calls*int64(len(conns)) || f.Stats().Connections != 4 {
+		runtime.Gosched()
+	}
+	done := make(chan error)
+	go func() { done <- f.Shutdown(context.Background()) }()
+	if n, err := idle.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("an idle connection: %d, %v", n, err)
+	}
+	idle.Close()
+	// Comes too late, and is left unread: it must not cost the replies.
+	for _, c := range conns {
+		c.Write(fragments(rpctest.Message(7777, rpctest.NULL, nil)))
+	}
+	if _, err := net.Dial("tcp", f.addr); err == nil {
+		t.Error("a connection was accepted")
+	}
+	f.program.Release(1)
+	for _, c := range conns {
+		all, err := io.ReadAll(c)
+		if err != nil || len(all) != calls*(4+24+4) {
+			t.Errorf("%d bytes of replies, %v", len(all), err)
+		}
+		c.Close()
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n := f.program.Served[rpctest.NULL].Load(); n != 0 {
+		t.Errorf("%d calls were served after Shutdown", n)
+	}
+}
+
+// A Shutdown that is not waited for closes what is left.
+func TestShutdownGivenUp(t *testing.T) {
+	f := start(t, Config{})
+	c := f.raw()
+	if _, err := c.Write(fragments(rpctest.Message(1, rpctest.STALL, u32(1)))); err != nil {
+		t.Fatal(err)
+	}
+	<-f.program.Arrived(1)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	why := errors.New("enough")
+	cancel(why)
+	if err := f.Shutdown(ctx); err != why {
+		t.Errorf("%v", err)
+	}
+	if n, err := c.Read(make([]byte, 1)); err == nil {
+		t.Errorf("read %d bytes", n)
+	}
+	f.program.Release(1)
+}
+
+// A peer that closes its sending side still gets its answers.
+func TestHalfClosed(t *testing.T) {
+	f := start(t, Config{})
+	c := f.raw().(*net.TCPConn)
+	if _, err := c.Write(fragments(rpctest.Message(1, rpctest.STALL, u32(1)))); err != nil {
+		t.Fatal(err)
+	}
+	c.CloseWrite()
+	<-f.program.Arrived(1)
+	f.program.Release(1)
+	if all, err := io.ReadAll(c); err != nil || len(all) != 4+24+4 {
+		t.Errorf("%d bytes, %v", len(all), err)
+	}
+}
+
+// A connection that ends does not end its calls; their replies are dropped.
+func TestConnectionLostUnderCalls(t *testing.T) {
+	f := start(t, Config{})
+	c := f.raw()
+	for i := range uint32(10) {
+		if _, err := c.Write(fragments(rpctest.Message(i, rpctest.HOLD, u32(1)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 10 {
+		<-f.program.Arrived(1)
+	}
+	c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+	for f.Stats().Connections != 0 {
+		runtime.Gosched()
+	}
+	f.program.Release(1)
+	// Sent again on a new connection, each is answered from the cache.
+	again := f.raw()
+	for i := range uint32(10) {
+		if _, err := again.Write(fragments(rpctest.Message(i, rpctest.HOLD, u32(1)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.ReadFull(again, make([]byte, 10*(4+24+8))); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.program.Served[rpctest.HOLD].Load(); n != 10 {
+		t.Errorf("executed %d times", n)
+	}
+}
+
+func TestTooManyConnections(t *testing.T) {
+	f := start(t, Config{MaxConns: 2})
+	one, two := f.dial(DialConfig{}), f.dial(DialConfig{})
+	for _, c := range []*Conn{one, two} {
+		if err := rpc.Do(context.Background(), c, exchange(rpctest.NULL, nil), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rpc.Do(context.Background(), f.dial(DialConfig{}), exchange(rpctest.NULL, nil), nil); !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("%v", err)
+	}
+	one.Close()
+	for f.Stats().Connections != 1 {
+		runtime.Gosched()
+	}
+	if err := rpc.Do(context.Background(), f.dial(DialConfig{}), exchange(rpctest.NULL, nil), nil); err != nil {
+		t.Error(err)
+	}
+	if n := f.Stats().Refused; n != 1 {
+		t.Errorf("%d refused", n)
+	}
+}
+
+// A call answered in place costs no memory, and a batch of them two system calls.
+func TestCostOfSmallCalls(t *testing.T) {
+	b := newBench(t, Config{})
+	var in []byte
+	const calls = 3000
+	for i := range uint32(calls) {
+		in = append(in, fragments(rpctest.Message(i, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 88)) }))...)
+	}
+	s, _ := toyServer(t)
+	defer s.Close()
+	cfg := Config{RPC: s, Pool: b.pool}.withDefaults()
+	st := &script{cut: each(16<<10, true)}
+	st.out = make([]byte, 0, 4<<20)
+	c := testConn(&cfg, b.pool, st)
+	run := func() {
+		st.in, st.out = in, st.out[:0]
+		st.reads, st.writes, st.budget = 0, 0, 0
+		st.receive(func() bool { return c.ready() && len(st.in) > 0 })
+	}
+	run()
+	// What a pool lost to the garbage collector is made anew, now and then.
+	if n := testing.AllocsPerRun(20, run); n > calls/100 {
+		t.Errorf("%v allocations for %d calls", n, calls)
+	}
+	if len(st.out) != calls*(4+24+4+88) {
+		t.Fatalf("%d bytes of replies", len(st.out))
+	}
+	if batches := (len(in) + 16<<10 - 1) / (16 << 10); st.reads > batches || st.writes > batches {
+		t.Errorf("%d reads and %d writes for %d batches", st.reads, st.writes, batches)
+	}
+	c.kill(nil)
+	c.out.shut()
+	c.receiver.drop()
+}
+
+// A large result leaves by one write, from where it is.
+func TestLargeResultIsNotCopied(t *testing.T) {
+	b := newBench(t, Config{})
+	s, _ := toyServer(t)
+	defer s.Close()
+	cfg := Config{RPC: s, Pool: b.pool}.withDefaults()
+	st := &script{in: fragments(rpctest.Message(1, rpctest.SAME, u32(1<<20))), cut: whole}
+	c := testConn(&cfg, b.pool, st)
+	c.run()
+	if st.writes != 1 || len(st.out) != 4+24+4+1<<20 || !st.same(rpctest.Same()) {
+		t.Errorf("%d writes of %d bytes", st.writes, len(st.out))
+	}
+}
