@@ -22,8 +22,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 )
 
-// housekeeping is how often memory that is not needed is given back.
-const housekeeping = 5 * time.Second
+const (
+	// housekeeping is how often memory that is not needed is given back.
+	housekeeping = 5 * time.Second
+	// farewell is how long peers have, once every call is answered, to take
+	// the answers and to end their connections. A peer that is gone does not
+	// keep the process for longer.
+	farewell = 5 * time.Second
+)
 
 // A Server is a daemon that is set up and listens. Its Serve runs it.
 type Server struct {
@@ -40,6 +46,8 @@ type Server struct {
 
 	tcpListeners  []net.Listener
 	rdmaListeners []rdmacm.Listener
+	// daemon: this process is the server, and tells systemd of itself.
+	daemon bool
 }
 
 // New opens what cfg names and listens. An error says what is wrong and what to
@@ -51,7 +59,7 @@ func New(cfg *Config) (_ *Server, err error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: newLog(cfg.LogLevel, cfg.LogFormat)}
+	s := &Server{cfg: cfg, log: newLog(cfg.LogLevel, cfg.LogFormat), daemon: true}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -141,17 +149,22 @@ func (s *Server) TCPAddrs() []netip.AddrPort {
 	return all
 }
 
-// Serve runs until ctx ends, and then drains: calls in progress are answered,
-// and what was promised is safe. A Server serves once.
+// Serve runs until ctx ends or a listener is closed, and then drains: calls in
+// progress are answered, and what was promised is safe. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.close()
 	var running sync.WaitGroup
-	failed := make(chan error, len(s.tcpListeners)+len(s.rdmaListeners))
+	over := make(chan error, len(s.tcpListeners)+len(s.rdmaListeners))
 	serve := func(what string, f func() error) {
 		running.Go(func() {
-			if err := f(); err != nil && !errors.Is(err, net.ErrClosed) {
-				failed <- fmt.Errorf("%s listener ended: %w", what, err)
+			err := f()
+			if errors.Is(err, net.ErrClosed) {
+				err = nil
 			}
+			if err != nil {
+				err = fmt.Errorf("%s listener ended: %w", what, err)
+			}
+			over <- err
 		})
 	}
 	for _, l := range s.tcpListeners {
@@ -169,14 +182,16 @@ func (s *Server) Serve(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
+	case err = <-over:
 	}
-	notifyStopping()
+	if s.daemon {
+		notifyStopping()
+	}
 	s.log.Info("draining", zap.Duration("at_most", time.Duration(s.cfg.DrainTimeout)))
 	drain, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.DrainTimeout))
 	defer cancel()
 	unregister(drain)
-	err = errors.Join(err, s.drain(drain))
+	s.drain(drain)
 	stopMetrics()
 	close(ended)
 	running.Wait()
@@ -184,20 +199,29 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 // drain takes no more connections and no more calls, answers what is in progress
-// and lets the answers leave.
-func (s *Server) drain(ctx context.Context) error {
+// and lets the answers leave. Whoever did not get his answer in time sends his
+// call again, to whoever serves next: that is no failure of this process.
+func (s *Server) drain(ctx context.Context) {
 	for _, l := range s.tcpListeners {
 		l.Close()
 	}
 	for _, l := range s.rdmaListeners {
 		l.Close()
 	}
-	err := s.rpc.Drain(ctx)
-	if err != nil {
-		s.log.Warn("calls are still in progress", zap.Int64("calls", s.rpc.Stats().InProgress), zap.Error(err))
-		err = nil // clients send them again to whoever serves next
+	if err := s.rpc.Drain(ctx); err != nil {
+		s.log.Warn("calls are still in progress: their clients will repeat them", zap.Int64("calls", s.rpc.Stats().InProgress), zap.Error(err))
 	}
-	return errors.Join(err, s.tcp.Shutdown(ctx), s.rdma.Shutdown(ctx))
+	last, cancel := context.WithTimeout(ctx, farewell)
+	defer cancel()
+	var parting sync.WaitGroup
+	for _, shutdown := range []func(context.Context) error{s.tcp.Shutdown, s.rdma.Shutdown} {
+		parting.Go(func() {
+			if err := shutdown(last); err != nil {
+				s.log.Info("connections were cut whose peers did not part", zap.Error(err))
+			}
+		})
+	}
+	parting.Wait()
 }
 
 func (s *Server) announce() {
@@ -209,7 +233,9 @@ func (s *Server) announce() {
 		zap.Strings("exports", names),
 		zap.String("rdma", join(s.RDMAAddrs())), zap.String("tcp", join(s.TCPAddrs())),
 		zap.Int64("memory_ceiling", int64(s.cfg.Memory.Ceiling)))
-	notifyReady()
+	if s.daemon {
+		notifyReady()
+	}
 }
 
 // keepHouse gives memory back that has not been needed for a while.

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/netip"
+	"path"
+
+	nfs "github.com/willscott/go-nfs"
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
+)
+
+// HandlerOptions say how ServeHandler serves a go-nfs Handler. The zero value is
+// what nfs.Serve does, and RDMA beside it.
+type HandlerOptions struct {
+	// Name is what clients mount, and what Handler.Mount is asked for; "/"
+	// where empty. Directories beneath it can be mounted as well.
+	Name string
+	// RDMA are the addresses to serve RDMA on, as Config.RDMA. None: port
+	// 20049 of the listener's own address; one that is None: no RDMA.
+	RDMA []Listen
+	// StateDir keeps the key that seals handles, so that clients go on after
+	// a restart where the Handler's own handles outlive one. Empty: a key of
+	// this process alone.
+	StateDir string
+	// Clients are the networks served; empty means every address. The Handler
+	// judges nobody's permissions: who reaches the files may do anything.
+	Clients []netip.Prefix
+	// Secure serves peers on privileged ports only, as the export option.
+	Secure bool
+	// ReadOnly refuses every change.
+	ReadOnly bool
+	// FileSystem is about the go-billy file system behind the Handler. Its
+	// Path is Name.
+	FileSystem billy.Options
+	// Memory, RNIC, Limits and DrainTimeout are as in a Config; zero values are
+	// its defaults.
+	Memory       MemoryConfig
+	RNIC         RNICConfig
+	Limits       LimitsConfig
+	DrainTimeout Duration
+	// Rpcbind registers NFS and MOUNT with rpcbind, as a daemon does.
+	Rpcbind bool
+	// Log gets what a daemon logs; nil: nothing is logged.
+	Log *zap.Logger
+}
+
+// ServeHandler serves a go-nfs Handler as nfs.Serve(l, handler) does, over TCP on
+// l, and besides over RDMA on port 20049 of l's address. It returns when l is
+// closed, after the calls in progress were answered, or with an error when it
+// cannot begin.
+func ServeHandler(l net.Listener, handler nfs.Handler) error {
+	s, err := NewHandler(l, handler, HandlerOptions{})
+	if err != nil {
+		return err
+	}
+	return s.Serve(context.Background())
+}
+
+// NewHandler is a Server for a go-nfs Handler. It listens for RDMA when it
+// returns; l is the Server's from then on. On an error l is untouched.
+func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Server, err error) {
+	local, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return nil, fmt.Errorf("cannot serve NFS on %s %s: it takes a TCP listener", l.Addr().Network(), l.Addr())
+	}
+	if opt.Name == "" {
+		opt.Name = "/"
+	}
+	if opt.Name[0] != '/' || path.Clean(opt.Name) != opt.Name {
+		return nil, fmt.Errorf("export name %q is not a clean absolute path: write %q", opt.Name, path.Clean("/"+opt.Name))
+	}
+	cfg := &Config{
+		RDMA: opt.RDMA, TCP: []Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
+		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout,
+	}
+	if len(cfg.RDMA) == 0 {
+		addr := local.AddrPort().Addr().Unmap()
+		cfg.RDMA = []Listen{{Addr: netip.AddrPortFrom(addr, DefaultRDMAPort)}}
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: opt.Log}
+	if s.log == nil {
+		s.log = zap.NewNop()
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	var key [export.KeySize]byte
+	if opt.StateDir == "" {
+		rand.Read(key[:])
+	} else if s.state, err = openState(opt.StateDir); err != nil {
+		return nil, err
+	} else if key, err = s.state.handleKey(); err != nil {
+		return nil, err
+	}
+	opt.FileSystem.Path = opt.Name
+	fs, err := billy.New(handler, opt.FileSystem)
+	if err != nil {
+		return nil, err
+	}
+	s.exports = []*export.Export{{
+		Name: opt.Name, FS: fs, ReadOnly: opt.ReadOnly, Secure: opt.Secure, Clients: opt.Clients,
+		Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody,
+	}}
+	if err = s.start(key); err != nil {
+		return nil, err
+	}
+	s.tcpListeners = append(s.tcpListeners, l)
+	return s, nil
+}

@@ -1,0 +1,268 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	billymem "github.com/go-git/go-billy/v5/memfs"
+	nfs "github.com/willscott/go-nfs"
+	"github.com/willscott/go-nfs/helpers"
+
+	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// hang is when a test that waits is taken to hang.
+const hang = time.Minute
+
+// root is the repository.
+const root = ".."
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// ownLoopback is an address of this machine that nobody else uses, so that fixed
+// ports are free there.
+func ownLoopback() netip.Addr {
+	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
+}
+
+// codeBlock is the first block of Go in a document.
+func codeBlock(t *testing.T, document string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```go\n")
+	code, _, closed := strings.Cut(rest, "```\n")
+	if !found || !closed {
+		t.Fatalf("%s has no block of Go", document)
+	}
+	return []byte(code)
+}
+
+// The program in docs/go-nfs.md is built as it stands there, run, and used over
+// both transports.
+func TestDocumentedExample(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(source, codeBlock(t, filepath.Join(root, "docs/go-nfs.md")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "example")
+	build := exec.Command("go", "build", "-o", program, source)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	served := t.TempDir()
+	ip := ownLoopback()
+	p := servertest.StartProcess(t, exec.Command(program, netip.AddrPortFrom(ip, 2049).String(), served))
+	defer p.Kill()
+	p.AwaitListener(netip.AddrPortFrom(ip, server.DefaultRDMAPort))
+
+	ctx := testContext(t)
+	overTCP, err := servertest.DialTCP(ctx, netip.AddrPortFrom(ip, server.DefaultTCPPort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer overTCP.Close()
+	overRDMA, err := servertest.DialRDMA(ctx, netip.AddrPortFrom(ip, server.DefaultRDMAPort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer overRDMA.Close()
+	writeHereReadThere(t, overRDMA, overTCP)
+	writeHereReadThere(t, overTCP, overRDMA)
+	if entries, err := os.ReadDir(served); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v, %v", entries, err)
+	}
+}
+
+// writeHereReadThere writes a file by one client and reads it by another.
+func writeHereReadThere(t *testing.T, here, there *servertest.Client) {
+	t.Helper()
+	ctx := testContext(t)
+	dir, err := here.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := bytes.Repeat([]byte("nfsrdmad"), 20_000)
+	rand.Shuffle(len(data), func(i, k int) { data[i], data[k] = data[k], data[i] })
+	h, err := here.Create(ctx, dir, "file", 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := here.Write(ctx, h, 0, data, wire.FileSync); n != len(data) || err != nil {
+		t.Fatalf("%d of %d bytes written: %v", n, len(data), err)
+	}
+	dir, err = there.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err = there.Lookup(ctx, dir, "file"); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(data))
+	if n, err := there.Read(ctx, h, 0, got); n != len(data) || err != nil || !bytes.Equal(got, data) {
+		t.Fatalf("read %d of %d bytes, as written: %v; %v", n, len(data), bytes.Equal(got, data), err)
+	}
+}
+
+func memoryHandler() nfs.Handler {
+	return helpers.NewCachingHandler(helpers.NewNullAuthHandler(billymem.New()), 1024)
+}
+
+// A listener that is closed ends ServeHandler, as it ends nfs.Serve.
+func TestServeHandlerEndsWithItsListener(t *testing.T) {
+	ip := ownLoopback()
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ServeHandler(l, memoryHandler()) }()
+	ctx := testContext(t)
+	c, err := servertest.DialTCP(ctx, l.Addr().(*net.TCPAddr).AddrPort())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Null(ctx); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-ctx.Done():
+		t.Fatal("it goes on")
+	}
+}
+
+func TestHandlerOptions(t *testing.T) {
+	ip := ownLoopback()
+	listen := func(t *testing.T) net.Listener {
+		l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l
+	}
+	t.Run("a busy RDMA port is named, and the listener left alone", func(t *testing.T) {
+		l := listen(t)
+		busy := l.Addr().(*net.TCPAddr).AddrPort()
+		_, err := server.NewHandler(l, memoryHandler(), server.HandlerOptions{RDMA: []server.Listen{{Addr: busy}}})
+		if err == nil || !strings.Contains(err.Error(), busy.String()) || !strings.Contains(err.Error(), "choose another port") {
+			t.Fatal(err)
+		}
+		go net.Dial("tcp", busy.String())
+		if c, err := l.Accept(); err != nil {
+			t.Error("the listener was closed:", err)
+		} else {
+			c.Close()
+		}
+	})
+	t.Run("relative name", func(t *testing.T) {
+		_, err := server.NewHandler(listen(t), memoryHandler(), server.HandlerOptions{Name: "data/"})
+		if err == nil || !strings.Contains(err.Error(), `write "/data"`) {
+			t.Fatal(err)
+		}
+	})
+	t.Run("name, clients, no RDMA", func(t *testing.T) {
+		s, err := server.NewHandler(listen(t), memoryHandler(), server.HandlerOptions{
+			Name: "/data", RDMA: []server.Listen{{None: true}}, Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, s)
+		if len(s.RDMAAddrs()) != 0 {
+			t.Error("RDMA is served on", s.RDMAAddrs())
+		}
+		ctx := testContext(t)
+		c, err := servertest.DialTCP(ctx, s.TCPAddrs()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var status *servertest.MountError
+		if _, err := c.Mount(ctx, "/data"); !errors.As(err, &status) {
+			t.Errorf("mount by a client that is not served: %v", err)
+		}
+		stop()
+	})
+	t.Run("handles outlive the process that has a state directory", func(t *testing.T) {
+		dir, handler := t.TempDir(), durable{memoryHandler()}
+		var h servertest.Handle
+		for round := range 2 {
+			s, err := server.NewHandler(listen(t), handler, server.HandlerOptions{RDMA: []server.Listen{{None: true}}, StateDir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, s)
+			ctx := testContext(t)
+			c, err := servertest.DialTCP(ctx, s.TCPAddrs()[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if round == 0 {
+				if h, err = c.Mount(ctx, "/"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := c.GetAttr(ctx, h); err != nil {
+				t.Errorf("round %d: %v", round, err)
+			}
+			c.Close()
+			stop()
+		}
+	})
+}
+
+// durable is a handler whose own handles are good for ever: the names.
+type durable struct{ nfs.Handler }
+
+// run serves until stop, or the test's end.
+func run(t testing.TB, s *server.Server) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(hang):
+			t.Error("the server does not end")
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}

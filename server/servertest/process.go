@@ -1,0 +1,155 @@
+package servertest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hang is when a test that waits is taken to hang.
+const hang = time.Minute
+
+// A Process is a server under test, or a program that it is run by.
+type Process struct {
+	t    testing.TB
+	cmd  *exec.Cmd
+	done chan struct{} // it ended, and its output is complete
+	err  error
+
+	mu    sync.Mutex
+	lines []string
+	grown chan struct{} // closed and replaced when there is more output
+}
+
+// StartProcess starts a command and collects what it says. It is killed at the
+// test's end, where it lives then.
+func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
+	t.Helper()
+	p := &Process{t: t, cmd: cmd, done: make(chan struct{}), grown: make(chan struct{})}
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = cmd.Stderr
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			p.say(lines.Text())
+		}
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(p.Kill)
+	return p
+}
+
+func (p *Process) say(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines = append(p.lines, line)
+	close(p.grown)
+	p.grown = make(chan struct{})
+}
+
+// Output is what it said so far, on standard output and standard error.
+func (p *Process) Output() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+// PID is its process ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends it a signal.
+func (p *Process) Signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Kill ends it at once and waits for that.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Wait waits for its end and returns its exit status, -1 for a signal.
+func (p *Process) Wait() int {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(hang):
+		p.t.Fatalf("the process does not end; it said:\n%s", p.Output())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// AwaitLine waits until it says a line that contains text.
+func (p *Process) AwaitLine(text string) string {
+	p.t.Helper()
+	deadline := time.After(hang)
+	for seen := 0; ; {
+		p.mu.Lock()
+		lines, grown := p.lines, p.grown
+		p.mu.Unlock()
+		for ; seen < len(lines); seen++ {
+			if strings.Contains(lines[seen], text) {
+				return lines[seen]
+			}
+		}
+		select {
+		case <-grown:
+		case <-p.done:
+			p.mu.Lock()
+			complete := len(p.lines) == seen
+			p.mu.Unlock()
+			if complete {
+				p.t.Fatalf("it ended (%v) without saying %q:\n%s", p.err, text, p.Output())
+			}
+		case <-deadline:
+			p.t.Fatalf("it does not say %q:\n%s", text, p.Output())
+		}
+	}
+}
+
+// AwaitListener waits until something accepts TCP connections on an address.
+func (p *Process) AwaitListener(addr netip.AddrPort) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr.String())
+		if err == nil {
+			c.Close()
+			return
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			p.t.Fatal(err)
+		}
+		select {
+		case <-retry.C:
+		case <-p.done:
+			p.t.Fatalf("it ended: %v\n%s", p.err, p.Output())
+		case <-ctx.Done():
+			p.t.Fatalf("nothing listens on %s:\n%s", addr, p.Output())
+		}
+	}
+}
