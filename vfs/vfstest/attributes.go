@@ -107,9 +107,15 @@ func testTimesFollow(x *fixture) {
 		if h = content; h.IsZero() {
 			h = own
 		}
+		if !x.opt.NoTimes {
+			x.ok(u.set(h, vfs.SetAttr{MtimeHow: vfs.ClientTime, Mtime: vfs.Time{Sec: 1e9}}), "SetAttr of a time")
+		}
 		before := u.attr(h)
 		x.is(do(), what, nil)
 		after := u.attr(h)
+		if !x.opt.NoTimes && !content.IsZero() && !before.Mtime.Before(after.Mtime) {
+			x.Errorf("after %s mtime is still %v", what, after.Mtime)
+		}
 		if !grown(before, after) || after.Ctime.Before(before.Ctime) {
 			x.Errorf("after %s: change from %d to %d, ctime from %v to %v", what, before.Change, after.Change, before.Ctime, after.Ctime)
 		}
