@@ -71,6 +71,10 @@ type nodeShard struct {
 	_  [40]byte // keep neighbours off the cache line
 }
 
+// maxDescriptors is what an FS makes use of at most: the sweeper looks at each
+// every second.
+const maxDescriptors = 1 << 17
+
 // maxPushed bounds the memory for Change values of nodes that left.
 const maxPushed = 1 << 16
 
@@ -82,8 +86,8 @@ func (c *nodeCache) init(fs *FS) {
 		c.shards[i].m = make(map[vfs.Handle]*node)
 	}
 	var lim unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur > 1<<20 {
-		lim.Cur = 1 << 20
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur > maxDescriptors {
+		lim.Cur = maxDescriptors
 	}
 	if c.limit = int64(fs.cfg.MaxNodes); c.limit <= 0 {
 		c.limit = int64(lim.Cur) / 4
@@ -115,6 +119,7 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 // adopt returns the node of h, which is what fd, a fresh O_PATH descriptor with
 // attributes st, names. The descriptor is the cache's from here on.
 func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
+	fsid := c.fs.fsid(fd, st.Dev)
 	s := c.shard(&h)
 	s.mu.Lock()
 	if n := s.m[h]; n != nil {
@@ -124,7 +129,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 		unix.Close(fd)
 		return n
 	}
-	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: c.fs.fsid(fd, st.Dev), ino: st.Ino}
+	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	c.pushedMu.Lock()

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,32 @@ func places(t *testing.T) map[string]func(*testing.T) string {
 			return dir
 		}
 	}
+	if lower, upper, work, at := filepath.Join(probe, "l"), filepath.Join(probe, "u"), filepath.Join(probe, "w"), filepath.Join(probe, "m"); mkdirs(lower, upper, work, at) == nil &&
+		unix.Mount("local-test", at, "overlay", 0, "lowerdir="+lower+",upperdir="+upper+",workdir="+work) == nil {
+		unix.Unmount(at, unix.MNT_DETACH)
+		on["overlay"] = func(t *testing.T) string {
+			base := t.TempDir()
+			lower, upper, work, at := filepath.Join(base, "l"), filepath.Join(base, "u"), filepath.Join(base, "w"), filepath.Join(base, "m")
+			if err := mkdirs(lower, upper, work, at); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Mount("local-test", at, "overlay", 0, "lowerdir="+lower+",upperdir="+upper+",workdir="+work); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+			return at
+		}
+	}
 	return on
+}
+
+func mkdirs(dirs ...string) error {
+	for _, d := range dirs {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func open(t *testing.T, cfg local.Config) *local.FS {
@@ -40,39 +66,42 @@ func open(t *testing.T, cfg local.Config) *local.FS {
 	return fs
 }
 
-// TestSuite runs the acceptance suite on each place and in each way that a
-// file system can be configured.
+// TestSuite runs the acceptance suite on each place, and in both ways of
+// finding files again where it can matter.
 func TestSuite(t *testing.T) {
-	schemes := map[string]bool{"kernel": false, "index": true}
-	if os.Geteuid() != 0 {
-		delete(schemes, "kernel")
-	}
 	for place, dir := range places(t) {
-		for scheme, index := range schemes {
-			t.Run(place+"/"+scheme, func(t *testing.T) {
-				configs := map[vfs.FileSystem]local.Config{}
-				opt := vfstest.Options{CanSwitchUsers: local.CanSwitch(), Devices: os.Geteuid() == 0, SpecialFiles: true}
-				opt.Skip = map[string]string{
-					"readdir/cookies that are none": "places are hashes on ext4 and others: any number is one, in the middle",
-				}
-				self := local.Identity()
-				opt.Self = &self
-				opt.Restart = func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem {
-					cfg := configs[fs]
-					if err := fs.Close(); err != nil {
-						t.Fatal(err)
-					}
-					fs = open(t, cfg)
-					configs[fs] = cfg
-					return fs
-				}
-				vfstest.Run(t, func(t *testing.T) vfs.FileSystem {
-					cfg := local.Config{Root: dir(t), StateDir: t.TempDir(), IndexHandles: index}
-					fs := open(t, cfg)
-					configs[fs] = cfg
-					return fs
-				}, opt)
-			})
+		for scheme, index := range map[string]bool{"kernel": false, "index": true} {
+			if !index && (os.Geteuid() != 0 || place == "overlay") || index && place == "tmpfs" {
+				continue
+			}
+			t.Run(place+"/"+scheme, func(t *testing.T) { suite(t, place, dir, index) })
 		}
 	}
+}
+
+func suite(t *testing.T, place string, dir func(*testing.T) string, index bool) {
+	self := local.Identity()
+	opt := vfstest.Options{CanSwitchUsers: local.CanSwitch(), Devices: os.Geteuid() == 0, SpecialFiles: true, Self: &self,
+		Skip: map[string]string{
+			"readdir/cookies that are none": "places are hashes on ext4 and others: any number is one, in the middle",
+		}}
+	if place != "tmp" {
+		opt.Entries = 2000
+	}
+	configs := map[vfs.FileSystem]local.Config{}
+	opt.Restart = func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem {
+		cfg := configs[fs]
+		if err := fs.Close(); err != nil {
+			t.Fatal(err)
+		}
+		fs = open(t, cfg)
+		configs[fs] = cfg
+		return fs
+	}
+	vfstest.Run(t, func(t *testing.T) vfs.FileSystem {
+		cfg := local.Config{Root: dir(t), StateDir: t.TempDir(), IndexHandles: index}
+		fs := open(t, cfg)
+		configs[fs] = cfg
+		return fs
+	}, opt)
 }
