@@ -21,6 +21,17 @@ type Caller interface {
 	Cancel(x *Exchange, err error)
 }
 
+// A Client is a Caller whose connection is its user's to close. Close returns
+// when every Exchange is done.
+type Client interface {
+	Caller
+	Close()
+}
+
+// A Dialer connects to another RPC server. It is handed to whoever calls one
+// without knowing transports.
+type Dialer func(ctx context.Context, network, address string) (Client, error)
+
 // An Exchange is one call that this side makes, and its reply. It may be used
 // again after Done.
 type Exchange struct {

@@ -39,11 +39,27 @@ type Conn struct {
 
 // Dial connects to a TCP address and returns when calls may be made.
 func Dial(ctx context.Context, address string, cfg DialConfig) (*Conn, error) {
+	return cfg.dial(ctx, "tcp", address)
+}
+
+// Dialer is for packages that call other servers without knowing how: it connects
+// to networks "tcp" and "unix".
+func (cfg DialConfig) Dialer() rpc.Dialer {
+	return func(ctx context.Context, network, address string) (rpc.Client, error) {
+		c, err := cfg.dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+}
+
+func (cfg DialConfig) dial(ctx context.Context, network, address string) (*Conn, error) {
 	dial := cfg.Dial
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
-	nc, err := dial(ctx, "tcp", address)
+	nc, err := dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -114,4 +130,4 @@ func (d *Conn) Close() {
 	d.wg.Wait()
 }
 
-var _ rpc.Caller = (*Conn)(nil)
+var _ rpc.Client = (*Conn)(nil)

@@ -47,9 +47,9 @@ type stream interface {
 
 // newStream is the fastest stream for nc.
 func newStream(nc net.Conn) stream {
-	if tc, ok := nc.(*net.TCPConn); ok {
-		if raw, err := tc.SyscallConn(); err == nil {
-			return newSocket(tc, raw)
+	if sc, ok := nc.(socketConn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			return newSocket(sc, raw)
 		}
 	}
 	return &waitingStream{nc: nc}
@@ -64,7 +64,7 @@ func newStream(nc net.Conn) stream {
 // without asking once again whether the socket is really empty. The length of a
 // read alone would not tell: the end may stand behind the last bytes.
 type socket struct {
-	tc   *net.TCPConn
+	nc   socketConn
 	raw  syscall.RawConn
 	fd   int
 	iovs []unix.Iovec // of writes
@@ -79,8 +79,15 @@ type socket struct {
 	}
 }
 
-func newSocket(tc *net.TCPConn, raw syscall.RawConn) *socket {
-	s := &socket{tc: tc, raw: raw, fd: -1}
+// socketConn is a *net.TCPConn or a *net.UnixConn.
+type socketConn interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+func newSocket(nc socketConn, raw syscall.RawConn) *socket {
+	s := &socket{nc: nc, raw: raw, fd: -1}
 	// The descriptor is used under Read and Write of raw, or while the
 	// connection's owner keeps it from being closed.
 	raw.Control(func(fd uintptr) {
@@ -112,6 +119,7 @@ func (s *socket) tryRead(p []byte) (n int, more bool, err error) {
 		case r == 0:
 			err = io.EOF
 		default:
+			readSomething()
 			n = int(r)
 			more = !s.inq || s.message.Controllen == 0 || s.control.Level != unix.IPPROTO_TCP ||
 				s.control.Type != unix.TCP_CM_INQ || s.control.left > 0
@@ -135,6 +143,7 @@ func (s *socket) tryWrite(bufs [][]byte) (written int, err error) {
 	if want == 0 {
 		return 0, nil
 	}
+	wroteSomething()
 	for {
 		n, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(s.fd),
 			uintptr(unsafe.Pointer(&s.iovs[0])), uintptr(len(s.iovs)))
@@ -160,10 +169,10 @@ func (s *socket) transmit(ready func() bool) error {
 	return s.raw.Write(func(uintptr) bool { return !ready() })
 }
 
-func (s *socket) interrupt()  { s.tc.SetReadDeadline(time.Unix(1, 0)) }
-func (s *socket) resume()     { s.tc.SetReadDeadline(time.Time{}) }
-func (s *socket) closeWrite() { s.tc.CloseWrite() }
-func (s *socket) close()      { s.tc.Close() }
+func (s *socket) interrupt()  { s.nc.SetReadDeadline(time.Unix(1, 0)) }
+func (s *socket) resume()     { s.nc.SetReadDeadline(time.Time{}) }
+func (s *socket) closeWrite() { s.nc.CloseWrite() }
+func (s *socket) close()      { s.nc.Close() }
 
 // A waitingStream is any other connection: each read and write waits.
 type waitingStream struct {

@@ -1,0 +1,6 @@
+//go:build !race
+
+package tcp
+
+func wroteSomething() {}
+func readSomething()  {}
