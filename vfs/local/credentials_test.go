@@ -243,6 +243,14 @@ func (m matrix) itself(c *vfs.Cred) {
 	m.must(m.chmod(c, f, 0o444), "SetAttr")
 	// RFC 1813 §4.4: the owner of a file writes it whatever its mode says.
 	m.must(m.write(c, f, "more"), "Write to 0444")
+	m.fs.Sweep(5)
+	m.must(m.write(c, f, "still"), "Write to 0444, opened anew")
+	m.must(m.chmod(c, f, 0o000), "SetAttr")
+	m.fs.Sweep(5)
+	m.must(m.read(c, f), "Read of 0000, opened anew")
+	if a := m.attr(f); a.Mode != 0 {
+		m.t.Errorf("mode %o after opening", a.Mode)
+	}
 	_, _, err = m.fs.Rename(as(c), d.Handle, []byte("f"), m.fs.Root(), []byte(name+"f"))
 	m.must(err, "Rename")
 	var a vfs.Attr
@@ -363,6 +371,11 @@ func (m matrix) others(self *vfs.Cred) {
 		m.t.Errorf("Access of 0111 by the owner: %v, %v", got, err)
 	}
 	m.must(m.write(ann, f, "still"), "Write to 0111 by the owner")
+	m.fs.Sweep(5)
+	m.must(m.write(ann, f, "still"), "Write to 0111 by the owner, opened anew")
+	if a := m.attr(f); a.Mode != 0o111 {
+		m.t.Errorf("mode %o after opening", a.Mode)
+	}
 
 	_, err = m.fs.SetAttr(as(ann), f, &vfs.SetAttr{SetUID: true, UID: 1002}, nil)
 	m.refused(err, syscall.EPERM, "chown by the owner")

@@ -14,7 +14,7 @@ import (
 // on top of it what NFS needs because it has no open (RFC 1813 §4.4): the owner
 // may do both, and who may execute may read.
 func (fs *FS) mayUseData(op *vfs.Op, n *node, st *unix.Stat_t, write bool) error {
-	if op.Cred.UID == st.Uid {
+	if fs.owns(op.Cred, st) {
 		return nil
 	}
 	want := mayRead | mayExec

@@ -27,6 +27,10 @@
 // same machine that changes the same object between the two looks, some
 // microseconds apart, is not noticed.
 //
+// Data is written by the daemon: where a file system keeps blocks in reserve
+// for user 0, a daemon of user 0 can use them. On overlayfs a file of a lower
+// layer gets another handle when it is first written.
+//
 // The package needs Linux 5.10 and a mounted /proc. It sets the process's
 // umask to 0, for modes are the client's to choose, and default ACLs are the
 // directory's.

@@ -56,6 +56,7 @@ type FS struct {
 	kind     fsKind
 	resolver resolver
 	self     identity
+	unmapped uint32 // see owns
 
 	nodes    nodeCache
 	callers  callerTable
@@ -112,7 +113,7 @@ func (fs *FS) open() error {
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
 	fs.bounded = wholeFileSystem(fs.mount)
-	fs.self = ownIdentity()
+	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
 	fs.nodes.init(fs)
 	fs.names.init(fs)
 	fs.newVerifier()

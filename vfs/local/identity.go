@@ -1,8 +1,12 @@
 package local
 
 import (
+	"fmt"
 	"hash/maphash"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -61,6 +65,32 @@ func (id *identity) holds(groups []uint32) bool {
 		}
 	}
 	return true
+}
+
+// owns says that c owns the file. In a user namespace every owner that is not
+// mapped looks like one and the same user, who is then nobody's owner.
+func (fs *FS) owns(c *vfs.Cred, st *unix.Stat_t) bool {
+	return c.UID == st.Uid && c.UID != fs.unmapped
+}
+
+// unmappedUser is the id that stands for users who are not mapped into this
+// process's user namespace, or noID where all are.
+func unmappedUser() uint32 {
+	var first, host, size uint64
+	b, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return noID
+	}
+	if n, _ := fmt.Sscan(string(b), &first, &host, &size); n == 3 && first == 0 && host == 0 && size >= 1<<32-1 {
+		return noID
+	}
+	id := uint64(65534)
+	if b, err = os.ReadFile("/proc/sys/kernel/overflowuid"); err == nil {
+		if v, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 32); err == nil {
+			id = v
+		}
+	}
+	return uint32(id)
 }
 
 // member says that c has group g.

@@ -27,8 +27,9 @@ type node struct {
 	change atomic.Uint64
 	pushed atomic.Bool
 
-	// mu orders the changes made through this FS.
-	mu sync.Mutex
+	// mu orders the changes made through this FS; modes, those of the mode
+	// with what openAsOwner does to it.
+	mu, modes sync.Mutex
 
 	files    openFiles
 	data     dataSync

@@ -65,7 +65,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 // applied where another will be refused. The kernel has the last word on each.
 func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
 	c := op.Cred
-	owner := c.UID == 0 || c.UID == st.Uid
+	owner := c.UID == 0 || fs.owns(c, st)
 	switch {
 	case s.SetMode && !owner,
 		s.SetUID && c.UID != 0 && !(owner && s.UID == st.Uid),
@@ -113,7 +113,8 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	}
 	fd, proc := n.fd, fs.proc
 	symlink := n.typ == vfs.Symlink
-	owner := c.UID == 0 || c.UID == st.Uid
+	owner := c.UID == 0 || fs.owns(&c, st)
+	n.modes.Lock()
 	err := fs.as(&c, func() error {
 		if s.SetUID || s.SetGID {
 			uid, gid := uint32(math.MaxUint32), uint32(math.MaxUint32)
@@ -134,6 +135,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		}
 		return nil
 	})
+	n.modes.Unlock()
 	if err != nil || s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
 		return err
 	}
