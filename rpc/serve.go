@@ -29,13 +29,16 @@ func (s *Server) Serve(c *Call) {
 func (s *Server) run(c *Call) {
 	w := c.Way.Writer(c.state.plan.Reply)
 	PutAccepted(w, c.Header.XID, Success)
+	results := c.ResultsAt
 	out := c.state.program.Serve(c, w)
 	switch {
 	case out.Pending:
 		// c may be answered by now, and somebody else's.
 		return
 	case out.Block && c.Try:
+		// The next run has all of the memory again that this one gave back.
 		w.Release()
+		c.ResultsAt = results
 		c.Detach()
 		c.Try = false
 		s.handed.Add(1)

@@ -1,0 +1,37 @@
+package nfs3_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+func FuzzCall(f *testing.F) {
+	s := newSite(f)
+	file := s.create(s.root, "f", 0o666)
+	seeds := []encoder{
+		nil, &wire.Getattr3Args{Object: file}, &wire.Setattr3Args{Object: file, NewAttributes: mode(0o600)},
+		&wire.Lookup3Args{What: s.at(s.root, "f")}, &wire.Access3Args{Object: file, Access: 63}, &wire.Readlink3Args{Symlink: file},
+		&wire.Read3Args{FileHandle: file, Count: 100}, &wire.Write3Args{FileHandle: file, Count: 1, Data: eligible("x")},
+		&wire.Create3Args{Where: s.at(s.root, "n")}, &wire.Mkdir3Args{Where: s.at(s.root, "d")},
+		&wire.Symlink3Args{Where: s.at(s.root, "l"), Symlink: wire.SymlinkData3{SymlinkData: eligible("t")}},
+		&wire.Mknod3Args{Where: s.at(s.root, "p"), What: wire.MknodData3{Type: wire.NF3Fifo}},
+		&wire.Remove3Args{Object: s.at(s.root, "n")}, &wire.Rmdir3Args{Object: s.at(s.root, "d")},
+		&wire.Rename3Args{From: s.at(s.root, "l"), To: s.at(s.root, "m")}, &wire.Link3Args{FileHandle: file, Link: s.at(s.root, "k")},
+		&wire.Readdir3Args{Dir: s.root, Count: 4096}, &wire.ReaddirPlus3Args{Dir: s.root, DirCount: 4096, MaxCount: 4096},
+		&wire.Fsstat3Args{FSRoot: s.root}, &wire.Fsinfo3Args{FSRoot: s.root}, &wire.Pathconf3Args{Object: s.root}, &wire.Commit3Args{FileHandle: file},
+	}
+	for p, args := range seeds {
+		m := s.message(wire.Procedure(p), args)
+		f.Add(uint8(p), m[len(s.message(wire.ProcNull, nil)):])
+	}
+	f.Fuzz(func(t *testing.T, p uint8, args []byte) {
+		s.t = t
+		m := append(s.message(wire.Procedure(p%23), nil), args...)
+		c := s.run(m)
+		if c.End == rpctest.Open {
+			t.Fatal("no answer")
+		}
+	})
+}
