@@ -1,0 +1,170 @@
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+func provider(t testing.TB, cfg Config) *Provider {
+	t.Helper()
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// param is what most tests accept and connect with.
+func param(h rdmacm.Handler) rdmacm.ConnParam {
+	return rdmacm.ConnParam{Handler: h, Receives: 4, ReceiveSize: 256, InboundReads: 2, OutboundReads: 3}
+}
+
+func listen(t testing.TB, p *Provider) rdmacm.Listener {
+	t.Helper()
+	l, err := p.Listen(loopback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// side is a connection of ours, and its Handler.
+type side struct {
+	*Conn
+	*tester
+	t testing.TB
+}
+
+// ended waits for the connection's end and returns what Closed said.
+func (s *side) ended() error {
+	s.t.Helper()
+	err := wait(s.t, s.tester.closed)
+	wait(s.t, s.Conn.Done())
+	return err
+}
+
+// terminated waits for the end by a Terminate of the given cause.
+func (s *side) terminated(cause wire.Cause, remote bool) *TerminateError {
+	s.t.Helper()
+	err := s.ended()
+	e, ok := errors.AsType[*TerminateError](err)
+	if !ok || e.Cause != cause || e.Remote != remote {
+		s.t.Fatalf("closed with %v, want %v", err, cause)
+	}
+	return e
+}
+
+// expose registers memory.
+func (s *side) expose(memory []byte, access rdmacm.Access) rdmacm.Region {
+	s.t.Helper()
+	r, err := s.Register(memory, access)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r
+}
+
+// passiveOn lets a raw peer connect to a listener of ours.
+func passiveOn(t testing.TB, l rdmacm.Listener, f rawpeer.Frame, edit func(*rdmacm.ConnParam)) (*rawpeer.Peer, *side, rawpeer.Frame) {
+	t.Helper()
+	raw := rawpeer.Dial(t, l.Addr())
+	s := &side{tester: newTester(), t: t}
+	accepted := make(chan error, 1)
+	go func() {
+		r, err := l.Accept()
+		if err != nil {
+			accepted <- err
+			return
+		}
+		p := param(s.tester)
+		if edit != nil {
+			edit(&p)
+		}
+		c, err := r.Accept(p)
+		if err == nil {
+			s.Conn = c.(*Conn)
+		}
+		accepted <- err
+	}()
+	reply := raw.Initiate(f)
+	if err := wait(t, accepted); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Abort(nil); wait(t, s.Conn.Done()) })
+	return raw, s, reply
+}
+
+// passive is a responder of ours with a raw initiator that asks as Linux does.
+func passive(t testing.TB, cfg Config) (*rawpeer.Peer, *side) {
+	t.Helper()
+	f := rawpeer.LinuxRequest()
+	f.Enhanced.ORD = 2
+	raw, s, _ := passiveOn(t, listen(t, provider(t, cfg)), f, nil)
+	return raw, s
+}
+
+// dialing starts to connect to a raw responder.
+func dialing(t testing.TB, cfg Config, l *rawpeer.Listener, edit func(*rdmacm.ConnParam)) (*side, <-chan error) {
+	s := &side{tester: newTester(), t: t}
+	pr := provider(t, cfg)
+	dialed := make(chan error, 1)
+	go func() {
+		p := param(s.tester)
+		if edit != nil {
+			edit(&p)
+		}
+		c, err := pr.Dial(context.Background(), l.Addr(), p)
+		if err == nil {
+			s.Conn = c.(*Conn)
+		}
+		dialed <- err
+	}()
+	t.Cleanup(func() {
+		if s.Conn != nil {
+			s.Abort(nil)
+			wait(t, s.Conn.Done())
+		}
+	})
+	return s, dialed
+}
+
+// active is an initiator of ours, in the client-server model, with a raw
+// responder that allows it 3 Reads and will do 2.
+func active(t testing.TB, cfg Config) (*rawpeer.Peer, *side) {
+	t.Helper()
+	cfg.ClientServer = true
+	l := rawpeer.Listen(t)
+	s, dialed := dialing(t, cfg, l, nil)
+	raw := l.Accept()
+	raw.Respond(rawpeer.Frame{Revision: 2, Enhanced: &wire.Enhanced{IRD: 3, ORD: 2}})
+	if err := wait(t, dialed); err != nil {
+		t.Fatal(err)
+	}
+	return raw, s
+}
+
+// good asserts that a chain completed.
+func good(t testing.TB, ch <-chan result) {
+	t.Helper()
+	if r := wait(t, ch); r.err != nil || r.failed != -1 {
+		t.Fatalf("chain came back with %v, index %d", r.err, r.failed)
+	}
+}
+
+// pending asserts that a chain has not come back.
+func pending(t testing.TB, ch <-chan result) {
+	t.Helper()
+	select {
+	case r := <-ch:
+		t.Fatalf("chain came back early, with %v", r.err)
+	default:
+	}
+}
+
+func send(b ...[]byte) rdmacm.Work { return rdmacm.Work{Op: rdmacm.OpSend, Local: b} }
