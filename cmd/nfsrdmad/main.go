@@ -38,7 +38,7 @@ func main() {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
 	})
-	root.AddCommand(serveCommand(), versionCommand(), doctorCommand())
+	root.AddCommand(serveCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
 		os.Exit(exitStatus(err))

@@ -1,0 +1,127 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+)
+
+// Measured is the outcome of a Bench. Its JSON keys are stable; times are in
+// nanoseconds, sizes in bytes.
+type Measured struct {
+	Server      string    `json:"server"`
+	Transport   Transport `json:"transport"`
+	Export      string    `json:"export"`
+	Workload    string    `json:"workload"`
+	Size        int       `json:"size"`
+	FileSize    int64     `json:"file_size"`
+	Depth       int       `json:"depth"`
+	Connections int       `json:"connections"`
+
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Operations and Bytes (of payload) are those of the whole measurement;
+	// Delayed calls were made again because the server asked for it.
+	Operations          int64   `json:"operations"`
+	Bytes               int64   `json:"bytes"`
+	Delayed             int64   `json:"delayed"`
+	OperationsPerSecond float64 `json:"operations_per_second"`
+	BytesPerSecond      float64 `json:"bytes_per_second"`
+	// Latency of one operation.
+	Latency Latency `json:"latency"`
+	// CPU is the processor time that this process used, and what that is of
+	// one processor.
+	CPU        time.Duration `json:"cpu_ns"`
+	CPUShare   float64       `json:"cpu_share"`
+	CPUPerOp   time.Duration `json:"cpu_per_operation_ns"`
+	Processors int           `json:"processors"`
+}
+
+// Latency is how long operations took.
+type Latency struct {
+	P50  time.Duration `json:"p50_ns"`
+	P90  time.Duration `json:"p90_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	P999 time.Duration `json:"p999_ns"`
+	Max  time.Duration `json:"max_ns"`
+}
+
+// measured sums up.
+func (b *bench) measured(elapsed, cpu time.Duration) *Measured {
+	m := &Measured{
+		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, Export: b.cfg.Export, Workload: b.cfg.Workload,
+		Depth: b.cfg.Depth, Connections: b.cfg.Connections, Elapsed: elapsed,
+		CPU: cpu, CPUShare: float64(cpu) / float64(elapsed), Processors: runtime.NumCPU(),
+	}
+	switch b.work.needs {
+	case groundFilled, groundOwn:
+		m.Size, m.FileSize = b.cfg.Size, b.cfg.FileSize
+	case groundListed:
+		m.Size = b.cfg.Size
+	}
+	var all histogram
+	for _, c := range b.conns {
+		m.Operations += c.operations.Load()
+		m.Bytes += c.bytes.Load()
+		m.Delayed += c.delayed.Load()
+		all.join(&c.times)
+	}
+	m.OperationsPerSecond = float64(m.Operations) / elapsed.Seconds()
+	m.BytesPerSecond = float64(m.Bytes) / elapsed.Seconds()
+	m.CPUPerOp = cpu / time.Duration(max(m.Operations, 1))
+	m.Latency = Latency{
+		P50: all.quantile(0.5), P90: all.quantile(0.9), P99: all.quantile(0.99), P999: all.quantile(0.999),
+		Max: time.Duration(all.max.Load()),
+	}
+	return m
+}
+
+// Print writes the outcome as a table.
+func (m *Measured) Print(w io.Writer) {
+	row := func(what, format string, args ...any) {
+		fmt.Fprintf(w, "%-12s %s\n", what, fmt.Sprintf(format, args...))
+	}
+	row("server", "%s over %s, %s", m.Server, m.Transport, m.Export)
+	of := m.Workload
+	if m.Size > 0 {
+		of += fmt.Sprintf(", %s each", FormatBytes(float64(m.Size)))
+	}
+	if m.FileSize > 0 {
+		of += fmt.Sprintf(", files of %s", FormatBytes(float64(m.FileSize)))
+	}
+	row("workload", "%s; %d at a time on each of %d connections", of, m.Depth, m.Connections)
+	row("operations", "%d in %.2f s: %.0f/s", m.Operations, m.Elapsed.Seconds(), m.OperationsPerSecond)
+	if m.Bytes > 0 {
+		row("payload", "%s: %s/s", FormatBytes(float64(m.Bytes)), FormatBytes(m.BytesPerSecond))
+	}
+	l := m.Latency
+	row("latency", "p50 %s  p90 %s  p99 %s  p99.9 %s  max %s", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))
+	row("own CPU", "%.2f s: %.0f%% of one of %d processors, %s an operation", m.CPU.Seconds(), 100*m.CPUShare, m.Processors, short(m.CPUPerOp))
+	if m.Delayed > 0 {
+		row("delayed", "%d calls were made again because the server asked for it", m.Delayed)
+	}
+}
+
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Microsecond:
+		return d.String()
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Nanosecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+// FormatBytes is a number of bytes for people.
+func FormatBytes(n float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for n >= 1024 && i < len(units)-1 {
+		n /= 1024
+		i++
+	}
+	if n == float64(int64(n)) {
+		return fmt.Sprintf("%.0f %s", n, units[i])
+	}
+	return fmt.Sprintf("%.1f %s", n, units[i])
+}

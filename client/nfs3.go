@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// A Handle names a file to its server. It is opaque, at most 64 bytes.
+type Handle []byte
+
+// A StatusError is a call that the server executed and answered with something
+// other than NFS3_OK.
+type StatusError struct {
+	Procedure nfs3wire.Procedure
+	Status    nfs3wire.NFSStat3
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("client: %v: %v", e.Procedure, e.Status) }
+
+// NFS3 makes the calls of NFS version 3 on a connection (RFC 1813 §3). Every
+// method waits for its reply or for the end of its context; errors are
+// *StatusError for what the server refused, *rpc.ReplyError for what RPC did,
+// and the transport's otherwise. What the methods return is the caller's.
+type NFS3 struct {
+	conn *Conn
+}
+
+// NFS3 makes NFS version 3 calls on c.
+func (c *Conn) NFS3() NFS3 { return NFS3{c} }
+
+// encoder is the arguments of a call.
+type encoder interface{ Encode(w *xdr.Writer) }
+
+// A request is one call and all that it needs, used again and again.
+type request struct {
+	x      rpc.Exchange
+	args   encoder
+	decode func(d *xdr.Decoder) error
+	done   chan error
+	sink   [1][]byte
+}
+
+var requests = sync.Pool{New: func() any {
+	r := &request{done: make(chan error, 1)}
+	r.x.Args = func(w *xdr.Writer) { r.args.Encode(w) }
+	r.x.Done = func(x *rpc.Exchange) {
+		err := x.Err
+		if err == nil {
+			err = r.decode(&x.Results)
+		}
+		r.done <- err
+	}
+	return r
+}}
+
+// call makes a call. maxArgs bounds its arguments without payload; sink, where
+// not nil, gets the eligible result.
+func (n NFS3) call(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, sink []byte, decode func(d *xdr.Decoder) error) error {
+	r := requests.Get().(*request)
+	r.args, r.decode = args, decode
+	x := &r.x
+	x.Program, x.Version, x.Procedure = nfs3wire.Program, nfs3wire.Version, uint32(p)
+	x.Cred = n.conn.target.Cred
+	x.Binding = &nfs.Binding3.Procedures[p]
+	x.MaxArgs = maxArgs
+	x.Sinks, x.Locate = nil, nil
+	if sink != nil {
+		r.sink[0] = sink
+		x.Sinks = r.sink[:]
+		if p == nfs3wire.ProcRead {
+			x.Locate = LocateReadData
+		}
+	}
+	n.conn.caller.Start(x)
+	var err error
+	select {
+	case err = <-r.done:
+	case <-ctx.Done():
+		n.conn.caller.Cancel(x, context.Cause(ctx))
+		err = <-r.done
+	}
+	r.args, r.decode, r.sink[0], x.Sinks = nil, nil, nil, nil
+	requests.Put(r)
+	return err
+}
+
+// LocateReadData finds the data in the results of READ: see rpc.Exchange.Locate.
+func LocateReadData(results xdr.Decoder) (position, length int) {
+	if nfs3wire.NFSStat3(results.Int32()) != nfs3wire.NFS3OK {
+		return 0, 0
+	}
+	if results.Bool() {
+		results.Skip(nfs3wire.Fattr3MaxSize)
+	}
+	results.Skip(4 + 4) // count, eof
+	n := results.Uint32()
+	if results.Err() != nil {
+		return 0, 0
+	}
+	return results.Position(), int(n)
+}
+
+// outcome is how a call ended whose results were decoded.
+func outcome(d *xdr.Decoder, p nfs3wire.Procedure, status nfs3wire.NFSStat3) error {
+	switch {
+	case d.Err() != nil:
+		return fmt.Errorf("%w: %v: %w", rpc.ErrBadReply, p, d.Err())
+	case status != nfs3wire.NFS3OK:
+		return &StatusError{p, status}
+	}
+	return nil
+}
+
+// wireHandle is h as the wire types have it.
+func wireHandle(h Handle) nfs3wire.FileHandle3 { return nfs3wire.FileHandle3{Data: h} }
+
+// given is the handle and the attributes that a reply gave, or nil.
+func given(h *nfs3wire.PostOpFH3, a *nfs3wire.PostOpAttr) (Handle, *nfs3wire.Fattr3) {
+	var handle Handle
+	if h != nil && h.HandleFollows {
+		handle = slices.Clone(h.Handle.Data)
+	}
+	return handle, attributes(a)
+}
+
+func attributes(a *nfs3wire.PostOpAttr) *nfs3wire.Fattr3 {
+	if !a.AttributesFollow {
+		return nil
+	}
+	attr := a.Attributes
+	return &attr
+}

@@ -1,0 +1,95 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// Read reads up to len(p) bytes at offset into p (RFC 1813 §3.3.6): directly,
+// over RDMA and where they are many. The server may give fewer; eof says that
+// the file ends with them.
+func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (count int, eof bool, err error) {
+	args := nfs3wire.Read3Args{FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p))}
+	err = n.call(ctx, nfs3wire.ProcRead, &args, nfs3wire.Read3ArgsMaxSize, p, func(d *xdr.Decoder) error {
+		var res nfs3wire.Read3Res
+		res.Decode(d)
+		if err := outcome(d, nfs3wire.ProcRead, res.Status); err != nil {
+			return err
+		}
+		count, eof, err = readData(&res.ResOK, p)
+		return err
+	})
+	return count, eof, err
+}
+
+// readData brings what a READ returned to p, unless it is there already.
+func readData(res *nfs3wire.Read3ResOK, p []byte) (count int, eof bool, err error) {
+	data := res.Data.Data
+	if len(data) > len(p) || int64(len(data)) != int64(res.Count) {
+		return 0, false, fmt.Errorf("%w: READ of %d bytes returned %d and says %d", rpc.ErrBadReply, len(p), len(data), res.Count)
+	}
+	if len(data) > 0 && &data[0] != &p[0] {
+		copy(p, data)
+	}
+	return len(data), res.EOF, nil
+}
+
+// A Written is the outcome of a WRITE.
+type Written struct {
+	// Count is how many bytes the server took; it may be fewer than offered.
+	Count int
+	// Committed is how safe they are; Verifier changes when a server lost
+	// what was not safe.
+	Committed nfs3wire.StableHow
+	Verifier  nfs3wire.WriteVerf3
+}
+
+// Write writes p at offset (RFC 1813 §3.3.7). p is sent from where it is and
+// must not be changed before Write returns.
+func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, stable nfs3wire.StableHow) (w Written, err error) {
+	args := nfs3wire.Write3Args{
+		FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p)), Stable: stable, Data: xdr.Eligible{Data: p},
+	}
+	err = n.call(ctx, nfs3wire.ProcWrite, &args, nfs3wire.Write3ArgsMaxReducedSize, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Write3Res
+		res.Decode(d)
+		if err := outcome(d, nfs3wire.ProcWrite, res.Status); err != nil {
+			return err
+		}
+		if res.ResOK.Count > uint32(len(p)) {
+			return fmt.Errorf("%w: WRITE of %d bytes wrote %d", rpc.ErrBadReply, len(p), res.ResOK.Count)
+		}
+		w = Written{int(res.ResOK.Count), res.ResOK.Committed, res.ResOK.Verf}
+		return nil
+	})
+	return w, err
+}
+
+// Commit makes what was written unstably in a range safe (RFC 1813 §3.3.21);
+// count 0 means to the file's end.
+func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (verf nfs3wire.WriteVerf3, err error) {
+	args := nfs3wire.Commit3Args{FileHandle: wireHandle(file), Offset: offset, Count: count}
+	err = n.call(ctx, nfs3wire.ProcCommit, &args, nfs3wire.Commit3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Commit3Res
+		res.Decode(d)
+		verf = res.ResOK.Verf
+		return outcome(d, nfs3wire.ProcCommit, res.Status)
+	})
+	return verf, err
+}
+
+// Readlink reads the text of a symbolic link (RFC 1813 §3.3.5).
+func (n NFS3) Readlink(ctx context.Context, link Handle) (text string, err error) {
+	args := nfs3wire.Readlink3Args{Symlink: wireHandle(link)}
+	err = n.call(ctx, nfs3wire.ProcReadlink, &args, nfs3wire.Readlink3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Readlink3Res
+		res.Decode(d)
+		text = string(res.ResOK.Data.Data)
+		return outcome(d, nfs3wire.ProcReadlink, res.Status)
+	})
+	return text, err
+}

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// directoryReply is how large a listing's reply is asked for, in bytes.
+const directoryReply = 64 << 10
+
+// A DirEntry is one name in a directory.
+type DirEntry struct {
+	FileID uint64
+	Name   string
+	// Attr and Handle are READDIRPLUS's, nil where the server gives none.
+	Attr   *nfs3wire.Fattr3
+	Handle Handle
+}
+
+// Readdir lists a directory by READDIR (RFC 1813 §3.3.16), "." and ".." as the
+// server has them. An error ends the listing.
+func (n NFS3) Readdir(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error] {
+	return list(func(l *listing) error {
+		args := nfs3wire.Readdir3Args{Dir: wireHandle(dir), Cookie: l.cookie, CookieVerf: l.verf, Count: directoryReply}
+		return n.call(ctx, nfs3wire.ProcReaddir, &args, nfs3wire.Readdir3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
+			var res nfs3wire.Readdir3Res
+			res.Decode(d)
+			if err := outcome(d, nfs3wire.ProcReaddir, res.Status); err != nil {
+				return err
+			}
+			l.verf, l.eof = res.ResOK.CookieVerf, res.ResOK.Reply.EOF
+			var e nfs3wire.Entry3
+			for res.ResOK.Reply.Entries.Next(&e) {
+				l.entries = append(l.entries, DirEntry{FileID: e.FileID, Name: string(e.Name)})
+				l.cookie = e.Cookie
+			}
+			return nil
+		})
+	})
+}
+
+// ReaddirPlus lists a directory by READDIRPLUS (RFC 1813 §3.3.17).
+func (n NFS3) ReaddirPlus(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error] {
+	return list(func(l *listing) error {
+		args := nfs3wire.ReaddirPlus3Args{
+			Dir: wireHandle(dir), Cookie: l.cookie, CookieVerf: l.verf, DirCount: directoryReply, MaxCount: directoryReply,
+		}
+		return n.call(ctx, nfs3wire.ProcReaddirPlus, &args, nfs3wire.ReaddirPlus3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
+			var res nfs3wire.ReaddirPlus3Res
+			res.Decode(d)
+			if err := outcome(d, nfs3wire.ProcReaddirPlus, res.Status); err != nil {
+				return err
+			}
+			l.verf, l.eof = res.ResOK.CookieVerf, res.ResOK.Reply.EOF
+			var e nfs3wire.EntryPlus3
+			for res.ResOK.Reply.Entries.Next(&e) {
+				handle, attr := given(&e.NameHandle, &e.NameAttributes)
+				l.entries = append(l.entries, DirEntry{e.FileID, string(e.Name), attr, handle})
+				l.cookie = e.Cookie
+			}
+			return nil
+		})
+	})
+}
+
+// A listing is how far a directory was read.
+type listing struct {
+	cookie  uint64
+	verf    nfs3wire.CookieVerf3
+	eof     bool
+	entries []DirEntry
+}
+
+// list goes through a directory, a reply at a time.
+func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
+	return func(yield func(DirEntry, error) bool) {
+		var l listing
+		for !l.eof {
+			l.entries = l.entries[:0]
+			if err := next(&l); err != nil {
+				yield(DirEntry{}, err)
+				return
+			}
+			for _, e := range l.entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if len(l.entries) == 0 && !l.eof {
+				yield(DirEntry{}, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply))
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// entry is a name in a directory, and how long its encoding gets.
+func entry(dir Handle, name string) (nfs3wire.DirOpArgs3, int) {
+	return nfs3wire.DirOpArgs3{Dir: wireHandle(dir), Name: nfs3wire.Filename3(name)},
+		nfs3wire.FileHandle3MaxSize + 4 + len(name) + xdr.Pad(len(name))
+}
+
+// Lookup finds a name in a directory (RFC 1813 §3.3.3). attr is nil where the
+// server gives none.
+func (n NFS3) Lookup(ctx context.Context, dir Handle, name string) (file Handle, attr *nfs3wire.Fattr3, err error) {
+	what, size := entry(dir, name)
+	args := nfs3wire.Lookup3Args{What: what}
+	err = n.call(ctx, nfs3wire.ProcLookup, &args, size, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Lookup3Res
+		res.Decode(d)
+		file, attr = slices.Clone(res.ResOK.Object.Data), attributes(&res.ResOK.ObjAttributes)
+		return outcome(d, nfs3wire.ProcLookup, res.Status)
+	})
+	return file, attr, err
+}
+
+// Walk looks up a path below dir, name by name.
+func (n NFS3) Walk(ctx context.Context, dir Handle, path string) (file Handle, err error) {
+	for name := range strings.SplitSeq(path, "/") {
+		if name == "" || name == "." {
+			continue
+		}
+		if dir, _, err = n.Lookup(ctx, dir, name); err != nil {
+			return nil, err
+		}
+	}
+	return dir, nil
+}
+
+// Create makes a file (RFC 1813 §3.3.8). The handle is looked up where the
+// server gives none.
+func (n NFS3) Create(ctx context.Context, dir Handle, name string, how nfs3wire.CreateHow3) (file Handle, attr *nfs3wire.Fattr3, err error) {
+	where, size := entry(dir, name)
+	args := nfs3wire.Create3Args{Where: where, How: how}
+	err = n.call(ctx, nfs3wire.ProcCreate, &args, size+nfs3wire.CreateHow3MaxSize, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Create3Res
+		res.Decode(d)
+		file, attr = given(&res.ResOK.Obj, &res.ResOK.ObjAttributes)
+		return outcome(d, nfs3wire.ProcCreate, res.Status)
+	})
+	if err == nil && file == nil {
+		return n.Lookup(ctx, dir, name)
+	}
+	return file, attr, err
+}
+
+// Mkdir makes a directory (RFC 1813 §3.3.9).
+func (n NFS3) Mkdir(ctx context.Context, dir Handle, name string, attr nfs3wire.Sattr3) (made Handle, err error) {
+	where, size := entry(dir, name)
+	args := nfs3wire.Mkdir3Args{Where: where, Attributes: attr}
+	err = n.call(ctx, nfs3wire.ProcMkdir, &args, size+nfs3wire.Sattr3MaxSize, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Mkdir3Res
+		res.Decode(d)
+		made, _ = given(&res.ResOK.Obj, &res.ResOK.ObjAttributes)
+		return outcome(d, nfs3wire.ProcMkdir, res.Status)
+	})
+	if err == nil && made == nil {
+		made, _, err = n.Lookup(ctx, dir, name)
+	}
+	return made, err
+}
+
+// Symlink makes a symbolic link (RFC 1813 §3.3.10).
+func (n NFS3) Symlink(ctx context.Context, dir Handle, name, text string) error {
+	where, size := entry(dir, name)
+	args := nfs3wire.Symlink3Args{Where: where, Symlink: nfs3wire.SymlinkData3{SymlinkData: xdr.Eligible{Data: []byte(text)}}}
+	return n.call(ctx, nfs3wire.ProcSymlink, &args, size+nfs3wire.Sattr3MaxSize+4, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Symlink3Res
+		res.Decode(d)
+		return outcome(d, nfs3wire.ProcSymlink, res.Status)
+	})
+}
+
+// Remove removes a file's name (RFC 1813 §3.3.12).
+func (n NFS3) Remove(ctx context.Context, dir Handle, name string) error {
+	object, size := entry(dir, name)
+	args := nfs3wire.Remove3Args{Object: object}
+	return n.call(ctx, nfs3wire.ProcRemove, &args, size, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Remove3Res
+		res.Decode(d)
+		return outcome(d, nfs3wire.ProcRemove, res.Status)
+	})
+}
+
+// Rmdir removes an empty directory (RFC 1813 §3.3.13).
+func (n NFS3) Rmdir(ctx context.Context, dir Handle, name string) error {
+	object, size := entry(dir, name)
+	args := nfs3wire.Rmdir3Args{Object: object}
+	return n.call(ctx, nfs3wire.ProcRmdir, &args, size, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Rmdir3Res
+		res.Decode(d)
+		return outcome(d, nfs3wire.ProcRmdir, res.Status)
+	})
+}
+
+// Rename gives a file another name, in place of what had it (RFC 1813 §3.3.14).
+func (n NFS3) Rename(ctx context.Context, fromDir Handle, from string, toDir Handle, to string) error {
+	a, sizeA := entry(fromDir, from)
+	b, sizeB := entry(toDir, to)
+	args := nfs3wire.Rename3Args{From: a, To: b}
+	return n.call(ctx, nfs3wire.ProcRename, &args, sizeA+sizeB, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Rename3Res
+		res.Decode(d)
+		return outcome(d, nfs3wire.ProcRename, res.Status)
+	})
+}
+
+// Link gives a file one more name (RFC 1813 §3.3.15).
+func (n NFS3) Link(ctx context.Context, file, dir Handle, name string) error {
+	where, size := entry(dir, name)
+	args := nfs3wire.Link3Args{FileHandle: wireHandle(file), Link: where}
+	return n.call(ctx, nfs3wire.ProcLink, &args, nfs3wire.FileHandle3MaxSize+size, nil, func(d *xdr.Decoder) error {
+		var res nfs3wire.Link3Res
+		res.Decode(d)
+		return outcome(d, nfs3wire.ProcLink, res.Status)
+	})
+}

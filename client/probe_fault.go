@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+)
+
+const noPrivateDataNote = "The server sent no RPC-over-RDMA private data (RFC 8797): messages of 1024 bytes and no remote invalidation are assumed."
+
+// late says that an error is that of a time-out.
+func late(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, rdmacm.ErrTimeout)
+}
+
+// dialFault is a sentence on why a connection was not made.
+func dialFault(t Target, err error) string {
+	at := t.Address()
+	_, notFound := errors.AsType[*net.DNSError](err)
+	rejected, isRejected := errors.AsType[*rdmacm.RejectedError](err)
+	switch {
+	case notFound:
+		return fmt.Sprintf("The name %q cannot be resolved.", t.Host)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("Nothing listens on %s.", at)
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return fmt.Sprintf("There is no route to %s.", t.Host)
+	case isRejected:
+		if p, found := rdma.ParsePrivateData(rejected.PrivateData); found {
+			return fmt.Sprintf("The server at %s rejected the connection, with RPC-over-RDMA private data (inline sizes %d and %d).", at, p.SendSize, p.ReceiveSize)
+		}
+		return fmt.Sprintf("The server at %s rejected the connection.", at)
+	case late(err) && errors.Is(err, iwarp.ErrSetup):
+		return fmt.Sprintf("%s takes TCP connections but does not answer MPA's request in time: it is not iWARP, or overloaded.", at)
+	case late(err):
+		return fmt.Sprintf("%s does not answer: no host, or a firewall that drops.", at)
+	case errors.Is(err, iwarp.ErrSetup):
+		if _, terminated := errors.AsType[*iwarp.TerminateError](err); terminated {
+			return fmt.Sprintf("%s speaks iWARP, but the two sides cannot agree on a connection.", at)
+		}
+		return fmt.Sprintf("%s takes TCP connections but does not speak iWARP: an RDMA listener is not there.", at)
+	}
+	return fmt.Sprintf("No connection to %s.", at)
+}
+
+// callFault is a sentence on why a call on a connection had no answer.
+func callFault(t Target, err error) string {
+	at := t.Address()
+	refused, isRefused := errors.AsType[*rdma.RefusedError](err)
+	re, isReply := errors.AsType[*rpc.ReplyError](err)
+	switch {
+	case isRefused && refused.Code == rdma.ErrVers:
+		return fmt.Sprintf("The server at %s does not speak RPC-over-RDMA version 1: it offers %d to %d.", at, refused.Low, refused.High)
+	case isRefused:
+		return fmt.Sprintf("The server at %s refuses an RPC-over-RDMA header without chunks.", at)
+	case isReply && re.Denied && re.Auth != rpc.AuthOK:
+		return fmt.Sprintf("The server at %s refuses calls with %v.", at, re.Auth)
+	case isReply && re.Denied:
+		return fmt.Sprintf("The server at %s does not speak RPC version 2: it offers %d to %d.", at, re.Low, re.High)
+	case late(err) && t.Transport == RDMA:
+		return fmt.Sprintf("%s speaks iWARP but does not answer RPC-over-RDMA calls in time.", at)
+	case late(err):
+		return fmt.Sprintf("%s takes TCP connections but does not answer RPC calls in time: not an NFS server, or overloaded.", at)
+	case errors.Is(err, rpc.ErrCallLost), errors.Is(err, io.EOF):
+		if t.Transport == RDMA {
+			return fmt.Sprintf("%s speaks iWARP but ended the connection on an RPC-over-RDMA call.", at)
+		}
+		return fmt.Sprintf("%s takes TCP connections but does not speak RPC: it ended the connection on a call.", at)
+	}
+	return fmt.Sprintf("A call to %s failed.", at)
+}
+
+// noNFSFault is a sentence on an RPC server that serves no NFS.
+func noNFSFault(t Target, programs []ProbedProgram) string {
+	for _, p := range programs {
+		if p.Name == "nfs" {
+			return fmt.Sprintf("The server at %s knows NFS but answers none of its versions (it names %d to %d).", t.Address(), p.Low, p.High)
+		}
+	}
+	return fmt.Sprintf("The server at %s speaks RPC, but not NFS.", t.Address())
+}

@@ -1,0 +1,108 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Print writes what was found for people.
+func (p *Probed) Print(w io.Writer) {
+	for i := range p.Transports {
+		p.Transports[i].print(w)
+	}
+	if !p.Serves(false) {
+		return
+	}
+	fmt.Fprintln(w, "exports")
+	switch {
+	case p.ExportsFault != "":
+		fmt.Fprintf(w, "  not listed: %s\n", strings.ReplaceAll(p.ExportsFault, "\n", "; "))
+	case len(p.Exports) == 0:
+		fmt.Fprintln(w, "  none that this client may see")
+	}
+	for _, e := range p.Exports {
+		groups := "everybody"
+		if len(e.Groups) > 0 {
+			groups = strings.Join(e.Groups, " ")
+		}
+		fmt.Fprintf(w, "  %-20s %s\n", e.Path, groups)
+	}
+}
+
+func (t *ProbedTransport) print(w io.Writer) {
+	fmt.Fprintf(w, "%s %s\n", t.Transport, t.Address)
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(w, "  %-20s %s\n", what, fmt.Sprintf(format, args...))
+	}
+	if t.Fault != "" {
+		fmt.Fprintf(w, "  %s\n", t.Fault)
+		if t.Detail != "" {
+			line("detail", "%s", strings.ReplaceAll(t.Detail, "\n", "; "))
+		}
+	}
+	if t.Connect > 0 {
+		line("connected in", "%v", t.Connect.Round(time.Microsecond))
+	}
+	if d := t.IWARP; d != nil {
+		line("MPA", "revision %d%s, CRC %s, markers %s", d.Revision, choose(d.Enhanced, " enhanced", ""), onOff(d.CRC), onOff(d.Markers))
+		if d.PeerToPeer {
+			line("ready to receive", "%s", d.RTR)
+		}
+		line("RDMA Reads", "server says IRD %s, ORD %s; agreed: %d by this side, %d by the server",
+			depth(d.PeerIRD), depth(d.PeerORD), d.ORD, d.IRD)
+	}
+	if d := t.RPCRDMA; d != nil {
+		line("private data", "%s", choose(d.PrivateData, fmt.Sprintf("inline send %d, receive %d, remote invalidation %s",
+			d.InlineSend, d.InlineReceive, onOff(d.RemoteInvalidation)), "none"))
+		line("inline threshold", "calls %d, replies %d bytes", d.CallLimit, d.ReplyLimit)
+		line("credits granted", "%d", d.Credits)
+	}
+	for _, p := range t.Programs {
+		line(fmt.Sprintf("%s (%d)", p.Name, p.Number), "%s", p.describe())
+	}
+	if r := t.RoundTrip; r != nil {
+		line("round trip of NULL", "min %v, median %v, max %v (%d calls)", r.Min, r.Median, r.Max, r.Calls)
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(w, "  %s\n", n)
+	}
+}
+
+func (p *ProbedProgram) describe() string {
+	var b strings.Builder
+	b.WriteString("versions")
+	if len(p.Versions) == 0 {
+		b.WriteString(" none")
+	}
+	for _, v := range p.Versions {
+		if v != 4 || len(p.Minor) == 0 {
+			fmt.Fprintf(&b, " %d", v)
+			continue
+		}
+		for _, m := range p.Minor {
+			fmt.Fprintf(&b, " 4.%d", m)
+		}
+	}
+	if p.High > 0 {
+		fmt.Fprintf(&b, " (says %d to %d)", p.Low, p.High)
+	}
+	return b.String()
+}
+
+func choose(b bool, yes, no string) string {
+	if b {
+		return yes
+	}
+	return no
+}
+
+func onOff(b bool) string { return choose(b, "on", "off") }
+
+func depth(n int) string {
+	if n < 0 {
+		return "nothing"
+	}
+	return fmt.Sprint(n)
+}

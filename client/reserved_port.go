@@ -1,0 +1,41 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"syscall"
+)
+
+// Ports below 1024 that clients take, as mount.nfs does: the lower ones are
+// services'.
+const (
+	lowestReserved  = 665
+	highestReserved = 1023
+)
+
+// reservedTries is how many ports are tried before an ordinary one is taken.
+const reservedTries = 64
+
+// dialReserved connects from a port that only a privileged process can have,
+// where this one is: servers' exports ask for that by default. Otherwise from
+// any.
+func dialReserved(ctx context.Context, network, address string) (net.Conn, error) {
+	first := rand.IntN(highestReserved - lowestReserved + 1)
+	for i := range reservedTries {
+		port := lowestReserved + (first+i)%(highestReserved-lowestReserved+1)
+		d := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+		c, err := d.DialContext(ctx, network, address)
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
+			continue
+		case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+		return nil, err
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// Transport is what carries the calls.
+type Transport string
+
+// Transports.
+const (
+	TCP  Transport = "tcp"
+	RDMA Transport = "rdma"
+)
+
+// Ports that NFS is served on unless something else is said.
+const (
+	PortNFS     = 2049
+	PortRDMA    = 20049 // RFC 8267 §8
+	PortRPCBind = 111
+)
+
+// ParseTransport reads "tcp" or "rdma".
+func ParseTransport(s string) (Transport, error) {
+	if t := Transport(s); t == TCP || t == RDMA {
+		return t, nil
+	}
+	return "", fmt.Errorf("transport %q is none of tcp, rdma", s)
+}
+
+// Port is where t's NFS servers listen by default.
+func (t Transport) Port() int {
+	if t == RDMA {
+		return PortRDMA
+	}
+	return PortNFS
+}
+
+// A Target is where a server is and how to speak to it.
+type Target struct {
+	Transport Transport
+	// Host is a name or an address, without brackets.
+	Host string
+	// Port; 0 means the transport's own.
+	Port int
+	// Provider connects over RDMA; nil: a software RNIC of the Conn's own.
+	Provider rdmacm.Provider
+	// Cred goes with every call; the zero value is AUTH_NONE. See Self.
+	Cred rpc.AuthBytes
+	// Depth is how many calls are wanted under way at a time: the credits that
+	// are asked for over RDMA. 0 means 128.
+	Depth int
+	// Inline is the largest message without chunks over RDMA, in bytes; 0
+	// means 4096.
+	Inline int
+	// Reconnect: over RDMA, a lost connection is made anew and calls that were
+	// not answered are sent again. Over TCP they end with rpc.ErrCallLost.
+	Reconnect bool
+}
+
+func (t Target) port() int {
+	if t.Port == 0 {
+		return t.Transport.Port()
+	}
+	return t.Port
+}
+
+// Address is host and port as one string.
+func (t Target) Address() string { return net.JoinHostPort(t.Host, strconv.Itoa(t.port())) }
+
+// ErrAddress: a host or port that is none.
+var ErrAddress = errors.New("client: not an address")
+
+// SplitHostPort takes HOST, HOST:PORT, [IPV6] and [IPV6]:PORT apart, and a bare
+// IPv6 address. port is 0 where none is given.
+func SplitHostPort(s string) (host string, port int, err error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.String(), 0, nil
+	}
+	host, digits := s, ""
+	if strings.HasPrefix(s, "[") {
+		end := strings.IndexByte(s, ']')
+		if end < 0 {
+			return "", 0, fmt.Errorf("%w: %q lacks a ']'", ErrAddress, s)
+		}
+		host, digits = s[1:end], s[end+1:]
+		if digits != "" && digits[0] != ':' {
+			return "", 0, fmt.Errorf("%w: %q", ErrAddress, s)
+		}
+	} else if i := strings.IndexByte(s, ':'); i >= 0 {
+		host, digits = s[:i], s[i:]
+	}
+	if host == "" {
+		return "", 0, fmt.Errorf("%w: %q names no host", ErrAddress, s)
+	}
+	if digits == "" {
+		return host, 0, nil
+	}
+	if port, err = strconv.Atoi(digits[1:]); err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("%w: %q is no port", ErrAddress, digits[1:])
+	}
+	return host, port, nil
+}
+
+// SplitExport takes HOST:/path apart, as mount(8) writes it. The host may be an
+// IPv6 address in brackets.
+func SplitExport(s string) (host, path string, err error) {
+	i := strings.Index(s, ":/")
+	if i < 0 {
+		return "", "", fmt.Errorf("%w: %q is not HOST:/export", ErrAddress, s)
+	}
+	host, port, err := SplitHostPort(s[:i])
+	if err == nil && port != 0 {
+		err = fmt.Errorf("%w: %q: the port is given apart", ErrAddress, s)
+	}
+	return host, s[i+1:], err
+}
+
+// resolve gives the addresses of a host, in the order to try them.
+func resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	all, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i] = all[i].Unmap()
+	}
+	return all, nil
+}

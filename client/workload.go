@@ -1,0 +1,180 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// errDelayed: the server asked for the call to be made again (NFS3ERR_JUKEBOX).
+var errDelayed = errors.New("client: server asks to try again")
+
+// A workload is what a bench does over and over.
+type workload struct {
+	procedure nfs3wire.Procedure
+	// data: each slot has a buffer of the bench's size.
+	data bool
+	// needs is the ground it works on.
+	needs groundKind
+	// next chooses the next operation.
+	next func(s *slot)
+	// args writes the arguments of the call under way.
+	args func(s *slot, w *xdr.Writer)
+	// answer: see slot.answer.
+	answer func(s *slot, d *xdr.Decoder) (n int, more bool, err error)
+}
+
+// workloads by name.
+var workloads = map[string]*workload{
+	"null": {
+		procedure: nfs3wire.ProcNull,
+		next:      func(*slot) {},
+		args:      func(*slot, *xdr.Writer) {},
+		answer:    func(*slot, *xdr.Decoder) (int, bool, error) { return 0, false, nil },
+	},
+	"getattr": {
+		procedure: nfs3wire.ProcGetattr, needs: groundShared,
+		next: func(*slot) {},
+		args: func(s *slot, w *xdr.Writer) { w.Opaque(s.c.file) },
+		answer: func(s *slot, d *xdr.Decoder) (int, bool, error) {
+			return 0, false, s.status(d)
+		},
+	},
+	"read":      {procedure: nfs3wire.ProcRead, data: true, needs: groundFilled, next: (*slot).sequential, args: putRead, answer: gotRead},
+	"randread":  {procedure: nfs3wire.ProcRead, data: true, needs: groundFilled, next: (*slot).random, args: putRead, answer: gotRead},
+	"write":     {procedure: nfs3wire.ProcWrite, data: true, needs: groundOwn, next: (*slot).sequential, args: putWrite, answer: gotWrite},
+	"randwrite": {procedure: nfs3wire.ProcWrite, data: true, needs: groundOwn, next: (*slot).random, args: putWrite, answer: gotWrite},
+	// One operation is a CREATE and the REMOVE of what it made.
+	"create": {
+		procedure: nfs3wire.ProcCreate,
+		needs:     groundEmpty,
+		next: func(s *slot) {
+			s.second = false
+			s.rename()
+			s.procedure(nfs3wire.ProcCreate)
+		},
+		args: func(s *slot, w *xdr.Writer) {
+			w.Opaque(s.c.file)
+			w.Opaque(s.name)
+			if !s.second {
+				s.b.how.Encode(w)
+			}
+		},
+		answer: func(s *slot, d *xdr.Decoder) (int, bool, error) {
+			if err := s.status(d); err != nil {
+				return 0, false, err
+			}
+			if !s.second {
+				s.second = true
+				s.procedure(nfs3wire.ProcRemove)
+				return 0, true, nil
+			}
+			return 0, false, nil
+		},
+	},
+	// One operation is a READDIRPLUS; a listing that ended begins anew.
+	"readdirplus": {
+		procedure: nfs3wire.ProcReaddirPlus, needs: groundListed,
+		next: func(*slot) {},
+		args: func(s *slot, w *xdr.Writer) {
+			w.Opaque(s.c.file)
+			w.Uint64(s.cookie)
+			w.FixedOpaque(s.verf[:])
+			w.Uint32(uint32(s.b.cfg.Size))
+			w.Uint32(uint32(s.b.cfg.Size))
+		},
+		answer: gotReaddirPlus,
+	},
+}
+
+// Workloads are the names that BenchConfig takes.
+func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
+
+// blocks is how many READs or WRITEs a file has.
+func (b *bench) blocks() uint64 { return max(uint64(b.cfg.FileSize)/uint64(b.cfg.Size), 1) }
+
+func (s *slot) sequential() {
+	s.offset = (s.c.cursor.Add(1) - 1) % s.b.blocks() * uint64(s.b.cfg.Size)
+}
+
+func (s *slot) random() { s.offset = s.draw.Uint64N(s.b.blocks()) * uint64(s.b.cfg.Size) }
+
+func putRead(s *slot, w *xdr.Writer) {
+	w.Opaque(s.c.file)
+	w.Uint64(s.offset)
+	w.Uint32(uint32(len(s.buf)))
+}
+
+func gotRead(s *slot, d *xdr.Decoder) (int, bool, error) {
+	s.read.Decode(d)
+	switch {
+	case d.Err() != nil:
+		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
+	case s.read.Status == nfs3wire.NFS3ErrJukebox:
+		return 0, false, errDelayed
+	case s.read.Status != nfs3wire.NFS3OK:
+		return 0, false, &StatusError{nfs3wire.ProcRead, s.read.Status}
+	}
+	n, _, err := readData(&s.read.ResOK, s.buf)
+	if err == nil && n < len(s.buf) {
+		err = fmt.Errorf("client: READ of %d bytes at %d gave %d: somebody shortened the file", len(s.buf), s.offset, n)
+	}
+	return n, false, err
+}
+
+func putWrite(s *slot, w *xdr.Writer) {
+	w.Opaque(s.c.file)
+	w.Uint64(s.offset)
+	w.Uint32(uint32(len(s.buf)))
+	w.Int32(int32(nfs3wire.Unstable))
+	w.Payload(s.buf, true, nil)
+}
+
+func gotWrite(s *slot, d *xdr.Decoder) (int, bool, error) {
+	if err := s.status(d); err != nil {
+		return 0, false, err
+	}
+	var wcc nfs3wire.WccData
+	wcc.Decode(d)
+	n := int(d.Uint32())
+	switch {
+	case d.Err() != nil:
+		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
+	case n != len(s.buf):
+		return 0, false, fmt.Errorf("client: WRITE of %d bytes wrote %d", len(s.buf), n)
+	}
+	return n, false, nil
+}
+
+func gotReaddirPlus(s *slot, d *xdr.Decoder) (int, bool, error) {
+	size := d.Len()
+	s.list.Decode(d)
+	switch {
+	case d.Err() != nil:
+		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
+	case s.list.Status == nfs3wire.NFS3ErrJukebox:
+		return 0, false, errDelayed
+	case s.list.Status != nfs3wire.NFS3OK:
+		return 0, false, &StatusError{nfs3wire.ProcReaddirPlus, s.list.Status}
+	}
+	res := &s.list.ResOK
+	if res.Reply.EOF {
+		s.cookie, s.verf = 0, nfs3wire.CookieVerf3{}
+		return size, false, nil
+	}
+	s.verf = res.CookieVerf
+	entries := 0
+	for res.Reply.Entries.Next(&s.item) {
+		s.cookie = s.item.Cookie
+		entries++
+	}
+	if entries == 0 {
+		return 0, false, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
+	}
+	return size, false, nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+func benchCommand() *cobra.Command {
+	var (
+		cfg            client.BenchConfig
+		transport      string
+		size, fileSize = byteCount(1 << 20), byteCount(256 << 20)
+		uid, gid       int
+		asJSON         bool
+	)
+	c := &cobra.Command{
+		Use:   "bench HOST:/export",
+		Short: "Measure an NFS server",
+		Long: `Measure an NFS server by NFS version 3, over TCP or RDMA. What is needed for it is
+made in a directory of its own in the export, and removed afterwards.
+
+Workloads: read, write, randread, randwrite, getattr, create (a file made and
+removed), readdirplus, null. Writes are UNSTABLE. A transfer that is larger than
+the server takes is reduced to what it does.`,
+		Args: oneArgument("an export: HOST:/export"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var err error
+			if cfg.Host, cfg.Export, err = client.SplitExport(args[0]); err != nil {
+				return usageError{err}
+			}
+			if cfg.Transport, err = client.ParseTransport(transport); err != nil {
+				return usageError{fmt.Errorf("--transport: %w", err)}
+			}
+			if err := checkBench(&cfg, int64(size), int64(fileSize), c.Flags().Changed("duration")); err != nil {
+				return usageError{err}
+			}
+			cfg.Cred = client.Self()
+			if uid >= 0 {
+				cfg.Cred = client.Identity(uint32(uid), uint32(max(gid, 0)))
+			}
+			return bench(cfg, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&transport, "transport", "tcp", "tcp or rdma")
+	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
+	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
+	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(client.Workloads(), ", "))
+	f.Var(&size, "size", "bytes of each READ, WRITE or READDIRPLUS")
+	f.Var(&fileSize, "file-size", "bytes of each file")
+	f.IntVar(&cfg.Depth, "depth", 16, "calls under way on each connection")
+	f.IntVar(&cfg.Connections, "connections", 1, "connections")
+	f.DurationVar(&cfg.Duration, "duration", 10*time.Second, "how long to measure")
+	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
+	f.IntVar(&uid, "uid", -1, "act as this user (default: the one who calls)")
+	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func checkBench(cfg *client.BenchConfig, size, fileSize int64, timed bool) error {
+	cfg.Size, cfg.FileSize = int(size), fileSize
+	if cfg.Ops > 0 && !timed {
+		cfg.Duration = 0
+	}
+	known := false
+	for _, w := range client.Workloads() {
+		known = known || w == cfg.Workload
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("--workload %q is none of %s", cfg.Workload, strings.Join(client.Workloads(), ", "))
+	case size < 1 || size > 4<<20:
+		return fmt.Errorf("--size %d is not within 1 and 4M", size)
+	case fileSize < size:
+		return fmt.Errorf("--file-size %d is less than --size %d", fileSize, size)
+	case cfg.Depth < 1 || cfg.Depth > 1024 || cfg.Connections < 1 || cfg.Connections > 1024:
+		return fmt.Errorf("--depth and --connections are from 1 to 1024")
+	case cfg.Ops < 0 || cfg.Duration < 0 || cfg.Duration == 0 && cfg.Ops == 0:
+		return fmt.Errorf("--duration and --ops: nothing to measure")
+	}
+	return nil
+}
+
+func bench(cfg client.BenchConfig, asJSON bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil {
+		var last client.Progress
+		cfg.Progress = func(p client.Progress) {
+			span := (p.Elapsed - last.Elapsed).Seconds()
+			fmt.Fprintf(os.Stderr, "\r%4.0f s  %10.0f op/s  %12s/s \x1b[K", p.Elapsed.Seconds(),
+				float64(p.Operations-last.Operations)/span, client.FormatBytes(float64(p.Bytes-last.Bytes)/span))
+			last = p
+		}
+		defer fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+	m, err := client.Bench(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if cfg.Progress != nil {
+		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+	if asJSON {
+		return printJSON(m)
+	}
+	m.Print(os.Stdout)
+	return nil
+}
+
+// A byteCount is a flag such as 4096, 64K, 1M or 2G.
+type byteCount int64
+
+func (b *byteCount) String() string { return strconv.FormatInt(int64(*b), 10) }
+
+func (b *byteCount) Type() string { return "bytes" }
+
+func (b *byteCount) Set(s string) error {
+	shift := 0
+	if s != "" {
+		if i := strings.IndexByte("KMG", s[len(s)-1]&^0x20); i >= 0 {
+			shift, s = 10*(i+1), s[:len(s)-1]
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > 1<<62>>shift {
+		return fmt.Errorf("not a number of bytes, such as 4096, 64K or 1M")
+	}
+	*b = byteCount(n << shift)
+	return nil
+}

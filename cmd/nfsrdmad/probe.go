@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+// errNotServed: the probe said already what is wrong.
+var errNotServed = errors.New("no NFS server was found where one was asked for")
+
+func probeCommand() *cobra.Command {
+	var (
+		transport string
+		asJSON    bool
+		timeout   time.Duration
+		mountPort int
+	)
+	c := &cobra.Command{
+		Use:   "probe HOST[:PORT]",
+		Short: "Tell what a server speaks, over RDMA and TCP",
+		Long: `Tell what a server speaks: iWARP and RPC-over-RDMA parameters, RPC programs and
+versions, exports and round-trip times, with a sentence on what is wrong.
+
+Without --transport both are tried, and the exit status is 0 where NFS is served
+over one of them; with --transport, where it is over what was asked for. Without
+a port, RDMA is tried on 20049 and TCP on 2049.`,
+		Args: oneArgument("a server: HOST or HOST:PORT"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			cfg := client.ProbeConfig{Timeout: timeout, MountPort: mountPort}
+			var err error
+			if cfg.Host, cfg.Port, err = client.SplitHostPort(args[0]); err != nil {
+				return usageError{err}
+			}
+			switch transport {
+			case "", "both":
+				cfg.Transports = []client.Transport{client.RDMA, client.TCP}
+			default:
+				t, err := client.ParseTransport(transport)
+				if err != nil {
+					return usageError{fmt.Errorf("--transport: %w, both", err)}
+				}
+				cfg.Transports = []client.Transport{t}
+			}
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			p := client.Probe(ctx, cfg)
+			if asJSON {
+				if err := printJSON(p); err != nil {
+					return err
+				}
+			} else {
+				p.Print(os.Stdout)
+			}
+			if !p.Serves(transport != "") {
+				return errNotServed
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&transport, "transport", "", "tcp, rdma or both")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.DurationVar(&timeout, "timeout", 5*time.Second, "how long each step may take")
+	f.IntVar(&mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
+	return c
+}
+
+func printJSON(v any) error {
+	e := json.NewEncoder(os.Stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// oneArgument wants exactly one.
+func oneArgument(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("'%s' takes %s; see '%s --help'", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
