@@ -109,7 +109,7 @@ func (fs *FS) open() error {
 		unix.Close(rootFD)
 		return err
 	}
-	fs.kind = kindOf(&sfs)
+	fs.kind = kindOf(&sfs, fs.rootStat.Dev)
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
 	fs.bounded = wholeFileSystem(fs.mount)

@@ -1,6 +1,12 @@
 package local
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -21,12 +27,26 @@ type fsKind struct {
 	caseFolding bool
 }
 
-func kindOf(s *unix.Statfs_t) fsKind {
+// hasJournal says that the ext2, ext3 or ext4 file system on device dev has one.
+func hasJournal(dev uint64) bool {
+	disk, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev)))
+	if err != nil {
+		return false
+	}
+	task, err := os.ReadFile(filepath.Join("/sys/fs/ext4", filepath.Base(disk), "journal_task"))
+	if err != nil {
+		return false
+	}
+	_, err = strconv.Atoi(strings.TrimSpace(string(task)))
+	return err == nil
+}
+
+func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 	const most = 1<<63 - 1
 	k := fsKind{maxFile: most, maxLink: 32000}
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
-		k.memory, k.journalDirs, k.maxFile, k.maxLink = true, true, 16<<40-4096, 65000
+		k.memory, k.journalDirs, k.maxFile, k.maxLink = true, hasJournal(dev), 16<<40-4096, 65000
 	case unix.XFS_SUPER_MAGIC:
 		k.memory, k.journalDirs, k.maxLink = true, true, 1<<31-1
 	case unix.BTRFS_SUPER_MAGIC:

@@ -90,6 +90,8 @@ func TestNamesAreRemembered(t *testing.T) {
 	}
 	find(f, nil)
 	find(f, nil)
+	w.ok(os.Rename(w.path("d", "f"), w.path("d", "x")))
+	find(vfs.Handle{}, syscall.ENOENT)
 	w.ok(os.Rename(w.path("d", "g"), w.path("d", "f")))
 	find(g, nil)
 	w.remove(d, "f")
