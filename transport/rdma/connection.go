@@ -214,9 +214,9 @@ func (k *connection) reject(r *rdmacm.Recv, p Prefix, code ErrorCode) {
 // discard forgets a message: no answer, no disconnect, the receive promised
 // anew.
 func (k *connection) discard(r *rdmacm.Recv) {
-	k.stats.Discarded.Add(1)
 	r.Release()
 	k.device.Provide(1, k.receiveSize)
+	k.stats.Discarded.Add(1)
 }
 
 // post hands a chain to the device and sees that it comes back in time.

@@ -39,8 +39,10 @@ type requester struct {
 	// pending are the calls sent, by XID.
 	pending map[uint32]*exchange
 	pumping bool
-	ended   bool
-	why     error
+	// dying: the device says that the connection ended, closed will follow.
+	dying bool
+	ended bool
+	why   error
 	// fencing wait for the end of the connection, because the peer's access to
 	// their memory could not be revoked.
 	fencing []*exchange
@@ -73,7 +75,7 @@ func (q *requester) pump() {
 }
 
 func (q *requester) pumpOn() {
-	for !q.ended && q.queue.head != nil && q.credits.may() {
+	for !q.ended && !q.dying && q.queue.head != nil && q.credits.may() {
 		e := q.queue.head
 		q.queue.remove(e)
 		e.stage = stageBuilding
@@ -167,8 +169,23 @@ func (q *requester) send(e *exchange, reserved []byte) {
 // because the connection ended.
 func (q *requester) abandon(e *exchange, err error) {
 	q.mu.Lock()
-	e.stage = stageEnded
 	q.credits.inFlight--
+	if err != nil && flushed(err) && e.cancelled == nil && !q.ended {
+		q.mu.Unlock()
+		for _, r := range e.regions {
+			_ = r.Deregister() // nobody can reach them any more
+		}
+		e.reset()
+		q.mu.Lock()
+		if e.cancelled == nil && !q.ended {
+			q.dying = true
+			e.stage = stageWaiting
+			q.queue.insert(e)
+			q.mu.Unlock()
+			return
+		}
+	}
+	e.stage = stageEnded
 	if e.cancelled != nil {
 		err = e.cancelled
 	}

@@ -18,6 +18,7 @@ type script struct {
 	listener rdmacm.Listener
 	client   *Client
 	p        peer
+	pings    uint32
 }
 
 // newScript connects a Client to a scripted responder with this private data.

@@ -1,0 +1,216 @@
+package rdma
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// 4.5.5, V1-111: when the connection ends, calls that are not answered go out
+// again on a new one, in their order, with their XIDs and new handles; thresholds,
+// credits and remote invalidation are those of the new connection.
+func TestReconnect(t *testing.T) {
+	s := newScript(t, DialConfig{Reconnect: true, RemoteInvalidation: true, Redial: time.Millisecond}, private(true, 4096, 4096))
+	s.ramp(3)
+	sinks := [][]byte{make([]byte, 100), make([]byte, 100)}
+	done := []<-chan result{s.start(getTo(100, sinks[0])), s.start(getTo(100, sinks[1]))}
+	var before []Header
+	for range 2 {
+		h, _ := s.next()
+		before = append(before, h)
+	}
+	queued := s.start(putOf(pattern(2000)))
+	if h, _ := s.next(); h.Reads.Len() != 0 { // 2000 bytes are Short at 4096
+		t.Errorf("%d read segments", h.Reads.Len())
+	}
+	// An answered call is not sent again.
+	m := message{xid: before[0].XID, credits: 3, writes: [][]Segment{used(offered(&before[0]).writes[0], 0)}, payload: success(before[0].XID, 0)}
+	s.p.Send(m.bytes())
+	if r := <-done[0]; r.err != nil {
+		t.Fatal(r.err)
+	}
+	s.p.Conn().Abort(nil)
+
+	s.p = s.accept(nil) // reduced
+	h, _ := s.next()
+	if h.XID != before[1].XID {
+		t.Errorf("XID %#x first, want %#x", h.XID, before[1].XID)
+	}
+	o, was := offered(&h), offered(&before[1])
+	if o.writes[0][0].Handle == was.writes[0][0].Handle {
+		t.Error("the handle is the old one")
+	}
+	if n := len(s.p.Messages()); n != 1 { // V1-19: one credit again
+		t.Errorf("%d calls on the new connection", n)
+	}
+	s.write(o.writes[0], pattern(100))
+	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
+	if r := <-done[1]; r.err != nil || !bytes.Equal(r.data, pattern(100)) {
+		t.Errorf("%v", r.err)
+	}
+	h, payload := s.next()
+	if h.Reads.Len() != 1 || len(payload) > 100 { // Chunked at 1024
+		t.Errorf("%d read segments, %d bytes of Payload", h.Reads.Len(), len(payload))
+	}
+	s.refuse(&h)
+	<-queued
+	if i, _ := s.client.Info(); i.RemoteInvalidation || i.SendLimit != 1024 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// Without Reconnect the loss of the connection is the end, for what was sent and
+// what comes.
+func TestLossWithoutReconnect(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	one, two := s.start(null()), s.start(null())
+	s.next()
+	s.p.Conn().Abort(nil)
+	for _, done := range []<-chan result{one, two, s.start(null())} {
+		if r := <-done; !errors.Is(r.err, rpc.ErrCallLost) {
+			t.Errorf("%v", r.err)
+		}
+	}
+	if r := <-s.start(null()); !errors.Is(r.err, rpc.ErrCallLost) {
+		t.Errorf("later: %v", r.err)
+	}
+	if _, ok := s.client.Info(); ok {
+		t.Error("there is a connection")
+	}
+}
+
+// Trap 14: a call whose answer was dropped, or never sent, ends by the timer: a
+// new connection, and the same XID (L-6, V1-82, V1-77).
+func TestTimerEndsDroppedCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, DialConfig{Reconnect: true, Timeout: 20 * time.Second, Redial: time.Millisecond}, nil)
+		done := s.start(null())
+		h, _ := s.next()
+		begin := time.Now()
+		// A Read-Read server's reply (L-6).
+		s.reply(message{xid: h.XID, reads: at(4, Segment{1, 4, 0}), payload: success(h.XID)})
+		s.p.End()
+		if waited := time.Since(begin); waited < 20*time.Second || waited > 26*time.Second {
+			t.Errorf("given up after %v", waited)
+		}
+		s.p = s.accept(nil)
+		again, _ := s.next()
+		if again.XID != h.XID {
+			t.Errorf("XID %#x, want %#x", again.XID, h.XID)
+		}
+		s.reply(message{xid: h.XID, payload: success(h.XID)})
+		<-done
+		// An idle connection is not given up; nor one whose calls are answered.
+		for range 10 {
+			time.Sleep(15 * time.Second)
+			s.ramp(8)
+		}
+		// A cancelled call that is never answered leaks no credit for ever.
+		x := null()
+		done = s.start(x)
+		s.next()
+		s.client.Cancel(x, context.Canceled)
+		<-done
+		s.p.End()
+		s.client.Close()
+	})
+}
+
+// A connection that cannot be had is tried for again, ever more slowly; calls wait,
+// and can be cancelled.
+func TestRedial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, DialConfig{Reconnect: true, Redial: time.Second, RedialMost: 4 * time.Second}, nil)
+		s.listener.Close()
+		x := null()
+		one, two := s.start(null()), s.start(x)
+		s.next()
+		s.p.Conn().Abort(nil)
+		time.Sleep(20 * time.Second)
+		s.client.Cancel(x, context.Canceled)
+		if r := <-two; r.err != context.Canceled {
+			t.Errorf("%v", r.err)
+		}
+		var err error
+		if s.listener, err = s.provider.Listen(s.listener.Addr()); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		s.p = s.accept(nil)
+		if waited := time.Since(begin); waited > 4*time.Second {
+			t.Errorf("connected after %v", waited)
+		}
+		h, _ := s.next()
+		s.reply(message{xid: h.XID, payload: success(h.XID)})
+		<-one
+		s.client.Close()
+		s.listener.Close()
+	})
+}
+
+// Close ends what waits, what was sent, and what comes.
+func TestClientClose(t *testing.T) {
+	for _, reconnect := range []bool{false, true} {
+		s := newScript(t, DialConfig{Reconnect: reconnect}, nil)
+		one, two := s.start(null()), s.start(null())
+		s.next()
+		s.client.Close()
+		for _, done := range []<-chan result{one, two, s.start(null())} {
+			if r := <-done; !errors.Is(r.err, ErrClientClosed) {
+				t.Errorf("%v", r.err)
+			}
+		}
+		s.p.End()
+		s.client.Close()
+	}
+	// An idle connection ends in order.
+	s := newScript(t, DialConfig{}, nil)
+	s.ramp(8)
+	s.client.Close()
+	if err := s.p.End(); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// The connection is lost at every work request in turn, before and after its
+// effect, on either side: every call ends well on a later connection, and what may
+// not be executed twice is not.
+func TestLossAtEveryWork(t *testing.T) {
+	for _, side := range []bool{false, true} {
+		for _, when := range []rdmatest.When{rdmatest.Before, rdmatest.After} {
+			for n := range 14 {
+				t.Run(fmt.Sprintf("server=%v when=%d work=%d", side, when, n), func(t *testing.T) {
+					first := true
+					b := newBench(t, benchConfig{provider: rdmatest.Config{Conn: func(c *rdmatest.Conn) {
+						if c.Accepted() == side && first {
+							first = false
+							c.Faults().LoseAt(n, when)
+						}
+					}}})
+					c := b.dial(DialConfig{Reconnect: true, Redial: time.Millisecond})
+					for range 3 {
+						if err := put(t, c, pattern(5000)); err != nil {
+							t.Error(err)
+						}
+						if err := get(t, c, 6001, make([]byte, 6001)); err != nil {
+							t.Error(err)
+						}
+						if err := get(t, c, 7001, nil); err != nil {
+							t.Error(err)
+						}
+					}
+					if n := b.program.Served[2].Load(); n != 3 {
+						t.Errorf("PUT was executed %d times", n)
+					}
+				})
+			}
+		}
+	}
+}
