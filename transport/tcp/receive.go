@@ -15,8 +15,9 @@ const batchLimit = 64 << 10
 
 // receiver is what a connection's receiving goroutine has between two reads.
 type receiver struct {
-	ring *ring // nil while there is no input
-	r, w int   // ring.b[r:w] is not looked at yet
+	ring  *ring  // nil while there is no input
+	stash []byte // what was in the ring then
+	r, w  int    // ring.b[r:w] is not looked at yet
 
 	// The record under way, if within: its message so far is
 	// ring.b[start:end], until it gets a place of its own.
@@ -62,11 +63,42 @@ func (r *receiver) drop() {
 	}
 }
 
+// borrow makes sure that there is a ring, with what was in the last one.
 func (r *receiver) borrow() {
-	if r.ring == nil {
-		r.ring = rings.Get().(*ring)
-		r.r, r.w, r.start, r.end = 0, 0, 0, 0
+	if r.ring != nil {
+		return
 	}
+	r.ring = rings.Get().(*ring)
+	r.end -= r.start
+	r.start, r.r = 0, r.end
+	r.w = copy(r.ring.b[:], r.stash)
+	r.stash = r.stash[:0]
+	if cap(r.stash) > keptStash {
+		r.stash = nil
+	}
+}
+
+// keptStash is how much memory a connection keeps for pieces of records, in bytes.
+const keptStash = 1 << 10
+
+// giveBack returns the ring for the time that there is no input. What is in it
+// of a record is kept: a peer that stops in the middle of one pins no more than
+// it sent.
+func (r *receiver) giveBack() {
+	if r.ring == nil {
+		return
+	}
+	b := r.ring.b[:]
+	if !r.within || r.skip || r.placed {
+		r.start, r.end = r.r, r.r
+	}
+	n := r.end - r.start + r.w - r.r
+	if n > cap(r.stash) {
+		r.stash = make([]byte, 0, max(n, min(2*n, keptStash)))
+	}
+	r.stash = append(append(r.stash[:0], b[r.start:r.end]...), b[r.r:r.w]...)
+	rings.Put(r.ring)
+	r.ring = nil
 }
 
 // ready reads and serves until there is no more input.
@@ -181,10 +213,7 @@ func (c *conn) drained() bool {
 	if c.within {
 		doing = insideRec
 	}
-	if c.ring != nil && c.r == c.w && (!c.within || c.placed || c.skip) {
-		rings.Put(c.ring)
-		c.ring = nil
-	}
+	c.giveBack()
 	if c.chunk != nil {
 		drop(&c.chunk)
 	}
@@ -331,6 +360,8 @@ func (c *conn) begin() bool {
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
 	}
 	c.placed = true
+	// The rest may take its time. Replies do not wait for it.
+	c.pause()
 	// What is here goes to its place as if it came only now.
 	c.left += c.size
 	c.size = 0
