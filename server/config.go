@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -44,6 +45,8 @@ type Config struct {
 	RNIC    RNICConfig     `toml:"rnic"`
 	Limits  LimitsConfig   `toml:"limits"`
 	Exports []ExportConfig `toml:"export"`
+
+	file string // that it was read from
 }
 
 // MemoryConfig bounds payload memory.
@@ -157,6 +160,17 @@ func (d *Duration) UnmarshalText(b []byte) error {
 // Choice is one of a few words; which ones is checked by Config.check.
 type Choice string
 
+// logLevels are the values of Config.LogLevel; the first is the default.
+var logLevels = []string{"info", "debug", "warn", "error"}
+
+// ParseLogLevel checks a value of the --log-level flag.
+func ParseLogLevel(s string) (Choice, error) {
+	if !contains(logLevels, s) {
+		return "", &ConfigError{File: "--log-level", Err: fmt.Errorf("%q: use one of %s", s, strings.Join(logLevels, ", "))}
+	}
+	return Choice(s), nil
+}
+
 // Dir is a directory that exists, as an absolute path. (A struct, because a
 // TOML decoder asks no string type for UnmarshalText.)
 type Dir struct{ Path string }
@@ -199,7 +213,7 @@ func ReadConfig(file string) (*Config, error) {
 }
 
 func parseConfig(file string, b []byte) (*Config, error) {
-	c := new(Config)
+	c := &Config{file: file}
 	err := toml.NewDecoder(bytes.NewReader(b)).DisallowUnknownFields().Decode(c)
 	var strict *toml.StrictMissingError
 	var decode *toml.DecodeError
@@ -215,10 +229,14 @@ func parseConfig(file string, b []byte) (*Config, error) {
 		return nil, &ConfigError{file, 0, err}
 	}
 	if err := c.check(); err != nil {
-		var at *choiceError
+		var choice *choiceError
+		var export *exportError
 		line := 0
-		if errors.As(err, &at) {
-			line = lineOfKey(b, at.key)
+		switch {
+		case errors.As(err, &choice):
+			line = lineOfKey(b, choice.key)
+		case errors.As(err, &export):
+			line = lineOfExport(b, export.index)
 		}
 		return nil, &ConfigError{file, line, err}
 	}
@@ -247,12 +265,37 @@ func lineOfKey(b []byte, key string) int {
 	return 0
 }
 
+// lineOfExport finds the index-th [[export]], or 0.
+func lineOfExport(b []byte, index int) int {
+	for i, line := range strings.Split(string(b), "\n") {
+		if strings.HasPrefix(strings.TrimSpace(line), "[[export]]") {
+			if index == 0 {
+				return i + 1
+			}
+			index--
+		}
+	}
+	return 0
+}
+
+// An exportError is about one of Config.Exports.
+type exportError struct {
+	index int
+	err   error
+}
+
+func (e *exportError) Error() string { return e.err.Error() }
+func (e *exportError) Unwrap() error { return e.err }
+
 type choiceError struct {
 	key, value string
 	want       []string
 }
 
 func (e *choiceError) Error() string {
+	if len(e.want) == 1 {
+		return fmt.Sprintf("%s = %q: use %s", e.key, e.value, e.want[0])
+	}
 	return fmt.Sprintf("%s = %q: use one of %s", e.key, e.value, strings.Join(e.want, ", "))
 }
 
@@ -263,7 +306,7 @@ func (c *Config) check() error {
 		value *Choice
 		want  []string // the first is the default
 	}{
-		{"log_level", &c.LogLevel, []string{"info", "debug", "warn", "error"}},
+		{"log_level", &c.LogLevel, logLevels},
 		{"log_format", &c.LogFormat, []string{"text", "json"}},
 		{"crc", &c.RNIC.CRC, []string{"peer", "on", "off"}},
 	} {
@@ -313,12 +356,52 @@ func (c *Config) check() error {
 			return &choiceError{b.key, strconv.FormatInt(b.value, 10), []string{fmt.Sprintf("a value from %d to %d", b.least, b.most)}}
 		}
 	}
+	if c.Metrics != "" && !isHostPort(c.Metrics) {
+		return &choiceError{"metrics", c.Metrics, []string{"HOST:PORT such as 127.0.0.1:9427"}}
+	}
+	return c.checkExports()
+}
+
+// checkExports looks at what exports are called.
+func (c *Config) checkExports() error {
+	seen := make(map[string]bool)
 	for i := range c.Exports {
-		if c.Exports[i].Path.Path == "" {
-			return errors.New("an [[export]] has no path: add path = \"/the/directory\"")
+		e := &c.Exports[i]
+		if e.Path.Path == "" {
+			return &exportError{i, errors.New("this [[export]] has no path: add path = \"/the/directory\"")}
 		}
+		name, err := e.exportName()
+		if err != nil {
+			return &exportError{i, err}
+		}
+		if seen[name] {
+			return &exportError{i, fmt.Errorf("two exports have the name %q: give one of them another, by the key name, or as --export DIR:/name", name)}
+		}
+		seen[name] = true
 	}
 	return nil
+}
+
+func isHostPort(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+// fault makes an error of what the user said a ConfigError, where it is none.
+func (c *Config) fault(err error) error {
+	var export *exportError
+	where := c.file
+	if where == "" {
+		where = "configuration"
+		if errors.As(err, &export) {
+			where = "--export"
+		}
+	}
+	return &ConfigError{File: where, Err: err}
 }
 
 func setDefault[T comparable](p *T, v T) {

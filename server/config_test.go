@@ -34,7 +34,10 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"bad choice", "log_level = \"loud\"\n", 1, []string{"loud", "debug"}},
 		{"bad duration", "drain_timeout = \"5\"\n", 1, []string{"30s"}},
 		{"not TOML", "log_level = \n", 1, nil},
-		{"no path", "[[export]]\nname = \"/x\"\n", 0, []string{"no path", "path ="}},
+		{"bad metrics address", "metrics = \"localhost\"\n", 1, []string{"127.0.0.1:9427"}},
+		{"relative name", "[[export]]\npath = \"/\"\n[[export]]\npath = \"/usr\"\nname = \"usr\"\n", 3, []string{"write \"/usr\""}},
+		{"one name twice", "[[export]]\npath = \"/usr\"\n[[export]]\npath = \"/\"\nname = \"/usr/\"\n", 3, []string{"\"/usr\"", "give one of them another"}},
+		{"no path", "\n[[export]]\nname = \"/x\"\n", 2, []string{"no path", "path ="}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parseConfig("nfsrdmad.toml", []byte(c.text))

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	billymem "github.com/go-git/go-billy/v5/memfs"
 	nfs "github.com/willscott/go-nfs"
@@ -22,24 +20,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
-
-// hang is when a test that waits is taken to hang.
-const hang = time.Minute
-
-// root is the repository.
-const root = ".."
-
-func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), hang)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// ownLoopback is an address of this machine that nobody else uses, so that fixed
-// ports are free there.
-func ownLoopback() netip.Addr {
-	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
-}
 
 // codeBlock is the first block of Go in a document.
 func codeBlock(t *testing.T, document string) []byte {
@@ -211,7 +191,7 @@ func TestHandlerOptions(t *testing.T) {
 		stop()
 	})
 	t.Run("handles outlive the process that has a state directory", func(t *testing.T) {
-		dir, handler := t.TempDir(), durable{memoryHandler()}
+		dir, handler := t.TempDir(), memoryHandler()
 		var h servertest.Handle
 		for round := range 2 {
 			s, err := server.NewHandler(listen(t), handler, server.HandlerOptions{RDMA: []server.Listen{{None: true}}, StateDir: dir})
@@ -236,33 +216,4 @@ func TestHandlerOptions(t *testing.T) {
 			stop()
 		}
 	})
-}
-
-// durable is a handler whose own handles are good for ever: the names.
-type durable struct{ nfs.Handler }
-
-// run serves until stop, or the test's end.
-func run(t testing.TB, s *server.Server) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(hang):
-			t.Error("the server does not end")
-		}
-	}
-	t.Cleanup(stop)
-	return stop
 }

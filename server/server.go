@@ -54,10 +54,10 @@ type Server struct {
 // do about it; nothing is left open then.
 func New(cfg *Config) (_ *Server, err error) {
 	if len(cfg.Exports) == 0 {
-		return nil, errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration")
+		return nil, cfg.fault(errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration"))
 	}
 	if err := cfg.check(); err != nil {
-		return nil, err
+		return nil, cfg.fault(err)
 	}
 	s := &Server{cfg: cfg, log: newLog(cfg.LogLevel, cfg.LogFormat), daemon: true}
 	defer func() {

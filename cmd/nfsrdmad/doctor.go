@@ -13,7 +13,7 @@ func doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine lets the server do, and why not",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if server.Doctor(os.Stdout) > 0 {
 				return errors.New("something that a server needs is missing: see the lines marked 'no'")

@@ -34,6 +34,8 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,
+		Args:          noArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}

@@ -51,7 +51,9 @@ The default is rw,sync,root_squash,secure.`,
 				cfg.StateDir = stateDir
 			}
 			if logLevel != "" {
-				cfg.LogLevel = server.Choice(logLevel)
+				if cfg.LogLevel, err = server.ParseLogLevel(logLevel); err != nil {
+					return err
+				}
 			}
 			return serve(cfg, showMounts)
 		},

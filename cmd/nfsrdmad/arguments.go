@@ -1,0 +1,15 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+// noArgs refuses arguments beside flags.
+func noArgs(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%q is not understood; see '%s --help'", args[0], c.CommandPath())}
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package server_test
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+func writeFile(t testing.TB, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What the file says holds, and flags stand above it.
+func TestFlagsOverFile(t *testing.T) {
+	ip := ownLoopback()
+	inFile, byFlag := t.TempDir(), t.TempDir()
+	tcp, rdma := netip.AddrPortFrom(ip, 2049).String(), netip.AddrPortFrom(ip, 20049).String()
+	config := writeFile(t, "nfsrdmad.toml", `
+rdma = ["none"]
+tcp = ["`+tcp+`"]
+state_dir = "`+t.TempDir()+`"
+log_format = "json"
+[[export]]
+path = "`+inFile+`"
+name = "/file"
+options = "insecure"
+`)
+	t.Run("file", func(t *testing.T) {
+		line := nfsrdmad(t, "serve", "--config", config).AwaitLine("serving")
+		for _, s := range []string{`"rdma":""`, `"tcp":"` + tcp + `"`, `"exports":["/file"]`} {
+			if !strings.Contains(line, s) {
+				t.Errorf("%s does not say %s", line, s)
+			}
+		}
+	})
+	t.Run("flags", func(t *testing.T) {
+		line := nfsrdmad(t, "serve", "--config", config, "--rdma", rdma, "--tcp", "none", "--export", byFlag+":/flag,insecure").AwaitLine("serving")
+		for _, s := range []string{`"rdma":"` + rdma + `"`, `"tcp":""`, `"exports":["/flag"]`} {
+			if !strings.Contains(line, s) {
+				t.Errorf("%s does not say %s", line, s)
+			}
+		}
+	})
+}
+
+// Each fault of what the user says: one line that names where and what to do,
+// and exit status 2.
+func TestFaultsOfConfigurationExitWith2(t *testing.T) {
+	dir, state := t.TempDir(), t.TempDir()
+	export := "[[export]]\npath = \"" + dir + "\"\n"
+	for _, c := range []struct {
+		name, file string
+		args       []string
+		says       []string
+	}{
+		{"unknown key", "loglevel = \"x\"\n" + export, nil, []string{":1: ", `"loglevel"`, `did you mean "log_level"`}},
+		{"bad network", export + "options = \"clients=10.0.0.0/33\"\n", nil, []string{":3: ", "10.0.0.0/33", "write CIDR"}},
+		{"no directory", "[[export]]\npath = \"" + dir + "/gone\"\n", nil, []string{":2: ", "is not there", "mkdir -p"}},
+		{"bad option", export + "options = \"root\"\n", nil, []string{":3: ", `"root"`, "use ro, rw"}},
+		{"relative name", export + "name = \"data\"\n", nil, []string{":1: ", `write "/data"`}},
+		{"name twice", export + export, nil, []string{":3: ", "give one of them another"}},
+		{"no export", "log_level = \"info\"\n", nil, []string{"nothing to serve", "[[export]]"}},
+		{"bad choice", "log_level = \"loud\"\n" + export, nil, []string{":1: ", "use one of"}},
+		{"bad metrics address", "metrics = \"localhost\"\n" + export, nil, []string{":1: ", "metrics", "127.0.0.1:9427"}},
+		{"no file", "", []string{"--config", dir + "/none.toml"}, []string{dir + "/none.toml", "--config"}},
+		{"flag: directory", "", []string{"--export", dir + "/gone"}, []string{"--export", "mkdir -p"}},
+		{"flag: option", "", []string{"--export", dir + ",foo"}, []string{"--export", `"foo"`, "use ro, rw"}},
+		{"flag: name", "", []string{"--export", dir + ":/a", "--export", dir + ":/a"}, []string{"--export", `"/a"`, "give one of them another"}},
+		{"flag: address", "", []string{"--export", dir, "--tcp", "eth0"}, []string{"--tcp", "IP:PORT"}},
+		{"flag: level", "", []string{"--export", dir, "--log-level", "loud"}, []string{"--log-level", "use one of"}},
+		{"flag: unknown", "", []string{"--exports", dir}, []string{"--exports", "--help"}},
+		{"argument", "", []string{dir}, []string{"--export " + dir}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"serve", "--state-dir", state}, c.args...)
+			file := ""
+			if c.file != "" {
+				file = writeFile(t, "nfsrdmad.toml", c.file)
+				args = append(args, "--config", file)
+			}
+			if !strings.Contains(strings.Join(c.args, " "), "--tcp") {
+				args = append(args, "--tcp", "none")
+			}
+			args = append(args, "--rdma", "none")
+			p := nfsrdmad(t, args...)
+			if status := p.Wait(); status != 2 {
+				t.Errorf("exit status %d, want 2", status)
+			}
+			out := p.Output()
+			if strings.Contains(out, "\n") {
+				t.Errorf("more than one line:\n%s", out)
+			}
+			for _, s := range append(c.says, file) {
+				if !strings.Contains(out, s) {
+					t.Errorf("%q does not say %q", out, s)
+				}
+			}
+		})
+	}
+}
+
+// What the machine refuses is no fault of the configuration: exit status 1, and
+// still one line with a remedy.
+func TestRefusalsOfTheMachineExitWith1(t *testing.T) {
+	ip := ownLoopback()
+	busy, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	taken := busy.Addr().String()
+	damaged := t.TempDir()
+	if err := os.WriteFile(filepath.Join(damaged, "handle.key"), []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	inUse := start(t, "insecure")
+	for _, c := range []struct {
+		name string
+		args []string
+		says []string
+	}{
+		{"TCP port in use", []string{"--tcp", taken, "--rdma", "none"}, []string{"TCP", taken, "address already in use", "stop it or choose another port"}},
+		{"RDMA port in use", []string{"--tcp", "none", "--rdma", taken}, []string{"RDMA", taken, "address already in use", "stop it or choose another port"}},
+		{"address of another machine", []string{"--tcp", "192.0.2.1:2049", "--rdma", "none"}, []string{"192.0.2.1", "ip address"}},
+		{"state directory in use", []string{"--tcp", "none", "--rdma", "none", "--state-dir", inUse.state}, []string{inUse.state, "in use by another nfsrdmad", "--state-dir"}},
+		{"key damaged", []string{"--tcp", "none", "--rdma", "none", "--state-dir", damaged}, []string{"handle.key is damaged: 5 bytes", "restore it"}},
+		{"state directory is a file", []string{"--tcp", "none", "--rdma", "none", "--state-dir", filepath.Join(damaged, "handle.key")}, []string{"handle.key", "--state-dir"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := nfsrdmad(t, append([]string{"serve", "--state-dir", t.TempDir(), "--export", t.TempDir()}, c.args...)...)
+			if status := p.Wait(); status != 1 {
+				t.Errorf("exit status %d, want 1", status)
+			}
+			out := p.Output()
+			if strings.Contains(out, "\n") {
+				t.Errorf("more than one line:\n%s", out)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(out, s) {
+					t.Errorf("%q does not say %q", out, s)
+				}
+			}
+		})
+	}
+}
+
+// Handles are good after a restart, and after SIGKILL: the key was on stable
+// storage before the first was given out.
+func TestHandlesOutliveTheDaemon(t *testing.T) {
+	d := start(t, "insecure,no_root_squash")
+	ctx := testContext(t)
+	c := d.dialBoth(t)["tcp"]
+	dir, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := c.Create(ctx, dir, "file", 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, how := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		d.Signal(how)
+		d.Wait()
+		d = startOn(t, d.export, d.state, "insecure,no_root_squash")
+		for transport, c := range d.dialBoth(t) {
+			if _, err := c.GetAttr(ctx, h); err != nil {
+				t.Errorf("%s after %v: %v", transport, how, err)
+			}
+		}
+	}
+	d.Signal(syscall.SIGTERM)
+	d.Wait()
+	if err := os.Remove(filepath.Join(d.state, "handle.key")); err != nil {
+		t.Fatal(err)
+	}
+	d = startOn(t, d.export, d.state, "insecure,no_root_squash")
+	var status *servertest.StatusError
+	if _, err := d.dialBoth(t)["tcp"].GetAttr(ctx, h); !errors.As(err, &status) {
+		t.Errorf("a handle sealed with a key that is gone: %v", err)
+	}
+}
+
+// SIGTERM ends a daemon whose clients are idle at once, with status 0.
+func TestSigtermWithIdleClients(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		d := start(t, "insecure")
+		ctx := testContext(t)
+		for transport, c := range d.dialBoth(t) {
+			if _, err := c.Mount(ctx, "/"); err != nil {
+				t.Errorf("%s: %v", transport, err)
+			}
+		}
+		d.Signal(signal)
+		if status := d.Wait(); status != 0 {
+			t.Errorf("exit status %d after %v:\n%s", status, signal, d.Output())
+		}
+		if strings.Contains(d.Output(), "were cut") || strings.Contains(d.Output(), "in progress") {
+			t.Errorf("it waited:\n%s", d.Output())
+		}
+	}
+}
+
+// SIGTERM while names are made: what was answered is there, and nothing else
+// happens to a caller than that his connection ends.
+func TestSigtermUnderLoad(t *testing.T) {
+	for _, transport := range []string{"tcp", "rdma"} {
+		t.Run(transport, func(t *testing.T) {
+			d := start(t, "insecure,no_root_squash")
+			ctx := testContext(t)
+			c := d.dialBoth(t)[transport]
+			dir, err := c.Mount(ctx, "/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			const callers = 16
+			type made struct {
+				names []string
+				err   error
+			}
+			results := make(chan made, callers)
+			busy := make(chan struct{}, callers)
+			for caller := range callers {
+				go func() {
+					var m made
+					for i := 0; m.err == nil; i++ {
+						name := strings.Repeat("x", 1+caller) + "-" + string(rune('a'+i%26)) + strings.Repeat("y", i/26%100)
+						if _, m.err = c.Create(ctx, dir, name, 0o600); m.err == nil {
+							m.names = append(m.names, name)
+						}
+						if i == 3 {
+							busy <- struct{}{}
+						}
+					}
+					results <- m
+				}()
+			}
+			for range callers {
+				<-busy
+			}
+			d.Signal(syscall.SIGTERM)
+			if status := d.Wait(); status != 0 {
+				t.Errorf("exit status %d:\n%s", status, d.Output())
+			}
+			for range callers {
+				m := <-results
+				if !errors.Is(m.err, rpc.ErrCallLost) {
+					t.Errorf("a call ended with %v", m.err)
+				}
+				for _, name := range m.names {
+					if _, err := os.Stat(filepath.Join(d.export, name)); err != nil {
+						t.Errorf("CREATE was answered: %v", err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestVersionAndDoctor(t *testing.T) {
+	p := nfsrdmad(t, "version")
+	if status := p.Wait(); status != 0 || !regexp.MustCompile(`^nfsrdmad v0-test \(go1\.\d+`).MatchString(p.Output()) {
+		t.Errorf("status %d: %s", status, p.Output())
+	}
+	p = nfsrdmad(t, "doctor")
+	if status := p.Wait(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	for _, what := range []string{"kernel", "file handles", "acting as the caller", "port 2049", "port 20049", "state directory", "rpcbind", "RDMA devices", "siw"} {
+		if !strings.Contains(p.Output(), what) {
+			t.Errorf("doctor does not speak of %q:\n%s", what, p.Output())
+		}
+	}
+	for _, args := range [][]string{{"doctor", "me"}, {"version", "2"}, {"sing"}} {
+		p = nfsrdmad(t, args...)
+		if status := p.Wait(); status != 2 || strings.Contains(p.Output(), "\n") {
+			t.Errorf("%v: exit status %d:\n%s", args, status, p.Output())
+		}
+	}
+}
+
+// A read-only export refuses changes, whoever asks.
+func TestReadOnlyExport(t *testing.T) {
+	d := start(t, "ro,insecure,no_root_squash")
+	ctx := testContext(t)
+	for transport, c := range d.dialBoth(t) {
+		dir, err := c.Mount(ctx, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status *servertest.StatusError
+		if _, err := c.Create(ctx, dir, "file", 0o644); !errors.As(err, &status) || status.Status != wire.NFS3ErrROFS {
+			t.Errorf("%s: CREATE: %v", transport, err)
+		}
+	}
+}
+
+// A secure export serves no TCP port that anybody can have; RDMA counts as
+// privileged, as Linux's server has it.
+func TestSecureExport(t *testing.T) {
+	d := start(t, "secure")
+	ctx := testContext(t)
+	for transport, c := range d.dialBoth(t) {
+		_, err := c.Mount(ctx, "/")
+		if served := err == nil; served != (transport == "rdma") {
+			t.Errorf("%s from an unprivileged port: %v", transport, err)
+		}
+	}
+}
