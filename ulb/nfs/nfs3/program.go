@@ -56,13 +56,13 @@ type request struct {
 	cred   vfs.Cred
 	op     vfs.Op
 
-	attr, attr2 vfs.Attr
-	set         vfs.SetAttr
-	guard       vfs.Time
-	how         vfs.CreateHow
-	data        [1][]byte
-	sealed      [export.MaxSealed]byte
-	list        lister
+	attr   vfs.Attr
+	set    vfs.SetAttr
+	guard  vfs.Time
+	how    vfs.CreateHow
+	data   [1][]byte
+	sealed [export.MaxSealed]byte
+	list   lister
 }
 
 // procedures by number. Each decodes, works, encodes, and answers Done or why

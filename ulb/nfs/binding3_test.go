@@ -1,0 +1,119 @@
+package nfs_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+const headerSize = 100 // where arguments start in these tests' messages
+
+// argument is a procedure's eligible argument in its place.
+type argument struct {
+	encode func(w *xdr.Writer)
+}
+
+var eligibleArguments = map[wire.Procedure]argument{
+	wire.ProcWrite: {func(w *xdr.Writer) {
+		(&wire.Write3Args{FileHandle: wire.FileHandle3{Data: make([]byte, 37)}, Count: 5, Data: xdr.Eligible{Data: []byte("hello")}}).Encode(w)
+	}},
+	wire.ProcSymlink: {func(w *xdr.Writer) {
+		(&wire.Symlink3Args{
+			Where:   wire.DirOpArgs3{Dir: wire.FileHandle3{Data: make([]byte, 30)}, Name: []byte("name")},
+			Symlink: wire.SymlinkData3{SymlinkAttributes: wire.Sattr3{Mode: wire.SetMode3{SetIt: true}}, SymlinkData: xdr.Eligible{Data: []byte("text")}},
+		}).Encode(w)
+	}},
+}
+
+// V1-28, V1-94: only the items that RFC 8267 §4 names may be placed, and only
+// where they stand. The codec's marks and the binding say the same.
+func TestOnlyMarkedArgumentsAreEligible(t *testing.T) {
+	for p := range nfs.Binding3.Procedures {
+		row := &nfs.Binding3.Procedures[p]
+		arg, has := eligibleArguments[wire.Procedure(p)]
+		if has != (row.Eligible != nil) {
+			t.Errorf("%s: eligible argument %v in the definition, %v in the binding", row.Name, has, row.Eligible != nil)
+		}
+		if !has {
+			continue
+		}
+		w := xdr.NewWriter(make([]byte, 0, 4096))
+		arg.encode(w)
+		payload := w.Payloads()[0]
+		if !payload.Eligible {
+			t.Fatalf("%s: the codec does not mark its payload", row.Name)
+		}
+		var d xdr.Decoder
+		d.Reset(w.Bytes(), headerSize, nil)
+		at := uint32(headerSize + payload.Position)
+		for position := uint32(0); position < at+64; position += 4 {
+			ok := row.Eligible(d, []rpc.Placed{{Position: position, Length: uint32(len(payload.Data))}})
+			if ok != (position == at) {
+				t.Errorf("%s: an item at %d of %d: eligible %v", row.Name, position, at, ok)
+			}
+		}
+		if row.Eligible(d, []rpc.Placed{{Position: at, Length: 2}, {Position: at + 4, Length: 2}}) {
+			t.Errorf("%s: two items are eligible", row.Name)
+		}
+		if row.Eligible(*xdr.NewDecoder(nil), []rpc.Placed{{Position: at}}) {
+			t.Errorf("%s: arguments that are not there have an eligible item", row.Name)
+		}
+		// What tells two calls apart ends where the payload starts.
+		if n := row.ArgsPrefix(d); n != payload.Position || !bytes.Equal(w.Bytes()[:n], w.Bytes()) {
+			t.Errorf("%s: prefix of %d bytes, payload at %d", row.Name, n, payload.Position)
+		}
+	}
+}
+
+// V1-48, V1-63, V1-67: what a reply can need is known before the call is
+// executed.
+func TestReplyBounds(t *testing.T) {
+	args := func(f func(w *xdr.Writer)) xdr.Decoder {
+		w := xdr.NewWriter(make([]byte, 0, 4096))
+		f(w)
+		var d xdr.Decoder
+		d.Reset(w.Bytes(), headerSize, nil)
+		return d
+	}
+	fh := wire.FileHandle3{Data: make([]byte, 61)}
+	for _, c := range []struct {
+		p              wire.Procedure
+		args           xdr.Decoder
+		words, payload int
+	}{
+		{wire.ProcRead, args((&wire.Read3Args{FileHandle: fh, Count: 12345}).Encode), wire.Read3ResMaxReducedSize, 12345},
+		{wire.ProcRead, args((&wire.Read3Args{FileHandle: fh, Count: 1<<32 - 1}).Encode), wire.Read3ResMaxReducedSize, nfs.MaxTransfer},
+		{wire.ProcReadlink, args((&wire.Readlink3Args{Symlink: fh}).Encode), wire.Readlink3ResMaxReducedSize, nfs.MaxPath},
+		{wire.ProcReaddir, args((&wire.Readdir3Args{Dir: fh, Count: 32768}).Encode), 4 + 88 + 8 + 32768 + 8, 0},
+		{wire.ProcReaddirPlus, args((&wire.ReaddirPlus3Args{Dir: fh, DirCount: 1, MaxCount: 1<<32 - 1}).Encode), 4 + 88 + 8 + nfs.MaxDirectory + 8, 0},
+	} {
+		words, payload := nfs.Binding3.Procedures[c.p].Size(c.args)
+		if words != c.words || payload != c.payload {
+			t.Errorf("%v: %d words and %d bytes of payload, want %d and %d", c.p, words, payload, c.words, c.payload)
+		}
+	}
+}
+
+// Each procedure of RFC 1813 is there, and those that change something are
+// executed once.
+func TestProceduresThatChangeSomethingRunOnce(t *testing.T) {
+	once := map[string]bool{
+		"SETATTR": true, "WRITE": true, "CREATE": true, "MKDIR": true, "SYMLINK": true, "MKNOD": true,
+		"REMOVE": true, "RMDIR": true, "RENAME": true, "LINK": true,
+	}
+	if n := len(nfs.Binding3.Procedures); n != 22 {
+		t.Fatalf("%d procedures", n)
+	}
+	for p, row := range nfs.Binding3.Procedures {
+		if "NFSPROC3_"+row.Name != wire.Procedure(p).String() {
+			t.Errorf("procedure %d is %s, not %v", p, row.Name, wire.Procedure(p))
+		}
+		if row.Once != once[row.Name] {
+			t.Errorf("%s: once %v", row.Name, row.Once)
+		}
+	}
+}
