@@ -1,0 +1,253 @@
+package client_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+)
+
+func probe(t *testing.T, target client.Target) *client.Probed {
+	return client.Probe(within(t), client.ProbeConfig{
+		Host: target.Host, Port: target.Port, Provider: target.Provider,
+		Transports: []client.Transport{target.Transport}, Timeout: patience, RoundTrips: 3,
+	})
+}
+
+func TestProbeOurselves(t *testing.T) {
+	s := startServer(t)
+	for name, target := range s.targets() {
+		t.Run(name, func(t *testing.T) {
+			p := probe(t, target)
+			if !p.Serves(true) || p.Transports[0].Fault != "" {
+				t.Fatalf("found %+v", p)
+			}
+			if len(p.Exports) != 1 || p.Exports[0].Path != "/x" {
+				t.Errorf("exports are %v, %s", p.Exports, p.ExportsFault)
+			}
+			x := p.Transports[0]
+			if len(x.Programs) != 2 || x.Programs[0].Number != 100003 || x.Programs[0].Low != 3 || x.Programs[0].High != 3 || x.Programs[0].Versions[0] != 3 {
+				t.Errorf("programs are %+v", x.Programs)
+			}
+			if x.RoundTrip == nil || x.RoundTrip.Calls != 3 || x.RoundTrip.Min <= 0 {
+				t.Errorf("round trips are %+v", x.RoundTrip)
+			}
+			if target.Transport == client.RDMA {
+				if r := x.RPCRDMA; r == nil || !r.PrivateData || r.InlineSend != 4096 || !r.RemoteInvalidation || r.Credits != 128 {
+					t.Errorf("RPC-over-RDMA is %+v", r)
+				}
+			}
+			if w := x.IWARP; (w != nil) != (name == "iwarp") || w != nil && (w.Revision != 2 || !w.Enhanced || !w.CRC || w.PeerIRD <= 0) {
+				t.Errorf("iWARP is %+v", w)
+			}
+			var text bytes.Buffer
+			p.Print(&text)
+			if !strings.Contains(text.String(), "/x") {
+				t.Errorf("printed\n%s", text.String())
+			}
+		})
+	}
+}
+
+// serveTCP runs a server that is not one of NFS.
+func serveTCP(t *testing.T, f func(c net.Conn)) client.Target {
+	l, err := net.Listen("tcp", loopback.String())
+	must(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f(c)
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	a := l.Addr().(*net.TCPAddr)
+	return client.Target{Transport: client.RDMA, Host: a.IP.String(), Port: a.Port}
+}
+
+// greet is a plain TCP service that talks first.
+func greet(c net.Conn) {
+	io.WriteString(c, "220 mail.example.org ready for what you have to say\r\n")
+	c.(*net.TCPConn).CloseWrite()
+	io.Copy(io.Discard, c)
+}
+
+// A sentence for each usual fault.
+func TestProbeFaults(t *testing.T) {
+	closed := serveTCP(t, func(net.Conn) {})
+	// A port that nothing listens on: one that was free a moment ago.
+	l, err := net.Listen("tcp", loopback.String())
+	must(t, err)
+	free := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+
+	s := startServer(t)
+	plain := s.targets()["tcp"]
+	plain.Transport = client.RDMA
+	wrong := s.targets()["iwarp"]
+	wrong.Transport = client.TCP
+
+	over := func(target client.Target, t client.Transport) client.Target {
+		target.Transport = t
+		return target
+	}
+	for name, c := range map[string]struct {
+		target client.Target
+		say    string
+	}{
+		"closed port, RDMA":     {client.Target{Transport: client.RDMA, Host: "127.0.0.1", Port: free}, "Nothing listens on 127.0.0.1:"},
+		"closed port, TCP":      {client.Target{Transport: client.TCP, Host: "127.0.0.1", Port: free}, "Nothing listens on 127.0.0.1:"},
+		"service that greets":   {serveTCP(t, greet), "does not speak iWARP"},
+		"service that closes":   {closed, "does not speak iWARP"},
+		"NFS over TCP":          {plain, "does not speak iWARP"},
+		"RPC to a greeting":     {over(serveTCP(t, greet), client.TCP), "does not speak RPC"},
+		"RPC to an RDMA port":   {wrong, "does not speak RPC"},
+		"name that is nobody's": {client.Target{Transport: client.TCP, Host: "nobody.invalid"}, "cannot be resolved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := probe(t, c.target)
+			if x := p.Transports[0]; p.Serves(false) || !strings.Contains(x.Fault, c.say) || x.Detail == "" {
+				t.Errorf("says %q (%s)", x.Fault, x.Detail)
+			}
+			var text bytes.Buffer
+			p.Print(&text)
+			if !strings.Contains(text.String(), c.say) {
+				t.Errorf("printed\n%s", text.String())
+			}
+		})
+	}
+}
+
+// A peer that takes the connection and says nothing costs the time-out.
+func TestProbeSilence(t *testing.T) {
+	for _, transport := range []client.Transport{client.TCP, client.RDMA} {
+		target := serveTCP(t, func(c net.Conn) { io.Copy(io.Discard, c) })
+		p := client.Probe(within(t), client.ProbeConfig{
+			Host: target.Host, Port: target.Port, Transports: []client.Transport{transport}, Timeout: 50 * time.Millisecond,
+		})
+		if x := p.Transports[0]; x.NFS || !strings.Contains(x.Fault, "in time") {
+			t.Errorf("%s: says %q (%s)", transport, x.Fault, x.Detail)
+		}
+	}
+}
+
+// listen runs an RDMA listener that does as f says.
+func listen(t *testing.T, p rdmacm.Provider, f func(r rdmacm.Request)) client.Target {
+	l, err := p.Listen(loopback)
+	must(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			r, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f(r)
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	target := client.Target{Transport: client.RDMA, Host: l.Addr().Addr().String(), Port: int(l.Addr().Port())}
+	if _, ok := p.(*iwarp.Provider); !ok {
+		target.Provider = p
+	}
+	return target
+}
+
+func TestProbeRejectingListener(t *testing.T) {
+	device, err := iwarp.New(iwarp.Config{})
+	must(t, err)
+	for _, p := range []rdmacm.Provider{device, rdmatest.New()} {
+		private := make([]byte, rdma.PrivateDataSize)
+		rdma.PrivateData{SendSize: 2048, ReceiveSize: 1024}.Put(private)
+		for _, c := range []struct {
+			private []byte
+			say     string
+		}{{nil, "rejected the connection."}, {private, "inline sizes 2048 and 1024"}} {
+			target := listen(t, p, func(r rdmacm.Request) { r.Reject(c.private) })
+			if x := probe(t, target).Transports[0]; x.NFS || !strings.Contains(x.Fault, c.say) {
+				t.Errorf("%s: says %q (%s)", p.Name(), x.Fault, x.Detail)
+			}
+		}
+	}
+}
+
+// A responder is an RDMA peer that answers each message by what answer makes of it.
+type responder struct {
+	conn   rdmacm.Conn
+	ready  chan struct{}
+	answer func(call []byte) []byte
+}
+
+func (h *responder) Received(r *rdmacm.Recv) {
+	call := bytes.Clone(r.Bytes)
+	r.Release()
+	<-h.ready
+	h.conn.Provide(1, 1024)
+	reply := h.answer(call)
+	if reply == nil {
+		h.conn.Abort(errors.New("test: had enough"))
+		return
+	}
+	chain := &rdmacm.Chain{
+		Work: []rdmacm.Work{{Op: rdmacm.OpSend, Local: [][]byte{reply}}},
+		Done: func(*rdmacm.Chain, error, int) {},
+	}
+	h.conn.Post(chain)
+}
+func (h *responder) Drained()     {}
+func (h *responder) Closed(error) {}
+
+func answering(t *testing.T, private []byte, answer func(call []byte) []byte) client.Target {
+	return listen(t, rdmatest.New(), func(r rdmacm.Request) {
+		h := &responder{ready: make(chan struct{}), answer: answer}
+		c, err := r.Accept(rdmacm.ConnParam{PrivateData: private, Handler: h, Receives: 4, ReceiveSize: 1024})
+		if err == nil {
+			h.conn = c
+			close(h.ready)
+		}
+	})
+}
+
+// A server of another version of RPC-over-RDMA, and one that ends the connection.
+func TestProbeForeignRPCRDMA(t *testing.T) {
+	target := answering(t, nil, func(call []byte) []byte {
+		p, _ := rdma.ParsePrefix(call)
+		b := make([]byte, 64)
+		return b[:rdma.ErrorBody{Code: rdma.ErrVers, Low: 2, High: 3}.Put(b, p)]
+	})
+	x := probe(t, target).Transports[0]
+	if x.NFS || !strings.Contains(x.Fault, "offers 2 to 3") {
+		t.Errorf("says %q (%s)", x.Fault, x.Detail)
+	}
+	if x.RPCRDMA == nil || x.RPCRDMA.PrivateData || x.RPCRDMA.CallLimit != 1024 {
+		t.Errorf("RPC-over-RDMA is %+v", x.RPCRDMA)
+	}
+	if len(x.Notes) == 0 || !strings.Contains(x.Notes[0], "no RPC-over-RDMA private data") {
+		t.Errorf("notes are %q", x.Notes)
+	}
+	x = probe(t, answering(t, nil, func([]byte) []byte { return nil })).Transports[0]
+	if x.NFS || !strings.Contains(x.Fault, "ended the connection") {
+		t.Errorf("says %q (%s)", x.Fault, x.Detail)
+	}
+}
