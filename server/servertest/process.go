@@ -131,17 +131,28 @@ func (p *Process) AwaitLine(text string) string {
 // AwaitListener waits until something accepts TCP connections on an address.
 func (p *Process) AwaitListener(addr netip.AddrPort) {
 	p.t.Helper()
+	p.await("tcp", addr.String())
+}
+
+// AwaitSocket waits until something accepts connections on a Unix socket.
+func (p *Process) AwaitSocket(path string) {
+	p.t.Helper()
+	p.await("unix", path)
+}
+
+func (p *Process) await(network, address string) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	retry := time.NewTicker(20 * time.Millisecond)
 	defer retry.Stop()
 	for {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr.String())
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
 			c.Close()
 			return
 		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
+		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ENOENT) {
 			p.t.Fatal(err)
 		}
 		select {
@@ -149,7 +160,7 @@ func (p *Process) AwaitListener(addr netip.AddrPort) {
 		case <-p.done:
 			p.t.Fatalf("it ended: %v\n%s", p.err, p.Output())
 		case <-ctx.Done():
-			p.t.Fatalf("nothing listens on %s:\n%s", addr, p.Output())
+			p.t.Fatalf("nothing listens on %s:\n%s", address, p.Output())
 		}
 	}
 }

@@ -1,0 +1,145 @@
+package server_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+)
+
+// A machine is a network namespace and a mount namespace whose /run and
+// /var/lib are empty, with a loopback device that is up: rpcbind may run there
+// beside the one that this machine may have.
+type machine struct {
+	t     *testing.T
+	inner *servertest.Process
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("making namespaces takes root")
+	}
+	for _, tool := range []string{"unshare", "nsenter", "ip", "rpcbind", "rpcinfo"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed", tool)
+		}
+	}
+	m := &machine{t: t}
+	m.inner = servertest.StartProcess(t, exec.Command("unshare", "--net", "--mount", "--propagation", "private", "sh", "-ec",
+		"mount -t tmpfs none /run; mkdir -p /run/rpcbind; ip link set lo up; echo ready; exec sleep 1000000"))
+	m.inner.AwaitLine("ready")
+	return m
+}
+
+// command is one that runs in the machine.
+func (m *machine) command(name string, args ...string) *exec.Cmd {
+	return exec.Command("nsenter", append([]string{"--net", "--mount", "--target", fmt.Sprint(m.inner.PID()), name}, args...)...)
+}
+
+// registered are the services of NFS and MOUNT that rpcbind knows, as
+// "program version netid address".
+func (m *machine) registered() []string {
+	m.t.Helper()
+	out, err := m.command("rpcinfo").CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("rpcinfo: %v\n%s", err, out)
+	}
+	var all []string
+	for line := range strings.Lines(string(out)) {
+		if f := strings.Fields(line); len(f) >= 4 && (f[0] == "100003" || f[0] == "100005") {
+			all = append(all, strings.Join(f[:4], " "))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestRegistersWithRpcbind(t *testing.T) {
+	m := newMachine(t)
+	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
+	defer rpcbind.Kill()
+	rpcbind.AwaitSocket(filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	serve := func(args ...string) *servertest.Process {
+		p := servertest.StartProcess(t, m.command(binary(t), append([]string{"serve", "--state-dir", t.TempDir(), "--export", t.TempDir() + ":/"}, args...)...))
+		p.AwaitLine("serving")
+		return p
+	}
+	end := func(p *servertest.Process) {
+		t.Helper()
+		p.Signal(syscall.SIGTERM)
+		if status := p.Wait(); status != 0 {
+			t.Errorf("exit status %d:\n%s", status, p.Output())
+		}
+		if left := m.registered(); len(left) != 0 {
+			t.Errorf("left registered: %q", left)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"every address", nil, []string{
+			"100003 3 rdma 0.0.0.0.78.81", "100003 3 rdma6 ::.78.81", "100003 3 tcp 0.0.0.0.8.1", "100003 3 tcp6 ::.8.1",
+			"100005 3 tcp 0.0.0.0.8.1", "100005 3 tcp6 ::.8.1",
+		}},
+		{"one address", []string{"--tcp", "127.0.0.1:3049", "--rdma", "[::1]:20050"}, []string{
+			"100003 3 rdma6 ::1.78.82", "100003 3 tcp 127.0.0.1.11.233", "100005 3 tcp 127.0.0.1.11.233",
+		}},
+		{"TCP alone", []string{"--tcp", "127.0.0.1:2049", "--rdma", "none"}, []string{
+			"100003 3 tcp 127.0.0.1.8.1", "100005 3 tcp 127.0.0.1.8.1",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := serve(c.args...)
+			if got := m.registered(); !slices.Equal(got, c.want) {
+				t.Errorf("registered:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+			if strings.Contains(p.Output(), "rpcbind") {
+				t.Errorf("it complains:\n%s", p.Output())
+			}
+			end(p)
+		})
+	}
+	t.Run("what a killed daemon left behind is replaced", func(t *testing.T) {
+		p := serve("--tcp", ":2049")
+		p.Kill()
+		p = serve("--tcp", ":3049", "--rdma", "none")
+		if got := m.registered(); !slices.Contains(got, "100003 3 tcp 0.0.0.0.11.233") {
+			t.Errorf("registered: %q", got)
+		}
+		p.Signal(syscall.SIGTERM)
+		p.Wait()
+	})
+	t.Run("rpcbind = false", func(t *testing.T) {
+		before := m.registered()
+		config := writeFile(t, "nfsrdmad.toml", "rpcbind = false\nstate_dir = \""+t.TempDir()+"\"\n[[export]]\npath = \""+t.TempDir()+"\"\n")
+		p := servertest.StartProcess(t, m.command(binary(t), "serve", "--config", config))
+		p.AwaitLine("serving")
+		if got := m.registered(); !slices.Equal(got, before) {
+			t.Errorf("registered: %q", got)
+		}
+		p.Kill()
+	})
+}
+
+// Without rpcbind the daemon says so, once, and serves.
+func TestGoesOnWithoutRpcbind(t *testing.T) {
+	m := newMachine(t)
+	p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()))
+	p.AwaitLine("serving")
+	if n := strings.Count(p.Output(), "not registered with rpcbind"); n != 1 {
+		t.Errorf("it speaks %d times of rpcbind:\n%s", n, p.Output())
+	}
+	p.Signal(syscall.SIGTERM)
+	if status := p.Wait(); status != 0 {
+		t.Errorf("exit status %d:\n%s", status, p.Output())
+	}
+}
