@@ -84,7 +84,7 @@ func (s *server) load(transport, mode string) *loaded {
 // progress waits until every worker has had 20 more operations acknowledged.
 func (l *loaded) progress() {
 	l.t.Helper()
-	const workers, operations = 4, 20
+	const workers, operations = 4, 100
 	begin := l.acknowledged()
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		now, busy := l.acknowledged(), 0

@@ -69,7 +69,7 @@ func (g *Guest) userModeCommand() *exec.Cmd {
 	cmd := g.network.Command(userModeKernel(),
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
-		fmt.Sprintf("vec0:transport=tap,ifname=%s,depth=64,gro=1", tap(g.options.Address)))
+		fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware()))
 	// Its memory is a file in TMPDIR; its sockets and process id go below HOME.
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
 	return cmd
@@ -82,7 +82,7 @@ func (g *Guest) stockCommand() *exec.Cmd {
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-rtc", "base=utc",
 		"-kernel", stockFile(k, "vmlinuz"), "-initrd", stockFile(k, "initrd"), "-append", "console=ttyS0 quiet panic=-1 mitigations=off",
 		"-netdev", "tap,id=net,script=no,downscript=no,ifname=" + tap(g.options.Address),
-		"-device", fmt.Sprintf("virtio-net-pci,netdev=net,romfile=,mac=02:00:0a:00:02:%02x", g.options.Address),
+		"-device", "virtio-net-pci,netdev=net,romfile=,mac=" + g.hardware(),
 		"-virtfs", "local,path=/,mount_tag=machine,security_model=none,readonly=on,multidevs=remap",
 	}
 	share := func(folder, tag string) {
@@ -105,3 +105,7 @@ func quoted(words []string) string {
 	}
 	return b.String()
 }
+
+// hardware is the guest's network address: the same at each boot, as a machine's is. Its neighbours would go on sending
+// to the one they remember.
+func (g *Guest) hardware() string { return fmt.Sprintf("02:00:0a:00:02:%02x", g.options.Address) }

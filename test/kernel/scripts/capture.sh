@@ -1,7 +1,7 @@
 # Every NFSv3 procedure that the kernel's client knows, with transfers inline and by chunks.
 mount_over rdma /mnt/n
 cd /mnt/n
-echo small >small; head -c 300000 /dev/urandom >large; sync
+echo small >small; head -c 3000000 /dev/urandom >large; sync
 mkdir d; for i in $(seq 200); do : >d/a-name-that-makes-the-listing-longer-$i; done
 ln -s "$(printf 'x%.0s' $(seq 1000))" long; ln small second; mknod pipe p; chmod 600 small; mv second third
 dd if=/dev/urandom of=stable bs=100000 count=3 oflag=direct status=none
