@@ -60,7 +60,7 @@ func Tests() []Test {
 }
 
 var groups = [][]Test{createTests, lookupTests, attributeTests, accessTests, ioTests, readDirTests, renameTests,
-	linkTests, changeTests, handleTests, stressTests, crashTests}
+	linkTests, changeTests, handleTests, stressTests, crashTests, modelTests}
 
 // Run runs the suite. New makes an empty file system for each test; what New
 // made is closed by Run.
