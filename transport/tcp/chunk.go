@@ -5,17 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// ringSize is how much is read at once, and chunkSize how many words of replies
-// are gathered, in bytes.
-const (
-	ringSize  = 64 << 10
-	chunkSize = 64 << 10
-)
-
-// A ring is what a connection reads into while there is input.
-type ring struct{ b [ringSize]byte }
-
-var rings = sync.Pool{New: func() any { return new(ring) }}
+// chunkSize is how many words of replies are gathered, in bytes.
+const chunkSize = 64 << 10
 
 // A chunk is memory for words on their way out, counted by the pieces of it that
 // wait to be written, and by who appends to it. It implements xdr.Releaser.

@@ -63,44 +63,6 @@ func (r *receiver) drop() {
 	}
 }
 
-// borrow makes sure that there is a ring, with what was in the last one.
-func (r *receiver) borrow() {
-	if r.ring != nil {
-		return
-	}
-	r.ring = rings.Get().(*ring)
-	r.end -= r.start
-	r.start, r.r = 0, r.end
-	r.w = copy(r.ring.b[:], r.stash)
-	r.stash = r.stash[:0]
-	if cap(r.stash) > keptStash {
-		r.stash = nil
-	}
-}
-
-// keptStash is how much memory a connection keeps for pieces of records, in bytes.
-const keptStash = 1 << 10
-
-// giveBack returns the ring for the time that there is no input. What is in it
-// of a record is kept: a peer that stops in the middle of one pins no more than
-// it sent.
-func (r *receiver) giveBack() {
-	if r.ring == nil {
-		return
-	}
-	b := r.ring.b[:]
-	if !r.within || r.skip || r.placed {
-		r.start, r.end = r.r, r.r
-	}
-	n := r.end - r.start + r.w - r.r
-	if n > cap(r.stash) {
-		r.stash = make([]byte, 0, max(n, min(2*n, keptStash)))
-	}
-	r.stash = append(append(r.stash[:0], b[r.start:r.end]...), b[r.r:r.w]...)
-	rings.Put(r.ring)
-	r.ring = nil
-}
-
 // ready reads and serves until there is no more input.
 func (c *conn) ready() (more bool) {
 	c.doing.Store(atWork)
@@ -136,30 +98,6 @@ func (c *conn) ready() (more bool) {
 	}
 	c.pause()
 	return false
-}
-
-// space is where the next bytes go: directly into the record's own place, or into
-// the ring.
-func (c *conn) space() (space []byte, direct bool) {
-	if c.placed && c.left > 0 && c.r == c.w {
-		return c.place[:min(c.left, len(c.place))], true
-	}
-	c.borrow()
-	inRing := c.within && !c.skip && !c.placed
-	if c.r == c.w && !inRing {
-		c.r, c.w, c.start, c.end = 0, 0, 0, 0
-	} else if ringSize-c.w < ringSize/4 {
-		// The message so far, then what was not looked at, without the
-		// fragments' headers between them.
-		if !inRing {
-			c.start, c.end = c.r, c.r
-		}
-		b := c.ring.b[:]
-		n := copy(b, b[c.start:c.end])
-		c.w = n + copy(b[n:], b[c.r:c.w])
-		c.start, c.end, c.r = 0, n, n
-	}
-	return c.ring.b[c.w:], false
 }
 
 // read is the stream's tryRead. The memory of an exchange may be taken back
