@@ -250,8 +250,7 @@ func (fs *FS) createNew(op *vfs.Op, d *node, name []byte, how *vfs.CreateHow, o 
 	}
 	err := fs.as(op.Cred, open)
 	if outOfDescriptors(err) {
-		fs.closeIdle(0)
-		fs.nodes.shrink(64)
+		fs.makeRoom()
 		err = fs.as(op.Cred, open)
 	}
 	if err != nil {

@@ -102,7 +102,13 @@ func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
 	if fs.kind.pages {
 		flags = 0
 	}
+	if flags != 0 && fs.noTryReads.Load() {
+		return 0, vfs.ErrWouldBlock
+	}
 	n, err := sysPreadv2(fd, buf, offset, flags)
+	if err == syscall.EOPNOTSUPP {
+		fs.noTryReads.Store(true)
+	}
 	if err == syscall.EAGAIN || err == syscall.EOPNOTSUPP {
 		err = vfs.ErrWouldBlock
 	}
@@ -151,7 +157,7 @@ func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stab
 	if offset > math.MaxInt64 || offset+uint64(total) > math.MaxInt64 {
 		return 0, 0, ch, syscall.EFBIG
 	}
-	if op.Try && stable != vfs.Unstable {
+	if op.Try && (stable != vfs.Unstable || fs.noTryWrites.Load()) {
 		return 0, 0, ch, vfs.ErrWouldBlock
 	}
 	done, err := fs.write(op, n, int64(offset), data, total, &ch)
@@ -252,6 +258,9 @@ func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error
 	done := 0
 	for len(iov) > 0 {
 		n, err := sysPwritev2(fd, iov[:min(len(iov), maxIovecs)], offset+int64(done), flags)
+		if flags != 0 && err == syscall.EOPNOTSUPP {
+			fs.noTryWrites.Store(true)
+		}
 		if flags != 0 && (err == syscall.EAGAIN || err == syscall.EOPNOTSUPP) {
 			// Where a part went, the call that follows writes it again.
 			return done, vfs.ErrWouldBlock

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,9 @@ type FS struct {
 	sweeperEnd chan struct{}
 	closed     atomic.Bool
 	stats      counters
-	now        func() time.Time
+	// noTryReads, noTryWrites: the file system does not have RWF_NOWAIT.
+	noTryReads, noTryWrites atomic.Bool
+	now                     func() time.Time
 }
 
 type lane struct{ dev uint64 }
@@ -118,6 +121,7 @@ func (fs *FS) open() error {
 	fs.names.init(fs)
 	fs.newVerifier()
 	syscall.Umask(0)
+	signal.Ignore(syscall.SIGXFSZ) // past RLIMIT_FSIZE a write is to answer EFBIG
 
 	h, err := identify(rootFD, &fs.rootStat)
 	if err != nil {

@@ -84,7 +84,7 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, e
 		if !outOfDescriptors(err) {
 			return nil, err
 		}
-		fs.nodes.shrink(64)
+		fs.makeRoom()
 		if fd, err = sysOpenat2(d.fd, name, unix.O_PATH, 0, resolve); err != nil {
 			return nil, err
 		}

@@ -272,7 +272,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 	}
 	fd, err := fs.resolver.open(h)
 	if outOfDescriptors(err) {
-		fs.nodes.shrink(64)
+		fs.makeRoom()
 		fd, err = fs.resolver.open(h)
 	}
 	if err != nil {

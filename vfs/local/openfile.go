@@ -74,9 +74,9 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// drop lets go of what has been idle for at least patience rounds. One for
-// writing stays where keepWritable.
-func (o *openFiles) drop(round, patience uint32, keepWritable bool) {
+// drop lets go of what has been idle for at least patience rounds, and returns
+// how many files that were. One for writing stays where keepWritable.
+func (o *openFiles) drop(round, patience uint32, keepWritable bool) (n int) {
 	o.mu.Lock()
 	ro, rw := o.ro, o.rw
 	if ro != nil && round-ro.used.Load() >= patience {
@@ -90,12 +90,13 @@ func (o *openFiles) drop(round, patience uint32, keepWritable bool) {
 		rw = nil
 	}
 	o.mu.Unlock()
-	if ro != nil {
-		ro.put()
+	for _, f := range [...]*openFile{ro, rw} {
+		if f != nil {
+			f.put()
+			n++
+		}
 	}
-	if rw != nil {
-		rw.put()
-	}
+	return n
 }
 
 func (o *openFiles) closeAll() { o.drop(0, 0, false) }
@@ -124,12 +125,11 @@ func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
 	}
 	if fs.stats.open.Load() >= int64(fs.cfg.MaxOpen) {
-		fs.closeIdle(1)
+		fs.closeSome(fs.cfg.MaxOpen/32 + 1)
 	}
 	fd, err := fs.reopen(n.fd, flags)
 	if outOfDescriptors(err) {
-		fs.closeIdle(0)
-		fs.nodes.shrink(64)
+		fs.makeRoom()
 		fd, err = fs.reopen(n.fd, flags)
 	}
 	if err == syscall.EACCES || err == syscall.EPERM {
@@ -187,13 +187,27 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// closeIdle closes files that have not been used for patience rounds.
-func (fs *FS) closeIdle(patience uint32) {
+// closeSome closes up to want files that nobody is using, those first that
+// have been idle for longer.
+func (fs *FS) closeSome(want int) {
 	round := fs.nodes.round.Load()
-	fs.nodes.each(func(n *node) {
-		n.files.drop(round, patience, n.data.dirty())
-		n.streams.drop(round, patience)
-	})
+	for patience := uint32(closeAfter); want > 0; patience-- {
+		fs.nodes.each(func(n *node) {
+			if want > 0 {
+				want -= n.files.drop(round, patience, n.data.dirty())
+				n.streams.drop(round, patience)
+			}
+		})
+		if patience == 0 {
+			return
+		}
+	}
+}
+
+// makeRoom is for when there are no descriptors left.
+func (fs *FS) makeRoom() {
+	fs.closeSome(fs.cfg.MaxOpen)
+	fs.nodes.shrink(64)
 }
 
 // letGo is for files whose last or only name may have gone: nothing keeps the

@@ -201,8 +201,7 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
 	fd, err := fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
 	if outOfDescriptors(err) {
-		fs.closeIdle(0)
-		fs.nodes.shrink(64)
+		fs.makeRoom()
 		fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
 	}
 	if err == syscall.EACCES {
@@ -293,7 +292,7 @@ func cookieOf(off uint64) uint64 {
 func (l *listing) attributes(e *vfs.DirEntry) bool {
 	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if outOfDescriptors(err) {
-		l.fs.nodes.shrink(64)
+		l.fs.makeRoom()
 		fd, err = sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	}
 	if err != nil {
