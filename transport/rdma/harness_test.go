@@ -93,7 +93,8 @@ type peer = *rdmatest.Peer
 // A bench is a server with the toy program on an in-memory provider.
 type bench struct {
 	t        testing.TB
-	provider *rdmatest.Provider
+	provider *rdmatest.Provider // nil on another device
+	device   rdmacm.Provider
 	rpc      *rpc.Server
 	program  *rpctest.Program
 	pool     *mem.Pool
@@ -104,6 +105,7 @@ type bench struct {
 
 // benchConfig is what a test says of its bench.
 type benchConfig struct {
+	device   rdmacm.Provider // nil: in memory, by provider
 	provider rdmatest.Config
 	pool     mem.Config
 	server   Config
@@ -113,7 +115,11 @@ type benchConfig struct {
 func newBench(t testing.TB, cfg benchConfig) *bench {
 	t.Helper()
 	b := &bench{t: t, program: rpctest.NewProgram(), served: make(chan error, 1)}
-	b.provider = rdmatest.NewConfig(cfg.provider)
+	listen := netip.MustParseAddrPort("127.0.0.1:0")
+	if b.device = cfg.device; b.device == nil {
+		b.provider = rdmatest.NewConfig(cfg.provider)
+		b.device, listen = b.provider, netip.MustParseAddrPort("192.0.2.1:20049")
+	}
 	b.rpc = rpc.NewServer(cfg.rpc)
 	b.rpc.Register(b.program)
 	if cfg.pool.Ceiling == 0 {
@@ -127,7 +133,7 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 	if b.server, err = NewServer(cfg.server); err != nil {
 		t.Fatal(err)
 	}
-	l, err := b.provider.Listen(netip.MustParseAddrPort("192.0.2.1:20049"))
+	l, err := b.device.Listen(listen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +261,7 @@ func count(n int) func(*xdr.Writer) { return func(w *xdr.Writer) { w.Uint32(uint
 // dial connects a Client to the bench; it ends with the test.
 func (b *bench) dial(cfg DialConfig) *Client {
 	b.t.Helper()
-	c, err := Dial(b.t.Context(), b.provider, b.addr, cfg)
+	c, err := Dial(b.t.Context(), b.device, b.addr, cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -5,16 +5,32 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
 // Our requester against our responder: acceptance list 10, V1-110.
 func TestLoopback(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { loopback(t, nil) })
+	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t)) })
+}
+
+// newIwarp is a software RNIC.
+func newIwarp(t testing.TB) rdmacm.Provider {
+	p, err := iwarp.New(iwarp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func loopback(t *testing.T, device rdmacm.Provider) {
 	for _, inline := range []int{1024, 4096, 262144} {
 		for _, invalidate := range []bool{false, true} {
 			t.Run(fmt.Sprintf("T=%d invalidation=%v", inline, invalidate), func(t *testing.T) {
-				b := newBench(t, benchConfig{server: Config{
+				b := newBench(t, benchConfig{device: device, server: Config{
 					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate,
 				}})
 				c := b.dial(DialConfig{

@@ -1,0 +1,205 @@
+package rdma
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// noted is the server's RPC, which notes its connections: callbacks go there.
+type noted struct {
+	Calls
+	mu    sync.Mutex
+	conns []*rpc.Conn
+}
+
+func (n *noted) Admit(c *rpc.Call) (rpc.Plan, bool) {
+	n.mu.Lock()
+	n.conns = append(n.conns, c.Conn)
+	n.mu.Unlock()
+	return n.Calls.Admit(c)
+}
+
+func (n *noted) last() *rpc.Conn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.conns[len(n.conns)-1]
+}
+
+// withBackchannel is a bench whose connections are noted.
+func withBackchannel(t testing.TB, cfg benchConfig) (*bench, *noted) {
+	b := newBench(t, cfg)
+	n := &noted{Calls: b.rpc}
+	b.server.config.RPC = n
+	return b, n
+}
+
+// callbacks is an RPC server for a client's end.
+func callbacks(t testing.TB) (*rpc.Server, *rpctest.Program) {
+	s, p := rpc.NewServer(rpc.Config{}), rpctest.NewProgram()
+	s.Register(p)
+	t.Cleanup(func() {
+		s.Close()
+		p.Wait()
+	})
+	return s, p
+}
+
+// RFC 8167: calls in both directions of one connection, with equal XIDs perhaps,
+// each with credits of its own; P-6.
+func TestBothDirections(t *testing.T) {
+	for _, device := range []rdmacm.Provider{nil, newIwarp(t)} {
+		b, n := withBackchannel(t, benchConfig{device: device, server: Config{CallbackCredits: 3}})
+		back, program := callbacks(t)
+		c := b.dial(DialConfig{Callbacks: back, CallbackCredits: 5})
+		if err := put(t, c, pattern(5000)); err != nil {
+			t.Fatal(err)
+		}
+		caller := n.last().Caller()
+		var all sync.WaitGroup
+		for i := range 60 {
+			all.Go(func() {
+				if i%2 == 0 {
+					if err := get(t, c, 2000+i, make([]byte, 2000+i)); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(i)) })
+				if err := do(t, caller, x, func(d *xdr.Decoder) {
+					if !bytes.Equal(d.Opaque(rpctest.MaxEcho), pattern(i)) {
+						t.Error("the callback's result differs")
+					}
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := program.Served[rpctest.ECHO].Load(); n != 30 {
+			t.Errorf("%d callbacks", n)
+		}
+		// The other direction finds its caller as well.
+		c.Close()
+		x := exchangeFor(rpctest.NULL, nil)
+		if err := do(t, caller, x, nil); !errors.Is(err, rpc.ErrCallLost) {
+			t.Errorf("a callback after the end: %v", err)
+		}
+	}
+}
+
+// RFC 8167 §5.3: a client without memory for chunks refuses calls that have some;
+// one with memory serves them. §4.1: replies to callbacks grant the reverse
+// direction's credits.
+func TestCallbacksWithChunks(t *testing.T) {
+	for _, chunks := range []bool{false, true} {
+		back, program := callbacks(t)
+		cfg := DialConfig{Callbacks: back, CallbackCredits: 5}
+		if chunks {
+			pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			cfg.Pool = pool
+		}
+		s := newScript(t, cfg, nil)
+		data := pattern(3000)
+		r := s.p.Expose(data, rdmacm.RemoteRead)
+		m, pos := putCall(7, "name", 3000)
+		s.p.Send(message{xid: 7, reads: at(pos, cut(r, 3000)...), payload: m}.bytes())
+		if chunks {
+			wantPut(t, s.p.Receive(), 7, data)
+		} else {
+			wantError(t, s.p.Receive(), 7, 1, ErrChunk)
+		}
+		// Without chunks, a plain call.
+		s.p.Send(message{xid: 8, payload: rpctest.Message(8, rpctest.NULL, nil)}.bytes())
+		h, payload := answered(t, s.p.Receive())
+		results(t, 8, payload)
+		if h.Credits != 5 {
+			t.Errorf("grants %d", h.Credits)
+		}
+		if n := program.Served[rpctest.NULL].Load(); n != 1 {
+			t.Errorf("%d NULLs", n)
+		}
+		// A garbled message cannot be told from a reply: nothing is sent back
+		// (V1-82).
+		s.p.Send(words(9, 1, 1, 0, 2, 0, 0))
+		s.p.Send(words(9, 2, 1, 0, 0, 0, 0))
+		s.ping()
+		if n := len(s.p.Messages()); n != 2 {
+			t.Errorf("%d messages came back", n-2)
+		}
+		if n := end(s.p).Promised(); n != spareReceives+5 {
+			t.Errorf("%d receives are promised", n)
+		}
+		s.client.Close()
+	}
+}
+
+// 3.3: messages are told apart by their RPC message type, on a connection where
+// both sides have the same XID in flight; RDMA_ERROR goes to the side that called.
+func TestDirectionsAreToldApart(t *testing.T) {
+	b, n := withBackchannel(t, benchConfig{})
+	p := b.peer()
+	b.alive(p)
+	done := make(chan error, 2)
+	caller := n.last().Caller()
+	start := func() uint32 {
+		x := exchangeFor(rpctest.NULL, nil)
+		x.Done = func(x *rpc.Exchange) { done <- x.Err }
+		caller.Start(x)
+		m := p.Receive()
+		h, _ := ParsePrefix(m.Bytes)
+		if h.Credits != DefaultCallbackCredits || len(m.Bytes) != 68 {
+			t.Errorf("callback % x", m.Bytes)
+		}
+		return h.XID
+	}
+	xid := start()
+	_, payload := answered(t, b.call(p, message{xid: xid, payload: rpctest.Message(xid, rpctest.NULL, nil)}))
+	results(t, xid, payload)
+	// A garbled reply to a callback is dropped (V1-82), a garbled call is not.
+	p.Send(words(xid, 1, 1, 0, 2, 0, 0))
+	p.Send(words(xid+1, 1, 1, 0, 2, 0, 0))
+	wantError(t, p.Receive(), xid+1, 1, ErrChunk)
+	p.Send(message{xid: xid, credits: 2, payload: success(xid)}.bytes())
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	xid = start()
+	p.Send(words(xid, 1, 1, uint32(ProcError), uint32(ErrChunk)))
+	var refused *RefusedError
+	if err := <-done; !errors.As(err, &refused) {
+		t.Error(err)
+	}
+	b.alive(p)
+	// The server's receives: credits and spare, none used up.
+	receivesKept(t, p, DefaultCredits)
+}
+
+// What does not fit a Send cannot be called back.
+func TestCallbacksAreShort(t *testing.T) {
+	b, n := withBackchannel(t, benchConfig{})
+	p := b.peer()
+	b.alive(p)
+	x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 3000)) })
+	x.MaxArgs = 4000
+	if err := do(t, n.last().Caller(), x, nil); !errors.Is(err, ErrNoLong) {
+		t.Errorf("%v", err)
+	}
+	b.alive(p)
+	if len(p.Seen()) != 2 {
+		t.Errorf("something was sent: %v", p.Seen())
+	}
+	_ = rdmatest.KindPost
+}
