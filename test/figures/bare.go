@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+)
+
+// What there is to compare with: no protocol, no checks.
+
+const mib = 1 << 20
+
+// stream is a TCP connection whose other end throws away what comes, and says
+// when it has so many bytes.
+type stream struct {
+	c   net.Conn
+	buf []byte
+	got chan int
+}
+
+func (s *stage) newStream() (*stream, error) {
+	a, b, err := s.tcpPair()
+	if err != nil {
+		return nil, err
+	}
+	st := &stream{c: a, buf: make([]byte, mib), got: make(chan int, 1<<16)}
+	s.atEnd(func() { a.Close() })
+	go func() {
+		defer b.Close()
+		buf := make([]byte, mib)
+		for have := 0; ; {
+			n, err := b.Read(buf)
+			if err != nil {
+				return
+			}
+			for have += n; have >= mib; have -= mib {
+				st.got <- 1
+			}
+		}
+	}()
+	return st, nil
+}
+
+// run sends n MiB and waits until they have arrived.
+func (st *stream) run(n int) error {
+	for range n {
+		if _, err := st.c.Write(st.buf); err != nil {
+			return err
+		}
+	}
+	for range n {
+		<-st.got
+	}
+	return nil
+}
+
+// echo is a loop that answers records of 120 bytes (a GETATTR call) with records
+// of 116, as bare as Go does it: buffered both ways, flushed when its input is
+// drained.
+type echo struct {
+	c     net.Conn
+	r     *bufio.Reader
+	w     *bufio.Writer
+	depth int
+}
+
+const (
+	echoCall  = 120
+	echoReply = 116
+)
+
+func (s *stage) newEcho(depth int) (*echo, error) {
+	a, b, err := s.tcpPair()
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { a.Close() })
+	go func() {
+		defer b.Close()
+		_ = serveEcho(b)
+	}()
+	return &echo{c: a, r: bufio.NewReaderSize(a, 64<<10), w: bufio.NewWriterSize(a, 64<<10), depth: depth}, nil
+}
+
+func serveEcho(c net.Conn) error {
+	r, w := bufio.NewReaderSize(c, 64<<10), bufio.NewWriterSize(c, 64<<10)
+	reply := make([]byte, 4+echoReply)
+	binary.BigEndian.PutUint32(reply, 1<<31|echoReply)
+	var mark [4]byte
+	body := make([]byte, 4096)
+	for {
+		if _, err := io.ReadFull(r, mark[:]); err != nil {
+			return err
+		}
+		n := int(binary.BigEndian.Uint32(mark[:]) &^ (1 << 31))
+		if _, err := io.ReadFull(r, body[:n]); err != nil {
+			return err
+		}
+		copy(reply[4:8], body[:4])
+		if _, err := w.Write(reply); err != nil {
+			return err
+		}
+		if r.Buffered() == 0 {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// run makes n exchanges, depth at a time.
+func (e *echo) run(n int) error {
+	call := make([]byte, 4+echoCall)
+	binary.BigEndian.PutUint32(call, 1<<31|echoCall)
+	reply := make([]byte, 4+echoReply)
+	for sent, got := 0, 0; got < n; {
+		for sent < n && sent-got < e.depth {
+			if _, err := e.w.Write(call); err != nil {
+				return err
+			}
+			sent++
+		}
+		if err := e.w.Flush(); err != nil {
+			return err
+		}
+		// Everything that has arrived is taken before more is sent.
+		for first := true; got < sent && (first || e.r.Buffered() >= len(reply)); first = false {
+			if _, err := io.ReadFull(e.r, reply); err != nil {
+				return err
+			}
+			got++
+		}
+	}
+	return nil
+}

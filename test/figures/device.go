@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+)
+
+// quiet is a Handler for a side that gets nothing.
+type quiet struct{}
+
+func (quiet) Received(r *rdmacm.Recv) { r.Release() }
+func (quiet) Drained()                {}
+func (quiet) Closed(error)            {}
+
+// arrivals counts Sends: by each, everything posted before it has arrived.
+type arrivals struct {
+	quiet
+	conn rdmacm.Conn
+	got  chan struct{}
+}
+
+func (a *arrivals) Received(r *rdmacm.Recv) {
+	r.Release()
+	a.got <- struct{}{}
+}
+
+// rnic is a pair of connected queue pairs of the software RNIC.
+type rnic struct {
+	near, far rdmacm.Conn
+	arrived   *arrivals
+	free      chan *rdmacm.Chain
+	failed    error
+}
+
+func (s *stage) newRNIC(crc iwarp.CRCMode) (*rnic, error) {
+	p, err := iwarp.New(iwarp.Config{CRC: crc})
+	if err != nil {
+		return nil, err
+	}
+	l, err := p.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	r := &rnic{arrived: &arrivals{got: make(chan struct{}, 1<<16)}, free: make(chan *rdmacm.Chain, 8)}
+	accepted := make(chan error, 1)
+	go func() {
+		req, err := l.Accept()
+		if err == nil {
+			r.far, err = req.Accept(rdmacm.ConnParam{Handler: r.arrived, Receives: 1 << 20, ReceiveSize: 64, InboundReads: 64})
+		}
+		accepted <- err
+	}()
+	if r.near, err = p.Dial(context.Background(), l.Addr(), rdmacm.ConnParam{Handler: quiet{}, OutboundReads: 64, Receives: 1, ReceiveSize: 64}); err != nil {
+		return nil, err
+	}
+	if err := <-accepted; err != nil {
+		return nil, err
+	}
+	s.atEnd(func() {
+		r.near.Disconnect()
+		<-r.near.Done()
+		<-r.far.Done()
+	})
+	return r, nil
+}
+
+// transfer fills the window with chains of one piece of work, and a Send where
+// the work's end is not known otherwise.
+func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func(n int) error {
+	one := make([]byte, 4)
+	for i := range cap(r.free) {
+		c := &rdmacm.Chain{Work: []rdmacm.Work{{
+			Op: op, Local: [][]byte{local[i]}, Remote: rdmacm.Remote{STag: region.STag(), Offset: region.Offset() + uint64(i*mib)},
+		}}}
+		if op == rdmacm.OpWrite {
+			c.Work = append(c.Work, rdmacm.Work{Op: rdmacm.OpSend, Local: [][]byte{one}})
+		}
+		c.Done = func(c *rdmacm.Chain, err error, _ int) {
+			if err != nil {
+				r.failed = err
+			}
+			r.free <- c
+		}
+		r.free <- c
+	}
+	return func(n int) error {
+		arrived := 0
+		for range n {
+			r.near.Post(<-r.free)
+		}
+		if op == rdmacm.OpWrite {
+			for ; arrived < n; arrived++ {
+				<-r.arrived.got
+			}
+			r.far.Provide(n, 64)
+		}
+		// All have completed when the window is whole again.
+		all := make([]*rdmacm.Chain, 0, cap(r.free))
+		for range cap(r.free) {
+			all = append(all, <-r.free)
+		}
+		for _, c := range all {
+			r.free <- c
+		}
+		return r.failed
+	}
+}
+
+// pieces are 1 MiB each.
+func pieces(n int) (whole []byte, each [][]byte) {
+	whole = make([]byte, n*mib)
+	for i := range n {
+		each = append(each, whole[i*mib:(i+1)*mib:(i+1)*mib])
+	}
+	for i := range whole {
+		whole[i] = byte(i * 7)
+	}
+	return whole, each
+}
+
+func (s *stage) rdmaWrite(crc iwarp.CRCMode) (func(n int) error, error) {
+	r, err := s.newRNIC(crc)
+	if err != nil {
+		return nil, err
+	}
+	sink, _ := pieces(cap(r.free))
+	region, err := r.far.Register(sink, rdmacm.RemoteWrite)
+	if err != nil {
+		return nil, err
+	}
+	_, local := pieces(cap(r.free))
+	return r.transfer(rdmacm.OpWrite, local, region), nil
+}
+
+func (s *stage) rdmaRead(crc iwarp.CRCMode) (func(n int) error, error) {
+	r, err := s.newRNIC(crc)
+	if err != nil {
+		return nil, err
+	}
+	source, _ := pieces(cap(r.free))
+	region, err := r.far.Register(source, rdmacm.RemoteRead)
+	if err != nil {
+		return nil, err
+	}
+	_, local := pieces(cap(r.free))
+	return r.transfer(rdmacm.OpRead, local, region), nil
+}

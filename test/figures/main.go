@@ -1,0 +1,140 @@
+// Command figures measures what the project promises about its own data path,
+// client and server on one machine, as ratios to what bare Go does in the same
+// run: a TCP stream, and a loop that echoes records. It prints a table of
+// medians for docs/benchmarks.md.
+//
+// The cases take turns, round after round, so that a machine whose speed
+// drifts changes them alike; the ratios are those of each round.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A figure is one thing that is measured. run does n units of work.
+type figure struct {
+	name string
+	size int    // bytes a unit
+	base string // what it is compared with
+	goal float64
+	run  func(n int) error
+}
+
+func main() {
+	rounds := flag.Int("rounds", 7, "rounds to take the medians of")
+	length := flag.Duration("time", 400*time.Millisecond, "time for each figure in each round")
+	only := flag.String("only", "", "measure only figures whose name contains this, and their bases")
+	flag.Parse()
+	if err := run(*rounds, *length, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "figures:", err)
+		os.Exit(1)
+	}
+}
+
+func run(rounds int, length time.Duration, only string) error {
+	s, err := newStage()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	figures, err := s.figures()
+	if err != nil {
+		return err
+	}
+	if only != "" {
+		figures = choose(figures, only)
+	}
+	rates := make(map[string][]float64)
+	for round := range rounds + 1 {
+		for _, f := range figures {
+			rate, err := measure(f, length)
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			if round > 0 { // the first is to warm up
+				rates[f.name] = append(rates[f.name], rate)
+			}
+		}
+	}
+	print(figures, rates)
+	return nil
+}
+
+// choose keeps the figures that match, and what they are compared with.
+func choose(all []figure, only string) (out []figure) {
+	for _, f := range all {
+		wanted := strings.Contains(f.name, only)
+		for _, g := range all {
+			wanted = wanted || g.base == f.name && strings.Contains(g.name, only)
+		}
+		if wanted {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// measure runs f for about as long as it is told and returns its units a second.
+func measure(f figure, length time.Duration) (float64, error) {
+	done, start := 0, time.Now()
+	for n := 1; ; n = min(n*2, 1<<16) {
+		if err := f.run(n); err != nil {
+			return 0, err
+		}
+		done += n
+		if spent := time.Since(start); spent >= length {
+			return float64(done) / spent.Seconds(), nil
+		}
+	}
+}
+
+func print(figures []figure, rates map[string][]float64) {
+	fmt.Printf("%s, %d processors, %s\n\n", cpuModel(), runtime.NumCPU(), runtime.Version())
+	fmt.Println("| figure | median | of | ratio | least to most | goal |")
+	fmt.Println("|---|---|---|---|---|---|")
+	for _, f := range figures {
+		m := median(rates[f.name])
+		shown := fmt.Sprintf("%.0f /s", m)
+		if f.size > 0 {
+			shown = fmt.Sprintf("%.0f MB/s", m*float64(f.size)/1e6)
+		}
+		row := []string{f.name, shown, "", "", "", ""}
+		if base := rates[f.base]; f.base != "" && len(base) > 0 {
+			baseSize := 1
+			for _, b := range figures {
+				if b.name == f.base && b.size > 0 {
+					baseSize = b.size
+				}
+			}
+			var ratios []float64
+			for i, r := range rates[f.name] {
+				ratios = append(ratios, r*float64(max(f.size, 1))/(base[i]*float64(baseSize)))
+			}
+			row[2], row[3] = f.base, fmt.Sprintf("%.2f", median(ratios))
+			row[4] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
+			row[5] = fmt.Sprintf("%.2f", f.goal)
+		}
+		fmt.Println("| " + strings.Join(row, " | ") + " |")
+	}
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+func cpuModel() string {
+	b, _ := os.ReadFile("/proc/cpuinfo")
+	for _, line := range strings.Split(string(b), "\n") {
+		if k, v, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(k) == "model name" {
+			return strings.TrimSpace(v)
+		}
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// calls makes NFS calls over one connection, depth at a time.
+type calls struct {
+	k    rpc.Caller
+	cred rpc.AuthBytes
+	free chan *rpc.Exchange
+
+	mu     sync.Mutex
+	failed error
+}
+
+func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
+	c := &calls{k: k, cred: s.cred, free: make(chan *rpc.Exchange, depth)}
+	for range depth {
+		c.free <- &rpc.Exchange{Program: wire.Program, Version: wire.Version, Cred: s.cred}
+	}
+	return c
+}
+
+// of prepares every exchange for one procedure and returns what runs them.
+// sink, where not nil, is the memory of exchange i for a placed result.
+func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer), sink func(i int) []byte, status bool) func(n int) error {
+	row := &nfs.Binding3.Procedures[p]
+	all := make([]*rpc.Exchange, 0, cap(c.free))
+	for i := range cap(c.free) {
+		x := <-c.free
+		x.Procedure, x.Binding, x.MaxArgs, x.MaxResults = uint32(p), row, maxArgs, row.MaxResults
+		if args != nil {
+			x.Args = func(w *xdr.Writer) { args(i, w) }
+		}
+		if sink != nil {
+			x.Sinks = [][]byte{sink(i)}
+		}
+		x.Done = func(x *rpc.Exchange) {
+			err := x.Err
+			if err == nil && status {
+				if s := wire.NFSStat3(x.Results.Uint32()); s != wire.NFS3OK {
+					err = fmt.Errorf("%v: %v", p, s)
+				}
+			}
+			if err != nil {
+				c.mu.Lock()
+				c.failed = err
+				c.mu.Unlock()
+			}
+			c.free <- x
+		}
+		all = append(all, x)
+	}
+	for _, x := range all {
+		c.free <- x
+	}
+	return func(n int) error {
+		for range n {
+			c.k.Start(<-c.free)
+		}
+		all := all[:0]
+		for range cap(c.free) {
+			all = append(all, <-c.free)
+		}
+		for _, x := range all {
+			c.free <- x
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.failed
+	}
+}
+
+func (c *calls) null() func(n int) error { return c.of(wire.ProcNull, 0, nil, nil, false) }
+
+func (c *calls) getattr(fh wire.FileHandle3) func(n int) error {
+	return c.of(wire.ProcGetattr, wire.Getattr3ArgsMaxSize, func(_ int, w *xdr.Writer) {
+		(&wire.Getattr3Args{Object: fh}).Encode(w)
+	}, nil, true)
+}
+
+// read reads 1 MiB at a time, each exchange its own part of the file.
+func (c *calls) read(fh wire.FileHandle3) func(n int) error {
+	_, sinks := pieces(cap(c.free))
+	return c.of(wire.ProcRead, wire.Read3ArgsMaxSize, func(i int, w *xdr.Writer) {
+		(&wire.Read3Args{FileHandle: fh, Offset: uint64(i) * mib, Count: mib}).Encode(w)
+	}, func(i int) []byte { return sinks[i] }, true)
+}
+
+func (c *calls) write(fh wire.FileHandle3) func(n int) error {
+	_, data := pieces(cap(c.free))
+	return c.of(wire.ProcWrite, wire.Write3ArgsMaxReducedSize, func(i int, w *xdr.Writer) {
+		(&wire.Write3Args{FileHandle: fh, Offset: uint64(i) * mib, Count: mib, Data: xdr.Eligible{Data: data[i]}}).Encode(w)
+	}, nil, true)
+}
+
+// create makes the file that reads and writes go to.
+func (s *stage) create(k rpc.Caller, root wire.FileHandle3) (fh wire.FileHandle3, err error) {
+	row := &nfs.Binding3.Procedures[wire.ProcCreate]
+	x := rpc.Exchange{
+		Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcCreate), Cred: s.cred,
+		Binding: row, MaxArgs: 1024, MaxResults: row.MaxResults,
+		Args: func(w *xdr.Writer) {
+			(&wire.Create3Args{
+				Where: wire.DirOpArgs3{Dir: root, Name: []byte("figures")},
+				How:   wire.CreateHow3{Mode: wire.Unchecked, ObjAttributes: wire.Sattr3{Mode: wire.SetMode3{SetIt: true, Mode: 0o600}}},
+			}).Encode(w)
+		},
+	}
+	err = rpc.Do(context.Background(), k, &x, func(d *xdr.Decoder) error {
+		var res wire.Create3Res
+		res.Decode(d)
+		if res.Status != wire.NFS3OK {
+			return fmt.Errorf("CREATE: %v", res.Status)
+		}
+		fh.Data = append([]byte(nil), res.ResOK.Obj.Handle.Data...)
+		return d.Err()
+	})
+	return fh, err
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// A stage is a server of a directory of its own, in this process, and what the
+// figures run on it.
+type stage struct {
+	cred rpc.AuthBytes
+	ends []func()
+}
+
+func newStage() (*stage, error) {
+	s := new(stage)
+	var err error
+	s.cred, err = rpc.AuthSysCred(0, "figures", uint32(os.Getuid()), uint32(os.Getgid()), nil)
+	return s, err
+}
+
+func (s *stage) atEnd(f func()) { s.ends = append(s.ends, f) }
+
+func (s *stage) close() {
+	for _, f := range slices.Backward(s.ends) {
+		f()
+	}
+}
+
+func (s *stage) tcpPair() (a, b net.Conn, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer l.Close()
+	if a, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		return nil, nil, err
+	}
+	b, err = l.Accept()
+	return a, b, err
+}
+
+// serve starts the server and connects to it by RDMA and by TCP.
+func (s *stage) serve() (overRDMA, overTCP rpc.Caller, root wire.FileHandle3, err error) {
+	fail := func(err error) (rpc.Caller, rpc.Caller, wire.FileHandle3, error) { return nil, nil, root, err }
+	base := "/dev/shm" // page cache, and nothing behind it
+	dir, err := os.MkdirTemp(base, "figures")
+	if err != nil {
+		return fail(err)
+	}
+	s.atEnd(func() { os.RemoveAll(dir) })
+	fs, err := local.New(local.Config{Root: dir, StateDir: dir + ".state"})
+	if err != nil {
+		return fail(err)
+	}
+	s.atEnd(func() { fs.Close() })
+	e := &export.Export{Name: "/", FS: fs, Squash: export.NoSquash}
+	table := export.NewTable([export.KeySize]byte{1})
+	if err := table.Replace([]*export.Export{e}); err != nil {
+		return fail(err)
+	}
+	root.Data = table.Seal(nil, e, fs.Root())
+	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20})
+	if err != nil {
+		return fail(err)
+	}
+	s.atEnd(pool.Close)
+	server := rpc.NewServer(rpc.Config{})
+	server.Register(nfs3.New(table))
+	s.atEnd(server.Close)
+
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fail(err)
+	}
+	ts := tcp.NewServer(tcp.Config{RPC: server, Pool: pool})
+	go ts.Serve(l)
+	s.atEnd(func() { l.Close(); ts.Close() })
+	tc, err := tcp.Dial(context.Background(), l.Addr().String(), tcp.DialConfig{})
+	if err != nil {
+		return fail(err)
+	}
+	s.atEnd(func() { tc.Close() })
+
+	device, err := iwarp.New(iwarp.Config{CRC: iwarp.CRCOff})
+	if err != nil {
+		return fail(err)
+	}
+	rl, err := device.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	if err != nil {
+		return fail(err)
+	}
+	rs, err := rdma.NewServer(rdma.Config{RPC: server, Pool: pool, RemoteInvalidation: true})
+	if err != nil {
+		return fail(err)
+	}
+	go rs.Serve(rl)
+	s.atEnd(func() { rl.Close(); rs.Close() })
+	rc, err := rdma.Dial(context.Background(), device, rl.Addr(), rdma.DialConfig{})
+	if err != nil {
+		return fail(err)
+	}
+	s.atEnd(func() { rc.Close() })
+	return rc, tc, root, nil
+}
+
+// figures are all of them, in the order of the table.
+func (s *stage) figures() ([]figure, error) {
+	bare, err := s.newStream()
+	if err != nil {
+		return nil, err
+	}
+	echoed, err := s.newEcho(16)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	device := func(f func(iwarp.CRCMode) (func(int) error, error), crc iwarp.CRCMode) func(int) error {
+		run, err := f(crc)
+		errs = append(errs, err)
+		return run
+	}
+	const tcpStream, echo16, nullTCP = "bare TCP stream, 1 MiB writes", "record-marking echo, depth 16", "NULL over TCP, depth 32"
+	all := []figure{
+		{tcpStream, mib, "", 0, bare.run},
+		{"RDMA Write 1 MiB, CRC off", mib, tcpStream, 0.85, device(s.rdmaWrite, iwarp.CRCOff)},
+		{"RDMA Write 1 MiB, CRC on", mib, tcpStream, 0.65, device(s.rdmaWrite, iwarp.CRCOn)},
+		{"RDMA Read 1 MiB, CRC off", mib, tcpStream, 0.75, device(s.rdmaRead, iwarp.CRCOff)},
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	rc, tc, root, err := s.serve()
+	if err != nil {
+		return nil, err
+	}
+	fh, err := s.create(tc, root)
+	if err != nil {
+		return nil, err
+	}
+	const depth = 8
+	write := s.newCalls(rc, depth).write(fh)
+	if err := write(depth); err != nil { // what the READs read
+		return nil, err
+	}
+	return append(all,
+		figure{"NFS READ 1 MiB over iWARP", mib, tcpStream, 0.80, s.newCalls(rc, depth).read(fh)},
+		figure{"NFS WRITE 1 MiB over iWARP", mib, tcpStream, 0.60, write},
+		figure{"NFS READ 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).read(fh)},
+		figure{"NFS WRITE 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).write(fh)},
+		figure{echo16, 0, "", 0, echoed.run},
+		figure{"NFS GETATTR over TCP, depth 16", 0, echo16, 0.40, s.newCalls(tc, 16).getattr(fh)},
+		figure{nullTCP, 0, "", 0, s.newCalls(tc, 32).null()},
+		figure{"NULL over RDMA, depth 32", 0, nullTCP, 0.60, s.newCalls(rc, 32).null()},
+	), nil
+}
