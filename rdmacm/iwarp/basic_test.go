@@ -5,6 +5,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 type tester struct {
 	received chan []byte
 	closed   chan error
-	hook     func(r *rdmacm.Recv)
-	drained  func()
+	hook     atomic.Pointer[func(r *rdmacm.Recv)]
 }
 
 func newTester() *tester {
@@ -24,19 +24,19 @@ func newTester() *tester {
 }
 
 func (h *tester) Received(r *rdmacm.Recv) {
-	if h.hook != nil {
-		h.hook(r)
+	if f := h.hook.Load(); f != nil {
+		(*f)(r)
 		return
 	}
 	h.received <- bytes.Clone(r.Bytes)
 	r.Release()
 }
 
-func (h *tester) Drained() {
-	if h.drained != nil {
-		h.drained()
-	}
-}
+// on makes f take what is received.
+func (h *tester) on(f func(r *rdmacm.Recv)) { h.hook.Store(&f) }
+
+func (h *tester) Drained() {}
+
 func (h *tester) Closed(err error) { h.closed <- err }
 
 type result struct {

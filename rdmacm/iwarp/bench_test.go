@@ -154,19 +154,19 @@ func BenchmarkSend(b *testing.B) {
 					Done: func(ch *rdmacm.Chain, _ error, _ int) { chains <- ch },
 				}
 			}
-			hb.hook = func(r *rdmacm.Recv) {
+			hb.on(func(r *rdmacm.Recv) {
 				<-ready
 				r.Release()
 				y.Provide(1, 4096)
 				y.Post(<-chains)
-			}
+			})
 			var x rdmacm.Conn
 			got := make(chan struct{}, 64)
-			ha.hook = func(r *rdmacm.Recv) {
+			ha.on(func(r *rdmacm.Recv) {
 				r.Release()
 				x.Provide(1, 4096)
 				got <- struct{}{}
-			}
+			})
 			x, y = pair(b, Config{CRC: CRCOff}, ha, hb)
 			close(ready)
 			call := make([]byte, 128)

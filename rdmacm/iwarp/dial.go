@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
@@ -120,12 +121,12 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	}
 	if f.enhanced {
 		if cause := s.settle(&mine, &f.data, p.cfg.MaxIRD); cause != (wire.Cause{}) {
-			return nil, p.refuse(sock, s.CRC, cause)
+			return nil, p.refuse(sock, &s, cause)
 		}
 	}
 	c, err := newConn(p, sock, param, s, f.private)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSetup, p.refuse(sock, s.CRC, wire.MPACatastrophic))
+		return nil, fmt.Errorf("%w: %w", ErrSetup, p.refuse(sock, &s, wire.MPACatastrophic))
 	}
 	switch {
 	case s.PeerToPeer:
@@ -166,10 +167,15 @@ func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 }
 
 // refuse ends a set-up by a Terminate and gives the error for it.
-func (p *Provider) refuse(sock *net.TCPConn, crc bool, cause wire.Cause) error {
+func (p *Provider) refuse(sock *net.TCPConn, s *Setup, cause wire.Cause) error {
 	t := wire.Termination{Cause: cause}
 	b := make([]byte, wire.FPDUSize(wire.UntaggedSize+t.Size()))
-	putTerminate(b, &t, crc)
+	putTerminate(b, &t, s.CRC)
+	if s.Markers {
+		var out batch
+		new(marked).whole(&out, b, s.CRC)
+		b = unsafe.Slice(out.iov[0].Base, out.left)
+	}
 	p.counters.terminate(&p.counters.out, cause)
 	if _, err := sock.Write(b); err == nil {
 		sock.CloseWrite()

@@ -164,10 +164,10 @@ func (p *Peer) Pending() bool {
 	return pending
 }
 
-// CloseWrite closes this side's half of the connection.
+// CloseWrite closes this side's half of the connection, if there still is one.
 func (p *Peer) CloseWrite() {
 	p.T.Helper()
-	if err := p.Conn.CloseWrite(); err != nil {
+	if err := p.Conn.CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) {
 		p.T.Fatal(err)
 	}
 }

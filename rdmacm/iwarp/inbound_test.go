@@ -1,0 +1,301 @@
+package iwarp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// IW-11, IW-13, IW-203: reserved bits and the unused STag field do not matter;
+// nothing is invalidated by them.
+func TestSendWithReservedBits(t *testing.T) {
+	raw, s := passive(t, Config{})
+	memory := make([]byte, 4)
+	r := s.expose(memory, rdmacm.RemoteWrite)
+	u := rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 1, Invalidate: r.STag()}, []byte("hi"))
+	u[0] |= 0x3c
+	u[1] |= 0x30
+	raw.WriteFPDU(u, rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, []byte("four")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 2}, nil))
+	if m := wait(t, s.received); string(m) != "hi" {
+		t.Errorf("%q", m)
+	}
+	wait(t, s.received)
+	if string(memory) != "four" {
+		t.Errorf("%q", memory)
+	}
+}
+
+// IW-47, IW-48, IW-51: each Send uses up one receive, empty ones too, and they
+// arrive in order, of every type.
+func TestSendsUseUpReceives(t *testing.T) {
+	raw, s := passive(t, Config{})
+	for i, op := range []wire.Opcode{wire.Send, wire.SendSolicited, wire.Send, wire.SendSolicited} {
+		raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: op, Last: true, MSN: uint32(i + 1)}, bytes.Repeat([]byte{byte(i)}, i)))
+	}
+	for i := range 4 {
+		if m := wait(t, s.received); len(m) != i {
+			t.Errorf("message %d: %x", i, m)
+		}
+	}
+	s.Provide(2, 256)
+	raw.WriteFPDU(
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 5}, nil),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 6}, nil),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 7}, nil))
+	wait(t, s.received)
+	wait(t, s.received)
+	raw.ReadTerminate(wire.DDPNoBuffer)
+}
+
+// IW-68, IW-216, IW-217: a Send is delivered when its last segment is there, with
+// its length, not before; segments of a Write may come between.
+func TestSendOfManySegments(t *testing.T) {
+	raw, s := passive(t, Config{})
+	memory := make([]byte, 4)
+	r := s.expose(memory, rdmacm.RemoteWrite)
+	raw.WriteFPDU(
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1}, []byte("one, ")),
+		rawpeer.Tagged(wire.Tagged{Op: wire.Write, STag: r.STag(), Offset: r.Offset()}, []byte("ab")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1, Offset: 5}, []byte("two, ")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1, Offset: 10}, nil),
+		rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset() + 2}, []byte("cd")),
+		// The answer shows that all of this was worked on.
+		raw.ReadRequest(wire.Read{}))
+	raw.ReadOp(wire.ReadResponse)
+	if len(s.received) > 0 {
+		t.Fatal("delivered without its last segment")
+	}
+	raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1, Offset: 10, Last: true}, []byte("three")))
+	if m := wait(t, s.received); string(m) != "one, two, three" {
+		t.Errorf("%q", m)
+	}
+	if string(memory) != "abcd" {
+		t.Errorf("%q", memory)
+	}
+}
+
+// IW-206: sequence numbers wrap from 2^32-1 to 0.
+func TestSequenceNumbersWrap(t *testing.T) {
+	raw, s := passive(t, Config{})
+	first, c := make(chan struct{}), s.Conn
+	s.on(func(r *rdmacm.Recv) {
+		if r.Release(); len(r.Bytes) == 0 && c.rx.msn[wire.QueueSend] == 1 {
+			// Nothing was sent yet, and this is the receiving goroutine.
+			c.mu.Lock()
+			c.rx.msn[wire.QueueSend] = 1<<32 - 2
+			c.tx.msn[wire.QueueSend] = 1<<32 - 2
+			c.mu.Unlock()
+			close(first)
+			return
+		}
+		s.received <- nil
+	})
+	raw.WriteFPDU(raw.Send(nil))
+	wait(t, first)
+	raw.WriteFPDU(
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 1<<32 - 1}, []byte("last")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 0}, []byte("first")))
+	wait(t, s.received)
+	wait(t, s.received)
+	good(t, post(s.Conn, send(nil), send(nil)))
+	for _, want := range []uint32{1<<32 - 1, 0} {
+		if f := raw.ReadOp(wire.Send); f.Untagged.MSN != want {
+			t.Errorf("MSN %d, want %d", f.Untagged.MSN, want)
+		}
+	}
+}
+
+// IW-26: a Write is placed and no one is told. IW-62: it is there when a Send
+// behind it arrives. IW-212: an empty one may name anything. IW-215, IW-225: up to
+// the exact ends.
+func TestWriteIsPlaced(t *testing.T) {
+	for _, crc := range []wire.MPAFlags{0, wire.MPAChecksum} {
+		f := rawpeer.LinuxRequest()
+		f.Flags = crc
+		raw, s, _ := passiveOn(t, listen(t, provider(t, Config{})), f, nil)
+		const n = 300_000
+		memory, want := make([]byte, n), randomBytes(n)
+		r := s.expose(memory, rdmacm.RemoteWrite)
+		var u [][]byte
+		for at := 0; at < n; {
+			k := min(n-at, 1+(at*7)%60000)
+			u = append(u, rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: at+k == n, STag: r.STag(), Offset: r.Offset() + uint64(at)}, want[at:at+k]))
+			at += k
+		}
+		u = append(u, rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: 0xbad, Offset: 1<<64 - 1}, nil), raw.Send(nil))
+		raw.WriteFPDU(u...)
+		wait(t, s.received)
+		if !bytes.Equal(memory, want) {
+			t.Error("placed wrongly")
+		}
+	}
+}
+
+// IW-309: FPDUs are found by their length, however TCP cuts the stream; with and
+// without CRCs, small and large.
+func TestAnyFragmentation(t *testing.T) {
+	for _, flags := range []wire.MPAFlags{0, wire.MPAChecksum} {
+		for _, cut := range []int{1, 2, 3, 7, 64, 1000, 16<<10 + 1, 1 << 20} {
+			f := rawpeer.LinuxRequest()
+			f.Flags = flags
+			raw, s, _ := passiveOn(t, listen(t, provider(t, Config{})), f, func(p *rdmacm.ConnParam) { p.Receives, p.ReceiveSize = 100, 100_000 })
+			size := 70_000
+			if cut < 64 {
+				size = 600
+			}
+			memory, want := make([]byte, size), randomBytes(size)
+			r := s.expose(memory, rdmacm.RemoteWrite|rdmacm.RemoteRead)
+			var stream []byte
+			var messages [][]byte
+			for i := range 12 {
+				m := want[:(i*i*i*97+i)%min(size, 40_000)]
+				messages = append(messages, m)
+				stream = append(stream, raw.Bytes(rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, want[:min(size, 65000)]))...)
+				stream = append(stream, raw.Bytes(raw.Send(m))...)
+				stream = append(stream, raw.Bytes(raw.ReadRequest(wire.Read{SinkSTag: uint32(i)}))...)
+				// The answer makes room for the next: at most 2 are promised.
+				if i%2 == 1 {
+					for len(stream) > 0 {
+						k := min(cut, len(stream))
+						raw.Write(stream[:k])
+						stream = stream[k:]
+					}
+					raw.ReadOp(wire.ReadResponse)
+					raw.ReadOp(wire.ReadResponse)
+				}
+			}
+			for i, m := range messages {
+				if got := wait(t, s.received); !bytes.Equal(got, m) {
+					t.Fatalf("cut every %d bytes: message %d differs", cut, i)
+				}
+			}
+			if !bytes.Equal(memory[:min(size, 65000)], want[:min(size, 65000)]) {
+				t.Errorf("cut every %d bytes: memory differs", cut)
+			}
+		}
+	}
+}
+
+// ULPDUs above the limit for senders are accepted: siw sends them over loopback.
+func TestLargestULPDU(t *testing.T) {
+	raw, s, _ := passiveOn(t, listen(t, provider(t, Config{})), rawpeer.LinuxRequest(), func(p *rdmacm.ConnParam) { p.ReceiveSize = 1 << 16 })
+	m := randomBytes(65535 - wire.UntaggedSize)
+	raw.WriteFPDU(raw.Send(m))
+	if got := wait(t, s.received); !bytes.Equal(got, m) {
+		t.Error("differs")
+	}
+}
+
+// IW-4, IW-54: a Send with Invalidate revokes an STag of this connection and says
+// so; again, it does no harm, nor after Deregister.
+func TestSendWithInvalidate(t *testing.T) {
+	for _, op := range []wire.Opcode{wire.SendInvalidate, wire.SendSolInvalidate} {
+		raw, s := passive(t, Config{})
+		invalidated := make(chan uint32, 4)
+		s.on(func(r *rdmacm.Recv) { invalidated <- r.Invalidated; r.Release() })
+		memory := make([]byte, 4)
+		r, r2 := s.expose(memory, rdmacm.RemoteWrite), s.expose(memory, rdmacm.RemoteWrite)
+		if err := r2.Deregister(); err != nil {
+			t.Fatal(err)
+		}
+		inv := func(msn, stag uint32) []byte {
+			return rawpeer.Untagged(wire.Untagged{Op: op, Last: true, MSN: msn, Invalidate: stag}, nil)
+		}
+		raw.WriteFPDU(inv(1, r.STag()), inv(2, r.STag()), inv(3, r2.STag()))
+		for _, want := range []uint32{r.STag(), r.STag(), r2.STag()} {
+			if got := wait(t, invalidated); got != want {
+				t.Errorf("invalidated %#x, want %#x", got, want)
+			}
+		}
+		if err := r.Deregister(); err != nil {
+			t.Error(err)
+		}
+		raw.WriteFPDU(writeTo(r.STag(), r.Offset(), 4)...)
+		raw.ReadTerminate(wire.DDPInvalidSTag)
+	}
+}
+
+// IW-16, IW-29, IW-32, IW-35, IW-37, IW-44, IW-45, IW-71: Read Requests are answered
+// without the ULP, in order, with the sink's STag and offset as they came, whole
+// and in one piece.
+func TestReadsAreAnswered(t *testing.T) {
+	raw, s := passive(t, Config{MaxFPDU: 1024})
+	memory := randomBytes(100_000)
+	r := s.expose(memory, rdmacm.RemoteRead)
+	raw.WriteFPDU(
+		raw.ReadRequest(wire.Read{SinkSTag: 0xabad1dea, SinkOffset: 1<<64 - 50_000, Size: 50_000, SourceSTag: r.STag(), SourceOffset: r.Offset() + 50_000}),
+		raw.ReadRequest(wire.Read{SinkSTag: 7, SinkOffset: 1, Size: 3, SourceSTag: r.STag(), SourceOffset: r.Offset() + 99_997}))
+	f, got := raw.ReadMessage(wire.ReadResponse)
+	if f.Tagged.STag != 0xabad1dea || f.Tagged.Offset != 1<<64-50_000 || !bytes.Equal(got, memory[50_000:]) {
+		t.Errorf("%+v", f.Tagged)
+	}
+	f, got = raw.ReadMessage(wire.ReadResponse)
+	if f.Tagged.STag != 7 || f.Tagged.Offset != 1 || !bytes.Equal(got, memory[99_997:]) {
+		t.Errorf("%+v, %x", f.Tagged, got)
+	}
+	if len(s.received) > 0 {
+		t.Error("the ULP was told")
+	}
+}
+
+// IW-39, IW-40, IW-211: a Read of no bytes names what it likes, and gets an empty
+// Response.
+func TestEmptyRead(t *testing.T) {
+	raw, _ := passive(t, Config{})
+	raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5, SinkOffset: 6, SourceSTag: 0xdeadbeef, SourceOffset: 1<<64 - 1}))
+	if f := raw.ReadOp(wire.ReadResponse); len(f.ULPDU) != wire.TaggedSize || !f.Last || f.Tagged.STag != 5 || f.Tagged.Offset != 6 {
+		t.Errorf("%x", f.ULPDU)
+	}
+}
+
+// IW-64, IW-69: a Read sees the Write in front of it, though both came at once.
+func TestReadSeesTheWriteBefore(t *testing.T) {
+	raw, s := passive(t, Config{})
+	memory := make([]byte, 8)
+	r := s.expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
+	for i := range uint64(100) {
+		b := binary.BigEndian.AppendUint64(nil, i)
+		raw.WriteFPDU(
+			rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, b),
+			raw.ReadRequest(wire.Read{Size: 8, SourceSTag: r.STag(), SourceOffset: r.Offset()}))
+		if f := raw.ReadOp(wire.ReadResponse); !bytes.Equal(f.Payload, b) {
+			t.Fatalf("%x after %x was written", f.Payload, b)
+		}
+	}
+}
+
+// IW-31, IW-42, IW-77: as many Reads as agreed are served at a time, one more is a
+// fault. IW-118: places are the connection's own.
+func TestReadsBeyondTheDepth(t *testing.T) {
+	raw, s := passive(t, Config{})
+	memory := make([]byte, 64<<20)
+	r := s.expose(memory, rdmacm.RemoteRead)
+	ask := func(n int) []byte {
+		return raw.ReadRequest(wire.Read{Size: uint32(n), SourceSTag: r.STag(), SourceOffset: r.Offset()})
+	}
+	raw.WriteFPDU(ask(1<<20), ask(1))
+	if _, m := raw.ReadMessage(wire.ReadResponse); len(m) != 1<<20 {
+		t.Error(len(m))
+	}
+	raw.ReadMessage(wire.ReadResponse)
+	// All three come at once, and the first is more than TCP takes.
+	raw.WriteFPDU(ask(len(memory)), ask(1), ask(1))
+	for {
+		f := raw.ReadFPDU()
+		if f.Op == wire.Terminate {
+			term, err := wire.ParseTermination(f.Payload)
+			if err != nil || term.Cause != wire.RDMAPStream {
+				t.Errorf("%+v, %v", term, err)
+			}
+			break
+		}
+	}
+	raw.ReadEOF()
+	raw.Conn.Close()
+	s.terminated(wire.RDMAPStream, false)
+}

@@ -1,0 +1,82 @@
+package rawpeer
+
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// Marked receives from a side that puts markers into its stream, from the first
+// FPDU on, and checks each of them.
+type Marked struct {
+	p     *Peer
+	at    int // bytes of the stream so far
+	start int // where the current FPDU's length field stands
+	begun bool
+	// seen is the current FPDU with its markers: what the CRC covers.
+	seen []byte
+}
+
+// Marked starts a stream with markers.
+func (p *Peer) Marked() *Marked { return &Marked{p: p} }
+
+// read receives n bytes that are no markers.
+func (m *Marked) read(n int) []byte {
+	m.p.T.Helper()
+	var b []byte
+	for len(b) < n {
+		if m.at%wire.MarkerInterval == 0 {
+			raw := m.p.ReadBytes(wire.MarkerSize)
+			want := 0
+			if m.begun {
+				want = m.at - m.start
+			}
+			if got := binary.BigEndian.Uint32(raw); got != uint32(want) {
+				m.p.T.Fatalf("raw peer: marker at %d is %#x, want %#x", m.at, got, want)
+			}
+			m.seen = append(m.seen, raw...)
+			m.at += wire.MarkerSize
+		}
+		if !m.begun {
+			m.begun, m.start = true, m.at
+		}
+		k := min(n-len(b), wire.MarkerInterval-m.at%wire.MarkerInterval)
+		raw := m.p.ReadBytes(k)
+		m.seen = append(m.seen, raw...)
+		b = append(b, raw...)
+		m.at += k
+	}
+	return b
+}
+
+// ReadFPDU is Peer.ReadFPDU. Raw has no markers.
+func (m *Marked) ReadFPDU() FPDU {
+	m.p.T.Helper()
+	m.begun, m.seen = false, nil
+	head := m.read(wire.LengthSize)
+	n := wire.ULPDULength(head)
+	raw := append(head, m.read(wire.FPDUSize(n)-wire.LengthSize)...)
+	end := len(raw) - wire.CRCSize
+	if crc := wire.ParseCRC(raw[end:]); m.p.CRC && wire.CRC(0, m.seen[:len(m.seen)-wire.CRCSize]) != crc {
+		m.p.T.Fatalf("raw peer: FPDU of %d bytes with a wrong CRC", len(raw))
+	}
+	return m.p.parse(raw, raw[wire.LengthSize:wire.LengthSize+n], raw[wire.LengthSize+n:end])
+}
+
+// ReadMessage is like Peer.ReadMessage.
+func (m *Marked) ReadMessage(op wire.Opcode) (first FPDU, payload []byte) {
+	m.p.T.Helper()
+	for {
+		f := m.ReadFPDU()
+		if f.Op != op {
+			m.p.T.Fatalf("raw peer: %v where %v was due", f.Op, op)
+		}
+		if payload == nil {
+			first = f
+		}
+		payload = append(payload, f.Payload...)
+		if f.Last {
+			return first, payload
+		}
+	}
+}
