@@ -1,0 +1,208 @@
+package rdma
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// seeds are messages of every kind, and what other implementations fell over:
+// positions and lengths that overflow (field fault 14), counts larger than the
+// message, chunks without segments.
+func seeds(f *testing.F) {
+	for _, v := range headerVectors {
+		f.Add(unhex(v.hex))
+	}
+	put, pos := putCall(0x1a2b3c4d, "name", 5000)
+	null := rpctest.Message(0x1a2b3c4d, rpctest.NULL, nil)
+	for _, m := range []message{
+		{payload: null},
+		{payload: put, reads: at(pos, Segment{1, 4096, 0}, Segment{2, 904, 0})},
+		{payload: put, reads: at(1<<32-4, Segment{1, 1<<32 - 1, 1<<64 - 1})},
+		{payload: put, reads: append(at(pos, Segment{1, 5000, 0}), at(pos+4, Segment{1, 1<<32 - 1, 0})...)},
+		{proc: ProcNoMsg, reads: at(0, Segment{1, 44, 0})},
+		{proc: ProcNoMsg, reads: append(at(64, Segment{1, 44, 0}), at(0, Segment{1, 44, 0})...), reply: []Segment{{9, 1 << 20, 0}}},
+		{payload: rpctest.Message(0x1a2b3c4d, rpctest.GET, count(5001)), writes: [][]Segment{{}, {{1, 5001, 0}}, {{2, 0, 0}}}},
+		{payload: rpctest.Message(0x1a2b3c4d, rpctest.GET, count(5001)), reply: []Segment{{1, 1, 0}, {1, 6000, 0}}},
+		{payload: rpctest.Message(0x1a2b3c4d, rpctest.WIDE, count(500)), reply: []Segment{{1, 1<<32 - 1, 0}, {1, 1<<32 - 1, 0}}},
+		{payload: rpctest.Message(0x1a2b3c4d, rpctest.PAIR, func(w *xdr.Writer) {
+			w.Bool(true)
+			w.Bool(true)
+			w.Uint32(77)
+		}), writes: [][]Segment{{{1, 76, 0}}}},
+		{payload: success(0x1a2b3c4d, 300), writes: [][]Segment{{{0x70, 300, 4096}}}, reply: []Segment{{0x71, 0, 4096}}},
+		{proc: ProcNoMsg, writes: [][]Segment{{{0x70, 300, 4096}}}, reply: []Segment{{0x71, 28, 4096}}},
+		{proc: ProcError}, {proc: ProcDone}, {proc: ProcMsgP}, {version: 2},
+	} {
+		m.xid = 0x1a2b3c4d
+		f.Add(m.bytes())
+	}
+	f.Add(words(0x1a2b3c4d, 1, 8, 4, 2))
+	f.Add(words(0x1a2b3c4d, 1, 8, 4, 1, 1, 1))
+	// Messages of a Linux client and server: see testdata/README.
+	files, _ := filepath.Glob("testdata/linux/*.bin")
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+}
+
+// Whatever a peer sends to a responder has exactly one outcome: a reply, an
+// RDMA_ERROR, or silence; a receive is promised again for it, and no memory is
+// kept. Acceptance list 2, V1-81.
+func FuzzCall(f *testing.F) {
+	seeds(f)
+	k, d, feed := newInstant(f)
+	var mu sync.Mutex
+	f.Fuzz(func(t *testing.T, b []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if leaves(b) {
+			return
+		}
+		sends, provided := d.sends, d.provided
+		quiet := k.stats.Discarded.Load() + k.stats.Dropped.Load()
+		feed(b)
+		if d.aborted != nil {
+			t.Fatalf("the connection was ended: %v", d.aborted)
+		}
+		if n := d.provided - provided; n != 1 {
+			t.Fatalf("%d receives are promised for a message", n)
+		}
+		quiet = k.stats.Discarded.Load() + k.stats.Dropped.Load() - quiet
+		if n := d.sends - sends; n > 1 || int64(n)+quiet != 1 {
+			t.Fatalf("%d answers, silent %d times", n, quiet)
+		}
+		if n := k.responder.share.InUse(); n != 0 {
+			t.Fatalf("%d bytes are kept", n)
+		}
+		if d.sends == sends {
+			return
+		}
+		if len(b) < MinHeader {
+			t.Fatal("a message that is too short was answered")
+		}
+		in, _ := ParsePrefix(b)
+		out, ok := ParsePrefix(d.sent)
+		if !ok || out.XID != in.XID || out.Credits == 0 || len(d.sent) > k.sendLimit {
+			t.Fatalf("the answer is % x", d.sent)
+		}
+		if out.Proc == ProcError {
+			if _, ok := ParseErrorBody(d.sent); !ok || out.Version != in.Version {
+				t.Fatalf("the error is % x", d.sent)
+			}
+			return
+		}
+		var h Header
+		if err := h.Parse(d.sent); err != nil || h.Reads.Len() > 0 {
+			t.Fatalf("the reply is % x: %v", d.sent, err)
+		}
+		var call Header
+		if call.Parse(b) != nil || h.Writes.Len() != call.Writes.Len() || h.Reply.Present != call.Reply.Present {
+			t.Fatalf("not all that was offered came back: % x", d.sent)
+		}
+	})
+}
+
+// leaves says that a call would not end by itself, or later.
+func leaves(b []byte) bool {
+	var h Header
+	if len(b) < MinHeader || h.Parse(b) != nil || len(b)-h.Size < 24 {
+		return false
+	}
+	switch binary.BigEndian.Uint32(b[h.Size+20:]) {
+	case rpctest.STALL, rpctest.HOLD, rpctest.LATER:
+		return true
+	}
+	return false
+}
+
+// exposing is an instant device whose registrations work.
+type exposing struct{ instant }
+
+type exposed struct{ stag uint32 }
+
+func (r *exposed) STag() uint32      { return r.stag }
+func (r *exposed) Offset() uint64    { return 4096 }
+func (r *exposed) Deregister() error { return nil }
+
+func (d *exposing) Register([]byte, rdmacm.Access) (rdmacm.Region, error) {
+	d.reads++
+	return &exposed{stag: uint32(0x6f + d.reads)}, nil
+}
+
+// Whatever a peer sends to a requester ends a call once at most, or leaves it
+// pending; what is not an answer gives its receive back.
+func FuzzReply(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := &exposing{}
+		k := &connection{stats: new(Stats), dialed: true}
+		k.watch.limit = DefaultDeadline
+		agreed := PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
+		k.agree(d, agreed, agreed)
+		var mu sync.Mutex
+		k.requester = &requester{
+			k: k, maxSegment: 1 << 30, mu: &mu, credits: newCredits(4), pending: map[uint32]*exchange{},
+			lose: func(*exchange, error) { t.Error("lost") },
+		}
+		k.start()
+		defer k.watch.stop()
+		ended := 0
+		x := getTo(300, make([]byte, 300))
+		x.MaxResults = 2000
+		x.Done = func(x *rpc.Exchange) {
+			ended++
+			if x.Err == nil {
+				x.Results.EligibleOpaque(rpctest.MaxData)
+				x.Results.Finish()
+			}
+		}
+		mu.Lock()
+		k.requester.start(newExchange(x, 0x1a2b3c4d, 1))
+		provided, released := d.provided, 0
+		k.Received(&recv{Bytes: b, Free: func(*recv) { released++ }})
+		if released != 1 {
+			t.Fatalf("the message was released %d times", released)
+		}
+		if d.provided-provided+ended != 1 {
+			t.Fatalf("%d receives are promised, %d calls ended", d.provided-provided, ended)
+		}
+		if d.sends != 1 {
+			t.Fatal("something was sent back")
+		}
+		cancelExchange(&mu, x, errors.New("enough"))
+		if ended != 1 {
+			t.Fatalf("the call ended %d times", ended)
+		}
+	})
+}
+
+// Reads that the device splits and pools of the smallest size: a message's claims
+// cost no memory before they were judged.
+func TestClaimsCostNothing(t *testing.T) {
+	k, d, feed := newInstant(t)
+	put, pos := putCall(1, "name", 5000)
+	feed(message{xid: 1, reads: at(pos, Segment{1, 1<<32 - 1, 0}), payload: put}.bytes())
+	feed(message{xid: 1, proc: ProcNoMsg, reads: at(0, Segment{1, 1<<32 - 1, 0})}.bytes())
+	feed(message{xid: 1, proc: ProcNoMsg, reads: at(0, Segment{1, 40, 0}), reply: []Segment{{1, 1<<32 - 1, 0}}}.bytes())
+	if d.sends != 3 || k.stats.ErrChunk.Load() != 3 {
+		t.Errorf("%d answers, %d errors", d.sends, k.stats.ErrChunk.Load())
+	}
+	if n := k.responder.share.InUse(); n != 0 {
+		t.Errorf("%d bytes are kept", n)
+	}
+	_ = mem.PageSize
+}
