@@ -1,0 +1,35 @@
+package server
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+)
+
+// NewOver is New over file systems of the test's own.
+func NewOver(cfg *Config, exports ...*export.Export) (*Server, error) {
+	off := false
+	cfg.Rpcbind = &off
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: zap.NewNop(), exports: exports}
+	if err := s.start([export.KeySize]byte{1}); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Memory is what the pool of payload memory says of itself.
+func (s *Server) Memory() mem.Stats { return s.pool.Stats() }
+
+// Calls are RPC's counters.
+func (s *Server) Calls() rpc.Stats { return s.rpc.Stats() }
+
+// Connections is how many there are over each transport.
+func (s *Server) Connections() (tcp, rdma int64) {
+	return int64(s.tcp.Stats().Connections), s.rdma.Stats().Connections.Load()
+}

@@ -1,0 +1,299 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+)
+
+// A site is a server in this process with two exports in memory.
+type site struct {
+	t         testing.TB
+	server    *server.Server
+	one, two  *memfs.FS // exports /one and /two
+	tcp, rdma netip.AddrPort
+	stop      func()
+}
+
+func newSite(t testing.TB, limits server.LimitsConfig) *site {
+	t.Helper()
+	s := &site{t: t, one: memfs.New(memfs.Options{RootMode: 0o777}), two: memfs.New(memfs.Options{RootMode: 0o777})}
+	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
+	var err error
+	s.server, err = server.NewOver(&server.Config{TCP: listen, RDMA: listen, Limits: limits},
+		&export.Export{Name: "/one", FS: s.one, Squash: export.NoSquash},
+		&export.Export{Name: "/two", FS: s.two, Squash: export.NoSquash})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tcp, s.rdma = s.server.TCPAddrs()[0], s.server.RDMAAddrs()[0]
+	s.stop = run(t, s.server)
+	return s
+}
+
+// dial connects over one of the transports, to addr where that is valid.
+func (s *site) dial(ctx context.Context, transport string, addr netip.AddrPort) *servertest.Client {
+	s.t.Helper()
+	dial := servertest.DialTCP
+	if transport == "rdma" {
+		dial = servertest.DialRDMA
+	}
+	if !addr.IsValid() {
+		addr = s.addr(transport)
+	}
+	c, err := dial(ctx, addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	return c
+}
+
+func (s *site) addr(transport string) netip.AddrPort {
+	if transport == "rdma" {
+		return s.rdma
+	}
+	return s.tcp
+}
+
+// connections over one of the transports.
+func (s *site) connections(transport string) int64 {
+	tcp, rdma := s.server.Connections()
+	if transport == "rdma" {
+		return rdma
+	}
+	return tcp
+}
+
+// await returns when what is expected has come to pass: what has no event to
+// wait for.
+func await(t testing.TB, ctx context.Context, what string, met func() bool) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for !met() {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatal("it did not come to pass that ", what)
+		}
+	}
+}
+
+// file makes a file of n bytes in an export.
+func (s *site) file(ctx context.Context, c *servertest.Client, export string, n int) servertest.Handle {
+	s.t.Helper()
+	dir, err := c.Mount(ctx, export)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	h, err := c.Create(ctx, dir, "file", 0o666)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err = c.Write(ctx, h, 0, make([]byte, n), wire.Unstable); err != nil {
+		s.t.Fatal(err)
+	}
+	return h
+}
+
+// works fails the test unless c reads and writes in an export.
+func works(t testing.TB, ctx context.Context, c *servertest.Client, h servertest.Handle, n int) {
+	t.Helper()
+	if _, err := c.Write(ctx, h, 0, make([]byte, n), wire.FileSync); err != nil {
+		t.Errorf("WRITE elsewhere: %v", err)
+	}
+	if got, err := c.Read(ctx, h, 0, make([]byte, n)); err != nil || got != n {
+		t.Errorf("READ elsewhere: %d bytes, %v", got, err)
+	}
+}
+
+// A hundred connections with 128 calls each into a file system that stalls: the
+// daemon lives, its goroutines are bounded, and the other export goes on. When
+// the file system goes on, every call is answered.
+func TestFileSystemThatStalls(t *testing.T) {
+	const conns, calls, size = 100, 128, 4096
+	for _, transport := range []string{"tcp", "rdma"} {
+		for _, p := range []wire.Procedure{wire.ProcGetattr, wire.ProcRead} {
+			t.Run(fmt.Sprintf("%s/%v", transport, p), func(t *testing.T) {
+				s := newSite(t, server.LimitsConfig{})
+				ctx := testContext(t)
+				other := s.dial(ctx, transport, netip.AddrPort{})
+				one, two := s.file(ctx, other, "/one", size), s.file(ctx, other, "/two", size)
+				release := s.one.Stall()
+				defer release()
+				answers := make(chan error, conns*calls)
+				for range conns {
+					c := s.dial(ctx, transport, netip.AddrPort{})
+					if err := c.Null(ctx); err != nil { // the first reply grants the credits
+						t.Fatal(err)
+					}
+					for range calls {
+						args, sink := interface{ Encode(*xdr.Writer) }(&wire.Getattr3Args{Object: wire.FileHandle3{Data: one}}), []byte(nil)
+						if p == wire.ProcRead {
+							args, sink = &wire.Read3Args{FileHandle: wire.FileHandle3{Data: one}, Count: size}, make([]byte, size)
+						}
+						c.Start(p, args, sink, func(x *rpc.Exchange) {
+							if x.Err == nil && x.Results.Uint32() != 0 {
+								x.Err = errors.New("status is not NFS3_OK")
+							}
+							answers <- x.Err
+						})
+					}
+				}
+				await(t, ctx, "every call arrives", func() bool { return s.server.Calls().InProgress == conns*calls })
+				if w := s.server.Calls().Workers; w > 1024 {
+					t.Errorf("%d goroutines may block", w)
+				}
+				works(t, ctx, other, two, size)
+				late := s.dial(ctx, transport, netip.AddrPort{})
+				works(t, ctx, late, two, size)
+				select {
+				case err := <-answers:
+					t.Fatalf("a call into the file system that stalls ended: %v", err)
+				default:
+				}
+				release()
+				for range conns * calls {
+					if err := <-answers; err != nil {
+						t.Fatal(err)
+					}
+				}
+				works(t, ctx, late, one, size)
+				await(t, ctx, "memory comes back", func() bool { return s.server.Memory().InUse == 0 })
+			})
+		}
+	}
+}
+
+// Peers that do not go on lose their own connection after a deadline; nobody
+// else notices, and what they held comes back.
+func TestPeersThatDoNotGoOn(t *testing.T) {
+	const size = 1 << 20
+	for _, c := range []struct {
+		name       string
+		transports []string
+		// misbehave makes the proxy misbehave, and calls.
+		misbehave func(p *servertest.Proxy, c *servertest.Client, h servertest.Handle, done func(*rpc.Exchange)) (calls int)
+	}{
+		{"stops in the middle of a record or message", []string{"tcp", "rdma"},
+			func(p *servertest.Proxy, c *servertest.Client, h servertest.Handle, done func(*rpc.Exchange)) int {
+				p.StopAfter(61)
+				c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, done)
+				return 1
+			}},
+		{"stops in the middle of a payload", []string{"tcp", "rdma"},
+			func(p *servertest.Proxy, c *servertest.Client, h servertest.Handle, done func(*rpc.Exchange)) int {
+				p.StopAfter(size / 2)
+				return startWrites(c, h, 4, size, done)
+			}},
+		{"never answers an RDMA Read", []string{"rdma"},
+			func(p *servertest.Proxy, c *servertest.Client, h servertest.Handle, done func(*rpc.Exchange)) int {
+				p.StopAtAnswer()
+				return startWrites(c, h, 16, size, done)
+			}},
+		{"stops reading", []string{"tcp", "rdma"},
+			func(p *servertest.Proxy, c *servertest.Client, h servertest.Handle, done func(*rpc.Exchange)) int {
+				p.Deafen()
+				const calls = 64
+				for range calls {
+					c.Start(wire.ProcRead, &wire.Read3Args{FileHandle: wire.FileHandle3{Data: h}, Count: size}, make([]byte, size), done)
+				}
+				return calls
+			}},
+	} {
+		for _, transport := range c.transports {
+			t.Run(c.name+"/"+transport, func(t *testing.T) {
+				s := newSite(t, server.LimitsConfig{StallTimeout: server.Duration(300 * time.Millisecond)})
+				ctx := testContext(t)
+				good := s.dial(ctx, transport, netip.AddrPort{})
+				one, two := s.file(ctx, good, "/one", size), s.file(ctx, good, "/two", size)
+				proxy := servertest.NewProxy(t, s.addr(transport))
+				bad := s.dial(ctx, transport, proxy.Addr())
+				if _, err := bad.GetAttr(ctx, one); err != nil {
+					t.Fatal(err)
+				}
+				if n := s.connections(transport); n != 2 {
+					t.Fatalf("%d connections, want 2", n)
+				}
+				ended := make(chan error, 128)
+				calls := c.misbehave(proxy, bad, one, func(x *rpc.Exchange) { ended <- x.Err })
+				works(t, ctx, good, two, size)
+				works(t, ctx, good, one, size)
+				await(t, ctx, "the peer loses its connection", func() bool { return s.connections(transport) == 1 })
+				await(t, ctx, "its memory comes back", func() bool { return s.server.Memory().InUse == 0 })
+				works(t, ctx, good, one, size)
+				proxy.Close()
+				for range calls {
+					select {
+					case <-ended:
+					case <-ctx.Done():
+						t.Fatal("a call does not end")
+					}
+				}
+			})
+		}
+	}
+}
+
+func startWrites(c *servertest.Client, h servertest.Handle, calls, size int, done func(*rpc.Exchange)) int {
+	for range calls {
+		c.Start(wire.ProcWrite, &wire.Write3Args{
+			FileHandle: wire.FileHandle3{Data: h}, Count: uint32(size), Data: xdr.Eligible{Data: make([]byte, size)},
+		}, nil, done)
+	}
+	return calls
+}
+
+// Draining answers what is in progress.
+func TestDrainAnswersCallsInProgress(t *testing.T) {
+	for _, transport := range []string{"tcp", "rdma"} {
+		t.Run(transport, func(t *testing.T) {
+			s := newSite(t, server.LimitsConfig{})
+			ctx := testContext(t)
+			c := s.dial(ctx, transport, netip.AddrPort{})
+			h := s.file(ctx, c, "/one", 4096)
+			release := s.one.Stall(memfs.Read)
+			answer := make(chan error, 1)
+			go func() {
+				_, err := c.Read(ctx, h, 0, make([]byte, 4096))
+				answer <- err
+			}()
+			s.one.AwaitStalled(1)
+			stopped := make(chan struct{})
+			go func() {
+				defer close(stopped)
+				s.stop()
+			}()
+			// Nobody new gets in; who is there gets his answer.
+			await(t, ctx, "listeners are closed", func() bool {
+				k, err := servertest.DialTCP(ctx, s.tcp)
+				if err == nil {
+					k.Close()
+				}
+				return err != nil
+			})
+			select {
+			case <-stopped:
+				t.Fatal("it ended with a call in progress")
+			default:
+			}
+			release()
+			if err := <-answer; err != nil {
+				t.Errorf("the call in progress: %v", err)
+			}
+			<-stopped
+		})
+	}
+}
