@@ -83,11 +83,19 @@ func kind(info fs.FileInfo) vfs.Type {
 	return vfs.Regular
 }
 
+// Bits of a mode, as POSIX has them.
+const (
+	setUID    = 0o4000
+	setGID    = 0o2000
+	sticky    = 0o1000
+	groupExec = 0o010
+)
+
 // Set-id and sticky bits, as POSIX has them and as package os has them.
 var bits = []struct {
 	posix uint32
 	os    fs.FileMode
-}{{0o4000, os.ModeSetuid}, {0o2000, os.ModeSetgid}, {0o1000, os.ModeSticky}}
+}{{setUID, os.ModeSetuid}, {setGID, os.ModeSetgid}, {sticky, os.ModeSticky}}
 
 func posixMode(m fs.FileMode) uint32 {
 	mode := uint32(m.Perm())

@@ -474,6 +474,8 @@ func (r refusing) Mount(_ context.Context, conn net.Conn, req nfs.MountRequest) 
 		return nfs.MountStatusErrNoEnt, nil, nil
 	case conn.RemoteAddr().(*net.TCPAddr).IP.String() == "192.0.2.1":
 		return nfs.MountStatusErrAcces, nil, nil
+	case conn.RemoteAddr().(*net.TCPAddr).IP.String() == "192.0.2.3":
+		return nfs.MountStatusOk, osfs.New("/"), nil
 	}
 	return nfs.MountStatusOk, r.fs, nil
 }
@@ -496,12 +498,9 @@ func TestMountIsTheHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	for _, c := range []struct {
-		from, path string
-		want       error
-	}{{"192.0.2.2", "/data", nil}, {"192.0.2.1", "/data", syscall.EACCES}, {"192.0.2.2", "/", syscall.ENOENT}} {
-		if err := fs.Ask(ctx, conn{from: c.from}, c.path); err != c.want {
-			t.Errorf("Ask for %s, %s: %v, want %v", c.from, c.path, err, c.want)
+	for from, want := range map[string]error{"192.0.2.1": syscall.EACCES, "192.0.2.2": nil, "192.0.2.3": syscall.EACCES} {
+		if err := fs.Ask(ctx, conn{from: from}); err != want {
+			t.Errorf("Ask for %s: %v, want %v", from, err, want)
 		}
 	}
 }
@@ -556,3 +555,60 @@ type failing struct {
 }
 
 func (f failing) FSStat(context.Context, gobilly.Filesystem, *nfs.FSStat) error { return f.err }
+
+// Whoever writes takes the set-id bits away, though the program be the
+// superuser's.
+func TestSetIDGoesWithAWrite(t *testing.T) {
+	f := open(t, handler(newDisk(t)), billy.Options{})
+	h := f.create("file")
+	mode := func(want uint32) {
+		t.Helper()
+		var a vfs.Attr
+		if err := f.GetAttr(op, h, &a); err != nil || a.Mode != want {
+			t.Errorf("mode is %o, %v; want %o", a.Mode, err, want)
+		}
+	}
+	for _, change := range []func(){
+		func() { f.write(h, "content", vfs.Unstable) },
+		func() { f.SetAttr(op, h, &vfs.SetAttr{SetSize: true, Size: 3}, nil) },
+		func() {
+			f.Create(op, f.Root(), []byte("file"), &vfs.CreateHow{Attr: vfs.SetAttr{SetSize: true}})
+		},
+	} {
+		if _, err := f.SetAttr(op, h, &vfs.SetAttr{SetMode: true, Mode: 0o6755}, nil); err != nil {
+			t.Fatal(err)
+		}
+		mode(0o6755)
+		change()
+		mode(0o755)
+	}
+}
+
+// Handles are bytes that a client may have made up.
+func FuzzHandle(f *testing.F) {
+	bfs := billymem.New()
+	fs, err := billy.New(paths{helpers.NewNullAuthHandler(bfs)}, billy.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	root := fs.Root()
+	f.Add(root.Bytes())
+	f.Add([]byte("h12345678/a/../b"))
+	f.Add([]byte("o1234567812345678"))
+	f.Add([]byte("h12345678"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, ok := vfs.MakeHandle(b)
+		if !ok {
+			return
+		}
+		var a vfs.Attr
+		switch err := fs.GetAttr(op, h, &a); {
+		case err == nil:
+			if h != root {
+				t.Errorf("%q is a handle", b)
+			}
+		case err != syscall.ESTALE && err != vfs.ErrBadHandle:
+			t.Errorf("%q: %v", b, err)
+		}
+	})
+}

@@ -171,8 +171,12 @@ func (f *FS) existing(n *node, m *making) (o vfs.Object, err error) {
 			return o, err
 		}
 		n.io.Lock()
-		err = f.truncate(n, path, 0)
+		a, err := f.stat(n, looked, true)
 		if err == nil {
+			err = f.truncate(n, path, 0)
+		}
+		if err == nil {
+			f.dropSetID(n, path, &a)
 			_, err = f.stat(n, rewritten, true)
 		}
 		n.io.Unlock()
@@ -226,10 +230,14 @@ func (f *FS) child(d *node, name string, m *making) (o vfs.Object, err error) {
 func (f *FS) dress(n *node, s *vfs.SetAttr, a *vfs.Attr) {
 	n.io.Lock()
 	defer n.io.Unlock()
+	mode := s.Mode & 0o7777
+	if n.kind == vfs.Directory {
+		mode |= a.Mode & setGID // what it inherited
+	}
 	for _, one := range []vfs.SetAttr{
 		{SetSize: s.SetSize && n.kind == vfs.Regular && s.Size != a.Size, Size: s.Size},
 		{SetUID: s.SetUID, UID: s.UID, SetGID: s.SetGID, GID: s.GID},
-		{SetMode: s.SetMode && s.Mode&0o7777 != a.Mode, Mode: s.Mode},
+		{SetMode: s.SetMode && mode != a.Mode, Mode: mode},
 		{AtimeHow: s.AtimeHow, Atime: s.Atime, MtimeHow: s.MtimeHow, Mtime: s.Mtime},
 	} {
 		if one.IsZero() || f.maySet(n, &one, a) != nil {

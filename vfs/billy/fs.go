@@ -154,18 +154,19 @@ func start(handler nfs.Handler, bfs gobilly.Filesystem, opt Options) (*FS, error
 }
 
 // Ask asks the handler whether the client at the other end of conn may mount
-// path: for handlers that decide so. It is refused where the handler would
-// serve another file system than this one.
-func (f *FS) Ask(ctx context.Context, conn net.Conn, path string) error {
+// Options.Path: for handlers that decide so. Every client gets the file system
+// that New got; a client whom the handler would give one with another root is
+// refused.
+func (f *FS) Ask(ctx context.Context, conn net.Conn) error {
 	if f.handler == nil {
 		return nil
 	}
-	status, bfs, _ := f.handler.Mount(ctx, conn, nfs.MountRequest{Dirpath: []byte(path)})
+	status, bfs, _ := f.handler.Mount(ctx, conn, nfs.MountRequest{Dirpath: []byte(f.opt.Path)})
 	if status != nfs.MountStatusOk {
 		return mountError(status)
 	}
-	if bfs == nil || bfs.Root() != f.fs.Root() {
-		return syscall.ENOENT
+	if bfs == nil || bfs.Root() != f.theirFS.Root() {
+		return syscall.EACCES
 	}
 	return nil
 }

@@ -148,6 +148,9 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 		return 0, 0, ch, errno(err)
 	}
 	o.dirty = true
+	if path, err := f.path(nd); err == nil {
+		f.dropSetID(nd, path, &ch.Before)
+	}
 	if stable > vfs.Unstable {
 		if done, err = f.stabilise(o); err != nil {
 			return 0, 0, ch, err

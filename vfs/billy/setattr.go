@@ -1,6 +1,7 @@
 package billy
 
 import (
+	"os"
 	"syscall"
 	"time"
 
@@ -84,6 +85,7 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 		if err := f.truncate(n, path, s.Size); err != nil {
 			return did, err
 		}
+		f.dropSetID(n, path, a)
 		did = rewritten
 	}
 	if otherOwner(s, a) {
@@ -101,7 +103,7 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 	}
 	// A change of ownership may have taken bits away.
 	if s.SetMode && n.kind != vfs.Symlink && f.chmod != nil {
-		if err := f.fs.call(func() error { return f.chmod.Chmod(path, osMode(s.Mode)) }); err != nil {
+		if err := f.fs.call(func() error { return f.chmod.Chmod(path, n.chmodMode(s.Mode)) }); err != nil {
 			return did, errno(err)
 		}
 		did = max(did, altered)
@@ -110,6 +112,17 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 		return did, nil
 	}
 	return max(did, altered), f.setTimes(n, path, s, a)
+}
+
+// chmodMode is the mode to call Chmod with. Memory file systems take it for all
+// of the mode, and a directory for a file without that bit; others look at the
+// permissions only.
+func (n *node) chmodMode(mode uint32) os.FileMode {
+	m := osMode(mode)
+	if n.kind == vfs.Directory && !n.inode {
+		m |= os.ModeDir
+	}
+	return m
 }
 
 func (f *FS) setTimes(n *node, path string, s *vfs.SetAttr, a *vfs.Attr) error {
@@ -137,6 +150,21 @@ func (f *FS) setTimes(n *node, path string, s *vfs.SetAttr, a *vfs.Attr) error {
 	n.atime, n.mtime = keepA, keepM
 	f.mu.Unlock()
 	return nil
+}
+
+// dropSetID takes the set-id bits from a file whose content has changed. A
+// kernel does that, but not for the superuser, who the program may be. a is
+// what n had before.
+func (f *FS) dropSetID(n *node, path string, a *vfs.Attr) {
+	mode := a.Mode &^ setUID
+	if mode&groupExec != 0 {
+		mode &^= setGID
+	}
+	if mode == a.Mode || f.chmod == nil {
+		return
+	}
+	// The data is written, whatever becomes of the bits.
+	_ = f.fs.call(func() error { return f.chmod.Chmod(path, n.chmodMode(mode)) })
 }
 
 // truncate sets the size of n, whose io is held exclusively.
