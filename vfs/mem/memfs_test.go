@@ -372,3 +372,26 @@ func BenchmarkCreateRemove(b *testing.B) {
 		fs.Remove(root, fs.Root(), []byte("f"))
 	}
 }
+
+// Handles are bytes that a client may have made up.
+func FuzzHandle(f *testing.F) {
+	fs := memfs.New(memfs.Options{})
+	top := fs.Root()
+	f.Add(top.Bytes())
+	f.Add(make([]byte, 16))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, ok := vfs.MakeHandle(b)
+		if !ok {
+			return
+		}
+		var a vfs.Attr
+		switch err := fs.GetAttr(root, h, &a); {
+		case err == nil:
+			if h != top {
+				t.Errorf("%x is a handle", b)
+			}
+		case err != syscall.ESTALE && err != vfs.ErrBadHandle:
+			t.Errorf("%x: %v", b, err)
+		}
+	})
+}
