@@ -268,7 +268,7 @@ func (m *model) setOwner(op *vfs.Op) {
 }
 
 // keeps says that p has set-id bits and op is the superuser's: whether these
-// bits outlive a change then is the file system's affair.
+// bits outlive a change of the content then is the file system's affair.
 func (m *model) keeps(op *vfs.Op, p pair) bool {
 	var a vfs.Attr
 	m.mem.GetAttr(m.users[0], p.mem, &a)
