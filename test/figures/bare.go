@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 )
@@ -55,14 +56,20 @@ func (st *stream) run(n int) error {
 	return nil
 }
 
-// echo is a loop that answers records of 120 bytes (a GETATTR call) with records
-// of 116, as bare as Go does it: buffered both ways, flushed when its input is
+// echo is a client that pipelines calls of one size, and newEcho's peer a loop
+// that answers records of 120 bytes (a GETATTR call) with records of
+// 116, as bare as Go does it: buffered both ways, flushed when its input is
 // drained.
 type echo struct {
 	c     net.Conn
 	r     *bufio.Reader
 	w     *bufio.Writer
 	depth int
+	// call is what is sent, a whole record; replies are replySize bytes long
+	// with their mark.
+	call      []byte
+	replySize int
+	xid       uint32
 }
 
 const (
@@ -80,7 +87,16 @@ func (s *stage) newEcho(depth int) (*echo, error) {
 		defer b.Close()
 		_ = serveEcho(b)
 	}()
-	return &echo{c: a, r: bufio.NewReaderSize(a, 64<<10), w: bufio.NewWriterSize(a, 64<<10), depth: depth}, nil
+	call := make([]byte, 4+echoCall)
+	binary.BigEndian.PutUint32(call, 1<<31|echoCall)
+	return newPipeline(a, depth, call, 4+echoReply), nil
+}
+
+func newPipeline(c net.Conn, depth int, call []byte, replySize int) *echo {
+	return &echo{
+		c: c, r: bufio.NewReaderSize(c, 64<<10), w: bufio.NewWriterSize(c, 64<<10), depth: depth,
+		call: call, replySize: replySize,
+	}
 }
 
 func serveEcho(c net.Conn) error {
@@ -111,12 +127,12 @@ func serveEcho(c net.Conn) error {
 
 // run makes n exchanges, depth at a time.
 func (e *echo) run(n int) error {
-	call := make([]byte, 4+echoCall)
-	binary.BigEndian.PutUint32(call, 1<<31|echoCall)
-	reply := make([]byte, 4+echoReply)
+	reply := make([]byte, e.replySize)
 	for sent, got := 0, 0; got < n; {
 		for sent < n && sent-got < e.depth {
-			if _, err := e.w.Write(call); err != nil {
+			e.xid++
+			binary.BigEndian.PutUint32(e.call[4:], e.xid)
+			if _, err := e.w.Write(e.call); err != nil {
 				return err
 			}
 			sent++
@@ -128,6 +144,9 @@ func (e *echo) run(n int) error {
 		for first := true; got < sent && (first || e.r.Buffered() >= len(reply)); first = false {
 			if _, err := io.ReadFull(e.r, reply); err != nil {
 				return err
+			}
+			if n := binary.BigEndian.Uint32(reply) &^ (1 << 31); int(n) != len(reply)-4 {
+				return fmt.Errorf("a reply of %d bytes instead of %d", n, len(reply)-4)
 			}
 			got++
 		}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"net"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -81,12 +83,6 @@ func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer
 
 func (c *calls) null() func(n int) error { return c.of(wire.ProcNull, 0, nil, nil, false) }
 
-func (c *calls) getattr(fh wire.FileHandle3) func(n int) error {
-	return c.of(wire.ProcGetattr, wire.Getattr3ArgsMaxSize, func(_ int, w *xdr.Writer) {
-		(&wire.Getattr3Args{Object: fh}).Encode(w)
-	}, nil, true)
-}
-
 // read reads 1 MiB at a time, each exchange its own part of the file.
 func (c *calls) read(fh wire.FileHandle3) func(n int) error {
 	_, sinks := pieces(cap(c.free))
@@ -125,4 +121,20 @@ func (s *stage) create(k rpc.Caller, root wire.FileHandle3) (fh wire.FileHandle3
 		return d.Err()
 	})
 	return fh, err
+}
+
+// getattrs is the client of the bare echo, making GETATTR calls: it encodes one
+// of them once, so that what is compared is the two servers.
+func (s *stage) getattrs(addr string, depth int, fh wire.FileHandle3) (*echo, error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { c.Close() })
+	w := xdr.NewWriter(make([]byte, 4, 512))
+	rpc.PutCall(w, &rpc.CallHeader{Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcGetattr), Cred: s.cred})
+	(&wire.Getattr3Args{Object: fh}).Encode(w)
+	call := w.Bytes()
+	binary.BigEndian.PutUint32(call, 1<<31|uint32(len(call)-4))
+	return newPipeline(c, depth, call, 4+24+wire.Getattr3ResMaxSize), nil
 }

@@ -54,8 +54,10 @@ func (s *stage) tcpPair() (a, b net.Conn, err error) {
 }
 
 // serve starts the server and connects to it by RDMA and by TCP.
-func (s *stage) serve() (overRDMA, overTCP rpc.Caller, root wire.FileHandle3, err error) {
-	fail := func(err error) (rpc.Caller, rpc.Caller, wire.FileHandle3, error) { return nil, nil, root, err }
+func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.FileHandle3, err error) {
+	fail := func(err error) (rpc.Caller, rpc.Caller, string, wire.FileHandle3, error) {
+		return nil, nil, "", root, err
+	}
 	base := "/dev/shm" // page cache, and nothing behind it
 	dir, err := os.MkdirTemp(base, "figures")
 	if err != nil {
@@ -114,7 +116,7 @@ func (s *stage) serve() (overRDMA, overTCP rpc.Caller, root wire.FileHandle3, er
 		return fail(err)
 	}
 	s.atEnd(func() { rc.Close() })
-	return rc, tc, root, nil
+	return rc, tc, l.Addr().String(), root, nil
 }
 
 // figures are all of them, in the order of the table.
@@ -145,7 +147,7 @@ func (s *stage) figures() ([]figure, error) {
 			return nil, err
 		}
 	}
-	rc, tc, root, err := s.serve()
+	rc, tc, addr, root, err := s.serve()
 	if err != nil {
 		return nil, err
 	}
@@ -158,13 +160,17 @@ func (s *stage) figures() ([]figure, error) {
 	if err := write(depth); err != nil { // what the READs read
 		return nil, err
 	}
+	getattrs, err := s.getattrs(addr, 16, fh)
+	if err != nil {
+		return nil, err
+	}
 	return append(all,
 		figure{"NFS READ 1 MiB over iWARP", mib, tcpStream, 0.80, s.newCalls(rc, depth).read(fh)},
 		figure{"NFS WRITE 1 MiB over iWARP", mib, tcpStream, 0.60, write},
 		figure{"NFS READ 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).read(fh)},
 		figure{"NFS WRITE 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).write(fh)},
 		figure{echo16, 0, "", 0, echoed.run},
-		figure{"NFS GETATTR over TCP, depth 16", 0, echo16, 0.40, s.newCalls(tc, 16).getattr(fh)},
+		figure{"NFS GETATTR over TCP, depth 16", 0, echo16, 0.40, getattrs.run},
 		figure{nullTCP, 0, "", 0, s.newCalls(tc, 32).null()},
 		figure{"NULL over RDMA, depth 32", 0, nullTCP, 0.60, s.newCalls(rc, 32).null()},
 	), nil
