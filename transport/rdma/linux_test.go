@@ -1,0 +1,55 @@
+package rdma
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Messages of a Linux client and the Linux server decode and encode to the same
+// bytes; calls are calls, replies replies.
+func TestLinuxMessages(t *testing.T) {
+	files, err := filepath.Glob("testdata/linux/*.bin")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d messages, %v", len(files), err)
+	}
+	chunks := 0
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h Header
+		if err := h.Parse(b); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := unparsed(&h); !bytes.Equal(got, b[:h.Size]) {
+			t.Errorf("%s: encoded as\n%x, want\n%x", name, got, b[:h.Size])
+		}
+		chunks += h.Reads.Len() + h.Writes.Len() + h.Reply.Len()
+		if len(b)-h.Size < 8 {
+			if h.Proc != ProcNoMsg {
+				t.Errorf("%s: %v without a Payload", name, h.Proc)
+			}
+			continue
+		}
+		if isReply := b[h.Size+7] == rpcReply; isReply != strings.Contains(name, "reply") {
+			t.Errorf("%s: reply %v", name, isReply)
+		}
+	}
+	if chunks < 20 {
+		t.Errorf("%d chunks in all", chunks)
+	}
+	// What both said when they connected, with siw's four bytes before it.
+	for s, want := range map[string]PrivateData{
+		"00800000 f6ab0e18 01010303": {true, 4096, 4096},
+		"00000080 f6ab0e18 01000303": {false, 4096, 4096},
+	} {
+		if p, ok := ParsePrivateData(unhex(s)); !ok || p != want {
+			t.Errorf("%s: %+v", s, p)
+		}
+	}
+}
