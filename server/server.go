@@ -20,6 +20,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
 const (
@@ -233,6 +234,10 @@ func (s *Server) announce() {
 		zap.Strings("exports", names),
 		zap.String("rdma", join(s.RDMAAddrs())), zap.String("tcp", join(s.TCPAddrs())),
 		zap.Int64("memory_ceiling", int64(s.cfg.Memory.Ceiling)))
+	if s.daemon && !local.CanSwitch() {
+		id := local.Identity()
+		s.log.Warn("everybody acts as this process: it cannot act as anybody else", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
+	}
 	if s.daemon {
 		notifyReady()
 	}
