@@ -32,6 +32,7 @@ type role struct {
 	attr    syscall.SysProcAttr
 	switchs bool
 	kernel  bool // it may open handles
+	suite   bool // it runs the acceptance suite
 }
 
 var roles = map[string]role{
@@ -45,11 +46,11 @@ var roles = map[string]role{
 		Credential:  &syscall.Credential{Uid: daemon, Gid: daemon},
 		AmbientCaps: []uintptr{unix.CAP_SETUID, unix.CAP_SETGID},
 	}},
-	"a user": {attr: syscall.SysProcAttr{Credential: &syscall.Credential{Uid: daemon, Gid: daemon}}},
+	"a user": {suite: true, attr: syscall.SysProcAttr{Credential: &syscall.Credential{Uid: daemon, Gid: daemon}}},
 	"a user with groups": {attr: syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: daemon, Gid: daemon, Groups: []uint32{daemon, 77}},
 	}},
-	"a namespace with one id": {attr: syscall.SysProcAttr{
+	"a namespace with one id": {suite: true, attr: syscall.SysProcAttr{
 		Credential:  &syscall.Credential{NoSetGroups: true},
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: daemon, Size: 1}},
@@ -161,6 +162,12 @@ func TestRole(t *testing.T) {
 	self := local.Identity()
 	t.Run("itself", func(t *testing.T) { m.with(t).itself(&self) })
 	t.Run("set-id bits", func(t *testing.T) { m.with(t).setID(&self) })
+	if r.suite {
+		t.Run("suite", func(t *testing.T) {
+			t.Setenv("TMPDIR", base)
+			suite(t, "role", func(t *testing.T) string { return t.TempDir() }, true)
+		})
+	}
 	if r.attr.Cloneflags != 0 {
 		t.Run("unmapped", func(t *testing.T) { m.with(t).unmapped(&self) })
 	}
