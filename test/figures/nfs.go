@@ -13,20 +13,23 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// calls makes NFS calls over one connection, depth at a time.
+// calls makes NFS calls over one connection, depth at a time: each reply starts
+// the next call, as a client that pipelines does.
 type calls struct {
 	k    rpc.Caller
-	cred rpc.AuthBytes
-	free chan *rpc.Exchange
+	all  []*rpc.Exchange
+	over chan struct{} // a token when all calls of a run have ended
 
 	mu     sync.Mutex
+	left   int // calls to start
+	out    int // calls under way
 	failed error
 }
 
 func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
-	c := &calls{k: k, cred: s.cred, free: make(chan *rpc.Exchange, depth)}
+	c := &calls{k: k, over: make(chan struct{}, 1)}
 	for range depth {
-		c.free <- &rpc.Exchange{Program: wire.Program, Version: wire.Version, Cred: s.cred}
+		c.all = append(c.all, &rpc.Exchange{Program: wire.Program, Version: wire.Version, Cred: s.cred})
 	}
 	return c
 }
@@ -35,9 +38,7 @@ func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
 // sink, where not nil, is the memory of exchange i for a placed result.
 func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer), sink func(i int) []byte, status bool) func(n int) error {
 	row := &nfs.Binding3.Procedures[p]
-	all := make([]*rpc.Exchange, 0, cap(c.free))
-	for i := range cap(c.free) {
-		x := <-c.free
+	for i, x := range c.all {
 		x.Procedure, x.Binding, x.MaxArgs, x.MaxResults = uint32(p), row, maxArgs, row.MaxResults
 		if args != nil {
 			x.Args = func(w *xdr.Writer) { args(i, w) }
@@ -52,47 +53,55 @@ func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer
 					err = fmt.Errorf("%v: %v", p, s)
 				}
 			}
-			if err != nil {
-				c.mu.Lock()
-				c.failed = err
-				c.mu.Unlock()
+			if c.ended(err) {
+				c.k.Start(x)
 			}
-			c.free <- x
 		}
-		all = append(all, x)
-	}
-	for _, x := range all {
-		c.free <- x
 	}
 	return func(n int) error {
-		for range n {
-			c.k.Start(<-c.free)
+		first := c.all[:min(n, len(c.all))]
+		c.mu.Lock()
+		c.left, c.out = n-len(first), len(first)
+		c.mu.Unlock()
+		for _, x := range first {
+			c.k.Start(x)
 		}
-		all := all[:0]
-		for range cap(c.free) {
-			all = append(all, <-c.free)
-		}
-		for _, x := range all {
-			c.free <- x
-		}
+		<-c.over
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.failed
 	}
 }
 
+// ended takes note of a call's end and says whether another is to be started.
+func (c *calls) ended(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.failed, c.left = err, 0
+	}
+	if c.left > 0 {
+		c.left--
+		return true
+	}
+	if c.out--; c.out == 0 {
+		c.over <- struct{}{}
+	}
+	return false
+}
+
 func (c *calls) null() func(n int) error { return c.of(wire.ProcNull, 0, nil, nil, false) }
 
 // read reads 1 MiB at a time, each exchange its own part of the file.
 func (c *calls) read(fh wire.FileHandle3) func(n int) error {
-	_, sinks := pieces(cap(c.free))
+	_, sinks := pieces(len(c.all))
 	return c.of(wire.ProcRead, wire.Read3ArgsMaxSize, func(i int, w *xdr.Writer) {
 		(&wire.Read3Args{FileHandle: fh, Offset: uint64(i) * mib, Count: mib}).Encode(w)
 	}, func(i int) []byte { return sinks[i] }, true)
 }
 
 func (c *calls) write(fh wire.FileHandle3) func(n int) error {
-	_, data := pieces(cap(c.free))
+	_, data := pieces(len(c.all))
 	return c.of(wire.ProcWrite, wire.Write3ArgsMaxReducedSize, func(i int, w *xdr.Writer) {
 		(&wire.Write3Args{FileHandle: fh, Offset: uint64(i) * mib, Count: mib, Data: xdr.Eligible{Data: data[i]}}).Encode(w)
 	}, nil, true)
