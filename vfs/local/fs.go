@@ -107,6 +107,10 @@ func (fs *FS) open() error {
 		unix.Close(rootFD)
 		return err
 	}
+	if err = sysFaccess(rootFD, 0); err != nil {
+		unix.Close(rootFD)
+		return fmt.Errorf("faccessat2 (Linux 5.8): %w", err)
+	}
 	var sfs unix.Statfs_t
 	if err = unix.Fstatfs(fs.mount, &sfs); err != nil {
 		unix.Close(rootFD)

@@ -16,6 +16,9 @@ import (
 type fsKind struct {
 	// memory: answers about attributes never wait for anything.
 	memory bool
+	// links: a file without a name counts no links. FUSE servers make up
+	// their counts.
+	links bool
 	// pages: file data is in memory by definition.
 	pages bool
 	// journalDirs: making a directory durable makes its new entries' inodes
@@ -26,6 +29,12 @@ type fsKind struct {
 	noLinks     bool
 	caseFolding bool
 }
+
+// Magic numbers that package unix does not have.
+const (
+	zfsMagic      = 0x2fc12fc1
+	bcachefsMagic = 0xca451a4e
+)
 
 // hasJournal says that the ext2, ext3 or ext4 file system on device dev has one.
 func hasJournal(dev uint64) bool {
@@ -60,7 +69,12 @@ func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 		if s.Type == unix.MSDOS_SUPER_MAGIC {
 			k.maxFile = 4<<30 - 1
 		}
+	case zfsMagic, bcachefsMagic:
+		k.memory = true
+	case unix.OVERLAYFS_SUPER_MAGIC:
+		k.links = true // and its layers may be anything
 	}
+	k.links = k.links || k.memory
 	return k
 }
 

@@ -55,7 +55,6 @@ const nodeShards = 16
 type nodeCache struct {
 	fs     *FS
 	seed   maphash.Seed
-	limit  int64
 	count  atomic.Int64
 	round  atomic.Uint32
 	shards [nodeShards]nodeShard
@@ -86,18 +85,27 @@ func (c *nodeCache) init(fs *FS) {
 	for i := range c.shards {
 		c.shards[i].m = make(map[vfs.Handle]*node)
 	}
+	instances.Add(1)
+}
+
+// instances are the FS of this process. They share its descriptors: a quarter
+// is for nodes and a quarter for open files, the rest for connections.
+var instances atomic.Int64
+
+var descriptors = sync.OnceValue(func() int {
 	var lim unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur > maxDescriptors {
-		lim.Cur = maxDescriptors
+		return maxDescriptors
 	}
-	if c.limit = int64(fs.cfg.MaxNodes); c.limit <= 0 {
-		c.limit = int64(lim.Cur) / 4
+	return int(lim.Cur)
+})
+
+// share is what this FS may hold open, configured being what it was told to.
+func share(configured int) int {
+	if configured <= 0 {
+		configured = descriptors() / 4 / int(max(1, instances.Load()))
 	}
-	c.limit = max(c.limit, 16)
-	if fs.cfg.MaxOpen <= 0 {
-		fs.cfg.MaxOpen = int(lim.Cur) / 4
-	}
-	fs.cfg.MaxOpen = max(fs.cfg.MaxOpen, 16)
+	return max(configured, 16)
 }
 
 func (c *nodeCache) shard(h *vfs.Handle) *nodeShard {
@@ -142,8 +150,8 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 	c.pushedMu.Unlock()
 	s.m[h] = n
 	s.mu.Unlock()
-	if c.count.Add(1) > c.limit {
-		c.shrink(int(c.limit/32) + 1)
+	if limit := share(c.fs.cfg.MaxNodes); c.count.Add(1) > int64(limit) {
+		c.shrink(limit/32 + 1)
 	}
 	return n
 }
@@ -239,6 +247,10 @@ func (c *nodeCache) each(f func(*node)) {
 
 // drain empties the cache at the end.
 func (c *nodeCache) drain() {
+	if c.fs == nil {
+		return // never begun
+	}
+	instances.Add(-1)
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
@@ -310,7 +322,7 @@ func (fs *FS) look(op *vfs.Op, n *node, st *unix.Stat_t) error {
 	default:
 		err = fstat(n.fd, st)
 	}
-	if err == nil && st.Nlink == 0 && fs.kind.memory {
+	if err == nil && st.Nlink == 0 && fs.kind.links {
 		fs.nodes.forget(n)
 		err = syscall.ESTALE
 	}

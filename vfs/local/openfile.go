@@ -124,8 +124,8 @@ func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if write {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
 	}
-	if fs.stats.open.Load() >= int64(fs.cfg.MaxOpen) {
-		fs.closeSome(fs.cfg.MaxOpen/32 + 1)
+	if limit := share(fs.cfg.MaxOpen); fs.stats.open.Load() >= int64(limit) {
+		fs.closeSome(limit/32 + 1)
 	}
 	fd, err := fs.reopen(n.fd, flags)
 	if outOfDescriptors(err) {
@@ -206,7 +206,7 @@ func (fs *FS) closeSome(want int) {
 
 // makeRoom is for when there are no descriptors left.
 func (fs *FS) makeRoom() {
-	fs.closeSome(fs.cfg.MaxOpen)
+	fs.closeSome(1024)
 	fs.nodes.shrink(64)
 }
 

@@ -43,8 +43,8 @@ func (fs *FS) sweepOnce() {
 		}
 		n.files.drop(round, closeAfter, n.data.dirty())
 		n.streams.drop(round, closeAfter)
-		if fs.kind.memory && idle > 0 && round%lookEveryRound == 0 &&
-			fstatAtOnce(n.fd, &st) == nil && st.Nlink == 0 {
+		if fs.kind.links && idle > 0 && round%lookEveryRound == 0 &&
+			fstat(n.fd, &st) == nil && st.Nlink == 0 {
 			n.data.forget()
 			fs.nodes.forget(n)
 			return
