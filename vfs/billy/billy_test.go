@@ -3,8 +3,6 @@ package billy_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -13,9 +11,7 @@ import (
 
 	gobilly "github.com/go-git/go-billy/v5"
 	billymem "github.com/go-git/go-billy/v5/memfs"
-	"github.com/go-git/go-billy/v5/osfs"
 	nfs "github.com/willscott/go-nfs"
-	"github.com/willscott/go-nfs/helpers"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
@@ -105,76 +101,6 @@ func (f files) names() (names []string) {
 	return names
 }
 
-// paths is a handler whose handles are paths: they outlive a process.
-type paths struct{ nfs.Handler }
-
-func (paths) ToHandle(_ gobilly.Filesystem, path []string) []byte {
-	return []byte("/" + strings.Join(path, "/"))
-}
-
-func (paths) FromHandle(h []byte) (gobilly.Filesystem, []string, error) {
-	if h[0] != '/' {
-		return nil, nil, errors.New("no handle of ours")
-	}
-	return nil, strings.FieldsFunc(string(h), func(r rune) bool { return r == '/' }), nil
-}
-
-func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
-	d := newDisk(t)
-	h := paths{helpers.NewNullAuthHandler(d)}
-	f := open(t, h, billy.Options{})
-	root, kept, moved, gone, replaced := f.Root(), f.create("kept"), f.create("moved"), f.create("gone"), f.create("replaced")
-	long := f.create(strings.Repeat("n", 200)) // its path does not fit
-	f.write(kept, "kept", vfs.FileSync)
-	f.write(moved, "moved", vfs.FileSync)
-	f.rename("moved", "elsewhere")
-	again := f.create("moved") // where another file's handle leads
-	if again == moved {
-		t.Fatal("a file has the handle that another had before a rename")
-	}
-	f.write(again, "again", vfs.FileSync)
-	f.want(moved, "moved")
-	f.want(again, "again")
-	f.Remove(op, root, []byte("gone"))
-
-	// A restart, with changes meanwhile.
-	if err := os.Remove(d.at("replaced")); err != nil {
-		t.Fatal(err)
-	}
-	os.WriteFile(d.at("spare"), nil, 0o644) // keeps the inode number from being used again
-	os.WriteFile(d.at("replaced"), []byte("other"), 0o644)
-	f = open(t, h, billy.Options{})
-	if f.Root() != root {
-		t.Error("the root has another handle")
-	}
-	f.want(kept, "kept")
-	f.stale(gone)
-	f.stale(replaced)
-	f.stale(moved) // and not the file that is there now
-	f.stale(long)
-	if h, err := f.find("kept"); h != kept || err != nil {
-		t.Errorf("Lookup: %v, %v; want %v", h, err, kept)
-	}
-}
-
-// Handles are not taken from whoever made them up.
-func TestInventedHandles(t *testing.T) {
-	d := newDisk(t)
-	os.WriteFile(d.at("file"), []byte("x"), 0o644)
-	f := open(t, paths{helpers.NewNullAuthHandler(d)}, billy.Options{})
-	for _, path := range []string{"/file", "/../etc", "/", "file", "/none", "/file/below"} {
-		h, _ := vfs.MakeHandle(append([]byte("h12345678"), path...))
-		f.stale(h)
-	}
-	mute := open(t, helpers.NewNullAuthHandler(d), billy.Options{})
-	h, _ := vfs.MakeHandle([]byte("h12345678/file"))
-	var a vfs.Attr
-	if err := mute.GetAttr(op, h, &a); err != vfs.ErrBadHandle {
-		t.Errorf("a handler that makes no handles was asked for one: %v", err)
-	}
-	mute.create("works")
-}
-
 func TestReadOnly(t *testing.T) {
 	d := newDisk(t)
 	os.WriteFile(d.at("file"), []byte("content"), 0o644)
@@ -225,146 +151,6 @@ type readOnly struct{ disk }
 
 func (readOnly) Capabilities() gobilly.Capability {
 	return gobilly.ReadCapability | gobilly.SeekCapability
-}
-
-// counted counts what happens to its files, and fails syncs on demand.
-type counted struct {
-	disk
-	syncs, closes, opens atomic.Int32
-	fail                 atomic.Bool
-}
-
-type countedFile struct {
-	gobilly.File
-	c *counted
-}
-
-func (c *counted) OpenFile(name string, flag int, perm os.FileMode) (gobilly.File, error) {
-	f, err := c.disk.OpenFile(name, flag, perm)
-	if err != nil {
-		return nil, err
-	}
-	c.opens.Add(1)
-	return countedFile{f, c}, nil
-}
-
-func (f countedFile) Close() error {
-	f.c.closes.Add(1)
-	return f.File.Close()
-}
-
-// syncedFile is a countedFile that can be synced.
-type syncedFile struct{ countedFile }
-
-func (f syncedFile) Sync() error {
-	f.c.syncs.Add(1)
-	if f.c.fail.Load() {
-		return syscall.EIO
-	}
-	return nil
-}
-
-type synced struct{ *counted }
-
-func (s synced) OpenFile(name string, flag int, perm os.FileMode) (gobilly.File, error) {
-	f, err := s.counted.OpenFile(name, flag, perm)
-	if err != nil {
-		return nil, err
-	}
-	return syncedFile{f.(countedFile)}, nil
-}
-
-func TestSync(t *testing.T) {
-	c := &counted{disk: newDisk(t)}
-	f := open(t, handler(synced{c}), billy.Options{})
-	h := f.create("file")
-	step := func(what string, syncs int32, do func()) {
-		t.Helper()
-		before := c.syncs.Load()
-		do()
-		if got := c.syncs.Load() - before; got != syncs {
-			t.Errorf("%s synced %d times, want %d", what, got, syncs)
-		}
-	}
-	stable := func(s, want vfs.Stability) func() {
-		return func() {
-			t.Helper()
-			if got := f.write(h, "content", s); got != want {
-				t.Errorf("Write asked to be %d is %d, want %d", s, got, want)
-			}
-		}
-	}
-	step("an unstable Write", 0, stable(vfs.Unstable, vfs.Unstable))
-	step("a Write to be stable", 1, stable(vfs.DataSync, vfs.FileSync))
-	step("a Write to be stable", 1, stable(vfs.FileSync, vfs.FileSync))
-	step("a Commit", 1, func() { f.Commit(op, h, 0, 0) })
-	if n := c.opens.Load(); n != 1 {
-		t.Errorf("the file was opened %d times", n)
-	}
-
-	c.fail.Store(true)
-	for what, do := range map[string]func() error{
-		"Commit": func() error { _, err := f.Commit(op, h, 0, 0); return err },
-		"Write": func() error {
-			_, _, _, err := f.FS.Write(op, h, 0, [][]byte{[]byte("x")}, vfs.FileSync)
-			return err
-		},
-	} {
-		before := f.Verifier()
-		if err := do(); err != syscall.EIO {
-			t.Errorf("%s whose sync fails: %v", what, err)
-		}
-		if f.Verifier() == before {
-			t.Errorf("%s whose sync failed left the verifier", what)
-		}
-	}
-}
-
-// Without a Sync nothing is said to be stable, and a file is closed, which is
-// what go-nfs makes of it.
-func TestNoSync(t *testing.T) {
-	c := &counted{disk: newDisk(t)}
-	f := open(t, handler(c), billy.Options{})
-	h := f.create("file")
-	f.write(h, "content", vfs.Unstable)
-	if c.closes.Load() != 0 {
-		t.Error("an unstable Write closed the file")
-	}
-	if got := f.write(h, "content", vfs.FileSync); got != vfs.Unstable {
-		t.Errorf("Write without a Sync is %d", got)
-	}
-	if c.closes.Load() != 1 {
-		t.Error("a Write to be stable did not close the file")
-	}
-	f.write(h, "content", vfs.Unstable)
-	if _, err := f.Commit(op, h, 0, 0); err != nil || c.closes.Load() != 2 {
-		t.Errorf("Commit: %v, after %d closes", err, c.closes.Load())
-	}
-	// The program may know how.
-	var asked int
-	g := open(t, handler(c), billy.Options{Sync: func(gobilly.File) error { asked++; return nil }})
-	other := g.create("other")
-	if got := g.write(other, "content", vfs.FileSync); got != vfs.FileSync || asked != 1 {
-		t.Errorf("Write with Options.Sync is %d, asked %d times", got, asked)
-	}
-}
-
-func TestOpenFilesAreBounded(t *testing.T) {
-	c := &counted{disk: newDisk(t)}
-	f := open(t, handler(c), billy.Options{OpenFiles: 3})
-	for i := range 20 {
-		f.write(f.create(fmt.Sprint(i)), "x", vfs.Unstable)
-		if n := c.opens.Load() - c.closes.Load(); n > 3 {
-			t.Fatalf("%d files are open", n)
-		}
-	}
-	f.Remove(op, f.Root(), []byte("19"))
-	if n := c.opens.Load() - c.closes.Load(); n != 2 {
-		t.Errorf("after a removal %d files are open", n)
-	}
-	if err := f.Close(); err != nil || c.opens.Load() != c.closes.Load() {
-		t.Errorf("Close: %v, %d files are open", err, c.opens.Load()-c.closes.Load())
-	}
 }
 
 // The program may change its files as well.
@@ -462,49 +248,6 @@ func TestMemoryFilesAreBounded(t *testing.T) {
 	}
 }
 
-// refusing lets some paths be mounted, from some places.
-type refusing struct {
-	nfs.Handler
-	fs gobilly.Filesystem
-}
-
-func (r refusing) Mount(_ context.Context, conn net.Conn, req nfs.MountRequest) (nfs.MountStatus, gobilly.Filesystem, []nfs.AuthFlavor) {
-	switch {
-	case string(req.Dirpath) != "/data":
-		return nfs.MountStatusErrNoEnt, nil, nil
-	case conn.RemoteAddr().(*net.TCPAddr).IP.String() == "192.0.2.1":
-		return nfs.MountStatusErrAcces, nil, nil
-	case conn.RemoteAddr().(*net.TCPAddr).IP.String() == "192.0.2.3":
-		return nfs.MountStatusOk, osfs.New("/"), nil
-	}
-	return nfs.MountStatusOk, r.fs, nil
-}
-
-type conn struct {
-	net.Conn
-	from string
-}
-
-func (c conn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.from)} }
-
-func TestMountIsTheHandlers(t *testing.T) {
-	bfs := osfs.New(t.TempDir())
-	h := refusing{handler(bfs), bfs}
-	if _, err := billy.New(h, billy.Options{}); !errors.Is(err, syscall.ENOENT) {
-		t.Errorf("New of a path that is not served: %v", err)
-	}
-	fs, err := billy.New(h, billy.Options{Path: "/data"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.Background()
-	for from, want := range map[string]error{"192.0.2.1": syscall.EACCES, "192.0.2.2": nil, "192.0.2.3": syscall.EACCES} {
-		if err := fs.Ask(ctx, conn{from: from}); err != want {
-			t.Errorf("Ask for %s: %v, want %v", from, err, want)
-		}
-	}
-}
-
 func TestNewFilesystem(t *testing.T) {
 	fs, err := billy.NewFilesystem(newDisk(t), billy.Options{})
 	if err != nil {
@@ -582,33 +325,4 @@ func TestSetIDGoesWithAWrite(t *testing.T) {
 		change()
 		mode(0o755)
 	}
-}
-
-// Handles are bytes that a client may have made up.
-func FuzzHandle(f *testing.F) {
-	bfs := billymem.New()
-	fs, err := billy.New(paths{helpers.NewNullAuthHandler(bfs)}, billy.Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
-	root := fs.Root()
-	f.Add(root.Bytes())
-	f.Add([]byte("h12345678/a/../b"))
-	f.Add([]byte("o1234567812345678"))
-	f.Add([]byte("h12345678"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		h, ok := vfs.MakeHandle(b)
-		if !ok {
-			return
-		}
-		var a vfs.Attr
-		switch err := fs.GetAttr(op, h, &a); {
-		case err == nil:
-			if h != root {
-				t.Errorf("%q is a handle", b)
-			}
-		case err != syscall.ESTALE && err != vfs.ErrBadHandle:
-			t.Errorf("%q: %v", b, err)
-		}
-	})
 }

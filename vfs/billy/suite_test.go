@@ -48,7 +48,7 @@ func TestSuiteMemory(t *testing.T) {
 				return serve(t, handler(New()), billy.Options{})
 			}, vfstest.Options{
 				NoOwnership: true, NoExclusive: true, NoTimes: true, NoSync: true,
-				Sparse: 1 << 20, Entries: 2000, Skip: prefixes,
+				Sparse: 1 << 20, Entries: 600, Skip: prefixes,
 			})
 		})
 	}
@@ -57,7 +57,7 @@ func TestSuiteMemory(t *testing.T) {
 func TestSuiteDirectory(t *testing.T) {
 	vfstest.Run(t, func(t *testing.T) vfs.FileSystem {
 		return serve(t, handler(osfs.New(t.TempDir())), billy.Options{})
-	}, vfstest.Options{NoOwnership: true, NoExclusive: true, NoTimes: true, NoSync: true, Entries: 2000})
+	}, vfstest.Options{NoOwnership: true, NoExclusive: true, NoTimes: true, NoSync: true, Entries: 600})
 }
 
 // disk is a directory with all that a program can give: owners, times, links,
@@ -106,7 +106,7 @@ func TestSuiteDisk(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			vfstest.Run(t, func(t *testing.T) vfs.FileSystem {
 				return serve(t, handler(newDisk(t)), c.opt)
-			}, vfstest.Options{Self: self, SpecialFiles: true, Devices: os.Getuid() == 0, Entries: 2000})
+			}, vfstest.Options{Self: self, SpecialFiles: true, Devices: os.Getuid() == 0, Entries: 600})
 		})
 	}
 }

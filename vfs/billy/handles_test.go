@@ -1,0 +1,162 @@
+package billy_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	gobilly "github.com/go-git/go-billy/v5"
+	billymem "github.com/go-git/go-billy/v5/memfs"
+	"github.com/go-git/go-billy/v5/osfs"
+	nfs "github.com/willscott/go-nfs"
+	"github.com/willscott/go-nfs/helpers"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
+)
+
+// paths is a handler whose handles are paths: they outlive a process.
+type paths struct{ nfs.Handler }
+
+func (paths) ToHandle(_ gobilly.Filesystem, path []string) []byte {
+	return []byte("/" + strings.Join(path, "/"))
+}
+
+func (paths) FromHandle(h []byte) (gobilly.Filesystem, []string, error) {
+	if h[0] != '/' {
+		return nil, nil, errors.New("no handle of ours")
+	}
+	return nil, strings.FieldsFunc(string(h), func(r rune) bool { return r == '/' }), nil
+}
+
+func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
+	d := newDisk(t)
+	h := paths{helpers.NewNullAuthHandler(d)}
+	f := open(t, h, billy.Options{})
+	root, kept, moved, gone, replaced := f.Root(), f.create("kept"), f.create("moved"), f.create("gone"), f.create("replaced")
+	long := f.create(strings.Repeat("n", 200)) // its path does not fit
+	f.write(kept, "kept", vfs.FileSync)
+	f.write(moved, "moved", vfs.FileSync)
+	f.rename("moved", "elsewhere")
+	again := f.create("moved") // where another file's handle leads
+	if again == moved {
+		t.Fatal("a file has the handle that another had before a rename")
+	}
+	f.write(again, "again", vfs.FileSync)
+	f.want(moved, "moved")
+	f.want(again, "again")
+	f.Remove(op, root, []byte("gone"))
+
+	// A restart, with changes meanwhile.
+	if err := os.Remove(d.at("replaced")); err != nil {
+		t.Fatal(err)
+	}
+	os.WriteFile(d.at("spare"), nil, 0o644) // keeps the inode number from being used again
+	os.WriteFile(d.at("replaced"), []byte("other"), 0o644)
+	f = open(t, h, billy.Options{})
+	if f.Root() != root {
+		t.Error("the root has another handle")
+	}
+	f.want(kept, "kept")
+	f.stale(gone)
+	f.stale(replaced)
+	f.stale(moved) // and not the file that is there now
+	f.stale(long)
+	if h, err := f.find("kept"); h != kept || err != nil {
+		t.Errorf("Lookup: %v, %v; want %v", h, err, kept)
+	}
+}
+
+// Handles are not taken from whoever made them up.
+func TestInventedHandles(t *testing.T) {
+	d := newDisk(t)
+	os.WriteFile(d.at("file"), []byte("x"), 0o644)
+	f := open(t, paths{helpers.NewNullAuthHandler(d)}, billy.Options{})
+	for _, path := range []string{"/file", "/../etc", "/", "file", "/none", "/file/below"} {
+		h, _ := vfs.MakeHandle(append([]byte("h12345678"), path...))
+		f.stale(h)
+	}
+	mute := open(t, helpers.NewNullAuthHandler(d), billy.Options{})
+	h, _ := vfs.MakeHandle([]byte("h12345678/file"))
+	var a vfs.Attr
+	if err := mute.GetAttr(op, h, &a); err != vfs.ErrBadHandle {
+		t.Errorf("a handler that makes no handles was asked for one: %v", err)
+	}
+	mute.create("works")
+}
+
+// refusing lets some paths be mounted, from some places.
+type refusing struct {
+	nfs.Handler
+	fs gobilly.Filesystem
+}
+
+func (r refusing) Mount(_ context.Context, conn net.Conn, req nfs.MountRequest) (nfs.MountStatus, gobilly.Filesystem, []nfs.AuthFlavor) {
+	switch {
+	case string(req.Dirpath) != "/data":
+		return nfs.MountStatusErrNoEnt, nil, nil
+	case conn.RemoteAddr().(*net.TCPAddr).IP.String() == "192.0.2.1":
+		return nfs.MountStatusErrAcces, nil, nil
+	case conn.RemoteAddr().(*net.TCPAddr).IP.String() == "192.0.2.3":
+		return nfs.MountStatusOk, osfs.New("/"), nil
+	}
+	return nfs.MountStatusOk, r.fs, nil
+}
+
+type conn struct {
+	net.Conn
+	from string
+}
+
+func (c conn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.from)} }
+
+func TestMountIsTheHandlers(t *testing.T) {
+	bfs := osfs.New(t.TempDir())
+	h := refusing{handler(bfs), bfs}
+	if _, err := billy.New(h, billy.Options{}); !errors.Is(err, syscall.ENOENT) {
+		t.Errorf("New of a path that is not served: %v", err)
+	}
+	fs, err := billy.New(h, billy.Options{Path: "/data"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	for from, want := range map[string]error{"192.0.2.1": syscall.EACCES, "192.0.2.2": nil, "192.0.2.3": syscall.EACCES} {
+		if err := fs.Ask(ctx, conn{from: from}); err != want {
+			t.Errorf("Ask for %s: %v, want %v", from, err, want)
+		}
+	}
+}
+
+// Handles are bytes that a client may have made up.
+func FuzzHandle(f *testing.F) {
+	bfs := billymem.New()
+	fs, err := billy.New(paths{helpers.NewNullAuthHandler(bfs)}, billy.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	root := fs.Root()
+	f.Add(root.Bytes())
+	f.Add([]byte("h12345678/a/../b"))
+	f.Add([]byte("o1234567812345678"))
+	f.Add([]byte("h12345678"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, ok := vfs.MakeHandle(b)
+		if !ok {
+			return
+		}
+		var a vfs.Attr
+		switch err := fs.GetAttr(op, h, &a); {
+		case err == nil:
+			if h != root {
+				t.Errorf("%q is a handle", b)
+			}
+		case err != syscall.ESTALE && err != vfs.ErrBadHandle:
+			t.Errorf("%q: %v", b, err)
+		}
+	})
+}
