@@ -18,15 +18,20 @@ import (
 // daemonUser is whom daemons without root run as.
 const daemonUser = 65533
 
-// kinds are the processes that a daemon can be: what runs it, and as whom it
-// sees itself.
-var kinds = []struct {
+// unitCapabilities are those that systemd leaves to the daemon.
+var unitCapabilities = []string{"dac_read_search", "dac_override", "fowner", "chown", "setuid", "setgid", "mknod"}
+
+// A kind of process that a daemon can be: what runs it, and as whom it sees
+// itself.
+type kind struct {
 	name     string
 	run      []string
 	owner    int // of its state directory, outside
 	self     string
 	switches bool
-}{
+}
+
+var kinds = []kind{
 	{"root", nil, 0, "0", true},
 	{"capabilities without root", []string{
 		"setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups",
@@ -35,8 +40,6 @@ var kinds = []struct {
 	{"a user namespace with one id", []string{"unshare", "--user", "--map-root-user"}, 0, "0", false},
 	{"unprivileged", []string{"setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups", "--inh-caps", "-all"}, daemonUser, "65533", false},
 }
-
-var unitCapabilities = []string{"dac_read_search", "dac_override", "fowner", "chown", "setuid", "setgid", "mknod"}
 
 func needSetpriv(t *testing.T) {
 	t.Helper()
@@ -71,7 +74,7 @@ func startAs(t *testing.T, run []string, args ...string) *servertest.Process {
 func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	needSetpriv(t)
 	const alice, bob = 1001, 1002
-	for _, k := range kinds {
+	for _, k := range append([]kind{{"as systemd runs it", asUnit(t), 0, "0", true}}, kinds...) {
 		if !k.switches {
 			continue
 		}

@@ -83,10 +83,11 @@ func As(uid, gid uint32) rpc.AuthBytes {
 // wordsRoom is more than the arguments of any call here take, without payload.
 const wordsRoom = 4096
 
-type encoder interface{ Encode(w *xdr.Writer) }
+// An Encoder is the arguments of a procedure.
+type Encoder interface{ Encode(w *xdr.Writer) }
 
 // Start begins a NFSv3 call; done gets the end, and decodes x.Results then.
-func (c *Client) Start(p wire.Procedure, args encoder, sink []byte, done func(x *rpc.Exchange)) *rpc.Exchange {
+func (c *Client) Start(p wire.Procedure, args Encoder, sink []byte, done func(x *rpc.Exchange)) *rpc.Exchange {
 	x := &rpc.Exchange{
 		Program: wire.Program, Version: wire.Version, Procedure: uint32(p),
 		Cred: c.Cred, Binding: &nfs.Binding3.Procedures[p], MaxArgs: wordsRoom, Done: done,
@@ -103,7 +104,7 @@ func (c *Client) Start(p wire.Procedure, args encoder, sink []byte, done func(x 
 
 // call makes one call. decode reads the results and says with which status it
 // ended.
-func (c *Client) call(ctx context.Context, p wire.Procedure, args encoder, sink []byte, decode func(d *xdr.Decoder) wire.NFSStat3) error {
+func (c *Client) call(ctx context.Context, p wire.Procedure, args Encoder, sink []byte, decode func(d *xdr.Decoder) wire.NFSStat3) error {
 	done := make(chan error, 1)
 	x := c.Start(p, args, sink, func(x *rpc.Exchange) {
 		if x.Err != nil || decode == nil {
@@ -126,6 +127,17 @@ func (c *Client) call(ctx context.Context, p wire.Procedure, args encoder, sink 
 		c.Caller.Cancel(x, context.Cause(ctx))
 		return <-done
 	}
+}
+
+// Status makes any call whose results begin with a status, and looks at nothing
+// else of them.
+func (c *Client) Status(ctx context.Context, p wire.Procedure, args Encoder) error {
+	return c.call(ctx, p, args, nil, func(d *xdr.Decoder) wire.NFSStat3 {
+		var status wire.NFSStat3
+		status.Decode(d)
+		d.Skip(len(d.Rest()))
+		return status
+	})
 }
 
 // Mount asks for the handle of a path by MOUNT.

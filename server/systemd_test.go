@@ -1,0 +1,260 @@
+package server_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+const unitFile = root + "/systemd/nfsrdmad.service"
+
+// unit is the words that the unit gives for a key.
+func unit(t *testing.T, key string) []string {
+	t.Helper()
+	text, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), key+"="); found {
+			words = append(words, strings.Fields(value)...)
+		}
+	}
+	if len(words) == 0 {
+		t.Fatalf("%s has no %s=", unitFile, key)
+	}
+	return words
+}
+
+func needSystemdAnalyze(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+}
+
+// systemd accepts the unit. Its program is at hand under another name here.
+func TestUnitIsAccepted(t *testing.T) {
+	needSystemdAnalyze(t)
+	text, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const installed = "/usr/bin/nfsrdmad"
+	if !strings.Contains(string(text), "ExecStart="+installed+" serve ") {
+		t.Fatalf("the unit does not start %s", installed)
+	}
+	copied := filepath.Join(t.TempDir(), "nfsrdmad.service")
+	if err := os.WriteFile(copied, []byte(strings.ReplaceAll(string(text), installed, binary(t))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--generators=no", copied).CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
+// Type=notify: the daemon says when it serves, and when it ends.
+func TestNotifiesSystemd(t *testing.T) {
+	if kind := unit(t, "Type"); kind[0] != "notify" {
+		t.Fatalf("Type=%s", kind)
+	}
+	socket := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	said := func() string {
+		t.Helper()
+		b := make([]byte, 4096)
+		if err := l.SetReadDeadline(time.Now().Add(hang)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := l.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+	cmd := exec.Command(binary(t), "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none", "--export", t.TempDir())
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket)
+	p := servertest.StartProcess(t, cmd)
+	if got := said(); got != "READY=1" {
+		t.Errorf("it said %q first", got)
+	}
+	p.Signal(syscall.SIGTERM)
+	if got := said(); got != "STOPPING=1" {
+		t.Errorf("it said %q at SIGTERM", got)
+	}
+	if status := p.Wait(); status != 0 {
+		t.Errorf("exit status %d:\n%s", status, p.Output())
+	}
+}
+
+// asUnit runs a program with the rights that the unit leaves it.
+func asUnit(t *testing.T) []string {
+	t.Helper()
+	set := "-all"
+	for _, name := range unit(t, "CapabilityBoundingSet") {
+		set += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+	}
+	return []string{"setpriv", "--bounding-set", set, "--no-new-privs"}
+}
+
+// The system calls that the unit allows are all that the daemon makes, at work
+// for several users over both transports, with the unit's capabilities.
+func TestUnitAllowsTheSystemCalls(t *testing.T) {
+	needSetpriv(t)
+	needSystemdAnalyze(t)
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("strace is not installed")
+	}
+	allowed := make(map[string]bool)
+	var expand func(words []string)
+	expand = func(words []string) {
+		for _, word := range words {
+			if !strings.HasPrefix(word, "@") {
+				allowed[word] = true
+				continue
+			}
+			out, err := exec.Command("systemd-analyze", "--no-pager", "syscall-filter", word).Output()
+			if err != nil {
+				t.Fatalf("%s: %v", word, err)
+			}
+			var inner []string
+			for line := range strings.Lines(string(out)) {
+				if line = strings.TrimSpace(line); line != "" && line != word && line[0] != '#' {
+					inner = append(inner, line)
+				}
+			}
+			expand(inner)
+		}
+	}
+	expand(unit(t, "SystemCallFilter"))
+
+	trace := filepath.Join(t.TempDir(), "trace")
+	run := append(asUnit(t), "strace", "--follow-forks", "--quiet=all", "--summary-only", "--summary-columns=name", "--output", trace)
+	// The tracer is what asUnit applies to: it, too, needs no more.
+	dir := directory(t, 1001, 0o777)
+	ip := ownLoopback()
+	d := &daemon{tcp: netip.AddrPortFrom(ip, server.DefaultTCPPort), rdma: netip.AddrPortFrom(ip, server.DefaultRDMAPort)}
+	d.Process = startAs(t, run, "--state-dir", t.TempDir(), "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
+		"--export", dir+":/,insecure,no_root_squash", "--show-mounts")
+	d.AwaitLine("serving")
+	ctx := testContext(t)
+	for _, c := range d.dialBoth(t) {
+		for _, uid := range []uint32{0, 1001, 1002} {
+			c.Cred = servertest.As(uid, uid)
+			everyCall(t, c)
+		}
+		if _, err := c.Mount(ctx, "/"); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+	}
+	signalChild(t, d.PID(), syscall.SIGTERM)
+	if status := d.Wait(); status != 0 {
+		t.Errorf("exit status %d:\n%s", status, d.Output())
+	}
+	made, err := os.ReadFile(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := strings.Fields(string(made))
+	if len(seen) < 40 {
+		t.Errorf("the trace names %d system calls: %q", len(seen), seen)
+	}
+	for _, name := range seen {
+		if strings.HasPrefix(name, "-") || name == "syscall" || name == "total" {
+			continue
+		}
+		if !allowed[name] {
+			t.Errorf("the daemon makes the system call %s, which the unit does not allow", name)
+		}
+	}
+}
+
+// signalChild signals the only child of a process.
+func signalChild(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatalf("children of %d: %q", pid, b)
+	}
+	if err := syscall.Kill(child, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// everyCall makes each call that changes something, and some that do not.
+func everyCall(t *testing.T, c *servertest.Client) {
+	t.Helper()
+	ctx := testContext(t)
+	dir, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	h, err := c.Create(ctx, dir, "file", 0o644)
+	try("CREATE", err)
+	for _, how := range []wire.StableHow{wire.Unstable, wire.DataSync, wire.FileSync} {
+		_, err = c.Write(ctx, h, 0, make([]byte, 100_000), how)
+		try("WRITE", err)
+	}
+	try("COMMIT", c.Commit(ctx, h))
+	_, err = c.Read(ctx, h, 0, make([]byte, 100_000))
+	try("READ", err)
+	at := func(name string) wire.DirOpArgs3 {
+		return wire.DirOpArgs3{Dir: wire.FileHandle3{Data: dir}, Name: []byte(name)}
+	}
+	file := wire.FileHandle3{Data: h}
+	mode := wire.Sattr3{Mode: wire.SetMode3{SetIt: true, Mode: 0o640}, Size: wire.SetSize3{SetIt: true, Size: 50}}
+	for _, call := range []struct {
+		p    wire.Procedure
+		args servertest.Encoder
+	}{
+		{wire.ProcSetattr, &wire.Setattr3Args{Object: file, NewAttributes: mode}},
+		{wire.ProcAccess, &wire.Access3Args{Object: file, Access: 0x3f}},
+		{wire.ProcMkdir, &wire.Mkdir3Args{Where: at("directory")}},
+		{wire.ProcSymlink, &wire.Symlink3Args{Where: at("symlink"), Symlink: wire.SymlinkData3{SymlinkData: xdr.Eligible{Data: []byte("file")}}}},
+		{wire.ProcMknod, &wire.Mknod3Args{Where: at("fifo"), What: wire.MknodData3{Type: wire.NF3Fifo}}},
+		{wire.ProcLink, &wire.Link3Args{FileHandle: file, Link: at("link")}},
+		{wire.ProcRename, &wire.Rename3Args{From: at("link"), To: at("renamed")}},
+		{wire.ProcReaddir, &wire.Readdir3Args{Dir: wire.FileHandle3{Data: dir}, Count: 8192}},
+		{wire.ProcReaddirPlus, &wire.ReaddirPlus3Args{Dir: wire.FileHandle3{Data: dir}, DirCount: 4096, MaxCount: 8192}},
+		{wire.ProcFsstat, &wire.Fsstat3Args{FSRoot: file}},
+		{wire.ProcFsinfo, &wire.Fsinfo3Args{FSRoot: file}},
+		{wire.ProcPathconf, &wire.Pathconf3Args{Object: file}},
+		{wire.ProcRemove, &wire.Remove3Args{Object: at("renamed")}},
+		{wire.ProcRemove, &wire.Remove3Args{Object: at("fifo")}},
+		{wire.ProcRemove, &wire.Remove3Args{Object: at("symlink")}},
+		{wire.ProcRmdir, &wire.Rmdir3Args{Object: at("directory")}},
+		{wire.ProcRemove, &wire.Remove3Args{Object: at("file")}},
+	} {
+		try(call.p.String(), c.Status(ctx, call.p, call.args))
+	}
+}
