@@ -1,15 +1,16 @@
 # stress rdma|tcp: each stressor for some seconds, one after the other.
 mount_over "$1" /mnt/n
 cd /mnt/n
-for stressor in access chdir chmod chown dentry dir dirdeep dirmany dup fcntl fiemap file-ioctl filename fpunch fstat getdent hdd iomix link mmap mmapaddr open readahead rename revio seek sendfile symlink sync-file touch unlink utime verity; do
+for stressor in access chdir chmod chown dentry dir dirdeep dirmany fcntl filename fpunch fstat getdent hdd iomix link mmap open readahead rename revio seek sendfile symlink sync-file touch utime; do
 	case $stressor in
 		dirdeep) extra="--dirdeep-dirs 2 --dirdeep-inodes 2000";;
-		hdd|iomix|revio|readahead|seek|mmap) extra="--$stressor-bytes 16m";;
+		hdd|iomix|readahead|mmap) extra="--$stressor-bytes 16m";;
+		seek) extra="--seek-size 16m";;
 		dentry) extra="--dentries 500";;
-		dirmany) extra="--dirmany-bytes 0";;
+		dirmany) extra="--dirmany-filsize 4k";;
 		*) extra="";;
 	esac
-	out=$(timeout 60 stress-ng --"$stressor" 1 $extra --timeout 2 --temp-path /mnt/n --verify --no-rand-seed 2>&1)
+	out=$(timeout 60 stress-ng --"$stressor" 1 $extra --timeout 1 --temp-path /mnt/n --verify --no-rand-seed 2>&1)
 	status=$?
 	# 3: out of resources, 4: not implemented here; both are stress-ng's word for "skipped".
 	case $status in 0) ;; 3|4) step "$stressor skipped: $(echo "$out" | grep -i -m1 -e skipp -e 'not ')";; *) echo "$out"; fail "$stressor: status $status";; esac
