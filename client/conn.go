@@ -142,3 +142,13 @@ func (c *Conn) Call(ctx context.Context, x *rpc.Exchange, decode func(d *xdr.Dec
 func (c *Conn) Null(ctx context.Context, program, version uint32) error {
 	return c.Call(ctx, &rpc.Exchange{Program: program, Version: version}, nil)
 }
+
+// lost says that a TCP connection has ended.
+func (c *Conn) lost() bool {
+	select {
+	case <-c.tcp.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
 // Numbers of rpcbind, by its old name the port mapper (RFC 1833 §3).
 const (
-	rpcbindProgram = 100000
+	rpcbindProgram = rpcbind.Program
 	portmapVersion = 2
 	procNull       = 0
 	procGetPort    = 3 // version 2
@@ -18,7 +19,6 @@ const (
 	procDump       = 4
 	procGetTime    = 6 // versions 3 and 4
 	protocolTCP    = 6
-	protocolUDP    = 17
 )
 
 // An UnregisteredError: a host's rpcbind knows no such program over TCP.

@@ -40,7 +40,7 @@ func main() {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())}
 	})
-	root.AddCommand(serveCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand())
+	root.AddCommand(serveCommand(), versionCommand(), doctorCommand(), probeCommand(), benchCommand(), relayCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
 		os.Exit(exitStatus(err))

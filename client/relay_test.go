@@ -1,0 +1,442 @@
+package client_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// startRelay runs a relay to a target of s and says where it listens.
+func startRelay(t *testing.T, cfg client.RelayConfig) client.Target {
+	l, err := net.Listen("tcp", loopback.String())
+	must(t, err)
+	a := l.Addr().(*net.TCPAddr)
+	cfg.Port = a.Port
+	r := client.NewRelay(cfg)
+	must(t, r.Check(within(t)))
+	ended := make(chan error, 1)
+	go func() { ended <- r.Serve(l) }()
+	t.Cleanup(func() {
+		r.Close()
+		if err := <-ended; err != client.ErrRelayClosed {
+			t.Errorf("Serve ended with %v", err)
+		}
+	})
+	return client.Target{Transport: client.TCP, Host: "127.0.0.1", Port: a.Port, Cred: client.Self()}
+}
+
+func relays(t *testing.T, f func(t *testing.T, s *testServer, at client.Target)) {
+	s := startServer(t)
+	s.rpc.Register(rpctest.NewProgram())
+	for _, name := range []string{"iwarp", "memory"} {
+		t.Run(name, func(t *testing.T) {
+			f(t, s, startRelay(t, client.RelayConfig{Target: s.targets()[name], MountPort: int(s.tcp.Port())}))
+		})
+	}
+}
+
+// A client of TCP finds everything behind a relay: MOUNT, data that is placed,
+// listings in Reply chunks.
+func TestRelayCarriesNFS(t *testing.T) {
+	relays(t, func(t *testing.T, s *testServer, at client.Target) {
+		c := dial(t, at)
+		ctx, n := within(t), c.NFS3()
+		root, err := c.MountRoot(ctx, "/x", 0)
+		must(t, err)
+		dir, err := n.Mkdir(ctx, root, fmt.Sprint("relayed-", at.Port), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
+		must(t, err)
+		file, _, err := n.Create(ctx, dir, "file", unchecked)
+		must(t, err)
+		for _, size := range []int{1, 5, 4096, 100_003, 1 << 20} {
+			w, err := n.Write(ctx, file, 0, pattern(size), nfs3wire.FileSync)
+			must(t, err)
+			got := make([]byte, size)
+			count, _, err := n.Read(ctx, file, 0, got)
+			must(t, err)
+			if w.Count != size || count != size || !bytes.Equal(got, pattern(size)) {
+				t.Errorf("%d bytes: %d written, %d read, or others", size, w.Count, count)
+			}
+		}
+		// More than a relay asks for at once: a server may give less.
+		if count, eof, err := n.Read(ctx, file, 0, make([]byte, 2<<20)); err != nil || count != 1<<20 {
+			t.Errorf("READ of 2 MiB gives %d, eof %v: %v", count, eof, err)
+		}
+		if count, eof, err := n.Read(ctx, file, 1<<20, make([]byte, 100)); err != nil || count != 0 || !eof {
+			t.Errorf("READ at the end gives %d, eof %v: %v", count, eof, err)
+		}
+		text := string(pattern(300)[1:]) // of no zero byte
+		text = string(bytes.ReplaceAll([]byte(text), []byte{0}, []byte{'0'}))
+		must(t, n.Symlink(ctx, dir, "link", text))
+		link, _, err := n.Lookup(ctx, dir, "link")
+		must(t, err)
+		if got, err := n.Readlink(ctx, link); err != nil || got != text {
+			t.Errorf("READLINK gives %q: %v", got, err)
+		}
+		for i := range 600 {
+			must(t, n.Link(ctx, file, dir, fmt.Sprintf("another-name-of-the-same-file-%04d", i)))
+		}
+		seen := 0
+		for e, err := range n.ReaddirPlus(ctx, dir) {
+			must(t, err)
+			if e.Name != "." && e.Name != ".." {
+				seen++
+			}
+		}
+		if seen != 602 {
+			t.Errorf("%d names listed", seen)
+		}
+		if s.rdma.Stats().BytesRead.Load() == 0 || s.rdma.Stats().BytesWritten.Load() == 0 || s.rdma.Stats().LongReplies.Load() == 0 {
+			t.Errorf("nothing was placed: %+v", s.rdma.Stats())
+		}
+		// A status other than OK passes, as does a refusal of RPC's.
+		_, _, err = n.Lookup(ctx, dir, "nothing")
+		if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != nfs3wire.NFS3ErrNoEnt {
+			t.Errorf("LOOKUP of nothing: %v", err)
+		}
+		for _, c := range []struct {
+			program, version uint32
+			want             rpc.ReplyError
+		}{
+			{nfs3wire.Program, 2, rpc.ReplyError{Stat: rpc.AcceptProgMismatch, Low: 3, High: 3}},
+			{400000, 1, rpc.ReplyError{Stat: rpc.AcceptProgUnavail}},
+		} {
+			err := dial(t, at).Null(ctx, c.program, c.version)
+			if e, ok := errors.AsType[*rpc.ReplyError](err); !ok || *e != c.want {
+				t.Errorf("program %d version %d: %v", c.program, c.version, err)
+			}
+		}
+		// Who is asked over the relay sees the same as who asks the server.
+		_, err = n.Getattr(ctx, client.Handle("no handle of anybody"))
+		if e, ok := errors.AsType[*client.StatusError](err); !ok || e.Status != nfs3wire.NFS3ErrBadHandle && e.Status != nfs3wire.NFS3ErrStale {
+			t.Errorf("GETATTR of nonsense: %v", err)
+		}
+	})
+}
+
+// Programs that no binding is known of go as Long messages, both ways.
+func TestRelayCarriesForeignPrograms(t *testing.T) {
+	relays(t, func(t *testing.T, s *testServer, at client.Target) {
+		c := dial(t, at)
+		for _, size := range []int{0, 1, 1000, rpctest.MaxEcho} {
+			before := s.rdma.Stats().LongCalls.Load()
+			var got []byte
+			err := c.Call(within(t), &rpc.Exchange{
+				Program: rpctest.Number, Version: 1, Procedure: rpctest.ECHO,
+				Args: func(w *xdr.Writer) { w.Opaque(pattern(size)) }, MaxArgs: size + 8, MaxResults: size + 8,
+			}, func(d *xdr.Decoder) error {
+				got = bytes.Clone(d.Opaque(rpctest.MaxEcho))
+				return d.Finish()
+			})
+			must(t, err)
+			if !bytes.Equal(got, pattern(size)) {
+				t.Errorf("ECHO of %d bytes differs", size)
+			}
+			if long := s.rdma.Stats().LongCalls.Load() > before; long != (size > 4096) {
+				t.Errorf("ECHO of %d bytes long: %v", size, long)
+			}
+		}
+	})
+}
+
+// A scripted client: everything that bytes can do.
+type rawClient struct {
+	t *testing.T
+	c net.Conn
+}
+
+func rawDial(t *testing.T, at client.Target) *rawClient {
+	c, err := net.Dial("tcp", at.Address())
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patience))
+	return &rawClient{t, c}
+}
+
+func (r *rawClient) send(fragments ...[]byte) {
+	for i, f := range fragments {
+		mark := uint32(len(f))
+		if i == len(fragments)-1 {
+			mark |= 1 << 31
+		}
+		r.c.Write(append(binary.BigEndian.AppendUint32(nil, mark), f...))
+	}
+}
+
+// record is the next reply, nil at the connection's end.
+func (r *rawClient) record() []byte {
+	var head [4]byte
+	if _, err := io.ReadFull(r.c, head[:]); err != nil {
+		return nil
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head[:])&^(1<<31))
+	if _, err := io.ReadFull(r.c, b); err != nil {
+		r.t.Fatal(err)
+	}
+	return b
+}
+
+func (r *rawClient) reply() (d *xdr.Decoder, xid uint32, err error) {
+	b := r.record()
+	if b == nil {
+		return nil, 0, io.EOF
+	}
+	d = xdr.NewDecoder(b)
+	xid, _, err = rpc.ReadReply(d)
+	return d, xid, err
+}
+
+func null(xid uint32) []byte {
+	return rpctest.CallMessage(rpc.CallHeader{XID: xid, Program: nfs3wire.Program, Version: 3}, nil)
+}
+
+// Calls in fragments, several in one segment, and half-closed connections.
+func TestRelayRecords(t *testing.T) {
+	relays(t, func(t *testing.T, s *testServer, at client.Target) {
+		r := rawDial(t, at)
+		m := null(7)
+		var parts [][]byte
+		for len(m) > 0 {
+			parts = append(parts, m[:4])
+			m = m[4:]
+		}
+		r.send(append(parts, nil)...)
+		if _, xid, err := r.reply(); err != nil || xid != 7 {
+			t.Fatalf("fragments: reply %d: %v", xid, err)
+		}
+		var many []byte
+		for i := range uint32(300) {
+			m := null(1000 + i)
+			many = append(binary.BigEndian.AppendUint32(many, uint32(len(m))|1<<31), m...)
+		}
+		go func() {
+			r.c.Write(many)
+			r.c.(*net.TCPConn).CloseWrite()
+		}()
+		seen := map[uint32]bool{}
+		for {
+			_, xid, err := r.reply()
+			if err == io.EOF {
+				break
+			}
+			must(t, err)
+			seen[xid] = true
+		}
+		if len(seen) != 300 {
+			t.Errorf("%d of 300 calls answered before the end", len(seen))
+		}
+	})
+}
+
+// A call that stalls does not hold up the ones behind it.
+func TestRelayAnswersOutOfOrder(t *testing.T) {
+	s := startServer(t)
+	toy := rpctest.NewProgram()
+	s.rpc.Register(toy)
+	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.targets()["memory"]}))
+	const lane = 3
+	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
+	r.send(null(2))
+	r.send(null(3))
+	var order []uint32
+	for range 2 {
+		_, xid, err := r.reply()
+		must(t, err)
+		order = append(order, xid)
+	}
+	toy.Release(lane)
+	_, xid, err := r.reply()
+	must(t, err)
+	if order = append(order, xid); !slices.Equal(order, []uint32{2, 3, 1}) && !slices.Equal(order, []uint32{3, 2, 1}) {
+		t.Errorf("replies came in order %v", order)
+	}
+}
+
+// What a relay answers itself.
+func TestRelayRefusals(t *testing.T) {
+	relays(t, func(t *testing.T, s *testServer, at client.Target) {
+		long := make([]byte, 500)
+		for name, c := range map[string]struct {
+			message []byte
+			want    rpc.ReplyError
+		}{
+			"RPCSEC_GSS": {
+				rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: nfs3wire.Program, Version: 3, Cred: rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: long[:20]}}, nil),
+				rpc.ReplyError{Denied: true, Auth: rpc.AuthRejectedCred},
+			},
+			"verifier": {
+				rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: nfs3wire.Program, Version: 3, Verf: rpc.AuthBytes{Flavor: rpc.AuthShort, Body: long[:4]}}, nil),
+				rpc.ReplyError{Denied: true, Auth: rpc.AuthBadVerf},
+			},
+			"credential too long": {
+				rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: nfs3wire.Program, Version: 3, Cred: rpc.AuthBytes{Flavor: rpc.AuthSys, Body: long}}, nil),
+				rpc.ReplyError{Denied: true, Auth: rpc.AuthBadCred},
+			},
+			"version of RPC": {
+				append(binary.BigEndian.AppendUint32(append([]byte{0, 0, 0, 1}, 0, 0, 0, 0), 3), null(1)[12:]...),
+				rpc.ReplyError{Denied: true, Low: 2, High: 2},
+			},
+			"rpcbind version 1": {
+				rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: 100000, Version: 1}, nil),
+				rpc.ReplyError{Stat: rpc.AcceptProgMismatch, Low: 2, High: 4},
+			},
+			"registration": {
+				rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: 100000, Version: 2, Procedure: 1}, nil),
+				rpc.ReplyError{Stat: rpc.AcceptProcUnavail},
+			},
+			"rpcbind without arguments": {
+				rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: 100000, Version: 4, Procedure: 3}, nil),
+				rpc.ReplyError{Stat: rpc.AcceptGarbageArgs},
+			},
+			"garbage for the server": {
+				rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: nfs3wire.Program, Version: 3, Procedure: 7}, func(w *xdr.Writer) { w.Uint32(9999) }),
+				rpc.ReplyError{Stat: rpc.AcceptGarbageArgs},
+			},
+		} {
+			r := rawDial(t, at)
+			r.send(c.message)
+			_, xid, err := r.reply()
+			if e, ok := errors.AsType[*rpc.ReplyError](err); !ok || xid != 1 || *e != c.want {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		// What is no call, or longer than any, ends the connection, only that.
+		for name, b := range map[string][]byte{
+			"a reply":     append([]byte{0x80, 0, 0, 24}, make([]byte, 20)...),
+			"a huge mark": {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},
+			"cut off":     {0x80, 0, 0, 40, 0, 0, 0, 1},
+		} {
+			r := rawDial(t, at)
+			if name == "a reply" {
+				b = append([]byte{0x80, 0, 0, 24}, append([]byte{0, 0, 0, 1, 0, 0, 0, 1}, make([]byte, 16)...)...)
+			}
+			r.c.Write(b)
+			r.c.(*net.TCPConn).CloseWrite()
+			if m := r.record(); m != nil {
+				t.Errorf("%s: answered by %x", name, m)
+			}
+		}
+		must(t, dial(t, at).Null(within(t), nfs3wire.Program, 3))
+	})
+}
+
+// Questions to rpcbind, in all versions (RFC 1833 §2.2, §3.2).
+func TestRelayAnswersRPCBind(t *testing.T) {
+	s := startServer(t)
+	at := startRelay(t, client.RelayConfig{Target: s.targets()["memory"]})
+	c := dial(t, at)
+	ask := func(version, procedure uint32, args func(w *xdr.Writer), read func(d *xdr.Decoder)) {
+		t.Helper()
+		must(t, c.Call(within(t), &rpc.Exchange{
+			Program: 100000, Version: version, Procedure: procedure, Args: args, MaxArgs: 256, MaxResults: 4096,
+		}, func(d *xdr.Decoder) error {
+			read(d)
+			return d.Finish()
+		}))
+	}
+	for _, q := range []struct{ program, protocol, want uint32 }{
+		{100003, 6, uint32(at.Port)}, {100005, 6, uint32(at.Port)}, {100000, 6, uint32(at.Port)}, {100003, 17, 0}, {100021, 6, 0},
+	} {
+		ask(2, 3, func(w *xdr.Writer) {
+			w.Uint32(q.program)
+			w.Uint32(3)
+			w.Uint32(q.protocol)
+			w.Uint32(0)
+		}, func(d *xdr.Decoder) {
+			if port := d.Uint32(); port != q.want {
+				t.Errorf("GETPORT of %d over %d is %d", q.program, q.protocol, port)
+			}
+		})
+	}
+	uaddr := fmt.Sprintf("127.0.0.1.%d.%d", at.Port>>8, at.Port&0xff)
+	for version, procedures := range map[uint32][]uint32{3: {3}, 4: {3, 9}} {
+		for _, procedure := range procedures {
+			for _, q := range []struct {
+				program     uint32
+				netid, want string
+			}{{100003, "tcp", uaddr}, {100003, "tcp6", ""}, {100003, "udp", ""}, {100021, "tcp", ""}} {
+				ask(version, procedure, func(w *xdr.Writer) {
+					w.Uint32(q.program)
+					w.Uint32(3)
+					w.String(q.netid)
+					w.String("")
+					w.String("")
+				}, func(d *xdr.Decoder) {
+					if got := string(d.Opaque(256)); got != q.want {
+						t.Errorf("version %d procedure %d: %d over %s is at %q", version, procedure, q.program, q.netid, got)
+					}
+				})
+			}
+		}
+	}
+	for version := range uint32(3) {
+		n := 0
+		ask(version+2, 4, nil, func(d *xdr.Decoder) {
+			for d.Bool() {
+				n++
+				d.Skip(8)
+				if version == 0 {
+					d.Skip(8)
+					continue
+				}
+				for range 3 {
+					d.Opaque(256)
+				}
+			}
+		})
+		if n < 3 {
+			t.Errorf("DUMP of version %d lists %d", version+2, n)
+		}
+		ask(version+2, 0, nil, func(*xdr.Decoder) {})
+	}
+	ask(4, 6, nil, func(d *xdr.Decoder) {
+		if now := int64(d.Uint32()); now > time.Now().Unix() || now < time.Now().Add(-time.Hour).Unix() {
+			t.Errorf("GETTIME says %d", now)
+		}
+	})
+}
+
+// A server that goes away takes the connections of its clients with it only when
+// they are closed; a relay that is closed leaves nothing.
+func TestRelayClose(t *testing.T) {
+	s := startServer(t)
+	toy := rpctest.NewProgram()
+	s.rpc.Register(toy)
+	l, err := net.Listen("tcp", loopback.String())
+	must(t, err)
+	ended := make(chan client.RelayEvent, 1)
+	r := client.NewRelay(client.RelayConfig{Target: s.targets()["memory"], Event: func(e client.RelayEvent) { ended <- e }})
+	served := make(chan error, 1)
+	go func() { served <- r.Serve(l) }()
+	raw := rawDial(t, client.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port})
+	raw.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(5) }))
+	raw.send(null(2))
+	if _, xid, err := raw.reply(); err != nil || xid != 2 {
+		t.Fatalf("reply %d: %v", xid, err)
+	}
+	r.Close()
+	if err := <-served; err != client.ErrRelayClosed {
+		t.Errorf("Serve ended with %v", err)
+	}
+	if e := <-ended; e.Err != client.ErrRelayClosed || e.Calls != 2 {
+		t.Errorf("event %+v", e)
+	}
+	if m := raw.record(); m != nil {
+		t.Errorf("a reply after the end: %x", m)
+	}
+	toy.Release(5)
+	if n := r.Clients(); n != 0 {
+		t.Errorf("%d clients", n)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+func relayCommand() *cobra.Command {
+	var (
+		cfg             client.RelayConfig
+		listen, portmap []string
+		verbose         bool
+	)
+	c := &cobra.Command{
+		Use:   "relay --listen ADDR:PORT HOST[:PORT]",
+		Short: "Let clients that speak only TCP reach an NFS/RDMA server",
+		Long: `Take RPC calls over TCP and carry each over RDMA to the server at HOST (port 20049),
+until SIGTERM or SIGINT. Credentials pass unchanged; RPCSEC_GSS cannot be carried.
+
+Questions to rpcbind are answered on every address, with the relay itself; clients
+that insist on asking port 111 need --rpcbind-listen :111. Calls of MOUNT go to
+the server's MOUNT service: --mount-port of its TCP, or wherever it is found.
+
+The server sees the relay's address and a privileged port, not the clients': who
+may reach the relay has what the relay may do there.`,
+		Args: oneArgument("an NFS/RDMA server: HOST or HOST:PORT"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var err error
+			cfg.Target.Transport = client.RDMA
+			if cfg.Target.Host, cfg.Target.Port, err = client.SplitHostPort(args[0]); err != nil {
+				return usageError{err}
+			}
+			if len(listen) == 0 {
+				return usageError{errors.New("--listen is missing: where clients are to connect, such as 127.0.0.1:2049")}
+			}
+			if verbose {
+				cfg.Event = func(e client.RelayEvent) {
+					fmt.Fprintf(os.Stderr, "client=%s calls=%d", e.Client, e.Calls)
+					if e.Err != nil {
+						fmt.Fprintf(os.Stderr, " error=%q", e.Err)
+					}
+					fmt.Fprintln(os.Stderr)
+				}
+			}
+			return relay(cfg, listen, portmap)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&listen, "listen", nil, "address to take calls on: ADDR:PORT or :PORT; repeatable")
+	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer rpcbind's questions on as well, such as :111; repeatable")
+	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
+	f.IntVar(&cfg.Calls, "calls", 128, "calls under way for each client")
+	f.DurationVar(&cfg.Timeout, "timeout", 30*time.Second, "how long connecting to the server may take")
+	f.BoolVar(&verbose, "verbose", false, "print a line for each client that leaves")
+	return c
+}
+
+func relay(cfg client.RelayConfig, listen, portmap []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	var listeners []net.Listener
+	defer func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}()
+	for _, a := range append(listen, portmap...) {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", a)
+		if err != nil {
+			return err
+		}
+		listeners = append(listeners, l)
+	}
+	cfg.Port = listeners[0].Addr().(*net.TCPAddr).Port
+	r := client.NewRelay(cfg)
+	defer r.Close()
+	if err := r.Check(ctx); err != nil {
+		return fmt.Errorf("server %s: %w; 'nfsrdmad probe' says more", cfg.Target.Address(), err)
+	}
+	ended := make(chan error, len(listeners))
+	for _, l := range listeners {
+		fmt.Fprintf(os.Stderr, "relaying %s to %s\n", l.Addr(), cfg.Target.Address())
+		go func() { ended <- r.Serve(l) }()
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
