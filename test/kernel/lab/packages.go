@@ -22,6 +22,8 @@ var packages = []string{
 	"fio", "stress-ng", "tcpdump", "tshark",
 	// Servers and clients that nobody here wrote.
 	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
+	// The unit file: accepted, and allowing what the daemon does.
+	"systemd", "strace",
 }
 
 // MissingPackages are the packages of the test suite that are not installed on this machine.
