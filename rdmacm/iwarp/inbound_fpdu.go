@@ -32,7 +32,11 @@ type inboundFPDU struct {
 	ulpdu  int // its length
 	left   int // payload bytes not consumed
 	placed int // payload bytes consumed
-	crc    uint32
+	// large: the FPDU, or the one before while its header is not there, has
+	// much payload that may go straight to its place. The next is likely to
+	// be another: what is read around them is kept short, so that it can.
+	large bool
+	crc   uint32
 
 	header   [wire.UntaggedSize]byte // as received
 	tagged   wire.Tagged
@@ -189,6 +193,7 @@ func (c *Conn) stepHeader(in []byte) bool {
 		f.phase = phaseTrailer
 	}
 	c.judge(control)
+	f.large = f.left >= directMin && f.target >= toMessage && !(f.target == toRegion && c.agreed.CRC)
 	if f.faulty && !c.agreed.CRC {
 		c.raise()
 		return true

@@ -61,7 +61,7 @@ const directTail = 64
 // little is missing, or some of it is in the ring. Conn.placed must follow.
 func (c *Conn) direct() (entries, n int) {
 	x, f := &c.rx, &c.rx.fpdu
-	if f.phase != phasePayload || f.left < directMin || x.r < x.w || c.faulty.Load() {
+	if f.phase != phasePayload || !f.large || x.r < x.w || c.faulty.Load() {
 		return 0, 0
 	}
 	switch f.target {

@@ -18,6 +18,7 @@ type Provider struct {
 	postings  sync.Pool // *posting
 	outReads  sync.Pool // *outRead
 	responses sync.Pool // *response
+	stashes   sync.Pool // *largeStash
 }
 
 var _ rdmacm.Provider = (*Provider)(nil)
@@ -33,6 +34,7 @@ func New(cfg Config) (*Provider, error) {
 	p.batches.New = func() any { return new(batch) }
 	p.postings.New = func() any { return new(posting) }
 	p.outReads.New = func() any { return new(outRead) }
+	p.stashes.New = func() any { return new(largeStash) }
 	p.responses.New = func() any { return new(response) }
 	return p, nil
 }

@@ -3,7 +3,6 @@ package iwarp
 import (
 	"io"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -18,10 +17,12 @@ type receiver struct {
 	r, w  int   // what is in the ring and not consumed
 	stash []byte
 	small [stashSize]byte // stash, when that is enough
+	large *largeStash     // stash, when it is not
 
-	ready func(fd uintptr) bool
-	eof   bool
-	errno unix.Errno
+	ready  func(fd uintptr) bool
+	socket socketReader
+	eof    bool
+	errno  unix.Errno
 
 	fpdu     inboundFPDU
 	msn      [2]uint32 // expected next, less one, on each queue
@@ -45,7 +46,15 @@ const (
 	directEntries = 8
 )
 
-func (x *receiver) init(c *Conn) { x.ready = c.readReady }
+// largeStash holds part of an FPDU.
+type largeStash [largestFPDU]byte
+
+const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
+
+func (x *receiver) init(c *Conn) {
+	x.ready = c.readReady
+	x.socket.init(c.raw)
+}
 
 // receive is the receiving goroutine: it lives as long as the connection.
 func (c *Conn) receive() {
@@ -73,12 +82,12 @@ func (c *Conn) readReady(fd uintptr) bool {
 		x.borrow(c)
 		tail := len(x.ring.buf) - x.w
 		entries, direct := c.direct()
-		if direct > 0 {
+		if direct > 0 || x.fpdu.large && x.fpdu.phase != phasePayload {
 			tail = min(tail, directTail)
 		}
 		x.iov[entries].Base = &x.ring.buf[x.w]
 		x.iov[entries].SetLen(tail)
-		n, _, errno := unix.Syscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&x.iov[0])), uintptr(entries+1))
+		n, more, errno := x.socket.read(fd, x.iov[:entries+1])
 		raceRead()
 		switch {
 		case errno == unix.EINTR:
@@ -107,10 +116,14 @@ func (c *Conn) readReady(fd uintptr) bool {
 			x.r, x.w = 0, 0
 			continue
 		}
-		inPlace := min(int(n), direct)
+		inPlace := min(n, direct)
 		c.placed(direct, inPlace)
-		x.w += int(n) - inPlace
+		x.w += n - inPlace
 		c.consume()
+		if !more {
+			x.giveBack(c)
+			return false
+		}
 	}
 	x.giveBack(c)
 	return true
@@ -123,6 +136,10 @@ func (x *receiver) borrow(c *Conn) {
 		x.ring = c.p.rings.borrow()
 		x.r, x.w = 0, copy(x.ring.buf[:], x.stash)
 		x.stash = nil
+		if x.large != nil {
+			c.p.stashes.Put(x.large)
+			x.large = nil
+		}
 	}
 	if x.r == x.w {
 		x.r, x.w = 0, 0
@@ -142,7 +159,8 @@ func (x *receiver) giveBack(c *Conn) {
 	if len(rest) <= len(x.small) {
 		x.stash = append(x.small[:0], rest...)
 	} else {
-		x.stash = append([]byte(nil), rest...)
+		x.large = c.p.stashes.Get().(*largeStash)
+		x.stash = append(x.large[:0], rest...)
 	}
 	c.p.rings.giveBack(x.ring)
 	x.ring, x.r, x.w = nil, 0, 0
