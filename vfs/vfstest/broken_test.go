@@ -1,0 +1,158 @@
+package vfstest_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
+)
+
+// which names the broken file system that a process of its own runs the suite
+// on.
+const which = "VFSTEST_BROKEN"
+
+// broken are file systems with one fault each, and a test that must find it.
+var broken = map[string]struct {
+	by   string
+	make func(*memfs.FS) vfs.FileSystem
+}{
+	"does what it says would block":     {"try/io/edges_of_a_read", func(m *memfs.FS) vfs.FileSystem { return hasty{m} }},
+	"says that it would block, anyway":  {"try/create/guarded", func(m *memfs.FS) vfs.FileSystem { return stubborn{m} }},
+	"sees the end too early":            {"block/io/edges_of_a_read", func(m *memfs.FS) vfs.FileSystem { return early{m} }},
+	"loses what emit refused":           {"block/readdir/each_cookie_resumes", func(m *memfs.FS) vfs.FileSystem { return careless{m} }},
+	"lists twice":                       {"block/create/mkdir", func(m *memfs.FS) vfs.FileSystem { return double{m} }},
+	"tells yesterday's attributes":      {"block/change/files", func(m *memfs.FS) vfs.FileSystem { return late{m} }},
+	"promises less than was asked":      {"block/io/stability", func(m *memfs.FS) vfs.FileSystem { return vague{m} }},
+	"keeps its verifier":                {"block/handles/stable_over_a_restart", func(m *memfs.FS) vfs.FileSystem { return constant{m} }},
+	"judges everybody as the superuser": {"block/access/operations_agree", func(m *memfs.FS) vfs.FileSystem { return trusting{m} }},
+	"forgets pieces":                    {"block/io/pieces", func(m *memfs.FS) vfs.FileSystem { return short{m} }},
+}
+
+func TestSuiteFindsFaults(t *testing.T) {
+	for name, b := range broken {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(os.Args[0], "-test.run=^TestBroken$", "-test.v")
+			cmd.Env = append(os.Environ(), which+"="+name)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Fatal("the suite found nothing")
+			}
+			if want := "--- FAIL: TestBroken/" + b.by; !strings.Contains(string(out), want) {
+				t.Errorf("%s did not fail; what did:", b.by)
+				for _, l := range strings.Split(string(out), "\n") {
+					if strings.Contains(l, "--- FAIL") || strings.Contains(l, "panic") {
+						t.Log(l)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestBroken(t *testing.T) {
+	b, ok := broken[os.Getenv(which)]
+	if !ok {
+		t.Skip("for processes of TestSuiteFindsFaults")
+	}
+	vfstest.Run(t, func(*testing.T) vfs.FileSystem { return b.make(memfs.New(memfs.Options{})) }, vfstest.Options{
+		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Entries: 200,
+		Restart: func(_ *testing.T, fs vfs.FileSystem) vfs.FileSystem {
+			fs.(interface{ Crash() }).Crash()
+			return fs
+		},
+		Skip: map[string]string{"stress/everything at once": "takes long, finds too much"},
+	})
+}
+
+func TestNamesAreDistinct(t *testing.T) {
+	seen := map[string]bool{}
+	for _, test := range vfstest.Tests() {
+		if seen[test.Name] {
+			t.Errorf("two tests are called %q", test.Name)
+		}
+		seen[test.Name] = true
+	}
+}
+
+type hasty struct{ *memfs.FS }
+
+func (f hasty) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
+	n, done, ch, err := f.FS.Write(op, h, off, data, s)
+	if op.Try {
+		return 0, 0, ch, vfs.ErrWouldBlock
+	}
+	return n, done, ch, err
+}
+
+type stubborn struct{ *memfs.FS }
+
+func (f stubborn) Read(*vfs.Op, vfs.Handle, uint64, []byte, *vfs.Attr) (int, bool, error) {
+	return 0, false, vfs.ErrWouldBlock
+}
+
+type early struct{ *memfs.FS }
+
+func (f early) Read(op *vfs.Op, h vfs.Handle, off uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	n, eof, err := f.FS.Read(op, h, off, buf, a)
+	return n, eof || off+uint64(n)+1 == a.Size, err
+}
+
+type careless struct{ *memfs.FS }
+
+func (f careless) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
+	skip := cookie != 0
+	return f.FS.ReadDir(op, dir, cookie, plus, a, func(e *vfs.DirEntry) bool {
+		if skip {
+			skip = false
+			return true
+		}
+		return emit(e)
+	})
+}
+
+type double struct{ *memfs.FS }
+
+func (f double) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
+	return f.FS.ReadDir(op, dir, cookie, plus, a, func(e *vfs.DirEntry) bool { return emit(e) && emit(e) })
+}
+
+type late struct{ *memfs.FS }
+
+func (f late) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
+	n, done, ch, err := f.FS.Write(op, h, off, data, s)
+	ch.After = ch.Before
+	return n, done, ch, err
+}
+
+type vague struct{ *memfs.FS }
+
+func (f vague) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
+	n, _, ch, err := f.FS.Write(op, h, off, data, s)
+	return n, vfs.Unstable, ch, err
+}
+
+type constant struct{ *memfs.FS }
+
+func (constant) Verifier() [8]byte { return [8]byte{1} }
+
+type trusting struct{ *memfs.FS }
+
+func (f trusting) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
+	super := *op
+	super.Cred = &vfs.Cred{}
+	return f.FS.ReadDir(&super, dir, cookie, plus, a, emit)
+}
+
+type short struct{ *memfs.FS }
+
+func (f short) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
+	if len(data) > 3 {
+		data = data[:3]
+	}
+	return f.FS.Write(op, h, off, data, s)
+}
