@@ -197,6 +197,14 @@ func (r *rawClient) reply() (d *xdr.Decoder, xid uint32, err error) {
 	return d, xid, err
 }
 
+// grant makes a call for the credits that its reply brings: a connection begins
+// with one (RFC 8166 §3.3.3).
+func (r *rawClient) grant() {
+	r.send(null(99))
+	_, _, err := r.reply()
+	must(r.t, err)
+}
+
 func null(xid uint32) []byte {
 	return rpctest.CallMessage(rpc.CallHeader{XID: xid, Program: nfs3wire.Program, Version: 3}, nil)
 }
@@ -245,6 +253,7 @@ func TestRelayAnswersOutOfOrder(t *testing.T) {
 	toy := rpctest.NewProgram()
 	s.rpc.Register(toy)
 	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.targets()["memory"]}))
+	r.grant()
 	const lane = 3
 	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
 	r.send(null(2))
@@ -420,6 +429,7 @@ func TestRelayClose(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(l) }()
 	raw := rawDial(t, client.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port})
+	raw.grant()
 	raw.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(5) }))
 	raw.send(null(2))
 	if _, xid, err := raw.reply(); err != nil || xid != 2 {
@@ -429,7 +439,7 @@ func TestRelayClose(t *testing.T) {
 	if err := <-served; err != client.ErrRelayClosed {
 		t.Errorf("Serve ended with %v", err)
 	}
-	if e := <-ended; e.Err != client.ErrRelayClosed || e.Calls != 2 {
+	if e := <-ended; e.Err != client.ErrRelayClosed || e.Calls != 3 {
 		t.Errorf("event %+v", e)
 	}
 	if m := raw.record(); m != nil {
