@@ -191,6 +191,9 @@ func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.
 	return fs.makeObject(op, dir, name, s, func(dir int) error { return sysMknodat(dir, name, mode, dev) })
 }
 
+// newFile is how a file is opened that is being made.
+const newFile = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
+
 // tries bounds how often a create starts over because the name came and went.
 const tries = 8
 
@@ -240,15 +243,18 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 // matter to, becomes the one for its data.
 func (fs *FS) createNew(op *vfs.Op, d *node, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	attr := &how.Attr
-	if how.Mode == vfs.Exclusive {
-		attr = exclusiveAttr(how.Verifier)
-	}
 	fd := -1
 	open := func() (err error) {
-		fd, err = sysOpenat2(d.fd, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NONBLOCK|unix.O_LARGEFILE, uint64(modeOf(attr)), 0)
+		fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(attr)), 0)
 		return err
 	}
-	err := fs.as(op.Cred, open)
+	var err error
+	if how.Mode == vfs.Exclusive {
+		attr = exclusiveAttr(how.Verifier)
+		fd, err = fs.makeMarked(op, d, name, attr)
+	} else {
+		err = fs.as(op.Cred, open)
+	}
 	if outOfDescriptors(err) {
 		fs.makeRoom()
 		err = fs.as(op.Cred, open)
@@ -268,6 +274,9 @@ func (fs *FS) createNew(op *vfs.Op, d *node, name []byte, how *vfs.CreateHow, o 
 		return nil, err
 	}
 	n.files.keep(fd, true, fs.nodes.round.Load(), &fs.stats.open).put()
+	if how.Mode == vfs.Exclusive {
+		attr = &vfs.SetAttr{} // it has its marks
+	}
 	return n, fs.dress(op, n, &st, attr, o)
 }
 

@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/binary"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -28,4 +29,38 @@ func exclusiveAttr(v [8]byte) *vfs.SetAttr {
 func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 	a, m := exclusiveTimes(v)
 	return st.Size == 0 && st.Atim.Sec == a && st.Mtim.Sec == m && st.Mtim.Nsec == 0
+}
+
+// makeMarked makes a file that has the marks of an exclusive create from the
+// moment on that it has its name: a process that is killed in between leaves
+// nothing. A file system without unnamed files gets the name first.
+func (fs *FS) makeMarked(op *vfs.Op, d *node, name []byte, mark *vfs.SetAttr) (fd int, err error) {
+	times := [2]unix.Timespec{timeToSet(mark.AtimeHow, mark.Atime), timeToSet(mark.MtimeHow, mark.Mtime)}
+	err = fs.as(op.Cred, func() (err error) {
+		if !fs.noUnnamed.Load() {
+			fd, err = sysOpenat2(d.fd, dot, newFile|unix.O_TMPFILE, uint64(modeOf(mark)), 0)
+			switch err {
+			case nil:
+				if err = sysUtimens(fd, &times); err == nil {
+					err = sysLink(fs.proc, fd, d.fd, name)
+				}
+				if err != nil {
+					unix.Close(fd)
+				}
+				return err
+			case syscall.EOPNOTSUPP, syscall.EISDIR, syscall.EINVAL:
+				fs.noUnnamed.Store(true)
+			default:
+				return err
+			}
+		}
+		fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(mark)), 0)
+		if err == nil {
+			if err = sysUtimens(fd, &times); err != nil {
+				unix.Close(fd)
+			}
+		}
+		return err
+	})
+	return fd, err
 }

@@ -95,3 +95,6 @@ func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 	}
 	return a.Change
 }
+
+// SetUnnamed says whether the file system has unnamed files.
+func (fs *FS) SetUnnamed(has bool) { fs.noUnnamed.Store(!has) }

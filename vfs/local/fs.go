@@ -71,6 +71,7 @@ type FS struct {
 	stats      counters
 	// noTryReads, noTryWrites: the file system does not have RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
+	noUnnamed               atomic.Bool // no O_TMPFILE
 	now                     func() time.Time
 }
 
