@@ -150,6 +150,7 @@ func TestBadHeaders(t *testing.T) {
 		"Read chunks of 4 GiB together (trap 10)":   {reads: at(pos, Segment{r.STag(), 1<<32 - 1, 0}, Segment{r.STag(), 4097, 0}), payload: put},
 		"a Read chunk beyond the procedure (V1-99)": {reads: at(pos, cut(r, 99_999)...), payload: rpctest.Message(0x77, rpctest.NULL, nil)},
 		"a header that the echo of does not fit":    {writes: [][]Segment{make([]Segment, 62)}, payload: null},
+		"... although a Reply chunk is offered":     {writes: [][]Segment{make([]Segment, 62)}, reply: whole, payload: rpctest.Message(0x77, rpctest.BUMP, func(w *xdr.Writer) { w.String("") })},
 		"a Read chunk before the arguments (V1-94)": {reads: at(8, whole...), payload: put},
 		"a Read chunk over a name (V1-94, L-13)":    {reads: at(44, cut(r, 4)...), payload: put},
 		"a Read chunk over ECHO (V1-94)":            {reads: at(44, cut(r, 4)...), payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(4) })},
