@@ -127,6 +127,26 @@ func TestReplayKeepsPayloadMarks(t *testing.T) {
 	}
 }
 
+// What a replay is still being sent from is not used for other results, though
+// the cache forgets it meanwhile.
+func TestReplayOutlivesItsEntry(t *testing.T) {
+	s, _, conn := newServer(t, rpc.Config{ReplyCacheEntries: 2})
+	m := rpctest.Message(1, rpctest.FETCH, u32(500))
+	rpctest.NewCall(conn, m).Run(s)
+	replay := rpctest.NewCall(conn, m).Run(s)
+	for xid := range uint32(10) {
+		if _, err := rpctest.NewCall(conn, rpctest.Message(100+xid, rpctest.WIDE, u32(700))).Run(s).Results(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.Stats().ReplyCache.Evicted == 0 {
+		t.Fatal("nothing was forgotten")
+	}
+	if len(replay.Lent) != 1 || !bytes.Equal(replay.Lent[0], rpctest.Pattern(make([]byte, 500))) {
+		t.Error("the replay's payload was written over")
+	}
+}
+
 // A duplicate of a running call takes over its way of reply; of several, the
 // latest does.
 func TestDuplicateOfRunningCall(t *testing.T) {

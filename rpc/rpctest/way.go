@@ -37,6 +37,9 @@ type Call struct {
 	Words    []byte
 	Payloads []xdr.Payload // Data in Reply; released already
 	Detached bool
+	// Lent are the payloads' own memory, as a transport has it that is still
+	// sending.
+	Lent [][]byte
 
 	w    xdr.Writer
 	buf  []byte
@@ -59,7 +62,7 @@ func (c *Call) Again(conn *rpc.Conn, message []byte) {
 	c.Message, c.MessageLen = message, len(message)
 	c.Excised, c.Placed = nil, nil
 	c.End, c.Why, c.Detached = Open, 0, false
-	c.Reply, c.Words, c.Payloads = c.Reply[:0], c.Words[:0], c.Payloads[:0]
+	c.Reply, c.Words, c.Payloads, c.Lent = c.Reply[:0], c.Words[:0], c.Payloads[:0], c.Lent[:0]
 	c.used.Store(false)
 }
 
@@ -122,6 +125,7 @@ func (c *Call) Send() {
 	at := 0
 	for _, p := range c.w.Payloads() {
 		c.Reply = append(c.Reply, c.Words[at:p.Position]...)
+		c.Lent = append(c.Lent, p.Data)
 		from := len(c.Reply)
 		c.Reply = append(c.Reply, p.Data...)
 		p.Data, p.Ref = c.Reply[from:], nil

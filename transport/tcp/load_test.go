@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -79,6 +80,41 @@ func TestStalledProgram(t *testing.T) {
 		}
 		if len(seen) != want {
 			t.Fatalf("connection %d: %d different replies", i, len(seen))
+		}
+	}
+}
+
+// A call that waits for a goroutine keeps its message, whatever is read after it.
+func TestWaitingCallsKeepTheirMessages(t *testing.T) {
+	f := startWith(t, Config{}, rpc.Config{Workers: 1})
+	c := f.raw()
+	const calls = 20
+	for i := range uint32(calls) {
+		if _, err := c.Write(fragments(rpctest.Message(i, rpctest.STALL, u32(i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-f.program.Arrived(0) // the others wait for its goroutine
+	for f.Stats().InFlight != calls {
+		runtime.Gosched()
+	}
+	over := bytes.Repeat(fragments(rpctest.Message(99, rpctest.ECHO, func(w *xdr.Writer) {
+		w.Opaque(bytes.Repeat([]byte{0xee}, rpctest.MaxEcho))
+	})), 8)
+	go c.Write(over)
+	if _, err := io.CopyN(io.Discard, c, int64(8*(4+24+4+rpctest.MaxEcho))); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint32(calls) {
+		f.program.Release(i)
+	}
+	for range calls {
+		b := make([]byte, 4+24+4)
+		if _, err := io.ReadFull(c, b); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(b[4:8], b[28:]) {
+			t.Errorf("call %x was answered as %x", b[4:8], b[28:])
 		}
 	}
 }

@@ -28,6 +28,11 @@ type fixture struct {
 // start serves with cfg, whose RPC and Pool may be empty.
 func start(t testing.TB, cfg Config) *fixture {
 	t.Helper()
+	return startWith(t, cfg, rpc.Config{})
+}
+
+func startWith(t testing.TB, cfg Config, rpcConfig rpc.Config) *fixture {
+	t.Helper()
 	f := &fixture{TB: t, program: rpctest.NewProgram(), pool: cfg.Pool}
 	if f.pool == nil {
 		p, err := mem.NewPool(mem.Config{Ceiling: 64 << 20})
@@ -36,7 +41,7 @@ func start(t testing.TB, cfg Config) *fixture {
 		}
 		f.pool, cfg.Pool = p, p
 	}
-	f.rpc = rpc.NewServer(rpc.Config{})
+	f.rpc = rpc.NewServer(rpcConfig)
 	f.rpc.Register(f.program)
 	cfg.RPC = f.rpc
 	f.Server = NewServer(cfg)

@@ -1,7 +1,9 @@
 package tcp
 
 import (
+	"context"
 	"net"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -21,6 +23,45 @@ func TestSuiteWithoutSockets(t *testing.T) {
 		f.serve(far)
 		c := NewConn(near, DialConfig{})
 		f.Cleanup(c.Close)
+		return c
+	})
+}
+
+// And on sockets of a kernel that does not say how much is left to read.
+func TestSuiteWithoutHint(t *testing.T) {
+	f := start(t, Config{})
+	blind := func(nc net.Conn) stream {
+		s := newStream(nc).(*socket)
+		s.inq = false
+		return s
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	var wg sync.WaitGroup
+	go func() {
+		defer close(served)
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { connOn(&f.cfg, &f.count, blind(nc), f.rpc, f.rpc.NewConn(client, client, "tcp", true)).run() })
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-served
+		wg.Wait()
+	})
+	rpctest.Suite(t, f.program, func(t *testing.T) rpc.Caller {
+		c, err := Dial(context.Background(), l.Addr().String(), DialConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
 		return c
 	})
 }
