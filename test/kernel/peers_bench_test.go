@@ -147,7 +147,7 @@ LOG { Default_Log_Level = WARN; }
 	}
 	// It wants an rpcbind, which must not be this machine's: /run is its own.
 	start := fmt.Sprintf("mount -t tmpfs run /run && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f %s -p %s/pid", file, work)
-	lab.StartServer(t, n, []string{"unshare", "-m", "sh", "-c", start}, 2049, 20048)
+	lab.StartServer(t, n, "nfs-ganesha", []string{"unshare", "-m", "sh", "-c", start}, 2049, 20048)
 	return []string{"MEMORY=" + memory, "DISK=" + disk, "MOUNT_PORT=20048"}
 }
 

@@ -3,7 +3,6 @@ package lab
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ const (
 type Daemon struct {
 	t       testing.TB
 	network *Network
+	name    string // in what is logged
 	command []string
 	ports   []int
 	process *process
@@ -32,25 +32,27 @@ type Daemon struct {
 }
 
 // StartDaemon starts nfsrdmad (the program at that path) in the network, on both transports, with an export as --export
-// takes it, and waits until it listens. Further flags may follow. It ends with the test, by SIGTERM, and fails the test when it does not exit with 0 then;
-// what it printed is logged when the test failed.
+// takes it, and waits until it listens. Further flags may follow. It ends with the test, by SIGTERM, and fails the test
+// when it does not exit with 0 then; what it printed is logged when the test failed.
 func StartDaemon(t testing.TB, n *Network, program, state, export string, flags ...string) *Daemon {
 	t.Helper()
 	command := []string{
+		// Not this machine's rpcbind, which is found below /run in every network.
+		"unshare", "-m", "sh", "-c", `mount -t tmpfs run /run && exec "$@"`, "sh",
 		program, "serve", "--export", export, "--state-dir", state,
 		"--rdma", fmt.Sprintf("%s:%d", Host, PortRDMA), "--tcp", fmt.Sprintf("%s:%d", Host, PortTCP),
 	}
-	return StartServer(t, n, append(command, flags...), PortRDMA, PortTCP)
+	return StartServer(t, n, "nfsrdmad", append(command, flags...), PortRDMA, PortTCP)
 }
 
 // StartServer starts any server program in the network and waits until it listens on the TCP ports.
-func StartServer(t testing.TB, n *Network, command []string, ports ...int) *Daemon {
+func StartServer(t testing.TB, n *Network, name string, command []string, ports ...int) *Daemon {
 	t.Helper()
-	d := &Daemon{t: t, network: n, command: command, ports: ports, log: newConsole()}
+	d := &Daemon{t: t, network: n, name: name, command: command, ports: ports, log: newConsole()}
 	t.Cleanup(func() {
 		if d.process != nil {
 			if err := d.end(); err != nil {
-				t.Errorf("%s: %v", filepath.Base(command[0]), err)
+				t.Errorf("%s: %v", d.name, err)
 			}
 		}
 		for _, sign := range []string{"panic: ", "DATA RACE", "fatal error: "} {
@@ -59,7 +61,7 @@ func StartServer(t testing.TB, n *Network, command []string, ports ...int) *Daem
 			}
 		}
 		if t.Failed() {
-			t.Logf("%s printed:\n%s", filepath.Base(command[0]), d.log.text())
+			t.Logf("%s printed:\n%s", d.name, d.log.text())
 		}
 	})
 	d.Start()
@@ -77,10 +79,10 @@ func (d *Daemon) Start() {
 	for _, port := range d.ports {
 		for !listens(d.process.id(), port) {
 			if d.process.ended(20 * time.Millisecond) {
-				d.t.Fatalf("%s ended at its start: %v", d.command[0], d.process.err)
+				d.t.Fatalf("%s ended at its start: %v", d.name, d.process.err)
 			}
 			if time.Now().After(deadline) {
-				d.t.Fatalf("%s does not listen on port %d", d.command[0], port)
+				d.t.Fatalf("%s does not listen on port %d", d.name, port)
 			}
 		}
 	}
@@ -90,7 +92,7 @@ func (d *Daemon) Start() {
 func (d *Daemon) Stop() {
 	d.t.Helper()
 	if err := d.end(); err != nil {
-		d.t.Fatalf("%s: %v", d.command[0], err)
+		d.t.Fatalf("%s: %v", d.name, err)
 	}
 }
 
@@ -133,7 +135,7 @@ func (d *Daemon) AwaitLog(text string) {
 	d.t.Helper()
 	for deadline := time.Now().Add(startLimit); !strings.Contains(d.Log(), text); {
 		if d.process.ended(20*time.Millisecond) || time.Now().After(deadline) {
-			d.t.Fatalf("%s did not print %q", d.command[0], text)
+			d.t.Fatalf("%s did not print %q", d.name, text)
 		}
 	}
 }

@@ -7,7 +7,6 @@ for stressor in access chdir chmod chown dentry dir dirdeep dirmany fcntl filena
 		hdd|iomix|readahead|mmap) extra="--$stressor-bytes 16m";;
 		seek) extra="--seek-size 16m";;
 		dentry) extra="--dentries 500";;
-		dirmany) extra="--dirmany-filsize 4k";;
 		*) extra="";;
 	esac
 	out=$(timeout 60 stress-ng --"$stressor" 1 $extra --timeout 1 --temp-path /mnt/n --verify --no-rand-seed 2>&1)
