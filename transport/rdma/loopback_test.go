@@ -11,7 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Our requester against our responder: acceptance list 10, V1-110.
+// Our requester against our responder: acceptance list 10, V1-110. What arrives is
+// what was sent, inline and by chunks (V1-35).
 func TestLoopback(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { loopback(t, nil) })
 	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t)) })

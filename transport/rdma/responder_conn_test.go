@@ -87,7 +87,7 @@ func TestBeyondTheGrant(t *testing.T) {
 }
 
 // V1-22, V1-27: the smallest configuration takes 1024 bytes, and answers as many.
-// V1-23, L-1: without private data no Send is longer.
+// V1-23, L-1, P-14: without private data no Send is longer.
 func TestDefaultThreshold(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{InlineSend: 1024, InlineReceive: 1024}})
 	p := b.peer()

@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
 
+// V1-47: a reply has no Read list, as answered makes sure of for all of them here.
 func TestNullInline(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	b.alive(b.peer())

@@ -51,7 +51,8 @@ func TestWriteChunkGetsNoRoundup(t *testing.T) {
 // V1-56: results go to chunks in order, what is left over stays inline; V1-57: a
 // void arm leaves its chunk to the next result; V1-58, A-13: chunks left over
 // come back unused; V1-60, V1-61: an empty chunk keeps its result inline and comes
-// back empty; V1-33. Acceptance list 5.
+// back empty; V1-33; V1-31: the word that says whether there is an item stays; P-8: any
+// field of the header may be absent. Acceptance list 5.
 func TestWriteList(t *testing.T) {
 	const n = 333
 	for name, c := range map[string]struct {
