@@ -26,11 +26,11 @@ setup:
 	$(GO) run ./test/kernel/setup packages uml 6.1 6.12
 
 test-unit:
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v /test/)
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)')
 
 # Clients and servers that nobody here wrote, on loopback.
 test-interop: build
-	$(GO) test -tags interop -timeout 15m ./test/interop/...
+	$(GO) test -tags interop -timeout 15m ./test/interop/... ./test/rss/...
 
 # A Linux kernel client, in user mode and under emulation.
 test-kernel: build

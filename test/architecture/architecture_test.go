@@ -1,0 +1,165 @@
+// Package architecture tests the repository itself: which room may import
+// which, who may know of logging and metrics, and that every package says what
+// it is for.
+package architecture
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/nfsrdmad/nfsrdmad"
+
+// rooms are what each room may import of the others, beside itself and what
+// lies beneath it. A package belongs to the room with the longest name that it
+// lies in. Tests may import anything: they are looked at no further.
+var rooms = map[string][]string{
+	"mem":            {},
+	"rdmacm":         {"mem"},
+	"rpc":            {"mem"},
+	"vfs":            {"mem"},
+	"transport/rdma": {"rpc", "rdmacm", "mem"},
+	"transport/tcp":  {"rpc", "mem"},
+	"ulb/nfs":        {"rpc", "vfs", "mem"},
+	// Clients know the wire types and the binding, and none of the server's logic.
+	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/mount3wire"},
+	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "vfs", "client"},
+	"cmd/nfsrdmad": {"server", "client", "vfs/local"},
+}
+
+// within says which packages an entry of rooms means where not all beneath it.
+var exact = map[string]bool{"client": true}
+
+// onlyAbove are libraries that no room below server knows.
+var onlyAbove = []string{
+	"go.uber.org/zap", "github.com/prometheus", "log", "log/slog", "github.com/coreos/go-systemd",
+	"github.com/spf13", "github.com/pelletier/go-toml",
+}
+
+// above are the rooms that may know them.
+var above = []string{"server", "cmd/nfsrdmad", "test"}
+
+type listed struct {
+	ImportPath, Name, Doc string
+	Imports               []string
+	GoFiles               []string
+	Standard              bool
+}
+
+// packages are those of the repository, tests aside.
+func packages(t *testing.T) []listed {
+	t.Helper()
+	list := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Doc,Imports,GoFiles", "-tags", "kernel,interop,bench,linux", "./...")
+	list.Dir = "../.."
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		p.ImportPath = strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		all = append(all, p)
+	}
+	if len(all) < 20 {
+		t.Fatalf("go list knows %d packages", len(all))
+	}
+	return all
+}
+
+func in(room, pkg string) bool { return pkg == room || strings.HasPrefix(pkg, room+"/") }
+
+// roomOf is the room with the longest name that a package lies in.
+func roomOf(pkg string) (room string) {
+	for r := range rooms {
+		if in(r, pkg) && len(r) > len(room) {
+			room = r
+		}
+	}
+	return room
+}
+
+func TestRoomsImportDownwards(t *testing.T) {
+	for _, p := range packages(t) {
+		if in("test", p.ImportPath) || len(p.GoFiles) == 0 {
+			continue
+		}
+		room := roomOf(p.ImportPath)
+		if room == "" {
+			t.Errorf("%s belongs to no room: give it one in the design, and here", p.ImportPath)
+			continue
+		}
+		for _, imported := range p.Imports {
+			other, ours := strings.CutPrefix(imported, module+"/")
+			if !ours || in(room, other) {
+				continue
+			}
+			if !slices.ContainsFunc(rooms[room], func(allowed string) bool {
+				return other == allowed || !exact[room] && in(allowed, other) ||
+					exact[room] && !strings.HasPrefix(allowed, "ulb") && in(allowed, other)
+			}) {
+				t.Errorf("%s imports %s: %s may import %q only", p.ImportPath, other, room, rooms[room])
+			}
+		}
+	}
+}
+
+// The seams hold for what stands beside each other as well.
+func TestSiblingsDoNotKnowEachOther(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, rule := range []struct{ room, never string }{
+			{"rdmacm/iwarp", "rdmacm/verbs"},
+			{"vfs/local", "vfs/mem"}, {"vfs/local", "vfs/billy"},
+			{"vfs/mem", "vfs/local"}, {"vfs/mem", "vfs/billy"},
+			{"vfs/billy", "vfs/local"}, {"vfs/billy", "vfs/mem"},
+			{"transport/tcp", "transport/rdma"}, {"transport/rdma", "transport/tcp"},
+			{"ulb/nfs/nfs3", "ulb/nfs/mount3"}, {"ulb/nfs/mount3", "ulb/nfs/nfs3"},
+			{"ulb/nfs/nfs3wire", "ulb/nfs/export"}, {"ulb/nfs/mount3wire", "ulb/nfs/export"},
+			{"ulb", "vfs/local"}, {"ulb", "vfs/mem"}, {"ulb", "vfs/billy"},
+			{"transport", "rdmacm/iwarp"}, {"transport", "rdmacm/verbs"},
+		} {
+			if !in(rule.room, p.ImportPath) {
+				continue
+			}
+			for _, imported := range p.Imports {
+				if other, ours := strings.CutPrefix(imported, module+"/"); ours && in(rule.never, other) {
+					t.Errorf("%s imports %s", p.ImportPath, other)
+				}
+			}
+		}
+	}
+}
+
+// Layers below server keep counters and hooks of their own.
+func TestOnlyTheServerLogsAndMeasures(t *testing.T) {
+	for _, p := range packages(t) {
+		if slices.ContainsFunc(above, func(room string) bool { return in(room, p.ImportPath) }) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			for _, library := range onlyAbove {
+				if in(library, imported) && (library != "log" || imported == "log") {
+					t.Errorf("%s imports %s", p.ImportPath, imported)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) > 0 && p.Doc == "" {
+			t.Errorf("%s has no doc comment", p.ImportPath)
+		}
+	}
+}
