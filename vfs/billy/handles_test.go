@@ -51,6 +51,13 @@ func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
 	f.want(again, "again")
 	f.Remove(op, root, []byte("gone"))
 
+	var cookie uint64
+	var a vfs.Attr
+	f.ReadDir(op, root, 0, false, &a, func(e *vfs.DirEntry) bool { cookie = e.Cookie; return cookie == 0 })
+	if _, err := f.ReadDir(op, root, cookie, false, &a, func(*vfs.DirEntry) bool { return true }); err != nil {
+		t.Errorf("ReadDir with a cookie: %v", err)
+	}
+
 	// A restart, with changes meanwhile.
 	if err := os.Remove(d.at("replaced")); err != nil {
 		t.Fatal(err)
@@ -66,6 +73,9 @@ func TestHandlesOfTheHandlerOutliveARestart(t *testing.T) {
 	f.stale(replaced)
 	f.stale(moved) // and not the file that is there now
 	f.stale(long)
+	if _, err := f.ReadDir(op, root, cookie, false, &a, func(*vfs.DirEntry) bool { return true }); err != vfs.ErrBadCookie {
+		t.Errorf("ReadDir with a cookie of an earlier process: %v", err)
+	}
 	if h, err := f.find("kept"); h != kept || err != nil {
 		t.Errorf("Lookup: %v, %v; want %v", h, err, kept)
 	}

@@ -132,15 +132,15 @@ func (f *FS) newNode(path []string, info fs.FileInfo, theirs []byte) *node {
 		}
 	}
 	if theirs != nil {
+		// With the number, because a handler may give a file the handle that
+		// another had before a rename.
 		n.theirs = slices.Clone(theirs)
-		n.handle = makeHandlerHandle(n.id, theirs)
-	}
-	// A handler may give a file the handle that another had before a rename.
-	if theirs == nil || m.byHandle[n.handle] != nil {
+		b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
+		n.handle, _ = vfs.MakeHandle(append(b, theirs...))
+	} else {
 		m.lastOwn++
 		b := binary.LittleEndian.AppendUint64([]byte{ownHandle}, m.key)
 		n.handle, _ = vfs.MakeHandle(binary.LittleEndian.AppendUint64(b, m.lastOwn))
-		n.theirs = nil
 	}
 	if n.kind == vfs.Directory {
 		n.children = newChildren(m.salt)
@@ -148,12 +148,6 @@ func (f *FS) newNode(path []string, info fs.FileInfo, theirs []byte) *node {
 	m.byHandle[n.handle] = n
 	m.byID[n.id] = n
 	return n
-}
-
-func makeHandlerHandle(id uint64, theirs []byte) vfs.Handle {
-	b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, id)
-	h, _ := vfs.MakeHandle(append(b, theirs...))
-	return h
 }
 
 // components returns the path of n, mu held; false where n is gone.
