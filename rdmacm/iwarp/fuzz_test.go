@@ -1,0 +1,238 @@
+package iwarp
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// FuzzMPAFrame: a start-up frame is read or refused, and what is read is made
+// again as it was, but for reserved bits.
+func FuzzMPAFrame(f *testing.F) {
+	for _, s := range []string{
+		"4d504120494420526571204672616d65 1002 000c 0080 0000 f6ab0e18 01 01 03 03",
+		"4d504120494420526570204672616d65 1002 000c 0000 0080 f6ab0e18 01 01 03 03",
+		"4d504120494420526571204672616d65 0001 0000", "4d504120494420526570204672616d65 7002 0004 c001c002",
+		"4d504120494420526571204672616d65 1002 0003 000000", "4d504120494420526571204672616d65 ffff ffff",
+	} {
+		f.Add(rawpeer.Hex(f, s), false)
+		f.Add(rawpeer.Hex(f, s), true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, reply bool) {
+		got, err := readFrame(bytes.NewReader(b), reply)
+		if err != nil {
+			if !errors.Is(err, ErrSetup) {
+				t.Fatalf("error %v", err)
+			}
+			return
+		}
+		h := got.MPAHeader
+		var data *wire.Enhanced
+		if h.Flags &^= wire.MPAEnhanced; got.enhanced {
+			data = &got.data
+		} else if got.Flags&wire.MPAEnhanced != 0 {
+			return // a reserved bit of revision 1
+		}
+		again := appendFrame(h, data, got.private)
+		want := bytes.Clone(b[:len(again)])
+		want[16] &= 0xf0
+		if got.enhanced && !data.PeerToPeer {
+			want[20] &^= 0xc0
+			want[22] &^= 0xc0
+		}
+		if !bytes.Equal(again, want) {
+			t.Fatalf("made  %x\nof    %x", again, want)
+		}
+	})
+}
+
+// nullSocket stands for a socket that takes everything.
+type nullSocket struct{ fd uintptr }
+
+func (s nullSocket) Control(f func(fd uintptr)) error    { f(s.fd); return nil }
+func (s nullSocket) Read(f func(fd uintptr) bool) error  { return errors.New("no input") }
+func (s nullSocket) Write(f func(fd uintptr) bool) error { f(s.fd); return nil }
+
+var _ syscall.RawConn = nullSocket{}
+
+// A guarded connection has no socket: tests put bytes into its ring.
+type guarded struct {
+	*Conn
+	t         testing.TB
+	arena     []byte // memory, with guards around it
+	sink      []byte
+	delivered int
+	closed    bool
+	late      bool
+}
+
+const (
+	guard      = 64
+	fuzzRegion = 100_000
+	fuzzSTag   = 0x11223344
+	fuzzSink   = 0x0a0b0c01
+	fuzzBase   = 0x1000
+	fuzzRead   = 0x10000
+)
+
+func (g *guarded) Received(r *rdmacm.Recv) {
+	if g.faulty.Load() || g.stopping.Load() {
+		g.late = true
+	}
+	g.delivered++
+	if len(r.Bytes) > 8192 {
+		g.t.Errorf("message of %d bytes where 8192 were promised", len(r.Bytes))
+	}
+	r.Release()
+}
+func (g *guarded) Drained()     {}
+func (g *guarded) Closed(error) { g.closed = true }
+
+func newGuarded(t testing.TB, p *Provider, null uintptr, crc bool) *guarded {
+	g := &guarded{t: t, arena: make([]byte, guard+fuzzRegion+guard), sink: make([]byte, guard+fuzzRead+guard)}
+	c := &Conn{
+		p: p, sock: &net.TCPConn{}, raw: nullSocket{null}, handler: g, done: make(chan struct{}),
+		agreed: Setup{CRC: crc, IRD: 4, ORD: 4}, depth: 4,
+	}
+	g.Conn = c
+	c.cond.L = &c.mu
+	c.promised.Store(20)
+	c.promisedSize.Store(8192)
+	if err := c.tx.init(c); err != nil {
+		t.Fatal(err)
+	}
+	c.rx.init(c)
+	// What the seeds name: a region, and a Read on its way.
+	r := &region{c: c, stag: fuzzSTag, base: fuzzBase, length: fuzzRegion, access: rdmacm.RemoteRead | rdmacm.RemoteWrite}
+	r.memory = g.arena[guard:][:fuzzRegion:fuzzRegion]
+	c.regions.first = r
+	p.stags.shards[fuzzSTag%stagShards].m[fuzzSTag] = r
+	sink := g.sink[guard:][:fuzzRead:fuzzRead]
+	c.Post(&rdmacm.Chain{
+		Work: []rdmacm.Work{{Op: rdmacm.OpRead, Local: [][]byte{sink[:5], sink[5:20_000], sink[20_000:]}}},
+		Done: func(*rdmacm.Chain, error, int) {},
+	})
+	c.reads.first.stag, c.reads.first.base = fuzzSink, fuzzBase
+	return g
+}
+
+// feed does what readReady does, with bytes of the test's.
+func (g *guarded) feed(b []byte, chunk int) {
+	x := &g.rx
+	for len(b) > 0 && !g.stopping.Load() && !g.faulty.Load() {
+		x.borrow(g.Conn)
+		entries, n := g.direct()
+		in := b[:min(chunk, len(b))]
+		inPlace := 0
+		for k := range entries {
+			m := copy(unsafe.Slice(x.iov[k].Base, int(x.iov[k].Len)), in[inPlace:])
+			inPlace += m
+		}
+		if inPlace > n {
+			g.t.Fatalf("%d bytes in place where %d were allowed", inPlace, n)
+		}
+		g.placed(n, inPlace)
+		rest := copy(x.ring.buf[x.w:], in[inPlace:])
+		x.w += rest
+		b = b[inPlace+rest:]
+		if inPlace+rest == 0 {
+			g.t.Fatal("no room in the ring")
+		}
+		g.consume()
+		x.giveBack(g.Conn)
+	}
+}
+
+// FuzzFPDUStream feeds the receiving half whatever comes, in pieces of any size:
+// it stays within the memory that the peer may reach, and within what was
+// promised, delivers nothing after a fault, and ends with everything given back.
+func FuzzFPDUStream(f *testing.F) {
+	null, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { unix.Close(null) })
+	for _, s := range []string{
+		"000e c140 00000001 0000000000000000 ebd34c5f",
+		"002e 4141 00000000 00000001 00000001 00000000 0a0b0c01 0000000000001000 00010000 11223344 0000000000001000 00000000",
+		"0013 c142 0a0b0c01 0000000000001000 68656c6c6f 000000 bdcc11de",
+		"000e c142 00000000 0000000000000000 6975d6ca",
+		"0015 4143 00000000 00000000 00000001 00000000 616263 00 447065aa",
+		"0012 4144 11223344 00000000 00000001 00000000 fecbe798",
+		"0016 4147 00000000 00000002 00000001 00000000 20020000 7fe42585",
+		"0046 4147 00000000 00000002 00000001 00000000 0101e000 002e 4141 00000000 00000001 00000001 00000000 0a0b0c01 0000000000001000 00010000 1122aa03 1234567800002000 01395a9b",
+		// Lengths below the headers', and a Response beyond its sink.
+		"0000 0000 00000000", "000d c140 00000001 0000000000000000", "0011 4143 00000000 00000000 00000001 000000",
+		"0012 8142 0a0b0c01 0000000000001000 01020304 00000000 0012 c142 0a0b0c01 0000000000010fff 01020304 00000000",
+	} {
+		f.Add(rawpeer.Hex(f, s), 1<<20, false)
+		f.Add(rawpeer.Hex(f, s), 7, true)
+	}
+	// Streams of a Linux client and of the Linux server.
+	files, err := filepath.Glob("testdata/*.fpdus")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no streams in testdata", err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, 1448, false)
+	}
+	p, err := New(Config{StallTimeout: time.Hour})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, chunk int, crc bool) {
+		chunk = max(chunk&0xfffff, 1)
+		if crc {
+			// Right CRCs, or no FPDU would ever get far.
+			b = withCRCs(b)
+		}
+		g := newGuarded(t, p, uintptr(null), crc)
+		g.feed(b, chunk)
+		if g.delivered > 20 || g.late {
+			t.Fatalf("%d messages delivered where 20 were promised; late %v", g.delivered, g.late)
+		}
+		for _, m := range [][]byte{g.arena, g.sink} {
+			if !bytes.Equal(m[:guard], make([]byte, guard)) || !bytes.Equal(m[len(m)-guard:], make([]byte, guard)) {
+				t.Fatal("memory around the regions was written to")
+			}
+		}
+		if g.answers.count > 4 {
+			t.Fatalf("%d Reads are being answered", g.answers.count)
+		}
+		g.rx.eof = true
+		g.conclude()
+		if !g.closed || p.stags.lookup(fuzzSTag) != nil || len(p.rings.free) == 0 {
+			t.Fatal("something was not given back")
+		}
+	})
+}
+
+// withCRCs puts right CRCs into what looks like FPDUs.
+func withCRCs(b []byte) []byte {
+	b = bytes.Clone(b)
+	for at := 0; at+2 <= len(b); {
+		end := at + wire.FPDUSize(wire.ULPDULength(b[at:]))
+		if end > len(b) {
+			break
+		}
+		wire.PutCRC(b[end-wire.CRCSize:], wire.CRC(0, b[at:end-wire.CRCSize]))
+		at = end
+	}
+	return b
+}
