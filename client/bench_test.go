@@ -18,15 +18,15 @@ func TestBenchWorkloads(t *testing.T) {
 			for _, size := range []int{4096, 1 << 20} {
 				t.Run(fmt.Sprint(name, "/", workload, "/", size), func(t *testing.T) {
 					m, err := client.Bench(within(t), client.BenchConfig{
-						Target: target, Export: "/x", Workload: workload, Size: size, FileSize: 4 << 20, Files: 300,
-						Depth: 8, Connections: 2, Ops: 200,
+						Target: target, Export: "/x", Workload: workload, Size: size, FileSize: 2 << 20, Files: 100,
+						Depth: 8, Connections: 2, Ops: 100,
 					})
 					must(t, err)
-					if m.Operations != 200 {
+					if m.Operations != 100 {
 						t.Errorf("%d operations", m.Operations)
 					}
 					moves := strings.Contains(workload, "read") || strings.Contains(workload, "write")
-					if (m.Bytes > 0) != moves || moves && workload != "readdirplus" && m.Bytes != 200*int64(size) {
+					if (m.Bytes > 0) != moves || moves && workload != "readdirplus" && m.Bytes != 100*int64(size) {
 						t.Errorf("%d bytes", m.Bytes)
 					}
 					if l := m.Latency; l.P50 <= 0 || l.P50 > l.P90 || l.P90 > l.P99 || l.P99 > l.P999 || l.P999 > l.Max {

@@ -174,7 +174,7 @@ func TestConcurrentReads(t *testing.T) {
 // Listings go on over many replies, by READDIR and READDIRPLUS, and over RDMA
 // come back in Reply chunks.
 func TestListings(t *testing.T) {
-	const files = 1500
+	const files = 800
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
 		ctx, n := within(t), c.NFS3()
 		dir, err := n.Mkdir(ctx, root, fmt.Sprint("list-", c.Peer().Port()), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})

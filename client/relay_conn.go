@@ -10,6 +10,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -114,7 +115,8 @@ func (c *relayConn) read() error {
 	for {
 		head, err := c.in.Peek(recordMark)
 		if err != nil {
-			if err == io.EOF && len(head) == 0 {
+			// Some clients leave by a reset.
+			if len(head) == 0 && (err == io.EOF || errors.Is(err, syscall.ECONNRESET)) {
 				return nil
 			}
 			return unexpected(err)

@@ -1,0 +1,134 @@
+//go:build interop
+
+package interop
+
+import (
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fileSize is what goes there and back, in bytes.
+const fileSize = 100 << 20
+
+// Programs built for all tests.
+var daemon, goNFSClient string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "nfsrdmad-interop-")
+	if err != nil {
+		panic(err)
+	}
+	daemon, goNFSClient = filepath.Join(dir, "nfsrdmad"), filepath.Join(dir, "gonfsclient")
+	for out, pkg := range map[string]string{daemon: "../../cmd/nfsrdmad", goNFSClient: "./gonfsclient"} {
+		c := exec.Command("go", "build", "-tags", "interop", "-o", out, pkg)
+		c.Stdout, c.Stderr = os.Stdout, os.Stderr
+		if err := c.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "building", pkg, err)
+			os.Exit(1)
+		}
+	}
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// export makes a directory to serve.
+func (n *namespace) export() (spec string) {
+	dir := filepath.Join(n.dir, "export")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		n.t.Fatal(err)
+	}
+	return dir + ":/x,rw,no_root_squash,insecure"
+}
+
+func (n *namespace) serve(tcp int) {
+	n.start(tcp, daemon, "serve", "--state-dir", filepath.Join(n.dir, "state"), "--export", n.export(),
+		"--tcp", fmt.Sprintf("127.0.0.1:%d", tcp), "--rdma", "127.0.0.1:20049")
+}
+
+// ways are how a client of TCP that asks port 111 reaches the daemon.
+var ways = map[string]func(t *testing.T) *namespace{
+	"TCP with rpcbind": func(t *testing.T) *namespace {
+		n := newNamespace(t)
+		// Anybody may register: the daemon does not share rpcbind's /run.
+		n.start(111, "rpcbind", "-f", "-i")
+		n.serve(2049)
+		return n
+	},
+	"RDMA by the relay": func(t *testing.T) *namespace {
+		n := newNamespace(t)
+		n.serve(3049)
+		n.start(2049, daemon, "relay", "--listen", "127.0.0.1:2049", "--rpcbind-listen", "127.0.0.1:111",
+			"--mount-port", "3049", "--verbose", "127.0.0.1")
+		return n
+	},
+}
+
+func overAllWays(t *testing.T, f func(t *testing.T, n *namespace)) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) { f(t, way(t)) })
+	}
+}
+
+// bigFile is a file of fileSize bytes that nobody could guess.
+func (n *namespace) bigFile() string {
+	b := make([]byte, fileSize)
+	rand.Read(b)
+	name := filepath.Join(n.dir, "big")
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+	return name
+}
+
+// A file there by libnfs's nfs-cp and back by its nfs-cat and nfs-cp; nfs-ls lists.
+func TestLibnfs(t *testing.T) {
+	for _, tool := range []string{"nfs-ls", "nfs-cp", "nfs-cat"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%v: Debian's libnfs-utils has it", err)
+		}
+	}
+	overAllWays(t, func(t *testing.T, n *namespace) {
+		const url = "nfs://127.0.0.1/x"
+		big := n.bigFile()
+		n.run("nfs-cp", big, url+"/copy")
+		if out := n.run("nfs-ls", url); !strings.Contains(out, "copy") || !strings.Contains(out, fmt.Sprint(fileSize)) {
+			t.Errorf("nfs-ls lists\n%s", out)
+		}
+		back := filepath.Join(n.dir, "back")
+		n.run("nfs-cp", url+"/copy", back)
+		n.run("cmp", big, back)
+		n.run("sh", "-c", `nfs-cat "$1" | cmp - "$2"`, "sh", url+"/copy", big)
+		n.run("cmp", big, filepath.Join(n.dir, "export", "copy"))
+	})
+}
+
+func TestGoNFSClient(t *testing.T) {
+	overAllWays(t, func(t *testing.T, n *namespace) {
+		n.run(goNFSClient, "127.0.0.1", "/x", n.bigFile())
+	})
+}
+
+// Our own tools find the same over both.
+func TestProbeAndBench(t *testing.T) {
+	n := newNamespace(t)
+	n.start(111, "rpcbind", "-f", "-i")
+	n.serve(2049)
+	out := n.run(daemon, "probe", "127.0.0.1", "--transport", "both")
+	for _, want := range []string{"tcp 127.0.0.1:2049", "rdma 127.0.0.1:20049", "MPA", "credits granted", "/x"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("probe does not say %q:\n%s", want, out)
+		}
+	}
+	for _, transport := range []string{"tcp", "rdma"} {
+		out := n.run(daemon, "bench", "127.0.0.1:/x", "--transport", transport, "--workload", "read", "--file-size", "16M", "--ops", "100")
+		if !strings.Contains(out, "100 in") {
+			t.Errorf("bench over %s says\n%s", transport, out)
+		}
+	}
+}

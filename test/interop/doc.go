@@ -1,0 +1,8 @@
+// Package interop holds tests against clients that nobody here wrote: libnfs's
+// tools (Debian's libnfs-utils) and github.com/vmware/go-nfs-client, both of which
+// speak NFS version 3 over TCP and ask rpcbind for ports. They meet the daemon
+// over TCP, and over RDMA by way of 'nfsrdmad relay'.
+//
+// The tests are behind the build tag "interop". They need to be root, as each runs
+// in a network namespace of its own.
+package interop
