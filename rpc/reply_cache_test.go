@@ -135,7 +135,7 @@ func TestReplayOutlivesItsEntry(t *testing.T) {
 	rpctest.NewCall(conn, m).Run(s)
 	replay := rpctest.NewCall(conn, m).Run(s)
 	for xid := range uint32(10) {
-		if _, err := rpctest.NewCall(conn, rpctest.Message(100+xid, rpctest.WIDE, u32(700))).Run(s).Results(); err != nil {
+		if _, err := rpctest.NewCall(conn, rpctest.Message(100+xid, rpctest.WIDE, u32(400))).Run(s).Results(); err != nil {
 			t.Fatal(err)
 		}
 	}

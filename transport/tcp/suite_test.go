@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
@@ -33,6 +35,9 @@ func TestSuiteWithoutHint(t *testing.T) {
 	blind := func(nc net.Conn) stream {
 		s := newStream(nc).(*socket)
 		s.inq = false
+		if err := unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_INQ, 0); err != nil {
+			t.Error(err)
+		}
 		return s
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
