@@ -85,7 +85,7 @@ func suite(t *testing.T, place string, dir func(*testing.T) string, index bool) 
 		Skip: map[string]string{
 			"readdir/cookies that are none": "places are hashes on ext4 and others: any number is one, in the middle",
 		}}
-	if place != "tmp" {
+	if place != "tmp" || index {
 		opt.Entries = 1000
 	}
 	if self.UID != 0 {
