@@ -12,6 +12,7 @@ import (
 	gobilly "github.com/go-git/go-billy/v5"
 	billymem "github.com/go-git/go-billy/v5/memfs"
 	nfs "github.com/willscott/go-nfs"
+	nfsmem "github.com/willscott/go-nfs/helpers/memfs"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
@@ -178,6 +179,12 @@ func TestChangesFromOutside(t *testing.T) {
 	if got := strings.Join(f.names(), " "); got != ". .. a c" {
 		t.Errorf("names: %s", got)
 	}
+	os.WriteFile(d.at("e"), nil, 0o644)
+	f.names()
+	os.Remove(d.at("e"))
+	if got := strings.Join(f.names(), " "); got != ". .. a c" {
+		t.Errorf("names after a removal that only the listing shows: %s", got)
+	}
 	os.Rename(d.at("c"), d.at("a"))
 	f.stale(a)
 	h, err := f.find("a")
@@ -298,6 +305,26 @@ type failing struct {
 }
 
 func (f failing) FSStat(context.Context, gobilly.Filesystem, *nfs.FSStat) error { return f.err }
+
+// Memory file systems do not move their files' times, or move them at every
+// look.
+func TestTimesOfMemoryFiles(t *testing.T) {
+	for name, bfs := range map[string]gobilly.Filesystem{"go-billy": billymem.New(), "go-nfs": nfsmem.New()} {
+		f := open(t, handler(bfs), billy.Options{})
+		h := f.create("file")
+		var before, looked, after vfs.Attr
+		f.GetAttr(op, h, &before)
+		f.GetAttr(op, h, &looked)
+		f.write(h, "content", vfs.FileSync)
+		f.GetAttr(op, h, &after)
+		if looked != before {
+			t.Errorf("%s: %+v became %+v", name, before, looked)
+		}
+		if !before.Mtime.Before(after.Mtime) || !before.Ctime.Before(after.Ctime) || after.Change <= before.Change {
+			t.Errorf("%s: after a write %+v, before it %+v", name, after, before)
+		}
+	}
+}
 
 // Whoever writes takes the set-id bits away, though the program be the
 // superuser's.
