@@ -2,6 +2,8 @@ package rdma
 
 import (
 	"net/netip"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
@@ -125,5 +127,43 @@ func BenchmarkResponderNull(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		feed(m)
+	}
+}
+
+// A connection that is idle, after it was busy, occupies little: no buffers but
+// those of messages under way. Both ends together, on the software RNIC, with 128
+// credits granted.
+func TestIdleConnectionsAreSmall(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector's own memory")
+	}
+	const connections = 200
+	b := newBench(t, benchConfig{device: newIwarp(t)})
+	use := func(c *Client) {
+		var all sync.WaitGroup
+		for range 128 {
+			x := null()
+			all.Add(1)
+			x.Done = func(*rpc.Exchange) { all.Done() }
+			c.Start(x)
+		}
+		all.Wait()
+	}
+	use(b.dial(DialConfig{})) // pools fill
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC() // what pools keep goes with the second
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	before := heap()
+	for range connections {
+		use(b.dial(DialConfig{}))
+	}
+	each := (int64(heap()) - int64(before)) / connections
+	t.Logf("%d bytes for both ends of a connection", each)
+	if each > 64<<10 {
+		t.Errorf("%d bytes for both ends of a connection", each)
 	}
 }

@@ -99,7 +99,6 @@ type Client struct {
 	addr     netip.AddrPort
 	config   DialConfig
 	own      PrivateData
-	private  [PrivateDataSize]byte
 	stats    Stats
 	numbers  numbering
 
@@ -126,11 +125,10 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 	}
 	c := &Client{provider: provider, addr: addr, config: config}
 	c.own = PrivateData{
-		RemoteInvalidation: config.RemoteInvalidation,
+		RemoteInvalidation: config.RemoteInvalidation && invalidates(provider),
 		SendSize:           config.InlineSend,
 		ReceiveSize:        config.InlineReceive,
 	}
-	c.own.Put(c.private[:])
 	c.numbers.xid.Store(rand.Uint32())
 	c.life, c.end = context.WithCancel(context.Background())
 	k, err := c.connect(ctx)
@@ -155,7 +153,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 		receives += c.config.CallbackCredits
 	}
 	device, err := c.provider.Dial(ctx, c.addr, rdmacm.ConnParam{
-		PrivateData:   c.private[:],
+		PrivateData:   c.own.bytes(),
 		Handler:       k,
 		Receives:      receives,
 		ReceiveSize:   c.config.InlineReceive,

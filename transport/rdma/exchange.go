@@ -210,8 +210,16 @@ func (e *exchange) read() {
 	} else {
 		d.Reset(e.stream, 0, nil)
 	}
+	if len(e.stream) >= rpc.ReplyHeader && string(e.stream[4:rpc.ReplyHeader]) == plainSuccess {
+		d.Skip(rpc.ReplyHeader)
+		return
+	}
 	_, _, e.x.Err = rpc.ReadReply(d)
 }
+
+// plainSuccess is the header of nearly every reply, behind its XID: REPLY,
+// MSG_ACCEPTED, an empty verifier of AUTH_NONE, SUCCESS (RFC 5531 §9).
+const plainSuccess = "\x00\x00\x00\x01" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 
 // A RefusedError is an RDMA_ERROR that answered a call. It is permanent: the same
 // call would be refused again (RFC 8166 §4.5).

@@ -1,6 +1,10 @@
 package rdma
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
 
 // Inline thresholds, in bytes (RFC 8166 §3.3.3, RFC 8797 §4).
 const (
@@ -61,4 +65,19 @@ func (p PrivateData) Put(b []byte) {
 // inlineOctet encodes a size in bytes.
 func inlineOctet(size int) byte {
 	return byte(min(max(size, DefaultInline), MaxInline)/1024 - 1)
+}
+
+// bytes is p as it is sent.
+func (p PrivateData) bytes() []byte {
+	b := make([]byte, PrivateDataSize)
+	p.Put(b)
+	return b
+}
+
+// invalidates says whether a Provider or Listener can take part in remote
+// invalidation, as far as it tells before there is a connection: only one that
+// can may be advertised as doing so (RFC 8797 §3.2).
+func invalidates(device any) bool {
+	l, ok := device.(interface{ Limits() rdmacm.Limits })
+	return !ok || l.Limits().RemoteInvalidation
 }

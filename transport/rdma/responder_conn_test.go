@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,6 +203,55 @@ func TestRemoteInvalidation(t *testing.T) {
 		})
 	}
 }
+
+// V1-120, V1-121: a device that says beforehand that it cannot is not advertised.
+func TestIncapableDevicesAreNotAdvertised(t *testing.T) {
+	for _, can := range []bool{false, true} {
+		device := limited{rdmatest.New(), rdmacm.Limits{RemoteInvalidation: can}}
+		b := newBench(t, benchConfig{device: device, server: Config{RemoteInvalidation: true}})
+		p := rdmatest.DialPeer(t, device, b.addr, rdmatest.PeerParam{})
+		if got := p.Conn().PeerPrivateData(); !bytes.Equal(got, private(can, 4096, 4096)) {
+			t.Errorf("the server says % x", got)
+		}
+		l, err := device.Provider.Listen(rdmaAddr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if c, err := Dial(t.Context(), device, l.Addr(), DialConfig{RemoteInvalidation: true}); err == nil {
+				c.Close()
+			}
+		}()
+		q := rdmatest.AcceptPeer(t, l, rdmatest.PeerParam{})
+		if got := q.Conn().PeerPrivateData(); !bytes.Equal(got, private(can, 4096, 4096)) {
+			t.Errorf("the client says % x", got)
+		}
+		q.End()
+		l.Close()
+	}
+}
+
+var rdmaAddr = netip.MustParseAddrPort("127.0.0.1:0")
+
+// limited is a device that tells its limits beforehand.
+type limited struct {
+	rdmacm.Provider
+	limits rdmacm.Limits
+}
+
+func (l limited) Limits() rdmacm.Limits { return l.limits }
+
+func (l limited) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
+	listener, err := l.Provider.Listen(addr)
+	return limitedListener{listener, l.limits}, err
+}
+
+type limitedListener struct {
+	rdmacm.Listener
+	limits rdmacm.Limits
+}
+
+func (l limitedListener) Limits() rdmacm.Limits { return l.limits }
 
 // V1-114: two calls interleaved, each reply invalidates its own tag.
 func TestInvalidationBelongsToItsCall(t *testing.T) {

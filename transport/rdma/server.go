@@ -15,11 +15,10 @@ var ErrServerClosed = errors.New("rdma: server closed")
 // A Server accepts RPC-over-RDMA connections and serves the calls that come by
 // them. Its methods may be called from any goroutine.
 type Server struct {
-	config  Config
-	own     PrivateData
-	private [PrivateDataSize]byte
-	failed  *failedXIDs
-	stats   Stats
+	config Config
+	own    PrivateData
+	failed *failedXIDs
+	stats  Stats
 
 	mu        sync.Mutex
 	closing   bool
@@ -47,7 +46,6 @@ func NewServer(config Config) (*Server, error) {
 		SendSize:           config.InlineSend,
 		ReceiveSize:        config.InlineReceive,
 	}
-	s.own.Put(s.private[:])
 	return s, nil
 }
 
@@ -57,6 +55,8 @@ func (s *Server) Stats() *Stats { return &s.stats }
 // Serve accepts connections from l until Shutdown or Close, which close l; then
 // it returns ErrServerClosed.
 func (s *Server) Serve(l rdmacm.Listener) error {
+	own := s.own
+	own.RemoteInvalidation = own.RemoteInvalidation && invalidates(l)
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
@@ -95,18 +95,18 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 		s.stats.Connections.Add(1)
 		go func() {
 			defer s.setup.Done()
-			s.accept(r, k)
+			s.accept(r, k, own)
 		}()
 	}
 }
 
 // accept sets up one connection. A peer that fails to complete it is forgotten.
-func (s *Server) accept(r rdmacm.Request, k *connection) {
+func (s *Server) accept(r rdmacm.Request, k *connection, own PrivateData) {
 	peer, _ := ParsePrivateData(r.PrivateData())
 	k.watch.limit = s.config.Deadline
 	k.onClosed = func(error) { s.gone(k) }
 	device, err := r.Accept(rdmacm.ConnParam{
-		PrivateData:   s.private[:],
+		PrivateData:   own.bytes(),
 		Handler:       k,
 		Receives:      s.config.Credits + spareReceives,
 		ReceiveSize:   s.config.InlineReceive,
@@ -117,7 +117,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 		return
 	}
 	s.stats.Accepted.Add(1)
-	k.agree(device, s.own, peer)
+	k.agree(device, own, peer)
 	k.responder = &responder{
 		k:        k,
 		calls:    s.config.RPC,
