@@ -9,7 +9,7 @@ import (
 // (RFC 8167). A transport makes one for each of its connections with
 // Server.NewConn, and calls Close on it when the connection is gone.
 type Conn struct {
-	// ID is unique in the process and never reused.
+	// ID is unique in its Server and never reused.
 	ID uint64
 	// Peer and Local are the two ends.
 	Peer, Local netip.AddrPort
@@ -45,6 +45,7 @@ func (c *Conn) Done() <-chan struct{} { return c.done }
 // their ways drop the replies.
 func (c *Conn) Close() {
 	if c.closed.CompareAndSwap(false, true) {
+		c.caller.Store(nil)
 		close(c.done)
 	}
 }

@@ -117,13 +117,13 @@ func (c *conn) linger() {
 		return // and the interrupt was taken back
 	}
 	c.records.Add(1)
+	c.doing.Store(insideRec) // the deadline for a record holds
 	c.stream.receive(func() bool {
 		c.borrow()
 		for {
 			n, more, err := c.stream.tryRead(c.ring.b[:])
 			c.received.Add(uint64(n))
 			if err != nil || !more {
-				c.doing.Store(insideRec) // the deadline for a record holds
 				return (err == nil || err == errAgain) && !c.dead()
 			}
 		}

@@ -29,7 +29,7 @@ func bubble(t *testing.T, cfg Config, test func(t *testing.T, f *fixture, connec
 		cfg.RPC, cfg.Pool = f.rpc, pool
 		f.Server = NewServer(cfg)
 		defer f.Server.Close()
-		f.wg.Go(f.sweeper)
+		f.sweepOnce.Do(func() { f.sweeping.Go(f.sweeper) })
 		test(t, f, func() net.Conn {
 			near, far := net.Pipe()
 			f.serve(far)
@@ -196,6 +196,28 @@ func TestIdleConnection(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if !gone(waiting) || f.Stats().Stalled != 0 {
 			t.Error("not gone, or counted as stalled")
+		}
+	})
+}
+
+// Shutdown does not wait for ever for a peer that does not close its side, nor for
+// one that does not take what it asked for.
+func TestShutdownAndSilentPeers(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		silent, deaf := connect(), connect()
+		if _, err := deaf.Write(fragments(rpctest.Message(1, rpctest.GET, u32(5000)))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := f.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(began); d < 30*time.Second || d > time.Minute {
+			t.Errorf("took %v", d)
+		}
+		if !gone(silent) || f.Stats().Connections != 0 {
+			t.Error("a connection is left")
 		}
 	})
 }

@@ -21,9 +21,12 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	closing   bool
-	wg        sync.WaitGroup // connections, listeners and the sweeper
-	stop      chan struct{}  // ends the sweeper
-	swept     bool
+	wg        sync.WaitGroup // connections and listeners
+	closed    chan struct{}  // when closing
+	sweeping  sync.WaitGroup // the sweeper, which outlives them
+	stop      chan struct{}  // ends it
+	sweepOnce sync.Once
+	stopOnce  sync.Once
 }
 
 // NewServer returns a server without listeners.
@@ -35,6 +38,7 @@ func NewServer(cfg Config) *Server {
 		cfg:       cfg.withDefaults(),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
+		closed:    make(chan struct{}),
 		stop:      make(chan struct{}),
 	}
 }
@@ -50,10 +54,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	s.listeners[l] = struct{}{}
 	s.wg.Add(1)
-	if !s.swept {
-		s.swept = true
-		s.wg.Go(s.sweeper)
-	}
+	s.sweepOnce.Do(func() { s.sweeping.Go(s.sweeper) })
 	s.mu.Unlock()
 	defer s.wg.Done()
 	defer l.Close()
@@ -84,7 +85,7 @@ func (s *Server) Serve(l net.Listener) error {
 		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
 		select {
 		case <-time.After(backoff):
-		case <-s.stop:
+		case <-s.closed:
 		}
 	}
 }
@@ -142,7 +143,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.close((*conn).leave)
 	done := make(chan struct{})
 	go func() {
-		s.wg.Wait()
+		s.wait()
 		close(done)
 	}()
 	var err error
@@ -160,7 +161,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // under way run on; their replies are dropped.
 func (s *Server) Close() {
 	s.close(func(c *conn) { c.kill(errClosing) })
+	s.wait()
+}
+
+// wait returns when no goroutine is left. Until the last connection is gone,
+// deadlines hold.
+func (s *Server) wait() {
 	s.wg.Wait()
+	s.stopOnce.Do(func() { close(s.stop) })
+	s.sweeping.Wait()
 }
 
 func (s *Server) close(end func(*conn)) {
@@ -168,7 +177,7 @@ func (s *Server) close(end func(*conn)) {
 	defer s.mu.Unlock()
 	if !s.closing {
 		s.closing = true
-		close(s.stop)
+		close(s.closed)
 	}
 	for l := range s.listeners {
 		l.Close()
