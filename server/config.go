@@ -356,6 +356,9 @@ func (c *Config) check() error {
 			return &choiceError{b.key, strconv.FormatInt(b.value, 10), []string{fmt.Sprintf("a value from %d to %d", b.least, b.most)}}
 		}
 	}
+	if c.RNIC.Inline%1024 != 0 {
+		return &choiceError{"inline", strconv.FormatInt(int64(c.RNIC.Inline), 10), []string{"a multiple of 1K"}}
+	}
 	if c.Metrics != "" && !isHostPort(c.Metrics) {
 		return &choiceError{"metrics", c.Metrics, []string{"HOST:PORT such as 127.0.0.1:9427"}}
 	}

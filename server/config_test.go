@@ -35,6 +35,7 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"bad duration", "drain_timeout = \"5\"\n", 1, []string{"30s"}},
 		{"not TOML", "log_level = \n", 1, nil},
 		{"bad metrics address", "metrics = \"localhost\"\n", 1, []string{"127.0.0.1:9427"}},
+		{"odd inline threshold", "[rnic]\ninline = 1500\n", 2, []string{"1500", "a multiple of 1K"}},
 		{"relative name", "[[export]]\npath = \"/\"\n[[export]]\npath = \"/usr\"\nname = \"usr\"\n", 3, []string{"write \"/usr\""}},
 		{"one name twice", "[[export]]\npath = \"/usr\"\n[[export]]\npath = \"/\"\nname = \"/usr/\"\n", 3, []string{"\"/usr\"", "give one of them another"}},
 		{"no path", "\n[[export]]\nname = \"/x\"\n", 2, []string{"no path", "path ="}},
