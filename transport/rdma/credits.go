@@ -15,15 +15,11 @@ func newCredits(requested int) credits {
 	return credits{requested: uint32(requested), granted: 1}
 }
 
-// may says whether another call may go. A grant of 0 is one of peers from before
-// RFC 8166: it holds while something is in flight that may bring another, and
-// counts as 1 when nothing is.
+// may says whether another call may go. A grant of 0, one of peers from before
+// RFC 8166, counts as 1: while something is in flight that may bring another it
+// holds everything up all the same, and when nothing is, one call goes.
 func (c *credits) may() bool {
-	limit := min(c.requested, c.granted)
-	if limit == 0 && c.inFlight == 0 {
-		limit = 1
-	}
-	return c.inFlight < limit
+	return c.inFlight < max(1, min(c.requested, c.granted))
 }
 
 // answered takes the grant that came with an answer. An RDMA_ERROR that grants
