@@ -69,10 +69,12 @@ var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 // pair connects two Conns.
 func pair(t testing.TB, cfg Config, a, b rdmacm.Handler) (active, passive rdmacm.Conn) {
 	t.Helper()
-	p, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return pairOf(t, provider(t, cfg), a, b)
+}
+
+// pairOf connects two Conns of a Provider.
+func pairOf(t testing.TB, p *Provider, a, b rdmacm.Handler) (active, passive rdmacm.Conn) {
+	t.Helper()
 	l, err := p.Listen(loopback)
 	if err != nil {
 		t.Fatal(err)
