@@ -1,0 +1,164 @@
+// Command bench measures the daemon over TCP beside other NFS servers, with
+// 'nfsrdmad bench' as the client, and prints a table in markdown with ratios to
+// nfs-ganesha:
+//
+//	go run ./test/bench [-rounds N] [-duration D] [-dir DIR] [-only REGEXP] [-nfsrdmad FILE]
+//
+// The servers run on the loopback device of a network namespace that the program
+// makes, which takes root, and serve the same directory, by default one in memory.
+// In each round every server gets every workload, one after the other; the table
+// has the medians of all rounds, so that what the machine does besides hits all
+// alike. Peers that are not installed are left out.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+// A workload is a line of the table.
+type workload struct {
+	name string
+	args []string
+	// value is what is compared, and unit what it is.
+	value func(m *client.Measured) float64
+	unit  string
+	// target is the least ratio to nfs-ganesha that the project wants.
+	target float64
+}
+
+func rate(m *client.Measured) float64      { return m.OperationsPerSecond }
+func bandwidth(m *client.Measured) float64 { return m.BytesPerSecond / 1e6 }
+
+var workloads = []workload{
+	{"NULL, one at a time", []string{"null", "--depth", "1"}, rate, "op/s", 1.7},
+	{"NULL, 16 at a time", []string{"null", "--depth", "16"}, rate, "op/s", 0},
+	{"GETATTR, one at a time", []string{"getattr", "--depth", "1"}, rate, "op/s", 0},
+	{"GETATTR, 16 at a time", []string{"getattr", "--depth", "16"}, rate, "op/s", 4},
+	{"READ 4 KiB, 16 at a time", []string{"randread", "--size", "4K", "--depth", "16"}, rate, "op/s", 2.5},
+	{"READ 1 MiB, one at a time", []string{"read", "--size", "1M", "--depth", "1"}, bandwidth, "MB/s", 0},
+	{"READ 1 MiB, 16 at a time", []string{"read", "--size", "1M", "--depth", "16"}, bandwidth, "MB/s", 1},
+	{"WRITE 4 KiB, 16 at a time", []string{"randwrite", "--size", "4K", "--depth", "16"}, rate, "op/s", 0},
+	{"WRITE 1 MiB, one at a time", []string{"write", "--size", "1M", "--depth", "1"}, bandwidth, "MB/s", 0},
+	{"WRITE 1 MiB, 16 at a time", []string{"write", "--size", "1M", "--depth", "16"}, bandwidth, "MB/s", 1},
+	{"CREATE and REMOVE, 16 at a time", []string{"create", "--depth", "16"}, rate, "pairs/s", 0},
+	{"READDIRPLUS of 64 KiB, 4 at a time", []string{"readdirplus", "--size", "64K", "--depth", "4"}, bandwidth, "MB/s", 0},
+}
+
+type options struct {
+	rounds   int
+	duration time.Duration
+	dir      string
+	only     *regexp.Regexp
+	nfsrdmad string
+}
+
+func main() {
+	var o options
+	var only string
+	flag.IntVar(&o.rounds, "rounds", 5, "how often each server is measured")
+	flag.DurationVar(&o.duration, "duration", 2*time.Second, "how long each measurement takes")
+	flag.StringVar(&o.dir, "dir", "/dev/shm", "where the served directory is made")
+	flag.StringVar(&only, "only", "", "a regular expression that workloads' names match")
+	flag.StringVar(&o.nfsrdmad, "nfsrdmad", "bin/nfsrdmad", "the program to measure, and to measure with")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	var err error
+	if o.only, err = regexp.Compile(only); err == nil {
+		err = run(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.nfsrdmad, err = filepath.Abs(o.nfsrdmad); err != nil {
+		return err
+	}
+	s, err := newStage(o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	var up []*peer
+	for _, p := range peers {
+		if why := p.start(s, p); why != nil {
+			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", p.name, why)
+			continue
+		}
+		up = append(up, p)
+	}
+	for round := range o.rounds {
+		for _, w := range workloads {
+			if !o.only.MatchString(w.name) {
+				continue
+			}
+			for i := range up {
+				// Nobody is always the first.
+				p := up[(i+round)%len(up)]
+				m, err := s.measure(ctx, p, w)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err != nil {
+					fmt.Fprintf(os.Stderr, "round %d, %s, %s: %v\n", round+1, w.name, p.name, err)
+					continue
+				}
+				p.add(w, m)
+				fmt.Fprintf(os.Stderr, "round %d, %s, %s: %.0f %s\n", round+1, w.name, p.name, w.value(m), w.unit)
+			}
+		}
+	}
+	printTable(os.Stdout, o, up)
+	return nil
+}
+
+// measure runs one workload on one server.
+func (s *stage) measure(ctx context.Context, p *peer, w workload) (*client.Measured, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.duration+2*time.Minute)
+	defer cancel()
+	args := append([]string{
+		"bench", "127.0.0.1:" + p.export, "--json", "--port", fmt.Sprint(p.port), "--mount-port", fmt.Sprint(p.mountPort),
+		"--file-size", "64M", "--duration", s.o.duration.String(), "--workload",
+	}, w.args...)
+	c := s.command(ctx, s.o.nfsrdmad, args...)
+	var said strings.Builder
+	c.Stderr = &said
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
+	}
+	m := new(client.Measured)
+	return m, json.Unmarshal(out, m)
+}
+
+// machine names what was measured on.
+func machine() string {
+	model := runtime.GOARCH
+	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if name, found := strings.CutPrefix(line, "model name"); found {
+				model = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), ":"))
+				break
+			}
+		}
+	}
+	kernel, _ := exec.Command("uname", "-sr").Output()
+	return fmt.Sprintf("%d processors (%s), %s, %s", runtime.NumCPU(), model, strings.TrimSpace(string(kernel)), runtime.Version())
+}

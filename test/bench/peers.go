@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+// A peer is a server of the comparison.
+type peer struct {
+	name string
+	// export is what clients mount.
+	export          string
+	port, mountPort int
+	start           func(s *stage, p *peer) error
+	found           map[string][]*client.Measured
+}
+
+// peers in the order of the table; the first is ours.
+var peers = []*peer{
+	{name: "nfsrdmad", export: "/bench", port: 2049, mountPort: 2049, start: startOurs},
+	{name: reference, export: "/bench", port: 3049, mountPort: 3050, start: startGanesha},
+	{name: "go-nfs", export: "/", port: 4049, mountPort: 4049, start: startGoNFS},
+}
+
+// startOurs runs the daemon. Ganesha answers changes of names before they are
+// stable, so the daemon may as well.
+func startOurs(s *stage, _ *peer) error {
+	return s.start(2049, s.o.nfsrdmad, "serve", "--state-dir", filepath.Join(s.work, "state"),
+		"--export", s.export+":/bench,rw,no_root_squash,async", "--tcp", "127.0.0.1:2049", "--rdma", "127.0.0.1:20049")
+}
+
+// startGanesha runs nfs-ganesha with its VFS file system, and the rpcbind that it
+// wants, whose files are its own.
+func startGanesha(s *stage, p *peer) error {
+	for _, program := range []string{"ganesha.nfsd", "rpcbind"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return fmt.Errorf("%w: Debian's nfs-ganesha-vfs and rpcbind have it", err)
+		}
+	}
+	config := fmt.Sprintf(`NFS_CORE_PARAM { Protocols = 3; NFS_Port = 3049; MNT_Port = 3050; Enable_NLM = false; Enable_RQUOTA = false; }
+LOG { Default_Log_Level = WARN; }
+EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type = RW; Squash = no_root_squash; Protocols = 3;
+ Transports = TCP; SecType = sys; MaxRead = 1048576; MaxWrite = 1048576; FSAL { Name = VFS; } }
+`, s.export)
+	file := filepath.Join(s.work, "ganesha.conf")
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+		return err
+	}
+	p.export = s.export
+	script := `mount -t tmpfs run /run && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f "$1" -p "$2"`
+	return s.start(3049, "unshare", "-m", "sh", "-c", script, "sh", file, filepath.Join(s.work, "ganesha.pid"))
+}
+
+// startGoNFS runs willscott/go-nfs, as its own example of a server of a directory
+// has it.
+func startGoNFS(s *stage, _ *peer) error {
+	program := filepath.Join(s.work, "gonfs")
+	if out, err := exec.Command("go", "build", "-o", program, "./test/bench/gonfs").CombinedOutput(); err != nil {
+		return fmt.Errorf("building go-nfs: %w: %s", err, out)
+	}
+	return s.start(4049, program, s.export, "127.0.0.1:4049")
+}
