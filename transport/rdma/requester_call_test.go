@@ -49,15 +49,15 @@ func TestCallForms(t *testing.T) {
 	for _, threshold := range []int{1024, 4096} {
 		s := newScript(t, DialConfig{InlineSend: 8192}, private(false, 4096, threshold))
 		fixed := MinHeader + 40 + 4 // header, RPC header, count
-		for _, n := range []int{0, 1, threshold - fixed - 12 - 5, threshold - fixed - 12, threshold - fixed - 11, threshold, 50_001} {
+		for _, n := range []int{0, 1, threshold - fixed - 12 - 5, threshold - fixed - 12, threshold - fixed - 11, threshold - fixed - 8, threshold - fixed - 7, threshold, 50_001} {
 			data := pattern(n)
 			s.start(putOf(data))
 			h, payload := s.next()
-			short := fixed+12+padded(n) <= threshold-4 // the name takes 8 and 4
+			short := fixed+8+padded(n) <= threshold // the name takes 8
 			switch {
 			case short && (h.Proc != ProcMsg || h.Reads.Len() != 0 || !bytes.HasSuffix(payload, append(data, padding[:xdr.Pad(n)]...))):
 				t.Errorf("T=%d: %d bytes: %v with %d segments, not Short", threshold, n, h.Proc, h.Reads.Len())
-			case !short && fixed+8+padded(n) > threshold:
+			case !short:
 				// V1-34: item and padding are gone, the count stays; V1-36, V1-37.
 				if h.Proc != ProcMsg || h.Reads.Len() != 1 || len(payload) != 40+8+4 || int(h.Reads.At(0).Position) != len(payload) {
 					t.Errorf("T=%d: %d bytes: %v, %d segments, %d bytes of Payload: not Chunked", threshold, n, h.Proc, h.Reads.Len(), len(payload))

@@ -2,12 +2,9 @@ package rdma
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -326,134 +323,5 @@ func TestFailedXIDsAreForgotten(t *testing.T) {
 	}
 	if len(f.entries) > failedXIDsMost || f.take(one, 9) || !f.take(one, 10) {
 		t.Error("the bound does not hold")
-	}
-}
-
-// V1-93, acceptance list 8: whatever work of a reply fails, at whatever moment,
-// the connection ends and nothing is left over; others live.
-func TestFailingWork(t *testing.T) {
-	faults := map[string]func(f *rdmatest.Faults, n int){
-		"refused post": func(f *rdmatest.Faults, n int) { f.FailPost(n, nil) },
-		"failed work":  func(f *rdmatest.Faults, n int) { f.FailWork(n, nil) },
-		"lost before":  func(f *rdmatest.Faults, n int) { f.LoseAt(n, rdmatest.Before) },
-		"lost after":   func(f *rdmatest.Faults, n int) { f.LoseAt(n, rdmatest.After) },
-	}
-	for name, fault := range faults {
-		for n := range 6 {
-			t.Run(fmt.Sprintf("%s %d", name, n), func(t *testing.T) {
-				b := newBench(t, benchConfig{})
-				other, p := b.peer(), b.peer()
-				fault(serverEnd(p).Faults(), n)
-				data := pattern(300)
-				r := p.Expose(data, rdmacm.RemoteRead)
-				w := p.Expose(make([]byte, 3000), rdmacm.RemoteWrite)
-				put, pos := putCall(1, "name", 300)
-				p.Send(message{xid: 1, reads: at(pos, cut(r, 100, 200)...), payload: put}.bytes())
-				p.Send(message{xid: 2, writes: [][]Segment{cut(w, 1000, 2000)}, payload: rpctest.Message(2, rpctest.GET, count(3000))}.bytes())
-				p.Send(message{xid: 3, version: 2}.bytes())
-				p.Send(message{xid: 4, payload: rpctest.Message(4, rpctest.NULL, nil)}.bytes())
-				p.End()
-				b.alive(other)
-			})
-		}
-	}
-}
-
-// A peer that never answers an RDMA Read, or stops taking replies, loses its
-// connection after the deadline, and nobody waits for it.
-func TestStalledPeers(t *testing.T) {
-	for name, stall := range map[string]func(p peer){
-		"Reads":   func(p peer) { serverEnd(p).Faults().HoldReads() },
-		"replies": func(p peer) { serverEnd(p).Faults().DelayDone(0) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{server: Config{Deadline: 20 * time.Second}})
-				other, p := b.peer(), b.peer()
-				stall(p)
-				r := p.Expose(make([]byte, 100), rdmacm.RemoteRead)
-				begin := time.Now()
-				m, pos := putCall(1, "name", 100)
-				p.Send(message{xid: 1, reads: at(pos, cut(r, 100)...), payload: m}.bytes())
-				time.Sleep(19 * time.Second)
-				b.alive(other)
-				if n := b.server.Stats().Connections.Load(); n != 2 {
-					t.Fatalf("%d connections before the deadline", n)
-				}
-				p.End()
-				if waited := time.Since(begin); waited < 20*time.Second || waited > 26*time.Second {
-					t.Errorf("ended after %v", waited)
-				}
-				b.alive(other)
-				if n := b.server.Stats().Timeouts.Load(); n != 1 {
-					t.Errorf("%d timeouts", n)
-				}
-				// A connection that is idle, or busy for longer than the deadline, lives.
-				for range 30 {
-					time.Sleep(3 * time.Second)
-					b.alive(other)
-				}
-				time.Sleep(time.Hour)
-				b.alive(other)
-				b.server.Close()
-			})
-		})
-	}
-}
-
-// Shutdown answers what is in progress, takes nothing new, and ends connections
-// with their last call.
-func TestShutdownDrains(t *testing.T) {
-	b := newBench(t, benchConfig{})
-	idle, p := b.peer(), b.peer()
-	p.Send(message{xid: 1, payload: rpctest.Message(1, rpctest.STALL, count(1))}.bytes())
-	<-b.program.Arrived(1)
-	down := make(chan error)
-	go func() { down <- b.server.Shutdown(t.Context()) }()
-	if err := idle.End(); err != nil {
-		t.Errorf("an idle connection ended with %v", err)
-	}
-	p.Send(message{xid: 2, payload: rpctest.Message(2, rpctest.NULL, nil)}.bytes())
-	b.program.Release(1)
-	h, _ := answered(t, p.Receive())
-	if h.XID != 1 {
-		t.Errorf("answer to %d", h.XID)
-	}
-	if err := p.End(); err != nil {
-		t.Errorf("the connection ended with %v", err)
-	}
-	if err := <-down; err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
-	if n := len(p.Messages()); n != 1 {
-		t.Errorf("%d answers", n)
-	}
-}
-
-// Shutdown gives up with its context, and aborts.
-func TestShutdownGivesUp(t *testing.T) {
-	b := newBench(t, benchConfig{})
-	p := b.peer()
-	p.Send(message{xid: 1, payload: rpctest.Message(1, rpctest.STALL, count(1))}.bytes())
-	<-b.program.Arrived(1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := b.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Shutdown: %v", err)
-	}
-	p.End()
-	b.program.Release(1)
-}
-
-// V1-100, V1-103 and the like are the composition root's; a server without its
-// parts does not come into being.
-func TestConfigIsChecked(t *testing.T) {
-	b := newBench(t, benchConfig{})
-	for _, c := range []Config{{}, {RPC: b.rpc}, {Pool: b.pool}, {RPC: b.rpc, Pool: b.pool, InlineSend: 1000},
-		{RPC: b.rpc, Pool: b.pool, InlineReceive: 262144 + 1024}, {RPC: b.rpc, Pool: b.pool, Credits: -1},
-		{RPC: b.rpc, Pool: b.pool, MaxCall: -1}, {RPC: b.rpc, Pool: b.pool, MaxReply: 2 << 30}} {
-		if _, err := NewServer(c); err == nil {
-			t.Errorf("%+v is accepted", c)
-		}
 	}
 }
