@@ -66,8 +66,8 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 // does not, and is to be restored. Each call that changes something costs
 // microseconds, and one that only looks does not: what is right is left alone.
 func switchThread(c *vfs.Cred, own *identity) bool {
-	if len(c.Groups) != 0 || len(own.groups) != 0 {
-		if rawSetgroups(c.Groups) != nil {
+	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
+		if rawSetgroups(groups) != nil {
 			return false
 		}
 	}
@@ -112,7 +112,18 @@ func restoreThread(c *vfs.Cred, own *identity) bool {
 			return false
 		}
 	}
-	return len(c.Groups) == 0 && len(own.groups) == 0 || rawSetgroups(own.groups) == nil
+	return len(groupsToSet(c)) == 0 && len(own.groups) == 0 || rawSetgroups(own.groups) == nil
+}
+
+// groupsToSet are c's groups, or none where they only repeat its GID, which
+// fsgid says already.
+func groupsToSet(c *vfs.Cred) []uint32 {
+	for _, g := range c.Groups {
+		if g != c.GID {
+			return c.Groups
+		}
+	}
+	return nil
 }
 
 // noID is no user's: setting it only reads.
