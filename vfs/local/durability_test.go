@@ -3,15 +3,10 @@ package local_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -114,29 +109,7 @@ func TestWhatIsSynced(t *testing.T) {
 // one's is at the disk, all the others gather in the next.
 func TestGroupCommit(t *testing.T) {
 	t.Run("tmp", func(t *testing.T) { groupCommit(t, t.TempDir(), false) })
-	t.Run("ext4 with a journal", func(t *testing.T) { groupCommit(t, ext4(t), true) })
-}
-
-// ext4 is a fresh file system with a journal.
-func ext4(t *testing.T) string {
-	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
-	if err := os.WriteFile(image, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, cmd := range [][]string{
-		{"mkfs.ext4", "-q", "-J", "size=4", image, "32M"},
-		{"mount", "-o", "loop", image, dir},
-	} {
-		if out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("%v: %v: %s", cmd, err, out)
-		}
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
+	t.Run("ext4 with a journal", func(t *testing.T) { groupCommit(t, newDisk(t, "-J", "size=4").dir, true) })
 }
 
 func groupCommit(t *testing.T, dir string, journal bool) {

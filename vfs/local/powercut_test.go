@@ -1,0 +1,231 @@
+package local_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
+)
+
+// A disk is an ext4 file system on an image. Its power is cut by mounting a
+// copy of the image: what the kernel had not sent to the disk is not in it.
+type disk struct {
+	t          *testing.T
+	image, dir string
+}
+
+// newDisk makes a file system with mkfs's options.
+func newDisk(t *testing.T, options ...string) *disk {
+	d := &disk{t, filepath.Join(t.TempDir(), "image"), t.TempDir()}
+	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mkfs := append(append([]string{"-q"}, options...), d.image, "32M")
+	if out, err := exec.Command("mkfs.ext4", mkfs...).CombinedOutput(); err != nil {
+		t.Skipf("mkfs.ext4: %v: %s", err, out)
+	}
+	d.mount()
+	return d
+}
+
+// mount mounts the image; the kernel commits nothing of its own accord for as
+// long as a test may take.
+func (d *disk) mount() {
+	if out, err := exec.Command("mount", "-o", "loop,commit=900", d.image, d.dir).CombinedOutput(); err != nil {
+		d.t.Skipf("mount: %v: %s", err, out)
+	}
+	d.t.Cleanup(func() { unix.Unmount(d.dir, unix.MNT_DETACH) })
+}
+
+// cut returns what is left of the disk when its power goes now.
+func (d *disk) cut() *disk {
+	d.t.Helper()
+	left := &disk{d.t, filepath.Join(d.t.TempDir(), "image"), d.t.TempDir()}
+	in, err := os.Open(d.image)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.Create(left.image)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if _, err = io.Copy(out, in); err == nil {
+		err = out.Close()
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	left.mount()
+	return left
+}
+
+var diskKinds = map[string][]string{
+	"journal":    {"-J", "size=4"},
+	"no journal": {"-O", "^has_journal"},
+}
+
+// TestPowerCutSuite runs the suite's tests of crashes.
+func TestPowerCutSuite(t *testing.T) {
+	skip := map[string]string{}
+	for _, test := range vfstest.Tests() {
+		if !strings.HasPrefix(test.Name, "crash/") {
+			skip[test.Name] = "not about crashes"
+		}
+	}
+	for name, options := range diskKinds {
+		t.Run(name, func(t *testing.T) {
+			disks := map[vfs.FileSystem]*disk{}
+			serve := func(t *testing.T, d *disk) vfs.FileSystem {
+				fs := open(t, local.Config{Root: d.dir, StateDir: t.TempDir(), Sync: true})
+				disks[fs] = d
+				return fs
+			}
+			self := local.Identity()
+			vfstest.Run(t, func(t *testing.T) vfs.FileSystem { return serve(t, newDisk(t, options...)) },
+				vfstest.Options{Self: &self, Skip: skip, Crash: func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem {
+					left := disks[fs].cut()
+					fs.Close()
+					return serve(t, left)
+				}})
+		})
+	}
+}
+
+// TestPowerCut: every answered change of a name or an attribute is there after a
+// power cut. The same without Sync must lose some, or the test proves nothing.
+func TestPowerCut(t *testing.T) {
+	for name, options := range diskKinds {
+		t.Run(name, func(t *testing.T) {
+			if lost := powerCut(t, newDisk(t, options...), true); len(lost) != 0 {
+				t.Errorf("lost: %v", lost)
+			}
+			if lost := powerCut(t, newDisk(t, options...), false); len(lost) == 0 {
+				t.Error("without a sync nothing is lost either")
+			}
+		})
+	}
+}
+
+// powerCut makes one change of each kind, each after the disk was cut for the
+// one before, and returns those that were not on the disk when they had been
+// answered.
+func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
+	w := newWorld(t, local.Config{Root: d.dir, Sync: durable})
+	root := w.fs.Root()
+	a, b := w.mkdir(root, "a"), w.mkdir(root, "b")
+	f := w.create(a, "f")
+	for _, name := range []string{"gone", "from", "over", "across"} {
+		w.create(a, name)
+	}
+	w.create(b, "over")
+	w.mkdir(a, "gonedir")
+	w.mkdir(a, "movedir")
+	w.ok(syncAll(d.dir), "syncfs")
+
+	var attr vfs.Attr
+	mode600 := mode(0o600)
+	there := func(p string) func(dir string) error {
+		return func(dir string) error { _, err := os.Lstat(filepath.Join(dir, p)); return err }
+	}
+	gone := func(p string) func(dir string) error {
+		return func(dir string) error {
+			if _, err := os.Lstat(filepath.Join(dir, p)); err == nil {
+				return os.ErrExist
+			}
+			return nil
+		}
+	}
+	both := func(x, y func(string) error) func(string) error {
+		return func(dir string) error {
+			if err := x(dir); err != nil {
+				return err
+			}
+			return y(dir)
+		}
+	}
+	rename := func(from vfs.Handle, x string, to vfs.Handle, y string) error {
+		_, _, err := w.fs.Rename(w.op, from, []byte(x), to, []byte(y))
+		return err
+	}
+	steps := []struct {
+		what  string
+		do    func() error
+		check func(dir string) error
+	}{
+		{"Create", func() error { w.create(a, "new"); return nil }, there("a/new")},
+		{"Create, exclusive", func() error {
+			_, _, err := w.fs.Create(w.op, b, []byte("excl"), &vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte{0, 0, 0, 9, 0, 0, 0, 8}})
+			return err
+		}, func(dir string) error {
+			st, err := os.Lstat(filepath.Join(dir, "b/excl"))
+			if err == nil && st.ModTime().Unix() != 9 {
+				err = fmt.Errorf("its mark is %v", st.ModTime())
+			}
+			return err
+		}},
+		{"Mkdir", func() error { w.mkdir(b, "newdir"); return nil }, there("b/newdir")},
+		{"Symlink", func() error {
+			_, _, err := w.fs.Symlink(w.op, a, []byte("link"), []byte("text"), &vfs.SetAttr{})
+			return err
+		}, func(dir string) error {
+			if text, err := os.Readlink(filepath.Join(dir, "a/link")); err != nil || text != "text" {
+				return fmt.Errorf("%q, %v", text, err)
+			}
+			return nil
+		}},
+		{"Mknod", func() error {
+			_, _, err := w.fs.Mknod(w.op, b, []byte("fifo"), vfs.FIFO, &mode600, 0, 0)
+			return err
+		}, there("b/fifo")},
+		{"Link", func() error { _, err := w.fs.Link(w.op, f, b, []byte("hard"), &attr); return err }, there("b/hard")},
+		{"Remove", func() error { _, err := w.fs.Remove(w.op, a, []byte("gone")); return err }, gone("a/gone")},
+		{"Rmdir", func() error { _, err := w.fs.Rmdir(w.op, a, []byte("gonedir")); return err }, gone("a/gonedir")},
+		{"Rename", func() error { return rename(a, "from", a, "to") }, both(there("a/to"), gone("a/from"))},
+		{"Rename over", func() error { return rename(a, "over", b, "over") }, both(there("b/over"), gone("a/over"))},
+		{"Rename of a directory", func() error { return rename(a, "movedir", b, "moved") }, both(there("b/moved"), gone("a/movedir"))},
+		{"SetAttr", func() error { _, err := w.fs.SetAttr(w.op, f, &mode600, nil); return err }, func(dir string) error {
+			st, err := os.Lstat(filepath.Join(dir, "a/f"))
+			if err == nil && st.Mode().Perm() != 0o600 {
+				err = fmt.Errorf("mode %v", st.Mode())
+			}
+			return err
+		}},
+		{"SetAttr of a directory", func() error { _, err := w.fs.SetAttr(w.op, b, &mode600, nil); return err }, func(dir string) error {
+			st, err := os.Lstat(filepath.Join(dir, "b"))
+			if err == nil && st.Mode().Perm() != 0o600 {
+				err = fmt.Errorf("mode %v", st.Mode())
+			}
+			return err
+		}},
+	}
+	for _, s := range steps {
+		w.ok(s.do(), s.what)
+		left := d.cut()
+		if err := s.check(left.dir); err != nil {
+			lost = append(lost, fmt.Sprintf("%s (%v)", s.what, err))
+		}
+		if err := unix.Unmount(left.dir, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	return lost
+}
+
+func syncAll(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}
