@@ -3,6 +3,7 @@ package iwarp
 import (
 	"io"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -19,10 +20,9 @@ type receiver struct {
 	small [stashSize]byte // stash, when that is enough
 	large *largeStash     // stash, when it is not
 
-	ready  func(fd uintptr) bool
-	socket socketReader
-	eof    bool
-	errno  unix.Errno
+	ready func(fd uintptr) bool
+	eof   bool
+	errno unix.Errno
 
 	fpdu     inboundFPDU
 	msn      [2]uint32 // expected next, less one, on each queue
@@ -51,10 +51,7 @@ type largeStash [largestFPDU]byte
 
 const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
 
-func (x *receiver) init(c *Conn) {
-	x.ready = c.readReady
-	x.socket.init(c.raw)
-}
+func (x *receiver) init(c *Conn) { x.ready = c.readReady }
 
 // receive is the receiving goroutine: it lives as long as the connection.
 func (c *Conn) receive() {
@@ -87,7 +84,7 @@ func (c *Conn) readReady(fd uintptr) bool {
 		}
 		x.iov[entries].Base = &x.ring.buf[x.w]
 		x.iov[entries].SetLen(tail)
-		n, more, errno := x.socket.read(fd, x.iov[:entries+1])
+		n, _, errno := unix.Syscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&x.iov[0])), uintptr(entries+1))
 		raceRead()
 		switch {
 		case errno == unix.EINTR:
@@ -116,14 +113,10 @@ func (c *Conn) readReady(fd uintptr) bool {
 			x.r, x.w = 0, 0
 			continue
 		}
-		inPlace := min(n, direct)
+		inPlace := min(int(n), direct)
 		c.placed(direct, inPlace)
-		x.w += n - inPlace
+		x.w += int(n) - inPlace
 		c.consume()
-		if !more {
-			x.giveBack(c)
-			return false
-		}
 	}
 	x.giveBack(c)
 	return true
