@@ -163,7 +163,7 @@ func (b *bench) peer() *rdmatest.Peer { return b.peerWith(nil, 64) }
 // peerWith connects a scripted requester that promises n receives.
 func (b *bench) peerWith(private []byte, receives int) *rdmatest.Peer {
 	b.t.Helper()
-	return rdmatest.DialPeer(b.t, b.provider, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+	return rdmatest.DialPeer(b.t, b.device, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
 		PrivateData: private, Receives: receives, ReceiveSize: MaxInline, InboundReads: 16, OutboundReads: 16,
 	}})
 }
