@@ -74,7 +74,10 @@ func startAs(t *testing.T, run []string, args ...string) *servertest.Process {
 func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	needSetpriv(t)
 	const alice, bob = 1001, 1002
-	for _, k := range append([]kind{{"as systemd runs it", asUnit(t), 0, "0", true}}, kinds...) {
+	for _, k := range append([]kind{
+		{"as systemd runs it", asUnit(t), 0, "0", true},
+		{"root in a container", []string{"setpriv", "--bounding-set", "-all,+chown,+dac_override,+fsetid,+fowner,+mknod,+setgid,+setuid"}, 0, "0", true},
+	}, kinds...) {
 		if !k.switches {
 			continue
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +27,12 @@ var (
 	descReplays    = prometheus.NewDesc("nfsrdmad_replays_total", "Retransmissions answered from the duplicate-request cache.", nil, nil)
 	descMemory     = prometheus.NewDesc("nfsrdmad_payload_memory_bytes", "Payload memory.", []string{"kind"}, nil)
 	descWaiting    = prometheus.NewDesc("nfsrdmad_payload_memory_waiting", "Calls that wait for payload memory.", nil, nil)
+	descConns      = prometheus.NewDesc("nfsrdmad_connections", "Connections that are open.", []string{"transport"}, nil)
+	descAccepted   = prometheus.NewDesc("nfsrdmad_connections_total", "Connections that were accepted.", []string{"transport"}, nil)
+	descStalled    = prometheus.NewDesc("nfsrdmad_stalled_total", "Connections ended because the peer did not go on.", []string{"transport"}, nil)
+	descBytes      = prometheus.NewDesc("nfsrdmad_bytes_total", "Bytes moved, by the way they took.", []string{"transport", "way"}, nil)
+	descErrors     = prometheus.NewDesc("nfsrdmad_transport_errors_total", "What peers sent and could not be served.", []string{"transport", "kind"}, nil)
+	descDuration   = prometheus.NewDesc("nfsrdmad_call_seconds", "How long calls took the server.", []string{"program", "procedure"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -34,26 +42,80 @@ var programNames = map[uint32]string{100003: "nfs", 100005: "mount"}
 
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
 	st := c.s.rpc.Stats()
 	for _, p := range st.Procedures {
 		for status, n := range p.Calls {
 			if n > 0 {
-				ch <- prometheus.MustNewConstMetric(descCalls, prometheus.CounterValue, float64(n),
-					programNames[p.Program], "3", p.Name, rpc.Status(status).String())
+				counter(ch, descCalls, n, programNames[p.Program], strconv.Itoa(int(p.Version)), p.Name, rpc.Status(status).String())
 			}
 		}
 	}
-	gauge(descInProgress, float64(st.InProgress))
-	gauge(descQueued, float64(st.Queued))
-	ch <- prometheus.MustNewConstMetric(descReplays, prometheus.CounterValue, float64(st.ReplyCache.Hits+st.ReplyCache.Joined))
+	gauge(ch, descInProgress, float64(st.InProgress))
+	gauge(ch, descQueued, float64(st.Queued))
+	counter(ch, descReplays, st.ReplyCache.Hits+st.ReplyCache.Joined)
 	m := c.s.pool.Stats()
-	gauge(descMemory, float64(m.Ceiling), "ceiling")
-	gauge(descMemory, float64(m.InUse), "in_use")
-	gauge(descMemory, float64(m.Peak), "peak")
-	gauge(descWaiting, float64(m.Waiting))
+	gauge(ch, descMemory, float64(m.Ceiling), "ceiling")
+	gauge(ch, descMemory, float64(m.InUse), "in_use")
+	gauge(ch, descMemory, float64(m.Peak), "peak")
+	gauge(ch, descWaiting, float64(m.Waiting))
+	c.collectTCP(ch)
+	c.collectRDMA(ch)
+	c.s.durations.collect(ch)
+}
+
+func (c collector) collectTCP(ch chan<- prometheus.Metric) {
+	st := c.s.tcp.Stats()
+	gauge(ch, descConns, float64(st.Connections), "tcp")
+	counter(ch, descAccepted, st.Accepted, "tcp")
+	counter(ch, descStalled, st.Stalled, "tcp")
+	counter(ch, descBytes, st.Received, "tcp", "received")
+	counter(ch, descBytes, st.Sent, "tcp", "sent")
+	counter(ch, descErrors, st.Refused, "tcp", "too_many_connections")
+	counter(ch, descErrors, st.Malformed, "tcp", "malformed")
+	counter(ch, descErrors, st.TooLong, "tcp", "too_long")
+	counter(ch, descErrors, st.Stray, "tcp", "stray_reply")
+}
+
+func (c collector) collectRDMA(ch chan<- prometheus.Metric) {
+	st, device := c.s.rdma.Stats(), c.s.device.Counters()
+	gauge(ch, descConns, float64(st.Connections.Load()), "rdma")
+	counter(ch, descAccepted, uint64(st.Accepted.Load()), "rdma")
+	counter(ch, descStalled, uint64(st.Timeouts.Load())+device.Stalled, "rdma")
+	for _, way := range []struct {
+		name string
+		n    *atomic.Int64
+	}{
+		{"inline_received", &st.BytesInlineIn}, {"inline_sent", &st.BytesInlineOut},
+		{"read_chunk", &st.BytesRead}, {"write_chunk", &st.BytesWritten}, {"reply_chunk", &st.BytesReplyChunk},
+	} {
+		counter(ch, descBytes, uint64(way.n.Load()), "rdma", way.name)
+	}
+	for _, kind := range []struct {
+		name string
+		n    *atomic.Int64
+	}{
+		{"version", &st.ErrVers}, {"chunk", &st.ErrChunk}, {"discarded", &st.Discarded}, {"failed_work", &st.FailedWork},
+	} {
+		counter(ch, descErrors, uint64(kind.n.Load()), "rdma", kind.name)
+	}
+	counter(ch, descErrors, device.SetupFailed+device.Rejected, "rdma", "setup")
+	var sent, received uint64
+	for _, n := range device.TerminatesOut {
+		sent += n
+	}
+	for _, n := range device.TerminatesIn {
+		received += n
+	}
+	counter(ch, descErrors, sent, "rdma", "terminate_sent")
+	counter(ch, descErrors, received, "rdma", "terminate_received")
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 }
 
 // serveMetrics serves them where the configuration says so, and returns what

@@ -47,6 +47,7 @@ type Server struct {
 
 	tcpListeners  []net.Listener
 	rdmaListeners []rdmacm.Listener
+	durations     *durations // nil without metrics
 	// daemon: this process is the server, and tells systemd of itself.
 	daemon bool
 }
@@ -88,7 +89,12 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 	if s.pool, err = mem.NewPool(mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}); err != nil {
 		return err
 	}
-	s.rpc = rpc.NewServer(rpc.Config{})
+	var observed rpc.Config
+	if s.cfg.Metrics != "" {
+		s.durations = new(durations)
+		observed.Observe = s.durations.observe
+	}
+	s.rpc = rpc.NewServer(observed)
 	s.rpc.Register(nfs3.New(s.table))
 	s.rpc.Register(mount3.New(s.table))
 	if err = s.startTCP(); err != nil {

@@ -1,0 +1,117 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// Metrics are those that docs/running.md names, and count what was done.
+func TestMetrics(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics := l.Addr().String()
+	l.Close()
+	ip := ownLoopback()
+	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf(`
+metrics = %q
+tcp = ["%v:2049"]
+rdma = ["%v:20049"]
+state_dir = %q
+[[export]]
+path = %q
+name = "/"
+options = "insecure,no_root_squash"
+`, metrics, ip, ip, t.TempDir(), t.TempDir()))
+	p := nfsrdmad(t, "serve", "--config", config)
+	p.AwaitLine("serving")
+	ctx := testContext(t)
+	d := &daemon{Process: p, tcp: netip.AddrPortFrom(ip, 2049), rdma: netip.AddrPortFrom(ip, 20049)}
+	const size = 100_000
+	for _, c := range d.dialBoth(t) {
+		dir, err := c.Mount(ctx, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := c.Create(ctx, dir, "file", 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(ctx, h, 0, make([]byte, size), wire.FileSync); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(ctx, h, 0, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Lookup(ctx, dir, "none"); err == nil {
+			t.Fatal("LOOKUP of what is not there")
+		}
+	}
+	response, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(body)
+	for _, want := range []string{
+		`nfsrdmad_calls_total{procedure="WRITE",program="nfs",status="success",version="3"} 2`,
+		`nfsrdmad_calls_total{procedure="MNT",program="mount",status="success",version="3"} 2`,
+		`nfsrdmad_connections{transport="rdma"} 1`,
+		`nfsrdmad_connections{transport="tcp"} 1`,
+		`nfsrdmad_bytes_total{transport="rdma",way="read_chunk"} 100000`,
+		`nfsrdmad_bytes_total{transport="rdma",way="write_chunk"} 100000`,
+		`nfsrdmad_payload_memory_bytes{kind="ceiling"} 2.68435456e+08`,
+		`nfsrdmad_call_seconds_count{procedure="READ",program="nfs"} 2`,
+		`nfsrdmad_call_seconds_bucket{procedure="READ",program="nfs",le="+Inf"} 2`,
+		`nfsrdmad_stalled_total{transport="rdma"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("there is no line %s", want)
+		}
+	}
+	document, err := os.ReadFile(root + "/docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := make(map[string]bool)
+	for _, name := range regexp.MustCompile("nfsrdmad_[a-z_]+").FindAllString(string(document), -1) {
+		documented[name] = true
+	}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (nfsrdmad_\w+)`).FindAllStringSubmatch(text, -1) {
+		if !documented[m[1]] {
+			t.Errorf("docs/running.md does not name %s", m[1])
+		}
+		delete(documented, m[1])
+	}
+	for name := range documented {
+		t.Errorf("docs/running.md names %s, which is not there", name)
+	}
+}
+
+// Without a place for metrics, files are served all the same.
+func TestGoesOnWithoutMetrics(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", l.Addr()))
+	p := nfsrdmad(t, "serve", "--config", config, "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none", "--export", t.TempDir())
+	p.AwaitLine("metrics are not served")
+	p.AwaitLine("serving")
+}

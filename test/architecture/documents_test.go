@@ -1,0 +1,65 @@
+package architecture
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
+)
+
+// anchors are what GitHub makes of a document's headings.
+func anchors(text string) map[string]bool {
+	all := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
+				return r
+			}
+			return -1
+		}, strings.ToLower(m[1]))
+		all[anchor] = true
+	}
+	return all
+}
+
+// Links between the documents of the repository lead somewhere.
+func TestLinksLeadSomewhere(t *testing.T) {
+	const root = "../.."
+	files, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range append(files, filepath.Join(root, "README.md")) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(string(b), ""), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			target := file
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(file), m[1])
+			}
+			text, err := os.ReadFile(target)
+			if err != nil {
+				t.Errorf("%s: %s is not there", filepath.Base(file), m[1])
+				continue
+			}
+			if m[2] != "" && !anchors(string(text))[m[2]] {
+				t.Errorf("%s: %s has no heading %q", filepath.Base(file), filepath.Base(target), m[2])
+			}
+		}
+	}
+}
