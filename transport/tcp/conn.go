@@ -17,6 +17,7 @@ var (
 	errSlowRecord    = errors.New("tcp: peer takes too long for one record")
 	errStalledOutput = errors.New("tcp: peer does not read")
 	errIdle          = errors.New("tcp: connection was idle")
+	errReset         = errors.New("tcp: peer reset the connection")
 	errRecordTooLong = errors.New("tcp: record exceeds the limit")
 	errClosing       = errors.New("tcp: closed on this side")
 	errNoMemory      = errors.New("tcp: record exceeds what memory allows")

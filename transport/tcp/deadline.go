@@ -25,6 +25,7 @@ func (c *conn) sweep(now time.Time) {
 		}
 	}
 	doing := c.doing.Load()
+	quiet := m.received == c.received.Load()
 	moved(&m.received, c.received.Load(), &m.input)
 	moved(&m.records, c.records.Load(), &m.record)
 	moved(&m.written, c.out.written.Load(), &m.output)
@@ -35,6 +36,8 @@ func (c *conn) sweep(now time.Time) {
 		m.output = now
 	}
 	switch stall := c.cfg.Stall; {
+	case quiet && doing == betweenRecs && c.out.stream.gone():
+		c.kill(errReset)
 	case now.Sub(m.output) >= stall:
 		c.expire(errStalledOutput)
 	case doing == insideRec && now.Sub(m.input) >= stall:

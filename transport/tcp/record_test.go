@@ -76,10 +76,12 @@ func (s *script) same(p []byte) bool {
 }
 
 func (s *script) transmit(ready func() bool) error { panic("the script takes everything") }
-func (s *script) interrupt()                       {}
-func (s *script) resume()                          {}
-func (s *script) closeWrite()                      {}
-func (s *script) close()                           {}
+func (s *script) gone() bool                       { return false }
+
+func (s *script) interrupt()  {}
+func (s *script) resume()     {}
+func (s *script) closeWrite() {}
+func (s *script) close()      {}
 
 // bench is a connection whose stream is a script.
 type bench struct {

@@ -35,6 +35,9 @@ type stream interface {
 	// transmit calls ready each time there may be room for output, until ready
 	// returns false or the stream ends. In ready, tryWrite may block.
 	transmit(ready func() (more bool)) error
+	// gone says that the peer is known to have ended the stream abruptly,
+	// although receive may not have been told. At any time, from any goroutine.
+	gone() bool
 	// interrupt makes receive return, now or when it is called next; resume
 	// takes that back.
 	interrupt()
@@ -169,6 +172,17 @@ func (s *socket) transmit(ready func() bool) error {
 	return s.raw.Write(func(uintptr) bool { return !ready() })
 }
 
+// gone asks the socket. A reset that comes right behind the last bytes may be
+// reported together with them, and is not among what the kernel says is left.
+func (s *socket) gone() (gone bool) {
+	err := s.raw.Control(func(fd uintptr) {
+		p := [1]unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(p[:], 0)
+		gone = err == nil && n > 0 && p[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+	})
+	return gone && err == nil
+}
+
 func (s *socket) interrupt()  { s.nc.SetReadDeadline(time.Unix(1, 0)) }
 func (s *socket) resume()     { s.nc.SetReadDeadline(time.Time{}) }
 func (s *socket) closeWrite() { s.nc.CloseWrite() }
@@ -187,6 +201,9 @@ type waitingStream struct {
 
 // waitingBuffer is how much a waitingStream reads at once, in bytes.
 const waitingBuffer = 16 << 10
+
+// gone: its receive is always told.
+func (s *waitingStream) gone() bool { return false }
 
 func (s *waitingStream) receive(ready func() bool) error {
 	for {

@@ -69,6 +69,9 @@ func (r *request) write() rpc.Outcome {
 	var res wire.Write3Res
 	if res.Status = r.openForChange(args.FileHandle); res.Status == wire.NFS3OK {
 		r.data[0] = args.Data.Data
+		// Before the write: a sync that fails meanwhile may lose what it wrote,
+		// and the client sees that by another verifier from its COMMIT.
+		verf := wire.WriteVerf3(r.fs().Verifier())
 		n, done, ch, err := r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
 		if blocked(err) {
 			return r.block()
@@ -76,8 +79,7 @@ func (r *request) write() rpc.Outcome {
 		res.Status = status(err)
 		res.ResOK = wire.Write3ResOK{
 			FileWcc: wcc(&ch), Count: uint32(n), Committed: wire.StableHow(done),
-			// After the write: a sync that failed within it counts already.
-			Verf: wire.WriteVerf3(r.fs().Verifier()),
+			Verf: verf,
 		}
 		res.ResFail.FileWcc = res.ResOK.FileWcc
 	}

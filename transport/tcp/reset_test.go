@@ -1,0 +1,47 @@
+package tcp
+
+import (
+	"net"
+	"testing"
+	"time"
+)
+
+// A reset that the poller reports together with the last bytes is found by the
+// sweep: the connection does not stay for ever.
+func TestResetBehindTheLastBytesIsFound(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	raw, err := b.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSocket(b.(*net.TCPConn), raw)
+	if s.gone() {
+		t.Fatal("a live peer is gone")
+	}
+	if _, err := a.Write([]byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	if s.gone() {
+		t.Fatal("a peer that sent something is gone")
+	}
+	a.(*net.TCPConn).SetLinger(0)
+	a.Close()
+	for deadline := time.Now().Add(10 * time.Second); !s.gone(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the reset is not seen")
+		}
+	}
+}
