@@ -1,0 +1,32 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// TestToolsAgainstKernelServer has our requester talk to Linux's own server over siw: probe says what it speaks, bench
+// runs every workload over RDMA (1 MiB transfers, READDIRPLUS with Reply chunks, long names), and clients of TCP that
+// nobody here wrote reach it through the relay, a file there and back.
+func TestToolsAgainstKernelServer(t *testing.T) {
+	t.Parallel()
+	for _, kernel := range []struct {
+		kernel lab.Kernel
+		size   int // of the file, MiB
+	}{{lab.UserMode, 100}, {lab.Stock6_1, 16}, {lab.Stock6_12, 16}} {
+		t.Run(string(kernel.kernel), func(t *testing.T) {
+			t.Parallel()
+			options := lab.Options{Kernel: kernel.kernel, Memory: 2000, Limit: 10 * time.Minute, Env: []string{
+				"NFSRDMAD=" + build(t, "cmd/nfsrdmad"),
+				"GONFSCLIENT=" + build(t, "test/interop/gonfsclient", "-tags", "interop"),
+			}}
+			out := lab.Run(t, lab.NewNetwork(t), options, script(t, "relay"), strconv.Itoa(kernel.size))
+			t.Log(lastLine(out))
+		})
+	}
+}
