@@ -35,7 +35,7 @@ func TestUnderTheCeiling(t *testing.T) {
 					cfg.Pool = clientPool(t)
 				}
 				c := b.dial(cfg)
-				for j := range 12 {
+				for j := range 12 / slower {
 					all.Go(func() {
 						r := rand.New(rand.NewPCG(uint64(i), uint64(j)))
 						for range 12 {
@@ -96,7 +96,7 @@ func clientPool(t testing.TB) *mem.Pool {
 // 100 connections with 128 calls each into something that stalls: other calls go
 // on, and all are answered in the end.
 func TestManyStalledCalls(t *testing.T) {
-	const connections, calls = 100, 128
+	connections, calls := 100/slower, 128
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, benchConfig{device: device, provider: rdmatest.Config{Quiet: true}})
@@ -133,7 +133,7 @@ func TestChurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, benchConfig{device: device, provider: rdmatest.Config{Quiet: true}, server: Config{RemoteInvalidation: true}})
 			var all sync.WaitGroup
-			for i := range 20 {
+			for i := range 20 / slower {
 				all.Go(func() {
 					r := rand.New(rand.NewPCG(7, uint64(i)))
 					for range 8 {
