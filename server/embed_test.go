@@ -21,35 +21,65 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// codeBlock is the first block of Go in a document.
-func codeBlock(t *testing.T, document string) []byte {
+// codeBlocks are the n blocks of Go in a document.
+func codeBlocks(t *testing.T, document string, n int) []string {
 	t.Helper()
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), "```go\n")
-	code, _, closed := strings.Cut(rest, "```\n")
-	if !found || !closed {
-		t.Fatalf("%s has no block of Go", document)
+	var blocks []string
+	for _, rest := range strings.Split(string(text), "```go\n")[1:] {
+		code, _, closed := strings.Cut(rest, "```\n")
+		if !closed {
+			t.Fatalf("%s: a block does not end", document)
+		}
+		blocks = append(blocks, code)
 	}
-	return []byte(code)
+	if len(blocks) != n {
+		t.Fatalf("%s has %d blocks of Go, want %d", document, len(blocks), n)
+	}
+	return blocks
 }
 
-// The program in docs/go-nfs.md is built as it stands there, run, and used over
-// both transports.
-func TestDocumentedExample(t *testing.T) {
+// buildProgram builds a program of one file within this module.
+func buildProgram(t *testing.T, text string) string {
+	t.Helper()
 	dir := t.TempDir()
-	source := filepath.Join(dir, "main.go")
-	if err := os.WriteFile(source, codeBlock(t, filepath.Join(root, "docs/go-nfs.md")), 0o644); err != nil {
+	source, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "example")
+	if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(dir, "example")
 	build := exec.Command("go", "build", "-o", program, source)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return program
+}
+
+// The program in docs/go-nfs.md is built as it stands there, run, and used over
+// both transports.
+func TestDocumentedExample(t *testing.T) {
+	blocks := codeBlocks(t, filepath.Join(root, "docs/go-nfs.md"), 2)
+	program := buildProgram(t, blocks[0])
+	// The second is a piece of a function.
+	buildProgram(t, `package main
+
+import (
+	"context"
+	"net"
+	"net/netip"
+
+	"github.com/nfsrdmad/nfsrdmad/server"
+	nfs "github.com/willscott/go-nfs"
+)
+
+func serve(ctx context.Context, listener net.Listener, handler nfs.Handler) error {
+`+blocks[1]+`}
+
+func main() { _ = serve(context.Background(), nil, nil) }
+`)
 	served := t.TempDir()
 	ip := ownLoopback()
 	p := servertest.StartProcess(t, exec.Command(program, netip.AddrPortFrom(ip, 2049).String(), served))

@@ -81,28 +81,55 @@ func listenRDMA(p rdmacm.Provider, all []Listen) ([]rdmacm.Listener, error) {
 	return out, nil
 }
 
-// mountCommands are, for each address of this machine that a client elsewhere
-// could use, the two commands that mount an export: by RDMA and by TCP.
-func mountCommands(name string, rdmaPort, tcpPort uint16) []string {
+// mountCommands are, for each of the addresses that a client elsewhere could use,
+// the commands that mount an export: by RDMA and by TCP. MOUNT is asked by TCP
+// either way.
+func mountCommands(name string, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
 	var out []string
-	all, _ := net.InterfaceAddrs()
-	for _, a := range all {
-		p, ok := netip.AddrFromSlice(a.(*net.IPNet).IP)
-		if !ok {
-			continue
-		}
+	for _, p := range own {
 		if p = p.Unmap(); p.IsLinkLocalUnicast() && p.Is6() {
 			continue // needs the client's own interface name
+		}
+		tcpPort := portFor(p, tcpAddrs)
+		if tcpPort == 0 {
+			continue
 		}
 		host := p.String()
 		if p.Is6() {
 			host = "[" + host + "]"
 		}
 		mount := fmt.Sprintf("nolock,mountport=%d,mountproto=%s %s:%s /mnt", tcpPort, family("tcp", p), host, name)
-		if !p.IsLoopback() { // siw does not connect over loopback
+		// siw does not connect over loopback.
+		if rdmaPort := portFor(p, rdmaAddrs); rdmaPort != 0 && !p.IsLoopback() {
 			out = append(out, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("rdma", p), rdmaPort, mount))
 		}
 		out = append(out, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("tcp", p), tcpPort, mount))
+	}
+	return out
+}
+
+// portFor is where a client that calls an address finds one of the listeners, or
+// 0.
+func portFor(p netip.Addr, listeners []netip.AddrPort) uint16 {
+	for _, l := range listeners {
+		a := l.Addr().Unmap()
+		if a == p || a == netip.IPv6Unspecified() || a == netip.IPv4Unspecified() && p.Is4() {
+			return l.Port()
+		}
+	}
+	return 0
+}
+
+// ownAddresses are those of this machine's interfaces.
+func ownAddresses() []netip.Addr {
+	var out []netip.Addr
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok {
+			if p, ok := netip.AddrFromSlice(n.IP); ok {
+				out = append(out, p)
+			}
+		}
 	}
 	return out
 }
@@ -112,14 +139,6 @@ func family(netid string, a netip.Addr) string {
 		return netid + "6"
 	}
 	return netid
-}
-
-// firstPort is the port to show to people.
-func firstPort(all []netip.AddrPort) uint16 {
-	if len(all) == 0 {
-		return 0
-	}
-	return all[0].Port()
 }
 
 func join[T fmt.Stringer](all []T) string {
@@ -135,5 +154,5 @@ func join[T fmt.Stringer](all []T) string {
 
 // MountCommands are the commands that mount the first export, for each address.
 func (s *Server) MountCommands() []string {
-	return mountCommands(s.table.All()[0].Name, firstPort(s.RDMAAddrs()), firstPort(s.TCPAddrs()))
+	return mountCommands(s.exports[0].Name, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
