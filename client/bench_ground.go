@@ -59,7 +59,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	var attr nfs3wire.Sattr3
 	attr.Mode = nfs3wire.SetMode3{SetIt: true, Mode: 0o755}
 	if b.dir, err = n.Mkdir(step, root, b.name, attr); err != nil {
-		b.name = ""
+		if _, refused := errors.AsType[*StatusError](err); refused {
+			b.name = "" // otherwise it may be there
+		}
 		return fmt.Errorf("client: no directory can be made in %s for the measurement: %w", b.cfg.Export, err)
 	}
 	b.how.ObjAttributes.Mode = nfs3wire.SetMode3{SetIt: true, Mode: 0o644}
@@ -239,6 +241,14 @@ func (b *bench) clean() error {
 	}
 	defer c.Close()
 	n := c.NFS3()
+	dir, _, err := n.Lookup(ctx, b.root, b.name)
+	if s, ok := errors.AsType[*StatusError](err); ok && s.Status == nfs3wire.NFS3ErrNoEnt {
+		return nil
+	}
+	if err != nil {
+		return b.leftBehind(err)
+	}
+	b.dir = dir
 	var wrong []error
 	keep := func(err error) {
 		if s, ok := errors.AsType[*StatusError](err); ok && s.Status == nfs3wire.NFS3ErrNoEnt {

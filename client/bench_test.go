@@ -1,8 +1,11 @@
 package client_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -56,6 +59,43 @@ func TestBenchRefusals(t *testing.T) {
 	} {
 		if m, err := client.Bench(within(t), cfg); err == nil {
 			t.Errorf("%s: measured %+v", what, m)
+		}
+	}
+}
+
+// A measurement that is called off leaves nothing behind either.
+func TestBenchCalledOff(t *testing.T) {
+	s := startServer(t)
+	c := dial(t, s.targets()["tcp"])
+	root, err := c.MountRoot(within(t), "/x", 0)
+	must(t, err)
+	names := func() (n int) {
+		for e, err := range c.NFS3().Readdir(within(t), root) {
+			must(t, err)
+			if e.Name != "." && e.Name != ".." {
+				n++
+			}
+		}
+		return n
+	}
+	for name, target := range s.targets() {
+		ctx, cancel := context.WithCancel(within(t))
+		ended := make(chan error, 1)
+		go func() {
+			_, err := client.Bench(ctx, client.BenchConfig{
+				Target: target, Export: "/x", Workload: "create", Depth: 4, Duration: patience,
+			})
+			ended <- err
+		}()
+		for names() == 0 {
+			runtime.Gosched()
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: ended with %v", name, err)
+		}
+		if n := names(); n != 0 {
+			t.Errorf("%s: %d names are left behind", name, n)
 		}
 	}
 }

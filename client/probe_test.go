@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -249,5 +250,22 @@ func TestProbeForeignRPCRDMA(t *testing.T) {
 	x = probe(t, answering(t, nil, func([]byte) []byte { return nil })).Transports[0]
 	if x.NFS || !strings.Contains(x.Fault, "ended the connection") {
 		t.Errorf("says %q (%s)", x.Fault, x.Detail)
+	}
+}
+
+// The keys are an interface: scripts read them.
+func TestProbeKeys(t *testing.T) {
+	s := startServer(t)
+	b, err := json.Marshal(probe(t, s.targets()["iwarp"]))
+	must(t, err)
+	for _, key := range []string{
+		"host", "transports", "exports", "transport", "address", "nfs", "connect_ns", "iwarp", "mpa_revision", "enhanced",
+		"crc", "markers", "peer_ird", "peer_ord", "ird", "ord", "peer_to_peer", "rtr", "rpcrdma", "private_data", "inline_send",
+		"inline_receive", "call_limit", "reply_limit", "remote_invalidation", "credits", "programs", "program", "name",
+		"versions", "low", "high", "round_trip", "calls", "min_ns", "median_ns", "max_ns", "path", "groups",
+	} {
+		if !strings.Contains(string(b), `"`+key+`":`) {
+			t.Errorf("no key %s in %s", key, b)
+		}
 	}
 }

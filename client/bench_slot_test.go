@@ -1,0 +1,103 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// A still caller keeps what was started, so that a test answers by hand.
+type still struct{ x *rpc.Exchange }
+
+func (s *still) Start(x *rpc.Exchange)       { s.x = x }
+func (s *still) Cancel(*rpc.Exchange, error) {}
+
+// Between an answer and the next call a bench allocates nothing, whatever it
+// measures: its cost is not the server's.
+func TestSlotAllocatesNothing(t *testing.T) {
+	for name, results := range map[string]func(w *xdr.Writer, s *slot){
+		"null": func(*xdr.Writer, *slot) {},
+		"getattr": func(w *xdr.Writer, _ *slot) {
+			(&nfs3wire.Getattr3Res{ResOK: nfs3wire.Getattr3ResOK{ObjAttributes: nfs3wire.Fattr3{Type: nfs3wire.NF3Reg}}}).Encode(w)
+		},
+		"read": func(w *xdr.Writer, s *slot) {
+			(&nfs3wire.Read3Res{ResOK: nfs3wire.Read3ResOK{Count: uint32(len(s.buf))}}).Encode(w)
+			w.Truncate(w.Len() - 4)
+			w.Opaque(s.buf)
+		},
+		"write": func(w *xdr.Writer, s *slot) {
+			(&nfs3wire.Write3Res{ResOK: nfs3wire.Write3ResOK{Count: uint32(len(s.buf)), Committed: nfs3wire.Unstable}}).Encode(w)
+		},
+		"create": func(w *xdr.Writer, _ *slot) { w.Uint32(0) },
+		"readdirplus": func(w *xdr.Writer, _ *slot) {
+			(&nfs3wire.ReaddirPlus3Res{ResOK: nfs3wire.ReaddirPlus3ResOK{Reply: nfs3wire.DirListPlus3{EOF: true}}}).Encode(w)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caller := new(still)
+			b := &bench{work: workloads[name], unlimited: true, start: time.Now()}
+			b.cfg = BenchConfig{Size: 512, FileSize: 1 << 20}
+			b.how.ObjAttributes.Mode = nfs3wire.SetMode3{SetIt: true}
+			c := &benchConn{Conn: &Conn{caller: caller}, file: make(Handle, 32)}
+			s := newSlot(b, c, 0)
+			b.running.Add(1)
+			s.begin()
+			call := xdr.NewWriter(make([]byte, 0, 4096))
+			answer := xdr.NewWriter(make([]byte, 0, 4096))
+			callBuf, answerBuf := call.Bytes(), answer.Bytes()
+			round := func() {
+				call.Reset(callBuf)
+				caller.x.Args(call)
+				answer.Reset(answerBuf)
+				results(answer, s)
+				caller.x.Results.Reset(answer.Bytes(), 0, nil)
+				caller.x.Done(caller.x)
+			}
+			if n := testing.AllocsPerRun(200, round); n != 0 {
+				t.Errorf("%v allocations an operation", n)
+			}
+			if b.err != nil || call.Overflow() || c.operations.Load() < 100 {
+				t.Errorf("after %d operations: %v, overflow %v", c.operations.Load(), b.err, call.Overflow())
+			}
+		})
+	}
+}
+
+// A server that asks to try again gets the same call again, and the operation is
+// counted once.
+func TestSlotTriesAgain(t *testing.T) {
+	caller := new(still)
+	b := &bench{work: workloads["getattr"], unlimited: true, start: time.Now()}
+	c := &benchConn{Conn: &Conn{caller: caller}}
+	s := newSlot(b, c, 0)
+	b.running.Add(1)
+	s.begin()
+	for _, status := range []uint32{uint32(nfs3wire.NFS3ErrJukebox), uint32(nfs3wire.NFS3ErrJukebox), 0} {
+		x := caller.x
+		caller.x = nil
+		w := xdr.NewWriter(make([]byte, 0, 16))
+		w.Uint32(status)
+		x.Results.Reset(w.Bytes(), 0, nil)
+		x.Done(x)
+		if caller.x == nil {
+			t.Fatal("no further call")
+		}
+	}
+	if c.delayed.Load() != 2 || c.operations.Load() != 1 || b.err != nil {
+		t.Errorf("%d delayed, %d operations: %v", c.delayed.Load(), c.operations.Load(), b.err)
+	}
+	// Anything else ends the measurement.
+	w := xdr.NewWriter(make([]byte, 0, 16))
+	w.Uint32(uint32(nfs3wire.NFS3ErrStale))
+	x := caller.x
+	caller.x = nil
+	x.Results.Reset(w.Bytes(), 0, nil)
+	x.Done(x)
+	b.running.Wait()
+	if e, ok := b.err.(*StatusError); !ok || e.Status != nfs3wire.NFS3ErrStale || caller.x != nil {
+		t.Errorf("ended with %v", b.err)
+	}
+}
