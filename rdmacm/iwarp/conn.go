@@ -66,6 +66,7 @@ type Conn struct {
 	exposed exposed
 	regions regions
 	watch   watch
+	nudge   *time.Timer // of an initiator
 }
 
 var _ rdmacm.Conn = (*Conn)(nil)
@@ -97,6 +98,9 @@ func (c *Conn) start() {
 	c.p.counters.connections.Add(1)
 	c.p.event(Event{Kind: EventConnected, Peer: c.peer, Local: c.local, Setup: c.agreed})
 	c.watch.start(c)
+	if !c.responder && !c.p.cfg.ClientServer {
+		c.nudgeLater()
+	}
 	go c.receive()
 	c.Flush() // the ready-to-receive message
 }

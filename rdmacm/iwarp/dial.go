@@ -91,13 +91,16 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	if rev < wire.Revision2 {
 		data = nil
 	}
-	if _, err := sock.Write(appendFrame(h, data, param.PrivateData)); err != nil {
-		return nil, fmt.Errorf("%w: request: %w", ErrSetup, err)
+	var f *frame
+	_, err := sock.Write(appendFrame(h, data, param.PrivateData))
+	if err != nil {
+		err = fmt.Errorf("%w: request: %w", ErrSetup, err)
+	} else {
+		f, err = readFrame(sock, true)
 	}
-	f, err := readFrame(sock, true)
 	if err != nil {
 		// What a responder does that does not know revision 2: it closes.
-		gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+		gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		if rev >= wire.Revision2 && gone {
 			err = fmt.Errorf("%w: %w", errRevision, err)
 		}

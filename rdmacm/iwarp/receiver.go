@@ -3,6 +3,7 @@ package iwarp
 import (
 	"io"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -214,8 +215,10 @@ func (c *Conn) conclude() {
 	if err != nil {
 		c.flushErr = &flushedError{err}
 	}
-	if c.watch.timer != nil {
-		c.watch.timer.Stop()
+	for _, t := range []*time.Timer{c.watch.timer, c.nudge} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	for c.head != nil || c.completing {
 		if c.completing {

@@ -173,6 +173,28 @@ func TestInitiatorSaysReadyFirst(t *testing.T) {
 	}
 }
 
+// An initiator that hears nothing knocks again, by an empty Write, which wakes a
+// responder that missed what came during its set-up, as siw does; once it has
+// heard something it does not.
+func TestInitiatorNudges(t *testing.T) {
+	l := rawpeer.Listen(t)
+	s, dialed := dialing(t, Config{}, l, nil)
+	raw := l.Accept()
+	raw.Respond(rawpeer.Frame{Revision: 2, Enhanced: &wire.Enhanced{PeerToPeer: true, RTR: wire.RTRWrite}})
+	if err := wait(t, dialed); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if f := raw.ReadOp(wire.Write); len(f.Payload) > 0 {
+			t.Errorf("%x", f.Payload)
+		}
+	}
+	raw.WriteFPDU(raw.Send([]byte("awake")))
+	wait(t, s.received)
+	good(t, post(s.Conn, send([]byte("at last"))))
+	raw.ReadOp(wire.Send)
+}
+
 // While that Read is out, no more than the agreed number are: IW-76.
 func TestReadyReadCounts(t *testing.T) {
 	l := rawpeer.Listen(t)
