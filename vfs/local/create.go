@@ -94,15 +94,18 @@ func (fs *FS) made(d, n *node, o vfs.Object, ch vfs.Change, err error) (vfs.Obje
 	}
 	defer n.put()
 	if err == nil {
-		if fs.kind.journalDirs {
-			err = fs.durable(d)
-		} else if n.typ == vfs.Regular || n.typ == vfs.Directory {
-			err = fs.durable(d, n)
-		} else {
-			err = fs.durable(d)
-		}
+		err = fs.durableName(d, n)
 	}
 	return o, ch, err
+}
+
+// durableName is durable for a name of n that was made in d.
+func (fs *FS) durableName(d, n *node) error {
+	regular := n.typ == vfs.Regular || n.typ == vfs.Directory
+	if fs.kind.logged || fs.kind.withDirs && !regular {
+		return fs.durable(d)
+	}
+	return fs.durable(d, n)
 }
 
 // dress applies what a new object was asked to have beyond its mode. An owner

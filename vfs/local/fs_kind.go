@@ -21,9 +21,13 @@ type fsKind struct {
 	links bool
 	// pages: file data is in memory by definition.
 	pages bool
-	// journalDirs: making a directory durable makes its new entries' inodes
-	// durable as well, because both are in one transaction.
-	journalDirs bool
+	// logged: making a directory durable makes its new entries' inodes durable
+	// as well, because both are in one transaction.
+	logged bool
+	// withDirs: it does so at least for what cannot be synced by itself, which
+	// are symlinks and special files. Elsewhere these take a sync of the whole
+	// file system.
+	withDirs    bool
 	maxFile     uint64
 	maxLink     uint32
 	noLinks     bool
@@ -55,22 +59,22 @@ func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 	k := fsKind{maxFile: most, maxLink: 32000}
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
-		k.memory, k.journalDirs, k.maxFile, k.maxLink = true, hasJournal(dev), 16<<40-4096, 65000
+		k.memory, k.logged, k.maxFile, k.maxLink = true, hasJournal(dev), 16<<40-4096, 65000
 	case unix.XFS_SUPER_MAGIC:
-		k.memory, k.journalDirs, k.maxLink = true, true, 1<<31-1
+		k.memory, k.logged, k.maxLink = true, true, 1<<31-1
 	case unix.BTRFS_SUPER_MAGIC:
-		k.memory, k.maxLink = true, 65535
+		k.memory, k.withDirs, k.maxLink = true, true, 65535
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
-		k.memory, k.pages, k.maxLink = true, true, 1<<31-1
+		k.memory, k.pages, k.logged, k.maxLink = true, true, true, 1<<31-1
 	case unix.F2FS_SUPER_MAGIC:
-		k.memory = true
+		k.memory, k.withDirs = true, true
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
 		k.memory, k.noLinks, k.caseFolding, k.maxLink = true, true, true, 1
 		if s.Type == unix.MSDOS_SUPER_MAGIC {
 			k.maxFile = 4<<30 - 1
 		}
 	case zfsMagic, bcachefsMagic:
-		k.memory = true
+		k.memory, k.withDirs = true, true
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		k.links = true // and its layers may be anything
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,11 +22,20 @@ import (
 type disk struct {
 	t          *testing.T
 	image, dir string
+	mountOpts  string
 }
 
 // newDisk makes a file system with mkfs's options.
 func newDisk(t *testing.T, options ...string) *disk {
-	d := &disk{t, filepath.Join(t.TempDir(), "image"), t.TempDir()}
+	if unix.Access("/dev/loop-control", unix.W_OK) != nil || os.Geteuid() != 0 {
+		t.Skip("no disks can be made here")
+	}
+	// The kernel is to commit nothing of its own accord for as long as a test
+	// may take.
+	d := &disk{t, filepath.Join(t.TempDir(), "image"), t.TempDir(), "loop,commit=900"}
+	if slices.Contains(options, "^has_journal") {
+		d.mountOpts = "loop"
+	}
 	if err := os.WriteFile(d.image, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +47,10 @@ func newDisk(t *testing.T, options ...string) *disk {
 	return d
 }
 
-// mount mounts the image; the kernel commits nothing of its own accord for as
-// long as a test may take.
 func (d *disk) mount() {
-	if out, err := exec.Command("mount", "-o", "loop,commit=900", d.image, d.dir).CombinedOutput(); err != nil {
-		d.t.Skipf("mount: %v: %s", err, out)
+	d.t.Helper()
+	if out, err := exec.Command("mount", "-o", d.mountOpts, d.image, d.dir).CombinedOutput(); err != nil {
+		d.t.Fatalf("mount: %v: %s", err, out)
 	}
 	d.t.Cleanup(func() { unix.Unmount(d.dir, unix.MNT_DETACH) })
 }
@@ -49,7 +58,7 @@ func (d *disk) mount() {
 // cut returns what is left of the disk when its power goes now.
 func (d *disk) cut() *disk {
 	d.t.Helper()
-	left := &disk{d.t, filepath.Join(d.t.TempDir(), "image"), d.t.TempDir()}
+	left := &disk{d.t, filepath.Join(d.t.TempDir(), "image"), d.t.TempDir(), d.mountOpts}
 	in, err := os.Open(d.image)
 	if err != nil {
 		d.t.Fatal(err)
@@ -128,6 +137,9 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 		w.create(a, name)
 	}
 	w.create(b, "over")
+	for i := range 64 { // so that what is new does not share a block with what is synced
+		w.create(b, fmt.Sprint("fill", i))
+	}
 	w.mkdir(a, "gonedir")
 	w.mkdir(a, "movedir")
 	w.ok(syncAll(d.dir), "syncfs")
@@ -210,12 +222,12 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 	}
 	for _, s := range steps {
 		w.ok(s.do(), s.what)
-		left := d.cut()
+		left := d.cut() // unmounted when the test ends
 		if err := s.check(left.dir); err != nil {
 			lost = append(lost, fmt.Sprintf("%s (%v)", s.what, err))
 		}
-		if err := unix.Unmount(left.dir, 0); err != nil {
-			t.Error(err)
+		if !durable && len(lost) > 0 {
+			break // one is enough
 		}
 	}
 	return lost

@@ -191,8 +191,5 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 		return ch, err
 	}
 	fs.resolver.note(d.handle, n.handle, name)
-	if fs.kind.journalDirs {
-		return ch, fs.durable(d)
-	}
-	return ch, fs.durable(d, n)
+	return ch, fs.durableName(d, n)
 }
