@@ -37,7 +37,7 @@ func (g *Guest) bootScript(args []string) string {
 	line("hostname guest%d; ip link set lo up", g.options.Address)
 	line("for d in /sys/class/net/*/device; do [ -e \"$d\" ] && NIC=$(basename ${d%%/device}); done")
 	line("[ -n \"$NIC\" ] || for d in /sys/class/net/[ev]*; do NIC=$(basename $d); done")
-	line("export NIC; ip addr add $ADDRESS/24 dev $NIC; ip link set $NIC up")
+	line("export NIC; ip addr add $ADDRESS/24 dev $NIC; ip link set $NIC mtu %d up", g.network.mtu)
 	line("cd %s", sharedFolder)
 	line("( set --%s; . ./prelude; . ./script ) </dev/null", quoted(args))
 	line("echo $? >%s/status; sync", sharedFolder)
@@ -69,7 +69,7 @@ func (g *Guest) userModeCommand() *exec.Cmd {
 	cmd := g.network.Command(userModeKernel(),
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
-		fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware()))
+		fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,mtu=%d,depth=64,gro=1", tap(g.options.Address), g.hardware(), g.network.mtu))
 	// Its memory is a file in TMPDIR; its sockets and process id go below HOME.
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
 	return cmd

@@ -26,6 +26,7 @@ var networksMade atomic.Int32
 type Network struct {
 	name string
 	t    testing.TB
+	mtu  int
 
 	mu    sync.Mutex
 	taken map[int]bool
@@ -35,6 +36,13 @@ type Network struct {
 // where the machine cannot do that.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
+	return NewNetworkOf(t, 1500)
+}
+
+// NewNetworkOf is NewNetwork with frames of up to mtu bytes. siw never puts more than one TCP segment into a FPDU, whatever
+// the interface could offload, so what it sends costs its processor by the frame.
+func NewNetworkOf(t testing.TB, mtu int) *Network {
+	t.Helper()
 	if err := usable(); err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +51,7 @@ func NewNetwork(t testing.TB) *Network {
 	n := &Network{
 		name:  fmt.Sprintf("%s%d-%d", networkPrefix, os.Getpid(), networksMade.Add(1)),
 		t:     t,
+		mtu:   mtu,
 		taken: map[int]bool{},
 	}
 	t.Cleanup(func() {
@@ -53,7 +62,7 @@ func NewNetwork(t testing.TB) *Network {
 	n.ip("netns", "add", n.name)
 	n.inside("link", "set", "lo", "up")
 	// A fixed address: a bridge otherwise takes that of its ports, and changes it as they come and go.
-	n.inside("link", "add", "br0", "address", "02:00:0a:00:02:02", "type", "bridge")
+	n.inside("link", "add", "br0", "address", "02:00:0a:00:02:02", "mtu", fmt.Sprint(mtu), "type", "bridge")
 	n.inside("addr", "add", Host+"/24", "dev", "br0")
 	n.inside("link", "set", "br0", "up")
 	return n
@@ -112,7 +121,7 @@ func (n *Network) attach(address int) int {
 	// A guest that boots again finds its tap where it left it.
 	if !known {
 		n.inside("tuntap", "add", tap(address), "mode", "tap")
-		n.inside("link", "set", tap(address), "master", "br0", "up")
+		n.inside("link", "set", tap(address), "mtu", fmt.Sprint(n.mtu), "master", "br0", "up")
 	}
 	return address
 }
