@@ -230,7 +230,7 @@ func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	if d.Err() != nil || t != TypeReply || stat > msgDenied {
 		return xid, verf, badReply(d)
 	}
-	re := &ReplyError{}
+	var re ReplyError // kept off the heap for the replies that are none
 	if stat == msgDenied {
 		re.Denied = true
 		switch rejectStat(d.Uint32()) {
@@ -259,7 +259,8 @@ func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	if d.Err() != nil {
 		return xid, verf, badReply(d)
 	}
-	return xid, verf, re
+	refused := re
+	return xid, verf, &refused
 }
 
 func badReply(d *xdr.Decoder) error {
