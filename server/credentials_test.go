@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"errors"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/server"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -84,7 +82,7 @@ func TestDaemonsThatActAsTheCaller(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			dir := directory(t, alice, 0o755)
 			ip := ownLoopback()
-			tcp, rdma := netip.AddrPortFrom(ip, server.DefaultTCPPort), netip.AddrPortFrom(ip, server.DefaultRDMAPort)
+			tcp, rdma := freePort(t, ip), freePort(t, ip)
 			p := startAs(t, k.run, "--state-dir", directory(t, k.owner, 0o700), "--tcp", tcp.String(), "--rdma", rdma.String(),
 				"--export", dir+":/squashed,insecure", "--export", dir+":/trusting,insecure,no_root_squash",
 				"--export", dir+":/as-alice,insecure,all_squash,anonuid=1001,anongid=1001")
@@ -156,7 +154,7 @@ func TestDaemonsThatAreOnlyThemselves(t *testing.T) {
 			dir, state := directory(t, k.owner, 0o755), directory(t, k.owner, 0o700)
 			squashed := "all_squash,anonuid=" + k.self + ",anongid=" + k.self
 			ip := ownLoopback()
-			tcp := netip.AddrPortFrom(ip, server.DefaultTCPPort)
+			tcp := freePort(t, ip)
 			args := func(options string) []string {
 				return []string{"--state-dir", state, "--tcp", tcp.String(), "--rdma", "none", "--export", dir + ":/,insecure," + options}
 			}

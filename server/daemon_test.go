@@ -29,7 +29,7 @@ func writeFile(t testing.TB, name, text string) string {
 func TestFlagsOverFile(t *testing.T) {
 	ip := ownLoopback()
 	inFile, byFlag := t.TempDir(), t.TempDir()
-	tcp, rdma := netip.AddrPortFrom(ip, 2049).String(), netip.AddrPortFrom(ip, 20049).String()
+	tcp, rdma := freePort(t, ip).String(), freePort(t, ip).String()
 	config := writeFile(t, "nfsrdmad.toml", `
 rdma = ["none"]
 tcp = ["`+tcp+`"]

@@ -82,12 +82,14 @@ func main() { _ = serve(context.Background(), nil, nil) }
 `)
 	served := t.TempDir()
 	ip := ownLoopback()
-	p := servertest.StartProcess(t, exec.Command(program, netip.AddrPortFrom(ip, 2049).String(), served))
+	needRDMAPort(t, ip)
+	overTCPAt := freePort(t, ip)
+	p := servertest.StartProcess(t, exec.Command(program, overTCPAt.String(), served))
 	defer p.Kill()
 	p.AwaitListener(netip.AddrPortFrom(ip, server.DefaultRDMAPort))
 
 	ctx := testContext(t)
-	overTCP, err := servertest.DialTCP(ctx, netip.AddrPortFrom(ip, server.DefaultTCPPort))
+	overTCP, err := servertest.DialTCP(ctx, overTCPAt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +147,7 @@ func TestServeHandlerEndsWithItsListener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	needRDMAPort(t, ip)
 	ended := make(chan error, 1)
 	go func() { ended <- server.ServeHandler(l, memoryHandler()) }()
 	ctx := testContext(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -34,6 +35,28 @@ func testContext(t testing.TB) context.Context {
 // ports are free there.
 func ownLoopback() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
+}
+
+// freePort is a port of an address that nothing listens on.
+func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// needRDMAPort skips a test that has no choice of port, where a server listens
+// on that port of every address.
+func needRDMAPort(t testing.TB, ip netip.Addr) {
+	t.Helper()
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, server.DefaultRDMAPort)))
+	if err != nil {
+		t.Skip("another server has the port: ", err)
+	}
+	l.Close()
 }
 
 // scratch holds what the whole run needs.
@@ -104,7 +127,7 @@ func startOn(t testing.TB, directory, state, options string, more ...string) *da
 	t.Helper()
 	ip := ownLoopback()
 	d := &daemon{
-		tcp: netip.AddrPortFrom(ip, server.DefaultTCPPort), rdma: netip.AddrPortFrom(ip, server.DefaultRDMAPort),
+		tcp: freePort(t, ip), rdma: freePort(t, ip),
 		export: directory, state: state,
 	}
 	d.Process = nfsrdmad(t, append([]string{

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"regexp"
 	"strings"
@@ -23,20 +22,21 @@ func TestMetrics(t *testing.T) {
 	metrics := l.Addr().String()
 	l.Close()
 	ip := ownLoopback()
+	tcp, rdma := freePort(t, ip), freePort(t, ip)
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf(`
 metrics = %q
-tcp = ["%v:2049"]
-rdma = ["%v:20049"]
+tcp = [%q]
+rdma = [%q]
 state_dir = %q
 [[export]]
 path = %q
 name = "/"
 options = "insecure,no_root_squash"
-`, metrics, ip, ip, t.TempDir(), t.TempDir()))
+`, metrics, tcp, rdma, t.TempDir(), t.TempDir()))
 	p := nfsrdmad(t, "serve", "--config", config)
 	p.AwaitLine("serving")
 	ctx := testContext(t)
-	d := &daemon{Process: p, tcp: netip.AddrPortFrom(ip, 2049), rdma: netip.AddrPortFrom(ip, 20049)}
+	d := &daemon{Process: p, tcp: tcp, rdma: rdma}
 	const size = 100_000
 	for _, c := range d.dialBoth(t) {
 		dir, err := c.Mount(ctx, "/")

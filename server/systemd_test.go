@@ -3,7 +3,6 @@ package server_test
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-	"github.com/nfsrdmad/nfsrdmad/server"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -152,7 +150,7 @@ func TestUnitAllowsTheSystemCalls(t *testing.T) {
 	// The tracer is what asUnit applies to: it, too, needs no more.
 	dir := directory(t, 1001, 0o777)
 	ip := ownLoopback()
-	d := &daemon{tcp: netip.AddrPortFrom(ip, server.DefaultTCPPort), rdma: netip.AddrPortFrom(ip, server.DefaultRDMAPort)}
+	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
 	d.Process = startAs(t, run, "--state-dir", t.TempDir(), "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
 		"--export", dir+":/,insecure,no_root_squash", "--show-mounts")
 	d.AwaitLine("serving")
