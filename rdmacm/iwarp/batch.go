@@ -24,12 +24,16 @@ type batch struct {
 	fpdus   int
 	full    bool
 	exposed bool // some entries refer to registered memory
+	limit   int  // of bytes
 }
 
 const (
 	batchEntries = 256
 	batchScratch = 16 << 10
 	batchBytes   = 512 << 10
+	// With CRCs each byte is looked at before it is written: less at a time,
+	// so that it is still in the cache.
+	batchBytesCRC = 192 << 10
 	// Payload up to inlineBytes is copied: cheaper than an entry.
 	inlineBytes = 512
 	// What one FPDU may take besides payload with entries of its own.
@@ -37,7 +41,7 @@ const (
 )
 
 func (b *batch) room() bool {
-	return !b.full && b.n+4 <= batchEntries && b.used+batchReserve <= batchScratch && b.bytes < batchBytes
+	return !b.full && b.n+4 <= batchEntries && b.used+batchReserve <= batchScratch && b.bytes < b.limit
 }
 
 // grow appends n bytes of scratch.

@@ -10,7 +10,7 @@ type phase uint8
 const (
 	phaseHeader  phase = iota // length and DDP header are due
 	phasePayload              // payload is due and goes to its place as it comes
-	phaseWhole                // an FPDU whose CRC must be seen before its payload is placed
+	phaseWhole                // a short FPDU whose CRC must be seen before its payload is placed
 	phaseTrailer              // pad and CRC are due
 )
 
@@ -23,6 +23,7 @@ const (
 	toMessage               // a Send's buffer
 	toSink                  // the sink of the oldest RDMA Read
 	toRegion                // registered memory
+	toBounce                // registered memory, once the CRC was found right
 )
 
 // inboundFPDU is the FPDU that is being received.
@@ -193,13 +194,13 @@ func (c *Conn) stepHeader(in []byte) bool {
 		f.phase = phaseTrailer
 	}
 	c.judge(control)
-	f.large = f.left >= directMin && f.target >= toMessage && !(f.target == toRegion && c.agreed.CRC)
+	f.large = f.left >= directMin && f.target >= toMessage
 	if f.faulty && !c.agreed.CRC {
 		c.raise()
 		return true
 	}
 	if f.target == toRegion && c.agreed.CRC {
-		f.phase = phaseWhole
+		c.holdBack()
 	}
 	return true
 }
@@ -277,8 +278,13 @@ func (c *Conn) endFPDU() {
 	x, f := &c.rx, &c.rx.fpdu
 	x.fpdus++
 	f.phase = phaseHeader
-	if !f.faulty && f.op() == wire.ReadRequest {
+	switch {
+	case f.faulty:
+	case f.op() == wire.ReadRequest:
 		c.endReadRequest()
+	case f.target == toBounce:
+		c.unbounce()
+		f.target = toNowhere
 	}
 	if f.faulty {
 		c.raise()

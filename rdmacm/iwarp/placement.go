@@ -22,18 +22,48 @@ func (c *Conn) place(p []byte) {
 	case toSink:
 		f.read.copyIn(p)
 		x.answered.Add(uint64(len(p)))
+	case toBounce:
+		copy(x.bounce[f.placed:], p)
 	case toRegion:
-		// The region may have been revoked since the header was checked.
-		f.region.mu.Lock()
-		if f.region.memory != nil {
-			copy(f.region.memory[f.tagged.Offset-f.region.base+uint64(f.placed):], p)
-		} else {
-			f.wrong(wire.DDPInvalidSTag, nil)
-		}
-		f.region.mu.Unlock()
+		c.expose(p)
 	}
 	f.placed += len(p)
 	f.left -= len(p)
+}
+
+// expose puts payload into registered memory, behind what was placed. It may have
+// been revoked since the header was checked.
+func (c *Conn) expose(p []byte) {
+	f := &c.rx.fpdu
+	f.region.mu.Lock()
+	defer f.region.mu.Unlock()
+	if f.region.memory == nil {
+		f.wrong(wire.DDPInvalidSTag, nil)
+		return
+	}
+	copy(f.region.memory[f.tagged.Offset-f.region.base+uint64(f.placed):], p)
+}
+
+// holdBack keeps the payload of an RDMA Write out of its place until the CRC was
+// found right: short ones in the ring, others in a buffer of their own.
+func (c *Conn) holdBack() {
+	x, f := &c.rx, &c.rx.fpdu
+	if !f.large {
+		f.phase = phaseWhole
+		return
+	}
+	if x.bounce == nil {
+		x.bounce = c.p.stashes.Get().(*largeStash)
+	}
+	f.target = toBounce
+}
+
+// unbounce puts what was held back into its place.
+func (c *Conn) unbounce() {
+	f := &c.rx.fpdu
+	n := f.placed
+	f.placed = 0
+	c.expose(c.rx.bounce[:n])
 }
 
 func (r *outRead) copyIn(p []byte) {
@@ -67,6 +97,9 @@ func (c *Conn) direct() (entries, n int) {
 	switch f.target {
 	case toMessage:
 		setEntry(&x.iov[0], x.send.message.store[x.send.length:][:f.left])
+		return 1, f.left
+	case toBounce:
+		setEntry(&x.iov[0], x.bounce[f.placed:][:f.left])
 		return 1, f.left
 	case toSink:
 		return f.read.entries(x.iov[:directEntries-1], f.left)

@@ -20,6 +20,8 @@ type receiver struct {
 	stash []byte
 	small [stashSize]byte // stash, when that is enough
 	large *largeStash     // stash, when it is not
+	// bounce holds the payload of an RDMA Write whose CRC was not seen.
+	bounce *largeStash
 
 	ready func(fd uintptr) bool
 	eof   bool
@@ -51,6 +53,13 @@ const (
 type largeStash [largestFPDU]byte
 
 const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
+
+func (x *receiver) dropBounce(c *Conn) {
+	if x.bounce != nil {
+		c.p.stashes.Put(x.bounce)
+		x.bounce = nil
+	}
+}
 
 func (x *receiver) init(c *Conn) { x.ready = c.readReady }
 
@@ -158,6 +167,9 @@ func (x *receiver) giveBack(c *Conn) {
 	}
 	c.p.rings.giveBack(x.ring)
 	x.ring, x.r, x.w = nil, 0, 0
+	if x.bounce != nil && x.fpdu.target != toBounce {
+		x.dropBounce(c)
+	}
 }
 
 // consume works on what is in the ring.
@@ -238,6 +250,7 @@ func (c *Conn) conclude() {
 		x.send.message.free()
 		x.send = openSend{}
 	}
+	x.dropBounce(c)
 	c.revokeAll()
 	if abortive {
 		c.sock.SetLinger(0)

@@ -157,6 +157,9 @@ func (c *Conn) fill() bool {
 		c.tx.batch = c.p.batches.Get().(*batch)
 	}
 	b := c.tx.batch
+	if b.limit = batchBytes; c.agreed.CRC {
+		b.limit = batchBytesCRC
+	}
 	for b.left == 0 {
 		for b.room() {
 			if c.faulty.Load() && c.fillTerminate(b) {
