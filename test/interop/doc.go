@@ -3,6 +3,9 @@
 // speak NFS version 3 over TCP and ask rpcbind for ports. They meet the daemon
 // over TCP, and over RDMA by way of 'nfsrdmad relay'.
 //
+// Requester and responder of this module are recorded as they talk to each other,
+// and tshark has to name all that they say.
+//
 // The tests are behind the build tag "interop". They need to be root, as each runs
 // in a network namespace of its own.
 package interop

@@ -3,21 +3,13 @@
 package kernel
 
 import (
-	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/test/dissect"
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
-
-// dissected are the fields that tshark is asked for, one frame a line.
-var dissected = []string{
-	"frame.number", "frame.protocols", "tcp.len", "_ws.malformed", "_ws.expert.message", "rpc.program", "rpc.procedure",
-	"rpc.msgtyp", "rpcordma.writes_count", "tcp.segment_data", "tcp.analysis.retransmission",
-}
 
 // nfsProcedures are what scripts/capture.sh makes the client ask for, by number (RFC 1813 §3.3).
 var nfsProcedures = map[string]string{
@@ -37,7 +29,7 @@ func TestCapture(t *testing.T) {
 	s := serve(t, "sync")
 	var unnamed []string
 	for range 4 {
-		if unnamed = dissect(t, record(t, s)); len(unnamed) == 0 {
+		if unnamed = unnamedIn(t, record(t, s)); len(unnamed) == 0 {
 			return
 		}
 		t.Log(unnamed)
@@ -56,42 +48,24 @@ func record(t *testing.T, s *server) string {
 	return file
 }
 
-// dissect fails the test for malformed frames, and gives what should be named and is not.
-func dissect(t *testing.T, file string) []string {
+// unnamedIn fails the test for malformed frames, and gives what should be named and is not.
+func unnamedIn(t *testing.T, file string) []string {
 	t.Helper()
-	// A busy machine makes TCP send some segments twice.
-	args := []string{"-o", "tcp.reassemble_out_of_order:TRUE", "-r", file, "-T", "fields", "-E", "separator=/t"}
-	for _, field := range dissected {
-		args = append(args, "-e", field)
-	}
-	out, err := exec.Command("tshark", args...).Output()
+	frames, err := dissect.Capture(file)
 	if err != nil {
-		t.Fatalf("tshark: %v", err)
+		t.Fatal(err)
 	}
 	var unnamed []string
-	layers, procedures := map[string]int{}, map[string]int{}
-	for line := range strings.Lines(string(out)) {
-		f := map[string]string{}
-		for i, value := range strings.Split(strings.TrimRight(line, "\n"), "\t") {
-			f[dissected[i]] = value
+	for _, f := range frames {
+		if f.Malformed() {
+			t.Errorf("malformed: %v", f)
 		}
-		protocols := strings.Split(f["frame.protocols"], ":")
-		for _, layer := range protocols {
-			layers[layer]++
-		}
-		if slices.Contains(protocols, "nfs") {
-			for procedure := range strings.SplitSeq(f["rpc.procedure"], ",") {
-				procedures[procedure]++
-			}
-		}
-		if f["_ws.malformed"] != "" && !reducedRead(f) {
-			t.Errorf("frame %s is malformed (%s): %s", f["frame.number"], f["frame.protocols"], f["_ws.expert.message"])
-		}
-		if f["tcp.len"] != "0" && !slices.Contains(protocols, "iwarp_mpa") && f["tcp.segment_data"] == "" && f["tcp.analysis.retransmission"] == "" {
-			unnamed = append(unnamed, "frame "+f["frame.number"])
+		if f.Unnamed() {
+			unnamed = append(unnamed, "frame "+f[dissect.Number])
 		}
 	}
-	for _, layer := range []string{"iwarp_mpa", "iwarp_ddp_rdmap", "rpcordma", "rpc", "nfs"} {
+	layers, procedures := dissect.Layers(frames), dissect.Procedures(frames)
+	for _, layer := range []string{dissect.MPA, dissect.RDMAP, dissect.RDMA, dissect.RPC, dissect.NFS} {
 		if layers[layer] == 0 {
 			unnamed = append(unnamed, layer)
 		}
@@ -102,18 +76,4 @@ func dissect(t *testing.T, file string) []string {
 		}
 	}
 	return unnamed
-}
-
-// reducedRead is true of READ replies whose data went by RDMA Write. The dissector looks for the data in the reply from
-// which RPC-over-RDMA took it (RFC 8166 §3.4.4); it calls the same frames malformed when knfsd sends them, and no others.
-func reducedRead(f map[string]string) bool {
-	all := func(list, value string) bool {
-		for word := range strings.SplitSeq(list, ",") {
-			if word != value {
-				return false
-			}
-		}
-		return true
-	}
-	return all(f["rpc.program"], "100003") && all(f["rpc.procedure"], "6") && all(f["rpc.msgtyp"], "1") && f["rpcordma.writes_count"] == "1"
 }

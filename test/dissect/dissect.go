@@ -1,0 +1,143 @@
+// Package dissect has tshark, which nobody here wrote, take captures of NFS over
+// RDMA apart: MPA, DDP and RDMAP, RPC-over-RDMA, ONC RPC, NFS. It says of each
+// frame what tshark named in it, and whether tshark has a fault to find.
+//
+// It makes no captures: those are the tests' own.
+package dissect
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// A Field is a name of tshark's for a part of a frame.
+type Field string
+
+// Fields that a Frame knows.
+const (
+	Number         Field = "frame.number"
+	Protocols      Field = "frame.protocols"
+	Length         Field = "tcp.len"
+	Fault          Field = "_ws.malformed"
+	Expert         Field = "_ws.expert.message"
+	Opcode         Field = "iwarp_rdma.opcode" // of RDMAP
+	MessageType    Field = "rpcordma.msg_type"
+	ReadSegments   Field = "rpcordma.reads_count"
+	Position       Field = "rpcordma.position"
+	WriteChunks    Field = "rpcordma.writes_count"
+	ReplyChunks    Field = "rpcordma.reply_count"
+	ErrorCode      Field = "rpcordma.errcode"
+	Program        Field = "rpc.program"
+	Procedure      Field = "rpc.procedure"
+	RPCType        Field = "rpc.msgtyp"
+	segment        Field = "tcp.segment_data"
+	retransmission Field = "tcp.analysis.retransmission"
+)
+
+var fields = []Field{
+	Number, Protocols, Length, Fault, Expert, Opcode, MessageType, ReadSegments, Position, WriteChunks, ReplyChunks,
+	ErrorCode, Program, Procedure, RPCType, segment, retransmission,
+}
+
+// The layers, as tshark names them in Protocols.
+const (
+	MPA   = "iwarp_mpa"
+	RDMAP = "iwarp_ddp_rdmap"
+	RDMA  = "rpcordma"
+	RPC   = "rpc"
+	NFS   = "nfs"
+)
+
+// nfsProgram is NFS's RPC program number.
+const nfsProgram = "100003"
+
+// A Frame is what tshark says of one frame. A field that stands in it several
+// times has several values, separated by commas.
+type Frame map[Field]string
+
+// Capture dissects a file of tcpdump's.
+func Capture(file string) ([]Frame, error) {
+	// A busy machine makes TCP send some segments twice.
+	args := []string{"-o", "tcp.reassemble_out_of_order:TRUE", "-r", file, "-T", "fields", "-E", "separator=/t"}
+	for _, field := range fields {
+		args = append(args, "-e", string(field))
+	}
+	out, err := exec.Command("tshark", args...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("tshark: %w", err)
+	}
+	var all []Frame
+	for line := range strings.Lines(string(out)) {
+		f := Frame{}
+		for i, value := range strings.Split(strings.TrimRight(line, "\n"), "\t") {
+			f[fields[i]] = value
+		}
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// Values are all that a field has.
+func (f Frame) Values(field Field) []string {
+	if f[field] == "" {
+		return nil
+	}
+	return strings.Split(f[field], ",")
+}
+
+// Names says whether tshark named the layer in the frame.
+func (f Frame) Names(layer string) bool {
+	return slices.Contains(strings.Split(f[Protocols], ":"), layer)
+}
+
+// Unnamed says whether a frame carries bytes that tshark made nothing of. A part
+// of an FPDU that another frame completes is named there.
+func (f Frame) Unnamed() bool {
+	return f[Length] != "0" && !f.Names(MPA) && f[segment] == "" && f[retransmission] == ""
+}
+
+// Malformed says whether tshark finds a fault in the frame that is one.
+//
+// Replies whose data or text went by RDMA Write are none. The dissector looks for
+// it in the reply, from which RPC-over-RDMA took it (RFC 8166 §3.4.4); it calls
+// the same frames malformed when knfsd sends them, and no others.
+func (f Frame) Malformed() bool { return f[Fault] != "" && !f.reduced() }
+
+// reduced is true of replies to READ and READLINK with a Write chunk.
+func (f Frame) reduced() bool {
+	only := func(field Field, allowed ...string) bool {
+		return !slices.ContainsFunc(f.Values(field), func(v string) bool { return !slices.Contains(allowed, v) })
+	}
+	return only(Program, nfsProgram) && only(Procedure, "5", "6") && only(RPCType, "1") && only(WriteChunks, "1") && f[WriteChunks] != ""
+}
+
+// String tells the frame in a line, for a test's log.
+func (f Frame) String() string {
+	return fmt.Sprintf("frame %s (%s): %s", f[Number], f[Protocols], f[Expert])
+}
+
+// Layers counts the frames in which tshark named each layer.
+func Layers(frames []Frame) map[string]int {
+	n := map[string]int{}
+	for _, f := range frames {
+		for _, layer := range strings.Split(f[Protocols], ":") {
+			n[layer]++
+		}
+	}
+	return n
+}
+
+// Procedures counts calls and replies of NFS by procedure number.
+func Procedures(frames []Frame) map[string]int {
+	n := map[string]int{}
+	for _, f := range frames {
+		if f.Names(NFS) {
+			for _, p := range f.Values(Procedure) {
+				n[p]++
+			}
+		}
+	}
+	return n
+}

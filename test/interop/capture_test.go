@@ -1,0 +1,153 @@
+//go:build interop
+
+package interop
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/dissect"
+)
+
+// ways of a message that a capture must show: a frame for each, at least.
+var waysOfMessages = map[string]func(f dissect.Frame) bool{
+	"inline":                func(f dissect.Frame) bool { return f.Names(dissect.NFS) && chunks(f, "0", "0", "0") },
+	"Read chunk":            func(f dissect.Frame) bool { return chunks(f, "1", "0", "0") && f[dissect.Position] != "0" },
+	"Write chunk":           func(f dissect.Frame) bool { return chunks(f, "0", "1", "0") },
+	"Reply chunk":           func(f dissect.Frame) bool { return chunks(f, "0", "0", "1") },
+	"Position-Zero call":    func(f dissect.Frame) bool { return f[dissect.MessageType] == "1" && f[dissect.Position] == "0" },
+	"RDMA_ERROR":            func(f dissect.Frame) bool { return f[dissect.MessageType] == "4" && f[dissect.ErrorCode] != "" },
+	"RDMA Write":            opcode("0x00"),
+	"RDMA Read Request":     opcode("0x01"),
+	"RDMA Read Response":    opcode("0x02"),
+	"Send":                  opcode("0x03"),
+	"Send with Invalidate":  opcode("0x04"),
+	"MOUNT or NFS by names": func(f dissect.Frame) bool { return f.Names(dissect.RPC) && f.Names(dissect.NFS) },
+}
+
+func chunks(f dissect.Frame, reads, writes, reply string) bool {
+	return f[dissect.ReadSegments] == reads && f[dissect.WriteChunks] == writes && f[dissect.ReplyChunks] == reply
+}
+
+func opcode(number string) func(dissect.Frame) bool {
+	return func(f dissect.Frame) bool { return slices.Contains(f.Values(dissect.Opcode), number) }
+}
+
+// procedures of NFS version 3 that the requester uses, by number (RFC 1813 §3.3).
+var procedures = map[string]string{
+	"3": "LOOKUP", "5": "READLINK", "6": "READ", "7": "WRITE", "8": "CREATE", "9": "MKDIR", "10": "SYMLINK", "12": "REMOVE",
+	"13": "RMDIR", "14": "RENAME", "15": "LINK", "21": "COMMIT",
+}
+
+// Our requester and our responder talk on loopback, and tshark takes apart what
+// they say: each frame is named, none is malformed, every way of a message occurs.
+//
+// tshark loses its place in a stream where an FPDU's end, a whole short one and the
+// beginning of a third share a TCP segment, however right the framing is; how bytes
+// fall into segments is the kernel's affair. So a recording in which something is
+// not named is made again. A malformed frame never passes.
+func TestCaptureOfOurselves(t *testing.T) {
+	// The largest segments of loopback, and those of a network.
+	for _, mtu := range []int{65536, 1500} {
+		t.Run(fmt.Sprint("mtu ", mtu), func(t *testing.T) {
+			n := newNamespace(t)
+			n.host("ip", "-n", n.name, "link", "set", "lo", "mtu", fmt.Sprint(mtu))
+			n.serve(2049)
+			var unnamed []string
+			for i := range 6 {
+				if unnamed = unnamedIn(t, n.record(filepath.Join(t.TempDir(), fmt.Sprint(i, ".pcap")))); len(unnamed) == 0 {
+					return
+				}
+				t.Log(unnamed)
+			}
+			t.Errorf("not named in any of the recordings: %v", unnamed)
+		})
+	}
+}
+
+// unnamedIn is what should be named in a recording and is not. It fails the test
+// for malformed frames.
+func unnamedIn(t *testing.T, frames []dissect.Frame) (unnamed []string) {
+	t.Helper()
+	for _, f := range frames {
+		if f.Malformed() {
+			t.Errorf("malformed: %v", f)
+		}
+		if f.Unnamed() {
+			unnamed = append(unnamed, f.String())
+		}
+	}
+	layers := dissect.Layers(frames)
+	for _, layer := range []string{dissect.MPA, dissect.RDMAP, dissect.RDMA, dissect.RPC, dissect.NFS} {
+		if layers[layer] == 0 {
+			unnamed = append(unnamed, layer)
+		}
+	}
+	for name, shows := range waysOfMessages {
+		if !slices.ContainsFunc(frames, shows) {
+			unnamed = append(unnamed, name)
+		}
+	}
+	seen := dissect.Procedures(frames)
+	for number, name := range procedures {
+		if seen[number] < 2 { // a call and a reply
+			unnamed = append(unnamed, name)
+		}
+	}
+	return unnamed
+}
+
+// record runs the requester against the namespace's daemon and gives what went
+// over loopback.
+func (n *namespace) record(file string) []dissect.Frame {
+	n.t.Helper()
+	requester := filepath.Join(n.dir, "requester")
+	if out, err := exec.Command("go", "build", "-o", requester, "../requester").CombinedOutput(); err != nil {
+		n.t.Fatalf("%v\n%s", err, out)
+	}
+	c := n.command(context.Background(), "tcpdump", "-i", "lo", "--immediate-mode", "-s", "0", "-B", "65536", "-U", "-Z", "root", "-w", file, "tcp port 20049")
+	said := new(log)
+	c.Stdout, c.Stderr = said, said
+	if err := c.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	stop := func() {
+		syscall.Kill(-c.Process.Pid, syscall.SIGINT)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+			<-ended
+		}
+	}
+	for deadline := time.Now().Add(patience); !strings.Contains(said.String(), "listening on"); {
+		select {
+		case err := <-ended:
+			n.t.Fatalf("tcpdump: %v\n%s", err, said)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			stop()
+			n.t.Fatalf("tcpdump does not listen\n%s", said)
+		}
+	}
+	out, err := n.command(n.t.Context(), requester, "--faults", "--names", "60", "--rounds", "2", "127.0.0.1", "/x").CombinedOutput()
+	stop()
+	if err != nil {
+		n.t.Fatalf("requester: %v\n%s", err, out)
+	}
+	frames, err := dissect.Capture(file)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return frames
+}

@@ -1,0 +1,90 @@
+// Command requester puts this module's requester through its ways of moving a
+// message, against any server of NFS version 3 over RDMA, and compares what
+// comes back with what went there:
+//
+//	requester [flags] HOST EXPORT
+//
+// Every size of transfer up to 1 MiB goes by WRITE and READ, listings long enough
+// for Reply chunks by READDIRPLUS, names of 255 bytes by most procedures, and
+// calls as Position-Zero Read chunks. It exits with 0 when all of that was right.
+//
+// Tests run it in networks of their own: it says nothing of speed.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+// work is what the flags say.
+type work struct {
+	host, export    string
+	port, mountPort int
+	names, rounds   int
+	faults          bool
+}
+
+func main() {
+	var w work
+	limit := flag.Duration("limit", 2*time.Minute, "end of patience")
+	flag.IntVar(&w.port, "port", client.PortRDMA, "port of NFS over RDMA")
+	flag.IntVar(&w.mountPort, "mount-port", client.PortNFS, "port of MOUNT over TCP")
+	flag.IntVar(&w.names, "names", 200, "names in the directory that is listed")
+	flag.IntVar(&w.rounds, "rounds", 4, "transfers of 1 MiB")
+	flag.BoolVar(&w.faults, "faults", false, "also send what must be answered by RDMA_ERROR")
+	flag.Parse()
+	if flag.NArg() != 2 {
+		fmt.Fprintln(os.Stderr, "usage: requester [flags] HOST EXPORT")
+		os.Exit(2)
+	}
+	w.host, w.export = flag.Arg(0), flag.Arg(1)
+	ctx, cancel := context.WithTimeout(context.Background(), *limit)
+	defer cancel()
+	if err := w.run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "requester:", err)
+		cancel()
+		os.Exit(1)
+	}
+}
+
+func (w work) run(ctx context.Context) error {
+	c, err := client.Dial(ctx, client.Target{
+		Transport: client.RDMA, Host: w.host, Port: w.port, Cred: client.Self(),
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	root, err := c.MountRoot(ctx, w.export, w.mountPort)
+	if err != nil {
+		return fmt.Errorf("mounting: %w", err)
+	}
+	s := session{ctx: ctx, conn: c, nfs: c.NFS3(), root: root}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"transfers", func() error { return s.transfers(w.rounds) }},
+		{"long names", s.longNames},
+		{"listings", func() error { return s.listings(w.names) }},
+		{"texts", s.texts},
+		{"long messages", func() error { return w.long(ctx, root) }},
+	} {
+		start := time.Now()
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		fmt.Printf("%s: %s\n", step.name, time.Since(start).Round(time.Millisecond))
+	}
+	if w.faults {
+		if err := w.fault(ctx); err != nil {
+			return fmt.Errorf("faults: %w", err)
+		}
+	}
+	return nil
+}
