@@ -20,6 +20,11 @@
 // connection. The sink of an outgoing RDMA Read has one too, for which only the
 // response to that very Read is accepted.
 //
+// A responder sends nothing before the initiator's first FPDU has arrived. An
+// initiator sends an empty RDMA Write or Read at once, and again while it hears
+// nothing, so that either side may be the first to send a message; Config's
+// ClientServer makes it keep silent until something is posted.
+//
 // # What it does not do
 //
 // Markers are generated for a peer that wants them and never asked for. The

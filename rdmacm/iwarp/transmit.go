@@ -104,13 +104,13 @@ func (c *Conn) transmit() {
 	budget := inlineBudget
 	for c.fill() {
 		b := c.tx.batch
-		n := b.bytes
-		if !c.write(false) {
-			return
-		}
-		if b.left == 0 {
-			c.written()
-			if budget -= n; budget > 0 {
+		if budget > 0 {
+			budget -= b.bytes
+			if !c.write(false) {
+				return
+			}
+			if b.left == 0 {
+				c.written()
 				continue
 			}
 		}
