@@ -93,3 +93,17 @@ func TestSampleConfigurationHasTheDefaults(t *testing.T) {
 		t.Errorf("its examples are not all there: %+v", c)
 	}
 }
+
+// Every option of an embedded server is documented.
+func TestHandlerOptionsAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../docs/go-nfs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := reflect.TypeFor[HandlerOptions]()
+	for i := range options.NumField() {
+		if name := options.Field(i).Name; !strings.Contains(string(b), "`"+name+"`") {
+			t.Errorf("docs/go-nfs.md does not explain %s", name)
+		}
+	}
+}
