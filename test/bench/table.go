@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -34,10 +35,18 @@ func (p *peer) median(name string, value func(*client.Measured) float64) float64
 	return all[len(all)/2]
 }
 
+// best of what was found, or 0: what is least disturbed by others on the machine.
+func (p *peer) best(name string, value func(*client.Measured) float64) (best float64) {
+	for _, m := range p.found[name] {
+		best = max(best, value(m))
+	}
+	return best
+}
+
 func p99(m *client.Measured) float64 { return float64(m.Latency.P99) }
 
-// printTable prints the medians, the ratios to the reference and how they stand
-// to the targets.
+// printTable prints the medians and the best rounds, the ratios to the reference
+// and how they stand to the targets.
 func printTable(out io.Writer, o options, up []*peer) {
 	var base *peer
 	for _, p := range up {
@@ -45,8 +54,23 @@ func printTable(out io.Writer, o options, up []*peer) {
 			base = p
 		}
 	}
-	fmt.Fprintf(out, "%s, %s. One connection over loopback, a directory in %s, file of 64 MiB, %d rounds of %v each; medians, in parentheses the ratio to %s and the 99th percentile of latency.\n\n",
-		machine(), time.Now().Format("2006-01-02"), o.dir, o.rounds, o.duration, reference)
+	fmt.Fprintf(out, "%s, %s. One connection over loopback, a directory in %s, file of 64 MiB, %d rounds of %v each. Load average at the end: %s.\n",
+		machine(), time.Now().Format("2006-01-02"), o.dir, o.rounds, o.duration, loadAverage())
+	fmt.Fprintf(out, "\nMedians; in parentheses the ratio to %s and the 99th percentile of latency.\n\n", reference)
+	rows(out, o, up, base, (*peer).median, true)
+	fmt.Fprintf(out, "\nThe best round of each, which tells more where the machine had other work as well.\n\n")
+	rows(out, o, up, base, (*peer).best, false)
+}
+
+// loadAverage is how busy the machine is, whatever with.
+func loadAverage() string {
+	b, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(b), " ")
+	return first
+}
+
+// rows prints one table.
+func rows(out io.Writer, o options, up []*peer, base *peer, pick func(*peer, string, func(*client.Measured) float64) float64, latency bool) {
 	fmt.Fprint(out, "| workload | unit |")
 	for _, p := range up {
 		fmt.Fprintf(out, " %s |", p.name)
@@ -61,19 +85,21 @@ func printTable(out io.Writer, o options, up []*peer) {
 			if base == nil {
 				return 0
 			}
-			if b := base.median(w.name, w.value); b > 0 {
-				return p.median(w.name, w.value) / b
+			if b := pick(base, w.name, w.value); b > 0 {
+				return pick(p, w.name, w.value) / b
 			}
 			return 0
 		}
 		for _, p := range up {
-			v := p.median(w.name, w.value)
-			if v == 0 {
+			v := pick(p, w.name, w.value)
+			switch late := time.Duration(p.median(w.name, p99)).Round(time.Microsecond); {
+			case v == 0:
 				fmt.Fprint(out, " failed |")
-				continue
+			case latency:
+				fmt.Fprintf(out, " %.0f (%.2f, %v) |", v, of(p), late)
+			default:
+				fmt.Fprintf(out, " %.0f (%.2f) |", v, of(p))
 			}
-			late := time.Duration(p.median(w.name, p99)).Round(time.Microsecond)
-			fmt.Fprintf(out, " %.0f (%.2f, %v) |", v, of(p), late)
 		}
 		switch r := of(up[0]); {
 		case w.target == 0 || r == 0:
