@@ -212,7 +212,7 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	c.chains++
 	c.works += len(ch.Work)
 	c.notePost(p)
-	p.err, p.failed = c.unfit(p)
+	p.failed, p.err = c.unfit(p)
 	p.ready = p.err != nil || p.left == 0
 	if p.err == nil {
 		c.reads += p.reads
@@ -247,33 +247,33 @@ func (c *Conn) notePost(p *posting) {
 }
 
 // unfit says why a chain comes back without anything being done.
-func (c *Conn) unfit(p *posting) (err error, failed int) {
+func (c *Conn) unfit(p *posting) (failed int, err error) {
 	if c.dead || c.leaving {
-		return rdmacm.ErrClosed, -1
+		return -1, rdmacm.ErrClosed
 	}
 	if err, ok := c.faults.failPost[p.number]; ok {
-		return err, 0
+		return 0, err
 	}
 	for i := range p.chain.Work {
 		w := &p.chain.Work[i]
 		if len(w.Local) > c.provider.cfg.MaxLocal {
-			return fmt.Errorf("rdmatest: %d local pieces exceed %d", len(w.Local), c.provider.cfg.MaxLocal), i
+			return i, fmt.Errorf("rdmatest: %d local pieces exceed %d", len(w.Local), c.provider.cfg.MaxLocal)
 		}
 		switch w.Op {
 		case rdmacm.OpRead:
 			if p.reads++; c.reads+p.reads > c.readDepth {
-				return rdmacm.ErrReadDepth, i
+				return i, rdmacm.ErrReadDepth
 			}
 		case rdmacm.OpSend, rdmacm.OpSendInvalidate:
 			if n := w.Length(); n > c.provider.cfg.MaxSend {
-				return &rdmacm.LengthError{Length: n, Limit: c.provider.cfg.MaxSend}, i
+				return i, &rdmacm.LengthError{Length: n, Limit: c.provider.cfg.MaxSend}
 			}
 			if w.Op == rdmacm.OpSendInvalidate && c.provider.cfg.NoRemoteInvalidation {
-				return errors.New("rdmatest: Send with Invalidate is not offered"), i
+				return i, errors.New("rdmatest: Send with Invalidate is not offered")
 			}
 		}
 	}
-	return nil, -1
+	return -1, nil
 }
 
 // checkChain panics for chains that no provider need understand.

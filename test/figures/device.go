@@ -18,7 +18,6 @@ func (quiet) Closed(error)            {}
 // arrivals counts Sends: by each, everything posted before it has arrived.
 type arrivals struct {
 	quiet
-	conn rdmacm.Conn
 	got  chan struct{}
 }
 

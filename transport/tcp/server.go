@@ -75,7 +75,8 @@ func (s *Server) Serve(l net.Listener) error {
 		if closing {
 			return ErrServerClosed
 		}
-		if ne, ok := err.(net.Error); !ok || !ne.Temporary() { //nolint:staticcheck // what else tells EMFILE from the end
+		//lint:ignore SA1019 nothing else tells EMFILE from the end
+		if ne, ok := err.(net.Error); !ok || !ne.Temporary() {
 			s.mu.Lock()
 			delete(s.listeners, l)
 			s.mu.Unlock()

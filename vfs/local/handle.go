@@ -55,15 +55,6 @@ func birth(fd int) int64 {
 	return sx.Btime.Sec*1e9 + int64(sx.Btime.Nsec)
 }
 
-// handleInode is the inode number in an inodeHandle.
-func handleInode(h *vfs.Handle) (ino uint64, ok bool) {
-	b := h.Bytes()
-	if len(b) != 17 || b[0] != inodeHandle {
-		return 0, false
-	}
-	return binary.BigEndian.Uint64(b[1:]), true
-}
-
 // checkHandle says whether h has the form of a handle that this package made.
 func checkHandle(h *vfs.Handle) error {
 	b := h.Bytes()

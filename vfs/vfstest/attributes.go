@@ -191,10 +191,10 @@ func testFacts(x *fixture) {
 	if x.raw.Lane() == nil || !lane[x.raw.Lane()] {
 		x.Errorf("the lane is %v", x.raw.Lane())
 	}
-	if x.raw.Verifier() != x.raw.Verifier() {
+	if before := x.raw.Verifier(); before != x.raw.Verifier() {
 		x.Errorf("the verifier changes by itself")
 	}
-	if x.fs.Root() != x.fs.Root() {
+	if before := x.fs.Root(); before != x.fs.Root() {
 		x.Errorf("the root's handle changes by itself")
 	}
 	h := u.create(x.dir, "f", 0o644)

@@ -118,7 +118,10 @@ func (f careless) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, 
 type double struct{ *memfs.FS }
 
 func (f double) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
-	return f.FS.ReadDir(op, dir, cookie, plus, a, func(e *vfs.DirEntry) bool { return emit(e) && emit(e) })
+	return f.FS.ReadDir(op, dir, cookie, plus, a, func(e *vfs.DirEntry) bool { 
+		once := emit(e)
+		return once && emit(e)
+	})
 }
 
 type late struct{ *memfs.FS }

@@ -190,11 +190,11 @@ func (m *model) symlink(op *vfs.Op) {
 
 // link is made by the first user only: kernels may be told to keep others from
 // linking to what is not theirs.
-func (m *model) link(op *vfs.Op) {
+func (m *model) link(*vfs.Op) {
 	if !m.x.info.HardLinks {
 		return
 	}
-	op = m.users[0]
+	op := m.users[0]
 	f, dir, name := m.file(), m.dir(), m.name()
 	var a, b vfs.Attr
 	_, e1 := m.x.fs.Link(op, f.test, dir.test, name, &a)
