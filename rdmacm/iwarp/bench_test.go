@@ -70,9 +70,8 @@ func cpu(b *testing.B) func() {
 
 // A window keeps so many chains on their way.
 type window struct {
-	c     rdmacm.Conn
-	free  chan *rdmacm.Chain
-	fatal func(error)
+	c    rdmacm.Conn
+	free chan *rdmacm.Chain
 }
 
 func newWindow(b *testing.B, c rdmacm.Conn, depth int, work func(i int) rdmacm.Work) *window {

@@ -60,13 +60,6 @@ func (f *inboundFPDU) op() wire.Opcode {
 	return f.untagged.Op
 }
 
-func (f *inboundFPDU) last() bool {
-	if f.isTagged {
-		return f.tagged.Last
-	}
-	return f.untagged.Last
-}
-
 func (f *inboundFPDU) headerSize() int {
 	if f.isTagged {
 		return wire.TaggedSize

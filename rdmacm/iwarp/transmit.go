@@ -28,7 +28,6 @@ type transmitter struct {
 	ready func(fd uintptr) bool // c.writeReady, made once
 	loop  func()                // c.transmitLoop, made once
 	wait  bool                  // ready may wait for the socket
-	full  bool                  // the socket was full
 	errno unix.Errno
 
 	progress atomic.Uint64 // bytes that TCP took

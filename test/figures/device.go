@@ -18,7 +18,7 @@ func (quiet) Closed(error)            {}
 // arrivals counts Sends: by each, everything posted before it has arrived.
 type arrivals struct {
 	quiet
-	got  chan struct{}
+	got chan struct{}
 }
 
 func (a *arrivals) Received(r *rdmacm.Recv) {

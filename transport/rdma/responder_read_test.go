@@ -70,7 +70,7 @@ func TestLongCalls(t *testing.T) {
 	xid := uint32(1000)
 	for _, n := range []int{0, 1, 3, 4, 5, 1024, 4097, 70_001, 1 << 20} {
 		data := pattern(n)
-		head, pos := putCall(xid, "x", n)
+		head, _ := putCall(xid, "x", n)
 		whole := append(append([]byte{}, head...), data...)
 		whole = append(whole, make([]byte, padded(n)-n)...)
 		if len(whole) <= DefaultMaxCall {
@@ -81,7 +81,7 @@ func TestLongCalls(t *testing.T) {
 		if n == 0 {
 			continue
 		}
-		head, pos = putCall(xid, "x", n)
+		head, pos := putCall(xid, "x", n)
 		zero := p.Expose(head, rdmacm.RemoteRead)
 		r := p.Expose(data, rdmacm.RemoteRead)
 		reads := append(at(pos, cut(r, odd(n)...)...), at(0, cut(zero, odd(len(head))...)...)...)

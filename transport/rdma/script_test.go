@@ -177,14 +177,3 @@ func (s *script) ramp(credits uint32) {
 	s.reply(message{xid: h.XID, credits: credits, payload: success(h.XID)})
 	<-done
 }
-
-// pending makes sure that a call is not answered yet: one that follows it is.
-func (s *script) pending(done <-chan result) {
-	s.t.Helper()
-	s.ramp(8)
-	select {
-	case r := <-done:
-		s.t.Fatalf("the call ended: %v", r.err)
-	default:
-	}
-}

@@ -118,7 +118,7 @@ func (f careless) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, 
 type double struct{ *memfs.FS }
 
 func (f double) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
-	return f.FS.ReadDir(op, dir, cookie, plus, a, func(e *vfs.DirEntry) bool { 
+	return f.FS.ReadDir(op, dir, cookie, plus, a, func(e *vfs.DirEntry) bool {
 		once := emit(e)
 		return once && emit(e)
 	})
