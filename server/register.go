@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,7 +33,7 @@ func (s *Server) register(ctx context.Context) (unregister func(context.Context)
 	limit, cancel := context.WithTimeout(ctx, registering)
 	defer cancel()
 	if err := client.Register(limit, all); err != nil {
-		s.log.Info("not registered with rpcbind: clients name port= and mountport= themselves", zap.Error(err))
+		s.log.Info("not registered with rpcbind: clients name port= and mountport= themselves", zap.String("error", strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 	return func(ctx context.Context) {
 		limit, cancel := context.WithTimeout(ctx, registering)
