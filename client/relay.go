@@ -21,6 +21,9 @@ type RelayConfig struct {
 	MountPort int
 	// Port is where clients find the relay, for those who ask rpcbind.
 	Port int
+	// Clients is how many connections there may be (1000); what comes beyond
+	// is closed at once.
+	Clients int
 	// Calls is how many calls of a client are under way at a time (128), and
 	// Memory how many bytes all calls may take together (256 MiB).
 	Calls  int
@@ -28,8 +31,9 @@ type RelayConfig struct {
 	// MaxReply is the largest reply to a procedure that the binding does not
 	// know, in bytes (1 MiB and 64 KiB): each such call offers that much.
 	MaxReply int
-	// Timeout bounds connecting to the server, and how long a client that
-	// has left is waited for (30 s).
+	// Timeout bounds connecting to the server, how long a client may stop in
+	// the middle of a call or not read its replies, and how long the calls of
+	// one that has left are waited for (30 s).
 	Timeout time.Duration
 	// Event, where set, is told of connections that came and why they ended.
 	Event func(RelayEvent)
@@ -43,6 +47,9 @@ type RelayEvent struct {
 }
 
 func (c RelayConfig) withDefaults() RelayConfig {
+	if c.Clients <= 0 {
+		c.Clients = 1000
+	}
 	if c.Calls <= 0 {
 		c.Calls = 128
 	}
@@ -146,9 +153,14 @@ func (r *Relay) Serve(l net.Listener) error {
 			c.Close()
 			return ErrRelayClosed
 		}
+		if r.open.Load() >= int64(r.cfg.Clients) {
+			r.mu.Unlock()
+			c.Close()
+			continue
+		}
+		r.open.Add(1)
 		r.conns.Add(1)
 		r.mu.Unlock()
-		r.open.Add(1)
 		go func() {
 			defer r.conns.Done()
 			defer r.open.Add(-1)

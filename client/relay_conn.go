@@ -35,6 +35,7 @@ type relayConn struct {
 	server *Conn // nil until a call needs it
 	mount  *Conn // where MOUNT is; may be server
 
+	limited bool            // the client is expected to send
 	slots   chan struct{}   // one for each call under way
 	replies chan *relayCall // as many places
 	pending sync.WaitGroup  // calls without a reply so far
@@ -157,6 +158,39 @@ func (c *relayConn) take(mark uint32) (*relayCall, error) {
 	if n > maxRelayRecord {
 		return nil, errRecordLength
 	}
+	if c.in.Buffered() < recordMark+n || !last {
+		// Who stops in the middle of a call holds no memory for long.
+		if err := c.limit(time.Now().Add(c.relay.cfg.Timeout)); err != nil {
+			return nil, err
+		}
+	}
+	k, err := c.takeWithin(n, last)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.limit(time.Time{}); err != nil {
+		k.drop()
+		return nil, err
+	}
+	return k, nil
+}
+
+// limit sets how long the client may take, unless the connection has failed.
+func (c *relayConn) limit(deadline time.Time) error {
+	if c.limited == !deadline.IsZero() {
+		return nil
+	}
+	c.limited = !deadline.IsZero()
+	c.nc.SetReadDeadline(deadline)
+	// In this order, as fail has the other.
+	if why := c.failure.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// takeWithin is take, of a first fragment of n bytes.
+func (c *relayConn) takeWithin(n int, last bool) (*relayCall, error) {
 	first, err := c.in.Peek(recordMark + min(n, rpc.AdmitPrefix))
 	if err != nil {
 		return nil, unexpected(err)
@@ -242,9 +276,9 @@ func (c *relayConn) write() {
 		for _, k := range gathered {
 			bufs = k.appendTo(bufs)
 		}
+		c.nc.SetWriteDeadline(time.Now().Add(c.relay.cfg.Timeout))
 		if c.failure.Load() == nil && len(bufs) > 0 {
 			out := bufs
-			c.nc.SetWriteDeadline(time.Now().Add(c.relay.cfg.Timeout))
 			if _, err := out.WriteTo(c.nc); err != nil {
 				c.fail(fmt.Errorf("client: replies to a client: %w", err))
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -448,5 +449,29 @@ func TestRelayClose(t *testing.T) {
 	toy.Release(5)
 	if n := r.Clients(); n != 0 {
 		t.Errorf("%d clients", n)
+	}
+}
+
+// A client that stops in the middle of a call, or does not read, loses its
+// connection; more clients than allowed get none.
+func TestRelayBoundsClients(t *testing.T) {
+	s := startServer(t)
+	ended := make(chan client.RelayEvent, 1)
+	at := startRelay(t, client.RelayConfig{
+		Target: s.targets()["memory"], Timeout: 3 * time.Second, Clients: 1,
+		Event: func(e client.RelayEvent) { ended <- e },
+	})
+	r := rawDial(t, at)
+	r.grant()
+	other := rawDial(t, at)
+	if m := other.record(); m != nil {
+		t.Errorf("a second client got %x", m)
+	}
+	r.c.Write([]byte{0x80, 0x10, 0, 0, 0, 0, 0, 9})
+	if m := r.record(); m != nil {
+		t.Errorf("half a call was answered by %x", m)
+	}
+	if e := <-ended; !errors.Is(e.Err, os.ErrDeadlineExceeded) {
+		t.Errorf("ended with %v", e.Err)
 	}
 }
