@@ -1,0 +1,269 @@
+package rdma
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// becomes waits until a condition holds that others bring about.
+func becomes(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(rdmatest.Guard); !holds(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// nothingLeft makes sure that no goroutine outlives the test. It comes first, so
+// that it looks last.
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+// anyCall makes one call of any kind and size up to most.
+func anyCall(t testing.TB, k rpc.Caller, r *rand.Rand, most int) error {
+	n := r.IntN(most)
+	switch r.IntN(5) {
+	case 0:
+		return get(t, k, n, make([]byte, n))
+	case 1:
+		return get(t, k, n, nil)
+	case 2:
+		return put(t, k, pattern(n))
+	case 3:
+		n = min(n, rpctest.MaxEcho)
+		x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
+		x.MaxArgs = n + 8
+		return do(t, k, x, func(d *xdr.Decoder) {
+			if got := d.Opaque(rpctest.MaxEcho); d.Err() == nil && !bytes.Equal(got, pattern(n)) {
+				t.Errorf("ECHO of %d bytes differs", n)
+			}
+		})
+	}
+	return do(t, k, null(), nil)
+}
+
+// 1,000 connections that are idle, 100 that are busy, others that come and go: all
+// are served by one server within its ceiling, the idle ones still are in the end,
+// and when they have gone, nothing of them is left.
+func TestManyConnections(t *testing.T) {
+	for _, on := range []struct {
+		name       string
+		device     func(t testing.TB) rdmacm.Provider
+		idle, busy int
+	}{
+		{"memory", func(testing.TB) rdmacm.Provider { return nil }, 1000 / slower, 100 / slower},
+		{"iwarp", newIwarp, 200 / slower, 20 / slower}, // two descriptors each
+	} {
+		t.Run(on.name, func(t *testing.T) {
+			nothingLeft(t)
+			b := newBench(t, benchConfig{
+				device: on.device(t), provider: rdmatest.Config{Quiet: true}, pool: mem.Config{Ceiling: 16 << 20, Share: 4 << 20},
+			})
+			idle := make([]*Client, on.idle)
+			for i := range idle {
+				idle[i] = b.dial(DialConfig{})
+				if err := do(t, idle[i], null(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := b.server.Stats().Connections.Load(); n != int64(on.idle) {
+				t.Errorf("%d connections, want %d", n, on.idle)
+			}
+			if s := b.pool.Stats(); s.InUse != 0 {
+				t.Errorf("idle connections hold %d bytes of payload memory", s.InUse)
+			}
+			var all sync.WaitGroup
+			for i := range on.busy {
+				all.Go(func() {
+					r := rand.New(rand.NewPCG(31, uint64(i)))
+					// Each leaves and comes back; half of them with a call under way.
+					for range 3 {
+						c, err := Dial(t.Context(), b.device, b.addr, DialConfig{})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						for range 6 {
+							if err := anyCall(t, c, r, 1<<(4+r.IntN(14))); err != nil {
+								t.Error(err)
+							}
+						}
+						left := make(chan struct{})
+						x := getTo(100_000, make([]byte, 100_000))
+						x.Done = func(*rpc.Exchange) { close(left) }
+						if c.Start(x); i%2 == 0 {
+							<-left
+						}
+						c.Close()
+						<-left
+					}
+				})
+			}
+			all.Wait()
+			for _, c := range idle {
+				if err := do(t, c, null(), nil); err != nil {
+					t.Errorf("a connection that was idle: %v", err)
+				}
+				c.Close()
+			}
+			becomes(t, "all connections are gone", func() bool { return b.server.Stats().Connections.Load() == 0 })
+			becomes(t, "all memory is back", func() bool { s := b.pool.Stats(); return s.InUse == 0 && s.Waiting == 0 })
+			if s := b.pool.Stats(); s.Peak > s.Ceiling || s.Refused > 0 {
+				t.Errorf("%d bytes at most of %d, %d refused", s.Peak, s.Ceiling, s.Refused)
+			}
+		})
+	}
+}
+
+// longPut is a PUT with two Read chunks: the message, cut into segments, in a
+// Position-Zero chunk, and the data, cut as well, where they belong.
+func longPut(p peer, xid uint32, data []byte, segments int) message {
+	m, position := putCall(xid, "long", len(data))
+	words := p.Expose(m, rdmacm.RemoteRead)
+	r := p.Expose(data, rdmacm.RemoteRead)
+	cutUp := func(r rdmacm.Region, n int) []Segment {
+		var lengths []int
+		for left := segments; left > 0; left-- {
+			lengths = append(lengths, n/left)
+			n -= n / left
+		}
+		return cut(r, lengths...)
+	}
+	reads := append(at(0, cutUp(words, len(m))...), at(position, cutUp(r, len(data))...)...)
+	return message{xid: xid, proc: ProcNoMsg, reads: reads}
+}
+
+// Long calls, calls with several Read chunks, Reply chunks and Write chunks, into a
+// ceiling that holds a few of them, beside peers that stall while they hold memory:
+// all others are answered meanwhile, and the stalled ones once they go on.
+func TestCeilingUnderMixtures(t *testing.T) {
+	nothingLeft(t)
+	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 16 << 20, Share: 4 << 20}})
+	const stalled, others, calls = 2, 6, 12
+	var release []func()
+	var silent []peer
+	for range stalled {
+		p := b.peer()
+		release = append(release, serverEnd(p).Faults().HoldReads())
+		for xid := range uint32(3) {
+			p.Send(longPut(p, xid, pattern(1<<20), 3).bytes())
+		}
+		silent = append(silent, p)
+	}
+	var peers []peer
+	for i := range others {
+		p := b.peer()
+		peers = append(peers, p)
+		r := rand.New(rand.NewPCG(5, uint64(i)))
+		sink := p.Expose(make([]byte, 1<<20), rdmacm.RemoteWrite)
+		for xid := range uint32(calls) {
+			n := 1 + r.IntN(1<<20)
+			switch m := (message{xid: xid}); xid % 4 {
+			case 0:
+				p.Send(longPut(p, xid, pattern(n), 1+r.IntN(5)).bytes())
+			case 1:
+				m.payload, m.writes = rpctest.Message(xid, rpctest.GET, count(n)), [][]Segment{cut(sink, n)}
+				p.Send(m.bytes())
+			case 2:
+				n = min(n, 1<<20-64)
+				m.payload, m.reply = rpctest.Message(xid, rpctest.GET, count(n)), cut(sink, 1<<20)
+				p.Send(m.bytes())
+			case 3:
+				data := p.Expose(pattern(n), rdmacm.RemoteRead)
+				var position int
+				m.payload, position = putCall(xid, "data", n)
+				m.reads = at(position, cut(data, n/2, n-n/2)...)
+				p.Send(m.bytes())
+			}
+		}
+	}
+	// Answers come in any order, and one each.
+	for i, p := range peers {
+		seen := map[uint32]bool{}
+		for range calls {
+			h, _ := answered(t, p.Receive())
+			if h.Proc == ProcError || seen[h.XID] {
+				t.Fatalf("peer %d, call %d: %v, seen before: %v", i, h.XID, h.Proc, seen[h.XID])
+			}
+			seen[h.XID] = true
+		}
+	}
+	for i, p := range silent {
+		release[i]()
+		for range 3 {
+			if h, _ := answered(t, p.Receive()); h.Proc != ProcMsg {
+				t.Errorf("a stalled call is answered by %v", h.Proc)
+			}
+		}
+	}
+	becomes(t, "all memory is back", func() bool { return b.pool.Stats().InUse == 0 })
+	if s := b.pool.Stats(); s.Peak > s.Ceiling || s.Refused > 0 {
+		t.Errorf("%d bytes at most of %d, %d refused", s.Peak, s.Ceiling, s.Refused)
+	}
+}
+
+// Calls of different connections that wait for memory get it in the order in which
+// they came, small ones behind large ones.
+func TestMemoryIsGivenInOrder(t *testing.T) {
+	nothingLeft(t)
+	// Each Long call reserves room for its reply as words and as payload, more than
+	// half of all: one runs at a time.
+	const room = 1200 << 10
+	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 4 << 20, Share: 4 << 20}, server: Config{MaxReply: room}})
+	var peers []peer
+	var release func()
+	for i := range 6 {
+		p := b.peer()
+		peers = append(peers, p)
+		if i == 0 {
+			release = serverEnd(p).Faults().HoldReads()
+		}
+		n := 30_000 / (i + 1)
+		m := rpctest.Message(uint32(i), rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
+		words := p.Expose(m, rdmacm.RemoteRead)
+		sink := p.Expose(make([]byte, room), rdmacm.RemoteWrite)
+		if err := p.Send(message{
+			xid: uint32(i), proc: ProcNoMsg, reads: at(0, cut(words, len(m))...), reply: cut(sink, room),
+		}.bytes()); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			becomes(t, "the first holds memory", func() bool { return b.pool.Stats().InUse > 0 })
+		} else {
+			becomes(t, fmt.Sprint(i, " wait"), func() bool { return b.pool.Stats().Waiting == i })
+		}
+	}
+	release()
+	var wanted, got []int
+	for _, p := range peers {
+		answered(t, p.Receive())
+		wanted = append(wanted, serverEnd(p).ID())
+	}
+	for _, e := range b.provider.Log().Events() {
+		if e.Kind == rdmatest.KindPost && e.Op == rdmacm.OpRead && !slices.Contains(got, e.Conn) {
+			got = append(got, e.Conn)
+		}
+	}
+	if !slices.Equal(got, wanted) {
+		t.Errorf("calls were pulled on connections %v, having come on %v", got, wanted)
+	}
+}
