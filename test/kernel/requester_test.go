@@ -1,0 +1,42 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"context"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// TestRequesterAgainstKernelServer has our requester, on this machine, work with Linux's own server in a guest, so that
+// TCP segments and siw's FPDUs cross a link: transfers of every size up to 1 MiB with their data compared, listings in
+// Reply chunks, names of 255 bytes, calls in Position-Zero Read chunks. TestToolsAgainstKernelServer is about the tools.
+func TestRequesterAgainstKernelServer(t *testing.T) {
+	t.Parallel()
+	for _, kernel := range []struct {
+		kernel        lab.Kernel
+		rounds, names string
+	}{{lab.UserMode, "16", "400"}, {lab.Stock6_1, "4", "60"}, {lab.Stock6_12, "4", "60"}} {
+		t.Run(string(kernel.kernel), func(t *testing.T) {
+			t.Parallel()
+			const limit = 8 * time.Minute
+			requester := build(t, "test/requester")
+			n := lab.NewNetwork(t)
+			g := lab.Boot(t, n, lab.Options{Kernel: kernel.kernel, Limit: limit}, script(t, "serve_memory"))
+			g.Await("serving")
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			c := n.Command(requester, "--limit", "5m", "--mount-port", "20048", "--rounds", kernel.rounds, "--names", kernel.names, g.Address(), "/srv/memory")
+			out, err := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...).CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Fatalf("requester: %v", err)
+			}
+			g.Signal("stop")
+			g.Succeed()
+		})
+	}
+}
