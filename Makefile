@@ -42,8 +42,13 @@ fuzz:
 			echo "== $$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; \
 		done; done
 
+# The data path beside bare Go, the daemon beside other servers over TCP, and both
+# beside other servers in a Linux client: docs/benchmarks.md.
 bench: build
+	$(GO) run ./test/figures
 	$(GO) run ./test/bench
+	$(GO) run ./test/kernel/setup packages uml
+	$(GO) test -tags bench -timeout 60m -run PeersBenchmark -v ./test/kernel
 
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
