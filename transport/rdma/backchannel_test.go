@@ -132,6 +132,8 @@ func TestCallbacksWithChunks(t *testing.T) {
 		// (V1-82).
 		s.p.Send(words(9, 1, 1, 0, 2, 0, 0))
 		s.p.Send(words(9, 2, 1, 0, 0, 0, 0))
+		// Nor for a late Long Reply.
+		s.p.Send(message{xid: 9, proc: ProcNoMsg, reply: []Segment{{1, 28, 0}}}.bytes())
 		s.p.Send(message{xid: 10, payload: rpctest.Message(10, rpctest.NULL, nil)}.bytes())
 		_, payload = answered(t, s.p.Receive())
 		results(t, 10, payload)

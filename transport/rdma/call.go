@@ -119,6 +119,7 @@ func (c *call) finish() {
 	c.header = Header{}
 	c.rpc = rpc.Call{}
 	c.plan = rpc.Plan{}
+	c.request.Group = nil
 	c.admitted = false
 	c.segments, c.chunks, c.placed = c.segments[:0], c.chunks[:0], c.placed[:0]
 	clear(c.excised)
@@ -273,7 +274,7 @@ func (c *call) reserve(words, results int) {
 		c.pull()
 		return
 	}
-	c.request.Size = at
+	c.request.Size, c.request.Group = at, c.plan.Group
 	c.responder.share.Get(&c.request)
 }
 

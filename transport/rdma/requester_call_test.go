@@ -379,3 +379,51 @@ func TestFewPiecesOfACall(t *testing.T) {
 	}
 	s.refuse(&h)
 }
+
+// A call that is cancelled while it is built, as here by its own encoder, or while
+// it waits for memory, does not go out; its memory is fenced.
+func TestCancelWhileBuilding(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	cause := errors.New("gave up")
+	x := getTo(100, make([]byte, 100))
+	x.Args = func(w *xdr.Writer) {
+		w.Uint32(100)
+		s.client.Cancel(x, cause)
+	}
+	if r := <-s.start(x); r.err != cause {
+		t.Errorf("%v", r.err)
+	}
+	if _, regions := end(s.p).Held(); regions != 0 {
+		t.Errorf("%d regions are exposed", regions)
+	}
+	s.ramp(8)
+
+	pool := clientPool(t)
+	s = newScript(t, DialConfig{Pool: pool}, nil)
+	hog := pool.NewShare()
+	defer hog.Close()
+	block, ok := hog.TryGet(4 << 20)
+	if !ok {
+		t.Fatal("no memory")
+	}
+	x = getTo(5000) // needs a Reply chunk
+	done := s.start(x)
+	if n := pool.Stats().Waiting; n != 1 {
+		t.Errorf("%d requests wait", n)
+	}
+	next := s.start(getTo(4000)) // keeps its place behind
+	s.client.Cancel(x, cause)
+	if r := <-done; r.err != cause {
+		t.Errorf("%v", r.err)
+	}
+	block.Release()
+	h, _ := s.next()
+	if h.Reply.Bytes() > 5000 {
+		t.Errorf("the cancelled call went out")
+	}
+	s.refuse(&h)
+	<-next
+	if n := len(s.p.Messages()); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}

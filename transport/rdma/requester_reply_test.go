@@ -101,6 +101,30 @@ func TestBadRepliesAreDropped(t *testing.T) {
 	}
 }
 
+// A Reply chunk comes back only where one was offered.
+func TestReplyChunkOutOfNowhere(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	done := s.start(getTo(10, make([]byte, 10)))
+	h, _ := s.next()
+	back := [][]Segment{used(offered(&h).writes[0], 0)}
+	for _, m := range []message{
+		{writes: back, reply: []Segment{}, payload: success(h.XID, 0)},
+		{writes: back, reply: []Segment{{}}, payload: success(h.XID, 0)},
+		{writes: back, reply: []Segment{{1, 28, 0}}, proc: ProcNoMsg},
+	} {
+		m.xid = h.XID
+		s.reply(m)
+	}
+	s.ping()
+	if n := s.client.Stats().BadReplies.Load(); n != 3 {
+		t.Errorf("%d bad replies", n)
+	}
+	s.reply(message{xid: h.XID, writes: back, payload: success(h.XID, 0)})
+	if r := <-done; r.err != nil {
+		t.Error(r.err)
+	}
+}
+
 // V1-85: an RDMA_ERROR is permanent: the call ends, is not sent again, and its
 // memory is fenced first. Trap 2: ERR_CHUNK is 20 bytes; trap 3, L-10: any version;
 // 4.4: ERR_VERS.

@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
 // wantPut checks the reply to a PUT of data.
@@ -218,6 +219,30 @@ func TestMemoryBeforeReads(t *testing.T) {
 	wantPut(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 2000, 3000)...), payload: m}), 1, data)
 	if s := b.pool.Stats(); s.Granted != 1 || s.Peak != 8192 {
 		t.Errorf("%d reservations, %d bytes at most", s.Granted, s.Peak)
+	}
+}
+
+// What a call says of its reply's size costs no memory beyond what can be carried
+// back.
+func TestRoomBoundsMemory(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	p := b.peer()
+	call := rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(rpctest.MaxEcho) })
+	answered(t, b.call(p, message{xid: 1, payload: call}))
+	if s := b.pool.Stats(); s.Granted != 0 {
+		t.Errorf("%d bytes were reserved", s.Peak)
+	}
+	r := p.Expose(make([]byte, 6000), rdmacm.RemoteWrite)
+	answered(t, b.call(p, message{xid: 1, payload: call, reply: cut(r, 6000)}))
+	if s := b.pool.Stats(); s.Peak != 8192 {
+		t.Errorf("%d bytes were reserved", s.Peak)
+	}
+	// Of a Long Call nothing is known beforehand: its offers bound it, and
+	// MaxReply.
+	zero := p.Expose(call, rdmacm.RemoteRead)
+	answered(t, b.call(p, message{xid: 1, proc: ProcNoMsg, reads: at(0, cut(zero, len(call))...), reply: []Segment{{1, 1<<32 - 1, 0}}}))
+	if s := b.pool.Stats(); s.Peak > 3<<20 {
+		t.Errorf("%d bytes were reserved", s.Peak)
 	}
 }
 
