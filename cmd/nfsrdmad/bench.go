@@ -104,14 +104,13 @@ func bench(cfg client.BenchConfig, asJSON bool) error {
 				float64(p.Operations-last.Operations)/span, client.FormatBytes(float64(p.Bytes-last.Bytes)/span))
 			last = p
 		}
-		defer fmt.Fprint(os.Stderr, "\r\x1b[K")
 	}
 	m, err := client.Bench(ctx, cfg)
-	if err != nil {
-		return err
-	}
 	if cfg.Progress != nil {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
 	}
 	if asJSON {
 		return printJSON(m)
