@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +40,8 @@ func within(t testing.TB) context.Context {
 type testServer struct {
 	tcp, iwarp, memory netip.AddrPort
 	provider           rdmacm.Provider // of memory
+	mu                 sync.Mutex
+	devices            []*rdmatest.Conn // of memory, both ends of each connection
 	rpc                *rpc.Server
 	rdma               *rdma.Server
 }
@@ -57,7 +60,12 @@ func startServer(t testing.TB) *testServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testServer{rpc: rpc.NewServer(rpc.Config{}), provider: rdmatest.NewConfig(rdmatest.Config{Quiet: true})}
+	s := &testServer{rpc: rpc.NewServer(rpc.Config{})}
+	s.provider = rdmatest.NewConfig(rdmatest.Config{Quiet: true, Conn: func(c *rdmatest.Conn) {
+		s.mu.Lock()
+		s.devices = append(s.devices, c)
+		s.mu.Unlock()
+	}})
 	s.rpc.Register(nfs3.New(table))
 	s.rpc.Register(mount3.New(table))
 
@@ -98,6 +106,17 @@ func startServer(t testing.TB) *testServer {
 		pool.Close()
 	})
 	return s
+}
+
+// lose cuts all connections that are in memory.
+func (s *testServer) lose() {
+	s.mu.Lock()
+	devices := s.devices
+	s.devices = nil
+	s.mu.Unlock()
+	for _, d := range devices {
+		d.Faults().Lose()
+	}
 }
 
 // targets are all ways to the server, by name.

@@ -475,3 +475,54 @@ func TestRelayBoundsClients(t *testing.T) {
 		t.Errorf("ended with %v", e.Err)
 	}
 }
+
+// A lost connection to the server is the relay's affair: calls that were not
+// answered are sent again, and the client notices nothing.
+func TestRelayOutlivesConnections(t *testing.T) {
+	s := startServer(t)
+	toy := rpctest.NewProgram()
+	s.rpc.Register(toy)
+	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.targets()["memory"]}))
+	r.grant()
+	const lane = 8
+	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
+	<-toy.Arrived(lane)
+	s.lose()
+	toy.Release(lane)
+	d, xid, err := r.reply()
+	must(t, err)
+	if n := d.Uint32(); xid != 1 || n != lane {
+		t.Errorf("reply %d says %d", xid, n)
+	}
+	s.lose()
+	r.send(null(2))
+	if _, xid, err := r.reply(); err != nil || xid != 2 {
+		t.Errorf("reply %d: %v", xid, err)
+	}
+}
+
+// Without Reconnect calls end with rpc.ErrCallLost, and so do later ones.
+func TestLostConnection(t *testing.T) {
+	s := startServer(t)
+	toy := rpctest.NewProgram()
+	s.rpc.Register(toy)
+	c := dial(t, s.targets()["memory"])
+	must(t, c.Null(within(t), nfs3wire.Program, 3))
+	const lane = 9
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Call(within(t), &rpc.Exchange{
+			Program: rpctest.Number, Version: 1, Procedure: rpctest.STALL,
+			Args: func(w *xdr.Writer) { w.Uint32(lane) }, MaxArgs: 4, MaxResults: 4,
+		}, nil)
+	}()
+	<-toy.Arrived(lane)
+	s.lose()
+	if err := <-ended; !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("the call ended with %v", err)
+	}
+	toy.Release(lane)
+	if err := c.Null(within(t), nfs3wire.Program, 3); !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("a later call ended with %v", err)
+	}
+}
