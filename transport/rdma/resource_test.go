@@ -231,19 +231,23 @@ func TestMemoryIsGivenInOrder(t *testing.T) {
 	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 4 << 20, Share: 4 << 20}, server: Config{MaxReply: room}})
 	var peers []peer
 	var release func()
-	for i := range 6 {
+	const last = 6
+	for i := range last + 1 {
 		p := b.peer()
 		peers = append(peers, p)
 		if i == 0 {
 			release = serverEnd(p).Faults().HoldReads()
 		}
-		n := 30_000 / (i + 1)
+		const n = 30_000
 		m := rpctest.Message(uint32(i), rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
 		words := p.Expose(m, rdmacm.RemoteRead)
 		sink := p.Expose(make([]byte, room), rdmacm.RemoteWrite)
-		if err := p.Send(message{
-			xid: uint32(i), proc: ProcNoMsg, reads: at(0, cut(words, len(m))...), reply: cut(sink, room),
-		}.bytes()); err != nil {
+		call := message{xid: uint32(i), proc: ProcNoMsg, reads: at(0, cut(words, len(m))...), reply: cut(sink, room)}
+		if i == last { // there is room for this one all the time
+			m, position := putCall(last, "small", 5000)
+			call = message{xid: last, reads: at(position, cut(words, 5000)...), payload: m}
+		}
+		if err := p.Send(call.bytes()); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
