@@ -33,9 +33,7 @@ type inboundFPDU struct {
 	ulpdu  int // its length
 	left   int // payload bytes not consumed
 	placed int // payload bytes consumed
-	// large: the FPDU, or the one before while its header is not there, has
-	// much payload that may go straight to its place. The next is likely to
-	// be another: what is read around them is kept short, so that it can.
+	// large: it has much payload that may be read straight into its place.
 	large bool
 	crc   uint32
 
@@ -187,7 +185,11 @@ func (c *Conn) stepHeader(in []byte) bool {
 		f.phase = phaseTrailer
 	}
 	c.judge(control)
-	f.large = f.left >= directMin && f.target >= toMessage
+	if f.large = f.left >= directMin && f.target >= toMessage; f.large {
+		x.streak = largeStreak
+	} else if x.streak > 0 {
+		x.streak--
+	}
 	if f.faulty && !c.agreed.CRC {
 		c.raise()
 		return true

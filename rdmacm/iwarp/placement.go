@@ -86,6 +86,9 @@ func (r *outRead) skipFull() {
 // place: its trailer and the next header.
 const directTail = 64
 
+// largeStreak is how many short FPDUs may come between large ones.
+const largeStreak = 2
+
 // direct prepares x.iov for the next read of the socket to put payload straight
 // into place, and says how many entries that took, for how many bytes; none when
 // little is missing, or some of it is in the ring. Conn.placed must follow.

@@ -27,7 +27,11 @@ type receiver struct {
 	eof   bool
 	errno unix.Errno
 
-	fpdu     inboundFPDU
+	fpdu inboundFPDU
+	// streak is above 0 while large FPDUs come, a short one or two between
+	// them included: then the next is likely to be large, and little is read
+	// beyond the current one, so that its payload can go straight to its place.
+	streak   int
 	msn      [2]uint32 // expected next, less one, on each queue
 	send     openSend
 	begun    bool // an FPDU was received and validated
@@ -89,8 +93,11 @@ func (c *Conn) readReady(fd uintptr) bool {
 		x.borrow(c)
 		tail := len(x.ring.buf) - x.w
 		entries, direct := c.direct()
-		if direct > 0 || x.fpdu.large && x.fpdu.phase != phasePayload {
+		switch {
+		case direct > 0:
 			tail = min(tail, directTail)
+		case x.streak > 0:
+			tail = min(tail, x.fpdu.left+directTail)
 		}
 		x.iov[entries].Base = &x.ring.buf[x.w]
 		x.iov[entries].SetLen(tail)
