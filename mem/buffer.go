@@ -5,13 +5,14 @@ import "sync/atomic"
 // A Buffer is a contiguous block of payload memory, page-aligned, counted by
 // references. It implements xdr.Releaser.
 //
-// A Buffer starts with one reference. The memory goes back to its pool and its
-// share when the last one is released; using Bytes after that is a programmer's
+// A Buffer starts with one reference. The memory goes back to its pool, share
+// and group when the last one is released; using Bytes after that is a programmer's
 // error. All methods may be called from any goroutine.
 type Buffer struct {
 	bytes  []byte
 	refs   atomic.Int32
 	share  *Share
+	group  *Group
 	unused *Buffer // the pool's list
 	extent
 }
@@ -41,7 +42,7 @@ func (b *Buffer) Release() {
 
 // buffer makes the Buffer of e. p.mu is held. Buffers are used again: in
 // steady state none is allocated.
-func (p *Pool) buffer(s *Share, e extent, size int) *Buffer {
+func (p *Pool) buffer(s *Share, g *Group, e extent, size int) *Buffer {
 	b := p.unused
 	if b == nil {
 		b = new(Buffer)
@@ -50,7 +51,7 @@ func (p *Pool) buffer(s *Share, e extent, size int) *Buffer {
 	}
 	from, to := int(e.page)*PageSize, int(e.page+e.pages)*PageSize
 	b.bytes = p.arena[from : from+size : to]
-	b.share, b.extent = s, e
+	b.share, b.group, b.extent = s, g, e
 	b.refs.Store(1)
 
 	p.granted++

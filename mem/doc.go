@@ -10,11 +10,12 @@
 // A call takes all that it will need in one Request, before it holds any, and
 // waits in order. Whoever holds memory never waits for memory: that is why a
 // ceiling cannot deadlock. Each connection draws on a Share of its own, so
-// that a peer which pins memory pins only its own part.
+// that a peer which pins memory pins only its own part. A Group bounds what may
+// be pinned together for another reason, by a file system that stalls.
 //
-// The order: requests of a share that is at its limit wait in that share, and
-// hold up nobody else. A request whose share has room waits in the pool's one
-// queue, first come, first served; its head waits until its contiguous block
+// The order: requests of a group that is at its limit wait in that group, those
+// of a share at its limit in that share, and hold up nobody else. A request whose
+// group and share have room waits in the pool's one queue, first come, first served; its head waits until its contiguous block
 // exists, and nothing passes it, so that small requests cannot starve a large
 // one.
 //

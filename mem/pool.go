@@ -37,6 +37,9 @@ type Config struct {
 	// the ceiling. More than the largest block (the largest power of two not
 	// above Ceiling) does not make larger requests possible.
 	Share int64
+	// Group is the most that one Group may hold, in bytes; 0 means half of
+	// the ceiling.
+	Group int64
 }
 
 // Stats is a snapshot of a Pool's counters.
@@ -46,7 +49,7 @@ type Stats struct {
 	Resident int64
 	// Trimmed counts the bytes given back to the kernel.
 	Trimmed uint64
-	// Waiting is how many requests wait now, in the pool's queue or a share's.
+	// Waiting is how many requests wait now, in the pool's queue, a share's or a group's.
 	Waiting int
 	// Granted counts requests that got memory, Waited those of them and of
 	// others that had to queue, Refused those answered with an error.
@@ -56,17 +59,23 @@ type Stats struct {
 // A Pool hands out payload memory up to a ceiling. All methods may be called
 // from any goroutine.
 type Pool struct {
-	arena  []byte
-	limit  int32 // of a share, pages
-	unused *Buffer
-	shares map[*Share]struct{}
+	arena []byte
+	limit int32 // of a share, pages
+	// groupLimit is of a group, in pages.
+	groupLimit int32
+	unused     *Buffer
+	shares     map[*Share]struct{}
 
 	// mu guards all that follows and the fields of Shares, queued Requests
 	// and unused Buffers. No callback runs under it.
 	mu      sync.Mutex
 	pages   *buddy
-	waiting fifo // requests whose share has room, charged to it
+	waiting fifo // requests whose group and share have room, charged to them
 	ready   fifo // requests whose Granted is to be called
+
+	// crowded are the groups where requests wait, and some where none does.
+	crowded []*Group
+	tickets uint64
 
 	delivering bool
 	closed     bool
@@ -94,10 +103,17 @@ func NewPool(cfg Config) (*Pool, error) {
 	if cfg.Share < 0 || cfg.Share > 0 && cfg.Share < PageSize {
 		return nil, fmt.Errorf("mem: share of %d bytes is less than a page", cfg.Share)
 	}
+	if cfg.Group < 0 || cfg.Group > 0 && cfg.Group < PageSize {
+		return nil, fmt.Errorf("mem: group of %d bytes is less than a page", cfg.Group)
+	}
 	total := int32(cfg.Ceiling / PageSize)
 	limit := total / 2
 	if cfg.Share > 0 {
 		limit = int32(min(cfg.Share/PageSize, int64(total)))
+	}
+	group := total / 2
+	if cfg.Group > 0 {
+		group = int32(min(cfg.Group/PageSize, int64(total)))
 	}
 	arena, err := unix.Mmap(-1, 0, int(total)*PageSize, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
@@ -105,10 +121,11 @@ func NewPool(cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("mem: mapping an arena of %d bytes: %w", int64(total)*PageSize, err)
 	}
 	p := &Pool{
-		arena:  arena,
-		limit:  limit,
-		pages:  newBuddy(total),
-		shares: make(map[*Share]struct{}),
+		arena:      arena,
+		limit:      limit,
+		groupLimit: group,
+		pages:      newBuddy(total),
+		shares:     make(map[*Share]struct{}),
 	}
 	p.trimDone.L = &p.mu
 	return p, nil

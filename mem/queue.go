@@ -5,14 +5,17 @@ type place uint8
 
 const (
 	nowhere place = iota
+	inGroup       // Group.waiting: its group is at the limit
 	inShare       // Share.waiting: its share is at the limit
-	inPool        // Pool.waiting: charged to its share, waits for a block
+	inPool        // Pool.waiting: charged to group and share, waits for a block
 	inReady       // Pool.ready: settled, Granted is to be called
 )
 
 // queued is what the pool remembers of a Request.
 type queued struct {
 	share      *Share
+	group      *Group
+	ticket     uint64 // by order of Get
 	pages      int32
 	place      place
 	buffer     *Buffer
@@ -35,6 +38,29 @@ func (q *fifo) push(r *Request) {
 	q.tail = r
 }
 
+// first says whether nobody waits who came before r.
+func (q *fifo) first(r *Request) bool { return q.head == nil || r.ticket < q.head.ticket }
+
+// insert is push for a Request that may have waited elsewhere before: it goes
+// before all that came later.
+func (q *fifo) insert(r *Request) {
+	if q.tail == nil || q.tail.ticket < r.ticket {
+		q.push(r)
+		return
+	}
+	next := q.head
+	for next.ticket < r.ticket {
+		next = next.next
+	}
+	r.prev, r.next = next.prev, next
+	if next.prev == nil {
+		q.head = r
+	} else {
+		next.prev.next = r
+	}
+	next.prev = r
+}
+
 func (q *fifo) remove(r *Request) {
 	if r.prev == nil {
 		q.head = r.next
@@ -51,14 +77,41 @@ func (q *fifo) remove(r *Request) {
 
 // The functions below are called with p.mu held; deliver alone lets it go.
 
-// admit moves requests of s into the pool's queue, as far as s has room.
-func (p *Pool) admit(s *Share) {
-	for r := s.waiting.head; r != nil && s.charged+r.pages <= s.limit; r = s.waiting.head {
-		s.waiting.remove(r)
+// enqueue puts r where it has to wait: for its group, for its share, or, charged
+// to both, for a block.
+func (p *Pool) enqueue(r *Request) {
+	switch s, g := r.share, r.group; {
+	case !g.lets(r):
+		g.hold(r)
+	case !s.lets(r):
+		r.place = inShare
+		s.waiting.insert(r)
+	default:
+		g.charge(r.pages)
 		s.charged += r.pages
 		s.admitted++
 		r.place = inPool
 		p.waiting.push(r)
+	}
+}
+
+// admit moves on what waits for s and for g, as far as they have room. What
+// lacks room in the other then waits there. Either may be nil.
+func (p *Pool) admit(s *Share, g *Group) {
+	// No request comes back to the queue that it leaves: it is the first there
+	// and fits. And what one loop moves into the other's queue does not fit, or
+	// stands behind what does not. So each queue is gone through once.
+	if s != nil {
+		for r := s.waiting.head; r != nil && s.room(r.pages); r = s.waiting.head {
+			s.waiting.remove(r)
+			p.enqueue(r)
+		}
+	}
+	if g != nil {
+		for r := g.waiting.head; r != nil && g.room(r.pages); r = g.waiting.head {
+			g.waiting.remove(r)
+			p.enqueue(r)
+		}
 	}
 }
 
@@ -72,18 +125,22 @@ func (p *Pool) grant() {
 		p.waiting.remove(r)
 		p.queuedNow--
 		r.share.admitted--
-		p.settle(r, p.buffer(r.share, e, r.Size), nil)
+		p.settle(r, p.buffer(r.share, r.group, e, r.Size), nil)
 	}
 }
 
 // withdraw takes a waiting request out of its queue.
 func (p *Pool) withdraw(r *Request) {
-	if r.place == inPool {
+	switch r.place {
+	case inPool:
 		p.waiting.remove(r)
 		r.share.charged -= r.pages
 		r.share.admitted--
-	} else {
+		r.group.charge(-r.pages)
+	case inShare:
 		r.share.waiting.remove(r)
+	case inGroup:
+		r.group.waiting.remove(r)
 	}
 	p.queuedNow--
 }
@@ -108,6 +165,8 @@ func (p *Pool) shut(s *Share) {
 		p.withdraw(r)
 		p.refuse(r)
 	}
+	p.desert(s)
+	p.admitGroups()
 }
 
 func (p *Pool) refuse(r *Request) {

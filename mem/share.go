@@ -14,6 +14,8 @@ type Request struct {
 	Granted func(r *Request, b *Buffer, err error)
 	// Context is the caller's own.
 	Context any
+	// Group, where set, bounds the request too. It belongs to the same Pool.
+	Group *Group
 
 	queued // the pool's bookkeeping
 }
@@ -34,8 +36,8 @@ type Share struct {
 }
 
 // Get asks for r.Size bytes. r belongs to the share until Granted is called,
-// or Cancel returned true. Of one share, requests are granted in the order of
-// Get. A Request that still waits must not be handed to Get again.
+// or Cancel returned true. Of one share and one group (or none), requests are
+// granted in the order of Get. A Request that still waits must not be handed to Get again.
 func (s *Share) Get(r *Request) {
 	p := s.pool
 	n := pagesOf(r.Size)
@@ -43,6 +45,10 @@ func (s *Share) Get(r *Request) {
 	if r.place != nowhere {
 		p.mu.Unlock()
 		panic("mem: Get of a Request that waits already")
+	}
+	if g := r.Group; g != nil && g.pool != p {
+		p.mu.Unlock()
+		panic("mem: Get with a Group of another Pool")
 	}
 	var err error
 	switch {
@@ -57,7 +63,7 @@ func (s *Share) Get(r *Request) {
 		r.Granted(r, nil, err)
 		return
 	}
-	if b := s.take(int32(n), r.Size); b != nil && s.owed == 0 {
+	if b := s.take(r.Group, int32(n), r.Size); b != nil && s.owed == 0 {
 		p.mu.Unlock()
 		r.Granted(r, b, nil)
 		return
@@ -67,24 +73,27 @@ func (s *Share) Get(r *Request) {
 		p.deliver()
 		return
 	}
-	r.share, r.pages, r.place = s, int32(n), inShare
-	s.waiting.push(r)
+	p.tickets++
+	r.share, r.group, r.pages, r.ticket = s, r.Group, int32(n), p.tickets
 	p.queuedNow++
 	p.waited++
-	p.admit(s)
+	p.enqueue(r)
 	p.mu.Unlock()
 }
 
 // TryGet gives size bytes at once or not at all: it fails where Get would
 // wait or refuse.
-func (s *Share) TryGet(size int) (*Buffer, bool) {
+func (s *Share) TryGet(size int) (*Buffer, bool) { return s.TryGetIn(nil, size) }
+
+// TryGetIn is TryGet for what a group bounds too; nil is none.
+func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	n := pagesOf(size)
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	if s.closed || n > int64(s.largest) {
 		return nil, false
 	}
-	b := s.take(int32(n), size)
+	b := s.take(g, int32(n), size)
 	return b, b != nil
 }
 
@@ -99,8 +108,9 @@ func (s *Share) Cancel(r *Request) bool {
 		return false
 	}
 	p.withdraw(r)
+	g := r.group
 	r.queued = queued{}
-	p.admit(s)
+	p.admit(s, g)
 	p.grant()
 	p.deliver()
 	return true
@@ -129,10 +139,20 @@ func (s *Share) InUse() int64 {
 	return int64(held) * PageSize
 }
 
+// room says whether the limit allows n pages more. pool.mu is held.
+func (s *Share) room(n int32) bool { return s.charged+n <= s.limit }
+
+// lets says whether r may be charged: nobody who came earlier waits. pool.mu is
+// held.
+func (s *Share) lets(r *Request) bool { return s.waiting.first(r) && s.room(r.pages) }
+
 // take gives n pages where nobody waits before the caller. pool.mu is held.
-func (s *Share) take(n int32, size int) *Buffer {
+func (s *Share) take(g *Group, n int32, size int) *Buffer {
 	p := s.pool
-	if s.waiting.head != nil || p.waiting.head != nil || s.charged+n > s.limit {
+	if s.waiting.head != nil || p.waiting.head != nil || !s.room(n) {
+		return nil
+	}
+	if g != nil && (g.waiting.head != nil || !g.room(n)) {
 		return nil
 	}
 	e, ok := p.pages.alloc(n)
@@ -140,7 +160,8 @@ func (s *Share) take(n int32, size int) *Buffer {
 		return nil
 	}
 	s.charged += n
-	return p.buffer(s, e, size)
+	g.charge(n)
+	return p.buffer(s, g, e, size)
 }
 
 // free takes back the memory of a Buffer whose last reference went.
@@ -150,9 +171,11 @@ func (s *Share) free(b *Buffer) {
 	p.pages.release(b.extent)
 	p.inUse -= b.pages
 	s.charged -= b.pages
-	b.bytes, b.share = nil, nil
+	g := b.group
+	g.charge(-b.pages)
+	b.bytes, b.share, b.group = nil, nil, nil
 	b.unused, p.unused = p.unused, b
-	p.admit(s)
+	p.admit(s, g)
 	p.grant()
 	p.unmap()
 	p.deliver()

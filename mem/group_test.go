@@ -1,0 +1,263 @@
+package mem
+
+import (
+	"slices"
+	"sync"
+	"testing"
+)
+
+// A request whose group is at its limit waits alone: others pass it, of its own
+// share too, and nothing is charged to its share meanwhile.
+func TestGroupAtItsLimitHoldsUpNobodyElse(t *testing.T) {
+	p := newPool(t, 8*mib, 6*mib)
+	g, other := p.NewGroup(), p.NewGroup()
+	a, b := p.NewShare(), p.NewShare()
+	held, ok := a.TryGetIn(g, 4*mib)
+	if !ok {
+		t.Fatal("no memory")
+	}
+	if _, ok := b.TryGetIn(g, 1); ok {
+		t.Fatal("beyond the group's limit")
+	}
+	var log []string
+	large, small, last := newWish("large", 2*mib, &log), newWish("small", mib, &log), newWish("last", PageSize, &log)
+	for _, w := range []*wish{large, small, last} {
+		w.Group = g
+	}
+	a.Get(&large.Request)
+	b.Get(&small.Request)
+	a.Get(&last.Request)
+	if n := a.InUse(); n != 4*mib {
+		t.Errorf("a share holds %d bytes", n)
+	}
+	// Twice, for the other group and for none: share a has room for 2 MiB.
+	for _, in := range []*Group{other, nil} {
+		for _, s := range []*Share{a, b} {
+			m, ok := s.TryGetIn(in, 2*mib)
+			if !ok {
+				t.Fatal("held up by another group")
+			}
+			m.Release()
+		}
+	}
+	large.want(t, 0, nil)
+	held.Release()
+	if !slices.Equal(log, []string{"large", "small", "last"}) {
+		t.Fatal(log)
+	}
+	if n := g.InUse(); n != 3*mib+PageSize {
+		t.Errorf("the group holds %d bytes", n)
+	}
+	for _, w := range []*wish{large, small, last} {
+		w.buffer.Release()
+	}
+	if !g.Idle() {
+		t.Error("the group is not idle")
+	}
+}
+
+// What waits for its share is not charged to its group: a share that is full
+// because of one group takes nothing of another away.
+func TestFullShareHoldsNothingOfAGroup(t *testing.T) {
+	p := newPool(t, 16*mib, 4*mib)
+	stalled, g := p.NewGroup(), p.NewGroup()
+	a, b := p.NewShare(), p.NewShare()
+	held, _ := a.TryGetIn(stalled, 4*mib)
+	var waiting []*wish
+	for range 8 {
+		w := newWish("w", mib, nil)
+		w.Group = g
+		waiting = append(waiting, w)
+		a.Get(&w.Request)
+	}
+	m, ok := b.TryGetIn(g, 4*mib)
+	if !ok {
+		t.Fatal("requests that wait for another share are charged to the group")
+	}
+	held.Release()
+	m.Release()
+	for i := range waiting {
+		waiting[i].want(t, 1, nil)
+		waiting[i].buffer.Release()
+	}
+}
+
+// A request goes from one queue to the other and keeps its place by age.
+func TestRequestKeepsItsPlaceByAge(t *testing.T) {
+	p, err := NewPool(Config{Ceiling: 16 * mib, Share: 4 * mib, Group: 4 * mib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	g := p.NewGroup()
+	a, b := p.NewShare(), p.NewShare()
+	full, _ := a.TryGet(4 * mib)
+	var log []string
+	first, second, third := newWish("first", 2*mib, &log), newWish("second", 4*mib, &log), newWish("third", mib, &log)
+	for _, w := range []*wish{first, second, third} {
+		w.Group = g
+	}
+	a.Get(&first.Request) // waits for a
+	busy, _ := b.TryGetIn(g, 3*mib)
+	b.Get(&second.Request) // waits for g
+	b.Get(&third.Request)  // fits, and waits behind
+	full.Release()         // first goes on to wait for g
+	if len(log) != 0 {
+		t.Fatal(log)
+	}
+	busy.Release()
+	first.want(t, 1, nil)
+	second.want(t, 0, nil)
+	first.buffer.Release()
+	second.want(t, 1, nil)
+	second.buffer.Release()
+	third.want(t, 1, nil)
+	third.buffer.Release()
+}
+
+// A request larger than the group's limit is granted alone.
+func TestRequestLargerThanItsGroup(t *testing.T) {
+	p, err := NewPool(Config{Ceiling: 8 * mib, Share: 8 * mib, Group: mib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	g, s := p.NewGroup(), p.NewShare()
+	held, _ := s.TryGetIn(g, PageSize)
+	w := newWish("w", 4*mib, nil)
+	w.Group = g
+	s.Get(&w.Request)
+	w.want(t, 0, nil)
+	held.Release()
+	w.want(t, 1, nil)
+	if _, ok := s.TryGetIn(g, 1); ok {
+		t.Error("the group lets another in")
+	}
+	w.buffer.Release()
+}
+
+// Cancel and Close reach requests that wait for their group; those behind them
+// go on.
+func TestCancelAndCloseInAGroup(t *testing.T) {
+	p := newPool(t, 8*mib, 6*mib)
+	g := p.NewGroup()
+	a, b := p.NewShare(), p.NewShare()
+	held, _ := a.TryGetIn(g, 3*mib)
+	wish := func(s *Share, size int) *wish {
+		w := newWish("w", size, nil)
+		w.Group = g
+		s.Get(&w.Request)
+		return w
+	}
+	head, next := wish(a, 3*mib), wish(b, PageSize)
+	if !a.Cancel(&head.Request) {
+		t.Fatal("Cancel fails")
+	}
+	head.want(t, 0, nil)
+	next.want(t, 1, nil)
+	next.buffer.Release()
+	head, next = wish(a, 2*mib), wish(b, PageSize)
+	a.Close()
+	head.want(t, 1, ErrClosed)
+	next.want(t, 1, nil)
+	next.buffer.Release()
+	last := wish(b, 4*mib)
+	if len(p.crowded) != 1 {
+		t.Errorf("%d groups are crowded", len(p.crowded))
+	}
+	p.Close()
+	last.want(t, 1, ErrClosed)
+	if len(p.crowded) != 0 {
+		t.Errorf("%d groups are crowded", len(p.crowded))
+	}
+	if n := g.InUse(); n != 3*mib {
+		t.Errorf("the group holds %d bytes", n)
+	}
+	held.Release()
+}
+
+// Closing a share frees what its requests took of groups in the pool's queue.
+func TestCloseGivesBackToGroups(t *testing.T) {
+	p := newPool(t, 4*mib, 4*mib)
+	g := p.NewGroup()
+	hog, a, b := p.NewShare(), p.NewShare(), p.NewShare()
+	held, _ := hog.TryGet(4 * mib)
+	w, behind := newWish("w", 2*mib, nil), newWish("behind", mib, nil)
+	w.Group, behind.Group = g, g
+	a.Get(&w.Request)
+	b.Get(&behind.Request)
+	a.Close()
+	w.want(t, 1, ErrClosed)
+	held.Release()
+	behind.want(t, 1, nil)
+	behind.buffer.Release()
+	if !g.Idle() {
+		t.Error("the group is not idle")
+	}
+}
+
+func TestGroupOfAnotherPool(t *testing.T) {
+	p, q := newPool(t, 4*mib, 0), newPool(t, 4*mib, 0)
+	defer func() {
+		if recover() == nil {
+			t.Error("accepted")
+		}
+	}()
+	w := newWish("w", 1, nil)
+	w.Group = q.NewGroup()
+	p.NewShare().Get(&w.Request)
+}
+
+func TestGetInAGroupDoesNotAllocate(t *testing.T) {
+	p := newPool(t, 16*mib, 16*mib)
+	s, g := p.NewShare(), p.NewGroup()
+	r := &Request{Size: mib, Group: g, Granted: func(_ *Request, b *Buffer, err error) { b.Release() }}
+	for name, size := range map[string]int{"at once": 0, "through the group's queue": 8 * mib} {
+		if n := testing.AllocsPerRun(1000, func() {
+			b, _ := s.TryGetIn(g, size)
+			s.Get(r)
+			b.Release()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// Shares and groups across each other, from many goroutines: everybody is served,
+// the limits hold.
+func TestStressInGroups(t *testing.T) {
+	p := newPool(t, 8*mib, 3*mib)
+	groups := []*Group{p.NewGroup(), p.NewGroup(), nil}
+	shares := []*Share{p.NewShare(), p.NewShare(), p.NewShare()}
+	var all sync.WaitGroup
+	for w := range 18 {
+		s, g := shares[w%3], groups[w/3%3]
+		all.Go(func() {
+			answer := make(chan *Buffer, 1)
+			r := &Request{Group: g, Granted: func(_ *Request, b *Buffer, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				answer <- b
+			}}
+			for i := range 300 {
+				r.Size = 1 + (i*7919+w*104729)%(2*mib)
+				s.Get(r)
+				if i%5 == 0 && s.Cancel(r) {
+					continue
+				}
+				b := <-answer
+				if g != nil && g.InUse() > 4*mib {
+					t.Errorf("a group holds %d bytes", g.InUse())
+				}
+				b.Release()
+			}
+		})
+	}
+	all.Wait()
+	for _, g := range groups[:2] {
+		if !g.Idle() {
+			t.Error("a group is not idle")
+		}
+	}
+}
