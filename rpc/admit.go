@@ -83,6 +83,7 @@ func (s *Server) plan(c *Call) (Plan, bool) {
 		return s.refuse(c, RefuseRoom)
 	}
 	p := Plan{Args: row.MaxArgs, Reply: max(ReplyHeader+words, ErrorReply), Results: payload, Placement: true}
+	p.Group = s.groupOf(c, &p, args)
 	c.state.plan = p
 	return p, true
 }

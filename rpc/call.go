@@ -97,4 +97,7 @@ type Plan struct {
 	// Placement: results marked eligible may be placed directly, and
 	// arguments may have been (not under RPCSEC_GSS integrity or privacy).
 	Placement bool
+	// Group, where not nil, bounds the memory reserved for the call, beside the
+	// connection's share.
+	Group *mem.Group
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
 )
 
 // Config bounds a Server.
@@ -20,6 +22,9 @@ type Config struct {
 	// (defaults 8192 and 8 MiB).
 	ReplyCacheEntries int
 	ReplyCacheBytes   int64
+	// Pool, where set, is what the transports take payload memory from: what
+	// the calls of one lane hold of it is bounded (Laner).
+	Pool *mem.Pool
 	// Observe, where set, is told of each call's end, on the goroutine that
 	// ends it. It must not block. The Event is valid during the call only.
 	Observe func(e *Event)
@@ -47,8 +52,9 @@ func (c *Config) defaults() {
 type Server struct {
 	cfg     Config
 	connID  atomic.Uint64
-	mu      sync.Mutex // Register
+	mu      sync.Mutex // Register and newGroup
 	table   atomic.Pointer[table]
+	groups  atomic.Pointer[laneGroups]
 	replies *replyCache
 	exec    *executor
 
@@ -68,6 +74,7 @@ func NewServer(cfg Config) *Server {
 	cfg.defaults()
 	s := &Server{cfg: cfg, drained: make(chan struct{}, 1)}
 	s.table.Store(&table{})
+	s.groups.Store(&laneGroups{})
 	s.replies = newReplyCache(cfg.ReplyCacheEntries, cfg.ReplyCacheBytes)
 	s.exec = newExecutor(&cfg, s.runBlocking, s.abandon)
 	return s

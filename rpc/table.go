@@ -9,6 +9,7 @@ type table struct {
 
 type programRow struct {
 	Program
+	laner     Laner // nil: it is none
 	number    uint32
 	low, high uint32
 	versions  []versionRow
@@ -31,6 +32,7 @@ const maxVersions = 64
 // already or says nonsense about itself.
 func (s *Server) Register(p Program) {
 	row := &programRow{Program: p, number: p.Number()}
+	row.laner, _ = p.(Laner)
 	row.low, row.high = p.Versions()
 	if row.high < row.low || row.high-row.low >= maxVersions {
 		panic(fmt.Sprintf("rpc: program %d serves versions %d to %d", row.number, row.low, row.high))
