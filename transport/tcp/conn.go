@@ -222,10 +222,11 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for memory, which the peer does not see to. nil where the
+// reserve waits for memory, bounded by a group where that is not nil, which the
+// peer does not see to. nil where the
 // connection ends, or err says that there never will be so much.
-func (c *conn) reserve(size int) (*mem.Buffer, error) {
-	if b, ok := c.share.TryGet(size); ok {
+func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
+	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil
 	}
 	type grant struct {
@@ -235,7 +236,7 @@ func (c *conn) reserve(size int) (*mem.Buffer, error) {
 	c.count.waited.Add(1)
 	c.pause()
 	got := make(chan grant, 1)
-	r := &mem.Request{Size: size, Granted: func(_ *mem.Request, b *mem.Buffer, err error) { got <- grant{b, err} }}
+	r := &mem.Request{Size: size, Group: in, Granted: func(_ *mem.Request, b *mem.Buffer, err error) { got <- grant{b, err} }}
 	c.share.Get(r)
 	var g grant
 	select {

@@ -287,7 +287,7 @@ func (c *conn) begin() bool {
 			size = min(max(known, k.Header.Size+plan.Args), c.cfg.MaxRecord)
 		}
 		at := (size + 7) &^ 7
-		b, err := c.reserve(at + plan.Results)
+		b, err := c.reserve(at+plan.Results, plan.Group)
 		if err != nil {
 			k.Drop()
 			c.kill(errNoMemory)
@@ -352,7 +352,7 @@ func (c *conn) dispatch(m []byte) bool {
 		return true
 	}
 	if plan.Results > 0 {
-		b, err := c.reserve(plan.Results)
+		b, err := c.reserve(plan.Results, plan.Group)
 		if c.dead() {
 			if b != nil {
 				b.Release()
