@@ -51,7 +51,7 @@ func newSiteOf(t testing.TB, opt memfs.Options) *site {
 		t.Fatal(err)
 	}
 	s.share = s.pool.NewShare()
-	s.rpc = rpc.NewServer(rpc.Config{})
+	s.rpc = rpc.NewServer(rpc.Config{Pool: s.pool})
 	s.rpc.Register(nfs3.New(s.table))
 	s.conn = s.rpc.NewConn(netip.MustParseAddrPort("10.1.2.3:700"), netip.AddrPort{}, "tcp", true)
 	s.root = wire.FileHandle3{Data: s.table.Seal(nil, s.export, s.fs.Root())}
@@ -95,7 +95,7 @@ func (s *site) serve(c *rpctest.Call) *rpctest.Call {
 	plan, ok := s.rpc.Admit(&c.Call)
 	if ok {
 		if plan.Results > 0 {
-			if c.Memory, ok = s.share.TryGet(plan.Results); !ok {
+			if c.Memory, ok = s.share.TryGetIn(plan.Group, plan.Results); !ok {
 				s.t.Fatalf("no memory for %d bytes", plan.Results)
 			}
 			c.ResultsAt = 0

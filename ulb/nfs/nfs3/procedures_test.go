@@ -314,7 +314,7 @@ func TestCallsThatBlockAreAnsweredByTheExecutor(t *testing.T) {
 	if !ok {
 		t.Fatal("not admitted")
 	}
-	if c.Memory, ok = s.share.TryGet(plan.Results); !ok {
+	if c.Memory, ok = s.share.TryGetIn(plan.Group, plan.Results); !ok {
 		t.Fatal("no memory")
 	}
 	s.rpc.Serve(&c.Call) // returns although the file system stalls

@@ -43,6 +43,21 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 // Authorize lets everybody in: what may be seen depends on the handle.
 func (p *Program) Authorize(*rpc.Call) rpc.AuthStat { return rpc.AuthOK }
 
+// Lane implements rpc.Laner: calls stall with the file system of the handle that
+// the arguments of every procedure but NULL begin with.
+func (p *Program) Lane(c *rpc.Call, args xdr.Decoder) any {
+	if wire.Procedure(c.Header.Procedure) == wire.ProcNull {
+		return nil
+	}
+	var fh wire.FileHandle3
+	fh.Decode(&args)
+	e, _, err := p.exports.Open(fh.Data)
+	if err != nil {
+		return nil // the call will not get as far as to stall
+	}
+	return e.FS.Lane()
+}
+
 // A request is what a procedure works with. It is pooled: what is passed to a
 // file system by pointer lives here, so that a call allocates nothing.
 type request struct {
