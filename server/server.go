@@ -89,12 +89,12 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 	if s.pool, err = mem.NewPool(mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}); err != nil {
 		return err
 	}
-	var observed rpc.Config
+	calls := rpc.Config{Pool: s.pool}
 	if s.cfg.Metrics != "" {
 		s.durations = new(durations)
-		observed.Observe = s.durations.observe
+		calls.Observe = s.durations.observe
 	}
-	s.rpc = rpc.NewServer(observed)
+	s.rpc = rpc.NewServer(calls)
 	s.rpc.Register(nfs3.New(s.table))
 	s.rpc.Register(mount3.New(s.table))
 	if err = s.startTCP(); err != nil {

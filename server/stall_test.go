@@ -28,10 +28,15 @@ type site struct {
 
 func newSite(t testing.TB, limits server.LimitsConfig) *site {
 	t.Helper()
+	return newSiteWithin(t, limits, server.MemoryConfig{})
+}
+
+func newSiteWithin(t testing.TB, limits server.LimitsConfig, memory server.MemoryConfig) *site {
+	t.Helper()
 	s := &site{t: t, one: memfs.New(memfs.Options{RootMode: 0o777}), two: memfs.New(memfs.Options{RootMode: 0o777})}
 	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
 	var err error
-	s.server, err = server.NewOver(&server.Config{TCP: listen, RDMA: listen, Limits: limits},
+	s.server, err = server.NewOver(&server.Config{TCP: listen, RDMA: listen, Limits: limits, Memory: memory},
 		&export.Export{Name: "/one", FS: s.one, Squash: export.NoSquash},
 		&export.Export{Name: "/two", FS: s.two, Squash: export.NoSquash})
 	if err != nil {
@@ -159,6 +164,77 @@ func TestFileSystemThatStalls(t *testing.T) {
 				works(t, ctx, other, two, size)
 				late := s.dial(ctx, transport, netip.AddrPort{})
 				works(t, ctx, late, two, size)
+				select {
+				case err := <-answers:
+					t.Fatalf("a call into the file system that stalls ended: %v", err)
+				default:
+				}
+				release()
+				for range conns * calls {
+					if err := <-answers; err != nil {
+						t.Fatal(err)
+					}
+				}
+				works(t, ctx, late, one, size)
+				await(t, ctx, "memory comes back", func() bool { return s.server.Memory().InUse == 0 })
+			})
+		}
+	}
+}
+
+// The same with calls that need more payload memory than there is: those into the
+// file system that stalls have half of it at most. The others wait for that half,
+// and the other export has memory to go on, over connections with stalled calls
+// too where their own share lasts.
+func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
+	const conns, calls, size = 8, 16, 1 << 20
+	for _, transport := range []string{"tcp", "rdma"} {
+		for _, p := range []wire.Procedure{wire.ProcRead, wire.ProcWrite} {
+			t.Run(fmt.Sprintf("%s/%v", transport, p), func(t *testing.T) {
+				s := newSiteWithin(t, server.LimitsConfig{}, server.MemoryConfig{Ceiling: 32 << 20, Connection: 24 << 20})
+				ctx := testContext(t)
+				other := s.dial(ctx, transport, netip.AddrPort{})
+				one, two := s.file(ctx, other, "/one", size), s.file(ctx, other, "/two", size)
+				release := s.one.Stall()
+				defer release()
+				answers := make(chan error, conns*calls)
+				done := func(x *rpc.Exchange) {
+					if x.Err == nil && x.Results.Uint32() != 0 {
+						x.Err = errors.New("status is not NFS3_OK")
+					}
+					answers <- x.Err
+				}
+				var busy *servertest.Client
+				for range conns {
+					busy = s.dial(ctx, transport, netip.AddrPort{})
+					if err := busy.Null(ctx); err != nil { // the first reply grants the credits
+						t.Fatal(err)
+					}
+					if p == wire.ProcWrite {
+						startWrites(busy, one, calls, size, done)
+						continue
+					}
+					for range calls {
+						busy.Start(p, &wire.Read3Args{FileHandle: wire.FileHandle3{Data: one}, Count: size}, make([]byte, size), done)
+					}
+				}
+				await(t, ctx, "calls wait for memory, and what got some runs", func() bool {
+					waiting, running := s.server.Memory().Waiting, int(s.server.Calls().InProgress)
+					if transport == "tcp" {
+						// A connection waits with the first that gets none.
+						return waiting >= conns-1 && running > 0
+					}
+					return waiting > 0 && waiting+running == conns*calls
+				})
+				if m := s.server.Memory(); m.InUse > m.Ceiling/2 {
+					t.Errorf("calls that stall hold %d bytes of %d", m.InUse, m.Ceiling)
+				}
+				works(t, ctx, other, two, size)
+				late := s.dial(ctx, transport, netip.AddrPort{})
+				works(t, ctx, late, two, size)
+				if transport == "rdma" {
+					works(t, ctx, busy, two, size)
+				}
 				select {
 				case err := <-answers:
 					t.Fatalf("a call into the file system that stalls ended: %v", err)
