@@ -264,9 +264,6 @@ func (c *Client) disconnected(k *connection, err error) {
 	if !c.config.Reconnect && c.lost == nil {
 		c.lost = k.requester.why
 	}
-	if c.waiting.head != nil {
-		c.redial()
-	}
 	c.mu.Unlock()
 	c.gone.Done()
 }

@@ -427,3 +427,35 @@ func TestCancelWhileBuilding(t *testing.T) {
 		t.Errorf("%d calls", n)
 	}
 }
+
+// What the arguments refer to is let go of before the caller resumes, once.
+func TestArgumentsAreReleased(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	ref := &counted{note: func() { s.provider.Log().Mark("released") }}
+	x := putOf(nil)
+	x.Args = func(w *xdr.Writer) {
+		w.String("name")
+		w.Payload(pattern(2000), true, ref)
+	}
+	done := s.start(x)
+	h, _ := s.next()
+	if ref.n != 0 {
+		t.Error("released while the call is out")
+	}
+	s.refuse(&h)
+	<-done
+	s.provider.Log().Order(t, rdmatest.IsMark("released"), rdmatest.IsMark("done"))
+	if ref.n != 1 {
+		t.Errorf("released %d times", ref.n)
+	}
+}
+
+type counted struct {
+	n    int
+	note func()
+}
+
+func (c *counted) Release() {
+	c.n++
+	c.note()
+}

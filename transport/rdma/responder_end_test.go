@@ -1,9 +1,11 @@
 package rdma
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,7 +99,20 @@ func TestShutdownDrains(t *testing.T) {
 	if err := idle.End(); err != nil {
 		t.Errorf("an idle connection ended with %v", err)
 	}
-	p.Send(message{xid: 2, payload: rpctest.Message(2, rpctest.NULL, nil)}.bytes())
+	for draining := false; !draining; runtime.Gosched() {
+		for _, k := range b.server.connections() {
+			draining = k.calls.Load()&drainBit != 0
+		}
+	}
+	late := message{xid: 2, payload: rpctest.Message(2, rpctest.NULL, nil)}.bytes()
+	p.Send(late)
+	server, seen := serverEnd(p).ID(), false
+	if _, err := b.provider.Log().Wait(t.Context(), func(e rdmatest.Event) bool {
+		seen = seen || rdmatest.Is(rdmatest.KindReceived, server)(e) && bytes.Equal(e.Bytes, late)
+		return seen && rdmatest.Is(rdmatest.KindDrained, server)(e)
+	}); err != nil {
+		t.Fatal(err)
+	}
 	b.program.Release(1)
 	h, _ := answered(t, p.Receive())
 	if h.XID != 1 {
@@ -140,4 +155,35 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%+v is accepted", c)
 		}
 	}
+}
+
+// A connection that always has something outstanding, none of it for as long as
+// the deadline, lives; it ends when the oldest is late.
+func TestWatchLooksAtTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &instant{}
+		k := &connection{device: d, stats: new(Stats)}
+		k.watch.limit = 20 * time.Second
+		for range 50 {
+			k.watch.posted(k)
+			time.Sleep(9 * time.Second)
+			k.watch.posted(k)
+			k.watch.returned()
+			time.Sleep(9 * time.Second)
+			k.watch.posted(k)
+			k.watch.returned()
+			k.watch.returned()
+			k.watch.posted(k)
+			k.watch.returned()
+		}
+		if d.aborted != nil {
+			t.Fatalf("%v", d.aborted)
+		}
+		k.watch.posted(k)
+		time.Sleep(26 * time.Second)
+		if d.aborted == nil {
+			t.Error("the connection lives on")
+		}
+		k.watch.stop()
+	})
 }
