@@ -137,6 +137,8 @@ type listing struct {
 	dir  *node
 	plus bool
 	emit func(*vfs.DirEntry) bool
+	// mount identifies the mount that dir was found on; 0: not asked yet.
+	mount int32
 }
 
 // dots emits "." and "..", as far as they come after cookie.
@@ -290,6 +292,11 @@ func cookieOf(off uint64) uint64 {
 // attributes completes an entry; false: it is no more. One that cannot be
 // entered (a mount point) or looked at goes without.
 func (l *listing) attributes(e *vfs.DirEntry) bool {
+	var st unix.Stat_t
+	if h, ok := l.byName(e.Name, &st); ok {
+		l.complete(e, h, &st, l.dir.fd)
+		return true
+	}
 	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if outOfDescriptors(err) {
 		l.fs.makeRoom()
@@ -299,7 +306,6 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 		return err != syscall.ENOENT
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
 	if fstat(fd, &st) != nil {
 		return true
 	}
@@ -308,17 +314,61 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 		return true
 	}
 	l.fs.resolver.note(l.dir.handle, h, e.Name)
+	l.complete(e, h, &st, fd)
+	return true
+}
+
+// byName finds a name's handle and attributes without opening it, which saves
+// half of the system calls. The name may change its meaning between the two
+// looks: they are taken for one only when the handle names the inode that the
+// attributes are of. false: look again by a descriptor.
+func (l *listing) byName(name []byte, st *unix.Stat_t) (h vfs.Handle, ok bool) {
+	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
+		return h, false
+	}
+	var b [vfs.MaxHandle]byte
+	if l.mount == 0 {
+		_, _, mount, err := sysNameToHandleAt(l.dir.fd, nil, unix.AT_EMPTY_PATH, b[2:])
+		if err != nil {
+			return h, false
+		}
+		l.mount = mount
+	}
+	n, kind, mount, err := sysNameToHandleAt(l.dir.fd, name, 0, b[2:])
+	if err != nil || kind < 0 || kind > 0xff || mount != l.mount {
+		return h, false
+	}
+	if fstatAt(l.dir.fd, name, st) != nil || !namesInode(b[2:2+n], st.Ino) {
+		return h, false
+	}
+	b[0], b[1] = kernelHandle, byte(kind)
+	return vfs.MakeHandle(b[:2+n])
+}
+
+// namesInode says whether a kernel's handle holds an inode's number, as those
+// of the usual file systems do: 32 bits of it at least, aligned, in the
+// machine's order.
+func namesInode(handle []byte, ino uint64) bool {
+	for ; len(handle) >= 4; handle = handle[4:] {
+		if binary.NativeEndian.Uint32(handle) == uint32(ino) {
+			return true
+		}
+	}
+	return false
+}
+
+// complete fills in an entry's handle and attributes. fd is on its file system.
+func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd int) {
 	e.Handle, e.HasAttr = h, true
 	e.FileID = st.Ino
 	if n := l.fs.nodes.cached(&h); n != nil {
-		n.fill(&e.Attr, &st)
+		n.fill(&e.Attr, st)
 		n.put()
-		return true
+		return
 	}
-	fillStat(&e.Attr, &st)
+	fillStat(&e.Attr, st)
 	e.Attr.FSID = l.fs.fsid(fd, st.Dev)
-	e.Attr.Change = max(stamp(&st), l.fs.nodes.pushedChange(&h))
-	return true
+	e.Attr.Change = max(stamp(st), l.fs.nodes.pushedChange(&h))
 }
 
 // pushedChange is the Change that was told of h when it left the cache, if it

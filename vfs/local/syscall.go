@@ -70,23 +70,37 @@ func fstatAtOnce(fd int, st *unix.Stat_t) error {
 // sysNameToHandle writes the kernel's handle of fd's file to buf and returns
 // its length and type.
 func sysNameToHandle(fd int, buf []byte) (n int, kind int32, err error) {
+	n, kind, _, err = sysNameToHandleAt(fd, nil, unix.AT_EMPTY_PATH, buf)
+	return n, kind, err
+}
+
+// sysNameToHandleAt does that for name in the directory dir, a symlink itself,
+// and also returns the identity of the mount that the file was found on.
+func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind, mount int32, err error) {
 	var fh struct {
 		bytes uint32
 		kind  int32
 		data  [maxKernelHandle]byte
 	}
-	var mnt int32
-	var empty byte
+	var path [maxName + 1]byte
 	fh.bytes = uint32(len(fh.data))
-	_, _, e := syscall.RawSyscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(fd), uintptr(unsafe.Pointer(&empty)),
-		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mnt)), unix.AT_EMPTY_PATH, 0)
+	_, _, e := syscall.RawSyscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
+		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), uintptr(flags), 0)
 	if e != 0 {
-		return 0, 0, e
+		return 0, 0, 0, e
 	}
 	if int(fh.bytes) > len(buf) {
-		return 0, 0, syscall.EOVERFLOW
+		return 0, 0, 0, syscall.EOVERFLOW
 	}
-	return copy(buf, fh.data[:fh.bytes]), fh.kind, nil
+	return copy(buf, fh.data[:fh.bytes]), fh.kind, mount, nil
+}
+
+// fstatAt is fstat of name in the directory dir, of a symlink itself.
+func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
+	var path [maxName + 1]byte
+	_, _, e := syscall.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
+		uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+	return errnoErr(e)
 }
 
 func sysOpenByHandle(mount int, kind int32, handle []byte, flags int) (int, error) {
