@@ -176,11 +176,13 @@ func TestWatchLooksAtTheOldest(t *testing.T) {
 			k.watch.posted(k)
 			k.watch.returned()
 		}
+		synctest.Wait()
 		if d.aborted != nil {
 			t.Fatalf("%v", d.aborted)
 		}
 		k.watch.posted(k)
 		time.Sleep(26 * time.Second)
+		synctest.Wait()
 		if d.aborted == nil {
 			t.Error("the connection lives on")
 		}
