@@ -48,6 +48,7 @@ const (
 	RDMA  = "rpcordma"
 	RPC   = "rpc"
 	NFS   = "nfs"
+	Mount = "mount"
 )
 
 // nfsProgram is NFS's RPC program number.

@@ -18,18 +18,17 @@ import (
 
 // ways of a message that a capture must show: a frame for each, at least.
 var waysOfMessages = map[string]func(f dissect.Frame) bool{
-	"inline":                func(f dissect.Frame) bool { return f.Names(dissect.NFS) && chunks(f, "0", "0", "0") },
-	"Read chunk":            func(f dissect.Frame) bool { return chunks(f, "1", "0", "0") && f[dissect.Position] != "0" },
-	"Write chunk":           func(f dissect.Frame) bool { return chunks(f, "0", "1", "0") },
-	"Reply chunk":           func(f dissect.Frame) bool { return chunks(f, "0", "0", "1") },
-	"Position-Zero call":    func(f dissect.Frame) bool { return f[dissect.MessageType] == "1" && f[dissect.Position] == "0" },
-	"RDMA_ERROR":            func(f dissect.Frame) bool { return f[dissect.MessageType] == "4" && f[dissect.ErrorCode] != "" },
-	"RDMA Write":            opcode("0x00"),
-	"RDMA Read Request":     opcode("0x01"),
-	"RDMA Read Response":    opcode("0x02"),
-	"Send":                  opcode("0x03"),
-	"Send with Invalidate":  opcode("0x04"),
-	"MOUNT or NFS by names": func(f dissect.Frame) bool { return f.Names(dissect.RPC) && f.Names(dissect.NFS) },
+	"inline":               func(f dissect.Frame) bool { return f.Names(dissect.NFS) && chunks(f, "0", "0", "0") },
+	"Read chunk":           func(f dissect.Frame) bool { return chunks(f, "1", "0", "0") && f[dissect.Position] != "0" },
+	"Write chunk":          func(f dissect.Frame) bool { return chunks(f, "0", "1", "0") },
+	"Reply chunk":          func(f dissect.Frame) bool { return chunks(f, "0", "0", "1") },
+	"Position-Zero call":   func(f dissect.Frame) bool { return f[dissect.MessageType] == "1" && f[dissect.Position] == "0" },
+	"RDMA_ERROR":           func(f dissect.Frame) bool { return f[dissect.MessageType] == "4" && f[dissect.ErrorCode] != "" },
+	"RDMA Write":           opcode("0x00"),
+	"RDMA Read Request":    opcode("0x01"),
+	"RDMA Read Response":   opcode("0x02"),
+	"Send":                 opcode("0x03"),
+	"Send with Invalidate": opcode("0x04"),
 }
 
 func chunks(f dissect.Frame, reads, writes, reply string) bool {
@@ -85,7 +84,7 @@ func unnamedIn(t *testing.T, frames []dissect.Frame) (unnamed []string) {
 		}
 	}
 	layers := dissect.Layers(frames)
-	for _, layer := range []string{dissect.MPA, dissect.RDMAP, dissect.RDMA, dissect.RPC, dissect.NFS} {
+	for _, layer := range []string{dissect.MPA, dissect.RDMAP, dissect.RDMA, dissect.RPC, dissect.NFS, dissect.Mount} {
 		if layers[layer] == 0 {
 			unnamed = append(unnamed, layer)
 		}
@@ -140,7 +139,7 @@ func (n *namespace) record(file string) []dissect.Frame {
 			n.t.Fatalf("tcpdump does not listen\n%s", said)
 		}
 	}
-	out, err := n.command(n.t.Context(), requester, "--faults", "--names", "60", "--rounds", "2", "127.0.0.1", "/x").CombinedOutput()
+	out, err := n.command(n.t.Context(), requester, "--faults", "--mount-port", "0", "--names", "60", "--rounds", "2", "127.0.0.1", "/x").CombinedOutput()
 	stop()
 	if err != nil {
 		n.t.Fatalf("requester: %v\n%s", err, out)

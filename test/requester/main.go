@@ -33,7 +33,7 @@ func main() {
 	var w work
 	limit := flag.Duration("limit", 2*time.Minute, "end of patience")
 	flag.IntVar(&w.port, "port", client.PortRDMA, "port of NFS over RDMA")
-	flag.IntVar(&w.mountPort, "mount-port", client.PortNFS, "port of MOUNT over TCP")
+	flag.IntVar(&w.mountPort, "mount-port", client.PortNFS, "port of MOUNT over TCP; 0: on the connection itself, where it is served there")
 	flag.IntVar(&w.names, "names", 200, "names in the directory that is listed")
 	flag.IntVar(&w.rounds, "rounds", 4, "transfers of 1 MiB")
 	flag.BoolVar(&w.faults, "faults", false, "also send what must be answered by RDMA_ERROR")
