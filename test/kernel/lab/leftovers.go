@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -95,12 +96,16 @@ var sweepOnce = sync.OnceFunc(func() {
 	}
 })
 
+// interrupted is set once this program is to end: no test makes anything new from then on.
+var interrupted atomic.Bool
+
 // watchInterrupts removes everything before SIGINT or SIGTERM end this program, as no test's cleanup runs then.
 var watchInterrupts = sync.OnceFunc(func() {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		reason := <-caught
+		interrupted.Store(true)
 		for _, name := range networks(func(owner int) bool { return owner == os.Getpid() }) {
 			endNetwork(name)
 		}

@@ -47,6 +47,9 @@ func NewNetworkOf(t testing.TB, mtu int) *Network {
 		t.Fatal(err)
 	}
 	watchInterrupts()
+	if interrupted.Load() {
+		select {} // the program ends any moment
+	}
 	sweepOnce()
 	n := &Network{
 		name:  fmt.Sprintf("%s%d-%d", networkPrefix, os.Getpid(), networksMade.Add(1)),

@@ -14,8 +14,8 @@ if [ -n "$PEER" ]; then
 else
 	"$DAEMON" serve --export "/srv/disk/work:/work,rw,no_root_squash,$3" --state-dir /srv/disk/state \
 		--rdma "$ADDRESS:20049" --tcp "$ADDRESS:2049" &
-	waiting_for 20 listening 20049
-	waiting_for 20 listening 2049
+	waiting_for 120 listening 20049
+	waiting_for 120 listening 2049
 fi
 event serving
 await stop
