@@ -1,8 +1,10 @@
 package tcp
 
 import (
+	"errors"
 	"sync"
 
+	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -23,12 +25,36 @@ type call struct {
 	own   []byte // the message of a detached call
 	// inRing: the message lies in memory that belongs to the connection.
 	inRing bool
+	// request is for the memory that a detached call waits for.
+	request mem.Request
 }
 
 // keptRoom is how much memory a call that is not in use may keep, in bytes.
 const keptRoom = 4 << 10
 
 var calls = sync.Pool{New: func() any { return new(call) }}
+
+// await detaches an admitted call that is here already until its results have
+// memory, and then serves it.
+func (c *call) await(plan rpc.Plan) {
+	c.Call.Detach()
+	c.request.Granted, c.request.Context = callGranted, c
+	c.request.Size, c.request.Group = plan.Results, plan.Group
+	c.conn.share.Get(&c.request)
+}
+
+// callGranted is the Granted of a call's request.
+func callGranted(r *mem.Request, b *mem.Buffer, err error) {
+	c := r.Context.(*call)
+	r.Group = nil
+	if errors.Is(err, mem.ErrClosed) {
+		c.Drop() // the connection is gone
+		return
+	}
+	// Without memory, because there never will be so much, the procedure fails.
+	c.Memory = b
+	c.conn.rpc.Serve(&c.Call)
+}
 
 // Room implements rpc.Way: on a byte stream there is room for anything.
 func (c *call) Room() rpc.Room { return rpc.Room{Inline: c.conn.cfg.MaxReply} }

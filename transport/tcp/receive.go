@@ -351,7 +351,17 @@ func (c *conn) dispatch(m []byte) bool {
 	if !ok {
 		return true
 	}
-	if plan.Results > 0 {
+	if plan.Results > 0 && plan.Group != nil {
+		// What a file system that stalls holds is not waited for here: other
+		// calls are behind.
+		if b, ok := c.share.TryGetIn(plan.Group, plan.Results); ok {
+			k.Memory = b
+		} else {
+			c.count.waited.Add(1)
+			k.await(plan)
+			return true
+		}
+	} else if plan.Results > 0 {
 		b, err := c.reserve(plan.Results, plan.Group)
 		if c.dead() {
 			if b != nil {
