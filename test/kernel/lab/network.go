@@ -36,8 +36,11 @@ type Network struct {
 // where the machine cannot do that.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
-	return NewNetworkOf(t, 1500)
+	return NewNetworkOf(t, ethernetMTU)
 }
+
+// ethernetMTU is the frame size of an ordinary network, in bytes.
+const ethernetMTU = 1500
 
 // NewNetworkOf is NewNetwork with frames of up to mtu bytes. siw never puts more than one TCP segment into a FPDU, whatever
 // the interface could offload, so what it sends costs its processor by the frame.
