@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A batch is FPDUs on their way into the socket by one writev. Headers, pads
+// A batch is FPDUs on their way into the socket, by one system call a record. Headers, pads
 // and CRCs, and payload too short for an entry of its own, stand one behind the
-// other in scratch; a trailer shares its entry with the next header.
+// other in scratch; a trailer shares its entry with the next header of its record.
 type batch struct {
 	iov     [batchEntries]unix.Iovec
 	n       int // entries in use
@@ -25,6 +25,12 @@ type batch struct {
 	full    bool
 	exposed bool // some entries refer to registered memory
 	limit   int  // of bytes
+
+	record  int // bytes since the last cut
+	records int // cuts
+	sent    int // records that are written out
+	ends    [batchRecords]int
+	header  unix.Msghdr
 }
 
 const (
@@ -41,7 +47,7 @@ const (
 )
 
 func (b *batch) room() bool {
-	return !b.full && b.n+4 <= batchEntries && b.used+batchReserve <= batchScratch && b.bytes < b.limit
+	return !b.full && b.n+4 <= batchEntries && b.records < batchRecords && b.used+batchReserve <= batchScratch && b.bytes < b.limit
 }
 
 // grow appends n bytes of scratch.
@@ -53,6 +59,7 @@ func (b *batch) grow(n int) []byte {
 	b.used += n
 	b.bytes += n
 	b.left += n
+	b.record += n
 	if b.open {
 		e := &b.iov[b.n-1]
 		e.SetLen(int(e.Len) + n)
@@ -72,6 +79,7 @@ func (b *batch) refer(p []byte) {
 	b.n++
 	b.bytes += len(p)
 	b.left += len(p)
+	b.record += len(p)
 	b.open = false
 }
 
@@ -95,6 +103,7 @@ func (b *batch) advance(n int) {
 func (b *batch) reset() {
 	clear(b.iov[:b.n])
 	b.n, b.first, b.bytes, b.left, b.used, b.fpdus = 0, 0, 0, 0, 0, 0
+	b.record, b.records, b.sent = 0, 0, 0
 	b.open, b.full, b.exposed = false, false, false
 }
 

@@ -38,11 +38,17 @@ func (c *Conn) build(b *batch) bool {
 		m.putHeader(h, n+header+extra, last)
 		c.tx.marked.fpdu(b, h, m, n, c.agreed.CRC)
 	} else {
+		pad := wire.Pad(header + extra + n)
+		switch size := wire.LengthSize + header + extra; {
+		case c.tx.aligned:
+			b.whole(size+n+pad+wire.CRCSize, c.tx.segment)
+		case !tagged:
+			b.whole(size, c.tx.segment)
+		}
 		start := b.used
 		h := b.grow(wire.LengthSize + header + extra)
 		m.putHeader(h, n+header+extra, last)
 		crc := uint32(0)
-		pad := wire.Pad(header + extra + n)
 		if inline {
 			m.copyOut(b.grow(n))
 			clear(b.grow(pad))

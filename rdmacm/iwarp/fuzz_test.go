@@ -3,6 +3,7 @@ package iwarp
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,8 +11,6 @@ import (
 	"testing"
 	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
@@ -58,14 +57,36 @@ func FuzzMPAFrame(f *testing.F) {
 	})
 }
 
-// nullSocket stands for a socket that takes everything.
-type nullSocket struct{ fd uintptr }
+// A nullSocket takes everything, and has no input.
+type nullSocket struct{ syscall.RawConn }
 
-func (s nullSocket) Control(f func(fd uintptr)) error    { f(s.fd); return nil }
-func (s nullSocket) Read(f func(fd uintptr) bool) error  { return errors.New("no input") }
-func (s nullSocket) Write(f func(fd uintptr) bool) error { f(s.fd); return nil }
+func (nullSocket) Read(func(fd uintptr) bool) error { return errors.New("no input") }
 
-var _ syscall.RawConn = nullSocket{}
+// newNullSocket makes one of a connection whose peer reads all and looks at nothing.
+func newNullSocket(t testing.TB) nullSocket {
+	t.Helper()
+	l, err := net.Listen("tcp", loopback.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		if in, err := l.Accept(); err == nil {
+			io.Copy(io.Discard, in)
+			in.Close()
+		}
+	}()
+	out, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	raw, err := out.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nullSocket{raw}
+}
 
 // A guarded connection has no socket: tests put bytes into its ring.
 type guarded struct {
@@ -100,10 +121,10 @@ func (g *guarded) Received(r *rdmacm.Recv) {
 func (g *guarded) Drained()     {}
 func (g *guarded) Closed(error) { g.closed = true }
 
-func newGuarded(t testing.TB, p *Provider, null uintptr, crc bool) *guarded {
+func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	g := &guarded{t: t, arena: make([]byte, guard+fuzzRegion+guard), sink: make([]byte, guard+fuzzRead+guard)}
 	c := &Conn{
-		p: p, sock: &net.TCPConn{}, raw: nullSocket{null}, handler: g, done: make(chan struct{}),
+		p: p, sock: &net.TCPConn{}, raw: null, handler: g, done: make(chan struct{}),
 		agreed: Setup{CRC: crc, IRD: 4, ORD: 4}, depth: 4,
 	}
 	g.Conn = c
@@ -159,11 +180,7 @@ func (g *guarded) feed(b []byte, chunk int) {
 // it stays within the memory that the peer may reach, and within what was
 // promised, delivers nothing after a fault, and ends with everything given back.
 func FuzzFPDUStream(f *testing.F) {
-	null, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { unix.Close(null) })
+	null := newNullSocket(f)
 	for _, s := range []string{
 		"000e c140 00000001 0000000000000000 ebd34c5f",
 		"002e 4141 00000000 00000001 00000001 00000000 0a0b0c01 0000000000001000 00010000 11223344 0000000000001000 00000000",
@@ -202,7 +219,7 @@ func FuzzFPDUStream(f *testing.F) {
 			// Right CRCs, or no FPDU would ever get far.
 			b = withCRCs(b)
 		}
-		g := newGuarded(t, p, uintptr(null), crc)
+		g := newGuarded(t, p, null, crc)
 		g.feed(b, chunk)
 		if g.delivered > 20 || g.late {
 			t.Fatalf("%d messages delivered where 20 were promised; late %v", g.delivered, g.late)

@@ -73,7 +73,12 @@ func (s *side) expose(memory []byte, access rdmacm.Access) rdmacm.Region {
 // passiveOn lets a raw peer connect to a listener of ours.
 func passiveOn(t testing.TB, l rdmacm.Listener, f rawpeer.Frame, edit func(*rdmacm.ConnParam)) (*rawpeer.Peer, *side, rawpeer.Frame) {
 	t.Helper()
-	raw := rawpeer.Dial(t, l.Addr())
+	return passiveTo(t, rawpeer.Dial(t, l.Addr()), l, f, edit)
+}
+
+// passiveTo is passiveOn for a raw peer that has connected.
+func passiveTo(t testing.TB, raw *rawpeer.Peer, l rdmacm.Listener, f rawpeer.Frame, edit func(*rdmacm.ConnParam)) (*rawpeer.Peer, *side, rawpeer.Frame) {
+	t.Helper()
 	s := &side{tester: newTester(), t: t}
 	accepted := make(chan error, 1)
 	go func() {

@@ -1,8 +1,8 @@
 package iwarp
 
 import (
+	"fmt"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +23,9 @@ type transmitter struct {
 	msn          [2]uint32 // of the last message on each queue
 	// Payload that fits an FPDU.
 	taggedRoom, untaggedRoom int
+	segment                  int     // bytes that are sure to fit a TCP segment
+	aligned                  bool    // each FPDU is to lie within one segment
+	unmeasured               int     // bytes sent since the segment size was asked for
 	marked                   *marked // with markers
 
 	ready func(fd uintptr) bool // c.writeReady, made once
@@ -42,7 +45,11 @@ func (t *transmitter) init(c *Conn) error {
 	if c.agreed.Markers {
 		t.marked = new(marked)
 	}
-	return c.sizeFPDUs()
+	var err error
+	if ctlErr := c.raw.Control(func(fd uintptr) { err = c.sizeFPDUs(fd) }); ctlErr != nil {
+		err = ctlErr
+	}
+	return err
 }
 
 func (t *transmitter) nextMSN(queue uint32) uint32 {
@@ -50,25 +57,22 @@ func (t *transmitter) nextMSN(queue uint32) uint32 {
 	return t.msn[queue]
 }
 
-// sizeFPDUs computes how much payload fits an FPDU.
-func (c *Conn) sizeFPDUs() error {
+// sizeFPDUs computes how much payload fits an FPDU. With CRCs the size is one
+// that lies within a segment: see batch.whole.
+func (c *Conn) sizeFPDUs(fd uintptr) error {
+	mss, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
+	if err != nil {
+		return fmt.Errorf("iwarp: TCP_MAXSEG: %w", err)
+	}
+	size := c.p.cfg.MaxFPDU
 	ulpdu := wire.MaxULPDU
-	switch size := c.p.cfg.MaxFPDU; size {
-	case FPDUAuto:
-	case FPDUMSS:
-		mss := 0
-		var err error
-		if ctlErr := c.raw.Control(func(fd uintptr) {
-			mss, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
-		}); ctlErr != nil {
-			err = ctlErr
-		}
-		if err != nil {
-			return err
-		}
-		ulpdu = mulpdu(mss, c.agreed.Markers)
-	default:
+	c.tx.segment, c.tx.unmeasured = mss-optionRoom, 0
+	c.tx.aligned = size == FPDUMSS || c.agreed.CRC
+	switch {
+	case size > 0:
 		ulpdu = int(size)&^3 - wire.LengthSize - wire.CRCSize
+	case c.tx.aligned:
+		ulpdu = mulpdu(mss, c.agreed.Markers)
 	}
 	ulpdu = min(max(ulpdu, wire.MinULPDU), wire.MaxULPDU)
 	// Payload in multiples of 4 needs no pad but at the end of a message.
@@ -208,6 +212,7 @@ func (c *Conn) fillTerminate(b *batch) bool {
 	if c.tx.marked != nil {
 		c.tx.marked.whole(b, c.terminate, c.agreed.CRC)
 	} else {
+		b.whole(len(c.terminate), c.tx.segment)
 		copy(b.grow(len(c.terminate)), c.terminate)
 	}
 	b.fpdus++
@@ -248,10 +253,11 @@ func (c *Conn) writeReady(fd uintptr) bool {
 			c.exposed.mu.Lock()
 		}
 		raceWrite()
-		n, _, errno := unix.Syscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&b.iov[b.first])), uintptr(b.n-b.first))
+		n, errno := b.send(fd)
 		if errno == 0 {
-			b.advance(int(n))
+			b.advance(n)
 			c.tx.progress.Add(uint64(n))
+			c.tx.unmeasured += n
 		}
 		if b.exposed {
 			c.exposed.mu.Unlock()
@@ -264,6 +270,10 @@ func (c *Conn) writeReady(fd uintptr) bool {
 			c.tx.errno = errno
 			return true
 		}
+	}
+	if c.tx.unmeasured >= remeasure {
+		// The path may have changed. A socket at its end is found out elsewhere.
+		_ = c.sizeFPDUs(fd)
 	}
 	return true
 }

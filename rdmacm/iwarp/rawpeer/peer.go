@@ -49,6 +49,23 @@ func Dial(t testing.TB, addr netip.AddrPort) *Peer {
 	return New(t, c)
 }
 
+// DialSegments is Dial with TCP segments of at most mss bytes, in both directions.
+func DialSegments(t testing.TB, addr netip.AddrPort, mss int) *Peer {
+	t.Helper()
+	d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+		var err error
+		ctlErr := raw.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, mss)
+		})
+		return errors.Join(ctlErr, err)
+	}}
+	c, err := d.Dial("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(t, c)
+}
+
 // A Listener waits for initiators.
 type Listener struct {
 	t testing.TB
