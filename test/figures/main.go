@@ -16,6 +16,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -71,19 +72,20 @@ func run(rounds int, length time.Duration, only string) error {
 	if only != "" {
 		figures = choose(figures, only)
 	}
-	rates := make(map[string][]float64)
+	rates, costs := make(map[string][]float64), make(map[string][]float64)
 	for round := range rounds + 1 {
 		for _, f := range figures {
-			rate, err := measure(f, length)
+			rate, cost, err := measure(f, length)
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
 			if round > 0 { // the first is to warm up
 				rates[f.name] = append(rates[f.name], rate)
+				costs[f.name] = append(costs[f.name], cost)
 			}
 		}
 	}
-	print(figures, rates)
+	print(figures, rates, costs)
 	if only != "" && !strings.Contains(idleTitle, only) {
 		return nil
 	}
@@ -104,31 +106,42 @@ func choose(all []figure, only string) (out []figure) {
 	return out
 }
 
-// measure runs f for about as long as it is told and returns its units a second.
-func measure(f figure, length time.Duration) (float64, error) {
-	done, start := 0, time.Now()
+// measure runs f for about as long as it is told and returns its units a second,
+// and the processor time of both ends for each, in seconds.
+func measure(f figure, length time.Duration) (rate, cost float64, err error) {
+	done, start, used := 0, time.Now(), processorTime()
 	for n := 1; ; n = min(n*2, 1<<16) {
 		if err := f.run(n); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		done += n
 		if spent := time.Since(start); spent >= length {
-			return float64(done) / spent.Seconds(), nil
+			return float64(done) / spent.Seconds(), (processorTime() - used).Seconds() / float64(done), nil
 		}
 	}
 }
 
-func print(figures []figure, rates map[string][]float64) {
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func print(figures []figure, rates, costs map[string][]float64) {
 	fmt.Printf("%s, %d processors, %s\n\n", cpuModel(), runtime.NumCPU(), runtime.Version())
-	fmt.Println("| figure | median | of | ratio | least to most | goal |")
-	fmt.Println("|---|---|---|---|---|---|")
+	fmt.Println("| figure | median | processor time for each | of | ratio | least to most | goal |")
+	fmt.Println("|---|---|---|---|---|---|---|")
 	for _, f := range figures {
 		m := median(rates[f.name])
 		shown := fmt.Sprintf("%.0f /s", m)
 		if f.size > 0 {
 			shown = fmt.Sprintf("%.0f MB/s", m*float64(f.size)/1e6)
 		}
-		row := []string{f.name, shown, "", "", "", ""}
+		cost := fmt.Sprintf("%.3g us, %.1f processors", median(costs[f.name])*1e6, median(costs[f.name])*m)
+		row := []string{f.name, shown, cost, "", "", "", ""}
 		if base := rates[f.base]; f.base != "" && len(base) > 0 {
 			baseSize := 1
 			for _, b := range figures {
@@ -140,9 +153,9 @@ func print(figures []figure, rates map[string][]float64) {
 			for i, r := range rates[f.name] {
 				ratios = append(ratios, r*float64(max(f.size, 1))/(base[i]*float64(baseSize)))
 			}
-			row[2], row[3] = f.base, fmt.Sprintf("%.2f", median(ratios))
-			row[4] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
-			row[5] = fmt.Sprintf("%.2f", f.goal)
+			row[3], row[4] = f.base, fmt.Sprintf("%.2f", median(ratios))
+			row[5] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
+			row[6] = fmt.Sprintf("%.2f", f.goal)
 		}
 		fmt.Println("| " + strings.Join(row, " | ") + " |")
 	}
