@@ -54,6 +54,7 @@ var workloads = []workload{
 	{"WRITE 4 KiB, 16 at a time", []string{"randwrite", "--size", "4K", "--depth", "16"}, rate, "op/s", 0},
 	{"WRITE 1 MiB, one at a time", []string{"write", "--size", "1M", "--depth", "1"}, bandwidth, "MB/s", 0},
 	{"WRITE 1 MiB, 16 at a time", []string{"write", "--size", "1M", "--depth", "16"}, bandwidth, "MB/s", 1},
+	{"CREATE and REMOVE, one at a time", []string{"create", "--depth", "1"}, rate, "pairs/s", 0},
 	{"CREATE and REMOVE, 16 at a time", []string{"create", "--depth", "16"}, rate, "pairs/s", 0},
 	{"READDIRPLUS of 64 KiB, 4 at a time", []string{"readdirplus", "--size", "64K", "--depth", "4"}, bandwidth, "MB/s", 0},
 }
