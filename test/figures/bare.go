@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 )
 
 // What there is to compare with: no protocol, no checks.
@@ -52,6 +53,55 @@ func (st *stream) run(n int) error {
 	}
 	for range n {
 		<-st.got
+	}
+	return nil
+}
+
+// copied is a stream of what is read from a file in memory, 1 MiB at a time: what
+// NFS READ costs at least, where data is copied out of the page cache.
+type copied struct {
+	*stream
+	file *os.File
+	at   int64
+}
+
+// fileSize is how much of a file is read in turn: as much as the calls of a
+// pipeline.
+const fileSize = depth * mib
+
+func (s *stage) newCopied() (*copied, error) {
+	st, err := s.newStream()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp("/dev/shm", "figures")
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { f.Close() })
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, err
+	}
+	for range fileSize / mib {
+		if _, err := f.Write(st.buf); err != nil {
+			return nil, err
+		}
+	}
+	return &copied{stream: st, file: f}, nil
+}
+
+func (c *copied) run(n int) error {
+	for range n {
+		if _, err := c.file.ReadAt(c.buf, c.at); err != nil {
+			return err
+		}
+		c.at = (c.at + mib) % fileSize
+		if _, err := c.c.Write(c.buf); err != nil {
+			return err
+		}
+	}
+	for range n {
+		<-c.got
 	}
 	return nil
 }

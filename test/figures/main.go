@@ -155,7 +155,9 @@ func print(figures []figure, rates, costs map[string][]float64) {
 			}
 			row[3], row[4] = f.base, fmt.Sprintf("%.2f", median(ratios))
 			row[5] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
-			row[6] = fmt.Sprintf("%.2f", f.goal)
+			if f.goal > 0 {
+				row[6] = fmt.Sprintf("%.2f", f.goal)
+			}
 		}
 		fmt.Println("| " + strings.Join(row, " | ") + " |")
 	}

@@ -119,9 +119,16 @@ func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.Fi
 	return rc, tc, l.Addr().String(), root, nil
 }
 
+// depth is how many calls of 1 MiB are under way at a time.
+const depth = 8
+
 // figures are all of them, in the order of the table.
 func (s *stage) figures() ([]figure, error) {
 	bare, err := s.newStream()
+	if err != nil {
+		return nil, err
+	}
+	file, err := s.newCopied()
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +145,7 @@ func (s *stage) figures() ([]figure, error) {
 	const tcpStream, echo16, nullTCP = "bare TCP stream, 1 MiB writes", "record-marking echo, depth 16", "NULL over TCP, depth 32"
 	all := []figure{
 		{tcpStream, mib, "", 0, bare.run},
+		{"bare TCP stream, each MiB read from a file", mib, tcpStream, 0, file.run},
 		{"RDMA Write 1 MiB, CRC off", mib, tcpStream, 0.85, device(s.rdmaWrite, iwarp.CRCOff)},
 		{"RDMA Write 1 MiB, CRC on", mib, tcpStream, 0.65, device(s.rdmaWrite, iwarp.CRCOn)},
 		{"RDMA Read 1 MiB, CRC off", mib, tcpStream, 0.75, device(s.rdmaRead, iwarp.CRCOff)},
@@ -155,7 +163,6 @@ func (s *stage) figures() ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	const depth = 8
 	write := s.newCalls(rc, depth).write(fh)
 	if err := write(depth); err != nil { // what the READs read
 		return nil, err
