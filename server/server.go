@@ -86,7 +86,7 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 	if err = s.table.Replace(s.exports); err != nil {
 		return err
 	}
-	if s.pool, err = mem.NewPool(mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}); err != nil {
+	if s.pool, err = mem.NewPool(s.memory()); err != nil {
 		return err
 	}
 	calls := rpc.Config{Pool: s.pool}
@@ -101,6 +101,16 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 		return err
 	}
 	return s.startRDMA()
+}
+
+// memory is how payload memory is shared out. Half of it is kept from the calls of
+// any one file system, for those of others, where there may be others.
+func (s *Server) memory() mem.Config {
+	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
+	if len(s.exports) == 1 {
+		c.Group = c.Ceiling
+	}
+	return c
 }
 
 func (s *Server) startTCP() (err error) {
