@@ -65,23 +65,12 @@ exec /bin/busybox chroot /mnt/root /bin/bash %[1]s/boot
 `, sharedFolder, quote(g.folder))
 }
 
-// userModeInterface describes vec0. The driver sizes its buffers by mtu, but a
-// tap hands over what segmentation offload has joined, up to 64 KiB: with the
-// size of an Ethernet frame given it would write past them. Its own default
-// holds everything; only what is larger than that frame is told.
-func (g *Guest) userModeInterface() string {
-	vec := fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware())
-	if g.network.mtu > ethernetMTU {
-		vec += fmt.Sprintf(",mtu=%d", g.network.mtu)
-	}
-	return vec
-}
-
 func (g *Guest) userModeCommand() *exec.Cmd {
 	cmd := g.network.Command(userModeKernel(),
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
-		g.userModeInterface())
+		// Its frames are as large as the boot script says, its buffers as the tap's: 64 KiB.
+		fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware()))
 	// Its memory is a file in TMPDIR; its sockets and process id go below HOME.
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
 	return cmd
