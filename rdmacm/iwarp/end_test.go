@@ -57,6 +57,58 @@ func TestTerminateReceived(t *testing.T) {
 	}
 }
 
+// A Read that the peer's Terminate quotes has failed by itself; what else is
+// outstanding is flushed. What quotes no Read of this side's blames none.
+func TestTerminateQuotesARead(t *testing.T) {
+	for name, c := range map[string]struct {
+		quote  int // which Read
+		rdmap  bool
+		other  bool // quote an STag and an MSN that are nobody's
+		failed [2]int
+		blamed int // which chain, or -1
+	}{
+		"by its sink":  {quote: 2, rdmap: true, failed: [2]int{0, 3}, blamed: 1},
+		"by its MSN":   {quote: 1, failed: [2]int{0, 1}, blamed: 1},
+		"the oldest":   {quote: 0, rdmap: true, failed: [2]int{0, 1}, blamed: 0},
+		"unknown sink": {quote: 1, rdmap: true, other: true, failed: [2]int{0, 1}, blamed: -1},
+		"unknown MSN":  {quote: 1, other: true, failed: [2]int{0, 1}, blamed: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, s := active(t, Config{CRC: CRCOff})
+			back := []<-chan result{
+				post(s.Conn, read(1, 0, make([]byte, 1))),
+				post(s.Conn, write(7, 0, []byte("w")), read(2, 0, make([]byte, 1)), write(7, 0, []byte("w")), read(3, 0, make([]byte, 1))),
+			}
+			var requests []rawpeer.FPDU
+			for _, op := range []wire.Opcode{wire.ReadRequest, wire.Write, wire.ReadRequest, wire.Write, wire.ReadRequest} {
+				if f := raw.ReadOp(op); op == wire.ReadRequest {
+					requests = append(requests, f)
+				}
+			}
+			q := requests[c.quote]
+			term := wire.Termination{Cause: wire.RDMAPInvalidSTag, SegmentLength: 46, DDP: bytes.Clone(q.ULPDU[:wire.UntaggedSize])}
+			if c.rdmap {
+				term.RDMAP = bytes.Clone(q.Payload)
+			}
+			if c.other {
+				term.DDP[len(term.DDP)-5] ^= 0x40 // within the MSN
+				if c.rdmap {
+					term.RDMAP[3] ^= 0xff // within the sink's STag
+				}
+			}
+			raw.WriteFPDU(rawpeer.Terminate(term))
+			raw.ReadEnd()
+			for i, ch := range back {
+				r := wait(t, ch)
+				if flushed := errors.Is(r.err, rdmacm.ErrFlushed); r.err == nil || flushed != (i != c.blamed) || r.failed != c.failed[i] {
+					t.Errorf("chain %d came back with %v, index %d", i, r.err, r.failed)
+				}
+			}
+			s.terminated(wire.RDMAPInvalidSTag, true)
+		})
+	}
+}
+
 // IW-320: a FIN between FPDUs is an orderly end; what was posted still goes out.
 func TestPeerCloses(t *testing.T) {
 	raw, s := passive(t, Config{})

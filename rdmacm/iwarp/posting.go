@@ -70,7 +70,7 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	}
 	if st.err == nil && st.reads > 0 && c.readsPosted+st.reads > c.depth {
 		st.err = rdmacm.ErrReadDepth
-		st.failed = firstRead(ch)
+		st.failed = nthRead(ch, 0)
 	}
 	if st.err != nil {
 		st.reads, st.readsDone = 0, 0
@@ -91,15 +91,6 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 
 // maxHeld is how many chains wait for Drained at most.
 const maxHeld = 64
-
-func firstRead(ch *rdmacm.Chain) int {
-	for i := range ch.Work {
-		if ch.Work[i].Op == rdmacm.OpRead {
-			return i
-		}
-	}
-	return -1
-}
 
 func checkWork(w *rdmacm.Work) error {
 	switch w.Op {
