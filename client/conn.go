@@ -70,7 +70,7 @@ func (c *Conn) dialTCP(ctx context.Context) error {
 func (c *Conn) dialRDMA(ctx context.Context) error {
 	p := c.target.Provider
 	if p == nil {
-		device, err := iwarp.New(iwarp.Config{CRC: iwarp.CRCPeer, Event: c.event})
+		device, err := iwarp.New(iwarp.Config{CRC: c.target.CRC, Event: c.event})
 		if err != nil {
 			return err
 		}
