@@ -179,7 +179,11 @@ func table(results map[string][][]float64) string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "\nMedians of %d rounds; in parentheses the ratio to %s. One client, a user-mode Linux 6.12 with one processor.\n", benchRounds, reference)
+	rounds := 0
+	for _, r := range results {
+		rounds = max(rounds, len(r[0]))
+	}
+	fmt.Fprintf(&b, "\nMedians of %d rounds; in parentheses the ratio to %s. One client, a user-mode Linux 6.12 with one processor.\n", rounds, reference)
 	return b.String()
 }
 
