@@ -72,7 +72,7 @@ func (c *Conn) sizeFPDUs(fd uintptr) error {
 	case size > 0:
 		ulpdu = int(size)&^3 - wire.LengthSize - wire.CRCSize
 	case c.tx.aligned:
-		ulpdu = mulpdu(mss, c.agreed.Markers)
+		ulpdu = mulpdu(c.tx.segment, c.agreed.Markers)
 	}
 	ulpdu = min(max(ulpdu, wire.MinULPDU), wire.MaxULPDU)
 	// Payload in multiples of 4 needs no pad but at the end of a message.
