@@ -245,7 +245,11 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		w.Uint64(0xdead) // to be taken back
 		return rpc.Outcome{Stat: stat, Auth: auth}
 	case SPILL:
-		for range d.Uint32() {
+		n := d.Uint32()
+		if n > MaxWide {
+			return rpc.GarbageArgs
+		}
+		for range n {
 			w.Uint32(0)
 		}
 	}
