@@ -70,7 +70,11 @@ func (c *Conn) dialTCP(ctx context.Context) error {
 func (c *Conn) dialRDMA(ctx context.Context) error {
 	p := c.target.Provider
 	if p == nil {
-		device, err := iwarp.New(iwarp.Config{CRC: c.target.CRC, Event: c.event})
+		config := iwarp.Config{Event: c.event}
+		if c.target.NoCRC {
+			config.CRC = iwarp.CRCOff
+		}
+		device, err := iwarp.New(config)
 		if err != nil {
 			return err
 		}

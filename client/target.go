@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
@@ -55,8 +54,9 @@ type Target struct {
 	Port int
 	// Provider connects over RDMA; nil: a software RNIC of the Conn's own.
 	Provider rdmacm.Provider
-	// CRC is whether that software RNIC asks for CRCs; it does by default.
-	CRC iwarp.CRCMode
+	// NoCRC leaves it to the server whether there are CRCs; that software RNIC
+	// asks for them otherwise.
+	NoCRC bool
 	// Cred goes with every call; the zero value is AUTH_NONE. See Self.
 	Cred rpc.AuthBytes
 	// Depth is how many calls are wanted under way at a time: the credits that

@@ -54,7 +54,7 @@ the server takes is reduced to what it does.`,
 	}
 	f := c.Flags()
 	f.StringVar(&transport, "transport", "tcp", "tcp or rdma")
-	f.Var(crcFlag{&cfg.CRC}, "crc", "over iWARP, CRCs asked for: on or off (default on; the server may ask as well)")
+	f.BoolVar(&cfg.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(client.Workloads(), ", "))

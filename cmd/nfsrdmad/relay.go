@@ -58,7 +58,7 @@ may reach the relay has what the relay may do there.`,
 	f := c.Flags()
 	f.StringArrayVar(&listen, "listen", nil, "address to take calls on: ADDR:PORT or :PORT; repeatable")
 	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer rpcbind's questions on as well, such as :111; repeatable")
-	f.Var(crcFlag{&cfg.Target.CRC}, "crc", "over iWARP, CRCs asked for: on or off (default on; the server may ask as well)")
+	f.BoolVar(&cfg.Target.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.IntVar(&cfg.Calls, "calls", 128, "calls under way for each client")
 	f.DurationVar(&cfg.Timeout, "timeout", 30*time.Second, "how long connecting to the server may take")
