@@ -65,12 +65,21 @@ exec /bin/busybox chroot /mnt/root /bin/bash %[1]s/boot
 `, sharedFolder, quote(g.folder))
 }
 
+// userModeInterface describes vec0. The boot script sets the size of its frames;
+// the device only has to be told where that is to be more than Ethernet's.
+func (g *Guest) userModeInterface() string {
+	vec := fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware())
+	if g.network.mtu > ethernetMTU {
+		vec += fmt.Sprintf(",mtu=%d", g.network.mtu)
+	}
+	return vec
+}
+
 func (g *Guest) userModeCommand() *exec.Cmd {
 	cmd := g.network.Command(userModeKernel(),
 		fmt.Sprintf("mem=%dM", g.options.Memory), "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
 		"init="+g.folder+"/init", "con=null", "con0=null,fd:1", "quiet", "panic=-1",
-		// Its frames are as large as the boot script says, its buffers as the tap's: 64 KiB.
-		fmt.Sprintf("vec0:transport=tap,ifname=%s,mac=%s,depth=64,gro=1", tap(g.options.Address), g.hardware()))
+		g.userModeInterface())
 	// Its memory is a file in TMPDIR; its sockets and process id go below HOME.
 	cmd.Env = append(os.Environ(), "TMPDIR=/dev/shm", "HOME="+g.folder)
 	return cmd
