@@ -1,0 +1,50 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// Without Reconnect calls end with rpc.ErrCallLost, and so do later ones.
+func TestLostConnection(t *testing.T) {
+	s := startServer(t)
+	toy := rpctest.NewProgram()
+	s.rpc.Register(toy)
+	c := dial(t, s.targets()["memory"])
+	must(t, c.Null(within(t), nfs3wire.Program, 3))
+	const lane = 9
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Call(within(t), &rpc.Exchange{
+			Program: rpctest.Number, Version: 1, Procedure: rpctest.STALL,
+			Args: func(w *xdr.Writer) { w.Uint32(lane) }, MaxArgs: 4, MaxResults: 4,
+		}, nil)
+	}()
+	<-toy.Arrived(lane)
+	s.lose()
+	if err := <-ended; !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("the call ended with %v", err)
+	}
+	toy.Release(lane)
+	if err := c.Null(within(t), nfs3wire.Program, 3); !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("a later call ended with %v", err)
+	}
+}
+
+// A Conn's own software RNIC asks for CRCs unless it is told not to; the server
+// leaves it to the peer (IW-306, IW-307).
+func TestTargetCRC(t *testing.T) {
+	s := startServer(t)
+	for _, without := range []bool{false, true} {
+		target := s.targets()["iwarp"]
+		target.NoCRC = without
+		if setup, ok := dial(t, target).Setup(); !ok || setup.CRC == without {
+			t.Errorf("NoCRC %v: CRC %v, known %v", without, setup.CRC, ok)
+		}
+	}
+}

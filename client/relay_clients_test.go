@@ -1,0 +1,97 @@
+package client_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A server that goes away takes the connections of its clients with it only when
+// they are closed; a relay that is closed leaves nothing.
+func TestRelayClose(t *testing.T) {
+	s := startServer(t)
+	toy := rpctest.NewProgram()
+	s.rpc.Register(toy)
+	l, err := net.Listen("tcp", loopback.String())
+	must(t, err)
+	ended := make(chan client.RelayEvent, 1)
+	r := client.NewRelay(client.RelayConfig{Target: s.targets()["memory"], Event: func(e client.RelayEvent) { ended <- e }})
+	served := make(chan error, 1)
+	go func() { served <- r.Serve(l) }()
+	raw := rawDial(t, client.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port})
+	raw.grant()
+	raw.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(5) }))
+	raw.send(null(2))
+	if _, xid, err := raw.reply(); err != nil || xid != 2 {
+		t.Fatalf("reply %d: %v", xid, err)
+	}
+	r.Close()
+	if err := <-served; err != client.ErrRelayClosed {
+		t.Errorf("Serve ended with %v", err)
+	}
+	if e := <-ended; e.Err != client.ErrRelayClosed || e.Calls != 3 {
+		t.Errorf("event %+v", e)
+	}
+	if m := raw.record(); m != nil {
+		t.Errorf("a reply after the end: %x", m)
+	}
+	toy.Release(5)
+	if n := r.Clients(); n != 0 {
+		t.Errorf("%d clients", n)
+	}
+}
+
+// A client that stops in the middle of a call, or does not read, loses its
+// connection; more clients than allowed get none.
+func TestRelayBoundsClients(t *testing.T) {
+	s := startServer(t)
+	ended := make(chan client.RelayEvent, 1)
+	at := startRelay(t, client.RelayConfig{
+		Target: s.targets()["memory"], Timeout: 3 * time.Second, Clients: 1,
+		Event: func(e client.RelayEvent) { ended <- e },
+	})
+	r := rawDial(t, at)
+	r.grant()
+	other := rawDial(t, at)
+	if m := other.record(); m != nil {
+		t.Errorf("a second client got %x", m)
+	}
+	r.c.Write([]byte{0x80, 0x10, 0, 0, 0, 0, 0, 9})
+	if m := r.record(); m != nil {
+		t.Errorf("half a call was answered by %x", m)
+	}
+	if e := <-ended; !errors.Is(e.Err, os.ErrDeadlineExceeded) {
+		t.Errorf("ended with %v", e.Err)
+	}
+}
+
+// A lost connection to the server is the relay's affair: calls that were not
+// answered are sent again, and the client notices nothing.
+func TestRelayOutlivesConnections(t *testing.T) {
+	s := startServer(t)
+	toy := rpctest.NewProgram()
+	s.rpc.Register(toy)
+	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.targets()["memory"]}))
+	r.grant()
+	const lane = 8
+	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
+	<-toy.Arrived(lane)
+	s.lose()
+	toy.Release(lane)
+	d, xid, err := r.reply()
+	must(t, err)
+	if n := d.Uint32(); xid != 1 || n != lane {
+		t.Errorf("reply %d says %d", xid, n)
+	}
+	s.lose()
+	r.send(null(2))
+	if _, xid, err := r.reply(); err != nil || xid != 2 {
+		t.Errorf("reply %d: %v", xid, err)
+	}
+}
