@@ -15,9 +15,9 @@
 //
 // The order: requests of a group that is at its limit wait in that group, those
 // of a share at its limit in that share, and hold up nobody else. A request whose
-// group and share have room waits in the pool's one queue, first come, first served; its head waits until its contiguous block
-// exists, and nothing passes it, so that small requests cannot starve a large
-// one.
+// group and share have room waits in the pool's one queue, first come, first
+// served; its head waits until its contiguous block exists, and nothing passes
+// it, so that small requests cannot starve a large one.
 //
 // The package does not know what the bytes are. Fixed-size message buffers
 // (Sends, records) and the receive ring of the software RNIC are not payload
