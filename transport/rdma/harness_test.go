@@ -6,8 +6,10 @@ import (
 	"encoding/hex"
 	"hash/crc32"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -318,3 +320,13 @@ func put(t testing.TB, k rpc.Caller, data []byte) error {
 
 // rpcPeer is an address.
 func rpcPeer(n byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, n}) }
+
+// becomes waits until a condition holds that others bring about.
+func becomes(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(rdmatest.Guard); !holds(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}

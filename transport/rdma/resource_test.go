@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -19,16 +17,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
-
-// becomes waits until a condition holds that others bring about.
-func becomes(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(rdmatest.Guard); !holds(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
 
 // nothingLeft makes sure that no goroutine outlives the test. It comes first, so
 // that it looks last.
