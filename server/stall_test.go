@@ -124,6 +124,37 @@ func works(t testing.TB, ctx context.Context, c *servertest.Client, h servertest
 	}
 }
 
+// outcomes are those of calls into a file system that stalls: as many as fit.
+type outcomes chan error
+
+// done is the Done of such a call.
+func (o outcomes) done(x *rpc.Exchange) {
+	if x.Err == nil && x.Results.Uint32() != 0 {
+		x.Err = errors.New("status is not NFS3_OK")
+	}
+	o <- x.Err
+}
+
+// none says that no call has ended so far.
+func (o outcomes) none(t *testing.T) {
+	t.Helper()
+	select {
+	case err := <-o:
+		t.Fatalf("a call into the file system that stalls ended: %v", err)
+	default:
+	}
+}
+
+// all waits for every call, and says that it succeeded.
+func (o outcomes) all(t *testing.T) {
+	t.Helper()
+	for range cap(o) {
+		if err := <-o; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A hundred connections with 128 calls each into a file system that stalls: the
 // daemon lives, its goroutines are bounded, and the other export goes on. When
 // the file system goes on, every call is answered.
@@ -138,7 +169,7 @@ func TestFileSystemThatStalls(t *testing.T) {
 				one, two := s.file(ctx, other, "/one", size), s.file(ctx, other, "/two", size)
 				release := s.one.Stall()
 				defer release()
-				answers := make(chan error, conns*calls)
+				answers := make(outcomes, conns*calls)
 				for range conns {
 					c := s.dial(ctx, transport, netip.AddrPort{})
 					if err := c.Null(ctx); err != nil { // the first reply grants the credits
@@ -149,12 +180,7 @@ func TestFileSystemThatStalls(t *testing.T) {
 						if p == wire.ProcRead {
 							args, sink = &wire.Read3Args{FileHandle: wire.FileHandle3{Data: one}, Count: size}, make([]byte, size)
 						}
-						c.Start(p, args, sink, func(x *rpc.Exchange) {
-							if x.Err == nil && x.Results.Uint32() != 0 {
-								x.Err = errors.New("status is not NFS3_OK")
-							}
-							answers <- x.Err
-						})
+						c.Start(p, args, sink, answers.done)
 					}
 				}
 				await(t, ctx, "every call arrives", func() bool { return s.server.Calls().InProgress == conns*calls })
@@ -164,17 +190,9 @@ func TestFileSystemThatStalls(t *testing.T) {
 				works(t, ctx, other, two, size)
 				late := s.dial(ctx, transport, netip.AddrPort{})
 				works(t, ctx, late, two, size)
-				select {
-				case err := <-answers:
-					t.Fatalf("a call into the file system that stalls ended: %v", err)
-				default:
-				}
+				answers.none(t)
 				release()
-				for range conns * calls {
-					if err := <-answers; err != nil {
-						t.Fatal(err)
-					}
-				}
+				answers.all(t)
 				works(t, ctx, late, one, size)
 				await(t, ctx, "memory comes back", func() bool { return s.server.Memory().InUse == 0 })
 			})
@@ -197,13 +215,7 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 				one, two := s.file(ctx, other, "/one", size), s.file(ctx, other, "/two", size)
 				release := s.one.Stall()
 				defer release()
-				answers := make(chan error, conns*calls)
-				done := func(x *rpc.Exchange) {
-					if x.Err == nil && x.Results.Uint32() != 0 {
-						x.Err = errors.New("status is not NFS3_OK")
-					}
-					answers <- x.Err
-				}
+				answers := make(outcomes, conns*calls)
 				var busy *servertest.Client
 				for range conns {
 					busy = s.dial(ctx, transport, netip.AddrPort{})
@@ -211,11 +223,11 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 						t.Fatal(err)
 					}
 					if p == wire.ProcWrite {
-						startWrites(busy, one, calls, size, done)
+						startWrites(busy, one, calls, size, answers.done)
 						continue
 					}
 					for range calls {
-						busy.Start(p, &wire.Read3Args{FileHandle: wire.FileHandle3{Data: one}, Count: size}, make([]byte, size), done)
+						busy.Start(p, &wire.Read3Args{FileHandle: wire.FileHandle3{Data: one}, Count: size}, make([]byte, size), answers.done)
 					}
 				}
 				await(t, ctx, "calls wait for memory, and what got some runs", func() bool {
@@ -235,17 +247,9 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 				if transport == "rdma" || p == wire.ProcRead {
 					works(t, ctx, busy, two, size)
 				}
-				select {
-				case err := <-answers:
-					t.Fatalf("a call into the file system that stalls ended: %v", err)
-				default:
-				}
+				answers.none(t)
 				release()
-				for range conns * calls {
-					if err := <-answers; err != nil {
-						t.Fatal(err)
-					}
-				}
+				answers.all(t)
 				works(t, ctx, late, one, size)
 				await(t, ctx, "memory comes back", func() bool { return s.server.Memory().InUse == 0 })
 			})
