@@ -9,9 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A batch is FPDUs on their way into the socket, by one system call a record. Headers, pads
-// and CRCs, and payload too short for an entry of its own, stand one behind the
-// other in scratch; a trailer shares its entry with the next header of its record.
+// A batch is FPDUs on their way into the socket, by one system call a record
+// (record.go). Headers, pads and CRCs, and payload too short for an entry of its
+// own, stand one behind the other in scratch; a trailer shares its entry with the
+// next header of its record.
 type batch struct {
 	iov     [batchEntries]unix.Iovec
 	n       int // entries in use

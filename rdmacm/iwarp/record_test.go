@@ -40,17 +40,19 @@ func TestWholeInASegment(t *testing.T) {
 			for at := stream.setup; at < len(stream.data); {
 				header := stream.data[at:]
 				end := at + wire.FPDUSize(int(binary.BigEndian.Uint16(header)))
-				part := end
-				if tagged := header[wire.LengthSize]&0x80 != 0; !tagged {
-					untagged++
-					if part = at + wire.LengthSize + wire.UntaggedSize; header[wire.LengthSize+1]&0xf == byte(wire.ReadRequest) {
+				tagged := header[wire.LengthSize]&0x80 != 0
+				part := at // its end is what must be in one segment with at
+				switch {
+				case whole:
+					part = end
+				case !tagged:
+					part = at + wire.LengthSize + wire.UntaggedSize
+					if header[wire.LengthSize+1]&0xf == byte(wire.ReadRequest) {
 						part += wire.ReadRequestSize
 					}
-				} else if !whole {
-					part = at
 				}
-				if whole {
-					part = end
+				if !tagged {
+					untagged++
 				}
 				if cut := stream.cut(at, part, mss); cut >= 0 {
 					t.Errorf("FPDU of %d bytes at %d, header %x: a segment ends at %d", end-at, at, header[:4], cut)
@@ -82,18 +84,16 @@ func exchangeMixed(raw *rawpeer.Peer, s *side) int {
 		}
 		work = append(work, write(7, 0, payload[:random.IntN(3000)]), read(9, 90, payload[:16]))
 		back := post(s.Conn, work...)
-		for range work {
-			op := wire.Write
-			switch work[0].Op {
+		for _, w := range work {
+			switch w.Op {
+			case rdmacm.OpWrite:
+				raw.ReadMessage(wire.Write)
 			case rdmacm.OpSend:
-				op = wire.Send
+				raw.ReadMessage(wire.Send)
 			case rdmacm.OpRead:
 				q := wire.ParseRead(raw.ReadOp(wire.ReadRequest).Payload)
 				raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: q.SinkSTag, Offset: q.SinkOffset}, make([]byte, 16)))
-				continue
 			}
-			raw.ReadMessage(op)
-			work = work[1:]
 		}
 		good(raw.T, back)
 	}

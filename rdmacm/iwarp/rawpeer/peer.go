@@ -42,23 +42,24 @@ func New(t testing.TB, c net.Conn) *Peer {
 // Dial connects to addr, and sends nothing yet.
 func Dial(t testing.TB, addr netip.AddrPort) *Peer {
 	t.Helper()
-	c, err := net.Dial("tcp", addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return New(t, c)
+	return dial(t, addr, net.Dialer{})
 }
 
 // DialSegments is Dial with TCP segments of at most mss bytes, in both directions.
 func DialSegments(t testing.TB, addr netip.AddrPort, mss int) *Peer {
 	t.Helper()
-	d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
+	t.Helper()
+	return dial(t, addr, net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
 		ctlErr := raw.Control(func(fd uintptr) {
 			err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, mss)
 		})
 		return errors.Join(ctlErr, err)
-	}}
+	}})
+}
+
+func dial(t testing.TB, addr netip.AddrPort, d net.Dialer) *Peer {
+	t.Helper()
 	c, err := d.Dial("tcp", addr.String())
 	if err != nil {
 		t.Fatal(err)
