@@ -1,0 +1,285 @@
+package census
+
+import (
+	"math"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Defaults of what servers use.
+const (
+	DefaultSetupTimeout = 10 * time.Second
+	DefaultCallTimeout  = time.Minute
+	// defaultSetups is how many set-ups may be under way.
+	defaultSetups = 1024
+)
+
+// Config bounds a Census. Zero values mean that there is no bound, but for
+// Setups.
+type Config struct {
+	// Seats is how many connections there may be, and PerAddress how many of
+	// one client address (see Client).
+	Seats, PerAddress int
+	// Setups is how many set-ups may be under way (default: 1024, and a quarter
+	// of Seats at most); half of them may be one client address's.
+	Setups int
+	// SetupTimeout is how long a set-up may take, while fewer than half of
+	// Setups are under way. While there are more it is a fifth of that.
+	SetupTimeout time.Duration
+	// FirstTimeout is how long a connection may last, once it is set up, before
+	// a whole message has come from the peer; CallTimeout before the peer is
+	// known.
+	FirstTimeout, CallTimeout time.Duration
+	// Event, where set, is told of each connection that is refused or ended by
+	// the Census, from any goroutine. It must not block.
+	Event func(Event)
+}
+
+func (c *Config) complete() {
+	if c.Seats <= 0 {
+		c.Seats = math.MaxInt
+	}
+	if c.PerAddress <= 0 || c.PerAddress > c.Seats {
+		c.PerAddress = c.Seats
+	}
+	if c.CallTimeout > 0 && (c.FirstTimeout <= 0 || c.FirstTimeout > c.CallTimeout) {
+		c.FirstTimeout = c.CallTimeout
+	}
+	if c.Setups <= 0 {
+		c.Setups = min(defaultSetups, max(c.Seats/4, 2))
+	}
+}
+
+// An Event is a connection that was refused, or ended by the Census.
+type Event struct {
+	Peer Peer
+	Why  Reason
+	// Stage is how far it had come, and Age how long it had lasted.
+	Stage Stage
+	Age   time.Duration
+}
+
+// A Census counts connections: see the package. All its methods may be called
+// from any goroutine.
+type Census struct {
+	cfg Config
+
+	mu        sync.Mutex
+	addresses map[netip.Addr]*address
+	ranks     [rankings]ranking
+	stages    [stages]queue
+	leaving   int           // seats lost and not yet left
+	vacated   chan struct{} // closed when one of those is left; nil: nobody waits
+	entered   uint64
+	steps     uint64
+	count     [reasons]uint64
+	timer     *time.Timer
+	wakes     time.Time // when the timer is set; zero: it is not
+	sampled   time.Time
+	closed    bool
+}
+
+// New returns a Census without connections. It needs no Close to be forgotten
+// once it has no seats.
+func New(cfg Config) *Census {
+	cfg.complete()
+	c := &Census{cfg: cfg, addresses: make(map[netip.Addr]*address)}
+	for by := range c.ranks {
+		c.ranks[by].by = by
+	}
+	for stage := range c.stages {
+		c.stages[stage].by = ofStage
+	}
+	return c
+}
+
+// Arrive asks for a seat for a connection whose set-up begins; h can end it until
+// Seat.Hold. The error is a Reason: then the connection is to be closed. Where many
+// connections have lost their seats and are not closed yet, Arrive waits for that,
+// a second at most. It never waits for a peer.
+func (c *Census) Arrive(p Peer, h Holder) (*Seat, error) { return c.enter(p, Arriving, h) }
+
+// Enter is Arrive for a connection that is set up.
+func (c *Census) Enter(p Peer, h Holder) (*Seat, error) { return c.enter(p, Silent, h) }
+
+func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
+	now := time.Now()
+	s := &Seat{census: c, peer: p, arrived: now, since: now, stage: stage, holder: h}
+	client := Client(p.Addr.Addr())
+
+	c.mu.Lock()
+	if c.crowded() {
+		c.awaitSpare()
+	}
+	a := c.addresses[client]
+	if a == nil {
+		a = newAddress(client)
+	}
+	losers, why := c.makeRoom(a, stage)
+	var ends []ending
+	if why == 0 {
+		for _, l := range losers {
+			ends = append(ends, c.lose(l, Evicted))
+		}
+		c.entered++
+		c.putIn(s, a)
+		c.arm()
+	} else {
+		c.count[why]++
+	}
+	c.mu.Unlock()
+
+	c.end(ends)
+	if why == 0 {
+		return s, nil
+	}
+	c.tell(Event{Peer: p, Why: why, Stage: stage})
+	return nil, why
+}
+
+// crowded says that no further connection may lose its seat before one is closed
+// that has. c.mu is held.
+func (c *Census) crowded() bool { return c.leaving >= Spare(c.cfg.Seats) }
+
+// crowdWait is how long a newcomer waits for connections to be closed.
+const crowdWait = time.Second
+
+// awaitSpare waits until connections that have lost their seats are closed, or for
+// crowdWait. c.mu is held, but not meanwhile.
+func (c *Census) awaitSpare() {
+	t := time.NewTimer(crowdWait)
+	defer t.Stop()
+	for over := false; c.crowded() && !over; {
+		if c.vacated == nil {
+			c.vacated = make(chan struct{})
+		}
+		vacated := c.vacated
+		c.mu.Unlock()
+		select {
+		case <-vacated:
+		case <-t.C:
+			over = true
+		}
+		c.mu.Lock()
+	}
+}
+
+// putIn seats s at a. c.mu is held, as for all that follows.
+func (c *Census) putIn(s *Seat, a *address) {
+	c.addresses[a.client] = a
+	s.address = a
+	for by := range c.ranks {
+		if ranked(by, s.stage) {
+			c.ranks[by].add(a, +1)
+		}
+	}
+	c.queueUp(s)
+}
+
+// takeOut is the opposite of putIn.
+func (c *Census) takeOut(s *Seat) {
+	a := s.address
+	c.unqueue(s)
+	for by := range c.ranks {
+		if ranked(by, s.stage) {
+			c.ranks[by].add(a, -1)
+		}
+	}
+	s.address = nil
+	if a.counts[bySeats] == 0 {
+		delete(c.addresses, a.client)
+	}
+}
+
+// move takes s to a later stage.
+func (c *Census) move(s *Seat, stage Stage, now time.Time) {
+	c.unqueue(s)
+	for by := range c.ranks {
+		if ranked(by, s.stage) && !ranked(by, stage) {
+			c.ranks[by].add(s.address, -1)
+		}
+	}
+	s.stage, s.since = stage, now
+	c.queueUp(s)
+}
+
+func (c *Census) queueUp(s *Seat) {
+	c.steps++
+	s.step = c.steps
+	s.address.queueFor(s.stage).push(s)
+	c.stages[s.stage].push(s)
+}
+
+func (c *Census) unqueue(s *Seat) {
+	s.address.queueFor(s.stage).remove(s)
+	c.stages[s.stage].remove(s)
+}
+
+// ranked says whether a seat of a stage counts in a ranking.
+func ranked(by int, stage Stage) bool {
+	switch by {
+	case byStrangers:
+		return stage != Known
+	case byArriving:
+		return stage == Arriving
+	}
+	return true
+}
+
+// An ending is a seat that was lost, and its holder, who is to be told.
+type ending struct {
+	holder Holder
+	event  Event
+}
+
+// lose takes s away from its holder. The connection counts as leaving until the
+// seat is left.
+func (c *Census) lose(s *Seat, why Reason) ending {
+	c.takeOut(s)
+	c.leaving++
+	c.count[why]++
+	s.lost = why
+	return ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
+}
+
+// end tells those who lost their seats. c.mu is not held.
+func (c *Census) end(all []ending) {
+	for i := range all {
+		all[i].holder.End(all[i].event.Why)
+		c.tell(all[i].event)
+	}
+}
+
+func (c *Census) tell(e Event) {
+	if c.cfg.Event != nil {
+		c.cfg.Event(e)
+	}
+}
+
+// ShortOfDescriptors says that a connection could not be accepted because the
+// process has no descriptor left, whatever has taken them: a stranger loses its
+// seat, if there is one. It says whether.
+func (c *Census) ShortOfDescriptors() bool {
+	c.mu.Lock()
+	a := c.ranks[byStrangers].top()
+	if a == nil || c.leaving > 0 {
+		// Those that go already give their descriptors back.
+		c.mu.Unlock()
+		return a != nil
+	}
+	e := c.lose(a.oldestStranger(), Evicted)
+	c.mu.Unlock()
+	c.end([]ending{e})
+	return true
+}
+
+// Close ends the deadlines. Seats can be left, and no more be had.
+func (c *Census) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}

@@ -1,0 +1,443 @@
+package census
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A guest is a connection of the tests: it leaves as soon as it is told to.
+type guest struct {
+	from  netip.Addr
+	seat  *Seat
+	moved atomic.Uint64
+	busy  atomic.Bool
+	stays bool // it does not leave
+
+	mu   sync.Mutex
+	told []Reason
+}
+
+func (g *guest) End(why Reason) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.told = append(g.told, why)
+	if !g.stays && g.seat != nil {
+		g.seat.Leave()
+	}
+}
+
+func (g *guest) Busy() bool { return g.busy.Load() }
+
+// ended is why it was ended; 0 means that it was not.
+func (g *guest) ended() Reason {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.told) == 0 {
+		return 0
+	}
+	return g.told[0]
+}
+
+func host(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+func peer(a netip.Addr) Peer { return Peer{Addr: netip.AddrPortFrom(a, 700), Transport: "test"} }
+
+// enter brings a guest to a stage.
+func enter(t testing.TB, c *Census, from netip.Addr, stage Stage) *guest {
+	t.Helper()
+	g, err := tryEnter(c, from, stage)
+	if err != nil {
+		t.Fatalf("%v, %v: %v", from, stage, err)
+	}
+	return g
+}
+
+func tryEnter(c *Census, from netip.Addr, stage Stage) (*guest, error) {
+	g := &guest{from: from}
+	s, err := c.Arrive(peer(from), g)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	g.seat = s
+	g.mu.Unlock()
+	if stage >= Silent {
+		s.Hold(g, &g.moved)
+	}
+	if stage >= Stranger {
+		s.Heard()
+	}
+	if stage == Known {
+		s.Known()
+	}
+	return g, nil
+}
+
+func count(all []*guest, ended bool) (n int) {
+	for _, g := range all {
+		if (g.ended() != 0) == ended {
+			n++
+		}
+	}
+	return n
+}
+
+// Idle connections that hold all seats lock out no newcomer from another address,
+// however far they have come and from however many addresses they are.
+func TestIdleConnectionsLockOutNoNewcomer(t *testing.T) {
+	const seats = 1000
+	for _, stage := range []Stage{Silent, Known} {
+		for _, addresses := range []int{1, 200, seats} {
+			t.Run(fmt.Sprintf("%v from %d addresses", stage, addresses), func(t *testing.T) {
+				c := New(Config{Seats: seats})
+				var idle []*guest
+				for i := range seats {
+					idle = append(idle, enter(t, c, host(i%addresses), stage))
+				}
+				var fresh []*guest
+				for i := range 50 {
+					fresh = append(fresh, enter(t, c, host(1<<16+i), Stranger))
+				}
+				if n := count(fresh, true); n > 0 {
+					t.Errorf("%d of 50 newcomers lost their seats to other newcomers", n)
+				}
+				if n := count(idle, true); n != 50 {
+					t.Errorf("%d idle connections went for 50 newcomers", n)
+				}
+				if s := c.Stats(); s.Total() != seats || s.Leaving != 0 || s.Count[Evicted] != 50 {
+					t.Errorf("%+v", s)
+				}
+			})
+		}
+	}
+}
+
+// A flood of newcomers throws out no known peer, wherever it comes from: from the
+// address of known peers, from one other, or from as many as there are newcomers.
+func TestFloodThrowsOutNoKnownPeer(t *testing.T) {
+	const seats, flood = 1024, 5_000
+	home := host(1 << 16)
+	for name, from := range map[string]func(i int) netip.Addr{
+		"the same address":   func(int) netip.Addr { return home },
+		"one other":          func(int) netip.Addr { return host(0) },
+		"300 others":         func(i int) netip.Addr { return host(i % 300) },
+		"a new one each":     func(i int) netip.Addr { return host(i) },
+		"a new /64 each":     func(i int) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 8), byte(i)}) },
+		"one and many, both": func(i int) netip.Addr { return host(i % 2 * i) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New(Config{Seats: seats, Setups: 64})
+			var known []*guest
+			for range 16 { // nconnect=16
+				known = append(known, enter(t, c, home, Known))
+			}
+			for i := range 600 { // behind one address, too
+				known = append(known, enter(t, c, host(2<<16+i/300), Known))
+			}
+			for i := range flood {
+				enter(t, c, from(i), Stage(i)%Known)
+			}
+			if n := count(known, true); n > 0 {
+				t.Errorf("%d of %d known peers were thrown out", n, len(known))
+			}
+		})
+	}
+}
+
+// Where known peers of one address hold all seats, and use them, newcomers find
+// seats all the same, and have them for as long as it takes to become known: they
+// do not take each other's.
+func TestNewcomersDoNotTakeEachOthersSeats(t *testing.T) {
+	const seats = 800
+	c := New(Config{Seats: seats})
+	for range seats {
+		enter(t, c, host(1), Known)
+	}
+	var fresh []*guest
+	for i := range seats / strangersPart {
+		fresh = append(fresh, enter(t, c, host(100+i), Arriving))
+	}
+	if n := count(fresh, true); n > 0 {
+		t.Errorf("%d of %d newcomers lost their seats", n, len(fresh))
+	}
+	for _, g := range fresh {
+		g.seat.Hold(g, &g.moved)
+		g.seat.Known()
+	}
+	if n := count(fresh, true); n > 0 {
+		t.Errorf("%d of %d newcomers lost their seats", n, len(fresh))
+	}
+}
+
+// A newcomer from the address that holds most takes the seat of a stranger from
+// there, and is refused where there is none.
+func TestNewcomerOfTheLargestHolder(t *testing.T) {
+	c := New(Config{Seats: 64})
+	small := enter(t, c, host(2), Known)
+	var own []*guest
+	for range 62 {
+		own = append(own, enter(t, c, host(1), Known))
+	}
+	stranger := enter(t, c, host(1), Stranger)
+	again := enter(t, c, host(1), Stranger)
+	if stranger.ended() != Evicted {
+		t.Errorf("the stranger of the same address: %v", stranger.ended())
+	}
+	again.seat.Known()
+	if _, err := tryEnter(c, host(1), Arriving); !errors.Is(err, Full) {
+		t.Errorf("without strangers: %v", err)
+	}
+	if small.ended() != 0 || count(own, true) > 0 {
+		t.Error("a known peer lost its seat")
+	}
+	if s := c.Stats(); s.Count[Full] != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// One address may have so many seats, whatever else is free; its strangers go for
+// its newcomers, its known peers do not.
+func TestSeatsOfOneAddress(t *testing.T) {
+	c := New(Config{Seats: 1000, PerAddress: 10})
+	var known []*guest
+	for range 9 {
+		known = append(known, enter(t, c, host(1), Known))
+	}
+	first := enter(t, c, host(1), Stranger)
+	second := enter(t, c, host(1), Stranger)
+	if first.ended() != Evicted || second.ended() != 0 {
+		t.Errorf("the strangers: %v, %v", first.ended(), second.ended())
+	}
+	second.seat.Known()
+	if _, err := tryEnter(c, host(1), Arriving); !errors.Is(err, AddressFull) {
+		t.Errorf("the eleventh: %v", err)
+	}
+	if count(known, true) > 0 {
+		t.Error("a known peer lost its seat")
+	}
+	enter(t, c, host(2), Stranger)
+	known[0].seat.Leave()
+	enter(t, c, host(1), Stranger)
+}
+
+// Of the known peers of the address that holds most, the one that was idle for
+// longest goes first.
+func TestIdleLongestGoesFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, wait func(n int)) {
+		c := New(Config{Seats: 32})
+		defer c.Close()
+		var all []*guest
+		for range 32 {
+			all = append(all, enter(t, c, host(1), Known))
+		}
+		wait(15)
+		for i, g := range all {
+			if i != 7 && i != 20 {
+				g.moved.Add(1)
+			}
+		}
+		wait(15)
+		all[7].moved.Add(1)
+		wait(15)
+		enter(t, c, host(2), Stranger).seat.Known()
+		if all[20].ended() != Evicted || count(all, true) != 1 {
+			t.Errorf("the idlest: %v, %d ended", all[20].ended(), count(all, true))
+		}
+		enter(t, c, host(2), Stranger)
+		if count(all, true) != 2 || all[7].ended() != 0 {
+			t.Error("the one used last was not spared")
+		}
+	})
+}
+
+// No set-up waits for another: beyond the bound, the oldest of the address that
+// has most ends, and nobody else's.
+func TestSetupsUnderWay(t *testing.T) {
+	c := New(Config{Seats: 10_000, Setups: 100})
+	honest := enter(t, c, host(9), Arriving)
+	var silent []*guest
+	for range 1500 {
+		silent = append(silent, enter(t, c, host(1), Arriving))
+	}
+	if n := count(silent, false); n != 50 {
+		t.Errorf("%d set-ups of one address are under way", n)
+	}
+	if slices.ContainsFunc(silent[1450:], func(g *guest) bool { return g.ended() != 0 }) {
+		t.Error("a later set-up ended before an earlier one")
+	}
+	for i := range 1000 {
+		silent = append(silent, enter(t, c, host(100+i%10), Arriving))
+	}
+	if s := c.Stats(); s.Seats[Arriving] != 100 {
+		t.Errorf("%d set-ups are under way", s.Seats[Arriving])
+	}
+	if honest.ended() != 0 {
+		t.Error("the only set-up of its address ended")
+	}
+	if n := count(silent, true); n != 2500-99 {
+		t.Errorf("%d set-ups ended", n)
+	}
+}
+
+// A connection that lost its seat counts until it is closed: there are never many
+// more than seats. Newcomers wait a moment for that, and are refused only where it
+// takes longer.
+func TestConnectionsThatGo(t *testing.T) {
+	bubble(t, func(t *testing.T, wait func(n int)) {
+		c := New(Config{Seats: 64})
+		var all []*guest
+		for range 64 {
+			g := enter(t, c, host(1), Stranger)
+			g.stays = true
+			all = append(all, g)
+		}
+		for i := range Spare(64) {
+			enter(t, c, host(2+i), Stranger).stays = true
+		}
+		begin := time.Now()
+		if _, err := tryEnter(c, host(99), Arriving); !errors.Is(err, Crowded) {
+			t.Fatalf("beyond: %v", err)
+		}
+		if d := time.Since(begin); d != time.Second {
+			t.Errorf("refused after %v", d)
+		}
+		var entered atomic.Int64
+		for i := range 3 {
+			go func() {
+				if _, err := tryEnter(c, host(100+i), Stranger); err == nil {
+					entered.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		for i := range 2 {
+			all[i].seat.Leave()
+			all[i].seat.Leave()
+			synctest.Wait()
+			if n := entered.Load(); n != int64(i+1) {
+				t.Errorf("%d newcomers are in when %d connections are closed", n, i+1)
+			}
+		}
+		for _, g := range all {
+			g.seat.Leave()
+		}
+		synctest.Wait()
+		if s := c.Stats(); s.Leaving != 0 || s.Total() != Spare(64)+3 || entered.Load() != 3 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A connection that loses its seat before it holds it is ended when it does.
+func TestLostBeforeItIsHeld(t *testing.T) {
+	c := New(Config{Seats: 2})
+	early, late := &guest{stays: true}, &guest{stays: true}
+	s, err := c.Arrive(peer(host(1)), early)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enter(t, c, host(1), Stranger)
+	enter(t, c, host(1), Stranger)
+	s.Hold(late, &late.moved)
+	if early.ended() != Evicted || late.ended() != Evicted {
+		t.Errorf("told %v and %v", early.ended(), late.ended())
+	}
+	s.Known()
+	s.Heard()
+	s.Leave()
+	if st := c.Stats(); st.Total() != 2 || st.Leaving != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Out of descriptors, a stranger goes, and nobody where there is none.
+func TestShortOfDescriptors(t *testing.T) {
+	c := New(Config{})
+	known := enter(t, c, host(1), Known)
+	if c.ShortOfDescriptors() {
+		t.Error("there was no stranger")
+	}
+	one, two := enter(t, c, host(1), Stranger), enter(t, c, host(1), Stranger)
+	if !c.ShortOfDescriptors() || one.ended() != Evicted || two.ended() != 0 || known.ended() != 0 {
+		t.Errorf("%v, %v, %v", one.ended(), two.ended(), known.ended())
+	}
+}
+
+// Each refusal and each end is told, with its reason.
+func TestEvents(t *testing.T) {
+	var events []Event
+	c := New(Config{Seats: 3, Event: func(e Event) { events = append(events, e) }})
+	enter(t, c, host(2), Known)
+	enter(t, c, host(1), Stranger)
+	enter(t, c, host(1), Known)
+	enter(t, c, host(1), Known)
+	_, _ = tryEnter(c, host(1), Known)
+	want := []Event{
+		{Peer: peer(host(1)), Why: Evicted, Stage: Silent},
+		{Peer: peer(host(1)), Why: Full, Stage: Arriving},
+	}
+	if len(events) != 2 {
+		t.Fatalf("%+v", events)
+	}
+	for i := range events {
+		events[i].Age = 0
+		if events[i] != want[i] {
+			t.Errorf("%+v, want %+v", events[i], want[i])
+		}
+	}
+}
+
+func TestClient(t *testing.T) {
+	for a, want := range map[string]string{
+		"192.0.2.1":              "192.0.2.1",
+		"::ffff:192.0.2.1":       "192.0.2.1",
+		"2001:db8:1:2:3:4:5:6":   "2001:db8:1:2::",
+		"2001:db8:1:2:ffff::1":   "2001:db8:1:2::",
+		"2001:db8:1:3::1":        "2001:db8:1:3::",
+		"fe80::1%eth0":           "fe80::1%eth0",
+		"fe80::2%eth0":           "fe80::2%eth0",
+		"64:ff9b::192.0.2.1":     "64:ff9b::192.0.2.1",
+		"::1":                    "::",
+		"fd00:1:2:3:4:5:6:7%lan": "fd00:1:2:3::",
+	} {
+		if got := Client(netip.MustParseAddr(a)); got != netip.MustParseAddr(want) {
+			t.Errorf("%s counts under %v, want %s", a, got, want)
+		}
+	}
+	if a := Client(netip.Addr{}); a != (netip.Addr{}) {
+		t.Errorf("no address counts under %v", a)
+	}
+}
+
+// Nothing is counted where there is no seat.
+func TestNoSeat(t *testing.T) {
+	var s *Seat
+	s.Hold(&guest{}, nil)
+	s.Heard()
+	s.Known()
+	s.Leave()
+}
+
+func TestReasons(t *testing.T) {
+	for _, r := range Reasons() {
+		if r.String() == "" || reasonTexts[r] == "" {
+			t.Errorf("reason %d has no name or no text", uint8(r))
+		}
+	}
+	if got := Reason(99).Error(); got != "census: Reason(99)" {
+		t.Error(got)
+	}
+}

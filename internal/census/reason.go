@@ -1,0 +1,75 @@
+package census
+
+import "fmt"
+
+// A Reason is why a connection was refused a seat or lost it. It is the error
+// that Enter and Arrive return, and that Holder.End is told.
+type Reason uint8
+
+// Reasons. Those before Evicted refuse a newcomer, the others end a connection.
+const (
+	// AddressFull: the newcomer's address has all the seats that one address may
+	// have, and each is a known peer's.
+	AddressFull Reason = iota + 1
+	// Full: all seats are taken, the newcomer's address holds most of them, and
+	// each of those is a known peer's.
+	Full
+	// Crowded: connections that have lost their seats are still being closed.
+	Crowded
+	// Evicted: the seat went to a newcomer.
+	Evicted
+	// SlowSetup: the set-up took too long.
+	SlowSetup
+	// NothingHeard: set up, and then no whole message came in time.
+	NothingHeard
+	// NothingServed: no call of the peer that a stranger could not make came in
+	// time.
+	NothingServed
+
+	reasons
+)
+
+var reasonTexts = [reasons]string{
+	AddressFull:   "its address has too many connections",
+	Full:          "there are too many connections, and its address has most of them",
+	Crowded:       "there are too many connections, and those that go are not gone yet",
+	Evicted:       "its place was given to a newcomer, because there are too many connections",
+	SlowSetup:     "its set-up took too long",
+	NothingHeard:  "nothing came over it in time",
+	NothingServed: "no call came over it in time that this server serves",
+}
+
+var reasonNames = [reasons]string{
+	AddressFull: "address_full", Full: "full", Crowded: "crowded", Evicted: "evicted",
+	SlowSetup: "slow_setup", NothingHeard: "nothing_heard", NothingServed: "nothing_served",
+}
+
+func (r Reason) known() bool { return r > 0 && r < reasons }
+
+// String is a name for metrics.
+func (r Reason) String() string {
+	if !r.known() {
+		return fmt.Sprintf("Reason(%d)", uint8(r))
+	}
+	return reasonNames[r]
+}
+
+// Error implements error.
+func (r Reason) Error() string {
+	if !r.known() {
+		return "census: " + r.String()
+	}
+	return "census: " + reasonTexts[r]
+}
+
+// Refusal: a newcomer was refused for this reason, rather than a connection ended.
+func (r Reason) Refusal() bool { return r < Evicted }
+
+// Reasons are all there are.
+func Reasons() []Reason {
+	all := make([]Reason, 0, reasons-1)
+	for r := AddressFull; r < reasons; r++ {
+		all = append(all, r)
+	}
+	return all
+}

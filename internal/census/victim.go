@@ -1,0 +1,103 @@
+package census
+
+// Who gives a seat to a newcomer, when there is none left:
+//
+//   - While strangers have their part of the seats, an eighth, or more, a stranger
+//     goes: of the address with most strangers the oldest, whose last step to
+//     another stage is longest ago. So a flood of newcomers is among itself, from however many
+//     addresses it comes: it throws out no known peer, and a newcomer has time
+//     for a first call in it.
+//   - Else one of the address with most seats goes: the oldest stranger or,
+//     where it has none, the known peer that has been idle
+//     for longest. So those who came first lock out no newcomer, idle or not,
+//     and newcomers find other seats than each other's.
+//
+// The newcomer's own address takes part, as if the newcomer were seated. Where a
+// known peer of that address would have to go, the newcomer is refused.
+//
+// The bound for one address comes before that: the newcomer takes the seat of the
+// oldest stranger of its own address.
+
+// strangersPart is the part of the seats that strangers may have while known
+// peers want them: one in so many.
+const strangersPart = 8
+
+// leavingPart bounds the connections that lost their seats and are not closed
+// yet: one in so many of Seats, and leastLeaving.
+const (
+	leavingPart  = 32
+	leastLeaving = 16
+)
+
+// Spare is how many connections beyond seats may be open for a moment, as they
+// are closed: their descriptors are to be accounted for.
+func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
+
+// makeRoom finds out who has to go for a newcomer of address a: at most one for
+// its set-up and one for its seat. Reason 0 means that it may come. c.mu is held.
+func (c *Census) makeRoom(a *address, stage Stage) (losers []*Seat, why Reason) {
+	if c.crowded() {
+		return nil, Crowded
+	}
+	own, all := a.counts[bySeats], c.ranks[bySeats].total
+	if stage == Arriving {
+		if s := c.endsSetup(a); s != nil {
+			losers = append(losers, s)
+			all--
+			if s.address == a {
+				own--
+			}
+		}
+	}
+	var s *Seat
+	switch {
+	case own >= c.cfg.PerAddress:
+		if s = a.oldestStranger(); s == nil {
+			return nil, AddressFull
+		}
+	case all >= c.cfg.Seats:
+		if s = c.givesSeat(a); s == nil {
+			return nil, Full
+		}
+	default:
+		return losers, 0
+	}
+	return append(losers, s), 0
+}
+
+// endsSetup is the seat whose set-up ends for that of a newcomer; nil where there
+// are not too many. No set-up waits for another.
+func (c *Census) endsSetup(a *address) *Seat {
+	switch arriving := &c.ranks[byArriving]; {
+	case a.counts[byArriving] >= max(c.cfg.Setups/2, 1):
+		return a.arriving.first
+	case arriving.total >= c.cfg.Setups:
+		return arriving.mostWith(a).arriving.first
+	}
+	return nil
+}
+
+// givesSeat is who gives its seat to a newcomer of address a; nil where that is
+// the newcomer itself.
+func (c *Census) givesSeat(a *address) *Seat {
+	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {
+		return strangers.mostWith(a).oldestStranger()
+	}
+	most := c.ranks[bySeats].mostWith(a)
+	if s := most.oldestStranger(); s != nil {
+		return s
+	}
+	if most == a {
+		return nil
+	}
+	return most.known.first
+}
+
+// mostWith is the address that would hold most if a held one more. Some address
+// holds something.
+func (r *ranking) mostWith(a *address) *address {
+	if top := r.top(); a.counts[r.by]+1 <= top.counts[r.by] {
+		return top
+	}
+	return a
+}
