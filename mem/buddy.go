@@ -10,8 +10,15 @@ type extent struct {
 // buddy is an allocator of contiguous pages. Free pages are kept as blocks of
 // 2^k pages, aligned to their size; neighbours of one size that share a parent
 // are joined at once. An allocation takes exactly the pages asked for: what
-// its block has beyond them stays free. Allocation and release take O(log n)
-// steps, but for setting the bits of the pages concerned.
+// its block has beyond them stays free.
+//
+// A power of two of pages is taken from the smallest block that has them, in
+// O(log n) steps. Any other number is taken from the first run of free pages
+// that is long enough, across blocks: of each 512 pages, 257 that began a block
+// would leave 255 that are worth nothing to the next request for 257. A run is
+// also looked for where there is no block. So an allocation fails only where
+// there is no such run. The search goes through a bit for each page up to the
+// run that it finds.
 //
 // What is released is kept warm at first, whole, for the next allocation of as
 // many pages, a few extents at most: the usual sizes are taken and given back
@@ -29,6 +36,10 @@ type buddy struct {
 	heads [maxOrders]int32
 	// nonEmpty has bit k set where heads[k] has a block.
 	nonEmpty uint32
+	// busy has a bit set for each page that is not in a free block. Below page low
+	// all are busy.
+	busy []uint64
+	low  int32
 	// touched has a bit set for each free page that may be resident.
 	touched []uint64
 	// residue is how many free pages may be resident: bits of touched, and
@@ -44,23 +55,21 @@ const maxOrders = 31
 // Links and orders are stored plus one, so that zero means none.
 
 func newBuddy(total int32) *buddy {
+	words := (int(total) + 63) / 64
 	a := &buddy{
 		total:   total,
+		free:    total,
 		order:   make([]uint8, total),
 		next:    make([]int32, total),
 		prev:    make([]int32, total),
-		touched: make([]uint64, (int(total)+63)/64),
+		busy:    make([]uint64, words),
+		touched: make([]uint64, words),
 	}
-	a.put(extent{0, total})
+	a.link(extent{0, total})
 	return a
 }
 
-// largest is the biggest allocation that an empty arena can satisfy, in pages.
-func (a *buddy) largest() int32 {
-	return 1 << (bits.Len32(uint32(a.total)) - 1)
-}
-
-// alloc takes n contiguous pages; ok is false where no block has so many.
+// alloc takes n contiguous pages; ok is false where there is no such run.
 func (a *buddy) alloc(n int32) (e extent, ok bool) {
 	if w := &a.warm[n%int32(len(a.warm))]; w.pages == n {
 		e, *w = *w, extent{}
@@ -68,29 +77,96 @@ func (a *buddy) alloc(n int32) (e extent, ok bool) {
 		a.residue -= n
 		return e, true
 	}
-	if e, ok = a.split(n); !ok && a.cool() {
-		e, ok = a.split(n)
+	if e, ok = a.fit(n); !ok && a.cool() {
+		e, ok = a.fit(n)
 	}
 	return e, ok
 }
 
-// split takes n pages out of the smallest block that has them.
-func (a *buddy) split(n int32) (e extent, ok bool) {
-	want := bits.Len32(uint32(n - 1))
-	have := a.nonEmpty >> want
+// has says whether alloc of n pages would succeed, warm extents of other sizes
+// aside.
+func (a *buddy) has(n int32) bool {
+	return a.warm[n%int32(len(a.warm))].pages == n || a.find(n) >= 0
+}
+
+// fit takes n pages that are free, and not warm.
+func (a *buddy) fit(n int32) (e extent, ok bool) {
+	if n&(n-1) == 0 {
+		if e, ok = a.split(bits.TrailingZeros32(uint32(n))); ok {
+			return e, true
+		}
+	}
+	at := a.find(n)
+	if at < 0 {
+		return extent{}, false
+	}
+	e = extent{at, n}
+	for page := at; page < at+n; {
+		b := a.lift(page)
+		a.link(extent{b.page, max(0, at-b.page)})
+		page = b.page + b.pages
+		a.link(extent{at + n, max(0, page-at-n)})
+	}
+	a.taken(e)
+	return e, true
+}
+
+// split takes 2^k pages out of the smallest block that has them.
+func (a *buddy) split(k int) (e extent, ok bool) {
+	have := a.nonEmpty >> k
 	if have == 0 {
 		return extent{}, false
 	}
-	k := want + bits.TrailingZeros32(have)
-	at := a.heads[k] - 1
-	a.unlink(at, k)
-	e = extent{at, n}
-	// The tail goes back as the blocks that a split would have left: the
-	// largest last, so that no two of them can be joined.
-	a.link(extent{at + n, 1<<k - n})
-	a.free -= n
-	a.residue -= a.mark(e, false)
+	from := k + bits.TrailingZeros32(have)
+	at := a.heads[from] - 1
+	a.unlink(at, from)
+	e = extent{at, 1 << k}
+	// The tail goes back as the blocks that a split would have left.
+	a.link(extent{at + 1<<k, 1<<from - 1<<k})
+	a.taken(e)
 	return e, true
+}
+
+// taken keeps account of e, which is in no free block any more.
+func (a *buddy) taken(e extent) {
+	a.free -= e.pages
+	set(a.busy, e)
+	if e.page == a.low {
+		a.low += e.pages
+	}
+	a.residue -= unset(a.touched, e)
+}
+
+// find is the first page of the first run of n pages that are not busy, or -1.
+func (a *buddy) find(n int32) int32 {
+	first := true
+	for page := a.low; page < a.total; {
+		word := a.busy[page/64] >> (page % 64)
+		busy := min(int32(bits.TrailingZeros64(^word)), a.total-page)
+		if busy > 0 {
+			page += busy
+			continue
+		}
+		if first {
+			a.low, first = page, false
+		}
+		run := page
+		for page < a.total {
+			word = a.busy[page/64] >> (page % 64)
+			if word != 0 {
+				page += int32(bits.TrailingZeros64(word))
+				break
+			}
+			page = min((page/64+1)*64, a.total)
+			if page-run >= n {
+				break
+			}
+		}
+		if page-run >= n {
+			return run
+		}
+	}
+	return -1
 }
 
 // release gives e back; its pages may be resident.
@@ -101,7 +177,7 @@ func (a *buddy) release(e extent) {
 		a.residue += e.pages
 		return
 	}
-	a.residue += a.mark(e, true)
+	a.residue += set(a.touched, e)
 	a.put(e)
 }
 
@@ -114,7 +190,7 @@ func (a *buddy) cool() bool {
 			a.warm[i] = extent{}
 			a.free -= e.pages
 			a.residue -= e.pages
-			a.residue += a.mark(e, true)
+			a.residue += set(a.touched, e)
 			a.put(e)
 		}
 	}
@@ -124,6 +200,8 @@ func (a *buddy) cool() bool {
 // put frees e without touching the residency of its pages.
 func (a *buddy) put(e extent) {
 	a.free += e.pages
+	unset(a.busy, e)
+	a.low = min(a.low, e.page)
 	for e.pages > 0 {
 		k := a.piece(e)
 		a.join(e.page, k)
@@ -193,23 +271,34 @@ func (a *buddy) unlink(page int32, k int) {
 	a.order[page] = 0
 }
 
-// mark sets or clears the touched bits of e and returns how many changed.
-func (a *buddy) mark(e extent, set bool) (changed int32) {
-	from, to := int(e.page), int(e.page+e.pages)
-	for from < to {
-		w, lo := from/64, from%64
-		hi := min(64, lo+to-from)
-		mask := ^uint64(0) << lo & (^uint64(0) >> (64 - hi))
-		if set {
-			changed += int32(bits.OnesCount64(mask &^ a.touched[w]))
-			a.touched[w] |= mask
-		} else {
-			changed += int32(bits.OnesCount64(mask & a.touched[w]))
-			a.touched[w] &^= mask
-		}
-		from += hi - lo
+// set sets the bits of e and returns how many changed.
+func set(of []uint64, e extent) (changed int32) {
+	for from, to := e.page, e.page+e.pages; from < to; {
+		w, mask, next := wordOf(from, to)
+		changed += int32(bits.OnesCount64(mask &^ of[w]))
+		of[w] |= mask
+		from = next
 	}
 	return changed
+}
+
+// unset clears the bits of e and returns how many changed.
+func unset(of []uint64, e extent) (changed int32) {
+	for from, to := e.page, e.page+e.pages; from < to; {
+		w, mask, next := wordOf(from, to)
+		changed += int32(bits.OnesCount64(mask & of[w]))
+		of[w] &^= mask
+		from = next
+	}
+	return changed
+}
+
+// wordOf is the word that holds the bit of page from, its bits of pages in
+// [from, to), and the first page of the next word.
+func wordOf(from, to int32) (w int32, mask uint64, next int32) {
+	w, next = from/64, min(to, (from/64+1)*64)
+	mask = ^uint64(0) << (from % 64) & (^uint64(0) >> (63 - (next-1)%64))
+	return w, mask, next
 }
 
 // lastTouched finds the highest touched page below limit, or -1. Warm extents
@@ -232,6 +321,19 @@ func (a *buddy) lastTouched(limit int32) int32 {
 // carve takes the free block of at most 2^most pages that holds the free page
 // given, as an allocation would, but leaves its touched bits as they are.
 func (a *buddy) carve(page int32, most int) extent {
+	e := a.lift(page)
+	if whole := e; e.pages > 1<<most {
+		e = extent{page &^ (1<<most - 1), 1 << most}
+		a.link(extent{whole.page, e.page - whole.page})
+		a.link(extent{e.page + e.pages, whole.page + whole.pages - e.page - e.pages})
+	}
+	a.free -= e.pages
+	set(a.busy, e)
+	return e
+}
+
+// lift takes the free block that holds the free page given off its list.
+func (a *buddy) lift(page int32) extent {
 	k := 0
 	at := page
 	for int(a.order[at]) != k+1 {
@@ -239,16 +341,5 @@ func (a *buddy) carve(page int32, most int) extent {
 		at = page &^ (1<<k - 1)
 	}
 	a.unlink(at, k)
-	for k > most {
-		k--
-		half := at + 1<<k
-		if page >= half {
-			a.push(at, k)
-			at = half
-		} else {
-			a.push(half, k)
-		}
-	}
-	a.free -= 1 << k
 	return extent{at, 1 << k}
 }

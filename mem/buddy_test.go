@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"math/bits"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -56,6 +55,12 @@ func (a *buddy) check(t *rapid.T, taken, touched []bool) {
 		if bit {
 			residue++
 		}
+		if busy := a.busy[i/64]>>(i%64)&1 == 1; busy != (taken[i] || warm[i]) {
+			t.Fatalf("page %d: busy bit %v, taken %v, warm %v", i, busy, taken[i], warm[i])
+		}
+		if int32(i) < a.low && !taken[i] && !warm[i] {
+			t.Fatalf("page %d is free, and below %d", i, a.low)
+		}
 	}
 	if free != a.free || residue != a.residue {
 		t.Fatalf("%d pages free, %d touched; counted %d and %d", free, residue, a.free, a.residue)
@@ -64,7 +69,7 @@ func (a *buddy) check(t *rapid.T, taken, touched []bool) {
 
 // The allocator against a model that is a table of pages: blocks never overlap,
 // nothing is lost, everything is joined that can be, and an allocation fails
-// only where no aligned block is free.
+// only where no run of pages is free that is long enough.
 func TestBuddyAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := rapid.Int32Range(1, 700).Draw(t, "total")
@@ -73,7 +78,7 @@ func TestBuddyAgainstModel(t *testing.T) {
 		var held []extent
 		t.Repeat(map[string]func(*rapid.T){
 			"alloc": func(t *rapid.T) {
-				n := rapid.Int32Range(1, a.largest()).Draw(t, "pages")
+				n := rapid.Int32Range(1, total).Draw(t, "pages")
 				e, ok := a.alloc(n)
 				if ok {
 					if e.pages != n || e.page < 0 || e.page+n > total {
@@ -88,14 +93,13 @@ func TestBuddyAgainstModel(t *testing.T) {
 					held = append(held, e)
 					return
 				}
-				size := int32(1) << bits.Len32(uint32(n-1))
-				for at := int32(0); at+size <= total; at += size {
-					whole := true
-					for i := at; i < at+size; i++ {
-						whole = whole && !taken[i]
+				run := int32(0)
+				for i := range taken {
+					if run++; taken[i] {
+						run = 0
 					}
-					if whole {
-						t.Fatalf("%d pages refused, yet %d at page %d are free", n, size, at)
+					if run == n {
+						t.Fatalf("%d pages refused, yet those up to %d are free", n, i)
 					}
 				}
 			},
@@ -128,7 +132,7 @@ func TestBuddyAgainstModel(t *testing.T) {
 				if e.pages > 1<<most || last < e.page || last >= e.page+e.pages {
 					t.Fatalf("carved %+v for page %d, order %d", e, last, most)
 				}
-				a.residue -= a.mark(e, false)
+				a.residue -= unset(a.touched, e)
 				for i := e.page; i < e.page+e.pages; i++ {
 					touched[i] = false
 				}
@@ -139,25 +143,29 @@ func TestBuddyAgainstModel(t *testing.T) {
 		for _, e := range held {
 			a.release(e)
 		}
-		if _, ok := a.alloc(a.largest()); !ok {
-			t.Fatal("the largest block does not exist although everything is free")
+		if _, ok := a.alloc(total); !ok {
+			t.Fatal("everything is free, and cannot be had")
 		}
 	})
 }
 
-// A request of 1 MiB and a page occupies 257 pages: the rest of its block of
-// 512 can be had.
-func TestTailOfBlockStaysFree(t *testing.T) {
+// Requests of 1 MiB and a page leave nothing between them that is too short for
+// another.
+func TestBlocksOfOneSizeLeaveNoGaps(t *testing.T) {
 	a := newBuddy(1024)
-	if _, ok := a.alloc(257); !ok || a.free != 1024-257 {
-		t.Fatalf("257 pages: %v, %d free", ok, a.free)
-	}
-	for _, n := range []int32{512, 128, 64, 32, 16, 8, 4, 2, 1} {
-		if _, ok := a.alloc(n); !ok {
-			t.Fatalf("%d pages do not fit into what was left", n)
+	var held []extent
+	for range 3 {
+		e, ok := a.alloc(257)
+		if !ok {
+			t.Fatalf("257 pages are missing after %d blocks", len(held))
 		}
+		held = append(held, e)
 	}
-	if a.free != 0 {
-		t.Fatalf("%d pages left", a.free)
+	if _, ok := a.alloc(253); !ok || a.free != 0 {
+		t.Fatalf("%d pages are left", a.free)
+	}
+	a.release(held[1])
+	if e, ok := a.alloc(257); !ok || e != held[1] {
+		t.Fatalf("a gap of 257 pages is not found: %v", e)
 	}
 }

@@ -13,6 +13,7 @@ type Buffer struct {
 	refs   atomic.Int32
 	share  *Share
 	group  *Group
+	tick   uint64  // of the pool, when it was granted
 	unused *Buffer // the pool's list
 	extent
 }
@@ -24,20 +25,28 @@ func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // Retain adds a reference.
 func (b *Buffer) Retain() {
-	if b.refs.Add(1) <= 1 {
+	if b.share == nil {
 		panic("mem: Retain of a released Buffer")
 	}
+	b.refs.Add(1)
 }
 
 // Release drops a reference. It may call Granted of requests that waited for
 // the memory.
 func (b *Buffer) Release() {
-	switch n := b.refs.Add(-1); {
-	case n == 0:
-		b.share.free(b)
-	case n < 0:
+	s := b.share
+	if s == nil {
 		panic("mem: Release of a released Buffer")
 	}
+	// A Buffer that is not in use has its next user's reference counted already:
+	// with one reference nothing needs to be written.
+	if b.refs.Load() != 1 {
+		if b.refs.Add(-1) > 0 {
+			return
+		}
+		b.refs.Store(1)
+	}
+	s.free(b)
 }
 
 // buffer makes the Buffer of e. p.mu is held. Buffers are used again: in
@@ -46,17 +55,17 @@ func (p *Pool) buffer(s *Share, g *Group, e extent, size int) *Buffer {
 	b := p.unused
 	if b == nil {
 		b = new(Buffer)
+		b.refs.Store(1)
+		p.buffers = append(p.buffers, b)
 	} else {
 		p.unused, b.unused = b.unused, nil
 	}
 	from, to := int(e.page)*PageSize, int(e.page+e.pages)*PageSize
 	b.bytes = p.arena[from : from+size : to]
-	b.share, b.group, b.extent = s, g, e
-	b.refs.Store(1)
-
+	b.share, b.group, b.extent, b.tick = s, g, e, p.tick
 	p.granted++
-	p.inUse += e.pages
-	p.peak = max(p.peak, p.inUse)
-	p.recent = max(p.recent, p.inUse)
+	if n := p.inUse(); n > p.recent {
+		p.recent, p.peak = n, max(p.peak, n)
+	}
 	return b
 }

@@ -14,12 +14,18 @@
 // be pinned together for another reason, by a file system that stalls.
 //
 // The order: requests of a group that is at its limit wait in that group, those
-// of a share at its limit in that share, and hold up nobody else. A request whose
-// group and share have room waits in the pool's one queue, first come, first
-// served; its head waits until its contiguous block exists, and nothing passes
-// it, so that small requests cannot starve a large one.
+// of a share at its limit in that share, and hold up no others. What waits for the
+// pool waits by client: clients take turns, within a client its shares do, and of one
+// share and group the order is that of Get. The request whose turn it is keeps it
+// until its contiguous block exists, so that small requests cannot starve a large
+// one. While others wait, a client gets no more than its fair part. A part of the
+// arena, the reserve, is for small requests alone.
 //
-// The package does not know what the bytes are. Fixed-size message buffers
-// (Sends, records) and the receive ring of the software RNIC are not payload
-// and are bounded by their owners.
+// What a connection makes the process keep in the Go heap is charged to its share
+// (Ledger), and takes the place of payload memory. While memory is short, shares whose
+// peers move too little are ended, the largest holders first (Holder).
+//
+// The package does not know what the bytes are. What is not charged (an idle
+// connection, the rings that are borrowed while there is input) is bounded by its
+// owners.
 package mem

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // Cancel of the request that heads a share's queue lets the next one in.
@@ -51,12 +52,12 @@ func TestTrimServesWhoCameMeanwhile(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	w := newWish("w", 4*mib, nil)
 	p.mu.Lock()
-	e := p.pages.carve(0, trimOrder)
+	e := p.main.carve(0, trimOrder)
 	p.mu.Unlock()
 	p.NewShare().Get(&w.Request)
 	w.want(t, 0, nil)
 	p.mu.Lock()
-	p.pages.put(e)
+	p.main.put(e)
 	p.mu.Unlock()
 	p.Trim()
 	w.want(t, 1, nil)
@@ -103,4 +104,37 @@ func TestPeakIsTheMostAtAnyTime(t *testing.T) {
 	if st := p.Stats(); st.Peak != 3*mib || st.InUse != 0 {
 		t.Fatalf("%+v", st)
 	}
+}
+
+// A goroutine that gives memory back calls Granted a few times at most: what is
+// more goes on without it.
+func TestReleaseIsNotKeptForLong(t *testing.T) {
+	p := newPool(t, 4*mib, 4*mib)
+	all, _ := p.NewShare().TryGet(4 * mib)
+	returned, waited := make(chan struct{}), make(chan bool, 1)
+	var waiting []*wish
+	calls := 0
+	for range deliveries + 1 {
+		w := newWish("w", large1, nil)
+		granted := w.Granted
+		w.Granted = func(r *Request, b *Buffer, err error) {
+			if granted(r, b, err); calls == deliveries {
+				select {
+				case <-returned:
+					waited <- true
+				case <-time.After(20 * time.Second):
+					waited <- false
+				}
+			}
+			calls++
+		}
+		waiting = append(waiting, w)
+		p.NewShare().Get(&w.Request)
+	}
+	all.Release()
+	close(returned)
+	if !<-waited {
+		t.Error("Release called Granted for all")
+	}
+	drain(t, p, waiting)
 }

@@ -16,11 +16,11 @@ func TestGroupAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 	if !ok {
 		t.Fatal("no memory")
 	}
-	if _, ok := b.TryGetIn(g, 1); ok {
+	if _, ok := b.TryGetIn(g, large1); ok {
 		t.Fatal("beyond the group's limit")
 	}
 	var log []string
-	large, small, last := newWish("large", 2*mib, &log), newWish("small", mib, &log), newWish("last", PageSize, &log)
+	large, small, last := newWish("large", 2*mib, &log), newWish("small", mib, &log), newWish("last", large1, &log)
 	for _, w := range []*wish{large, small, last} {
 		w.Group = g
 	}
@@ -45,7 +45,7 @@ func TestGroupAtItsLimitHoldsUpNobodyElse(t *testing.T) {
 	if !slices.Equal(log, []string{"large", "small", "last"}) {
 		t.Fatal(log)
 	}
-	if n := g.InUse(); n != 3*mib+PageSize {
+	if n := g.InUse(); n != 3*mib+large1 {
 		t.Errorf("the group holds %d bytes", n)
 	}
 	for _, w := range []*wish{large, small, last} {
@@ -84,11 +84,7 @@ func TestFullShareHoldsNothingOfAGroup(t *testing.T) {
 
 // A request goes from one queue to the other and keeps its place by age.
 func TestRequestKeepsItsPlaceByAge(t *testing.T) {
-	p, err := NewPool(Config{Ceiling: 16 * mib, Share: 4 * mib, Group: 4 * mib})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := configured(t, Config{Ceiling: 16 * mib, Share: 4 * mib, Group: 4 * mib})
 	g := p.NewGroup()
 	a, b := p.NewShare(), p.NewShare()
 	full, _ := a.TryGet(4 * mib)
@@ -117,20 +113,16 @@ func TestRequestKeepsItsPlaceByAge(t *testing.T) {
 
 // A request larger than the group's limit is granted alone.
 func TestRequestLargerThanItsGroup(t *testing.T) {
-	p, err := NewPool(Config{Ceiling: 8 * mib, Share: 8 * mib, Group: mib})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := configured(t, Config{Ceiling: 16 * mib, Share: 8 * mib, Group: mib})
 	g, s := p.NewGroup(), p.NewShare()
-	held, _ := s.TryGetIn(g, PageSize)
+	held, _ := s.TryGetIn(g, large1)
 	w := newWish("w", 4*mib, nil)
 	w.Group = g
 	s.Get(&w.Request)
 	w.want(t, 0, nil)
 	held.Release()
 	w.want(t, 1, nil)
-	if _, ok := s.TryGetIn(g, 1); ok {
+	if _, ok := s.TryGetIn(g, large1); ok {
 		t.Error("the group lets another in")
 	}
 	w.buffer.Release()

@@ -7,69 +7,78 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The order of grants against a model: each share in its own order for each group,
-// shares and groups within their limits, the pool within the ceiling. Nobody waits
-// for whom there is room, and nobody is forgotten.
+// What is granted, and in which order, against a model: each share in its own order
+// for each group, small requests and others apart; shares and groups within their
+// limits, the pool within the ceiling, with what is charged. No line waits that
+// could be served (audit), and when everything is given back all have been served.
 func TestOrderAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := NewPool(Config{Ceiling: 4 * mib, Share: 2*mib + 3*PageSize})
+		const limit = 2*mib + 3*PageSize
+		cfg := Config{Ceiling: 6 * mib, Share: limit, Group: 3 * mib, Groups: rapid.IntRange(0, 3).Draw(t, "groups")}
+		p, err := NewPool(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer p.Close()
 		type asked struct {
 			wish
-			n     int
-			share int
-			in    int
+			n, share, in int
 		}
-		shares := []*Share{p.NewShare(), p.NewShare(), p.NewShare()}
+		small := func(a *asked) bool { return pagesOf(a.Size) <= smallPages }
+		shares := []*Share{p.OpenShare(1, nil), p.OpenShare(1, nil), p.OpenShare(2, nil), p.OpenShare(3, nil)}
 		groups := []*Group{nil, p.NewGroup(), p.NewGroup()}
-		grouped := make([]int64, len(groups))
 		waiting := make([][]*asked, len(shares))
 		var held []*asked
-		inUse := make([]int64, len(shares))
-		n := 0
-		get := func(t *rapid.T) {
-			i := rapid.IntRange(0, len(shares)-1).Draw(t, "share")
-			in := rapid.IntRange(0, len(groups)-1).Draw(t, "group")
-			size := rapid.IntRange(1, 2*mib).Draw(t, "size")
-			n++
-			a := &asked{n: n, share: i, in: in}
-			a.Size, a.Group = size, groups[in]
-			a.Granted = func(r *Request, b *Buffer, err error) {
-				if err != nil {
-					t.Fatalf("request %d: %v", a.n, err)
-				}
-				at := slices.IndexFunc(waiting[i], func(w *asked) bool { return w.in == in })
-				if first := waiting[i][at]; first != a {
-					t.Fatalf("request %d of share %d and group %d passes %d", a.n, i, in, first.n)
-				}
-				waiting[i] = slices.Delete(waiting[i], at, at+1)
-				grouped[in] += int64(cap(b.Bytes()))
-				a.buffer = b
-				held = append(held, a)
-				inUse[i] += int64(cap(b.Bytes()))
-			}
-			waiting[i] = append(waiting[i], a)
-			shares[i].Get(&a.Request)
-		}
-		release := func(t *rapid.T) {
-			if len(held) == 0 {
-				t.Skip("nothing is held")
-			}
-			i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+		inUse, inGroup, charged := make([]int64, len(shares)), make([]int64, len(groups)), make([]int, len(shares))
+		asks := 0
+		back := func(i int) {
 			a := held[i]
-			held = append(held[:i], held[i+1:]...)
-			inUse[a.share] -= int64(cap(a.buffer.Bytes()))
-			grouped[a.in] -= int64(cap(a.buffer.Bytes()))
+			held = slices.Delete(held, i, i+1)
+			n := int64(cap(a.buffer.Bytes()))
+			inUse[a.share] -= n
+			if a.buffer.page < p.main.total {
+				inGroup[a.in] -= n
+			}
 			a.buffer.Release()
+			delivered(t, p)
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"get": get, "release": release,
+			"get": func(t *rapid.T) {
+				asks++
+				a := &asked{n: asks, share: rapid.IntRange(0, len(shares)-1).Draw(t, "share"), in: rapid.IntRange(0, len(groups)-1).Draw(t, "group")}
+				a.Size, a.Group = rapid.IntRange(1, 2*mib).Draw(t, "size"), groups[a.in]
+				a.Granted = func(r *Request, b *Buffer, err error) {
+					if err != nil {
+						t.Fatalf("request %d: %v", a.n, err)
+					}
+					of := &waiting[a.share]
+					at := slices.IndexFunc(*of, func(w *asked) bool { return w.in == a.in && small(w) == small(a) })
+					if first := (*of)[at]; first != a {
+						t.Fatalf("request %d of share %d and group %d passes %d", a.n, a.share, a.in, first.n)
+					}
+					*of = slices.Delete(*of, at, at+1)
+					a.buffer = b
+					held = append(held, a)
+					n := int64(cap(b.Bytes()))
+					inUse[a.share] += n
+					if b.page < p.main.total {
+						inGroup[a.in] += n
+					}
+				}
+				waiting[a.share] = append(waiting[a.share], a)
+				shares[a.share].Get(&a.Request)
+				delivered(t, p)
+			},
+			"release": func(t *rapid.T) {
+				if len(held) == 0 {
+					t.Skip("nothing is held")
+				}
+				back(rapid.IntRange(0, len(held)-1).Draw(t, "which"))
+			},
 			"cancel": func(t *rapid.T) {
 				i := rapid.IntRange(0, len(shares)-1).Draw(t, "share")
 				if len(waiting[i]) == 0 {
-					t.Skip("nobody waits")
+					t.Skip("no request waits")
 				}
 				j := rapid.IntRange(0, len(waiting[i])-1).Draw(t, "which")
 				a := waiting[i][j]
@@ -77,44 +86,53 @@ func TestOrderAgainstModel(t *testing.T) {
 				if !shares[i].Cancel(&a.Request) {
 					t.Fatal("Cancel of a waiting request fails")
 				}
+				delivered(t, p)
+			},
+			"charge": func(t *rapid.T) {
+				i, n := rapid.IntRange(0, len(shares)-1).Draw(t, "share"), rapid.IntRange(0, mib).Draw(t, "bytes")
+				charged[i] += n
+				shares[i].Charge(n)
+			},
+			"discharge": func(t *rapid.T) {
+				i := rapid.IntRange(0, len(shares)-1).Draw(t, "share")
+				shares[i].Discharge(charged[i])
+				charged[i] = 0
+				delivered(t, p)
 			},
 			"trim": func(*rapid.T) { p.Trim() },
 			"": func(t *rapid.T) {
-				var sum int64
+				if err := p.audit(); err != nil {
+					t.Fatal(err)
+				}
+				var used, heap int64
+				waits := 0
 				for i, s := range shares {
-					if got := s.InUse(); got != inUse[i] || got > 2*mib+3*PageSize {
+					if got := s.InUse(); got != inUse[i] || got > limit {
 						t.Fatalf("share %d holds %d, model says %d", i, got, inUse[i])
 					}
-					sum += inUse[i]
+					used += inUse[i]
+					heap += int64(charged[i])
+					waits += len(waiting[i])
 				}
-				for i, g := range groups[1:] {
-					if grouped[i+1] > 2*mib || g.InUse() < grouped[i+1] {
-						t.Fatalf("group %d holds %d, model says %d", i+1, g.InUse(), grouped[i+1])
-					}
-					if r := g.waiting.head; r != nil && g.room(r.pages) {
-						t.Fatalf("group %d holds a request back that it has room for", i+1)
-					}
-				}
-				for i, s := range shares {
-					if r := s.waiting.head; r != nil && s.room(r.pages) {
-						t.Fatalf("share %d holds a request back that it has room for", i)
+				for i := range groups[1:] {
+					if inGroup[i+1] > cfg.Group {
+						t.Fatalf("group %d holds %d of the main zone", i+1, inGroup[i+1])
 					}
 				}
-				if st := p.Stats(); st.InUse != sum || sum > st.Ceiling ||
-					st.Waiting != len(waiting[0])+len(waiting[1])+len(waiting[2]) {
-					t.Fatalf("%+v, model says %d in use", st, sum)
+				if st := p.Stats(); st.InUse != used || st.InUse > st.Ceiling || st.Charged != heap || st.Waiting != waits {
+					t.Fatalf("%+v, model says %d in use, %d charged, %d waiting", st, used, heap, waits)
 				}
 			},
 		})
+		for i, s := range shares {
+			s.Discharge(charged[i])
+		}
+		delivered(t, p)
 		for len(held) > 0 {
-			a := held[0]
-			held = held[1:]
-			inUse[a.share] -= int64(cap(a.buffer.Bytes()))
-			a.buffer.Release()
+			back(0)
 		}
-		if st := p.Stats(); st.Waiting != 0 || st.InUse != 0 {
-			t.Fatalf("everything released, and yet %+v", st)
+		if st := p.Stats(); st.Waiting != 0 || st.InUse != 0 || st.Active != 0 {
+			t.Fatalf("everything was given back, and yet %+v", st)
 		}
-		p.Close()
 	})
 }

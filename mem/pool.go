@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,8 +16,14 @@ const PageSize = 4096
 // MinCeiling is the smallest ceiling that a Pool accepts, in bytes.
 const MinCeiling = 4 << 20
 
-// maxPages is what the page numbers of the allocator can count.
-const maxPages = 1 << 30
+// maxPages keeps sums of pages within an int32: 2 TiB.
+const maxPages = 1 << 29
+
+// noLimit is more than any group can hold, with what waits.
+const noLimit = 2*maxPages + maxPages/2
+
+// maxGroups is how many groups may be expected.
+const maxGroups = 1 << 16
 
 // ErrTooLarge: the request exceeds what the pool or the share could ever give.
 var ErrTooLarge = errors.New("mem: request exceeds the ceiling")
@@ -30,67 +38,90 @@ type DeviceHook func(arena []byte) error
 
 // Config says how large a Pool may get.
 type Config struct {
-	// Ceiling is the most payload memory at any time, in bytes; rounded down
-	// to whole pages. At least MinCeiling.
+	// Ceiling is the most memory at any time, in bytes, what is charged among it;
+	// rounded down to whole pages. At least MinCeiling. A sixteenth of it, and
+	// at least 1 MiB, is for requests of at most 64 KiB only.
 	Ceiling int64
 	// Share is the most that one Share may hold, in bytes; 0 means half of
-	// the ceiling. More than the largest block (the largest power of two not
-	// above Ceiling) does not make larger requests possible.
-	Share int64
-	// Group is the most that one Group may hold, in bytes; 0 means half of
 	// the ceiling.
+	Share int64
+	// Group is the most that one Group may hold, in bytes, beside what it has of
+	// the part for small requests; 0 means half of the ceiling.
 	Group int64
-}
-
-// Stats is a snapshot of a Pool's counters.
-type Stats struct {
-	Ceiling, InUse, Peak int64 // bytes
-	// Resident is an upper bound of the arena's bytes that occupy memory.
-	Resident int64
-	// Trimmed counts the bytes given back to the kernel.
-	Trimmed uint64
-	// Waiting is how many requests wait now, in the pool's queue, a share's or a group's.
-	Waiting int
-	// Granted counts requests that got memory, Waited those of them and of
-	// others that had to queue, Refused those answered with an error.
-	Granted, Waited, Refused uint64
+	// Groups is how many Groups will hold memory at the same time, at most. Each
+	// is sure of a floor, of 1 MiB or more where the ceiling allows, in all and
+	// in each share, whatever the others hold and for however long. If there are
+	// more, no floor is sure. With 0 or 1 there are no floors.
+	Groups int
 }
 
 // A Pool hands out payload memory up to a ceiling. All methods may be called
 // from any goroutine.
 type Pool struct {
-	arena []byte
-	limit int32 // of a share, pages
-	// groupLimit is of a group, in pages.
-	groupLimit int32
-	unused     *Buffer
-	shares     map[*Share]struct{}
+	arena      []byte
+	limit      int32 // of a share, pages
+	groupLimit int32 // of a group, pages
+	pressed    atomic.Bool
+	swamped    atomic.Bool
 
-	// mu guards all that follows and the fields of Shares, queued Requests
-	// and unused Buffers. No callback runs under it.
-	mu      sync.Mutex
-	pages   *buddy
-	waiting fifo // requests whose group and share have room, charged to them
-	ready   fifo // requests whose Granted is to be called
+	// mu guards all that follows and the fields of Clients, Shares, Groups,
+	// queued Requests and unused Buffers. No callback runs under it.
+	mu                      sync.Mutex
+	main, reserve           *buddy // the zones
+	mainInUse, reserveInUse int32
+	unused                  *Buffer
+	buffers                 []*Buffer // all, unused ones too
 
-	// crowded are the groups where requests wait, and some where none does.
-	crowded []*Group
-	tickets uint64
+	clients   map[any]*Client // by key
+	clientIDs uint64
+	shares    []*Share
+	active    int32 // clients that hold or wait
+	heap      int64 // bytes charged
+	heapPages int64
 
+	ungrouped             Group
+	slots                 []*Group // that hold memory; nil where there is none
+	vacant                []int32  // slots
+	groups                int32    // that the limits are shared out among
+	mainParts, shareParts parts
+	mainHeld              int32 // pages of the main zone, the front's too
+	common                int32 // of them, above the groups' floors
+
+	waiting    int      // requests in lines
+	large      queue    // lines that wait for the main zone
+	small      queue    // small lines that wait for the reserve
+	crowded    []*Group // where lines wait, and some where none does
+	passed     bool     // a group's turn is to be given to another line
+	front      *line    // the line whose turn it is, charged for its first request
+	frontTick  uint64
+	aside      lines
+	asideLeast int32 // no request aside asks for less, in pages
+	fits       int32 // the most pages that are worth waiting for
+	ready      fifo  // requests whose Granted is to be called
 	delivering bool
-	closed     bool
-	unmapped   bool
+	unusedLine *line
+	unusedTurn *turn
+
+	// What looks after all that while memory is short.
+	short     bool        // as pressed
+	sweeper   *time.Timer // nil: memory is not short
+	tick      uint64
+	asked     []*Share
+	leaving   []*Share // told to end not long ago
+	pinnedNow []extent
+	wants     int64 // pages that lines in the pool's queues waited for too long
+
+	closed   bool
+	unmapped bool
 
 	trimming bool
 	trimDone sync.Cond
 	pinned   int // device hooks: the kernel must not take pages from them
 
-	inUse, peak     int32 // pages
-	recent, earlier int32 // most pages in use, this housekeeping interval and the last
-	queuedNow       int
-	granted, waited uint64
-	refused         uint64
-	trimmed         uint64
+	peak                            int32 // pages
+	recent, earlier                 int32 // most pages in use, this housekeeping interval and the last
+	granted, waited, refused, ended uint64
+	trimmed                         uint64
 }
 
 // NewPool maps an arena of cfg.Ceiling bytes. No memory is used until blocks
@@ -100,49 +131,58 @@ func NewPool(cfg Config) (*Pool, error) {
 		return nil, fmt.Errorf("mem: ceiling of %d bytes is not within [%d, %d]",
 			cfg.Ceiling, int64(MinCeiling), int64(maxPages)*PageSize)
 	}
-	if cfg.Share < 0 || cfg.Share > 0 && cfg.Share < PageSize {
-		return nil, fmt.Errorf("mem: share of %d bytes is less than a page", cfg.Share)
-	}
-	if cfg.Group < 0 || cfg.Group > 0 && cfg.Group < PageSize {
-		return nil, fmt.Errorf("mem: group of %d bytes is less than a page", cfg.Group)
-	}
 	total := int32(cfg.Ceiling / PageSize)
-	limit := total / 2
-	if cfg.Share > 0 {
-		limit = int32(min(cfg.Share/PageSize, int64(total)))
+	limit, err := cfg.pages("share", cfg.Share)
+	if err != nil {
+		return nil, err
 	}
-	group := total / 2
-	if cfg.Group > 0 {
-		group = int32(min(cfg.Group/PageSize, int64(total)))
+	group, err := cfg.pages("group", cfg.Group)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Groups < 0 || cfg.Groups > maxGroups {
+		return nil, fmt.Errorf("mem: %d groups are not within [0, %d]", cfg.Groups, maxGroups)
 	}
 	arena, err := unix.Mmap(-1, 0, int(total)*PageSize, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, fmt.Errorf("mem: mapping an arena of %d bytes: %w", int64(total)*PageSize, err)
 	}
+	if group == total {
+		group = noLimit
+	}
+	reserve := reserveOf(total)
 	p := &Pool{
 		arena:      arena,
 		limit:      limit,
 		groupLimit: group,
-		pages:      newBuddy(total),
-		shares:     make(map[*Share]struct{}),
+		main:       newBuddy(total - reserve),
+		reserve:    newBuddy(reserve),
+		clients:    make(map[any]*Client),
+		groups:     int32(cfg.Groups),
+		fits:       anySize,
+		asideLeast: anySize,
 	}
+	p.mainParts, p.shareParts = share(p.main.total, p.groups), share(limit, p.groups)
+	p.ungrouped = Group{pool: p, limit: noLimit}
+	p.slots = []*Group{&p.ungrouped}
 	p.trimDone.L = &p.mu
 	return p, nil
 }
 
-// NewShare opens a share of the pool. Of a closed pool it is closed as well.
-func (p *Pool) NewShare() *Share {
-	s := &Share{pool: p, limit: p.limit, largest: min(p.limit, p.pages.largest())}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		s.closed = true
-	} else {
-		p.shares[s] = struct{}{}
+// pages is a limit in pages: half of the ceiling where it is 0.
+func (cfg *Config) pages(of string, limit int64) (int32, error) {
+	switch {
+	case limit == 0:
+		return int32(cfg.Ceiling / PageSize / 2), nil
+	case limit < PageSize:
+		return 0, fmt.Errorf("mem: %s of %d bytes is less than a page", of, limit)
 	}
-	return s
+	return int32(min(limit, cfg.Ceiling) / PageSize), nil
 }
+
+// total is how many pages the arena has.
+func (p *Pool) total() int32 { return p.main.total + p.reserve.total }
 
 // OnArena shows the arena to a device, which may pin it. From then on Trim does
 // nothing: a device goes on using the pages that it knows. It must not be
@@ -168,31 +208,17 @@ func (p *Pool) OnArena(hook DeviceHook) error {
 	return err
 }
 
-// Stats returns the counters of this moment.
-func (p *Pool) Stats() Stats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return Stats{
-		Ceiling:  int64(p.pages.total) * PageSize,
-		InUse:    int64(p.inUse) * PageSize,
-		Peak:     int64(p.peak) * PageSize,
-		Resident: int64(p.inUse+p.pages.residue) * PageSize,
-		Trimmed:  p.trimmed,
-		Waiting:  p.queuedNow,
-		Granted:  p.granted,
-		Waited:   p.waited,
-		Refused:  p.refused,
-	}
-}
-
 // Close closes every share. The arena is unmapped when the last Buffer is
 // released, unless a device was shown it: what it may still do with the pages
 // is not known here, and the mapping stays for the life of the process.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	for s := range p.shares {
-		p.shut(s)
+	for len(p.shares) > 0 {
+		p.shut(p.shares[0])
+	}
+	if p.sweeper != nil {
+		p.sweeper.Stop()
 	}
 	p.unmap()
 	p.deliver()
@@ -200,7 +226,7 @@ func (p *Pool) Close() {
 
 // unmap lets the arena go when nothing can reach it any more. p.mu is held.
 func (p *Pool) unmap() {
-	if !p.closed || p.unmapped || p.inUse > 0 || p.trimming || p.pinned > 0 {
+	if !p.closed || p.unmapped || p.inUse() > 0 || p.trimming || p.pinned > 0 {
 		return
 	}
 	p.unmapped = true

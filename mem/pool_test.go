@@ -3,20 +3,46 @@ package mem
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"unsafe"
 )
 
 const mib = 1 << 20
 
-func newPool(t testing.TB, ceiling, share int64) *Pool {
+// large1 is the least, in whole pages, that is not small.
+const large1 = (smallPages + 1) * PageSize
+
+// ceilingOf is the ceiling of a pool with a main zone of so many bytes.
+func ceilingOf(main int64) int64 {
+	c := max(main+1<<20, main/15*16) &^ (PageSize - 1)
+	for c-int64(reserveOf(int32(c/PageSize)))*PageSize < main {
+		c += PageSize
+	}
+	return c
+}
+
+// newPool makes a pool with a main zone of so many bytes; a share may have so
+// many, or half of the main zone.
+func newPool(t testing.TB, main, share int64) *Pool {
 	t.Helper()
-	p, err := NewPool(Config{Ceiling: ceiling, Share: share})
+	if share == 0 {
+		share = main / 2
+	}
+	return configured(t, Config{Ceiling: ceilingOf(main), Share: share, Group: main / 2})
+}
+
+// configured makes a pool, and sees to it that nothing is left at the end.
+func configured(t testing.TB, cfg Config) *Pool {
+	t.Helper()
+	p, err := NewPool(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		audited(t, p)
 		p.Close()
+		audited(t, p)
 		if st := p.Stats(); st.InUse != 0 || st.Waiting != 0 {
 			t.Errorf("at the end %d bytes are in use and %d requests wait", st.InUse, st.Waiting)
 		}
@@ -27,6 +53,7 @@ func newPool(t testing.TB, ceiling, share int64) *Pool {
 // wish is a Request that notes what became of it.
 type wish struct {
 	Request
+	mu     sync.Mutex
 	name   string
 	calls  int
 	buffer *Buffer
@@ -40,6 +67,8 @@ func newWish(name string, size int, log *[]string) *wish {
 		if r != &w.Request {
 			panic("Granted is called with another Request")
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.calls++
 		w.buffer, w.err = b, err
 		if log != nil {
@@ -51,6 +80,8 @@ func newWish(name string, size int, log *[]string) *wish {
 
 func (w *wish) want(t *testing.T, calls int, err error) {
 	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.calls != calls || w.err != err || (w.buffer != nil) != (calls > 0 && err == nil) {
 		t.Fatalf("%s: Granted %d times, buffer %v, error %v; want %d times, error %v",
 			w.name, w.calls, w.buffer != nil, w.err, calls, err)
@@ -104,12 +135,12 @@ func TestWhatCanNeverBeGrantedIsRefusedAtOnce(t *testing.T) {
 			t.Fatalf("TryGet of %d succeeds", size)
 		}
 	}
-	// Of 6 MiB the largest block is 4 MiB, whatever a share may hold.
-	whole := newPool(t, 6*mib, 6*mib).NewShare()
-	w := newWish("w", 4*mib+1, nil)
+	// What is kept for small requests is no part of a large one.
+	whole := configured(t, Config{Ceiling: 7 * mib, Share: 7 * mib}).NewShare()
+	w := newWish("w", 6*mib+1, nil)
 	whole.Get(&w.Request)
 	w.want(t, 1, ErrTooLarge)
-	w = newWish("w", 4*mib, nil)
+	w = newWish("w", 6*mib, nil)
 	whole.Get(&w.Request)
 	w.want(t, 1, nil)
 	w.buffer.Release()
@@ -146,7 +177,8 @@ func TestShareAtItsLimitHoldsUpNobody(t *testing.T) {
 	b1.buffer.Release()
 }
 
-// Small requests that could be served must not pass a large one that waits.
+// Small requests that could be served must not pass a large one that waits, of
+// other shares neither: what they get meanwhile is not what it waits for.
 func TestSmallDoNotStarveLarge(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	var log []string
@@ -155,14 +187,19 @@ func TestSmallDoNotStarveLarge(t *testing.T) {
 	shares[0].Get(&first.Request)
 	large := newWish("large", 4*mib, &log)
 	shares[1].Get(&large.Request)
-	var small []*wish
-	for i := range 20 {
-		w := newWish("small", PageSize, &log)
-		small = append(small, w)
-		shares[i%3].Get(&w.Request)
+	var others []*wish
+	for i := range deliveries / 2 {
+		for _, size := range []int{PageSize, large1} {
+			w := newWish("other", size, nil)
+			others = append(others, w)
+			shares[i%3].Get(&w.Request)
+		}
 	}
-	if _, ok := shares[2].TryGet(1); ok {
+	if _, ok := shares[2].TryGet(large1); ok {
 		t.Fatal("TryGet passes the pool's queue")
+	}
+	if st := p.Stats(); st.InUse-st.Small != mib {
+		t.Fatalf("%d bytes of the main zone are in use", st.InUse-st.Small)
 	}
 	if !slices.Equal(log, []string{"first"}) {
 		t.Fatal(log)
@@ -172,7 +209,7 @@ func TestSmallDoNotStarveLarge(t *testing.T) {
 		t.Fatal(log)
 	}
 	large.buffer.Release()
-	for _, w := range small {
+	for _, w := range others {
 		w.want(t, 1, nil)
 		w.buffer.Release()
 	}
@@ -278,7 +315,6 @@ func TestReferencesAreCounted(t *testing.T) {
 		t.Fatal("not released")
 	}
 	mustPanic(t, b.Release)
-	b.refs.Store(0)
 	mustPanic(t, b.Retain)
 }
 
@@ -348,7 +384,7 @@ func TestGrantedMayUseThePool(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
 	s := p.NewShare()
 	held, _ := s.TryGet(4 * mib)
-	const waiters = 50
+	const waiters = deliveries
 	depth, deepest, done := 0, 0, 0
 	for range waiters {
 		r := &Request{Size: 4 * mib}
@@ -379,7 +415,7 @@ func TestOnArena(t *testing.T) {
 	calls := 0
 	err := p.OnArena(func(arena []byte) error {
 		calls++
-		if len(arena) != 4*mib {
+		if int64(len(arena)) != ceilingOf(4*mib) {
 			t.Errorf("arena of %d bytes", len(arena))
 		}
 		return nil

@@ -8,9 +8,9 @@ type Request struct {
 	Size int
 	// Granted is called exactly once for each Get that was not cancelled,
 	// with a Buffer of Size bytes and one reference, or with an error
-	// (ErrTooLarge, ErrClosed). It may be called before Get returns, and from
-	// the goroutine of whoever released the memory: it must not block, and
-	// may release, Get and Cancel. No lock is held.
+	// (ErrTooLarge, ErrClosed). It may be called before Get returns, and on
+	// the goroutine that released the memory, or the pool's own: it must be
+	// short, must not block, and may release, Get and Cancel. No lock is held.
 	Granted func(r *Request, b *Buffer, err error)
 	// Context is the caller's own.
 	Context any
@@ -24,20 +24,53 @@ type Request struct {
 // from any goroutine, none blocks.
 type Share struct {
 	pool    *Pool
+	client  *Client
+	holder  Holder
 	limit   int32 // pages
 	largest int32 // pages of one request
 
 	// Guarded by pool.mu.
-	charged  int32 // pages held, or waited for in the pool's queue
-	waiting  fifo  // requests that the limit holds back
-	admitted int   // requests in the pool's queue
-	owed     int   // requests that are ready, their Granted not called
-	closed   bool
+	holding
+	heap   int64 // bytes charged
+	lines  *line // that wait
+	parked lines // those that the limit holds back
+	// full is the line that the limit held back first. Until its first request is
+	// granted no other line goes on, or small requests would starve a large one.
+	full   *line
+	owed   int // requests that are ready, their Granted not called
+	at     int // in pool.shares
+	closed bool
+
+	progress
+}
+
+// NewShare opens a share of the pool, of a client by itself. Of a closed pool it
+// is closed as well.
+func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
+
+// OpenShare opens a share of the client with the key given, which must be
+// comparable: its address, say. Shares with equal keys are one client's. A nil
+// key stands for a client by itself. The holder, unless nil, is asked about
+// progress when memory is short, and told if it has to end.
+func (p *Pool) OpenShare(client any, h Holder) *Share {
+	s := &Share{pool: p, holder: h, limit: p.limit, largest: min(p.limit, p.main.total)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		s.client, s.closed = &Client{pool: p}, true
+		return s
+	}
+	s.client = p.client(client)
+	s.client.shares++
+	s.at = len(p.shares)
+	p.shares = append(p.shares, s)
+	return s
 }
 
 // Get asks for r.Size bytes. r belongs to the share until Granted is called,
-// or Cancel returned true. Of one share and one group (or none), requests are
-// granted in the order of Get. A Request that still waits must not be handed to Get again.
+// or Cancel returned true. Of one share and one group (or none), requests of more
+// than 64 KiB are granted in the order of Get, and so are the others. A Request
+// that still waits must not be handed to Get again.
 func (s *Share) Get(r *Request) {
 	p := s.pool
 	n := pagesOf(r.Size)
@@ -46,7 +79,8 @@ func (s *Share) Get(r *Request) {
 		p.mu.Unlock()
 		panic("mem: Get of a Request that waits already")
 	}
-	if g := r.Group; g != nil && g.pool != p {
+	g := p.group(r.Group)
+	if g.pool != p {
 		p.mu.Unlock()
 		panic("mem: Get with a Group of another Pool")
 	}
@@ -63,22 +97,22 @@ func (s *Share) Get(r *Request) {
 		r.Granted(r, nil, err)
 		return
 	}
-	if b := s.take(r.Group, int32(n), r.Size); b != nil && s.owed == 0 {
+	b := s.take(g, int32(n), r.Size)
+	switch {
+	case b != nil && s.owed == 0:
 		p.mu.Unlock()
 		r.Granted(r, b, nil)
 		return
-	} else if b != nil {
+	case b != nil:
 		r.share = s
 		p.settle(r, b, nil)
-		p.deliver()
-		return
+	default:
+		r.share, r.pages, r.tick = s, int32(n), p.tick
+		p.waited++
+		p.enqueue(r, g)
+		p.grant()
 	}
-	p.tickets++
-	r.share, r.group, r.pages, r.ticket = s, r.Group, int32(n), p.tickets
-	p.queuedNow++
-	p.waited++
-	p.enqueue(r)
-	p.mu.Unlock()
+	p.deliver()
 }
 
 // TryGet gives size bytes at once or not at all: it fails where Get would
@@ -93,7 +127,7 @@ func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	if s.closed || n > int64(s.largest) {
 		return nil, false
 	}
-	b := s.take(g, int32(n), size)
+	b := s.take(s.pool.group(g), int32(n), size)
 	return b, b != nil
 }
 
@@ -103,21 +137,20 @@ func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 func (s *Share) Cancel(r *Request) bool {
 	p := s.pool
 	p.mu.Lock()
-	if r.share != s || r.place == nowhere || r.place == inReady {
+	if r.share != s || r.place != inLine {
 		p.mu.Unlock()
 		return false
 	}
 	p.withdraw(r)
-	g := r.group
 	r.queued = queued{}
-	p.admit(s, g)
-	p.grant()
+	p.goOn(s)
 	p.deliver()
 	return true
 }
 
 // Close ends the share: what waits gets ErrClosed, and so does every later
-// Get. Buffers already granted go back by Release, as ever.
+// Get. Buffers already granted go back by Release, as ever, and charges by
+// Discharge.
 func (s *Share) Close() {
 	p := s.pool
 	p.mu.Lock()
@@ -126,41 +159,40 @@ func (s *Share) Close() {
 	p.deliver()
 }
 
-// InUse is how many bytes the share holds now.
+// InUse is how many bytes of payload memory the share holds now.
 func (s *Share) InUse() int64 {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
-	held := s.charged
-	for r := s.pool.waiting.head; r != nil && s.admitted > 0; r = r.next {
-		if r.share == s {
-			held -= r.pages
-		}
+	held := s.pages
+	if f := s.pool.front; f != nil && f.share == s {
+		held -= f.head.pages
 	}
 	return int64(held) * PageSize
 }
 
-// room says whether the limit allows n pages more. pool.mu is held.
-func (s *Share) room(n int32) bool { return s.charged+n <= s.limit }
+// The functions below are called with pool.mu held.
 
-// lets says whether r may be charged: nobody who came earlier waits. pool.mu is
-// held.
-func (s *Share) lets(r *Request) bool { return s.waiting.first(r) && s.room(r.pages) }
+// room says whether the limit allows n pages more: in all, and of g.
+func (s *Share) room(g *Group, n int32) (inAll, ofGroup bool) {
+	return s.pages+n <= s.limit, s.lets(s.pool.shareParts, g, n)
+}
 
-// take gives n pages where nobody waits before the caller. pool.mu is held.
+// take gives n pages where no request waits that comes before the caller's.
 func (s *Share) take(g *Group, n int32, size int) *Buffer {
 	p := s.pool
-	if s.waiting.head != nil || p.waiting.head != nil || !s.room(n) {
+	if s.lines != nil && (s.full != nil || s.line(g, n <= smallPages) != nil) {
 		return nil
 	}
-	if g != nil && (g.waiting.head != nil || !g.room(n)) {
+	if inAll, ofGroup := s.room(g, n); !inAll || !ofGroup {
 		return nil
 	}
-	e, ok := p.pages.alloc(n)
+	e, ok := p.takeIdle(g, n)
 	if !ok {
-		return nil
+		if e, ok = p.takeReserve(s.client, g, n); !ok {
+			return nil
+		}
 	}
-	s.charged += n
-	g.charge(n)
+	p.charge(s, g, n, e.page < p.main.total)
 	return p.buffer(s, g, e, size)
 }
 
@@ -168,15 +200,17 @@ func (s *Share) take(g *Group, n int32, size int) *Buffer {
 func (s *Share) free(b *Buffer) {
 	p := s.pool
 	p.mu.Lock()
-	p.pages.release(b.extent)
-	p.inUse -= b.pages
-	s.charged -= b.pages
 	g := b.group
-	g.charge(-b.pages)
+	p.putBack(s.client, b.extent)
+	p.discharge(s, g, b.pages, b.page < p.main.total)
+	g.released++
 	b.bytes, b.share, b.group = nil, nil, nil
 	b.unused, p.unused = p.unused, b
-	p.admit(s, g)
-	p.grant()
+	if p.waiting == 0 && !p.short && !p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.goOn(s)
 	p.unmap()
 	p.deliver()
 }

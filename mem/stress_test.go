@@ -17,12 +17,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // forgotten, nothing is handed out twice, the ceiling holds.
 func TestStressAtTheCeiling(t *testing.T) {
 	const (
-		ceiling = 8 * mib
+		ceiling = 9 * mib
 		share   = 3 * mib
 		workers = 24
 		rounds  = 150
 	)
-	p := newPool(t, ceiling, share)
+	p := configured(t, Config{Ceiling: ceiling, Share: share})
 	var inUse atomic.Int64
 	var wg, trimmer sync.WaitGroup
 	stop := make(chan struct{})

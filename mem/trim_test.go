@@ -24,8 +24,8 @@ func resident(t *testing.T, p *Pool) int64 {
 	return n
 }
 
-// smallPages keeps huge pages out, so that resident pages can be counted.
-func smallPages(t *testing.T, p *Pool) {
+// ordinaryPages keeps huge pages out, so that resident pages can be counted.
+func ordinaryPages(t *testing.T, p *Pool) {
 	t.Helper()
 	if err := unix.Madvise(p.arena, unix.MADV_NOHUGEPAGE); err != nil && err != unix.EINVAL {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func touch(b *Buffer) {
 
 func TestTrimGivesFreePagesBack(t *testing.T) {
 	p := newPool(t, 64*mib, 64*mib)
-	smallPages(t, p)
+	ordinaryPages(t, p)
 	if n := resident(t, p); n != 0 {
 		t.Fatalf("a new pool occupies %d bytes", n)
 	}
@@ -77,7 +77,7 @@ func TestTrimGivesFreePagesBack(t *testing.T) {
 // intervals.
 func TestHousekeepFollowsUse(t *testing.T) {
 	p := newPool(t, 64*mib, 64*mib)
-	smallPages(t, p)
+	ordinaryPages(t, p)
 	s := p.NewShare()
 	use := func(size int) {
 		b, ok := s.TryGet(size)
@@ -107,7 +107,7 @@ func TestHousekeepFollowsUse(t *testing.T) {
 // A device goes on using the pages that it was shown: they must stay.
 func TestTrimLeavesPinnedArenaAlone(t *testing.T) {
 	p := newPool(t, 4*mib, 4*mib)
-	smallPages(t, p)
+	ordinaryPages(t, p)
 	b, _ := p.NewShare().TryGet(mib)
 	touch(b)
 	b.Release()
@@ -125,7 +125,7 @@ func TestTrimAndOnArenaRace(t *testing.T) {
 		p := newPool(t, 16*mib, 16*mib)
 		// Cleanups run last first: without a device Close unmaps the arena.
 		t.Cleanup(func() { p.pinned = 0 })
-		smallPages(t, p)
+		ordinaryPages(t, p)
 		b, _ := p.NewShare().TryGet(16 * mib)
 		touch(b)
 		b.Release()

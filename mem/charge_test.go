@@ -1,0 +1,146 @@
+package mem
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What is charged takes the place of payload memory, and gives it back.
+func TestChargesCountAgainstTheCeiling(t *testing.T) {
+	p := newPool(t, 8*mib, 8*mib)
+	s, other := p.OpenShare("a", nil), p.NewShare()
+	s.Charge(5*mib + 1)
+	if n := s.Charged(); n != 5*mib+1 {
+		t.Errorf("%d bytes are charged", n)
+	}
+	if st := p.Stats(); st.Charged != 5*mib+1 || st.Pressed {
+		t.Errorf("%+v", st)
+	}
+	held, ok := other.TryGet(3*mib - PageSize)
+	if !ok {
+		t.Fatal("no memory beside what is charged")
+	}
+	w := ask(other, nil, "w", mib, nil)
+	w.want(t, 0, nil)
+	small := ask(other, nil, "small", PageSize, nil) // the reserve is not overdrawn
+	small.want(t, 1, nil)
+	small.buffer.Release()
+	audited(t, p)
+	s.Discharge(mib)
+	w.want(t, 1, nil)
+	w.buffer.Release()
+	held.Release()
+	s.Close()
+	s.Discharge(2 * mib) // in whatever order a connection ends
+	s.Discharge(2*mib + 1)
+	if st := p.Stats(); st.Charged != 0 || st.Clients != 0 {
+		t.Errorf("%+v", st)
+	}
+	mustPanic(t, func() { s.Discharge(1) })
+}
+
+// Charges count in what a client may have while others wait.
+func TestChargesCountInTheFairPart(t *testing.T) {
+	p := newPool(t, 8*mib, 8*mib)
+	hog, a, b := p.NewShare(), p.OpenShare("a", nil), p.OpenShare("b", nil)
+	var held []*Buffer
+	for range 5 {
+		m, _ := hog.TryGet(mib)
+		held = append(held, m)
+	}
+	a.Charge(3 * mib) // all that is its part
+	var log []string
+	var waiting []*wish
+	for range 3 {
+		waiting = append(waiting, ask(a, nil, "a", mib, &log), ask(b, nil, "b", mib, &log))
+	}
+	// a's first request had the turn before b came.
+	for i, want := range []string{"a", "b", "b", "b"} {
+		if held[i].Release(); len(log) != i+1 || log[i] != want {
+			t.Fatalf("granted to %v, want %s in the end", log, want)
+		}
+	}
+	held[4].Release()
+	a.Discharge(3 * mib)
+	drain(t, p, waiting)
+}
+
+// Pressed says that charges overdraw the ceiling, or that a request waits for
+// memory that others hold; it does not for what waits for its own share or file
+// system.
+func TestPressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, 8*mib, 4*mib)
+		g := p.NewGroup()
+		a, b := p.NewShare(), p.NewShare()
+		pressed := func(want bool, when string) {
+			t.Helper()
+			if got := p.Pressed(); got != want || p.Stats().Pressed != want {
+				t.Errorf("%s: %v", when, got)
+			}
+		}
+		pressed(false, "at first")
+		held, _ := a.TryGetIn(g, 4*mib)
+		ofShare, ofGroup := ask(a, nil, "of the share", mib, nil), ask(b, g, "of the group", mib, nil)
+		pressed(false, "a share and a group at their limits")
+		rest, _ := b.TryGet(4 * mib)
+		w := ask(p.NewShare(), nil, "of the pool", mib, nil)
+		pressed(true, "a request waits for memory")
+		time.Sleep(10 * time.Second)
+		rest.Release()
+		pressed(false, "it was granted")
+		w.buffer.Release()
+		held.Release()
+		drain(t, p, []*wish{ofShare, ofGroup})
+		held, _ = a.TryGet(4 * mib)
+		a.Charge(6 * mib)
+		pressed(true, "charges overdraw")
+		a.Discharge(1 * mib)
+		pressed(false, "they do not")
+		a.Charge(2 * mib)
+		pressed(true, "again")
+		held.Release()
+		pressed(false, "payload memory made room")
+		a.Discharge(7 * mib)
+	})
+}
+
+// While heap is charged, pages that are free but resident are given back, so that
+// both together stay within the ceiling.
+func TestChargesPushFreePagesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, 64*mib, 64*mib)
+		ordinaryPages(t, p)
+		s := p.NewShare()
+		b, _ := s.TryGet(60 * mib)
+		touch(b)
+		b.Release()
+		keep, _ := s.TryGet(8 * mib)
+		touch(keep)
+		s.Charge(40 * mib)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		ceiling := ceilingOf(64 * mib)
+		if n := resident(t, p); n+40*mib > ceiling || n < 8*mib {
+			t.Errorf("%d bytes are resident beside 40 MiB that are charged, of %d", n, ceiling)
+		}
+		s.Charge(10 * mib) // by the housekeeping, too
+		if p.Housekeep(); resident(t, p)+50*mib > ceiling {
+			t.Errorf("%d bytes are resident beside 50 MiB that are charged", resident(t, p))
+		}
+		s.Discharge(50 * mib)
+		keep.Release()
+	})
+}
+
+func TestChargeDoesNotAllocate(t *testing.T) {
+	p := newPool(t, 8*mib, 0)
+	s := p.OpenShare("a", nil)
+	if n := testing.AllocsPerRun(1000, func() {
+		s.Charge(100)
+		s.Discharge(100)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,89 @@
+package mem
+
+import (
+	"net/netip"
+	"testing"
+)
+
+// Shares with equal keys are one client's. It is forgotten when all of them are
+// closed and all that they held is back, in whatever order that happens.
+func TestClientsAreForgotten(t *testing.T) {
+	p := newPool(t, 8*mib, 0)
+	clients := func(want int) {
+		t.Helper()
+		audited(t, p)
+		if st := p.Stats(); st.Clients != want {
+			t.Fatalf("%d clients are known, want %d", st.Clients, want)
+		}
+	}
+	key := netip.MustParseAddr("192.0.2.1")
+	a, b := p.OpenShare(key, nil), p.OpenShare(netip.MustParseAddr("192.0.2.1"), nil)
+	if a.client != b.client {
+		t.Error("equal keys are two clients")
+	}
+	other := p.OpenShare(netip.MustParseAddr("192.0.2.2"), nil)
+	p.NewShare().Close()
+	clients(2)
+	held, _ := a.TryGet(mib)
+	b.Charge(1)
+	a.Close()
+	b.Close()
+	clients(2)
+	held.Release()
+	clients(2)
+	b.Discharge(1)
+	clients(1)
+	held, _ = other.TryGet(PageSize)
+	waits := ask(other, nil, "waits", 4*mib, nil)
+	waits.want(t, 0, nil)
+	other.Close()
+	waits.want(t, 1, ErrClosed)
+	clients(1)
+	held.Release()
+	clients(0)
+	if p.OpenShare(key, nil).client == a.client {
+		t.Error("a client that was forgotten comes back")
+	}
+}
+
+// Largest tells what the largest holders hold, and of which clients.
+func TestLargestClients(t *testing.T) {
+	p := newPool(t, 8*mib, 8*mib)
+	a, b, c := p.OpenShare("a", nil), p.OpenShare("b", nil), p.OpenShare("b", nil)
+	p.OpenShare("idle", nil)
+	one, _ := a.TryGet(3 * mib)
+	two, _ := b.TryGet(2 * mib)
+	three, _ := c.TryGet(2 * mib)
+	a.Charge(100)
+	first, second := ask(c, nil, "first", 2*mib, nil), ask(c, nil, "second", 2*mib, nil)
+	all := p.Largest(10)
+	want := []ClientStats{
+		// The first request that waits has the turn.
+		{Client: "b", Held: 6 * mib, Shares: 2, Waiting: 2},
+		{Client: "a", Held: 3 * mib, Charged: 100, Shares: 1},
+	}
+	if len(all) != 2 || all[0] != want[0] || all[1] != want[1] {
+		t.Errorf("%+v, want %+v", all, want)
+	}
+	if all := p.Largest(1); len(all) != 1 || all[0] != want[0] {
+		t.Errorf("the largest: %+v", all)
+	}
+	one.Release()
+	two.Release()
+	three.Release()
+	drain(t, p, []*wish{first, second})
+	a.Discharge(100)
+}
+
+// A share of a pool that is closed is closed, and belongs to no client.
+func TestShareOfClosedPool(t *testing.T) {
+	p := newPool(t, 4*mib, 0)
+	p.Close()
+	s := p.OpenShare("a", nil)
+	s.Close()
+	w := ask(s, nil, "late", 1, nil)
+	w.want(t, 1, ErrClosed)
+	if st := p.Stats(); st.Clients != 0 || st.Shares != 0 {
+		t.Errorf("%+v", st)
+	}
+}

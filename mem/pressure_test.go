@@ -1,0 +1,425 @@
+package mem
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A peer is a Holder that does what a test says.
+type peer struct {
+	name  string
+	rate  uint64 // bytes a second that move
+	began time.Time
+	works bool // what it holds waits for something else than the peer
+	share *Share
+	log   *ended
+	keeps bool // its memory, when it was told to end
+	told  atomic.Int32
+
+	mu   sync.Mutex
+	held []*Buffer
+	gone bool
+}
+
+// ended is which peers were told to end, in order, and when.
+type ended struct {
+	sync.Mutex
+	names []string
+	after []time.Duration
+}
+
+func (l *ended) all() []string {
+	l.Lock()
+	defer l.Unlock()
+	return slices.Clone(l.names)
+}
+
+func (c *peer) Progress() (uint64, bool) {
+	return uint64(time.Since(c.began).Seconds() * float64(c.rate)), !c.works
+}
+
+func (c *peer) End(why error) {
+	if !errors.Is(why, ErrNoProgress) {
+		panic(why)
+	}
+	c.log.Lock()
+	c.log.names = append(c.log.names, c.name)
+	c.log.after = append(c.log.after, time.Since(c.began))
+	c.log.Unlock()
+	c.told.Add(1)
+	if !c.keeps {
+		c.leave()
+	}
+}
+
+func (c *peer) leave() {
+	c.share.Close()
+	c.mu.Lock()
+	held := c.held
+	c.held, c.gone = nil, true
+	c.mu.Unlock()
+	release(held)
+}
+
+// want asks for a block of 1 MiB.
+func (c *peer) want(g *Group) {
+	c.share.Get(&Request{Size: mib, Group: g, Granted: func(_ *Request, b *Buffer, err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.gone && err == nil {
+			b.Release()
+		} else if err == nil {
+			c.held = append(c.held, b)
+		}
+	}})
+}
+
+// connect opens a share for a peer, of the client with its name before a dash.
+func (l *ended) connect(p *Pool, name string, rate uint64) *peer {
+	c := &peer{name: name, rate: rate, began: time.Now(), log: l}
+	client := name
+	for i := range name {
+		if name[i] == '-' {
+			client = name[:i]
+		}
+	}
+	c.share = p.OpenShare(client, c)
+	return c
+}
+
+// take gives the peer n blocks of 1 MiB.
+func (c *peer) take(t *testing.T, g *Group, n int) *peer {
+	t.Helper()
+	for range n {
+		c.want(g)
+	}
+	if len(c.held) < n {
+		t.Fatalf("%s has %d blocks, want %d", c.name, len(c.held), n)
+	}
+	return c
+}
+
+// pressed runs a test of a pool with a main zone of 16 MiB in a bubble.
+func pressed(t *testing.T, f func(t *testing.T, p *Pool, l *ended)) {
+	synctest.Test(t, func(t *testing.T) {
+		f(t, newPool(t, 16*mib, 16*mib), &ended{})
+	})
+}
+
+// While no request waits, a peer may take all the time that it wants. When one
+// does, those that make no progress are ended within seconds, the largest holders
+// first, by client, then by share, until there is enough; and those that move
+// what they hold are not.
+func TestWhoMakesNoProgressIsEnded(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		small := l.connect(p, "small", 0).take(t, nil, 2)
+		two := l.connect(p, "two-a", 0).take(t, nil, 2)
+		more := l.connect(p, "two-b", 0).take(t, nil, 3)
+		good := l.connect(p, "good", 2*mib).take(t, nil, 9)
+		time.Sleep(time.Hour)
+		if names := l.all(); len(names) > 0 {
+			t.Fatalf("%v were ended though no request waited", names)
+		}
+		began := time.Now()
+		w := ask(p.OpenShare("honest", nil), nil, "honest", 4*mib, nil)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if want, names := []string{"two-b", "two-a"}, l.all(); !slices.Equal(names, want) {
+			t.Fatalf("ended: %v, want %v", names, want)
+		}
+		w.want(t, 1, nil)
+		for _, at := range l.after {
+			if d := at - time.Hour; d < 2*time.Second || d > 4*time.Second {
+				t.Errorf("ended %v after the request came (%v)", d, time.Since(began))
+			}
+		}
+		if two.told.Load() != 1 || more.told.Load() != 1 || p.Stats().Ended != 2 {
+			t.Errorf("told %d and %d times: %+v", two.told.Load(), more.told.Load(), p.Stats())
+		}
+		w.buffer.Release()
+		small.leave()
+		good.leave()
+	})
+}
+
+// A trickle is no progress: a peer has to move what it holds within 8 s, or 1 MiB
+// a second.
+func TestTrickleIsNoProgress(t *testing.T) {
+	for _, c := range []struct {
+		held  int // MiB
+		rate  uint64
+		ended bool
+	}{
+		{1, 1, true}, {1, mib/8 - 2000, true}, {1, mib/8 + 2000, false},
+		{15, mib - 2000, true}, {15, mib + 2000, false},
+	} {
+		pressed(t, func(t *testing.T, p *Pool, l *ended) {
+			a := l.connect(p, "a", c.rate).take(t, nil, c.held)
+			rest := l.connect(p, "rest", 16*mib).take(t, nil, 16-c.held)
+			w := ask(p.OpenShare("honest", nil), nil, "honest", mib, nil)
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+			if got := len(l.all()) == 1; got != c.ended {
+				t.Errorf("with %d MiB, a peer that moves %d bytes a second: ended %v", c.held, c.rate, got)
+			}
+			a.leave()
+			rest.leave()
+			drain(t, p, []*wish{w})
+		})
+	}
+}
+
+// A peer that got its memory just now has time to move it.
+func TestClockStartsWhenMemoryIsHeld(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		stuck := l.connect(p, "stuck", 0).take(t, nil, 14)
+		stuck.works = true
+		late := l.connect(p, "late", 1000).take(t, nil, 1)
+		release(late.held)
+		late.held = nil
+		rest := p.NewShare()
+		held, _ := rest.TryGet(2 * mib)
+		waits := ask(p.OpenShare("waits", nil), nil, "waits", 16*mib, nil) // pressure, all the time
+		small, _ := late.share.TryGet(PageSize)
+		time.Sleep(10 * time.Second)
+		if names := l.all(); len(names) > 0 {
+			t.Fatalf("%v were ended", names)
+		}
+		if !waits.cancel(p) {
+			t.Fatal("Cancel fails")
+		}
+		held.Release()
+		late.take(t, nil, 2)
+		waits = ask(p.OpenShare("waits", nil), nil, "waits", mib, nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if names := l.all(); len(names) > 0 {
+			t.Errorf("%v were ended within 2 s", names)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if names := l.all(); !slices.Equal(names, []string{"late"}) {
+			t.Errorf("ended: %v", names)
+		}
+		small.Release()
+		stuck.leave()
+		drain(t, p, []*wish{waits})
+	})
+}
+
+func (w *wish) cancel(p *Pool) bool { return w.share.Cancel(&w.Request) }
+
+// What a file system or our own executor keeps is not the peer's fault; what a
+// connection waits for itself, or another's requests in a file system of which the
+// peer holds nothing, is not helped by ending it.
+func TestWhoIsNotEnded(t *testing.T) {
+	t.Run("the peer is not waited for", func(t *testing.T) {
+		pressed(t, func(t *testing.T, p *Pool, l *ended) {
+			a := l.connect(p, "a", 0).take(t, nil, 16)
+			a.works = true
+			w := ask(p.OpenShare("honest", nil), nil, "honest", mib, nil)
+			time.Sleep(time.Minute)
+			if names := l.all(); len(names) > 0 {
+				t.Errorf("%v were ended", names)
+			}
+			a.leave()
+			drain(t, p, []*wish{w})
+		})
+	})
+	t.Run("it waits itself", func(t *testing.T) {
+		pressed(t, func(t *testing.T, p *Pool, l *ended) {
+			a := l.connect(p, "a", 0).take(t, nil, 16)
+			w := ask(a.share, nil, "a", mib, nil)
+			time.Sleep(time.Minute)
+			if names := l.all(); len(names) > 0 {
+				t.Errorf("%v were ended", names)
+			}
+			a.leave()
+			drain(t, p, []*wish{w})
+		})
+	})
+	t.Run("others wait for their file system", func(t *testing.T) {
+		pressed(t, func(t *testing.T, p *Pool, l *ended) {
+			stalled, other := p.NewGroup(), p.NewGroup()
+			a := l.connect(p, "a", 0).take(t, stalled, 6)
+			l.connect(p, "b", 0).take(t, stalled, 2)
+			a.works = true
+			c := l.connect(p, "c", 0).take(t, other, 4)
+			w := ask(p.OpenShare("honest", nil), stalled, "honest", mib, nil)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if names := l.all(); !slices.Equal(names, []string{"b"}) {
+				t.Errorf("ended: %v, want b, which holds something of the group", names)
+			}
+			a.leave()
+			c.leave()
+			drain(t, p, []*wish{w})
+		})
+	})
+	t.Run("requests wait for moments", func(t *testing.T) {
+		pressed(t, func(t *testing.T, p *Pool, l *ended) {
+			a := l.connect(p, "a", 0).take(t, nil, 15)
+			s := p.OpenShare("honest", nil)
+			for range 100 {
+				one, two := ask(s, nil, "one", mib, nil), ask(p.OpenShare("other", nil), nil, "two", mib, nil)
+				time.Sleep(300 * time.Millisecond)
+				one.buffer.Release()
+				time.Sleep(300 * time.Millisecond)
+				two.buffer.Release()
+			}
+			if names := l.all(); len(names) > 0 {
+				t.Errorf("%v were ended", names)
+			}
+			a.leave()
+		})
+	})
+}
+
+// A share is told once, though its memory does not come back; after a while
+// others are told in its place.
+func TestEachIsToldOnce(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		a, b := l.connect(p, "a", 0).take(t, nil, 9), l.connect(p, "b", 0).take(t, nil, 7)
+		a.keeps = true
+		w := ask(p.OpenShare("honest", nil), nil, "honest", mib, nil)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if names := l.all(); !slices.Equal(names, []string{"a"}) {
+			t.Fatalf("ended: %v", names)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if a.told.Load() != 1 || b.told.Load() != 1 {
+			t.Errorf("told %d and %d times", a.told.Load(), b.told.Load())
+		}
+		w.want(t, 1, nil)
+		w.buffer.Release()
+		a.leave()
+	})
+}
+
+// Charges that overdraw the ceiling are pressure, too.
+func TestOverdrawnChargesArePressure(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		a, b := l.connect(p, "a", 0), l.connect(p, "b", 0)
+		a.share.Charge(16 * mib)
+		b.share.Charge(8 * mib)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		a.share.Discharge(16 * mib)
+		time.Sleep(10 * time.Second)
+		if names := l.all(); !slices.Equal(names, []string{"a"}) {
+			t.Errorf("ended: %v", names)
+		}
+		b.share.Discharge(8 * mib)
+	})
+}
+
+// Strangers hold all that they get of a default pool and keep it, 256 of one
+// address or of as many; an honest client has 1 MiB within 4 s.
+func TestStrangersHoldMemoryForSeconds(t *testing.T) {
+	for _, addresses := range []int{1, 256} {
+		synctest.Test(t, func(t *testing.T) {
+			p, l := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib}), &ended{}
+			var peers []*peer
+			for i := range 256 {
+				c := l.connect(p, fmt.Sprint("stranger", i%addresses, "-", i), 1)
+				peers = append(peers, c)
+				for range 8 {
+					c.want(nil)
+				}
+			}
+			time.Sleep(time.Minute)
+			began := time.Now()
+			got := make(chan *Buffer, 1)
+			p.OpenShare("honest", nil).Get(&Request{Size: mib, Granted: func(_ *Request, b *Buffer, err error) { got <- b }})
+			b := <-got
+			if d := time.Since(began); d > 4*time.Second {
+				t.Errorf("%d addresses: an honest client waited %v", addresses, d)
+			}
+			b.Release()
+			for _, c := range peers {
+				c.leave()
+			}
+			synctest.Wait()
+		})
+	}
+}
+
+// When the pressure is over, nothing goes on: no timer is left.
+func TestNothingIsSweptWithoutPressure(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		held, _ := p.NewShare().TryGet(16 * mib)
+		w := ask(p.NewShare(), nil, "w", mib, nil)
+		time.Sleep(time.Second)
+		held.Release()
+		w.want(t, 1, nil)
+		time.Sleep(time.Second)
+		p.mu.Lock()
+		if p.sweeper != nil || p.pressed.Load() {
+			t.Error("the pool still looks for pressure")
+		}
+		p.mu.Unlock()
+		w.buffer.Release()
+	})
+}
+
+// Connections behind one address are told apart: one whose peer is stuck is ended for
+// what another of them waits for.
+func TestStuckBesideItsOwnClient(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		a := l.connect(p, "a-1", 0).take(t, nil, 16)
+		w := ask(l.connect(p, "a-2", 0).share, nil, "a", mib, nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if names := l.all(); !slices.Equal(names, []string{"a-1"}) {
+			t.Errorf("ended: %v, want a-1", names)
+		}
+		a.leave()
+		drain(t, p, []*wish{w})
+	})
+}
+
+// A client that pinned memory and comes back to do the same has its turn behind
+// those that did not, and is ended sooner; for a minute.
+func TestBlame(t *testing.T) {
+	pressed(t, func(t *testing.T, p *Pool, l *ended) {
+		first := l.connect(p, "bad-1", 0).take(t, nil, 16)
+		honest := p.OpenShare("honest", nil)
+		w := ask(honest, nil, "honest", mib, nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		first.leave()
+		synctest.Wait()
+		w.buffer.Release()
+
+		// It holds all again, and asks for more; the honest one asks later.
+		second := l.connect(p, "bad-2", 0).take(t, nil, 16)
+		third := l.connect(p, "bad-3", 0)
+		var order []string
+		large := ask(p.OpenShare("other", nil), nil, "other", 16*mib, &order)
+		more := ask(third.share, nil, "bad", mib, &order)
+		w = ask(honest, nil, "honest", mib, &order)
+		began := time.Now()
+		for len(l.all()) < 2 && time.Since(began) < 10*time.Second {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if d := time.Since(began); d > 2500*time.Millisecond {
+			t.Errorf("it was ended after %v", d)
+		}
+		second.leave()
+		synctest.Wait()
+		drain(t, p, []*wish{large, w, more})
+		third.leave()
+		if !slices.Equal(order, []string{"other", "honest", "bad"}) {
+			t.Errorf("they had their turns as %v", order)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}

@@ -1,0 +1,178 @@
+package mem
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Strangers hold all of the main zone and wait for more of it, in large numbers;
+// a client that asks for a page has it at once, and so has one that asks for
+// 64 KiB.
+func TestSmallRequestsFindMemoryBesideLargeOnes(t *testing.T) {
+	for _, strangers := range []int{1, 256} {
+		t.Run(fmt.Sprint(strangers, " strangers"), func(t *testing.T) {
+			p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib})
+			var held, waiting []*wish
+			for i := range 300 {
+				s := p.OpenShare(fmt.Sprint("stranger", i%strangers), nil)
+				for range 4 {
+					if w := ask(s, nil, "stranger", mib, nil); w.calls == 1 {
+						held = append(held, w)
+					} else {
+						waiting = append(waiting, w)
+					}
+				}
+			}
+			if len(held) != 240 {
+				t.Fatalf("strangers hold %d blocks", len(held))
+			}
+			honest := p.OpenShare("honest", nil)
+			for _, size := range []int{1, PageSize, 64 << 10} {
+				w := ask(honest, nil, "honest", size, nil)
+				w.want(t, 1, nil)
+				b, ok := p.OpenShare("another", nil).TryGet(size)
+				if !ok {
+					t.Fatalf("TryGet of %d bytes fails", size)
+				}
+				b.Release()
+				w.buffer.Release()
+			}
+			if w := ask(honest, nil, "honest", large1, nil); w.calls != 0 {
+				t.Error("more than 64 KiB is found beside the main zone")
+			} else {
+				waiting = append(waiting, w)
+			}
+			audited(t, p)
+			for _, w := range held {
+				w.buffer.Release()
+			}
+			drain(t, p, waiting)
+		})
+	}
+}
+
+// Strangers take small blocks too, each as many as it gets, and keep them: 64 KiB
+// are left for the client that comes after thirty of them, a page for the one
+// that comes after seven hundred.
+func TestEachClientFindsAPage(t *testing.T) {
+	for _, inGroup := range []bool{false, true} {
+		p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib})
+		var g *Group
+		if inGroup {
+			g = p.NewGroup()
+		}
+		held := fill(t, p, mib)
+		honest := p.OpenShare("honest", nil)
+		for i := range 700 {
+			s := p.OpenShare(i, nil)
+			for {
+				b, ok := s.TryGetIn(g, []int{64 << 10, PageSize}[i%2])
+				if !ok {
+					break
+				}
+				held = append(held, b)
+			}
+			size := 1
+			if i < 30 {
+				size = 64 << 10
+			}
+			b, ok := honest.TryGetIn(g, size)
+			if !ok {
+				t.Fatalf("%d bytes are not left after %d clients: %+v", size, i+1, p.Stats())
+			}
+			b.Release()
+		}
+		if st := p.Stats(); st.Small < 12*mib {
+			t.Errorf("%d bytes of the reserve are in use", st.Small)
+		}
+		audited(t, p)
+		release(held)
+	}
+}
+
+// One client has a tenth of the reserve at most, and one group of several half,
+// beside a page for each client.
+func TestReserveIsSharedOut(t *testing.T) {
+	p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib, Groups: 2})
+	held := fill(t, p, 128<<10, nil, p.NewGroup(), p.NewGroup(), p.NewGroup(), p.NewGroup(), p.NewGroup())
+	take := func(open func(i int) *Share, g *Group) (n int) {
+		var got []*Buffer
+		for i := range 5000 {
+			if b, ok := open(i).TryGetIn(g, PageSize); ok {
+				got = append(got, b)
+			}
+		}
+		release(got)
+		return len(got)
+	}
+	reserve := int(p.reserve.total)
+	s := p.OpenShare("client", nil)
+	if n := take(func(int) *Share { return s }, nil); n < reserve/16 || n > reserve/10 {
+		t.Errorf("a client has %d pages of %d", n, reserve)
+	}
+	shares := []*Share{p.OpenShare("client", nil), s}
+	if n := take(func(i int) *Share { return shares[i%2] }, nil); n < reserve/16 || n > reserve/10 {
+		t.Errorf("a client with two shares has %d pages of %d", n, reserve)
+	}
+	const clients = 64
+	var of []*Share
+	for i := range clients {
+		of = append(of, p.OpenShare(i, nil))
+	}
+	g := p.NewGroup()
+	if st := p.Stats(); st.InUse < 239*mib {
+		t.Fatalf("the main zone is not full: %+v", st)
+	}
+	if n := take(func(i int) *Share { return of[i%clients] }, g); n < reserve/2 || n > reserve/2+clients {
+		t.Errorf("a group has %d pages of %d", n, reserve)
+	}
+	release(held)
+}
+
+// Small requests are in order of their own: a large one of the same share does not
+// hold them up, and they do not hold it up.
+func TestSmallAndLargeOfOneShareWaitApart(t *testing.T) {
+	p := newPool(t, 4*mib, 4*mib)
+	held := fill(t, p, mib)
+	s := p.NewShare()
+	large, small := ask(s, nil, "large", mib, nil), ask(s, nil, "small", PageSize, nil)
+	large.want(t, 0, nil)
+	small.want(t, 1, nil)
+	small.buffer.Release()
+	held[0].Release()
+	large.want(t, 1, nil)
+	large.buffer.Release()
+	release(held[1:])
+}
+
+// A small request that finds no room in the reserve, because smaller ones always
+// do, has its turn for the main zone after a while.
+func TestSmallRequestsAreNotStarvedBySmallerOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, 4*mib, 4*mib)
+		held := fill(t, p, mib)
+		var pages []*Buffer
+		for i := range 200 {
+			if b, ok := p.OpenShare(i, nil).TryGet(PageSize); ok {
+				pages = append(pages, b)
+			}
+		}
+		small := ask(p.OpenShare("small", nil), nil, "small", 64<<10, nil)
+		small.want(t, 0, nil)
+		large := ask(p.OpenShare("large", nil), nil, "large", mib, nil)
+		other := ask(p.OpenShare("other", nil), nil, "other", mib, nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		audited(t, p)
+		held[0].Release()
+		large.want(t, 1, nil)
+		held[1].Release() // other comes first: it waits for longer in this queue
+		held[2].Release()
+		small.want(t, 1, nil)
+		release(held[3:])
+		release(pages)
+		drain(t, p, []*wish{large, other, small})
+	})
+}

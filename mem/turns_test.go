@@ -1,0 +1,280 @@
+package mem
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// ask makes a wish of s, which waits or is granted.
+func ask(s *Share, g *Group, name string, size int, log *[]string) *wish {
+	w := newWish(name, size, log)
+	w.Group = g
+	s.Get(&w.Request)
+	return w
+}
+
+// fill takes the main zone in blocks of the size given, as far as it can for
+// clients of their own, in the groups given or in none.
+func fill(t testing.TB, p *Pool, size int, in ...*Group) (held []*Buffer) {
+	t.Helper()
+	if len(in) == 0 {
+		in = []*Group{nil}
+	}
+	for _, g := range in {
+		for {
+			b, ok := p.NewShare().TryGetIn(g, size)
+			if !ok || b.page >= p.main.total {
+				if ok {
+					b.Release()
+				}
+				break
+			}
+			held = append(held, b)
+		}
+	}
+	return held
+}
+
+func release(held []*Buffer) {
+	for _, b := range held {
+		b.Release()
+	}
+}
+
+// A client that asks for one block does not stand behind all that another asked
+// for before: it is served after one request of each client that waits.
+func TestClientsTakeTurns(t *testing.T) {
+	p := newPool(t, 8*mib, 8*mib)
+	held := fill(t, p, mib)
+	var log []string
+	var waiting []*wish
+	hog := []*Share{p.OpenShare("hog", nil), p.OpenShare("hog", nil), p.OpenShare("hog", nil)}
+	for i := range 600 {
+		waiting = append(waiting, ask(hog[i%3], nil, "hog", mib, &log))
+	}
+	for _, who := range []string{"a", "b"} {
+		waiting = append(waiting, ask(p.OpenShare(who, nil), nil, who, mib, &log))
+	}
+	for range 3 {
+		held[0].Release()
+		held = held[1:]
+	}
+	if want := []string{"hog", "a", "b"}; !slices.Equal(log, want) {
+		t.Errorf("granted to %v, want %v", log, want)
+	}
+	audited(t, p)
+	release(held)
+	drain(t, p, waiting)
+}
+
+// drain releases whatever is granted until all is.
+func drain(t testing.TB, p *Pool, waiting []*wish) {
+	t.Helper()
+	for len(waiting) > 0 {
+		delivered(t, p)
+		kept := waiting[:0]
+		for _, w := range waiting {
+			if w.calls == 1 && w.err == nil {
+				w.buffer.Release()
+			} else if w.calls == 0 {
+				kept = append(kept, w)
+			}
+		}
+		if len(kept) == len(waiting) {
+			t.Fatalf("%d requests wait for ever: %+v", len(kept), p.Stats())
+		}
+		waiting = kept
+	}
+}
+
+// Within a client its shares take turns, and within a share requests have the
+// order of Get.
+func TestSharesOfAClientTakeTurns(t *testing.T) {
+	p := newPool(t, 4*mib, 4*mib)
+	held := fill(t, p, mib)
+	var log []string
+	var waiting []*wish
+	one, two := p.OpenShare("c", nil), p.OpenShare("c", nil)
+	for i := range 3 {
+		waiting = append(waiting, ask(one, nil, fmt.Sprint("one", i), mib, &log))
+	}
+	for i := range 2 {
+		waiting = append(waiting, ask(two, nil, fmt.Sprint("two", i), mib, &log))
+	}
+	release(held)
+	if want := []string{"one0", "two0", "one1", "two1"}; !slices.Equal(log, want) {
+		t.Errorf("granted to %v, want %v", log, want)
+	}
+	drain(t, p, waiting)
+}
+
+// Clients take turns in a group that is at its limit, too.
+func TestClientsTakeTurnsInAGroup(t *testing.T) {
+	p := newPool(t, 16*mib, 16*mib)
+	g := p.NewGroup()
+	var log []string
+	var held []*Buffer
+	s := p.NewShare()
+	for range 8 {
+		b, ok := s.TryGetIn(g, mib)
+		if !ok {
+			t.Fatal("no memory")
+		}
+		held = append(held, b)
+	}
+	var waiting []*wish
+	hog := p.OpenShare("hog", nil)
+	for range 100 {
+		waiting = append(waiting, ask(hog, g, "hog", mib, &log))
+	}
+	waiting = append(waiting, ask(p.OpenShare("a", nil), g, "a", mib, &log))
+	held[0].Release()
+	held[1].Release()
+	if want := []string{"hog", "a"}; !slices.Equal(log, want) {
+		t.Errorf("granted to %v, want %v", log, want)
+	}
+	release(held[2:])
+	drain(t, p, waiting)
+}
+
+// While another client waits, one that has its fair part gets nothing more, and
+// an only client may have everything.
+func TestClientsKeepToTheirFairPart(t *testing.T) {
+	p := configured(t, Config{Ceiling: 16 * mib, Share: 16 * mib})
+	a, b := p.OpenShare("a", nil), p.OpenShare("b", nil)
+	var log []string
+	var held []*wish
+	for range 15 {
+		w := ask(a, nil, "a", mib, &log)
+		w.want(t, 1, nil)
+		held = append(held, w)
+	}
+	var waiting []*wish
+	for range 20 {
+		waiting = append(waiting, ask(a, nil, "a", mib, &log), ask(b, nil, "b", mib, &log))
+	}
+	log = nil
+	for _, w := range held {
+		w.buffer.Release()
+	}
+	// a's request had the turn when b came. Then a has more than half until it has
+	// given eight back, and b has half after eight.
+	if want := append([]string{"a"}, slices.Repeat([]string{"b"}, 7)...); !slices.Equal(log[:8], want) {
+		t.Errorf("granted to %v, want %v first", log, want)
+	}
+	granted := map[string]int{}
+	for _, name := range log {
+		granted[name]++
+	}
+	if len(log) != 15 || granted["b"] != 8 {
+		t.Errorf("of %d blocks, a has %d and b %d", len(log), granted["a"], granted["b"])
+	}
+	drain(t, p, waiting)
+}
+
+// A client whose requests were granted beyond its part is not starved when others
+// go on asking: what is held in one group leaves room in another.
+func TestHoldingInOneGroupDoesNotCostTheTurnInAnother(t *testing.T) {
+	p := configured(t, Config{Ceiling: 32 * mib, Share: 32 * mib, Groups: 3})
+	stalled, g := p.NewGroup(), p.NewGroup()
+	a, b := p.OpenShare("a", nil), p.OpenShare("b", nil)
+	var held []*Buffer
+	for { // a's file system stalls
+		m, ok := a.TryGetIn(stalled, mib)
+		if !ok {
+			break
+		}
+		held = append(held, m)
+	}
+	if len(held) < 8 {
+		t.Fatalf("the group has %d blocks only", len(held))
+	}
+	var busy []*Buffer
+	for {
+		m, ok := b.TryGetIn(g, mib)
+		if !ok {
+			break
+		}
+		busy = append(busy, m)
+	}
+	waiting := []*wish{ask(b, g, "b", mib, nil), ask(b, g, "b", mib, nil), ask(a, g, "a", mib, nil)}
+	release(busy[:3])
+	waiting[2].want(t, 1, nil)
+	release(busy[3:])
+	drain(t, p, waiting)
+	release(held)
+}
+
+// In the pool's queue, with whatever sizes: no client is served three times while
+// another waits that is within its part.
+func TestNoClientIsPassedThreeTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, err := NewPool(Config{Ceiling: 9 * mib, Share: 9 * mib})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		const clients = 4
+		var shares []*Share
+		for i := range 2 * clients {
+			shares = append(shares, p.OpenShare(i%clients, nil))
+		}
+		waiting := map[int]int{}
+		var passed [clients][clients]int
+		var held, asked []*wish
+		get := func(i, size int) {
+			c := i % clients
+			w := &wish{}
+			w.Size = size
+			w.Granted = func(_ *Request, b *Buffer, err error) {
+				w.buffer, w.err = b, err
+				w.calls++
+				held = append(held, w)
+				waiting[c]--
+				for other := range clients {
+					if other == c || waiting[other] == 0 {
+						passed[other][c] = 0
+						continue
+					}
+					p.mu.Lock()
+					within := shares[other].client.pages == 0
+					p.mu.Unlock()
+					if passed[other][c]++; within && passed[other][c] >= 3 {
+						t.Fatalf("client %d is served the third time while %d waits", c, other)
+					}
+				}
+				for other := range clients {
+					passed[c][other] = 0
+				}
+			}
+			waiting[c]++
+			asked = append(asked, w)
+			shares[i].Get(&w.Request)
+		}
+		for range 60 {
+			if len(held) > 0 && rapid.Bool().Draw(t, "release") {
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				w := held[i]
+				held = append(held[:i], held[i+1:]...)
+				w.buffer.Release()
+			} else {
+				get(rapid.IntRange(0, len(shares)-1).Draw(t, "share"), rapid.IntRange(large1, 4*mib).Draw(t, "size"))
+			}
+			delivered(t, p)
+		}
+		for len(held) > 0 {
+			w := held[0]
+			held = held[1:]
+			w.buffer.Release()
+			delivered(t, p)
+		}
+		for _, w := range asked {
+			if w.calls != 1 {
+				t.Fatal("a request waits for ever")
+			}
+		}
+	})
+}
