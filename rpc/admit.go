@@ -1,109 +1,183 @@
 package rpc
 
-import (
-	"math"
-
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-)
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
 // Admit judges a call by the part of its message that is at hand, before
-// anything else of it is brought (RFC 8166 §6.1, §8.1.4). Where it returns
-// false the way was used already: the caller got an error, or nothing; the
-// transport forgets the call and skips what is still to come of it.
+// anything else of it is brought and anything is reserved for it (RFC 8166 §6.1,
+// §8.1.4): who calls, what for, by what way. Where it returns false the way was
+// used already: the caller got an error, or nothing; the transport forgets the call
+// and skips what is still to come of it.
 //
 // A transport that does not know where a call's arguments are before it brought
 // them (a Position-Zero Read chunk) keeps a bound of its own until then.
 func (s *Server) Admit(c *Call) (Plan, bool) {
 	c.state = callState{server: s}
-	c.Cred.Flavor, c.Cred.Groups, c.Cred.Machine = 0, nil, nil
-	c.Args = xdr.Decoder{}
+	c.Subject, c.Progress, c.Early = nil, nil, false
 	if s.draining.Load() {
 		c.Header = CallHeader{}
 		return s.drop(c)
 	}
 	h := &c.Header
-	good := h.parse(c.Message)
-	switch good {
+	switch h.parse(c.Message) {
 	case headerNotACall:
 		return s.refuse(c, RefuseNotACall)
 	case headerMismatch:
 		return s.deny(c, AuthOK)
-	}
-	st := &c.state
-	if st.program = s.table.Load().find(h.Program); st.program == nil {
-		return s.reject(c, AcceptProgUnavail)
-	}
-	v := st.program.find(h.Version)
-	if v == nil {
-		return s.reject(c, AcceptProgMismatch)
-	}
-	if st.row = v.find(h.Procedure); st.row == nil {
-		return s.reject(c, AcceptProcUnavail)
-	}
-	switch good {
 	case headerBadCred:
 		return s.deny(c, AuthBadCred)
 	case headerBadVerf:
 		return s.deny(c, AuthBadVerf)
 	}
-	if why := c.Cred.parse(h); why != AuthOK {
-		return s.deny(c, why)
+	if out := s.verify(c); !out.good() {
+		return s.turnAway(c, out)
 	}
-	if why := st.program.Authorize(c); why != AuthOK {
-		return s.deny(c, why)
+	st := &c.state
+	if handler, ok := st.guard.(Handler); ok {
+		st.handler, st.procedure = handler, handler.Procedure()
+		st.overhead.Wraps, st.overhead.Before, st.overhead.Behind = false, 0, 0
+		return s.judge(c)
 	}
-	return s.plan(c)
+	number := s.table.Load().find(h.Program)
+	if number == nil {
+		return s.reject(c, AcceptProgUnavail)
+	}
+	st.number = number
+	v := number.find(h.Version)
+	if v == nil {
+		return s.reject(c, AcceptProgMismatch)
+	}
+	st.program = v.program
+	if st.row = v.find(h.Procedure); st.row == nil {
+		return s.reject(c, AcceptProcUnavail)
+	}
+	st.procedure = st.row.Procedure
+	return s.judge(c)
 }
 
-// plan holds the call's sizes against its procedure's row of the Binding.
-func (s *Server) plan(c *Call) (Plan, bool) {
-	h, row := &c.Header, c.state.row.Procedure
+// judge holds the call's sizes against its procedure's row of the Binding, and asks
+// the program.
+func (s *Server) judge(c *Call) (Plan, bool) {
+	st := &c.state
+	h, row := &c.Header, st.procedure
+	wraps := st.overhead.Wraps
 	placed := 0
 	for i := range c.Placed {
 		n := int(c.Placed[i].Length)
-		if placed += n + xdr.Pad(n); placed > row.MaxArgs {
+		if placed += n + xdr.Pad(n); placed > row.MaxArgs || wraps {
 			return s.refuse(c, RefuseChunk)
 		}
 	}
-	if c.MessageLen < len(c.Message) || c.MessageLen-h.Size > row.MaxArgs-placed {
+	most := row.MaxArgs
+	if wraps {
+		most += maxWrapping
+	}
+	if c.MessageLen < len(c.Message) || c.MessageLen-h.Size > most-placed {
 		return s.reject(c, AcceptGarbageArgs)
 	}
-	var args xdr.Decoder
-	args.Reset(c.Message[h.Size:], h.Size, nil)
-	if len(c.Placed) > 0 && (row.Eligible == nil || !row.Eligible(args, c.Placed)) {
-		return s.refuse(c, RefuseChunk)
-	}
-	words, payload := row.MaxResults, 0
-	if row.Size != nil {
-		if words, payload = row.Size(args); words < 0 || payload < 0 {
+	if wraps {
+		st.sealed = true
+		if c.MessageLen > len(c.Message) || c.MessageLen > maxUnwrapAtOnce {
+			// It cannot be told yet what the arguments are.
+			st.planned(row.MaxResults, 0, most)
+			return st.plan, true
+		}
+		if !s.unwrap(c) {
 			return s.reject(c, AcceptGarbageArgs)
 		}
 	}
-	if row.Once && !carries(c.Way.Room(), ReplyHeader+words, payload) {
-		return s.refuse(c, RefuseRoom)
+	if !s.hear(c) {
+		return Plan{}, false
 	}
-	p := Plan{Args: row.MaxArgs, Reply: max(ReplyHeader+words, ErrorReply), Results: payload, Placement: true}
-	p.Group = s.groupOf(c, &p, args)
-	c.state.plan = p
-	return p, true
+	st.planned(st.judged.Words, st.judged.Payload, most)
+	p := &st.plan
+	if c.Early {
+		p.Early, p.Results = true, 0
+	}
+	if st.judged.Lane != nil {
+		p.Group = s.groupOf(c, p)
+	}
+	return *p, true
+}
+
+// maxWrapping is the most that a protection may add to arguments, in bytes.
+const maxWrapping = 1024
+
+// planned makes the Plan of a call whose results are so large.
+func (st *callState) planned(words, payload, args int) {
+	o, p := &st.overhead, &st.plan
+	p.Args = args
+	p.Reply = max(ReplyHeader+words+o.Before+o.Behind, ErrorReply) + o.Verifier
+	p.Results = payload
+	p.Placement = !o.Wraps
+}
+
+// hear asks the program about a call. It is false where the call is over.
+func (s *Server) hear(c *Call) bool {
+	st := &c.state
+	j := &st.judged
+	switch out := s.consult(c); {
+	case len(j.placed) > 0 && out != SystemErr:
+		s.refuse(c, RefuseChunk)
+		return false
+	case !out.good():
+		s.turnAway(c, out)
+		return false
+	}
+	c.Subject, c.Early = j.Subject, j.Early
+	if j.Known {
+		c.Conn.meet()
+	}
+	if j.Repeat != Anytime && !j.Early && !c.carries(ReplyHeader+j.Words, j.Payload) {
+		s.refuse(c, RefuseRoom)
+		return false
+	}
+	return true
+}
+
+// consult walks over the arguments, as far as they are here, and has the program
+// judge what that says.
+func (s *Server) consult(c *Call) (out Outcome) {
+	defer s.caught(c, &out)
+	st := &c.state
+	j := &st.judged
+	c.Args.Reset(c.body(), c.Header.Size, nil)
+	st.procedure.walk(&c.Args, c.Placed, &j.Shape)
+	whole := c.MessageLen == len(c.Message)
+	if whole && c.Args.Err() != nil || j.Words < 0 || j.Payload < 0 {
+		return GarbageArgs
+	}
+	if len(j.placed) > 0 || st.handler != nil {
+		return Done
+	}
+	return st.program.Judge(&c.Arrived, j)
 }
 
 // carries says whether a reply of so many bytes without payload, and payload,
 // finds its way back.
-func carries(r Room, reply, payload int) bool {
-	if r.Continued {
+func (c *Call) carries(reply, payload int) bool {
+	room := c.Way.Room()
+	if room.Continued {
 		return true
 	}
-	if payload > 0 && (r.WriteChunks == 0 || payload > r.WriteBytes) {
-		if payload > math.MaxInt32 {
-			return false
+	o := &c.state.overhead
+	reply += o.Verifier + o.Before + o.Behind
+	if payload > 0 {
+		n, ok := 0, false
+		if !o.Wraps {
+			n, ok = c.Way.Place(0)
 		}
-		reply += payload + xdr.Pad(payload)
+		if !ok || payload > n {
+			reply += payload + xdr.Pad(payload)
+		}
 	}
-	return reply <= r.Largest()
+	return reply <= room.Largest()
 }
 
-// refuse, drop, reject and deny use the way of a call that is not served.
+// Oversize answers a call that was admitted by its start, and of which more comes
+// than its Plan said: the way is used by it.
+func (s *Server) Oversize(c *Call) { s.reject(c, AcceptGarbageArgs) }
+
+// refuse, drop, turnAway, reject and deny use the way of a call that is not served.
 
 func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 	s.ended(c, StatusNotACall+Status(why-RefuseNotACall))
@@ -111,22 +185,48 @@ func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 	return Plan{}, false
 }
 
-func (s *Server) drop(c *Call) (Plan, bool) {
-	s.ended(c, StatusDropped)
-	c.Way.Drop()
-	return Plan{}, false
+func (s *Server) drop(c *Call) (Plan, bool) { return s.turnAway(c, Dropped) }
+
+// turnAway ends a call as a Protection or a Judge wills.
+func (s *Server) turnAway(c *Call, out Outcome) (Plan, bool) {
+	switch {
+	case out.Dropped:
+		s.ended(c, StatusDropped)
+		if out.Close {
+			c.Way.DropAndClose()
+		} else {
+			c.Way.Drop()
+		}
+		return Plan{}, false
+	case out.Auth != AuthOK:
+		return s.deny(c, out.Auth)
+	case out.Block || out.Pending || out.Stat == Success || out.Stat > AcceptSystemErr:
+		out.Stat = AcceptSystemErr // there is no such end here
+	}
+	return s.reject(c, out.Stat)
 }
 
 func (s *Server) reject(c *Call, stat AcceptStat) (Plan, bool) {
-	w := c.Way.Writer(ErrorReply)
+	w := c.Way.Writer(ErrorReply + c.state.overhead.Verifier)
+	if !c.putAccepted(w, stat) {
+		return s.drop(c)
+	}
 	if stat == AcceptProgMismatch {
-		PutProgMismatch(w, c.Header.XID, c.state.program.low, c.state.program.high)
-	} else {
-		PutAccepted(w, c.Header.XID, stat)
+		c.state.putVersions(w)
 	}
 	s.ended(c, Status(stat))
 	c.Way.Send()
 	return Plan{}, false
+}
+
+// putVersions writes what follows PROG_MISMATCH.
+func (st *callState) putVersions(w *xdr.Writer) {
+	low, high := uint32(0), uint32(0)
+	if st.number != nil {
+		low, high = st.number.low, st.number.high
+	}
+	w.Uint32(low)
+	w.Uint32(high)
 }
 
 // deny answers MSG_DENIED: for the credential, or with AuthOK for the version of

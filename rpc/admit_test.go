@@ -47,7 +47,8 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// RFC 5531 §9: each way in which a call is not executed has its own answer.
+// RFC 5531 §9: each way in which a call is not executed has its own answer. V1-109: a
+// version without a binding is not served.
 func TestCallsThatAreNotExecuted(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	good := rpc.CallHeader{XID: 9, Program: rpctest.Number, Version: 1, Procedure: rpctest.NULL}
@@ -161,13 +162,13 @@ func TestAuthSys(t *testing.T) {
 	}
 }
 
-func TestAuthorize(t *testing.T) {
+func TestJudgeDenies(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
-	p.Refuse = func(c *rpc.Call) rpc.AuthStat {
-		if c.Conn != conn || c.Header.Procedure != rpctest.BUMP {
-			t.Error("Authorize does not see the call")
+	p.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		if a.Conn != conn || a.Header.Procedure != rpctest.BUMP {
+			t.Error("Judge does not see the call")
 		}
-		return rpc.AuthTooWeak
+		return rpc.Denied(rpc.AuthTooWeak)
 	}
 	_, err := rpctest.NewCall(conn, rpctest.Message(1, rpctest.BUMP, u32(0))).Run(s).Results()
 	var re *rpc.ReplyError
@@ -236,27 +237,28 @@ func TestRoomForTheReply(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	const wide = rpc.ReplyHeader + 4 + rpctest.MaxWide
 	for _, c := range []struct {
-		name string
-		proc uint32
-		room rpc.Room
-		ok   bool
+		name   string
+		proc   uint32
+		room   rpc.Room
+		places []int
+		ok     bool
 	}{
-		{"inline", rpctest.WIDE, rpc.Room{Inline: wide}, true},
-		{"inline, a byte short", rpctest.WIDE, rpc.Room{Inline: wide - 1}, false},
-		{"Reply chunk", rpctest.WIDE, rpc.Room{Inline: 1024, ReplyChunk: wide}, true},
-		{"Reply chunk, a byte short", rpctest.WIDE, rpc.Room{Inline: 1024, ReplyChunk: wide - 1}, false},
-		{"Write chunk does not help", rpctest.WIDE, rpc.Room{Inline: 1024, WriteChunks: 1, WriteBytes: 1 << 20}, false},
-		{"continued", rpctest.WIDE, rpc.Room{Inline: 1024, Continued: true}, true},
-		{"payload in a Write chunk", rpctest.FETCH, rpc.Room{Inline: 1024, WriteChunks: 1, WriteBytes: 9999}, true},
-		{"payload beyond the Write chunk", rpctest.FETCH, rpc.Room{Inline: 1024, WriteChunks: 1, WriteBytes: 9998}, false},
-		{"payload beyond the Write chunk, inline", rpctest.FETCH, rpc.Room{Inline: 10032, WriteChunks: 1, WriteBytes: 9998}, true},
-		{"payload inline, padding short", rpctest.FETCH, rpc.Room{Inline: 10031}, false},
-		{"any result of what may be executed again", rpctest.GET, rpc.Room{Inline: 1024}, true},
+		{"inline", rpctest.WIDE, rpc.Room{Inline: wide}, nil, true},
+		{"inline, a byte short", rpctest.WIDE, rpc.Room{Inline: wide - 1}, nil, false},
+		{"Reply chunk", rpctest.WIDE, rpc.Room{Inline: 1024, ReplyChunk: wide}, nil, true},
+		{"Reply chunk, a byte short", rpctest.WIDE, rpc.Room{Inline: 1024, ReplyChunk: wide - 1}, nil, false},
+		{"Write chunk does not help", rpctest.WIDE, rpc.Room{Inline: 1024}, []int{1 << 20}, false},
+		{"continued", rpctest.WIDE, rpc.Room{Inline: 1024, Continued: true}, nil, true},
+		{"payload in a Write chunk", rpctest.FETCH, rpc.Room{Inline: 1024}, []int{9999}, true},
+		{"payload beyond the Write chunk", rpctest.FETCH, rpc.Room{Inline: 1024}, []int{9998}, false},
+		{"payload beyond the Write chunk, inline", rpctest.FETCH, rpc.Room{Inline: 10032}, []int{9998}, true},
+		{"payload inline, padding short", rpctest.FETCH, rpc.Room{Inline: 10031}, nil, false},
+		{"any result of what may be executed again", rpctest.GET, rpc.Room{Inline: 1024}, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := p.Served[c.proc].Load()
 			call := rpctest.NewCall(conn, rpctest.Message(1, c.proc, u32(9999)))
-			call.Space = c.room
+			call.Space, call.Places = c.room, c.places
 			plan, ok := s.Admit(&call.Call)
 			if ok != c.ok {
 				t.Fatalf("admitted: %v", ok)
@@ -307,7 +309,7 @@ func TestPending(t *testing.T) {
 func TestDrain(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	stalled := rpctest.NewCall(conn, rpctest.Message(1, rpctest.STALL, u32(3))).Go(s)
-	<-p.Arrived(3)
+	ended(t, p.Arrived(3))
 	admitted := rpctest.NewCall(conn, rpctest.Message(2, rpctest.NULL, nil))
 	if _, ok := s.Admit(&admitted.Call); !ok {
 		t.Fatal("not admitted")
@@ -326,7 +328,7 @@ func TestDrain(t *testing.T) {
 	drained := make(chan error)
 	go func() { drained <- s.Drain(context.Background()) }()
 	p.Release(3)
-	if err := <-drained; err != nil {
+	if err := ended(t, drained); err != nil {
 		t.Fatal(err)
 	}
 	select {

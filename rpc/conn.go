@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"net/netip"
+	"slices"
+	"sync"
 	"sync/atomic"
 )
 
@@ -19,12 +21,19 @@ type Conn struct {
 	// be (a TCP port below 1024; any RDMA peer, as knfsd has it).
 	Privileged bool
 
-	caller atomic.Pointer[callerBox]
-	done   chan struct{}
-	closed atomic.Bool
+	caller  atomic.Pointer[callerBox]
+	known   atomic.Bool
+	onKnown func()
+
+	mu     sync.Mutex
+	closed bool
+	ends   []*end
 }
 
 type callerBox struct{ Caller }
+
+// end is one OnClose.
+type end struct{ f func() }
 
 // Caller is how to call the peer on this connection, or nil where that is not
 // possible (any more).
@@ -38,14 +47,65 @@ func (c *Conn) Caller() Caller {
 // SetCaller is for the transport.
 func (c *Conn) SetCaller(k Caller) { c.caller.Store(&callerBox{k}) }
 
-// Done is closed when the connection is gone.
-func (c *Conn) Done() <-chan struct{} { return c.done }
+// Known says that a program let in a call of the peer's by something that a
+// stranger does not have (Judgement.Known).
+func (c *Conn) Known() bool { return c.known.Load() }
+
+// OnKnown is for the transport, before the first call: f is called when the peer
+// becomes known, once, on the goroutine that admits the call. f must not block.
+func (c *Conn) OnKnown(f func()) { c.onKnown = f }
+
+// meet takes note that the peer is known. It reads first: the line is shared.
+func (c *Conn) meet() {
+	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
+		c.onKnown()
+	}
+}
+
+// OnClose has f called when the connection is gone, once, on the goroutine that
+// closes it; at once where it is gone already. f must not block. forget takes that
+// back: afterwards f is not called any more, unless it was called or is being
+// called already. Both may be called from any goroutine, f included.
+func (c *Conn) OnClose(f func()) (forget func()) {
+	e := &end{f}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		f()
+		return func() {}
+	}
+	c.ends = append(c.ends, e)
+	c.mu.Unlock()
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if i := slices.Index(c.ends, e); i >= 0 {
+			c.ends = slices.Delete(c.ends, i, i+1)
+		}
+	}
+}
 
 // Close is for the transport: the connection is gone. Calls in progress run on;
 // their ways drop the replies.
 func (c *Conn) Close() {
-	if c.closed.CompareAndSwap(false, true) {
-		c.caller.Store(nil)
-		close(c.done)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	c.caller.Store(nil)
+	c.mu.Unlock()
+	// One at a time off the list, so that an f may forget another.
+	for {
+		c.mu.Lock()
+		if len(c.ends) == 0 {
+			c.mu.Unlock()
+			return
+		}
+		e := c.ends[0]
+		c.ends = slices.Delete(c.ends, 0, 1)
+		c.mu.Unlock()
+		e.f()
 	}
 }

@@ -29,6 +29,9 @@ type Cred struct {
 	Groups   []uint32
 	// Machine is AUTH_SYS's machine name; it aliases the message.
 	Machine []byte
+	// Principal is who the caller is by a flavor that proves it, such as
+	// user@REALM; "" where the flavor does not.
+	Principal string
 
 	groups [MaxGroups]uint32
 }
@@ -37,23 +40,31 @@ type Cred struct {
 // stamp and its own length.
 const machineAt = 8
 
-// parse verifies the authenticators of a call as far as its flavor can be
-// verified at all.
-func (c *Cred) parse(h *CallHeader) AuthStat {
-	c.Flavor, c.UID, c.GID, c.Groups, c.Machine = h.Cred.Flavor, 0, 0, nil, nil
-	switch h.Cred.Flavor {
-	case AuthNone:
-	case AuthSys:
-		if !c.parseSys(h.Cred.Body) {
-			return AuthBadCred
-		}
-	default:
-		return AuthRejectedCred
+// verifyNone is the Protection of AUTH_NONE (RFC 5531 §8.2).
+func verifyNone(a *Arrived) Outcome {
+	a.Cred.reset(AuthNone)
+	return verifierless(a)
+}
+
+// verifySys is the Protection of AUTH_SYS: what the caller says of itself.
+func verifySys(a *Arrived) Outcome {
+	a.Cred.reset(AuthSys)
+	if !a.Cred.parseSys(a.Header.Cred.Body) {
+		return Denied(AuthBadCred)
 	}
-	if h.Verf.Flavor != AuthNone {
-		return AuthBadVerf
+	return verifierless(a)
+}
+
+// verifierless refuses a verifier where the flavor has none.
+func verifierless(a *Arrived) Outcome {
+	if a.Header.Verf.Flavor != AuthNone {
+		return Denied(AuthBadVerf)
 	}
-	return AuthOK
+	return Done
+}
+
+func (c *Cred) reset(f Flavor) {
+	c.Flavor, c.UID, c.GID, c.Groups, c.Machine, c.Principal = f, 0, 0, nil, nil, ""
 }
 
 // parseSys decodes an AUTH_SYS body (RFC 5531 §14), which must hold nothing

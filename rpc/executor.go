@@ -1,13 +1,14 @@
 package rpc
 
 import (
+	"context"
 	"sync"
 	"time"
 )
 
 // executor runs calls that may block, on a bounded number of goroutines. Each
-// lane (something that may stall: a file system) has a bound of its own, so that
-// the others go on when it stalls. Within a lane connections take turns, and
+// lane (something that may stall: a file system) has a bound of its own, and at
+// least one goroutine, so that the others go on when it stalls. Within a lane connections take turns, and
 // between lanes that wait for a goroutine the lanes do.
 type executor struct {
 	run     func(*Call)
@@ -20,7 +21,7 @@ type executor struct {
 	lanes    map[any]*lane
 	waiting  ring[*lane] // lanes with calls to run and fewer running than allowed
 	idle     *worker     // the one that became idle last
-	count    int         // goroutines
+	team     []*worker   // all there are
 	running  int
 	queued   int
 	closed   bool
@@ -47,10 +48,15 @@ type turns struct {
 	unused     *turns
 }
 
-// worker is a goroutine without a call.
+// worker is a goroutine that runs calls.
 type worker struct {
 	wake       chan *Call // nil: end
-	prev, next *worker
+	prev, next *worker    // on executor.idle
+	place      int        // in executor.team
+	// lane is that of the call that runs, nil where none does; since is when
+	// it began.
+	lane  *lane
+	since time.Time
 }
 
 func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
@@ -63,6 +69,7 @@ func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 
 // submit runs c soon. Nothing of it blocks.
 func (x *executor) submit(c *Call, key any) {
+	now := time.Now()
 	x.mu.Lock()
 	if x.closed {
 		x.mu.Unlock()
@@ -75,24 +82,41 @@ func (x *executor) submit(c *Call, key any) {
 	}
 	c.state.lane = l
 	x.enqueue(l, c)
-	if l.running >= x.perLane || x.idle == nil && x.count >= x.workers {
+	if !x.may(l) || x.idle == nil && len(x.team) >= x.workers && l.running > 0 {
 		x.wait(l)
 		x.mu.Unlock()
 		return
 	}
 	// The lane's own next call: an earlier one may be waiting.
 	c = x.dequeue(l)
-	x.start(l)
-	if w := x.idle; w != nil {
+	w := x.idle
+	if w != nil {
 		x.unlink(w)
+		x.start(w, l, now)
 		x.mu.Unlock()
 		w.wake <- c
 		return
 	}
-	x.count++
-	x.wg.Add(1)
+	w = x.hire()
+	x.start(w, l, now)
 	x.mu.Unlock()
-	go x.work(c)
+	go x.work(w, c)
+}
+
+// hire makes a worker. Its goroutine is to follow.
+func (x *executor) hire() *worker {
+	w := &worker{wake: make(chan *Call, 1), place: len(x.team)}
+	x.team = append(x.team, w)
+	x.wg.Add(1)
+	return w
+}
+
+// dismiss forgets a worker whose goroutine ends.
+func (x *executor) dismiss(w *worker) {
+	last := x.team[len(x.team)-1]
+	x.team[w.place], last.place = last, w.place
+	x.team[len(x.team)-1] = nil
+	x.team = x.team[:len(x.team)-1]
 }
 
 func (x *executor) openLane(key any) *lane {
@@ -107,13 +131,16 @@ func (x *executor) openLane(key any) *lane {
 	return l
 }
 
-func (x *executor) start(l *lane) {
+func (x *executor) start(w *worker, l *lane, now time.Time) {
+	w.lane, w.since = l, now
 	l.running++
 	x.running++
 }
 
 // ended takes back what start counted.
-func (x *executor) ended(l *lane) {
+func (x *executor) ended(w *worker) {
+	l := w.lane
+	w.lane = nil
 	l.running--
 	x.running--
 	if l.running == 0 && l.queued == 0 {
@@ -123,6 +150,15 @@ func (x *executor) ended(l *lane) {
 	} else {
 		x.wait(l)
 	}
+}
+
+// may says whether a lane may have one more goroutine. The first it always has,
+// beyond the bound of all if need be, so that lanes which stall stop no other,
+// however many they are. Of what the others leave it may take half: it leaves as
+// much for those to come.
+func (x *executor) may(l *lane) bool {
+	return l.running == 0 ||
+		l.running < x.perLane && l.running < (x.workers-(x.running-l.running)+1)/2
 }
 
 // wait puts a lane in line for a goroutine, if it can use one.
@@ -173,36 +209,40 @@ func (x *executor) dequeue(l *lane) *Call {
 	return c
 }
 
-// next is a call for a goroutine that has none, or nil.
-func (x *executor) next() *Call {
-	l, ok := x.waiting.pop()
-	if !ok {
-		return nil
+// next is a call for a worker that has none, or nil: of the first lane in line that
+// may have one more goroutine.
+func (x *executor) next(w *worker, now time.Time) *Call {
+	for range x.waiting.n {
+		l, _ := x.waiting.pop()
+		if !x.may(l) {
+			x.waiting.push(l)
+			continue
+		}
+		l.waits = false
+		c := x.dequeue(l)
+		x.start(w, l, now)
+		x.wait(l)
+		return c
 	}
-	l.waits = false
-	c := x.dequeue(l)
-	x.start(l)
-	x.wait(l)
-	return c
+	return nil
 }
 
 // work is a goroutine's life.
-func (x *executor) work(c *Call) {
+func (x *executor) work(w *worker, c *Call) {
 	defer x.wg.Done()
-	w := &worker{wake: make(chan *Call, 1)}
 	timer := time.NewTimer(x.idleFor)
 	defer timer.Stop()
 	for c != nil {
-		l := c.state.lane
 		x.run(c)
+		now := time.Now()
 		x.mu.Lock()
-		x.ended(l)
-		if c = x.next(); c != nil {
+		x.ended(w)
+		if c = x.next(w, now); c != nil {
 			x.mu.Unlock()
 			continue
 		}
 		if x.closed {
-			x.count--
+			x.dismiss(w)
 			x.mu.Unlock()
 			return
 		}
@@ -223,7 +263,7 @@ func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
 	x.mu.Lock()
 	if w.linked(x) {
 		x.unlink(w)
-		x.count--
+		x.dismiss(w)
 		x.mu.Unlock()
 		return nil
 	}
@@ -253,8 +293,9 @@ func (x *executor) unlink(w *worker) {
 	w.prev, w.next = nil, nil
 }
 
-// close abandons what waits and returns when no goroutine is left.
-func (x *executor) close() {
+// close abandons what waits and returns when no goroutine is left, or with the
+// context's cause. What runs then is left behind.
+func (x *executor) close(ctx context.Context) error {
 	x.mu.Lock()
 	x.closed = true
 	var left *Call
@@ -271,7 +312,7 @@ func (x *executor) close() {
 	x.waiting = ring[*lane]{}
 	for w := x.idle; w != nil; w = x.idle {
 		x.unlink(w)
-		x.count--
+		x.dismiss(w)
 		w.wake <- nil
 	}
 	x.mu.Unlock()
@@ -281,13 +322,40 @@ func (x *executor) close() {
 		c.state.next = nil
 		x.abandon(c)
 	}
-	x.wg.Wait()
+	ended := make(chan struct{})
+	go func() {
+		x.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// inLanes is what each lane has to do.
+func (x *executor) inLanes(now time.Time) []LaneStats {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	oldest := make(map[*lane]time.Duration)
+	for _, w := range x.team {
+		if w.lane != nil {
+			oldest[w.lane] = max(oldest[w.lane], now.Sub(w.since))
+		}
+	}
+	all := make([]LaneStats, 0, len(x.lanes))
+	for key, l := range x.lanes {
+		all = append(all, LaneStats{Lane: key, Running: l.running, Queued: l.queued, Oldest: oldest[l]})
+	}
+	return all
 }
 
 func (x *executor) depth() (workers, running, queued int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.count, x.running, x.queued
+	return len(x.team), x.running, x.queued
 }
 
 // ring is a queue that keeps its memory.

@@ -23,7 +23,7 @@ func TestStalledLane(t *testing.T) {
 		stalled = append(stalled, stall(conn, 1).Go(s))
 	}
 	for range 3 {
-		<-p.Arrived(1)
+		ended(t, p.Arrived(1))
 	}
 	if st := s.Stats(); st.Running != 3 || st.Queued != 97 || st.Handed != 100 {
 		t.Fatalf("%+v", st)
@@ -39,33 +39,41 @@ func TestStalledLane(t *testing.T) {
 	}
 	p.Release(1)
 	for _, c := range stalled {
-		<-c.Done
+		ended(t, c.Done)
 		if _, err := c.Results(); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// All lanes together have a bound too.
+// All lanes together have a bound too. A lane takes half of what is left at most,
+// and each has one goroutine, whatever the others hold, be it that all but one stall.
 func TestWorkersBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, p, conn := newServer(t, rpc.Config{Workers: 4, LaneWorkers: 3})
+		s, p, conn := newServer(t, rpc.Config{Workers: 16, LaneWorkers: 12})
 		defer s.Close()
 		var all []*rpctest.Call
-		for lane := range uint32(5) {
-			for range 3 {
+		for lane := range uint32(64) {
+			for range 20 {
 				all = append(all, stall(conn, lane).Go(s))
 			}
 		}
 		synctest.Wait()
-		if st := s.Stats(); st.Workers != 4 || st.Running != 4 || st.Queued != 11 {
+		// 8, 4, 2, and one for each of the others.
+		if st := s.Stats(); st.Running != 8+4+2+61 || st.Workers != st.Running {
 			t.Fatalf("%+v", st)
 		}
-		for lane := range uint32(5) {
+		p.Release(100)
+		for range 20 {
+			if _, err := stall(conn, 100).Run(s).Results(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for lane := range uint32(64) {
 			p.Release(lane)
 		}
 		for _, c := range all {
-			<-c.Done
+			ended(t, c.Done)
 		}
 	})
 }
@@ -93,7 +101,7 @@ func TestFairByConnection(t *testing.T) {
 		}
 		p.Release(1)
 		for _, c := range all {
-			<-c.Done
+			ended(t, c.Done)
 		}
 		synctest.Wait()
 		// The first ran already; then they alternate.
@@ -113,7 +121,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 		}
 		p.Release(1)
 		for _, c := range all {
-			<-c.Done
+			ended(t, c.Done)
 		}
 		synctest.Wait()
 		if st := s.Stats(); st.Workers == 0 {
@@ -162,7 +170,7 @@ func TestCloseOfServer(t *testing.T) {
 		default:
 		}
 		p.Release(1)
-		<-closed
+		ended(t, closed)
 		if c := rpctest.NewCall(conn, rpctest.Message(1, rpctest.NULL, nil)).Run(s); c.End != rpctest.Dropped {
 			t.Errorf("a call after Close ended with %v", c.End)
 		}
@@ -172,10 +180,97 @@ func TestCloseOfServer(t *testing.T) {
 	})
 }
 
+// CloseWithin drops what waits, and leaves behind what does not end in time.
+func TestCloseWithinLeavesBehindWhatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})
+		var all []*rpctest.Call
+		for range 10 {
+			all = append(all, stall(conn, 1).Go(s))
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := s.CloseWithin(ctx); err != context.DeadlineExceeded {
+			t.Errorf("with two calls that do not end: %v", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if st := s.Stats(); st.Running != 2 || st.Queued != 0 || st.InProgress != 2 {
+			t.Errorf("%+v", st)
+		}
+		p.Release(1)
+		for _, c := range all {
+			ended(t, c.Done)
+		}
+		if err := s.CloseWithin(t.Context()); err != nil {
+			t.Errorf("when they have ended: %v", err)
+		}
+	})
+}
+
+// Lanes says what runs where, and for how long.
+func TestLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 2})
+		defer s.Close()
+		if lanes := s.Lanes(); len(lanes) != 0 {
+			t.Errorf("before any call: %+v", lanes)
+		}
+		var all []*rpctest.Call
+		begin := func(lane uint32, calls int) {
+			for range calls {
+				all = append(all, stall(conn, lane).Go(s))
+			}
+			synctest.Wait()
+		}
+		begin(1, 1)
+		time.Sleep(10 * time.Second)
+		begin(1, 4)
+		time.Sleep(5 * time.Second)
+		begin(2, 1)
+		time.Sleep(time.Second)
+		want := map[any]rpc.LaneStats{
+			uint32(1): {Lane: uint32(1), Running: 2, Queued: 3, Oldest: 16 * time.Second},
+			uint32(2): {Lane: uint32(2), Running: 1, Oldest: time.Second},
+		}
+		check := func() {
+			t.Helper()
+			got := s.Lanes()
+			for _, l := range got {
+				if want[l.Lane] != l {
+					t.Errorf("%+v, want %+v", l, want[l.Lane])
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("%d lanes, want %d", len(got), len(want))
+			}
+		}
+		check()
+		// Those of lane 1 run, two at a time, and goroutines go from one to another.
+		p.Release(1)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		delete(want, uint32(1))
+		want[uint32(2)] = rpc.LaneStats{Lane: uint32(2), Running: 1, Oldest: 2 * time.Second}
+		check()
+		p.Release(2)
+		for _, c := range all {
+			ended(t, c.Done)
+		}
+		synctest.Wait()
+		if lanes := s.Lanes(); len(lanes) != 0 {
+			t.Errorf("after the last call: %+v", lanes)
+		}
+	})
+}
+
 // Calls answered in place cost no memory in steady state, those that are kept for
 // replays included.
 func TestNoAllocationPerCall(t *testing.T) {
-	s, _, conn := newServer(t, rpc.Config{ReplyCacheEntries: 64})
+	s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: 32 << 10})
 	cred, err := rpc.AuthSysCred(1, "box", 1000, 100, []uint32{1, 2, 3})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,8 @@ func FuzzAdmit(f *testing.F) {
 	f.Add(rpctest.Message(1, rpctest.ECHO, bump("hello")), uint32(0), uint32(0), 1024)
 	f.Add(rpctest.Message(1, rpctest.PAIR, u32(1, 1, 9)), uint32(0), uint32(0), 1024)
 	f.Add(rpctest.Message(1, rpctest.FAIL, u32(2, 0)), uint32(0), uint32(0), 100)
+	// Results of 16 GiB.
+	f.Add(rpctest.Message(1, rpctest.SPILL, u32(1<<32-1)), uint32(0), uint32(0), 100)
 	f.Add(rpctest.CallMessage(rpc.CallHeader{XID: 5, Program: rpctest.Number, Version: 3, Procedure: rpctest.BUMP, Cred: cred},
 		bump("x")), uint32(0), uint32(0), 100)
 	put, at := putMessage(1, "name", 500)
@@ -45,7 +47,7 @@ func FuzzAdmit(f *testing.F) {
 			}
 			s.Serve(&c.Call)
 		}
-		<-c.Done
+		ended(t, c.Done)
 		p.Wait()
 		if c.End != rpctest.Sent {
 			return

@@ -62,5 +62,4 @@ func (c *Call) moved() {
 	at += n + xdr.Pad(n) + authFixed
 	n = len(h.Verf.Body)
 	h.Verf.Body = m[at : at+n : at+n]
-	c.Args.Reset(m[h.Size:], h.Size, c.Excised)
 }

@@ -1,21 +1,6 @@
 package rpc
 
-import (
-	"github.com/nfsrdmad/nfsrdmad/mem"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
-)
-
-// A Laner is a Program whose calls may stall, and can say so before they run:
-// the payload memory of all calls of one lane is bounded together, so that a
-// lane which stalls does not take the memory of the others along.
-type Laner interface {
-	Program
-	// Lane says with what the call may stall, as Outcome.Lane will: comparable,
-	// nil where that is not known. It is asked in Admit, of calls that need
-	// payload memory; args is a copy of the cursor, perhaps cut off after
-	// AdmitPrefix bytes. It must not block.
-	Lane(c *Call, args xdr.Decoder) any
-}
+import "github.com/nfsrdmad/nfsrdmad/mem"
 
 // laneReply is how long a reply's words get at most, in bytes, that no transport
 // takes payload memory for.
@@ -27,15 +12,13 @@ const maxIdleLanes = 64
 // laneGroups is the group of each lane, immutable: a new one is put in place.
 type laneGroups map[any]*mem.Group
 
-// groupOf is the group that bounds a call with the plan given, or nil.
-func (s *Server) groupOf(c *Call, p *Plan, args xdr.Decoder) *mem.Group {
-	l := c.state.program.laner
-	if l == nil || s.cfg.Pool == nil ||
+// groupOf is the group that bounds a call with the plan given, or nil: the payload
+// memory of all calls of one lane is bounded together, so that a lane which stalls
+// does not take the memory of the others along.
+func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
+	lane := c.state.judged.Lane
+	if lane == nil || s.cfg.Pool == nil || p.Early ||
 		p.Results == 0 && len(c.Placed) == 0 && c.MessageLen == len(c.Message) && p.Reply <= laneReply {
-		return nil
-	}
-	lane := l.Lane(c, args)
-	if lane == nil {
 		return nil
 	}
 	if g := (*s.groups.Load())[lane]; g != nil {

@@ -4,6 +4,14 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// ended waits for what a test began: the end of a call, of a server, of a goroutine.
+func ended[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	return await.Receive(t, "what the test began ends", ch)
+}

@@ -14,27 +14,18 @@ type Binding struct {
 // without RPC headers.
 type Procedure struct {
 	Name string
-	// Once: a retransmission is answered from the duplicate-request cache, and
-	// the call is not executed when its largest reply cannot be carried back.
-	Once bool
+	// Repeat is the procedure's, unless Walk says something else of a call.
+	Repeat Repeat
 	// MaxArgs is the largest arguments, payload included.
 	MaxArgs int
-	// MaxResults is the largest results without eligible payload, where that
-	// does not depend on the arguments.
+	// MaxResults is the largest results without eligible payload. It holds where
+	// Walk does not say how large the results of a call get.
 	MaxResults int
-	// Size, where set, looks at the arguments (perhaps cut off after
-	// AdmitPrefix bytes; args is a copy of the cursor) and says how large
-	// the results get: words without eligible payload, and payload. Less than
-	// nothing means that no such arguments are served (GARBAGE_ARGS).
-	Size func(args xdr.Decoder) (words, payload int)
-	// Eligible, where set, says whether every placed item is one that the
-	// binding lets be placed, judged from the arguments around it. nil: no
-	// argument is eligible. args is a copy of the cursor, without items.
-	Eligible func(args xdr.Decoder, placed []Placed) bool
-	// ArgsPrefix, where set, is how many bytes of the arguments tell two calls
-	// apart for the duplicate-request cache: up to where payload starts. At
-	// most MaxArgsPrefix of them count.
-	ArgsPrefix func(args xdr.Decoder) int
+	// Walk, where set, walks over the arguments and writes down what it learns.
+	// The arguments may be cut off after AdmitPrefix bytes, and items that were
+	// placed are not there: Shape.Item steps over what may be placed. Without
+	// Walk nothing may be.
+	Walk func(args *xdr.Decoder, s *Shape)
 }
 
 // An Outcome is how a procedure ended.
@@ -42,40 +33,78 @@ type Outcome struct {
 	Stat AcceptStat
 	// Auth refuses the caller instead (MSG_DENIED), where not zero.
 	Auth AuthStat
-	// Block: with Call.Try, the call has done nothing and is to be run
-	// again on the Executor; Lane says with what it may stall.
+	// Block: with Call.Try, the call would have to wait. What was done since the
+	// last Call.Mark is taken back, and Serve is called again on the Executor,
+	// without Try. Lane says with what the call may stall.
 	Block bool
 	Lane  any
-	// Pending: Call.Complete will tell the outcome, from any goroutine. The
-	// call was detached by its procedure (Call.Detach) before. Pending stands
-	// above everything else here, and nothing was written.
+	// Pending: Call.Complete or Call.Resume will follow, once, from any
+	// goroutine. The procedure called Call.Detach before. Pending stands above
+	// everything else here.
 	Pending bool
-	// Dropped: no answer at all.
-	Dropped bool
+	// Dropped: no answer at all. Close: the connection ends as well, so that
+	// a client which sends again only over a new connection does.
+	Dropped, Close bool
+	// Failed: the call was executed, and its results say that it did not do what
+	// it was to. It is counted as StatusFailed, and is Success to the caller.
+	Failed bool
 }
 
 // Outcomes that need no more words.
 var (
 	Done        = Outcome{Stat: Success}
+	Failed      = Outcome{Stat: Success, Failed: true}
 	GarbageArgs = Outcome{Stat: AcceptGarbageArgs}
 	ProcUnavail = Outcome{Stat: AcceptProcUnavail}
 	SystemErr   = Outcome{Stat: AcceptSystemErr}
+	Dropped     = Outcome{Dropped: true}
+	DropAndEnd  = Outcome{Dropped: true, Close: true}
 )
 
-// WouldBlock is the outcome of a Try that must be run on the Executor.
+// WouldBlock is the outcome of a Try that must go on on the Executor.
 func WouldBlock(lane any) Outcome { return Outcome{Block: true, Lane: lane} }
 
-// A Program is one RPC program in all its versions. Number, Versions and
+// Denied is the outcome for a caller who may not call, and why.
+func Denied(why AuthStat) Outcome { return Outcome{Auth: why} }
+
+// good says that nothing speaks against going on.
+func (o *Outcome) good() bool { return *o == Outcome{} }
+
+// A Judgement is what admission comes to know of one call before anything of it
+// is brought, and before memory is reserved for it.
+type Judgement struct {
+	// Shape is what the procedure's Walk found. A program may make it smaller.
+	Shape
+	// Early: the call can be answered now, from what is at hand: the caller may
+	// not do what it asks for, or names something that is not there. Nothing is
+	// brought or reserved for it; Serve finds Call.Early set.
+	Early bool
+	// Known: the caller was let in by something that a stranger does not have,
+	// such as a handle of ours. Its connection is a stranger's no more.
+	Known bool
+	// Lane is with what the call may stall, as Outcome.Lane: comparable; nil
+	// where that is not known. The payload memory of all calls of one lane is
+	// bounded together.
+	Lane any
+	// Subject is the program's own, found again in Call.Subject.
+	Subject any
+}
+
+// A Program is one RPC program, in one or several of its versions: programs with
+// one number share it, each version served by one of them. Number, Versions and
 // Binding are asked once, when it is registered.
 type Program interface {
 	Number() uint32
-	// Binding of a version, or nil where it is not served.
-	Binding(version uint32) *Binding
-	// Versions are the lowest and highest served, for PROG_MISMATCH.
+	// Versions are the lowest and highest served here.
 	Versions() (low, high uint32)
-	// Authorize says whether the connection may call at all, before anything
-	// is decoded: AuthOK or the reason for MSG_DENIED.
-	Authorize(c *Call) AuthStat
+	// Binding of a version, or nil where it is not served here.
+	Binding(version uint32) *Binding
+	// Judge decides on a call by what of it is at hand, before anything of it is
+	// brought and before anything is reserved: who calls (a.Conn, a.Cred), what
+	// for (j.Shape). Done lets the call in; every other outcome but Block and
+	// Pending ends it. It may be called from many goroutines at once and must
+	// not block.
+	Judge(a *Arrived, j *Judgement) Outcome
 	// Serve runs a procedure that exists: decodes c.Args, encodes the results
 	// to w, which stands behind the reply's header. A result that does not
 	// fit (w.Overflow) is the rpc package's business. It may be called from

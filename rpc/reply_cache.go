@@ -3,31 +3,40 @@ package rpc
 import (
 	"hash/maphash"
 	"math/bits"
+	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// MaxArgsPrefix is how many bytes of a call's arguments count for telling two
-// calls apart.
-const MaxArgsPrefix = 256
+// maxPrefix is how many bytes of the arguments of calls in turn tell two apart.
+const maxPrefix = 256
+
+// replyLife is how long a reply is remembered: a client that did not get it has
+// asked again by then.
+const replyLife = 2 * time.Minute
 
 // entryCost is what an entry is reckoned to occupy beside its results, in bytes.
-const entryCost = 256
+const entryCost = 320
 
-// maxReplyShards is the number of independently locked parts of a large cache.
-const maxReplyShards = 16
+// replyShards is the number of independently locked parts of a large cache, and
+// shardBytes what each part holds at least.
+const (
+	maxReplyShards = 16
+	shardBytes     = 256 << 10
+)
 
-// replyCache remembers the results of calls that must not be executed twice.
-// A call is known by its client's address (not the port: a client that lost its
-// connection sends again over a new one), XID, procedure, and a checksum of its
-// credential and the start of its arguments. What is kept is the results with
-// the places of their payloads, before verifier and chunks, which belong to each
-// request: a replay is framed anew for the duplicate that asks for it.
+// replyCache knows the calls that must not be executed twice, or not beside each
+// other. A call is known by its client's address (not the port: a client that lost
+// its connection sends again over a new one), XID, procedure, and a checksum of its
+// credential and the start of its arguments. It is bounded by the memory that it
+// occupies; of that each client has its part.
 type replyCache struct {
 	seed   maphash.Seed
 	shards []replyShard
 	shift  int
+	now    func() time.Time
 }
 
 type replyKey struct {
@@ -40,83 +49,97 @@ type replyKey struct {
 type replyShard struct {
 	mu       sync.Mutex
 	entries  map[replyKey]*replyEntry
-	oldest   *replyEntry // of those that are done
-	newest   *replyEntry
+	clients  map[[16]byte]*replyClient
 	unused   *replyEntry
 	bytes    int64
 	maxBytes int64
-	max      int // entries
 
-	hits, joined, misses, evicted, oversize uint64
+	hits, joined, misses, evicted, expired, oversize uint64
+}
+
+// A replyClient is what one client address has in a shard.
+type replyClient struct {
+	oldest, newest *replyEntry // of those that are done
+	entries        int
+	bytes          int64
 }
 
 // A replyEntry is one call: running, until finish, then done.
 type replyEntry struct {
-	key        replyKey
-	shard      *replyShard
-	done       bool
-	heir       *Call // the latest duplicate of a running call
-	kept       results
-	shared     bool // somebody sends from kept.body: it is not to be used again
-	prev, next *replyEntry
+	key    replyKey
+	shard  *replyShard
+	client *replyClient
+	at     time.Time // when it was done
+	done   bool
+	// heir is the latest duplicate of a running call, which takes over its answer.
+	heir *Call
+	// inTurn: what comes again waits, and runs when those before it have ended.
+	inTurn      bool
+	first, last *Call // that wait
+	kept        Kept
+	shared      bool // a reply is sent from kept: its memory is not to be used again
+	prev, next  *replyEntry
 }
 
-// results are what a call came to, kept for replays.
-type results struct {
-	auth  AuthStat
-	stat  AcceptStat
-	body  []byte // the words, then the contents of the payloads
-	words int    // how much of body is words
-	marks []mark
-}
-
-// mark is a payload's place: the position among the words, and the length.
-type mark struct {
-	at, length int
-	eligible   bool
-}
-
-func newReplyCache(entries int, size int64) *replyCache {
+func newReplyCache(size int64) *replyCache {
 	n := 1
-	for n < maxReplyShards && entries/(2*n) >= 64 {
+	for n < maxReplyShards && size/int64(2*n) >= shardBytes {
 		n *= 2
 	}
 	rc := &replyCache{
 		seed:   maphash.MakeSeed(),
 		shards: make([]replyShard, n),
 		shift:  32 - bits.Len(uint(n-1)),
+		now:    time.Now,
 	}
 	for i := range rc.shards {
 		rc.shards[i].entries = make(map[replyKey]*replyEntry)
-		rc.shards[i].max = entries / n
+		rc.shards[i].clients = make(map[[16]byte]*replyClient)
 		rc.shards[i].maxBytes = size / int64(n)
 	}
 	return rc
 }
 
 // identity is what of a credential goes into the checksum: a result is replayed
-// to who earned it.
+// to the caller who earned it.
 type identity struct {
-	sum      uint64
-	flavor   Flavor
-	uid, gid uint32
+	arguments, beside, groups, principal uint64
+	flavor                               Flavor
+	uid, gid                             uint32
 }
 
 func (rc *replyCache) key(c *Call) replyKey {
 	rest := c.Args.Rest()
-	n := len(rest)
-	if f := c.state.row.ArgsPrefix; f != nil {
-		n = max(0, min(n, f(c.Args)))
+	var beside uint64
+	if c.state.judged.Repeat == InTurn {
+		// Calls that only look the same wait for each other, and nothing else.
+		rest = rest[:min(len(rest), c.state.judged.Prefix, maxPrefix)]
+	} else {
+		for i := range c.Excised {
+			beside = maphash.Comparable(rc.seed, [2]uint64{beside, maphash.Bytes(rc.seed, c.Excised[i].Data)})
+		}
 	}
 	h := &c.Header
 	return replyKey{
-		addr: c.Conn.Peer.Addr().As16(),
+		addr: clientOf(c.Conn.Peer.Addr()),
 		xid:  h.XID, prog: h.Program, version: h.Version, proc: h.Procedure,
 		sum: maphash.Comparable(rc.seed, identity{
-			sum:    maphash.Bytes(rc.seed, rest[:min(n, MaxArgsPrefix)]),
-			flavor: c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
+			arguments: maphash.Bytes(rc.seed, rest),
+			beside:    beside,
+			groups:    rc.groups(c.Cred.Groups),
+			principal: maphash.String(rc.seed, c.Cred.Principal),
+			flavor:    c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
 		}),
 	}
+}
+
+func clientOf(a netip.Addr) [16]byte { return a.As16() }
+
+func (rc *replyCache) groups(list []uint32) (sum uint64) {
+	for _, g := range list {
+		sum = maphash.Comparable(rc.seed, [2]uint64{sum, uint64(g) + 1})
+	}
+	return sum
 }
 
 func (rc *replyCache) shard(k *replyKey) *replyShard {
@@ -124,17 +147,24 @@ func (rc *replyCache) shard(k *replyKey) *replyShard {
 	return &rc.shards[x>>rc.shift&uint32(len(rc.shards)-1)]
 }
 
-// begin says whether c is new and to be executed. Where it is not, it was
-// answered, or waits for the answer of the call that it repeats.
+// begin says whether c is to be executed now. Where it is not, it was answered,
+// waits for the answer of the call that it repeats, or waits for its turn.
 func (rc *replyCache) begin(s *Server, c *Call) bool {
 	k := rc.key(c)
 	sh := rc.shard(&k)
 	for detached := false; ; {
 		sh.mu.Lock()
 		e := sh.entries[k]
+		if e != nil && e.done && rc.now().Sub(e.at) > replyLife {
+			sh.expired++
+			sh.discard(e)
+			e = nil
+		}
 		switch {
 		case e == nil:
-			c.state.entry = sh.add(k)
+			e = sh.add(k)
+			e.inTurn = c.state.judged.Repeat == InTurn
+			c.state.entry = e
 			sh.misses++
 			sh.mu.Unlock()
 			return true
@@ -142,16 +172,21 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			sh.hits++
 			sh.unlink(e)
 			sh.link(e)
-			e.shared = e.shared || len(e.kept.body) > 0
+			e.shared = e.shared || e.kept.Size() > 0
 			kept := e.kept
 			sh.mu.Unlock()
 			s.answer(c, &kept)
 			return false
 		case !detached:
-			// It must be able to wait before anybody can see that it does.
+			// It must be able to wait before others can see that it does.
 			sh.mu.Unlock()
-			c.Detach()
+			c.detach()
 			detached = true
+		case e.inTurn:
+			e.queue(c)
+			sh.joined++
+			sh.mu.Unlock()
+			return false
 		default:
 			older := e.heir
 			e.heir = c
@@ -165,40 +200,76 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 	}
 }
 
+func (e *replyEntry) queue(c *Call) {
+	c.state.next = nil
+	if e.last == nil {
+		e.first = c
+	} else {
+		e.last.state.next = c
+	}
+	e.last = c
+}
+
 // finish keeps what the call of e came to, and returns the duplicate that took
 // over its way, if there is one, with what it is to be answered.
-func (rc *replyCache) finish(e *replyEntry, w *xdr.Writer, out Outcome) (heir *Call, kept results) {
+func (rc *replyCache) finish(s *Server, e *replyEntry, c *Call, w *xdr.Writer, out Outcome) (heir *Call, kept Kept) {
 	sh := e.shard
 	sh.mu.Lock()
+	if e.inTurn {
+		rc.next(s, e) // unlocks
+		return nil, Kept{}
+	}
 	defer sh.mu.Unlock()
 	heir = e.heir
 	e.heir = nil
-	e.kept.take(w, out)
-	cost := entryCost + int64(len(e.kept.body))
+	e.kept.Keep(c, w, out)
+	size := int64(e.kept.Size())
 	switch {
 	case out.Auth != AuthOK:
 		// Nothing was done. The same call with a better credential may come.
 		kept = e.give(heir)
 		sh.remove(e)
-	case cost > sh.maxBytes/4:
+	case entryCost+size > sh.maxBytes/4:
 		sh.oversize++
 		kept = e.give(heir)
 		sh.remove(e)
 	default:
-		e.done = true
-		sh.link(e)
-		sh.bytes += cost
-		for sh.bytes > sh.maxBytes && sh.oldest != e {
-			sh.evict()
+		e.done, e.at = true, rc.now()
+		for old := e.client.oldest; old != nil && e.at.Sub(old.at) > replyLife; old = e.client.oldest {
+			sh.expired++
+			sh.discard(old)
 		}
+		sh.link(e)
+		sh.charge(e.client, size)
+		sh.shrink(e)
 		kept = e.give(heir)
 	}
 	return heir, kept
 }
 
-func (e *replyEntry) give(heir *Call) results {
+// next gives the turn to the call that waits longest, or ends e where none does. The
+// shard is locked; next unlocks it.
+func (rc *replyCache) next(s *Server, e *replyEntry) {
+	c := e.first
+	if c == nil {
+		e.shard.remove(e)
+		e.shard.mu.Unlock()
+		return
+	}
+	if e.first = c.state.next; e.first == nil {
+		e.last = nil
+	}
+	c.state.next = nil
+	e.shard.mu.Unlock()
+	c.state.entry = e
+	c.Try = false
+	s.handed.Add(1)
+	s.exec.submit(c, c.state.judged.Lane)
+}
+
+func (e *replyEntry) give(heir *Call) Kept {
 	if heir == nil {
-		return results{}
+		return Kept{}
 	}
 	e.shared = true
 	return e.kept
@@ -206,18 +277,26 @@ func (e *replyEntry) give(heir *Call) results {
 
 // forget drops e, whose call has no answer, and returns the duplicate that waits
 // for one, if there is.
-func (rc *replyCache) forget(e *replyEntry) (heir *Call) {
+func (rc *replyCache) forget(s *Server, e *replyEntry) (heir *Call) {
 	sh := e.shard
 	sh.mu.Lock()
+	if e.inTurn {
+		rc.next(s, e)
+		return nil
+	}
 	defer sh.mu.Unlock()
 	heir = e.heir
 	sh.remove(e)
 	return heir
 }
 
+// The functions below are called with the shard locked.
+
 func (sh *replyShard) add(k replyKey) *replyEntry {
-	for len(sh.entries) >= sh.max && sh.oldest != nil {
-		sh.evict()
+	cl := sh.clients[k.addr]
+	if cl == nil {
+		cl = new(replyClient)
+		sh.clients[k.addr] = cl
 	}
 	e := sh.unused
 	if e != nil {
@@ -226,50 +305,86 @@ func (sh *replyShard) add(k replyKey) *replyEntry {
 	} else {
 		e = &replyEntry{shard: sh}
 	}
-	e.key = k
+	e.key, e.client = k, cl
 	sh.entries[k] = e
+	cl.entries++
+	sh.charge(cl, entryCost)
+	sh.shrink(e)
 	return e
 }
 
-func (sh *replyShard) evict() {
-	e := sh.oldest
-	sh.evicted++
-	sh.bytes -= entryCost + int64(len(e.kept.body))
+func (sh *replyShard) charge(cl *replyClient, n int64) {
+	sh.bytes += n
+	cl.bytes += n
+}
+
+// shrink makes room. A client that holds more than its part loses its own oldest
+// reply; where the client of e does not, the one that holds most loses its. keep
+// stays.
+func (sh *replyShard) shrink(keep *replyEntry) {
+	for sh.bytes > sh.maxBytes {
+		cl := keep.client
+		if cl.bytes*int64(len(sh.clients)) < sh.maxBytes || cl.oldest == nil || cl.oldest == keep {
+			cl = nil
+			for _, other := range sh.clients {
+				if other.oldest != nil && other.oldest != keep && (cl == nil || other.bytes > cl.bytes) {
+					cl = other
+				}
+			}
+			if cl == nil {
+				return // all that is left is running
+			}
+		}
+		sh.evicted++
+		sh.discard(cl.oldest)
+	}
+}
+
+// discard forgets a reply.
+func (sh *replyShard) discard(e *replyEntry) {
 	sh.unlink(e)
+	sh.charge(e.client, -int64(e.kept.Size()))
 	sh.remove(e)
 }
 
 // remove takes an entry that is on no list out of the cache.
 func (sh *replyShard) remove(e *replyEntry) {
 	delete(sh.entries, e.key)
+	cl := e.client
+	sh.charge(cl, -entryCost)
+	if cl.entries--; cl.entries == 0 {
+		delete(sh.clients, e.key.addr)
+	}
 	body, marks := e.kept.body[:0], e.kept.marks[:0]
 	if e.shared || cap(body) > 4*entryCost {
 		body, marks = nil, nil
 	}
-	*e = replyEntry{shard: sh, next: sh.unused, kept: results{body: body, marks: marks}}
+	*e = replyEntry{shard: sh, next: sh.unused, kept: Kept{body: body, marks: marks}}
 	sh.unused = e
 }
 
 func (sh *replyShard) link(e *replyEntry) {
-	e.prev, e.next = sh.newest, nil
-	if sh.newest != nil {
-		sh.newest.next = e
+	cl := e.client
+	e.prev, e.next = cl.newest, nil
+	if cl.newest != nil {
+		cl.newest.next = e
 	} else {
-		sh.oldest = e
+		cl.oldest = e
 	}
-	sh.newest = e
+	cl.newest = e
 }
 
 func (sh *replyShard) unlink(e *replyEntry) {
+	cl := e.client
 	if e.prev != nil {
 		e.prev.next = e.next
 	} else {
-		sh.oldest = e.next
+		cl.oldest = e.next
 	}
 	if e.next != nil {
 		e.next.prev = e.prev
 	} else {
-		sh.newest = e.prev
+		cl.newest = e.prev
 	}
 	e.prev, e.next = nil, nil
 }
@@ -282,36 +397,11 @@ func (rc *replyCache) stats() (st ReplyCacheStats) {
 		st.Joined += sh.joined
 		st.Misses += sh.misses
 		st.Evicted += sh.evicted
+		st.Expired += sh.expired
 		st.Oversize += sh.oversize
 		st.Entries += len(sh.entries)
 		st.Bytes += sh.bytes
 		sh.mu.Unlock()
 	}
 	return st
-}
-
-// take copies what w holds behind its reply header.
-func (r *results) take(w *xdr.Writer, out Outcome) {
-	r.auth, r.stat = out.Auth, out.Stat
-	r.body, r.marks, r.words = r.body[:0], r.marks[:0], 0
-	if out.Auth != AuthOK || out.Stat != Success {
-		return
-	}
-	r.body = append(r.body, w.Bytes()[ReplyHeader:]...)
-	r.words = len(r.body)
-	for _, p := range w.Payloads() {
-		r.body = append(r.body, p.Data...)
-		r.marks = append(r.marks, mark{p.Position - ReplyHeader, len(p.Data), p.Eligible})
-	}
-}
-
-// put writes the results as they were written first.
-func (r *results) put(w *xdr.Writer) {
-	at, content := 0, r.body[r.words:]
-	for _, m := range r.marks {
-		w.FixedOpaque(r.body[at : m.at-4]) // the count is Payload's to write
-		w.Payload(content[:m.length:m.length], m.eligible, nil)
-		at, content = m.at, content[m.length:]
-	}
-	w.FixedOpaque(r.body[at:r.words])
 }

@@ -3,8 +3,11 @@ package rpc_test
 import (
 	"bytes"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -42,8 +45,8 @@ func TestRetransmission(t *testing.T) {
 		})
 	}
 	from := func(addr string) *rpc.Conn { return s.NewConn(netip.MustParseAddrPort(addr), local, "rdma", true) }
-	cred := func(uid uint32) []byte {
-		a, err := rpc.AuthSysCred(9, "box", uid, 0, nil)
+	as := func(uid, gid uint32, groups ...uint32) []byte {
+		a, err := rpc.AuthSysCred(9, "box", uid, gid, groups)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,40 +63,183 @@ func TestRetransmission(t *testing.T) {
 	again("other XID", conn, rpctest.Message(2, rpctest.BUMP, bump("tag")), false)
 	again("other arguments", conn, rpctest.Message(1, rpctest.BUMP, bump("gat")), false)
 	again("other version", conn, version3, false)
-	again("other caller", conn, cred(1000), false)
-	again("yet another caller", conn, cred(1001), false)
+	again("other caller", conn, as(1000, 0), false)
+	again("yet another caller", conn, as(1001, 0), false)
+	again("other primary group", conn, as(1000, 7), false)
+	again("other group", conn, as(1000, 0, 5), false)
+	again("other groups", conn, as(1000, 0, 5, 6), false)
+	again("other flavor, of the same ids", conn, as(0, 0), false) // AUTH_NONE has 0 and 0
 	st := s.Stats().ReplyCache
-	if st.Hits != 4 || st.Misses != 7 || st.Entries != 7 {
+	if st.Hits != 4 || st.Misses != 11 || st.Entries != 11 {
 		t.Errorf("%+v", st)
+	}
+	// Another procedure, of the same arguments.
+	for _, procedure := range []uint32{rpctest.WIDE, rpctest.FETCH} {
+		if _, err := rpctest.NewCall(conn, rpctest.Message(50, procedure, u32(8))).Run(s).Results(); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.Served[procedure].Load(); n != 1 {
+			t.Errorf("procedure %d was executed %d times", procedure, n)
+		}
 	}
 }
 
-// Payload does not tell calls apart, only what comes before it: a retransmission
-// is known before its payload is looked at.
-func TestChecksumEndsBeforePayload(t *testing.T) {
+// put makes a PUT or STORE whose data travel beside the message.
+func put(t *testing.T, s *rpc.Server, conn *rpc.Conn, proc uint32, head func(w *xdr.Writer), data []byte) *rpctest.Call {
+	t.Helper()
+	m := rpctest.Message(1, proc, func(w *xdr.Writer) {
+		head(w)
+		w.Uint32(uint32(len(data)))
+	})
+	c := rpctest.NewCall(conn, m)
+	c.Placed = []rpc.Placed{{Position: uint32(len(m)), Length: uint32(len(data))}}
+	if _, ok := s.Admit(&c.Call); !ok {
+		t.Fatal("not admitted")
+	}
+	c.Excised = []xdr.Excised{{Position: uint32(len(m)), Data: data}}
+	s.Serve(&c.Call)
+	return c
+}
+
+// What is confirmed was done with these bytes. A call that differs in nothing
+// but its payload, or in the end of long arguments, is another call.
+func TestPayloadTellsCallsApart(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
-	m, at := putMessage(1, "file", 5000)
-	var first []byte
-	for i := range 2 {
-		call := rpctest.NewCall(conn, m)
-		call.Placed = []rpc.Placed{{at, 5000}}
-		if _, ok := s.Admit(&call.Call); !ok {
-			t.Fatal("not admitted")
-		}
-		call.Excised = []xdr.Excised{{Position: at, Data: bytes.Repeat([]byte{byte(i)}, 5000)}}
-		s.Serve(&call.Call)
-		if _, err := call.Results(); err != nil {
+	name := func(w *xdr.Writer) { w.String("file") }
+	var sums []uint32
+	for _, fill := range []byte{1, 1, 2} {
+		c := put(t, s, conn, rpctest.PUT, name, bytes.Repeat([]byte{fill}, 5000))
+		ended(t, c.Done)
+		d, err := c.Results()
+		if err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 {
-			first = append(first, call.Reply...)
-		} else if !bytes.Equal(first, call.Reply) {
-			t.Error("the replay differs")
+		d.Uint32()
+		sums = append(sums, d.Uint32())
+	}
+	if n := p.Served[rpctest.PUT].Load(); n != 2 || sums[0] != sums[1] || sums[1] == sums[2] {
+		t.Errorf("executed %d times, checksums %x", n, sums)
+	}
+	long := func(end string) []byte {
+		return rpctest.Message(2, rpctest.BUMP, bump(strings.Repeat("x", 60)+end))
+	}
+	one, two := rpctest.NewCall(conn, long("1")).Run(s), rpctest.NewCall(conn, long("2")).Run(s)
+	if counter(t, one) == counter(t, two) {
+		t.Error("calls that differ in their last byte are one")
+	}
+}
+
+// What may be executed again is executed again, each with its own bytes, and one
+// after the other: the call that was first does not end behind its repetition.
+func TestCallsInTurn(t *testing.T) {
+	s, p, conn := newServer(t, rpc.Config{})
+	store := func(lane uint32, n int) *rpctest.Call {
+		return put(t, s, conn, rpctest.STORE, u32(lane), make([]byte, n))
+	}
+	nth := func(c *rpctest.Call) uint32 {
+		t.Helper()
+		ended(t, c.Done)
+		d, err := c.Results()
+		if err != nil {
+			t.Fatal(err)
 		}
+		d.Uint32()
+		return d.Uint32()
 	}
-	if n := p.Served[rpctest.PUT].Load(); n != 1 {
-		t.Errorf("executed %d times", n)
+	first := store(7, 100)
+	ended(t, p.Arrived(7))
+	second, third := store(7, 100), store(7, 100)
+	if !second.Detached || !third.Detached {
+		t.Error("a call that waits still borrows its memory")
 	}
+	select {
+	case <-p.Arrived(7):
+		t.Error("a repetition runs beside the call that it repeats")
+	default:
+	}
+	// Another lane, so another call, is not held up.
+	p.Release(8)
+	if n := nth(store(8, 100)); n != 1 {
+		t.Errorf("the other call was number %d", n)
+	}
+	p.Release(7)
+	if a, b, c := nth(first), nth(second), nth(third); a != 2 || b != 3 || c != 4 {
+		t.Errorf("executed in the order %d, %d, %d", a, b, c)
+	}
+	if st := s.Stats(); st.ReplyCache.Entries != 0 || st.ReplyCache.Bytes != 0 || st.InProgress != 0 {
+		t.Errorf("left behind: %+v", st)
+	}
+}
+
+// What waits for its turn is dropped with the server.
+func TestCallsInTurnEndWithTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{})
+		first := put(t, s, conn, rpctest.STORE, u32(7), make([]byte, 9))
+		ended(t, p.Arrived(7))
+		var more []*rpctest.Call
+		for range 50 {
+			more = append(more, put(t, s, conn, rpctest.STORE, u32(7), make([]byte, 9)))
+		}
+		go s.Close()
+		synctest.Wait()
+		p.Release(7)
+		ended(t, first.Done)
+		for _, c := range more {
+			if ended(t, c.Done); c.End != rpctest.Dropped {
+				t.Fatalf("ended with %v", c.End)
+			}
+		}
+		synctest.Wait()
+		if n := s.Stats().InProgress; n != 0 {
+			t.Errorf("%d calls in progress", n)
+		}
+	})
+}
+
+// WRITEs leave nothing in the cache; replies are remembered for two minutes, and
+// a client that has many pushes out its own first.
+func TestReplyCacheIsSharedByClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: 64 << 10})
+		defer s.Close()
+		other := s.NewConn(netip.MustParseAddrPort("192.0.2.99:700"), local, "tcp", true)
+		do := func(conn *rpc.Conn, xid uint32) uint64 {
+			return counter(t, rpctest.NewCall(conn, rpctest.Message(xid, rpctest.BUMP, bump(""))).Run(s))
+		}
+		first := do(conn, 1)
+		for range 1000 {
+			ended(t, put(t, s, conn, rpctest.STORE, u32(0), make([]byte, 100)).Done)
+		}
+		for xid := range uint32(10_000) {
+			do(other, xid)
+		}
+		if do(conn, 1) != first {
+			t.Error("another client's calls pushed a reply out")
+		}
+		// Nor do they when it goes on itself: the client that holds most loses.
+		second := do(conn, 2)
+		if do(conn, 1) != first || do(conn, 2) != second {
+			t.Error("a client that holds little lost a reply to one that holds much")
+		}
+		st := s.Stats().ReplyCache
+		if st.Evicted == 0 || st.Bytes > 64<<10 {
+			t.Errorf("%+v", st)
+		}
+		many := st.Entries
+		time.Sleep(2*time.Minute + time.Second)
+		if do(conn, 1) == first {
+			t.Error("a reply was remembered for longer than two minutes")
+		}
+		if st := s.Stats().ReplyCache; st.Expired == 0 {
+			t.Errorf("%+v", st)
+		}
+		// What is too old goes when its client calls again.
+		do(other, 20_000)
+		if st := s.Stats().ReplyCache; st.Entries > 4 {
+			t.Errorf("%d entries of %d are left, all but two of them too old", st.Entries, many)
+		}
+	})
 }
 
 // What is kept is the result body with its marks: a replay puts payload into the
@@ -104,7 +250,7 @@ func TestReplayKeepsPayloadMarks(t *testing.T) {
 	var first *rpctest.Call
 	for range 3 {
 		c := rpctest.NewCall(conn, m)
-		c.Space = rpc.Room{Inline: 1024, WriteChunks: 1, WriteBytes: 4096}
+		c.Space, c.Places = rpc.Room{Inline: 1024}, []int{4096}
 		c.Run(s)
 		d, err := c.Results()
 		if err != nil {
@@ -130,11 +276,14 @@ func TestReplayKeepsPayloadMarks(t *testing.T) {
 // What a replay is still being sent from is not used for other results, though
 // the cache forgets it meanwhile.
 func TestReplayOutlivesItsEntry(t *testing.T) {
-	s, _, conn := newServer(t, rpc.Config{ReplyCacheEntries: 2})
+	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 8 << 10})
 	m := rpctest.Message(1, rpctest.FETCH, u32(500))
 	rpctest.NewCall(conn, m).Run(s)
 	replay := rpctest.NewCall(conn, m).Run(s)
-	for xid := range uint32(10) {
+	if n := p.Served[rpctest.FETCH].Load(); n != 1 {
+		t.Fatalf("executed %d times: nothing is replayed", n)
+	}
+	for xid := range uint32(30) {
 		if _, err := rpctest.NewCall(conn, rpctest.Message(100+xid, rpctest.WIDE, u32(400))).Run(s).Results(); err != nil {
 			t.Fatal(err)
 		}
@@ -153,13 +302,13 @@ func TestDuplicateOfRunningCall(t *testing.T) {
 	s, p, conn := newServer(t, rpc.Config{})
 	m := rpctest.Message(1, rpctest.HOLD, u32(4))
 	first := rpctest.NewCall(conn, m).Go(s)
-	<-p.Arrived(4)
+	ended(t, p.Arrived(4))
 	second := rpctest.NewCall(conn, m).Go(s)
 	if !second.Detached {
 		t.Error("a call that waits still borrows its memory")
 	}
 	third := rpctest.NewCall(s.NewConn(peer, local, "rdma", true), append([]byte(nil), m...)).Go(s)
-	<-second.Done
+	ended(t, second.Done)
 	if second.End != rpctest.Dropped {
 		t.Errorf("the second ended with %v", second.End)
 	}
@@ -171,8 +320,8 @@ func TestDuplicateOfRunningCall(t *testing.T) {
 	default:
 	}
 	p.Release(4)
-	<-first.Done
-	<-third.Done
+	ended(t, first.Done)
+	ended(t, third.Done)
 	if first.End != rpctest.Dropped || counter(t, third) != 1 {
 		t.Errorf("first ended with %v", first.End)
 	}
@@ -188,13 +337,14 @@ func TestDuplicateOfRunningCall(t *testing.T) {
 	}
 }
 
-// The cache is bounded by entries and bytes; the oldest goes first, what was asked
+// The cache is bounded by the memory that it occupies; the oldest goes first, what was asked
 // for lately stays, and a running call is never forgotten.
 func TestReplyCacheBounds(t *testing.T) {
-	s, p, conn := newServer(t, rpc.Config{ReplyCacheEntries: 4})
+	// An entry is reckoned at 320 bytes, a BUMP's result at 8.
+	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 4*328 + 100})
 	held := rpctest.Message(100, rpctest.HOLD, u32(1))
 	running := rpctest.NewCall(conn, held).Go(s)
-	<-p.Arrived(1)
+	ended(t, p.Arrived(1))
 	do := func(xid uint32) uint64 {
 		return counter(t, rpctest.NewCall(conn, rpctest.Message(xid, rpctest.BUMP, bump(""))).Run(s))
 	}
@@ -218,8 +368,8 @@ func TestReplyCacheBounds(t *testing.T) {
 	}
 	dup := rpctest.NewCall(conn, held).Go(s)
 	p.Release(1)
-	<-running.Done
-	<-dup.Done
+	ended(t, running.Done)
+	ended(t, dup.Done)
 	if n := p.Served[rpctest.HOLD].Load(); n != 1 {
 		t.Errorf("a running call was forgotten: executed %d times", n)
 	}
@@ -227,7 +377,7 @@ func TestReplyCacheBounds(t *testing.T) {
 
 func TestReplyCacheBoundedByBytes(t *testing.T) {
 	const bound = 256 << 10
-	s, _, conn := newServer(t, rpc.Config{ReplyCacheEntries: 8, ReplyCacheBytes: bound})
+	s, _, conn := newServer(t, rpc.Config{ReplyCacheBytes: bound})
 	for xid := range uint32(40) {
 		rpctest.NewCall(conn, rpctest.Message(xid, rpctest.WIDE, u32(50<<10))).Run(s)
 		if st := s.Stats().ReplyCache; st.Bytes > bound || st.Entries == 0 {
@@ -261,7 +411,7 @@ func TestReplayWithoutRoom(t *testing.T) {
 // Many duplicates at once, on many goroutines: one is executed, the others are
 // answered with its result or dropped for a later one.
 func TestDuplicatesRace(t *testing.T) {
-	s, p, _ := newServer(t, rpc.Config{ReplyCacheEntries: 1 << 10})
+	s, p, _ := newServer(t, rpc.Config{})
 	for xid := range uint32(200) {
 		proc, args := uint32(rpctest.BUMP), bump("x")
 		if xid%2 == 1 {
@@ -284,7 +434,7 @@ func TestDuplicatesRace(t *testing.T) {
 			})
 		}
 		if proc == rpctest.HOLD {
-			<-p.Arrived(1000 + xid)
+			ended(t, p.Arrived(1000+xid))
 			p.Release(1000 + xid)
 		}
 		wg.Wait()

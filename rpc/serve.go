@@ -9,7 +9,13 @@ import (
 // Serve runs an admitted call whose message, excised items and memory are all
 // here: at once on this goroutine as far as that does not block, otherwise on
 // the executor. The way may be used before Serve returns, or later.
-func (s *Server) Serve(c *Call) {
+func (s *Server) Serve(c *Call) { s.start(c, false) }
+
+// Hand is Serve for a goroutine that has something else to do: one that gave back
+// memory, or closes another connection. The call runs on the executor.
+func (s *Server) Hand(c *Call) { s.start(c, true) }
+
+func (s *Server) start(c *Call, elsewhere bool) {
 	if s.cfg.Observe != nil {
 		c.state.took = time.Now()
 	}
@@ -18,28 +24,62 @@ func (s *Server) Serve(c *Call) {
 		return
 	}
 	c.moved()
-	if c.state.row.Once && !s.replies.begin(s, c) {
+	if elsewhere || c.state.sealed {
+		c.detach()
+		c.state.waits = true
+		s.exec.submit(c, startLane{})
+		return
+	}
+	s.begin(c)
+}
+
+// startLane is the lane of calls that have not been tried yet: nothing in it
+// stalls.
+type startLane struct{}
+
+// begin goes on with a call of which all is here, on a goroutine that may not wait.
+func (s *Server) begin(c *Call) {
+	st := &c.state
+	if st.sealed {
+		if !s.unwrap(c) {
+			s.reject(c, AcceptGarbageArgs)
+			s.leave()
+			return
+		}
+		if !s.hear(c) {
+			s.leave()
+			return
+		}
+	}
+	c.Args.Reset(c.body(), c.Header.Size+st.from, c.Excised)
+	if st.judged.Repeat != Anytime && !c.Early && !s.replies.begin(s, c) {
 		return
 	}
 	c.Try = true
 	s.run(c)
 }
 
-// run executes the call on the calling goroutine.
+// run executes the call on the calling goroutine, or goes on with it.
 func (s *Server) run(c *Call) {
-	w := c.Way.Writer(c.state.plan.Reply)
-	PutAccepted(w, c.Header.XID, Success)
-	results := c.ResultsAt
-	out := c.state.program.Serve(c, w)
+	st := &c.state
+	w := st.w
+	if w == nil {
+		w = c.Way.Writer(st.plan.Reply)
+		st.w = w
+		if !c.putResultsHeader(w) {
+			s.abandon(c)
+			return
+		}
+		c.Mark(w)
+	}
+	out := s.perform(c, w)
 	switch {
 	case out.Pending:
-		// c may be answered by now, and somebody else's.
+		// c may be answered by now, and be another call.
 		return
 	case out.Block && c.Try:
-		// The next run has all of the memory again that this one gave back.
-		w.Release()
-		c.ResultsAt = results
-		c.Detach()
+		c.rewind()
+		c.detach()
 		c.Try = false
 		s.handed.Add(1)
 		s.exec.submit(c, out.Lane)
@@ -52,33 +92,39 @@ func (s *Server) run(c *Call) {
 
 // runBlocking is run for the executor.
 func (s *Server) runBlocking(c *Call) {
-	if s.closed.Load() {
+	st := &c.state
+	switch {
+	case s.closed.Load():
 		s.abandon(c)
-		return
+	case st.waits:
+		st.waits = false
+		s.begin(c)
+	default:
+		s.run(c)
 	}
-	s.run(c)
 }
 
 // complete is Call.Complete.
 func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
-	w := c.Way.Writer(c.state.plan.Reply)
-	PutAccepted(w, c.Header.XID, Success)
-	s.conclude(c, w, results(w))
+	w := c.state.w
+	s.conclude(c, w, s.encode(c, w, results))
 }
 
 // conclude frames what came of the call and uses its way, or the way of the
 // duplicate that took over.
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
+	st := &c.state
 	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
 		out = SystemErr // the program's fault: there is no such end
 	}
 	if out.Dropped {
 		w.Release()
+		st.close = out.Close
 		s.abandon(c)
 		return
 	}
 	if w.Overflow() && out.Auth == AuthOK && out.Stat == Success {
-		if c.state.entry == nil && !carries(c.Way.Room(), c.state.plan.Reply, 0) {
+		if st.entry == nil && !c.carries(st.plan.Reply, 0) {
 			w.Release()
 			s.refuse(c, RefuseRoom)
 			s.leave()
@@ -87,53 +133,85 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 		s.overflows.Add(1)
 		out = SystemErr
 	}
-	how := putFailure(w, c, out.Auth, out.Stat)
-	if e := c.state.entry; e != nil {
-		c.state.entry = nil
-		if heir, kept := s.replies.finish(e, w, out); heir != nil {
+	if e := st.entry; e != nil {
+		st.entry = nil
+		if heir, kept := s.replies.finish(s, e, c, w, out); heir != nil {
 			s.answer(heir, &kept)
 			w.Release()
 			s.supersede(c)
 			return
 		}
 	}
+	how, ok := s.putEnd(w, c, out)
+	if !ok {
+		w.Release()
+		s.drop(c)
+		s.leave()
+		return
+	}
 	s.ended(c, how)
 	c.Way.Send()
 	s.leave()
 }
 
-// putFailure makes w a reply without results, unless the call succeeded.
-func putFailure(w *xdr.Writer, c *Call, auth AuthStat, stat AcceptStat) Status {
-	if auth == AuthOK && stat == Success {
-		return StatusSuccess
+// putEnd makes w, which holds the results of a call that succeeded, the reply that
+// out calls for. It is false where the reply cannot be protected.
+func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
+	if out.Auth == AuthOK && out.Stat == Success {
+		if s.wrap(c, w) {
+			if out.Failed {
+				return StatusFailed, true
+			}
+			return StatusSuccess, true
+		}
+		out = SystemErr
 	}
 	w.Truncate(0)
-	switch {
-	case auth != AuthOK:
-		PutAuthError(w, c.Header.XID, auth)
-		return StatusAuthError
-	case stat == AcceptProgMismatch:
-		PutProgMismatch(w, c.Header.XID, c.state.program.low, c.state.program.high)
-	default:
-		PutAccepted(w, c.Header.XID, stat)
+	w.Release()
+	if out.Auth != AuthOK {
+		PutAuthError(w, c.Header.XID, out.Auth)
+		return StatusAuthError, true
 	}
-	return Status(stat)
+	if !c.putAccepted(w, out.Stat) {
+		return 0, false
+	}
+	if out.Stat == AcceptProgMismatch {
+		c.state.putVersions(w)
+	}
+	return Status(out.Stat), true
 }
 
 // answer frames results of an earlier call for its duplicate c.
-func (s *Server) answer(c *Call, r *results) {
-	w := c.Way.Writer(max(ReplyHeader+r.words, ErrorReply))
-	PutAccepted(w, c.Header.XID, Success)
-	if putFailure(w, c, r.auth, r.stat) == StatusSuccess {
-		r.put(w)
+func (s *Server) answer(c *Call, k *Kept) {
+	o := &c.state.overhead
+	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
+	put := k.Put
+	if o.Wraps {
+		put = k.putCopy
+		for _, m := range k.marks {
+			size += m.length + 3
+		}
 	}
-	if w.Overflow() {
+	w := c.Way.Writer(max(size, ErrorReply+o.Verifier))
+	ok := c.putResultsHeader(w)
+	out := put(w)
+	if w.Overflow() && out.good() {
 		w.Release()
 		s.refuse(c, RefuseRoom)
-	} else {
-		s.ended(c, StatusReplayed)
-		c.Way.Send()
+		s.leave()
+		return
 	}
+	if ok {
+		_, ok = s.putEnd(w, c, out)
+	}
+	if !ok {
+		w.Release()
+		s.drop(c)
+		s.leave()
+		return
+	}
+	s.ended(c, StatusReplayed)
+	c.Way.Send()
 	s.leave()
 }
 
@@ -144,15 +222,16 @@ func (s *Server) supersede(c *Call) {
 	s.leave()
 }
 
-// abandon drops a call that will not be answered, and whoever took over.
+// abandon drops a call that will not be answered, and the duplicate that took over.
 func (s *Server) abandon(c *Call) {
-	if e := c.state.entry; e != nil {
-		c.state.entry = nil
-		if heir := s.replies.forget(e); heir != nil {
+	st := &c.state
+	if e := st.entry; e != nil {
+		st.entry = nil
+		if heir := s.replies.forget(s, e); heir != nil {
 			s.drop(heir)
 			s.leave()
 		}
 	}
-	s.drop(c)
+	s.turnAway(c, Outcome{Dropped: true, Close: st.close})
 	s.leave()
 }

@@ -8,26 +8,31 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
 // Config bounds a Server.
 type Config struct {
 	// Workers is the most goroutines that calls which may block run on, for
-	// all lanes together (default 1024); LaneWorkers for one lane (64).
+	// all lanes together (default 1024), but that each lane has one at least;
+	// LaneWorkers is the most for one lane (64).
 	Workers, LaneWorkers int
 	// IdleWorker is how long a goroutine waits for another call before it
 	// ends (default 10 s).
 	IdleWorker time.Duration
-	// ReplyCacheEntries and ReplyCacheBytes bound the duplicate-request cache
-	// (defaults 8192 and 8 MiB).
-	ReplyCacheEntries int
-	ReplyCacheBytes   int64
+	// ReplyCacheBytes bounds the memory of the duplicate-request cache (default
+	// 16 MiB).
+	ReplyCacheBytes int64
 	// Pool, where set, is what the transports take payload memory from: what
-	// the calls of one lane hold of it is bounded (Laner).
+	// the calls of one lane hold of it is bounded (Judgement.Lane).
 	Pool *mem.Pool
 	// Observe, where set, is told of each call's end, on the goroutine that
 	// ends it. It must not block. The Event is valid during the call only.
 	Observe func(e *Event)
+	// Panicked, where set, is told of a panic of a Program, once for each place
+	// that one came from (Stats.Panics counts all). It is called on the
+	// goroutine that panicked, and must not block.
+	Panicked func(p *Panic)
 }
 
 func (c *Config) defaults() {
@@ -38,9 +43,8 @@ func (c *Config) defaults() {
 	}
 	def(&c.Workers, 1024)
 	def(&c.LaneWorkers, 64)
-	def(&c.ReplyCacheEntries, 8192)
 	if c.ReplyCacheBytes <= 0 {
-		c.ReplyCacheBytes = 8 << 20
+		c.ReplyCacheBytes = 16 << 20
 	}
 	if c.IdleWorker <= 0 {
 		c.IdleWorker = 10 * time.Second
@@ -52,11 +56,13 @@ func (c *Config) defaults() {
 type Server struct {
 	cfg     Config
 	connID  atomic.Uint64
-	mu      sync.Mutex // Register and newGroup
+	mu      sync.Mutex // Register, Protect and newGroup
 	table   atomic.Pointer[table]
 	groups  atomic.Pointer[laneGroups]
 	replies *replyCache
 	exec    *executor
+
+	protections atomic.Pointer[protections]
 
 	inProgress atomic.Int64
 	draining   atomic.Bool
@@ -67,6 +73,7 @@ type Server struct {
 	unknown         counts
 	inPlace, handed atomic.Uint64
 	overflows       atomic.Uint64
+	panics          panics
 }
 
 // NewServer returns a server without programs. It runs until Close.
@@ -75,7 +82,8 @@ func NewServer(cfg Config) *Server {
 	s := &Server{cfg: cfg, drained: make(chan struct{}, 1)}
 	s.table.Store(&table{})
 	s.groups.Store(&laneGroups{})
-	s.replies = newReplyCache(cfg.ReplyCacheEntries, cfg.ReplyCacheBytes)
+	s.protections.Store(&protections{})
+	s.replies = newReplyCache(cfg.ReplyCacheBytes)
 	s.exec = newExecutor(&cfg, s.runBlocking, s.abandon)
 	return s
 }
@@ -85,7 +93,6 @@ func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privilege
 	return &Conn{
 		ID: s.connID.Add(1), Peer: peer, Local: local,
 		Transport: transport, Privileged: privileged,
-		done: make(chan struct{}),
 	}
 }
 
@@ -115,10 +122,14 @@ func (s *Server) wakeDrain() {
 
 // Close drops what waits for the executor, and everything that comes, and
 // returns when the calls that run now have ended.
-func (s *Server) Close() {
+func (s *Server) Close() { _ = s.CloseWithin(context.Background()) }
+
+// CloseWithin is Close for as long as ctx lasts: then it returns the context's
+// cause, and leaves behind what still runs (Lanes).
+func (s *Server) CloseWithin(ctx context.Context) error {
 	s.draining.Store(true)
 	s.closed.Store(true)
-	s.exec.close()
+	return s.exec.close(ctx)
 }
 
 // enter counts a call in, unless the server drains.
@@ -139,15 +150,39 @@ func (s *Server) leave() {
 
 // callState is what the server keeps in a Call.
 type callState struct {
-	server  *Server
-	program *programRow
-	row     *procedureRow // nil: the call named no procedure served
-	plan    Plan
+	server *Server
+	// What the call names, as far as it is served.
+	number    *numberRow
+	program   Program
+	row       *procedureRow
+	procedure *Procedure
+	// handler, where not nil, serves the call instead of the program.
+	handler Handler
+
+	// guard protects the call; its overhead is zero where there is none.
+	guard    Guard
+	overhead Overhead
+	// sealed: the protection was not taken off yet. from and behind are what it
+	// leaves around the arguments.
+	sealed       bool
+	from, behind int
+
+	judged Judgement
+	plan   Plan
+
+	// w is the reply's writer, once it was begun; results is where they start.
+	w       *xdr.Writer
+	results int
+	mark    mark
+	// waits: the call was handed on before it was tried.
+	waits bool
+	// close: the connection ends with the call.
+	close bool
 	// entry is the call's in the duplicate-request cache, while it runs.
 	entry *replyEntry
-	// took is when Serve got the call, where somebody observes.
+	// took is when Serve got the call, where the server has an observer.
 	took time.Time
-	// next and turn belong to the executor.
+	// next belongs to the executor, or to the entry that the call waits for.
 	next *Call
 	lane *lane
 }
@@ -156,6 +191,10 @@ type callState struct {
 // used: afterwards c is the transport's again.
 func (s *Server) ended(c *Call, how Status) {
 	st := &c.state
+	if st.guard != nil {
+		st.guard.Release()
+		st.guard = nil
+	}
 	if st.row != nil {
 		st.row.counts[how].Add(1)
 	} else {

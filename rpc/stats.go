@@ -1,6 +1,9 @@
 package rpc
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Status is how a call ended, for counters and observers.
 type Status uint8
@@ -27,6 +30,9 @@ const (
 	StatusReplayed
 	// StatusSuperseded: a later duplicate of the call took over its answer.
 	StatusSuperseded
+	// StatusFailed: executed, with results that say that it failed (of programs
+	// that tell: Outcome.Failed).
+	StatusFailed
 
 	statuses
 )
@@ -34,7 +40,7 @@ const (
 var statusNames = [statuses]string{
 	"success", "prog_unavail", "prog_mismatch", "proc_unavail", "garbage_args", "system_err",
 	"auth_error", "rpc_mismatch", "not_a_call", "refused_chunk", "refused_room",
-	"dropped", "replayed", "superseded",
+	"dropped", "replayed", "superseded", "failed",
 }
 
 // String is the status as a metric's label has it.
@@ -70,7 +76,9 @@ type Stats struct {
 	// Handed those that went to the executor.
 	InPlace, Handed uint64
 	// Overflows are results larger than their Binding says: faults of ours.
-	Overflows  uint64
+	Overflows uint64
+	// Panics are the calls whose Program panicked: faults of ours as well.
+	Panics     uint64
 	ReplyCache ReplyCacheStats
 }
 
@@ -79,12 +87,26 @@ type ReplyCacheStats struct {
 	// Hits were answered from the cache; Joined found their call running, and
 	// took over its answer; Misses were new.
 	Hits, Joined, Misses uint64
-	// Evicted are results that made room for newer ones; Oversize those not
-	// kept because they are larger than the cache lets one be.
-	Evicted, Oversize uint64
-	Entries           int
-	Bytes             int64
+	// Evicted are results that made room for newer ones; Expired those that
+	// were kept long enough; Oversize those not kept because they are larger
+	// than the cache lets one be.
+	Evicted, Expired, Oversize uint64
+	Entries                    int
+	Bytes                      int64
 }
+
+// LaneStats are the calls that may block in one lane, as Outcome.Lane names it.
+type LaneStats struct {
+	Lane any
+	// Running have a goroutine, Queued wait for one.
+	Running, Queued int
+	// Oldest is for how long the call has had its goroutine that has had it
+	// longest.
+	Oldest time.Duration
+}
+
+// Lanes are those that have calls at this moment, in no order.
+func (s *Server) Lanes() []LaneStats { return s.exec.inLanes(time.Now()) }
 
 // Event tells an observer how one call ended.
 type Event struct {
@@ -106,11 +128,12 @@ func (s *Server) Stats() Stats {
 		InPlace:    s.inPlace.Load(),
 		Handed:     s.handed.Load(),
 		Overflows:  s.overflows.Load(),
+		Panics:     s.panics.count.Load(),
 		ReplyCache: s.replies.stats(),
 	}
 	st.Workers, st.Running, st.Queued = s.exec.depth()
 	st.Unknown = s.unknown.read()
-	for _, p := range s.table.Load().programs {
+	for _, p := range s.table.Load().numbers {
 		for _, v := range p.versions {
 			for i := range v.rows {
 				r := &v.rows[i]

@@ -4,20 +4,20 @@ import "fmt"
 
 // table is the programs served, immutable: Register puts a new one in place.
 type table struct {
-	programs []*programRow
+	numbers []*numberRow
 }
 
-type programRow struct {
-	Program
-	laner     Laner // nil: it is none
+// numberRow is one program number and its versions, each served by one Program.
+type numberRow struct {
 	number    uint32
 	low, high uint32
-	versions  []versionRow
+	versions  []*versionRow
 }
 
 type versionRow struct {
-	number uint32
-	rows   []procedureRow
+	program Program
+	number  uint32
+	rows    []procedureRow
 }
 
 type procedureRow struct {
@@ -28,50 +28,70 @@ type procedureRow struct {
 // maxVersions bounds the range of versions of one program.
 const maxVersions = 64
 
-// Register serves p from now on. It panics where the program is served
-// already or says nonsense about itself.
+// Register serves p from now on. It panics where a version of the program is
+// served already, or where p says nonsense about itself.
 func (s *Server) Register(p Program) {
-	row := &programRow{Program: p, number: p.Number()}
-	row.laner, _ = p.(Laner)
+	row := newNumberRow(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := &table{}
+	for _, n := range s.table.Load().numbers {
+		if n.number == row.number {
+			row = n.join(row)
+		} else {
+			now.numbers = append(now.numbers, n)
+		}
+	}
+	now.numbers = append(now.numbers, row)
+	s.table.Store(now)
+}
+
+func newNumberRow(p Program) *numberRow {
+	row := &numberRow{number: p.Number()}
 	row.low, row.high = p.Versions()
 	if row.high < row.low || row.high-row.low >= maxVersions {
 		panic(fmt.Sprintf("rpc: program %d serves versions %d to %d", row.number, row.low, row.high))
 	}
 	for v := row.low; ; v++ {
 		if b := p.Binding(v); b != nil {
-			vr := versionRow{number: v, rows: make([]procedureRow, len(b.Procedures))}
+			vr := &versionRow{program: p, number: v, rows: make([]procedureRow, len(b.Procedures))}
 			for i := range b.Procedures {
 				vr.rows[i].Procedure = &b.Procedures[i]
 			}
 			row.versions = append(row.versions, vr)
 		}
 		if v == row.high {
-			break
+			return row
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old := s.table.Load()
-	if old.find(row.number) != nil {
-		panic(fmt.Sprintf("rpc: program %d is registered already", row.number))
-	}
-	now := &table{programs: append(append([]*programRow(nil), old.programs...), row)}
-	s.table.Store(now)
 }
 
-func (t *table) find(number uint32) *programRow {
-	for _, p := range t.programs {
-		if p.number == number {
-			return p
+// join is the row of both: a number whose versions several programs serve.
+func (n *numberRow) join(other *numberRow) *numberRow {
+	both := &numberRow{number: n.number, low: min(n.low, other.low), high: max(n.high, other.high)}
+	both.versions = append(both.versions, n.versions...)
+	for _, v := range other.versions {
+		if n.find(v.number) != nil {
+			panic(fmt.Sprintf("rpc: version %d of program %d is registered already", v.number, n.number))
+		}
+		both.versions = append(both.versions, v)
+	}
+	return both
+}
+
+func (t *table) find(number uint32) *numberRow {
+	for _, n := range t.numbers {
+		if n.number == number {
+			return n
 		}
 	}
 	return nil
 }
 
-func (p *programRow) find(version uint32) *versionRow {
-	for i := range p.versions {
-		if p.versions[i].number == version {
-			return &p.versions[i]
+func (n *numberRow) find(version uint32) *versionRow {
+	for _, v := range n.versions {
+		if v.number == version {
+			return v
 		}
 	}
 	return nil

@@ -3,17 +3,14 @@ package rpc
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
 // Room is what can be carried back to the caller of one call, in bytes of the
-// RPC message.
+// RPC message. Results that have a place of their own (Way.Place) count against
+// none of it.
 type Room struct {
 	// Inline is the largest reply that goes without any chunk.
 	Inline int
 	// ReplyChunk is the largest reply that goes in a Reply chunk; 0 where
 	// the caller offers none (TCP: 0, Inline is all).
 	ReplyChunk int
-	// WriteChunks is how many eligible results can be placed directly, and
-	// WriteBytes how many bytes they can hold together. Such results do not
-	// count against Inline or ReplyChunk.
-	WriteChunks, WriteBytes int
 	// Continued: a reply beyond Inline may go on in further messages
 	// (RPC-over-RDMA version 2), so that Inline is no bound.
 	Continued bool
@@ -40,23 +37,28 @@ const (
 	RefuseRoom
 )
 
-// A Way is how the reply to one call goes back: one of Send, Refuse and Drop is
-// called, once, from any goroutine; the Call and all that belongs to it go back
-// to the transport by that. None of its methods blocks.
+// A Way is how the reply to one call goes back: one of Send, Refuse, Drop and
+// DropAndClose is called, once, from any goroutine; the Call and all that belongs
+// to it go back to the transport by that. None of its methods blocks.
 type Way interface {
 	// Room is known from the start.
 	Room() Room
+	// Place says how long eligible result number i, counted from 0, may be where
+	// the caller offers a place of its own for it (a Write chunk), in bytes. It
+	// is false where the result goes with the words. Known from the start.
+	Place(i int) (length int, ok bool)
 	// Writer begins the reply anew: a writer of the RPC message, from its
 	// first word, with a capacity of at least min(words, what Room carries).
-	// It belongs to the caller until Send, Refuse, Drop or the next Writer.
-	// Before Detach its memory may be shared with other replies: the caller
-	// finishes with this call before it turns to another. Payloads that a
-	// writer holds are released by whoever abandons it: the rpc package
-	// releases them before it calls Detach, Refuse, Drop or Writer again.
+	// It belongs to the caller until Send, Refuse, Drop, DropAndClose or the
+	// next Writer. Before Detach its memory may be shared with other replies: the
+	// caller finishes with this call before it turns to another. Payloads that
+	// a writer holds are released by the caller who abandons it: the rpc package
+	// releases them before it calls Refuse, Drop, DropAndClose or Writer again.
 	Writer(words int) *xdr.Writer
 	// Detach says that the call outlives the Serve that it came by: what it
-	// borrowed (its Message, its Writer) becomes its own. The Writer, if one
-	// was begun, must be begun anew. Idempotent.
+	// borrowed (its Message, its Writer's memory) becomes its own. A Writer that
+	// was begun stays the same and keeps what it holds and its capacity.
+	// Idempotent.
 	Detach()
 	// Send sends what the Writer holds and takes over its payloads, which may
 	// be any memory. What turns out not to fit the Room is refused with
@@ -66,4 +68,6 @@ type Way interface {
 	Refuse(r Refusal)
 	// Drop forgets the call without an answer.
 	Drop()
+	// DropAndClose is Drop, and ends the connection.
+	DropAndClose()
 }

@@ -42,10 +42,10 @@ var binding = rpc.Binding{Procedures: []rpc.Procedure{
 	{Name: "DUMP", MaxResults: 64 << 10},
 }}
 
-func (f *fake) Number() uint32                     { return rpcbind.Program }
-func (f *fake) Versions() (low, high uint32)       { return f.low, f.high }
-func (f *fake) Binding(uint32) *rpc.Binding        { return &binding }
-func (f *fake) Authorize(c *rpc.Call) rpc.AuthStat { return rpc.AuthOK }
+func (f *fake) Number() uint32                                 { return rpcbind.Program }
+func (f *fake) Versions() (low, high uint32)                   { return f.low, f.high }
+func (f *fake) Binding(uint32) *rpc.Binding                    { return &binding }
+func (f *fake) Judge(*rpc.Arrived, *rpc.Judgement) rpc.Outcome { return rpc.Done }
 
 func (f *fake) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	f.mu.Lock()

@@ -54,9 +54,36 @@ const (
 	// SAME: opaque<MaxData> SAME(unsigned count) = 13 is GET with bytes that are
 	// there already, for benchmarks.
 	SAME
+	// STORE: struct {length; nth} STORE(unsigned key, opaque data<MaxData>) = 14;
+	// data is eligible. It may be executed again, in turn; nth counts the STOREs.
+	// With a key above 0 it may block: it waits for the lane of that number.
+	STORE
+	// COMPOUND: see Op; = 15.
+	COMPOUND
+
+	// CRASH: void CRASH(unsigned how) = 14 panics, as a Crash... value says how.
+	CRASH
 
 	procedures
 )
+
+// Ways to CRASH.
+const (
+	// CrashAtOnce panics where the call is tried.
+	CrashAtOnce = iota
+	// CrashWithPayload panics when it has written a payload of its memory.
+	CrashWithPayload
+	// CrashBlocking would block, and panics where it may.
+	CrashBlocking
+	// CrashCompleting panics in the function that Complete was given.
+	CrashCompleting
+	// CrashPending panics when it has told another goroutine to complete the
+	// call, which does.
+	CrashPending
+)
+
+// Early is the result of a call that Judging made early.
+const Early = 0xea51
 
 // Limits, in bytes.
 const (
@@ -74,19 +101,25 @@ const (
 
 // A Program is the toy program.
 type Program struct {
-	// Refuse, where set, is Authorize.
-	Refuse func(c *rpc.Call) rpc.AuthStat
+	// Judging, where set, is Judge.
+	Judging func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome
 	// Served counts executions, by procedure; a Try that would block is none.
 	Served [procedures]atomic.Int64
 	// Tried counts the attempts that were told to come again.
 	Tried atomic.Int64
+	// Steps counts the operations of COMPOUNDs that were executed.
+	Steps atomic.Int64
+	// Conn is the connection of the last call.
+	Conn atomic.Pointer[rpc.Conn]
 	// Caller is the credential of the last call.
 	Caller atomic.Pointer[Caller]
 
-	bumps atomic.Uint64
-	mu    sync.Mutex
-	lanes map[uint32]*gate
-	later sync.WaitGroup
+	bumps  atomic.Uint64
+	stores atomic.Uint32
+	fresh  atomic.Uint32
+	mu     sync.Mutex
+	lanes  map[uint32]*gate
+	later  sync.WaitGroup
 }
 
 // A Caller is a copy of a credential.
@@ -138,12 +171,15 @@ func (p *Program) Number() uint32 { return Number }
 // Versions implements rpc.Program.
 func (p *Program) Versions() (low, high uint32) { return LowVersion, HighVersion }
 
-// Authorize implements rpc.Program.
-func (p *Program) Authorize(c *rpc.Call) rpc.AuthStat {
-	if p.Refuse != nil {
-		return p.Refuse(c)
+// Judge implements rpc.Program.
+func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+	if p.Conn.Load() != a.Conn {
+		p.Conn.Store(a.Conn)
 	}
-	return rpc.AuthOK
+	if p.Judging != nil {
+		return p.Judging(a, j)
+	}
+	return rpc.Done
 }
 
 // Binding implements rpc.Program.
@@ -156,11 +192,18 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 
 // Serve implements rpc.Program.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	procedure := c.Header.Procedure
+	if c.Early {
+		w.Uint32(Early)
+		return rpc.Done
+	}
 	out := p.serve(c, &c.Args, w)
-	if out.Block {
+	switch {
+	case out.Pending: // c may be another call by now
+	case out.Block:
 		p.Tried.Add(1)
-	} else {
-		p.Served[c.Header.Procedure].Add(1)
+	default:
+		p.Served[procedure].Add(1)
 	}
 	return out
 }
@@ -194,6 +237,23 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 			return rpc.GarbageArgs
 		}
 		w.Payload(same[:n:n], true, nil)
+	case STORE:
+		key := d.Uint32()
+		data := d.EligibleOpaque(MaxData)
+		if key > 0 {
+			if c.Try {
+				return rpc.WouldBlock(key)
+			}
+			g := p.gate(key)
+			g.arrived <- struct{}{}
+			<-g.open
+		}
+		w.Uint32(uint32(len(data)))
+		w.Uint32(uint32(p.stores.Add(1)))
+	case COMPOUND:
+		if out := p.compound(c, d, w); out != rpc.Done {
+			return out
+		}
 	case BUMP:
 		d.Opaque(64)
 		if d.Finish() == nil {
@@ -229,6 +289,7 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		go func() {
 			defer p.later.Done()
 			c.Complete(func(w *xdr.Writer) rpc.Outcome {
+				p.Served[LATER].Add(1)
 				w.Uint32(n)
 				return rpc.Done
 			})
@@ -252,11 +313,38 @@ func (p *Program) serve(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer) rpc.Outcome 
 		for range n {
 			w.Uint32(0)
 		}
+	case CRASH:
+		return p.crash(c, d.Uint32(), w)
 	}
 	if d.Finish() != nil {
 		return rpc.GarbageArgs
 	}
 	return rpc.Done
+}
+
+func (p *Program) crash(c *rpc.Call, how uint32, w *xdr.Writer) rpc.Outcome {
+	switch how {
+	case CrashWithPayload:
+		payload(c, w, crashPayload)
+	case CrashBlocking:
+		if c.Try {
+			return rpc.WouldBlock("crash")
+		}
+	case CrashCompleting, CrashPending:
+		c.Detach()
+		p.later.Go(func() {
+			c.Complete(func(w *xdr.Writer) rpc.Outcome {
+				if how == CrashCompleting {
+					panic("rpctest: CRASH, completing")
+				}
+				return rpc.Done
+			})
+		})
+		if how == CrashCompleting {
+			return rpc.Outcome{Pending: true}
+		}
+	}
+	panic("rpctest: CRASH")
 }
 
 // Same is the memory that SAME answers from.

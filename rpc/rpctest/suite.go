@@ -14,12 +14,18 @@ import (
 )
 
 // Suite is what must hold of calls over any transport, in the order that one
-// connection allows. dial gives a new connection to a server whose only program
-// is p.
-func Suite(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
+// connection allows. dial gives a new connection to s, whose only program is p.
+func Suite(t *testing.T, s *rpc.Server, p *Program, dial func(t *testing.T) rpc.Caller) {
+	seal := NewSeal()
+	s.Protect(FlavorSeal, seal)
 	t.Run("sizes", func(t *testing.T) { sizes(t, dial(t)) })
 	t.Run("errors", func(t *testing.T) { failures(t, dial(t)) })
 	t.Run("out of order", func(t *testing.T) { outOfOrder(t, p, dial(t)) })
+	t.Run("compounds that stop and go on", func(t *testing.T) { compounds(t, p, dial(t)) })
+	t.Run("a compound that stalls", func(t *testing.T) { stalledCompound(t, p, dial(t)) })
+	t.Run("several eligible results", func(t *testing.T) { severalReads(t, dial(t)) })
+	t.Run("protection", func(t *testing.T) { protection(t, seal, dial(t)) })
+	t.Run("endings", func(t *testing.T) { endings(t, p, dial(t)) })
 	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, dial) })
 }
 
@@ -37,6 +43,8 @@ func NewExchange(procedure uint32, args func(w *xdr.Writer)) *rpc.Exchange {
 		x.MaxResults = 4 + MaxEcho
 	case WIDE:
 		x.MaxResults = 4 + MaxWide
+	case COMPOUND:
+		x.MaxArgs = MaxCompound
 	default:
 		x.MaxResults = 32
 	}
@@ -131,6 +139,9 @@ func failures(t *testing.T, k rpc.Caller) {
 			w.Uint32(uint32(auth))
 		}
 	}
+	crash := func(how uint32) func(w *xdr.Writer) {
+		return func(w *xdr.Writer) { w.Uint32(how) }
+	}
 	for _, c := range []struct {
 		name string
 		x    *rpc.Exchange
@@ -141,6 +152,10 @@ func failures(t *testing.T, k rpc.Caller) {
 		{"SYSTEM_ERR", NewExchange(FAIL, fail(rpc.AcceptSystemErr, 0)), rpc.ReplyError{Stat: rpc.AcceptSystemErr}},
 		{"PROG_MISMATCH", NewExchange(FAIL, fail(rpc.AcceptProgMismatch, 0)),
 			rpc.ReplyError{Stat: rpc.AcceptProgMismatch, Low: LowVersion, High: HighVersion}},
+		{"a panic", NewExchange(CRASH, crash(CrashAtOnce)), rpc.ReplyError{Stat: rpc.AcceptSystemErr}},
+		{"a panic behind a payload", NewExchange(CRASH, crash(CrashWithPayload)), rpc.ReplyError{Stat: rpc.AcceptSystemErr}},
+		{"a panic on the executor", NewExchange(CRASH, crash(CrashBlocking)), rpc.ReplyError{Stat: rpc.AcceptSystemErr}},
+		{"a panic in Complete", NewExchange(CRASH, crash(CrashCompleting)), rpc.ReplyError{Stat: rpc.AcceptSystemErr}},
 		{"AUTH_TOOWEAK", NewExchange(FAIL, fail(0, rpc.AuthTooWeak)), rpc.ReplyError{Denied: true, Auth: rpc.AuthTooWeak}},
 	} {
 		var re *rpc.ReplyError
@@ -148,24 +163,32 @@ func failures(t *testing.T, k rpc.Caller) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	if err := rpc.Do(context.Background(), k, NewExchange(CRASH, crash(CrashPending)), nil); err != nil {
+		t.Errorf("a panic of a call that is completed all the same: %v", err)
+	}
 	if err := Echo(k, 10); err != nil {
 		t.Errorf("after failures: %v", err)
 	}
 }
 
-// suiteLane is a lane that no test of a transport's own uses.
-const suiteLane = 0x5717
+// freshLane is a lane that nothing else uses.
+func (p *Program) freshLane() uint32 { return 0x5717_0000 + uint32(p.fresh.Add(1)) }
 
 func outOfOrder(t *testing.T, p *Program, k rpc.Caller) {
 	const calls = 8
+	lane := p.freshLane()
+	// A connection may allow one call until the first was answered.
+	if err := Echo(k, 1); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, calls)
 	for range calls {
-		x := NewExchange(STALL, func(w *xdr.Writer) { w.Uint32(suiteLane) })
+		x := NewExchange(STALL, func(w *xdr.Writer) { w.Uint32(lane) })
 		x.Done = func(x *rpc.Exchange) { done <- x.Err }
 		k.Start(x)
 	}
 	for range calls {
-		<-p.Arrived(suiteLane)
+		<-p.Arrived(lane)
 	}
 	for range 20 {
 		if err := Echo(k, 100); err != nil {
@@ -177,7 +200,7 @@ func outOfOrder(t *testing.T, p *Program, k rpc.Caller) {
 		t.Errorf("a stalled call ended: %v", err)
 	default:
 	}
-	p.Release(suiteLane)
+	p.Release(lane)
 	for range calls {
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -2,8 +2,8 @@ package rpctest
 
 import (
 	"fmt"
-
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -18,6 +18,7 @@ const (
 	Sent
 	Refused
 	Dropped
+	DroppedAndClosed
 )
 
 // A Call is a call with a Way that records. It keeps the contract of rpc.Way to
@@ -27,6 +28,8 @@ type Call struct {
 	rpc.Call
 	// Space is what Room answers.
 	Space rpc.Room
+	// Places are what Place answers; below 0 is a result that goes with the words.
+	Places []int
 	// Done gets a token when the way was used.
 	Done chan struct{}
 
@@ -66,14 +69,29 @@ func (c *Call) Again(conn *rpc.Conn, message []byte) {
 	c.used.Store(false)
 }
 
-// Run admits and serves c as a transport does, and waits for its end.
+// Run admits and serves c as a transport does, and waits for its end. It panics
+// where none comes.
 func (c *Call) Run(s *rpc.Server) *Call {
 	if _, ok := s.Admit(&c.Call); ok {
 		s.Serve(&c.Call)
 	}
-	<-c.Done
-	return c
+	select {
+	case <-c.Done:
+		return c
+	default:
+	}
+	guard := time.NewTimer(patience)
+	defer guard.Stop()
+	select {
+	case <-c.Done:
+		return c
+	case <-guard.C:
+		panic(fmt.Sprintf("rpctest: a call of procedure %d was not answered within %v", c.Header.Procedure, patience))
+	}
 }
+
+// patience is how long Run waits.
+const patience = 30 * time.Second
 
 // Go is Run that does not wait.
 func (c *Call) Go(s *rpc.Server) *Call {
@@ -87,6 +105,14 @@ var zeros [4]byte
 
 // Room implements rpc.Way.
 func (c *Call) Room() rpc.Room { return c.Space }
+
+// Place implements rpc.Way.
+func (c *Call) Place(i int) (int, bool) {
+	if i >= len(c.Places) || c.Places[i] < 0 {
+		return 0, false
+	}
+	return c.Places[i], true
+}
 
 // Writer implements rpc.Way.
 func (c *Call) Writer(words int) *xdr.Writer {
@@ -111,8 +137,10 @@ func (c *Call) Detach() {
 	}
 	c.Detached = true
 	c.Message = append([]byte(nil), c.Message...)
-	c.buf = nil
-	c.w.Reset(nil)
+	old := c.buf
+	c.buf = make([]byte, 0, cap(c.w.Bytes()))
+	c.w.Rebase(c.buf)
+	clear(old[:cap(old)])
 }
 
 // Send implements rpc.Way.
@@ -149,6 +177,12 @@ func (c *Call) Refuse(r rpc.Refusal) {
 func (c *Call) Drop() {
 	c.use("Drop")
 	c.finish(Dropped)
+}
+
+// DropAndClose implements rpc.Way.
+func (c *Call) DropAndClose() {
+	c.use("DropAndClose")
+	c.finish(DroppedAndClosed)
 }
 
 func (c *Call) finish(e End) {

@@ -95,6 +95,14 @@ func (d *Decoder) Finish() error {
 // Skip steps over n bytes of the contiguous stream; n is not rounded up.
 func (d *Decoder) Skip(n int) { d.take(n) }
 
+// Jump moves the position over an item of n bytes and its padding that is not in
+// the contiguous stream, because it travels beside it. Reading goes on behind it.
+func (d *Decoder) Jump(n int) { d.shift += n + Pad(n) }
+
+// Rebase goes on in stream, a copy of the contiguous stream that d reads. What was
+// returned before still aliases the old one.
+func (d *Decoder) Rebase(stream []byte) { d.buf = stream }
+
 func (d *Decoder) take(n int) []byte {
 	if d.err != nil {
 		return nil

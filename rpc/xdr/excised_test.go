@@ -121,28 +121,75 @@ func TestExcisedItemTooLong(t *testing.T) {
 	}
 }
 
-// An item of no bytes needs no chunk, and may have one.
+// An item of no bytes needs no chunk and may have one, of no bytes. The chunk of
+// the item behind it is not its own.
 func TestExcisedEmptyItem(t *testing.T) {
-	for _, excised := range [][]Excised{nil, {{4, nil}}} {
-		var d Decoder
-		d.Reset(octets(t, "00000000 00000007"), 0, excised)
-		if d.EligibleOpaque(8); d.Uint32() != 7 || d.Finish() != nil {
-			t.Errorf("%v: %v", excised, d.Finish())
-		}
+	for _, c := range []struct {
+		name    string
+		stream  string
+		excised []Excised
+		y       string
+		err     error
+	}{
+		{"no chunk", "00000000 00000004 6e657874", nil, "next", nil},
+		{"an empty chunk", "00000000 00000004 6e657874", []Excised{{4, nil}}, "next", nil},
+		{"a chunk of the next item", "00000000 00000004", []Excised{{8, []byte("next")}}, "next", nil},
+		{"an empty chunk, and the next item's", "00000000 00000004", []Excised{{4, []byte{}}, {8, []byte("next")}}, "next", nil},
+		{"two empty items, one empty chunk", "00000000 00000000", []Excised{{8, nil}}, "", nil},
+		{"a chunk with a byte", "00000000 00000004 6e657874", []Excised{{4, []byte("x")}}, "", ErrExcised},
+		{"a chunk with a word", "00000000 00000004 6e657874", []Excised{{4, []byte("next")}}, "", ErrExcised},
+		{"an empty chunk for an item of four bytes", "00000000 00000004", []Excised{{4, nil}, {8, nil}}, "", ErrExcised},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d Decoder
+			d.Reset(octets(t, c.stream), 0, c.excised)
+			x, y := d.EligibleOpaque(8), d.EligibleOpaque(8)
+			if err := d.Finish(); err != c.err {
+				t.Fatalf("%v, want %v", err, c.err)
+			}
+			if c.err == nil && (len(x) != 0 || string(y) != c.y || d.Position() != 8+len(c.y)) {
+				t.Errorf("%q, %q, position %d", x, y, d.Position())
+			}
+		})
 	}
 }
 
-// V1-30: what is excised inside an array does not count against its elements:
-// their counts are in the stream.
+// V1-30: of an array of counted items only the contents of the items travel beside
+// the stream. Their counts are in it, so that Count knows from the stream alone
+// how many items there can be: what is excised makes no room for more, and takes
+// none away.
 func TestCountWithExcisedElements(t *testing.T) {
-	var d Decoder
-	d.Reset(octets(t, "00000002 00000004 00000004"), 0, []Excised{{8, []byte("aaaa")}, {16, []byte("bbbb")}})
-	n := d.Count(9, 4)
-	got := ""
-	for range n {
-		got += string(d.EligibleOpaque(4))
-	}
-	if got != "aaaabbbb" || d.Finish() != nil {
-		t.Errorf("%d elements: %q, %v", n, got, d.Finish())
+	contents := []Excised{{8, []byte("aaaa")}, {16, []byte("bbbb")}}
+	for _, c := range []struct {
+		name    string
+		stream  string
+		excised []Excised
+		n       int // what Count says
+		err     error
+	}{
+		{"contents excised", "00000002 00000004 00000004", contents, 2, nil},
+		{"one content excised", "00000002 00000004 00000004 62626262", contents[:1], 2, nil},
+		{"more elements than counts", "00000003 00000004 00000004", contents, 0, ErrShort},
+		{"as many elements as the excised bytes would make", "00000004 00000004 00000004", contents, 0, ErrShort},
+		{"the elements' counts excised as well", "00000002", []Excised{
+			{4, []byte("\x00\x00\x00\x04aaaa")}, {12, []byte("\x00\x00\x00\x04bbbb")}}, 0, ErrShort},
+		{"one element's count excised", "00000002 00000004 00000004", []Excised{{8, []byte("aaaa")}, {12, []byte("bbbb")}}, 2, ErrExcised},
+		{"the array's count excised", "00000004 00000004", []Excised{{0, []byte("\x00\x00\x00\x02")}, {8, []byte("aaaa")}}, 0, ErrExcised},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var d Decoder
+			d.Reset(octets(t, c.stream), 0, c.excised)
+			n := d.Count(9, 4)
+			got := ""
+			for range n {
+				got += string(d.EligibleOpaque(4))
+			}
+			if n != c.n || d.Finish() != c.err {
+				t.Fatalf("%d elements, %v, want %d, %v", n, d.Finish(), c.n, c.err)
+			}
+			if c.err == nil && (got != "aaaabbbb" || d.Position() != 20) {
+				t.Errorf("%q, position %d", got, d.Position())
+			}
+		})
 	}
 }

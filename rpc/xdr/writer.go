@@ -54,6 +54,16 @@ func (w *Writer) Reset(buf []byte) {
 	w.payloads = w.inline[:0]
 }
 
+// Rebase moves the words to buf, up to whose capacity w goes on. The payloads stay
+// where they are. A buf that the words do not fit sets Overflow.
+func (w *Writer) Rebase(buf []byte) {
+	if cap(buf) < len(w.buf) {
+		w.overflow = true
+		return
+	}
+	w.buf = append(buf[:0], w.buf...)
+}
+
 // Bytes are the words written so far. They alias the buffer.
 func (w *Writer) Bytes() []byte { return w.buf }
 

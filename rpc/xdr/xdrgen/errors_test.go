@@ -38,6 +38,7 @@ func TestErrors(t *testing.T) {
 		{"large bound", "struct a { int b<0x100000000>; };", `1: b has the impossible length 4294967296`},
 		{"ddp on a number", "struct a { /*@ddp*/ int b; };", `1: @ddp on b, which is not an opaque of variable length`},
 		{"ddp on fixed length", "struct a { /*@ddp*/ opaque b[4]; };", `1: @ddp on b, which is not an opaque of variable length`},
+		{"V1-32: ddp on a union", "union u switch (int a) { case 1: opaque b<4>; };\nstruct c { /*@ddp*/ u d; };", `2: @ddp on d, which is not an opaque of variable length`},
 		{"iterate on opaque", "struct a { /*@iterate*/ opaque b<4>; };", `1: @iterate on b, which is not an array of variable length`},
 		{"recursion", "struct a { b c; };\nstruct b { a d; };", `2: type a contains itself other than as a linked list`},
 		{"tree", "struct a { a *left; a *right; int b; };", `1: type a contains itself other than as a linked list`},

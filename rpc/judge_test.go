@@ -1,0 +1,128 @@
+package rpc_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A call that the program turns away is answered from its start: nothing is
+// reserved or brought for it, and it is not remembered.
+func TestEarly(t *testing.T) {
+	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s, p, conn := newServer(t, rpc.Config{Pool: pool})
+	p.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		j.Early, j.Lane = true, "a lane"
+		return rpc.Done
+	}
+	for _, c := range []struct {
+		proc uint32
+		args func(w *xdr.Writer)
+	}{
+		{rpctest.GET, u32(500_000)},
+		{rpctest.PUT, func(w *xdr.Writer) { w.String("name"); w.Uint32(900_000) }},
+		{rpctest.WIDE, u32(60_000)},
+	} {
+		m := rpctest.Message(1, c.proc, c.args)
+		call := rpctest.NewCall(conn, m)
+		// The reply would not fit, if there were one to be executed.
+		call.Space = rpc.Room{Inline: 100}
+		if c.proc == rpctest.PUT {
+			call.Placed = []rpc.Placed{{Position: uint32(len(m)), Length: 900_000}}
+		}
+		plan, ok := s.Admit(&call.Call)
+		if !ok || !plan.Early || plan.Results != 0 || plan.Group != nil {
+			t.Fatalf("procedure %d: admitted %v, %+v", c.proc, ok, plan)
+		}
+		s.Serve(&call.Call)
+		ended(t, call.Done)
+		if d, err := call.Results(); err != nil || d.Uint32() != rpctest.Early {
+			t.Errorf("procedure %d: %v", c.proc, err)
+		}
+	}
+	if st := s.Stats(); st.ReplyCache.Entries != 0 || st.InProgress != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A connection is a stranger's until a program knows a caller on it.
+func TestKnown(t *testing.T) {
+	s, p, conn := newServer(t, rpc.Config{})
+	told := 0
+	conn.OnKnown(func() { told++ })
+	rpctest.NewCall(conn, rpctest.Message(1, rpctest.NULL, nil)).Run(s)
+	if conn.Known() || told != 0 {
+		t.Error("a NULL makes a connection known")
+	}
+	p.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		j.Known = true
+		return rpc.Done
+	}
+	for range 3 {
+		rpctest.NewCall(conn, rpctest.Message(2, rpctest.ECHO, bump("x"))).Run(s)
+		if !conn.Known() || told != 1 {
+			t.Errorf("known %v, told %d times", conn.Known(), told)
+		}
+	}
+}
+
+// versioned is one version of a program that several share.
+type versioned struct {
+	*rpctest.Program
+	version, low, high uint32
+}
+
+func (p *versioned) Versions() (low, high uint32) { return p.low, p.high }
+
+func (p *versioned) Binding(v uint32) *rpc.Binding {
+	if v != p.version {
+		return nil
+	}
+	return &rpctest.Binding
+}
+
+func (p *versioned) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	w.Uint32(p.version)
+	return rpc.Done
+}
+
+// Programs share a number, each version served by its own; PROG_MISMATCH names the
+// lowest and the highest of all.
+func TestVersionsOfOneNumber(t *testing.T) {
+	s := rpc.NewServer(rpc.Config{})
+	defer s.Close()
+	s.Register(&versioned{Program: rpctest.NewProgram(), version: 3, low: 3, high: 3})
+	s.Register(&versioned{Program: rpctest.NewProgram(), version: 4, low: 4, high: 4})
+	conn := s.NewConn(peer, local, "tcp", true)
+	call := func(version uint32) (*xdr.Decoder, error) {
+		h := rpc.CallHeader{XID: version, Program: rpctest.Number, Version: version, Procedure: rpctest.BUMP}
+		return rpctest.NewCall(conn, rpctest.CallMessage(h, bump("x"))).Run(s).Results()
+	}
+	for _, v := range []uint32{3, 4} {
+		if d, err := call(v); err != nil || d.Uint32() != v {
+			t.Errorf("version %d: %v", v, err)
+		}
+	}
+	for _, v := range []uint32{2, 5} {
+		if _, err := call(v); err == nil || !strings.Contains(err.Error(), "3 to 4") {
+			t.Errorf("version %d: %v", v, err)
+		}
+	}
+	if n := len(s.Stats().Procedures); n != 2 {
+		t.Errorf("%d rows of counters for two versions", n)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a version was registered twice")
+		}
+	}()
+	s.Register(&versioned{Program: rpctest.NewProgram(), version: 4, low: 4, high: 4})
+}

@@ -1,0 +1,332 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// faulty is a program with one procedure, not to be executed twice, that may
+// panic in each function that rpc calls of a program.
+type faulty struct {
+	in       string // where it panics; "" nowhere
+	executed atomic.Int32
+	serve    func(c *rpc.Call, w *xdr.Writer) rpc.Outcome
+}
+
+func (p *faulty) panicIn(where string) {
+	if p.in == where {
+		panic("in " + where)
+	}
+}
+
+func (p *faulty) Number() uint32             { return 0x2000_0fff }
+func (p *faulty) Versions() (uint32, uint32) { return 1, 1 }
+
+func (p *faulty) Judge(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+	p.panicIn("Judge")
+	j.Lane = "a lane"
+	return rpc.Done
+}
+
+func (p *faulty) Binding(uint32) *rpc.Binding {
+	return &rpc.Binding{Procedures: []rpc.Procedure{{
+		Name: "FAULT", Repeat: rpc.Once, MaxArgs: 1000,
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+			p.panicIn("Walk")
+			s.Words, s.Payload = 100, 100
+		},
+	}}}
+}
+
+func (p *faulty) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	p.executed.Add(1)
+	p.panicIn("Serve")
+	if p.serve != nil {
+		return p.serve(c, w)
+	}
+	return rpc.Done
+}
+
+func (p *faulty) message(xid uint32) []byte {
+	return rpctest.CallMessage(rpc.CallHeader{XID: xid, Program: p.Number(), Version: 1}, nil)
+}
+
+// newFaulty is a server of a faulty program, with a pool, whose reports go to
+// the function that the second result is.
+func newFaulty(t testing.TB, cfg rpc.Config) (*rpc.Server, *faulty, *rpc.Conn) {
+	pool, err := mem.NewPool(mem.Config{Ceiling: mem.MinCeiling})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Pool = pool
+	s := rpc.NewServer(cfg)
+	p := new(faulty)
+	s.Register(p)
+	t.Cleanup(func() {
+		s.Close()
+		pool.Close()
+	})
+	return s, p, s.NewConn(peer, local, "tcp", true)
+}
+
+func wantSystemErr(t *testing.T, c *rpctest.Call) {
+	t.Helper()
+	_, err := c.Results()
+	var re *rpc.ReplyError
+	if !errors.As(err, &re) || re.Denied || re.Stat != rpc.AcceptSystemErr {
+		t.Errorf("reply %v (end %v), want SYSTEM_ERR", err, c.End)
+	}
+}
+
+// A program's function that panics costs its call the results, and nothing else:
+// the caller gets SYSTEM_ERR, no memory stays behind, and the server goes on.
+func TestAPanicOfAProgramEndsItsCallOnly(t *testing.T) {
+	for _, where := range []string{"Walk", "Judge", "Serve"} {
+		t.Run(where, func(t *testing.T) {
+			s, p, conn := newFaulty(t, rpc.Config{})
+			p.in = where
+			c := rpctest.NewCall(conn, p.message(1))
+			if where == "Walk" {
+				c.Placed = []rpc.Placed{{Position: 40, Length: 4}}
+			}
+			wantSystemErr(t, c.Run(s))
+			if st := s.Stats(); st.Panics != 1 || st.InProgress != 0 {
+				t.Fatalf("%d panics counted, %d calls in progress", st.Panics, st.InProgress)
+			}
+			p.in = ""
+			if _, err := rpctest.NewCall(conn, p.message(2)).Run(s).Results(); err != nil {
+				t.Errorf("the next call: %v", err)
+			}
+			if err := s.Drain(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// counted is payload memory of a test.
+type counted struct{ released atomic.Int32 }
+
+func (c *counted) Release() { c.released.Add(1) }
+
+// What the writer held when its program panicked is given back, once.
+func TestAPanicGivesThePayloadsBack(t *testing.T) {
+	s, p, conn := newFaulty(t, rpc.Config{})
+	var first, second counted
+	p.serve = func(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+		w.Payload([]byte("some"), true, &first)
+		w.Payload([]byte("data"), true, &second)
+		panic("behind two payloads")
+	}
+	c := rpctest.NewCall(conn, p.message(1)).Run(s)
+	wantSystemErr(t, c)
+	if first.released.Load() != 1 || second.released.Load() != 1 || len(c.Payloads) != 0 {
+		t.Errorf("released %d and %d times, %d payloads sent", first.released.Load(), second.released.Load(), len(c.Payloads))
+	}
+}
+
+// A goroutine of the executor survives the panic of the call that it runs, and
+// goes on with the lane's next one.
+func TestTheExecutorSurvivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newFaulty(t, rpc.Config{Workers: 1, LaneWorkers: 1})
+		defer s.Close()
+		p.serve = func(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+			if c.Try {
+				return rpc.WouldBlock("a lane")
+			}
+			panic("on the executor")
+		}
+		var all []*rpctest.Call
+		for i := range uint32(5) {
+			all = append(all, rpctest.NewCall(conn, p.message(i)).Go(s))
+		}
+		synctest.Wait()
+		for _, c := range all {
+			if c.End == rpctest.Open {
+				t.Fatal("a call is not answered")
+			}
+			wantSystemErr(t, c)
+		}
+		if st := s.Stats(); st.Panics != 5 || st.Running != 0 || st.Queued != 0 || st.Workers != 1 || st.InProgress != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// Results that are completed from elsewhere may panic as well.
+func TestAPanicInComplete(t *testing.T) {
+	s, p, conn := newFaulty(t, rpc.Config{})
+	var held counted
+	var later sync.WaitGroup
+	p.serve = func(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+		c.Detach()
+		later.Go(func() {
+			c.Complete(func(w *xdr.Writer) rpc.Outcome {
+				w.Payload([]byte("data"), true, &held)
+				panic("completing")
+			})
+		})
+		return rpc.Outcome{Pending: true}
+	}
+	wantSystemErr(t, rpctest.NewCall(conn, p.message(1)).Run(s))
+	later.Wait()
+	if st := s.Stats(); held.released.Load() != 1 || st.Panics != 1 || st.InProgress != 0 {
+		t.Errorf("released %d times, %+v", held.released.Load(), st)
+	}
+}
+
+// A program that detached its call and panics then has told another goroutine to
+// complete it, or will: rpc does not answer in its place, neither before nor
+// after, when the record may be another call's already.
+func TestAPanicOfADetachedCallIsNotAnsweredTwice(t *testing.T) {
+	s, p, conn := newFaulty(t, rpc.Config{})
+	for _, order := range []string{"completed before", "completed after"} {
+		t.Run(order, func(t *testing.T) {
+			var detached *rpc.Call
+			complete := func() {
+				detached.Complete(func(w *xdr.Writer) rpc.Outcome {
+					w.Uint32(7)
+					return rpc.Done
+				})
+			}
+			p.serve = func(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+				c.Detach()
+				detached = c
+				if order == "completed before" {
+					complete()
+				}
+				panic("detached")
+			}
+			before := s.Stats().Panics
+			c := rpctest.NewCall(conn, p.message(uint32(len(order)))).Go(s)
+			if order == "completed after" {
+				if c.End != rpctest.Open || s.Stats().InProgress != 1 {
+					t.Fatalf("end %v, %d in progress before Complete", c.End, s.Stats().InProgress)
+				}
+				complete()
+			}
+			d, err := c.Results()
+			if err != nil || d.Uint32() != 7 {
+				t.Errorf("the results are not Complete's: %v", err)
+			}
+			if st := s.Stats(); st.Panics != before+1 || st.InProgress != 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+// A call that is not to be executed twice is not executed again because it
+// panicked: its duplicates get its answer, those that wait for it too.
+func TestDuplicatesOfACallThatPanicked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newFaulty(t, rpc.Config{})
+		defer s.Close()
+		goOn := make(chan struct{})
+		p.serve = func(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+			if c.Try {
+				p.executed.Add(-1)
+				return rpc.WouldBlock("a lane")
+			}
+			<-goOn
+			panic("half way")
+		}
+		first := rpctest.NewCall(conn, p.message(1)).Go(s)
+		synctest.Wait()
+		joined := rpctest.NewCall(conn, p.message(1)).Go(s)
+		synctest.Wait()
+		close(goOn)
+		synctest.Wait()
+		if first.End != rpctest.Dropped {
+			t.Errorf("the call that a duplicate took over ended with %v", first.End)
+		}
+		wantSystemErr(t, joined)
+		wantSystemErr(t, rpctest.NewCall(conn, p.message(1)).Run(s))
+		if n := p.executed.Load(); n != 1 {
+			t.Errorf("executed %d times", n)
+		}
+	})
+}
+
+// Each place that a panic comes from is reported once, with the stack that
+// leads there; all are counted.
+func TestEachPlaceOfAPanicIsReportedOnce(t *testing.T) {
+	var reports []rpc.Panic
+	s, p, conn := newFaulty(t, rpc.Config{Panicked: func(p *rpc.Panic) { reports = append(reports, *p) }})
+	var nobody *faulty
+	places := []func(){
+		func() { placeOne() },
+		func() { nobody.in = "nowhere" }, // the runtime's own panic
+		func() { panic(errors.New("here")) },
+	}
+	for range 3 {
+		for _, place := range places {
+			p.serve = func(*rpc.Call, *xdr.Writer) rpc.Outcome {
+				place()
+				return rpc.Done
+			}
+			rpctest.NewCall(conn, p.message(uint32(p.executed.Load()))).Run(s)
+		}
+	}
+	if n := s.Stats().Panics; n != 9 {
+		t.Errorf("%d panics counted, want 9", n)
+	}
+	if len(reports) != 3 {
+		t.Fatalf("%d panics reported, want one of each place: %v", len(reports), reports)
+	}
+	for i, want := range []string{"one", "nil pointer", "here"} {
+		if r := reports[i]; !strings.Contains(fmt.Sprint(r.Value), want) || r.Procedure != "FAULT" || r.Program != p.Number() {
+			t.Errorf("report %d: %v in %q of program %d", i, r.Value, r.Procedure, r.Program)
+		}
+	}
+	if !strings.Contains(string(reports[0].Stack), "rpc_test.placeOne(") {
+		t.Errorf("the stack does not show the place:\n%s", reports[0].Stack)
+	}
+}
+
+//go:noinline
+func placeOne() { panic("one") }
+
+// However many places there were, the list of them is bounded.
+func TestPlacesOfPanicsAreBounded(t *testing.T) {
+	reports := 0
+	s, p, conn := newFaulty(t, rpc.Config{Panicked: func(p *rpc.Panic) { reports++ }})
+	depth := 0
+	p.serve = func(*rpc.Call, *xdr.Writer) rpc.Outcome {
+		path(uint(depth))
+		return rpc.Done
+	}
+	for depth = range 128 {
+		rpctest.NewCall(conn, p.message(uint32(depth))).Run(s)
+	}
+	if n := s.Stats().Panics; n != 128 || reports != 64 {
+		t.Errorf("%d panics counted, %d reported, want 128 and 64", n, reports)
+	}
+}
+
+// path panics after seven calls, by a way of its own for each n.
+func path(n uint) { walk(n, 7) }
+
+//go:noinline
+func walk(n uint, left int) {
+	if left == 0 {
+		panic("at the end")
+	}
+	if n&1 == 0 {
+		walk(n>>1, left-1)
+	} else {
+		walk(n>>1, left-1) // from another place
+	}
+}

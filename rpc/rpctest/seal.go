@@ -1,0 +1,223 @@
+package rpctest
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// FlavorSeal is the toy flavor: a credential is the service and a key, and a
+// checksum of the call's header. It protects nothing from anyone; it has the form of
+// flavors that do: a context that is made by a call of its own, a verifier in each
+// reply, and a service that wraps arguments and results.
+const FlavorSeal rpc.Flavor = 0x5ea1
+
+// Services of FlavorSeal.
+const (
+	// SealNew makes a context: the reply to the procedure, whichever it is, is an
+	// unsigned key.
+	SealNew = iota
+	// SealNone leaves arguments and results as they are.
+	SealNone
+	// SealWrap turns arguments and results into their length, their bytes each
+	// combined with the key, and their checksum.
+	SealWrap
+)
+
+// Keys that Verify treats in a way of their own.
+const (
+	KeyUnknown = 0 // denied
+	KeyDrop    = 1 // no answer
+	KeyEnd     = 2 // no answer, and the connection ends
+	KeyBare    = 3 // replies cannot be protected
+	firstKey   = 16
+)
+
+// A Seal is the Protection of FlavorSeal.
+type Seal struct {
+	next atomic.Uint32
+	// Guards is how many are not released; Wrapped how many results were.
+	Guards, Wrapped atomic.Int64
+}
+
+// NewSeal returns a Seal without contexts.
+func NewSeal() *Seal {
+	s := new(Seal)
+	s.next.Store(firstKey)
+	return s
+}
+
+// sealSum is the checksum of a call's header.
+func sealSum(message []byte, service, key uint32) uint32 {
+	var b [8]byte
+	binary.BigEndian.PutUint32(b[:], service)
+	binary.BigEndian.PutUint32(b[4:], key)
+	return crc32.Update(crc32.ChecksumIEEE(message[:24]), crc32.IEEETable, b[:])
+}
+
+// Verify implements rpc.Protection.
+func (s *Seal) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
+	d := xdr.NewDecoder(a.Header.Cred.Body)
+	service, key, sum := d.Uint32(), d.Uint32(), d.Uint32()
+	if d.Finish() != nil || service > SealWrap {
+		return nil, rpc.Denied(rpc.AuthBadCred)
+	}
+	// Transports choose the XID: it is left out.
+	header := append(make([]byte, 4, 24), a.Message[4:24]...)
+	switch {
+	case sum != sealSum(header, service, key):
+		return nil, rpc.Denied(rpc.AuthBadVerf)
+	case service == SealNew:
+		s.Guards.Add(1)
+		return &sealMaker{sealGuard{seal: s, xid: a.Header.XID}}, rpc.Done
+	case key == KeyDrop:
+		return nil, rpc.Dropped
+	case key == KeyEnd:
+		return nil, rpc.DropAndEnd
+	case key == KeyUnknown || key >= s.next.Load():
+		return nil, rpc.Denied(rpc.AuthRejectedCred)
+	}
+	a.Cred.Principal = "holder of a key"
+	s.Guards.Add(1)
+	return &sealGuard{seal: s, service: service, key: key, xid: a.Header.XID}, rpc.Done
+}
+
+// A sealGuard is the Guard of one call.
+type sealGuard struct {
+	seal              *Seal
+	service, key, xid uint32
+	released          bool
+}
+
+// Overhead implements rpc.Guard.
+func (g *sealGuard) Overhead() rpc.Overhead {
+	if g.service == SealWrap {
+		return rpc.Overhead{Verifier: 4, Wraps: true, Before: 4, Behind: 4}
+	}
+	return rpc.Overhead{Verifier: 4}
+}
+
+// Unwrap implements rpc.Guard.
+func (g *sealGuard) Unwrap(body []byte) (from, to int, ok bool) {
+	if len(body) < 8 {
+		return 0, 0, false
+	}
+	n := int(binary.BigEndian.Uint32(body))
+	if n != len(body)-8 {
+		return 0, 0, false
+	}
+	combine(body[4:4+n], g.key)
+	return 4, 4 + n, crc32.ChecksumIEEE(body[4:4+n]) == binary.BigEndian.Uint32(body[4+n:])
+}
+
+// PutVerifier implements rpc.Guard.
+func (g *sealGuard) PutVerifier(w *xdr.Writer) bool {
+	w.Uint32(uint32(FlavorSeal))
+	w.Uint32(4)
+	w.Uint32(g.key ^ g.xid)
+	return true
+}
+
+// Wrap implements rpc.Guard.
+func (g *sealGuard) Wrap(w *xdr.Writer, from int) bool {
+	if g.key == KeyBare {
+		return false
+	}
+	words := w.Bytes()
+	sum, length, at := uint32(0), 0, from
+	take := func(b []byte) {
+		sum = crc32.Update(sum, crc32.IEEETable, b)
+		length += len(b)
+		combine(b, g.key)
+	}
+	for _, p := range w.Payloads() {
+		take(words[at:p.Position])
+		at = p.Position
+		take(p.Data)
+		// The padding is the transport's: it stays as it is, and does not count.
+	}
+	take(words[at:])
+	binary.BigEndian.PutUint32(words[from-4:], uint32(length))
+	w.Uint32(sum)
+	g.seal.Wrapped.Add(1)
+	return true
+}
+
+// Release implements rpc.Guard.
+func (g *sealGuard) Release() {
+	if g.released {
+		panic("rpctest: Release of a guard twice")
+	}
+	g.released = true
+	g.seal.Guards.Add(-1)
+}
+
+func combine(b []byte, key uint32) {
+	for i := range b {
+		b[i] ^= byte(key*31 + 7)
+	}
+}
+
+// A sealMaker serves the call that makes a context.
+type sealMaker struct{ sealGuard }
+
+var sealProcedure = rpc.Procedure{Name: "SEAL", MaxArgs: 0, MaxResults: 4}
+
+// Procedure implements rpc.Handler.
+func (g *sealMaker) Procedure() *rpc.Procedure { return &sealProcedure }
+
+// Serve implements rpc.Handler.
+func (g *sealMaker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	w.Uint32(g.seal.next.Add(1) - 1)
+	return rpc.Done
+}
+
+// SealCred is the credential of a call of the toy program.
+func SealCred(h rpc.CallHeader, service, key uint32) rpc.AuthBytes {
+	w := xdr.NewWriter(make([]byte, 0, 128))
+	rpc.PutCall(w, &h)
+	header := append(make([]byte, 4, 24), w.Bytes()[4:24]...)
+	b := make([]byte, 12)
+	binary.BigEndian.PutUint32(b, service)
+	binary.BigEndian.PutUint32(b[4:], key)
+	binary.BigEndian.PutUint32(b[8:], sealSum(header, service, key))
+	return rpc.AuthBytes{Flavor: FlavorSeal, Body: b}
+}
+
+// SealArgs is args as SealWrap has them. What they write as payload is put in its
+// place: nothing of them travels beside the message.
+func SealArgs(args func(w *xdr.Writer), key uint32) func(w *xdr.Writer) {
+	plain := CallMessage(rpc.CallHeader{}, args)[40:]
+	sum := crc32.ChecksumIEEE(plain)
+	combine(plain, key)
+	return func(w *xdr.Writer) {
+		w.Uint32(uint32(len(plain)))
+		w.FixedOpaque(plain)
+		w.Uint32(sum)
+	}
+}
+
+// Unseal takes the protection off results: d stands behind the reply's header.
+// payload, where not 0, is the length of a payload that starts that many bytes into
+// the plain results, whose padding is not protected.
+func Unseal(d *xdr.Decoder, key uint32, at, payload int) (*xdr.Decoder, bool) {
+	n := int(d.Uint32())
+	pad := xdr.Pad(payload)
+	body := d.FixedOpaque(n + pad)
+	sum := d.Uint32()
+	if d.Finish() != nil {
+		return nil, false
+	}
+	body = append([]byte(nil), body...)
+	plain := append(append([]byte(nil), body[:at+payload]...), body[at+payload+pad:]...)
+	combine(plain, key)
+	ok := crc32.ChecksumIEEE(plain) == sum
+	whole := append(append(append([]byte(nil), plain[:at+payload]...), make([]byte, pad)...), plain[at+payload:]...)
+	return xdr.NewDecoder(whole), ok
+}

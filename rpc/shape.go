@@ -1,0 +1,72 @@
+package rpc
+
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+
+// Repeat says what becomes of a call that comes again while its client does not
+// know whether the first was executed.
+type Repeat uint8
+
+const (
+	// Anytime: the call may be executed any number of times.
+	Anytime Repeat = iota
+	// InTurn: the call may be executed again, but only after the one that it
+	// repeats has ended. Otherwise a write that got stuck could end after a
+	// later one to the same place, and undo it.
+	InTurn
+	// Once: the call is not executed again. It is answered from what was kept
+	// of the first.
+	Once
+)
+
+// A Shape is what one walk over a call's arguments tells of the call (RFC 8166
+// §6). All sizes are in bytes.
+type Shape struct {
+	// Words is the largest that the results can be without eligible payload;
+	// Payload is the largest eligible payload of all results together.
+	Words, Payload int
+	// Repeat says what becomes of the call when it comes again. Prefix is how much
+	// of the arguments tells calls apart that are InTurn: up to the first Item.
+	Repeat Repeat
+	Prefix int
+	// Object is the argument that names what the call is about, such as a file
+	// handle: it aliases the arguments. nil: there is none, or it cannot be read.
+	Object []byte
+
+	start  int
+	placed []Placed // not met yet
+}
+
+// Item steps over an argument of variable length that the binding lets be placed
+// directly: its count, and its content unless that travels beside the message.
+func (s *Shape) Item(args *xdr.Decoder) {
+	n := args.Uint32()
+	if s.Prefix == 0 {
+		s.Prefix = args.Position() - s.start
+	}
+	if len(s.placed) > 0 && args.Err() == nil && int64(s.placed[0].Position) == int64(args.Position()) {
+		s.placed = s.placed[1:]
+		args.Jump(int(n))
+		return
+	}
+	if int64(n) > int64(args.Len()) {
+		args.Fail(xdr.ErrShort)
+		return
+	}
+	args.FixedOpaque(int(n))
+}
+
+// walk fills in s from the arguments at args. placed are the items that travel
+// beside the message.
+func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
+	*s = Shape{Words: p.MaxResults, Repeat: p.Repeat, start: args.Position(), placed: placed}
+	if p.Walk != nil {
+		p.Walk(args, s)
+	}
+}
+
+// Shape walks the arguments of a call of which placed travels beside the message.
+// eligible says whether all of that is where the binding lets it be.
+func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
+	p.walk(&args, placed, &s)
+	return s, len(s.placed) == 0
+}
