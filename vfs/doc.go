@@ -12,7 +12,7 @@
 // Errors are syscall.Errno where POSIX has a name for what happened, and the
 // package's own Err... values where it has none. Extended attributes, locks,
 // allocation and copying arrive as further interfaces that a FileSystem may
-// also implement; they are found by type assertion.
+// also implement; As finds them, through what wraps a file system too.
 //
 // The package knows no protocol. The handles that it passes are not
 // authenticated: who hands them to strangers seals them (ulb/nfs/export).

@@ -14,6 +14,9 @@ type Op struct {
 	// Try: answer at once or answer ErrWouldBlock having done nothing.
 	// A method without anything at hand may always answer ErrWouldBlock.
 	Try bool
+	// Async: what the method changes of names and attributes need not be
+	// durable when it returns. What is promised about data is kept.
+	Async bool
 }
 
 // Access are rights that Access is asked about and answers with.
@@ -94,7 +97,7 @@ type Object struct {
 // show in Access.
 //
 // Methods that change names or attributes return when the change is as
-// durable as the file system was configured to make it.
+// durable as the file system was configured to make it, unless op.Async.
 type FileSystem interface {
 	// Root is the handle of the root directory.
 	Root() Handle
@@ -142,7 +145,10 @@ type FileSystem interface {
 	Symlink(op *Op, dir Handle, name, text []byte, s *SetAttr) (Object, Change, error)
 	// Mknod makes a device, socket or FIFO.
 	Mknod(op *Op, dir Handle, name []byte, t Type, s *SetAttr, major, minor uint32) (Object, Change, error)
-	// Remove removes anything but a directory, Rmdir an empty directory.
+	// Remove removes anything but a directory, Rmdir an empty directory. EBUSY,
+	// of Rename as well: the machine itself holds the name fast (something is
+	// mounted there), and waiting does not help; what passes by itself is
+	// ErrDelay.
 	Remove(op *Op, dir Handle, name []byte) (Change, error)
 	Rmdir(op *Op, dir Handle, name []byte) (Change, error)
 	// Rename moves; from and to are the changes of the two directories.

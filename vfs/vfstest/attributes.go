@@ -165,12 +165,15 @@ func testGuard(x *fixture) {
 	u.mustWrite(h, 0, "content")
 	a := u.attr(h)
 	s := vfs.SetAttr{SetSize: true, Size: 3}
-	wrong := a.Ctime
-	wrong.Sec--
-	_, err := x.fs.SetAttr(u.op, h, &s, &wrong)
-	x.is(err, "SetAttr with a wrong guard", vfs.ErrNotSync)
-	u.content(h, "content")
-	_, err = x.fs.SetAttr(u.op, h, &s, &a.Ctime)
+	second, nanosecond := a.Ctime, a.Ctime
+	second.Sec--
+	nanosecond.Nsec ^= 1
+	for what, wrong := range map[string]*vfs.Time{"another second": &second, "another nanosecond": &nanosecond} {
+		_, err := x.fs.SetAttr(u.op, h, &s, wrong)
+		x.is(err, "SetAttr with a guard of "+what, vfs.ErrNotSync)
+		u.content(h, "content")
+	}
+	_, err := x.fs.SetAttr(u.op, h, &s, &a.Ctime)
 	x.is(err, "SetAttr with the right guard", nil)
 	u.content(h, "con")
 }

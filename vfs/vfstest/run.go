@@ -59,7 +59,7 @@ func Tests() []Test {
 	return all
 }
 
-var groups = [][]Test{createTests, lookupTests, attributeTests, accessTests, ioTests, readDirTests, renameTests,
+var groups = [][]Test{createTests, lookupTests, attributeTests, accessTests, lockMarkTests, ioTests, readDirTests, renameTests,
 	linkTests, changeTests, handleTests, stressTests, crashTests, modelTests}
 
 // Run runs the suite. New makes an empty file system for each test; what New

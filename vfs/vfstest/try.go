@@ -99,7 +99,15 @@ func (f *trying) Commit(op *vfs.Op, h vfs.Handle, off uint64, count uint32) (ch 
 }
 
 func (f *trying) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (o vfs.Object, ch vfs.Change, err error) {
-	f.attempt(op, func(op *vfs.Op) error { o, ch, err = f.FileSystem.Create(op, dir, name, how); return err }, dir)
+	hs := []vfs.Handle{dir}
+	if f.check && how.Mode == vfs.Unchecked {
+		// A file that is there may be cut.
+		var a vfs.Attr
+		if there, err := f.FileSystem.Lookup(op, dir, name, &a); err == nil && !there.Handle.IsZero() {
+			hs = append(hs, there.Handle)
+		}
+	}
+	f.attempt(op, func(op *vfs.Op) error { o, ch, err = f.FileSystem.Create(op, dir, name, how); return err }, hs...)
 	return
 }
 

@@ -1,0 +1,25 @@
+package vfs
+
+// A Wrapper is a FileSystem that stands before another one and passes on what it
+// does not change.
+type Wrapper interface {
+	FileSystem
+	// Unwrap is the file system behind it.
+	Unwrap() FileSystem
+}
+
+// As finds the further interface T of fs: fs itself where it implements T, else
+// the nearest of those that it wraps which does. A wrapper that changes what T
+// does implements T; what goes by T passes by one that does not.
+func As[T any](fs FileSystem) (t T, ok bool) {
+	for {
+		if t, ok = fs.(T); ok {
+			return t, true
+		}
+		w, wraps := fs.(Wrapper)
+		if !wraps {
+			return t, false
+		}
+		fs = w.Unwrap()
+	}
+}

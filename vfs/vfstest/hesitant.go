@@ -1,0 +1,163 @@
+package vfstest
+
+import (
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// hesitant is a file system whose attempts all would block.
+type hesitant struct {
+	vfs.FileSystem
+	only []string
+}
+
+// Hesitant wraps fs for tests of what calls it: with Op.Try each method answers
+// vfs.ErrWouldBlock and does nothing, so that every call is made twice, and
+// everything that a caller prepared for the first time is taken back or used
+// again. Without Op.Try the methods are those of fs. Where methods are named
+// ("GetAttr"), only they hesitate: a caller that makes several calls gets as far
+// as to one of them. vfs.As finds the further interfaces of fs.
+func Hesitant(fs vfs.FileSystem, only ...string) vfs.FileSystem {
+	return &hesitant{FileSystem: fs, only: only}
+}
+
+// Unwrap implements vfs.Wrapper.
+func (f *hesitant) Unwrap() vfs.FileSystem { return f.FileSystem }
+
+func (f *hesitant) hesitates(op *vfs.Op, method string) bool {
+	return op.Try && (len(f.only) == 0 || slices.Contains(f.only, method))
+}
+
+func (f *hesitant) Info(op *vfs.Op, h vfs.Handle) (i vfs.Info, err error) {
+	if f.hesitates(op, "Info") {
+		return i, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Info(op, h)
+}
+
+func (f *hesitant) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
+	if f.hesitates(op, "Usage") {
+		return u, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Usage(op, h)
+}
+
+func (f *hesitant) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) (err error) {
+	if f.hesitates(op, "GetAttr") {
+		return vfs.ErrWouldBlock
+	}
+	return f.FileSystem.GetAttr(op, h, a)
+}
+
+func (f *hesitant) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (ch vfs.Change, err error) {
+	if f.hesitates(op, "SetAttr") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.SetAttr(op, h, s, guard)
+}
+
+func (f *hesitant) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (got vfs.Access, err error) {
+	if f.hesitates(op, "Access") {
+		return got, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Access(op, h, want, a)
+}
+
+func (f *hesitant) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, a *vfs.Attr) (o vfs.Object, err error) {
+	if f.hesitates(op, "Lookup") {
+		return o, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Lookup(op, dir, name, a)
+}
+
+func (f *hesitant) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (n int, err error) {
+	if f.hesitates(op, "ReadLink") {
+		return n, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.ReadLink(op, h, buf, a)
+}
+
+func (f *hesitant) Read(op *vfs.Op, h vfs.Handle, off uint64, buf []byte, a *vfs.Attr) (n int, eof bool, err error) {
+	if f.hesitates(op, "Read") {
+		return n, eof, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Read(op, h, off, buf, a)
+}
+
+func (f *hesitant) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s vfs.Stability) (n int, done vfs.Stability, ch vfs.Change, err error) {
+	if f.hesitates(op, "Write") {
+		return n, done, ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Write(op, h, off, data, s)
+}
+
+func (f *hesitant) Commit(op *vfs.Op, h vfs.Handle, off uint64, count uint32) (ch vfs.Change, err error) {
+	if f.hesitates(op, "Commit") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Commit(op, h, off, count)
+}
+
+func (f *hesitant) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (o vfs.Object, ch vfs.Change, err error) {
+	if f.hesitates(op, "Create") {
+		return o, ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Create(op, dir, name, how)
+}
+
+func (f *hesitant) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (o vfs.Object, ch vfs.Change, err error) {
+	if f.hesitates(op, "Mkdir") {
+		return o, ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Mkdir(op, dir, name, s)
+}
+
+func (f *hesitant) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAttr) (o vfs.Object, ch vfs.Change, err error) {
+	if f.hesitates(op, "Symlink") {
+		return o, ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Symlink(op, dir, name, text, s)
+}
+
+func (f *hesitant) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (o vfs.Object, ch vfs.Change, err error) {
+	if f.hesitates(op, "Mknod") {
+		return o, ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Mknod(op, dir, name, t, s, major, minor)
+}
+
+func (f *hesitant) Remove(op *vfs.Op, dir vfs.Handle, name []byte) (ch vfs.Change, err error) {
+	if f.hesitates(op, "Remove") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Remove(op, dir, name)
+}
+
+func (f *hesitant) Rmdir(op *vfs.Op, dir vfs.Handle, name []byte) (ch vfs.Change, err error) {
+	if f.hesitates(op, "Rmdir") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Rmdir(op, dir, name)
+}
+
+func (f *hesitant) Rename(op *vfs.Op, from vfs.Handle, a []byte, to vfs.Handle, b []byte) (fc, tc vfs.Change, err error) {
+	if f.hesitates(op, "Rename") {
+		return fc, tc, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Rename(op, from, a, to, b)
+}
+
+func (f *hesitant) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch vfs.Change, err error) {
+	if f.hesitates(op, "Link") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Link(op, h, dir, name, a)
+}
+
+func (f *hesitant) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, a *vfs.Attr, emit func(*vfs.DirEntry) bool) (eof bool, err error) {
+	if f.hesitates(op, "ReadDir") {
+		return eof, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.ReadDir(op, dir, cookie, plus, a, emit)
+}

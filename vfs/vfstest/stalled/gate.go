@@ -1,0 +1,238 @@
+package stalled
+
+import (
+	"sync"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// A gate is what every request passes before it is served.
+type gate struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	stalled bool
+	pass    int // requests that still pass a gate that is stalled
+	waiting int
+}
+
+func newGate() *gate {
+	g := new(gate)
+	g.changed = sync.NewCond(&g.mu)
+	return g
+}
+
+// wait returns when the request may be served.
+func (g *gate) wait() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stalled && g.pass > 0 {
+		g.pass--
+		return
+	}
+	g.waiting++
+	for g.stalled {
+		g.changed.Wait()
+	}
+	g.waiting--
+}
+
+// stall lets that many requests pass and makes all others wait.
+func (g *gate) stall(after int) {
+	g.mu.Lock()
+	g.stalled, g.pass = true, after
+	g.mu.Unlock()
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	g.stalled = false
+	g.changed.Broadcast()
+	g.mu.Unlock()
+}
+
+// held is how many requests wait.
+func (g *gate) held() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting
+}
+
+// gated serves what has passed the gate. All that a caller waits for has to pass.
+// What is told to the server after the fact (Forget, Release) does not.
+type gated struct {
+	fuse.RawFileSystem
+	gate *gate
+}
+
+type cancelled = <-chan struct{}
+
+func (g gated) Lookup(c cancelled, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Lookup(c, h, name, out)
+}
+
+func (g gated) GetAttr(c cancelled, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.GetAttr(c, in, out)
+}
+
+func (g gated) SetAttr(c cancelled, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.SetAttr(c, in, out)
+}
+
+func (g gated) Mknod(c cancelled, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Mknod(c, in, name, out)
+}
+
+func (g gated) Mkdir(c cancelled, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Mkdir(c, in, name, out)
+}
+
+func (g gated) Unlink(c cancelled, h *fuse.InHeader, name string) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Unlink(c, h, name)
+}
+
+func (g gated) Rmdir(c cancelled, h *fuse.InHeader, name string) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Rmdir(c, h, name)
+}
+
+func (g gated) Rename(c cancelled, in *fuse.RenameIn, from, to string) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Rename(c, in, from, to)
+}
+
+func (g gated) Link(c cancelled, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Link(c, in, name, out)
+}
+
+func (g gated) Symlink(c cancelled, h *fuse.InHeader, to, name string, out *fuse.EntryOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Symlink(c, h, to, name, out)
+}
+
+func (g gated) Readlink(c cancelled, h *fuse.InHeader) ([]byte, fuse.Status) {
+	g.gate.wait()
+	return g.RawFileSystem.Readlink(c, h)
+}
+
+func (g gated) Access(c cancelled, in *fuse.AccessIn) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Access(c, in)
+}
+
+func (g gated) GetXAttr(c cancelled, h *fuse.InHeader, attr string, to []byte) (uint32, fuse.Status) {
+	g.gate.wait()
+	return g.RawFileSystem.GetXAttr(c, h, attr, to)
+}
+
+func (g gated) ListXAttr(c cancelled, h *fuse.InHeader, to []byte) (uint32, fuse.Status) {
+	g.gate.wait()
+	return g.RawFileSystem.ListXAttr(c, h, to)
+}
+
+func (g gated) SetXAttr(c cancelled, in *fuse.SetXAttrIn, attr string, data []byte) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.SetXAttr(c, in, attr, data)
+}
+
+func (g gated) RemoveXAttr(c cancelled, h *fuse.InHeader, attr string) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.RemoveXAttr(c, h, attr)
+}
+
+func (g gated) Create(c cancelled, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Create(c, in, name, out)
+}
+
+// Tmpfile is refused: the served directory's files are found by name.
+func (g gated) Tmpfile(cancelled, *fuse.CreateIn, *fuse.CreateOut) fuse.Status {
+	g.gate.wait()
+	return fuse.Status(fuse.ENOSYS)
+}
+
+func (g gated) Open(c cancelled, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Open(c, in, out)
+}
+
+func (g gated) Read(c cancelled, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	g.gate.wait()
+	return g.RawFileSystem.Read(c, in, buf)
+}
+
+func (g gated) Lseek(c cancelled, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Lseek(c, in, out)
+}
+
+func (g gated) Write(c cancelled, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	g.gate.wait()
+	return g.RawFileSystem.Write(c, in, data)
+}
+
+// Writev is for servers that take a request in pieces: here Write is called.
+func (g gated) Writev(cancelled, *fuse.WriteIn, [][]byte) (uint32, fuse.Status) {
+	return 0, fuse.ENOSYS
+}
+
+func (g gated) CopyFileRange(c cancelled, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+	g.gate.wait()
+	return g.RawFileSystem.CopyFileRange(c, in)
+}
+
+func (g gated) Ioctl(c cancelled, in *fuse.IoctlIn, inbuf []byte, out *fuse.IoctlOut, outbuf []byte) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Ioctl(c, in, inbuf, out, outbuf)
+}
+
+func (g gated) Flush(c cancelled, in *fuse.FlushIn) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Flush(c, in)
+}
+
+func (g gated) Fsync(c cancelled, in *fuse.FsyncIn) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Fsync(c, in)
+}
+
+func (g gated) Fallocate(c cancelled, in *fuse.FallocateIn) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Fallocate(c, in)
+}
+
+func (g gated) OpenDir(c cancelled, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.OpenDir(c, in, out)
+}
+
+func (g gated) ReadDir(c cancelled, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.ReadDir(c, in, out)
+}
+
+func (g gated) ReadDirPlus(c cancelled, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.ReadDirPlus(c, in, out)
+}
+
+func (g gated) FsyncDir(c cancelled, in *fuse.FsyncIn) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.FsyncDir(c, in)
+}
+
+func (g gated) StatFs(c cancelled, in *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.StatFs(c, in, out)
+}
+
+func (g gated) Statx(c cancelled, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	g.gate.wait()
+	return g.RawFileSystem.Statx(c, in, out)
+}
