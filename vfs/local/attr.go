@@ -134,6 +134,6 @@ func (fs *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	if err = fs.look(op, n, &st); err == nil {
 		n.fill(a, &st)
 	}
-	n.put()
+	fs.giveBack(op, n)
 	return err
 }

@@ -41,22 +41,12 @@ func (c capSets) data() capData {
 	}
 }
 
-// rawCapset sets the calling thread's capabilities.
-func rawCapset(c capSets) error {
-	h := capHeader{version: unix.LINUX_CAPABILITY_VERSION_3}
-	d := c.data()
-	_, _, e := syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&d)), 0)
-	return errnoErr(e)
-}
-
-func rawCapget() (capSets, error) {
-	h := capHeader{version: unix.LINUX_CAPABILITY_VERSION_3}
-	var d capData
-	_, _, e := syscall.RawSyscall(unix.SYS_CAPGET, uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&d)), 0)
+// sets is the reverse of data.
+func (d capData) sets() capSets {
 	wide := func(lo, hi uint32) uint64 { return uint64(hi)<<32 | uint64(lo) }
 	return capSets{
 		wide(d[0].effective, d[1].effective), wide(d[0].permitted, d[1].permitted), wide(d[0].inheritable, d[1].inheritable),
-	}, errnoErr(e)
+	}
 }
 
 // unswitched is what the process's threads hold when they are not switched. It

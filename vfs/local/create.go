@@ -9,26 +9,52 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
+// A dirChange is a change of directory d that is being made.
+type dirChange struct {
+	d  *node
+	ch *vfs.Change
+	// apart: what was made was changed by further calls. The file system's
+	// log may hold them apart from the name.
+	apart bool
+}
+
 // change runs f, a change of directory d, with d's other changes through this
-// FS held off, and tells what d looked like before and after.
-func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func() error) error {
+// process held off, and tells what d looked like before and after. f makes the
+// system call that changes d by its argument's call.
+func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var st unix.Stat_t
 	if err := fs.look(op, d, &st); err != nil {
 		return err
 	}
+	// Should it not come to the call, nothing happens between two looks that
+	// are one.
 	d.fill(&ch.Before, &st)
-	ch.HasBefore = true
-	err := f()
-	if fstat(d.fd, &st) == nil {
-		if err == nil {
-			d.fillChanged(&ch.After, &st)
-		} else {
-			d.fill(&ch.After, &st)
-		}
-		ch.HasAfter, ch.Atomic = true, true
+	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true
+	return f(&dirChange{d: d, ch: ch})
+}
+
+// call makes the system call, with nothing between it and a look at d on either
+// side: what another process does to d meanwhile would pass for its effect.
+func (c *dirChange) call(f func() error) error {
+	var st unix.Stat_t
+	if err := fstat(c.d.fd, &st); err != nil {
+		return err
 	}
+	c.d.fill(&c.ch.Before, &st)
+	only := c.d.claim(&st)
+	err := f()
+	if fstat(c.d.fd, &st) != nil {
+		c.ch.HasAfter, c.ch.Atomic = false, false
+		return err
+	}
+	if err == nil {
+		c.d.fillChanged(&c.ch.After, &st)
+	} else {
+		c.d.fill(&c.ch.After, &st)
+	}
+	c.ch.Atomic = only.holds(&st)
 	return err
 }
 
@@ -73,8 +99,9 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 		return o, ch, err
 	}
 	var n *node
-	err = fs.change(op, d, &ch, func() error {
-		if err := fs.as(op.Cred, func() error { return f(d.fd) }); err != nil {
+	apart := false
+	err = fs.change(op, d, &ch, func(c *dirChange) error {
+		if err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd) }) }); err != nil {
 			return err
 		}
 		var st unix.Stat_t
@@ -82,36 +109,41 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 		if n, err = fs.child(op, d, name, &st); err != nil {
 			return err
 		}
-		return fs.dress(op, n, &st, s, &o)
+		err = fs.dress(op, c, n, &st, s, &o)
+		apart = c.apart
+		return err
 	})
-	return fs.made(d, n, o, ch, err)
+	return fs.made(op, d, n, apart, o, ch, err)
 }
 
 // made ends the making of an object: it is durable then.
-func (fs *FS) made(d, n *node, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
+func (fs *FS) made(op *vfs.Op, d, n *node, apart bool, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
 	if n == nil {
 		return o, ch, err
 	}
 	defer n.put()
 	if err == nil {
-		err = fs.durableName(d, n)
+		err = fs.durableName(op, d, n, apart)
 	}
 	return o, ch, err
 }
 
-// durableName is durable for a name of n that was made in d.
-func (fs *FS) durableName(d, n *node) error {
+// durableName is durable for a name of n that was made in d. apart: n was
+// changed after it had been made. Where a commit of the file system's log falls
+// between the two, making the directory durable later has nothing to do and
+// leaves the change in memory.
+func (fs *FS) durableName(op *vfs.Op, d, n *node, apart bool) error {
 	regular := n.typ == vfs.Regular || n.typ == vfs.Directory
-	if fs.kind.logged || fs.kind.withDirs && !regular {
-		return fs.durable(d)
+	if !apart && (fs.kind.logged || fs.kind.withDirs && !regular) {
+		return fs.durable(op, d)
 	}
-	return fs.durable(d, n)
+	return fs.durable(op, d, n)
 }
 
 // dress applies what a new object was asked to have beyond its mode. An owner
 // or a group that the caller may not give away is passed over, as every other
 // server does: clients send along what they think it will be.
-func (fs *FS) dress(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr, o *vfs.Object) error {
+func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, st *unix.Stat_t, s *vfs.SetAttr, o *vfs.Object) error {
 	rest := *s
 	if rest.SetUID && (rest.UID == st.Uid || op.Cred.UID != 0) {
 		rest.SetUID = false
@@ -129,11 +161,15 @@ func (fs *FS) dress(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr, o *vfs
 	rest.Mode |= st.Mode & unix.S_ISGID & setGIDOfDir(n)
 	var err error
 	if !rest.IsZero() {
+		c.apart = true
+		n.stir() // other clients may have found it by now
 		if err = fs.apply(op, n, st, &rest); err == nil {
 			err = fs.look(op, n, st)
 		}
+		n.stirred(nil)
 	}
 	if err == nil {
+		n.left.Store(stamp(st))
 		o.Handle, o.HasAttr = n.handle, true
 		n.fill(&o.Attr, st)
 	}
@@ -213,11 +249,12 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 		return o, ch, err
 	}
 	var n *node
-	found := false
-	err = fs.change(op, d, &ch, func() error {
+	found, apart := false, false
+	err = fs.change(op, d, &ch, func(c *dirChange) error {
 		var err error
 		for range tries {
-			n, err = fs.createNew(op, d, name, how, &o)
+			n, err = fs.createNew(op, c, name, how, &o)
+			apart = c.apart
 			if err != syscall.EEXIST || how.Mode == vfs.Guarded {
 				return err
 			}
@@ -235,37 +272,41 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 		}
 		defer n.put()
 		if how.Attr.SetSize {
-			err = fs.durable(n)
+			err = fs.durable(op, n)
 		}
 		return o, ch, err
 	}
-	return fs.made(d, n, o, ch, err)
+	return fs.made(op, d, n, apart, o, ch, err)
 }
 
 // createNew makes the file. The descriptor that made it, which the mode did not
 // matter to, becomes the one for its data.
-func (fs *FS) createNew(op *vfs.Op, d *node, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
-	attr := &how.Attr
-	fd := -1
-	open := func() (err error) {
-		fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(attr)), 0)
-		return err
+func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
+	fs.makeRoomToOpen()
+	d, attr := c.d, &how.Attr
+	open := func() (fd int, err error) {
+		err = fs.as(op.Cred, func() error {
+			return c.call(func() (err error) {
+				fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(attr)), 0)
+				return err
+			})
+		})
+		return fd, err
 	}
-	var err error
 	if how.Mode == vfs.Exclusive {
 		attr = exclusiveAttr(how.Verifier)
-		fd, err = fs.makeMarked(op, d, name, attr)
-	} else {
-		err = fs.as(op.Cred, open)
+		open = func() (int, error) { return fs.makeMarked(op, c, name, attr) }
 	}
+	fd, err := open()
 	if outOfDescriptors(err) {
 		fs.makeRoom()
-		err = fs.as(op.Cred, open)
+		fd, err = open()
 	}
 	if err != nil {
 		return nil, err
 	}
-	path, err := fs.reopen(fd, unix.O_PATH)
+	// The file is there: a failure now would be one of something that was done.
+	path, err := fs.reopenWithRoom(fd, unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -280,7 +321,7 @@ func (fs *FS) createNew(op *vfs.Op, d *node, name []byte, how *vfs.CreateHow, o 
 	if how.Mode == vfs.Exclusive {
 		attr = &vfs.SetAttr{} // it has its marks
 	}
-	return n, fs.dress(op, n, &st, attr, o)
+	return n, fs.dress(op, c, n, &st, attr, o)
 }
 
 // createFound finishes a create whose name exists.

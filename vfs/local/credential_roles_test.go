@@ -170,6 +170,10 @@ func TestRole(t *testing.T) {
 	}
 	if r.switchs {
 		t.Run("others", func(t *testing.T) { m.with(t).others(&self) })
+		if self.UID == 0 {
+			t.Run("set-gid without execution", func(t *testing.T) { m.with(t).setGID() })
+		}
+		t.Run("links", func(t *testing.T) { m.with(t).links(&self) })
 		t.Run("threads", func(t *testing.T) { m.with(t).threads(&self) })
 	} else {
 		t.Run("no others", func(t *testing.T) { m.with(t).noOthers(&self) })

@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +20,11 @@ import (
 //
 // The switched part runs on a goroutine of its own, which keeps its thread if
 // that cannot be restored, and takes it along when it ends.
-func (fs *FS) as(c *vfs.Cred, f func() error) error {
+func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) }
+
+// asWith is as, and leaves the thread those capabilities in keep that the
+// process has.
+func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	if fs.asIs(c) {
 		return f()
 	}
@@ -32,7 +35,7 @@ func (fs *FS) as(c *vfs.Cred, f func() error) error {
 	go func() {
 		runtime.LockOSThread()
 		fs.stats.switches.Add(1)
-		if !switchThread(c, &fs.self) {
+		if !switchThread(c, &fs.self, keep) {
 			fs.stats.switchFailures.Add(1)
 			if restoreThread(c, &fs.self) {
 				runtime.UnlockOSThread()
@@ -63,9 +66,10 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 }
 
 // switchThread makes the calling thread, which is locked, act as c. False: it
-// does not, and is to be restored. Each call that changes something costs
+// does not, and is to be restored. Of the capabilities in keep it has those that
+// the process may have. Each call that changes something costs
 // microseconds, and one that only looks does not: what is right is left alone.
-func switchThread(c *vfs.Cred, own *identity) bool {
+func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(groups) != nil {
 			return false
@@ -75,14 +79,15 @@ func switchThread(c *vfs.Cred, own *identity) bool {
 		return false
 	}
 	all := unswitched.Load()
-	want := capSets{all.effective & switchCaps, all.permitted, all.inheritable}
+	keep &= all.permitted
+	want := capSets{all.effective&switchCaps | keep, all.permitted, all.inheritable}
 	if c.UID == 0 {
 		want.effective = all.permitted &^ droppedCaps
 	}
 	// A process of user 0 loses the file system's capabilities by setfsuid
 	// itself. What else it holds has no say in who may do what with files.
 	is, err := rawCapget()
-	if err == nil && c.UID != 0 && is.effective&fileCaps == 0 {
+	if err == nil && c.UID != 0 && is.effective&fileCaps == keep {
 		return true
 	}
 	return err == nil && is == want || rawCapset(want) == nil
@@ -129,16 +134,6 @@ func groupsToSet(c *vfs.Cred) []uint32 {
 // noID is no user's: setting it only reads.
 const noID = ^uint32(0)
 
-func rawSetfsid(trap uintptr, id uint32) uint32 {
-	was, _, _ := syscall.RawSyscall(trap, uintptr(id), 0, 0)
-	return uint32(was)
-}
-
-func rawSetgroups(groups []uint32) error {
-	_, _, e := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
-	return errnoErr(e)
-}
-
 // CanSwitch says whether this process can act as another user, and was found
 // out by doing it.
 func CanSwitch() bool { return canSwitch() }
@@ -154,7 +149,7 @@ var canSwitch = sync.OnceValue(func() bool {
 				continue
 			}
 			c := vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}
-			can = switchThread(&c, &own)
+			can = switchThread(&c, &own, 0)
 			// The main thread does not end with its goroutine: it must be put
 			// right here too.
 			if restored = restoreThread(&c, &own); can || !restored {

@@ -47,7 +47,7 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	if err != nil {
 		return 0, false, err
 	}
-	defer n.put()
+	defer fs.giveBack(op, n)
 	if err = n.regular(); err != nil {
 		return 0, false, err
 	}
@@ -65,7 +65,10 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 			return 0, false, err
 		}
 	}
-	defer f.put()
+	defer fs.giveBackFile(op, f)
+	if op.Try && !fs.mayReadQuietly(n) {
+		return 0, false, vfs.ErrWouldBlock
+	}
 	got := 0
 	if offset < math.MaxInt64 {
 		// The kernel refuses what would end behind its last offset.
@@ -93,6 +96,9 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
 	}
 	n.fill(a, &st)
+	if !op.Try {
+		fs.wasRead(n, &st, a)
+	}
 	return got, got < len(buf) || end >= uint64(st.Size), nil
 }
 
@@ -146,7 +152,7 @@ func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stab
 	if err != nil {
 		return 0, 0, ch, err
 	}
-	defer n.put()
+	defer fs.giveBack(op, n)
 	if err = n.regular(); err != nil {
 		return 0, 0, ch, err
 	}
@@ -159,6 +165,9 @@ func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stab
 	}
 	if op.Try && (stable != vfs.Unstable || fs.noTryWrites.Load()) {
 		return 0, 0, ch, vfs.ErrWouldBlock
+	}
+	if err = fs.makeRoomForData(op, n); err != nil {
+		return 0, 0, ch, err
 	}
 	done, err := fs.write(op, n, int64(offset), data, total, &ch)
 	if err != nil {
@@ -191,48 +200,49 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 	if err := fs.mayUseData(op, n, &st, true); err != nil {
 		return 0, err
 	}
+	if op.Try && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+		return 0, vfs.ErrWouldBlock // taking them off changes the inode
+	}
+	as := fs.writesAs(op.Cred, &st, total)
+	if as != nil && op.Try {
+		return 0, vfs.ErrWouldBlock
+	}
 	f, err := fs.file(op, n, true)
 	if err != nil {
 		return 0, err
 	}
-	defer f.put()
+	defer fs.giveBackFile(op, f)
 	n.fill(&ch.Before, &st)
 	ch.HasBefore = true
+	only := n.claim(&st)
 	done := 0
 	if total > 0 {
-		done, err = fs.store(op, f.fd, offset, data)
+		if as == nil {
+			done, err = fs.store(op, f.fd, offset, data)
+		} else {
+			done, err = fs.storeAs(as, op, f.fd, offset, data)
+		}
 		if done > 0 {
-			n.data.wrote()
+			n.wrote()
 		}
 		if done == 0 || err == vfs.ErrWouldBlock {
 			ch.HasBefore = false
 			return 0, err
 		}
 	}
+	was := st
 	if fstat(f.fd, &st) == nil {
 		if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 && done > 0 {
-			fs.clearSetID(f.fd, &st)
+			fs.clearSetID(op.Cred, f.fd, &was, &st)
 		}
 		if done > 0 {
 			n.fillChanged(&ch.After, &st)
 		} else {
 			n.fill(&ch.After, &st)
 		}
-		ch.HasAfter, ch.Atomic = true, true
+		ch.HasAfter, ch.Atomic = true, only.holds(&st)
 	}
 	return done, nil
-}
-
-// clearSetID takes off what the kernel takes off itself at a write, unless the
-// process has CAP_FSETID after all (see DropCapabilities).
-func (fs *FS) clearSetID(fd int, st *unix.Stat_t) {
-	mode := st.Mode &^ unix.S_ISUID
-	if mode&unix.S_IXGRP != 0 {
-		mode &^= unix.S_ISGID
-	}
-	if mode != st.Mode && unix.Fchmod(fd, mode&0o7777) == nil {
-		_ = fstat(fd, st)
-	}
 }
 
 // store writes the pieces, as many as go. It errs only where none went, and
@@ -297,7 +307,7 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 	if err != nil {
 		return ch, err
 	}
-	defer n.put()
+	defer fs.giveBack(op, n)
 	if err = n.regular(); err != nil {
 		return ch, err
 	}
@@ -306,14 +316,16 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 		return ch, err
 	}
 	n.fill(&ch.Before, &st)
-	if op.Try && n.data.dirty() {
+	if op.Try && !n.data.synced() {
 		return vfs.Change{}, vfs.ErrWouldBlock
 	}
 	if err = fs.mayUseData(op, n, &st, true); err != nil {
 		return vfs.Change{}, err
 	}
-	if err = fs.syncData(n, true); err != nil {
-		return vfs.Change{}, err
+	if !op.Try {
+		if err = fs.syncData(n, true); err != nil {
+			return vfs.Change{}, err
+		}
 	}
 	ch.HasBefore = true
 	if fs.look(op, n, &st) == nil {

@@ -14,6 +14,12 @@
 // rules of NFS that stand on top of it (RFC 1813 §4.4) are in data.go. Data
 // and names become durable in sync_data.go and group_commit.go.
 //
+// Attempts (vfs.Op.Try). An attempt makes no system call that can wait for the
+// disk, for a server or for a program in user space, as far as it is known which
+// do: fs_kind.go says where attributes are in memory, verdict.go and atime.go
+// what has to be there besides, closing.go who closes. raw_syscall.go has the
+// rule for calls that the scheduler is not told of.
+//
 // Confinement. No path of more than one component is ever resolved below the
 // root, no symlink is followed, ".." is granted only where the way up leads to
 // the root, and a directory that a handle names must lie below it when it is
@@ -23,12 +29,16 @@
 // listed, and entering one answers EXDEV. Export the mounted file system by
 // itself.
 //
-// What Change.Atomic says holds among the callers of one FS. A process on the
-// same machine that changes the same object between the two looks, some
-// microseconds apart, is not noticed.
+// What Change.Atomic says holds among the callers of all FSs of the process,
+// which know of each other's changes (inode.go). Nothing shows a change that
+// another process of the machine makes between the two looks, some microseconds
+// apart. So Atomic is not said of an object that another process has changed in
+// the last ten seconds; one that none has is taken to stay so for these
+// microseconds. It is never said where attributes are another machine's or
+// another program's (network file systems, FUSE, overlayfs).
 //
-// Data is written by the daemon: where a file system keeps blocks in reserve
-// for user 0, a daemon of user 0 can use them. On overlayfs a file of a lower
+// Data is written by the daemon, but where the kernel would take it for another
+// than the caller (writer.go, reserve.go). On overlayfs a file of a lower
 // layer gets another handle when it is first written.
 //
 // The package needs Linux 5.10 and a mounted /proc. It sets the process's

@@ -3,28 +3,46 @@ package local_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// syncs counts the calls that make something durable, and fails or holds them
-// on demand.
+// syncs notes the calls that make something durable, and fails or holds them on
+// demand.
 type syncs struct {
-	n     [4]atomic.Int64
+	mu    sync.Mutex
+	calls []syncCall
 	fail  atomic.Bool
 	gate  atomic.Pointer[chan struct{}] // the next call waits for it
 	ahead chan struct{}                 // told that one waits
 }
 
+type syncCall struct {
+	what local.SyncCall
+	ino  uint64
+}
+
 func newSyncs() *syncs { return &syncs{ahead: make(chan struct{}, 1)} }
 
-func (s *syncs) hook(what local.SyncCall) error {
-	s.n[what].Add(1)
+func (s *syncs) hook(what local.SyncCall, fd int) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.calls = append(s.calls, syncCall{what, st.Ino})
+	s.mu.Unlock()
 	if g := s.gate.Swap(nil); g != nil {
 		s.ahead <- struct{}{}
 		<-*g
@@ -35,74 +53,38 @@ func (s *syncs) hook(what local.SyncCall) error {
 	return nil
 }
 
-func (s *syncs) total() (n int64) {
-	for i := range s.n {
-		n += s.n[i].Load()
-	}
-	return n
+func (s *syncs) total() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.calls))
 }
 
-// Each change of names or attributes is durable before it returns, where the
-// file system was asked for that; data is as it was promised in any case.
-func TestWhatIsSynced(t *testing.T) {
-	for _, durable := range []bool{false, true} {
-		t.Run(fmt.Sprint("sync=", durable), func(t *testing.T) {
-			s := newSyncs()
-			w := newWorld(t, local.Config{Sync: durable, SyncHook: s.hook})
-			root := w.fs.Root()
-			step := func(what string, want bool, f func() error) {
-				t.Helper()
-				before := s.total()
-				w.ok(f(), what)
-				if synced := s.total() > before; synced != want {
-					t.Errorf("%s: synced %v", what, synced)
-				}
-			}
-			attr := mode(0o755)
-			var a vfs.Attr
-			var f, d vfs.Handle
-			step("Create", durable, func() error { f = w.create(root, "f"); return nil })
-			step("Mkdir", durable, func() error { d = w.mkdir(root, "d"); return nil })
-			step("Symlink", durable, func() error {
-				_, _, err := w.fs.Symlink(w.op, root, []byte("s"), []byte("to"), &vfs.SetAttr{})
-				return err
-			})
-			step("Mknod", durable, func() error {
-				_, _, err := w.fs.Mknod(w.op, root, []byte("p"), vfs.FIFO, &attr, 0, 0)
-				return err
-			})
-			step("Link", durable, func() error { _, err := w.fs.Link(w.op, f, d, []byte("l"), &a); return err })
-			step("Rename", durable, func() error {
-				_, _, err := w.fs.Rename(w.op, d, []byte("l"), root, []byte("m"))
-				return err
-			})
-			step("SetAttr", durable, func() error { _, err := w.fs.SetAttr(w.op, f, &attr, nil); return err })
-			step("SetAttr of a directory", durable, func() error { _, err := w.fs.SetAttr(w.op, d, &attr, nil); return err })
-			step("SetAttr of nothing", false, func() error { _, err := w.fs.SetAttr(w.op, f, &vfs.SetAttr{}, nil); return err })
-			step("Remove", durable, func() error { _, err := w.fs.Remove(w.op, root, []byte("m")); return err })
-			step("Rmdir", durable, func() error { _, err := w.fs.Rmdir(w.op, root, []byte("d")); return err })
-			step("Write, unstable", false, func() error { return w.write(f, "x") })
-			step("Commit", true, func() error { _, err := w.fs.Commit(w.op, f, 0, 0); return err })
-			step("Commit of nothing new", false, func() error { _, err := w.fs.Commit(w.op, f, 0, 0); return err })
-			for _, stable := range []vfs.Stability{vfs.DataSync, vfs.FileSync} {
-				step(fmt.Sprint("Write, stability ", stable), true, func() error {
-					_, got, _, err := w.fs.Write(w.op, f, 0, [][]byte{[]byte("y")}, stable)
-					if got < stable {
-						t.Errorf("done %v of %v", got, stable)
-					}
-					return err
-				})
-			}
-			step("Create of what exists", false, func() error {
-				_, _, err := w.fs.Create(w.op, root, []byte("f"), &vfs.CreateHow{Attr: mode(0o600)})
-				return err
-			})
-			step("Create that truncates", durable, func() error {
-				_, _, err := w.fs.Create(w.op, root, []byte("f"), &vfs.CreateHow{Attr: vfs.SetAttr{SetSize: true}})
-				return err
-			})
-		})
+// take returns the calls since it was last called, as in "fsync d" for a file below
+// root, which itself is ".". A file with several names has the shortest. They are
+// sorted: those of one round have no order.
+func (s *syncs) take(t *testing.T, root string) (calls []string) {
+	t.Helper()
+	names := map[uint64]string{}
+	if err := filepath.WalkDir(root, func(p string, _ fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Lstat(p, &st)
+		}
+		if name, _ := filepath.Rel(root, p); names[st.Ino] == "" || len(name) < len(names[st.Ino]) {
+			names[st.Ino] = name
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.calls {
+		calls = append(calls, c.what.String()+" "+names[c.ino])
+	}
+	s.calls = nil
+	slices.Sort(calls)
+	return calls
 }
 
 // Callers that change names at the same time share a round: while the first
@@ -126,7 +108,7 @@ func groupCommit(t *testing.T, dir string, journal bool) {
 	for i := range many {
 		wg.Go(func() { w.create(root, fmt.Sprint("f", i)) })
 	}
-	w.fs.WaitQueued(many)
+	await.Until(t, "all wait for the next round", func() bool { return w.fs.Queued(many) })
 	atGate := s.total()
 	close(gate)
 	wg.Wait()
@@ -251,7 +233,7 @@ func TestFailedSyncIsToldToAllWhoWait(t *testing.T) {
 	for range 7 {
 		wg.Go(commit)
 	}
-	w.fs.WaitForSync(f, 7)
+	await.Until(t, "seven wait for one sync", func() bool { return w.fs.Syncing(f, 7) })
 	s.fail.Store(true)
 	close(gate)
 	wg.Wait()

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -35,7 +37,7 @@ func TestExclusiveCreate(t *testing.T) {
 			if again.Handle != first.Handle || restarted.Handle != first.Handle {
 				t.Error("another file was found")
 			}
-			for _, other := range []string{"\xff\xfeabcdeg", "\xfd\xfeabcdef", "\xff\xfeabbdef"} {
+			for _, other := range []string{"\xff\xfeabcdeg", "\xfd\xfeabcdef", "\xff\xfeabbdef", "\x7f\xfeabcdef", "\xff\xfeab\xe3def"} {
 				_, err = create(self, "f", other)
 				w.want(err, syscall.EEXIST, "Create by another")
 			}
@@ -64,4 +66,44 @@ func TestExclusiveCreate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Every bit of the verifier counts.
+func TestExclusiveCreateComparesTheWholeVerifier(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	create := func(name string, v [8]byte) error {
+		_, _, err := w.fs.Create(w.op, w.fs.Root(), []byte(name), &vfs.CreateHow{Mode: vfs.Exclusive, Verifier: v})
+		return err
+	}
+	for _, fill := range []byte{0, 0xff} {
+		v := [8]byte{fill, fill, fill, fill, fill, fill, fill, fill}
+		name := fmt.Sprint("f", fill)
+		w.ok(create(name, v), "Create")
+		w.ok(create(name, v), "Create again")
+		for bit := range 64 {
+			other := v
+			other[bit/8] ^= 1 << (bit % 8)
+			w.want(create(name, other), syscall.EEXIST, fmt.Sprint("a verifier with another bit ", bit))
+		}
+	}
+}
+
+// A file system that keeps whole seconds keeps the rest of the verifier.
+func TestExclusiveCreateOnWholeSeconds(t *testing.T) {
+	d := newDisk(t, "-I", "128")
+	w := newWorld(t, local.Config{Root: d.dir})
+	how := &vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte([]byte("\xff\xfeab\xe3def"))}
+	_, _, err := w.fs.Create(w.op, w.fs.Root(), []byte("f"), how)
+	w.ok(err, "Create")
+	w.again(w.cfg)
+	var st unix.Stat_t
+	w.ok(unix.Stat(w.path("f"), &st))
+	if st.Mtim.Nsec != 0 {
+		t.Skip("this file system keeps fractions")
+	}
+	_, _, err = w.fs.Create(w.op, w.fs.Root(), []byte("f"), how)
+	w.ok(err, "Create again")
+	how.Verifier[1]++
+	_, _, err = w.fs.Create(w.op, w.fs.Root(), []byte("f"), how)
+	w.want(err, syscall.EEXIST, "Create by another")
 }

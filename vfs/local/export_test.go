@@ -1,7 +1,9 @@
 package local
 
 import (
-	"runtime"
+	"encoding/binary"
+	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,24 +18,19 @@ func (fs *FS) SetClock(now func() time.Time) { fs.now = now }
 func (fs *FS) Sweep(n int) {
 	for range n {
 		fs.sweepOnce()
+		fs.flush()
 	}
 }
 
 // EvictAll lets every idle node go.
 func (fs *FS) EvictAll() { fs.nodes.shrink(1 << 20) }
 
-// WaitQueued returns when n nodes wait for the next round of the group commit.
-func (fs *FS) WaitQueued(n int) {
-	for {
-		g := &fs.names
-		g.mu.Lock()
-		waiting := g.round != nil && g.round.waiting >= n
-		g.mu.Unlock()
-		if waiting {
-			return
-		}
-		runtime.Gosched()
-	}
+// Queued says whether n nodes wait for the next round of the group commit.
+func (fs *FS) Queued(n int) bool {
+	g := &fs.names
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.round != nil && g.round.waiting >= n
 }
 
 // FlushIndex writes what the index has learnt.
@@ -43,13 +40,69 @@ func (fs *FS) FlushIndex() {
 	}
 }
 
-// ForgetSearch lets the index search again at once.
+// ForgetSearch lets the index search again at once, when the search that runs has
+// ended.
 func (fs *FS) ForgetSearch() {
 	x := fs.resolver.(*index)
-	x.search.Lock()
-	x.renewed = time.Time{}
-	x.search.Unlock()
+	x.endSearch()
+	x.mu.Lock()
+	x.notBefore = time.Time{}
+	clear(x.vain)
+	x.mu.Unlock()
 }
+
+// SearchPatience is how long calls wait for a search of the index.
+func (fs *FS) SearchPatience(d time.Duration) {
+	if x, ok := fs.resolver.(*index); ok {
+		x.patience = d
+	}
+}
+
+// HoldIndex lets the index write nothing until the function that it returns is
+// called.
+func (fs *FS) HoldIndex() (goOn func()) {
+	x := fs.resolver.(*index)
+	x.flush()
+	tx, err := x.db.Begin(true)
+	if err != nil {
+		panic(err)
+	}
+	return sync.OnceFunc(func() { tx.Rollback() })
+}
+
+// noFile is the handle of an ith file that does not exist.
+func noFile(i int) vfs.Handle {
+	h, _ := vfs.MakeHandle(binary.BigEndian.AppendUint64([]byte{inodeHandle}, uint64(i)))
+	return h
+}
+
+// Note has the index learn of an ith file.
+func (fs *FS) Note(i int) { fs.NoteName(i, strconv.Itoa(i)) }
+
+// NoteName tells the index that an ith file was seen under a name in the root.
+func (fs *FS) NoteName(i int, name string) {
+	fs.resolver.note(fs.root.handle, noFile(i), []byte(name))
+}
+
+// NoteGone tells it that the name is not the file's any more.
+func (fs *FS) NoteGone(i int, name string, last bool) {
+	fs.resolver.gone(fs.root.handle, noFile(i), []byte(name), last)
+}
+
+// PlacesOf are the names in the root that the index knows of an ith file.
+func (fs *FS) PlacesOf(i int) (names []string) {
+	h := noFile(i)
+	for _, p := range fs.resolver.(*index).places(&h) {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// IndexHasRoom says whether nothing has to wait for the index to write.
+func (fs *FS) IndexHasRoom() bool { return fs.resolver.room(true) }
+
+// OnSearch has f called by each search of the index before it looks.
+func (fs *FS) OnSearch(f func()) { fs.resolver.(*index).begins = f }
 
 // Cached says that h's file is held open by path.
 func (fs *FS) Cached(h vfs.Handle) bool {
@@ -61,22 +114,30 @@ func (fs *FS) Cached(h vfs.Handle) bool {
 	return true
 }
 
+// LastUser makes a caller the last user of what h's data is read by, and returns
+// the end of its call.
+func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
+	n := fs.nodes.cached(&h)
+	f := n.files.held(false, 0)
+	n.files.closeAll()
+	fs.nodes.forget(n)
+	n.put()
+	return func(op *vfs.Op) { fs.giveBackFile(op, f) }
+}
+
+// RememberedNames is how many names are known for what they are.
+func (fs *FS) RememberedNames() int64 { return fs.stats.names.Load() }
+
 // Bounded says that nothing but the tree is on the file system.
 func (fs *FS) Bounded() bool { return fs.bounded }
 
-// WaitForSync returns when n callers wait for a call that syncs h's data.
-func (fs *FS) WaitForSync(h vfs.Handle, n int) {
+// Syncing says whether n callers wait for a call that syncs h's data.
+func (fs *FS) Syncing(h vfs.Handle, n int) bool {
 	node := fs.nodes.cached(&h)
 	defer node.put()
-	for {
-		node.data.mu.Lock()
-		waiting := node.data.waiting
-		node.data.mu.Unlock()
-		if waiting >= n {
-			return
-		}
-		runtime.Gosched()
-	}
+	node.data.mu.Lock()
+	defer node.data.mu.Unlock()
+	return node.data.waiting >= n
 }
 
 // Told is the Change that is told of h with attributes st, after a change
@@ -98,3 +159,59 @@ func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 
 // SetUnnamed says whether the file system has unnamed files.
 func (fs *FS) SetUnnamed(has bool) { fs.noUnnamed.Store(!has) }
+
+// MostUnsynced is how many files may have data that is not on stable storage.
+func (fs *FS) MostUnsynced() int { return int(fs.mostUnsynced()) }
+
+// Later puts the clock forward.
+func (fs *FS) Later(by time.Duration) {
+	fs.SetClock(func() time.Time { return time.Now().Add(by) })
+}
+
+// Stir begins a change of h that is made without its lock; the result ends it.
+func (fs *FS) Stir(h vfs.Handle) (end func()) {
+	n, err := fs.node(&daemonOp, h)
+	if err != nil {
+		return func() {}
+	}
+	n.stir()
+	return func() {
+		n.stirred(nil)
+		n.put()
+	}
+}
+
+// Alone makes a change of h's attributes around do, and says whether it holds
+// that nothing else changed h meanwhile.
+func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
+	n, err := fs.node(&daemonOp, h)
+	if err != nil {
+		return false, err
+	}
+	defer n.put()
+	var st unix.Stat_t
+	if err = fstat(n.fd, &st); err != nil {
+		return false, err
+	}
+	n.mu.Lock()
+	c := n.claim(&st)
+	n.mu.Unlock()
+	if err = do(); err == nil {
+		err = fstat(n.fd, &st)
+	}
+	return c.holds(&st), err
+}
+
+// OnNote calls f each time that a name was found or made, before more is done
+// with what has it.
+func (fs *FS) OnNote(f func()) { fs.resolver = noting{fs.resolver, f} }
+
+type noting struct {
+	resolver
+	f func()
+}
+
+func (n noting) note(dir, h vfs.Handle, name []byte) {
+	n.resolver.note(dir, h, name)
+	n.f()
+}

@@ -31,14 +31,14 @@ type Config struct {
 	ReadOnly bool
 	// FSID replaces the file system's own identity; 0 keeps that.
 	FSID uint64
-	// MaxNodes bounds the files that are held open by path, and MaxOpen those
-	// open for data; 0 derives both from RLIMIT_NOFILE.
-	MaxNodes, MaxOpen int
+	// Descriptors is the budget that all FSs of the process share. nil: one
+	// of half of RLIMIT_NOFILE.
+	Descriptors *Descriptors
 	// IndexHandles resolves handles by the index even where the kernel could.
 	IndexHandles bool
-	// SyncHook is asked before each call that makes something durable, and
-	// its error stands for the call's. For tests.
-	SyncHook func(what SyncCall) error
+	// SyncHook is asked before each call that makes something durable, with its
+	// descriptor, and its error stands for the call's. For tests.
+	SyncHook func(what SyncCall, fd int) error
 }
 
 // FS is a served directory. It implements vfs.FileSystem.
@@ -53,17 +53,21 @@ type FS struct {
 	// bounded: the root is a mount's root and that the file system's own, so
 	// that nothing outside of the tree exists on it.
 	bounded  bool
-	lane     lane
+	lane     any // a lane: boxed once, not for each call
 	kind     fsKind
 	resolver resolver
 	self     identity
 	unmapped uint32 // see owns
 
-	nodes    nodeCache
-	callers  callerTable
-	fsids    sync.Map // st_dev -> FSID
-	names    groupCommit
-	verifier atomic.Uint64
+	descriptors *Descriptors
+	nodes       nodeCache
+	unsynced    unsyncedFiles
+	reserve     reserve
+	flushNow    chan struct{}
+	callers     callerTable
+	fsids       sync.Map // st_dev -> FSID
+	names       groupCommit
+	verifier    atomic.Uint64
 
 	stop       chan struct{}
 	sweeperEnd chan struct{}
@@ -72,6 +76,8 @@ type FS struct {
 	// noTryReads, noTryWrites: the file system does not have RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
 	noUnnamed               atomic.Bool // no O_TMPFILE
+	reads                   readKind
+	closing                 closing
 	now                     func() time.Time
 }
 
@@ -83,7 +89,11 @@ var _ vfs.FileSystem = (*FS)(nil)
 // lacks where it lacks something.
 func New(cfg Config) (*FS, error) {
 	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, now: time.Now,
-		stop: make(chan struct{}), sweeperEnd: make(chan struct{})}
+		stop: make(chan struct{}), sweeperEnd: make(chan struct{}),
+		descriptors: cfg.Descriptors, flushNow: make(chan struct{}, 1)}
+	if fs.descriptors == nil {
+		fs.descriptors = processDescriptors()
+	}
 	if err := fs.open(); err != nil {
 		fs.release()
 		return nil, fmt.Errorf("vfs/local: %s: %w", cfg.Root, err)
@@ -93,7 +103,10 @@ func New(cfg Config) (*FS, error) {
 }
 
 func (fs *FS) open() error {
-	var err error
+	err := fs.descriptors.join(fs)
+	if err != nil {
+		return err
+	}
 	if fs.proc, err = unix.Open("/proc/self/fd", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return fmt.Errorf("/proc is not mounted: %w", err)
 	}
@@ -117,7 +130,7 @@ func (fs *FS) open() error {
 		unix.Close(rootFD)
 		return err
 	}
-	fs.kind = kindOf(&sfs, fs.rootStat.Dev)
+	fs.kind, fs.reads = kindOf(&sfs, fs.rootStat.Dev), readKindOf(&sfs)
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
 	fs.bounded = wholeFileSystem(fs.mount)
@@ -186,6 +199,7 @@ func (fs *FS) Close() error {
 func (fs *FS) release() error {
 	var err error
 	fs.nodes.drain()
+	fs.closing.wait()
 	if fs.resolver != nil {
 		err = fs.resolver.close()
 	}
@@ -195,6 +209,7 @@ func (fs *FS) release() error {
 	if fs.proc >= 0 {
 		unix.Close(fs.proc)
 	}
+	fs.descriptors.leave(fs)
 	return err
 }
 

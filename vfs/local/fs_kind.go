@@ -14,11 +14,17 @@ import (
 
 // fsKind is what differs between file systems and shows.
 type fsKind struct {
-	// memory: answers about attributes never wait for anything.
+	// memory: attributes are in memory while a file is held open by path, so
+	// that the goroutine that received a call may ask for them.
 	memory bool
+	// rawAttr: they are read from the inode alone, without waiting for any lock
+	// that is held over I/O: fstat may be a raw call (raw_syscall.go).
+	rawAttr bool
 	// links: a file without a name counts no links. FUSE servers make up
 	// their counts.
 	links bool
+	// reserves: it keeps blocks that only some users may fill.
+	reserves bool
 	// pages: file data is in memory by definition.
 	pages bool
 	// logged: making a directory durable makes its new entries' inodes durable
@@ -59,21 +65,23 @@ func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 	k := fsKind{maxFile: most, maxLink: 32000}
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
-		k.memory, k.logged, k.maxFile, k.maxLink = true, hasJournal(dev), 16<<40-4096, 65000
+		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(dev), 16<<40-4096, 65000
+		k.reserves = true
 	case unix.XFS_SUPER_MAGIC:
-		k.memory, k.logged, k.maxLink = true, true, 1<<31-1
+		k.memory, k.rawAttr, k.logged, k.maxLink = true, true, true, 1<<31-1
 	case unix.BTRFS_SUPER_MAGIC:
-		k.memory, k.withDirs, k.maxLink = true, true, 65535
+		k.memory, k.rawAttr, k.withDirs, k.maxLink = true, true, true, 65535
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
-		k.memory, k.pages, k.logged, k.maxLink = true, true, true, 1<<31-1
+		k.memory, k.rawAttr, k.pages, k.logged, k.maxLink = true, true, true, true, 1<<31-1
 	case unix.F2FS_SUPER_MAGIC:
-		k.memory, k.withDirs = true, true
+		k.memory, k.rawAttr, k.withDirs, k.reserves = true, true, true, true
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
-		k.memory, k.noLinks, k.caseFolding, k.maxLink = true, true, true, 1
+		k.memory, k.rawAttr, k.noLinks, k.caseFolding, k.maxLink = true, true, true, true, 1
 		if s.Type == unix.MSDOS_SUPER_MAGIC {
 			k.maxFile = 4<<30 - 1
 		}
 	case zfsMagic, bcachefsMagic:
+		// ZFS takes a lock that a rollback holds while it reads the disk.
 		k.memory, k.withDirs = true, true
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		k.links = true // and its layers may be anything
@@ -82,15 +90,23 @@ func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 	return k
 }
 
+// fstat reads the attributes of a file of this kind.
+func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
+	if k.rawAttr {
+		return rawFstat(fd, st)
+	}
+	return fstat(fd, st)
+}
+
 // Info implements vfs.FileSystem.
 func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	n, err := fs.node(op, h)
 	if err != nil {
 		return vfs.Info{}, err
 	}
-	defer n.put()
-	if op.Try && !fs.kind.memory {
-		return vfs.Info{}, vfs.ErrWouldBlock
+	defer fs.giveBack(op, n)
+	if op.Try {
+		return vfs.Info{}, vfs.ErrWouldBlock // statfs: see Usage
 	}
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(n.fd, &s); err != nil {
@@ -112,9 +128,9 @@ func (fs *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	if err != nil {
 		return vfs.Usage{}, err
 	}
-	defer n.put()
-	if op.Try && !fs.kind.memory {
-		return vfs.Usage{}, vfs.ErrWouldBlock
+	defer fs.giveBack(op, n)
+	if op.Try {
+		return vfs.Usage{}, vfs.ErrWouldBlock // quotas are read from the disk
 	}
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(n.fd, &s); err != nil {

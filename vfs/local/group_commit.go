@@ -41,9 +41,9 @@ func (g *groupCommit) init(fs *FS) {
 }
 
 // durable returns when the changes made to nodes are durable, at once where the
-// FS was not asked for that. The nodes are not put.
-func (fs *FS) durable(nodes ...*node) error {
-	if !fs.cfg.Sync {
+// FS or the caller does not ask for that. The nodes are not put.
+func (fs *FS) durable(op *vfs.Op, nodes ...*node) error {
+	if !fs.cfg.Sync || op.Async {
 		return nil
 	}
 	g := &fs.names
@@ -124,7 +124,7 @@ func (g *groupCommit) run(r *commitRound) error {
 // its directory.
 func (fs *FS) syncName(n *node) error {
 	if n.typ == vfs.Regular {
-		n.data.wrote() // attributes count as a write: a call that runs already may miss them
+		n.wrote() // attributes count as a write: a call that runs already may miss them
 		return fs.syncData(n, true)
 	}
 	f, err := fs.file(&daemonOp, n, false)

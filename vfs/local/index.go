@@ -20,7 +20,7 @@ import (
 // name in which directory each file was seen, on disk, so that a restart finds
 // them. What was renamed behind its back it looks for (index_search.go).
 //
-// What is learnt is written some time later, many names at once. A process that
+// What is learnt is written some time later (index_pending.go). A process that
 // dies in between forgets the last of it, and finds it again by looking.
 type index struct {
 	fs   *FS
@@ -29,19 +29,16 @@ type index struct {
 	db   *bolt.DB
 
 	mu      sync.Mutex
-	room    *sync.Cond
-	pending map[vfs.Handle]places // not yet written; none: forgotten
-	writing map[vfs.Handle]places // being written
-	recent  map[vfs.Handle]places // to know at a glance what is known already
+	emptied *sync.Cond
+	pending map[vfs.Handle]*learnt // not yet written
+	writing map[vfs.Handle]*learnt // being written
+	recent  map[vfs.Handle]place   // the latest, to know at a glance what is known already
 	dead    map[vfs.Handle]struct{}
 	wake    chan struct{}
 	stop    chan struct{}
 	ended   chan struct{}
 
-	search sync.Mutex // one search at a time
-	// renewed is when the last one ended and took how long it took.
-	renewed time.Time
-	took    time.Duration
+	searches
 }
 
 // A place is a name in a directory.
@@ -68,10 +65,10 @@ func (ps places) with(p place) places {
 	return out
 }
 
-func (ps places) without(dir *vfs.Handle, name string) places {
+func (ps places) without(p place) places {
 	var out places
 	for _, q := range ps {
-		if q.dir != *dir || q.name != name {
+		if q != p {
 			out = append(out, q)
 		}
 	}
@@ -79,10 +76,8 @@ func (ps places) without(dir *vfs.Handle, name string) places {
 }
 
 const (
-	maxRecent   = 1 << 15
-	maxDead     = 1 << 16
-	maxPending  = 1 << 16
-	writeBehind = 100 * time.Millisecond
+	maxRecent = 1 << 15
+	maxDead   = 1 << 16
 )
 
 var placesBucket = []byte("places")
@@ -117,9 +112,10 @@ func newIndex(fs *FS, file string, root vfs.Handle) (*index, error) {
 		db.Close()
 		return nil, fmt.Errorf("index of handles %s: %w", file, err)
 	}
-	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]places{}, recent: map[vfs.Handle]places{},
+	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]*learnt{}, recent: map[vfs.Handle]place{},
 		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
-	x.room = sync.NewCond(&x.mu)
+	x.emptied = sync.NewCond(&x.mu)
+	x.wanted, x.vain, x.patience = map[vfs.Handle]struct{}{}, map[vfs.Handle]time.Time{}, searchPatience
 	return x, nil
 }
 
@@ -153,78 +149,11 @@ func (x *index) scheme() string { return "index" }
 
 func (x *index) close() error {
 	close(x.stop)
+	x.endSearch()
 	<-x.ended
 	err := x.db.Close()
 	indexFiles.release(x.file)
 	return err
-}
-
-func (x *index) note(dir, h vfs.Handle, name []byte) {
-	if h == x.root {
-		return
-	}
-	x.mu.Lock()
-	ps := x.recent[h]
-	x.mu.Unlock()
-	if len(ps) > 0 && ps[0].dir == dir && ps[0].name == string(name) {
-		return
-	}
-	ps = x.places(&h)
-	x.mu.Lock()
-	x.learn(h, ps.with(place{dir, string(name)}))
-	delete(x.dead, h)
-	x.mu.Unlock()
-}
-
-// learn puts h's places where lookups see them and the writer finds them. x is
-// locked.
-func (x *index) learn(h vfs.Handle, ps places) {
-	for len(x.pending) >= maxPending {
-		x.room.Wait()
-	}
-	x.pending[h] = ps
-	if len(x.recent) >= maxRecent {
-		clear(x.recent)
-	}
-	x.recent[h] = ps
-	select {
-	case x.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (x *index) gone(dir, h vfs.Handle, name []byte, last bool) {
-	ps := x.places(&h).without(&dir, string(name))
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if last {
-		if len(x.dead) >= maxDead {
-			clear(x.dead)
-		}
-		x.dead[h] = struct{}{}
-		ps = nil
-	}
-	x.learn(h, ps)
-}
-
-// places are where h was seen.
-func (x *index) places(h *vfs.Handle) places {
-	x.mu.Lock()
-	ps, ok := x.recent[*h]
-	if !ok {
-		ps, ok = x.pending[*h]
-	}
-	if !ok {
-		ps, ok = x.writing[*h]
-	}
-	x.mu.Unlock()
-	if !ok {
-		_ = x.db.View(func(tx *bolt.Tx) error {
-			ps = decodePlaces(tx.Bucket(placesBucket).Get(h.Bytes()))
-			return nil
-		})
-	}
-	return ps
 }
 
 // On disk a place is the length of the directory's handle and of the name, one
@@ -252,54 +181,6 @@ func decodePlaces(b []byte) (ps places) {
 		b = b[d+n:]
 	}
 	return ps
-}
-
-// write is the goroutine that writes what was learnt.
-func (x *index) write() {
-	defer close(x.ended)
-	for {
-		select {
-		case <-x.stop:
-			x.flush()
-			return
-		case <-x.wake:
-		}
-		select {
-		case <-x.stop:
-		case <-time.After(writeBehind):
-		}
-		x.flush()
-	}
-}
-
-// flush writes what is pending. An error, of a full disk say, costs a search
-// after the next start.
-func (x *index) flush() {
-	x.mu.Lock()
-	batch := x.pending
-	x.pending, x.writing = map[vfs.Handle]places{}, batch
-	x.room.Broadcast()
-	x.mu.Unlock()
-	if len(batch) > 0 {
-		_ = x.db.Update(func(tx *bolt.Tx) error {
-			b := tx.Bucket(placesBucket)
-			for h, ps := range batch {
-				var err error
-				if len(ps) == 0 {
-					err = b.Delete(h.Bytes())
-				} else {
-					err = b.Put(h.Bytes(), encodePlaces(ps))
-				}
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	x.mu.Lock()
-	x.writing = nil
-	x.mu.Unlock()
 }
 
 func (x *index) open(h vfs.Handle) (int, error) {

@@ -14,11 +14,15 @@ import (
 // A resolver finds files again that handles were given out for.
 type resolver interface {
 	scheme() string
-	// open returns an O_PATH descriptor of h's file. ESTALE: there is none any more.
+	// open returns an O_PATH descriptor of h's file. ESTALE: there is none any
+	// more. ErrDelay: it is being looked for.
 	open(h vfs.Handle) (int, error)
-	// note: h was seen under name in dir.
+	// note: h was seen under name in dir. It never waits.
 	note(dir, h vfs.Handle, name []byte)
-	// gone: name in dir is not h any more. last: h has no other.
+	// room says whether there is room to note more. It waits for that, unless try
+	// says not to.
+	room(try bool) bool
+	// gone: name in dir is not h any more. last: h has no other. It never waits.
 	gone(dir, h vfs.Handle, name []byte, last bool)
 	close() error
 }
@@ -28,6 +32,7 @@ type kernelResolver struct{ fs *FS }
 
 func (kernelResolver) scheme() string                         { return "kernel" }
 func (kernelResolver) note(_, _ vfs.Handle, _ []byte)         {}
+func (kernelResolver) room(bool) bool                         { return true }
 func (kernelResolver) gone(_, _ vfs.Handle, _ []byte, _ bool) {}
 func (kernelResolver) close() error                           { return nil }
 func (r kernelResolver) open(h vfs.Handle) (int, error)       { return r.fs.openKernelHandle(&h) }

@@ -15,7 +15,7 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	if err != nil {
 		return o, err
 	}
-	defer d.put()
+	defer fs.giveBack(op, d)
 	var st unix.Stat_t
 	if err = fs.look(op, d, &st); err != nil {
 		return o, err
@@ -32,23 +32,26 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 		return o, syscall.EACCES
 	}
 	dirStat := st
-	n := fs.remembered(d, name, &st)
+	n := fs.remembered(op, d, name, &st)
 	if n == nil {
+		old := fs.isOld(dirStat.Ctim)
 		if n, err = fs.child(op, d, name, &st); err != nil {
 			return o, err
 		}
-		fs.rememberName(d, &dirStat, name, n.handle)
+		if old {
+			fs.rememberName(d, &dirStat, name, n.handle)
+		}
 	}
 	o.Handle = n.handle
 	n.fill(&o.Attr, &st)
 	o.HasAttr = true
-	n.put()
+	fs.giveBack(op, n)
 	return o, nil
 }
 
 // remembered returns the node that name in d is known to be, with a reference,
 // or nil. It gets d's attributes in st and leaves the node's there.
-func (fs *FS) remembered(d *node, name []byte, st *unix.Stat_t) *node {
+func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) *node {
 	h, ok := d.names.find(name, st.Ctim)
 	if !ok || !fs.kind.memory {
 		return nil
@@ -58,9 +61,9 @@ func (fs *FS) remembered(d *node, name []byte, st *unix.Stat_t) *node {
 		return nil
 	}
 	ctime := st.Ctim
-	if fstatAtOnce(n.fd, st) != nil || st.Nlink == 0 {
+	if fs.kind.fstat(n.fd, st) != nil || st.Nlink == 0 {
 		st.Ctim = ctime
-		n.put()
+		fs.giveBack(op, n)
 		return nil
 	}
 	return n
@@ -74,6 +77,9 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, e
 	}
 	resolve := uint64(unix.RESOLVE_NO_XDEV)
 	if op.Try {
+		if fs.nodes.full() || !fs.resolver.room(true) {
+			return nil, vfs.ErrWouldBlock // making room closes files, or writes
+		}
 		resolve |= resolveCached
 	}
 	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, resolve)

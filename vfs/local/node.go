@@ -22,31 +22,32 @@ type node struct {
 
 	refs atomic.Int32  // users, and one for the cache
 	used atomic.Uint32 // the sweeper's round when it was last asked for
-	// change is the highest Change that was ever told (attr.go); pushed says
-	// that it is ahead of the ctime.
-	change atomic.Uint64
-	pushed atomic.Bool
-
-	// mu orders the changes made through this FS; modes, those of the mode
-	// with what openAsOwner does to it.
-	mu, modes sync.Mutex
+	*inode
 
 	files    openFiles
 	data     dataSync
 	verdicts verdicts
 	streams  dirStreams
 	names    rememberedNames
+	quiet    quietReads
 	fs       *FS
 }
 
-// put gives a reference back.
+// put gives a reference back. The last one closes n's descriptors, which may
+// block: attempts use FS.giveBack.
 func (n *node) put() {
 	if n.refs.Add(-1) == 0 {
-		n.files.closeAll()
-		n.streams.closeAll()
-		n.fs.forgetNames(n)
-		unix.Close(n.fd)
+		n.close()
 	}
+}
+
+func (n *node) close() {
+	n.forgetData()
+	n.files.closeAll()
+	n.streams.closeAll()
+	n.fs.forgetNames(n)
+	inodes.giveBack(n.inode)
+	unix.Close(n.fd)
 }
 
 const nodeShards = 16
@@ -58,11 +59,6 @@ type nodeCache struct {
 	count  atomic.Int64
 	round  atomic.Uint32
 	shards [nodeShards]nodeShard
-
-	// pushed keeps, for nodes that left the cache, a Change that is ahead of
-	// the ctime: it must never be seen to go back.
-	pushedMu sync.Mutex
-	pushed   map[vfs.Handle]uint64
 }
 
 type nodeShard struct {
@@ -71,41 +67,12 @@ type nodeShard struct {
 	_  [40]byte // keep neighbours off the cache line
 }
 
-// maxDescriptors is what an FS makes use of at most: the sweeper looks at each
-// every second.
-const maxDescriptors = 1 << 17
-
-// maxPushed bounds the memory for Change values of nodes that left.
-const maxPushed = 1 << 16
-
 func (c *nodeCache) init(fs *FS) {
 	c.fs = fs
 	c.seed = maphash.MakeSeed()
-	c.pushed = make(map[vfs.Handle]uint64)
 	for i := range c.shards {
 		c.shards[i].m = make(map[vfs.Handle]*node)
 	}
-	instances.Add(1)
-}
-
-// instances are the FS of this process. They share its descriptors: a quarter
-// is for nodes and a quarter for open files, the rest for connections.
-var instances atomic.Int64
-
-var descriptors = sync.OnceValue(func() int {
-	var lim unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur > maxDescriptors {
-		return maxDescriptors
-	}
-	return int(lim.Cur)
-})
-
-// share is what this FS may hold open, configured being what it was told to.
-func share(configured int) int {
-	if configured <= 0 {
-		configured = descriptors() / 4 / int(max(1, instances.Load()))
-	}
-	return max(configured, 16)
 }
 
 func (c *nodeCache) shard(h *vfs.Handle) *nodeShard {
@@ -138,45 +105,29 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 		unix.Close(fd)
 		return n
 	}
-	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino}
+	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino,
+		inode: inodes.take(inodeKey{st.Dev, h})}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
-	c.pushedMu.Lock()
-	if v, ok := c.pushed[h]; ok {
-		delete(c.pushed, h)
-		n.change.Store(v)
-		n.pushed.Store(true)
-	}
-	c.pushedMu.Unlock()
 	s.m[h] = n
 	s.mu.Unlock()
-	if limit := share(c.fs.cfg.MaxNodes); c.count.Add(1) > int64(limit) {
-		c.shrink(limit/32 + 1)
+	if most := c.fs.maxNodes(); c.count.Add(1) > most {
+		c.shrink(int(most/32 + 1))
 	}
 	return n
 }
+
+// full says that one node more makes others go.
+func (c *nodeCache) full() bool { return c.count.Load() >= c.fs.maxNodes() }
 
 // idle says that nobody but the cache holds n and that nothing is lost with it.
 // The shard of n is locked.
 func (n *node) idle() bool { return n.refs.Load() == 1 && !n.data.dirty() }
 
-// remove takes n out of s, which is locked, and remembers what must not be
-// forgotten. The caller puts n afterwards.
+// remove takes n out of s, which is locked. The caller puts n afterwards.
 func (c *nodeCache) remove(s *nodeShard, n *node) {
 	delete(s.m, n.handle)
 	c.count.Add(-1)
-	if !n.pushed.Load() {
-		return
-	}
-	c.pushedMu.Lock()
-	if len(c.pushed) >= maxPushed {
-		for h := range c.pushed { // any one
-			delete(c.pushed, h)
-			break
-		}
-	}
-	c.pushed[n.handle] = n.change.Load()
-	c.pushedMu.Unlock()
 }
 
 // shrink lets up to want idle nodes go, the longest unused ones of a sample.
@@ -213,6 +164,7 @@ func (c *nodeCache) forget(n *node) {
 	if n == c.fs.root {
 		return
 	}
+	n.gone.Store(true)
 	s := c.shard(&n.handle)
 	s.mu.Lock()
 	in := s.m[n.handle] == n
@@ -250,7 +202,6 @@ func (c *nodeCache) drain() {
 	if c.fs == nil {
 		return // never begun
 	}
-	instances.Add(-1)
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
@@ -313,15 +264,10 @@ func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == s
 // look reads n's attributes. ESTALE: the file has no name any more; it is then
 // let go, so that its space is.
 func (fs *FS) look(op *vfs.Op, n *node, st *unix.Stat_t) error {
-	var err error
-	switch {
-	case fs.kind.memory:
-		err = fstatAtOnce(n.fd, st)
-	case op.Try:
+	if op.Try && !fs.kind.memory {
 		return vfs.ErrWouldBlock
-	default:
-		err = fstat(n.fd, st)
 	}
+	err := fs.kind.fstat(n.fd, st)
 	if err == nil && st.Nlink == 0 && fs.kind.links {
 		fs.nodes.forget(n)
 		err = syscall.ESTALE

@@ -20,11 +20,17 @@ type openFile struct {
 	count    *atomic.Int64
 }
 
+// put gives a reference back. The last one closes the descriptor, which may
+// block: attempts use FS.giveBackFile.
 func (f *openFile) put() {
 	if f.refs.Add(-1) == 0 {
-		unix.Close(f.fd)
-		f.count.Add(-1)
+		f.close()
 	}
+}
+
+func (f *openFile) close() {
+	unix.Close(f.fd)
+	f.count.Add(-1)
 }
 
 // openFiles are a node's: at most one to read and one to read and write.
@@ -74,17 +80,21 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// drop lets go of what has been idle for at least patience rounds, and returns
-// how many files that were. One for writing stays where keepWritable.
-func (o *openFiles) drop(round, patience uint32, keepWritable bool) (n int) {
+// dropIdle closes n's files that no caller has used for at least patience
+// rounds, and returns how many those were. The one for writing stays while
+// there is something to sync through it.
+func (n *node) dropIdle(round, patience uint32) (closed int) {
+	o := &n.files
 	o.mu.Lock()
 	ro, rw := o.ro, o.rw
-	if ro != nil && round-ro.used.Load() >= patience {
+	if ro != nil && roundsSince(round, ro.used.Load()) >= patience {
 		o.ro = nil
 	} else {
 		ro = nil
 	}
-	if rw != nil && !keepWritable && round-rw.used.Load() >= patience {
+	// A writer says that it wrote before it gives its reference back: what is
+	// in use may be about to have something to sync.
+	if rw != nil && roundsSince(round, rw.used.Load()) >= patience && rw.refs.Load() == 1 && !n.data.dirty() {
 		o.rw = nil
 	} else {
 		rw = nil
@@ -93,13 +103,24 @@ func (o *openFiles) drop(round, patience uint32, keepWritable bool) (n int) {
 	for _, f := range [...]*openFile{ro, rw} {
 		if f != nil {
 			f.put()
-			n++
+			closed++
 		}
 	}
-	return n
+	return closed
 }
 
-func (o *openFiles) closeAll() { o.drop(0, 0, false) }
+// closeAll closes the files whatever is to be synced, once their users are done.
+func (o *openFiles) closeAll() {
+	o.mu.Lock()
+	ro, rw := o.ro, o.rw
+	o.ro, o.rw = nil, nil
+	o.mu.Unlock()
+	for _, f := range [...]*openFile{ro, rw} {
+		if f != nil {
+			f.put()
+		}
+	}
+}
 
 // file returns n's open file with a reference, opening it where needed. The
 // node's type was seen through O_PATH: nothing but a regular file or, to be
@@ -124,14 +145,8 @@ func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if write {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
 	}
-	if limit := share(fs.cfg.MaxOpen); fs.stats.open.Load() >= int64(limit) {
-		fs.closeSome(limit/32 + 1)
-	}
-	fd, err := fs.reopen(n.fd, flags)
-	if outOfDescriptors(err) {
-		fs.makeRoom()
-		fd, err = fs.reopen(n.fd, flags)
-	}
+	fs.makeRoomToOpen()
+	fd, err := fs.reopenWithRoom(n.fd, flags)
 	if err == syscall.EACCES || err == syscall.EPERM {
 		// A daemon that may switch but may not read everything: the caller's
 		// rights have been judged, so that its descriptor serves as well.
@@ -170,6 +185,8 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 		return -1, syscall.EACCES
 	}
 	mode := st.Mode & 0o7777
+	n.stir()
+	defer n.stirred(nil)
 	err = fs.as(op.Cred, func() error {
 		err := sysChmod(fs.proc, n.fd, mode|unix.S_IRUSR|unix.S_IWUSR)
 		if err != nil {
@@ -187,39 +204,17 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// closeSome closes up to want files that nobody is using, those first that
-// have been idle for longer.
-func (fs *FS) closeSome(want int) {
-	round := fs.nodes.round.Load()
-	for patience := uint32(closeAfter); want > 0; patience-- {
-		fs.nodes.each(func(n *node) {
-			if want > 0 {
-				want -= n.files.drop(round, patience, n.data.dirty())
-				n.streams.drop(round, patience)
-			}
-		})
-		if patience == 0 {
-			return
-		}
-	}
-}
-
-// makeRoom is for when there are no descriptors left.
-func (fs *FS) makeRoom() {
-	fs.closeSome(1024)
-	fs.nodes.shrink(64)
-}
-
 // letGo is for files whose last or only name may have gone: nothing keeps the
 // space but a caller in the middle of a call.
 func (fs *FS) letGo(n *node) {
 	var st unix.Stat_t
 	if fstat(n.fd, &st) == nil && st.Nlink > 0 && !(n.typ == vfs.Directory) {
-		n.files.drop(0, 0, n.data.dirty())
+		n.dropIdle(0, 0)
 		var a vfs.Attr
 		n.fillChanged(&a, &st)
 		return
 	}
+	n.forgetData()
 	n.files.closeAll()
 	n.streams.closeAll()
 	fs.nodes.forget(n)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -142,6 +143,11 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 	}
 	w.mkdir(a, "gonedir")
 	w.mkdir(a, "movedir")
+	// The time of a write in place is an attribute that only a sync of all of them
+	// puts on the disk.
+	written := w.create(b, "written")
+	w.ok(w.write(written, "text"), "Write")
+	w.ok(os.Chtimes(filepath.Join(d.dir, "b/written"), time.Unix(1000, 0), time.Unix(1000, 0)))
 	w.ok(syncAll(d.dir), "syncfs")
 
 	var attr vfs.Attr
@@ -199,12 +205,35 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 			_, _, err := w.fs.Mknod(w.op, b, []byte("fifo"), vfs.FIFO, &mode600, 0, 0)
 			return err
 		}, there("b/fifo")},
-		{"Link", func() error { _, err := w.fs.Link(w.op, f, b, []byte("hard"), &attr); return err }, there("b/hard")},
+		{"Link", func() error { _, err := w.fs.Link(w.op, f, b, []byte("hard"), &attr); return err }, func(dir string) error {
+			var st unix.Stat_t
+			err := unix.Lstat(filepath.Join(dir, "b/hard"), &st)
+			if err == nil && st.Nlink != 2 {
+				err = fmt.Errorf("its count of links is %d", st.Nlink)
+			}
+			return err
+		}},
 		{"Remove", func() error { _, err := w.fs.Remove(w.op, a, []byte("gone")); return err }, gone("a/gone")},
 		{"Rmdir", func() error { _, err := w.fs.Rmdir(w.op, a, []byte("gonedir")); return err }, gone("a/gonedir")},
 		{"Rename", func() error { return rename(a, "from", a, "to") }, both(there("a/to"), gone("a/from"))},
 		{"Rename over", func() error { return rename(a, "over", b, "over") }, both(there("b/over"), gone("a/over"))},
 		{"Rename of a directory", func() error { return rename(a, "movedir", b, "moved") }, both(there("b/moved"), gone("a/movedir"))},
+		{"Write, FILE_SYNC", func() error {
+			_, _, _, err := w.fs.Write(w.op, written, 0, [][]byte{[]byte("sync")}, vfs.FileSync)
+			return err
+		}, changedSince(1000, "b/written")},
+		{"SetAttr of times", func() error {
+			s := vfs.SetAttr{MtimeHow: vfs.ClientTime, Mtime: vfs.Time{Sec: 2000}}
+			_, err := w.fs.SetAttr(w.op, written, &s, nil)
+			return err
+		}, changedSince(1000, "b/written")},
+		{"Commit", func() error {
+			if err := w.write(written, "more"); err != nil {
+				return err
+			}
+			_, err := w.fs.Commit(w.op, written, 0, 0)
+			return err
+		}, changedSince(2000, "b/written")},
 		{"SetAttr", func() error { _, err := w.fs.SetAttr(w.op, f, &mode600, nil); return err }, func(dir string) error {
 			st, err := os.Lstat(filepath.Join(dir, "a/f"))
 			if err == nil && st.Mode().Perm() != 0o600 {
@@ -231,6 +260,17 @@ func powerCut(t *testing.T, d *disk, durable bool) (lost []string) {
 		}
 	}
 	return lost
+}
+
+// changedSince says that a file's mtime is another one.
+func changedSince(mtime int64, p string) func(dir string) error {
+	return func(dir string) error {
+		st, err := os.Lstat(filepath.Join(dir, p))
+		if err == nil && st.ModTime().Unix() == mtime {
+			err = fmt.Errorf("its time is %v still", st.ModTime())
+		}
+		return err
+	}
 }
 
 func syncAll(dir string) error {

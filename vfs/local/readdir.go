@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -27,9 +28,15 @@ const (
 // where one was left gets that one: on file systems without fixed places
 // (overlayfs) a place is one in the list that the descriptor keeps.
 type dirStream struct {
-	fd   int
-	at   uint64 // the cookie behind which it stands
-	used uint32 // the sweeper's round of the last use
+	fd    int
+	at    uint64 // the cookie behind which it stands
+	used  uint32 // the sweeper's round of the last use
+	count *atomic.Int64
+}
+
+func (s *dirStream) close() {
+	unix.Close(s.fd)
+	s.count.Add(-1)
 }
 
 // dirStreams are a directory's idle streams.
@@ -64,16 +71,19 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 	s.mu.Unlock()
 	if d != nil {
-		unix.Close(d.fd)
+		d.close()
 	}
 }
 
-func (s *dirStreams) drop(round, patience uint32) {
+// drop closes those that have been idle for at least patience rounds, and
+// returns how many those were.
+func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]
 	for _, d := range s.idle {
-		if round-d.used >= patience {
-			unix.Close(d.fd)
+		if roundsSince(round, d.used) >= patience {
+			d.close()
+			closed++
 		} else {
 			kept = append(kept, d)
 		}
@@ -81,6 +91,7 @@ func (s *dirStreams) drop(round, patience uint32) {
 	clear(s.idle[len(kept):])
 	s.idle = kept
 	s.mu.Unlock()
+	return closed
 }
 
 func (s *dirStreams) closeAll() { s.drop(0, 0) }
@@ -175,13 +186,14 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		s = &dirStream{fd: fd, at: dotDotCookie}
+		s = &dirStream{fd: fd, at: dotDotCookie, count: &l.fs.stats.streams}
+		s.count.Add(1)
 	}
 	s.used = l.fs.nodes.round.Load()
 	// What was read of it beyond cookie the last time has no validity now: the
 	// kernel is always sent there anew.
 	if _, err := unix.Seek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
-		unix.Close(s.fd)
+		s.close()
 		if err == syscall.EINVAL {
 			err = vfs.ErrBadCookie
 		}
@@ -190,7 +202,7 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 	s.at = cookie
 	eof, err := l.read(s)
 	if err != nil {
-		unix.Close(s.fd)
+		s.close()
 		if err == syscall.ENOENT {
 			err = syscall.ESTALE // the directory is gone
 		}
@@ -201,11 +213,8 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 }
 
 func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {
-	fd, err := fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
-	if outOfDescriptors(err) {
-		fs.makeRoom()
-		fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
-	}
+	fs.makeRoomToOpen()
+	fd, err := fs.reopenWithRoom(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == syscall.EACCES {
 		err = fs.as(op.Cred, func() (err error) {
 			fd, err = fs.reopen(d.fd, unix.O_RDONLY|unix.O_DIRECTORY)
@@ -313,6 +322,7 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 	if err != nil {
 		return true
 	}
+	l.fs.resolver.room(false)
 	l.fs.resolver.note(l.dir.handle, h, e.Name)
 	l.complete(e, h, &st, fd)
 	return true
@@ -368,13 +378,5 @@ func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd in
 	}
 	fillStat(&e.Attr, st)
 	e.Attr.FSID = l.fs.fsid(fd, st.Dev)
-	e.Attr.Change = max(stamp(st), l.fs.nodes.pushedChange(&h))
-}
-
-// pushedChange is the Change that was told of h when it left the cache, if it
-// was ahead of the ctime.
-func (c *nodeCache) pushedChange(h *vfs.Handle) uint64 {
-	c.pushedMu.Lock()
-	defer c.pushedMu.Unlock()
-	return c.pushed[*h]
+	e.Attr.Change = max(stamp(st), inodes.told(inodeKey{st.Dev, h}))
 }

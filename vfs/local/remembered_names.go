@@ -2,7 +2,6 @@ package local
 
 import (
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -33,12 +32,10 @@ func (r *rememberedNames) find(name []byte, ctime unix.Timespec) (h vfs.Handle, 
 	return h, ok
 }
 
-// rememberName keeps what name in d is, d's attributes having been st before it
-// was looked up.
+// rememberName keeps what name in d is. Before it was looked up d's attributes
+// were st, and after that their ctime was old (FS.isOld): what changed d in the
+// meantime had the same ctime only if it was done when the name was looked up.
 func (fs *FS) rememberName(d *node, st *unix.Stat_t, name []byte, h vfs.Handle) {
-	if fs.now().Sub(time.Unix(st.Ctim.Sec, st.Ctim.Nsec)) < young {
-		return
-	}
 	r := &d.names
 	r.mu.Lock()
 	defer r.mu.Unlock()

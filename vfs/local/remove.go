@@ -30,32 +30,62 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		return ch, err
 	}
 	var victim named
-	err = fs.change(op, d, &ch, func() error {
+	err = fs.change(op, d, &ch, func(c *dirChange) error {
 		victim = fs.known(d, name)
-		err := fs.as(op.Cred, func() error { return sysUnlinkat(d.fd, name, flags) })
+		victim.stir()
+		err := fs.as(op.Cred, func() error { return c.call(func() error { return sysUnlinkat(d.fd, name, flags) }) })
+		victim.stirred()
 		if err == nil && victim.ok {
 			fs.resolver.gone(d.handle, victim.handle, name, victim.last)
 		}
 		return err
 	})
-	if victim.n != nil {
-		if err == nil {
-			fs.letGo(victim.n)
-		}
-		victim.n.put()
+	if victim.n != nil && err == nil {
+		fs.letGo(victim.n)
 	}
+	victim.put()
 	if err != nil {
 		return ch, err
 	}
-	return ch, fs.durable(d)
+	return ch, fs.durable(op, d)
 }
 
 // named is what had a name just before it was changed.
 type named struct {
 	handle vfs.Handle
 	ok     bool
-	last   bool  // it had no other name
-	n      *node // with a reference; nil where it is not in the cache
+	last   bool   // it had no other name
+	n      *node  // with a reference; nil where it is not in the cache
+	inode  *inode // likewise, nil where no FS of the process has it
+}
+
+// stir and stirred are around the change of the name, which changes what has it.
+func (v *named) stir() {
+	if v.inode != nil {
+		v.inode.stir()
+	}
+}
+
+func (v *named) stirred() {
+	if v.inode == nil {
+		return
+	}
+	var st unix.Stat_t
+	if v.n != nil && fstat(v.n.fd, &st) == nil {
+		v.inode.stirred(&st)
+	} else {
+		v.inode.stirred(nil)
+	}
+}
+
+// put gives the references back.
+func (v *named) put() {
+	if v.n != nil {
+		v.n.put()
+	}
+	if v.inode != nil {
+		inodes.giveBack(v.inode)
+	}
 }
 
 // known identifies name in d.
@@ -75,6 +105,7 @@ func (fs *FS) known(d *node, name []byte) (v named) {
 	v.ok = true
 	v.last = st.Nlink <= 1 || st.Mode&unix.S_IFMT == unix.S_IFDIR
 	v.n = fs.nodes.cached(&v.handle)
+	v.inode = inodes.find(inodeKey{st.Dev, v.handle})
 	return v
 }
 
@@ -97,9 +128,15 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return from, to, err
 	}
 	var moved, victim named
-	move := func() error {
+	move := func(call func(func() error) error) error {
 		moved, victim = fs.known(f, fromName), fs.known(t, toName)
-		err := fs.as(op.Cred, func() error { return sysRenameat(f.fd, fromName, t.fd, toName) })
+		moved.stir()
+		victim.stir()
+		err := fs.as(op.Cred, func() error {
+			return call(func() error { return sysRenameat(f.fd, fromName, t.fd, toName) })
+		})
+		moved.stirred()
+		victim.stirred()
 		if err == nil && moved.handle != victim.handle {
 			if victim.ok {
 				fs.resolver.gone(t.handle, victim.handle, toName, victim.last)
@@ -111,7 +148,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return err
 	}
 	if f == t {
-		err = fs.change(op, f, &from, move)
+		err = fs.change(op, f, &from, func(c *dirChange) error { return move(c.call) })
 		to = from
 	} else {
 		// The order keeps two renames between the same directories, in
@@ -120,27 +157,27 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		if bytes.Compare(f.handle.Bytes(), t.handle.Bytes()) > 0 {
 			outer, inner, outerCh, innerCh = t, f, &to, &from
 		}
-		err = fs.change(op, outer, outerCh, func() error { return fs.change(op, inner, innerCh, move) })
+		err = fs.change(op, outer, outerCh, func(o *dirChange) error {
+			return fs.change(op, inner, innerCh, func(i *dirChange) error {
+				return move(func(f func() error) error { return o.call(func() error { return i.call(f) }) })
+			})
+		})
 	}
-	if moved.n != nil {
-		if err == nil {
-			fs.touched(moved.n)
-		}
-		moved.n.put()
+	if err == nil && moved.n != nil {
+		fs.touched(moved.n)
 	}
-	if victim.n != nil {
-		if err == nil && victim.n != moved.n {
-			fs.letGo(victim.n)
-		}
-		victim.n.put()
+	if err == nil && victim.n != nil && victim.n != moved.n {
+		fs.letGo(victim.n)
 	}
+	moved.put()
+	victim.put()
 	if err != nil {
 		return from, to, err
 	}
 	if f == t {
-		return from, to, fs.durable(f)
+		return from, to, fs.durable(op, f)
 	}
-	return from, to, fs.durable(f, t)
+	return from, to, fs.durable(op, f, t)
 }
 
 // touched tells a change of n's attributes that another operation brought with it.
@@ -152,8 +189,31 @@ func (fs *FS) touched(n *node) {
 	}
 }
 
-// Link implements vfs.FileSystem. The kernel's fs.protected_hardlinks stands:
-// where it is set, one links one's own files and those one may read and write.
+// linkCaps are what a caller's thread keeps to make a link. The kernel's
+// fs.protected_hardlinks has a user link only its own files and those that it
+// may read and write. It is about what programs of this machine are led to do
+// with links that they come upon; an NFS client has such a setting of its own,
+// and expects POSIX's rules of a server. CAP_FOWNER passes over that setting and
+// over nothing else here: what it takes to make a name in the directory is
+// still the caller's.
+//
+// Programs with set-id bits are not passed over: a link to another's would keep
+// one that was found to be faulty after its owner replaced it.
+func linkCaps(st *unix.Stat_t) uint64 {
+	const runsAsGroup = unix.S_ISGID | unix.S_IXGRP
+	if st.Mode&unix.S_ISUID != 0 || st.Mode&runsAsGroup == runsAsGroup {
+		return 0
+	}
+	return 1 << unix.CAP_FOWNER
+}
+
+// LinksForOthers says whether this process makes links for callers to files of
+// other users where fs.protected_hardlinks is set.
+func LinksForOthers() bool {
+	return CanSwitch() && unswitched.Load().permitted&(1<<unix.CAP_FOWNER) != 0
+}
+
+// Link implements vfs.FileSystem.
 func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs.Change, error) {
 	var ch vfs.Change
 	d, err := fs.begin(op, dir)
@@ -177,9 +237,17 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	if n.typ == vfs.Directory {
 		return ch, syscall.EISDIR
 	}
-	err = fs.change(op, d, &ch, func() error {
-		return fs.as(op.Cred, func() error { return sysLink(fs.proc, n.fd, d.fd, name) })
+	n.stir()
+	err = fs.change(op, d, &ch, func(c *dirChange) error {
+		return fs.asWith(op.Cred, linkCaps(&st), func() error {
+			return c.call(func() error { return sysLink(fs.proc, n.fd, d.fd, name) })
+		})
 	})
+	if fstat(n.fd, &st) == nil {
+		n.stirred(&st)
+	} else {
+		n.stirred(nil)
+	}
 	if fs.look(op, n, &st) == nil {
 		if err == nil {
 			n.fillChanged(a, &st)
@@ -191,5 +259,5 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 		return ch, err
 	}
 	fs.resolver.note(d.handle, n.handle, name)
-	return ch, fs.durableName(d, n)
+	return ch, fs.durableName(op, d, n, false)
 }

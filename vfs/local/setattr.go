@@ -2,6 +2,7 @@ package local
 
 import (
 	"math"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -30,10 +31,15 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 	if s.IsZero() {
 		return ch, nil
 	}
-	return ch, fs.durable(n)
+	return ch, fs.durable(op, n)
 }
 
 func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change) error {
+	if s.SetSize {
+		if err := fs.makeRoomForData(op, n); err != nil {
+			return err
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var st unix.Stat_t
@@ -46,6 +52,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 		ch.After, ch.HasAfter, ch.Atomic = ch.Before, true, true
 		return vfs.ErrNotSync
 	}
+	only := n.claim(&st)
 	err := fs.maySetAttr(op, n, &st, s)
 	if err == nil {
 		err = fs.apply(op, n, &st, s)
@@ -56,7 +63,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 		} else {
 			n.fillChanged(&ch.After, &st)
 		}
-		ch.HasAfter, ch.Atomic = true, true
+		ch.HasAfter, ch.Atomic = true, only.holds(&st)
 	}
 	return err
 }
@@ -95,7 +102,7 @@ func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) e
 // ask for, and truncation sets mtime.
 func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
 	if s.SetSize {
-		if err := fs.truncate(op, n, int64(s.Size)); err != nil {
+		if err := fs.truncate(op, n, st, int64(s.Size)); err != nil {
 			return err
 		}
 	}
@@ -103,12 +110,13 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		return nil
 	}
 	c := *op.Cred
-	if c.UID == 0 && s.SetMode && s.Mode&unix.S_ISGID != 0 {
+	if c.UID == 0 && CanSwitch() && (markOnly(st.Mode) || s.SetMode && s.Mode&unix.S_ISGID != 0) {
 		// Without CAP_FSETID even root keeps set-gid only for a group it is
-		// in. It is in any it likes.
-		c.GID = st.Gid
+		// in. It is in any it likes: the one that the file has, and the one
+		// that it gets.
+		c.Groups = append(slices.Clone(c.Groups), st.Gid)
 		if s.SetGID {
-			c.GID = s.GID
+			c.Groups = append(c.Groups, s.GID)
 		}
 	}
 	fd, proc := n.fd, fs.proc
@@ -158,24 +166,19 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 
 // truncate goes by the daemon's descriptor: the owner of a file may change its
 // data whatever the mode says.
-func (fs *FS) truncate(op *vfs.Op, n *node, size int64) error {
+func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error {
 	f, err := fs.file(op, n, true)
 	if err != nil {
 		return err
 	}
 	defer f.put()
-	for {
-		if err = unix.Ftruncate(f.fd, size); err != syscall.EINTR {
-			break
-		}
-	}
-	if err != nil {
+	if err = fs.ftruncate(op.Cred, f.fd, was, size); err != nil {
 		return err
 	}
-	n.data.wrote()
+	n.wrote()
 	var st unix.Stat_t
 	if fstat(f.fd, &st) == nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		fs.clearSetID(f.fd, &st)
+		fs.clearSetID(op.Cred, f.fd, was, &st)
 	}
 	return nil
 }

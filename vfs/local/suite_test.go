@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
@@ -62,6 +63,7 @@ func open(t *testing.T, cfg local.Config) *local.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fs.SearchPatience(await.Limit) // on a busy machine a search may take longer than clients are kept waiting
 	t.Cleanup(func() { fs.Close() })
 	return fs
 }

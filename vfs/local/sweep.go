@@ -1,6 +1,7 @@
 package local
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,9 +11,9 @@ import (
 // The sweeper's patience, in its rounds of a second.
 const (
 	sweepEvery     = time.Second
-	closeAfter     = 2  // an open file that nobody used
-	syncAfter      = 30 // data that nobody committed
-	forgetAfter    = 60 // a node that nobody asked for
+	closeAfter     = 2  // an open file that no caller used
+	syncAfter      = 30 // data that no client committed, after the last write
+	forgetAfter    = 60 // a node that no caller asked for
 	lookEveryRound = 5  // whether a file that is held has been removed by others
 )
 
@@ -20,6 +21,9 @@ const (
 // makes exec fail with ETXTBSY, and refuses leases to others.
 func (fs *FS) sweep() {
 	defer close(fs.sweeperEnd)
+	var flushing sync.WaitGroup
+	flushing.Go(fs.flusher)
+	defer flushing.Wait()
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
 	for {
@@ -28,6 +32,7 @@ func (fs *FS) sweep() {
 			return
 		case <-t.C:
 			fs.sweepOnce()
+			fs.wakeFlusher()
 		}
 	}
 }
@@ -36,16 +41,12 @@ func (fs *FS) sweepOnce() {
 	round := fs.nodes.round.Add(1)
 	var st unix.Stat_t
 	fs.nodes.each(func(n *node) {
-		idle := round - n.used.Load()
-		if n.data.dirty() && idle >= syncAfter {
-			// Whoever wrote it is not coming back to commit it.
-			_ = fs.syncData(n, false)
-		}
-		n.files.drop(round, closeAfter, n.data.dirty())
+		idle := roundsSince(round, n.used.Load())
+		n.dropIdle(round, closeAfter)
 		n.streams.drop(round, closeAfter)
 		if fs.kind.links && idle > 0 && round%lookEveryRound == 0 &&
 			fstat(n.fd, &st) == nil && st.Nlink == 0 {
-			n.data.forget()
+			n.forgetData()
 			fs.nodes.forget(n)
 			return
 		}
@@ -60,21 +61,33 @@ func (fs *FS) sweepOnce() {
 			s.mu.Unlock()
 		}
 	})
+	if fs.kind.reserves {
+		fs.lookAtReserve()
+	}
+	// Its part may have become smaller.
+	fs.makeRoomToOpen()
+	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {
+		fs.nodes.shrink(int(over))
+	}
 }
 
 // counters are what the FS counts about itself.
 type counters struct {
 	open                                     atomic.Int64 // files open for data
+	streams                                  atomic.Int64 // listings of directories
 	names                                    atomic.Int64 // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64
 	verdicts, verdictsRemembered             atomic.Uint64
 	syncs, syncFailures, rounds              atomic.Uint64
-	searches                                 atomic.Uint64
+	searches, forgotten                      atomic.Uint64
 }
 
 // Stats are an FS's counters.
 type Stats struct {
-	Nodes, OpenFiles int64
+	// Nodes are files held open by path, OpenFiles those for data, Listings
+	// directories open to be listed. Of OpenFiles, Unsynced have data that is
+	// not on stable storage.
+	Nodes, OpenFiles, Listings, Unsynced int64
 	// Switches of a thread to a caller and back; SwitchFailures of them did
 	// not come about, and ThreadsRetired could not be switched back.
 	Switches, SwitchFailures, ThreadsRetired uint64
@@ -85,16 +98,18 @@ type Stats struct {
 	Syncs, SyncFailures, CommitRounds uint64
 	// Searches are walks of the tree for a file that the index had lost.
 	Searches uint64
+	// Forgotten is what the index learnt while it could not write for long.
+	Forgotten uint64
 }
 
 // Stats reads the counters.
 func (fs *FS) Stats() Stats {
 	c := &fs.stats
 	return Stats{
-		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(),
+		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.unsynced.count.Load(),
 		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
 		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(), CommitRounds: c.rounds.Load(),
-		Searches: c.searches.Load(),
+		Searches: c.searches.Load(), Forgotten: c.forgotten.Load(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -27,7 +28,7 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	fs.stats.syncs.Add(1)
 	var err error
 	if fs.cfg.SyncHook != nil {
-		err = fs.cfg.SyncHook(what)
+		err = fs.cfg.SyncHook(what, fd)
 	}
 	if err == nil {
 		switch what {
@@ -81,13 +82,44 @@ type dataSync struct {
 	meta    uint64        // writes that are so with all attributes
 	lost    uint64        // of them, those up to here were in the last call that failed
 	fails   uint64        // how many calls failed
+
+	lastWrite atomic.Uint32 // the sweeper's round of it
+	// listed: the node is among its FS's unsynced files, as it is while stable
+	// is behind written, between the two others.
+	listed        bool
+	before, after *node // the list's
 }
 
-func (d *dataSync) wrote() {
+// wrote is called when something was stored in n that is still to be synced.
+func (n *node) wrote() {
+	d := &n.data
 	d.mu.Lock()
 	d.written++
+	d.lastWrite.Store(n.fs.nodes.round.Load())
+	if !d.listed {
+		d.listed = true
+		n.fs.unsynced.add(n)
+	}
 	d.mu.Unlock()
+	if n.fs.unsynced.count.Load() > n.fs.manyUnsynced() {
+		n.fs.wakeFlusher()
+	}
 }
+
+// unlist is called when nothing in n may be left to sync. n.data is locked.
+func (n *node) unlist() {
+	if d := &n.data; d.listed && d.stable >= d.written {
+		d.listed = false
+		n.fs.unsynced.remove(n)
+	}
+}
+
+// idleFor is how many of the sweeper's rounds ago the last write was.
+func (d *dataSync) idleFor(round uint32) uint32 { return roundsSince(round, d.lastWrite.Load()) }
+
+// roundsSince is how many rounds passed from was to now. A round that began
+// after the caller had looked at the clock is no time.
+func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
 func (d *dataSync) dirty() bool {
 	d.mu.Lock()
@@ -95,10 +127,20 @@ func (d *dataSync) dirty() bool {
 	return d.stable < d.written || d.wait != nil
 }
 
-// forget is for a file that is gone.
-func (d *dataSync) forget() {
+// synced says that all that was written is on stable storage, with all
+// attributes.
+func (d *dataSync) synced() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.meta >= d.written && d.wait == nil
+}
+
+// forgetData is for a file that is gone.
+func (n *node) forgetData() {
+	d := &n.data
 	d.mu.Lock()
 	d.stable, d.meta = d.written, d.written
+	n.unlist()
 	d.mu.Unlock()
 }
 
@@ -148,6 +190,7 @@ func (fs *FS) syncData(n *node, full bool) error {
 	if full || err != nil {
 		d.meta = max(d.meta, upTo)
 	}
+	n.unlist()
 	d.wait = nil
 	close(w)
 	d.mu.Unlock()

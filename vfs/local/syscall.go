@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls below go to the kernel without allocating. Names are byte slices
-// that end in NUL where the comment says so.
+// The calls below go to the kernel without allocating. All of them may block:
+// raw_syscall.go has those that cannot. Names are byte slices that end in NUL
+// where the comment says so.
 
 // resolveCached is openat2's RESOLVE_CACHED (Linux 5.12).
 const resolveCached = 0x20
@@ -60,13 +61,6 @@ func fstat(fd int, st *unix.Stat_t) error {
 	return errnoErr(e)
 }
 
-// fstatAtOnce is fstat for file systems that answer it from memory: it does not
-// tell the scheduler.
-func fstatAtOnce(fd int, st *unix.Stat_t) error {
-	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
-	return errnoErr(e)
-}
-
 // sysNameToHandle writes the kernel's handle of fd's file to buf and returns
 // its length and type.
 func sysNameToHandle(fd int, buf []byte) (n int, kind int32, err error) {
@@ -75,7 +69,9 @@ func sysNameToHandle(fd int, buf []byte) (n int, kind int32, err error) {
 }
 
 // sysNameToHandleAt does that for name in the directory dir, a symlink itself,
-// and also returns the identity of the mount that the file was found on.
+// and also returns the identity of the mount that the file was found on. The
+// kernel looks the name up, and a file system in user space or on a network
+// asks its server what the name is.
 func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind, mount int32, err error) {
 	var fh struct {
 		bytes uint32
@@ -84,7 +80,7 @@ func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind
 	}
 	var path [maxName + 1]byte
 	fh.bytes = uint32(len(fh.data))
-	_, _, e := syscall.RawSyscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
+	_, _, e := syscall.Syscall6(unix.SYS_NAME_TO_HANDLE_AT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
 		uintptr(unsafe.Pointer(&fh)), uintptr(unsafe.Pointer(&mount)), uintptr(flags), 0)
 	if e != 0 {
 		return 0, 0, 0, e

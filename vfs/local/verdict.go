@@ -2,6 +2,7 @@ package local
 
 import (
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +35,10 @@ type verdicts struct {
 	mu   sync.Mutex
 	list [4]verdict
 	next uint8
+	// asked: the kernel has judged a caller since the node was made. What it
+	// judges by is in memory then, and stays there while the node is held open:
+	// an ACL may have been in a block of its own.
+	asked atomic.Bool
 }
 
 func (v *verdicts) find(caller uint32, ctime unix.Timespec) (known, has right) {
@@ -68,6 +73,13 @@ func (v *verdicts) remember(caller uint32, ctime unix.Timespec, known, has right
 // come, so that nothing is remembered by it.
 const young = time.Second
 
+// isOld says that no change from now on can have this ctime. It is asked before
+// that is looked at which is to be remembered: while a look waits for the disk,
+// the ctime grows old.
+func (fs *FS) isOld(ctime unix.Timespec) bool {
+	return fs.now().Sub(time.Unix(ctime.Unix())) >= young
+}
+
 // rights answers which of want op's caller has on n, whose attributes st were
 // just read.
 func (fs *FS) rights(op *vfs.Op, n *node, st *unix.Stat_t, want right) (right, error) {
@@ -77,14 +89,17 @@ func (fs *FS) rights(op *vfs.Op, n *node, st *unix.Stat_t, want right) (right, e
 		fs.stats.verdictsRemembered.Add(1)
 		return has & want, nil
 	}
-	if op.Try && !(fs.kind.memory && fs.asIs(op.Cred)) {
+	if op.Try && !(fs.kind.memory && n.verdicts.asked.Load() && fs.asIs(op.Cred)) {
 		return 0, vfs.ErrWouldBlock
 	}
-	old := fs.now().Sub(time.Unix(st.Ctim.Sec, st.Ctim.Nsec)) >= young
+	old := fs.isOld(st.Ctim)
 	fs.stats.verdicts.Add(1)
 	has, err := fs.judge(op.Cred, n.fd, want)
 	if err != nil {
 		return 0, err
+	}
+	if !n.verdicts.asked.Load() {
+		n.verdicts.asked.Store(true)
 	}
 	if caller != 0 && old {
 		n.verdicts.remember(caller, st.Ctim, want, has)
@@ -127,7 +142,7 @@ func (fs *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vf
 	if err != nil {
 		return 0, err
 	}
-	defer n.put()
+	defer fs.giveBack(op, n)
 	var st unix.Stat_t
 	if err = fs.look(op, n, &st); err != nil {
 		return 0, err

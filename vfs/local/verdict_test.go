@@ -102,6 +102,34 @@ func TestNamesAreRemembered(t *testing.T) {
 	find(h, nil)
 }
 
+// Whether a ctime is old enough to remember a name by is known before the name is
+// looked up: the lookup may take long, and the name change after it with the same
+// ctime.
+func TestNamesAreRememberedByTheTimeBefore(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	d := w.mkdir(w.fs.Root(), "d")
+	f := w.create(d, "f")
+	_, err := w.lookup(d, "f")
+	w.ok(err, "Lookup")
+	if n := w.fs.RememberedNames(); n != 0 {
+		t.Errorf("%d names are remembered by a ctime that is young", n)
+	}
+	w.fs.EvictAll()
+	asked := 0
+	w.fs.SetClock(func() time.Time {
+		asked++
+		if w.fs.Cached(f) {
+			t.Error("the clock is asked when the name has been looked up")
+		}
+		return time.Now().Add(time.Hour)
+	})
+	_, err = w.lookup(d, "f")
+	w.ok(err, "Lookup")
+	if n := w.fs.RememberedNames(); n != 1 || asked == 0 {
+		t.Errorf("%d names are remembered by a ctime that is old, the clock was asked %d times", n, asked)
+	}
+}
+
 // Change moves with each change through the file system, also where the ctime
 // does not, and is never told lower than before, also after the file was let go.
 func TestChangeMoves(t *testing.T) {
@@ -150,11 +178,36 @@ func TestChangeMovesWithinATick(t *testing.T) {
 	}
 }
 
+// A write takes set-id bits away, which changes the inode: an attempt does not.
+func TestTryWriteLeavesSetIDBits(t *testing.T) {
+	dir, ok := places(t)["tmpfs"]
+	if !ok {
+		t.Skip("where a tmpfs can be mounted, attempts write")
+	}
+	w := newWorld(t, local.Config{Root: dir(t)})
+	f := w.create(w.fs.Root(), "f")
+	w.ok(w.write(f, "text"), "Write")
+	try := &vfs.Op{Cred: w.op.Cred, Try: true}
+	attempt := func() error {
+		_, _, _, err := w.fs.Write(try, f, 0, [][]byte{[]byte("more")}, vfs.Unstable)
+		return err
+	}
+	w.ok(attempt(), "an attempt to write")
+	s := mode(0o4755)
+	_, err := w.fs.SetAttr(w.op, f, &s, nil)
+	w.ok(err, "SetAttr")
+	w.want(attempt(), vfs.ErrWouldBlock, "an attempt to write a set-uid file")
+	if a, err := w.attr(f); err != nil || a.Mode != 0o4755 {
+		t.Errorf("mode %o after it, %v", a.Mode, err)
+	}
+}
+
 // Reading with Try takes what is in memory and nothing else.
 func TestTryRead(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
 	w.ok(w.write(f, "0123456789"), "Write")
+	settle(t, w.fs, w.op.Cred, f)
 	try := &vfs.Op{Cred: w.op.Cred, Try: true}
 	var a vfs.Attr
 	buf := make([]byte, 20)

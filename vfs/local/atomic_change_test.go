@@ -1,0 +1,294 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// overlapping counts the changes that claim to be the only one between their
+// two looks at one object and are not: those that began before another ended.
+func overlapping(claims []vfs.Change) (n int) {
+	slices.SortFunc(claims, func(a, b vfs.Change) int {
+		if a.Before.Ctime.Before(b.Before.Ctime) {
+			return -1
+		}
+		return 1
+	})
+	var end vfs.Time
+	for _, c := range claims {
+		if c.Before.Ctime.Before(end) {
+			n++
+		}
+		if end.Before(c.After.Ctime) {
+			end = c.After.Ctime
+		}
+	}
+	return n
+}
+
+// Two exports that show one directory, or one of which shows a directory within
+// the other's tree, order their changes of it: none that says to be the only
+// one between its two looks overlaps another.
+func TestChangesThroughTwoFSAreOrdered(t *testing.T) {
+	for name, within := range map[string]string{"one tree": "", "nested": "sub"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, local.Config{})
+			w.mkdir(w.fs.Root(), "sub")
+			other := open(t, local.Config{Root: w.path(within), StateDir: t.TempDir()})
+			roots := map[*local.FS]vfs.Handle{w.fs: w.fs.Root(), other: other.Root()}
+			if within != "" {
+				h, err := w.lookup(w.fs.Root(), within)
+				w.ok(err)
+				roots[w.fs] = h
+			}
+			w.fs.Later(time.Minute)
+			other.Later(time.Minute)
+			var mu sync.Mutex
+			var claims []vfs.Change
+			note := func(ch vfs.Change, err error) {
+				w.ok(err)
+				if ch.Atomic {
+					mu.Lock()
+					claims = append(claims, ch)
+					mu.Unlock()
+				}
+			}
+			var wg sync.WaitGroup
+			for fs, dir := range roots {
+				for i := range 2 {
+					wg.Go(func() {
+						for j := range 500 {
+							name := fmt.Appendf(nil, "%p.%d.%d", fs, i, j)
+							_, ch, err := fs.Create(w.op, dir, name, &vfs.CreateHow{})
+							note(ch, err)
+							ch, err = fs.Remove(w.op, dir, name)
+							note(ch, err)
+						}
+					})
+				}
+			}
+			wg.Wait()
+			if n := overlapping(claims); n != 0 {
+				t.Errorf("%d of %d changes were not the only one", n, len(claims))
+			}
+			if len(claims) < 3000 {
+				t.Errorf("of 4000 changes only %d say that they were the only one", len(claims))
+			}
+		})
+	}
+}
+
+// A Change that one file system told is not taken back by another on the same
+// tree.
+func TestChangeIsOneForAllFS(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	other := open(t, local.Config{Root: w.cfg.Root, StateDir: t.TempDir()})
+	f := w.create(w.fs.Root(), "f")
+	var last uint64
+	for i := range 50 {
+		_, _, ch, err := w.fs.Write(w.op, f, 0, [][]byte{[]byte("x")}, vfs.Unstable)
+		w.ok(err)
+		var a vfs.Attr
+		w.ok(other.GetAttr(w.op, f, &a))
+		if a.Change < ch.After.Change || ch.After.Change <= last {
+			t.Fatalf("write %d: told %d, then %d by the other", i, ch.After.Change, a.Change)
+		}
+		last = ch.After.Change
+	}
+	// Also in a listing, where the Change is ahead of the ctime and only the
+	// first file system has the file in its cache.
+	var st unix.Stat_t
+	w.ok(unix.Stat(w.path("f"), &st))
+	for range 3 {
+		last = w.fs.Told(f, &st, true)
+	}
+	other.EvictAll()
+	var a vfs.Attr
+	_, err := other.ReadDir(w.op, other.Root(), 0, true, &a, func(e *vfs.DirEntry) bool {
+		if string(e.Name) == "f" && e.Attr.Change < last {
+			t.Errorf("told %d, then %d in a listing of the other's", last, e.Attr.Change)
+		}
+		return true
+	})
+	w.ok(err)
+}
+
+// Names are changes of what they name. While one is given to a file or taken
+// from it, a write to the file does not say that it was the only change.
+func TestNamesAreChangesOfTheFile(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	root := w.fs.Root()
+	f := w.create(root, "f")
+	d := w.mkdir(root, "d")
+	over := w.create(root, "over")
+	e := w.mkdir(root, "e")
+	var a vfs.Attr
+	for what, c := range map[string]struct {
+		changed vfs.Handle
+		do      func() error
+	}{
+		"link":                  {f, func() error { _, err := w.fs.Link(w.op, f, root, []byte("l"), &a); return err }},
+		"remove":                {f, func() error { _, err := w.fs.Remove(w.op, root, []byte("l")); return err }},
+		"rename":                {f, func() error { _, _, err := w.fs.Rename(w.op, root, []byte("f"), root, []byte("g")); return err }},
+		"rename over":           {over, func() error { _, _, err := w.fs.Rename(w.op, root, []byte("h"), root, []byte("over")); return err }},
+		"rename of a dir":       {d, func() error { _, _, err := w.fs.Rename(w.op, root, []byte("d"), root, []byte("dd")); return err }},
+		"rmdir":                 {e, func() error { _, err := w.fs.Rmdir(w.op, root, []byte("e")); return err }},
+		"nothing":               {f, func() error { return nil }},
+		"change of another":     {f, func() error { _, err := w.fs.Remove(w.op, root, []byte("other")); return err }},
+		"one that began before": {f, func() error { return nil }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			if what == "one that began before" {
+				defer w.fs.Stir(c.changed)()
+			}
+			switch what {
+			case "remove":
+				_, err := w.fs.Link(w.op, f, root, []byte("l"), &a)
+				w.ok(err)
+			case "rename over":
+				w.create(root, "h")
+			case "change of another":
+				w.create(root, "other")
+			}
+			before, err := w.attr(c.changed)
+			w.ok(err)
+			alone, err := w.fs.Alone(c.changed, c.do)
+			w.ok(err)
+			want := what == "nothing" || what == "change of another"
+			if alone != want {
+				t.Errorf("a change around it says that it is the only one: %v", alone)
+			}
+			if after, err := w.attr(c.changed); err == nil && !want && after.Ctime == before.Ctime && what != "one that began before" {
+				t.Errorf("%s is not a change here: the test proves nothing", what)
+			}
+			os.Remove(w.path("l"))
+			os.Rename(w.path("g"), w.path("f"))
+			w.fs.Later(time.Minute)
+		})
+	}
+}
+
+// changeByAnother changes an object past the file system, until its ctime shows
+// it: that is taken from a clock that may stand for some milliseconds.
+func (w *world) changeByAnother(name string) {
+	w.Helper()
+	var was, is unix.Stat_t
+	w.ok(unix.Stat(w.path(name), &was))
+	for is = was; is.Ctim == was.Ctim; {
+		w.ok(unix.Chmod(w.path(name), 0o755))
+		w.ok(unix.Stat(w.path(name), &is))
+	}
+}
+
+// An object that another process has changed lately is not said to have been
+// changed by one change only: between the two looks there may have been one
+// more of the other's.
+func TestObjectsThatOthersChange(t *testing.T) {
+	for place, dir := range places(t) {
+		t.Run(place, func(t *testing.T) {
+			w := newWorld(t, local.Config{Root: dir(t)})
+			root := w.fs.Root()
+			now := time.Now()
+			w.fs.SetClock(func() time.Time { return now })
+			d := w.mkdir(root, "d")
+			f := w.create(d, "f")
+			attr := mode(0o644)
+			changes := map[string]func() (vfs.Change, error){
+				"Create": func() (vfs.Change, error) {
+					_, ch, err := w.fs.Create(w.op, d, []byte("c"), &vfs.CreateHow{})
+					w.ok(err)
+					_, err = w.fs.Remove(w.op, d, []byte("c"))
+					return ch, err
+				},
+				"Write": func() (vfs.Change, error) {
+					_, _, ch, err := w.fs.Write(w.op, f, 0, [][]byte{[]byte("x")}, vfs.Unstable)
+					return ch, err
+				},
+				"SetAttr": func() (vfs.Change, error) { return w.fs.SetAttr(w.op, f, &attr, nil) },
+			}
+			objects := map[string]string{"Create": "d", "Write": "d/f", "SetAttr": "d/f"}
+			want := func(when string, atomic bool) {
+				t.Helper()
+				for what, do := range changes {
+					for range 2 {
+						ch, err := do()
+						w.ok(err, what)
+						if ch.Atomic != atomic || !ch.HasBefore || !ch.HasAfter {
+							t.Errorf("%s: %s says that it is the only change: %v (%v, %v)", when, what, ch.Atomic, ch.HasBefore, ch.HasAfter)
+						}
+					}
+				}
+			}
+			if place == "overlay" {
+				want("where attributes are another file system's", false)
+				return
+			}
+			want("made by this process", true)
+			for _, o := range objects {
+				w.changeByAnother(o)
+			}
+			now = time.Now()
+			want("just changed by another", false)
+			now = now.Add(9 * time.Second)
+			want("changed 9 s ago", false)
+			now = now.Add(2 * time.Second)
+			want("changed 11 s ago", true)
+			w.fs.EvictAll()
+			want("seen for the first time", true)
+		})
+	}
+}
+
+// While another process changes a directory and a file all the time, next to no
+// change through the file system says that it was the only one: a few at most,
+// before the first of the other's falls between two of the file system's own.
+// The other's changes are of the mode, which both looks show.
+func TestOthersAtWork(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	d := w.mkdir(w.fs.Root(), "d")
+	f := w.create(w.fs.Root(), "f")
+	var stop atomic.Bool
+	var others sync.WaitGroup
+	began := make(chan struct{})
+	others.Go(func() {
+		for i := 0; !stop.Load(); i++ {
+			if i == 1 {
+				close(began)
+			}
+			os.Chmod(w.path("d"), os.FileMode(0o600+i%0o200))
+			os.Chmod(w.path("f"), os.FileMode(0o600+i%0o200))
+		}
+	})
+	awaited(t, began, "the other")
+	claims, wrong := 0, 0
+	note := func(ch vfs.Change, err error) {
+		w.ok(err)
+		if ch.Atomic {
+			claims++
+			if ch.Before.Mode != ch.After.Mode {
+				wrong++
+			}
+		}
+	}
+	for i := range 2000 {
+		_, ch, err := w.fs.Create(w.op, d, fmt.Appendf(nil, "f%d", i), &vfs.CreateHow{})
+		note(ch, err)
+		_, _, ch, err = w.fs.Write(w.op, f, 0, [][]byte{[]byte("x")}, vfs.Unstable)
+		note(ch, err)
+	}
+	stop.Store(true)
+	others.Wait()
+	if wrong > 100 {
+		t.Errorf("%d of %d changes were not the only one", wrong, claims)
+	}
+}

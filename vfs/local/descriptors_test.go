@@ -1,0 +1,284 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// fewDescriptors names the directory that a child works in.
+const fewDescriptors = "LOCAL_TEST_FEW_DESCRIPTORS"
+
+// A client that writes to many files and never commits does not take the
+// descriptors that other exports need, nor those that it needs itself. The
+// process has 1,000, so the test runs as a child.
+func TestUncommittedFilesLeaveDescriptorsToOthers(t *testing.T) {
+	child(t, "TestFewDescriptorsChild")
+}
+
+// child runs one test in a process of its own, with a directory to work in.
+func child(t *testing.T, test string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run=^"+test+"$", "-test.v", "-test.timeout=100s")
+	cmd.Env = append(os.Environ(), fewDescriptors+"="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+test) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// asChild returns the directory of a process that has at most limit
+// descriptors.
+func asChild(t *testing.T, limit uint64) string {
+	t.Helper()
+	base := os.Getenv(fewDescriptors)
+	if base == "" {
+		t.Skip("not the child")
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
+// Where others have taken what the budget promised, the oldest uncommitted file
+// is synced and closed for each new one.
+func TestUncommittedFilesMakeRoomInAFullProcess(t *testing.T) { child(t, "TestFullProcessChild") }
+
+// TestFullProcessChild is the process.
+func TestFullProcessChild(t *testing.T) {
+	base := asChild(t, 201)
+	w := newWorld(t, local.Config{Root: base, Descriptors: local.NewDescriptors(8000)})
+	// The last descriptor is taken by the one or by the other of the two that a
+	// new file needs.
+	for _, limit := range []uint64{200, 201} {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: limit, Max: 201}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 300 {
+			w.ok(w.write(w.create(w.fs.Root(), fmt.Sprint("f", limit, i)), "x"), "Write ", i)
+			// An exclusive create for which room had to be made has its marks.
+			name, how := fmt.Append(nil, "e", limit, i), &vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte{7, byte(i)}}
+			for range 2 {
+				_, _, err := w.fs.Create(w.op, w.fs.Root(), name, how)
+				w.ok(err, "exclusive Create ", i)
+			}
+		}
+	}
+}
+
+// TestFewDescriptorsChild is the process that has few descriptors.
+func TestFewDescriptorsChild(t *testing.T) {
+	base := asChild(t, 1000)
+	var worlds [2]*world
+	for i := range worlds {
+		dir := filepath.Join(base, fmt.Sprint("export", i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		worlds[i] = newWorld(t, local.Config{Root: dir})
+	}
+	greedy, other := worlds[0], worlds[1]
+	var files []vfs.Handle
+	for i := range 700 {
+		f := greedy.create(greedy.fs.Root(), fmt.Sprint("f", i))
+		greedy.ok(greedy.write(f, "x"), "Write ", i)
+		files = append(files, f)
+	}
+	if n := len(holding(t, base)); n > 600 {
+		t.Errorf("%d of 1000 descriptors are held", n)
+	}
+	for i := range 100 {
+		other.used(fmt.Sprint("o", i))
+	}
+	for i, f := range files {
+		if a, err := greedy.attr(f); err != nil || a.Size != 1 {
+			t.Fatalf("file %d: %+v, %v", i, a, err)
+		}
+	}
+}
+
+// Data that no client commits is synced when it was last written to half a
+// minute ago, though attributes are asked for all the time.
+func TestLookingDoesNotPutTheSyncOff(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	f := w.create(w.fs.Root(), "f")
+	w.ok(w.write(f, "x"), "Write")
+	for range 35 {
+		w.fs.Sweep(1)
+		_, err := w.attr(f)
+		w.ok(err, "GetAttr")
+	}
+	if st := w.fs.Stats(); st.Unsynced != 0 || st.OpenFiles != 0 || st.Syncs == 0 {
+		t.Errorf("%+v", st)
+	}
+	// Each write puts it off.
+	for range 35 {
+		w.ok(w.write(f, "x"), "Write")
+		w.fs.Sweep(1)
+	}
+	if st := w.fs.Stats(); st.Unsynced != 1 {
+		t.Errorf("a file that is being written: %+v", st)
+	}
+}
+
+// awaited receives from c, in a time that no machine should take, and in which
+// nothing is synced for its age.
+func awaited[T any](t *testing.T, c <-chan T, what string) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("waited 20 s for %s", what)
+	}
+	return v
+}
+
+// Beyond a bound the file that has waited for longest is synced and closed: by
+// a writer of its own, where the flusher does not come to it.
+func TestTooManyUncommittedFiles(t *testing.T) {
+	s := newSyncs()
+	budget := local.NewDescriptors(100)
+	// In memory a write can be tried.
+	dir := places(t)["tmpfs"]
+	if dir == nil {
+		t.Skip("tmpfs cannot be mounted here")
+	}
+	w := newWorld(t, local.Config{Root: dir(t), Descriptors: budget, SyncHook: s.hook})
+	// The flusher is held at its first file, as by a slow disk.
+	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	s.gate.Store(&gate)
+	try := *w.op
+	try.Try = true
+	write := func(op *vfs.Op, f vfs.Handle, offset uint64) error {
+		_, _, _, err := w.fs.Write(op, f, offset, [][]byte{[]byte("x")}, vfs.Unstable)
+		return err
+	}
+	var files []vfs.Handle
+	most := w.fs.MostUnsynced()
+	for i := range most {
+		f := w.create(w.fs.Root(), fmt.Sprint("f", i))
+		w.ok(write(&try, f, 0), "Write")
+		files = append(files, f)
+	}
+	awaited(t, s.ahead, "the flusher's first sync")
+	if st := w.fs.Stats(); st.Unsynced != int64(most) {
+		t.Fatalf("%+v, want %d unsynced", st, most)
+	}
+	one := w.create(w.fs.Root(), "one more")
+	tried := make(chan error, 1)
+	go func() { tried <- write(&try, one, 0) }()
+	w.want(awaited(t, tried, "a Try"), vfs.ErrWouldBlock, "Write that would have to wait for a sync")
+	if a, err := w.attr(one); err != nil || a.Size != 0 {
+		t.Errorf("what answered ErrWouldBlock left %d bytes, %v", a.Size, err)
+	}
+	w.ok(write(&try, files[5], 1), "Write to a file that waits already")
+	before := s.total()
+	done := make(chan error)
+	go func() { done <- write(w.op, one, 0) }()
+	open()
+	w.ok(awaited(t, done, "the writer"), "Write")
+	for i := range 3 * most {
+		f := w.create(w.fs.Root(), fmt.Sprint("g", i))
+		w.ok(write(w.op, f, 0), "Write")
+		if st := w.fs.Stats(); st.Unsynced > int64(most) {
+			t.Fatalf("%d unsynced, want at most %d", st.Unsynced, most)
+		}
+	}
+	if s.total() == before {
+		t.Error("nothing was synced")
+	}
+	for _, f := range files {
+		a, err := w.attr(f)
+		w.ok(err, "GetAttr")
+		if a.Size == 0 {
+			t.Error("a file is empty")
+		}
+	}
+	w.fs.Sweep(1)
+	if n := budget.Held(); n > budget.Limit() {
+		t.Errorf("%d held of %d", n, budget.Limit())
+	}
+}
+
+// Listings that clients leave in the middle are within the budget as well, and
+// what is open for data is counted with them.
+func TestListingsAreWithinTheBudget(t *testing.T) {
+	budget := local.NewDescriptors(100)
+	w := newWorld(t, local.Config{Descriptors: budget})
+	const most = (100 - 4) / 2
+	var list func(d vfs.Handle, more int)
+	list = func(d vfs.Handle, more int) {
+		var a vfs.Attr
+		_, err := w.fs.ReadDir(w.op, d, 2, false, &a, func(e *vfs.DirEntry) bool {
+			if more > 0 {
+				list(d, more-1) // while this one is in use
+			}
+			return false
+		})
+		w.ok(err, "ReadDir")
+	}
+	listed := int64(0)
+	for i := range 16 {
+		d := w.mkdir(w.fs.Root(), fmt.Sprint("d", i))
+		w.ok(os.WriteFile(w.path(fmt.Sprint("d", i), "a"), nil, 0o600))
+		list(d, 3)
+		listed = max(listed, w.fs.Stats().Listings)
+		if st := w.fs.Stats(); st.Listings > most {
+			t.Fatalf("%d listings: %+v", i+1, st)
+		}
+	}
+	if listed < most/2 {
+		t.Fatalf("the test had %d listings open at most", listed)
+	}
+	for i := range 30 {
+		w.create(w.fs.Root(), fmt.Sprint("f", i))
+		if st := w.fs.Stats(); st.Listings+st.OpenFiles > most {
+			t.Fatalf("%d files: %+v", i+1, st)
+		}
+	}
+	if n := budget.Held(); n > budget.Limit() {
+		t.Errorf("%d held of %d", n, budget.Limit())
+	}
+}
+
+// Each file system has an equal part of the budget, and gives back what is too
+// much when another comes.
+func TestPartsOfTheBudget(t *testing.T) {
+	budget := local.NewDescriptors(160)
+	w := newWorld(t, local.Config{Descriptors: budget})
+	for i := range 200 {
+		w.used(fmt.Sprint("f", i))
+	}
+	alone := budget.Held()
+	if alone < 80 || alone > 160 {
+		t.Errorf("one file system holds %d of 160", alone)
+	}
+	newWorld(t, local.Config{Descriptors: budget})
+	w.fs.Sweep(1)
+	if n := budget.Held(); n > 80+16 {
+		t.Errorf("with a second one it holds %d of 160", n)
+	}
+	for range 3 {
+		newWorld(t, local.Config{Descriptors: budget})
+	}
+	_, err := local.New(local.Config{Root: t.TempDir(), StateDir: t.TempDir(), Descriptors: budget})
+	if err == nil || !strings.Contains(err.Error(), "LimitNOFILE") {
+		t.Errorf("a sixth of 160: %v", err)
+	}
+}

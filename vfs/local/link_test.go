@@ -1,0 +1,77 @@
+package local_test
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// protectedLinks says that this machine's users link only their own files.
+func protectedLinks() bool {
+	b, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
+	return err == nil && strings.TrimSpace(string(b)) != "0"
+}
+
+// links: POSIX lets a user link a file of another's, whatever this machine has
+// its own users do; but not where it may not make names, and not a program that
+// runs as the other.
+func (m matrix) links(self *vfs.Cred) {
+	ann, ben := id(1001, 1001), id(1002, 1002)
+	s := mode(0o777)
+	o, _, err := m.fs.Mkdir(as(self), m.fs.Root(), []byte("links"), &s)
+	m.must(err, "Mkdir")
+	all := o.Handle
+	s = mode(0o755)
+	o, _, err = m.fs.Mkdir(as(ann), all, []byte("anns"), &s)
+	m.must(err, "Mkdir")
+	anns := o.Handle
+	link := func(h, dir vfs.Handle, name string) error {
+		var a vfs.Attr
+		_, err := m.fs.Link(as(ben), h, dir, []byte(name), &a)
+		return err
+	}
+	for _, c := range []struct {
+		name    string
+		bits    uint32
+		program bool
+	}{
+		{"private", 0o600, false}, {"readable", 0o644, false}, {"none", 0, false},
+		{"mark", 0o2644, false}, {"setuid", 0o4755, true}, {"setgid", 0o2755, true}, {"setuid without execution", 0o4644, true},
+	} {
+		f, err := m.create(ann, all, c.name, c.bits)
+		m.must(err, "Create")
+		refused := protectedLinks() && (c.program || !local.LinksForOthers())
+		inAnothers := syscall.EACCES
+		if refused {
+			inAnothers = syscall.EPERM // the kernel judges that first
+		}
+		m.refused(link(f, anns, "l"), inAnothers, "Link in another's directory: "+c.name)
+		err = link(f, all, c.name+" linked")
+		if refused {
+			m.refused(err, syscall.EPERM, "Link of another's file: "+c.name)
+			continue
+		}
+		m.must(err, "Link of another's file: ", c.name)
+		if a := m.attr(f); a.Nlink != 2 || a.UID != ann.UID || a.Mode != c.bits {
+			m.t.Errorf("%s: %+v", c.name, a)
+		}
+	}
+	// What one may do to a file is not changed by a link to it.
+	f, err := m.create(ann, all, "secret", 0o600)
+	m.must(err, "Create")
+	if link(f, all, "ben's") == nil {
+		m.refused(m.read(ben, f), syscall.EACCES, "Read of a linked file")
+		m.refused(m.chmod(ben, f, 0o666), syscall.EPERM, "chmod of a linked file")
+	}
+}
+
+// The daemon says what it does.
+func TestLinksForOthers(t *testing.T) {
+	if os.Geteuid() == 0 && local.CanSwitch() != local.LinksForOthers() {
+		t.Errorf("user 0 links for others: %v", local.LinksForOthers())
+	}
+}

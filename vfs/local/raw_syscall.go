@@ -1,0 +1,63 @@
+package local
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// This file makes every raw system call of the repository, and a test
+// (test/architecture) keeps others out of other files.
+//
+// A raw call does not tell the scheduler that the thread is in the kernel. The
+// thread keeps its processor (a P of the runtime) until the call returns. The
+// scheduler can neither give that P to another goroutine nor stop it for a
+// garbage collection. A raw call that waits therefore stops its P, and at the
+// next collection it stops the whole process.
+//
+// A call may be raw only where the kernel does no I/O for it, asks no other
+// program, and waits for no lock that is held over either. What the kernel does
+// to get a page of memory does not count: reading a variable can take the same.
+// Each function below says why its call is of that kind. A call that cannot be
+// judged for every file system goes by syscall.Syscall. That costs some 30 ns
+// more, and the scheduler takes the P back when the call lasts.
+
+// rawFstat is fstat for file systems that answer it from the inode in memory
+// (fsKind.rawAttr). Others ask a server, or wait for a lock that a rollback
+// holds.
+func rawFstat(fd int, st *unix.Stat_t) error {
+	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
+	return errnoErr(e)
+}
+
+// rawCapset sets the calling thread's capabilities. The kernel writes a new
+// credential in memory and nothing else.
+func rawCapset(c capSets) error {
+	h := capHeader{version: unix.LINUX_CAPABILITY_VERSION_3}
+	d := c.data()
+	_, _, e := syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&d)), 0)
+	return errnoErr(e)
+}
+
+// rawCapget reads the calling thread's capabilities, from its credential.
+func rawCapget() (capSets, error) {
+	h := capHeader{version: unix.LINUX_CAPABILITY_VERSION_3}
+	var d capData
+	_, _, e := syscall.RawSyscall(unix.SYS_CAPGET, uintptr(unsafe.Pointer(&h)), uintptr(unsafe.Pointer(&d)), 0)
+	return d.sets(), errnoErr(e)
+}
+
+// rawSetfsid makes SYS_SETFSUID or SYS_SETFSGID for the calling thread and
+// returns the id that it had before. The kernel writes a new credential.
+func rawSetfsid(trap uintptr, id uint32) uint32 {
+	was, _, _ := syscall.RawSyscall(trap, uintptr(id), 0, 0)
+	return uint32(was)
+}
+
+// rawSetgroups sets the calling thread's supplementary groups. The kernel
+// copies and sorts them.
+func rawSetgroups(groups []uint32) error {
+	_, _, e := syscall.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(unsafe.SliceData(groups))), 0)
+	return errnoErr(e)
+}

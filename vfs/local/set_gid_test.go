@@ -1,0 +1,125 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// The same in a process that has not dropped CAP_FSETID, as one that embeds the
+// file system may not have: TestCredentialsMatrix has those that did.
+func TestSetGIDWithAllCapabilities(t *testing.T) {
+	others(t)
+	if os.Geteuid() != 0 {
+		t.Skip("takes user 0")
+	}
+	w := newWorld(t, local.Config{})
+	matrix{t, w.fs, w.cfg.Root}.setGID()
+}
+
+// setGID: a set-gid bit without group execution grants nothing: it is the mark
+// for mandatory locking. The kernel leaves it alone when a file is written to,
+// cut or given away by user 0 or by a member of the file's group, and takes it
+// for others. Set-uid, and set-gid with group execution, are taken for all.
+func (m matrix) setGID() {
+	const owner, group, second = 1001, 2001, 2002
+	s := mode(0o777)
+	dir, _, err := m.fs.Mkdir(as(id(0, 0)), m.fs.Root(), []byte("setgid"), &s)
+	m.must(err, "Mkdir")
+	callers := map[string]struct {
+		cred   *vfs.Cred
+		member bool
+		owner  bool
+	}{
+		"user 0":                {id(0, 0), true, true},
+		"user 0 with groups":    {id(0, 0, 5, 6), true, true},
+		"the owner, a member":   {id(owner, 1001, group, second), true, true},
+		"the owner, by its gid": {id(owner, group, second), true, true},
+		"the owner, no member":  {id(owner, 1001, second), false, true},
+		"another, a member":     {id(1003, 1003, group), true, false},
+		"another, no member":    {id(1003, 1003), false, false},
+	}
+	changes := map[string]struct {
+		do     func(c *vfs.Cred, h vfs.Handle) error
+		owners bool // only user 0 and the owner may
+		root   bool // only user 0 may
+	}{
+		"write": {do: func(c *vfs.Cred, h vfs.Handle) error {
+			_, _, _, err := m.fs.Write(as(c), h, 0, [][]byte{[]byte("x")}, vfs.Unstable)
+			return err
+		}},
+		"tried write": {do: func(c *vfs.Cred, h vfs.Handle) error {
+			op := vfs.Op{Cred: c, Try: true}
+			_, _, _, err := m.fs.Write(&op, h, 0, [][]byte{[]byte("x")}, vfs.Unstable)
+			if err == vfs.ErrWouldBlock {
+				_, _, _, err = m.fs.Write(as(c), h, 0, [][]byte{[]byte("x")}, vfs.Unstable)
+			}
+			return err
+		}},
+		"cut": {do: func(c *vfs.Cred, h vfs.Handle) error {
+			_, err := m.fs.SetAttr(as(c), h, &vfs.SetAttr{SetSize: true}, nil)
+			return err
+		}},
+		"chgrp": {owners: true, do: func(c *vfs.Cred, h vfs.Handle) error {
+			_, err := m.fs.SetAttr(as(c), h, &vfs.SetAttr{SetGID: true, GID: second}, nil)
+			return err
+		}},
+		"chown": {root: true, do: func(c *vfs.Cred, h vfs.Handle) error {
+			_, err := m.fs.SetAttr(as(c), h, &vfs.SetAttr{SetUID: true, UID: 1009}, nil)
+			return err
+		}},
+		"chown and chgrp": {root: true, do: func(c *vfs.Cred, h vfs.Handle) error {
+			_, err := m.fs.SetAttr(as(c), h, &vfs.SetAttr{SetUID: true, UID: 1009, SetGID: true, GID: second}, nil)
+			return err
+		}},
+	}
+	for who, caller := range callers {
+		for what, change := range changes {
+			if change.owners && !caller.owner || change.root && caller.cred.UID != 0 {
+				continue
+			}
+			for _, bits := range []uint32{0o2666, 0o2676, 0o4666, 0o6666, 0o6676, 0o0666, 0o2766} {
+				o, _, err := m.fs.Create(as(id(0, 0)), dir.Handle, []byte("f"), &vfs.CreateHow{Mode: vfs.Guarded, Attr: vfs.SetAttr{
+					SetUID: true, UID: owner, SetGID: true, GID: group, SetMode: true, Mode: bits,
+				}})
+				m.must(err, "Create")
+				if o.Attr.Mode != bits {
+					m.t.Fatalf("made with mode %o, not %o", o.Attr.Mode, bits)
+				}
+				want := bits &^ 0o4000
+				if bits&0o010 != 0 || !caller.member {
+					want &^= 0o2000
+				}
+				m.must(change.do(caller.cred, o.Handle), fmt.Sprintf("%s of %o by %s", what, bits, who))
+				if got := m.attr(o.Handle).Mode; got != want {
+					m.t.Errorf("%s by %s: mode %o became %o, want %o", what, who, bits, got, want)
+				}
+				_, err = m.fs.Remove(as(id(0, 0)), dir.Handle, []byte("f"))
+				m.must(err, "Remove")
+			}
+		}
+	}
+	// A mode that comes with the new group is the one that is set.
+	for _, bits := range []uint32{0o2666, 0o6755, 0o2755} {
+		o, _, err := m.fs.Create(as(id(0, 0)), dir.Handle, []byte("f"), &vfs.CreateHow{Attr: mode(0o600)})
+		m.must(err, "Create")
+		_, err = m.fs.SetAttr(as(id(0, 0)), o.Handle, &vfs.SetAttr{SetGID: true, GID: group, SetMode: true, Mode: bits}, nil)
+		m.must(err, "SetAttr")
+		if got := m.attr(o.Handle).Mode; got != bits {
+			m.t.Errorf("chgrp and chmod %o: mode %o", bits, got)
+		}
+		_, err = m.fs.Remove(as(id(0, 0)), dir.Handle, []byte("f"))
+		m.must(err, "Remove")
+	}
+	// Directories keep it: it means something else there.
+	d, _, err := m.fs.Mkdir(as(id(0, 0)), dir.Handle, []byte("d"), &vfs.SetAttr{SetMode: true, Mode: 0o2755})
+	m.must(err, "Mkdir")
+	_, err = m.fs.SetAttr(as(id(0, 0)), d.Handle, &vfs.SetAttr{SetUID: true, UID: owner, SetGID: true, GID: group}, nil)
+	m.must(err, "SetAttr")
+	if got := m.attr(d.Handle).Mode; got != 0o2755 {
+		m.t.Errorf("chown of a directory: mode %o", got)
+	}
+}

@@ -1,0 +1,294 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
+)
+
+// bound is how long what must not hang may take, on a machine that is busy.
+const bound = 20 * time.Second
+
+// A fixture is what the calls of one step work on.
+type fixture struct {
+	*world
+	dir, sub, file, link vfs.Handle
+}
+
+// A call is one call of the seam.
+type call struct {
+	method string
+	make   func(x *fixture, op *vfs.Op) error
+}
+
+// calls has every method of the seam, those with ways of their own more than
+// once.
+var calls = []call{
+	{"Info", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Info(op, x.dir); return err }},
+	{"Usage", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Usage(op, x.dir); return err }},
+	{"GetAttr", func(x *fixture, op *vfs.Op) error { return x.fs.GetAttr(op, x.file, new(vfs.Attr)) }},
+	{"SetAttr", func(x *fixture, op *vfs.Op) error {
+		s := mode(0o640)
+		_, err := x.fs.SetAttr(op, x.file, &s, nil)
+		return err
+	}},
+	{"SetAttr, size", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.SetAttr(op, x.file, &vfs.SetAttr{SetSize: true, Size: 10}, nil)
+		return err
+	}},
+	{"Access", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.Access(op, x.file, vfs.AccessRead|vfs.AccessModify, new(vfs.Attr))
+		return err
+	}},
+	{"Lookup", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.Lookup(op, x.dir, []byte("file"), new(vfs.Attr))
+		return err
+	}},
+	{"Lookup, nothing there", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.Lookup(op, x.dir, []byte("nothing"), new(vfs.Attr))
+		return unless(err, syscall.ENOENT)
+	}},
+	{"Lookup, ..", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.Lookup(op, x.sub, []byte(".."), new(vfs.Attr))
+		return err
+	}},
+	{"ReadLink", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.ReadLink(op, x.link, make([]byte, 100), new(vfs.Attr))
+		return err
+	}},
+	{"Read", func(x *fixture, op *vfs.Op) error {
+		_, _, err := x.fs.Read(op, x.file, 0, make([]byte, 100), new(vfs.Attr))
+		return err
+	}},
+	{"Read, nothing", func(x *fixture, op *vfs.Op) error {
+		_, _, err := x.fs.Read(op, x.file, 0, nil, new(vfs.Attr))
+		return err
+	}},
+	{"Write, unstable", func(x *fixture, op *vfs.Op) error { return writeAs(x, op, vfs.Unstable) }},
+	{"Write, data", func(x *fixture, op *vfs.Op) error { return writeAs(x, op, vfs.DataSync) }},
+	{"Write, file", func(x *fixture, op *vfs.Op) error { return writeAs(x, op, vfs.FileSync) }},
+	{"Commit", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Commit(op, x.file, 0, 0); return err }},
+	{"Create", func(x *fixture, op *vfs.Op) error { return create(x, op, "new", vfs.CreateHow{Mode: vfs.Guarded}) }},
+	{"Create, unchecked", func(x *fixture, op *vfs.Op) error {
+		return create(x, op, "file", vfs.CreateHow{Attr: vfs.SetAttr{SetSize: true}})
+	}},
+	{"Create, exclusive", func(x *fixture, op *vfs.Op) error { return create(x, op, "new", vfs.CreateHow{Mode: vfs.Exclusive}) }},
+	{"Mkdir", func(x *fixture, op *vfs.Op) error {
+		_, _, err := x.fs.Mkdir(op, x.dir, []byte("new"), &vfs.SetAttr{})
+		return err
+	}},
+	{"Symlink", func(x *fixture, op *vfs.Op) error {
+		_, _, err := x.fs.Symlink(op, x.dir, []byte("new"), []byte("text"), &vfs.SetAttr{})
+		return err
+	}},
+	{"Mknod", func(x *fixture, op *vfs.Op) error {
+		_, _, err := x.fs.Mknod(op, x.dir, []byte("new"), vfs.FIFO, &vfs.SetAttr{}, 0, 0)
+		return err
+	}},
+	{"Remove", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Remove(op, x.dir, []byte("file")); return err }},
+	{"Rmdir", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Rmdir(op, x.dir, []byte("sub")); return err }},
+	{"Rename", func(x *fixture, op *vfs.Op) error {
+		_, _, err := x.fs.Rename(op, x.dir, []byte("file"), x.sub, []byte("new"))
+		return err
+	}},
+	{"Link", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.Link(op, x.file, x.dir, []byte("new"), new(vfs.Attr))
+		return err
+	}},
+	{"ReadDir", func(x *fixture, op *vfs.Op) error { return readDir(x, op, false) }},
+	{"ReadDir, plus", func(x *fixture, op *vfs.Op) error { return readDir(x, op, true) }},
+}
+
+// atOnce are the methods that never look at a file, and Close, which waits for
+// what is under way.
+var atOnce = map[string]bool{"Root": true, "Lane": true, "Verifier": true, "Close": true}
+
+func unless(err error, expected syscall.Errno) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+func writeAs(x *fixture, op *vfs.Op, stable vfs.Stability) error {
+	_, _, _, err := x.fs.Write(op, x.file, 0, [][]byte{[]byte("more")}, stable)
+	return err
+}
+
+func create(x *fixture, op *vfs.Op, name string, how vfs.CreateHow) error {
+	_, _, err := x.fs.Create(op, x.dir, []byte(name), &how)
+	return err
+}
+
+func readDir(x *fixture, op *vfs.Op, plus bool) error {
+	_, err := x.fs.ReadDir(op, x.dir, 0, plus, new(vfs.Attr), func(*vfs.DirEntry) bool { return true })
+	return err
+}
+
+func TestStalledCallsAreAllMethods(t *testing.T) {
+	has := map[string]bool{}
+	for _, c := range calls {
+		var name string
+		fmt.Sscanf(c.method, "%s", &name)
+		if name[len(name)-1] == ',' {
+			name = name[:len(name)-1]
+		}
+		has[name] = true
+	}
+	seam := reflect.TypeFor[vfs.FileSystem]()
+	for m := range seam.Methods() {
+		if !has[m.Name] && !atOnce[m.Name] {
+			t.Errorf("no call of %s is made while the file system stalls", m.Name)
+		}
+	}
+}
+
+var fixtures int
+
+// fixtureAt makes what the calls work on in a directory of its own, and leaves
+// it in the caches or not.
+func fixtureAt(w *world, warm bool) *fixture {
+	w.Helper()
+	fixtures++
+	x := &fixture{world: w, dir: w.mkdir(w.fs.Root(), fmt.Sprint(fixtures))}
+	x.sub, x.file = w.mkdir(x.dir, "sub"), w.create(x.dir, "file")
+	o, _, err := w.fs.Symlink(w.op, x.dir, []byte("link"), []byte("text"), &vfs.SetAttr{})
+	w.ok(err, "Symlink")
+	x.link = o.Handle
+	w.ok(w.write(x.file, "some text"), "Write")
+	_, err = w.fs.Commit(w.op, x.file, 0, 0)
+	w.ok(err, "Commit")
+	w.readSome(x.file)
+	w.ok(readDir(x, w.op, true), "ReadDir")
+	if !warm {
+		w.fs.EvictAll()
+	}
+	return x
+}
+
+// ends fails the test unless f returns within the bound.
+func ends(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(bound):
+		buf := make([]byte, 1<<20)
+		t.Fatalf("%s does not end while the file system stalls\n%s", what, buf[:runtime.Stack(buf, true)])
+	}
+}
+
+// While a file system stalls no method holds up the process. An attempt ends: it
+// answers or says that it would block. A call that may block hangs in the kernel,
+// and neither the other goroutines nor the garbage collector wait for it, on one
+// processor. That holds for each question that the kernel asks the file system
+// in the course of a call: the first one hangs, then the second one, and so on.
+func TestStalledFUSE(t *testing.T) {
+	if !stalled.Alone(t, 1) {
+		return
+	}
+	for _, index := range []bool{false, true} {
+		m := stalled.Mount(t)
+		w := newWorld(t, local.Config{Root: m.Dir, Sync: true, IndexHandles: index})
+		if got := w.fs.Scheme(); (got == "index") != index {
+			t.Fatalf("handles are found by %s", got)
+		}
+		for _, warm := range []bool{false, true} {
+			if index && warm {
+				continue // what is in the caches is not looked for in the index
+			}
+			for _, c := range calls {
+				hung := 0
+				for stallAt(w, m, c, warm, hung) {
+					hung++
+				}
+				if hung == 0 {
+					t.Errorf("%s asked the file system nothing: this was no stall", c.method)
+				}
+				t.Logf("%s: hung in %d places", c.method, hung)
+			}
+		}
+		stalled.Step("Close")
+		w.ok(w.fs.Close(), "Close")
+	}
+}
+
+// stallAt tries and makes a call while the file system hangs after some requests
+// of it, and says whether the call has hung.
+func stallAt(w *world, m *stalled.FileSystem, c call, warm bool, after int) (hung bool) {
+	t := w.T
+	t.Helper()
+	stalled.Step("%s, hanging after %d requests, in the caches: %v, by %s", c.method, after, warm, w.fs.Scheme())
+	x := fixtureAt(w, warm)
+	m.Stall()
+	var err error
+	ends(t, "the attempt of "+c.method, func() { err = c.make(x, &vfs.Op{Cred: w.op.Cred, Try: true}) })
+	if err != nil && !errors.Is(err, vfs.ErrWouldBlock) {
+		t.Errorf("%s, tried: %v", c.method, err)
+	}
+	m.StallAfter(after)
+	ended := make(chan error, 1)
+	go func() { ended <- c.make(x, w.op) }()
+	hung = hangs(t, m, ended)
+	x.othersEnd(c)
+	m.LetGo()
+	x.succeeds(c, ended)
+	return hung
+}
+
+// othersEnd fails the test unless attempts of every call end beside one that
+// hangs, and a garbage collection does.
+func (x *fixture) othersEnd(beside call) {
+	x.Helper()
+	try := &vfs.Op{Cred: x.op.Cred, Try: true}
+	for _, c := range calls {
+		ends(x.T, "the attempt of "+c.method+" beside "+beside.method, func() { _ = c.make(x, try) })
+	}
+	ends(x.T, "a garbage collection beside "+beside.method, runtime.GC)
+}
+
+// succeeds waits for the end of a call that may have hung.
+func (x *fixture) succeeds(c call, ended chan error) {
+	x.Helper()
+	select {
+	case err := <-ended:
+		if err != nil {
+			x.Errorf("%s, after the stall: %v", c.method, err)
+		}
+	case <-time.After(bound):
+		x.Fatalf("%s does not end after the stall", c.method)
+	}
+}
+
+// hangs waits until a call hangs in the kernel, or has ended.
+func hangs(t *testing.T, m *stalled.FileSystem, ended chan error) bool {
+	t.Helper()
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	limit := time.After(bound)
+	for {
+		select {
+		case err := <-ended:
+			ended <- err
+			return false
+		case <-look.C:
+			if m.Hanging() > 0 {
+				return true
+			}
+		case <-limit:
+			t.Fatal("a call neither hangs nor ends")
+		}
+	}
+}

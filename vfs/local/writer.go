@@ -1,0 +1,79 @@
+package local
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Data is written through the daemon's descriptor, by the daemon's thread: what
+// the caller may do was judged before. The kernel looks at the thread in two
+// matters, and in those the thread has to be the caller's: a bit of the mode
+// (below), and what a file system keeps in reserve (reserve.go).
+
+// markOnly says that a file's set-gid bit is without group execution. It then
+// grants nothing: it marks the file for mandatory locking. The kernel takes it
+// away when the file is written to or given away, but for those that may set
+// it: members of the file's group, and a user 0 with CAP_FSETID.
+func markOnly(mode uint32) bool {
+	return mode&unix.S_IFMT == unix.S_IFREG && mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID
+}
+
+// keepsMark says that c's writes leave a set-gid bit of that kind. The daemon
+// has no CAP_FSETID (see DropCapabilities), but user 0 is in any group that it
+// likes.
+func keepsMark(c *vfs.Cred, st *unix.Stat_t) bool { return c.UID == 0 || member(c, st.Gid) }
+
+// writesAs returns the identity in which bytes are to be written for c to the
+// file that looks like st, or which may be cut to no bytes; nil for the
+// daemon's own.
+func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
+	switch {
+	case !CanSwitch():
+		return nil // every caller is the daemon
+	case markOnly(st.Mode) && keepsMark(c, st):
+		return &vfs.Cred{UID: c.UID, GID: st.Gid, Groups: c.Groups}
+	case bytes > 0 && c.UID != fs.self.uid && fs.nearsReserve(bytes):
+		return c
+	}
+	return nil
+}
+
+// storeAs is store in another identity. op is not a Try.
+func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]byte) (done int, err error) {
+	err = fs.as(c, func() (err error) {
+		done, err = fs.store(op, fd, offset, data)
+		return err
+	})
+	return done, err
+}
+
+// clearSetID takes off what the kernel takes off itself when c writes to the
+// file that looked like was, unless the process has CAP_FSETID after all (see
+// DropCapabilities). st is what it looks like now.
+func (fs *FS) clearSetID(c *vfs.Cred, fd int, was, st *unix.Stat_t) {
+	mode := st.Mode &^ unix.S_ISUID
+	if !markOnly(was.Mode) || !keepsMark(c, was) {
+		mode &^= unix.S_ISGID
+	}
+	if mode != st.Mode && unix.Fchmod(fd, mode&0o7777) == nil {
+		_ = fstat(fd, st)
+	}
+}
+
+// ftruncate cuts or stretches the file of fd, which looks like st, for c.
+func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error {
+	cut := func() error {
+		for {
+			if err := unix.Ftruncate(fd, size); err != syscall.EINTR {
+				return err
+			}
+		}
+	}
+	if as := fs.writesAs(c, st, 0); as != nil {
+		return fs.as(as, cut)
+	}
+	return cut()
+}
