@@ -41,6 +41,12 @@ type Conn interface {
 	// needed only by a Handler that wants something out earlier.
 	Flush()
 
+	// Unsent is how many chains with a Send were posted of which the peer
+	// cannot have got the Send yet: it is not handed to the network. So a peer
+	// that does not read shows, before its deadline and however late Done is
+	// called.
+	Unsent() int
+
 	// Register exposes memory to the peer: it may read or write there, by
 	// the region's STag and offsets from Region.Offset, until Deregister or
 	// until the peer invalidates the STag. The memory must stay valid that long.

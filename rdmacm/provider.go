@@ -3,6 +3,8 @@ package rdmacm
 import (
 	"context"
 	"net/netip"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
 // A Provider opens endpoints of one kind of device. Its methods may be called
@@ -18,6 +20,13 @@ type Provider interface {
 }
 
 // A Listener hands out connection requests.
+//
+// A provider that is told of a Census asks it for a seat as soon as a peer's
+// connection arrives, before it reads of it, allocates for it or waits for it. If
+// there is none it closes the connection. It holds the seat until the ULP does
+// (census.Seat.Hold), tells it when a whole message has come (Heard), and leaves it
+// when nothing is left of the connection that the machine has few of, such as its
+// descriptor. No set-up waits for another peer's.
 type Listener interface {
 	// Accept waits for the next request. After Close it returns net.ErrClosed.
 	// Peers that fail to complete the set-up within its deadline never
@@ -39,6 +48,10 @@ type Request interface {
 	// anything of the provider's. It may have foreign bytes around what is
 	// looked for (RFC 8797 §5.2). Valid until Accept or Reject.
 	PrivateData() []byte
+	// Seat is the connection's, or nil where the provider has no Census. The ULP
+	// may hold it, from Accept on, and says when the peer is known; it does not
+	// leave it.
+	Seat() *census.Seat
 	// Accept completes the connection. Receives are promised before: the
 	// first Provide is part of p.
 	Accept(p ConnParam) (Conn, error)

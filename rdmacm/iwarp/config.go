@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
@@ -115,7 +116,7 @@ type Config struct {
 	// the peer and by this side. 0 means 128.
 	MaxIRD, MaxORD int
 	// SetupTimeout bounds a connection's set-up, from the TCP connection to
-	// the reply, and what the peer-to-peer model adds. 0 means 5 s.
+	// the reply, and what the peer-to-peer model adds. 0 means 10 s.
 	SetupTimeout time.Duration
 	// StallTimeout is how long a peer may leave work undone without any
 	// progress: not read what is sent, not answer an RDMA Read, stop in the
@@ -124,9 +125,11 @@ type Config struct {
 	// LingerTimeout bounds what follows a Terminate: that it leaves, and that
 	// the peer closes. 0 means 2 s.
 	LingerTimeout time.Duration
-	// MaxSetups is how many connections a Listener sets up at a time; peers
-	// beyond that wait in the kernel. 0 means 256.
-	MaxSetups int
+	// Census has the seats of the connections that are accepted, and bounds
+	// their set-ups and how long they may be silent. nil: the provider counts
+	// its own, and bounds set-ups only, by SetupTimeout and by what a Census
+	// bounds without being told.
+	Census *census.Census
 	// Rings is how many receive rings of RingSize bytes all connections
 	// share. 0 means 8, or two for each processor.
 	Rings int
@@ -141,10 +144,9 @@ const RingSize = 256 << 10
 // Limits and defaults.
 const (
 	defaultDepth   = 128
-	defaultSetup   = 5 * time.Second
+	defaultSetup   = census.DefaultSetupTimeout
 	defaultStall   = 30 * time.Second
 	defaultLinger  = 2 * time.Second
-	defaultSetups  = 256
 	defaultRings   = 8
 	maxDepth       = wire.DepthUnset - 1
 	ringsPerThread = 2
@@ -177,7 +179,9 @@ func (c *Config) complete() error {
 	setDefault(&c.SetupTimeout, defaultSetup)
 	setDefault(&c.StallTimeout, defaultStall)
 	setDefault(&c.LingerTimeout, defaultLinger)
-	setDefault(&c.MaxSetups, defaultSetups)
+	if c.Census == nil {
+		c.Census = census.New(census.Config{SetupTimeout: c.SetupTimeout})
+	}
 	setDefault(&c.Rings, max(defaultRings, ringsPerThread*runtime.GOMAXPROCS(0)))
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -20,11 +21,13 @@ type Conn struct {
 	handler     rdmacm.Handler
 	agreed      Setup
 	responder   bool
-	depth       int // RDMA Reads that the ULP may have outstanding
+	seat        *census.Seat // nil: this side dialed
+	depth       int          // RDMA Reads that the ULP may have outstanding
 	peer, local netip.AddrPort
 	private     []byte
 	done        chan struct{}
 
+	unsent       atomic.Int64 // see Unsent
 	promised     atomic.Int64 // messages that may still arrive
 	promisedSize atomic.Int64
 
@@ -117,6 +120,9 @@ func (c *Conn) Setup() Setup { return c.agreed }
 func (c *Conn) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal, RemoteInvalidation: true}
 }
+
+// Unsent is how many chains with a Send have one that TCP did not take whole.
+func (c *Conn) Unsent() int { return int(c.unsent.Load()) }
 
 // Provide promises to accept count further messages of up to size bytes.
 func (c *Conn) Provide(count, size int) {

@@ -11,6 +11,7 @@ import (
 // Counters is a snapshot of what a Provider did since it was made.
 type Counters struct {
 	Accepted, Dialed   uint64 // connections set up
+	Refused            uint64 // connections for which there was no seat
 	SetupFailed        uint64 // connections that failed before
 	Rejected           uint64 // refused, by either side
 	Closed             uint64
@@ -35,6 +36,7 @@ type Counters struct {
 
 type counters struct {
 	accepted, dialed, setupFailed, rejected, closed atomic.Uint64
+	refused                                         atomic.Uint64
 	fpdusIn, fpdusOut, bytesIn, bytesOut            atomic.Uint64
 	sendsIn, sendsOut, sendBytesIn, sendBytesOut    atomic.Uint64
 	writeBytesIn, writeBytesOut                     atomic.Uint64
@@ -64,7 +66,7 @@ func (c *counters) terminate(m *map[wire.Cause]uint64, cause wire.Cause) {
 func (p *Provider) Counters() Counters {
 	c := &p.counters
 	s := Counters{
-		Accepted: c.accepted.Load(), Dialed: c.dialed.Load(), SetupFailed: c.setupFailed.Load(),
+		Accepted: c.accepted.Load(), Dialed: c.dialed.Load(), SetupFailed: c.setupFailed.Load(), Refused: c.refused.Load(),
 		Rejected: c.rejected.Load(), Closed: c.closed.Load(),
 		FPDUsIn: c.fpdusIn.Load(), FPDUsOut: c.fpdusOut.Load(),
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
@@ -81,29 +83,4 @@ func (p *Provider) Counters() Counters {
 	s.TerminatesIn, s.TerminatesOut = maps.Clone(c.in), maps.Clone(c.out)
 	c.mu.Unlock()
 	return s
-}
-
-// EventKind is what an Event tells.
-type EventKind uint8
-
-// Kinds of events.
-const (
-	EventSetupFailed EventKind = iota + 1
-	EventConnected
-	EventRejected
-	EventClosed
-)
-
-func (k EventKind) String() string {
-	switch k {
-	case EventSetupFailed:
-		return "set-up failed"
-	case EventConnected:
-		return "connected"
-	case EventRejected:
-		return "rejected"
-	case EventClosed:
-		return "closed"
-	}
-	return "EventKind(?)"
 }

@@ -377,7 +377,8 @@ func TestDeregisterDuringAWrite(t *testing.T) {
 // rest is not sent, and the Terminate quotes what was left of the request.
 func TestDeregisterDuringARead(t *testing.T) {
 	for _, crc := range []CRCMode{CRCOff, CRCOn} {
-		raw, s := passive(t, Config{CRC: crc})
+		// The peer has all the time that it needs to read up to the Terminate.
+		raw, s := passive(t, Config{CRC: crc, LingerTimeout: time.Minute})
 		raw.CRC = crc == CRCOn
 		memory := bytes.Repeat([]byte{1}, 64<<20)
 		r := s.expose(memory, rdmacm.RemoteRead)

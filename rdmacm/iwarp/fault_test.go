@@ -213,7 +213,7 @@ var faults = []faultCase{
 	{"Read Response without a Read", func(*rawpeer.Peer, *exposures) [][]byte {
 		return [][]byte{rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: 1}, []byte("x"))}
 	}, wire.DDPCatastrophic, quoteDDP},
-	// The known fault of siw: an MPA length below the DDP header's.
+	// siw fell over this: an MPA length below the DDP header's.
 	{"ULPDU of 13 bytes, tagged", func(*rawpeer.Peer, *exposures) [][]byte {
 		return [][]byte{rawpeer.Ready()[:13]}
 	}, wire.MPAMarker, quoteNothing},
@@ -225,9 +225,11 @@ var faults = []faultCase{
 }
 
 // Each fault that a peer can put into a segment: IW-20, IW-78, IW-83, IW-85,
-// IW-86, IW-88, IW-218, IW-227, IW-228: the Terminate has its cause, quotes what
-// it must (IW-22, IW-23, IW-24), and the connection closes in order behind it
-// (IW-61, IW-80, IW-322); the ULP is told the same. IW-59, IW-87: of two faults the
+// IW-86, IW-88, IW-218, IW-227, IW-228: the Terminate has its cause (IW-18, IW-19),
+// quotes what it must (IW-17, IW-21, IW-22, IW-23, IW-24), is untagged, on queue 2
+// (IW-56, IW-57), and the connection closes in order behind it (IW-61, IW-80,
+// IW-322); the ULP is told the same. IW-114, IW-119: tags and promised receives
+// are each connection's own. IW-59, IW-87: of two faults the
 // first counts, and there is one Terminate. IW-81, IW-226, IW-321: what comes
 // behind a fault is not placed nor delivered.
 func TestFaults(t *testing.T) {

@@ -260,6 +260,7 @@ func (c *Conn) validated() {
 		return
 	}
 	c.rx.begun = true
+	c.seat.Heard()
 	c.mu.Lock()
 	c.fenced = false
 	if c.agreed.PeerToPeer && !c.leaving {

@@ -2,11 +2,13 @@ package iwarp
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -20,7 +22,6 @@ func (p *Provider) Listen(addr netip.AddrPort) (rdmacm.Listener, error) {
 		p: p, tcp: tcp,
 		requests: make(chan *request),
 		closed:   make(chan struct{}),
-		slots:    make(chan struct{}, p.cfg.MaxSetups),
 		setups:   make(map[*net.TCPConn]struct{}),
 	}
 	l.wg.Go(l.serve)
@@ -39,7 +40,6 @@ type listener struct {
 	tcp      *net.TCPListener
 	requests chan *request
 	closed   chan struct{}
-	slots    chan struct{}
 	wg       sync.WaitGroup
 
 	mu     sync.Mutex
@@ -79,63 +79,104 @@ func (l *listener) Close() error {
 // descriptors or memory.
 const acceptPause = 50 * time.Millisecond
 
+// serve accepts connections. It never waits for a peer: each is set up on a
+// goroutine of its own, if there is a seat for it.
 func (l *listener) serve() {
 	for {
-		select {
-		case l.slots <- struct{}{}:
-		case <-l.closed:
-			return
-		}
 		sock, err := l.tcp.AcceptTCP()
-		if err != nil {
-			<-l.slots
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
+		switch {
+		case err == nil:
+			l.begin(sock)
+		case errors.Is(err, net.ErrClosed):
+			return
+		default:
+			// Where a stranger gives its descriptor up, it is the one that waits
+			// in the backlog that comes next.
+			l.p.cfg.Census.ShortOfDescriptors()
 			select {
 			case <-time.After(acceptPause):
 			case <-l.closed:
 			}
-			continue
 		}
-		l.mu.Lock()
-		if l.setups == nil {
-			l.mu.Unlock()
-			sock.Close()
-			return
-		}
-		l.setups[sock] = struct{}{}
-		l.wg.Go(func() { l.setUp(sock) })
-		l.mu.Unlock()
 	}
 }
 
+// begin begins the set-up of a connection.
+func (l *listener) begin(sock *net.TCPConn) {
+	a := &arrival{
+		request:  request{p: l.p, sock: sock, peer: addrPort(sock.RemoteAddr()), local: addrPort(sock.LocalAddr())},
+		listener: l,
+		lost:     make(chan struct{}),
+	}
+	seat, err := l.p.cfg.Census.Arrive(census.Peer{Addr: a.peer, Transport: "rdma"}, a)
+	if err != nil {
+		l.p.counters.refused.Add(1)
+		a.refuse(err)
+		return
+	}
+	a.seat = seat
+	l.mu.Lock()
+	if l.setups == nil {
+		l.mu.Unlock()
+		a.fail(net.ErrClosed)
+		return
+	}
+	l.setups[sock] = struct{}{}
+	l.wg.Go(a.setUp)
+	l.mu.Unlock()
+}
+
+// An arrival is a connection whose set-up is under way. It holds the seat until
+// the connection does.
+type arrival struct {
+	request
+	listener *listener
+	why      census.Reason // once lost is closed
+	lost     chan struct{}
+}
+
+// End implements census.Holder.
+func (a *arrival) End(why census.Reason) {
+	a.why = why
+	close(a.lost)
+	a.sock.Close()
+}
+
+// Busy implements census.Holder: a set-up waits for the peer only.
+func (a *arrival) Busy() bool { return false }
+
 // setUp receives the request of a new connection and hands it to Accept.
-func (l *listener) setUp(sock *net.TCPConn) {
-	defer func() { <-l.slots }()
-	deadline := time.Now().Add(l.p.cfg.SetupTimeout)
-	sock.SetDeadline(deadline)
-	peer, local := addrPort(sock.RemoteAddr()), addrPort(sock.LocalAddr())
-	f, err := readFrame(sock, false)
+func (a *arrival) setUp() {
+	l := a.listener
+	a.deadline = time.Now().Add(l.p.cfg.SetupTimeout)
+	a.sock.SetDeadline(a.deadline)
+	var err error
+	a.frame, err = readFrame(a.sock, false)
 	// From here on Close reaches this goroutine by l.closed, and the socket may
 	// be another's.
-	l.forget(sock)
+	l.forget(a.sock)
 	if err == nil {
-		r := &request{p: l.p, sock: sock, frame: f, peer: peer, local: local, deadline: deadline}
-		timer := time.NewTimer(time.Until(deadline))
+		timer := time.NewTimer(time.Until(a.deadline))
 		defer timer.Stop()
 		select {
-		case l.requests <- r:
+		case l.requests <- &a.request:
 			return
 		case <-timer.C:
 			err = errors.Join(ErrSetup, rdmacm.ErrTimeout)
 		case <-l.closed:
 			err = net.ErrClosed
+		case <-a.lost:
 		}
 	}
-	sock.Close()
-	l.p.counters.setupFailed.Add(1)
-	l.p.event(Event{Kind: EventSetupFailed, Peer: peer, Local: local, Err: err})
+	select {
+	case <-a.lost:
+		err = fmt.Errorf("%w: %w", ErrSetup, a.why)
+		if a.why == census.SlowSetup {
+			err = errors.Join(err, rdmacm.ErrTimeout)
+		}
+	default:
+	}
+	a.fail(err)
 }
 
 func (l *listener) forget(sock *net.TCPConn) {

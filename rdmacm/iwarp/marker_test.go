@@ -47,7 +47,7 @@ func TestMarkersForAPeerThatWantsThem(t *testing.T) {
 	}
 }
 
-// The initiator's refusal of a set-up goes with markers too.
+// IW-304: the initiator's refusal of a set-up goes with markers too.
 func TestMarkersInARefusal(t *testing.T) {
 	l := rawpeer.Listen(t)
 	_, dialed := dialing(t, Config{}, l, nil)

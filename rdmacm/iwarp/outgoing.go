@@ -188,7 +188,9 @@ func (c *Conn) batchWritten(b *batch) {
 	c.mu.Lock()
 	for ch := c.tx.first; ch != nil; ch = ch.Next {
 		st := postingOf(ch)
-		st.sent = st.built
+		if st.sent = st.built; st.sent == len(ch.Work) {
+			c.sent(st)
+		}
 		if ch == c.cursor {
 			break
 		}

@@ -12,6 +12,7 @@ type posting struct {
 	sent      int // of these, what TCP has taken
 	reads     int // RDMA Reads in the chain
 	readsDone int
+	unsent    bool  // counted in Conn.unsent
 	err       error // why the chain fails without ending the connection
 	failed    int
 }
@@ -76,6 +77,10 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 		st.reads, st.readsDone = 0, 0
 	}
 	c.readsPosted += st.reads
+	if n := len(ch.Work); st.err == nil && n > 0 && ch.Work[n-1].Op >= rdmacm.OpSend {
+		st.unsent = true
+		c.unsent.Add(1)
+	}
 	c.append(ch)
 	if c.cursor == nil {
 		c.cursor = ch
@@ -86,6 +91,14 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	c.mu.Unlock()
 	if own {
 		c.transmit()
+	}
+}
+
+// sent takes note that TCP took the chain, or that it never will. c.mu is held.
+func (c *Conn) sent(st *posting) {
+	if st.unsent {
+		st.unsent = false
+		c.unsent.Add(-1)
 	}
 }
 
@@ -165,6 +178,7 @@ func (c *Conn) complete() {
 			c.tail = nil
 		}
 		c.readsPosted -= st.reads
+		c.sent(st)
 		c.mu.Unlock()
 		ch.Next, ch.Provider = nil, nil
 		c.p.postings.Put(st)

@@ -263,6 +263,7 @@ func (c *Conn) conclude() {
 		c.sock.SetLinger(0)
 	}
 	c.sock.Close()
+	c.seat.Leave()
 	c.p.counters.connections.Add(-1)
 	c.p.counters.closed.Add(1)
 	c.p.event(Event{Kind: EventClosed, Peer: c.peer, Local: c.local, Setup: c.agreed, Err: err})

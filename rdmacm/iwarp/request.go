@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -21,11 +22,13 @@ type request struct {
 	frame       *frame
 	peer, local netip.AddrPort
 	deadline    time.Time
+	seat        *census.Seat
 }
 
 func (r *request) Peer() netip.AddrPort  { return r.peer }
 func (r *request) Local() netip.AddrPort { return r.local }
 func (r *request) PrivateData() []byte   { return r.frame.private }
+func (r *request) Seat() *census.Seat    { return r.seat }
 
 // Accept answers the request. The connection sends nothing before the peer's
 // first FPDU has arrived (RFC 5044 §7.1.2), however early work is posted.
@@ -47,7 +50,7 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	}
 	c, err := newConn(r.p, r.sock, &p, s, r.frame.private)
 	if err == nil {
-		c.responder, c.fenced = true, true
+		c.responder, c.fenced, c.seat = true, true, r.seat
 		_, err = r.sock.Write(appendFrame(h, data, p.PrivateData))
 	}
 	if err != nil {
@@ -57,6 +60,9 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	}
 	r.sock.SetDeadline(time.Time{})
 	r.p.counters.accepted.Add(1)
+	// Before the connection can end by itself, and leave the seat. What the
+	// Census ended in between finds out by its socket or, from here on, by End.
+	r.seat.Hold((*seated)(c), &c.rx.arrived)
 	c.start()
 	return c, nil
 }
@@ -148,18 +154,28 @@ func (r *request) Reject(private []byte) error {
 	r.p.event(Event{Kind: EventRejected, Peer: r.peer, Local: r.local, Err: err})
 	if err != nil {
 		r.sock.Close()
+		r.seat.Leave()
 		return fmt.Errorf("%w: reply: %w", ErrSetup, err)
 	}
 	r.sock.SetReadDeadline(time.Now().Add(r.p.cfg.LingerTimeout))
 	go func() {
 		io.Copy(io.Discard, r.sock)
 		r.sock.Close()
+		r.seat.Leave()
 	}()
 	return nil
 }
 
+// fail ends a set-up.
 func (r *request) fail(err error) {
 	r.sock.Close()
+	r.seat.Leave()
 	r.p.counters.setupFailed.Add(1)
 	r.p.event(Event{Kind: EventSetupFailed, Peer: r.peer, Local: r.local, Err: err})
+}
+
+// refuse closes a connection for which there is no seat.
+func (r *request) refuse(why error) {
+	r.sock.Close()
+	r.p.event(Event{Kind: EventRefused, Peer: r.peer, Local: r.local, Err: why})
 }

@@ -33,7 +33,14 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := make(chan Event, 1)
-			l := listen(t, provider(t, Config{Event: func(e Event) { events <- e }}))
+			// Not the time limit of the set-up closes it.
+			l := listen(t, provider(t, Config{SetupTimeout: time.Hour, Event: func(e Event) { events <- e }}))
+			go func() {
+				if r, err := l.Accept(); err == nil {
+					t.Errorf("a request of %q reaches the ULP", r.PrivateData())
+					r.Reject(nil)
+				}
+			}()
 			raw := rawpeer.Dial(t, l.Addr())
 			raw.WriteHex(request)
 			raw.CloseWrite()
@@ -109,7 +116,7 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 }
 
 // IW-403, IW-404, IW-407, IW-408, IW-74, IW-75, IW-110: read depths as the
-// responder settles them, with caps of 16.
+// responder settles them, with caps of 16, which no peer gets more than (IW-113).
 func TestResponderSettlesReadDepths(t *testing.T) {
 	const unset = wire.DepthUnset
 	for name, c := range map[string]struct {

@@ -3,6 +3,7 @@ package iwarp
 import (
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
@@ -21,13 +22,14 @@ func TestConformance(t *testing.T) {
 		"revision1": {Revision: 1, CRC: CRCOff},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider {
-				p, err := New(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return p
-			}, rdmatest.Options{Quick: name != "default"})
+			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, cfg) }, rdmatest.Options{
+				Quick: name != "default",
+				Counted: func(t *testing.T, c *census.Census) rdmacm.Provider {
+					cfg := cfg
+					cfg.Census = c
+					return provider(t, cfg)
+				},
+			})
 		})
 	}
 }

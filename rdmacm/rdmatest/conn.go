@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -35,6 +37,8 @@ type Conn struct {
 	other       *Conn
 	done        chan struct{}
 	faults      Faults
+	seat        *census.Seat  // of an accepted connection
+	moved       atomic.Uint64 // messages that arrived
 
 	// Guarded by link.mu.
 	device, events sync.Cond
@@ -85,6 +89,15 @@ type parked struct {
 type promise struct {
 	count, size int
 }
+
+// seated is the Conn that has a seat, until a ULP holds it.
+type seated Conn
+
+// End implements census.Holder.
+func (c *seated) End(why census.Reason) { (*Conn)(c).Abort(why) }
+
+// Busy implements census.Holder.
+func (c *seated) Busy() bool { return false }
 
 // connect makes the two ends for r. They are started later.
 func (p *Provider) connect(r *request, param rdmacm.ConnParam) (near, far *Conn) {
@@ -196,6 +209,18 @@ func (c *Conn) Promised() int {
 	n := 0
 	for _, p := range c.promised {
 		n += p.count
+	}
+	return n
+}
+
+// Unsent is how many chains with a Send have one that was not carried out.
+func (c *Conn) Unsent() (n int) {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	for _, p := range c.posted {
+		if w := p.chain.Work; !p.ready && len(w) > 0 && w[len(w)-1].Op >= rdmacm.OpSend {
+			n++
+		}
 	}
 	return n
 }

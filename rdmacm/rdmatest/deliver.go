@@ -50,6 +50,7 @@ func (c *Conn) deliver() {
 			c.over = true
 			c.note(Event{Kind: KindClosed, Err: c.cause})
 			c.link.mu.Unlock()
+			c.seat.Leave()
 			c.handler.Closed(c.cause)
 			close(c.done)
 			return

@@ -194,6 +194,8 @@ func (c *Conn) send(w *rdmacm.Work) error {
 		m.Invalidated = w.Invalidate
 		o.note(Event{Kind: KindInvalidated, Remote: r.remote, Length: len(r.memory), Invalidate: w.Invalidate})
 	}
+	o.seat.Heard()
+	o.moved.Add(1)
 	o.inbox = append(o.inbox, m)
 	o.unfreed++
 	o.events.Broadcast()

@@ -52,7 +52,7 @@ func TestMisuseIsNoticed(t *testing.T) {
 	}
 
 	s.noError(a.Send([]byte("message")))
-	r := <-kept
+	r := within(t, "the message arrives", kept)
 	if messages, _ := b.Conn().(*Conn).Held(); messages != 1 {
 		t.Errorf("%d messages held", messages)
 	}
@@ -191,7 +191,7 @@ func TestClosedListenerRefusesWhoWaits(t *testing.T) {
 	}
 	l.Close()
 	for range 3 {
-		if err := <-failed; err == nil {
+		if err := within(t, "Dial returns", failed); err == nil {
 			t.Error("a connection without a listener")
 		}
 	}

@@ -104,7 +104,7 @@ func AcceptPeer(t testing.TB, l rdmacm.Listener, param PeerParam) *Peer {
 
 // Conn is the connection itself, for what the Peer has no word for.
 func (p *Peer) Conn() rdmacm.Conn {
-	<-p.ready
+	within(p.t, "the connection is set up", p.ready)
 	return p.conn
 }
 
@@ -131,15 +131,7 @@ func (p *Peer) Do(work ...rdmacm.Work) Outcome {
 
 func (p *Peer) await(out <-chan Outcome) Outcome {
 	p.t.Helper()
-	guard := time.NewTimer(Guard)
-	defer guard.Stop()
-	select {
-	case o := <-out:
-		return o
-	case <-guard.C:
-		p.t.Fatal("a chain does not come back")
-		return Outcome{}
-	}
+	return within(p.t, "the chain comes back", out)
 }
 
 // Send sends b as one message.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -28,6 +29,8 @@ type Config struct {
 	NoRemoteInvalidation bool
 	// MaxReads caps InboundReads and OutboundReads: 128.
 	MaxReads int
+	// Census has the seats of accepted connections; nil: they are not counted.
+	Census *census.Census
 	// Patience is how long Disconnect waits for the peer: 10 s.
 	Patience time.Duration
 	// Quiet keeps no log, and does not overwrite released messages.
@@ -137,7 +140,14 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 	p.mu.Unlock()
 	// The peer may look at the private data after Dial returned.
 	r.param.PrivateData = append([]byte(nil), param.PrivateData...)
-	if l == nil || !l.offer(r) {
+	if l == nil {
+		return nil, fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
+	}
+	if err := r.arrive(); err != nil {
+		return nil, fmt.Errorf("rdmatest: dial %v: %w: %w", addr, syscall.ECONNRESET, err)
+	}
+	if !l.offer(r) {
+		r.seat.Leave()
 		return nil, fmt.Errorf("rdmatest: dial %v: %w", addr, syscall.ECONNREFUSED)
 	}
 	select {
@@ -235,6 +245,7 @@ type request struct {
 	listener    *listener
 	peer, local netip.AddrPort
 	param       rdmacm.ConnParam
+	seat        *census.Seat
 
 	mu      sync.Mutex
 	taken   bool
@@ -245,7 +256,29 @@ type request struct {
 	err    error
 }
 
-// settle decides the request once.
+// arrive asks for a seat.
+func (r *request) arrive() error {
+	c := r.listener.provider.cfg.Census
+	if c == nil {
+		return nil
+	}
+	seat, err := c.Arrive(census.Peer{Addr: r.peer, Transport: "rdma"}, r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seat = seat; r.settled {
+		seat.Leave() // it was lost meanwhile
+		return r.err
+	}
+	return err
+}
+
+// End implements census.Holder.
+func (r *request) End(why census.Reason) { r.settle(nil, why) }
+
+// Busy implements census.Holder.
+func (r *request) Busy() bool { return false }
+
+// settle decides the request once. What becomes no connection leaves its seat.
 func (r *request) settle(c *Conn, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -254,6 +287,9 @@ func (r *request) settle(c *Conn, err error) bool {
 	}
 	r.settled = true
 	r.conn, r.err = c, err
+	if c == nil {
+		r.seat.Leave()
+	}
 	close(r.answer)
 	return true
 }
@@ -279,6 +315,12 @@ func (r *request) Peer() netip.AddrPort  { return r.peer }
 func (r *request) Local() netip.AddrPort { return r.local }
 func (r *request) PrivateData() []byte   { return r.param.PrivateData }
 
+func (r *request) Seat() *census.Seat {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seat
+}
+
 var errGone = errors.New("rdmatest: the peer gave up before it was answered")
 
 // Accept makes the two ends of a connection and starts them.
@@ -288,9 +330,11 @@ func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	}
 	p := r.listener.provider
 	near, far := p.connect(r, param)
+	near.seat = r.Seat()
 	if !r.settle(far, nil) {
 		return nil, errGone
 	}
+	near.seat.Hold((*seated)(near), &near.moved)
 	near.start()
 	far.start()
 	return near, nil

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -14,7 +15,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]Config{"Default": {}, "Quiet": {Quiet: true}} {
 		t.Run(name, func(t *testing.T) {
-			Run(t, func(*testing.T) rdmacm.Provider { return NewConfig(cfg) }, Options{})
+			Run(t, func(*testing.T) rdmacm.Provider { return NewConfig(cfg) }, Options{
+				Counted: func(_ *testing.T, c *census.Census) rdmacm.Provider {
+					cfg := cfg
+					cfg.Census = c
+					return NewConfig(cfg)
+				},
+			})
 		})
 	}
 }

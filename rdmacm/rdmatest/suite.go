@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -18,6 +19,8 @@ type Options struct {
 	// Nowhere is an address at which nothing listens and Dial fails; port 1
 	// of Listen's where unset.
 	Nowhere netip.AddrPort
+	// Counted makes a provider that accepts by seats of a Census.
+	Counted func(t *testing.T, c *census.Census) rdmacm.Provider
 	// Quick leaves out the largest transfers.
 	Quick bool
 }
@@ -43,6 +46,7 @@ func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 		tests []rule
 	}{
 		{"Setup", setupRules},
+		{"Seat", seatRules},
 		{"Send", sendRules},
 		{"Tagged", taggedRules},
 		{"Exposure", exposureRules},
@@ -102,7 +106,7 @@ func (s *suite) pair(dialer, acceptor PeerParam) (a, b *Peer) {
 		got <- dialed{p, c, err}
 	}()
 	b = AcceptPeer(s.T, l, acceptor)
-	d := <-got
+	d := within(s.T, "Dial returns", got)
 	if d.e != nil {
 		s.Fatalf("dial %v: %v", l.Addr(), d.e)
 	}

@@ -167,8 +167,8 @@ func endPostFromClosed(s *suite) {
 	c, err := s.provider.Dial(s.Context(), l.Addr(), param.ConnParam)
 	s.noError(err)
 	p.begin(c)
-	(<-done).Conn().Abort(nil)
-	if err := <-came; !errors.Is(err, rdmacm.ErrClosed) {
+	within(s.T, "the connection is accepted", done).Conn().Abort(nil)
+	if err := within(s.T, "the chain comes back", came); !errors.Is(err, rdmacm.ErrClosed) {
 		s.Fatalf("a chain posted by Closed comes back with %v", err)
 	}
 	p.End()

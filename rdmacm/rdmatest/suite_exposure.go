@@ -238,7 +238,7 @@ func exposureDeregisterTwice(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// After Deregister returned, the peer reaches the memory no more, whatever is
+// IW-103: after Deregister returned, the peer reaches the memory no more, whatever is
 // under way: nothing is written over what the owner puts there, and (with the
 // race detector) nobody else looks at it.
 func exposureDeregisterWrites(s *suite, a, b *Peer) {

@@ -47,7 +47,7 @@ func loadConcurrent(s *suite, a, b *Peer) {
 		}
 		next[g]++
 	}
-	wg.Wait()
+	within(s.T, "all chains come back", returned(wg.Wait))
 	back.Wait()
 	s.noError(region.Deregister())
 }
@@ -87,7 +87,7 @@ func loadRegister(s *suite, a, b *Peer) {
 			}
 		})
 	}
-	wg.Wait()
+	within(s.T, "all chains come back", returned(wg.Wait))
 }
 
 // b's receive path stands still, so that in the end nothing of a's leaves any
@@ -109,7 +109,7 @@ func loadPeerStalls(s *suite) {
 	s.Cleanup(release)
 	region := b.Expose(make([]byte, size), rdmacm.RemoteWrite)
 	a.Post(SendOf([]byte("stall")))
-	<-entered
+	within(s.T, "a message arrives", entered)
 	payload := pattern(1, size)
 	var last <-chan Outcome
 	for range writes {
@@ -152,5 +152,5 @@ func loadBothWays(s *suite, a, b *Peer) {
 			}
 		})
 	}
-	wg.Wait()
+	within(s.T, "all chains come back", returned(wg.Wait))
 }

@@ -20,6 +20,7 @@ var sendRules = []rule{
 	{"PostFromReceived", sendFromReceived},
 	{"PostFromDone", both(sendFromDone)},
 	{"FlushLetsPostsOut", sendFlush},
+	{"UnsentIsWhatTheNetworkHasNot", both(sendUnsent)},
 }
 
 func sendSizes(s *suite) {
@@ -34,6 +35,31 @@ func sendSizes(s *suite) {
 			s.noError(p[0].Send(m))
 			s.same(fmt.Sprintf("message of %d bytes", n), p[1].Receive().Bytes, m)
 		}
+	}
+}
+
+func sendUnsent(s *suite, a, b *Peer) {
+	const n = 50
+	b.Promise(n)
+	var last <-chan Outcome
+	for i := range n {
+		last = a.Post(SendOf(pattern(i, 100)))
+	}
+	s.ok(a.await(last))
+	if k := a.Conn().Unsent(); k != 0 {
+		s.Errorf("%d Sends are unsent that came back", k)
+	}
+	region := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+	s.ok(a.Do(WriteOf(At(region, 0), []byte("no Send"))))
+	for range n {
+		b.Receive()
+	}
+	b.Conn().Abort(nil)
+	a.Post(SendOf([]byte("to nobody")))
+	a.End()
+	b.End()
+	if k := a.Conn().Unsent(); k != 0 {
+		s.Errorf("%d Sends are unsent after the end", k)
 	}
 }
 
@@ -134,7 +160,7 @@ func sendKept(s *suite) {
 	for i := range n {
 		a.Post(SendOf(pattern(i, 4096-i)))
 	}
-	<-all
+	within(s.T, "all messages arrive", all)
 	a.Conn().Disconnect()
 	b.Conn().Disconnect()
 	a.End()
@@ -213,7 +239,7 @@ func sendFromDone(s *suite, a, b *Peer) {
 		post(i)
 	}
 	for range n {
-		s.noError(<-left)
+		s.noError(within(s.T, "a Read comes back", left))
 	}
 	s.same("memory read", got, src)
 }

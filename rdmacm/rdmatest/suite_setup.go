@@ -69,7 +69,7 @@ func (s *suite) dial(addr netip.AddrPort, param PeerParam) func() *Peer {
 	}()
 	return func() *Peer {
 		s.Helper()
-		<-done
+		within(s.T, "Dial returns", done)
 		if err != nil {
 			s.Fatalf("dial %v: %v", addr, err)
 		}
@@ -110,7 +110,7 @@ func setupReject(s *suite) {
 			why := pattern(3, n)
 			s.noError(r.Reject(why))
 			var rejected *rdmacm.RejectedError
-			if err := <-failed; !errors.As(err, &rejected) {
+			if err := within(s.T, "Dial returns", failed); !errors.As(err, &rejected) {
 				s.Fatalf("Dial returns %v", err)
 			}
 			s.same("private data of the refusal", rejected.PrivateData, why)
@@ -189,7 +189,7 @@ func setupDialCancelled(s *suite) {
 	r, err := l.Accept()
 	s.noError(err)
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
+	if err := within(s.T, "Dial returns", failed); !errors.Is(err, context.Canceled) {
 		s.Fatalf("Dial returns %v", err)
 	}
 	// Whether the acceptor learns now or by Closed is the provider's.
@@ -210,7 +210,7 @@ func setupAcceptAfterClose(s *suite) {
 	}()
 	s.noError(l.Close())
 	for range 2 {
-		if err := <-failed; !errors.Is(err, net.ErrClosed) {
+		if err := within(s.T, "Accept returns", failed); !errors.Is(err, net.ErrClosed) {
 			s.Fatalf("Accept returns %v", err)
 		}
 		_, err := l.Accept()

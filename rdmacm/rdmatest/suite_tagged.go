@@ -227,8 +227,8 @@ func taggedEmptyChain(s *suite, a, b *Peer) {
 	s.lives(a, b)
 }
 
-// RFC 5040 §5.2.1: STag and offset of a Write of no bytes are not validated
-// (IW-39).
+// RFC 5041 §5.2: STag and offset of a Write of no bytes are not validated
+// (IW-212).
 func taggedZeroWrite(s *suite, a, b *Peer) {
 	s.ok(a.Do(WriteOf(rdmacm.Remote{STag: 0xdeadbeef, Offset: 1<<64 - 1})))
 	s.ok(a.Do(WriteOf(rdmacm.Remote{STag: 1}, nil, []byte{})))
@@ -264,7 +264,7 @@ func taggedDoneInOrder(s *suite, a, b *Peer) {
 		}})
 	}
 	for i := range n {
-		if got := <-order; got != i {
+		if got := within(s.T, "a chain comes back", order); got != i {
 			s.Fatalf("chain %d comes back where %d is due", got, i)
 		}
 	}

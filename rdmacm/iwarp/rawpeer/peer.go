@@ -129,7 +129,7 @@ func (p *Peer) ReadBytes(n int) []byte {
 	p.T.Helper()
 	b := make([]byte, n)
 	if k, err := io.ReadFull(p.Conn, b); err != nil {
-		p.T.Fatalf("raw peer: read %x of %d bytes: %v", b[:k], n, err)
+		p.T.Fatalf("raw peer: read %d bytes %.64x of %d: %v", k, b[:k], n, err)
 	}
 	return b
 }

@@ -93,8 +93,8 @@ func TestGoldenFPDUs(t *testing.T) {
 	}
 }
 
-// IW-5, IW-6, IW-7, IW-8, IW-9, IW-10: opcode, tagged bit, versions and reserved
-// bits of each message.
+// IW-3, IW-5, IW-6, IW-7, IW-8, IW-9, IW-10, IW-46, IW-203: opcode, tagged bit, versions
+// and reserved bits of each message.
 func TestControlOfEachOpcode(t *testing.T) {
 	for op, want := range map[Opcode][2]byte{
 		Write: {0xc1, 0x40}, ReadRequest: {0x41, 0x41}, ReadResponse: {0xc1, 0x42},
@@ -196,6 +196,18 @@ func TestGoldenStartup(t *testing.T) {
 	Enhanced{ORD: 128}.Put(got[MPAHeaderSize:])
 	if !bytes.Equal(got, reply) {
 		t.Fatalf("got  %x\nwant %x", got, reply)
+	}
+}
+
+// The flags of a start-up frame: markers, CRC, rejected (RFC 5044 §7.1.1), enhanced
+// (RFC 6581 §6), from the top.
+func TestStartupFlags(t *testing.T) {
+	for want, f := range map[byte]MPAFlags{0x80: MPAMarkers, 0x40: MPAChecksum, 0x20: MPARejected, 0x10: MPAEnhanced} {
+		b := make([]byte, MPAHeaderSize)
+		MPAHeader{Flags: f, Revision: Revision2}.Put(b)
+		if h, err := ParseMPAHeader(b); err != nil || b[16] != want || h.Flags != f {
+			t.Errorf("flag %#02x goes out as %#02x and comes back as %+v, %v", want, b[16], h, err)
+		}
 	}
 }
 

@@ -36,6 +36,30 @@ func TestTerminationDialects(t *testing.T) {
 	}
 }
 
+// IW-18, IW-19, IW-228: the numbers of the causes, as the standards' tables have them
+// (RFC 5040 §4.8, RFC 5041 §7.2, RFC 5044 §8, RFC 6581 §9), in the bytes of a Terminate.
+func TestNumbersOfCauses(t *testing.T) {
+	for want, c := range map[string]Cause{
+		"0000": RDMAPCatastrophic,
+		"0100": RDMAPInvalidSTag, "0101": RDMAPBounds, "0102": RDMAPAccess, "0103": RDMAPNotAssociated,
+		"0104": RDMAPWrap, "0109": RDMAPNotInvalid, "01ff": RDMAPProtection,
+		"0205": RDMAPVersionFault, "0206": RDMAPOpcode, "0207": RDMAPStream, "0208": RDMAPGlobal,
+		"0209": RDMAPNotInvalidOp, "02ff": RDMAPOperation,
+		"1000": DDPCatastrophic,
+		"1100": DDPInvalidSTag, "1101": DDPBounds, "1102": DDPNotAssociated, "1103": DDPWrap, "1104": DDPTaggedVersion,
+		"1201": DDPQueue, "1202": DDPNoBuffer, "1203": DDPMSN, "1204": DDPOffset, "1205": DDPTooLong, "1206": DDPUntaggedVersion,
+		"2001": MPALost, "2002": MPACRC, "2003": MPAMarker, "2004": MPAStartup, "2005": MPACatastrophic,
+		"2006": MPAReadDepth, "2007": MPANoRTR,
+	} {
+		term := Termination{Cause: c}
+		b := make([]byte, term.Size())
+		term.Put(b)
+		if !bytes.Equal(b, unhex(t, want+"0000")) {
+			t.Errorf("%v goes out as %x, want %s0000", c, b, want)
+		}
+	}
+}
+
 // IW-19: a cause has a name if and only if the standards list it.
 func TestListedCauses(t *testing.T) {
 	listed := map[Cause]bool{}

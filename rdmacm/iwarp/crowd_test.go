@@ -1,0 +1,210 @@
+package iwarp
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// serving accepts whatever asks at l.
+func serving(t testing.TB, l rdmacm.Listener) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			r, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c, err := r.Accept(param(newTester()))
+			if err == nil {
+				t.Cleanup(func() { c.Abort(nil); wait(t, c.Done()) })
+			}
+		}
+	}()
+	t.Cleanup(func() { l.Close(); wait(t, done) })
+}
+
+// silent opens n connections to addr that say nothing, from an address of the
+// loopback network.
+func silent(t testing.TB, addr netip.AddrPort, from string, n int) (all []net.Conn) {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: hang}
+	for range n {
+		c, err := d.Dial("tcp", addr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	t.Cleanup(func() {
+		for _, c := range all {
+			c.Close()
+		}
+	})
+	return all
+}
+
+// setUp is how long a whole set-up takes.
+func setUp(t testing.TB, addr netip.AddrPort) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	p := rawpeer.Dial(t, addr)
+	p.Initiate(rawpeer.LinuxRequest())
+	return time.Since(begin)
+}
+
+// No set-up waits behind a peer that says nothing, even where there are more
+// of those than set-ups may be under way, and of the same address. What a set-up
+// takes on an idle server is the measure: the machine may be slow, the bound of a
+// second is for one that is not.
+func TestSilentPeersDelayNobody(t *testing.T) {
+	for name, from := range map[string]string{"of the same address": "127.0.0.1", "of another": "127.0.0.2"} {
+		passed := t.Run(name, func(t *testing.T) {
+			c := census.New(census.Config{SetupTimeout: hang})
+			defer c.Close()
+			l := listen(t, provider(t, Config{Census: c, SetupTimeout: hang}))
+			serving(t, l)
+			alone := setUp(t, l.Addr())
+			silent(t, l.Addr(), from, 1500)
+			if d, most := setUp(t, l.Addr()), max(time.Second, 20*alone); d > most {
+				t.Errorf("a set-up takes %v behind 1,500 silent peers, and %v without", d, alone)
+			}
+			if s := c.Stats(); s.Count[census.Evicted] == 0 {
+				t.Errorf("no silent peer had to go: %+v", s)
+			}
+		})
+		if !passed {
+			return // it takes as long as all who wait
+		}
+	}
+}
+
+// A peer that is set up and never sends an FPDU loses its connection, whether
+// it announced to be the first to send or not; one that sends does not.
+func TestSetUpsWithoutAnFPDU(t *testing.T) {
+	c := census.New(census.Config{FirstTimeout: 300 * time.Millisecond})
+	defer c.Close()
+	l := listen(t, provider(t, Config{Census: c}))
+	plain := rawpeer.Frame{Revision: wire.Revision1}
+	heard, s, _ := passiveOn(t, l, plain, nil)
+	heard.WriteFPDU(heard.Send([]byte("here")))
+	wait(t, s.received)
+	quiet, q, _ := passiveOn(t, l, plain, nil)
+	quiet.ReadReset()
+	if err := q.ended(); !errors.Is(err, census.NothingHeard) {
+		t.Errorf("ends by %v", err)
+	}
+	heard.WriteFPDU(heard.Send([]byte("still here")))
+	wait(t, s.received)
+	if st := c.Stats(); st.Count[census.NothingHeard] != 1 || st.Total() != 1 {
+		t.Errorf("%+v", st)
+	}
+	await.Until(t, "the ended connection leaves its seat", func() bool { return c.Stats().Leaving == 0 })
+}
+
+// A connection for which there is no seat is closed before anything of it is read,
+// counted, and told by an event.
+func TestNoSeatFree(t *testing.T) {
+	events := make(chan Event, 10)
+	c := census.New(census.Config{Seats: 1})
+	defer c.Close()
+	p := provider(t, Config{Census: c, Event: func(e Event) { events <- e }})
+	l := listen(t, p)
+	raw := rawpeer.Dial(t, l.Addr())
+	raw.WriteFrame(false, rawpeer.LinuxRequest())
+	r, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := r.Accept(param(newTester()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { k.Abort(nil); wait(t, k.Done()) }()
+	r.Seat().Known()
+	wait(t, events)
+	rawpeer.Dial(t, l.Addr()).ReadEnd()
+	if e := wait(t, events); e.Kind != EventRefused || !errors.Is(e.Err, census.AddressFull) {
+		t.Errorf("event %v: %v", e.Kind, e.Err)
+	}
+	if n := p.Counters(); n.Refused != 1 || n.SetupFailed != 0 {
+		t.Errorf("%d refused, %d failed", n.Refused, n.SetupFailed)
+	}
+}
+
+// A set-up that loses its seat ends at once, whether it waits for the peer or for
+// its own side, and leaves it.
+func TestSetupLosesItsSeat(t *testing.T) {
+	events := make(chan Event, 10)
+	c := census.New(census.Config{Seats: 1})
+	defer c.Close()
+	l := listen(t, provider(t, Config{Census: c, Event: func(e Event) { events <- e }}))
+	lost := func(raw *rawpeer.Peer) {
+		t.Helper()
+		raw.ReadEnd()
+		if e := wait(t, events); e.Kind != EventSetupFailed || !errors.Is(e.Err, census.Evicted) {
+			t.Errorf("event %v: %v", e.Kind, e.Err)
+		}
+	}
+	half := rawpeer.Dial(t, l.Addr())
+	half.Write(requestBytes(t)[:7])
+	whole := rawpeer.Dial(t, l.Addr()) // nobody accepts it
+	lost(half)
+	whole.Write(requestBytes(t))
+	last := rawpeer.Dial(t, l.Addr())
+	lost(whole)
+	last.CloseWrite()
+	wait(t, events)
+	await.Until(t, "all seats are left", func() bool { s := c.Stats(); return s.Total() == 0 && s.Leaving == 0 })
+}
+
+// What may not go out before the peer's first FPDU, and what TCP does not take, is
+// unsent, however many Sends that is. What TCP took is not, even while this side is
+// slow to tell.
+func TestUnsent(t *testing.T) {
+	raw, s := passive(t, Config{})
+	const small, large = 3, 40
+	tell := make(chan struct{})
+	s.Post(&rdmacm.Chain{Work: []rdmacm.Work{send([]byte("slow"))}, Done: func(*rdmacm.Chain, error, int) { <-tell }})
+	var last <-chan result
+	for range small - 1 {
+		last = post(s.Conn, send([]byte("behind it")))
+	}
+	if n := s.Unsent(); n != small {
+		t.Errorf("%d Sends are unsent before the first FPDU", n)
+	}
+	raw.WriteFPDU(rawpeer.Ready())
+	for range small {
+		raw.ReadOp(wire.Send)
+	}
+	await.Until(t, "what the peer has got is sent", func() bool { return s.Unsent() == 0 })
+	select {
+	case <-last:
+		t.Error("a chain came back before the one in front of it")
+	default:
+	}
+	close(tell)
+	good(t, last)
+	// The peer does not read: TCP takes some of them, and not all.
+	for range large {
+		post(s.Conn, send(make([]byte, 1<<20)))
+	}
+	if n := s.Unsent(); n < large/4 || n > large {
+		t.Errorf("%d of %d Sends are unsent that the peer does not read", n, large)
+	}
+	s.Abort(nil)
+	s.ended()
+	if n := s.Unsent(); n != 0 {
+		t.Errorf("%d Sends are unsent after the end", n)
+	}
+}

@@ -1,0 +1,57 @@
+package iwarp
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// IW-113, IW-117: a peer that stops, wherever that is, keeps nothing that others
+// need: with a single receive ring for all connections, five peers that stop within
+// a length, a header, payload and a message leave it to the next, and to those that
+// go on.
+func TestStoppedPeersHoldNoRing(t *testing.T) {
+	l := listen(t, provider(t, Config{Rings: 1}))
+	checked := rawpeer.LinuxRequest()
+	checked.Flags |= wire.MPAChecksum
+	begin := func(f rawpeer.Frame) (*rawpeer.Peer, *side) {
+		raw, s, _ := passiveOn(t, l, f, func(p *rdmacm.ConnParam) { p.ReceiveSize = 60_000 })
+		raw.WriteFPDU(rawpeer.Ready())
+		return raw, s
+	}
+	writes := func(raw *rawpeer.Peer, s *side) []byte {
+		r := s.expose(make([]byte, 60_000), rdmacm.RemoteWrite)
+		return raw.Bytes(rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, make([]byte, 60_000)))
+	}
+	for _, stop := range []struct {
+		name  string
+		frame rawpeer.Frame
+		bytes func(raw *rawpeer.Peer, s *side) []byte
+	}{
+		{"within a length", rawpeer.LinuxRequest(), func(raw *rawpeer.Peer, _ *side) []byte { return raw.Bytes(raw.Send(nil))[:1] }},
+		{"within a header", rawpeer.LinuxRequest(), func(raw *rawpeer.Peer, _ *side) []byte { return raw.Bytes(raw.Send(nil))[:11] }},
+		{"within a Send's payload", rawpeer.LinuxRequest(), func(raw *rawpeer.Peer, _ *side) []byte { return raw.Bytes(raw.Send(make([]byte, 50_000)))[:9000] }},
+		{"within a Write's payload", rawpeer.LinuxRequest(), func(raw *rawpeer.Peer, s *side) []byte { return writes(raw, s)[:20_000] }},
+		{"within a Write's payload, with CRC", checked, func(raw *rawpeer.Peer, s *side) []byte { return writes(raw, s)[:40_000] }},
+		{"within a message", rawpeer.LinuxRequest(), func(raw *rawpeer.Peer, _ *side) []byte {
+			return raw.Bytes(rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 1}, []byte("half")))
+		}},
+	} {
+		raw, s := begin(stop.frame)
+		b := stop.bytes(raw, s)
+		all := uint64(len(raw.Bytes(rawpeer.Ready())) + len(b))
+		raw.Write(b)
+		await.Until(t, stop.name+": all bytes of the peer are taken in", func() bool { return s.rx.arrived.Load() == all })
+	}
+	raw, s := begin(rawpeer.LinuxRequest())
+	raw.WriteFPDU(raw.Send([]byte("hello")))
+	if m := wait(t, s.received); string(m) != "hello" {
+		t.Errorf("%q", m)
+	}
+	if n := s.p.Counters().Rings; n != 1 {
+		t.Errorf("%d rings were made", n)
+	}
+}
