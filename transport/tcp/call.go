@@ -18,16 +18,25 @@ type call struct {
 	detached bool
 	w        xdr.Writer
 	// frame is the reply's mark and words, and room for more. It lies in chunk,
-	// in room, or in memory of its own.
+	// in room, or in words.
 	frame []byte
 	chunk *chunk
 	room  []byte // for a detached call's reply, where its words are few
+	words []byte // of Memory, for a reply whose words may be many
 	own   []byte // the message of a detached call
 	// inRing: the message lies in memory that belongs to the connection.
 	inRing bool
-	// request is for the memory that a detached call waits for.
+	// request is for the memory that a detached call waits for, awaited bytes of
+	// which are for words.
 	request mem.Request
+	awaited int
+	// charged is what the connection's ledger has of a detached call.
+	charged int
 }
+
+// callCost is what a detached call is reckoned to occupy beside its message and its
+// reply, in bytes.
+const callCost = 2 << 10
 
 // keptRoom is how much memory a call that is not in use may keep, in bytes.
 const keptRoom = 4 << 10
@@ -36,11 +45,31 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 
 // await detaches an admitted call that is here already until its results have
 // memory, and then serves it.
-func (c *call) await(plan rpc.Plan) {
+func (c *call) await(plan *rpc.Plan, words, size int) {
 	c.Call.Detach()
+	c.awaited = words
 	c.request.Granted, c.request.Context = callGranted, c
-	c.request.Size, c.request.Group = plan.Results, plan.Group
+	c.request.Size, c.request.Group = size, plan.Group
 	c.conn.share.Get(&c.request)
+}
+
+// planned is how much memory an admitted call needs for its reply: for words that
+// no chunk holds, and for payload.
+func planned(plan *rpc.Plan) (words, size int) {
+	if words = markSize + plan.Reply; words <= chunkSize {
+		return 0, plan.Results
+	}
+	words = (words + mem.PageSize - 1) &^ (mem.PageSize - 1)
+	return words, words + plan.Results
+}
+
+// take makes b the call's memory, of which the reply's words start at bytes in, and
+// its payload behind them.
+func (c *call) take(b *mem.Buffer, at, words int) {
+	c.Memory, c.ResultsAt = b, at+words
+	if words > 0 {
+		c.words = b.Bytes()[at : at+words : at+words]
+	}
 }
 
 // callGranted is the Granted of a call's request.
@@ -51,20 +80,34 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 		c.Drop() // the connection is gone
 		return
 	}
-	// Without memory, because there never will be so much, the procedure fails.
-	c.Memory = b
-	c.conn.rpc.Serve(&c.Call)
+	if b != nil {
+		c.take(b, 0, c.awaited)
+	} // else there never will be so much, and the procedure fails
+	// This goroutine gave memory back, or closes another connection.
+	c.conn.rpc.Hand(&c.Call)
 }
 
 // Room implements rpc.Way: on a byte stream there is room for anything.
 func (c *call) Room() rpc.Room { return rpc.Room{Inline: c.conn.cfg.MaxReply} }
 
+// Place implements rpc.Way: nothing travels beside a record.
+func (c *call) Place(int) (int, bool) { return 0, false }
+
 // Writer implements rpc.Way.
 func (c *call) Writer(words int) *xdr.Writer {
-	size := markSize + min(words, c.conn.cfg.MaxReply)
+	c.place(markSize + min(words, c.conn.cfg.MaxReply))
+	c.w.Reset(c.frame[markSize:markSize:len(c.frame)])
+	return &c.w
+}
+
+// place finds memory for a reply of size bytes of words, its mark included.
+func (c *call) place(size int) {
 	c.dropChunk()
 	switch {
+	case size > chunkSize && size <= len(c.words):
+		c.frame = c.words[:size]
 	case size > chunkSize:
+		// More than the call's plan said: what was kept of an earlier one.
 		c.frame = make([]byte, size)
 	case !c.detached:
 		k := tail(&c.conn.chunk, size)
@@ -78,8 +121,6 @@ func (c *call) Writer(words int) *xdr.Writer {
 		}
 		c.frame = c.room[:size]
 	}
-	c.w.Reset(c.frame[markSize:markSize:size])
-	return &c.w
 }
 
 // dropChunk gives up memory that is the call's alone.
@@ -95,9 +136,20 @@ func (c *call) Detach() {
 	if c.detached {
 		return
 	}
-	c.chunk, c.frame = nil, nil
 	c.detached = true
 	c.conn.detach(c)
+	c.charged = callCost + len(c.frame)
+	if c.inRing {
+		c.charged += len(c.Message)
+	}
+	c.conn.ledger.Add(c.charged)
+	if shared := c.chunk; shared != nil {
+		// What was written moves out of the memory that replies share.
+		size := len(c.frame)
+		c.chunk = nil
+		c.place(size)
+		c.w.Rebase(c.frame[markSize:markSize:size])
+	}
 	if c.inRing {
 		c.own = append(c.own[:0], c.Message...)
 		c.Message = c.own
@@ -116,13 +168,24 @@ func (c *call) Send() {
 	}
 	b := c.frame[:markSize+c.w.Len()]
 	putMark(b, size)
-	if c.detached {
-		n.out.put(c.chunk, b, c.w.TakePayloads(), nil)
-	} else {
-		if c.chunk != nil {
-			c.chunk.used += len(b)
+	var lies counted
+	switch {
+	case c.chunk != nil:
+		lies = c.chunk
+	case len(c.words) > 0 && &b[0] == &c.words[0]:
+		lies = c.Memory
+	}
+	switch {
+	case c.detached:
+		n.out.put(lies, b, c.w.TakePayloads(), nil)
+	case c.chunk != nil:
+		c.chunk.used += len(b)
+		n.batched += n.batch.message(lies, b, c.w.TakePayloads(), nil)
+	default:
+		if len(b) <= smallReply {
+			lies, b = gather(&n.chunk, b)
 		}
-		n.batched += n.batch.message(c.chunk, b, c.w.TakePayloads(), nil)
+		n.batched += n.batch.message(lies, b, c.w.TakePayloads(), nil)
 	}
 	n.count.replies.Add(1)
 	c.end()
@@ -144,6 +207,13 @@ func (c *call) Refuse(r rpc.Refusal) {
 // Drop implements rpc.Way.
 func (c *call) Drop() { c.end() }
 
+// DropAndClose implements rpc.Way.
+func (c *call) DropAndClose() {
+	n := c.conn
+	c.end()
+	n.kill(errEnded)
+}
+
 // end gives back all that belongs to the call, and the call itself.
 func (c *call) end() {
 	n := c.conn
@@ -153,11 +223,12 @@ func (c *call) end() {
 		c.Memory = nil
 	}
 	c.w.Reset(nil)
-	c.Message, c.Conn, c.frame = nil, nil, nil
+	c.Message, c.Conn, c.frame, c.words = nil, nil, nil, nil
 	if !c.detached {
 		return // the connection uses it again
 	}
-	c.conn, c.detached = nil, false
+	n.ledger.Add(-c.charged)
+	c.conn, c.detached, c.charged = nil, false, 0
 	if cap(c.own) > keptRoom {
 		c.own = nil
 	}

@@ -65,7 +65,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 	e := encoders.Get().(*encoder)
 	size := markSize + rpc.MaxCallHeader + x.MaxArgs
 	if cap(e.buf) < size {
-		e.buf = make([]byte, max(size, smallReply))
+		e.buf = make([]byte, max(size, keptRoom))
 	}
 	e.w.Reset(e.buf[markSize:markSize:size])
 	rpc.PutCall(&e.w, &h)

@@ -7,14 +7,16 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // pair is a caller and the raw other end of its connection.
@@ -71,34 +73,79 @@ func success(xid uint32, result []byte) []byte {
 	return w.Bytes()
 }
 
-// A lost connection ends all calls with ErrCallLost; nothing is sent twice, and
-// nothing can be started any more.
+// A lost connection ends all calls with ErrCallLost, for reasons that Err tells.
+// Whether they were executed is not known, so that nothing is sent twice: not on
+// this connection, and not by another one. Nothing can be started any more.
 func TestCallLost(t *testing.T) {
-	for name, lose := range map[string]func(c *net.TCPConn){
-		"closed":            func(c *net.TCPConn) { c.Close() },
-		"reset":             func(c *net.TCPConn) { c.SetLinger(0); c.Close() },
-		"inside a record":   func(c *net.TCPConn) { c.Write([]byte{0x80, 0, 0, 9, 1}); c.Close() },
-		"record over limit": func(c *net.TCPConn) { c.Write([]byte{0xff, 0, 0, 9, 1}) },
+	for _, c := range []struct {
+		name string
+		lose func(c *net.TCPConn)
+		// silent: the peer still reads, and gets nothing more.
+		silent bool
+		reason string
+	}{
+		{"closed", func(c *net.TCPConn) { c.Close() }, false, "EOF"},
+		{"closed for writing", func(c *net.TCPConn) { c.CloseWrite() }, true, "EOF"},
+		{"reset", func(c *net.TCPConn) { c.SetLinger(0); c.Close() }, false, "reset"},
+		{"inside a record", func(c *net.TCPConn) { c.Write([]byte{0x80, 0, 0, 9, 1}); c.CloseWrite() }, true, "EOF"},
+		{"record over limit", func(c *net.TCPConn) { c.Write([]byte{0xff, 0, 0, 9, 1}) }, true, "limit"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c, peer := pair(t, DialConfig{})
+		t.Run(c.name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			accept := func() *net.TCPConn {
+				t.Helper()
+				l.(*net.TCPListener).SetDeadline(time.Now().Add(await.Limit))
+				peer, err := l.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { peer.Close() })
+				peer.SetDeadline(time.Now().Add(await.Limit))
+				return peer.(*net.TCPConn)
+			}
+			caller, err := Dial(context.Background(), l.Addr().String(), DialConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer caller.Close()
+			peer := accept()
 			var done []<-chan error
 			for range 5 {
-				done = append(done, begin(c, exchange(rpctest.NULL, nil)))
+				done = append(done, begin(caller, exchange(rpctest.NULL, nil)))
 				read(t, peer)
 			}
-			lose(peer)
+			c.lose(peer)
 			for _, d := range done {
-				if err := <-d; err != rpc.ErrCallLost {
+				if err := await.Receive(t, "a call ends", d); err != rpc.ErrCallLost {
 					t.Errorf("%v", err)
 				}
 			}
-			<-c.Done()
-			if c.Err() == nil {
-				t.Error("no reason is given")
+			await.Receive(t, "the connection ends", caller.Done())
+			if err := caller.Err(); err == nil || !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("the reason is %v, want one with %q", err, c.reason)
 			}
-			if err := <-begin(c, exchange(rpctest.NULL, nil)); err != rpc.ErrCallLost {
+			if err := await.Receive(t, "a call afterwards ends", begin(caller, exchange(rpctest.NULL, nil))); err != rpc.ErrCallLost {
 				t.Errorf("a call afterwards: %v", err)
+			}
+			caller.Close()
+			if c.silent {
+				if more, err := io.ReadAll(peer); len(more) != 0 {
+					t.Errorf("%d bytes were sent after five calls: %x (%v)", len(more), more, err)
+				}
+			}
+			// The next connection that the listener has is the test's own: the
+			// caller has made none.
+			own, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer own.Close()
+			if next := accept(); next.RemoteAddr().String() != own.LocalAddr().String() {
+				t.Errorf("the caller connected again, from %v", next.RemoteAddr())
 			}
 		})
 	}
@@ -108,7 +155,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	c, _ := pair(t, DialConfig{})
 	done := begin(c, exchange(rpctest.NULL, nil))
 	c.Close()
-	if err := <-done; err != rpc.ErrCallLost {
+	if err := ended(t, done); err != rpc.ErrCallLost {
 		t.Errorf("%v", err)
 	}
 }
@@ -164,7 +211,7 @@ func TestRepliesToCaller(t *testing.T) {
 		}
 	}
 	for i, k := range all {
-		if err := <-k.done; err != nil {
+		if err := ended(t, k.done); err != nil {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
@@ -183,7 +230,7 @@ func TestReplyTooLong(t *testing.T) {
 		if _, err := peer.Write(fragments(success(xid, make([]byte, 60000)), sizes...)); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-done; err != ErrReplyTooLong {
+		if err := ended(t, done); err != ErrReplyTooLong {
 			t.Errorf("%v", err)
 		}
 	}
@@ -194,7 +241,7 @@ func TestReplyTooLong(t *testing.T) {
 	if _, err := peer.Write(fragments(success(xid, nil))); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
+	if err := ended(t, done); err != nil {
 		t.Error(err)
 	}
 }
@@ -206,7 +253,7 @@ func TestMalformedReply(t *testing.T) {
 	if _, err := peer.Write(fragments(append(m[:4:4], 0, 0, 0, 1, 0, 0, 0, 9))); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; !errors.Is(err, rpc.ErrBadReply) {
+	if err := ended(t, done); !errors.Is(err, rpc.ErrBadReply) {
 		t.Errorf("%v", err)
 	}
 }
@@ -228,12 +275,10 @@ func TestCancelWhileReplyArrives(t *testing.T) {
 	if _, err := peer.Write(reply[:n/2]); err != nil {
 		t.Fatal(err)
 	}
-	for c.c.received.Load() < n/2 {
-		runtime.Gosched()
-	}
+	await.Until(t, "half of the reply is there", func() bool { return c.c.received.Load() >= n/2 })
 	why := errors.New("enough")
 	c.Cancel(x, why)
-	if err := <-done; err != why {
+	if err := ended(t, done); err != why {
 		t.Fatal(err)
 	}
 	clear(sink)
@@ -243,7 +288,7 @@ func TestCancelWhileReplyArrives(t *testing.T) {
 	if _, err := peer.Write(append(reply[n/2:], fragments(success(xid, nil))...)); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-other; err != nil {
+	if err := ended(t, other); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(sink, make([]byte, n)) {
@@ -260,7 +305,7 @@ func TestCancelBeforeArgumentsAreSent(t *testing.T) {
 	x.Args = func(w *xdr.Writer) { w.Payload(data, true, nil) }
 	done := begin(c, x)
 	c.Cancel(x, context.Canceled)
-	if err := <-done; err != context.Canceled {
+	if err := ended(t, done); err != context.Canceled {
 		t.Fatal(err)
 	}
 	clear(data)
@@ -287,9 +332,9 @@ func TestBothRoles(t *testing.T) {
 	f := start(t, Config{})
 	back := make(chan rpc.Caller, 1)
 	var once sync.Once
-	f.program.Refuse = func(c *rpc.Call) rpc.AuthStat {
-		once.Do(func() { back <- c.Conn.Caller() })
-		return rpc.AuthOK
+	f.program.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		once.Do(func() { back <- a.Conn.Caller() })
+		return rpc.Done
 	}
 	pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20})
 	if err != nil {
@@ -304,7 +349,7 @@ func TestBothRoles(t *testing.T) {
 	if err := rpc.Do(context.Background(), c, exchange(rpctest.NULL, nil), nil); err != nil {
 		t.Fatal(err)
 	}
-	backwards := <-back
+	backwards := ended(t, back)
 	var wg sync.WaitGroup
 	for _, k := range []rpc.Caller{c, backwards} {
 		for range 4 {
@@ -328,7 +373,7 @@ func TestBothRoles(t *testing.T) {
 		t.Errorf("%d calls forwards, %d backwards", a, b)
 	}
 	c.Close()
-	if err := <-begin(backwards, exchange(rpctest.NULL, nil)); err != rpc.ErrCallLost {
+	if err := ended(t, begin(backwards, exchange(rpctest.NULL, nil))); err != rpc.ErrCallLost {
 		t.Errorf("backwards after the end: %v", err)
 	}
 }
@@ -345,7 +390,7 @@ func TestCallsToCaller(t *testing.T) {
 	if _, err := peer.Write(fragments(success(xid, nil))); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
+	if err := ended(t, done); err != nil {
 		t.Fatal(err)
 	}
 }

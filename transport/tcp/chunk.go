@@ -8,8 +8,15 @@ import (
 // chunkSize is how many words of replies are gathered, in bytes.
 const chunkSize = 64 << 10
 
+// A counted is memory counted by the pieces of it that wait to be written: a chunk,
+// or payload memory.
+type counted interface {
+	Retain()
+	Release()
+}
+
 // A chunk is memory for words on their way out, counted by the pieces of it that
-// wait to be written, and by who appends to it. It implements xdr.Releaser.
+// wait to be written, and by the connection that appends to it.
 type chunk struct {
 	refs atomic.Int32
 	used int
@@ -26,7 +33,10 @@ func newChunk() *chunk {
 	return k
 }
 
-// Release implements xdr.Releaser.
+// Retain implements counted.
+func (k *chunk) Retain() { k.refs.Add(1) }
+
+// Release implements counted.
 func (k *chunk) Release() {
 	if k.refs.Add(-1) == 0 {
 		chunks.Put(k)
@@ -48,6 +58,14 @@ func tail(k **chunk, n int) *chunk {
 		*k = newChunk()
 	}
 	return *k
+}
+
+// gather copies b to the end of *k.
+func gather(k **chunk, b []byte) (*chunk, []byte) {
+	now := tail(k, len(b))
+	at := now.used
+	now.used += copy(now.b[at:], b)
+	return now, now.b[at:now.used]
 }
 
 // drop gives up the right to append.

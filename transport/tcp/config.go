@@ -3,6 +3,7 @@ package tcp
 import (
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
@@ -13,8 +14,10 @@ type Config struct {
 	RPC *rpc.Server
 	// Pool is where large records and results' payload live. Required.
 	Pool *mem.Pool
-	// MaxConns is the most connections at a time (10,000); what comes beyond
-	// is closed at once.
+	// Census has the seats of the connections, beside those of other listeners
+	// of the process, and their deadlines. nil: the server counts its own, to
+	// MaxConns (10,000), without deadlines.
+	Census   *census.Census
 	MaxConns int
 	// MaxInFlight is the most calls of a connection under way beside those
 	// served in place (128). A connection that has so many is not read from.
@@ -28,6 +31,9 @@ type Config struct {
 	// Stall is how long a peer may stop in the middle of a record, or take
 	// nothing of what is sent to it, before it loses its connection (30 s).
 	Stall time.Duration
+	// Event, where set, is told of connections, from any goroutine. It must not
+	// block.
+	Event func(Event)
 	// Idle is how long a connection without calls may last (default: for
 	// ever, as clients hold their mounts by it).
 	Idle time.Duration
@@ -40,6 +46,9 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	def(&c.MaxConns, 10_000)
+	if c.Census == nil {
+		c.Census = census.New(census.Config{Seats: c.MaxConns})
+	}
 	def(&c.MaxInFlight, 128)
 	def(&c.MaxRecord, 2<<20)
 	def(&c.MaxReply, 2<<20)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
@@ -20,6 +21,7 @@ var (
 	errReset         = errors.New("tcp: peer reset the connection")
 	errRecordTooLong = errors.New("tcp: record exceeds the limit")
 	errClosing       = errors.New("tcp: closed on this side")
+	errEnded         = errors.New("tcp: ended by the program that was called")
 	errNoMemory      = errors.New("tcp: record exceeds what memory allows")
 )
 
@@ -38,6 +40,8 @@ type conn struct {
 	stream stream
 	out    output
 	share  *mem.Share
+	ledger mem.Ledger
+	seat   *census.Seat // nil: not a server's
 	count  *counters
 	caller caller
 
@@ -67,9 +71,10 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 		freed:  make(chan struct{}, 1),
 	}
 	if cfg.Pool != nil {
-		c.share = cfg.Pool.NewShare()
+		c.share = cfg.Pool.OpenShare(census.Client(peer.Peer.Addr()), (*holder)(c))
+		c.ledger.Open(c.share)
 	}
-	c.out.stream, c.out.fail, c.out.room = c.stream, c.kill, c.free
+	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
 	c.out.still.L = &c.out.mu
 	c.caller.init(c)
 	peer.SetCaller(&c.caller)
@@ -95,6 +100,8 @@ func (c *conn) run() error {
 		c.share.Close()
 	}
 	c.receiver.drop()
+	c.stash = nil
+	c.chargeStash()
 	return *c.cause.Load()
 }
 
@@ -177,6 +184,21 @@ func (c *conn) until(met func() bool) {
 	}
 }
 
+// holder is the conn as it answers for its share of memory.
+type holder conn
+
+// Progress implements mem.Holder: the peer is waited for in the middle of a record,
+// and while replies are not read.
+func (c *holder) Progress() (moved uint64, waitsForPeer bool) {
+	return c.received.Load() + c.out.written.Load(), c.doing.Load() == insideRec || c.out.queued.Load() > 0
+}
+
+// End implements mem.Holder.
+func (c *holder) End(why error) {
+	c.count.starved.Add(1)
+	(*conn)(c).kill(why)
+}
+
 // detach takes note that a call is not the receiving goroutine's any more.
 func (c *conn) detach(k *call) {
 	c.inFlight.Add(1)
@@ -191,22 +213,36 @@ func (c *conn) ended() {
 	c.free()
 }
 
-// gate waits until the connection may begin another call.
+// gate waits until the connection may begin another call. While memory is short,
+// a peer that does not read is owed less before it has to.
 func (c *conn) gate() bool {
-	if c.batched > batchLimit {
+	most, batch := int64(c.cfg.MaxQueue), batchLimit
+	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
+		most, batch = min(most, pressedQueue), pressedBatch
+	}
+	if c.batched > batch {
 		c.pause()
 		c.out.hold()
 	}
-	if c.inFlight.Load() >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > int64(c.cfg.MaxQueue) {
+	if c.inFlight.Load() >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most {
 		c.count.gated.Add(1)
 		c.pause()
-		c.until(func() bool {
-			return c.inFlight.Load() < int64(c.cfg.MaxInFlight) && c.out.queued.Load() <= int64(c.cfg.MaxQueue)
+		c.step(func() {
+			c.until(func() bool {
+				return c.inFlight.Load() < int64(c.cfg.MaxInFlight) && c.out.queued.Load() <= most
+			})
 		})
 		c.out.hold()
 	}
 	return !c.dead()
 }
+
+// What replies may come to while memory is short, in bytes: those that wait to be
+// read, and those that are gathered.
+const (
+	pressedQueue = 32 << 10
+	pressedBatch = 8 << 10
+)
 
 // pause sends what was gathered, before the receiving goroutine waits.
 func (c *conn) pause() {

@@ -4,19 +4,32 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // bubble runs a server on connections without sockets, in a time of its own.
 func bubble(t *testing.T, cfg Config, test func(t *testing.T, f *fixture, connect func() net.Conn)) {
+	t.Helper()
+	bubbleWithin(t, cfg, nil, test)
+}
+
+// bubbleWith is bubble with a Census.
+func bubbleWith(t *testing.T, limits census.Config, test func(t *testing.T, f *fixture, connect func() net.Conn)) {
+	t.Helper()
+	bubbleWithin(t, Config{}, &limits, test)
+}
+
+func bubbleWithin(t *testing.T, cfg Config, limits *census.Config, test func(t *testing.T, f *fixture, connect func() net.Conn)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20, Share: 2 << 20})
 		if err != nil {
@@ -25,8 +38,13 @@ func bubble(t *testing.T, cfg Config, test func(t *testing.T, f *fixture, connec
 		defer pool.Close()
 		f := &fixture{TB: t, program: rpctest.NewProgram(), pool: pool, rpc: rpc.NewServer(rpc.Config{})}
 		defer f.rpc.Close()
+		f.program.Judging = knownByAnyCall
 		f.rpc.Register(f.program)
 		cfg.RPC, cfg.Pool = f.rpc, pool
+		if limits != nil {
+			cfg.Census = census.New(*limits)
+			defer cfg.Census.Close()
+		}
 		f.Server = NewServer(cfg)
 		defer f.Server.Close()
 		f.sweepOnce.Do(func() { f.sweeping.Go(f.sweeper) })
@@ -227,13 +245,13 @@ func TestShutdownAndSilentPeers(t *testing.T) {
 func TestWaitingForMemory(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		var held []*mem.Buffer
-		share := []*mem.Share{f.pool.NewShare(), f.pool.NewShare(), f.pool.NewShare(), f.pool.NewShare()}
-		for _, s := range share {
-			b, ok := s.TryGet(2 << 20)
-			if !ok {
-				t.Fatal("no memory")
+		// All but what is kept for small requests.
+		for size := 2 << 20; size >= 1<<20; {
+			if b, ok := f.pool.NewShare().TryGet(size); ok {
+				held = append(held, b)
+			} else {
+				size /= 2
 			}
-			held = append(held, b)
 		}
 		put := fragments(rpctest.Message(1, rpctest.PUT, func(w *xdr.Writer) {
 			w.String("x")
@@ -290,36 +308,28 @@ func TestDeadlinesOnSockets(t *testing.T) {
 	if _, err := stuck.Write(get[:20]); err != nil {
 		t.Fatal(err)
 	}
-	for f.Stats().Gated == 0 {
-		runtime.Gosched()
-	}
+	await.Until(t, "the connection that is not read from is not read", func() bool { return f.Stats().Gated > 0 })
 	if st := f.Stats(); st.Queued < 1<<20 || st.Queued > 3<<20 {
 		t.Errorf("%+v", st)
 	}
 	now := time.Now()
 	var written uint64
-	for {
-		// Sweeps until the socket has taken what it will.
+	await.Until(t, "the socket has taken what it will", func() bool {
 		st := f.Stats()
 		f.sweep(now)
-		if st.Sent == written && st.Queued > 1<<20 {
-			break
-		}
+		took := st.Sent != written
 		written = st.Sent
-	}
+		return !took && st.Queued > 1<<20
+	})
 	f.sweep(now.Add(59 * time.Minute))
-	for f.inside() != 1 {
-		runtime.Gosched()
-	}
+	await.Until(t, "the other one is within a record", func() bool { return f.inside() == 1 })
 	f.sweep(now.Add(59 * time.Minute))
 	f.sweep(now.Add(3 * time.Hour))
-	for f.Stats().Connections != 0 {
-		runtime.Gosched()
-	}
+	await.Until(t, "both connections are gone", func() bool { return f.Stats().Connections == 0 })
 	if st := f.Stats(); st.Stalled != 2 {
 		t.Errorf("%+v", st)
 	}
-	<-sent
+	ended(t, sent)
 }
 
 // end ends the connection with that ID.

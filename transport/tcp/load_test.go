@@ -15,6 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // 100 connections with 128 calls each into a program that stalls: another lane
@@ -35,9 +36,7 @@ func TestStalledProgram(t *testing.T) {
 		}
 		stalled = append(stalled, c)
 	}
-	for f.Stats().InFlight != conns*calls {
-		runtime.Gosched()
-	}
+	await.Until(t, "all calls are under way", func() bool { return f.Stats().InFlight == conns*calls })
 	before := runtime.NumGoroutine()
 	if before > 2*conns+100 {
 		t.Errorf("%d goroutines for %d stalled calls", before, conns*calls)
@@ -94,10 +93,8 @@ func TestWaitingCallsKeepTheirMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	<-f.program.Arrived(0) // the others wait for its goroutine
-	for f.Stats().InFlight != calls {
-		runtime.Gosched()
-	}
+	ended(t, f.program.Arrived(0)) // the others wait for its goroutine
+	await.Until(t, "all calls are under way", func() bool { return f.Stats().InFlight == calls })
 	over := bytes.Repeat(fragments(rpctest.Message(99, rpctest.ECHO, func(w *xdr.Writer) {
 		w.Opaque(bytes.Repeat([]byte{0xee}, rpctest.MaxEcho))
 	})), 8)
@@ -186,9 +183,9 @@ func TestShutdown(t *testing.T) {
 		}
 	}
 	idle := f.raw()
-	for f.Stats().InFlight != calls*int64(len(conns)) || f.Stats().Connections != 4 {
-		runtime.Gosched()
-	}
+	await.Until(t, "all calls of all connections are under way", func() bool {
+		return f.Stats().InFlight == calls*int64(len(conns)) && f.Stats().Connections == 4
+	})
 	done := make(chan error)
 	go func() { done <- f.Shutdown(context.Background()) }()
 	if n, err := idle.Read(make([]byte, 1)); n != 0 || err != io.EOF {
@@ -210,7 +207,7 @@ func TestShutdown(t *testing.T) {
 		}
 		c.Close()
 	}
-	if err := <-done; err != nil {
+	if err := ended(t, done); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.program.Served[rpctest.NULL].Load(); n != 0 {
@@ -225,7 +222,7 @@ func TestShutdownGivenUp(t *testing.T) {
 	if _, err := c.Write(fragments(rpctest.Message(1, rpctest.STALL, u32(1)))); err != nil {
 		t.Fatal(err)
 	}
-	<-f.program.Arrived(1)
+	ended(t, f.program.Arrived(1))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	why := errors.New("enough")
 	cancel(why)
@@ -246,7 +243,7 @@ func TestHalfClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.CloseWrite()
-	<-f.program.Arrived(1)
+	ended(t, f.program.Arrived(1))
 	f.program.Release(1)
 	if all, err := io.ReadAll(c); err != nil || len(all) != 4+24+4 {
 		t.Errorf("%d bytes, %v", len(all), err)
@@ -263,13 +260,11 @@ func TestConnectionLostUnderCalls(t *testing.T) {
 		}
 	}
 	for range 10 {
-		<-f.program.Arrived(1)
+		ended(t, f.program.Arrived(1))
 	}
 	c.(*net.TCPConn).SetLinger(0)
 	c.Close()
-	for f.Stats().Connections != 0 {
-		runtime.Gosched()
-	}
+	await.Until(t, "the connection is gone", func() bool { return f.Stats().Connections == 0 })
 	f.program.Release(1)
 	// Sent again on a new connection, each is answered from the cache.
 	again := f.raw()
@@ -283,29 +278,6 @@ func TestConnectionLostUnderCalls(t *testing.T) {
 	}
 	if n := f.program.Served[rpctest.HOLD].Load(); n != 10 {
 		t.Errorf("executed %d times", n)
-	}
-}
-
-func TestTooManyConnections(t *testing.T) {
-	f := start(t, Config{MaxConns: 2})
-	one, two := f.dial(DialConfig{}), f.dial(DialConfig{})
-	for _, c := range []*Conn{one, two} {
-		if err := rpc.Do(context.Background(), c, exchange(rpctest.NULL, nil), nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := rpc.Do(context.Background(), f.dial(DialConfig{}), exchange(rpctest.NULL, nil), nil); !errors.Is(err, rpc.ErrCallLost) {
-		t.Errorf("%v", err)
-	}
-	one.Close()
-	for f.Stats().Connections != 1 {
-		runtime.Gosched()
-	}
-	if err := rpc.Do(context.Background(), f.dial(DialConfig{}), exchange(rpctest.NULL, nil), nil); err != nil {
-		t.Error(err)
-	}
-	if n := f.Stats().Refused; n != 1 {
-		t.Errorf("%d refused", n)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,6 +43,7 @@ func startWith(t testing.TB, cfg Config, rpcConfig rpc.Config) *fixture {
 		f.pool, cfg.Pool = p, p
 	}
 	f.rpc = rpc.NewServer(rpcConfig)
+	f.program.Judging = knownByAnyCall
 	f.rpc.Register(f.program)
 	cfg.RPC = f.rpc
 	f.Server = NewServer(cfg)
@@ -101,4 +103,17 @@ func u32(v ...uint32) func(w *xdr.Writer) {
 			w.Uint32(v)
 		}
 	}
+}
+
+// knownByAnyCall judges that every peer is known which calls something else than
+// NULL.
+func knownByAnyCall(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+	j.Known = a.Header.Procedure != rpctest.NULL
+	return rpc.Done
+}
+
+// ended waits for what a test began: the end of a call, of a server, of a goroutine.
+func ended[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	return await.Receive(t, "what the test began ends", ch)
 }

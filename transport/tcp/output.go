@@ -19,17 +19,17 @@ type piece struct {
 // pieces is a list of them.
 type pieces []piece
 
-// words appends b, which lies at the end of k, and joins it to what was
-// appended before where the two are neighbours.
-func (p *pieces) words(k *chunk, b []byte) {
+// words appends b, which lies in k, and joins it to what was appended before where
+// the two are neighbours.
+func (p *pieces) words(k counted, b []byte) {
 	if n := len(*p); n > 0 {
 		last := &(*p)[n-1]
-		if own, ok := last.ref.(*chunk); ok && own == k && adjoin(last.data, b) {
+		if last.ref == k && adjoin(last.data, b) {
 			last.data = last.data[:len(last.data)+len(b)]
 			return
 		}
 	}
-	k.refs.Add(1)
+	k.Retain()
 	*p = append(*p, piece{data: b, ref: k})
 }
 
@@ -41,9 +41,9 @@ func adjoin(a, b []byte) bool {
 var zeros [4]byte
 
 // message appends a message whose words lie behind its mark in b, with payloads
-// between them. k is the chunk that b lies in, or nil; of, where it is not nil,
-// owns the payloads.
-func (p *pieces) message(k *chunk, b []byte, payloads []xdr.Payload, of *rpc.Exchange) (size int) {
+// between them. k is what b lies in, or nil; of, where it is not nil, owns the
+// payloads.
+func (p *pieces) message(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) (size int) {
 	put := func(b []byte) {
 		switch {
 		case len(b) == 0:
@@ -90,9 +90,11 @@ func (p pieces) release() {
 type output struct {
 	stream stream
 	// fail is told why nothing can be written any more; room that the queue got
-	// shorter. Neither may wait.
-	fail func(error)
-	room func()
+	// shorter; charge by how much more of the heap, or less, waits for the peer.
+	// None may wait.
+	fail   func(error)
+	room   func()
+	charge func(bytes int)
 
 	queued  atomic.Int64  // bytes
 	written atomic.Uint64 // bytes
@@ -108,6 +110,8 @@ type output struct {
 	waits   bool // the writer is the goroutine that waits for the stream
 	awaited bool // somebody waits for the end of the write
 	closed  bool
+	heap    int // bytes of the queue that lie in the Go heap
+	owed    int // of them, as charged
 	writers sync.WaitGroup
 	bufs    [][]byte // the writer's
 	done    pieces   // the writer's
@@ -131,18 +135,22 @@ func (o *output) take(batch *pieces, size int) {
 	}
 	o.queue = append(o.queue, *batch...)
 	o.queued.Add(int64(size))
+	o.heap += batch.heap()
+	more := o.owe()
 	o.mu.Unlock()
+	o.charge(more)
 	clear(*batch)
 	*batch = (*batch)[:0]
 }
 
-// smallReply is how many bytes of words are rather copied than referenced.
-const smallReply = 4 << 10
+// smallReply is how many bytes of words are rather copied than referenced: less
+// than this may wait for a long time, and must not pin memory many times as large.
+const smallReply = chunkSize / 2
 
-// put appends one message, mark and words in b, and flushes unless somebody holds
-// the output. The words are copied where they are few; otherwise they lie in k,
-// or are the garbage collector's.
-func (o *output) put(k *chunk, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
+// put appends one message, mark and words in b, and flushes unless the receiving
+// goroutine holds the output. The words are copied where they are few; otherwise
+// they lie in k, or, where that is nil, are the garbage collector's.
+func (o *output) put(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	o.mu.Lock()
 	if o.closed {
 		o.mu.Unlock()
@@ -153,18 +161,54 @@ func (o *output) put(k *chunk, b []byte, payloads []xdr.Payload, of *rpc.Exchang
 		}
 		return
 	}
-	if k == nil && len(b) <= smallReply {
-		k = tail(&o.chunk, len(b))
-		at := k.used
-		k.used += copy(k.b[at:], b)
-		b = k.b[at:k.used]
+	if len(b) <= smallReply {
+		k, b = gather(&o.chunk, b)
+	}
+	from := len(o.queue)
+	last := 0 // the length of the piece that the words may be joined to
+	if from > 0 {
+		from--
+		last = o.queue[from:].heap()
 	}
 	o.queued.Add(int64(o.queue.message(k, b, payloads, of)))
+	o.heap += o.queue[from:].heap() - last
 	if o.held {
+		more := o.owe()
 		o.mu.Unlock()
+		o.charge(more)
 		return
 	}
 	o.write()
+}
+
+// heap is how many bytes of the pieces lie in the Go heap, and are kept by them.
+func (p pieces) heap() (n int) {
+	for i := range p {
+		n += p[i].heap()
+	}
+	return n
+}
+
+func (p *piece) heap() int {
+	if p.ref == nil && p.of == nil {
+		return len(p.data)
+	}
+	if _, ok := p.ref.(*chunk); ok {
+		return len(p.data)
+	}
+	return 0
+}
+
+// owe is by how much what is charged changes: what the peer does not take now is
+// charged, what goes out at once is not. o.mu is held.
+func (o *output) owe() (more int) {
+	now := 0
+	if o.waits && !o.closed {
+		now = o.heap
+	}
+	more = now - o.owed
+	o.owed = now
+	return more
 }
 
 // flush ends a hold and writes what the stream takes.
@@ -184,11 +228,15 @@ func (o *output) write() {
 	if o.step() {
 		o.waits = true
 		o.writers.Add(1)
+		more := o.owe()
 		o.mu.Unlock()
+		o.charge(more)
 		go o.transmit()
 		return
 	}
+	more := o.owe()
 	o.mu.Unlock()
+	o.charge(more)
 }
 
 // transmit writes while the stream takes its time.
@@ -196,8 +244,11 @@ func (o *output) transmit() {
 	defer o.writers.Done()
 	err := o.stream.transmit(func() bool {
 		o.mu.Lock()
-		defer o.mu.Unlock()
-		return o.step()
+		again := o.step()
+		more := o.owe()
+		o.mu.Unlock()
+		o.charge(more)
+		return again
 	})
 	if err != nil {
 		o.fail(err)
@@ -263,10 +314,13 @@ func (o *output) wrote(n int) {
 	for n > 0 {
 		p := &o.queue[o.head]
 		if n < len(p.data) {
+			o.heap -= p.heap()
 			p.data = p.data[n:]
+			o.heap += p.heap()
 			break
 		}
 		n -= len(p.data)
+		o.heap -= p.heap()
 		o.done = append(o.done, *p)
 		*p = piece{}
 		o.head++
@@ -295,8 +349,10 @@ func (o *output) shut() {
 		o.queue, o.head = nil, 0
 	}
 	o.queued.Store(0)
+	more := o.owe()
 	drop(&o.chunk)
 	o.mu.Unlock()
+	o.charge(more)
 	left.release()
 }
 
@@ -312,7 +368,9 @@ func (o *output) takeBack(x *rpc.Exchange) {
 	for i := o.head; i < len(o.queue); i++ {
 		if p := &o.queue[i]; p.of == x {
 			done = append(done, *p)
+			o.heap -= p.heap()
 			*p = piece{data: append([]byte(nil), p.data...)}
+			o.heap += p.heap()
 		}
 	}
 	o.mu.Unlock()

@@ -6,8 +6,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// ringRecord is the longest record that is served from the ring, in bytes.
-const ringRecord = 32 << 10
+// ringRecord is the longest record that is served from the ring, in bytes: more than
+// most calls without payload take. Half a record that is longer waits in payload
+// memory, once it was admitted by its start.
+const ringRecord = 8 << 10
 
 // batchLimit is how many bytes of replies are gathered at most before they are
 // sent although there is more input.
@@ -17,15 +19,18 @@ const batchLimit = 64 << 10
 type receiver struct {
 	ring  *ring  // nil while there is no input
 	stash []byte // what was in the ring then
+	kept  int    // of stash, as charged
 	r, w  int    // ring.b[r:w] is not looked at yet
 
 	// The record under way, if within: its message so far is
 	// ring.b[start:end], until it gets a place of its own.
 	within     bool
+	heard      bool // there was one before
 	start, end int
 	left       int  // of the current fragment, in bytes
 	last       bool // the current fragment ends the record
 	size       int  // of the record, as far as it is here
+	inRing     int  // the longest that may stay in the ring
 
 	// Where the rest of the record goes: nowhere, or, where placed, to place,
 	// then to the further ones, for one of large and reply.
@@ -152,6 +157,7 @@ func (c *conn) drained() bool {
 		doing = insideRec
 	}
 	c.giveBack()
+	c.chargeStash()
 	if c.chunk != nil {
 		drop(&c.chunk)
 	}
@@ -182,6 +188,7 @@ func (c *conn) parse() bool {
 			}
 			c.left, c.last = mark(c.ring.b[c.r:])
 			c.r += markSize
+			c.inRing = c.longestInRing()
 			if c.size == 0 {
 				c.start, c.end = c.r, c.r
 			}
@@ -197,13 +204,23 @@ func (c *conn) parse() bool {
 			return true
 		default:
 			c.gather()
-			if !c.placed && !c.skip && c.size+c.left > ringRecord && c.size >= rpc.AdmitPrefix {
+			if !c.placed && !c.skip && c.size+c.left > c.inRing && c.size >= rpc.AdmitPrefix {
 				if !c.begin() {
 					return false
 				}
 			}
 		}
 	}
+}
+
+// longestInRing is ringRecord for a known peer. What a stranger sends of a record and
+// then stops is kept on the heap: so a stranger's record is judged as soon as that
+// is possible, and gets a place of its own or none.
+func (c *conn) longestInRing() int {
+	if c.seat != nil && !c.peer.Known() {
+		return rpc.AdmitPrefix
+	}
+	return ringRecord
 }
 
 // gather takes what is in the ring of the current fragment.
@@ -219,7 +236,7 @@ func (c *conn) gather() {
 	default:
 		// The bytes before AdmitPrefix are enough to judge a record that will
 		// not stay in the ring.
-		if c.size+c.left > ringRecord && c.size < rpc.AdmitPrefix {
+		if c.size+c.left > c.inRing && c.size < rpc.AdmitPrefix {
 			n = min(n, rpc.AdmitPrefix-c.size)
 			b = b[:n]
 		}
@@ -242,14 +259,11 @@ func (c *conn) announced() bool {
 		c.caller.fail(c.reply, ErrReplyTooLong)
 		c.reply = nil
 	} else {
-		// Longer than the procedure's arguments can be. The judge says so to
-		// the caller.
+		// Longer than the procedure's arguments can be.
 		k := c.large
 		c.large = nil
 		k.Message, k.MessageLen = k.Memory.Bytes()[:c.size], c.size+c.left
-		if _, ok := c.rpc.Admit(&k.Call); ok {
-			k.Drop()
-		}
+		c.rpc.Oversize(&k.Call)
 	}
 	c.skip, c.placed, c.place, c.further = true, false, nil, nil
 	return true
@@ -276,9 +290,17 @@ func (c *conn) begin() bool {
 			return false
 		}
 		k := c.take()
+		m = c.ring.b[c.start:c.end] // the gate may have moved it
 		k.Message, k.MessageLen = m, known
 		plan, ok := c.rpc.Admit(&k.Call)
 		if !ok {
+			c.skip = true
+			return true
+		}
+		if plan.Early {
+			k.inRing = true
+			c.count.calls.Add(1)
+			c.rpc.Serve(&k.Call)
 			c.skip = true
 			return true
 		}
@@ -287,13 +309,19 @@ func (c *conn) begin() bool {
 			size = min(max(known, k.Header.Size+plan.Args), c.cfg.MaxRecord)
 		}
 		at := (size + 7) &^ 7
-		b, err := c.reserve(at+plan.Results, plan.Group)
-		if err != nil {
-			k.Drop()
-			c.kill(errNoMemory)
-			return false
+		words, more := planned(&plan)
+		b, ok := c.share.TryGetIn(plan.Group, at+more)
+		if !ok {
+			var err error
+			c.step(func() { b, err = c.reserve(at+more, plan.Group) })
+			if err != nil {
+				k.Drop()
+				c.kill(errNoMemory)
+				return false
+			}
+			m = c.ring.b[c.start:c.end]
 		}
-		k.Memory, k.ResultsAt = b, at
+		k.take(b, at, words)
 		k.inRing = false
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
 	}
@@ -309,6 +337,10 @@ func (c *conn) begin() bool {
 
 // complete hands on a record that is all here.
 func (c *conn) complete() bool {
+	if !c.heard {
+		c.heard = true
+		c.seat.Heard()
+	}
 	switch {
 	case c.skip:
 		return true
@@ -327,11 +359,12 @@ func (c *conn) complete() bool {
 		c.caller.complete(in, c.size)
 		return true
 	}
-	return c.dispatch(c.ring.b[c.start:c.end:c.end])
+	return c.dispatch()
 }
 
-// dispatch hands on a message that lies in the ring.
-func (c *conn) dispatch(m []byte) bool {
+// dispatch hands on the message that lies in the ring.
+func (c *conn) dispatch() bool {
+	m := c.ring.b[c.start:c.end:c.end]
 	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
 		c.caller.replied(m)
 		return true
@@ -344,6 +377,7 @@ func (c *conn) dispatch(m []byte) bool {
 		return false
 	}
 	k := c.take()
+	m = c.ring.b[c.start:c.end:c.end] // the gate may have moved it
 	k.Message, k.MessageLen = m, len(m)
 	k.inRing = true
 	c.count.calls.Add(1)
@@ -351,18 +385,19 @@ func (c *conn) dispatch(m []byte) bool {
 	if !ok {
 		return true
 	}
-	if plan.Results > 0 && plan.Group != nil {
+	words, size := planned(&plan)
+	if size > 0 && plan.Group != nil {
 		// What a file system that stalls holds is not waited for here: other
 		// calls are behind.
-		if b, ok := c.share.TryGetIn(plan.Group, plan.Results); ok {
-			k.Memory = b
-		} else {
+		b, ok := c.share.TryGetIn(plan.Group, size)
+		if !ok {
 			c.count.waited.Add(1)
-			k.await(plan)
+			k.await(&plan, words, size)
 			return true
 		}
-	} else if plan.Results > 0 {
-		b, err := c.reserve(plan.Results, plan.Group)
+		k.take(b, 0, words)
+	} else if size > 0 {
+		b, err := c.reserve(size, plan.Group)
 		if c.dead() {
 			if b != nil {
 				b.Release()
@@ -371,7 +406,7 @@ func (c *conn) dispatch(m []byte) bool {
 			return false
 		}
 		if err == nil {
-			k.Memory = b
+			k.take(b, 0, words)
 		}
 	}
 	c.rpc.Serve(&k.Call)

@@ -103,12 +103,12 @@ var client = netip.MustParseAddrPort("192.0.2.9:812")
 func toyServer(t testing.TB) (*rpc.Server, *rpctest.Program) {
 	s, p := rpc.NewServer(rpc.Config{}), rpctest.NewProgram()
 	s.Register(p)
-	p.Refuse = func(c *rpc.Call) rpc.AuthStat {
-		switch c.Header.Procedure {
-		case rpctest.STALL, rpctest.HOLD, rpctest.LATER: // answered out of order, or never
-			return rpc.AuthTooWeak
+	p.Judging = func(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		switch a.Header.Procedure {
+		case rpctest.STALL, rpctest.HOLD, rpctest.LATER, rpctest.STORE, rpctest.COMPOUND: // answered out of order, or never
+			return rpc.Denied(rpc.AuthTooWeak)
 		}
-		return rpc.AuthOK
+		return rpc.Done
 	}
 	return s, p
 }
@@ -251,9 +251,9 @@ func TestFragmentation(t *testing.T) {
 		}{
 			{"whole", 1 << 20, whole},
 			{"as much as fits", 1 << 20, each(1<<30, false)},
-			{"byte by byte", ringRecord + 100, each(1, true)},
-			{"byte by byte, at once", ringRecord + 100, each(1, false)},
-			{"3 bytes", ringRecord + 100, each(3, true)},
+			{"byte by byte", 32<<10 + 100, each(1, true)},
+			{"byte by byte, at once", 32<<10 + 100, each(1, false)},
+			{"3 bytes", 32<<10 + 100, each(3, true)},
 			{"1460 bytes", 1 << 20, each(1460, false)},
 			{"ring less one", 1 << 20, each(ringSize-1, true)},
 			{"random small", 1 << 20, random(1, 50)},

@@ -40,13 +40,36 @@ func (r *receiver) giveBack() {
 	n := r.end - r.start + r.w - r.r
 	switch {
 	case n > cap(r.stash):
-		r.stash = make([]byte, 0, max(n+n/2, keptStash))
+		r.stash = make([]byte, 0, max(n, keptStash))
 	case n <= keptStash && cap(r.stash) > keptStash:
 		r.stash = nil
 	}
 	r.stash = append(append(r.stash[:0], b[r.start:r.end]...), b[r.r:r.w]...)
 	rings.Put(r.ring)
 	r.ring = nil
+}
+
+// step gives the ring back while wait waits for something that may take its time, and
+// keeps of it what was not looked at yet.
+func (c *conn) step(wait func()) {
+	c.giveBack()
+	c.chargeStash()
+	wait()
+	c.borrow()
+}
+
+// freeStash is the largest stash, in bytes, that counts as part of what a connection
+// costs anyway.
+const freeStash = 8 << 10
+
+// chargeStash takes note of what the peer's half a record occupies.
+func (c *conn) chargeStash() {
+	n := cap(c.stash)
+	if n <= freeStash {
+		n = 0
+	}
+	c.ledger.Add(n - c.kept)
+	c.kept = n
 }
 
 // space is where the next bytes go: directly into the record's own place, or into

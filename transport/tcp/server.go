@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
 // ErrServerClosed is what Serve returns after Shutdown or Close.
@@ -82,7 +85,9 @@ func (s *Server) Serve(l net.Listener) error {
 			s.mu.Unlock()
 			return err
 		}
-		// Out of descriptors: others have to close theirs first.
+		// Out of descriptors: others have to close theirs first. Where a
+		// stranger does, it is the one that waits in the backlog that comes next.
+		s.cfg.Census.ShortOfDescriptors()
 		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
 		select {
 		case <-time.After(backoff):
@@ -91,30 +96,69 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// serve runs a connection on a goroutine of its own.
+// serve runs a connection on a goroutine of its own, if there is a seat for it.
 func (s *Server) serve(nc net.Conn) {
 	peer, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
+	seat, err := s.cfg.Census.Enter(census.Peer{Addr: peer, Transport: "tcp"}, &fresh{nc})
+	if err != nil {
+		s.refuse(nc, peer, local, err)
+		return
+	}
 	s.mu.Lock()
-	if s.closing || len(s.conns) >= s.cfg.MaxConns {
+	if s.closing {
 		s.mu.Unlock()
-		s.count.refused.Add(1)
-		nc.Close()
+		s.refuse(nc, peer, local, errClosing)
+		seat.Leave()
 		return
 	}
 	rc := s.cfg.RPC.NewConn(peer, local, "tcp", peer.Port() > 0 && peer.Port() < 1024)
+	rc.OnKnown(seat.Known)
 	c := newConn(&s.cfg, &s.count, nc, s.cfg.RPC, rc)
+	c.seat = seat
 	s.conns[c] = struct{}{}
 	s.count.accepted.Add(1)
-	s.wg.Go(func() {
-		c.run()
+	s.wg.Add(1)
+	s.mu.Unlock()
+	// From here on the conn's descriptor is its own: it is closed by it alone.
+	seat.Hold((*seated)(c), &c.received)
+	go func() {
+		defer s.wg.Done()
+		s.cfg.event(Event{EventConnected, peer, local, nil})
+		err := c.run()
+		seat.Leave()
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
 		s.count.received.Add(c.received.Load())
 		s.count.sent.Add(c.out.written.Load())
-	})
-	s.mu.Unlock()
+		s.cfg.event(Event{EventClosed, peer, local, err})
+	}()
 }
+
+func (s *Server) refuse(nc net.Conn, peer, local netip.AddrPort, why error) {
+	nc.Close()
+	s.count.refused.Add(1)
+	s.cfg.event(Event{EventRefused, peer, local, why})
+}
+
+// fresh is a connection that has a seat and is not served yet.
+type fresh struct{ nc net.Conn }
+
+// End implements census.Holder.
+func (f *fresh) End(census.Reason) { f.nc.Close() }
+
+// Busy implements census.Holder.
+func (f *fresh) Busy() bool { return false }
+
+// seated is the conn that has a seat.
+type seated conn
+
+// End implements census.Holder.
+func (c *seated) End(why census.Reason) { (*conn)(c).kill(why) }
+
+// Busy implements census.Holder: a call is under way, or the receiving goroutine
+// waits for something that is not the peer.
+func (c *seated) Busy() bool { return c.inFlight.Load() > 0 || c.doing.Load() == atWork }
 
 func (s *Server) sweeper() {
 	t := time.NewTicker(sweepEvery(&s.cfg))

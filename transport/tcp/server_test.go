@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 func TestCalls(t *testing.T) {
@@ -119,26 +119,62 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// Calls that stall are overtaken by those that come later.
+// Calls that stall are overtaken by those that come later, and by each other: a
+// reply goes out when its call ends, and to the call that it belongs to.
 func TestRepliesOutOfOrder(t *testing.T) {
+	const stalled = 20
 	f := start(t, Config{})
 	c := f.dial(DialConfig{})
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() {
-			if err := rpc.Do(context.Background(), c, exchange(rpctest.STALL, u32(1)), nil); err != nil {
-				t.Error(err)
-			}
-		})
+	type reply struct {
+		lane uint32
+		err  error
 	}
-	for range 20 {
-		<-f.program.Arrived(1)
+	held := stalled // lanes below are not released yet
+	release := func() {
+		held--
+		f.program.Release(uint32(held))
 	}
-	for range 100 {
-		if err := rpc.Do(context.Background(), c, exchange(rpctest.BUMP, func(w *xdr.Writer) { w.Opaque(nil) }), nil); err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() { // where the test failed: the server waits for its calls
+		for held > 0 {
+			release()
+		}
+	})
+	var done [stalled]chan reply
+	for lane := range uint32(stalled) {
+		done[lane] = make(chan reply, 1)
+		x := exchange(rpctest.STALL, u32(lane))
+		x.Done = func(x *rpc.Exchange) { done[lane] <- reply{x.Results.Uint32(), x.Err} }
+		c.Start(x)
+	}
+	for lane := range uint32(stalled) {
+		await.Receive(t, "a call stalls", f.program.Arrived(lane))
+	}
+	ended := func() (n int) {
+		for _, d := range done {
+			n += len(d)
+		}
+		return n
+	}
+	for n := range uint64(100) {
+		results := make(chan uint64, 1)
+		x := exchange(rpctest.BUMP, func(w *xdr.Writer) { w.Opaque(nil) })
+		x.Done = func(x *rpc.Exchange) { results <- x.Results.Uint64() }
+		c.Start(x)
+		if got := await.Receive(t, "a call overtakes those that stall", results); got != n+1 {
+			t.Fatalf("call %d has the results of call %d", n+1, got)
 		}
 	}
-	f.program.Release(1)
-	wg.Wait()
+	if n := ended(); n != 0 {
+		t.Errorf("%d calls ended that stall", n)
+	}
+	// The last comes back first.
+	for lane := stalled - 1; lane >= 0; lane-- {
+		release()
+		if r := await.Receive(t, "a call goes on", done[lane]); r.lane != uint32(lane) || r.err != nil {
+			t.Errorf("the call in lane %d: lane %d, %v", lane, r.lane, r.err)
+		}
+		if n := ended(); n != 0 {
+			t.Errorf("%d calls ended whose lane is not released", n)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import "sync/atomic"
 // counters are a server's, or a dialled connection's.
 type counters struct {
 	accepted, refused, stalled atomic.Uint64
+	starved                    atomic.Uint64
 	calls, replies             atomic.Uint64
 	malformed, tooLong, stray  atomic.Uint64
 	gated, waited              atomic.Uint64
@@ -16,8 +17,9 @@ type Stats struct {
 	// Connections now; Accepted in all; Refused because there were too many.
 	Connections       int
 	Accepted, Refused uint64
-	// Stalled lost their connection because a deadline passed.
-	Stalled uint64
+	// Stalled lost their connection because a deadline passed; Starved because
+	// memory was short and they made no progress.
+	Stalled, Starved uint64
 	// Calls are records handed to the RPC server, Replies those sent.
 	Calls, Replies uint64
 	// Malformed records are neither call nor reply; TooLong ended their
@@ -36,7 +38,7 @@ type Stats struct {
 func (s *Server) Stats() Stats {
 	n := &s.count
 	st := Stats{
-		Accepted: n.accepted.Load(), Refused: n.refused.Load(), Stalled: n.stalled.Load(),
+		Accepted: n.accepted.Load(), Refused: n.refused.Load(), Stalled: n.stalled.Load(), Starved: n.starved.Load(),
 		Calls: n.calls.Load(), Replies: n.replies.Load(),
 		Malformed: n.malformed.Load(), TooLong: n.tooLong.Load(), Stray: n.stray.Load(),
 		Gated: n.gated.Load(), Waited: n.waited.Load(),

@@ -14,13 +14,13 @@ import (
 
 func TestSuite(t *testing.T) {
 	f := start(t, Config{})
-	rpctest.Suite(t, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
+	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
 }
 
 // The same on a stream that is no socket: the way for what takes a socket's place.
 func TestSuiteWithoutSockets(t *testing.T) {
 	f := start(t, Config{})
-	rpctest.Suite(t, f.program, func(t *testing.T) rpc.Caller {
+	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller {
 		near, far := net.Pipe()
 		f.serve(far)
 		c := NewConn(near, DialConfig{})
@@ -61,7 +61,7 @@ func TestSuiteWithoutHint(t *testing.T) {
 		<-served
 		wg.Wait()
 	})
-	rpctest.Suite(t, f.program, func(t *testing.T) rpc.Caller {
+	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller {
 		c, err := Dial(context.Background(), l.Addr().String(), DialConfig{})
 		if err != nil {
 			t.Fatal(err)

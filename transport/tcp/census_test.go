@@ -1,0 +1,289 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// from connects to the fixture from an address of the loopback network.
+func (f *fixture) from(host string) net.Conn {
+	f.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
+	c, err := d.Dial("tcp", f.addr)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { c.Close() })
+	return c
+}
+
+// bump makes a call that makes the peer known, and says whether it was answered.
+func bump(c net.Conn, xid uint32) error {
+	c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := c.Write(fragments(rpctest.Message(xid, rpctest.BUMP, u32(0)))); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, 4+24+8))
+	return err
+}
+
+// MaxConns idle connections of strangers lock nobody out: a newcomer takes the
+// seat of the one of them that came first.
+func TestIdleConnectionsLockNobodyOut(t *testing.T) {
+	const most = 50
+	f := start(t, Config{MaxConns: most})
+	var idle []net.Conn
+	for range most {
+		idle = append(idle, f.from("127.0.0.2"))
+	}
+	// What was accepted is counted: the newcomers find no seat free.
+	await.Until(t, "all have seats", func() bool { return f.Stats().Connections == most })
+	for i := range uint32(5) {
+		if err := bump(f.from("127.0.0.3"), i); err != nil {
+			t.Fatalf("newcomer %d: %v", i, err)
+		}
+	}
+	for _, c := range idle[:5] {
+		if n, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("%d bytes on a connection that is to end", n)
+		}
+	}
+	if s := f.cfg.Census.Stats(); s.Count[census.Evicted] != 5 || s.Seats[census.Known] != 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Where known peers of one address have all seats, further ones from there are
+// refused, and told so by an event; when one leaves, its seat is free.
+func TestSeatsOfKnownPeers(t *testing.T) {
+	events := make(chan Event, 100)
+	f := start(t, Config{MaxConns: 2, Event: func(e Event) { events <- e }})
+	one, two := f.raw(), f.raw()
+	for i, c := range []net.Conn{one, two} {
+		if err := bump(c, uint32(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := bump(f.raw(), 3); err == nil {
+		t.Error("a third was served")
+	}
+	for e := range events {
+		if e.Kind == EventRefused {
+			if !errors.Is(e.Err, census.AddressFull) || e.Peer.Addr() != netip.MustParseAddr("127.0.0.1") {
+				t.Errorf("%+v", e)
+			}
+			break
+		}
+	}
+	if n := f.Stats().Refused; n != 1 {
+		t.Errorf("%d refused", n)
+	}
+	one.Close()
+	await.Until(t, "the seat is free", func() bool { s := f.cfg.Census.Stats(); return s.Total() == 1 })
+	if err := bump(f.raw(), 4); err != nil {
+		t.Error(err)
+	}
+}
+
+// A connection has so long to bring a whole record, and so long for a call that
+// makes its peer known, which NULL does not. Then it may be idle.
+func TestDeadlinesOfStrangers(t *testing.T) {
+	null := fragments(rpctest.Message(1, rpctest.NULL, nil))
+	for _, c := range []struct {
+		name  string
+		sends []byte
+		ends  int // after so many seconds; 0: never
+	}{
+		{"nothing", nil, 10},
+		{"half a record", null[:20], 10},
+		{"NULL", null, 60},
+		{"a call", fragments(rpctest.Message(1, rpctest.BUMP, u32(0))), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
+			bubbleWith(t, limits, func(t *testing.T, f *fixture, connect func() net.Conn) {
+				p := connect()
+				go io.Copy(io.Discard, p)
+				if _, err := p.Write(c.sends); err != nil {
+					t.Fatal(err)
+				}
+				if c.ends == 0 {
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					if f.Stats().Connections != 1 {
+						t.Error("the connection of a known peer ended")
+					}
+					return
+				}
+				time.Sleep(time.Duration(c.ends)*time.Second - time.Second)
+				synctest.Wait()
+				if f.Stats().Connections != 1 {
+					t.Error("it ended early")
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if n := f.Stats().Connections; n != 0 {
+					t.Error("it did not end")
+				}
+			})
+		})
+	}
+}
+
+// A stranger whose call takes this side long is not late; one that goes on with
+// NULL is.
+func TestCallOfAStrangerMayTakeLong(t *testing.T) {
+	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
+	bubbleWith(t, limits, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		f.program.Judging = nil // nobody becomes known
+		stalled, pings := connect(), connect()
+		go io.Copy(io.Discard, stalled)
+		go io.Copy(io.Discard, pings)
+		if _, err := stalled.Write(fragments(rpctest.Message(1, rpctest.STALL, u32(1)))); err != nil {
+			t.Fatal(err)
+		}
+		<-f.program.Arrived(1)
+		for range 11 {
+			if _, err := pings.Write(fragments(rpctest.Message(2, rpctest.NULL, nil))); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		synctest.Wait()
+		if n := f.Stats().Connections; n != 2 {
+			t.Errorf("%d connections before the minute is over", n)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := f.Stats().Connections; n != 1 {
+			t.Errorf("%d connections after a minute of NULL", n)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := f.Stats().Connections; n != 1 {
+			t.Error("the one whose call is under way ended")
+		}
+		f.program.Release(1)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if n := f.Stats().Connections; n != 0 {
+			t.Error("it lasts, although its call was answered and it is not known")
+		}
+	})
+}
+
+// exhausted is the listener of a process without descriptors.
+type exhausted struct {
+	net.Listener
+	accepts atomic.Int64
+}
+
+func (l *exhausted) Accept() (net.Conn, error) {
+	l.accepts.Add(1)
+	return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
+}
+
+func (l *exhausted) Close() error   { return nil }
+func (l *exhausted) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Out of descriptors, the listener does not spin, and a stranger loses its
+// connection for who waits in the backlog.
+func TestOutOfDescriptors(t *testing.T) {
+	bubbleWith(t, census.Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		known, stranger := connect(), connect()
+		if err := bump(known, 1); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		l := new(exhausted)
+		go func() { ended <- f.Serve(l) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := l.accepts.Load(); n < 10 || n > 100 {
+			t.Errorf("%d attempts to accept in a minute", n)
+		}
+		if !gone(stranger) || gone(known) {
+			t.Error("the stranger stays, or the known peer went")
+		}
+		f.Server.Close()
+		if err := <-ended; err != ErrServerClosed {
+			t.Error(err)
+		}
+	})
+}
+
+// Calls of a client whose connections lose their seats are lost like with any
+// other end of a connection.
+func TestEvictedClient(t *testing.T) {
+	f := start(t, Config{MaxConns: 1})
+	c := f.dial(DialConfig{})
+	if err := rpc.Do(context.Background(), c, exchange(rpctest.NULL, nil), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := bump(f.raw(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := rpc.Do(context.Background(), c, exchange(rpctest.NULL, nil), nil); !errors.Is(err, rpc.ErrCallLost) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a stranger sends of a record and then stops takes no more than it takes to
+// judge it; a known peer's stays until it is whole, up to the size of the ring's
+// records.
+func TestHalfRecordsOfStrangers(t *testing.T) {
+	long := fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 16<<10)) }))
+	wrong := fragments(append(rpctest.Message(2, rpctest.NULL, nil), make([]byte, 30<<10)...))
+	for _, c := range []struct {
+		name   string
+		known  bool
+		record []byte
+		most   int
+	}{
+		{"a stranger's call that is served", false, long, keptStash},
+		{"a stranger's call that is not", false, wrong, keptStash},
+		{"a stranger's prefix", false, long[:rpc.AdmitPrefix], 2 * rpc.AdmitPrefix},
+		{"a known peer's", true, long, 24 << 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := start(t, Config{})
+			p := f.raw()
+			if c.known {
+				if err := bump(p, 9); err != nil {
+					t.Fatal(err)
+				}
+			}
+			half := len(c.record) * 15 / 16
+			if _, err := p.Write(c.record[:half]); err != nil {
+				t.Fatal(err)
+			}
+			var k *conn
+			await.Until(t, "the connection waits within the record", func() bool {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				for k = range f.conns {
+					return k.received.Load() >= uint64(half) && k.doing.Load() == insideRec
+				}
+				return false
+			})
+			f.Server.Close() // its goroutine is gone: what it kept can be looked at
+			if n := cap(k.stash); n > c.most {
+				t.Errorf("%d bytes are kept of a record of %d", n, len(c.record))
+			}
+		})
+	}
+}
