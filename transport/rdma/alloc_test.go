@@ -2,14 +2,17 @@ package rdma
 
 import (
 	"net/netip"
-	"runtime"
 	"sync"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/footprint"
 )
 
 // An instant device carries out nothing and says at once that it is done: what
@@ -30,6 +33,7 @@ func (d *instant) PeerPrivateData() []byte { return nil }
 func (d *instant) ReadDepth() int          { return 16 }
 func (d *instant) Provide(count, _ int)    { d.provided += count }
 func (d *instant) Flush()                  {}
+func (d *instant) Unsent() int             { return 0 }
 func (d *instant) Disconnect()             {}
 func (d *instant) Abort(err error)         { d.aborted = err }
 func (d *instant) Done() <-chan struct{}   { return nil }
@@ -73,8 +77,9 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	k.agree(d, agreed, agreed)
 	k.responder = &responder{
 		k: k, calls: s, conn: s.NewConn(d.Peer(), d.Local(), "rdma", true), share: pool.NewShare(),
-		credits: 128, maxCall: DefaultMaxCall, maxReply: DefaultMaxReply, failed: newFailedXIDs(),
+		maxCall: DefaultMaxCall, maxReply: DefaultMaxReply, failed: newFailedXIDs(),
 	}
+	k.responder.granted.Store(128)
 	k.responder.reads.k, k.responder.reads.depth = k, d.ReadDepth()
 	k.start()
 	t.Cleanup(func() {
@@ -131,13 +136,12 @@ func BenchmarkResponderNull(b *testing.B) {
 }
 
 // A connection that is idle, after it was busy, occupies little: no buffers but
-// those of messages under way. Both ends together, on the software RNIC, with 128
-// credits granted.
+// those of messages under way. Either end, on the software RNIC, with 128 credits
+// granted.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector's own memory")
+		t.Skip("what a connection keeps is looked at beside its goroutines")
 	}
-	const connections = 200
 	b := newBench(t, benchConfig{device: newIwarp(t)})
 	use := func(c *Client) {
 		var all sync.WaitGroup
@@ -147,23 +151,15 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 			x.Done = func(*rpc.Exchange) { all.Done() }
 			c.Start(x)
 		}
-		all.Wait()
+		await.Workload(t, "all calls end", all.Wait)
 	}
-	use(b.dial(DialConfig{})) // pools fill
-	heap := func() uint64 {
-		runtime.GC()
-		runtime.GC() // what pools keep goes with the second
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc + m.StackInuse
-	}
-	before := heap()
-	for range connections {
-		use(b.dial(DialConfig{}))
-	}
-	each := (int64(heap()) - int64(before)) / connections
-	t.Logf("%d bytes for both ends of a connection", each)
-	if each > 64<<10 {
-		t.Errorf("%d bytes for both ends of a connection", each)
+	c := b.dial(DialConfig{})
+	use(c)
+	for name, k := range map[string]*connection{"client": c.link, "server": b.server.connections()[0]} {
+		await.Until(t, "the "+name+"'s end keeps no more than 16 KiB", func() bool {
+			n := footprint.Of(k, (*Client)(nil), (*iwarp.Provider)(nil), (*rpc.Server)(nil), (*mem.Pool)(nil), (*failedXIDs)(nil), (*census.Seat)(nil))
+			t.Logf("%s: %d bytes", name, n)
+			return n <= 16<<10
+		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // noted is the server's RPC, which notes its connections: callbacks go there.
@@ -83,7 +84,7 @@ func TestBothDirections(t *testing.T) {
 				}
 			})
 		}
-		all.Wait()
+		await.Workload(t, "all calls end", all.Wait)
 		if n := program.Served[rpctest.ECHO].Load(); n != 30 {
 			t.Errorf("%d callbacks", n)
 		}
@@ -98,7 +99,7 @@ func TestBothDirections(t *testing.T) {
 
 // RFC 8167 §5.3: a client without memory for chunks refuses calls that have some;
 // one with memory serves them. §4.1: replies to callbacks grant the reverse
-// direction's credits.
+// direction's credits. A-16: at the end that dialed, what is garbled is dropped.
 func TestCallbacksWithChunks(t *testing.T) {
 	for _, chunks := range []bool{false, true} {
 		back, program := callbacks(t)
@@ -148,8 +149,10 @@ func TestCallbacksWithChunks(t *testing.T) {
 	}
 }
 
-// 3.3: messages are told apart by their RPC message type, on a connection where
-// both sides have the same XID in flight; RDMA_ERROR goes to the side that called.
+// RFC 8167 §4: messages are told apart by their RPC message type, on a connection
+// where both sides have the same XID in flight; RDMA_ERROR goes to the side that
+// called. A-16: at the end that accepted, what is garbled is a call, unless its XID
+// is waited for.
 func TestDirectionsAreToldApart(t *testing.T) {
 	b, n := withBackchannel(t, benchConfig{})
 	p := b.peer()
@@ -175,13 +178,13 @@ func TestDirectionsAreToldApart(t *testing.T) {
 	p.Send(words(xid+1, 1, 1, 0, 2, 0, 0))
 	wantError(t, p.Receive(), xid+1, 1, ErrChunk)
 	p.Send(message{xid: xid, credits: 2, payload: success(xid)}.bytes())
-	if err := <-done; err != nil {
+	if err := ended(t, done); err != nil {
 		t.Error(err)
 	}
 	xid = start()
 	p.Send(words(xid, 1, 1, uint32(ProcError), uint32(ErrChunk)))
 	var refused *RefusedError
-	if err := <-done; !errors.As(err, &refused) {
+	if err := ended(t, done); !errors.As(err, &refused) {
 		t.Error(err)
 	}
 	b.alive(p)

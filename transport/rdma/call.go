@@ -16,10 +16,6 @@ import (
 
 type recv = rdmacm.Recv
 
-// wordsSize is how many bytes of reply words a call's record has room for.
-// Longer replies get their words from the memory reserved for the call.
-const wordsSize = 4096
-
 // A call is the responder's record of one call, and the way of its reply. It
 // goes through stages, one goroutine at a time: arrived, admitted, memory
 // granted, chunks read, served, answered. A call in a Position-Zero chunk has
@@ -31,6 +27,7 @@ type call struct {
 	rpc       rpc.Call
 	plan      rpc.Plan
 	admitted  bool
+	stage     callStage
 
 	// segments are the Read list by ascending position, chunks those that are
 	// not at position zero; zeroSegments lead segments, zeroBytes long.
@@ -49,17 +46,23 @@ type call struct {
 	words   int // bytes reserved for reply words
 	results int
 
-	// What is left to be read.
-	next, end int    // of segments
-	nextByte  uint32 // within segments[next]
-	nextAt    int    // in memory
-	unread    atomic.Int32
-	lost      atomic.Bool
-	queued    *call // readQueue's link
+	// What is left to be read, into memory from nextAt on.
+	reading  []ReadSegment
+	cut      []ReadSegment // reading, at stagePrefix
+	nextByte uint32        // within reading[0]
+	nextAt   int
+	unread   atomic.Int32
+	lost     atomic.Bool
+	queued   *call // readQueue's link
+
+	// claim is what the call has a part of, while its Reads are under way.
+	claim                   *readClaim
+	claimPieces, claimBytes int
 
 	// The reply.
 	write  xdr.Writer
-	fixed  []byte // of wordsSize
+	short  *[shortWords]byte // the reply's words, in one of both
+	long   *[wordsSize]byte
 	head   []byte
 	work   []rdmacm.Work
 	local  [][]byte // the header, then the stream left for the Send
@@ -67,7 +70,20 @@ type call struct {
 	slots  []int32  // Write chunk of each payload, or -1
 	chain  rdmacm.Chain
 	copied []byte
+
+	// charged is what the connection's ledger has of the call; sent is the length
+	// of the chain, in bytes.
+	charged, sent int
 }
+
+// callStage is what of a call is being brought.
+type callStage uint8
+
+const (
+	stageChunks callStage = iota // what is not at position zero
+	stagePrefix                  // the start of the Position-Zero chunk, to judge the call by
+	stageZero                    // the Position-Zero chunk
+)
 
 // A readChunk is a Read chunk at a position above zero.
 type readChunk struct {
@@ -82,11 +98,10 @@ var callPool sync.Pool
 
 func newCallRecord() *call {
 	c := &call{
-		fixed:  make([]byte, wordsSize),
-		head:   make([]byte, 0, 512),
-		work:   make([]rdmacm.Work, 0, 8),
-		local:  make([][]byte, 0, 16),
-		pieces: make([][]byte, 0, 16),
+		head:   make([]byte, 0, 128),
+		work:   make([]rdmacm.Work, 0, 4),
+		local:  make([][]byte, 0, 8),
+		pieces: make([][]byte, 0, 8),
 	}
 	c.request.Granted = callGranted
 	c.request.Context = c
@@ -108,19 +123,26 @@ func newCall(s *responder, r *recv) *call {
 // finish gives back all that the call holds. The receive was promised anew
 // before, so that the peer may call again.
 func (c *call) finish() {
-	k := c.responder.k
+	s := c.responder
+	k := s.k
+	s.reads.leave(c)
+	s.ledger.Add(-c.charged)
 	c.write.Release()
 	if c.memory != nil {
 		c.memory.Release()
 	}
 	c.recv.Release()
+	c.dropWords()
 
 	c.responder, c.recv, c.memory = nil, nil, nil
 	c.header = Header{}
-	c.rpc = rpc.Call{}
+	c.rpc.Reset()
 	c.plan = rpc.Plan{}
 	c.request.Group = nil
-	c.admitted = false
+	c.admitted, c.stage = false, stageChunks
+	c.claim, c.claimPieces, c.claimBytes = nil, 0, 0
+	c.charged, c.sent = 0, 0
+	c.reading, c.cut = nil, c.cut[:0]
 	c.segments, c.chunks, c.placed = c.segments[:0], c.chunks[:0], c.placed[:0]
 	clear(c.excised)
 	c.excised = c.excised[:0]
@@ -132,6 +154,7 @@ func (c *call) finish() {
 	c.work, c.local, c.pieces, c.slots = c.work[:0], c.local[:0], c.pieces[:0], c.slots[:0]
 	callPool.Put(c)
 	k.leave()
+	s.goOn()
 }
 
 // begin judges what can be judged before the call is known (RFC 8166 §4.5),
@@ -145,17 +168,36 @@ func (c *call) begin() {
 	c.rpc.Conn, c.rpc.Way = s.conn, c
 	if c.header.Proc == ProcMsg {
 		payload := c.recv.Bytes[c.header.Size:]
-		if !c.message(payload) {
-			return
+		if c.message(payload, len(payload)) {
+			c.admit()
 		}
-		c.reserve(c.plan.Reply, c.plan.Results)
+		return
+	}
+	s.k.stats.LongCalls.Add(1)
+	c.request.Group = s.unjudged
+	if !s.conn.Known() && c.zeroBytes > rpc.AdmitPrefix {
+		// A stranger's call is judged by its start before room is made for the
+		// rest.
+		c.stage = stagePrefix
+		c.request.Size = rpc.AdmitPrefix
+		c.ask()
 		return
 	}
 	// Only the reply's room bounds what the call can need for it.
-	s.k.stats.LongCalls.Add(1)
+	c.stage = stageZero
 	room := c.Room()
-	most := min(room.ReplyChunk+room.WriteBytes, s.maxReply)
+	most := min(room.ReplyChunk+c.writeBytes(), s.maxReply)
 	c.reserve(min(room.ReplyChunk, most), most)
+}
+
+// admit goes on with a call that was admitted.
+func (c *call) admit() {
+	if c.plan.Early {
+		c.responder.calls.Serve(&c.rpc)
+		return
+	}
+	c.request.Group = c.plan.Group
+	c.reserve(c.plan.Reply, c.plan.Results)
 }
 
 // check looks at the header of a call and sorts its Read list.
@@ -235,19 +277,29 @@ func (c *call) sortReads() error {
 	return nil
 }
 
-// message is called when the RPC message is at hand, without what travels
-// beside it. It admits the call; false means that the call is over.
-func (c *call) message(payload []byte) bool {
-	if len(payload) < 4 || binary.BigEndian.Uint32(payload) != c.header.XID {
-		c.sendError(ErrChunk)
+// message is called when the RPC message, of length bytes without what travels
+// beside it, is at hand as far as it takes to judge it. It admits the call; false
+// means that the call is over.
+func (c *call) message(start []byte, length int) bool {
+	if !c.named(start) {
 		return false
 	}
-	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = payload, len(payload), c.placed
+	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.placed
 	plan, ok := c.responder.calls.Admit(&c.rpc)
 	if !ok {
 		return false
 	}
 	c.plan, c.admitted = plan, true
+	return true
+}
+
+// named says whether the message has the XID of its header; otherwise the call is
+// over.
+func (c *call) named(message []byte) bool {
+	if len(message) < 4 || binary.BigEndian.Uint32(message) != c.header.XID {
+		c.sendError(ErrChunk)
+		return false
+	}
 	return true
 }
 
@@ -271,24 +323,37 @@ func (c *call) reserve(words, results int) {
 	at += results
 	if at == 0 || c.responder.share == nil {
 		c.rpc.ResultsAt = 0
-		c.pull()
+		c.pull(false)
 		return
 	}
-	c.request.Size, c.request.Group = at, c.plan.Group
-	c.responder.share.Get(&c.request)
+	c.request.Size = at
+	if len(c.segments) > 0 {
+		c.responder.reads.enter(c)
+		return
+	}
+	c.ask()
+}
+
+// ask gets the memory of c.request, now or when there is some.
+func (c *call) ask() {
+	share := c.responder.share
+	if b, ok := share.TryGetIn(c.request.Group, c.request.Size); ok {
+		c.granted(b, false)
+		return
+	}
+	share.Get(&c.request)
 }
 
 // pages rounds n up to whole pages.
 func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
 
-// callGranted is the Granted of a call's request.
+// callGranted is the Granted of a call's request. The goroutine gave memory back,
+// or closes a share: it starts what there is to bring, and no more.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	switch {
 	case err == nil:
-		c.memory = b
-		c.rpc.Memory, c.rpc.ResultsAt = b, c.results
-		c.pull()
+		c.granted(b, true)
 	case errors.Is(err, mem.ErrTooLarge):
 		// More than this server could ever give.
 		c.Refuse(rpc.RefuseChunk)
@@ -297,22 +362,40 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	}
 }
 
-// pull starts the RDMA Reads that come next: the Position-Zero chunk, or all
-// others. Without any it goes on at once.
-func (c *call) pull() {
-	from, to, at := 0, c.zeroSegments, c.zeroAt
-	if c.admitted {
-		from, to, at = c.zeroSegments, len(c.segments), 0
+func (c *call) granted(b *mem.Buffer, later bool) {
+	c.memory = b
+	if c.stage != stagePrefix {
+		c.rpc.Memory, c.rpc.ResultsAt = b, c.results
+	}
+	c.pull(later)
+}
+
+// pull starts the RDMA Reads of the call's stage. Without any it goes on at once,
+// or, where that is to be later, on the executor.
+func (c *call) pull(later bool) {
+	c.nextByte, c.nextAt = 0, 0
+	switch c.stage {
+	case stagePrefix:
+		left := uint32(rpc.AdmitPrefix)
+		for _, s := range c.segments[:c.zeroSegments] {
+			s.Length = min(s.Length, left)
+			left -= s.Length
+			c.cut = append(c.cut, s)
+		}
+		c.reading = c.cut
+	case stageZero:
+		c.reading, c.nextAt = c.segments[:c.zeroSegments], c.zeroAt
+	default:
+		c.reading = c.segments[c.zeroSegments:]
 	}
 	pieces := 0
-	for _, s := range c.segments[from:to] {
+	for _, s := range c.reading {
 		pieces += (int(s.Length) + maxRead - 1) / maxRead
 	}
 	if pieces == 0 {
-		c.pulled()
+		c.pulled(later)
 		return
 	}
-	c.next, c.end, c.nextByte, c.nextAt = from, to, 0, at
 	c.unread.Store(int32(pieces))
 	c.responder.reads.push(c)
 }
@@ -331,18 +414,44 @@ func (c *call) readBack(ok bool) {
 		c.Drop()
 		return
 	}
-	c.pulled()
+	c.pulled(false)
 }
 
-// pulled goes on when the Reads are done.
-func (c *call) pulled() {
-	if !c.admitted {
-		zero := c.memory.Bytes()[c.zeroAt : c.zeroAt+c.zeroBytes : c.zeroAt+c.zeroBytes]
-		if c.message(zero) {
-			c.pull()
+// pulled goes on when the Reads of the call's stage are done.
+func (c *call) pulled(later bool) {
+	switch c.stage {
+	case stagePrefix:
+		if !c.message(c.memory.Bytes(), c.zeroBytes) {
+			return
 		}
+		c.stage = stageZero
+		if !c.plan.Early {
+			// All that the call needs is asked for at once, by one that holds
+			// nothing. What was judged by is read again.
+			c.memory.Release()
+			c.memory = nil
+		}
+		c.admit()
+		return
+	case stageZero:
+		zero := c.memory.Bytes()[c.zeroAt : c.zeroAt+c.zeroBytes : c.zeroAt+c.zeroBytes]
+		if !c.admitted {
+			if !c.message(zero, len(zero)) {
+				return
+			}
+		} else if !c.named(zero) {
+			return
+		}
+		c.rpc.Message = zero
+		c.stage = stageChunks
+		if c.plan.Early {
+			c.responder.calls.Serve(&c.rpc)
+			return
+		}
+		c.pull(later)
 		return
 	}
+	c.responder.reads.leave(c)
 	for _, k := range c.chunks {
 		var data []byte
 		if k.length > 0 {
@@ -351,5 +460,9 @@ func (c *call) pulled() {
 		c.excised = append(c.excised, xdr.Excised{Position: k.position, Data: data})
 	}
 	c.rpc.Excised = c.excised
-	c.responder.calls.Serve(&c.rpc)
+	if later {
+		c.responder.calls.Hand(&c.rpc)
+	} else {
+		c.responder.calls.Serve(&c.rpc)
+	}
 }

@@ -11,11 +11,14 @@ import (
 
 // Defaults of a Config.
 const (
-	DefaultCredits    = 128
-	DefaultInlineSize = 4096
-	DefaultDeadline   = 30 * time.Second
-	DefaultMaxCall    = 1<<20 + 64<<10
-	DefaultMaxReply   = 1<<20 + 64<<10
+	DefaultCredits = 128
+	// DefaultStrangerCredits is enough for what a client asks before it has
+	// mounted anything.
+	DefaultStrangerCredits = 16
+	DefaultInlineSize      = 4096
+	DefaultDeadline        = 30 * time.Second
+	DefaultMaxCall         = 1<<20 + 64<<10
+	DefaultMaxReply        = 1<<20 + 64<<10
 	// DefaultReads is how many RDMA Reads a connection asks to have
 	// outstanding; peers allow what they can.
 	DefaultReads = 64
@@ -31,8 +34,10 @@ type Calls interface {
 	NewConn(peer, local netip.AddrPort, transport string, privileged bool) *rpc.Conn
 	// Admit judges a call; false means that the call's Way was used.
 	Admit(c *rpc.Call) (rpc.Plan, bool)
-	// Serve runs an admitted call; its Way is used once, then or later.
+	// Serve runs an admitted call; its Way is used once, then or later. Hand is
+	// Serve for a goroutine that has something else to do.
 	Serve(c *rpc.Call)
+	Hand(c *rpc.Call)
 }
 
 // A Config says how a Server treats its connections. Zero values are the
@@ -43,8 +48,9 @@ type Config struct {
 	// Pool is where payload memory comes from. Required.
 	Pool *mem.Pool
 	// Credits is how many calls of one connection are served at a time, and
-	// the grant in every reply (RFC 8166 §3.3.1).
-	Credits int
+	// the grant in every reply (RFC 8166 §3.3.1), once its peer is known
+	// (rpc.Conn). A stranger is granted StrangerCredits, and costs no more.
+	Credits, StrangerCredits int
 	// InlineSend and InlineReceive are the largest messages sent and taken,
 	// in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
 	InlineSend, InlineReceive int
@@ -79,6 +85,7 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	orDefault(&c.Credits, DefaultCredits)
+	orDefault(&c.StrangerCredits, min(DefaultStrangerCredits, c.Credits))
 	orDefault(&c.InlineSend, DefaultInlineSize)
 	orDefault(&c.InlineReceive, DefaultInlineSize)
 	orDefault(&c.MaxCall, DefaultMaxCall)
@@ -93,6 +100,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("rdma: a server needs RPC and Pool")
 	case c.Credits < 1 || c.Credits > 1<<16:
 		return c, errors.New("rdma: Credits out of range")
+	case c.StrangerCredits < 1 || c.StrangerCredits > c.Credits:
+		return c, errors.New("rdma: StrangerCredits is not within 1..Credits")
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
 		return c, errInlineSize
 	case c.Deadline < 0 || c.MaxCall < 0 || c.MaxReply < 0 || c.Reads < 0 || c.CallbackCredits < 0:

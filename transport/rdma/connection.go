@@ -38,6 +38,9 @@ type connection struct {
 	watch    watch
 	onClosed func(error)
 
+	// moved is how many bytes went to and fro: inline, by Reads and by Writes.
+	moved atomic.Uint64
+
 	early early
 	// calls counts the responder's calls, with drainBit.
 	calls      atomic.Int64
@@ -142,6 +145,7 @@ func (k *connection) closed(err error) {
 // received sorts a message. The order of the checks is that of RFC 8166 §4.5:
 // length, RDMA_ERROR before the version, version, procedure, lists.
 func (k *connection) received(r *rdmacm.Recv) {
+	k.moved.Add(uint64(len(r.Bytes)))
 	p, ok := ParsePrefix(r.Bytes)
 	switch {
 	case !ok:
@@ -225,13 +229,15 @@ func (k *connection) post(c *rdmacm.Chain) {
 	k.device.Post(c)
 }
 
-// enter begins a call of the responder's; false while the connection drains.
-func (k *connection) enter() bool {
-	if k.calls.Add(1)&drainBit != 0 {
+// enter begins a call of the responder's, and says how many there are with it; 0
+// while the connection drains.
+func (k *connection) enter() int64 {
+	n := k.calls.Add(1)
+	if n&drainBit != 0 {
 		k.leave()
-		return false
+		return 0
 	}
-	return true
+	return n
 }
 
 // leave ends a call.

@@ -193,13 +193,13 @@ func (c *Client) responder(k *connection) *responder {
 		k:        k,
 		calls:    c.config.Callbacks,
 		conn:     c.config.Callbacks.NewConn(k.device.Peer(), k.device.Local(), "rdma", true),
-		credits:  uint32(c.config.CallbackCredits),
 		maxCall:  DefaultMaxCall,
 		maxReply: DefaultMaxReply,
 		noChunks: c.config.Pool == nil,
 		failed:   newFailedXIDs(),
 		peer:     k.device.Peer().Addr().Unmap(),
 	}
+	s.granted.Store(uint32(c.config.CallbackCredits))
 	if c.config.Pool != nil {
 		s.share = c.config.Pool.NewShare()
 	}

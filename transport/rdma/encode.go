@@ -34,7 +34,7 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 		if q.shortOnly {
 			return 0, ErrNoLong
 		}
-		if place && e.x.Binding.Eligible != nil {
+		if place {
 			header += e.reduce(q)
 		}
 		if header+e.left > q.k.sendLimit {
@@ -113,18 +113,21 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	if x.Binding == nil {
 		return 0, false
 	}
-	words, payload := x.Binding.MaxResults, 0
-	if x.Binding.Size != nil {
-		var args xdr.Decoder
-		message := e.write.Bytes()
-		args.Reset(message, 0, nil)
-		args.Skip(6 * 4)
-		for range 2 { // credential, verifier
-			args.Skip(4)
-			args.Opaque(rpc.MaxAuthBytes)
-		}
-		words, payload = x.Binding.Size(args)
+	var args xdr.Decoder
+	args.Reset(e.write.Bytes(), 0, nil)
+	args.Skip(6 * 4)
+	for range 2 { // credential, verifier
+		args.Skip(4)
+		args.Opaque(rpc.MaxAuthBytes)
 	}
+	// The payloads are not among the words.
+	shift := 0
+	for _, p := range e.write.Payloads() {
+		e.beside = append(e.beside, rpc.Placed{Position: uint32(p.Position + shift), Length: uint32(len(p.Data))})
+		shift += padded(len(p.Data))
+	}
+	shape, _ := x.Binding.Shape(args, e.beside)
+	words, payload := shape.Words, shape.Payload
 	if withPayload {
 		words += padded(payload)
 	}

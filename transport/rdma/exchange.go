@@ -44,6 +44,7 @@ type exchange struct {
 	write     xdr.Writer
 	words     []byte
 	elsewhere []int32 // Read segment of each payload, or -1
+	beside    []rpc.Placed
 	proc      Proc
 	left      int // length of the reduced Payload stream
 	zero      []byte
@@ -146,7 +147,7 @@ func (e *exchange) reset() {
 	clear(e.regions)
 	clear(e.places)
 	e.local, e.regions, e.places = e.local[:0], e.regions[:0], e.places[:0]
-	e.elsewhere, e.reads, e.segments = e.elsewhere[:0], e.reads[:0], e.segments[:0]
+	e.elsewhere, e.beside, e.reads, e.segments = e.elsewhere[:0], e.beside[:0], e.reads[:0], e.segments[:0]
 	e.writes, e.reply, e.replyMem, e.zero, e.stream = e.writes[:0], nil, nil, nil, nil
 	e.work[0] = rdmacm.Work{}
 	e.err, e.lost, e.age = nil, false, 0

@@ -32,7 +32,7 @@ func TestTagsBelongToTheirConnection(t *testing.T) {
 		second <- c
 	}()
 	two := s.accept(nil)
-	defer (<-second).Close()
+	defer ended(t, second).Close()
 	if err := two.Write(tag, pattern(100)); err == nil {
 		t.Error("a tag of another connection was accepted")
 	}
@@ -45,7 +45,7 @@ func TestTagsBelongToTheirConnection(t *testing.T) {
 	s.p = one
 	s.write(offered(&h).writes[0], pattern(100))
 	s.reply(message{xid: h.XID, writes: [][]Segment{used(offered(&h).writes[0], 100)}, payload: success(h.XID, 100)})
-	if r := <-done; r.err != nil || !bytes.Equal(r.data, pattern(100)) {
+	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(100)) {
 		t.Errorf("%v", r.err)
 	}
 }
@@ -71,7 +71,7 @@ func TestHandlesAreUnpredictable(t *testing.T) {
 				dialed <- c
 			}()
 			p := rdmatest.AcceptPeer(t, l, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{Receives: 2000, ReceiveSize: 4096}})
-			c := <-dialed
+			c := ended(t, dialed)
 			defer c.Close()
 			for range 1000 {
 				x, done := getTo(10, make([]byte, 10)), make(chan struct{})
@@ -89,7 +89,7 @@ func TestHandlesAreUnpredictable(t *testing.T) {
 				steps[handle-last]++
 				last = handle
 				p.Send(words(h.XID, 1, 1, uint32(ProcError), uint32(ErrChunk)))
-				<-done
+				ended(t, done)
 			}
 			for step, n := range steps {
 				if n > 3 {
@@ -124,7 +124,7 @@ func TestLargeCredentials(t *testing.T) {
 		t.Fatalf("the largest reply has %d bytes", n)
 	}
 	s.reply(m)
-	if r := <-done; r.err != nil || !bytes.Equal(r.data, pattern(108)) {
+	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(108)) {
 		t.Errorf("%v", r.err)
 	}
 }

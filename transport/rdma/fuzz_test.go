@@ -16,7 +16,7 @@ import (
 )
 
 // seeds are messages of every kind, and what other implementations fell over:
-// positions and lengths that overflow (field fault 14), counts larger than the
+// positions and lengths that overflow, counts larger than the
 // message, chunks without segments.
 func seeds(f *testing.F) {
 	for _, v := range headerVectors {
@@ -61,7 +61,7 @@ func seeds(f *testing.F) {
 
 // Whatever a peer sends to a responder has exactly one outcome: a reply, an
 // RDMA_ERROR, or silence; a receive is promised again for it, and no memory is
-// kept. Acceptance list 2, V1-81.
+// kept (V1-81).
 func FuzzCall(f *testing.F) {
 	seeds(f)
 	k, d, feed := newInstant(f)

@@ -2,14 +2,13 @@ package rdma
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
 	"net/netip"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -17,6 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // unhex turns vectors as they are printed into bytes: spaces and bars are
@@ -132,6 +132,10 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 		t.Fatal(err)
 	}
 	cfg.server.RPC, cfg.server.Pool = b.rpc, b.pool
+	if cfg.server.StrangerCredits == 0 {
+		// Peers may send as much as known ones, from the start.
+		cfg.server.StrangerCredits = cmp.Or(cfg.server.Credits, DefaultCredits)
+	}
 	if b.server, err = NewServer(cfg.server); err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +151,12 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 
 // close ends the bench and looks for what was not given back.
 func (b *bench) close() {
-	b.server.Close()
-	if err := <-b.served; err != ErrServerClosed {
+	await.Return(b.t, "Close of the server returns", func() { b.server.Close() })
+	if err := await.Receive(b.t, "Serve returns", b.served); err != ErrServerClosed {
 		b.t.Errorf("Serve returned %v", err)
 	}
-	b.rpc.Close()
-	b.program.Wait()
+	await.Return(b.t, "Close of RPC returns", b.rpc.Close)
+	await.Return(b.t, "the program's calls end", b.program.Wait)
 	if s := b.pool.Stats(); s.InUse != 0 || s.Waiting != 0 {
 		b.t.Errorf("%d bytes of memory were not given back, %d requests wait", s.InUse, s.Waiting)
 	}
@@ -193,7 +197,7 @@ func answered(t testing.TB, m rdmatest.Message) (Header, []byte) {
 	if err := h.Parse(m.Bytes); err != nil {
 		t.Fatalf("the reply's header: %v\n%x", err, m.Bytes)
 	}
-	if h.Version != Version1 || h.Credits == 0 || h.Reads.Len() != 0 { // V1-71, V1-14, V1-47
+	if h.Version != 1 || h.Credits == 0 || h.Reads.Len() != 0 { // V1-71, V1-14, V1-47
 		t.Fatalf("reply with version %d, %d credits, %d read segments", h.Version, h.Credits, h.Reads.Len())
 	}
 	return h, m.Bytes[h.Size:]
@@ -223,10 +227,10 @@ func wantError(t testing.TB, m rdmatest.Message, xid, version uint32, code Error
 	if !ok || !good || p.Proc != ProcError || p.XID != xid || p.Version != version || p.Credits == 0 || e.Code != code {
 		t.Fatalf("want %v for XID %#x version %d, got % x", code, xid, version, m.Bytes)
 	}
-	size := errChunkSize
+	size := 20 // RFC 8166 §4.1.2
 	if code == ErrVers {
-		size = errVersSize
-		if e.Low != Version1 || e.High != Version1 {
+		size = 28
+		if e.Low != 1 || e.High != 1 {
 			t.Fatalf("versions %d to %d", e.Low, e.High)
 		}
 	}
@@ -321,12 +325,8 @@ func put(t testing.TB, k rpc.Caller, data []byte) error {
 // rpcPeer is an address.
 func rpcPeer(n byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, n}) }
 
-// becomes waits until a condition holds that others bring about.
-func becomes(t testing.TB, what string, holds func() bool) {
+// ended waits for the end of a call, or of anything else that a test began.
+func ended[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
-	for end := time.Now().Add(rdmatest.Guard); !holds(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
+	return await.Receive(t, "what the test began ends", ch)
 }

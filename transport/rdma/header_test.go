@@ -6,7 +6,9 @@ import (
 	"testing"
 )
 
-// The vectors of the version 1 digest, section 1.8.
+// A header of each shape: A without chunks, B with a Read chunk, C a Long Call and
+// C1 the reply to it, D with a Write list and D1 the reply, E and F the two errors,
+// G with an empty Write chunk.
 const (
 	vectorA = `1a2b3c4d 00000001 00000020 00000000 | 00000000 00000000 00000000`
 	vectorB = `1a2b3c4e 00000001 00000020 00000000
@@ -41,8 +43,7 @@ const (
 		00000000 00000000`
 )
 
-// headerVectors with what they say: acceptance list 1; V1-1, V1-36, V1-38, V1-44,
-// V1-61, V1-69, V1-72; field fault 4 (headers with every shape of chunk).
+// headerVectors with what they say: V1-1, V1-36, V1-38, V1-44, V1-61, V1-69, V1-72.
 var headerVectors = []struct {
 	name, hex string
 	want      message
@@ -107,8 +108,7 @@ func segmentsOf(c WriteChunk) []Segment {
 	return s
 }
 
-// Every truncation inside the header is a fault, never a shorter header:
-// acceptance list 1.
+// Every truncation inside the header is a fault, never a shorter header.
 func TestHeaderTruncations(t *testing.T) {
 	for _, v := range headerVectors {
 		whole := unhex(v.hex)
@@ -121,7 +121,8 @@ func TestHeaderTruncations(t *testing.T) {
 	}
 }
 
-// What cannot be a header (V1-88, trap 10).
+// What cannot be a header (V1-88). A count of segments is held against the bytes
+// that are left before anything is done with it.
 func TestHeaderFaults(t *testing.T) {
 	for name, s := range map[string]string{
 		"Read list discriminator 2":                  `00000001 00000001 00000001 00000000 00000002 00000000 00000000`,
@@ -176,7 +177,7 @@ func TestErrorVectors(t *testing.T) {
 }
 
 // The one tag that a reply may invalidate: exactly one handle in the whole
-// header (V1-114).
+// header (V1-114, A-15).
 func TestSoleHandle(t *testing.T) {
 	s := func(h uint32) Segment { return Segment{Handle: h, Length: 4} }
 	for name, c := range map[string]struct {

@@ -11,8 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Our requester against our responder: acceptance list 10, V1-110. What arrives is
-// what was sent, inline and by chunks (V1-35).
+// Our requester against our responder, at thresholds small and large, with and
+// without remote invalidation (V1-110). What arrives is what was sent, inline and
+// by chunks (V1-35).
 func TestLoopback(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { loopback(t, nil) })
 	t.Run("iwarp", func(t *testing.T) { loopback(t, newIwarp(t)) })
@@ -69,7 +70,8 @@ func loopback(t *testing.T, device rdmacm.Provider) {
 	}
 }
 
-// sizes of items worth trying: acceptance list 3.
+// sizes of items worth trying: the smallest, with every padding, and those around
+// a threshold of t and around the headers that go with it.
 func sizes(t int) []int {
 	s := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	for d := -140; d <= 4; d += 7 {

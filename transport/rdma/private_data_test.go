@@ -25,8 +25,8 @@ func TestPrivateDataVectors(t *testing.T) {
 	}
 }
 
-// V1-112: Reserved bits are sent as zero. Sizes are rounded down and stay in
-// range (1.6).
+// V1-112: Reserved bits are sent as zero. Sizes are rounded down, so that no peer
+// sends more than a receive holds, and stay in the range of one byte (RFC 8797 §4).
 func TestPrivateDataSizesAreRoundedDown(t *testing.T) {
 	for size, want := range map[int]byte{0: 0, 1023: 0, 1024: 0, 2047: 0, 2048: 1, 5000: 3, 262144: 255, 1 << 20: 255} {
 		b := []byte{0, 0, 0, 0, 0, 0xff, 0, 0}
@@ -37,7 +37,8 @@ func TestPrivateDataSizesAreRoundedDown(t *testing.T) {
 	}
 }
 
-// V1-113, V1-116, V1-117, V1-118, V1-119; acceptance list 7.
+// V1-113, V1-116, V1-117, V1-118, V1-119, A-11: what a peer sends as private data
+// is looked for at every offset, checked, and counts as missing where it is wrong.
 func TestPrivateDataFromPeers(t *testing.T) {
 	none := PrivateData{false, 1024, 1024}
 	for name, v := range map[string]struct {

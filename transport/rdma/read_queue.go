@@ -21,9 +21,10 @@ type readQueue struct {
 	outstanding int
 	head, tail  *call
 	pumping     bool
+	claims      []*readClaim
 }
 
-// push queues all Reads of c, from c.next on.
+// push queues all Reads of c.reading.
 func (q *readQueue) push(c *call) {
 	q.mu.Lock()
 	c.queued = nil
@@ -35,6 +36,13 @@ func (q *readQueue) push(c *call) {
 	q.tail = c
 	q.mu.Unlock()
 	q.pump()
+}
+
+// posted is how many Reads are outstanding.
+func (q *readQueue) posted() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return int64(q.outstanding)
 }
 
 // pump posts Reads while it may. Post may call Done, which comes back here: only
@@ -64,12 +72,10 @@ func (q *readQueue) pump() {
 // its last. q.mu is held.
 func (q *readQueue) take() *read {
 	c := q.head
-	for c.next < c.end && c.segments[c.next].Length == c.nextByte {
-		c.next, c.nextByte = c.next+1, 0
-	}
+	c.skipRead()
 	var r *read
-	if c.next < c.end {
-		s := c.segments[c.next]
+	if len(c.reading) > 0 {
+		s := c.reading[0]
 		n := min(s.Length-c.nextByte, maxRead)
 		r = newRead()
 		r.queue, r.call = q, c
@@ -78,14 +84,9 @@ func (q *readQueue) take() *read {
 		r.chain.Work = r.work[:]
 		c.nextByte += n
 		c.nextAt += int(n)
+		c.skipRead()
 	}
-	for c.next < c.end && c.segments[c.next].Length == c.nextByte {
-		c.next, c.nextByte = c.next+1, 0
-		if c.next < c.end && c.segments[c.next].Position != c.segments[c.next-1].Position {
-			c.nextAt = pages(c.nextAt)
-		}
-	}
-	if c.next == c.end {
+	if len(c.reading) == 0 {
 		q.head = c.queued
 		if q.head == nil {
 			q.tail = nil
@@ -93,6 +94,18 @@ func (q *readQueue) take() *read {
 		c.queued = nil
 	}
 	return r
+}
+
+// skipRead steps over segments that are read to their end. Each chunk starts at a
+// page.
+func (c *call) skipRead() {
+	for len(c.reading) > 0 && c.reading[0].Length == c.nextByte {
+		at := c.reading[0].Position
+		c.reading, c.nextByte = c.reading[1:], 0
+		if len(c.reading) > 0 && c.reading[0].Position != at {
+			c.nextAt = pages(c.nextAt)
+		}
+	}
 }
 
 // A read is one RDMA Read of a call.
@@ -127,10 +140,13 @@ func readDone(chain *rdmacm.Chain, err error, failed int) {
 		c.responder.operationFailed(c.header.XID, err, failed >= 0)
 	} else {
 		q.k.stats.BytesRead.Add(int64(n))
+		q.k.moved.Add(uint64(n))
 	}
 	q.mu.Lock()
 	q.outstanding--
 	q.mu.Unlock()
 	q.pump()
+	s := c.responder
 	c.readBack(err == nil)
+	s.goOn()
 }

@@ -33,7 +33,7 @@ func TestReconnect(t *testing.T) {
 	// An answered call is not sent again.
 	m := message{xid: before[0].XID, credits: 3, writes: [][]Segment{used(offered(&before[0]).writes[0], 0)}, payload: success(before[0].XID, 0)}
 	s.p.Send(m.bytes())
-	if r := <-done[0]; r.err != nil {
+	if r := ended(t, done[0]); r.err != nil {
 		t.Fatal(r.err)
 	}
 	s.p.Conn().Abort(nil)
@@ -52,7 +52,7 @@ func TestReconnect(t *testing.T) {
 	}
 	s.write(o.writes[0], pattern(100))
 	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
-	if r := <-done[1]; r.err != nil || !bytes.Equal(r.data, pattern(100)) {
+	if r := ended(t, done[1]); r.err != nil || !bytes.Equal(r.data, pattern(100)) {
 		t.Errorf("%v", r.err)
 	}
 	h, payload := s.next()
@@ -60,7 +60,7 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("%d read segments, %d bytes of Payload", h.Reads.Len(), len(payload))
 	}
 	s.refuse(&h)
-	<-queued
+	ended(t, queued)
 	if i, _ := s.client.Info(); i.RemoteInvalidation || i.SendLimit != 1024 {
 		t.Errorf("%+v", i)
 	}
@@ -74,11 +74,11 @@ func TestLossWithoutReconnect(t *testing.T) {
 	s.next()
 	s.p.Conn().Abort(nil)
 	for _, done := range []<-chan result{one, two, s.start(null())} {
-		if r := <-done; !errors.Is(r.err, rpc.ErrCallLost) {
+		if r := ended(t, done); !errors.Is(r.err, rpc.ErrCallLost) {
 			t.Errorf("%v", r.err)
 		}
 	}
-	if r := <-s.start(null()); !errors.Is(r.err, rpc.ErrCallLost) {
+	if r := ended(t, s.start(null())); !errors.Is(r.err, rpc.ErrCallLost) {
 		t.Errorf("later: %v", r.err)
 	}
 	if _, ok := s.client.Info(); ok {
@@ -86,8 +86,8 @@ func TestLossWithoutReconnect(t *testing.T) {
 	}
 }
 
-// Trap 14: a call whose answer was dropped, or never sent, ends by the timer: a
-// new connection, and the same XID (L-6, V1-82, V1-77).
+// a call whose answer was dropped, or never sent, ends by the timer: a new
+// connection, and the same XID (L-6, V1-82, V1-77).
 func TestTimerEndsDroppedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(t, DialConfig{Reconnect: true, Timeout: 20 * time.Second, Redial: time.Millisecond}, nil)
@@ -106,7 +106,7 @@ func TestTimerEndsDroppedCalls(t *testing.T) {
 			t.Errorf("XID %#x, want %#x", again.XID, h.XID)
 		}
 		s.reply(message{xid: h.XID, payload: success(h.XID)})
-		<-done
+		ended(t, done)
 		// An idle connection is not given up; nor one whose calls are answered.
 		for range 10 {
 			time.Sleep(15 * time.Second)
@@ -117,7 +117,7 @@ func TestTimerEndsDroppedCalls(t *testing.T) {
 		done = s.start(x)
 		s.next()
 		s.client.Cancel(x, context.Canceled)
-		<-done
+		ended(t, done)
 		s.p.End()
 		s.client.Close()
 	})
@@ -135,7 +135,7 @@ func TestRedial(t *testing.T) {
 		s.p.Conn().Abort(nil)
 		time.Sleep(20 * time.Second)
 		s.client.Cancel(x, context.Canceled)
-		if r := <-two; r.err != context.Canceled {
+		if r := ended(t, two); r.err != context.Canceled {
 			t.Errorf("%v", r.err)
 		}
 		var err error
@@ -149,7 +149,7 @@ func TestRedial(t *testing.T) {
 		}
 		h, _ := s.next()
 		s.reply(message{xid: h.XID, payload: success(h.XID)})
-		<-one
+		ended(t, one)
 		s.client.Close()
 		s.listener.Close()
 	})
@@ -163,7 +163,7 @@ func TestClientClose(t *testing.T) {
 		s.next()
 		s.client.Close()
 		for _, done := range []<-chan result{one, two, s.start(null())} {
-			if r := <-done; !errors.Is(r.err, ErrClientClosed) {
+			if r := ended(t, done); !errors.Is(r.err, ErrClientClosed) {
 				t.Errorf("%v", r.err)
 			}
 		}

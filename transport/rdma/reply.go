@@ -14,19 +14,31 @@ import (
 // that returns the offer taken off what fits a Send.
 func (c *call) Room() rpc.Room {
 	h := &c.header
-	room := rpc.Room{
+	return rpc.Room{
 		Inline:     max(0, c.responder.k.sendLimit-h.replySize()),
 		ReplyChunk: clampInt(h.Reply.Bytes()),
 	}
-	var sum uint64
-	for l := h.Writes; l.Len() > 0; {
-		if chunk := l.next(); chunk.Len() > 0 {
-			room.WriteChunks++
-			sum += chunk.Bytes()
+}
+
+// Place implements rpc.Way: eligible results take the Write chunks in order (RFC
+// 8267 §6). An empty chunk, or none, leaves its result to the words.
+func (c *call) Place(i int) (length int, ok bool) {
+	for l := c.header.Writes; l.Len() > 0; i-- {
+		if chunk := l.next(); i == 0 {
+			return clampInt(chunk.Bytes()), chunk.Len() > 0
 		}
 	}
-	room.WriteBytes = clampInt(sum)
-	return room
+	return 0, false
+}
+
+// writeBytes is how much the Write chunks of the call hold together.
+func (c *call) writeBytes() int {
+	var sum uint64
+	for l := c.header.Writes; l.Len() > 0; {
+		chunk := l.next()
+		sum += chunk.Bytes()
+	}
+	return clampInt(sum)
 }
 
 // clampInt is v, or what an int holds on any machine.
@@ -35,12 +47,18 @@ func clampInt(v uint64) int { return int(min(v, math.MaxInt32)) }
 // Writer implements rpc.Way.
 func (c *call) Writer(words int) *xdr.Writer {
 	c.write.Release()
-	buf := c.fixed[:0]
 	if words > wordsSize && c.words > wordsSize && c.memory != nil {
-		buf = c.memory.Bytes()[c.wordsAt : c.wordsAt : c.wordsAt+c.words]
+		c.write.Reset(c.memory.Bytes()[c.wordsAt : c.wordsAt : c.wordsAt+c.words])
+	} else {
+		c.write.Reset(c.replyWords(words)[:0])
 	}
-	c.write.Reset(buf)
 	return &c.write
+}
+
+// charge takes note of n bytes that the call occupies.
+func (c *call) charge(n int) {
+	c.charged += n
+	c.responder.ledger.Add(n)
 }
 
 // Detach implements rpc.Way: a call owns all that it uses from the start.
@@ -53,6 +71,15 @@ func (c *call) Drop() {
 	k.device.Provide(1, k.receiveSize)
 	c.finish()
 }
+
+// DropAndClose implements rpc.Way.
+func (c *call) DropAndClose() {
+	device := c.responder.k.device
+	c.Drop()
+	device.Abort(errEnded)
+}
+
+var errEnded = errors.New("rdma: ended by the program that was called")
 
 // Refuse implements rpc.Way: RDMA_ERROR has one code for all reasons.
 func (c *call) Refuse(rpc.Refusal) { c.sendError(ErrChunk) }
@@ -127,7 +154,7 @@ func (c *call) assign() bool {
 // come back, with the lengths that are written (RFC 8166 §3.4.6, §4.3.3).
 func (c *call) putHeader(size int, inline bool, left int) {
 	head := c.headBuffer(size)
-	p := Prefix{XID: c.header.XID, Version: Version1, Credits: c.responder.credits, Proc: ProcMsg}
+	p := Prefix{XID: c.header.XID, Version: Version1, Credits: c.responder.granted.Load(), Proc: ProcMsg}
 	replied := uint64(0)
 	if !inline {
 		p.Proc, replied = ProcNoMsg, uint64(left)
@@ -249,7 +276,7 @@ func (c *call) sendError(code ErrorCode) {
 	} else {
 		k.stats.ErrChunk.Add(1)
 	}
-	p := Prefix{XID: c.header.XID, Version: c.header.Version, Credits: c.responder.credits}
+	p := Prefix{XID: c.header.XID, Version: c.header.Version, Credits: c.responder.granted.Load()}
 	head := c.headBuffer(errVersSize)
 	c.head = head[:ErrorBody{Code: code, Low: Version1, High: Version1}.Put(head, p)]
 	c.addSend(c.one(c.head))
@@ -260,6 +287,11 @@ func (c *call) sendError(code ErrorCode) {
 // use up is promised before the reply that lets it come (RFC 8166 §3.3.1).
 func (c *call) post() {
 	k := c.responder.k
+	for i := range c.work {
+		for _, b := range c.work[i].Local {
+			c.sent += len(b)
+		}
+	}
 	k.device.Provide(1, k.receiveSize)
 	c.chain.Work = c.work
 	k.post(&c.chain)
@@ -270,6 +302,9 @@ func callDone(chain *rdmacm.Chain, err error, failed int) {
 	c := chain.Context.(*call)
 	s := c.responder
 	s.k.watch.returned()
+	if err == nil {
+		s.k.moved.Add(uint64(c.sent))
+	}
 	if err != nil {
 		op := failed >= 0 && failed < len(c.work) && c.work[failed].Op == rdmacm.OpWrite
 		s.operationFailed(c.header.XID, err, op)

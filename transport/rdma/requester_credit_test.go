@@ -48,7 +48,7 @@ func TestCreditsAtTheStart(t *testing.T) {
 		t.Fatalf("%d calls on the wire", n)
 	}
 	s.reply(message{xid: xids[0], credits: 3, payload: success(xids[0])})
-	<-done[0]
+	ended(t, done[0])
 	for range 3 {
 		h, _ := s.next()
 		if h.Credits != 4 {
@@ -66,7 +66,7 @@ func TestCreditsAtTheStart(t *testing.T) {
 		h, _ := s.next()
 		xids = append(xids, h.XID)
 	}
-	<-done[1]
+	ended(t, done[1])
 	s.mustBeIdle()
 	if n := posted(s); n != 6 {
 		t.Fatalf("%d calls on the wire, want 6", n)
@@ -74,7 +74,7 @@ func TestCreditsAtTheStart(t *testing.T) {
 	// V1-21, P-1: a grant below what is in flight: only wait.
 	for i := 2; i < 5; i++ {
 		s.reply(message{xid: xids[i], credits: 1, payload: success(xids[i])})
-		<-done[i]
+		ended(t, done[i])
 	}
 	s.mustBeIdle()
 	if n := posted(s); n != 6 {
@@ -88,13 +88,13 @@ func TestCreditsAtTheStart(t *testing.T) {
 		s.reply(message{xid: h.XID, credits: 4, payload: success(h.XID)})
 	}
 	for _, d := range done[5:] {
-		if r := <-d; r.err != nil && r.err.Error() != "xdr: stream ends inside an item" {
+		if r := ended(t, d); r.err != nil && r.err.Error() != "xdr: stream ends inside an item" {
 			t.Error(r.err)
 		}
 	}
 }
 
-// L-5, field fault 1: a grant of 0 while others are in flight is waited for; when
+// L-5: a grant of 0 while others are in flight is waited for; when
 // nothing is, it counts as 1.
 func TestGrantOfZero(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
@@ -134,13 +134,13 @@ func (s *script) ping() {
 	}
 }
 
-// A-5, trap 9: an RDMA_ERROR frees its call's credit and brings a grant; a grant
+// an RDMA_ERROR frees its call's credit and brings a grant; a grant
 // of 0 in it changes nothing.
 func TestErrorsCarryGrants(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	xids, done := s.outstanding(5, 1)
 	s.p.Send(words(xids[0], 1, 3, uint32(ProcError), uint32(ErrChunk)))
-	if r := <-done[0]; r.err == nil {
+	if r := ended(t, done[0]); r.err == nil {
 		t.Error("no error")
 	}
 	for range 3 {
@@ -149,7 +149,7 @@ func TestErrorsCarryGrants(t *testing.T) {
 	}
 	s.mustBeIdle()
 	s.p.Send(words(xids[1], 1, 0, uint32(ProcError), uint32(ErrChunk)))
-	<-done[1]
+	ended(t, done[1])
 	h, _ := s.next() // three again
 	s.mustBeIdle()
 	for _, xid := range append(xids[2:], h.XID) {
@@ -193,7 +193,8 @@ func TestReceivesForAnswers(t *testing.T) {
 	}
 }
 
-// A cancelled call keeps its credit until its answer came (3.3); a late answer is
+// A cancelled call keeps its credit until its answer came, for the responder
+// may still be at work on it (RFC 8166 §3.3.1); a late answer is
 // dropped. One that never went out costs nothing.
 func TestCancelledCallsKeepTheirCredit(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
@@ -201,11 +202,11 @@ func TestCancelledCallsKeepTheirCredit(t *testing.T) {
 	one, two, three := s.start(first), s.start(second), s.start(third)
 	h, _ := s.next()
 	s.client.Cancel(second, rpc.ErrCallLost)
-	if r := <-two; r.err != rpc.ErrCallLost {
+	if r := ended(t, two); r.err != rpc.ErrCallLost {
 		t.Errorf("queued: %v", r.err)
 	}
 	s.client.Cancel(first, rpc.ErrCallLost)
-	if r := <-one; r.err != rpc.ErrCallLost {
+	if r := ended(t, one); r.err != rpc.ErrCallLost {
 		t.Errorf("sent: %v", r.err)
 	}
 	s.client.Cancel(first, rpc.ErrCallLost) // again: nothing
@@ -216,7 +217,7 @@ func TestCancelledCallsKeepTheirCredit(t *testing.T) {
 	s.reply(message{xid: h.XID, payload: success(h.XID)})
 	h, _ = s.next()
 	s.reply(message{xid: h.XID, payload: success(h.XID)})
-	<-three
+	ended(t, three)
 }
 
 // Calls go out in the order of Start.

@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// V1-82, 4.2: a reply that does not match its call, or cannot be decoded, is
+// V1-82: a reply that does not match its call, or cannot be decoded, is
 // dropped: nothing is sent back, no credit moves, the call stays pending. V1-77:
 // RDMA_MSGP; V1-79: RDMA_DONE; V1-86: errors that cannot be decoded; L-6: a reply
-// with a Read list; V1-80: what is too short.
+// with a Read list; V1-80: what is too short. V1-73: no error is sent back.
 func TestBadRepliesAreDropped(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	s.ramp(2)
@@ -96,7 +96,7 @@ func TestBadRepliesAreDropped(t *testing.T) {
 	}
 	// The good one ends it.
 	s.p.Send(good().bytes())
-	if r := <-done; r.err != nil || len(r.data) != 0 {
+	if r := ended(t, done); r.err != nil || len(r.data) != 0 {
 		t.Errorf("%v", r.err)
 	}
 }
@@ -120,14 +120,14 @@ func TestReplyChunkOutOfNowhere(t *testing.T) {
 		t.Errorf("%d bad replies", n)
 	}
 	s.reply(message{xid: h.XID, writes: back, payload: success(h.XID, 0)})
-	if r := <-done; r.err != nil {
+	if r := ended(t, done); r.err != nil {
 		t.Error(r.err)
 	}
 }
 
 // V1-85: an RDMA_ERROR is permanent: the call ends, is not sent again, and its
-// memory is fenced first. Trap 2: ERR_CHUNK is 20 bytes; trap 3, L-10: any version;
-// 4.4: ERR_VERS.
+// memory is fenced first. A-1: ERR_CHUNK has 20 bytes; A-3, L-10: the version may
+// be any; an ERR_VERS ends its call as well.
 func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    []byte
@@ -145,7 +145,7 @@ func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 			h, _ := s.next()
 			Prefix{XID: h.XID, Version: uint32(c.m[7]), Credits: 8, Proc: ProcError}.Put(c.m)
 			s.p.Send(c.m)
-			r := <-done
+			r := ended(t, done)
 			var refused *RefusedError
 			if !errors.As(r.err, &refused) || refused.ErrorBody != c.want {
 				t.Fatalf("%v, want %+v", r.err, c.want)
@@ -162,7 +162,7 @@ func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 // What placed results may look like. V1-96: a result reduced that is not
 // eligible; V1-97: an eligible one inline though its chunk was free: permanent
 // errors. L-7: padding counted in the chunk. V1-59: memory that comes back unused
-// is not trusted; P-11. RFC 8267 §6.4.1: the empty form of unused.
+// is not trusted; P-11. A-9: the empty form of unused (RFC 8267 §6.4.1).
 func TestPlacedResults(t *testing.T) {
 	for name, c := range map[string]struct {
 		n       int // of the sink
@@ -197,7 +197,7 @@ func TestPlacedResults(t *testing.T) {
 				back = nil
 			}
 			s.reply(message{xid: h.XID, writes: [][]Segment{back}, payload: success(h.XID, c.payload...)})
-			if r := <-done; !errors.Is(r.err, c.err) || c.err == nil && !bytes.Equal(r.data, c.want) {
+			if r := ended(t, done); !errors.Is(r.err, c.err) || c.err == nil && !bytes.Equal(r.data, c.want) {
 				t.Errorf("%d bytes, %v, want %v", len(r.data), r.err, c.err)
 			}
 		})
@@ -216,7 +216,7 @@ func TestNothingEligibleWasPlaced(t *testing.T) {
 	s.client.Start(x)
 	h, _ := s.next()
 	s.reply(message{xid: h.XID, writes: [][]Segment{used(offered(&h).writes[0], 8)}, payload: success(h.XID, 8)})
-	if err := <-done; err == nil {
+	if err := ended(t, done); err == nil {
 		t.Error("no error")
 	}
 }
@@ -240,7 +240,7 @@ func TestSegmentsAreFilledInOrder(t *testing.T) {
 		s.reply(message{xid: h.XID, writes: [][]Segment{bad}, payload: success(h.XID, 100)})
 	}
 	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 170)}, payload: success(h.XID, 170)})
-	if r := <-done; r.err != nil || !bytes.Equal(r.data, pattern(170)) {
+	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(170)) {
 		t.Errorf("%d bytes, %v", len(r.data), r.err)
 	}
 	if n := s.client.Stats().BadReplies.Load(); n != 5 {
@@ -263,7 +263,7 @@ func TestShortReplies(t *testing.T) {
 			m.reply = used(o.reply, 0)
 		}
 		s.reply(m)
-		if r := <-done; r.err != nil || !bytes.Equal(r.data, pattern(50)) {
+		if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(50)) {
 			t.Errorf("%v", r.err)
 		}
 	}
@@ -271,14 +271,14 @@ func TestShortReplies(t *testing.T) {
 	h, _ := s.next()
 	s.reply(message{xid: h.XID, payload: words(h.XID, 1, 0, 0, 0, 4)})
 	var re *rpc.ReplyError
-	if r := <-done; !errors.As(r.err, &re) || re.Stat != rpc.AcceptGarbageArgs {
+	if r := ended(t, done); !errors.As(r.err, &re) || re.Stat != rpc.AcceptGarbageArgs {
 		t.Errorf("%v", r.err)
 	}
 }
 
 // The invalidations of a peer. V1-114's other side: a tag of another call is a
 // breach that ends the connection; the call's own is not revoked again by a
-// second invalidation, all others are before the caller resumes (trap 12).
+// second invalidation, all others are before the caller resumes.
 func TestRemoteInvalidationByThePeer(t *testing.T) {
 	s := newScript(t, DialConfig{RemoteInvalidation: true}, private(true, 4096, 4096))
 	if got := s.p.Conn().PeerPrivateData(); !bytes.Equal(got, private(true, 4096, 4096)) { // V1-121
@@ -291,7 +291,7 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 	o := offered(&h)
 	m := message{xid: h.XID, credits: 8, writes: [][]Segment{used(o.writes[0], 0)}, reply: used(o.reply, 0), payload: success(h.XID, 0)}
 	s.p.SendInvalidate(m.bytes(), o.reply[0].Handle)
-	if r := <-done; r.err != nil {
+	if r := ended(t, done); r.err != nil {
 		t.Fatal(r.err)
 	}
 	if _, regions := end(s.p).Held(); regions != 0 {
@@ -306,7 +306,7 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 	m = message{xid: h1.XID, writes: [][]Segment{used(o1.writes[0], 0)}, payload: success(h1.XID, 0)}
 	s.p.SendInvalidate(m.bytes(), o2.writes[0][0].Handle)
 	for _, done := range []<-chan result{first, second} {
-		if r := <-done; !errors.Is(r.err, rpc.ErrCallLost) {
+		if r := ended(t, done); !errors.Is(r.err, rpc.ErrCallLost) {
 			t.Errorf("%v", r.err)
 		}
 	}

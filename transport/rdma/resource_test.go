@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // nothingLeft makes sure that no goroutine outlives the test. It comes first, so
@@ -99,22 +100,22 @@ func TestManyConnections(t *testing.T) {
 						x := getTo(100_000, make([]byte, 100_000))
 						x.Done = func(*rpc.Exchange) { close(left) }
 						if c.Start(x); i%2 == 0 {
-							<-left
+							ended(t, left)
 						}
 						c.Close()
-						<-left
+						ended(t, left)
 					}
 				})
 			}
-			all.Wait()
+			await.Workload(t, "all calls end", all.Wait)
 			for _, c := range idle {
 				if err := do(t, c, null(), nil); err != nil {
 					t.Errorf("a connection that was idle: %v", err)
 				}
 				c.Close()
 			}
-			becomes(t, "all connections are gone", func() bool { return b.server.Stats().Connections.Load() == 0 })
-			becomes(t, "all memory is back", func() bool { s := b.pool.Stats(); return s.InUse == 0 && s.Waiting == 0 })
+			await.Until(t, "all connections are gone", func() bool { return b.server.Stats().Connections.Load() == 0 })
+			await.Until(t, "all memory is back", func() bool { s := b.pool.Stats(); return s.InUse == 0 && s.Waiting == 0 })
 			if s := b.pool.Stats(); s.Peak > s.Ceiling || s.Refused > 0 {
 				t.Errorf("%d bytes at most of %d, %d refused", s.Peak, s.Ceiling, s.Refused)
 			}
@@ -203,26 +204,34 @@ func TestCeilingUnderMixtures(t *testing.T) {
 			}
 		}
 	}
-	becomes(t, "all memory is back", func() bool { return b.pool.Stats().InUse == 0 })
+	await.Until(t, "all memory is back", func() bool { return b.pool.Stats().InUse == 0 })
 	if s := b.pool.Stats(); s.Peak > s.Ceiling || s.Refused > 0 {
 		t.Errorf("%d bytes at most of %d, %d refused", s.Peak, s.Ceiling, s.Refused)
 	}
 }
 
-// Calls of different connections that wait for memory get it in the order in which
-// they came, small ones behind large ones.
-func TestMemoryIsGivenInOrder(t *testing.T) {
+// Calls that no program has judged yet wait for memory in the order in which they
+// came, all connections together, and hold up none that was judged.
+func TestUnjudgedCallsWaitForEachOther(t *testing.T) {
 	nothingLeft(t)
 	// Each Long call reserves room for its reply as words and as payload, more than
 	// half of all: one runs at a time.
 	const room = 1200 << 10
-	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 4 << 20, Share: 4 << 20}, server: Config{MaxReply: room}})
+	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 8 << 20, Share: 8 << 20}, server: Config{MaxReply: room}})
+	b.program.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		j.Known = true
+		return rpc.Done
+	}
 	var peers []peer
 	var release func()
 	const last = 6
 	for i := range last + 1 {
 		p := b.peer()
-		peers = append(peers, p)
+		// Whose calls a program knows is not asked for their start first.
+		if err := p.Send(message{xid: 100, payload: rpctest.Message(100, rpctest.NULL, nil)}.bytes()); err != nil {
+			t.Fatal(err)
+		}
+		answered(t, p.Receive())
 		if i == 0 {
 			release = serverEnd(p).Faults().HoldReads()
 		}
@@ -231,17 +240,23 @@ func TestMemoryIsGivenInOrder(t *testing.T) {
 		words := p.Expose(m, rdmacm.RemoteRead)
 		sink := p.Expose(make([]byte, room), rdmacm.RemoteWrite)
 		call := message{xid: uint32(i), proc: ProcNoMsg, reads: at(0, cut(words, len(m))...), reply: cut(sink, room)}
-		if i == last { // there is room for this one all the time
+		if i == last {
 			m, position := putCall(last, "small", 5000)
 			call = message{xid: last, reads: at(position, cut(words, 5000)...), payload: m}
 		}
 		if err := p.Send(call.bytes()); err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 {
-			becomes(t, "the first holds memory", func() bool { return b.pool.Stats().InUse > 0 })
-		} else {
-			becomes(t, fmt.Sprint(i, " wait"), func() bool { return b.pool.Stats().Waiting == i })
+		switch i {
+		case 0:
+			await.Until(t, "the first holds memory", func() bool { return b.pool.Stats().InUse > 0 })
+		case last:
+			answered(t, p.Receive())
+		default:
+			await.Until(t, fmt.Sprint(i, " wait"), func() bool { return b.pool.Stats().Waiting == i })
+		}
+		if i < last {
+			peers = append(peers, p)
 		}
 	}
 	release()
@@ -251,11 +266,49 @@ func TestMemoryIsGivenInOrder(t *testing.T) {
 		wanted = append(wanted, serverEnd(p).ID())
 	}
 	for _, e := range b.provider.Log().Events() {
-		if e.Kind == rdmatest.KindPost && e.Op == rdmacm.OpRead && !slices.Contains(got, e.Conn) {
+		if e.Kind == rdmatest.KindPost && e.Op == rdmacm.OpRead && !slices.Contains(got, e.Conn) && slices.Contains(wanted, e.Conn) {
 			got = append(got, e.Conn)
 		}
 	}
 	if !slices.Equal(got, wanted) {
 		t.Errorf("calls were pulled on connections %v, having come on %v", got, wanted)
+	}
+}
+
+// A connection whose Reads are not answered holds memory for those that can be
+// under way, and for no more of its calls; what waits goes on when they come back.
+func TestCallsWaitForReadsWithoutMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		depth, size, calls int
+		most               int64 // bytes held
+	}{
+		"by the peer's depth": {4, 10_000, 20, 4 * 12 << 10},
+		"by bytes":            {128, 1 << 20, 40, 17 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nothingLeft(t)
+			b := newBench(t, benchConfig{
+				provider: rdmatest.Config{MaxReads: c.depth},
+				pool:     mem.Config{Ceiling: 128 << 20},
+			})
+			p := b.peer()
+			release := serverEnd(p).Faults().HoldReads()
+			data := p.Expose(make([]byte, c.size), rdmacm.RemoteRead)
+			for i := range c.calls {
+				m, position := putCall(uint32(i), "file", c.size)
+				if err := p.Send(message{xid: uint32(i), reads: at(position, cut(data, c.size)...), payload: m}.bytes()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			await.Until(t, "all calls have arrived", func() bool { return b.server.Stats().Calls.Load() == int64(c.calls) })
+			await.Until(t, "the others wait", func() bool { return b.server.Stats().ReadsDeferred.Load() > 0 })
+			if held := b.pool.Stats().InUse; held == 0 || held > c.most {
+				t.Errorf("%d bytes are held, want at most %d", held, c.most)
+			}
+			release()
+			for range c.calls {
+				answered(t, p.Receive())
+			}
+		})
 	}
 }

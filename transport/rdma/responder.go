@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -9,38 +10,71 @@ import (
 
 // A responder serves the calls of one connection.
 type responder struct {
-	k       *connection
-	calls   Calls
-	conn    *rpc.Conn
-	share   *mem.Share
-	credits uint32
+	k      *connection
+	calls  Calls
+	conn   *rpc.Conn
+	share  *mem.Share
+	pool   *mem.Pool // nil: calls may move nothing
+	ledger mem.Ledger
+	held   held
+	// granted is the grant of credits in every reply.
+	granted atomic.Uint32
 	// maxCall and maxReply: see Config.
 	maxCall, maxReply int
 	// noChunks: a peer that has a Requester of its own may not move anything by
 	// RDMA here (RFC 8167 §5.3).
 	noChunks bool
 	failed   *failedXIDs
+	// unjudged bounds the memory of all calls that no program has judged yet.
+	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
 }
 
+// callCost is what a call is reckoned to occupy of the heap beside its message and the
+// words of its reply, in bytes.
+const callCost = 3072
+
+// holder is the connection as it answers for its share of memory.
+type holder connection
+
+// Progress implements mem.Holder: the peer is waited for while Reads or replies are
+// under way.
+func (k *holder) Progress() (moved uint64, waitsForPeer bool) {
+	back := k.watch.back.Load()
+	return k.moved.Load(), k.watch.sent.Load() > back
+}
+
+// End implements mem.Holder.
+func (k *holder) End(why error) {
+	k.stats.Starved.Add(1)
+	k.device.Abort(why)
+}
+
 // arrived begins the call whose header was decoded.
 func (s *responder) arrived(h *Header, r *recv) {
-	if !s.k.enter() {
-		s.k.discard(r)
+	if s.full() && s.hold(r) {
 		return
 	}
+	if !s.enter(r) {
+		return
+	}
+	s.begin(h, r)
+}
+
+// begin begins a call that entered.
+func (s *responder) begin(h *Header, r *recv) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(r.Bytes)))
 	c := newCall(s, r)
+	c.charge(callCost + cap(r.Bytes))
 	c.header = *h
 	c.begin()
 }
 
 // reject answers a message that is not served with an RDMA_ERROR.
 func (s *responder) reject(r *recv, p Prefix, code ErrorCode) {
-	if !s.k.enter() {
-		s.k.discard(r)
+	if !s.enter(r) {
 		return
 	}
 	c := newCall(s, r)
@@ -48,10 +82,21 @@ func (s *responder) reject(r *recv, p Prefix, code ErrorCode) {
 	c.sendError(code)
 }
 
+// grant grants the peer more credits, from the next reply on. The receives for
+// them are promised before (RFC 8166 §3.3.1).
+func (s *responder) grant(more int) {
+	if more > 0 {
+		s.k.device.Provide(more, s.k.receiveSize)
+		s.granted.Add(uint32(more))
+	}
+}
+
 // closed: the connection is gone. Calls in progress run on; their replies come
 // back from the device as flushed.
 func (s *responder) closed() {
 	s.conn.Close()
+	s.reads.closed()
+	s.dropHeld()
 	if s.share != nil {
 		s.share.Close()
 	}

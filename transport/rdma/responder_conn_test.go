@@ -11,11 +11,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
-// V1-14, V1-16, A-10, P-1, P-2; field faults 1 and 2: every answer grants the
-// credits of the configuration, whatever was asked for, and receives for them
-// are promised from before the first.
+// V1-14, V1-16, A-10, P-1, P-2: every answer grants the credits of the
+// configuration, whatever was asked for, and receives for them are promised from
+// before the first.
 func TestCreditsAreGranted(t *testing.T) {
 	for _, credits := range []int{1, 3, 128} {
 		b := newBench(t, benchConfig{server: Config{Credits: credits}})
@@ -89,7 +90,7 @@ func TestBeyondTheGrant(t *testing.T) {
 func TestDefaultThreshold(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{InlineSend: 1024, InlineReceive: 1024}})
 	p := b.peer()
-	n := 1024 - MinHeader - 40 - 4
+	n := 1024 - 28 - 40 - 4 // header, RPC header, count
 	call := message{xid: 1, payload: rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })}
 	if len(call.bytes()) != 1024 {
 		t.Fatalf("%d bytes", len(call.bytes()))
@@ -97,14 +98,14 @@ func TestDefaultThreshold(t *testing.T) {
 	_, payload := answered(t, b.call(p, call))
 	results(t, 1, payload)
 	// The largest reply that fits: 12 bytes more than the call had.
-	call.payload = rpctest.Message(1, rpctest.GET, count(1024-MinHeader-24-4))
+	call.payload = rpctest.Message(1, rpctest.GET, count(1024-28-24-4))
 	if m := b.call(p, call); len(m.Bytes) != 1024 {
 		t.Errorf("a reply of %d bytes", len(m.Bytes))
 	}
 }
 
 // V1-122, V1-25: the reply threshold is the smaller of what this side sends and
-// the peer receives; acceptance list 7. V1-123: without private data 1024.
+// the peer receives. V1-123: without private data 1024.
 func TestThresholdMatrix(t *testing.T) {
 	sizes := []int{1024, 4096, 8192, 65536}
 	for _, own := range sizes {
@@ -116,7 +117,7 @@ func TestThresholdMatrix(t *testing.T) {
 			}
 			p := b.peerWith(data, 8)
 			limit := min(own, max(theirs, 1024))
-			for n, fits := range map[int]bool{limit - MinHeader - 28: true, limit - MinHeader - 28 + 1: false} {
+			for n, fits := range map[int]bool{limit - 28 - 24 - 4: true, limit - 28 - 24 - 4 + 1: false} {
 				m := b.call(p, message{xid: 1, payload: rpctest.Message(1, rpctest.GET, count(n))})
 				if fits {
 					_, payload := answered(t, m)
@@ -134,7 +135,8 @@ func TestThresholdMatrix(t *testing.T) {
 
 // V1-114, V1-115, V1-120: a reply invalidates a tag only where both sides' private
 // data and the device allow it, and then the only tag that its call names. The four
-// combinations, and a device that cannot. 3.9: errors never do (wantError looks).
+// combinations, and a device that cannot. A-15: the tag may be that of a
+// Position-Zero chunk. Errors never invalidate (wantError looks).
 func TestRemoteInvalidation(t *testing.T) {
 	for _, c := range []struct{ own, theirs, incapable bool }{
 		{false, false, false}, {false, true, false}, {true, false, false}, {true, true, false}, {true, true, true},
@@ -273,7 +275,7 @@ func TestInvalidationBelongsToItsCall(t *testing.T) {
 
 // V1-90: a call whose RDMA operation broke the connection is answered with
 // ERR_CHUNK when it is tried again on the next one, once; the same XID from
-// another address, or without chunks, is served. V1-93: failing work closes.
+// another address, or without chunks, is served. V1-93: failing work closes.
 func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
 		write  bool
@@ -298,7 +300,7 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 			if err := p.End(); err == nil {
 				t.Error("the connection ended in order")
 			}
-			becomes(t, "what failed is noted", func() bool { return b.server.Stats().FailedWork.Load() > 0 })
+			await.Until(t, "what failed is noted", func() bool { return b.server.Stats().FailedWork.Load() > 0 })
 			q := b.peer()
 			b.alive(q)
 			_, payload := answered(t, b.call(q, message{xid: 7, payload: rpctest.Message(7, rpctest.NULL, nil)}))
@@ -313,6 +315,8 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 	}
 }
 
+// a failed XID is remembered for one retry, by its peer's address, and for
+// two minutes at most; how many are remembered is bounded.
 func TestFailedXIDsAreForgotten(t *testing.T) {
 	f := newFailedXIDs()
 	now := time.Unix(1000, 0)

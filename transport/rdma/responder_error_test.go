@@ -14,8 +14,8 @@ import (
 // serverEnd is the server's end of p's connection.
 func serverEnd(p *rdmatest.Peer) *rdmatest.Conn { return p.Conn().(*rdmatest.Conn).Other() }
 
-// receivesKept makes sure that every receive is promised again that was used up
-// (trap 14).
+// receivesKept makes sure that every receive is promised again that was used up:
+// a message that is dropped used up one, too.
 func receivesKept(t testing.TB, p *rdmatest.Peer, credits int) {
 	t.Helper()
 	if n := serverEnd(p).Promised(); n != credits+spareReceives {
@@ -34,15 +34,14 @@ func (b *bench) silent(p *rdmatest.Peer, m []byte) {
 	receivesKept(b.t, p, DefaultCredits)
 }
 
-// V1-80: below 28 bytes, silence; trap 2: also where it looks like an ERR_CHUNK.
+// V1-80: below 28 bytes, silence; A-1: also where it looks like an ERR_CHUNK.
 func TestShortMessagesAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 256)
-	for n := range MinHeader {
+	for n := range 28 { // RFC 8166 §4.5
 		b.silent(p, unhex(vectorA)[:n])
 		b.silent(p, unhex(vectorE)[:n])
 	}
-	b.silent(p, nil)
 }
 
 // V1-74, V1-73, A-3: RDMA_ERROR is dropped, whatever its version and length.
@@ -56,7 +55,7 @@ func TestErrorsFromPeersAreDropped(t *testing.T) {
 	}
 }
 
-// A reply to no call of this side's is dropped (4.2).
+// A reply to no call of this side's is dropped.
 func TestRepliesToNothingAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -73,7 +72,7 @@ func TestDoneIsDropped(t *testing.T) {
 	}
 }
 
-// V1-80, acceptance list 1: every truncation of A to D and G that ends inside the
+// V1-80: every truncation of A to D and G that ends inside the
 // header is answered with ERR_CHUNK from 28 bytes on, and with silence below.
 func TestTruncatedHeaders(t *testing.T) {
 	b := newBench(t, benchConfig{})
@@ -82,7 +81,7 @@ func TestTruncatedHeaders(t *testing.T) {
 		whole := unhex(v)
 		xid := uint32(whole[0])<<24 | uint32(whole[1])<<16 | uint32(whole[2])<<8 | uint32(whole[3])
 		for n := range len(whole) {
-			if n < MinHeader {
+			if n < 28 { // RFC 8166 §4.5
 				b.silent(p, whole[:n])
 				continue
 			}
@@ -95,7 +94,8 @@ func TestTruncatedHeaders(t *testing.T) {
 }
 
 // V1-87, V1-83, vector E: another version is answered with ERR_VERS, which
-// repeats it. V1-71's sole exception.
+// repeats it: V1-71's sole exception. V1-72: where XID, version and procedure stand
+// does not depend on the version.
 func TestVersionMismatch(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -106,7 +106,7 @@ func TestVersionMismatch(t *testing.T) {
 		}
 		wantError(t, p.Receive(), 0x1a2b3c51, version, ErrVers)
 	}
-	// Trap 3: the version is judged before the procedure.
+	// The version is judged before the procedure.
 	p.Send(words(9, 2, 32, 77, 0, 0, 0))
 	wantError(t, p.Receive(), 9, 2, ErrVers)
 	b.alive(p)
@@ -114,7 +114,7 @@ func TestVersionMismatch(t *testing.T) {
 }
 
 // V1-76, V1-75, L-4; V1-81, V1-88, V1-84: headers that cannot be served are
-// answered with ERR_CHUNK, once each, and nothing is moved or executed. V1-68:
+// answered with ERR_CHUNK, once each, and nothing is moved or executed. V1-68:
 // RDMA_NOMSG without a chunk; V1-37: positions are multiples of four; L-9.
 func TestBadHeaders(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{MaxCall: 100_000}})
@@ -147,7 +147,7 @@ func TestBadHeaders(t *testing.T) {
 		"neither call nor reply":                    {payload: words(0x77, 2, 2, rpctest.Number, 1, 0, 0, 0, 0, 0)},
 		"a position-zero chunk beyond MaxCall":      {proc: ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)},
 		"a Read chunk of 2 GiB (V1-98)":             {reads: at(pos, Segment{r.STag(), 2 << 30, 0}), payload: put},
-		"Read chunks of 4 GiB together (trap 10)":   {reads: at(pos, Segment{r.STag(), 1<<32 - 1, 0}, Segment{r.STag(), 4097, 0}), payload: put},
+		"Read chunks of 4 GiB together (V1-98)":     {reads: at(pos, Segment{r.STag(), 1<<32 - 1, 0}, Segment{r.STag(), 4097, 0}), payload: put},
 		"a Read chunk beyond the procedure (V1-99)": {reads: at(pos, cut(r, 99_999)...), payload: rpctest.Message(0x77, rpctest.NULL, nil)},
 		"a header that the echo of does not fit":    {writes: [][]Segment{make([]Segment, 62)}, payload: null},
 		"... although a Reply chunk is offered":     {writes: [][]Segment{make([]Segment, 62)}, reply: whole, payload: rpctest.Message(0x77, rpctest.BUMP, func(w *xdr.Writer) { w.String("") })},
@@ -182,7 +182,7 @@ func TestBadHeaders(t *testing.T) {
 }
 
 // A Long Call's message is judged after the pull: its XID (V1-88), its type, and
-// that nothing in it was moved that may not be (V1-94, V1-95).
+// that nothing in it was moved that may not be (V1-94, V1-95, A-4).
 func TestBadLongCalls(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -220,7 +220,7 @@ func TestBadLongCalls(t *testing.T) {
 }
 
 // V1-89: a good header with arguments that do not decode is answered by an RPC
-// reply, GARBAGE_ARGS, in RDMA_MSG, with the Write list returned (trap 4).
+// reply, GARBAGE_ARGS, in RDMA_MSG, with the Write list returned.
 func TestGarbageArguments(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -274,8 +274,8 @@ func wantUnused(t testing.TB, h *Header, m message) {
 	}
 }
 
-// Trap 4: RPC errors return the lists as well: PROG_UNAVAIL, PROG_MISMATCH,
-// PROC_UNAVAIL, MSG_DENIED. L-2: a call of the Connection Configuration Protocol
+// RPC errors return the lists as well (RFC 8166 §4.3.2, §4.3.3): PROG_UNAVAIL,
+// PROG_MISMATCH, PROC_UNAVAIL, MSG_DENIED. L-2: a call of the Connection Configuration Protocol
 // is an ordinary PROG_UNAVAIL, and the connection goes on.
 func TestErrorRepliesReturnTheLists(t *testing.T) {
 	b := newBench(t, benchConfig{})

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"context"
+	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // wantPut checks the reply to a PUT of data.
@@ -24,7 +26,7 @@ func wantPut(t testing.TB, m rdmatest.Message, xid uint32, data []byte) {
 
 // V1-39, P-3: segments of any length, empty ones included, are joined in the
 // order of the list; V1-41, L-8: a chunk may hold the item's padding, which is
-// not data; V1-42. Acceptance list 3.
+// not data; V1-42: without it the chunk is as long as the item.
 func TestReadChunkSegmentation(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 512)
@@ -60,10 +62,10 @@ func odd(n int) []int {
 	return l
 }
 
-// P-5, V1-45, V1-46, acceptance list 3 and 4: Long Calls of any size and
-// segmentation, with the Payload whole or reduced by a further Read chunk, whose
-// segments may stand anywhere in the list. Trap 1: positions in the reduced
-// Payload of a Position-Zero chunk count the unreduced one.
+// P-5, V1-45, V1-46: Long Calls of any size and segmentation, with the Payload
+// whole or reduced by a further Read chunk, whose segments may stand anywhere in
+// the list. Positions in the reduced Payload of a Position-Zero chunk count in the
+// unreduced one.
 func TestLongCalls(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 512)
@@ -164,7 +166,7 @@ func TestLargeSegments(t *testing.T) {
 	}
 }
 
-// V1-43, trap 11: no answer before the last Read is done, be it a reply or an
+// V1-43: no answer before the last Read is done, be it a reply or an
 // error, for the answer lets the peer take its memory back.
 func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	b := newBench(t, benchConfig{})
@@ -205,6 +207,45 @@ func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	}
 	if answers != 3 || reads != 5 {
 		t.Errorf("%d answers, %d Reads", answers, reads)
+	}
+}
+
+// V1-43: of a call with more segments than Reads may be outstanding, one Read fails,
+// the first or a later one, while others are under way or wait. Nothing is answered,
+// the connection ends, and the calls' memory goes back once, with the last Read:
+// newBench looks.
+func TestAFailedReadWaitsForTheOthers(t *testing.T) {
+	const depth, segments = 3, 8
+	for n := range segments {
+		t.Run(fmt.Sprintf("Read %d", n), func(t *testing.T) {
+			b := newBench(t, benchConfig{})
+			other := b.peer()
+			p := rdmatest.DialPeer(t, b.provider, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+				Receives: 64, ReceiveSize: 4096, InboundReads: depth,
+			}})
+			serverEnd(p).Faults().FailWork(n, nil)
+			data := pattern(1000 * segments)
+			r := p.Expose(data, rdmacm.RemoteRead)
+			for xid := range uint32(3) { // the second and the third wait behind the first
+				m, pos := putCall(xid, "name", len(data))
+				var lengths []int
+				for range segments {
+					lengths = append(lengths, 1000)
+				}
+				p.Send(message{xid: xid, reads: at(pos, cut(r, lengths...)...), payload: m}.bytes())
+			}
+			if err := p.End(); err == nil {
+				t.Error("the connection ended in order")
+			}
+			if n := len(p.Messages()); n != 0 {
+				t.Errorf("%d answers, though a Read failed", n)
+			}
+			b.alive(other)
+			await.Until(t, "all memory is given back", func() bool { return b.pool.Stats().InUse == 0 })
+			if n := b.program.Served[rpctest.PUT].Load(); n != 0 {
+				t.Errorf("%d calls were executed without their data", n)
+			}
+		})
 	}
 }
 

@@ -19,10 +19,10 @@ func (b *bench) echo(p peer, xid uint32, n int, m message) (Header, []byte) {
 	return answered(b.t, b.call(p, m))
 }
 
-// V1-24, A-7, trap 7: a reply goes inline up to the threshold, header and echoed
-// chunks included, and beyond it in the Reply chunk (V1-65) or not at all (3.7,
-// step 5; field fault 15). No Send is longer than the threshold. V1-66: the Reply
-// chunk comes back, unused where the reply went inline (P-9). V1-45.
+// V1-24, A-7: a reply goes inline up to the threshold, header and echoed chunks
+// included, and beyond it in the Reply chunk (V1-65) or not at all. No Send
+// is longer than the threshold. V1-66: the Reply chunk comes back, unused where
+// the reply went inline (P-9). V1-45: its content is padded.
 func TestReplyThreshold(t *testing.T) {
 	for _, threshold := range []int{1024, 4096} {
 		b := newBench(t, benchConfig{server: Config{InlineSend: threshold}})
@@ -40,7 +40,11 @@ func TestReplyThreshold(t *testing.T) {
 			for range extra.writes {
 				m.writes = append(m.writes, cut(r, 1))
 			}
-			header := PrefixSize + 4 + WriteListSize(m.writes) + ReplyChunkSize(m.reply)
+			// RFC 8166 §4.3: 28 bytes, and what comes back of the chunks.
+			header := 28 + len(m.writes)*(8+16)
+			if m.reply != nil {
+				header += 4 + 16*len(m.reply)
+			}
 			fits := threshold - header - 24 - 4 // of an item
 			for n := fits - 9; n <= fits+9; n++ {
 				xid++
@@ -123,7 +127,8 @@ func TestReplyChunkWithWriteChunks(t *testing.T) {
 }
 
 // What may not be executed twice is not executed when its largest reply could
-// not be carried back (3.7).
+// not be carried back: RFC 8166 §4.5.3 ends such a call for good, and its caller
+// would not learn that it was done.
 func TestNoRoomForTheLargestReply(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -137,7 +142,7 @@ func TestNoRoomForTheLargestReply(t *testing.T) {
 }
 
 // A retransmission on a new connection is answered from the cache, with the new
-// call's chunks (field fault 3).
+// call's chunks: the old ones belong to a connection that is gone.
 func TestReplayWithFreshChunks(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	fetch := func(n int) []byte { return rpctest.Message(9, rpctest.FETCH, count(n)) }

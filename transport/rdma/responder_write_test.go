@@ -15,10 +15,10 @@ import (
 // canary fills memory that a peer must not touch.
 func canary(n int) []byte { return bytes.Repeat([]byte{0xee}, n) }
 
-// V1-50, trap 8: results of every size go to the Write chunk, one byte included;
+// V1-50: results of every size go to the Write chunk, one byte included;
 // V1-51: without gaps; V1-52: the chunk comes back whole; V1-54: no padding is
 // written, even where there is room; V1-55: the lengths add up to the count;
-// V1-29, V1-34: the count stays, data and padding go. L-7's opposite.
+// V1-29, V1-34: the count stays, data and padding go. A-9: no bytes use up a chunk.
 func TestWriteChunkGetsNoRoundup(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 128)
@@ -52,7 +52,7 @@ func TestWriteChunkGetsNoRoundup(t *testing.T) {
 // void arm leaves its chunk to the next result; V1-58, A-13: chunks left over
 // come back unused; V1-60, V1-61: an empty chunk keeps its result inline and comes
 // back empty; V1-33; V1-31: the word that says whether there is an item stays; P-8: any
-// field of the header may be absent. Acceptance list 5.
+// field of the header may be absent.
 func TestWriteList(t *testing.T) {
 	const n = 333
 	for name, c := range map[string]struct {
@@ -147,9 +147,8 @@ func TestWriteChunkTooSmall(t *testing.T) {
 	b.alive(p)
 }
 
-// V1-104, 3.6: where nothing may be placed (a plan without placement, as under
-// GSS integrity), chunks come back unused and results stay in the stream;
-// acceptance list 5.
+// V1-104: where nothing may be placed (a plan without placement, as under GSS
+// integrity), chunks come back unused and results stay in the stream.
 func TestNoPlacementWithoutPlan(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	b.server.config.RPC = unplaced{b.rpc}
@@ -174,8 +173,9 @@ func (u unplaced) Admit(c *rpc.Call) (rpc.Plan, bool) {
 	return p, ok
 }
 
-// Writes come before the Send, in one chain (3.10, acceptance list 9), also when
-// the device places them in another order.
+// Writes come before the Send, in one chain (RFC 8166 §2.3.2: who sees the Send
+// may trust what was written before it), also when the device places them in
+// another order.
 func TestWritesPrecedeTheSend(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()

@@ -40,7 +40,7 @@ func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private
 		done <- err
 	}()
 	s.p = s.accept(private)
-	if err := <-done; err != nil {
+	if err := ended(t, done); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -175,5 +175,5 @@ func (s *script) ramp(credits uint32) {
 	done := s.start(null())
 	h, _ := s.next()
 	s.reply(message{xid: h.XID, credits: credits, payload: success(h.XID)})
-	<-done
+	ended(s.t, done)
 }

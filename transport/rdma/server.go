@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
@@ -18,7 +20,10 @@ type Server struct {
 	config Config
 	own    PrivateData
 	failed *failedXIDs
-	stats  Stats
+	// unjudged is the group of calls in Position-Zero chunks, which only their
+	// RDMA Reads will tell what they are.
+	unjudged *mem.Group
+	stats    Stats
 
 	mu        sync.Mutex
 	closing   bool
@@ -37,6 +42,7 @@ func NewServer(config Config) (*Server, error) {
 	s := &Server{
 		config:    config,
 		failed:    newFailedXIDs(),
+		unjudged:  config.Pool.NewGroup(),
 		listeners: make(map[rdmacm.Listener]struct{}),
 		open:      make(map[*connection]struct{}),
 		empty:     make(chan struct{}),
@@ -108,7 +114,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection, own PrivateData) {
 	device, err := r.Accept(rdmacm.ConnParam{
 		PrivateData:   own.bytes(),
 		Handler:       k,
-		Receives:      s.config.Credits + spareReceives,
+		Receives:      s.config.StrangerCredits + spareReceives,
 		ReceiveSize:   s.config.InlineReceive,
 		OutboundReads: s.config.Reads,
 	})
@@ -122,15 +128,24 @@ func (s *Server) accept(r rdmacm.Request, k *connection, own PrivateData) {
 		k:        k,
 		calls:    s.config.RPC,
 		conn:     s.config.RPC.NewConn(device.Peer(), device.Local(), "rdma", !s.config.Unprivileged),
-		share:    s.config.Pool.NewShare(),
-		credits:  uint32(s.config.Credits),
 		maxCall:  s.config.MaxCall,
 		maxReply: s.config.MaxReply,
 		failed:   s.failed,
+		unjudged: s.unjudged,
 		peer:     device.Peer().Addr().Unmap(),
 	}
+	k.responder.granted.Store(uint32(s.config.StrangerCredits))
+	k.responder.share = s.config.Pool.OpenShare(census.Client(k.responder.peer), (*holder)(k))
+	k.responder.ledger.Open(k.responder.share)
+	k.responder.pool = s.config.Pool
 	k.responder.reads.k = k
 	k.responder.reads.depth = device.ReadDepth()
+	seat := r.Seat()
+	k.responder.conn.OnKnown(func() {
+		seat.Known()
+		k.responder.grant(s.config.Credits - s.config.StrangerCredits)
+	})
+	seat.Hold((*seated)(k), &k.watch.sent)
 	back := newBackchannel(k, s.config.CallbackCredits)
 	k.requester = &back.q
 	k.responder.conn.SetCaller(back)

@@ -11,6 +11,11 @@ type Stats struct {
 	// Calls and Replies are messages of the responder's; Long those of them in
 	// a Position-Zero Read chunk or a Reply chunk.
 	Calls, LongCalls, Replies, LongReplies atomic.Int64
+	// ReadsDeferred are calls that waited to ask for memory until the Reads of
+	// others had come back.
+	ReadsDeferred atomic.Int64
+	// Held are calls that waited as they arrived, while memory was short.
+	Held atomic.Int64
 	// Dropped calls got no answer.
 	Dropped atomic.Int64
 	// ErrVers and ErrChunk are RDMA_ERRORs sent.
@@ -32,8 +37,14 @@ type Stats struct {
 	// BadReplies those of Discarded that did not match their call.
 	Answers, Refused, BadReplies atomic.Int64
 
+	// Starved are connections lost because memory was short and the peer moved
+	// too little.
+	Starved atomic.Int64
 	// Timeouts are connections lost because the peer took no part.
 	Timeouts atomic.Int64
+	// Overruns are connections lost because the peer made more calls than it
+	// was granted.
+	Overruns atomic.Int64
 	// FailedWork are connections lost because an RDMA operation failed.
 	FailedWork atomic.Int64
 }

@@ -15,11 +15,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // Calls of every kind from many connections into little memory, with peers that
 // stall among them: each waits its turn, none fails, nothing deadlocks, the ceiling
-// holds. Field faults 13 and 16.
+// holds.
 func TestUnderTheCeiling(t *testing.T) {
 	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iwarp": newIwarp(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestUnderTheCeiling(t *testing.T) {
 					defer p.Conn().Abort(nil)
 				}
 			}
-			all.Wait()
+			await.Workload(t, "all calls end", all.Wait)
 			if s := b.pool.Stats(); s.Peak > s.Ceiling || s.Refused > 0 {
 				t.Errorf("%d bytes at most of %d, %d refused", s.Peak, s.Ceiling, s.Refused)
 			}
@@ -122,7 +123,7 @@ func TestManyStalledCalls(t *testing.T) {
 				}
 			}
 			b.program.Release(9)
-			all.Wait()
+			await.Workload(t, "all calls end", all.Wait)
 		})
 	}
 }
@@ -165,14 +166,14 @@ func TestChurn(t *testing.T) {
 							})
 						}
 						if r.IntN(2) == 0 {
-							calls.Wait()
+							await.Workload(t, "all calls end", calls.Wait)
 						}
 						c.Close()
-						calls.Wait()
+						await.Workload(t, "all calls end", calls.Wait)
 					}
 				})
 			}
-			all.Wait()
+			await.Workload(t, "all calls end", all.Wait)
 		})
 	}
 }
@@ -217,7 +218,7 @@ func TestRandomFaults(t *testing.T) {
 					}
 				})
 			}
-			all.Wait()
+			await.Workload(t, "all calls end", all.Wait)
 			if n := b.program.Served[rpctest.PUT].Load(); n != 300 {
 				t.Errorf("PUT was executed %d times for 300 calls", n)
 			}

@@ -1,0 +1,108 @@
+package rdma
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// pressedChains is how much one peer may owe while memory is short: RDMA Reads to
+// answer, and replies to take. What it sends beyond waits as it arrived: the message
+// alone. Calls that a file system keeps do not count, since others behind them may be
+// for another one.
+const pressedChains = 4
+
+// swampedCalls is how many calls a peer may have under way at all while the process
+// keeps more for its peers than it may.
+const swampedCalls = 8
+
+// heldCost is what a message that is held is reckoned to occupy beside its bytes.
+const heldCost = 256
+
+// held are calls that wait, as messages, until others of their connection have
+// ended: a peer that takes no replies, or answers no Reads, while memory is short
+// pins its own messages and little more.
+type held struct {
+	count    atomic.Int32 // of messages
+	mu       sync.Mutex
+	messages []*recv // the oldest first
+	closed   bool
+}
+
+// full says that the peer owes as much as it may now.
+func (s *responder) full() bool {
+	if s.pool == nil || !s.pool.Pressed() {
+		return false
+	}
+	back := s.k.watch.back.Load()
+	return s.k.watch.sent.Load() >= back+pressedChains ||
+		s.pool.Swamped() && s.k.calls.Load()&^drainBit >= swampedCalls
+}
+
+// hold puts a message aside. It is false where the connection is gone.
+func (s *responder) hold(r *recv) bool {
+	h := &s.held
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return false
+	}
+	h.messages = append(h.messages, r)
+	h.count.Add(1)
+	h.mu.Unlock()
+	s.ledger.Add(heldCost + cap(r.Bytes))
+	s.k.stats.Held.Add(1)
+	// The last call may have ended meanwhile, and found nothing to go on with.
+	s.goOn()
+	return true
+}
+
+// goOn begins calls that were held, as far as there is room for them, each on a
+// goroutine of its own: the caller's may belong to another connection.
+func (s *responder) goOn() {
+	h := &s.held
+	for h.count.Load() > 0 && !s.full() {
+		h.mu.Lock()
+		if len(h.messages) == 0 {
+			h.mu.Unlock()
+			return
+		}
+		r := h.messages[0]
+		h.messages[0] = nil
+		if h.messages = h.messages[1:]; len(h.messages) == 0 {
+			h.messages = nil
+		}
+		h.count.Add(-1)
+		entered := s.k.enter() > 0
+		h.mu.Unlock()
+		s.ledger.Add(-heldCost - cap(r.Bytes))
+		if !entered {
+			s.k.discard(r)
+			continue
+		}
+		go s.take(r)
+	}
+}
+
+// take begins a call that was held, and entered.
+func (s *responder) take(r *recv) {
+	var header Header
+	if err := header.Parse(r.Bytes); err != nil {
+		panic("rdma: a header does not parse that did: " + err.Error())
+	}
+	s.begin(&header, r)
+}
+
+// dropHeld forgets what is held, at the connection's end.
+func (s *responder) dropHeld() {
+	h := &s.held
+	h.mu.Lock()
+	h.closed = true
+	left := h.messages
+	h.messages = nil
+	h.count.Store(0)
+	h.mu.Unlock()
+	for _, r := range left {
+		s.ledger.Add(-heldCost - cap(r.Bytes))
+		r.Release()
+	}
+}

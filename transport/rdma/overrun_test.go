@@ -1,0 +1,97 @@
+package rdma
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// A peer that goes on calling and reads no answers has no more calls under way
+// than it was granted, as far as this side can know, and loses its connection at
+// once, not after a deadline: what it costs has a bound.
+func TestPeerThatReadsNoAnswers(t *testing.T) {
+	const credits = 20
+	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits, Deadline: time.Hour}})
+	p := rawpeer.Dial(t, b.addr)
+	p.Initiate(rawpeer.LinuxRequest())
+	p.WriteFPDU(rawpeer.Ready())
+	await.Until(t, "the connection is open", func() bool { return len(b.server.connections()) == 1 })
+	k := b.server.connections()[0]
+	most := int64(0)
+	// Answers of 4 KB fill what TCP keeps of them, and then stay here.
+	for xid := range uint32(20_000) {
+		m := message{xid: xid, payload: rpctest.Message(xid, rpctest.GET, count(3900))}.bytes()
+		if _, err := p.Conn.Write(p.Bytes(p.Send(m))); err != nil {
+			break
+		}
+		most = max(most, k.calls.Load())
+	}
+	await.Until(t, "the connection ends", func() bool { return b.server.Stats().Connections.Load() == 0 })
+	if n := b.server.Stats().Overruns.Load(); n != 1 {
+		t.Errorf("%d connections ended because their peer calls too much", n)
+	}
+	if bound := int64(2*credits + spareReceives + overrunSlack + 1); most > bound {
+		t.Errorf("%d calls were under way, %d at most", most, bound)
+	}
+}
+
+// Answers that the peer has got are not held against it, however late this side
+// takes note that they are sent.
+func TestAnswersThatCompleteLate(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Credits: 4}})
+	p := b.peerWith(nil, 400)
+	release := serverEnd(p).Faults().DelayDone(0)
+	for range 200 {
+		b.alive(p)
+	}
+	if n := b.server.connections()[0].calls.Load(); n != 200 {
+		t.Fatalf("%d answers are not completed", n)
+	}
+	release()
+	await.Until(t, "the answers are completed", func() bool { return b.server.connections()[0].calls.Load() == 0 })
+	b.alive(p)
+	if n := b.server.Stats().Overruns.Load(); n != 0 {
+		t.Errorf("%d overruns", n)
+	}
+}
+
+// A call that waits for what the peer owes it has no room for its reply yet: it
+// costs its record and the message.
+func TestCallsThatWaitCostLittle(t *testing.T) {
+	b := newBench(t, benchConfig{server: Config{Reads: 1}})
+	p := b.peer()
+	release := serverEnd(p).Faults().HoldReads()
+	r := p.Expose(make([]byte, 100), rdmacm.RemoteRead)
+	for xid := range uint32(2) {
+		m, pos := putCall(xid, "name", 100)
+		p.Send(message{xid: xid, reads: at(pos, cut(r, 100)...), payload: m}.bytes())
+	}
+	q := &b.server.connections()[0].responder.reads
+	waiting := func() *call {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if len(q.claims) == 0 {
+			return nil
+		}
+		return q.claims[0].first
+	}
+	await.Until(t, "a call waits for the Read of another", func() bool { return waiting() != nil && q.posted() == 1 })
+	c := waiting()
+	if c.short != nil || c.long != nil {
+		t.Error("it has room for its reply already")
+	}
+	size := unsafe.Sizeof(*c) + uintptr(cap(c.head)+16*cap(c.local)+16*cap(c.pieces)) +
+		unsafe.Sizeof(rdmacm.Work{})*uintptr(cap(c.work))
+	if size > 4<<10 {
+		t.Errorf("its record is %d bytes", size)
+	}
+	release()
+	for range 2 {
+		answered(t, p.Receive())
+	}
+}

@@ -1,0 +1,46 @@
+package rdma
+
+import "sync"
+
+// A call has room for the words of its reply from when it is served: what waits for
+// memory, for RDMA Reads or for a file system has none. Most replies are short.
+const (
+	// wordsSize is the largest room, in bytes. Longer replies get their words
+	// from the memory reserved for the call.
+	wordsSize  = 4096
+	shortWords = 512
+)
+
+var (
+	shortPool = sync.Pool{New: func() any { return new([shortWords]byte) }}
+	longPool  = sync.Pool{New: func() any { return new([wordsSize]byte) }}
+)
+
+// replyWords is room for n bytes of words, or for wordsSize where that is less.
+func (c *call) replyWords(n int) []byte {
+	if n <= shortWords && c.long == nil {
+		if c.short == nil {
+			c.short = shortPool.Get().(*[shortWords]byte)
+			c.charge(shortWords)
+		}
+		return c.short[:]
+	}
+	if c.long == nil {
+		c.dropWords()
+		c.long = longPool.Get().(*[wordsSize]byte)
+		c.charge(wordsSize)
+	}
+	return c.long[:]
+}
+
+// dropWords gives the room back.
+func (c *call) dropWords() {
+	if c.short != nil {
+		shortPool.Put(c.short)
+		c.short = nil
+	}
+	if c.long != nil {
+		longPool.Put(c.long)
+		c.long = nil
+	}
+}
