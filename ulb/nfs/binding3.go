@@ -13,101 +13,113 @@ import (
 var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 	nfs3wire.ProcNull: {Name: "NULL"},
 	nfs3wire.ProcGetattr: {
-		Name: "GETATTR", MaxArgs: nfs3wire.Getattr3ArgsMaxSize, MaxResults: nfs3wire.Getattr3ResMaxSize,
+		Name: "GETATTR", Walk: handle, MaxArgs: nfs3wire.Getattr3ArgsMaxSize, MaxResults: nfs3wire.Getattr3ResMaxSize,
 	},
 	nfs3wire.ProcSetattr: {
-		Name: "SETATTR", Once: true,
+		Name: "SETATTR", Walk: handle, Repeat: rpc.Once,
 		MaxArgs: nfs3wire.Setattr3ArgsMaxSize, MaxResults: nfs3wire.Setattr3ResMaxSize,
 	},
 	nfs3wire.ProcLookup: {
-		Name: "LOOKUP", MaxArgs: nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Lookup3ResMaxSize,
+		Name: "LOOKUP", Walk: handle, MaxArgs: nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Lookup3ResMaxSize,
 	},
 	nfs3wire.ProcAccess: {
-		Name: "ACCESS", MaxArgs: nfs3wire.Access3ArgsMaxSize, MaxResults: nfs3wire.Access3ResMaxSize,
+		Name: "ACCESS", Walk: handle, MaxArgs: nfs3wire.Access3ArgsMaxSize, MaxResults: nfs3wire.Access3ResMaxSize,
 	},
 	nfs3wire.ProcReadlink: {
 		Name: "READLINK", MaxArgs: nfs3wire.Readlink3ArgsMaxSize, MaxResults: nfs3wire.Readlink3ResMaxReducedSize,
-		Size: func(xdr.Decoder) (int, int) { return nfs3wire.Readlink3ResMaxReducedSize, MaxPath },
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+			handle(args, s)
+			s.Payload = MaxPath
+		},
 	},
 	nfs3wire.ProcRead: {
 		Name: "READ", MaxArgs: nfs3wire.Read3ArgsMaxSize, MaxResults: nfs3wire.Read3ResMaxReducedSize,
-		Size: func(args xdr.Decoder) (int, int) {
-			args.Opaque(nfs3wire.FileHandleSize)
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+			handle(args, s)
 			args.Uint64()
-			return nfs3wire.Read3ResMaxReducedSize, int(min(args.Uint32(), MaxTransfer))
+			s.Payload = int(min(args.Uint32(), MaxTransfer))
 		},
 	},
 	nfs3wire.ProcWrite: {
-		Name: "WRITE", Once: true,
+		Name: "WRITE", Repeat: rpc.InTurn,
 		MaxArgs: nfs3wire.Write3ArgsMaxReducedSize + MaxTransfer, MaxResults: nfs3wire.Write3ResMaxSize,
-		Eligible:   eligibleAt(beforeWriteData),
-		ArgsPrefix: prefix(beforeWriteData),
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+			handle(args, s)
+			args.Skip(8 + 4 + 4)
+			s.Item(args)
+		},
 	},
 	nfs3wire.ProcCreate: {
-		Name: "CREATE", Once: true,
+		Name: "CREATE", Walk: handle, Repeat: rpc.Once,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.CreateHow3MaxSize,
 		MaxResults: nfs3wire.Create3ResMaxSize,
 	},
 	nfs3wire.ProcMkdir: {
-		Name: "MKDIR", Once: true,
+		Name: "MKDIR", Walk: handle, Repeat: rpc.Once,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.Sattr3MaxSize,
 		MaxResults: nfs3wire.Mkdir3ResMaxSize,
 	},
 	nfs3wire.ProcSymlink: {
-		Name: "SYMLINK", Once: true,
+		Name: "SYMLINK", Repeat: rpc.Once,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.Sattr3MaxSize + maxNames,
 		MaxResults: nfs3wire.Symlink3ResMaxSize,
-		Eligible:   eligibleAt(beforeSymlinkText),
-		ArgsPrefix: prefix(beforeSymlinkText),
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+			var where nfs3wire.DirOpArgs3
+			var attr nfs3wire.Sattr3
+			where.Decode(args)
+			attr.Decode(args)
+			s.Object = where.Dir.Data
+			s.Item(args)
+		},
 	},
 	nfs3wire.ProcMknod: {
-		Name: "MKNOD", Once: true,
+		Name: "MKNOD", Walk: handle, Repeat: rpc.Once,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.MknodData3MaxSize,
 		MaxResults: nfs3wire.Mknod3ResMaxSize,
 	},
 	nfs3wire.ProcRemove: {
-		Name: "REMOVE", Once: true,
+		Name: "REMOVE", Walk: handle, Repeat: rpc.Once,
 		MaxArgs: nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Remove3ResMaxSize,
 	},
 	nfs3wire.ProcRmdir: {
-		Name: "RMDIR", Once: true,
+		Name: "RMDIR", Walk: handle, Repeat: rpc.Once,
 		MaxArgs: nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Rmdir3ResMaxSize,
 	},
 	nfs3wire.ProcRename: {
-		Name: "RENAME", Once: true,
+		Name: "RENAME", Walk: handle, Repeat: rpc.Once,
 		MaxArgs: 2 * (nfs3wire.FileHandle3MaxSize + maxNames), MaxResults: nfs3wire.Rename3ResMaxSize,
 	},
 	nfs3wire.ProcLink: {
-		Name: "LINK", Once: true,
+		Name: "LINK", Walk: handle, Repeat: rpc.Once,
 		MaxArgs: 2*nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Link3ResMaxSize,
 	},
 	nfs3wire.ProcReaddir: {
 		Name: "READDIR", MaxArgs: nfs3wire.Readdir3ArgsMaxSize,
-		Size: func(args xdr.Decoder) (int, int) {
-			args.Opaque(nfs3wire.FileHandleSize)
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+			handle(args, s)
 			args.Skip(8 + nfs3wire.CookieVerfSize)
-			return directoryReply(args.Uint32()), 0
+			s.Words = directoryReply(args.Uint32())
 		},
 	},
 	nfs3wire.ProcReaddirPlus: {
 		Name: "READDIRPLUS", MaxArgs: nfs3wire.ReaddirPlus3ArgsMaxSize,
-		Size: func(args xdr.Decoder) (int, int) {
-			args.Opaque(nfs3wire.FileHandleSize)
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+			handle(args, s)
 			args.Skip(8 + nfs3wire.CookieVerfSize + 4)
-			return directoryReply(args.Uint32()), 0
+			s.Words = directoryReply(args.Uint32())
 		},
 	},
 	nfs3wire.ProcFsstat: {
-		Name: "FSSTAT", MaxArgs: nfs3wire.Fsstat3ArgsMaxSize, MaxResults: nfs3wire.Fsstat3ResMaxSize,
+		Name: "FSSTAT", Walk: handle, MaxArgs: nfs3wire.Fsstat3ArgsMaxSize, MaxResults: nfs3wire.Fsstat3ResMaxSize,
 	},
 	nfs3wire.ProcFsinfo: {
-		Name: "FSINFO", MaxArgs: nfs3wire.Fsinfo3ArgsMaxSize, MaxResults: nfs3wire.Fsinfo3ResMaxSize,
+		Name: "FSINFO", Walk: handle, MaxArgs: nfs3wire.Fsinfo3ArgsMaxSize, MaxResults: nfs3wire.Fsinfo3ResMaxSize,
 	},
 	nfs3wire.ProcPathconf: {
-		Name: "PATHCONF", MaxArgs: nfs3wire.Pathconf3ArgsMaxSize, MaxResults: nfs3wire.Pathconf3ResMaxSize,
+		Name: "PATHCONF", Walk: handle, MaxArgs: nfs3wire.Pathconf3ArgsMaxSize, MaxResults: nfs3wire.Pathconf3ResMaxSize,
 	},
 	nfs3wire.ProcCommit: {
-		Name: "COMMIT", MaxArgs: nfs3wire.Commit3ArgsMaxSize, MaxResults: nfs3wire.Commit3ResMaxSize,
+		Name: "COMMIT", Walk: handle, MaxArgs: nfs3wire.Commit3ArgsMaxSize, MaxResults: nfs3wire.Commit3ResMaxSize,
 	},
 }}
 
@@ -118,8 +130,11 @@ const MaxMountReply = 256 << 10
 // BindingMount3 is the binding of MOUNT version 3 (RFC 8267 §4.5): nothing is
 // eligible.
 var BindingMount3 = rpc.Binding{Procedures: []rpc.Procedure{
-	mount3wire.ProcNull:    {Name: "NULL"},
-	mount3wire.ProcMnt:     {Name: "MNT", MaxArgs: mount3wire.DirPathMaxSize, MaxResults: 4 + nfs3wire.FileHandle3MaxSize + 4 + 4},
+	mount3wire.ProcNull: {Name: "NULL"},
+	mount3wire.ProcMnt: {
+		Name: "MNT", MaxArgs: mount3wire.DirPathMaxSize, MaxResults: 4 + nfs3wire.FileHandle3MaxSize + 4 + 4,
+		Walk: func(args *xdr.Decoder, s *rpc.Shape) { s.Object = args.Opaque(mount3wire.DirPathMaxSize) },
+	},
 	mount3wire.ProcDump:    {Name: "DUMP", MaxResults: MaxMountReply},
 	mount3wire.ProcUmnt:    {Name: "UMNT", MaxArgs: mount3wire.DirPathMaxSize},
 	mount3wire.ProcUmntall: {Name: "UMNTALL"},
@@ -132,36 +147,6 @@ func directoryReply(count uint32) int {
 	return 4 + nfs3wire.PostOpAttrMaxSize + nfs3wire.CookieVerfSize + int(min(count, MaxDirectory)) + 8
 }
 
-// beforeWriteData steps over what comes before the data of WRITE.
-func beforeWriteData(args *xdr.Decoder) {
-	args.Opaque(nfs3wire.FileHandleSize)
-	args.Skip(8 + 4 + 4)
-}
-
-// beforeSymlinkText steps over what comes before the text of SYMLINK.
-func beforeSymlinkText(args *xdr.Decoder) {
-	var where nfs3wire.DirOpArgs3
-	var attr nfs3wire.Sattr3
-	where.Decode(args)
-	attr.Decode(args)
-}
-
-// eligibleAt judges the placed items of a call with one eligible argument: a
-// counted item that comes after what before steps over.
-func eligibleAt(before func(*xdr.Decoder)) func(xdr.Decoder, []rpc.Placed) bool {
-	return func(args xdr.Decoder, placed []rpc.Placed) bool {
-		before(&args)
-		args.Uint32() // the count stays (RFC 8166 §3.4.4)
-		return args.Err() == nil && len(placed) == 1 && int64(placed[0].Position) == int64(args.Position())
-	}
-}
-
-// prefix measures what before steps over, the following count included.
-func prefix(before func(*xdr.Decoder)) func(xdr.Decoder) int {
-	return func(args xdr.Decoder) int {
-		start := args.Position()
-		before(&args)
-		args.Uint32()
-		return args.Position() - start
-	}
-}
+// handle reads the handle that the arguments of every procedure but NULL begin
+// with: what the call is about.
+func handle(args *xdr.Decoder, s *rpc.Shape) { s.Object = args.Opaque(nfs3wire.FileHandleSize) }

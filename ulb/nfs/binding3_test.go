@@ -35,10 +35,10 @@ func TestOnlyMarkedArgumentsAreEligible(t *testing.T) {
 	for p := range nfs.Binding3.Procedures {
 		row := &nfs.Binding3.Procedures[p]
 		arg, has := eligibleArguments[wire.Procedure(p)]
-		if has != (row.Eligible != nil) {
-			t.Errorf("%s: eligible argument %v in the definition, %v in the binding", row.Name, has, row.Eligible != nil)
-		}
 		if !has {
+			if _, ok := row.Shape(*xdr.NewDecoder(make([]byte, 200)), []rpc.Placed{{Position: 0, Length: 4}}); ok {
+				t.Errorf("%s: the binding has an eligible argument, the definition none", row.Name)
+			}
 			continue
 		}
 		w := xdr.NewWriter(make([]byte, 0, 4096))
@@ -51,20 +51,20 @@ func TestOnlyMarkedArgumentsAreEligible(t *testing.T) {
 		d.Reset(w.Bytes(), headerSize, nil)
 		at := uint32(headerSize + payload.Position)
 		for position := uint32(0); position < at+64; position += 4 {
-			ok := row.Eligible(d, []rpc.Placed{{Position: position, Length: uint32(len(payload.Data))}})
+			_, ok := row.Shape(d, []rpc.Placed{{Position: position, Length: uint32(len(payload.Data))}})
 			if ok != (position == at) {
 				t.Errorf("%s: an item at %d of %d: eligible %v", row.Name, position, at, ok)
 			}
 		}
-		if row.Eligible(d, []rpc.Placed{{Position: at, Length: 2}, {Position: at + 4, Length: 2}}) {
+		if _, ok := row.Shape(d, []rpc.Placed{{Position: at, Length: 2}, {Position: at + 4, Length: 2}}); ok {
 			t.Errorf("%s: two items are eligible", row.Name)
 		}
-		if row.Eligible(*xdr.NewDecoder(nil), []rpc.Placed{{Position: at}}) {
+		if _, ok := row.Shape(*xdr.NewDecoder(nil), []rpc.Placed{{Position: at}}); ok {
 			t.Errorf("%s: arguments that are not there have an eligible item", row.Name)
 		}
 		// What tells two calls apart ends where the payload starts.
-		if n := row.ArgsPrefix(d); n != payload.Position || !bytes.Equal(w.Bytes()[:n], w.Bytes()) {
-			t.Errorf("%s: prefix of %d bytes, payload at %d", row.Name, n, payload.Position)
+		if sh, _ := row.Shape(d, nil); sh.Prefix != payload.Position || len(sh.Object) == 0 {
+			t.Errorf("%s: prefix of %d bytes, payload at %d", row.Name, sh.Prefix, payload.Position)
 		}
 	}
 }
@@ -91,19 +91,19 @@ func TestReplyBounds(t *testing.T) {
 		{wire.ProcReaddir, args((&wire.Readdir3Args{Dir: fh, Count: 32768}).Encode), 4 + 88 + 8 + 32768 + 8, 0},
 		{wire.ProcReaddirPlus, args((&wire.ReaddirPlus3Args{Dir: fh, DirCount: 1, MaxCount: 1<<32 - 1}).Encode), 4 + 88 + 8 + nfs.MaxDirectory + 8, 0},
 	} {
-		words, payload := nfs.Binding3.Procedures[c.p].Size(c.args)
-		if words != c.words || payload != c.payload {
-			t.Errorf("%v: %d words and %d bytes of payload, want %d and %d", c.p, words, payload, c.words, c.payload)
+		s, _ := nfs.Binding3.Procedures[c.p].Shape(c.args, nil)
+		if s.Words != c.words || s.Payload != c.payload || !bytes.Equal(s.Object, fh.Data) {
+			t.Errorf("%v: %+v, want %d and %d bytes", c.p, s, c.words, c.payload)
 		}
 	}
 }
 
-// Each procedure of RFC 1813 is there, and those that change something are
-// executed once.
+// Each procedure of RFC 1813 is there; those that change something are executed
+// once, but for WRITE, which is executed again in its turn.
 func TestProceduresThatChangeSomethingRunOnce(t *testing.T) {
-	once := map[string]bool{
-		"SETATTR": true, "WRITE": true, "CREATE": true, "MKDIR": true, "SYMLINK": true, "MKNOD": true,
-		"REMOVE": true, "RMDIR": true, "RENAME": true, "LINK": true,
+	once := map[string]rpc.Repeat{
+		"SETATTR": rpc.Once, "WRITE": rpc.InTurn, "CREATE": rpc.Once, "MKDIR": rpc.Once, "SYMLINK": rpc.Once,
+		"MKNOD": rpc.Once, "REMOVE": rpc.Once, "RMDIR": rpc.Once, "RENAME": rpc.Once, "LINK": rpc.Once,
 	}
 	if n := len(nfs.Binding3.Procedures); n != 22 {
 		t.Fatalf("%d procedures", n)
@@ -112,8 +112,8 @@ func TestProceduresThatChangeSomethingRunOnce(t *testing.T) {
 		if "NFSPROC3_"+row.Name != wire.Procedure(p).String() {
 			t.Errorf("procedure %d is %s, not %v", p, row.Name, wire.Procedure(p))
 		}
-		if row.Once != once[row.Name] {
-			t.Errorf("%s: once %v", row.Name, row.Once)
+		if row.Repeat != once[row.Name] {
+			t.Errorf("%s: repeat %v", row.Name, row.Repeat)
 		}
 	}
 }

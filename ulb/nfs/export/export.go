@@ -34,6 +34,9 @@ type Export struct {
 	// FS is what is served.
 	FS       vfs.FileSystem
 	ReadOnly bool
+	// Async: a reply to a change of names or attributes does not wait until
+	// the change is on stable storage.
+	Async bool
 	// Secure: only peers on privileged ports are served.
 	Secure           bool
 	Squash           Squash

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net/netip"
 	"slices"
 	"testing"
@@ -42,9 +43,9 @@ func TestSealedHandleComesBackWhole(t *testing.T) {
 				t.Fatalf("%d bytes do not fit NFSv3's 64", len(sealed))
 			}
 			for range 2 { // once checked, once remembered
-				gotE, gotH, err := tab.Open(sealed)
-				if err != nil || gotE != e || gotH != h {
-					t.Fatalf("Open = %v, %v, %v", gotE, gotH, err)
+				got, err := tab.Find(sealed)
+				if err != nil || got.Export != e || got.Handle != h {
+					t.Fatalf("Find = %+v, %v", got, err)
 				}
 			}
 		}
@@ -54,22 +55,22 @@ func TestSealedHandleComesBackWhole(t *testing.T) {
 func TestNoBitOfASealedHandleCanBeChanged(t *testing.T) {
 	tab := table(t, "/a", "/b")
 	sealed := tab.Seal(nil, tab.All()[0], handle(t, 12))
-	if _, _, err := tab.Open(sealed); err != nil {
+	if _, err := tab.Find(sealed); err != nil {
 		t.Fatal(err)
 	}
 	for bit := range len(sealed) * 8 {
 		forged := slices.Clone(sealed)
 		forged[bit/8] ^= 1 << (bit % 8)
-		if _, _, err := tab.Open(forged); err != ErrForged {
+		if _, err := tab.Find(forged); err != ErrForged {
 			t.Fatalf("bit %d changed: %v", bit, err)
 		}
 	}
 	for n := range len(sealed) {
-		if _, _, err := tab.Open(sealed[:n]); err != ErrForged {
+		if _, err := tab.Find(sealed[:n]); err != ErrForged {
 			t.Fatalf("cut to %d: %v", n, err)
 		}
 	}
-	if _, _, err := tab.Open(append(slices.Clone(sealed), 0)); err != ErrForged {
+	if _, err := tab.Find(append(slices.Clone(sealed), 0)); err != ErrForged {
 		t.Fatalf("one byte more: %v", err)
 	}
 }
@@ -79,7 +80,7 @@ func TestHandleOfAnotherKeyIsForged(t *testing.T) {
 	if err := other.Replace([]*Export{{Name: "/a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := tab.Open(other.Seal(nil, other.All()[0], handle(t, 8))); err != ErrForged {
+	if _, err := tab.Find(other.Seal(nil, other.All()[0], handle(t, 8))); err != ErrForged {
 		t.Fatal(err)
 	}
 }
@@ -91,8 +92,60 @@ func TestHandleOfAnExportThatLeftIsGone(t *testing.T) {
 	if err := tab.Replace([]*Export{{Name: "/a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := tab.Open(sealed); err != ErrGone {
+	if _, err := tab.Find(sealed); err != ErrGone {
 		t.Fatal(err)
+	}
+}
+
+// What is remembered of a handle is remembered of that handle: others that share
+// its place in memory are checked themselves, the forged ones too.
+func TestRememberedHandlesAreNotMixedUp(t *testing.T) {
+	tab := table(t, "/a", "/b")
+	all := tab.All()
+	const handles = 3 * cacheSlots
+	sealed := make([][]byte, handles)
+	named := make([]vfs.Handle, handles)
+	for i := range sealed {
+		var ok bool
+		if named[i], ok = vfs.MakeHandle(binary.BigEndian.AppendUint32(nil, uint32(i))); !ok {
+			t.Fatal("no handle")
+		}
+		sealed[i] = tab.Seal(nil, all[i%2], named[i])
+	}
+	for i, s := range sealed {
+		if o, err := tab.Find(s); err != nil || o.Export != all[i%2] || o.Handle != named[i] {
+			t.Fatalf("handle %d: %+v, %v", i, o, err)
+		}
+		forged := slices.Clone(s)
+		forged[len(forged)-1]++
+		if o, err := tab.Find(forged); err != ErrForged {
+			t.Fatalf("handle %d, forged: %+v, %v", i, o, err)
+		}
+	}
+}
+
+// A handle that is remembered belongs to the exports that there are now.
+func TestARememberedHandleFollowsTheTable(t *testing.T) {
+	tab := table(t, "/a", "/b")
+	sealed := tab.Seal(nil, tab.ByID(idOf("/b")), handle(t, 8))
+	for round := range 3 {
+		again := &Export{Name: "/b", ReadOnly: round == 1}
+		if err := tab.Replace([]*Export{{Name: "/a"}, again}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if o, err := tab.Find(sealed); err != nil || o.Export != again {
+				t.Fatalf("round %d: %+v, %v", round, o, err)
+			}
+		}
+		if err := tab.Replace([]*Export{{Name: "/a"}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if o, err := tab.Find(sealed); err != ErrGone {
+				t.Fatalf("round %d, gone: %+v, %v", round, o, err)
+			}
+		}
 	}
 }
 
@@ -100,7 +153,7 @@ func TestOpenOfARememberedHandleDoesNotAllocate(t *testing.T) {
 	tab := table(t, "/a")
 	sealed := tab.Seal(nil, tab.All()[0], handle(t, 16))
 	if n := testing.AllocsPerRun(100, func() {
-		if _, _, err := tab.Open(sealed); err != nil {
+		if _, err := tab.Find(sealed); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -144,6 +197,7 @@ func TestReplaceRefusesTwoOfOneName(t *testing.T) {
 
 func TestSquashing(t *testing.T) {
 	user := rpc.Cred{Flavor: rpc.AuthSys, UID: 1000, GID: 100, Groups: []uint32{4, 0, 7}}
+	wheel := rpc.Cred{Flavor: rpc.AuthSys, UID: 1000, Groups: []uint32{4}} // its own group is 0
 	root := rpc.Cred{Flavor: rpc.AuthSys, Groups: []uint32{0, 1}}
 	none := rpc.Cred{Flavor: rpc.AuthNone}
 	for _, c := range []struct {
@@ -154,6 +208,8 @@ func TestSquashing(t *testing.T) {
 	}{
 		{"root squashed", RootSquash, &root, vfs.Cred{UID: 11, GID: 12}},
 		{"user keeps himself but not group 0", RootSquash, &user, vfs.Cred{UID: 1000, GID: 100, Groups: []uint32{4, 12, 7}}},
+		{"user whose own group is 0", RootSquash, &wheel, vfs.Cred{UID: 1000, GID: 12, Groups: []uint32{4}}},
+		{"user whose own group is 0, not squashed", NoSquash, &wheel, vfs.Cred{UID: 1000, Groups: []uint32{4}}},
 		{"nobody squashed", NoSquash, &root, vfs.Cred{Groups: []uint32{0, 1}}},
 		{"all squashed", AllSquash, &user, vfs.Cred{UID: 11, GID: 12}},
 		{"AUTH_NONE is anonymous even so", NoSquash, &none, vfs.Cred{UID: 11, GID: 12}},

@@ -42,12 +42,19 @@ type sealer struct {
 	cache [cacheSlots]atomic.Pointer[opened]
 }
 
-// opened is a handle whose seal is genuine.
+// opened is a handle whose seal is genuine. It does not change.
 type opened struct {
 	n      uint8
 	sealed [MaxSealed]byte
-	export uint32
-	handle vfs.Handle
+	id     uint32
+	set    *set // of which the export is one
+	Opened
+}
+
+// Opened is what a genuine handle names. It does not change.
+type Opened struct {
+	Export *Export
+	Handle vfs.Handle
 }
 
 func newSealer(key [KeySize]byte) *sealer {
@@ -82,27 +89,33 @@ func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	return t.seal.seal(b, start)
 }
 
-// Open checks a client's handle and says what it names. ErrForged where it is
+// Find checks a client's handle and says what it names. ErrForged where it is
 // none of ours, ErrGone where the export is not offered any more. Whether the
 // client may use the export is not looked at.
-func (t *Table) Open(sealed []byte) (*Export, vfs.Handle, error) {
+func (t *Table) Find(sealed []byte) (*Opened, error) {
 	if len(sealed) <= headSize+sealSize || len(sealed) > MaxSealed || sealed[0] != format1 {
-		return nil, vfs.Handle{}, ErrForged
+		return nil, ErrForged
 	}
 	slot := &t.seal.cache[maphash.Bytes(t.seal.seed, sealed)%cacheSlots]
+	now := t.current.Load()
 	o := slot.Load()
 	if o == nil || string(o.sealed[:o.n]) != string(sealed) {
 		var err error
 		if o, err = t.seal.open(sealed); err != nil {
-			return nil, vfs.Handle{}, err
+			return nil, err
 		}
+	}
+	if o.set != now {
+		// Found in other exports than there are now, or never yet.
+		again := *o
+		again.set, again.Export = now, now.byID[o.id]
+		o = &again
 		slot.Store(o)
 	}
-	e := t.ByID(o.export)
-	if e == nil {
-		return nil, vfs.Handle{}, ErrGone
+	if o.Export == nil {
+		return nil, ErrGone
 	}
-	return e, o.handle, nil
+	return &o.Opened, nil
 }
 
 func (s *sealer) open(sealed []byte) (*opened, error) {
@@ -112,10 +125,10 @@ func (s *sealer) open(sealed []byte) (*opened, error) {
 	if !hmac.Equal(again, sealed) {
 		return nil, ErrForged
 	}
-	o := &opened{n: uint8(len(sealed)), export: binary.BigEndian.Uint32(body[1:])}
+	o := &opened{n: uint8(len(sealed)), id: binary.BigEndian.Uint32(body[1:])}
 	copy(o.sealed[:], sealed)
 	var ok bool
-	if o.handle, ok = vfs.MakeHandle(body[headSize:]); !ok {
+	if o.Handle, ok = vfs.MakeHandle(body[headSize:]); !ok {
 		return nil, ErrForged
 	}
 	return o, nil

@@ -16,14 +16,18 @@ type mountList struct {
 	all []mounted
 }
 
-type mounted struct{ host, dir string }
+// mounted is one client's mount of a directory of the export with that ID.
+type mounted struct {
+	host, dir string
+	export    uint32
+}
 
 func peerName(c *rpc.Call) string { return c.Conn.Peer.Addr().Unmap().String() }
 
-func (l *mountList) add(host, dir string) {
+func (l *mountList) add(host, dir string, export uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := mounted{host, dir}
+	m := mounted{host, dir, export}
 	if slices.Contains(l.all, m) {
 		return
 	}
@@ -36,7 +40,7 @@ func (l *mountList) add(host, dir string) {
 func (l *mountList) remove(host, dir string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all = slices.DeleteFunc(l.all, func(m mounted) bool { return m == mounted{host, dir} })
+	l.all = slices.DeleteFunc(l.all, func(m mounted) bool { return m.host == host && m.dir == dir })
 }
 
 func (l *mountList) removeAll(host string) {
@@ -45,12 +49,12 @@ func (l *mountList) removeAll(host string) {
 	l.all = slices.DeleteFunc(l.all, func(m mounted) bool { return m.host == host })
 }
 
-func (l *mountList) each(f func(host, dir string) bool) {
+func (l *mountList) each(f func(m mounted) bool) {
 	l.mu.Lock()
 	all := slices.Clone(l.all)
 	l.mu.Unlock()
 	for _, m := range all {
-		if !f(m.host, m.dir) {
+		if !f(m) {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ package mount3
 
 import (
 	"errors"
+	"iter"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -23,10 +24,13 @@ import (
 type Program struct {
 	exports *export.Table
 	mounts  mountList
+	refused func(*Refusal)
 }
 
 // New returns the program over what exports offers.
-func New(exports *export.Table) *Program { return &Program{exports: exports} }
+func New(exports *export.Table) *Program {
+	return &Program{exports: exports, refused: func(*Refusal) {}}
+}
 
 // Number is 100005.
 func (p *Program) Number() uint32 { return wire.Program }
@@ -42,8 +46,48 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 	return &nfs.BindingMount3
 }
 
-// Authorize lets everybody in: each export decides for itself.
-func (p *Program) Authorize(*rpc.Call) rpc.AuthStat { return rpc.AuthOK }
+// Judge lets every client in: each export decides for itself. The lists are
+// reckoned as they are now, so that nothing is reserved which is not there.
+func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+	switch wire.Procedure(a.Header.Procedure) {
+	case wire.ProcMnt:
+		if e, _, ok := p.exports.Resolve(string(j.Object)); ok {
+			j.Lane = e.FS.Lane()
+			j.Known = e.Serves(a.Conn)
+		}
+	case wire.ProcDump:
+		size := listEnd
+		p.eachMount(a.Conn, func(host, dir string) bool {
+			size += mountSize(host, dir)
+			return size < nfs.MaxMountReply
+		})
+		j.Words = min(size, nfs.MaxMountReply)
+	case wire.ProcExport:
+		size := listEnd
+		for e := range p.shown(a.Conn) {
+			size += exportSize(e)
+		}
+		j.Words = min(size, nfs.MaxMountReply)
+	}
+	return rpc.Done
+}
+
+// listEnd is the word that ends a list, in bytes.
+const listEnd = 4
+
+// mountSize and exportSize are the most that an entry of a list takes, in bytes.
+func mountSize(host, dir string) int {
+	return 4 + 4 + len(host) + xdr.Pad(len(host)) + 4 + len(dir) + xdr.Pad(len(dir))
+}
+
+func exportSize(e *export.Export) int {
+	size := 4 + 4 + len(e.Name) + xdr.Pad(len(e.Name)) + 4
+	for _, n := range e.Clients {
+		name := n.String()
+		size += 4 + 4 + len(name) + xdr.Pad(len(name))
+	}
+	return size
+}
 
 // Serve runs one procedure.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
@@ -78,25 +122,29 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.MountRes3
-	e, names, ok := p.exports.Resolve(string(dir))
-	if !ok {
-		res.Status = wire.ErrNoEnt
-	} else if !e.Serves(c.Conn) {
-		res.Status = wire.ErrAccess
-	}
-	if res.Status != wire.OK {
+	refuse := func(e *export.Export, status wire.Stat3, why Reason) rpc.Outcome {
+		p.refused(&Refusal{Client: c.Conn.Peer, Path: string(dir), Export: e, Status: status, Reason: why})
+		res.Status = status
 		res.Encode(w)
-		return rpc.Done
+		return rpc.Failed
+	}
+	e, names, ok := p.exports.Resolve(string(dir))
+	switch {
+	case !ok:
+		return refuse(nil, wire.ErrNoEnt, NoExport)
+	case !e.ServesAddr(c.Conn.Peer.Addr()):
+		return refuse(e, wire.ErrAccess, NotAClient)
+	case !e.Serves(c.Conn):
+		return refuse(e, wire.ErrAccess, UnprivilegedPort)
 	}
 	h, err := walk(c, e, names)
 	if errors.Is(err, vfs.ErrWouldBlock) {
 		return rpc.WouldBlock(e.FS.Lane())
 	}
-	if res.Status = status(err); err != nil {
-		res.Encode(w)
-		return rpc.Done
+	if err != nil {
+		return refuse(e, status(err), FileSystem)
 	}
-	p.mounts.add(peerName(c), string(dir))
+	p.mounts.add(peerName(c), string(dir), e.ID)
 	var sealed [export.MaxSealed]byte
 	res.ResOK.FileHandle = p.exports.Seal(sealed[:0], e, h)
 	res.EncodeHead(w)
@@ -154,25 +202,40 @@ func status(err error) wire.Stat3 {
 }
 
 // listRoom is what a list may take of a reply, so that it ends before the reply
-// does not fit: what this caller can be answered, less the reply's header and the
-// list's end.
-func listRoom(c *rpc.Call) int {
-	room := nfs.MaxMountReply
-	if r := c.Way.Room(); !r.Continued {
-		room = min(room, r.Largest())
+// does not fit: less the list's end.
+func listRoom(c *rpc.Call, w *xdr.Writer) int { return c.WordsRoom(w) - listEnd }
+
+// shown are the exports that the lists show to a client: those that serve its
+// address. The port says nothing here, because showmount is a program for
+// ordinary users.
+func (p *Program) shown(c *rpc.Conn) iter.Seq[*export.Export] {
+	return func(yield func(*export.Export) bool) {
+		for _, e := range p.exports.All() {
+			if e.ServesAddr(c.Peer.Addr()) && !yield(e) {
+				return
+			}
+		}
 	}
-	return room - 32
 }
 
-// dump is DUMP (RFC 1813 §5.2.2).
+// eachMount calls f for each mount of such an export, until f returns false.
+func (p *Program) eachMount(c *rpc.Conn, f func(host, dir string) bool) {
+	p.mounts.each(func(m mounted) bool {
+		if e := p.exports.ByID(m.export); e == nil || !e.ServesAddr(c.Peer.Addr()) {
+			return true
+		}
+		return f(m.host, m.dir)
+	})
+}
+
+// dump is DUMP (RFC 1813 §5.2.2), of the exports that serve the caller.
 func (p *Program) dump(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Args.Finish() != nil {
 		return rpc.GarbageArgs
 	}
-	room := listRoom(c)
-	p.mounts.each(func(host, dir string) bool {
-		room -= 4 + 4 + len(host) + xdr.Pad(len(host)) + 4 + len(dir) + xdr.Pad(len(dir))
-		if room >= 0 {
+	room := listRoom(c, w)
+	p.eachMount(c.Conn, func(host, dir string) bool {
+		if room -= mountSize(host, dir); room >= 0 {
 			wire.PutMount(w, &wire.Mount{Hostname: []byte(host), Directory: []byte(dir)})
 		}
 		return room >= 0
@@ -181,18 +244,14 @@ func (p *Program) dump(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// export is EXPORT (RFC 1813 §5.2.5).
+// export is EXPORT (RFC 1813 §5.2.5), of the exports that serve the caller.
 func (p *Program) export(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Args.Finish() != nil {
 		return rpc.GarbageArgs
 	}
-	room := listRoom(c)
-	for _, e := range p.exports.All() {
-		size := 4 + 4 + len(e.Name) + 3 + 4
-		for _, n := range e.Clients {
-			size += 4 + 4 + len(n.String()) + 3
-		}
-		if room -= size; room < 0 {
+	room := listRoom(c, w)
+	for e := range p.shown(c.Conn) {
+		if room -= exportSize(e); room < 0 {
 			break
 		}
 		node := wire.Export{Dir: []byte(e.Name)}

@@ -14,14 +14,12 @@ func (r *request) getattr() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Getattr3Res
-	if res.Status = r.open(args.Object); res.Status == wire.NFS3OK {
-		err := r.fs().GetAttr(&r.op, r.handle, &r.attr)
-		if blocked(err) {
-			return r.block()
-		}
-		if res.Status = status(err); err == nil {
-			res.ResOK.ObjAttributes = fattr(&r.attr)
-		}
+	err := r.fs().GetAttr(&r.op, r.handle, &r.attr)
+	if blocked(err) {
+		return r.block()
+	}
+	if res.Status = status(err); err == nil {
+		res.ResOK.ObjAttributes = fattr(&r.attr)
 	}
 	res.Encode(r.w)
 	return rpc.Done
@@ -36,21 +34,19 @@ func (r *request) setattr() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Setattr3Res
-	if res.Status = r.openForChange(args.Object); res.Status == wire.NFS3OK {
-		setAttr(&args.NewAttributes, &r.set)
-		var guard *vfs.Time
-		if args.Guard.Check {
-			r.guard = vfsTime(args.Guard.ObjCtime)
-			guard = &r.guard
-		}
-		ch, err := r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
-		if blocked(err) {
-			return r.block()
-		}
-		res.Status = status(err)
-		res.ResOK.ObjWcc = wcc(&ch)
-		res.ResFail.ObjWcc = res.ResOK.ObjWcc
+	setAttr(&args.NewAttributes, &r.set)
+	var guard *vfs.Time
+	if args.Guard.Check {
+		r.guard = vfsTime(args.Guard.ObjCtime)
+		guard = &r.guard
 	}
+	ch, err := r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
+	if blocked(err) {
+		return r.block()
+	}
+	res.Status = status(err)
+	res.ResOK.ObjWcc = wcc(&ch)
+	res.ResFail.ObjWcc = res.ResOK.ObjWcc
 	res.Encode(r.w)
 	return rpc.Done
 }
@@ -64,20 +60,18 @@ func (r *request) access() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Access3Res
-	if res.Status = r.open(args.Object); res.Status == wire.NFS3OK {
-		want := vfs.Access(args.Access) & (vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute)
-		if r.export.ReadOnly {
-			want &^= vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete
-		}
-		r.attr = vfs.Attr{}
-		granted, err := r.fs().Access(&r.op, r.handle, want, &r.attr)
-		if blocked(err) {
-			return r.block()
-		}
-		res.Status = status(err)
-		res.ResOK = wire.Access3ResOK{ObjAttributes: postOp(&r.attr), Access: uint32(granted)}
-		res.ResFail.ObjAttributes = res.ResOK.ObjAttributes
+	want := vfs.Access(args.Access) & (vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute)
+	if r.export.ReadOnly {
+		want &^= vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete
 	}
+	r.attr = vfs.Attr{}
+	granted, err := r.fs().Access(&r.op, r.handle, want, &r.attr)
+	if blocked(err) {
+		return r.block()
+	}
+	res.Status = status(err)
+	res.ResOK = wire.Access3ResOK{ObjAttributes: postOp(&r.attr), Access: uint32(granted)}
+	res.ResFail.ObjAttributes = res.ResOK.ObjAttributes
 	res.Encode(r.w)
 	return rpc.Done
 }

@@ -7,10 +7,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// replyHeader is what stands before the results in a reply without a verifier's
-// body (RFC 5531 §9): six words.
-const replyHeader = 24
-
 // read is READ (RFC 1813 §3.3.6). The file's bytes land in the memory reserved
 // for the call and go out from there.
 func (r *request) read() rpc.Outcome {
@@ -20,25 +16,20 @@ func (r *request) read() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Read3Res
-	if res.Status = r.open(args.FileHandle); res.Status == wire.NFS3OK {
-		buf, ref := r.call.ResultMemory(r.readable(args.Count))
-		if buf == nil && args.Count > 0 {
-			return rpc.SystemErr
-		}
-		r.attr = vfs.Attr{}
-		n, eof, err := r.fs().Read(&r.op, r.handle, args.Offset, buf, &r.attr)
-		if blocked(err) {
-			ref.Release()
-			return r.block()
-		}
-		res.Status = status(err)
-		res.ResOK = wire.Read3ResOK{FileAttributes: postOp(&r.attr), Count: uint32(n), EOF: eof}
-		res.ResFail.FileAttributes = res.ResOK.FileAttributes
-		if err == nil {
-			res.ResOK.Data.Data, res.ResOK.Data.Ref = buf[:n:n], ref
-		} else if ref != nil {
-			ref.Release()
-		}
+	buf := r.memory(r.readable(args.Count))
+	if buf == nil && args.Count > 0 {
+		return rpc.SystemErr
+	}
+	r.attr = vfs.Attr{}
+	n, eof, err := r.fs().Read(&r.op, r.handle, args.Offset, buf, &r.attr)
+	if blocked(err) {
+		return r.block()
+	}
+	res.Status = status(err)
+	res.ResOK = wire.Read3ResOK{FileAttributes: postOp(&r.attr), Count: uint32(n), EOF: eof}
+	res.ResFail.FileAttributes = res.ResOK.FileAttributes
+	if err == nil {
+		res.ResOK.Data = r.eligible(buf[:n:n])
 	}
 	res.Encode(r.w)
 	return rpc.Done
@@ -47,15 +38,7 @@ func (r *request) read() rpc.Outcome {
 // readable is how much of count can be carried back. A READ may always be
 // answered with less than was asked for.
 func (r *request) readable(count uint32) int {
-	room := r.call.Way.Room()
-	fits := room.WriteBytes
-	if room.WriteChunks == 0 {
-		fits = max(room.Largest()-replyHeader-wire.Read3ResMaxReducedSize-3, 0)
-		if room.Continued {
-			fits = nfs.MaxTransfer
-		}
-	}
-	return min(int(min(count, nfs.MaxTransfer)), fits)
+	return min(int(min(count, nfs.MaxTransfer)), r.call.ResultRoom(r.w, wire.Read3ResMaxReducedSize))
 }
 
 // write is WRITE (RFC 1813 §3.3.7). The data goes to the file system as the
@@ -67,22 +50,20 @@ func (r *request) write() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Write3Res
-	if res.Status = r.openForChange(args.FileHandle); res.Status == wire.NFS3OK {
-		r.data[0] = args.Data.Data
-		// Before the write: a sync that fails meanwhile may lose what it wrote,
-		// and the client sees that by another verifier from its COMMIT.
-		verf := wire.WriteVerf3(r.fs().Verifier())
-		n, done, ch, err := r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
-		if blocked(err) {
-			return r.block()
-		}
-		res.Status = status(err)
-		res.ResOK = wire.Write3ResOK{
-			FileWcc: wcc(&ch), Count: uint32(n), Committed: wire.StableHow(done),
-			Verf: verf,
-		}
-		res.ResFail.FileWcc = res.ResOK.FileWcc
+	r.data[0] = args.Data.Data
+	// Before the write: a sync that fails meanwhile may lose what it wrote,
+	// and the client sees that by another verifier from its COMMIT.
+	verf := wire.WriteVerf3(r.fs().Verifier())
+	n, done, ch, err := r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
+	if blocked(err) {
+		return r.block()
 	}
+	res.Status = status(err)
+	res.ResOK = wire.Write3ResOK{
+		FileWcc: wcc(&ch), Count: uint32(n), Committed: wire.StableHow(done),
+		Verf: verf,
+	}
+	res.ResFail.FileWcc = res.ResOK.FileWcc
 	res.Encode(r.w)
 	return rpc.Done
 }
@@ -95,15 +76,13 @@ func (r *request) commit() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Commit3Res
-	if res.Status = r.openForChange(args.FileHandle); res.Status == wire.NFS3OK {
-		ch, err := r.fs().Commit(&r.op, r.handle, args.Offset, args.Count)
-		if blocked(err) {
-			return r.block()
-		}
-		res.Status = status(err)
-		res.ResOK = wire.Commit3ResOK{FileWcc: wcc(&ch), Verf: wire.WriteVerf3(r.fs().Verifier())}
-		res.ResFail.FileWcc = res.ResOK.FileWcc
+	ch, err := r.fs().Commit(&r.op, r.handle, args.Offset, args.Count)
+	if blocked(err) {
+		return r.block()
 	}
+	res.Status = status(err)
+	res.ResOK = wire.Commit3ResOK{FileWcc: wcc(&ch), Verf: wire.WriteVerf3(r.fs().Verifier())}
+	res.ResFail.FileWcc = res.ResOK.FileWcc
 	res.Encode(r.w)
 	return rpc.Done
 }

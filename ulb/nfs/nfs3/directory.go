@@ -74,7 +74,7 @@ func (r *request) readdir() rpc.Outcome {
 	if r.args.Finish() != nil {
 		return rpc.GarbageArgs
 	}
-	return r.listDirectory(args.Dir, args.Cookie, args.Count, args.Count, false)
+	return r.listDirectory(args.Cookie, args.Count, args.Count, false)
 }
 
 // readdirPlus is READDIRPLUS (RFC 1813 §3.3.17).
@@ -84,27 +84,19 @@ func (r *request) readdirPlus() rpc.Outcome {
 	if r.args.Finish() != nil {
 		return rpc.GarbageArgs
 	}
-	return r.listDirectory(args.Dir, args.Cookie, args.DirCount, args.MaxCount, true)
+	return r.listDirectory(args.Cookie, args.DirCount, args.MaxCount, true)
 }
 
 // listDirectory answers both. Cookie verifiers are zero and not looked at:
 // cookies stay good while a directory changes, so nothing must be told apart.
 // The two results differ in their entries only, and what stands before those
 // has one form.
-func (r *request) listDirectory(dir wire.FileHandle3, cookie uint64, dirCount, maxCount uint32, plus bool) rpc.Outcome {
+func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus bool) rpc.Outcome {
 	var res wire.Readdir3Res
-	res.Status = r.open(dir)
-	if res.Status != wire.NFS3OK {
-		res.Encode(r.w)
-		return rpc.Done
-	}
 	// The attributes stand before the entries but are known with them: their
 	// place is kept, and filled in at the end.
 	start := r.w.Len()
-	room := min(int(min(maxCount, nfs.MaxDirectory)), r.w.Available()-4)
-	if !r.call.Way.Room().Continued {
-		room = min(room, r.call.Way.Room().Largest()-start-4)
-	}
+	room := min(int(min(maxCount, nfs.MaxDirectory)), r.call.WordsRoom(r.w)-4)
 	head := 4 + wire.PostOpAttrMaxSize + wire.CookieVerfSize
 	r.w.Reserve(min(head, r.w.Available()))
 	r.list = lister{
@@ -114,7 +106,6 @@ func (r *request) listDirectory(dir wire.FileHandle3, cookie uint64, dirCount, m
 	r.attr = vfs.Attr{}
 	eof, err := r.fs().ReadDir(&r.op, r.handle, cookie, plus, &r.attr, r.list.emit)
 	entries, full := r.list.entries, r.list.full
-	r.list = lister{}
 	if blocked(err) {
 		r.w.Truncate(start)
 		return r.block()

@@ -15,20 +15,18 @@ func (r *request) fsstat() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Fsstat3Res
-	if res.Status = r.open(args.FSRoot); res.Status == wire.NFS3OK {
-		u, err := r.fs().Usage(&r.op, r.handle)
-		if err == nil {
-			err = r.fs().GetAttr(&r.op, r.handle, &r.attr)
-		}
-		if blocked(err) {
-			return r.block()
-		}
-		if res.Status = status(err); err == nil {
-			res.ResOK = wire.Fsstat3ResOK{
-				ObjAttributes: postOp(&r.attr),
-				TotalBytes:    u.TotalBytes, FreeBytes: u.FreeBytes, AvailBytes: u.AvailableBytes,
-				TotalFiles: u.TotalFiles, FreeFiles: u.FreeFiles, AvailFiles: u.AvailableFiles,
-			}
+	u, err := r.fs().Usage(&r.op, r.handle)
+	if err == nil {
+		err = r.fs().GetAttr(&r.op, r.handle, &r.attr)
+	}
+	if blocked(err) {
+		return r.block()
+	}
+	if res.Status = status(err); err == nil {
+		res.ResOK = wire.Fsstat3ResOK{
+			ObjAttributes: postOp(&r.attr),
+			TotalBytes:    u.TotalBytes, FreeBytes: u.FreeBytes, AvailBytes: u.AvailableBytes,
+			TotalFiles: u.TotalFiles, FreeFiles: u.FreeFiles, AvailFiles: u.AvailableFiles,
 		}
 	}
 	res.Encode(r.w)
@@ -51,29 +49,27 @@ func (r *request) fsinfo() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Fsinfo3Res
-	if res.Status = r.open(args.FSRoot); res.Status == wire.NFS3OK {
-		i, err := r.info()
-		if blocked(err) {
-			return r.block()
+	i, err := r.info()
+	if blocked(err) {
+		return r.block()
+	}
+	if res.Status = status(err); err == nil {
+		res.ResOK = wire.Fsinfo3ResOK{
+			ObjAttributes: postOp(&r.attr),
+			ReadMax:       nfs.MaxTransfer, ReadPref: nfs.MaxTransfer, ReadMult: 4096,
+			WriteMax: nfs.MaxTransfer, WritePref: nfs.MaxTransfer, WriteMult: 4096,
+			ReaddirPref: nfs.PreferredDirectory, MaxFileSize: i.MaxFileSize,
+			TimeDelta: wireTime(i.TimeGranularity),
 		}
-		if res.Status = status(err); err == nil {
-			res.ResOK = wire.Fsinfo3ResOK{
-				ObjAttributes: postOp(&r.attr),
-				ReadMax:       nfs.MaxTransfer, ReadPref: nfs.MaxTransfer, ReadMult: 4096,
-				WriteMax: nfs.MaxTransfer, WritePref: nfs.MaxTransfer, WriteMult: 4096,
-				ReaddirPref: nfs.PreferredDirectory, MaxFileSize: i.MaxFileSize,
-				TimeDelta: wireTime(i.TimeGranularity),
-			}
-			for _, p := range []struct {
-				has bool
-				bit uint32
-			}{
-				{i.HardLinks, wire.FSF3Link}, {i.Symlinks, wire.FSF3Symlink},
-				{i.Homogeneous, wire.FSF3Homogeneous}, {i.CanSetTime, wire.FSF3CanSetTime},
-			} {
-				if p.has {
-					res.ResOK.Properties |= p.bit
-				}
+		for _, p := range []struct {
+			has bool
+			bit uint32
+		}{
+			{i.HardLinks, wire.FSF3Link}, {i.Symlinks, wire.FSF3Symlink},
+			{i.Homogeneous, wire.FSF3Homogeneous}, {i.CanSetTime, wire.FSF3CanSetTime},
+		} {
+			if p.has {
+				res.ResOK.Properties |= p.bit
 			}
 		}
 	}
@@ -89,17 +85,15 @@ func (r *request) pathconf() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Pathconf3Res
-	if res.Status = r.open(args.Object); res.Status == wire.NFS3OK {
-		i, err := r.info()
-		if blocked(err) {
-			return r.block()
-		}
-		if res.Status = status(err); err == nil {
-			res.ResOK = wire.Pathconf3ResOK{
-				ObjAttributes: postOp(&r.attr), LinkMax: i.MaxLink, NameMax: i.MaxName,
-				NoTrunc: i.NoTruncate, ChownRestricted: i.ChownRestricted,
-				CaseInsensitive: i.CaseInsensitive, CasePreserving: i.CasePreserving,
-			}
+	i, err := r.info()
+	if blocked(err) {
+		return r.block()
+	}
+	if res.Status = status(err); err == nil {
+		res.ResOK = wire.Pathconf3ResOK{
+			ObjAttributes: postOp(&r.attr), LinkMax: i.MaxLink, NameMax: i.MaxName,
+			NoTrunc: i.NoTruncate, ChownRestricted: i.ChownRestricted,
+			CaseInsensitive: i.CaseInsensitive, CasePreserving: i.CasePreserving,
 		}
 	}
 	res.Encode(r.w)

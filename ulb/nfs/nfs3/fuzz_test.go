@@ -7,8 +7,15 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
+// FuzzCall: any arguments of any procedure get an answer and panic nowhere,
+// whether the file system answers attempts or would block. The sites show one
+// file system under the same handles.
 func FuzzCall(f *testing.F) {
 	s := newSite(f)
+	sites := []*site{s}
+	for _, m := range manners[1:] {
+		sites = append(sites, newSiteOver(f, s.fs, m.of(s.fs)))
+	}
 	file := s.create(s.root, "f", 0o666)
 	seeds := []encoder{
 		nil, &wire.Getattr3Args{Object: file}, &wire.Setattr3Args{Object: file, NewAttributes: mode(0o600)},
@@ -22,16 +29,22 @@ func FuzzCall(f *testing.F) {
 		&wire.Readdir3Args{Dir: s.root, Count: 4096}, &wire.ReaddirPlus3Args{Dir: s.root, DirCount: 4096, MaxCount: 4096},
 		&wire.Fsstat3Args{FSRoot: s.root}, &wire.Fsinfo3Args{FSRoot: s.root}, &wire.Pathconf3Args{Object: s.root}, &wire.Commit3Args{FileHandle: file},
 	}
-	for p, args := range seeds {
-		m := s.message(wire.Procedure(p), args)
+	seed := func(p wire.Procedure, args encoder) {
+		m := s.message(p, args)
 		f.Add(uint8(p), m[len(s.message(wire.ProcNull, nil)):])
 	}
+	for p, args := range seeds {
+		seed(wire.Procedure(p), args)
+	}
+	seed(wire.ProcRead, &wire.Read3Args{FileHandle: file, Count: 0})
+	seed(wire.ProcWrite, &wire.Write3Args{FileHandle: file, Count: 0, Stable: wire.FileSync})
 	f.Fuzz(func(t *testing.T, p uint8, args []byte) {
-		s.t = t
 		m := append(s.message(wire.Procedure(p%23), nil), args...)
-		c := s.run(m)
-		if c.End == rpctest.Open {
-			t.Fatal("no answer")
+		for i, s := range sites {
+			s.t = t
+			if c := s.run(m); c.End == rpctest.Open {
+				t.Fatalf("no answer where the file system is %s", manners[i].name)
+			}
 		}
 	})
 }

@@ -10,16 +10,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
 // A site is a server with one export, /, of a file system in memory, and a
 // client that is user 0 unless it says otherwise.
 type site struct {
-	t      testing.TB
+	t testing.TB
+	// fs is the file system; what is exported may stand before it.
 	fs     *memfs.FS
 	export *export.Export
 	table  *export.Table
@@ -28,20 +32,51 @@ type site struct {
 	share  *mem.Share
 	conn   *rpc.Conn
 	room   rpc.Room
+	places []int
 	uid    uint32
 	xid    uint32
 	root   wire.FileHandle3
+	// mayPanic: a panic is no fault of the product.
+	mayPanic bool
 }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	return newSiteOf(t, memfs.Options{RootMode: 0o777})
+	fs := memfs.New(memfs.Options{RootMode: 0o777})
+	return newSiteOver(t, fs, fs)
 }
 
-func newSiteOf(t testing.TB, opt memfs.Options) *site {
+// manners are the ways in which a file system may answer attempts: each procedure
+// must do the same whether it is run once, on the goroutine that received the
+// call, or again after any of its calls of the file system would have blocked.
+var manners = []struct {
+	name string
+	of   func(fs vfs.FileSystem) vfs.FileSystem
+}{
+	{"answering", func(fs vfs.FileSystem) vfs.FileSystem { return fs }},
+	{"hesitant", func(fs vfs.FileSystem) vfs.FileSystem { return vfstest.Hesitant(fs) }},
+	{"hesitant about attributes", func(fs vfs.FileSystem) vfs.FileSystem { return vfstest.Hesitant(fs, "GetAttr") }},
+}
+
+// eachSite runs a test on a site of each manner.
+func eachSite(t *testing.T, test func(t *testing.T, s *site)) {
+	eachSiteOf(t, memfs.Options{RootMode: 0o777}, test)
+}
+
+func eachSiteOf(t *testing.T, opt memfs.Options, test func(t *testing.T, s *site)) {
+	for _, m := range manners {
+		t.Run(m.name, func(t *testing.T) {
+			fs := memfs.New(opt)
+			test(t, newSiteOver(t, fs, m.of(fs)))
+		})
+	}
+}
+
+// newSiteOver exports a file system that is fs, or stands before it.
+func newSiteOver(t testing.TB, fs *memfs.FS, exported vfs.FileSystem) *site {
 	t.Helper()
-	s := &site{t: t, fs: memfs.New(opt), room: rpctest.TCPRoom}
-	s.export = &export.Export{Name: "/", FS: s.fs, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
+	s := &site{t: t, fs: fs, room: rpctest.TCPRoom}
+	s.export = &export.Export{Name: "/", FS: exported, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
 	s.table = export.NewTable([export.KeySize]byte{7})
 	if err := s.table.Replace([]*export.Export{s.export}); err != nil {
 		t.Fatal(err)
@@ -51,10 +86,14 @@ func newSiteOf(t testing.TB, opt memfs.Options) *site {
 		t.Fatal(err)
 	}
 	s.share = s.pool.NewShare()
-	s.rpc = rpc.NewServer(rpc.Config{Pool: s.pool})
+	s.rpc = rpc.NewServer(rpc.Config{Pool: s.pool, Panicked: func(p *rpc.Panic) {
+		if !s.mayPanic {
+			s.t.Errorf("%s panicked: %v\n%s", p.Procedure, p.Value, p.Stack)
+		}
+	}})
 	s.rpc.Register(nfs3.New(s.table))
 	s.conn = s.rpc.NewConn(netip.MustParseAddrPort("10.1.2.3:700"), netip.AddrPort{}, "tcp", true)
-	s.root = wire.FileHandle3{Data: s.table.Seal(nil, s.export, s.fs.Root())}
+	s.root = wire.FileHandle3{Data: s.table.Seal(nil, s.export, exported.Root())}
 	t.Cleanup(func() {
 		s.rpc.Close()
 		if n := s.pool.Stats().InUse; n != 0 {
@@ -87,7 +126,7 @@ func (s *site) message(p wire.Procedure, args encoder) []byte {
 // run carries a message to the server as a transport does.
 func (s *site) run(message []byte) *rpctest.Call {
 	c := rpctest.NewCall(s.conn, message)
-	c.Space = s.room
+	c.Space, c.Places = s.room, s.places
 	return s.serve(c)
 }
 
@@ -102,7 +141,7 @@ func (s *site) serve(c *rpctest.Call) *rpctest.Call {
 		}
 		s.rpc.Serve(&c.Call)
 	}
-	<-c.Done
+	await.Receive(s.t, "the call is answered", c.Done)
 	if c.Memory != nil {
 		c.Memory.Release()
 		c.Memory = nil

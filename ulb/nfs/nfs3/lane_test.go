@@ -13,41 +13,42 @@ import (
 // What needs payload memory is bounded by the lane of its file system, whatever
 // else its arguments are; a handle of nobody's, by none.
 func TestMemoryIsBoundedByTheFileSystemsLane(t *testing.T) {
-	s := newSite(t)
-	group := func(p wire.Procedure, args encoder) *mem.Group {
-		t.Helper()
-		plan, ok := s.rpc.Admit(&rpctest.NewCall(s.conn, s.message(p, args)).Call)
-		if !ok {
-			t.Fatalf("%v is not admitted", p)
+	eachSite(t, func(t *testing.T, s *site) {
+		group := func(p wire.Procedure, args encoder) *mem.Group {
+			t.Helper()
+			plan, ok := s.rpc.Admit(&rpctest.NewCall(s.conn, s.message(p, args)).Call)
+			if !ok {
+				t.Fatalf("%v is not admitted", p)
+			}
+			return plan.Group
 		}
-		return plan.Group
-	}
-	read := &wire.Read3Args{FileHandle: s.root, Count: 1 << 20}
-	want := group(wire.ProcRead, read)
-	if want == nil {
-		t.Fatal("READ is in no group")
-	}
-	for p, args := range map[wire.Procedure]encoder{
-		wire.ProcReadlink:    &wire.Readlink3Args{Symlink: s.root},
-		wire.ProcReaddir:     &wire.Readdir3Args{Dir: s.root, Count: 32 << 10},
-		wire.ProcReaddirPlus: &wire.ReaddirPlus3Args{Dir: s.root, DirCount: 32 << 10, MaxCount: 32 << 10},
-	} {
-		if group(p, args) != want {
-			t.Errorf("%v is in another group", p)
+		read := &wire.Read3Args{FileHandle: s.root, Count: 1 << 20}
+		want := group(wire.ProcRead, read)
+		if want == nil {
+			t.Fatal("READ is in no group")
 		}
-	}
-	// A WRITE needs memory for its data, where that is still to come.
-	m := s.message(wire.ProcWrite, &wire.Write3Args{FileHandle: s.root, Count: 1 << 20, Data: xdr.Eligible{Data: make([]byte, 1<<20)}})
-	c := rpctest.NewCall(s.conn, m)
-	c.Message = m[:rpc.AdmitPrefix]
-	if plan, ok := s.rpc.Admit(&c.Call); !ok || plan.Group != want {
-		t.Errorf("WRITE is in another group (admitted: %v)", ok)
-	}
-	if group(wire.ProcGetattr, &wire.Getattr3Args{Object: s.root}) != nil {
-		t.Error("GETATTR is in a group")
-	}
-	read.FileHandle.Data = []byte("nobody's")
-	if group(wire.ProcRead, read) != nil {
-		t.Error("a READ of nothing is in a group")
-	}
+		for p, args := range map[wire.Procedure]encoder{
+			wire.ProcReadlink:    &wire.Readlink3Args{Symlink: s.root},
+			wire.ProcReaddir:     &wire.Readdir3Args{Dir: s.root, Count: 32 << 10},
+			wire.ProcReaddirPlus: &wire.ReaddirPlus3Args{Dir: s.root, DirCount: 32 << 10, MaxCount: 32 << 10},
+		} {
+			if group(p, args) != want {
+				t.Errorf("%v is in another group", p)
+			}
+		}
+		// A WRITE needs memory for its data, where that is still to come.
+		m := s.message(wire.ProcWrite, &wire.Write3Args{FileHandle: s.root, Count: 1 << 20, Data: xdr.Eligible{Data: make([]byte, 1<<20)}})
+		c := rpctest.NewCall(s.conn, m)
+		c.Message = m[:rpc.AdmitPrefix]
+		if plan, ok := s.rpc.Admit(&c.Call); !ok || plan.Group != want {
+			t.Errorf("WRITE is in another group (admitted: %v)", ok)
+		}
+		if group(wire.ProcGetattr, &wire.Getattr3Args{Object: s.root}) != nil {
+			t.Error("GETATTR is in a group")
+		}
+		read.FileHandle.Data = []byte("nobody's")
+		if group(wire.ProcRead, read) != nil {
+			t.Error("a READ of nothing is in a group")
+		}
+	})
 }

@@ -34,23 +34,21 @@ func (r *request) lookup() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Lookup3Res
-	if res.Status = r.open(args.What.Dir); res.Status == wire.NFS3OK {
-		r.attr = vfs.Attr{}
-		if res.Status = checkName(args.What.Name); res.Status == wire.NFS3OK {
-			obj, err := r.fs().Lookup(&r.op, r.handle, args.What.Name, &r.attr)
-			if blocked(err) {
-				return r.block()
-			}
-			if res.Status = status(err); err == nil {
-				res.ResOK.Object = r.seal(obj.Handle)
-				if obj.HasAttr {
-					res.ResOK.ObjAttributes = postOp(&obj.Attr)
-				}
+	r.attr = vfs.Attr{}
+	if res.Status = checkName(args.What.Name); res.Status == wire.NFS3OK {
+		obj, err := r.fs().Lookup(&r.op, r.handle, args.What.Name, &r.attr)
+		if blocked(err) {
+			return r.block()
+		}
+		if res.Status = status(err); err == nil {
+			res.ResOK.Object = r.seal(obj.Handle)
+			if obj.HasAttr {
+				res.ResOK.ObjAttributes = postOp(&obj.Attr)
 			}
 		}
-		res.ResOK.DirAttributes = postOp(&r.attr)
-		res.ResFail.DirAttributes = res.ResOK.DirAttributes
 	}
+	res.ResOK.DirAttributes = postOp(&r.attr)
+	res.ResFail.DirAttributes = res.ResOK.DirAttributes
 	res.Encode(r.w)
 	return rpc.Done
 }
@@ -63,25 +61,20 @@ func (r *request) readlink() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Readlink3Res
-	if res.Status = r.open(args.Symlink); res.Status == wire.NFS3OK {
-		text, ref := r.call.ResultMemory(nfs.MaxPath)
-		if text == nil {
-			return rpc.SystemErr
-		}
-		r.attr = vfs.Attr{}
-		n, err := r.fs().ReadLink(&r.op, r.handle, text, &r.attr)
-		if blocked(err) {
-			ref.Release()
-			return r.block()
-		}
-		res.Status = status(err)
-		res.ResOK.SymlinkAttributes = postOp(&r.attr)
-		res.ResFail.SymlinkAttributes = res.ResOK.SymlinkAttributes
-		if err != nil {
-			ref.Release()
-		} else {
-			res.ResOK.Data.Data, res.ResOK.Data.Ref = text[:n:n], ref
-		}
+	text := r.memory(nfs.MaxPath)
+	if text == nil {
+		return rpc.SystemErr
+	}
+	r.attr = vfs.Attr{}
+	n, err := r.fs().ReadLink(&r.op, r.handle, text, &r.attr)
+	if blocked(err) {
+		return r.block()
+	}
+	res.Status = status(err)
+	res.ResOK.SymlinkAttributes = postOp(&r.attr)
+	res.ResFail.SymlinkAttributes = res.ResOK.SymlinkAttributes
+	if err == nil {
+		res.ResOK.Data = r.eligible(text[:n:n])
 	}
 	res.Encode(r.w)
 	return rpc.Done

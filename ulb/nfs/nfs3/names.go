@@ -25,12 +25,9 @@ func (r *request) made(s wire.NFSStat3, obj *vfs.Object, ch *vfs.Change) rpc.Out
 	return rpc.Done
 }
 
-// makeIn opens the directory and checks the name, calls f, and answers.
+// makeIn checks the name, calls f, and answers.
 func (r *request) makeIn(where *wire.DirOpArgs3, f func() (vfs.Object, vfs.Change, error)) rpc.Outcome {
-	s := r.openForChange(where.Dir)
-	if s == wire.NFS3OK {
-		s = checkName(where.Name)
-	}
+	s := checkName(where.Name)
 	var obj vfs.Object
 	var ch vfs.Change
 	if s == wire.NFS3OK {
@@ -109,9 +106,6 @@ func (r *request) mknod() rpc.Outcome {
 	case wire.NF3Fifo:
 		t = vfs.FIFO
 	default:
-		if s := r.openForChange(args.Where.Dir); s != wire.NFS3OK {
-			return r.made(s, nil, &vfs.Change{})
-		}
 		return r.made(wire.NFS3ErrBadType, nil, &vfs.Change{})
 	}
 	return r.makeIn(&args.Where, func() (vfs.Object, vfs.Change, error) {
@@ -134,16 +128,14 @@ func (r *request) unlink(f func(vfs.FileSystem, *vfs.Op, vfs.Handle, []byte) (vf
 		return rpc.GarbageArgs
 	}
 	var res wire.Remove3Res
-	if res.Status = r.openForChange(args.Object.Dir); res.Status == wire.NFS3OK {
-		if res.Status = checkName(args.Object.Name); res.Status == wire.NFS3OK {
-			ch, err := f(r.fs(), &r.op, r.handle, args.Object.Name)
-			if blocked(err) {
-				return r.block()
-			}
-			res.Status = status(err)
-			res.ResOK.DirWcc = wcc(&ch)
-			res.ResFail.DirWcc = res.ResOK.DirWcc
+	if res.Status = checkName(args.Object.Name); res.Status == wire.NFS3OK {
+		ch, err := f(r.fs(), &r.op, r.handle, args.Object.Name)
+		if blocked(err) {
+			return r.block()
 		}
+		res.Status = status(err)
+		res.ResOK.DirWcc = wcc(&ch)
+		res.ResFail.DirWcc = res.ResOK.DirWcc
 	}
 	res.Encode(r.w)
 	return rpc.Done
@@ -157,11 +149,8 @@ func (r *request) rename() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Rename3Res
-	res.Status = r.openForChange(args.From.Dir)
 	var to vfs.Handle
-	if res.Status == wire.NFS3OK {
-		to, res.Status = r.openAlso(args.To.Dir)
-	}
+	to, res.Status = r.openAlso(args.To.Dir)
 	if res.Status == wire.NFS3OK {
 		res.Status = checkName(args.From.Name)
 	}
@@ -189,11 +178,8 @@ func (r *request) link() rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.Link3Res
-	res.Status = r.openForChange(args.FileHandle)
 	var dir vfs.Handle
-	if res.Status == wire.NFS3OK {
-		dir, res.Status = r.openAlso(args.Link.Dir)
-	}
+	dir, res.Status = r.openAlso(args.Link.Dir)
 	if res.Status == wire.NFS3OK {
 		res.Status = checkName(args.Link.Name)
 	}

@@ -40,24 +40,6 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 	return &nfs.Binding3
 }
 
-// Authorize lets everybody in: what may be seen depends on the handle.
-func (p *Program) Authorize(*rpc.Call) rpc.AuthStat { return rpc.AuthOK }
-
-// Lane implements rpc.Laner: calls stall with the file system of the handle that
-// the arguments of every procedure but NULL begin with.
-func (p *Program) Lane(c *rpc.Call, args xdr.Decoder) any {
-	if wire.Procedure(c.Header.Procedure) == wire.ProcNull {
-		return nil
-	}
-	var fh wire.FileHandle3
-	fh.Decode(&args)
-	e, _, err := p.exports.Open(fh.Data)
-	if err != nil {
-		return nil // the call will not get as far as to stall
-	}
-	return e.FS.Lane()
-}
-
 // A request is what a procedure works with. It is pooled: what is passed to a
 // file system by pointer lives here, so that a call allocates nothing.
 type request struct {
@@ -78,6 +60,7 @@ type request struct {
 	data   [1][]byte
 	sealed [export.MaxSealed]byte
 	list   lister
+	held   xdr.Releaser // of payload memory that no result took over yet
 }
 
 // procedures by number. Each decodes, works, encodes, and answers Done or why
@@ -109,54 +92,42 @@ var procedures = [...]func(*request) rpc.Outcome{
 
 // Serve runs one procedure.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Early {
+		return refuse(c, w)
+	}
 	r := p.requests.Get().(*request)
 	r.program, r.call, r.args, r.w = p, c, &c.Args, w
 	r.op = vfs.Op{Cred: &r.cred, Try: c.Try}
-	out := procedures[c.Header.Procedure](r)
+	if o, ok := c.Subject.(*export.Opened); ok {
+		r.export, r.handle = o.Export, o.Handle
+		r.op.Async = o.Export.Async
+		r.export.Identify(&c.Cred, &r.cred)
+	}
+	defer p.end(r)
+	return procedures[c.Header.Procedure](r)
+}
+
+// end gives back what a request holds. It is deferred: a procedure that panics
+// keeps no payload memory.
+func (p *Program) end(r *request) {
+	r.giveBack()
 	r.program, r.call, r.args, r.w = nil, nil, nil, nil
-	r.export, r.cred.Groups, r.data[0] = nil, nil, nil
+	r.export, r.cred.Groups, r.data[0], r.list = nil, nil, nil, lister{}
 	p.requests.Put(r)
-	return out
-}
-
-// open finds the export and the file that a client's handle names, looks
-// whether the client may use it, and as whom.
-func (r *request) open(fh wire.FileHandle3) wire.NFSStat3 {
-	e, h, err := r.program.exports.Open(fh.Data)
-	switch {
-	case errors.Is(err, export.ErrGone):
-		return wire.NFS3ErrStale
-	case err != nil:
-		return wire.NFS3ErrBadHandle
-	case !e.Serves(r.call.Conn):
-		return wire.NFS3ErrAccess
-	}
-	r.export, r.handle = e, h
-	e.Identify(&r.call.Cred, &r.cred)
-	return wire.NFS3OK
-}
-
-// openForChange is open for what changes the file system.
-func (r *request) openForChange(fh wire.FileHandle3) wire.NFSStat3 {
-	s := r.open(fh)
-	if s == wire.NFS3OK && r.export.ReadOnly {
-		return wire.NFS3ErrROFS
-	}
-	return s
 }
 
 // openAlso opens a second handle, which must belong to the same export.
 func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
-	e, h, err := r.program.exports.Open(fh.Data)
+	o, err := r.program.exports.Find(fh.Data)
 	switch {
 	case errors.Is(err, export.ErrGone):
-		return h, wire.NFS3ErrStale
+		return vfs.Handle{}, wire.NFS3ErrStale
 	case err != nil:
-		return h, wire.NFS3ErrBadHandle
-	case e != r.export:
-		return h, wire.NFS3ErrXDev
+		return vfs.Handle{}, wire.NFS3ErrBadHandle
+	case o.Export != r.export:
+		return vfs.Handle{}, wire.NFS3ErrXDev
 	}
-	return h, wire.NFS3OK
+	return o.Handle, wire.NFS3OK
 }
 
 func (r *request) fs() vfs.FileSystem { return r.export.FS }

@@ -37,9 +37,11 @@ var statusOfErrno = map[syscall.Errno]wire.NFSStat3{
 	syscall.EILSEQ:    wire.NFS3ErrInvalid,
 	syscall.EOVERFLOW: wire.NFS3ErrFBig,
 	syscall.ETXTBSY:   wire.NFS3ErrAccess,
+	// A name that this machine holds fast, having mounted something on it: that
+	// does not pass by itself. Linux's server answers the same.
+	syscall.EBUSY: wire.NFS3ErrAccess,
 	// For want of something that comes back by itself.
 	syscall.EAGAIN:    wire.NFS3ErrJukebox,
-	syscall.EBUSY:     wire.NFS3ErrJukebox,
 	syscall.ENOMEM:    wire.NFS3ErrJukebox,
 	syscall.ENFILE:    wire.NFS3ErrJukebox,
 	syscall.EMFILE:    wire.NFS3ErrJukebox,

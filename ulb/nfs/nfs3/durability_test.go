@@ -1,0 +1,46 @@
+package nfs3_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// asked is a file system that notes whether it was asked for durability.
+type asked struct {
+	vfs.FileSystem
+	async []bool
+}
+
+func (f *asked) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
+	f.async = append(f.async, op.Async)
+	return f.FileSystem.Mkdir(op, dir, name, s)
+}
+
+// Whether a change of names waits for stable storage is the export's to say,
+// where one file system is shown by several.
+func TestDurabilityIsTheExports(t *testing.T) {
+	s := newSite(t)
+	fs := &asked{FileSystem: s.fs}
+	var all []*export.Export
+	for name, async := range map[string]bool{"/sync": false, "/async": true} {
+		all = append(all, &export.Export{Name: name, FS: fs, Async: async, Squash: export.NoSquash})
+	}
+	if err := s.table.Replace(all); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		for _, e := range s.table.All() {
+			fs.async = nil
+			s.mkdir(wire.FileHandle3{Data: s.table.Seal(nil, e, fs.Root())}, e.Name[1:]+name)
+			if len(fs.async) == 0 {
+				t.Fatal("MKDIR did not reach the file system")
+			}
+			for _, async := range fs.async {
+				want(t, "async of "+e.Name, async, e.Async)
+			}
+		}
+	}
+}
