@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // Every workload over every transport: so many operations as asked for, and
@@ -63,7 +64,9 @@ func TestBenchRefusals(t *testing.T) {
 	}
 }
 
-// A measurement that is called off leaves nothing behind either.
+// A measurement that is called off ends at once, not with its time, and leaves
+// nothing behind either; be it that it prepares its ground still, or that it is at
+// work.
 func TestBenchCalledOff(t *testing.T) {
 	s := startServer(t)
 	c := dial(t, s.targets()["tcp"])
@@ -79,23 +82,40 @@ func TestBenchCalledOff(t *testing.T) {
 		return n
 	}
 	for name, target := range s.targets() {
-		ctx, cancel := context.WithCancel(within(t))
-		ended := make(chan error, 1)
-		go func() {
-			_, err := client.Bench(ctx, client.BenchConfig{
-				Target: target, Export: "/x", Workload: "create", Depth: 4, Duration: patience,
+		for _, atWork := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/at work %v", name, atWork), func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended, working := make(chan error, 1), make(chan struct{}, 1)
+				go func() {
+					_, err := client.Bench(ctx, client.BenchConfig{
+						Target: target, Export: "/x", Workload: "create", Depth: 4, Duration: 24 * time.Hour,
+						Progress: func(p client.Progress) {
+							if p.Operations > 0 {
+								select {
+								case working <- struct{}{}:
+								default:
+								}
+							}
+						},
+					})
+					ended <- err
+				}()
+				await.Until(t, "the measurement has made its directory", func() bool { return names() > 0 })
+				if atWork {
+					await.Receive(t, "the measurement is at work", working)
+				}
+				cancel()
+				if err := await.Receive(t, "the measurement ends", ended); !errors.Is(err, context.Canceled) {
+					t.Errorf("ended with %v", err)
+				}
+				if n := names(); n != 0 {
+					t.Errorf("%d names are left behind", n)
+				}
 			})
-			ended <- err
-		}()
-		for names() == 0 {
-			runtime.Gosched()
-		}
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: ended with %v", name, err)
-		}
-		if n := names(); n != 0 {
-			t.Errorf("%s: %d names are left behind", name, n)
+			if t.Failed() {
+				return // each of the others would wait as long
+			}
 		}
 	}
 }

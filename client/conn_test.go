@@ -25,9 +25,9 @@ func TestLostConnection(t *testing.T) {
 			Args: func(w *xdr.Writer) { w.Uint32(lane) }, MaxArgs: 4, MaxResults: 4,
 		}, nil)
 	}()
-	<-toy.Arrived(lane)
+	over(t, toy.Arrived(lane))
 	s.lose()
-	if err := <-ended; !errors.Is(err, rpc.ErrCallLost) {
+	if err := over(t, ended); !errors.Is(err, rpc.ErrCallLost) {
 		t.Errorf("the call ended with %v", err)
 	}
 	toy.Release(lane)

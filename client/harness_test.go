@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
@@ -147,4 +148,10 @@ func pattern(n int) []byte {
 		b[i] = byte(i*7 + i>>8)
 	}
 	return b
+}
+
+// over waits for what a test began: the end of a call, of a server, of a goroutine.
+func over[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	return await.Receive(t, "what the test began ends", ch)
 }

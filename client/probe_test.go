@@ -43,7 +43,7 @@ func TestProbeOurselves(t *testing.T) {
 				t.Errorf("round trips are %+v", x.RoundTrip)
 			}
 			if target.Transport == client.RDMA {
-				if r := x.RPCRDMA; r == nil || !r.PrivateData || r.InlineSend != 4096 || !r.RemoteInvalidation || r.Credits != 128 {
+				if r := x.RPCRDMA; r == nil || !r.PrivateData || r.InlineSend != 4096 || !r.RemoteInvalidation || r.Credits != rdma.DefaultStrangerCredits {
 					t.Errorf("RPC-over-RDMA is %+v", r)
 				}
 			}

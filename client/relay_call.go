@@ -123,11 +123,9 @@ func (k *relayCall) foresee(first []byte) int {
 		return 0
 	case row == nil:
 		return k.conn.relay.cfg.MaxReply
-	case row.Size == nil:
-		return row.MaxResults
 	}
-	words, payload := row.Size(d)
-	return max(words, 0) + max(payload, 0)
+	shape, _ := row.Shape(d, nil)
+	return shape.Words + shape.Payload
 }
 
 // forward sends the call on, or answers it here. An error ends the connection.

@@ -32,10 +32,10 @@ func TestRelayClose(t *testing.T) {
 		t.Fatalf("reply %d: %v", xid, err)
 	}
 	r.Close()
-	if err := <-served; err != client.ErrRelayClosed {
+	if err := over(t, served); err != client.ErrRelayClosed {
 		t.Errorf("Serve ended with %v", err)
 	}
-	if e := <-ended; e.Err != client.ErrRelayClosed || e.Calls != 3 {
+	if e := over(t, ended); e.Err != client.ErrRelayClosed || e.Calls != 3 {
 		t.Errorf("event %+v", e)
 	}
 	if m := raw.record(); m != nil {
@@ -66,7 +66,7 @@ func TestRelayBoundsClients(t *testing.T) {
 	if m := r.record(); m != nil {
 		t.Errorf("half a call was answered by %x", m)
 	}
-	if e := <-ended; !errors.Is(e.Err, os.ErrDeadlineExceeded) {
+	if e := over(t, ended); !errors.Is(e.Err, os.ErrDeadlineExceeded) {
 		t.Errorf("ended with %v", e.Err)
 	}
 }
@@ -81,7 +81,7 @@ func TestRelayOutlivesConnections(t *testing.T) {
 	r.grant()
 	const lane = 8
 	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
-	<-toy.Arrived(lane)
+	over(t, toy.Arrived(lane))
 	s.lose()
 	toy.Release(lane)
 	d, xid, err := r.reply()
