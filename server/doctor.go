@@ -1,12 +1,15 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -23,10 +26,16 @@ type Finding struct {
 	Detail string
 }
 
-// Doctor prints what this machine lets a server do, a line each, and returns how
-// many needed things are missing.
-func Doctor(w io.Writer) (missing int) {
-	for _, f := range Findings() {
+// Doctor prints what this machine lets a server with this configuration do, a line
+// each, and returns how many needed things are missing.
+func Doctor(w io.Writer, cfg *Config) (missing int, err error) {
+	if err := cfg.check(); err != nil {
+		return 0, cfg.fault(err)
+	}
+	if err := cfg.checkListening(); err != nil {
+		return 0, cfg.fault(err)
+	}
+	for _, f := range Findings(cfg) {
 		mark := "yes"
 		switch {
 		case !f.OK && f.Needed:
@@ -37,16 +46,16 @@ func Doctor(w io.Writer) (missing int) {
 		}
 		fmt.Fprintf(w, "%-8s %-28s %s\n", mark, f.What, f.Detail)
 	}
-	return missing
+	return missing, nil
 }
 
-// Findings looks at the machine and this process's rights.
-func Findings() []Finding {
-	return []Finding{
-		findKernel(), findHandles(), findSwitch(), findFiles(),
-		findPort("port 2049 (TCP)", DefaultTCPPort), findPort("port 20049 (software RDMA)", DefaultRDMAPort),
-		findState(), findRpcbind(), findDevices(), findSIW(),
-	}
+// Findings looks at the machine and this process's rights, for a configuration
+// that was checked.
+func Findings(cfg *Config) []Finding {
+	all := []Finding{findKernel(), findHandles(), findSwitch(), findLinks(), findFiles()}
+	all = append(all, findPorts("TCP", cfg.TCP)...)
+	all = append(all, findPorts("software RDMA", cfg.RDMA)...)
+	return append(all, findState(cfg), findRpcbind(), findDevices(), findSIW())
 }
 
 func findKernel() Finding {
@@ -91,36 +100,81 @@ func findSwitch() Finding {
 	return f
 }
 
+// findLinks is about fs.protected_hardlinks, which a client does not see.
+func findLinks() Finding {
+	f := Finding{What: "links to files of others", OK: true, Detail: "made for clients, as POSIX has it: fs.protected_hardlinks is 0"}
+	b, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
+	if err != nil || strings.TrimSpace(string(b)) == "0" {
+		return f
+	}
+	if f.OK = local.LinksForOthers(); f.OK {
+		f.Detail = "made for clients, but to set-id programs; fs.protected_hardlinks is for this machine's own users"
+		return f
+	}
+	f.Detail = "clients get EPERM: fs.protected_hardlinks is set, and it takes CAP_FOWNER and acting as the caller to pass over it"
+	return f
+}
+
 func findFiles() Finding {
 	var r unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &r)
-	f := Finding{What: "open files", OK: r.Max >= 4096, Detail: fmt.Sprintf("up to %d", r.Max)}
+	f := Finding{What: "open files", OK: r.Max >= 4096, Detail: fmt.Sprintf("up to %d, of which the exports together hold %d at most", r.Max, descriptorsForFiles(int(min(r.Max, 1<<30)), seatsWithin(int(min(r.Max, 1<<30)), 0)))}
 	if !f.OK {
 		f.Detail += ": raise it (ulimit -Hn 65536, or LimitNOFILE= in the unit)"
 	}
 	return f
 }
 
-func findPort(what string, port int) Finding {
-	l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
-	if err != nil {
-		return Finding{What: what, Detail: fmt.Sprintf("%v: a server that runs already has it, or see --tcp and --rdma", cause(err))}
+func findPorts(what string, all []Listen) (found []Finding) {
+	for _, a := range addresses(all) {
+		f := Finding{What: fmt.Sprintf("port %d (%s)", a.Port(), what), Needed: true, OK: true, Detail: "free"}
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", a.String())
+		switch {
+		case err == nil:
+			l.Close()
+		case errors.Is(err, syscall.EADDRINUSE):
+			f.OK, f.Detail = false, fmt.Sprintf("%s is in use: by a server that runs already; stop it, or see --tcp and --rdma", a)
+		default:
+			f.OK, f.Detail = false, listenError(what, a, err).Error()
+		}
+		found = append(found, f)
 	}
-	l.Close()
-	return Finding{What: what, OK: true, Detail: "free"}
+	return found
 }
 
-func findState() Finding {
-	f := Finding{What: "state directory", Detail: DefaultStateDir}
-	dir := DefaultStateDir
-	for ; dir != "/"; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(dir); err == nil {
-			break
+// findState looks at the state directory as a start does, and leaves nothing in it.
+func findState(cfg *Config) Finding {
+	f := Finding{What: "state directory", Needed: true, Detail: cfg.StateDir}
+	bad := func(err error) Finding {
+		f.Detail = err.Error()
+		return f
+	}
+	if err := cfg.keepApart(); err != nil {
+		return bad(err)
+	}
+	dir, whole := existing(cfg.StateDir)
+	// What the kernel says of rights is not all: /proc cannot be written by root.
+	tried, err := os.MkdirTemp(dir, ".nfsrdmad-doctor-")
+	if err != nil {
+		what := dir
+		if !whole {
+			what = fmt.Sprintf("%s, where %s is to be made,", dir, cfg.StateDir)
+		}
+		return bad(fmt.Errorf("%s cannot be written (%w): give another with --state-dir", what, cause(err)))
+	}
+	os.Remove(tried)
+	if whole {
+		if err := checkStateDir(dir); err != nil {
+			return bad(err)
+		}
+		if key, err := os.Open(filepath.Join(dir, keyFile)); err == nil {
+			defer key.Close()
+			if err := checkKey(key); err != nil {
+				return bad(err)
+			}
 		}
 	}
-	if f.OK = unix.Access(dir, unix.W_OK) == nil; !f.OK {
-		f.Detail += " cannot be written by this user: give another with --state-dir"
-	}
+	f.OK = true
 	return f
 }
 

@@ -61,7 +61,7 @@ func TestSampleConfigurationHasTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := true
-	want.Rpcbind, want.file = &on, file
+	want.Rpcbind, want.file, want.origin = &on, file, got.origin
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s says\n%+v\nthe defaults are\n%+v", file, got, want)
 	}

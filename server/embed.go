@@ -25,8 +25,8 @@ type HandlerOptions struct {
 	// 20049 of the listener's own address; one that is None: no RDMA.
 	RDMA []Listen
 	// StateDir keeps the key that seals handles, so that clients go on after
-	// a restart where the Handler's own handles outlive one. Empty: a key of
-	// this process alone.
+	// a restart where the Handler's own handles outlive one. It must be out of
+	// reach of what the Handler serves. Empty: a key of this process alone.
 	StateDir string
 	// Clients are the networks served; empty means every address. The Handler
 	// judges nobody's permissions: who reaches the files may do anything.

@@ -59,7 +59,7 @@ func buildProgram(t *testing.T, text string) string {
 }
 
 // The program in docs/go-nfs.md is built as it stands there, run, and used over
-// both transports.
+// both transports, of which either shows what the other wrote (V1-103).
 func TestDocumentedExample(t *testing.T) {
 	blocks := codeBlocks(t, filepath.Join(root, "docs/go-nfs.md"), 2)
 	program := buildProgram(t, blocks[0])

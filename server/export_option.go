@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"strings"
 
@@ -26,48 +25,73 @@ type ExportOptions struct {
 	Clients                   []netip.Prefix
 }
 
-// flags that take no value, with what they do.
-var exportFlags = map[string]func(*ExportOptions){
-	"ro":             func(o *ExportOptions) { o.ReadOnly = true },
-	"rw":             func(o *ExportOptions) { o.ReadOnly = false },
-	"sync":           func(o *ExportOptions) { o.Async = false },
-	"async":          func(o *ExportOptions) { o.Async = true },
-	"secure":         func(o *ExportOptions) { o.Insecure = false },
-	"insecure":       func(o *ExportOptions) { o.Insecure = true },
-	"root_squash":    func(o *ExportOptions) { o.Squash = export.RootSquash },
-	"no_root_squash": func(o *ExportOptions) { o.Squash = export.NoSquash },
-	"all_squash":     func(o *ExportOptions) { o.Squash = export.AllSquash },
+// An exportFlag is an option that takes no value. Of those that are about the same
+// thing one stands at most.
+type exportFlag struct {
+	about string
+	set   func(*ExportOptions)
 }
 
-// UnmarshalText parses options separated by commas.
+var exportFlags = map[string]exportFlag{
+	"ro":             {"changes", func(o *ExportOptions) { o.ReadOnly = true }},
+	"rw":             {"changes", func(o *ExportOptions) { o.ReadOnly = false }},
+	"sync":           {"durability", func(o *ExportOptions) { o.Async = false }},
+	"async":          {"durability", func(o *ExportOptions) { o.Async = true }},
+	"secure":         {"ports", func(o *ExportOptions) { o.Insecure = false }},
+	"insecure":       {"ports", func(o *ExportOptions) { o.Insecure = true }},
+	"root_squash":    {"identity", func(o *ExportOptions) { o.Squash = export.RootSquash }},
+	"no_root_squash": {"identity", func(o *ExportOptions) { o.Squash = export.NoSquash }},
+	"all_squash":     {"identity", func(o *ExportOptions) { o.Squash = export.AllSquash }},
+}
+
+// UnmarshalText parses options separated by commas. Those that contradict each
+// other are refused: which of them was meant is not for the daemon to guess.
 func (o *ExportOptions) UnmarshalText(b []byte) error {
 	*o = ExportOptions{}
+	said := make(map[string]string) // by what it is about
+	last := ""
 	for _, word := range strings.Split(string(b), ",") {
 		if word = strings.TrimSpace(word); word == "" {
 			continue
 		}
-		if set := exportFlags[word]; set != nil {
-			set(o)
-			continue
+		key, value, valued := strings.Cut(word, "=")
+		flag, known := exportFlags[word]
+		about := flag.about
+		if !known {
+			about = key
 		}
-		key, value, _ := strings.Cut(word, "=")
+		if was, found := said[about]; found && was != word {
+			if key == "clients" {
+				return fmt.Errorf("%q and %q: give clients= once, with networks separated by ';': clients=%s;%s", was, word, strings.TrimPrefix(was, "clients="), value)
+			}
+			return fmt.Errorf("%q and %q contradict each other: leave one of them out", was, word)
+		}
+		said[about] = word
 		var err error
-		switch key {
-		case "anonuid":
+		switch {
+		case known:
+			flag.set(o)
+		case key == "anonuid":
 			o.AnonUID, err = parseID(word, value)
-		case "anongid":
+		case key == "anongid":
 			o.AnonGID, err = parseID(word, value)
-		case "clients":
+		case key == "clients":
 			o.Clients, err = parseClients(value)
+		case last == "clients" && !valued && looksLikeNetwork(word):
+			err = fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, said["clients"], said["clients"], word)
 		default:
 			err = fmt.Errorf("unknown export option %q: use ro, rw, sync, async, root_squash, no_root_squash, all_squash, anonuid=N, anongid=N, clients=CIDR[;CIDR], insecure or secure", word)
 		}
 		if err != nil {
 			return err
 		}
+		last = key
 	}
 	return nil
 }
+
+// looksLikeNetwork: a word that can be no option, but a network or a host.
+func looksLikeNetwork(word string) bool { return strings.ContainsAny(word, ".:/") }
 
 func parseID(word, value string) (*uint32, error) {
 	n, err := strconv.ParseUint(value, 10, 32)
@@ -86,7 +110,7 @@ func parseClients(value string) ([]netip.Prefix, error) {
 		if err != nil {
 			a, addrErr := netip.ParseAddr(s)
 			if addrErr != nil {
-				return nil, fmt.Errorf("%q is not a client network: write CIDR such as 192.0.2.0/24 or 2001:db8::/32, several separated by ';'", s)
+				return nil, fmt.Errorf("clients=%s: %q is not a network: write CIDR such as 192.0.2.0/24 or 2001:db8::/32, several separated by ';'", value, s)
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
 		}
@@ -145,29 +169,4 @@ func absDir(p string) (string, error) {
 		return "", fmt.Errorf("%s is not a directory: export the directory that holds it", abs)
 	}
 	return abs, nil
-}
-
-// knownKeys are all keys of the configuration file.
-func knownKeys() []string {
-	var keys []string
-	var walk func(t reflect.Type)
-	walk = func(t reflect.Type) {
-		for f := range t.NumField() {
-			field := t.Field(f)
-			key := field.Tag.Get("toml")
-			if key == "" {
-				continue
-			}
-			keys = append(keys, key)
-			inner := field.Type
-			if inner.Kind() == reflect.Slice {
-				inner = inner.Elem()
-			}
-			if inner.Kind() == reflect.Struct {
-				walk(inner)
-			}
-		}
-	}
-	walk(reflect.TypeFor[Config]())
-	return keys
 }

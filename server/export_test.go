@@ -3,6 +3,7 @@ package server
 import (
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
@@ -23,6 +24,9 @@ func NewOver(cfg *Config, exports ...*export.Export) (*Server, error) {
 	return s, nil
 }
 
+// LogTo makes s log to l. It is called before Serve.
+func (s *Server) LogTo(l *zap.Logger) { s.log = l }
+
 // Memory is what the pool of payload memory says of itself.
 func (s *Server) Memory() mem.Stats { return s.pool.Stats() }
 
@@ -33,3 +37,6 @@ func (s *Server) Calls() rpc.Stats { return s.rpc.Stats() }
 func (s *Server) Connections() (tcp, rdma int64) {
 	return int64(s.tcp.Stats().Connections), s.rdma.Stats().Connections.Load()
 }
+
+// Seats are those of its connections.
+func (s *Server) Seats() census.Stats { return s.census.Stats() }

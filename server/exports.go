@@ -3,19 +3,18 @@ package server
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// openExports opens the directories of a configuration. On an error nothing is
-// left open.
-func openExports(all []ExportConfig, state string) ([]*export.Export, error) {
+// openExports opens the directories of a configuration, and tells enters of each
+// before. On an error nothing is left open.
+func openExports(all []ExportConfig, trees *trees, enters func(what string)) ([]*export.Export, error) {
 	var exports []*export.Export
 	fail := func(err error) ([]*export.Export, error) {
-		closeExports(exports)
+		closeExports(exports, trees)
 		return nil, err
 	}
 	for i := range all {
@@ -23,12 +22,8 @@ func openExports(all []ExportConfig, state string) ([]*export.Export, error) {
 		if err != nil {
 			return fail(err)
 		}
-		fs, err := local.New(local.Config{
-			Root:     all[i].Path.Path,
-			StateDir: filepath.Join(state, "index"),
-			Sync:     !all[i].Options.Async,
-			ReadOnly: e.ReadOnly,
-		})
+		enters(fmt.Sprintf("opening export %s (%s)", e.Name, all[i].Path.Path))
+		fs, err := trees.show(all[i].Path.Path)
 		if err != nil {
 			return fail(fmt.Errorf("export %s: %w", e.Name, err))
 		}
@@ -38,10 +33,10 @@ func openExports(all []ExportConfig, state string) ([]*export.Export, error) {
 	return exports, nil
 }
 
-func closeExports(exports []*export.Export) error {
+func closeExports(exports []*export.Export, trees *trees) error {
 	var errs []error
 	for _, e := range exports {
-		errs = append(errs, e.FS.Close())
+		errs = append(errs, trees.letGo(e.FS))
 	}
 	return errors.Join(errs...)
 }
@@ -55,7 +50,7 @@ func (c *ExportConfig) describe() (*export.Export, error) {
 	}
 	o := &c.Options
 	e := &export.Export{
-		Name: name, ReadOnly: o.ReadOnly, Secure: !o.Insecure, Clients: o.Clients,
+		Name: name, ReadOnly: o.ReadOnly, Async: o.Async, Secure: !o.Insecure, Clients: o.Clients,
 		Squash: o.Squash, AnonUID: export.Nobody, AnonGID: export.Nobody,
 	}
 	if o.AnonUID != nil {

@@ -26,6 +26,58 @@ func listenError(what string, addr netip.AddrPort, err error) error {
 	return fmt.Errorf("cannot listen for %s on %s: %w: %s", what, addr, cause(err), remedy)
 }
 
+// checkListening refuses to listen nowhere, and twice at one place.
+func (c *Config) checkListening() error {
+	type directive struct {
+		key string
+		Listen
+	}
+	var all []directive
+	for _, of := range []struct {
+		key  string
+		from []Listen
+	}{{"rdma", c.RDMA}, {"tcp", c.TCP}} {
+		for _, l := range of.from {
+			if !l.None {
+				all = append(all, directive{of.key, l})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return &keyError{c.firstSaid("tcp", "rdma"), errors.New(`nothing to listen on: rdma and tcp are both "none"; give one of them an address such as ":2049"`)}
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			switch {
+			case !a.collides(b.Listen):
+			case a.key == b.key:
+				return badValue(a.key, fmt.Sprintf("%q and %q", b, a), "these are one port of one address: leave one of them out")
+			default:
+				return &keyError{c.firstSaid(a.key, b.key), fmt.Errorf("%s = %q and %s = %q are one port: RDMA is carried in TCP here; give it a port of its own, such as %d", b.key, b, a.key, a, DefaultRDMAPort)}
+			}
+		}
+	}
+	return nil
+}
+
+// firstSaid is the first of keys that the user said, or the first of all.
+func (c *Config) firstSaid(keys ...string) string {
+	for _, key := range keys {
+		if c.says(key) {
+			return key
+		}
+	}
+	return keys[0]
+}
+
+// collides: the two cannot be listened on at the same time. Every address of IPv6
+// is also every one of IPv4.
+func (l Listen) collides(with Listen) bool {
+	a, b := l.Addr.Addr().Unmap(), with.Addr.Addr().Unmap()
+	covers := func(a, b netip.Addr) bool { return a == b || a.IsUnspecified() && (a.Is6() || b.Is4()) }
+	return l.Addr.Port() != 0 && l.Addr.Port() == with.Addr.Port() && (covers(a, b) || covers(b, a))
+}
+
 // addresses are what the directives mean. Without IPv6, every address is IPv4's.
 func addresses(all []Listen) []netip.AddrPort {
 	var out []netip.AddrPort
@@ -81,66 +133,6 @@ func listenRDMA(p rdmacm.Provider, all []Listen) ([]rdmacm.Listener, error) {
 	return out, nil
 }
 
-// mountCommands are, for each of the addresses that a client elsewhere could use,
-// the commands that mount an export: by RDMA and by TCP. MOUNT is asked by TCP
-// either way.
-func mountCommands(name string, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
-	var out []string
-	for _, p := range own {
-		if p = p.Unmap(); p.IsLinkLocalUnicast() && p.Is6() {
-			continue // needs the client's own interface name
-		}
-		tcpPort := portFor(p, tcpAddrs)
-		if tcpPort == 0 {
-			continue
-		}
-		host := p.String()
-		if p.Is6() {
-			host = "[" + host + "]"
-		}
-		mount := fmt.Sprintf("nolock,mountport=%d,mountproto=%s %s:%s /mnt", tcpPort, family("tcp", p), host, name)
-		// siw does not connect over loopback.
-		if rdmaPort := portFor(p, rdmaAddrs); rdmaPort != 0 && !p.IsLoopback() {
-			out = append(out, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("rdma", p), rdmaPort, mount))
-		}
-		out = append(out, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("tcp", p), tcpPort, mount))
-	}
-	return out
-}
-
-// portFor is where a client that calls an address finds one of the listeners, or
-// 0.
-func portFor(p netip.Addr, listeners []netip.AddrPort) uint16 {
-	for _, l := range listeners {
-		a := l.Addr().Unmap()
-		if a == p || a == netip.IPv6Unspecified() || a == netip.IPv4Unspecified() && p.Is4() {
-			return l.Port()
-		}
-	}
-	return 0
-}
-
-// ownAddresses are those of this machine's interfaces.
-func ownAddresses() []netip.Addr {
-	var out []netip.Addr
-	all, _ := net.InterfaceAddrs()
-	for _, a := range all {
-		if n, ok := a.(*net.IPNet); ok {
-			if p, ok := netip.AddrFromSlice(n.IP); ok {
-				out = append(out, p)
-			}
-		}
-	}
-	return out
-}
-
-func family(netid string, a netip.Addr) string {
-	if a.Is6() {
-		return netid + "6"
-	}
-	return netid
-}
-
 func join[T fmt.Stringer](all []T) string {
 	var b strings.Builder
 	for i, a := range all {
@@ -150,9 +142,4 @@ func join[T fmt.Stringer](all []T) string {
 		b.WriteString(a.String())
 	}
 	return b.String()
-}
-
-// MountCommands are the commands that mount the first export, for each address.
-func (s *Server) MountCommands() []string {
-	return mountCommands(s.exports[0].Name, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }

@@ -7,47 +7,6 @@ import (
 	"testing"
 )
 
-func TestMountCommands(t *testing.T) {
-	own := []netip.Addr{
-		netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::ffff:192.0.2.1"),
-		netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("fe80::1"),
-	}
-	listen := func(all ...string) (out []netip.AddrPort) {
-		for _, a := range all {
-			out = append(out, netip.MustParseAddrPort(a))
-		}
-		return out
-	}
-	for _, c := range []struct {
-		name      string
-		rdma, tcp []netip.AddrPort
-		want      []string
-	}{
-		{"every address", listen("[::]:20049"), listen("[::]:2049"), []string{
-			"mount -t nfs -o vers=3,proto=tcp,port=2049,nolock,mountport=2049,mountproto=tcp 127.0.0.1:/x /mnt",
-			"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock,mountport=2049,mountproto=tcp 192.0.2.1:/x /mnt",
-			"mount -t nfs -o vers=3,proto=tcp,port=2049,nolock,mountport=2049,mountproto=tcp 192.0.2.1:/x /mnt",
-			"mount -t nfs -o vers=3,proto=rdma6,port=20049,nolock,mountport=2049,mountproto=tcp6 [2001:db8::1]:/x /mnt",
-			"mount -t nfs -o vers=3,proto=tcp6,port=2049,nolock,mountport=2049,mountproto=tcp6 [2001:db8::1]:/x /mnt",
-		}},
-		{"one address, other ports", listen("192.0.2.1:20050"), listen("192.0.2.1:3049"), []string{
-			"mount -t nfs -o vers=3,proto=rdma,port=20050,nolock,mountport=3049,mountproto=tcp 192.0.2.1:/x /mnt",
-			"mount -t nfs -o vers=3,proto=tcp,port=3049,nolock,mountport=3049,mountproto=tcp 192.0.2.1:/x /mnt",
-		}},
-		{"no RDMA, no IPv6", nil, listen("0.0.0.0:2049"), []string{
-			"mount -t nfs -o vers=3,proto=tcp,port=2049,nolock,mountport=2049,mountproto=tcp 127.0.0.1:/x /mnt",
-			"mount -t nfs -o vers=3,proto=tcp,port=2049,nolock,mountport=2049,mountproto=tcp 192.0.2.1:/x /mnt",
-		}},
-		{"nothing to ask MOUNT by", listen("[::]:20049"), nil, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := mountCommands("/x", c.rdma, c.tcp, own); !slices.Equal(got, c.want) {
-				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-			}
-		})
-	}
-}
-
 // What rpcbind is told is what is listened on.
 func TestMappings(t *testing.T) {
 	listen := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:2049"), netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("[::]:3049")}
@@ -59,5 +18,49 @@ func TestMappings(t *testing.T) {
 	one := []string{"tcp 192.0.2.1:2049", "tcp6 [::]:3049"}
 	if want := append(one, one...); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A server listens somewhere, and at each place once; what is said of it names
+// the cause, and where it was said.
+func TestWhereToListenIsChecked(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		text string
+		says []string
+	}{
+		{`tcp = ["none"]`, nil},
+		{`rdma = ["none"]`, nil},
+		{"tcp = [\"none\"]\nrdma = [\"none\"]", []string{"f:1: ", "nothing to listen on"}},
+		{`rdma = [":2049"]`, []string{"f:1: ", `rdma = ":2049" and tcp = ":2049" are one port`, "20049"}},
+		{`tcp = [":20049"]`, []string{"f:1: ", `rdma = ":20049" and tcp = ":20049" are one port`}},
+		{`rdma = ["192.0.2.1:2049"]`, []string{`rdma = "192.0.2.1:2049" and tcp = ":2049" are one port`}},
+		{"rdma = [\"192.0.2.1:2049\"]\ntcp = [\"192.0.2.2:2049\"]", nil},
+		{"rdma = [\"192.0.2.1:2049\"]\ntcp = [\"0.0.0.0:2049\"]", []string{"are one port"}},
+		{"rdma = [\"[2001:db8::1]:2049\"]\ntcp = [\"0.0.0.0:2049\"]", nil},
+		{"rdma = [\"[::ffff:192.0.2.1]:2049\"]\ntcp = [\"192.0.2.1:2049\"]", []string{"are one port"}},
+		{`tcp = [":2049", "192.0.2.1:2049"]`, []string{"f:1: ", `tcp = ":2049" and "192.0.2.1:2049"`, "leave one of them out"}},
+		{"rdma = [\"127.0.0.1:0\"]\ntcp = [\"127.0.0.1:0\", \"127.0.0.1:0\"]", nil},
+	} {
+		cfg, err := parseConfig("f", []byte(c.text+"\n[[export]]\npath = \""+dir+"\"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = cfg.checkListening()
+		if c.says == nil {
+			if err != nil {
+				t.Errorf("%s: %v", c.text, err)
+			}
+			continue
+		}
+		if err == nil {
+			t.Errorf("%s is accepted", c.text)
+			continue
+		}
+		for _, s := range c.says {
+			if out := cfg.fault(err).Error(); !strings.Contains(out, s) {
+				t.Errorf("%q does not say %q", out, s)
+			}
+		}
 	}
 }

@@ -15,6 +15,7 @@ func newLog(level, format Choice) *zap.Logger {
 	}
 	c := zap.NewProductionEncoderConfig()
 	c.EncodeTime = zapcore.ISO8601TimeEncoder
+	c.EncodeDuration = zapcore.StringDurationEncoder
 	if os.Getenv("JOURNAL_STREAM") != "" {
 		c.TimeKey = zapcore.OmitKey
 	}

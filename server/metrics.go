@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
@@ -24,11 +25,16 @@ var (
 		[]string{"program", "version", "procedure", "status"}, nil)
 	descInProgress = prometheus.NewDesc("nfsrdmad_calls_in_progress", "RPC calls being served.", nil, nil)
 	descQueued     = prometheus.NewDesc("nfsrdmad_calls_queued", "Calls that wait for a thread that may block.", nil, nil)
+	descPanics     = prometheus.NewDesc("nfsrdmad_panics_total", "Calls that a fault of the server ended.", nil, nil)
 	descReplays    = prometheus.NewDesc("nfsrdmad_replays_total", "Retransmissions answered from the duplicate-request cache.", nil, nil)
 	descMemory     = prometheus.NewDesc("nfsrdmad_payload_memory_bytes", "Payload memory.", []string{"kind"}, nil)
 	descWaiting    = prometheus.NewDesc("nfsrdmad_payload_memory_waiting", "Calls that wait for payload memory.", nil, nil)
+	descFiles      = prometheus.NewDesc("nfsrdmad_file_descriptors", "Descriptors for files in use by all exports together.", []string{"kind"}, nil)
 	descConns      = prometheus.NewDesc("nfsrdmad_connections", "Connections that are open.", []string{"transport"}, nil)
 	descAccepted   = prometheus.NewDesc("nfsrdmad_connections_total", "Connections that were accepted.", []string{"transport"}, nil)
+	descSeats      = prometheus.NewDesc("nfsrdmad_seats", "Connections, by how far they have come.", []string{"stage"}, nil)
+	descRefused    = prometheus.NewDesc("nfsrdmad_connections_refused_total", "Connections that were refused.", []string{"reason"}, nil)
+	descEnded      = prometheus.NewDesc("nfsrdmad_connections_ended_total", "Connections that were ended so that others have place, or because they did not get on.", []string{"reason"}, nil)
 	descStalled    = prometheus.NewDesc("nfsrdmad_stalled_total", "Connections ended because the peer did not go on.", []string{"transport"}, nil)
 	descBytes      = prometheus.NewDesc("nfsrdmad_bytes_total", "Bytes moved, by the way they took.", []string{"transport", "way"}, nil)
 	descErrors     = prometheus.NewDesc("nfsrdmad_transport_errors_total", "What peers sent and could not be served.", []string{"transport", "kind"}, nil)
@@ -52,15 +58,35 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(ch, descInProgress, float64(st.InProgress))
 	gauge(ch, descQueued, float64(st.Queued))
+	counter(ch, descPanics, st.Panics)
 	counter(ch, descReplays, st.ReplyCache.Hits+st.ReplyCache.Joined)
 	m := c.s.pool.Stats()
 	gauge(ch, descMemory, float64(m.Ceiling), "ceiling")
 	gauge(ch, descMemory, float64(m.InUse), "in_use")
 	gauge(ch, descMemory, float64(m.Peak), "peak")
 	gauge(ch, descWaiting, float64(m.Waiting))
+	if t := c.s.trees; t != nil {
+		gauge(ch, descFiles, float64(t.descriptors.Limit()), "limit")
+		gauge(ch, descFiles, float64(t.descriptors.Held()), "held")
+	}
+	c.collectSeats(ch)
 	c.collectTCP(ch)
 	c.collectRDMA(ch)
 	c.s.durations.collect(ch)
+}
+
+func (c collector) collectSeats(ch chan<- prometheus.Metric) {
+	st := c.s.census.Stats()
+	for stage, n := range st.Seats {
+		gauge(ch, descSeats, float64(n), census.Stage(stage).String())
+	}
+	for _, why := range census.Reasons() {
+		desc := descEnded
+		if why.Refusal() {
+			desc = descRefused
+		}
+		counter(ch, desc, st.Count[why], why.String())
+	}
 }
 
 func (c collector) collectTCP(ch chan<- prometheus.Metric) {
@@ -70,7 +96,6 @@ func (c collector) collectTCP(ch chan<- prometheus.Metric) {
 	counter(ch, descStalled, st.Stalled, "tcp")
 	counter(ch, descBytes, st.Received, "tcp", "received")
 	counter(ch, descBytes, st.Sent, "tcp", "sent")
-	counter(ch, descErrors, st.Refused, "tcp", "too_many_connections")
 	counter(ch, descErrors, st.Malformed, "tcp", "malformed")
 	counter(ch, descErrors, st.TooLong, "tcp", "too_long")
 	counter(ch, descErrors, st.Stray, "tcp", "stray_reply")
@@ -95,6 +120,7 @@ func (c collector) collectRDMA(ch chan<- prometheus.Metric) {
 		n    *atomic.Int64
 	}{
 		{"version", &st.ErrVers}, {"chunk", &st.ErrChunk}, {"discarded", &st.Discarded}, {"failed_work", &st.FailedWork},
+		{"overrun", &st.Overruns},
 	} {
 		counter(ch, descErrors, uint64(kind.n.Load()), "rdma", kind.name)
 	}
@@ -120,14 +146,14 @@ func counter(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels .
 
 // serveMetrics serves them where the configuration says so, and returns what
 // ends that. Metrics are never a reason not to serve files.
-func (s *Server) serveMetrics() (stop func()) {
+func (s *Server) serveMetrics() (stop func(context.Context)) {
 	if s.cfg.Metrics == "" {
-		return func() {}
+		return func(context.Context) {}
 	}
 	l, err := net.Listen("tcp", s.cfg.Metrics)
 	if err != nil {
 		s.log.Warn("metrics are not served: choose another address for the key metrics", zap.String("metrics", s.cfg.Metrics), zap.Error(cause(err)))
-		return func() {}
+		return func(context.Context) {}
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{s})
@@ -135,8 +161,8 @@ func (s *Server) serveMetrics() (stop func()) {
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go web.Serve(l)
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	return func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		if web.Shutdown(ctx) != nil {
 			web.Close()

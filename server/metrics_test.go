@@ -6,10 +6,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
@@ -56,6 +59,9 @@ options = "insecure,no_root_squash"
 		if _, err := c.Lookup(ctx, dir, "none"); err == nil {
 			t.Fatal("LOOKUP of what is not there")
 		}
+		if _, err := c.Mount(ctx, "none"); err == nil {
+			t.Fatal("MNT of what is not there")
+		}
 	}
 	response, err := http.Get("http://" + metrics + "/metrics")
 	if err != nil {
@@ -71,6 +77,7 @@ options = "insecure,no_root_squash"
 	for _, want := range []string{
 		`nfsrdmad_calls_total{procedure="WRITE",program="nfs",status="success",version="3"} 2`,
 		`nfsrdmad_calls_total{procedure="MNT",program="mount",status="success",version="3"} 2`,
+		`nfsrdmad_calls_total{procedure="MNT",program="mount",status="failed",version="3"} 2`,
 		`nfsrdmad_connections{transport="rdma"} 1`,
 		`nfsrdmad_connections{transport="tcp"} 1`,
 		`nfsrdmad_bytes_total{transport="rdma",way="read_chunk"} 100000`,
@@ -79,6 +86,10 @@ options = "insecure,no_root_squash"
 		`nfsrdmad_call_seconds_count{procedure="READ",program="nfs"} 2`,
 		`nfsrdmad_call_seconds_bucket{procedure="READ",program="nfs",le="+Inf"} 2`,
 		`nfsrdmad_stalled_total{transport="rdma"} 0`,
+		`nfsrdmad_seats{stage="known"} 2`,
+		`nfsrdmad_seats{stage="stranger"} 0`,
+		`nfsrdmad_connections_refused_total{reason="full"} 0`,
+		`nfsrdmad_connections_ended_total{reason="evicted"} 0`,
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("there is no line %s", want)
@@ -110,8 +121,33 @@ func TestGoesOnWithoutMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	dir, tcp := t.TempDir(), freePort(t, ownLoopback())
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", l.Addr()))
-	p := nfsrdmad(t, "serve", "--config", config, "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none", "--export", t.TempDir())
-	p.AwaitLine("metrics are not served")
+	p := nfsrdmad(t, "serve", "--config", config, "--state-dir", t.TempDir(), "--tcp", tcp.String(), "--rdma", "none", "--export", dir+":/,insecure,no_root_squash")
 	p.AwaitLine("serving")
+	says(t, p, "metrics are not served", l.Addr().String(), "address already in use")
+	ctx := testContext(t)
+	c, err := servertest.DialTCP(ctx, tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	root, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := c.Create(ctx, root, "file", 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(ctx, h, 0, []byte("served"), wire.FileSync); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(got) != "served" {
+		t.Errorf("in the file is %q, %v", got, err)
+	}
+	p.Signal(syscall.SIGTERM)
+	if status := p.Wait(); status != 0 {
+		t.Errorf("exit status %d:\n%s", status, p.Output())
+	}
 }

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,4 +143,47 @@ func TestGoesOnWithoutRpcbind(t *testing.T) {
 	if status := p.Wait(); status != 0 {
 		t.Errorf("exit status %d:\n%s", status, p.Output())
 	}
+}
+
+// An rpcbind that takes connections and answers nothing keeps no daemon: neither
+// while it starts nor when it has served.
+func TestEndsWhileRpcbindDoesNotAnswer(t *testing.T) {
+	m := newMachine(t)
+	silent, err := net.Listen("unix", filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan net.Conn, 100)
+	go func() {
+		for {
+			c, err := silent.Accept()
+			if err != nil {
+				close(asked)
+				return
+			}
+			asked <- c
+		}
+	}()
+	defer func() {
+		silent.Close()
+		for c := range asked {
+			c.Close()
+		}
+	}()
+	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\n", shortDrain))
+	serve := func() *servertest.Process {
+		return servertest.StartProcess(t, m.command(binary(t), "serve", "--config", config, "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:2049", "--rdma", "none", "--export", t.TempDir()+":/"))
+	}
+	t.Run("at its start", func(t *testing.T) {
+		p := serve()
+		asked := <-asked
+		defer asked.Close()
+		endsInTime(t, p, syscall.SIGTERM, inOrder)
+	})
+	t.Run("when it has served", func(t *testing.T) {
+		p := serve()
+		p.AwaitLine("serving")
+		says(t, p, "not registered with rpcbind")
+		endsInTime(t, p, syscall.SIGTERM, inOrder)
+	})
 }

@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
@@ -23,14 +25,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-const (
-	// housekeeping is how often memory that is not needed is given back.
-	housekeeping = 5 * time.Second
-	// farewell is how long peers have, once every call is answered, to take
-	// the answers and to end their connections. A peer that is gone does not
-	// keep the process for longer.
-	farewell = 5 * time.Second
-)
+// housekeeping is how often memory that is not needed is given back.
+const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Its Serve runs it.
 type Server struct {
@@ -38,46 +34,105 @@ type Server struct {
 	log     *zap.Logger
 	state   *stateDir
 	exports []*export.Export
+	trees   *trees // nil where the exports bring file systems of their own
 	table   *export.Table
 	pool    *mem.Pool
 	rpc     *rpc.Server
 	tcp     *tcp.Server
 	rdma    *rdma.Server
 	device  *iwarp.Provider
+	census  *census.Census
+	lines   clientLines // about connections
 
 	tcpListeners  []net.Listener
 	rdmaListeners []rdmacm.Listener
 	durations     *durations // nil without metrics
 	// daemon: this process is the server, and tells systemd of itself.
 	daemon bool
+	// stage is what the start is about.
+	stage atomic.Pointer[string]
 }
 
 // New opens what cfg names and listens. An error says what is wrong and what to
 // do about it; nothing is left open then.
-func New(cfg *Config) (_ *Server, err error) {
+func New(cfg *Config) (*Server, error) { return Start(context.Background(), cfg) }
+
+// Start is New, and gives up when ctx ends: with the context's error, or with an
+// *Unfinished where the file system below does not let go, which says of what.
+func Start(ctx context.Context, cfg *Config) (*Server, error) {
+	s := &Server{cfg: cfg, daemon: true}
+	opened := make(chan error, 1)
+	go func() { opened <- s.open() }()
+	select {
+	case err := <-opened:
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	case <-ctx.Done():
+	}
+	began := time.Now()
+	late := time.NewTimer(closing / 4)
+	defer late.Stop()
+	select {
+	case err := <-opened:
+		if err == nil {
+			s.close()
+		}
+		return nil, context.Cause(ctx)
+	case <-late.C:
+		return nil, &Unfinished{Left: []string{*s.stage.Load()}, Took: time.Since(began)}
+	}
+}
+
+// open checks the configuration and opens what it names.
+func (s *Server) open() (err error) {
+	cfg := s.cfg
+	s.enters("checking the configuration")
 	if len(cfg.Exports) == 0 {
-		return nil, cfg.fault(errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration"))
+		return cfg.fault(errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration"))
 	}
 	if err := cfg.check(); err != nil {
-		return nil, cfg.fault(err)
+		return cfg.fault(err)
 	}
-	s := &Server{cfg: cfg, log: newLog(cfg.LogLevel, cfg.LogFormat), daemon: true}
+	s.log = newLog(cfg.LogLevel, cfg.LogFormat)
+	if err := cfg.checkListening(); err != nil {
+		return cfg.fault(err)
+	}
+	if err := cfg.checkMemory(s.log); err != nil {
+		return cfg.fault(err)
+	}
+	s.enters("looking whether exports and the state directory are apart")
+	if err := cfg.keepApart(); err != nil {
+		return cfg.fault(err)
+	}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
+	s.enters("opening state directory " + cfg.StateDir)
 	if s.state, err = openState(cfg.StateDir); err != nil {
-		return nil, err
+		return err
 	}
 	key, err := s.state.handleKey()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if s.exports, err = openExports(cfg.Exports, cfg.StateDir); err != nil {
-		return nil, err
+	s.trees = newTrees(cfg.StateDir, cfg.Limits.Connections)
+	if s.exports, err = openExports(cfg.Exports, s.trees, s.enters); err != nil {
+		return err
 	}
-	return s, s.start(key)
+	s.enters("listening")
+	return s.start(key)
+}
+
+// enters notes what the start does next.
+func (s *Server) enters(stage string) { s.stage.Store(&stage) }
+
+// Reload is what SIGHUP asks for.
+func (s *Server) Reload() {
+	s.log.Warn("reload is not supported yet: restart to read the configuration again")
 }
 
 // start puts the rooms together, from the bottom up, over exports that are open.
@@ -89,14 +144,17 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 	if s.pool, err = mem.NewPool(s.memory()); err != nil {
 		return err
 	}
-	calls := rpc.Config{Pool: s.pool}
+	calls := rpc.Config{Pool: s.pool, Panicked: s.panicked}
 	if s.cfg.Metrics != "" {
 		s.durations = new(durations)
 		calls.Observe = s.durations.observe
 	}
 	s.rpc = rpc.NewServer(calls)
 	s.rpc.Register(nfs3.New(s.table))
-	s.rpc.Register(mount3.New(s.table))
+	mounts := mount3.New(s.table)
+	mounts.OnRefusal(newRefusedMounts(s.log).refused)
+	s.rpc.Register(mounts)
+	s.census = s.newCensus()
 	if err = s.startTCP(); err != nil {
 		return err
 	}
@@ -116,7 +174,7 @@ func (s *Server) memory() mem.Config {
 func (s *Server) startTCP() (err error) {
 	s.tcp = tcp.NewServer(tcp.Config{
 		RPC: s.rpc, Pool: s.pool,
-		MaxConns:    s.cfg.Limits.Connections,
+		Census: s.census, Event: s.tcpEvent,
 		MaxInFlight: s.cfg.Limits.CallsInFlight,
 		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
 		Stall:       time.Duration(s.cfg.Limits.StallTimeout),
@@ -127,7 +185,10 @@ func (s *Server) startTCP() (err error) {
 
 func (s *Server) startRDMA() (err error) {
 	stall := time.Duration(s.cfg.Limits.StallTimeout)
-	device := iwarp.Config{StallTimeout: stall}
+	device := iwarp.Config{
+		StallTimeout: stall, SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout),
+		Census: s.census, Event: s.rdmaEvent,
+	}
 	if device.CRC, err = iwarp.ParseCRCMode(string(s.cfg.RNIC.CRC)); err != nil {
 		return err
 	}
@@ -167,9 +228,10 @@ func (s *Server) TCPAddrs() []netip.AddrPort {
 }
 
 // Serve runs until ctx ends or a listener is closed, and then drains: calls in
-// progress are answered, and what was promised is safe. A Server serves once.
+// progress are answered, and what was promised is safe. It returns in the time
+// that Config.EndsWithin says, whatever is stuck: an error that is an *Unfinished
+// says what did not end. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
-	defer s.close()
 	var running sync.WaitGroup
 	over := make(chan error, len(s.tcpListeners)+len(s.rdmaListeners))
 	serve := func(what string, f func() error) {
@@ -201,44 +263,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-over:
 	}
-	if s.daemon {
-		notifyStopping()
-	}
-	s.log.Info("draining", zap.Duration("at_most", time.Duration(s.cfg.DrainTimeout)))
-	drain, cancel := context.WithTimeout(context.Background(), time.Duration(s.cfg.DrainTimeout))
-	defer cancel()
-	unregister(drain)
-	s.drain(drain)
-	stopMetrics()
-	close(ended)
-	running.Wait()
-	return err
-}
-
-// drain takes no more connections and no more calls, answers what is in progress
-// and lets the answers leave. Whoever did not get his answer in time sends his
-// call again, to whoever serves next: that is no failure of this process.
-func (s *Server) drain(ctx context.Context) {
-	for _, l := range s.tcpListeners {
-		l.Close()
-	}
-	for _, l := range s.rdmaListeners {
-		l.Close()
-	}
-	if err := s.rpc.Drain(ctx); err != nil {
-		s.log.Warn("calls are still in progress: their clients will repeat them", zap.Int64("calls", s.rpc.Stats().InProgress), zap.Error(err))
-	}
-	last, cancel := context.WithTimeout(ctx, farewell)
-	defer cancel()
-	var parting sync.WaitGroup
-	for _, shutdown := range []func(context.Context) error{s.tcp.Shutdown, s.rdma.Shutdown} {
-		parting.Go(func() {
-			if err := shutdown(last); err != nil {
-				s.log.Info("connections were cut whose peers did not part", zap.Error(err))
-			}
+	return errors.Join(err, s.shutDown(func(e *ending) {
+		close(ended)
+		e.do("listeners", e.half(), func(context.Context) error {
+			s.closeListeners()
+			running.Wait()
+			return nil
 		})
-	}
-	parting.Wait()
+	}, unregister, stopMetrics))
 }
 
 func (s *Server) announce() {
@@ -271,33 +303,4 @@ func (s *Server) keepHouse(ended <-chan struct{}) {
 			s.pool.Housekeep()
 		}
 	}
-}
-
-// close ends what is still there, in the order of dependence.
-func (s *Server) close() {
-	for _, l := range s.tcpListeners {
-		l.Close()
-	}
-	for _, l := range s.rdmaListeners {
-		l.Close()
-	}
-	if s.tcp != nil {
-		s.tcp.Close()
-	}
-	if s.rdma != nil {
-		s.rdma.Close()
-	}
-	if s.rpc != nil {
-		s.rpc.Close()
-	}
-	if err := closeExports(s.exports); err != nil {
-		s.log.Error("closing exports", zap.Error(err))
-	}
-	if s.pool != nil {
-		s.pool.Close()
-	}
-	if s.state != nil {
-		s.state.close()
-	}
-	_ = s.log.Sync()
 }

@@ -31,7 +31,9 @@ func newSite(t testing.TB, limits server.LimitsConfig) *site {
 	return newSiteWithin(t, limits, server.MemoryConfig{})
 }
 
-func newSiteWithin(t testing.TB, limits server.LimitsConfig, memory server.MemoryConfig) *site {
+// newSiteWithin is newSite with bounds for memory; what prepare does comes before it
+// serves.
+func newSiteWithin(t testing.TB, limits server.LimitsConfig, memory server.MemoryConfig, prepare ...func(*server.Server)) *site {
 	t.Helper()
 	s := &site{t: t, one: memfs.New(memfs.Options{RootMode: 0o777}), two: memfs.New(memfs.Options{RootMode: 0o777})}
 	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
@@ -41,6 +43,9 @@ func newSiteWithin(t testing.TB, limits server.LimitsConfig, memory server.Memor
 		&export.Export{Name: "/two", FS: s.two, Squash: export.NoSquash})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range prepare {
+		f(s.server)
 	}
 	s.tcp, s.rdma = s.server.TCPAddrs()[0], s.server.RDMAAddrs()[0]
 	s.stop = run(t, s.server)
@@ -172,7 +177,7 @@ func TestFileSystemThatStalls(t *testing.T) {
 				answers := make(outcomes, conns*calls)
 				for range conns {
 					c := s.dial(ctx, transport, netip.AddrPort{})
-					if err := c.Null(ctx); err != nil { // the first reply grants the credits
+					if _, err := c.GetAttr(ctx, two); err != nil { // a client that is served gets all credits
 						t.Fatal(err)
 					}
 					for range calls {
@@ -219,7 +224,7 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 				var busy *servertest.Client
 				for range conns {
 					busy = s.dial(ctx, transport, netip.AddrPort{})
-					if err := busy.Null(ctx); err != nil { // the first reply grants the credits
+					if _, err := busy.GetAttr(ctx, two); err != nil { // a client that is served gets all credits
 						t.Fatal(err)
 					}
 					if p == wire.ProcWrite {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,9 +21,15 @@ type stateDir struct {
 	lock *os.File
 }
 
+// keyFile holds the key that seals handles.
+const keyFile = "handle.key"
+
 func openState(path string) (*stateDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory %s cannot be made: %w; name one that this user can write with --state-dir", path, cause(err))
+	}
+	if err := checkStateDir(path); err != nil {
+		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -35,26 +42,87 @@ func openState(path string) (*stateDir, error) {
 	return &stateDir{path, lock}, nil
 }
 
+// checkStateDir refuses a directory in which others may replace what the daemon
+// keeps there. It is not put right here: what is in it already may be theirs.
+func checkStateDir(path string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fmt.Errorf("state directory %s cannot be looked at: %w", path, err)
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return fmt.Errorf("state directory %s is not a directory: name another with --state-dir", path)
+	case !ownOrRoots(st.Uid):
+		return fmt.Errorf("state directory %s belongs to user %d, who may replace what is in it: chown it to user %d, or name another with --state-dir", path, st.Uid, os.Geteuid())
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("state directory %s has mode %04o, and others may replace what is in it: chmod go-w %s, or name a directory beneath it with --state-dir, which is made with mode 0700", path, st.Mode&0o7777, path)
+	}
+	return nil
+}
+
+// ownOrRoots: a file of this owner is this process's own. The superuser may read
+// and replace everything anyway.
+func ownOrRoots(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
+
 func (s *stateDir) close() { s.lock.Close() }
 
 // handleKey is the secret that seals file handles. Made at the first start, on
 // stable storage before it is used: handles sealed with it must be good after
 // any crash.
 func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
-	file := filepath.Join(s.path, "handle.key")
-	b, err := os.ReadFile(file)
+	file := filepath.Join(s.path, keyFile)
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err = rand.Read(key[:]); err != nil {
 			return key, err
 		}
 		return key, writeDurably(file, key[:])
+	case errors.Is(err, unix.ELOOP):
+		return key, fmt.Errorf("%s is a symbolic link: put the key itself there, with mode 0600", file)
+	case err != nil:
+		return key, fmt.Errorf("%s cannot be read: %w", file, cause(err))
+	}
+	defer f.Close()
+	if err := checkKey(f); err != nil {
+		return key, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, int64(len(key))+1))
+	switch {
 	case err != nil:
 		return key, fmt.Errorf("%s cannot be read: %w", file, cause(err))
 	case len(b) != len(key):
-		return key, fmt.Errorf("%s is damaged: %d bytes instead of %d; restore it from a backup, or remove it and have every client mount anew", file, len(b), len(key))
+		return key, fmt.Errorf("%s is damaged: %s bytes instead of %d; restore it from a backup, or remove it and have every client mount anew", file, sizeOf(b, len(key)), len(key))
 	}
 	return [export.KeySize]byte(b), nil
+}
+
+// sizeOf says how long a key is that is not as long as it should be.
+func sizeOf(b []byte, want int) string {
+	if len(b) > want {
+		return fmt.Sprintf("more than %d", want)
+	}
+	return fmt.Sprint(len(b))
+}
+
+// checkKey refuses a key that others may have read or written. Taking the rights
+// away now would not make it a secret again, so that is for the administrator to
+// decide.
+func checkKey(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return fmt.Errorf("%s cannot be looked at: %w", f.Name(), err)
+	}
+	const remedy = "if nobody else can have read it, %s; else remove it, and have every client mount anew"
+	switch mode := st.Mode & 0o7777; {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return fmt.Errorf("%s is not a regular file: remove it, and have every client mount anew", f.Name())
+	case !ownOrRoots(st.Uid):
+		return fmt.Errorf("%s belongs to user %d: "+remedy, f.Name(), st.Uid, fmt.Sprintf("chown %d %s", os.Geteuid(), f.Name()))
+	case mode != 0o600 && mode != 0o400:
+		return fmt.Errorf("%s has mode %04o, and others may have used it: "+remedy, f.Name(), mode, "chmod 0600 "+f.Name())
+	}
+	return nil
 }
 
 // writeDurably writes a file so that it is there whole, or not at all, after a

@@ -96,7 +96,8 @@ func TestNotifiesSystemd(t *testing.T) {
 		t.Errorf("it said %q first", got)
 	}
 	p.Signal(syscall.SIGTERM)
-	if got := said(); got != "STOPPING=1" {
+	// The default of drain_timeout, two seconds for the rest and one to go.
+	if got := said(); got != "STOPPING=1\nEXTEND_TIMEOUT_USEC=33000000" {
 		t.Errorf("it said %q at SIGTERM", got)
 	}
 	if status := p.Wait(); status != 0 {

@@ -62,7 +62,7 @@ the server takes is reduced to what it does.`,
 	f.Var(&fileSize, "file-size", "bytes of each file")
 	f.IntVar(&cfg.Depth, "depth", 16, "calls under way on each connection")
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
-	f.DurationVar(&cfg.Duration, "duration", 10*time.Second, "how long to measure")
+	durationVar(f, &cfg.Duration, "duration", 10*time.Second, time.Millisecond, 24*time.Hour, "how long to measure")
 	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
 	f.IntVar(&uid, "uid", -1, "act as this user (default: the one who calls)")
 	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
@@ -97,6 +97,7 @@ func checkBench(cfg *client.BenchConfig, size, fileSize int64, timed bool) error
 func bench(cfg client.BenchConfig, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends at once
 	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil {
 		var last client.Progress
 		cfg.Progress = func(p client.Progress) {

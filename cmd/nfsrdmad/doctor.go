@@ -10,15 +10,41 @@ import (
 )
 
 func doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var (
+		configFile string
+		flags      server.Flags
+	)
+	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine lets the server do, and why not",
-		Args:  noArgs,
+		Long: `Say what this machine lets the server do, and why not: a line for each thing. The
+flags are those of serve, for a server that is to have other ports or another state
+directory. Without --config, ` + server.DefaultConfigFile + ` is read where it exists.
+
+The exit status is 1 if something is missing without which nothing can be served:
+the lines marked 'no'.`,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if server.Doctor(os.Stdout) > 0 {
+			cfg, err := baseConfig(configFile, len(flags.Exports) > 0)
+			if errors.Is(err, errNoConfig) {
+				cfg, err = new(server.Config), nil
+			}
+			if err != nil {
+				return err
+			}
+			if err := cfg.Overlay(flags); err != nil {
+				return err
+			}
+			missing, err := server.Doctor(os.Stdout, cfg)
+			if err != nil {
+				return err
+			}
+			if missing > 0 {
 				return errors.New("something that a server needs is missing: see the lines marked 'no'")
 			}
 			return nil
 		},
 	}
+	configurationFlags(c.Flags(), &configFile, &flags)
+	return c
 }

@@ -3,7 +3,8 @@
 //
 // It has no logic of its own: each subcommand is a file that parses flags and
 // calls the room that does the work. Exit status 2 means that what it was told
-// is wrong, 1 that something failed.
+// is wrong, 1 that something failed, and 3 that a daemon ended without something
+// that it had to leave behind.
 package main
 
 import (
@@ -49,6 +50,10 @@ func main() {
 
 func exitStatus(err error) int {
 	var usage usageError
+	var unfinished *server.Unfinished
+	if errors.As(err, &unfinished) {
+		return exitUnfinished
+	}
 	var config *server.ConfigError
 	if errors.As(err, &usage) || errors.As(err, &config) {
 		return 2

@@ -53,6 +53,7 @@ a port, RDMA is tried on 20049 and TCP on 2049.`,
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
+			context.AfterFunc(ctx, stop) // a second signal ends at once
 			p := client.Probe(ctx, cfg)
 			if asJSON {
 				if err := printJSON(p); err != nil {
@@ -70,7 +71,7 @@ a port, RDMA is tried on 20049 and TCP on 2049.`,
 	f := c.Flags()
 	f.StringVar(&transport, "transport", "", "tcp, rdma or both")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.DurationVar(&timeout, "timeout", 5*time.Second, "how long each step may take")
+	durationVar(f, &timeout, "timeout", 5*time.Second, time.Millisecond, time.Hour, "how long each step may take")
 	f.IntVar(&mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	return c
 }

@@ -61,7 +61,7 @@ may reach the relay has what the relay may do there.`,
 	f.BoolVar(&cfg.Target.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.IntVar(&cfg.Calls, "calls", 128, "calls under way for each client")
-	f.DurationVar(&cfg.Timeout, "timeout", 30*time.Second, "how long connecting to the server may take")
+	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take")
 	f.BoolVar(&verbose, "verbose", false, "print a line for each client that leaves")
 	return c
 }
@@ -69,6 +69,7 @@ may reach the relay has what the relay may do there.`,
 func relay(cfg client.RelayConfig, listen, portmap []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends at once
 	var listeners []net.Listener
 	defer func() {
 		for _, l := range listeners {

@@ -6,25 +6,25 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
-	"syscall"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
 )
 
 func serveCommand() *cobra.Command {
 	var (
-		configFile, stateDir, logLevel string
-		exports, rdma, tcp             []string
-		showMounts                     bool
+		configFile string
+		flags      server.Flags
+		showMounts bool
 	)
 	c := &cobra.Command{
 		Use:   "serve [--config FILE] [--export DIR[:/name][,option...]]...",
 		Short: "Serve directories over NFS until SIGTERM",
 		Long: `Serve directories over NFS, by RDMA (port 20049) and TCP (port 2049), until
-SIGTERM or SIGINT; calls in progress are answered then.
+SIGTERM or SIGINT; calls in progress are answered then. A second one ends at once.
 
 What is given as flags replaces what the configuration file says. Without
 --config, ` + server.DefaultConfigFile + ` is read where it exists and no
@@ -40,89 +40,69 @@ The default is rw,sync,root_squash,secure.`,
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := baseConfig(configFile, len(exports) > 0)
+			cfg, err := baseConfig(configFile, len(flags.Exports) > 0)
 			if err != nil {
 				return err
 			}
-			if err := overlay(cfg, exports, rdma, tcp); err != nil {
+			if err := cfg.Overlay(flags); err != nil {
 				return err
 			}
-			if stateDir != "" {
-				cfg.StateDir = stateDir
-			}
-			if logLevel != "" {
-				if cfg.LogLevel, err = server.ParseLogLevel(logLevel); err != nil {
-					return err
-				}
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
 			}
 			return serve(cfg, showMounts)
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&configFile, "config", "", "configuration file (TOML)")
-	f.StringArrayVar(&exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
-	f.StringArrayVar(&rdma, "rdma", nil, "address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)")
-	f.StringArrayVar(&tcp, "tcp", nil, "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)")
-	f.StringVar(&stateDir, "state-dir", "", "directory that keeps what outlives a restart (default "+server.DefaultStateDir+")")
-	f.StringVar(&logLevel, "log-level", "", "debug, info, warn or error (default info)")
-	f.BoolVar(&showMounts, "show-mounts", false, "print the commands that mount the first export from elsewhere")
+	configurationFlags(c.Flags(), &configFile, &flags)
+	c.Flags().BoolVar(&showMounts, "show-mounts", false, "print the commands that mount the first export from elsewhere")
 	return c
 }
 
-// baseConfig is the file's configuration, or the defaults where none is asked for.
-func baseConfig(file string, haveExports bool) (*server.Config, error) {
-	if file != "" {
-		return server.ReadConfig(file)
-	}
-	if !haveExports {
-		cfg, err := server.ReadConfig(server.DefaultConfigFile)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return cfg, err
-		}
-		return nil, usageError{fmt.Errorf("nothing to serve: add --export DIR, or write %s", server.DefaultConfigFile)}
-	}
-	return new(server.Config), nil
+// gcPercent is by how much the heap may exceed what lives on it. Payload is not on it
+// and calls allocate next to nothing, so that collecting early costs little; and what
+// peers make the daemon keep does not count twice.
+const gcPercent = 40
+
+// configurationFlags are those that say what the daemon is to do.
+func configurationFlags(f *pflag.FlagSet, configFile *string, flags *server.Flags) {
+	f.StringVar(configFile, "config", "", "configuration file (TOML)")
+	f.StringArrayVar(&flags.Exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
+	f.StringArrayVar(&flags.RDMA, "rdma", nil, "address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)")
+	f.StringArrayVar(&flags.TCP, "tcp", nil, "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)")
+	f.StringVar(&flags.StateDir, "state-dir", "", "directory that keeps what outlives a restart (default "+server.DefaultStateDir+")")
+	f.StringVar(&flags.LogLevel, "log-level", "", "debug, info, warn or error (default info)")
 }
 
-// overlay puts flags over the file.
-func overlay(cfg *server.Config, exports, rdma, tcp []string) error {
-	if len(exports) > 0 {
-		cfg.Exports = nil
+// errNoConfig: nothing says what to serve.
+var errNoConfig = usageError{errors.New("nothing to serve: add --export DIR, or write " + server.DefaultConfigFile)}
+
+// baseConfig is the file's configuration: that of the file named, or else, where no
+// --export is given, the default file's.
+func baseConfig(file string, haveExports bool) (*server.Config, error) {
+	switch {
+	case file != "":
+		return server.ReadConfig(file)
+	case haveExports:
+		return new(server.Config), nil
 	}
-	for _, s := range exports {
-		e, err := server.ParseExport(s)
-		if err != nil {
-			return err
-		}
-		cfg.Exports = append(cfg.Exports, e)
+	cfg, err := server.ReadConfig(server.DefaultConfigFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNoConfig
 	}
-	for _, l := range []struct {
-		flag string
-		from []string
-		to   *[]server.Listen
-	}{{"--rdma", rdma, &cfg.RDMA}, {"--tcp", tcp, &cfg.TCP}} {
-		if len(l.from) > 0 {
-			*l.to = nil
-		}
-		for _, s := range l.from {
-			var a server.Listen
-			if err := a.UnmarshalText([]byte(s)); err != nil {
-				return &server.ConfigError{File: l.flag, Err: err}
-			}
-			*l.to = append(*l.to, a)
-		}
-	}
-	return nil
+	return cfg, err
 }
 
 func serve(cfg *server.Config, showMounts bool) error {
-	// Before New, so that a signal at any time ends in order.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	s, err := server.New(cfg)
+	// Before Start, so that a signal at any time ends in order.
+	ctx, signals := handleSignals(cfg.EndsWithin())
+	s, err := server.Start(ctx, cfg)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	signals.onHangup(s.Reload)
 	if showMounts {
 		for _, line := range s.MountCommands() {
 			fmt.Fprintln(os.Stdout, line)

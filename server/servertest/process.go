@@ -89,6 +89,9 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// Done is closed when it has ended and its output is complete.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
 // Wait waits for its end and returns its exit status, -1 for a signal.
 func (p *Process) Wait() int {
 	p.t.Helper()

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nfsrdmad/nfsrdmad/server"
+)
+
+// A durationFlag is a duration as the configuration file has it: it needs a unit,
+// and has a range.
+type durationFlag struct {
+	value       *time.Duration
+	least, most time.Duration
+}
+
+// durationVar defines a flag for a duration.
+func durationVar(f *pflag.FlagSet, value *time.Duration, name string, usual, least, most time.Duration, usage string) {
+	*value = usual
+	f.Var(&durationFlag{value, least, most}, name, usage)
+}
+
+func (d *durationFlag) String() string {
+	if d.value == nil {
+		return ""
+	}
+	return server.Duration(*d.value).String()
+}
+
+func (d *durationFlag) Type() string { return "duration" }
+
+func (d *durationFlag) Set(s string) error {
+	var v server.Duration
+	if err := v.UnmarshalText([]byte(s)); err != nil {
+		return err
+	}
+	if v := time.Duration(v); v < d.least || v > d.most {
+		return fmt.Errorf("use a value from %v to %v", server.Duration(d.least), server.Duration(d.most))
+	}
+	*d.value = time.Duration(v)
+	return nil
+}

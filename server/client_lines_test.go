@@ -1,0 +1,49 @@
+package server
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// A client makes one line in ten seconds, and the next says how many were left out;
+// of very many clients some make none, and are counted all the same.
+func TestClientsMakeFewLines(t *testing.T) {
+	var c clientLines
+	now := time.Unix(1000, 0)
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for i, step := range []struct {
+		client  netip.Addr
+		after   time.Duration
+		leftOut int
+		due     bool
+	}{
+		{a, 0, 0, true},
+		{a, time.Second, 0, false},
+		{b, 0, 0, true},
+		{a, 8 * time.Second, 0, false},
+		{a, time.Second, 2, true},
+		{a, 20 * time.Second, 0, true},
+	} {
+		now = now.Add(step.after)
+		if leftOut, due := c.due(step.client, now); leftOut != step.leftOut || due != step.due {
+			t.Errorf("step %d: %d, %v", i, leftOut, due)
+		}
+	}
+	c = clientLines{}
+	lines := 0
+	for i := range 5000 {
+		if _, due := c.due(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), now); due {
+			lines++
+		}
+	}
+	if lines != mostLineClients || len(c.clients) != mostLineClients {
+		t.Errorf("%d lines of 5,000 clients, %d remembered", lines, len(c.clients))
+	}
+	if leftOut, due := c.due(a, now.Add(clientLineEvery)); leftOut != 5000-mostLineClients || !due {
+		t.Errorf("later: %d, %v", leftOut, due)
+	}
+	if len(c.clients) != 1 {
+		t.Errorf("%d clients are remembered after their time", len(c.clients))
+	}
+}

@@ -1,0 +1,321 @@
+package server
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// A document is a configuration file before it is decoded: which keys it sets,
+// where, and with which kinds of values. The decoder knows the text of a value
+// only, and what a Go type can hold; what a key takes is for the user to read.
+type document struct {
+	file   string
+	parser unstable.Parser
+	origin map[string]place
+	// exports is how many [[export]] there were so far, for each list.
+	tables map[string]int
+}
+
+// readDocument returns the place of each key that the file sets. It refuses keys
+// that do not exist, and kinds of values that a key does not take. What is no
+// TOML at all is left to the decoder.
+func readDocument(file string, b []byte) (map[string]place, error) {
+	d := &document{file: file, origin: make(map[string]place), tables: make(map[string]int)}
+	d.parser.Reset(b)
+	inside, prefix := reflect.TypeFor[Config](), ""
+	for d.parser.NextExpression() {
+		e := d.parser.Expression()
+		var err error
+		if e.Kind == unstable.KeyValue {
+			err = d.keyValue(inside, prefix, e)
+		} else {
+			inside, prefix, err = d.table(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return d.origin, nil
+}
+
+// table opens a [table] or one more of [[tables]].
+func (d *document) table(e *unstable.Node) (inside reflect.Type, prefix string, err error) {
+	inside, prefix, last, err := d.resolve(reflect.TypeFor[Config](), "", e)
+	if err != nil {
+		return nil, "", err
+	}
+	name := lastPart(prefix)
+	switch {
+	case !isTable(inside):
+		return nil, "", d.refuse(last, "%s is not a table: write %s = %s", name, name, usual(inside))
+	case inside.Kind() == reflect.Slice && e.Kind == unstable.Table:
+		return nil, "", d.refuse(last, "[%s] is one of several: write [[%s]]", name, name)
+	case inside.Kind() != reflect.Slice && e.Kind == unstable.ArrayTable:
+		return nil, "", d.refuse(last, "there is one %s only: write [%s]", name, name)
+	case inside.Kind() == reflect.Slice:
+		inside, prefix = inside.Elem(), d.element(prefix)
+	}
+	d.origin[prefix] = d.place(last)
+	return inside, prefix + ".", nil
+}
+
+// element is the key of the next element of a list of tables.
+func (d *document) element(list string) string {
+	n := d.tables[list]
+	d.tables[list] = n + 1
+	return fmt.Sprintf("%s[%d]", list, n)
+}
+
+// keyValue looks at one key = value.
+func (d *document) keyValue(inside reflect.Type, prefix string, e *unstable.Node) error {
+	t, key, last, err := d.resolve(inside, prefix, e)
+	if err != nil {
+		return err
+	}
+	d.origin[key] = d.place(last)
+	if isTable(t) {
+		return d.inline(t, key, last, e.Value())
+	}
+	if remedy := misfit(t, e.Value()); remedy != "" {
+		return d.refuse(last, "%s: %s", lastPart(key), remedy)
+	}
+	return nil
+}
+
+// inline looks at a table that is a value, {key = value}, or at a list of them.
+func (d *document) inline(t reflect.Type, key string, at, v *unstable.Node) error {
+	list := t.Kind() == reflect.Slice
+	switch {
+	case list && v.Kind == unstable.Array:
+		for all := v.Children(); all.Next(); {
+			if all.Node().Kind == unstable.Comment {
+				continue
+			}
+			one := d.element(key)
+			d.origin[one] = d.place(at)
+			if err := d.inline(t.Elem(), one, at, all.Node()); err != nil {
+				return err
+			}
+		}
+		return nil
+	case !list && v.Kind == unstable.InlineTable:
+		for all := v.Children(); all.Next(); {
+			if all.Node().Kind != unstable.KeyValue {
+				continue
+			}
+			if err := d.keyValue(t, key+".", all.Node()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	header := "[" + lastPart(key) + "]"
+	if list {
+		header = "[" + header + "]"
+	}
+	return d.refuse(at, "%s is a table: write %s in a line of its own, and its keys beneath", lastPart(key), header)
+}
+
+// resolve follows a dotted key from a table. It returns what the key sets, the
+// whole key, and its last node.
+func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ reflect.Type, key string, last *unstable.Node, err error) {
+	key = strings.TrimSuffix(prefix, ".")
+	for parts := e.Key(); parts.Next(); {
+		last = parts.Node()
+		name := string(last.Data)
+		if t.Kind() == reflect.Slice && isTable(t) { // [export.x] goes on with the last [[export]]
+			key = fmt.Sprintf("%s[%d]", key, max(d.tables[key]-1, 0))
+			t = t.Elem()
+		}
+		if key != "" {
+			key += "."
+		}
+		key += name
+		var found bool
+		if isTable(t) {
+			t, found = field(t, name)
+		}
+		if !found {
+			return nil, "", nil, d.refuse(last, "unknown key %q: %s", withoutIndexes(key), keyHint(name))
+		}
+	}
+	return t, key, last, nil
+}
+
+// withoutIndexes is a key as a user writes it.
+func withoutIndexes(key string) string {
+	for {
+		before, rest, found := strings.Cut(key, "[")
+		if !found {
+			return key
+		}
+		_, after, _ := strings.Cut(rest, "]")
+		key = before + after
+	}
+}
+
+func (d *document) place(n *unstable.Node) place {
+	return place{file: d.file, line: d.parser.Shape(n.Raw).Start.Line}
+}
+
+func (d *document) refuse(at *unstable.Node, format string, args ...any) error {
+	p := d.place(at)
+	return &ConfigError{File: p.file, Line: p.line, Err: fmt.Errorf(format, args...)}
+}
+
+// isTable: a key of this type is a table of keys, or a list of tables.
+func isTable(t reflect.Type) bool {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// field is what a key of a table sets.
+func field(table reflect.Type, key string) (reflect.Type, bool) {
+	for i := range table.NumField() {
+		if f := table.Field(i); f.Tag.Get("toml") == key {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
+
+// usual is an example of what a key takes.
+func usual(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[Duration]():
+		return `"30s"`
+	case t == reflect.TypeFor[Size]():
+		return `"256M"`
+	case t == reflect.TypeFor[[]Listen]():
+		return `[":2049"]`
+	case t == reflect.TypeFor[*bool]():
+		return "true"
+	case t.Kind() == reflect.Int:
+		return "128"
+	}
+	return `"..."`
+}
+
+// misfit says what to write instead of a value that is not of the kind that a key
+// takes, or nothing.
+func misfit(t reflect.Type, v *unstable.Node) string {
+	found := shown(v)
+	switch {
+	case t == reflect.TypeFor[[]Listen]():
+		return misfitList(v, found)
+	case t == reflect.TypeFor[Duration]() && v.Kind == unstable.Integer:
+		if n, err := strconv.ParseUint(found, 10, 32); err == nil {
+			return noUnit(n).Error()
+		}
+	case t == reflect.TypeFor[Size]() && v.Kind == unstable.Integer:
+		return ""
+	case t == reflect.TypeFor[*bool]():
+		if v.Kind == unstable.Bool {
+			return ""
+		}
+		return found + ": write true or false, without quotes"
+	case t.Kind() == reflect.Int:
+		if v.Kind == unstable.Integer {
+			return ""
+		}
+		if _, err := strconv.Atoi(string(v.Data)); err == nil {
+			return fmt.Sprintf("%s: write the number without quotes: %s", found, v.Data)
+		}
+		return fmt.Sprintf("%s is not a number: write one such as %s", found, usual(t))
+	}
+	switch {
+	case v.Kind == unstable.String:
+		return ""
+	case v.Kind == unstable.Array:
+		return fmt.Sprintf("a list is found where one string belongs: write %q", strings.Join(words(v), ","))
+	case v.Kind == unstable.InlineTable:
+		return "a table is found where a string belongs: write " + usual(t)
+	case t == reflect.TypeFor[Duration]():
+		return found + " is not a duration: write a number with a unit such as " + usual(t)
+	}
+	return fmt.Sprintf("%s: write it in quotes: %q", found, found)
+}
+
+// misfitList is misfit for a list of addresses.
+func misfitList(v *unstable.Node, found string) string {
+	if v.Kind != unstable.Array {
+		if v.Kind == unstable.Integer {
+			found = strconv.Quote(":" + found)
+		}
+		return fmt.Sprintf("%s is found where a list of addresses belongs: write [%s]", shown(v), found)
+	}
+	for all := v.Children(); all.Next(); {
+		if n := all.Node(); n.Kind == unstable.Integer {
+			return fmt.Sprintf("%s is not an address: write \":%s\"", n.Data, n.Data)
+		} else if n.Kind != unstable.String && n.Kind != unstable.Comment {
+			return shown(n) + ` is not an address: write IP:PORT in quotes, such as ":2049"`
+		}
+	}
+	return ""
+}
+
+// words are the strings of a list.
+func words(list *unstable.Node) []string {
+	var out []string
+	for all := list.Children(); all.Next(); {
+		if all.Node().Kind != unstable.Comment {
+			out = append(out, string(all.Node().Data))
+		}
+	}
+	return out
+}
+
+// shown is a value as the user wrote it.
+func shown(v *unstable.Node) string {
+	switch v.Kind {
+	case unstable.String:
+		return strconv.Quote(string(v.Data))
+	case unstable.Array:
+		return "a list"
+	case unstable.InlineTable:
+		return "a table"
+	}
+	return string(v.Data)
+}
+
+// keyHint proposes what an unknown key may have been meant to be.
+func keyHint(key string) string {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
+	for _, k := range knownKeys() {
+		if plain(k) == plain(key) {
+			return fmt.Sprintf("did you mean %q? Otherwise remove it", k)
+		}
+	}
+	return "remove it, or see docs/configuration.md for the keys there are"
+}
+
+// knownKeys are all keys of the configuration file.
+func knownKeys() []string {
+	var keys []string
+	var walk func(t reflect.Type)
+	walk = func(t reflect.Type) {
+		for f := range t.NumField() {
+			field := t.Field(f)
+			key := field.Tag.Get("toml")
+			if key == "" {
+				continue
+			}
+			keys = append(keys, key)
+			if inner := field.Type; isTable(inner) {
+				if inner.Kind() == reflect.Slice {
+					inner = inner.Elem()
+				}
+				walk(inner)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config]())
+	return keys
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Listen is an address to listen on: HOST:PORT, :PORT, or "none".
+type Listen struct {
+	Addr netip.AddrPort
+	// All: every address, of both families.
+	All, None bool
+}
+
+// UnmarshalText parses HOST:PORT.
+func (l *Listen) UnmarshalText(b []byte) error {
+	s := string(b)
+	if s == "none" {
+		*l = Listen{None: true}
+		return nil
+	}
+	if port, ok := strings.CutPrefix(s, ":"); ok {
+		s = "[::]:" + port
+		l.All = true
+	}
+	a, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not an address to listen on: write IP:PORT such as 192.0.2.1:20049, [2001:db8::1]:20049, or :20049 for every address", b)
+	}
+	l.Addr = a
+	return nil
+}
+
+// String is what UnmarshalText reads.
+func (l Listen) String() string {
+	switch {
+	case l.None:
+		return "none"
+	case l.All:
+		return ":" + strconv.Itoa(int(l.Addr.Port()))
+	}
+	return l.Addr.String()
+}
+
+// Size is a number of bytes: 4096, 64K, 256M, 2G, with or without "iB".
+type Size int64
+
+// UnmarshalText parses a size.
+func (z *Size) UnmarshalText(b []byte) error {
+	s := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(string(b)), "iB"), "B")
+	shift := 0
+	if n := len(s); n > 0 {
+		if i := strings.IndexByte("KMGT", s[n-1]&^0x20); i >= 0 {
+			shift, s = 10*(i+1), strings.TrimSpace(s[:n-1])
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)>>shift {
+		return fmt.Errorf("%q is not a size: write bytes, or a number with K, M, G such as 256M", b)
+	}
+	*z = Size(n << shift)
+	return nil
+}
+
+// String is a size in the largest unit that has it whole.
+func (z Size) String() string {
+	unit := 0
+	for n := z; n != 0 && n%1024 == 0 && unit < 4; n /= 1024 {
+		unit++
+	}
+	return strconv.FormatInt(int64(z)>>(10*unit), 10) + []string{"", "K", "M", "G", "T"}[unit]
+}
+
+// Duration is a time.Duration as Go writes it: 30s, 5m.
+type Duration time.Duration
+
+// UnmarshalText parses a duration. A number alone is refused: seconds, say, or
+// milliseconds would be a guess.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil || v < 0 {
+		if n, err := strconv.ParseUint(string(b), 10, 32); err == nil {
+			return noUnit(n)
+		}
+		return fmt.Errorf("%q is not a duration: write a number with a unit such as 30s or 5m", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// noUnit refuses a duration that is a number alone.
+func noUnit(n uint64) error {
+	return fmt.Errorf("%d has no unit: write \"%ds\" for seconds, or another unit (ms, m, h)", n, n)
+}
+
+// String is the shortest that UnmarshalText reads.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if short, cut := strings.CutSuffix(s, "m0s"); cut {
+		s = short + "m"
+	}
+	if short, cut := strings.CutSuffix(s, "h0m"); cut {
+		s = short + "h"
+	}
+	return s
+}
+
+// Choice is one of a few words; which ones is checked by Config.check.
+type Choice string
+
+// Dir is a directory that exists, as an absolute path. (A struct, because a
+// TOML decoder asks no string type for UnmarshalText.)
+type Dir struct{ Path string }
+
+// UnmarshalText makes the path absolute and looks whether it is a directory.
+func (d *Dir) UnmarshalText(b []byte) error {
+	p, err := absDir(string(b))
+	if err != nil {
+		return err
+	}
+	d.Path = p
+	return nil
+}

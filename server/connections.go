@@ -1,0 +1,93 @@
+package server
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+)
+
+// newCensus is where the connections of all listeners are counted.
+func (s *Server) newCensus() *census.Census {
+	l := &s.cfg.Limits
+	seats := seatsWithin(descriptorLimit(), l.Connections)
+	if seats < l.Connections {
+		s.log.Warn("there will be fewer connections than limits.connections: raise the limit of open files (ulimit -n, or LimitNOFILE= in the unit)",
+			zap.Int("limits.connections", l.Connections), zap.Int("possible", seats), zap.Int("open_files", descriptorLimit()))
+	}
+	each := l.PerClient
+	if each == 0 {
+		each = (seats + 1) / 2
+	}
+	return census.New(census.Config{
+		Seats: seats, PerAddress: each,
+		SetupTimeout: time.Duration(l.SetupTimeout), FirstTimeout: time.Duration(l.SetupTimeout),
+		CallTimeout: time.Duration(l.FirstCallTimeout),
+		Event:       s.seatEvent,
+	})
+}
+
+// seatEvent writes a line for a connection that got no seat or lost it: what keeps
+// a client away is to be found where it is looked for. Who only is silent, as a
+// client is that mounts by several connections and then does nothing, makes a line
+// for those who want to see everything.
+func (s *Server) seatEvent(e census.Event) {
+	text, level := "connection ended", zapcore.InfoLevel
+	switch {
+	case e.Why.Refusal():
+		text, level = "connection refused", zapcore.WarnLevel
+	case e.Why == census.NothingServed || e.Why == census.NothingHeard && e.Peer.Transport == "tcp":
+		level = zapcore.DebugLevel
+	}
+	s.connectionLine(level, text, e.Peer.Transport, e.Peer.Addr,
+		zap.String("reason", e.Why.String()), zap.Stringer("stage", e.Stage), zap.Duration("age", e.Age.Round(time.Millisecond)), zap.NamedError("because", e.Why))
+}
+
+// rdmaEvent is iwarp.Config.Event.
+func (s *Server) rdmaEvent(e iwarp.Event) {
+	s.connectionEvent("rdma", e.Kind.String(), e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
+}
+
+// tcpEvent is tcp.Config.Event.
+func (s *Server) tcpEvent(e tcp.Event) {
+	s.connectionEvent("tcp", e.Kind.String(), e.Peer, e.Err, e.Fault())
+}
+
+func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, err error, fault bool) {
+	if _, ok := errors.AsType[census.Reason](err); ok {
+		return // seatEvent has told it
+	}
+	level, fields := zapcore.DebugLevel, []zap.Field{}
+	if fault {
+		level = zapcore.InfoLevel
+	}
+	if err != nil {
+		fields = append(fields, zap.NamedError("because", err))
+	}
+	s.connectionLine(level, "connection "+what, transport, peer, fields...)
+}
+
+// connectionLine writes a line about a connection. Above debug, a client makes few.
+func (s *Server) connectionLine(level zapcore.Level, text, transport string, peer netip.AddrPort, fields ...zap.Field) {
+	line := s.log.Check(level, text)
+	if line == nil {
+		return
+	}
+	if level > zapcore.DebugLevel {
+		leftOut, due := s.lines.due(census.Client(peer.Addr()), time.Now())
+		if !due {
+			return
+		}
+		if leftOut > 0 {
+			fields = append(fields, zap.Int("others_before", leftOut))
+		}
+	}
+	line.Write(append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)...)
+}

@@ -1,0 +1,219 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// idle opens n TCP connections from an address of the loopback network, and says
+// nothing on them.
+func idle(t testing.TB, to netip.AddrPort, from netip.Addr, n int) (all []net.Conn) {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: from.AsSlice()}, Timeout: hang}
+	for range n {
+		c, err := d.Dial("tcp", to.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	t.Cleanup(func() {
+		for _, c := range all {
+			c.Close()
+		}
+	})
+	return all
+}
+
+// Idle connections of one transport take no seat from clients of either.
+func TestOneCensusForBothTransports(t *testing.T) {
+	const seats = 40
+	s := newSite(t, server.LimitsConfig{Connections: seats, PerClient: seats})
+	ctx := testContext(t)
+	for _, filled := range []string{"tcp", "rdma"} {
+		all := idle(t, s.addr(filled), ownLoopback(), 2*seats)
+		for _, transport := range []string{"tcp", "rdma"} {
+			c := s.dial(ctx, transport, netip.AddrPort{})
+			h, err := c.Mount(ctx, "/one")
+			if err != nil {
+				t.Fatalf("%s, beside idle connections over %s: %v", transport, filled, err)
+			}
+			if _, err := c.GetAttr(ctx, h); err != nil {
+				t.Error(err)
+			}
+			if st := s.server.Seats(); st.Total() > seats || st.Seats[3] == 0 {
+				t.Errorf("seats %v of %d", st.Seats, seats)
+			}
+			c.Close()
+		}
+		for _, c := range all {
+			c.Close()
+		}
+	}
+}
+
+// Connections that are refused or lose their place make a line that says why, and
+// one client makes few.
+func TestConnectionsWithoutAPlaceMakeALine(t *testing.T) {
+	s := newSiteToLog(t, server.LimitsConfig{Connections: 4, PerClient: 2}, zapcore.InfoLevel)
+	ctx := testContext(t)
+	for range 2 {
+		c := s.dial(ctx, "tcp", netip.AddrPort{})
+		if _, err := c.Mount(ctx, "/one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const more = 5
+	for range more {
+		for _, c := range idle(t, s.tcp, netip.MustParseAddr("127.0.0.1"), 1) {
+			c.SetReadDeadline(time.Now().Add(hang))
+			if _, err := c.Read(make([]byte, 1)); err == nil {
+				t.Error("there was a third place of two")
+			}
+		}
+	}
+	lines := s.lines.FilterMessage("connection refused").All()
+	if len(lines) != 1 {
+		t.Fatalf("%d lines of %d refusals", len(lines), more)
+	}
+	f := lines[0].ContextMap()
+	if f["reason"] != "address_full" || f["transport"] != "tcp" || !strings.HasPrefix(fmt.Sprint(f["client"]), "127.0.0.1:") {
+		t.Errorf("the line says %v", f)
+	}
+	for range 3 {
+		idle(t, s.tcp, netip.MustParseAddr("127.0.0.3"), 1)
+	}
+	await(t, ctx, "a connection that was ended makes a line", func() bool {
+		return len(s.lines.FilterMessage("connection ended").FilterField(zap.String("reason", "evicted")).All()) == 1
+	})
+}
+
+// At the level debug, connections are seen to come and go, over both transports;
+// at info, those that keep to the protocol are not.
+func TestConnectionsAtDebug(t *testing.T) {
+	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel} {
+		s := newSiteToLog(t, server.LimitsConfig{}, level)
+		ctx := testContext(t)
+		for _, transport := range []string{"tcp", "rdma"} {
+			c := s.dial(ctx, transport, netip.AddrPort{})
+			if err := c.Null(ctx); err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			await(t, ctx, "the connection ends", func() bool { return s.connections(transport) == 0 })
+		}
+		s.stop()
+		for _, what := range []string{"connection connected", "connection closed"} {
+			for _, transport := range []string{"tcp", "rdma"} {
+				n := s.lines.FilterMessage(what).FilterField(zap.String("transport", transport)).Len()
+				if want := map[bool]int{true: 1, false: 0}[level == zapcore.DebugLevel]; n != want {
+					t.Errorf("%v: %d lines %q over %s", level, n, what, transport)
+				}
+			}
+		}
+	}
+}
+
+// A loggedSite is a site whose log is observed.
+type loggedSite struct {
+	*site
+	lines *observer.ObservedLogs
+}
+
+func newSiteToLog(t testing.TB, limits server.LimitsConfig, level zapcore.Level) *loggedSite {
+	t.Helper()
+	core, lines := observer.New(level)
+	return &loggedSite{newSiteWithin(t, limits, server.MemoryConfig{}, func(s *server.Server) { s.LogTo(zap.New(core)) }), lines}
+}
+
+// With 600 descriptors, thousands of peers that set RDMA connections up, or
+// open TCP connections, and go no further, leave files and honest clients theirs.
+func TestConnectionsLeaveDescriptorsToFiles(t *testing.T) {
+	const limit, peers, files = 600, 1500, 200
+	ip := ownLoopback()
+	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip), export: t.TempDir(), state: t.TempDir()}
+	// The soft limit is lower still: the daemon raises it.
+	d.Process = servertest.StartProcess(t, exec.Command("sh", "-c", fmt.Sprintf("ulimit -S -n 300 && ulimit -H -n %d && exec \"$0\" \"$@\"", limit),
+		binary(t), "serve", "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
+		"--export", d.export+":/,insecure,no_root_squash"))
+	d.AwaitLine("serving")
+	ctx := testContext(t)
+	honest := func(t *testing.T, transport string) {
+		t.Helper()
+		dial := map[string]func(context.Context, netip.AddrPort) (*servertest.Client, error){"tcp": servertest.DialTCP, "rdma": servertest.DialRDMA}
+		c, err := dial[transport](ctx, map[string]netip.AddrPort{"tcp": d.tcp, "rdma": d.rdma}[transport])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		dir, err := c.Mount(ctx, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range files {
+			name := fmt.Sprintf("%s-%s-%d", t.Name()[strings.LastIndexByte(t.Name(), '/')+1:], transport, i)
+			h, err := c.Create(ctx, dir, name, 0o600)
+			if err == nil {
+				_, err = c.Write(ctx, h, 0, []byte("x"), wire.FileSync)
+			}
+			if err == nil {
+				_, err = c.Lookup(ctx, dir, name)
+			}
+			if err != nil {
+				t.Fatalf("file %d over %s: %v", i, transport, err)
+			}
+		}
+		open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.PID()))
+		if err != nil || len(open) > limit*9/10 {
+			t.Errorf("%d of %d descriptors are in use, %v", len(open), limit, err)
+		}
+	}
+	t.Run("RDMA set-ups", func(t *testing.T) {
+		local := net.Dialer{LocalAddr: &net.TCPAddr{IP: ownLoopback().AsSlice()}, Timeout: hang}
+		for range peers {
+			c, err := local.Dial("tcp", d.rdma.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			rawpeer.New(t, c).WriteFrame(false, rawpeer.LinuxRequest())
+		}
+		honest(t, "tcp")
+		honest(t, "rdma")
+	})
+	t.Run("TCP", func(t *testing.T) {
+		idle(t, d.tcp, ownLoopback(), peers)
+		honest(t, "rdma")
+		honest(t, "tcp")
+	})
+}
+
+// A number of connections that the limit of open files does not allow is cut, and
+// said.
+func TestMoreConnectionsThanOpenFiles(t *testing.T) {
+	p := servertest.StartProcess(t, exec.Command("sh", "-c", "ulimit -n 600 && exec \"$0\" \"$@\"",
+		binary(t), "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none",
+		"--config", writeFile(t, "nfsrdmad.toml", "[limits]\nconnections = 5000\n"), "--export", t.TempDir()+":/,insecure"))
+	line := p.AwaitLine("fewer connections")
+	for _, s := range []string{"5000", "600", "LimitNOFILE"} {
+		if !strings.Contains(line, s) {
+			t.Errorf("%q does not say %s", line, s)
+		}
+	}
+	p.AwaitLine("serving")
+}

@@ -1,0 +1,53 @@
+package server
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+)
+
+// The descriptors of the process are shared out: what the daemon, calls, files and
+// connections may have at most, those that are being closed included, is never more
+// than there are, and files have a quarter of it at least.
+func TestDescriptorsAreSharedOut(t *testing.T) {
+	for _, wanted := range []int{0, 10, 5000, 1 << 20} {
+		last := 0
+		for limit := 128; limit < 2<<20; limit += 1 + limit/50 {
+			seats := seatsWithin(limit, wanted)
+			connections := seats + census.Spare(seats)
+			files := descriptorsForFiles(limit, seats)
+			calls := limit - ownDescriptors - connections - files
+			if calls < min(mostForCalls, (limit-ownDescriptors)/callsPart) {
+				t.Errorf("of %d descriptors, %d are left for calls beside %d connections and %d files", limit, calls, connections, files)
+			}
+			if files < min((limit-ownDescriptors)/5, mostForFiles) {
+				t.Errorf("of %d descriptors, %d are for files", limit, files)
+			}
+			if seats < last || wanted > 0 && seats > wanted {
+				t.Errorf("%d descriptors allow %d connections of %d, fewer allow %d", limit, seats, wanted, last)
+			}
+			last = seats
+		}
+	}
+	for _, c := range []struct{ limit, wanted, want int }{
+		{600, 0, 235}, {600, 5000, 359}, {1024, 0, 434}, {20000, 12000, 12000}, {65536, 0, 31218}, {1 << 20, 0, mostConnections}, {1 << 20, 50, 50}, {0, 0, 1},
+	} {
+		if n := seatsWithin(c.limit, c.wanted); n != c.want {
+			t.Errorf("%d descriptors allow %d connections, %d are wanted; want %d", c.limit, n, c.wanted, c.want)
+		}
+	}
+}
+
+// The limit of open files is the hard one: Go's runtime raises the soft one when a
+// process starts.
+func TestLimitOfOpenFilesIsRaised(t *testing.T) {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {
+		t.Fatal(err)
+	}
+	if n := descriptorLimit(); r.Cur != r.Max || n != int(min(r.Max, 1<<30)) {
+		t.Errorf("%d of %d, at most %d", n, r.Cur, r.Max)
+	}
+}

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// closing is how long a Server takes at most to end, once its calls were answered
+// or the time for that is over. Its steps get the first three quarters; the rest
+// is for the process to go.
+const closing = 2 * time.Second
+
+// EndsWithin is how long a Server takes to end at most, whatever is stuck: the
+// time for calls in progress, and two seconds.
+func (c *Config) EndsWithin() time.Duration { return time.Duration(c.DrainTimeout) + closing }
+
+// Unfinished says what did not end in the time that a Server had for its end. It
+// was left behind: goroutines run on, and what they use stays open, until the
+// process exits.
+type Unfinished struct {
+	Left []string
+	Took time.Duration
+}
+
+func (e *Unfinished) Error() string {
+	return fmt.Sprintf("after %v some things had not ended, and were left behind: %s", e.Took.Round(time.Millisecond), strings.Join(e.Left, "; "))
+}
+
+// An ending is the end of a Server: steps with names and one deadline. A step
+// that does not end in its time is left behind, and the next one begins. Each
+// step gets half of the time that is left, so that there is some for those after
+// it.
+type ending struct {
+	log      *zap.Logger
+	began    time.Time
+	deadline time.Time
+	steps    []*step
+	left     []string // beside steps
+}
+
+// A step runs on a goroutine of its own.
+type step struct {
+	name  string
+	until time.Time // its time
+	done  chan struct{}
+	err   error // once done
+}
+
+func newEnding(log *zap.Logger, within time.Duration) *ending {
+	now := time.Now()
+	return &ending{log: log, began: now, deadline: now.Add(within)}
+}
+
+// half is a step's time, unless it says otherwise.
+func (e *ending) half() time.Time {
+	now := time.Now()
+	return now.Add(e.deadline.Sub(now) / 2)
+}
+
+// within is a step's time where the step has a limit of its own.
+func (e *ending) within(limit time.Duration) time.Time {
+	if at := time.Now().Add(limit); at.Before(e.half()) {
+		return at
+	}
+	return e.half()
+}
+
+// begin starts a step, whose context lasts for the step's time.
+func (e *ending) begin(name string, until time.Time, do func(context.Context) error) *step {
+	st := &step{name: name, until: until, done: make(chan struct{})}
+	e.steps = append(e.steps, st)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	go func() {
+		defer close(st.done)
+		defer cancel()
+		st.err = do(ctx)
+	}()
+	return st
+}
+
+// punctual is what a step may be late that heeds its context; at the end of all
+// time, half of what is left.
+const punctual = 100 * time.Millisecond
+
+// wait returns when a step ended, with its error, or when its time is over.
+func (e *ending) wait(st *step) (ended bool, err error) {
+	at := st.until.Add(min(punctual, e.deadline.Sub(st.until)/2))
+	late := time.NewTimer(time.Until(at))
+	defer late.Stop()
+	select {
+	case <-st.done:
+		return true, st.err
+	case <-late.C:
+		e.log.Warn("goes on without a step that does not end", zap.String("step", st.name), zap.Duration("after", time.Since(e.began).Round(time.Millisecond)))
+		return false, nil
+	}
+}
+
+// do is begin and wait.
+func (e *ending) do(name string, until time.Time, do func(context.Context) error) (ended bool, err error) {
+	return e.wait(e.begin(name, until, do))
+}
+
+// leave notes something that is left behind.
+func (e *ending) leave(what string) { e.left = append(e.left, what) }
+
+// result is nil where everything ended, if late. It is the last word in the log.
+func (e *ending) result() error {
+	took := time.Since(e.began)
+	for _, st := range e.steps {
+		select {
+		case <-st.done:
+		default:
+			e.left = append(e.left, st.name)
+		}
+	}
+	if len(e.left) == 0 {
+		e.log.Info("stopped", zap.Duration("took", took.Round(time.Millisecond)))
+		return nil
+	}
+	e.log.Error("stopped, and left behind what did not end", zap.Strings("left", e.left), zap.Duration("took", took.Round(time.Millisecond)))
+	return &Unfinished{e.left, took}
+}

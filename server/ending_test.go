@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// An ending takes its time at most, however many steps do not end; it goes on
+// after each of them, and names them and no others.
+func TestEndingIsBoundedAndNamesWhatIsLeft(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stuck []int // of ten steps
+		late  []int // that end a moment after their time
+		took  time.Duration
+	}{
+		{"all end", nil, nil, 0},
+		{"one is stuck", []int{3}, nil, 5 * time.Second},
+		{"one is late", nil, []int{3}, 5 * time.Second},
+		{"the last is stuck", []int{9}, nil, 5 * time.Second},
+		{"all are stuck", []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, nil, 9 * time.Second},
+		{"many are late", []int{0}, []int{1, 2, 3, 4, 5, 6, 7, 8}, 9 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				core, logged := observer.New(zap.DebugLevel)
+				const bound = 10 * time.Second
+				release := make(chan struct{})
+				defer close(release)
+				began := time.Now()
+				e := newEnding(zap.New(core), bound)
+				var ran, left []string
+				for i := range 10 {
+					name := fmt.Sprint("step ", i)
+					if slices.Contains(c.stuck, i) {
+						left = append(left, name)
+					}
+					until := e.half()
+					started := make(chan struct{})
+					ended, _ := e.do(name, until, func(ctx context.Context) error {
+						ran = append(ran, name)
+						close(started)
+						if at, ok := ctx.Deadline(); !ok || !at.Equal(until) {
+							t.Errorf("%s: its context ends at %v, want %v", name, at, until)
+						}
+						switch {
+						case slices.Contains(c.stuck, i):
+							<-release
+						case slices.Contains(c.late, i):
+							time.Sleep(time.Until(until) + 2*punctual)
+						}
+						return nil
+					})
+					<-started
+					if want := !slices.Contains(c.stuck, i) && !slices.Contains(c.late, i); ended != want {
+						t.Errorf("%s ended: %v", name, ended)
+					}
+				}
+				if took := time.Since(began); took < c.took || took > bound {
+					t.Errorf("it took %v, of at most %v", took, bound)
+				}
+				if len(c.late) > 0 {
+					time.Sleep(bound) // what is late ends
+				}
+				err := e.result()
+				if len(ran) != 10 {
+					t.Errorf("only these ran: %q", ran)
+				}
+				var unfinished *Unfinished
+				switch {
+				case left == nil && err != nil:
+					t.Errorf("everything ended: %v", err)
+				case left != nil && (!errors.As(err, &unfinished) || !slices.Equal(unfinished.Left, left)):
+					t.Errorf("left are %q: %v", left, err)
+				}
+				if n := logged.FilterMessageSnippet("stopped").Len(); n != 1 {
+					t.Errorf("the log says %d times that it stopped", n)
+				}
+				if n := logged.FilterMessage("goes on without a step that does not end").Len(); n != len(c.stuck)+len(c.late) {
+					t.Errorf("the log names %d steps that do not end", n)
+				}
+			})
+		})
+	}
+}
+
+// A step with a limit of its own does not get more time than others, and what it
+// says is the caller's.
+func TestStepsWithLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnding(zap.NewNop(), 10*time.Second)
+		for limit, want := range map[time.Duration]time.Duration{time.Second: time.Second, time.Hour: 5 * time.Second} {
+			if got := time.Until(e.within(limit)); got != want {
+				t.Errorf("with a limit of %v: %v", limit, got)
+			}
+		}
+		failed := errors.New("failed")
+		if ended, err := e.do("fails", e.half(), func(context.Context) error { return failed }); !ended || err != failed {
+			t.Errorf("%v, %v", ended, err)
+		}
+		// Steps side by side share their time.
+		began, until := time.Now(), e.half()
+		forever := make(chan struct{})
+		defer close(forever)
+		wait := func(context.Context) error { <-forever; return nil }
+		a, b := e.begin("a", until, wait), e.begin("b", until, wait)
+		e.wait(a)
+		e.wait(b)
+		if took := time.Since(began); took > 5*time.Second+punctual {
+			t.Errorf("two steps side by side took %v", took)
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// panicked logs a fault of ours that ended a call. rpc tells each place once, so
+// that a peer which provokes it again and again fills no disk.
+func (s *Server) panicked(p *rpc.Panic) {
+	line := s.log.Check(zapcore.ErrorLevel, "a call ended in a fault of the server: please report this line and its stack")
+	if line == nil {
+		return
+	}
+	line.Stack = string(p.Stack)
+	line.Write(
+		zap.String("program", programName(p.Program)), zap.String("procedure", p.Procedure),
+		zap.String("fault", fmt.Sprint(p.Value)))
+}
+
+// programName is a program's name in logs and metrics, or its number.
+func programName(number uint32) string {
+	if name, ok := programNames[number]; ok {
+		return name
+	}
+	return fmt.Sprint(number)
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// A ceiling above what the machine has is refused where the user gave it, and
+// warned of where it is the default.
+func TestCeilingAboveTheMachinesMemory(t *testing.T) {
+	there, _ := machineMemory()
+	if there < 64<<20 || there > 1<<50 {
+		t.Fatalf("this machine has %v", there)
+	}
+	c, err := parseConfig("f", []byte("log_level = \"info\"\n[memory]\nceiling = \"1T\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.checkMemory(zap.NewNop())
+	if err == nil {
+		t.Fatal("a ceiling of 1T is accepted")
+	}
+	for _, s := range []string{"f:3: ceiling = 1T", "use half of that at most"} {
+		if out := c.fault(err).Error(); !strings.Contains(out, s) {
+			t.Errorf("%q does not say %q", out, s)
+		}
+	}
+	core, logged := observer.New(zap.DebugLevel)
+	c = &Config{Memory: MemoryConfig{Ceiling: there + 1}}
+	if err := c.checkMemory(zap.New(core)); err != nil || logged.FilterMessageSnippet("more than there is").Len() != 1 {
+		t.Errorf("the default: %v, %v", err, logged.All())
+	}
+	c = &Config{Memory: MemoryConfig{Ceiling: there}, origin: map[string]place{"memory.ceiling": {}}}
+	if err := c.checkMemory(zap.New(core)); err != nil || logged.Len() != 1 {
+		t.Errorf("all of it: %v", err)
+	}
+}
+
+// The lowest limit counts of the process's control groups and those above.
+func TestControlGroupLimit(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"a/memory.max":                        "300\n",
+		"a/b/memory.max":                      "max\n",
+		"c/memory.max":                        "100\n",
+		"c/d/memory.max":                      "200\n",
+		"memory/memory.limit_in_bytes":        "9223372036854771712\n",
+		"memory/docker/memory.limit_in_bytes": "400\n",
+	} {
+		file = filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]Size{
+		"0::/\n": 0, "0::/a\n": 300, "0::/a/b\n": 300, "0::/c/d\n": 100, "0::/c/d/not/there\n": 100, "": 0, "what\n": 0,
+		"0::/../c\n":                   100,
+		"5:cpu,memory:/docker\n0::/\n": 400,
+		"5:memory:/docker\n0::/a/b\n":  300,
+		"5:cpu:/docker\n":              0,
+		"5:memory:/elsewhere\n":        9223372036854771712,
+	} {
+		got, ok := groupLimit(root, text)
+		if got != want || ok != (want != 0) {
+			t.Errorf("%q: %d, %v, want %d", text, int64(got), ok, int64(want))
+		}
+	}
+}

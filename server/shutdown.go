@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// farewell is how long peers have, once every call is answered, to take the
+// answers and to end their connections. A peer that is gone does not keep the
+// process for longer.
+const farewell = 5 * time.Second
+
+// shutDown ends a Server that serves. stopListening is the first step.
+func (s *Server) shutDown(stopListening func(*ending), unregister func(context.Context), stopMetrics func(context.Context)) error {
+	drain := time.Duration(s.cfg.DrainTimeout)
+	e := newEnding(s.log, drain+closing*3/4)
+	if s.daemon {
+		notifyStopping(s.cfg.EndsWithin())
+	}
+	s.log.Info("draining", zap.Duration("at_most", drain))
+	stopListening(e)
+	rpcbind := e.begin("taking the registration with rpcbind back", e.within(registering), func(ctx context.Context) error {
+		unregister(ctx)
+		return nil
+	})
+	e.do("calls in progress", e.began.Add(drain), func(ctx context.Context) error {
+		if s.rpc.Drain(ctx) != nil {
+			s.logCalls(drain)
+		}
+		return nil
+	})
+	parting := min(time.Until(e.began.Add(drain)), farewell)
+	e.do("parting from peers", e.half(), func(ctx context.Context) error {
+		s.part(ctx, parting)
+		return nil
+	})
+	e.wait(rpcbind)
+	e.do("metrics", e.half(), func(ctx context.Context) error {
+		stopMetrics(ctx)
+		return nil
+	})
+	s.release(e)
+	return e.result()
+}
+
+// part lets the last answers leave, and ends the connections; those whose peers
+// take longer than within are cut.
+func (s *Server) part(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var parting sync.WaitGroup
+	for _, shutdown := range []func(context.Context) error{s.tcp.Shutdown, s.rdma.Shutdown} {
+		parting.Go(func() {
+			if err := shutdown(ctx); err != nil {
+				s.log.Info("connections were cut whose peers did not part", zap.Error(err))
+			}
+		})
+	}
+	parting.Wait()
+}
+
+// close ends what is there of a Server that never served.
+func (s *Server) close() {
+	e := newEnding(zap.NewNop(), closing*3/4)
+	e.do("listeners", e.half(), func(context.Context) error {
+		s.closeListeners()
+		return nil
+	})
+	s.release(e)
+}
+
+func (s *Server) closeListeners() {
+	for _, l := range s.tcpListeners {
+		l.Close()
+	}
+	for _, l := range s.rdmaListeners {
+		l.Close()
+	}
+}
+
+// release ends connections, calls, exports, memory and the state directory, in
+// the order of dependence: what something uses that did not end is left open.
+func (s *Server) release(e *ending) {
+	var connections []*step
+	until := e.half()
+	if s.tcp != nil {
+		connections = append(connections, e.begin("TCP connections", until, func(context.Context) error {
+			s.tcp.Close()
+			return nil
+		}))
+	}
+	if s.rdma != nil {
+		connections = append(connections, e.begin("RDMA connections", until, func(context.Context) error { return s.rdma.Close() }))
+	}
+	if s.census != nil {
+		s.census.Close()
+	}
+	cut := true
+	for _, st := range connections {
+		ended, _ := e.wait(st)
+		cut = cut && ended
+	}
+	quiet := cut
+	var busy []rpc.LaneStats
+	if s.rpc != nil {
+		if ended, err := e.do("calls", e.half(), s.rpc.CloseWithin); !ended || err != nil {
+			quiet = false
+			busy = s.rpc.Lanes()
+		}
+	}
+	for _, l := range busy {
+		e.leave(s.describe(l))
+	}
+	closed := s.releaseExports(e, cut, busy)
+	if s.pool != nil && quiet && closed {
+		e.do("payload memory", e.half(), func(context.Context) error {
+			s.pool.Close()
+			return nil
+		})
+	}
+	if s.state != nil {
+		// Even where something was left behind: the next process needs it.
+		e.do("state directory", e.half(), func(context.Context) error {
+			s.state.close()
+			return nil
+		})
+	}
+	_ = s.log.Sync()
+}
+
+// releaseExports closes those exports that nothing uses any more, side by side,
+// and says whether that is all of them.
+func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all bool) {
+	e.do("asking for unsynced data", e.half(), func(context.Context) error {
+		s.logUnsynced()
+		return nil
+	})
+	all = true
+	until := e.half()
+	steps := make(map[*export.Export]*step)
+	for _, x := range s.exports {
+		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.exportsOf(l.Lane)) == 0 || l.Lane == x.FS.Lane() }) {
+			all = false
+			continue
+		}
+		steps[x] = e.begin("closing export "+x.Name, until, func(context.Context) error { return s.trees.letGo(x.FS) })
+	}
+	for x, st := range steps {
+		ended, err := e.wait(st)
+		if err != nil {
+			s.log.Error("closing an export", zap.String("export", x.Name), zap.Error(err))
+		}
+		all = all && ended
+	}
+	return all
+}
+
+// exportsOf are the names of the exports that share a lane.
+func (s *Server) exportsOf(lane any) []string {
+	var names []string
+	for _, x := range s.exports {
+		if x.FS.Lane() == lane {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
+// describe is what is said of calls that do not end.
+func (s *Server) describe(l rpc.LaneStats) string {
+	of := "that have not been tried"
+	if names := s.exportsOf(l.Lane); len(names) > 0 {
+		of = "of export " + strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%d calls %s, the oldest for %v", l.Running, of, l.Oldest.Round(time.Millisecond))
+}
+
+// logCalls says which calls were not answered in the time for that.
+func (s *Server) logCalls(drain time.Duration) {
+	elsewhere := s.rpc.Stats().InProgress
+	for _, l := range s.rpc.Lanes() {
+		s.log.Warn("calls are still in progress: their clients will repeat them",
+			zap.Strings("exports", s.exportsOf(l.Lane)), zap.Int("running", l.Running), zap.Int("waiting", l.Queued),
+			zap.Duration("oldest", l.Oldest.Round(time.Millisecond)))
+		elsewhere -= int64(l.Running + l.Queued)
+	}
+	if elsewhere > 0 {
+		s.log.Warn("calls are still in progress outside of any export: their clients will repeat them",
+			zap.Int64("calls", elsewhere), zap.Duration("oldest_at_least", drain))
+	}
+}
+
+// logUnsynced says which data is not known to be on stable storage. The next
+// process has another write verifier: clients send that data again.
+func (s *Server) logUnsynced() {
+	seen := make(map[vfs.FileSystem]*export.Export)
+	for _, x := range s.exports {
+		u, ok := vfs.As[interface{ Unsynced() int }](x.FS)
+		if !ok || seen[x.FS] != nil {
+			continue
+		}
+		seen[x.FS] = x
+		if n := u.Unsynced(); n > 0 {
+			s.log.Info("data was written and not committed: its clients will send it again", zap.String("export", x.Name), zap.Int("files", n))
+		}
+	}
+}

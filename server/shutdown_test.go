@@ -1,0 +1,551 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
+)
+
+// Exit statuses of a daemon that was told to end.
+const (
+	inOrder    = 0
+	unfinished = 3
+)
+
+// A short drain is drain_timeout in these tests; muchLater is when a daemon that
+// was told to end has missed its time (drain_timeout and two seconds) by so much
+// that it is not the machine that is slow.
+const (
+	shortDrain = time.Second
+	muchLater  = shortDrain + 2*time.Second + 15*time.Second
+)
+
+// startShort starts a daemon with a short drain and several exports, by name.
+func startShort(t *testing.T, state string, exports map[string]string, more ...string) *daemon {
+	t.Helper()
+	ip := ownLoopback()
+	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip), state: state}
+	return d.again(t, exports, more...)
+}
+
+// again is a daemon at the same place.
+func (d *daemon) again(t *testing.T, exports map[string]string, more ...string) *daemon {
+	t.Helper()
+	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\nrpcbind = false\n%s\n", shortDrain, strings.Join(more, "\n")))
+	args := []string{"serve", "--config", config, "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", d.rdma.String()}
+	for name, dir := range exports {
+		args = append(args, "--export", dir+":"+name+",insecure,no_root_squash")
+	}
+	again := &daemon{Process: nfsrdmad(t, args...), tcp: d.tcp, rdma: d.rdma, state: d.state}
+	again.AwaitLine("serving")
+	return again
+}
+
+// endsInTime sends a signal and waits for the end.
+func endsInTime(t *testing.T, p *servertest.Process, s syscall.Signal, status int) {
+	t.Helper()
+	began := time.Now()
+	p.Signal(s)
+	if got := p.Wait(); got != status {
+		t.Errorf("exit status %d, want %d:\n%s", got, status, p.Output())
+	}
+	if took := time.Since(began); took > muchLater {
+		t.Errorf("it took %v:\n%s", took, p.Output())
+	}
+}
+
+// says fails the test unless a daemon said each text in a line that holds words.
+func says(t *testing.T, p *servertest.Process, line string, words ...string) {
+	t.Helper()
+	for _, l := range strings.Split(p.Output(), "\n") {
+		if !strings.Contains(l, line) {
+			continue
+		}
+		for _, w := range words {
+			if !strings.Contains(l, w) {
+				t.Errorf("%q does not say %q", l, w)
+			}
+		}
+		return
+	}
+	t.Errorf("there is no line %q:\n%s", line, p.Output())
+}
+
+// hangs makes GETATTR calls that hang in an export, and returns when all do.
+func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h servertest.Handle, calls int) {
+	t.Helper()
+	c := d.dialBoth(t)[transport]
+	if err := c.Null(testContext(t)); err != nil { // the first reply grants the credits
+		t.Fatal(err)
+	}
+	ended := make(chan error, calls)
+	for range calls {
+		c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
+	}
+	t.Cleanup(func() {
+		for range calls {
+			select {
+			case <-ended:
+			case <-time.After(hang):
+				t.Error("a call does not end")
+				return
+			}
+		}
+	})
+}
+
+// The file system below hangs, and its server has the requests: the kernel lets no
+// process go whose threads wait there (a zombie is left until they are answered).
+// But the daemon has ended: it says of which export it leaves how many calls, what
+// is not synced, and its addresses and state directory are free for the next one.
+func TestEndsWhileAFileSystemHangs(t *testing.T) {
+	for _, transport := range []string{"tcp", "rdma"} {
+		t.Run(transport, func(t *testing.T) {
+			m := stalled.Mount(t)
+			defer m.LetGo()
+			works := t.TempDir()
+			d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir, "/works": works})
+			ctx := testContext(t)
+			c := d.dialBoth(t)[transport]
+			dir, err := c.Mount(ctx, "/hangs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := c.Create(ctx, dir, "file", 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Write(ctx, h, 0, []byte("not committed"), wire.Unstable); err != nil {
+				t.Fatal(err)
+			}
+			m.Stall()
+			const calls = 5
+			hangs(t, d, m, transport, h, calls)
+			m.AwaitHanging(1)
+			began := time.Now()
+			d.Signal(syscall.SIGTERM)
+			d.AwaitLine("left behind what did not end")
+			says(t, d.Process, "calls are still in progress", `"exports": ["/hangs"]`, `"running": 5`, `"oldest"`)
+			says(t, d.Process, "left behind what did not end", "5 calls of export /hangs, the oldest for")
+			says(t, d.Process, "written and not committed", `"export": "/hangs"`, `"files": 1`)
+			if strings.Contains(d.Output(), "/works") && strings.Contains(d.Output(), "closing export /works") {
+				t.Errorf("it left an export that does not hang:\n%s", d.Output())
+			}
+			next := d.again(t, map[string]string{"/works": works})
+			if took := time.Since(began); took > muchLater {
+				t.Errorf("it took %v until the next daemon served", took)
+			}
+			other := next.dialBoth(t)[transport]
+			if _, err := other.Mount(ctx, "/works"); err != nil {
+				t.Error(err)
+			}
+			m.LetGo()
+			if status := d.Wait(); status != unfinished {
+				t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
+			}
+			endsInTime(t, next.Process, syscall.SIGTERM, inOrder)
+		})
+	}
+}
+
+// Where the requests have not been read by the file system's server, the process
+// is gone in time, too.
+func TestProcessIsGoneWhileAFileSystemIsFrozen(t *testing.T) {
+	m := stalled.Mount(t)
+	d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir})
+	h, err := d.dialBoth(t)["tcp"].Mount(testContext(t), "/hangs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Freeze()
+	defer m.Thaw()
+	hangs(t, d, m, "tcp", h, 70)
+	awaitThreads(t, d.PID(), "fuse", 64)
+	endsInTime(t, d.Process, syscall.SIGTERM, unfinished)
+	says(t, d.Process, "calls are still in progress", `"running": 64`, `"waiting": 6`)
+}
+
+// awaitThreads waits until so many threads of a process wait in functions of the
+// kernel whose names begin with prefix.
+func awaitThreads(t *testing.T, pid int, prefix string, n int) {
+	t.Helper()
+	await(t, testContext(t), fmt.Sprintf("%d threads wait in %s", n, prefix), func() bool {
+		found, waiting := 0, 0
+		for _, f := range must(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stack", pid))) {
+			if b, err := os.ReadFile(f); err == nil {
+				found++
+				if strings.Contains(string(b), "] "+prefix) {
+					waiting++
+				}
+			}
+		}
+		return waiting >= n || found == 0
+	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// A second signal ends the process at once, whatever the first waits for.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			m := stalled.Mount(t)
+			d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir}, "") // overridden below
+			d.Kill()
+			config := writeFile(t, "nfsrdmad.toml", "drain_timeout = \"24h\"\nrpcbind = false\n")
+			d.Process = nfsrdmad(t, "serve", "--config", config, "--state-dir", d.state, "--tcp", d.tcp.String(), "--rdma", "none", "--export", m.Dir+":/hangs,insecure,no_root_squash")
+			d.AwaitLine("serving")
+			c, err := servertest.DialTCP(testContext(t), d.tcp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			h, err := c.Mount(testContext(t), "/hangs")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Freeze()
+			defer m.Thaw()
+			ended := make(chan error, 1)
+			c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
+			awaitThreads(t, d.PID(), "fuse", 1)
+			d.Signal(signal)
+			d.AwaitLine("draining")
+			d.Signal(signal)
+			if status := d.Wait(); status != unfinished {
+				t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
+			}
+			says(t, d.Process, "a second signal")
+			if err := <-ended; err == nil {
+				t.Error("the call was answered")
+			}
+		})
+	}
+}
+
+// SIGHUP ends nothing: the daemon says that it does not reload, and serves on. The
+// last word of one that ends is that it stopped.
+func TestHangupIsHarmless(t *testing.T) {
+	d := start(t, "insecure")
+	for range 3 {
+		d.Signal(syscall.SIGHUP)
+	}
+	d.AwaitLine("reload is not supported yet: restart")
+	for transport, c := range d.dialBoth(t) {
+		if _, err := c.Mount(testContext(t), "/"); err != nil {
+			t.Errorf("%s: %v", transport, err)
+		}
+	}
+	d.Signal(syscall.SIGTERM)
+	if status := d.Wait(); status != inOrder {
+		t.Errorf("exit status %d:\n%s", status, d.Output())
+	}
+	lines := strings.Split(d.Output(), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, "stopped") {
+		t.Errorf("its last line is %q", last)
+	}
+}
+
+// A start that hangs in a file system is given up at a signal, and says where it
+// hung.
+func TestStartThatHangsIsGivenUp(t *testing.T) {
+	m := stalled.Mount(t)
+	export := m.Dir // whether it is a directory is asked first, before signals are waited for
+	m.StallAfter(requestsOfStat(t, m))
+	defer m.LetGo()
+	p := nfsrdmad(t, "serve", "--state-dir", t.TempDir(), "--tcp", "127.0.0.1:0", "--rdma", "none", "--export", export)
+	m.AwaitHanging(1)
+	p.Signal(syscall.SIGTERM)
+	p.AwaitLine("left behind")
+	m.LetGo()
+	if status := p.Wait(); status != unfinished {
+		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, p.Output())
+	}
+}
+
+// requestsOfStat is how many requests a file system gets for looking at its root.
+func requestsOfStat(t *testing.T, m *stalled.FileSystem) int {
+	t.Helper()
+	for n := 1; ; n++ {
+		m.StallAfter(n)
+		looked := make(chan error, 1)
+		go func() {
+			_, err := os.Stat(m.Dir)
+			looked <- err
+		}()
+		hung := make(chan bool, 1)
+		go func() {
+			for m.Hanging() == 0 {
+				select {
+				case err := <-looked:
+					looked <- err
+					hung <- false
+					return
+				default:
+				}
+			}
+			hung <- true
+		}()
+		again := <-hung
+		m.LetGo()
+		if err := <-looked; err != nil {
+			t.Fatal(err)
+		}
+		if !again {
+			return n
+		}
+	}
+}
+
+// Peers that do not go on, in the middle of something, keep no daemon.
+func TestEndsWhilePeersDoNotGoOn(t *testing.T) {
+	raw := func(t *testing.T, addr netip.AddrPort, b []byte) {
+		t.Helper()
+		c, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An iWARP MPA Request Frame without private data (RFC 5044 §7.1).
+	request := append([]byte("MPA ID Req Frame"), 0x40, 1, 0, 0)
+	for _, c := range []struct {
+		name string
+		does func(t *testing.T, d *daemon)
+	}{
+		{"silent", func(t *testing.T, d *daemon) { raw(t, d.tcp, nil); raw(t, d.rdma, nil) }},
+		{"half a record", func(t *testing.T, d *daemon) { raw(t, d.tcp, []byte{0x80, 0, 1, 0, 1, 2, 3}) }},
+		{"half a request to connect", func(t *testing.T, d *daemon) { raw(t, d.rdma, request[:10]) }},
+		{"connected and nothing more", func(t *testing.T, d *daemon) { raw(t, d.rdma, request) }},
+		{"half an FPDU", func(t *testing.T, d *daemon) { raw(t, d.rdma, append(request, 0, 100, 0x41)) }},
+		{"does not read", func(t *testing.T, d *daemon) {
+			for transport, addr := range map[string]netip.AddrPort{"tcp": d.tcp, "rdma": d.rdma} {
+				deaf(t, transport, addr)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := startShort(t, t.TempDir(), map[string]string{"/": t.TempDir()})
+			c.does(t, d)
+			endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
+		})
+	}
+}
+
+// deaf is a client with READs of 64 MB under way that reads nothing.
+func deaf(t *testing.T, transport string, addr netip.AddrPort) {
+	t.Helper()
+	const calls, size = 64, 1 << 20
+	ctx := testContext(t)
+	proxy := servertest.NewProxy(t, addr)
+	dial := servertest.DialTCP
+	if transport == "rdma" {
+		dial = servertest.DialRDMA
+	}
+	c, err := dial(ctx, proxy.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	dir, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := c.Create(ctx, dir, transport, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(ctx, h, 0, make([]byte, size), wire.FileSync); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Deafen()
+	for range calls {
+		c.Start(wire.ProcRead, &wire.Read3Args{FileHandle: wire.FileHandle3{Data: h}, Count: size}, make([]byte, size), func(*rpc.Exchange) {})
+	}
+}
+
+// The disk of the state directory hangs: the daemon has ended but for it, and says
+// so.
+func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
+	m := stalled.Mount(t)
+	defer m.LetGo()
+	d := startShort(t, filepath.Join(m.Dir, "state"), map[string]string{"/": t.TempDir()})
+	m.Stall()
+	d.Signal(syscall.SIGTERM)
+	d.AwaitLine("left behind what did not end")
+	says(t, d.Process, "left behind what did not end", "state directory")
+	m.LetGo()
+	if status := d.Wait(); status != unfinished {
+		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
+	}
+}
+
+// The disk of the index of handles hangs, which a daemon keeps that cannot open the
+// kernel's own.
+func TestEndsWhileTheIndexHangs(t *testing.T) {
+	needSetpriv(t)
+	m := stalled.Mount(t)
+	defer m.LetGo()
+	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\nrpcbind = false\n", shortDrain))
+	d := &daemon{tcp: freePort(t, ownLoopback())}
+	d.Process = startAs(t, []string{"setpriv", "--bounding-set", "-dac_read_search"}, "--config", config,
+		"--state-dir", filepath.Join(m.Dir, "state"), "--tcp", d.tcp.String(), "--rdma", "none", "--export", t.TempDir()+":/index,insecure,no_root_squash")
+	d.AwaitLine("serving")
+	ctx := testContext(t)
+	c, err := servertest.DialTCP(ctx, d.tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	dir, err := c.Mount(ctx, "/index")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Stall()
+	if _, err := c.Create(ctx, dir, "file", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.AwaitHanging(1) // the index writes it down
+	d.Signal(syscall.SIGTERM)
+	d.AwaitLine("left behind what did not end")
+	says(t, d.Process, "left behind what did not end", "closing export /index")
+	m.LetGo()
+	if status := d.Wait(); status != unfinished {
+		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
+	}
+}
+
+// A server in a program of the user's ends likewise, and says what it left.
+func TestServeReturnsWhileCallsHang(t *testing.T) {
+	one, two := memfs.New(memfs.Options{RootMode: 0o777}), memfs.New(memfs.Options{RootMode: 0o777})
+	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
+	s, err := server.NewOver(&server.Config{TCP: listen, RDMA: listen, DrainTimeout: server.Duration(200 * time.Millisecond)},
+		&export.Export{Name: "/one", FS: one, Squash: export.NoSquash}, &export.Export{Name: "/two", FS: two, Squash: export.NoSquash})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(testContext(t))
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx) }()
+	c, err := servertest.DialTCP(ctx, s.TCPAddrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h, err := c.Mount(ctx, "/one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := one.Stall()
+	defer release()
+	ended := make(chan error, 1)
+	c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
+	one.AwaitStalled(1)
+	cancel()
+	select {
+	case err = <-served:
+	case <-time.After(hang):
+		t.Fatal("it does not return")
+	}
+	var left *server.Unfinished
+	if !errors.As(err, &left) || len(left.Left) != 1 || !strings.Contains(left.Left[0], "1 calls of export /one") {
+		t.Errorf("it returned %v", err)
+	}
+	release()
+	if err := <-ended; err == nil {
+		t.Error("a call was answered after the end")
+	}
+	await(t, testContext(t), "the call ends", func() bool { return s.Calls().Running == 0 })
+}
+
+// The reader of the log does not read: nothing that the daemon wants to say keeps
+// it.
+func TestEndsWhileItsLogIsNotRead(t *testing.T) {
+	ip := ownLoopback()
+	tcp := freePort(t, ip)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\nrpcbind = false\n", shortDrain))
+	cmd := exec.Command(binary(t), "serve", "--config", config, "--state-dir", t.TempDir(), "--tcp", tcp.String(), "--rdma", "none", "--export", t.TempDir()+":/,insecure")
+	cmd.Stderr = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer cmd.Process.Kill()
+	c, err := awaitServing(t, tcp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	// The pipe is full from here on.
+	raw, err := w.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) {
+		_ = syscall.SetNonblock(int(fd), true)
+		for b := make([]byte, 4096); len(b) > 0; {
+			if n, _ := syscall.Write(int(fd), b); n < 0 {
+				b = b[:len(b)/2]
+			}
+		}
+		_ = syscall.SetNonblock(int(fd), false)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(hang):
+		t.Fatal("it does not end")
+	}
+	if status := cmd.ProcessState.ExitCode(); status != unfinished {
+		said, _ := io.ReadAll(io.LimitReader(r, 1<<10))
+		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, said)
+	}
+}
+
+// awaitServing connects as soon as that is possible.
+func awaitServing(t *testing.T, addr netip.AddrPort) (c *servertest.Client, err error) {
+	t.Helper()
+	ctx := testContext(t)
+	await(t, ctx, "it listens", func() bool {
+		c, err = servertest.DialTCP(ctx, addr)
+		return err == nil
+	})
+	return c, c.Null(ctx)
+}
