@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build run test test-unit test-interop test-kernel fuzz bench lint clean setup
+.PHONY: build run test test-all test-unit test-interop test-hostile test-kernel mutants fuzz bench lint clean setup
 
 build:
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
@@ -18,24 +18,44 @@ run: build
 	@exec bin/nfsrdmad serve --show-mounts --state-dir .state --rdma :20049 --tcp :2049 \
 		--export "./export:/export,rw,insecure,all_squash,anonuid=$$(stat -c %u export),anongid=$$(stat -c %g export),clients=$(LOCAL_CLIENTS)"
 
-test: setup build lint test-unit test-interop test-kernel
+# Each mechanism once, in the cheapest setting that shows it.
+test: setup build lint test-unit test-interop test-hostile test-kernel
+
+# Everything: each kind of work over each transport and on each kernel, and the rules
+# that are broken on purpose.
+test-all:
+	NFSRDMAD_TEST_ALL=1 $(MAKE) test mutants
 
 # Debian packages and the lab's kernels; once a machine.
 setup:
 	@command -v apt-get >/dev/null || { echo "make test sets up its Debian packages and test kernels with apt-get, which this machine does not have: use Debian 12, or run 'make test-unit', which needs only Go and gcc" >&2; exit 1; }
 	$(GO) run ./test/kernel/setup packages uml 6.1 6.12
 
+# A package has three minutes, several times what it takes: what hangs ends soon, and by
+# itself. Daemons and real file systems take longer.
+SLOW := ./server ./vfs/local
 test-unit:
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)')
+	$(GO) test -race -timeout 3m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local)$$')
+	$(GO) test -race -timeout 15m $(SLOW)
 
 # Clients and servers that nobody here wrote, on loopback.
 test-interop: build
 	$(GO) test -tags interop -timeout 15m ./test/interop/... ./test/rss/...
 
+# Hostile peers against the running daemon, on loopback: test/hostile/doc.go.
+test-hostile:
+	$(GO) test -tags hostile -count 1 -timeout 20m ./test/hostile
+
 # A Linux kernel client, in user mode and under emulation.
 test-kernel: build
 	$(GO) test -tags kernel -timeout 40m -v ./test/kernel
 	$(GO) test -tags kernel -timeout 10m ./test/kernel/rping ./test/kernel/lab ./test/kernel/worker
+
+# Rules broken on purpose, one after the other: the tests named must fail. Some
+# twenty minutes; MUTANTS='V1-54|mem' runs those whose description matches.
+MUTANTS ?= .
+mutants:
+	$(GO) run ./test/mutants -run '$(MUTANTS)'
 
 fuzz:
 	@for p in $$($(GO) list ./...); do \
@@ -54,7 +74,8 @@ bench: build
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
+	$(GO) vet -tags hostile,interop,kernel,bench ./...
+	$(GO) run $(STATICCHECK) -tags hostile,interop,kernel,bench ./...
 
 clean:
 	rm -rf bin

@@ -27,6 +27,21 @@ func over(t *testing.T, test func(t *testing.T, transport string)) {
 	}
 }
 
+// everything says that the full matrix is asked for (make test-all): each kind of work
+// over each transport, on each kernel.
+func everything() bool { return os.Getenv("NFSRDMAD_TEST_ALL") != "" }
+
+// overRDMA is over for work that tells the transports apart in little but its time: over
+// RDMA alone, unless everything is asked for.
+func overRDMA(t *testing.T, test func(t *testing.T, transport string)) {
+	if everything() {
+		over(t, test)
+		return
+	}
+	t.Parallel()
+	t.Run("rdma", func(t *testing.T) { test(t, "rdma") })
+}
+
 // server is what a test's guests mount: the daemon beside them on this machine, or Linux's own server in a guest where
 // NFSRDMAD_LAB_SERVER asks for it.
 type server struct {

@@ -1,0 +1,48 @@
+package architecture
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// hashed is what go test calls an input that it found.
+var hashed = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// hashedInputs are the inputs of fuzz tests whose names do not say what they are for,
+// and how many there are with a name.
+func hashedInputs(repository fs.FS) (hashes []string, named int, err error) {
+	err = fs.WalkDir(repository, ".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && file != ".":
+			return fs.SkipDir
+		case d.IsDir() || !strings.Contains(file, "testdata/fuzz/"):
+		case hashed.MatchString(path.Base(file)):
+			hashes = append(hashes, file)
+		default:
+			named++
+		}
+		return nil
+	})
+	return hashes, named, err
+}
+
+// An input in testdata/fuzz once found a fault, or was written by hand, and its name
+// says which. What merely reaches new code stays in the cache of go test.
+func TestFuzzInputsAreNamed(t *testing.T) {
+	hashes, named, err := hashedInputs(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range hashes {
+		t.Errorf("%s: name it after the fault that it found, or remove it", file)
+	}
+	if named == 0 {
+		t.Error("no inputs were found")
+	}
+}

@@ -1,0 +1,157 @@
+package conformance
+
+import (
+	"fmt"
+	"go/ast"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A finding is a rule of this package that the repository breaks, and where.
+type finding struct{ rule, where, what string }
+
+func (f finding) String() string { return f.where + ": " + f.what }
+
+// check holds a repository's tables and code against each other. The directories
+// left out are not read as code.
+func check(repository fs.FS, leftOut ...string) []finding {
+	all, faults := promised(repository)
+	rows, more := tables(repository)
+	faults = append(faults, more...)
+	c, more := readCode(repository, leftOut...)
+	faults = append(faults, more...)
+
+	byNumber := make(map[number]string)
+	for _, r := range rows {
+		if before, twice := byNumber[r.number]; twice {
+			faults = append(faults, finding{"twice", r.where, fmt.Sprintf("%v has a row at %s already", r.number, before)})
+		}
+		byNumber[r.number] = r.where
+		if !slices.Contains(all, r.number) {
+			faults = append(faults, finding{"index", r.where, fmt.Sprintf("%v is not among the numbers of docs/conformance.md", r.number)})
+		}
+		for _, cited := range r.tests {
+			if rule, what := c.judge(cited, r.number); rule != "" {
+				faults = append(faults, finding{rule, r.where, fmt.Sprintf("%v cites %v: %s", r.number, cited, what)})
+			}
+		}
+	}
+	for _, n := range all {
+		if byNumber[n] == "" {
+			faults = append(faults, finding{"missing", "docs/conformance.md", fmt.Sprintf("%v has no row in any table", n)})
+		}
+	}
+	for n, where := range c.mentions {
+		if byNumber[n] == "" {
+			faults = append(faults, finding{"unknown", where, fmt.Sprintf("names %v, which no table has", n)})
+		}
+	}
+	slices.SortFunc(faults, func(a, b finding) int { return strings.Compare(a.where+a.what, b.where+b.what) })
+	return faults
+}
+
+// judge says what is wrong with the citation of a test for a number, if anything.
+func (c *code) judge(cited citation, n number) (rule, what string) {
+	var dirs []string
+	for dir := range c.dirs {
+		if dir == cited.dir || strings.HasSuffix(dir, "/"+cited.dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	slices.Sort(dirs)
+	switch {
+	case len(dirs) == 0:
+		return "package", "there is no such package"
+	case len(dirs) > 1:
+		return "package", "which of " + strings.Join(dirs, ", ") + "?"
+	}
+	at := name{dirs[0], cited.test}
+	found := c.declarations[at]
+	if len(found) == 0 || !found[0].isFunc {
+		return "gone", "there is no such function"
+	}
+	isTest := strings.HasPrefix(cited.test, "Test") || strings.HasPrefix(cited.test, "Fuzz")
+	switch {
+	case isTest && !found[0].inTest, !isTest && !c.ofSuite(at):
+		return "gone", "it is neither a test of a _test.go file nor the function of a suite that a test calls"
+	case found[0].skipped:
+		return "skipped", "it skips itself, always"
+	case !c.canFail(at):
+		return "cannot fail", "nothing in it, nor in what it calls, makes a test fail"
+	case !c.carries(at, n):
+		return "not carried", "it does not name the number in its doc comment, its body, or a table that it uses"
+	}
+	return "", ""
+}
+
+// reach calls visit with each declaration that names leads to, itself included,
+// until visit says stop.
+func (c *code) reach(at name, visit func(name, *declaration) (stop bool)) {
+	seen := map[name]bool{at: true}
+	for queue := []name{at}; len(queue) > 0; queue = queue[1:] {
+		for _, d := range c.declarations[queue[0]] {
+			if visit(queue[0], d) {
+				return
+			}
+			for _, used := range d.uses {
+				if !seen[used] {
+					seen[used] = true
+					queue = append(queue, used)
+				}
+			}
+		}
+	}
+}
+
+func (c *code) canFail(at name) (can bool) {
+	c.reach(at, func(_ name, d *declaration) bool {
+		can = can || d.fails
+		return can
+	})
+	return can
+}
+
+// carries says whether a test, or a table that it names, names a number.
+func (c *code) carries(at name, n number) bool {
+	for _, d := range c.declarations[at] {
+		if slices.Contains(d.numbers, n) {
+			return true
+		}
+		for _, used := range d.uses {
+			for _, table := range c.declarations[used] {
+				if !table.isFunc && slices.Contains(table.numbers, n) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// ofSuite says whether a function belongs to a suite: an exported function of its
+// package, outside of _test.go files, leads to it, and a test elsewhere calls that.
+func (c *code) ofSuite(at name) bool {
+	called := make(map[string]bool) // exported names of the package that tests use
+	for _, declared := range c.declarations {
+		for _, d := range declared {
+			for _, used := range d.uses {
+				if d.inTest && used.dir == at.dir && !strings.HasPrefix(d.where, at.dir+"/") && ast.IsExported(used.ident) {
+					called[used.ident] = true
+				}
+			}
+		}
+	}
+	for _, entry := range slices.Sorted(maps.Keys(called)) {
+		found := false
+		c.reach(name{at.dir, entry}, func(n name, d *declaration) bool {
+			found = found || n == at && !d.inTest
+			return found
+		})
+		if found {
+			return true
+		}
+	}
+	return false
+}

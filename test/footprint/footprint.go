@@ -1,0 +1,180 @@
+// Package footprint says, in tests, how much memory an object keeps: its own, and
+// what it leads to. Unlike a look at the heap before and after, the answer does not
+// depend on when memory is collected, on what else runs, or on the race detector.
+package footprint
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// Of is how many bytes root keeps: what it points to, and all that this leads to,
+// each byte once. Pointers to the types of stops, given as nil pointers, are not
+// followed: they lead to what many share. Not seen are the variables of closures,
+// the content of channels, and the stacks of goroutines; maps are reckoned by their
+// entries. Nothing that root leads to may change meanwhile.
+func Of(root any, stops ...any) int {
+	w := walk{stops: make(map[reflect.Type]bool), seen: make(map[visit]bool)}
+	for _, s := range stops {
+		w.stops[reflect.TypeOf(s)] = true
+	}
+	w.follow(reflect.ValueOf(root))
+	return w.sum()
+}
+
+// A span is memory, from and to addresses.
+type span struct{ from, to uintptr }
+
+// A visit is of a value of a type at an address: a struct and its first field have
+// one address.
+type visit struct {
+	at unsafe.Pointer
+	of reflect.Type
+}
+
+type walk struct {
+	stops map[reflect.Type]bool
+	seen  map[visit]bool
+	spans []span
+	loose int // bytes whose address is not known
+}
+
+// add notes n bytes at an address.
+func (w *walk) add(at unsafe.Pointer, n uintptr) {
+	if n > 0 {
+		w.spans = append(w.spans, span{uintptr(at), uintptr(at) + n})
+	}
+}
+
+// sum is the length of all spans, overlaps counted once.
+func (w *walk) sum() int {
+	slices.SortFunc(w.spans, func(a, b span) int {
+		switch {
+		case a.from < b.from:
+			return -1
+		case a.from > b.from:
+			return 1
+		}
+		return 0
+	})
+	total, end := 0, uintptr(0)
+	for _, s := range w.spans {
+		if from := max(s.from, end); s.to > from {
+			total += int(s.to - from)
+			end = s.to
+		}
+	}
+	return total + w.loose
+}
+
+// follow goes to what a value, whose own bytes are counted, leads to.
+func (w *walk) follow(v reflect.Value) {
+	t := v.Type()
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() || w.stops[t] || t.Elem().PkgPath() == "internal/abi" {
+			return
+		}
+		w.enter(v.UnsafePointer(), v.Elem())
+	case reflect.Struct:
+		if pointed, ok := atomicPointer(v); ok {
+			w.follow(pointed)
+			return
+		}
+		for i := range v.NumField() {
+			w.follow(v.Field(i))
+		}
+	case reflect.Array:
+		if leads(t.Elem()) {
+			for i := range v.Len() {
+				w.follow(v.Index(i))
+			}
+		}
+	case reflect.Slice:
+		if v.Cap() == 0 || w.again(v.UnsafePointer(), t) {
+			return
+		}
+		w.add(v.UnsafePointer(), uintptr(v.Cap())*t.Elem().Size())
+		if leads(t.Elem()) {
+			for i := range v.Len() {
+				w.follow(v.Index(i))
+			}
+		}
+	case reflect.String:
+		s := v.String()
+		w.add(unsafe.Pointer(unsafe.StringData(s)), uintptr(len(s)))
+	case reflect.Interface:
+		if v.IsNil() {
+			return
+		}
+		if e := v.Elem(); e.Kind() == reflect.Pointer {
+			w.follow(e)
+		} else {
+			w.loose += int(e.Type().Size())
+			w.follow(e)
+		}
+	case reflect.Map:
+		if v.IsNil() || w.again(v.UnsafePointer(), t) {
+			return
+		}
+		w.loose += 48 + v.Len()*int(t.Key().Size()+t.Elem().Size()+8)
+		for i := v.MapRange(); i.Next(); {
+			w.follow(i.Key())
+			w.follow(i.Value())
+		}
+	case reflect.Chan:
+		if !v.IsNil() && !w.again(v.UnsafePointer(), t) {
+			w.loose += 96 + v.Cap()*int(t.Elem().Size())
+		}
+	}
+}
+
+// enter counts a value that a pointer leads to, and goes on.
+func (w *walk) enter(at unsafe.Pointer, v reflect.Value) {
+	if w.again(at, v.Type()) {
+		return
+	}
+	w.add(at, v.Type().Size())
+	w.follow(v)
+}
+
+// again says whether a value was seen, and notes that it is now.
+func (w *walk) again(at unsafe.Pointer, t reflect.Type) bool {
+	k := visit{at, t}
+	before := w.seen[k]
+	w.seen[k] = true
+	return before
+}
+
+// atomicPointer is the pointer that an atomic.Pointer holds.
+func atomicPointer(v reflect.Value) (reflect.Value, bool) {
+	t := v.Type()
+	if t.PkgPath() != "sync/atomic" || !strings.HasPrefix(t.Name(), "Pointer[") {
+		return reflect.Value{}, false
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i).Type; f.Kind() == reflect.Array && f.Len() == 0 && f.Elem().Kind() == reflect.Pointer {
+			at := v.FieldByName("v").UnsafePointer()
+			return reflect.NewAt(f.Elem(), unsafe.Pointer(&at)).Elem(), true
+		}
+	}
+	return reflect.Value{}, false
+}
+
+// leads says whether values of a type can lead anywhere.
+func leads(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if leads(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	case reflect.Array:
+		return t.Len() > 0 && leads(t.Elem())
+	}
+	return t.Kind() >= reflect.Array && t.Kind() != reflect.UnsafePointer
+}

@@ -1,0 +1,89 @@
+//go:build hostile
+
+package hostile
+
+import (
+	"net/netip"
+	"testing"
+)
+
+// 1,500 silent sockets on the RDMA port, from many addresses and from the honest
+// client's own, while honest clients set up connections (A5).
+func TestSilentSocketsOnTheRDMAPort(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		source func(int) netip.Addr
+	}{
+		{"50 addresses", Strangers(50)}, {"shared address", SharedAddress},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{})
+			s.Attack(SilentSockets{Peers: 1500, RDMA: true}, c.source)
+			s.Judge()
+		})
+	}
+}
+
+// 3,000 RDMA connections are set up and say nothing: they do not stand for long
+// (A5).
+func TestSetupsWithoutAnFPDU(t *testing.T) {
+	s := stage(t, Config{})
+	a := s.Attack(Setups{Peers: 3000}, Strangers(60))
+	s.JudgeClients()
+	s.JudgeMemory()
+	s.JudgeFewer(a, 3000/2)
+	s.JudgeEnd()
+}
+
+// As many idle TCP connections as the daemon takes at all, from one address, from
+// several, and from the honest client's own: those that never made a call go when
+// an honest client comes (A5).
+func TestIdleConnectionsUpToTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		source func(int) netip.Addr
+	}{
+		{"one address", Strangers(1)}, {"30 addresses", Strangers(30)}, {"shared address", SharedAddress},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{Limits: "connections = 300"})
+			s.Attack(SilentSockets{Peers: 300}, c.source)
+			s.Judge()
+		})
+	}
+}
+
+// A daemon with 600 descriptors is filled with connections, of each transport: it
+// keeps descriptors for files (A5).
+func TestConnectionsDoNotTakeAllDescriptors(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		behaviour Behaviour
+	}{
+		{"RDMA set-ups", Setups{Peers: 700}},
+		{"RDMA clients", IdleClients{Peers: 700, RDMA: true}},
+		{"TCP sockets", SilentSockets{Peers: 700}},
+		{"TCP clients", IdleClients{Peers: 700}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{Descriptors: 600})
+			s.Attack(c.behaviour, Strangers(20))
+			s.Judge()
+		})
+	}
+}
+
+// 10,000 clients of each transport rest: the daemon keeps serving. What each of
+// them takes is logged, and is some tens of KiB.
+func TestTenThousandIdleClients(t *testing.T) {
+	for _, transport := range Transports {
+		t.Run(transport, func(t *testing.T) {
+			s := stage(t, Config{Limits: "connections = 12000"})
+			a := s.Attack(IdleClients{Peers: 10000, RDMA: transport == "rdma"}, Strangers(100))
+			s.JudgeIdle(a)
+			s.JudgeClients()
+			s.JudgeMemory()
+			s.JudgeEnd()
+		})
+	}
+}

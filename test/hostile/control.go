@@ -1,0 +1,37 @@
+package hostile
+
+import (
+	"context"
+	"time"
+)
+
+// A control is a daemon of the same program that is not attacked. What its clients
+// get during an attack is what the machine can give then: other work, and that of
+// the peers, slows both daemons.
+type control struct{ clients map[string]*honestClient }
+
+// startControl starts the control, over one of the directories.
+func (s *Stage) startControl(ctx context.Context, program, dir string) {
+	s.t.Helper()
+	d := startDaemon(s.t, program, Config{Ceiling: 16}, []exported{{dir, openName, "ro,insecure,no_root_squash"}})
+	s.control.clients = make(map[string]*honestClient)
+	for _, transport := range Transports {
+		c, err := d.arrive(ctx, transport, openName, honestNames()...)
+		if err != nil {
+			s.t.Fatalf("the daemon that is not attacked: %v", err)
+		}
+		s.t.Cleanup(c.Close)
+		s.control.clients[transport] = c
+	}
+}
+
+// measure asks for READs over a transport as a judge does, and returns their
+// median.
+func (c *control) measure(ctx context.Context, transport string, n int, every time.Duration) time.Duration {
+	got := summarize(samples(ctx, n, every, c.clients[transport].readOne))
+	if got.median == never {
+		// Nothing can be said of the machine.
+		return 0
+	}
+	return got.median
+}

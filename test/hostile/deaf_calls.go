@@ -1,0 +1,51 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+)
+
+// smallWindow is the receive window of peers that do not read, in bytes.
+const smallWindow = 4 << 10
+
+// DeafCalls are peers on TCP that send calls one after the other and read no
+// reply.
+//
+// What each of them costs the daemon: the replies that it made, and all memory
+// that it keeps because a part of it is not sent yet.
+type DeafCalls struct {
+	Peers int
+	// Calls is how many calls each peer sends at most.
+	Calls int
+	// What says what they call, and Call makes a call.
+	What string
+	Call func(xid uint32) []byte
+}
+
+func (b DeafCalls) String() string {
+	return fmt.Sprintf("%d TCP connections that send up to %d calls of %s and read no reply", b.Peers, b.Calls, b.What)
+}
+
+// Start implements Behaviour.
+func (b DeafCalls) Start(ctx context.Context, target Target) *Attack {
+	const together = 32 // calls sent at a time
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		c, err := dial(ctx, target.Source(i), target.TCP, smallWindow)
+		if err != nil {
+			return err
+		}
+		defer tie(ctx, c)()
+		var some []byte
+		err = pour(c, (b.Calls+together-1)/together, func(n int) []byte {
+			some = some[:0]
+			for k := range min(together, b.Calls-n*together) {
+				some = append(some, record(b.Call(uint32(n*together+k)))...)
+			}
+			return some
+		}, stands)
+		if err != nil {
+			return err
+		}
+		return awaitEnd(ctx, c)
+	})
+}

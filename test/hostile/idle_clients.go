@@ -1,0 +1,78 @@
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"sync"
+)
+
+// IdleClients are peers of the honest kind: each connects, makes one call, and
+// is idle then, as a client is that has mounted and rests.
+//
+// What each of them costs the daemon: a descriptor and some tens of KiB.
+type IdleClients struct {
+	Peers int
+	// RDMA: they come by RDMA.
+	RDMA bool
+}
+
+func (b IdleClients) String() string {
+	transport := "TCP"
+	if b.RDMA {
+		transport = "RDMA"
+	}
+	return fmt.Sprintf("%d idle %s connections after one call", b.Peers, transport)
+}
+
+// Start implements Behaviour.
+func (b IdleClients) Start(ctx context.Context, target Target) *Attack {
+	p := b.tcp
+	if b.RDMA {
+		p = b.rdma
+	}
+	// So many are set up at a time.
+	slots := make(chan struct{}, 64)
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		free := sync.OnceFunc(func() { <-slots })
+		defer free()
+		return p(ctx, target, i, func() {
+			free()
+			stands()
+		})
+	})
+}
+
+func (b IdleClients) tcp(ctx context.Context, target Target, i int, stands func()) error {
+	c, err := dial(ctx, target.Source(i), target.TCP, 0)
+	if err != nil {
+		return err
+	}
+	defer tie(ctx, c)()
+	if _, err := c.Write(record(nullCall(uint32(i)))); err != nil {
+		return err
+	}
+	if _, err := readRecord(bufio.NewReaderSize(c, 64)); err != nil {
+		return err
+	}
+	stands()
+	return hold(c)
+}
+
+func (b IdleClients) rdma(ctx context.Context, target Target, i int, stands func()) error {
+	p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+	if err != nil {
+		return err
+	}
+	defer tie(ctx, p.conn)()
+	if err := p.null(); err != nil {
+		return err
+	}
+	stands()
+	return hold(p.conn)
+}

@@ -1,0 +1,256 @@
+package hostile
+
+import (
+	"context"
+	"regexp"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// promptly is what a READ of one byte may take an honest client during an
+	// attack, and an arrival.
+	promptly = time.Second
+	// factor: where a READ took longer than promptly/factor before the attack
+	// already, or takes a daemon so long that is not attacked, the machine is
+	// slow, and the READ may take factor times that.
+	factor = 20
+	// slack is what a daemon may take beside what it takes idle and its ceiling
+	// of payload memory, in bytes.
+	slack = 64 * mib
+	// parting is what a daemon may take beyond its drain_timeout to end.
+	parting = 2 * time.Second
+)
+
+// How long honest clients are looked at during an attack.
+const (
+	readsBefore    = 9 // before an attack
+	readsJudged    = 12
+	readEvery      = 200 * time.Millisecond
+	arrivalsJudged = 5
+	arriveEvery    = 480 * time.Millisecond
+)
+
+// bound is what a READ may take over a transport, where one takes so long beside
+// the attack.
+func (s *Stage) bound(transport string, beside time.Duration) time.Duration {
+	return max(promptly, factor*max(s.usual[transport], beside))
+}
+
+// Judge looks at what honest clients get while the attacks stand, at what the
+// daemon takes, and at how it ends. Each is a subtest.
+func (s *Stage) Judge() {
+	s.t.Helper()
+	s.JudgeClients()
+	s.JudgeMemory()
+	s.JudgeEnd()
+}
+
+// JudgeClients is about READs of a byte by a client that is there already, and
+// about clients that arrive: set-up, MNT, LOOKUP, READ.
+func (s *Stage) JudgeClients() {
+	s.t.Helper()
+	s.JudgeClientsOf(openName)
+}
+
+// JudgeClientsOf is JudgeClients where those that arrive mount one of several
+// exports in turn.
+func (s *Stage) JudgeClientsOf(exports ...string) {
+	s.t.Helper()
+	type judged struct {
+		name, transport string
+		summary         chan summary
+	}
+	var all []judged
+	judge := func(name, transport string, n int, every time.Duration, ask func(context.Context, int) error) {
+		j := judged{name, transport, make(chan summary, 1)}
+		all = append(all, j)
+		go func() { j.summary <- summarize(samples(s.ctx, n, every, ask)) }()
+	}
+	beside := make(map[string]chan time.Duration)
+	for _, transport := range Transports {
+		median := make(chan time.Duration, 1)
+		beside[transport] = median
+		go func() { median <- s.control.measure(s.ctx, transport, readsJudged, readEvery) }()
+		judge("READ over "+transport, transport, readsJudged, readEvery, func(ctx context.Context, i int) error {
+			// Files that are not open yet: prepare read others.
+			return s.honest[transport].readOne(ctx, readsBefore+i)
+		})
+		judge("arrival over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
+			c, err := s.arrive(ctx, transport, exports[i%len(exports)], honestName(i))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return c.readOne(ctx, 0)
+		})
+	}
+	bounds := make(map[string]time.Duration)
+	for transport, median := range beside {
+		bounds[transport] = s.bound(transport, <-median)
+	}
+	for _, j := range all {
+		got := <-j.summary
+		s.t.Run(j.name, func(t *testing.T) { s.verdict(t, got, bounds[j.transport]) })
+	}
+	for _, a := range s.attacks {
+		s.t.Logf("while judged: %v; the daemon has %d descriptors open", a, s.Descriptors())
+	}
+	if !s.Alive() {
+		s.t.Errorf("the daemon has ended: %s\n%s", s.why(), s.lastLines())
+	}
+}
+
+// verdict: the median is within the bound, and nothing is left unanswered.
+func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
+	t.Helper()
+	t.Logf("%v; allowed %v", got, bound.Round(time.Millisecond))
+	if got.median > bound {
+		t.Errorf("the median is %s, %v at most is allowed: %v", inWords(got.median), bound, got)
+	} else if got.failed > 0 {
+		t.Errorf("not everything is answered: %v", got)
+	}
+}
+
+// JudgeListings is about READDIRs of a small directory by a client that is there
+// already. They have the bounds of a READ.
+func (s *Stage) JudgeListings() {
+	s.t.Helper()
+	for _, transport := range Transports {
+		beside := make(chan time.Duration, 1)
+		go func() { beside <- s.control.measure(s.ctx, transport, readsJudged/2, readEvery) }()
+		got := summarize(samples(s.ctx, readsJudged/2, readEvery, func(ctx context.Context, _ int) error {
+			return s.honest[transport].list(ctx, s.Closed.Many)
+		}))
+		s.t.Run("READDIR over "+transport, func(t *testing.T) { s.verdict(t, got, s.bound(transport, <-beside)) })
+	}
+}
+
+// JudgeLarge reads a file of 3 MiB over each transport within limit, at the same
+// time.
+func (s *Stage) JudgeLarge(limit time.Duration) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, limit)
+	defer cancel()
+	ends := make(map[string]chan sample)
+	for _, transport := range Transports {
+		end := make(chan sample, 1)
+		ends[transport] = end
+		go func() {
+			c := s.honest[transport]
+			begin := time.Now()
+			err := c.readAll(ctx, c.files[honestFiles], largeSize)
+			end <- sample{time.Since(begin), err}
+		}()
+	}
+	for _, transport := range Transports {
+		end := <-ends[transport]
+		s.t.Run("3 MiB over "+transport, func(t *testing.T) {
+			t.Logf("%v", end.took.Round(time.Millisecond))
+			if end.err != nil {
+				t.Errorf("a file of 3 MiB is not read within %v: %v", limit, end.err)
+			}
+		})
+	}
+}
+
+// JudgeMemory is about the daemon's resident memory: the most of it so far.
+func (s *Stage) JudgeMemory() {
+	s.t.Helper()
+	s.t.Run("memory", func(t *testing.T) {
+		peak := s.Peak()
+		if !s.Alive() {
+			t.Fatalf("the daemon has ended: %s", s.why())
+		}
+		t.Logf("idle %d MiB, ceiling %d MiB, at most %d MiB", s.idle/mib, s.Ceiling/mib, peak/mib)
+		if most := s.idle + s.Ceiling + slack; peak > most {
+			t.Errorf("the daemon takes %d MiB, %d MiB at most is allowed", peak/mib, most/mib)
+		}
+	})
+}
+
+// idleConnection is what an idle connection may take of the daemon, in bytes.
+const idleConnection = 64 * kib
+
+// JudgeIdle is about clients that rest: all of them are there, and each takes
+// little.
+func (s *Stage) JudgeIdle(a *Attack) {
+	s.t.Helper()
+	s.t.Run("idle", func(t *testing.T) {
+		if n := a.Standing.Load(); n != int64(a.Peers) {
+			t.Errorf("%d of %d clients are there: %v", n, a.Peers, a)
+		}
+		each := (s.Resident() - s.idle) / a.Peers
+		t.Logf("%d bytes for each of %d connections, %d descriptors", each, a.Peers, s.Descriptors())
+		if each > idleConnection {
+			t.Errorf("an idle connection takes %d bytes, %d at most is allowed", each, idleConnection)
+		}
+	})
+}
+
+// fewerWithin is how long peers may stand that never said anything.
+const fewerWithin = 12 * time.Second
+
+// JudgeFewer waits until the daemon has ended peers that never said anything,
+// most of them at the least.
+func (s *Stage) JudgeFewer(a *Attack, most int64) {
+	s.t.Helper()
+	s.t.Run("deadline", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(s.ctx, fewerWithin)
+		defer cancel()
+		least := a.Ended.Load()
+		for ctx.Err() == nil && a.Ended.Load()-least < int64(a.Peers)-most {
+			wait(ctx, 100*time.Millisecond)
+		}
+		t.Logf("%v", a)
+		if ctx.Err() != nil {
+			t.Errorf("peers that never said anything stand for %v: %v", fewerWithin, a)
+		}
+	})
+}
+
+// reaping is how long a busy machine may take for a process that has ended.
+const reaping = 5 * time.Second
+
+// saysEnd finds in the daemon's last line but one how long its end took.
+var saysEnd = regexp.MustCompile(`"took": "([^"]+)"`)
+
+// endedWithin says whether the daemon's log has an end that took no longer than limit.
+func endedWithin(log string, limit time.Duration) bool {
+	all := saysEnd.FindAllStringSubmatch(log, -1)
+	if len(all) == 0 {
+		return false
+	}
+	took, err := time.ParseDuration(all[len(all)-1][1])
+	return err == nil && took <= limit
+}
+
+// JudgeEnd ends the daemon by SIGTERM while the attacks stand.
+func (s *Stage) JudgeEnd() {
+	s.t.Helper()
+	s.t.Run("SIGTERM", func(t *testing.T) {
+		if !s.Alive() {
+			t.Fatalf("the daemon has ended before: %s", s.why())
+		}
+		limit := Drain + parting
+		begin := time.Now()
+		if err := syscall.Kill(s.PID(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		late := time.NewTimer(limit + Patience)
+		defer late.Stop()
+		select {
+		case <-s.Done():
+			took := time.Since(begin)
+			t.Logf("the daemon ends after %v", took.Round(time.Millisecond))
+			// The daemon has let go of everything when it says so. What its process takes
+			// after that is the machine's: a busy one is slow to take it apart.
+			if took > limit && (took > limit+reaping || !endedWithin(s.lastLines(), limit)) {
+				t.Errorf("the daemon ends after %v, %v at most is allowed; it said:\n%s", took, limit, s.lastLines())
+			}
+		case <-late.C:
+			t.Errorf("the daemon does not end within %v, %v at most is allowed; it said:\n%s", limit+Patience, limit, s.lastLines())
+		}
+	})
+}

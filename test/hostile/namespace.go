@@ -1,0 +1,58 @@
+package hostile
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// nestedVariable tells a program of tests that it has its own mounts.
+const nestedVariable = "NFSRDMAD_HOSTILE_NESTED"
+
+// Nested runs the program of tests again with mounts of its own, where files live
+// in memory, and returns its exit status. What a run mounts is gone with its
+// process, however that ends. In the nested program it mounts the memory and
+// returns false. It needs to be root.
+func Nested() (status int, again bool, err error) {
+	if os.Getenv(nestedVariable) == "" {
+		status, err = nest()
+		return status, true, err
+	}
+	// What is slow about a disk is not wanted here.
+	dir := os.TempDir()
+	return 0, false, unix.Mount("hostile", dir, "tmpfs", 0, "mode=0755")
+}
+
+func nest() (int, error) {
+	dir, err := os.MkdirTemp("", "nfsrdmad-hostile")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), nestedVariable+"=1", "TMPDIR="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	// The signal comes when this thread ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// RaiseDescriptors raises the limit of descriptors of this process and its
+// children to n, where the machine lets it.
+func RaiseDescriptors(n uint64) {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Max < n {
+		// What is missing shows where a peer gets no socket.
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
+	}
+}

@@ -1,0 +1,88 @@
+//go:build hostile
+
+package hostile
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// claims are with what peers come who hold payload memory: handles that the
+// daemon never gave out, those of an export that is not for them, those of a file
+// that is for them, and that from the honest client's own address.
+var claims = []struct {
+	name   string
+	handle func(s *Stage) []byte
+	source func(int) netip.Addr
+}{
+	{"forged handle", func(s *Stage) []byte { return Forged(s.Open.Victim) }, Strangers(256)},
+	{"foreign handle", func(s *Stage) []byte { return s.Closed.Victim }, Strangers(256)},
+	{"valid handle", func(s *Stage) []byte { return s.Open.Victim }, Strangers(256)},
+	{"shared address", func(s *Stage) []byte { return s.Open.Victim }, SharedAddress},
+}
+
+// 256 TCP connections begin a large WRITE each, and send a byte a second (A3).
+func TestSlowWrites(t *testing.T) {
+	for _, c := range claims {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{Ceiling: 256})
+			s.Attack(SlowWrites{Peers: 256, Handle: c.handle(s), Size: mib, Begin: 2200}, c.source)
+			s.Judge()
+		})
+	}
+}
+
+// The same from ports that the export is not for (A3).
+func TestSlowWritesFromUnprivilegedPorts(t *testing.T) {
+	s := stage(t, Config{Ceiling: 256})
+	s.Attack(SlowWrites{Peers: 256, Handle: s.Secured.Victim, Size: mib, Begin: 2200}, Strangers(256))
+	s.Judge()
+}
+
+// 256 RDMA connections make large WRITEs and never answer the RDMA Reads (A3).
+func TestUnansweredReads(t *testing.T) {
+	for _, c := range claims {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{Ceiling: 256})
+			s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Handle: c.handle(s)}, c.source)
+			s.Judge()
+		})
+	}
+}
+
+// The same with calls of which the daemon knows nothing before it has fetched them
+// (A3).
+func TestUnansweredLongCalls(t *testing.T) {
+	s := stage(t, Config{Ceiling: 256})
+	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Long: true}, Strangers(256))
+	s.Judge()
+}
+
+// Two RDMA connections make as many WRITEs as they may, and answer after 25 s
+// (A3).
+func TestReadsAnsweredLate(t *testing.T) {
+	s := stage(t, Config{Ceiling: 256})
+	s.Attack(UnansweredReads{Peers: 2, Writes: 128, Size: mib, Handle: s.Open.Victim, Delay: 25 * time.Second}, Strangers(2))
+	s.Judge()
+}
+
+// 256 RDMA connections answer, but by few bytes a second: there is progress of a
+// kind (A3).
+func TestReadsAnsweredByTrickles(t *testing.T) {
+	s := stage(t, Config{Ceiling: 256})
+	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Handle: s.Open.Victim, Trickle: 64}, Strangers(256))
+	s.Judge()
+}
+
+// 150 RDMA connections make 8 WRITEs each that are never answered; another client
+// reads a whole file (A3).
+func TestFileReadBesideUnansweredReads(t *testing.T) {
+	s := stage(t, Config{Ceiling: 256})
+	s.Attack(UnansweredReads{Peers: 150, Writes: 8, Size: mib, Handle: s.Open.Victim}, Strangers(150))
+	s.JudgeLarge(wholeFile)
+	s.Judge()
+}
+
+// wholeFile is what a file of 3 MiB may take during an attack.
+const wholeFile = 10 * time.Second

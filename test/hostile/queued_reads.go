@@ -1,0 +1,71 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+)
+
+// QueuedReads are peers that have many READs under way at a time and take each
+// reply: an ordinary load, unless the file system stalls.
+//
+// What each of them costs the daemon: the results' memory of the READs that the
+// daemon has begun, and threads where the file system stalls.
+type QueuedReads struct {
+	Peers, Calls int
+	Size         uint32
+	// Handles are the files', one for each peer in turn.
+	Handles [][]byte
+	// RDMA: they come by RDMA.
+	RDMA bool
+}
+
+func (b QueuedReads) String() string {
+	transport := "TCP"
+	if b.RDMA {
+		transport = "RDMA"
+	}
+	return fmt.Sprintf("%d %s connections with %d READs of %d bytes under way", b.Peers, transport, b.Calls, b.Size)
+}
+
+// Start implements Behaviour.
+func (b QueuedReads) Start(ctx context.Context, target Target) *Attack {
+	p := b.tcp
+	if b.RDMA {
+		p = b.rdma
+	}
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		return p(ctx, target, i, b.Handles[i%len(b.Handles)], stands)
+	})
+}
+
+func (b QueuedReads) tcp(ctx context.Context, target Target, i int, handle []byte, stands func()) error {
+	c, err := dial(ctx, target.Source(i), target.TCP, 0)
+	if err != nil {
+		return err
+	}
+	defer tie(ctx, c)()
+	err = pour(c, b.Calls, func(n int) []byte { return record(readCall(uint32(n), handle, uint64(n)*uint64(b.Size), b.Size)) }, stands)
+	if err != nil {
+		return err
+	}
+	return hold(c)
+}
+
+func (b QueuedReads) rdma(ctx context.Context, target Target, i int, handle []byte, stands func()) error {
+	p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+	if err != nil {
+		return err
+	}
+	defer tie(ctx, p.conn)()
+	if err := p.null(); err != nil {
+		return err
+	}
+	err = pour(p.conn, min(b.Calls, credits), func(n int) []byte {
+		c := chunks{write: segment{handle: uint32(2 + n), length: b.Size}}
+		return p.message(rdmaMessage(c, readCall(uint32(2+n), handle, uint64(n)*uint64(b.Size), b.Size)))
+	}, stands)
+	if err != nil {
+		return err
+	}
+	return hold(p.conn)
+}

@@ -1,0 +1,69 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// HonestAddress is the address that honest clients come from: the one that the
+// kernel chooses on loopback.
+var HonestAddress = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// Strangers gives peers n addresses in turn, none of them the honest client's or
+// a daemon's.
+func Strangers(n int) func(i int) netip.Addr {
+	return func(i int) netip.Addr {
+		i %= n
+		return netip.AddrFrom4([4]byte{127, 200 + byte(i>>14), byte(i >> 7 & 0x7f), 1 + byte(i&0x7f)})
+	}
+}
+
+// SharedAddress gives all peers the honest client's address, as where all of
+// them are behind one translator of addresses.
+func SharedAddress(int) netip.Addr { return HonestAddress }
+
+// dialTimeout bounds how long a peer waits for a TCP connection.
+const dialTimeout = 20 * time.Second
+
+// dial connects from an address. A window greater than 0 is how many bytes the
+// peer's kernel takes in, at about, while the peer does not read.
+func dial(ctx context.Context, from netip.Addr, to netip.AddrPort, window int) (*net.TCPConn, error) {
+	d := net.Dialer{
+		Timeout:   dialTimeout,
+		KeepAlive: -1,
+		LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)),
+		Control: func(_, _ string, raw syscall.RawConn) error {
+			var err error
+			ctlErr := raw.Control(func(fd uintptr) {
+				if window > 0 {
+					err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, window)
+				}
+			})
+			return errors.Join(ctlErr, err)
+		},
+	}
+	c, err := d.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, err
+	}
+	tcp := c.(*net.TCPConn)
+	// Many connections come and go: their ports are free again at once.
+	if err := tcp.SetLinger(0); err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	return tcp, nil
+}
+
+// tie closes a connection at the end of ctx, or by the function that it returns.
+func tie(ctx context.Context, c net.Conn) (end func()) {
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	return func() {
+		stop()
+		c.Close()
+	}
+}

@@ -1,0 +1,298 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// What lies in each export.
+const (
+	honestFiles = 32       // that honest clients read
+	honestSize  = 64 * kib // of one of them
+	largeSize   = 3 * mib  // of the file "large"
+	victimSize  = 4 * mib  // of the file "victim", that strangers are after
+	manyNames   = 2000     // in the directory "many" of the open export
+	fewNames    = 50       // in that of the others
+	victimName  = "victim"
+	largeName   = "large"
+	manyName    = "many"
+	openName    = "/open"
+	closedName  = "/closed"
+	securedName = "/secured"
+)
+
+// guard is how much more than it may a daemon takes before the test kills it, in
+// bytes.
+const guard = 1 << 30
+
+// A Place is an export as peers see it.
+type Place struct {
+	Name               string
+	Root, Victim, Many []byte
+	files              []servertest.Handle // that honest clients read
+}
+
+// A StallingPlace is an export on a file system that can stall.
+type StallingPlace struct {
+	Place
+	*StallingFS
+}
+
+// A Stage is a daemon with honest clients, before hostile peers come. Files and
+// connections last until the test ends.
+type Stage struct {
+	*Daemon
+	t   *testing.T
+	ctx context.Context
+	// Open is an export for everybody, Closed one for the honest client's
+	// address only, Secured one for ports below 1024 only.
+	Open, Closed, Secured Place
+	// Stalling are exports on file systems that can stall.
+	Stalling []*StallingPlace
+	// Directory is what Open shows.
+	Directory string
+
+	honest  map[string]*honestClient
+	control control
+	usual   map[string]time.Duration // the median of READ, before the attack
+	idle    int                      // bytes resident, before the attack
+	attacks []*Attack
+	end     context.CancelFunc
+}
+
+// NewStage starts a program as a daemon and sends honest clients to it, over each
+// transport.
+func NewStage(t *testing.T, program string, cfg Config) *Stage {
+	t.Helper()
+	s := &Stage{t: t, honest: make(map[string]*honestClient), usual: make(map[string]time.Duration)}
+	var exports []exported
+	for _, e := range []exported{
+		{"", openName, "rw,insecure,no_root_squash"},
+		{"", closedName, "rw,insecure,no_root_squash,clients=" + HonestAddress.String()},
+		{"", securedName, "rw,secure,no_root_squash"},
+	} {
+		e.path = t.TempDir()
+		names := fewNames
+		if e.name == openName {
+			names = manyNames
+		}
+		furnish(t, e.path, names)
+		exports = append(exports, e)
+	}
+	s.Directory = exports[0].path
+	for i := range cfg.Files {
+		makeFile(t, filepath.Join(s.Directory, emptyName(i)), nil)
+	}
+	for i := range cfg.Stalling {
+		f := newStallingFS(t, cfg.Remembered)
+		furnish(t, f.Files, fewNames)
+		s.Stalling = append(s.Stalling, &StallingPlace{StallingFS: f})
+		exports = append(exports, exported{f.Mount, fmt.Sprintf("/stalling%d", i), "rw,insecure,no_root_squash"})
+	}
+	s.Daemon = startDaemon(t, program, cfg, exports)
+	places := []*Place{&s.Open, &s.Closed, &s.Secured}
+	for _, f := range s.Stalling {
+		// What waits for a file system that stalls must go on before the
+		// daemon is killed at the test's end: what is registered last runs
+		// first.
+		t.Cleanup(f.End)
+		places = append(places, &f.Place)
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	t.Cleanup(s.leave)
+	for i, at := range places {
+		s.find(exports[i].name, at)
+	}
+	s.prepare(program)
+	return s
+}
+
+// makeFile makes a file that everybody may write, whatever the umask.
+func makeFile(t testing.TB, path string, content []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Chmod(0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// furnish fills the directory of an export, and gives the directory "many" so many
+// names.
+func furnish(t testing.TB, dir string, names int) {
+	t.Helper()
+	content := bytes.Repeat([]byte("hostile "), victimSize/8)
+	for i := range honestFiles {
+		makeFile(t, filepath.Join(dir, honestName(i)), content[:honestSize])
+	}
+	makeFile(t, filepath.Join(dir, largeName), content[:largeSize])
+	makeFile(t, filepath.Join(dir, victimName), content)
+	many := filepath.Join(dir, manyName)
+	if err := os.Mkdir(many, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for i := range names {
+		makeFile(t, filepath.Join(many, fmt.Sprintf("a name of some length %d", i)), nil)
+	}
+	for _, d := range []string{dir, many} {
+		if err := os.Chmod(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func emptyName(i int) string { return fmt.Sprintf("empty%d", i) }
+
+func honestName(i int) string { return fmt.Sprintf("file%d", i) }
+
+func honestNames() (all []string) {
+	for i := range honestFiles {
+		all = append(all, honestName(i))
+	}
+	return all
+}
+
+// find asks for the handles of an export, from the honest client's address.
+func (s *Stage) find(name string, at *Place) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, Patience)
+	defer cancel()
+	// RDMA, because that counts as secure from any port.
+	c, err := s.arrive(ctx, "rdma", name, append(honestNames(), victimName, manyName)...)
+	if err != nil {
+		s.t.Fatalf("before the attack: %v", err)
+	}
+	defer c.Close()
+	root, err := c.Mount(ctx, name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	*at = Place{
+		Name: name, Root: root, files: c.files[:honestFiles],
+		Victim: c.files[honestFiles], Many: c.files[honestFiles+1],
+	}
+}
+
+// prepare connects the honest clients and measures what is usual.
+func (s *Stage) prepare(program string) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
+	defer cancel()
+	for _, transport := range Transports {
+		c, err := s.arrive(ctx, transport, openName, append(honestNames(), largeName)...)
+		if err != nil {
+			s.t.Fatalf("before the attack: %v", err)
+		}
+		s.t.Cleanup(c.Close)
+		s.honest[transport] = c
+		before := summarize(samples(ctx, readsBefore, 5*time.Millisecond, c.readOne))
+		if before.failed > 0 {
+			s.t.Fatalf("READs over %s before the attack: %v", transport, before)
+		}
+		s.usual[transport] = before.median
+	}
+	s.startControl(ctx, program, s.Directory)
+	s.idle = s.Resident()
+	go s.killBeyond(s.idle + s.Ceiling + slack + guard)
+}
+
+// Target is the daemon, for peers from the addresses that source gives.
+func (s *Stage) Target(source func(i int) netip.Addr) Target {
+	return Target{TCP: s.TCP, RDMA: s.RDMA, Source: source}
+}
+
+// Attack lets hostile peers at the daemon and returns when they stand.
+func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
+	s.t.Helper()
+	begin := time.Now()
+	a := b.Start(s.ctx, s.Target(source))
+	s.attacks = append(s.attacks, a)
+	if err := a.Await(); err != nil {
+		s.t.Fatalf("this machine cannot carry the attack: %v", err)
+	}
+	s.t.Logf("%v", b)
+	s.t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), a)
+	return a
+}
+
+// leave ends the attacks.
+func (s *Stage) leave() {
+	s.end()
+	for _, a := range s.attacks {
+		a.Wait()
+	}
+}
+
+// Forged is a handle that the daemon did not give out.
+func Forged(handle []byte) []byte {
+	h := slices.Clone(handle)
+	h[len(h)-1] ^= 1
+	return h
+}
+
+// lastLines are the last lines that the daemon said, or the first ones of a panic.
+func (s *Stage) lastLines() string {
+	const most = 20
+	all := strings.Split(s.Output(), "\n")
+	for i, line := range all {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return strings.Join(all[i:min(i+most, len(all))], "\n")
+		}
+	}
+	return strings.Join(all[max(len(all)-most, 0):], "\n")
+}
+
+// listed asks for the first entries of a directory and returns the cookie of the
+// last of them, and the verifier, to go on there.
+func (s *Stage) listed(dir []byte) (cookie uint64, verifier wire.CookieVerf3) {
+	s.t.Helper()
+	var res wire.ReaddirPlus3Res
+	done := make(chan error, 1)
+	args := &wire.ReaddirPlus3Args{Dir: wire.FileHandle3{Data: dir}, DirCount: 1024, MaxCount: 2048}
+	s.honest["tcp"].Start(wire.ProcReaddirPlus, args, nil, func(x *rpc.Exchange) {
+		if x.Err == nil {
+			res.Decode(&x.Results)
+			var e wire.EntryPlus3
+			for res.ResOK.Reply.Entries.Next(&e) {
+				cookie = e.Cookie
+			}
+			x.Err = x.Results.Err()
+		}
+		done <- x.Err
+	})
+	if err := <-done; err != nil || res.Status != wire.NFS3OK || cookie == 0 {
+		s.t.Fatalf("READDIRPLUS before the attack: %v, %v, cookie %d", err, res.Status, cookie)
+	}
+	return cookie, res.ResOK.CookieVerf
+}
+
+// lookUp asks for the handles of names in the open export.
+func (s *Stage) lookUp(names []string) (all []servertest.Handle) {
+	s.t.Helper()
+	for _, name := range names {
+		h, err := s.honest["tcp"].Lookup(s.ctx, s.Open.Root, name)
+		if err != nil {
+			s.t.Fatalf("LOOKUP %s before the attack: %v", name, err)
+		}
+		all = append(all, h)
+	}
+	return all
+}

@@ -1,0 +1,160 @@
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// These variables tell a program of tests to serve a file system instead: over
+// which directory, and whether the kernel remembers much of it.
+const (
+	stallingFSVariable  = "NFSRDMAD_HOSTILE_FS"
+	rememberingVariable = "NFSRDMAD_HOSTILE_FS_REMEMBERED"
+)
+
+// ServeStallingFS serves a FUSE file system until the process ends, if that is
+// what this process was started for. TestMain calls it first.
+func ServeStallingFS() {
+	dir := os.Getenv(stallingFSVariable)
+	if dir == "" {
+		return
+	}
+	if err := serveStallingFS(dir, os.Getenv(rememberingVariable) != ""); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func serveStallingFS(dir string, remembered bool) error {
+	// The group's signals are for the tests.
+	signal.Ignore(syscall.SIGINT, syscall.SIGHUP)
+	root, err := fs.NewLoopbackRoot(filepath.Join(dir, "files"))
+	if err != nil {
+		return err
+	}
+	options := &fs.Options{MountOptions: fuse.MountOptions{
+		DirectMountStrict: true, AllowOther: true, Name: "hostile", FsName: "hostile",
+	}}
+	if remembered {
+		hour := time.Hour
+		options.AttrTimeout = &hour
+		options.DisableReadDirPlus = true
+		options.MountOptions.Options = []string{"default_permissions"}
+		root = &rememberedNode{root.(*fs.LoopbackNode)}
+	}
+	server, err := fs.Mount(filepath.Join(dir, "mount"), root, options)
+	if err != nil {
+		return err
+	}
+	fmt.Println("mounted")
+	server.Wait()
+	return nil
+}
+
+// A rememberedNode lets the kernel keep the listing of a directory.
+type rememberedNode struct{ *fs.LoopbackNode }
+
+// WrapChild implements fs.NodeWrapChilder.
+func (n *rememberedNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &rememberedNode{child.(*fs.LoopbackNode)}
+}
+
+// OpendirHandle implements fs.NodeOpendirHandler.
+func (n *rememberedNode) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	fh, more, errno := n.LoopbackNode.OpendirHandle(ctx, flags)
+	return fh, more | fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE, errno
+}
+
+// A StallingFS is a FUSE file system that shows a directory and can be made to
+// stall. Its server is a process of its own; while that is stopped, the kernel
+// has nothing that would answer. A process that waits for it can be killed, for
+// the server has not taken the request yet.
+type StallingFS struct {
+	t testing.TB
+	// Files is the directory that it shows, Mount where it is mounted.
+	Files, Mount string
+	server       *exec.Cmd
+}
+
+// newStallingFS mounts a file system over an empty directory. If remembered, the
+// kernel answers by itself for attributes and listings that it has seen, and only
+// names and data need the server.
+func newStallingFS(t testing.TB, remembered bool) *StallingFS {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := &StallingFS{t: t, Files: filepath.Join(dir, "files"), Mount: filepath.Join(dir, "mount")}
+	for _, d := range []string{s.Files, s.Mount} {
+		if err := os.Mkdir(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.server = exec.Command(self)
+	s.server.Env = append(os.Environ(), stallingFSVariable+"="+dir)
+	if remembered {
+		s.server.Env = append(s.server.Env, rememberingVariable+"=1")
+	}
+	s.server.Stderr = os.Stderr
+	s.server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := s.server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.End)
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "mounted" {
+		t.Fatalf("a FUSE file system is not mounted: %q", lines.Text())
+	}
+	return s
+}
+
+// Stall makes everything that asks for the file system wait. What the file
+// system has begun must have ended: it would hold the asking process in the
+// kernel, where nothing can kill it.
+func (s *StallingFS) Stall() {
+	s.t.Helper()
+	if err := s.server.Process.Signal(syscall.SIGSTOP); err != nil {
+		s.t.Fatal(err)
+	}
+	// The last of the server's threads may still take a request until then.
+	for {
+		var status unix.WaitStatus
+		_, err := unix.Wait4(s.server.Process.Pid, &status, unix.WUNTRACED, nil)
+		if err == nil && status.Stopped() {
+			return
+		}
+		if err != unix.EINTR {
+			s.t.Fatalf("the server of a FUSE file system does not stop: %v, status %#x", err, uint32(status))
+		}
+	}
+}
+
+// End lets everything that waits go on with an error, and takes the file system
+// away.
+func (s *StallingFS) End() {
+	_ = s.server.Process.Kill()
+	_ = s.server.Wait()
+	if err := unix.Unmount(s.Mount, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		s.t.Errorf("unmounting %s: %v", s.Mount, err)
+	}
+}

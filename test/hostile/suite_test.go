@@ -1,0 +1,57 @@
+//go:build hostile
+
+package hostile
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// program is the daemon: built from the tree, unless the flag names another.
+var program string
+
+func TestMain(m *testing.M) {
+	ServeStallingFS()
+	flag.StringVar(&program, "program", "", "a daemon to attack instead of the tree's")
+	flag.DurationVar(&Patience, "patience", Patience, "how long an honest client waits for one thing")
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Geteuid() == 0 {
+		status, again, err := Nested()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "mounts of the tests' own: %v\n", err)
+			return 1
+		}
+		if again {
+			return status
+		}
+	}
+	// 10,000 connections, and some files.
+	RaiseDescriptors(16384)
+	if program == "" {
+		program = filepath.Join(os.TempDir(), "nfsrdmad")
+		build := exec.Command("go", "build", "-o", program, "./cmd/nfsrdmad")
+		build.Dir = "../.."
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the daemon: %v\n%s", err, out)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
+// stage is a daemon of the tree with honest clients.
+func stage(t *testing.T, cfg Config) *Stage {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("exports of several kinds and FUSE need root")
+	}
+	return NewStage(t, program, cfg)
+}

@@ -1,0 +1,28 @@
+// Mutants breaks rules in the code, one after the other, and shows that the tests
+// notice: a test that passes with its rule broken proves nothing.
+//
+//	go run ./test/mutants                    all of them
+//	go run ./test/mutants -list              what there is
+//	go run ./test/mutants -run 'V1-54|mem'   those whose description matches
+//
+// A mutant is a replacement of text in one file, a package, and the tests of that
+// package that must fail with it. The work tree is not touched: go test gets the
+// changed file by -overlay. First the tests run without the mutant, and must pass.
+// What comes of a mutant:
+//
+//   - killed: a test failed, and said how. That is what is wanted.
+//   - panicked: the tests ended by a panic or a race report. The rule is noticed,
+//     though without words: such a mutant is killed, and listed, so that a test with
+//     a message may take its place.
+//   - timed out: only the time limit ended the tests. Not killed: a wait in a test
+//     lacks its bound (see test/await).
+//   - survived: the tests passed. The rule is not tested.
+//   - broken: the mutant does not apply, does not compile, or its tests do not run
+//     or fail without it.
+//
+// The program exits with 1 unless all are killed. Whether each applies is a test of
+// this package, so that the list does not rot while nobody runs it.
+//
+// To add one, put it into the table of its room (list_*.go): the shortest text that
+// occurs once in the file, what breaks the rule, and the test that is to say so.
+package main

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An outcome is what came of a mutant.
+type outcome int
+
+// Outcomes: see the package's comment.
+const (
+	killed outcome = iota
+	panicked
+	timedOut
+	survived
+	broken
+)
+
+func (o outcome) String() string {
+	return [...]string{"killed", "panicked", "timed out", "survived", "broken"}[o]
+}
+
+// dead says whether the tests noticed.
+func (o outcome) dead() bool { return o == killed || o == panicked }
+
+// A runner runs mutants against the tests of a work tree.
+type runner struct {
+	root  string // the work tree
+	limit time.Duration
+
+	mu    sync.Mutex
+	whole map[string]*sane // of packages and tests without a mutant
+}
+
+// sane is whether tests pass without a mutant, found out once.
+type sane struct {
+	once sync.Once
+	err  error
+}
+
+func newRunner(root string, limit time.Duration) *runner {
+	return &runner{root: root, limit: limit, whole: make(map[string]*sane)}
+}
+
+// run says what comes of m, and in which words.
+func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
+	if err := r.sane(ctx, m); err != nil {
+		return broken, err.Error()
+	}
+	dir, err := os.MkdirTemp("", "mutant-*")
+	if err != nil {
+		return broken, err.Error()
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := r.overlay(dir, m)
+	if err != nil {
+		return broken, err.Error()
+	}
+	out, err := r.test(ctx, m, "-overlay", overlay)
+	return judge(out, err)
+}
+
+// overlay writes the changed file and the list that replaces the real one by it.
+func (r *runner) overlay(dir string, m mutant) (string, error) {
+	text, err := m.apply(r.root)
+	if err != nil {
+		return "", err
+	}
+	root, err := filepath.Abs(r.root)
+	if err != nil {
+		return "", err
+	}
+	changed, list := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, m.file): changed}})
+	if err != nil {
+		return "", err
+	}
+	return list, errors.Join(os.WriteFile(changed, text, 0o600), os.WriteFile(list, replace, 0o600))
+}
+
+// sane makes sure that the mutant's tests are there and pass without it.
+func (r *runner) sane(ctx context.Context, m mutant) error {
+	r.mu.Lock()
+	key := m.dir + " " + m.tests
+	s := r.whole[key]
+	if s == nil {
+		s = new(sane)
+		r.whole[key] = s
+	}
+	r.mu.Unlock()
+	s.once.Do(func() {
+		out, err := r.test(ctx, m)
+		switch {
+		case err != nil:
+			s.err = fmt.Errorf("without the mutant the tests fail: %w\n%s", err, out)
+		case bytes.Contains(out, []byte("no tests to run")):
+			s.err = fmt.Errorf("%s has no test %s", m.dir, m.tests)
+		}
+	})
+	return s.err
+}
+
+// test runs the mutant's tests.
+func (r *runner) test(ctx context.Context, m mutant, flags ...string) ([]byte, error) {
+	args := append([]string{"test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern()}, flags...)
+	c := exec.CommandContext(ctx, "go", append(args, "./"+m.dir)...)
+	// rapid keeps what failed in the work tree, to begin with it the next time.
+	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
+	c.Dir = r.root
+	c.WaitDelay = 10 * time.Second
+	return c.CombinedOutput()
+}
+
+// judge reads the outcome off what go test said. The words are the first that a
+// test had to say.
+func judge(out []byte, err error) (outcome, string) {
+	said := string(out)
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(said, "no tests to run"):
+		return broken, "no tests to run"
+	case err == nil:
+		return survived, ""
+	case !errors.As(err, &exit):
+		return broken, err.Error()
+	case strings.Contains(said, "panic: test timed out after"):
+		return timedOut, firstLine(said, "panic: test timed out after")
+	case strings.Contains(said, "[build failed]") || strings.Contains(said, "[setup failed]"):
+		return broken, said
+	case strings.Contains(said, "panic: ") || strings.Contains(said, "fatal error: ") || strings.Contains(said, "WARNING: DATA RACE"):
+		return panicked, firstLine(said, "panic: ", "fatal error: ", "WARNING: DATA RACE")
+	case strings.Contains(said, "--- FAIL"):
+		return killed, firstWords(said)
+	}
+	return broken, said
+}
+
+// firstLine is the first line that has one of the words.
+func firstLine(text string, words ...string) string {
+	for line := range strings.Lines(text) {
+		for _, w := range words {
+			if strings.Contains(line, w) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return ""
+}
+
+// firstWords is the first line of a failed test's own: file.go:12: what.
+func firstWords(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if i := strings.Index(line, ".go:"); i > 0 && !strings.ContainsAny(line[:i], " \t") {
+			return line
+		}
+	}
+	return firstLine(text, "--- FAIL")
+}

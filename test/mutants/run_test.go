@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// module is a work tree with one package.
+func module(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod": "module example.org/m\n\ngo 1.26\n",
+		"p/p.go": `package p
+
+// Double doubles.
+func Double(n int) int { return 2 * n }
+
+// Wait waits for a value.
+func Wait(c chan int) int { return <-c }
+`,
+		"p/p_test.go": `package p
+
+import "testing"
+
+func TestDouble(t *testing.T) {
+	if n := Double(3); n != 6 {
+		t.Errorf("twice 3 is %d", n)
+	}
+}
+
+func TestWait(t *testing.T) {
+	c := make(chan int, 1)
+	c <- 1
+	Wait(c)
+}
+
+func TestFails(t *testing.T) { t.Fatal("as ever") }
+`,
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Each way in which a mutant can end is told from the others, and the work tree
+// stays as it is.
+func TestOutcomes(t *testing.T) {
+	r := newRunner(module(t), 5*time.Second)
+	before, err := os.ReadFile(filepath.Join(r.root, "p/p.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mutants []mutant
+	for _, c := range []struct {
+		old, new, tests string
+		want            outcome
+		says            string
+	}{
+		{"2 * n", "3 * n", "TestDouble", killed, "twice 3 is 9"},
+		{"2 * n", "6", "TestDouble", survived, ""},
+		{"2 * n", "[]int{}[n]", "TestDouble", panicked, "index out of range"},
+		{"return <-c", "<-c; return <-c", "TestWait", timedOut, "test timed out"},
+		{"2 * n", "2 * k", "TestDouble", broken, "undefined: k"},
+		{"4 * n", "5 * n", "TestDouble", broken, "0 times"},
+		{"2 * n", "2 * n", "TestDouble", broken, "changes nothing"},
+		{"2 * n", "3 * n", "TestDoubled", broken, "has no test TestDoubled"},
+		{"2 * n", "3 * n", "TestFails", broken, "without the mutant the tests fail"},
+	} {
+		m := mutant{"a rule", "p/p.go", c.old, c.new, "p", c.tests}
+		mutants = append(mutants, m)
+		if got, said := r.run(t.Context(), m); got != c.want || !strings.Contains(said, c.says) {
+			t.Errorf("%s instead of %s: %v, %q, want %v, %q", c.new, c.old, got, said, c.want, c.says)
+		}
+	}
+	if after, err := os.ReadFile(filepath.Join(r.root, "p/p.go")); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file was changed: %v\n%s", err, after)
+	}
+
+	var out bytes.Buffer
+	if report(t.Context(), &out, r, mutants[:2], 2) {
+		t.Error("a survivor is no failure")
+	}
+	if s := out.String(); !strings.Contains(s, "2 of 2 mutants: 1 killed, 0 panicked, 0 timed out, 1 survived, 0 broken") ||
+		!strings.Contains(s, "survived  p/p.go: a rule") {
+		t.Errorf("the report is\n%s", s)
+	}
+	if !report(t.Context(), &out, r, mutants[:1], 1) {
+		t.Error("a killed mutant is a failure")
+	}
+}
