@@ -407,14 +407,15 @@ func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
 }
 
 // The disk of the index of handles hangs, which a daemon keeps that cannot open the
-// kernel's own.
+// kernel's own. With one processor, a page fault that waits for the disk would stop
+// the whole daemon.
 func TestEndsWhileTheIndexHangs(t *testing.T) {
 	needSetpriv(t)
 	m := stalled.Mount(t)
 	defer m.LetGo()
 	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\nrpcbind = false\n", shortDrain))
 	d := &daemon{tcp: freePort(t, ownLoopback())}
-	d.Process = startAs(t, []string{"setpriv", "--bounding-set", "-dac_read_search"}, "--config", config,
+	d.Process = startAs(t, []string{"env", "GOMAXPROCS=1", "setpriv", "--bounding-set", "-dac_read_search"}, "--config", config,
 		"--state-dir", filepath.Join(m.Dir, "state"), "--tcp", d.tcp.String(), "--rdma", "none", "--export", t.TempDir()+":/index,insecure,no_root_squash")
 	d.AwaitLine("serving")
 	ctx := testContext(t)

@@ -27,6 +27,8 @@ type index struct {
 	root vfs.Handle
 	file string
 	db   *bolt.DB
+	// pages are db's, kept in memory.
+	pages residence
 
 	mu      sync.Mutex
 	emptied *sync.Cond
@@ -101,19 +103,19 @@ func openIndex(fs *FS, stateDir string, root vfs.Handle) (resolver, error) {
 }
 
 func newIndex(fs *FS, file string, root vfs.Handle) (*index, error) {
-	db, err := bolt.Open(file, 0o600, &bolt.Options{Timeout: 2 * time.Second, FreelistType: bolt.FreelistMapType, NoFreelistSync: true})
+	db, err := openResident(file)
 	if err != nil {
 		return nil, fmt.Errorf("index of handles %s (in use by another process?): %w", file, err)
 	}
-	if err = db.Update(func(tx *bolt.Tx) error {
+	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]*learnt{}, recent: map[vfs.Handle]place{},
+		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
+	if err = x.pages.update(db, func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(placesBucket)
 		return err
 	}); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("index of handles %s: %w", file, err)
 	}
-	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]*learnt{}, recent: map[vfs.Handle]place{},
-		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	x.emptied = sync.NewCond(&x.mu)
 	x.wanted, x.vain, x.patience = map[vfs.Handle]struct{}{}, map[vfs.Handle]time.Time{}, searchPatience
 	return x, nil

@@ -141,7 +141,7 @@ func (x *index) places(h *vfs.Handle) (ps places) {
 	}
 	x.mu.Unlock()
 	if !since[0].all && !since[1].all {
-		_ = x.db.View(func(tx *bolt.Tx) error {
+		_ = x.pages.view(x.db, func(tx *bolt.Tx) error {
 			ps = decodePlaces(tx.Bucket(placesBucket).Get(h.Bytes()))
 			return nil
 		})
@@ -177,7 +177,7 @@ func (x *index) flush() {
 	x.mu.Unlock()
 	handles := slices.SortedFunc(maps.Keys(batch), func(a, b vfs.Handle) int { return bytes.Compare(a.Bytes(), b.Bytes()) })
 	for some := range slices.Chunk(handles, maxWrite) {
-		_ = x.db.Update(func(tx *bolt.Tx) error {
+		_ = x.pages.update(x.db, func(tx *bolt.Tx) error {
 			b := tx.Bucket(placesBucket)
 			for _, h := range some {
 				if err := batch[h].write(b, h.Bytes()); err != nil {
