@@ -49,7 +49,7 @@ func Boot(t testing.TB, n *Network, options Options, script string, args ...stri
 		t.Fatalf("kernel %s is not set up: run go run ./test/kernel/setup %s", options.Kernel, options.Kernel)
 	}
 	if options.Kernel == UserMode && !UserModeRuns() {
-		t.Skip("Linux 6.12 in user mode does not run on this processor, which has more registers than it knows (AVX-512, AMX); the stock kernels under emulation do")
+		t.Skip("Linux 6.12 in user mode does not run on this processor, which has more registers than it has room for; the stock kernels under emulation do")
 	}
 	if options.Memory == 0 {
 		options.Memory = 1000

@@ -17,7 +17,7 @@ var userModeConfig string
 var treeFolders = []string{"arch/um", "arch/x86/um", "arch/x86/include", "arch/x86/entry", "include", "init", "kernel", "lib", "scripts"}
 
 func userModeArtifact() artifact {
-	return artifact{name: "uml", ingredients: []string{userModeConfig, strings.Join(treeFolders, " ")}}
+	return artifact{name: "uml", ingredients: []string{userModeSettings(), strings.Join(treeFolders, " ")}}
 }
 
 // userModeOverride is a kernel that was built elsewhere, for work on the lab itself.
@@ -62,6 +62,9 @@ func buildUserMode() error {
 		if err := packTree(r, tree, filepath.Join(folder, "tree.tar")); err != nil {
 			return err
 		}
+		if err := makeRoomForRegisters(tree); err != nil {
+			return err
+		}
 		if err := compileUserMode(r, tree, filepath.Join(folder, "linux")); err != nil {
 			return err
 		}
@@ -71,7 +74,7 @@ func buildUserMode() error {
 
 func compileUserMode(r *recipe, tree, program string) error {
 	config := filepath.Join(r.folder, "wanted.config")
-	if err := os.WriteFile(config, []byte(userModeConfig), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte(userModeSettings()), 0o644); err != nil {
 		return err
 	}
 	output := filepath.Join(r.folder, "out")
@@ -97,7 +100,7 @@ func checkConfig(path string) error {
 		return err
 	}
 	var dropped []string
-	for line := range strings.Lines(userModeConfig) {
+	for line := range strings.Lines(userModeSettings()) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "CONFIG_") || strings.HasSuffix(line, "=n") {
 			continue

@@ -3,19 +3,64 @@ package lab
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"time"
 )
 
+// The user-mode kernel keeps the registers of its processes itself, and hands them to
+// the host's ptrace, which takes all that the processor has or none. Linux 6.12 has room
+// for 2,696 bytes, up to AVX-512. A processor with AMX has 11,008: for it the kernel is
+// built with more room, and with stacks that hold twice as much, because a part of that
+// room lies on them. On other processors it stays as it is: each interrupt copies the
+// room twice.
+const (
+	registersFile = "arch/x86/um/user-offsets.c"
+	registersRoom = "DEFINE_LONGS(HOST_FP_SIZE, 2696);"
+	registersWide = "DEFINE_LONGS(HOST_FP_SIZE, 12288);"
+	stacksWide    = "\nCONFIG_KERNEL_STACK_ORDER=3\n"
+)
+
+// hasAMX says whether this machine's processor has the registers of AMX.
+var hasAMX = sync.OnceValue(func() bool {
+	processors, _ := os.ReadFile("/proc/cpuinfo") // without it: the kernel as Debian has it
+	return bytes.Contains(processors, []byte(" amx_tile"))
+})
+
+// userModeSettings are uml.config's, and what this machine's processor needs.
+func userModeSettings() string {
+	if hasAMX() {
+		return userModeConfig + stacksWide
+	}
+	return userModeConfig
+}
+
+// makeRoomForRegisters changes the source in tree where this machine's processor has
+// more registers than it has room for.
+func makeRoomForRegisters(tree string) error {
+	if !hasAMX() {
+		return nil
+	}
+	file := filepath.Join(tree, registersFile)
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	wide := bytes.Replace(source, []byte(registersRoom), []byte(registersWide), 1)
+	if bytes.Equal(wide, source) {
+		return fmt.Errorf("%s does not have the line %q, which is to make room for the registers of AMX", registersFile, registersRoom)
+	}
+	return os.WriteFile(file, wide, 0o644)
+}
+
 // fpRegs is what Linux in user mode says where it cannot give a process its registers.
 const fpRegs = "set fp regs failed"
 
-// UserModeRuns says whether the user-mode kernel runs on this machine's processor. Linux
-// 6.12 keeps room for the registers of processors up to AVX2; where the processor has
-// more (AVX-512, AMX), the host's ptrace takes all of them or none, and no process of the
-// guest starts.
+// UserModeRuns says whether the user-mode kernel runs on this machine's processor: not
+// where that has more registers still.
 var UserModeRuns = sync.OnceValue(func() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
