@@ -166,13 +166,16 @@ func TestSmallRequestsAreNotStarvedBySmallerOnes(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		audited(t, p)
+		late := ask(p.OpenShare("late", nil), nil, "late", mib, nil)
 		held[0].Release()
 		large.want(t, 1, nil)
 		held[1].Release() // other comes first: it waits for longer in this queue
+		other.want(t, 1, nil)
 		held[2].Release()
 		small.want(t, 1, nil)
+		late.want(t, 0, nil)
 		release(held[3:])
 		release(pages)
-		drain(t, p, []*wish{large, other, small})
+		drain(t, p, []*wish{large, other, small, late})
 	})
 }

@@ -19,6 +19,7 @@ type Field string
 const (
 	Number         Field = "frame.number"
 	Protocols      Field = "frame.protocols"
+	Stream         Field = "tcp.stream"
 	Length         Field = "tcp.len"
 	Fault          Field = "_ws.malformed"
 	Expert         Field = "_ws.expert.message"
@@ -37,7 +38,7 @@ const (
 )
 
 var fields = []Field{
-	Number, Protocols, Length, Fault, Expert, Opcode, MessageType, ReadSegments, Position, WriteChunks, ReplyChunks,
+	Number, Protocols, Stream, Length, Fault, Expert, Opcode, MessageType, ReadSegments, Position, WriteChunks, ReplyChunks,
 	ErrorCode, Program, Procedure, RPCType, segment, retransmission,
 }
 
@@ -117,6 +118,15 @@ func (f Frame) reduced() bool {
 // String tells the frame in a line, for a test's log.
 func (f Frame) String() string {
 	return fmt.Sprintf("frame %s (%s): %s", f[Number], f[Protocols], f[Expert])
+}
+
+// Streams are the frames by the TCP connection that they belong to.
+func Streams(frames []Frame) map[string][]Frame {
+	of := map[string][]Frame{}
+	for _, f := range frames {
+		of[f[Stream]] = append(of[f[Stream]], f)
+	}
+	return of
 }
 
 // Layers counts the frames in which tshark named each layer.

@@ -52,7 +52,35 @@ func main() {
 	}
 }
 
+// run makes each step on a connection of its own: what takes a capture apart may lose
+// its place in one of them, and find it in the next.
 func (w work) run(ctx context.Context) error {
+	for _, step := range []struct {
+		name string
+		do   func(s session) error
+	}{
+		{"transfers", func(s session) error { return s.transfers(w.rounds) }},
+		{"long names", session.longNames},
+		{"listings", func(s session) error { return s.listings(w.names) }},
+		{"texts", session.texts},
+		{"long messages", func(s session) error { return w.long(ctx, s.root) }},
+	} {
+		start := time.Now()
+		if err := w.connected(ctx, step.do); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		fmt.Printf("%s: %s\n", step.name, time.Since(start).Round(time.Millisecond))
+	}
+	if w.faults {
+		if err := w.fault(ctx); err != nil {
+			return fmt.Errorf("faults: %w", err)
+		}
+	}
+	return nil
+}
+
+// connected mounts the export over a new connection, and does the work there.
+func (w work) connected(ctx context.Context, do func(s session) error) error {
 	c, err := client.Dial(ctx, client.Target{
 		Transport: client.RDMA, Host: w.host, Port: w.port, Cred: client.Self(),
 	})
@@ -64,27 +92,5 @@ func (w work) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("mounting: %w", err)
 	}
-	s := session{ctx: ctx, conn: c, nfs: c.NFS3(), root: root}
-	for _, step := range []struct {
-		name string
-		do   func() error
-	}{
-		{"transfers", func() error { return s.transfers(w.rounds) }},
-		{"long names", s.longNames},
-		{"listings", func() error { return s.listings(w.names) }},
-		{"texts", s.texts},
-		{"long messages", func() error { return w.long(ctx, root) }},
-	} {
-		start := time.Now()
-		if err := step.do(); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
-		fmt.Printf("%s: %s\n", step.name, time.Since(start).Round(time.Millisecond))
-	}
-	if w.faults {
-		if err := w.fault(ctx); err != nil {
-			return fmt.Errorf("faults: %w", err)
-		}
-	}
-	return nil
+	return do(session{ctx: ctx, conn: c, nfs: c.NFS3(), root: root})
 }

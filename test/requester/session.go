@@ -148,7 +148,10 @@ func (s session) longNames() error {
 	if err != nil {
 		return err
 	}
-	if err := s.there(file, 0, []byte("content"), nfs3wire.FileSync); err != nil {
+	if err := s.there(file, 0, []byte("content"), nfs3wire.Unstable); err != nil {
+		return err
+	}
+	if _, err := s.nfs.Commit(s.ctx, file, 0, 0); err != nil {
 		return err
 	}
 	if err := s.nfs.Rename(s.ctx, dir, name("a"), dir, name("b")); err != nil {
