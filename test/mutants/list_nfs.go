@@ -117,7 +117,7 @@ var nfsMutants = []mutant{
 		"wire.ProcLink: 3",
 		"wire.ProcLink: 2",
 		"ulb/nfs/nfs3", "TestRefusalsHaveTheFormOfTheirProcedure"},
-	{"A1: a READ of nothing that would block releases no reference", "ulb/nfs/nfs3/data.go",
+	{"a READ of nothing that would block releases no reference", "ulb/nfs/nfs3/data.go",
 		`	if blocked(err) {
 		return r.block()
 	}
