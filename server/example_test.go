@@ -1,0 +1,68 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/go-git/go-billy/v5/memfs"
+	"github.com/go-git/go-billy/v5/util"
+	"github.com/willscott/go-nfs/helpers"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/server"
+)
+
+// Files of a program's own, served over RDMA and over TCP, and read over RDMA.
+func ExampleNewHandler() {
+	files := memfs.New()
+	util.WriteFile(files, "hello.txt", []byte("hello"), 0o644)
+	handler := helpers.NewCachingHandler(helpers.NewNullAuthHandler(files), 1024)
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s, err := server.NewHandler(listener, handler, server.HandlerOptions{
+		RDMA: []server.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx) }()
+
+	fmt.Println(read(ctx, s.RDMAAddrs()[0], listener.Addr().(*net.TCPAddr).Port))
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// hello <nil>
+	// <nil>
+}
+
+// read reads the file over RDMA. MOUNT is served on the TCP port.
+func read(ctx context.Context, rdma netip.AddrPort, mountPort int) (string, error) {
+	c, err := client.Dial(ctx, client.Target{
+		Transport: client.RDMA, Host: rdma.Addr().String(), Port: int(rdma.Port()), Cred: client.Self(),
+	})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	root, err := c.MountRoot(ctx, "/", mountPort)
+	if err != nil {
+		return "", err
+	}
+	nfs := c.NFS3()
+	file, _, err := nfs.Lookup(ctx, root, "hello.txt")
+	if err != nil {
+		return "", err
+	}
+	content := make([]byte, 16)
+	n, _, err := nfs.Read(ctx, file, 0, content)
+	return string(content[:n]), err
+}
