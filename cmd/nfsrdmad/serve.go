@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,9 +46,6 @@ The default is rw,sync,root_squash,secure.`,
 			if err := cfg.Overlay(flags); err != nil {
 				return err
 			}
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(gcPercent)
-			}
 			return serve(cfg, showMounts)
 		},
 	}
@@ -57,11 +53,6 @@ The default is rw,sync,root_squash,secure.`,
 	c.Flags().BoolVar(&showMounts, "show-mounts", false, "print the commands that mount the first export from elsewhere")
 	return c
 }
-
-// gcPercent is by how much the heap may exceed what lives on it. Payload is not on it
-// and calls allocate next to nothing, so that collecting early costs little; and what
-// peers make the daemon keep does not count twice.
-const gcPercent = 40
 
 // configurationFlags are those that say what the daemon is to do.
 func configurationFlags(f *pflag.FlagSet, configFile *string, flags *server.Flags) {
