@@ -129,20 +129,28 @@ options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2
 	if len(c.RDMA) != 2 || c.RDMA[1].String() != "[2001:db8::1]:20049" || !c.TCP[0].None {
 		t.Errorf("listen on %v and %v", c.RDMA, c.TCP)
 	}
-	e := c.Exports[0]
-	if name, err := e.exportName(); name != "/data" || err != nil {
+	if name, err := c.Exports[0].exportName(); name != "/data" || err != nil {
 		t.Errorf("name %q, %v", name, err)
 	}
-	o := e.Options
-	if !o.ReadOnly || !o.Async || !o.Insecure || o.Squash != export.AllSquash || *o.AnonUID != 5 || *o.AnonGID != 6 || len(o.Clients) != 3 {
-		t.Errorf("%+v", o)
+	if e := exported(&c.Exports[0]); !e.ReadOnly || !e.Async || e.Secure || e.Squash != export.AllSquash || e.AnonUID != 5 || e.AnonGID != 6 || len(e.Clients) != 3 {
+		t.Errorf("%+v", e)
 	}
+	if e := exported(new(ExportConfig)); e.ReadOnly || e.Async || !e.Secure || e.Squash != export.RootSquash || e.AnonUID != export.Nobody || e.AnonGID != export.Nobody || e.Clients != nil {
+		t.Errorf("without options: %+v", e)
+	}
+}
+
+// exported is an export with the options of a configuration.
+func exported(c *ExportConfig) *export.Export {
+	e := new(export.Export)
+	c.Options.apply(e)
+	return e
 }
 
 func TestParseExportFlag(t *testing.T) {
 	dir := t.TempDir()
 	e, err := ParseExport(dir + ":/short,ro,clients=10.0.0.0/8;fd00::/8")
-	if err != nil || e.Path.Path != dir || e.Name != "/short" || !e.Options.ReadOnly || len(e.Options.Clients) != 2 {
+	if err != nil || e.Path.Path != dir || e.Name != "/short" || !exported(&e).ReadOnly || len(exported(&e).Clients) != 2 {
 		t.Fatalf("%+v %v", e, err)
 	}
 	if e, err = ParseExport(dir); err != nil || e.Name != "" {
@@ -152,7 +160,7 @@ func TestParseExportFlag(t *testing.T) {
 	if e, err = ParseExport(dir + ",rw,ro"); err == nil {
 		t.Errorf("rw,ro: %+v", e)
 	}
-	if e, err = ParseExport(dir + ",ro,ro,anonuid=5,anonuid=5"); err != nil || !e.Options.ReadOnly {
+	if e, err = ParseExport(dir + ",ro,ro,anonuid=5,anonuid=5"); err != nil || !exported(&e).ReadOnly {
 		t.Errorf("ro,ro: %+v %v", e, err)
 	}
 	if _, err = ParseExport(dir + "/none,rw"); err == nil || !strings.Contains(err.Error(), "--export") {

@@ -14,34 +14,107 @@ import (
 )
 
 // ExportOptions are the options of an export, by the names that exports(5) made
-// known: ro rw sync async root_squash no_root_squash all_squash anonuid=
-// anongid= clients=CIDR[;CIDR] insecure secure. In a file they are one string,
-// separated by commas. The zero value is rw,sync,root_squash,secure for every
-// client.
+// known, as exportOptions has them. In a file they are one string, separated by
+// commas. The zero value is rw,sync,root_squash,secure for every client.
 type ExportOptions struct {
-	ReadOnly, Async, Insecure bool
-	Squash                    export.Squash
-	AnonUID, AnonGID          *uint32
-	Clients                   []netip.Prefix
+	given []givenOption
 }
 
-// An exportFlag is an option that takes no value. Of those that are about the same
-// thing one stands at most.
-type exportFlag struct {
+// A givenOption is one that was read. It is valid.
+type givenOption struct {
+	*exportOption
+	value string
+}
+
+// An exportOption is an entry of the registry: all that is said of an option is said
+// here, but for the field of export.Export that it sets and what that does.
+type exportOption struct {
+	name string
+	// takes is what follows the name and '=', or empty.
+	takes string
+	// about is what the option decides: of those about the same thing an export has
+	// one at most.
 	about string
-	set   func(*ExportOptions)
+	// usual: this one holds where none about the same thing is given.
+	usual bool
+	// meaning is the text of docs/configuration.md.
+	meaning string
+	set     func(e *export.Export, value string) error
 }
 
-var exportFlags = map[string]exportFlag{
-	"ro":             {"changes", func(o *ExportOptions) { o.ReadOnly = true }},
-	"rw":             {"changes", func(o *ExportOptions) { o.ReadOnly = false }},
-	"sync":           {"durability", func(o *ExportOptions) { o.Async = false }},
-	"async":          {"durability", func(o *ExportOptions) { o.Async = true }},
-	"secure":         {"ports", func(o *ExportOptions) { o.Insecure = false }},
-	"insecure":       {"ports", func(o *ExportOptions) { o.Insecure = true }},
-	"root_squash":    {"identity", func(o *ExportOptions) { o.Squash = export.RootSquash }},
-	"no_root_squash": {"identity", func(o *ExportOptions) { o.Squash = export.NoSquash }},
-	"all_squash":     {"identity", func(o *ExportOptions) { o.Squash = export.AllSquash }},
+// exportOptions are all that there are, in the order in which people are told of them.
+var exportOptions = []exportOption{
+	{name: "ro", about: "changes", meaning: "changes are refused",
+		set: func(e *export.Export, _ string) error { e.ReadOnly = true; return nil }},
+	{name: "rw", about: "changes", usual: true, meaning: "changes are served",
+		set: func(e *export.Export, _ string) error { e.ReadOnly = false; return nil }},
+	{name: "sync", about: "durability", usual: true, meaning: "a reply to a change of names or attributes means that the change is on stable storage (RFC 1813 §4.8). What is written to files is safe after COMMIT or a stable WRITE with either of the two",
+		set: func(e *export.Export, _ string) error { e.Async = false; return nil }},
+	{name: "async", about: "durability", meaning: "such a reply may be sent before the change is on stable storage",
+		set: func(e *export.Export, _ string) error { e.Async = true; return nil }},
+	{name: "root_squash", about: "identity", usual: true, meaning: "user 0 and group 0 act as the anonymous user and group",
+		set: func(e *export.Export, _ string) error { e.Squash = export.RootSquash; return nil }},
+	{name: "no_root_squash", about: "identity", meaning: "callers act as the user and groups that they name; those that name none act as the anonymous user and group",
+		set: func(e *export.Export, _ string) error { e.Squash = export.NoSquash; return nil }},
+	{name: "all_squash", about: "identity", meaning: "all callers act as the anonymous user and group",
+		set: func(e *export.Export, _ string) error { e.Squash = export.AllSquash; return nil }},
+	{name: "anonuid", takes: "N", about: "anonuid", meaning: "the anonymous user; 65534 unless given",
+		set: func(e *export.Export, value string) (err error) {
+			e.AnonUID, err = parseID("anonuid", value)
+			return err
+		}},
+	{name: "anongid", takes: "N", about: "anongid", meaning: "the anonymous group; 65534 unless given",
+		set: func(e *export.Export, value string) (err error) {
+			e.AnonGID, err = parseID("anongid", value)
+			return err
+		}},
+	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that are served: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. All clients, unless given",
+		set: func(e *export.Export, value string) (err error) { e.Clients, err = parseClients(value); return err }},
+	{name: "secure", about: "ports", usual: true, meaning: "only peers on ports below 1024 are served. RDMA peers count as such, as with Linux's server; see [security.md](security.md)",
+		set: func(e *export.Export, _ string) error { e.Secure = true; return nil }},
+	{name: "insecure", about: "ports", meaning: "peers on all ports are served",
+		set: func(e *export.Export, _ string) error { e.Secure = false; return nil }},
+}
+
+// usage is the option as a user writes it.
+func (o *exportOption) usage() string {
+	if o.takes == "" {
+		return o.name
+	}
+	return o.name + "=" + o.takes
+}
+
+// optionUsages are all options as users write them.
+func optionUsages() []string {
+	var all []string
+	for i := range exportOptions {
+		all = append(all, exportOptions[i].usage())
+	}
+	return all
+}
+
+// ExportOptionsHelp names all options and the default, for help texts.
+func ExportOptionsHelp() string {
+	var usual []string
+	for i := range exportOptions {
+		if o := &exportOptions[i]; o.usual {
+			usual = append(usual, o.name)
+		}
+	}
+	return strings.Join(optionUsages(), " ") + ".\nThe default is " + strings.Join(usual, ",") + "."
+}
+
+// apply makes e an export with these options: those given, and the usual ones.
+func (o *ExportOptions) apply(e *export.Export) {
+	e.AnonUID, e.AnonGID = export.Nobody, export.Nobody
+	for i := range exportOptions {
+		if x := &exportOptions[i]; x.usual {
+			_ = x.set(e, "") // it takes no value
+		}
+	}
+	for _, g := range o.given {
+		_ = g.set(e, g.value) // UnmarshalText has tried it
+	}
 }
 
 // UnmarshalText parses options separated by commas. Those that contradict each
@@ -50,42 +123,42 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 	*o = ExportOptions{}
 	said := make(map[string]string) // by what it is about
 	last := ""
-	for _, word := range strings.Split(string(b), ",") {
+	for word := range strings.SplitSeq(string(b), ",") {
 		if word = strings.TrimSpace(word); word == "" {
 			continue
 		}
-		key, value, valued := strings.Cut(word, "=")
-		flag, known := exportFlags[word]
-		about := flag.about
-		if !known {
-			about = key
-		}
-		if was, found := said[about]; found && was != word {
-			if key == "clients" {
-				return fmt.Errorf("%q and %q: give clients= once, with networks separated by ';': clients=%s;%s", was, word, strings.TrimPrefix(was, "clients="), value)
+		name, value, valued := strings.Cut(word, "=")
+		option := findOption(name)
+		if option == nil || valued && option.takes == "" {
+			if last == "clients" && !valued && looksLikeNetwork(word) {
+				return fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, said["clients"], said["clients"], word)
 			}
+			all := optionUsages()
+			return fmt.Errorf("unknown export option %q: use %s or %s", word, strings.Join(all[:len(all)-1], ", "), all[len(all)-1])
+		}
+		was, found := said[option.about]
+		switch {
+		case found && was == word:
+			continue
+		case found && name == "clients":
+			return fmt.Errorf("%q and %q: give clients= once, with networks separated by ';': clients=%s;%s", was, word, strings.TrimPrefix(was, "clients="), value)
+		case found:
 			return fmt.Errorf("%q and %q contradict each other: leave one of them out", was, word)
 		}
-		said[about] = word
-		var err error
-		switch {
-		case known:
-			flag.set(o)
-		case key == "anonuid":
-			o.AnonUID, err = parseID(word, value)
-		case key == "anongid":
-			o.AnonGID, err = parseID(word, value)
-		case key == "clients":
-			o.Clients, err = parseClients(value)
-		case last == "clients" && !valued && looksLikeNetwork(word):
-			err = fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, said["clients"], said["clients"], word)
-		default:
-			err = fmt.Errorf("unknown export option %q: use ro, rw, sync, async, root_squash, no_root_squash, all_squash, anonuid=N, anongid=N, clients=CIDR[;CIDR], insecure or secure", word)
-		}
-		if err != nil {
+		if err := option.set(new(export.Export), value); err != nil {
 			return err
 		}
-		last = key
+		o.given = append(o.given, givenOption{option, value})
+		said[option.about], last = word, name
+	}
+	return nil
+}
+
+func findOption(name string) *exportOption {
+	for i := range exportOptions {
+		if exportOptions[i].name == name {
+			return &exportOptions[i]
+		}
 	}
 	return nil
 }
@@ -93,13 +166,12 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 // looksLikeNetwork: a word that can be no option, but a network or a host.
 func looksLikeNetwork(word string) bool { return strings.ContainsAny(word, ".:/") }
 
-func parseID(word, value string) (*uint32, error) {
+func parseID(name, value string) (uint32, error) {
 	n, err := strconv.ParseUint(value, 10, 32)
 	if err != nil {
-		return nil, fmt.Errorf("%q: write a number from 0 to 4294967295, such as anonuid=65534", word)
+		return 0, fmt.Errorf("%q: write a number from 0 to 4294967295, such as anonuid=65534", name+"="+value)
 	}
-	id := uint32(n)
-	return &id, nil
+	return uint32(n), nil
 }
 
 func parseClients(value string) ([]netip.Prefix, error) {

@@ -48,17 +48,8 @@ func (c *ExportConfig) describe() (*export.Export, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &c.Options
-	e := &export.Export{
-		Name: name, ReadOnly: o.ReadOnly, Async: o.Async, Secure: !o.Insecure, Clients: o.Clients,
-		Squash: o.Squash, AnonUID: export.Nobody, AnonGID: export.Nobody,
-	}
-	if o.AnonUID != nil {
-		e.AnonUID = *o.AnonUID
-	}
-	if o.AnonGID != nil {
-		e.AnonGID = *o.AnonGID
-	}
+	e := &export.Export{Name: name}
+	c.Options.apply(e)
 	if !local.CanSwitch() {
 		if err := checkOwnIdentity(e, local.Identity()); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,7 +34,7 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	}
 	configs := []ExportConfig{
 		{Path: Dir{tree}, Name: "/rw"},
-		{Path: Dir{tree}, Name: "/ro", Options: ExportOptions{ReadOnly: true, Async: true}},
+		{Path: Dir{tree}, Name: "/ro", Options: options(t, "ro,async")},
 		{Path: Dir{link}, Name: "/link"},
 		{Path: Dir{sub}, Name: "/sub"},
 	}
@@ -44,7 +45,7 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	if own := local.Identity(); own.UID != 0 {
 		for i := range configs {
 			o := &configs[i].Options
-			o.Squash, o.AnonUID, o.AnonGID = export.AllSquash, &own.UID, &own.GID
+			o.given = append(o.given, options(t, fmt.Sprintf("all_squash,anonuid=%d,anongid=%d", own.UID, own.GID)).given...)
 		}
 	}
 	all := newTrees(t.TempDir(), 0)
@@ -86,4 +87,13 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	if n := all.descriptors.Held(); n != 0 || len(all.open) != 0 {
 		t.Errorf("%d descriptors, %d file systems are left", n, len(all.open))
 	}
+}
+
+// options are an export's, from their text.
+func options(t *testing.T, text string) (o ExportOptions) {
+	t.Helper()
+	if err := o.UnmarshalText([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	return o
 }

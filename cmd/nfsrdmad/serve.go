@@ -29,9 +29,8 @@ What is given as flags replaces what the configuration file says. Without
 --config, ` + server.DefaultConfigFile + ` is read where it exists and no
 --export is given.
 
-Export options, separated by commas: ro rw sync async root_squash no_root_squash
-all_squash anonuid=N anongid=N clients=CIDR[;CIDR] secure insecure.
-The default is rw,sync,root_squash,secure.`,
+Export options, separated by commas:
+` + server.ExportOptionsHelp(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("%q is not understood: directories are given as --export %s", args[0], args[0])}

@@ -134,9 +134,9 @@ var localMutants = []mutant{
 		"sx.Ino, sx.Mnt_id}",
 		"sx.Ino, 0}",
 		"server", "TestOneFileSystemForADirectory"},
-	{"an export forgets that it is async", "server/exports.go",
-		"ReadOnly: o.ReadOnly, Async: o.Async,",
-		"ReadOnly: o.ReadOnly,",
+	{"an export forgets that it is async", "server/export_option.go",
+		"e.Async = true;",
+		"e.Async = false;",
 		"server", "TestOneFileSystemForADirectory"},
 	{"an owner given to a new object is not synced", "vfs/local/create.go",
 		`		c.apart = true
