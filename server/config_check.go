@@ -5,16 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
-
-// logLevels are the values of Config.LogLevel; the first is the default.
-var logLevels = []string{"info", "debug", "warn", "error"}
 
 // A checker gives keys their defaults and looks at their values. It keeps the
 // first fault.
@@ -26,66 +18,20 @@ type checker struct {
 // check fills in defaults and looks at what single values cannot tell.
 func (c *Config) check() error {
 	k := &checker{c: c}
-	k.choice("log_level", &c.LogLevel, logLevels...)
-	k.choice("log_format", &c.LogFormat, "text", "json")
-	k.choice("rnic.crc", &c.RNIC.CRC, "peer", "on", "off")
-	k.fpdu()
-	if c.StateDir == "" {
-		c.StateDir = DefaultStateDir
-	}
-	// Each with its default, and the least and the most that it may be.
-	within(k, "memory.ceiling", &c.Memory.Ceiling, 256<<20, 16<<20, 1<<40)
-	within(k, "memory.connection", &c.Memory.Connection, c.Memory.Ceiling/2, 4<<20, c.Memory.Ceiling)
-	within(k, "rnic.credits", &c.RNIC.Credits, 128, 1, 4096)
-	within(k, "rnic.inline", &c.RNIC.Inline, 4<<10, 1<<10, 256<<10)
-	for key, value := range map[string]*int{"limits.connections": &c.Limits.Connections, "limits.connections_per_client": &c.Limits.PerClient} {
-		if *value != 0 || c.says(key) {
-			within(k, key, value, 0, 1, 1<<20)
+	for i := range settings {
+		if check := settings[i].check; check != nil {
+			check(k)
 		}
 	}
-	within(k, "limits.setup_timeout", &c.Limits.SetupTimeout, Duration(census.DefaultSetupTimeout), shortest, longest)
-	within(k, "limits.first_call_timeout", &c.Limits.FirstCallTimeout, Duration(census.DefaultCallTimeout), shortest, longest)
-	within(k, "limits.calls_in_flight", &c.Limits.CallsInFlight, 128, 1, 1<<16)
-	within(k, "limits.stall_timeout", &c.Limits.StallTimeout, seconds(30), shortest, longest)
-	within(k, "drain_timeout", &c.DrainTimeout, seconds(30), shortest, longest)
-	if c.Limits.IdleTimeout != 0 {
-		within(k, "limits.idle_timeout", &c.Limits.IdleTimeout, 0, shortest, longest)
-	}
-	if c.RNIC.Inline%1024 != 0 {
-		k.fault("rnic.inline", c.RNIC.Inline, "use a multiple of 1K")
-	}
-	if c.Metrics != "" && !isHostPort(c.Metrics) {
-		k.fault("metrics", strconv.Quote(c.Metrics), "use HOST:PORT such as 127.0.0.1:9427")
-	}
-	k.listen("rdma", &c.RDMA, DefaultRDMAPort)
-	k.listen("tcp", &c.TCP, DefaultTCPPort)
 	if k.err == nil {
 		k.err = c.checkExports()
 	}
 	return k.err
 }
 
-// Durations that a key may have. Below the shortest no network answers in time.
-const (
-	shortest = Duration(100 * time.Millisecond)
-	longest  = Duration(24 * time.Hour)
-)
-
-func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
-
 func (k *checker) fault(key string, found any, remedy string) {
 	if k.err == nil {
 		k.err = badValue(key, found, remedy)
-	}
-}
-
-// choice is one of a few words; the first is the default.
-func (k *checker) choice(key string, value *Choice, words ...string) {
-	if *value == "" && !k.c.says(key) {
-		*value = Choice(words[0])
-	}
-	if !slices.Contains(words, string(*value)) {
-		k.fault(key, strconv.Quote(string(*value)), "use one of "+strings.Join(words, ", "))
 	}
 }
 
@@ -99,8 +45,8 @@ func within[T ~int | ~int64](k *checker, key string, value *T, usual, least, mos
 	}
 }
 
-// fpdu is a word or a number, as iwarp.ParseFPDUSize reads it.
-func (k *checker) fpdu() {
+// checkFPDU looks at a word or a number, as iwarp.ParseFPDUSize reads it.
+func checkFPDU(k *checker) {
 	f := &k.c.RNIC.FPDU
 	switch *f {
 	case "":
@@ -113,13 +59,15 @@ func (k *checker) fpdu() {
 	}
 }
 
-// listen is where one transport listens. "none" stands alone.
-func (k *checker) listen(key string, all *[]Listen, port uint16) {
-	if len(*all) == 0 {
-		*all = []Listen{everyAddress(port)}
+func checkInline(k *checker) {
+	if z := k.c.RNIC.Inline; z%1024 != 0 {
+		k.fault("rnic.inline", z, "use a multiple of 1K")
 	}
-	if len(*all) > 1 && slices.ContainsFunc(*all, func(l Listen) bool { return l.None }) {
-		k.fault(key, strings.Join(listed(*all), " and "), `use either "none" or addresses`)
+}
+
+func checkMetrics(k *checker) {
+	if at := k.c.Metrics; at != "" && !isHostPort(at) {
+		k.fault("metrics", strconv.Quote(at), "use HOST:PORT such as 127.0.0.1:9427")
 	}
 }
 

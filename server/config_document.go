@@ -288,34 +288,12 @@ func shown(v *unstable.Node) string {
 // keyHint proposes what an unknown key may have been meant to be.
 func keyHint(key string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
-	for _, k := range knownKeys() {
-		if plain(k) == plain(key) {
-			return fmt.Sprintf("did you mean %q? Otherwise remove it", k)
+	for i := range settings {
+		for k := range strings.SplitSeq(settings[i].key, ".") {
+			if plain(k) == plain(key) {
+				return fmt.Sprintf("did you mean %q? Otherwise remove it", k)
+			}
 		}
 	}
 	return "remove it, or see docs/configuration.md for the keys there are"
-}
-
-// knownKeys are all keys of the configuration file.
-func knownKeys() []string {
-	var keys []string
-	var walk func(t reflect.Type)
-	walk = func(t reflect.Type) {
-		for f := range t.NumField() {
-			field := t.Field(f)
-			key := field.Tag.Get("toml")
-			if key == "" {
-				continue
-			}
-			keys = append(keys, key)
-			if inner := field.Type; isTable(inner) {
-				if inner.Kind() == reflect.Slice {
-					inner = inner.Elem()
-				}
-				walk(inner)
-			}
-		}
-	}
-	walk(reflect.TypeFor[Config]())
-	return keys
 }

@@ -48,7 +48,7 @@ var exportOptions = []exportOption{
 		set: func(e *export.Export, _ string) error { e.ReadOnly = true; return nil }},
 	{name: "rw", about: "changes", usual: true, meaning: "changes are served",
 		set: func(e *export.Export, _ string) error { e.ReadOnly = false; return nil }},
-	{name: "sync", about: "durability", usual: true, meaning: "a reply to a change of names or attributes means that the change is on stable storage (RFC 1813 §4.8). What is written to files is safe after COMMIT or a stable WRITE with either of the two",
+	{name: "sync", about: "durability", usual: true, meaning: "a reply to a change of names or attributes means that the change is on stable storage (RFC 1813 §4.8). What is written to files is safe after COMMIT or a stable WRITE with `async`, too",
 		set: func(e *export.Export, _ string) error { e.Async = false; return nil }},
 	{name: "async", about: "durability", meaning: "such a reply may be sent before the change is on stable storage",
 		set: func(e *export.Export, _ string) error { e.Async = true; return nil }},
@@ -95,13 +95,18 @@ func optionUsages() []string {
 
 // ExportOptionsHelp names all options and the default, for help texts.
 func ExportOptionsHelp() string {
+	return strings.Join(optionUsages(), " ") + ".\nThe default is " + usualOptions() + "."
+}
+
+// usualOptions are those of an export that names none.
+func usualOptions() string {
 	var usual []string
 	for i := range exportOptions {
 		if o := &exportOptions[i]; o.usual {
 			usual = append(usual, o.name)
 		}
 	}
-	return strings.Join(optionUsages(), " ") + ".\nThe default is " + strings.Join(usual, ",") + "."
+	return strings.Join(usual, ",")
 }
 
 // apply makes e an export with these options: those given, and the usual ones.

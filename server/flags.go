@@ -1,47 +1,53 @@
 package server
 
-import "strings"
+import (
+	"strings"
 
-// Flags are what the command line says beside the file. What is empty says
-// nothing.
+	"github.com/spf13/pflag"
+)
+
+// Flags are what the command line says beside the file: exports, and the settings that
+// have a flag. What is empty says nothing.
 type Flags struct {
-	Exports            []string // --export, as ParseExport reads it
-	RDMA, TCP          []string // --rdma and --tcp, as Listen reads them
-	StateDir, LogLevel string   // --state-dir, --log-level
+	exports []string
+	words   map[string]*string   // by key
+	lists   map[string]*[]string // by key
 }
+
+// Define makes the flags known to a command.
+func (f *Flags) Define(set *pflag.FlagSet) {
+	f.words, f.lists = make(map[string]*string), make(map[string]*[]string)
+	set.StringArrayVar(&f.exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
+	for i := range settings {
+		switch s := &settings[i]; {
+		case s.flag == "":
+		case s.add != nil:
+			f.lists[s.key] = set.StringArray(s.flagName(), nil, s.flag)
+		default:
+			f.words[s.key] = set.String(s.flagName(), "", s.flag)
+		}
+	}
+}
+
+// HaveExports says whether the command line names exports.
+func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
 
 // Overlay puts flags over what the file says: exports replace all of the file's,
 // addresses all of their kind.
-func (c *Config) Overlay(f Flags) error {
-	if len(f.Exports) > 0 {
-		c.Exports = nil
-		for key := range c.origin {
-			if strings.HasPrefix(key, "export") {
-				delete(c.origin, key)
-			}
-		}
+func (c *Config) Overlay(f *Flags) error {
+	if err := c.overlayExports(f.exports); err != nil {
+		return err
 	}
-	for _, s := range f.Exports {
-		e, err := ParseExport(s)
-		if err != nil {
+	for key, words := range f.lists {
+		if err := c.overlayList(settingOf(key), *words); err != nil {
 			return err
 		}
-		c.saidBy("--export "+s, exportKey(len(c.Exports)))
-		c.Exports = append(c.Exports, e)
 	}
-	if err := c.overlayListen("rdma", f.RDMA, &c.RDMA); err != nil {
-		return err
-	}
-	if err := c.overlayListen("tcp", f.TCP, &c.TCP); err != nil {
-		return err
-	}
-	if f.StateDir != "" {
-		c.StateDir = f.StateDir
-		c.saidBy("--state-dir", "state_dir")
-	}
-	if f.LogLevel != "" {
-		c.LogLevel = Choice(f.LogLevel)
-		c.saidBy("--log-level", "log_level")
+	for key, word := range f.words {
+		if s := settingOf(key); *word != "" {
+			s.said(c, *word)
+			c.saidBy("--"+s.flagName(), key)
+		}
 	}
 	if err := c.check(); err != nil {
 		return c.fault(err)
@@ -49,19 +55,38 @@ func (c *Config) Overlay(f Flags) error {
 	return nil
 }
 
-func (c *Config) overlayListen(key string, from []string, to *[]Listen) error {
-	if len(from) == 0 {
+func (c *Config) overlayExports(words []string) error {
+	if len(words) == 0 {
 		return nil
 	}
-	*to = nil
-	for _, s := range from {
-		var l Listen
-		if err := l.UnmarshalText([]byte(s)); err != nil {
-			return &ConfigError{File: "--" + key, Err: err}
+	c.Exports = nil
+	for key := range c.origin {
+		if strings.HasPrefix(key, "export") {
+			delete(c.origin, key)
 		}
-		*to = append(*to, l)
 	}
-	c.saidBy("--"+key, key)
+	for _, s := range words {
+		e, err := ParseExport(s)
+		if err != nil {
+			return err
+		}
+		c.saidBy("--export "+s, exportKey(len(c.Exports)))
+		c.Exports = append(c.Exports, e)
+	}
+	return nil
+}
+
+func (c *Config) overlayList(s *setting, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	s.reset(c)
+	for _, word := range words {
+		if err := s.add(c, word); err != nil {
+			return &ConfigError{File: "--" + s.flagName(), Err: err}
+		}
+	}
+	c.saidBy("--"+s.flagName(), s.key)
 	return nil
 }
 

@@ -25,14 +25,14 @@ The exit status is 1 if something is missing without which nothing can be served
 the lines marked 'no'.`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := baseConfig(configFile, len(flags.Exports) > 0)
+			cfg, err := baseConfig(configFile, flags.HaveExports())
 			if errors.Is(err, errNoConfig) {
 				cfg, err = new(server.Config), nil
 			}
 			if err != nil {
 				return err
 			}
-			if err := cfg.Overlay(flags); err != nil {
+			if err := cfg.Overlay(&flags); err != nil {
 				return err
 			}
 			missing, err := server.Doctor(os.Stdout, cfg)

@@ -38,11 +38,11 @@ Export options, separated by commas:
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := baseConfig(configFile, len(flags.Exports) > 0)
+			cfg, err := baseConfig(configFile, flags.HaveExports())
 			if err != nil {
 				return err
 			}
-			if err := cfg.Overlay(flags); err != nil {
+			if err := cfg.Overlay(&flags); err != nil {
 				return err
 			}
 			return serve(cfg, showMounts)
@@ -56,11 +56,7 @@ Export options, separated by commas:
 // configurationFlags are those that say what the daemon is to do.
 func configurationFlags(f *pflag.FlagSet, configFile *string, flags *server.Flags) {
 	f.StringVar(configFile, "config", "", "configuration file (TOML)")
-	f.StringArrayVar(&flags.Exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
-	f.StringArrayVar(&flags.RDMA, "rdma", nil, "address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)")
-	f.StringArrayVar(&flags.TCP, "tcp", nil, "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)")
-	f.StringVar(&flags.StateDir, "state-dir", "", "directory that keeps what outlives a restart (default "+server.DefaultStateDir+")")
-	f.StringVar(&flags.LogLevel, "log-level", "", "debug, info, warn or error (default info)")
+	flags.Define(f)
 }
 
 // errNoConfig: nothing says what to serve.

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+)
+
+// settings are all keys of the configuration, in the order of documentation and
+// checks.
+var settings = []setting{
+	listening("rdma", func(c *Config) *[]Listen { return &c.RDMA }, DefaultRDMAPort,
+		"address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
+		"addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`"),
+	listening("tcp", func(c *Config) *[]Listen { return &c.TCP }, DefaultTCPPort,
+		"address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
+		"the same for TCP. One of the two must listen, and not both at one port of one address: RDMA is carried in TCP"),
+	{key: "state_dir", usual: quoted(DefaultStateDir),
+		flag:    "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
+		said:    func(c *Config, word string) { c.StateDir = word },
+		check:   func(k *checker) { k.c.StateDir = cmp.Or(k.c.StateDir, DefaultStateDir) },
+		meaning: "what outlives the process: the key that seals file handles, and the index of handles where the kernel makes none. If it is lost, clients must mount anew. One daemon at a time has it. It must not lie within an export, nor an export within it, and belong to the daemon's user and be writable by no other: the daemon does not start otherwise"},
+	choice("log_level", func(c *Config) *Choice { return &c.LogLevel }, []string{"info", "debug", "warn", "error"},
+		"debug, info, warn or error (default info)",
+		"`debug`, `info`, `warn` or `error`. No level writes a line per call"),
+	choice("log_format", func(c *Config) *Choice { return &c.LogFormat }, []string{"text", "json"}, "",
+		"`text` or `json`, on standard error"),
+	{key: "metrics", usual: "none", check: checkMetrics,
+		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. Not protected by anything: keep it on loopback or a management network"},
+	{key: "rpcbind", usual: "`true`",
+		meaning: "register NFS and MOUNT with rpcbind where it runs, so that `showmount -e` and mounts without `port=` work"},
+	timeout("drain_timeout", func(c *Config) *Duration { return &c.DrainTimeout }, 30*time.Second,
+		"how long SIGTERM waits for calls in progress. The daemon has ended two seconds later, whatever is stuck: see [running.md](running.md#signals)"),
+
+	number("memory.ceiling", func(c *Config) *Size { return &c.Memory.Ceiling }, 256<<20, 16<<20, 1<<40,
+		"for all connections together; 16M at least, and no more than the machine has, or the process's control group. Where there are several exports, what the calls of one of them hold is bounded by half of it, so that one that stalls leaves the other half to others"),
+	{key: "memory.connection", usual: "half of the ceiling",
+		check: func(k *checker) {
+			within(k, "memory.connection", &k.c.Memory.Connection, k.c.Memory.Ceiling/2, 4<<20, k.c.Memory.Ceiling)
+		},
+		meaning: "what one connection may have of it; 4M at least. A peer that stalls pins no more than this"},
+
+	choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
+		"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer` for leaving it to the peer. When either side asks, both do it. Linux's siw does not ask"),
+	{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
+		meaning: "frames sent: `auto` makes them as large as the standard allows, the cheapest for peers in software, or, with CRCs, as fits a TCP segment; `mss` fits each into a TCP segment, as adapters in hardware may insist; or a number of bytes from 128 to 64768"},
+	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,
+		"calls of one RDMA connection that are served at a time; 16 until its client has made one that an export serves"),
+	number("rnic.inline", func(c *Config) *Size { return &c.RNIC.Inline }, 4<<10, 1<<10, 256<<10,
+		"inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less").and(checkInline),
+
+	optional("limits.connections", func(c *Config) *int { return &c.Limits.Connections }, 1, 1<<20, "what open files allow, 32768 at most",
+		"connections at a time, over both transports together. A newcomer beyond that takes the place of another connection, or is refused: see [security.md](security.md#what-a-peer-can-cost). Of the limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) 64 are the daemon's, and a sixteenth, 1024 at most, is for calls in progress; connections have half of the rest, or up to three quarters if more are asked for here, and files what is left. A larger number than that allows is cut, and a line in the log says so"),
+	optional("limits.connections_per_client", func(c *Config) *int { return &c.Limits.PerClient }, 1, 1<<20, "half of `connections`",
+		"connections at a time of one client address (IPv6: of one /64). With the default, no address has all, and 1,000 mounts with `nconnect=16` behind one address do not meet it"),
+	timeout("limits.setup_timeout", func(c *Config) *Duration { return &c.Limits.SetupTimeout }, census.DefaultSetupTimeout,
+		"how long a client may take to set an RDMA connection up, and then, over either transport, until its first message is complete. While more than half of the set-ups that may be in progress (1024, or a quarter of `connections`) are, a set-up has a fifth of this"),
+	timeout("limits.first_call_timeout", func(c *Config) *Duration { return &c.Limits.FirstCallTimeout }, census.DefaultCallTimeout,
+		"a connection is ended after this if no call came over it that names a file or a directory of an export which serves the client. A client that only has a connection to spare, as with `nconnect=`, connects again when it needs it"),
+	number("limits.calls_in_flight", func(c *Config) *int { return &c.Limits.CallsInFlight }, 128, 1, 1<<16,
+		"calls of one TCP connection that are worked on at a time; beyond that it is not read from"),
+	timeout("limits.stall_timeout", func(c *Config) *Duration { return &c.Limits.StallTimeout }, 30*time.Second,
+		"a peer that stops in the middle of a message, does not answer an RDMA Read, or takes no replies loses its connection after this"),
+	{key: "limits.idle_timeout", usual: "none",
+		check: func(k *checker) {
+			if d := &k.c.Limits.IdleTimeout; *d != 0 {
+				within(k, "limits.idle_timeout", d, 0, shortest, longest)
+			}
+		},
+		meaning: "a TCP connection without calls is closed after this; `\"0s\"` is none. Linux clients connect again when they need to"},
+
+	{key: "export.path", usual: "required",
+		meaning: "the directory. File systems mounted beneath it are not part of it: export them as well"},
+	{key: "export.name", usual: "the path",
+		meaning: "what clients mount. Handles depend on it: a new name means that clients must mount anew"},
+	{key: "export.options", usual: quoted(usualOptions()),
+		meaning: "as below, separated by commas"},
+}
