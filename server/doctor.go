@@ -53,9 +53,15 @@ func Doctor(w io.Writer, cfg *Config) (missing int, err error) {
 // that was checked.
 func Findings(cfg *Config) []Finding {
 	all := []Finding{findKernel(), findHandles(), findSwitch(), findLinks(), findFiles()}
-	all = append(all, findPorts("TCP", cfg.TCP)...)
-	all = append(all, findPorts("software RDMA", cfg.RDMA)...)
-	return append(all, findState(cfg), findRpcbind(), findDevices(), findSIW())
+	for i := range transports {
+		t := &transports[i]
+		all = append(all, findPorts(t.carriedBy, *t.listen(cfg))...)
+	}
+	all = append(all, findState(cfg), findRpcbind())
+	for _, find := range softwareRNIC.findings {
+		all = append(all, find())
+	}
+	return all
 }
 
 func findKernel() Finding {

@@ -35,7 +35,7 @@ func (d *durations) observe(e *rpc.Event) {
 		return
 	}
 	var of []histogram
-	switch programNames[e.Program] {
+	switch programName(e.Program) {
 	case "nfs":
 		of = d.nfs[:]
 	case "mount":

@@ -115,6 +115,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	if err = s.start(key); err != nil {
 		return nil, err
 	}
-	s.tcpListeners = append(s.tcpListeners, l)
+	tcp := s.running("tcp")
+	tcp.listeners = append(tcp.listeners, tcp.carrier.(*tcpCarrier).over(l))
 	return s, nil
 }

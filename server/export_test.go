@@ -35,7 +35,7 @@ func (s *Server) Calls() rpc.Stats { return s.rpc.Stats() }
 
 // Connections is how many there are over each transport.
 func (s *Server) Connections() (tcp, rdma int64) {
-	return int64(s.tcp.Stats().Connections), s.rdma.Stats().Connections.Load()
+	return s.running("tcp").traffic().open, s.running("rdma").traffic().open
 }
 
 // Seats are those of its connections.

@@ -21,11 +21,3 @@ func (s *Server) panicked(p *rpc.Panic) {
 		zap.String("program", programName(p.Program)), zap.String("procedure", p.Procedure),
 		zap.String("fault", fmt.Sprint(p.Value)))
 }
-
-// programName is a program's name in logs and metrics, or its number.
-func programName(number uint32) string {
-	if name, ok := programNames[number]; ok {
-		return name
-	}
-	return fmt.Sprint(number)
-}

@@ -1,15 +1,11 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"syscall"
-
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
 // listenError says why an address cannot be listened on, and what to do.
@@ -33,13 +29,11 @@ func (c *Config) checkListening() error {
 		Listen
 	}
 	var all []directive
-	for _, of := range []struct {
-		key  string
-		from []Listen
-	}{{"rdma", c.RDMA}, {"tcp", c.TCP}} {
-		for _, l := range of.from {
+	for i := range transports {
+		t := &transports[i]
+		for _, l := range *t.listen(c) {
 			if !l.None {
-				all = append(all, directive{of.key, l})
+				all = append(all, directive{t.name, l})
 			}
 		}
 	}
@@ -101,36 +95,6 @@ func haveIPv6() bool {
 	}
 	defer syscall.Close(fd)
 	return syscall.Bind(fd, &syscall.SockaddrInet6{}) == nil
-}
-
-func listenTCP(all []Listen) ([]net.Listener, error) {
-	var out []net.Listener
-	for _, a := range addresses(all) {
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", a.String())
-		if err != nil {
-			for _, l := range out {
-				l.Close()
-			}
-			return nil, listenError("TCP", a, err)
-		}
-		out = append(out, l)
-	}
-	return out, nil
-}
-
-func listenRDMA(p rdmacm.Provider, all []Listen) ([]rdmacm.Listener, error) {
-	var out []rdmacm.Listener
-	for _, a := range addresses(all) {
-		l, err := p.Listen(a)
-		if err != nil {
-			for _, l := range out {
-				l.Close()
-			}
-			return nil, listenError("RDMA ("+p.Name()+")", a, err)
-		}
-		out = append(out, l)
-	}
-	return out, nil
 }
 
 func join[T fmt.Stringer](all []T) string {

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,15 +43,13 @@ var (
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
-var programNames = map[uint32]string{100003: "nfs", 100005: "mount"}
-
 // Collect implements prometheus.Collector.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	st := c.s.rpc.Stats()
 	for _, p := range st.Procedures {
 		for status, n := range p.Calls {
 			if n > 0 {
-				counter(ch, descCalls, n, programNames[p.Program], strconv.Itoa(int(p.Version)), p.Name, rpc.Status(status).String())
+				counter(ch, descCalls, n, programName(p.Program), strconv.Itoa(int(p.Version)), p.Name, rpc.Status(status).String())
 			}
 		}
 	}
@@ -70,8 +67,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(ch, descFiles, float64(t.descriptors.Held()), "held")
 	}
 	c.collectSeats(ch)
-	c.collectTCP(ch)
-	c.collectRDMA(ch)
+	c.collectTransports(ch)
 	c.s.durations.collect(ch)
 }
 
@@ -89,51 +85,19 @@ func (c collector) collectSeats(ch chan<- prometheus.Metric) {
 	}
 }
 
-func (c collector) collectTCP(ch chan<- prometheus.Metric) {
-	st := c.s.tcp.Stats()
-	gauge(ch, descConns, float64(st.Connections), "tcp")
-	counter(ch, descAccepted, st.Accepted, "tcp")
-	counter(ch, descStalled, st.Stalled, "tcp")
-	counter(ch, descBytes, st.Received, "tcp", "received")
-	counter(ch, descBytes, st.Sent, "tcp", "sent")
-	counter(ch, descErrors, st.Malformed, "tcp", "malformed")
-	counter(ch, descErrors, st.TooLong, "tcp", "too_long")
-	counter(ch, descErrors, st.Stray, "tcp", "stray_reply")
-}
-
-func (c collector) collectRDMA(ch chan<- prometheus.Metric) {
-	st, device := c.s.rdma.Stats(), c.s.device.Counters()
-	gauge(ch, descConns, float64(st.Connections.Load()), "rdma")
-	counter(ch, descAccepted, uint64(st.Accepted.Load()), "rdma")
-	counter(ch, descStalled, uint64(st.Timeouts.Load())+device.Stalled, "rdma")
-	for _, way := range []struct {
-		name string
-		n    *atomic.Int64
-	}{
-		{"inline_received", &st.BytesInlineIn}, {"inline_sent", &st.BytesInlineOut},
-		{"read_chunk", &st.BytesRead}, {"write_chunk", &st.BytesWritten}, {"reply_chunk", &st.BytesReplyChunk},
-	} {
-		counter(ch, descBytes, uint64(way.n.Load()), "rdma", way.name)
+func (c collector) collectTransports(ch chan<- prometheus.Metric) {
+	for _, t := range c.s.transports {
+		n := t.traffic()
+		gauge(ch, descConns, float64(n.open), t.name)
+		counter(ch, descAccepted, n.accepted, t.name)
+		counter(ch, descStalled, n.stalled, t.name)
+		for _, way := range n.bytes {
+			counter(ch, descBytes, way.n, t.name, way.label)
+		}
+		for _, kind := range n.malformed {
+			counter(ch, descErrors, kind.n, t.name, kind.label)
+		}
 	}
-	for _, kind := range []struct {
-		name string
-		n    *atomic.Int64
-	}{
-		{"version", &st.ErrVers}, {"chunk", &st.ErrChunk}, {"discarded", &st.Discarded}, {"failed_work", &st.FailedWork},
-		{"overrun", &st.Overruns},
-	} {
-		counter(ch, descErrors, uint64(kind.n.Load()), "rdma", kind.name)
-	}
-	counter(ch, descErrors, device.SetupFailed+device.Rejected, "rdma", "setup")
-	var sent, received uint64
-	for _, n := range device.TerminatesOut {
-		sent += n
-	}
-	for _, n := range device.TerminatesIn {
-		received += n
-	}
-	counter(ch, descErrors, sent, "rdma", "terminate_sent")
-	counter(ch, descErrors, received, "rdma", "terminate_received")
 }
 
 func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {

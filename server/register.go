@@ -10,8 +10,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 // registering bounds the conversation with rpcbind: it is on this machine.
@@ -25,7 +23,7 @@ func (s *Server) register(ctx context.Context) (unregister func(context.Context)
 	if s.cfg.Rpcbind != nil && !*s.cfg.Rpcbind {
 		return nothing
 	}
-	all := mappings(s.TCPAddrs(), s.RDMAAddrs())
+	all := mappings(s.addrs)
 	if len(all) == 0 {
 		return nothing
 	}
@@ -44,28 +42,27 @@ func (s *Server) register(ctx context.Context) (unregister func(context.Context)
 	}
 }
 
-// mappings are what rpcbind is told: NFS where it is listened on, by the netids
-// of RFC 5665 §5.1 and RFC 8166 §9, and MOUNT by TCP alone (RFC 8267 §5.1).
-// rpcbind knows one address for a netid: the first counts.
-func mappings(tcpAddrs, rdmaAddrs []netip.AddrPort) []rpcbind.Mapping {
+// mappings are what rpcbind is told: programs where they are listened on, by the netids
+// of RFC 5665 §5.1 and RFC 8166 §9. rpcbind knows one address for a netid: the first
+// counts.
+func mappings(addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
 	var all []rpcbind.Mapping
-	for _, p := range []struct {
-		program, version uint32
-		transport        string
-		addrs            []netip.AddrPort
-	}{
-		{nfs3wire.Program, nfs3wire.Version, rpcbind.TCP, tcpAddrs},
-		{nfs3wire.Program, nfs3wire.Version, rpcbind.RDMA, rdmaAddrs},
-		{mount3wire.Program, mount3wire.Version, rpcbind.TCP, tcpAddrs},
-	} {
-		seen := make(map[string]bool)
-		for _, a := range p.addrs {
-			for _, a := range bothFamilies(a) {
-				netid := rpcbind.Netid(p.transport, a.Addr())
-				if !seen[netid] {
-					seen[netid] = true
-					all = append(all, rpcbind.Mapping{Program: p.program, Version: p.version, Netid: netid, Address: a})
-				}
+	for _, p := range programs {
+		for _, name := range p.over {
+			all = append(all, p.mappings(transportOf(name).netid, addrs(name))...)
+		}
+	}
+	return all
+}
+
+func (p *program) mappings(netids string, addrs []netip.AddrPort) (all []rpcbind.Mapping) {
+	seen := make(map[string]bool)
+	for _, a := range addrs {
+		for _, a := range bothFamilies(a) {
+			netid := rpcbind.Netid(netids, a.Addr())
+			if !seen[netid] {
+				seen[netid] = true
+				all = append(all, rpcbind.Mapping{Program: p.number, Version: p.version, Netid: netid, Address: a})
 			}
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,14 +13,8 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
-	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -38,15 +31,11 @@ type Server struct {
 	table   *export.Table
 	pool    *mem.Pool
 	rpc     *rpc.Server
-	tcp     *tcp.Server
-	rdma    *rdma.Server
-	device  *iwarp.Provider
 	census  *census.Census
 	lines   clientLines // about connections
 
-	tcpListeners  []net.Listener
-	rdmaListeners []rdmacm.Listener
-	durations     *durations // nil without metrics
+	transports []*running
+	durations  *durations // nil without metrics
 	// daemon: this process is the server, and tells systemd of itself.
 	daemon bool
 	// stage is what the start is about.
@@ -150,15 +139,16 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 		calls.Observe = s.durations.observe
 	}
 	s.rpc = rpc.NewServer(calls)
-	s.rpc.Register(nfs3.New(s.table))
-	mounts := mount3.New(s.table)
-	mounts.OnRefusal(newRefusedMounts(s.log).refused)
-	s.rpc.Register(mounts)
-	s.census = s.newCensus()
-	if err = s.startTCP(); err != nil {
-		return err
+	for i := range programs {
+		s.rpc.Register(programs[i].open(s))
 	}
-	return s.startRDMA()
+	s.census = s.newCensus()
+	for i := range transports {
+		if err := s.openTransport(&transports[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // memory is how payload memory is shared out. Half of it is kept from the calls of
@@ -171,88 +161,31 @@ func (s *Server) memory() mem.Config {
 	return c
 }
 
-func (s *Server) startTCP() (err error) {
-	s.tcp = tcp.NewServer(tcp.Config{
-		RPC: s.rpc, Pool: s.pool,
-		Census: s.census, Event: s.tcpEvent,
-		MaxInFlight: s.cfg.Limits.CallsInFlight,
-		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
-		Stall:       time.Duration(s.cfg.Limits.StallTimeout),
-	})
-	s.tcpListeners, err = listenTCP(s.cfg.TCP)
-	return err
-}
-
-func (s *Server) startRDMA() (err error) {
-	stall := time.Duration(s.cfg.Limits.StallTimeout)
-	device := iwarp.Config{
-		StallTimeout: stall, SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout),
-		Census: s.census, Event: s.rdmaEvent,
-	}
-	if device.CRC, err = iwarp.ParseCRCMode(string(s.cfg.RNIC.CRC)); err != nil {
-		return err
-	}
-	if device.MaxFPDU, err = iwarp.ParseFPDUSize(s.cfg.RNIC.FPDU); err != nil {
-		return err
-	}
-	if s.device, err = iwarp.New(device); err != nil {
-		return err
-	}
-	if s.rdma, err = rdma.NewServer(rdma.Config{
-		RPC: s.rpc, Pool: s.pool, Credits: s.cfg.RNIC.Credits, Deadline: stall,
-		InlineSend: int(s.cfg.RNIC.Inline), InlineReceive: int(s.cfg.RNIC.Inline),
-		RemoteInvalidation: true,
-	}); err != nil {
-		return err
-	}
-	s.rdmaListeners, err = listenRDMA(s.device, s.cfg.RDMA)
-	return err
-}
-
-// RDMAAddrs and TCPAddrs are what the server listens on.
-func (s *Server) RDMAAddrs() []netip.AddrPort {
-	var all []netip.AddrPort
-	for _, l := range s.rdmaListeners {
-		all = append(all, l.Addr())
-	}
-	return all
-}
-
-// TCPAddrs: see RDMAAddrs.
-func (s *Server) TCPAddrs() []netip.AddrPort {
-	var all []netip.AddrPort
-	for _, l := range s.tcpListeners {
-		all = append(all, l.Addr().(*net.TCPAddr).AddrPort())
-	}
-	return all
-}
-
 // Serve runs until ctx ends or a listener is closed, and then drains: calls in
 // progress are answered, and what was promised is safe. It returns in the time
 // that Config.EndsWithin says, whatever is stuck: an error that is an *Unfinished
 // says what did not end. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
-	over := make(chan error, len(s.tcpListeners)+len(s.rdmaListeners))
-	serve := func(what string, f func() error) {
-		running.Go(func() {
-			err := f()
-			if errors.Is(err, net.ErrClosed) {
-				err = nil
-			}
-			if err != nil {
-				err = fmt.Errorf("%s listener ended: %w", what, err)
-			}
-			over <- err
-		})
-	}
-	for _, l := range s.tcpListeners {
-		serve("TCP", func() error { return s.tcp.Serve(l) })
-	}
-	for _, l := range s.rdmaListeners {
-		serve("RDMA", func() error { return s.rdma.Serve(l) })
-	}
+	over := make(chan error) // of the first listener that ends
 	ended := make(chan struct{})
+	for _, t := range s.transports {
+		for _, l := range t.listeners {
+			running.Go(func() {
+				err := l.serve()
+				if errors.Is(err, net.ErrClosed) {
+					err = nil
+				}
+				if err != nil {
+					err = fmt.Errorf("%s listener ended: %w", t.title, err)
+				}
+				select {
+				case over <- err:
+				case <-ended:
+				}
+			})
+		}
+	}
 	running.Go(func() { s.keepHouse(ended) })
 	unregister := s.register(ctx)
 	stopMetrics := s.serveMetrics()

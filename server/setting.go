@@ -96,24 +96,24 @@ func choice(key string, at func(*Config) *Choice, words []string, flag, meaning 
 		}}
 }
 
-// listening is where a transport listens: on a port of every address, unless the user
+// listening is where a transport listens: on its port of every address, unless the user
 // says otherwise. "none" stands alone.
-func listening(key string, at func(*Config) *[]Listen, port uint16, flag, meaning string) setting {
-	return setting{key: key, usual: "`[" + strconv.Quote(everyAddress(port).String()) + "]`", flag: flag, meaning: meaning,
-		reset: func(c *Config) { *at(c) = nil },
+func listening(t *transport) setting {
+	return setting{key: t.name, usual: "`[" + strconv.Quote(everyAddress(t.port).String()) + "]`", flag: t.flag, meaning: t.meaning,
+		reset: func(c *Config) { *t.listen(c) = nil },
 		add: func(c *Config, word string) error {
 			var l Listen
 			err := l.UnmarshalText([]byte(word))
-			*at(c) = append(*at(c), l)
+			*t.listen(c) = append(*t.listen(c), l)
 			return err
 		},
 		check: func(k *checker) {
-			all := at(k.c)
+			all := t.listen(k.c)
 			if len(*all) == 0 {
-				*all = []Listen{everyAddress(port)}
+				*all = []Listen{everyAddress(t.port)}
 			}
 			if len(*all) > 1 && slices.ContainsFunc(*all, func(l Listen) bool { return l.None }) {
-				k.fault(key, strings.Join(listed(*all), " and "), `use either "none" or addresses`)
+				k.fault(t.name, strings.Join(listed(*all), " and "), `use either "none" or addresses`)
 			}
 		}}
 }

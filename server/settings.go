@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
@@ -9,13 +10,17 @@ import (
 
 // settings are all keys of the configuration, in the order of documentation and
 // checks.
-var settings = []setting{
-	listening("rdma", func(c *Config) *[]Listen { return &c.RDMA }, DefaultRDMAPort,
-		"address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
-		"addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`"),
-	listening("tcp", func(c *Config) *[]Listen { return &c.TCP }, DefaultTCPPort,
-		"address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
-		"the same for TCP. One of the two must listen, and not both at one port of one address: RDMA is carried in TCP"),
+var settings = slices.Concat(whereToListen(), daemonSettings, softwareRNIC.settings, rdmaSettings, limitSettings, exportSettings)
+
+func whereToListen() (all []setting) {
+	for i := range transports {
+		all = append(all, listening(&transports[i]))
+	}
+	return all
+}
+
+// daemonSettings are about the process as a whole.
+var daemonSettings = []setting{
 	{key: "state_dir", usual: quoted(DefaultStateDir),
 		flag:    "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
 		said:    func(c *Config, word string) { c.StateDir = word },
@@ -40,16 +45,18 @@ var settings = []setting{
 			within(k, "memory.connection", &k.c.Memory.Connection, k.c.Memory.Ceiling/2, 4<<20, k.c.Memory.Ceiling)
 		},
 		meaning: "what one connection may have of it; 4M at least. A peer that stalls pins no more than this"},
+}
 
-	choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
-		"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer` for leaving it to the peer. When either side asks, both do it. Linux's siw does not ask"),
-	{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
-		meaning: "frames sent: `auto` makes them as large as the standard allows, the cheapest for peers in software, or, with CRCs, as fits a TCP segment; `mss` fits each into a TCP segment, as adapters in hardware may insist; or a number of bytes from 128 to 64768"},
+// rdmaSettings are about RDMA connections, whatever carries them.
+var rdmaSettings = []setting{
 	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,
 		"calls of one RDMA connection that are served at a time; 16 until its client has made one that an export serves"),
 	number("rnic.inline", func(c *Config) *Size { return &c.RNIC.Inline }, 4<<10, 1<<10, 256<<10,
 		"inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less").and(checkInline),
+}
 
+// limitSettings bound peers.
+var limitSettings = []setting{
 	optional("limits.connections", func(c *Config) *int { return &c.Limits.Connections }, 1, 1<<20, "what open files allow, 32768 at most",
 		"connections at a time, over both transports together. A newcomer beyond that takes the place of another connection, or is refused: see [security.md](security.md#what-a-peer-can-cost). Of the limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) 64 are the daemon's, and a sixteenth, 1024 at most, is for calls in progress; connections have half of the rest, or up to three quarters if more are asked for here, and files what is left. A larger number than that allows is cut, and a line in the log says so"),
 	optional("limits.connections_per_client", func(c *Config) *int { return &c.Limits.PerClient }, 1, 1<<20, "half of `connections`",
@@ -69,7 +76,10 @@ var settings = []setting{
 			}
 		},
 		meaning: "a TCP connection without calls is closed after this; `\"0s\"` is none. Linux clients connect again when they need to"},
+}
 
+// exportSettings are those of each export.
+var exportSettings = []setting{
 	{key: "export.path", usual: "required",
 		meaning: "the directory. File systems mounted beneath it are not part of it: export them as well"},
 	{key: "export.name", usual: "the path",

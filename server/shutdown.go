@@ -59,9 +59,9 @@ func (s *Server) part(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var parting sync.WaitGroup
-	for _, shutdown := range []func(context.Context) error{s.tcp.Shutdown, s.rdma.Shutdown} {
+	for _, t := range s.transports {
 		parting.Go(func() {
-			if err := shutdown(ctx); err != nil {
+			if err := t.shutdown(ctx); err != nil {
 				s.log.Info("connections were cut whose peers did not part", zap.Error(err))
 			}
 		})
@@ -80,11 +80,10 @@ func (s *Server) close() {
 }
 
 func (s *Server) closeListeners() {
-	for _, l := range s.tcpListeners {
-		l.Close()
-	}
-	for _, l := range s.rdmaListeners {
-		l.Close()
+	for _, t := range s.transports {
+		for _, l := range t.listeners {
+			l.close()
+		}
 	}
 }
 
@@ -93,14 +92,8 @@ func (s *Server) closeListeners() {
 func (s *Server) release(e *ending) {
 	var connections []*step
 	until := e.half()
-	if s.tcp != nil {
-		connections = append(connections, e.begin("TCP connections", until, func(context.Context) error {
-			s.tcp.Close()
-			return nil
-		}))
-	}
-	if s.rdma != nil {
-		connections = append(connections, e.begin("RDMA connections", until, func(context.Context) error { return s.rdma.Close() }))
+	for _, t := range s.transports {
+		connections = append(connections, e.begin(t.title+" connections", until, func(context.Context) error { return t.close() }))
 	}
 	if s.census != nil {
 		s.census.Close()

@@ -119,7 +119,7 @@ var connectionMutants = []mutant{
 		"\treturn max(seats, 1)\n",
 		"\treturn 1 << 20\n",
 		"server", "TestDescriptorsAreSharedOut"},
-	{"each transport has all seats", "server/server.go",
+	{"each transport has all seats", "server/transport_tcp.go",
 		"\t\tCensus: s.census, Event: s.tcpEvent,\n",
 		"\t\tMaxConns: 40, Event: s.tcpEvent,\n",
 		"server", "TestOneCensusForBothTransports"},

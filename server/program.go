@@ -1,0 +1,44 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// A program is an entry of the registry: one version of an RPC program.
+type program struct {
+	// name is the label of metrics and the field of log lines.
+	name            string
+	number, version uint32
+	// over are the transports that rpcbind names for it.
+	over []string
+	open func(*Server) rpc.Program
+}
+
+// programs are all that are served.
+var programs = []program{
+	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"},
+		func(s *Server) rpc.Program { return nfs3.New(s.table) }},
+	// By TCP alone (RFC 8267 §5.1), though it is served over both.
+	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"},
+		func(s *Server) rpc.Program {
+			mounts := mount3.New(s.table)
+			mounts.OnRefusal(newRefusedMounts(s.log).refused)
+			return mounts
+		}},
+}
+
+// programName is a program's name in logs and metrics, or its number.
+func programName(number uint32) string {
+	for i := range programs {
+		if programs[i].number == number {
+			return programs[i].name
+		}
+	}
+	return fmt.Sprint(number)
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+)
+
+// tcpCarrier is NFS over TCP.
+type tcpCarrier struct{ server *tcp.Server }
+
+func openTCP(s *Server) (carrier, error) {
+	return &tcpCarrier{tcp.NewServer(tcp.Config{
+		RPC: s.rpc, Pool: s.pool,
+		Census: s.census, Event: s.tcpEvent,
+		MaxInFlight: s.cfg.Limits.CallsInFlight,
+		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
+		Stall:       time.Duration(s.cfg.Limits.StallTimeout),
+	})}, nil
+}
+
+func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr.String())
+	if err != nil {
+		return nil, listenError("TCP", addr, err)
+	}
+	return c.over(l), nil
+}
+
+// over is a listener that there is already.
+func (c *tcpCarrier) over(l net.Listener) *listener {
+	return &listener{
+		addr:  l.Addr().(*net.TCPAddr).AddrPort(),
+		serve: func() error { return c.server.Serve(l) },
+		close: l.Close,
+	}
+}
+
+func (c *tcpCarrier) shutdown(ctx context.Context) error { return c.server.Shutdown(ctx) }
+
+func (c *tcpCarrier) close() error {
+	c.server.Close()
+	return nil
+}
+
+func (c *tcpCarrier) traffic() traffic {
+	st := c.server.Stats()
+	return traffic{
+		open: int64(st.Connections), accepted: st.Accepted, stalled: st.Stalled,
+		bytes:     []count{{"received", st.Received}, {"sent", st.Sent}},
+		malformed: []count{{"malformed", st.Malformed}, {"too_long", st.TooLong}, {"stray_reply", st.Stray}},
+	}
+}
