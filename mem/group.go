@@ -12,8 +12,7 @@ package mem
 // However many Groups hold all that they may, for ever, every other finds its
 // floor: in the main zone, and in each share (Config.Groups).
 type Group struct {
-	pool  *Pool
-	limit int32 // pages of the main zone
+	pool *Pool
 
 	// Guarded by pool.mu.
 	held    int32 // pages
@@ -44,7 +43,15 @@ func (p *Pool) group(g *Group) *Group {
 
 // NewGroup makes a Group. It needs no end: an idle one that nothing refers to is
 // gone.
-func (p *Pool) NewGroup() *Group { return &Group{pool: p, limit: p.groupLimit} }
+func (p *Pool) NewGroup() *Group { return &Group{pool: p} }
+
+// LimitGroups bounds what one Group may hold to n bytes, where Config.Group lets it
+// hold more. Groups that hold more now keep it until they give it back.
+func (p *Pool) LimitGroups(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.groupLimit = min(p.groupLimit, int32(n/PageSize))
+}
 
 // Idle says that the group holds nothing now, and no request waits for it.
 func (g *Group) Idle() bool {
@@ -75,7 +82,7 @@ func (g *Group) room(n int32) bool {
 	if g.main == 0 {
 		return true
 	}
-	if g.main+n > g.limit {
+	if g != &p.ungrouped && g.main+n > p.groupLimit {
 		return false
 	}
 	d := p.mainParts

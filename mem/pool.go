@@ -58,15 +58,15 @@ type Config struct {
 // A Pool hands out payload memory up to a ceiling. All methods may be called
 // from any goroutine.
 type Pool struct {
-	arena      []byte
-	limit      int32 // of a share, pages
-	groupLimit int32 // of a group, pages
-	pressed    atomic.Bool
-	swamped    atomic.Bool
+	arena   []byte
+	limit   int32 // of a share, pages
+	pressed atomic.Bool
+	swamped atomic.Bool
 
 	// mu guards all that follows and the fields of Clients, Shares, Groups,
 	// queued Requests and unused Buffers. No callback runs under it.
 	mu                      sync.Mutex
+	groupLimit              int32  // of a group, pages of the main zone
 	main, reserve           *buddy // the zones
 	mainInUse, reserveInUse int32
 	unused                  *Buffer
@@ -164,7 +164,7 @@ func NewPool(cfg Config) (*Pool, error) {
 		asideLeast: anySize,
 	}
 	p.mainParts, p.shareParts = share(p.main.total, p.groups), share(limit, p.groups)
-	p.ungrouped = Group{pool: p, limit: noLimit}
+	p.ungrouped = Group{pool: p}
 	p.slots = []*Group{&p.ungrouped}
 	p.trimDone.L = &p.mu
 	return p, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -81,6 +82,28 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	})
 	if want := len(settings) + len(exportOptions); documented != want {
 		t.Errorf("docs/configuration.md has tables for %d keys and options of %d", documented, want)
+	}
+}
+
+// Every metric is documented, in the words of its entry.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	documented := 0
+	holdDocument(t, "../docs/running.md", func(_, column string) (rows []string) {
+		if column != "metric" {
+			return nil
+		}
+		for _, m := range append(slices.Clone(metrics), durationMetric) {
+			name := m.name
+			if len(m.labels) > 0 {
+				name += "{" + strings.Join(m.labels, ",") + "}"
+			}
+			rows = append(rows, fmt.Sprintf("| `%s` | %s |", name, m.meaning))
+		}
+		documented += len(rows)
+		return rows
+	})
+	if documented != len(metrics)+1 {
+		t.Errorf("docs/running.md has tables for %d metrics", documented)
 	}
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,68 +8,49 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// durations are histograms of how long calls took, one for each procedure. A
-// call costs it two additions: it is asked for only where metrics are served.
+// durations are histograms of how long calls took, one for each procedure that was
+// called. They are asked for only where metrics are served.
 type durations struct {
-	nfs   [22]histogram
-	mount [6]histogram
+	*prometheus.HistogramVec
+	// of each program, by the number of the procedure: where a call finds its histogram
+	// without a lock.
+	of map[uint32][]atomic.Pointer[prometheus.Observer]
 }
 
-// Bounds of the buckets are powers of two, from 2^firstBucket ns (4 µs) on to
-// some 17 s.
-const (
-	firstBucket = 12
-	buckets     = 23
-)
+// durationMetric describes them, for documentation and for Prometheus.
+var durationMetric = metric{
+	name: "nfsrdmad_call_seconds", help: "How long calls took the server.", labels: []string{"program", "procedure"},
+	meaning: "histogram of how long calls took the server, the network aside",
+}
 
-type histogram struct {
-	name    atomic.Pointer[string]
-	counts  [buckets + 1]atomic.Uint64 // the last for what took longer
-	nanosec atomic.Int64
+func newDurations() *durations {
+	return &durations{
+		prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: durationMetric.name, Help: durationMetric.help,
+			// Powers of two, from 4.096 us on to some 17 s.
+			Buckets: prometheus.ExponentialBuckets(4096e-9, 2, 23),
+		}, durationMetric.labels),
+		make(map[uint32][]atomic.Pointer[prometheus.Observer]),
+	}
+}
+
+// add makes room for the procedures of a program. It comes before the first call.
+func (d *durations) add(p rpc.Program) {
+	_, version := p.Versions()
+	d.of[p.Number()] = make([]atomic.Pointer[prometheus.Observer], len(p.Binding(version).Procedures))
 }
 
 // observe is rpc.Config.Observe.
 func (d *durations) observe(e *rpc.Event) {
-	if e.Nanoseconds == 0 || e.Name == "" {
+	of := d.of[e.Program]
+	if e.Nanoseconds == 0 || e.Name == "" || int(e.Procedure) >= len(of) {
 		return
 	}
-	var of []histogram
-	switch programName(e.Program) {
-	case "nfs":
-		of = d.nfs[:]
-	case "mount":
-		of = d.mount[:]
+	h := of[e.Procedure].Load()
+	if h == nil {
+		first := d.WithLabelValues(programName(e.Program), e.Name)
+		h = &first
+		of[e.Procedure].Store(h)
 	}
-	if int(e.Procedure) >= len(of) {
-		return
-	}
-	h := &of[e.Procedure]
-	if h.name.Load() == nil {
-		name := e.Name
-		h.name.Store(&name)
-	}
-	h.counts[min(max(bits.Len64(uint64(e.Nanoseconds-1))-firstBucket, 0), buckets)].Add(1)
-	h.nanosec.Add(e.Nanoseconds)
-}
-
-func (d *durations) collect(ch chan<- prometheus.Metric) {
-	if d == nil {
-		return
-	}
-	for program, of := range map[string][]histogram{"nfs": d.nfs[:], "mount": d.mount[:]} {
-		for i := range of {
-			h := &of[i]
-			name := h.name.Load()
-			if name == nil {
-				continue
-			}
-			upTo, sum := make(map[float64]uint64, buckets), uint64(0)
-			for b := range buckets {
-				sum += h.counts[b].Load()
-				upTo[float64(uint64(1)<<(firstBucket+b))/1e9] = sum
-			}
-			sum += h.counts[buckets].Load()
-			ch <- prometheus.MustNewConstHistogram(descDuration, sum, float64(h.nanosec.Load())/1e9, upTo, program, *name)
-		}
-	}
+	(*h).Observe(float64(e.Nanoseconds) / 1e9)
 }

@@ -108,11 +108,10 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	if err != nil {
 		return nil, err
 	}
-	s.exports = []*export.Export{{
+	if err = s.start(key, []*export.Export{{
 		Name: opt.Name, FS: fs, ReadOnly: opt.ReadOnly, Secure: opt.Secure, Clients: opt.Clients,
 		Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody,
-	}}
-	if err = s.start(key); err != nil {
+	}}); err != nil {
 		return nil, err
 	}
 	tcp := s.running("tcp")

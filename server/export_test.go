@@ -16,8 +16,8 @@ func NewOver(cfg *Config, exports ...*export.Export) (*Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, log: zap.NewNop(), exports: exports}
-	if err := s.start([export.KeySize]byte{1}); err != nil {
+	s := &Server{cfg: cfg, log: zap.NewNop()}
+	if err := s.start([export.KeySize]byte{1}, exports); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -25,7 +25,13 @@ func NewOver(cfg *Config, exports ...*export.Export) (*Server, error) {
 }
 
 // LogTo makes s log to l. It is called before Serve.
-func (s *Server) LogTo(l *zap.Logger) { s.log = l }
+func (s *Server) LogTo(l *zap.Logger) { s.log, s.offers.log = l, l }
+
+// Offer is SetExports over file systems of the test's own.
+func (s *Server) Offer(exports ...*export.Export) error {
+	_, err := s.offers.set(exports)
+	return err
+}
 
 // Memory is what the pool of payload memory says of itself.
 func (s *Server) Memory() mem.Stats { return s.pool.Stats() }

@@ -10,7 +10,7 @@ import (
 // MountCommands are lines for people: the commands that mount the first export, for
 // each address, with headings that a shell takes for comments.
 func (s *Server) MountCommands() []string {
-	return mountCommands(s.exports[0].Name, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
+	return mountCommands(s.offers.all()[0].Name, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
 
 // mountCommands are, for each of the addresses that a client elsewhere could use,

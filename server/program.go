@@ -23,11 +23,11 @@ type program struct {
 // programs are all that are served.
 var programs = []program{
 	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"},
-		func(s *Server) rpc.Program { return nfs3.New(s.table) }},
+		func(s *Server) rpc.Program { return nfs3.New(s.offers.table) }},
 	// By TCP alone (RFC 8267 §5.1), though it is served over both.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"},
 		func(s *Server) rpc.Program {
-			mounts := mount3.New(s.table)
+			mounts := mount3.New(s.offers.table)
 			mounts.OnRefusal(newRefusedMounts(s.log).refused)
 			return mounts
 		}},

@@ -23,16 +23,15 @@ const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Its Serve runs it.
 type Server struct {
-	cfg     *Config
-	log     *zap.Logger
-	state   *stateDir
-	exports []*export.Export
-	trees   *trees // nil where the exports bring file systems of their own
-	table   *export.Table
-	pool    *mem.Pool
-	rpc     *rpc.Server
-	census  *census.Census
-	lines   clientLines // about connections
+	cfg    *Config
+	log    *zap.Logger
+	state  *stateDir
+	trees  *trees // nil where the exports bring file systems of their own
+	offers *offers
+	pool   *mem.Pool
+	rpc    *rpc.Server
+	census *census.Census
+	lines  clientLines // about connections
 
 	transports []*running
 	durations  *durations // nil without metrics
@@ -40,6 +39,8 @@ type Server struct {
 	daemon bool
 	// stage is what the start is about.
 	stage atomic.Pointer[string]
+	// changing is held while the exports are changed.
+	changing sync.Mutex
 }
 
 // New opens what cfg names and listens. An error says what is wrong and what to
@@ -79,7 +80,7 @@ func (s *Server) open() (err error) {
 	cfg := s.cfg
 	s.enters("checking the configuration")
 	if len(cfg.Exports) == 0 {
-		return cfg.fault(errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration"))
+		return cfg.fault(errNoExports)
 	}
 	if err := cfg.check(); err != nil {
 		return cfg.fault(err)
@@ -109,38 +110,38 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.trees = newTrees(cfg.StateDir, cfg.Limits.Connections)
-	if s.exports, err = openExports(cfg.Exports, s.trees, s.enters); err != nil {
+	exports, err := openExports(cfg.Exports, s.trees, s.enters)
+	if err != nil {
 		return err
 	}
 	s.enters("listening")
-	return s.start(key)
+	return s.start(key, exports)
 }
 
 // enters notes what the start does next.
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
-// Reload is what SIGHUP asks for.
-func (s *Server) Reload() {
-	s.log.Warn("reload is not supported yet: restart to read the configuration again")
-}
-
 // start puts the rooms together, from the bottom up, over exports that are open.
-func (s *Server) start(key [export.KeySize]byte) (err error) {
-	s.table = export.NewTable(key)
-	if err = s.table.Replace(s.exports); err != nil {
+func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err error) {
+	s.offers = &offers{log: s.log, table: export.NewTable(key), trees: s.trees}
+	if _, err = s.offers.set(exports); err != nil {
 		return err
 	}
-	if s.pool, err = mem.NewPool(s.memory()); err != nil {
+	if s.pool, err = mem.NewPool(s.memory(len(exports))); err != nil {
 		return err
 	}
 	calls := rpc.Config{Pool: s.pool, Panicked: s.panicked}
 	if s.cfg.Metrics != "" {
-		s.durations = new(durations)
+		s.durations = newDurations()
 		calls.Observe = s.durations.observe
 	}
 	s.rpc = rpc.NewServer(calls)
 	for i := range programs {
-		s.rpc.Register(programs[i].open(s))
+		p := programs[i].open(s)
+		s.rpc.Register(p)
+		if s.durations != nil {
+			s.durations.add(p)
+		}
 	}
 	s.census = s.newCensus()
 	for i := range transports {
@@ -153,9 +154,9 @@ func (s *Server) start(key [export.KeySize]byte) (err error) {
 
 // memory is how payload memory is shared out. Half of it is kept from the calls of
 // any one file system, for those of others, where there may be others.
-func (s *Server) memory() mem.Config {
+func (s *Server) memory(exports int) mem.Config {
 	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
-	if len(s.exports) == 1 {
+	if exports == 1 {
 		c.Group = c.Ceiling
 	}
 	return c
@@ -207,8 +208,8 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 func (s *Server) announce() {
-	names := make([]string, 0, len(s.exports))
-	for _, e := range s.table.All() {
+	var names []string
+	for _, e := range s.offers.table.All() {
 		names = append(names, e.Name)
 	}
 	s.log.Info("serving",

@@ -140,39 +140,40 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 	})
 	all = true
 	until := e.half()
-	steps := make(map[*export.Export]*step)
-	for _, x := range s.exports {
-		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.exportsOf(l.Lane)) == 0 || l.Lane == x.FS.Lane() }) {
+	var steps []*step
+	begin := func(x *export.Export, what string, do func() error) {
+		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.offers.names(l.Lane)) == 0 || l.Lane == x.FS.Lane() }) {
 			all = false
-			continue
+			return
 		}
-		steps[x] = e.begin("closing export "+x.Name, until, func(context.Context) error { return s.trees.letGo(x.FS) })
+		steps = append(steps, e.begin("closing export "+x.Name+what, until, func(context.Context) error {
+			err := do()
+			if err != nil {
+				s.log.Error("closing an export", zap.String("export", x.Name), zap.Error(err))
+			}
+			return nil
+		}))
 	}
-	for x, st := range steps {
-		ended, err := e.wait(st)
-		if err != nil {
-			s.log.Error("closing an export", zap.String("export", x.Name), zap.Error(err))
+	if s.offers != nil {
+		now, leaving := s.offers.end()
+		for _, x := range now {
+			begin(x, "", func() error { return s.trees.letGo(x.FS) })
 		}
+		for _, l := range leaving {
+			begin(l.Export, ", as it was before a change", l.wait)
+		}
+	}
+	for _, st := range steps {
+		ended, _ := e.wait(st)
 		all = all && ended
 	}
 	return all
 }
 
-// exportsOf are the names of the exports that share a lane.
-func (s *Server) exportsOf(lane any) []string {
-	var names []string
-	for _, x := range s.exports {
-		if x.FS.Lane() == lane {
-			names = append(names, x.Name)
-		}
-	}
-	return names
-}
-
 // describe is what is said of calls that do not end.
 func (s *Server) describe(l rpc.LaneStats) string {
 	of := "that have not been tried"
-	if names := s.exportsOf(l.Lane); len(names) > 0 {
+	if names := s.offers.names(l.Lane); len(names) > 0 {
 		of = "of export " + strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%d calls %s, the oldest for %v", l.Running, of, l.Oldest.Round(time.Millisecond))
@@ -183,7 +184,7 @@ func (s *Server) logCalls(drain time.Duration) {
 	elsewhere := s.rpc.Stats().InProgress
 	for _, l := range s.rpc.Lanes() {
 		s.log.Warn("calls are still in progress: their clients will repeat them",
-			zap.Strings("exports", s.exportsOf(l.Lane)), zap.Int("running", l.Running), zap.Int("waiting", l.Queued),
+			zap.Strings("exports", s.offers.names(l.Lane)), zap.Int("running", l.Running), zap.Int("waiting", l.Queued),
 			zap.Duration("oldest", l.Oldest.Round(time.Millisecond)))
 		elsewhere -= int64(l.Running + l.Queued)
 	}
@@ -196,8 +197,11 @@ func (s *Server) logCalls(drain time.Duration) {
 // logUnsynced says which data is not known to be on stable storage. The next
 // process has another write verifier: clients send that data again.
 func (s *Server) logUnsynced() {
+	if s.offers == nil {
+		return
+	}
 	seen := make(map[vfs.FileSystem]*export.Export)
-	for _, x := range s.exports {
+	for _, x := range s.offers.all() {
 		u, ok := vfs.As[interface{ Unsynced() int }](x.FS)
 		if !ok || seen[x.FS] != nil {
 			continue

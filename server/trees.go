@@ -30,6 +30,8 @@ type treeKey struct{ dev, ino, mount uint64 }
 type tree struct {
 	fs      *local.FS
 	exports int
+	// closed is closed once the file system is, after the last export let go of it.
+	closed chan struct{}
 }
 
 // newTrees has room for files beside so many connections; 0 is as many as usual.
@@ -41,17 +43,23 @@ func newTrees(state string, connections int) *trees {
 }
 
 // show returns the file system of a directory for one more export. The export
-// itself refuses changes where it is read-only, and asks for durability.
+// itself refuses changes where it is read-only, and asks for durability. It is called
+// by one goroutine at a time, and blocks while the directory is opened, or closed for
+// an export that has ended.
 func (t *trees) show(dir string) (*local.FS, error) {
 	key, err := keyOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if there := t.open[key]; there != nil {
-		there.exports++
-		return there.fs, nil
+	for {
+		there, shared := t.share(key)
+		if shared {
+			return there.fs, nil
+		}
+		if there == nil {
+			break
+		}
+		<-there.closed
 	}
 	fs, err := local.New(local.Config{
 		Root:        dir,
@@ -62,29 +70,55 @@ func (t *trees) show(dir string) (*local.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.open[key] = &tree{fs, 1}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open[key] = &tree{fs, 1, make(chan struct{})}
 	return fs, nil
+}
+
+// share counts one more export of a tree that is open. One that is not shared is being
+// closed, or there is none.
+func (t *trees) share(key treeKey) (there *tree, shared bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if there = t.open[key]; there != nil && there.exports > 0 {
+		there.exports++
+		return there, true
+	}
+	return there, false
 }
 
 // letGo is for an export that ends: its file system is closed with the last one
 // that shows it. One that is not among the trees is the export's own.
 func (t *trees) letGo(fs vfs.FileSystem) error {
-	if t != nil {
-		t.mu.Lock()
-		for key, there := range t.open {
-			if vfs.FileSystem(there.fs) != fs {
-				continue
-			}
-			if there.exports--; there.exports > 0 {
-				t.mu.Unlock()
-				return nil
-			}
-			delete(t.open, key)
-			break
-		}
-		t.mu.Unlock()
+	key, there, last := t.unshare(fs)
+	if !last {
+		return nil
 	}
-	return fs.Close()
+	err := fs.Close()
+	if there != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.open, key)
+		close(there.closed)
+	}
+	return err
+}
+
+// unshare counts an export of a file system less. last: it is to be closed.
+func (t *trees) unshare(fs vfs.FileSystem) (key treeKey, there *tree, last bool) {
+	if t == nil {
+		return key, nil, true
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, there = range t.open {
+		if vfs.FileSystem(there.fs) == fs {
+			there.exports--
+			return key, there, there.exports == 0
+		}
+	}
+	return key, nil, true
 }
 
 func keyOf(dir string) (treeKey, error) {

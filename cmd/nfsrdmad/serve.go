@@ -38,14 +38,13 @@ Export options, separated by commas:
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
-			cfg, err := baseConfig(configFile, flags.HaveExports())
-			if err != nil {
-				return err
-			}
-			if err := cfg.Overlay(&flags); err != nil {
-				return err
-			}
-			return serve(cfg, showMounts)
+			return serve(func() (*server.Config, error) {
+				cfg, err := baseConfig(configFile, flags.HaveExports())
+				if err != nil {
+					return nil, err
+				}
+				return cfg, cfg.Overlay(&flags)
+			}, showMounts)
 		},
 	}
 	configurationFlags(c.Flags(), &configFile, &flags)
@@ -78,7 +77,12 @@ func baseConfig(file string, haveExports bool) (*server.Config, error) {
 	return cfg, err
 }
 
-func serve(cfg *server.Config, showMounts bool) error {
+// serve runs the daemon with the configuration that read gives, now and at SIGHUP.
+func serve(read func() (*server.Config, error), showMounts bool) error {
+	cfg, err := read()
+	if err != nil {
+		return err
+	}
 	// Before Start, so that a signal at any time ends in order.
 	ctx, signals := handleSignals(cfg.EndsWithin())
 	s, err := server.Start(ctx, cfg)
@@ -88,7 +92,7 @@ func serve(cfg *server.Config, showMounts bool) error {
 	if err != nil {
 		return err
 	}
-	signals.onHangup(s.Reload)
+	signals.onHangup(func() { s.Reload(read) })
 	if showMounts {
 		for _, line := range s.MountCommands() {
 			fmt.Fprintln(os.Stdout, line)

@@ -121,7 +121,7 @@ var localMutants = []mutant{
 		"if !fs.cfg.Sync {",
 		"vfs/local", "TestAsyncIsTheCallers"},
 	{"the export's async does not reach the file system", "ulb/nfs/nfs3/program.go",
-		`		r.op.Async = o.Export.Async
+		`		r.op.Async = e.Async
 `,
 		"",
 		"ulb/nfs/nfs3", "TestDurabilityIsTheExports"},

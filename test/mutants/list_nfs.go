@@ -86,7 +86,7 @@ var nfsMutants = []mutant{
 		"j.Repeat != rpc.Anytime",
 		"ulb/nfs/nfs3", "TestReadOnlyExport"},
 	{"changes on a read-only export", "ulb/nfs/nfs3/judge.go",
-		"case o.Export.ReadOnly && changes(proc, j):",
+		"case e.ReadOnly && changes(p):",
 		"case false:",
 		"ulb/nfs/nfs3", "TestReadOnlyExport"},
 	{"the seal cache takes what shares its slot", "ulb/nfs/export/handle.go",

@@ -2,6 +2,7 @@ package export
 
 import (
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ const (
 const Nobody = 65534
 
 // An Export is one directory that is offered. It does not change once it is in a
-// Table.
+// Table: another takes its place, and it is retired.
 type Export struct {
 	// Name is what clients mount: absolute, clean, without a trailing '/'
 	// (the root itself is "/").
@@ -43,6 +44,24 @@ type Export struct {
 	AnonUID, AnonGID uint32
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
+
+	use use
+}
+
+// Same says whether two exports offer the same file system by the same name and with
+// the same options.
+func (e *Export) Same(as *Export) bool {
+	if e.FS != as.FS {
+		return false
+	}
+	mine, other := reflect.ValueOf(e).Elem(), reflect.ValueOf(as).Elem()
+	for i := range mine.NumField() {
+		f := mine.Type().Field(i)
+		if f.IsExported() && f.Name != "FS" && f.Name != "ID" && !reflect.DeepEqual(mine.Field(i).Interface(), other.Field(i).Interface()) {
+			return false
+		}
+	}
+	return true
 }
 
 // Serves says whether the peer of a connection may use the export at all.

@@ -128,7 +128,10 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		res.Encode(w)
 		return rpc.Failed
 	}
-	e, names, ok := p.exports.Resolve(string(dir))
+	e, names, ok := p.enter(c, string(dir))
+	if ok {
+		defer e.Leave(c.Conn)
+	}
 	switch {
 	case !ok:
 		return refuse(nil, wire.ErrNoEnt, NoExport)
@@ -152,6 +155,15 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	w.Int32(int32(rpc.AuthSys))
 	res.EncodeTail(w)
 	return rpc.Done
+}
+
+// enter enters the export that a path belongs to: the call leaves it.
+func (p *Program) enter(c *rpc.Call, dir string) (e *export.Export, names []string, ok bool) {
+	for {
+		if e, names, ok = p.exports.Resolve(dir); !ok || e.Enter(c.Conn) {
+			return e, names, ok
+		}
+	}
 }
 
 // walk goes from an export's root to a directory beneath it, as the caller.

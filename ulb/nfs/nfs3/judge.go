@@ -5,6 +5,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -24,10 +25,9 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		return early(j, &stale)
 	case err != nil:
 		return early(j, &badHandle)
-	case !o.Export.Serves(a.Conn):
-		return early(j, &noAccess)
-	case o.Export.ReadOnly && changes(proc, j):
-		return early(j, &readOnly)
+	}
+	if why := refusalOf(o.Export, a.Conn, proc); why != nil {
+		return early(j, why)
 	}
 	j.Known = true
 	j.Subject = o
@@ -35,10 +35,37 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
+// refusalOf says why an export does not serve a call of a connection, or nil.
+func refusalOf(e *export.Export, c *rpc.Conn, p wire.Procedure) *refusal {
+	switch {
+	case !e.Serves(c):
+		return &noAccess
+	case e.ReadOnly && changes(p):
+		return &readOnly
+	}
+	return nil
+}
+
 // changes says whether a procedure changes a file system, or the state of a file on
 // its medium.
-func changes(p wire.Procedure, j *rpc.Judgement) bool {
-	return j.Repeat != rpc.Anytime || p == wire.ProcCommit
+func changes(p wire.Procedure) bool {
+	return nfs.Binding3.Procedures[p].Repeat != rpc.Anytime || p == wire.ProcCommit
+}
+
+// enter enters the export of the call. It may have been replaced, or be gone, since the
+// call was judged: then what there is now decides.
+func (p *Program) enter(c *rpc.Call, o *export.Opened) (*export.Export, *refusal) {
+	for e := o.Export; ; {
+		if e.Enter(c.Conn) {
+			return e, nil
+		}
+		if e = p.exports.ByID(e.ID); e == nil {
+			return nil, &stale
+		}
+		if why := refusalOf(e, c.Conn, wire.Procedure(c.Header.Procedure)); why != nil {
+			return nil, why
+		}
+	}
 }
 
 // A refusal is the Subject of a call that is answered early: its status.
@@ -66,9 +93,9 @@ var absent = [...]int{
 	wire.ProcFsstat: 1, wire.ProcFsinfo: 1, wire.ProcPathconf: 1, wire.ProcCommit: 2,
 }
 
-// refuse answers a call that Judge turned away, with nothing but the status.
-func refuse(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
-	w.Uint32(uint32(*c.Subject.(*refusal)))
+// refuse answers a call with nothing but a status.
+func refuse(c *rpc.Call, w *xdr.Writer, why *refusal) rpc.Outcome {
+	w.Uint32(uint32(*why))
 	for range absent[c.Header.Procedure] {
 		w.Bool(false)
 	}

@@ -93,24 +93,35 @@ var procedures = [...]func(*request) rpc.Outcome{
 // Serve runs one procedure.
 func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Early {
-		return refuse(c, w)
+		return refuse(c, w, c.Subject.(*refusal))
+	}
+	var e *export.Export
+	o, named := c.Subject.(*export.Opened)
+	if named {
+		var why *refusal
+		if e, why = p.enter(c, o); why != nil {
+			return refuse(c, w, why)
+		}
 	}
 	r := p.requests.Get().(*request)
 	r.program, r.call, r.args, r.w = p, c, &c.Args, w
 	r.op = vfs.Op{Cred: &r.cred, Try: c.Try}
-	if o, ok := c.Subject.(*export.Opened); ok {
-		r.export, r.handle = o.Export, o.Handle
-		r.op.Async = o.Export.Async
-		r.export.Identify(&c.Cred, &r.cred)
-	}
 	defer p.end(r)
+	if named {
+		r.export, r.handle = e, o.Handle
+		r.op.Async = e.Async
+		e.Identify(&c.Cred, &r.cred)
+	}
 	return procedures[c.Header.Procedure](r)
 }
 
 // end gives back what a request holds. It is deferred: a procedure that panics
-// keeps no payload memory.
+// keeps no payload memory, and no export.
 func (p *Program) end(r *request) {
 	r.giveBack()
+	if r.export != nil {
+		r.export.Leave(r.call.Conn)
+	}
 	r.program, r.call, r.args, r.w = nil, nil, nil, nil
 	r.export, r.cred.Groups, r.data[0], r.list = nil, nil, nil, lister{}
 	p.requests.Put(r)
@@ -124,7 +135,7 @@ func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
 		return vfs.Handle{}, wire.NFS3ErrStale
 	case err != nil:
 		return vfs.Handle{}, wire.NFS3ErrBadHandle
-	case o.Export != r.export:
+	case o.Export.ID != r.export.ID: // the one may have been replaced meanwhile
 		return vfs.Handle{}, wire.NFS3ErrXDev
 	}
 	return o.Handle, wire.NFS3OK

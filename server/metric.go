@@ -1,0 +1,167 @@
+package server
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// A metric is an entry of the registry: a description, and how its values are found in
+// what the rooms counted.
+type metric struct {
+	name string
+	// help is Prometheus's text, meaning that of docs/running.md.
+	help, meaning string
+	labels        []string
+	kind          prometheus.ValueType
+	// read calls put with each value, and the values of the labels.
+	read func(c *counted, put func(v float64, labels ...string))
+}
+
+// counted is a snapshot of all that the rooms count.
+type counted struct {
+	calls  rpc.Stats
+	memory mem.Stats
+	seats  census.Stats
+	// held and limit are descriptors for files; limit is 0 where the exports bring file
+	// systems of their own.
+	held, limit int
+	transports  []carried
+}
+
+// carried is what one transport counts.
+type carried struct {
+	name string
+	traffic
+}
+
+// count takes a snapshot. Each room has one of its own, of one moment.
+func (s *Server) count() *counted {
+	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats()}
+	if s.trees != nil {
+		c.held, c.limit = s.trees.descriptors.Held(), s.trees.descriptors.Limit()
+	}
+	for _, t := range s.transports {
+		c.transports = append(c.transports, carried{t.name, t.traffic()})
+	}
+	return c
+}
+
+// Kinds of metrics.
+const (
+	counter = prometheus.CounterValue
+	gauge   = prometheus.GaugeValue
+)
+
+// metrics are all but the histograms of durations.
+var metrics = []metric{
+	{name: "nfsrdmad_calls_total", help: "RPC calls that ended.", kind: counter,
+		meaning: "calls that ended. `failed` is a MNT that was refused; what NFS procedures answer counts as `success`",
+		labels:  []string{"program", "version", "procedure", "status"},
+		read: func(c *counted, put func(float64, ...string)) {
+			for _, p := range c.calls.Procedures {
+				for status, n := range p.Calls {
+					if n > 0 {
+						put(float64(n), programName(p.Program), strconv.Itoa(int(p.Version)), p.Name, rpc.Status(status).String())
+					}
+				}
+			}
+		}},
+	{name: "nfsrdmad_calls_in_progress", help: "RPC calls being served.", kind: gauge,
+		meaning: "calls that are served now",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.InProgress)) }},
+	{name: "nfsrdmad_calls_queued", help: "Calls that wait for a thread that may block.", kind: gauge,
+		meaning: "calls that wait now for a thread that may block",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.Queued)) }},
+	{name: "nfsrdmad_panics_total", help: "Calls that a fault of the server ended.", kind: counter,
+		meaning: "calls that a fault of the server ended, answered SYSTEM_ERR: 0, or please report the log's line",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.Panics)) }},
+	{name: "nfsrdmad_replays_total", help: "Retransmissions answered from the duplicate-request cache.", kind: counter,
+		meaning: "retransmissions answered from memory",
+		read: func(c *counted, put func(float64, ...string)) {
+			put(float64(c.calls.ReplyCache.Hits + c.calls.ReplyCache.Joined))
+		}},
+	{name: "nfsrdmad_payload_memory_bytes", help: "Payload memory.", kind: gauge, labels: []string{"kind"},
+		meaning: "`ceiling`, `in_use`, `peak`",
+		read: func(c *counted, put func(float64, ...string)) {
+			put(float64(c.memory.Ceiling), "ceiling")
+			put(float64(c.memory.InUse), "in_use")
+			put(float64(c.memory.Peak), "peak")
+		}},
+	{name: "nfsrdmad_payload_memory_waiting", help: "Calls that wait for payload memory.", kind: gauge,
+		meaning: "calls that wait for memory: raise `ceiling` when this stays above 0",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.memory.Waiting)) }},
+	{name: "nfsrdmad_file_descriptors", help: "Descriptors for files in use by all exports together.", kind: gauge, labels: []string{"kind"},
+		meaning: "for files of all exports together: `limit`, half of what the process may open (`LimitNOFILE=`), and `held`",
+		read: func(c *counted, put func(float64, ...string)) {
+			if c.limit > 0 {
+				put(float64(c.limit), "limit")
+				put(float64(c.held), "held")
+			}
+		}},
+	{name: "nfsrdmad_connections", help: "Connections that are open.", kind: gauge, labels: []string{"transport"},
+		meaning: "connections that are open now",
+		read:    ofTransports(func(t *traffic) float64 { return float64(t.open) })},
+	{name: "nfsrdmad_connections_total", help: "Connections that were accepted.", kind: counter, labels: []string{"transport"},
+		meaning: "connections that were accepted",
+		read:    ofTransports(func(t *traffic) float64 { return float64(t.accepted) })},
+	{name: "nfsrdmad_seats", help: "Connections, by how far they have come.", kind: gauge, labels: []string{"stage"},
+		meaning: "connections by how far they have come: `arriving` (set-up in progress), `silent` (nothing whole has come), `stranger` (no call that an export serves), `known`",
+		read: func(c *counted, put func(float64, ...string)) {
+			for stage, n := range c.seats.Seats {
+				put(float64(n), census.Stage(stage).String())
+			}
+		}},
+	{name: "nfsrdmad_connections_refused_total", help: "Connections that were refused.", kind: counter, labels: []string{"reason"},
+		meaning: "connections refused: `address_full`, `full` (see `connections` in [configuration.md](configuration.md#limits)), `crowded` (those that go are not gone yet)",
+		read:    ofReasons(true)},
+	{name: "nfsrdmad_connections_ended_total", help: "Connections that were ended so that others have place, or because they did not get on.", kind: counter, labels: []string{"reason"},
+		meaning: "connections ended: `evicted` (a newcomer has the place), `slow_setup`, `nothing_heard`, `nothing_served` (see `setup_timeout`, `first_call_timeout`)",
+		read:    ofReasons(false)},
+	{name: "nfsrdmad_stalled_total", help: "Connections ended because the peer did not go on.", kind: counter, labels: []string{"transport"},
+		meaning: "connections ended because the peer did not go on",
+		read:    ofTransports(func(t *traffic) float64 { return float64(t.stalled) })},
+	{name: "nfsrdmad_bytes_total", help: "Bytes moved, by the way they took.", kind: counter, labels: []string{"transport", "way"},
+		meaning: "bytes moved: for RDMA by `inline_received`, `inline_sent`, `read_chunk` (WRITE data), `write_chunk` (READ data), `reply_chunk`; for TCP `received` and `sent` by connections that ended",
+		read:    ofKinds(func(t *traffic) []count { return t.bytes })},
+	{name: "nfsrdmad_transport_errors_total", help: "What peers sent and could not be served.", kind: counter, labels: []string{"transport", "kind"},
+		meaning: "what peers sent and could not be served",
+		read:    ofKinds(func(t *traffic) []count { return t.malformed })},
+}
+
+// ofTransports reads one value for each transport.
+func ofTransports(value func(*traffic) float64) func(*counted, func(float64, ...string)) {
+	return func(c *counted, put func(float64, ...string)) {
+		for i := range c.transports {
+			t := &c.transports[i]
+			put(value(&t.traffic), t.name)
+		}
+	}
+}
+
+// ofKinds reads several values for each transport.
+func ofKinds(values func(*traffic) []count) func(*counted, func(float64, ...string)) {
+	return func(c *counted, put func(float64, ...string)) {
+		for i := range c.transports {
+			t := &c.transports[i]
+			for _, kind := range values(&t.traffic) {
+				put(float64(kind.n), t.name, kind.label)
+			}
+		}
+	}
+}
+
+// ofReasons reads how many connections were refused, or ended, for each reason.
+func ofReasons(refusals bool) func(*counted, func(float64, ...string)) {
+	return func(c *counted, put func(float64, ...string)) {
+		for _, why := range census.Reasons() {
+			if why.Refusal() == refusals {
+				put(float64(c.seats.Count[why]), why.String())
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+)
+
+// errEnding: exports cannot be changed any more.
+var errEnding = errors.New("the server ends")
+
+// offers are a server's exports: those that its table has, and those that it had and
+// that calls still use. A file system is closed when nothing uses it.
+type offers struct {
+	log   *zap.Logger
+	table *export.Table
+	trees *trees // nil where the exports bring file systems of their own
+
+	mu      sync.Mutex
+	now     []*export.Export
+	leaving []*leaving
+	ended   bool // nothing changes any more
+}
+
+// A leaving export was taken out of the table.
+type leaving struct {
+	*export.Export
+	closed chan struct{} // closed when its file system is, or was left to other exports
+	err    error         // of that
+}
+
+// wait returns when its file system is closed, with the error of that.
+func (l *leaving) wait() error {
+	<-l.closed
+	return l.err
+}
+
+// A change is what a new list of exports did to the old one, by the exports' names.
+type change struct{ added, replaced, removed []string }
+
+// set makes exports the ones that are offered. Of those that are as they were, the old
+// one stays. Others that have their name or that nothing takes the place of leave: calls
+// that run go on with them, and calls that come later find the new one, or none. The
+// file systems of exports are the offers' from then on, those that are not needed as
+// well, and on an error.
+func (o *offers) set(exports []*export.Export) (change, error) {
+	c, unused, err := o.swap(exports)
+	return c, errors.Join(err, closeExports(unused, o.trees))
+}
+
+// swap is set, but for the exports that turn out not to be needed.
+func (o *offers) swap(exports []*export.Export) (c change, unused []*export.Export, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return c, exports, errEnding
+	}
+	next, gone := make([]*export.Export, 0, len(exports)), slices.Clone(o.now)
+	for _, e := range exports {
+		i := slices.IndexFunc(gone, func(was *export.Export) bool { return was.Name == e.Name })
+		switch {
+		case i < 0:
+			c.added = append(c.added, e.Name)
+		case gone[i] == e:
+			gone = slices.Delete(gone, i, i+1)
+		case gone[i].Same(e):
+			unused, e = append(unused, e), gone[i]
+			gone = slices.Delete(gone, i, i+1)
+		default:
+			c.replaced = append(c.replaced, e.Name)
+		}
+		next = append(next, e)
+	}
+	if err := o.table.Replace(next); err != nil {
+		return change{}, exports, err
+	}
+	o.now = next
+	for _, e := range gone {
+		if !slices.Contains(c.replaced, e.Name) {
+			c.removed = append(c.removed, e.Name)
+		}
+		o.retire(e)
+	}
+	return c, unused, nil
+}
+
+// retire lets the calls of an export that is not in the table any more end, and then
+// lets go of its file system. o.mu is held.
+func (o *offers) retire(e *export.Export) {
+	l := &leaving{Export: e, closed: make(chan struct{})}
+	o.leaving = append(o.leaving, l)
+	idle := e.Retire()
+	go func() {
+		<-idle
+		l.err = o.trees.letGo(e.FS)
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.leaving = slices.DeleteFunc(o.leaving, func(other *leaving) bool { return other == l })
+		close(l.closed)
+		if !o.ended { // else the end waits, and says it
+			o.log.Info("export closed that was replaced or removed", zap.String("export", e.Name), zap.Error(l.err))
+		}
+	}()
+}
+
+// all are the exports that there are, with those that leave.
+func (o *offers) all() []*export.Export {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := slices.Clone(o.now)
+	for _, l := range o.leaving {
+		all = append(all, l.Export)
+	}
+	return all
+}
+
+// names are those of the exports that share a lane, or nil.
+func (o *offers) names(lane any) (names []string) {
+	for _, e := range o.all() {
+		if e.FS.Lane() == lane && !slices.Contains(names, e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// end forbids changes, and returns what there is to be closed: for those that leave,
+// to wait for.
+func (o *offers) end() (now []*export.Export, left []*leaving) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+	return o.now, slices.Clone(o.leaving)
+}
+
+// fields say what a change did, for a line of the log.
+func (c *change) fields() (fields []zap.Field) {
+	for _, of := range []struct {
+		what  string
+		names []string
+	}{{"added", c.added}, {"replaced", c.replaced}, {"removed", c.removed}} {
+		if len(of.names) > 0 {
+			fields = append(fields, zap.Strings(of.what, of.names))
+		}
+	}
+	return fields
+}
+
+// SetExports makes all what the server serves from now on: it opens exports that are
+// new, replaces those whose directory or options have changed, and removes the others.
+// Calls that run end with the export that they began with, whose file system is closed
+// after the last of them. Calls that come later are served by the new one, with its
+// options, or answered STALE where the export was removed. On an error nothing has
+// changed. It may be called from any goroutine while the server runs, and opens
+// directories, which may block.
+func (s *Server) SetExports(all []ExportConfig) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	_, err := s.setExports(all)
+	return err
+}
+
+func (s *Server) setExports(all []ExportConfig) (change, error) {
+	if s.trees == nil {
+		return change{}, errors.New("the exports of this server are its program's own")
+	}
+	opened, err := openExports(all, s.trees, func(string) {})
+	if err != nil {
+		return change{}, err
+	}
+	if len(opened) > 1 {
+		s.pool.LimitGroups(int64(s.cfg.Memory.Ceiling) / 2)
+	}
+	return s.offers.set(opened)
+}

@@ -1,0 +1,67 @@
+package server
+
+import (
+	"errors"
+	"reflect"
+
+	"go.uber.org/zap"
+)
+
+// Reload is what SIGHUP asks for: read gives the configuration anew, and its exports are
+// served from then on (SetExports). Other keys are for the next start. Where something
+// is wrong, a line says what, and everything stays as it was. It may block as long as
+// directories do.
+func (s *Server) Reload(read func() (*Config, error)) {
+	if !s.changing.TryLock() {
+		s.log.Warn("not read again: the configuration is being read at this moment; send SIGHUP once more when that has ended")
+		return
+	}
+	defer s.changing.Unlock()
+	var c change
+	cfg, err := read()
+	if err == nil {
+		c, err = s.reload(cfg)
+	}
+	if err != nil {
+		s.log.Error("not reloaded, and served as before", zap.Error(err))
+		return
+	}
+	s.log.Info("configuration read again", c.fields()...)
+	if keys := cfg.differing(s.cfg); len(keys) > 0 {
+		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
+	}
+}
+
+func (s *Server) reload(cfg *Config) (change, error) {
+	if len(cfg.Exports) == 0 {
+		return change{}, cfg.fault(errNoExports)
+	}
+	apart := *cfg
+	apart.StateDir = s.cfg.StateDir // which is in use, whatever the file says now
+	if err := apart.keepApart(); err != nil {
+		return change{}, cfg.fault(err)
+	}
+	return s.setExports(cfg.Exports)
+}
+
+var errNoExports = errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration")
+
+// differing are the keys in which two checked configurations differ, exports aside.
+func (c *Config) differing(from *Config) (keys []string) {
+	var compare func(prefix string, a, b reflect.Value)
+	compare = func(prefix string, a, b reflect.Value) {
+		for i := range a.NumField() {
+			f := a.Type().Field(i)
+			key := f.Tag.Get("toml")
+			switch {
+			case key == "" || key == "export":
+			case isTable(f.Type):
+				compare(prefix+key+".", a.Field(i), b.Field(i))
+			case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
+				keys = append(keys, prefix+key)
+			}
+		}
+	}
+	compare("", reflect.ValueOf(c).Elem(), reflect.ValueOf(from).Elem())
+	return keys
+}

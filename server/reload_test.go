@@ -1,0 +1,160 @@
+package server_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
+)
+
+// reloading is a daemon with a configuration file that a test rewrites.
+type reloading struct {
+	*daemon
+	t      *testing.T
+	config string
+	head   string
+}
+
+// startReloading starts a daemon with the exports of a file, "DIR NAME OPTIONS" each.
+func startReloading(t *testing.T, exports ...string) *reloading {
+	t.Helper()
+	ip := ownLoopback()
+	d := &reloading{t: t, config: filepath.Join(t.TempDir(), "nfsrdmad.toml")}
+	d.daemon = &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
+	d.head = fmt.Sprintf("tcp = [%q]\nrdma = [%q]\nstate_dir = %q\nrpcbind = false\n", d.tcp, d.rdma, t.TempDir())
+	d.write(exports...)
+	d.Process = nfsrdmad(t, "serve", "--config", d.config)
+	d.AwaitLine("serving")
+	return d
+}
+
+func (d *reloading) write(exports ...string) {
+	d.t.Helper()
+	text := d.head
+	for _, e := range exports {
+		f := strings.Fields(e)
+		text += fmt.Sprintf("[[export]]\npath = %q\nname = %q\noptions = \"insecure,no_root_squash,%s\"\n", f[0], f[1], strings.Join(f[2:], ""))
+	}
+	if err := os.WriteFile(d.config, []byte(text), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// reload rewrites the file, sends SIGHUP, and waits for one more line that holds says.
+func (d *reloading) reload(says string, exports ...string) {
+	d.t.Helper()
+	before := strings.Count(d.Output(), says)
+	d.write(exports...)
+	d.Signal(syscall.SIGHUP)
+	await(d.t, testContext(d.t), "it says "+says, func() bool { return strings.Count(d.Output(), says) > before })
+}
+
+// SIGHUP: exports come, get other options, and go, and clients that have mounted see it
+// at once; what is wrong changes nothing.
+func TestReload(t *testing.T) {
+	one, two := t.TempDir(), t.TempDir()
+	d := startReloading(t, one+" /one rw")
+	ctx := testContext(t)
+	clients := d.dialBoth(t)
+	files := make(map[string]servertest.Handle)
+	for transport, c := range clients {
+		dir, err := c.Mount(ctx, "/one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files[transport], err = c.Create(ctx, dir, transport, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := func(what string, wants func(c *servertest.Client, h servertest.Handle) bool) {
+		t.Helper()
+		for transport, c := range clients {
+			if !wants(c, files[transport]) {
+				t.Errorf("%s: not so: %s", transport, what)
+			}
+		}
+	}
+	writes := func(c *servertest.Client, h servertest.Handle) bool {
+		_, err := c.Write(ctx, h, 0, []byte("x"), wire.FileSync)
+		return err == nil
+	}
+	reads := func(c *servertest.Client, h servertest.Handle) bool {
+		_, err := c.Read(ctx, h, 0, make([]byte, 1))
+		return err == nil
+	}
+	mounts := func(name string) func(c *servertest.Client, _ servertest.Handle) bool {
+		return func(c *servertest.Client, _ servertest.Handle) bool {
+			_, err := c.Mount(ctx, name)
+			return err == nil
+		}
+	}
+	each("written before", writes)
+
+	d.reload("configuration read again", one+" /one rw", two+" /two rw")
+	says(t, d.Process, `configuration read again`, `"added": ["/two"]`)
+	each("written after another export came", writes)
+	each("/two is mounted", mounts("/two"))
+
+	d.reload("export closed that was replaced", one+" /one ro", two+" /two rw")
+	each("read-only", func(c *servertest.Client, h servertest.Handle) bool { return reads(c, h) && !writes(c, h) })
+
+	d.reload("not reloaded", one+" /one rw,foo")
+	says(t, d.Process, "not reloaded", d.config+":8: ", `unknown export option \"foo\"`)
+	d.reload("not reloaded", one+"/gone /one rw")
+	d.reload("not reloaded")
+	each("as before", func(c *servertest.Client, h servertest.Handle) bool {
+		return reads(c, h) && !writes(c, h) && mounts("/two")(c, h)
+	})
+
+	d.head += "[limits]\ncalls_in_flight = 7\n"
+	d.reload("changes that wait for a restart", two+" /two rw", one+" /one rw")
+	says(t, d.Process, "changes that wait for a restart", `["limits.calls_in_flight"]`)
+	each("written again", writes)
+
+	d.reload("configuration read again", two+" /two rw")
+	each("stale", func(c *servertest.Client, h servertest.Handle) bool {
+		_, err := c.GetAttr(ctx, h)
+		return stale(err) && !mounts("/one")(c, h)
+	})
+	d.reload("configuration read again", two+" /two rw", one+" /one rw")
+	each("good again", writes)
+	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
+}
+
+// An export is removed whose file system hangs: others come and go, and the daemon ends
+// as it does with one that was not removed.
+func TestReloadWhileAFileSystemHangs(t *testing.T) {
+	m := stalled.Mount(t)
+	defer m.LetGo()
+	works := t.TempDir()
+	d := startReloading(t, m.Dir+" /hangs rw", works+" /works rw")
+	h, err := d.dialBoth(t)["tcp"].Mount(testContext(t), "/hangs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Stall()
+	hangs(t, d.daemon, m, "tcp", h, 3)
+	m.AwaitHanging(1)
+	d.reload("configuration read again", works+" /works rw", t.TempDir()+" /new rw")
+	c := d.dialBoth(t)["rdma"]
+	for _, name := range []string{"/works", "/new"} {
+		if _, err := c.Mount(testContext(t), name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.GetAttr(testContext(t), h); !stale(err) {
+		t.Errorf("a handle of the export that was removed: %v", err)
+	}
+	if strings.Contains(d.Output(), "export closed") {
+		t.Errorf("it is closed while calls hang:\n%s", d.Output())
+	}
+	m.LetGo()
+	d.AwaitLine("export closed that was replaced or removed")
+	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
+}

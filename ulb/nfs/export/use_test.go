@@ -1,0 +1,83 @@
+package export
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// A retired export lets nobody in, and is idle once the last call has left that had
+// entered, by whichever connection.
+func TestRetiredExportIsIdleAfterTheLastCall(t *testing.T) {
+	e := new(Export)
+	conns := []*rpc.Conn{{ID: 1}, {ID: 2}, {ID: 1 + stripes}}
+	for _, c := range conns {
+		if !e.Enter(c) {
+			t.Fatal("an export lets a call not in")
+		}
+	}
+	idle := e.Retire()
+	for i, c := range conns {
+		if e.Enter(c) {
+			t.Error("a retired export lets a call in")
+		}
+		select {
+		case <-idle:
+			t.Fatalf("it is idle while %d calls are in it", len(conns)-i)
+		default:
+		}
+		e.Leave(c)
+	}
+	<-idle
+	if e.Enter(conns[0]) {
+		t.Error("an idle export lets a call in")
+	}
+	<-new(Export).Retire()
+}
+
+// Calls that enter and leave while an export is retired: none is in it when it is idle,
+// and idle it gets.
+func TestRetireWhileCallsEnter(t *testing.T) {
+	for range 200 {
+		e := new(Export)
+		var in atomic.Int64
+		var callers sync.WaitGroup
+		for id := range 8 {
+			c := &rpc.Conn{ID: uint64(id / 2)} // two of each connection
+			callers.Go(func() {
+				for e.Enter(c) {
+					in.Add(1)
+					in.Add(-1)
+					e.Leave(c)
+				}
+			})
+		}
+		<-e.Retire()
+		if n := in.Load(); n != 0 {
+			t.Fatalf("%d calls are in an idle export", n)
+		}
+		callers.Wait()
+	}
+}
+
+// Two exports are the same where nothing that a user says of them differs.
+func TestSameExport(t *testing.T) {
+	clients := func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
+	usual := func() *Export { return &Export{Name: "/a", Clients: clients(), ID: 5} }
+	if e := usual(); !e.Same(&Export{Name: "/a", Clients: clients()}) {
+		t.Error("the same export is another")
+	}
+	for name, change := range map[string]func(e *Export){
+		"name": func(e *Export) { e.Name = "/b" }, "ro": func(e *Export) { e.ReadOnly = true }, "async": func(e *Export) { e.Async = true },
+		"secure": func(e *Export) { e.Secure = true }, "squash": func(e *Export) { e.Squash = AllSquash }, "anonuid": func(e *Export) { e.AnonUID = 1 },
+		"anongid": func(e *Export) { e.AnonGID = 1 }, "clients": func(e *Export) { e.Clients = nil },
+	} {
+		e := usual()
+		if change(e); e.Same(usual()) {
+			t.Errorf("another %s is not seen", name)
+		}
+	}
+}
