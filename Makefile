@@ -8,8 +8,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: build run test test-all test-unit test-interop test-hostile test-kernel mutants fuzz bench lint clean setup
 
+# Static, without cgo: the program runs on every distribution, and no C compiler is needed.
 build:
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
 
 # Everybody acts as the owner of ./export, so that the first write works.
 LOCAL_CLIENTS := 127.0.0.0/8;10.0.0.0/8;172.16.0.0/12;192.168.0.0/16;169.254.0.0/16;::1/128;fc00::/7;fe80::/10

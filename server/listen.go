@@ -97,13 +97,11 @@ func haveIPv6() bool {
 	return syscall.Bind(fd, &syscall.SockaddrInet6{}) == nil
 }
 
+// join is a list as log lines have it.
 func join[T fmt.Stringer](all []T) string {
-	var b strings.Builder
+	words := make([]string, len(all))
 	for i, a := range all {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(a.String())
+		words[i] = a.String()
 	}
-	return b.String()
+	return strings.Join(words, ", ")
 }

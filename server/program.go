@@ -28,7 +28,7 @@ var programs = []program{
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"},
 		func(s *Server) rpc.Program {
 			mounts := mount3.New(s.offers.table)
-			mounts.OnRefusal(newRefusedMounts(s.log).refused)
+			mounts.OnRefusal((&refusedMounts{log: s.log}).refused)
 			return mounts
 		}},
 }
