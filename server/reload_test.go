@@ -98,6 +98,9 @@ func TestReload(t *testing.T) {
 
 	d.reload("configuration read again", one+" /one rw", two+" /two rw")
 	says(t, d.Process, `configuration read again`, `"added": ["/two"]`)
+	if strings.Contains(d.Output(), "replaced") {
+		t.Errorf("an export that did not change was replaced:\n%s", d.Output())
+	}
 	each("written after another export came", writes)
 	each("/two is mounted", mounts("/two"))
 
