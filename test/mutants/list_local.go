@@ -133,7 +133,7 @@ var localMutants = []mutant{
 	{"an export that did not change is replaced all the same", "server/offers.go",
 		"case gone[i].Same(e):",
 		"case false:",
-		"server", "TestReload"},
+		"server", "TestWhatDidNotChangeStays"},
 	{"an export that was removed is closed before its calls end", "server/offers.go",
 		"		<-idle\n",
 		"		_ = idle\n",

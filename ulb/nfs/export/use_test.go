@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A retired export lets nobody in, and is idle once the last call has left that had
+// A retired export lets no call in, and is idle once the last call has left that had
 // entered, by whichever connection.
 func TestRetiredExportIsIdleAfterTheLastCall(t *testing.T) {
 	e := new(Export)
@@ -22,7 +22,7 @@ func TestRetiredExportIsIdleAfterTheLastCall(t *testing.T) {
 	idle := e.Retire()
 	for i, c := range conns {
 		if e.Enter(c) {
-			t.Error("a retired export lets a call in")
+			t.Fatal("a retired export lets a call in")
 		}
 		select {
 		case <-idle:

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -21,7 +22,7 @@ func (s *site) admitted(p wire.Procedure, args encoder) (run func() wire.NFSStat
 	}
 	return func() wire.NFSStat3 {
 		s.rpc.Serve(&c.Call)
-		<-c.Done
+		await.Receive(s.t, "the call is answered", c.Done)
 		d, err := c.Results()
 		if err != nil {
 			s.t.Fatal(err)
@@ -59,7 +60,7 @@ func TestExportReplacedBeforeItsCallRuns(t *testing.T) {
 			if err := s.table.Replace(c.now(s)); err != nil {
 				t.Fatal(err)
 			}
-			<-old.Retire()
+			await.Receive(t, "the export is idle", old.Retire())
 			want(t, "status", run(), c.want)
 			var res wire.Lookup3Res
 			s.call(wire.ProcLookup, &wire.Lookup3Args{What: s.at(s.root, "dir")}, &res)
@@ -91,7 +92,7 @@ func TestExportReplacedWhileItsCallRuns(t *testing.T) {
 	var res wire.Rename3Res
 	s.call(wire.ProcRename, &wire.Rename3Args{From: s.at(s.root, "f"), To: s.at(s.root, "g")}, &res)
 	want(t, "status", res.Status, wire.NFS3OK)
-	<-idle
+	await.Receive(t, "the export is idle", idle)
 }
 
 // renamed does something during a Rename.
