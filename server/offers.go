@@ -150,20 +150,10 @@ func (c *change) fields() (fields []zap.Field) {
 	return fields
 }
 
-// SetExports makes all what the server serves from now on: it opens exports that are
+// setExports makes all what the server serves from now on: it opens exports that are
 // new, replaces those whose directory or options have changed, and removes the others.
-// Calls that run end with the export that they began with, whose file system is closed
-// after the last of them. Calls that come later are served by the new one, with its
-// options, or answered STALE where the export was removed. On an error nothing has
-// changed. It may be called from any goroutine while the server runs, and opens
-// directories, which may block.
-func (s *Server) SetExports(all []ExportConfig) error {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	_, err := s.setExports(all)
-	return err
-}
-
+// On an error nothing has changed. s.changing is held. It opens directories, which may
+// block.
 func (s *Server) setExports(all []ExportConfig) (change, error) {
 	if s.trees == nil {
 		return change{}, errors.New("the exports of this server are its program's own")

@@ -8,9 +8,12 @@ import (
 )
 
 // Reload is what SIGHUP asks for: read gives the configuration anew, and its exports are
-// served from then on (SetExports). Other keys are for the next start. Where something
-// is wrong, a line says what, and everything stays as it was. It may block as long as
-// directories do.
+// served from then on. Calls that run end with the export that they began with, whose
+// file system is closed after the last of them. Calls that come later are served by the
+// new one, with its options, or answered STALE where the export was removed. Other keys
+// are for the next start. Where something is wrong, a line of the log says what, and
+// everything stays as it was. It may be called from any goroutine, and may block as long
+// as directories do.
 func (s *Server) Reload(read func() (*Config, error)) {
 	if !s.changing.TryLock() {
 		s.log.Warn("not read again: the configuration is being read at this moment; send SIGHUP once more when that has ended")
