@@ -14,6 +14,13 @@ import (
 // SetClock replaces the clock that says how young a ctime is.
 func (fs *FS) SetClock(now func() time.Time) { fs.now = now }
 
+// SetFineTimes says whether changes right after each other have times of their
+// own, and returns whether they had.
+func (fs *FS) SetFineTimes(fine bool) (was bool) {
+	was, fs.kind.fine = fs.kind.fine, fine
+	return was
+}
+
 // Sweep is n seconds of the sweeper.
 func (fs *FS) Sweep(n int) {
 	for range n {

@@ -20,6 +20,9 @@ type fsKind struct {
 	// rawAttr: they are read from the inode alone, without waiting for any lock
 	// that is held over I/O: fstat may be a raw call (raw_syscall.go).
 	rawAttr bool
+	// fine: a change of a file whose ctime was read since the last one gives it
+	// another ctime, however soon it comes.
+	fine bool
 	// links: a file without a name counts no links. FUSE servers make up
 	// their counts.
 	links bool
@@ -60,19 +63,35 @@ func hasJournal(dev uint64) bool {
 	return err == nil
 }
 
+// hasFineTimes says that the kernel has multigrain timestamps (Linux 6.13,
+// Documentation/filesystems/multigrain-ts.rst), as the file systems have that
+// kindOf says it of.
+func hasFineTimes() bool {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return false
+	}
+	var major, minor int
+	n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
+	return n == 2 && (major > 6 || major == 6 && minor >= 13)
+}
+
 func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 	const most = 1<<63 - 1
 	k := fsKind{maxFile: most, maxLink: 32000}
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(dev), 16<<40-4096, 65000
-		k.reserves = true
+		k.reserves, k.fine = true, hasFineTimes()
 	case unix.XFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxLink = true, true, true, 1<<31-1
+		k.fine = hasFineTimes()
 	case unix.BTRFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.withDirs, k.maxLink = true, true, true, 65535
+		k.fine = hasFineTimes()
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		k.memory, k.rawAttr, k.pages, k.logged, k.maxLink = true, true, true, true, 1<<31-1
+		k.fine = s.Type == unix.TMPFS_MAGIC && hasFineTimes()
 	case unix.F2FS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.withDirs, k.reserves = true, true, true, true
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:

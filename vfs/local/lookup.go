@@ -39,7 +39,7 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 			return o, err
 		}
 		if old {
-			fs.rememberName(d, &dirStat, name, n.handle)
+			fs.rememberName(d, &dirStat, name, knownName{n.handle, n.ino})
 		}
 	}
 	o.Handle = n.handle
@@ -52,11 +52,11 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 // remembered returns the node that name in d is known to be, with a reference,
 // or nil. It gets d's attributes in st and leaves the node's there.
 func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) *node {
-	h, ok := d.names.find(name, st.Ctim)
+	known, ok := d.names.find(name, st.Ctim)
 	if !ok || !fs.kind.memory {
 		return nil
 	}
-	n := fs.nodes.cached(&h)
+	n := fs.nodes.cached(&known.handle)
 	if n == nil {
 		return nil
 	}

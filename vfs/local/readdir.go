@@ -131,7 +131,7 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 	if cookie > endCookie {
 		return false, vfs.ErrBadCookie
 	}
-	l := listing{fs: fs, op: op, dir: d, plus: plus && has&mayExec != 0, emit: emit}
+	l := listing{fs: fs, op: op, dir: d, looks: st, old: fs.kind.memory && fs.isOld(st.Ctim), plus: plus && has&mayExec != 0, emit: emit}
 	if cookie < dotDotCookie && !l.dots(cookie) {
 		return false, nil
 	}
@@ -148,6 +148,10 @@ type listing struct {
 	dir  *node
 	plus bool
 	emit func(*vfs.DirEntry) bool
+	// looks are dir's attributes at the start. old: names may be remembered by
+	// its ctime.
+	looks unix.Stat_t
+	old   bool
 	// mount identifies the mount that dir was found on; 0: not asked yet.
 	mount int32
 }
@@ -302,7 +306,11 @@ func cookieOf(off uint64) uint64 {
 // entered (a mount point) or looked at goes without.
 func (l *listing) attributes(e *vfs.DirEntry) bool {
 	var st unix.Stat_t
+	if l.remembered(e, &st) {
+		return true
+	}
 	if h, ok := l.byName(e.Name, &st); ok {
+		l.remember(e.Name, h, &st)
 		l.complete(e, h, &st, l.dir.fd)
 		return true
 	}
@@ -324,8 +332,43 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 	}
 	l.fs.resolver.room(false)
 	l.fs.resolver.note(l.dir.handle, h, e.Name)
+	l.remember(e.Name, h, &st)
 	l.complete(e, h, &st, fd)
 	return true
+}
+
+// remembered completes an entry whose file is known, with one look at the file's
+// attributes: those can have changed when the name has not.
+func (l *listing) remembered(e *vfs.DirEntry, st *unix.Stat_t) bool {
+	known, ok := l.dir.names.find(e.Name, l.looks.Ctim)
+	if !ok {
+		return false
+	}
+	if n := l.fs.nodes.cached(&known.handle); n != nil {
+		ok = l.fs.kind.fstat(n.fd, st) == nil && st.Nlink != 0
+		if ok {
+			l.tell(e, n, st)
+		}
+		n.put()
+		return ok
+	}
+	if fstatAt(l.dir.fd, e.Name, st) != nil || st.Ino != known.ino || st.Dev != l.looks.Dev {
+		return false
+	}
+	l.complete(e, known.handle, st, l.dir.fd)
+	return true
+}
+
+func (l *listing) remember(name []byte, h vfs.Handle, st *unix.Stat_t) {
+	if l.old && st.Dev == l.looks.Dev {
+		l.fs.rememberName(l.dir, &l.looks, name, knownName{h, st.Ino})
+	}
+}
+
+// tell fills in what is held open as n.
+func (l *listing) tell(e *vfs.DirEntry, n *node, st *unix.Stat_t) {
+	e.Handle, e.HasAttr, e.FileID = n.handle, true, n.ino
+	n.fill(&e.Attr, st)
 }
 
 // byName finds a name's handle and attributes without opening it, which saves
@@ -369,13 +412,12 @@ func namesInode(handle []byte, ino uint64) bool {
 
 // complete fills in an entry's handle and attributes. fd is on its file system.
 func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd int) {
-	e.Handle, e.HasAttr = h, true
-	e.FileID = st.Ino
 	if n := l.fs.nodes.cached(&h); n != nil {
-		n.fill(&e.Attr, st)
+		l.tell(e, n, st)
 		n.put()
 		return
 	}
+	e.Handle, e.HasAttr, e.FileID = h, true, st.Ino
 	fillStat(&e.Attr, st)
 	e.Attr.FSID = l.fs.fsid(fd, st.Dev)
 	e.Attr.Change = max(stamp(st), inodes.told(inodeKey{st.Dev, h}))

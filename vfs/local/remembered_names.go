@@ -15,43 +15,50 @@ import (
 type rememberedNames struct {
 	mu    sync.Mutex
 	ctime unix.Timespec
-	m     map[string]vfs.Handle
+	m     map[string]knownName
+}
+
+// A knownName is the file that a name was found to be.
+type knownName struct {
+	handle vfs.Handle
+	ino    uint64
 }
 
 const (
-	maxDirNames = 1 << 10 // in one directory
+	maxDirNames = 1 << 14 // in one directory
 	maxAllNames = 1 << 16 // in all
 )
 
-func (r *rememberedNames) find(name []byte, ctime unix.Timespec) (h vfs.Handle, ok bool) {
+func (r *rememberedNames) find(name []byte, ctime unix.Timespec) (n knownName, ok bool) {
 	r.mu.Lock()
 	if r.ctime == ctime {
-		h, ok = r.m[string(name)]
+		n, ok = r.m[string(name)]
 	}
 	r.mu.Unlock()
-	return h, ok
+	return n, ok
 }
 
 // rememberName keeps what name in d is. Before it was looked up d's attributes
-// were st, and after that their ctime was old (FS.isOld): what changed d in the
-// meantime had the same ctime only if it was done when the name was looked up.
-func (fs *FS) rememberName(d *node, st *unix.Stat_t, name []byte, h vfs.Handle) {
+// were st, and their ctime was old then (FS.isOld): what changed d in the
+// meantime gave it another one. A full memory keeps what it has, so that a
+// listing of a directory that does not fit finds some of it the next time.
+func (fs *FS) rememberName(d *node, st *unix.Stat_t, name []byte, n knownName) {
 	r := &d.names
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctime != st.Ctim || len(r.m) >= maxDirNames || fs.stats.names.Load() >= maxAllNames {
+	if r.ctime != st.Ctim {
 		fs.stats.names.Add(-int64(len(r.m)))
 		clear(r.m)
 		r.ctime = st.Ctim
 	}
-	if fs.stats.names.Load() >= maxAllNames {
+	if len(r.m) >= maxDirNames || fs.stats.names.Load() >= maxAllNames {
 		return
 	}
 	if r.m == nil {
-		r.m = make(map[string]vfs.Handle)
+		r.m = make(map[string]knownName)
 	}
 	was := len(r.m)
-	r.m[string(name)] = h
+	r.m[string(name)] = n
 	fs.stats.names.Add(int64(len(r.m) - was))
 }
 

@@ -73,10 +73,16 @@ func (v *verdicts) remember(caller uint32, ctime unix.Timespec, known, has right
 // come, so that nothing is remembered by it.
 const young = time.Second
 
-// isOld says that no change from now on can have this ctime. It is asked before
-// that is looked at which is to be remembered: while a look waits for the disk,
-// the ctime grows old.
+// isOld says that no change from now on can have this ctime, which was read from
+// the file. It is asked before that is looked at which is to be remembered: while
+// a look waits for the disk, the ctime grows old.
+//
+// Where times are fine none can, however young the ctime is. A file system that
+// stores whole seconds only (ext4 with inodes of 128 bytes) has no fine ones.
 func (fs *FS) isOld(ctime unix.Timespec) bool {
+	if fs.kind.fine && ctime.Nsec != 0 {
+		return true
+	}
 	return fs.now().Sub(time.Unix(ctime.Unix())) >= young
 }
 

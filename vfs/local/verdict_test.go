@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ func others(t *testing.T) {
 func TestVerdictsAreRemembered(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
+	w.fs.SetFineTimes(false)
 	ann := &vfs.Op{Cred: id(1001, 1001)}
 	try := &vfs.Op{Cred: ann.Cred, Try: true}
 	f := w.create(w.fs.Root(), "f")
@@ -54,6 +56,37 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	w.ok(os.Chmod(w.path("f"), 0o666))
 	expect("after a chmod, at once", try, 0, vfs.ErrWouldBlock)
 	expect("after a chmod", ann, vfs.AccessRead|vfs.AccessModify, nil)
+}
+
+// Where the kernel says that it keeps changes apart by their times, it does, and
+// what is young is remembered.
+func TestFineTimes(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	if !w.fs.SetFineTimes(true) {
+		t.Skip("takes Linux 6.13 and a file system with multigrain timestamps")
+	}
+	d := w.mkdir(w.fs.Root(), "d")
+	f := w.create(d, "f")
+	_, err := w.lookup(d, "f")
+	w.ok(err, "Lookup")
+	if n := w.fs.RememberedNames(); n != 1 {
+		t.Errorf("%d names are remembered, want the one that was looked up", n)
+	}
+	var was, is vfs.Attr
+	for i := range 1000 {
+		w.ok(w.fs.GetAttr(w.op, f, &was), "GetAttr")
+		w.ok(os.Chmod(w.path("d", "f"), 0o640+os.FileMode(i&1)))
+		w.ok(w.fs.GetAttr(w.op, f, &is), "GetAttr")
+		if was.Ctime == is.Ctime {
+			t.Fatalf("a change left the ctime at %v", is.Ctime)
+		}
+		w.ok(w.fs.GetAttr(w.op, d, &was), "GetAttr")
+		w.ok(os.WriteFile(w.path("d", strconv.Itoa(i)), nil, 0o600))
+		w.ok(w.fs.GetAttr(w.op, d, &is), "GetAttr")
+		if was.Ctime == is.Ctime {
+			t.Fatalf("a new name left the ctime of its directory at %v", is.Ctime)
+		}
+	}
 }
 
 // More callers than are remembered are all judged rightly.
@@ -107,6 +140,7 @@ func TestNamesAreRemembered(t *testing.T) {
 // ctime.
 func TestNamesAreRememberedByTheTimeBefore(t *testing.T) {
 	w := newWorld(t, local.Config{})
+	w.fs.SetFineTimes(false)
 	d := w.mkdir(w.fs.Root(), "d")
 	f := w.create(d, "f")
 	_, err := w.lookup(d, "f")

@@ -1,0 +1,92 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// listed is what READDIRPLUS tells of the directory dir, by name.
+func (w *world) listed(dir vfs.Handle) map[string]vfs.DirEntry {
+	w.Helper()
+	all := map[string]vfs.DirEntry{}
+	var a vfs.Attr
+	_, err := w.fs.ReadDir(w.op, dir, 0, true, &a, func(e *vfs.DirEntry) bool {
+		all[string(e.Name)] = *e
+		return true
+	})
+	w.ok(err, "ReadDir")
+	return all
+}
+
+// What a program of this machine changes shows in the next listing, whatever is
+// remembered of the directory and whether its files are held open or not.
+func TestListingsShowWhatOthersChange(t *testing.T) {
+	for name, forget := range map[string]func(*local.FS){
+		"files held open": func(*local.FS) {},
+		"files let go":    (*local.FS).EvictAll,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, local.Config{})
+			d := w.mkdir(w.fs.Root(), "d")
+			for i := range 20 {
+				w.create(d, fmt.Sprint("f", i))
+			}
+			w.mkdir(d, "sub")
+			for what, change := range map[string]func() error{
+				"nothing":         func() error { return nil },
+				"a file's size":   func() error { return os.Truncate(w.path("d", "f1"), 12345) },
+				"a file's mode":   func() error { return os.Chmod(w.path("d", "f2"), 0o600) },
+				"a link":          func() error { return os.Link(w.path("d", "f3"), w.path("other")) },
+				"a rename":        func() error { return os.Rename(w.path("d", "f4"), w.path("d", "new")) },
+				"a rename over":   func() error { return os.Rename(w.path("d", "f5"), w.path("d", "f6")) },
+				"two that change": func() error { return swap(w.path("d", "f7"), w.path("d", "f8")) },
+				"a removal":       func() error { return os.Remove(w.path("d", "f9")) },
+				"a directory": func() error {
+					if err := os.Remove(w.path("d", "sub")); err != nil {
+						return err
+					}
+					return os.WriteFile(w.path("d", "sub"), []byte("a file"), 0o644)
+				},
+			} {
+				w.later()
+				w.listed(d)
+				forget(w.fs)
+				w.listed(d)
+				w.ok(change(), what)
+				got := w.listed(d)
+				want := map[string]bool{".": true, "..": true}
+				entries, err := os.ReadDir(w.path("d"))
+				w.ok(err)
+				for _, e := range entries {
+					want[e.Name()] = true
+					h, err := w.lookup(d, e.Name())
+					w.ok(err, "Lookup ", e.Name())
+					var a vfs.Attr
+					w.ok(w.fs.GetAttr(w.op, h, &a), "GetAttr ", e.Name())
+					if is := got[e.Name()]; is.Handle != h || !is.HasAttr || is.Attr != a || is.FileID != a.FileID {
+						t.Errorf("%s: %s is listed as\n%+v\nand is\n%+v", what, e.Name(), is, a)
+					}
+				}
+				for name := range got {
+					if !want[name] {
+						t.Errorf("%s: %s is listed and is not there", what, name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// swap gives two files each other's names.
+func swap(a, b string) error {
+	for _, r := range [][2]string{{a, a + "~"}, {b, a}, {a + "~", b}} {
+		if err := os.Rename(r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
