@@ -30,16 +30,21 @@ var ErrForged = errors.New("export: not a handle of this server")
 // ErrGone: a genuine handle of an export that is not offered any more.
 var ErrGone = errors.New("export: handle of an export that is gone")
 
-// cacheSlots is the size of the direct-mapped cache of handles whose seal was
-// found genuine; a power of two.
+// cacheSlots is the size of the direct-mapped cache of handles that were sealed,
+// or whose seal was found genuine; a power of two.
 const cacheSlots = 8192
 
-// sealer makes and checks seals. A handle that was checked before costs a hash
-// and a comparison.
+// sealer makes and checks seals. A handle that was sealed or checked before costs
+// a hash and a comparison.
 type sealer struct {
 	macs  sync.Pool
 	seed  maphash.Seed
 	cache [cacheSlots]atomic.Pointer[opened]
+}
+
+// slot is where a handle is remembered, by what its seal is made of.
+func (s *sealer) slot(body []byte) *atomic.Pointer[opened] {
+	return &s.cache[maphash.Bytes(s.seed, body)%cacheSlots]
 }
 
 // opened is a handle whose seal is genuine. It does not change.
@@ -50,6 +55,9 @@ type opened struct {
 	set    *set // of which the export is one
 	Opened
 }
+
+func (o *opened) body() []byte { return o.sealed[:o.n-sealSize] }
+func (o *opened) seal() []byte { return o.sealed[o.n-sealSize : o.n] }
 
 // Opened is what a genuine handle names. It does not change.
 type Opened struct {
@@ -86,7 +94,16 @@ func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	b = append(b, format1)
 	b = binary.BigEndian.AppendUint32(b, e.ID)
 	b = h.Append(b)
-	return t.seal.seal(b, start)
+	body := b[start:]
+	slot := t.seal.slot(body)
+	if o := slot.Load(); o != nil && string(o.body()) == string(body) {
+		return append(b, o.seal()...)
+	}
+	b = t.seal.seal(b, start)
+	o := &opened{n: uint8(len(b) - start), id: e.ID, Opened: Opened{Handle: h}}
+	copy(o.sealed[:], b[start:])
+	t.keep(slot, o, t.current.Load())
+	return b
 }
 
 // Find checks a client's handle and says what it names. ErrForged where it is
@@ -96,21 +113,22 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 	if len(sealed) <= headSize+sealSize || len(sealed) > MaxSealed || sealed[0] != format1 {
 		return nil, ErrForged
 	}
-	slot := &t.seal.cache[maphash.Bytes(t.seal.seed, sealed)%cacheSlots]
-	now := t.current.Load()
+	body, seal := sealed[:len(sealed)-sealSize], sealed[len(sealed)-sealSize:]
+	slot := t.seal.slot(body)
 	o := slot.Load()
-	if o == nil || string(o.sealed[:o.n]) != string(sealed) {
+	if o == nil || string(o.body()) != string(body) {
 		var err error
 		if o, err = t.seal.open(sealed); err != nil {
 			return nil, err
 		}
+	} else if !hmac.Equal(o.seal(), seal) {
+		return nil, ErrForged
 	}
+	now := t.current.Load()
 	if o.set != now {
 		// Found in other exports than there are now, or never yet.
 		again := *o
-		again.set, again.Export = now, now.byID[o.id]
-		o = &again
-		slot.Store(o)
+		o = t.keep(slot, &again, now)
 	}
 	if o.Export == nil {
 		return nil, ErrGone
@@ -118,6 +136,15 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 	return &o.Opened, nil
 }
 
+// keep completes o, which nothing refers to yet, by the exports that there are
+// now, and remembers it.
+func (t *Table) keep(slot *atomic.Pointer[opened], o *opened, now *set) *opened {
+	o.set, o.Export = now, now.byID[o.id]
+	slot.Store(o)
+	return o
+}
+
+// open checks a handle's seal by making it again.
 func (s *sealer) open(sealed []byte) (*opened, error) {
 	body := sealed[:len(sealed)-sealSize]
 	var buf [MaxSealed + sealSize]byte
