@@ -92,7 +92,7 @@ var localMutants = []mutant{
 		"",
 		"vfs/local", "TestObjectsThatOthersChange"},
 	{"names are no changes of what they name", "vfs/local/remove.go",
-		`	v.inode = inodes.find(inodeKey{st.Dev, v.handle})
+		`		v.inode = inodes.find(inodeKey{dev, v.handle})
 `,
 		"",
 		"vfs/local", "TestNamesAreChangesOfTheFile"},

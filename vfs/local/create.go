@@ -16,6 +16,8 @@ type dirChange struct {
 	// apart: what was made was changed by further calls. The file system's
 	// log may hold them apart from the name.
 	apart bool
+	// called: the system call was made.
+	called bool
 }
 
 // change runs f, a change of directory d, with d's other changes through this
@@ -24,28 +26,39 @@ type dirChange struct {
 func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var st unix.Stat_t
-	if err := fs.look(op, d, &st); err != nil {
+	c := dirChange{d: d, ch: ch}
+	err := f(&c)
+	if c.called {
 		return err
 	}
-	// Should it not come to the call, nothing happens between two looks that
-	// are one.
+	// It did not come to the call: nothing happens between two looks that are
+	// one.
+	var st unix.Stat_t
+	if lookErr := fs.look(op, d, &st); lookErr != nil {
+		return lookErr
+	}
 	d.fill(&ch.Before, &st)
 	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true
-	return f(&dirChange{d: d, ch: ch})
+	return err
 }
 
 // call makes the system call, with nothing between it and a look at d on either
 // side: what another process does to d meanwhile would pass for its effect.
+// ESTALE, and no call was made: d has no name any more.
 func (c *dirChange) call(f func() error) error {
 	var st unix.Stat_t
-	if err := fstat(c.d.fd, &st); err != nil {
+	kind := &c.d.fs.kind
+	if err := kind.fstat(c.d.fd, &st); err != nil {
 		return err
 	}
+	if st.Nlink == 0 && kind.links {
+		return syscall.ESTALE
+	}
 	c.d.fill(&c.ch.Before, &st)
+	c.called, c.ch.HasBefore, c.ch.HasAfter = true, true, true
 	only := c.d.claim(&st)
 	err := f()
-	if fstat(c.d.fd, &st) != nil {
+	if kind.fstat(c.d.fd, &st) != nil {
 		c.ch.HasAfter, c.ch.Atomic = false, false
 		return err
 	}

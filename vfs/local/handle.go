@@ -46,6 +46,20 @@ func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	return h, nil
 }
 
+// handleAt makes the handle of name in the directory dir, without opening it, and
+// returns the identity of the mount that name is on. false: it has none of the
+// kernel's, or is not there.
+func handleAt(dir int, name []byte) (h vfs.Handle, mount int32, ok bool) {
+	var b [vfs.MaxHandle]byte
+	n, kind, mount, err := sysNameToHandleAt(dir, name, 0, b[2:])
+	if err != nil || kind < 0 || kind > 0xff {
+		return h, 0, false
+	}
+	b[0], b[1] = kernelHandle, byte(kind)
+	h, ok = vfs.MakeHandle(b[:2+n])
+	return h, mount, ok
+}
+
 // birth is the time of birth in nanoseconds, 0 where it is not known.
 func birth(fd int) int64 {
 	var sx unix.Statx_t

@@ -3,6 +3,7 @@ package local
 import (
 	"bytes"
 	"errors"
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -42,7 +43,7 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	if len(b) <= 2 || b[0] != kernelHandle {
 		return -1, syscall.ESTALE // made when this file system had no handles
 	}
-	fd, err := sysOpenByHandle(fs.mount, int32(b[1]), b[2:], unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	fd, err := openHandle(fs.mount, int32(b[1]), b[2:])
 	if err != nil {
 		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOENT) {
 			err = syscall.ESTALE
@@ -63,13 +64,31 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	return fd, nil
 }
 
+// memoryTries is how often a handle is opened that the kernel says it has no
+// memory for. It also says so for some moments of a file that is just going
+// away: the inode is found, and lost before it has an entry in the kernel's cache
+// of names.
+const memoryTries = 8
+
+// openHandle returns an O_PATH descriptor of what a kernel's handle names.
+func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
+	for range memoryTries {
+		fd, err = sysOpenByHandle(mount, kind, handle, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+		if err != syscall.ENOMEM {
+			break
+		}
+		runtime.Gosched()
+	}
+	return fd, err
+}
+
 // canOpenHandles probes open_by_handle_at with the root's own handle.
 func canOpenHandles(mount int, root vfs.Handle) bool {
 	b := root.Bytes()
 	if b[0] != kernelHandle {
 		return false
 	}
-	fd, err := sysOpenByHandle(mount, int32(b[1]), b[2:], unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
+	fd, err := openHandle(mount, int32(b[1]), b[2:])
 	if err != nil {
 		return false
 	}

@@ -206,12 +206,12 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 
 // letGo is for files whose last or only name may have gone: nothing keeps the
 // space but a caller in the middle of a call.
-func (fs *FS) letGo(n *node) {
-	var st unix.Stat_t
-	if fstat(n.fd, &st) == nil && st.Nlink > 0 && !(n.typ == vfs.Directory) {
+func (fs *FS) letGo(v *named) {
+	n := v.n
+	if v.seen && v.after.Nlink > 0 && n.typ != vfs.Directory {
 		n.dropIdle(0, 0)
 		var a vfs.Attr
-		n.fillChanged(&a, &st)
+		n.fillChanged(&a, &v.after)
 		return
 	}
 	n.forgetData()

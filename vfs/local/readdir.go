@@ -379,23 +379,17 @@ func (l *listing) byName(name []byte, st *unix.Stat_t) (h vfs.Handle, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
 		return h, false
 	}
-	var b [vfs.MaxHandle]byte
 	if l.mount == 0 {
+		var b [vfs.MaxHandle]byte
 		_, _, mount, err := sysNameToHandleAt(l.dir.fd, nil, unix.AT_EMPTY_PATH, b[2:])
 		if err != nil {
 			return h, false
 		}
 		l.mount = mount
 	}
-	n, kind, mount, err := sysNameToHandleAt(l.dir.fd, name, 0, b[2:])
-	if err != nil || kind < 0 || kind > 0xff || mount != l.mount {
-		return h, false
-	}
-	if fstatAt(l.dir.fd, name, st) != nil || !namesInode(b[2:2+n], st.Ino) {
-		return h, false
-	}
-	b[0], b[1] = kernelHandle, byte(kind)
-	return vfs.MakeHandle(b[:2+n])
+	h, mount, ok := handleAt(l.dir.fd, name)
+	ok = ok && mount == l.mount && fstatAt(l.dir.fd, name, st) == nil && namesInode(h.Bytes()[2:], st.Ino)
+	return h, ok
 }
 
 // namesInode says whether a kernel's handle holds an inode's number, as those

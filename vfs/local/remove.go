@@ -41,7 +41,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		return err
 	})
 	if victim.n != nil && err == nil {
-		fs.letGo(victim.n)
+		fs.letGo(&victim)
 	}
 	victim.put()
 	if err != nil {
@@ -54,9 +54,12 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 type named struct {
 	handle vfs.Handle
 	ok     bool
-	last   bool   // it had no other name
+	last   bool   // it had no other name; told to the index only
 	n      *node  // with a reference; nil where it is not in the cache
 	inode  *inode // likewise, nil where no FS of the process has it
+	// after is what n looked like after the change; seen: that is known.
+	after unix.Stat_t
+	seen  bool
 }
 
 // stir and stirred are around the change of the name, which changes what has it.
@@ -70,9 +73,8 @@ func (v *named) stirred() {
 	if v.inode == nil {
 		return
 	}
-	var st unix.Stat_t
-	if v.n != nil && fstat(v.n.fd, &st) == nil {
-		v.inode.stirred(&st)
+	if v.seen = v.n != nil && v.n.fs.kind.fstat(v.n.fd, &v.after) == nil; v.seen {
+		v.inode.stirred(&v.after)
 	} else {
 		v.inode.stirred(nil)
 	}
@@ -88,25 +90,39 @@ func (v *named) put() {
 	}
 }
 
-// known identifies name in d.
+// known identifies name in d: by one call where the kernel resolves handles, for
+// whom it need not be known whether the file has other names.
 func (fs *FS) known(d *node, name []byte) (v named) {
+	dev := d.key.dev
+	if _, byKernel := fs.resolver.(kernelResolver); byKernel {
+		v.handle, _, v.ok = handleAt(d.fd, name)
+	}
+	if !v.ok {
+		v, dev = fs.knownByDescriptor(d, name)
+	}
+	if v.ok {
+		v.n = fs.nodes.cached(&v.handle)
+		v.inode = inodes.find(inodeKey{dev, v.handle})
+	}
+	return v
+}
+
+func (fs *FS) knownByDescriptor(d *node, name []byte) (v named, dev uint64) {
 	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if err != nil {
-		return v
+		return v, 0
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if fstat(fd, &st) != nil {
-		return v
+		return v, 0
 	}
 	if v.handle, err = identify(fd, &st); err != nil {
-		return v
+		return v, 0
 	}
 	v.ok = true
 	v.last = st.Nlink <= 1 || st.Mode&unix.S_IFMT == unix.S_IFDIR
-	v.n = fs.nodes.cached(&v.handle)
-	v.inode = inodes.find(inodeKey{st.Dev, v.handle})
-	return v
+	return v, st.Dev
 }
 
 // Rename implements vfs.FileSystem.
@@ -167,7 +183,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		fs.touched(moved.n)
 	}
 	if err == nil && victim.n != nil && victim.n != moved.n {
-		fs.letGo(victim.n)
+		fs.letGo(&victim)
 	}
 	moved.put()
 	victim.put()
