@@ -2,6 +2,7 @@ package local
 
 import (
 	"syscall"
+	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -39,7 +40,7 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 			return o, err
 		}
 		if old {
-			fs.rememberName(d, &dirStat, name, knownName{n.handle, n.ino})
+			fs.rememberName(d, &dirStat, name, knownName{n.handle, n.ino, weak.Make(n)})
 		}
 	}
 	o.Handle = n.handle
@@ -56,7 +57,7 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) *nod
 	if !ok || !fs.kind.memory {
 		return nil
 	}
-	n := fs.nodes.cached(&known.handle)
+	n := fs.nodes.known(&known)
 	if n == nil {
 		return nil
 	}

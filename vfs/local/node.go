@@ -92,6 +92,16 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 	return n
 }
 
+// known is cached for what a name is known to be, and finds a node that has not
+// been let go since without looking for it.
+func (c *nodeCache) known(k *knownName) *node {
+	if n := k.node.Value(); n != nil && !n.gone.Load() && n.hold() {
+		n.used.Store(c.round.Load())
+		return n
+	}
+	return c.cached(&k.handle)
+}
+
 // adopt returns the node of h, which is what fd, a fresh O_PATH descriptor with
 // attributes st, names. The descriptor is the cache's from here on.
 func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {

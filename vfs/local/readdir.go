@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -310,8 +311,7 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 		return true
 	}
 	if h, ok := l.byName(e.Name, &st); ok {
-		l.remember(e.Name, h, &st)
-		l.complete(e, h, &st, l.dir.fd)
+		l.finish(e, h, &st, l.dir.fd)
 		return true
 	}
 	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
@@ -332,8 +332,7 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 	}
 	l.fs.resolver.room(false)
 	l.fs.resolver.note(l.dir.handle, h, e.Name)
-	l.remember(e.Name, h, &st)
-	l.complete(e, h, &st, fd)
+	l.finish(e, h, &st, fd)
 	return true
 }
 
@@ -344,7 +343,7 @@ func (l *listing) remembered(e *vfs.DirEntry, st *unix.Stat_t) bool {
 	if !ok {
 		return false
 	}
-	if n := l.fs.nodes.cached(&known.handle); n != nil {
+	if n := l.fs.nodes.known(&known); n != nil {
 		ok = l.fs.kind.fstat(n.fd, st) == nil && st.Nlink != 0
 		if ok {
 			l.tell(e, n, st)
@@ -355,14 +354,8 @@ func (l *listing) remembered(e *vfs.DirEntry, st *unix.Stat_t) bool {
 	if fstatAt(l.dir.fd, e.Name, st) != nil || st.Ino != known.ino || st.Dev != l.looks.Dev {
 		return false
 	}
-	l.complete(e, known.handle, st, l.dir.fd)
+	l.finish(e, known.handle, st, l.dir.fd)
 	return true
-}
-
-func (l *listing) remember(name []byte, h vfs.Handle, st *unix.Stat_t) {
-	if l.old && st.Dev == l.looks.Dev {
-		l.fs.rememberName(l.dir, &l.looks, name, knownName{h, st.Ino})
-	}
 }
 
 // tell fills in what is held open as n.
@@ -404,9 +397,18 @@ func namesInode(handle []byte, ino uint64) bool {
 	return false
 }
 
-// complete fills in an entry's handle and attributes. fd is on its file system.
-func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd int) {
-	if n := l.fs.nodes.cached(&h); n != nil {
+// finish fills in an entry's handle and attributes and remembers whose name it is.
+// fd is on its file system.
+func (l *listing) finish(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd int) {
+	n := l.fs.nodes.cached(&h)
+	if l.old && st.Dev == l.looks.Dev {
+		known := knownName{handle: h, ino: st.Ino}
+		if n != nil {
+			known.node = weak.Make(n)
+		}
+		l.fs.rememberName(l.dir, &l.looks, e.Name, known)
+	}
+	if n != nil {
 		l.tell(e, n, st)
 		n.put()
 		return

@@ -2,6 +2,7 @@ package local
 
 import (
 	"sync"
+	"weak"
 
 	"golang.org/x/sys/unix"
 
@@ -22,6 +23,8 @@ type rememberedNames struct {
 type knownName struct {
 	handle vfs.Handle
 	ino    uint64
+	// node is the file as it was held open; it is not kept open by this.
+	node weak.Pointer[node]
 }
 
 const (
