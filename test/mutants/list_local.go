@@ -52,6 +52,17 @@ var localMutants = []mutant{
 `,
 		"",
 		"vfs/local", "TestListingsAreWithinTheBudget"},
+	{"a listing is remembered by a ctime that is young", "vfs/local/remembered_list.go",
+		"at == unknownPlace || !l.old",
+		"at == unknownPlace",
+		"vfs/local", "TestRememberedListingsAreTheKernels"},
+	{"a directory that changed is listed from memory", "vfs/local/remembered_list.go",
+		`	if r.ctime != ctime {
+		return nil, false, at
+	}
+`,
+		"",
+		"vfs/local", "TestListingsShowWhatOthersChange"},
 	{"a file system without enough descriptors is served", "vfs/local/descriptors.go",
 		`	if d.limit/all < minPart {`,
 		`	if false {`,

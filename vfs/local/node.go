@@ -29,6 +29,7 @@ type node struct {
 	verdicts verdicts
 	streams  dirStreams
 	names    rememberedNames
+	list     rememberedList
 	quiet    quietReads
 	fs       *FS
 }
@@ -46,6 +47,7 @@ func (n *node) close() {
 	n.files.closeAll()
 	n.streams.closeAll()
 	n.fs.forgetNames(n)
+	n.fs.forgetList(n)
 	inodes.giveBack(n.inode)
 	unix.Close(n.fd)
 }

@@ -139,7 +139,12 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 	if cookie == endCookie {
 		return true, nil
 	}
-	return l.rest(max(cookie, dotDotCookie))
+	cookie = max(cookie, dotDotCookie)
+	cookie, ended, eof := l.fromMemory(cookie)
+	if ended {
+		return eof, nil
+	}
+	return l.rest(cookie)
 }
 
 // A listing is one call's way through a directory.
@@ -153,6 +158,9 @@ type listing struct {
 	// its ctime.
 	looks unix.Stat_t
 	old   bool
+	// at is how many entries of dir come before the next one, "." and ".." not
+	// among them, or unknownPlace.
+	at int
 	// mount identifies the mount that dir was found on; 0: not asked yet.
 	mount int32
 }
@@ -181,6 +189,34 @@ func (l *listing) dots(cookie uint64) bool {
 		}
 	}
 	return true
+}
+
+// fromMemory emits what is remembered to come after cookie. It returns the cookie to
+// go on from by the kernel, unless the listing has ended.
+func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
+	entries, whole, at := l.dir.list.from(cookie, l.looks.Ctim)
+	l.at = at
+	var entry vfs.DirEntry
+	for i := range entries {
+		e := &entries[i]
+		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
+		if l.give(&entry, &e.knownName) && !l.emit(&entry) {
+			l.dir.list.ended(l.looks.Ctim, cookie, l.at, false)
+			return cookie, true, false
+		}
+		cookie = e.cookie
+		l.at++
+	}
+	return cookie, whole, whole
+}
+
+// give completes an entry that is remembered; false: it has been removed meanwhile.
+func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
+	if !l.plus || l.known(e, known) {
+		return true
+	}
+	_, there := l.attributes(e)
+	return there
 }
 
 // rest emits what the kernel lists after cookie, which is 2 or more.
@@ -277,6 +313,7 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 			return false, err
 		}
 		if n == 0 {
+			l.dir.list.ended(l.looks.Ctim, s.at, l.at, true)
 			return true, nil
 		}
 		for e, rest := nextDirent(room[:n]); e.name != nil; e, rest = nextDirent(rest) {
@@ -284,13 +321,23 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 				continue
 			}
 			entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}
-			if l.plus && !l.attributes(&entry) {
-				continue // removed meanwhile
+			var known knownName
+			if l.plus {
+				var ok bool
+				if known, ok = l.attributes(&entry); !ok {
+					l.at = unknownPlace
+					continue // removed meanwhile
+				}
 			}
 			if !l.emit(&entry) {
+				l.dir.list.ended(l.looks.Ctim, s.at, l.at, false)
 				return false, nil
 			}
 			s.at = entry.Cookie
+			if known.handle.IsZero() {
+				l.at = unknownPlace
+			}
+			l.at = l.dir.list.add(l, &entry, known, l.at)
 		}
 	}
 }
@@ -303,16 +350,16 @@ func cookieOf(off uint64) uint64 {
 	return off + dotDotCookie
 }
 
-// attributes completes an entry; false: it is no more. One that cannot be
-// entered (a mount point) or looked at goes without.
-func (l *listing) attributes(e *vfs.DirEntry) bool {
+// attributes completes an entry and returns what may be remembered of it; false:
+// it is no more. One that cannot be entered (a mount point) or looked at goes
+// without, and nothing is remembered of it.
+func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	var st unix.Stat_t
-	if l.remembered(e, &st) {
-		return true
+	if known, ok = l.dir.names.find(e.Name, l.looks.Ctim); ok && l.known(e, &known) {
+		return known, true
 	}
 	if h, ok := l.byName(e.Name, &st); ok {
-		l.finish(e, h, &st, l.dir.fd)
-		return true
+		return l.complete(e, h, &st, l.dir.fd), true
 	}
 	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if outOfDescriptors(err) {
@@ -320,41 +367,37 @@ func (l *listing) attributes(e *vfs.DirEntry) bool {
 		fd, err = sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	}
 	if err != nil {
-		return err != syscall.ENOENT
+		return knownName{}, err != syscall.ENOENT
 	}
 	defer unix.Close(fd)
 	if fstat(fd, &st) != nil {
-		return true
+		return knownName{}, true
 	}
 	h, err := identify(fd, &st)
 	if err != nil {
-		return true
+		return knownName{}, true
 	}
 	l.fs.resolver.room(false)
 	l.fs.resolver.note(l.dir.handle, h, e.Name)
-	l.finish(e, h, &st, fd)
-	return true
+	return l.complete(e, h, &st, fd), true
 }
 
-// remembered completes an entry whose file is known, with one look at the file's
+// known completes an entry whose file is known, with one look at the file's
 // attributes: those can have changed when the name has not.
-func (l *listing) remembered(e *vfs.DirEntry, st *unix.Stat_t) bool {
-	known, ok := l.dir.names.find(e.Name, l.looks.Ctim)
-	if !ok {
-		return false
-	}
-	if n := l.fs.nodes.known(&known); n != nil {
-		ok = l.fs.kind.fstat(n.fd, st) == nil && st.Nlink != 0
+func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
+	var st unix.Stat_t
+	if n := l.fs.nodes.known(known); n != nil {
+		ok := l.fs.kind.fstat(n.fd, &st) == nil && st.Nlink != 0
 		if ok {
-			l.tell(e, n, st)
+			l.tell(e, n, &st)
 		}
 		n.put()
 		return ok
 	}
-	if fstatAt(l.dir.fd, e.Name, st) != nil || st.Ino != known.ino || st.Dev != l.looks.Dev {
+	if fstatAt(l.dir.fd, e.Name, &st) != nil || st.Ino != known.ino || st.Dev != l.looks.Dev {
 		return false
 	}
-	l.finish(e, known.handle, st, l.dir.fd)
+	l.complete(e, known.handle, &st, l.dir.fd)
 	return true
 }
 
@@ -397,24 +440,23 @@ func namesInode(handle []byte, ino uint64) bool {
 	return false
 }
 
-// finish fills in an entry's handle and attributes and remembers whose name it is.
-// fd is on its file system.
-func (l *listing) finish(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd int) {
-	n := l.fs.nodes.cached(&h)
-	if l.old && st.Dev == l.looks.Dev {
-		known := knownName{handle: h, ino: st.Ino}
-		if n != nil {
+// complete fills in an entry's handle and attributes, and returns what may be
+// remembered of it. fd is on its file system.
+func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd int) (known knownName) {
+	if st.Dev == l.looks.Dev {
+		known = knownName{handle: h, ino: st.Ino}
+	}
+	if n := l.fs.nodes.cached(&h); n != nil {
+		if st.Dev == l.looks.Dev {
 			known.node = weak.Make(n)
 		}
-		l.fs.rememberName(l.dir, &l.looks, e.Name, known)
-	}
-	if n != nil {
 		l.tell(e, n, st)
 		n.put()
-		return
+		return known
 	}
 	e.Handle, e.HasAttr, e.FileID = h, true, st.Ino
 	fillStat(&e.Attr, st)
 	e.Attr.FSID = l.fs.fsid(fd, st.Dev)
 	e.Attr.Change = max(stamp(st), inodes.told(inodeKey{st.Dev, h}))
+	return known
 }

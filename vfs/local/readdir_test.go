@@ -3,6 +3,7 @@ package local_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -78,6 +79,55 @@ func TestListingsShowWhatOthersChange(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Listings of any size, whole and in pages, by the kernel and from memory, are
+// one and the same.
+func TestRememberedListingsAreTheKernels(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	w.fs.SetFineTimes(false)
+	d := w.mkdir(w.fs.Root(), "d")
+	for i := range 700 {
+		w.create(d, fmt.Sprint("a longer name of a file ", i))
+	}
+	pages := func(size int, plus bool) (all []string) {
+		var cookie uint64
+		for eof := false; !eof; {
+			n := 0
+			var err error
+			var a vfs.Attr
+			eof, err = w.fs.ReadDir(w.op, d, cookie, plus, &a, func(e *vfs.DirEntry) bool {
+				if n == size {
+					return false
+				}
+				n++
+				cookie = e.Cookie
+				all = append(all, fmt.Sprint(string(e.Name), e.FileID, e.Cookie))
+				return true
+			})
+			w.ok(err, "ReadDir")
+		}
+		return all
+	}
+	want := pages(1000, true)
+	if len(want) != 702 || w.fs.RememberedNames() != 0 {
+		t.Fatalf("%d entries, of which %d are remembered by a ctime that is young", len(want), w.fs.RememberedNames())
+	}
+	w.later()
+	for _, size := range []int{1, 7, 300, 1000, 7} {
+		for _, plus := range []bool{true, false} {
+			if got := pages(size, plus); !slices.Equal(got, want) {
+				t.Errorf("in pages of %d (plus %v): %d entries, want %d:\n%v\n%v", size, plus, len(got), len(want), got, want)
+			}
+		}
+		if n := w.fs.RememberedNames(); n != 700 {
+			t.Errorf("in pages of %d: %d entries are remembered, want 700", size, n)
+		}
+	}
+	w.fs.EvictAll()
+	if n := w.fs.RememberedNames(); n != 0 {
+		t.Errorf("%d entries are remembered of a directory that was let go", n)
 	}
 }
 
