@@ -14,6 +14,11 @@
 // rules of NFS that stand on top of it (RFC 1813 §4.4) are in data.go. Data
 // and names become durable in sync_data.go and group_commit.go.
 //
+// What a directory's names are is remembered while its ctime stands
+// (remembered_names.go, remembered_list.go). Attributes are not: they are asked of
+// the kernel for each answer, so that what a program of this machine changes is
+// seen at once.
+//
 // Attempts (vfs.Op.Try). An attempt makes no system call that can wait for the
 // disk, for a server or for a program in user space, as far as it is known which
 // do: fs_kind.go says where attributes are in memory, verdict.go and atime.go
