@@ -103,9 +103,8 @@ var localMutants = []mutant{
 		"",
 		"vfs/local", "TestObjectsThatOthersChange"},
 	{"names are no changes of what they name", "vfs/local/remove.go",
-		`		v.inode = inodes.find(inodeKey{dev, v.handle})
-`,
-		"",
+		"v.inode = inodes.find(inodeKey{dev, v.handle})",
+		"v.inode = inodes.find(inodeKey{dev, vfs.Handle{}})",
 		"vfs/local", "TestNamesAreChangesOfTheFile"},
 	{"WRITE claims without knowing", "vfs/local/data.go",
 		"ch.HasAfter, ch.Atomic = true, only.holds(&st)",

@@ -11,7 +11,7 @@ import (
 )
 
 // This file finds out what an entry of a listing looks like: by one system call
-// where it is known whose name it is, by two where the kernel makes handles of
+// where the name is known, by two where the kernel makes handles of
 // names, and by four elsewhere.
 
 // give completes an entry that is remembered; false: it has been removed meanwhile.

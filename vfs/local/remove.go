@@ -90,8 +90,8 @@ func (v *named) put() {
 	}
 }
 
-// known identifies name in d: by one call where the kernel resolves handles, for
-// whom it need not be known whether the file has other names.
+// known identifies name in d. Where the kernel resolves handles that takes one
+// call: only the index is told whether the file has other names.
 func (fs *FS) known(d *node, name []byte) (v named) {
 	dev := d.key.dev
 	if _, byKernel := fs.resolver.(kernelResolver); byKernel {
