@@ -1,6 +1,7 @@
 package billy
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
@@ -13,11 +14,19 @@ import (
 
 // facts are what a file system says of a file, without what reading changes.
 type facts struct {
-	mode         fs.FileMode
-	size         int64
-	mtime, ctime vfs.Time // ctime zero where it is not told
-	nlink        uint32
-	uid, gid     uint32
+	mode            fs.FileMode
+	size            int64    // of a symlink the length of its text
+	mtime, ctime    vfs.Time // ctime zero where it is not told
+	nlink, uid, gid uint32   // nlink 0 where it is not told
+}
+
+// A sight is what one look at a file shows.
+type sight struct {
+	facts
+	atime        vfs.Time
+	used         uint64 // bytes of storage
+	major, minor uint32
+	inode        uint64 // 0 where the file system has no number that tells files apart
 }
 
 // observed is what is made of the facts, seen over time.
@@ -29,8 +38,6 @@ type observed struct {
 	// ctime of file systems that tell none; mtime and atime where they were
 	// changed through here and the file system did not move its own.
 	ctime, mtime, atime vfs.Time
-	// text is the length of a symlink's text, 0 where not known.
-	text int
 }
 
 func timeOf(t time.Time) vfs.Time {
@@ -47,15 +54,11 @@ func nanos(t vfs.Time) uint64 {
 	return uint64(t.Sec)*1e9 + uint64(t.Nsec)
 }
 
-func factsOf(info fs.FileInfo) facts {
-	s := facts{mode: info.Mode(), size: info.Size(), mtime: timeOf(info.ModTime())}
-	if i := file.GetInfo(info); i != nil {
-		s.nlink, s.uid, s.gid = i.Nlink, i.UID, i.GID
+func later(t, u vfs.Time) vfs.Time {
+	if t.Before(u) {
+		return u
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.ctime = vfs.Time{Sec: int64(st.Ctim.Sec), Nsec: uint32(st.Ctim.Nsec)}
-	}
-	return s
+	return t
 }
 
 func device(info fs.FileInfo) uint64 {
@@ -65,8 +68,44 @@ func device(info fs.FileInfo) uint64 {
 	return 0
 }
 
-func kind(info fs.FileInfo) vfs.Type {
-	switch m := info.Mode(); {
+func (f *FS) sight(info fs.FileInfo) sight {
+	s := sight{facts: facts{mode: info.Mode(), size: info.Size()}, used: uint64(max(info.Size(), 0))}
+	if !f.restless {
+		s.mtime = timeOf(info.ModTime())
+	}
+	s.atime = s.mtime
+	if i := file.GetInfo(info); i != nil {
+		s.nlink, s.uid, s.gid, s.major, s.minor = i.Nlink, i.UID, i.GID, i.Major, i.Minor
+		if device(info) == f.device {
+			s.inode = i.Fileid
+		}
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.ctime = vfs.Time{Sec: int64(st.Ctim.Sec), Nsec: uint32(st.Ctim.Nsec)}
+		s.atime = vfs.Time{Sec: int64(st.Atim.Sec), Nsec: uint32(st.Atim.Nsec)}
+		s.used = uint64(st.Blocks) * 512
+	}
+	return s
+}
+
+// lstat looks at what is at path. The length of a symlink is its text's as
+// Readlink has it: file systems that rewrite texts tell another size.
+func (f *FS) lstat(path string) (*sight, error) {
+	info, err := f.fs.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	s := f.sight(info)
+	if s.kind() == vfs.Symlink {
+		if text, err := f.fs.Readlink(path); err == nil {
+			s.size = int64(len(text))
+		}
+	}
+	return &s, nil
+}
+
+func (s *facts) kind() vfs.Type {
+	switch m := s.mode; {
 	case m.IsDir():
 		return vfs.Directory
 	case m&os.ModeSymlink != 0:
@@ -126,146 +165,87 @@ const (
 	rewritten      // its content, too
 )
 
-// observe makes attributes of n from what was just seen of it.
-func (f *FS) observe(n *node, info fs.FileInfo, did done) vfs.Attr {
-	s := factsOf(info)
-	if f.restless {
-		s.mtime = vfs.Time{}
+// observe makes attributes of n from a sight of it.
+func (f *FS) observe(n *node, s *sight, did done) (vfs.Attr, error) {
+	if !n.known || s.facts != n.seen || did > looked {
+		if !f.alone {
+			return vfs.Attr{}, errAlone
+		}
+		n.note(&s.facts, did, f.restless)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case !n.known:
-		if f.restless {
-			n.mtime = timeOf(time.Now())
+	a := vfs.Attr{
+		Type: n.kind, Mode: posixMode(s.mode), Nlink: s.nlink, UID: s.uid, GID: s.gid,
+		Size: uint64(max(s.size, 0)), Used: s.used, Major: s.major, Minor: s.minor,
+		FSID: f.opt.FSID, FileID: n.id, Change: n.change,
+		Atime: later(s.atime, n.atime), Mtime: later(s.mtime, n.mtime), Ctime: s.ctime,
+	}
+	if a.Nlink == 0 {
+		a.Nlink = max(1, uint32(len(n.links)))
+	}
+	if a.Ctime == (vfs.Time{}) {
+		a.Ctime = n.ctime
+	}
+	return a, nil
+}
+
+// note notes facts that are new.
+func (n *observed) note(s *facts, did done, restless bool) {
+	now := timeOf(time.Now())
+	if n.known {
+		next := vfs.Time{Sec: n.ctime.Sec, Nsec: n.ctime.Nsec + 1}
+		if next.Nsec == 1e9 {
+			next = vfs.Time{Sec: next.Sec + 1}
 		}
-		n.ctime = s.mtime
-		if n.ctime.Before(n.mtime) {
-			n.ctime = n.mtime
+		n.ctime = later(now, next)
+		n.change = max(n.change+1, nanos(s.ctime))
+		if did == rewritten && s.mtime == n.seen.mtime {
+			n.mtime = n.ctime
 		}
+	} else {
+		n.known = true
+		if restless {
+			n.mtime = now
+		}
+		n.ctime = later(s.mtime, n.mtime)
 		n.change = nanos(n.ctime)
 		if s.ctime != (vfs.Time{}) {
 			n.change = nanos(s.ctime)
 		}
-		n.known = true
-	case s != n.seen || did > looked:
-		now := timeOf(time.Now())
-		if !n.ctime.Before(now) {
-			now = n.ctime
-			if now.Nsec++; now.Nsec == 1e9 {
-				now.Sec, now.Nsec = now.Sec+1, 0
-			}
-		}
-		n.ctime = now
-		n.change = max(n.change+1, nanos(s.ctime))
-		if did == rewritten && s.mtime == n.seen.mtime {
-			n.mtime = now
-		}
 	}
-	n.seen = s
-	return f.attr(n, info)
+	n.seen = *s
 }
 
-// measure learns how long a symlink's text is: file systems that rewrite texts
-// tell another size.
-func (f *FS) measure(n *node, path string) {
-	if n.kind != vfs.Symlink {
-		return
-	}
-	f.mu.Lock()
-	known := n.text > 0
-	f.mu.Unlock()
-	if known {
-		return
-	}
-	if text, err := f.fs.Readlink(path); err == nil {
-		f.mu.Lock()
-		n.text = len(text)
-		f.mu.Unlock()
-	}
-}
-
-// attr makes attributes of what was observed; mu is held.
-func (f *FS) attr(n *node, info fs.FileInfo) vfs.Attr {
-	s := &n.seen
-	a := vfs.Attr{
-		Type: n.kind, Mode: posixMode(s.mode), Nlink: s.nlink, UID: s.uid, GID: s.gid,
-		Size: uint64(max(s.size, 0)), Used: uint64(max(s.size, 0)),
-		FSID: f.opt.FSID, FileID: n.id,
-		Mtime: s.mtime, Atime: s.mtime, Ctime: s.ctime, Change: n.change,
-	}
-	if n.text > 0 {
-		a.Size = uint64(n.text)
-	}
-	if i := file.GetInfo(info); i != nil {
-		a.Major, a.Minor = i.Major, i.Minor
-	} else {
-		a.Nlink = max(1, uint32(len(n.links)))
-	}
-	if s.mtime.Before(n.mtime) {
-		a.Mtime = n.mtime
-	}
-	if s.ctime == (vfs.Time{}) {
-		a.Ctime = n.ctime
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		a.Atime = vfs.Time{Sec: int64(st.Atim.Sec), Nsec: uint32(st.Atim.Nsec)}
-		a.Used = uint64(st.Blocks) * 512
-	}
-	if a.Atime.Before(n.atime) {
-		a.Atime = n.atime
-	}
-	return a
-}
-
-// stat looks at n. FS.calls is held, or Options.Concurrent is set; writing
-// says that n.io is held exclusively.
-func (f *FS) stat(n *node, did done, writing bool) (vfs.Attr, error) {
+// stat looks at n.
+func (f *FS) stat(n *node, did done) (vfs.Attr, error) {
 	path, err := f.path(n)
 	if err != nil {
 		return vfs.Attr{}, err
 	}
-	if !writing {
-		n.io.RLock()
-	}
-	info, err := f.fs.Lstat(path)
-	if !writing {
-		n.io.RUnlock()
-	}
-	if err == nil && f.same(n, info) {
-		f.measure(n, path)
-		return f.observe(n, info, did), nil
-	}
-	if n == f.root {
-		// The root is whatever is there.
-		return vfs.Attr{}, errno(err)
-	}
-	if err == nil {
-		f.lost(n)
-		return vfs.Attr{}, syscall.ESTALE
-	}
-	switch err := errno(err); err {
-	case syscall.ENOENT, syscall.ENOTDIR:
-		f.lost(n)
-		return vfs.Attr{}, syscall.ESTALE
-	default:
+	s, err := f.lstat(path)
+	switch {
+	case err == nil && (n.is(s) || n == f.root && s.kind() == n.kind):
+		return f.observe(n, s, did)
+	case n == f.root && err != nil:
 		return vfs.Attr{}, err
+	case err == nil, errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
+		return vfs.Attr{}, f.lost(n)
 	}
+	return vfs.Attr{}, err
 }
 
-// look is find and stat.
-func (f *FS) look(h vfs.Handle, a *vfs.Attr) (*node, error) {
+// get finds the node of a handle and looks at it.
+func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
 	n, err := f.find(h)
 	if err != nil {
 		return nil, err
 	}
-	*a, err = f.stat(n, looked, false)
+	*a, err = f.stat(n, looked)
 	return n, err
 }
 
 // changing begins a Change of the object of a handle.
 func (f *FS) changing(h vfs.Handle, ch *vfs.Change) (*node, error) {
-	n, err := f.look(h, &ch.Before)
+	n, err := f.get(h, &ch.Before)
 	if err != nil {
 		return nil, err
 	}
@@ -273,37 +253,30 @@ func (f *FS) changing(h vfs.Handle, ch *vfs.Change) (*node, error) {
 	return n, nil
 }
 
-// changed ends a Change of n; it is called without a failure of its own: what
-// was done was done.
-func (f *FS) changed(n *node, ch *vfs.Change, did done, writing bool) {
-	a, err := f.stat(n, did, writing)
+// changed ends a Change of n. It does not fail: what was done was done. Where a
+// directory was known whole, and only this call has been at it, it still is.
+func (f *FS) changed(n *node, ch *vfs.Change, did done) {
+	whole := n.children != nil && n.children.whole && n.children.listed == n.seen
+	a, err := f.stat(n, did)
 	if err != nil {
 		return
 	}
 	ch.After, ch.HasAfter = a, true
-	ch.Atomic = f.opt.Sole && ch.HasBefore && !(f.opt.Concurrent && n.kind == vfs.Regular)
+	ch.Atomic = f.opt.Sole
+	if did == rewritten && whole {
+		n.children.listed = n.seen
+	}
 }
 
 // GetAttr implements vfs.FileSystem.
 func (f *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
-	if op.Try {
-		return vfs.ErrWouldBlock
-	}
-	f.calls.RLock()
-	defer f.calls.RUnlock()
-	_, err := f.look(h, a)
-	return err
+	return f.look(op, func() error { _, err := f.get(h, a); return err })
 }
 
-// Access implements vfs.FileSystem. The file system judges nobody, so all that
-// a file's kind allows is granted.
+// Access implements vfs.FileSystem. All that a file's kind allows is granted,
+// because the file system does not judge permissions.
 func (f *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
-	if op.Try {
-		return 0, vfs.ErrWouldBlock
-	}
-	f.calls.RLock()
-	defer f.calls.RUnlock()
-	if _, err := f.look(h, a); err != nil {
+	if err := f.GetAttr(op, h, a); err != nil {
 		return 0, err
 	}
 	got := vfs.AccessRead

@@ -13,15 +13,13 @@ const (
 )
 
 // children are the known names of a directory, in the order in which they
-// became known: that order is what cookies count, and it survives whatever is
-// added and removed. memory.mu guards it.
+// became known. Cookies count in that order, which additions and removals do
+// not change.
 type children struct {
-	isRoot bool
-	salt   uint64
-	names  map[string]*entry
-	order  []*entry // by rising cookie, the removed ones too until they are half of it
-	dead   int
-	last   uint64 // the youngest cookie
+	salt  uint64
+	names map[string]*entry
+	order []*entry // by rising cookie; removed ones stay until they are the most
+	last  uint64   // the youngest cookie
 	// listed is what the directory looked like when it was last read whole,
 	// with what was changed through here since.
 	listed facts
@@ -45,27 +43,20 @@ func (c *children) get(name string) *node {
 	return nil
 }
 
+// put enters a name that is not there.
 func (c *children) put(name string, n *node) {
-	if e := c.names[name]; e != nil {
-		e.node = n
-		return
-	}
 	c.last++
 	e := &entry{name: name, cookie: c.last, node: n}
 	c.names[name] = e
 	c.order = append(c.order, e)
 }
 
+// remove takes out a name that is there.
 func (c *children) remove(name string) {
-	e := c.names[name]
-	if e == nil {
-		return
-	}
+	c.names[name].node = nil
 	delete(c.names, name)
-	e.node = nil
-	if c.dead++; c.dead > 32 && c.dead > len(c.order)/2 {
+	if len(c.order) > 2*len(c.names)+32 {
 		c.order = slices.DeleteFunc(c.order, func(e *entry) bool { return e.node == nil })
-		c.dead = 0
 	}
 }
 
@@ -76,9 +67,8 @@ func (c *children) valid(cookie uint64) bool {
 
 // after returns the entries behind cookie, at most n of those that are still
 // there.
-func (c *children) after(cookie uint64, n int) []entry {
+func (c *children) after(cookie uint64, n int) (page []entry) {
 	i := sort.Search(len(c.order), func(i int) bool { return c.order[i].cookie > cookie })
-	var page []entry
 	for ; i < len(c.order) && len(page) < n; i++ {
 		if c.order[i].node != nil {
 			page = append(page, *c.order[i])

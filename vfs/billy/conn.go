@@ -1,21 +1,17 @@
 package billy
 
-import (
-	"net"
-	"time"
-)
+import "net"
 
-// noConn is the connection that Handler.Mount is called with when there is no
-// client yet: it has addresses, since handlers look at them, and no bytes.
-type noConn struct{}
+// mountConn is the connection that Handler.Mount is called with before there is
+// a client. It has addresses, because handlers look at them, and no bytes: the
+// net.Conn is one end of a pipe that is closed.
+type mountConn struct{ net.Conn }
 
-var nowhere = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+func newMountConn() net.Conn {
+	c, _ := net.Pipe()
+	c.Close()
+	return mountConn{c}
+}
 
-func (noConn) Read([]byte) (int, error)         { return 0, net.ErrClosed }
-func (noConn) Write([]byte) (int, error)        { return 0, net.ErrClosed }
-func (noConn) Close() error                     { return nil }
-func (noConn) LocalAddr() net.Addr              { return nowhere }
-func (noConn) RemoteAddr() net.Addr             { return nowhere }
-func (noConn) SetDeadline(time.Time) error      { return nil }
-func (noConn) SetReadDeadline(time.Time) error  { return nil }
-func (noConn) SetWriteDeadline(time.Time) error { return nil }
+func (mountConn) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+func (mountConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

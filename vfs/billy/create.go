@@ -14,56 +14,56 @@ import (
 // A making is what is to be made.
 type making struct {
 	set *vfs.SetAttr
-	how *vfs.CreateHow // for a Create
-	// do makes it. The file, where one was opened, is kept.
-	do func(path string) (gobilly.File, error)
+	how *vfs.CreateHow // nil but for a Create
+	do  func(path string) error
+	// file, where do opened one, is kept open; it was opened with flag.
+	file gobilly.File
+	flag int
 }
 
 // Create implements vfs.FileSystem.
 func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
-	if how.Mode == vfs.Exclusive && (f.change == nil || f.chmod == nil) {
-		// A client sets attributes next, which would fail; told so, it comes
-		// back with another mode.
-		return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
-	}
-	m := making{set: &how.Attr, how: how}
+	m := making{set: &how.Attr, how: how, flag: f.forWriting()}
 	if how.Mode == vfs.Exclusive {
+		if f.change == nil || f.chmod == nil {
+			// A client sets attributes next, which would fail; told so, it
+			// comes back with another mode.
+			return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
+		}
 		m.set = &vfs.SetAttr{}
 	}
-	m.do = func(path string) (gobilly.File, error) {
-		flag := os.O_RDWR | os.O_CREATE | os.O_EXCL
-		if !gobilly.CapabilityCheck(f.fs, gobilly.ReadAndWriteCapability) {
-			flag = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-		}
-		return f.fs.OpenFile(path, flag, modeOr(m.set, 0o644).Perm())
+	m.do = func(path string) (err error) {
+		m.file, err = f.fs.OpenFile(path, m.flag|os.O_CREATE|os.O_EXCL, modeOr(m.set, 0o644))
+		return err
 	}
 	return f.make(op, dir, name, &m)
 }
 
+// modeOr is the permissions that s sets, or else mode.
 func modeOr(s *vfs.SetAttr, mode os.FileMode) os.FileMode {
 	if s.SetMode {
-		return osMode(s.Mode)
+		return osMode(s.Mode).Perm()
 	}
 	return mode
 }
 
 // Mkdir implements vfs.FileSystem.
 func (f *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	return f.make(op, dir, name, &making{set: s, do: func(path string) (gobilly.File, error) {
-		return nil, f.fs.MkdirAll(path, modeOr(s, 0o755).Perm())
+	return f.make(op, dir, name, &making{set: s, do: func(path string) error {
+		return f.fs.MkdirAll(path, modeOr(s, 0o755))
 	}})
 }
 
 // Symlink implements vfs.FileSystem.
 func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	return f.make(op, dir, name, &making{set: &vfs.SetAttr{}, do: func(path string) (gobilly.File, error) {
+	return f.make(op, dir, name, &making{set: &vfs.SetAttr{}, do: func(path string) error {
 		switch {
 		case len(text) == 0 || bytes.IndexByte(text, 0) >= 0:
-			return nil, syscall.EINVAL
+			return syscall.EINVAL
 		case len(text) > maxText:
-			return nil, syscall.ENAMETOOLONG
+			return syscall.ENAMETOOLONG
 		}
-		return nil, f.fs.Symlink(string(text), path)
+		return f.fs.Symlink(string(text), path)
 	}})
 }
 
@@ -72,85 +72,47 @@ func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAt
 func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
 	// As mknod(2) has them.
 	const charDevice, blockDevice = 0o020000, 0o060000
-	mode := uint32(modeOr(s, 0o644).Perm())
-	m := making{set: s}
+	mode := uint32(modeOr(s, 0o644))
+	var do func(path string) error
 	switch t {
 	case vfs.CharDevice:
-		m.do = func(path string) (gobilly.File, error) { return nil, f.unix.Mknod(path, mode|charDevice, major, minor) }
+		do = func(path string) error { return f.unix.Mknod(path, mode|charDevice, major, minor) }
 	case vfs.BlockDevice:
-		m.do = func(path string) (gobilly.File, error) {
-			return nil, f.unix.Mknod(path, mode|blockDevice, major, minor)
-		}
+		do = func(path string) error { return f.unix.Mknod(path, mode|blockDevice, major, minor) }
 	case vfs.FIFO:
-		m.do = func(path string) (gobilly.File, error) { return nil, f.unix.Mkfifo(path, mode) }
+		do = func(path string) error { return f.unix.Mkfifo(path, mode) }
 	case vfs.Socket:
-		m.do = func(path string) (gobilly.File, error) { return nil, f.unix.Socket(path) }
+		do = func(path string) error { return f.unix.Socket(path) }
 	default:
 		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
 	}
 	if f.unix == nil {
 		return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 	}
-	return f.make(op, dir, name, &m)
-}
-
-// inDir begins a change of a directory by name: FS.calls is held exclusively.
-func (f *FS) inDir(dir vfs.Handle, name []byte, ch *vfs.Change) (*node, error) {
-	d, err := f.changing(dir, ch)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case d.kind != vfs.Directory:
-		return d, syscall.ENOTDIR
-	case f.readOnly:
-		return d, syscall.EROFS
-	}
-	return d, checkName(name)
+	return f.make(op, dir, name, &making{set: s, do: func(path string) error {
+		return f.fs.call(func() error { return do(path) })
+	}})
 }
 
 func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Object, ch vfs.Change, err error) {
-	if op.Try {
-		return o, ch, vfs.ErrWouldBlock
-	}
-	f.calls.Lock()
-	defer f.calls.Unlock()
-	d, err := f.inDir(dir, name, &ch)
-	if err == nil && isDot(string(name)) {
-		err = syscall.EEXIST
-	}
-	if err != nil {
-		if d != nil {
-			f.changed(d, &ch, looked, false)
+	ch, err = f.alterDir(op, dir, name, func(d *node) (done, error) {
+		if isDot(string(name)) {
+			return looked, syscall.EEXIST
 		}
-		return o, ch, err
-	}
-	did := looked
-	n, _, err := f.step(d, string(name))
-	switch {
-	case err == nil:
-		o, err = f.existing(n, m)
-	case errors.Is(err, syscall.ENOENT):
-		if o, err = f.child(d, string(name), m); err == nil {
-			did = rewritten
+		n, _, err := f.step(d, string(name))
+		if err == nil {
+			o, err = f.existing(n, m)
+			return looked, err
 		}
-	}
-	f.namesChanged(d, &ch, did)
+		if !errors.Is(err, syscall.ENOENT) {
+			return looked, err
+		}
+		if o, err = f.child(d, string(name), m); err != nil {
+			return looked, err
+		}
+		return rewritten, nil
+	})
 	return o, ch, err
-}
-
-// namesChanged ends a Change of a directory: where it was known whole, and
-// nobody else has been at it, it still is.
-func (f *FS) namesChanged(d *node, ch *vfs.Change, did done) {
-	f.mu.Lock()
-	whole := d.children.whole && d.children.listed == d.seen
-	f.mu.Unlock()
-	f.changed(d, ch, did, false)
-	if did == rewritten && whole {
-		f.mu.Lock()
-		d.children.listed = d.seen
-		f.mu.Unlock()
-	}
 }
 
 // existing answers a making whose name n has.
@@ -159,32 +121,22 @@ func (f *FS) existing(n *node, m *making) (o vfs.Object, err error) {
 		return o, syscall.EEXIST
 	}
 	if m.how.Mode == vfs.Exclusive {
-		f.mu.Lock()
-		same := n.exclusive && n.verifier == m.how.Verifier
-		f.mu.Unlock()
-		if !same {
+		if n.exclusive == nil || *n.exclusive != m.how.Verifier {
 			return o, syscall.EEXIST
 		}
 	} else if m.set.SetSize && m.set.Size == 0 {
-		path, err := f.path(n)
-		if err != nil {
-			return o, err
-		}
-		n.io.Lock()
-		a, err := f.stat(n, looked, true)
+		a, err := f.stat(n, looked)
 		if err == nil {
-			err = f.truncate(n, path, 0)
+			err = f.truncate(n, 0, &a)
 		}
 		if err == nil {
-			f.dropSetID(n, path, &a)
-			_, err = f.stat(n, rewritten, true)
+			_, err = f.stat(n, rewritten)
 		}
-		n.io.Unlock()
 		if err != nil {
 			return o, err
 		}
 	}
-	a, err := f.stat(n, looked, false)
+	a, err := f.stat(n, looked)
 	return n.object(a), err
 }
 
@@ -193,43 +145,39 @@ func (f *FS) child(d *node, name string, m *making) (o vfs.Object, err error) {
 	if m.set.SetSize && m.set.Size > f.opt.MaxFileSize {
 		return o, syscall.EFBIG
 	}
-	path, err := f.pathIn(d, name)
+	path, err := f.path(d, name)
 	if err != nil {
 		return o, err
 	}
-	var file gobilly.File
-	err = f.fs.call(func() (err error) { file, err = m.do(path); return })
-	if err != nil {
-		return o, errno(err)
+	if err := m.do(path); err != nil {
+		return o, err
 	}
-	info, err := f.fs.Lstat(path)
+	var n *node
+	s, err := f.lstat(path)
+	if err == nil {
+		n, err = f.adopt(d, name, s)
+	}
 	if err != nil {
-		if file != nil {
-			file.Close()
+		if m.file != nil {
+			m.file.Close()
 		}
-		return o, errno(err)
+		return o, err
 	}
-	n := f.adopt(d, name, info)
-	f.measure(n, path)
-	if file != nil {
-		read := gobilly.CapabilityCheck(f.fs, gobilly.ReadAndWriteCapability)
-		f.open.put(f.open.add(&openFile{node: n, file: file, read: read, write: true}))
+	if m.file != nil {
+		f.keep(n, m.file, m.flag)
 	}
 	if m.how != nil && m.how.Mode == vfs.Exclusive {
-		f.mu.Lock()
-		n.exclusive, n.verifier = true, m.how.Verifier
-		f.mu.Unlock()
+		verifier := m.how.Verifier
+		n.exclusive = &verifier
 	}
-	a := f.observe(n, info, looked)
+	a, err := f.observe(n, s, looked)
 	f.dress(n, m.set, &a)
-	return n.object(a), nil
+	return n.object(a), err
 }
 
 // dress gives a new file the attributes that it was asked for with, as far as
 // the file system can: it was made, whatever becomes of them.
 func (f *FS) dress(n *node, s *vfs.SetAttr, a *vfs.Attr) {
-	n.io.Lock()
-	defer n.io.Unlock()
 	mode := s.Mode & 0o7777
 	if n.kind == vfs.Directory {
 		mode |= a.Mode & setGID // what it inherited
@@ -244,7 +192,7 @@ func (f *FS) dress(n *node, s *vfs.SetAttr, a *vfs.Attr) {
 			continue
 		}
 		did, _ := f.set(n, &one, a)
-		if b, err := f.stat(n, did, true); err == nil {
+		if b, err := f.stat(n, did); err == nil {
 			*a = b
 		}
 	}

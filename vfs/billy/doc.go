@@ -5,36 +5,37 @@
 //
 //	fs, err := billy.New(handler, billy.Options{})
 //
-// A billy file system knows paths, and not much else. What it lacks is made up
-// for where that can be done honestly:
+// A billy file system knows paths, and not much else. The package makes up for
+// what it lacks where that can be done honestly:
 //
-//   - Handles are kept here, so that they follow a file over renames, which
-//     handles made of paths cannot. Where the handler makes handles that it
-//     understands after a restart and that fit (at most 38 bytes), they are
-//     part of ours, and clients go on after a restart; else clients see stale
-//     handles then.
-//   - Directory cookies and file numbers are kept here too, the numbers where
-//     os.FileInfo shows none. So are the change counter, and the times of
-//     changes made through here where the file system does not move them.
+//   - The package keeps handles of its own, which follow a file when it is
+//     renamed; handles made of paths cannot. If the handler makes handles that
+//     it understands after a restart and that fit (at most 38 bytes), they
+//     become part of the package's handles, and clients go on after a restart.
+//     Otherwise clients see stale handles after a restart.
+//   - The package keeps directory cookies and the change counter. It keeps file
+//     numbers too if os.FileInfo shows none, and the times of changes that
+//     clients make if the file system does not move them itself.
 //   - What POSIX refuses (a directory renamed over a file, or into itself) is
-//     refused here: some billy file systems just do it.
-//   - Calls are ordered so that a file system that is not safe for concurrent
-//     use can be served: see Options.Concurrent.
+//     refused here: some billy file systems do it without a word.
+//   - A call that may change the file system is made while no other call is
+//     running; calls that only look run side by side. A file system that is
+//     safe for concurrent readers can therefore be served. Programs need the
+//     same locks as with nfs.Serve only for what they do to the files
+//     themselves.
 //
-// And what cannot be made up for is said:
+// What the package cannot make up for:
 //
-//   - Nobody's permissions are judged. Whatever a client's user, the file
-//     system is used as the program is; restrict who may use the export.
-//   - Data is as stable as the file system can make it: a billy.File that has
-//     a Sync method is synced, any other is closed, and then a write is never
-//     answered as being on stable storage,
-//     though a Commit succeeds: it is all that there is.
-//   - There are hard links, sockets, FIFOs and devices only with an
-//     nfs.UnixChange, other owners and times only with a billy.Change.
-//   - A file is remembered from when a client first sees it for as long as it
-//     exists: some 500 bytes each.
-//   - An exclusive creation is recognised when it is repeated, but not after a
-//     restart.
-//   - Nothing is ever answered without blocking: vfs.Op.Try gets
-//     vfs.ErrWouldBlock.
+//   - Permissions are not judged. The file system is used as the program uses
+//     it, for every user of every client; restrict who may use the export.
+//   - Data is as stable as the file system can make it. A billy.File that has a
+//     Sync method is synced. Any other is closed, and then a write is never
+//     answered as being on stable storage; a Commit still succeeds.
+//   - Hard links, sockets, FIFOs and devices need an nfs.UnixChange, other
+//     owners and times a billy.Change.
+//   - A file that a client has seen is remembered for as long as it exists:
+//     some 500 bytes each.
+//   - An exclusive creation is recognised when a client repeats it, but not
+//     after a restart.
+//   - No call is answered without blocking: vfs.Op.Try gets vfs.ErrWouldBlock.
 package billy

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"net"
 	"sync"
@@ -15,7 +14,6 @@ import (
 
 	gobilly "github.com/go-git/go-billy/v5"
 	nfs "github.com/willscott/go-nfs"
-	"github.com/willscott/go-nfs/file"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -36,12 +34,8 @@ const DefaultMaxFileSize = 1 << 30
 type Options struct {
 	// Path is the directory that Handler.Mount is asked for; "/" where empty.
 	Path string
-	// Concurrent: the file system is safe for concurrent use, so reading,
-	// writing and listing need not be kept apart. Calls that change names are
-	// still made one at a time, and one file is written by one call at a time.
-	Concurrent bool
-	// Sole: nobody but clients of this FS changes the files, so that changes
-	// are reported as atomic and clients may keep what they cached.
+	// Sole: only clients of this FS change the files, so changes are reported
+	// as atomic and clients may keep what they cached.
 	Sole bool
 	// MaxFileSize in bytes; 0 for no limit where the file system shows inode
 	// numbers, DefaultMaxFileSize where it does not.
@@ -52,7 +46,7 @@ type Options struct {
 	// method Sync() error.
 	Sync func(gobilly.File) error
 	// Panicked, where not nil, is told of what the file system panicked with.
-	// The call that ran into it failed with EIO.
+	// The call during which it panicked fails with EIO.
 	Panicked func(v any, stack []byte)
 	// FSID is Attr.FSID of every file; 0 for one made of Path.
 	FSID uint64
@@ -69,17 +63,17 @@ type FS struct {
 	chmod    gobilly.Chmod
 	unix     nfs.UnixChange
 	readOnly bool
-
-	// calls orders the calls into the file system: what changes names has it
-	// alone.
-	calls sync.RWMutex
-	// memory is all that is known of the files. Its lock is never held during
-	// a call of the file system.
-	memory
-	open openFiles
-
 	restless bool // the times of files change by themselves
-	verifier [8]byte
+	verifier atomic.Uint64
+
+	// mu is held during every call into the file system: shared by calls that
+	// only look, exclusively by a call that may change something there. It
+	// guards all that is known of the files, the nodes included, of which a
+	// look notes something new only with mu held exclusively: see look.
+	mu    sync.RWMutex
+	alone bool // mu is held exclusively
+	tree
+	open openFiles
 }
 
 var _ vfs.FileSystem = (*FS)(nil)
@@ -91,72 +85,78 @@ func New(handler nfs.Handler, opt Options) (*FS, error) {
 	if opt.Path == "" {
 		opt.Path = "/"
 	}
-	status, bfs, _ := handler.Mount(context.Background(), noConn{}, nfs.MountRequest{Dirpath: []byte(opt.Path)})
+	status, bfs, _ := handler.Mount(context.Background(), newMountConn(), nfs.MountRequest{Dirpath: []byte(opt.Path)})
 	if status != nfs.MountStatusOk || bfs == nil {
 		return nil, fmt.Errorf("billy: mount of %q: %w", opt.Path, mountError(status))
 	}
-	return start(handler, bfs, opt)
+	return start(handler, bfs, handler.Change(bfs), opt)
 }
 
 // NewFilesystem serves a file system that has no handler. What can be changed
 // is what bfs itself implements of billy.Change and nfs.UnixChange.
 func NewFilesystem(bfs gobilly.Filesystem, opt Options) (*FS, error) {
-	return start(nil, bfs, opt)
+	change, _ := bfs.(gobilly.Change)
+	return start(nil, bfs, change, opt)
 }
 
-func start(handler nfs.Handler, bfs gobilly.Filesystem, opt Options) (*FS, error) {
+func start(handler nfs.Handler, bfs gobilly.Filesystem, change gobilly.Change, opt Options) (*FS, error) {
 	if opt.OpenFiles <= 0 {
 		opt.OpenFiles = 64
 	}
 	if opt.FSID == 0 {
 		opt.FSID = hash("fsid", opt.Path)
 	}
-	f := &FS{opt: opt, handler: handler, theirFS: bfs}
+	f := &FS{opt: opt, handler: handler, theirFS: bfs, change: change, chmod: change}
 	f.fs = &guard{bfs, opt.Panicked, &f.panics}
-	rand.Read(f.verifier[:])
-	f.open.limit, f.open.lost, f.open.guard = opt.OpenFiles, f.failedSync, f.fs
-	f.readOnly = !gobilly.CapabilityCheck(bfs, gobilly.WriteCapability)
-	if handler != nil {
-		f.change = handler.Change(bfs)
-	} else {
-		f.change, _ = bfs.(gobilly.Change)
-	}
-	f.chmod = f.change
-	if f.change == nil {
+	if change == nil {
 		f.chmod, _ = bfs.(gobilly.Chmod)
 	}
-	f.unix, _ = f.change.(nfs.UnixChange)
-	info, err := f.fs.Lstat(bfs.Join())
-	if errors.Is(err, fs.ErrNotExist) && !f.readOnly {
-		// Some file systems have no root before they have anything else.
-		if err = f.fs.MkdirAll("/", 0o755); err == nil {
-			info, err = f.fs.Lstat(bfs.Join())
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("billy: root: %w", err)
-	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("billy: root: %w", syscall.ENOTDIR)
+	f.unix, _ = change.(nfs.UnixChange)
+	f.readOnly = !gobilly.CapabilityCheck(bfs, gobilly.WriteCapability)
+	var verifier [8]byte
+	rand.Read(verifier[:])
+	f.verifier.Store(binary.BigEndian.Uint64(verifier[:]))
+	if err := f.plant(); err != nil {
+		return nil, fmt.Errorf("billy: root %q: %w", bfs.Root(), err)
 	}
 	if opt.MaxFileSize == 0 {
 		f.opt.MaxFileSize = DefaultMaxFileSize
-		if file.GetInfo(info) != nil {
+		if f.root.inode {
 			f.opt.MaxFileSize = math.MaxInt64
 		}
 	}
 	f.opt.MaxFileSize = min(f.opt.MaxFileSize, math.MaxInt64)
-	// Some have times that only say when one looked: they are kept here then.
-	again, err := f.fs.Lstat(bfs.Join())
-	f.restless = err == nil && !again.ModTime().Equal(info.ModTime())
-	f.memory.init(f, info)
 	return f, nil
+}
+
+// plant finds the root, and makes it if there is none: some file systems have
+// no root before they have anything else.
+func (f *FS) plant() error {
+	root := f.fs.Join()
+	info, err := f.fs.Lstat(root)
+	if errors.Is(err, syscall.ENOENT) && !f.readOnly {
+		if err = f.fs.MkdirAll("/", 0o755); err == nil {
+			info, err = f.fs.Lstat(root)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return syscall.ENOTDIR
+	}
+	// Some file systems answer with the time of the look instead of the time of
+	// the change: those times are kept here.
+	again, err := f.fs.Lstat(root)
+	f.restless = err == nil && !again.ModTime().Equal(info.ModTime())
+	f.tree.init(f, info)
+	return nil
 }
 
 // Ask asks the handler whether the client at the other end of conn may mount
 // Options.Path: for handlers that decide so. Every client gets the file system
-// that New got; a client whom the handler would give one with another root is
-// refused.
+// that New got. A client to which the handler would give a file system with
+// another root is refused.
 func (f *FS) Ask(ctx context.Context, conn net.Conn) error {
 	if f.handler == nil {
 		return nil
@@ -177,39 +177,19 @@ func (f *FS) Root() vfs.Handle { return f.root.handle }
 // Lane implements vfs.FileSystem.
 func (f *FS) Lane() any { return f }
 
-// Verifier implements vfs.FileSystem.
-func (f *FS) Verifier() [8]byte {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.verifier
-}
-
-// failedSync changes the verifier: what was written may be lost.
-func (f *FS) failedSync() {
-	f.mu.Lock()
-	v := binary.LittleEndian.Uint64(f.verifier[:])
-	binary.LittleEndian.PutUint64(f.verifier[:], v+1)
-	f.mu.Unlock()
+// Verifier implements vfs.FileSystem. It changes when a sync failed, because
+// what was written may be lost then.
+func (f *FS) Verifier() (v [8]byte) {
+	binary.BigEndian.PutUint64(v[:], f.verifier.Load())
+	return v
 }
 
 // Info implements vfs.FileSystem.
 func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
-	if op.Try {
-		return vfs.Info{}, vfs.ErrWouldBlock
-	}
-	f.calls.RLock()
-	defer f.calls.RUnlock()
-	if _, err := f.find(h); err != nil {
-		return vfs.Info{}, err
-	}
-	links := uint32(1)
-	if f.unix != nil {
-		links = maxLink
-	}
-	return vfs.Info{
+	info := vfs.Info{
 		MaxFileSize:     f.opt.MaxFileSize,
 		MaxName:         maxName,
-		MaxLink:         links,
+		MaxLink:         1,
 		TimeGranularity: vfs.Time{Nsec: 1},
 		HardLinks:       f.unix != nil,
 		Symlinks:        true,
@@ -219,36 +199,35 @@ func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 		Homogeneous:     true,
 		CanSetTime:      f.change != nil,
 		ReadOnly:        f.readOnly,
-	}, nil
+	}
+	if f.unix != nil {
+		info.MaxLink = maxLink
+	}
+	return info, f.look(op, func() error { _, err := f.find(h); return err })
 }
 
 // Usage implements vfs.FileSystem. A handler that says nothing is taken to
 // have a large, empty file system, as go-nfs takes it.
-func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
-	if op.Try {
-		return vfs.Usage{}, vfs.ErrWouldBlock
-	}
-	f.calls.RLock()
-	defer f.calls.RUnlock()
-	if _, err := f.find(h); err != nil {
-		return vfs.Usage{}, err
-	}
+func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 	const plenty = 1 << 62
 	s := nfs.FSStat{TotalSize: plenty, FreeSize: plenty, AvailableSize: plenty,
 		TotalFiles: plenty, FreeFiles: plenty, AvailableFiles: plenty}
 	if f.readOnly {
 		s.AvailableSize, s.AvailableFiles = 0, 0
 	}
-	if f.handler != nil {
-		if err := f.fs.call(func() error { return f.handler.FSStat(context.Background(), f.theirFS, &s) }); err != nil {
-			return vfs.Usage{}, errno(err)
+	err = f.look(op, func() error {
+		if _, err := f.find(h); err != nil || f.handler == nil {
+			return err
 		}
-	}
+		return f.fs.call(func() error { return f.handler.FSStat(context.Background(), f.theirFS, &s) })
+	})
 	return vfs.Usage{
 		TotalBytes: s.TotalSize, FreeBytes: s.FreeSize, AvailableBytes: s.AvailableSize,
 		TotalFiles: s.TotalFiles, FreeFiles: s.FreeFiles, AvailableFiles: s.AvailableFiles,
-	}, nil
+	}, err
 }
 
 // Close implements vfs.FileSystem: every open file is closed.
-func (f *FS) Close() error { return errno(f.open.dropAll()) }
+func (f *FS) Close() error {
+	return f.alter(&vfs.Op{}, f.closeAll)
+}

@@ -9,33 +9,27 @@ import (
 
 // Rename implements vfs.FileSystem.
 func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.Handle, toName []byte) (from, to vfs.Change, err error) {
-	if op.Try {
-		return from, to, vfs.ErrWouldBlock
-	}
-	f.calls.Lock()
-	defer f.calls.Unlock()
-	a, err := f.inDir(fromDir, fromName, &from)
-	if a == nil {
-		return from, to, err
-	}
-	b, err2 := f.inDir(toDir, toName, &to)
-	if err == nil {
-		err = err2
-	}
-	did := looked
-	if err == nil && b != nil {
-		did, err = f.move(a, string(fromName), b, string(toName))
-	}
-	if a.kind == vfs.Directory {
-		f.namesChanged(a, &from, did)
-	}
-	switch {
-	case b == nil:
-	case a == b:
-		to = from
-	case b.kind == vfs.Directory:
-		f.namesChanged(b, &to, did)
-	}
+	err = f.alter(op, func() error {
+		a, err := f.inDir(fromDir, fromName, &from)
+		if a == nil {
+			return err
+		}
+		b, err2 := f.inDir(toDir, toName, &to)
+		if err == nil {
+			err = err2
+		}
+		did := looked
+		if err == nil {
+			did, err = f.move(a, string(fromName), b, string(toName))
+		}
+		f.changed(a, &from, did)
+		if a == b {
+			to = from
+		} else if b != nil {
+			f.changed(b, &to, did)
+		}
+		return err
+	})
 	return from, to, err
 }
 
@@ -49,7 +43,7 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 	if err != nil {
 		return looked, err
 	}
-	if n.kind == vfs.Directory && f.above(n, b) {
+	if n.above(b) {
 		return looked, syscall.EINVAL
 	}
 	old, _, err := f.step(b, toName)
@@ -59,11 +53,11 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 	if old == n {
 		return looked, nil
 	}
-	from, err := f.pathIn(a, fromName)
+	from, err := f.path(a, fromName)
 	if err != nil {
 		return looked, err
 	}
-	to, err := f.pathIn(b, toName)
+	to, err := f.path(b, toName)
 	if err != nil {
 		return looked, err
 	}
@@ -71,31 +65,26 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 		if err := f.mayReplace(n, old, to); err != nil {
 			return looked, err
 		}
-		f.open.drop(old)
+		f.shut(old)
 	}
 	// An open file may know its path.
 	if n.kind == vfs.Directory {
-		f.open.dropAll()
+		f.closeAll()
 	} else {
-		f.open.drop(n)
+		f.shut(n)
 	}
 	if err := f.rename(from, to, old); err != nil {
 		return looked, err
 	}
-	f.mu.Lock()
 	f.detach(b, toName)
 	// Both names for a moment, so that n does not go with its last.
 	f.attach(n, b, toName)
 	f.detach(a, fromName)
-	replaced := old != nil && len(old.links) == 0
-	f.mu.Unlock()
 	f.invalidate(n)
-	if replaced {
-		f.invalidate(old)
-	} else if old != nil {
-		f.stat(old, altered, false)
+	if old != nil {
+		f.parted(old)
 	}
-	f.stat(n, altered, false)
+	f.stat(n, altered)
 	return rewritten, nil
 }
 
@@ -103,18 +92,16 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 // refuses to put a directory in the place of an empty one, and so do the file
 // systems that are made of it: there the empty one goes first.
 func (f *FS) rename(from, to string, old *node) error {
-	err := errno(f.fs.Rename(from, to))
-	if err == nil || old == nil || old.kind != vfs.Directory || !errors.Is(err, syscall.EEXIST) {
+	err := f.fs.Rename(from, to)
+	if old == nil || old.kind != vfs.Directory || !errors.Is(err, syscall.EEXIST) {
 		return err
 	}
-	f.mu.Lock()
 	mode := old.seen.mode.Perm()
-	f.mu.Unlock()
 	if err := f.fs.Remove(to); err != nil {
-		return errno(err)
+		return err
 	}
-	if err = errno(f.fs.Rename(from, to)); err != nil {
-		// Whoever looks there finds what was there, though not the same.
+	if err = f.fs.Rename(from, to); err != nil {
+		// The name leads to an empty directory again, though not to the same.
 		_ = f.fs.MkdirAll(to, mode)
 	}
 	return err
@@ -133,15 +120,13 @@ func (f *FS) mayReplace(n, old *node, to string) error {
 	return nil
 }
 
-// above says that a is b or an ancestor of b.
-func (f *FS) above(a, b *node) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for a != b {
-		if len(b.links) == 0 {
+// above says that n is the directory d or an ancestor of it.
+func (n *node) above(d *node) bool {
+	for n != d {
+		if len(d.links) == 0 {
 			return false
 		}
-		b = b.links[0].dir
+		d = d.links[0].dir
 	}
 	return true
 }

@@ -10,27 +10,20 @@ import (
 
 // SetAttr implements vfs.FileSystem.
 func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (ch vfs.Change, err error) {
-	if op.Try {
-		return ch, vfs.ErrWouldBlock
-	}
-	f.calls.Lock()
-	defer f.calls.Unlock()
-	n, err := f.changing(h, &ch)
-	if err != nil {
-		return ch, err
-	}
-	n.io.Lock()
-	defer n.io.Unlock()
-	if guard != nil && *guard != ch.Before.Ctime {
-		err = vfs.ErrNotSync
-	} else {
-		err = f.maySet(n, s, &ch.Before)
-	}
-	did := looked
-	if err == nil {
-		did, err = f.set(n, s, &ch.Before)
-	}
-	f.changed(n, &ch, did, true)
+	err = f.alter(op, func() error {
+		n, err := f.changing(h, &ch)
+		if err != nil {
+			return err
+		}
+		did := looked
+		if guard != nil && *guard != ch.Before.Ctime {
+			err = vfs.ErrNotSync
+		} else if err = f.maySet(n, s, &ch.Before); err == nil {
+			did, err = f.set(n, s, &ch.Before)
+		}
+		f.changed(n, &ch, did)
+		return err
+	})
 	return ch, err
 }
 
@@ -41,30 +34,26 @@ func (f *FS) maySet(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	}
 	if s.SetSize {
 		switch {
-		case n.kind == vfs.Directory:
-			return syscall.EISDIR
 		case n.kind != vfs.Regular:
-			return syscall.EINVAL
+			return n.isFile()
 		case s.Size > f.opt.MaxFileSize:
 			return syscall.EFBIG
 		}
 	}
-	// Chmod and Chtimes follow symlinks, to wherever.
+	// Chmod and Chtimes follow symlinks, to wherever they lead.
 	follows := n.kind == vfs.Symlink
-	if s.SetMode && s.Mode&0o7777 != a.Mode && (f.chmod == nil || follows) {
-		return vfs.ErrNotSupported
-	}
-	if otherOwner(s, a) && f.change == nil {
+	if s.SetMode && s.Mode&0o7777 != a.Mode && (f.chmod == nil || follows) || otherOwner(s, a) && f.change == nil {
 		return vfs.ErrNotSupported
 	}
 	for _, t := range [...]struct {
 		how vfs.TimeHow
 		to  vfs.Time
 	}{{s.AtimeHow, s.Atime}, {s.MtimeHow, s.Mtime}} {
-		if t.how == vfs.ClientTime && (f.change == nil || follows) {
+		switch {
+		case t.how != vfs.ClientTime:
+		case f.change == nil || follows:
 			return vfs.ErrNotSupported
-		}
-		if t.how == vfs.ClientTime && t.to.Nsec >= 1e9 {
+		case t.to.Nsec >= 1e9:
 			return syscall.EINVAL
 		}
 	}
@@ -75,17 +64,16 @@ func otherOwner(s *vfs.SetAttr, a *vfs.Attr) bool {
 	return s.SetUID && s.UID != a.UID || s.SetGID && s.GID != a.GID
 }
 
-// set applies s to n, whose io is held exclusively, and says what it did.
+// set applies s to n, which has a, and says what it did.
 func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 	path, err := f.path(n)
 	if err != nil {
 		return did, err
 	}
 	if s.SetSize {
-		if err := f.truncate(n, path, s.Size); err != nil {
+		if err := f.truncate(n, s.Size, a); err != nil {
 			return did, err
 		}
-		f.dropSetID(n, path, a)
 		did = rewritten
 	}
 	if otherOwner(s, a) {
@@ -97,14 +85,14 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 			gid = s.GID
 		}
 		if err := f.fs.call(func() error { return f.change.Lchown(path, int(uid), int(gid)) }); err != nil {
-			return did, errno(err)
+			return did, err
 		}
 		did = max(did, altered)
 	}
 	// A change of ownership may have taken bits away.
 	if s.SetMode && n.kind != vfs.Symlink && f.chmod != nil {
-		if err := f.fs.call(func() error { return f.chmod.Chmod(path, n.chmodMode(s.Mode)) }); err != nil {
-			return did, errno(err)
+		if err := f.setMode(n, path, s.Mode); err != nil {
+			return did, err
 		}
 		did = max(did, altered)
 	}
@@ -114,15 +102,15 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 	return max(did, altered), f.setTimes(n, path, s, a)
 }
 
-// chmodMode is the mode to call Chmod with. Memory file systems take it for all
-// of the mode, and a directory for a file without that bit; others look at the
-// permissions only.
-func (n *node) chmodMode(mode uint32) os.FileMode {
+// setMode calls Chmod with what the file system understands. Memory file
+// systems take the argument for all of the mode, and a directory for a file if
+// its bit is missing there; others look at the permissions only.
+func (f *FS) setMode(n *node, path string, mode uint32) error {
 	m := osMode(mode)
 	if n.kind == vfs.Directory && !n.inode {
 		m |= os.ModeDir
 	}
-	return m
+	return f.fs.call(func() error { return f.chmod.Chmod(path, m) })
 }
 
 func (f *FS) setTimes(n *node, path string, s *vfs.SetAttr, a *vfs.Attr) error {
@@ -137,25 +125,35 @@ func (f *FS) setTimes(n *node, path string, s *vfs.SetAttr, a *vfs.Attr) error {
 		return current
 	}
 	atime, mtime := pick(s.AtimeHow, s.Atime, a.Atime), pick(s.MtimeHow, s.Mtime, a.Mtime)
-	var keepA, keepM vfs.Time
-	if f.change != nil && n.kind != vfs.Symlink {
-		if err := f.fs.call(func() error { return f.change.Chtimes(path, atime.Time(), mtime.Time()) }); err != nil {
-			return errno(err)
-		}
-	} else {
+	if f.change == nil || n.kind == vfs.Symlink {
 		// The file system cannot, and now is now: it is remembered here.
-		keepA, keepM = atime, mtime
+		n.atime, n.mtime = atime, mtime
+		return nil
 	}
-	f.mu.Lock()
-	n.atime, n.mtime = keepA, keepM
-	f.mu.Unlock()
+	err := f.fs.call(func() error { return f.change.Chtimes(path, atime.Time(), mtime.Time()) })
+	if err == nil {
+		n.atime, n.mtime = vfs.Time{}, vfs.Time{}
+	}
+	return err
+}
+
+// truncate sets the size of n, which has a.
+func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
+	o, err := f.file(n, true)
+	if err != nil {
+		return err
+	}
+	if err := f.fs.call(func() error { return o.Truncate(int64(size)) }); err != nil {
+		return err
+	}
+	f.dropSetID(n, a)
 	return nil
 }
 
 // dropSetID takes the set-id bits from a file whose content has changed. A
-// kernel does that, but not for the superuser, who the program may be. a is
-// what n had before.
-func (f *FS) dropSetID(n *node, path string, a *vfs.Attr) {
+// kernel does that, but not for the superuser, as whom the program may run. a
+// is what n had before.
+func (f *FS) dropSetID(n *node, a *vfs.Attr) {
 	mode := a.Mode &^ setUID
 	if mode&groupExec != 0 {
 		mode &^= setGID
@@ -163,19 +161,8 @@ func (f *FS) dropSetID(n *node, path string, a *vfs.Attr) {
 	if mode == a.Mode || f.chmod == nil {
 		return
 	}
-	// The data is written, whatever becomes of the bits.
-	_ = f.fs.call(func() error { return f.chmod.Chmod(path, n.chmodMode(mode)) })
-}
-
-// truncate sets the size of n, whose io is held exclusively.
-func (f *FS) truncate(n *node, path string, size uint64) error {
-	o, err := f.open.get(f, n, path, true)
-	if err != nil {
-		return err
+	if path, err := f.path(n); err == nil {
+		// The data is written, whatever becomes of the bits.
+		_ = f.setMode(n, path, mode)
 	}
-	defer f.open.put(o)
-	if err := f.fs.call(func() error { return o.file.Truncate(int64(size)) }); err != nil {
-		return errno(err)
-	}
-	return nil
 }

@@ -1,0 +1,233 @@
+package billy
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// object is n as it was just seen.
+func (n *node) object(a vfs.Attr) vfs.Object {
+	return vfs.Object{Handle: n.handle, Attr: a, HasAttr: true}
+}
+
+// Lookup implements vfs.FileSystem.
+func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) (o vfs.Object, err error) {
+	err = f.look(op, func() error {
+		d, err := f.get(dir, dirAttr)
+		if err != nil {
+			return err
+		}
+		if d.kind != vfs.Directory {
+			return syscall.ENOTDIR
+		}
+		if err := checkName(name); err != nil {
+			return err
+		}
+		var a vfs.Attr
+		n := d
+		switch string(name) {
+		case ".":
+			a = *dirAttr
+		case "..":
+			n = d.parent()
+			a, err = f.stat(n, looked)
+		default:
+			var s *sight
+			if n, s, err = f.step(d, string(name)); err == nil {
+				a, err = f.observe(n, s, looked)
+			}
+		}
+		if err == nil {
+			o = n.object(a)
+		}
+		return err
+	})
+	return o, err
+}
+
+// parent is the directory that a directory is in; the root is in itself.
+func (n *node) parent() *node {
+	if len(n.links) == 0 {
+		return n
+	}
+	return n.links[0].dir
+}
+
+// ReadLink implements vfs.FileSystem.
+func (f *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (length int, err error) {
+	err = f.look(op, func() error {
+		n, err := f.get(h, a)
+		if err != nil {
+			return err
+		}
+		if n.kind != vfs.Symlink {
+			return syscall.EINVAL
+		}
+		path, err := f.path(n)
+		if err != nil {
+			return err
+		}
+		text, err := f.fs.Readlink(path)
+		if err != nil {
+			return err
+		}
+		if len(text) > len(buf) {
+			return syscall.ENAMETOOLONG
+		}
+		length = copy(buf, text)
+		return nil
+	})
+	return length, err
+}
+
+// inDir begins a change of a directory by name. The node comes with an error
+// too, unless the directory was not to be had.
+func (f *FS) inDir(dir vfs.Handle, name []byte, ch *vfs.Change) (*node, error) {
+	d, err := f.changing(dir, ch)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.kind != vfs.Directory:
+		return d, syscall.ENOTDIR
+	case f.readOnly:
+		return d, syscall.EROFS
+	}
+	return d, checkName(name)
+}
+
+// alterDir makes a call that changes a name in a directory.
+func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) (done, error)) (ch vfs.Change, err error) {
+	err = f.alter(op, func() error {
+		d, err := f.inDir(dir, name, &ch)
+		if d == nil {
+			return err
+		}
+		did := looked
+		if err == nil {
+			did, err = do(d)
+		}
+		f.changed(d, &ch, did)
+		return err
+	})
+	return ch, err
+}
+
+// Link implements vfs.FileSystem, where the file system has an nfs.UnixChange.
+func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch vfs.Change, err error) {
+	if f.unix == nil {
+		return ch, vfs.ErrNotSupported
+	}
+	return f.alterDir(op, dir, name, func(d *node) (done, error) {
+		n, err := f.get(h, a)
+		if err != nil {
+			return looked, err
+		}
+		if err := f.link(n, d, string(name)); err != nil {
+			return looked, err
+		}
+		*a, err = f.stat(n, altered)
+		return rewritten, err
+	})
+}
+
+func (f *FS) link(n, d *node, name string) error {
+	switch {
+	case n.kind == vfs.Directory:
+		return syscall.EPERM
+	case isDot(name):
+		return syscall.EEXIST
+	}
+	if _, _, err := f.step(d, name); err == nil {
+		return syscall.EEXIST
+	} else if !errors.Is(err, syscall.ENOENT) {
+		return err
+	}
+	path, err := f.path(n)
+	if err != nil {
+		return err
+	}
+	to, err := f.path(d, name)
+	if err != nil {
+		return err
+	}
+	if err := f.fs.call(func() error { return f.unix.Link(path, to) }); err != nil {
+		return err
+	}
+	f.attach(n, d, name)
+	return nil
+}
+
+// Remove implements vfs.FileSystem.
+func (f *FS) Remove(op *vfs.Op, dir vfs.Handle, name []byte) (vfs.Change, error) {
+	return f.unlink(op, dir, name, false)
+}
+
+// Rmdir implements vfs.FileSystem.
+func (f *FS) Rmdir(op *vfs.Op, dir vfs.Handle, name []byte) (vfs.Change, error) {
+	return f.unlink(op, dir, name, true)
+}
+
+func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Change, error) {
+	return f.alterDir(op, dir, name, func(d *node) (done, error) {
+		if err := f.removeName(d, string(name), rmdir); err != nil {
+			return looked, err
+		}
+		return rewritten, nil
+	})
+}
+
+func (f *FS) removeName(d *node, name string, rmdir bool) error {
+	switch name {
+	case ".":
+		return syscall.EINVAL
+	case "..":
+		return syscall.EEXIST // RFC 1813 §3.3.13
+	}
+	n, _, err := f.step(d, name)
+	if err != nil {
+		return err
+	}
+	isDir := n.kind == vfs.Directory
+	switch {
+	case rmdir && !isDir:
+		return syscall.ENOTDIR
+	case !rmdir && isDir:
+		return syscall.EISDIR
+	}
+	path, err := f.path(d, name)
+	if err != nil {
+		return err
+	}
+	if isDir {
+		// billy's Remove removes either, and some remove a full one.
+		if err := f.isEmpty(path); err != nil {
+			return err
+		}
+	}
+	f.shut(n)
+	if err := f.fs.Remove(path); err != nil {
+		return err
+	}
+	f.detach(d, name)
+	f.parted(n)
+	return nil
+}
+
+// parted follows when n has lost a name to a call.
+func (f *FS) parted(n *node) {
+	if len(n.links) == 0 {
+		f.invalidate(n)
+	} else {
+		f.stat(n, altered)
+	}
+}
+
+func (f *FS) isEmpty(path string) error {
+	infos, err := f.fs.ReadDir(path)
+	if err == nil && len(infos) > 0 {
+		err = syscall.ENOTEMPTY
+	}
+	return err
+}

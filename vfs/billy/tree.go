@@ -1,0 +1,276 @@
+package billy
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A node is a file that a client has seen.
+type node struct {
+	handle   vfs.Handle
+	id       uint64 // Attr.FileID
+	inode    bool   // id is the file system's own
+	kind     vfs.Type
+	links    []link // by which it is reached; none where it is gone, and for the root
+	children *children
+	observed
+	exclusive *[8]byte // the verifier of the exclusive Create that made it
+	open      *openFile
+}
+
+// A link is a name of a node.
+type link struct {
+	dir  *node
+	name string
+}
+
+// tree is what is known of the files: those that a client has seen, as a tree,
+// because billy file systems go by paths and clients do not.
+type tree struct {
+	root     *node
+	byHandle map[vfs.Handle]*node
+	byID     map[uint64]*node
+	key      [8]byte // of the handles that are good in this process only
+	lastOwn  uint64
+	salt     uint64 // the upper bits of every cookie of this process
+	device   uint64 // of the root, where it shows one
+	// mute: there is no handler, or it makes no handles.
+	mute bool
+}
+
+// First bytes of handles.
+const (
+	ownHandle     = 'o' // key, number: good in this process
+	handlerHandle = 'h' // file number, the handler's handle
+)
+
+const (
+	ownLen   = 1 + 8 + 8
+	theirsAt = 1 + 8 // where the handler's handle begins
+)
+
+func (t *tree) init(f *FS, root fs.FileInfo) {
+	t.byHandle = make(map[vfs.Handle]*node)
+	t.byID = make(map[uint64]*node)
+	rand.Read(t.key[:])
+	var b [8]byte
+	rand.Read(b[:])
+	t.salt = binary.LittleEndian.Uint64(b[:]) & (1<<22 - 1) << 40
+	t.device = device(root)
+	t.mute = f.handler == nil || len(f.handler.ToHandle(f.theirFS, nil)) == 0
+	s := f.sight(root)
+	t.root = f.newNode(nil, &s)
+}
+
+func hash(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	return h.Sum64() | 1
+}
+
+// is says that s is still a sight of n.
+func (n *node) is(s *sight) bool {
+	return s.kind() == n.kind && (s.inode == 0 || !n.inode || s.inode == n.id)
+}
+
+// newNode makes and enters the node of a file at path.
+func (f *FS) newNode(path []string, s *sight) *node {
+	n := &node{kind: s.kind(), id: s.inode, inode: s.inode != 0}
+	if !n.inode {
+		n.id = hash(path...)
+		for f.byID[n.id] != nil || n.id == 0 {
+			n.id++
+		}
+	}
+	// With the number, because a handler may give a file the handle that
+	// another had before a rename.
+	b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
+	if !f.mute {
+		f.fs.call(func() error { b = append(b, f.handler.ToHandle(f.theirFS, path)...); return nil })
+	}
+	if len(b) == theirsAt || len(b) > vfs.MaxHandle {
+		f.lastOwn++
+		b = binary.LittleEndian.AppendUint64(append([]byte{ownHandle}, f.key[:]...), f.lastOwn)
+	}
+	n.handle, _ = vfs.MakeHandle(b)
+	if n.kind == vfs.Directory {
+		n.children = newChildren(f.salt)
+	}
+	f.byHandle[n.handle] = n
+	f.byID[n.id] = n
+	return n
+}
+
+// components returns the path of n, or ESTALE.
+func (f *FS) components(n *node) (path []string, err error) {
+	for len(n.links) > 0 {
+		path = append(path, n.links[0].name)
+		n = n.links[0].dir
+	}
+	if n != f.root {
+		return nil, syscall.ESTALE
+	}
+	slices.Reverse(path)
+	return path, nil
+}
+
+// path returns the path of n, or of a name in the directory n, or ESTALE.
+func (f *FS) path(n *node, name ...string) (string, error) {
+	path, err := f.components(n)
+	return f.fs.Join(append(path, name...)...), err
+}
+
+// find returns the node of a handle.
+func (f *FS) find(h vfs.Handle) (*node, error) {
+	if n := f.byHandle[h]; n != nil {
+		return n, nil
+	}
+	b := h.Bytes()
+	switch {
+	case len(b) == ownLen && b[0] == ownHandle:
+		return nil, syscall.ESTALE // removed, or of an earlier process
+	case len(b) <= theirsAt || b[0] != handlerHandle || f.mute:
+		return nil, vfs.ErrBadHandle
+	case !f.alone:
+		return nil, errAlone
+	}
+	// An earlier process gave it out: the handler knows the path.
+	var path []string
+	err := f.fs.call(func() (err error) { _, path, err = f.handler.FromHandle(b[theirsAt:]); return })
+	if err != nil {
+		return nil, syscall.ESTALE
+	}
+	n := f.root
+	for _, name := range path {
+		if checkName([]byte(name)) != nil || isDot(name) || n.kind != vfs.Directory {
+			return nil, syscall.ESTALE
+		}
+		if n, _, err = f.step(n, name); errors.Is(err, syscall.ENOENT) {
+			return nil, syscall.ESTALE
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	// The path may lead to another file than then.
+	if n.handle != h {
+		return nil, syscall.ESTALE
+	}
+	return n, nil
+}
+
+// step finds name in dir: the node, and how it looks now.
+func (f *FS) step(dir *node, name string) (*node, *sight, error) {
+	path, err := f.path(dir, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := f.lstat(path)
+	if errors.Is(err, syscall.ENOENT) && dir.children.get(name) != nil {
+		if !f.alone {
+			return nil, nil, errAlone
+		}
+		f.detach(dir, name)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := f.adopt(dir, name, s)
+	return n, s, err
+}
+
+// adopt returns the node that name in dir is, of which s is a sight.
+func (f *FS) adopt(dir *node, name string, s *sight) (*node, error) {
+	if n := dir.children.get(name); n != nil && n.is(s) {
+		return n, nil
+	}
+	if !f.alone {
+		return nil, errAlone
+	}
+	path, err := f.components(dir)
+	if err != nil {
+		return nil, err
+	}
+	f.detach(dir, name)
+	n := f.byID[s.inode]
+	if s.nlink < 2 || n == nil || !n.inode || n.kind == vfs.Directory || !n.is(s) {
+		n = f.newNode(append(path, name), s)
+	} // else another name of a file that is known
+	f.attach(n, dir, name)
+	return n, nil
+}
+
+// attach gives n a name.
+func (f *FS) attach(n, dir *node, name string) {
+	n.links = append(n.links, link{dir, name})
+	dir.children.put(name, n)
+}
+
+// detach takes a name away from the node that has it, and forgets a node that
+// has no other.
+func (f *FS) detach(dir *node, name string) {
+	n := dir.children.get(name)
+	if n == nil {
+		return
+	}
+	dir.children.remove(name)
+	n.links = slices.DeleteFunc(n.links, func(l link) bool { return l == link{dir, name} })
+	if len(n.links) > 0 {
+		return
+	}
+	delete(f.byHandle, n.handle)
+	if f.byID[n.id] == n {
+		delete(f.byID, n.id)
+	}
+	f.shut(n)
+	if n.children != nil {
+		for name := range n.children.names {
+			f.detach(n, name)
+		}
+	}
+}
+
+// lost forgets a node whose file is not where it was.
+func (f *FS) lost(n *node) error {
+	if !f.alone {
+		return errAlone
+	}
+	for len(n.links) > 0 {
+		f.detach(n.links[0].dir, n.links[0].name)
+	}
+	return syscall.ESTALE
+}
+
+// invalidate tells the handler that the path of n's handle does not hold any
+// more.
+func (f *FS) invalidate(n *node) {
+	if b := n.handle.Bytes(); b[0] == handlerHandle && len(b) > theirsAt {
+		// What the client asked for has been done. That the handler cannot
+		// forget does not make it fail.
+		_ = f.fs.call(func() error { return f.handler.InvalidateHandle(f.theirFS, b[theirsAt:]) })
+	}
+}
+
+// checkName judges a name that is looked up, made or removed.
+func checkName(name []byte) error {
+	switch {
+	case len(name) == 0, strings.ContainsAny(string(name), "/\x00"):
+		return syscall.EINVAL
+	case len(name) > maxName:
+		return syscall.ENAMETOOLONG
+	}
+	return nil
+}
+
+// isDot says that name is "." or "..".
+func isDot(name string) bool { return name == "." || name == ".." }
