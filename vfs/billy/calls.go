@@ -2,6 +2,8 @@ package billy
 
 import (
 	"errors"
+	"runtime/debug"
+	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -45,3 +47,46 @@ func (f *FS) alter(op *vfs.Op, do func() error) error {
 	defer func() { f.alone = false }()
 	return do()
 }
+
+// call calls the program's code. Its errors become the seam's; where it panics,
+// the call fails with EIO and the server goes on. The memory file systems of
+// go-billy and go-nfs are known to panic at a Create in a directory that was
+// renamed while it was empty.
+func (f *FS) call(do func() error) (err error) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			err = errno(err)
+			return
+		}
+		f.panics.Add(1)
+		if f.opt.Panicked != nil {
+			f.opt.Panicked(v, debug.Stack())
+		}
+		err = syscall.EIO
+	}()
+	return do()
+}
+
+// at calls the program's code with the path of n, or of a name in the directory
+// n. Where n is gone, the error is ESTALE.
+func (f *FS) at(n *node, name string, do func(path string) error) error {
+	path, err := f.components(n)
+	if err != nil {
+		return err
+	}
+	if name != "" {
+		path = append(path, name)
+	}
+	return f.call(func() error { return do(f.bfs.Join(path...)) })
+}
+
+// at2 is at with two paths.
+func (f *FS) at2(n *node, name string, m *node, other string, do func(path, path2 string) error) error {
+	return f.at(n, name, func(path string) error {
+		return f.at(m, other, func(path2 string) error { return do(path, path2) })
+	})
+}
+
+// Panics is how often the file system panicked.
+func (f *FS) Panics() uint64 { return f.panics.Load() }

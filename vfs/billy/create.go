@@ -2,7 +2,6 @@ package billy
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"syscall"
 
@@ -11,32 +10,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A making is what is to be made.
-type making struct {
-	set *vfs.SetAttr
-	how *vfs.CreateHow // nil but for a Create
-	do  func(path string) error
-	// file, where do opened one, is kept open; it was opened with flag.
-	file gobilly.File
-	flag int
-}
-
 // Create implements vfs.FileSystem.
 func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
-	m := making{set: &how.Attr, how: how, flag: f.forWriting()}
-	if how.Mode == vfs.Exclusive {
+	h := *how
+	if h.Mode == vfs.Exclusive {
 		if f.change == nil || f.chmod == nil {
 			// A client sets attributes next, which would fail; told so, it
 			// comes back with another mode.
 			return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 		}
-		m.set = &vfs.SetAttr{}
+		h.Attr = vfs.SetAttr{}
 	}
-	m.do = func(path string) (err error) {
-		m.file, err = f.fs.OpenFile(path, m.flag|os.O_CREATE|os.O_EXCL, modeOr(m.set, 0o644))
-		return err
-	}
-	return f.make(op, dir, name, &m)
+	return f.make(op, dir, name, &h, func(path string) (gobilly.File, error) {
+		return f.bfs.OpenFile(path, f.forWriting()|os.O_CREATE|os.O_EXCL, modeOr(&h.Attr, 0o644))
+	})
 }
 
 // modeOr is the permissions that s sets, or else mode.
@@ -49,130 +36,112 @@ func modeOr(s *vfs.SetAttr, mode os.FileMode) os.FileMode {
 
 // Mkdir implements vfs.FileSystem.
 func (f *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	return f.make(op, dir, name, &making{set: s, do: func(path string) error {
-		return f.fs.MkdirAll(path, modeOr(s, 0o755))
-	}})
+	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: *s}
+	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
+		return nil, f.bfs.MkdirAll(path, modeOr(s, 0o755))
+	})
 }
 
 // Symlink implements vfs.FileSystem.
 func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	return f.make(op, dir, name, &making{set: &vfs.SetAttr{}, do: func(path string) error {
+	how := &vfs.CreateHow{Mode: vfs.Guarded}
+	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
 		switch {
 		case len(text) == 0 || bytes.IndexByte(text, 0) >= 0:
-			return syscall.EINVAL
+			return nil, syscall.EINVAL
 		case len(text) > maxText:
-			return syscall.ENAMETOOLONG
+			return nil, syscall.ENAMETOOLONG
 		}
-		return f.fs.Symlink(string(text), path)
-	}})
+		return nil, f.bfs.Symlink(string(text), path)
+	})
 }
 
 // Mknod implements vfs.FileSystem, where the file system has an
 // nfs.UnixChange.
 func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
-	// As mknod(2) has them.
-	const charDevice, blockDevice = 0o020000, 0o060000
-	mode := uint32(modeOr(s, 0o644))
-	var do func(path string) error
-	switch t {
-	case vfs.CharDevice:
-		do = func(path string) error { return f.unix.Mknod(path, mode|charDevice, major, minor) }
-	case vfs.BlockDevice:
-		do = func(path string) error { return f.unix.Mknod(path, mode|blockDevice, major, minor) }
-	case vfs.FIFO:
-		do = func(path string) error { return f.unix.Mkfifo(path, mode) }
-	case vfs.Socket:
-		do = func(path string) error { return f.unix.Socket(path) }
-	default:
+	switch {
+	case t < vfs.BlockDevice || t > vfs.FIFO:
 		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
-	}
-	if f.unix == nil {
+	case f.unix == nil:
 		return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 	}
-	return f.make(op, dir, name, &making{set: s, do: func(path string) error {
-		return f.fs.call(func() error { return do(path) })
-	}})
+	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: *s}
+	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
+		mode := uint32(modeOr(s, 0o644))
+		switch t {
+		case vfs.CharDevice:
+			return nil, f.unix.Mknod(path, mode|syscall.S_IFCHR, major, minor)
+		case vfs.BlockDevice:
+			return nil, f.unix.Mknod(path, mode|syscall.S_IFBLK, major, minor)
+		case vfs.FIFO:
+			return nil, f.unix.Mkfifo(path, mode)
+		}
+		return nil, f.unix.Socket(path)
+	})
 }
 
-func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Object, ch vfs.Change, err error) {
-	ch, err = f.alterDir(op, dir, name, func(d *node) (done, error) {
+// make makes name in dir, by do, if there is no such file. A file that do opened
+// is kept open.
+func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, do func(path string) (gobilly.File, error)) (o vfs.Object, ch vfs.Change, err error) {
+	ch, err = f.alterDir(op, dir, name, func(d *node) error {
 		if isDot(string(name)) {
-			return looked, syscall.EEXIST
+			return syscall.EEXIST
 		}
-		n, _, err := f.step(d, string(name))
+		n, a, err := f.step(d, string(name))
 		if err == nil {
-			o, err = f.existing(n, m)
-			return looked, err
+			a, err = f.existing(n, &a, how)
+		} else if err == syscall.ENOENT {
+			n, a, err = f.child(d, string(name), how, do)
 		}
-		if !errors.Is(err, syscall.ENOENT) {
-			return looked, err
+		if err == nil {
+			o = n.object(a)
 		}
-		if o, err = f.child(d, string(name), m); err != nil {
-			return looked, err
-		}
-		return rewritten, nil
+		return err
 	})
 	return o, ch, err
 }
 
-// existing answers a making whose name n has.
-func (f *FS) existing(n *node, m *making) (o vfs.Object, err error) {
-	if m.how == nil || m.how.Mode == vfs.Guarded || n.kind != vfs.Regular {
-		return o, syscall.EEXIST
+// existing answers a creation whose name n has; a was just shown of n.
+func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (vfs.Attr, error) {
+	switch {
+	case how.Mode == vfs.Guarded, n.kind != vfs.Regular,
+		how.Mode == vfs.Exclusive && (n.exclusive == nil || *n.exclusive != how.Verifier):
+		return *a, syscall.EEXIST
+	case how.Mode == vfs.Exclusive, !how.Attr.SetSize, how.Attr.Size != 0:
+		return *a, f.observe(n, a, looked)
 	}
-	if m.how.Mode == vfs.Exclusive {
-		if n.exclusive == nil || *n.exclusive != m.how.Verifier {
-			return o, syscall.EEXIST
-		}
-	} else if m.set.SetSize && m.set.Size == 0 {
-		a, err := f.stat(n, looked)
-		if err == nil {
-			err = f.truncate(n, 0, &a)
-		}
-		if err == nil {
-			_, err = f.stat(n, rewritten)
-		}
-		if err != nil {
-			return o, err
-		}
+	if err := f.truncate(n, 0, a); err != nil {
+		return *a, err
 	}
-	a, err := f.stat(n, looked)
-	return n.object(a), err
+	return f.stat(n, rewritten)
 }
 
 // child makes what is not there yet.
-func (f *FS) child(d *node, name string, m *making) (o vfs.Object, err error) {
-	if m.set.SetSize && m.set.Size > f.opt.MaxFileSize {
-		return o, syscall.EFBIG
+func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) (gobilly.File, error)) (n *node, a vfs.Attr, err error) {
+	if how.Attr.SetSize && how.Attr.Size > f.opt.MaxFileSize {
+		return n, a, syscall.EFBIG
 	}
-	path, err := f.path(d, name)
+	var file gobilly.File
+	err = f.at(d, name, func(path string) (err error) { file, err = do(path); return })
 	if err != nil {
-		return o, err
+		return n, a, err
 	}
-	if err := m.do(path); err != nil {
-		return o, err
-	}
-	var n *node
-	s, err := f.lstat(path)
-	if err == nil {
-		n, err = f.adopt(d, name, s)
-	}
+	n, a, err = f.step(d, name)
 	if err != nil {
-		if m.file != nil {
-			m.file.Close()
+		if file != nil {
+			f.call(file.Close)
 		}
-		return o, err
+		return n, a, err
 	}
-	if m.file != nil {
-		f.keep(n, m.file, m.flag)
+	if file != nil {
+		f.keep(n, file, f.forWriting())
 	}
-	if m.how != nil && m.how.Mode == vfs.Exclusive {
-		verifier := m.how.Verifier
-		n.exclusive = &verifier
+	if how.Mode == vfs.Exclusive {
+		n.exclusive = &how.Verifier
 	}
-	a, err := f.observe(n, s, looked)
-	f.dress(n, m.set, &a)
-	return n.object(a), err
+	err = f.observe(n, &a, looked)
+	f.dress(n, &how.Attr, &a)
+	return n, a, err
 }
 
 // dress gives a new file the attributes that it was asked for with, as far as

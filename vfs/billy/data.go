@@ -6,6 +6,8 @@ import (
 	"math"
 	"syscall"
 
+	gobilly "github.com/go-git/go-billy/v5"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -31,8 +33,8 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 		if err != nil {
 			return err
 		}
-		if offset >= a.Size || len(buf) == 0 {
-			n, eof = 0, offset >= a.Size
+		n, eof = 0, offset >= a.Size
+		if eof || len(buf) == 0 {
 			return nil
 		}
 		o, err := f.file(nd, false)
@@ -40,40 +42,38 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 			return err
 		}
 		if f.alone && !opened {
-			// What had to be learned and opened is known and open now, and
-			// the data is read beside other calls.
+			// What was to be learned and opened is known and open now: the
+			// data is read beside other calls.
 			opened = true
 			return errAlone
 		}
-		n, eof, err = f.load(o, offset, buf)
+		err = f.call(func() (err error) { n, eof, err = load(o, offset, buf); return })
 		eof = eof || offset+uint64(n) >= a.Size
 		return err
 	})
-	return n, eof && err == nil, err
+	if err != nil {
+		return 0, false, err
+	}
+	return n, eof, nil
 }
 
 // load fills buf from offset as far as the file reaches.
-func (f *FS) load(o *openFile, offset uint64, buf []byte) (n int, eof bool, err error) {
+func load(o *openFile, offset uint64, buf []byte) (n int, eof bool, err error) {
 	buf = buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
-	err = f.fs.call(func() error {
-		for n < len(buf) {
-			m, err := o.ReadAt(buf[n:], int64(offset)+int64(n))
-			n += m
-			if errors.Is(err, io.EOF) {
-				eof = true
-				return nil
-			}
-			if err == nil && m == 0 {
-				err = syscall.EIO
-			}
-			if err != nil {
-				n = 0
-				return err
-			}
+	for n < len(buf) {
+		m, err := o.ReadAt(buf[n:], int64(offset)+int64(n))
+		n += m
+		if errors.Is(err, io.EOF) {
+			return n, true, nil
 		}
-		return nil
-	})
-	return n, eof, err
+		if err == nil && m == 0 {
+			err = io.ErrNoProgress
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	return n, false, nil
 }
 
 // Write implements vfs.FileSystem.
@@ -82,14 +82,8 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	for _, p := range data {
 		size += len(p)
 	}
-	err = f.alter(op, func() error {
-		nd, err := f.changing(h, &ch)
-		if err == nil {
-			err = nd.isFile()
-		}
+	err = f.alterData(op, h, &ch, func(nd *node) error {
 		switch {
-		case err != nil:
-			return err
 		case f.readOnly:
 			return syscall.EROFS
 		case size == 0:
@@ -102,14 +96,14 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 		if err != nil {
 			return err
 		}
-		err = f.fs.call(func() (err error) { n, err = store(o, offset, data, f.opt.MaxFileSize); return })
+		err = f.call(func() (err error) { n, err = store(o.File, offset, data, f.opt.MaxFileSize); return })
 		if n == 0 {
 			return err
 		}
 		o.dirty = true
 		f.dropSetID(nd, &ch.Before)
 		if stable > vfs.Unstable {
-			if done, err = f.stabilise(nd, o); err != nil {
+			if done, err = f.stabilise(nd); err != nil {
 				n = 0
 				return err
 			}
@@ -120,12 +114,26 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	return n, done, ch, err
 }
 
+// alterData makes a call that changes the data of a file or its stability.
+func (f *FS) alterData(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
+	return f.alter(op, func() error {
+		n, err := f.changing(h, ch)
+		if err == nil {
+			err = n.isFile()
+		}
+		if err != nil {
+			return err
+		}
+		return do(n)
+	})
+}
+
 // store writes pieces at offset, not beyond limit. An error counts only where
 // nothing was stored.
-func store(o *openFile, offset uint64, data [][]byte, limit uint64) (n int, err error) {
-	at, direct := o.File.(io.WriterAt)
+func store(file gobilly.File, offset uint64, data [][]byte, limit uint64) (n int, err error) {
+	at, direct := file.(io.WriterAt)
 	if !direct {
-		if _, err := o.Seek(int64(offset), io.SeekStart); err != nil {
+		if _, err := file.Seek(int64(offset), io.SeekStart); err != nil {
 			return 0, err
 		}
 	}
@@ -138,7 +146,7 @@ func store(o *openFile, offset uint64, data [][]byte, limit uint64) (n int, err 
 		if direct {
 			m, err = at.WriteAt(p, int64(offset)+int64(n))
 		} else {
-			m, err = o.File.Write(p)
+			m, err = file.Write(p)
 		}
 		if m < 0 || m > len(p) {
 			return n, syscall.EIO
@@ -156,20 +164,12 @@ func store(o *openFile, offset uint64, data [][]byte, limit uint64) (n int, err 
 
 // Commit implements vfs.FileSystem.
 func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch vfs.Change, err error) {
-	err = f.alter(op, func() error {
-		n, err := f.changing(h, &ch)
-		if err == nil {
-			err = n.isFile()
-		}
-		if err != nil {
-			return err
-		}
+	err = f.alterData(op, h, &ch, func(n *node) error {
 		if !f.readOnly {
-			o, err := f.file(n, true)
-			if err != nil {
+			if _, err := f.file(n, true); err != nil {
 				return err
 			}
-			if _, err := f.stabilise(n, o); err != nil {
+			if _, err := f.stabilise(n); err != nil {
 				return err
 			}
 		}

@@ -14,10 +14,9 @@ import (
 
 // known are the errors by which file systems and handlers say what has a
 // number.
-var known = []struct {
-	is   error
-	want error
-}{
+var known = []struct{ is, want error }{
+	{vfs.ErrNotSupported, vfs.ErrNotSupported},
+	{vfs.ErrDelay, vfs.ErrDelay},
 	{vfs.ErrWouldBlock, vfs.ErrDelay},
 	{gobilly.ErrReadOnly, syscall.EROFS},
 	{gobilly.ErrNotSupported, vfs.ErrNotSupported},
@@ -31,7 +30,7 @@ var known = []struct {
 }
 
 // statuses are what a handler may say in NFS's own words and POSIX has other
-// words for. All others up to 71 are errno's of the same number.
+// words for. All others up to NFS3ERR_MLINK have the number of their errno.
 var statuses = map[nfs.NFSStatus]error{
 	nfs.NFSStatusNameTooLong: syscall.ENAMETOOLONG,
 	nfs.NFSStatusNotEmpty:    syscall.ENOTEMPTY,
@@ -56,13 +55,7 @@ func errno(err error) error {
 		return n
 	}
 	if s := (*nfs.NFSStatusError)(nil); errors.As(err, &s) {
-		if e, ok := statuses[s.NFSStatus]; ok {
-			return e
-		}
-		if s.NFSStatus > 0 && s.NFSStatus <= nfs.NFSStatusMlink { // the same numbers
-			return syscall.Errno(s.NFSStatus)
-		}
-		return syscall.EIO
+		return ofStatus(s.NFSStatus)
 	}
 	for _, k := range known {
 		if errors.Is(err, k.is) {
@@ -72,16 +65,14 @@ func errno(err error) error {
 	return syscall.EIO
 }
 
-// mountError is what a refused mount is in the seam's words.
-func mountError(s nfs.MountStatus) error {
-	switch s {
-	case nfs.MountStatusErrPerm, nfs.MountStatusErrNoEnt, nfs.MountStatusErrIO, nfs.MountStatusErrAcces,
-		nfs.MountStatusErrNotDir, nfs.MountStatusErrInval:
+// ofStatus is a status of NFSv3 or of MOUNT, which uses the same numbers, in
+// the seam's words.
+func ofStatus(s nfs.NFSStatus) error {
+	if err, ok := statuses[s]; ok {
+		return err
+	}
+	if s > 0 && s <= nfs.NFSStatusMlink {
 		return syscall.Errno(s)
-	case nfs.MountStatusErrNameTooLong:
-		return syscall.ENAMETOOLONG
-	case nfs.MountStatusErrNotSupp:
-		return vfs.ErrNotSupported
 	}
 	return syscall.EIO
 }

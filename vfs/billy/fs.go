@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"sync"
@@ -56,14 +57,13 @@ type Options struct {
 type FS struct {
 	opt      Options
 	handler  nfs.Handler        // nil for a bare file system
-	theirFS  gobilly.Filesystem // as the handler knows it
-	fs       *guard             // the same, to be called
-	panics   atomic.Uint64
-	change   gobilly.Change // nil where nothing can be changed
+	bfs      gobilly.Filesystem // entered by call and at
+	change   gobilly.Change     // nil where nothing can be changed
 	chmod    gobilly.Chmod
 	unix     nfs.UnixChange
 	readOnly bool
 	restless bool // the times of files change by themselves
+	panics   atomic.Uint64
 	verifier atomic.Uint64
 
 	// mu is held during every call into the file system: shared by calls that
@@ -73,7 +73,8 @@ type FS struct {
 	mu    sync.RWMutex
 	alone bool // mu is held exclusively
 	tree
-	open openFiles
+	opened []*node       // those with an open file
+	uses   atomic.Uint64 // of open files, so far
 }
 
 var _ vfs.FileSystem = (*FS)(nil)
@@ -87,7 +88,7 @@ func New(handler nfs.Handler, opt Options) (*FS, error) {
 	}
 	status, bfs, _ := handler.Mount(context.Background(), newMountConn(), nfs.MountRequest{Dirpath: []byte(opt.Path)})
 	if status != nfs.MountStatusOk || bfs == nil {
-		return nil, fmt.Errorf("billy: mount of %q: %w", opt.Path, mountError(status))
+		return nil, fmt.Errorf("billy: mount of %q: %w", opt.Path, ofStatus(nfs.NFSStatus(status)))
 	}
 	return start(handler, bfs, handler.Change(bfs), opt)
 }
@@ -106,8 +107,7 @@ func start(handler nfs.Handler, bfs gobilly.Filesystem, change gobilly.Change, o
 	if opt.FSID == 0 {
 		opt.FSID = hash("fsid", opt.Path)
 	}
-	f := &FS{opt: opt, handler: handler, theirFS: bfs, change: change, chmod: change}
-	f.fs = &guard{bfs, opt.Panicked, &f.panics}
+	f := &FS{opt: opt, handler: handler, bfs: bfs, change: change, chmod: change}
 	if change == nil {
 		f.chmod, _ = bfs.(gobilly.Chmod)
 	}
@@ -116,7 +116,7 @@ func start(handler nfs.Handler, bfs gobilly.Filesystem, change gobilly.Change, o
 	var verifier [8]byte
 	rand.Read(verifier[:])
 	f.verifier.Store(binary.BigEndian.Uint64(verifier[:]))
-	if err := f.plant(); err != nil {
+	if err := f.call(f.plant); err != nil {
 		return nil, fmt.Errorf("billy: root %q: %w", bfs.Root(), err)
 	}
 	if opt.MaxFileSize == 0 {
@@ -132,11 +132,11 @@ func start(handler nfs.Handler, bfs gobilly.Filesystem, change gobilly.Change, o
 // plant finds the root, and makes it if there is none: some file systems have
 // no root before they have anything else.
 func (f *FS) plant() error {
-	root := f.fs.Join()
-	info, err := f.fs.Lstat(root)
-	if errors.Is(err, syscall.ENOENT) && !f.readOnly {
-		if err = f.fs.MkdirAll("/", 0o755); err == nil {
-			info, err = f.fs.Lstat(root)
+	root := f.bfs.Join()
+	info, err := f.bfs.Lstat(root)
+	if errors.Is(err, fs.ErrNotExist) && !f.readOnly {
+		if err = f.bfs.MkdirAll("/", 0o755); err == nil {
+			info, err = f.bfs.Lstat(root)
 		}
 	}
 	if err != nil {
@@ -147,9 +147,11 @@ func (f *FS) plant() error {
 	}
 	// Some file systems answer with the time of the look instead of the time of
 	// the change: those times are kept here.
-	again, err := f.fs.Lstat(root)
+	again, err := f.bfs.Lstat(root)
 	f.restless = err == nil && !again.ModTime().Equal(info.ModTime())
-	f.tree.init(f, info)
+	f.device = device(info)
+	a := f.shown(info)
+	f.tree.init(f, &a)
 	return nil
 }
 
@@ -163,9 +165,9 @@ func (f *FS) Ask(ctx context.Context, conn net.Conn) error {
 	}
 	status, bfs, _ := f.handler.Mount(ctx, conn, nfs.MountRequest{Dirpath: []byte(f.opt.Path)})
 	if status != nfs.MountStatusOk {
-		return mountError(status)
+		return ofStatus(nfs.NFSStatus(status))
 	}
-	if bfs == nil || bfs.Root() != f.theirFS.Root() {
+	if bfs == nil || bfs.Root() != f.bfs.Root() {
 		return syscall.EACCES
 	}
 	return nil
@@ -219,7 +221,7 @@ func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 		if _, err := f.find(h); err != nil || f.handler == nil {
 			return err
 		}
-		return f.fs.call(func() error { return f.handler.FSStat(context.Background(), f.theirFS, &s) })
+		return f.call(func() error { return f.handler.FSStat(context.Background(), f.bfs, &s) })
 	})
 	return vfs.Usage{
 		TotalBytes: s.TotalSize, FreeBytes: s.FreeSize, AvailableBytes: s.AvailableSize,
@@ -229,5 +231,5 @@ func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 
 // Close implements vfs.FileSystem: every open file is closed.
 func (f *FS) Close() error {
-	return f.alter(&vfs.Op{}, f.closeAll)
+	return f.alter(&vfs.Op{}, f.shutAll)
 }

@@ -1,7 +1,7 @@
 package billy
 
 import (
-	"errors"
+	"cmp"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -34,9 +34,8 @@ func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 			n = d.parent()
 			a, err = f.stat(n, looked)
 		default:
-			var s *sight
-			if n, s, err = f.step(d, string(name)); err == nil {
-				a, err = f.observe(n, s, looked)
+			if n, a, err = f.step(d, string(name)); err == nil {
+				err = f.observe(n, &a, looked)
 			}
 		}
 		if err == nil {
@@ -65,19 +64,16 @@ func (f *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (length
 		if n.kind != vfs.Symlink {
 			return syscall.EINVAL
 		}
-		path, err := f.path(n)
-		if err != nil {
+		return f.at(n, "", func(path string) error {
+			text, err := f.bfs.Readlink(path)
+			if err == nil && len(text) > len(buf) {
+				err = syscall.ENAMETOOLONG
+			}
+			if err == nil {
+				length = copy(buf, text)
+			}
 			return err
-		}
-		text, err := f.fs.Readlink(path)
-		if err != nil {
-			return err
-		}
-		if len(text) > len(buf) {
-			return syscall.ENAMETOOLONG
-		}
-		length = copy(buf, text)
-		return nil
+		})
 	})
 	return length, err
 }
@@ -97,8 +93,8 @@ func (f *FS) inDir(dir vfs.Handle, name []byte, ch *vfs.Change) (*node, error) {
 	return d, checkName(name)
 }
 
-// alterDir makes a call that changes a name in a directory.
-func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) (done, error)) (ch vfs.Change, err error) {
+// alterDir makes a call that changes a name in a directory: do does.
+func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) error) (ch vfs.Change, err error) {
 	err = f.alter(op, func() error {
 		d, err := f.inDir(dir, name, &ch)
 		if d == nil {
@@ -106,7 +102,9 @@ func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) 
 		}
 		did := looked
 		if err == nil {
-			did, err = do(d)
+			if err = do(d); err == nil {
+				did = rewritten
+			}
 		}
 		f.changed(d, &ch, did)
 		return err
@@ -119,44 +117,26 @@ func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch v
 	if f.unix == nil {
 		return ch, vfs.ErrNotSupported
 	}
-	return f.alterDir(op, dir, name, func(d *node) (done, error) {
+	return f.alterDir(op, dir, name, func(d *node) error {
 		n, err := f.get(h, a)
-		if err != nil {
-			return looked, err
+		switch {
+		case err != nil:
+			return err
+		case n.kind == vfs.Directory:
+			return syscall.EPERM
+		case isDot(string(name)):
+			return syscall.EEXIST
 		}
-		if err := f.link(n, d, string(name)); err != nil {
-			return looked, err
+		if _, _, err := f.step(d, string(name)); err != syscall.ENOENT {
+			return cmp.Or(err, error(syscall.EEXIST))
 		}
+		if err := f.at2(n, "", d, string(name), f.unix.Link); err != nil {
+			return err
+		}
+		f.attach(n, d, string(name))
 		*a, err = f.stat(n, altered)
-		return rewritten, err
+		return err
 	})
-}
-
-func (f *FS) link(n, d *node, name string) error {
-	switch {
-	case n.kind == vfs.Directory:
-		return syscall.EPERM
-	case isDot(name):
-		return syscall.EEXIST
-	}
-	if _, _, err := f.step(d, name); err == nil {
-		return syscall.EEXIST
-	} else if !errors.Is(err, syscall.ENOENT) {
-		return err
-	}
-	path, err := f.path(n)
-	if err != nil {
-		return err
-	}
-	to, err := f.path(d, name)
-	if err != nil {
-		return err
-	}
-	if err := f.fs.call(func() error { return f.unix.Link(path, to) }); err != nil {
-		return err
-	}
-	f.attach(n, d, name)
-	return nil
 }
 
 // Remove implements vfs.FileSystem.
@@ -170,49 +150,33 @@ func (f *FS) Rmdir(op *vfs.Op, dir vfs.Handle, name []byte) (vfs.Change, error) 
 }
 
 func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Change, error) {
-	return f.alterDir(op, dir, name, func(d *node) (done, error) {
-		if err := f.removeName(d, string(name), rmdir); err != nil {
-			return looked, err
+	return f.alterDir(op, dir, name, func(d *node) error {
+		switch string(name) {
+		case ".":
+			return syscall.EINVAL
+		case "..":
+			return syscall.EEXIST // RFC 1813 §3.3.13
 		}
-		return rewritten, nil
-	})
-}
-
-func (f *FS) removeName(d *node, name string, rmdir bool) error {
-	switch name {
-	case ".":
-		return syscall.EINVAL
-	case "..":
-		return syscall.EEXIST // RFC 1813 §3.3.13
-	}
-	n, _, err := f.step(d, name)
-	if err != nil {
-		return err
-	}
-	isDir := n.kind == vfs.Directory
-	switch {
-	case rmdir && !isDir:
-		return syscall.ENOTDIR
-	case !rmdir && isDir:
-		return syscall.EISDIR
-	}
-	path, err := f.path(d, name)
-	if err != nil {
-		return err
-	}
-	if isDir {
-		// billy's Remove removes either, and some remove a full one.
-		if err := f.isEmpty(path); err != nil {
+		n, _, err := f.step(d, string(name))
+		switch {
+		case err != nil:
+			return err
+		case rmdir && n.kind != vfs.Directory:
+			return syscall.ENOTDIR
+		case !rmdir && n.kind == vfs.Directory:
+			return syscall.EISDIR
+		}
+		if err := f.empty(n); err != nil {
 			return err
 		}
-	}
-	f.shut(n)
-	if err := f.fs.Remove(path); err != nil {
-		return err
-	}
-	f.detach(d, name)
-	f.parted(n)
-	return nil
+		f.shut(n)
+		if err := f.at(d, string(name), f.bfs.Remove); err != nil {
+			return err
+		}
+		f.detach(d, string(name))
+		f.parted(n)
+		return nil
+	})
 }
 
 // parted follows when n has lost a name to a call.
@@ -224,10 +188,17 @@ func (f *FS) parted(n *node) {
 	}
 }
 
-func (f *FS) isEmpty(path string) error {
-	infos, err := f.fs.ReadDir(path)
-	if err == nil && len(infos) > 0 {
-		err = syscall.ENOTEMPTY
+// empty answers ENOTEMPTY for a directory with names in it. billy's Remove
+// removes any file, and that of some file systems a full directory.
+func (f *FS) empty(n *node) error {
+	if n.kind != vfs.Directory {
+		return nil
 	}
-	return err
+	return f.at(n, "", func(path string) error {
+		infos, err := f.bfs.ReadDir(path)
+		if err == nil && len(infos) > 0 {
+			err = syscall.ENOTEMPTY
+		}
+		return err
+	})
 }

@@ -1,6 +1,9 @@
 package billy
 
 import (
+	"io/fs"
+	"slices"
+	"sort"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -8,6 +11,54 @@ import (
 
 // pageLen is how many entries are looked at before they are handed over.
 const pageLen = 128
+
+// Cookies of "." and "..", to which the process's salt is added. All others
+// follow.
+const (
+	dotCookie    = 1
+	dotDotCookie = 2
+)
+
+// directory are the known names of a directory, in the order in which they
+// became known. Cookies count in that order, which additions and removals do
+// not change.
+type directory struct {
+	names map[string]*entry // nil but for directories
+	order []*entry          // by rising cookie; removed ones stay until they are the most
+	last  uint64            // the youngest cookie
+	// whole: nothing is seen of the directory that was not when it was last
+	// read whole, but for what was changed through here since.
+	whole bool
+}
+
+type entry struct {
+	name   string
+	cookie uint64
+	node   *node // nil once removed
+}
+
+// put enters a name that is not there.
+func (d *directory) put(name string, n *node) {
+	d.last++
+	e := &entry{name, d.last, n}
+	d.names[name] = e
+	d.order = append(d.order, e)
+}
+
+// take takes a name out and returns what had it, nil for a name that is not
+// there.
+func (d *directory) take(name string) (n *node) {
+	e := d.names[name]
+	if e == nil {
+		return nil
+	}
+	n, e.node = e.node, nil
+	delete(d.names, name)
+	if len(d.order) > 2*len(d.names)+32 {
+		d.order = slices.DeleteFunc(d.order, func(e *entry) bool { return e.node == nil })
+	}
+	return n
+}
 
 // ReadDir implements vfs.FileSystem.
 func (f *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr, emit func(e *vfs.DirEntry) bool) (eof bool, err error) {
@@ -34,22 +85,27 @@ func (f *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 // page returns entries behind cookie, and whether the directory ends there.
 func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (page []vfs.DirEntry, end bool, err error) {
 	d, err := f.get(dir, dirAttr)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, false, err
-	}
-	if d.kind != vfs.Directory {
+	case d.kind != vfs.Directory:
 		return nil, false, syscall.ENOTDIR
 	}
 	if err := f.list(d, cookie == 0); err != nil {
 		return nil, false, err
 	}
-	if !d.children.valid(cookie) {
-		return nil, false, vfs.ErrBadCookie
+	if cookie != 0 && (cookie <= f.salt || cookie > d.last) {
+		return nil, false, vfs.ErrBadCookie // of another process or directory
 	}
-	rest := d.children.after(cookie, pageLen)
-	end = len(rest) < pageLen
-	dots := []entry{{".", f.salt + dotCookie, d}, {"..", f.salt + dotDotCookie, d.parent()}}
-	for _, e := range append(dots, rest...) {
+	// Copies, because a look at one entry may find others gone.
+	entries := []entry{{".", f.salt + dotCookie, d}, {"..", f.salt + dotDotCookie, d.parent()}}
+	i := sort.Search(len(d.order), func(i int) bool { return d.order[i].cookie > cookie })
+	for ; i < len(d.order) && len(entries) < pageLen; i++ {
+		if d.order[i].node != nil {
+			entries = append(entries, *d.order[i])
+		}
+	}
+	for _, e := range entries {
 		if e.cookie <= cookie {
 			continue
 		}
@@ -65,25 +121,20 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 		}
 		page = append(page, de)
 	}
-	return page, end, nil
+	return page, i == len(d.order), nil
 }
 
 // list brings what is known of d's names up to date: for a new listing, and
 // where the directory was changed by other means than the calls of this FS.
 func (f *FS) list(d *node, anew bool) error {
-	c := d.children
-	fresh := c.whole && c.listed == d.seen
 	switch {
-	case fresh && !anew:
+	case d.whole && !anew:
 		return nil
-	case !fresh && !f.alone:
+	case !d.whole && !f.alone:
 		return errAlone
 	}
-	path, err := f.path(d)
-	if err != nil {
-		return err
-	}
-	infos, err := f.fs.ReadDir(path)
+	var infos []fs.FileInfo
+	err := f.at(d, "", func(path string) (err error) { infos, err = f.bfs.ReadDir(path); return })
 	if err != nil {
 		return err
 	}
@@ -94,21 +145,22 @@ func (f *FS) list(d *node, anew bool) error {
 			continue // no client could ask for it
 		}
 		there[name] = true
-		s := f.sight(info)
-		if _, err := f.adopt(d, name, &s); err != nil {
+		a := f.shown(info)
+		if _, err := f.adopt(d, name, &a); err != nil {
 			return err
 		}
 	}
-	for name := range c.names {
-		if !there[name] {
-			if !f.alone {
-				return errAlone
-			}
-			f.detach(d, name)
+	for name := range d.names {
+		if there[name] {
+			continue
 		}
+		if !f.alone {
+			return errAlone
+		}
+		f.detach(d, name)
 	}
-	if !fresh {
-		c.whole, c.listed = true, d.seen
+	if f.alone {
+		d.whole = true
 	}
 	return nil
 }

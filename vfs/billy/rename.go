@@ -1,7 +1,6 @@
 package billy
 
 import (
-	"errors"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -47,33 +46,25 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 		return looked, syscall.EINVAL
 	}
 	old, _, err := f.step(b, toName)
-	if err != nil && !errors.Is(err, syscall.ENOENT) {
+	switch {
+	case err != nil && err != syscall.ENOENT:
 		return looked, err
-	}
-	if old == n {
+	case old == n:
 		return looked, nil
-	}
-	from, err := f.path(a, fromName)
-	if err != nil {
-		return looked, err
-	}
-	to, err := f.path(b, toName)
-	if err != nil {
-		return looked, err
-	}
-	if old != nil {
-		if err := f.mayReplace(n, old, to); err != nil {
+	case old != nil:
+		if err := f.mayReplace(n, old); err != nil {
 			return looked, err
 		}
 		f.shut(old)
 	}
 	// An open file may know its path.
 	if n.kind == vfs.Directory {
-		f.closeAll()
+		f.shutAll()
 	} else {
 		f.shut(n)
 	}
-	if err := f.rename(from, to, old); err != nil {
+	err = f.at2(a, fromName, b, toName, func(from, to string) error { return f.rename(from, to, old) })
+	if err != nil {
 		return looked, err
 	}
 	f.detach(b, toName)
@@ -92,41 +83,35 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 // refuses to put a directory in the place of an empty one, and so do the file
 // systems that are made of it: there the empty one goes first.
 func (f *FS) rename(from, to string, old *node) error {
-	err := f.fs.Rename(from, to)
-	if old == nil || old.kind != vfs.Directory || !errors.Is(err, syscall.EEXIST) {
+	err := f.bfs.Rename(from, to)
+	if old == nil || old.kind != vfs.Directory || errno(err) != syscall.EEXIST {
 		return err
 	}
-	mode := old.seen.mode.Perm()
-	if err := f.fs.Remove(to); err != nil {
+	if err := f.bfs.Remove(to); err != nil {
 		return err
 	}
-	if err = f.fs.Rename(from, to); err != nil {
+	if err = f.bfs.Rename(from, to); err != nil {
 		// The name leads to an empty directory again, though not to the same.
-		_ = f.fs.MkdirAll(to, mode)
+		_ = f.bfs.MkdirAll(to, osMode(old.seen.Mode).Perm())
 	}
 	return err
 }
 
-// mayReplace judges a rename of n over old, at path to.
-func (f *FS) mayReplace(n, old *node, to string) error {
+// mayReplace judges a rename of n over old.
+func (f *FS) mayReplace(n, old *node) error {
 	switch {
 	case n.kind == vfs.Directory && old.kind != vfs.Directory:
 		return syscall.ENOTDIR
 	case n.kind != vfs.Directory && old.kind == vfs.Directory:
 		return syscall.EISDIR
-	case old.kind == vfs.Directory:
-		return f.isEmpty(to)
 	}
-	return nil
+	return f.empty(old)
 }
 
 // above says that n is the directory d or an ancestor of it.
 func (n *node) above(d *node) bool {
-	for n != d {
-		if len(d.links) == 0 {
-			return false
-		}
+	for n != d && len(d.links) > 0 {
 		d = d.links[0].dir
 	}
-	return true
+	return n == d
 }

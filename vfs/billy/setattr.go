@@ -66,10 +66,6 @@ func otherOwner(s *vfs.SetAttr, a *vfs.Attr) bool {
 
 // set applies s to n, which has a, and says what it did.
 func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
-	path, err := f.path(n)
-	if err != nil {
-		return did, err
-	}
 	if s.SetSize {
 		if err := f.truncate(n, s.Size, a); err != nil {
 			return did, err
@@ -84,14 +80,15 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 		if s.SetGID {
 			gid = s.GID
 		}
-		if err := f.fs.call(func() error { return f.change.Lchown(path, int(uid), int(gid)) }); err != nil {
+		err := f.at(n, "", func(path string) error { return f.change.Lchown(path, int(uid), int(gid)) })
+		if err != nil {
 			return did, err
 		}
 		did = max(did, altered)
 	}
 	// A change of ownership may have taken bits away.
 	if s.SetMode && n.kind != vfs.Symlink && f.chmod != nil {
-		if err := f.setMode(n, path, s.Mode); err != nil {
+		if err := f.setMode(n, s.Mode); err != nil {
 			return did, err
 		}
 		did = max(did, altered)
@@ -99,21 +96,21 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 	if s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
 		return did, nil
 	}
-	return max(did, altered), f.setTimes(n, path, s, a)
+	return max(did, altered), f.setTimes(n, s, a)
 }
 
 // setMode calls Chmod with what the file system understands. Memory file
 // systems take the argument for all of the mode, and a directory for a file if
 // its bit is missing there; others look at the permissions only.
-func (f *FS) setMode(n *node, path string, mode uint32) error {
+func (f *FS) setMode(n *node, mode uint32) error {
 	m := osMode(mode)
 	if n.kind == vfs.Directory && !n.inode {
 		m |= os.ModeDir
 	}
-	return f.fs.call(func() error { return f.chmod.Chmod(path, m) })
+	return f.at(n, "", func(path string) error { return f.chmod.Chmod(path, m) })
 }
 
-func (f *FS) setTimes(n *node, path string, s *vfs.SetAttr, a *vfs.Attr) error {
+func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	now := timeOf(time.Now())
 	pick := func(how vfs.TimeHow, client, current vfs.Time) vfs.Time {
 		switch how {
@@ -130,7 +127,7 @@ func (f *FS) setTimes(n *node, path string, s *vfs.SetAttr, a *vfs.Attr) error {
 		n.atime, n.mtime = atime, mtime
 		return nil
 	}
-	err := f.fs.call(func() error { return f.change.Chtimes(path, atime.Time(), mtime.Time()) })
+	err := f.at(n, "", func(path string) error { return f.change.Chtimes(path, atime.Time(), mtime.Time()) })
 	if err == nil {
 		n.atime, n.mtime = vfs.Time{}, vfs.Time{}
 	}
@@ -143,7 +140,7 @@ func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 	if err != nil {
 		return err
 	}
-	if err := f.fs.call(func() error { return o.Truncate(int64(size)) }); err != nil {
+	if err := f.call(func() error { return o.Truncate(int64(size)) }); err != nil {
 		return err
 	}
 	f.dropSetID(n, a)
@@ -158,11 +155,8 @@ func (f *FS) dropSetID(n *node, a *vfs.Attr) {
 	if mode&groupExec != 0 {
 		mode &^= setGID
 	}
-	if mode == a.Mode || f.chmod == nil {
-		return
-	}
-	if path, err := f.path(n); err == nil {
+	if mode != a.Mode && f.chmod != nil {
 		// The data is written, whatever becomes of the bits.
-		_ = f.setMode(n, path, mode)
+		_ = f.setMode(n, mode)
 	}
 }

@@ -3,9 +3,7 @@ package billy
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"hash/fnv"
-	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,15 +13,22 @@ import (
 
 // A node is a file that a client has seen.
 type node struct {
-	handle   vfs.Handle
-	id       uint64 // Attr.FileID
-	inode    bool   // id is the file system's own
-	kind     vfs.Type
-	links    []link // by which it is reached; none where it is gone, and for the root
-	children *children
-	observed
-	exclusive *[8]byte // the verifier of the exclusive Create that made it
-	open      *openFile
+	handle vfs.Handle
+	id     uint64 // Attr.FileID
+	inode  bool   // id is the file system's own
+	kind   vfs.Type
+	links  []link // by which it is reached; none where it is gone, and for the root
+	directory
+	// seen is what was last shown of it, the zero Attr before it was observed.
+	seen vfs.Attr
+	// stamp grows with every change that is seen or made; it is the ctime
+	// where the file system shows none.
+	stamp vfs.Time
+	// mtime and atime where they were changed through here and the file system
+	// did not move its own.
+	mtime, atime vfs.Time
+	exclusive    *[8]byte // the verifier of the exclusive Create that made it
+	open         *openFile
 }
 
 // A link is a name of a node.
@@ -42,8 +47,7 @@ type tree struct {
 	lastOwn  uint64
 	salt     uint64 // the upper bits of every cookie of this process
 	device   uint64 // of the root, where it shows one
-	// mute: there is no handler, or it makes no handles.
-	mute bool
+	mute     bool   // there is no handler, or it makes no handles
 }
 
 // First bytes of handles.
@@ -57,17 +61,14 @@ const (
 	theirsAt = 1 + 8 // where the handler's handle begins
 )
 
-func (t *tree) init(f *FS, root fs.FileInfo) {
-	t.byHandle = make(map[vfs.Handle]*node)
-	t.byID = make(map[uint64]*node)
+func (t *tree) init(f *FS, root *vfs.Attr) {
+	t.byHandle, t.byID = make(map[vfs.Handle]*node), make(map[uint64]*node)
 	rand.Read(t.key[:])
 	var b [8]byte
 	rand.Read(b[:])
 	t.salt = binary.LittleEndian.Uint64(b[:]) & (1<<22 - 1) << 40
-	t.device = device(root)
-	t.mute = f.handler == nil || len(f.handler.ToHandle(f.theirFS, nil)) == 0
-	s := f.sight(root)
-	t.root = f.newNode(nil, &s)
+	t.mute = f.handler == nil || len(f.handler.ToHandle(f.bfs, nil)) == 0
+	t.root = f.newNode(nil, root)
 }
 
 func hash(parts ...string) uint64 {
@@ -79,14 +80,14 @@ func hash(parts ...string) uint64 {
 	return h.Sum64() | 1
 }
 
-// is says that s is still a sight of n.
-func (n *node) is(s *sight) bool {
-	return s.kind() == n.kind && (s.inode == 0 || !n.inode || s.inode == n.id)
+// is says that n is the file that a was shown of.
+func (n *node) is(a *vfs.Attr) bool {
+	return a.Type == n.kind && (a.FileID == 0 || !n.inode || a.FileID == n.id)
 }
 
-// newNode makes and enters the node of a file at path.
-func (f *FS) newNode(path []string, s *sight) *node {
-	n := &node{kind: s.kind(), id: s.inode, inode: s.inode != 0}
+// newNode makes and enters the node of the file at path, of which a was shown.
+func (f *FS) newNode(path []string, a *vfs.Attr) *node {
+	n := &node{kind: a.Type, id: a.FileID, inode: a.FileID != 0}
 	if !n.inode {
 		n.id = hash(path...)
 		for f.byID[n.id] != nil || n.id == 0 {
@@ -97,7 +98,7 @@ func (f *FS) newNode(path []string, s *sight) *node {
 	// another had before a rename.
 	b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
 	if !f.mute {
-		f.fs.call(func() error { b = append(b, f.handler.ToHandle(f.theirFS, path)...); return nil })
+		f.call(func() error { b = append(b, f.handler.ToHandle(f.bfs, path)...); return nil })
 	}
 	if len(b) == theirsAt || len(b) > vfs.MaxHandle {
 		f.lastOwn++
@@ -105,7 +106,7 @@ func (f *FS) newNode(path []string, s *sight) *node {
 	}
 	n.handle, _ = vfs.MakeHandle(b)
 	if n.kind == vfs.Directory {
-		n.children = newChildren(f.salt)
+		n.directory = directory{names: make(map[string]*entry), last: f.salt + dotDotCookie}
 	}
 	f.byHandle[n.handle] = n
 	f.byID[n.id] = n
@@ -125,12 +126,6 @@ func (f *FS) components(n *node) (path []string, err error) {
 	return path, nil
 }
 
-// path returns the path of n, or of a name in the directory n, or ESTALE.
-func (f *FS) path(n *node, name ...string) (string, error) {
-	path, err := f.components(n)
-	return f.fs.Join(append(path, name...)...), err
-}
-
 // find returns the node of a handle.
 func (f *FS) find(h vfs.Handle) (*node, error) {
 	if n := f.byHandle[h]; n != nil {
@@ -147,7 +142,7 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 	}
 	// An earlier process gave it out: the handler knows the path.
 	var path []string
-	err := f.fs.call(func() (err error) { _, path, err = f.handler.FromHandle(b[theirsAt:]); return })
+	err := f.call(func() (err error) { _, path, err = f.handler.FromHandle(b[theirsAt:]); return })
 	if err != nil {
 		return nil, syscall.ESTALE
 	}
@@ -156,7 +151,7 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 		if checkName([]byte(name)) != nil || isDot(name) || n.kind != vfs.Directory {
 			return nil, syscall.ESTALE
 		}
-		if n, _, err = f.step(n, name); errors.Is(err, syscall.ENOENT) {
+		if n, _, err = f.step(n, name); err == syscall.ENOENT {
 			return nil, syscall.ESTALE
 		} else if err != nil {
 			return nil, err
@@ -169,30 +164,26 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 	return n, nil
 }
 
-// step finds name in dir: the node, and how it looks now.
-func (f *FS) step(dir *node, name string) (*node, *sight, error) {
-	path, err := f.path(dir, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := f.lstat(path)
-	if errors.Is(err, syscall.ENOENT) && dir.children.get(name) != nil {
+// step finds name in dir: the node, and what is shown of it now.
+func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
+	a, err := f.lstat(dir, name)
+	if err == syscall.ENOENT && dir.names[name] != nil {
 		if !f.alone {
-			return nil, nil, errAlone
+			return nil, a, errAlone
 		}
 		f.detach(dir, name)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, a, err
 	}
-	n, err := f.adopt(dir, name, s)
-	return n, s, err
+	n, err := f.adopt(dir, name, &a)
+	return n, a, err
 }
 
-// adopt returns the node that name in dir is, of which s is a sight.
-func (f *FS) adopt(dir *node, name string, s *sight) (*node, error) {
-	if n := dir.children.get(name); n != nil && n.is(s) {
-		return n, nil
+// adopt returns the node that name in dir is, of which a was shown.
+func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
+	if e := dir.names[name]; e != nil && e.node.is(a) {
+		return e.node, nil
 	}
 	if !f.alone {
 		return nil, errAlone
@@ -202,9 +193,9 @@ func (f *FS) adopt(dir *node, name string, s *sight) (*node, error) {
 		return nil, err
 	}
 	f.detach(dir, name)
-	n := f.byID[s.inode]
-	if s.nlink < 2 || n == nil || !n.inode || n.kind == vfs.Directory || !n.is(s) {
-		n = f.newNode(append(path, name), s)
+	n := f.byID[a.FileID]
+	if a.Nlink < 2 || n == nil || !n.inode || n.kind == vfs.Directory || !n.is(a) {
+		n = f.newNode(append(path, name), a)
 	} // else another name of a file that is known
 	f.attach(n, dir, name)
 	return n, nil
@@ -213,17 +204,16 @@ func (f *FS) adopt(dir *node, name string, s *sight) (*node, error) {
 // attach gives n a name.
 func (f *FS) attach(n, dir *node, name string) {
 	n.links = append(n.links, link{dir, name})
-	dir.children.put(name, n)
+	dir.put(name, n)
 }
 
 // detach takes a name away from the node that has it, and forgets a node that
 // has no other.
 func (f *FS) detach(dir *node, name string) {
-	n := dir.children.get(name)
+	n := dir.take(name)
 	if n == nil {
 		return
 	}
-	dir.children.remove(name)
 	n.links = slices.DeleteFunc(n.links, func(l link) bool { return l == link{dir, name} })
 	if len(n.links) > 0 {
 		return
@@ -233,31 +223,24 @@ func (f *FS) detach(dir *node, name string) {
 		delete(f.byID, n.id)
 	}
 	f.shut(n)
-	if n.children != nil {
-		for name := range n.children.names {
-			f.detach(n, name)
-		}
+	for name := range n.names {
+		f.detach(n, name)
 	}
 }
 
-// lost forgets a node whose file is not where it was.
-func (f *FS) lost(n *node) error {
-	if !f.alone {
-		return errAlone
-	}
+// lose forgets a node whose file is not where it was.
+func (f *FS) lose(n *node) {
 	for len(n.links) > 0 {
 		f.detach(n.links[0].dir, n.links[0].name)
 	}
-	return syscall.ESTALE
 }
 
 // invalidate tells the handler that the path of n's handle does not hold any
-// more.
+// more. What the client asked for has been done: that a handler cannot forget
+// does not make it fail.
 func (f *FS) invalidate(n *node) {
-	if b := n.handle.Bytes(); b[0] == handlerHandle && len(b) > theirsAt {
-		// What the client asked for has been done. That the handler cannot
-		// forget does not make it fail.
-		_ = f.fs.call(func() error { return f.handler.InvalidateHandle(f.theirFS, b[theirsAt:]) })
+	if b := n.handle.Bytes(); b[0] == handlerHandle {
+		_ = f.call(func() error { return f.handler.InvalidateHandle(f.bfs, b[theirsAt:]) })
 	}
 }
 
