@@ -8,26 +8,37 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// errAlone is returned by a step of a call that only looks, when the step has
-// something new to note: FS.look then makes the call again with FS.mu held
-// exclusively.
-var errAlone = errors.New("billy: the call has to have the file system to itself")
+// A step of a call that only looks returns errAlone when it has something new to
+// note, and errQuiet when it has to close a file that was written or is being
+// read: FS.look then makes the call again, by itself.
+var (
+	errAlone = errors.New("billy: the call has to be the only one")
+	errQuiet = errors.New("billy: the call has to be the only one, with no data being read")
+)
 
 // look makes a call that changes nothing in the file system: beside other such
-// calls, or by itself if it learns something new about the files. do may run
-// several times. Outside of itself it sets only results.
+// calls if it learns nothing new about the files. do may run several times.
+// Outside of itself it sets only results.
 func (f *FS) look(op *vfs.Op, do func() error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
 	}
-	for {
-		if err := f.beside(do); err != errAlone {
-			return err
-		}
-		if err := f.alter(op, do); err != errAlone {
-			return err
-		}
+	err := f.beside(do)
+	if err == errAlone {
+		err = f.exclusively(false, do)
 	}
+	if err == errQuiet {
+		err = f.exclusively(true, do)
+	}
+	return err
+}
+
+// alter makes a call that may change something in the file system.
+func (f *FS) alter(op *vfs.Op, do func() error) error {
+	if op.Try {
+		return vfs.ErrWouldBlock
+	}
+	return f.exclusively(true, do)
 }
 
 func (f *FS) beside(do func() error) error {
@@ -36,15 +47,16 @@ func (f *FS) beside(do func() error) error {
 	return do()
 }
 
-// alter makes a call while no other call is running.
-func (f *FS) alter(op *vfs.Op, do func() error) error {
-	if op.Try {
-		return vfs.ErrWouldBlock
-	}
+// exclusively makes a call while no other call is running, but, without quiet,
+// the reading of data.
+func (f *FS) exclusively(quiet bool, do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.alone = true
-	defer func() { f.alone = false }()
+	if quiet {
+		f.reading.Wait() // a read begins with mu held
+	}
+	f.alone, f.quiet = true, quiet
+	defer func() { f.alone, f.quiet = false, false }()
 	return do()
 }
 

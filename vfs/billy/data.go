@@ -24,56 +24,43 @@ func (n *node) isFile() error {
 
 // Read implements vfs.FileSystem.
 func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (n int, eof bool, err error) {
-	opened := false
+	var o *openFile
 	err = f.look(op, func() error {
 		nd, err := f.get(h, a)
 		if err == nil {
 			err = nd.isFile()
 		}
-		if err != nil {
+		if err != nil || offset >= a.Size || len(buf) == 0 {
 			return err
 		}
-		n, eof = 0, offset >= a.Size
-		if eof || len(buf) == 0 {
-			return nil
+		if o, err = f.file(nd, false); err == nil {
+			f.reading.Add(1)
+			o.reads.Add(1)
 		}
-		o, err := f.file(nd, false)
-		if err != nil {
-			return err
-		}
-		if f.alone && !opened {
-			// What was to be learned and opened is known and open now: the
-			// data is read beside other calls.
-			opened = true
-			return errAlone
-		}
-		err = f.call(func() (err error) { n, eof, err = load(o, offset, buf); return })
-		eof = eof || offset+uint64(n) >= a.Size
 		return err
 	})
+	if err != nil || o == nil {
+		return 0, err == nil && offset >= a.Size, err
+	}
+	defer f.reading.Done()
+	defer o.reads.Add(-1)
+	err = f.call(func() (err error) { n, eof, err = load(o, offset, buf); return })
 	if err != nil {
 		return 0, false, err
 	}
-	return n, eof, nil
+	return n, eof || offset+uint64(n) >= a.Size, nil
 }
 
 // load fills buf from offset as far as the file reaches.
 func load(o *openFile, offset uint64, buf []byte) (n int, eof bool, err error) {
-	buf = buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
-	for n < len(buf) {
-		m, err := o.ReadAt(buf[n:], int64(offset)+int64(n))
-		n += m
-		if errors.Is(err, io.EOF) {
-			return n, true, nil
-		}
-		if err == nil && m == 0 {
-			err = io.ErrNoProgress
-		}
-		if err != nil {
-			return n, false, err
-		}
+	n, err = o.ReadAt(buf[:min(uint64(len(buf)), math.MaxInt64-offset)], int64(offset))
+	if errors.Is(err, io.EOF) {
+		return n, true, nil
 	}
-	return n, false, nil
+	if err == nil && n == 0 {
+		err = io.ErrNoProgress
+	}
+	return n, false, err
 }
 
 // Write implements vfs.FileSystem.
@@ -131,35 +118,27 @@ func (f *FS) alterData(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node
 // store writes pieces at offset, not beyond limit. An error counts only where
 // nothing was stored.
 func store(file gobilly.File, offset uint64, data [][]byte, limit uint64) (n int, err error) {
-	at, direct := file.(io.WriterAt)
-	if !direct {
-		if _, err := file.Seek(int64(offset), io.SeekStart); err != nil {
-			return 0, err
-		}
+	var w io.Writer = file
+	if at, ok := file.(io.WriterAt); ok {
+		w = io.NewOffsetWriter(at, int64(offset))
+	} else if _, err := file.Seek(int64(offset), io.SeekStart); err != nil {
+		return 0, err
 	}
 	for _, p := range data {
 		p = p[:min(uint64(len(p)), limit-offset-uint64(n))]
-		if len(p) == 0 {
-			continue
-		}
-		var m int
-		if direct {
-			m, err = at.WriteAt(p, int64(offset)+int64(n))
-		} else {
-			m, err = file.Write(p)
-		}
+		m, err := w.Write(p)
 		if m < 0 || m > len(p) {
 			return n, syscall.EIO
 		}
 		n += m
-		if err == nil && m < len(p) {
-			err = io.ErrShortWrite
-		}
 		if err != nil {
-			break
+			return n, err
+		}
+		if m < len(p) {
+			return n, io.ErrShortWrite
 		}
 	}
-	return n, err
+	return n, nil
 }
 
 // Commit implements vfs.FileSystem.

@@ -66,14 +66,17 @@ type FS struct {
 	panics   atomic.Uint64
 	verifier atomic.Uint64
 
-	// mu is held during every call into the file system: shared by calls that
-	// only look, exclusively by a call that may change something there. It
-	// guards all that is known of the files, the nodes included, of which a
-	// look notes something new only with mu held exclusively: see look.
-	mu    sync.RWMutex
-	alone bool // mu is held exclusively
+	// mu is held during every call into the file system but the reading of
+	// data: shared by calls that only look, exclusively by calls that may change
+	// something there, which also wait for the end of reading. It guards all that
+	// is known of the files, of which a look notes something new only with mu
+	// held exclusively: see look.
+	mu      sync.RWMutex
+	reading sync.WaitGroup // reads of data in progress; they begin with mu held
+	alone   bool           // mu is held exclusively
+	quiet   bool           // and no data is being read
 	tree
-	opened []*node       // those with an open file
+	opened []*openFile
 	uses   atomic.Uint64 // of open files, so far
 }
 

@@ -169,7 +169,7 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Ch
 		if err := f.empty(n); err != nil {
 			return err
 		}
-		f.shut(n)
+		f.shut(n.open)
 		if err := f.at(d, string(name), f.bfs.Remove); err != nil {
 			return err
 		}

@@ -55,13 +55,13 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 		if err := f.mayReplace(n, old); err != nil {
 			return looked, err
 		}
-		f.shut(old)
+		f.shut(old.open)
 	}
 	// An open file may know its path.
 	if n.kind == vfs.Directory {
 		f.shutAll()
 	} else {
-		f.shut(n)
+		f.shut(n.open)
 	}
 	err = f.at2(a, fromName, b, toName, func(from, to string) error { return f.rename(from, to, old) })
 	if err != nil {

@@ -222,7 +222,7 @@ func (f *FS) detach(dir *node, name string) {
 	if f.byID[n.id] == n {
 		delete(f.byID, n.id)
 	}
-	f.shut(n)
+	f.shut(n.open)
 	for name := range n.names {
 		f.detach(n, name)
 	}
