@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Many shares at the ceiling, cancels and trims between them: nobody is
+// Many shares at the ceiling, cancels and trims between them: no request is
 // forgotten, nothing is handed out twice, the ceiling holds.
 func TestStressAtTheCeiling(t *testing.T) {
 	const (
@@ -53,7 +53,7 @@ func TestStressAtTheCeiling(t *testing.T) {
 				}
 				for i := 0; i+8 <= len(mem); i += PageSize {
 					if binary.LittleEndian.Uint64(mem[i:]) != mark {
-						t.Errorf("somebody else writes here")
+						t.Errorf("another buffer's owner writes here")
 					}
 				}
 				inUse.Add(-int64(cap(mem)))

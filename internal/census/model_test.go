@@ -176,7 +176,7 @@ func TestCensusAgainstModel(t *testing.T) {
 		}
 		pick := func(t *rapid.T, what string) *guest {
 			if len(m.all) == 0 {
-				t.Skip("nobody is there")
+				t.Skip("no guest is there")
 			}
 			return rapid.SampledFrom(m.all).Draw(t, what)
 		}

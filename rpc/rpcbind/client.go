@@ -44,8 +44,8 @@ const maxMappings = 4096
 
 // Errors of a Client, besides those of its Dialer and *rpc.ReplyError.
 var (
-	// ErrTaken: somebody else has registered the service.
-	ErrTaken = errors.New("rpcbind: the service is registered by somebody else")
+	// ErrTaken: another program has registered the service.
+	ErrTaken = errors.New("rpcbind: the service is registered by another program")
 	// ErrNotRegistered: rpcbind knows no such service.
 	ErrNotRegistered = errors.New("rpcbind: no such service is registered")
 )
@@ -241,7 +241,7 @@ func (s *session) change(ctx context.Context, proc uint32, m *Mapping, address s
 }
 
 // unset answers ErrTaken for nothing, but that is what rpcbind says of what is
-// not registered too; whether somebody else holds it, SET will tell.
+// not registered too; whether another program holds it, SET will tell.
 func (s *session) unset(ctx context.Context, m *Mapping) error {
 	if err := s.change(ctx, procUnset, m, ""); err != ErrTaken {
 		return err

@@ -181,7 +181,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// A service that somebody else registered stays theirs, and costs only itself.
+// A service that another program registered stays that program's; the other
+// services are registered all the same.
 func TestRegisteredByOthers(t *testing.T) {
 	f := &fake{low: 2, high: 4, entries: []entry{{100003, 3, "tcp", "0.0.0.0.8.1", "superuser"}}}
 	b := serve(t, f, listen(t, "tcp", "127.0.0.1:0"))
@@ -199,7 +200,7 @@ func TestNoRpcbind(t *testing.T) {
 	l.Close()
 	b := &rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Network: "tcp", Address: l.Addr().String()}
 	if err := b.Register(context.Background(), mappings()); err == nil {
-		t.Error("registered with nobody")
+		t.Error("registered although no rpcbind runs")
 	}
 }
 

@@ -31,7 +31,7 @@ func TestPlaces(t *testing.T) {
 			[]byte{0, 0, 0, 1, 'x', 0, 0, 0}, nil, ErrNotPlaced},
 		{"another length", []Excised{item([]byte("abc"))},
 			[]byte{0, 0, 0, 5}, nil, ErrExcised},
-		{"nobody asked for it", []Excised{item(nil), item(nil), item(nil), item([]byte("abc"))},
+		{"not asked for", []Excised{item(nil), item(nil), item(nil), item([]byte("abc"))},
 			[]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, []string{"", "", ""}, ErrExcised},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -27,7 +27,7 @@ var connectionMutants = []mutant{
 		"return c.cfg.SetupTimeout / pressedSetup",
 		"return c.cfg.SetupTimeout",
 		"internal/census", "TestSetupsUnderPressure"},
-	{"nobody looks which known peers are idle", "internal/census/deadline.go",
+	{"known peers are not looked at for being idle", "internal/census/deadline.go",
 		"if is := s.moved.Load(); is != s.seen {",
 		"if is := s.moved.Load(); false {",
 		"internal/census", "TestIdleLongestGoesFirst"},

@@ -47,7 +47,7 @@ func list(dir string, count, rounds int) error {
 			if strings.HasPrefix(name, churning) {
 				passing++
 			} else if !strings.HasPrefix(name, stable) {
-				return fmt.Errorf("round %d: nobody made %q", round, name)
+				return fmt.Errorf("round %d: %q is listed, but was never made", round, name)
 			}
 		}
 	}
