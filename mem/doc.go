@@ -8,7 +8,7 @@
 // used, or were given back by Trim, cost no memory.
 //
 // A call takes all that it will need in one Request, before it holds any, and
-// waits in order. Whoever holds memory never waits for memory: that is why a
+// waits in order. A call that holds memory never waits for memory: that is why a
 // ceiling cannot deadlock. Each connection draws on a Share of its own, so
 // that a peer which pins memory pins only its own part. A Group bounds what may
 // be pinned together for another reason, by a file system that stalls.

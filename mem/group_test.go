@@ -246,7 +246,7 @@ func TestLimitGroups(t *testing.T) {
 	}
 }
 
-// Shares and groups across each other, from many goroutines: everybody is served,
+// Shares and groups across each other, from many goroutines: every request is served,
 // the limits hold.
 func TestStressInGroups(t *testing.T) {
 	p := newPool(t, 8*mib, 3*mib)

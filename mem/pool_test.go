@@ -146,7 +146,7 @@ func TestWhatCanNeverBeGrantedIsRefusedAtOnce(t *testing.T) {
 	w.buffer.Release()
 }
 
-// A share at its limit waits for itself and holds up nobody else.
+// A share at its limit waits for its own memory and holds up no other share.
 func TestShareAtItsLimitHoldsUpNobody(t *testing.T) {
 	p := newPool(t, 8*mib, 2*mib)
 	var log []string

@@ -28,8 +28,8 @@ type Client interface {
 	Close()
 }
 
-// A Dialer connects to another RPC server. It is handed to whoever calls one
-// without knowing transports.
+// A Dialer connects to another RPC server. It is handed to code that
+// calls one without knowing transports.
 type Dialer func(ctx context.Context, network, address string) (Client, error)
 
 // An Exchange is one call that this side makes, and its reply. It may be used

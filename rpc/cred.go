@@ -85,7 +85,7 @@ func (c *Cred) parseSys(body []byte) bool {
 
 // AuthSysCred is the AUTH_SYS authenticator of a caller (RFC 5531 §14). It
 // fails where machine is longer than MaxMachineName or there are more than
-// MaxGroups groups: whom to leave out is not for the codec to say.
+// MaxGroups groups: which groups to leave out is for the caller to decide.
 func AuthSysCred(stamp uint32, machine string, uid, gid uint32, groups []uint32) (AuthBytes, error) {
 	if len(machine) > MaxMachineName {
 		return AuthBytes{}, errors.New("rpc: machine name is too long for AUTH_SYS")

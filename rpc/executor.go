@@ -268,7 +268,7 @@ func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
 		return nil
 	}
 	x.mu.Unlock()
-	return <-w.wake // somebody chose it just now
+	return <-w.wake // another goroutine chose w just now, and wakes it
 }
 
 func (w *worker) linked(x *executor) bool { return w.prev != nil || x.idle == w }

@@ -29,7 +29,7 @@ func FuzzAdmit(f *testing.F) {
 	f.Add(put, at, uint32(500), 2048)
 	f.Fuzz(func(t *testing.T, m []byte, position, length uint32, inline int) {
 		if len(m) >= 24 && (m[23] == rpctest.STALL || m[23] == rpctest.HOLD) {
-			return // nobody would release it
+			return // no test code would release it
 		}
 		s, p, conn := newServer(t, rpc.Config{})
 		c := rpctest.NewCall(conn, m)

@@ -97,7 +97,7 @@ func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privilege
 }
 
 // Drain lets no new call in: what comes is dropped, so that its caller sends it
-// again to whoever serves next. It returns when the calls in progress are
+// again to the server that serves next. It returns when the calls in progress are
 // answered, which means handed to their ways, or with the context's cause.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
@@ -108,7 +108,7 @@ func (s *Server) Drain(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	// Whoever else drains waits for the same.
+	// Other callers of Drain wait for the same.
 	s.wakeDrain()
 	return nil
 }

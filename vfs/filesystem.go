@@ -136,7 +136,7 @@ type FileSystem interface {
 	Commit(op *Op, h Handle, offset uint64, count uint32) (Change, error)
 	// Verifier tells apart the instances of the file system between which
 	// unstable data may have been lost: it changes at a restart, and when a
-	// sync failed before that failure is reported to anyone.
+	// sync failed, before that failure is reported to a caller.
 	Verifier() [8]byte
 
 	// Create makes a regular file, or finds it: see CreateMode.

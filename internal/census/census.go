@@ -70,7 +70,7 @@ type Census struct {
 	ranks     [rankings]ranking
 	stages    [stages]queue
 	leaving   int           // seats lost and not yet left
-	vacated   chan struct{} // closed when one of those is left; nil: nobody waits
+	vacated   chan struct{} // closed when one of those is left; nil: no goroutine waits
 	entered   uint64
 	steps     uint64
 	count     [reasons]uint64

@@ -264,7 +264,7 @@ func TestIdleLongestGoesFirst(t *testing.T) {
 }
 
 // No set-up waits for another: beyond the bound, the oldest of the address that
-// has most ends, and nobody else's.
+// has most ends, and no other address's.
 func TestSetupsUnderWay(t *testing.T) {
 	c := New(Config{Seats: 10_000, Setups: 100})
 	honest := enter(t, c, host(9), Arriving)
@@ -363,7 +363,7 @@ func TestLostBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// Out of descriptors, a stranger goes, and nobody where there is none.
+// Out of descriptors, a stranger goes; where there is none, no connection goes.
 func TestShortOfDescriptors(t *testing.T) {
 	c := New(Config{})
 	known := enter(t, c, host(1), Known)

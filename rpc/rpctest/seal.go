@@ -10,7 +10,7 @@ import (
 )
 
 // FlavorSeal is the toy flavor: a credential is the service and a key, and a
-// checksum of the call's header. It protects nothing from anyone; it has the form of
+// checksum of the call's header. It protects against no attack; it has the form of
 // flavors that do: a context that is made by a call of its own, a verifier in each
 // reply, and a service that wraps arguments and results.
 const FlavorSeal rpc.Flavor = 0x5ea1

@@ -1,6 +1,6 @@
 // Package xdr is the codec for External Data Representation (RFC 4506) as an
 // RPC server needs it: a cursor that decodes in place and a writer that
-// encodes into a buffer that somebody else owns.
+// encodes into a buffer that its caller owns.
 //
 // Two things distinguish it from a general codec. Payload need not be part of
 // the contiguous stream: a Decoder reads opaque items that a transport moved

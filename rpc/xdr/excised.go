@@ -67,7 +67,7 @@ func (d *Decoder) takeNext(n int) []byte {
 	return d.takeExcised(n)
 }
 
-// leftOver says that something was excised which nobody asked for.
+// leftOver says that something was excised for which the caller did not ask.
 func (d *Decoder) leftOver() bool {
 	for _, e := range d.excised {
 		if !d.inOrder || len(e.Data) > 0 {

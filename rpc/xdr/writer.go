@@ -12,8 +12,8 @@ type Payload struct {
 	// Eligible: the upper-layer binding lets this item be placed directly
 	// (RFC 8166 §3.4.2).
 	Eligible bool
-	// Ref owns Data; whoever ends up with the payload calls Ref.Release
-	// once. It may be nil, for memory that nobody takes back.
+	// Ref owns Data; the last owner of the payload calls Ref.Release once.
+	// It may be nil, for memory that is not given back.
 	Ref Releaser
 }
 
@@ -178,7 +178,7 @@ func (w *Writer) Opaque(p []byte) {
 }
 
 // BoundedOpaque appends a count, p and zero padding. A p longer than limit
-// fails w: nobody could decode it.
+// fails w: no decoder would take it.
 func (w *Writer) BoundedOpaque(p []byte, limit uint32) {
 	if w.Count(len(p), limit); !w.overflow {
 		w.FixedOpaque(p)

@@ -132,7 +132,7 @@ func TestEligible(t *testing.T) {
 }
 
 // Every reference goes back exactly once: by Release, by Truncate, at once
-// where nothing fits, or by whoever took it.
+// where nothing fits, or by the code that took it.
 func TestPayloadReferences(t *testing.T) {
 	t.Run("overflow", func(t *testing.T) {
 		var ref counted

@@ -33,7 +33,7 @@ var rooms = map[string][]string{
 	"cmd/nfsrdmad": {"server", "client", "vfs/local"},
 }
 
-// within says which packages an entry of rooms means where not all beneath it.
+// exact are the entries of rooms that mean one package, not all beneath it.
 var exact = map[string]bool{"client": true}
 
 // onlyAbove are libraries that no room below server knows.

@@ -111,7 +111,7 @@ func run(ctx context.Context, o options) (err error) {
 				continue
 			}
 			for i := range up {
-				// Nobody is always the first.
+				// The peers take turns at being the first.
 				p := up[(i+round)%len(up)]
 				m, err := s.measure(ctx, p, w)
 				if ctx.Err() != nil {

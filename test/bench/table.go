@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// reference is whom the ratios are to.
+// reference is the peer that the ratios compare with.
 const reference = "nfs-ganesha"
 
 // add keeps a measurement.

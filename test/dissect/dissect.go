@@ -1,4 +1,4 @@
-// Package dissect has tshark, which nobody here wrote, take captures of NFS over
+// Package dissect has tshark, an independent dissector, take captures of NFS over
 // RDMA apart: MPA, DDP and RDMAP, RPC-over-RDMA, ONC RPC, NFS. It says of each
 // frame what tshark named in it, and whether tshark has a fault to find.
 //

@@ -45,7 +45,7 @@ type Config struct {
 	// Environment are variables that the daemon has beside the test's own.
 	Environment []string
 	// Files is how many empty files beside the others the open export has, for
-	// everybody to write.
+	// every user to write.
 	Files int
 }
 

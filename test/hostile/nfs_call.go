@@ -101,7 +101,7 @@ func readdirCall(xid uint32, dir []byte, count uint32) []byte {
 	return be.AppendUint32(b, count)
 }
 
-// DumpCall and ExportCall are MOUNT's calls that anybody may make.
+// DumpCall and ExportCall are MOUNT's calls that every client may make.
 func DumpCall(xid uint32) []byte   { return call(xid, mountProgram, procMountDump) }
 func ExportCall(xid uint32) []byte { return call(xid, mountProgram, procMountExport) }
 

@@ -56,7 +56,7 @@ type Stage struct {
 	*Daemon
 	t   *testing.T
 	ctx context.Context
-	// Open is an export for everybody, Closed one for the honest client's
+	// Open is an export for every client, Closed one for the honest client's
 	// address only, Secured one for ports below 1024 only.
 	Open, Closed, Secured Place
 	// Stalling are exports on file systems that can stall.
@@ -119,7 +119,7 @@ func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	return s
 }
 
-// makeFile makes a file that everybody may write, whatever the umask.
+// makeFile makes a file that every user may write, whatever the umask.
 func makeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)

@@ -55,7 +55,7 @@ func (n *namespace) serve(tcp int) {
 var ways = map[string]func(t *testing.T) *namespace{
 	"TCP with rpcbind": func(t *testing.T) *namespace {
 		n := newNamespace(t)
-		// Anybody may register: the daemon does not share rpcbind's /run.
+		// Any program may register: the daemon does not share rpcbind's /run.
 		n.start(111, "rpcbind", "-f", "-i")
 		n.serve(2049)
 		return n
@@ -75,7 +75,7 @@ func overAllWays(t *testing.T, f func(t *testing.T, n *namespace)) {
 	}
 }
 
-// bigFile is a file of fileSize bytes that nobody could guess.
+// bigFile is a file of fileSize random bytes.
 func (n *namespace) bigFile() string {
 	b := make([]byte, fileSize)
 	rand.Read(b)

@@ -1,4 +1,4 @@
-// Package interop holds tests against clients that nobody here wrote: libnfs's
+// Package interop holds tests against clients from other projects: libnfs's
 // tools (Debian's libnfs-utils) and github.com/vmware/go-nfs-client, both of which
 // speak NFS version 3 over TCP and ask rpcbind for ports. They meet the daemon
 // over TCP, and over RDMA by way of 'nfsrdmad relay'.

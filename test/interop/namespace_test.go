@@ -36,7 +36,7 @@ func newNamespace(t *testing.T) *namespace {
 		t.Skip("network namespaces need root")
 	}
 	n := &namespace{t: t, name: fmt.Sprintf("nfsrdmad-%d-%d", os.Getpid(), serial.Add(1)), dir: t.TempDir()}
-	// The daemon serves it as whoever the client says it is.
+	// The daemon serves it as the user that the client claims to be.
 	if err := os.Chmod(n.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func (n *namespace) start(port int, name string, args ...string) {
 	}
 }
 
-// listens says whether somebody listens on a TCP port of the namespace.
+// listens says whether a program listens on a TCP port of the namespace.
 func (n *namespace) listens(port int) bool {
 	out, err := exec.Command("ip", "netns", "exec", n.name, "ss", "-Hltn", fmt.Sprintf("sport = :%d", port)).Output()
 	return err == nil && len(bytes.TrimSpace(out)) > 0

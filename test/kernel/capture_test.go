@@ -18,7 +18,7 @@ var nfsProcedures = map[string]string{
 	"17": "READDIRPLUS", "18": "FSSTAT", "19": "FSINFO", "20": "PATHCONF", "21": "COMMIT",
 }
 
-// TestCapture records a Linux client's work over RDMA and has tshark, which nobody here wrote, dissect it: every layer is
+// TestCapture records a Linux client's work over RDMA and has tshark, an independent dissector, dissect it: every layer is
 // named in it, every NFS procedure that the client used, and nothing is malformed.
 //
 // tshark loses its place in a stream where the end of one FPDU, a short one and the beginning of a third share a TCP

@@ -11,8 +11,8 @@ import (
 )
 
 // TestToolsAgainstKernelServer has our requester talk to Linux's own server over siw: probe says what it speaks, bench
-// runs every workload over RDMA (1 MiB transfers, READDIRPLUS with Reply chunks, long names), and clients of TCP that
-// nobody here wrote reach it through the relay, a file there and back.
+// runs every workload over RDMA (1 MiB transfers, READDIRPLUS with Reply chunks, long names), and clients of TCP from
+// other projects reach it through the relay, a file there and back.
 func TestToolsAgainstKernelServer(t *testing.T) {
 	t.Parallel()
 	for _, kernel := range []struct {

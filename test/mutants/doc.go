@@ -21,7 +21,7 @@
 //     or fail without it.
 //
 // The program exits with 1 unless all are killed. Whether each applies is a test of
-// this package, so that the list does not rot while nobody runs it.
+// this package, so that the list does not rot between runs.
 //
 // To add one, put it into the table of its room (list_*.go): the shortest text that
 // occurs once in the file, what breaks the rule, and the test that is to say so.

@@ -138,7 +138,7 @@ func (k *caller) idle() bool {
 	return len(k.calls) == 0
 }
 
-// claim takes an exchange out for its reply; nil where nobody waits for it.
+// claim takes an exchange out for its reply; nil where no exchange waits for it.
 func (k *caller) claim(xid uint32) *rpc.Exchange {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -201,7 +201,7 @@ func (in *incoming) takeBack() {
 }
 
 // begin finds a place for a reply that begins with m, is at least known bytes
-// long, and exactly so where that is final; nil where nobody wants it.
+// long, and exactly so where that is final; nil where no exchange waits for it.
 func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()

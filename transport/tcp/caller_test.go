@@ -160,7 +160,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	}
 }
 
-// Replies come in any order, in any fragments; those to nobody are counted.
+// Replies come in any order, in any fragments; those to no call are counted.
 func TestRepliesToCaller(t *testing.T) {
 	c, peer := pair(t, DialConfig{})
 	type call struct {

@@ -41,7 +41,7 @@ func bump(c net.Conn, xid uint32) error {
 	return err
 }
 
-// MaxConns idle connections of strangers lock nobody out: a newcomer takes the
+// MaxConns idle connections of strangers lock no client out: a newcomer takes the
 // seat of the one of them that came first.
 func TestIdleConnectionsLockNobodyOut(t *testing.T) {
 	const most = 50
@@ -149,7 +149,7 @@ func TestDeadlinesOfStrangers(t *testing.T) {
 func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubbleWith(t, limits, func(t *testing.T, f *fixture, connect func() net.Conn) {
-		f.program.Judging = nil // nobody becomes known
+		f.program.Judging = nil // no peer becomes known
 		stalled, pings := connect(), connect()
 		go io.Copy(io.Discard, stalled)
 		go io.Copy(io.Discard, pings)

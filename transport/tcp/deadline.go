@@ -9,7 +9,7 @@ import (
 const recordDeadlines = 10
 
 // deadlines is what was seen of a connection at earlier sweeps. Nothing on the
-// way of a call looks at a clock: a connection only counts, and whoever sweeps
+// way of a call looks at a clock: a connection only counts, and the sweep
 // compares.
 type deadlines struct {
 	received, written, records uint64

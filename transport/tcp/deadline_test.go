@@ -138,7 +138,7 @@ func TestSlowRecord(t *testing.T) {
 }
 
 // A peer that does not read loses its connection after the deadline. Until then
-// it is not read from either, once its queue is full, and nobody else waits.
+// it is not read from either, once its queue is full, and no other connection waits.
 func TestPeerThatDoesNotRead(t *testing.T) {
 	bubble(t, Config{MaxQueue: 1 << 20}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		deaf, other := connect(), connect()

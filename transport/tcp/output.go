@@ -85,8 +85,8 @@ func (p pieces) release() {
 }
 
 // output is a connection's queue of what is to be written. One goroutine at a
-// time writes: whoever flushes, and while the socket takes nothing, one that
-// exists for that.
+// time writes: the one that flushes, and while the socket takes nothing, a
+// goroutine that waits for the socket.
 type output struct {
 	stream stream
 	// fail is told why nothing can be written any more; room that the queue got
@@ -104,11 +104,11 @@ type output struct {
 	queue   pieces
 	head    int
 	chunk   *chunk
-	held    bool // somebody will flush soon
-	writing bool // somebody is at it
+	held    bool // the goroutine that called hold will flush soon
+	writing bool // a goroutine writes
 	inWrite bool // of the stream, right now
 	waits   bool // the writer is the goroutine that waits for the stream
-	awaited bool // somebody waits for the end of the write
+	awaited bool // a goroutine waits for the end of the write
 	closed  bool
 	heap    int // bytes of the queue that lie in the Go heap
 	owed    int // of them, as charged
@@ -334,7 +334,7 @@ func (o *output) wrote(n int) {
 	}
 }
 
-// shut drops what waits. When it returns, nobody uses the stream any more but for
+// shut drops what waits. When it returns, the stream is not used any more but by
 // a writer within stream.transmit, which ends when the stream is closed.
 func (o *output) shut() {
 	o.mu.Lock()

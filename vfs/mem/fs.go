@@ -55,7 +55,7 @@ type FS struct {
 	bytes    atomic.Int64
 	verifier atomic.Uint64
 	// renames is held by a rename from one directory to another: the tree's
-	// shape changes under nobody else.
+	// shape does not change under it.
 	renames sync.Mutex
 	// world is held shared by every call where a Crash may happen.
 	world  sync.RWMutex

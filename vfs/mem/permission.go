@@ -28,7 +28,7 @@ func inGroup(c *vfs.Cred, gid uint32) bool {
 // may says whether c has all of want (mayRead, ...) by a's mode.
 func may(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	if c.UID == 0 {
-		// Not even the superuser runs a file that nobody may run.
+		// Not even the superuser runs a file without an execute bit.
 		return want&mayExec == 0 || a.Type == vfs.Directory || a.Mode&anyExec != 0
 	}
 	bits := a.Mode

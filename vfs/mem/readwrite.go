@@ -48,7 +48,7 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 }
 
 // accessed moves the access time, which follows the first read after a change
-// only: nobody wants a write for each read.
+// only, so that not every read causes a write.
 func (f *FS) accessed(n *node, a *vfs.Attr) {
 	now := f.now()
 	n.mu.Lock()
@@ -157,8 +157,8 @@ func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch v
 // sync puts a range of n, which is locked, on stable storage.
 func (f *FS) sync(n *node, off, end uint64) error {
 	if err := f.syncFault(); err != nil {
-		// The verifier first: whoever hears of the failure, or does not, is
-		// to send again.
+		// The verifier first: clients that do not hear of the failure have
+		// to send their data again, too.
 		f.verifier.Add(math.MaxUint32)
 		if f.opt.Unsynced {
 			f.revert(n)

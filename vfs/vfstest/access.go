@@ -365,7 +365,7 @@ func testSetIDGoes(x *fixture) {
 			x.Errorf("after %s the mode is %o, want 777", name, a.Mode)
 		}
 	}
-	// Nobody makes a file run as a group that they are not in.
+	// A user cannot make a file run as a group that the user is not in.
 	x.ok(x.self.set(h, vfs.SetAttr{SetGID: true, GID: guestsID}), "chgrp")
 	x.ok(alice.set(h, withMode(0o2755)), "chmod")
 	if a := alice.attr(h); a.Mode != 0o755 {

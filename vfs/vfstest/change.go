@@ -25,7 +25,7 @@ func (x *fixture) around(h vfs.Handle) around {
 }
 
 // check judges ch. A half may be missing; one that is there must be right.
-// Nobody else is at work, so a change that is not atomic is exact as well.
+// No other goroutine is at work, so a change that is not atomic is exact as well.
 func (r around) check(what string, ch vfs.Change, changed bool) {
 	x := r.x
 	x.Helper()

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A fixture is a fresh file system, and a directory in it where everybody may
+// A fixture is a fresh file system, and a directory in it where every user may
 // do everything.
 type fixture struct {
 	*testing.T
@@ -41,7 +41,7 @@ func (x *fixture) use(fs vfs.FileSystem) {
 	}
 }
 
-// concurrent switches off what supposes that nobody else is at work.
+// concurrent switches off what supposes that no other goroutine is at work.
 func (x *fixture) concurrent() {
 	if f, ok := x.fs.(*trying); ok {
 		f.check = false

@@ -10,8 +10,8 @@ var lockMarkTests = []Test{
 	{"access/set-gid without execution stays", testLockMarkStays},
 }
 
-// testLockMarkStays: a set-group-id bit without group execution makes nothing
-// run as anybody. It marks a file for mandatory locking, and outlives a change
+// testLockMarkStays: a set-group-id bit without group execution makes a
+// program run as no other group. It marks a file for mandatory locking, and outlives a change
 // of the content or of the owner by the superuser or by a member of the group.
 func testLockMarkStays(x *fixture) {
 	member := x.self

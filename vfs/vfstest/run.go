@@ -16,7 +16,7 @@ type Options struct {
 	// group 0.
 	Self *vfs.Cred
 	// NoOwnership: files have owners and modes, but not necessarily those that
-	// they were given, and nobody is refused anything.
+	// they were given, and no caller is refused anything.
 	NoOwnership bool
 	// Devices: user 0 may make block and character devices.
 	Devices bool

@@ -12,7 +12,7 @@ type trying struct {
 	vfs.FileSystem
 	t *testing.T
 	// check: what answered ErrWouldBlock is looked at for having done nothing.
-	// Only where nobody else is at work.
+	// Only where no other goroutine is at work.
 	check bool
 }
 

@@ -20,7 +20,7 @@ var packages = []string{
 	"qemu-system-x86",
 	// Load, capture and dissection.
 	"fio", "stress-ng", "tcpdump", "tshark",
-	// Servers and clients that nobody here wrote.
+	// Servers and clients of other projects.
 	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
 	// The unit file: accepted, and allowing what the daemon does.
 	"systemd", "strace",
