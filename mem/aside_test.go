@@ -58,7 +58,7 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		other.want(t, 1, nil)
-		// Others who ask for as much wait no longer than it takes to see that.
+		// Other shares that ask for as much wait no longer than it takes to see that.
 		second := ask(p.OpenShare("c", nil), works, "second", mib, nil)
 		third := ask(p.OpenShare("d", nil), works, "third", large1, nil)
 		second.want(t, 0, nil)

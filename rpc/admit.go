@@ -4,7 +4,7 @@ import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
 // Admit judges a call by the part of its message that is at hand, before
 // anything else of it is brought and anything is reserved for it (RFC 8166 §6.1,
-// §8.1.4): who calls, what for, by what way. Where it returns false the way was
+// §8.1.4): its caller, its purpose, and its way. Where it returns false the way was
 // used already: the caller got an error, or nothing; the transport forgets the call
 // and skips what is still to come of it.
 //

@@ -30,7 +30,7 @@ type Arrived struct {
 
 	// Header is decoded by Admit; its slices alias Message.
 	Header CallHeader
-	// Cred is who calls, as the Protection of its flavor verified it.
+	// Cred is the caller, as the Protection of its flavor verified it.
 	Cred Cred
 }
 

@@ -29,7 +29,7 @@ type Cred struct {
 	Groups   []uint32
 	// Machine is AUTH_SYS's machine name; it aliases the message.
 	Machine []byte
-	// Principal is who the caller is by a flavor that proves it, such as
+	// Principal is the caller's identity by a flavor that proves it, such as
 	// user@REALM; "" where the flavor does not.
 	Principal string
 

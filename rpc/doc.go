@@ -3,7 +3,7 @@
 // cache, and both roles on a connection.
 //
 // A call has one life. It arrives, with the part of its message that is at hand, and
-// Admit decides on it: the Protection of its flavor verifies who calls, one walk
+// Admit decides on it: the Protection of its flavor verifies the caller, one walk
 // over the arguments (Procedure.Walk) tells what the call is about, how large its
 // results get and what may travel beside the message, and the program's Judge says
 // whether this caller may have that. What is turned away is answered at once: the

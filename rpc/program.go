@@ -100,8 +100,8 @@ type Program interface {
 	// Binding of a version, or nil where it is not served here.
 	Binding(version uint32) *Binding
 	// Judge decides on a call by what of it is at hand, before anything of it is
-	// brought and before anything is reserved: who calls (a.Conn, a.Cred), what
-	// for (j.Shape). Done lets the call in; every other outcome but Block and
+	// brought and before anything is reserved: its caller (a.Conn, a.Cred) and its
+	// purpose (j.Shape). Done lets the call in; every other outcome but Block and
 	// Pending ends it. It may be called from many goroutines at once and must
 	// not block.
 	Judge(a *Arrived, j *Judgement) Outcome

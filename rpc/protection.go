@@ -5,7 +5,7 @@ import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 // A Protection is one authentication flavor: it stands between a call's header and
 // its arguments. AUTH_NONE and AUTH_SYS are built in; Server.Protect adds others.
 type Protection interface {
-	// Verify judges who calls, from the header alone (RFC 5531 §8.2), and fills in
+	// Verify judges the caller, from the header alone (RFC 5531 §8.2), and fills in
 	// a.Cred. Done lets the call go on. Denied says why not; Dropped and
 	// DropAndEnd answer nothing. The Guard is what protects this call and its
 	// reply; nil is none: arguments and results travel as they are, and the

@@ -20,7 +20,7 @@ const replyLife = 2 * time.Minute
 // entryCost is what an entry is reckoned to occupy beside its results, in bytes.
 const entryCost = 320
 
-// replyShards is the number of independently locked parts of a large cache, and
+// maxReplyShards is the greatest number of independently locked parts of a large cache, and
 // shardBytes what each part holds at least.
 const (
 	maxReplyShards = 16

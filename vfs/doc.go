@@ -15,5 +15,5 @@
 // also implement; As finds them, through what wraps a file system too.
 //
 // The package knows no protocol. The handles that it passes are not
-// authenticated: who hands them to strangers seals them (ulb/nfs/export).
+// authenticated: code that hands them to clients seals them (ulb/nfs/export).
 package vfs

@@ -1,6 +1,7 @@
 package vfs
 
-// A Cred is who asks: what the kernel would judge, after squashing.
+// A Cred is the user that a call is made for, after squashing, as the kernel would
+// judge it.
 type Cred struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary, at most 65536, in any order
@@ -91,7 +92,7 @@ type Object struct {
 // and ".." are looked up, and refused with EINVAL or EEXIST where something
 // would be made or removed; ".." of the root is the root.
 //
-// Who may do what is judged by the file system for op.Cred, with two rules of
+// The file system judges what op.Cred may do, with two rules of
 // NFS on top (RFC 1813 §4.4): a file's owner may read and write its data
 // whatever its mode, and execute permission suffices for reading. The two never
 // show in Access.

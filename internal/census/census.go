@@ -227,7 +227,7 @@ func ranked(by int, stage Stage) bool {
 	return true
 }
 
-// An ending is a seat that was lost, and its holder, who is to be told.
+// An ending is a seat that was lost, and its holder, which is to be told.
 type ending struct {
 	holder Holder
 	event  Event
@@ -243,7 +243,7 @@ func (c *Census) lose(s *Seat, why Reason) ending {
 	return ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
 }
 
-// end tells those who lost their seats. c.mu is not held.
+// end tells the holders that lost their seats. c.mu is not held.
 func (c *Census) end(all []ending) {
 	for i := range all {
 		all[i].holder.End(all[i].event.Why)

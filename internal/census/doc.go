@@ -1,5 +1,5 @@
 // Package census counts the connections of a process, of all its listeners and
-// transports together, and decides who has a place when there are too many.
+// transports together, and decides which have a place when there are too many.
 //
 // Each connection has a Seat, from the moment it arrives until its descriptor is
 // closed. A seat goes through stages: it arrives (its set-up is under way), it is
@@ -9,7 +9,7 @@
 // not decided here.
 //
 // The Census bounds the seats in all and those of one client address. A newcomer
-// who finds no seat free takes one from another connection, by the rules in
+// that finds no seat free takes one from another connection, by the rules in
 // victim.go: idle connections, however many, lock out no newcomer, and newcomers,
 // however many, throw out no connection that works.
 //

@@ -10,7 +10,7 @@ import (
 )
 
 // The model is a list of connections in the order of their last steps. It finds
-// out who has to go by looking at all of them.
+// the ones that have to go by looking at all of them.
 type model struct {
 	cfg   Config
 	all   []*guest
@@ -101,7 +101,7 @@ func (m *model) first(a netip.Addr, fits func(s Stage) bool) *guest {
 func stranger(s Stage) bool { return s != Known }
 func arriving(s Stage) bool { return s == Arriving }
 
-// losers are those who go for a newcomer of a.
+// losers are the guests that go for a newcomer of a.
 func (m *model) losers(a netip.Addr) (all []*guest, refused bool) {
 	own, total := m.held(bySeats, a), len(m.all)
 	var s *guest

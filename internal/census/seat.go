@@ -44,7 +44,7 @@ type Holder interface {
 	Busy() bool
 }
 
-// A Peer is who a connection comes from.
+// A Peer is the other end of a connection.
 type Peer struct {
 	Addr netip.AddrPort
 	// Transport is by what, such as "tcp" or "rdma"; for events.
@@ -73,7 +73,7 @@ type Seat struct {
 	left  bool
 }
 
-// Hold says that the connection is set up, and who holds the seat from now on; it
+// Hold says that the connection is set up, and which Holder the seat has from now on; it
 // may be called again, by another holder. moved grows with what the connection
 // does: it tells which known peer has been idle for longest. If the seat was lost
 // before, Hold calls h.End.

@@ -1,16 +1,16 @@
 package census
 
-// Who gives a seat to a newcomer, when there is none left:
+// When no seat is left, this connection gives its seat to a newcomer:
 //
 //   - While strangers have their part of the seats, an eighth, or more, a stranger
 //     goes: of the address with most strangers the oldest, whose last step to
-//     another stage is longest ago. So a flood of newcomers is among itself, from however many
-//     addresses it comes: it throws out no known peer, and a newcomer has time
-//     for a first call in it.
+//     another stage is longest ago. So a flood of newcomers displaces only newcomers,
+//     from however many addresses it comes: it throws out no known peer, and a
+//     newcomer has time for a first call in it.
 //   - Else one of the address with most seats goes: the oldest stranger or,
-//     where it has none, the known peer that has been idle
-//     for longest. So those who came first lock out no newcomer, idle or not,
-//     and newcomers find other seats than each other's.
+//     where it has none, the known peer that has been idle for longest. So
+//     connections that came first lock out no newcomer, idle or not, and
+//     newcomers do not have to take each other's seats.
 //
 // The newcomer's own address takes part, as if the newcomer were seated. Where a
 // known peer of that address would have to go, the newcomer is refused.
@@ -33,7 +33,7 @@ const (
 // are closed: their descriptors are to be accounted for.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
-// makeRoom finds out who has to go for a newcomer of address a: at most one for
+// makeRoom finds the seats that have to go for a newcomer of address a: at most one for
 // its set-up and one for its seat. Reason 0 means that it may come. c.mu is held.
 func (c *Census) makeRoom(a *address, stage Stage) (losers []*Seat, why Reason) {
 	if c.crowded() {
@@ -77,7 +77,7 @@ func (c *Census) endsSetup(a *address) *Seat {
 	return nil
 }
 
-// givesSeat is who gives its seat to a newcomer of address a; nil where that is
+// givesSeat is the seat that goes for a newcomer of address a; nil where that is
 // the newcomer itself.
 func (c *Census) givesSeat(a *address) *Seat {
 	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {

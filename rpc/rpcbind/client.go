@@ -16,7 +16,7 @@ const Program = 100000
 // Port is where rpcbind listens (RFC 1833 §2.1).
 const Port = 111
 
-// Where the rpcbind of this machine is found. By the socket it sees who registers.
+// Where the rpcbind of this machine is found. By the socket it sees which user registers.
 const (
 	LocalSocket  = "/run/rpcbind.sock"
 	LocalAddress = "127.0.0.1:111"
@@ -55,7 +55,7 @@ type Mapping struct {
 	Program, Version uint32
 	Netid            string
 	Address          netip.AddrPort
-	// Owner is who registered, by name.
+	// Owner is the user that registered, by name.
 	Owner string
 }
 

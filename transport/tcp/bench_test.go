@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// benchMessage is a record like a GETATTR: a credential's worth of words and a
+// benchRecord is a record like a GETATTR: a credential's worth of words and a
 // handle's in, an attribute's out.
 func benchRecord(payload int) []byte {
 	m := rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, payload)) })

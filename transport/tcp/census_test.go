@@ -201,7 +201,7 @@ func (l *exhausted) Close() error   { return nil }
 func (l *exhausted) Addr() net.Addr { return &net.TCPAddr{} }
 
 // Out of descriptors, the listener does not spin, and a stranger loses its
-// connection for who waits in the backlog.
+// connection for the one that waits in the backlog.
 func TestOutOfDescriptors(t *testing.T) {
 	bubbleWith(t, census.Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
 		known, stranger := connect(), connect()

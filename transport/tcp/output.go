@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A piece is bytes to be written, and who gets them back then.
+// A piece is bytes to be written, and their owner, which gets them back then.
 type piece struct {
 	data []byte
 	ref  xdr.Releaser

@@ -148,7 +148,7 @@ func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 }
 
 // dropSetID takes the set-id bits from a file whose content has changed. A
-// kernel does that, but not for the superuser, as whom the program may run. a
+// kernel does that, but not for the superuser, which the program may run as. a
 // is what n had before.
 func (f *FS) dropSetID(n *node, a *vfs.Attr) {
 	mode := a.Mode &^ setUID

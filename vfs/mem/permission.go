@@ -42,7 +42,7 @@ func may(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 }
 
 // mayData is may for a regular file's data, with NFS's rules: the owner always
-// may, and who may execute may read (RFC 1813 §4.4).
+// may, and permission to execute is permission to read (RFC 1813 §4.4).
 func mayData(c *vfs.Cred, a *vfs.Attr, want uint32) bool {
 	if c.UID == a.UID || may(c, a, want) {
 		return true

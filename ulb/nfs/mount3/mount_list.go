@@ -10,7 +10,7 @@ import (
 // maxMounts bounds the list: what comes after pushes the oldest out.
 const maxMounts = 4096
 
-// mountList is who has mounted what, the newest last.
+// mountList are the mounts that clients made, the newest last.
 type mountList struct {
 	mu  sync.Mutex
 	all []mounted

@@ -3,8 +3,8 @@
 // starts from. It is served on NFS's own ports, so that no port mapper is
 // needed (mountport=2049,mountproto=tcp).
 //
-// The list of who has mounted what is kept in memory, for people to look at:
-// nothing depends on it, and it is bounded.
+// The list of clients and what they mounted is kept in memory, for people to look
+// at: nothing depends on it, and it is bounded.
 package mount3
 
 import (
