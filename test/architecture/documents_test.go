@@ -35,11 +35,15 @@ func anchors(text string) map[string]bool {
 // Links between the documents of the repository lead somewhere.
 func TestLinksLeadSomewhere(t *testing.T) {
 	const root = "../.."
-	files, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
-	if err != nil {
-		t.Fatal(err)
+	files := []string{filepath.Join(root, "README.md")}
+	for _, below := range []string{"docs/*.md", "docs/internals/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, below))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
-	for _, file := range append(files, filepath.Join(root, "README.md")) {
+	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
