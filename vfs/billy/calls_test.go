@@ -1,6 +1,7 @@
 package billy_test
 
 import (
+	"context"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -141,7 +142,7 @@ func notStress() map[string]string {
 type meeting struct {
 	disk
 	all  sync.WaitGroup
-	late <-chan time.Time
+	late <-chan struct{}
 	t    *testing.T
 }
 
@@ -180,7 +181,9 @@ func TestReadsRunSideBySide(t *testing.T) {
 	}
 	f := open(t, handler(m), billy.Options{})
 	m.all.Add(len(names))
-	m.late = time.After(time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	m.late = ctx.Done()
 	var readers sync.WaitGroup
 	for _, name := range names {
 		readers.Go(func() {
