@@ -13,9 +13,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// maxReply is the longest reply that is taken, in bytes: a transfer of 4 MiB,
-// which no server of today exceeds, and what goes with it.
-const maxReply = 4<<20 + 64<<10
+// MaxTransfer is the largest READ and the largest directory listing whose reply a
+// Conn takes, in bytes.
+const MaxTransfer = 4 << 20
+
+// maxReply is the longest reply that a Conn takes over TCP, in bytes: a transfer,
+// and the words around it.
+const maxReply = MaxTransfer + 64<<10
 
 // A Conn is a connection to a server. Its methods may be called from any
 // goroutine; many calls may be under way.
@@ -27,13 +31,13 @@ type Conn struct {
 
 	tcp  *tcp.Conn
 	rdma *rdma.Client
-	// setup is what a software RNIC of our own agreed on last.
+	// setup is what the Conn's own software RNIC agreed on last.
 	mu    sync.Mutex
 	setup *iwarp.Setup
 }
 
-// Dial connects. ctx bounds that, not the connection. A host with several
-// addresses is tried at each, in order.
+// Dial connects to t. ctx bounds the connecting, not the connection. If the host
+// has several addresses, Dial tries each, in order.
 func Dial(ctx context.Context, t Target) (*Conn, error) {
 	addrs, err := resolve(ctx, t.Host)
 	if err != nil {
@@ -102,8 +106,8 @@ func (c *Conn) event(e iwarp.Event) {
 	}
 }
 
-// Setup is what was agreed on with the peer's RNIC, where the connection is one
-// of a software RNIC of its own.
+// Setup is what the Conn's own software RNIC agreed on with the peer's. ok is false
+// if the connection has none: over TCP, or with a Target.Provider.
 func (c *Conn) Setup() (s iwarp.Setup, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +117,8 @@ func (c *Conn) Setup() (s iwarp.Setup, ok bool) {
 	return *c.setup, true
 }
 
-// Info is what is known of an RPC-over-RDMA connection; ok is false for others.
+// Info describes the RPC-over-RDMA connection. ok is false over TCP, and while a
+// lost connection is being made anew.
 func (c *Conn) Info() (i rdma.Info, ok bool) {
 	if c.rdma == nil {
 		return rdma.Info{}, false
@@ -124,35 +129,52 @@ func (c *Conn) Info() (i rdma.Info, ok bool) {
 // Peer is the server's address.
 func (c *Conn) Peer() netip.AddrPort { return c.peer }
 
-// Target is what Dial was told.
+// Target is what Dial connected to.
 func (c *Conn) Target() Target { return c.target }
 
-// Caller makes calls without waiting for them. Exchanges carry their own
-// credentials: see Target.Cred.
+// Caller makes calls without waiting for them. Each Exchange carries its own
+// credential; Target.Cred is not added.
 func (c *Conn) Caller() rpc.Caller { return c.caller }
 
-// Close ends the connection and all its calls. It must not be called from an
-// Exchange's Done.
+// NFS3 makes the calls of NFS version 3 on c, with the Target's credential.
+func (c *Conn) NFS3() NFS3 { return NFS3{Caller: c.caller, Cred: c.target.Cred} }
+
+// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential. c
+// must lead to the server's MOUNT service: see DialMount.
+func (c *Conn) Mount3() Mount3 { return Mount3{Caller: c.caller, Cred: c.target.Cred} }
+
+// Close ends the connection and all its calls, and returns when each of them is
+// done. It must not be called from an Exchange's Done.
 func (c *Conn) Close() { c.close() }
 
-// Call makes one call and waits for it; decode reads the results while they are
-// valid. The Exchange's credential is the Target's.
+// Call makes one call with the Target's credential and waits for its end. decode,
+// unless nil, reads the results while they are valid. Its error is what Call
+// returns.
 func (c *Conn) Call(ctx context.Context, x *rpc.Exchange, decode func(d *xdr.Decoder) error) error {
 	x.Cred = c.target.Cred
 	return rpc.Do(ctx, c.caller, x, decode)
 }
 
-// Null calls a program's procedure 0, which does nothing.
+// Null calls procedure 0 of a program, which does nothing.
 func (c *Conn) Null(ctx context.Context, program, version uint32) error {
 	return c.Call(ctx, &rpc.Exchange{Program: program, Version: version}, nil)
 }
 
-// lost says that a TCP connection has ended.
-func (c *Conn) lost() bool {
+// Lost says that the connection has ended and will not be made anew.
+func (c *Conn) Lost() bool {
+	if c.tcp == nil {
+		return !c.target.Reconnect && !c.connected()
+	}
 	select {
 	case <-c.tcp.Done():
 		return true
 	default:
 		return false
 	}
+}
+
+// connected says that there is an RPC-over-RDMA connection at this moment.
+func (c *Conn) connected() bool {
+	_, ok := c.rdma.Info()
+	return ok
 }

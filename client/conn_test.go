@@ -7,43 +7,48 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 // Without Reconnect calls end with rpc.ErrCallLost, and so do later ones.
 func TestLostConnection(t *testing.T) {
-	s := startServer(t)
+	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
-	s.rpc.Register(toy)
-	c := dial(t, s.targets()["memory"])
-	must(t, c.Null(within(t), nfs3wire.Program, 3))
+	s.RPC.Register(toy)
+	c := testserver.Dial(t, s.Targets()["memory"])
+	must(t, c.Null(testserver.Within(t), nfs3wire.Program, 3))
 	const lane = 9
 	ended := make(chan error, 1)
 	go func() {
-		ended <- c.Call(within(t), &rpc.Exchange{
+		ended <- c.Call(testserver.Within(t), &rpc.Exchange{
 			Program: rpctest.Number, Version: 1, Procedure: rpctest.STALL,
 			Args: func(w *xdr.Writer) { w.Uint32(lane) }, MaxArgs: 4, MaxResults: 4,
 		}, nil)
 	}()
-	over(t, toy.Arrived(lane))
-	s.lose()
-	if err := over(t, ended); !errors.Is(err, rpc.ErrCallLost) {
+	await.Receive(t, "what the test began", toy.Arrived(lane))
+	s.Lose()
+	if err := await.Receive(t, "what the test began", ended); !errors.Is(err, rpc.ErrCallLost) {
 		t.Errorf("the call ended with %v", err)
 	}
 	toy.Release(lane)
-	if err := c.Null(within(t), nfs3wire.Program, 3); !errors.Is(err, rpc.ErrCallLost) {
+	if err := c.Null(testserver.Within(t), nfs3wire.Program, 3); !errors.Is(err, rpc.ErrCallLost) {
 		t.Errorf("a later call ended with %v", err)
+	}
+	if !c.Lost() {
+		t.Error("the connection does not count as lost")
 	}
 }
 
 // A Conn's own software RNIC asks for CRCs unless it is told not to; the server
 // leaves it to the peer (IW-306, IW-307).
 func TestTargetCRC(t *testing.T) {
-	s := startServer(t)
+	s := testserver.Start(t)
 	for _, without := range []bool{false, true} {
-		target := s.targets()["iwarp"]
+		target := s.Targets()["iwarp"]
 		target.NoCRC = without
-		if setup, ok := dial(t, target).Setup(); !ok || setup.CRC == without {
+		if setup, ok := testserver.Dial(t, target).Setup(); !ok || setup.CRC == without {
 			t.Errorf("NoCRC %v: CRC %v, known %v", without, setup.CRC, ok)
 		}
 	}

@@ -1,11 +1,14 @@
-// Package client is what speaks to an NFS server: connections over TCP and over
-// RPC-over-RDMA behind one type, the procedures of NFS version 3 (RFC 1813 §3)
-// and MOUNT version 3 (appendix I) as Go methods, and rpcbind's look-ups. Many
-// calls may be under way on a connection at a time; what READ returns is placed
-// in the caller's memory, and what WRITE takes is sent from there.
+// Package client speaks to an NFS server: connections over TCP and over
+// RPC-over-RDMA behind one type (Conn), and the procedures of NFS version 3 (NFS3,
+// RFC 1813 §3) and of MOUNT version 3 (Mount3, RFC 1813 appendix I) as Go methods
+// on any rpc.Caller. Many calls may be under way on a connection at a time. What
+// READ returns is placed in the caller's memory, and what WRITE takes is sent from
+// there.
 //
-// On it stand the tools: Probe tells what a server speaks, Bench measures one,
-// Relay carries calls of clients that know only TCP to a server over RDMA.
+// Three tools stand on it: client/probe tells what a server speaks, client/bench
+// measures a server, client/relay carries calls of clients that know only TCP to a
+// server over RDMA.
 //
-// It keeps no cache and no state of files: that is for a file system on top.
+// The package keeps no cache and no state of files: that is for a file system on
+// top of it.
 package client

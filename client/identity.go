@@ -6,21 +6,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Self is the AUTH_SYS credential of this process, with the first groups where
-// it has more than fit.
+// Self is the AUTH_SYS credential of this process. If the process has more
+// supplementary groups than AUTH_SYS can carry, the first ones go.
 func Self() rpc.AuthBytes { return Identity(uint32(os.Geteuid()), uint32(os.Getegid())) }
 
-// Identity is the AUTH_SYS credential of a user, with this process's groups
-// where it is its own.
+// Identity is the AUTH_SYS credential of a user and group. If uid is this process's
+// own, the credential has the process's supplementary groups as well.
 func Identity(uid, gid uint32) rpc.AuthBytes {
 	var groups []uint32
 	if uid == uint32(os.Geteuid()) {
-		all, _ := os.Getgroups() // without them it works as well
+		all, _ := os.Getgroups() // a credential without them is valid
 		for _, g := range all[:min(len(all), rpc.MaxGroups)] {
 			groups = append(groups, uint32(g))
 		}
 	}
-	name, _ := os.Hostname() // nobody looks at it
+	name, _ := os.Hostname() // servers do not look at it
 	cred, err := rpc.AuthSysCred(uint32(os.Getpid()), name[:min(len(name), rpc.MaxMachineName)], uid, gid, groups)
 	if err != nil {
 		panic("client: " + err.Error()) // the bounds are kept above

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 )
@@ -20,29 +23,36 @@ type MountError struct {
 
 func (e *MountError) Error() string { return fmt.Sprintf("client: mount %s: %v", e.Path, e.Status) }
 
-// An Export is one line of what a server offers.
+// An Export is one line of a server's export list.
 type Export struct {
 	Path string `json:"path"`
-	// Groups are who may mount it; none means everybody.
+	// Groups are the clients that may mount it; an empty list means all.
 	Groups []string `json:"groups"`
 }
 
-// mountCall makes a call of MOUNT version 3 on a connection that leads to such a
-// service.
-func (c *Conn) mountCall(ctx context.Context, p mount3wire.Procedure, args func(w *xdr.Writer), maxArgs int, decode func(d *xdr.Decoder) error) error {
-	return c.Call(ctx, &rpc.Exchange{
-		Program: mount3wire.Program, Version: mount3wire.Version, Procedure: uint32(p),
+// Mount3 makes the calls of MOUNT version 3 (RFC 1813 §5) on a Caller that leads to
+// such a service. Each method waits for its reply or for the end of its context.
+// Methods may be called from any goroutine.
+type Mount3 struct {
+	Caller rpc.Caller
+	// Cred goes with each call; the zero value is AUTH_NONE.
+	Cred rpc.AuthBytes
+}
+
+func (m Mount3) call(ctx context.Context, p mount3wire.Procedure, args func(w *xdr.Writer), maxArgs int, decode func(d *xdr.Decoder) error) error {
+	return rpc.Do(ctx, m.Caller, &rpc.Exchange{
+		Program: mount3wire.Program, Version: mount3wire.Version, Procedure: uint32(p), Cred: m.Cred,
 		Binding: &nfs.BindingMount3.Procedures[p], Args: args, MaxArgs: maxArgs,
 	}, decode)
 }
 
-// Mount gives the handle of an export's root, and which flavors it takes (RFC
-// 1813 §5.2.1). c leads to the MOUNT service.
-func (c *Conn) Mount(ctx context.Context, path string) (root Handle, flavors []rpc.Flavor, err error) {
+// Mount gives the handle of an export's root and the authentication flavors that
+// the export takes (RFC 1813 §5.2.1). A refusal is a *MountError.
+func (m Mount3) Mount(ctx context.Context, path string) (root Handle, flavors []rpc.Flavor, err error) {
 	if len(path) > mount3wire.PathLen {
 		return nil, nil, &MountError{path, mount3wire.ErrNameTooLong}
 	}
-	err = c.mountCall(ctx, mount3wire.ProcMnt, func(w *xdr.Writer) { w.String(path) }, mount3wire.DirPathMaxSize, func(d *xdr.Decoder) error {
+	err = m.call(ctx, mount3wire.ProcMnt, func(w *xdr.Writer) { w.String(path) }, mount3wire.DirPathMaxSize, func(d *xdr.Decoder) error {
 		var res mount3wire.MountRes3
 		res.Decode(d)
 		switch {
@@ -61,14 +71,15 @@ func (c *Conn) Mount(ctx context.Context, path string) (root Handle, flavors []r
 	return root, flavors, err
 }
 
-// Unmount tells the server that path is not used any more (RFC 1813 §5.2.3).
-func (c *Conn) Unmount(ctx context.Context, path string) error {
-	return c.mountCall(ctx, mount3wire.ProcUmnt, func(w *xdr.Writer) { w.String(path) }, mount3wire.DirPathMaxSize, nil)
+// Unmount tells the server that the client does not use path any more (RFC 1813
+// §5.2.3).
+func (m Mount3) Unmount(ctx context.Context, path string) error {
+	return m.call(ctx, mount3wire.ProcUmnt, func(w *xdr.Writer) { w.String(path) }, mount3wire.DirPathMaxSize, nil)
 }
 
-// Exports lists what the server offers (RFC 1813 §5.2.5).
-func (c *Conn) Exports(ctx context.Context) (all []Export, err error) {
-	err = c.mountCall(ctx, mount3wire.ProcExport, nil, 0, func(d *xdr.Decoder) error {
+// Exports lists what the server exports (RFC 1813 §5.2.5).
+func (m Mount3) Exports(ctx context.Context) (all []Export, err error) {
+	err = m.call(ctx, mount3wire.ProcExport, nil, 0, func(d *xdr.Decoder) error {
 		var list mount3wire.ExportList
 		list.Decode(d)
 		if d.Err() != nil {
@@ -88,13 +99,14 @@ func (c *Conn) Exports(ctx context.Context) (all []Export, err error) {
 	return all, err
 }
 
-// ErrNoMount: no MOUNT service was found for a server.
+// ErrNoMount: the server's MOUNT service was not found.
 var ErrNoMount = errors.New("client: no MOUNT service found")
 
-// DialMount connects to the MOUNT service that belongs to the server that c leads
-// to: at port of TCP; where that is 0, on c itself, where rpcbind of the server
-// says, or at NFS's TCP port, whichever answers first in this order. own is false
-// where the connection is c.
+// DialMount connects to the MOUNT service of the server that c leads to: at TCP
+// port port or, if port is 0, at the first of these that answers: c itself, the TCP
+// port that the server's rpcbind names, the TCP port of NFS. own is false if the
+// connection is c; otherwise the caller closes it. If none answers, the error wraps
+// ErrNoMount.
 func (c *Conn) DialMount(ctx context.Context, port int) (m *Conn, own bool, err error) {
 	t := Target{Transport: TCP, Host: c.peer.Addr().String(), Port: port, Cred: c.target.Cred}
 	if port != 0 {
@@ -107,7 +119,7 @@ func (c *Conn) DialMount(ctx context.Context, port int) (m *Conn, own bool, err 
 	}
 	why := []error{fmt.Errorf("at %s: %w", c.target.Address(), err)}
 	ports := []int{}
-	if p, err := GetPort(ctx, t.Host, mount3wire.Program, mount3wire.Version); err != nil {
+	if p, err := mountPort(ctx, c.peer.Addr()); err != nil {
 		why = append(why, err)
 	} else {
 		ports = append(ports, p)
@@ -127,8 +139,21 @@ func (c *Conn) DialMount(ctx context.Context, port int) (m *Conn, own bool, err 
 	return nil, false, fmt.Errorf("%w: %w", ErrNoMount, errors.Join(why...))
 }
 
-// MountRoot gives the handle of an export's root of the server that c leads to:
-// see DialMount.
+// mountPort asks the rpcbind of host for the TCP port of its MOUNT service.
+func mountPort(ctx context.Context, host netip.Addr) (int, error) {
+	b := rpcbind.Client{
+		Dial: tcp.DialConfig{Dial: dialReserved}.Dialer(), Network: "tcp",
+		Address: netip.AddrPortFrom(host, rpcbind.Port).String(),
+	}
+	at, err := b.GetAddr(ctx, mount3wire.Program, mount3wire.Version, rpcbind.Netid("tcp", host))
+	if err != nil {
+		return 0, fmt.Errorf("client: rpcbind of %s, asked for MOUNT over TCP: %w", host, err)
+	}
+	return int(at.Port()), nil
+}
+
+// MountRoot gives the handle of the root of an export of the server that c leads
+// to. port is as for DialMount.
 func (c *Conn) MountRoot(ctx context.Context, path string, port int) (Handle, error) {
 	m, own, err := c.DialMount(ctx, port)
 	if err != nil {
@@ -137,6 +162,6 @@ func (c *Conn) MountRoot(ctx context.Context, path string, port int) (Handle, er
 	if own {
 		defer m.Close()
 	}
-	root, _, err := m.Mount(ctx, path)
+	root, _, err := m.Mount3().Mount(ctx, path)
 	return root, err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A Handle names a file to its server. It is opaque, at most 64 bytes.
+// A Handle names a file to its server. It is opaque, and at most 64 bytes long.
 type Handle []byte
 
 // A StatusError is a call that the server executed and answered with something
@@ -24,21 +24,21 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("client: %v: %v", e.Procedure, e.Status) }
 
-// NFS3 makes the calls of NFS version 3 on a connection (RFC 1813 §3). Every
-// method waits for its reply or for the end of its context; errors are
-// *StatusError for what the server refused, *rpc.ReplyError for what RPC did,
-// and the transport's otherwise. What the methods return is the caller's.
+// NFS3 makes the calls of NFS version 3 (RFC 1813 §3). Each method waits for its
+// reply or for the end of its context. An error is a *StatusError if the server
+// executed the call and refused it, a *rpc.ReplyError if RPC refused it, and the
+// transport's otherwise. What the methods return is the caller's to keep. Methods
+// may be called from any goroutine.
 type NFS3 struct {
-	conn *Conn
+	Caller rpc.Caller
+	// Cred goes with each call; the zero value is AUTH_NONE.
+	Cred rpc.AuthBytes
 }
-
-// NFS3 makes NFS version 3 calls on c.
-func (c *Conn) NFS3() NFS3 { return NFS3{c} }
 
 // encoder is the arguments of a call.
 type encoder interface{ Encode(w *xdr.Writer) }
 
-// A request is one call and all that it needs, used again and again.
+// A request is one call and all that it needs. It is used again and again.
 type request struct {
 	x      rpc.Exchange
 	args   encoder
@@ -60,14 +60,14 @@ var requests = sync.Pool{New: func() any {
 	return r
 }}
 
-// call makes a call. maxArgs bounds its arguments without payload; sink, where
-// not nil, gets the eligible result.
+// call makes a call. maxArgs bounds its arguments without payload, in bytes. sink,
+// unless nil, gets the eligible result.
 func (n NFS3) call(ctx context.Context, p nfs3wire.Procedure, args encoder, maxArgs int, sink []byte, decode func(d *xdr.Decoder) error) error {
 	r := requests.Get().(*request)
 	r.args, r.decode = args, decode
 	x := &r.x
 	x.Program, x.Version, x.Procedure = nfs3wire.Program, nfs3wire.Version, uint32(p)
-	x.Cred = n.conn.target.Cred
+	x.Cred = n.Cred
 	x.Binding = &nfs.Binding3.Procedures[p]
 	x.MaxArgs = maxArgs
 	x.Sinks, x.Locate = nil, nil
@@ -78,12 +78,12 @@ func (n NFS3) call(ctx context.Context, p nfs3wire.Procedure, args encoder, maxA
 			x.Locate = LocateReadData
 		}
 	}
-	n.conn.caller.Start(x)
+	n.Caller.Start(x)
 	var err error
 	select {
 	case err = <-r.done:
 	case <-ctx.Done():
-		n.conn.caller.Cancel(x, context.Cause(ctx))
+		n.Caller.Cancel(x, context.Cause(ctx))
 		err = <-r.done
 	}
 	r.args, r.decode, r.sink[0], x.Sinks = nil, nil, nil, nil
@@ -107,7 +107,7 @@ func LocateReadData(results xdr.Decoder) (position, length int) {
 	return results.Position(), int(n)
 }
 
-// outcome is how a call ended whose results were decoded.
+// outcome is the error of a call whose results were decoded from d.
 func outcome(d *xdr.Decoder, p nfs3wire.Procedure, status nfs3wire.NFSStat3) error {
 	switch {
 	case d.Err() != nil:
@@ -118,10 +118,11 @@ func outcome(d *xdr.Decoder, p nfs3wire.Procedure, status nfs3wire.NFSStat3) err
 	return nil
 }
 
-// wireHandle is h as the wire types have it.
+// wireHandle is h as a wire type.
 func wireHandle(h Handle) nfs3wire.FileHandle3 { return nfs3wire.FileHandle3{Data: h} }
 
-// given is the handle and the attributes that a reply gave, or nil.
+// given is the handle and the attributes that a reply gave; each is nil if it gave
+// none.
 func given(h *nfs3wire.PostOpFH3, a *nfs3wire.PostOpAttr) (Handle, *nfs3wire.Fattr3) {
 	var handle Handle
 	if h != nil && h.HandleFollows {

@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Read reads up to len(p) bytes at offset into p (RFC 1813 §3.3.6): directly,
-// over RDMA and where they are many. The server may give fewer; eof says that
-// the file ends with them.
+// Read reads up to len(p) bytes at offset into p (RFC 1813 §3.3.6). Over RDMA the
+// server places them there, and many bytes over TCP are read from the socket into
+// p. The server may give fewer; eof says that the file ends with them.
 func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (count int, eof bool, err error) {
 	args := nfs3wire.Read3Args{FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p))}
 	err = n.call(ctx, nfs3wire.ProcRead, &args, nfs3wire.Read3ArgsMaxSize, p, func(d *xdr.Decoder) error {
@@ -20,14 +20,17 @@ func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (c
 		if err := outcome(d, nfs3wire.ProcRead, res.Status); err != nil {
 			return err
 		}
-		count, eof, err = readData(&res.ResOK, p)
+		count, eof, err = TakeReadData(&res.ResOK, p)
 		return err
 	})
 	return count, eof, err
 }
 
-// readData brings what a READ returned to p, unless it is there already.
-func readData(res *nfs3wire.Read3ResOK, p []byte) (count int, eof bool, err error) {
+// TakeReadData copies the data of a READ to p, the call's sink, unless the transport
+// placed it there already. count is how many bytes there are; eof says that the file
+// ends with them. An error wraps rpc.ErrBadReply: there are more than p has room
+// for, or not as many as the reply says.
+func TakeReadData(res *nfs3wire.Read3ResOK, p []byte) (count int, eof bool, err error) {
 	data := res.Data.Data
 	if len(data) > len(p) || int64(len(data)) != int64(res.Count) {
 		return 0, false, fmt.Errorf("%w: READ of %d bytes returned %d and says %d", rpc.ErrBadReply, len(p), len(data), res.Count)
@@ -42,8 +45,8 @@ func readData(res *nfs3wire.Read3ResOK, p []byte) (count int, eof bool, err erro
 type Written struct {
 	// Count is how many bytes the server took; it may be fewer than offered.
 	Count int
-	// Committed is how safe they are; Verifier changes when a server lost
-	// what was not safe.
+	// Committed is how safe they are. Verifier changes when the server has lost
+	// what was not committed.
 	Committed nfs3wire.StableHow
 	Verifier  nfs3wire.WriteVerf3
 }
@@ -69,8 +72,8 @@ func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, s
 	return w, err
 }
 
-// Commit makes what was written unstably in a range safe (RFC 1813 §3.3.21);
-// count 0 means to the file's end.
+// Commit brings unstable writes in a range to stable storage (RFC 1813 §3.3.21);
+// count 0 means up to the file's end.
 func (n NFS3) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (verf nfs3wire.WriteVerf3, err error) {
 	args := nfs3wire.Commit3Args{FileHandle: wireHandle(file), Offset: offset, Count: count}
 	err = n.call(ctx, nfs3wire.ProcCommit, &args, nfs3wire.Commit3ArgsMaxSize, nil, func(d *xdr.Decoder) error {

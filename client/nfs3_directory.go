@@ -10,20 +10,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// directoryReply is how large a listing's reply is asked for, in bytes.
+// directoryReply is the largest reply that one call for a listing asks for, in
+// bytes.
 const directoryReply = 64 << 10
 
 // A DirEntry is one name in a directory.
 type DirEntry struct {
 	FileID uint64
 	Name   string
-	// Attr and Handle are READDIRPLUS's, nil where the server gives none.
+	// Attr and Handle come from READDIRPLUS; nil if the server gave none.
 	Attr   *nfs3wire.Fattr3
 	Handle Handle
 }
 
-// Readdir lists a directory by READDIR (RFC 1813 §3.3.16), "." and ".." as the
-// server has them. An error ends the listing.
+// Readdir lists a directory by READDIR (RFC 1813 §3.3.16), with "." and ".." if the
+// server gives them. An error ends the listing.
 func (n NFS3) Readdir(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error] {
 	return list(func(l *listing) error {
 		args := nfs3wire.Readdir3Args{Dir: wireHandle(dir), Cookie: l.cookie, CookieVerf: l.verf, Count: directoryReply}
@@ -44,7 +45,8 @@ func (n NFS3) Readdir(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error
 	})
 }
 
-// ReaddirPlus lists a directory by READDIRPLUS (RFC 1813 §3.3.17).
+// ReaddirPlus lists a directory by READDIRPLUS (RFC 1813 §3.3.17). An error ends
+// the listing.
 func (n NFS3) ReaddirPlus(ctx context.Context, dir Handle) iter.Seq2[DirEntry, error] {
 	return list(func(l *listing) error {
 		args := nfs3wire.ReaddirPlus3Args{
@@ -68,7 +70,7 @@ func (n NFS3) ReaddirPlus(ctx context.Context, dir Handle) iter.Seq2[DirEntry, e
 	})
 }
 
-// A listing is how far a directory was read.
+// A listing is how far a directory has been read.
 type listing struct {
 	cookie  uint64
 	verf    nfs3wire.CookieVerf3
@@ -76,7 +78,7 @@ type listing struct {
 	entries []DirEntry
 }
 
-// list goes through a directory, a reply at a time.
+// list goes through a directory. next makes one call and puts its entries into l.
 func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 	return func(yield func(DirEntry, error) bool) {
 		var l listing

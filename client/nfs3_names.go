@@ -9,14 +9,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// entry is a name in a directory, and how long its encoding gets.
+// entry is a name in a directory as an argument, and the bound on its encoding in
+// bytes.
 func entry(dir Handle, name string) (nfs3wire.DirOpArgs3, int) {
 	return nfs3wire.DirOpArgs3{Dir: wireHandle(dir), Name: nfs3wire.Filename3(name)},
 		nfs3wire.FileHandle3MaxSize + 4 + len(name) + xdr.Pad(len(name))
 }
 
-// Lookup finds a name in a directory (RFC 1813 §3.3.3). attr is nil where the
-// server gives none.
+// Lookup finds a name in a directory (RFC 1813 §3.3.3). attr is nil if the server
+// gives none.
 func (n NFS3) Lookup(ctx context.Context, dir Handle, name string) (file Handle, attr *nfs3wire.Fattr3, err error) {
 	what, size := entry(dir, name)
 	args := nfs3wire.Lookup3Args{What: what}
@@ -42,8 +43,8 @@ func (n NFS3) Walk(ctx context.Context, dir Handle, path string) (file Handle, e
 	return dir, nil
 }
 
-// Create makes a file (RFC 1813 §3.3.8). The handle is looked up where the
-// server gives none.
+// Create makes a file (RFC 1813 §3.3.8). If the server gives no handle, Create looks
+// the name up. attr is nil if the server gives none.
 func (n NFS3) Create(ctx context.Context, dir Handle, name string, how nfs3wire.CreateHow3) (file Handle, attr *nfs3wire.Fattr3, err error) {
 	where, size := entry(dir, name)
 	args := nfs3wire.Create3Args{Where: where, How: how}
@@ -59,7 +60,8 @@ func (n NFS3) Create(ctx context.Context, dir Handle, name string, how nfs3wire.
 	return file, attr, err
 }
 
-// Mkdir makes a directory (RFC 1813 §3.3.9).
+// Mkdir makes a directory (RFC 1813 §3.3.9). If the server gives no handle, Mkdir
+// looks the name up.
 func (n NFS3) Mkdir(ctx context.Context, dir Handle, name string, attr nfs3wire.Sattr3) (made Handle, err error) {
 	where, size := entry(dir, name)
 	args := nfs3wire.Mkdir3Args{Where: where, Attributes: attr}
@@ -108,7 +110,8 @@ func (n NFS3) Rmdir(ctx context.Context, dir Handle, name string) error {
 	})
 }
 
-// Rename gives a file another name, in place of what had it (RFC 1813 §3.3.14).
+// Rename gives a file another name (RFC 1813 §3.3.14). What had that name before
+// loses it.
 func (n NFS3) Rename(ctx context.Context, fromDir Handle, from string, toDir Handle, to string) error {
 	a, sizeA := entry(fromDir, from)
 	b, sizeB := entry(toDir, to)

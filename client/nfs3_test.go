@@ -11,17 +11,18 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 // overAll runs f over every transport.
 func overAll(t *testing.T, f func(t *testing.T, c *client.Conn, root client.Handle)) {
-	s := startServer(t)
-	for name, target := range s.targets() {
+	s := testserver.Start(t)
+	for name, target := range s.Targets() {
 		t.Run(name, func(t *testing.T) {
-			c := dial(t, target)
-			root, err := c.MountRoot(within(t), "/x", 0)
+			c := testserver.Dial(t, target)
+			root, err := c.MountRoot(testserver.Within(t), "/x", 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -30,18 +31,11 @@ func overAll(t *testing.T, f func(t *testing.T, c *client.Conn, root client.Hand
 	}
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 var unchecked = nfs3wire.CreateHow3{ObjAttributes: nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o640}}}
 
 func TestNamesAndAttributes(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
-		ctx, n := within(t), c.NFS3()
+		ctx, n := testserver.Within(t), c.NFS3()
 		dir, err := n.Mkdir(ctx, root, "d-"+string(c.Target().Transport)+fmt.Sprint(c.Peer().Port()), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
 		must(t, err)
 		file, attr, err := n.Create(ctx, dir, "file", unchecked)
@@ -103,12 +97,12 @@ func TestNamesAndAttributes(t *testing.T) {
 // beyond what the server gave is touched.
 func TestReadAndWrite(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
-		ctx, n := within(t), c.NFS3()
+		ctx, n := testserver.Within(t), c.NFS3()
 		name := fmt.Sprint("data-", c.Peer().Port())
 		file, _, err := n.Create(ctx, root, name, unchecked)
 		must(t, err)
 		for _, size := range []int{1, 3, 4, 5, 1000, 4093, 4096, 32<<10 + 1, 300_001, 1 << 20} {
-			data := pattern(size)
+			data := testserver.Pattern(size)
 			w, err := n.Write(ctx, file, 10, data, nfs3wire.Unstable)
 			must(t, err)
 			if w.Count != size {
@@ -145,11 +139,11 @@ func TestReadAndWrite(t *testing.T) {
 
 func TestConcurrentReads(t *testing.T) {
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
-		ctx, n := within(t), c.NFS3()
+		ctx, n := testserver.Within(t), c.NFS3()
 		name := fmt.Sprint("many-", c.Peer().Port())
 		file, _, err := n.Create(ctx, root, name, unchecked)
 		must(t, err)
-		data := pattern(1 << 20)
+		data := testserver.Pattern(1 << 20)
 		_, err = n.Write(ctx, file, 0, data, nfs3wire.FileSync)
 		must(t, err)
 		var wg sync.WaitGroup
@@ -176,7 +170,7 @@ func TestConcurrentReads(t *testing.T) {
 func TestListings(t *testing.T) {
 	const files = 800
 	overAll(t, func(t *testing.T, c *client.Conn, root client.Handle) {
-		ctx, n := within(t), c.NFS3()
+		ctx, n := testserver.Within(t), c.NFS3()
 		dir, err := n.Mkdir(ctx, root, fmt.Sprint("list-", c.Peer().Port()), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
 		must(t, err)
 		want := map[string]client.Handle{}
@@ -214,24 +208,24 @@ func TestListings(t *testing.T) {
 }
 
 func TestExportsAndMount(t *testing.T) {
-	s := startServer(t)
-	c := dial(t, s.targets()["tcp"])
-	all, err := c.Exports(within(t))
+	s := testserver.Start(t)
+	c := testserver.Dial(t, s.Targets()["tcp"])
+	all, err := c.Mount3().Exports(testserver.Within(t))
 	must(t, err)
 	if len(all) != 1 || all[0].Path != "/x" {
 		t.Errorf("exports are %v", all)
 	}
-	_, flavors, err := c.Mount(within(t), "/x")
+	_, flavors, err := c.Mount3().Mount(testserver.Within(t), "/x")
 	must(t, err)
 	if !slices.Contains(flavors, rpc.AuthSys) {
 		t.Errorf("flavors are %v", flavors)
 	}
-	_, _, err = c.Mount(within(t), "/elsewhere")
+	_, _, err = c.Mount3().Mount(testserver.Within(t), "/elsewhere")
 	if m, ok := errors.AsType[*client.MountError](err); !ok || m.Status != mount3wire.ErrNoEnt && m.Status != mount3wire.ErrAccess {
 		t.Errorf("mount of what is not exported: %v", err)
 	}
-	must(t, c.Unmount(within(t), "/x"))
-	if _, err := c.MountRoot(within(t), "/x", int(s.tcp.Port())); err != nil {
+	must(t, c.Mount3().Unmount(testserver.Within(t), "/x"))
+	if _, err := c.MountRoot(testserver.Within(t), "/x", int(s.TCP.Port())); err != nil {
 		t.Errorf("mount by a port: %v", err)
 	}
 }
@@ -247,7 +241,7 @@ func TestContext(t *testing.T) {
 		if _, err := n.Getattr(ended, root); err != nil && !errors.Is(err, why) {
 			t.Errorf("GETATTR after the end: %v", err)
 		}
-		_, err := n.Getattr(within(t), root)
+		_, err := n.Getattr(testserver.Within(t), root)
 		must(t, err)
 	})
 }

@@ -10,18 +10,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
 // A server that goes away takes the connections of its clients with it only when
 // they are closed; a relay that is closed leaves nothing.
 func TestRelayClose(t *testing.T) {
-	s := startServer(t)
+	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
-	s.rpc.Register(toy)
-	l, err := net.Listen("tcp", loopback.String())
+	s.RPC.Register(toy)
+	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
 	ended := make(chan client.RelayEvent, 1)
-	r := client.NewRelay(client.RelayConfig{Target: s.targets()["memory"], Event: func(e client.RelayEvent) { ended <- e }})
+	r := client.NewRelay(client.RelayConfig{Target: s.Targets()["memory"], Event: func(e client.RelayEvent) { ended <- e }})
 	served := make(chan error, 1)
 	go func() { served <- r.Serve(l) }()
 	raw := rawDial(t, client.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port})
@@ -32,10 +34,10 @@ func TestRelayClose(t *testing.T) {
 		t.Fatalf("reply %d: %v", xid, err)
 	}
 	r.Close()
-	if err := over(t, served); err != client.ErrRelayClosed {
+	if err := await.Receive(t, "what the test began", served); err != client.ErrRelayClosed {
 		t.Errorf("Serve ended with %v", err)
 	}
-	if e := over(t, ended); e.Err != client.ErrRelayClosed || e.Calls != 3 {
+	if e := await.Receive(t, "what the test began", ended); e.Err != client.ErrRelayClosed || e.Calls != 3 {
 		t.Errorf("event %+v", e)
 	}
 	if m := raw.record(); m != nil {
@@ -50,10 +52,10 @@ func TestRelayClose(t *testing.T) {
 // A client that stops in the middle of a call, or does not read, loses its
 // connection; more clients than allowed get none.
 func TestRelayBoundsClients(t *testing.T) {
-	s := startServer(t)
+	s := testserver.Start(t)
 	ended := make(chan client.RelayEvent, 1)
 	at := startRelay(t, client.RelayConfig{
-		Target: s.targets()["memory"], Timeout: 3 * time.Second, Clients: 1,
+		Target: s.Targets()["memory"], Timeout: 3 * time.Second, Clients: 1,
 		Event: func(e client.RelayEvent) { ended <- e },
 	})
 	r := rawDial(t, at)
@@ -66,7 +68,7 @@ func TestRelayBoundsClients(t *testing.T) {
 	if m := r.record(); m != nil {
 		t.Errorf("half a call was answered by %x", m)
 	}
-	if e := over(t, ended); !errors.Is(e.Err, os.ErrDeadlineExceeded) {
+	if e := await.Receive(t, "what the test began", ended); !errors.Is(e.Err, os.ErrDeadlineExceeded) {
 		t.Errorf("ended with %v", e.Err)
 	}
 }
@@ -74,22 +76,22 @@ func TestRelayBoundsClients(t *testing.T) {
 // A lost connection to the server is the relay's affair: calls that were not
 // answered are sent again, and the client notices nothing.
 func TestRelayOutlivesConnections(t *testing.T) {
-	s := startServer(t)
+	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
-	s.rpc.Register(toy)
-	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.targets()["memory"]}))
+	s.RPC.Register(toy)
+	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.Targets()["memory"]}))
 	r.grant()
 	const lane = 8
 	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
-	over(t, toy.Arrived(lane))
-	s.lose()
+	await.Receive(t, "what the test began", toy.Arrived(lane))
+	s.Lose()
 	toy.Release(lane)
 	d, xid, err := r.reply()
 	must(t, err)
 	if n := d.Uint32(); xid != 1 || n != lane {
 		t.Errorf("reply %d says %d", xid, n)
 	}
-	s.lose()
+	s.Lose()
 	r.send(null(2))
 	if _, xid, err := r.reply(); err != nil || xid != 2 {
 		t.Errorf("reply %d: %v", xid, err)

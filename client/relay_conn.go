@@ -303,7 +303,7 @@ func (c *relayConn) toServer() (*Conn, error) {
 
 // toMount is the connection to the server's MOUNT service.
 func (c *relayConn) toMount() (*Conn, error) {
-	if c.mount != nil && (c.mount.tcp == nil || !c.mount.lost()) {
+	if c.mount != nil && !c.mount.Lost() {
 		return c.mount, nil
 	}
 	if c.mount != nil {

@@ -12,8 +12,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Versions of rpcbind (RFC 1833 §2, §3), and a procedure of version 4 only.
+// Numbers of rpcbind, by its old name the port mapper (RFC 1833 §2, §3).
 const (
+	rpcbindProgram  = rpcbind.Program
+	portmapVersion  = 2
+	procNull        = 0
+	procGetPort     = 3 // version 2
+	procGetAddr     = 3 // versions 3 and 4
+	procDump        = 4
+	procGetTime     = 6 // versions 3 and 4
+	protocolTCP     = 6
 	rpcbindVersion3 = 3
 	rpcbindVersion4 = 4
 	procGetVersAddr = 9

@@ -15,17 +15,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 // startRelay runs a relay to a target of s and says where it listens.
 func startRelay(t *testing.T, cfg client.RelayConfig) client.Target {
-	l, err := net.Listen("tcp", loopback.String())
+	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
 	a := l.Addr().(*net.TCPAddr)
 	cfg.Port = a.Port
 	r := client.NewRelay(cfg)
-	must(t, r.Check(within(t)))
+	must(t, r.Check(testserver.Within(t)))
 	ended := make(chan error, 1)
 	go func() { ended <- r.Serve(l) }()
 	t.Cleanup(func() {
@@ -37,12 +38,12 @@ func startRelay(t *testing.T, cfg client.RelayConfig) client.Target {
 	return client.Target{Transport: client.TCP, Host: "127.0.0.1", Port: a.Port, Cred: client.Self()}
 }
 
-func relays(t *testing.T, f func(t *testing.T, s *testServer, at client.Target)) {
-	s := startServer(t)
-	s.rpc.Register(rpctest.NewProgram())
+func relays(t *testing.T, f func(t *testing.T, s *testserver.Server, at client.Target)) {
+	s := testserver.Start(t)
+	s.RPC.Register(rpctest.NewProgram())
 	for _, name := range []string{"iwarp", "memory"} {
 		t.Run(name, func(t *testing.T) {
-			f(t, s, startRelay(t, client.RelayConfig{Target: s.targets()[name], MountPort: int(s.tcp.Port())}))
+			f(t, s, startRelay(t, client.RelayConfig{Target: s.Targets()[name], MountPort: int(s.TCP.Port())}))
 		})
 	}
 }
@@ -50,9 +51,9 @@ func relays(t *testing.T, f func(t *testing.T, s *testServer, at client.Target))
 // A client of TCP finds everything behind a relay: MOUNT, data that is placed,
 // listings in Reply chunks.
 func TestRelayCarriesNFS(t *testing.T) {
-	relays(t, func(t *testing.T, s *testServer, at client.Target) {
-		c := dial(t, at)
-		ctx, n := within(t), c.NFS3()
+	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
+		c := testserver.Dial(t, at)
+		ctx, n := testserver.Within(t), c.NFS3()
 		root, err := c.MountRoot(ctx, "/x", 0)
 		must(t, err)
 		dir, err := n.Mkdir(ctx, root, fmt.Sprint("relayed-", at.Port), nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o755}})
@@ -60,12 +61,12 @@ func TestRelayCarriesNFS(t *testing.T) {
 		file, _, err := n.Create(ctx, dir, "file", unchecked)
 		must(t, err)
 		for _, size := range []int{1, 5, 4096, 100_003, 1 << 20} {
-			w, err := n.Write(ctx, file, 0, pattern(size), nfs3wire.FileSync)
+			w, err := n.Write(ctx, file, 0, testserver.Pattern(size), nfs3wire.FileSync)
 			must(t, err)
 			got := make([]byte, size)
 			count, _, err := n.Read(ctx, file, 0, got)
 			must(t, err)
-			if w.Count != size || count != size || !bytes.Equal(got, pattern(size)) {
+			if w.Count != size || count != size || !bytes.Equal(got, testserver.Pattern(size)) {
 				t.Errorf("%d bytes: %d written, %d read, or others", size, w.Count, count)
 			}
 		}
@@ -76,7 +77,7 @@ func TestRelayCarriesNFS(t *testing.T) {
 		if count, eof, err := n.Read(ctx, file, 1<<20, make([]byte, 100)); err != nil || count != 0 || !eof {
 			t.Errorf("READ at the end gives %d, eof %v: %v", count, eof, err)
 		}
-		text := string(pattern(300)[1:]) // of no zero byte
+		text := string(testserver.Pattern(300)[1:]) // of no zero byte
 		text = string(bytes.ReplaceAll([]byte(text), []byte{0}, []byte{'0'}))
 		must(t, n.Symlink(ctx, dir, "link", text))
 		link, _, err := n.Lookup(ctx, dir, "link")
@@ -97,8 +98,8 @@ func TestRelayCarriesNFS(t *testing.T) {
 		if seen != 602 {
 			t.Errorf("%d names listed", seen)
 		}
-		if s.rdma.Stats().BytesRead.Load() == 0 || s.rdma.Stats().BytesWritten.Load() == 0 || s.rdma.Stats().LongReplies.Load() == 0 {
-			t.Errorf("nothing was placed: %+v", s.rdma.Stats())
+		if s.RDMA.Stats().BytesRead.Load() == 0 || s.RDMA.Stats().BytesWritten.Load() == 0 || s.RDMA.Stats().LongReplies.Load() == 0 {
+			t.Errorf("nothing was placed: %+v", s.RDMA.Stats())
 		}
 		// A status other than OK passes, as does a refusal of RPC's.
 		_, _, err = n.Lookup(ctx, dir, "nothing")
@@ -112,7 +113,7 @@ func TestRelayCarriesNFS(t *testing.T) {
 			{nfs3wire.Program, 2, rpc.ReplyError{Stat: rpc.AcceptProgMismatch, Low: 3, High: 3}},
 			{400000, 1, rpc.ReplyError{Stat: rpc.AcceptProgUnavail}},
 		} {
-			err := dial(t, at).Null(ctx, c.program, c.version)
+			err := testserver.Dial(t, at).Null(ctx, c.program, c.version)
 			if e, ok := errors.AsType[*rpc.ReplyError](err); !ok || *e != c.want {
 				t.Errorf("program %d version %d: %v", c.program, c.version, err)
 			}
@@ -127,23 +128,23 @@ func TestRelayCarriesNFS(t *testing.T) {
 
 // Programs that no binding is known of go as Long messages, both ways.
 func TestRelayCarriesForeignPrograms(t *testing.T) {
-	relays(t, func(t *testing.T, s *testServer, at client.Target) {
-		c := dial(t, at)
+	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
+		c := testserver.Dial(t, at)
 		for _, size := range []int{0, 1, 1000, rpctest.MaxEcho} {
-			before := s.rdma.Stats().LongCalls.Load()
+			before := s.RDMA.Stats().LongCalls.Load()
 			var got []byte
-			err := c.Call(within(t), &rpc.Exchange{
+			err := c.Call(testserver.Within(t), &rpc.Exchange{
 				Program: rpctest.Number, Version: 1, Procedure: rpctest.ECHO,
-				Args: func(w *xdr.Writer) { w.Opaque(pattern(size)) }, MaxArgs: size + 8, MaxResults: size + 8,
+				Args: func(w *xdr.Writer) { w.Opaque(testserver.Pattern(size)) }, MaxArgs: size + 8, MaxResults: size + 8,
 			}, func(d *xdr.Decoder) error {
 				got = bytes.Clone(d.Opaque(rpctest.MaxEcho))
 				return d.Finish()
 			})
 			must(t, err)
-			if !bytes.Equal(got, pattern(size)) {
+			if !bytes.Equal(got, testserver.Pattern(size)) {
 				t.Errorf("ECHO of %d bytes differs", size)
 			}
-			if long := s.rdma.Stats().LongCalls.Load() > before; long != (size > 4096) {
+			if long := s.RDMA.Stats().LongCalls.Load() > before; long != (size > 4096) {
 				t.Errorf("ECHO of %d bytes long: %v", size, long)
 			}
 		}
@@ -160,7 +161,7 @@ func rawDial(t *testing.T, at client.Target) *rawClient {
 	c, err := net.Dial("tcp", at.Address())
 	must(t, err)
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testserver.Patience))
 	return &rawClient{t, c}
 }
 
@@ -211,7 +212,7 @@ func null(xid uint32) []byte {
 
 // Calls in fragments, several in one segment, and half-closed connections.
 func TestRelayRecords(t *testing.T) {
-	relays(t, func(t *testing.T, s *testServer, at client.Target) {
+	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		r := rawDial(t, at)
 		m := null(7)
 		var parts [][]byte
@@ -249,10 +250,10 @@ func TestRelayRecords(t *testing.T) {
 
 // A call that stalls does not hold up the ones behind it.
 func TestRelayAnswersOutOfOrder(t *testing.T) {
-	s := startServer(t)
+	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
-	s.rpc.Register(toy)
-	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.targets()["memory"]}))
+	s.RPC.Register(toy)
+	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.Targets()["memory"]}))
 	r.grant()
 	const lane = 3
 	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
@@ -274,7 +275,7 @@ func TestRelayAnswersOutOfOrder(t *testing.T) {
 
 // What a relay answers itself.
 func TestRelayRefusals(t *testing.T) {
-	relays(t, func(t *testing.T, s *testServer, at client.Target) {
+	relays(t, func(t *testing.T, s *testserver.Server, at client.Target) {
 		long := make([]byte, 500)
 		for name, c := range map[string]struct {
 			message []byte
@@ -336,18 +337,18 @@ func TestRelayRefusals(t *testing.T) {
 				t.Errorf("%s: answered by %x", name, m)
 			}
 		}
-		must(t, dial(t, at).Null(within(t), nfs3wire.Program, 3))
+		must(t, testserver.Dial(t, at).Null(testserver.Within(t), nfs3wire.Program, 3))
 	})
 }
 
 // Questions to rpcbind, in all versions (RFC 1833 §2.2, §3.2).
 func TestRelayAnswersRPCBind(t *testing.T) {
-	s := startServer(t)
-	at := startRelay(t, client.RelayConfig{Target: s.targets()["memory"]})
-	c := dial(t, at)
+	s := testserver.Start(t)
+	at := startRelay(t, client.RelayConfig{Target: s.Targets()["memory"]})
+	c := testserver.Dial(t, at)
 	ask := func(version, procedure uint32, args func(w *xdr.Writer), read func(d *xdr.Decoder)) {
 		t.Helper()
-		must(t, c.Call(within(t), &rpc.Exchange{
+		must(t, c.Call(testserver.Within(t), &rpc.Exchange{
 			Program: 100000, Version: version, Procedure: procedure, Args: args, MaxArgs: 256, MaxResults: 4096,
 		}, func(d *xdr.Decoder) error {
 			read(d)

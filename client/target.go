@@ -22,11 +22,10 @@ const (
 	RDMA Transport = "rdma"
 )
 
-// Ports that NFS is served on unless something else is said.
+// Ports that NFS servers listen on by default.
 const (
-	PortNFS     = 2049
-	PortRDMA    = 20049 // RFC 8267 §8
-	PortRPCBind = 111
+	PortNFS  = 2049
+	PortRDMA = 20049 // RFC 8267 §8
 )
 
 // ParseTransport reads "tcp" or "rdma".
@@ -45,7 +44,7 @@ func (t Transport) Port() int {
 	return PortNFS
 }
 
-// A Target is where a server is and how to speak to it.
+// A Target says where a server is and how to speak to it.
 type Target struct {
 	Transport Transport
 	// Host is a name or an address, without brackets.
@@ -54,19 +53,20 @@ type Target struct {
 	Port int
 	// Provider connects over RDMA; nil: a software RNIC of the Conn's own.
 	Provider rdmacm.Provider
-	// NoCRC leaves it to the server whether there are CRCs; that software RNIC
-	// asks for them otherwise.
+	// NoCRC: the Conn's own software RNIC does not ask for CRCs, and the server
+	// decides whether there are any. Without NoCRC it asks for them.
 	NoCRC bool
-	// Cred goes with every call; the zero value is AUTH_NONE. See Self.
+	// Cred goes with each call; the zero value is AUTH_NONE. See Self.
 	Cred rpc.AuthBytes
 	// Depth is how many calls are wanted under way at a time: the credits that
-	// are asked for over RDMA. 0 means 128.
+	// the Conn asks for over RDMA. 0 means 128.
 	Depth int
 	// Inline is the largest message without chunks over RDMA, in bytes; 0
 	// means 4096.
 	Inline int
-	// Reconnect: over RDMA, a lost connection is made anew and calls that were
-	// not answered are sent again. Over TCP they end with rpc.ErrCallLost.
+	// Reconnect: over RDMA, a lost connection is made anew, and the calls that
+	// were not answered are sent again. Over TCP such calls end with
+	// rpc.ErrCallLost.
 	Reconnect bool
 }
 
@@ -80,11 +80,11 @@ func (t Target) port() int {
 // Address is host and port as one string.
 func (t Target) Address() string { return net.JoinHostPort(t.Host, strconv.Itoa(t.port())) }
 
-// ErrAddress: a host or port that is none.
+// ErrAddress: a text that does not name a host, a port or an export.
 var ErrAddress = errors.New("client: not an address")
 
-// SplitHostPort takes HOST, HOST:PORT, [IPV6] and [IPV6]:PORT apart, and a bare
-// IPv6 address. port is 0 where none is given.
+// SplitHostPort takes HOST, HOST:PORT, [IPV6], [IPV6]:PORT or a bare IPv6 address
+// apart. port is 0 if none is given. An error wraps ErrAddress.
 func SplitHostPort(s string) (host string, port int, err error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return a.String(), 0, nil
@@ -115,7 +115,7 @@ func SplitHostPort(s string) (host string, port int, err error) {
 }
 
 // SplitExport takes HOST:/path apart, as mount(8) writes it. The host may be an
-// IPv6 address in brackets.
+// IPv6 address in brackets. An error wraps ErrAddress.
 func SplitExport(s string) (host, path string, err error) {
 	i := strings.Index(s, ":/")
 	if i < 0 {

@@ -14,11 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
 func benchCommand() *cobra.Command {
 	var (
-		cfg            client.BenchConfig
+		cfg            bench.Config
 		transport      string
 		size, fileSize = byteCount(1 << 20), byteCount(256 << 20)
 		uid, gid       int
@@ -49,7 +50,7 @@ the server takes is reduced to what it does.`,
 			if uid >= 0 {
 				cfg.Cred = client.Identity(uint32(uid), uint32(max(gid, 0)))
 			}
-			return bench(cfg, asJSON)
+			return runBench(cfg, asJSON)
 		},
 	}
 	f := c.Flags()
@@ -57,7 +58,7 @@ the server takes is reduced to what it does.`,
 	f.BoolVar(&cfg.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
-	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(client.Workloads(), ", "))
+	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(bench.Workloads(), ", "))
 	f.Var(&size, "size", "bytes of each READ, WRITE or READDIRPLUS")
 	f.Var(&fileSize, "file-size", "bytes of each file")
 	f.IntVar(&cfg.Depth, "depth", 16, "calls under way on each connection")
@@ -70,18 +71,18 @@ the server takes is reduced to what it does.`,
 	return c
 }
 
-func checkBench(cfg *client.BenchConfig, size, fileSize int64, timed bool) error {
+func checkBench(cfg *bench.Config, size, fileSize int64, timed bool) error {
 	cfg.Size, cfg.FileSize = int(size), fileSize
 	if cfg.Ops > 0 && !timed {
 		cfg.Duration = 0
 	}
 	known := false
-	for _, w := range client.Workloads() {
+	for _, w := range bench.Workloads() {
 		known = known || w == cfg.Workload
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("--workload %q is none of %s", cfg.Workload, strings.Join(client.Workloads(), ", "))
+		return fmt.Errorf("--workload %q is none of %s", cfg.Workload, strings.Join(bench.Workloads(), ", "))
 	case size < 1 || size > 4<<20:
 		return fmt.Errorf("--size %d is not within 1 and 4M", size)
 	case fileSize < size:
@@ -94,20 +95,20 @@ func checkBench(cfg *client.BenchConfig, size, fileSize int64, timed bool) error
 	return nil
 }
 
-func bench(cfg client.BenchConfig, asJSON bool) error {
+func runBench(cfg bench.Config, asJSON bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends at once
 	if _, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS); err == nil {
-		var last client.Progress
-		cfg.Progress = func(p client.Progress) {
+		var last bench.Progress
+		cfg.Progress = func(p bench.Progress) {
 			span := (p.Elapsed - last.Elapsed).Seconds()
 			fmt.Fprintf(os.Stderr, "\r%4.0f s  %10.0f op/s  %12s/s \x1b[K", p.Elapsed.Seconds(),
-				float64(p.Operations-last.Operations)/span, client.FormatBytes(float64(p.Bytes-last.Bytes)/span))
+				float64(p.Operations-last.Operations)/span, bench.FormatBytes(float64(p.Bytes-last.Bytes)/span))
 			last = p
 		}
 	}
-	m, err := client.Bench(ctx, cfg)
+	m, err := bench.Run(ctx, cfg)
 	if cfg.Progress != nil {
 		fmt.Fprint(os.Stderr, "\r\x1b[K")
 	}

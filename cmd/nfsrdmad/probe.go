@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/probe"
 )
 
 // errNotServed: the probe said already what is wrong.
@@ -36,7 +37,7 @@ over one of them; with --transport, where it is over what was asked for. Without
 a port, RDMA is tried on 20049 and TCP on 2049.`,
 		Args: oneArgument("a server: HOST or HOST:PORT"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			cfg := client.ProbeConfig{Timeout: timeout, MountPort: mountPort}
+			cfg := probe.Config{Timeout: timeout, MountPort: mountPort}
 			var err error
 			if cfg.Host, cfg.Port, err = client.SplitHostPort(args[0]); err != nil {
 				return usageError{err}
@@ -54,7 +55,7 @@ a port, RDMA is tried on 20049 and TCP on 2049.`,
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends at once
-			p := client.Probe(ctx, cfg)
+			p := probe.Run(ctx, cfg)
 			if asJSON {
 				if err := printJSON(p); err != nil {
 					return err

@@ -26,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
 // A workload is a line of the table.
@@ -34,14 +34,14 @@ type workload struct {
 	name string
 	args []string
 	// value is what is compared, and unit what it is.
-	value func(m *client.Measured) float64
+	value func(m *bench.Result) float64
 	unit  string
 	// target is the least ratio to nfs-ganesha that the project wants.
 	target float64
 }
 
-func rate(m *client.Measured) float64      { return m.OperationsPerSecond }
-func bandwidth(m *client.Measured) float64 { return m.BytesPerSecond / 1e6 }
+func rate(m *bench.Result) float64      { return m.OperationsPerSecond }
+func bandwidth(m *bench.Result) float64 { return m.BytesPerSecond / 1e6 }
 
 var workloads = []workload{
 	{"NULL, one at a time", []string{"null", "--depth", "1"}, rate, "op/s", 1.7},
@@ -131,7 +131,7 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // measure runs one workload on one server.
-func (s *stage) measure(ctx context.Context, p *peer, w workload) (*client.Measured, error) {
+func (s *stage) measure(ctx context.Context, p *peer, w workload) (*bench.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.duration+2*time.Minute)
 	defer cancel()
 	args := append([]string{
@@ -145,7 +145,7 @@ func (s *stage) measure(ctx context.Context, p *peer, w workload) (*client.Measu
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said.String()))
 	}
-	m := new(client.Measured)
+	m := new(bench.Result)
 	return m, json.Unmarshal(out, m)
 }
 

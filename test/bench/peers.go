@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
 // A peer is a server of the comparison.
@@ -16,7 +16,7 @@ type peer struct {
 	export          string
 	port, mountPort int
 	start           func(s *stage, p *peer) error
-	found           map[string][]*client.Measured
+	found           map[string][]*bench.Result
 }
 
 // peers in the order of the table; the first is ours.

@@ -8,22 +8,22 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/bench"
 )
 
 // reference is the peer that the ratios compare with.
 const reference = "nfs-ganesha"
 
 // add keeps a measurement.
-func (p *peer) add(w workload, m *client.Measured) {
+func (p *peer) add(w workload, m *bench.Result) {
 	if p.found == nil {
-		p.found = make(map[string][]*client.Measured)
+		p.found = make(map[string][]*bench.Result)
 	}
 	p.found[w.name] = append(p.found[w.name], m)
 }
 
 // median of what was found, or 0.
-func (p *peer) median(name string, value func(*client.Measured) float64) float64 {
+func (p *peer) median(name string, value func(*bench.Result) float64) float64 {
 	var all []float64
 	for _, m := range p.found[name] {
 		all = append(all, value(m))
@@ -36,14 +36,14 @@ func (p *peer) median(name string, value func(*client.Measured) float64) float64
 }
 
 // best of what was found, or 0: what is least disturbed by others on the machine.
-func (p *peer) best(name string, value func(*client.Measured) float64) (best float64) {
+func (p *peer) best(name string, value func(*bench.Result) float64) (best float64) {
 	for _, m := range p.found[name] {
 		best = max(best, value(m))
 	}
 	return best
 }
 
-func p99(m *client.Measured) float64 { return float64(m.Latency.P99) }
+func p99(m *bench.Result) float64 { return float64(m.Latency.P99) }
 
 // printTable prints the medians and the best rounds, the ratios to the reference
 // and how they stand to the targets.
@@ -70,7 +70,7 @@ func loadAverage() string {
 }
 
 // rows prints one table.
-func rows(out io.Writer, o options, up []*peer, base *peer, pick func(*peer, string, func(*client.Measured) float64) float64, latency bool) {
+func rows(out io.Writer, o options, up []*peer, base *peer, pick func(*peer, string, func(*bench.Result) float64) float64, latency bool) {
 	fmt.Fprint(out, "| workload | unit |")
 	for _, p := range up {
 		fmt.Fprintf(out, " %s |", p.name)

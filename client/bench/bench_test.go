@@ -1,4 +1,4 @@
-package client_test
+package bench_test
 
 import (
 	"context"
@@ -9,19 +9,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/bench"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 )
 
 // Every workload over every transport: so many operations as asked for, and
 // nothing left behind.
 func TestBenchWorkloads(t *testing.T) {
-	s := startServer(t)
-	for name, target := range s.targets() {
-		for _, workload := range client.Workloads() {
+	s := testserver.Start(t)
+	for name, target := range s.Targets() {
+		for _, workload := range bench.Workloads() {
 			for _, size := range []int{4096, 1 << 20} {
 				t.Run(fmt.Sprint(name, "/", workload, "/", size), func(t *testing.T) {
-					m, err := client.Bench(within(t), client.BenchConfig{
+					m, err := bench.Run(testserver.Within(t), bench.Config{
 						Target: target, Export: "/x", Workload: workload, Size: size, FileSize: 2 << 20, Files: 100,
 						Depth: 8, Connections: 2, Ops: 100,
 					})
@@ -40,10 +41,10 @@ func TestBenchWorkloads(t *testing.T) {
 			}
 		}
 	}
-	c := dial(t, s.targets()["tcp"])
-	root, err := c.MountRoot(within(t), "/x", 0)
+	c := testserver.Dial(t, s.Targets()["tcp"])
+	root, err := c.MountRoot(testserver.Within(t), "/x", 0)
 	must(t, err)
-	for e, err := range c.NFS3().Readdir(within(t), root) {
+	for e, err := range c.NFS3().Readdir(testserver.Within(t), root) {
 		must(t, err)
 		if e.Name != "." && e.Name != ".." {
 			t.Errorf("%s is left behind", e.Name)
@@ -52,14 +53,14 @@ func TestBenchWorkloads(t *testing.T) {
 }
 
 func TestBenchRefusals(t *testing.T) {
-	s := startServer(t)
-	target := s.targets()["tcp"]
-	for what, cfg := range map[string]client.BenchConfig{
+	s := testserver.Start(t)
+	target := s.Targets()["tcp"]
+	for what, cfg := range map[string]bench.Config{
 		"no such workload": {Target: target, Export: "/x", Workload: "chat", Ops: 1},
 		"no such export":   {Target: target, Export: "/y", Workload: "read", Ops: 1},
 	} {
-		if m, err := client.Bench(within(t), cfg); err == nil {
-			t.Errorf("%s: measured %+v", what, m)
+		if m, err := bench.Run(testserver.Within(t), cfg); err == nil {
+			t.Errorf("%s: ran: %+v", what, m)
 		}
 	}
 }
@@ -68,12 +69,12 @@ func TestBenchRefusals(t *testing.T) {
 // nothing behind either; be it that it prepares its ground still, or that it is at
 // work.
 func TestBenchCalledOff(t *testing.T) {
-	s := startServer(t)
-	c := dial(t, s.targets()["tcp"])
-	root, err := c.MountRoot(within(t), "/x", 0)
+	s := testserver.Start(t)
+	c := testserver.Dial(t, s.Targets()["tcp"])
+	root, err := c.MountRoot(testserver.Within(t), "/x", 0)
 	must(t, err)
 	names := func() (n int) {
-		for e, err := range c.NFS3().Readdir(within(t), root) {
+		for e, err := range c.NFS3().Readdir(testserver.Within(t), root) {
 			must(t, err)
 			if e.Name != "." && e.Name != ".." {
 				n++
@@ -81,16 +82,16 @@ func TestBenchCalledOff(t *testing.T) {
 		}
 		return n
 	}
-	for name, target := range s.targets() {
+	for name, target := range s.Targets() {
 		for _, atWork := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/at work %v", name, atWork), func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ended, working := make(chan error, 1), make(chan struct{}, 1)
 				go func() {
-					_, err := client.Bench(ctx, client.BenchConfig{
+					_, err := bench.Run(ctx, bench.Config{
 						Target: target, Export: "/x", Workload: "create", Depth: 4, Duration: 24 * time.Hour,
-						Progress: func(p client.Progress) {
+						Progress: func(p bench.Progress) {
 							if p.Operations > 0 {
 								select {
 								case working <- struct{}{}:
@@ -122,7 +123,7 @@ func TestBenchCalledOff(t *testing.T) {
 
 // The keys are an interface: scripts read them.
 func TestBenchKeys(t *testing.T) {
-	b, err := json.Marshal(client.Measured{})
+	b, err := json.Marshal(bench.Result{})
 	must(t, err)
 	for _, key := range []string{
 		"server", "transport", "export", "workload", "size", "file_size", "depth", "connections", "elapsed_ns",

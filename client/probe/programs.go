@@ -1,4 +1,4 @@
-package client
+package probe
 
 import (
 	"context"
@@ -9,39 +9,41 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A ProbedProgram is an RPC program that a server knows.
-type ProbedProgram struct {
+// A Program is an RPC program that a server knows.
+type Program struct {
 	Number uint32 `json:"program"`
 	Name   string `json:"name"`
-	// Versions answered a NULL call.
+	// Versions are those that answered a NULL call.
 	Versions []uint32 `json:"versions"`
-	// Low and High are the range of PROG_MISMATCH, where the server said one.
+	// Low and High are the range of PROG_MISMATCH; 0 if the server stated none.
 	Low  uint32 `json:"low,omitempty"`
 	High uint32 `json:"high,omitempty"`
 	// Minor are the minor versions of NFS version 4.
 	Minor []uint32 `json:"minor_versions,omitempty"`
 }
 
-// maxVersions bounds a scan, whatever range a server says.
+// maxVersions is how many versions one scan asks for at most, whatever range the
+// server states.
 const maxVersions = 16
 
-// scan asks for the versions of a program: by one that nobody has, which brings
-// the range, and then one by one. nil where the program is not there.
+// scan asks for the versions of a program. It begins with version 0, which no program
+// has, because the refusal states the range, and then asks for one version after the
+// other. It returns nil if the server does not know the program.
 func (b *prober) scan(ctx context.Context, p struct {
 	number uint32
 	name   string
-}) (*ProbedProgram, error) {
-	found := &ProbedProgram{Number: p.number, Name: p.name, Versions: []uint32{}}
+}) (*Program, error) {
+	found := &Program{Number: p.number, Name: p.name, Versions: []uint32{}}
 	low, high := uint32(1), uint32(5)
 	err := b.null(ctx, p.number, 0)
 	re, refused := errors.AsType[*rpc.ReplyError](err)
 	switch {
 	case err == nil:
-		found.Versions = append(found.Versions, 0) // strange, and so it is said
+		found.Versions = append(found.Versions, 0) // unexpected, and so reported
 	case !refused:
 		return nil, err
 	case re.Denied:
-		// The versions tell whether it is the same for all.
+		// The scan of the versions tells whether all of them are denied.
 	case re.Stat == rpc.AcceptProgUnavail:
 		return nil, nil
 	case re.Stat == rpc.AcceptProgMismatch:
@@ -78,8 +80,8 @@ func (b *prober) scan(ctx context.Context, p struct {
 const maxMinor = 3
 
 // minors asks for the minor versions by COMPOUNDs without operations (RFC 8881
-// §16.2.3). Errors mean that a version is not there.
-func (b *prober) minors(ctx context.Context, found *ProbedProgram) {
+// §16.2.3). An error means that the server does not serve the version.
+func (b *prober) minors(ctx context.Context, found *Program) {
 	for minor := range uint32(maxMinor + 1) {
 		var status uint32
 		ctx, cancel := b.step(ctx)

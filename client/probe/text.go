@@ -1,4 +1,4 @@
-package client
+package probe
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Print writes what was found for people.
-func (p *Probed) Print(w io.Writer) {
+// Print writes the report as text.
+func (p *Report) Print(w io.Writer) {
 	for i := range p.Transports {
 		p.Transports[i].print(w)
 	}
@@ -31,7 +31,7 @@ func (p *Probed) Print(w io.Writer) {
 	}
 }
 
-func (t *ProbedTransport) print(w io.Writer) {
+func (t *Listener) print(w io.Writer) {
 	fmt.Fprintf(w, "%s %s\n", t.Transport, t.Address)
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "  %-20s %s\n", what, fmt.Sprintf(format, args...))
@@ -70,7 +70,7 @@ func (t *ProbedTransport) print(w io.Writer) {
 	}
 }
 
-func (p *ProbedProgram) describe() string {
+func (p *Program) describe() string {
 	var b strings.Builder
 	b.WriteString("versions")
 	if len(p.Versions) == 0 {

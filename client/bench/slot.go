@@ -1,4 +1,4 @@
-package client
+package bench
 
 import (
 	"fmt"
@@ -6,17 +6,18 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A slot keeps one call under way: when it is answered, the next goes out from
-// where the answer was taken. Nothing is allocated between them.
+// A slot keeps one call under way: the goroutine that takes the answer sends the
+// next call. Nothing is allocated between the two.
 type slot struct {
 	b    *bench
-	c    *benchConn
+	c    *conn
 	x    rpc.Exchange
 	work *workload
 
@@ -27,19 +28,19 @@ type slot struct {
 
 	// Of the operation under way.
 	offset uint64
-	second bool   // of create: the file is there and is removed
+	second bool   // of create: the file was made, and the call removes it
 	name   []byte // of create
 	serial uint64
 	cookie uint64
 	verf   nfs3wire.CookieVerf3
 
-	// Decoded into, so that nothing escapes.
+	// Results are decoded into these, so that nothing escapes to the heap.
 	read nfs3wire.Read3Res
 	list nfs3wire.ReaddirPlus3Res
 	item nfs3wire.EntryPlus3
 }
 
-func newSlot(b *bench, c *benchConn, number int) *slot {
+func newSlot(b *bench, c *conn, number int) *slot {
 	s := &slot{b: b, c: c, work: b.work}
 	s.draw = rand.New(rand.NewPCG(uint64(c.number), uint64(number)))
 	if s.work.data {
@@ -48,7 +49,7 @@ func newSlot(b *bench, c *benchConn, number int) *slot {
 	}
 	s.name = fmt.Appendf(make([]byte, 0, 64), "c%d-s%d-", c.number, number)
 	s.x.Program, s.x.Version = nfs3wire.Program, nfs3wire.Version
-	s.x.Cred = c.target.Cred
+	s.x.Cred = b.cfg.Cred
 	s.x.Args = func(w *xdr.Writer) { s.work.args(s, w) }
 	s.x.Done = func(*rpc.Exchange) { s.done() }
 	s.procedure(s.work.procedure)
@@ -62,7 +63,7 @@ func (s *slot) procedure(p nfs3wire.Procedure) {
 	s.x.MaxArgs = maxSlotArgs
 	s.x.Sinks, s.x.Locate = nil, nil
 	if p == nfs3wire.ProcRead {
-		s.x.Sinks, s.x.Locate = s.sinks[:], LocateReadData
+		s.x.Sinks, s.x.Locate = s.sinks[:], client.LocateReadData
 	}
 }
 
@@ -84,7 +85,7 @@ func (s *slot) send() {
 	s.c.caller.Start(&s.x)
 }
 
-// done takes an answer and goes on.
+// done takes an answer and sends the next call.
 func (s *slot) done() {
 	n, more, err := s.answer()
 	switch {
@@ -101,7 +102,7 @@ func (s *slot) done() {
 		return
 	}
 	now := time.Since(s.b.start)
-	s.c.times.add(int64(now - s.began))
+	s.c.times.add(now - s.began)
 	s.c.operations.Add(1)
 	if n > 0 {
 		s.c.bytes.Add(int64(n))
@@ -114,7 +115,7 @@ func (s *slot) done() {
 	s.send()
 }
 
-// answer judges a reply: how many bytes of payload it moved, and whether the
+// answer judges a reply: n is how many bytes of payload it moved; more says that the
 // operation needs another call.
 func (s *slot) answer() (n int, more bool, err error) {
 	if s.x.Err != nil {
@@ -123,7 +124,8 @@ func (s *slot) answer() (n int, more bool, err error) {
 	return s.work.answer(s, &s.x.Results)
 }
 
-// status judges the first word of results.
+// status reads the first word of results. It is nil for NFS3_OK, errDelayed for
+// NFS3ERR_JUKEBOX.
 func (s *slot) status(d *xdr.Decoder) error {
 	switch status := nfs3wire.NFSStat3(d.Int32()); {
 	case d.Err() != nil:
@@ -131,12 +133,12 @@ func (s *slot) status(d *xdr.Decoder) error {
 	case status == nfs3wire.NFS3ErrJukebox:
 		return errDelayed
 	case status != nfs3wire.NFS3OK:
-		return &StatusError{nfs3wire.Procedure(s.x.Procedure), status}
+		return &client.StatusError{Procedure: nfs3wire.Procedure(s.x.Procedure), Status: status}
 	}
 	return nil
 }
 
-// rename makes the slot's name one that was not used before.
+// rename gives the slot a name that it did not use before.
 func (s *slot) rename() {
 	s.serial++
 	base := len(s.name)

@@ -1,27 +1,29 @@
-package client
+package bench
 
 import (
 	"fmt"
 	"io"
 	"runtime"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// Measured is the outcome of a Bench. Its JSON keys are stable; times are in
+// A Result is what Run measured. Its JSON keys are stable; times are in
 // nanoseconds, sizes in bytes.
-type Measured struct {
-	Server      string    `json:"server"`
-	Transport   Transport `json:"transport"`
-	Export      string    `json:"export"`
-	Workload    string    `json:"workload"`
-	Size        int       `json:"size"`
-	FileSize    int64     `json:"file_size"`
-	Depth       int       `json:"depth"`
-	Connections int       `json:"connections"`
+type Result struct {
+	Server      string           `json:"server"`
+	Transport   client.Transport `json:"transport"`
+	Export      string           `json:"export"`
+	Workload    string           `json:"workload"`
+	Size        int              `json:"size"`
+	FileSize    int64            `json:"file_size"`
+	Depth       int              `json:"depth"`
+	Connections int              `json:"connections"`
 
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Operations and Bytes (of payload) are those of the whole measurement;
-	// Delayed calls were made again because the server asked for it.
+	// Operations and Bytes (of payload) are those of the whole measurement.
+	// Delayed is how many calls were made again because the server asked for it.
 	Operations          int64   `json:"operations"`
 	Bytes               int64   `json:"bytes"`
 	Delayed             int64   `json:"delayed"`
@@ -29,15 +31,16 @@ type Measured struct {
 	BytesPerSecond      float64 `json:"bytes_per_second"`
 	// Latency of one operation.
 	Latency Latency `json:"latency"`
-	// CPU is the processor time that this process used, and what that is of
-	// one processor.
+	// CPU is the processor time that this process used; CPUShare is that time
+	// divided by Elapsed.
 	CPU        time.Duration `json:"cpu_ns"`
 	CPUShare   float64       `json:"cpu_share"`
 	CPUPerOp   time.Duration `json:"cpu_per_operation_ns"`
 	Processors int           `json:"processors"`
 }
 
-// Latency is how long operations took.
+// Latency is how long operations took: the time that 50, 90, 99 and 99.9 percent of
+// them did not exceed, and the longest.
 type Latency struct {
 	P50  time.Duration `json:"p50_ns"`
 	P90  time.Duration `json:"p90_ns"`
@@ -46,9 +49,9 @@ type Latency struct {
 	Max  time.Duration `json:"max_ns"`
 }
 
-// measured sums up.
-func (b *bench) measured(elapsed, cpu time.Duration) *Measured {
-	m := &Measured{
+// result sums up.
+func (b *bench) result(elapsed, cpu time.Duration) *Result {
+	m := &Result{
 		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, Export: b.cfg.Export, Workload: b.cfg.Workload,
 		Depth: b.cfg.Depth, Connections: b.cfg.Connections, Elapsed: elapsed,
 		CPU: cpu, CPUShare: float64(cpu) / float64(elapsed), Processors: runtime.NumCPU(),
@@ -59,25 +62,22 @@ func (b *bench) measured(elapsed, cpu time.Duration) *Measured {
 	case groundListed:
 		m.Size = b.cfg.Size
 	}
-	var all histogram
+	all := newLatencies()
 	for _, c := range b.conns {
 		m.Operations += c.operations.Load()
 		m.Bytes += c.bytes.Load()
 		m.Delayed += c.delayed.Load()
-		all.join(&c.times)
+		all.merge(c.times)
 	}
 	m.OperationsPerSecond = float64(m.Operations) / elapsed.Seconds()
 	m.BytesPerSecond = float64(m.Bytes) / elapsed.Seconds()
 	m.CPUPerOp = cpu / time.Duration(max(m.Operations, 1))
-	m.Latency = Latency{
-		P50: all.quantile(0.5), P90: all.quantile(0.9), P99: all.quantile(0.99), P999: all.quantile(0.999),
-		Max: time.Duration(all.max.Load()),
-	}
+	m.Latency = all.summary()
 	return m
 }
 
-// Print writes the outcome as a table.
-func (m *Measured) Print(w io.Writer) {
+// Print writes the result as a table.
+func (m *Result) Print(w io.Writer) {
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", what, fmt.Sprintf(format, args...))
 	}
@@ -112,7 +112,7 @@ func short(d time.Duration) string {
 	return d.Round(100 * time.Microsecond).String()
 }
 
-// FormatBytes is a number of bytes for people.
+// FormatBytes is a number of bytes with a binary unit, such as 1.5 MiB.
 func FormatBytes(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0

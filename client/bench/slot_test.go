@@ -1,9 +1,10 @@
-package client
+package bench
 
 import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -39,9 +40,10 @@ func TestSlotAllocatesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			caller := new(still)
 			b := &bench{work: workloads[name], unlimited: true, start: time.Now()}
-			b.cfg = BenchConfig{Size: 512, FileSize: 1 << 20}
+			b.cfg = Config{Size: 512, FileSize: 1 << 20}
 			b.how.ObjAttributes.Mode = nfs3wire.SetMode3{SetIt: true}
-			c := &benchConn{Conn: &Conn{caller: caller}, file: make(Handle, 32)}
+			c := newConn(nil, caller, 0)
+			c.file = make(client.Handle, 32)
 			s := newSlot(b, c, 0)
 			b.running.Add(1)
 			s.begin()
@@ -71,7 +73,7 @@ func TestSlotAllocatesNothing(t *testing.T) {
 func TestSlotTriesAgain(t *testing.T) {
 	caller := new(still)
 	b := &bench{work: workloads["getattr"], unlimited: true, start: time.Now()}
-	c := &benchConn{Conn: &Conn{caller: caller}}
+	c := newConn(nil, caller, 0)
 	s := newSlot(b, c, 0)
 	b.running.Add(1)
 	s.begin()
@@ -97,7 +99,7 @@ func TestSlotTriesAgain(t *testing.T) {
 	x.Results.Reset(w.Bytes(), 0, nil)
 	x.Done(x)
 	b.running.Wait()
-	if e, ok := b.err.(*StatusError); !ok || e.Status != nfs3wire.NFS3ErrStale || caller.x != nil {
+	if e, ok := b.err.(*client.StatusError); !ok || e.Status != nfs3wire.NFS3ErrStale || caller.x != nil {
 		t.Errorf("ended with %v", b.err)
 	}
 }

@@ -1,6 +1,14 @@
-package client
+// Package bench measures an NFS server by NFS version 3: so many connections, each
+// with so many calls under way all the time, and how long each took.
+//
+// The answer to a call sends the next one from the goroutine that took the answer,
+// and nothing is allocated between the two, so that what is measured is the server
+// and the network. What the measurement works on lies in a directory of its own in
+// the export, which Run makes and removes.
+package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -8,60 +16,56 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// BenchConfig says what to measure.
-type BenchConfig struct {
-	Target
+// Config says what to measure. A field that is 0 has the default that its comment
+// names in parentheses.
+type Config struct {
+	client.Target
 	// Export is the path to mount.
 	Export string
-	// MountPort is where MOUNT listens on TCP; 0: find it (Conn.DialMount).
+	// MountPort is where MOUNT listens on TCP; 0: find it (client.Conn.DialMount).
 	MountPort int
-	// Workload is a name of Workloads.
+	// Workload is one of Workloads.
 	Workload string
-	// Size is the bytes of a READ, WRITE or READDIRPLUS; what the server does
-	// not take is reduced to what it does (1 MiB).
+	// Size is how many bytes a READ, WRITE or READDIRPLUS asks for (1 MiB). If the
+	// server takes less, Run asks for that much.
 	Size int
-	// FileSize of the files read and written, in bytes (256 MiB).
+	// FileSize is the size of the files read and written, in bytes (256 MiB).
 	FileSize int64
 	// Files is how many names the directory of readdirplus has (1000).
 	Files int
 	// Depth is how many calls each connection keeps under way (16), and
-	// Connections how many there are (1).
+	// Connections how many connections there are (1).
 	Depth, Connections int
-	// Duration ends the measurement, and so do Ops operations where that is
-	// more than 0; Duration 0 with Ops means no end by time (10 s without).
+	// Duration ends the measurement (10 s without Ops, never with Ops), and so do
+	// Ops operations, if Ops is more than 0.
 	Duration time.Duration
 	Ops      int64
-	// Progress, where set, is called about every second.
+	// Progress, unless nil, is called about every second.
 	Progress func(Progress)
 	// Timeout bounds connecting and each step of the preparation (30 s).
 	Timeout time.Duration
 }
 
-func (c BenchConfig) withDefaults() BenchConfig {
-	for _, v := range []struct {
-		v *int
-		d int
-	}{{&c.Size, 1 << 20}, {&c.Files, 1000}, {&c.Depth, 16}, {&c.Connections, 1}} {
-		if *v.v <= 0 {
-			*v.v = v.d
-		}
-	}
-	if c.FileSize <= 0 {
-		c.FileSize = 256 << 20
-	}
+func (c Config) withDefaults() Config {
+	c.Size = cmp.Or(max(c.Size, 0), 1<<20)
+	c.FileSize = cmp.Or(max(c.FileSize, 0), 256<<20)
+	c.Files = cmp.Or(max(c.Files, 0), 1000)
+	c.Depth = cmp.Or(max(c.Depth, 0), 16)
+	c.Connections = cmp.Or(max(c.Connections, 0), 1)
+	c.Timeout = cmp.Or(max(c.Timeout, 0), 30*time.Second)
 	if c.Duration <= 0 && c.Ops <= 0 {
 		c.Duration = 10 * time.Second
-	}
-	if c.Timeout <= 0 {
-		c.Timeout = 30 * time.Second
 	}
 	c.Target.Depth = max(c.Target.Depth, c.Depth)
 	return c
 }
 
-// Progress is what a measurement has come to.
+// Progress is what a measurement has done so far.
 type Progress struct {
 	Elapsed    time.Duration
 	Operations int64
@@ -70,9 +74,9 @@ type Progress struct {
 
 // A bench is one measurement.
 type bench struct {
-	cfg   BenchConfig
+	cfg   Config
 	work  *workload
-	conns []*benchConn
+	conns []*conn
 	ground
 
 	start     time.Time
@@ -85,25 +89,26 @@ type bench struct {
 	err  error
 }
 
-// A benchConn is one connection and what is measured on it.
-type benchConn struct {
-	*Conn
+// A conn is one connection and what is measured on it.
+type conn struct {
+	*client.Conn
+	caller     rpc.Caller // of the Conn
 	number     int
 	cursor     atomic.Uint64 // the next block of a sequential workload
-	file       Handle        // what this connection works on
+	file       client.Handle // what this connection works on
 	operations atomic.Int64
 	bytes      atomic.Int64
 	delayed    atomic.Int64
-	times      histogram
+	times      *latencies
 }
 
-// Bench measures a server. It makes a directory of its own in the export for
-// that, and removes it.
-func Bench(ctx context.Context, cfg BenchConfig) (*Measured, error) {
+// Run measures a server. It makes a directory of its own in the export for that,
+// and removes it, also when ctx ends before the measurement does.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	work := workloads[cfg.Workload]
 	if work == nil {
-		return nil, fmt.Errorf("client: workload %q is none of %v", cfg.Workload, Workloads())
+		return nil, fmt.Errorf("bench: workload %q is none of %v", cfg.Workload, Workloads())
 	}
 	b := &bench{cfg: cfg, work: work}
 	defer func() {
@@ -115,7 +120,7 @@ func Bench(ctx context.Context, cfg BenchConfig) (*Measured, error) {
 		return nil, err
 	}
 	err := b.prepare(ctx)
-	var m *Measured
+	var m *Result
 	if err == nil {
 		m, err = b.run(ctx)
 	}
@@ -129,17 +134,21 @@ func (b *bench) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
 	for i := range b.cfg.Connections {
-		c, err := Dial(ctx, b.cfg.Target)
+		c, err := client.Dial(ctx, b.cfg.Target)
 		if err != nil {
 			return err
 		}
-		b.conns = append(b.conns, &benchConn{Conn: c, number: i})
+		b.conns = append(b.conns, newConn(c, c.Caller(), i))
 	}
 	return nil
 }
 
+func newConn(c *client.Conn, caller rpc.Caller, number int) *conn {
+	return &conn{Conn: c, caller: caller, number: number, times: newLatencies()}
+}
+
 // run measures.
-func (b *bench) run(ctx context.Context) (*Measured, error) {
+func (b *bench) run(ctx context.Context) (*Result, error) {
 	b.unlimited = b.cfg.Ops <= 0
 	b.left.Store(b.cfg.Ops)
 	var slots []*slot
@@ -168,10 +177,10 @@ func (b *bench) run(ctx context.Context) (*Measured, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	return b.measured(elapsed, cpu), nil
+	return b.result(elapsed, cpu), nil
 }
 
-// watch waits for the end, and tells how it goes.
+// watch waits for the end, and calls Config.Progress meanwhile.
 func (b *bench) watch(ctx context.Context, ended <-chan struct{}) {
 	var deadline <-chan time.Time
 	if b.cfg.Duration > 0 {
@@ -208,7 +217,7 @@ func (b *bench) progress() Progress {
 	return p
 }
 
-// fail ends the measurement for an error.
+// fail ends the measurement because of an error.
 func (b *bench) fail(err error) {
 	b.once.Do(func() { b.err = err })
 	b.stop.Store(true)

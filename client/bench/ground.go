@@ -1,4 +1,4 @@
-package client
+package bench
 
 import (
 	"context"
@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// groundKind is what a workload works on.
+// A groundKind says what a workload works on.
 type groundKind uint8
 
 const (
-	groundNone   groundKind = iota // nothing: no mount either
+	groundNone   groundKind = iota // nothing, so that nothing is mounted either
 	groundShared                   // one empty file
 	groundFilled                   // one file of the bench's FileSize
 	groundOwn                      // such a file for each connection
@@ -25,18 +27,18 @@ const (
 
 // ground is the directory that a bench has made, and what is in it.
 type ground struct {
-	root   Handle // of the export
-	name   string // of the directory
-	dir    Handle
+	root   client.Handle // of the export
+	name   string        // of the directory
+	dir    client.Handle
 	how    nfs3wire.CreateHow3
-	made   []string // files, by their names
-	below  []string // directories
-	listed []string // files in the first of below
-	// fillSize is how much a WRITE of the preparation takes.
+	made   []string // names of files in dir
+	below  []string // names of directories in dir
+	listed []string // names of files in the first directory
+	// fillSize is how many bytes a WRITE of the preparation takes.
 	fillSize int
 }
 
-var errWidth = errors.New("client: server takes no data at all")
+var errNoData = errors.New("bench: the server takes WRITEs of no bytes only: its FSINFO says so, or its reply to a WRITE")
 
 // prepare makes the ground.
 func (b *bench) prepare(ctx context.Context) error {
@@ -59,32 +61,31 @@ func (b *bench) prepare(ctx context.Context) error {
 	var attr nfs3wire.Sattr3
 	attr.Mode = nfs3wire.SetMode3{SetIt: true, Mode: 0o755}
 	if b.dir, err = n.Mkdir(step, root, b.name, attr); err != nil {
-		if _, refused := errors.AsType[*StatusError](err); refused {
-			b.name = "" // otherwise it may be there
+		if _, refused := errors.AsType[*client.StatusError](err); refused {
+			b.name = "" // without a refusal the directory may be there
 		}
-		return fmt.Errorf("client: no directory can be made in %s for the measurement: %w", b.cfg.Export, err)
+		return fmt.Errorf("bench: making a directory for the measurement in %s: %w", b.cfg.Export, err)
 	}
 	b.how.ObjAttributes.Mode = nfs3wire.SetMode3{SetIt: true, Mode: 0o644}
 	return b.furnish(ctx, n, attr)
 }
 
 // fit reduces the size of transfers to what the server takes.
-func (b *bench) fit(ctx context.Context, n NFS3) error {
+func (b *bench) fit(ctx context.Context, n client.NFS3) error {
 	info, err := n.Fsinfo(ctx, b.root)
 	if err != nil {
 		return err
 	}
-	most := uint32(maxReply - 64<<10)
+	most := uint32(client.MaxTransfer)
 	switch b.work.procedure {
 	case nfs3wire.ProcRead:
-		// The file is written first, with the same size.
 		most = min(most, info.ReadMax)
 	case nfs3wire.ProcWrite:
 		most = min(most, info.WriteMax)
 	}
 	b.cfg.Size = min(b.cfg.Size, int(most))
 	if b.cfg.Size == 0 || info.WriteMax == 0 {
-		return errWidth
+		return errNoData
 	}
 	b.fillSize = min(1<<20, int(info.WriteMax))
 	if b.cfg.FileSize < int64(b.cfg.Size) {
@@ -93,9 +94,10 @@ func (b *bench) fit(ctx context.Context, n NFS3) error {
 	return nil
 }
 
-// furnish makes what is in the directory.
-func (b *bench) furnish(ctx context.Context, n NFS3, attr nfs3wire.Sattr3) error {
-	file := func(name string, fill bool) (Handle, error) {
+// furnish makes the files and directories in the ground, and says what each
+// connection works on.
+func (b *bench) furnish(ctx context.Context, n client.NFS3, attr nfs3wire.Sattr3) error {
+	file := func(name string, fill bool) (client.Handle, error) {
 		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 		defer cancel()
 		b.made = append(b.made, name)
@@ -105,7 +107,7 @@ func (b *bench) furnish(ctx context.Context, n NFS3, attr nfs3wire.Sattr3) error
 		}
 		return h, err
 	}
-	var shared Handle
+	var shared client.Handle
 	var err error
 	switch b.work.needs {
 	case groundShared, groundFilled:
@@ -138,7 +140,8 @@ func (b *bench) furnish(ctx context.Context, n NFS3, attr nfs3wire.Sattr3) error
 	return nil
 }
 
-func (b *bench) directory(ctx context.Context, n NFS3, i int, attr nfs3wire.Sattr3) (Handle, error) {
+// directory makes the directory of connection i.
+func (b *bench) directory(ctx context.Context, n client.NFS3, i int, attr nfs3wire.Sattr3) (client.Handle, error) {
 	step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
 	name := fmt.Sprintf("dir-%d", i)
@@ -146,64 +149,33 @@ func (b *bench) directory(ctx context.Context, n NFS3, i int, attr nfs3wire.Satt
 	return n.Mkdir(step, b.dir, name, attr)
 }
 
-// fillers is how many calls prepare and clean at a time.
-const fillers = 8
+// parallel is how many calls are under way while the ground is made and removed.
+const parallel = 8
 
-// each runs f for 0 to n-1, several at a time, up to the first error.
-func each(n int, f func(i int) error) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var first error
-	next := 0
-	take := func() (int, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		if first != nil || next == n {
-			return 0, false
-		}
-		next++
-		return next - 1, true
+// each runs f for 0 to n-1, several at a time. After the first error, or when ctx
+// has ended, it begins no more, and the context of those that run ends.
+func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
+	g, within := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for i := 0; i < n && within.Err() == nil; i++ {
+		g.Go(func() error { return f(within, i) })
 	}
-	for range min(fillers, n) {
-		wg.Go(func() {
-			for i, ok := take(); ok; i, ok = take() {
-				if err := f(i); err != nil {
-					mu.Lock()
-					if first == nil {
-						first = err
-					}
-					mu.Unlock()
-				}
-			}
-		})
+	if err := g.Wait(); err != nil {
+		return err
 	}
-	wg.Wait()
-	return first
+	return context.Cause(ctx)
 }
 
-// fill writes a file of the bench's FileSize, and commits it.
-func (b *bench) fill(ctx context.Context, n NFS3, file Handle) error {
+// fill writes a file of Config.FileSize bytes, and commits it.
+func (b *bench) fill(ctx context.Context, n client.NFS3, file client.Handle) error {
 	pattern := make([]byte, b.fillSize)
 	draw := rand.NewChaCha8([32]byte{})
 	draw.Read(pattern)
 	size := b.cfg.FileSize
 	chunk := int64(len(pattern))
-	err := each(int((size+chunk-1)/chunk), func(i int) error {
+	err := each(ctx, int((size+chunk-1)/chunk), func(ctx context.Context, i int) error {
 		at := int64(i) * chunk
-		p := pattern[:min(chunk, size-at)]
-		for len(p) > 0 {
-			step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
-			w, err := n.Write(step, file, uint64(at), p, nfs3wire.Unstable)
-			cancel()
-			switch {
-			case err != nil:
-				return err
-			case w.Count == 0:
-				return errWidth
-			}
-			p, at = p[w.Count:], at+int64(w.Count)
-		}
-		return nil
+		return b.writeAll(ctx, n, file, at, pattern[:min(chunk, size-at)])
 	})
 	if err != nil {
 		return err
@@ -214,12 +186,29 @@ func (b *bench) fill(ctx context.Context, n NFS3, file Handle) error {
 	return err
 }
 
-// populate puts names into a directory.
-func (b *bench) populate(ctx context.Context, n NFS3, dir Handle) error {
+// writeAll writes p at offset at, by as many WRITEs as the server wants.
+func (b *bench) writeAll(ctx context.Context, n client.NFS3, file client.Handle, at int64, p []byte) error {
+	for len(p) > 0 {
+		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+		w, err := n.Write(step, file, uint64(at), p, nfs3wire.Unstable)
+		cancel()
+		switch {
+		case err != nil:
+			return err
+		case w.Count == 0:
+			return errNoData
+		}
+		p, at = p[w.Count:], at+int64(w.Count)
+	}
+	return nil
+}
+
+// populate makes Config.Files files in a directory.
+func (b *bench) populate(ctx context.Context, n client.NFS3, dir client.Handle) error {
 	for i := range b.cfg.Files {
 		b.listed = append(b.listed, fmt.Sprintf("a-file-with-a-name-of-usual-length-%06d", i))
 	}
-	return each(len(b.listed), func(i int) error {
+	return each(ctx, len(b.listed), func(ctx context.Context, i int) error {
 		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 		defer cancel()
 		_, _, err := n.Create(step, dir, b.listed[i], b.how)
@@ -227,34 +216,39 @@ func (b *bench) populate(ctx context.Context, n NFS3, dir Handle) error {
 	})
 }
 
-// clean removes all that was made, also after the context ended.
+// notThere says that a call failed because the name does not exist.
+func notThere(err error) bool {
+	s, ok := errors.AsType[*client.StatusError](err)
+	return ok && s.Status == nfs3wire.NFS3ErrNoEnt
+}
+
+// clean removes all that was made. It does so also after the context of Run ended.
 func (b *bench) clean() error {
 	if b.name == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Timeout)
 	defer cancel()
-	// The measurement's connections may be what failed.
-	c, err := Dial(ctx, b.cfg.Target)
+	// The measurement may have failed because its connections did.
+	c, err := client.Dial(ctx, b.cfg.Target)
 	if err != nil {
 		return b.leftBehind(err)
 	}
 	defer c.Close()
 	n := c.NFS3()
 	dir, _, err := n.Lookup(ctx, b.root, b.name)
-	if s, ok := errors.AsType[*StatusError](err); ok && s.Status == nfs3wire.NFS3ErrNoEnt {
+	switch {
+	case notThere(err):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return b.leftBehind(err)
 	}
 	b.dir = dir
 	var wrong []error
 	keep := func(err error) {
-		if s, ok := errors.AsType[*StatusError](err); ok && s.Status == nfs3wire.NFS3ErrNoEnt {
-			err = nil
+		if !notThere(err) {
+			wrong = append(wrong, err)
 		}
-		wrong = append(wrong, err)
 	}
 	for _, name := range b.made {
 		keep(n.Remove(ctx, b.dir, name))
@@ -271,11 +265,11 @@ func (b *bench) leftBehind(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("client: %s of %s is left behind: %w", b.name, b.cfg.Export, err)
+	return fmt.Errorf("bench: removing the measurement's directory %s of %s: %w", b.name, b.cfg.Export, err)
 }
 
 // empty removes what is in a directory of the ground.
-func (b *bench) empty(ctx context.Context, n NFS3, name string) error {
+func (b *bench) empty(ctx context.Context, n client.NFS3, name string) error {
 	dir, _, err := n.Lookup(ctx, b.dir, name)
 	if err != nil {
 		return err
@@ -289,5 +283,5 @@ func (b *bench) empty(ctx context.Context, n NFS3, name string) error {
 			names = append(names, e.Name)
 		}
 	}
-	return each(len(names), func(i int) error { return n.Remove(ctx, dir, names[i]) })
+	return each(ctx, len(names), func(ctx context.Context, i int) error { return n.Remove(ctx, dir, names[i]) })
 }

@@ -1,4 +1,4 @@
-package client_test
+package probe_test
 
 import (
 	"bytes"
@@ -11,24 +11,26 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/probe"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
 
-func probe(t *testing.T, target client.Target) *client.Probed {
-	return client.Probe(within(t), client.ProbeConfig{
+func ask(t *testing.T, target client.Target) *probe.Report {
+	return probe.Run(testserver.Within(t), probe.Config{
 		Host: target.Host, Port: target.Port, Provider: target.Provider,
-		Transports: []client.Transport{target.Transport}, Timeout: patience, RoundTrips: 3,
+		Transports: []client.Transport{target.Transport}, Timeout: testserver.Patience, RoundTrips: 3,
 	})
 }
 
 func TestProbeOurselves(t *testing.T) {
-	s := startServer(t)
-	for name, target := range s.targets() {
+	s := testserver.Start(t)
+	for name, target := range s.Targets() {
 		t.Run(name, func(t *testing.T) {
-			p := probe(t, target)
+			p := ask(t, target)
 			if !p.Serves(true) || p.Transports[0].Fault != "" {
 				t.Fatalf("found %+v", p)
 			}
@@ -61,7 +63,7 @@ func TestProbeOurselves(t *testing.T) {
 
 // serveTCP runs a server that is not one of NFS.
 func serveTCP(t *testing.T, f func(c net.Conn)) client.Target {
-	l, err := net.Listen("tcp", loopback.String())
+	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
 	ended := make(chan struct{})
 	go func() {
@@ -94,15 +96,15 @@ func greet(c net.Conn) {
 func TestProbeFaults(t *testing.T) {
 	closed := serveTCP(t, func(net.Conn) {})
 	// A port that nothing listens on: one that was free a moment ago.
-	l, err := net.Listen("tcp", loopback.String())
+	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
 	free := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 
-	s := startServer(t)
-	plain := s.targets()["tcp"]
+	s := testserver.Start(t)
+	plain := s.Targets()["tcp"]
 	plain.Transport = client.RDMA
-	wrong := s.targets()["iwarp"]
+	wrong := s.Targets()["iwarp"]
 	wrong.Transport = client.TCP
 
 	over := func(target client.Target, t client.Transport) client.Target {
@@ -123,7 +125,7 @@ func TestProbeFaults(t *testing.T) {
 		"name that is nobody's": {client.Target{Transport: client.TCP, Host: "nobody.invalid"}, "cannot be resolved"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := probe(t, c.target)
+			p := ask(t, c.target)
 			if x := p.Transports[0]; p.Serves(false) || !strings.Contains(x.Fault, c.say) || x.Detail == "" {
 				t.Errorf("says %q (%s)", x.Fault, x.Detail)
 			}
@@ -140,7 +142,7 @@ func TestProbeFaults(t *testing.T) {
 func TestProbeSilence(t *testing.T) {
 	for _, transport := range []client.Transport{client.TCP, client.RDMA} {
 		target := serveTCP(t, func(c net.Conn) { io.Copy(io.Discard, c) })
-		p := client.Probe(within(t), client.ProbeConfig{
+		p := probe.Run(testserver.Within(t), probe.Config{
 			Host: target.Host, Port: target.Port, Transports: []client.Transport{transport}, Timeout: 50 * time.Millisecond,
 		})
 		if x := p.Transports[0]; x.NFS || !strings.Contains(x.Fault, "in time") {
@@ -151,7 +153,7 @@ func TestProbeSilence(t *testing.T) {
 
 // listen runs an RDMA listener that does as f says.
 func listen(t *testing.T, p rdmacm.Provider, f func(r rdmacm.Request)) client.Target {
-	l, err := p.Listen(loopback)
+	l, err := p.Listen(testserver.Loopback)
 	must(t, err)
 	ended := make(chan struct{})
 	go func() {
@@ -186,7 +188,7 @@ func TestProbeRejectingListener(t *testing.T) {
 			say     string
 		}{{nil, "rejected the connection."}, {private, "inline sizes 2048 and 1024"}} {
 			target := listen(t, p, func(r rdmacm.Request) { r.Reject(c.private) })
-			if x := probe(t, target).Transports[0]; x.NFS || !strings.Contains(x.Fault, c.say) {
+			if x := ask(t, target).Transports[0]; x.NFS || !strings.Contains(x.Fault, c.say) {
 				t.Errorf("%s: says %q (%s)", p.Name(), x.Fault, x.Detail)
 			}
 		}
@@ -237,7 +239,7 @@ func TestProbeForeignRPCRDMA(t *testing.T) {
 		b := make([]byte, 64)
 		return b[:rdma.ErrorBody{Code: rdma.ErrVers, Low: 2, High: 3}.Put(b, p)]
 	})
-	x := probe(t, target).Transports[0]
+	x := ask(t, target).Transports[0]
 	if x.NFS || !strings.Contains(x.Fault, "offers 2 to 3") {
 		t.Errorf("says %q (%s)", x.Fault, x.Detail)
 	}
@@ -247,7 +249,7 @@ func TestProbeForeignRPCRDMA(t *testing.T) {
 	if len(x.Notes) == 0 || !strings.Contains(x.Notes[0], "no RPC-over-RDMA private data") {
 		t.Errorf("notes are %q", x.Notes)
 	}
-	x = probe(t, answering(t, nil, func([]byte) []byte { return nil })).Transports[0]
+	x = ask(t, answering(t, nil, func([]byte) []byte { return nil })).Transports[0]
 	if x.NFS || !strings.Contains(x.Fault, "ended the connection") {
 		t.Errorf("says %q (%s)", x.Fault, x.Detail)
 	}
@@ -255,8 +257,8 @@ func TestProbeForeignRPCRDMA(t *testing.T) {
 
 // The keys are an interface: scripts read them.
 func TestProbeKeys(t *testing.T) {
-	s := startServer(t)
-	b, err := json.Marshal(probe(t, s.targets()["iwarp"]))
+	s := testserver.Start(t)
+	b, err := json.Marshal(ask(t, s.Targets()["iwarp"]))
 	must(t, err)
 	for _, key := range []string{
 		"host", "transports", "exports", "transport", "address", "nfs", "connect_ns", "iwarp", "mpa_revision", "enhanced",

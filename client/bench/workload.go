@@ -1,4 +1,4 @@
-package client
+package bench
 
 import (
 	"errors"
@@ -6,18 +6,19 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 // errDelayed: the server asked for the call to be made again (NFS3ERR_JUKEBOX).
-var errDelayed = errors.New("client: server asks to try again")
+var errDelayed = errors.New("bench: the server asks to try again")
 
 // A workload is what a bench does over and over.
 type workload struct {
 	procedure nfs3wire.Procedure
-	// data: each slot has a buffer of the bench's size.
+	// data: each slot has a buffer of Config.Size bytes.
 	data bool
 	// needs is the ground it works on.
 	needs groundKind
@@ -92,7 +93,7 @@ var workloads = map[string]*workload{
 	},
 }
 
-// Workloads are the names that BenchConfig takes.
+// Workloads are the values of Config.Workload.
 func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
 
 // blocks is how many READs or WRITEs a file has.
@@ -118,11 +119,11 @@ func gotRead(s *slot, d *xdr.Decoder) (int, bool, error) {
 	case s.read.Status == nfs3wire.NFS3ErrJukebox:
 		return 0, false, errDelayed
 	case s.read.Status != nfs3wire.NFS3OK:
-		return 0, false, &StatusError{nfs3wire.ProcRead, s.read.Status}
+		return 0, false, &client.StatusError{Procedure: nfs3wire.ProcRead, Status: s.read.Status}
 	}
-	n, _, err := readData(&s.read.ResOK, s.buf)
+	n, _, err := client.TakeReadData(&s.read.ResOK, s.buf)
 	if err == nil && n < len(s.buf) {
-		err = fmt.Errorf("client: READ of %d bytes at %d gave %d: somebody shortened the file", len(s.buf), s.offset, n)
+		err = fmt.Errorf("bench: READ of %d bytes at %d gave %d: the file became shorter during the measurement", len(s.buf), s.offset, n)
 	}
 	return n, false, err
 }
@@ -146,7 +147,7 @@ func gotWrite(s *slot, d *xdr.Decoder) (int, bool, error) {
 	case d.Err() != nil:
 		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
 	case n != len(s.buf):
-		return 0, false, fmt.Errorf("client: WRITE of %d bytes wrote %d", len(s.buf), n)
+		return 0, false, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
 	}
 	return n, false, nil
 }
@@ -160,7 +161,7 @@ func gotReaddirPlus(s *slot, d *xdr.Decoder) (int, bool, error) {
 	case s.list.Status == nfs3wire.NFS3ErrJukebox:
 		return 0, false, errDelayed
 	case s.list.Status != nfs3wire.NFS3OK:
-		return 0, false, &StatusError{nfs3wire.ProcReaddirPlus, s.list.Status}
+		return 0, false, &client.StatusError{Procedure: nfs3wire.ProcReaddirPlus, Status: s.list.Status}
 	}
 	res := &s.list.ResOK
 	if res.Reply.EOF {

@@ -1,4 +1,7 @@
-package client
+// Package probe tells what a server speaks: what the RNICs and RPC-over-RDMA agree
+// on, which RPC programs of NFS answer in which versions, what is exported, and how
+// long a call takes. It puts what is wrong into one sentence.
+package probe
 
 import (
 	"context"
@@ -6,95 +9,97 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// ProbeConfig says what to ask.
-type ProbeConfig struct {
+// Config says what to ask.
+type Config struct {
 	Host string
 	// Port; 0 means each transport's own.
 	Port int
 	// Transports are tried in this order.
-	Transports []Transport
-	// MountPort is where MOUNT listens; 0: find it (DialMount).
+	Transports []client.Transport
+	// MountPort is where MOUNT listens on TCP; 0: find it (client.Conn.DialMount).
 	MountPort int
-	// Timeout bounds each step: connecting, a call (5 s).
+	// Timeout bounds each step, such as connecting or one call (5 s).
 	Timeout time.Duration
-	// RoundTrips is how many calls the times are taken of (16).
+	// RoundTrips is how many calls are timed (16).
 	RoundTrips int
-	// Provider is as in Target.
+	// Provider is client.Target's.
 	Provider rdmacm.Provider
 }
 
-// A Probed is what was found. Its JSON keys are stable.
-type Probed struct {
-	Host       string            `json:"host"`
-	Transports []ProbedTransport `json:"transports"`
-	// Exports are what MOUNT lists; ExportsFault says why it did not.
-	Exports      []Export `json:"exports"`
-	ExportsFault string   `json:"exports_fault,omitempty"`
+// A Report is what Run found. Its JSON keys are stable; times are in nanoseconds,
+// sizes in bytes.
+type Report struct {
+	Host       string     `json:"host"`
+	Transports []Listener `json:"transports"`
+	// Exports are what MOUNT lists. ExportsFault says why there is no list.
+	Exports      []client.Export `json:"exports"`
+	ExportsFault string          `json:"exports_fault,omitempty"`
 }
 
-// A ProbedTransport is what was found at one address.
-type ProbedTransport struct {
-	Transport Transport `json:"transport"`
-	Address   string    `json:"address"`
+// A Listener is what was found at one address.
+type Listener struct {
+	Transport client.Transport `json:"transport"`
+	Address   string           `json:"address"`
 	// NFS: the server answered calls of NFS in at least one version.
 	NFS bool `json:"nfs"`
-	// Fault is one sentence on what is wrong, where something is; Detail is
-	// the error behind it.
+	// Fault is one sentence on what is wrong, if anything is. Detail is the error
+	// behind it.
 	Fault  string `json:"fault,omitempty"`
 	Detail string `json:"detail,omitempty"`
-	// Notes are sentences on what is not wrong but worth knowing.
+	// Notes are sentences on what is worth knowing and not wrong.
 	Notes []string `json:"notes,omitempty"`
 
-	Connect   time.Duration    `json:"connect_ns,omitempty"`
-	IWARP     *ProbedIWARP     `json:"iwarp,omitempty"`
-	RPCRDMA   *ProbedRPCRDMA   `json:"rpcrdma,omitempty"`
-	Programs  []ProbedProgram  `json:"programs,omitempty"`
-	RoundTrip *ProbedRoundTrip `json:"round_trip,omitempty"`
+	Connect   time.Duration `json:"connect_ns,omitempty"`
+	IWARP     *IWARP        `json:"iwarp,omitempty"`
+	RPCRDMA   *RPCRDMA      `json:"rpcrdma,omitempty"`
+	Programs  []Program     `json:"programs,omitempty"`
+	RoundTrip *RoundTrip    `json:"round_trip,omitempty"`
 }
 
-// ProbedRoundTrip is how long NULL calls of NFS took, one at a time.
-type ProbedRoundTrip struct {
+// RoundTrip is how long NULL calls of NFS took, made one at a time.
+type RoundTrip struct {
 	Calls  int           `json:"calls"`
 	Min    time.Duration `json:"min_ns"`
 	Median time.Duration `json:"median_ns"`
 	Max    time.Duration `json:"max_ns"`
 }
 
-// Serves says that NFS was found: over every transport where all is set,
-// otherwise over one at least.
-func (p *Probed) Serves(all bool) bool {
-	missing := func(t ProbedTransport) bool { return !t.NFS }
+// Serves says that NFS was found: if all is set, over each transport that was tried,
+// otherwise over at least one.
+func (p *Report) Serves(all bool) bool {
+	missing := func(t Listener) bool { return !t.NFS }
 	if all {
 		return len(p.Transports) > 0 && !slices.ContainsFunc(p.Transports, missing)
 	}
-	return slices.ContainsFunc(p.Transports, func(t ProbedTransport) bool { return t.NFS })
+	return slices.ContainsFunc(p.Transports, func(t Listener) bool { return t.NFS })
 }
 
-// Probe tells what a server speaks. Faults of the server are part of what it
-// returns.
-func Probe(ctx context.Context, cfg ProbeConfig) *Probed {
+// Run asks a server what it speaks. Faults of the server are part of the Report.
+func Run(ctx context.Context, cfg Config) *Report {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 5 * time.Second
 	}
 	if cfg.RoundTrips <= 0 {
 		cfg.RoundTrips = 16
 	}
-	p := &Probed{Host: cfg.Host, Exports: []Export{}}
+	p := &Report{Host: cfg.Host, Exports: []client.Export{}}
 	exports := errors.New("no connection to a server")
 	listed := false
 	for _, t := range cfg.Transports {
-		b := &prober{cfg: cfg, target: Target{Transport: t, Host: cfg.Host, Port: cfg.Port, Provider: cfg.Provider}}
+		b := &prober{cfg: cfg, target: client.Target{Transport: t, Host: cfg.Host, Port: cfg.Port, Provider: cfg.Provider}}
 		b.out.Transport, b.out.Address = t, b.target.Address()
 		if b.dial(ctx) {
 			b.look(ctx)
 			if b.out.NFS && !listed {
-				var all []Export
+				var all []client.Export
 				if all, exports = b.exports(ctx); exports == nil {
 					p.Exports, listed = append(p.Exports, all...), true
 				}
@@ -111,10 +116,10 @@ func Probe(ctx context.Context, cfg ProbeConfig) *Probed {
 
 // A prober looks at one address.
 type prober struct {
-	cfg    ProbeConfig
-	target Target
-	conn   *Conn
-	out    ProbedTransport
+	cfg    Config
+	target client.Target
+	conn   *client.Conn
+	out    Listener
 }
 
 // step bounds one step.
@@ -126,7 +131,7 @@ func (b *prober) dial(ctx context.Context) bool {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
 	start := time.Now()
-	c, err := Dial(ctx, b.target)
+	c, err := client.Dial(ctx, b.target)
 	if err != nil {
 		b.fault(dialFault(b.target, err), err)
 		return false
@@ -140,9 +145,9 @@ func (b *prober) fault(sentence string, err error) {
 	b.out.Fault, b.out.Detail = sentence, err.Error()
 }
 
-// look asks the server that b is connected to.
+// look asks the server that b is connected to for its programs and times.
 func (b *prober) look(ctx context.Context) {
-	if b.target.Transport == RDMA {
+	if b.target.Transport == client.RDMA {
 		b.describeIWARP()
 	}
 	for _, p := range probedPrograms {
@@ -157,7 +162,7 @@ func (b *prober) look(ctx context.Context) {
 		b.out.Programs = append(b.out.Programs, *found)
 		b.out.NFS = b.out.NFS || p.number == nfs3wire.Program && len(found.Versions) > 0
 	}
-	if b.target.Transport == RDMA {
+	if b.target.Transport == client.RDMA {
 		b.describeRPCRDMA() // now that replies have granted credits
 	}
 	if b.out.Fault != "" {
@@ -173,9 +178,9 @@ func (b *prober) look(ctx context.Context) {
 	}
 }
 
-// roundTrips takes the time of NULL calls of the NFS version that is there.
+// roundTrips times NULL calls of the lowest version of NFS that answered.
 func (b *prober) roundTrips(ctx context.Context) error {
-	i := slices.IndexFunc(b.out.Programs, func(p ProbedProgram) bool { return p.Number == nfs3wire.Program })
+	i := slices.IndexFunc(b.out.Programs, func(p Program) bool { return p.Number == nfs3wire.Program })
 	version := b.out.Programs[i].Versions[0]
 	times := make([]time.Duration, b.cfg.RoundTrips)
 	for i := range times {
@@ -186,7 +191,7 @@ func (b *prober) roundTrips(ctx context.Context) error {
 		times[i] = time.Since(start)
 	}
 	slices.Sort(times)
-	b.out.RoundTrip = &ProbedRoundTrip{len(times), times[0], times[len(times)/2], times[len(times)-1]}
+	b.out.RoundTrip = &RoundTrip{len(times), times[0], times[len(times)/2], times[len(times)-1]}
 	return nil
 }
 
@@ -196,8 +201,8 @@ func (b *prober) null(ctx context.Context, program, version uint32) error {
 	return b.conn.Null(ctx, program, version)
 }
 
-// exports lists them, by the MOUNT service that belongs to the server.
-func (b *prober) exports(ctx context.Context) ([]Export, error) {
+// exports asks the server's MOUNT service for its export list.
+func (b *prober) exports(ctx context.Context) ([]client.Export, error) {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
 	m, own, err := b.conn.DialMount(ctx, b.cfg.MountPort)
@@ -207,9 +212,9 @@ func (b *prober) exports(ctx context.Context) ([]Export, error) {
 	if own {
 		defer m.Close()
 	}
-	all, err := m.Exports(ctx)
+	all, err := m.Mount3().Exports(ctx)
 	if _, refused := errors.AsType[*rpc.ReplyError](err); refused {
-		return nil, errors.Join(ErrNoMount, err)
+		return nil, errors.Join(client.ErrNoMount, err)
 	}
 	return all, err
 }
@@ -224,5 +229,5 @@ var probedPrograms = []struct {
 	{100021, "nlockmgr"},
 	{100024, "status"},
 	{100227, "nfs_acl"},
-	{rpcbindProgram, "rpcbind"},
+	{rpcbind.Program, "rpcbind"},
 }

@@ -1,4 +1,4 @@
-package client
+package probe
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -17,13 +18,13 @@ import (
 
 const noPrivateDataNote = "The server sent no RPC-over-RDMA private data (RFC 8797): messages of 1024 bytes and no remote invalidation are assumed."
 
-// late says that an error is that of a time-out.
+// late says that an error is a time-out.
 func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, rdmacm.ErrTimeout)
 }
 
 // dialFault is a sentence on why a connection was not made.
-func dialFault(t Target, err error) string {
+func dialFault(t client.Target, err error) string {
 	at := t.Address()
 	_, notFound := errors.AsType[*net.DNSError](err)
 	rejected, isRejected := errors.AsType[*rdmacm.RejectedError](err)
@@ -53,7 +54,7 @@ func dialFault(t Target, err error) string {
 }
 
 // callFault is a sentence on why a call on a connection had no answer.
-func callFault(t Target, err error) string {
+func callFault(t client.Target, err error) string {
 	at := t.Address()
 	refused, isRefused := errors.AsType[*rdma.RefusedError](err)
 	re, isReply := errors.AsType[*rpc.ReplyError](err)
@@ -66,12 +67,12 @@ func callFault(t Target, err error) string {
 		return fmt.Sprintf("The server at %s refuses calls with %v.", at, re.Auth)
 	case isReply && re.Denied:
 		return fmt.Sprintf("The server at %s does not speak RPC version 2: it offers %d to %d.", at, re.Low, re.High)
-	case late(err) && t.Transport == RDMA:
+	case late(err) && t.Transport == client.RDMA:
 		return fmt.Sprintf("%s speaks iWARP but does not answer RPC-over-RDMA calls in time.", at)
 	case late(err):
 		return fmt.Sprintf("%s takes TCP connections but does not answer RPC calls in time: not an NFS server, or overloaded.", at)
 	case errors.Is(err, rpc.ErrCallLost), errors.Is(err, io.EOF):
-		if t.Transport == RDMA {
+		if t.Transport == client.RDMA {
 			return fmt.Sprintf("%s speaks iWARP but ended the connection on an RPC-over-RDMA call.", at)
 		}
 		return fmt.Sprintf("%s takes TCP connections but does not speak RPC: it ended the connection on a call.", at)
@@ -79,8 +80,8 @@ func callFault(t Target, err error) string {
 	return fmt.Sprintf("A call to %s failed.", at)
 }
 
-// noNFSFault is a sentence on an RPC server that serves no NFS.
-func noNFSFault(t Target, programs []ProbedProgram) string {
+// noNFSFault is a sentence on an RPC server that does not serve NFS.
+func noNFSFault(t client.Target, programs []Program) string {
 	for _, p := range programs {
 		if p.Name == "nfs" {
 			return fmt.Sprintf("The server at %s knows NFS but answers none of its versions (it names %d to %d).", t.Address(), p.Low, p.High)

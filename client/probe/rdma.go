@@ -1,33 +1,35 @@
-package client
+package probe
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 
-// ProbedIWARP is what the two RNICs agreed on.
-type ProbedIWARP struct {
-	// Revision of MPA; Enhanced: with the data of RFC 6581.
+// IWARP is what the two RNICs agreed on (RFC 5044, RFC 6581).
+type IWARP struct {
+	// Revision is MPA's. Enhanced: the RNICs exchanged the data of RFC 6581.
 	Revision uint8 `json:"mpa_revision"`
 	Enhanced bool  `json:"enhanced"`
 	CRC      bool  `json:"crc"`
 	// Markers: the peer wants markers in what is sent to it.
 	Markers bool `json:"markers"`
-	// PeerIRD and PeerORD are what the peer stated, -1 where it did not; IRD
-	// and ORD are how many RDMA Reads may be outstanding: of the peer, of
-	// this side.
+	// PeerIRD and PeerORD are what the peer stated, -1 if it stated nothing. IRD
+	// is how many RDMA Reads of the peer may be outstanding, ORD how many of this
+	// side.
 	PeerIRD int `json:"peer_ird"`
 	PeerORD int `json:"peer_ord"`
 	IRD     int `json:"ird"`
 	ORD     int `json:"ord"`
-	// PeerToPeer: RFC 6581's model, with this ready-to-receive message.
+	// PeerToPeer: the connection follows the peer-to-peer model of RFC 6581, and
+	// RTR is its ready-to-receive message.
 	PeerToPeer bool   `json:"peer_to_peer"`
 	RTR        string `json:"rtr,omitempty"`
 }
 
-// ProbedRPCRDMA is what the server said of RPC-over-RDMA version 1.
-type ProbedRPCRDMA struct {
-	// PrivateData: the server sent RFC 8797's. Without it the defaults hold.
+// RPCRDMA is what the server stated of RPC-over-RDMA version 1 (RFC 8166, RFC 8797).
+type RPCRDMA struct {
+	// PrivateData: the server sent private data (RFC 8797). Without it the defaults
+	// hold.
 	PrivateData bool `json:"private_data"`
-	// InlineSend and InlineReceive are the server's, in bytes; the limits
-	// what holds for calls and for replies.
+	// InlineSend and InlineReceive are the server's inline thresholds, in bytes.
+	// CallLimit and ReplyLimit are the thresholds that both sides keep to.
 	InlineSend         int    `json:"inline_send"`
 	InlineReceive      int    `json:"inline_receive"`
 	CallLimit          int    `json:"call_limit"`
@@ -44,7 +46,7 @@ func (b *prober) describeIWARP() {
 	if !ok {
 		return
 	}
-	d := &ProbedIWARP{
+	d := &IWARP{
 		Revision: uint8(s.Revision), Enhanced: s.Enhanced, CRC: s.CRC, Markers: s.Markers,
 		PeerIRD: s.PeerIRD, PeerORD: s.PeerORD, IRD: s.IRD, ORD: s.ORD, PeerToPeer: s.PeerToPeer,
 	}
@@ -59,7 +61,7 @@ func (b *prober) describeRPCRDMA() {
 	if !ok {
 		return
 	}
-	b.out.RPCRDMA = &ProbedRPCRDMA{
+	b.out.RPCRDMA = &RPCRDMA{
 		PrivateData: i.Found,
 		InlineSend:  i.Private.SendSize, InlineReceive: i.Private.ReceiveSize,
 		CallLimit: i.SendLimit, ReplyLimit: i.ReceiveLimit,

@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// longest is the longest time that latencies tell from others.
+const longest = time.Hour
+
+// digits is how many significant decimal digits of a time are kept: what latencies
+// say is never less than what was measured, and at most 1/100 more.
+const digits = 2
+
+// latencies are how long operations took. add may be called from many goroutines,
+// because several may take the answers that come on one connection.
+type latencies struct {
+	mu    sync.Mutex
+	times *hdrhistogram.Histogram
+	max   time.Duration
+}
+
+func newLatencies() *latencies {
+	return &latencies{times: hdrhistogram.New(1, int64(longest), digits)}
+}
+
+func (l *latencies) add(d time.Duration) {
+	l.mu.Lock()
+	_ = l.times.RecordValue(int64(min(max(d, 0), longest))) // within the range, so that it cannot fail
+	l.max = max(l.max, d)
+	l.mu.Unlock()
+}
+
+// merge adds what from counted.
+func (l *latencies) merge(from *latencies) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	l.times.Merge(from.times)
+	l.max = max(l.max, from.max)
+}
+
+// percentile is the time that p percent of all operations did not exceed.
+func (l *latencies) percentile(p float64) time.Duration {
+	return min(time.Duration(l.times.ValueAtPercentile(p)), l.max)
+}
+
+func (l *latencies) summary() Latency {
+	return Latency{
+		P50: l.percentile(50), P90: l.percentile(90), P99: l.percentile(99), P999: l.percentile(99.9),
+		Max: l.max,
+	}
+}

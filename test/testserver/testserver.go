@@ -1,0 +1,154 @@
+// Package testserver serves NFSv3 and MOUNT in the process of a test, for tests of
+// clients: "/x", a file system in memory, over TCP and over RDMA.
+package testserver
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+)
+
+// Patience bounds what must happen. A test that passes never waits for it.
+const Patience = 60 * time.Second
+
+// Within is a context for what must happen.
+func Within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A Server serves "/x" over TCP and over RDMA: by the software RNIC, and in memory.
+type Server struct {
+	// TCP, IWARP and Memory are where it listens.
+	TCP, IWARP, Memory netip.AddrPort
+	RPC                *rpc.Server
+	RDMA               *rdma.Server
+
+	provider rdmacm.Provider // of Memory
+	mu       sync.Mutex
+	devices  []*rdmatest.Conn // of Memory, both ends of each connection
+}
+
+// Loopback is any port of this machine.
+var Loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+// Start runs a Server until the test ends.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	table := export.NewTable([export.KeySize]byte{1})
+	if err := table.Replace([]*export.Export{{
+		Name: "/x", FS: memfs.New(memfs.Options{RootMode: 0o777}), Squash: export.NoSquash,
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{RPC: rpc.NewServer(rpc.Config{})}
+	s.provider = rdmatest.NewConfig(rdmatest.Config{Quiet: true, Conn: func(c *rdmatest.Conn) {
+		s.mu.Lock()
+		s.devices = append(s.devices, c)
+		s.mu.Unlock()
+	}})
+	s.RPC.Register(nfs3.New(table))
+	s.RPC.Register(mount3.New(table))
+
+	l, err := net.Listen("tcp", Loopback.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.TCP = l.Addr().(*net.TCPAddr).AddrPort()
+	overTCP := tcp.NewServer(tcp.Config{RPC: s.RPC, Pool: pool})
+
+	device, err := iwarp.New(iwarp.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.RDMA, err = rdma.NewServer(rdma.Config{RPC: s.RPC, Pool: pool, RemoteInvalidation: true}); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 3)
+	go func() { ended <- overTCP.Serve(l) }()
+	for _, d := range []struct {
+		p    rdmacm.Provider
+		addr *netip.AddrPort
+	}{{device, &s.IWARP}, {s.provider, &s.Memory}} {
+		l, err := d.p.Listen(Loopback)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*d.addr = l.Addr()
+		go func() { ended <- s.RDMA.Serve(l) }()
+	}
+	t.Cleanup(func() {
+		overTCP.Close()
+		s.RDMA.Close()
+		for range cap(ended) {
+			<-ended
+		}
+		s.RPC.Close()
+		pool.Close()
+	})
+	return s
+}
+
+// Lose cuts all connections that are in memory.
+func (s *Server) Lose() {
+	s.mu.Lock()
+	devices := s.devices
+	s.devices = nil
+	s.mu.Unlock()
+	for _, d := range devices {
+		d.Faults().Lose()
+	}
+}
+
+// Targets are the ways to the server, by name: "tcp", "iwarp" and "memory".
+func (s *Server) Targets() map[string]client.Target {
+	at := func(t client.Transport, a netip.AddrPort, p rdmacm.Provider) client.Target {
+		return client.Target{Transport: t, Host: a.Addr().String(), Port: int(a.Port()), Provider: p, Cred: client.Self()}
+	}
+	return map[string]client.Target{
+		"tcp":    at(client.TCP, s.TCP, nil),
+		"iwarp":  at(client.RDMA, s.IWARP, nil),
+		"memory": at(client.RDMA, s.Memory, s.provider),
+	}
+}
+
+// Dial connects to a target until the test ends.
+func Dial(t testing.TB, target client.Target) *client.Conn {
+	t.Helper()
+	c, err := client.Dial(Within(t), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Pattern is n bytes in which no two places close to each other look the same.
+func Pattern(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8)
+	}
+	return b
+}
