@@ -37,21 +37,38 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 		st.overhead.Wraps, st.overhead.Before, st.overhead.Behind = false, 0, 0
 		return s.judge(c)
 	}
-	number := s.table.Load().find(h.Program)
-	if number == nil {
-		return s.reject(c, AcceptProgUnavail)
+	if stat := st.find(s.table.Load(), h); stat != Success {
+		return s.reject(c, Outcome{Stat: stat})
 	}
-	st.number = number
-	v := number.find(h.Version)
+	return s.judge(c)
+}
+
+// find fills in what serves the call that h is the header of.
+func (st *callState) find(t *table, h *CallHeader) AcceptStat {
+	if st.number = t.find(h.Program); st.number == nil {
+		return st.findFallback(t.fallback, h)
+	}
+	v := st.number.find(h.Version)
 	if v == nil {
-		return s.reject(c, AcceptProgMismatch)
+		return AcceptProgMismatch
 	}
 	st.program = v.program
 	if st.row = v.find(h.Procedure); st.row == nil {
-		return s.reject(c, AcceptProcUnavail)
+		return AcceptProcUnavail
 	}
 	st.procedure = st.row.Procedure
-	return s.judge(c)
+	return Success
+}
+
+func (st *callState) findFallback(f Fallback, h *CallHeader) AcceptStat {
+	if f == nil {
+		return AcceptProgUnavail
+	}
+	if st.procedure = f.Procedure(h.Program, h.Version, h.Procedure); st.procedure == nil {
+		return AcceptProcUnavail
+	}
+	st.program = f
+	return Success
 }
 
 // judge holds the call's sizes against its procedure's row of the Binding, and asks
@@ -72,7 +89,7 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 		most += maxWrapping
 	}
 	if c.MessageLen < len(c.Message) || c.MessageLen-h.Size > most-placed {
-		return s.reject(c, AcceptGarbageArgs)
+		return s.reject(c, GarbageArgs)
 	}
 	if wraps {
 		st.sealed = true
@@ -82,7 +99,7 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 			return st.plan, true
 		}
 		if !s.unwrap(c) {
-			return s.reject(c, AcceptGarbageArgs)
+			return s.reject(c, GarbageArgs)
 		}
 	}
 	if !s.hear(c) {
@@ -175,7 +192,7 @@ func (c *Call) carries(reply, payload int) bool {
 
 // Oversize answers a call that was admitted by its start, and of which more comes
 // than its Plan said: the way is used by it.
-func (s *Server) Oversize(c *Call) { s.reject(c, AcceptGarbageArgs) }
+func (s *Server) Oversize(c *Call) { s.reject(c, GarbageArgs) }
 
 // refuse, drop, turnAway, reject and deny use the way of a call that is not served.
 
@@ -201,28 +218,29 @@ func (s *Server) turnAway(c *Call, out Outcome) (Plan, bool) {
 	case out.Auth != AuthOK:
 		return s.deny(c, out.Auth)
 	case out.Block || out.Pending || out.Stat == Success || out.Stat > AcceptSystemErr:
-		out.Stat = AcceptSystemErr // there is no such end here
+		out = SystemErr // there is no such end here
 	}
-	return s.reject(c, out.Stat)
+	return s.reject(c, out)
 }
 
-func (s *Server) reject(c *Call, stat AcceptStat) (Plan, bool) {
+// reject answers with the status of out, which is not Success.
+func (s *Server) reject(c *Call, out Outcome) (Plan, bool) {
 	w := c.Way.Writer(ErrorReply + c.state.overhead.Verifier)
-	if !c.putAccepted(w, stat) {
+	if !c.putAccepted(w, out.Stat) {
 		return s.drop(c)
 	}
-	if stat == AcceptProgMismatch {
-		c.state.putVersions(w)
+	if out.Stat == AcceptProgMismatch {
+		c.state.putVersions(w, out.Low, out.High)
 	}
-	s.ended(c, Status(stat))
+	s.ended(c, Status(out.Stat))
 	c.Way.Send()
 	return Plan{}, false
 }
 
-// putVersions writes what follows PROG_MISMATCH.
-func (st *callState) putVersions(w *xdr.Writer) {
-	low, high := uint32(0), uint32(0)
-	if st.number != nil {
+// putVersions writes what follows PROG_MISMATCH: the versions given, or, if both are
+// 0, those that are registered.
+func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
+	if low == 0 && high == 0 && st.number != nil {
 		low, high = st.number.low, st.number.high
 	}
 	w.Uint32(low)

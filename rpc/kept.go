@@ -9,6 +9,8 @@ import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 type Kept struct {
 	auth  AuthStat
 	stat  AcceptStat
+	low   uint32 // of PROG_MISMATCH
+	high  uint32
 	body  []byte // the words, then the contents of the payloads
 	words int    // how much of body is words
 	marks []keptMark
@@ -27,7 +29,7 @@ func (k *Kept) Size() int { return len(k.body) }
 // Memory that k has is used again.
 func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 	from := c.state.results
-	k.auth, k.stat = out.Auth, out.Stat
+	k.auth, k.stat, k.low, k.high = out.Auth, out.Stat, out.Low, out.High
 	k.body, k.marks, k.words = k.body[:0], k.marks[:0], 0
 	if out.Auth != AuthOK || out.Stat != Success {
 		return
@@ -51,7 +53,12 @@ func (k *Kept) Put(w *xdr.Writer) Outcome {
 		at, content = m.at, content[m.length:]
 	}
 	w.FixedOpaque(k.body[at:k.words])
-	return Outcome{Auth: k.auth, Stat: k.stat}
+	return k.outcome()
+}
+
+// outcome is how the call ended.
+func (k *Kept) outcome() Outcome {
+	return Outcome{Auth: k.auth, Stat: k.stat, Low: k.low, High: k.high}
 }
 
 // putCopy is Put for a reply that is changed on its way out, so that k is not.
@@ -63,5 +70,5 @@ func (k *Kept) putCopy(w *xdr.Writer) Outcome {
 		at, content = m.at, content[m.length:]
 	}
 	w.FixedOpaque(k.body[at:k.words])
-	return Outcome{Auth: k.auth, Stat: k.stat}
+	return k.outcome()
 }

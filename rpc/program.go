@@ -31,6 +31,9 @@ type Procedure struct {
 // An Outcome is how a procedure ended.
 type Outcome struct {
 	Stat AcceptStat
+	// Low and High are the versions that PROG_MISMATCH states; both 0: those that
+	// are registered.
+	Low, High uint32
 	// Auth refuses the caller instead (MSG_DENIED), where not zero.
 	Auth AuthStat
 	// Block: with Call.Try, the call would have to wait. What was done since the
@@ -99,6 +102,20 @@ type Program interface {
 	Versions() (low, high uint32)
 	// Binding of a version, or nil where it is not served here.
 	Binding(version uint32) *Binding
+	Service
+}
+
+// A Fallback serves the calls of all programs that are not registered, such as a
+// relay that carries them on.
+type Fallback interface {
+	// Procedure bounds a call as a row of a Binding. nil: PROC_UNAVAIL. It may be
+	// called from many goroutines at once and must not block.
+	Procedure(program, version, procedure uint32) *Procedure
+	Service
+}
+
+// A Service decides on calls and serves them.
+type Service interface {
 	// Judge decides on a call by what of it is at hand, before anything of it is
 	// brought and before anything is reserved: its caller (a.Conn, a.Cred) and its
 	// purpose (j.Shape). Done lets the call in; every other outcome but Block and

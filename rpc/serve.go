@@ -42,7 +42,7 @@ func (s *Server) begin(c *Call) {
 	st := &c.state
 	if st.sealed {
 		if !s.unwrap(c) {
-			s.reject(c, AcceptGarbageArgs)
+			s.reject(c, GarbageArgs)
 			s.leave()
 			return
 		}
@@ -176,7 +176,7 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 		return 0, false
 	}
 	if out.Stat == AcceptProgMismatch {
-		c.state.putVersions(w)
+		c.state.putVersions(w, out.Low, out.High)
 	}
 	return Status(out.Stat), true
 }

@@ -153,7 +153,7 @@ type callState struct {
 	server *Server
 	// What the call names, as far as it is served.
 	number    *numberRow
-	program   Program
+	program   Service
 	row       *procedureRow
 	procedure *Procedure
 	// handler, where not nil, serves the call instead of the program.

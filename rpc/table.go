@@ -2,9 +2,11 @@ package rpc
 
 import "fmt"
 
-// table is the programs served, immutable: Register puts a new one in place.
+// table is the programs served, immutable: Register and SetFallback put a new one in
+// place.
 type table struct {
-	numbers []*numberRow
+	numbers  []*numberRow
+	fallback Fallback // nil: none
 }
 
 // numberRow is one program number and its versions, each served by one Program.
@@ -34,8 +36,9 @@ func (s *Server) Register(p Program) {
 	row := newNumberRow(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := &table{}
-	for _, n := range s.table.Load().numbers {
+	old := s.table.Load()
+	now := &table{fallback: old.fallback}
+	for _, n := range old.numbers {
 		if n.number == row.number {
 			row = n.join(row)
 		} else {
@@ -44,6 +47,14 @@ func (s *Server) Register(p Program) {
 	}
 	now.numbers = append(now.numbers, row)
 	s.table.Store(now)
+}
+
+// SetFallback has f serve the calls of programs that are not registered, from now
+// on.
+func (s *Server) SetFallback(f Fallback) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.Store(&table{numbers: s.table.Load().numbers, fallback: f})
 }
 
 func newNumberRow(p Program) *numberRow {

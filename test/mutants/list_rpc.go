@@ -11,10 +11,8 @@ var rpcMutants = []mutant{
 		"placed < 0 || wraps {",
 		"rpc", "TestPlacedArguments"},
 	{"V1-109: a program serves every version", "rpc/admit.go",
-		`		return s.reject(c, AcceptProgMismatch)
-`,
-		`		return s.reject(c, AcceptProgUnavail)
-`,
+		"		return AcceptProgMismatch",
+		"		return AcceptProgUnavail",
 		"rpc", "TestCallsThatAreNotExecuted"},
 	{"AUTH_TOOWEAK has the number of AUTH_REJECTEDVERF", "rpc/message.go",
 		"AuthTooWeak      AuthStat = 5",
