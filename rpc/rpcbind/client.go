@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -22,30 +23,40 @@ const (
 	LocalAddress = "127.0.0.1:111"
 )
 
-// Versions spoken, the better one first.
+// Versions (RFC 1833 §2, §3). Version 2 is the port mapper.
 const (
-	version4 = 4
+	version2 = 2
 	version3 = 3
+	version4 = 4
 )
 
-// Procedures, of both versions (RFC 1833 §2.1).
+// Procedures (RFC 1833 §2.1, §3.1).
 const (
+	procNull    = 0
 	procSet     = 1
 	procUnset   = 2
 	procGetAddr = 3
+	procGetPort = 3 // of version 2
 	procDump    = 4
+	procGetTime = 6
 )
+
+// protocolTCP is TCP in questions of version 2 (RFC 1833 §3.1).
+const protocolTCP = 6
 
 // maxString bounds the strings of a mapping, in bytes. The protocol does not.
 const maxString = 1024
+
+// maxMapping bounds the encoding of a mapping, in bytes.
+const maxMapping = 8 + 3*(4+maxString)
 
 // maxMappings bounds a Dump.
 const maxMappings = 4096
 
 // Errors of a Client, besides those of its Dialer and *rpc.ReplyError.
 var (
-	// ErrTaken: another program has registered the service.
-	ErrTaken = errors.New("rpcbind: the service is registered by another program")
+	// ErrTaken: another owner has registered the service.
+	ErrTaken = errors.New("rpcbind: another owner has registered the service")
 	// ErrNotRegistered: rpcbind knows no such service.
 	ErrNotRegistered = errors.New("rpcbind: no such service is registered")
 )
@@ -55,7 +66,7 @@ type Mapping struct {
 	Program, Version uint32
 	Netid            string
 	Address          netip.AddrPort
-	// Owner is the user that registered, by name.
+	// Owner is the name of the user who registered the service.
 	Owner string
 }
 
@@ -83,7 +94,7 @@ func (c *Client) Set(ctx context.Context, m Mapping) error {
 }
 
 // Unset takes the registration of m's program, version and netid back; an empty
-// netid stands for all. That there is none is no error.
+// netid stands for all. It is not an error if there is no registration.
 func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	if m.Owner == "" {
 		m.Owner = c.Owner
@@ -135,31 +146,61 @@ func (m *Mapping) wrap(err error) error {
 	return fmt.Errorf("program %d version %d on %s: %w", m.Program, m.Version, m.Netid, err)
 }
 
-// GetAddr asks where a service is, by rpcbind's own view of the network that the
-// question came by (RFC 1833 §2.2.1).
+// GetAddr asks where a service is: at an address of the network by which the question
+// came (RFC 1833 §2.2.1). If rpcbind speaks version 2 only, which knows TCP over IPv4
+// and tells no address, the address is unspecified and the port is right. A service
+// that is not registered is ErrNotRegistered.
 func (c *Client) GetAddr(ctx context.Context, program, version uint32, netid string) (a netip.AddrPort, err error) {
 	err = c.session(ctx, func(s *session) error {
-		var text string
-		err := s.call(ctx, procGetAddr, func(w *xdr.Writer) {
-			putMapping(w, &Mapping{Program: program, Version: version, Netid: netid, Owner: c.Owner}, "")
-		}, func(d *xdr.Decoder) error {
-			text = string(d.Opaque(maxString))
-			return d.Finish()
-		})
-		if err != nil {
-			return err
+		a, err = s.getAddr(ctx, &Mapping{Program: program, Version: version, Netid: netid, Owner: c.Owner})
+		if re, ok := errors.AsType[*rpc.ReplyError](err); ok && re.Stat == rpc.AcceptProgMismatch && re.High == version2 && netid == TCP {
+			a, err = s.getPort(ctx, program, version)
 		}
-		if text == "" {
-			return ErrNotRegistered
-		}
-		a, err = ParseUniversalAddress(text)
 		return err
 	})
 	return a, err
 }
 
-// Dump lists what is registered. Mappings whose addresses are not of the Internet
-// have none.
+func (s *session) getAddr(ctx context.Context, m *Mapping) (a netip.AddrPort, err error) {
+	var text string
+	err = s.call(ctx, procGetAddr, func(w *xdr.Writer) { putMapping(w, m, "") }, func(d *xdr.Decoder) error {
+		text = string(d.Opaque(maxString))
+		return d.Finish()
+	})
+	switch {
+	case err != nil:
+		return a, err
+	case text == "":
+		return a, ErrNotRegistered
+	}
+	return ParseUniversalAddress(text)
+}
+
+// getPort is GETPORT of version 2 (RFC 1833 §3.2), for TCP.
+func (s *session) getPort(ctx context.Context, program, version uint32) (a netip.AddrPort, err error) {
+	var port uint32
+	err = rpc.Do(ctx, s, &rpc.Exchange{
+		Program: Program, Version: version2, Procedure: procGetPort, MaxArgs: 4 * 4, MaxResults: 4,
+		Args: func(w *xdr.Writer) {
+			for _, v := range [...]uint32{program, version, protocolTCP, 0} {
+				w.Uint32(v)
+			}
+		},
+	}, func(d *xdr.Decoder) error {
+		port = d.Uint32()
+		return d.Finish()
+	})
+	switch {
+	case err != nil:
+		return a, err
+	case port == 0 || port > math.MaxUint16:
+		return a, ErrNotRegistered
+	}
+	return netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)), nil
+}
+
+// Dump lists what is registered. A mapping whose address is not an Internet address
+// has none.
 func (c *Client) Dump(ctx context.Context) (all []Mapping, err error) {
 	err = c.session(ctx, func(s *session) error {
 		return s.call(ctx, procDump, nil, func(d *xdr.Decoder) error {
@@ -211,12 +252,13 @@ func (c *Client) connect(ctx context.Context) (rpc.Client, error) {
 	return k, nil
 }
 
-// call makes one call, in version 3 where rpcbind does not know version 4.
+// call makes one call: in version 4, or in version 3 if rpcbind does not know version
+// 4.
 func (s *session) call(ctx context.Context, proc uint32, args func(*xdr.Writer), results func(*xdr.Decoder) error) error {
 	for {
 		err := rpc.Do(ctx, s, &rpc.Exchange{
 			Program: Program, Version: s.version, Procedure: proc,
-			Args: args, MaxArgs: 8 + 3*(4+maxString), MaxResults: 1 << 20,
+			Args: args, MaxArgs: maxMapping, MaxResults: 1 << 20,
 		}, results)
 		var re *rpc.ReplyError
 		if s.version == version4 && errors.As(err, &re) && re.Stat == rpc.AcceptProgMismatch {
@@ -240,8 +282,9 @@ func (s *session) change(ctx context.Context, proc uint32, m *Mapping, address s
 	return err
 }
 
-// unset answers ErrTaken for nothing, but that is what rpcbind says of what is
-// not registered too; whether another program holds it, SET will tell.
+// unset takes a registration back. It does not report ErrTaken: rpcbind gives the
+// same answer for a service that is not registered. If another owner holds the
+// service, SET will say so.
 func (s *session) unset(ctx context.Context, m *Mapping) error {
 	if err := s.change(ctx, procUnset, m, ""); err != ErrTaken {
 		return err

@@ -93,14 +93,14 @@ func (f *fake) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// serve runs f on a listener and returns a client of it.
-func serve(t *testing.T, f *fake, l net.Listener) *rpcbind.Client {
+// serve runs p on a listener and returns a client of it.
+func serve(t *testing.T, p rpc.Program, l net.Listener) *rpcbind.Client {
 	pool, err := mem.NewPool(mem.Config{Ceiling: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := rpc.NewServer(rpc.Config{})
-	r.Register(f)
+	r.Register(p)
 	s := tcp.NewServer(tcp.Config{RPC: r, Pool: pool})
 	go s.Serve(l)
 	t.Cleanup(func() {
@@ -181,8 +181,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// A service that another program registered stays that program's; the other
-// services are registered all the same.
+// A service that another owner registered stays as it is, and the others are registered.
 func TestRegisteredByOthers(t *testing.T) {
 	f := &fake{low: 2, high: 4, entries: []entry{{100003, 3, "tcp", "0.0.0.0.8.1", "superuser"}}}
 	b := serve(t, f, listen(t, "tcp", "127.0.0.1:0"))
@@ -200,7 +199,7 @@ func TestNoRpcbind(t *testing.T) {
 	l.Close()
 	b := &rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Network: "tcp", Address: l.Addr().String()}
 	if err := b.Register(context.Background(), mappings()); err == nil {
-		t.Error("registered although no rpcbind runs")
+		t.Error("registered although nothing listens")
 	}
 }
 

@@ -1,8 +1,9 @@
-// Package rpcbind registers services with the machine's rpcbind, and asks others'
-// for addresses: the client of RFC 1833, versions 4 and 3, and the universal
-// addresses of RFC 5665.
+// Package rpcbind is both sides of RFC 1833, and the universal addresses of RFC 5665.
+// A Client registers services with rpcbind, in versions 4 and 3, and asks it for
+// addresses, in version 2 as well. A Server answers such questions with services that
+// are known beforehand.
 //
-// It reaches rpcbind by a Dialer that is handed in. It does not serve the
-// protocol, and does not know version 2 (the port mapper), which has no names
-// for transports other than TCP and UDP.
+// A Client reaches rpcbind by a Dialer that its user hands in. It does not register
+// with version 2 (the port mapper), which has no names for transports other than TCP
+// and UDP.
 package rpcbind

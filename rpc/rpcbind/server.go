@@ -1,0 +1,133 @@
+package rpcbind
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A Server answers questions to rpcbind, in its versions 2 to 4, with services that
+// are known beforehand: all of them on TCP, and at one port of the address that the
+// question came to. Nothing can be registered with it. It is an rpc.Program.
+type Server struct {
+	// Services are listed in this order.
+	Services []Service
+	// Port is the TCP port of all of them.
+	Port uint16
+}
+
+// A Service is one version of a program.
+type Service struct{ Program, Version uint32 }
+
+// maxReply is the largest result of the Server, in bytes.
+const maxReply = 8 << 10
+
+var (
+	// portMapper is version 2 (RFC 1833 §3.2).
+	portMapper = rpc.Binding{Procedures: []rpc.Procedure{
+		procNull:    {Name: "NULL"},
+		procGetPort: {Name: "GETPORT", MaxArgs: 4 * 4, MaxResults: 4},
+		procDump:    {Name: "DUMP", MaxResults: maxReply},
+	}}
+	// rpcbind3 and rpcbind4 are versions 3 and 4 (RFC 1833 §2.2).
+	rpcbind3 = rpc.Binding{Procedures: []rpc.Procedure{
+		procNull:    {Name: "NULL"},
+		procGetAddr: {Name: "GETADDR", MaxArgs: maxMapping, MaxResults: 4 + maxString},
+		procDump:    {Name: "DUMP", MaxResults: maxReply},
+		procGetTime: {Name: "GETTIME", MaxResults: 4},
+	}}
+	rpcbind4 = rpc.Binding{Procedures: append(append([]rpc.Procedure(nil), rpcbind3.Procedures...),
+		rpc.Procedure{}, rpc.Procedure{},
+		rpc.Procedure{Name: "GETVERSADDR", MaxArgs: maxMapping, MaxResults: 4 + maxString},
+	)}
+)
+
+// Number implements rpc.Program.
+func (s *Server) Number() uint32 { return Program }
+
+// Versions implements rpc.Program.
+func (s *Server) Versions() (low, high uint32) { return version2, version4 }
+
+// Binding implements rpc.Program.
+func (s *Server) Binding(version uint32) *rpc.Binding {
+	switch version {
+	case version2:
+		return &portMapper
+	case version3:
+		return &rpcbind3
+	}
+	return &rpcbind4
+}
+
+// Judge implements rpc.Program: every client may ask.
+func (s *Server) Judge(*rpc.Arrived, *rpc.Judgement) rpc.Outcome { return rpc.Done }
+
+// Serve implements rpc.Program.
+func (s *Server) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	at := netip.AddrPortFrom(c.Conn.Local.Addr().Unmap(), s.Port)
+	switch p := c.Header.Procedure; {
+	case p == procNull:
+	case p == procDump:
+		s.dump(c.Header.Version, at, w)
+	case c.Header.Version == version2:
+		s.getPort(&c.Args, w)
+	case p == procGetTime:
+		w.Uint32(uint32(time.Now().Unix()))
+	default:
+		s.getAddr(&c.Args, at, w)
+	}
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	return rpc.Done
+}
+
+// serves says whether a program is among the services, in any version: rpcbind
+// answers for another version than the one asked for (RFC 1833 §2.2.1, RPCBPROC_GETADDR).
+func (s *Server) serves(program uint32) bool {
+	for _, v := range s.Services {
+		if v.Program == program {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) getPort(args *xdr.Decoder, w *xdr.Writer) {
+	program, _ := args.Uint32(), args.Uint32()
+	protocol, _ := args.Uint32(), args.Uint32()
+	if protocol == protocolTCP && s.serves(program) {
+		w.Uint32(uint32(s.Port))
+	} else {
+		w.Uint32(0)
+	}
+}
+
+func (s *Server) getAddr(args *xdr.Decoder, at netip.AddrPort, w *xdr.Writer) {
+	program, _ := args.Uint32(), args.Uint32()
+	netid := string(args.Opaque(maxString))
+	args.Opaque(maxString) // the address by which the caller reaches rpcbind
+	args.Opaque(maxString) // the owner
+	if netid == Netid("tcp", at.Addr()) && s.serves(program) {
+		w.String(UniversalAddress(at))
+	} else {
+		w.String("")
+	}
+}
+
+func (s *Server) dump(version uint32, at netip.AddrPort, w *xdr.Writer) {
+	for _, v := range s.Services {
+		w.Bool(true)
+		if version == version2 {
+			w.Uint32(v.Program)
+			w.Uint32(v.Version)
+			w.Uint32(protocolTCP)
+			w.Uint32(uint32(s.Port))
+			continue
+		}
+		putMapping(w, &Mapping{Program: v.Program, Version: v.Version, Netid: Netid("tcp", at.Addr())}, UniversalAddress(at))
+	}
+	w.Bool(false)
+}
