@@ -31,6 +31,10 @@ type Config struct {
 	// Stall is how long a peer may stop in the middle of a record, or take
 	// nothing of what is sent to it, before it loses its connection (30 s).
 	Stall time.Duration
+	// Unanswered is how long the calls of a peer that has closed its side may wait
+	// for their answers, before the connection ends without them (default: for
+	// ever).
+	Unanswered time.Duration
 	// Event, where set, is told of connections, from any goroutine. It must not
 	// block.
 	Event func(Event)

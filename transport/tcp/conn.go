@@ -17,6 +17,7 @@ var (
 	errStalledRecord = errors.New("tcp: peer stopped in the middle of a record")
 	errSlowRecord    = errors.New("tcp: peer takes too long for one record")
 	errStalledOutput = errors.New("tcp: peer does not read")
+	errUnanswered    = errors.New("tcp: calls of a peer that has closed its side are not answered in time")
 	errIdle          = errors.New("tcp: connection was idle")
 	errReset         = errors.New("tcp: peer reset the connection")
 	errRecordTooLong = errors.New("tcp: record exceeds the limit")
@@ -30,6 +31,7 @@ const (
 	atWork      int32 = iota // or waiting for something that is not the peer
 	betweenRecs              // waiting for a record
 	insideRec                // waiting for the rest of one
+	settling                 // waiting for the answers to calls, after the peer's last
 )
 
 // conn is one connection.
@@ -107,7 +109,8 @@ func (c *conn) run() error {
 
 // settle waits until what is under way was answered and sent.
 func (c *conn) settle() {
-	c.doing.Store(atWork)
+	c.records.Add(1) // the time for the answers begins
+	c.doing.Store(settling)
 	c.sendBatch()
 	c.out.flush()
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })

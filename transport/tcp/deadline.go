@@ -44,6 +44,8 @@ func (c *conn) sweep(now time.Time) {
 		c.expire(errStalledRecord)
 	case doing == insideRec && now.Sub(m.record) >= recordDeadlines*stall:
 		c.expire(errSlowRecord)
+	case doing == settling && c.cfg.Unanswered > 0 && now.Sub(m.record) >= c.cfg.Unanswered && !c.leaving.Load():
+		c.expire(errUnanswered)
 	case doing == betweenRecs && c.cfg.Idle > 0 && now.Sub(m.input) >= c.cfg.Idle &&
 		c.inFlight.Load() == 0 && c.caller.idle():
 		c.kill(errIdle)
@@ -58,8 +60,10 @@ func (c *conn) expire(why error) {
 // sweepEvery is the time between two sweeps: deadlines are late by at most that.
 func sweepEvery(cfg *Config) time.Duration {
 	d := cfg.Stall
-	if cfg.Idle > 0 {
-		d = min(d, cfg.Idle)
+	for _, other := range [...]time.Duration{cfg.Idle, cfg.Unanswered} {
+		if other > 0 {
+			d = min(d, other)
+		}
 	}
 	return min(max(d/8, 10*time.Millisecond), 5*time.Second)
 }

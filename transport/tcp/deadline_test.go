@@ -354,3 +354,39 @@ func (f *fixture) inside() (n int) {
 	}
 	return n
 }
+
+// A peer that closes its side while calls are under way gets their answers, for as
+// long as Unanswered says; without it there is no end to that.
+func TestUnansweredCallsOfAPeerThatLeft(t *testing.T) {
+	const lane = 4
+	for limit, ends := range map[time.Duration]bool{0: false, time.Minute: true} {
+		var why error
+		bubble(t, Config{Unanswered: limit, Event: func(e Event) {
+			if e.Conn == nil {
+				t.Errorf("%v without its connection", e.Kind)
+			}
+			if e.Kind == EventClosed {
+				why = e.Err
+			}
+		}}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+			c := connect()
+			c.Write(fragments(rpctest.Message(1, rpctest.STALL, u32(lane))))
+			<-f.program.Arrived(lane)
+			time.Sleep(time.Hour) // a peer that did not leave may wait
+			c.Close()
+			time.Sleep(50 * time.Second)
+			if n := f.Stats().Connections; n != 1 {
+				t.Errorf("limit %v: %d connections before its end", limit, n)
+			}
+			time.Sleep(time.Hour)
+			if n := f.Stats().Connections; (n == 0) != ends {
+				t.Errorf("limit %v: %d connections after its end", limit, n)
+			}
+			f.program.Release(lane)
+			synctest.Wait()
+			if ends != (why == errUnanswered) {
+				t.Errorf("limit %v: ended with %v", limit, why)
+			}
+		})
+	}
+}

@@ -3,6 +3,8 @@ package tcp
 import (
 	"io"
 	"net/netip"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
 // EventKind is what an Event tells.
@@ -34,6 +36,8 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind        EventKind
 	Peer, Local netip.AddrPort
+	// Conn is the connection as programs see it; nil where it got no seat.
+	Conn *rpc.Conn
 	// Err is why; io.EOF after an orderly end.
 	Err error
 }

@@ -123,7 +123,7 @@ func (s *Server) serve(nc net.Conn) {
 	seat.Hold((*seated)(c), &c.received)
 	go func() {
 		defer s.wg.Done()
-		s.cfg.event(Event{EventConnected, peer, local, nil})
+		s.cfg.event(Event{Kind: EventConnected, Peer: peer, Local: local, Conn: rc})
 		err := c.run()
 		seat.Leave()
 		s.mu.Lock()
@@ -131,14 +131,14 @@ func (s *Server) serve(nc net.Conn) {
 		s.mu.Unlock()
 		s.count.received.Add(c.received.Load())
 		s.count.sent.Add(c.out.written.Load())
-		s.cfg.event(Event{EventClosed, peer, local, err})
+		s.cfg.event(Event{Kind: EventClosed, Peer: peer, Local: local, Conn: rc, Err: err})
 	}()
 }
 
 func (s *Server) refuse(nc net.Conn, peer, local netip.AddrPort, why error) {
 	nc.Close()
 	s.count.refused.Add(1)
-	s.cfg.event(Event{EventRefused, peer, local, why})
+	s.cfg.event(Event{Kind: EventRefused, Peer: peer, Local: local, Err: why})
 }
 
 // fresh is a connection that has a seat and is not served yet.
@@ -158,7 +158,10 @@ func (c *seated) End(why census.Reason) { (*conn)(c).kill(why) }
 
 // Busy implements census.Holder: a call is under way, or the receiving goroutine
 // waits for something that is not the peer.
-func (c *seated) Busy() bool { return c.inFlight.Load() > 0 || c.doing.Load() == atWork }
+func (c *seated) Busy() bool {
+	doing := c.doing.Load()
+	return c.inFlight.Load() > 0 || doing == atWork || doing == settling
+}
 
 func (s *Server) sweeper() {
 	t := time.NewTicker(sweepEvery(&s.cfg))
