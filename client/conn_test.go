@@ -27,9 +27,9 @@ func TestLostConnection(t *testing.T) {
 			Args: func(w *xdr.Writer) { w.Uint32(lane) }, MaxArgs: 4, MaxResults: 4,
 		}, nil)
 	}()
-	await.Receive(t, "what the test began", toy.Arrived(lane))
+	await.Receive(t, "the call arrives", toy.Arrived(lane))
 	s.Lose()
-	if err := await.Receive(t, "what the test began", ended); !errors.Is(err, rpc.ErrCallLost) {
+	if err := await.Receive(t, "the call ends", ended); !errors.Is(err, rpc.ErrCallLost) {
 		t.Errorf("the call ended with %v", err)
 	}
 	toy.Release(lane)

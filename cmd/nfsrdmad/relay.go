@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/relay"
 )
 
 func relayCommand() *cobra.Command {
 	var (
-		cfg             client.RelayConfig
+		cfg             relay.Config
 		listen, portmap []string
 		verbose         bool
 	)
@@ -31,8 +32,8 @@ Questions to rpcbind are answered on every address, with the relay itself; clien
 that insist on asking port 111 need --rpcbind-listen :111. Calls of MOUNT go to
 the server's MOUNT service: --mount-port of its TCP, or wherever it is found.
 
-The server sees the relay's address and a privileged port, not the clients': who
-may reach the relay has what the relay may do there.`,
+The server sees the relay's address and a privileged port, not the clients': each
+client that reaches the relay may do there what the relay may.`,
 		Args: oneArgument("an NFS/RDMA server: HOST or HOST:PORT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var err error
@@ -44,7 +45,7 @@ may reach the relay has what the relay may do there.`,
 				return usageError{errors.New("--listen is missing: where clients are to connect, such as 127.0.0.1:2049")}
 			}
 			if verbose {
-				cfg.Event = func(e client.RelayEvent) {
+				cfg.Event = func(e relay.Event) {
 					fmt.Fprintf(os.Stderr, "client=%s calls=%d", e.Client, e.Calls)
 					if e.Err != nil {
 						fmt.Fprintf(os.Stderr, " error=%q", e.Err)
@@ -52,7 +53,7 @@ may reach the relay has what the relay may do there.`,
 					fmt.Fprintln(os.Stderr)
 				}
 			}
-			return relay(cfg, listen, portmap)
+			return runRelay(cfg, listen, portmap)
 		},
 	}
 	f := c.Flags()
@@ -66,7 +67,7 @@ may reach the relay has what the relay may do there.`,
 	return c
 }
 
-func relay(cfg client.RelayConfig, listen, portmap []string) error {
+func runRelay(cfg relay.Config, listen, portmap []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends at once
@@ -84,7 +85,10 @@ func relay(cfg client.RelayConfig, listen, portmap []string) error {
 		listeners = append(listeners, l)
 	}
 	cfg.Port = listeners[0].Addr().(*net.TCPAddr).Port
-	r := client.NewRelay(cfg)
+	r, err := relay.New(cfg)
+	if err != nil {
+		return err
+	}
 	defer r.Close()
 	if err := r.Check(ctx); err != nil {
 		return fmt.Errorf("server %s: %w; 'nfsrdmad probe' says more", cfg.Target.Address(), err)

@@ -1,4 +1,4 @@
-package client_test
+package relay_test
 
 import (
 	"bytes"
@@ -7,31 +7,39 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/client/relay"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
+var unchecked = nfs3wire.CreateHow3{ObjAttributes: nfs3wire.Sattr3{Mode: nfs3wire.SetMode3{SetIt: true, Mode: 0o640}}}
+
 // startRelay runs a relay to a target of s and says where it listens.
-func startRelay(t *testing.T, cfg client.RelayConfig) client.Target {
+func startRelay(t *testing.T, cfg relay.Config) client.Target {
 	l, err := net.Listen("tcp", testserver.Loopback.String())
 	must(t, err)
 	a := l.Addr().(*net.TCPAddr)
 	cfg.Port = a.Port
-	r := client.NewRelay(cfg)
+	r, err := relay.New(cfg)
+	must(t, err)
 	must(t, r.Check(testserver.Within(t)))
 	ended := make(chan error, 1)
 	go func() { ended <- r.Serve(l) }()
 	t.Cleanup(func() {
 		r.Close()
-		if err := <-ended; err != client.ErrRelayClosed {
+		if err := <-ended; err != relay.ErrClosed {
 			t.Errorf("Serve ended with %v", err)
 		}
 	})
@@ -43,7 +51,7 @@ func relays(t *testing.T, f func(t *testing.T, s *testserver.Server, at client.T
 	s.RPC.Register(rpctest.NewProgram())
 	for _, name := range []string{"iwarp", "memory"} {
 		t.Run(name, func(t *testing.T) {
-			f(t, s, startRelay(t, client.RelayConfig{Target: s.Targets()[name], MountPort: int(s.TCP.Port())}))
+			f(t, s, startRelay(t, relay.Config{Target: s.Targets()[name], MountPort: int(s.TCP.Port())}))
 		})
 	}
 }
@@ -253,7 +261,7 @@ func TestRelayAnswersOutOfOrder(t *testing.T) {
 	s := testserver.Start(t)
 	toy := rpctest.NewProgram()
 	s.RPC.Register(toy)
-	r := rawDial(t, startRelay(t, client.RelayConfig{Target: s.Targets()["memory"]}))
+	r := rawDial(t, startRelay(t, relay.Config{Target: s.Targets()["memory"]}))
 	r.grant()
 	const lane = 3
 	r.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
@@ -341,78 +349,21 @@ func TestRelayRefusals(t *testing.T) {
 	})
 }
 
-// Questions to rpcbind, in all versions (RFC 1833 §2.2, §3.2).
+// Clients that ask rpcbind are told the relay itself.
 func TestRelayAnswersRPCBind(t *testing.T) {
 	s := testserver.Start(t)
-	at := startRelay(t, client.RelayConfig{Target: s.Targets()["memory"]})
-	c := testserver.Dial(t, at)
-	ask := func(version, procedure uint32, args func(w *xdr.Writer), read func(d *xdr.Decoder)) {
-		t.Helper()
-		must(t, c.Call(testserver.Within(t), &rpc.Exchange{
-			Program: 100000, Version: version, Procedure: procedure, Args: args, MaxArgs: 256, MaxResults: 4096,
-		}, func(d *xdr.Decoder) error {
-			read(d)
-			return d.Finish()
-		}))
-	}
-	for _, q := range []struct{ program, protocol, want uint32 }{
-		{100003, 6, uint32(at.Port)}, {100005, 6, uint32(at.Port)}, {100000, 6, uint32(at.Port)}, {100003, 17, 0}, {100021, 6, 0},
-	} {
-		ask(2, 3, func(w *xdr.Writer) {
-			w.Uint32(q.program)
-			w.Uint32(3)
-			w.Uint32(q.protocol)
-			w.Uint32(0)
-		}, func(d *xdr.Decoder) {
-			if port := d.Uint32(); port != q.want {
-				t.Errorf("GETPORT of %d over %d is %d", q.program, q.protocol, port)
-			}
-		})
-	}
-	uaddr := fmt.Sprintf("127.0.0.1.%d.%d", at.Port>>8, at.Port&0xff)
-	for version, procedures := range map[uint32][]uint32{3: {3}, 4: {3, 9}} {
-		for _, procedure := range procedures {
-			for _, q := range []struct {
-				program     uint32
-				netid, want string
-			}{{100003, "tcp", uaddr}, {100003, "tcp6", ""}, {100003, "udp", ""}, {100021, "tcp", ""}} {
-				ask(version, procedure, func(w *xdr.Writer) {
-					w.Uint32(q.program)
-					w.Uint32(3)
-					w.String(q.netid)
-					w.String("")
-					w.String("")
-				}, func(d *xdr.Decoder) {
-					if got := string(d.Opaque(256)); got != q.want {
-						t.Errorf("version %d procedure %d: %d over %s is at %q", version, procedure, q.program, q.netid, got)
-					}
-				})
-			}
+	at := startRelay(t, relay.Config{Target: s.Targets()["memory"]})
+	b := rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Network: "tcp", Address: at.Address()}
+	want := netip.MustParseAddrPort(at.Address())
+	for _, program := range []uint32{nfs3wire.Program, mount3wire.Program, rpcbind.Program} {
+		if got, err := b.GetAddr(t.Context(), program, 3, rpcbind.TCP); err != nil || got != want {
+			t.Errorf("program %d is at %v: %v", program, got, err)
 		}
 	}
-	for version := range uint32(3) {
-		n := 0
-		ask(version+2, 4, nil, func(d *xdr.Decoder) {
-			for d.Bool() {
-				n++
-				d.Skip(8)
-				if version == 0 {
-					d.Skip(8)
-					continue
-				}
-				for range 3 {
-					d.Opaque(256)
-				}
-			}
-		})
-		if n < 3 {
-			t.Errorf("DUMP of version %d lists %d", version+2, n)
-		}
-		ask(version+2, 0, nil, func(*xdr.Decoder) {})
+	if _, err := b.GetAddr(t.Context(), 100021, 4, rpcbind.TCP); !errors.Is(err, rpcbind.ErrNotRegistered) {
+		t.Errorf("a program that is not relayed: %v", err)
 	}
-	ask(4, 6, nil, func(d *xdr.Decoder) {
-		if now := int64(d.Uint32()); now > time.Now().Unix() || now < time.Now().Add(-time.Hour).Unix() {
-			t.Errorf("GETTIME says %d", now)
-		}
-	})
+	if all, err := b.Dump(t.Context()); err != nil || len(all) != 4 {
+		t.Errorf("listed %+v: %v", all, err)
+	}
 }

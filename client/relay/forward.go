@@ -1,0 +1,217 @@
+package relay
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// A forward is one call on its way to the server and back.
+type forward struct {
+	call    *rpc.Call
+	session *session
+	x       rpc.Exchange
+
+	// args are the call's arguments as they came. item is the one among them that
+	// may be placed directly, which starts at at; nil if there is none.
+	args, item []byte
+	at         int
+
+	// sink is where a READ's data is placed: memory of the call, by ref.
+	sink     [1][]byte
+	ref      xdr.Releaser
+	readArgs nfs3wire.Read3Args
+	readRes  nfs3wire.Read3Res
+
+	err error // of the attempt to connect
+
+	// Made once, so that nothing is allocated for a call.
+	putArgs, putRead   func(w *xdr.Writer)
+	results, notServed func(w *xdr.Writer) rpc.Outcome
+}
+
+var forwards sync.Pool
+
+func newForward() *forward {
+	if f, ok := forwards.Get().(*forward); ok {
+		return f
+	}
+	f := new(forward)
+	f.putArgs, f.putRead = f.encodeArgs, f.readArgs.Encode
+	f.results, f.notServed = f.encodeResults, f.refuse
+	f.x.Done = func(*rpc.Exchange) { f.end(f.results) }
+	return f
+}
+
+// free makes f available for another call.
+func (f *forward) free() {
+	f.call, f.session = nil, nil
+	f.args, f.item, f.at = nil, nil, 0
+	f.sink[0], f.ref, f.err = nil, nil, nil
+	f.readArgs, f.readRes = nfs3wire.Read3Args{}, nfs3wire.Read3Res{}
+	f.x = rpc.Exchange{Done: f.x.Done}
+	forwards.Put(f)
+}
+
+// take makes an exchange of a call. It is false if there is no memory for the call's
+// results.
+func (f *forward) take(c *rpc.Call, row *rpc.Procedure) bool {
+	f.call = c
+	f.args = c.Args.Rest()
+	h, x := &c.Header, &f.x
+	x.Program, x.Version, x.Procedure, x.Cred = h.Program, h.Version, h.Procedure, h.Cred
+	x.Args, x.MaxArgs = f.putArgs, len(f.args)+xdr.Pad(len(f.args))
+	if h.Program != nfs3wire.Program || h.Version != nfs3wire.Version {
+		x.MaxResults = row.MaxResults
+		return true
+	}
+	x.Binding = row
+	switch nfs3wire.Procedure(h.Procedure) {
+	case nfs3wire.ProcWrite, nfs3wire.ProcSymlink:
+		f.findItem(row)
+	case nfs3wire.ProcRead:
+		return f.makeSink()
+	}
+	return true
+}
+
+// findItem looks for the argument that may be placed directly: the last one, and the
+// first that Shape.Item steps over.
+func (f *forward) findItem(row *rpc.Procedure) {
+	shape, _ := row.Shape(f.call.Args, nil)
+	at := shape.Prefix
+	if at < 4 || at > len(f.args) {
+		return
+	}
+	n := int(binary.BigEndian.Uint32(f.args[at-4:]))
+	if n > 0 && at+n+xdr.Pad(n) == len(f.args) {
+		f.at, f.item = at, f.args[at:at+n]
+		f.x.MaxArgs = at
+	}
+}
+
+// makeSink has the data of a READ placed in the call's memory.
+func (f *forward) makeSink() bool {
+	args := f.call.Args
+	read := &f.readArgs
+	if read.Decode(&args); args.Finish() != nil || read.Count == 0 {
+		return true // the server refuses it, or there is no data
+	}
+	// The call has memory for so much; a server may give less than a client asks for.
+	count := min(read.Count, nfs.MaxTransfer)
+	f.sink[0], f.ref = f.call.ResultMemory(int(count))
+	if f.ref == nil {
+		return false
+	}
+	if count < read.Count {
+		read.Count = count
+		f.x.Args = f.putRead
+	}
+	f.x.Sinks, f.x.Locate = f.sink[:], client.LocateReadData
+	return true
+}
+
+// encodeArgs writes the arguments as they came.
+func (f *forward) encodeArgs(w *xdr.Writer) {
+	if f.item == nil {
+		w.FixedOpaque(f.args)
+		return
+	}
+	w.FixedOpaque(f.args[:f.at-4])
+	w.Payload(f.item, true, nil)
+}
+
+// undialled ends a call for which there is no connection to the service.
+func (f *forward) undialled(err error) {
+	f.err = err
+	f.end(f.notServed)
+}
+
+// end completes the call.
+func (f *forward) end(results func(w *xdr.Writer) rpc.Outcome) {
+	f.call.Complete(results)
+	f.free()
+}
+
+// refuse is the outcome of a call for which there is no connection. Clients do without
+// MOUNT if they must; a client of NFS connects and asks again.
+func (f *forward) refuse(*xdr.Writer) rpc.Outcome {
+	f.releaseSink()
+	if f.x.Program == mount3wire.Program {
+		return rpc.Outcome{Stat: rpc.AcceptProgUnavail}
+	}
+	f.session.fail(f.err)
+	return rpc.DropAndEnd
+}
+
+func (f *forward) releaseSink() {
+	if f.ref != nil {
+		f.ref.Release()
+		f.ref = nil
+	}
+}
+
+// encodeResults makes the client's reply of the server's.
+func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
+	x := &f.x
+	if x.Err == nil && f.ref != nil {
+		return f.encodeRead(w)
+	}
+	f.releaseSink()
+	if x.Err != nil {
+		return f.failed(x.Err)
+	}
+	w.FixedOpaque(x.Results.Rest())
+	return rpc.Done
+}
+
+// encodeRead writes the results of READ. The data stays where it was placed.
+func (f *forward) encodeRead(w *xdr.Writer) rpc.Outcome {
+	f.readRes.Decode(&f.x.Results)
+	if f.x.Results.Err() != nil {
+		f.releaseSink()
+		return rpc.SystemErr
+	}
+	if f.readRes.Status != nfs3wire.NFS3OK {
+		f.releaseSink()
+		f.readRes.Encode(w)
+		return rpc.Done
+	}
+	n, _, err := client.TakeReadData(&f.readRes.ResOK, f.sink[0])
+	if err != nil {
+		f.releaseSink()
+		return rpc.SystemErr
+	}
+	f.readRes.ResOK.Data = xdr.Eligible{Data: f.sink[0][:n], Ref: f.ref}
+	f.ref = nil // the reply's from now on
+	f.readRes.Encode(w)
+	return rpc.Done
+}
+
+// failed is the outcome of a call that the server did not execute, or not answer.
+func (f *forward) failed(err error) rpc.Outcome {
+	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
+		switch {
+		case re.Denied && re.Auth != rpc.AuthOK:
+			return rpc.Denied(re.Auth)
+		case re.Denied: // RPC version 2: no server of today refuses it
+			return rpc.SystemErr
+		}
+		return rpc.Outcome{Stat: re.Stat, Low: re.Low, High: re.High}
+	}
+	if _, ok := errors.AsType[*rdma.RefusedError](err); ok {
+		return rpc.SystemErr
+	}
+	// Whether the call was executed is not known: the client asks again when its
+	// connection ends.
+	f.session.fail(err)
+	return rpc.DropAndEnd
+}

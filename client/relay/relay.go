@@ -1,0 +1,244 @@
+// Package relay takes RPC calls over TCP and carries them to an NFS server by another
+// transport, many at a time, each answered as soon as the server has answered it.
+// Calls of MOUNT go to the server's MOUNT service. Questions to rpcbind are answered
+// with the relay itself.
+//
+// A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each call waits without a goroutine (rpc.Outcome.Pending) until the
+// server's reply completes it. Connections, their bounds, and the memory of calls and
+// replies are transport/tcp's.
+//
+// RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each
+// connection has XIDs of its own: such calls are refused with AUTH_REJECTEDCRED. A
+// client that sends a call again on a new connection makes a new call.
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// Config says between which sides calls are carried. A field that is 0 has the
+// default that its comment names in parentheses.
+type Config struct {
+	// Target is the server. Its Cred is not used, because each call keeps its own.
+	// Each client's connection has its own connection to the server.
+	Target client.Target
+	// MountPort is where the server's MOUNT service listens on TCP; 0: find it
+	// (client.Conn.DialMount).
+	MountPort int
+	// Port is the TCP port that the relay tells clients that ask rpcbind.
+	Port int
+	// Clients is how many connections of clients there may be (1000).
+	Clients int
+	// Calls is how many calls of a client may be under way (128), and Memory how
+	// many bytes all calls may take together (256 MiB).
+	Calls  int
+	Memory int64
+	// MaxReply is the largest result of a procedure that the binding of NFSv3 or
+	// MOUNT does not know, in bytes (1 MiB and 64 KiB): the relay reserves as much
+	// for each such call.
+	MaxReply int
+	// Timeout bounds connecting to the server, how long a client may stop in the
+	// middle of a call or not read its replies, and how long the calls of a client
+	// that has closed its side may wait for their answers (30 s).
+	Timeout time.Duration
+	// Event, unless nil, is told of the end of each client's connection, from any
+	// goroutine. It must not block.
+	Event func(Event)
+}
+
+// An Event is the end of a client's connection.
+type Event struct {
+	Client netip.AddrPort
+	// Calls is how many of the client's calls were carried on.
+	Calls int64
+	// Err is why the connection ended; nil if the client closed it.
+	Err error
+}
+
+// maxRecord is the longest call that is taken, in bytes.
+const maxRecord = 4<<20 + 64<<10
+
+func (c Config) withDefaults() Config {
+	c.Clients = cmp.Or(max(c.Clients, 0), 1000)
+	c.Calls = cmp.Or(max(c.Calls, 0), 128)
+	c.Memory = cmp.Or(max(c.Memory, 0), 256<<20)
+	c.MaxReply = cmp.Or(max(c.MaxReply, 0), 1<<20+64<<10)
+	c.Timeout = cmp.Or(max(c.Timeout, 0), 30*time.Second)
+	c.Target.Depth = max(c.Target.Depth, c.Calls)
+	c.Target.Reconnect = true
+	// A call of the largest kind must fit what one client may have: half.
+	c.Memory = max(c.Memory, 4*(maxRecord+int64(c.MaxReply)))
+	return c
+}
+
+// A Relay carries calls. Its methods may be called from any goroutine.
+type Relay struct {
+	cfg  Config
+	pool *mem.Pool
+	rpc  *rpc.Server
+	tcp  *tcp.Server
+
+	sessions sync.Map // *session by *rpc.Conn
+	life     context.Context
+	end      context.CancelFunc
+	work     sync.WaitGroup // goroutines of the relay, beside those of tcp
+}
+
+// ErrClosed is what Serve returns after Close.
+var ErrClosed = errors.New("relay: closed")
+
+// New makes a relay, which runs until Close. It connects to the server when clients
+// make calls. The error is that of reserving address space for Config.Memory.
+func New(cfg Config) (*Relay, error) {
+	r := &Relay{cfg: cfg.withDefaults()}
+	var err error
+	if r.pool, err = mem.NewPool(mem.Config{Ceiling: r.cfg.Memory}); err != nil {
+		return nil, err
+	}
+	r.life, r.end = context.WithCancel(context.Background())
+	r.rpc = rpc.NewServer(rpc.Config{})
+	r.rpc.Register(&rpcbind.Server{Services: services, Port: uint16(r.cfg.Port)})
+	r.rpc.SetFallback(&program{r, newRows(r.cfg.MaxReply)})
+	r.tcp = tcp.NewServer(tcp.Config{
+		RPC: r.rpc, Pool: r.pool, MaxConns: r.cfg.Clients, MaxInFlight: r.cfg.Calls,
+		MaxRecord: maxRecord, MaxReply: maxRecord + r.cfg.MaxReply,
+		Stall: r.cfg.Timeout, Unanswered: r.cfg.Timeout, Event: r.event,
+	})
+	r.work.Go(r.keepHouse)
+	return r, nil
+}
+
+// services are what the relay tells clients that ask rpcbind.
+var services = []rpcbind.Service{
+	{Program: nfs3wire.Program, Version: nfs3wire.Version},
+	{Program: nfs3wire.Program, Version: 4},
+	{Program: mount3wire.Program, Version: mount3wire.Version},
+	{Program: rpcbind.Program, Version: 4},
+}
+
+// Check connects to the server once, so that a fault shows before clients come.
+func (r *Relay) Check(ctx context.Context) error {
+	c, err := r.dialServer(ctx)
+	if err != nil {
+		return err
+	}
+	c.Close()
+	return nil
+}
+
+// Serve takes connections of clients from l until Close, which closes l: then it
+// returns ErrClosed. It may be called for several listeners.
+func (r *Relay) Serve(l net.Listener) error {
+	if err := r.tcp.Serve(l); err != tcp.ErrServerClosed {
+		return err
+	}
+	return ErrClosed
+}
+
+// housekeeping is how often memory that was not needed meanwhile goes back to the
+// system.
+const housekeeping = time.Minute
+
+func (r *Relay) keepHouse() {
+	tick := time.NewTicker(housekeeping)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			r.pool.Housekeep()
+		case <-r.life.Done():
+			return
+		}
+	}
+}
+
+// Clients is how many clients are connected.
+func (r *Relay) Clients() int { return r.tcp.Stats().Connections }
+
+// Close ends all listeners and connections. It returns when nothing of the relay
+// runs any more.
+func (r *Relay) Close() {
+	r.end()
+	r.tcp.Close()
+	r.work.Wait()
+	r.rpc.Close()
+	r.pool.Close()
+}
+
+// event is tcp.Config.Event.
+func (r *Relay) event(e tcp.Event) {
+	switch e.Kind {
+	case tcp.EventConnected:
+		r.sessions.Store(e.Conn, newSession(r))
+	case tcp.EventClosed:
+		s := r.sessionOf(e.Conn)
+		r.sessions.Delete(e.Conn)
+		if r.cfg.Event != nil {
+			r.cfg.Event(Event{Client: e.Peer, Calls: s.calls.Load(), Err: r.cause(s, e.Err)})
+		}
+		r.work.Go(s.close)
+	}
+}
+
+// cause is why a client's connection ended, of which transport/tcp says err.
+func (r *Relay) cause(s *session, err error) error {
+	if why := s.failure.Load(); why != nil {
+		return *why
+	}
+	switch {
+	case err == io.EOF:
+		return nil
+	case r.life.Err() != nil:
+		return ErrClosed
+	}
+	return err
+}
+
+// sessionOf is the session of a client's connection; nil after its end.
+func (r *Relay) sessionOf(c *rpc.Conn) *session {
+	if s, ok := r.sessions.Load(c); ok {
+		return s.(*session)
+	}
+	return nil
+}
+
+func (r *Relay) dialServer(ctx context.Context) (*client.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	return client.Dial(ctx, r.cfg.Target)
+}
+
+// dialMount connects to the server's MOUNT service.
+func (r *Relay) dialMount(ctx context.Context) (*client.Conn, error) {
+	if r.cfg.MountPort != 0 {
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+		defer cancel()
+		return client.Dial(ctx, client.Target{Transport: client.TCP, Host: r.cfg.Target.Host, Port: r.cfg.MountPort})
+	}
+	c, err := r.dialServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	m, own, err := c.DialMount(ctx, 0)
+	if err != nil || own {
+		c.Close()
+	}
+	return m, err
+}

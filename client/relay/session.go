@@ -1,0 +1,124 @@
+package relay
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+// A session is what belongs to one client's connection: its connections to the
+// server, which are made when a call needs them.
+type session struct {
+	relay   *Relay
+	calls   atomic.Int64 // carried
+	failure atomic.Pointer[error]
+	nfs     line // to the server
+	mount   line // to its MOUNT service
+}
+
+func newSession(r *Relay) *session {
+	s := &session{relay: r}
+	s.nfs = line{relay: r, dial: r.dialServer}
+	s.mount = line{relay: r, dial: r.dialMount}
+	return s
+}
+
+// fail notes why the client's connection is about to end.
+func (s *session) fail(err error) { s.failure.CompareAndSwap(nil, &err) }
+
+// close ends the connections to the server, and with them the calls that are under
+// way. The client's connection has ended: their answers go nowhere.
+func (s *session) close() {
+	s.nfs.close()
+	s.mount.close()
+}
+
+// A line is a connection to one of the server's services.
+type line struct {
+	relay *Relay
+	dial  func(ctx context.Context) (*client.Conn, error)
+
+	mu      sync.Mutex
+	conn    *client.Conn // nil: not made yet
+	dialing bool
+	cancel  context.CancelFunc // of dial
+	waiting []*forward         // for dial
+	closed  bool
+}
+
+// carry sends a call to the service, or ends it with the error of the attempt to
+// connect. It does not block. Calls are sent in the order in which they came.
+func (l *line) carry(f *forward) {
+	l.mu.Lock()
+	switch {
+	case l.closed:
+		l.mu.Unlock()
+		f.undialled(ErrClosed)
+	case l.dialing:
+		l.waiting = append(l.waiting, f)
+		l.mu.Unlock()
+	case l.conn != nil && !l.conn.Lost():
+		c := l.conn
+		l.mu.Unlock()
+		c.Caller().Start(&f.x)
+	default:
+		lost := l.conn
+		ctx, cancel := context.WithCancel(l.relay.life)
+		l.conn, l.dialing, l.cancel = nil, true, cancel
+		l.waiting = append(l.waiting, f)
+		l.mu.Unlock()
+		l.relay.work.Go(func() { l.connect(ctx, lost) })
+	}
+}
+
+// connect makes the connection and sends what has waited for it. lost is the one
+// before, or nil.
+func (l *line) connect(ctx context.Context, lost *client.Conn) {
+	if lost != nil {
+		lost.Close()
+	}
+	c, err := l.dial(ctx)
+	for {
+		l.mu.Lock()
+		waiting := l.waiting
+		l.waiting = nil
+		if len(waiting) == 0 {
+			break
+		}
+		l.mu.Unlock()
+		for _, f := range waiting {
+			if err != nil {
+				f.undialled(err)
+			} else {
+				c.Caller().Start(&f.x)
+			}
+		}
+	}
+	l.cancel()
+	l.dialing = false
+	closed := l.closed
+	if err == nil && !closed {
+		l.conn = c
+	}
+	l.mu.Unlock()
+	if err == nil && closed {
+		c.Close()
+	}
+}
+
+// close ends the connection, and returns when all calls on it have ended.
+func (l *line) close() {
+	l.mu.Lock()
+	l.closed = true
+	c := l.conn
+	l.conn = nil
+	if l.dialing {
+		l.cancel()
+	}
+	l.mu.Unlock()
+	if c != nil {
+		c.Close()
+	}
+}
