@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -8,10 +9,13 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/client/relay"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
 // A relay that is closed ends the connections of its clients, with the calls that are
@@ -96,5 +100,108 @@ func TestRelayOutlivesConnections(t *testing.T) {
 	r.send(null(2))
 	if _, xid, err := r.reply(); err != nil || xid != 2 {
 		t.Errorf("reply %d: %v", xid, err)
+	}
+}
+
+// startBeside runs a relay whose ends of connections the test sees.
+func startBeside(t *testing.T, cfg relay.Config) (client.Target, <-chan relay.Event) {
+	ended := make(chan relay.Event, 8)
+	cfg.Event = func(e relay.Event) { ended <- e }
+	return startRelay(t, cfg), ended
+}
+
+// A client whose server has no MOUNT service learns that, and goes on with NFS.
+func TestRelayWithoutMount(t *testing.T) {
+	s := testserver.Start(t)
+	l, err := net.Listen("tcp", testserver.Loopback.String())
+	must(t, err)
+	l.Close() // nothing listens there any more
+	at, ended := startBeside(t, relay.Config{Target: s.Targets()["memory"], MountPort: l.Addr().(*net.TCPAddr).Port})
+	c := testserver.Dial(t, at)
+	for range 2 {
+		err = c.Null(testserver.Within(t), mount3wire.Program, mount3wire.Version)
+		if e, ok := errors.AsType[*rpc.ReplyError](err); !ok || *e != (rpc.ReplyError{Stat: rpc.AcceptProgUnavail}) {
+			t.Errorf("MOUNT: %v", err)
+		}
+		must(t, c.Null(testserver.Within(t), nfs3wire.Program, nfs3wire.Version))
+	}
+	c.Close()
+	if e := await.Receive(t, "the end of the connection is told", ended); e.Err != nil || e.Calls != 4 || e.Client.Addr() != testserver.Loopback.Addr() {
+		t.Errorf("event %+v", e)
+	}
+}
+
+// A client loses its connection when the server cannot be reached, so that it asks
+// again; the relay says why.
+func TestRelayWithoutServer(t *testing.T) {
+	s := testserver.Start(t)
+	target := s.Targets()["memory"]
+	r, err := relay.New(relay.Config{Target: target})
+	must(t, err)
+	must(t, r.Check(testserver.Within(t)))
+	r.Close()
+	target.Port = 1
+	ended := make(chan relay.Event, 1)
+	r, err = relay.New(relay.Config{Target: target, Event: func(e relay.Event) { ended <- e }})
+	must(t, err)
+	defer r.Close()
+	if err := r.Check(testserver.Within(t)); err == nil {
+		t.Error("a server was found where there is none")
+	}
+	l, err := net.Listen("tcp", testserver.Loopback.String())
+	must(t, err)
+	go r.Serve(l)
+	raw := rawDial(t, client.Target{Host: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port})
+	raw.send(null(1))
+	raw.send(null(2))
+	if m := raw.record(); m != nil {
+		t.Errorf("answered by %x", m)
+	}
+	if e := await.Receive(t, "the end of the connection is told", ended); e.Err == nil || e.Err == relay.ErrClosed {
+		t.Errorf("event %+v", e)
+	}
+}
+
+// The calls of a client that has left are waited for as long as Timeout says.
+func TestRelayForgetsClientsThatLeft(t *testing.T) {
+	s := testserver.Start(t)
+	toy := rpctest.NewProgram()
+	s.RPC.Register(toy)
+	at, ended := startBeside(t, relay.Config{Target: s.Targets()["memory"], Timeout: 500 * time.Millisecond})
+	raw := rawDial(t, at)
+	raw.grant()
+	const lane = 6
+	raw.send(rpctest.Message(1, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
+	await.Receive(t, "the call arrives", toy.Arrived(lane))
+	raw.c.(*net.TCPConn).CloseWrite()
+	if m := raw.record(); m != nil {
+		t.Errorf("answered by %x", m)
+	}
+	if e := await.Receive(t, "the end of the connection is told", ended); e.Err == nil || !strings.Contains(e.Err.Error(), "not answered in time") {
+		t.Errorf("event %+v", e)
+	}
+	toy.Release(lane)
+}
+
+// A client that has as many calls under way as it may have is not read from until
+// one of them is answered.
+func TestRelayHoldsClientsBack(t *testing.T) {
+	s := testserver.Start(t)
+	toy := rpctest.NewProgram()
+	s.RPC.Register(toy)
+	raw := rawDial(t, startRelay(t, relay.Config{Target: s.Targets()["memory"], Calls: 2}))
+	raw.grant()
+	for _, lane := range []uint32{1, 2} {
+		raw.send(rpctest.Message(lane, rpctest.STALL, func(w *xdr.Writer) { w.Uint32(lane) }))
+		await.Receive(t, "the call arrives", toy.Arrived(lane))
+	}
+	raw.send(null(3))
+	for _, want := range []uint32{1, 3, 2} {
+		if want != 3 {
+			toy.Release(want)
+		}
+		if _, xid, err := raw.reply(); err != nil || xid != want {
+			t.Errorf("reply %d instead of %d: %v", xid, want, err)
+		}
 	}
 }

@@ -116,7 +116,7 @@ func New(cfg Config) (*Relay, error) {
 	r.rpc.SetFallback(&program{r, newRows(r.cfg.MaxReply)})
 	r.tcp = tcp.NewServer(tcp.Config{
 		RPC: r.rpc, Pool: r.pool, MaxConns: r.cfg.Clients, MaxInFlight: r.cfg.Calls,
-		MaxRecord: maxRecord, MaxReply: maxRecord + r.cfg.MaxReply,
+		MaxRecord: maxRecord, MaxReply: maxRecord + r.cfg.MaxReply, Gather: true,
 		Stall: r.cfg.Timeout, Unanswered: r.cfg.Timeout, Event: r.event,
 	})
 	r.work.Go(r.keepHouse)

@@ -28,6 +28,10 @@ type Config struct {
 	// MaxQueue is how many bytes of replies may wait before a connection is
 	// not read from any more (4 MiB).
 	MaxQueue int
+	// Gather: programs complete many calls soon after one another, from elsewhere
+	// (rpc.Call.Complete). While several calls of a connection are under way, a
+	// goroutine of its own writes their replies, with what comes meanwhile.
+	Gather bool
 	// Stall is how long a peer may stop in the middle of a record, or take
 	// nothing of what is sent to it, before it loses its connection (30 s).
 	Stall time.Duration

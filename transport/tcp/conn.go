@@ -77,6 +77,7 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 		c.ledger.Open(c.share)
 	}
 	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
+	c.out.gathers = c.gathers
 	c.out.still.L = &c.out.mu
 	c.caller.init(c)
 	peer.SetCaller(&c.caller)
@@ -209,6 +210,9 @@ func (c *conn) detach(k *call) {
 		c.current = nil
 	}
 }
+
+// gathers says that replies are worth waiting for: other calls are under way.
+func (c *conn) gathers() bool { return c.cfg.Gather && c.inFlight.Load() > 1 }
 
 // ended takes note that a detached call was answered.
 func (c *conn) ended() {

@@ -95,6 +95,8 @@ type output struct {
 	fail   func(error)
 	room   func()
 	charge func(bytes int)
+	// gathers says that more will be put soon, so that one write may do for all.
+	gathers func() bool
 
 	queued  atomic.Int64  // bytes
 	written atomic.Uint64 // bytes
@@ -178,7 +180,7 @@ func (o *output) put(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchan
 		o.charge(more)
 		return
 	}
-	o.write()
+	o.write(o.gathers())
 }
 
 // heap is how many bytes of the pieces lie in the Go heap, and are kept by them.
@@ -215,17 +217,18 @@ func (o *output) owe() (more int) {
 func (o *output) flush() {
 	o.mu.Lock()
 	o.held = false
-	o.write()
+	o.write(false)
 }
 
-// write is called with mu held and returns without it.
-func (o *output) write() {
+// write is called with mu held and returns without it. If it is to happen apart,
+// another goroutine writes, with all that is put until it runs.
+func (o *output) write(apart bool) {
 	if o.writing || o.closed || o.head == len(o.queue) {
 		o.mu.Unlock()
 		return
 	}
 	o.writing = true
-	if o.step() {
+	if apart || o.step() {
 		o.waits = true
 		o.writers.Add(1)
 		more := o.owe()

@@ -17,6 +17,12 @@ func TestSuite(t *testing.T) {
 	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
 }
 
+// The same with replies that leave together.
+func TestSuiteGathering(t *testing.T) {
+	f := start(t, Config{Gather: true})
+	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
+}
+
 // The same on a stream that is no socket: the way for what takes a socket's place.
 func TestSuiteWithoutSockets(t *testing.T) {
 	f := start(t, Config{})
