@@ -68,7 +68,7 @@ var connectionMutants = []mutant{
 		"\t\terr := c.run()\n",
 		"transport/tcp", "TestSeatsOfKnownPeers"},
 	{"a call under way does not keep a TCP connection", "transport/tcp/server.go",
-		"return c.inFlight.Load() > 0 || c.doing.Load() == atWork",
+		"return c.inFlight.Load() > 0 || (*conn)(c).working()",
 		"return false",
 		"transport/tcp", "TestCallOfAStrangerMayTakeLong"},
 	{"strangers may keep as much of a record on the heap as known peers", "transport/tcp/receive.go",

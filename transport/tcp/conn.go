@@ -162,6 +162,12 @@ func (c *conn) kill(err error) {
 
 func (c *conn) dead() bool { return c.cause.Load() != nil }
 
+// working says that the receiving goroutine does not wait for the peer.
+func (c *conn) working() bool {
+	doing := c.doing.Load()
+	return doing == atWork || doing == settling
+}
+
 // free tells the receiving goroutine, if it waits, that something got better.
 func (c *conn) free() {
 	if c.blocked.Load() {

@@ -159,8 +159,7 @@ func (c *seated) End(why census.Reason) { (*conn)(c).kill(why) }
 // Busy implements census.Holder: a call is under way, or the receiving goroutine
 // waits for something that is not the peer.
 func (c *seated) Busy() bool {
-	doing := c.doing.Load()
-	return c.inFlight.Load() > 0 || doing == atWork || doing == settling
+	return c.inFlight.Load() > 0 || (*conn)(c).working()
 }
 
 func (s *Server) sweeper() {
