@@ -19,6 +19,9 @@
 // runs an operation twice. A program that waits for something else (Outcome.Pending)
 // goes on by Call.Resume or ends by Call.Complete.
 //
+// A program is registered by its number. A Fallback serves the calls of all others,
+// such as a relay that carries them on.
+//
 // What must not be executed twice is answered from what was kept of the first time
 // (Repeat, Kept). What is kept knows no verifier, no protection and no chunks: a
 // replay is framed anew for the request that asks for it.

@@ -28,8 +28,8 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench HOST:/export",
 		Short: "Measure an NFS server",
-		Long: `Measure an NFS server by NFS version 3, over TCP or RDMA. What is needed for it is
-made in a directory of its own in the export, and removed afterwards.
+		Long: `Measure an NFS server by NFS version 3, over TCP or RDMA. What the measurement needs
+lies in a directory of its own in the export, and is removed afterwards.
 
 Workloads: read, write, randread, randwrite, getattr, create (a file made and
 removed), readdirplus, null. Writes are UNSTABLE. A transfer that is larger than
@@ -65,7 +65,7 @@ the server takes is reduced to what it does.`,
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
 	durationVar(f, &cfg.Duration, "duration", 10*time.Second, time.Millisecond, 24*time.Hour, "how long to measure")
 	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
-	f.IntVar(&uid, "uid", -1, "act as this user (default: the one who calls)")
+	f.IntVar(&uid, "uid", -1, "act as this user (default: the calling user)")
 	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return c

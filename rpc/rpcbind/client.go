@@ -17,7 +17,8 @@ const Program = 100000
 // Port is where rpcbind listens (RFC 1833 §2.1).
 const Port = 111
 
-// Where the rpcbind of this machine is found. By the socket it sees which user registers.
+// Where this machine's rpcbind is found. By the socket it learns the user who
+// registers.
 const (
 	LocalSocket  = "/run/rpcbind.sock"
 	LocalAddress = "127.0.0.1:111"
@@ -74,8 +75,8 @@ type Mapping struct {
 type Client struct {
 	// Dial connects. Required.
 	Dial rpc.Dialer
-	// Network and Address say where rpcbind is; empty: this machine's, by
-	// LocalSocket or else LocalAddress.
+	// Network and Address say where rpcbind is; empty: on this machine, at
+	// LocalSocket or else at LocalAddress.
 	Network, Address string
 	// Owner is the name to register under. rpcbind may put what it knows in
 	// its place.
@@ -104,7 +105,7 @@ func (c *Client) Unset(ctx context.Context, m Mapping) error {
 
 // Register makes what is registered for each of the services just what is in all,
 // whatever an earlier process left behind: everything is unset before it is set.
-// What could be registered stays so where others fail.
+// If one registration fails, the others stay.
 func (c *Client) Register(ctx context.Context, all []Mapping) error {
 	return c.session(ctx, func(s *session) error {
 		var errs []error

@@ -30,7 +30,7 @@ type Process struct {
 }
 
 // StartProcess starts a command and collects what it says. It is killed at the
-// test's end, where it lives then.
+// test's end, if it still runs then.
 func StartProcess(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, cmd: cmd, done: make(chan struct{}), grown: make(chan struct{})}

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A Proxy carries one client's bytes to a server and back until it is told to
-// behave like a peer that does not go on. It does not know what the bytes mean,
-// and so does for both transports. When the server ends the connection, so does
-// the proxy; what the client ends, the server is not told.
+// A Proxy carries one client's bytes to a server and back until the test tells it to
+// behave like a peer that does not go on. It does not know what the bytes mean, so
+// that it serves both transports. When the server ends the connection, the proxy does
+// so too; when the client ends it, the proxy does not tell the server.
 type Proxy struct {
 	t      testing.TB
 	server netip.AddrPort
