@@ -55,6 +55,17 @@ func (s *Server) rdmaEvent(e iwarp.Event) {
 	s.connectionEvent("rdma", e.Kind.String(), e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
 }
 
+// rdmaFault is rdma.Config.Event. A peer can cause as many faults as it likes, and
+// each is counted: their lines are for those who want to see everything.
+func (s *Server) rdmaFault(e rdma.Event) {
+	if !s.log.Core().Enabled(zapcore.DebugLevel) {
+		return
+	}
+	s.connectionLine(zapcore.DebugLevel, "message not served", "rdma", e.Peer,
+		zap.String("reason", e.Fault.String()), zap.Stringer("answer", e.Answer),
+		zap.Uint32("xid", e.XID), zap.NamedError("because", e.Fault))
+}
+
 // tcpEvent is tcp.Config.Event.
 func (s *Server) tcpEvent(e tcp.Event) {
 	s.connectionEvent("tcp", e.Kind.String(), e.Peer, e.Err, e.Fault())

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	iwarpwire "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 	"github.com/nfsrdmad/nfsrdmad/server"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -126,6 +127,36 @@ func TestConnectionsAtDebug(t *testing.T) {
 					t.Errorf("%v: %d lines %q over %s", level, n, what, transport)
 				}
 			}
+		}
+	}
+}
+
+// At the level debug, what RPC-over-RDMA does not serve makes a line that says why,
+// what the peer got, and which rule wants it.
+func TestRDMAFaultsAtDebug(t *testing.T) {
+	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel} {
+		s := newSiteToLog(t, server.LimitsConfig{}, level)
+		p := rawpeer.Dial(t, s.rdma)
+		p.Initiate(rawpeer.LinuxRequest())
+		p.WriteFPDU(rawpeer.Ready())
+		p.WriteFPDU(p.Send(rawpeer.Hex(t, "00000077 00000002 00000020 00000000 00000000 00000000 00000000")))
+		if _, answer := p.ReadMessage(iwarpwire.Send); len(answer) != 28 {
+			t.Errorf("a call of version 2 is answered with % x", answer)
+		}
+		lines := s.lines.FilterMessage("message not served").All()
+		if level == zapcore.InfoLevel {
+			if len(lines) != 0 {
+				t.Errorf("%d lines at %v", len(lines), level)
+			}
+			continue
+		}
+		if len(lines) != 1 {
+			t.Fatalf("%d lines at %v", len(lines), level)
+		}
+		f := lines[0].ContextMap()
+		if f["reason"] != "version" || f["answer"] != "ERR_VERS" || fmt.Sprint(f["xid"]) != "119" ||
+			!strings.Contains(fmt.Sprint(f["because"]), "RFC 8166 §4.5.1") || !strings.HasPrefix(fmt.Sprint(f["client"]), "127.") {
+			t.Errorf("the line says %v", f)
 		}
 	}
 }

@@ -131,6 +131,9 @@ var metrics = []metric{
 	{name: "nfsrdmad_transport_errors_total", help: "What peers sent and could not be served.", kind: counter, labels: []string{"transport", "kind"},
 		meaning: "what peers sent and could not be served",
 		read:    ofKinds(func(t *traffic) []count { return t.malformed })},
+	{name: "nfsrdmad_transport_faults_total", help: "Messages and calls that were not served, and connections ended for a fault.", kind: counter, labels: []string{"transport", "reason"},
+		meaning: "RPC-over-RDMA: messages and calls that were not served, and connections ended for a fault, by `reason`. With `log_level = \"debug\"` each has a line, `message not served`, whose `because` says what happened and which section of a standard has the rule",
+		read:    ofKinds(func(t *traffic) []count { return t.faults })},
 }
 
 // ofTransports reads one value for each transport.

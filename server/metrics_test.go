@@ -86,6 +86,7 @@ options = "insecure,no_root_squash"
 		`nfsrdmad_call_seconds_count{procedure="READ",program="nfs"} 2`,
 		`nfsrdmad_call_seconds_bucket{procedure="READ",program="nfs",le="+Inf"} 2`,
 		`nfsrdmad_stalled_total{transport="rdma"} 0`,
+		`nfsrdmad_transport_faults_total{reason="truncated_list",transport="rdma"} 0`,
 		`nfsrdmad_seats{stage="known"} 2`,
 		`nfsrdmad_seats{stage="stranger"} 0`,
 		`nfsrdmad_connections_refused_total{reason="full"} 0`,

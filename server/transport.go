@@ -76,6 +76,7 @@ type traffic struct {
 	open              int64 // connections, now
 	accepted, stalled uint64
 	bytes, malformed  []count // by way, and by kind
+	faults            []count // by reason
 }
 
 // A count is one of several, by the value of a label.

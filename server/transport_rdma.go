@@ -22,7 +22,7 @@ func openRDMA(s *Server) (carrier, error) {
 	server, err := rdma.NewServer(rdma.Config{
 		RPC: s.rpc, Pool: s.pool, Credits: s.cfg.RNIC.Credits, Deadline: time.Duration(s.cfg.Limits.StallTimeout),
 		InlineSend: int(s.cfg.RNIC.Inline), InlineReceive: int(s.cfg.RNIC.Inline),
-		RemoteInvalidation: true,
+		RemoteInvalidation: true, Event: s.rdmaFault,
 	})
 	if err != nil {
 		return nil, err
@@ -47,8 +47,13 @@ func (c *rdmaCarrier) close() error                       { return c.server.Clos
 
 func (c *rdmaCarrier) traffic() traffic {
 	st, device := c.server.Stats(), c.device.traffic()
+	var faults []count
+	for f := range rdma.Faults() {
+		faults = append(faults, count{f.String(), uint64(st.Count(f))})
+	}
 	return traffic{
-		open: st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts.Load()) + device.stalled,
+		faults: faults,
+		open:   st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts()) + device.stalled,
 		bytes: []count{
 			{"inline_received", uint64(st.BytesInlineIn.Load())}, {"inline_sent", uint64(st.BytesInlineOut.Load())},
 			{"read_chunk", uint64(st.BytesRead.Load())}, {"write_chunk", uint64(st.BytesWritten.Load())},
@@ -56,8 +61,8 @@ func (c *rdmaCarrier) traffic() traffic {
 		},
 		malformed: append([]count{
 			{"version", uint64(st.ErrVers.Load())}, {"chunk", uint64(st.ErrChunk.Load())},
-			{"discarded", uint64(st.Discarded.Load())}, {"failed_work", uint64(st.FailedWork.Load())},
-			{"overrun", uint64(st.Overruns.Load())},
+			{"discarded", uint64(st.Discarded.Load())}, {"failed_work", uint64(st.FailedWork())},
+			{"overrun", uint64(st.Overruns())},
 		}, device.malformed...),
 	}
 }

@@ -15,31 +15,32 @@ import (
 func (q *requester) replied(h *Header, r *recv) {
 	q.mu.Lock()
 	e := q.pending[h.XID]
-	switch {
-	case e == nil:
-		q.mu.Unlock()
-		q.k.discard(r)
-		return
-	case e.gaveUp:
+	if e != nil && e.gaveUp {
 		delete(q.pending, h.XID)
 		q.credits.answered(h.Credits, false)
-		q.k.stats.Discarded.Add(1)
+		q.mu.Unlock()
 		r.Release()
+		q.k.note(faultLateReply, AnswerDrop, h.XID)
+		q.mu.Lock()
 		q.pump()
 		return
-	case !e.accepts(h, r.Bytes):
-		q.mu.Unlock()
-		q.k.stats.BadReplies.Add(1)
-		q.k.discard(r)
-		return
-	case r.Invalidated != 0 && !e.exposes(r.Invalidated):
-		// The peer may invalidate what belongs to this call, nothing else
-		// (RFC 8797 §4.1).
+	}
+	f := faultStrayReply
+	if e != nil {
+		f = e.accepts(h, r)
+	}
+	switch f {
+	case faultNone:
+	case faultInvalidation:
 		q.mu.Unlock()
 		stag := r.Invalidated
-		q.k.discard(r)
-		q.k.device.Abort(fmt.Errorf("rdma: reply %#x invalidated STag %#x of another call: %w",
+		r.Release()
+		q.k.end(f, fmt.Errorf("rdma: reply %#x invalidated STag %#x of another call: %w",
 			h.XID, stag, rdmacm.ErrNotExposed))
+		return
+	default:
+		q.mu.Unlock()
+		q.k.drop(f, h.XID, r)
 		return
 	}
 	delete(q.pending, h.XID)
@@ -55,13 +56,12 @@ func (q *requester) replied(h *Header, r *recv) {
 }
 
 // refused handles an RDMA_ERROR: the end of its call.
-func (q *requester) refused(p Prefix, r *recv) {
-	body, ok := ParseErrorBody(r.Bytes)
+func (q *requester) refused(p Prefix, body ErrorBody, r *recv) {
 	q.mu.Lock()
 	e := q.pending[p.XID]
-	if !ok || e == nil {
+	if e == nil {
 		q.mu.Unlock()
-		q.k.discard(r)
+		q.k.drop(faultStrayError, p.XID, r)
 		return
 	}
 	delete(q.pending, p.XID)
@@ -90,37 +90,43 @@ func (e *exchange) exposes(stag uint32) bool {
 }
 
 // accepts checks a reply against its call: what was offered comes back, and no
-// more was used of it than there is (RFC 8166 §3.4.6, §4.3). It notes where the
+// more was used of it than there is (RFC 8166 §3.4.6, §4.3); the peer invalidated
+// what belongs to this call, and nothing else (RFC 8797 §4.1). It notes where the
 // results are.
-func (e *exchange) accepts(h *Header, message []byte) bool {
+func (e *exchange) accepts(h *Header, r *recv) Fault {
 	e.places = e.places[:0]
-	if h.Reads.Len() > 0 || h.Writes.Len() != len(e.writes) {
-		return false
+	if h.Reads.Len() > 0 {
+		return faultReplyReads
+	}
+	if h.Writes.Len() != len(e.writes) {
+		return faultReplyLists
 	}
 	l := h.Writes
 	for i, offered := range e.writes {
 		if !e.acceptsChunk(l.next(), offered, e.x.Sinks[i]) {
-			return false
+			return faultReplyLists
 		}
 	}
-	if h.Reply.Present && e.reply == nil {
-		return false
-	}
-	used := h.Reply.Bytes()
-	if h.Proc == ProcNoMsg {
-		if !h.Reply.Present || !echoes(h.Reply.WriteChunk, e.reply, 0) {
-			return false
-		}
+	used, long := h.Reply.Bytes(), h.Proc == ProcNoMsg
+	switch {
+	case long && !h.Reply.Present:
+		return faultReplyMessage
+	case h.Reply.Present && (e.reply == nil || !echoes(h.Reply.WriteChunk, e.reply, 0) || !long && used != 0):
+		return faultReplyLists
+	case long:
 		e.stream = e.replyMem[:used]
-	} else {
-		if h.Reply.Present && (used != 0 || !echoes(h.Reply.WriteChunk, e.reply, 0)) {
-			return false
-		}
-		e.stream = message[h.Size:]
+	default:
+		e.stream = r.Bytes[h.Size:]
 	}
-	return len(e.stream) >= 8 && len(e.stream)%4 == 0 &&
-		binary.BigEndian.Uint32(e.stream) == e.xid &&
-		binary.BigEndian.Uint32(e.stream[4:]) == uint32(rpc.TypeReply)
+	switch {
+	case len(e.stream) < 8 || len(e.stream)%4 != 0 ||
+		binary.BigEndian.Uint32(e.stream) != e.xid ||
+		binary.BigEndian.Uint32(e.stream[4:]) != uint32(rpc.TypeReply):
+		return faultReplyMessage
+	case r.Invalidated != 0 && !e.exposes(r.Invalidated):
+		return faultInvalidation
+	}
+	return faultNone
 }
 
 // acceptsChunk checks one Write chunk of a reply and notes what was placed.
@@ -196,7 +202,6 @@ func (q *requester) tick() {
 	}
 	q.mu.Unlock()
 	if late {
-		q.k.stats.Timeouts.Add(1)
-		q.k.device.Abort(fmt.Errorf("rdma: a call was not answered within %v: %w", q.timeout, rdmacm.ErrTimeout))
+		q.k.end(faultUnanswered, fmt.Errorf("rdma: a call was not answered within %v: %w", q.timeout, rdmacm.ErrTimeout))
 	}
 }

@@ -160,8 +160,8 @@ func (c *call) finish() {
 // begin judges what can be judged before the call is known (RFC 8166 §4.5),
 // admits it where it is here already, and reserves its memory.
 func (c *call) begin() {
-	if err := c.check(); err != nil {
-		c.sendError(ErrChunk)
+	if f := c.check(); f != faultNone {
+		c.refuse(f)
 		return
 	}
 	s := c.responder
@@ -201,50 +201,49 @@ func (c *call) admit() {
 }
 
 // check looks at the header of a call and sorts its Read list.
-func (c *call) check() error {
+func (c *call) check() Fault {
 	h, s := &c.header, c.responder
-	if s.noChunks && (h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present) {
-		return errBadProc
+	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
+	switch {
+	case s.noChunks && chunks:
+		return faultNoChunks
+	case h.wraps():
+		return faultWraps
+	case h.replySize() > s.k.sendLimit:
+		return faultEcho
 	}
-	if err := h.checkWraps(); err != nil {
-		return err
-	}
-	if h.replySize() > s.k.sendLimit {
-		return errEcho
-	}
-	if err := c.sortReads(); err != nil {
-		return err
+	if f := c.sortReads(); f != faultNone {
+		return f
 	}
 	payload := len(c.recv.Bytes) - h.Size
+	if h.Proc == ProcNoMsg {
+		payload = c.zeroBytes
+	}
 	switch {
 	case h.Proc == ProcMsg && c.zeroSegments > 0:
-		return errTwoPayloads
-	case h.Proc == ProcMsg && payload < 4, h.Proc == ProcNoMsg && c.zeroBytes < 4:
-		return errNoPayload
-	case h.Proc == ProcNoMsg && c.zeroSegments == 0:
-		return errNoPayload
+		return faultTwoPayloads
+	case payload < 4:
+		return faultNoPayload
+	case len(c.segments) > 0 && s.k.device.ReadDepth() < 1:
+		return faultNoReads
+	case chunks && s.failed.take(s.peer, h.XID):
+		return faultFailedBefore
 	}
-	if len(c.segments) > 0 && s.k.device.ReadDepth() < 1 {
-		return errBadProc
-	}
-	if (len(c.segments) > 0 || h.Writes.Len() > 0 || h.Reply.Present) && s.failed.take(s.peer, h.XID) {
-		return errFailedBefore
-	}
-	return nil
+	return faultNone
 }
 
 // sortReads fills in segments and chunks from the Read list, by ascending
 // position, each chunk's segments in the order of the list.
-func (c *call) sortReads() error {
+func (c *call) sortReads() Fault {
 	n := c.header.Reads.Len()
 	if n == 0 {
-		return nil
+		return faultNone
 	}
 	sorted := true
 	for i := range n {
 		s := c.header.Reads.At(i)
 		if s.Position%4 != 0 {
-			return errUnalignedRead
+			return faultPosition
 		}
 		sorted = sorted && (i == 0 || c.segments[i-1].Position <= s.Position)
 		c.segments = append(c.segments, s)
@@ -256,7 +255,7 @@ func (c *call) sortReads() error {
 	for _, s := range c.segments {
 		// Both bounds keep total far from overflow.
 		if int64(s.Length) > int64(c.responder.maxCall-total) {
-			return errTooManyBytes
+			return faultTooMuch
 		}
 		total += int(s.Length)
 		if s.Position == 0 {
@@ -274,7 +273,7 @@ func (c *call) sortReads() error {
 	for _, k := range c.chunks {
 		c.placed = append(c.placed, rpc.Placed{Position: k.position, Length: uint32(k.length)})
 	}
-	return nil
+	return faultNone
 }
 
 // message is called when the RPC message, of length bytes without what travels
@@ -297,7 +296,7 @@ func (c *call) message(start []byte, length int) bool {
 // over.
 func (c *call) named(message []byte) bool {
 	if len(message) < 4 || binary.BigEndian.Uint32(message) != c.header.XID {
-		c.sendError(ErrChunk)
+		c.refuse(faultXID)
 		return false
 	}
 	return true
@@ -356,7 +355,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 		c.granted(b, true)
 	case errors.Is(err, mem.ErrTooLarge):
 		// More than this server could ever give.
-		c.Refuse(rpc.RefuseChunk)
+		c.refuse(faultTooLarge)
 	default:
 		c.Drop()
 	}

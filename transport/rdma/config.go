@@ -72,6 +72,9 @@ type Config struct {
 	// CallbackCredits are requested with every call to a peer, on its own
 	// connection (RFC 8167).
 	CallbackCredits int
+	// Event, where set, is told of each Fault, from any goroutine. It must not
+	// block.
+	Event func(Event)
 	// Unprivileged connections are not counted as ones that only a
 	// privileged process could have made. knfsd counts every RDMA peer as one.
 	Unprivileged bool

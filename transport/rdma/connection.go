@@ -1,19 +1,11 @@
 package rdma
 
 import (
-	"encoding/binary"
 	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-)
-
-// Message types of RPC (RFC 5531 §9), which tell the directions of a
-// bidirectional connection apart (RFC 8167 §5).
-const (
-	rpcCall  = 0
-	rpcReply = 1
 )
 
 // A connection is one end of an RPC-over-RDMA connection. It sorts what arrives
@@ -35,6 +27,7 @@ type connection struct {
 	// to be a call counts as a reply.
 	dialed   bool
 	stats    *Stats
+	event    func(Event) // may be nil
 	watch    watch
 	onClosed func(error)
 
@@ -140,87 +133,6 @@ func (k *connection) closed(err error) {
 		k.requester.closed(err)
 	}
 	k.onClosed(err)
-}
-
-// received sorts a message. The order of the checks is that of RFC 8166 §4.5:
-// length, RDMA_ERROR before the version, version, procedure, lists.
-func (k *connection) received(r *rdmacm.Recv) {
-	k.moved.Add(uint64(len(r.Bytes)))
-	p, ok := ParsePrefix(r.Bytes)
-	switch {
-	case !ok:
-		k.discard(r)
-		return
-	case p.Proc == ProcError:
-		// Before the length: ERR_CHUNK is shorter than any header. Before
-		// the version: it may be an echo. It is never answered.
-		if k.requester == nil {
-			k.discard(r)
-			return
-		}
-		k.requester.refused(p, r)
-		return
-	case len(r.Bytes) < MinHeader:
-		k.discard(r)
-		return
-	}
-	if p.Version != Version1 {
-		k.reject(r, p, ErrVers)
-		return
-	}
-	switch p.Proc {
-	case ProcDone:
-		k.discard(r)
-		return
-	case ProcMsg, ProcNoMsg:
-	default:
-		k.reject(r, p, ErrChunk)
-		return
-	}
-	var h Header
-	if err := h.Parse(r.Bytes); err != nil {
-		k.reject(r, p, ErrChunk)
-		return
-	}
-	if k.isReply(&h, r.Bytes[h.Size:]) {
-		k.requester.replied(&h, r)
-		return
-	}
-	k.responder.arrived(&h, r)
-}
-
-// isReply tells the direction of a message by its RPC message type, and without
-// a Payload stream by its lists: a call in chunks has a Read list, a reply has
-// not (RFC 8166 §4.3.1).
-func (k *connection) isReply(h *Header, payload []byte) bool {
-	if k.responder == nil {
-		return true
-	}
-	if k.requester == nil { // a reply is no call: the responder says so
-		return false
-	}
-	if h.Proc == ProcNoMsg {
-		return h.Reads.Len() == 0 && (k.dialed || k.requester.waits(h.XID))
-	}
-	return len(payload) >= 8 && binary.BigEndian.Uint32(payload[4:]) == rpcReply
-}
-
-// reject answers a message whose header cannot be served, if it may have been a
-// call: what cannot be a reply that is waited for.
-func (k *connection) reject(r *rdmacm.Recv, p Prefix, code ErrorCode) {
-	if k.dialed || k.requester != nil && k.requester.waits(p.XID) {
-		k.discard(r)
-		return
-	}
-	k.responder.reject(r, p, code)
-}
-
-// discard forgets a message: no answer, no disconnect, the receive promised
-// anew.
-func (k *connection) discard(r *rdmacm.Recv) {
-	r.Release()
-	k.device.Provide(1, k.receiveSize)
-	k.stats.Discarded.Add(1)
 }
 
 // post hands a chain to the device and sees that it comes back in time.

@@ -12,8 +12,6 @@ const (
 	failedXIDsLife = 2 * time.Minute
 )
 
-const errFailedBefore = headerError("an RDMA operation of this call broke the last connection")
-
 // failedXIDs remembers calls whose RDMA operations broke their connection, for
 // the peer will connect anew and try again; the same would happen again, and so
 // on for ever. The retry is answered with ERR_CHUNK instead (RFC 8166 §4.5.3).

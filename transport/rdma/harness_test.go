@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
@@ -103,6 +104,9 @@ type bench struct {
 	server   *Server
 	addr     netip.AddrPort
 	served   chan error
+
+	mu     sync.Mutex
+	events []Event
 }
 
 // benchConfig is what a test says of its bench.
@@ -136,6 +140,11 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 		// Peers may send as much as known ones, from the start.
 		cfg.server.StrangerCredits = cmp.Or(cfg.server.Credits, DefaultCredits)
 	}
+	cfg.server.Event = func(e Event) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.events = append(b.events, e)
+	}
 	if b.server, err = NewServer(cfg.server); err != nil {
 		t.Fatal(err)
 	}
@@ -161,6 +170,24 @@ func (b *bench) close() {
 		b.t.Errorf("%d bytes of memory were not given back, %d requests wait", s.InUse, s.Waiting)
 	}
 	b.pool.Close()
+}
+
+// wantFault makes sure that the last fault was f, that it was told of with its
+// answer and XID, and counted.
+func (b *bench) wantFault(f Fault, a Answer, xid uint32) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.events) == 0 {
+		b.t.Fatalf("no fault was told of, want %v", f)
+	}
+	e := b.events[len(b.events)-1]
+	if e.Fault != f || e.Answer != a || e.XID != xid || !e.Peer.IsValid() {
+		b.t.Errorf("the fault is %v with %v for XID %#x of %v, want %v with %v for %#x", e.Fault, e.Answer, e.XID, e.Peer, f, a, xid)
+	}
+	if b.server.Stats().Count(f) == 0 {
+		b.t.Errorf("%v is not counted", f)
+	}
 }
 
 // peer connects a scripted requester without private data.

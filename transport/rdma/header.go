@@ -6,27 +6,11 @@ import "errors"
 // prefix and three empty chunk fields.
 const MinHeader = PrefixSize + 12
 
-// ErrHeader is what every fault of a Transport stream wraps: a Responder answers
-// it with ERR_CHUNK, a Requester drops the message (RFC 8166 §4.5).
-var ErrHeader = errors.New("rdma: header cannot be decoded")
-
-// headerError is a fault of a header; values are made once, for a peer can send
-// as many bad headers as it likes.
-type headerError string
-
-func (e headerError) Error() string { return ErrHeader.Error() + ": " + string(e) }
-func (e headerError) Unwrap() error { return ErrHeader }
-
-const (
-	errShortHeader   = headerError("a chunk list reaches beyond the message")
-	errNoBoolean     = headerError("a discriminator is neither 0 nor 1")
-	errNoPayload     = headerError("nothing holds the Payload stream")
-	errTwoPayloads   = headerError("RDMA_MSG with a Position-Zero Read chunk")
-	errUnalignedRead = headerError("a position is no multiple of four")
-	errWraps         = headerError("a segment reaches beyond the last offset")
-	errBadProc       = headerError("rdma_proc has no meaning here")
-	errTooManyBytes  = headerError("the Read list moves more than any call may")
-	errEcho          = headerError("the reply's header does not fit a Send")
+// Why a header cannot be decoded. Values are made once, for a peer can send as
+// many bad headers as it likes.
+var (
+	errTruncated     = errors.New("rdma: a chunk list reaches beyond the message")
+	errDiscriminator = errors.New("rdma: the discriminator of a chunk list is neither 0 nor 1")
 )
 
 // A Header is the Transport stream of RDMA_MSG and RDMA_NOMSG (RFC 8166 §4.3),
@@ -47,7 +31,7 @@ func (h *Header) Parse(b []byte) error {
 	*h = Header{}
 	var ok bool
 	if h.Prefix, ok = ParsePrefix(b); !ok {
-		return errShortHeader
+		return errTruncated
 	}
 	at := PrefixSize
 	reads, n, err := ParseReadList(b[at:])
@@ -110,25 +94,25 @@ func (h *Header) soleHandle() (handle uint32, ok bool) {
 	return handle, found
 }
 
-// checkWraps refuses segments that reach beyond the last offset.
-func (h *Header) checkWraps() error {
+// wraps says that a segment of h reaches beyond the last offset.
+func (h *Header) wraps() bool {
 	for i := range h.Reads.Len() {
 		if h.Reads.At(i).wraps() {
-			return errWraps
+			return true
 		}
 	}
 	for l := h.Writes; l.Len() > 0; {
 		c := l.next()
 		for i := range c.Len() {
 			if c.At(i).wraps() {
-				return errWraps
+				return true
 			}
 		}
 	}
 	for i := range h.Reply.Len() {
 		if h.Reply.At(i).wraps() {
-			return errWraps
+			return true
 		}
 	}
-	return nil
+	return false
 }

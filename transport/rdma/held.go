@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 )
@@ -76,7 +77,7 @@ func (s *responder) goOn() {
 		h.mu.Unlock()
 		s.ledger.Add(-heldCost - cap(r.Bytes))
 		if !entered {
-			s.k.discard(r)
+			s.k.drop(faultDraining, binary.BigEndian.Uint32(r.Bytes), r)
 			continue
 		}
 		go s.take(r)
@@ -86,8 +87,8 @@ func (s *responder) goOn() {
 // take begins a call that was held, and entered.
 func (s *responder) take(r *recv) {
 	var header Header
-	if err := header.Parse(r.Bytes); err != nil {
-		panic("rdma: a header does not parse that did: " + err.Error())
+	if f := judge(&header, r.Bytes); f != faultNone {
+		panic("rdma: a header does not parse that did: " + f.Error())
 	}
 	s.begin(&header, r)
 }

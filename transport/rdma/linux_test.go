@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
 // Messages of a Linux client and the Linux server decode and encode to the same
@@ -36,7 +38,7 @@ func TestLinuxMessages(t *testing.T) {
 			}
 			continue
 		}
-		if isReply := b[h.Size+7] == rpcReply; isReply != strings.Contains(name, "reply") {
+		if isReply := b[h.Size+7] == uint8(rpc.TypeReply); isReply != strings.Contains(name, "reply") {
 			t.Errorf("%s: reply %v", name, isReply)
 		}
 	}

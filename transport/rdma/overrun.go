@@ -11,19 +11,18 @@ import (
 // would have no bound but a deadline. So calls are counted, and a peer that makes
 // more than it was granted loses its connection.
 
-// ErrOverrun: the peer made more calls than it was granted credits.
-var ErrOverrun = errors.New("rdma: peer calls beyond its credits")
+var errOverrun = errors.New("rdma: peer calls beyond its credits")
 
 // overrunSlack is how many calls there are, beyond what could be outstanding, before
 // they are counted exactly: it keeps the exact count off the way of a call.
 const overrunSlack = 16
 
-// enter begins a call for the message r; false means that there is none: the
+// enter begins a call for the message r, of the XID xid; false means that there is none: the
 // connection drains, or is ended for calling too much.
-func (s *responder) enter(r *recv) bool {
+func (s *responder) enter(xid uint32, r *recv) bool {
 	n := s.k.enter()
 	if n == 0 {
-		s.k.discard(r)
+		s.k.drop(faultDraining, xid, r)
 		return false
 	}
 	if n <= s.mostCalls()+overrunSlack || !s.overrun(n) {
@@ -48,8 +47,7 @@ func (s *responder) overrun(n int64) bool {
 	if outstanding <= s.mostCalls() {
 		return false
 	}
-	s.k.stats.Overruns.Add(1)
-	s.k.device.Abort(fmt.Errorf("%w: %d calls are under way, %d were granted", ErrOverrun, outstanding, s.granted.Load()))
+	s.k.end(faultOverrun, fmt.Errorf("%w: %d calls are under way, %d were granted", errOverrun, outstanding, s.granted.Load()))
 	return true
 }
 

@@ -26,18 +26,18 @@ type ReadList struct {
 func ParseReadList(b []byte) (l ReadList, n int, err error) {
 	for {
 		if len(b)-n < 4 {
-			return ReadList{}, 0, errShortHeader
+			return ReadList{}, 0, errTruncated
 		}
 		switch binary.BigEndian.Uint32(b[n:]) {
 		case 0:
 			return ReadList{entries: b[:n]}, n + 4, nil
 		case 1:
 			if len(b)-n < readEntrySize {
-				return ReadList{}, 0, errShortHeader
+				return ReadList{}, 0, errTruncated
 			}
 			n += readEntrySize
 		default:
-			return ReadList{}, 0, errNoBoolean
+			return ReadList{}, 0, errDiscriminator
 		}
 	}
 }

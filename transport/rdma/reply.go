@@ -74,30 +74,34 @@ func (c *call) Drop() {
 
 // DropAndClose implements rpc.Way.
 func (c *call) DropAndClose() {
-	device := c.responder.k.device
+	k := c.responder.k
 	c.Drop()
-	device.Abort(errEnded)
+	k.end(faultProgram, errEnded)
 }
 
 var errEnded = errors.New("rdma: ended by the program that was called")
 
-// Refuse implements rpc.Way: RDMA_ERROR has one code for all reasons.
-func (c *call) Refuse(rpc.Refusal) { c.sendError(ErrChunk) }
+// Refuse implements rpc.Way.
+func (c *call) Refuse(why rpc.Refusal) { c.refuse(refusals[why]) }
 
 // Send implements rpc.Way. The order of decisions is that of RFC 8166 §4.3:
 // eligible results fill the Write chunks; what is left goes in the Send if it
 // fits, else in the Reply chunk; else the call is refused.
 func (c *call) Send() {
 	k, w := c.responder.k, &c.write
-	if w.Overflow() || !c.assign() {
-		c.sendError(ErrChunk)
+	if w.Overflow() {
+		c.refuse(faultNoRoom)
+		return
+	}
+	if !c.assign() {
+		c.refuse(faultResult)
 		return
 	}
 	left := streamLen(w, c.slots)
 	header := c.header.replySize()
 	inline := header+left <= k.sendLimit
 	if !inline && (!c.header.Reply.Present || uint64(left) > c.header.Reply.Bytes()) {
-		c.sendError(ErrChunk)
+		c.refuse(faultNoRoom)
 		return
 	}
 	c.putHeader(header, inline, left)
@@ -267,14 +271,15 @@ func (c *call) addSend(pieces [][]byte) {
 	c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpSend, Local: pieces})
 }
 
-// sendError answers the call with an RDMA_ERROR, by a plain Send. The XID and
-// the version are those of the call's header, whatever they are (RFC 8166 §4.5).
-func (c *call) sendError(code ErrorCode) {
-	k := c.responder.k
-	if code == ErrVers {
-		k.stats.ErrVers.Add(1)
-	} else {
-		k.stats.ErrChunk.Add(1)
+// refuse answers the call with the RDMA_ERROR of its fault, by a plain Send. The
+// XID and the version are those of the call's header, whatever they are (RFC 8166
+// §4.5).
+func (c *call) refuse(f Fault) {
+	answer := faults[f].answer
+	c.responder.k.note(f, answer, c.header.XID)
+	code := ErrChunk
+	if answer == AnswerVers {
+		code = ErrVers
 	}
 	p := Prefix{XID: c.header.XID, Version: c.header.Version, Credits: c.responder.granted.Load()}
 	head := c.headBuffer(errVersSize)
@@ -322,6 +327,5 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	if own && !errors.Is(err, rdmacm.ErrTimeout) && !errors.Is(err, rdmacm.ErrAborted) {
 		s.failed.add(s.peer, xid)
 	}
-	s.k.stats.FailedWork.Add(1)
-	s.k.device.Abort(err)
+	s.k.end(faultOperation, err)
 }

@@ -13,7 +13,7 @@ type ReplyChunk struct {
 // its length on the wire, in bytes. The chunk aliases b.
 func ParseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 	if len(b) < 4 {
-		return ReplyChunk{}, 0, errShortHeader
+		return ReplyChunk{}, 0, errTruncated
 	}
 	switch binary.BigEndian.Uint32(b) {
 	case 0:
@@ -25,7 +25,7 @@ func ParseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 		}
 		return ReplyChunk{WriteChunk: w, Present: true}, 4 + n, nil
 	}
-	return ReplyChunk{}, 0, errNoBoolean
+	return ReplyChunk{}, 0, errDiscriminator
 }
 
 // wireSize is the length of the field on the wire.

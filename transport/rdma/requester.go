@@ -213,8 +213,7 @@ func (q *requester) settle(e *exchange, err error) {
 		if !q.ended {
 			q.fencing = append(q.fencing, e)
 			q.mu.Unlock()
-			q.k.stats.FailedWork.Add(1)
-			q.k.device.Abort(fmt.Errorf("rdma: memory of call %#x could not be fenced: %w", e.xid, failed))
+			q.k.end(faultFence, fmt.Errorf("rdma: memory of call %#x could not be fenced: %w", e.xid, failed))
 			return
 		}
 		q.mu.Unlock()

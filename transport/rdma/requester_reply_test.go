@@ -116,8 +116,8 @@ func TestReplyChunkOutOfNowhere(t *testing.T) {
 		s.reply(m)
 	}
 	s.ping()
-	if n := s.client.Stats().BadReplies.Load(); n != 3 {
-		t.Errorf("%d bad replies", n)
+	if n := s.client.Stats().Count(faultReplyLists); n != 3 {
+		t.Errorf("%d replies were dropped for their lists", n)
 	}
 	s.reply(message{xid: h.XID, writes: back, payload: success(h.XID, 0)})
 	if r := ended(t, done); r.err != nil {
@@ -243,8 +243,8 @@ func TestSegmentsAreFilledInOrder(t *testing.T) {
 	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(170)) {
 		t.Errorf("%d bytes, %v", len(r.data), r.err)
 	}
-	if n := s.client.Stats().BadReplies.Load(); n != 5 {
-		t.Errorf("%d bad replies", n)
+	if n := s.client.Stats().Count(faultReplyLists); n != 5 {
+		t.Errorf("%d replies were dropped for their lists", n)
 	}
 }
 

@@ -47,8 +47,7 @@ func (k *holder) Progress() (moved uint64, waitsForPeer bool) {
 
 // End implements mem.Holder.
 func (k *holder) End(why error) {
-	k.stats.Starved.Add(1)
-	k.device.Abort(why)
+	(*connection)(k).end(faultStarved, why)
 }
 
 // arrived begins the call whose header was decoded.
@@ -56,7 +55,7 @@ func (s *responder) arrived(h *Header, r *recv) {
 	if s.full() && s.hold(r) {
 		return
 	}
-	if !s.enter(r) {
+	if !s.enter(h.XID, r) {
 		return
 	}
 	s.begin(h, r)
@@ -73,13 +72,13 @@ func (s *responder) begin(h *Header, r *recv) {
 }
 
 // reject answers a message that is not served with an RDMA_ERROR.
-func (s *responder) reject(r *recv, p Prefix, code ErrorCode) {
-	if !s.enter(r) {
+func (s *responder) reject(f Fault, p Prefix, r *recv) {
+	if !s.enter(p.XID, r) {
 		return
 	}
 	c := newCall(s, r)
 	c.header.Prefix = p
-	c.sendError(code)
+	c.refuse(f)
 }
 
 // grant grants the peer more credits, from the next reply on. The receives for

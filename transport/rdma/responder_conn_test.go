@@ -300,7 +300,7 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 			if err := p.End(); err == nil {
 				t.Error("the connection ended in order")
 			}
-			await.Until(t, "what failed is noted", func() bool { return b.server.Stats().FailedWork.Load() > 0 })
+			await.Until(t, "what failed is noted", func() bool { return b.server.Stats().FailedWork() > 0 })
 			q := b.peer()
 			b.alive(q)
 			_, payload := answered(t, b.call(q, message{xid: 7, payload: rpctest.Message(7, rpctest.NULL, nil)}))

@@ -71,7 +71,7 @@ func TestStalledPeers(t *testing.T) {
 					t.Errorf("ended after %v", waited)
 				}
 				b.alive(other)
-				if n := b.server.Stats().Timeouts.Load(); n != 1 {
+				if n := b.server.Stats().Timeouts(); n != 1 {
 					t.Errorf("%d timeouts", n)
 				}
 				// A connection that is idle, or busy for longer than the deadline, lives.

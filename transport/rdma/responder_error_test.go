@@ -39,8 +39,13 @@ func TestShortMessagesAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 256)
 	for n := range 28 { // RFC 8166 §4.5
-		b.silent(p, unhex(vectorA)[:n])
 		b.silent(p, unhex(vectorE)[:n])
+		b.silent(p, unhex(vectorA)[:n])
+		xid := uint32(0)
+		if n >= PrefixSize {
+			xid = 0x1a2b3c4d
+		}
+		b.wantFault(faultShort, AnswerDrop, xid)
 	}
 }
 
@@ -48,10 +53,15 @@ func TestShortMessagesAreDropped(t *testing.T) {
 func TestErrorsFromPeersAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
-	for _, v := range []string{vectorE, vectorF,
+	for _, v := range []string{vectorE, vectorF} {
+		b.silent(p, unhex(v))
+	}
+	b.wantFault(faultStrayError, AnswerDrop, 0x1a2b3c52)
+	for _, v := range []string{
 		`1a2b3c52 00000001 00000020 00000004 00000007`, // V1-86
 		`1a2b3c52 00000009 00000020 00000004 00000007 00000000 00000000 00000000`} {
 		b.silent(p, unhex(v))
+		b.wantFault(faultErrorCode, AnswerDrop, 0x1a2b3c52)
 	}
 }
 
@@ -60,6 +70,7 @@ func TestRepliesToNothingAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
 	b.silent(p, message{xid: 0x77, payload: words(0x77, 1, 0, 0, 0, 0)}.bytes())
+	b.wantFault(faultStrayReply, AnswerDrop, 0x77)
 }
 
 // V1-79, V1-78, L-3: RDMA_DONE is dropped, in both its forms.
@@ -70,6 +81,7 @@ func TestDoneIsDropped(t *testing.T) {
 		b.silent(p, words(5, 1, 32, uint32(ProcDone)))
 		b.silent(p, words(5, 1, 32, uint32(ProcDone), 0, 0, 0))
 	}
+	b.wantFault(faultDone, AnswerDrop, 5)
 }
 
 // V1-80: every truncation of A to D and G that ends inside the
@@ -89,6 +101,7 @@ func TestTruncatedHeaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantError(t, p.Receive(), xid, 1, ErrChunk)
+			b.wantFault(faultTruncated, AnswerChunk, xid)
 		}
 	}
 }
@@ -105,6 +118,7 @@ func TestVersionMismatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantError(t, p.Receive(), 0x1a2b3c51, version, ErrVers)
+		b.wantFault(faultVersion, AnswerVers, 0x1a2b3c51)
 	}
 	// The version is judged before the procedure.
 	p.Send(words(9, 2, 32, 77, 0, 0, 0))
@@ -124,44 +138,49 @@ func TestBadHeaders(t *testing.T) {
 	whole := cut(r, 4096)
 	null := rpctest.Message(0x77, rpctest.NULL, nil)
 	put, pos := putCall(0x77, "name", 4096)
-	for name, m := range map[string]message{
-		"RDMA_MSGP":                                 {proc: ProcMsgP, payload: null},
-		"rdma_proc 5":                               {proc: 5, payload: null},
-		"rdma_proc 2^32-1":                          {proc: 1<<32 - 1, payload: null},
-		"NOMSG, all three fields absent (V1-68)":    {proc: ProcNoMsg},
-		"NOMSG with a Write list only":              {proc: ProcNoMsg, writes: [][]Segment{whole}},
-		"NOMSG with a Reply chunk only":             {proc: ProcNoMsg, reply: whole},
-		"NOMSG without a position-zero chunk":       {proc: ProcNoMsg, reads: at(4, whole...)},
-		"NOMSG with an empty position-zero chunk":   {proc: ProcNoMsg, reads: at(0, cut(r, 0)...)},
-		"NOMSG with a position-zero chunk of 3":     {proc: ProcNoMsg, reads: at(0, cut(r, 3)...)},
-		"MSG with a position-zero chunk (A-8)":      {reads: at(0, whole...), payload: null},
-		"MSG without a Payload":                     {},
-		"MSG with a Payload of 3 bytes":             {payload: null[:3]},
-		"position that is no multiple of four":      {reads: at(pos+1, whole...), payload: put},
-		"position 2^32-1":                           {reads: at(1<<32-1, whole...), payload: put},
-		"padding as a chunk of its own (L-9)":       {reads: append(at(pos, cut(r, 4095)...), at(pos+4095, cut(r, 1)...)...), payload: put},
-		"segment that wraps":                        {reads: at(pos, Segment{r.STag(), 4096, 1<<64 - 100}), payload: put},
-		"Write segment that wraps":                  {writes: [][]Segment{{{r.STag(), 4096, 1<<64 - 100}}}, payload: null},
-		"Reply segment that wraps":                  {reply: []Segment{{r.STag(), 4096, 1<<64 - 100}}, payload: null},
-		"XID of another call":                       {payload: rpctest.Message(0x78, rpctest.NULL, nil)},
-		"neither call nor reply":                    {payload: words(0x77, 2, 2, rpctest.Number, 1, 0, 0, 0, 0, 0)},
-		"a position-zero chunk beyond MaxCall":      {proc: ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)},
-		"a Read chunk of 2 GiB (V1-98)":             {reads: at(pos, Segment{r.STag(), 2 << 30, 0}), payload: put},
-		"Read chunks of 4 GiB together (V1-98)":     {reads: at(pos, Segment{r.STag(), 1<<32 - 1, 0}, Segment{r.STag(), 4097, 0}), payload: put},
-		"a Read chunk beyond the procedure (V1-99)": {reads: at(pos, cut(r, 99_999)...), payload: rpctest.Message(0x77, rpctest.NULL, nil)},
-		"a header that the echo of does not fit":    {writes: [][]Segment{make([]Segment, 62)}, payload: null},
-		"... although a Reply chunk is offered":     {writes: [][]Segment{make([]Segment, 62)}, reply: whole, payload: rpctest.Message(0x77, rpctest.BUMP, func(w *xdr.Writer) { w.String("") })},
-		"a Read chunk before the arguments (V1-94)": {reads: at(8, whole...), payload: put},
-		"a Read chunk over a name (V1-94, L-13)":    {reads: at(44, cut(r, 4)...), payload: put},
-		"a Read chunk over ECHO (V1-94)":            {reads: at(44, cut(r, 4)...), payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(4) })},
-		"two Read chunks where one is eligible":     {reads: append(at(pos, cut(r, 8)...), at(pos+8, cut(r, 8)...)...), payload: put},
+	for name, c := range map[string]struct {
+		fault Fault
+		m     message
+	}{
+		"RDMA_MSGP":                                 {faultProcedure, message{proc: ProcMsgP, payload: null}},
+		"rdma_proc 5":                               {faultProcedure, message{proc: 5, payload: null}},
+		"rdma_proc 2^32-1":                          {faultProcedure, message{proc: 1<<32 - 1, payload: null}},
+		"NOMSG, all three fields absent (V1-68)":    {faultNoPayload, message{proc: ProcNoMsg}},
+		"NOMSG with a Write list only":              {faultNoPayload, message{proc: ProcNoMsg, writes: [][]Segment{whole}}},
+		"NOMSG with a Reply chunk only":             {faultNoPayload, message{proc: ProcNoMsg, reply: whole}},
+		"NOMSG without a position-zero chunk":       {faultNoPayload, message{proc: ProcNoMsg, reads: at(4, whole...)}},
+		"NOMSG with an empty position-zero chunk":   {faultNoPayload, message{proc: ProcNoMsg, reads: at(0, cut(r, 0)...)}},
+		"NOMSG with a position-zero chunk of 3":     {faultNoPayload, message{proc: ProcNoMsg, reads: at(0, cut(r, 3)...)}},
+		"MSG with a position-zero chunk (A-8)":      {faultTwoPayloads, message{reads: at(0, whole...), payload: null}},
+		"MSG without a Payload":                     {faultNoPayload, message{}},
+		"MSG with a Payload of 3 bytes":             {faultNoPayload, message{payload: null[:3]}},
+		"position that is no multiple of four":      {faultPosition, message{reads: at(pos+1, whole...), payload: put}},
+		"position 2^32-1":                           {faultPosition, message{reads: at(1<<32-1, whole...), payload: put}},
+		"padding as a chunk of its own (L-9)":       {faultPosition, message{reads: append(at(pos, cut(r, 4095)...), at(pos+4095, cut(r, 1)...)...), payload: put}},
+		"segment that wraps":                        {faultWraps, message{reads: at(pos, Segment{r.STag(), 4096, 1<<64 - 100}), payload: put}},
+		"Write segment that wraps":                  {faultWraps, message{writes: [][]Segment{{{r.STag(), 4096, 1<<64 - 100}}}, payload: null}},
+		"Reply segment that wraps":                  {faultWraps, message{reply: []Segment{{r.STag(), 4096, 1<<64 - 100}}, payload: null}},
+		"XID of another call":                       {faultXID, message{payload: rpctest.Message(0x78, rpctest.NULL, nil)}},
+		"neither call nor reply":                    {faultNotACall, message{payload: words(0x77, 2, 2, rpctest.Number, 1, 0, 0, 0, 0, 0)}},
+		"a position-zero chunk beyond MaxCall":      {faultTooMuch, message{proc: ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)}},
+		"a Read chunk of 2 GiB (V1-98)":             {faultTooMuch, message{reads: at(pos, Segment{r.STag(), 2 << 30, 0}), payload: put}},
+		"Read chunks of 4 GiB together (V1-98)":     {faultTooMuch, message{reads: at(pos, Segment{r.STag(), 1<<32 - 1, 0}, Segment{r.STag(), 4097, 0}), payload: put}},
+		"a Read chunk beyond the procedure (V1-99)": {faultIneligible, message{reads: at(pos, cut(r, 99_999)...), payload: rpctest.Message(0x77, rpctest.NULL, nil)}},
+		"a header that the echo of does not fit":    {faultEcho, message{writes: [][]Segment{make([]Segment, 62)}, payload: null}},
+		"... although a Reply chunk is offered":     {faultEcho, message{writes: [][]Segment{make([]Segment, 62)}, reply: whole, payload: rpctest.Message(0x77, rpctest.BUMP, func(w *xdr.Writer) { w.String("") })}},
+		"a Read chunk before the arguments (V1-94)": {faultIneligible, message{reads: at(8, whole...), payload: put}},
+		"a Read chunk over a name (V1-94, L-13)":    {faultIneligible, message{reads: at(44, cut(r, 4)...), payload: put}},
+		"a Read chunk over ECHO (V1-94)":            {faultIneligible, message{reads: at(44, cut(r, 4)...), payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(4) })}},
+		"two Read chunks where one is eligible":     {faultIneligible, message{reads: append(at(pos, cut(r, 8)...), at(pos+8, cut(r, 8)...)...), payload: put}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			m := c.m
 			m.xid = 0x77
 			if err := p.Send(m.bytes()); err != nil {
 				t.Fatal(err)
 			}
 			wantError(t, p.Receive(), 0x77, 1, ErrChunk)
+			b.wantFault(c.fault, AnswerChunk, 0x77)
 		})
 	}
 	b.alive(p)
@@ -189,15 +208,16 @@ func TestBadLongCalls(t *testing.T) {
 	put, pos := putCall(0x77, "name", 4096)
 	data := p.Expose(make([]byte, 4096), rdmacm.RemoteRead)
 	for name, c := range map[string]struct {
+		fault   Fault
 		payload []byte
 		reads   []ReadSegment
 	}{
-		"XID of another call":        {payload: rpctest.Message(0x78, rpctest.NULL, nil)},
-		"a reply":                    {payload: words(0x77, 1, 0, 0, 0, 0)},
-		"four bytes":                 {payload: words(0x77)},
-		"a Read chunk over the name": {payload: put, reads: at(44, cut(data, 4)...)},
-		"a Read chunk of NULL":       {payload: rpctest.Message(0x77, rpctest.NULL, nil), reads: at(40, cut(data, 4)...)},
-		"a Read chunk behind PUT's":  {payload: put, reads: at(pos+4, cut(data, 4)...)},
+		"XID of another call":        {fault: faultXID, payload: rpctest.Message(0x78, rpctest.NULL, nil)},
+		"a reply":                    {fault: faultNotACall, payload: words(0x77, 1, 0, 0, 0, 0)},
+		"four bytes":                 {fault: faultNotACall, payload: words(0x77)},
+		"a Read chunk over the name": {fault: faultIneligible, payload: put, reads: at(44, cut(data, 4)...)},
+		"a Read chunk of NULL":       {fault: faultIneligible, payload: rpctest.Message(0x77, rpctest.NULL, nil), reads: at(40, cut(data, 4)...)},
+		"a Read chunk behind PUT's":  {fault: faultIneligible, payload: put, reads: at(pos+4, cut(data, 4)...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			zero := p.Expose(c.payload, rdmacm.RemoteRead)
@@ -206,6 +226,7 @@ func TestBadLongCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantError(t, p.Receive(), 0x77, 1, ErrChunk)
+			b.wantFault(c.fault, AnswerChunk, 0x77)
 		})
 	}
 	b.alive(p)

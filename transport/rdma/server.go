@@ -94,7 +94,7 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 			r.Reject(nil)
 			continue
 		}
-		k := &connection{stats: &s.stats}
+		k := &connection{stats: &s.stats, event: s.config.Event}
 		s.open[k] = struct{}{}
 		s.setup.Add(1)
 		s.mu.Unlock()

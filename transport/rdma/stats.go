@@ -20,10 +20,10 @@ type Stats struct {
 	Dropped atomic.Int64
 	// ErrVers and ErrChunk are RDMA_ERRORs sent.
 	ErrVers, ErrChunk atomic.Int64
-	// Discarded messages were neither served nor answered: too short,
-	// RDMA_DONE, RDMA_ERROR for nobody, replies that nobody waits for or that
-	// cannot be decoded.
+	// Discarded messages were neither served nor answered.
 	Discarded atomic.Int64
+	// faults are all of these, and the connections that were ended, by reason.
+	faults [faultCount]atomic.Int64
 
 	// Bytes by their way.
 	BytesInlineIn, BytesInlineOut atomic.Int64
@@ -33,18 +33,19 @@ type Stats struct {
 	// Invalidated replies named an STag to invalidate.
 	Invalidated atomic.Int64
 
-	// Answers are replies to this side's calls, Refused the RDMA_ERRORs,
-	// BadReplies those of Discarded that did not match their call.
-	Answers, Refused, BadReplies atomic.Int64
-
-	// Starved are connections lost because memory was short and the peer moved
-	// too little.
-	Starved atomic.Int64
-	// Timeouts are connections lost because the peer took no part.
-	Timeouts atomic.Int64
-	// Overruns are connections lost because the peer made more calls than it
-	// was granted.
-	Overruns atomic.Int64
-	// FailedWork are connections lost because an RDMA operation failed.
-	FailedWork atomic.Int64
+	// Answers are replies to this side's calls, Refused the RDMA_ERRORs.
+	Answers, Refused atomic.Int64
 }
+
+// Count is how often there was a fault.
+func (s *Stats) Count(f Fault) int64 { return s.faults[f].Load() }
+
+// Timeouts are connections lost because the peer took no part.
+func (s *Stats) Timeouts() int64 { return s.Count(faultStalled) + s.Count(faultUnanswered) }
+
+// Overruns are connections lost because the peer made more calls than it was
+// granted.
+func (s *Stats) Overruns() int64 { return s.Count(faultOverrun) }
+
+// FailedWork are connections lost because an RDMA operation failed.
+func (s *Stats) FailedWork() int64 { return s.Count(faultOperation) + s.Count(faultFence) }

@@ -79,8 +79,7 @@ func (w *watch) tick(k *connection) {
 	}
 	w.mu.Unlock()
 	if late {
-		k.stats.Timeouts.Add(1)
-		k.device.Abort(fmt.Errorf("rdma: %d work chains are not done after %v: %w",
+		k.end(faultStalled, fmt.Errorf("rdma: %d work chains are not done after %v: %w",
 			sent-back, w.limit, rdmacm.ErrTimeout))
 	}
 }

@@ -12,11 +12,11 @@ type WriteChunk struct {
 // parseWriteChunk reads a counted array of segments from the start of b.
 func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
 	if len(b) < 4 {
-		return WriteChunk{}, 0, errShortHeader
+		return WriteChunk{}, 0, errTruncated
 	}
 	count := binary.BigEndian.Uint32(b)
 	if uint64(count)*SegmentSize > uint64(len(b)-4) {
-		return WriteChunk{}, 0, errShortHeader
+		return WriteChunk{}, 0, errTruncated
 	}
 	n = 4 + int(count)*SegmentSize
 	return WriteChunk{segments: b[4:n]}, n, nil
@@ -65,7 +65,7 @@ type WriteList struct {
 func ParseWriteList(b []byte) (l WriteList, n int, err error) {
 	for {
 		if len(b)-n < 4 {
-			return WriteList{}, 0, errShortHeader
+			return WriteList{}, 0, errTruncated
 		}
 		switch binary.BigEndian.Uint32(b[n:]) {
 		case 0:
@@ -79,7 +79,7 @@ func ParseWriteList(b []byte) (l WriteList, n int, err error) {
 			n += 4 + size
 			l.count++
 		default:
-			return WriteList{}, 0, errNoBoolean
+			return WriteList{}, 0, errDiscriminator
 		}
 	}
 }

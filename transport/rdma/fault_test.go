@@ -1,0 +1,30 @@
+package rdma
+
+import (
+	"regexp"
+	"testing"
+)
+
+// Each fault has a row: a name of its own for its counter, and a text. What gets an
+// RDMA_ERROR says which rule of a standard wants that.
+func TestEveryFaultHasARow(t *testing.T) {
+	names, texts := make(map[string]bool), make(map[string]bool)
+	name := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+	section := regexp.MustCompile(`^RFC (8166|8167|8797) §[0-9]+(\.[0-9]+)*$`)
+	count := 0
+	for f := range Faults() {
+		row := faults[f]
+		count++
+		if !name.MatchString(row.name) || names[row.name] || row.text == "" || texts[row.text] {
+			t.Errorf("fault %d is called %q, and says %q", f, row.name, row.text)
+		}
+		names[row.name], texts[row.text] = true, true
+		answered := row.answer == AnswerVers || row.answer == AnswerChunk
+		if row.section == "" && answered || row.section != "" && !section.MatchString(row.section) {
+			t.Errorf("%v stands in %q", f, row.section)
+		}
+	}
+	if count != int(faultCount)-1 {
+		t.Errorf("%d faults of %d", count, faultCount-1)
+	}
+}
