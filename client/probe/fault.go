@@ -14,6 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 const noPrivateDataNote = "The server sent no RPC-over-RDMA private data (RFC 8797): messages of 1024 bytes and no remote invalidation are assumed."
@@ -36,7 +37,7 @@ func dialFault(t client.Target, err error) string {
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return fmt.Sprintf("There is no route to %s.", t.Host)
 	case isRejected:
-		if p, found := rdma.ParsePrivateData(rejected.PrivateData); found {
+		if p, found := wire.ParsePrivateData(rejected.PrivateData); found {
 			return fmt.Sprintf("The server at %s rejected the connection, with RPC-over-RDMA private data (inline sizes %d and %d).", at, p.SendSize, p.ReceiveSize)
 		}
 		return fmt.Sprintf("The server at %s rejected the connection.", at)
@@ -59,7 +60,7 @@ func callFault(t client.Target, err error) string {
 	refused, isRefused := errors.AsType[*rdma.RefusedError](err)
 	re, isReply := errors.AsType[*rpc.ReplyError](err)
 	switch {
-	case isRefused && refused.Code == rdma.ErrVers:
+	case isRefused && refused.Code == wire.ErrVers:
 		return fmt.Sprintf("The server at %s does not speak RPC-over-RDMA version 1: it offers %d to %d.", at, refused.Low, refused.High)
 	case isRefused:
 		return fmt.Sprintf("The server at %s refuses an RPC-over-RDMA header without chunks.", at)

@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 func ask(t *testing.T, target client.Target) *probe.Report {
@@ -181,8 +182,8 @@ func TestProbeRejectingListener(t *testing.T) {
 	device, err := iwarp.New(iwarp.Config{})
 	must(t, err)
 	for _, p := range []rdmacm.Provider{device, rdmatest.New()} {
-		private := make([]byte, rdma.PrivateDataSize)
-		rdma.PrivateData{SendSize: 2048, ReceiveSize: 1024}.Put(private)
+		private := make([]byte, wire.PrivateDataSize)
+		wire.PrivateData{SendSize: 2048, ReceiveSize: 1024}.Put(private)
 		for _, c := range []struct {
 			private []byte
 			say     string
@@ -235,9 +236,9 @@ func answering(t *testing.T, private []byte, answer func(call []byte) []byte) cl
 // A server of another version of RPC-over-RDMA, and one that ends the connection.
 func TestProbeForeignRPCRDMA(t *testing.T) {
 	target := answering(t, nil, func(call []byte) []byte {
-		p, _ := rdma.ParsePrefix(call)
+		p, _ := wire.ParsePrefix(call)
 		b := make([]byte, 64)
-		return b[:rdma.ErrorBody{Code: rdma.ErrVers, Low: 2, High: 3}.Put(b, p)]
+		return b[:wire.ErrorBody{Code: wire.ErrVers, Low: 2, High: 3}.Put(b, p)]
 	})
 	x := ask(t, target).Transports[0]
 	if x.NFS || !strings.Contains(x.Fault, "offers 2 to 3") {

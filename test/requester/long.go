@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -141,16 +142,16 @@ func (w work) fault(ctx context.Context) error {
 	defer func() { <-conn.Done() }()
 	defer conn.Disconnect()
 	for xid := range uint32(attempts) {
-		message := make([]byte, rdma.MinHeader)
-		rdma.Prefix{XID: xid + 1, Version: rdma.Version1, Credits: attempts, Proc: rdma.ProcNoMsg}.Put(message)
+		message := make([]byte, wire.MinHeader)
+		wire.Prefix{XID: xid + 1, Version: wire.Version1, Credits: attempts, Proc: wire.ProcNoMsg}.Put(message)
 		conn.Post(&rdmacm.Chain{
 			Work: []rdmacm.Work{{Op: rdmacm.OpSend, Local: [][]byte{message}}},
 			Done: func(*rdmacm.Chain, error, int) {},
 		})
 		select {
 		case answer := <-a.got:
-			p, _ := rdma.ParsePrefix(answer)
-			if e, ok := rdma.ParseErrorBody(answer); !ok || p.XID != xid+1 || e.Code != rdma.ErrChunk {
+			p, _ := wire.ParsePrefix(answer)
+			if e, ok := wire.ParseErrorBody(answer); !ok || p.XID != xid+1 || e.Code != wire.ErrChunk {
 				return fmt.Errorf("answered by % x", answer)
 			}
 		case err := <-a.closed:

@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/footprint"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // An instant device carries out nothing and says at once that it is done: what
@@ -73,7 +74,7 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	d = &instant{sent: make([]byte, 0, 1<<20)}
 	k = &connection{stats: new(Stats)}
 	k.watch.limit = DefaultDeadline
-	agreed := PrivateData{RemoteInvalidation: true, SendSize: 4096, ReceiveSize: 4096}
+	agreed := wire.PrivateData{RemoteInvalidation: true, SendSize: 4096, ReceiveSize: 4096}
 	k.agree(d, agreed, agreed)
 	k.responder = &responder{
 		k: k, calls: s, conn: s.NewConn(d.Peer(), d.Local(), "rdma", true), share: pool.NewShare(),
@@ -108,7 +109,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	put, pos := putCall(3, "name", 5000)
 	for name, m := range map[string]message{
 		"inline":      {xid: 1, payload: rpctest.Message(1, rpctest.NULL, nil)},
-		"Write chunk": {xid: 2, writes: [][]Segment{{{1, 4096, 0}, {2, 904, 0}}}, payload: rpctest.Message(2, rpctest.GET, count(5000))},
+		"Write chunk": {xid: 2, writes: [][]wire.Segment{{seg(1, 4096, 0), seg(2, 904, 0)}}, payload: rpctest.Message(2, rpctest.GET, count(5000))},
 	} {
 		b := m.bytes()
 		if n := testing.AllocsPerRun(1000, func() { feed(b) }); n > 0 {
@@ -117,7 +118,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	}
 	// The reply of PUT is kept for duplicates, which is the cache's business:
 	// a retransmission is answered from there.
-	b := message{xid: 3, reads: at(pos, Segment{1, 4096, 0}, Segment{2, 904, 0}), payload: put}.bytes()
+	b := message{xid: 3, reads: at(pos, seg(1, 4096, 0), seg(2, 904, 0)), payload: put}.bytes()
 	if n := testing.AllocsPerRun(1000, func() { feed(b) }); n > 0 {
 		t.Errorf("Read chunk: %v allocations a call", n)
 	}

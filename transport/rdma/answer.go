@@ -8,11 +8,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // replied handles a reply. What does not match its call is dropped, and the call
 // stays pending: a timer has to end it (RFC 8166 §4.5).
-func (q *requester) replied(h *Header, r *recv) {
+func (q *requester) replied(h *wire.Header, r *recv) {
 	q.mu.Lock()
 	e := q.pending[h.XID]
 	if e != nil && e.gaveUp {
@@ -56,7 +57,7 @@ func (q *requester) replied(h *Header, r *recv) {
 }
 
 // refused handles an RDMA_ERROR: the end of its call.
-func (q *requester) refused(p Prefix, body ErrorBody, r *recv) {
+func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
 	q.mu.Lock()
 	e := q.pending[p.XID]
 	if e == nil {
@@ -93,25 +94,25 @@ func (e *exchange) exposes(stag uint32) bool {
 // more was used of it than there is (RFC 8166 §3.4.6, §4.3); the peer invalidated
 // what belongs to this call, and nothing else (RFC 8797 §4.1). It notes where the
 // results are.
-func (e *exchange) accepts(h *Header, r *recv) Fault {
+func (e *exchange) accepts(h *wire.Header, r *recv) Fault {
 	e.places = e.places[:0]
 	if h.Reads.Len() > 0 {
 		return faultReplyReads
 	}
-	if h.Writes.Len() != len(e.writes) {
+	if h.Writes.Len() != len(e.lists.Writes) {
 		return faultReplyLists
 	}
 	l := h.Writes
-	for i, offered := range e.writes {
-		if !e.acceptsChunk(l.next(), offered, e.x.Sinks[i]) {
+	for i, offered := range e.lists.Writes {
+		if !e.acceptsChunk(l.Next(), offered, e.x.Sinks[i]) {
 			return faultReplyLists
 		}
 	}
-	used, long := h.Reply.Bytes(), h.Proc == ProcNoMsg
+	used, long := h.Reply.Bytes(), h.Proc == wire.ProcNoMsg
 	switch {
 	case long && !h.Reply.Present:
 		return faultReplyMessage
-	case h.Reply.Present && (e.reply == nil || !echoes(h.Reply.WriteChunk, e.reply, 0) || !long && used != 0):
+	case h.Reply.Present && (e.lists.Reply == nil || !echoes(h.Reply.WriteChunk, e.lists.Reply, 0) || !long && used != 0):
 		return faultReplyLists
 	case long:
 		e.stream = e.replyMem[:used]
@@ -130,7 +131,7 @@ func (e *exchange) accepts(h *Header, r *recv) Fault {
 }
 
 // acceptsChunk checks one Write chunk of a reply and notes what was placed.
-func (e *exchange) acceptsChunk(c WriteChunk, offered []Segment, sink []byte) bool {
+func (e *exchange) acceptsChunk(c wire.WriteChunk, offered []wire.Segment, sink []byte) bool {
 	switch {
 	case len(offered) == 0:
 		// Asked for inline.
@@ -152,7 +153,7 @@ func (e *exchange) acceptsChunk(c WriteChunk, offered []Segment, sink []byte) bo
 
 // echoes says whether c is the chunk that was offered, filled without gaps and
 // no further than it reaches, by up to surplus bytes at its end.
-func echoes(c WriteChunk, offered []Segment, surplus uint32) bool {
+func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 	if c.Len() != len(offered) {
 		return false
 	}

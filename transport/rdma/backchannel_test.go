@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // noted is the server's RPC, which notes its connections: callbacks go there.
@@ -120,7 +121,7 @@ func TestCallbacksWithChunks(t *testing.T) {
 		if chunks {
 			wantPut(t, s.p.Receive(), 7, data)
 		} else {
-			wantError(t, s.p.Receive(), 7, 1, ErrChunk)
+			wantError(t, s.p.Receive(), 7, 1, wire.ErrChunk)
 		}
 		// Without chunks, a plain call.
 		s.p.Send(message{xid: 8, payload: rpctest.Message(8, rpctest.NULL, nil)}.bytes())
@@ -134,7 +135,7 @@ func TestCallbacksWithChunks(t *testing.T) {
 		s.p.Send(words(9, 1, 1, 0, 2, 0, 0))
 		s.p.Send(words(9, 2, 1, 0, 0, 0, 0))
 		// Nor for a late Long Reply.
-		s.p.Send(message{xid: 9, proc: ProcNoMsg, reply: []Segment{{1, 28, 0}}}.bytes())
+		s.p.Send(message{xid: 9, proc: wire.ProcNoMsg, reply: []wire.Segment{seg(1, 28, 0)}}.bytes())
 		s.p.Send(message{xid: 10, payload: rpctest.Message(10, rpctest.NULL, nil)}.bytes())
 		_, payload = answered(t, s.p.Receive())
 		results(t, 10, payload)
@@ -164,7 +165,7 @@ func TestDirectionsAreToldApart(t *testing.T) {
 		x.Done = func(x *rpc.Exchange) { done <- x.Err }
 		caller.Start(x)
 		m := p.Receive()
-		h, _ := ParsePrefix(m.Bytes)
+		h, _ := wire.ParsePrefix(m.Bytes)
 		if h.Credits != DefaultCallbackCredits || len(m.Bytes) != 68 {
 			t.Errorf("callback % x", m.Bytes)
 		}
@@ -176,13 +177,13 @@ func TestDirectionsAreToldApart(t *testing.T) {
 	// A garbled reply to a callback is dropped (V1-82), a garbled call is not.
 	p.Send(words(xid, 1, 1, 0, 2, 0, 0))
 	p.Send(words(xid+1, 1, 1, 0, 2, 0, 0))
-	wantError(t, p.Receive(), xid+1, 1, ErrChunk)
+	wantError(t, p.Receive(), xid+1, 1, wire.ErrChunk)
 	p.Send(message{xid: xid, credits: 2, payload: success(xid)}.bytes())
 	if err := ended(t, done); err != nil {
 		t.Error(err)
 	}
 	xid = start()
-	p.Send(words(xid, 1, 1, uint32(ProcError), uint32(ErrChunk)))
+	p.Send(words(xid, 1, 1, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 	var refused *RefusedError
 	if err := ended(t, done); !errors.As(err, &refused) {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 type recv = rdmacm.Recv
@@ -23,7 +24,7 @@ type recv = rdmacm.Recv
 type call struct {
 	responder *responder
 	recv      *recv
-	header    Header
+	header    wire.Header
 	rpc       rpc.Call
 	plan      rpc.Plan
 	admitted  bool
@@ -31,7 +32,7 @@ type call struct {
 
 	// segments are the Read list by ascending position, chunks those that are
 	// not at position zero; zeroSegments lead segments, zeroBytes long.
-	segments     []ReadSegment
+	segments     []wire.ReadSegment
 	zeroSegments int
 	zeroBytes    int
 	chunks       []readChunk
@@ -47,9 +48,9 @@ type call struct {
 	results int
 
 	// What is left to be read, into memory from nextAt on.
-	reading  []ReadSegment
-	cut      []ReadSegment // reading, at stagePrefix
-	nextByte uint32        // within reading[0]
+	reading  []wire.ReadSegment
+	cut      []wire.ReadSegment // reading, at stagePrefix
+	nextByte uint32             // within reading[0]
 	nextAt   int
 	unread   atomic.Int32
 	lost     atomic.Bool
@@ -68,6 +69,7 @@ type call struct {
 	local  [][]byte // the header, then the stream left for the Send
 	pieces [][]byte // of the Writes
 	slots  []int32  // Write chunk of each payload, or -1
+	used   []uint64 // bytes of each Write chunk, but for the last ones if nothing was left for them
 	chain  rdmacm.Chain
 	copied []byte
 
@@ -135,7 +137,7 @@ func (c *call) finish() {
 	c.dropWords()
 
 	c.responder, c.recv, c.memory = nil, nil, nil
-	c.header = Header{}
+	c.header = wire.Header{}
 	c.rpc.Reset()
 	c.plan = rpc.Plan{}
 	c.request.Group = nil
@@ -152,6 +154,7 @@ func (c *call) finish() {
 	clear(c.local)
 	clear(c.pieces)
 	c.work, c.local, c.pieces, c.slots = c.work[:0], c.local[:0], c.pieces[:0], c.slots[:0]
+	c.used = c.used[:0]
 	callPool.Put(c)
 	k.leave()
 	s.goOn()
@@ -166,7 +169,7 @@ func (c *call) begin() {
 	}
 	s := c.responder
 	c.rpc.Conn, c.rpc.Way = s.conn, c
-	if c.header.Proc == ProcMsg {
+	if c.header.Proc == wire.ProcMsg {
 		payload := c.recv.Bytes[c.header.Size:]
 		if c.message(payload, len(payload)) {
 			c.admit()
@@ -207,20 +210,20 @@ func (c *call) check() Fault {
 	switch {
 	case s.noChunks && chunks:
 		return faultNoChunks
-	case h.wraps():
+	case h.Wraps():
 		return faultWraps
-	case h.replySize() > s.k.sendLimit:
+	case h.ReplySize() > s.k.sendLimit:
 		return faultEcho
 	}
 	if f := c.sortReads(); f != faultNone {
 		return f
 	}
 	payload := len(c.recv.Bytes) - h.Size
-	if h.Proc == ProcNoMsg {
+	if h.Proc == wire.ProcNoMsg {
 		payload = c.zeroBytes
 	}
 	switch {
-	case h.Proc == ProcMsg && c.zeroSegments > 0:
+	case h.Proc == wire.ProcMsg && c.zeroSegments > 0:
 		return faultTwoPayloads
 	case payload < 4:
 		return faultNoPayload
@@ -249,7 +252,7 @@ func (c *call) sortReads() Fault {
 		c.segments = append(c.segments, s)
 	}
 	if !sorted {
-		slices.SortStableFunc(c.segments, func(a, b ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
+		slices.SortStableFunc(c.segments, func(a, b wire.ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
 	}
 	total := 0
 	for _, s := range c.segments {

@@ -11,11 +11,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	iwarpwire "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // knownByAnyCall judges that every peer is known which calls something else than
@@ -63,7 +64,7 @@ func TestStrangersAreGrantedFewCredits(t *testing.T) {
 		case rdmatest.Is(rdmatest.KindReceived, server)(e):
 			promised--
 		case rdmatest.IsPost(rdmacm.OpSend, server)(e):
-			prefix, _ := ParsePrefix(e.Bytes)
+			prefix, _ := wire.ParsePrefix(e.Bytes)
 			if promised < int(prefix.Credits)+spareReceives {
 				t.Errorf("%d credits are granted with %d receives promised", prefix.Credits, promised)
 			}
@@ -199,7 +200,7 @@ func TestManySetUpsWithoutAnFPDU(t *testing.T) {
 	b := newBench(t, benchConfig{device: device})
 	b.program.Judging = knownByAnyCall
 	// The raw peer of a revision without ready-to-receive messages.
-	frame := rawpeer.Frame{Revision: wire.Revision1}
+	frame := rawpeer.Frame{Revision: iwarpwire.Revision1}
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	most := 0
 	for range peers {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // Defaults of a Config.
@@ -117,4 +118,4 @@ func (c Config) withDefaults() (Config, error) {
 
 var errInlineSize = errors.New("rdma: inline sizes are multiples of 1024 up to 262144")
 
-func inlineSize(n int) bool { return n >= DefaultInline && n <= MaxInline && n%1024 == 0 }
+func inlineSize(n int) bool { return n >= wire.DefaultInline && n <= wire.MaxInline && n%1024 == 0 }

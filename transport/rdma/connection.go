@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A connection is one end of an RPC-over-RDMA connection. It sorts what arrives
@@ -55,7 +56,7 @@ type early struct {
 }
 
 // agree computes the thresholds from what both sides said (RFC 8797 §4.2).
-func (k *connection) agree(device rdmacm.Conn, own, peer PrivateData) {
+func (k *connection) agree(device rdmacm.Conn, own, peer wire.PrivateData) {
 	k.device = device
 	limits := device.Limits()
 	k.sendLimit = min(own.SendSize, peer.ReceiveSize)

@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // Defaults of a DialConfig.
@@ -98,7 +99,7 @@ type Client struct {
 	provider rdmacm.Provider
 	addr     netip.AddrPort
 	config   DialConfig
-	own      PrivateData
+	own      wire.PrivateData
 	stats    Stats
 	numbers  numbering
 
@@ -124,7 +125,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 		return nil, err
 	}
 	c := &Client{provider: provider, addr: addr, config: config}
-	c.own = PrivateData{
+	c.own = wire.PrivateData{
 		RemoteInvalidation: config.RemoteInvalidation && invalidates(provider),
 		SendSize:           config.InlineSend,
 		ReceiveSize:        config.InlineReceive,
@@ -153,7 +154,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 		receives += c.config.CallbackCredits
 	}
 	device, err := c.provider.Dial(ctx, c.addr, rdmacm.ConnParam{
-		PrivateData:   c.own.bytes(),
+		PrivateData:   encoded(c.own),
 		Handler:       k,
 		Receives:      receives,
 		ReceiveSize:   c.config.InlineReceive,
@@ -163,7 +164,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	peer, _ := ParsePrivateData(device.PeerPrivateData())
+	peer, _ := wire.ParsePrivateData(device.PeerPrivateData())
 	k.agree(device, c.own, peer)
 	k.requester = &requester{
 		k:           k,
@@ -364,7 +365,7 @@ type Info struct {
 	Local, Peer netip.AddrPort
 	// Private is what the peer said when connecting; Found is false where it
 	// said nothing that is understood, and Private is the default.
-	Private PrivateData
+	Private wire.PrivateData
 	Found   bool
 	// SendLimit and ReceiveLimit are the inline thresholds agreed on, in
 	// bytes; RemoteInvalidation: replies may invalidate.
@@ -389,6 +390,6 @@ func (c *Client) Info() (i Info, ok bool) {
 		SendLimit: k.sendLimit, ReceiveLimit: k.receiveLimit, RemoteInvalidation: k.invalidate,
 		Granted: k.requester.credits.granted, ReadDepth: k.device.ReadDepth(),
 	}
-	i.Private, i.Found = ParsePrivateData(k.device.PeerPrivateData())
+	i.Private, i.Found = wire.ParsePrivateData(k.device.PeerPrivateData())
 	return i, true
 }

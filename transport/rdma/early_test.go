@@ -7,6 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // What a program turns away is answered before anything of it is pulled or
@@ -28,7 +29,7 @@ func TestStrangersReserveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		reply := p.Receive()
-		var h Header
+		var h wire.Header
 		if err := h.Parse(reply.Bytes); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +47,7 @@ func TestStrangersReserveNothing(t *testing.T) {
 	long := append(rpctest.Message(2, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(rpctest.MaxEcho) }), pattern(rpctest.MaxEcho)...)
 	words := p.Expose(long, rdmacm.RemoteRead)
 	sink := p.Expose(make([]byte, 1<<20), rdmacm.RemoteWrite)
-	want(message{xid: 2, proc: ProcNoMsg, reads: at(0, cut(words, len(long))...), reply: cut(sink, 1<<20)})
+	want(message{xid: 2, proc: wire.ProcNoMsg, reads: at(0, cut(words, len(long))...), reply: cut(sink, 1<<20)})
 	if pulled, peak := b.server.Stats().BytesRead.Load(), b.pool.Stats().Peak; pulled != rpc.AdmitPrefix || peak > 4096 {
 		t.Errorf("%d bytes were pulled, %d reserved for a stranger's Long call", pulled, peak)
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // maxReplyHeader is the longest header of an accepted reply: a verifier of the
@@ -28,8 +29,8 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 	for range w.Payloads() {
 		e.elsewhere = append(e.elsewhere, -1)
 	}
-	header := PrefixSize + 4 + e.listsSize(replySize > 0)
-	e.proc, e.left = ProcMsg, w.StreamLen()
+	header := e.headerSize(replySize > 0)
+	e.proc, e.left = wire.ProcMsg, w.StreamLen()
 	if header+e.left > q.k.sendLimit {
 		if q.shortOnly {
 			return 0, ErrNoLong
@@ -39,11 +40,11 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 		}
 		if header+e.left > q.k.sendLimit {
 			// The Payload stream itself goes by RDMA, in one more chunk.
-			e.proc = ProcNoMsg
-			header += q.pieces(e.left) * readEntrySize
+			e.proc = wire.ProcNoMsg
+			header += q.pieces(e.left) * wire.ReadSegmentSize
 			memory = pages(e.left)
 		}
-		if header > q.k.sendLimit || e.proc == ProcMsg && header+e.left > q.k.sendLimit {
+		if header > q.k.sendLimit || e.proc == wire.ProcMsg && header+e.left > q.k.sendLimit {
 			return 0, ErrThreshold
 		}
 	}
@@ -88,16 +89,16 @@ func (e *exchange) offer(q *requester, place bool) int {
 			// the item is to come inline.
 			from := len(e.segments)
 			for range q.pieces(len(s)) {
-				e.segments = append(e.segments, Segment{})
+				e.segments = append(e.segments, wire.Segment{})
 			}
-			e.writes = append(e.writes, e.segments[from:])
+			e.lists.Writes = append(e.lists.Writes, e.segments[from:])
 		}
 	}
 	if !known && sinks == 0 || q.shortOnly {
 		return 0
 	}
 	most := maxReplyHeader + results
-	if PrefixSize+4+e.listsSize(false)+most <= q.k.receiveLimit {
+	if e.headerSize(false)+most <= q.k.receiveLimit {
 		return 0
 	}
 	return padded(most)
@@ -134,14 +135,17 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	return words, true
 }
 
-// listsSize is the length on the wire of the Write list and the Reply chunk
-// field, which a Reply returns.
-func (e *exchange) listsSize(withReply bool) int {
-	n := WriteListSize(e.writes) + 4
+// oneSegment is a Reply chunk as this side offers it, before it has memory.
+var oneSegment [1]wire.Segment
+
+// headerSize is the length of the header without a Read list: that of the call as
+// far as it is known, and that of the reply, which returns the rest.
+func (e *exchange) headerSize(withReply bool) int {
+	l := wire.Lists{Writes: e.lists.Writes}
 	if withReply {
-		n += 4 + SegmentSize
+		l.Reply = oneSegment[:]
 	}
-	return n
+	return wire.PrefixSize + l.Size()
 }
 
 // reduce takes the eligible payloads out of the Payload stream and returns by
@@ -152,7 +156,7 @@ func (e *exchange) reduce(q *requester) int {
 		if p.Eligible && len(p.Data) > 0 {
 			e.elsewhere[i] = 0
 			e.left -= padded(len(p.Data))
-			grown += q.pieces(len(p.Data)) * readEntrySize
+			grown += q.pieces(len(p.Data)) * wire.ReadSegmentSize
 		}
 	}
 	return grown
@@ -165,7 +169,7 @@ func (q *requester) pieces(n int) int { return (n + q.maxSegment - 1) / q.maxSeg
 // call goes out (RFC 8166 §8.1.3), and makes the lists.
 func (e *exchange) expose(q *requester, reserved []byte) error {
 	w := &e.write
-	if e.proc == ProcNoMsg {
+	if e.proc == wire.ProcNoMsg {
 		e.zero = reserved[:e.left:e.left]
 		n := 0
 		for _, b := range appendStream(e.local[:0], w, e.elsewhere) {
@@ -186,7 +190,7 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 		}
 		shift += padded(len(p.Data))
 	}
-	for i, chunk := range e.writes {
+	for i, chunk := range e.lists.Writes {
 		if len(chunk) == 0 {
 			continue
 		}
@@ -202,7 +206,7 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 		if err != nil {
 			return err
 		}
-		e.reply = []Segment{{Handle: r.STag(), Length: uint32(len(reserved)), Offset: r.Offset()}}
+		e.lists.Reply = []wire.Segment{{Handle: r.STag(), Length: uint32(len(reserved)), Offset: r.Offset()}}
 	}
 	return nil
 }
@@ -212,23 +216,23 @@ func (e *exchange) exposeRead(q *requester, position int, data []byte) error {
 	if err != nil {
 		return err
 	}
-	var chunk [8]Segment
+	var chunk [8]wire.Segment
 	segments := chunk[:0]
 	for range q.pieces(len(data)) {
-		segments = append(segments, Segment{})
+		segments = append(segments, wire.Segment{})
 	}
 	q.cut(segments, r, len(data))
 	for _, s := range segments {
-		e.reads = append(e.reads, ReadSegment{Position: uint32(position), Segment: s})
+		e.lists.Reads = append(e.lists.Reads, wire.ReadSegment{Position: uint32(position), Segment: s})
 	}
 	return nil
 }
 
 // cut fills segments with the n bytes of r.
-func (q *requester) cut(segments []Segment, r rdmacm.Region, n int) {
+func (q *requester) cut(segments []wire.Segment, r rdmacm.Region, n int) {
 	for i := range segments {
 		at := i * q.maxSegment
-		segments[i] = Segment{
+		segments[i] = wire.Segment{
 			Handle: r.STag(), Length: uint32(min(q.maxSegment, n-at)), Offset: r.Offset() + uint64(at),
 		}
 	}
@@ -244,18 +248,15 @@ func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (
 
 // putCall writes the header and makes the Send.
 func (e *exchange) putCall(requested uint32) {
-	n := PrefixSize + ReadListSize(len(e.reads)) + WriteListSize(e.writes) + ReplyChunkSize(e.reply)
+	n := wire.PrefixSize + e.lists.Size()
 	if cap(e.head) < n {
 		e.head = make([]byte, n)
 	}
 	e.head = e.head[:n]
-	Prefix{XID: e.xid, Version: Version1, Credits: requested, Proc: e.proc}.Put(e.head)
-	at := PrefixSize
-	at += PutReadList(e.head[at:], e.reads)
-	at += PutWriteList(e.head[at:], e.writes)
-	PutReplyChunk(e.head[at:], e.reply)
+	wire.Prefix{XID: e.xid, Version: wire.Version1, Credits: requested, Proc: e.proc}.Put(e.head)
+	e.lists.Put(e.head[wire.PrefixSize:])
 	e.local = append(e.local[:0], e.head)
-	if e.proc == ProcMsg {
+	if e.proc == wire.ProcMsg {
 		e.local = appendStream(e.local, &e.write, e.elsewhere)
 	}
 	e.work[0] = rdmacm.Work{Op: rdmacm.OpSend, Local: e.local}

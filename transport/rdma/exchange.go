@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // stage is how far an exchange has come. The lock of its requester guards it.
@@ -45,7 +46,7 @@ type exchange struct {
 	words     []byte
 	elsewhere []int32 // Read segment of each payload, or -1
 	beside    []rpc.Placed
-	proc      Proc
+	proc      wire.Proc
 	left      int // length of the reduced Payload stream
 	zero      []byte
 	request   mem.Request
@@ -57,10 +58,8 @@ type exchange struct {
 
 	// What is exposed to the peer.
 	regions  []rdmacm.Region
-	reads    []ReadSegment
-	segments []Segment   // of the Write list and the Reply chunk
-	writes   [][]Segment // slices of segments
-	reply    []Segment   // a slice of segments, or nil
+	lists    wire.Lists
+	segments []wire.Segment // of the Write list
 	replyMem []byte
 
 	// The outcome.
@@ -147,8 +146,8 @@ func (e *exchange) reset() {
 	clear(e.regions)
 	clear(e.places)
 	e.local, e.regions, e.places = e.local[:0], e.regions[:0], e.places[:0]
-	e.elsewhere, e.beside, e.reads, e.segments = e.elsewhere[:0], e.beside[:0], e.reads[:0], e.segments[:0]
-	e.writes, e.reply, e.replyMem, e.zero, e.stream = e.writes[:0], nil, nil, nil, nil
+	e.elsewhere, e.beside, e.lists.Reads, e.segments = e.elsewhere[:0], e.beside[:0], e.lists.Reads[:0], e.segments[:0]
+	e.lists.Writes, e.lists.Reply, e.replyMem, e.zero, e.stream = e.lists.Writes[:0], nil, nil, nil, nil
 	e.work[0] = rdmacm.Work{}
 	e.err, e.lost, e.age = nil, false, 0
 }
@@ -225,7 +224,7 @@ const plainSuccess = "\x00\x00\x00\x01" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00
 // A RefusedError is an RDMA_ERROR that answered a call. It is permanent: the same
 // call would be refused again (RFC 8166 §4.5).
 type RefusedError struct {
-	ErrorBody
+	wire.ErrorBody
 }
 
 func (e *RefusedError) Error() string {

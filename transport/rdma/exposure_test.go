@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // V1-3, V1-4: a tag is good on its own connection only: its use on another ends
@@ -21,7 +22,7 @@ func TestTagsBelongToTheirConnection(t *testing.T) {
 	sink := canary(100)
 	done := s.start(getTo(100, sink))
 	h, _ := s.next()
-	tag := offered(&h).writes[0][0].remote(0)
+	tag := remote(offered(&h).writes[0][0], 0)
 
 	second := make(chan *Client, 1)
 	go func() {
@@ -44,7 +45,7 @@ func TestTagsBelongToTheirConnection(t *testing.T) {
 	}
 	s.p = one
 	s.write(offered(&h).writes[0], pattern(100))
-	s.reply(message{xid: h.XID, writes: [][]Segment{used(offered(&h).writes[0], 100)}, payload: success(h.XID, 100)})
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(offered(&h).writes[0], 100)}, payload: success(h.XID, 100)})
 	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(100)) {
 		t.Errorf("%v", r.err)
 	}
@@ -77,18 +78,18 @@ func TestHandlesAreUnpredictable(t *testing.T) {
 				x, done := getTo(10, make([]byte, 10)), make(chan struct{})
 				x.Done = func(*rpc.Exchange) { close(done) }
 				c.Start(x)
-				var h Header
+				var h wire.Header
 				if err := h.Parse(p.Receive().Bytes); err != nil {
 					t.Fatal(err)
 				}
-				handle := h.Writes.next().At(0).Handle
+				handle := h.Writes.Next().At(0).Handle
 				if seen[handle] {
 					t.Fatalf("handle %#x again", handle)
 				}
 				seen[handle] = true
 				steps[handle-last]++
 				last = handle
-				p.Send(words(h.XID, 1, 1, uint32(ProcError), uint32(ErrChunk)))
+				p.Send(words(h.XID, 1, 1, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 				ended(t, done)
 			}
 			for step, n := range steps {
@@ -109,7 +110,7 @@ func TestLargeCredentials(t *testing.T) {
 	x.Binding = &rpc.Procedure{MaxResults: 112}
 	done := s.start(x)
 	h, payload := s.next()
-	if h.Proc != ProcMsg || h.Reply.Present || len(payload) != 440 || !bytes.Equal(payload[32:432], pattern(400)) {
+	if h.Proc != wire.ProcMsg || h.Reply.Present || len(payload) != 440 || !bytes.Equal(payload[32:432], pattern(400)) {
 		t.Errorf("%v, Reply chunk %v, %d bytes", h.Proc, h.Reply.Present, len(payload))
 	}
 	w := xdr.NewWriter(make([]byte, 0, 1024))

@@ -3,8 +3,6 @@ package rdma
 import (
 	"encoding/binary"
 	"errors"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -13,48 +11,44 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
 // seeds are messages of every kind, and what other implementations fell over:
 // positions and lengths that overflow, counts larger than the
 // message, chunks without segments.
 func seeds(f *testing.F) {
-	for _, v := range headerVectors {
-		f.Add(unhex(v.hex))
+	for _, v := range wiretest.Headers {
+		f.Add(wiretest.Hex(v))
 	}
 	put, pos := putCall(0x1a2b3c4d, "name", 5000)
 	null := rpctest.Message(0x1a2b3c4d, rpctest.NULL, nil)
 	for _, m := range []message{
 		{payload: null},
-		{payload: put, reads: at(pos, Segment{1, 4096, 0}, Segment{2, 904, 0})},
-		{payload: put, reads: at(1<<32-4, Segment{1, 1<<32 - 1, 1<<64 - 1})},
-		{payload: put, reads: append(at(pos, Segment{1, 5000, 0}), at(pos+4, Segment{1, 1<<32 - 1, 0})...)},
-		{proc: ProcNoMsg, reads: at(0, Segment{1, 44, 0})},
-		{proc: ProcNoMsg, reads: append(at(64, Segment{1, 44, 0}), at(0, Segment{1, 44, 0})...), reply: []Segment{{9, 1 << 20, 0}}},
-		{payload: rpctest.Message(0x1a2b3c4d, rpctest.GET, count(5001)), writes: [][]Segment{{}, {{1, 5001, 0}}, {{2, 0, 0}}}},
-		{payload: rpctest.Message(0x1a2b3c4d, rpctest.GET, count(5001)), reply: []Segment{{1, 1, 0}, {1, 6000, 0}}},
-		{payload: rpctest.Message(0x1a2b3c4d, rpctest.WIDE, count(500)), reply: []Segment{{1, 1<<32 - 1, 0}, {1, 1<<32 - 1, 0}}},
+		{payload: put, reads: at(pos, seg(1, 4096, 0), seg(2, 904, 0))},
+		{payload: put, reads: at(1<<32-4, seg(1, 1<<32-1, 1<<64-1))},
+		{payload: put, reads: append(at(pos, seg(1, 5000, 0)), at(pos+4, seg(1, 1<<32-1, 0))...)},
+		{proc: wire.ProcNoMsg, reads: at(0, seg(1, 44, 0))},
+		{proc: wire.ProcNoMsg, reads: append(at(64, seg(1, 44, 0)), at(0, seg(1, 44, 0))...), reply: []wire.Segment{seg(9, 1<<20, 0)}},
+		{payload: rpctest.Message(0x1a2b3c4d, rpctest.GET, count(5001)), writes: [][]wire.Segment{{}, {seg(1, 5001, 0)}, {seg(2, 0, 0)}}},
+		{payload: rpctest.Message(0x1a2b3c4d, rpctest.GET, count(5001)), reply: []wire.Segment{seg(1, 1, 0), seg(1, 6000, 0)}},
+		{payload: rpctest.Message(0x1a2b3c4d, rpctest.WIDE, count(500)), reply: []wire.Segment{seg(1, 1<<32-1, 0), seg(1, 1<<32-1, 0)}},
 		{payload: rpctest.Message(0x1a2b3c4d, rpctest.PAIR, func(w *xdr.Writer) {
 			w.Bool(true)
 			w.Bool(true)
 			w.Uint32(77)
-		}), writes: [][]Segment{{{1, 76, 0}}}},
-		{payload: success(0x1a2b3c4d, 300), writes: [][]Segment{{{0x70, 300, 4096}}}, reply: []Segment{{0x71, 0, 4096}}},
-		{proc: ProcNoMsg, writes: [][]Segment{{{0x70, 300, 4096}}}, reply: []Segment{{0x71, 28, 4096}}},
-		{proc: ProcError}, {proc: ProcDone}, {proc: ProcMsgP}, {version: 2},
+		}), writes: [][]wire.Segment{{seg(1, 76, 0)}}},
+		{payload: success(0x1a2b3c4d, 300), writes: [][]wire.Segment{{seg(0x70, 300, 4096)}}, reply: []wire.Segment{seg(0x71, 0, 4096)}},
+		{proc: wire.ProcNoMsg, writes: [][]wire.Segment{{seg(0x70, 300, 4096)}}, reply: []wire.Segment{seg(0x71, 28, 4096)}},
+		{proc: wire.ProcError}, {proc: wire.ProcDone}, {proc: wire.ProcMsgP}, {version: 2},
 	} {
 		m.xid = 0x1a2b3c4d
 		f.Add(m.bytes())
 	}
 	f.Add(words(0x1a2b3c4d, 1, 8, 4, 2))
 	f.Add(words(0x1a2b3c4d, 1, 8, 4, 1, 1, 1))
-	// Messages of a Linux client and server: see testdata/README.
-	files, _ := filepath.Glob("testdata/linux/*.bin")
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
+	for _, b := range wiretest.Linux() {
 		f.Add(b)
 	}
 }
@@ -91,25 +85,25 @@ func FuzzCall(f *testing.F) {
 		if d.sends == sends {
 			return
 		}
-		if len(b) < MinHeader {
+		if len(b) < wire.MinHeader {
 			t.Fatal("a message that is too short was answered")
 		}
-		in, _ := ParsePrefix(b)
-		out, ok := ParsePrefix(d.sent)
+		in, _ := wire.ParsePrefix(b)
+		out, ok := wire.ParsePrefix(d.sent)
 		if !ok || out.XID != in.XID || out.Credits == 0 || len(d.sent) > k.sendLimit {
 			t.Fatalf("the answer is % x", d.sent)
 		}
-		if out.Proc == ProcError {
-			if _, ok := ParseErrorBody(d.sent); !ok || out.Version != in.Version {
+		if out.Proc == wire.ProcError {
+			if _, ok := wire.ParseErrorBody(d.sent); !ok || out.Version != in.Version {
 				t.Fatalf("the error is % x", d.sent)
 			}
 			return
 		}
-		var h Header
+		var h wire.Header
 		if err := h.Parse(d.sent); err != nil || h.Reads.Len() > 0 {
 			t.Fatalf("the reply is % x: %v", d.sent, err)
 		}
-		var call Header
+		var call wire.Header
 		if call.Parse(b) != nil || h.Writes.Len() != call.Writes.Len() || h.Reply.Present != call.Reply.Present {
 			t.Fatalf("not all that was offered came back: % x", d.sent)
 		}
@@ -118,8 +112,8 @@ func FuzzCall(f *testing.F) {
 
 // leaves says that a call would not end by itself, or later.
 func leaves(b []byte) bool {
-	var h Header
-	if len(b) < MinHeader || h.Parse(b) != nil || len(b)-h.Size < 24 {
+	var h wire.Header
+	if len(b) < wire.MinHeader || h.Parse(b) != nil || len(b)-h.Size < 24 {
 		return false
 	}
 	switch binary.BigEndian.Uint32(b[h.Size+20:]) {
@@ -151,7 +145,7 @@ func FuzzReply(f *testing.F) {
 		d := &exposing{}
 		k := &connection{stats: new(Stats), dialed: true}
 		k.watch.limit = DefaultDeadline
-		agreed := PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
+		agreed := wire.PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
 		k.agree(d, agreed, agreed)
 		var mu sync.Mutex
 		k.requester = &requester{
@@ -195,9 +189,9 @@ func FuzzReply(f *testing.F) {
 func TestClaimsCostNothing(t *testing.T) {
 	k, d, feed := newInstant(t)
 	put, pos := putCall(1, "name", 5000)
-	feed(message{xid: 1, reads: at(pos, Segment{1, 1<<32 - 1, 0}), payload: put}.bytes())
-	feed(message{xid: 1, proc: ProcNoMsg, reads: at(0, Segment{1, 1<<32 - 1, 0})}.bytes())
-	feed(message{xid: 1, proc: ProcNoMsg, reads: at(0, Segment{1, 40, 0}), reply: []Segment{{1, 1<<32 - 1, 0}}}.bytes())
+	feed(message{xid: 1, reads: at(pos, seg(1, 1<<32-1, 0)), payload: put}.bytes())
+	feed(message{xid: 1, proc: wire.ProcNoMsg, reads: at(0, seg(1, 1<<32-1, 0))}.bytes())
+	feed(message{xid: 1, proc: wire.ProcNoMsg, reads: at(0, seg(1, 40, 0)), reply: []wire.Segment{seg(1, 1<<32-1, 0)}}.bytes())
 	if d.sends != 3 || k.stats.ErrChunk.Load() != 3 {
 		t.Errorf("%d answers, %d errors", d.sends, k.stats.ErrChunk.Load())
 	}

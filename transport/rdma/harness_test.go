@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/hex"
 	"hash/crc32"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 
@@ -18,17 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
-
-// unhex turns vectors as they are printed into bytes: spaces and bars are
-// decoration.
-func unhex(s string) []byte {
-	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "", "|", "").Replace(s))
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
 
 // words makes a message of 32-bit words.
 func words(w ...uint32) []byte {
@@ -42,38 +31,41 @@ func words(w ...uint32) []byte {
 // A message is what tests build Sends from.
 type message struct {
 	xid, version, credits uint32
-	proc                  Proc
-	reads                 []ReadSegment
-	writes                [][]Segment
-	reply                 []Segment
+	proc                  wire.Proc
+	reads                 []wire.ReadSegment
+	writes                [][]wire.Segment
+	reply                 []wire.Segment
 	payload               []byte
 }
 
 func (m message) bytes() []byte {
 	if m.version == 0 {
-		m.version = Version1
+		m.version = wire.Version1
 	}
 	if m.credits == 0 {
 		m.credits = 32
 	}
-	b := make([]byte, PrefixSize+ReadListSize(len(m.reads))+WriteListSize(m.writes)+ReplyChunkSize(m.reply))
-	Prefix{XID: m.xid, Version: m.version, Credits: m.credits, Proc: m.proc}.Put(b)
-	n := PrefixSize
-	n += PutReadList(b[n:], m.reads)
-	n += PutWriteList(b[n:], m.writes)
-	PutReplyChunk(b[n:], m.reply)
+	l := wire.Lists{Reads: m.reads, Writes: m.writes, Reply: m.reply}
+	b := make([]byte, wire.PrefixSize+l.Size())
+	wire.Prefix{XID: m.xid, Version: m.version, Credits: m.credits, Proc: m.proc}.Put(b)
+	l.Put(b[wire.PrefixSize:])
 	return append(b, m.payload...)
 }
 
 // segmentOf is the segment of n bytes at off of a region.
-func segmentOf(r rdmacm.Region, off, n int) Segment {
+func segmentOf(r rdmacm.Region, off, n int) wire.Segment {
 	at := rdmatest.At(r, off)
-	return Segment{Handle: at.STag, Offset: at.Offset, Length: uint32(n)}
+	return seg(at.STag, uint32(n), at.Offset)
+}
+
+// seg is a segment of memory that need not exist.
+func seg(handle, length uint32, offset uint64) wire.Segment {
+	return wire.Segment{Handle: handle, Length: length, Offset: offset}
 }
 
 // cut is a region's first bytes as segments of these lengths.
-func cut(r rdmacm.Region, lengths ...int) []Segment {
-	var all []Segment
+func cut(r rdmacm.Region, lengths ...int) []wire.Segment {
+	var all []wire.Segment
 	off := 0
 	for _, n := range lengths {
 		all = append(all, segmentOf(r, off, n))
@@ -82,11 +74,19 @@ func cut(r rdmacm.Region, lengths ...int) []Segment {
 	return all
 }
 
+func segmentsOf(c wire.WriteChunk) []wire.Segment {
+	s := []wire.Segment{}
+	for i := range c.Len() {
+		s = append(s, c.At(i))
+	}
+	return s
+}
+
 // at makes segments a Read chunk.
-func at(position int, segments ...Segment) []ReadSegment {
-	var all []ReadSegment
+func at(position int, segments ...wire.Segment) []wire.ReadSegment {
+	var all []wire.ReadSegment
 	for _, s := range segments {
-		all = append(all, ReadSegment{Position: uint32(position), Segment: s})
+		all = append(all, wire.ReadSegment{Position: uint32(position), Segment: s})
 	}
 	return all
 }
@@ -197,14 +197,14 @@ func (b *bench) peer() *rdmatest.Peer { return b.peerWith(nil, 64) }
 func (b *bench) peerWith(private []byte, receives int) *rdmatest.Peer {
 	b.t.Helper()
 	return rdmatest.DialPeer(b.t, b.device, b.addr, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
-		PrivateData: private, Receives: receives, ReceiveSize: MaxInline, InboundReads: 16, OutboundReads: 16,
+		PrivateData: private, Receives: receives, ReceiveSize: wire.MaxInline, InboundReads: 16, OutboundReads: 16,
 	}})
 }
 
 // private is a peer's private data.
 func private(r bool, send, receive int) []byte {
-	b := make([]byte, PrivateDataSize)
-	PrivateData{RemoteInvalidation: r, SendSize: send, ReceiveSize: receive}.Put(b)
+	b := make([]byte, wire.PrivateDataSize)
+	wire.PrivateData{RemoteInvalidation: r, SendSize: send, ReceiveSize: receive}.Put(b)
 	return b
 }
 
@@ -218,9 +218,9 @@ func (b *bench) call(p *rdmatest.Peer, m message) rdmatest.Message {
 }
 
 // answered reads a reply: its header, and what is behind it.
-func answered(t testing.TB, m rdmatest.Message) (Header, []byte) {
+func answered(t testing.TB, m rdmatest.Message) (wire.Header, []byte) {
 	t.Helper()
-	var h Header
+	var h wire.Header
 	if err := h.Parse(m.Bytes); err != nil {
 		t.Fatalf("the reply's header: %v\n%x", err, m.Bytes)
 	}
@@ -247,15 +247,15 @@ func results(t testing.TB, xid uint32, payload []byte) *xdr.Decoder {
 }
 
 // wantError checks an RDMA_ERROR.
-func wantError(t testing.TB, m rdmatest.Message, xid, version uint32, code ErrorCode) {
+func wantError(t testing.TB, m rdmatest.Message, xid, version uint32, code wire.ErrorCode) {
 	t.Helper()
-	p, ok := ParsePrefix(m.Bytes)
-	e, good := ParseErrorBody(m.Bytes)
-	if !ok || !good || p.Proc != ProcError || p.XID != xid || p.Version != version || p.Credits == 0 || e.Code != code {
+	p, ok := wire.ParsePrefix(m.Bytes)
+	e, good := wire.ParseErrorBody(m.Bytes)
+	if !ok || !good || p.Proc != wire.ProcError || p.XID != xid || p.Version != version || p.Credits == 0 || e.Code != code {
 		t.Fatalf("want %v for XID %#x version %d, got % x", code, xid, version, m.Bytes)
 	}
 	size := 20 // RFC 8166 §4.1.2
-	if code == ErrVers {
+	if code == wire.ErrVers {
 		size = 28
 		if e.Low != 1 || e.High != 1 {
 			t.Fatalf("versions %d to %d", e.Low, e.High)
@@ -271,7 +271,7 @@ func (b *bench) alive(p *rdmatest.Peer) {
 	b.t.Helper()
 	m := b.call(p, message{xid: 0xa11fe, payload: rpctest.Message(0xa11fe, rpctest.NULL, nil)})
 	h, payload := answered(b.t, m)
-	if h.Proc != ProcMsg {
+	if h.Proc != wire.ProcMsg {
 		b.t.Fatalf("NULL is answered by %v", h.Proc)
 	}
 	results(b.t, 0xa11fe, payload)

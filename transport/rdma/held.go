@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // pressedChains is how much one peer may owe while memory is short: RDMA Reads to
@@ -86,7 +88,7 @@ func (s *responder) goOn() {
 
 // take begins a call that was held, and entered.
 func (s *responder) take(r *recv) {
-	var header Header
+	var header wire.Header
 	if f := judge(&header, r.Bytes); f != faultNone {
 		panic("rdma: a header does not parse that did: " + f.Error())
 	}

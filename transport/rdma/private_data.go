@@ -1,75 +1,13 @@
 package rdma
 
 import (
-	"encoding/binary"
-
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// Inline thresholds, in bytes (RFC 8166 §3.3.3, RFC 8797 §4).
-const (
-	// DefaultInline holds where nothing else was agreed on.
-	DefaultInline = 1024
-	// MaxInline is the largest that private data can state.
-	MaxInline = 262144
-)
-
-// PrivateDataSize is the length of the CM private data, in bytes.
-const PrivateDataSize = 8
-
-const (
-	privateMagic   = 0xf6ab0e18
-	privateVersion = 1
-	privateR       = 0x01
-)
-
-// PrivateData is what both ends tell each other when they connect (RFC 8797 §4).
-type PrivateData struct {
-	// RemoteInvalidation: this side can have any STag that it exposes on the
-	// connection invalidated by its peer, or as a Responder may do so.
-	RemoteInvalidation bool
-	// SendSize is the largest Send that this side will issue, ReceiveSize
-	// the largest message that it takes, in bytes.
-	SendSize, ReceiveSize int
-}
-
-// defaultPrivateData holds for a peer that said nothing that is understood.
-var defaultPrivateData = PrivateData{SendSize: DefaultInline, ReceiveSize: DefaultInline}
-
-// ParsePrivateData searches b for private data at any offset (RFC 8797 §5.2).
-// Where there is none, found is false and the defaults are returned.
-func ParsePrivateData(b []byte) (p PrivateData, found bool) {
-	for ; len(b) >= PrivateDataSize; b = b[1:] {
-		if binary.BigEndian.Uint32(b) == privateMagic && b[4] == privateVersion {
-			return PrivateData{
-				RemoteInvalidation: b[5]&privateR != 0,
-				SendSize:           (int(b[6]) + 1) * 1024,
-				ReceiveSize:        (int(b[7]) + 1) * 1024,
-			}, true
-		}
-	}
-	return defaultPrivateData, false
-}
-
-// Put writes p to the first PrivateDataSize bytes of b. Sizes are rounded down,
-// so that no peer overruns a buffer.
-func (p PrivateData) Put(b []byte) {
-	binary.BigEndian.PutUint32(b, privateMagic)
-	b[4], b[5] = privateVersion, 0
-	if p.RemoteInvalidation {
-		b[5] = privateR
-	}
-	b[6], b[7] = inlineOctet(p.SendSize), inlineOctet(p.ReceiveSize)
-}
-
-// inlineOctet encodes a size in bytes.
-func inlineOctet(size int) byte {
-	return byte(min(max(size, DefaultInline), MaxInline)/1024 - 1)
-}
-
-// bytes is p as it is sent.
-func (p PrivateData) bytes() []byte {
-	b := make([]byte, PrivateDataSize)
+// encoded is p as it is sent.
+func encoded(p wire.PrivateData) []byte {
+	b := make([]byte, wire.PrivateDataSize)
 	p.Put(b)
 	return b
 }

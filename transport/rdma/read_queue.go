@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // maxRead is the largest RDMA Read, in bytes; longer segments are read in
@@ -80,7 +81,7 @@ func (q *readQueue) take() *read {
 		r = newRead()
 		r.queue, r.call = q, c
 		r.local[0] = c.memory.Bytes()[c.nextAt : c.nextAt+int(n) : c.nextAt+int(n)]
-		r.work[0] = rdmacm.Work{Op: rdmacm.OpRead, Local: r.local[:], Remote: s.remote(c.nextByte)}
+		r.work[0] = rdmacm.Work{Op: rdmacm.OpRead, Local: r.local[:], Remote: remote(s.Segment, c.nextByte)}
 		r.chain.Work = r.work[:]
 		c.nextByte += n
 		c.nextAt += int(n)
@@ -94,6 +95,11 @@ func (q *readQueue) take() *read {
 		c.queued = nil
 	}
 	return r
+}
+
+// remote is the place at bytes into s.
+func remote(s wire.Segment, at uint32) rdmacm.Remote {
+	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
 
 // skipRead steps over segments that are read to their end. Each chunk starts at a

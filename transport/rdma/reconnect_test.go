@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // 4.5.5, V1-111: when the connection ends, calls that are not answered go out
@@ -21,7 +22,7 @@ func TestReconnect(t *testing.T) {
 	s.ramp(3)
 	sinks := [][]byte{make([]byte, 100), make([]byte, 100)}
 	done := []<-chan result{s.start(getTo(100, sinks[0])), s.start(getTo(100, sinks[1]))}
-	var before []Header
+	var before []wire.Header
 	for range 2 {
 		h, _ := s.next()
 		before = append(before, h)
@@ -31,7 +32,7 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("%d read segments", h.Reads.Len())
 	}
 	// An answered call is not sent again.
-	m := message{xid: before[0].XID, credits: 3, writes: [][]Segment{used(offered(&before[0]).writes[0], 0)}, payload: success(before[0].XID, 0)}
+	m := message{xid: before[0].XID, credits: 3, writes: [][]wire.Segment{used(offered(&before[0]).writes[0], 0)}, payload: success(before[0].XID, 0)}
 	s.p.Send(m.bytes())
 	if r := ended(t, done[0]); r.err != nil {
 		t.Fatal(r.err)
@@ -51,7 +52,7 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("%d calls on the new connection", n)
 	}
 	s.write(o.writes[0], pattern(100))
-	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
 	if r := ended(t, done[1]); r.err != nil || !bytes.Equal(r.data, pattern(100)) {
 		t.Errorf("%v", r.err)
 	}
@@ -95,7 +96,7 @@ func TestTimerEndsDroppedCalls(t *testing.T) {
 		h, _ := s.next()
 		begin := time.Now()
 		// A Read-Read server's reply (L-6).
-		s.reply(message{xid: h.XID, reads: at(4, Segment{1, 4, 0}), payload: success(h.XID)})
+		s.reply(message{xid: h.XID, reads: at(4, seg(1, 4, 0)), payload: success(h.XID)})
 		s.p.End()
 		if waited := time.Since(begin); waited < 20*time.Second || waited > 26*time.Second {
 			t.Errorf("given up after %v", waited)

@@ -1,13 +1,13 @@
 package rdma
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // Room implements rpc.Way: what the call offers for its reply, with the header
@@ -15,7 +15,7 @@ import (
 func (c *call) Room() rpc.Room {
 	h := &c.header
 	return rpc.Room{
-		Inline:     max(0, c.responder.k.sendLimit-h.replySize()),
+		Inline:     max(0, c.responder.k.sendLimit-h.ReplySize()),
 		ReplyChunk: clampInt(h.Reply.Bytes()),
 	}
 }
@@ -24,7 +24,7 @@ func (c *call) Room() rpc.Room {
 // 8267 §6). An empty chunk, or none, leaves its result to the words.
 func (c *call) Place(i int) (length int, ok bool) {
 	for l := c.header.Writes; l.Len() > 0; i-- {
-		if chunk := l.next(); i == 0 {
+		if chunk := l.Next(); i == 0 {
 			return clampInt(chunk.Bytes()), chunk.Len() > 0
 		}
 	}
@@ -35,7 +35,7 @@ func (c *call) Place(i int) (length int, ok bool) {
 func (c *call) writeBytes() int {
 	var sum uint64
 	for l := c.header.Writes; l.Len() > 0; {
-		chunk := l.next()
+		chunk := l.Next()
 		sum += chunk.Bytes()
 	}
 	return clampInt(sum)
@@ -98,7 +98,7 @@ func (c *call) Send() {
 		return
 	}
 	left := streamLen(w, c.slots)
-	header := c.header.replySize()
+	header := c.header.ReplySize()
 	inline := header+left <= k.sendLimit
 	if !inline && (!c.header.Reply.Present || uint64(left) > c.header.Reply.Bytes()) {
 		c.refuse(faultNoRoom)
@@ -120,7 +120,7 @@ func (c *call) Send() {
 		k.stats.LongReplies.Add(1)
 	}
 	if k.invalidate {
-		if tag, ok := c.header.soleHandle(); ok {
+		if tag, ok := c.header.SoleHandle(); ok {
 			send := &c.work[len(c.work)-1]
 			send.Op, send.Invalidate = rdmacm.OpSendInvalidate, tag
 			k.stats.Invalidated.Add(1)
@@ -136,51 +136,32 @@ func (c *call) Send() {
 // §6.4.1). It fails where a result is larger than its chunk.
 func (c *call) assign() bool {
 	l := c.header.Writes
-	slot := int32(-1)
 	for _, p := range c.write.Payloads() {
 		at := int32(-1)
 		if p.Eligible && c.plan.Placement && l.Len() > 0 {
-			chunk := l.next()
-			slot++
+			chunk := l.Next()
+			used := uint64(0)
 			if chunk.Len() > 0 {
-				if uint64(len(p.Data)) > chunk.Bytes() {
+				if used = uint64(len(p.Data)); used > chunk.Bytes() {
 					return false
 				}
-				at = slot
+				at = int32(len(c.used))
 			}
+			c.used = append(c.used, used)
 		}
 		c.slots = append(c.slots, at)
 	}
 	return true
 }
 
-// putHeader writes the reply's header: the whole Write list and the Reply chunk
-// come back, with the lengths that are written (RFC 8166 §3.4.6, §4.3.3).
+// putHeader writes the reply's header.
 func (c *call) putHeader(size int, inline bool, left int) {
-	head := c.headBuffer(size)
-	p := Prefix{XID: c.header.XID, Version: Version1, Credits: c.responder.granted.Load(), Proc: ProcMsg}
+	p := wire.Prefix{XID: c.header.XID, Version: wire.Version1, Credits: c.responder.granted.Load(), Proc: wire.ProcMsg}
 	replied := uint64(0)
 	if !inline {
-		p.Proc, replied = ProcNoMsg, uint64(left)
+		p.Proc, replied = wire.ProcNoMsg, uint64(left)
 	}
-	p.Put(head)
-	n := PrefixSize + PutReadList(head[PrefixSize:], nil)
-	payloads, next := c.write.Payloads(), 0
-	slot := int32(0)
-	for l := c.header.Writes; l.Len() > 0; slot++ {
-		used := uint64(0)
-		for next < len(payloads) && c.slots[next] < slot {
-			next++
-		}
-		if next < len(payloads) && c.slots[next] == slot {
-			used = uint64(len(payloads[next].Data))
-		}
-		binary.BigEndian.PutUint32(head[n:], 1)
-		n += 4 + l.next().putUsed(head[n+4:], used)
-	}
-	binary.BigEndian.PutUint32(head[n:], 0)
-	n += 4
-	c.header.Reply.putUsed(head[n:], replied)
+	c.header.PutReply(c.headBuffer(size), p, c.used, replied)
 }
 
 // headBuffer makes c.head n bytes long. Only what the peer's own message was
@@ -199,7 +180,7 @@ func (c *call) writeChunks() {
 	payloads, next := c.write.Payloads(), 0
 	slot := int32(0)
 	for l := c.header.Writes; l.Len() > 0; slot++ {
-		chunk := l.next()
+		chunk := l.Next()
 		for next < len(payloads) && c.slots[next] < slot {
 			next++
 		}
@@ -217,7 +198,7 @@ func (c *call) writeChunks() {
 			if n == 0 {
 				continue
 			}
-			c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: s.remote(0)})
+			c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpWrite, Local: c.one(data[:n]), Remote: remote(s, 0)})
 			data = data[n:]
 		}
 	}
@@ -252,7 +233,7 @@ func (c *call) writeReplyChunk(stream [][]byte) {
 				}
 			}
 			c.work = append(c.work, rdmacm.Work{
-				Op: rdmacm.OpWrite, Local: c.pieces[first:len(c.pieces):len(c.pieces)], Remote: s.remote(from),
+				Op: rdmacm.OpWrite, Local: c.pieces[first:len(c.pieces):len(c.pieces)], Remote: remote(s, from),
 			})
 		}
 	}
@@ -277,13 +258,13 @@ func (c *call) addSend(pieces [][]byte) {
 func (c *call) refuse(f Fault) {
 	answer := faults[f].answer
 	c.responder.k.note(f, answer, c.header.XID)
-	code := ErrChunk
+	code := wire.ErrChunk
 	if answer == AnswerVers {
-		code = ErrVers
+		code = wire.ErrVers
 	}
-	p := Prefix{XID: c.header.XID, Version: c.header.Version, Credits: c.responder.granted.Load()}
-	head := c.headBuffer(errVersSize)
-	c.head = head[:ErrorBody{Code: code, Low: Version1, High: Version1}.Put(head, p)]
+	p := wire.Prefix{XID: c.header.XID, Version: c.header.Version, Credits: c.responder.granted.Load()}
+	head := c.headBuffer(wire.MaxErrorSize)
+	c.head = head[:wire.ErrorBody{Code: code, Low: wire.Version1, High: wire.Version1}.Put(head, p)]
 	c.addSend(c.one(c.head))
 	c.post()
 }

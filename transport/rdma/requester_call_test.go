@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // putOf is a PUT of data.
@@ -22,12 +23,12 @@ func putOf(data []byte) *rpc.Exchange {
 }
 
 // pull reads what a call exposes at a position.
-func (s *script) pull(h *Header, position uint32) []byte {
+func (s *script) pull(h *wire.Header, position uint32) []byte {
 	s.t.Helper()
 	var all []byte
 	for i := range h.Reads.Len() {
 		if r := h.Reads.At(i); r.Position == position {
-			b, err := s.p.Read(r.remote(0), int(r.Length))
+			b, err := s.p.Read(remote(r.Segment, 0), int(r.Length))
 			if err != nil {
 				s.t.Fatal(err)
 			}
@@ -38,9 +39,9 @@ func (s *script) pull(h *Header, position uint32) []byte {
 }
 
 // answer ends the calls of a test whose replies are no matter.
-func (s *script) refuse(h *Header) {
+func (s *script) refuse(h *wire.Header) {
 	s.t.Helper()
-	s.p.Send(words(h.XID, 1, 8, uint32(ProcError), uint32(ErrChunk)))
+	s.p.Send(words(h.XID, 1, 8, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 }
 
 // V1-24, V1-46, A-7: a call is Short as long as it fits, header included;
@@ -56,11 +57,11 @@ func TestCallForms(t *testing.T) {
 			h, payload := s.next()
 			short := fixed+8+padded(n) <= threshold // the name takes 8
 			switch {
-			case short && (h.Proc != ProcMsg || h.Reads.Len() != 0 || !bytes.HasSuffix(payload, append(data, padding[:xdr.Pad(n)]...))):
+			case short && (h.Proc != wire.ProcMsg || h.Reads.Len() != 0 || !bytes.HasSuffix(payload, append(data, padding[:xdr.Pad(n)]...))):
 				t.Errorf("T=%d: %d bytes: %v with %d segments, not Short", threshold, n, h.Proc, h.Reads.Len())
 			case !short:
 				// V1-34: item and padding are gone, the count stays; V1-36, V1-37.
-				if h.Proc != ProcMsg || h.Reads.Len() != 1 || len(payload) != 40+8+4 || int(h.Reads.At(0).Position) != len(payload) {
+				if h.Proc != wire.ProcMsg || h.Reads.Len() != 1 || len(payload) != 40+8+4 || int(h.Reads.At(0).Position) != len(payload) {
 					t.Errorf("T=%d: %d bytes: %v, %d segments, %d bytes of Payload: not Chunked", threshold, n, h.Proc, h.Reads.Len(), len(payload))
 				}
 				if got := s.pull(&h, uint32(len(payload))); !bytes.Equal(got, data) {
@@ -74,7 +75,7 @@ func TestCallForms(t *testing.T) {
 			x.MaxArgs, x.MaxResults = n+8, 4
 			s.start(x)
 			h, payload = s.next()
-			if fits := fixed+padded(n) <= threshold; fits != (h.Proc == ProcMsg) {
+			if fits := fixed+padded(n) <= threshold; fits != (h.Proc == wire.ProcMsg) {
 				t.Errorf("T=%d: ECHO of %d bytes goes as %v", threshold, n, h.Proc)
 			} else if !fits {
 				// V1-44, V1-45, L-11: all at position 0, with padding.
@@ -153,7 +154,7 @@ func TestPositions(t *testing.T) {
 	x.Binding = nil // nothing is eligible
 	s.start(x)
 	h, _ := s.next()
-	if h.Proc != ProcNoMsg || len(s.pull(&h, 0)) != 40+12+padded(len(one))+padded(len(two)) {
+	if h.Proc != wire.ProcNoMsg || len(s.pull(&h, 0)) != 40+12+padded(len(one))+padded(len(two)) {
 		t.Errorf("%v with something reduced (V1-28)", h.Proc)
 	}
 	s.refuse(&h)
@@ -168,7 +169,7 @@ func TestPositions(t *testing.T) {
 	x.MaxArgs = 400
 	s.start(x)
 	h, payload := s.next()
-	if h.Proc != ProcMsg || h.Reads.Len() != 1 || h.Reads.At(0).Position != 40+4+300+4 || len(payload) != 40+4+300+4 {
+	if h.Proc != wire.ProcMsg || h.Reads.Len() != 1 || h.Reads.At(0).Position != 40+4+300+4 || len(payload) != 40+4+300+4 {
 		t.Errorf("%v with %d segments and %d bytes of Payload: something else than the eligible item was reduced", h.Proc, h.Reads.Len(), len(payload))
 	}
 	s.refuse(&h)
@@ -225,7 +226,7 @@ func TestOffers(t *testing.T) {
 				t.Fatalf("%d Write chunks, want %d", h.Writes.Len(), len(c.writes))
 			}
 			for i, l := 0, h.Writes; l.Len() > 0; i++ {
-				chunk := l.next()
+				chunk := l.Next()
 				if c.writes[i] < 0 && chunk.Len() != 0 || c.writes[i] >= 0 && chunk.Bytes() != uint64(c.writes[i]) {
 					t.Errorf("chunk %d has %d segments, %d bytes", i, chunk.Len(), chunk.Bytes())
 				}
@@ -245,7 +246,7 @@ func TestNoPlacement(t *testing.T) {
 	s := newScript(t, DialConfig{NoPlacement: true}, nil)
 	s.start(putOf(pattern(5000)))
 	h, _ := s.next()
-	if h.Proc != ProcNoMsg || h.Writes.Len() != 0 || len(s.pull(&h, 0)) != 40+12+5000 {
+	if h.Proc != wire.ProcNoMsg || h.Writes.Len() != 0 || len(s.pull(&h, 0)) != 40+12+5000 {
 		t.Errorf("WRITE: %v, %d Write chunks", h.Proc, h.Writes.Len())
 	}
 	s.refuse(&h)
@@ -254,12 +255,12 @@ func TestNoPlacement(t *testing.T) {
 	done := s.start(getTo(5000, sink))
 	h, _ = s.next()
 	o := offered(&h)
-	if h.Proc != ProcMsg || h.Writes.Len() != 0 || h.Reply.Bytes() < 5028 {
+	if h.Proc != wire.ProcMsg || h.Writes.Len() != 0 || h.Reply.Bytes() < 5028 {
 		t.Fatalf("READ: %v, %d Write chunks, Reply chunk of %d bytes", h.Proc, h.Writes.Len(), h.Reply.Bytes())
 	}
 	m := opaqueReply(h.XID, pattern(5000))
 	s.write(o.reply, m)
-	s.reply(message{xid: h.XID, proc: ProcNoMsg, reply: used(o.reply, len(m))})
+	s.reply(message{xid: h.XID, proc: wire.ProcNoMsg, reply: used(o.reply, len(m))})
 	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(5000)) {
 		t.Errorf("READ: %v", r.err)
 	}
@@ -271,7 +272,7 @@ func TestNoPlacement(t *testing.T) {
 	x.MaxResults = 3000
 	s.start(x)
 	h, _ = s.next()
-	if h.Proc != ProcNoMsg || !h.Reply.Present || h.Reads.At(0).Position != 0 {
+	if h.Proc != wire.ProcNoMsg || !h.Reply.Present || h.Reads.At(0).Position != 0 {
 		t.Errorf("%v with a Reply chunk: %v", h.Proc, h.Reply.Present)
 	}
 	s.refuse(&h)
@@ -293,7 +294,7 @@ func TestExposureIsShort(t *testing.T) {
 	h, _ := s.next()
 	o := offered(&h)
 	s.write(o.writes[0], pattern(6000))
-	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 6000)}, reply: used(o.reply, 0), payload: success(h.XID, 6000)})
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 6000)}, reply: used(o.reply, 0), payload: success(h.XID, 6000)})
 	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(6000)) {
 		t.Fatal(r.err)
 	}
@@ -304,7 +305,7 @@ func TestExposureIsShort(t *testing.T) {
 	if _, regions := end(s.p).Held(); regions != 0 {
 		t.Errorf("%d regions are exposed", regions)
 	}
-	if err := s.p.Write(o.writes[0][0].remote(0), canary(10)); err == nil {
+	if err := s.p.Write(remote(o.writes[0][0], 0), canary(10)); err == nil {
 		t.Error("the peer could write after the call (V1-2)")
 	}
 	if !bytes.Equal(sink, pattern(6000)) {
@@ -327,7 +328,7 @@ func TestCancelFences(t *testing.T) {
 		t.Errorf("%v", r.err)
 	}
 	s.provider.Log().Order(t, rdmatest.Is(rdmatest.KindDeregister, end(s.p).ID()), rdmatest.IsMark("done"))
-	if err := s.p.Write(o.writes[0][0].remote(0), pattern(100)); err == nil {
+	if err := s.p.Write(remote(o.writes[0][0], 0), pattern(100)); err == nil {
 		t.Error("a late Write succeeded")
 	}
 	if !bytes.Equal(sink, canary(100)) {
@@ -380,7 +381,7 @@ func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
 	h, _ := s.next()
 	o := offered(&h)
 	s.write(o.writes[0], pattern(100))
-	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
 	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(100)) {
 		t.Errorf("%v", r.err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // outstanding starts n calls and returns those that arrive, of which there must
@@ -102,14 +103,14 @@ func TestGrantOfZero(t *testing.T) {
 	before := posted(s)
 	xids, _ := s.outstanding(4, 2)
 	m := message{xid: xids[0], payload: success(xids[0])}.bytes()
-	Prefix{XID: xids[0], Version: 1, Credits: 0}.Put(m)
+	wire.Prefix{XID: xids[0], Version: 1, Credits: 0}.Put(m)
 	s.p.Send(m)
 	s.ping()
 	if n := posted(s); n != before+2 {
 		t.Fatalf("%d calls on the wire after a grant of 0 with one in flight", n-before)
 	}
 	m = message{xid: xids[1], payload: success(xids[1])}.bytes()
-	Prefix{XID: xids[1], Version: 1, Credits: 0}.Put(m)
+	wire.Prefix{XID: xids[1], Version: 1, Credits: 0}.Put(m)
 	s.p.Send(m)
 	h, _ := s.next()
 	s.mustBeIdle()
@@ -123,7 +124,7 @@ func TestGrantOfZero(t *testing.T) {
 func (s *script) ping() {
 	s.t.Helper()
 	s.pings++
-	m := words(s.pings, 1, 1, uint32(ProcDone))
+	m := words(s.pings, 1, 1, uint32(wire.ProcDone))
 	s.p.Send(m)
 	client, seen := end(s.p).ID(), false
 	if _, err := s.provider.Log().Wait(s.t.Context(), func(e rdmatest.Event) bool {
@@ -139,7 +140,7 @@ func (s *script) ping() {
 func TestErrorsCarryGrants(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	xids, done := s.outstanding(5, 1)
-	s.p.Send(words(xids[0], 1, 3, uint32(ProcError), uint32(ErrChunk)))
+	s.p.Send(words(xids[0], 1, 3, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 	if r := ended(t, done[0]); r.err == nil {
 		t.Error("no error")
 	}
@@ -148,7 +149,7 @@ func TestErrorsCarryGrants(t *testing.T) {
 		xids = append(xids, h.XID)
 	}
 	s.mustBeIdle()
-	s.p.Send(words(xids[1], 1, 0, uint32(ProcError), uint32(ErrChunk)))
+	s.p.Send(words(xids[1], 1, 0, uint32(wire.ProcError), uint32(wire.ErrChunk)))
 	ended(t, done[1])
 	h, _ := s.next() // three again
 	s.mustBeIdle()

@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // V1-82: a reply that does not match its call, or cannot be decoded, is
@@ -26,47 +27,47 @@ func TestBadRepliesAreDropped(t *testing.T) {
 	o := offered(&h)
 	good := func() message {
 		return message{xid: h.XID, credits: 77, payload: success(h.XID, 0), reply: used(o.reply, 0),
-			writes: [][]Segment{used(o.writes[0], 0), {}, used(o.writes[2], 0)}}
+			writes: [][]wire.Segment{used(o.writes[0], 0), {}, used(o.writes[2], 0)}}
 	}
 	change := func(f func(m *message)) []byte {
 		m := good()
 		f(&m)
 		return m.bytes()
 	}
-	segment := func(f func(s *Segment)) []byte {
+	segment := func(f func(s *wire.Segment)) []byte {
 		return change(func(m *message) { f(&m.writes[0][0]) })
 	}
 	stray := h.XID + 1000
 	for name, m := range map[string][]byte{
-		"RDMA_MSGP (V1-77)":                   change(func(m *message) { m.proc = ProcMsgP }),
-		"RDMA_DONE (V1-79)":                   change(func(m *message) { m.proc = ProcDone }),
+		"RDMA_MSGP (V1-77)":                   change(func(m *message) { m.proc = wire.ProcMsgP }),
+		"RDMA_DONE (V1-79)":                   change(func(m *message) { m.proc = wire.ProcDone }),
 		"rdma_proc 5":                         change(func(m *message) { m.proc = 5 }),
 		"version 2":                           change(func(m *message) { m.version = 2 }),
 		"27 bytes (V1-80)":                    good().bytes()[:27],
-		"16 bytes of RDMA_ERROR":              words(h.XID, 1, 1, uint32(ProcError)),
-		"error code 7 (V1-86)":                words(h.XID, 1, 1, uint32(ProcError), 7, 0, 0),
-		"ERR_VERS cut short (V1-86)":          words(h.XID, 1, 1, uint32(ProcError), uint32(ErrVers), 1),
-		"an error for nobody":                 words(stray, 1, 1, uint32(ProcError), uint32(ErrChunk)),
+		"16 bytes of RDMA_ERROR":              words(h.XID, 1, 1, uint32(wire.ProcError)),
+		"error code 7 (V1-86)":                words(h.XID, 1, 1, uint32(wire.ProcError), 7, 0, 0),
+		"ERR_VERS cut short (V1-86)":          words(h.XID, 1, 1, uint32(wire.ProcError), uint32(wire.ErrVers), 1),
+		"an error for nobody":                 words(stray, 1, 1, uint32(wire.ProcError), uint32(wire.ErrChunk)),
 		"a reply for nobody":                  message{xid: stray, payload: success(stray)}.bytes(),
 		"header cut off":                      good().bytes()[:40],
 		"header discriminator 2":              append(good().bytes()[:16], words(2, 0, 0)...),
-		"a Read list (L-6)":                   change(func(m *message) { m.reads = at(4, Segment{1, 4, 0}) }),
+		"a Read list (L-6)":                   change(func(m *message) { m.reads = at(4, seg(1, 4, 0)) }),
 		"no Write list":                       change(func(m *message) { m.writes = nil }),
 		"a Write chunk too few":               change(func(m *message) { m.writes = m.writes[:2] }),
 		"a Write chunk too many":              change(func(m *message) { m.writes = append(m.writes, nil) }),
-		"a segment too many":                  change(func(m *message) { m.writes[0] = append(m.writes[0], Segment{}) }),
-		"segments where none were offered":    change(func(m *message) { m.writes[1] = []Segment{{}} }),
-		"another handle":                      segment(func(s *Segment) { s.Handle++ }),
-		"another offset":                      segment(func(s *Segment) { s.Offset++ }),
-		"a longer segment":                    segment(func(s *Segment) { s.Length = 304 }),
-		"a much longer segment":               segment(func(s *Segment) { s.Length = 1<<32 - 1 }),
+		"a segment too many":                  change(func(m *message) { m.writes[0] = append(m.writes[0], wire.Segment{}) }),
+		"segments where none were offered":    change(func(m *message) { m.writes[1] = []wire.Segment{{}} }),
+		"another handle":                      segment(func(s *wire.Segment) { s.Handle++ }),
+		"another offset":                      segment(func(s *wire.Segment) { s.Offset++ }),
+		"a longer segment":                    segment(func(s *wire.Segment) { s.Length = 304 }),
+		"a much longer segment":               segment(func(s *wire.Segment) { s.Length = 1<<32 - 1 }),
 		"another Reply chunk":                 change(func(m *message) { m.reply[0].Handle++ }),
 		"RDMA_MSG with a used Reply chunk":    change(func(m *message) { m.reply[0].Length = 28 }),
-		"NOMSG with an unused Reply chunk":    change(func(m *message) { m.proc = ProcNoMsg }),
-		"NOMSG without a Reply chunk":         change(func(m *message) { m.proc, m.reply = ProcNoMsg, nil }),
-		"NOMSG, nothing at all":               message{xid: h.XID, proc: ProcNoMsg}.bytes(),
-		"NOMSG beyond the Reply chunk":        change(func(m *message) { m.proc, m.reply[0].Length = ProcNoMsg, o.reply[0].Length+4 }),
-		"NOMSG, the Reply chunk has no reply": change(func(m *message) { m.proc, m.reply[0].Length = ProcNoMsg, 28 }),
+		"NOMSG with an unused Reply chunk":    change(func(m *message) { m.proc = wire.ProcNoMsg }),
+		"NOMSG without a Reply chunk":         change(func(m *message) { m.proc, m.reply = wire.ProcNoMsg, nil }),
+		"NOMSG, nothing at all":               message{xid: h.XID, proc: wire.ProcNoMsg}.bytes(),
+		"NOMSG beyond the Reply chunk":        change(func(m *message) { m.proc, m.reply[0].Length = wire.ProcNoMsg, o.reply[0].Length+4 }),
+		"NOMSG, the Reply chunk has no reply": change(func(m *message) { m.proc, m.reply[0].Length = wire.ProcNoMsg, 28 }),
 		"another XID inside":                  change(func(m *message) { m.payload = success(h.XID+1, 0) }),
 		"a call":                              change(func(m *message) { m.payload = rpctest.Message(h.XID, rpctest.NULL, nil) }),
 		"no Payload":                          change(func(m *message) { m.payload = nil }),
@@ -106,11 +107,11 @@ func TestReplyChunkOutOfNowhere(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	done := s.start(getTo(10, make([]byte, 10)))
 	h, _ := s.next()
-	back := [][]Segment{used(offered(&h).writes[0], 0)}
+	back := [][]wire.Segment{used(offered(&h).writes[0], 0)}
 	for _, m := range []message{
-		{writes: back, reply: []Segment{}, payload: success(h.XID, 0)},
-		{writes: back, reply: []Segment{{}}, payload: success(h.XID, 0)},
-		{writes: back, reply: []Segment{{1, 28, 0}}, proc: ProcNoMsg},
+		{writes: back, reply: []wire.Segment{}, payload: success(h.XID, 0)},
+		{writes: back, reply: []wire.Segment{{}}, payload: success(h.XID, 0)},
+		{writes: back, reply: []wire.Segment{seg(1, 28, 0)}, proc: wire.ProcNoMsg},
 	} {
 		m.xid = h.XID
 		s.reply(m)
@@ -131,19 +132,19 @@ func TestReplyChunkOutOfNowhere(t *testing.T) {
 func TestRDMAErrorsEndTheirCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		m    []byte
-		want ErrorBody
+		want wire.ErrorBody
 	}{
-		"ERR_CHUNK":                      {words(0, 1, 8, 4, 2), ErrorBody{Code: ErrChunk}},
-		"ERR_CHUNK of another version":   {words(0, 3, 8, 4, 2), ErrorBody{Code: ErrChunk}},
-		"ERR_CHUNK with spare words":     {words(0, 1, 8, 4, 2, 0, 0, 0, 0, 0, 0, 0, 0), ErrorBody{Code: ErrChunk}},
-		"ERR_VERS":                       {words(0, 1, 8, 4, 1, 2, 3), ErrorBody{ErrVers, 2, 3}},
-		"ERR_VERS that echoes a version": {words(0, 2, 8, 4, 1, 1, 1), ErrorBody{ErrVers, 1, 1}},
+		"ERR_CHUNK":                      {words(0, 1, 8, 4, 2), wire.ErrorBody{Code: wire.ErrChunk}},
+		"ERR_CHUNK of another version":   {words(0, 3, 8, 4, 2), wire.ErrorBody{Code: wire.ErrChunk}},
+		"ERR_CHUNK with spare words":     {words(0, 1, 8, 4, 2, 0, 0, 0, 0, 0, 0, 0, 0), wire.ErrorBody{Code: wire.ErrChunk}},
+		"ERR_VERS":                       {words(0, 1, 8, 4, 1, 2, 3), wire.ErrorBody{Code: wire.ErrVers, Low: 2, High: 3}},
+		"ERR_VERS that echoes a version": {words(0, 2, 8, 4, 1, 1, 1), wire.ErrorBody{Code: wire.ErrVers, Low: 1, High: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t, DialConfig{Reconnect: true}, nil)
 			done := s.start(getTo(100, make([]byte, 100)))
 			h, _ := s.next()
-			Prefix{XID: h.XID, Version: uint32(c.m[7]), Credits: 8, Proc: ProcError}.Put(c.m)
+			wire.Prefix{XID: h.XID, Version: uint32(c.m[7]), Credits: 8, Proc: wire.ProcError}.Put(c.m)
 			s.p.Send(c.m)
 			r := ended(t, done)
 			var refused *RefusedError
@@ -191,12 +192,12 @@ func TestPlacedResults(t *testing.T) {
 			h, _ := s.next()
 			o := offered(&h)
 			s.write(o.writes[0], pattern(c.n)) // also where it comes back unused
-			back := append([]Segment{}, o.writes[0]...)
+			back := append([]wire.Segment{}, o.writes[0]...)
 			back[0].Length = uint32(c.placed)
 			if c.empty {
 				back = nil
 			}
-			s.reply(message{xid: h.XID, writes: [][]Segment{back}, payload: success(h.XID, c.payload...)})
+			s.reply(message{xid: h.XID, writes: [][]wire.Segment{back}, payload: success(h.XID, c.payload...)})
 			if r := ended(t, done); !errors.Is(r.err, c.err) || c.err == nil && !bytes.Equal(r.data, c.want) {
 				t.Errorf("%d bytes, %v, want %v", len(r.data), r.err, c.err)
 			}
@@ -215,7 +216,7 @@ func TestNothingEligibleWasPlaced(t *testing.T) {
 	}
 	s.client.Start(x)
 	h, _ := s.next()
-	s.reply(message{xid: h.XID, writes: [][]Segment{used(offered(&h).writes[0], 8)}, payload: success(h.XID, 8)})
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(offered(&h).writes[0], 8)}, payload: success(h.XID, 8)})
 	if err := ended(t, done); err == nil {
 		t.Error("no error")
 	}
@@ -233,13 +234,13 @@ func TestSegmentsAreFilledInOrder(t *testing.T) {
 	}
 	s.write(o.writes[0], pattern(250))
 	for _, lengths := range [][]uint32{{99, 1, 0}, {100, 0, 50}, {0, 100, 0}, {101, 0, 0}, {100, 100, 54}} {
-		bad := append([]Segment{}, o.writes[0]...)
+		bad := append([]wire.Segment{}, o.writes[0]...)
 		for i := range bad {
 			bad[i].Length = lengths[i]
 		}
-		s.reply(message{xid: h.XID, writes: [][]Segment{bad}, payload: success(h.XID, 100)})
+		s.reply(message{xid: h.XID, writes: [][]wire.Segment{bad}, payload: success(h.XID, 100)})
 	}
-	s.reply(message{xid: h.XID, writes: [][]Segment{used(o.writes[0], 170)}, payload: success(h.XID, 170)})
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 170)}, payload: success(h.XID, 170)})
 	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(170)) {
 		t.Errorf("%d bytes, %v", len(r.data), r.err)
 	}
@@ -289,7 +290,7 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 	done := s.start(x)
 	h, _ := s.next()
 	o := offered(&h)
-	m := message{xid: h.XID, credits: 8, writes: [][]Segment{used(o.writes[0], 0)}, reply: used(o.reply, 0), payload: success(h.XID, 0)}
+	m := message{xid: h.XID, credits: 8, writes: [][]wire.Segment{used(o.writes[0], 0)}, reply: used(o.reply, 0), payload: success(h.XID, 0)}
 	s.p.SendInvalidate(m.bytes(), o.reply[0].Handle)
 	if r := ended(t, done); r.err != nil {
 		t.Fatal(r.err)
@@ -303,7 +304,7 @@ func TestRemoteInvalidationByThePeer(t *testing.T) {
 	h1, _ := s.next()
 	h2, _ := s.next()
 	o1, o2 := offered(&h1), offered(&h2)
-	m = message{xid: h1.XID, writes: [][]Segment{used(o1.writes[0], 0)}, payload: success(h1.XID, 0)}
+	m = message{xid: h1.XID, writes: [][]wire.Segment{used(o1.writes[0], 0)}, payload: success(h1.XID, 0)}
 	s.p.SendInvalidate(m.bytes(), o2.writes[0][0].Handle)
 	for _, done := range []<-chan result{first, second} {
 		if r := ended(t, done); !errors.Is(r.err, rpc.ErrCallLost) {

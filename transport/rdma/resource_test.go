@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // nothingLeft makes sure that no goroutine outlives the test. It comes first, so
@@ -129,7 +130,7 @@ func longPut(p peer, xid uint32, data []byte, segments int) message {
 	m, position := putCall(xid, "long", len(data))
 	words := p.Expose(m, rdmacm.RemoteRead)
 	r := p.Expose(data, rdmacm.RemoteRead)
-	cutUp := func(r rdmacm.Region, n int) []Segment {
+	cutUp := func(r rdmacm.Region, n int) []wire.Segment {
 		var lengths []int
 		for left := segments; left > 0; left-- {
 			lengths = append(lengths, n/left)
@@ -138,7 +139,7 @@ func longPut(p peer, xid uint32, data []byte, segments int) message {
 		return cut(r, lengths...)
 	}
 	reads := append(at(0, cutUp(words, len(m))...), at(position, cutUp(r, len(data))...)...)
-	return message{xid: xid, proc: ProcNoMsg, reads: reads}
+	return message{xid: xid, proc: wire.ProcNoMsg, reads: reads}
 }
 
 // Long calls, calls with several Read chunks, Reply chunks and Write chunks, into a
@@ -170,7 +171,7 @@ func TestCeilingUnderMixtures(t *testing.T) {
 			case 0:
 				p.Send(longPut(p, xid, pattern(n), 1+r.IntN(5)).bytes())
 			case 1:
-				m.payload, m.writes = rpctest.Message(xid, rpctest.GET, count(n)), [][]Segment{cut(sink, n)}
+				m.payload, m.writes = rpctest.Message(xid, rpctest.GET, count(n)), [][]wire.Segment{cut(sink, n)}
 				p.Send(m.bytes())
 			case 2:
 				n = min(n, 1<<20-64)
@@ -190,7 +191,7 @@ func TestCeilingUnderMixtures(t *testing.T) {
 		seen := map[uint32]bool{}
 		for range calls {
 			h, _ := answered(t, p.Receive())
-			if h.Proc == ProcError || seen[h.XID] {
+			if h.Proc == wire.ProcError || seen[h.XID] {
 				t.Fatalf("peer %d, call %d: %v, seen before: %v", i, h.XID, h.Proc, seen[h.XID])
 			}
 			seen[h.XID] = true
@@ -199,7 +200,7 @@ func TestCeilingUnderMixtures(t *testing.T) {
 	for i, p := range silent {
 		release[i]()
 		for range 3 {
-			if h, _ := answered(t, p.Receive()); h.Proc != ProcMsg {
+			if h, _ := answered(t, p.Receive()); h.Proc != wire.ProcMsg {
 				t.Errorf("a stalled call is answered by %v", h.Proc)
 			}
 		}
@@ -239,7 +240,7 @@ func TestUnjudgedCallsWaitForEachOther(t *testing.T) {
 		m := rpctest.Message(uint32(i), rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
 		words := p.Expose(m, rdmacm.RemoteRead)
 		sink := p.Expose(make([]byte, room), rdmacm.RemoteWrite)
-		call := message{xid: uint32(i), proc: ProcNoMsg, reads: at(0, cut(words, len(m))...), reply: cut(sink, room)}
+		call := message{xid: uint32(i), proc: wire.ProcNoMsg, reads: at(0, cut(words, len(m))...), reply: cut(sink, room)}
 		if i == last {
 			m, position := putCall(last, "small", 5000)
 			call = message{xid: last, reads: at(position, cut(words, 5000)...), payload: m}

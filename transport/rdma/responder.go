@@ -6,6 +6,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A responder serves the calls of one connection.
@@ -51,7 +52,7 @@ func (k *holder) End(why error) {
 }
 
 // arrived begins the call whose header was decoded.
-func (s *responder) arrived(h *Header, r *recv) {
+func (s *responder) arrived(h *wire.Header, r *recv) {
 	if s.full() && s.hold(r) {
 		return
 	}
@@ -62,7 +63,7 @@ func (s *responder) arrived(h *Header, r *recv) {
 }
 
 // begin begins a call that entered.
-func (s *responder) begin(h *Header, r *recv) {
+func (s *responder) begin(h *wire.Header, r *recv) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(r.Bytes)))
 	c := newCall(s, r)
@@ -72,7 +73,7 @@ func (s *responder) begin(h *Header, r *recv) {
 }
 
 // reject answers a message that is not served with an RDMA_ERROR.
-func (s *responder) reject(f Fault, p Prefix, r *recv) {
+func (s *responder) reject(f Fault, p wire.Prefix, r *recv) {
 	if !s.enter(p.XID, r) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A collector admits every call and notes what came with it.
@@ -54,7 +55,7 @@ func TestSeveralReadChunks(t *testing.T) {
 	p := b.peerWith(private(false, 4096, 4096), 256)
 	r := rand.New(rand.NewPCG(5, 6))
 	for xid := range uint32(60) {
-		var reads []ReadSegment
+		var reads []wire.ReadSegment
 		var want []xdr.Excised
 		position := 40
 		for range r.IntN(6) {
@@ -65,7 +66,7 @@ func TestSeveralReadChunks(t *testing.T) {
 			}
 			want = append(want, xdr.Excised{Position: uint32(position), Data: data})
 			if len(data) == 0 {
-				reads = append(reads, at(position, Segment{Handle: 0xdead})...) // nothing is read of it
+				reads = append(reads, at(position, wire.Segment{Handle: 0xdead})...) // nothing is read of it
 			} else {
 				reads = append(reads, at(position, cut(p.Expose(data, rdmacm.RemoteRead), odd(len(data))...)...)...)
 			}
@@ -74,7 +75,7 @@ func TestSeveralReadChunks(t *testing.T) {
 		message := message{xid: xid, payload: append(words(xid, 0, 2, 1, 1, 1, 0, 0, 0, 0), pattern(100)...)}
 		payload := message.payload
 		if r.IntN(2) == 0 {
-			message.proc, message.payload = ProcNoMsg, nil
+			message.proc, message.payload = wire.ProcNoMsg, nil
 			reads = append(reads, at(0, cut(p.Expose(payload, rdmacm.RemoteRead), 50, 0, 90)...)...)
 		}
 		message.reads = interleave(r, reads)
@@ -106,17 +107,17 @@ func TestJudgedWithoutABinding(t *testing.T) {
 	for name, m := range map[string]message{
 		"position 42":                    {payload: call, reads: at(42, cut(r, 4)...)},
 		"position 43 beside a good one":  {payload: call, reads: append(at(40, cut(r, 4)...), at(43, cut(r, 1)...)...)},
-		"position 41 of a Long Call":     {proc: ProcNoMsg, reads: append(at(0, cut(zero, 40)...), at(41, cut(r, 4)...)...)},
+		"position 41 of a Long Call":     {proc: wire.ProcNoMsg, reads: append(at(0, cut(zero, 40)...), at(41, cut(r, 4)...)...)},
 		"another XID":                    {payload: words(8, 0, 2, 1, 1, 1, 0, 0, 0, 0)},
-		"another XID, Long":              {proc: ProcNoMsg, reads: at(0, cut(other, 40)...)},
-		"another XID, Long with a chunk": {proc: ProcNoMsg, reads: append(at(0, cut(other, 40)...), at(40, cut(r, 4)...)...)},
+		"another XID, Long":              {proc: wire.ProcNoMsg, reads: at(0, cut(other, 40)...)},
+		"another XID, Long with a chunk": {proc: wire.ProcNoMsg, reads: append(at(0, cut(other, 40)...), at(40, cut(r, 4)...)...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.xid = 7
 			if err := p.Send(m.bytes()); err != nil {
 				t.Fatal(err)
 			}
-			wantError(t, p.Receive(), 7, 1, ErrChunk)
+			wantError(t, p.Receive(), 7, 1, wire.ErrChunk)
 			if len(k.calls) > 0 {
 				t.Error("the call was served")
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // V1-14, V1-16, A-10, P-1, P-2: every answer grants the credits of the
@@ -26,7 +27,7 @@ func TestCreditsAreGranted(t *testing.T) {
 		}
 		for i, asked := range []uint32{0, 1, 32, 128, 1<<32 - 1} {
 			m := message{xid: uint32(i), payload: rpctest.Message(uint32(i), rpctest.NULL, nil)}.bytes()
-			Prefix{XID: uint32(i), Version: 1, Credits: asked}.Put(m)
+			wire.Prefix{XID: uint32(i), Version: 1, Credits: asked}.Put(m)
 			p.Send(m)
 			h, _ := answered(t, p.Receive())
 			if h.Credits != uint32(credits) {
@@ -37,7 +38,7 @@ func TestCreditsAreGranted(t *testing.T) {
 		p.Send(words(9, 2, 0, 0, 0, 0, 0))
 		p.Send(words(9, 1, 0, 77, 0, 0, 0))
 		for range 2 {
-			if q, _ := ParsePrefix(p.Receive().Bytes); q.Credits != uint32(credits) {
+			if q, _ := wire.ParsePrefix(p.Receive().Bytes); q.Credits != uint32(credits) {
 				t.Errorf("an error grants %d", q.Credits)
 			}
 		}
@@ -62,8 +63,8 @@ func TestCreditsAreGranted(t *testing.T) {
 func TestNothingUnsolicited(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 0)
-	p.Send(words(5, 1, 32, uint32(ProcDone)))
-	p.Send(words(5, 1, 32, uint32(ProcError), 2))
+	p.Send(words(5, 1, 32, uint32(wire.ProcDone)))
+	p.Send(words(5, 1, 32, uint32(wire.ProcError), 2))
 	p.Promise(1)
 	b.alive(p)
 	if n := len(p.Seen()); n != 1 {
@@ -123,7 +124,7 @@ func TestThresholdMatrix(t *testing.T) {
 					_, payload := answered(t, m)
 					results(t, 1, payload)
 				} else {
-					wantError(t, m, 1, 1, ErrChunk)
+					wantError(t, m, 1, 1, wire.ErrChunk)
 				}
 			}
 			if got := p.Conn().PeerPrivateData(); !bytes.Equal(got, private(false, own, 4096)) {
@@ -154,11 +155,11 @@ func TestRemoteInvalidation(t *testing.T) {
 			}{
 				{1, func(r []rdmacm.Region, m *message) { // a Write chunk
 					m.payload = rpctest.Message(m.xid, rpctest.GET, count(100))
-					m.writes = [][]Segment{cut(r[0], 10, 200)}
+					m.writes = [][]wire.Segment{cut(r[0], 10, 200)}
 				}},
 				{1, func(r []rdmacm.Region, m *message) { // an unused Write chunk
 					m.payload = rpctest.Message(m.xid, rpctest.NULL, nil)
-					m.writes = [][]Segment{cut(r[0], 10, 200)}
+					m.writes = [][]wire.Segment{cut(r[0], 10, 200)}
 				}},
 				{1, func(r []rdmacm.Region, m *message) { // a Read chunk
 					m.payload, _ = putCall(m.xid, "name", 3)
@@ -166,7 +167,7 @@ func TestRemoteInvalidation(t *testing.T) {
 				}},
 				{1, func(r []rdmacm.Region, m *message) { // a Position-Zero chunk alone
 					copy(memory, rpctest.Message(m.xid, rpctest.NULL, nil))
-					m.proc, m.reads = ProcNoMsg, at(0, cut(r[0], 40)...)
+					m.proc, m.reads = wire.ProcNoMsg, at(0, cut(r[0], 40)...)
 				}},
 				{1, func(r []rdmacm.Region, m *message) { // a Reply chunk
 					m.payload = rpctest.Message(m.xid, rpctest.GET, count(4500))
@@ -174,7 +175,7 @@ func TestRemoteInvalidation(t *testing.T) {
 				}},
 				{2, func(r []rdmacm.Region, m *message) { // an odd READ with a pad segment
 					m.payload = rpctest.Message(m.xid, rpctest.GET, count(97))
-					m.writes = [][]Segment{{segmentOf(r[0], 0, 97), segmentOf(r[1], 0, 3)}}
+					m.writes = [][]wire.Segment{{segmentOf(r[0], 0, 97), segmentOf(r[1], 0, 3)}}
 				}},
 				{0, func(r []rdmacm.Region, m *message) { // no chunk: never guess
 					m.payload = rpctest.Message(m.xid, rpctest.NULL, nil)
@@ -197,7 +198,7 @@ func TestRemoteInvalidation(t *testing.T) {
 				}
 			}
 			if all {
-				wantError(t, b.call(p, message{xid: 9, proc: ProcNoMsg, writes: [][]Segment{cut(p.Expose(memory, rdmacm.RemoteWrite), 9)}}), 9, 1, ErrChunk)
+				wantError(t, b.call(p, message{xid: 9, proc: wire.ProcNoMsg, writes: [][]wire.Segment{cut(p.Expose(memory, rdmacm.RemoteWrite), 9)}}), 9, 1, wire.ErrChunk)
 			}
 		})
 	}
@@ -290,10 +291,10 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 			b := newBench(t, benchConfig{device: c.device})
 			build := func(p peer) message {
 				if c.write {
-					return message{xid: 7, writes: [][]Segment{{{Handle: 0xbad, Length: 100}}}, payload: rpctest.Message(7, rpctest.GET, count(100))}
+					return message{xid: 7, writes: [][]wire.Segment{{{Handle: 0xbad, Length: 100}}}, payload: rpctest.Message(7, rpctest.GET, count(100))}
 				}
 				m, pos := putCall(7, "name", 100)
-				return message{xid: 7, reads: at(pos, Segment{Handle: 0xbad, Length: 100}), payload: m}
+				return message{xid: 7, reads: at(pos, wire.Segment{Handle: 0xbad, Length: 100}), payload: m}
 			}
 			p := b.peer()
 			p.Send(build(p).bytes())
@@ -305,7 +306,7 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 			b.alive(q)
 			_, payload := answered(t, b.call(q, message{xid: 7, payload: rpctest.Message(7, rpctest.NULL, nil)}))
 			results(t, 7, payload)
-			wantError(t, b.call(q, build(q)), 7, 1, ErrChunk)
+			wantError(t, b.call(q, build(q)), 7, 1, wire.ErrChunk)
 			// Now it is forgotten, and fails as before.
 			q.Send(build(q).bytes())
 			if err := q.End(); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // V1-93: whatever work of a reply fails, at whatever moment,
@@ -35,7 +36,7 @@ func TestFailingWork(t *testing.T) {
 				w := p.Expose(make([]byte, 3000), rdmacm.RemoteWrite)
 				put, pos := putCall(1, "name", 300)
 				p.Send(message{xid: 1, reads: at(pos, cut(r, 100, 200)...), payload: put}.bytes())
-				p.Send(message{xid: 2, writes: [][]Segment{cut(w, 1000, 2000)}, payload: rpctest.Message(2, rpctest.GET, count(3000))}.bytes())
+				p.Send(message{xid: 2, writes: [][]wire.Segment{cut(w, 1000, 2000)}, payload: rpctest.Message(2, rpctest.GET, count(3000))}.bytes())
 				p.Send(message{xid: 3, version: 2}.bytes())
 				p.Send(message{xid: 4, payload: rpctest.Message(4, rpctest.NULL, nil)}.bytes())
 				p.End()

@@ -9,6 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
 // serverEnd is the server's end of p's connection.
@@ -39,10 +41,10 @@ func TestShortMessagesAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 256)
 	for n := range 28 { // RFC 8166 §4.5
-		b.silent(p, unhex(vectorE)[:n])
-		b.silent(p, unhex(vectorA)[:n])
+		b.silent(p, wiretest.Hex(wiretest.E)[:n])
+		b.silent(p, wiretest.Hex(wiretest.A)[:n])
 		xid := uint32(0)
-		if n >= PrefixSize {
+		if n >= wire.PrefixSize {
 			xid = 0x1a2b3c4d
 		}
 		b.wantFault(faultShort, AnswerDrop, xid)
@@ -53,14 +55,14 @@ func TestShortMessagesAreDropped(t *testing.T) {
 func TestErrorsFromPeersAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
-	for _, v := range []string{vectorE, vectorF} {
-		b.silent(p, unhex(v))
+	for _, v := range []string{wiretest.E, wiretest.F} {
+		b.silent(p, wiretest.Hex(v))
 	}
 	b.wantFault(faultStrayError, AnswerDrop, 0x1a2b3c52)
 	for _, v := range []string{
 		`1a2b3c52 00000001 00000020 00000004 00000007`, // V1-86
 		`1a2b3c52 00000009 00000020 00000004 00000007 00000000 00000000 00000000`} {
-		b.silent(p, unhex(v))
+		b.silent(p, wiretest.Hex(v))
 		b.wantFault(faultErrorCode, AnswerDrop, 0x1a2b3c52)
 	}
 }
@@ -78,8 +80,8 @@ func TestDoneIsDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(nil, 256)
 	for range 40 { // more than there are spare receives
-		b.silent(p, words(5, 1, 32, uint32(ProcDone)))
-		b.silent(p, words(5, 1, 32, uint32(ProcDone), 0, 0, 0))
+		b.silent(p, words(5, 1, 32, uint32(wire.ProcDone)))
+		b.silent(p, words(5, 1, 32, uint32(wire.ProcDone), 0, 0, 0))
 	}
 	b.wantFault(faultDone, AnswerDrop, 5)
 }
@@ -89,8 +91,8 @@ func TestDoneIsDropped(t *testing.T) {
 func TestTruncatedHeaders(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peerWith(private(false, 4096, 4096), 512)
-	for _, v := range []string{vectorA, vectorB, vectorC, vectorD, vectorG} {
-		whole := unhex(v)
+	for _, v := range []string{wiretest.A, wiretest.B, wiretest.C, wiretest.D, wiretest.G} {
+		whole := wiretest.Hex(v)
 		xid := uint32(whole[0])<<24 | uint32(whole[1])<<16 | uint32(whole[2])<<8 | uint32(whole[3])
 		for n := range len(whole) {
 			if n < 28 { // RFC 8166 §4.5
@@ -100,7 +102,7 @@ func TestTruncatedHeaders(t *testing.T) {
 			if err := p.Send(whole[:n]); err != nil {
 				t.Fatal(err)
 			}
-			wantError(t, p.Receive(), xid, 1, ErrChunk)
+			wantError(t, p.Receive(), xid, 1, wire.ErrChunk)
 			b.wantFault(faultTruncated, AnswerChunk, xid)
 		}
 	}
@@ -113,16 +115,16 @@ func TestVersionMismatch(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
 	for _, version := range []uint32{0, 2, 3, 1<<32 - 1} {
-		m := words(0x1a2b3c51, version, 32, uint32(ProcMsg), 0, 0, 0)
+		m := words(0x1a2b3c51, version, 32, uint32(wire.ProcMsg), 0, 0, 0)
 		if err := p.Send(m); err != nil {
 			t.Fatal(err)
 		}
-		wantError(t, p.Receive(), 0x1a2b3c51, version, ErrVers)
+		wantError(t, p.Receive(), 0x1a2b3c51, version, wire.ErrVers)
 		b.wantFault(faultVersion, AnswerVers, 0x1a2b3c51)
 	}
 	// The version is judged before the procedure.
 	p.Send(words(9, 2, 32, 77, 0, 0, 0))
-	wantError(t, p.Receive(), 9, 2, ErrVers)
+	wantError(t, p.Receive(), 9, 2, wire.ErrVers)
 	b.alive(p)
 	receivesKept(t, p, DefaultCredits)
 }
@@ -142,32 +144,32 @@ func TestBadHeaders(t *testing.T) {
 		fault Fault
 		m     message
 	}{
-		"RDMA_MSGP":                                 {faultProcedure, message{proc: ProcMsgP, payload: null}},
+		"RDMA_MSGP":                                 {faultProcedure, message{proc: wire.ProcMsgP, payload: null}},
 		"rdma_proc 5":                               {faultProcedure, message{proc: 5, payload: null}},
 		"rdma_proc 2^32-1":                          {faultProcedure, message{proc: 1<<32 - 1, payload: null}},
-		"NOMSG, all three fields absent (V1-68)":    {faultNoPayload, message{proc: ProcNoMsg}},
-		"NOMSG with a Write list only":              {faultNoPayload, message{proc: ProcNoMsg, writes: [][]Segment{whole}}},
-		"NOMSG with a Reply chunk only":             {faultNoPayload, message{proc: ProcNoMsg, reply: whole}},
-		"NOMSG without a position-zero chunk":       {faultNoPayload, message{proc: ProcNoMsg, reads: at(4, whole...)}},
-		"NOMSG with an empty position-zero chunk":   {faultNoPayload, message{proc: ProcNoMsg, reads: at(0, cut(r, 0)...)}},
-		"NOMSG with a position-zero chunk of 3":     {faultNoPayload, message{proc: ProcNoMsg, reads: at(0, cut(r, 3)...)}},
+		"NOMSG, all three fields absent (V1-68)":    {faultNoPayload, message{proc: wire.ProcNoMsg}},
+		"NOMSG with a Write list only":              {faultNoPayload, message{proc: wire.ProcNoMsg, writes: [][]wire.Segment{whole}}},
+		"NOMSG with a Reply chunk only":             {faultNoPayload, message{proc: wire.ProcNoMsg, reply: whole}},
+		"NOMSG without a position-zero chunk":       {faultNoPayload, message{proc: wire.ProcNoMsg, reads: at(4, whole...)}},
+		"NOMSG with an empty position-zero chunk":   {faultNoPayload, message{proc: wire.ProcNoMsg, reads: at(0, cut(r, 0)...)}},
+		"NOMSG with a position-zero chunk of 3":     {faultNoPayload, message{proc: wire.ProcNoMsg, reads: at(0, cut(r, 3)...)}},
 		"MSG with a position-zero chunk (A-8)":      {faultTwoPayloads, message{reads: at(0, whole...), payload: null}},
 		"MSG without a Payload":                     {faultNoPayload, message{}},
 		"MSG with a Payload of 3 bytes":             {faultNoPayload, message{payload: null[:3]}},
 		"position that is no multiple of four":      {faultPosition, message{reads: at(pos+1, whole...), payload: put}},
 		"position 2^32-1":                           {faultPosition, message{reads: at(1<<32-1, whole...), payload: put}},
 		"padding as a chunk of its own (L-9)":       {faultPosition, message{reads: append(at(pos, cut(r, 4095)...), at(pos+4095, cut(r, 1)...)...), payload: put}},
-		"segment that wraps":                        {faultWraps, message{reads: at(pos, Segment{r.STag(), 4096, 1<<64 - 100}), payload: put}},
-		"Write segment that wraps":                  {faultWraps, message{writes: [][]Segment{{{r.STag(), 4096, 1<<64 - 100}}}, payload: null}},
-		"Reply segment that wraps":                  {faultWraps, message{reply: []Segment{{r.STag(), 4096, 1<<64 - 100}}, payload: null}},
+		"segment that wraps":                        {faultWraps, message{reads: at(pos, seg(r.STag(), 4096, 1<<64-100)), payload: put}},
+		"Write segment that wraps":                  {faultWraps, message{writes: [][]wire.Segment{{seg(r.STag(), 4096, 1<<64-100)}}, payload: null}},
+		"Reply segment that wraps":                  {faultWraps, message{reply: []wire.Segment{seg(r.STag(), 4096, 1<<64-100)}, payload: null}},
 		"XID of another call":                       {faultXID, message{payload: rpctest.Message(0x78, rpctest.NULL, nil)}},
 		"neither call nor reply":                    {faultNotACall, message{payload: words(0x77, 2, 2, rpctest.Number, 1, 0, 0, 0, 0, 0)}},
-		"a position-zero chunk beyond MaxCall":      {faultTooMuch, message{proc: ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)}},
-		"a Read chunk of 2 GiB (V1-98)":             {faultTooMuch, message{reads: at(pos, Segment{r.STag(), 2 << 30, 0}), payload: put}},
-		"Read chunks of 4 GiB together (V1-98)":     {faultTooMuch, message{reads: at(pos, Segment{r.STag(), 1<<32 - 1, 0}, Segment{r.STag(), 4097, 0}), payload: put}},
+		"a position-zero chunk beyond MaxCall":      {faultTooMuch, message{proc: wire.ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)}},
+		"a Read chunk of 2 GiB (V1-98)":             {faultTooMuch, message{reads: at(pos, seg(r.STag(), 2<<30, 0)), payload: put}},
+		"Read chunks of 4 GiB together (V1-98)":     {faultTooMuch, message{reads: at(pos, seg(r.STag(), 1<<32-1, 0), seg(r.STag(), 4097, 0)), payload: put}},
 		"a Read chunk beyond the procedure (V1-99)": {faultIneligible, message{reads: at(pos, cut(r, 99_999)...), payload: rpctest.Message(0x77, rpctest.NULL, nil)}},
-		"a header that the echo of does not fit":    {faultEcho, message{writes: [][]Segment{make([]Segment, 62)}, payload: null}},
-		"... although a Reply chunk is offered":     {faultEcho, message{writes: [][]Segment{make([]Segment, 62)}, reply: whole, payload: rpctest.Message(0x77, rpctest.BUMP, func(w *xdr.Writer) { w.String("") })}},
+		"a header that the echo of does not fit":    {faultEcho, message{writes: [][]wire.Segment{make([]wire.Segment, 62)}, payload: null}},
+		"... although a Reply chunk is offered":     {faultEcho, message{writes: [][]wire.Segment{make([]wire.Segment, 62)}, reply: whole, payload: rpctest.Message(0x77, rpctest.BUMP, func(w *xdr.Writer) { w.String("") })}},
 		"a Read chunk before the arguments (V1-94)": {faultIneligible, message{reads: at(8, whole...), payload: put}},
 		"a Read chunk over a name (V1-94, L-13)":    {faultIneligible, message{reads: at(44, cut(r, 4)...), payload: put}},
 		"a Read chunk over ECHO (V1-94)":            {faultIneligible, message{reads: at(44, cut(r, 4)...), payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(4) })}},
@@ -179,7 +181,7 @@ func TestBadHeaders(t *testing.T) {
 			if err := p.Send(m.bytes()); err != nil {
 				t.Fatal(err)
 			}
-			wantError(t, p.Receive(), 0x77, 1, ErrChunk)
+			wantError(t, p.Receive(), 0x77, 1, wire.ErrChunk)
 			b.wantFault(c.fault, AnswerChunk, 0x77)
 		})
 	}
@@ -210,7 +212,7 @@ func TestBadLongCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault   Fault
 		payload []byte
-		reads   []ReadSegment
+		reads   []wire.ReadSegment
 	}{
 		"XID of another call":        {fault: faultXID, payload: rpctest.Message(0x78, rpctest.NULL, nil)},
 		"a reply":                    {fault: faultNotACall, payload: words(0x77, 1, 0, 0, 0, 0)},
@@ -221,11 +223,11 @@ func TestBadLongCalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			zero := p.Expose(c.payload, rdmacm.RemoteRead)
-			m := message{xid: 0x77, proc: ProcNoMsg, reads: append(at(0, cut(zero, len(c.payload))...), c.reads...)}
+			m := message{xid: 0x77, proc: wire.ProcNoMsg, reads: append(at(0, cut(zero, len(c.payload))...), c.reads...)}
 			if err := p.Send(m.bytes()); err != nil {
 				t.Fatal(err)
 			}
-			wantError(t, p.Receive(), 0x77, 1, ErrChunk)
+			wantError(t, p.Receive(), 0x77, 1, wire.ErrChunk)
 			b.wantFault(c.fault, AnswerChunk, 0x77)
 		})
 	}
@@ -252,18 +254,18 @@ func TestGarbageArguments(t *testing.T) {
 		"arguments too many":         {payload: append(rpctest.Message(0x77, rpctest.NULL, nil), 0, 0, 0, 0)},
 		"a chunk that PUT lacks":     {payload: put},
 		"trailing bytes behind PUT":  {payload: append(bytes.Clone(put), 1, 2, 3, 4), reads: at(pos, cut(memory, 4096)...)},
-		"a Long Call with arguments": {proc: ProcNoMsg, payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(400) })},
+		"a Long Call with arguments": {proc: wire.ProcNoMsg, payload: rpctest.Message(0x77, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(400) })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.xid = 0x77
-			m.writes = [][]Segment{cut(memory, 100, 200)}
+			m.writes = [][]wire.Segment{cut(memory, 100, 200)}
 			m.reply = cut(memory, 300)
-			if m.proc == ProcNoMsg {
+			if m.proc == wire.ProcNoMsg {
 				zero := p.Expose(m.payload, rdmacm.RemoteRead)
 				m.reads, m.payload = at(0, cut(zero, len(m.payload))...), nil
 			}
 			h, payload := answered(t, b.call(p, m))
-			if h.Proc != ProcMsg || !bytes.Equal(payload, words(0x77, 1, 0, 0, 0, 4)) {
+			if h.Proc != wire.ProcMsg || !bytes.Equal(payload, words(0x77, 1, 0, 0, 0, 4)) {
 				t.Errorf("%v with % x", h.Proc, payload)
 			}
 			wantUnused(t, &h, m)
@@ -272,10 +274,10 @@ func TestGarbageArguments(t *testing.T) {
 }
 
 // wantUnused checks that everything that m offered came back with lengths of 0.
-func wantUnused(t testing.TB, h *Header, m message) {
+func wantUnused(t testing.TB, h *wire.Header, m message) {
 	t.Helper()
-	zeroed := func(s []Segment) []Segment {
-		z := append([]Segment{}, s...)
+	zeroed := func(s []wire.Segment) []wire.Segment {
+		z := append([]wire.Segment{}, s...)
 		for i := range z {
 			z[i].Length = 0
 		}
@@ -286,7 +288,7 @@ func wantUnused(t testing.TB, h *Header, m message) {
 	}
 	l := h.Writes
 	for i, w := range m.writes {
-		if got := segmentsOf(l.next()); fmt.Sprint(got) != fmt.Sprint(zeroed(w)) {
+		if got := segmentsOf(l.Next()); fmt.Sprint(got) != fmt.Sprint(zeroed(w)) {
 			t.Errorf("Write chunk %d came back as %v, want %v", i, got, zeroed(w))
 		}
 	}
@@ -312,7 +314,7 @@ func TestErrorRepliesReturnTheLists(t *testing.T) {
 		"RPC version 3":   {head(3, rpctest.Number, 1, 0), words(0x77, 1, 1, 0, 2, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := message{xid: 0x77, payload: c.call, writes: [][]Segment{cut(memory, 100), {}}, reply: cut(memory, 8, 9)}
+			m := message{xid: 0x77, payload: c.call, writes: [][]wire.Segment{cut(memory, 100), {}}, reply: cut(memory, 8, 9)}
 			h, payload := answered(t, b.call(p, m))
 			if !bytes.Equal(payload, c.want) {
 				t.Errorf("% x, want % x", payload, c.want)
@@ -329,7 +331,7 @@ func TestBytesBehindNoMsgAreIgnored(t *testing.T) {
 	p := b.peer()
 	null := rpctest.Message(5, rpctest.NULL, nil)
 	zero := p.Expose(null, rdmacm.RemoteRead)
-	_, payload := answered(t, b.call(p, message{xid: 5, proc: ProcNoMsg, reads: at(0, cut(zero, len(null))...),
+	_, payload := answered(t, b.call(p, message{xid: 5, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(null))...),
 		payload: words(1, 2, 3)}))
 	results(t, 5, payload)
 }

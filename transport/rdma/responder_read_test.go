@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // wantPut checks the reply to a PUT of data.
@@ -78,7 +79,7 @@ func TestLongCalls(t *testing.T) {
 		whole = append(whole, make([]byte, padded(n)-n)...)
 		if len(whole) <= DefaultMaxCall {
 			zero := p.Expose(whole, rdmacm.RemoteRead)
-			wantPut(t, b.call(p, message{xid: xid, proc: ProcNoMsg, reads: at(0, cut(zero, odd(len(whole))...)...)}), xid, data)
+			wantPut(t, b.call(p, message{xid: xid, proc: wire.ProcNoMsg, reads: at(0, cut(zero, odd(len(whole))...)...)}), xid, data)
 		}
 		xid++
 		if n == 0 {
@@ -88,21 +89,21 @@ func TestLongCalls(t *testing.T) {
 		zero := p.Expose(head, rdmacm.RemoteRead)
 		r := p.Expose(data, rdmacm.RemoteRead)
 		reads := append(at(pos, cut(r, odd(n)...)...), at(0, cut(zero, odd(len(head))...)...)...)
-		wantPut(t, b.call(p, message{xid: xid, proc: ProcNoMsg, reads: interleave(shuffle, reads)}), xid, data)
+		wantPut(t, b.call(p, message{xid: xid, proc: wire.ProcNoMsg, reads: interleave(shuffle, reads)}), xid, data)
 		xid++
 	}
 }
 
 // interleave shuffles the chunks of a list into each other: the order inside of
 // each stays.
-func interleave(r *rand.Rand, reads []ReadSegment) []ReadSegment {
-	var out []ReadSegment
+func interleave(r *rand.Rand, reads []wire.ReadSegment) []wire.ReadSegment {
+	var out []wire.ReadSegment
 	for len(reads) > 0 {
 		want := reads[r.IntN(len(reads))].Position
 		for i, s := range reads {
 			if s.Position == want {
 				out = append(out, s)
-				reads = append(append([]ReadSegment{}, reads[:i]...), reads[i+1:]...)
+				reads = append(append([]wire.ReadSegment{}, reads[:i]...), reads[i+1:]...)
 				break
 			}
 		}
@@ -143,7 +144,7 @@ func TestNoReadsAllowed(t *testing.T) {
 	}})
 	r := p.Expose(make([]byte, 8), rdmacm.RemoteRead)
 	m, pos := putCall(1, "name", 8)
-	wantError(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 8)...), payload: m}), 1, 1, ErrChunk)
+	wantError(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 8)...), payload: m}), 1, 1, wire.ErrChunk)
 	b.alive(p)
 }
 
@@ -157,7 +158,7 @@ func TestLargeSegments(t *testing.T) {
 	wantPut(t, b.call(p, message{xid: 1, reads: at(pos, cut(p.Expose(data, rdmacm.RemoteRead), len(data))...), payload: m}), 1, data)
 
 	whole := append(append([]byte{}, m...), data...)
-	wantPut(t, b.call(p, message{xid: 1, proc: ProcNoMsg,
+	wantPut(t, b.call(p, message{xid: 1, proc: wire.ProcNoMsg,
 		reads: at(0, cut(p.Expose(whole, rdmacm.RemoteRead), len(whole))...)}), 1, data)
 	for _, e := range p.Seen() {
 		if e.Op == rdmacm.OpRead && e.Length > maxRead {
@@ -178,7 +179,7 @@ func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	p.Send(message{xid: 1, reads: at(pos, cut(r, 1000, 1000, 1000)...), payload: m}.bytes())
 	// An error: the Position-Zero chunk holds another call's message.
 	zero := p.Expose(rpctest.Message(3, rpctest.NULL, nil), rdmacm.RemoteRead)
-	p.Send(message{xid: 2, proc: ProcNoMsg, reads: at(0, cut(zero, 20, 20)...)}.bytes())
+	p.Send(message{xid: 2, proc: wire.ProcNoMsg, reads: at(0, cut(zero, 20, 20)...)}.bytes())
 	// Calls that need no Read pass by: nobody waits for a stalled peer.
 	b.alive(p)
 	if n := len(p.Messages()); n != 1 {
@@ -189,7 +190,7 @@ func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 		if m := p.Receive(); m.Bytes[3] == 1 {
 			wantPut(t, m, 1, data)
 		} else {
-			wantError(t, m, 2, 1, ErrChunk)
+			wantError(t, m, 2, 1, wire.ErrChunk)
 		}
 	}
 	server := serverEnd(p).ID()
@@ -281,7 +282,7 @@ func TestRoomBoundsMemory(t *testing.T) {
 	// Of a Long Call nothing is known beforehand: its offers bound it, and
 	// MaxReply.
 	zero := p.Expose(call, rdmacm.RemoteRead)
-	answered(t, b.call(p, message{xid: 1, proc: ProcNoMsg, reads: at(0, cut(zero, len(call))...), reply: []Segment{{1, 1<<32 - 1, 0}}}))
+	answered(t, b.call(p, message{xid: 1, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(call))...), reply: []wire.Segment{seg(1, 1<<32-1, 0)}}))
 	if s := b.pool.Stats(); s.Peak > 3<<20 {
 		t.Errorf("%d bytes were reserved", s.Peak)
 	}
@@ -334,7 +335,7 @@ func TestCallsBeyondTheShare(t *testing.T) {
 	p := b.peer()
 	r := p.Expose(make([]byte, 100_000), rdmacm.RemoteRead)
 	m, pos := putCall(1, "name", 100_000)
-	wantError(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 100_000)...), payload: m}), 1, 1, ErrChunk)
+	wantError(t, b.call(p, message{xid: 1, reads: at(pos, cut(r, 100_000)...), payload: m}), 1, 1, wire.ErrChunk)
 	b.alive(p)
 	receivesKept(t, p, DefaultCredits)
 }

@@ -7,15 +7,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // echo asks for n bytes back by a Long Call, so that the call's size is no
 // matter.
-func (b *bench) echo(p peer, xid uint32, n int, m message) (Header, []byte) {
+func (b *bench) echo(p peer, xid uint32, n int, m message) (wire.Header, []byte) {
 	b.t.Helper()
 	call := rpctest.Message(xid, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
 	zero := p.Expose(call, rdmacm.RemoteRead)
-	m.xid, m.proc, m.reads = xid, ProcNoMsg, at(0, cut(zero, len(call))...)
+	m.xid, m.proc, m.reads = xid, wire.ProcNoMsg, at(0, cut(zero, len(call))...)
 	return answered(b.t, b.call(p, m))
 }
 
@@ -53,12 +54,12 @@ func TestReplyThreshold(t *testing.T) {
 					call := rpctest.Message(xid, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(pattern(n)) })
 					zero := p.Expose(call, rdmacm.RemoteRead)
 					refused := m
-					refused.xid, refused.proc, refused.reads = xid, ProcNoMsg, at(0, cut(zero, len(call))...)
-					wantError(t, b.call(p, refused), xid, 1, ErrChunk)
+					refused.xid, refused.proc, refused.reads = xid, wire.ProcNoMsg, at(0, cut(zero, len(call))...)
+					wantError(t, b.call(p, refused), xid, 1, wire.ErrChunk)
 					continue
 				}
 				h, payload := b.echo(p, xid, n, m)
-				if (h.Proc == ProcMsg) != inline {
+				if (h.Proc == wire.ProcMsg) != inline {
 					t.Fatalf("T=%d, header %d: %d bytes are answered by %v", threshold, header, n, h.Proc)
 				}
 				if inline {
@@ -84,7 +85,7 @@ func TestReplyThreshold(t *testing.T) {
 }
 
 // gatherChunk is what a chunk of r holds.
-func gatherChunk(memory []byte, r rdmacm.Region, c WriteChunk) []byte {
+func gatherChunk(memory []byte, r rdmacm.Region, c wire.WriteChunk) []byte {
 	var b []byte
 	for i := range c.Len() {
 		s := c.At(i)
@@ -102,17 +103,17 @@ func TestReplyChunkWithWriteChunks(t *testing.T) {
 	const n = 2001
 	memory, sink := canary(9000), canary(4000)
 	r, w := p.Expose(memory, rdmacm.RemoteWrite), p.Expose(sink, rdmacm.RemoteWrite)
-	m := message{xid: 5, writes: [][]Segment{cut(w, 1000, 1500)}, reply: cut(r, 1, 0, 700, 8000),
+	m := message{xid: 5, writes: [][]wire.Segment{cut(w, 1000, 1500)}, reply: cut(r, 1, 0, 700, 8000),
 		payload: rpctest.Message(5, rpctest.PAIR, func(w *xdr.Writer) {
 			w.Bool(true)
 			w.Bool(true)
 			w.Uint32(n)
 		})}
 	h, payload := answered(t, b.call(p, m))
-	if h.Proc != ProcNoMsg || len(payload) > 0 {
+	if h.Proc != wire.ProcNoMsg || len(payload) > 0 {
 		t.Fatalf("%v with %d bytes behind", h.Proc, len(payload))
 	}
-	if c := h.Writes.next(); c.Bytes() != n || !bytes.Equal(sink[:n], pattern(n)) || sink[n] != 0xee {
+	if c := h.Writes.Next(); c.Bytes() != n || !bytes.Equal(sink[:n], pattern(n)) || sink[n] != 0xee {
 		t.Errorf("the Write chunk holds %d bytes", c.Bytes())
 	}
 	size := 24 + 4 + 4 + 4 + 4 + padded(n)
@@ -133,7 +134,7 @@ func TestNoRoomForTheLargestReply(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
 	r := p.Expose(make([]byte, 70_000), rdmacm.RemoteWrite)
-	wantError(t, b.call(p, message{xid: 5, reply: cut(r, 60_000), payload: rpctest.Message(5, rpctest.WIDE, count(8))}), 5, 1, ErrChunk)
+	wantError(t, b.call(p, message{xid: 5, reply: cut(r, 60_000), payload: rpctest.Message(5, rpctest.WIDE, count(8))}), 5, 1, wire.ErrChunk)
 	if n := b.program.Served[rpctest.WIDE].Load(); n != 0 {
 		t.Errorf("executed %d times", n)
 	}
@@ -148,14 +149,14 @@ func TestReplayWithFreshChunks(t *testing.T) {
 	fetch := func(n int) []byte { return rpctest.Message(9, rpctest.FETCH, count(n)) }
 	p := b.peer()
 	one := make([]byte, 5000)
-	h, payload := answered(t, b.call(p, message{xid: 9, writes: [][]Segment{cut(p.Expose(one, rdmacm.RemoteWrite), 5000)}, payload: fetch(5000)}))
-	if h.Writes.next().Bytes() != 5000 || len(payload) != 32 {
+	h, payload := answered(t, b.call(p, message{xid: 9, writes: [][]wire.Segment{cut(p.Expose(one, rdmacm.RemoteWrite), 5000)}, payload: fetch(5000)}))
+	if h.Writes.Next().Bytes() != 5000 || len(payload) != 32 {
 		t.Fatalf("%d bytes inline", len(payload))
 	}
 	q := b.peer()
 	two := make([]byte, 9000)
 	again, payload := answered(t, b.call(q, message{xid: 9, reply: cut(q.Expose(two, rdmacm.RemoteWrite), 100, 8900), payload: fetch(5000)}))
-	if again.Proc != ProcNoMsg || len(payload) != 0 {
+	if again.Proc != wire.ProcNoMsg || len(payload) != 0 {
 		t.Fatalf("%v", again.Proc)
 	}
 	d := results(t, 9, two[:again.Reply.Bytes()])

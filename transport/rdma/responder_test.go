@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // V1-47: a reply has no Read list, as answered makes sure of for all of them here.
@@ -36,7 +37,7 @@ func TestGetByWriteChunk(t *testing.T) {
 	sink := bytes.Repeat([]byte{0xee}, 12288)
 	r := p.Expose(sink, rdmacm.RemoteWrite)
 	segments := cut(r, 4096, 4096, 4096)
-	got := b.call(p, message{xid: 8, writes: [][]Segment{segments}, payload: rpctest.Message(8, rpctest.GET, count(5001))})
+	got := b.call(p, message{xid: 8, writes: [][]wire.Segment{segments}, payload: rpctest.Message(8, rpctest.GET, count(5001))})
 	h, payload := answered(t, got)
 	d := results(t, 8, payload)
 	if n := d.Uint32(); n != 5001 || d.Finish() != nil {
@@ -45,7 +46,7 @@ func TestGetByWriteChunk(t *testing.T) {
 	if !bytes.Equal(sink[:5001], pattern(5001)) || sink[5001] != 0xee {
 		t.Fatal("the Write chunk holds something else")
 	}
-	c := h.Writes.next()
+	c := h.Writes.Next()
 	for i, want := range []uint32{4096, 905, 0} {
 		s := segments[i]
 		s.Length = want
@@ -63,7 +64,7 @@ func TestLongReply(t *testing.T) {
 	r := p.Expose(sink, rdmacm.RemoteWrite)
 	got := b.call(p, message{xid: 9, reply: cut(r, 16384, 49616), payload: rpctest.Message(9, rpctest.WIDE, count(4976))})
 	h, payload := answered(t, got)
-	if h.Proc != ProcNoMsg || len(payload) != 0 || h.Reply.Bytes() != 5004 {
+	if h.Proc != wire.ProcNoMsg || len(payload) != 0 || h.Reply.Bytes() != 5004 {
 		t.Fatalf("%v with %d bytes behind, Reply chunk of %d", h.Proc, len(payload), h.Reply.Bytes())
 	}
 	d := results(t, 9, sink[:5004])
@@ -80,7 +81,7 @@ func TestLongCall(t *testing.T) {
 	zero := p.Expose(m, rdmacm.RemoteRead)
 	r := p.Expose(data, rdmacm.RemoteRead)
 	reads := append(at(pos, cut(r, 1, 60000, 10000)...), at(0, cut(zero, 13, len(m)-13)...)...)
-	got := b.call(p, message{xid: 10, proc: ProcNoMsg, reads: reads})
+	got := b.call(p, message{xid: 10, proc: wire.ProcNoMsg, reads: reads})
 	_, payload := answered(t, got)
 	d := results(t, 10, payload)
 	if n, sum := d.Uint32(), d.Uint32(); n != 70001 || sum != crc32.ChecksumIEEE(data) {

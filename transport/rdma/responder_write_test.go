@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // canary fills memory that a peer must not touch.
@@ -27,7 +28,7 @@ func TestWriteChunkGetsNoRoundup(t *testing.T) {
 		memory := canary(n + 64)
 		r := p.Expose(memory, rdmacm.RemoteWrite)
 		segments := cut(r, n/3, 0, n-n/3, 60)
-		h, payload := answered(t, b.call(p, message{xid: xid, writes: [][]Segment{segments},
+		h, payload := answered(t, b.call(p, message{xid: xid, writes: [][]wire.Segment{segments},
 			payload: rpctest.Message(xid, rpctest.GET, count(n))}))
 		d := results(t, xid, payload)
 		if got := d.Uint32(); int(got) != n || d.Finish() != nil {
@@ -36,12 +37,12 @@ func TestWriteChunkGetsNoRoundup(t *testing.T) {
 		if !bytes.Equal(memory[:n], pattern(n)) || !bytes.Equal(memory[n:], canary(64)) {
 			t.Errorf("%d bytes: the memory holds something else", n)
 		}
-		if h.Proc != ProcMsg || h.Writes.Len() != 1 {
+		if h.Proc != wire.ProcMsg || h.Writes.Len() != 1 {
 			t.Fatalf("%v with %d Write chunks", h.Proc, h.Writes.Len())
 		}
-		want := append([]Segment{}, segments...)
+		want := append([]wire.Segment{}, segments...)
 		want[3].Length = 0
-		if got := segmentsOf(h.Writes.next()); fmt.Sprint(got) != fmt.Sprint(want) {
+		if got := segmentsOf(h.Writes.Next()); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%d bytes: the chunk came back as %v, want %v", n, got, want)
 		}
 	}
@@ -85,9 +86,9 @@ func TestWriteList(t *testing.T) {
 				w.Uint32(n)
 			})}
 			for i, kind := range c.chunks {
-				chunk := []Segment{}
+				chunk := []wire.Segment{}
 				if kind == 'c' {
-					chunk = []Segment{segmentOf(r, 1000*i, 100), segmentOf(r, 1000*i+100, 800)}
+					chunk = []wire.Segment{segmentOf(r, 1000*i, 100), segmentOf(r, 1000*i+100, 800)}
 				}
 				m.writes = append(m.writes, chunk)
 			}
@@ -96,7 +97,7 @@ func TestWriteList(t *testing.T) {
 				t.Fatalf("%d chunks came back of %d", h.Writes.Len(), len(m.writes))
 			}
 			for i, l := 0, h.Writes; l.Len() > 0; i++ {
-				chunk := l.next()
+				chunk := l.Next()
 				if chunk.Len() != len(m.writes[i]) || chunk.Bytes() != uint64(c.placed[i]) {
 					t.Errorf("chunk %d came back with %d segments, %d bytes, want %d", i, chunk.Len(), chunk.Bytes(), c.placed[i])
 				}
@@ -124,7 +125,7 @@ func TestUnusedWriteChunk(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
 	r := p.Expose(canary(100), rdmacm.RemoteWrite)
-	m := message{xid: 5, writes: [][]Segment{cut(r, 60, 40)}, payload: rpctest.Message(5, rpctest.GET, count(rpctest.MaxData+1))}
+	m := message{xid: 5, writes: [][]wire.Segment{cut(r, 60, 40)}, payload: rpctest.Message(5, rpctest.GET, count(rpctest.MaxData+1))}
 	h, payload := answered(t, b.call(p, m))
 	if !bytes.Equal(payload, words(5, 1, 0, 0, 0, 4)) {
 		t.Errorf("% x", payload)
@@ -139,8 +140,8 @@ func TestWriteChunkTooSmall(t *testing.T) {
 	p := b.peer()
 	memory := canary(200)
 	r := p.Expose(memory, rdmacm.RemoteWrite)
-	m := message{xid: 5, writes: [][]Segment{cut(r, 50, 49)}, payload: rpctest.Message(5, rpctest.GET, count(100))}
-	wantError(t, b.call(p, m), 5, 1, ErrChunk)
+	m := message{xid: 5, writes: [][]wire.Segment{cut(r, 50, 49)}, payload: rpctest.Message(5, rpctest.GET, count(100))}
+	wantError(t, b.call(p, m), 5, 1, wire.ErrChunk)
 	if !bytes.Equal(memory, canary(200)) {
 		t.Error("something was written")
 	}
@@ -155,7 +156,7 @@ func TestNoPlacementWithoutPlan(t *testing.T) {
 	p := b.peer()
 	memory := canary(100)
 	r := p.Expose(memory, rdmacm.RemoteWrite)
-	m := message{xid: 5, writes: [][]Segment{cut(r, 100)}, payload: rpctest.Message(5, rpctest.GET, count(100))}
+	m := message{xid: 5, writes: [][]wire.Segment{cut(r, 100)}, payload: rpctest.Message(5, rpctest.GET, count(100))}
 	h, payload := answered(t, b.call(p, m))
 	wantUnused(t, &h, m)
 	d := results(t, 5, payload)
@@ -182,7 +183,7 @@ func TestWritesPrecedeTheSend(t *testing.T) {
 	serverEnd(p).Faults().ReorderWrites()
 	memory := make([]byte, 9000)
 	r := p.Expose(memory, rdmacm.RemoteWrite)
-	m := message{xid: 5, writes: [][]Segment{cut(r, 1000, 3000, 5000)}, payload: rpctest.Message(5, rpctest.GET, count(8001))}
+	m := message{xid: 5, writes: [][]wire.Segment{cut(r, 1000, 3000, 5000)}, payload: rpctest.Message(5, rpctest.GET, count(8001))}
 	answered(t, b.call(p, m))
 	if !bytes.Equal(memory[:8001], pattern(8001)) {
 		t.Error("the memory holds something else")

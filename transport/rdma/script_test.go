@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // A script is a Client with a scripted responder.
@@ -54,7 +55,7 @@ func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private
 func (s *script) accept(private []byte) peer {
 	s.t.Helper()
 	return rdmatest.AcceptPeer(s.t, s.listener, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
-		PrivateData: private, Receives: 256, ReceiveSize: MaxInline, InboundReads: 16, OutboundReads: 16,
+		PrivateData: private, Receives: 256, ReceiveSize: wire.MaxInline, InboundReads: 16, OutboundReads: 16,
 	}})
 }
 
@@ -94,12 +95,12 @@ func getTo(n int, sinks ...[]byte) *rpc.Exchange {
 }
 
 // next is the next call that arrives: its header, and its Payload.
-func (s *script) next() (Header, []byte) { return s.nextOn(s.p) }
+func (s *script) next() (wire.Header, []byte) { return s.nextOn(s.p) }
 
-func (s *script) nextOn(p peer) (Header, []byte) {
+func (s *script) nextOn(p peer) (wire.Header, []byte) {
 	s.t.Helper()
 	m := p.Receive()
-	var h Header
+	var h wire.Header
 	if err := h.Parse(m.Bytes); err != nil {
 		s.t.Fatalf("the call's header: %v\n% x", err, m.Bytes)
 	}
@@ -132,8 +133,8 @@ func (s *script) reply(m message) {
 }
 
 // used is c with the lengths of its first n bytes.
-func used(c []Segment, n int) []Segment {
-	out := append([]Segment{}, c...)
+func used(c []wire.Segment, n int) []wire.Segment {
+	out := append([]wire.Segment{}, c...)
 	for i := range out {
 		l := min(int(out[i].Length), n)
 		out[i].Length = uint32(l)
@@ -143,13 +144,13 @@ func used(c []Segment, n int) []Segment {
 }
 
 // offered is what a call's header offers.
-func offered(h *Header) message {
+func offered(h *wire.Header) message {
 	m := message{xid: h.XID}
 	for i := range h.Reads.Len() {
 		m.reads = append(m.reads, h.Reads.At(i))
 	}
 	for l := h.Writes; l.Len() > 0; {
-		m.writes = append(m.writes, segmentsOf(l.next()))
+		m.writes = append(m.writes, segmentsOf(l.Next()))
 	}
 	if h.Reply.Present {
 		m.reply = segmentsOf(h.Reply.WriteChunk)
@@ -158,11 +159,11 @@ func offered(h *Header) message {
 }
 
 // write fills a chunk of the client's with data.
-func (s *script) write(c []Segment, data []byte) {
+func (s *script) write(c []wire.Segment, data []byte) {
 	s.t.Helper()
 	for _, seg := range c {
 		n := min(int(seg.Length), len(data))
-		if err := s.p.Write(seg.remote(0), data[:n]); err != nil {
+		if err := s.p.Write(remote(seg, 0), data[:n]); err != nil {
 			s.t.Fatal(err)
 		}
 		data = data[n:]

@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
 // ErrServerClosed is what Serve returns after Shutdown or Close.
@@ -18,7 +19,7 @@ var ErrServerClosed = errors.New("rdma: server closed")
 // them. Its methods may be called from any goroutine.
 type Server struct {
 	config Config
-	own    PrivateData
+	own    wire.PrivateData
 	failed *failedXIDs
 	// unjudged is the group of calls in Position-Zero chunks, which only their
 	// RDMA Reads will tell what they are.
@@ -47,7 +48,7 @@ func NewServer(config Config) (*Server, error) {
 		open:      make(map[*connection]struct{}),
 		empty:     make(chan struct{}),
 	}
-	s.own = PrivateData{
+	s.own = wire.PrivateData{
 		RemoteInvalidation: config.RemoteInvalidation,
 		SendSize:           config.InlineSend,
 		ReceiveSize:        config.InlineReceive,
@@ -107,12 +108,12 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 }
 
 // accept sets up one connection. A peer that fails to complete it is forgotten.
-func (s *Server) accept(r rdmacm.Request, k *connection, own PrivateData) {
-	peer, _ := ParsePrivateData(r.PrivateData())
+func (s *Server) accept(r rdmacm.Request, k *connection, own wire.PrivateData) {
+	peer, _ := wire.ParsePrivateData(r.PrivateData())
 	k.watch.limit = s.config.Deadline
 	k.onClosed = func(error) { s.gone(k) }
 	device, err := r.Accept(rdmacm.ConnParam{
-		PrivateData:   own.bytes(),
+		PrivateData:   encoded(own),
 		Handler:       k,
 		Receives:      s.config.StrangerCredits + spareReceives,
 		ReceiveSize:   s.config.InlineReceive,

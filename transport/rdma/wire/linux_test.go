@@ -1,28 +1,22 @@
-package rdma
+package wire
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
 // Messages of a Linux client and the Linux server decode and encode to the same
 // bytes; calls are calls, replies replies.
 func TestLinuxMessages(t *testing.T) {
-	files, err := filepath.Glob("testdata/linux/*.bin")
-	if err != nil || len(files) < 30 {
-		t.Fatalf("%d messages, %v", len(files), err)
+	messages := wiretest.Linux()
+	if len(messages) < 30 {
+		t.Fatalf("%d messages", len(messages))
 	}
 	chunks := 0
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for name, b := range messages {
 		var h Header
 		if err := h.Parse(b); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -38,7 +32,7 @@ func TestLinuxMessages(t *testing.T) {
 			}
 			continue
 		}
-		if isReply := b[h.Size+7] == uint8(rpc.TypeReply); isReply != strings.Contains(name, "reply") {
+		if isReply := b[h.Size+7] == 1; isReply != strings.Contains(name, "reply") {
 			t.Errorf("%s: reply %v", name, isReply)
 		}
 	}
@@ -50,7 +44,7 @@ func TestLinuxMessages(t *testing.T) {
 		"00800000 f6ab0e18 01010303": {true, 4096, 4096},
 		"00000080 f6ab0e18 01000303": {false, 4096, 4096},
 	} {
-		if p, ok := ParsePrivateData(unhex(s)); !ok || p != want {
+		if p, ok := ParsePrivateData(wiretest.Hex(s)); !ok || p != want {
 			t.Errorf("%s: %+v", s, p)
 		}
 	}

@@ -1,4 +1,4 @@
-package rdma
+package wire
 
 import "encoding/binary"
 

@@ -1,10 +1,6 @@
-package rdma
+package wire
 
-import (
-	"encoding/binary"
-
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-)
+import "encoding/binary"
 
 // SegmentSize is the length of a plain segment on the wire, in bytes: handle,
 // length, offset (RFC 8166 §3.4.3).
@@ -38,9 +34,4 @@ func (s Segment) put(b []byte) {
 // wraps says that s reaches beyond the last tagged offset there is.
 func (s Segment) wraps() bool {
 	return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset
-}
-
-// remote is the place at bytes into s.
-func (s Segment) remote(at uint32) rdmacm.Remote {
-	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }

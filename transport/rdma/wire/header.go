@@ -1,17 +1,17 @@
-package rdma
+package wire
 
 import "errors"
-
-// MinHeader is the shortest header that is looked at (RFC 8166 §4.5): the
-// prefix and three empty chunk fields.
-const MinHeader = PrefixSize + 12
 
 // Why a header cannot be decoded. Values are made once, for a peer can send as
 // many bad headers as it likes.
 var (
-	errTruncated     = errors.New("rdma: a chunk list reaches beyond the message")
-	errDiscriminator = errors.New("rdma: the discriminator of a chunk list is neither 0 nor 1")
+	ErrTruncated     = errors.New("rdma: a chunk list reaches beyond the message")
+	ErrDiscriminator = errors.New("rdma: the discriminator of a chunk list is neither 0 nor 1")
 )
+
+// MinHeader is the shortest header that is looked at (RFC 8166 §4.5): the
+// prefix and three empty chunk fields.
+const MinHeader = PrefixSize + 12
 
 // A Header is the Transport stream of RDMA_MSG and RDMA_NOMSG (RFC 8166 §4.3),
 // in place: its lists alias the message.
@@ -26,25 +26,26 @@ type Header struct {
 
 // Parse reads the header at the start of b, whose first MinHeader bytes are
 // there. It looks at what can be judged without knowing the role or the version;
-// the prefix is set whatever the error. It allocates nothing.
+// the prefix is set whatever the error, which is ErrTruncated or ErrDiscriminator.
+// It allocates nothing.
 func (h *Header) Parse(b []byte) error {
 	*h = Header{}
 	var ok bool
 	if h.Prefix, ok = ParsePrefix(b); !ok {
-		return errTruncated
+		return ErrTruncated
 	}
 	at := PrefixSize
-	reads, n, err := ParseReadList(b[at:])
+	reads, n, err := parseReadList(b[at:])
 	if err != nil {
 		return err
 	}
 	at += n
-	writes, n, err := ParseWriteList(b[at:])
+	writes, n, err := parseWriteList(b[at:])
 	if err != nil {
 		return err
 	}
 	at += n
-	reply, n, err := ParseReplyChunk(b[at:])
+	reply, n, err := parseReplyChunk(b[at:])
 	if err != nil {
 		return err
 	}
@@ -52,16 +53,26 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// replySize is the length of the header of a Reply to h, which returns the whole
-// Write list and the Reply chunk.
-func (h *Header) replySize() int {
-	return PrefixSize + 4 + h.Writes.wireSize() + h.Reply.wireSize()
+// ReplySize is the length of the header of a Reply to h, in bytes: it returns the
+// whole Write list and the Reply chunk (RFC 8166 §4.3).
+func (h *Header) ReplySize() int {
+	return PrefixSize + 4 + h.Writes.size() + h.Reply.size()
 }
 
-// soleHandle is the one handle that all segments of h name, if there is exactly
+// PutReply writes the header of a Reply to h to the first ReplySize bytes of b: of
+// Write chunk i the first used[i] bytes were written, of later chunks none, of the
+// Reply chunk the first replied bytes (RFC 8166 §3.4.6, §4.3.3).
+func (h *Header) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
+	p.Put(b)
+	n := PrefixSize + putReadList(b[PrefixSize:], nil)
+	n += h.Writes.putUsed(b[n:], used)
+	h.Reply.putUsed(b[n:], replied)
+}
+
+// SoleHandle is the one handle that all segments of h name, if there is exactly
 // one: the tag that a Send with Invalidate of the reply may name, for it cannot
 // be the wrong one.
-func (h *Header) soleHandle() (handle uint32, ok bool) {
+func (h *Header) SoleHandle() (handle uint32, ok bool) {
 	found := false
 	see := func(s Segment) bool {
 		if found && s.Handle != handle {
@@ -84,7 +95,7 @@ func (h *Header) soleHandle() (handle uint32, ok bool) {
 		return true
 	}
 	for l := h.Writes; l.Len() > 0; {
-		if !chunk(l.next()) {
+		if !chunk(l.Next()) {
 			return 0, false
 		}
 	}
@@ -94,15 +105,15 @@ func (h *Header) soleHandle() (handle uint32, ok bool) {
 	return handle, found
 }
 
-// wraps says that a segment of h reaches beyond the last offset.
-func (h *Header) wraps() bool {
+// Wraps says that a segment of h reaches beyond the last offset.
+func (h *Header) Wraps() bool {
 	for i := range h.Reads.Len() {
 		if h.Reads.At(i).wraps() {
 			return true
 		}
 	}
 	for l := h.Writes; l.Len() > 0; {
-		c := l.next()
+		c := l.Next()
 		for i := range c.Len() {
 			if c.At(i).wraps() {
 				return true

@@ -1,4 +1,4 @@
-package rdma
+package wire
 
 import "encoding/binary"
 
@@ -9,11 +9,11 @@ type ReplyChunk struct {
 	Present bool
 }
 
-// ParseReplyChunk reads the Reply chunk field from the start of b and returns
+// parseReplyChunk reads the Reply chunk field from the start of b and returns
 // its length on the wire, in bytes. The chunk aliases b.
-func ParseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
+func parseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 	if len(b) < 4 {
-		return ReplyChunk{}, 0, errTruncated
+		return ReplyChunk{}, 0, ErrTruncated
 	}
 	switch binary.BigEndian.Uint32(b) {
 	case 0:
@@ -25,15 +25,15 @@ func ParseReplyChunk(b []byte) (c ReplyChunk, n int, err error) {
 		}
 		return ReplyChunk{WriteChunk: w, Present: true}, 4 + n, nil
 	}
-	return ReplyChunk{}, 0, errDiscriminator
+	return ReplyChunk{}, 0, ErrDiscriminator
 }
 
-// wireSize is the length of the field on the wire.
-func (c ReplyChunk) wireSize() int {
+// size is the length of the field on the wire.
+func (c ReplyChunk) size() int {
 	if !c.Present {
 		return 4
 	}
-	return 4 + c.WriteChunk.wireSize()
+	return 4 + c.WriteChunk.size()
 }
 
 // putUsed writes the field to b as a Reply returns it, with the lengths of the
@@ -48,9 +48,9 @@ func (c ReplyChunk) putUsed(b []byte, used uint64) int {
 	return 4 + c.WriteChunk.putUsed(b[4:], used)
 }
 
-// PutReplyChunk writes the field to b, which must have room for it, and returns
+// putReplyChunk writes the field to b, which must have room for it, and returns
 // its length. nil segments: not present.
-func PutReplyChunk(b []byte, segments []Segment) int {
+func putReplyChunk(b []byte, segments []Segment) int {
 	if segments == nil {
 		binary.BigEndian.PutUint32(b, 0)
 		return 4
@@ -59,8 +59,8 @@ func PutReplyChunk(b []byte, segments []Segment) int {
 	return 4 + putSegments(b[4:], segments)
 }
 
-// ReplyChunkSize is the length of the field on the wire.
-func ReplyChunkSize(segments []Segment) int {
+// replyChunkSize is the length of the field on the wire.
+func replyChunkSize(segments []Segment) int {
 	if segments == nil {
 		return 4
 	}

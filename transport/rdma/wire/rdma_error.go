@@ -1,4 +1,4 @@
-package rdma
+package wire
 
 import "encoding/binary"
 
@@ -24,11 +24,11 @@ func (c ErrorCode) String() string {
 	return "rdma_err(?)"
 }
 
-// Lengths of RDMA_ERROR messages, in bytes. ERR_CHUNK's is below MinHeader.
-const (
-	errVersSize  = PrefixSize + 12
-	errChunkSize = PrefixSize + 4
-)
+// MaxErrorSize is the length of the longest RDMA_ERROR, ERR_VERS, in bytes.
+const MaxErrorSize = PrefixSize + 12
+
+// errChunkSize is the length of ERR_CHUNK: below MinHeader.
+const errChunkSize = PrefixSize + 4
 
 // An ErrorBody is what follows the prefix of an RDMA_ERROR (RFC 8166 §4.5).
 type ErrorBody struct {
@@ -49,7 +49,7 @@ func ParseErrorBody(message []byte) (e ErrorBody, ok bool) {
 	case ErrChunk:
 		return e, true
 	case ErrVers:
-		if len(message) < errVersSize {
+		if len(message) < MaxErrorSize {
 			return ErrorBody{}, false
 		}
 		e.Low = binary.BigEndian.Uint32(message[PrefixSize+4:])
@@ -70,5 +70,5 @@ func (e ErrorBody) Put(b []byte, p Prefix) int {
 	}
 	binary.BigEndian.PutUint32(b[PrefixSize+4:], e.Low)
 	binary.BigEndian.PutUint32(b[PrefixSize+8:], e.High)
-	return errVersSize
+	return MaxErrorSize
 }

@@ -1,4 +1,4 @@
-package rdma
+package wire
 
 import "encoding/binary"
 
@@ -12,11 +12,11 @@ type WriteChunk struct {
 // parseWriteChunk reads a counted array of segments from the start of b.
 func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
 	if len(b) < 4 {
-		return WriteChunk{}, 0, errTruncated
+		return WriteChunk{}, 0, ErrTruncated
 	}
 	count := binary.BigEndian.Uint32(b)
 	if uint64(count)*SegmentSize > uint64(len(b)-4) {
-		return WriteChunk{}, 0, errTruncated
+		return WriteChunk{}, 0, ErrTruncated
 	}
 	n = 4 + int(count)*SegmentSize
 	return WriteChunk{segments: b[4:n]}, n, nil
@@ -37,8 +37,8 @@ func (c WriteChunk) Bytes() uint64 {
 	return sum
 }
 
-// wireSize is the length of c on the wire, the count word included.
-func (c WriteChunk) wireSize() int { return 4 + len(c.segments) }
+// size is the length of c on the wire, the count word included.
+func (c WriteChunk) size() int { return 4 + len(c.segments) }
 
 // putUsed writes c to b as a Reply returns it: all its segments, their lengths
 // those of the first used bytes (RFC 8166 §3.4.6). It returns c's length.
@@ -60,12 +60,12 @@ type WriteList struct {
 	count  int
 }
 
-// ParseWriteList reads a Write list from the start of b and returns its length
+// parseWriteList reads a Write list from the start of b and returns its length
 // on the wire, in bytes. The list aliases b.
-func ParseWriteList(b []byte) (l WriteList, n int, err error) {
+func parseWriteList(b []byte) (l WriteList, n int, err error) {
 	for {
 		if len(b)-n < 4 {
-			return WriteList{}, 0, errTruncated
+			return WriteList{}, 0, ErrTruncated
 		}
 		switch binary.BigEndian.Uint32(b[n:]) {
 		case 0:
@@ -79,7 +79,7 @@ func ParseWriteList(b []byte) (l WriteList, n int, err error) {
 			n += 4 + size
 			l.count++
 		default:
-			return WriteList{}, 0, errDiscriminator
+			return WriteList{}, 0, ErrDiscriminator
 		}
 	}
 }
@@ -87,19 +87,36 @@ func ParseWriteList(b []byte) (l WriteList, n int, err error) {
 // Len is the number of chunks in l.
 func (l WriteList) Len() int { return l.count }
 
-// next takes the first chunk off l, which must have one.
-func (l *WriteList) next() WriteChunk {
+// Next takes the first chunk off l, which must have one.
+func (l *WriteList) Next() WriteChunk {
 	c, n, _ := parseWriteChunk(l.chunks[4:])
 	l.chunks = l.chunks[4+n:]
 	l.count--
 	return c
 }
 
-// wireSize is the length of l on the wire.
-func (l WriteList) wireSize() int { return len(l.chunks) + 4 }
+// size is the length of l on the wire.
+func (l WriteList) size() int { return len(l.chunks) + 4 }
 
-// WriteListSize is the length on the wire of a Write list of these chunks.
-func WriteListSize(chunks [][]Segment) int {
+// putUsed writes l to b as a Reply returns it, chunk i with the lengths of its first
+// used[i] bytes, chunks beyond used with lengths of 0. It returns l's length.
+func (l WriteList) putUsed(b []byte, used []uint64) int {
+	n := 0
+	for l.Len() > 0 {
+		first := uint64(0)
+		if len(used) > 0 {
+			first, used = used[0], used[1:]
+		}
+		binary.BigEndian.PutUint32(b[n:], 1)
+		n += 4
+		n += l.Next().putUsed(b[n:], first)
+	}
+	binary.BigEndian.PutUint32(b[n:], 0)
+	return n + 4
+}
+
+// writeListSize is the length on the wire of a Write list of these chunks.
+func writeListSize(chunks [][]Segment) int {
 	n := 4
 	for _, c := range chunks {
 		n += 8 + len(c)*SegmentSize
@@ -107,9 +124,9 @@ func WriteListSize(chunks [][]Segment) int {
 	return n
 }
 
-// PutWriteList writes the list of chunks to b, which must have room for it, and
+// putWriteList writes the list of chunks to b, which must have room for it, and
 // returns its length. A chunk without segments is an empty Write chunk.
-func PutWriteList(b []byte, chunks [][]Segment) int {
+func putWriteList(b []byte, chunks [][]Segment) int {
 	n := 0
 	for _, c := range chunks {
 		binary.BigEndian.PutUint32(b[n:], 1)

@@ -1,8 +1,10 @@
-package rdma
+package wire
 
 import (
 	"bytes"
 	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
 func TestPrivateDataVectors(t *testing.T) {
@@ -16,7 +18,7 @@ func TestPrivateDataVectors(t *testing.T) {
 	} {
 		b := make([]byte, PrivateDataSize)
 		v.want.Put(b)
-		if !bytes.Equal(b, unhex(v.hex)) {
+		if !bytes.Equal(b, wiretest.Hex(v.hex)) {
 			t.Errorf("%s: encoded as %x", name, b)
 		}
 		if p, ok := ParsePrivateData(b); !ok || p != v.want {
@@ -62,7 +64,7 @@ func TestPrivateDataFromPeers(t *testing.T) {
 		"the first whose version holds (A-11)": {"f6ab0e18 09010303 f6ab0e18 01000001", PrivateData{false, 1024, 2048}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if p, ok := ParsePrivateData(unhex(v.hex)); p != v.want || ok != v.found {
+			if p, ok := ParsePrivateData(wiretest.Hex(v.hex)); p != v.want || ok != v.found {
 				t.Errorf("%+v %v, want %+v %v", p, ok, v.want, v.found)
 			}
 		})

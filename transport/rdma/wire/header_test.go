@@ -1,63 +1,56 @@
-package rdma
+package wire
 
 import (
 	"bytes"
+	"cmp"
 	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire/wiretest"
 )
 
-// A header of each shape: A without chunks, B with a Read chunk, C a Long Call and
-// C1 the reply to it, D with a Write list and D1 the reply, E and F the two errors,
-// G with an empty Write chunk.
-const (
-	vectorA = `1a2b3c4d 00000001 00000020 00000000 | 00000000 00000000 00000000`
-	vectorB = `1a2b3c4e 00000001 00000020 00000000
-		00000001 00000094 00001101 00001000 00007f00 00001000
-		00000001 00000094 00001102 00000389 00007f00 00002000
-		00000000 | 00000000 | 00000000`
-	vectorC = `1a2b3c4f 00000001 00000020 00000001
-		00000001 00000000 00001201 0000092c 00000000 00001000 00000000
-		00000000
-		00000001 00000001 00001301 00004000 00000000 00002000`
-	vectorC1 = `1a2b3c4f 00000001 00000020 00000001 00000000 00000000
-		00000001 00000001 00001301 00001388 00000000 00002000`
-	vectorD = `1a2b3c50 00000001 00000020 00000000 00000000
-		00000001 00000003 00000001 00001000 00000000 00000000
-		                  00000002 00001000 00000000 00000000
-		                  00000003 00001000 00000000 00000000
-		00000001 00000002 00000004 00002000 00000000 00000000
-		                  00000005 00002000 00000000 00000000
-		00000000 00000000`
-	vectorD1 = `1a2b3c50 00000001 00000020 00000000 00000000
-		00000001 00000003 00000001 00001000 00000000 00000000
-		                  00000002 00000389 00000000 00000000
-		                  00000003 00000000 00000000 00000000
-		00000001 00000002 00000004 00000000 00000000 00000000
-		                  00000005 00000000 00000000 00000000
-		00000000 00000000`
-	vectorE = `1a2b3c51 00000002 00000020 00000004 00000001 00000001 00000001`
-	vectorF = `1a2b3c52 00000001 00000020 00000004 00000002`
-	vectorG = `1a2b3c53 00000001 00000020 00000000 00000000
-		00000001 00000000
-		00000001 00000001 00000021 00010000 00000000 00009000
-		00000000 00000000`
-)
+// A message is a header that tests build.
+type message struct {
+	xid, version, credits uint32
+	proc                  Proc
+	reads                 []ReadSegment
+	writes                [][]Segment
+	reply                 []Segment
+}
+
+func (m message) bytes() []byte {
+	p := Prefix{XID: m.xid, Version: cmp.Or(m.version, Version1), Credits: cmp.Or(m.credits, 32), Proc: m.proc}
+	l := Lists{Reads: m.reads, Writes: m.writes, Reply: m.reply}
+	b := make([]byte, PrefixSize+l.Size())
+	p.Put(b)
+	l.Put(b[PrefixSize:])
+	return b
+}
+
+// at makes segments a Read chunk.
+func at(position uint32, segments ...Segment) []ReadSegment {
+	var all []ReadSegment
+	for _, s := range segments {
+		all = append(all, ReadSegment{Position: position, Segment: s})
+	}
+	return all
+}
 
 // headerVectors with what they say: V1-1, V1-36, V1-38, V1-44, V1-61, V1-69, V1-72.
 var headerVectors = []struct {
 	name, hex string
 	want      message
 }{
-	{"A", vectorA, message{xid: 0x1a2b3c4d}},
-	{"B", vectorB, message{xid: 0x1a2b3c4e,
+	{"A", wiretest.A, message{xid: 0x1a2b3c4d}},
+	{"B", wiretest.B, message{xid: 0x1a2b3c4e,
 		reads: at(0x94, Segment{0x1101, 4096, 0x7f0000001000}, Segment{0x1102, 905, 0x7f0000002000})}},
-	{"C", vectorC, message{xid: 0x1a2b3c4f, proc: ProcNoMsg,
+	{"C", wiretest.C, message{xid: 0x1a2b3c4f, proc: ProcNoMsg,
 		reads: at(0, Segment{0x1201, 2348, 0x1000}), reply: []Segment{{0x1301, 16384, 0x2000}}}},
-	{"C'", vectorC1, message{xid: 0x1a2b3c4f, proc: ProcNoMsg, reply: []Segment{{0x1301, 5000, 0x2000}}}},
-	{"D", vectorD, message{xid: 0x1a2b3c50, writes: [][]Segment{
+	{"C'", wiretest.C1, message{xid: 0x1a2b3c4f, proc: ProcNoMsg, reply: []Segment{{0x1301, 5000, 0x2000}}}},
+	{"D", wiretest.D, message{xid: 0x1a2b3c50, writes: [][]Segment{
 		{{1, 4096, 0}, {2, 4096, 0}, {3, 4096, 0}}, {{4, 8192, 0}, {5, 8192, 0}}}}},
-	{"D'", vectorD1, message{xid: 0x1a2b3c50, writes: [][]Segment{
+	{"D'", wiretest.D1, message{xid: 0x1a2b3c50, writes: [][]Segment{
 		{{1, 4096, 0}, {2, 905, 0}, {3, 0, 0}}, {{4, 0, 0}, {5, 0, 0}}}}},
-	{"G", vectorG, message{xid: 0x1a2b3c53, writes: [][]Segment{{}, {{0x21, 65536, 0x9000}}}}},
+	{"G", wiretest.G, message{xid: 0x1a2b3c53, writes: [][]Segment{{}, {{0x21, 65536, 0x9000}}}}},
 	{"the largest handle and offset (V1-1)",
 		`00000001 00000001 00000020 00000000 00000001 fffffffc ffffffff 00000001 ffffffff ffffffff 00000000
 		 00000000 00000000`,
@@ -69,7 +62,7 @@ var headerVectors = []struct {
 func TestHeaderVectors(t *testing.T) {
 	for _, v := range headerVectors {
 		t.Run(v.name, func(t *testing.T) {
-			want := unhex(v.hex)
+			want := wiretest.Hex(v.hex)
 			if got := v.want.bytes(); !bytes.Equal(got, want) {
 				t.Errorf("encoded as\n%x, want\n%x", got, want)
 			}
@@ -91,7 +84,7 @@ func unparsed(h *Header) []byte {
 		m.reads = append(m.reads, h.Reads.At(i))
 	}
 	for l := h.Writes; l.Len() > 0; {
-		m.writes = append(m.writes, segmentsOf(l.next()))
+		m.writes = append(m.writes, segmentsOf(l.Next()))
 	}
 	if h.Reply.Present {
 		m.reply = segmentsOf(h.Reply.WriteChunk)
@@ -110,10 +103,10 @@ func segmentsOf(c WriteChunk) []Segment {
 // Every truncation inside the header is a fault, never a shorter header.
 func TestHeaderTruncations(t *testing.T) {
 	for _, v := range headerVectors {
-		whole := unhex(v.hex)
+		whole := wiretest.Hex(v.hex)
 		for n := range len(whole) {
 			var h Header
-			if err := h.Parse(whole[:n]); err != errTruncated {
+			if err := h.Parse(whole[:n]); err != ErrTruncated {
 				t.Errorf("%s cut to %d bytes: %v", v.name, n, err)
 			}
 		}
@@ -127,17 +120,17 @@ func TestHeaderFaults(t *testing.T) {
 		hex  string
 		want error
 	}{
-		"Read list discriminator 2":                  {`00000001 00000001 00000001 00000000 00000002 00000000 00000000`, errDiscriminator},
-		"Write list discriminator 2":                 {`00000001 00000001 00000001 00000000 00000000 00000002 00000000`, errDiscriminator},
-		"Reply chunk discriminator 2":                {`00000001 00000001 00000001 00000000 00000000 00000000 00000002`, errDiscriminator},
-		"segment count beyond the message":           {`00000001 00000001 00000001 00000000 00000000 00000001 00000001 00000000`, errTruncated},
-		"segment count 2^32-1":                       {`00000001 00000001 00000001 00000000 00000000 00000001 ffffffff 00000000`, errTruncated},
-		"segment count that wraps in 32 bits":        {`00000001 00000001 00000001 00000000 00000000 00000001 10000000 00000000`, errTruncated},
-		"Reply chunk's segment count beyond message": {`00000001 00000001 00000001 00000000 00000000 00000000 00000001 00000001`, errTruncated},
-		"Read list cut off":                          {`00000001 00000001 00000001 00000000 00000001 00000000 00000000`, errTruncated},
+		"Read list discriminator 2":                  {`00000001 00000001 00000001 00000000 00000002 00000000 00000000`, ErrDiscriminator},
+		"Write list discriminator 2":                 {`00000001 00000001 00000001 00000000 00000000 00000002 00000000`, ErrDiscriminator},
+		"Reply chunk discriminator 2":                {`00000001 00000001 00000001 00000000 00000000 00000000 00000002`, ErrDiscriminator},
+		"segment count beyond the message":           {`00000001 00000001 00000001 00000000 00000000 00000001 00000001 00000000`, ErrTruncated},
+		"segment count 2^32-1":                       {`00000001 00000001 00000001 00000000 00000000 00000001 ffffffff 00000000`, ErrTruncated},
+		"segment count that wraps in 32 bits":        {`00000001 00000001 00000001 00000000 00000000 00000001 10000000 00000000`, ErrTruncated},
+		"Reply chunk's segment count beyond message": {`00000001 00000001 00000001 00000000 00000000 00000000 00000001 00000001`, ErrTruncated},
+		"Read list cut off":                          {`00000001 00000001 00000001 00000000 00000001 00000000 00000000`, ErrTruncated},
 	} {
 		var h Header
-		if err := h.Parse(unhex(c.hex)); err != c.want {
+		if err := h.Parse(wiretest.Hex(c.hex)); err != c.want {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -150,11 +143,11 @@ func TestErrorVectors(t *testing.T) {
 		prefix    Prefix
 		body      ErrorBody
 	}{
-		{"E", vectorE, Prefix{0x1a2b3c51, 2, 32, ProcError}, ErrorBody{ErrVers, 1, 1}},
-		{"F", vectorF, Prefix{0x1a2b3c52, 1, 32, ProcError}, ErrorBody{Code: ErrChunk}},
+		{"E", wiretest.E, Prefix{0x1a2b3c51, 2, 32, ProcError}, ErrorBody{ErrVers, 1, 1}},
+		{"F", wiretest.F, Prefix{0x1a2b3c52, 1, 32, ProcError}, ErrorBody{Code: ErrChunk}},
 	} {
-		want := unhex(v.hex)
-		b := make([]byte, errVersSize)
+		want := wiretest.Hex(v.hex)
+		b := make([]byte, MaxErrorSize)
 		if n := v.body.Put(b, v.prefix); !bytes.Equal(b[:n], want) {
 			t.Errorf("%s: encoded as %x, want %x", v.name, b[:n], want)
 		}
@@ -173,7 +166,7 @@ func TestErrorVectors(t *testing.T) {
 			t.Errorf("%s with spare words: %+v %v", v.name, body, ok)
 		}
 	}
-	if _, ok := ParseErrorBody(unhex(`00000001 00000001 00000001 00000004 00000007 00000000 00000000`)); ok {
+	if _, ok := ParseErrorBody(wiretest.Hex(`00000001 00000001 00000001 00000004 00000007 00000000 00000000`)); ok {
 		t.Error("error code 7 has a meaning (V1-86)")
 	}
 }
@@ -201,7 +194,7 @@ func TestSoleHandle(t *testing.T) {
 		if err := h.Parse(c.m.bytes()); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := h.soleHandle(); got != c.want || ok != c.ok {
+		if got, ok := h.SoleHandle(); got != c.want || ok != c.ok {
 			t.Errorf("%s: %d %v, want %d %v", name, got, ok, c.want, c.ok)
 		}
 	}
@@ -211,19 +204,11 @@ func parseAndPut(h *Header, in, out []byte) {
 	if h.Parse(in) != nil {
 		panic("header")
 	}
-	h.Prefix.Put(out)
-	n := PrefixSize + PutReadList(out[PrefixSize:], nil)
-	slot := 0
-	for l := h.Writes; l.Len() > 0; slot++ {
-		out[n+3] = 1
-		n += 4 + l.next().putUsed(out[n+4:], 5001)
-	}
-	n += 4
-	h.Reply.putUsed(out[n:], 0)
+	h.PutReply(out, h.Prefix, []uint64{5001, 5001}, 0)
 }
 
 func TestHeaderAllocatesNothing(t *testing.T) {
-	in, out := unhex(vectorD), make([]byte, 256)
+	in, out := wiretest.Hex(wiretest.D), make([]byte, 256)
 	var h Header
 	if n := testing.AllocsPerRun(1000, func() { parseAndPut(&h, in, out) }); n != 0 {
 		t.Errorf("%v allocations", n)
@@ -231,9 +216,9 @@ func TestHeaderAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkHeader(b *testing.B) {
-	for name, v := range map[string]string{"plain": vectorA, "two Write chunks": vectorD} {
+	for name, v := range map[string]string{"plain": wiretest.A, "two Write chunks": wiretest.D} {
 		b.Run(name, func(b *testing.B) {
-			in, out := unhex(v), make([]byte, 256)
+			in, out := wiretest.Hex(v), make([]byte, 256)
 			var h Header
 			b.ReportAllocs()
 			for b.Loop() {
@@ -245,10 +230,10 @@ func BenchmarkHeader(b *testing.B) {
 
 func FuzzHeader(f *testing.F) {
 	for _, v := range headerVectors {
-		f.Add(unhex(v.hex))
+		f.Add(wiretest.Hex(v.hex))
 	}
-	f.Add(unhex(vectorE))
-	f.Add(unhex(vectorF))
+	f.Add(wiretest.Hex(wiretest.E))
+	f.Add(wiretest.Hex(wiretest.F))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h Header
 		if h.Parse(b) != nil {
@@ -261,10 +246,10 @@ func FuzzHeader(f *testing.F) {
 		if got := unparsed(&h); !bytes.Equal(got, b[:h.Size]) {
 			t.Fatalf("%x\nencodes to\n%x", b[:h.Size], got)
 		}
-		h.soleHandle()
-		h.wraps()
-		if h.replySize() > h.Size {
-			t.Fatalf("the reply's header has %d bytes, the call's %d", h.replySize(), h.Size)
+		h.SoleHandle()
+		h.Wraps()
+		if h.ReplySize() > h.Size {
+			t.Fatalf("the reply's header has %d bytes, the call's %d", h.ReplySize(), h.Size)
 		}
 	})
 }
