@@ -78,7 +78,7 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	k.agree(d, agreed, agreed)
 	k.responder = &responder{
 		k: k, calls: s, conn: s.NewConn(d.Peer(), d.Local(), "rdma", true), share: pool.NewShare(),
-		maxCall: DefaultMaxCall, maxReply: DefaultMaxReply, failed: newFailedXIDs(),
+		maxCall: DefaultMaxCall, maxReply: DefaultMaxReply, failed: new(failedPart),
 	}
 	k.responder.granted.Store(128)
 	k.responder.reads.k, k.responder.reads.depth = k, d.ReadDepth()
@@ -158,7 +158,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	use(c)
 	for name, k := range map[string]*connection{"client": c.link, "server": b.server.connections()[0]} {
 		await.Until(t, "the "+name+"'s end keeps no more than 16 KiB", func() bool {
-			n := footprint.Of(k, (*Client)(nil), (*iwarp.Provider)(nil), (*rpc.Server)(nil), (*mem.Pool)(nil), (*failedXIDs)(nil), (*census.Seat)(nil))
+			n := footprint.Of(k, (*Client)(nil), (*iwarp.Provider)(nil), (*rpc.Server)(nil), (*mem.Pool)(nil), (*failedPart)(nil), (*census.Seat)(nil))
 			t.Logf("%s: %d bytes", name, n)
 			return n <= 16<<10
 		})

@@ -24,11 +24,16 @@ type recv = rdmacm.Recv
 type call struct {
 	responder *responder
 	recv      *recv
-	header    wire.Header
-	rpc       rpc.Call
-	plan      rpc.Plan
-	admitted  bool
-	stage     callStage
+	xid       uint32
+	version   uint32 // of the message, which an RDMA_ERROR repeats
+	offer     wire.Offer
+	// tag is the steering tag that the reply invalidates, if invalidate.
+	tag        uint32
+	invalidate bool
+	rpc        rpc.Call
+	plan       rpc.Plan
+	admitted   bool
+	stage      callStage
 
 	// segments are the Read list by ascending position, chunks those that are
 	// not at position zero; zeroSegments lead segments, zeroBytes long.
@@ -113,12 +118,13 @@ func newCallRecord() *call {
 }
 
 // newCall takes a record for the message r.
-func newCall(s *responder, r *recv) *call {
+func newCall(s *responder, p wire.Prefix, r *recv) *call {
 	c, ok := callPool.Get().(*call)
 	if !ok {
 		c = newCallRecord()
 	}
 	c.responder, c.recv = s, r
+	c.xid, c.version = p.XID, p.Version
 	return c
 }
 
@@ -137,7 +143,7 @@ func (c *call) finish() {
 	c.dropWords()
 
 	c.responder, c.recv, c.memory = nil, nil, nil
-	c.header = wire.Header{}
+	c.offer, c.tag, c.invalidate = wire.Offer{}, 0, false
 	c.rpc.Reset()
 	c.plan = rpc.Plan{}
 	c.request.Group = nil
@@ -162,15 +168,19 @@ func (c *call) finish() {
 
 // begin judges what can be judged before the call is known (RFC 8166 §4.5),
 // admits it where it is here already, and reserves its memory.
-func (c *call) begin() {
-	if f := c.check(); f != faultNone {
+func (c *call) begin(h *wire.Header) {
+	if f := c.check(h); f != faultNone {
 		c.refuse(f)
 		return
 	}
 	s := c.responder
 	c.rpc.Conn, c.rpc.Way = s.conn, c
-	if c.header.Proc == wire.ProcMsg {
-		payload := c.recv.Bytes[c.header.Size:]
+	c.offer = h.Offer
+	if s.k.invalidate {
+		c.tag, c.invalidate = h.SoleHandle()
+	}
+	if h.Proc == wire.ProcMsg {
+		payload := c.recv.Bytes[h.Size:]
 		if c.message(payload, len(payload)) {
 			c.admit()
 		}
@@ -204,8 +214,8 @@ func (c *call) admit() {
 }
 
 // check looks at the header of a call and sorts its Read list.
-func (c *call) check() Fault {
-	h, s := &c.header, c.responder
+func (c *call) check(h *wire.Header) Fault {
+	s := c.responder
 	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
 	switch {
 	case s.noChunks && chunks:
@@ -215,7 +225,7 @@ func (c *call) check() Fault {
 	case h.ReplySize() > s.k.sendLimit:
 		return faultEcho
 	}
-	if f := c.sortReads(); f != faultNone {
+	if f := c.sortReads(h.Reads); f != faultNone {
 		return f
 	}
 	payload := len(c.recv.Bytes) - h.Size
@@ -237,14 +247,10 @@ func (c *call) check() Fault {
 
 // sortReads fills in segments and chunks from the Read list, by ascending
 // position, each chunk's segments in the order of the list.
-func (c *call) sortReads() Fault {
-	n := c.header.Reads.Len()
-	if n == 0 {
-		return faultNone
-	}
+func (c *call) sortReads(l wire.ReadList) Fault {
 	sorted := true
-	for i := range n {
-		s := c.header.Reads.At(i)
+	for i := range l.Len() {
+		s := l.At(i)
 		if s.Position%4 != 0 {
 			return faultPosition
 		}
@@ -298,7 +304,7 @@ func (c *call) message(start []byte, length int) bool {
 // named says whether the message has the XID of its header; otherwise the call is
 // over.
 func (c *call) named(message []byte) bool {
-	if len(message) < 4 || binary.BigEndian.Uint32(message) != c.header.XID {
+	if len(message) < 4 || binary.BigEndian.Uint32(message) != c.xid {
 		c.refuse(faultXID)
 		return false
 	}

@@ -101,6 +101,7 @@ type Client struct {
 	config   DialConfig
 	own      wire.PrivateData
 	stats    Stats
+	failed   *failedXIDs
 	numbers  numbering
 
 	life    context.Context // ends with Close
@@ -124,7 +125,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{provider: provider, addr: addr, config: config}
+	c := &Client{provider: provider, addr: addr, config: config, failed: newFailedXIDs()}
 	c.own = wire.PrivateData{
 		RemoteInvalidation: config.RemoteInvalidation && invalidates(provider),
 		SendSize:           config.InlineSend,
@@ -197,7 +198,7 @@ func (c *Client) responder(k *connection) *responder {
 		maxCall:  DefaultMaxCall,
 		maxReply: DefaultMaxReply,
 		noChunks: c.config.Pool == nil,
-		failed:   newFailedXIDs(),
+		failed:   c.failed.of(k.device.Peer().Addr().Unmap()),
 		peer:     k.device.Peer().Addr().Unmap(),
 	}
 	s.granted.Store(uint32(c.config.CallbackCredits))

@@ -13,17 +13,16 @@ import (
 // Room implements rpc.Way: what the call offers for its reply, with the header
 // that returns the offer taken off what fits a Send.
 func (c *call) Room() rpc.Room {
-	h := &c.header
 	return rpc.Room{
-		Inline:     max(0, c.responder.k.sendLimit-h.ReplySize()),
-		ReplyChunk: clampInt(h.Reply.Bytes()),
+		Inline:     max(0, c.responder.k.sendLimit-c.offer.ReplySize()),
+		ReplyChunk: clampInt(c.offer.Reply.Bytes()),
 	}
 }
 
 // Place implements rpc.Way: eligible results take the Write chunks in order (RFC
 // 8267 §6). An empty chunk, or none, leaves its result to the words.
 func (c *call) Place(i int) (length int, ok bool) {
-	for l := c.header.Writes; l.Len() > 0; i-- {
+	for l := c.offer.Writes; l.Len() > 0; i-- {
 		if chunk := l.Next(); i == 0 {
 			return clampInt(chunk.Bytes()), chunk.Len() > 0
 		}
@@ -34,7 +33,7 @@ func (c *call) Place(i int) (length int, ok bool) {
 // writeBytes is how much the Write chunks of the call hold together.
 func (c *call) writeBytes() int {
 	var sum uint64
-	for l := c.header.Writes; l.Len() > 0; {
+	for l := c.offer.Writes; l.Len() > 0; {
 		chunk := l.Next()
 		sum += chunk.Bytes()
 	}
@@ -98,9 +97,9 @@ func (c *call) Send() {
 		return
 	}
 	left := streamLen(w, c.slots)
-	header := c.header.ReplySize()
+	header := c.offer.ReplySize()
 	inline := header+left <= k.sendLimit
-	if !inline && (!c.header.Reply.Present || uint64(left) > c.header.Reply.Bytes()) {
+	if !inline && (!c.offer.Reply.Present || uint64(left) > c.offer.Reply.Bytes()) {
 		c.refuse(faultNoRoom)
 		return
 	}
@@ -119,12 +118,10 @@ func (c *call) Send() {
 		k.stats.BytesReplyChunk.Add(int64(left))
 		k.stats.LongReplies.Add(1)
 	}
-	if k.invalidate {
-		if tag, ok := c.header.SoleHandle(); ok {
-			send := &c.work[len(c.work)-1]
-			send.Op, send.Invalidate = rdmacm.OpSendInvalidate, tag
-			k.stats.Invalidated.Add(1)
-		}
+	if c.invalidate {
+		send := &c.work[len(c.work)-1]
+		send.Op, send.Invalidate = rdmacm.OpSendInvalidate, c.tag
+		k.stats.Invalidated.Add(1)
 	}
 	k.stats.Replies.Add(1)
 	c.post()
@@ -135,7 +132,7 @@ func (c *call) Send() {
 // last chunk. A result of no bytes uses up its chunk like any other (RFC 8267
 // §6.4.1). It fails where a result is larger than its chunk.
 func (c *call) assign() bool {
-	l := c.header.Writes
+	l := c.offer.Writes
 	for _, p := range c.write.Payloads() {
 		at := int32(-1)
 		if p.Eligible && c.plan.Placement && l.Len() > 0 {
@@ -156,12 +153,12 @@ func (c *call) assign() bool {
 
 // putHeader writes the reply's header.
 func (c *call) putHeader(size int, inline bool, left int) {
-	p := wire.Prefix{XID: c.header.XID, Version: wire.Version1, Credits: c.responder.granted.Load(), Proc: wire.ProcMsg}
+	p := wire.Prefix{XID: c.xid, Version: wire.Version1, Credits: c.responder.granted.Load(), Proc: wire.ProcMsg}
 	replied := uint64(0)
 	if !inline {
 		p.Proc, replied = wire.ProcNoMsg, uint64(left)
 	}
-	c.header.PutReply(c.headBuffer(size), p, c.used, replied)
+	c.offer.PutReply(c.headBuffer(size), p, c.used, replied)
 }
 
 // headBuffer makes c.head n bytes long. Only what the peer's own message was
@@ -179,7 +176,7 @@ func (c *call) headBuffer(n int) []byte {
 func (c *call) writeChunks() {
 	payloads, next := c.write.Payloads(), 0
 	slot := int32(0)
-	for l := c.header.Writes; l.Len() > 0; slot++ {
+	for l := c.offer.Writes; l.Len() > 0; slot++ {
 		chunk := l.Next()
 		for next < len(payloads) && c.slots[next] < slot {
 			next++
@@ -215,7 +212,7 @@ func (c *call) one(b []byte) [][]byte {
 // more pieces than the device gathers.
 func (c *call) writeReplyChunk(stream [][]byte) {
 	limit := c.responder.k.maxLocal
-	chunk := c.header.Reply.WriteChunk
+	chunk := c.offer.Reply.WriteChunk
 	for i := 0; i < chunk.Len() && len(stream) > 0; i++ {
 		s := chunk.At(i)
 		for at := uint32(0); at < s.Length && len(stream) > 0; {
@@ -257,12 +254,12 @@ func (c *call) addSend(pieces [][]byte) {
 // §4.5).
 func (c *call) refuse(f Fault) {
 	answer := faults[f].answer
-	c.responder.k.note(f, answer, c.header.XID)
+	c.responder.k.note(f, answer, c.xid)
 	code := wire.ErrChunk
 	if answer == AnswerVers {
 		code = wire.ErrVers
 	}
-	p := wire.Prefix{XID: c.header.XID, Version: c.header.Version, Credits: c.responder.granted.Load()}
+	p := wire.Prefix{XID: c.xid, Version: c.version, Credits: c.responder.granted.Load()}
 	head := c.headBuffer(wire.MaxErrorSize)
 	c.head = head[:wire.ErrorBody{Code: code, Low: wire.Version1, High: wire.Version1}.Put(head, p)]
 	c.addSend(c.one(c.head))
@@ -293,7 +290,7 @@ func callDone(chain *rdmacm.Chain, err error, failed int) {
 	}
 	if err != nil {
 		op := failed >= 0 && failed < len(c.work) && c.work[failed].Op == rdmacm.OpWrite
-		s.operationFailed(c.header.XID, err, op)
+		s.operationFailed(c.xid, err, op)
 	}
 	chain.Work = nil
 	c.finish()

@@ -25,7 +25,7 @@ type responder struct {
 	// noChunks: a peer that has a Requester of its own may not move anything by
 	// RDMA here (RFC 8167 §5.3).
 	noChunks bool
-	failed   *failedXIDs
+	failed   *failedPart
 	// unjudged bounds the memory of all calls that no program has judged yet.
 	unjudged *mem.Group
 	peer     netip.Addr
@@ -66,10 +66,9 @@ func (s *responder) arrived(h *wire.Header, r *recv) {
 func (s *responder) begin(h *wire.Header, r *recv) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(r.Bytes)))
-	c := newCall(s, r)
+	c := newCall(s, h.Prefix, r)
 	c.charge(callCost + cap(r.Bytes))
-	c.header = *h
-	c.begin()
+	c.begin(h)
 }
 
 // reject answers a message that is not served with an RDMA_ERROR.
@@ -77,9 +76,7 @@ func (s *responder) reject(f Fault, p wire.Prefix, r *recv) {
 	if !s.enter(p.XID, r) {
 		return
 	}
-	c := newCall(s, r)
-	c.header.Prefix = p
-	c.refuse(f)
+	newCall(s, p, r).refuse(f)
 }
 
 // grant grants the peer more credits, from the next reply on. The receives for

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -319,23 +320,29 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 // a failed XID is remembered for one retry, by its peer's address, and for
 // two minutes at most; how many are remembered is bounded.
 func TestFailedXIDsAreForgotten(t *testing.T) {
-	f := newFailedXIDs()
-	now := time.Unix(1000, 0)
-	f.now = func() time.Time { return now }
-	one, two := rpcPeer(1), rpcPeer(2)
-	f.add(one, 7)
-	if f.take(two, 7) || f.take(one, 8) || !f.take(one, 7) || f.take(one, 7) {
-		t.Error("not what was added")
-	}
-	f.add(one, 7)
-	now = now.Add(failedXIDsLife + 1)
-	if f.take(one, 7) {
-		t.Error("remembered for too long")
-	}
-	for i := range uint32(failedXIDsMost + 10) {
-		f.add(one, i)
-	}
-	if len(f.entries) > failedXIDsMost || f.take(one, 9) || !f.take(one, 10) {
-		t.Error("the bound does not hold")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var f failedPart
+		one, two := rpcPeer(1), rpcPeer(2)
+		f.add(one, 7)
+		if f.take(two, 7) || f.take(one, 8) || !f.take(one, 7) || f.take(one, 7) {
+			t.Error("not what was added")
+		}
+		f.add(one, 7)
+		time.Sleep(failedXIDsLife)
+		f.add(one, 8)
+		time.Sleep(1)
+		if f.take(one, 7) || !f.take(one, 8) {
+			t.Error("remembered for too long, or not long enough")
+		}
+		for i := range uint32(failedXIDsMost + 10) {
+			f.add(one, i)
+		}
+		if len(f.entries) > failedXIDsMost || f.take(one, 9) || !f.take(one, 10) {
+			t.Error("the bound does not hold")
+		}
+		time.Sleep(failedXIDsLife + 1)
+		if f.take(one, 11) || f.count.Load() != 0 {
+			t.Error("calls go on to look for what is forgotten")
+		}
+	})
 }

@@ -131,7 +131,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection, own wire.PrivateData) {
 		conn:     s.config.RPC.NewConn(device.Peer(), device.Local(), "rdma", !s.config.Unprivileged),
 		maxCall:  s.config.MaxCall,
 		maxReply: s.config.MaxReply,
-		failed:   s.failed,
+		failed:   s.failed.of(device.Peer().Addr().Unmap()),
 		unjudged: s.unjudged,
 		peer:     device.Peer().Addr().Unmap(),
 	}

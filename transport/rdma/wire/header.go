@@ -17,9 +17,8 @@ const MinHeader = PrefixSize + 12
 // in place: its lists alias the message.
 type Header struct {
 	Prefix
-	Reads  ReadList
-	Writes WriteList
-	Reply  ReplyChunk
+	Reads ReadList
+	Offer
 	// Size is the header's length, in bytes: where the Payload stream starts.
 	Size int
 }
@@ -49,24 +48,8 @@ func (h *Header) Parse(b []byte) error {
 	if err != nil {
 		return err
 	}
-	h.Reads, h.Writes, h.Reply, h.Size = reads, writes, reply, at+n
+	h.Reads, h.Offer, h.Size = reads, Offer{writes, reply}, at+n
 	return nil
-}
-
-// ReplySize is the length of the header of a Reply to h, in bytes: it returns the
-// whole Write list and the Reply chunk (RFC 8166 §4.3).
-func (h *Header) ReplySize() int {
-	return PrefixSize + 4 + h.Writes.size() + h.Reply.size()
-}
-
-// PutReply writes the header of a Reply to h to the first ReplySize bytes of b: of
-// Write chunk i the first used[i] bytes were written, of later chunks none, of the
-// Reply chunk the first replied bytes (RFC 8166 §3.4.6, §4.3.3).
-func (h *Header) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
-	p.Put(b)
-	n := PrefixSize + putReadList(b[PrefixSize:], nil)
-	n += h.Writes.putUsed(b[n:], used)
-	h.Reply.putUsed(b[n:], replied)
 }
 
 // SoleHandle is the one handle that all segments of h name, if there is exactly
