@@ -22,8 +22,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 		q.mu.Unlock()
 		r.Release()
 		q.k.note(faultLateReply, AnswerDrop, h.XID)
-		q.mu.Lock()
-		q.pump()
+		q.resume()
 		return
 	}
 	f := faultStrayReply
@@ -52,8 +51,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 	q.k.stats.Answers.Add(1)
 	// In this order: memory out of the peer's reach, then the caller.
 	q.settle(e, nil)
-	q.mu.Lock()
-	q.pump()
+	q.resume()
 }
 
 // refused handles an RDMA_ERROR: the end of its call.
@@ -76,8 +74,7 @@ func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
 	if !e.gaveUp {
 		q.settle(e, &RefusedError{body})
 	}
-	q.mu.Lock()
-	q.pump()
+	q.resume()
 }
 
 // exposes says whether stag is one of the call's.

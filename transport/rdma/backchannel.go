@@ -35,7 +35,16 @@ func newBackchannel(k *connection, credits int) *backchannel {
 // Start implements rpc.Caller.
 func (b *backchannel) Start(x *rpc.Exchange) {
 	b.mu.Lock()
-	b.q.start(newExchange(x, b.numbers.xid.Add(1), b.numbers.order.Add(1)))
+	e := newExchange(x, b.numbers.xid.Add(1), b.numbers.order.Add(1))
+	if b.q.ended {
+		why := b.q.why
+		b.mu.Unlock()
+		b.lose(e, why)
+		return
+	}
+	next := b.q.enqueue(e)
+	b.mu.Unlock()
+	b.q.pump(next)
 }
 
 // Cancel implements rpc.Caller.

@@ -215,17 +215,18 @@ func (c *Client) responder(k *connection) *responder {
 func (c *Client) Start(x *rpc.Exchange) {
 	c.mu.Lock()
 	e := newExchange(x, c.numbers.xid.Add(1), c.numbers.order.Add(1))
-	c.place(e)
+	next, why := c.place(e)
+	c.mu.Unlock()
+	c.placed(e, next, why)
 }
 
 // Cancel implements rpc.Caller.
 func (c *Client) Cancel(x *rpc.Exchange, err error) { cancelExchange(&c.mu, x, err) }
 
-// place finds a connection for e, or lets it wait for one. mu is held, and let
-// go.
-func (c *Client) place(e *exchange) {
+// place finds a connection for e, or lets it wait for one; why is not nil where
+// there will be none. placed goes on, once mu is let go. mu is held.
+func (c *Client) place(e *exchange) (next *exchange, why error) {
 	e.stage = stageWaiting
-	var why error
 	switch {
 	case e.cancelled != nil:
 		why = e.cancelled
@@ -234,17 +235,23 @@ func (c *Client) place(e *exchange) {
 	case c.lost != nil:
 		why = c.lost
 	case c.link != nil && !c.link.requester.ended:
-		c.link.requester.start(e)
-		return
+		return c.link.requester.enqueue(e), nil
 	default:
 		c.waiting.insert(e)
 		c.redial()
-		c.mu.Unlock()
-		return
+		return nil, nil
 	}
 	e.stage = stageEnded
-	c.mu.Unlock()
-	e.finish(&c.mu, why)
+	return nil, why
+}
+
+// placed is the rest of place.
+func (c *Client) placed(e, next *exchange, why error) {
+	if why != nil {
+		e.finish(&c.mu, why)
+	} else if next != nil {
+		next.q.pump(next)
+	}
 }
 
 // lose takes over an exchange whose connection ended before its answer came.
@@ -253,7 +260,9 @@ func (c *Client) lose(e *exchange, why error) {
 	if !c.config.Reconnect && c.lost == nil {
 		c.lost = why
 	}
-	c.place(e)
+	next, why := c.place(e)
+	c.mu.Unlock()
+	c.placed(e, next, why)
 }
 
 // disconnected is called when a connection is gone.
@@ -321,8 +330,7 @@ func (c *Client) resume(k *connection) {
 		k.device.Abort(ErrClientClosed)
 		return
 	}
-	c.mu.Lock()
-	k.requester.pump()
+	k.requester.resume()
 }
 
 // Close ends the connection. Calls that are not answered end with an error. It

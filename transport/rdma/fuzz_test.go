@@ -165,7 +165,9 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 		mu.Lock()
-		k.requester.start(newExchange(x, 0x1a2b3c4d, 1))
+		next := k.requester.enqueue(newExchange(x, 0x1a2b3c4d, 1))
+		mu.Unlock()
+		k.requester.pump(next)
 		provided, released := d.provided, 0
 		k.Received(&recv{Bytes: b, Free: func(*recv) { released++ }})
 		if released != 1 {

@@ -50,44 +50,54 @@ type requester struct {
 	ticking bool
 }
 
-// start sends e when its turn comes. mu is held, and let go.
-func (q *requester) start(e *exchange) {
-	if q.ended {
-		why := q.why
-		q.mu.Unlock()
-		q.lose(e, why)
-		return
-	}
+// enqueue lets e wait for its turn, on a connection that has not ended. It returns
+// the call to send now, if any: pump takes it, once mu is let go. mu is held.
+func (q *requester) enqueue(e *exchange) (next *exchange) {
 	e.q = q
 	q.queue.insert(e)
-	q.pump()
+	return q.begin()
 }
 
-// pump builds and sends calls while there is credit, one at a time: what waits
-// for memory keeps its place. mu is held, and let go.
-func (q *requester) pump() {
+// begin makes the caller the one that pumps, and returns its first call; nil where
+// another does, or where there is nothing to send. mu is held.
+func (q *requester) begin() *exchange {
 	if q.pumping {
-		q.mu.Unlock()
-		return
+		return nil
 	}
 	q.pumping = true
-	q.pumpOn()
+	return q.next()
 }
 
-func (q *requester) pumpOn() {
-	for !q.ended && !q.dying && q.queue.head != nil && q.credits.may() {
-		e := q.queue.head
-		q.queue.remove(e)
-		e.stage = stageBuilding
-		q.credits.inFlight++
-		q.mu.Unlock()
-		if !q.build(e) {
-			return // exchangeGranted goes on
-		}
-		q.mu.Lock()
+// next takes the call whose turn it is from the queue; nil ends the pumping. mu is
+// held.
+func (q *requester) next() *exchange {
+	e := q.queue.head
+	if q.ended || q.dying || e == nil || !q.credits.may() {
+		q.pumping = false
+		return nil
 	}
-	q.pumping = false
+	q.queue.remove(e)
+	e.stage = stageBuilding
+	q.credits.inFlight++
+	return e
+}
+
+// pump builds and sends e and what follows it while there is credit, one at a time:
+// what waits for memory keeps its place.
+func (q *requester) pump(e *exchange) {
+	for e != nil && q.build(e) {
+		q.mu.Lock()
+		e = q.next()
+		q.mu.Unlock()
+	}
+}
+
+// resume pumps, if no other goroutine does.
+func (q *requester) resume() {
+	q.mu.Lock()
+	e := q.begin()
 	q.mu.Unlock()
+	q.pump(e)
 }
 
 // build encodes e and gets its memory; false means that the memory is to come.
@@ -111,7 +121,7 @@ func (q *requester) build(e *exchange) bool {
 	}
 	e.request.Size = need
 	q.share.Get(&e.request)
-	return false
+	return false // exchangeGranted goes on
 }
 
 // exchangeGranted is the Granted of an exchange's request.
@@ -125,7 +135,9 @@ func exchangeGranted(r *mem.Request, b *mem.Buffer, err error) {
 		q.send(e, b.Bytes())
 	}
 	q.mu.Lock()
-	q.pumpOn()
+	next := q.next()
+	q.mu.Unlock()
+	q.pump(next)
 }
 
 // send exposes e's memory and posts the call.
@@ -247,7 +259,8 @@ func exchangeSent(chain *rdmacm.Chain, err error, failed int) {
 		q.settle(e, err)
 		q.mu.Lock()
 		q.credits.inFlight--
-		q.pump()
+		q.mu.Unlock()
+		q.resume()
 	}
 	e.part(q)
 }
