@@ -21,7 +21,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 		q.credits.answered(h.Credits, false)
 		q.mu.Unlock()
 		r.Release()
-		q.k.note(faultLateReply, AnswerDrop, h.XID)
+		q.k.note(faultLateReply, answerDrop, h.XID)
 		q.resume()
 		return
 	}

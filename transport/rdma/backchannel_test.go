@@ -59,9 +59,9 @@ func callbacks(t testing.TB) (*rpc.Server, *rpctest.Program) {
 // each with credits of its own; P-6.
 func TestBothDirections(t *testing.T) {
 	for _, device := range []rdmacm.Provider{nil, newIwarp(t)} {
-		b, n := withBackchannel(t, benchConfig{device: device, server: Config{CallbackCredits: 3}})
+		b, n := withBackchannel(t, benchConfig{device: device, server: Config{callbackCredits: 3}})
 		back, program := callbacks(t)
-		c := b.dial(DialConfig{Callbacks: back, CallbackCredits: 5})
+		c := b.dial(DialConfig{callbacks: back, callbackCredits: 5})
 		if err := put(t, c, pattern(5000)); err != nil {
 			t.Fatal(err)
 		}
@@ -104,14 +104,14 @@ func TestBothDirections(t *testing.T) {
 func TestCallbacksWithChunks(t *testing.T) {
 	for _, chunks := range []bool{false, true} {
 		back, program := callbacks(t)
-		cfg := DialConfig{Callbacks: back, CallbackCredits: 5}
+		cfg := DialConfig{callbacks: back, callbackCredits: 5}
 		if chunks {
 			pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(pool.Close)
-			cfg.Pool = pool
+			cfg.pool = pool
 		}
 		s := newScript(t, cfg, nil)
 		data := pattern(3000)
@@ -166,7 +166,7 @@ func TestDirectionsAreToldApart(t *testing.T) {
 		caller.Start(x)
 		m := p.Receive()
 		h, _ := wire.ParsePrefix(m.Bytes)
-		if h.Credits != DefaultCallbackCredits || len(m.Bytes) != 68 {
+		if h.Credits != defaultCallbackCredits || len(m.Bytes) != 68 {
 			t.Errorf("callback % x", m.Bytes)
 		}
 		return h.XID
@@ -200,7 +200,7 @@ func TestCallbacksAreShort(t *testing.T) {
 	b.alive(p)
 	x := exchangeFor(rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 3000)) })
 	x.MaxArgs = 4000
-	if err := do(t, n.last().Caller(), x, nil); !errors.Is(err, ErrNoLong) {
+	if err := do(t, n.last().Caller(), x, nil); !errors.Is(err, errNoLong) {
 		t.Errorf("%v", err)
 	}
 	b.alive(p)

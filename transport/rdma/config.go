@@ -17,12 +17,12 @@ const (
 	// mounted anything.
 	DefaultStrangerCredits = 16
 	DefaultInlineSize      = 4096
-	DefaultDeadline        = 30 * time.Second
-	DefaultMaxCall         = 1<<20 + 64<<10
-	DefaultMaxReply        = 1<<20 + 64<<10
-	// DefaultReads is how many RDMA Reads a connection asks to have
+	defaultDeadline        = 30 * time.Second
+	defaultMaxCall         = 1<<20 + 64<<10
+	defaultMaxReply        = 1<<20 + 64<<10
+	// defaultReads is how many RDMA Reads a connection asks to have
 	// outstanding; peers allow what they can.
-	DefaultReads = 64
+	defaultReads = 64
 )
 
 // spareReceives are promised beyond the credits, for messages that use up a
@@ -58,27 +58,24 @@ type Config struct {
 	// Deadline bounds how long a peer may take to answer an RDMA Read or to
 	// take a reply; after that it loses its connection.
 	Deadline time.Duration
-	// MaxCall bounds what the Read list of one call may move, in bytes, and
+	// maxCall bounds what the Read list of one call may move, in bytes, and
 	// the length of a call in a Position-Zero Read chunk.
-	MaxCall int
-	// MaxReply bounds the memory that a call in a Position-Zero Read chunk
+	maxCall int
+	// maxReply bounds the memory that a call in a Position-Zero Read chunk
 	// reserves for its reply, in bytes, before the call is known.
-	MaxReply int
-	// Reads is how many RDMA Reads to have outstanding on one connection;
+	maxReply int
+	// reads is how many RDMA Reads to have outstanding on one connection;
 	// what the peer allows holds.
-	Reads int
+	reads int
 	// RemoteInvalidation lets replies invalidate an STag of their call, where
 	// the peer and the device take part (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// CallbackCredits are requested with every call to a peer, on its own
+	// callbackCredits are requested with every call to a peer, on its own
 	// connection (RFC 8167).
-	CallbackCredits int
+	callbackCredits int
 	// Event, where set, is told of each Fault, from any goroutine. It must not
 	// block.
 	Event func(Event)
-	// Unprivileged connections are not counted as ones that only a
-	// privileged process could have made. knfsd counts every RDMA peer as one.
-	Unprivileged bool
 }
 
 // withDefaults fills in what is zero and says what cannot be.
@@ -92,12 +89,12 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.StrangerCredits, min(DefaultStrangerCredits, c.Credits))
 	orDefault(&c.InlineSend, DefaultInlineSize)
 	orDefault(&c.InlineReceive, DefaultInlineSize)
-	orDefault(&c.MaxCall, DefaultMaxCall)
-	orDefault(&c.MaxReply, DefaultMaxReply)
-	orDefault(&c.Reads, DefaultReads)
-	orDefault(&c.CallbackCredits, DefaultCallbackCredits)
+	orDefault(&c.maxCall, defaultMaxCall)
+	orDefault(&c.maxReply, defaultMaxReply)
+	orDefault(&c.reads, defaultReads)
+	orDefault(&c.callbackCredits, defaultCallbackCredits)
 	if c.Deadline == 0 {
-		c.Deadline = DefaultDeadline
+		c.Deadline = defaultDeadline
 	}
 	switch {
 	case c.RPC == nil || c.Pool == nil:
@@ -108,9 +105,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("rdma: StrangerCredits is not within 1..Credits")
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
 		return c, errInlineSize
-	case c.Deadline < 0 || c.MaxCall < 0 || c.MaxReply < 0 || c.Reads < 0 || c.CallbackCredits < 0:
+	case c.Deadline < 0 || c.maxCall < 0 || c.maxReply < 0 || c.reads < 0 || c.callbackCredits < 0:
 		return c, errors.New("rdma: a limit is negative")
-	case c.MaxCall > 1<<30 || c.MaxReply > 1<<30:
+	case c.maxCall > 1<<30 || c.maxReply > 1<<30:
 		return c, errors.New("rdma: a limit exceeds 1 GiB")
 	}
 	return c, nil

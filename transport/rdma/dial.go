@@ -16,9 +16,9 @@ import (
 
 // Defaults of a DialConfig.
 const (
-	DefaultCallbackCredits = 32
-	DefaultRedial          = 100 * time.Millisecond
-	DefaultRedialMost      = 5 * time.Second
+	defaultCallbackCredits = 32
+	defaultRedial          = 100 * time.Millisecond
+	defaultRedialMost      = 5 * time.Second
 )
 
 // A DialConfig says how a Client behaves. Zero values are the defaults.
@@ -30,35 +30,31 @@ type DialConfig struct {
 	// RemoteInvalidation lets the peer invalidate what this side exposes: all
 	// of it is exposed for one call only (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// Pool is where Long messages and Reply chunks have their memory from. nil:
+	// pool is where Long messages and Reply chunks have their memory from. nil:
 	// from the heap.
-	Pool *mem.Pool
-	// Deadline bounds how long the peer may take to take a message.
-	Deadline time.Duration
-	// Timeout bounds how long an answer may take; a connection on which one is
+	pool *mem.Pool
+	// timeout bounds how long an answer may take; a connection on which one is
 	// late is given up. 0: for ever.
-	Timeout time.Duration
+	timeout time.Duration
 	// Reconnect: when the connection ends, calls that were not answered are sent
 	// again on a new one, with their XIDs. Otherwise they end with
 	// rpc.ErrCallLost, and so do all later ones.
 	Reconnect bool
-	// Redial is how long to wait before the second attempt to connect anew;
-	// it doubles up to RedialMost.
-	Redial, RedialMost time.Duration
+	// redial is how long to wait before the second attempt to connect anew;
+	// it doubles up to redialMost.
+	redial, redialMost time.Duration
 	// NoPlacement: nothing is placed directly, as under RPCSEC_GSS with
 	// integrity or privacy (RFC 8166 §8.2.2). Sinks only say how large their
 	// results get.
 	NoPlacement bool
-	// MaxSegment is the longest segment that chunks are cut into, in bytes.
-	MaxSegment int
-	// InboundReads is how many RDMA Reads of the peer are served at a time.
-	InboundReads int
+	// maxSegment is the longest segment that chunks are cut into, in bytes.
+	maxSegment int
 
-	// Callbacks gets the calls that the peer makes (RFC 8167); nil: none are
-	// served. CallbackCredits of them are served at a time. With a Pool they
+	// callbacks gets the calls that the peer makes (RFC 8167); nil: none are
+	// served. callbackCredits of them are served at a time. With a pool they
 	// may have chunks.
-	Callbacks       Calls
-	CallbackCredits int
+	callbacks       Calls
+	callbackCredits int
 }
 
 func (c DialConfig) withDefaults() (DialConfig, error) {
@@ -67,14 +63,14 @@ func (c DialConfig) withDefaults() (DialConfig, error) {
 		d int
 	}{
 		{&c.Credits, DefaultCredits}, {&c.InlineSend, DefaultInlineSize}, {&c.InlineReceive, DefaultInlineSize},
-		{&c.MaxSegment, 1 << 30}, {&c.InboundReads, DefaultReads}, {&c.CallbackCredits, DefaultCallbackCredits},
+		{&c.maxSegment, 1 << 30}, {&c.callbackCredits, defaultCallbackCredits},
 	} {
 		if *v.v == 0 {
 			*v.v = v.d
 		}
 	}
 	for _, v := range []struct{ v, d *time.Duration }{
-		{&c.Deadline, ptr(DefaultDeadline)}, {&c.Redial, ptr(DefaultRedial)}, {&c.RedialMost, ptr(DefaultRedialMost)},
+		{&c.redial, ptr(defaultRedial)}, {&c.redialMost, ptr(defaultRedialMost)},
 	} {
 		if *v.v == 0 {
 			*v.v = *v.d
@@ -83,9 +79,9 @@ func (c DialConfig) withDefaults() (DialConfig, error) {
 	switch {
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
 		return c, errInlineSize
-	case c.Credits < 1 || c.CallbackCredits < 1 || c.MaxSegment < 1 || c.InboundReads < 0:
+	case c.Credits < 1 || c.callbackCredits < 1 || c.maxSegment < 1:
 		return c, errors.New("rdma: a limit is out of range")
-	case c.Deadline < 0 || c.Timeout < 0 || c.Redial < 0 || c.RedialMost < 0:
+	case c.timeout < 0 || c.redial < 0 || c.redialMost < 0:
 		return c, errors.New("rdma: a time is negative")
 	}
 	return c, nil
@@ -148,19 +144,19 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 // connect makes a connection that is not started yet.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	k := &connection{stats: &c.stats, dialed: true}
-	k.watch.limit = c.config.Deadline
+	k.watch.limit = defaultDeadline
 	k.onClosed = func(err error) { c.disconnected(k, err) }
 	receives := spareReceives
-	if c.config.Callbacks != nil {
-		receives += c.config.CallbackCredits
+	if c.config.callbacks != nil {
+		receives += c.config.callbackCredits
 	}
 	device, err := c.provider.Dial(ctx, c.addr, rdmacm.ConnParam{
 		PrivateData:   encoded(c.own),
 		Handler:       k,
 		Receives:      receives,
 		ReceiveSize:   c.config.InlineReceive,
-		InboundReads:  c.config.InboundReads,
-		OutboundReads: c.config.InboundReads,
+		InboundReads:  defaultReads,
+		OutboundReads: defaultReads,
 	})
 	if err != nil {
 		return nil, err
@@ -170,17 +166,17 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	k.requester = &requester{
 		k:           k,
 		noPlacement: c.config.NoPlacement,
-		maxSegment:  c.config.MaxSegment,
-		timeout:     c.config.Timeout,
+		maxSegment:  c.config.maxSegment,
+		timeout:     c.config.timeout,
 		lose:        c.lose,
 		mu:          &c.mu,
 		credits:     newCredits(c.config.Credits),
 		pending:     make(map[uint32]*exchange),
 	}
-	if c.config.Pool != nil {
-		k.requester.share = c.config.Pool.NewShare()
+	if c.config.pool != nil {
+		k.requester.share = c.config.pool.NewShare()
 	}
-	if c.config.Callbacks != nil {
+	if c.config.callbacks != nil {
 		k.responder = c.responder(k)
 	}
 	c.gone.Add(1)
@@ -193,17 +189,17 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 func (c *Client) responder(k *connection) *responder {
 	s := &responder{
 		k:        k,
-		calls:    c.config.Callbacks,
-		conn:     c.config.Callbacks.NewConn(k.device.Peer(), k.device.Local(), "rdma", true),
-		maxCall:  DefaultMaxCall,
-		maxReply: DefaultMaxReply,
-		noChunks: c.config.Pool == nil,
+		calls:    c.config.callbacks,
+		conn:     c.config.callbacks.NewConn(k.device.Peer(), k.device.Local(), "rdma", privileged),
+		maxCall:  defaultMaxCall,
+		maxReply: defaultMaxReply,
+		noChunks: c.config.pool == nil,
 		failed:   c.failed.of(k.device.Peer().Addr().Unmap()),
 		peer:     k.device.Peer().Addr().Unmap(),
 	}
-	s.granted.Store(uint32(c.config.CallbackCredits))
-	if c.config.Pool != nil {
-		s.share = c.config.Pool.NewShare()
+	s.granted.Store(uint32(c.config.callbackCredits))
+	if c.config.pool != nil {
+		s.share = c.config.pool.NewShare()
 	}
 	s.reads.k = k
 	s.reads.depth = k.device.ReadDepth()
@@ -231,7 +227,7 @@ func (c *Client) place(e *exchange) (next *exchange, why error) {
 	case e.cancelled != nil:
 		why = e.cancelled
 	case c.closed:
-		why = ErrClientClosed
+		why = errClientClosed
 	case c.lost != nil:
 		why = c.lost
 	case c.link != nil && !c.link.requester.ended:
@@ -292,7 +288,7 @@ func (c *Client) redial() {
 // reconnect tries until there is a connection, or the client is closed.
 func (c *Client) reconnect() {
 	defer c.working.Done()
-	for wait := c.config.Redial; ; wait = min(2*wait, c.config.RedialMost) {
+	for wait := c.config.redial; ; wait = min(2*wait, c.config.redialMost) {
 		k, err := c.connect(c.life)
 		if err == nil {
 			c.resume(k)
@@ -327,7 +323,7 @@ func (c *Client) resume(k *connection) {
 	c.mu.Unlock()
 	k.start()
 	if closed {
-		k.device.Abort(ErrClientClosed)
+		k.device.Abort(errClientClosed)
 		return
 	}
 	k.requester.resume()
@@ -352,22 +348,19 @@ func (c *Client) Close() error {
 	c.mu.Unlock()
 	c.end()
 	for _, e := range waiting {
-		e.finish(&c.mu, ErrClientClosed)
+		e.finish(&c.mu, errClientClosed)
 	}
 	if k != nil {
 		if idle {
 			k.device.Disconnect()
 		} else {
-			k.device.Abort(ErrClientClosed)
+			k.device.Abort(errClientClosed)
 		}
 	}
 	c.working.Wait()
 	c.gone.Wait()
 	return nil
 }
-
-// Stats are the client's counters.
-func (c *Client) Stats() *Stats { return &c.stats }
 
 // Info is what is known of a connection.
 type Info struct {

@@ -33,7 +33,7 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 	e.proc, e.left = wire.ProcMsg, w.StreamLen()
 	if header+e.left > q.k.sendLimit {
 		if q.shortOnly {
-			return 0, ErrNoLong
+			return 0, errNoLong
 		}
 		if place {
 			header += e.reduce(q)
@@ -45,7 +45,7 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 			memory = pages(e.left)
 		}
 		if header > q.k.sendLimit || e.proc == wire.ProcMsg && header+e.left > q.k.sendLimit {
-			return 0, ErrThreshold
+			return 0, errThreshold
 		}
 	}
 	return memory + replySize, nil
@@ -66,7 +66,7 @@ func (e *exchange) marshal() error {
 		x.Args(w)
 	}
 	if w.Overflow() {
-		return ErrArguments
+		return errArguments
 	}
 	return nil
 }

@@ -233,14 +233,14 @@ func (e *RefusedError) Error() string {
 
 // Errors of calls that could not be made.
 var (
-	// ErrArguments: the arguments are longer than MaxArgs says, or have no
+	// errArguments: the arguments are longer than MaxArgs says, or have no
 	// encoding.
-	ErrArguments = errors.New("rdma: arguments do not fit what was said of them")
-	// ErrThreshold: not even the header of the call fits a Send.
-	ErrThreshold = errors.New("rdma: header exceeds the inline threshold")
-	// ErrNoLong: the call or its reply exceeds a Send, and the connection moves
+	errArguments = errors.New("rdma: arguments do not fit what was said of them")
+	// errThreshold: not even the header of the call fits a Send.
+	errThreshold = errors.New("rdma: header exceeds the inline threshold")
+	// errNoLong: the call or its reply exceeds a Send, and the connection moves
 	// nothing by RDMA in this direction.
-	ErrNoLong = errors.New("rdma: message exceeds the inline threshold")
-	// ErrClientClosed: the Client was closed.
-	ErrClientClosed = errors.New("rdma: client closed")
+	errNoLong = errors.New("rdma: message exceeds the inline threshold")
+	// errClientClosed: the Client was closed.
+	errClientClosed = errors.New("rdma: client closed")
 )

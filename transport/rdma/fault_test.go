@@ -19,7 +19,7 @@ func TestEveryFaultHasARow(t *testing.T) {
 			t.Errorf("fault %d is called %q, and says %q", f, row.name, row.text)
 		}
 		names[row.name], texts[row.text] = true, true
-		answered := row.answer == AnswerVers || row.answer == AnswerChunk
+		answered := row.answer == answerVers || row.answer == answerChunk
 		if row.section == "" && answered || row.section != "" && !section.MatchString(row.section) {
 			t.Errorf("%v stands in %q", f, row.section)
 		}

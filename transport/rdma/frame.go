@@ -63,7 +63,7 @@ func (k *connection) received(r *rdmacm.Recv) {
 // refuse answers a message whose header is at fault. RDMA_ERROR answers only what
 // cannot be a reply that is waited for.
 func (k *connection) refuse(f Fault, p wire.Prefix, r *rdmacm.Recv) {
-	if faults[f].answer == AnswerDrop || k.dialed || k.requester != nil && k.requester.waits(p.XID) {
+	if faults[f].answer == answerDrop || k.dialed || k.requester != nil && k.requester.waits(p.XID) {
 		k.drop(f, p.XID, r)
 		return
 	}

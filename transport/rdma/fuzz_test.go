@@ -144,7 +144,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := &exposing{}
 		k := &connection{stats: new(Stats), dialed: true}
-		k.watch.limit = DefaultDeadline
+		k.watch.limit = defaultDeadline
 		agreed := wire.PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
 		k.agree(d, agreed, agreed)
 		var mu sync.Mutex

@@ -36,8 +36,8 @@ func loopback(t *testing.T, device rdmacm.Provider) {
 					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate,
 				}})
 				c := b.dial(DialConfig{
-					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate, MaxSegment: 100_000,
-					Pool: b.pool,
+					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate, maxSegment: 100_000,
+					pool: b.pool,
 				})
 				for _, n := range sizes(inline) {
 					if err := get(t, c, n, make([]byte, n)); err != nil {

@@ -63,7 +63,7 @@ func TestAnswersThatCompleteLate(t *testing.T) {
 // A call that waits for what the peer owes it has no room for its reply yet: it
 // costs its record and the message.
 func TestCallsThatWaitCostLittle(t *testing.T) {
-	b := newBench(t, benchConfig{server: Config{Reads: 1}})
+	b := newBench(t, benchConfig{server: Config{reads: 1}})
 	p := b.peer()
 	release := serverEnd(p).Faults().HoldReads()
 	r := p.Expose(make([]byte, 100), rdmacm.RemoteRead)

@@ -18,7 +18,7 @@ import (
 // again on a new one, in their order, with their XIDs and new handles; thresholds,
 // credits and remote invalidation are those of the new connection.
 func TestReconnect(t *testing.T) {
-	s := newScript(t, DialConfig{Reconnect: true, RemoteInvalidation: true, Redial: time.Millisecond}, private(true, 4096, 4096))
+	s := newScript(t, DialConfig{Reconnect: true, RemoteInvalidation: true, redial: time.Millisecond}, private(true, 4096, 4096))
 	s.ramp(3)
 	sinks := [][]byte{make([]byte, 100), make([]byte, 100)}
 	done := []<-chan result{s.start(getTo(100, sinks[0])), s.start(getTo(100, sinks[1]))}
@@ -91,7 +91,7 @@ func TestLossWithoutReconnect(t *testing.T) {
 // connection, and the same XID (L-6, V1-82, V1-77).
 func TestTimerEndsDroppedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript(t, DialConfig{Reconnect: true, Timeout: 20 * time.Second, Redial: time.Millisecond}, nil)
+		s := newScript(t, DialConfig{Reconnect: true, timeout: 20 * time.Second, redial: time.Millisecond}, nil)
 		done := s.start(null())
 		h, _ := s.next()
 		begin := time.Now()
@@ -128,7 +128,7 @@ func TestTimerEndsDroppedCalls(t *testing.T) {
 // and can be cancelled.
 func TestRedial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript(t, DialConfig{Reconnect: true, Redial: time.Second, RedialMost: 4 * time.Second}, nil)
+		s := newScript(t, DialConfig{Reconnect: true, redial: time.Second, redialMost: 4 * time.Second}, nil)
 		s.listener.Close()
 		x := null()
 		one, two := s.start(null()), s.start(x)
@@ -164,7 +164,7 @@ func TestClientClose(t *testing.T) {
 		s.next()
 		s.client.Close()
 		for _, done := range []<-chan result{one, two, s.start(null())} {
-			if r := ended(t, done); !errors.Is(r.err, ErrClientClosed) {
+			if r := ended(t, done); !errors.Is(r.err, errClientClosed) {
 				t.Errorf("%v", r.err)
 			}
 		}
@@ -195,7 +195,7 @@ func TestLossAtEveryWork(t *testing.T) {
 							c.Faults().LoseAt(n, when)
 						}
 					}}})
-					c := b.dial(DialConfig{Reconnect: true, Redial: time.Millisecond})
+					c := b.dial(DialConfig{Reconnect: true, redial: time.Millisecond})
 					for range 3 {
 						if err := put(t, c, pattern(5000)); err != nil {
 							t.Error(err)

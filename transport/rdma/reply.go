@@ -256,7 +256,7 @@ func (c *call) refuse(f Fault) {
 	answer := faults[f].answer
 	c.responder.k.note(f, answer, c.xid)
 	code := wire.ErrChunk
-	if answer == AnswerVers {
+	if answer == answerVers {
 		code = wire.ErrVers
 	}
 	p := wire.Prefix{XID: c.xid, Version: c.version, Credits: c.responder.granted.Load()}

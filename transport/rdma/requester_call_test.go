@@ -117,7 +117,7 @@ func twoItems(one, two []byte, tail int) *rpc.Exchange {
 func TestPositions(t *testing.T) {
 	one, two := pattern(3001), pattern(2002)
 	for _, tail := range []int{0, 4000} { // the second is Long although reduced
-		s := newScript(t, DialConfig{MaxSegment: 999}, nil)
+		s := newScript(t, DialConfig{maxSegment: 999}, nil)
 		s.start(twoItems(one, two, tail))
 		h, _ := s.next()
 		var positions []uint32
@@ -359,15 +359,15 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	expect("post", getTo(5000, make([]byte, 5000)), rdmatest.ErrInjected)
 	x = putOf(nil)
 	x.MaxArgs, x.Args = 4, func(w *xdr.Writer) { w.Opaque(make([]byte, 2000)) }
-	expect("arguments beyond MaxArgs", x, ErrArguments)
+	expect("arguments beyond MaxArgs", x, errArguments)
 	x = putOf(nil)
 	x.Args = func(w *xdr.Writer) { w.Fail() }
-	expect("arguments without an encoding", x, ErrArguments)
+	expect("arguments without an encoding", x, errArguments)
 	var sinks [][]byte
 	for range 50 {
 		sinks = append(sinks, make([]byte, 10))
 	}
-	expect("a header beyond the threshold", getTo(10, sinks...), ErrThreshold)
+	expect("a header beyond the threshold", getTo(10, sinks...), errThreshold)
 	s.ramp(8)
 }
 
@@ -420,7 +420,7 @@ func TestCancelWhileBuilding(t *testing.T) {
 	s.ramp(8)
 
 	pool := clientPool(t)
-	s = newScript(t, DialConfig{Pool: pool}, nil)
+	s = newScript(t, DialConfig{pool: pool}, nil)
 	hog := pool.NewShare()
 	defer hog.Close()
 	// All but what is kept for small requests.

@@ -117,7 +117,7 @@ func TestReplyChunkOutOfNowhere(t *testing.T) {
 		s.reply(m)
 	}
 	s.ping()
-	if n := s.client.Stats().Count(faultReplyLists); n != 3 {
+	if n := s.client.stats.Count(faultReplyLists); n != 3 {
 		t.Errorf("%d replies were dropped for their lists", n)
 	}
 	s.reply(message{xid: h.XID, writes: back, payload: success(h.XID, 0)})
@@ -225,7 +225,7 @@ func TestNothingEligibleWasPlaced(t *testing.T) {
 // A Reply in several segments of a Reply chunk and Write chunk, filled without
 // gaps; one with a gap is dropped.
 func TestSegmentsAreFilledInOrder(t *testing.T) {
-	s := newScript(t, DialConfig{MaxSegment: 100}, nil)
+	s := newScript(t, DialConfig{maxSegment: 100}, nil)
 	done := s.start(getTo(250, make([]byte, 250)))
 	h, _ := s.next()
 	o := offered(&h)
@@ -244,7 +244,7 @@ func TestSegmentsAreFilledInOrder(t *testing.T) {
 	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(170)) {
 		t.Errorf("%d bytes, %v", len(r.data), r.err)
 	}
-	if n := s.client.Stats().Count(faultReplyLists); n != 5 {
+	if n := s.client.stats.Count(faultReplyLists); n != 5 {
 		t.Errorf("%d replies were dropped for their lists", n)
 	}
 }

@@ -218,7 +218,7 @@ func TestUnjudgedCallsWaitForEachOther(t *testing.T) {
 	// Each Long call reserves room for its reply as words and as payload, more than
 	// half of all: one runs at a time.
 	const room = 1200 << 10
-	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 8 << 20, Share: 8 << 20}, server: Config{MaxReply: room}})
+	b := newBench(t, benchConfig{pool: mem.Config{Ceiling: 8 << 20, Share: 8 << 20}, server: Config{maxReply: room}})
 	b.program.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		j.Known = true
 		return rpc.Done

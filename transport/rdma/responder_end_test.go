@@ -150,7 +150,7 @@ func TestConfigIsChecked(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	for _, c := range []Config{{}, {RPC: b.rpc}, {Pool: b.pool}, {RPC: b.rpc, Pool: b.pool, InlineSend: 1000},
 		{RPC: b.rpc, Pool: b.pool, InlineReceive: 262144 + 1024}, {RPC: b.rpc, Pool: b.pool, Credits: -1},
-		{RPC: b.rpc, Pool: b.pool, MaxCall: -1}, {RPC: b.rpc, Pool: b.pool, MaxReply: 2 << 30}} {
+		{RPC: b.rpc, Pool: b.pool, maxCall: -1}, {RPC: b.rpc, Pool: b.pool, maxReply: 2 << 30}} {
 		if _, err := NewServer(c); err == nil {
 			t.Errorf("%+v is accepted", c)
 		}

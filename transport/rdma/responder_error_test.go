@@ -47,7 +47,7 @@ func TestShortMessagesAreDropped(t *testing.T) {
 		if n >= wire.PrefixSize {
 			xid = 0x1a2b3c4d
 		}
-		b.wantFault(faultShort, AnswerDrop, xid)
+		b.wantFault(faultShort, answerDrop, xid)
 	}
 }
 
@@ -58,12 +58,12 @@ func TestErrorsFromPeersAreDropped(t *testing.T) {
 	for _, v := range []string{wiretest.E, wiretest.F} {
 		b.silent(p, wiretest.Hex(v))
 	}
-	b.wantFault(faultStrayError, AnswerDrop, 0x1a2b3c52)
+	b.wantFault(faultStrayError, answerDrop, 0x1a2b3c52)
 	for _, v := range []string{
 		`1a2b3c52 00000001 00000020 00000004 00000007`, // V1-86
 		`1a2b3c52 00000009 00000020 00000004 00000007 00000000 00000000 00000000`} {
 		b.silent(p, wiretest.Hex(v))
-		b.wantFault(faultErrorCode, AnswerDrop, 0x1a2b3c52)
+		b.wantFault(faultErrorCode, answerDrop, 0x1a2b3c52)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestRepliesToNothingAreDropped(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
 	b.silent(p, message{xid: 0x77, payload: words(0x77, 1, 0, 0, 0, 0)}.bytes())
-	b.wantFault(faultStrayReply, AnswerDrop, 0x77)
+	b.wantFault(faultStrayReply, answerDrop, 0x77)
 }
 
 // V1-79, V1-78, L-3: RDMA_DONE is dropped, in both its forms.
@@ -83,7 +83,7 @@ func TestDoneIsDropped(t *testing.T) {
 		b.silent(p, words(5, 1, 32, uint32(wire.ProcDone)))
 		b.silent(p, words(5, 1, 32, uint32(wire.ProcDone), 0, 0, 0))
 	}
-	b.wantFault(faultDone, AnswerDrop, 5)
+	b.wantFault(faultDone, answerDrop, 5)
 }
 
 // V1-80: every truncation of A to D and G that ends inside the
@@ -103,7 +103,7 @@ func TestTruncatedHeaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantError(t, p.Receive(), xid, 1, wire.ErrChunk)
-			b.wantFault(faultTruncated, AnswerChunk, xid)
+			b.wantFault(faultTruncated, answerChunk, xid)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestVersionMismatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantError(t, p.Receive(), 0x1a2b3c51, version, wire.ErrVers)
-		b.wantFault(faultVersion, AnswerVers, 0x1a2b3c51)
+		b.wantFault(faultVersion, answerVers, 0x1a2b3c51)
 	}
 	// The version is judged before the procedure.
 	p.Send(words(9, 2, 32, 77, 0, 0, 0))
@@ -133,7 +133,7 @@ func TestVersionMismatch(t *testing.T) {
 // answered with ERR_CHUNK, once each, and nothing is moved or executed (A-4). V1-68:
 // RDMA_NOMSG without a chunk; V1-37: positions are multiples of four; L-9.
 func TestBadHeaders(t *testing.T) {
-	b := newBench(t, benchConfig{server: Config{MaxCall: 100_000}})
+	b := newBench(t, benchConfig{server: Config{maxCall: 100_000}})
 	p := b.peer()
 	memory := make([]byte, 4096)
 	r := p.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
@@ -164,7 +164,7 @@ func TestBadHeaders(t *testing.T) {
 		"Reply segment that wraps":                  {faultWraps, message{reply: []wire.Segment{seg(r.STag(), 4096, 1<<64-100)}, payload: null}},
 		"XID of another call":                       {faultXID, message{payload: rpctest.Message(0x78, rpctest.NULL, nil)}},
 		"neither call nor reply":                    {faultNotACall, message{payload: words(0x77, 2, 2, rpctest.Number, 1, 0, 0, 0, 0, 0)}},
-		"a position-zero chunk beyond MaxCall":      {faultTooMuch, message{proc: wire.ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)}},
+		"a position-zero chunk beyond maxCall":      {faultTooMuch, message{proc: wire.ProcNoMsg, reads: at(0, cut(r, 4096, 96_000)...)}},
 		"a Read chunk of 2 GiB (V1-98)":             {faultTooMuch, message{reads: at(pos, seg(r.STag(), 2<<30, 0)), payload: put}},
 		"Read chunks of 4 GiB together (V1-98)":     {faultTooMuch, message{reads: at(pos, seg(r.STag(), 1<<32-1, 0), seg(r.STag(), 4097, 0)), payload: put}},
 		"a Read chunk beyond the procedure (V1-99)": {faultIneligible, message{reads: at(pos, cut(r, 99_999)...), payload: rpctest.Message(0x77, rpctest.NULL, nil)}},
@@ -182,7 +182,7 @@ func TestBadHeaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantError(t, p.Receive(), 0x77, 1, wire.ErrChunk)
-			b.wantFault(c.fault, AnswerChunk, 0x77)
+			b.wantFault(c.fault, answerChunk, 0x77)
 		})
 	}
 	b.alive(p)
@@ -228,7 +228,7 @@ func TestBadLongCalls(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantError(t, p.Receive(), 0x77, 1, wire.ErrChunk)
-			b.wantFault(c.fault, AnswerChunk, 0x77)
+			b.wantFault(c.fault, answerChunk, 0x77)
 		})
 	}
 	b.alive(p)

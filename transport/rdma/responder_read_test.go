@@ -77,7 +77,7 @@ func TestLongCalls(t *testing.T) {
 		head, _ := putCall(xid, "x", n)
 		whole := append(append([]byte{}, head...), data...)
 		whole = append(whole, make([]byte, padded(n)-n)...)
-		if len(whole) <= DefaultMaxCall {
+		if len(whole) <= defaultMaxCall {
 			zero := p.Expose(whole, rdmacm.RemoteRead)
 			wantPut(t, b.call(p, message{xid: xid, proc: wire.ProcNoMsg, reads: at(0, cut(zero, odd(len(whole))...)...)}), xid, data)
 		}
@@ -148,7 +148,7 @@ func TestNoReadsAllowed(t *testing.T) {
 	b.alive(p)
 }
 
-// Segments beyond 1 MiB are read in pieces; MaxCall and the procedure bound the
+// Segments beyond 1 MiB are read in pieces; maxCall and the procedure bound the
 // sum only.
 func TestLargeSegments(t *testing.T) {
 	b := newBench(t, benchConfig{})
@@ -280,7 +280,7 @@ func TestRoomBoundsMemory(t *testing.T) {
 		t.Errorf("%d bytes were reserved", s.Peak)
 	}
 	// Of a Long Call nothing is known beforehand: its offers bound it, and
-	// MaxReply.
+	// maxReply.
 	zero := p.Expose(call, rdmacm.RemoteRead)
 	answered(t, b.call(p, message{xid: 1, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(call))...), reply: []wire.Segment{seg(1, 1<<32-1, 0)}}))
 	if s := b.pool.Stats(); s.Peak > 3<<20 {

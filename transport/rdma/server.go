@@ -107,6 +107,10 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 	}
 }
 
+// privileged: every connection counts as one that only a privileged process could
+// have made. knfsd does the same.
+const privileged = true
+
 // accept sets up one connection. A peer that fails to complete it is forgotten.
 func (s *Server) accept(r rdmacm.Request, k *connection, own wire.PrivateData) {
 	peer, _ := wire.ParsePrivateData(r.PrivateData())
@@ -117,7 +121,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection, own wire.PrivateData) {
 		Handler:       k,
 		Receives:      s.config.StrangerCredits + spareReceives,
 		ReceiveSize:   s.config.InlineReceive,
-		OutboundReads: s.config.Reads,
+		OutboundReads: s.config.reads,
 	})
 	if err != nil {
 		s.gone(k)
@@ -128,9 +132,9 @@ func (s *Server) accept(r rdmacm.Request, k *connection, own wire.PrivateData) {
 	k.responder = &responder{
 		k:        k,
 		calls:    s.config.RPC,
-		conn:     s.config.RPC.NewConn(device.Peer(), device.Local(), "rdma", !s.config.Unprivileged),
-		maxCall:  s.config.MaxCall,
-		maxReply: s.config.MaxReply,
+		conn:     s.config.RPC.NewConn(device.Peer(), device.Local(), "rdma", privileged),
+		maxCall:  s.config.maxCall,
+		maxReply: s.config.maxReply,
 		failed:   s.failed.of(device.Peer().Addr().Unmap()),
 		unjudged: s.unjudged,
 		peer:     device.Peer().Addr().Unmap(),
@@ -147,7 +151,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection, own wire.PrivateData) {
 		k.responder.grant(s.config.Credits - s.config.StrangerCredits)
 	})
 	seat.Hold((*seated)(k), &k.watch.sent)
-	back := newBackchannel(k, s.config.CallbackCredits)
+	back := newBackchannel(k, s.config.callbackCredits)
 	k.requester = &back.q
 	k.responder.conn.SetCaller(back)
 	k.start()

@@ -31,9 +31,9 @@ func TestUnderTheCeiling(t *testing.T) {
 			var all sync.WaitGroup
 			for i := range 8 {
 				// Half of the clients have little memory of their own, half the heap.
-				cfg := DialConfig{MaxSegment: 50_000 + i, NoPlacement: i == 7}
+				cfg := DialConfig{maxSegment: 50_000 + i, NoPlacement: i == 7}
 				if i%2 == 0 {
-					cfg.Pool = clientPool(t)
+					cfg.pool = clientPool(t)
 				}
 				c := b.dial(cfg)
 				for j := range 12 / slower {
@@ -139,7 +139,7 @@ func TestChurn(t *testing.T) {
 					r := rand.New(rand.NewPCG(7, uint64(i)))
 					for range 8 {
 						c, err := Dial(t.Context(), b.device, b.addr, DialConfig{
-							Reconnect: r.IntN(2) == 0, RemoteInvalidation: true, Redial: time.Millisecond,
+							Reconnect: r.IntN(2) == 0, RemoteInvalidation: true, redial: time.Millisecond,
 						})
 						if err != nil {
 							t.Error(err)
@@ -160,7 +160,7 @@ func TestChurn(t *testing.T) {
 								}
 								defer stop()
 								err := rpc.Do(ctx, c, x, nil)
-								if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, rpc.ErrCallLost) && !errors.Is(err, ErrClientClosed) {
+								if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, rpc.ErrCallLost) && !errors.Is(err, errClientClosed) {
 									t.Error(err)
 								}
 							})
@@ -200,7 +200,7 @@ func TestRandomFaults(t *testing.T) {
 					f.FailDeregister(n, nil)
 				}
 			}}})
-			c := b.dial(DialConfig{Reconnect: true, Redial: time.Millisecond, RemoteInvalidation: true})
+			c := b.dial(DialConfig{Reconnect: true, redial: time.Millisecond, RemoteInvalidation: true})
 			var all sync.WaitGroup
 			for i := range 30 {
 				all.Go(func() {

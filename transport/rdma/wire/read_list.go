@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // ReadSegmentSize is the length of a segment in a Read list on the wire, in bytes:
 // the word that says that it follows, the position, a plain segment.
-const ReadSegmentSize = 4 + 4 + SegmentSize
+const ReadSegmentSize = 4 + 4 + segmentSize
 
 // A ReadSegment is a piece of the Read chunk at Position: one entry of a Read
 // list (RFC 8166 §4.3.1). A Read chunk is all entries with one position, in the

@@ -64,5 +64,5 @@ func replyChunkSize(segments []Segment) int {
 	if segments == nil {
 		return 4
 	}
-	return 8 + len(segments)*SegmentSize
+	return 8 + len(segments)*segmentSize
 }

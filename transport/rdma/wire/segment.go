@@ -2,9 +2,9 @@ package wire
 
 import "encoding/binary"
 
-// SegmentSize is the length of a plain segment on the wire, in bytes: handle,
+// segmentSize is the length of a plain segment on the wire, in bytes: handle,
 // length, offset (RFC 8166 §3.4.3).
-const SegmentSize = 16
+const segmentSize = 16
 
 // A Segment is memory of the Requester's: Length bytes from Offset of the
 // region that Handle (the STag) names.
@@ -15,7 +15,7 @@ type Segment struct {
 
 // getSegment reads the segment at the start of b, which holds one.
 func getSegment(b []byte) Segment {
-	_ = b[SegmentSize-1]
+	_ = b[segmentSize-1]
 	return Segment{
 		Handle: binary.BigEndian.Uint32(b),
 		Length: binary.BigEndian.Uint32(b[4:]),
@@ -23,9 +23,9 @@ func getSegment(b []byte) Segment {
 	}
 }
 
-// put writes s to the first SegmentSize bytes of b.
+// put writes s to the first segmentSize bytes of b.
 func (s Segment) put(b []byte) {
-	_ = b[SegmentSize-1]
+	_ = b[segmentSize-1]
 	binary.BigEndian.PutUint32(b, s.Handle)
 	binary.BigEndian.PutUint32(b[4:], s.Length)
 	binary.BigEndian.PutUint64(b[8:], s.Offset)

@@ -6,7 +6,7 @@ import "encoding/binary"
 // (the Reply chunk), in place (RFC 8166 §3.4.6). Without segments it is an empty
 // Write chunk: its result goes inline.
 type WriteChunk struct {
-	segments []byte // of SegmentSize each
+	segments []byte // of segmentSize each
 }
 
 // parseWriteChunk reads a counted array of segments from the start of b.
@@ -15,23 +15,23 @@ func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
 		return WriteChunk{}, 0, ErrTruncated
 	}
 	count := binary.BigEndian.Uint32(b)
-	if uint64(count)*SegmentSize > uint64(len(b)-4) {
+	if uint64(count)*segmentSize > uint64(len(b)-4) {
 		return WriteChunk{}, 0, ErrTruncated
 	}
-	n = 4 + int(count)*SegmentSize
+	n = 4 + int(count)*segmentSize
 	return WriteChunk{segments: b[4:n]}, n, nil
 }
 
 // Len is the number of segments in c.
-func (c WriteChunk) Len() int { return len(c.segments) / SegmentSize }
+func (c WriteChunk) Len() int { return len(c.segments) / segmentSize }
 
 // At is segment i of c.
-func (c WriteChunk) At(i int) Segment { return getSegment(c.segments[i*SegmentSize:]) }
+func (c WriteChunk) At(i int) Segment { return getSegment(c.segments[i*segmentSize:]) }
 
 // Bytes is how much c holds: the sum of its segments' lengths.
 func (c WriteChunk) Bytes() uint64 {
 	var sum uint64
-	for i := 0; i < len(c.segments); i += SegmentSize {
+	for i := 0; i < len(c.segments); i += segmentSize {
 		sum += uint64(binary.BigEndian.Uint32(c.segments[i+4:]))
 	}
 	return sum
@@ -45,7 +45,7 @@ func (c WriteChunk) size() int { return 4 + len(c.segments) }
 func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	binary.BigEndian.PutUint32(b, uint32(c.Len()))
 	n := 4 + copy(b[4:], c.segments)
-	for at := 8; at < n; at += SegmentSize {
+	for at := 8; at < n; at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
 		binary.BigEndian.PutUint32(b[at:], uint32(length))
 		used -= length
@@ -119,7 +119,7 @@ func (l WriteList) putUsed(b []byte, used []uint64) int {
 func writeListSize(chunks [][]Segment) int {
 	n := 4
 	for _, c := range chunks {
-		n += 8 + len(c)*SegmentSize
+		n += 8 + len(c)*segmentSize
 	}
 	return n
 }
@@ -142,7 +142,7 @@ func putSegments(b []byte, segments []Segment) int {
 	n := 4
 	for _, s := range segments {
 		s.put(b[n:])
-		n += SegmentSize
+		n += segmentSize
 	}
 	return n
 }
