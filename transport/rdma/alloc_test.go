@@ -72,16 +72,10 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 		t.Fatal(err)
 	}
 	d = &instant{sent: make([]byte, 0, 1<<20)}
-	k = &connection{stats: new(Stats)}
-	k.watch.limit = defaultDeadline
-	agreed := wire.PrivateData{RemoteInvalidation: true, SendSize: 4096, ReceiveSize: 4096}
-	k.agree(d, agreed, agreed)
-	k.responder = &responder{
-		k: k, calls: s, conn: s.NewConn(d.Peer(), d.Local(), "rdma", true), share: pool.NewShare(),
-		maxCall: defaultMaxCall, maxReply: defaultMaxReply, failed: new(failedPart),
-	}
-	k.responder.granted.Store(128)
-	k.responder.reads.k, k.responder.reads.depth = k, d.ReadDepth()
+	own := wire.PrivateData{RemoteInvalidation: true, SendSize: 4096, ReceiveSize: 4096}
+	k = newConnection(own, defaultDeadline, new(Stats), nil)
+	k.agree(d, k.param(0).PrivateData)
+	newResponder(k, s, 128, newFailedXIDs()).share = pool.NewShare()
 	k.start()
 	t.Cleanup(func() {
 		k.watch.stop()

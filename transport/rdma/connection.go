@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -14,6 +15,7 @@ import (
 // missing. It is the rdmacm.Handler of its device connection.
 type connection struct {
 	device rdmacm.Conn
+	own    wire.PrivateData
 	// sendLimit is the largest message to send; receiveSize is what is
 	// promised for each receive; receiveLimit is the largest that the peer
 	// will send.
@@ -55,9 +57,32 @@ type early struct {
 	err      error
 }
 
+// newConnection is an end that says own when it connects. What takes longer than
+// deadline is given up; event may be nil.
+func newConnection(own wire.PrivateData, deadline time.Duration, stats *Stats, event func(Event)) *connection {
+	k := &connection{own: own, stats: stats, event: event}
+	k.watch.limit = deadline
+	return k
+}
+
+// param is what a device needs to know to set the connection up, for so many calls
+// of the peer at a time.
+func (k *connection) param(calls int) rdmacm.ConnParam {
+	private := make([]byte, wire.PrivateDataSize)
+	k.own.Put(private)
+	return rdmacm.ConnParam{
+		PrivateData: private,
+		Handler:     k,
+		Receives:    calls + spareReceives,
+		ReceiveSize: k.own.ReceiveSize,
+	}
+}
+
 // agree computes the thresholds from what both sides said (RFC 8797 §4.2).
-func (k *connection) agree(device rdmacm.Conn, own, peer wire.PrivateData) {
+func (k *connection) agree(device rdmacm.Conn, private []byte) {
 	k.device = device
+	own := k.own
+	peer, _ := wire.ParsePrivateData(private)
 	limits := device.Limits()
 	k.sendLimit = min(own.SendSize, peer.ReceiveSize)
 	if limits.MaxSend > 0 {
@@ -69,6 +94,14 @@ func (k *connection) agree(device rdmacm.Conn, own, peer wire.PrivateData) {
 	k.receiveSize = own.ReceiveSize
 	k.receiveLimit = min(own.ReceiveSize, peer.SendSize)
 	k.invalidate = own.RemoteInvalidation && peer.RemoteInvalidation && limits.RemoteInvalidation
+}
+
+// invalidates says whether a Provider or Listener can take part in remote
+// invalidation, as far as it tells before there is a connection: only one that
+// can may be advertised as doing so (RFC 8797 §3.2).
+func invalidates(device any) bool {
+	l, ok := device.(interface{ Limits() rdmacm.Limits })
+	return !ok || l.Limits().RemoteInvalidation
 }
 
 // start takes up what arrived early, in order, and everything after it.

@@ -3,7 +3,6 @@ package rdma
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -92,20 +91,20 @@ func ptr[T any](v T) *T { return &v }
 // A Client makes calls to one server, over one connection at a time. It
 // implements rpc.Caller.
 type Client struct {
+	caller
 	provider rdmacm.Provider
 	addr     netip.AddrPort
 	config   DialConfig
 	own      wire.PrivateData
 	stats    Stats
 	failed   *failedXIDs
-	numbers  numbering
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 	working sync.WaitGroup // redial
 	gone    sync.WaitGroup // connections
 
-	mu      sync.Mutex
+	// Guarded by mu.
 	link    *connection  // nil while there is none
 	waiting exchangeList // for a connection
 	dialing bool
@@ -127,7 +126,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 		SendSize:           config.InlineSend,
 		ReceiveSize:        config.InlineReceive,
 	}
-	c.numbers.xid.Store(rand.Uint32())
+	c.takeOver = c.lose
 	c.life, c.end = context.WithCancel(context.Background())
 	k, err := c.connect(ctx)
 	if err != nil {
@@ -143,41 +142,31 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 
 // connect makes a connection that is not started yet.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
-	k := &connection{stats: &c.stats, dialed: true}
-	k.watch.limit = defaultDeadline
+	k := newConnection(c.own, defaultDeadline, &c.stats, nil)
+	k.dialed = true
 	k.onClosed = func(err error) { c.disconnected(k, err) }
-	receives := spareReceives
+	receives := 0
 	if c.config.callbacks != nil {
-		receives += c.config.callbackCredits
+		receives = c.config.callbackCredits
 	}
-	device, err := c.provider.Dial(ctx, c.addr, rdmacm.ConnParam{
-		PrivateData:   encoded(c.own),
-		Handler:       k,
-		Receives:      receives,
-		ReceiveSize:   c.config.InlineReceive,
-		InboundReads:  defaultReads,
-		OutboundReads: defaultReads,
-	})
+	param := k.param(receives)
+	param.InboundReads, param.OutboundReads = defaultReads, defaultReads
+	device, err := c.provider.Dial(ctx, c.addr, param)
 	if err != nil {
 		return nil, err
 	}
-	peer, _ := wire.ParsePrivateData(device.PeerPrivateData())
-	k.agree(device, c.own, peer)
-	k.requester = &requester{
-		k:           k,
-		noPlacement: c.config.NoPlacement,
-		maxSegment:  c.config.maxSegment,
-		timeout:     c.config.timeout,
-		lose:        c.lose,
-		mu:          &c.mu,
-		credits:     newCredits(c.config.Credits),
-		pending:     make(map[uint32]*exchange),
-	}
+	k.agree(device, device.PeerPrivateData())
+	q := newRequester(k, &c.caller, c.config.Credits)
+	q.noPlacement, q.maxSegment, q.timeout = c.config.NoPlacement, c.config.maxSegment, c.config.timeout
 	if c.config.pool != nil {
-		k.requester.share = c.config.pool.NewShare()
+		q.share = c.config.pool.NewShare()
 	}
 	if c.config.callbacks != nil {
-		k.responder = c.responder(k)
+		s := newResponder(k, c.config.callbacks, c.config.callbackCredits, c.failed)
+		if s.noChunks = c.config.pool == nil; !s.noChunks {
+			s.share = c.config.pool.NewShare()
+		}
+		s.conn.SetCaller(c)
 	}
 	c.gone.Add(1)
 	c.stats.Connections.Add(1)
@@ -185,39 +174,14 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	return k, nil
 }
 
-// responder serves the calls that the peer makes on k.
-func (c *Client) responder(k *connection) *responder {
-	s := &responder{
-		k:        k,
-		calls:    c.config.callbacks,
-		conn:     c.config.callbacks.NewConn(k.device.Peer(), k.device.Local(), "rdma", privileged),
-		maxCall:  defaultMaxCall,
-		maxReply: defaultMaxReply,
-		noChunks: c.config.pool == nil,
-		failed:   c.failed.of(k.device.Peer().Addr().Unmap()),
-		peer:     k.device.Peer().Addr().Unmap(),
-	}
-	s.granted.Store(uint32(c.config.callbackCredits))
-	if c.config.pool != nil {
-		s.share = c.config.pool.NewShare()
-	}
-	s.reads.k = k
-	s.reads.depth = k.device.ReadDepth()
-	s.conn.SetCaller(c)
-	return s
-}
-
 // Start implements rpc.Caller.
 func (c *Client) Start(x *rpc.Exchange) {
 	c.mu.Lock()
-	e := newExchange(x, c.numbers.xid.Add(1), c.numbers.order.Add(1))
+	e := c.number(x)
 	next, why := c.place(e)
 	c.mu.Unlock()
 	c.placed(e, next, why)
 }
-
-// Cancel implements rpc.Caller.
-func (c *Client) Cancel(x *rpc.Exchange, err error) { cancelExchange(&c.mu, x, err) }
 
 // place finds a connection for e, or lets it wait for one; why is not nil where
 // there will be none. placed goes on, once mu is let go. mu is held.

@@ -172,36 +172,6 @@ func (e *exchange) finish(mu *sync.Mutex, err error) {
 	exchangePool.Put(e)
 }
 
-// cancelExchange is rpc.Caller's Cancel.
-func cancelExchange(mu *sync.Mutex, x *rpc.Exchange, err error) {
-	mu.Lock()
-	e, ok := x.Transport.(*exchange)
-	switch {
-	case !ok || e == nil || e.cancelled != nil:
-		mu.Unlock()
-	case e.stage == stageWaiting && e.list != nil:
-		e.list.remove(e)
-		e.stage = stageEnded
-		mu.Unlock()
-		e.finish(mu, err)
-	case e.stage == stageSent:
-		q := e.q
-		q.pending[e.xid] = &exchange{gaveUp: true, stage: stageEnded}
-		e.stage = stageEnded
-		mu.Unlock()
-		q.settle(e, err)
-	default:
-		// Whoever has it now sees to it, unless its end was decided.
-		e.cancelled = err
-		q := e.q
-		building := e.stage == stageBuilding
-		mu.Unlock()
-		if building && q.share != nil && q.share.Cancel(&e.request) {
-			exchangeGranted(&e.request, nil, err)
-		}
-	}
-}
-
 // read prepares the results: the reply's stream with what was placed.
 func (e *exchange) read() {
 	d := &e.x.Results

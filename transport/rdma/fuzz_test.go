@@ -143,15 +143,12 @@ func FuzzReply(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := &exposing{}
-		k := &connection{stats: new(Stats), dialed: true}
-		k.watch.limit = defaultDeadline
-		agreed := wire.PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
-		k.agree(d, agreed, agreed)
-		var mu sync.Mutex
-		k.requester = &requester{
-			k: k, maxSegment: 1 << 30, mu: &mu, credits: newCredits(4), pending: map[uint32]*exchange{},
-			lose: func(*exchange, error) { t.Error("lost") },
-		}
+		own := wire.PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
+		k := newConnection(own, defaultDeadline, new(Stats), nil)
+		k.dialed = true
+		k.agree(d, k.param(0).PrivateData)
+		c := &caller{takeOver: func(*exchange, error) { t.Error("lost") }}
+		newRequester(k, c, 4).maxSegment = 1 << 30
 		k.start()
 		defer k.watch.stop()
 		ended := 0
@@ -164,9 +161,9 @@ func FuzzReply(f *testing.F) {
 				x.Results.Finish()
 			}
 		}
-		mu.Lock()
+		c.mu.Lock()
 		next := k.requester.enqueue(newExchange(x, 0x1a2b3c4d, 1))
-		mu.Unlock()
+		c.mu.Unlock()
 		k.requester.pump(next)
 		provided, released := d.provided, 0
 		k.Received(&recv{Bytes: b, Free: func(*recv) { released++ }})
@@ -179,7 +176,7 @@ func FuzzReply(f *testing.F) {
 		if d.sends != 1 {
 			t.Fatal("something was sent back")
 		}
-		cancelExchange(&mu, x, errors.New("enough"))
+		c.Cancel(x, errors.New("enough"))
 		if ended != 1 {
 			t.Fatalf("the call ended %d times", ended)
 		}

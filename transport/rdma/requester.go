@@ -3,21 +3,12 @@ package rdma
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
-
-// A numbering gives XIDs and the order of Start; one serves all connections of a
-// client, so that a retransmission keeps its XID (RFC 8166 §4.5.5).
-type numbering struct {
-	xid   atomic.Uint32
-	order atomic.Uint64
-}
 
 // A requester makes calls on one connection. It sends as many as the peer
 // grants, in the order of Start, and exposes memory for each just before.
@@ -29,11 +20,8 @@ type requester struct {
 	shortOnly  bool
 	maxSegment int
 	timeout    time.Duration
-	// lose takes over an exchange whose connection ended before its answer
-	// came.
-	lose func(e *exchange, why error)
 
-	mu      *sync.Mutex // of the client: exchanges move between its connections
+	*caller
 	credits credits
 	queue   exchangeList
 	// pending are the calls sent, by XID.
@@ -48,6 +36,13 @@ type requester struct {
 	fencing []*exchange
 	timer   *time.Timer
 	ticking bool
+}
+
+// newRequester makes c's calls on k, with so many credits requested.
+func newRequester(k *connection, c *caller, requested int) *requester {
+	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: make(map[uint32]*exchange)}
+	k.requester = q
+	return q
 }
 
 // enqueue lets e wait for its turn, on a connection that has not ended. It returns
@@ -241,10 +236,10 @@ func (e *exchange) part(q *requester) {
 	if e.lost {
 		why := e.err
 		e.reset()
-		q.lose(e, why)
+		q.takeOver(e, why)
 		return
 	}
-	e.finish(q.mu, e.err)
+	e.finish(&q.mu, e.err)
 }
 
 // exchangeSent is the Done of a call's Send. A Send that failed by itself fails
@@ -328,6 +323,6 @@ func (q *requester) closed(err error) {
 		q.settle(e, why)
 	}
 	for _, e := range queued {
-		q.lose(e, why)
+		q.takeOver(e, why)
 	}
 }

@@ -32,6 +32,28 @@ type responder struct {
 	reads    readQueue
 }
 
+// newResponder serves the calls that k's peer makes, so many at a time.
+func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *responder {
+	peer := k.device.Peer().Addr().Unmap()
+	s := &responder{
+		k:        k,
+		calls:    calls,
+		conn:     calls.NewConn(k.device.Peer(), k.device.Local(), "rdma", privileged),
+		maxCall:  defaultMaxCall,
+		maxReply: defaultMaxReply,
+		peer:     peer,
+		failed:   failed.of(peer),
+	}
+	s.granted.Store(uint32(granted))
+	s.reads.k, s.reads.depth = k, k.device.ReadDepth()
+	k.responder = s
+	return s
+}
+
+// privileged: every connection counts as one that only a privileged process could
+// have made. knfsd does the same.
+const privileged = true
+
 // callCost is what a call is reckoned to occupy of the heap beside its message and the
 // words of its reply, in bytes.
 const callCost = 3072

@@ -95,65 +95,41 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 			r.Reject(nil)
 			continue
 		}
-		k := &connection{stats: &s.stats, event: s.config.Event}
+		k := newConnection(own, s.config.Deadline, &s.stats, s.config.Event)
+		k.onClosed = func(error) { s.gone(k) }
 		s.open[k] = struct{}{}
 		s.setup.Add(1)
 		s.mu.Unlock()
 		s.stats.Connections.Add(1)
 		go func() {
 			defer s.setup.Done()
-			s.accept(r, k, own)
+			s.accept(r, k)
 		}()
 	}
 }
 
-// privileged: every connection counts as one that only a privileged process could
-// have made. knfsd does the same.
-const privileged = true
-
 // accept sets up one connection. A peer that fails to complete it is forgotten.
-func (s *Server) accept(r rdmacm.Request, k *connection, own wire.PrivateData) {
-	peer, _ := wire.ParsePrivateData(r.PrivateData())
-	k.watch.limit = s.config.Deadline
-	k.onClosed = func(error) { s.gone(k) }
-	device, err := r.Accept(rdmacm.ConnParam{
-		PrivateData:   encoded(own),
-		Handler:       k,
-		Receives:      s.config.StrangerCredits + spareReceives,
-		ReceiveSize:   s.config.InlineReceive,
-		OutboundReads: s.config.reads,
-	})
+func (s *Server) accept(r rdmacm.Request, k *connection) {
+	param := k.param(s.config.StrangerCredits)
+	param.OutboundReads = s.config.reads
+	device, err := r.Accept(param)
 	if err != nil {
 		s.gone(k)
 		return
 	}
 	s.stats.Accepted.Add(1)
-	k.agree(device, own, peer)
-	k.responder = &responder{
-		k:        k,
-		calls:    s.config.RPC,
-		conn:     s.config.RPC.NewConn(device.Peer(), device.Local(), "rdma", privileged),
-		maxCall:  s.config.maxCall,
-		maxReply: s.config.maxReply,
-		failed:   s.failed.of(device.Peer().Addr().Unmap()),
-		unjudged: s.unjudged,
-		peer:     device.Peer().Addr().Unmap(),
-	}
-	k.responder.granted.Store(uint32(s.config.StrangerCredits))
-	k.responder.share = s.config.Pool.OpenShare(census.Client(k.responder.peer), (*holder)(k))
-	k.responder.ledger.Open(k.responder.share)
-	k.responder.pool = s.config.Pool
-	k.responder.reads.k = k
-	k.responder.reads.depth = device.ReadDepth()
+	k.agree(device, r.PrivateData())
+	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
+	to.maxCall, to.maxReply, to.unjudged = s.config.maxCall, s.config.maxReply, s.unjudged
+	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(census.Client(to.peer), (*holder)(k))
+	to.ledger.Open(to.share)
 	seat := r.Seat()
-	k.responder.conn.OnKnown(func() {
+	to.conn.OnKnown(func() {
 		seat.Known()
-		k.responder.grant(s.config.Credits - s.config.StrangerCredits)
+		to.grant(s.config.Credits - s.config.StrangerCredits)
 	})
 	seat.Hold((*seated)(k), &k.watch.sent)
-	back := newBackchannel(k, s.config.callbackCredits)
-	k.requester = &back.q
-	k.responder.conn.SetCaller(back)
+	to.conn.SetCaller(newBackchannel(k, s.config.callbackCredits))
 	k.start()
 
 	s.mu.Lock()

@@ -1,0 +1,62 @@
+package rdma
+
+import (
+	"math/rand/v2"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// A caller makes calls, on connections that may come and go: what a Client and a
+// backchannel share. Its lock guards the exchanges and the requesters of its
+// connections, for exchanges move from one to the next.
+type caller struct {
+	mu sync.Mutex
+	// xid and order are those of the last call. A retransmission keeps its XID (RFC
+	// 8166 §4.5.5).
+	xid   uint32
+	order uint64
+	// takeOver gets an exchange whose connection ended before its answer came. mu is
+	// not held.
+	takeOver func(e *exchange, why error)
+}
+
+// number begins a call. mu is held.
+func (c *caller) number(x *rpc.Exchange) *exchange {
+	if c.order == 0 {
+		c.xid = rand.Uint32()
+	}
+	c.xid++
+	c.order++
+	return newExchange(x, c.xid, c.order)
+}
+
+// Cancel implements rpc.Caller.
+func (c *caller) Cancel(x *rpc.Exchange, err error) {
+	c.mu.Lock()
+	e, ok := x.Transport.(*exchange)
+	switch {
+	case !ok || e == nil || e.cancelled != nil:
+		c.mu.Unlock()
+	case e.stage == stageWaiting && e.list != nil:
+		e.list.remove(e)
+		e.stage = stageEnded
+		c.mu.Unlock()
+		e.finish(&c.mu, err)
+	case e.stage == stageSent:
+		q := e.q
+		q.pending[e.xid] = &exchange{gaveUp: true, stage: stageEnded}
+		e.stage = stageEnded
+		c.mu.Unlock()
+		q.settle(e, err)
+	default:
+		// The goroutine that has it now sees to it, unless its end was decided.
+		e.cancelled = err
+		q := e.q
+		building := e.stage == stageBuilding
+		c.mu.Unlock()
+		if building && q.share != nil && q.share.Cancel(&e.request) {
+			exchangeGranted(&e.request, nil, err)
+		}
+	}
+}
