@@ -33,7 +33,7 @@ type exchange struct {
 	list  *exchangeList
 	next  *exchange
 	prev  *exchange
-	// cancelled is why the caller gave up while nobody could be told.
+	// cancelled is why the caller gave up, where another goroutine had the exchange.
 	cancelled error
 	// age counts ticks of the requester's timer since it was sent.
 	age int

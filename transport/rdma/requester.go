@@ -180,7 +180,7 @@ func (q *requester) abandon(e *exchange, err error) {
 	if err != nil && flushed(err) && e.cancelled == nil && !q.ended {
 		q.mu.Unlock()
 		for _, r := range e.regions {
-			_ = r.Deregister() // nobody can reach them any more
+			_ = r.Deregister() // the peer cannot reach them any more
 		}
 		e.reset()
 		q.mu.Lock()
@@ -206,7 +206,7 @@ func (q *requester) abandon(e *exchange, err error) {
 }
 
 // settle is called once the outcome of e is known: it fences e's memory before
-// anybody sees it. Where that fails the connection ends first (RFC 8166 §4.5.4).
+// the caller sees it. Where that fails the connection ends first (RFC 8166 §4.5.4).
 func (q *requester) settle(e *exchange, err error) {
 	e.err = err
 	var failed error
@@ -265,7 +265,7 @@ func flushed(err error) bool {
 	return errors.Is(err, rdmacm.ErrFlushed) || errors.Is(err, rdmacm.ErrClosed)
 }
 
-// take makes the calling goroutine the one that ends e, if nobody is yet.
+// take makes the calling goroutine the one that ends e, unless another is.
 func (q *requester) take(e *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -15,7 +15,7 @@ const watchTicks = 4
 
 // A watch sees that every posted chain comes back in time, or ends the
 // connection: that is how a peer that never answers an RDMA Read, or stops
-// reading, loses its connection and nobody waits for its memory.
+// reading, loses its connection, so that no call waits for its memory.
 //
 // Chains come back in the order of their posting. So it suffices to count: all
 // that was posted a deadline ago must have come back by now. That costs two
