@@ -23,6 +23,7 @@ type instant struct {
 	sent                 []byte // the last Send
 	provided             int
 	aborted              error
+	private              []byte // of the peer
 }
 
 func (d *instant) Peer() netip.AddrPort  { return netip.MustParseAddrPort("192.0.2.9:1000") }
@@ -30,7 +31,7 @@ func (d *instant) Local() netip.AddrPort { return netip.MustParseAddrPort("192.0
 func (d *instant) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: 1 << 20, MaxLocal: 16, RemoteInvalidation: true}
 }
-func (d *instant) PeerPrivateData() []byte { return nil }
+func (d *instant) PeerPrivateData() []byte { return d.private }
 func (d *instant) ReadDepth() int          { return 16 }
 func (d *instant) Provide(count, _ int)    { d.provided += count }
 func (d *instant) Flush()                  {}
@@ -74,7 +75,8 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	d = &instant{sent: make([]byte, 0, 1<<20)}
 	own := wire.PrivateData{RemoteInvalidation: true, SendSize: 4096, ReceiveSize: 4096}
 	k = newConnection(own, defaultDeadline, new(Stats), nil)
-	k.agree(d, k.param(0).PrivateData)
+	d.private = k.param(0).PrivateData
+	k.agree(d)
 	newResponder(k, s, 128, newFailedXIDs()).share = pool.NewShare()
 	k.start()
 	t.Cleanup(func() {

@@ -79,10 +79,10 @@ func (k *connection) param(calls int) rdmacm.ConnParam {
 }
 
 // agree computes the thresholds from what both sides said (RFC 8797 §4.2).
-func (k *connection) agree(device rdmacm.Conn, private []byte) {
+func (k *connection) agree(device rdmacm.Conn) {
 	k.device = device
 	own := k.own
-	peer, _ := wire.ParsePrivateData(private)
+	peer, _ := wire.ParsePrivateData(device.PeerPrivateData())
 	limits := device.Limits()
 	k.sendLimit = min(own.SendSize, peer.ReceiveSize)
 	if limits.MaxSend > 0 {

@@ -155,7 +155,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.agree(device, device.PeerPrivateData())
+	k.agree(device)
 	q := newRequester(k, &c.caller, c.config.Credits)
 	q.noPlacement, q.maxSegment, q.timeout = c.config.NoPlacement, c.config.maxSegment, c.config.timeout
 	if c.config.pool != nil {

@@ -118,7 +118,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 		return
 	}
 	s.stats.Accepted.Add(1)
-	k.agree(device, r.PrivateData())
+	k.agree(device)
 	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
 	to.maxCall, to.maxReply, to.unjudged = s.config.maxCall, s.config.maxReply, s.unjudged
 	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(census.Client(to.peer), (*holder)(k))
