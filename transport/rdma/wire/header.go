@@ -48,7 +48,7 @@ func (h *Header) Parse(b []byte) error {
 	if err != nil {
 		return err
 	}
-	h.Reads, h.Offer, h.Size = reads, Offer{writes, reply}, at+n
+	h.Reads, h.Writes, h.Reply, h.Size = reads, writes, reply, at+n
 	return nil
 }
 

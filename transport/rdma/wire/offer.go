@@ -1,5 +1,7 @@
 package wire
 
+import "encoding/binary"
+
 // An Offer is what a call offers for its reply, in place: all that is needed of its
 // header once its Read list was read, and what comes back in the Reply's.
 type Offer struct {
@@ -18,7 +20,8 @@ func (o *Offer) ReplySize() int {
 // Reply chunk the first replied bytes (RFC 8166 §3.4.6, §4.3.3).
 func (o *Offer) PutReply(b []byte, p Prefix, used []uint64, replied uint64) {
 	p.Put(b)
-	n := PrefixSize + putReadList(b[PrefixSize:], nil)
+	binary.BigEndian.PutUint32(b[PrefixSize:], 0) // no Read list
+	n := PrefixSize + 4
 	n += o.Writes.putUsed(b[n:], used)
 	o.Reply.putUsed(b[n:], replied)
 }

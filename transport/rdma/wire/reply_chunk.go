@@ -39,7 +39,7 @@ func (c ReplyChunk) size() int {
 // putUsed writes the field to b as a Reply returns it, with the lengths of the
 // first used bytes; an offered chunk that was not used is present with lengths
 // of 0 (RFC 8166 §4.3.3). It returns the field's length.
-func (c ReplyChunk) putUsed(b []byte, used uint64) int {
+func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	if !c.Present {
 		binary.BigEndian.PutUint32(b, 0)
 		return 4

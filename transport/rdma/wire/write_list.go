@@ -45,12 +45,17 @@ func (c WriteChunk) size() int { return 4 + len(c.segments) }
 func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	binary.BigEndian.PutUint32(b, uint32(c.Len()))
 	n := 4 + copy(b[4:], c.segments)
-	for at := 8; at < n; at += segmentSize {
+	putLengths(b[4:n], used)
+	return n
+}
+
+// putLengths makes the lengths of the segments in b those of the first used bytes.
+func putLengths(b []byte, used uint64) {
+	for at := 4; at < len(b); at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
 		binary.BigEndian.PutUint32(b[at:], uint32(length))
 		used -= length
 	}
-	return n
 }
 
 // A WriteList is a parsed Write list, in place (RFC 8166 §4.3.2). The zero
@@ -100,16 +105,16 @@ func (l WriteList) size() int { return len(l.chunks) + 4 }
 
 // putUsed writes l to b as a Reply returns it, chunk i with the lengths of its first
 // used[i] bytes, chunks beyond used with lengths of 0. It returns l's length.
-func (l WriteList) putUsed(b []byte, used []uint64) int {
-	n := 0
-	for l.Len() > 0 {
+func (l *WriteList) putUsed(b []byte, used []uint64) int {
+	n := copy(b, l.chunks)
+	for at := 0; at < n; {
+		end := at + 8 + int(binary.BigEndian.Uint32(b[at+4:]))*segmentSize
 		first := uint64(0)
 		if len(used) > 0 {
 			first, used = used[0], used[1:]
 		}
-		binary.BigEndian.PutUint32(b[n:], 1)
-		n += 4
-		n += l.Next().putUsed(b[n:], first)
+		putLengths(b[at+8:end], first)
+		at = end
 	}
 	binary.BigEndian.PutUint32(b[n:], 0)
 	return n + 4
