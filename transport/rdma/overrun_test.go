@@ -71,6 +71,7 @@ func TestCallsThatWaitCostLittle(t *testing.T) {
 		m, pos := putCall(xid, "name", 100)
 		p.Send(message{xid: xid, reads: at(pos, cut(r, 100)...), payload: m}.bytes())
 	}
+	await.Until(t, "the connection is open", func() bool { return len(b.server.connections()) == 1 })
 	q := &b.server.connections()[0].responder.reads
 	waiting := func() *call {
 		q.mu.Lock()
