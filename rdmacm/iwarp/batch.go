@@ -108,16 +108,40 @@ func (b *batch) reset() {
 	b.open, b.full, b.exposed = false, false, false
 }
 
-// exposed guards a batch that refers to memory which may be deregistered. Its
+// referring guards a batch that refers to memory which may be deregistered. Its
 // lock is held while such a batch is built and written, never while waiting for
 // the socket.
-type exposed struct {
+type referring struct {
 	mu    sync.Mutex
 	batch *batch
 }
 
+// send sends some of b, or nothing if the socket takes nothing now.
+func (e *referring) send(b *batch, fd uintptr) (int, unix.Errno) {
+	if b.exposed {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+	}
+	raceWrite()
+	n, errno := b.send(fd)
+	if errno != 0 {
+		return 0, errno
+	}
+	b.advance(n)
+	return n, 0
+}
+
+// end notes that b is not sent any more.
+func (e *referring) end(b *batch) {
+	if b.exposed {
+		e.mu.Lock()
+		e.batch = nil
+		e.mu.Unlock()
+	}
+}
+
 // rescue copies what the batch still refers to of memory. mu is held.
-func (e *exposed) rescue(memory []byte) {
+func (e *referring) rescue(memory []byte) {
 	if e.batch == nil || len(memory) == 0 {
 		return
 	}

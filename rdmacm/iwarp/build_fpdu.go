@@ -6,111 +6,129 @@ import (
 
 // build appends the next FPDU of the current message to b. It says false on a
 // fault, which it has reported.
-func (c *Conn) build(b *batch) bool {
-	m := &c.tx.out
-	if m.answer != nil && m.left > 0 {
-		c.exposed.mu.Lock()
-		defer c.exposed.mu.Unlock()
-		if !c.locate(m) {
-			return false
-		}
-		b.exposed = true
-		c.exposed.batch = b
+func (t *transmitter) build(b *batch) bool {
+	m := &t.out
+	if m.answer == nil || m.left == 0 {
+		t.put(b)
+	} else if !t.putAnswer(b) {
+		t.notExposed()
+		return false
 	}
-	tagged := m.op.Tagged()
-	room, header := c.tx.untaggedRoom, wire.UntaggedSize
-	if tagged {
-		room, header = c.tx.taggedRoom, wire.TaggedSize
+	if m.left == 0 {
+		t.messageBuilt()
+	}
+	return true
+}
+
+// put appends the next FPDU of the current message.
+func (t *transmitter) put(b *batch) {
+	m := &t.out
+	room, header := t.untaggedRoom, wire.UntaggedSize
+	if m.op.Tagged() {
+		room, header = t.taggedRoom, wire.TaggedSize
 	}
 	n := min(m.left, room)
 	inline := n <= inlineBytes
-	if c.tx.marked == nil && !inline {
+	if t.marked == nil && !inline {
 		n = m.fits(n, batchEntries-b.n-2)
 	}
 	last := n == m.left
-	extra := 0
 	if m.op == wire.ReadRequest {
-		extra = wire.ReadRequestSize
+		header += wire.ReadRequestSize
 	}
-
-	if c.tx.marked != nil {
-		h := c.tx.marked.header[:wire.LengthSize+header+extra]
-		m.putHeader(h, n+header+extra, last)
-		c.tx.marked.fpdu(b, h, m, n, c.agreed.CRC)
+	if t.marked != nil {
+		h := t.marked.header[:wire.LengthSize+header]
+		m.putHeader(h, n+header, last)
+		t.marked.fpdu(b, h, m, n, t.agreed.CRC)
 	} else {
-		pad := wire.Pad(header + extra + n)
-		switch size := wire.LengthSize + header + extra; {
-		case c.tx.aligned:
-			b.whole(size+n+pad+wire.CRCSize, c.tx.segment)
-		case !tagged:
-			b.whole(size, c.tx.segment)
-		}
-		start := b.used
-		h := b.grow(wire.LengthSize + header + extra)
-		m.putHeader(h, n+header+extra, last)
-		crc := uint32(0)
-		if inline {
-			m.copyOut(b.grow(n))
-			clear(b.grow(pad))
-			if c.agreed.CRC {
-				crc = wire.CRC(0, b.scratch[start:b.used])
-			}
-		} else {
-			if c.agreed.CRC {
-				crc = wire.CRC(0, h)
-			}
-			crc = m.referTo(b, n, crc, c.agreed.CRC)
-			p := b.grow(pad)
-			clear(p)
-			if c.agreed.CRC {
-				crc = wire.CRC(crc, p)
-			}
-		}
-		wire.PutCRC(b.grow(wire.CRCSize), crc)
+		t.putUnmarked(b, header, n, inline, last)
 	}
 	b.fpdus++
 	m.left -= n
 	m.taggedOffset += uint64(n)
 	m.messageOffset += uint32(n)
-	if last {
-		c.messageBuilt()
-	}
-	return true
 }
 
-// locate finds the payload of a Read Response. It says false, and ends the
-// connection, when the memory is not exposed any more.
-func (c *Conn) locate(m *outgoing) bool {
+// putUnmarked appends an FPDU of so many bytes of header, and n of payload that
+// are copied or referred to.
+func (t *transmitter) putUnmarked(b *batch, header, n int, inline, last bool) {
+	m := &t.out
+	pad := wire.Pad(header + n)
+	switch size := wire.LengthSize + header; {
+	case t.aligned:
+		b.whole(size+n+pad+wire.CRCSize, t.segment)
+	case !m.op.Tagged():
+		b.whole(size, t.segment)
+	}
+	start := b.used
+	h := b.grow(wire.LengthSize + header)
+	m.putHeader(h, n+header, last)
+	crc := uint32(0)
+	if inline {
+		m.copyOut(b.grow(n))
+		clear(b.grow(pad))
+		if t.agreed.CRC {
+			crc = wire.CRC(0, b.scratch[start:b.used])
+		}
+	} else {
+		if t.agreed.CRC {
+			crc = wire.CRC(0, h)
+		}
+		crc = m.referTo(b, n, crc, t.agreed.CRC)
+		p := b.grow(pad)
+		clear(p)
+		if t.agreed.CRC {
+			crc = wire.CRC(crc, p)
+		}
+	}
+	wire.PutCRC(b.grow(wire.CRCSize), crc)
+}
+
+// putAnswer appends the next FPDU of a Read Response. It says false when the
+// memory is not exposed any more.
+func (t *transmitter) putAnswer(b *batch) bool {
+	t.referring.mu.Lock()
+	defer t.referring.mu.Unlock()
+	m := &t.out
 	r, q := m.answer.region, &m.answer.request
-	done := uint64(int(q.Size) - m.left)
 	r.mu.Lock()
 	memory := r.memory
 	r.mu.Unlock()
 	if memory == nil {
-		// What was answered already is taken off the quoted request.
-		rest := *q
-		rest.SinkOffset += done
-		rest.SourceOffset += done
-		rest.Size -= uint32(done)
-		var quoted [wire.ReadRequestSize]byte
-		rest.Put(quoted[:])
-		m.active = false
-		c.fault(&wire.Termination{
-			Cause: wire.RDMAPInvalidSTag, DDP: m.answer.header[:], RDMAP: quoted[:],
-			SegmentLength: wire.UntaggedSize + wire.ReadRequestSize,
-		}, nil)
-		c.mu.Lock()
-		if c.terminate == nil {
-			// The connection was at its end before.
-			c.broken = true
-		}
-		c.mu.Unlock()
 		return false
 	}
-	at := q.SourceOffset - r.base + done
+	at := q.SourceOffset - r.base + uint64(int(q.Size)-m.left)
 	m.pieces = append(m.answer.piece[:0], memory[at:at+uint64(m.left)])
 	m.offset = 0
+	b.exposed = true
+	t.referring.batch = b
+	t.put(b)
 	return true
+}
+
+// notExposed ends the connection because the memory of the current Read Response
+// is not exposed any more.
+func (t *transmitter) notExposed() {
+	m := &t.out
+	// What was answered already is taken off the quoted request.
+	rest := m.answer.request
+	done := uint64(int(rest.Size) - m.left)
+	rest.SinkOffset += done
+	rest.SourceOffset += done
+	rest.Size -= uint32(done)
+	var quoted [wire.ReadRequestSize]byte
+	rest.Put(quoted[:])
+	m.active = false
+	t.life.fault(&wire.Termination{
+		Cause: wire.RDMAPInvalidSTag, DDP: m.answer.header[:], RDMAP: quoted[:],
+		SegmentLength: wire.UntaggedSize + wire.ReadRequestSize,
+	}, nil)
+	t.mu.Lock()
+	if t.terminate == nil {
+		// The connection was at its end before.
+		t.broken = true
+	}
+	t.mu.Unlock()
 }
 
 func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {

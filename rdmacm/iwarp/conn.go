@@ -3,73 +3,32 @@ package iwarp
 import (
 	"net"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"syscall"
-	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A Conn is a connection in full operation. It implements rdmacm.Conn.
-type Conn struct {
+// An endpoint is what the parts of a connection have in common. It does not
+// change after the set-up.
+type endpoint struct {
 	p           *Provider
 	sock        *net.TCPConn
 	raw         syscall.RawConn
-	handler     rdmacm.Handler
 	agreed      Setup
 	responder   bool
-	seat        *census.Seat // nil: this side dialed
-	depth       int          // RDMA Reads that the ULP may have outstanding
+	depth       int // RDMA Reads that the ULP may have outstanding
 	peer, local netip.AddrPort
 	private     []byte
-	done        chan struct{}
+}
 
-	unsent       atomic.Int64 // see Unsent
-	promised     atomic.Int64 // messages that may still arrive
-	promisedSize atomic.Int64
-
-	mu   sync.Mutex
-	cond sync.Cond
-
-	// Work posted and not yet given back; cursor is the first chain that the
-	// transmitter is not through with.
-	head, tail, cursor *rdmacm.Chain
-	readsPosted        int
-	completing         bool
-	heldChains         int
-
-	owned      bool // a goroutine is the transmitter
-	fenced     bool // nothing may be sent before the peer's first FPDU
-	held       bool // posts wait for Drained
-	broken     bool // the socket takes no more
-	reset      bool // the transmitter was told that the peer reset it
-	refusing   bool // what is posted now fails
-	leaving    bool // Disconnect was called, or the peer closed its half
-	finSent    bool
-	flushing   bool // everything outstanding comes back
-	flushErr   error
-	lost       bool // a chain came back with flushErr
-	flushed    bool // everything has come back
-	rtr        wire.RTR
-	reads      readQueue
-	answers    answerQueue
-	terminate  []byte // FPDU of a Terminate that wants to go
-	terminated bool   // it is the transmitter's
-	endErr     error  // why the connection ends; the first reason counts
-	abortive   bool
-
-	stopping atomic.Bool // endErr was set: receive no more
-	faulty   atomic.Bool // terminate was set
-
+// A Conn is a connection in full operation. It implements rdmacm.Conn, by its
+// three parts and the memory that it exposes (see "Parts and locks").
+type Conn struct {
+	endpoint
+	life    lifecycle
 	tx      transmitter
 	rx      receiver
-	exposed exposed
 	regions regions
-	watch   watch
-	nudge   *time.Timer // of an initiator
 }
 
 var _ rdmacm.Conn = (*Conn)(nil)
@@ -79,40 +38,39 @@ func newConn(p *Provider, sock *net.TCPConn, param *rdmacm.ConnParam, s Setup, p
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{
-		p: p, sock: sock, raw: raw, handler: param.Handler, agreed: s,
+	c := &Conn{endpoint: endpoint{
+		p: p, sock: sock, raw: raw, agreed: s,
 		depth: min(s.ORD, param.OutboundReads),
 		peer:  addrPort(sock.RemoteAddr()), local: addrPort(sock.LocalAddr()),
 		private: private,
-		done:    make(chan struct{}),
-	}
-	c.cond.L = &c.mu
-	c.promised.Store(int64(param.Receives))
-	c.promisedSize.Store(int64(param.ReceiveSize))
-	if err := c.tx.init(c); err != nil {
+	}}
+	if err := c.assemble(param); err != nil {
 		return nil, err
 	}
-	c.rx.init(c)
 	return c, nil
 }
 
-// start puts the connection into full operation.
-func (c *Conn) start() {
-	c.p.counters.connections.Add(1)
-	c.p.event(Event{Kind: EventConnected, Peer: c.peer, Local: c.local, Setup: c.agreed})
-	c.watch.start(c)
-	if !c.responder && !c.p.cfg.ClientServer {
-		c.nudgeLater()
-	}
-	go c.receive()
-	c.Flush() // the ready-to-receive message
+// assemble makes the parts known to each other.
+func (c *Conn) assemble(param *rdmacm.ConnParam) error {
+	e := &c.endpoint
+	c.regions.endpoint, c.regions.referring = e, &c.tx.referring
+	l := &c.life
+	l.endpoint, l.tx, l.rx, l.regions = e, &c.tx, &c.rx, &c.regions
+	l.handler, l.done = param.Handler, make(chan struct{})
+	x := &c.rx
+	x.endpoint, x.tx, x.life, x.regions = e, &c.tx, &c.life, &c.regions
+	x.handler, x.ready = param.Handler, x.readReady
+	x.promise(param.Receives, param.ReceiveSize)
+	t := &c.tx
+	t.endpoint, t.rx, t.life = e, &c.rx, &c.life
+	return t.init()
 }
 
 func (c *Conn) Peer() netip.AddrPort    { return c.peer }
 func (c *Conn) Local() netip.AddrPort   { return c.local }
 func (c *Conn) PeerPrivateData() []byte { return c.private }
 func (c *Conn) ReadDepth() int          { return c.depth }
-func (c *Conn) Done() <-chan struct{}   { return c.done }
+func (c *Conn) Done() <-chan struct{}   { return c.life.done }
 
 // Setup is what the two sides agreed on.
 func (c *Conn) Setup() Setup { return c.agreed }
@@ -121,48 +79,32 @@ func (c *Conn) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal, RemoteInvalidation: true}
 }
 
+// Post hands over a chain.
+func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
+
+// Flush sends what is held back.
+func (c *Conn) Flush() { c.tx.flush() }
+
 // Unsent is how many chains with a Send have one that TCP did not take whole.
-func (c *Conn) Unsent() int { return int(c.unsent.Load()) }
+func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 
 // Provide promises to accept count further messages of up to size bytes.
 func (c *Conn) Provide(count, size int) {
 	if count < 0 || size < 0 {
 		panic("iwarp: Provide of a negative number")
 	}
-	for {
-		old := c.promisedSize.Load()
-		if int64(size) <= old || c.promisedSize.CompareAndSwap(old, int64(size)) {
-			break
-		}
-	}
-	c.promised.Add(int64(count))
+	c.rx.promise(count, size)
+}
+
+// Register exposes memory to the peer by a steering tag of its own.
+func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
+	return c.regions.register(memory, access)
 }
 
 // Disconnect ends the connection in order.
 func (c *Conn) Disconnect() {
-	c.mu.Lock()
-	c.refusing, c.leaving = true, true
-	own := c.acquire()
-	c.watch.limit(time.Now().Add(c.p.cfg.StallTimeout), rdmacm.ErrTimeout)
-	c.mu.Unlock()
-	if own {
-		c.transmit()
-		return
-	}
-	c.finish()
-}
-
-// finish closes this side's half of the TCP connection once nothing is
-// outstanding and Disconnect was called.
-func (c *Conn) finish() {
-	c.mu.Lock()
-	fin := c.leaving && !c.finSent && !c.owned && c.head == nil && c.answers.count == 0 &&
-		c.terminate == nil && !c.broken
-	c.finSent = c.finSent || fin
-	c.mu.Unlock()
-	if fin {
-		c.sock.CloseWrite()
-	}
+	c.life.limit(limitEnd, c.p.cfg.StallTimeout, rdmacm.ErrTimeout)
+	c.tx.leave()
 }
 
 // Abort ends the connection at once.
@@ -170,27 +112,5 @@ func (c *Conn) Abort(err error) {
 	if err == nil {
 		err = rdmacm.ErrAborted
 	}
-	c.end(err, true)
+	c.life.end(err, true)
 }
-
-// end makes the receiving goroutine end the connection.
-func (c *Conn) end(err error, abortive bool) {
-	c.mu.Lock()
-	c.endLocked(err, abortive)
-	c.mu.Unlock()
-}
-
-func (c *Conn) endLocked(err error, abortive bool) {
-	c.refusing = true
-	if c.endErr == nil {
-		c.endErr = err
-	}
-	c.abortive = c.abortive || abortive
-	c.stopping.Store(true)
-	// The socket may not be closed from within its own callbacks: a deadline
-	// in the past wakes whoever waits for it.
-	c.sock.SetDeadline(longAgo)
-	c.cond.Broadcast()
-}
-
-var longAgo = time.Unix(1, 0)

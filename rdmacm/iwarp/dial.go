@@ -30,7 +30,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 	}
 	if err == nil {
 		p.counters.dialed.Add(1)
-		c.start()
+		c.life.start()
 		return c, nil
 	}
 	kind := EventSetupFailed
@@ -133,9 +133,9 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	}
 	switch {
 	case s.PeerToPeer:
-		c.rtr = s.RTR
+		c.tx.rtr = s.RTR
 	case !p.cfg.ClientServer:
-		c.rtr = wire.RTRWrite
+		c.tx.rtr = wire.RTRWrite
 	}
 	return c, nil
 }

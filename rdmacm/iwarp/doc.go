@@ -25,6 +25,41 @@
 // nothing, so that either side may be the first to send a message; Config's
 // ClientServer makes it keep silent until something is posted.
 //
+// # Parts and locks
+//
+// A Conn is three parts, each with a lock of its own, and the memory that it
+// exposes:
+//
+//   - The receiver (receiver.go, placement.go, inbound_*.go) belongs to the
+//     receiving goroutine. Its lock guards only the RDMA Reads that the transmitter
+//     hands over.
+//   - The transmitter (transmit.go, posting.go, outgoing.go, build_fpdu.go, batch.go,
+//     record.go) has what was posted and what the peer is to be answered. Its lock
+//     guards those and its state; what it builds belongs to the goroutine that is
+//     the sender at the time.
+//   - The lifecycle (lifecycle.go, fault.go, watch.go, nudge.go) knows why the
+//     connection ends, and watches the peer. Its lock guards that.
+//   - The regions (region.go) are memory that the peer may reach.
+//
+// A part calls another only by these methods, and with none of the three locks
+// held; Done, the Handler and Config's Event are called without any lock.
+//
+//	receiver    -> transmitter  hold, release: around a run of FPDUs; readDone, readFailed
+//	transmitter -> receiver     expect: a Read whose request goes out next
+//	receiver    -> lifecycle    heard: the first FPDU; fault; end; watchOn; conclude, at last
+//	transmitter -> lifecycle    fault: memory to be sent is not exposed any more; watchOn
+//	lifecycle   -> transmitter  flush, lift, nudge, lastFPDU, leave, drain, ended, wasReset,
+//	                            sending, reading; refuse, stop and flushAll, at the end
+//	lifecycle   -> receiver     run, drop; partial, once it receives no more
+//	receiver    -> regions      reach, invalidate
+//	lifecycle   -> regions      revokeAll
+//
+// Two further locks are about memory: region.mu is held while the peer's bytes are
+// put into a region, referring.mu while bytes of regions are put into a batch or
+// sent from there. Neither is held while waiting for the socket. Revocation takes
+// referring.mu, then region.mu; so does the sender. regions.mu guards the list of
+// them.
+//
 // # What it does not do
 //
 // Markers are generated for a peer that wants them and never asked for. The

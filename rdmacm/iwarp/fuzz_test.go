@@ -109,7 +109,7 @@ const (
 )
 
 func (g *guarded) Received(r *rdmacm.Recv) {
-	if g.faulty.Load() || g.stopping.Load() {
+	if g.life.faulty.Load() || g.life.stopping.Load() {
 		g.late = true
 	}
 	g.delivered++
@@ -123,20 +123,15 @@ func (g *guarded) Closed(error) { g.closed = true }
 
 func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 	g := &guarded{t: t, arena: make([]byte, guard+fuzzRegion+guard), sink: make([]byte, guard+fuzzRead+guard)}
-	c := &Conn{
-		p: p, sock: &net.TCPConn{}, raw: null, handler: g, done: make(chan struct{}),
-		agreed: Setup{CRC: crc, IRD: 4, ORD: 4}, depth: 4,
-	}
+	c := &Conn{endpoint: endpoint{
+		p: p, sock: &net.TCPConn{}, raw: null, agreed: Setup{CRC: crc, IRD: 4, ORD: 4}, depth: 4,
+	}}
 	g.Conn = c
-	c.cond.L = &c.mu
-	c.promised.Store(20)
-	c.promisedSize.Store(8192)
-	if err := c.tx.init(c); err != nil {
+	if err := c.assemble(&rdmacm.ConnParam{Handler: g, Receives: 20, ReceiveSize: 8192}); err != nil {
 		t.Fatal(err)
 	}
-	c.rx.init(c)
 	// What the seeds name: a region, and a Read on its way.
-	r := &region{c: c, stag: fuzzSTag, base: fuzzBase, length: fuzzRegion, access: rdmacm.RemoteRead | rdmacm.RemoteWrite}
+	r := &region{owner: &c.regions, stag: fuzzSTag, base: fuzzBase, length: fuzzRegion, access: rdmacm.RemoteRead | rdmacm.RemoteWrite}
 	r.memory = g.arena[guard:][:fuzzRegion:fuzzRegion]
 	c.regions.first = r
 	p.stags.shards[fuzzSTag%stagShards].m[fuzzSTag] = r
@@ -145,16 +140,20 @@ func newGuarded(t testing.TB, p *Provider, null nullSocket, crc bool) *guarded {
 		Work: []rdmacm.Work{{Op: rdmacm.OpRead, Local: [][]byte{sink[:5], sink[5:20_000], sink[20_000:]}}},
 		Done: func(*rdmacm.Chain, error, int) {},
 	})
-	c.reads.first.stag, c.reads.first.base = fuzzSink, fuzzBase
+	c.rx.handed.first.stag, c.rx.handed.first.base = fuzzSink, fuzzBase
 	return g
 }
 
 // feed does what readReady does, with bytes of the test's.
 func (g *guarded) feed(b []byte, chunk int) {
 	x := &g.rx
-	for len(b) > 0 && !g.stopping.Load() && !g.faulty.Load() {
-		x.borrow(g.Conn)
-		entries, n := g.direct()
+	for len(b) > 0 && !g.life.stopping.Load() && !g.life.faulty.Load() {
+		x.borrow()
+		exposed := x.exposed()
+		if exposed != nil {
+			exposed.mu.Lock()
+		}
+		entries, n := x.direct()
 		in := b[:min(chunk, len(b))]
 		inPlace := 0
 		for k := range entries {
@@ -164,15 +163,20 @@ func (g *guarded) feed(b []byte, chunk int) {
 		if inPlace > n {
 			g.t.Fatalf("%d bytes in place where %d were allowed", inPlace, n)
 		}
-		g.placed(n, inPlace)
+		if inPlace > 0 {
+			x.placed(inPlace)
+		}
+		if exposed != nil {
+			exposed.mu.Unlock()
+		}
 		rest := copy(x.ring.buf[x.w:], in[inPlace:])
 		x.w += rest
 		b = b[inPlace+rest:]
 		if inPlace+rest == 0 {
 			g.t.Fatal("no room in the ring")
 		}
-		g.consume()
-		x.giveBack(g.Conn)
+		x.consume()
+		x.giveBack()
 	}
 }
 
@@ -229,11 +233,11 @@ func FuzzFPDUStream(f *testing.F) {
 				t.Fatal("memory around the regions was written to")
 			}
 		}
-		if g.answers.count > 4 {
-			t.Fatalf("%d Reads are being answered", g.answers.count)
+		if n := g.tx.answering.Load(); n > 4 {
+			t.Fatalf("%d Reads are being answered", n)
 		}
 		g.rx.eof = true
-		g.conclude()
+		g.life.conclude()
 		if !g.closed || p.stags.lookup(fuzzSTag) != nil || len(p.rings.free) == 0 {
 			t.Fatal("something was not given back")
 		}

@@ -92,12 +92,12 @@ func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
 
 // step takes the next step in what is in the ring, and says false when there is
 // not enough for one.
-func (c *Conn) step() bool {
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) step() bool {
+	f := &x.fpdu
 	in := x.ring.buf[x.r:x.w]
 	switch f.phase {
 	case phaseHeader:
-		return c.stepHeader(in)
+		return x.stepHeader(in)
 
 	case phasePayload:
 		if len(in) == 0 {
@@ -105,10 +105,10 @@ func (c *Conn) step() bool {
 		}
 		p := in[:min(len(in), f.left)]
 		x.r += len(p)
-		if c.agreed.CRC {
+		if x.agreed.CRC {
 			f.crc = wire.CRC(f.crc, p)
 		}
-		c.place(p)
+		x.place(p)
 		if f.left == 0 {
 			f.phase = phaseTrailer
 		}
@@ -121,11 +121,11 @@ func (c *Conn) step() bool {
 		f.crc = wire.CRC(f.crc, in[:f.left+pad])
 		x.r += f.left + f.trailer()
 		if wire.ParseCRC(in[f.left+pad:]) != f.crc {
-			c.badCRC()
+			x.badCRC()
 			return true
 		}
-		c.place(payload)
-		c.endFPDU()
+		x.place(payload)
+		x.endFPDU()
 
 	case phaseTrailer:
 		n := f.trailer()
@@ -133,21 +133,21 @@ func (c *Conn) step() bool {
 			return false
 		}
 		x.r += n
-		if c.agreed.CRC {
+		if x.agreed.CRC {
 			pad := n - wire.CRCSize
 			if wire.ParseCRC(in[pad:]) != wire.CRC(f.crc, in[:pad]) {
-				c.badCRC()
+				x.badCRC()
 				return true
 			}
 		}
-		c.endFPDU()
+		x.endFPDU()
 	}
 	return true
 }
 
 // stepHeader begins an FPDU.
-func (c *Conn) stepHeader(in []byte) bool {
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) stepHeader(in []byte) bool {
+	f := &x.fpdu
 	if len(in) < wire.LengthSize {
 		return false
 	}
@@ -167,7 +167,7 @@ func (c *Conn) stepHeader(in []byte) bool {
 	size := f.headerSize()
 	if n < size {
 		// Not even the length can be trusted.
-		c.fault(&wire.Termination{Cause: wire.MPAMarker}, nil)
+		x.life.fault(&wire.Termination{Cause: wire.MPAMarker}, nil)
 		return true
 	}
 	if len(in) < wire.LengthSize+size {
@@ -176,7 +176,7 @@ func (c *Conn) stepHeader(in []byte) bool {
 	in = in[:wire.LengthSize+size]
 	x.r += len(in)
 	copy(f.header[:], in[wire.LengthSize:])
-	if c.agreed.CRC {
+	if x.agreed.CRC {
 		f.crc = wire.CRC(0, in)
 	}
 	f.left = n - size
@@ -184,26 +184,26 @@ func (c *Conn) stepHeader(in []byte) bool {
 	if f.left == 0 {
 		f.phase = phaseTrailer
 	}
-	c.judge(control)
+	x.judge(control)
 	if f.large = f.left >= directMin && f.target >= toMessage; f.large {
 		x.streak = largeStreak
 	} else if x.streak > 0 {
 		x.streak--
 	}
-	if f.faulty && !c.agreed.CRC {
-		c.raise()
+	if f.faulty && !x.agreed.CRC {
+		x.raise()
 		return true
 	}
-	if f.target == toRegion && c.agreed.CRC {
-		c.holdBack()
+	if f.target == toRegion && x.agreed.CRC {
+		x.holdBack()
 	}
 	return true
 }
 
 // judge decides what to do with the FPDU whose header is there: its target, or
 // its fault. Versions come first, then opcode and queue (RFC 5040 §7.2).
-func (c *Conn) judge(control wire.Control) {
-	f := &c.rx.fpdu
+func (x *receiver) judge(control wire.Control) {
+	f := &x.fpdu
 	if control.Tagged {
 		f.tagged = wire.ParseTagged(f.header[:])
 	} else {
@@ -219,88 +219,82 @@ func (c *Conn) judge(control wire.Control) {
 	case control.Op > wire.Terminate || control.Op.Tagged() != control.Tagged:
 		f.wrong(wire.RDMAPOpcode, nil)
 	case control.Op == wire.Write:
-		c.judgeWrite()
+		x.judgeWrite()
 	case control.Op == wire.ReadResponse:
-		c.judgeReadResponse()
+		x.judgeReadResponse()
 	case control.Op == wire.ReadRequest:
-		c.judgeReadRequest()
+		x.judgeReadRequest()
 	case control.Op == wire.Terminate:
 		f.target = toScratch
 		if f.untagged.Queue != wire.QueueTerminate {
 			f.wrong(wire.DDPQueue, nil)
 		}
 	default:
-		c.judgeSend()
+		x.judgeSend()
 	}
 }
 
 // badCRC ends the connection: nothing of the FPDU can be trusted.
-func (c *Conn) badCRC() {
-	c.fault(&wire.Termination{Cause: wire.MPACRC}, nil)
+func (x *receiver) badCRC() {
+	x.life.fault(&wire.Termination{Cause: wire.MPACRC}, nil)
 }
 
 // raise acts on the FPDU's fault. DDP and RDMAP faults quote its header.
-func (c *Conn) raise() {
-	c.validated()
-	f := &c.rx.fpdu
+func (x *receiver) raise() {
+	x.validated()
+	f := &x.fpdu
 	t := wire.Termination{Cause: f.fault, SegmentLength: uint16(f.ulpdu), DDP: f.header[:f.headerSize()]}
 	if f.op() == wire.ReadRequest && f.fault.Layer == wire.LayerRDMAP && f.fault.Type == 1 {
-		t.RDMAP = c.rx.scratch[:wire.ReadRequestSize]
+		t.RDMAP = x.scratch[:wire.ReadRequestSize]
 	}
 	if f.fault.Layer == wire.LayerRDMAP && f.fault.Type == 0 {
 		t.DDP = nil
 	}
-	c.fault(&t, f.detail)
+	x.life.fault(&t, f.detail)
 }
 
 // validated lifts the ban on sending that lasts until the first FPDU was
 // received and validated (RFC 5044 §7.1.2).
-func (c *Conn) validated() {
-	if c.rx.begun {
+func (x *receiver) validated() {
+	if x.begun {
 		return
 	}
-	c.rx.begun = true
-	c.seat.Heard()
-	c.mu.Lock()
-	c.fenced = false
-	if c.agreed.PeerToPeer && !c.leaving {
-		c.watch.unlimit()
-	}
-	c.mu.Unlock()
+	x.begun = true
+	x.life.heard()
 }
 
 // endFPDU follows an FPDU that was received whole and whose CRC is right.
-func (c *Conn) endFPDU() {
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) endFPDU() {
+	f := &x.fpdu
 	x.fpdus++
 	f.phase = phaseHeader
 	switch {
 	case f.faulty:
 	case f.op() == wire.ReadRequest:
-		c.endReadRequest()
+		x.endReadRequest()
 	case f.target == toBounce:
-		c.unbounce()
+		x.unbounce()
 		f.target = toNowhere
 	}
 	if f.faulty {
-		c.raise()
+		x.raise()
 		return
 	}
-	c.validated()
+	x.validated()
 	switch f.op() {
 	case wire.Write, wire.ReadRequest:
 	case wire.ReadResponse:
 		if f.tagged.Last {
-			c.endRead()
+			x.endRead()
 		}
 	case wire.Terminate:
-		c.peerTerminated()
+		x.peerTerminated()
 	default:
 		if f.untagged.Last {
-			c.endSend()
+			x.endSend()
 		}
 	}
 	if f.faulty {
-		c.raise()
+		x.raise()
 	}
 }

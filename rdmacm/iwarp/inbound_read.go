@@ -10,12 +10,10 @@ var none wire.Cause
 
 // judgeReadRequest checks the DDP header of a Read Request (RFC 5040 §5.2.1).
 // What it asks for is checked when the request has been received.
-func (c *Conn) judgeReadRequest() {
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) judgeReadRequest() {
+	f := &x.fpdu
 	h := &f.untagged
-	c.mu.Lock()
-	waiting := c.answers.count
-	c.mu.Unlock()
+	waiting := int(x.tx.answering.Load())
 	switch {
 	case h.Queue != wire.QueueRead:
 		f.wrong(wire.DDPQueue, nil)
@@ -25,7 +23,7 @@ func (c *Conn) judgeReadRequest() {
 		f.wrong(wire.DDPOffset, nil)
 	case f.left != wire.ReadRequestSize || !h.Last:
 		f.wrong(wire.RDMAPStream, nil)
-	case waiting >= c.agreed.IRD:
+	case waiting >= x.agreed.IRD:
 		f.wrong(wire.RDMAPStream, rdmacm.ErrReadDepth)
 	default:
 		f.target = toScratch
@@ -33,34 +31,32 @@ func (c *Conn) judgeReadRequest() {
 }
 
 // endReadRequest checks what a Read Request asks for and queues the answer. The
-// transmitter sends it: the receiver waits for no one.
-func (c *Conn) endReadRequest() {
-	x, f := &c.rx, &c.rx.fpdu
+// transmitter gets it when the run of FPDUs is over, and sends it: the receiver
+// waits for nothing.
+func (x *receiver) endReadRequest() {
+	f := &x.fpdu
 	q := wire.ParseRead(x.scratch[:])
 	var r *region
 	if q.Size > 0 {
-		r = c.p.stags.lookup(q.SourceSTag)
-		if cause := c.reach(r, q.SourceOffset, int(q.Size), rdmacm.RemoteRead, &readCauses); cause != none {
+		r = x.region(q.SourceSTag)
+		if cause := x.regions.reach(r, q.SourceOffset, int(q.Size), rdmacm.RemoteRead, &readCauses); cause != none {
 			f.wrong(cause, nil)
 			return
 		}
 	}
 	x.msn[wire.QueueRead]++
-	a := c.p.responses.Get().(*response)
+	a := x.p.responses.Get().(*response)
 	a.request, a.region, a.header = q, r, f.header
-	c.p.counters.readsIn.Add(1)
-	c.mu.Lock()
-	c.answers.push(a)
-	c.mu.Unlock()
+	x.p.counters.readsIn.Add(1)
+	x.tx.answering.Add(1)
+	x.asked.push(a)
 }
 
 // judgeReadResponse checks a segment of a Read Response against the oldest Read
 // that waits for one: steering tag, offset and length must be what is due.
-func (c *Conn) judgeReadResponse() {
-	f := &c.rx.fpdu
-	c.mu.Lock()
-	r := c.reads.first
-	c.mu.Unlock()
+func (x *receiver) judgeReadResponse() {
+	f := &x.fpdu
+	r := x.oldestRead()
 	if r == nil {
 		f.wrong(wire.DDPCatastrophic, nil)
 		return
@@ -81,16 +77,12 @@ func (c *Conn) judgeReadResponse() {
 }
 
 // endRead completes the oldest Read.
-func (c *Conn) endRead() {
-	c.mu.Lock()
-	r := c.reads.pop()
-	if r.chain != nil {
-		postingOf(r.chain).readsDone++
-	}
-	c.mu.Unlock()
-	c.rx.answered.Add(1)
-	c.p.counters.readBytesIn.Add(uint64(r.size))
+func (x *receiver) endRead() {
+	r := x.due.pop()
+	ch := r.chain
+	x.answered.Add(1)
+	x.p.counters.readBytesIn.Add(uint64(r.size))
 	*r = outRead{}
-	c.p.outReads.Put(r)
-	c.complete()
+	x.p.outReads.Put(r)
+	x.tx.readDone(ch)
 }

@@ -16,10 +16,10 @@ type openSend struct {
 
 // judgeSend checks a segment of a Send of any type (RFC 5041 §7.1) and provides
 // its buffer.
-func (c *Conn) judgeSend() {
-	x, f := &c.rx, &c.rx.fpdu
-	h, s := &f.untagged, &c.rx.send
-	limit := int(c.promisedSize.Load())
+func (x *receiver) judgeSend() {
+	f := &x.fpdu
+	h, s := &f.untagged, &x.send
+	limit := int(x.promisedSize.Load())
 	switch {
 	case h.Queue != wire.QueueSend:
 		f.wrong(wire.DDPQueue, nil)
@@ -35,10 +35,10 @@ func (c *Conn) judgeSend() {
 		return
 	}
 	if !s.open {
-		if c.isRTRSend() {
+		if x.isRTRSend() {
 			return
 		}
-		if c.promised.Load() <= 0 {
+		if x.promised.Load() <= 0 {
 			f.wrong(wire.DDPNoBuffer, nil)
 			return
 		}
@@ -48,34 +48,34 @@ func (c *Conn) judgeSend() {
 		return
 	}
 	if !s.open {
-		c.promised.Add(-1)
+		x.promised.Add(-1)
 		s.open, s.op = true, h.Op
 		s.stag = h.Invalidate
 	}
-	c.provide(s.length+f.left, limit, h.Last)
+	x.provide(s.length+f.left, limit, h.Last)
 	f.target = toMessage
 }
 
 // isRTRSend: the current FPDU is the initiator's ready-to-receive Send, which
 // is not for the ULP (RFC 6581 §9.2).
-func (c *Conn) isRTRSend() bool {
-	f := &c.rx.fpdu
-	return c.responder && !c.rx.begun && c.agreed.PeerToPeer && c.agreed.RTR&wire.RTRSend != 0 &&
+func (x *receiver) isRTRSend() bool {
+	f := &x.fpdu
+	return x.responder && !x.begun && x.agreed.PeerToPeer && x.agreed.RTR&wire.RTRSend != 0 &&
 		f.untagged.Op == wire.Send && f.left == 0 && f.untagged.Last
 }
 
 // provide makes the open message's buffer hold size bytes. The length of a
 // message is known from its last segment only: before that, the buffer grows
 // with what arrives.
-func (c *Conn) provide(size, limit int, last bool) {
-	s := &c.rx.send
+func (x *receiver) provide(size, limit int, last bool) {
+	s := &x.send
 	if s.message != nil && len(s.message.store) >= size {
 		return
 	}
 	if !last {
 		size = min(2*size, limit)
 	}
-	m := c.p.messages.get(size)
+	m := x.p.messages.get(size)
 	if s.message != nil {
 		copy(m.store, s.message.store[:s.length])
 		s.message.free()
@@ -84,8 +84,8 @@ func (c *Conn) provide(size, limit int, last bool) {
 }
 
 // endSend delivers the message that is complete.
-func (c *Conn) endSend() {
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) endSend() {
+	f := &x.fpdu
 	s := &x.send
 	x.msn[wire.QueueSend]++
 	if !s.open {
@@ -93,16 +93,16 @@ func (c *Conn) endSend() {
 	}
 	m := s.message
 	if s.op.Invalidates() {
-		if cause := c.invalidate(s.stag); cause != (wire.Cause{}) {
+		if cause := x.regions.invalidate(s.stag); cause != (wire.Cause{}) {
 			f.wrong(cause, nil)
 			return
 		}
 		m.Invalidated = s.stag
 	}
 	m.Bytes = m.store[:s.length]
-	c.p.counters.sendsIn.Add(1)
-	c.p.counters.sendBytesIn.Add(uint64(s.length))
+	x.p.counters.sendsIn.Add(1)
+	x.p.counters.sendBytesIn.Add(uint64(s.length))
 	*s = openSend{}
 	x.drain = true
-	c.handler.Received(&m.Recv)
+	x.handler.Received(&m.Recv)
 }

@@ -87,10 +87,10 @@ func TestSequenceNumbersWrap(t *testing.T) {
 	s.on(func(r *rdmacm.Recv) {
 		if r.Release(); len(r.Bytes) == 0 && c.rx.msn[wire.QueueSend] == 1 {
 			// Nothing was sent yet, and this is the receiving goroutine.
-			c.mu.Lock()
+			c.tx.mu.Lock()
 			c.rx.msn[wire.QueueSend] = 1<<32 - 2
 			c.tx.msn[wire.QueueSend] = 1<<32 - 2
-			c.mu.Unlock()
+			c.tx.mu.Unlock()
 			close(first)
 			return
 		}

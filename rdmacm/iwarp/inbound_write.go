@@ -6,16 +6,16 @@ import (
 
 // judgeWrite checks a segment of an RDMA Write (RFC 5041 §7.1). Without payload
 // nothing is checked.
-func (c *Conn) judgeWrite() {
-	f := &c.rx.fpdu
+func (x *receiver) judgeWrite() {
+	f := &x.fpdu
 	if f.left == 0 {
 		return
 	}
-	r := c.p.stags.lookup(f.tagged.STag)
-	if cause := c.reach(r, f.tagged.Offset, f.left, rdmacm.RemoteWrite, &writeCauses); cause != none {
+	r := x.region(f.tagged.STag)
+	if cause := x.regions.reach(r, f.tagged.Offset, f.left, rdmacm.RemoteWrite, &writeCauses); cause != none {
 		f.wrong(cause, nil)
 		return
 	}
 	f.region, f.target = r, toRegion
-	c.p.counters.writeBytesIn.Add(uint64(f.left))
+	x.p.counters.writeBytesIn.Add(uint64(f.left))
 }

@@ -1,10 +1,6 @@
 package iwarp
 
-import (
-	"time"
-
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
-)
+import "time"
 
 // Linux's siw, as a responder, may miss what arrives while it finishes the
 // set-up: it stays in the socket until more comes. An initiator that has heard
@@ -16,25 +12,20 @@ const (
 )
 
 // nudgeLater begins to nudge. It is for initiators.
-func (c *Conn) nudgeLater() {
+func (l *lifecycle) nudgeLater() {
 	wait, left := firstNudge, nudges
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.nudge = time.AfterFunc(wait, func() {
-		c.mu.Lock()
-		own := false
-		if c.rx.arrived.Load() == 0 && !c.refusing && left > 0 {
-			left--
-			wait *= 4
-			if c.rtr == 0 && !c.owned {
-				c.rtr = wire.RTRWrite
-				own = c.acquire()
-			}
-			c.nudge.Reset(wait)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nudge = time.AfterFunc(wait, func() {
+		if left == 0 || l.rx.arrived.Load() > 0 || !l.tx.nudge() {
+			return
 		}
-		c.mu.Unlock()
-		if own {
-			c.transmit()
+		left--
+		wait *= 4
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if !l.watch.over {
+			l.nudge.Reset(wait)
 		}
 	})
 }

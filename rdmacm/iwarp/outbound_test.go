@@ -237,7 +237,7 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	// through, as the end of a Read does.
 	var got []byte
 	for last := false; !last; {
-		s.complete()
+		s.tx.complete()
 		f := raw.ReadOp(wire.Write)
 		got, last = append(got, f.Payload...), f.Last
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // place puts payload where it belongs.
-func (c *Conn) place(p []byte) {
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) place(p []byte) {
+	f := &x.fpdu
 	switch f.target {
 	case toScratch:
 		if f.placed < len(x.scratch) {
@@ -25,7 +25,7 @@ func (c *Conn) place(p []byte) {
 	case toBounce:
 		copy(x.bounce[f.placed:], p)
 	case toRegion:
-		c.expose(p)
+		x.expose(p)
 	}
 	f.placed += len(p)
 	f.left -= len(p)
@@ -33,8 +33,8 @@ func (c *Conn) place(p []byte) {
 
 // expose puts payload into registered memory, behind what was placed. It may have
 // been revoked since the header was checked.
-func (c *Conn) expose(p []byte) {
-	f := &c.rx.fpdu
+func (x *receiver) expose(p []byte) {
+	f := &x.fpdu
 	f.region.mu.Lock()
 	defer f.region.mu.Unlock()
 	if f.region.memory == nil {
@@ -46,24 +46,24 @@ func (c *Conn) expose(p []byte) {
 
 // holdBack keeps the payload of an RDMA Write out of its place until the CRC was
 // found right: short ones in the ring, others in a buffer of their own.
-func (c *Conn) holdBack() {
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) holdBack() {
+	f := &x.fpdu
 	if !f.large {
 		f.phase = phaseWhole
 		return
 	}
 	if x.bounce == nil {
-		x.bounce = c.p.stashes.Get().(*largeStash)
+		x.bounce = x.p.stashes.Get().(*largeStash)
 	}
 	f.target = toBounce
 }
 
 // unbounce puts what was held back into its place.
-func (c *Conn) unbounce() {
-	f := &c.rx.fpdu
+func (x *receiver) unbounce() {
+	f := &x.fpdu
 	n := f.placed
 	f.placed = 0
-	c.expose(c.rx.bounce[:n])
+	x.expose(x.bounce[:n])
 }
 
 func (r *outRead) copyIn(p []byte) {
@@ -89,12 +89,27 @@ const directTail = 64
 // largeStreak is how many short FPDUs may come between large ones.
 const largeStreak = 2
 
+// straight says whether payload may be read straight into its place.
+func (x *receiver) straight() bool {
+	f := &x.fpdu
+	return f.phase == phasePayload && f.large && x.r == x.w && !x.life.faulty.Load()
+}
+
+// exposed is the region that payload may be read straight into, or nil.
+func (x *receiver) exposed() *region {
+	if !x.straight() || x.fpdu.target != toRegion {
+		return nil
+	}
+	return x.fpdu.region
+}
+
 // direct prepares x.iov for the next read of the socket to put payload straight
 // into place, and says how many entries that took, for how many bytes; none when
-// little is missing, or some of it is in the ring. Conn.placed must follow.
-func (c *Conn) direct() (entries, n int) {
-	x, f := &c.rx, &c.rx.fpdu
-	if f.phase != phasePayload || !f.large || x.r < x.w || c.faulty.Load() {
+// little is missing, or some of it is in the ring. The mutex of what exposed
+// returns is held.
+func (x *receiver) direct() (entries, n int) {
+	f := &x.fpdu
+	if !x.straight() {
 		return 0, 0
 	}
 	switch f.target {
@@ -107,11 +122,7 @@ func (c *Conn) direct() (entries, n int) {
 	case toSink:
 		return f.read.entries(x.iov[:directEntries-1], f.left)
 	case toRegion:
-		// Held until the read is over, so that revocation waits for it; the
-		// read does not wait for input.
-		f.region.mu.Lock()
 		if f.region.memory == nil {
-			f.region.mu.Unlock()
 			return 0, 0
 		}
 		at := f.tagged.Offset - f.region.base + uint64(f.placed)
@@ -148,15 +159,12 @@ func (r *outRead) entries(iov []unix.Iovec, n int) (k, bytes int) {
 }
 
 // placed notes that n bytes were read into place, of those that direct allowed.
-func (c *Conn) placed(direct, n int) {
-	if direct == 0 {
-		return
-	}
-	x, f := &c.rx, &c.rx.fpdu
+func (x *receiver) placed(n int) {
+	f := &x.fpdu
 	for k, left := 0, n; left > 0; k++ {
 		v := &x.iov[k]
 		m := min(left, int(v.Len))
-		if c.agreed.CRC {
+		if x.agreed.CRC {
 			f.crc = wire.CRC(f.crc, unsafe.Slice(v.Base, m))
 		}
 		left -= m
@@ -167,13 +175,11 @@ func (c *Conn) placed(direct, n int) {
 	case toSink:
 		f.read.pass(n)
 		x.answered.Add(uint64(n))
-	case toRegion:
-		f.region.mu.Unlock()
 	}
 	f.placed += n
 	f.left -= n
 	if n > 0 {
-		c.p.counters.directReads.Add(1)
+		x.p.counters.directReads.Add(1)
 	}
 	if f.left == 0 {
 		f.phase = phaseTrailer

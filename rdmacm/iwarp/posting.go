@@ -12,12 +12,29 @@ type posting struct {
 	sent      int // of these, what TCP has taken
 	reads     int // RDMA Reads in the chain
 	readsDone int
-	unsent    bool  // counted in Conn.unsent
+	unsent    bool  // counted in transmitter.unsent
 	err       error // why the chain fails without ending the connection
 	failed    int
 }
 
 func postingOf(ch *rdmacm.Chain) *posting { return ch.Provider.(*posting) }
+
+// newPosting looks at what is posted.
+func (t *transmitter) newPosting(ch *rdmacm.Chain) *posting {
+	st := t.p.postings.Get().(*posting)
+	*st = posting{failed: -1}
+	for i := range ch.Work {
+		w := &ch.Work[i]
+		if w.Op == rdmacm.OpRead {
+			st.reads++
+		}
+		if err := checkWork(w); err != nil && st.err == nil {
+			st.err, st.failed = err, i
+		}
+	}
+	ch.Next, ch.Provider = nil, st
+	return st
+}
 
 // unfinished is the first work request that did not complete, or -1.
 func (st *posting) unfinished(ch *rdmacm.Chain) int {
@@ -35,70 +52,77 @@ func (st *posting) unfinished(ch *rdmacm.Chain) int {
 	return -1
 }
 
-// Post hands over a chain.
-func (c *Conn) Post(ch *rdmacm.Chain) {
-	st := c.p.postings.Get().(*posting)
-	*st = posting{failed: -1}
+// nthRead is the index of a chain's RDMA Read, the first being 0.
+func nthRead(ch *rdmacm.Chain, n int) int {
 	for i := range ch.Work {
-		w := &ch.Work[i]
-		if w.Op == rdmacm.OpRead {
-			st.reads++
+		if ch.Work[i].Op != rdmacm.OpRead {
+			continue
 		}
-		if err := checkWork(w); err != nil && st.err == nil {
-			st.err, st.failed = err, i
+		if n == 0 {
+			return i
 		}
+		n--
 	}
-	ch.Next, ch.Provider = nil, st
+	return -1
+}
 
-	c.mu.Lock()
-	if c.refusing {
-		closed := c.flushed
+// post hands over a chain.
+func (t *transmitter) post(ch *rdmacm.Chain) {
+	st := t.newPosting(ch)
+	t.mu.Lock()
+	if t.refusing {
+		closed := t.flushed
 		if !closed {
 			// Those before it are still on their way back.
 			st.err = rdmacm.ErrClosed
 			st.built, st.sent, st.readsDone = len(ch.Work), len(ch.Work), st.reads
-			c.append(ch)
+			t.append(ch)
 		}
-		c.mu.Unlock()
+		t.mu.Unlock()
 		if closed {
 			ch.Provider = nil
-			c.p.postings.Put(st)
+			t.p.postings.Put(st)
 			ch.Done(ch, rdmacm.ErrClosed, -1)
 			return
 		}
-		c.complete()
+		t.complete()
 		return
 	}
-	if st.err == nil && st.reads > 0 && c.readsPosted+st.reads > c.depth {
+	t.admit(ch, st)
+	t.heldChains++
+	own := (!t.held || t.heldChains >= maxHeld) && t.acquire()
+	t.mu.Unlock()
+	t.life.watchOn()
+	if own {
+		t.transmit()
+	}
+}
+
+// admit puts ch where the transmitter finds it. mu is held.
+func (t *transmitter) admit(ch *rdmacm.Chain, st *posting) {
+	if st.err == nil && st.reads > 0 && t.readsPosted+st.reads > t.depth {
 		st.err = rdmacm.ErrReadDepth
 		st.failed = nthRead(ch, 0)
 	}
 	if st.err != nil {
 		st.reads, st.readsDone = 0, 0
 	}
-	c.readsPosted += st.reads
+	t.readsPosted += st.reads
 	if n := len(ch.Work); st.err == nil && n > 0 && ch.Work[n-1].Op >= rdmacm.OpSend {
 		st.unsent = true
-		c.unsent.Add(1)
+		t.unsent.Add(1)
 	}
-	c.append(ch)
-	if c.cursor == nil {
-		c.cursor = ch
-	}
-	c.heldChains++
-	own := (!c.held || c.heldChains >= maxHeld) && c.acquire()
-	c.watchLocked()
-	c.mu.Unlock()
-	if own {
-		c.transmit()
+	t.append(ch)
+	if t.cursor == nil {
+		t.cursor = ch
 	}
 }
 
-// sent takes note that TCP took the chain, or that it never will. c.mu is held.
-func (c *Conn) sent(st *posting) {
+// sent takes note that TCP took the chain, or that it never will. mu is held.
+func (t *transmitter) sent(st *posting) {
 	if st.unsent {
 		st.unsent = false
-		c.unsent.Add(-1)
+		t.unsent.Add(-1)
 	}
 }
 
@@ -131,65 +155,116 @@ const (
 	maxLocal  = 1 << 10
 )
 
-// append puts ch at the end of what is outstanding. c.mu is held.
-func (c *Conn) append(ch *rdmacm.Chain) {
-	if c.tail == nil {
-		c.head = ch
+// append puts ch at the end of what is outstanding. mu is held.
+func (t *transmitter) append(ch *rdmacm.Chain) {
+	if t.tail == nil {
+		t.head = ch
 	} else {
-		c.tail.Next = ch
+		t.tail.Next = ch
 	}
-	c.tail = ch
+	t.tail = ch
 }
 
-// Flush sends what is held back.
-func (c *Conn) Flush() {
-	c.mu.Lock()
-	own := c.acquire()
-	c.mu.Unlock()
-	if own {
-		c.transmit()
+// readDone completes the oldest RDMA Read on the wire. The receiver calls it when
+// the response is in its place; ch is nil for the ready-to-receive message.
+func (t *transmitter) readDone(ch *rdmacm.Chain) {
+	t.mu.Lock()
+	t.readsOut--
+	if ch != nil {
+		postingOf(ch).readsDone++
 	}
+	t.mu.Unlock()
+	t.complete()
+}
+
+// readFailed notes that the peer blames an RDMA Read of ch for the end of the
+// connection: the n-th of those that are not done.
+func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
+	t.mu.Lock()
+	st := postingOf(ch)
+	st.err, st.failed = why, nthRead(ch, st.readsDone+n)
+	t.mu.Unlock()
 }
 
 // complete gives back the chains at the head that are through, in order. Only
-// one goroutine does so at a time; whoever finds another at it leaves its
+// one goroutine does so at a time; another that comes meanwhile leaves its
 // chains to that one.
-func (c *Conn) complete() {
-	c.mu.Lock()
-	if c.completing {
-		c.mu.Unlock()
+func (t *transmitter) complete() {
+	t.mu.Lock()
+	if t.completing {
+		t.mu.Unlock()
 		return
 	}
-	c.completing = true
-	for c.head != nil {
-		ch := c.head
+	t.completing = true
+	for ch := t.takeThrough(); ch != nil; ch = t.takeThrough() {
+		t.mu.Unlock()
+		for ch != nil {
+			next, st := ch.Next, postingOf(ch)
+			err, failed := st.err, st.failed
+			ch.Next, ch.Provider = nil, nil
+			t.p.postings.Put(st)
+			ch.Done(ch, err, failed)
+			ch = next
+		}
+		t.mu.Lock()
+	}
+	t.completing = false
+	t.idle.Broadcast()
+	leaving := t.leaving
+	t.mu.Unlock()
+	if leaving {
+		t.finish()
+	}
+}
+
+// takeThrough takes the chains at the head that are through off what is
+// outstanding, linked by Next, with the outcome of each in its posting. mu is
+// held.
+func (t *transmitter) takeThrough() *rdmacm.Chain {
+	first := t.head
+	var last *rdmacm.Chain
+	for ch := t.head; ch != nil; ch = ch.Next {
 		st := postingOf(ch)
-		if !c.flushing && (st.sent < len(ch.Work) || st.readsDone < st.reads || ch == c.cursor) {
+		if !t.flushing && (st.sent < len(ch.Work) || st.readsDone < st.reads || ch == t.cursor) {
 			break
 		}
-		err, failed := st.err, st.failed
-		if i := st.unfinished(ch); err == nil && (i >= 0 || c.lost) {
+		if i := st.unfinished(ch); st.err == nil && (i >= 0 || t.lost) {
 			// What is behind failed work counts as failed, even if the peer
 			// got it (RFC 5040 §6.2.1).
-			err, failed, c.lost = c.flushErr, max(i, 0), true
+			st.err, st.failed, t.lost = t.flushErr, max(i, 0), true
 		}
-		c.head = ch.Next
-		if c.head == nil {
-			c.tail = nil
+		t.readsPosted -= st.reads
+		t.sent(st)
+		last = ch
+	}
+	if last == nil {
+		return nil
+	}
+	if t.head = last.Next; t.head == nil {
+		t.tail = nil
+	}
+	last.Next = nil
+	return first
+}
+
+// flushAll brings back everything that is outstanding, by err where it is not
+// through; what is posted from then on fails at once. Only conclude calls it,
+// when no goroutine transmits any more.
+func (t *transmitter) flushAll(err error) {
+	t.mu.Lock()
+	t.flushing, t.flushErr = true, err
+	for t.head != nil || t.completing {
+		if t.completing {
+			t.idle.Wait()
+			continue
 		}
-		c.readsPosted -= st.reads
-		c.sent(st)
-		c.mu.Unlock()
-		ch.Next, ch.Provider = nil, nil
-		c.p.postings.Put(st)
-		ch.Done(ch, err, failed)
-		c.mu.Lock()
+		t.mu.Unlock()
+		t.complete()
+		t.mu.Lock()
 	}
-	c.completing = false
-	c.cond.Broadcast()
-	leaving := c.leaving
-	c.mu.Unlock()
-	if leaving {
-		c.finish()
-	}
+	t.flushed = true
+	t.cursor, t.tail = nil, nil
+	t.answers, t.unanswered = answerQueue{}, nil
+	t.readsOut = 0
+	t.mu.Unlock()
 }

@@ -12,6 +12,7 @@ type outRead struct {
 	stag  uint32
 	base  uint64
 	size  int
+	msn   uint32 // of the request
 	chain *rdmacm.Chain
 
 	// Where the next byte of the response goes: pieces[0][offset:].
@@ -20,11 +21,9 @@ type outRead struct {
 	placed int
 }
 
-// readQueue holds the Reads on the wire, oldest first. Conn.mu guards it; the
-// placement in the first entry is the receiver's.
+// readQueue holds Reads on the wire, oldest first.
 type readQueue struct {
 	first, last *outRead
-	count       int
 }
 
 func (q *readQueue) push(r *outRead) {
@@ -34,15 +33,27 @@ func (q *readQueue) push(r *outRead) {
 		q.last.next = r
 	}
 	q.last = r
-	q.count++
 }
 
 func (q *readQueue) pop() *outRead {
 	r := q.first
 	q.first = r.next
-	q.count--
 	r.next = nil
 	return r
+}
+
+// join moves what is in other to the end of q.
+func (q *readQueue) join(other *readQueue) {
+	if other.first == nil {
+		return
+	}
+	if q.first == nil {
+		q.first = other.first
+	} else {
+		q.last.next = other.first
+	}
+	q.last = other.last
+	*other = readQueue{}
 }
 
 // A response is an RDMA Read by the peer that waits for its answer.
@@ -55,12 +66,9 @@ type response struct {
 	header [wire.UntaggedSize]byte
 }
 
-// answerQueue holds the responses that TCP has not taken to the end, oldest
-// first; unsent is the first that the transmitter has not cut up. Conn.mu
-// guards it.
+// answerQueue holds responses, oldest first.
 type answerQueue struct {
-	first, last, unsent *response
-	count               int
+	first, last *response
 }
 
 func (q *answerQueue) push(a *response) {
@@ -71,16 +79,25 @@ func (q *answerQueue) push(a *response) {
 		q.last.next = a
 	}
 	q.last = a
-	if q.unsent == nil {
-		q.unsent = a
-	}
-	q.count++
 }
 
 func (q *answerQueue) pop() *response {
 	a := q.first
 	q.first = a.next
-	q.count--
 	a.next = nil
 	return a
+}
+
+// join moves what is in other to the end of q.
+func (q *answerQueue) join(other *answerQueue) {
+	if other.first == nil {
+		return
+	}
+	if q.first == nil {
+		q.first = other.first
+	} else {
+		q.last.next = other.first
+	}
+	q.last = other.last
+	*other = answerQueue{}
 }

@@ -1,9 +1,8 @@
 package iwarp
 
 import (
-	"io"
+	"sync"
 	"sync/atomic"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -12,9 +11,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A receiver is the receiving half: it belongs to the goroutine of
-// Conn.receive, but for the atomics.
+// A receiver is the receiving part of a connection. It belongs to the receiving
+// goroutine, but for what mu guards, the promise and the other atomics.
 type receiver struct {
+	*endpoint
+	tx      *transmitter
+	life    *lifecycle
+	regions *regions
+	handler rdmacm.Handler
+
+	// mu guards handed.
+	mu sync.Mutex
+	// handed are the Reads on the wire that the transmitter has handed over
+	// (expect), and due those that the receiving goroutine took over from there.
+	// All in handed are younger than all in due.
+	handed, due readQueue
+	asked       answerQueue // the peer's Reads in the present run of FPDUs
+
+	promised     atomic.Int64 // messages that may still arrive
+	promisedSize atomic.Int64
+
 	ring  *ring // borrowed while there is input
 	r, w  int   // what is in the ring and not consumed
 	stash []byte
@@ -32,6 +48,7 @@ type receiver struct {
 	// them included: then the next is likely to be large, and little is read
 	// beyond the current one, so that its payload can go straight to its place.
 	streak   int
+	named    *region   // that an FPDU of the present input named last
 	msn      [2]uint32 // expected next, less one, on each queue
 	send     openSend
 	begun    bool // an FPDU was received and validated
@@ -58,96 +75,145 @@ type largeStash [largestFPDU]byte
 
 const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
 
-func (x *receiver) dropBounce(c *Conn) {
-	if x.bounce != nil {
-		c.p.stashes.Put(x.bounce)
-		x.bounce = nil
+// promise adds to what the receiver accepts: see rdmacm.Conn.Provide.
+func (x *receiver) promise(count, size int) {
+	for {
+		old := x.promisedSize.Load()
+		if int64(size) <= old || x.promisedSize.CompareAndSwap(old, int64(size)) {
+			break
+		}
 	}
+	x.promised.Add(int64(count))
 }
 
-func (x *receiver) init(c *Conn) { x.ready = c.readReady }
+// expect hands over an RDMA Read whose request is about to be sent. The
+// transmitter calls it, before the peer can have got the request.
+func (x *receiver) expect(r *outRead) {
+	x.mu.Lock()
+	x.handed.push(r)
+	x.mu.Unlock()
+}
 
-// receive is the receiving goroutine: it lives as long as the connection.
-func (c *Conn) receive() {
+// takeOver moves the Reads that were handed over to those that are due.
+func (x *receiver) takeOver() {
+	x.mu.Lock()
+	x.due.join(&x.handed)
+	x.mu.Unlock()
+}
+
+// oldestRead is the Read whose response is due, or nil. It takes the lock only
+// when all that were taken over before have been answered.
+func (x *receiver) oldestRead() *outRead {
+	if x.due.first == nil {
+		x.takeOver()
+	}
+	return x.due.first
+}
+
+// region is what stag names, or nil. A run of FPDUs that name the same region
+// looks it up once.
+func (x *receiver) region(stag uint32) *region {
+	if x.named == nil || x.named.stag != stag || x.named.revoked.Load() {
+		x.named = x.p.stags.lookup(stag)
+	}
+	return x.named
+}
+
+// run is the receiving goroutine: it lives as long as the connection.
+func (x *receiver) run() {
 	for {
-		err := c.raw.Read(c.rx.ready)
-		if c.stopping.Load() || c.rx.eof || c.rx.errno != 0 {
+		err := x.raw.Read(x.ready)
+		if x.life.stopping.Load() || x.eof || x.errno != 0 {
 			break
 		}
 		if err != nil {
-			c.end(&BrokenError{err}, true)
+			x.life.end(&BrokenError{err}, true)
 			break
 		}
 	}
-	c.conclude()
+	x.life.conclude()
 }
 
 // readReady reads and works on what there is. It says true when the connection
 // is at its end.
-func (c *Conn) readReady(fd uintptr) bool {
-	x := &c.rx
-	for !c.stopping.Load() {
-		if c.faulty.Load() {
-			x.r, x.w = 0, 0
-		}
-		x.borrow(c)
-		tail := len(x.ring.buf) - x.w
-		entries, direct := c.direct()
-		switch {
-		case direct > 0:
-			tail = min(tail, directTail)
-		case x.streak > 0:
-			tail = min(tail, x.fpdu.left+directTail)
-		}
-		x.iov[entries].Base = &x.ring.buf[x.w]
-		x.iov[entries].SetLen(tail)
-		n, _, errno := unix.Syscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&x.iov[0])), uintptr(entries+1))
-		raceRead()
+func (x *receiver) readReady(fd uintptr) bool {
+	for !x.life.stopping.Load() {
+		x.skipBehindFault()
+		x.borrow()
+		n, errno := x.read(fd)
 		switch {
 		case errno == unix.EINTR:
-			c.placed(direct, 0)
 			continue
 		case errno == unix.EAGAIN:
-			c.placed(direct, 0)
-			x.giveBack(c)
+			x.giveBack()
 			return false
-		case errno != 0:
-			c.placed(direct, 0)
-			x.errno = errno
-			x.giveBack(c)
-			return true
-		case n == 0:
-			c.placed(direct, 0)
-			x.eof = true
-			x.giveBack(c)
+		case errno != 0 || n == 0:
+			x.errno, x.eof = errno, errno == 0
+			x.giveBack()
 			return true
 		}
 		x.arrived.Add(uint64(n))
-		c.p.counters.bytesIn.Add(uint64(n))
-		if c.faulty.Load() {
-			// What follows a fault is not looked at (RFC 5040 §7).
-			c.placed(direct, 0)
-			x.r, x.w = 0, 0
-			continue
+		x.p.counters.bytesIn.Add(uint64(n))
+		if !x.skipBehindFault() {
+			x.consume()
 		}
-		inPlace := min(int(n), direct)
-		c.placed(direct, inPlace)
-		x.w += int(n) - inPlace
-		c.consume()
 	}
-	x.giveBack(c)
+	x.giveBack()
 	return true
+}
+
+// skipBehindFault says whether the connection ends by a fault: what follows that
+// is not looked at (RFC 5040 §7).
+func (x *receiver) skipBehindFault() bool {
+	faulty := x.life.faulty.Load()
+	if faulty {
+		x.r, x.w = 0, 0
+	}
+	return faulty
+}
+
+// read reads the socket once: payload straight into its place, where it may go
+// there, and the rest into the ring. n is how many bytes that were.
+func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
+	if r := x.exposed(); r != nil {
+		// Held until the read is over, so that revocation waits for it; the
+		// read does not wait for input.
+		r.mu.Lock()
+		defer r.mu.Unlock()
+	}
+	entries, direct := x.direct()
+	tail := len(x.ring.buf) - x.w
+	switch {
+	case direct > 0:
+		tail = min(tail, directTail)
+	case x.streak > 0:
+		tail = min(tail, x.fpdu.left+directTail)
+	}
+	x.iov[entries].Base = &x.ring.buf[x.w]
+	x.iov[entries].SetLen(tail)
+	got, _, errno := unix.Syscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&x.iov[0])), uintptr(entries+1))
+	raceRead()
+	if errno != 0 {
+		return 0, errno
+	}
+	n = int(got)
+	inPlace := min(n, direct)
+	if inPlace > 0 {
+		x.placed(inPlace)
+	}
+	x.w += n - inPlace
+	return n, 0
 }
 
 // borrow makes sure that there is a ring, with what was left over in it and
 // room behind that.
-func (x *receiver) borrow(c *Conn) {
+func (x *receiver) borrow() {
 	if x.ring == nil {
-		x.ring = c.p.rings.borrow()
+		x.ring = x.p.rings.borrow()
 		x.r, x.w = 0, copy(x.ring.buf[:], x.stash)
 		x.stash = nil
 		if x.large != nil {
-			c.p.stashes.Put(x.large)
+			x.p.stashes.Put(x.large)
 			x.large = nil
 		}
 	}
@@ -161,7 +227,7 @@ func (x *receiver) borrow(c *Conn) {
 
 // giveBack returns the ring and keeps what is left over: part of a header or
 // trailer or, where a CRC protects an RDMA Write, part of its FPDU.
-func (x *receiver) giveBack(c *Conn) {
+func (x *receiver) giveBack() {
 	if x.ring == nil {
 		return
 	}
@@ -169,138 +235,57 @@ func (x *receiver) giveBack(c *Conn) {
 	if len(rest) <= len(x.small) {
 		x.stash = append(x.small[:0], rest...)
 	} else {
-		x.large = c.p.stashes.Get().(*largeStash)
+		x.large = x.p.stashes.Get().(*largeStash)
 		x.stash = append(x.large[:0], rest...)
 	}
-	c.p.rings.giveBack(x.ring)
+	x.p.rings.giveBack(x.ring)
 	x.ring, x.r, x.w = nil, 0, 0
+	x.named = nil
 	if x.bounce != nil && x.fpdu.target != toBounce {
-		x.dropBounce(c)
+		x.dropBounce()
 	}
 }
 
-// consume works on what is in the ring.
-func (c *Conn) consume() {
-	x := &c.rx
-	c.mu.Lock()
-	c.held = true
-	c.mu.Unlock()
-	for !c.stopping.Load() && !c.faulty.Load() && c.step() {
+func (x *receiver) dropBounce() {
+	if x.bounce != nil {
+		x.p.stashes.Put(x.bounce)
+		x.bounce = nil
+	}
+}
+
+// consume works on the run of FPDUs in the ring. What the Handler posts
+// meanwhile, and the answers to the peer's Reads, go out together at its end.
+func (x *receiver) consume() {
+	x.tx.hold()
+	for !x.life.stopping.Load() && !x.life.faulty.Load() && x.step() {
 	}
 	if x.drain {
 		x.drain = false
-		c.handler.Drained()
+		x.handler.Drained()
 	}
-	midway := x.fpdu.phase != phaseHeader || x.r < x.w || x.send.open
-	x.midway.Store(midway)
-	c.p.counters.fpdusIn.Add(x.fpdus)
+	x.midway.Store(x.partial())
+	x.p.counters.fpdusIn.Add(x.fpdus)
 	x.fpdus = 0
-	c.mu.Lock()
-	c.held = false
-	if midway {
-		c.watchLocked()
+	if x.midway.Load() {
+		x.life.watchOn()
 	}
-	own := c.acquire()
-	c.mu.Unlock()
-	if own {
-		c.transmit()
-	}
+	x.tx.release(&x.asked)
 }
 
-// conclude ends the connection: work comes back, memory is revoked, the socket
-// is closed and the Handler told.
-func (c *Conn) conclude() {
-	x := &c.rx
-	if x.eof {
-		c.peerClosed()
-	} else if x.errno != 0 {
-		c.mu.Lock()
-		over := c.finSent && c.head == nil
-		c.mu.Unlock()
-		if !over {
-			c.end(&BrokenError{x.errno}, true)
-		}
-	}
+// partial says that an FPDU or a message has begun and not ended.
+func (x *receiver) partial() bool {
+	return x.fpdu.phase != phaseHeader || x.r < x.w || len(x.stash) > 0 || x.send.open
+}
 
-	c.mu.Lock()
-	c.refusing, c.broken = true, true
-	for c.owned {
-		c.sock.SetDeadline(longAgo)
-		c.cond.Wait()
-	}
-	err, abortive := c.endErr, c.abortive
-	c.flushing = true
-	c.flushErr = rdmacm.ErrFlushed
-	if err != nil {
-		c.flushErr = &flushedError{err}
-	}
-	for _, t := range []*time.Timer{c.watch.timer, c.nudge} {
-		if t != nil {
-			t.Stop()
-		}
-	}
-	for c.head != nil || c.completing {
-		if c.completing {
-			c.cond.Wait()
-			continue
-		}
-		c.mu.Unlock()
-		c.complete()
-		c.mu.Lock()
-	}
-	c.flushed = true
-	c.cursor, c.tail = nil, nil
-	c.reads, c.answers = readQueue{}, answerQueue{}
-	c.mu.Unlock()
-
+// drop gives back what the receiver holds, once it has nothing more to do.
+func (x *receiver) drop() {
+	x.due, x.asked = readQueue{}, answerQueue{}
+	x.mu.Lock()
+	x.handed = readQueue{}
+	x.mu.Unlock()
 	if x.send.message != nil {
 		x.send.message.free()
 		x.send = openSend{}
 	}
-	x.dropBounce(c)
-	c.revokeAll()
-	if abortive {
-		c.sock.SetLinger(0)
-	}
-	c.sock.Close()
-	c.seat.Leave()
-	c.p.counters.connections.Add(-1)
-	c.p.counters.closed.Add(1)
-	c.p.event(Event{Kind: EventClosed, Peer: c.peer, Local: c.local, Setup: c.agreed, Err: err})
-	c.handler.Closed(err)
-	close(c.done)
+	x.dropBounce()
 }
-
-// peerClosed follows the peer's FIN: what was posted still goes out, as far as
-// the peer takes it.
-func (c *Conn) peerClosed() {
-	x := &c.rx
-	partial := x.fpdu.phase != phaseHeader || len(x.stash) > 0 || x.send.open
-	if partial && !c.faulty.Load() && !c.stopping.Load() {
-		c.end(&BrokenError{io.ErrUnexpectedEOF}, true)
-		return
-	}
-	c.mu.Lock()
-	if c.reset && !c.finSent {
-		c.endLocked(&BrokenError{unix.ECONNRESET}, true)
-	}
-	c.refusing, c.leaving = true, true
-	c.watch.limit(timeIn(c.p.cfg.LingerTimeout), &BrokenError{io.ErrUnexpectedEOF})
-	for !c.stopping.Load() && (c.owned || c.sendable()) {
-		if c.acquire() {
-			c.mu.Unlock()
-			c.transmit()
-			c.mu.Lock()
-			continue
-		}
-		c.cond.Wait()
-	}
-	c.watch.unlimit()
-	c.mu.Unlock()
-}
-
-// A flushedError is rdmacm.ErrFlushed with the reason.
-type flushedError struct{ reason error }
-
-func (e *flushedError) Error() string   { return rdmacm.ErrFlushed.Error() + ": " + e.reason.Error() }
-func (e *flushedError) Unwrap() []error { return []error{rdmacm.ErrFlushed, e.reason} }

@@ -3,6 +3,7 @@ package iwarp
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
@@ -10,7 +11,7 @@ import (
 
 // A region is memory exposed to the peer of one connection.
 type region struct {
-	c      *Conn
+	owner  *regions
 	stag   uint32
 	base   uint64
 	length uint64
@@ -21,31 +22,32 @@ type region struct {
 	mu     sync.Mutex
 	memory []byte // nil once revoked
 
+	revoked    atomic.Bool
 	prev, next *region // the connection's list
 }
 
 func (r *region) STag() uint32   { return r.stag }
 func (r *region) Offset() uint64 { return r.base }
 
-// Register exposes memory to the peer by a steering tag of its own.
-func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
+// register exposes memory to the peer by a steering tag of its own.
+func (s *regions) register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	r := &region{
-		c: c, memory: memory, length: uint64(len(memory)), access: access,
+		owner: s, memory: memory, length: uint64(len(memory)), access: access,
 		// Offsets need not start at 0 (RFC 5041 §2.2), and they tell a
 		// stray peer less if they do not.
-		base: uint64(c.p.stags.fresh()) << regionBaseShift,
+		base: uint64(s.p.stags.fresh()) << regionBaseShift,
 	}
-	c.regions.mu.Lock()
-	defer c.regions.mu.Unlock()
-	if c.regions.closed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
 		return nil, rdmacm.ErrClosed
 	}
-	c.p.stags.insert(r)
-	r.next = c.regions.first
+	s.p.stags.insert(r)
+	r.next = s.first
 	if r.next != nil {
 		r.next.prev = r
 	}
-	c.regions.first = r
+	s.first = r
 	return r, nil
 }
 
@@ -53,6 +55,9 @@ const regionBaseShift = 12
 
 // regions is what a connection has registered.
 type regions struct {
+	*endpoint
+	referring *referring // the transmitter's
+
 	mu     sync.Mutex
 	first  *region
 	closed bool
@@ -67,73 +72,74 @@ const pastSTags = 128
 // Deregister revokes the peer's access. It waits for a copy in progress, not
 // for the peer.
 func (r *region) Deregister() error {
-	r.c.revoke(r)
+	r.owner.revoke(r)
 	return nil
 }
 
 // revoke ends r; false if it had ended before.
-func (c *Conn) revoke(r *region) bool {
-	c.exposed.mu.Lock()
+func (s *regions) revoke(r *region) bool {
+	r.revoked.Store(true)
+	s.referring.mu.Lock()
 	r.mu.Lock()
 	memory := r.memory
 	r.memory = nil
 	r.mu.Unlock()
-	c.exposed.rescue(memory)
-	c.exposed.mu.Unlock()
-	c.regions.mu.Lock()
-	defer c.regions.mu.Unlock()
-	if r.prev == nil && c.regions.first != r {
+	s.referring.rescue(memory)
+	s.referring.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.prev == nil && s.first != r {
 		return false
 	}
 	if r.prev != nil {
 		r.prev.next = r.next
 	} else {
-		c.regions.first = r.next
+		s.first = r.next
 	}
 	if r.next != nil {
 		r.next.prev = r.prev
 	}
 	r.prev, r.next = nil, nil
-	c.p.stags.remove(r.stag)
+	s.p.stags.remove(r.stag)
 	switch {
-	case len(c.regions.past) < pastSTags:
-		c.regions.past = append(c.regions.past, r.stag)
+	case len(s.past) < pastSTags:
+		s.past = append(s.past, r.stag)
 	default:
-		c.regions.past[c.regions.oldest] = r.stag
-		c.regions.oldest = (c.regions.oldest + 1) % pastSTags
+		s.past[s.oldest] = r.stag
+		s.oldest = (s.oldest + 1) % pastSTags
 	}
 	return true
 }
 
 // revokeAll ends every region at the end of the connection.
-func (c *Conn) revokeAll() {
-	c.regions.mu.Lock()
-	c.regions.closed = true
+func (s *regions) revokeAll() {
+	s.mu.Lock()
+	s.closed = true
 	for {
-		r := c.regions.first
-		c.regions.mu.Unlock()
+		r := s.first
+		s.mu.Unlock()
 		if r == nil {
 			return
 		}
-		c.revoke(r)
-		c.regions.mu.Lock()
+		s.revoke(r)
+		s.mu.Lock()
 	}
 }
 
 // invalidate carries out the peer's Send with Invalidate (RFC 5040 §5.3).
-func (c *Conn) invalidate(stag uint32) wire.Cause {
-	r := c.p.stags.lookup(stag)
+func (s *regions) invalidate(stag uint32) wire.Cause {
+	r := s.p.stags.lookup(stag)
 	switch {
-	case r != nil && r.c == c:
-		c.revoke(r)
-		c.p.counters.invalidated.Add(1)
+	case r != nil && r.owner == s:
+		s.revoke(r)
+		s.p.counters.invalidated.Add(1)
 		return wire.Cause{}
 	case r != nil:
 		return wire.RDMAPNotInvalid
 	}
-	c.regions.mu.Lock()
-	defer c.regions.mu.Unlock()
-	if slices.Contains(c.regions.past, stag) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.past, stag) {
 		return wire.Cause{}
 	}
 	return wire.RDMAPNotInvalid
@@ -142,11 +148,11 @@ func (c *Conn) invalidate(stag uint32) wire.Cause {
 // reach says why n bytes at offset are not the peer's to access by want, in the
 // terms of the given table of causes; the zero Cause means they are. Without n
 // nothing is looked at.
-func (c *Conn) reach(r *region, offset uint64, n int, want rdmacm.Access, t *reachCauses) wire.Cause {
+func (s *regions) reach(r *region, offset uint64, n int, want rdmacm.Access, t *reachCauses) wire.Cause {
 	switch {
 	case r == nil:
 		return t.invalid
-	case r.c != c:
+	case r.owner != s:
 		return t.foreign
 	case r.access&want == 0:
 		return t.access

@@ -50,7 +50,7 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	}
 	c, err := newConn(r.p, r.sock, &p, s, r.frame.private)
 	if err == nil {
-		c.responder, c.fenced, c.seat = true, true, r.seat
+		c.responder, c.tx.fenced, c.life.seat = true, true, r.seat
 		_, err = r.sock.Write(appendFrame(h, data, p.PrivateData))
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	// Before the connection can end by itself, and leave the seat. What the
 	// Census ended in between finds out by its socket or, from here on, by End.
 	r.seat.Hold((*seated)(c), &c.rx.arrived)
-	c.start()
+	c.life.start()
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -10,10 +11,53 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A transmitter is the sending half. Whoever found Conn.owned false and set it
-// is the transmitter, and may use what is here; it lets go when there is
-// nothing to send.
+// A transmitter is the transmitting part of a connection: work that was posted,
+// until it comes back, and answers to the peer's RDMA Reads. It has no goroutine
+// of its own. The goroutine that finds owned false and sets it is the sender, and
+// lets go of that when there is nothing to send.
 type transmitter struct {
+	*endpoint
+	rx   *receiver
+	life *lifecycle
+
+	// mu guards what follows, down to the sender's own.
+	mu   sync.Mutex
+	idle sync.Cond // owned or completing became false, or refusing true
+
+	// Work posted and not yet given back; cursor is the first chain that the
+	// sender is not through with.
+	head, tail, cursor *rdmacm.Chain
+	readsPosted        int
+	readsOut           int // RDMA Reads on the wire
+	completing         bool
+	heldChains         int
+
+	owned    bool // a goroutine is the sender
+	fenced   bool // nothing may be sent before the peer's first FPDU
+	held     bool // posts wait for the end of the run that the receiver works on
+	broken   bool // the socket takes no more
+	reset    bool // the sender was told that the peer reset it
+	refusing bool // what is posted now fails
+	leaving  bool // this half is closed when nothing is left to send
+	finSent  bool
+	flushing bool // everything outstanding comes back
+	flushErr error
+	lost     bool // a chain came back with flushErr
+	flushed  bool // everything has come back
+	rtr      wire.RTR
+	// answers are what TCP has not taken to the end, unanswered the first of
+	// them that is not cut up.
+	answers    answerQueue
+	unanswered *response
+	terminate  []byte // FPDU of a Terminate that wants to go
+	terminated bool   // it is the sender's
+
+	answering atomic.Int32 // the peer's RDMA Reads that are not answered to the end
+	unsent    atomic.Int64 // see Conn.Unsent
+	progress  atomic.Uint64
+	referring referring
+
+	// The sender's own.
 	batch *batch // borrowed while there is something to send
 	out   outgoing
 	// first is the chain that the oldest unwritten FPDU belongs to.
@@ -28,25 +72,24 @@ type transmitter struct {
 	unmeasured               int     // bytes sent since the segment size was asked for
 	marked                   *marked // with markers
 
-	ready func(fd uintptr) bool // c.writeReady, made once
-	loop  func()                // c.transmitLoop, made once
+	ready func(fd uintptr) bool // writeReady, made once
+	loop  func()                // transmitLoop, made once
 	wait  bool                  // ready may wait for the socket
 	errno unix.Errno
-
-	progress atomic.Uint64 // bytes that TCP took
 }
 
 // inlineBudget is how many bytes a goroutine that posts sends itself before it
 // leaves the rest to another.
 const inlineBudget = 1 << 20
 
-func (t *transmitter) init(c *Conn) error {
-	t.ready, t.loop = c.writeReady, c.transmitLoop
-	if c.agreed.Markers {
+func (t *transmitter) init() error {
+	t.idle.L = &t.mu
+	t.ready, t.loop = t.writeReady, t.transmitLoop
+	if t.agreed.Markers {
 		t.marked = new(marked)
 	}
 	var err error
-	if ctlErr := c.raw.Control(func(fd uintptr) { err = c.sizeFPDUs(fd) }); ctlErr != nil {
+	if ctlErr := t.raw.Control(func(fd uintptr) { err = t.sizeFPDUs(fd) }); ctlErr != nil {
 		err = ctlErr
 	}
 	return err
@@ -59,25 +102,25 @@ func (t *transmitter) nextMSN(queue uint32) uint32 {
 
 // sizeFPDUs computes how much payload fits an FPDU. With CRCs the size is one
 // that lies within a segment: see batch.whole.
-func (c *Conn) sizeFPDUs(fd uintptr) error {
+func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	mss, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 	if err != nil {
 		return fmt.Errorf("iwarp: TCP_MAXSEG: %w", err)
 	}
-	size := c.p.cfg.MaxFPDU
+	size := t.p.cfg.MaxFPDU
 	ulpdu := wire.MaxULPDU
-	c.tx.segment, c.tx.unmeasured = mss-optionRoom, 0
-	c.tx.aligned = size == FPDUMSS || c.agreed.CRC
+	t.segment, t.unmeasured = mss-optionRoom, 0
+	t.aligned = size == FPDUMSS || t.agreed.CRC
 	switch {
 	case size > 0:
 		ulpdu = int(size)&^3 - wire.LengthSize - wire.CRCSize
-	case c.tx.aligned:
-		ulpdu = mulpdu(c.tx.segment, c.agreed.Markers)
+	case t.aligned:
+		ulpdu = mulpdu(t.segment, t.agreed.Markers)
 	}
 	ulpdu = min(max(ulpdu, wire.MinULPDU), wire.MaxULPDU)
 	// Payload in multiples of 4 needs no pad but at the end of a message.
-	c.tx.taggedRoom = (ulpdu - wire.TaggedSize) &^ 3
-	c.tx.untaggedRoom = (ulpdu - wire.UntaggedSize) &^ 3
+	t.taggedRoom = (ulpdu - wire.TaggedSize) &^ 3
+	t.untaggedRoom = (ulpdu - wire.UntaggedSize) &^ 3
 	return nil
 }
 
@@ -90,88 +133,93 @@ func mulpdu(emss int, markers bool) int {
 	return n
 }
 
-// acquire makes the caller the transmitter, if there is something to send and
-// no other is at it. c.mu is held.
-func (c *Conn) acquire() bool {
-	if c.owned || !c.sendable() {
+// acquire makes the caller the sender, if there is something to send and no
+// other is at it. mu is held.
+func (t *transmitter) acquire() bool {
+	if t.owned || !t.sendable() {
 		return false
 	}
-	c.owned = true
-	c.heldChains = 0
+	t.owned = true
+	t.heldChains = 0
 	return true
 }
 
+// flush sends what there is to send, if no other goroutine is at it.
+func (t *transmitter) flush() {
+	t.mu.Lock()
+	own := t.acquire()
+	t.mu.Unlock()
+	if own {
+		t.transmit()
+	}
+}
+
 // transmit sends what there is to send, without waiting. The caller is the
-// transmitter; it is not any more afterwards.
-func (c *Conn) transmit() {
+// sender; it is not any more afterwards.
+func (t *transmitter) transmit() {
 	budget := inlineBudget
-	for c.fill() {
-		b := c.tx.batch
+	for t.fill() {
+		b := t.batch
 		if budget > 0 {
 			budget -= b.bytes
-			if !c.write(false) {
+			if !t.write(false) {
 				return
 			}
 			if b.left == 0 {
-				c.written()
+				t.written()
 				continue
 			}
 		}
-		c.p.counters.handoffs.Add(1)
-		go c.tx.loop()
+		t.p.counters.handoffs.Add(1)
+		go t.loop()
 		return
 	}
-	c.complete()
+	t.complete()
 }
 
 // transmitLoop is transmit with waiting.
-func (c *Conn) transmitLoop() {
+func (t *transmitter) transmitLoop() {
 	for {
-		if c.tx.batch != nil && c.tx.batch.left > 0 {
-			if !c.write(true) {
+		if t.batch != nil && t.batch.left > 0 {
+			if !t.write(true) {
 				return
 			}
-			c.written()
+			t.written()
 		}
-		if !c.fill() {
-			c.complete()
+		if !t.fill() {
+			t.complete()
 			return
 		}
 	}
 }
 
 // written follows a batch that TCP took.
-func (c *Conn) written() {
-	b := c.tx.batch
-	if b.exposed {
-		c.exposed.mu.Lock()
-		c.exposed.batch = nil
-		c.exposed.mu.Unlock()
-	}
-	c.batchWritten(b)
-	b.reset()
-	c.complete()
+func (t *transmitter) written() {
+	t.referring.end(t.batch)
+	t.batchWritten(t.batch)
+	t.batch.reset()
+	t.complete()
 }
 
-// fill makes a batch of what there is to send. When there is nothing, it lets
-// go of the transmitter and says false.
-func (c *Conn) fill() bool {
-	if c.tx.batch == nil {
-		c.tx.batch = c.p.batches.Get().(*batch)
+// fill makes a batch of what there is to send. When there is nothing, the caller
+// is not the sender any more, and fill says false.
+func (t *transmitter) fill() bool {
+	if t.batch == nil {
+		t.batch = t.p.batches.Get().(*batch)
 	}
-	b := c.tx.batch
-	if b.limit = batchBytes; c.agreed.CRC {
+	b := t.batch
+	if b.limit = batchBytes; t.agreed.CRC {
 		b.limit = batchBytesCRC
 	}
 	for b.left == 0 {
 		for b.room() {
-			if c.faulty.Load() && c.fillTerminate(b) {
+			if t.life.faulty.Load() && t.fillTerminate(b) {
 				break
 			}
-			if !c.tx.out.active && !c.next() {
+			if !t.out.active && !t.next() {
 				break
 			}
-			if !c.build(b) {
+			if !t.build(b) {
 				// A fault: its Terminate is next, if it may go.
 				break
 			}
@@ -179,101 +227,89 @@ func (c *Conn) fill() bool {
 		if b.left > 0 {
 			break
 		}
-		c.mu.Lock()
-		if !c.sendable() {
-			c.release()
-			c.mu.Unlock()
+		t.mu.Lock()
+		over := !t.sendable()
+		if over {
+			t.disown()
+		}
+		t.mu.Unlock()
+		if over {
 			return false
 		}
-		c.mu.Unlock()
 	}
 	return true
 }
 
-// release lets go of the transmitter. c.mu is held.
-func (c *Conn) release() {
-	if b := c.tx.batch; b != nil {
+// disown ends the part of the sender. mu is held.
+func (t *transmitter) disown() {
+	if b := t.batch; b != nil {
 		b.reset()
-		c.p.batches.Put(b)
-		c.tx.batch = nil
+		t.p.batches.Put(b)
+		t.batch = nil
 	}
-	c.owned = false
-	c.cond.Broadcast()
+	t.owned = false
+	t.idle.Broadcast()
 }
 
 // fillTerminate appends the Terminate that wants to go, the last FPDU of this
 // side. It says false when it has gone.
-func (c *Conn) fillTerminate(b *batch) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.terminate == nil {
+func (t *transmitter) fillTerminate(b *batch) bool {
+	t.mu.Lock()
+	fpdu := t.terminate
+	t.terminate, t.terminated = nil, t.terminated || fpdu != nil
+	t.mu.Unlock()
+	if fpdu == nil {
 		return false
 	}
-	if c.tx.marked != nil {
-		c.tx.marked.whole(b, c.terminate, c.agreed.CRC)
+	if t.marked != nil {
+		t.marked.whole(b, fpdu, t.agreed.CRC)
 	} else {
-		b.whole(len(c.terminate), c.tx.segment)
-		copy(b.grow(len(c.terminate)), c.terminate)
+		b.whole(len(fpdu), t.segment)
+		copy(b.grow(len(fpdu)), fpdu)
 	}
 	b.fpdus++
 	b.full = true
-	c.terminate, c.terminated = nil, true
-	c.tx.out.active = false
+	t.out.active = false
 	return true
 }
 
 // write writes the batch, waiting for the socket if it may. It says false when
 // the socket takes no more: the connection is at its end.
-func (c *Conn) write(wait bool) bool {
-	c.tx.wait, c.tx.errno = wait, 0
-	err := c.raw.Write(c.tx.ready)
-	if err == nil && c.tx.errno == 0 {
+func (t *transmitter) write(wait bool) bool {
+	t.wait, t.errno = wait, 0
+	err := t.raw.Write(t.ready)
+	if err == nil && t.errno == 0 {
 		return true
 	}
 	// The receiver finds out by itself what became of the connection; but a
 	// reset is told to one of the two only.
-	if c.tx.batch.exposed {
-		c.exposed.mu.Lock()
-		c.exposed.batch = nil
-		c.exposed.mu.Unlock()
-	}
-	c.mu.Lock()
-	c.broken = true
-	c.reset = c.reset || c.tx.errno == unix.ECONNRESET
-	c.release()
-	c.mu.Unlock()
+	t.referring.end(t.batch)
+	t.mu.Lock()
+	t.broken = true
+	t.reset = t.reset || t.errno == unix.ECONNRESET
+	t.disown()
+	t.mu.Unlock()
 	return false
 }
 
 // writeReady writes as much of the batch as the socket takes.
-func (c *Conn) writeReady(fd uintptr) bool {
-	b := c.tx.batch
-	for b.left > 0 {
-		if b.exposed {
-			c.exposed.mu.Lock()
-		}
-		raceWrite()
-		n, errno := b.send(fd)
-		if errno == 0 {
-			b.advance(n)
-			c.tx.progress.Add(uint64(n))
-			c.tx.unmeasured += n
-		}
-		if b.exposed {
-			c.exposed.mu.Unlock()
-		}
+func (t *transmitter) writeReady(fd uintptr) bool {
+	for b := t.batch; b.left > 0; {
+		n, errno := t.referring.send(b, fd)
+		t.progress.Add(uint64(n))
+		t.unmeasured += n
 		switch errno {
 		case 0, unix.EINTR:
 		case unix.EAGAIN:
-			return !c.tx.wait
+			return !t.wait
 		default:
-			c.tx.errno = errno
+			t.errno = errno
 			return true
 		}
 	}
-	if c.tx.unmeasured >= remeasure {
+	if t.unmeasured >= remeasure {
 		// The path may have changed. A socket at its end is found out elsewhere.
-		_ = c.sizeFPDUs(fd)
+		_ = t.sizeFPDUs(fd)
 	}
 	return true
 }

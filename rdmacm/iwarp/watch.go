@@ -2,22 +2,37 @@ package iwarp
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
 // A watch ends a connection whose peer leaves work undone. Its timer runs only
-// while there is such work. All but timer is guarded by Conn.mu.
+// while there is such work. lifecycle.mu guards all but armed.
 type watch struct {
-	timer    *time.Timer
-	armed    bool
-	deadline time.Time // a bound on the whole connection, when set
-	reason   error
+	armed  atomic.Bool // the timer runs
+	timer  *time.Timer
+	at     time.Time // when it fires
+	limits [limits]limit
+	over   bool // it has ended the connection, or the connection has ended
 	// progress as it was seen last, and since when it has been that way.
 	seen  [watched]uint64
 	since [watched]time.Time
 }
+
+// A limit bounds the connection's life; none where at is zero.
+type limit struct {
+	at     time.Time
+	reason error
+}
+
+// What bounds the connection's life.
+const (
+	limitSetup = iota // until the first FPDU was heard
+	limitEnd          // once the end has begun
+	limits
+)
 
 // What is watched.
 const (
@@ -30,70 +45,106 @@ const (
 // ticks is how many times in a StallTimeout a watch looks.
 const ticks = 4
 
-func (w *watch) start(c *Conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w.timer = time.AfterFunc(time.Hour, c.look)
-	w.timer.Stop()
-	if c.agreed.PeerToPeer && c.fenced {
-		w.limit(time.Now().Add(c.p.cfg.SetupTimeout), fmt.Errorf("iwarp: no ready-to-receive message: %w", rdmacm.ErrTimeout))
+func (l *lifecycle) startWatch() {
+	l.mu.Lock()
+	l.watch.timer = time.AfterFunc(time.Hour, l.look)
+	l.watch.timer.Stop()
+	l.mu.Unlock()
+	if l.agreed.PeerToPeer && l.responder {
+		l.limit(limitSetup, l.p.cfg.SetupTimeout, fmt.Errorf("iwarp: no ready-to-receive message: %w", rdmacm.ErrTimeout))
 	}
-	c.watchLocked()
+	l.watchOn()
 }
 
-// limit bounds the connection's life. Conn.mu is held.
-func (w *watch) limit(t time.Time, reason error) {
-	if !w.deadline.IsZero() && !t.Before(w.deadline) {
-		return
-	}
-	w.deadline, w.reason = t, reason
-	if w.timer != nil {
-		w.armed = true
-		w.timer.Reset(time.Until(t))
+// limit bounds the connection's life by a time from now; the shorter bound of a
+// kind counts.
+func (l *lifecycle) limit(kind int, in time.Duration, reason error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &l.watch
+	at := time.Now().Add(in)
+	if b := &w.limits[kind]; b.at.IsZero() || at.Before(b.at) {
+		*b = limit{at, reason}
+		w.lookIn(in)
 	}
 }
 
-// unlimit takes the bound away again. Conn.mu is held.
-func (w *watch) unlimit() { w.deadline, w.reason = time.Time{}, nil }
+// unlimit takes a bound away again.
+func (l *lifecycle) unlimit(kind int) {
+	l.mu.Lock()
+	l.watch.limits[kind] = limit{}
+	l.mu.Unlock()
+}
 
-// watchLocked arms the watch. c.mu is held.
-func (c *Conn) watchLocked() {
-	w := &c.watch
-	if w.armed || w.timer == nil || c.flushing {
+// watchOn makes the watch look soon, if it does not yet: there is work that the
+// peer has a part in.
+func (l *lifecycle) watchOn() {
+	if l.watch.armed.Load() {
 		return
 	}
-	w.armed = true
-	clear(w.since[:])
-	w.timer.Reset(c.p.cfg.StallTimeout / ticks)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watch.lookIn(l.p.cfg.StallTimeout / ticks)
+}
+
+// lookIn sets the timer, unless it fires before. lifecycle.mu is held.
+func (w *watch) lookIn(d time.Duration) {
+	at := time.Now().Add(d)
+	if w.timer == nil || w.over || w.armed.Load() && !at.Before(w.at) {
+		return
+	}
+	w.at = at
+	w.armed.Store(true)
+	w.timer.Reset(d)
 }
 
 // look is the timer's function.
-func (c *Conn) look() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	w := &c.watch
-	if c.flushing {
-		return
-	}
-	now := time.Now()
-	if !w.deadline.IsZero() && !now.Before(w.deadline) {
-		c.endLocked(w.reason, true)
-		return
-	}
-	next := time.Duration(0)
-	if !w.deadline.IsZero() {
-		next = w.deadline.Sub(now)
-	}
+func (l *lifecycle) look() {
+	// What begins from here on sets the timer itself, if this does not see it.
+	l.watch.armed.Store(false)
 	pending := [watched]bool{
-		watchSend:    c.owned || c.cursor != nil && c.fenced,
-		watchRead:    c.reads.count > 0,
-		watchReceive: c.rx.midway.Load(),
+		watchSend:    l.tx.sending(),
+		watchRead:    l.tx.reading(),
+		watchReceive: l.rx.midway.Load(),
 	}
 	progress := [watched]uint64{
-		watchSend:    c.tx.progress.Load(),
-		watchRead:    c.rx.answered.Load(),
-		watchReceive: c.rx.arrived.Load(),
+		watchSend:    l.tx.progress.Load(),
+		watchRead:    l.rx.answered.Load(),
+		watchReceive: l.rx.arrived.Load(),
 	}
+	l.mu.Lock()
+	err, stalled := l.watch.judge(&pending, &progress, l.p.cfg.StallTimeout)
+	l.mu.Unlock()
+	if stalled {
+		l.p.counters.stalled.Add(1)
+	}
+	if err != nil {
+		l.end(err, true)
+	}
+}
+
+// judge says why the connection is to end, and whether because its peer stalled,
+// or sets the timer anew. lifecycle.mu is held.
+func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall time.Duration) (err error, stalled bool) {
+	if w.over {
+		return nil, false
+	}
+	now := time.Now()
+	next := time.Duration(0)
+	for _, b := range w.limits {
+		if b.at.IsZero() {
+			continue
+		}
+		left := b.at.Sub(now)
+		if left <= 0 {
+			w.over = true
+			return b.reason, false
+		}
+		if next == 0 || left < next {
+			next = left
+		}
+	}
+	tick := stall / ticks
 	for i := range pending {
 		if !pending[i] {
 			w.since[i] = time.Time{}
@@ -101,23 +152,22 @@ func (c *Conn) look() {
 		}
 		if w.since[i].IsZero() || progress[i] != w.seen[i] {
 			w.seen[i], w.since[i] = progress[i], now
-		} else if now.Sub(w.since[i]) >= c.p.cfg.StallTimeout {
-			c.stalled(fmt.Errorf("iwarp: peer %s: %w", [...]string{
-				watchSend: "takes nothing", watchRead: "does not answer an RDMA Read",
-				watchReceive: "stopped within a message",
-			}[i], rdmacm.ErrTimeout))
-			return
+		} else if now.Sub(w.since[i]) >= stall {
+			w.over = true
+			return fmt.Errorf("iwarp: peer %s: %w", undone[i], rdmacm.ErrTimeout), true
 		}
-		if tick := c.p.cfg.StallTimeout / ticks; next == 0 || tick < next {
+		if next == 0 || tick < next {
 			next = tick
 		}
 	}
-	if w.armed = next > 0; w.armed {
-		w.timer.Reset(next)
+	if next > 0 {
+		w.lookIn(next)
 	}
+	return nil, false
 }
 
-func (c *Conn) stalled(err error) {
-	c.p.counters.stalled.Add(1)
-	c.endLocked(err, true)
+// undone is what a stalled peer leaves undone.
+var undone = [watched]string{
+	watchSend: "takes nothing", watchRead: "does not answer an RDMA Read",
+	watchReceive: "stopped within a message",
 }

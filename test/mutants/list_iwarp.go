@@ -15,16 +15,16 @@ var iwarpMutants = []mutant{
 		"\tif q.Size > 0 || q.SourceSTag != 0 {",
 		"rdmacm/iwarp", "TestEmptyRead"},
 	{"IW-53, IW-92, IW-106: a peer invalidates tags of others", "rdmacm/iwarp/region.go",
-		"\tcase r != nil && r.c == c:",
+		"\tcase r != nil && r.owner == s:",
 		`	case r != nil:
-		r.c.revoke(r)
+		r.owner.revoke(r)
 		return wire.Cause{}
-	case r != nil && r.c == c:`,
+	case r != nil && r.owner == s:`,
 		"rdmacm/iwarp", "TestFaults"},
 	{"IW-54: an invalidated tag stays valid", "rdmacm/iwarp/region.go",
-		`		c.revoke(r)
-		c.p.counters.invalidated.Add(1)`,
-		"\t\tc.p.counters.invalidated.Add(1)",
+		`		s.revoke(r)
+		s.p.counters.invalidated.Add(1)`,
+		"\t\ts.p.counters.invalidated.Add(1)",
 		"rdmacm/iwarp", "TestSendWithInvalidate"},
 	{"IW-57: a Terminate goes to queue 0", "rdmacm/iwarp/dial.go",
 		"Queue: wire.QueueTerminate, MSN: 1}",
@@ -35,20 +35,20 @@ var iwarpMutants = []mutant{
 		"(st.built < len(ch.Work) && st.sent < 0 || st.readsDone",
 		"rdmacm/iwarp", "TestPeerThatDoesNotRead"},
 	{"IW-67, IW-70: a chain comes back before its Read", "rdmacm/iwarp/posting.go",
-		"st.readsDone < st.reads || ch == c.cursor",
-		"ch == c.cursor",
+		"st.readsDone < st.reads || ch == t.cursor",
+		"ch == t.cursor",
 		"rdmacm/iwarp", "TestPostedInOrder"},
 	{"IW-76: one Read too many goes out", "rdmacm/iwarp/posting.go",
-		"c.readsPosted+st.reads > c.depth",
-		"c.readsPosted+st.reads > c.depth+1",
+		"t.readsPosted+st.reads > t.depth",
+		"t.readsPosted+st.reads > t.depth+1",
 		"rdmacm/iwarp", "TestReadsKeepToTheDepth"},
 	{"IW-77: one inbound Read too many is served", "rdmacm/iwarp/inbound_read.go",
-		"case waiting >= c.agreed.IRD:",
-		"case waiting > c.agreed.IRD:",
+		"case waiting >= x.agreed.IRD:",
+		"case waiting > x.agreed.IRD:",
 		"rdmacm/iwarp", "TestReadsBeyondTheDepth"},
 	{"IW-81, IW-226: work goes on behind a fault", "rdmacm/iwarp/receiver.go",
-		"for !c.stopping.Load() && !c.faulty.Load() && c.step() {",
-		"for !c.stopping.Load() && c.step() {",
+		"for !x.life.stopping.Load() && !x.life.faulty.Load() && x.step() {",
+		"for !x.life.stopping.Load() && x.step() {",
 		"rdmacm/iwarp", "TestFaults"},
 	{"IW-89: opcodes may be tagged as they like", "rdmacm/iwarp/inbound_fpdu.go",
 		"control.Op > wire.Terminate || control.Op.Tagged() != control.Tagged:",
@@ -71,8 +71,8 @@ var iwarpMutants = []mutant{
 		"case n < 0:",
 		"rdmacm/iwarp", "TestFaults"},
 	{"IW-100, IW-101: tags of other connections", "rdmacm/iwarp/region.go",
-		"\tcase r.c != c:",
-		"\tcase r.c == nil:",
+		"\tcase r.owner != s:",
+		"\tcase r.owner == nil:",
 		"rdmacm/iwarp", "TestFaults"},
 	{"IW-104: rights are not looked at", "rdmacm/iwarp/region.go",
 		"\tcase r.access&want == 0:",
@@ -82,24 +82,22 @@ var iwarpMutants = []mutant{
 		`	memory := r.memory
 	r.memory = nil
 	r.mu.Unlock()
-	c.exposed`,
+	s.referring`,
 		`	memory := r.memory
 	r.mu.Unlock()
-	c.exposed`,
+	s.referring`,
 		"rdmacm/iwarp", "TestDeregisterDuringAWrite TestDeregisterDuringARead"},
 	{"IW-117: a connection keeps its ring while it waits", "rdmacm/iwarp/receiver.go",
 		`		case errno == unix.EAGAIN:
-			c.placed(direct, 0)
-			x.giveBack(c)`,
+			x.giveBack()`,
 		`		case errno == unix.EAGAIN:
-			c.placed(direct, 0)
 			if x.r == x.w && x.fpdu.phase == phaseHeader {
-				x.giveBack(c)
+				x.giveBack()
 			}`,
 		"rdmacm/iwarp", "TestStoppedPeersHoldNoRing"},
 	{"an idle connection keeps its batch", "rdmacm/iwarp/transmit.go",
-		`		c.p.batches.Put(b)
-		c.tx.batch = nil`,
+		`		t.p.batches.Put(b)
+		t.batch = nil`,
 		`		b.n = 0`,
 		"rdmacm/iwarp", "TestIdleConnectionIsSmall"},
 	{"IW-205: the opcode changes within a message", "rdmacm/iwarp/inbound_send.go",
@@ -123,8 +121,8 @@ var iwarpMutants = []mutant{
 		"",
 		"rdmacm/iwarp", "TestWriteIsPlaced"},
 	{"IW-221: one Send beyond the promise", "rdmacm/iwarp/inbound_send.go",
-		"if c.promised.Load() <= 0 {",
-		"if c.promised.Load() < 0 {",
+		"if x.promised.Load() <= 0 {",
+		"if x.promised.Load() < 0 {",
 		"rdmacm/iwarp", "TestSendsUseUpReceives TestFaults"},
 	{"IW-222: offsets may leave a gap", "rdmacm/iwarp/inbound_send.go",
 		"case h.Offset != uint32(s.length):",
@@ -139,8 +137,8 @@ var iwarpMutants = []mutant{
 		"case h.MSN < x.msn[wire.QueueSend]+1:",
 		"rdmacm/iwarp", "TestFaults"},
 	{"IW-302: the pad holds what was there", "rdmacm/iwarp/build_fpdu.go",
-		"\t\t\tclear(b.grow(pad))",
-		"\t\t\tb.grow(pad)",
+		"\t\tclear(b.grow(pad))",
+		"\t\tb.grow(pad)",
 		"rdmacm/iwarp", "TestSegments"},
 	{"IW-304: a refusal has no markers", "rdmacm/iwarp/dial.go",
 		`	if s.Markers {
@@ -149,16 +147,16 @@ var iwarpMutants = []mutant{
 		var out batch`,
 		"rdmacm/iwarp", "TestMarkersInARefusal"},
 	{"IW-308: a Write is placed before its CRC was seen", "rdmacm/iwarp/inbound_fpdu.go",
-		"if f.target == toRegion && c.agreed.CRC {",
-		"if f.target == toRegion && !c.agreed.CRC {",
+		"if f.target == toRegion && x.agreed.CRC {",
+		"if f.target == toRegion && !x.agreed.CRC {",
 		"rdmacm/iwarp", "TestCRCMismatchOfAWrite"},
 	{"IW-313: revision 3", "rdmacm/iwarp/setup.go",
 		"h.Revision > wire.Revision2 {",
 		"h.Revision > wire.Revision2+1 {",
 		"rdmacm/iwarp", "TestResponderClosesOnBadRequests"},
 	{"IW-317: the responder sends at once", "rdmacm/iwarp/request.go",
-		"c.responder, c.fenced, c.seat = true, true, r.seat",
-		"c.responder, c.fenced, c.seat = true, false, r.seat",
+		"c.responder, c.tx.fenced, c.life.seat = true, true, r.seat",
+		"c.responder, c.tx.fenced, c.life.seat = true, false, r.seat",
 		"rdmacm/iwarp", "TestResponderIsSilentBeforeTheFirstFPDU"},
 	{"IW-401: enhanced data of less than four bytes", "rdmacm/iwarp/setup.go",
 		"if f.enhanced && h.Length < wire.EnhancedSize {",

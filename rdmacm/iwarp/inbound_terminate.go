@@ -1,0 +1,45 @@
+package iwarp
+
+import (
+	"errors"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// peerTerminated follows a Terminate by the peer.
+func (x *receiver) peerTerminated() {
+	t, err := wire.ParseTermination(x.scratch[:min(x.fpdu.placed, len(x.scratch))])
+	if err != nil {
+		t.Cause, t.Dialect = wire.RDMAPCatastrophic, wire.DialectUnknown
+	}
+	x.p.counters.terminate(&x.p.counters.in, t.Cause)
+	why := errors.Join(&TerminateError{Cause: t.Cause, Remote: true, Dialect: t.Dialect}, err)
+	x.blame(&t, why)
+	x.life.end(why, false)
+}
+
+// blame finds the RDMA Read that a Terminate quotes: it has failed by itself, not
+// by the end of the connection. (A Write that is quoted may have come back long
+// ago: RFC 5040 §6.2.1.)
+func (x *receiver) blame(t *wire.Termination, why error) {
+	var quoted func(r *outRead) bool
+	if len(t.RDMAP) == wire.ReadRequestSize {
+		sink := wire.ParseRead(t.RDMAP).SinkSTag
+		quoted = func(r *outRead) bool { return r.stag == sink }
+	} else if len(t.DDP) == wire.UntaggedSize {
+		h := wire.ParseUntagged(t.DDP)
+		quoted = func(r *outRead) bool { return h.Queue == wire.QueueRead && h.MSN == r.msn }
+	} else {
+		return
+	}
+	x.takeOver()
+	older := make(map[*rdmacm.Chain]int) // Reads outstanding, by chain
+	for r := x.due.first; r != nil; r = r.next {
+		if r.chain != nil && quoted(r) {
+			x.tx.readFailed(r.chain, older[r.chain], why)
+			return
+		}
+		older[r.chain]++
+	}
+}
