@@ -69,7 +69,9 @@ type Chain struct {
 	Done func(c *Chain, err error, failed int)
 	// Context is the caller's own.
 	Context any
-	// Provider is for the provider's own use between Post and Done.
+	// Provider is for the provider's own use. The caller leaves it as it is, so
+	// that a chain that is posted again brings along what the provider keeps for
+	// it; it is nil in a new chain.
 	Provider any
 	// Next is for the provider's queues between Post and Done.
 	Next *Chain

@@ -24,11 +24,12 @@ type outgoing struct {
 }
 
 // next begins the message to send: the ready-to-receive message first, then
-// answers to the peer's RDMA Reads in turn with what was posted. It says false
-// when there is nothing that may go.
-func (t *transmitter) next() bool {
+// answers to the peer's RDMA Reads in turn with what was posted. Short Sends that
+// come before it are in b when it returns. It says false when there is nothing
+// that may go, or no room.
+func (t *transmitter) next(b *batch) bool {
 	t.mu.Lock()
-	rtr, answer, ch := t.pick()
+	rtr, answer, ch := t.pick(b)
 	t.mu.Unlock()
 	switch {
 	case rtr != 0:
@@ -45,7 +46,7 @@ func (t *transmitter) next() bool {
 
 // pick chooses what next begins: at most one of its results is not zero. mu is
 // held.
-func (t *transmitter) pick() (rtr wire.RTR, answer *response, ch *rdmacm.Chain) {
+func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm.Chain) {
 	if t.broken || t.fenced {
 		return
 	}
@@ -55,6 +56,11 @@ func (t *transmitter) pick() (rtr wire.RTR, answer *response, ch *rdmacm.Chain) 
 			t.readsOut++
 		}
 		return
+	}
+	if t.unanswered == nil && t.terminate == nil {
+		if t.putShortSends(b); !b.room() {
+			return
+		}
 	}
 	posted := t.nextPosted()
 	if answer = t.unanswered; answer != nil && (!posted || t.turns < answerTurns) {

@@ -6,8 +6,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A posting is what the connection notes of a chain between Post and Done.
+// A posting is what the connection notes of a chain between Post and Done. It
+// stays with the chain, for the next Post.
 type posting struct {
+	chain     *rdmacm.Chain
 	built     int // work requests that the transmitter is through with
 	sent      int // of these, what TCP has taken
 	reads     int // RDMA Reads in the chain
@@ -20,9 +22,12 @@ type posting struct {
 func postingOf(ch *rdmacm.Chain) *posting { return ch.Provider.(*posting) }
 
 // newPosting looks at what is posted.
-func (t *transmitter) newPosting(ch *rdmacm.Chain) *posting {
-	st := t.p.postings.Get().(*posting)
-	*st = posting{failed: -1}
+func newPosting(ch *rdmacm.Chain) *posting {
+	st, ok := ch.Provider.(*posting)
+	if !ok || st.chain != ch { // or ch is a copy of another chain
+		st = new(posting)
+	}
+	*st = posting{chain: ch, failed: -1}
 	for i := range ch.Work {
 		w := &ch.Work[i]
 		if w.Op == rdmacm.OpRead {
@@ -68,7 +73,7 @@ func nthRead(ch *rdmacm.Chain, n int) int {
 
 // post hands over a chain.
 func (t *transmitter) post(ch *rdmacm.Chain) {
-	st := t.newPosting(ch)
+	st := newPosting(ch)
 	t.mu.Lock()
 	if t.refusing {
 		closed := t.flushed
@@ -80,8 +85,6 @@ func (t *transmitter) post(ch *rdmacm.Chain) {
 		}
 		t.mu.Unlock()
 		if closed {
-			ch.Provider = nil
-			t.p.postings.Put(st)
 			ch.Done(ch, rdmacm.ErrClosed, -1)
 			return
 		}
@@ -200,10 +203,8 @@ func (t *transmitter) complete() {
 		t.mu.Unlock()
 		for ch != nil {
 			next, st := ch.Next, postingOf(ch)
-			err, failed := st.err, st.failed
-			ch.Next, ch.Provider = nil, nil
-			t.p.postings.Put(st)
-			ch.Done(ch, err, failed)
+			ch.Next = nil
+			ch.Done(ch, st.err, st.failed)
 			ch = next
 		}
 		t.mu.Lock()

@@ -15,7 +15,6 @@ type Provider struct {
 	stags    stagTable
 
 	batches   sync.Pool // *batch
-	postings  sync.Pool // *posting
 	outReads  sync.Pool // *outRead
 	responses sync.Pool // *response
 	stashes   sync.Pool // *largeStash
@@ -32,7 +31,6 @@ func New(cfg Config) (*Provider, error) {
 	p.rings.init(cfg.Rings)
 	p.stags.init()
 	p.batches.New = func() any { return new(batch) }
-	p.postings.New = func() any { return new(posting) }
 	p.outReads.New = func() any { return new(outRead) }
 	p.stashes.New = func() any { return new(largeStash) }
 	p.responses.New = func() any { return new(response) }

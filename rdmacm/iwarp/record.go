@@ -1,6 +1,7 @@
 package iwarp
 
 import (
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,8 +23,10 @@ const (
 	// optionRoom is what a segment may carry less than TCP_MAXSEG says, when
 	// it acknowledges selectively.
 	optionRoom = 40
-	// remeasure is after how many bytes sent the segment size is asked for again.
-	remeasure = 1 << 20
+	// The segment size is asked for again when so many bytes were sent and so
+	// much time has passed: a fast sender would ask thousands of times a second.
+	remeasureBytes = 1 << 20
+	remeasureTime  = 20 * time.Millisecond
 )
 
 // whole makes sure that the next n bytes of b are within the first segment of

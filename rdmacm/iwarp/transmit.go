@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -69,8 +70,9 @@ type transmitter struct {
 	taggedRoom, untaggedRoom int
 	segment                  int     // bytes that are sure to fit a TCP segment
 	aligned                  bool    // each FPDU is to lie within one segment
-	unmeasured               int     // bytes sent since the segment size was asked for
+	unmeasured               int     // bytes sent since measured was looked at
 	marked                   *marked // with markers
+	measured                 time.Time
 
 	ready func(fd uintptr) bool // writeReady, made once
 	loop  func()                // transmitLoop, made once
@@ -109,7 +111,8 @@ func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	}
 	size := t.p.cfg.MaxFPDU
 	ulpdu := wire.MaxULPDU
-	t.segment, t.unmeasured = mss-optionRoom, 0
+	t.segment = mss - optionRoom
+	t.unmeasured, t.measured = 0, time.Now()
 	t.aligned = size == FPDUMSS || t.agreed.CRC
 	switch {
 	case size > 0:
@@ -122,6 +125,18 @@ func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	t.taggedRoom = (ulpdu - wire.TaggedSize) &^ 3
 	t.untaggedRoom = (ulpdu - wire.UntaggedSize) &^ 3
 	return nil
+}
+
+// remeasure sees to it that FPDUs follow a path that has changed, within
+// remeasureBytes or remeasureTime, whichever is longer.
+func (t *transmitter) remeasure(fd uintptr) {
+	if t.unmeasured < remeasureBytes {
+		return
+	}
+	if t.unmeasured = 0; time.Since(t.measured) >= remeasureTime {
+		// A socket at its end is found out elsewhere.
+		_ = t.sizeFPDUs(fd)
+	}
 }
 
 // mulpdu is the largest ULPDU whose FPDU fits a TCP segment (RFC 5044 §4.1.1).
@@ -216,7 +231,7 @@ func (t *transmitter) fill() bool {
 			if t.life.faulty.Load() && t.fillTerminate(b) {
 				break
 			}
-			if !t.out.active && !t.next() {
+			if !t.out.active && !t.next(b) {
 				break
 			}
 			if !t.build(b) {
@@ -307,9 +322,6 @@ func (t *transmitter) writeReady(fd uintptr) bool {
 			return true
 		}
 	}
-	if t.unmeasured >= remeasure {
-		// The path may have changed. A socket at its end is found out elsewhere.
-		_ = t.sizeFPDUs(fd)
-	}
+	t.remeasure(fd)
 	return true
 }
