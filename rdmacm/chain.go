@@ -38,12 +38,26 @@ type Remote struct {
 	Offset uint64
 }
 
-// A Work is one work request. The provider does not copy Local nor what it
-// refers to, and changes neither.
+// A Work is one work request.
 type Work struct {
-	Op         Op
-	Local      [][]byte
-	Remote     Remote
+	Op Op
+	// Local are the pieces of this side's memory, in order; the provider
+	// refers to the list and to the pieces until Done. It changes the list
+	// never, and the pieces where they are those of an OpRead. The pieces of
+	// a Send or an RDMA Write may not be written to until then.
+	//
+	// The pieces may lie anywhere in the process, Go's heap included, and
+	// need not be aligned. A device that reaches only memory that it was
+	// shown knows the arena of payload memory (mem.Pool.OnArena); what lies
+	// elsewhere its provider copies, or shows to the device for as long as the
+	// work takes. So payload lies in the arena, to be moved without that; a
+	// message's header and words, short as they are, may lie where they were
+	// encoded.
+	Local [][]byte
+	// Remote is the memory of the peer that an OpWrite or OpRead names.
+	Remote Remote
+	// Invalidate is the STag of the peer's that an OpSendInvalidate
+	// invalidates: see Limits.RemoteInvalidation.
 	Invalidate uint32
 }
 

@@ -2,14 +2,24 @@ package rdmacm
 
 import "net/netip"
 
-// Limits of a provider's work requests, known before any is posted.
+// Limits of work requests. A Provider and a Listener tell them before there is a
+// connection; a Conn's own are never tighter.
 type Limits struct {
 	// MaxSend is the largest message that a Send can carry, in bytes.
 	MaxSend int
 	// MaxLocal is how many local pieces one Work may gather or scatter.
 	MaxLocal int
-	// RemoteInvalidation: this side's registered memory may be invalidated
-	// by the peer's Send with Invalidate, and Invalidate of the peer's works.
+	// RemoteInvalidation: Send with Invalidate (RFC 5040 §5.3) works in both
+	// directions. This side may post OpSendInvalidate, and the peer may name
+	// any STag that Register gave out on this connection: when Received is
+	// called with Recv.Invalidated, the peer can reach that memory no more, and
+	// its Deregister has nothing left to do. A peer that names any other STag
+	// ends the connection; one that was deregistered a moment ago may be let
+	// pass, because the two may cross.
+	//
+	// Where it is false, a chain with OpSendInvalidate fails by itself and
+	// nothing of it is carried out. A ULP tells its peer that it takes part
+	// only where it is true (RFC 8797 §3.2).
 	RemoteInvalidation bool
 }
 

@@ -12,6 +12,8 @@ import (
 type Provider interface {
 	// Name is how logs and metrics call the provider, such as "iwarp".
 	Name() string
+	// Limits are those of the connections that Dial opens.
+	Limits() Limits
 	// Listen starts to accept connections at addr. Port 0 asks for a free one.
 	Listen(addr netip.AddrPort) (Listener, error)
 	// Dial connects to addr and returns when the connection may carry work.
@@ -32,6 +34,8 @@ type Listener interface {
 	// Peers that fail to complete the set-up within its deadline never
 	// show up here.
 	Accept() (Request, error)
+	// Limits are those of the connections that are accepted here.
+	Limits() Limits
 	// Addr is the address listened on.
 	Addr() netip.AddrPort
 	// Close stops listening. Requests not yet accepted are dropped;

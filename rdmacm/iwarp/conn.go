@@ -75,9 +75,8 @@ func (c *Conn) Done() <-chan struct{}   { return c.life.done }
 // Setup is what the two sides agreed on.
 func (c *Conn) Setup() Setup { return c.agreed }
 
-func (c *Conn) Limits() rdmacm.Limits {
-	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal, RemoteInvalidation: true}
-}
+// Limits are those of the Provider.
+func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 
 // Post hands over a chain.
 func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }

@@ -46,6 +46,8 @@ type listener struct {
 	setups map[*net.TCPConn]struct{} // nil once closed
 }
 
+func (l *listener) Limits() rdmacm.Limits { return l.p.Limits() }
+
 func (l *listener) Addr() netip.AddrPort { return addrPort(l.tcp.Addr()) }
 
 func (l *listener) Accept() (rdmacm.Request, error) {

@@ -39,3 +39,8 @@ func New(cfg Config) (*Provider, error) {
 
 // Name is "iwarp".
 func (p *Provider) Name() string { return "iwarp" }
+
+// Limits are the same for all connections.
+func (p *Provider) Limits() rdmacm.Limits {
+	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal, RemoteInvalidation: true}
+}

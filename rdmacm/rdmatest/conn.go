@@ -172,13 +172,7 @@ func (c *Conn) PeerPrivateData() []byte { return c.peerData }
 func (c *Conn) ReadDepth() int          { return c.readDepth }
 func (c *Conn) Done() <-chan struct{}   { return c.done }
 
-func (c *Conn) Limits() rdmacm.Limits {
-	return rdmacm.Limits{
-		MaxSend:            c.provider.cfg.MaxSend,
-		MaxLocal:           c.provider.cfg.MaxLocal,
-		RemoteInvalidation: !c.provider.cfg.NoRemoteInvalidation,
-	}
-}
+func (c *Conn) Limits() rdmacm.Limits { return c.provider.Limits() }
 
 func (c *Conn) note(e Event) {
 	e.Conn = c.id

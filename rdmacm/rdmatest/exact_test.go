@@ -96,19 +96,6 @@ func TestReadDepthIsKeptToTheRead(t *testing.T) {
 	s.lives(a, b)
 }
 
-func TestSendWithInvalidateCanBeMissing(t *testing.T) {
-	s, a, b, _ := connected(t, Config{NoRemoteInvalidation: true}, common())
-	if a.Conn().Limits().RemoteInvalidation {
-		t.Fatal("Limits offer it")
-	}
-	region := b.Expose(make([]byte, 1), rdmacm.RemoteRead)
-	if err := a.SendInvalidate(nil, region.STag()); err == nil {
-		t.Fatal("it is carried out")
-	}
-	_, err := a.Read(At(region, 0), 1)
-	s.noError(err)
-}
-
 // Posts from within the handler's calls wait for Drained.
 func TestPostsOfTheHandlerGoTogether(t *testing.T) {
 	echo := common()

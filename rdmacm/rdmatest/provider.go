@@ -81,6 +81,14 @@ func orDefault[T comparable](v *T, d T) {
 // Name is "memory".
 func (p *Provider) Name() string { return "memory" }
 
+// Limits are what Config says.
+func (p *Provider) Limits() rdmacm.Limits {
+	return rdmacm.Limits{
+		MaxSend: p.cfg.MaxSend, MaxLocal: p.cfg.MaxLocal,
+		RemoteInvalidation: !p.cfg.NoRemoteInvalidation,
+	}
+}
+
 // Log is what happened on the provider's connections.
 func (p *Provider) Log() *Log { return p.log }
 
@@ -196,7 +204,8 @@ type listener struct {
 	once     sync.Once
 }
 
-func (l *listener) Addr() netip.AddrPort { return l.addr }
+func (l *listener) Limits() rdmacm.Limits { return l.provider.Limits() }
+func (l *listener) Addr() netip.AddrPort  { return l.addr }
 
 func (l *listener) offer(r *request) bool {
 	select {

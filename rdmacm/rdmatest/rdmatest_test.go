@@ -13,7 +13,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The in-memory provider passes the suite that it is part of.
 func TestConformance(t *testing.T) {
-	for name, cfg := range map[string]Config{"Default": {}, "Quiet": {Quiet: true}} {
+	for name, cfg := range map[string]Config{
+		"Default": {}, "Quiet": {Quiet: true}, "NoRemoteInvalidation": {NoRemoteInvalidation: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			Run(t, func(*testing.T) rdmacm.Provider { return NewConfig(cfg) }, Options{
 				Counted: func(_ *testing.T, c *census.Census) rdmacm.Provider {

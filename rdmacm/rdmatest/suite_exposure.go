@@ -15,6 +15,8 @@ var exposureRules = []rule{
 	{"StaleSTag", exposureStale},
 	{"STagOfAnotherConnection", exposureForeign},
 	{"STagsAreUnpredictable", exposureUnpredictable},
+	{"LimitsAreKnownBeforehand", both(exposureLimits)},
+	{"WithoutRemoteInvalidation", both(exposureNoInvalidation)},
 	{"RemoteInvalidation", both(exposureInvalidate)},
 	{"InvalidateOfWhatIsNotExposed", both(exposureInvalidateUnknown)},
 	{"InvalidatedMemoryIsOutOfReach", both(exposureInvalidated)},
@@ -183,6 +185,36 @@ func exposureUnpredictable(s *suite) {
 			s.Fatalf("%d of %d STags are the one before plus %#x", times, n, step)
 		}
 	}
+}
+
+// V1-120, V1-121: what may be advertised is known before there is a connection.
+func exposureLimits(s *suite, a, b *Peer) {
+	for _, l := range []rdmacm.Limits{s.provider.Limits(), s.listen().Limits()} {
+		for _, c := range []rdmacm.Limits{a.Conn().Limits(), b.Conn().Limits()} {
+			if c.RemoteInvalidation != l.RemoteInvalidation || c.MaxSend < l.MaxSend || c.MaxLocal < l.MaxLocal {
+				s.Fatalf("a connection has %+v where %+v was said", c, l)
+			}
+		}
+	}
+}
+
+func exposureNoInvalidation(s *suite, a, b *Peer) {
+	if a.Conn().Limits().RemoteInvalidation {
+		s.Skip("the provider has remote invalidation")
+	}
+	memory := pattern(1, 100)
+	region := b.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
+	work := []rdmacm.Work{
+		WriteOf(At(region, 0), make([]byte, 100)),
+		{Op: rdmacm.OpSendInvalidate, Local: [][]byte{[]byte("bye")}, Invalidate: region.STag()},
+	}
+	if o := a.Do(work...); o.Err == nil || o.Failed != 1 {
+		s.Fatalf("the chain comes back with %v, index %d", o.Err, o.Failed)
+	}
+	got, err := a.Read(At(region, 0), 100)
+	s.noError(err)
+	s.same("memory, which stays as it was", got, memory)
+	s.lives(a, b)
 }
 
 func exposureInvalidate(s *suite, a, b *Peer) {

@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
 var sendRules = []rule{
 	{"AnySize", sendSizes},
 	{"GathersPieces", both(sendGathers)},
+	{"FromMemoryOfAnyKind", both(sendAnyMemory)},
 	{"InOrder", both(sendInOrder)},
 	{"AsManyAsPromised", both(sendAsPromised)},
 	{"BeyondThePromiseEndsTheConnection", both(sendBeyondPromise)},
@@ -36,6 +40,40 @@ func sendSizes(s *suite) {
 			s.same(fmt.Sprintf("message of %d bytes", n), p[1].Receive().Bytes, m)
 		}
 	}
+}
+
+// sendAnyMemory moves bytes out of, and by a Read into, memory that lies in the
+// heap, in the arena of payload memory and in a mapping, at odd addresses.
+func sendAnyMemory(s *suite, a, b *Peer) {
+	const size = 300
+	pool, err := mem.NewPool(mem.Config{Ceiling: 4 << 20})
+	s.noError(err)
+	s.Cleanup(pool.Close)
+	share := pool.NewShare()
+	s.Cleanup(share.Close)
+	inArena, ok := share.TryGet(2 * size)
+	if !ok {
+		s.Fatal("the pool is empty")
+	}
+	s.Cleanup(inArena.Release)
+	mapping, err := unix.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	s.noError(err)
+	s.Cleanup(func() { unix.Munmap(mapping) })
+
+	var local [][]byte
+	for _, memory := range [][]byte{make([]byte, 2*size), inArena.Bytes(), mapping} {
+		local = append(local, memory[1:][:size], memory[1+size:][:3])
+	}
+	remote := pattern(1, 3*(size+3))
+	region := b.Expose(remote, rdmacm.RemoteRead|rdmacm.RemoteWrite)
+	s.ok(a.Do(rdmacm.Work{Op: rdmacm.OpRead, Local: local, Remote: At(region, 0)}))
+	b.Promise(1)
+	s.ok(a.Do(rdmacm.Work{Op: rdmacm.OpSend, Local: local}))
+	s.same("message", b.Receive().Bytes, remote)
+	clear(remote)
+	s.ok(a.Do(rdmacm.Work{Op: rdmacm.OpWrite, Local: local, Remote: At(region, 0)}))
+	s.lives(a, b)
+	s.same("memory", remote, pattern(1, len(remote)))
 }
 
 func sendUnsent(s *suite, a, b *Peer) {

@@ -96,14 +96,6 @@ func (k *connection) agree(device rdmacm.Conn) {
 	k.invalidate = own.RemoteInvalidation && peer.RemoteInvalidation && limits.RemoteInvalidation
 }
 
-// invalidates says whether a Provider or Listener can take part in remote
-// invalidation, as far as it tells before there is a connection: only one that
-// can may be advertised as doing so (RFC 8797 §3.2).
-func invalidates(device any) bool {
-	l, ok := device.(interface{ Limits() rdmacm.Limits })
-	return !ok || l.Limits().RemoteInvalidation
-}
-
 // start takes up what arrived early, in order, and everything after it.
 func (k *connection) start() {
 	e := &k.early

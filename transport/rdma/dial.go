@@ -122,7 +122,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 	}
 	c := &Client{provider: provider, addr: addr, config: config, failed: newFailedXIDs()}
 	c.own = wire.PrivateData{
-		RemoteInvalidation: config.RemoteInvalidation && invalidates(provider),
+		RemoteInvalidation: config.RemoteInvalidation && provider.Limits().RemoteInvalidation,
 		SendSize:           config.InlineSend,
 		ReceiveSize:        config.InlineReceive,
 	}

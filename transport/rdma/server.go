@@ -63,7 +63,7 @@ func (s *Server) Stats() *Stats { return &s.stats }
 // it returns ErrServerClosed.
 func (s *Server) Serve(l rdmacm.Listener) error {
 	own := s.own
-	own.RemoteInvalidation = own.RemoteInvalidation && invalidates(l)
+	own.RemoteInvalidation = own.RemoteInvalidation && l.Limits().RemoteInvalidation
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
