@@ -90,6 +90,17 @@ func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
 	f.target = toNowhere
 }
 
+// stepOn takes steps to the end of the FPDU, or to its fault. It says false when
+// there is not enough in the ring for that.
+func (x *receiver) stepOn() bool {
+	for x.step() {
+		if x.fpdu.phase == phaseHeader || x.fpdu.faulty {
+			return true
+		}
+	}
+	return false
+}
+
 // step takes the next step in what is in the ring, and says false when there is
 // not enough for one.
 func (x *receiver) step() bool {

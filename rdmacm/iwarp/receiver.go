@@ -257,7 +257,7 @@ func (x *receiver) dropBounce() {
 // meanwhile, and the answers to the peer's Reads, go out together at its end.
 func (x *receiver) consume() {
 	x.tx.hold()
-	for !x.life.stopping.Load() && !x.life.faulty.Load() && x.step() {
+	for !x.life.stopping.Load() && !x.life.faulty.Load() && x.stepOn() {
 	}
 	if x.drain {
 		x.drain = false
