@@ -325,3 +325,17 @@ func TestMULPDU(t *testing.T) {
 		}
 	}
 }
+
+// IW-302: the pad of a short Send is zero, whatever its place held before. The
+// raw peer looks at the pads of all that it reads.
+func TestPadOfShortSends(t *testing.T) {
+	raw, s := active(t, Config{CRC: CRCOff})
+	for n := range 16 {
+		good(t, post(s.Conn, send(bytes.Repeat([]byte{0xff}, 400))))
+		raw.ReadOp(wire.Send)
+		good(t, post(s.Conn, send(make([]byte, n))))
+		if f := raw.ReadOp(wire.Send); len(f.Payload) != n {
+			t.Errorf("%d bytes of payload, want %d", len(f.Payload), n)
+		}
+	}
+}

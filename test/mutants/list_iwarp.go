@@ -143,7 +143,7 @@ var iwarpMutants = []mutant{
 	{"IW-302: the pad of a short Send holds what was there", "rdmacm/iwarp/short_send.go",
 		"\tclear(p[at : size-wire.CRCSize])\n",
 		"",
-		"rdmacm/iwarp", "TestSegments"},
+		"rdmacm/iwarp", "TestPadOfShortSends"},
 	{"IW-304: a refusal has no markers", "rdmacm/iwarp/dial.go",
 		`	if s.Markers {
 		var out batch`,
