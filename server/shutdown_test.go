@@ -100,6 +100,10 @@ func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h s
 	for range calls {
 		c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
 	}
+	// A connection's calls are taken in order: what is answered now came behind them.
+	if err := c.Null(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		for range calls {
 			select {
