@@ -53,6 +53,12 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	b.root = root
+	// A server may keep to few calls at a time what has not shown it a handle yet.
+	for _, c := range b.conns {
+		if _, err := c.NFS3().Getattr(step, root); err != nil {
+			return err
+		}
+	}
 	n := control.NFS3()
 	if err := b.fit(step, n); err != nil {
 		return err
