@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/collector"
 	"github.com/nfsrdmad/nfsrdmad/server"
 )
 
@@ -85,6 +86,7 @@ func serve(read func() (*server.Config, error), showMounts bool) error {
 	}
 	// Before Start, so that a signal at any time ends in order.
 	ctx, signals := handleSignals(cfg.EndsWithin())
+	go collector.Tune(ctx)
 	s, err := server.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		return nil
