@@ -62,7 +62,8 @@ func serveIdle(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	server, err := rdma.NewServer(rdma.Config{RPC: calls, Pool: pool, RemoteInvalidation: true})
+	// Clients that the server knows are measured: each has all credits.
+	server, err := rdma.NewServer(rdma.Config{RPC: calls, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,8 @@ func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.Fi
 	if err != nil {
 		return fail(err)
 	}
-	rs, err := rdma.NewServer(rdma.Config{RPC: server, Pool: pool, RemoteInvalidation: true})
+	// Clients that the server knows are measured: each has all credits.
+	rs, err := rdma.NewServer(rdma.Config{RPC: server, Pool: pool, RemoteInvalidation: true, StrangerCredits: rdma.DefaultCredits})
 	if err != nil {
 		return fail(err)
 	}
