@@ -18,9 +18,9 @@ import (
 const (
 	// A heap of more than largeHeap bytes, garbage included, is large, and is so until
 	// it has fewer than smallHeap.
-	largeHeap, smallHeap = 40 << 20, 20 << 20
+	largeHeap, smallHeap = 32 << 20, 16 << 20
 	// By how many percent of what lives on it a heap may grow between collections.
-	largePercent, smallPercent = 40, 100
+	largePercent, smallPercent = 30, 100
 	// lookEvery is short beside the time in which thousands of clients connect.
 	lookEvery = 250 * time.Millisecond
 )

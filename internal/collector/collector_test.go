@@ -15,7 +15,7 @@ func TestPercent(t *testing.T) {
 		is   int
 		heap uint64
 		want int
-	}{{100, 0, 100}, {100, largeHeap, 100}, {100, largeHeap + 1, 40}, {40, smallHeap, 40}, {40, smallHeap - 1, 100}} {
+	}{{100, 0, 100}, {100, largeHeap, 100}, {100, largeHeap + 1, 30}, {30, smallHeap, 30}, {30, smallHeap - 1, 100}} {
 		if p := percent(c.is, c.heap); p != c.want {
 			t.Errorf("%d bytes, at %d %%: %d %%, want %d", c.heap, c.is, p, c.want)
 		}
