@@ -1,13 +1,11 @@
 package server_test
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"sync/atomic"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
@@ -154,44 +152,18 @@ func (*shared) Close() error { return nil }
 // leaves behind.
 func TestEndsWhileCallsHangInAnExportThatIsGone(t *testing.T) {
 	fs, other := newClosable(), newClosable()
-	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
-	srv, err := server.NewOver(&server.Config{TCP: listen, RDMA: listen, DrainTimeout: server.Duration(shortDrain / 5)},
-		&export.Export{Name: "/gone", FS: fs, Squash: export.NoSquash})
-	if err != nil {
+	h := callThatHangs(t, "/gone", fs)
+	if err := h.Offer(&export.Export{Name: "/other", FS: other}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(testContext(t))
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ctx) }()
-	c, err := servertest.DialTCP(ctx, srv.TCPAddrs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	h, err := c.Mount(ctx, "/gone")
-	if err != nil {
-		t.Fatal(err)
-	}
-	release := fs.Stall()
-	defer release()
-	ended := make(chan error, 1)
-	c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
-	fs.AwaitStalled(1)
-	if err := srv.Offer(&export.Export{Name: "/other", FS: other}); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	var left *server.Unfinished
-	if err := <-served; !errors.As(err, &left) || len(left.Left) != 1 || left.Left[0][:len("1 calls of export /gone")] != "1 calls of export /gone" {
-		t.Errorf("it returned %v", err)
-	}
+	h.leaves("/gone")
 	if fs.closed.Load() != 0 || other.closed.Load() != 1 {
 		t.Errorf("closed: %d and %d times", fs.closed.Load(), other.closed.Load())
 	}
-	if err := srv.Offer(); err == nil {
+	if err := h.Offer(); err == nil {
 		t.Error("exports are changed after the end")
 	}
-	release()
-	<-ended
+	h.release()
+	<-h.ended
 	await(t, testContext(t), "it is closed after its call", func() bool { return fs.closed.Load() == 1 })
 }

@@ -1,26 +1,20 @@
 package server_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/server"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
-	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
@@ -90,121 +84,14 @@ func says(t *testing.T, p *servertest.Process, line string, words ...string) {
 }
 
 // hangs makes GETATTR calls that hang in an export, and returns when all do.
-func hangs(t *testing.T, d *daemon, m *stalled.FileSystem, transport string, h servertest.Handle, calls int) {
-	t.Helper()
-	c := d.dialBoth(t)[transport]
-	if err := c.Null(testContext(t)); err != nil { // the first reply grants the credits
-		t.Fatal(err)
-	}
-	ended := make(chan error, calls)
-	for range calls {
-		c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
-	}
-	// A connection's calls are taken in order: what is answered now came behind them.
-	if err := c.Null(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for range calls {
-			select {
-			case <-ended:
-			case <-time.After(hang):
-				t.Error("a call does not end")
-				return
-			}
-		}
-	})
-}
-
 // The file system below hangs, and its server has the requests: the kernel lets no
 // process go whose threads wait there (a zombie is left until they are answered).
 // But the daemon has ended: it says of which export it leaves how many calls, what
 // is not synced, and its addresses and state directory are free for the next one.
-func TestEndsWhileAFileSystemHangs(t *testing.T) {
-	for _, transport := range []string{"tcp", "rdma"} {
-		t.Run(transport, func(t *testing.T) {
-			m := stalled.Mount(t)
-			defer m.LetGo()
-			works := t.TempDir()
-			d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir, "/works": works})
-			ctx := testContext(t)
-			c := d.dialBoth(t)[transport]
-			dir, err := c.Mount(ctx, "/hangs")
-			if err != nil {
-				t.Fatal(err)
-			}
-			h, err := c.Create(ctx, dir, "file", 0o600)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.Write(ctx, h, 0, []byte("not committed"), wire.Unstable); err != nil {
-				t.Fatal(err)
-			}
-			m.Stall()
-			const calls = 5
-			hangs(t, d, m, transport, h, calls)
-			m.AwaitHanging(1)
-			began := time.Now()
-			d.Signal(syscall.SIGTERM)
-			d.AwaitLine("left behind what did not end")
-			says(t, d.Process, "calls are still in progress", `"exports": ["/hangs"]`, `"running": 5`, `"oldest"`)
-			says(t, d.Process, "left behind what did not end", "5 calls of export /hangs, the oldest for")
-			says(t, d.Process, "written and not committed", `"export": "/hangs"`, `"files": 1`)
-			if strings.Contains(d.Output(), "/works") && strings.Contains(d.Output(), "closing export /works") {
-				t.Errorf("it left an export that does not hang:\n%s", d.Output())
-			}
-			next := d.again(t, map[string]string{"/works": works})
-			if took := time.Since(began); took > muchLater {
-				t.Errorf("it took %v until the next daemon served", took)
-			}
-			other := next.dialBoth(t)[transport]
-			if _, err := other.Mount(ctx, "/works"); err != nil {
-				t.Error(err)
-			}
-			m.LetGo()
-			if status := d.Wait(); status != unfinished {
-				t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
-			}
-			endsInTime(t, next.Process, syscall.SIGTERM, inOrder)
-		})
-	}
-}
-
 // Where the requests have not been read by the file system's server, the process
 // is gone in time, too.
-func TestProcessIsGoneWhileAFileSystemIsFrozen(t *testing.T) {
-	m := stalled.Mount(t)
-	d := startShort(t, t.TempDir(), map[string]string{"/hangs": m.Dir})
-	h, err := d.dialBoth(t)["tcp"].Mount(testContext(t), "/hangs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Freeze()
-	defer m.Thaw()
-	hangs(t, d, m, "tcp", h, 70)
-	awaitThreads(t, d.PID(), "fuse", 64)
-	endsInTime(t, d.Process, syscall.SIGTERM, unfinished)
-	says(t, d.Process, "calls are still in progress", `"running": 64`, `"waiting": 6`)
-}
-
 // awaitThreads waits until so many threads of a process wait in functions of the
 // kernel whose names begin with prefix.
-func awaitThreads(t *testing.T, pid int, prefix string, n int) {
-	t.Helper()
-	await(t, testContext(t), fmt.Sprintf("%d threads wait in %s", n, prefix), func() bool {
-		found, waiting := 0, 0
-		for _, f := range must(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stack", pid))) {
-			if b, err := os.ReadFile(f); err == nil {
-				found++
-				if strings.Contains(string(b), "] "+prefix) {
-					waiting++
-				}
-			}
-		}
-		return waiting >= n || found == 0
-	})
-}
-
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -396,99 +283,10 @@ func deaf(t *testing.T, transport string, addr netip.AddrPort) {
 
 // The disk of the state directory hangs: the daemon has ended but for it, and says
 // so.
-func TestEndsWhileTheStateDirectoryHangs(t *testing.T) {
-	m := stalled.Mount(t)
-	defer m.LetGo()
-	d := startShort(t, filepath.Join(m.Dir, "state"), map[string]string{"/": t.TempDir()})
-	m.Stall()
-	d.Signal(syscall.SIGTERM)
-	d.AwaitLine("left behind what did not end")
-	says(t, d.Process, "left behind what did not end", "state directory")
-	m.LetGo()
-	if status := d.Wait(); status != unfinished {
-		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
-	}
-}
-
 // The disk of the index of handles hangs, which a daemon keeps that cannot open the
 // kernel's own. With one processor, a page fault that waits for the disk would stop
 // the whole daemon.
-func TestEndsWhileTheIndexHangs(t *testing.T) {
-	needSetpriv(t)
-	m := stalled.Mount(t)
-	defer m.LetGo()
-	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("drain_timeout = %q\nrpcbind = false\n", shortDrain))
-	d := &daemon{tcp: freePort(t, ownLoopback())}
-	d.Process = startAs(t, []string{"env", "GOMAXPROCS=1", "setpriv", "--bounding-set", "-dac_read_search"}, "--config", config,
-		"--state-dir", filepath.Join(m.Dir, "state"), "--tcp", d.tcp.String(), "--rdma", "none", "--export", t.TempDir()+":/index,insecure,no_root_squash")
-	d.AwaitLine("serving")
-	ctx := testContext(t)
-	c, err := servertest.DialTCP(ctx, d.tcp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	dir, err := c.Mount(ctx, "/index")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.Stall()
-	if _, err := c.Create(ctx, dir, "file", 0o600); err != nil {
-		t.Fatal(err)
-	}
-	m.AwaitHanging(1) // the index writes it down
-	d.Signal(syscall.SIGTERM)
-	d.AwaitLine("left behind what did not end")
-	says(t, d.Process, "left behind what did not end", "closing export /index")
-	m.LetGo()
-	if status := d.Wait(); status != unfinished {
-		t.Errorf("exit status %d, want %d:\n%s", status, unfinished, d.Output())
-	}
-}
-
 // A server in a program of the user's ends likewise, and says what it left.
-func TestServeReturnsWhileCallsHang(t *testing.T) {
-	one, two := memfs.New(memfs.Options{RootMode: 0o777}), memfs.New(memfs.Options{RootMode: 0o777})
-	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
-	s, err := server.NewOver(&server.Config{TCP: listen, RDMA: listen, DrainTimeout: server.Duration(200 * time.Millisecond)},
-		&export.Export{Name: "/one", FS: one, Squash: export.NoSquash}, &export.Export{Name: "/two", FS: two, Squash: export.NoSquash})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(testContext(t))
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx) }()
-	c, err := servertest.DialTCP(ctx, s.TCPAddrs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	h, err := c.Mount(ctx, "/one")
-	if err != nil {
-		t.Fatal(err)
-	}
-	release := one.Stall()
-	defer release()
-	ended := make(chan error, 1)
-	c.Start(wire.ProcGetattr, &wire.Getattr3Args{Object: wire.FileHandle3{Data: h}}, nil, func(x *rpc.Exchange) { ended <- x.Err })
-	one.AwaitStalled(1)
-	cancel()
-	select {
-	case err = <-served:
-	case <-time.After(hang):
-		t.Fatal("it does not return")
-	}
-	var left *server.Unfinished
-	if !errors.As(err, &left) || len(left.Left) != 1 || !strings.Contains(left.Left[0], "1 calls of export /one") {
-		t.Errorf("it returned %v", err)
-	}
-	release()
-	if err := <-ended; err == nil {
-		t.Error("a call was answered after the end")
-	}
-	await(t, testContext(t), "the call ends", func() bool { return s.Calls().Running == 0 })
-}
-
 // The reader of the log does not read: nothing that the daemon wants to say keeps
 // it.
 func TestEndsWhileItsLogIsNotRead(t *testing.T) {
