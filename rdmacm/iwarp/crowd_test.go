@@ -158,7 +158,7 @@ func TestSetupLosesItsSeat(t *testing.T) {
 	}
 	half := rawpeer.Dial(t, l.Addr())
 	half.Write(requestBytes(t)[:7])
-	whole := rawpeer.Dial(t, l.Addr()) // nobody accepts it
+	whole := rawpeer.Dial(t, l.Addr()) // it is not accepted
 	lost(half)
 	whole.Write(requestBytes(t))
 	last := rawpeer.Dial(t, l.Addr())

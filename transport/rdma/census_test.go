@@ -136,7 +136,7 @@ func TestDeadlineOfStrangers(t *testing.T) {
 func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubble(t, limits, func(t *testing.T, b *bench, c *census.Census) {
-		b.program.Judging = nil // nobody becomes known
+		b.program.Judging = nil // no peer becomes known
 		p := b.peer()
 		p.Send(message{xid: 1, payload: rpctest.Message(1, rpctest.STALL, count(1))}.bytes())
 		<-b.program.Arrived(1)

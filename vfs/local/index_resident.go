@@ -48,7 +48,7 @@ func (r *residence) update(db *bolt.DB, f func(*bolt.Tx) error) error {
 	if err := db.Update(f); err != nil {
 		return err
 	}
-	// The commit may have mapped a longer file elsewhere. Nobody else does.
+	// The commit may have mapped a longer file elsewhere; this goroutine alone does that.
 	if at := db.Info().Data; r.at.Swap(at) != at {
 		r.until.Store(0)
 	}

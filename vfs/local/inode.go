@@ -32,7 +32,7 @@ type inode struct {
 	// half those that are being made, in the high half those that were begun.
 	stirs atomic.Uint64
 	// left is the ctime, as a stamp, that this process's last change left.
-	// foreign is the latest known that somebody else's left; 0: none lately.
+	// foreign is the latest known that a change by another process left; 0: none lately.
 	left, foreign atomic.Uint64
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // A file system that is served read-only refuses every change with EROFS, tried or
-// not, whoever asks and whatever the directory itself allows, grants no right to
+// not, for any caller and whatever the mode of the directory, grants no right to
 // make one, and says that it is read-only. What is there can be read.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
