@@ -21,40 +21,10 @@ type outRead struct {
 	placed int
 }
 
+func (r *outRead) link() **outRead { return &r.next }
+
 // readQueue holds Reads on the wire, oldest first.
-type readQueue struct {
-	first, last *outRead
-}
-
-func (q *readQueue) push(r *outRead) {
-	if q.first == nil {
-		q.first = r
-	} else {
-		q.last.next = r
-	}
-	q.last = r
-}
-
-func (q *readQueue) pop() *outRead {
-	r := q.first
-	q.first = r.next
-	r.next = nil
-	return r
-}
-
-// join moves what is in other to the end of q.
-func (q *readQueue) join(other *readQueue) {
-	if other.first == nil {
-		return
-	}
-	if q.first == nil {
-		q.first = other.first
-	} else {
-		q.last.next = other.first
-	}
-	q.last = other.last
-	*other = readQueue{}
-}
+type readQueue = fifo[outRead, *outRead]
 
 // A response is an RDMA Read by the peer that waits for its answer.
 type response struct {
@@ -66,38 +36,47 @@ type response struct {
 	header [wire.UntaggedSize]byte
 }
 
+func (a *response) link() **response { return &a.next }
+
 // answerQueue holds responses, oldest first.
-type answerQueue struct {
-	first, last *response
+type answerQueue = fifo[response, *response]
+
+// A fifo is a list of things that name the next one themselves, so that nothing is
+// allocated for it.
+type fifo[T any, P interface {
+	*T
+	link() **T
+}] struct {
+	first, last *T
 }
 
-func (q *answerQueue) push(a *response) {
-	a.next = nil
+func (q *fifo[T, P]) push(x *T) {
+	*P(x).link() = nil
 	if q.first == nil {
-		q.first = a
+		q.first = x
 	} else {
-		q.last.next = a
+		*P(q.last).link() = x
 	}
-	q.last = a
+	q.last = x
 }
 
-func (q *answerQueue) pop() *response {
-	a := q.first
-	q.first = a.next
-	a.next = nil
-	return a
+func (q *fifo[T, P]) pop() *T {
+	x := q.first
+	next := P(x).link()
+	q.first, *next = *next, nil
+	return x
 }
 
 // join moves what is in other to the end of q.
-func (q *answerQueue) join(other *answerQueue) {
+func (q *fifo[T, P]) join(other *fifo[T, P]) {
 	if other.first == nil {
 		return
 	}
 	if q.first == nil {
 		q.first = other.first
 	} else {
-		q.last.next = other.first
+		*P(q.last).link() = other.first
 	}
 	q.last = other.last
-	*other = answerQueue{}
+	*other = fifo[T, P]{}
 }
