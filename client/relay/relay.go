@@ -3,9 +3,10 @@
 // Calls of MOUNT go to the server's MOUNT service. Questions to rpcbind are answered
 // with the relay itself.
 //
-// A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each call waits without a goroutine (rpc.Outcome.Pending) until the
-// server's reply completes it. Connections, their bounds, and the memory of calls and
-// replies are transport/tcp's.
+// A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each
+// call waits without a goroutine (rpc.Outcome.Pending) until the server's reply
+// completes it. Connections, their bounds, and the memory of calls and replies are
+// transport/tcp's.
 //
 // RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each
 // connection has XIDs of its own: such calls are refused with AUTH_REJECTEDCRED. A

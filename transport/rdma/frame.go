@@ -84,8 +84,8 @@ func (k *connection) refused(p wire.Prefix, r *rdmacm.Recv) {
 }
 
 // isReply tells the direction of a message on a bidirectional connection by its RPC
-// message type (RFC 8167 §5), and without a Payload stream by its lists: a call in chunks has a Read list, a reply has
-// not (RFC 8166 §4.3.1).
+// message type (RFC 8167 §5), and without a Payload stream by its lists: a call in
+// chunks has a Read list, a reply has not (RFC 8166 §4.3.1).
 func (k *connection) isReply(h *wire.Header, payload []byte) bool {
 	if k.responder == nil {
 		return true
