@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/collector"
 	"github.com/nfsrdmad/nfsrdmad/server"
 )
 
@@ -39,6 +39,9 @@ Export options, separated by commas:
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(gcPercent)
+			}
 			return serve(func() (*server.Config, error) {
 				cfg, err := baseConfig(configFile, flags.HaveExports())
 				if err != nil {
@@ -52,6 +55,11 @@ Export options, separated by commas:
 	c.Flags().BoolVar(&showMounts, "show-mounts", false, "print the commands that mount the first export from elsewhere")
 	return c
 }
+
+// gcPercent is by how much the heap may exceed what lives on it: the account of memory
+// charges half as much again for what peers make the daemon keep there (mem.Ledger).
+// Payload is not on the heap.
+const gcPercent = 40
 
 // configurationFlags are those that say what the daemon is to do.
 func configurationFlags(f *pflag.FlagSet, configFile *string, flags *server.Flags) {
@@ -86,7 +94,6 @@ func serve(read func() (*server.Config, error), showMounts bool) error {
 	}
 	// Before Start, so that a signal at any time ends in order.
 	ctx, signals := handleSignals(cfg.EndsWithin())
-	go collector.Tune(ctx)
 	s, err := server.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		return nil
