@@ -14,6 +14,7 @@ const recordDeadlines = 10
 type deadlines struct {
 	received, written, records uint64
 	input, output, record      time.Time // since when these did not change
+	last                       time.Time // of the sweeps
 }
 
 // sweep ends c where a deadline has passed. One goroutine sweeps.
@@ -29,9 +30,12 @@ func (c *conn) sweep(now time.Time) {
 	moved(&m.received, c.received.Load(), &m.input)
 	moved(&m.records, c.records.Load(), &m.record)
 	moved(&m.written, c.out.written.Load(), &m.output)
-	if doing == atWork {
-		m.input, m.record = now, now // it is not the peer that is waited for
+	if doing == atWork && !m.last.IsZero() {
+		// It is not the peer that is waited for. Its record's time stands still,
+		// and does not begin again: a byte at each sweep must not buy that.
+		m.input, m.record = now, earlier(now, m.record.Add(now.Sub(m.last)))
 	}
+	m.last = now
 	if c.out.queued.Load() == 0 {
 		m.output = now
 	}
@@ -50,6 +54,13 @@ func (c *conn) sweep(now time.Time) {
 		c.inFlight.Load() == 0 && c.caller.idle():
 		c.kill(errIdle)
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func (c *conn) expire(why error) {

@@ -137,6 +137,36 @@ func TestSlowRecord(t *testing.T) {
 	})
 }
 
+// A byte that comes just when the deadlines are looked at does not make the time of
+// its record begin again.
+func TestSlowRecordMeetsEachSweep(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+		peer := connect()
+		if _, err := peer.Write([]byte{0x80, 0, 4, 0}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		var c *conn
+		for c = range f.Server.conns {
+		}
+		now := time.Now()
+		for range 2 * 2 * recordDeadlines {
+			if c.dead() {
+				return
+			}
+			now = now.Add(c.cfg.Stall / 2)
+			c.received.Add(1)
+			c.doing.Store(atWork)
+			c.sweep(now)
+			now = now.Add(c.cfg.Stall / 2)
+			c.received.Add(1)
+			c.doing.Store(insideRec)
+			c.sweep(now)
+		}
+		t.Error("the connection goes on")
+	})
+}
+
 // A peer that does not read loses its connection after the deadline. Until then
 // it is not read from either, once its queue is full, and no other connection waits.
 func TestPeerThatDoesNotRead(t *testing.T) {

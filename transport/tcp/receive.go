@@ -63,7 +63,7 @@ func (r *receiver) drop() {
 	r.batch.release()
 	drop(&r.chunk)
 	if r.ring != nil {
-		rings.Put(r.ring)
+		r.ring.release()
 		r.ring = nil
 	}
 }
@@ -397,7 +397,12 @@ func (c *conn) dispatch() bool {
 		}
 		k.take(b, 0, words)
 	} else if size > 0 {
-		b, err := c.reserve(size, plan.Group)
+		b, ok := c.share.TryGetIn(nil, size)
+		var err error
+		if !ok {
+			c.step(func() { b, err = c.reserve(size, nil) })
+			k.Message = c.ring.b[c.start:c.end:c.end]
+		}
 		if c.dead() {
 			if b != nil {
 				b.Release()

@@ -1,21 +1,67 @@
 package tcp
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // ringSize is how much is read at once, in bytes.
 const ringSize = 64 << 10
 
 // A ring is what a connection reads into while there is input.
-type ring struct{ b [ringSize]byte }
+type ring struct {
+	b [ringSize]byte
+	// beyond: lent though ringsLent were.
+	beyond bool
+}
 
 var rings = sync.Pool{New: func() any { return new(ring) }}
+
+// ringsLent is how many rings the connections of the process have between them: many
+// more than processors, and little memory. Whoever has one runs, or is about to: it
+// gives its ring back before it waits for memory, for room or for input.
+const ringsLent = 128
+
+// ringPatience is how long a connection waits for a ring at most, for the case that
+// those who have them are kept after all, by a file system that lets an attempt wait.
+const ringPatience = 20 * time.Millisecond
+
+var lent = make(chan struct{}, ringsLent)
+
+// lend gives a ring, in turn where very many connections have input at once.
+func lend() *ring {
+	beyond := false
+	select {
+	case lent <- struct{}{}:
+	default:
+		patience := time.NewTimer(ringPatience)
+		select {
+		case lent <- struct{}{}:
+		case <-patience.C:
+			beyond = true
+		}
+		patience.Stop()
+	}
+	r := rings.Get().(*ring)
+	r.beyond = beyond
+	return r
+}
+
+// release takes a ring back.
+func (r *ring) release() {
+	beyond := r.beyond
+	rings.Put(r)
+	if !beyond {
+		<-lent
+	}
+}
 
 // borrow makes sure that there is a ring, with what was in the last one.
 func (r *receiver) borrow() {
 	if r.ring != nil {
 		return
 	}
-	r.ring = rings.Get().(*ring)
+	r.ring = lend()
 	r.end -= r.start
 	r.start, r.r = 0, r.end
 	r.w = copy(r.ring.b[:], r.stash)
@@ -45,7 +91,7 @@ func (r *receiver) giveBack() {
 		r.stash = nil
 	}
 	r.stash = append(append(r.stash[:0], b[r.start:r.end]...), b[r.r:r.w]...)
-	rings.Put(r.ring)
+	r.ring.release()
 	r.ring = nil
 }
 
