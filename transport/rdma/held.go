@@ -28,6 +28,7 @@ type held struct {
 	count    atomic.Int32 // of messages
 	mu       sync.Mutex
 	messages []*recv // the oldest first
+	going    bool    // a goroutine begins them
 	closed   bool
 }
 
@@ -59,31 +60,52 @@ func (s *responder) hold(r *recv) bool {
 	return true
 }
 
-// goOn begins calls that were held, as far as there is room for them, each on a
-// goroutine of its own: the caller's may belong to another connection.
+// goOn sees to it that calls that were held begin, as far as there is room for them.
+// They do on a goroutine of their own: the caller's may belong to another connection.
 func (s *responder) goOn() {
 	h := &s.held
-	for h.count.Load() > 0 && !s.full() {
-		h.mu.Lock()
-		if len(h.messages) == 0 {
-			h.mu.Unlock()
-			return
-		}
-		r := h.messages[0]
-		h.messages[0] = nil
-		if h.messages = h.messages[1:]; len(h.messages) == 0 {
-			h.messages = nil
-		}
-		h.count.Add(-1)
-		entered := s.k.enter() > 0
-		h.mu.Unlock()
-		s.ledger.Add(-heldCost - cap(r.Bytes))
-		if !entered {
-			s.k.drop(faultDraining, binary.BigEndian.Uint32(r.Bytes), r)
-			continue
-		}
-		go s.take(r)
+	if h.count.Load() == 0 || s.full() {
+		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.going && len(h.messages) > 0 {
+		h.going = true
+		go s.resume()
+	}
+}
+
+// resume begins calls that were held, one after the other: what each of them owes
+// shows before the next one begins.
+func (s *responder) resume() {
+	for r := s.nextHeld(); r != nil; r = s.nextHeld() {
+		if s.k.enter() > 0 {
+			s.take(r)
+		} else {
+			s.k.drop(faultDraining, binary.BigEndian.Uint32(r.Bytes), r)
+		}
+	}
+}
+
+// nextHeld is the oldest message that was held, taken out, or nil where there is none,
+// or no room for it: then resume ends. Whatever makes room from then on finds that, and
+// starts it again.
+func (s *responder) nextHeld() *recv {
+	h := &s.held
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.messages) == 0 || s.full() {
+		h.going = false
+		return nil
+	}
+	r := h.messages[0]
+	h.messages[0] = nil
+	if h.messages = h.messages[1:]; len(h.messages) == 0 {
+		h.messages = nil
+	}
+	h.count.Add(-1)
+	s.ledger.Add(-heldCost - cap(r.Bytes))
+	return r
 }
 
 // take begins a call that was held, and entered.
