@@ -220,6 +220,47 @@ func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
 	w.payloadBytes += len(p) + Pad(len(p))
 }
 
+// FoldPadding moves the last one to three bytes of each payload that is no multiple
+// of four bytes long among the words behind it, with zeros for its padding: the same
+// stream, of which all bytes are words or payload. It needs four bytes of room for
+// each such payload; where they do not fit it sets Overflow, and nothing moves.
+func (w *Writer) FoldPadding() {
+	odd := 0
+	for i := range w.payloads {
+		if len(w.payloads[i].Data)&3 != 0 {
+			odd++
+		}
+	}
+	if odd == 0 || w.Reserve(4*odd) == nil {
+		return
+	}
+	// From the end, so that everything moves once.
+	to := len(w.buf)
+	from := to - 4*odd
+	for i := len(w.payloads) - 1; odd > 0; i-- {
+		p := &w.payloads[i]
+		copy(w.buf[p.Position+4*odd:to], w.buf[p.Position:from])
+		to, from = p.Position+4*odd, p.Position
+		if len(p.Data)&3 == 0 {
+			p.Position = to
+			continue
+		}
+		odd--
+		to -= 4
+		p.Position = to
+		w.fold(p)
+	}
+}
+
+// fold moves the end of p to the four bytes of words behind it.
+func (w *Writer) fold(p *Payload) {
+	word := w.buf[p.Position : p.Position+4]
+	whole := len(p.Data) &^ 3
+	clear(word[copy(word, p.Data[whole:]):])
+	p.Data = p.Data[:whole]
+	w.payloadBytes -= 4
+}
+
 // PatchUint32 overwrites the word at offset at, which must have been written.
 func (w *Writer) PatchUint32(at int, v uint32) {
 	if at+4 <= len(w.buf) {

@@ -180,3 +180,57 @@ func TestPayloadReferences(t *testing.T) {
 		}
 	})
 }
+
+// stream is all that w stands for.
+func stream(w *Writer) []byte {
+	var b []byte
+	at := 0
+	for _, p := range w.Payloads() {
+		b = append(b, w.Bytes()[at:p.Position]...)
+		b = append(b, p.Data...)
+		b = append(b, make([]byte, Pad(len(p.Data)))...)
+		at = p.Position
+	}
+	return append(b, w.Bytes()[at:]...)
+}
+
+func TestFoldPaddingKeepsTheStream(t *testing.T) {
+	for _, lengths := range [][]int{{}, {0}, {1}, {4}, {5, 8, 7}, {3, 3, 0}, {0, 2}, {9, 4}, {8, 8}, {1, 2, 3, 4, 5}} {
+		w := NewWriter(make([]byte, 0, 256))
+		w.Uint32(7)
+		odd := 0
+		for i, n := range lengths {
+			data := make([]byte, n)
+			for j := range data {
+				data[j] = byte(16*i + j + 1)
+			}
+			w.Payload(data, true, nil)
+			w.Uint32(uint32(100 + i))
+			odd += min(n&3, 1)
+		}
+		before, length := stream(w), w.StreamLen()
+		w.FoldPadding()
+		if !bytes.Equal(stream(w), before) || w.StreamLen() != length || w.Overflow() {
+			t.Errorf("%v: %x became %x", lengths, before, stream(w))
+		}
+		for _, p := range w.Payloads() {
+			if len(p.Data)&3 != 0 {
+				t.Errorf("%v: a payload of %d bytes is left", lengths, len(p.Data))
+			}
+		}
+		if want := 4 * (1 + 2*len(lengths) + odd); w.Len() != want {
+			t.Errorf("%v: %d bytes of words, want %d", lengths, w.Len(), want)
+		}
+	}
+}
+
+func TestFoldPaddingWithoutRoom(t *testing.T) {
+	w := NewWriter(make([]byte, 0, 8))
+	w.Payload([]byte{1, 2, 3, 4, 5}, true, nil)
+	w.Uint32(9)
+	before := stream(w)
+	w.FoldPadding()
+	if !w.Overflow() || !bytes.Equal(stream(w), before) {
+		t.Errorf("overflow %v, %x", w.Overflow(), stream(w))
+	}
+}

@@ -6,6 +6,10 @@ func (e *emitter) emitTypedef(d *typedefDef) {
 		return
 	}
 	name := goName(&d.header)
+	if d.notes.external {
+		e.emitSizes(d.name, name)
+		return
+	}
 	s := e.shapeOf(d.decl, "")
 	if e.m.isIterator(d.decl) { // which has the typedef's name
 		return

@@ -21,6 +21,10 @@
 //     they are decoded; they are encoded element by element.
 //   - An array with a bound is a slice, and the only thing that allocates:
 //     after its count was checked against both the bound and the stream.
+//   - A typedef of an array with a bound that is annotated @external has its Go type,
+//     with Decode and Encode, in a file written by hand, for what these rules would
+//     make slow or clumsy. The definition gives its name and its sizes: the bound is
+//     what the type encodes at most, and it may decode more.
 //
 // Struct tags tell reflection (rpc/xdr/xdrtest) what Go types do not: a union's
 // discriminant is tagged xdr:"switch", with the values of its void arms, its

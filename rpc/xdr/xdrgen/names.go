@@ -11,7 +11,8 @@ var wholeWords = map[string]string{
 	"resok": "ResOK", "resfail": "ResFail", "ok": "OK", "id": "ID", "uid": "UID",
 	"gid": "GID", "eof": "EOF", "fh": "FH", "io": "IO", "nfs": "NFS",
 	"nf": "NF", "nlm": "NLM", "fsid": "FSID", "fileid": "FileID", "acl": "ACL",
-	"nxio": "NXIO", "rofs": "ROFS",
+	"nxio": "NXIO", "rofs": "ROFS", "cb": "CB", "ace": "ACE", "gss": "GSS", "rdma": "RDMA",
+	"utf": "UTF", "pnfs": "PNFS",
 }
 
 // goName is the exported Go name of a definition: the one that an annotation

@@ -16,6 +16,9 @@ type notes struct {
 	// open: values of this enum that have no name are let through, because
 	// a union arm or the caller deals with them: /*@open*/.
 	open bool
+	// external: the Go type of this typedef of an array with a bound is written by
+	// hand, with Decode and Encode; what follows tells its sizes: /*@external*/.
+	external bool
 	// iterate: an iterator although the array has a bound: /*@iterate*/.
 	iterate bool
 }
@@ -33,6 +36,8 @@ func (n *notes) add(text string) error {
 		n.ddp = true
 	case "open":
 		n.open = true
+	case "external":
+		n.external = true
 	case "iterate":
 		n.iterate = true
 	default:

@@ -160,6 +160,9 @@ func (m *model) checkTypes() error {
 		if err := declarations(d, m.checkDeclaration); err != nil {
 			return err
 		}
+		if err := m.checkExternal(d); err != nil {
+			return err
+		}
 		if p, ok := d.(*programDef); ok {
 			for _, v := range p.versions {
 				for _, c := range v.procedures {
@@ -202,6 +205,24 @@ func (m *model) checkDeclaration(d *declaration) error {
 		}
 	}
 	return nil
+}
+
+// checkExternal refuses @external where no type is left out for it.
+func (m *model) checkExternal(d definition) error {
+	notes := d.head().notes
+	if t, ok := d.(*typedefDef); ok && notes.external {
+		if t.decl.bound != nil && !notes.ddp && !notes.iterate {
+			return nil
+		}
+	} else if !notes.external {
+		return declarations(d, func(f *declaration) error {
+			if f.notes.external {
+				return m.errorf(f.line, "@external on %s, which is not a typedef of an array with a bound", f.name)
+			}
+			return nil
+		})
+	}
+	return m.errorf(d.head().line, "@external on %s, which is not a typedef of an array with a bound", d.head().name)
 }
 
 func (d *declaration) isBytes() bool {

@@ -35,6 +35,10 @@ func draw(t *rapid.T, v reflect.Value, limit int) {
 	if limit < 0 {
 		limit = math.MaxInt32
 	}
+	if e, ok := external(v); ok {
+		e.DrawExternal(t)
+		return
+	}
 	if next, ok := iterator(v); ok {
 		drawIterator(t, v, next.Type().In(0).Elem())
 		return

@@ -22,6 +22,10 @@ func (l *leaves) add(leaf any) { *l = append(*l, leaf) }
 
 // own walks a value of a type that xdrgen generated.
 func (l *leaves) own(v reflect.Value) {
+	if e, ok := external(v); ok {
+		*l = append(*l, e.ExternalLeaves()...)
+		return
+	}
 	if _, ok := iterator(v); ok {
 		l.iterator(v)
 		return

@@ -62,6 +62,7 @@ func TestWireFormat(t *testing.T) {
 		{"union by unsigned int", &ByUnsigned{Selector: 1, Text: []byte("a")}, "00000001 00000001 61000000"},
 		{"inline", &Outer{OuterInner{3, High}, OuterMaybe{true, []byte{4}}}, "00000003 00000001 00000001 00000001 04000000"},
 		{"inline enum", ptr(On), "00000001"},
+		{"external", &Flagged{Bitset(2<<32 | 1), 5}, "00000002 00000001 00000002 00000005"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := octets(t, c.want)
@@ -231,6 +232,8 @@ func TestSizes(t *testing.T) {
 		"WithDefault": {WithDefaultMaxSize, 4 + 4 + 8},
 		"File":        {FileMaxSize, 4 + 256 + 4 + 4 + 256 + 4 + 32 + 4 + 65536},
 		"Transfer":    {TransferMaxReducedSize, 4 + 4 + 4},
+		"Bitset":      {BitsetMaxSize, 4 + 2*4},
+		"Flagged":     {FlaggedMaxSize, 4 + 2*4 + 4},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%s: %d, want %d", name, c[0], c[1])

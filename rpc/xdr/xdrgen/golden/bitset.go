@@ -1,0 +1,24 @@
+package golden
+
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+
+// Bitset is the XDR type bitset, written by hand as external.x says: 64 bits, the low
+// ones first.
+type Bitset uint64
+
+// Decode reads words, of which those behind the second are lost.
+func (v *Bitset) Decode(d *xdr.Decoder) {
+	*v = 0
+	for i := range d.Count(xdr.NoLimit, 4) {
+		if word := d.Uint32(); i < 2 {
+			*v |= Bitset(word) << (32 * i)
+		}
+	}
+}
+
+// Encode writes two words.
+func (v *Bitset) Encode(w *xdr.Writer) {
+	w.Uint32(2)
+	w.Uint32(uint32(*v))
+	w.Uint32(uint32(*v >> 32))
+}
