@@ -1,6 +1,10 @@
 package rpc
 
-import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+import (
+	"math"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
 
 // Admit judges a call by the part of its message that is at hand, before
 // anything else of it is brought and anything is reserved for it (RFC 8166 §6.1,
@@ -142,7 +146,7 @@ func (s *Server) hear(c *Call) bool {
 	}
 	c.Subject, c.Early = j.Subject, j.Early
 	if j.Known {
-		c.Conn.meet()
+		c.Conn.Meet()
 	}
 	if j.Repeat != Anytime && !j.Early && !c.carries(ReplyHeader+j.Words, j.Payload) {
 		s.refuse(c, RefuseRoom)
@@ -166,7 +170,19 @@ func (s *Server) consult(c *Call) (out Outcome) {
 	if len(j.placed) > 0 || st.handler != nil {
 		return Done
 	}
+	j.Room = c.resultWords()
 	return st.program.Judge(&c.Arrived, j)
+}
+
+// resultWords is how many bytes of words results may have so that they can be carried
+// back without payload.
+func (c *Call) resultWords() int {
+	room := c.Way.Room()
+	if room.Continued {
+		return math.MaxInt32
+	}
+	o := &c.state.overhead
+	return max(room.Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
 }
 
 // carries says whether a reply of so many bytes without payload, and payload,

@@ -38,6 +38,10 @@ type Exchange struct {
 	Program, Version, Procedure uint32
 	// Cred is the authenticator to send; the zero value is AUTH_NONE.
 	Cred AuthBytes
+	// Sign, where set, writes the credential and the verifier instead of Cred, of
+	// MaxAuthBytes each at most. w holds the header up to the procedure. It is
+	// called once for each transmission, before Args, on the same goroutine.
+	Sign func(x *Exchange, w *xdr.Writer)
 	// Binding tells a transport with direct data placement what is eligible
 	// and how large the reply gets; nil: nothing is, and MaxResults holds.
 	Binding *Procedure
@@ -68,10 +72,40 @@ type Exchange struct {
 	XID     uint32
 	Results xdr.Decoder
 	Err     error
+	// Verf is the verifier of an accepted reply, valid like Results.
+	Verf AuthBytes
 
 	// Transport is the caller implementation's own.
 	Transport any
 }
+
+// Put is for transports: it writes the whole call, under x.XID.
+func (x *Exchange) Put(w *xdr.Writer) {
+	putCallFixed(w, x.XID, x.Program, x.Version, x.Procedure)
+	if x.Sign != nil {
+		x.Sign(x, w)
+	} else {
+		putAuth(w, &x.Cred)
+		putAuth(w, &AuthBytes{})
+	}
+	if x.Args != nil {
+		x.Args(w)
+	}
+}
+
+// HeaderSize is for transports: the length of the call's header, or the most that it
+// can be where x is signed, in bytes.
+func (x *Exchange) HeaderSize() int {
+	if x.Sign != nil {
+		return MaxCallHeader
+	}
+	n := len(x.Cred.Body)
+	return callFixed + 2*authFixed + n + xdr.Pad(n)
+}
+
+// Read is for transports: it reads the header of the reply at which x.Results
+// stands.
+func (x *Exchange) Read() { _, x.Verf, x.Err = ReadReply(&x.Results) }
 
 // Do makes one call and waits for it. decode, where not nil, reads the results
 // while they are valid. The context bounds the wait.

@@ -55,8 +55,9 @@ func (c *Conn) Known() bool { return c.known.Load() }
 // becomes known, once, on the goroutine that admits the call. f must not block.
 func (c *Conn) OnKnown(f func()) { c.onKnown = f }
 
-// meet takes note that the peer is known. It reads first: the line is shared.
-func (c *Conn) meet() {
+// Meet is for a program: the peer has become known by a call that was executed, such as
+// one that showed a session. It reads first: the line is shared.
+func (c *Conn) Meet() {
 	if !c.known.Load() && c.known.CompareAndSwap(false, true) && c.onKnown != nil {
 		c.onKnown()
 	}

@@ -32,9 +32,32 @@ type Cred struct {
 	// Principal is the caller's identity by a flavor that proves it, such as
 	// user@REALM; "" where the flavor does not.
 	Principal string
+	// Anonymous: the caller is proven to be Principal, which has no numbers here.
+	// UID and GID are NobodyID then.
+	Anonymous bool
+	// GSS is how RPCSEC_GSS protects the call, 0 for other flavors, and Mechanism
+	// by which mechanism: the content octets of its object identifier, not to be
+	// changed.
+	GSS       GSSService
+	Mechanism []byte
 
 	groups [MaxGroups]uint32
 }
+
+// NobodyID is the user and group of callers that have no numbers here, as Linux has
+// them.
+const NobodyID = 65534
+
+// GSSService is how RPCSEC_GSS protects a call and its reply (RFC 2203 §5.2.2).
+type GSSService uint32
+
+// Services of RPCSEC_GSS: the header is authenticated, arguments and results cannot
+// be changed, or not even be read.
+const (
+	GSSNone      GSSService = 1
+	GSSIntegrity GSSService = 2
+	GSSPrivacy   GSSService = 3
+)
 
 // machineAt is where the machine name starts in an AUTH_SYS body: after the
 // stamp and its own length.
@@ -64,7 +87,8 @@ func verifierless(a *Arrived) Outcome {
 }
 
 func (c *Cred) reset(f Flavor) {
-	c.Flavor, c.UID, c.GID, c.Groups, c.Machine, c.Principal = f, 0, 0, nil, nil, ""
+	c.Flavor, c.UID, c.GID, c.Groups, c.Machine = f, 0, 0, nil, nil
+	c.Principal, c.Anonymous, c.GSS, c.Mechanism = "", false, 0, nil
 }
 
 // parseSys decodes an AUTH_SYS body (RFC 5531 §14), which must hold nothing

@@ -80,12 +80,19 @@ const (
 	AuthBadVerf      AuthStat = 3
 	AuthRejectedVerf AuthStat = 4
 	AuthTooWeak      AuthStat = 5
+	// RPCSEC_GSS: the context is not known here, or is to be made anew (RFC 5531
+	// §9, RFC 2203 §5.3.3.3).
+	GSSCredProblem AuthStat = 13
+	GSSCtxProblem  AuthStat = 14
 )
 
-var authNames = [...]string{"AUTH_OK", "AUTH_BADCRED", "AUTH_REJECTEDCRED", "AUTH_BADVERF", "AUTH_REJECTEDVERF", "AUTH_TOOWEAK"}
+var authNames = [...]string{
+	"AUTH_OK", "AUTH_BADCRED", "AUTH_REJECTEDCRED", "AUTH_BADVERF", "AUTH_REJECTEDVERF", "AUTH_TOOWEAK",
+	GSSCredProblem: "RPCSEC_GSS_CREDPROBLEM", GSSCtxProblem: "RPCSEC_GSS_CTXPROBLEM",
+}
 
 func (s AuthStat) String() string {
-	if int(s) < len(authNames) {
+	if int(s) < len(authNames) && authNames[s] != "" {
 		return authNames[s]
 	}
 	return fmt.Sprintf("auth_stat %d", uint32(s))
@@ -97,6 +104,9 @@ const (
 	callFixed = 6 * 4
 	// authFixed is an authenticator without its body: flavor and length.
 	authFixed = 2 * 4
+	// VerifierAt is where the verifier of an accepted reply starts: behind XID,
+	// type and MSG_ACCEPTED.
+	VerifierAt = 3 * 4
 	// ReplyHeader is the header of a successful reply under AUTH_NONE and
 	// AUTH_SYS: XID, type, MSG_ACCEPTED, an empty verifier, SUCCESS.
 	ReplyHeader = 6 * 4
@@ -133,14 +143,19 @@ func be32(b []byte) uint32 {
 
 // PutCall writes the header of a call. The arguments follow.
 func PutCall(w *xdr.Writer, h *CallHeader) {
-	w.Uint32(h.XID)
-	w.Uint32(uint32(TypeCall))
-	w.Uint32(Version)
-	w.Uint32(h.Program)
-	w.Uint32(h.Version)
-	w.Uint32(h.Procedure)
+	putCallFixed(w, h.XID, h.Program, h.Version, h.Procedure)
 	putAuth(w, &h.Cred)
 	putAuth(w, &h.Verf)
+}
+
+// putCallFixed writes what comes before the authenticators of a call.
+func putCallFixed(w *xdr.Writer, xid, program, version, procedure uint32) {
+	w.Uint32(xid)
+	w.Uint32(uint32(TypeCall))
+	w.Uint32(Version)
+	w.Uint32(program)
+	w.Uint32(version)
+	w.Uint32(procedure)
 }
 
 func putAuth(w *xdr.Writer, a *AuthBytes) {

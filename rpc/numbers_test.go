@@ -30,6 +30,11 @@ func TestNumbersOfTheStandard(t *testing.T) {
 		"AUTH_BADVERF":      {uint32(rpc.AuthBadVerf), 3},
 		"AUTH_REJECTEDVERF": {uint32(rpc.AuthRejectedVerf), 4},
 		"AUTH_TOOWEAK":      {uint32(rpc.AuthTooWeak), 5},
+		"CREDPROBLEM":       {uint32(rpc.GSSCredProblem), 13},
+		"CTXPROBLEM":        {uint32(rpc.GSSCtxProblem), 14},
+		"svc_none":          {uint32(rpc.GSSNone), 1},
+		"svc_integrity":     {uint32(rpc.GSSIntegrity), 2},
+		"svc_privacy":       {uint32(rpc.GSSPrivacy), 3},
 		"bytes of a body":   {rpc.MaxAuthBytes, 400},
 		"accepted header":   {rpc.ReplyHeader, 24},
 	} {

@@ -78,6 +78,10 @@ func (o *Outcome) good() bool { return *o == Outcome{} }
 type Judgement struct {
 	// Shape is what the procedure's Walk found. A program may make it smaller.
 	Shape
+	// Room is the most words of results that can be carried back in one message, as
+	// Shape.Words counts them: what the caller offers, less what stands around the
+	// results. It is known when the program is asked.
+	Room int
 	// Early: the call can be answered now, from what is at hand: the caller may
 	// not do what it asks for, or names something that is not there. Nothing is
 	// brought or reserved for it; Serve finds Call.Early set.

@@ -30,9 +30,9 @@ type Guard interface {
 	PutVerifier(w *xdr.Writer) bool
 	// Wrap puts the protection on the results in place: they start from bytes
 	// into the words of w, behind Overhead.Before bytes that are the Guard's to
-	// fill in; up to Overhead.Behind bytes more may be written. It may change the
-	// payloads' bytes, not their number and length. Where it is false the reply is
-	// not sent as it is: nothing leaves without its protection.
+	// fill in; up to Overhead.Behind bytes more may be written. With
+	// Overhead.Rewrites it may change the payloads' bytes. Where it is false the
+	// reply is not sent as it is: nothing leaves without its protection.
 	Wrap(w *xdr.Writer, from int) bool
 	// Release ends the use of the Guard, once.
 	Release()
@@ -46,8 +46,12 @@ type Overhead struct {
 	// message then (RFC 8166 §8.2.2), and the program is asked about the call
 	// only when the protection was taken off.
 	Wraps bool
-	// Before and Behind are the room around the results for Wrap.
+	// Before and Behind are the room around the results for Wrap, in multiples of
+	// four.
 	Before, Behind int
+	// Rewrites: Wrap changes the payloads' bytes. Payloads that are not in the
+	// call's own memory are copied first.
+	Rewrites bool
 }
 
 // A Handler is a Guard of a call that is the flavor's own business, such as the
@@ -57,7 +61,9 @@ type Handler interface {
 	Guard
 	// Procedure bounds the call as a row of a Binding.
 	Procedure() *Procedure
-	// Serve is as Program.Serve.
+	// Serve is as Program.Serve. A verifier that is known only now may replace the
+	// one of PutVerifier: w is then truncated to VerifierAt, and verifier, SUCCESS
+	// and results are written anew.
 	Serve(c *Call, w *xdr.Writer) Outcome
 }
 
@@ -162,5 +168,25 @@ func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
 		return true
 	}
 	defer s.failed(c, &ok)
+	if st.overhead.Rewrites {
+		c.ownPayloads(w)
+	}
 	return st.guard.Wrap(w, st.results) && !w.Overflow()
+}
+
+// ownPayloads copies the payloads that may be others' as well: a file's pages that
+// several replies refer to, a reply that was kept.
+func (c *Call) ownPayloads(w *xdr.Writer) {
+	all := w.Payloads()
+	for i := range all {
+		p := &all[i]
+		if c.Memory != nil && p.Ref == xdr.Releaser(c.Memory) {
+			continue
+		}
+		p.Data = append([]byte(nil), p.Data...)
+		if p.Ref != nil {
+			p.Ref.Release()
+			p.Ref = nil
+		}
+	}
 }

@@ -120,16 +120,21 @@ func (rc *replyCache) key(c *Call) replyKey {
 		}
 	}
 	h := &c.Header
+	id := identity{
+		arguments: maphash.Bytes(rc.seed, rest),
+		beside:    beside,
+		groups:    rc.groups(c.Cred.Groups),
+		principal: maphash.String(rc.seed, c.Cred.Principal),
+		flavor:    c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
+	}
+	if c.Cred.Principal != "" {
+		// Its numbers may have become known since.
+		id.groups, id.uid, id.gid = 0, 0, 0
+	}
 	return replyKey{
 		addr: clientOf(c.Conn.Peer.Addr()),
 		xid:  h.XID, prog: h.Program, version: h.Version, proc: h.Procedure,
-		sum: maphash.Comparable(rc.seed, identity{
-			arguments: maphash.Bytes(rc.seed, rest),
-			beside:    beside,
-			groups:    rc.groups(c.Cred.Groups),
-			principal: maphash.String(rc.seed, c.Cred.Principal),
-			flavor:    c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
-		}),
+		sum: maphash.Comparable(rc.seed, id),
 	}
 }
 

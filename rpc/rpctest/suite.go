@@ -18,14 +18,20 @@ import (
 func Suite(t *testing.T, s *rpc.Server, p *Program, dial func(t *testing.T) rpc.Caller) {
 	seal := NewSeal()
 	s.Protect(FlavorSeal, seal)
+	Calls(t, p, dial)
+	t.Run("protection", func(t *testing.T) { protection(t, seal, dial(t)) })
+	t.Run("endings", func(t *testing.T) { endings(t, p, dial(t)) })
+}
+
+// Calls is the part of Suite that holds under any flavor as well: of calls that are
+// made by what dial returns, whatever that does to them.
+func Calls(t *testing.T, p *Program, dial func(t *testing.T) rpc.Caller) {
 	t.Run("sizes", func(t *testing.T) { sizes(t, dial(t)) })
 	t.Run("errors", func(t *testing.T) { failures(t, dial(t)) })
 	t.Run("out of order", func(t *testing.T) { outOfOrder(t, p, dial(t)) })
 	t.Run("compounds that stop and go on", func(t *testing.T) { compounds(t, p, dial(t)) })
 	t.Run("a compound that stalls", func(t *testing.T) { stalledCompound(t, p, dial(t)) })
 	t.Run("several eligible results", func(t *testing.T) { severalReads(t, dial(t)) })
-	t.Run("protection", func(t *testing.T) { protection(t, seal, dial(t)) })
-	t.Run("endings", func(t *testing.T) { endings(t, p, dial(t)) })
 	t.Run("many at once", func(t *testing.T) { manyAtOnce(t, dial) })
 }
 

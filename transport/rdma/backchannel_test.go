@@ -61,7 +61,7 @@ func TestBothDirections(t *testing.T) {
 	for _, device := range []rdmacm.Provider{nil, newIwarp(t)} {
 		b, n := withBackchannel(t, benchConfig{device: device, server: Config{callbackCredits: 3}})
 		back, program := callbacks(t)
-		c := b.dial(DialConfig{callbacks: back, callbackCredits: 5})
+		c := b.dial(DialConfig{Callbacks: back, callbackCredits: 5})
 		if err := put(t, c, pattern(5000)); err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestBothDirections(t *testing.T) {
 func TestCallbacksWithChunks(t *testing.T) {
 	for _, chunks := range []bool{false, true} {
 		back, program := callbacks(t)
-		cfg := DialConfig{callbacks: back, callbackCredits: 5}
+		cfg := DialConfig{Callbacks: back, callbackCredits: 5}
 		if chunks {
 			pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20})
 			if err != nil {

@@ -49,10 +49,10 @@ type DialConfig struct {
 	// maxSegment is the longest segment that chunks are cut into, in bytes.
 	maxSegment int
 
-	// callbacks gets the calls that the peer makes (RFC 8167); nil: none are
+	// Callbacks gets the calls that the peer makes (RFC 8167); nil: none are
 	// served. callbackCredits of them are served at a time. With a pool they
 	// may have chunks.
-	callbacks       Calls
+	Callbacks       Calls
 	callbackCredits int
 }
 
@@ -146,7 +146,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	k.dialed = true
 	k.onClosed = func(err error) { c.disconnected(k, err) }
 	receives := 0
-	if c.config.callbacks != nil {
+	if c.config.Callbacks != nil {
 		receives = c.config.callbackCredits
 	}
 	param := k.param(receives)
@@ -161,8 +161,8 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	if c.config.pool != nil {
 		q.share = c.config.pool.NewShare()
 	}
-	if c.config.callbacks != nil {
-		s := newResponder(k, c.config.callbacks, c.config.callbackCredits, c.failed)
+	if c.config.Callbacks != nil {
+		s := newResponder(k, c.config.Callbacks, c.config.callbackCredits, c.failed)
 		if s.noChunks = c.config.pool == nil; !s.noChunks {
 			s.share = c.config.pool.NewShare()
 		}

@@ -11,10 +11,6 @@ import (
 // largest size included (RFC 8166 §6.2; RFC 5531 §8.2).
 const maxReplyHeader = rpc.ReplyHeader + rpc.MaxAuthBytes
 
-// callHeader is the header of a call with an empty credential and verifier (RFC
-// 5531 §9), in bytes.
-const callHeader = 10 * 4
-
 // encode writes the call's message and chooses how it travels: Short, Chunked
 // or Long (RFC 8166 §3.5), and what the reply may need. It returns how much
 // memory that takes beyond the caller's own.
@@ -54,17 +50,12 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 // marshal writes the RPC message.
 func (e *exchange) marshal() error {
 	x, w := e.x, &e.write
-	need := callHeader + padded(len(x.Cred.Body)) + max(x.MaxArgs, 0)
+	need := x.HeaderSize() + max(x.MaxArgs, 0)
 	if cap(e.words) < need {
 		e.words = make([]byte, 0, need)
 	}
 	w.Reset(e.words[:0:need])
-	rpc.PutCall(w, &rpc.CallHeader{
-		XID: e.xid, Program: x.Program, Version: x.Version, Procedure: x.Procedure, Cred: x.Cred,
-	})
-	if x.Args != nil {
-		x.Args(w)
-	}
+	x.Put(w)
 	if w.Overflow() {
 		return errArguments
 	}

@@ -182,9 +182,10 @@ func (e *exchange) read() {
 	}
 	if len(e.stream) >= rpc.ReplyHeader && string(e.stream[4:rpc.ReplyHeader]) == plainSuccess {
 		d.Skip(rpc.ReplyHeader)
+		e.x.Verf = rpc.AuthBytes{}
 		return
 	}
-	_, _, e.x.Err = rpc.ReadReply(d)
+	e.x.Read()
 }
 
 // plainSuccess is the header of nearly every reply, behind its XID: REPLY,

@@ -61,17 +61,13 @@ func (k *caller) Start(x *rpc.Exchange) {
 	k.calls[x.XID] = waiting{x: x}
 	k.mu.Unlock()
 
-	h := rpc.CallHeader{XID: x.XID, Program: x.Program, Version: x.Version, Procedure: x.Procedure, Cred: x.Cred}
 	e := encoders.Get().(*encoder)
 	size := markSize + rpc.MaxCallHeader + x.MaxArgs
 	if cap(e.buf) < size {
 		e.buf = make([]byte, max(size, keptRoom))
 	}
 	e.w.Reset(e.buf[markSize:markSize:size])
-	rpc.PutCall(&e.w, &h)
-	if x.Args != nil {
-		x.Args(&e.w)
-	}
+	x.Put(&e.w)
 	length := e.w.StreamLen()
 	if e.w.Overflow() || length > maxFragment {
 		e.w.Release()
@@ -160,7 +156,7 @@ func (k *caller) replied(m []byte) {
 
 func deliver(x *rpc.Exchange, m []byte, placed []xdr.Excised) {
 	x.Results.Reset(m, 0, placed)
-	_, _, x.Err = rpc.ReadReply(&x.Results)
+	x.Read()
 	x.Done(x)
 }
 
