@@ -55,7 +55,27 @@ type Attr struct {
 	// Change differs whenever the content or attributes differ, and only
 	// grows. Locally: ctime, pushed up in memory where two changes share one.
 	Change uint64
+
+	// Birth is the time of the file's creation, where HasBirth says that it is
+	// known, and MountedOn the number of the directory that the file system
+	// which this file is the root of is mounted on; that of the file itself for
+	// all others, and 0 where it is not known. Both are told where Op.Want asks
+	// for them, and else zero.
+	Birth     Time
+	HasBirth  bool
+	MountedOn uint64
 }
+
+// Want are attributes that cost more than the others, as bits. Of an Op with
+// them GetAttr, Lookup and ReadDir fill them in, in what they tell of a file,
+// not of the directory that it was found in. No other method needs to.
+type Want uint8
+
+// Attributes that are told when they are wanted.
+const (
+	WantBirth     Want = 1 << iota // Birth and HasBirth
+	WantMountedOn                  // MountedOn
+)
 
 // TimeHow says how a time is to be set.
 type TimeHow uint8
@@ -74,11 +94,33 @@ type SetAttr struct {
 	Size                             uint64
 	AtimeHow, MtimeHow               TimeHow
 	Atime, Mtime                     Time
+	// UseUmask, of a creation with SetMode: the bits of Umask (0777) are taken
+	// off Mode, unless the directory has a default ACL, which then decides in
+	// their place (RFC 8275 §3). Other calls do not look at it.
+	UseUmask bool
+	Umask    uint32
 }
 
 // IsZero says that nothing is to be changed.
 func (s *SetAttr) IsZero() bool {
 	return !s.SetMode && !s.SetUID && !s.SetGID && !s.SetSize && s.AtimeHow == KeepTime && s.MtimeHow == KeepTime
+}
+
+// Masked is s with its Umask taken off its Mode, for an implementation that
+// creates something where no default ACL decides.
+func (s SetAttr) Masked() SetAttr {
+	if s.UseUmask {
+		s.Mode &^= s.Umask & 0o777
+		s.UseUmask = false
+	}
+	return s
+}
+
+// OfExclusive is s as far as an Exclusive Create applies it: without times and
+// size.
+func (s SetAttr) OfExclusive() SetAttr {
+	s.AtimeHow, s.MtimeHow, s.SetSize = KeepTime, KeepTime, false
+	return s
 }
 
 // Change is what an object looked like around a change of it. A half that is

@@ -10,9 +10,10 @@
 // it on the spot when the answer is at hand.
 //
 // Errors are syscall.Errno where POSIX has a name for what happened, and the
-// package's own Err... values where it has none. Extended attributes, locks,
-// allocation and copying arrive as further interfaces that a FileSystem may
-// also implement; As finds them, through what wraps a file system too.
+// package's own Err... values where it has none. Open files (Opener), byte ranges
+// held towards other processes (Claimer), holes (Sparse), copies (Copier) and
+// extended attributes (Xattrs) are further interfaces that a FileSystem may also
+// implement; As finds them, through what wraps a file system too.
 //
 // The package knows no protocol. The handles that it passes are not
 // authenticated: code that hands them to clients seals them (ulb/nfs/export).

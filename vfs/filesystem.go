@@ -18,6 +18,8 @@ type Op struct {
 	// Async: what the method changes of names and attributes need not be
 	// durable when it returns. What is promised about data is kept.
 	Async bool
+	// Want are attributes to be told beyond the usual ones.
+	Want Want
 }
 
 // Access are rights that Access is asked about and answers with.
@@ -31,6 +33,11 @@ const (
 	AccessExtend
 	AccessDelete
 	AccessExecute
+	// What may be done with extended attributes (RFC 8276 §8.3). A FileSystem
+	// without Xattrs never grants them.
+	AccessXattrRead
+	AccessXattrWrite
+	AccessXattrList
 )
 
 // Stability is how safe written data is.
@@ -48,13 +55,17 @@ type CreateMode uint8
 
 // Modes of Create (RFC 1813 §3.3.8).
 const (
-	// Unchecked: use the file that exists, truncated where SetAttr says size 0.
+	// Unchecked: use the file that exists. Of Attr nothing but a size is applied
+	// to it then: truncated where that says 0, and with its content left alone
+	// where no size is set.
 	Unchecked CreateMode = iota
 	// Guarded: EEXIST.
 	Guarded
 	// Exclusive: EEXIST, except where the file was made by a Create with the
 	// same Verifier, which then succeeds again; a restart of the process in
-	// between changes nothing. SetAttr is not used.
+	// between changes nothing. Attr is applied (RFC 8881 §18.16.3,
+	// EXCLUSIVE4_1), except its times, in which the Verifier may be kept, and a
+	// size other than 0. NFSv3 has no Attr here.
 	Exclusive
 )
 
@@ -83,6 +94,9 @@ type Object struct {
 	Handle  Handle
 	Attr    Attr
 	HasAttr bool
+	// Created, of Create: this call made the file, or the Exclusive one that it
+	// repeats did. False: the file was there.
+	Created bool
 }
 
 // A FileSystem is what an export serves. Every method may be called from any

@@ -19,8 +19,9 @@ func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow)
 			// comes back with another mode.
 			return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 		}
-		h.Attr = vfs.SetAttr{}
+		h.Attr = h.Attr.OfExclusive()
 	}
+	h.Attr = h.Attr.Masked()
 	return f.make(op, dir, name, &h, func(path string) (gobilly.File, error) {
 		return f.bfs.OpenFile(path, f.forWriting()|os.O_CREATE|os.O_EXCL, modeOr(&h.Attr, 0o644))
 	})
@@ -36,9 +37,9 @@ func modeOr(s *vfs.SetAttr, mode os.FileMode) os.FileMode {
 
 // Mkdir implements vfs.FileSystem.
 func (f *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: *s}
+	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: s.Masked()}
 	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
-		return nil, f.bfs.MkdirAll(path, modeOr(s, 0o755))
+		return nil, f.bfs.MkdirAll(path, modeOr(&how.Attr, 0o755))
 	})
 }
 
@@ -65,9 +66,9 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 	case f.unix == nil:
 		return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 	}
-	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: *s}
+	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: s.Masked()}
 	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
-		mode := uint32(modeOr(s, 0o644))
+		mode := uint32(modeOr(&how.Attr, 0o644))
 		switch t {
 		case vfs.CharDevice:
 			return nil, f.unix.Mknod(path, mode|syscall.S_IFCHR, major, minor)
@@ -88,13 +89,15 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, d
 			return syscall.EEXIST
 		}
 		n, a, err := f.step(d, string(name))
+		created := err == syscall.ENOENT
 		if err == nil {
 			a, err = f.existing(n, &a, how)
-		} else if err == syscall.ENOENT {
+		} else if created {
 			n, a, err = f.child(d, string(name), how, do)
 		}
 		if err == nil {
 			o = n.object(a)
+			o.Created = created || how.Mode == vfs.Exclusive
 		}
 		return err
 	})

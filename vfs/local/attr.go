@@ -49,6 +49,7 @@ func fillStat(a *vfs.Attr, st *unix.Stat_t) {
 		a.Major, a.Minor = unix.Major(st.Rdev), unix.Minor(st.Rdev)
 	}
 	a.FileID = st.Ino
+	a.Birth, a.HasBirth, a.MountedOn = vfs.Time{}, false, 0
 	a.Atime, a.Mtime, a.Ctime = timeOf(st.Atim), timeOf(st.Mtim), timeOf(st.Ctim)
 }
 
@@ -133,6 +134,9 @@ func (fs *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	var st unix.Stat_t
 	if err = fs.look(op, n, &st); err == nil {
 		n.fill(a, &st)
+		if op.Want != 0 {
+			err = fs.tellWanted(op, n, a)
+		}
 	}
 	fs.giveBack(op, n)
 	return err

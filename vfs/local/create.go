@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -99,8 +100,9 @@ func oldName(name []byte) error {
 }
 
 // makeObject makes name in dir by f, which runs as the caller and gets the
-// directory's descriptor, and gives it the attributes in s that f did not.
-func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int) error) (vfs.Object, vfs.Change, error) {
+// directory's descriptor and the mode, and gives it the attributes in s that f
+// did not.
+func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
 	d, err := fs.begin(op, dir)
@@ -113,8 +115,9 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 	}
 	var n *node
 	apart := false
+	s = fs.masked(d, s)
 	err = fs.change(op, d, &ch, func(c *dirChange) error {
-		if err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd) }) }); err != nil {
+		if err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) }); err != nil {
 			return err
 		}
 		var st unix.Stat_t
@@ -197,6 +200,22 @@ func setGIDOfDir(n *node) uint32 {
 	return 0
 }
 
+// masked is s for something new in d: without the bits of its umask, unless d's
+// default ACL has their place (umask(2)). The process's own umask is 0.
+func (fs *FS) masked(d *node, s *vfs.SetAttr) *vfs.SetAttr {
+	if !s.UseUmask || hasDefaultACL(d.fd) {
+		return s
+	}
+	m := s.Masked()
+	return &m
+}
+
+// hasDefaultACL says whether what is made in the directory dir inherits from it.
+func hasDefaultACL(dir int) bool {
+	n, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(dir), "system.posix_acl_default", nil)
+	return err == nil && n > 0
+}
+
 func modeOf(s *vfs.SetAttr) uint32 {
 	if !s.SetMode {
 		return 0
@@ -206,7 +225,7 @@ func modeOf(s *vfs.SetAttr) uint32 {
 
 // Mkdir implements vfs.FileSystem.
 func (fs *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
-	return fs.makeObject(op, dir, name, s, func(dir int) error { return sysMkdirat(dir, name, modeOf(s)) })
+	return fs.makeObject(op, dir, name, s, func(dir int, mode uint32) error { return sysMkdirat(dir, name, mode) })
 }
 
 // Symlink implements vfs.FileSystem.
@@ -217,30 +236,30 @@ func (fs *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetA
 	case len(text) >= unix.PathMax:
 		return vfs.Object{}, vfs.Change{}, syscall.ENAMETOOLONG
 	}
-	return fs.makeObject(op, dir, name, s, func(dir int) error {
+	return fs.makeObject(op, dir, name, s, func(dir int, _ uint32) error {
 		return unix.Symlinkat(string(text), dir, string(name))
 	})
 }
 
 // Mknod implements vfs.FileSystem.
 func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.SetAttr, major, minor uint32) (vfs.Object, vfs.Change, error) {
-	mode := modeOf(s)
+	var kind uint32
 	var dev uint64
 	switch t {
 	case vfs.BlockDevice:
-		mode |= unix.S_IFBLK
+		kind = unix.S_IFBLK
 		dev = unix.Mkdev(major, minor)
 	case vfs.CharDevice:
-		mode |= unix.S_IFCHR
+		kind = unix.S_IFCHR
 		dev = unix.Mkdev(major, minor)
 	case vfs.Socket:
-		mode |= unix.S_IFSOCK
+		kind = unix.S_IFSOCK
 	case vfs.FIFO:
-		mode |= unix.S_IFIFO
+		kind = unix.S_IFIFO
 	default:
 		return vfs.Object{}, vfs.Change{}, syscall.EINVAL
 	}
-	return fs.makeObject(op, dir, name, s, func(dir int) error { return sysMknodat(dir, name, mode, dev) })
+	return fs.makeObject(op, dir, name, s, func(dir int, perm uint32) error { return sysMknodat(dir, name, kind|perm, dev) })
 }
 
 // newFile is how a file is opened that is being made.
@@ -271,7 +290,8 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 			if err != syscall.EEXIST || how.Mode == vfs.Guarded {
 				return err
 			}
-			n, err = fs.createFound(op, d, name, how, &o)
+			n, err = fs.createFound(op, c, name, how, &o)
+			apart = c.apart
 			if err != syscall.ENOENT {
 				found = err == nil
 				return err
@@ -296,7 +316,8 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 // matter to, becomes the one for its data.
 func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	fs.makeRoomToOpen()
-	d, attr := c.d, &how.Attr
+	d := c.d
+	attr := fs.masked(d, &how.Attr)
 	open := func() (fd int, err error) {
 		err = fs.as(op.Cred, func() error {
 			return c.call(func() (err error) {
@@ -307,8 +328,7 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 		return fd, err
 	}
 	if how.Mode == vfs.Exclusive {
-		attr = exclusiveAttr(how.Verifier)
-		open = func() (int, error) { return fs.makeMarked(op, c, name, attr) }
+		open = func() (int, error) { return fs.makeMarked(op, c, name, attr, exclusiveAttr(how.Verifier)) }
 	}
 	fd, err := open()
 	if outOfDescriptors(err) {
@@ -331,14 +351,23 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 		return nil, err
 	}
 	n.files.keep(fd, true, fs.nodes.round.Load(), &fs.stats.open).put()
-	if how.Mode == vfs.Exclusive {
-		attr = &vfs.SetAttr{} // it has its marks
+	o.Created = true
+	return n, fs.dressNew(op, c, n, &st, how.Mode, attr, o)
+}
+
+// dressNew is dress for a new regular file. What an exclusive create does not
+// apply is left out: the marks are in the times.
+func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, st *unix.Stat_t, mode vfs.CreateMode, s *vfs.SetAttr, o *vfs.Object) error {
+	if mode == vfs.Exclusive {
+		applied := s.OfExclusive()
+		s = &applied
 	}
-	return n, fs.dress(op, c, n, &st, attr, o)
+	return fs.dress(op, c, n, st, s, o)
 }
 
 // createFound finishes a create whose name exists.
-func (fs *FS) createFound(op *vfs.Op, d *node, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
+func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
+	d := c.d
 	var st unix.Stat_t
 	if err := fs.look(op, d, &st); err != nil {
 		return nil, err
@@ -359,10 +388,16 @@ func (fs *FS) createFound(op *vfs.Op, d *node, name []byte, how *vfs.CreateHow, 
 		err = syscall.EEXIST
 	case how.Mode == vfs.Unchecked && how.Attr.SetSize:
 		var ch vfs.Change
-		err = fs.setAttr(op, n, &vfs.SetAttr{SetSize: true, Size: how.Attr.Size}, nil, &ch)
+		err = fs.setAttr(op, n, &vfs.SetAttr{SetSize: true, Size: how.Attr.Size}, nil, &ch, false)
 		if err == nil {
 			err = fs.look(op, n, &st)
 		}
+	case how.Mode == vfs.Exclusive:
+		// The first try may have ended before the file had all that it was
+		// asked to have.
+		o.Created = true
+		n.undisturbed(fs, &st) // what dress finds was not left by this process for sure
+		err = fs.dressNew(op, c, n, &st, how.Mode, fs.masked(d, &how.Attr), o)
 	}
 	if err != nil {
 		n.put()

@@ -51,6 +51,12 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	if err = n.regular(); err != nil {
 		return 0, false, err
 	}
+	return fs.read(op, n, offset, buf, a, false)
+}
+
+// read reads from n, a regular file. judged: the caller holds it open, so that
+// what it may do was judged then.
+func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
 	f := n.files.held(false, fs.nodes.round.Load())
 	var st unix.Stat_t
 	if f == nil {
@@ -58,7 +64,10 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 		if err = fs.look(op, n, &st); err != nil {
 			return 0, false, err
 		}
-		if err = fs.mayUseData(op, n, &st, false); err != nil {
+		if !judged {
+			err = fs.mayUseData(op, n, &st, false)
+		}
+		if err != nil {
 			return 0, false, err
 		}
 		if f, err = fs.file(op, n, false); err != nil {
@@ -85,8 +94,10 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	if lookErr := fs.look(op, n, &st); lookErr != nil {
 		return 0, false, lookErr
 	}
-	if judgeErr := fs.mayUseData(op, n, &st, false); judgeErr != nil {
-		return 0, false, judgeErr
+	if !judged {
+		if judgeErr := fs.mayUseData(op, n, &st, false); judgeErr != nil {
+			return 0, false, judgeErr
+		}
 	}
 	if err != nil {
 		return 0, false, err
@@ -144,18 +155,22 @@ var iovecs = sync.Pool{New: func() any { s := make([]unix.Iovec, 0, 64); return 
 
 // Write implements vfs.FileSystem.
 func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stable vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
-	var ch vfs.Change
 	if fs.readOnly {
-		return 0, 0, ch, syscall.EROFS
+		return 0, 0, vfs.Change{}, syscall.EROFS
 	}
 	n, err := fs.node(op, h)
 	if err != nil {
-		return 0, 0, ch, err
+		return 0, 0, vfs.Change{}, err
 	}
 	defer fs.giveBack(op, n)
 	if err = n.regular(); err != nil {
-		return 0, 0, ch, err
+		return 0, 0, vfs.Change{}, err
 	}
+	return fs.writeAndSync(op, n, offset, data, stable, false)
+}
+
+// writeAndSync writes to n, a regular file. judged: see read.
+func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, stable vfs.Stability, judged bool) (done int, _ vfs.Stability, ch vfs.Change, err error) {
 	total := 0
 	for _, p := range data {
 		total += len(p)
@@ -169,8 +184,7 @@ func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stab
 	if err = fs.makeRoomForData(op, n); err != nil {
 		return 0, 0, ch, err
 	}
-	done, err := fs.write(op, n, int64(offset), data, total, &ch)
-	if err != nil {
+	if done, err = fs.write(op, n, int64(offset), data, total, &ch, judged); err != nil {
 		return 0, 0, ch, err
 	}
 	switch stable {
@@ -186,7 +200,7 @@ func (fs *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stab
 }
 
 // write stores the data and tells what n looked like before and after.
-func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int, ch *vfs.Change) (int, error) {
+func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int, ch *vfs.Change, judged bool) (int, error) {
 	if !op.Try {
 		n.mu.Lock()
 	} else if !n.mu.TryLock() {
@@ -197,8 +211,10 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 	if err := fs.look(op, n, &st); err != nil {
 		return 0, err
 	}
-	if err := fs.mayUseData(op, n, &st, true); err != nil {
-		return 0, err
+	if !judged {
+		if err := fs.mayUseData(op, n, &st, true); err != nil {
+			return 0, err
+		}
 	}
 	if op.Try && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
 		return 0, vfs.ErrWouldBlock // taking them off changes the inode
@@ -302,15 +318,19 @@ func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error
 // Commit implements vfs.FileSystem. It syncs the whole file: what else was
 // written to it meanwhile comes along.
 func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, error) {
-	var ch vfs.Change
 	n, err := fs.node(op, h)
 	if err != nil {
-		return ch, err
+		return vfs.Change{}, err
 	}
 	defer fs.giveBack(op, n)
 	if err = n.regular(); err != nil {
-		return ch, err
+		return vfs.Change{}, err
 	}
+	return fs.commit(op, n, false)
+}
+
+// commit syncs n, a regular file. judged: see read.
+func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
 	var st unix.Stat_t
 	if err = fs.look(op, n, &st); err != nil {
 		return ch, err
@@ -319,8 +339,10 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 	if op.Try && !n.data.synced() {
 		return vfs.Change{}, vfs.ErrWouldBlock
 	}
-	if err = fs.mayUseData(op, n, &st, true); err != nil {
-		return vfs.Change{}, err
+	if !judged {
+		if err = fs.mayUseData(op, n, &st, true); err != nil {
+			return vfs.Change{}, err
+		}
 	}
 	if !op.Try {
 		if err = fs.syncData(n, true); err != nil {

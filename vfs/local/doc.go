@@ -14,6 +14,12 @@
 // rules of NFS that stand on top of it (RFC 1813 §4.4) are in data.go. Data
 // and names become durable in sync_data.go and group_commit.go.
 //
+// Open files (open.go) hold their node in the cache and pin the descriptor that
+// everybody shares: a removed file is found by its handle until the last one is
+// closed. Byte ranges are claimed on a descriptor for nothing else (claim.go).
+// Both are bounded with the descriptors (descriptors.go). Holes, copies and
+// extended attributes are the kernel's.
+//
 // What a directory's names are is remembered while its ctime stands
 // (remembered_names.go, remembered_list.go). Attributes are not: they are asked of
 // the kernel for each answer, so that what a program of this machine changes is

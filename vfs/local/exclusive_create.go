@@ -45,15 +45,15 @@ func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 	return st.Size == 0 && same(st.Atim, mark.Atime) && same(st.Mtim, mark.Mtime)
 }
 
-// makeMarked makes a file that has the marks of an exclusive create from the
-// moment on that it has its name: a process that is killed in between leaves
-// nothing. A file system without unnamed files gets the name first.
-func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, mark *vfs.SetAttr) (fd int, err error) {
+// makeMarked makes a file that has the mode in s, and the marks of an exclusive
+// create from the moment on that it has its name: a process that is killed in
+// between leaves nothing. A file system without unnamed files gets the name first.
+func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.SetAttr) (fd int, err error) {
 	d := c.d
 	times := [2]unix.Timespec{timeToSet(mark.AtimeHow, mark.Atime), timeToSet(mark.MtimeHow, mark.Mtime)}
 	err = fs.as(op.Cred, func() (err error) {
 		if !fs.noUnnamed.Load() {
-			fd, err = sysOpenat2(d.fd, dot, newFile|unix.O_TMPFILE, uint64(modeOf(mark)), 0)
+			fd, err = sysOpenat2(d.fd, dot, newFile|unix.O_TMPFILE, uint64(modeOf(s)), 0)
 			switch err {
 			case nil:
 				if err = sysUtimens(fd, &times); err == nil {
@@ -70,7 +70,7 @@ func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, mark *vfs.SetAtt
 			}
 		}
 		err = c.call(func() (err error) {
-			fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(mark)), 0)
+			fd, err = sysOpenat2(d.fd, name, newFile|unix.O_CREAT|unix.O_EXCL, uint64(modeOf(s)), 0)
 			return err
 		})
 		if err == nil {

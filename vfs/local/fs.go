@@ -53,6 +53,7 @@ type FS struct {
 	// bounded: the root is a mount's root and that the file system's own, so
 	// that nothing outside of the tree exists on it.
 	bounded  bool
+	covers   covered
 	lane     any // a lane: boxed once, not for each call
 	kind     fsKind
 	resolver resolver
@@ -198,6 +199,9 @@ func (fs *FS) Close() error {
 
 func (fs *FS) release() error {
 	var err error
+	if fs.nodes.fs != nil {
+		fs.nodes.each(fs.dropClaims)
+	}
 	fs.nodes.drain()
 	fs.closing.wait()
 	if fs.resolver != nil {

@@ -46,8 +46,11 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	o.Handle = n.handle
 	n.fill(&o.Attr, &st)
 	o.HasAttr = true
+	if op.Want != 0 {
+		err = fs.tellWanted(op, n, &o.Attr)
+	}
 	fs.giveBack(op, n)
-	return o, nil
+	return o, err
 }
 
 // remembered returns the node that name in d is known to be, with a reference,

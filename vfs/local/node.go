@@ -24,7 +24,13 @@ type node struct {
 	used atomic.Uint32 // the sweeper's round when it was last asked for
 	*inode
 
+	// opens counts the callers' Files, and nameless says that the node would
+	// have been forgotten but for them. The lock of its shard guards both.
+	opens    int
+	nameless bool
+
 	files    openFiles
+	claims   nodeClaims
 	data     dataSync
 	verdicts verdicts
 	streams  dirStreams
@@ -171,14 +177,20 @@ func (c *nodeCache) shrink(want int) {
 	}
 }
 
-// forget takes n out of the cache: its file is gone.
-func (c *nodeCache) forget(n *node) {
+// forget takes n out of the cache: its file is gone. false: it is open, and will
+// be forgotten when it is not any more.
+func (c *nodeCache) forget(n *node) bool {
 	if n == c.fs.root {
-		return
+		return true
 	}
-	n.gone.Store(true)
 	s := c.shard(&n.handle)
 	s.mu.Lock()
+	if n.opens > 0 {
+		n.nameless = true
+		s.mu.Unlock()
+		return false
+	}
+	n.gone.Store(true)
 	in := s.m[n.handle] == n
 	if in {
 		delete(s.m, n.handle)
@@ -188,6 +200,40 @@ func (c *nodeCache) forget(n *node) {
 	if in {
 		n.put()
 	}
+	return true
+}
+
+// drop is forget, and lets go of what n holds open.
+func (c *nodeCache) drop(n *node) bool {
+	if !c.forget(n) {
+		return false
+	}
+	n.forgetData()
+	n.files.closeAll()
+	n.streams.closeAll()
+	return true
+}
+
+// open says that a caller holds n open: it stays in the cache until the close.
+// false: it is not there any more.
+func (c *nodeCache) open(n *node) bool {
+	s := c.shard(&n.handle)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[n.handle] != n {
+		return false
+	}
+	n.opens++
+	return true
+}
+
+// close ends an open. true: n is to be dropped, its file was gone before.
+func (c *nodeCache) close(n *node) bool {
+	s := c.shard(&n.handle)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.opens--
+	return n.opens == 0 && n.nameless
 }
 
 // each calls f with every node in the cache, each with a reference during f.
@@ -273,15 +319,14 @@ func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
 
 func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
 
-// look reads n's attributes. ESTALE: the file has no name any more; it is then
-// let go, so that its space is.
+// look reads n's attributes. ESTALE: the file has no name any more and is not
+// open; it is then let go, so that its space is.
 func (fs *FS) look(op *vfs.Op, n *node, st *unix.Stat_t) error {
 	if op.Try && !fs.kind.memory {
 		return vfs.ErrWouldBlock
 	}
 	err := fs.kind.fstat(n.fd, st)
-	if err == nil && st.Nlink == 0 && fs.kind.links {
-		fs.nodes.forget(n)
+	if err == nil && st.Nlink == 0 && fs.kind.links && fs.nodes.forget(n) {
 		err = syscall.ESTALE
 	}
 	return err

@@ -17,6 +17,7 @@ type openFile struct {
 	writable bool
 	refs     atomic.Int32  // users, and one while the node holds it
 	used     atomic.Uint32 // the sweeper's round of the last use
+	pins     int           // Files by which callers hold it open; its node's openFiles.mu guards it
 	count    *atomic.Int64
 }
 
@@ -80,21 +81,21 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's files that no caller has used for at least patience
-// rounds, and returns how many those were. The one for writing stays while
-// there is something to sync through it.
+// dropIdle closes n's files that no caller holds open, and that none has used for
+// at least patience rounds, and returns how many those were. The one for writing
+// stays while there is something to sync through it.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
 	ro, rw := o.ro, o.rw
-	if ro != nil && roundsSince(round, ro.used.Load()) >= patience {
+	if ro != nil && ro.pins == 0 && roundsSince(round, ro.used.Load()) >= patience {
 		o.ro = nil
 	} else {
 		ro = nil
 	}
 	// A writer says that it wrote before it gives its reference back: what is
 	// in use may be about to have something to sync.
-	if rw != nil && roundsSince(round, rw.used.Load()) >= patience && rw.refs.Load() == 1 && !n.data.dirty() {
+	if rw != nil && rw.pins == 0 && roundsSince(round, rw.used.Load()) >= patience && rw.refs.Load() == 1 && !n.data.dirty() {
 		o.rw = nil
 	} else {
 		rw = nil
@@ -126,10 +127,14 @@ func (o *openFiles) closeAll() {
 // node's type was seen through O_PATH: nothing but a regular file or, to be
 // made durable, a directory is ever opened.
 func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
-	round := fs.nodes.round.Load()
-	if f := n.files.held(write, round); f != nil {
+	if f := n.files.held(write, fs.nodes.round.Load()); f != nil {
 		return f, nil
 	}
+	return fs.openFile(op, n, write)
+}
+
+// openFile opens n, for writing too where write says so, with a reference.
+func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	switch {
 	case n.typ == vfs.Directory && !write:
 	case n.typ == vfs.Directory:
@@ -168,7 +173,7 @@ func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	case err != nil:
 		return nil, err
 	}
-	return n.files.keep(fd, write, round, &fs.stats.open), nil
+	return n.files.keep(fd, write, fs.nodes.round.Load(), &fs.stats.open), nil
 }
 
 // openAsOwner opens a file whose mode keeps out its owner, who may read and
@@ -205,17 +210,17 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 }
 
 // letGo is for files whose last or only name may have gone: nothing keeps the
-// space but a caller in the middle of a call.
+// space but a caller in the middle of a call, or one that holds the file open.
 func (fs *FS) letGo(v *named) {
 	n := v.n
-	if v.seen && v.after.Nlink > 0 && n.typ != vfs.Directory {
+	named := v.seen && v.after.Nlink > 0 && n.typ != vfs.Directory
+	if named {
 		n.dropIdle(0, 0)
-		var a vfs.Attr
-		n.fillChanged(&a, &v.after)
+	} else if fs.nodes.drop(n) {
 		return
 	}
-	n.forgetData()
-	n.files.closeAll()
-	n.streams.closeAll()
-	fs.nodes.forget(n)
+	if v.seen {
+		var a vfs.Attr
+		n.fillChanged(&a, &v.after)
+	}
 }

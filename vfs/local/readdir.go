@@ -180,6 +180,7 @@ func (l *listing) dots(cookie uint64) bool {
 			if l.plus {
 				entry.Handle, entry.HasAttr = n.handle, true
 				n.fill(&entry.Attr, &st)
+				_ = l.fs.tellWanted(l.op, n, &entry.Attr) // it does not try
 			}
 			n.put()
 		}
@@ -199,7 +200,7 @@ func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 	for i := range entries {
 		e := &entries[i]
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
-		if l.give(&entry, &e.knownName) && !l.emit(&entry) {
+		if l.give(&entry, &e.knownName) && !l.hand(&entry) {
 			l.dir.list.ended(l.looks.Ctim, cookie, l.at, false)
 			return cookie, true, false
 		}
@@ -319,7 +320,7 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 					continue // removed meanwhile
 				}
 			}
-			if !l.emit(&entry) {
+			if !l.hand(&entry) {
 				l.dir.list.ended(l.looks.Ctim, s.at, l.at, false)
 				return false, nil
 			}

@@ -271,6 +271,9 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 			n.fill(a, &st)
 		}
 	}
+	if err == syscall.ENOENT && st.Nlink == 0 {
+		err = syscall.ESTALE // it is there only because it is open
+	}
 	if err != nil {
 		return ch, err
 	}

@@ -25,7 +25,7 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 		return ch, err
 	}
 	defer n.put()
-	if err = fs.setAttr(op, n, s, guard, &ch); err != nil {
+	if err = fs.setAttr(op, n, s, guard, &ch, false); err != nil {
 		return ch, err
 	}
 	if s.IsZero() {
@@ -34,7 +34,9 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 	return ch, fs.durable(op, n)
 }
 
-func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change) error {
+// setAttr applies s to n. judged: it is a size only, and the caller holds n open
+// for writing.
+func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change, judged bool) error {
 	if s.SetSize {
 		if err := fs.makeRoomForData(op, n); err != nil {
 			return err
@@ -53,7 +55,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 		return vfs.ErrNotSync
 	}
 	only := n.claim(&st)
-	err := fs.maySetAttr(op, n, &st, s)
+	err := fs.maySetAttr(op, n, &st, s, judged)
 	if err == nil {
 		err = fs.apply(op, n, &st, s)
 	}
@@ -70,7 +72,7 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 
 // maySetAttr foresees what the kernel will say about each part, so that none is
 // applied where another will be refused. The kernel has the last word on each.
-func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
+func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr, judged bool) error {
 	c := op.Cred
 	owner := c.UID == 0 || fs.owns(c, st)
 	switch {
@@ -87,6 +89,9 @@ func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) e
 		}
 		if s.Size > math.MaxInt64 {
 			return syscall.EFBIG
+		}
+		if judged {
+			return nil
 		}
 		if err := fs.mayUseData(op, n, st, true); err != nil {
 			return err

@@ -63,6 +63,9 @@ func TestStalledDisk(t *testing.T) {
 			if open {
 				w.readSome(x.file)
 			}
+			if ofFiles[c.method] {
+				x.open()
+			}
 			d.Stall()
 			var err error
 			ends(t, "the attempt of "+c.method, func() { err = c.make(x, &vfs.Op{Cred: w.op.Cred, Try: true}) })
@@ -77,6 +80,7 @@ func TestStalledDisk(t *testing.T) {
 			x.othersEnd(c)
 			d.LetGo()
 			x.succeeds(c, ended)
+			x.close()
 			w.ok(w.fs.Close(), "Close")
 		}
 	}

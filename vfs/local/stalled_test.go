@@ -21,6 +21,26 @@ const bound = 20 * time.Second
 type fixture struct {
 	*world
 	dir, sub, file, link vfs.Handle
+	// opened is file, and other a file beside it; nil: not opened.
+	opened, other vfs.File
+}
+
+// open opens what calls of open files work on, and close closes it.
+func (x *fixture) open() {
+	x.Helper()
+	var err error
+	x.opened, err = x.fs.Open(x.op, x.file, vfs.OpenRead|vfs.OpenWrite)
+	x.ok(err, "Open")
+	x.other, err = x.fs.Open(x.op, x.create(x.dir, "other"), vfs.OpenRead|vfs.OpenWrite)
+	x.ok(err, "Open")
+}
+
+func (x *fixture) close() {
+	if x.opened != nil {
+		x.opened.Close()
+		x.other.Close()
+		x.opened, x.other = nil, nil
+	}
 }
 
 // A call is one call of the seam.
@@ -29,8 +49,12 @@ type call struct {
 	make   func(x *fixture, op *vfs.Op) error
 }
 
-// calls has every method of the seam, those with ways of their own more than
-// once.
+// ofFiles are the methods that are given open files.
+var ofFiles = map[string]bool{"File.Read": true, "File.Write": true, "File.Commit": true, "File.SetSize": true,
+	"Allocate": true, "Deallocate": true, "Seek": true, "CopyRange": true, "CloneRange": true}
+
+// calls has every method of the seam that takes an Op, those with ways of their
+// own more than once.
 var calls = []call{
 	{"Info", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Info(op, x.dir); return err }},
 	{"Usage", func(x *fixture, op *vfs.Op) error { _, err := x.fs.Usage(op, x.dir); return err }},
@@ -105,11 +129,60 @@ var calls = []call{
 	}},
 	{"ReadDir", func(x *fixture, op *vfs.Op) error { return readDir(x, op, false) }},
 	{"ReadDir, plus", func(x *fixture, op *vfs.Op) error { return readDir(x, op, true) }},
+	{"Open", func(x *fixture, op *vfs.Op) error {
+		f, err := x.fs.Open(op, x.file, vfs.OpenRead|vfs.OpenWrite)
+		if err == nil {
+			f.Close()
+		}
+		return err
+	}},
+	{"File.Read", func(x *fixture, op *vfs.Op) error {
+		_, _, err := x.opened.Read(op, 0, make([]byte, 100), new(vfs.Attr))
+		return err
+	}},
+	{"File.Write", func(x *fixture, op *vfs.Op) error {
+		_, _, _, err := x.opened.Write(op, 0, [][]byte{[]byte("more")}, vfs.FileSync)
+		return err
+	}},
+	{"File.Commit", func(x *fixture, op *vfs.Op) error { _, err := x.opened.Commit(op, 0, 0); return err }},
+	{"File.SetSize", func(x *fixture, op *vfs.Op) error { _, err := x.opened.SetSize(op, 5); return err }},
+	{"Allocate", func(x *fixture, op *vfs.Op) error { return supported(x.fs.Allocate(op, x.opened, 0, 100)) }},
+	{"Deallocate", func(x *fixture, op *vfs.Op) error { return supported(x.fs.Deallocate(op, x.opened, 0, 100)) }},
+	{"Seek", func(x *fixture, op *vfs.Op) error { _, _, err := x.fs.Seek(op, x.opened, 0, vfs.SeekData); return err }},
+	{"CopyRange", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.CopyRange(op, x.opened, 0, x.other, 0, 4)
+		return err
+	}},
+	{"CloneRange", func(x *fixture, op *vfs.Op) error { return supported(x.fs.CloneRange(op, x.opened, 0, x.other, 0, 0)) }},
+	{"GetXattr", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.GetXattr(op, x.file, []byte("name"), nil)
+		return unless(supported(err), syscall.ENODATA)
+	}},
+	{"SetXattr", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.SetXattr(op, x.file, []byte("name"), []byte("value"), vfs.XattrEither)
+		return supported(err)
+	}},
+	{"ListXattrs", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.ListXattrs(op, x.file, make([]byte, vfs.MaxXattr))
+		return supported(err)
+	}},
+	{"RemoveXattr", func(x *fixture, op *vfs.Op) error {
+		_, err := x.fs.RemoveXattr(op, x.file, []byte("name"))
+		return unless(supported(err), syscall.ENODATA)
+	}},
+}
+
+// supported is err, unless that says that the file system has not got this.
+func supported(err error) error {
+	if errors.Is(err, vfs.ErrNotSupported) {
+		return nil
+	}
+	return err
 }
 
 // atOnce are the methods that never look at a file, and Close, which waits for
 // what is under way.
-var atOnce = map[string]bool{"Root": true, "Lane": true, "Verifier": true, "Close": true}
+var atOnce = map[string]bool{"Root": true, "Lane": true, "Verifier": true, "Close": true, "File.Close": true}
 
 func unless(err error, expected syscall.Errno) error {
 	if errors.Is(err, expected) {
@@ -143,10 +216,16 @@ func TestStalledCallsAreAllMethods(t *testing.T) {
 		}
 		has[name] = true
 	}
-	seam := reflect.TypeFor[vfs.FileSystem]()
-	for m := range seam.Methods() {
-		if !has[m.Name] && !atOnce[m.Name] {
-			t.Errorf("no call of %s is made while the file system stalls", m.Name)
+	for _, seam := range []reflect.Type{reflect.TypeFor[vfs.FileSystem](), reflect.TypeFor[vfs.Opener](), reflect.TypeFor[vfs.File](),
+		reflect.TypeFor[vfs.Sparse](), reflect.TypeFor[vfs.Copier](), reflect.TypeFor[vfs.Xattrs]()} {
+		for m := range seam.Methods() {
+			name := m.Name
+			if seam == reflect.TypeFor[vfs.File]() {
+				name = "File." + name
+			}
+			if !has[name] && !atOnce[name] {
+				t.Errorf("no call of %s is made while the file system stalls", name)
+			}
 		}
 	}
 }
@@ -232,6 +311,9 @@ func stallAt(w *world, m *stalled.FileSystem, c call, warm bool, after int) (hun
 	t.Helper()
 	stalled.Step("%s, hanging after %d requests, in the caches: %v, by %s", c.method, after, warm, w.fs.Scheme())
 	x := fixtureAt(w, warm)
+	if ofFiles[c.method] {
+		x.open()
+	}
 	m.Stall()
 	var err error
 	ends(t, "the attempt of "+c.method, func() { err = c.make(x, &vfs.Op{Cred: w.op.Cred, Try: true}) })
@@ -245,6 +327,7 @@ func stallAt(w *world, m *stalled.FileSystem, c call, warm bool, after int) (hun
 	x.othersEnd(c)
 	m.LetGo()
 	x.succeeds(c, ended)
+	x.close()
 	return hung
 }
 
@@ -254,6 +337,9 @@ func (x *fixture) othersEnd(beside call) {
 	x.Helper()
 	try := &vfs.Op{Cred: x.op.Cred, Try: true}
 	for _, c := range calls {
+		if ofFiles[c.method] && x.opened == nil {
+			continue
+		}
 		ends(x.T, "the attempt of "+c.method+" beside "+beside.method, func() { _ = c.make(x, try) })
 	}
 	ends(x.T, "a garbage collection beside "+beside.method, runtime.GC)

@@ -46,8 +46,9 @@ func (fs *FS) sweepOnce() {
 		n.streams.drop(round, closeAfter)
 		if fs.kind.links && idle > 0 && round%lookEveryRound == 0 &&
 			fstat(n.fd, &st) == nil && st.Nlink == 0 {
-			n.forgetData()
-			fs.nodes.forget(n)
+			if fs.nodes.forget(n) {
+				n.forgetData()
+			}
 			return
 		}
 		if idle >= forgetAfter && n != fs.root && !n.data.dirty() {
@@ -74,6 +75,7 @@ func (fs *FS) sweepOnce() {
 // counters are what the FS counts about itself.
 type counters struct {
 	open                                     atomic.Int64 // files open for data
+	pinned                                   atomic.Int64 // of them, those that callers hold open
 	streams                                  atomic.Int64 // listings of directories
 	names                                    atomic.Int64 // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64
@@ -86,8 +88,8 @@ type counters struct {
 type Stats struct {
 	// Nodes are files held open by path, OpenFiles those for data, Listings
 	// directories open to be listed. Of OpenFiles, Unsynced have data that is
-	// not on stable storage.
-	Nodes, OpenFiles, Listings, Unsynced int64
+	// not on stable storage, and Pinned are held by vfs.Files.
+	Nodes, OpenFiles, Listings, Unsynced, Pinned int64
 	// Switches of a thread to a caller and back; SwitchFailures of them did
 	// not come about, and ThreadsRetired could not be switched back.
 	Switches, SwitchFailures, ThreadsRetired uint64
@@ -107,6 +109,7 @@ func (fs *FS) Stats() Stats {
 	c := &fs.stats
 	return Stats{
 		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.unsynced.count.Load(),
+		Pinned:   c.pinned.Load(),
 		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
 		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(), CommitRounds: c.rounds.Load(),

@@ -192,15 +192,17 @@ type accessNeed struct {
 	needs  right
 }
 
-// What ACCESS's rights take (RFC 1813 §3.3.4). DELETE is about a directory's
+// What ACCESS's rights take (RFC 1813 §3.3.4, RFC 8276 §8.3). DELETE is about a directory's
 // entries, and means nothing for other files.
 var (
 	fileRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessModify, mayWrite}, {vfs.AccessExtend, mayWrite}, {vfs.AccessExecute, mayExec},
+		{vfs.AccessXattrRead, mayRead}, {vfs.AccessXattrWrite, mayWrite}, {vfs.AccessXattrList, mayRead},
 	}
 	dirRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessLookup, mayExec}, {vfs.AccessModify, mayWrite | mayExec},
 		{vfs.AccessExtend, mayWrite | mayExec}, {vfs.AccessDelete, mayWrite | mayExec},
+		{vfs.AccessXattrRead, mayRead}, {vfs.AccessXattrWrite, mayWrite}, {vfs.AccessXattrList, mayRead},
 	}
 	specialRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessModify, mayWrite}, {vfs.AccessExtend, mayWrite},

@@ -16,7 +16,7 @@ func (f *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	if err != nil {
 		return err
 	}
-	*a = n.attr
+	n.tell(op, a)
 	n.mu.RUnlock()
 	return nil
 }
@@ -147,8 +147,15 @@ func (f *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs
 }
 
 func access(c *vfs.Cred, a *vfs.Attr) (got vfs.Access) {
+	xattrs := a.Type == vfs.Regular || a.Type == vfs.Directory
 	if may(c, a, mayRead) {
 		got |= vfs.AccessRead
+		if xattrs {
+			got |= vfs.AccessXattrRead | vfs.AccessXattrList
+		}
+	}
+	if xattrs && may(c, a, mayWrite) {
+		got |= vfs.AccessXattrWrite
 	}
 	if a.Type == vfs.Directory {
 		if may(c, a, mayExec) {

@@ -15,7 +15,8 @@ func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow)
 	defer f.leave()
 	m := making{kind: vfs.Regular, set: &how.Attr, how: how}
 	if how.Mode == vfs.Exclusive {
-		m.set = &vfs.SetAttr{}
+		applied := how.Attr.OfExclusive()
+		m.set = &applied
 	}
 	return f.make(op, dir, name, &m)
 }
@@ -97,7 +98,9 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Obj
 		d.attr.Nlink++
 	}
 	d.renamed(n.attr.Ctime)
-	return n.object(f), ch, nil
+	o = n.object(f)
+	o.Created = true
+	return o, ch, nil
 }
 
 // existing answers a making whose name n has.
@@ -114,10 +117,12 @@ func (f *FS) existing(op *vfs.Op, n *node, m *making) (o vfs.Object, err error) 
 		if !n.exclusive || n.verifier != m.how.Verifier {
 			return o, syscall.EEXIST
 		}
-		return n.object(f), nil
+		o = n.object(f)
+		o.Created = true
+		return o, nil
 	}
-	if m.set.SetSize && m.set.Size == 0 {
-		cut := vfs.SetAttr{SetSize: true}
+	if m.set.SetSize {
+		cut := vfs.SetAttr{SetSize: true, Size: m.set.Size}
 		if err := maySet(op.Cred, n, &cut); err != nil {
 			return o, err
 		}
@@ -160,7 +165,7 @@ func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 	case m.kind == vfs.Symlink:
 		mode = 0o777
 	case m.set.SetMode:
-		mode = m.set.Mode
+		mode = m.set.Masked().Mode // there are no ACLs
 	}
 	mode, gid := inherit(c, &d.attr, m.kind, mode)
 	now := f.now()

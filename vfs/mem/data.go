@@ -32,23 +32,17 @@ func (d *fileData) read(off uint64, p []byte) {
 // write copies p to off as far as there is space and returns how much it
 // copied, and how many bytes of storage that took.
 func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
-	if d.chunks == nil {
-		d.chunks = make(map[uint64][]byte)
-	}
 	for n < len(p) {
 		i, at := off/chunkSize, int(off%chunkSize)
 		step := min(len(p)-n, chunkSize-at)
 		c := d.chunks[i]
 		if at+step > len(c) {
-			size := chunkLen(at + step)
-			if !f.reserve(size - len(c)) {
+			more, ok := d.extend(f, i, at+step)
+			if !ok {
 				return n, grown
 			}
-			grown += size - len(c)
-			bigger := make([]byte, size)
-			copy(bigger, c)
-			c = bigger
-			d.chunks[i] = c
+			grown += more
+			c = d.chunks[i]
 		}
 		if f.opt.Unsynced {
 			d.remember(off, step, c)
@@ -57,6 +51,26 @@ func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
 		n, off = n+step, off+uint64(step)
 	}
 	return n, grown
+}
+
+// extend makes chunk i at least long enough for n bytes, and returns how many
+// bytes of storage that took; false: there is not so much.
+func (d *fileData) extend(f *FS, i uint64, n int) (grown int, ok bool) {
+	c := d.chunks[i]
+	if n <= len(c) {
+		return 0, true
+	}
+	size := chunkLen(n)
+	if !f.reserve(size - len(c)) {
+		return 0, false
+	}
+	bigger := make([]byte, size)
+	copy(bigger, c)
+	if d.chunks == nil {
+		d.chunks = make(map[uint64][]byte)
+	}
+	d.chunks[i] = bigger
+	return size - len(c), true
 }
 
 // chunkLen is how long a chunk with n bytes is made.

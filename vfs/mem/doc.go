@@ -15,5 +15,6 @@
 // and FailSync make them fail, and with Options.Unsynced the file system
 // forgets at Crash whatever was written and never synced.
 //
-// It keeps no extended attributes and no locks, and outlives no process.
+// Claims of byte ranges stand against those of another process only, which a
+// test plays with ForeignClaim. Clones share no storage. It outlives no process.
 package memfs

@@ -7,7 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Method names a method of vfs.FileSystem that takes an Op.
+// Method names a method of vfs.FileSystem, or of a further interface, that takes
+// an Op.
 type Method uint8
 
 // The methods.
@@ -31,11 +32,25 @@ const (
 	Rename
 	Link
 	ReadDir
+	// Open is that of vfs.Opener. The methods of a vfs.File are those of the
+	// same name; its SetSize is SetAttr.
+	Open
+	// Those of vfs.Sparse, vfs.Copier and vfs.Xattrs.
+	Allocate
+	Deallocate
+	Seek
+	CopyRange
+	CloneRange
+	GetXattr
+	SetXattr
+	ListXattrs
+	RemoveXattr
 	methods
 )
 
 var methodNames = [...]string{"Info", "Usage", "GetAttr", "SetAttr", "Access", "Lookup", "ReadLink", "Read", "Write",
-	"Commit", "Create", "Mkdir", "Symlink", "Mknod", "Remove", "Rmdir", "Rename", "Link", "ReadDir"}
+	"Commit", "Create", "Mkdir", "Symlink", "Mknod", "Remove", "Rmdir", "Rename", "Link", "ReadDir", "Open",
+	"Allocate", "Deallocate", "Seek", "CopyRange", "CloneRange", "GetXattr", "SetXattr", "ListXattrs", "RemoveXattr"}
 
 // String names the method.
 func (m Method) String() string {

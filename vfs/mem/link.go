@@ -30,7 +30,7 @@ func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch v
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.gone {
+	if n.gone || n.attr.Nlink == 0 {
 		return ch, syscall.ESTALE
 	}
 	*a = n.attr

@@ -20,6 +20,7 @@ func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 		n.mu.RLock()
 		gone := n.gone
 		o = n.object(f)
+		n.tell(op, &o.Attr)
 		n.mu.RUnlock()
 		if !gone {
 			return o, nil

@@ -16,7 +16,11 @@ import (
 type node struct {
 	mu   sync.RWMutex
 	attr vfs.Attr
-	gone bool // has no name any more
+	gone bool // has no name any more, and is not open
+	// opens counts the Files of it since the last Crash, and claimedBy is what
+	// its claims hold it open by; nil: there are none.
+	opens, claimedBy *opens
+	claims           *claims // nil: never claimed
 	// Exactly one of these, by attr.Type; none for special files.
 	data *fileData
 	dir  *directory
@@ -24,6 +28,22 @@ type node struct {
 	// verifier is of the exclusive Create that made the file.
 	verifier  [8]byte
 	exclusive bool
+	birth     vfs.Time
+	// xattrs are extended attributes by their names behind "user.", and
+	// xattrBytes what they take.
+	xattrs     map[string][]byte
+	xattrBytes int
+}
+
+// tell writes to a what op's caller gets of n, which is locked.
+func (n *node) tell(op *vfs.Op, a *vfs.Attr) {
+	*a = n.attr
+	if op.Want&vfs.WantBirth != 0 {
+		a.Birth, a.HasBirth = n.birth, true
+	}
+	if op.Want&vfs.WantMountedOn != 0 {
+		a.MountedOn = a.FileID // nothing is mounted
+	}
 }
 
 func (f *FS) newNode(t vfs.Type, mode, uid, gid uint32, now vfs.Time) *node {
@@ -31,7 +51,7 @@ func (f *FS) newNode(t vfs.Type, mode, uid, gid uint32, now vfs.Time) *node {
 		Type: t, Mode: mode & 0o7777, Nlink: 1, UID: uid, GID: gid,
 		FSID: f.opt.FSID, FileID: f.lastID.Add(1),
 		Atime: now, Mtime: now, Ctime: now, Change: 1,
-	}}
+	}, birth: now}
 }
 
 // touch marks a change of n, of its content too where content is set. The
@@ -131,7 +151,8 @@ func (n *node) object(f *FS) vfs.Object {
 	return vfs.Object{Handle: f.handle(n), Attr: n.attr, HasAttr: true}
 }
 
-// drop takes back a name of n, which is locked, and forgets n with its last.
+// drop takes back a name of n, which is locked, and forgets n with its last if
+// it is not open.
 func (f *FS) drop(n *node, now vfs.Time) {
 	n.touch(now, false)
 	if n.dir != nil {
@@ -139,9 +160,13 @@ func (f *FS) drop(n *node, now vfs.Time) {
 	} else {
 		n.attr.Nlink--
 	}
-	if n.attr.Nlink > 0 {
-		return
+	if n.attr.Nlink == 0 && n.opens == nil {
+		f.forget(n)
 	}
+}
+
+// forget ends n, which is locked, and gives back its space.
+func (f *FS) forget(n *node) {
 	n.gone = true
 	f.nodes.remove(n.attr.FileID)
 	f.files.Add(-1)
@@ -149,6 +174,8 @@ func (f *FS) drop(n *node, now vfs.Time) {
 		f.bytes.Add(-int64(n.attr.Used))
 		n.data = &fileData{}
 	}
+	f.bytes.Add(-int64(n.xattrBytes))
+	n.xattrs, n.xattrBytes = nil, 0
 }
 
 const shards = 64

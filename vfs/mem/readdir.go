@@ -47,7 +47,8 @@ func (f *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAt
 			if plus {
 				e.node.mu.RLock()
 				if !e.node.gone {
-					l.entry.Handle, l.entry.Attr, l.entry.HasAttr = f.handle(e.node), e.node.attr, true
+					l.entry.Handle, l.entry.HasAttr = f.handle(e.node), true
+					e.node.tell(op, &l.entry.Attr)
 				}
 				e.node.mu.RUnlock()
 			}

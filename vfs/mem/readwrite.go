@@ -36,6 +36,12 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 		nd.mu.RUnlock()
 		return 0, false, err
 	}
+	n, eof = f.read(nd, offset, buf, a)
+	return n, eof, nil
+}
+
+// read reads nd, which is locked for reading and looks like a, and unlocks it.
+func (f *FS) read(nd *node, offset uint64, buf []byte, a *vfs.Attr) (n int, eof bool) {
 	if offset < a.Size {
 		n = int(min(uint64(len(buf)), a.Size-offset))
 		nd.data.read(offset, buf[:n])
@@ -44,7 +50,7 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 	if n > 0 && !a.Mtime.Before(a.Atime) {
 		f.accessed(nd, a)
 	}
-	return n, offset+uint64(n) >= a.Size, nil
+	return n, offset+uint64(n) >= a.Size
 }
 
 // accessed moves the access time, which follows the first read after a change
@@ -78,22 +84,28 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	if !mayData(op.Cred, &nd.attr, mayWrite) {
 		return 0, 0, ch, syscall.EACCES
 	}
+	n, done, err = f.write(nd, offset, data, stable)
+	return n, done, ch, err
+}
+
+// write stores data in nd, which is locked.
+func (f *FS) write(nd *node, offset uint64, data [][]byte, stable vfs.Stability) (n int, done vfs.Stability, err error) {
 	done = vfs.FileSync
 	if f.opt.Unsynced {
 		done = stable
 	}
 	n, err = f.store(nd, offset, data)
 	if n == 0 {
-		return 0, done, ch, err
+		return 0, done, err
 	}
 	dropSetID(&nd.attr)
 	nd.touch(f.now(), true)
 	if done > vfs.Unstable {
 		if err := f.sync(nd, offset, offset+uint64(n)); err != nil {
-			return 0, 0, ch, err
+			return 0, 0, err
 		}
 	}
-	return n, done, ch, nil
+	return n, done, nil
 }
 
 // store copies data to n as far as there is space for it: an error comes
@@ -147,11 +159,16 @@ func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch v
 	if err := n.isFile(); err != nil {
 		return ch, err
 	}
+	return ch, f.syncRange(n, offset, count)
+}
+
+// syncRange is sync of count bytes, 0 for all that follow.
+func (f *FS) syncRange(n *node, offset uint64, count uint32) error {
 	end := offset + uint64(count)
 	if count == 0 || end < offset {
 		end = math.MaxUint64
 	}
-	return ch, f.sync(n, offset, end)
+	return f.sync(n, offset, end)
 }
 
 // sync puts a range of n, which is locked, on stable storage.

@@ -13,14 +13,20 @@ func crash(_ *testing.T, fs vfs.FileSystem) vfs.FileSystem {
 	return fs
 }
 
+func foreign(_ *testing.T, fs vfs.FileSystem, h vfs.Handle, _ string) vfstest.ForeignClaim {
+	return func(start, length uint64, mode vfs.ClaimMode) error {
+		return fs.(*memfs.FS).ForeignClaim(h, start, length, mode)
+	}
+}
+
 func TestSuite(t *testing.T) {
 	vfstest.Run(t, func(*testing.T) vfs.FileSystem { return memfs.New(memfs.Options{}) }, vfstest.Options{
-		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Restart: crash,
+		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Restart: crash, Foreign: foreign, Birth: true,
 	})
 }
 
 func TestSuiteUnsynced(t *testing.T) {
 	vfstest.Run(t, func(*testing.T) vfs.FileSystem { return memfs.New(memfs.Options{Unsynced: true}) }, vfstest.Options{
-		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Restart: crash, Crash: crash,
+		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Restart: crash, Foreign: foreign, Birth: true, Crash: crash,
 	})
 }

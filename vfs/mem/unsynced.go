@@ -80,13 +80,17 @@ func (f *FS) revert(n *node) {
 // Crash is a power cut and the start after it: data that was written and not
 // synced is gone, everything else is there, and Verifier has changed. Calls
 // happen before or after it, never in between. Without Options.Unsynced
-// everything is always synced, and Crash is a restart.
+// everything is always synced, and Crash is a restart. No File is open behind it.
 func (f *FS) Crash() {
 	f.world.Lock()
 	defer f.world.Unlock()
 	f.nodes.all(func(n *node) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
+		n.opens, n.claimedBy, n.claims = nil, nil, nil
+		if n.attr.Nlink == 0 && !n.gone {
+			f.forget(n)
+		}
 		if n.data != nil && f.opt.Unsynced && !n.gone {
 			f.revert(n)
 		}

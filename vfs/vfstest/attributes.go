@@ -14,6 +14,7 @@ var attributeTests = []Test{
 	{"attributes/times follow changes", testTimesFollow},
 	{"attributes/guard", testGuard},
 	{"attributes/facts", testFacts},
+	{"attributes/wanted", testWanted},
 }
 
 func testMode(x *fixture) {
@@ -218,4 +219,63 @@ func testFacts(x *fixture) {
 func (u *user) commit(h vfs.Handle) error {
 	_, err := u.x.fs.Commit(u.op, h, 0, 0)
 	return err
+}
+
+// What costs more is told where it is wanted, the same by each method, and not
+// elsewhere.
+func testWanted(x *fixture) {
+	u := x.self
+	before := u.attr(x.dir)
+	h := u.create(x.dir, "f", 0o644)
+	wanted := *u.op
+	wanted.Want = vfs.WantBirth | vfs.WantMountedOn
+	get := func() (a vfs.Attr) {
+		x.Helper()
+		x.ok(x.fs.GetAttr(&wanted, h, &a), "GetAttr")
+		return a
+	}
+	a := get()
+	if a.HasBirth != x.opt.Birth || a.HasBirth && (a.Birth.Before(before.Ctime) || a.Ctime.Before(a.Birth)) {
+		x.Errorf("born %v: %v, between %v and %v", a.HasBirth, a.Birth, before.Ctime, a.Ctime)
+	}
+	if a.MountedOn != a.FileID && a.MountedOn != 0 {
+		x.Errorf("file %d is mounted on %d", a.FileID, a.MountedOn)
+	}
+	u.mustWrite(h, 0, "content")
+	if !x.opt.NoTimes {
+		x.ok(u.set(h, vfs.SetAttr{MtimeHow: vfs.ClientTime, Mtime: vfs.Time{Sec: 1e9}}), "SetAttr")
+	}
+	after := get()
+	if after.Birth != a.Birth || after.HasBirth != a.HasBirth {
+		x.Errorf("born %v, and later %v", a.Birth, after.Birth)
+	}
+	a = after
+	var d vfs.Attr
+	o, err := x.fs.Lookup(&wanted, x.dir, []byte("f"), &d)
+	x.ok(err, "Lookup")
+	if o.HasAttr && o.Attr != a {
+		x.Errorf("Lookup tells\n%+v, GetAttr\n%+v", o.Attr, a)
+	}
+	for range 2 { // the second one may come from memory
+		_, err = x.fs.ReadDir(&wanted, x.dir, 0, true, &d, func(e *vfs.DirEntry) bool {
+			if string(e.Name) == "f" && e.HasAttr && e.Attr != a {
+				x.Errorf("ReadDir tells\n%+v, GetAttr\n%+v", e.Attr, a)
+			}
+			if e.HasAttr && e.Attr.HasBirth != a.HasBirth {
+				x.Errorf("ReadDir tells of %q\n%+v", e.Name, e.Attr)
+			}
+			return true
+		})
+		x.ok(err, "ReadDir")
+	}
+	if a.HasBirth {
+		wanted.Want = vfs.WantMountedOn
+		if a := get(); a.HasBirth || a.Birth != (vfs.Time{}) {
+			x.Errorf("born %v, which nobody wanted", a.Birth)
+		}
+	}
+	wanted.Want = 0
+	if a := get(); a.HasBirth || a.Birth != (vfs.Time{}) || a.MountedOn != 0 {
+		x.Errorf("what nobody wanted: %+v", a)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -41,6 +42,13 @@ var broken = map[string]struct {
 	"keeps its verifier":                        {"block/handles/stable_over_a_restart", func(m *memfs.FS) vfs.FileSystem { return constant{m} }},
 	"judges everybody as the superuser":         {"block/access/operations_agree", func(m *memfs.FS) vfs.FileSystem { return trusting{m} }},
 	"forgets pieces":                            {"block/io/pieces", func(m *memfs.FS) vfs.FileSystem { return short{m} }},
+	"opens for owners whatever the mode":        {"block/open/every_mode_and_class", func(m *memfs.FS) vfs.FileSystem { return generous{m} }},
+	"does Open and says that it would block":    {"try/open/a_removed_file_lives", func(m *memfs.FS) vfs.FileSystem { return leaking{m} }},
+	"finds no end of data":                      {"block/sparse/seek", func(m *memfs.FS) vfs.FileSystem { return solid{m} }},
+	"copies less than it says":                  {"block/copy/ranges", func(m *memfs.FS) vfs.FileSystem { return bragging{m} }},
+	"claims what another process has":           {"block/claim/another_process", func(m *memfs.FS) vfs.FileSystem { return grabbing{m} }},
+	"lists attributes to anyone":                {"block/xattr/permission", func(m *memfs.FS) vfs.FileSystem { return talkative{m} }},
+	"says that it made what it found":           {"block/create/says_what_it_made", func(m *memfs.FS) vfs.FileSystem { return boasting{m} }},
 }
 
 func TestSuiteFindsFaults(t *testing.T) {
@@ -68,7 +76,13 @@ func TestBroken(t *testing.T) {
 		t.Skip("for processes of TestSuiteFindsFaults")
 	}
 	vfstest.Run(t, func(*testing.T) vfs.FileSystem { return b.make(memfs.New(memfs.Options{})) }, vfstest.Options{
-		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Entries: 200,
+		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Entries: 200, Birth: true,
+		Foreign: func(_ *testing.T, fs vfs.FileSystem, h vfs.Handle, _ string) vfstest.ForeignClaim {
+			m := fs.(interface {
+				ForeignClaim(vfs.Handle, uint64, uint64, vfs.ClaimMode) error
+			})
+			return func(start, length uint64, mode vfs.ClaimMode) error { return m.ForeignClaim(h, start, length, mode) }
+		},
 		Restart: func(_ *testing.T, fs vfs.FileSystem) vfs.FileSystem {
 			fs.(interface{ Crash() }).Crash()
 			return fs
@@ -155,4 +169,60 @@ func (f short) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s vfs.
 		data = data[:3]
 	}
 	return f.FS.Write(op, h, off, data, s)
+}
+
+type generous struct{ *memfs.FS }
+
+func (f generous) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {
+	return f.FS.Open(op, h, access|vfs.OpenOwner)
+}
+
+// leaking keeps what an attempt has opened.
+type leaking struct{ *memfs.FS }
+
+func (f leaking) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {
+	file, err := f.FS.Open(op, h, access)
+	if op.Try {
+		return nil, vfs.ErrWouldBlock
+	}
+	return file, err
+}
+
+type boasting struct{ *memfs.FS }
+
+func (f boasting) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
+	o, ch, err := f.FS.Create(op, dir, name, how)
+	o.Created = true
+	return o, ch, err
+}
+
+type solid struct{ *memfs.FS }
+
+func (f solid) Seek(op *vfs.Op, file vfs.File, off uint64, what vfs.SeekWhat) (uint64, bool, error) {
+	at, eof, err := f.FS.Seek(op, file, off, what)
+	return at, eof && what == vfs.SeekHole, err
+}
+
+type bragging struct{ *memfs.FS }
+
+func (f bragging) CopyRange(op *vfs.Op, from vfs.File, fromOff uint64, to vfs.File, toOff, count uint64) (uint64, error) {
+	_, err := f.FS.CopyRange(op, from, fromOff, to, toOff, count)
+	return count, err
+}
+
+type grabbing struct{ *memfs.FS }
+
+func (f grabbing) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	if err := f.FS.Claim(h, start, length, mode); err != syscall.EAGAIN {
+		return err
+	}
+	return nil
+}
+
+type talkative struct{ *memfs.FS }
+
+func (f talkative) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
+	super := *op
+	super.Cred = &vfs.Cred{}
+	return f.FS.ListXattrs(&super, h, buf)
 }

@@ -13,6 +13,9 @@ var createTests = []Test{
 	{"create/exclusive", testExclusive},
 	{"create/exclusive after a restart", testExclusiveRestart},
 	{"create/attributes", testCreateAttributes},
+	{"create/says what it made", testCreated},
+	{"create/exclusive with attributes", testExclusiveAttributes},
+	{"create/umask", testUmask},
 	{"create/names", testCreateNames},
 	{"create/mkdir", testMkdir},
 }
@@ -124,6 +127,124 @@ func testCreateAttributes(x *fixture) {
 	b := u.attr(u.create(x.dir, "g", 0o600))
 	if a.FileID == b.FileID || a.FSID != b.FSID {
 		x.Errorf("file numbers %d, %d on %d, %d", a.FileID, b.FileID, a.FSID, b.FSID)
+	}
+}
+
+// Created tells a file that was made from one that was found.
+func testCreated(x *fixture) {
+	u := x.self
+	create := func(how vfs.CreateHow, want bool) vfs.Handle {
+		x.Helper()
+		o, _, err := x.fs.Create(u.op, x.dir, []byte("f"), &how)
+		x.ok(err, "Create")
+		if o.Created != want {
+			x.Errorf("Create with mode %d says that it made the file: %v, want %v", how.Mode, o.Created, want)
+		}
+		return u.handle(x.dir, "f", o)
+	}
+	plain := vfs.CreateHow{Attr: withMode(0o644)}
+	h := create(plain, true)
+	u.mustWrite(h, 0, "content")
+	create(plain, false)
+	u.content(h, "content")
+	// Of what is asked nothing but a size is done to a file that exists.
+	create(vfs.CreateHow{Attr: withMode(0o600)}, false)
+	if a := u.attr(h); !x.opt.NoOwnership && a.Mode != 0o644 {
+		x.Errorf("an unchecked Create of a file that exists set mode %o", a.Mode)
+	}
+	u.content(h, "content")
+	create(vfs.CreateHow{Attr: vfs.SetAttr{SetSize: true}}, false)
+	u.content(h, "")
+	x.ok(u.remove(x.dir, "f"), "Remove")
+	create(vfs.CreateHow{Mode: vfs.Guarded, Attr: withMode(0o644)}, true)
+	if x.opt.NoExclusive {
+		return
+	}
+	x.ok(u.remove(x.dir, "f"), "Remove")
+	exclusive := vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte{1, 2, 3}}
+	create(exclusive, true)
+	create(exclusive, true) // the same call again
+}
+
+// RFC 8881 §18.16.3, EXCLUSIVE4_1: attributes come with an exclusive creation.
+func testExclusiveAttributes(x *fixture) {
+	if x.opt.NoExclusive || x.opt.NoOwnership {
+		x.Skip("no exclusive creation with attributes")
+	}
+	u := x.self
+	how := vfs.CreateHow{Mode: vfs.Exclusive, Verifier: [8]byte{9, 2, 0xff, 4, 5, 0x80, 7, 8}, Attr: withMode(0o640)}
+	how.Attr.SetSize = true
+	how.Attr.MtimeHow, how.Attr.Mtime = vfs.ClientTime, vfs.Time{Sec: 1e9}
+	wantUID, wantGID := u.op.Cred.UID, u.op.Cred.GID
+	if x.opt.CanSwitchUsers {
+		wantUID, wantGID = aliceID, staffID
+		how.Attr.SetUID, how.Attr.UID, how.Attr.SetGID, how.Attr.GID = true, wantUID, true, wantGID
+	}
+	var first vfs.Handle
+	for i := range 2 {
+		o, _, err := x.fs.Create(u.op, x.dir, []byte("f"), &how)
+		x.ok(err, "exclusive Create")
+		h := u.handle(x.dir, "f", o)
+		a := u.attr(h)
+		if a.Mode != 0o640 || a.UID != wantUID || a.GID != wantGID || a.Size != 0 {
+			x.Errorf("try %d: mode %o of %d:%d, %d bytes; want 640 of %d:%d", i, a.Mode, a.UID, a.GID, a.Size, wantUID, wantGID)
+		}
+		if o.HasAttr && (o.Attr.Mode != a.Mode || o.Attr.UID != a.UID) {
+			x.Errorf("try %d answered %+v", i, o.Attr)
+		}
+		if i == 0 {
+			first = h
+		} else if h != first {
+			x.Errorf("the same exclusive Create again found another file")
+		}
+	}
+	how.Verifier[7]++
+	_, _, err := x.fs.Create(u.op, x.dir, []byte("f"), &how)
+	x.is(err, "exclusive Create with another verifier", syscall.EEXIST)
+}
+
+// RFC 8275: a umask that the server applies. No directory here has a default ACL.
+func testUmask(x *fixture) {
+	if x.opt.NoOwnership {
+		x.Skip("modes need not be kept")
+	}
+	u := x.self
+	s := withMode(0o4777)
+	s.UseUmask, s.Umask = true, 0o7027
+	makers := map[string]func(name string) (vfs.Object, error){
+		"Create": func(name string) (vfs.Object, error) {
+			o, _, err := x.fs.Create(u.op, x.dir, []byte(name), &vfs.CreateHow{Mode: vfs.Guarded, Attr: s})
+			return o, err
+		},
+		"Mkdir": func(name string) (vfs.Object, error) {
+			o, _, err := x.fs.Mkdir(u.op, x.dir, []byte(name), &s)
+			return o, err
+		},
+	}
+	if !x.opt.NoExclusive {
+		makers["exclusive Create"] = func(name string) (vfs.Object, error) {
+			o, _, err := x.fs.Create(u.op, x.dir, []byte(name), &vfs.CreateHow{Mode: vfs.Exclusive, Attr: s})
+			return o, err
+		}
+	}
+	if x.opt.SpecialFiles {
+		makers["Mknod"] = func(name string) (vfs.Object, error) {
+			o, _, err := x.fs.Mknod(u.op, x.dir, []byte(name), vfs.FIFO, &s, 0, 0)
+			return o, err
+		}
+	}
+	for name, make := range makers {
+		o, err := make(name)
+		x.ok(err, name)
+		if a := u.attr(u.handle(x.dir, name, o)); a.Mode != 0o4750 {
+			x.Errorf("%s with mode 4777 and umask 7027 made %o, want 4750", name, a.Mode)
+		}
+	}
+	// A umask is no wish of its own, and means nothing to a change.
+	h := u.create(x.dir, "f", 0o600)
+	x.is(u.set(h, s), "SetAttr", nil)
+	if a := u.attr(h); a.Mode != 0o4777 {
+		x.Errorf("SetAttr with a umask made %o, want 4777", a.Mode)
 	}
 }
 

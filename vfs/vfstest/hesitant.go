@@ -16,10 +16,16 @@ type hesitant struct {
 // vfs.ErrWouldBlock and does nothing, so that every call is made twice, and
 // everything that a caller prepared for the first time is taken back or used
 // again. Without Op.Try the methods are those of fs. Where methods are named
-// ("GetAttr"), only they hesitate: a caller that makes several calls gets as far
-// as to one of them. vfs.As finds the further interfaces of fs.
+// ("GetAttr", "Open", "File.Read"), only they hesitate: a caller that makes several
+// calls gets as far as to one of them. vfs.As finds the further interfaces of fs;
+// those of an fs that has open files, holes, copies and extended attributes
+// hesitate as well.
 func Hesitant(fs vfs.FileSystem, only ...string) vfs.FileSystem {
-	return &hesitant{FileSystem: fs, only: only}
+	h := hesitant{FileSystem: fs, only: only}
+	if all, ok := fs.(further); ok {
+		return &hesitantFurther{h, all}
+	}
+	return &h
 }
 
 // Unwrap implements vfs.Wrapper.

@@ -14,7 +14,14 @@ import (
 // included: the restart is one.
 func TestSuiteOfAHesitantFileSystem(t *testing.T) {
 	vfstest.Run(t, func(*testing.T) vfs.FileSystem { return vfstest.Hesitant(memfs.New(memfs.Options{})) }, vfstest.Options{
-		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Entries: 1000,
+		CanSwitchUsers: true, Devices: true, SpecialFiles: true, Entries: 1000, Birth: true,
+		Foreign: func(_ *testing.T, fs vfs.FileSystem, h vfs.Handle, _ string) vfstest.ForeignClaim {
+			m, ok := vfs.As[*memfs.FS](fs)
+			if !ok {
+				t.Fatal("no file system is behind it")
+			}
+			return func(start, length uint64, mode vfs.ClaimMode) error { return m.ForeignClaim(h, start, length, mode) }
+		},
 		Restart: func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem {
 			crasher, ok := vfs.As[interface{ Crash() }](fs)
 			if !ok {
@@ -26,11 +33,19 @@ func TestSuiteOfAHesitantFileSystem(t *testing.T) {
 	})
 }
 
-// attempts calls every method of vfs.FileSystem that takes an Op, those of later
-// years too, and tells how each ended: with ErrWouldBlock, or by reaching the
+// attempts calls every method of vfs.FileSystem and of the further interfaces
+// that takes an Op, those of later years too, and tells how each ended: with ErrWouldBlock, or by reaching the
 // file system behind it, of which there is none.
 func attempts(fs vfs.FileSystem, try bool) (blocked, reached []string) {
-	seam := reflect.TypeFor[vfs.FileSystem]()
+	for _, seam := range []reflect.Type{reflect.TypeFor[vfs.FileSystem](), reflect.TypeFor[vfs.Opener](), reflect.TypeFor[vfs.Sparse](),
+		reflect.TypeFor[vfs.Copier](), reflect.TypeFor[vfs.Xattrs]()} {
+		b, r := attemptsOf(seam, fs, try)
+		blocked, reached = append(blocked, b...), append(reached, r...)
+	}
+	return blocked, reached
+}
+
+func attemptsOf(seam reflect.Type, fs any, try bool) (blocked, reached []string) {
 	for i := range seam.NumMethod() {
 		m := seam.Method(i)
 		if m.Type.NumIn() == 0 || m.Type.In(0) != reflect.TypeFor[*vfs.Op]() {
@@ -55,9 +70,42 @@ func attempts(fs vfs.FileSystem, try bool) (blocked, reached []string) {
 	return blocked, reached
 }
 
+// nobody has all interfaces and nothing behind them.
+type nobody struct {
+	vfs.FileSystem
+	vfs.Opener
+	vfs.Sparse
+	vfs.Copier
+	vfs.Xattrs
+}
+
+// So it is with open files.
+func TestHesitantFilesReachNothing(t *testing.T) {
+	fs := vfstest.Hesitant(opening{})
+	op := &vfs.Op{Cred: &vfs.Cred{}}
+	file, err := fs.(vfs.Opener).Open(op, vfs.Handle{}, vfs.OpenRead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seam := reflect.TypeFor[vfs.File]()
+	if blocked, reached := attemptsOf(seam, file, true); len(blocked) != 4 || len(reached) != 0 {
+		t.Errorf("attempts: %q would block, %q reached the file", blocked, reached)
+	}
+	if blocked, reached := attemptsOf(seam, file, false); len(blocked) != 0 || len(reached) != 4 {
+		t.Errorf("without Try: %q would block, %q reached the file", blocked, reached)
+	}
+}
+
+// opening opens Files with nothing behind them.
+type opening struct{ nobody }
+
+func (opening) Open(*vfs.Op, vfs.Handle, vfs.OpenAccess) (vfs.File, error) {
+	return struct{ vfs.File }{}, nil
+}
+
 func TestHesitantAttemptsReachNothing(t *testing.T) {
-	const methods = 19
-	var none vfs.FileSystem
+	const methods = 29
+	none := nobody{}
 	if blocked, reached := attempts(vfstest.Hesitant(none), true); len(blocked) < methods || len(reached) != 0 {
 		t.Errorf("attempts: %q would block, %q reached the file system", blocked, reached)
 	}

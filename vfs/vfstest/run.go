@@ -40,6 +40,11 @@ type Options struct {
 	Restart func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem
 	// Crash is a Restart that loses what was not synced.
 	Crash func(t *testing.T, fs vfs.FileSystem) vfs.FileSystem
+	// Birth: the time of a file's creation is known.
+	Birth bool
+	// Foreign starts another process of the machine that claims ranges of the
+	// file that is h and has that path below the root. nil: there is none.
+	Foreign func(t *testing.T, fs vfs.FileSystem, h vfs.Handle, path string) ForeignClaim
 	// Skip names tests that the file system is known to fail, and why.
 	Skip map[string]string
 }
@@ -59,7 +64,7 @@ func Tests() []Test {
 	return all
 }
 
-var groups = [][]Test{createTests, lookupTests, attributeTests, accessTests, lockMarkTests, ioTests, readDirTests, renameTests,
+var groups = [][]Test{createTests, openTests, claimTests, sparseTests, copyTests, xattrTests, lookupTests, attributeTests, accessTests, lockMarkTests, ioTests, readDirTests, renameTests,
 	linkTests, changeTests, handleTests, stressTests, crashTests, modelTests}
 
 // Run runs the suite. New makes an empty file system for each test; what New

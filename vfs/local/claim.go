@@ -1,0 +1,237 @@
+package local
+
+import (
+	"io"
+	"math"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Claims are the kernel's locks of open file descriptions (fcntl(2), F_OFD_SETLK),
+// which stand against the POSIX locks of other processes, and against those of
+// other descriptions of this one. They end when a description is closed. So each
+// inode of which something is claimed has one descriptor for nothing else, however
+// many clients hold locks of it, and data is free to come and go by others.
+
+// nodeClaims are what is claimed of a node.
+type nodeClaims struct {
+	// mu orders the calls, and is held over them.
+	mu     sync.Mutex
+	fd     int // while something is claimed
+	claims vfs.Claims
+}
+
+var _ vfs.Claimer = (*FS)(nil)
+
+// claimable returns the node of a regular file, with a reference.
+func (fs *FS) claimable(h vfs.Handle, start, length uint64) (*node, error) {
+	if err := vfs.CheckRange(start, length); err != nil {
+		return nil, err
+	}
+	n, err := fs.node(&daemonOp, h)
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err = n.regular(); err == nil {
+		err = fs.look(&daemonOp, n, &st)
+	}
+	if err != nil {
+		n.put()
+		return nil, err
+	}
+	return n, nil
+}
+
+// Claim implements vfs.Claimer.
+func (fs *FS) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	for range tries {
+		n, err := fs.claimable(h, start, length)
+		if err != nil {
+			return err
+		}
+		n.claims.mu.Lock()
+		err = fs.claim(n, start, length, mode)
+		n.claims.mu.Unlock()
+		n.put()
+		if err != errLetGo {
+			return err
+		}
+	}
+	return vfs.ErrDelay
+}
+
+// errLetGo: the node is not the cache's any more; the handle's is to be asked for
+// again.
+var errLetGo error = syscall.EREMCHG
+
+// claim is Claim with the node's claims locked.
+func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
+	c := &n.claims
+	if c.claims.None() {
+		if mode == vfs.ClaimNone {
+			return nil
+		}
+		if err := fs.openClaims(n, mode); err != nil {
+			return err
+		}
+	}
+	err := setLock(c.fd, start, length, mode)
+	if err == nil {
+		err = c.claims.Set(start, length, mode)
+	}
+	if c.claims.None() {
+		fs.closeClaims(n)
+	}
+	return err
+}
+
+// openClaims opens the descriptor for claims of n, and holds n open as a File
+// does. mode is that of the first one.
+func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
+	if fs.stats.pinned.Add(1) > fs.maxPinned() {
+		fs.stats.pinned.Add(-1)
+		return vfs.ErrDelay
+	}
+	fd, err := fs.openToClaim(n, mode)
+	if err == nil && !fs.nodes.open(n) {
+		unix.Close(fd)
+		err = errLetGo
+	}
+	if err != nil {
+		fs.stats.pinned.Add(-1)
+		return err
+	}
+	n.refs.Add(1)
+	n.claims.fd = fd
+	fs.stats.open.Add(1)
+	return nil
+}
+
+// openToClaim opens n to read and write, which a lock to write takes, or only to
+// read where n cannot be written to.
+func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
+	fs.makeRoomToOpen()
+	const flags = unix.O_NONBLOCK | unix.O_LARGEFILE
+	fd, err = fs.reopenWithRoom(n.fd, flags|unix.O_RDWR)
+	if err != nil && mode == vfs.ClaimRead && err != syscall.EAGAIN {
+		fd, err = fs.reopenWithRoom(n.fd, flags|unix.O_RDONLY)
+	}
+	switch err {
+	case syscall.EAGAIN:
+		err = vfs.ErrDelay // a lease that somebody holds is being broken
+	case syscall.ENOENT:
+		err = syscall.ESTALE
+	}
+	return fd, err
+}
+
+// closeClaims ends what openClaims began. Nothing is claimed any more.
+func (fs *FS) closeClaims(n *node) {
+	unix.Close(n.claims.fd)
+	fs.stats.open.Add(-1)
+	fs.stats.pinned.Add(-1)
+	fs.closeNode(n)
+}
+
+// TestClaim implements vfs.Claimer.
+func (fs *FS) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) (c vfs.Claimed, found bool, err error) {
+	n, err := fs.claimable(h, start, length)
+	if err != nil {
+		return c, false, err
+	}
+	defer n.put()
+	if mode == vfs.ClaimNone {
+		return c, false, nil
+	}
+	n.claims.mu.Lock()
+	defer n.claims.mu.Unlock()
+	fd := n.claims.fd
+	if n.claims.claims.None() {
+		// Nothing is held by any descriptor: each sees the locks of all others.
+		f, err := fs.file(&daemonOp, n, false)
+		if err != nil {
+			return c, false, err
+		}
+		defer f.put()
+		fd = f.fd
+	}
+	return testLock(fd, start, length, mode)
+}
+
+// DropClaims implements vfs.Claimer.
+func (fs *FS) DropClaims(h vfs.Handle) {
+	// What is claimed is in the cache.
+	if n := fs.nodes.cached(&h); n != nil {
+		fs.dropClaims(n)
+		n.put()
+	}
+}
+
+func (fs *FS) dropClaims(n *node) {
+	c := &n.claims
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.claims.None() {
+		c.claims = vfs.Claims{}
+		fs.closeClaims(n) // closing is what ends the kernel's locks
+	}
+}
+
+// lockOf is a range in the kernel's terms, whose last byte is number 2^63-1.
+// false: the range begins behind that, where no other process has anything.
+func lockOf(start, length uint64, mode vfs.ClaimMode) (unix.Flock_t, bool) {
+	l := unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart, Start: int64(start)}
+	switch mode {
+	case vfs.ClaimRead:
+		l.Type = unix.F_RDLCK
+	case vfs.ClaimWrite:
+		l.Type = unix.F_WRLCK
+	}
+	if start <= math.MaxInt64 && length <= math.MaxInt64-start {
+		l.Len = int64(length) // else 0: to the end
+	}
+	return l, start <= math.MaxInt64
+}
+
+func setLock(fd int, start, length uint64, mode vfs.ClaimMode) error {
+	l, ok := lockOf(start, length, mode)
+	if !ok {
+		return nil
+	}
+	return lockError(unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &l))
+}
+
+func testLock(fd int, start, length uint64, mode vfs.ClaimMode) (c vfs.Claimed, found bool, err error) {
+	l, ok := lockOf(start, length, mode)
+	if !ok {
+		return c, false, nil
+	}
+	if err = lockError(unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l)); err != nil || l.Type == unix.F_UNLCK {
+		return c, false, err
+	}
+	c = vfs.Claimed{Start: uint64(l.Start), Length: uint64(l.Len), Mode: vfs.ClaimRead}
+	if l.Len == 0 {
+		c.Length = vfs.ToEnd
+	}
+	if l.Type == unix.F_WRLCK {
+		c.Mode = vfs.ClaimWrite
+	}
+	return c, true, nil
+}
+
+func lockError(err error) error {
+	switch err {
+	case syscall.EACCES:
+		return syscall.EAGAIN // POSIX allows either
+	case syscall.EBADF:
+		return syscall.EROFS // opened to read, as no more could be had
+	case syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EINVAL:
+		return vfs.ErrNotSupported
+	}
+	return err
+}

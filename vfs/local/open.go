@@ -1,0 +1,242 @@
+package local
+
+import (
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A file implements vfs.File. It keeps its node in the cache, so that the file's
+// handle leads there when its names are gone, and pins one of the node's shared
+// descriptors, so that what was granted when it was opened needs no judging again.
+type file struct {
+	n      *node
+	data   *openFile
+	access vfs.OpenAccess
+	closed atomic.Bool
+	users  atomic.Int32 // calls under way, and one until Close
+}
+
+var _ vfs.Opener = (*FS)(nil)
+
+// Open implements vfs.Opener.
+func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {
+	if access&(vfs.OpenRead|vfs.OpenWrite) == 0 {
+		return nil, syscall.EINVAL
+	}
+	for range tries {
+		n, err := fs.node(op, h)
+		if err != nil {
+			return nil, err
+		}
+		data, err := fs.openNode(op, n, access)
+		if err != nil {
+			fs.giveBack(op, n)
+			return nil, err
+		}
+		if fs.nodes.open(n) {
+			f := &file{n: n, data: data, access: access}
+			f.users.Store(1)
+			return f, nil
+		}
+		// n was let go of after it was looked at. Is the file there still?
+		fs.unpin(data, n)
+		fs.giveBack(op, n)
+	}
+	return nil, vfs.ErrDelay
+}
+
+// openNode judges an Open of n and pins the descriptor for it.
+func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, error) {
+	write := access&vfs.OpenWrite != 0
+	switch {
+	case n.typ == vfs.Directory:
+		return nil, syscall.EISDIR
+	case n.typ == vfs.Symlink:
+		return nil, syscall.ELOOP
+	case n.typ != vfs.Regular:
+		return nil, syscall.EINVAL
+	case write && fs.readOnly:
+		return nil, syscall.EROFS
+	}
+	var st unix.Stat_t
+	if err := fs.look(op, n, &st); err != nil {
+		return nil, err
+	}
+	if err := fs.mayOpen(op, n, &st, access); err != nil {
+		return nil, err
+	}
+	return fs.pin(op, n, write)
+}
+
+// mayOpen judges an Open of n, which looks like st.
+func (fs *FS) mayOpen(op *vfs.Op, n *node, st *unix.Stat_t, access vfs.OpenAccess) error {
+	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, st) {
+		return nil
+	}
+	const toRead = mayRead | mayExec
+	var want right
+	if access&vfs.OpenRead != 0 {
+		want |= toRead
+	}
+	if access&vfs.OpenWrite != 0 {
+		want |= mayWrite
+	}
+	has, err := fs.rights(op, n, st, want)
+	if err != nil {
+		return err
+	}
+	if want&toRead != 0 && has&toRead == 0 || want&mayWrite != 0 && has&mayWrite == 0 {
+		return syscall.EACCES
+	}
+	return nil
+}
+
+// pin returns n's descriptor to read, or to read and write, with a reference. It
+// stays n's until unpin. Reading alone never pins the one to write: that would
+// keep others from leases, and programs from being executed, for no use.
+func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
+	for range tries {
+		f, err := n.files.pin(fs, write)
+		if f != nil || err != nil {
+			return f, err
+		}
+		if op.Try {
+			return nil, vfs.ErrWouldBlock
+		}
+		if fs.stats.pinned.Load() >= fs.maxPinned() {
+			return nil, vfs.ErrDelay
+		}
+		if f, err = fs.openFile(op, n, write); err != nil {
+			return nil, err
+		}
+		f.put() // n has it, unless the sweeper was there meanwhile
+	}
+	return nil, vfs.ErrDelay
+}
+
+// pin pins the file if there is one. ErrDelay: as many are pinned as may be.
+func (o *openFiles) pin(fs *FS, write bool) (*openFile, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.ro
+	if write {
+		f = o.rw
+	}
+	if f == nil {
+		return nil, nil
+	}
+	if f.pins == 0 && fs.stats.pinned.Add(1) > fs.maxPinned() {
+		fs.stats.pinned.Add(-1)
+		return nil, vfs.ErrDelay
+	}
+	f.pins++
+	f.refs.Add(1)
+	return f, nil
+}
+
+// unpin ends a pin of f, which was n's, and gives the reference back. It never
+// waits.
+func (fs *FS) unpin(f *openFile, n *node) {
+	f.used.Store(fs.nodes.round.Load())
+	n.files.mu.Lock()
+	if f.pins--; f.pins == 0 {
+		fs.stats.pinned.Add(-1)
+	}
+	n.files.mu.Unlock()
+	if f.refs.Add(-1) == 0 {
+		fs.closing.add(f.close)
+	}
+}
+
+// closeNode ends an open of n and gives the reference back. It never waits.
+func (fs *FS) closeNode(n *node) {
+	switch {
+	case fs.nodes.close(n):
+		fs.closing.add(func() {
+			fs.nodes.drop(n)
+			n.put()
+		})
+	case n.refs.Add(-1) == 0:
+		fs.closing.add(n.close)
+	}
+}
+
+// begin begins a call that takes access, 0 for none in particular. It ends with
+// end.
+func (f *file) begin(access vfs.OpenAccess) error {
+	if access != 0 && f.access&access == 0 || f.closed.Load() {
+		return syscall.EBADF
+	}
+	for {
+		users := f.users.Load()
+		if users == 0 {
+			return syscall.EBADF
+		}
+		if f.users.CompareAndSwap(users, users+1) {
+			return nil
+		}
+	}
+}
+
+func (f *file) end() {
+	if f.users.Add(-1) > 0 {
+		return
+	}
+	fs, n := f.n.fs, f.n
+	fs.unpin(f.data, n)
+	fs.closeNode(n)
+}
+
+// Close implements vfs.File.
+func (f *file) Close() {
+	if !f.closed.Swap(true) {
+		f.end()
+	}
+}
+
+// Read implements vfs.File.
+func (f *file) Read(op *vfs.Op, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	if err := f.begin(vfs.OpenRead); err != nil {
+		return 0, false, err
+	}
+	defer f.end()
+	return f.n.fs.read(op, f.n, offset, buf, a, true)
+}
+
+// Write implements vfs.File.
+func (f *file) Write(op *vfs.Op, offset uint64, data [][]byte, stable vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
+	if err := f.begin(vfs.OpenWrite); err != nil {
+		return 0, 0, vfs.Change{}, err
+	}
+	defer f.end()
+	return f.n.fs.writeAndSync(op, f.n, offset, data, stable, true)
+}
+
+// Commit implements vfs.File.
+func (f *file) Commit(op *vfs.Op, _ uint64, _ uint32) (vfs.Change, error) {
+	if err := f.begin(0); err != nil {
+		return vfs.Change{}, err
+	}
+	defer f.end()
+	return f.n.fs.commit(op, f.n, true)
+}
+
+// SetSize implements vfs.File.
+func (f *file) SetSize(op *vfs.Op, size uint64) (ch vfs.Change, err error) {
+	if err = f.begin(vfs.OpenWrite); err != nil {
+		return ch, err
+	}
+	defer f.end()
+	if op.Try {
+		return ch, vfs.ErrWouldBlock
+	}
+	fs := f.n.fs
+	if err = fs.setAttr(op, f.n, &vfs.SetAttr{SetSize: true, Size: size}, nil, &ch, true); err != nil {
+		return ch, err
+	}
+	return ch, fs.durable(op, f.n)
+}

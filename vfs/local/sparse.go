@@ -1,0 +1,191 @@
+package local
+
+import (
+	"math"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+var _ vfs.Sparse = (*FS)(nil)
+
+// own is f, a File of fs.
+func (fs *FS) own(f vfs.File) (*file, error) {
+	if own, ok := f.(*file); ok && own.n.fs == fs {
+		return own, nil
+	}
+	return nil, syscall.EBADF
+}
+
+// alter changes the data of f's file for op by do, which makes system calls with
+// the descriptor to write, and may take up to bytes of storage.
+func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
+	if err := f.begin(vfs.OpenWrite); err != nil {
+		return err
+	}
+	defer f.end()
+	if op.Try {
+		return vfs.ErrWouldBlock
+	}
+	fs, n := f.n.fs, f.n
+	if err := fs.makeRoomForData(op, n); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var was, st unix.Stat_t
+	if err := fs.look(op, n, &was); err != nil {
+		return err
+	}
+	only := n.claim(&was)
+	call := func() error { return do(f.data.fd) }
+	var err error
+	if as := fs.writesAs(op.Cred, &was, int(min(bytes, math.MaxInt32))); as != nil {
+		err = fs.as(as, call)
+	} else {
+		err = call()
+	}
+	if err == nil {
+		n.wrote()
+	}
+	// What failed may have been done in part.
+	if fstat(f.data.fd, &st) == nil && stamp(&st) != stamp(&was) || err == nil {
+		if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+			fs.clearSetID(op.Cred, f.data.fd, &was, &st)
+		}
+		var a vfs.Attr
+		n.fillChanged(&a, &st)
+		only.holds(&st)
+	}
+	return err
+}
+
+// fallocate is alter by fallocate(2), made durable as attributes are.
+func (fs *FS) fallocate(op *vfs.Op, to vfs.File, mode uint32, offset, length, bytes uint64) error {
+	f, err := fs.own(to)
+	if err != nil {
+		return err
+	}
+	err = f.alter(op, bytes, func(fd int) error {
+		for {
+			if err := unix.Fallocate(fd, mode, int64(offset), int64(length)); err != syscall.EINTR {
+				return notSupported(err)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return fs.durable(op, f.n)
+}
+
+// notSupported is err in the words of the seam.
+func notSupported(err error) error {
+	if err == syscall.EOPNOTSUPP || err == syscall.ENOSYS {
+		return vfs.ErrNotSupported
+	}
+	return err
+}
+
+// Allocate implements vfs.Sparse.
+func (fs *FS) Allocate(op *vfs.Op, f vfs.File, offset, length uint64) error {
+	switch {
+	case length == 0:
+		return syscall.EINVAL
+	case offset > math.MaxInt64 || length > math.MaxInt64-offset:
+		return syscall.EFBIG
+	case op.Try:
+		return vfs.ErrWouldBlock
+	}
+	if err := fs.roomFor(f, length); err != nil {
+		return err
+	}
+	return fs.fallocate(op, f, 0, offset, length, length)
+}
+
+// roomFor is ENOSPC where a file cannot have length bytes, with what it has already. The
+// kernel would find out by taking all that is free, and by giving it back.
+func (fs *FS) roomFor(of vfs.File, length uint64) error {
+	f, err := fs.own(of)
+	if err != nil {
+		return err
+	}
+	var s unix.Statfs_t
+	var st unix.Stat_t
+	if unix.Fstatfs(f.n.fd, &s) != nil || unix.Fstat(f.n.fd, &st) != nil {
+		return nil // and the kernel says what is wrong
+	}
+	if length > s.Bfree*uint64(s.Bsize)+uint64(st.Blocks)*512 {
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// blockMost is a multiple of the blocks of the usual file systems.
+const blockMost = 64 << 10
+
+// Deallocate implements vfs.Sparse. What is behind the file's last block is left
+// out, because the kernel refuses what is behind the largest size.
+func (fs *FS) Deallocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
+	f, err := fs.own(of)
+	switch {
+	case err != nil:
+		return err
+	case f.access&vfs.OpenWrite == 0 || f.closed.Load():
+		return syscall.EBADF
+	case length == 0:
+		return syscall.EINVAL
+	case op.Try:
+		return vfs.ErrWouldBlock
+	}
+	var st unix.Stat_t
+	if err = fs.look(op, f.n, &st); err != nil {
+		return err
+	}
+	end := (uint64(st.Size) + blockMost - 1) / blockMost * blockMost
+	if end = min(end, fs.kind.maxFile); offset >= end {
+		return nil
+	}
+	return fs.fallocate(op, f, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, min(length, end-offset), 0)
+}
+
+// Seek implements vfs.Sparse. All callers share the descriptor's place, and none
+// reads or writes at it.
+func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (at uint64, eof bool, err error) {
+	f, err := fs.own(of)
+	if err != nil {
+		return 0, false, err
+	}
+	if err = f.begin(vfs.OpenRead); err != nil {
+		return 0, false, err
+	}
+	defer f.end()
+	whence := unix.SEEK_DATA
+	switch {
+	case what == vfs.SeekHole:
+		whence = unix.SEEK_HOLE
+	case what != vfs.SeekData:
+		return 0, false, syscall.EINVAL
+	}
+	if op.Try {
+		return 0, false, vfs.ErrWouldBlock // extents are read from the disk
+	}
+	if offset > math.MaxInt64 {
+		return 0, false, syscall.ENXIO
+	}
+	found, err := unix.Seek(f.data.fd, int64(offset), whence)
+	var st unix.Stat_t
+	if lookErr := fs.look(op, f.n, &st); lookErr != nil {
+		return 0, false, lookErr
+	}
+	size := uint64(st.Size)
+	switch {
+	case err == syscall.ENXIO && what == vfs.SeekData && offset < size:
+		return size, true, nil // in the last hole
+	case err != nil:
+		return 0, false, notSupported(err)
+	}
+	return uint64(found), uint64(found) >= size, nil
+}

@@ -1,0 +1,50 @@
+package local_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// The root of a mount has the number of the directory that it covers beside its
+// own, whatever that directory is called; any other directory has its own.
+func TestMountedOn(t *testing.T) {
+	for _, name := range []string{"m", `odd \ name` + "\t\n#", `a\040b`} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var below unix.Stat_t
+		if err := unix.Stat(dir, &below); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("local-test", dir, "tmpfs", 0, ""); err != nil {
+			t.Skip(err)
+		}
+		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+		w := newWorld(t, local.Config{Root: dir})
+		w.mkdir(w.fs.Root(), "sub")
+		want := *w.op
+		want.Want = vfs.WantMountedOn
+		var a vfs.Attr
+		w.ok(w.fs.GetAttr(&want, w.fs.Root(), &a), "GetAttr")
+		if a.MountedOn != below.Ino || a.FileID == below.Ino {
+			t.Errorf("%q: file %d on %d, want on %d", name, a.FileID, a.MountedOn, below.Ino)
+		}
+		w.ok(w.fs.GetAttr(w.op, w.fs.Root(), &a), "GetAttr")
+		if a.MountedOn != 0 {
+			t.Errorf("%q: on %d, which nobody wanted", name, a.MountedOn)
+		}
+		// An export of a directory further down is no mount.
+		inner := newWorld(t, local.Config{Root: filepath.Join(dir, "sub")})
+		w.ok(inner.fs.GetAttr(&want, inner.fs.Root(), &a), "GetAttr")
+		if a.MountedOn != a.FileID {
+			t.Errorf("%q: a directory has number %d, on %d", name, a.FileID, a.MountedOn)
+		}
+	}
+}

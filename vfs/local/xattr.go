@@ -1,0 +1,182 @@
+package local
+
+import (
+	"bytes"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// The calls that take an O_PATH descriptor came with Linux 6.13. These go by the
+// descriptor's name in /proc/self/fd, as the caller, whose rights the kernel
+// judges.
+
+// userSpace is before the names of users' extended attributes. Others are the
+// machine's affair.
+const userSpace = "user."
+
+var _ vfs.Xattrs = (*FS)(nil)
+
+func xattrName(name []byte) (string, error) {
+	switch {
+	case len(name) == 0 || bytes.IndexByte(name, 0) >= 0:
+		return "", syscall.EINVAL
+	case len(name) > maxName-len(userSpace):
+		return "", syscall.ENAMETOOLONG
+	}
+	return userSpace + string(name), nil
+}
+
+// procPath is n's name for calls that need one.
+func (n *node) procPath() string { return "/proc/self/fd/" + strconv.Itoa(n.fd) }
+
+// GetXattr implements vfs.Xattrs.
+func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err error) {
+	full, err := xattrName(name)
+	if err != nil {
+		return 0, err
+	}
+	var st unix.Stat_t
+	n, err := fs.nodeToLookAt(op, h, &st)
+	if err != nil {
+		return 0, err
+	}
+	defer n.put()
+	// Without a buffer the kernel tells the length.
+	room := buf
+	if len(room) == 0 {
+		room = make([]byte, 1)
+	}
+	err = fs.as(op.Cred, func() (err error) {
+		got, err = unix.Getxattr(n.procPath(), full, room)
+		return err
+	})
+	if err == nil && got > len(buf) {
+		err = syscall.ERANGE
+	}
+	if err != nil {
+		return 0, notSupported(err)
+	}
+	return got, nil
+}
+
+// nodeToLookAt returns the node of h with a reference, and what it looks like.
+func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, st *unix.Stat_t) (*node, error) {
+	if op.Try {
+		return nil, vfs.ErrWouldBlock // they may be in blocks of their own
+	}
+	n, err := fs.node(op, h)
+	if err != nil {
+		return nil, err
+	}
+	if err = fs.look(op, n, st); err != nil {
+		n.put()
+		return nil, err
+	}
+	return n, nil
+}
+
+// ListXattrs implements vfs.Xattrs. The kernel lists the names of all kinds, to
+// anyone.
+func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
+	var st unix.Stat_t
+	n, err := fs.nodeToLookAt(op, h, &st)
+	if err != nil {
+		return 0, err
+	}
+	defer n.put()
+	if n.typ != vfs.Regular && n.typ != vfs.Directory {
+		return 0, nil
+	}
+	has, err := fs.rights(op, n, &st, mayRead)
+	if err != nil {
+		return 0, err
+	}
+	if has == 0 {
+		return 0, syscall.EACCES
+	}
+	all := copyBuffers.Get().(*[]byte)
+	defer copyBuffers.Put(all)
+	got, err := unix.Listxattr(n.procPath(), *all)
+	if err != nil {
+		return 0, notSupported(err)
+	}
+	used := 0
+	for name := range bytes.SplitAfterSeq((*all)[:got], []byte{0}) {
+		short, ok := bytes.CutPrefix(name, []byte(userSpace))
+		if !ok {
+			continue
+		}
+		if len(short) > len(buf)-used {
+			return 0, syscall.ERANGE
+		}
+		used += copy(buf[used:], short)
+	}
+	return used, nil
+}
+
+// SetXattr implements vfs.Xattrs.
+func (fs *FS) SetXattr(op *vfs.Op, h vfs.Handle, name, value []byte, mode vfs.XattrMode) (vfs.Change, error) {
+	flags := 0
+	switch mode {
+	case vfs.XattrCreate:
+		flags = unix.XATTR_CREATE
+	case vfs.XattrReplace:
+		flags = unix.XATTR_REPLACE
+	}
+	return fs.changeXattr(op, h, name, func(path, name string) error { return unix.Setxattr(path, name, value, flags) })
+}
+
+// RemoveXattr implements vfs.Xattrs.
+func (fs *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, error) {
+	return fs.changeXattr(op, h, name, unix.Removexattr)
+}
+
+// changeXattr runs change, which makes the system call, as the caller.
+func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(path, name string) error) (ch vfs.Change, err error) {
+	full, err := xattrName(name)
+	switch {
+	case err != nil:
+		return ch, err
+	case fs.readOnly:
+		return ch, syscall.EROFS
+	case op.Try:
+		return ch, vfs.ErrWouldBlock
+	}
+	n, err := fs.node(op, h)
+	if err != nil {
+		return ch, err
+	}
+	defer n.put()
+	if err = fs.changeAttr(op, n, &ch, func() error { return change(n.procPath(), full) }); err != nil {
+		return ch, notSupported(err)
+	}
+	return ch, fs.durable(op, n)
+}
+
+// changeAttr makes a change of n's attributes as the caller by do, and tells what
+// n looked like before and after.
+func (fs *FS) changeAttr(op *vfs.Op, n *node, ch *vfs.Change, do func() error) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var st unix.Stat_t
+	if err := fs.look(op, n, &st); err != nil {
+		return err
+	}
+	n.fill(&ch.Before, &st)
+	ch.HasBefore = true
+	only := n.claim(&st)
+	err := fs.as(op.Cred, do)
+	if fs.look(op, n, &st) == nil {
+		if err == nil {
+			n.fillChanged(&ch.After, &st)
+		} else {
+			n.fill(&ch.After, &st)
+		}
+		ch.HasAfter, ch.Atomic = true, only.holds(&st)
+	}
+	return err
+}

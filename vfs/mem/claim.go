@@ -1,0 +1,97 @@
+package memfs
+
+import (
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// claims are what is claimed of a file: by this process, and by another one
+// that a test plays.
+type claims struct{ own, foreign vfs.Claims }
+
+var _ vfs.Claimer = (*FS)(nil)
+
+// claimable locks a regular file.
+func (f *FS) claimable(h vfs.Handle) (*node, error) {
+	n, err := f.lock(h)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.isFile(); err != nil {
+		n.mu.Unlock()
+		return nil, err
+	}
+	if n.claims == nil {
+		n.claims = new(claims)
+	}
+	return n, nil
+}
+
+// Claim implements vfs.Claimer.
+func (f *FS) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	n, err := f.claimable(h)
+	if err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	if err := claim(&n.claims.own, &n.claims.foreign, start, length, mode); err != nil {
+		return err
+	}
+	f.claimed(n)
+	return nil
+}
+
+func claim(own, others *vfs.Claims, start, length uint64, mode vfs.ClaimMode) error {
+	if _, found, err := others.Against(start, length, mode); err != nil || found {
+		if err == nil {
+			err = syscall.EAGAIN
+		}
+		return err
+	}
+	return own.Set(start, length, mode)
+}
+
+// claimed holds n, which is locked, open while something of it is claimed.
+func (f *FS) claimed(n *node) {
+	switch none := n.claims == nil || n.claims.own.None(); {
+	case !none && n.claimedBy == nil:
+		n.claimedBy = n.open()
+	case none && n.claimedBy != nil:
+		o := n.claimedBy
+		n.claimedBy = nil
+		f.closeNode(n, o)
+	}
+}
+
+// TestClaim implements vfs.Claimer.
+func (f *FS) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) (vfs.Claimed, bool, error) {
+	n, err := f.claimable(h)
+	if err != nil {
+		return vfs.Claimed{}, false, err
+	}
+	defer n.mu.Unlock()
+	return n.claims.foreign.Against(start, length, mode)
+}
+
+// DropClaims implements vfs.Claimer.
+func (f *FS) DropClaims(h vfs.Handle) {
+	n, err := f.claimable(h)
+	if err != nil {
+		return
+	}
+	defer n.mu.Unlock()
+	n.claims.own = vfs.Claims{}
+	f.claimed(n)
+}
+
+// ForeignClaim is Claim as another process of the machine would make it, which
+// it stands for in tests. It ends with ClaimNone.
+func (f *FS) ForeignClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	n, err := f.claimable(h)
+	if err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	return claim(&n.claims.foreign, &n.claims.own, start, length, mode)
+}

@@ -1,0 +1,177 @@
+package memfs
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+const (
+	maxXattrName = 250
+	// xattrRoom is what a file's extended attributes may take together.
+	xattrRoom = 4 * vfs.MaxXattr
+	// xattrCost is what one takes beyond its name and value.
+	xattrCost = 32
+)
+
+var _ vfs.Xattrs = (*FS)(nil)
+
+func checkXattr(name []byte) error {
+	switch {
+	case len(name) == 0 || bytes.IndexByte(name, 0) >= 0:
+		return syscall.EINVAL
+	case len(name) > maxXattrName:
+		return syscall.ENAMETOOLONG
+	}
+	return nil
+}
+
+// hasXattrs says that n's kind has extended attributes.
+func (n *node) hasXattrs() bool { return n.data != nil || n.dir != nil }
+
+// xattrList is how long the list of n's extended attributes is.
+func (n *node) xattrList() (length int) {
+	for name := range n.xattrs {
+		length += len(name) + 1
+	}
+	return length
+}
+
+// readXattrs locks h's file for reading where op's caller may read it.
+func (f *FS) readXattrs(op *vfs.Op, h vfs.Handle) (*node, error) {
+	n, err := f.rlock(h)
+	if err != nil {
+		return nil, err
+	}
+	if n.hasXattrs() && !may(op.Cred, &n.attr, mayRead) {
+		n.mu.RUnlock()
+		return nil, syscall.EACCES
+	}
+	return n, nil
+}
+
+// GetXattr implements vfs.Xattrs.
+func (f *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (int, error) {
+	if err := f.enter(op, GetXattr); err != nil {
+		return 0, err
+	}
+	defer f.leave()
+	if err := checkXattr(name); err != nil {
+		return 0, err
+	}
+	n, err := f.readXattrs(op, h)
+	if err != nil {
+		return 0, err
+	}
+	defer n.mu.RUnlock()
+	value, ok := n.xattrs[string(name)]
+	switch {
+	case !ok:
+		return 0, syscall.ENODATA
+	case len(value) > len(buf):
+		return 0, syscall.ERANGE
+	}
+	return copy(buf, value), nil
+}
+
+// ListXattrs implements vfs.Xattrs. The names are in order.
+func (f *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
+	if err := f.enter(op, ListXattrs); err != nil {
+		return 0, err
+	}
+	defer f.leave()
+	n, err := f.readXattrs(op, h)
+	if err != nil {
+		return 0, err
+	}
+	defer n.mu.RUnlock()
+	used := 0
+	for _, name := range slices.Sorted(maps.Keys(n.xattrs)) {
+		if len(buf)-used <= len(name) {
+			return 0, syscall.ERANGE
+		}
+		used += copy(buf[used:], name)
+		buf[used] = 0
+		used++
+	}
+	return used, nil
+}
+
+// SetXattr implements vfs.Xattrs.
+func (f *FS) SetXattr(op *vfs.Op, h vfs.Handle, name, value []byte, mode vfs.XattrMode) (vfs.Change, error) {
+	if len(value) > vfs.MaxXattr {
+		return vfs.Change{}, syscall.E2BIG
+	}
+	return f.changeXattr(op, SetXattr, h, name, func(n *node, was []byte, is bool) error {
+		switch {
+		case is && mode == vfs.XattrCreate:
+			return syscall.EEXIST
+		case !is && mode == vfs.XattrReplace:
+			return syscall.ENODATA
+		}
+		more := len(value) - len(was)
+		if !is {
+			more += len(name) + xattrCost
+		}
+		tooLong := !is && n.xattrList()+len(name)+1 > vfs.MaxXattr
+		if tooLong || n.xattrBytes+more > xattrRoom || !f.reserve(more) {
+			return syscall.ENOSPC
+		}
+		n.xattrBytes += more
+		if n.xattrs == nil {
+			n.xattrs = make(map[string][]byte)
+		}
+		n.xattrs[string(name)] = slices.Clone(value)
+		return nil
+	})
+}
+
+// RemoveXattr implements vfs.Xattrs.
+func (f *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, error) {
+	return f.changeXattr(op, RemoveXattr, h, name, func(n *node, was []byte, is bool) error {
+		if !is {
+			return syscall.ENODATA
+		}
+		less := len(name) + len(was) + xattrCost
+		delete(n.xattrs, string(name))
+		n.xattrBytes -= less
+		f.bytes.Add(-int64(less))
+		return nil
+	})
+}
+
+// changeXattr runs change on the file's node, locked, with the value that the
+// attribute has, if it is there.
+func (f *FS) changeXattr(op *vfs.Op, m Method, h vfs.Handle, name []byte, change func(n *node, was []byte, is bool) error) (ch vfs.Change, err error) {
+	if err := f.enter(op, m); err != nil {
+		return ch, err
+	}
+	defer f.leave()
+	if err := checkXattr(name); err != nil {
+		return ch, err
+	}
+	n, err := f.lock(h)
+	if err != nil {
+		return ch, err
+	}
+	defer n.mu.Unlock()
+	ch = n.before()
+	defer n.after(&ch)
+	switch {
+	case !n.hasXattrs():
+		return ch, syscall.EPERM
+	case n.dir != nil && n.attr.Mode&sticky != 0 && op.Cred.UID != 0 && op.Cred.UID != n.attr.UID:
+		return ch, syscall.EPERM
+	case !may(op.Cred, &n.attr, mayWrite):
+		return ch, syscall.EACCES
+	}
+	was, is := n.xattrs[string(name)]
+	if err := change(n, was, is); err != nil {
+		return ch, err
+	}
+	n.touch(f.now(), false)
+	return ch, nil
+}

@@ -1,0 +1,134 @@
+package vfstest
+
+import "github.com/nfsrdmad/nfsrdmad/vfs"
+
+// further are the further interfaces whose methods take an Op.
+type further interface {
+	vfs.Opener
+	vfs.Sparse
+	vfs.Copier
+	vfs.Xattrs
+}
+
+// hesitantFurther is a file system with further interfaces whose attempts all
+// would block.
+type hesitantFurther struct {
+	hesitant
+	further further
+}
+
+func (f *hesitantFurther) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {
+	if f.hesitates(op, "Open") {
+		return nil, vfs.ErrWouldBlock
+	}
+	file, err := f.further.Open(op, h, access)
+	if err != nil {
+		return nil, err
+	}
+	return &hesitantFile{file, &f.hesitant}, nil
+}
+
+// hesitantFile is a File of a hesitant file system.
+type hesitantFile struct {
+	vfs.File
+	fs *hesitant
+}
+
+// behind is the File that a hesitant one stands before.
+func behind(f vfs.File) vfs.File {
+	if h, ok := f.(*hesitantFile); ok {
+		return h.File
+	}
+	return f
+}
+
+func (f *hesitantFile) Read(op *vfs.Op, off uint64, buf []byte, a *vfs.Attr) (n int, eof bool, err error) {
+	if f.fs.hesitates(op, "File.Read") {
+		return 0, false, vfs.ErrWouldBlock
+	}
+	return f.File.Read(op, off, buf, a)
+}
+
+func (f *hesitantFile) Write(op *vfs.Op, off uint64, data [][]byte, s vfs.Stability) (n int, done vfs.Stability, ch vfs.Change, err error) {
+	if f.fs.hesitates(op, "File.Write") {
+		return 0, 0, ch, vfs.ErrWouldBlock
+	}
+	return f.File.Write(op, off, data, s)
+}
+
+func (f *hesitantFile) Commit(op *vfs.Op, off uint64, count uint32) (ch vfs.Change, err error) {
+	if f.fs.hesitates(op, "File.Commit") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.File.Commit(op, off, count)
+}
+
+func (f *hesitantFile) SetSize(op *vfs.Op, size uint64) (ch vfs.Change, err error) {
+	if f.fs.hesitates(op, "File.SetSize") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.File.SetSize(op, size)
+}
+
+func (f *hesitantFurther) Allocate(op *vfs.Op, file vfs.File, off, length uint64) error {
+	if f.hesitates(op, "Allocate") {
+		return vfs.ErrWouldBlock
+	}
+	return f.further.Allocate(op, behind(file), off, length)
+}
+
+func (f *hesitantFurther) Deallocate(op *vfs.Op, file vfs.File, off, length uint64) error {
+	if f.hesitates(op, "Deallocate") {
+		return vfs.ErrWouldBlock
+	}
+	return f.further.Deallocate(op, behind(file), off, length)
+}
+
+func (f *hesitantFurther) Seek(op *vfs.Op, file vfs.File, off uint64, what vfs.SeekWhat) (at uint64, eof bool, err error) {
+	if f.hesitates(op, "Seek") {
+		return 0, false, vfs.ErrWouldBlock
+	}
+	return f.further.Seek(op, behind(file), off, what)
+}
+
+func (f *hesitantFurther) CopyRange(op *vfs.Op, from vfs.File, fromOff uint64, to vfs.File, toOff, count uint64) (uint64, error) {
+	if f.hesitates(op, "CopyRange") {
+		return 0, vfs.ErrWouldBlock
+	}
+	return f.further.CopyRange(op, behind(from), fromOff, behind(to), toOff, count)
+}
+
+func (f *hesitantFurther) CloneRange(op *vfs.Op, from vfs.File, fromOff uint64, to vfs.File, toOff, count uint64) error {
+	if f.hesitates(op, "CloneRange") {
+		return vfs.ErrWouldBlock
+	}
+	return f.further.CloneRange(op, behind(from), fromOff, behind(to), toOff, count)
+}
+
+func (f *hesitantFurther) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (int, error) {
+	if f.hesitates(op, "GetXattr") {
+		return 0, vfs.ErrWouldBlock
+	}
+	return f.further.GetXattr(op, h, name, buf)
+}
+
+func (f *hesitantFurther) SetXattr(op *vfs.Op, h vfs.Handle, name, value []byte, mode vfs.XattrMode) (ch vfs.Change, err error) {
+	if f.hesitates(op, "SetXattr") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.further.SetXattr(op, h, name, value, mode)
+}
+
+func (f *hesitantFurther) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
+	if f.hesitates(op, "ListXattrs") {
+		return 0, vfs.ErrWouldBlock
+	}
+	return f.further.ListXattrs(op, h, buf)
+}
+
+func (f *hesitantFurther) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (ch vfs.Change, err error) {
+	if f.hesitates(op, "RemoveXattr") {
+		return ch, vfs.ErrWouldBlock
+	}
+	return f.further.RemoveXattr(op, h, name)
+}
