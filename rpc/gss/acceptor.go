@@ -1,0 +1,35 @@
+package gss
+
+import "time"
+
+// A Negotiator is a Mechanism whose acceptor may need several tokens of the
+// initiator (RPCSEC_GSS_CONTINUE_INIT, RFC 2203 §5.2.2).
+type Negotiator interface {
+	Mechanism
+	// Acceptor begins a context. It does not wait.
+	Acceptor() Acceptor
+}
+
+// An Acceptor makes one context. It is used by one goroutine at a time.
+type Acceptor interface {
+	// Step takes a token of the initiator, and gives the one that answers it, nil if
+	// there is none. bindings is as for Mechanism.Accept. The Context is nil until
+	// it is established. A failure is an *Error and ends the making.
+	Step(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
+}
+
+// acceptorOf begins a context of m.
+func acceptorOf(m Mechanism) Acceptor {
+	if n, ok := m.(Negotiator); ok {
+		return n.Acceptor()
+	}
+	return oneToken{m}
+}
+
+// oneToken is the Acceptor of a mechanism that needs one token.
+type oneToken struct{ Mechanism }
+
+// Step implements Acceptor.
+func (o oneToken) Step(token, bindings []byte, now time.Time) (Context, []byte, error) {
+	return o.Accept(token, bindings, now)
+}

@@ -1,0 +1,177 @@
+package gss
+
+import (
+	"encoding/binary"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A protector protects what one call carries in one direction, and takes the
+// protection off what the other end sent: the server's side of a call, or the
+// client's. It is used by one goroutine at a time and keeps its slices for the next
+// call.
+type protector struct {
+	ctx     Context
+	service rpc.GSSService
+	seq     uint32
+
+	number [4]byte  // seq, or another word that is signed
+	pieces [][]byte // of the message in hand
+}
+
+// set begins a call.
+func (p *protector) set(ctx Context, service rpc.GSSService, seq uint32) {
+	p.ctx, p.service, p.seq = ctx, service, seq
+	binary.BigEndian.PutUint32(p.number[:], seq)
+}
+
+// clear forgets what belongs to the call.
+func (p *protector) clear() {
+	clear(p.pieces[:cap(p.pieces)])
+	p.ctx, p.pieces = nil, p.pieces[:0]
+}
+
+// foldRoom is how many words FoldPadding may need in one reply, in bytes.
+const foldRoom = 64
+
+// overhead is what the protection adds.
+func (p *protector) overhead() rpc.Overhead {
+	mic := padded(p.ctx.MICSize())
+	o := rpc.Overhead{Verifier: mic}
+	switch p.service {
+	case rpc.GSSIntegrity:
+		// The length of the body and its sequence number; the checksum behind it.
+		o.Wraps, o.Before, o.Behind = true, 2*4, 4+mic
+	case rpc.GSSPrivacy:
+		before, behind := p.ctx.WrapSize(true)
+		o.Wraps, o.Rewrites = true, true
+		o.Before, o.Behind = 4+before+4, padded(behind)+foldRoom
+	}
+	return o
+}
+
+func padded(n int) int { return n + xdr.Pad(n) }
+
+// verify judges the token of one piece.
+func (p *protector) verify(token, piece []byte) bool {
+	p.pieces = append(p.pieces[:0], piece)
+	return p.ctx.VerifyMIC(token, p.pieces...) == nil
+}
+
+// verifyNumber judges the token of the call's sequence number.
+func (p *protector) verifyNumber(token []byte) bool { return p.verify(token, p.number[:]) }
+
+// putMIC writes the token over the pieces as an opaque. It is false where it does
+// not fit.
+func (p *protector) putMIC(w *xdr.Writer) bool {
+	n := p.ctx.MICSize()
+	w.Uint32(uint32(n))
+	b := w.Reserve(padded(n))
+	if b == nil {
+		return false
+	}
+	token := p.ctx.MIC(b[:0:n], p.pieces...)
+	clear(b[n:])
+	return len(token) == n && &token[0] == &b[0]
+}
+
+// putVerifier writes a verifier over one piece.
+func (p *protector) putVerifier(w *xdr.Writer, piece []byte) bool {
+	p.pieces = append(p.pieces[:0], piece)
+	w.Uint32(uint32(rpc.AuthGSS))
+	return p.putMIC(w)
+}
+
+// wrap puts the protection on what starts from bytes into the words of w, behind the
+// room that overhead says.
+func (p *protector) wrap(w *xdr.Writer, from int) bool {
+	switch p.service {
+	case rpc.GSSIntegrity:
+		return p.sign(w, from)
+	case rpc.GSSPrivacy:
+		return p.seal(w, from)
+	}
+	return true
+}
+
+// sign makes it rpc_gss_integ_data (RFC 2203 §5.3.2.2).
+func (p *protector) sign(w *xdr.Writer, from int) bool {
+	n := p.gather(w, from)
+	words := w.Bytes()
+	binary.BigEndian.PutUint32(words[from-8:], uint32(n))
+	return p.putMIC(w)
+}
+
+// seal makes it rpc_gss_priv_data (RFC 2203 §5.3.2.3).
+func (p *protector) seal(w *xdr.Writer, from int) bool {
+	if w.FoldPadding(); w.Overflow() {
+		return false
+	}
+	n := p.gather(w, from)
+	before, behind := p.ctx.WrapSize(true)
+	head := w.Bytes()[from-4-before-4 : from-4]
+	tail := w.Reserve(padded(behind))
+	if tail == nil {
+		return false
+	}
+	clear(tail[behind:])
+	binary.BigEndian.PutUint32(head, uint32(before+n+behind))
+	p.ctx.Wrap(true, head[4:], tail[:behind:behind], p.pieces...)
+	return true
+}
+
+// gather writes the sequence number in front, and makes it and what follows the
+// pieces: words, payloads and their padding. It returns their length.
+func (p *protector) gather(w *xdr.Writer, from int) (n int) {
+	words := w.Bytes()
+	binary.BigEndian.PutUint32(words[from-4:], p.seq)
+	p.pieces = p.pieces[:0]
+	at := from - 4
+	for _, l := range w.Payloads() {
+		p.pieces = append(p.pieces, words[at:l.Position], l.Data)
+		n += l.Position - at + len(l.Data)
+		if pad := xdr.Pad(len(l.Data)); pad > 0 {
+			p.pieces = append(p.pieces, zeros[:pad])
+			n += pad
+		}
+		at = l.Position
+	}
+	p.pieces = append(p.pieces, words[at:])
+	return n + len(words) - at
+}
+
+// zeros are the padding that transports send.
+var zeros [3]byte
+
+// unwrap takes the protection off body, in place: afterwards body[from:to] is what
+// was protected, without the sequence number, which must be the call's.
+func (p *protector) unwrap(body []byte) (from, to int, ok bool) {
+	var d xdr.Decoder
+	d.Reset(body, 0, nil)
+	inner := d.Opaque(xdr.NoLimit)
+	from = 4
+	switch p.service {
+	case rpc.GSSIntegrity:
+		token := d.Opaque(xdr.NoLimit)
+		if d.Finish() != nil || !p.verify(token, inner) {
+			return 0, 0, false
+		}
+		to = from + len(inner)
+	case rpc.GSSPrivacy:
+		if d.Finish() != nil {
+			return 0, 0, false
+		}
+		start, end, sealed, err := p.ctx.Unwrap(inner)
+		if err != nil || !sealed || start < 0 || end < start || end > len(inner) {
+			return 0, 0, false
+		}
+		from, to = 4+start, 4+end
+	default:
+		return 0, 0, false
+	}
+	if to-from < 4 || binary.BigEndian.Uint32(body[from:]) != p.seq {
+		return 0, 0, false
+	}
+	return from + 4, to, true
+}

@@ -1,0 +1,302 @@
+package gss
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// ErrReply: a reply was not the server's, or was changed on its way. Whether the
+// call was executed is not known.
+var ErrReply = errors.New("gss: reply cannot be verified")
+
+// ErrClosed: the Client was closed.
+var ErrClosed = errors.New("gss: client closed")
+
+// ClientConfig is how a Client protects its calls.
+type ClientConfig struct {
+	// Mechanism makes the contexts with Target, such as "nfs@server.example.com".
+	Mechanism Mechanism
+	Target    string
+	// Service protects the calls.
+	Service rpc.GSSService
+	// Program and Version are those whose procedure NULL carries the tokens.
+	Program, Version uint32
+	// Timeout bounds the making of a context that takes the place of one that
+	// ended, and the wait for the end of one at Close (default 30 s).
+	Timeout time.Duration
+}
+
+// maxUnderWay is how many calls of a Client are under way at once, where the server's
+// window is larger. Others wait.
+const maxUnderWay = 1024
+
+// A Client makes calls under RPCSEC_GSS on another Caller. Where the server does not
+// know its context any more, it makes another and sends the call again, once.
+// Exchange.Cred and Sign are the Client's to set. Under services that protect the
+// arguments nothing is placed in Sinks: results are read from Results. It implements
+// rpc.Client; the Caller beneath is its user's to close, after it.
+type Client struct {
+	k   rpc.Caller
+	cfg ClientConfig
+	// ends when the Client is closed.
+	ends   context.Context
+	end    context.CancelCauseFunc
+	making sync.WaitGroup
+
+	mu  sync.Mutex
+	ctx *clientContext
+	// renewing: another context is being made.
+	renewing bool
+	// waiting are calls in the order of Start: for the context, or for the window.
+	waiting callList
+	// sent are the calls under way.
+	sent     callList
+	underWay int
+	closed   bool
+	idle     *sync.Cond // underWay became 0
+}
+
+// NewClient makes a context with the server at the other end of k.
+func NewClient(ctx context.Context, k rpc.Caller, cfg ClientConfig) (*Client, error) {
+	if !goodService(cfg.Service) {
+		return nil, errors.New("gss: no such service")
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	c := &Client{k: k, cfg: cfg}
+	c.idle = sync.NewCond(&c.mu)
+	made, err := c.make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.ctx = made
+	c.ends, c.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	return c, nil
+}
+
+func (c *Client) make(ctx context.Context) (*clientContext, error) {
+	i := initiation{k: c.k, program: c.cfg.Program, version: c.cfg.Version}
+	return i.initiate(ctx, c.cfg.Mechanism, c.cfg.Target)
+}
+
+// Principal is the server's name.
+func (c *Client) Principal() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ctx.ctx.Principal()
+}
+
+// Start implements rpc.Caller.
+func (c *Client) Start(x *rpc.Exchange) {
+	e := newCall(c, x)
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		finish(x, ErrClosed)
+		return
+	}
+	x.Transport = e
+	e.waits = true
+	c.waiting.add(e)
+	c.mu.Unlock()
+	c.pump()
+}
+
+// pump sends calls that wait, as far as context and window allow.
+func (c *Client) pump() {
+	for {
+		c.mu.Lock()
+		e := c.next()
+		c.mu.Unlock()
+		if e == nil {
+			return
+		}
+		c.k.Start(&e.inner)
+		c.mu.Lock()
+		e.started = true
+		gaveUp := e.cancelled
+		c.mu.Unlock()
+		if gaveUp != nil {
+			c.k.Cancel(&e.inner, gaveUp)
+		}
+	}
+}
+
+// next takes the call that is to be sent now, or nil. mu is held.
+func (c *Client) next() *call {
+	if c.waiting.first == nil || c.renewing || c.underWay >= c.ctx.window {
+		return nil
+	}
+	if !c.closed && !c.ctx.usable(time.Now()) {
+		c.renew()
+		return nil
+	}
+	e := c.waiting.first
+	c.waiting.remove(e)
+	e.waits, e.started, e.under = false, false, c.ctx
+	c.sent.add(e)
+	c.underWay++
+	return e
+}
+
+// renew makes another context, in the background. mu is held.
+func (c *Client) renew() {
+	c.renewing = true
+	c.making.Go(func() {
+		ctx, cancel := context.WithTimeout(c.ends, c.cfg.Timeout)
+		defer cancel()
+		made, err := c.make(ctx)
+		c.mu.Lock()
+		c.renewing = false
+		var failed callList
+		if err != nil {
+			failed = c.takeWaiting()
+		} else {
+			c.ctx = made
+		}
+		c.mu.Unlock()
+		failAll(failed, err)
+		c.pump()
+	})
+}
+
+// takeWaiting takes the calls that wait: they are to be failed. mu is held.
+func (c *Client) takeWaiting() callList {
+	all := c.waiting
+	for e := all.first; e != nil; e = e.next {
+		e.waits, e.x.Transport = false, nil
+	}
+	c.waiting = callList{}
+	return all
+}
+
+// again has e sent once more, because the server does not know its context. It is
+// false where that was done before.
+func (c *Client) again(e *call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.again || c.closed {
+		return false
+	}
+	e.again, e.waits = true, true
+	c.sent.remove(e)
+	c.underWay--
+	c.waiting.push(e)
+	if e.under == c.ctx && !c.renewing {
+		c.renew()
+	}
+	return true
+}
+
+// ended takes note of the end of a call that was sent.
+func (c *Client) ended(e *call) {
+	c.mu.Lock()
+	e.x.Transport = nil
+	c.sent.remove(e)
+	if c.underWay--; c.underWay == 0 {
+		c.idle.Broadcast()
+	}
+	c.mu.Unlock()
+}
+
+// Cancel implements rpc.Caller.
+func (c *Client) Cancel(x *rpc.Exchange, err error) {
+	c.mu.Lock()
+	e, ok := x.Transport.(*call)
+	if !ok || e == nil {
+		c.mu.Unlock()
+		return
+	}
+	switch {
+	case e.waits:
+		c.waiting.remove(e)
+		x.Transport = nil
+		c.mu.Unlock()
+		finish(x, err)
+	case e.started:
+		c.mu.Unlock()
+		c.k.Cancel(&e.inner, err)
+	default:
+		e.cancelled = err
+		c.mu.Unlock()
+	}
+}
+
+// Close gives up on calls that are not answered yet, and has the server forget the
+// context.
+func (c *Client) Close() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	waiting := c.takeWaiting()
+	var sent []*call
+	for e := c.sent.first; e != nil; e = e.next {
+		if e.started {
+			sent = append(sent, e)
+		} else {
+			e.cancelled = ErrClosed
+		}
+	}
+	c.mu.Unlock()
+	c.end(ErrClosed)
+	failAll(waiting, ErrClosed)
+	for _, e := range sent {
+		c.k.Cancel(&e.inner, ErrClosed)
+	}
+	c.making.Wait()
+	c.mu.Lock()
+	for c.underWay > 0 {
+		c.idle.Wait()
+	}
+	c.mu.Unlock()
+	c.destroy()
+}
+
+// destroy tells the server that the context is not needed any more (RFC 2203 §5.4).
+// If that does not reach it, the context ends with its ticket.
+func (c *Client) destroy() {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	defer cancel()
+	e := &call{client: c, under: c.ctx, proc: procDestroy}
+	e.service = rpc.GSSNone
+	x := rpc.Exchange{
+		Program: c.cfg.Program, Version: c.cfg.Version, Procedure: nullProcedure, Sign: e.authenticate,
+	}
+	_ = rpc.Do(ctx, c.k, &x, nil)
+}
+
+// A Dialer returns one whose connections are under RPCSEC_GSS.
+func Dialer(dial rpc.Dialer, cfg ClientConfig) rpc.Dialer {
+	return func(ctx context.Context, network, address string) (rpc.Client, error) {
+		k, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c, err := NewClient(ctx, k, cfg)
+		if err != nil {
+			k.Close()
+			return nil, err
+		}
+		return &dialled{c, k}, nil
+	}
+}
+
+// dialled is a Client that owns its connection.
+type dialled struct {
+	*Client
+	conn rpc.Client
+}
+
+// Close implements rpc.Client.
+func (d *dialled) Close() {
+	d.Client.Close()
+	d.conn.Close()
+}

@@ -1,0 +1,24 @@
+package gss
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A destroyer serves RPCSEC_GSS_DESTROY (RFC 2203 §5.4). The call was verified.
+type destroyer struct{ *guard }
+
+// destroying bounds the call. Arguments there are none, but what an empty body is
+// under the services that protect it.
+var destroying = rpc.Procedure{Name: "RPCSEC_GSS_DESTROY", MaxArgs: 1024, MaxResults: 0}
+
+// Procedure implements rpc.Handler.
+func (d *destroyer) Procedure() *rpc.Procedure { return &destroying }
+
+// Serve implements rpc.Handler. Calls under way end as if the context were there.
+func (d *destroyer) Serve(*rpc.Call, *xdr.Writer) rpc.Outcome {
+	if d.server.contexts.remove(d.x) {
+		d.server.count.destroyed.Add(1)
+	}
+	return rpc.Done
+}

@@ -1,0 +1,208 @@
+package gsstest
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// oid is that of the mechanism, 1.2.840.4711.
+var oid = []byte{0x2a, 0x86, 0x48, 0xa4, 0x67}
+
+// A Mechanism is the toy mechanism. Both ends may use one value. Its fields are set
+// before it is used.
+type Mechanism struct {
+	// Secret is what both ends share.
+	Secret string
+	// Name is the principal of initiators, and Host that of acceptors.
+	Name, Host string
+	// Life is how long a context lasts (default one hour).
+	Life time.Duration
+	// Refuse, where set, may refuse a token of a principal.
+	Refuse func(principal string) error
+	// Unreachable, where set, is asked before a context is begun.
+	Unreachable func() error
+
+	// Accepted and Initiated count the contexts established at each end.
+	Accepted, Initiated atomic.Int64
+}
+
+// New returns a mechanism for user@TEST.
+func New() *Mechanism {
+	return &Mechanism{Secret: "between the two of us", Name: "user@TEST", Host: "nfs/server@TEST"}
+}
+
+// Legs is a Mechanism of which the acceptor needs several tokens.
+type Legs struct {
+	*Mechanism
+	// Tokens is how many, 1 at least.
+	Tokens int
+}
+
+// OID implements gss.Mechanism.
+func (m *Mechanism) OID() []byte { return oid }
+
+// Accept implements gss.Mechanism.
+func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
+	return (&acceptor{m: m, left: 1}).Step(token, bindings, now)
+}
+
+// Initiate implements gss.Mechanism.
+func (m *Mechanism) Initiate(target string) (gss.Initiator, error) { return m.initiate(target, 1) }
+
+// Acceptor implements gss.Negotiator.
+func (l *Legs) Acceptor() gss.Acceptor { return &acceptor{m: l.Mechanism, left: l.Tokens} }
+
+// Initiate implements gss.Mechanism.
+func (l *Legs) Initiate(target string) (gss.Initiator, error) { return l.initiate(target, l.Tokens) }
+
+func (m *Mechanism) initiate(target string, tokens int) (gss.Initiator, error) {
+	if m.Unreachable != nil {
+		if err := m.Unreachable(); err != nil {
+			return nil, err
+		}
+	}
+	return &initiator{m: m, target: target, left: tokens}, nil
+}
+
+func (m *Mechanism) expiry(now time.Time) time.Time {
+	if m.Life == 0 {
+		return now.Add(time.Hour)
+	}
+	return now.Add(m.Life)
+}
+
+// A token is its frame, where it is the first, what it says, and a checksum.
+
+const sumSize = sha256.Size
+
+func (m *Mechanism) sum(parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, []byte(m.Secret))
+	for _, p := range parts {
+		h.Write([]byte{byte(len(p))})
+		h.Write(p)
+	}
+	return h.Sum(nil)
+}
+
+// nonceSize is how much each end adds to the key.
+const nonceSize = 16
+
+func newNonce() []byte {
+	b := make([]byte, nonceSize)
+	rand.Read(b)
+	return b
+}
+
+// frame makes b an initial token (RFC 2743 §3.1).
+func frame(b []byte) []byte {
+	inner := append([]byte{0x06, byte(len(oid))}, oid...)
+	inner = append(inner, b...)
+	if len(inner) < 0x80 {
+		return append([]byte{0x60, byte(len(inner))}, inner...)
+	}
+	return append([]byte{0x60, 0x82, byte(len(inner) >> 8), byte(len(inner))}, inner...)
+}
+
+// again is the first octet of a token that is not the first.
+const again = 0
+
+// unframe takes off what comes before that which a token says.
+func unframe(b []byte) []byte {
+	if len(b) < 2 {
+		return nil
+	}
+	if b[0] == again {
+		return b[1:]
+	}
+	n := 2
+	if b[1] >= 0x80 {
+		n += int(b[1] & 0x7f)
+	}
+	if n += 2 + len(oid); n > len(b) {
+		return nil
+	}
+	return b[n:]
+}
+
+func defective(text string) error { return &gss.Error{Major: gss.DefectiveToken, Text: text} }
+
+// An initiator sends its nonce and its name, again and again, until the acceptor has
+// had enough and answers with its own.
+type initiator struct {
+	m      *Mechanism
+	target string
+	left   int
+	nonce  []byte
+}
+
+// Step implements gss.Initiator.
+func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, error) {
+	first := i.nonce == nil
+	if first {
+		i.nonce = newNonce()
+	}
+	if i.left > 0 {
+		if !first && string(token) != "go on" {
+			return nil, nil, defective("the acceptor wants something else")
+		}
+		i.left--
+		said := append(append([]byte{}, i.nonce...), i.m.Name...)
+		said = append(said, i.m.sum([]byte("initiator"), said)...)
+		if first {
+			return frame(said), nil, nil
+		}
+		return append([]byte{again}, said...), nil, nil
+	}
+	if len(token) != nonceSize+sumSize {
+		return nil, nil, defective("the acceptor's token is of another length")
+	}
+	nonce := token[:nonceSize]
+	if !hmac.Equal(token[nonceSize:], i.m.sum([]byte("acceptor"), i.nonce, nonce)) {
+		return nil, nil, &gss.Error{Major: gss.BadMIC, Text: "the acceptor does not know the secret"}
+	}
+	i.m.Initiated.Add(1)
+	return nil, i.m.context(i.m.Host, i.nonce, nonce, true, i.m.expiry(now)), nil
+}
+
+// An acceptor wants so many tokens that say the same.
+type acceptor struct {
+	m    *Mechanism
+	left int
+	said string
+}
+
+// Step implements gss.Acceptor.
+func (a *acceptor) Step(token, _ []byte, now time.Time) (gss.Context, []byte, error) {
+	token = unframe(token)
+	if len(token) < nonceSize+sumSize {
+		return nil, nil, defective("the token is short")
+	}
+	said, sum := token[:len(token)-sumSize], token[len(token)-sumSize:]
+	if !hmac.Equal(sum, a.m.sum([]byte("initiator"), said)) {
+		return nil, nil, &gss.Error{Major: gss.DefectiveCred, Minor: 31, Text: "the initiator uses another secret"}
+	}
+	if a.said == "" {
+		a.said = string(said)
+	}
+	if string(said) != a.said {
+		return nil, nil, defective("the initiator says something else than before")
+	}
+	name := string(said[nonceSize:])
+	if a.m.Refuse != nil {
+		if err := a.m.Refuse(name); err != nil {
+			return nil, nil, err
+		}
+	}
+	if a.left--; a.left > 0 {
+		return nil, []byte("go on"), nil
+	}
+	nonce := newNonce()
+	a.m.Accepted.Add(1)
+	c := a.m.context(name, said[:nonceSize], nonce, false, a.m.expiry(now))
+	return c, append(nonce, a.m.sum([]byte("acceptor"), said[:nonceSize], nonce)...), nil
+}

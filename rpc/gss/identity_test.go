@@ -1,0 +1,117 @@
+package gss_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// A directory says who principals are, and can be made to take its time.
+type directory struct {
+	mu    sync.Mutex
+	uid   uint32
+	known bool
+	asked atomic.Int64
+	slow  chan struct{} // nil: it answers at once
+}
+
+func (d *directory) set(uid uint32, known bool, slow chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.uid, d.known, d.slow = uid, known, slow
+}
+
+func (d *directory) identify(string) (uid, gid uint32, groups []uint32, ok bool) {
+	d.asked.Add(1)
+	d.mu.Lock()
+	uid, known, slow := d.uid, d.known, d.slow
+	d.mu.Unlock()
+	if slow != nil {
+		<-slow
+	}
+	return uid, 100, nil, known
+}
+
+// Numbers are asked for where the context is made, and anew behind later calls, which
+// do not wait: they go on with what was known.
+func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &directory{uid: 1000, known: true}
+		s := newSite(t, gss.Config{Identify: d.identify})
+		s.mech.Life = 5 * time.Hour
+		var uid uint32
+		var anonymous bool
+		s.program.Judging = func(a *rpc.Arrived, _ *rpc.Judgement) rpc.Outcome {
+			uid, anonymous = a.Cred.UID, a.Cred.Anonymous
+			return rpc.Done
+		}
+		r := s.establish(s.wire(), s.mech)
+		seq := uint32(0)
+		calls := func(what string, want uint32, asked int64) {
+			t.Helper()
+			seq++
+			if err := answer(r.call(r.ctx, r.data(seq, 1), put(tag))); err != nil || uid != want || anonymous != (want == rpc.NobodyID) {
+				t.Errorf("%s: user %d, anonymous %v, %v", what, uid, anonymous, err)
+			}
+			synctest.Wait()
+			if n := d.asked.Load(); n != asked {
+				t.Errorf("%s: asked %d times, want %d", what, n, asked)
+			}
+		}
+		calls("at first", 1000, 1)
+		time.Sleep(9 * time.Minute)
+		calls("while it is fresh", 1000, 1)
+		slow := make(chan struct{})
+		d.set(2000, true, slow)
+		time.Sleep(2 * time.Minute)
+		calls("when it is old", 1000, 2)
+		calls("while it is asked for", 1000, 2)
+		d.set(2000, true, nil)
+		close(slow)
+		synctest.Wait()
+		calls("afterwards", 2000, 2)
+
+		d.set(0, false, nil)
+		time.Sleep(11 * time.Minute)
+		calls("while it is old again", 2000, 3)
+		calls("when it is known to nobody", rpc.NobodyID, 3)
+		d.set(3000, true, nil)
+		time.Sleep(31 * time.Second)
+		calls("half a minute later", rpc.NobodyID, 4)
+		calls("when it is known again", 3000, 4)
+	})
+}
+
+// Close waits for what is being asked.
+func TestCloseWaitsForTheDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &directory{uid: 1000, known: true}
+		s := newSite(t, gss.Config{Identify: d.identify})
+		r := s.establish(s.wire(), s.mech)
+		time.Sleep(11 * time.Minute)
+		slow := make(chan struct{})
+		d.set(1000, true, slow)
+		if err := answer(r.call(r.ctx, r.data(1, 1), put(tag))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		closed := make(chan struct{})
+		go func() {
+			s.gss.Close()
+			close(closed)
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("it does not")
+		default:
+		}
+		close(slow)
+		<-closed
+	})
+}

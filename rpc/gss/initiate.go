@@ -1,0 +1,129 @@
+package gss
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A clientContext is one context as the client keeps it.
+type clientContext struct {
+	ctx    Context
+	handle []byte
+	window int
+	seq    atomic.Uint32 // the number used last
+}
+
+// lastSeq is the number with which a client makes another context, well before the
+// last: calls that are sent again need some as well.
+const lastSeq = maxSeq - 1<<16
+
+// usable says whether calls can be sent under x.
+func (x *clientContext) usable(now time.Time) bool {
+	return now.Before(x.ctx.Expiry()) && x.seq.Load() < lastSeq
+}
+
+// maxLegs is how many tokens a client sends at most for one context.
+const maxLegs = 16
+
+// An initiation makes a context with a server.
+type initiation struct {
+	k                rpc.Caller
+	program, version uint32
+
+	handle []byte
+	// answer is the last, whose slices are our own; verf is its verifier.
+	answer   initResult
+	verf     []byte
+	verified bool // verf is of RPCSEC_GSS
+}
+
+// initiate makes a context, with calls of procedure NULL (RFC 2203 §5.2.2).
+func (i *initiation) initiate(ctx context.Context, m Mechanism, target string) (*clientContext, error) {
+	by, err := m.Initiate(target)
+	if err != nil {
+		return nil, fmt.Errorf("gss: context with %s: %w", target, err)
+	}
+	var token []byte
+	for range maxLegs {
+		out, c, err := by.Step(token, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("gss: context with %s: %w", target, err)
+		}
+		if i.answered() && i.answer.major == Complete {
+			return i.established(c, out, target)
+		}
+		if out == nil {
+			return nil, fmt.Errorf("gss: context with %s: the server wants to go on, and the mechanism does not", target)
+		}
+		if err := i.send(ctx, out); err != nil {
+			return nil, fmt.Errorf("gss: context with %s: %w", target, err)
+		}
+		token = i.answer.token
+		if i.answer.major == Complete && len(token) == 0 && c != nil {
+			return i.established(c, nil, target)
+		}
+	}
+	return nil, fmt.Errorf("gss: context with %s: not established after %d tokens", target, maxLegs)
+}
+
+func (i *initiation) answered() bool { return i.handle != nil }
+
+// send makes one call, and judges its answer.
+func (i *initiation) send(ctx context.Context, token []byte) error {
+	cred := credential{proc: procInit, service: rpc.GSSNone, handle: i.handle}
+	if i.answered() {
+		cred.proc = procContinueInit
+	}
+	w := xdr.NewWriter(make([]byte, 0, rpc.MaxAuthBytes))
+	cred.putBody(w)
+	x := rpc.Exchange{
+		Program: i.program, Version: i.version, Procedure: nullProcedure,
+		Cred:    rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: w.Bytes()},
+		Args:    func(w *xdr.Writer) { w.Opaque(token) },
+		MaxArgs: 4 + padded(len(token)),
+		// A server may answer with a large token: room costs nothing here.
+		MaxResults: 4 + maxHandle + 3*4 + 4 + 4*maxReplyToken,
+	}
+	return rpc.Do(ctx, i.k, &x, func(d *xdr.Decoder) error {
+		var r initResult
+		if err := r.read(d); err != nil {
+			return err
+		}
+		if r.major != Complete && r.major != ContinueNeeded {
+			return &Error{Major: r.major, Minor: r.minor, Text: "the server refused the context"}
+		}
+		if len(r.handle) == 0 || r.window == 0 {
+			return errors.New("the server's answer has no handle or no window")
+		}
+		i.handle = append([]byte{}, r.handle...)
+		r.token = append([]byte(nil), r.token...)
+		i.answer = r
+		i.verified = x.Verf.Flavor == rpc.AuthGSS
+		i.verf = append(i.verf[:0], x.Verf.Body...)
+		return nil
+	})
+}
+
+// established is the context, after the server signed its window (RFC 2203
+// §5.2.3.1).
+func (i *initiation) established(c Context, rest []byte, target string) (*clientContext, error) {
+	if c == nil || len(rest) > 0 {
+		return nil, fmt.Errorf("gss: context with %s: the server has enough, and the mechanism has not", target)
+	}
+	var window [4]byte
+	binary.BigEndian.PutUint32(window[:], i.answer.window)
+	if !i.verified {
+		return nil, fmt.Errorf("gss: context with %s: the server did not sign its answer", target)
+	}
+	if err := c.VerifyMIC(i.verf, window[:]); err != nil {
+		return nil, fmt.Errorf("gss: context with %s: the server's answer: %w", target, err)
+	}
+	return &clientContext{ctx: c, handle: i.handle, window: int(min(i.answer.window, maxUnderWay))}, nil
+}

@@ -1,0 +1,119 @@
+package krb5
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// Accept is part of gss.Mechanism. The reply is an AP-REP if the initiator asked for
+// mutual authentication, and a KRB-ERROR beside an error.
+func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
+	req, err := parseAPReq(token)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, reply, err := m.accept(req, bindings, now)
+	if err != nil {
+		return nil, errorToken(req, codeOf(err), now), err
+	}
+	return c, reply, nil
+}
+
+// accept is the acceptor's part of the AP exchange (RFC 4120 §3.2.3, RFC 4121 §4.1).
+func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) (*context, []byte, error) {
+	keys, err := m.serviceKeys()
+	if err != nil {
+		return nil, nil, seamError(err, gss.NoCredential, noKey)
+	}
+	ticket, err := openTicket(&req.Ticket, keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkTicket(ticket, now, m.config.Skew); err != nil {
+		return nil, nil, err
+	}
+	session, err := newKey(EType(ticket.Key.KeyType), ticket.Key.KeyValue)
+	if err != nil {
+		return nil, nil, failed(gss.DefectiveCred, noEType, "the ticket's session key: %v", err)
+	}
+	a, err := openAuthenticator(req, ticket, session, now, m.config.Skew)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := parseWishes(a.Cksum)
+	if err != nil {
+		return nil, nil, err
+	}
+	isBound, err := w.bound(bindings)
+	if err != nil {
+		return nil, nil, err
+	}
+	base, err := initiatorKey(a, session)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !m.replayed.take(req.EncryptedAuthenticator.Cipher, now, m.config.Skew) {
+		return nil, nil, failed(gss.DuplicateToken, repeated, "the AP-REQ was sent before")
+	}
+	c, reply := establish(a, w, session, established{
+		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)), bound: isBound,
+		principal: principalText(ticket.CName.NameString, ticket.CRealm), expiry: ticket.EndTime,
+	})
+	return c, reply, nil
+}
+
+// initiatorKey is the key that the initiator's side determines: its subkey, or the
+// session's (RFC 4121 §2).
+func initiatorKey(a *types.Authenticator, session key) (key, error) {
+	if len(a.SubKey.KeyValue) == 0 {
+		return session, nil
+	}
+	k, err := newKey(EType(a.SubKey.KeyType), a.SubKey.KeyValue)
+	if err != nil {
+		return key{}, failed(gss.Failure, noEType, "the initiator's subkey: %v", err)
+	}
+	return k, nil
+}
+
+// establish makes the context and, if it is wanted, the AP-REP with a fresh key for
+// it.
+func establish(a *types.Authenticator, w wishes, session key, e established) (*context, []byte) {
+	if w.flags&flagMutual == 0 {
+		return newContext(e), nil
+	}
+	answer := apRep{ctime: a.CTime, cusec: a.Cusec, subkey: e.key.freshKey(), sequence: freshSequence()}
+	e.key, e.ownSubkey, e.sequence = answer.subkey, true, uint64(answer.sequence)
+	return newContext(e), answer.encode(session)
+}
+
+// freshSequence is where the numbers of tokens start. They are 30 bits, as there are
+// implementations that take longer ones for negative.
+func freshSequence() uint32 {
+	var b [4]byte
+	rand.Read(b[:])
+	return binary.BigEndian.Uint32(b[:]) & 0x3fffffff
+}
+
+// errorToken tells the initiator why it failed (RFC 4120 §5.9.1), nil where that
+// cannot be encoded.
+func errorToken(req *messages.APReq, c code, now time.Time) (token []byte) {
+	e := messages.KRBError{
+		PVNO: protocolVersion, MsgType: 30,
+		STime: now.UTC(), Susec: now.Nanosecond() / 1000, ErrorCode: int32(c),
+		Realm: req.Ticket.Realm, SName: req.Ticket.SName,
+	}
+	var message []byte
+	err := guarded(func() (err error) {
+		message, err = e.Marshal()
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	return frame(idKRBError, message)
+}

@@ -1,0 +1,81 @@
+package krb5
+
+import (
+	"slices"
+	"time"
+
+	"github.com/jcmturner/gofork/encoding/asn1"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// protocolVersion stands in each message (RFC 4120 §5.2).
+const protocolVersion = 5
+
+// Bits of flag fields, counted from the first (RFC 4120 §5.3, §5.5.1).
+const (
+	optionUseSessionKey  = 1
+	optionMutualRequired = 2
+	ticketInvalid        = 7
+	ticketPathChecked    = 12
+)
+
+// hasFlag tells whether a bit is set; bits that do not travel are not.
+func hasFlag(f asn1.BitString, bit int) bool {
+	return bit/8 < len(f.Bytes) && f.Bytes[bit/8]&(0x80>>(bit%8)) != 0
+}
+
+// parseAPReq takes in an initiator's token.
+func parseAPReq(token []byte) (*messages.APReq, error) {
+	id, message, err := unframe(token)
+	if err != nil {
+		return nil, err
+	}
+	if id != idAPReq {
+		return nil, failed(gss.DefectiveToken, wrongType, "the token is not an AP-REQ but %#04x", id)
+	}
+	if _, ok := derContent(message, application(14)); !ok {
+		return nil, failed(gss.DefectiveToken, wrongType, "the AP-REQ is cut off, or something follows it")
+	}
+	req := new(messages.APReq)
+	if err := guarded(func() error { return req.Unmarshal(message) }); err != nil {
+		return nil, failed(gss.DefectiveToken, wrongType, "the AP-REQ cannot be parsed: %v", err)
+	}
+	if req.PVNO != protocolVersion || req.Ticket.TktVNO != protocolVersion {
+		return nil, failed(gss.DefectiveToken, badVersion, "the AP-REQ is of another version of Kerberos")
+	}
+	if hasFlag(req.APOptions, optionUseSessionKey) {
+		return nil, failed(gss.NoCredential, noKey, "user-to-user authentication is not served")
+	}
+	return req, nil
+}
+
+// openAuthenticator takes in what the initiator made for this context, and compares
+// it with the ticket (RFC 4120 §3.2.3).
+func openAuthenticator(req *messages.APReq, ticket *messages.EncTicketPart, session key, now time.Time, skew time.Duration) (*types.Authenticator, error) {
+	sealed := req.EncryptedAuthenticator
+	plain, ok := session.decrypt(usageAuthenticator, sealed.Cipher)
+	if !ok || EType(sealed.EType) != session.etype {
+		return nil, failed(gss.DefectiveCred, badIntegrity, "the authenticator was not made with the session's key")
+	}
+	a := new(types.Authenticator)
+	if err := guarded(func() error { return a.Unmarshal(plain) }); err != nil {
+		return nil, failed(gss.DefectiveToken, wrongType, "the authenticator cannot be parsed: %v", err)
+	}
+	if a.AVNO != protocolVersion {
+		return nil, failed(gss.DefectiveToken, badVersion, "the authenticator is of another version of Kerberos")
+	}
+	if a.CRealm != ticket.CRealm || !slices.Equal(a.CName.NameString, ticket.CName.NameString) {
+		return nil, failed(gss.DefectiveCred, badMatch, "the authenticator names %s, and the ticket %s",
+			principalText(a.CName.NameString, a.CRealm), principalText(ticket.CName.NameString, ticket.CRealm))
+	}
+	if a.Cusec < 0 || a.Cusec > 999_999 {
+		return nil, failed(gss.DefectiveToken, wrongType, "the authenticator's time has %d microseconds", a.Cusec)
+	}
+	at := a.CTime.Add(time.Duration(a.Cusec) * time.Microsecond)
+	if apart := now.Sub(at).Abs(); apart > skew {
+		return nil, failed(gss.CredentialsExpired, skewed, "the clocks are %v apart, allowed are %v: set the client's or the server's", apart.Round(time.Second), skew)
+	}
+	return a, nil
+}

@@ -1,0 +1,78 @@
+package krb5
+
+import "testing"
+
+func BenchmarkMIC200(b *testing.B) {
+	for _, e := range allETypes {
+		b.Run(e.String(), func(b *testing.B) {
+			a, _ := pair(b, e, true)
+			dst, pieces := make([]byte, 0, 64), [][]byte{text(200)}
+			b.ReportAllocs()
+			for b.Loop() {
+				dst = a.MIC(dst[:0], pieces...)
+			}
+		})
+	}
+}
+
+func BenchmarkVerifyMIC200(b *testing.B) {
+	for _, e := range allETypes {
+		b.Run(e.String(), func(b *testing.B) {
+			a, c := pair(b, e, true)
+			pieces := [][]byte{text(200)}
+			token := a.MIC(nil, pieces...)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.VerifyMIC(token, pieces...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkWrap64K(b *testing.B) {
+	for _, e := range allETypes {
+		b.Run(e.String(), func(b *testing.B) {
+			a, _ := pair(b, e, true)
+			before, behind := a.WrapSize(true)
+			head, end, pieces := make([]byte, before), make([]byte, behind), [][]byte{text(64 << 10)}
+			b.SetBytes(64 << 10)
+			b.ReportAllocs()
+			for b.Loop() {
+				a.Wrap(true, head, end, pieces...)
+			}
+		})
+	}
+}
+
+func BenchmarkUnwrap64K(b *testing.B) {
+	for _, e := range allETypes {
+		b.Run(e.String(), func(b *testing.B) {
+			a, c := pair(b, e, true)
+			good := wrap(a, true, text(64<<10), 0)
+			token := make([]byte, len(good))
+			b.SetBytes(64 << 10)
+			b.ReportAllocs()
+			for b.Loop() {
+				copy(token, good)
+				if _, _, _, err := c.Unwrap(token); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkAccept(b *testing.B) {
+	kdc, k := freshTicket(b, nil)
+	m := kdc.acceptor()
+	for b.Loop() {
+		b.StopTimer()
+		_, token := start(b, k, Config{})
+		b.StartTimer()
+		if _, _, err := m.Accept(token, nil, noon); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package krb5
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/subtle"
+	"sync"
+)
+
+const blockSize = aes.BlockSize
+
+// A ctsKey enciphers with AES in CBC mode with ciphertext stealing, from an
+// initialization vector of zeros (RFC 3962 §5, CBC-CS3 of NIST SP 800-38A). A
+// ciphertext is as long as its plaintext, and takes its place.
+type ctsKey struct {
+	block cipher.Block
+	// Chains of earlier messages are kept to be used again: making one copies the
+	// key's schedule.
+	encrypters, decrypters chains
+}
+
+func newCTSKey(key []byte) *ctsKey {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err) // keys are measured when they are taken in
+	}
+	return &ctsKey{block: block}
+}
+
+// A chain is CBC mode with memory for the blocks that lie in more than one piece.
+type chain struct {
+	mode    cipher.BlockMode
+	scratch [2 * blockSize]byte
+	cursor  cursor
+}
+
+// maxChains is how many chains of a key and direction are kept.
+const maxChains = 2
+
+// chains are those of one key and direction that no call uses at the moment.
+type chains struct {
+	mu   sync.Mutex
+	idle [maxChains]*chain
+}
+
+// resettable is what the standard library's CBC mode offers beside BlockMode.
+type resettable interface{ SetIV(iv []byte) }
+
+var zeros [blockSize]byte
+
+func (c *chains) get(block cipher.Block, create func(cipher.Block, []byte) cipher.BlockMode) *chain {
+	c.mu.Lock()
+	for i, idle := range c.idle {
+		if idle != nil {
+			c.idle[i] = nil
+			c.mu.Unlock()
+			return idle
+		}
+	}
+	c.mu.Unlock()
+	return &chain{mode: create(block, zeros[:])}
+}
+
+// put takes a chain back, if it can be started anew.
+func (c *chains) put(ch *chain) {
+	mode, ok := ch.mode.(resettable)
+	if !ok {
+		return
+	}
+	mode.SetIV(zeros[:])
+	ch.cursor = cursor{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, idle := range c.idle {
+		if idle == nil {
+			c.idle[i] = ch
+			return
+		}
+	}
+}
+
+// tail is how many of n bytes the last two blocks are, the part that stealing
+// concerns: 17 to 32, or all of a single block.
+func tail(n int) int {
+	if n <= 2*blockSize {
+		return n
+	}
+	return (n-1)%blockSize + 1 + blockSize
+}
+
+// encrypt enciphers pieces, which are at least one block together, in place.
+func (k *ctsKey) encrypt(pieces [][]byte) {
+	ch := k.encrypters.get(k.block, cipher.NewCBCEncrypter)
+	n := length(pieces)
+	last := tail(n)
+	ch.cursor = cursor{pieces: pieces}
+	ch.crypt(n - last)
+	end := ch.cursor
+	final := ch.gatherTail(last)
+	ch.mode.CryptBlocks(final, final)
+	if last > blockSize {
+		swap(final)
+	}
+	end.scatter(final[:last])
+	k.encrypters.put(ch)
+}
+
+// decrypt is the inverse of encrypt.
+func (k *ctsKey) decrypt(pieces [][]byte) {
+	ch := k.decrypters.get(k.block, cipher.NewCBCDecrypter)
+	n := length(pieces)
+	last := tail(n)
+	ch.cursor = cursor{pieces: pieces}
+	ch.crypt(n - last)
+	end := ch.cursor
+	final := ch.gatherTail(last)
+	if last > blockSize {
+		k.unsteal(final, last-blockSize)
+	}
+	ch.mode.CryptBlocks(final, final)
+	end.scatter(final[:last])
+	k.decrypters.put(ch)
+}
+
+// unsteal makes the two last blocks of plain CBC from a whole block and the first n
+// bytes of the one before it: the rest of that is in the decrypted whole block.
+func (k *ctsKey) unsteal(final []byte, n int) {
+	whole, short := final[:blockSize], final[blockSize:]
+	var last [blockSize]byte
+	copy(last[:], whole)
+	k.block.Decrypt(whole, whole)
+	copy(short[n:], whole[n:])
+	copy(whole, short)
+	copy(short, last[:])
+}
+
+// crypt takes the next n bytes, whole blocks, through the chain.
+func (c *chain) crypt(n int) {
+	for n > 0 {
+		run := c.cursor.run()
+		whole := min(len(run), n) &^ (blockSize - 1)
+		if whole == 0 {
+			whole = c.cryptAcross()
+		} else {
+			c.mode.CryptBlocks(run[:whole], run[:whole])
+			c.cursor.skip(whole)
+		}
+		n -= whole
+	}
+}
+
+// cryptAcross takes one block that lies in more than one piece through the chain.
+func (c *chain) cryptAcross() int {
+	block, start := c.scratch[:blockSize], c.cursor
+	c.cursor.gather(block)
+	c.mode.CryptBlocks(block, block)
+	start.scatter(block)
+	c.cursor = start
+	return blockSize
+}
+
+// gatherTail is the last n bytes, followed by zeros up to whole blocks.
+func (c *chain) gatherTail(n int) []byte {
+	final := c.scratch[:(n+blockSize-1)&^(blockSize-1)]
+	clear(final)
+	c.cursor.gather(final[:n])
+	return final
+}
+
+func swap(two []byte) {
+	a, b := two[:blockSize], two[blockSize:]
+	subtle.XORBytes(a, a, b)
+	subtle.XORBytes(b, a, b)
+	subtle.XORBytes(a, a, b)
+}

@@ -1,0 +1,68 @@
+package krb5
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"fmt"
+	"hash"
+)
+
+// EType is a number of an encryption type (RFC 3961 §8).
+type EType int32
+
+// The encryption types that are served (RFC 3962 §7, RFC 8009 §8).
+const (
+	AES128SHA1 EType = 17
+	AES256SHA1 EType = 18
+	AES128SHA2 EType = 19
+	AES256SHA2 EType = 20
+)
+
+// A profile is what an encryption type means.
+type profile struct {
+	etype EType
+	name  string
+	// key is the length of a protocol key and of the cipher's key, in bytes.
+	key int
+	// mac is the length of a checksum and of the integrity check behind a
+	// ciphertext; macKey that of the keys that make them.
+	mac, macKey int
+	// hash makes the hash of the checksums.
+	hash func() hash.Hash
+	// macFirst: the integrity check covers the plaintext (RFC 3962), not the
+	// ciphertext (RFC 8009).
+	macFirst bool
+	hashers  *hasherPool
+}
+
+var profiles = []*profile{
+	{etype: AES128SHA1, name: "aes128-cts-hmac-sha1-96", key: 16, mac: 12, macKey: 16, hash: sha1.New, macFirst: true},
+	{etype: AES256SHA1, name: "aes256-cts-hmac-sha1-96", key: 32, mac: 12, macKey: 32, hash: sha1.New, macFirst: true},
+	{etype: AES128SHA2, name: "aes128-cts-hmac-sha256-128", key: 16, mac: 16, macKey: 16, hash: sha256.New},
+	{etype: AES256SHA2, name: "aes256-cts-hmac-sha384-192", key: 32, mac: 24, macKey: 24, hash: sha512.New384},
+}
+
+func init() {
+	for _, p := range profiles {
+		p.hashers = newHasherPool(p.hash)
+	}
+}
+
+// profile is what e means, nil where it is not served.
+func (e EType) profile() *profile {
+	for _, p := range profiles {
+		if p.etype == e {
+			return p
+		}
+	}
+	return nil
+}
+
+// String is the type's name in krb5.conf.
+func (e EType) String() string {
+	if p := e.profile(); p != nil {
+		return p.name
+	}
+	return fmt.Sprintf("encryption type %d", int32(e))
+}

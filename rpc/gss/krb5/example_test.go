@@ -1,0 +1,35 @@
+package krb5_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+)
+
+// A server takes the token of a client that wants a context. What it then checks by
+// the context is proven to come from that client.
+func Example() {
+	server := krb5.New(krb5.Config{Keytab: "/nonexistent/krb5.keytab"})
+	if err := server.Check(); err != nil {
+		fmt.Println(err)
+	}
+
+	greet := func(token, message, mic []byte) (reply []byte, err error) {
+		c, reply, err := server.Accept(token, nil, time.Now())
+		if err != nil {
+			return reply, err
+		}
+		if err := c.VerifyMIC(mic, message); err != nil {
+			return nil, err
+		}
+		fmt.Printf("%s says %s\n", c.Principal(), message)
+		return reply, nil
+	}
+	_, err := greet([]byte("not a token"), nil, nil)
+	fmt.Println(err.(*gss.Error).Major)
+	// Output:
+	// reading the keytab: open /nonexistent/krb5.keytab: no such file or directory
+	// defective token
+}

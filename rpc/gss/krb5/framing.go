@@ -1,0 +1,42 @@
+package krb5
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// oid is 1.2.840.113554.1.2.2 (RFC 4121 §2), and derOID with tag and length.
+var (
+	oid    = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02}
+	derOID = append([]byte{tagOID, byte(len(oid))}, oid...)
+)
+
+// maxToken is the longest token of the making of a context, in bytes. Tickets with
+// much authorization data have tens of kilobytes.
+const maxToken = 64 << 10
+
+// frame makes a token of the making of a context (RFC 2743 §3.1, RFC 4121 §4.1).
+func frame(id uint16, message []byte) []byte {
+	return der(tagFraming, derOID, binary.BigEndian.AppendUint16(nil, id), message)
+}
+
+// unframe is the inverse of frame. The message lies in the token.
+func unframe(token []byte) (id uint16, message []byte, err error) {
+	if len(token) > maxToken {
+		return 0, nil, failed(gss.DefectiveToken, generic, "a token of %d bytes, the most are %d", len(token), maxToken)
+	}
+	content, ok := derContent(token, tagFraming)
+	if !ok {
+		return 0, nil, failed(gss.DefectiveToken, generic, "the token has no framing of RFC 2743")
+	}
+	message, ok = bytes.CutPrefix(content, derOID)
+	if !ok {
+		return 0, nil, failed(gss.BadMech, generic, "the token is of another mechanism than Kerberos version 5")
+	}
+	if len(message) < 2 {
+		return 0, nil, failed(gss.DefectiveToken, generic, "the token is empty")
+	}
+	return binary.BigEndian.Uint16(message), message[2:], nil
+}

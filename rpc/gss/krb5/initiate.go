@@ -1,0 +1,171 @@
+package krb5
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// initiator makes one context: gss.Initiator.
+type initiator struct {
+	config  *Config
+	ticket  *ticket
+	tickets *tickets // where the ticket goes once it was taken
+	// What was sent, once it was.
+	sent     bool
+	ctime    time.Time
+	cusec    int
+	subkey   key
+	sequence uint32
+	done     bool
+}
+
+// Initiate is part of gss.Mechanism. The target is SERVICE@HOST, or a principal
+// SERVICE/HOST@REALM.
+func (m *Mechanism) Initiate(target string) (gss.Initiator, error) {
+	server, realm, err := parseTarget(target)
+	if err != nil {
+		return nil, failed(gss.BadName, generic, "%v", err)
+	}
+	t, err := m.ticketFor(server, realm, time.Now())
+	if err != nil {
+		return nil, seamError(err, gss.NoCredential, generic)
+	}
+	return &initiator{config: &m.config, ticket: t, tickets: &m.tickets}, nil
+}
+
+// parseTarget makes components and realm of a target; the realm is "" where it does
+// not name one.
+func parseTarget(target string) (server []string, realm string, err error) {
+	name, rest, found := strings.Cut(target, "@")
+	if !strings.Contains(name, "/") {
+		if !found || name == "" || rest == "" || strings.ContainsAny(rest, "@/") {
+			return nil, "", fmt.Errorf("%q is not a service such as nfs@server.example.com", target)
+		}
+		return []string{name, rest}, "", nil
+	}
+	return parsePrincipal(target)
+}
+
+// Step is part of gss.Initiator.
+func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, error) {
+	switch {
+	case i.done || i.sent == (len(token) == 0):
+		i.done = true
+		return nil, nil, failed(gss.DefectiveToken, generic, "a token of the acceptor where there should be none, or none where there should be one")
+	case !i.sent:
+		return i.start(now)
+	}
+	i.done = true
+	c, err := i.finish(token)
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, c, nil
+}
+
+// start makes the AP-REQ.
+func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
+	now = now.UTC()
+	i.sent = true
+	i.ctime, i.cusec = now.Truncate(time.Second), now.Nanosecond()/1000
+	i.subkey = i.ticket.session.freshKey()
+	w := wishes{bindings: bindingsHash(i.config.Bindings), flags: flagReplay | flagSequence | flagConf | flagInteg}
+	if !i.config.OneSided {
+		w.flags |= flagMutual
+	}
+	i.sequence = freshSequence()
+	token, err := i.request(w)
+	if err != nil {
+		i.done = true
+		return nil, nil, failed(gss.Failure, generic, "making the AP-REQ: %v", err)
+	}
+	if !i.config.OneSided {
+		return token, nil, nil
+	}
+	i.done = true
+	i.tickets.put(i.ticket) // a one-sided context brings no answer that says whether it was taken
+	return token, i.context(i.subkey, false), nil
+}
+
+// request encodes the AP-REQ (RFC 4120 §5.5.1, RFC 4121 §4.1).
+func (i *initiator) request(w wishes) (token []byte, err error) {
+	t := i.ticket
+	a := types.Authenticator{
+		AVNO: protocolVersion, CRealm: t.realm, CName: t.client, Cksum: w.encode(),
+		CTime: i.ctime, Cusec: i.cusec, SeqNumber: int64(i.sequence),
+		SubKey: types.EncryptionKey{KeyType: int32(i.subkey.etype), KeyValue: i.subkey.value},
+	}
+	err = guarded(func() error {
+		plain, err := a.Marshal()
+		if err != nil {
+			return err
+		}
+		req := messages.APReq{
+			PVNO: protocolVersion, MsgType: 14, APOptions: types.NewKrbFlags(), Ticket: t.Ticket,
+			EncryptedAuthenticator: types.EncryptedData{
+				EType: int32(t.session.etype), Cipher: t.session.encrypt(usageAuthenticator, plain),
+			},
+		}
+		if w.flags&flagMutual != 0 {
+			types.SetFlag(&req.APOptions, optionMutualRequired)
+		}
+		message, err := req.Marshal()
+		token = frame(idAPReq, message)
+		return err
+	})
+	return token, err
+}
+
+// finish takes in the acceptor's answer.
+func (i *initiator) finish(token []byte) (gss.Context, error) {
+	id, message, err := unframe(token)
+	if err != nil {
+		return nil, err
+	}
+	switch id {
+	case idKRBError:
+		return nil, refusal(message)
+	case idAPRep:
+	default:
+		return nil, failed(gss.DefectiveToken, wrongType, "the token is not an AP-REP but %#04x", id)
+	}
+	r, err := parseAPRep(message, i.ticket.session)
+	if err != nil {
+		return nil, err
+	}
+	if !r.ctime.Equal(i.ctime) || r.cusec != i.cusec {
+		return nil, failed(gss.Failure, mutualFailed, "the AP-REP answers another AP-REQ")
+	}
+	i.tickets.put(i.ticket)
+	if r.subkey.profile == nil {
+		return i.context(i.subkey, false), nil
+	}
+	return i.context(r.subkey, true), nil
+}
+
+// context is the initiator's end.
+func (i *initiator) context(base key, acceptors bool) gss.Context {
+	return newContext(established{
+		key: base, ownSubkey: acceptors, sequence: uint64(i.sequence),
+		principal: principalText(i.ticket.SName.NameString, i.ticket.Realm), expiry: i.ticket.end,
+	})
+}
+
+// refusal makes an error of a KRB-ERROR.
+func refusal(message []byte) error {
+	var e messages.KRBError
+	if err := guarded(func() error { return e.Unmarshal(message) }); err != nil {
+		return failed(gss.DefectiveToken, wrongType, "the KRB-ERROR cannot be parsed: %v", err)
+	}
+	words := errorcode.Lookup(e.ErrorCode)
+	if e.EText != "" {
+		words += ", " + e.EText
+	}
+	return failed(gss.Failure, code(e.ErrorCode), "the acceptor refuses: %s", words)
+}

@@ -1,0 +1,39 @@
+package krb5
+
+// nfold stretches or folds in to n bytes, so that each bit of in has the same
+// influence on them (RFC 3961 §5.1): copies of in, each rotated right by 13 bits more
+// than the one before, fill the least common multiple of both lengths, and the n-byte
+// parts of that are added in ones' complement.
+func nfold(in []byte, n int) []byte {
+	total := len(in) * n / gcd(len(in), n)
+	out := make([]byte, n)
+	carry := 0
+	for i := total - 1; i >= 0; i-- {
+		sum := carry + int(out[i%n]) + int(rotatedByte(in, i))
+		out[i%n], carry = byte(sum), sum>>8
+	}
+	for i := n - 1; carry > 0; i = (i + n - 1) % n {
+		sum := carry + int(out[i])
+		out[i], carry = byte(sum), sum>>8
+	}
+	return out
+}
+
+// rotatedByte is byte i of the endless row of copies of in.
+func rotatedByte(in []byte, i int) byte {
+	bits := 8 * len(in)
+	turn := 13 * (i / len(in)) % bits
+	var b byte
+	for bit := range 8 {
+		at := (8*(i%len(in)) + bit - turn + bits) % bits
+		b = b<<1 | in[at/8]>>(7-at%8)&1
+	}
+	return b
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

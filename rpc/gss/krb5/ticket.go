@@ -1,0 +1,75 @@
+package krb5
+
+import (
+	"slices"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// maxTrials bounds how many keys one ticket is tried with.
+const maxTrials = 64
+
+// openTicket decrypts a ticket with a key of the service. A ticket may name the host
+// by another name than the keytab does, so that the key's own name and version say
+// only which is tried first: that it fits proves that the ticket is for us.
+func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart, error) {
+	plain, err := decryptTicket(t, keys)
+	if err != nil {
+		return nil, err
+	}
+	part := new(messages.EncTicketPart)
+	if err := guarded(func() error { return part.Unmarshal(plain) }); err != nil {
+		return nil, failed(gss.DefectiveToken, wrongType, "the ticket's encrypted part cannot be parsed: %v", err)
+	}
+	return part, nil
+}
+
+func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, error) {
+	name, etype := principalText(t.SName.NameString, t.Realm), EType(t.EncPart.EType)
+	fitting := slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
+		return k.key.etype != etype || k.realm != t.Realm
+	})
+	if len(fitting) == 0 {
+		return nil, failed(gss.NoCredential, noKey, "the keytab has no key for %s of type %v, which the ticket is encrypted with", name, etype)
+	}
+	rank := func(k serviceKey) (n int) {
+		if !slices.Equal(k.components, t.SName.NameString) {
+			n += 2
+		}
+		if k.version != uint32(t.EncPart.KVNO) {
+			n++
+		}
+		return n
+	}
+	slices.SortStableFunc(fitting, func(a, b serviceKey) int { return rank(a) - rank(b) })
+	for _, k := range fitting[:min(len(fitting), maxTrials)] {
+		if plain, ok := k.key.decrypt(usageTicket, t.EncPart.Cipher); ok {
+			return plain, nil
+		}
+	}
+	return nil, failed(gss.NoCredential, notUs, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
+}
+
+// checkTicket judges a ticket that was decrypted (RFC 4120 §3.2.3, §2.7).
+func checkTicket(t *messages.EncTicketPart, now time.Time, skew time.Duration) error {
+	start := t.StartTime
+	if start.IsZero() {
+		start = t.AuthTime
+	}
+	who := principalText(t.CName.NameString, t.CRealm)
+	switch {
+	case len(t.CName.NameString) == 0 || t.CRealm == "":
+		return failed(gss.DefectiveCred, badMatch, "the ticket names no principal")
+	case hasFlag(t.Flags, ticketInvalid):
+		return failed(gss.DefectiveCred, ticketNotYet, "the ticket of %s was not validated", who)
+	case start.Sub(now) > skew:
+		return failed(gss.CredentialsExpired, ticketNotYet, "the ticket of %s is valid from %v on", who, start)
+	case !now.Before(t.EndTime):
+		return failed(gss.CredentialsExpired, ticketExpired, "the ticket of %s ended at %v", who, t.EndTime)
+	case len(t.Transited.Contents) > 0 && !hasFlag(t.Flags, ticketPathChecked):
+		return failed(gss.DefectiveCred, pathNotAccepted, "the ticket of %s went through other realms, and our KDC did not check the path", who)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package krb5
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/credentials"
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+)
+
+// A ticket is what a client has to show to one server, and the session's key.
+type ticket struct {
+	messages.Ticket
+	session key
+	end     time.Time
+	client  types.PrincipalName
+	realm   string // the client's
+	server  string // as it was asked for
+}
+
+// maxTickets is how many tickets are kept.
+const maxTickets = 64
+
+// tickets keeps the initiator's tickets that servers took, by the server's principal.
+type tickets struct {
+	mu   sync.Mutex
+	kept map[string]*ticket
+}
+
+// take gives a ticket that has not ended. It is put back when the server took it
+// again: one that is refused, as the server has other keys now, is not tried twice.
+func (t *tickets) take(server string, now time.Time) *ticket {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k := t.kept[server]
+	delete(t.kept, server)
+	if k != nil && now.Before(k.end) {
+		return k
+	}
+	return nil
+}
+
+// put keeps a ticket, if need be instead of any other.
+func (t *tickets) put(k *ticket) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.kept == nil {
+		t.kept = make(map[string]*ticket)
+	}
+	for other := range t.kept {
+		if len(t.kept) < maxTickets {
+			break
+		}
+		delete(t.kept, other)
+	}
+	t.kept[k.server] = k
+}
+
+// ticketFor gives a ticket for a server, and asks the KDC for it if none is kept.
+func (m *Mechanism) ticketFor(server []string, realm string, now time.Time) (*ticket, error) {
+	name := principalText(server, realm)
+	if k := m.tickets.take(name, now); k != nil {
+		return k, nil
+	}
+	var k *ticket
+	err := guarded(func() (err error) {
+		if m.config.Cache != "" {
+			k, err = m.ticketByCache(server, realm, now)
+		} else {
+			k, err = m.ticketByKeytab(server, realm)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("getting a ticket for %s: %w", strings.TrimSuffix(name, "@"), err)
+	}
+	k.server = name
+	return k, nil
+}
+
+// ticketByKeytab logs in with a key of the keytab. The ticket that grants tickets is
+// not kept: one for a server lasts as long.
+func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, error) {
+	conf, err := loadConf(m.config.Conf)
+	if err != nil {
+		return nil, err
+	}
+	who, err := m.initiatingKey(conf.LibDefaults.DefaultRealm)
+	if err != nil {
+		return nil, err
+	}
+	kt, err := loadKeytab(m.config.Keytab)
+	if err != nil {
+		return nil, err
+	}
+	conf.LibDefaults.DefaultTktEnctypeIDs = slices.DeleteFunc(conf.LibDefaults.DefaultTktEnctypeIDs, func(id int32) bool {
+		_, _, err := kt.GetEncryptionKey(types.PrincipalName{NameString: who.components}, who.realm, 0, id)
+		return err != nil
+	})
+	findKDCs(conf, who.realm)
+	c := client.NewWithKeytab(strings.Join(who.components, "/"), who.realm, kt, conf, client.DisablePAFXFAST(true))
+	defer c.Destroy()
+	req, err := messages.NewASReqForTGT(who.realm, conf, c.Credentials.CName())
+	if err != nil {
+		return nil, err
+	}
+	rep, err := c.ASExchange(who.realm, req, 0)
+	if err != nil {
+		return nil, err
+	}
+	return grant(c, conf, rep.Ticket, rep.DecryptedEncPart.Key, server, realm)
+}
+
+// initiatingKey is a key of the keytab that the initiator is to be known by.
+func (m *Mechanism) initiatingKey(defaultRealm string) (serviceKey, error) {
+	keys, err := m.keytab.keys()
+	if err != nil {
+		return serviceKey{}, err
+	}
+	if m.config.Principal == "" {
+		if keys = ofService(keys, m.config.Service); len(keys) == 0 {
+			return serviceKey{}, fmt.Errorf("the keytab %s has no key of AES for a principal %s/HOST", m.config.Keytab, m.config.Service)
+		}
+		return keys[0], nil
+	}
+	components, realm, err := parsePrincipal(m.config.Principal)
+	if err != nil {
+		return serviceKey{}, err
+	}
+	if realm == "" {
+		realm = defaultRealm
+	}
+	for _, k := range keys {
+		if k.realm == realm && slices.Equal(k.components, components) {
+			return k, nil
+		}
+	}
+	return serviceKey{}, fmt.Errorf("the keytab %s has no key of AES for %s", m.config.Keytab, principalText(components, realm))
+}
+
+// ticketByCache takes the ticket from the credential cache, or the one there that
+// grants tickets to ask for it.
+func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) (*ticket, error) {
+	path := strings.TrimPrefix(m.config.Cache, "FILE:")
+	cache, err := credentials.LoadCCache(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the credential cache: %w", err)
+	}
+	who := cache.DefaultPrincipal
+	if who.Realm == "" || len(who.PrincipalName.NameString) == 0 {
+		return nil, fmt.Errorf("the credential cache %s is malformed: it names no principal", path)
+	}
+	if c := cached(cache, server, realm, now); c != nil {
+		var t messages.Ticket
+		if err := t.Unmarshal(c.Ticket); err != nil {
+			return nil, err
+		}
+		return newTicket(t, c.Key, c.EndTime, who.PrincipalName, who.Realm)
+	}
+	granting := cached(cache, []string{"krbtgt", who.Realm}, who.Realm, now)
+	if granting == nil {
+		return nil, fmt.Errorf("the credential cache %s has no ticket of %s that has not ended: use kinit", path, principalText(who.PrincipalName.NameString, who.Realm))
+	}
+	var t messages.Ticket
+	if err := t.Unmarshal(granting.Ticket); err != nil {
+		return nil, err
+	}
+	conf, err := loadConf(m.config.Conf)
+	if err != nil {
+		return nil, err
+	}
+	findKDCs(conf, who.Realm)
+	c := client.NewWithPassword(who.PrincipalName.PrincipalNameString(), who.Realm, "", conf, client.DisablePAFXFAST(true))
+	defer c.Destroy()
+	return grant(c, conf, t, granting.Key, server, realm)
+}
+
+// cached is a cache's ticket for a server that has not ended. A server without a
+// realm is of any.
+func cached(cache *credentials.CCache, server []string, realm string, now time.Time) *credentials.Credential {
+	for _, c := range cache.GetEntries() {
+		if slices.Equal(c.Server.PrincipalName.NameString, server) && (realm == "" || c.Server.Realm == realm) && now.Before(c.EndTime) {
+			return c
+		}
+	}
+	return nil
+}
+
+// grant exchanges a ticket that grants tickets for one for a server. The KDC of
+// another realm is asked where the server's is known and another.
+func grant(c *client.Client, conf *config.Config, granting messages.Ticket, session types.EncryptionKey, server []string, realm string) (*ticket, error) {
+	home := c.Credentials.Domain()
+	if realm == "" {
+		realm = conf.ResolveRealm(server[len(server)-1])
+	}
+	if realm != "" && realm != home {
+		name := types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: []string{"krbtgt", realm}}
+		_, rep, err := c.TGSREQGenerateAndExchange(name, home, granting, session, false)
+		if err != nil {
+			return nil, err
+		}
+		granting, session, home = rep.Ticket, rep.DecryptedEncPart.Key, realm
+		findKDCs(conf, realm)
+	}
+	name := types.PrincipalName{NameType: nametype.KRB_NT_SRV_HST, NameString: server}
+	_, rep, err := c.TGSREQGenerateAndExchange(name, home, granting, session, false)
+	if err != nil {
+		return nil, err
+	}
+	part := rep.DecryptedEncPart
+	return newTicket(rep.Ticket, part.Key, part.EndTime, c.Credentials.CName(), c.Credentials.Domain())
+}
+
+func newTicket(t messages.Ticket, session types.EncryptionKey, end time.Time, client types.PrincipalName, realm string) (*ticket, error) {
+	k, err := newKey(EType(session.KeyType), session.KeyValue)
+	if err != nil {
+		return nil, fmt.Errorf("the session key of the ticket: %w", err)
+	}
+	return &ticket{Ticket: t, session: k, end: end, client: client, realm: realm}, nil
+}

@@ -1,0 +1,342 @@
+package krb5
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+var allETypes = []EType{AES128SHA1, AES256SHA1, AES128SHA2, AES256SHA2}
+
+// pair are both ends of a context with a random key.
+func pair(t testing.TB, e EType, subkey bool) (initiator, acceptor *context) {
+	t.Helper()
+	k := key{profile: e.profile()}.freshKey()
+	expiry := time.Unix(2_000_000_000, 0)
+	return newContext(established{key: k, ownSubkey: subkey, sequence: 7, principal: "nfs/server@R", expiry: expiry}),
+		newContext(established{key: k, acceptor: true, ownSubkey: subkey, sequence: 1 << 40, principal: "user@R", expiry: expiry})
+}
+
+func forEach(t *testing.T, f func(t *testing.T, from, to *context)) {
+	for _, e := range allETypes {
+		for _, subkey := range []bool{false, true} {
+			a, b := pair(t, e, subkey)
+			t.Run(fmt.Sprintf("%v/subkey=%v/initiator", e, subkey), func(t *testing.T) { f(t, a, b) })
+			t.Run(fmt.Sprintf("%v/subkey=%v/acceptor", e, subkey), func(t *testing.T) { f(t, b, a) })
+		}
+	}
+}
+
+// cut divides b into pieces of all kinds of lengths, which share its memory.
+func cut(b []byte, seed int) (pieces [][]byte) {
+	for step := seed; len(b) > 0; step = (step*5 + 1) % 37 {
+		n := min(step, len(b))
+		pieces, b = append(pieces, b[:n:n]), b[n:]
+	}
+	return pieces
+}
+
+func text(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * 7)
+	}
+	return b
+}
+
+func TestMICIsVerifiedByThePeerOnly(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		for _, n := range []int{0, 1, 63, 200, 4096} {
+			message := text(n)
+			token := from.MIC([]byte("before"), cut(message, n)...)[len("before"):]
+			if len(token) != from.MICSize() {
+				t.Fatalf("%d bytes, MICSize is %d", len(token), from.MICSize())
+			}
+			if err := to.VerifyMIC(token, message); err != nil {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+			if from.VerifyMIC(token, message) == nil {
+				t.Fatal("a token that comes back to its sender is taken")
+			}
+		}
+	})
+}
+
+func TestMICWithAnyBitFlippedIsRefused(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		message := text(40)
+		token := from.MIC(nil, message)
+		eachBitFlipped(token, func(bit int) {
+			if to.VerifyMIC(token, message) == nil {
+				t.Errorf("bit %d of the token", bit)
+			}
+		})
+		eachBitFlipped(message, func(bit int) {
+			if to.VerifyMIC(token, message) == nil {
+				t.Errorf("bit %d of the message", bit)
+			}
+		})
+		for n := range len(token) {
+			if to.VerifyMIC(token[:n], message) == nil {
+				t.Errorf("a token of %d bytes", n)
+			}
+		}
+	})
+}
+
+func eachBitFlipped(b []byte, f func(bit int)) {
+	for bit := range 8 * len(b) {
+		b[bit/8] ^= 1 << (bit % 8)
+		f(bit)
+		b[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+// wrap makes a Wrap token of a message in pieces, contiguous.
+func wrap(c *context, sealed bool, message []byte, seed int) []byte {
+	before, behind := c.WrapSize(sealed)
+	token := make([]byte, before+len(message)+behind)
+	body := token[before : before+len(message)]
+	copy(body, message)
+	c.Wrap(sealed, token[:before], token[before+len(message):], cut(body, seed)...)
+	return token
+}
+
+// rotated is a Wrap token turned right, as a sender that says so in RRC sends it.
+func rotated(token []byte, n int) []byte {
+	out := append([]byte(nil), token...)
+	body := out[headerSize:]
+	for i, b := range token[headerSize:] {
+		body[(i+n)%len(body)] = b
+	}
+	putRightRotation(out, uint16(n))
+	return out
+}
+
+func checkUnwrap(t *testing.T, c *context, token, want []byte, sealed bool) {
+	t.Helper()
+	from, to, wasSealed, err := c.Unwrap(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wasSealed != sealed || !bytes.Equal(token[from:to], want) {
+		t.Fatalf("sealed %v, %x; want %v, %x", wasSealed, token[from:to], sealed, want)
+	}
+}
+
+func TestWrapIsUnwrappedByThePeerOnly(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		for _, sealed := range []bool{false, true} {
+			for n := range 100 {
+				token := wrap(from, sealed, text(n), n)
+				if _, _, _, err := from.Unwrap(append([]byte(nil), token...)); err == nil {
+					t.Fatal("a token that comes back to its sender is taken")
+				}
+				if sealed && n > 8 && bytes.Contains(token, text(n)) {
+					t.Fatal("the message is in the token")
+				}
+				checkUnwrap(t, to, token, text(n), sealed)
+			}
+		}
+	})
+}
+
+func TestWrapRotatedByAnyAmountIsUnwrapped(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		for _, sealed := range []bool{false, true} {
+			for _, n := range []int{0, 1, 5, 16, 100} {
+				token := wrap(from, sealed, text(n), n)
+				for rrc := range 300 {
+					checkUnwrap(t, to, rotated(token, rrc), text(n), sealed)
+				}
+				checkUnwrap(t, to, rotated(token, 0xFFFF), text(n), sealed)
+			}
+		}
+	})
+}
+
+// A sender may put filler behind the message and say so in EC (RFC 4121 §4.2.3).
+func TestFillerOfASealedMessageIsTakenOff(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		for ec := range 20 {
+			before, _ := from.WrapSize(true)
+			body := append(make([]byte, before, 200), text(30)...)
+			putHeader(body, idWrap, from.flags|sealedFlag, from.number())
+			putExtraCount(body, ec)
+			body = append(body, make([]byte, ec)...)
+			body = append(body, body[:headerSize]...)
+			token := from.wrapKeys().seal.seal(body, [][]byte{body[headerSize:]})
+			checkUnwrap(t, to, token, text(30), true)
+		}
+	})
+}
+
+func TestWrapWithAnyBitFlippedIsRefused(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		for _, sealed := range []bool{false, true} {
+			good := wrap(from, sealed, text(37), 3)
+			eachBitFlipped(good, func(bit int) {
+				token := append([]byte(nil), good...)
+				at, end, _, err := to.Unwrap(token)
+				// A rotation by a multiple of the length changes nothing.
+				if harmless := bit/8 == 6 || bit/8 == 7; err == nil && !(harmless && bytes.Equal(token[at:end], text(37))) {
+					t.Errorf("bit %d", bit)
+				}
+			})
+			for n := range len(good) {
+				if _, _, _, err := to.Unwrap(append([]byte(nil), good[:n]...)); err == nil {
+					t.Errorf("a token of %d bytes", n)
+				}
+			}
+		}
+	})
+}
+
+func TestManyUseAContextAtOnce(t *testing.T) {
+	for _, e := range allETypes {
+		from, to := pair(t, e, true)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for n := range 50 {
+					message := text(100*i + n)
+					if err := to.VerifyMIC(from.MIC(nil, message), message); err != nil {
+						t.Error(err)
+					}
+					token := wrap(from, true, message, n)
+					at, end, _, err := to.Unwrap(token)
+					if err != nil || !bytes.Equal(token[at:end], message) {
+						t.Errorf("%d bytes: %v", len(message), err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if got := from.next.Load(); got != 7+8*50*2 {
+			t.Errorf("%v: the next number is %d", e, got)
+		}
+	}
+}
+
+func TestTokensOfTheOtherKeyAreRefused(t *testing.T) {
+	for _, e := range allETypes {
+		a, _ := pair(t, e, true)
+		_, b := pair(t, e, true)
+		if b.VerifyMIC(a.MIC(nil, text(9)), text(9)) == nil {
+			t.Errorf("%v: MIC", e)
+		}
+		for _, sealed := range []bool{false, true} {
+			if _, _, _, err := b.Unwrap(wrap(a, sealed, text(9), 1)); err == nil {
+				t.Errorf("%v: Wrap, sealed %v", e, sealed)
+			}
+		}
+	}
+}
+
+// A peer with the key can say what it likes in a header (RFC 4121 §4.2.2, §4.2.6).
+func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		for _, flag := range []byte{sentByAcceptor, acceptorSubkey, 0x80} {
+			from.flags ^= flag
+			if to.VerifyMIC(from.MIC(nil, text(5)), text(5)) == nil {
+				t.Errorf("MIC with flag %#x wrong", flag)
+			}
+			for _, sealed := range []bool{false, true} {
+				if _, _, _, err := to.Unwrap(wrap(from, sealed, text(5), 1)); err == nil {
+					t.Errorf("Wrap, sealed %v, with flag %#x wrong", sealed, flag)
+				}
+			}
+			from.flags ^= flag
+		}
+		for at := 3; at < 8; at++ {
+			token := from.MIC(nil)
+			token[at] = 0
+			h := from.sign.start()
+			h.Write(token[:headerSize])
+			if to.VerifyMIC(from.sign.appendMAC(token[:headerSize], h)) == nil {
+				t.Errorf("MIC with filler %d wrong", at)
+			}
+		}
+	})
+}
+
+func TestTokensAreNumbered(t *testing.T) {
+	a, _ := pair(t, AES256SHA1, true)
+	for want := uint64(7); want < 12; want++ {
+		token := a.MIC(nil)
+		if got := token[15]; uint64(got) != want {
+			t.Errorf("number %d, want %d", got, want)
+		}
+	}
+}
+
+func TestFailuresAreOfTheSeamsType(t *testing.T) {
+	a, b := pair(t, AES128SHA2, true)
+	token := a.MIC(nil, text(4))
+	token[20] ^= 1
+	_, _, _, unwrapErr := b.Unwrap(nil)
+	for _, c := range []struct {
+		err  error
+		want gss.Major
+	}{
+		{b.VerifyMIC(token, text(4)), gss.BadMIC},
+		{b.VerifyMIC(nil), gss.DefectiveToken},
+		{unwrapErr, gss.DefectiveToken},
+	} {
+		var e *gss.Error
+		if !errors.As(c.err, &e) || e.Major != c.want {
+			t.Errorf("%v, want %v", c.err, c.want)
+		}
+	}
+}
+
+func TestProtectionAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("pools lose things under the race detector")
+	}
+	for _, e := range allETypes {
+		a, b := pair(t, e, true)
+		message, dst := text(200), make([]byte, 0, 64)
+		pieces := cut(message, 5)
+		before, behind := make([]byte, 32), make([]byte, 64)
+		nb, ne := a.WrapSize(true)
+		token, spare := wrap(a, true, text(200), 1), make([]byte, 400)
+		for name, f := range map[string]func(){
+			"MIC":       func() { dst = a.MIC(dst[:0], pieces...) },
+			"VerifyMIC": func() { _ = b.VerifyMIC(dst, pieces...) },
+			"Wrap":      func() { a.Wrap(true, before[:nb], behind[:ne], pieces...) },
+			"Unwrap":    func() { b.Unwrap(spare[:copy(spare, token)]) },
+		} {
+			if n := testing.AllocsPerRun(200, f); n > 0 {
+				t.Errorf("%v: %s allocates %v times", e, name, n)
+			}
+		}
+	}
+}
+
+func TestCiphertextStealingDoesNotDependOnPieces(t *testing.T) {
+	k := newCTSKey(text(32))
+	for n := blockSize; n < 200; n++ {
+		plain := make([]byte, n)
+		rand.Read(plain)
+		whole := append([]byte(nil), plain...)
+		k.encrypt([][]byte{whole})
+		for seed := range 20 {
+			b := append([]byte(nil), plain...)
+			k.encrypt(cut(b, seed))
+			if !bytes.Equal(b, whole) {
+				t.Fatalf("%d bytes, seed %d: encryption", n, seed)
+			}
+			k.decrypt(cut(b, seed+1))
+			if !bytes.Equal(b, plain) {
+				t.Fatalf("%d bytes, seed %d: decryption", n, seed)
+			}
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package krb5
+
+import (
+	"crypto/rand"
+	"sync"
+)
+
+// WrapSize is part of gss.Context. Before a message are the header and, if it is
+// sealed, the confounder; behind it, the encrypted copy of the header, and the
+// checksum or integrity check.
+func (c *context) WrapSize(sealed bool) (before, behind int) {
+	if sealed {
+		return headerSize + blockSize, headerSize + c.profile.mac
+	}
+	return headerSize, c.profile.mac
+}
+
+// Wrap is part of gss.Context (RFC 4121 §4.2.4, §4.2.6.2). It neither rotates nor
+// pads.
+func (c *context) Wrap(sealed bool, before, behind []byte, pieces ...[]byte) {
+	if b, e := c.WrapSize(sealed); len(before) != b || len(behind) != e {
+		panic("krb5: Wrap with other room than WrapSize says")
+	}
+	if sealed {
+		c.wrapSealed(before, behind, pieces)
+	} else {
+		c.wrapPlain(before, behind, pieces)
+	}
+}
+
+func (c *context) wrapSealed(before, behind []byte, pieces [][]byte) {
+	header, confounder := before[:headerSize], before[headerSize:]
+	putHeader(header, idWrap, c.flags|sealedFlag, c.number())
+	rand.Read(confounder)
+	copied := behind[:headerSize]
+	copy(copied, header)
+	all := lists.Get().(*list)
+	all.pieces = append(all.pieces, confounder)
+	all.pieces = append(all.pieces, pieces...)
+	all.pieces = append(all.pieces, copied)
+	c.wrapKeys().seal.seal(copied, all.pieces)
+	all.giveBack()
+}
+
+func (c *context) wrapPlain(header, behind []byte, pieces [][]byte) {
+	putHeader(header, idWrap, c.flags, c.number())
+	k := c.wrapKeys().plain
+	h := k.start()
+	h.writeAll(pieces)
+	h.Write(header)
+	k.appendMAC(behind[:0], h)
+	putExtraCount(header, c.profile.mac)
+}
+
+// Unwrap is part of gss.Context (RFC 4121 §4.2.4, §4.2.5, §4.2.6.2).
+func (c *context) Unwrap(token []byte) (from, to int, sealed bool, err error) {
+	if len(token) < headerSize || !hasID(token, idWrap) {
+		return 0, 0, false, errNotWrap
+	}
+	header := token[:headerSize]
+	sealed = header[2]&sealedFlag != 0
+	if header[2]&^sealedFlag != c.peerFlags || header[3] != filler {
+		return 0, 0, false, errWrapHeader
+	}
+	rotateLeft(token[headerSize:], rightRotation(header))
+	putRightRotation(header, 0)
+	if sealed {
+		from, to, err = c.unwrapSealed(header, token)
+	} else {
+		from, to, err = c.unwrapPlain(header, token)
+	}
+	if err != nil {
+		return 0, 0, false, err
+	}
+	return from, to, sealed, nil
+}
+
+func (c *context) unwrapSealed(header, token []byte) (from, to int, err error) {
+	end := len(token) - c.profile.mac
+	from, to = headerSize+blockSize, end-headerSize-extraCount(header)
+	if to < from {
+		return 0, 0, errShortWrap
+	}
+	one := lists.Get().(*list)
+	one.pieces = append(one.pieces, token[headerSize:end])
+	ok := c.wrapKeys().open.open(one.pieces, token[end:])
+	one.giveBack()
+	// The copy of the header is authentic; it was made before the rotation.
+	if !ok || string(token[end-headerSize:end]) != string(header) {
+		return 0, 0, errBadWrap
+	}
+	return from, to, nil
+}
+
+func (c *context) unwrapPlain(header, token []byte) (from, to int, err error) {
+	if extraCount(header) != c.profile.mac {
+		return 0, 0, errWrapHeader
+	}
+	from, to = headerSize, len(token)-c.profile.mac
+	if to < from {
+		return 0, 0, errShortWrap
+	}
+	putExtraCount(header, 0)
+	k := c.wrapKeys().unplain
+	h := k.start()
+	h.Write(token[from:to])
+	h.Write(header)
+	if !k.matches(token[to:], h) {
+		return 0, 0, errBadWrap
+	}
+	return from, to, nil
+}
+
+// A list is memory for pieces that is lent for one computation.
+type list struct{ pieces [][]byte }
+
+// lists keep them; maxList is the longest list that is kept.
+var lists = sync.Pool{New: func() any { return &list{make([][]byte, 0, 16)} }}
+
+const maxList = 1024
+
+func (l *list) giveBack() {
+	clear(l.pieces)
+	l.pieces = l.pieces[:0]
+	if cap(l.pieces) <= maxList {
+		lists.Put(l)
+	}
+}

@@ -1,0 +1,181 @@
+package gss
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// A maker serves a call that makes a context (RFC 2203 §5.2.2). The caller is a
+// stranger.
+type maker struct {
+	server *Server
+	peer   netip.AddrPort
+	// on: the context is half made, and handle is its own.
+	on     bool
+	handle handle
+}
+
+// making bounds the call.
+var making = rpc.Procedure{
+	Name: "RPCSEC_GSS_INIT", MaxArgs: 4 + maxToken,
+	MaxResults: 4 + handleSize + 3*4 + 4 + maxReplyToken,
+}
+
+// makeLane is the lane of calls that make contexts: the mechanism computes, and may
+// wait for files.
+type makeLane struct{}
+
+// String names the lane.
+func (makeLane) String() string { return "RPCSEC_GSS contexts" }
+
+// verifyMaking judges a call that makes a context. Of its credential only the
+// procedure counts, and the handle where the context is half made (RFC 2203 §5.2.2).
+func (s *Server) verifyMaking(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outcome) {
+	switch {
+	case a.Header.Procedure != nullProcedure:
+		return nil, s.badCredential(a, "it makes a context, and is not of procedure NULL")
+	case a.Header.Verf.Flavor != rpc.AuthNone || len(a.Header.Verf.Body) > 0:
+		return nil, rpc.Denied(rpc.AuthBadVerf)
+	}
+	m := &maker{server: s, peer: a.Conn.Peer, on: c.proc == procContinueInit}
+	if m.on && len(c.handle) == handleSize {
+		m.handle = handle(c.handle)
+	}
+	return m, rpc.Done
+}
+
+// Procedure implements rpc.Handler.
+func (m *maker) Procedure() *rpc.Procedure { return &making }
+
+// Overhead implements rpc.Guard: a verifier that is known only when the context is.
+func (m *maker) Overhead() rpc.Overhead { return rpc.Overhead{Verifier: rpc.MaxAuthBytes} }
+
+// Unwrap implements rpc.Guard. It is not called.
+func (m *maker) Unwrap([]byte) (from, to int, ok bool) { return 0, 0, false }
+
+// PutVerifier implements rpc.Guard: the one of replies that make no context (RFC 2203
+// §5.2.3.2).
+func (m *maker) PutVerifier(w *xdr.Writer) bool {
+	putNoVerifier(w)
+	return true
+}
+
+// Wrap implements rpc.Guard. It is not called.
+func (m *maker) Wrap(*xdr.Writer, int) bool { return false }
+
+// Release implements rpc.Guard.
+func (m *maker) Release() {}
+
+// Serve implements rpc.Handler.
+func (m *maker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Try {
+		return rpc.WouldBlock(makeLane{})
+	}
+	token := c.Args.Opaque(maxToken)
+	if c.Args.Finish() != nil {
+		return rpc.GarbageArgs
+	}
+	x, res := m.make(token, time.Now())
+	if x == nil || x.ctx == nil {
+		res.put(w)
+		return rpc.Done
+	}
+	// The verifier signs the window (RFC 2203 §5.2.3.1).
+	p := protector{ctx: x.ctx}
+	binary.BigEndian.PutUint32(p.number[:], windowSize)
+	w.Truncate(rpc.VerifierAt)
+	if !p.putVerifier(w, p.number[:]) {
+		return rpc.SystemErr
+	}
+	w.Uint32(uint32(rpc.Success))
+	res.put(w)
+	return rpc.Done
+}
+
+// refused is the result where there is no context: without handle and token.
+func refused(major Major, minor uint32) initResult {
+	return initResult{major: major, minor: minor}
+}
+
+// make takes the initiator's token, and returns the context, established or half
+// made, and the results; nil where there is none.
+func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
+	x, err := m.begun(token)
+	if err != nil {
+		return nil, m.fail(err)
+	}
+	ctx, reply, err := x.acceptor.Step(token, nil, now)
+	switch {
+	case err != nil:
+		return nil, m.fail(err)
+	case len(reply) > maxReplyToken:
+		return nil, m.fail(&Error{Major: Failure, Text: fmt.Sprintf("the mechanism answers with %d bytes", len(reply))})
+	case ctx == nil:
+		return m.half(x, reply, now)
+	}
+	return m.whole(x, ctx, reply, now)
+}
+
+// begun is the context that the token is for.
+func (m *maker) begun(token []byte) (*serverContext, error) {
+	s := m.server
+	if !m.on {
+		mech, ok := s.mechanism(token)
+		if !ok {
+			return nil, &Error{Major: BadMech, Text: "the token is of no mechanism that is served here"}
+		}
+		return &serverContext{acceptor: acceptorOf(mech.Mechanism), mechanism: mech.oid}, nil
+	}
+	x := s.halves.find(m.handle[:])
+	if x == nil || !s.halves.remove(x) {
+		return nil, &Error{Major: NoContext, Text: "a context that was to be made on is not known"}
+	}
+	// As one that was not in a table, for the goroutines that may still look at x.
+	return &serverContext{acceptor: x.acceptor, mechanism: x.mechanism}, nil
+}
+
+// half keeps a context that needs another token.
+func (m *maker) half(x *serverContext, reply []byte, now time.Time) (*serverContext, initResult) {
+	x.expiry = now.Add(halfLife)
+	m.server.halves.add(x, m.peer.Addr(), now)
+	m.server.keep()
+	return x, initResult{handle: x.handle[:], major: ContinueNeeded, window: windowSize, token: reply}
+}
+
+// whole lets an established context be used.
+func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time) (*serverContext, initResult) {
+	s := m.server
+	x.acceptor, x.ctx, x.principal, x.expiry = nil, ctx, ctx.Principal(), ctx.Expiry()
+	if !now.Before(x.expiry) {
+		return nil, m.fail(&Error{Major: CredentialsExpired, Text: fmt.Sprintf("the ticket of %s ended at %v", x.principal, x.expiry)})
+	}
+	who := s.identify(x.principal, now)
+	x.who.Store(who)
+	if !who.known {
+		s.note(UnknownPrincipal, m.peer, x.principal, "a caller has no user here, and acts as nobody")
+	}
+	if n := s.contexts.add(x, m.peer.Addr(), now); n > 0 {
+		s.count.refused[Evicted].Add(uint64(n - 1))
+		s.note(Evicted, m.peer, x.principal, fmt.Sprintf("%d contexts had to make room for another", n))
+	}
+	s.count.made.Add(1)
+	s.keep()
+	return x, initResult{handle: x.handle[:], major: Complete, window: windowSize, token: reply}
+}
+
+// fail counts why there is no context, and says it to the initiator.
+func (m *maker) fail(err error) initResult {
+	e := &Error{Major: Failure, Text: err.Error()}
+	errors.As(err, &e)
+	if e.Major == Complete || e.Major == ContinueNeeded {
+		e = &Error{Major: Failure, Minor: e.Minor, Text: e.Text}
+	}
+	m.server.note(reasonOf(e.Major), m.peer, "", "a context was refused: "+err.Error())
+	return refused(e.Major, e.Minor)
+}

@@ -1,0 +1,223 @@
+package gss
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// chunkSize is how many places of a table are made at once.
+const chunkSize = 256
+
+type chunk [chunkSize]atomic.Pointer[serverContext]
+
+// A table knows contexts by their handles. It is bounded, and so is what one address
+// has of it: where there is no room the least recently used context of that address
+// goes, or of the one that has most. Looking up takes no lock.
+type table struct {
+	max, share int
+	idle       time.Duration
+	chunks     []atomic.Pointer[chunk]
+
+	mu      sync.Mutex
+	holders map[netip.Addr]*holder
+	ranking ranking
+	count   int
+	unused  []uint32 // places that were given back
+	next    uint32   // the first that never was used
+}
+
+func newTable(most, share int, idle time.Duration) *table {
+	return &table{
+		max: most, share: share, idle: idle,
+		chunks:  make([]atomic.Pointer[chunk], (most+chunkSize-1)/chunkSize),
+		holders: make(map[netip.Addr]*holder),
+		ranking: newRanking(share),
+	}
+}
+
+// find returns the context of a handle, or nil.
+func (t *table) find(h []byte) *serverContext {
+	if len(h) != handleSize {
+		return nil
+	}
+	place := binary.BigEndian.Uint32(h)
+	if place >= uint32(t.max) {
+		return nil
+	}
+	c := t.chunks[place/chunkSize].Load()
+	if c == nil {
+		return nil
+	}
+	if x := c[place%chunkSize].Load(); x != nil && x.handle == handle(h) {
+		return x
+	}
+	return nil
+}
+
+// add gives x a handle and lets it be found. It returns how many contexts had to go
+// for that.
+func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
+	x.touch(now)
+	rand.Read(x.handle[4:]) // it does not fail
+	addr := holderOf(peer)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.holders[addr]
+	if h != nil && h.count >= t.share {
+		t.evict(h)
+		evicted++
+	}
+	if t.count >= t.max {
+		t.makeRoom()
+		evicted++
+	}
+	// Its last context may have gone.
+	if h = t.holders[addr]; h == nil {
+		h = &holder{addr: addr}
+		t.holders[addr] = h
+	}
+	x.place, x.holder, x.seen = t.takePlace(), h, x.used.Load()
+	h.contexts.add(x)
+	t.ranking.count(h, h.count+1)
+	t.count++
+	binary.BigEndian.PutUint32(x.handle[:], x.place)
+	t.slot(x.place).Store(x)
+	return evicted
+}
+
+// takePlace finds a place that is free. mu is held, and count is below max.
+func (t *table) takePlace() uint32 {
+	if n := len(t.unused); n > 0 {
+		place := t.unused[n-1]
+		t.unused = t.unused[:n-1]
+		return place
+	}
+	t.next++
+	return t.next - 1
+}
+
+// slot is where the context of a place stands. mu is held.
+func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
+	c := t.chunks[place/chunkSize].Load()
+	if c == nil {
+		c = new(chunk)
+		t.chunks[place/chunkSize].Store(c)
+	}
+	return &c[place%chunkSize]
+}
+
+// maxPassed is how many contexts that were used meanwhile are passed over in search
+// of one to evict.
+const maxPassed = 64
+
+// evict forgets the context of h that was not used for longest, roughly: one that was
+// used since it was seen last goes to the end of the queue. mu is held.
+func (t *table) evict(h *holder) {
+	for range maxPassed {
+		x := h.contexts.first
+		used := x.used.Load()
+		if used == x.seen {
+			break
+		}
+		x.seen = used
+		h.contexts.remove(x)
+		h.contexts.add(x)
+	}
+	t.drop(h.contexts.first)
+}
+
+// makeRoom takes a context from an address that has most: of several, from one that
+// did not use its own for longest, roughly. mu is held.
+func (t *table) makeRoom() {
+	r := &t.ranking.ranks[t.ranking.most]
+	for range maxPassed {
+		h := r.first
+		x := h.contexts.first
+		used := x.used.Load()
+		if used == x.seen {
+			break
+		}
+		x.seen = used
+		r.remove(h)
+		r.add(h)
+	}
+	t.evict(r.first)
+}
+
+// remove forgets x. It is false where that was done already.
+func (t *table) remove(x *serverContext) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x.holder == nil {
+		return false
+	}
+	t.drop(x)
+	return true
+}
+
+// drop forgets x, which is in the table. mu is held.
+func (t *table) drop(x *serverContext) {
+	h := x.holder
+	h.contexts.remove(x)
+	t.ranking.count(h, h.count-1)
+	x.holder = nil
+	if h.count == 0 {
+		delete(t.holders, h.addr)
+	}
+	t.slot(x.place).Store(nil)
+	t.unused = append(t.unused, x.place)
+	t.count--
+}
+
+// sweep forgets what is over, a few places at a time, and returns how many those
+// were.
+func (t *table) sweep(now time.Time) (gone int) {
+	for i := range t.chunks {
+		c := t.chunks[i].Load()
+		if c == nil {
+			continue
+		}
+		t.mu.Lock()
+		for j := range c {
+			if x := c[j].Load(); x != nil && x.over(now, t.idle) {
+				t.drop(x)
+				gone++
+			}
+		}
+		t.mu.Unlock()
+	}
+	return gone
+}
+
+// clear forgets all.
+func (t *table) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, h := range t.holders {
+		for h.contexts.first != nil {
+			t.drop(h.contexts.first)
+		}
+	}
+}
+
+func (t *table) len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count
+}
+
+// holderOf is whose share a peer's contexts count against: its address, or its
+// network where one machine has that of its own (IPv6, 64 bits).
+func holderOf(a netip.Addr) netip.Addr {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		if p, err := a.Prefix(64); err == nil {
+			return p.Addr()
+		}
+	}
+	return a
+}

@@ -1,0 +1,48 @@
+package gss
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// 100,000 contexts of one address leave others theirs, and no more than its share is
+// kept.
+func TestTableUnderFlood(t *testing.T) {
+	table := newTable(defaultContexts, defaultContexts/defaultShare, time.Hour)
+	now := time.Now()
+	add := func(addr string) *serverContext {
+		x := &serverContext{expiry: now.Add(time.Hour)}
+		table.add(x, netip.MustParseAddr(addr), now)
+		return x
+	}
+	other := add("192.0.2.1")
+	for range 100_000 {
+		add("192.0.2.2")
+	}
+	if table.find(other.handle[:]) != other {
+		t.Error("another address lost its context")
+	}
+	if n := table.len(); n != 1+defaultContexts/defaultShare {
+		t.Errorf("%d contexts are kept", n)
+	}
+	if int(table.next) > table.len() {
+		t.Errorf("%d places were used for them", table.next)
+	}
+	// Many addresses fill it, and it stays full.
+	var addr netip.Addr
+	for i := range 100_000 {
+		addr = netip.AddrFrom4([4]byte{198, byte(18 + i>>16), byte(i >> 8), byte(i)})
+		table.add(&serverContext{expiry: now.Add(time.Hour)}, addr, now)
+	}
+	if count, places := table.len(), int(table.next); count != defaultContexts || places != defaultContexts {
+		t.Errorf("%d contexts in %d places", count, places)
+	}
+	// The one that had most made room, until it had no more than the others.
+	if most := table.ranking.most; most != 1 {
+		t.Errorf("an address has %d", most)
+	}
+	if gone, left := table.sweep(now.Add(time.Hour)), table.len(); left != 0 || gone == 0 || len(table.holders) != 0 {
+		t.Errorf("%d went, %d are left, of %d addresses", gone, left, len(table.holders))
+	}
+}

@@ -1,0 +1,396 @@
+//go:build interop
+
+package krb5
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
+)
+
+const (
+	host     = "server.krb5.test"
+	service  = "nfs/" + host
+	target   = "nfs@" + host
+	machine  = "nfs/client.krb5.test"
+	password = "open sesame"
+)
+
+// micSizes tell one encryption type's tokens from another's (RFC 4121 §4.2.6.1, RFC 3962
+// §7, RFC 8009 §8).
+var micSizes = map[string]int{
+	"aes256-cts-hmac-sha1-96": 28, "aes128-cts-hmac-sha1-96": 28,
+	"aes256-cts-hmac-sha384-192": 40, "aes128-cts-hmac-sha256-128": 32,
+}
+
+// A site is a realm in which all keys are of one encryption type.
+type site struct {
+	*krb5realm.Realm
+	etype                              string
+	conf, keytab, machineKeytab, cache string
+}
+
+func newSite(t testing.TB, etype string) *site {
+	t.Helper()
+	r := krb5realm.New(t, krb5realm.Options{})
+	s := &site{r, etype, filepath.Join(r.Dir, "one.conf"), filepath.Join(r.Dir, "keytab"), filepath.Join(r.Dir, "machine.keytab"), filepath.Join(r.Dir, "ccache")}
+	for _, err := range []error{
+		r.ClientConf(s.conf, etype),
+		r.AddUser("alice", password, etype),
+		r.AddService(service, etype),
+		r.AddService(machine, etype),
+		r.Keytab(s.keytab, service),
+		r.Keytab(s.machineKeytab, machine),
+		r.Login("alice", password, s.cache, s.conf),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// environment is that of peers.
+func (s *site) environment() []string { return append(s.Environment(), "KRB5_CONFIG="+s.conf) }
+
+// acceptor and initiator are ours: the service, the user, and the client machine.
+func (s *site) acceptor() *krb5.Mechanism { return krb5.New(krb5.Config{Keytab: s.keytab}) }
+
+func (s *site) user(c krb5.Config) *krb5.Mechanism {
+	c.Conf, c.Cache = s.conf, "FILE:"+s.cache
+	return krb5.New(c)
+}
+
+func (s *site) machine(c krb5.Config) *krb5.Mechanism {
+	c.Conf, c.Keytab = s.conf, s.machineKeytab
+	return krb5.New(c)
+}
+
+func forEachType(t *testing.T, f func(t *testing.T, s *site, mutual bool)) {
+	for _, etype := range krb5realm.ETypes {
+		s := newSite(t, etype)
+		for _, mutual := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/mutual=%v", etype, mutual), func(t *testing.T) { f(t, s, mutual) })
+		}
+	}
+}
+
+func TestTheirInitiatorOurAcceptor(t *testing.T) {
+	forEachType(t, func(t *testing.T, s *site, mutual bool) {
+		p := newPeer(t, s.environment(), "initiate", target, "", mutual)
+		first := p.must("step", nil)
+		c, reply, err := s.acceptor().Accept(p.bytes(first.Token), nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first.Complete == mutual || mutual == (reply == nil) {
+			t.Fatalf("complete %v, and %d bytes of reply", first.Complete, len(reply))
+		}
+		if mutual {
+			if last := p.must("step", request{"token": hex.EncodeToString(reply)}); !last.Complete || last.Token != "" {
+				t.Fatalf("after the reply: %+v", last)
+			}
+		}
+		if c.Principal() != "alice@KRB5.TEST" {
+			t.Errorf("the peer is %s", c.Principal())
+		}
+		lifetime := time.Duration(p.must("names", nil).Lifetime) * time.Second
+		if apart := (time.Until(c.Expiry()) - lifetime).Abs(); apart > time.Minute {
+			t.Errorf("the context ends in %v, their end in %v", time.Until(c.Expiry()), lifetime)
+		}
+		protect(t, s, c, p)
+	})
+}
+
+func TestOurInitiatorTheirAcceptor(t *testing.T) {
+	forEachType(t, func(t *testing.T, s *site, mutual bool) {
+		for name, m := range map[string]*krb5.Mechanism{
+			"alice@KRB5.TEST":                s.user(krb5.Config{OneSided: !mutual}),
+			"nfs/client.krb5.test@KRB5.TEST": s.machine(krb5.Config{OneSided: !mutual}),
+		} {
+			p := newPeer(t, s.environment(), "accept", target, "", mutual)
+			c := initiate(t, m, mutual, func(token []byte) []byte {
+				a := p.must("step", request{"token": hex.EncodeToString(token)})
+				if !a.Complete {
+					t.Fatalf("the acceptor wants more: %+v", a)
+				}
+				return p.bytes(a.Token)
+			})
+			if got := p.must("names", nil).Initiator; got != name {
+				t.Errorf("they take us for %s, we are %s", got, name)
+			}
+			if c.Principal() != service+"@KRB5.TEST" {
+				t.Errorf("the peer is %s", c.Principal())
+			}
+			protect(t, s, c, p)
+		}
+	})
+}
+
+// initiate makes a context with an acceptor that exchanges one token.
+func initiate(t *testing.T, m gss.Mechanism, mutual bool, accept func(token []byte) []byte) gss.Context {
+	t.Helper()
+	i, err := m.Initiate(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, c, err := i.Step(nil, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mutual != (c == nil) {
+		t.Fatalf("a context after the first token: %v", c != nil)
+	}
+	reply := accept(token)
+	if !mutual {
+		return c
+	}
+	if token, c, err = i.Step(reply, time.Now()); err != nil || token != nil {
+		t.Fatalf("%x, %v", token, err)
+	}
+	return c
+}
+
+func TestOurInitiatorOurAcceptorByTheKDC(t *testing.T) {
+	s := newSite(t, krb5realm.ETypes[0])
+	acceptor, user := s.acceptor(), s.user(krb5.Config{})
+	for range 2 { // the second time with a ticket that is kept
+		var theirs gss.Context
+		ours := initiate(t, user, true, func(token []byte) []byte {
+			c, reply, err := acceptor.Accept(token, nil, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs = c
+			return reply
+		})
+		if err := theirs.VerifyMIC(ours.MIC(nil, []byte("message")), []byte("message")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// protect checks tokens in both directions. Their end also looks at the order.
+func protect(t *testing.T, s *site, c gss.Context, p *peer) {
+	t.Helper()
+	if c.MICSize() != micSizes[s.etype] {
+		t.Errorf("MIC tokens of %d bytes, want %d", c.MICSize(), micSizes[s.etype])
+	}
+	for _, n := range []int{0, 1, 15, 16, 17, 100, 4096} {
+		message := make([]byte, n)
+		for i := range message {
+			message[i] = byte(i*5 + n)
+		}
+		inHex := hex.EncodeToString(message)
+		half := n / 2
+		p.must("verify", request{"message": inHex, "token": hex.EncodeToString(c.MIC(nil, message[:half], message[half:]))})
+		if err := c.VerifyMIC(p.bytes(p.must("mic", request{"message": inHex}).Token), message); err != nil {
+			t.Errorf("their MIC over %d bytes: %v", n, err)
+		}
+		for _, sealed := range []bool{true, false} {
+			a := p.must("unwrap", request{"token": hex.EncodeToString(wrap(c, message, sealed))})
+			if a.Message != inHex || a.Sealed != sealed {
+				t.Errorf("our Wrap of %d bytes, sealed %v: %+v", n, sealed, a)
+			}
+			for _, how := range []string{"wrap", "wrap_in_front"} {
+				a := p.must(how, request{"message": inHex, "sealed": sealed})
+				token := p.bytes(a.Token)
+				from, to, was, err := c.Unwrap(token)
+				if err != nil || was != sealed || string(token[from:to]) != string(message) {
+					t.Errorf("their %s of %d bytes, sealed %v: %v, %v", how, n, sealed, was, err)
+				}
+			}
+		}
+	}
+	rotate(t, c, p)
+}
+
+// rotate checks rotations by any amount in both directions.
+func rotate(t *testing.T, c gss.Context, p *peer) {
+	t.Helper()
+	message := []byte("a message that is turned round and round")
+	inHex := hex.EncodeToString(message)
+	for rrc := range 64 {
+		sealed := rrc%2 == 0
+		a := p.must("unwrap", request{"token": hex.EncodeToString(rotated(wrap(c, message, sealed), rrc))})
+		if a.Message != inHex {
+			t.Errorf("our token, rotated by %d: %+v", rrc, a)
+		}
+		token := rotated(p.bytes(p.must("wrap", request{"message": inHex, "sealed": sealed}).Token), rrc)
+		from, to, _, err := c.Unwrap(token)
+		if err != nil || string(token[from:to]) != string(message) {
+			t.Errorf("their token, rotated by %d: %v", rrc, err)
+		}
+	}
+}
+
+// wrap makes a contiguous Wrap token.
+func wrap(c gss.Context, message []byte, sealed bool) []byte {
+	before, behind := c.WrapSize(sealed)
+	token := make([]byte, before+len(message)+behind)
+	body := token[before : before+len(message)]
+	copy(body, message)
+	c.Wrap(sealed, token[:before], token[before+len(message):], body[:len(body)/3], body[len(body)/3:])
+	return token
+}
+
+// rotated turns what follows a token's header right by n bytes (RFC 4121 §4.2.5).
+func rotated(token []byte, n int) []byte {
+	const header = 16
+	if n > math.MaxUint16 {
+		panic("RRC has 16 bits")
+	}
+	out := append([]byte(nil), token...)
+	for i, b := range token[header:] {
+		out[header+(i+n)%(len(token)-header)] = b
+	}
+	binary.BigEndian.PutUint16(out[6:], uint16(n))
+	return out
+}
+
+func TestChannelBindingsOfBothLibrariesAgree(t *testing.T) {
+	s := newSite(t, krb5realm.ETypes[0])
+	for _, c := range []struct {
+		theirs, ours string
+		bound, ok    bool
+	}{
+		{"tls-exporter:abc", "tls-exporter:abc", true, true},
+		{"tls-exporter:abc", "tls-exporter:abd", false, false},
+		{"", "tls-exporter:abc", false, true},
+	} {
+		p := newPeer(t, s.environment(), "initiate", target, c.theirs, true)
+		got, _, err := s.acceptor().Accept(p.bytes(p.must("step", nil).Token), []byte(c.ours), time.Now())
+		if (err == nil) != c.ok || c.ok && got.Bound() != c.bound {
+			t.Errorf("they have %q, we have %q: %v", c.theirs, c.ours, err)
+		}
+	}
+	for _, ours := range []string{"tls-exporter:abc", "tls-exporter:abd"} {
+		p := newPeer(t, s.environment(), "accept", target, "tls-exporter:abc", true)
+		i, err := s.user(krb5.Config{Bindings: []byte(ours)}).Initiate(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, _, err := i.Step(nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := p.ask("step", request{"token": hex.EncodeToString(token)})
+		if (a.Error == "") != (ours == "tls-exporter:abc") {
+			t.Errorf("we have %q: %+v", ours, a)
+		}
+	}
+}
+
+// Each side says in the other's words why it refuses.
+func TestRefusalsAreUnderstood(t *testing.T) {
+	s := newSite(t, krb5realm.ETypes[1])
+	p := newPeer(t, s.environment(), "initiate", target, "", true)
+	token := p.bytes(p.must("step", nil).Token)
+	_, reply, err := s.acceptor().Accept(token, nil, time.Now().Add(time.Hour))
+	if err == nil || reply == nil {
+		t.Fatalf("%x, %v", reply, err)
+	}
+	if a := p.ask("step", request{"token": hex.EncodeToString(reply)}); !strings.Contains(a.Error, "Clock skew too great") {
+		t.Errorf("they say: %+v", a)
+	}
+	i, err := s.user(krb5.Config{}).Initiate(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := i.Step(nil, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := i.Step(reply, time.Now()); err == nil || !strings.Contains(err.Error(), "skew") {
+		t.Errorf("we say: %v", err)
+	}
+	if _, err := s.user(krb5.Config{}).Initiate("nfs@nowhere.krb5.test"); err == nil || !strings.Contains(err.Error(), "nfs/nowhere.krb5.test") {
+		t.Errorf("a service that is none: %v", err)
+	}
+}
+
+// The KDC changes the service's keys, and the keytab gets the new ones: the initiator's
+// ticket is refused once, and it gets another.
+func TestKeysAreChangedWhileTheAcceptorRuns(t *testing.T) {
+	s := newSite(t, krb5realm.ETypes[0])
+	acceptor := s.acceptor()
+	initiator := s.user(krb5.Config{})
+	try := func() error {
+		i, err := initiator.Initiate(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token, _, err := i.Step(nil, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, reply, refused := acceptor.Accept(token, nil, time.Now())
+		if _, _, err := i.Step(reply, time.Now()); (err == nil) != (refused == nil) {
+			t.Fatalf("the acceptor says %v, the initiator %v", refused, err)
+		}
+		return refused
+	}
+	if err := try(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ChangeKeys(service, krb5realm.ETypes[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := try(); err != nil {
+		t.Errorf("with a ticket of before: %v", err)
+	}
+	if err := os.Remove(s.keytab); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keytab(s.keytab, service); err != nil {
+		t.Fatal(err)
+	}
+	if err := try(); err == nil {
+		t.Error("a ticket with a key that is not in the keytab is taken")
+	}
+	if err := try(); err != nil {
+		t.Errorf("with a new ticket: %v", err)
+	}
+}
+
+// A user of one realm uses a service of another, whose KDC it asks.
+func TestUsersOfOtherRealmsAreNamedByTheirs(t *testing.T) {
+	s := newSite(t, krb5realm.ETypes[0])
+	away := krb5realm.New(t, krb5realm.Options{Name: "AWAY.TEST"})
+	cache := filepath.Join(away.Dir, "ccache")
+	for _, err := range []error{
+		s.Trust(away),
+		away.AddUser("bob", password),
+		away.Login("bob", password, cache, ""),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	i, err := krb5.New(krb5.Config{Conf: away.Conf, Cache: cache}).Initiate(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := i.Step(nil, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := s.acceptor().Accept(token, nil, time.Now())
+	if err != nil || c.Principal() != "bob@AWAY.TEST" {
+		t.Errorf("%v, %v", c, err)
+	}
+	p := newPeer(t, append(away.Environment(), "KRB5CCNAME=FILE:"+cache), "initiate", target, "", true)
+	c, _, err = s.acceptor().Accept(p.bytes(p.must("step", nil).Token), nil, time.Now())
+	if err != nil || c.Principal() != "bob@AWAY.TEST" {
+		t.Errorf("by their library: %v, %v", c, err)
+	}
+}

@@ -1,0 +1,69 @@
+package krb5realm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// kadmin runs one query of the administrator.
+func (r *Realm) kadmin(query ...string) error {
+	return r.run("/usr/sbin/kadmin.local", append([]string{"-r", r.Name}, query...)...)
+}
+
+// keyTypes are the arguments that say which keys a principal gets.
+func keyTypes(etypes []string) []string {
+	if len(etypes) == 0 {
+		etypes = ETypes
+	}
+	return []string{"-e", salted(etypes)}
+}
+
+// AddUser adds a principal with a password, and with keys of some encryption types,
+// or of all of them if there are none.
+func (r *Realm) AddUser(name, password string, etypes ...string) error {
+	return r.kadmin(append(append([]string{"addprinc", "-pw", password}, keyTypes(etypes)...), name)...)
+}
+
+// AddService adds a principal with random keys, such as nfs/server.krb5.test, and with
+// keys of some encryption types, or of all of them if there are none.
+func (r *Realm) AddService(name string, etypes ...string) error {
+	return r.kadmin(append(append([]string{"addprinc", "-randkey"}, keyTypes(etypes)...), name)...)
+}
+
+// Keytab adds the keys of principals to a keytab, as they are.
+func (r *Realm) Keytab(path string, principals ...string) error {
+	return r.kadmin(append([]string{"ktadd", "-k", path, "-norandkey"}, principals...)...)
+}
+
+// ChangeKeys gives a principal new random keys, of the next version.
+func (r *Realm) ChangeKeys(name string, etypes ...string) error {
+	return r.kadmin(append(append([]string{"cpw", "-randkey"}, keyTypes(etypes)...), name)...)
+}
+
+// Trust lets the users of each of two realms use the services of the other, and makes
+// the configurations of both know both.
+func (r *Realm) Trust(other *Realm) error {
+	for _, at := range []*Realm{r, other} {
+		for _, grants := range []string{"krbtgt/" + r.Name + "@" + other.Name, "krbtgt/" + other.Name + "@" + r.Name} {
+			if err := at.AddUser(grants, "the secret of two realms"); err != nil {
+				return err
+			}
+		}
+	}
+	r.known, other.known = append(r.known, other), append(other.known, r)
+	return errors.Join(r.writeConf(r.Conf, ETypes), other.writeConf(other.Conf, ETypes))
+}
+
+// Login gets a user's ticket by kinit, into the credential cache at path. conf is the
+// krb5.conf to go by, Conf if it is "".
+func (r *Realm) Login(user, password, path, conf string) error {
+	if conf == "" {
+		conf = r.Conf
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	env := []string{"KRB5_CONFIG=" + conf}
+	return r.runWith(env, password+"\n", "/usr/bin/kinit", "-c", "FILE:"+path, fmt.Sprintf("%s@%s", user, r.Name))
+}

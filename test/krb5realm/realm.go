@@ -1,0 +1,250 @@
+package krb5realm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// ETypes are the encryption types of a realm, by their names in krb5.conf, in the
+// order of preference of MIT's library.
+var ETypes = []string{
+	"aes256-cts-hmac-sha1-96", "aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha384-192", "aes128-cts-hmac-sha256-128",
+}
+
+// Options are what realms differ in.
+type Options struct {
+	// Name is the realm's, KRB5.TEST if it is "". Hosts are those of its domain, in
+	// small letters.
+	Name string
+	// Dir is the directory of all files, made if need be. It must be the realm's
+	// own, and is not removed.
+	Dir string
+	// Address is where the KDC listens, 127.0.0.1 if it is "".
+	Address string
+	// Lifetime is that of tickets, ten hours if it is 0.
+	Lifetime time.Duration
+}
+
+func (o *Options) defaults() {
+	if o.Name == "" {
+		o.Name = "KRB5.TEST"
+	}
+	if o.Address == "" {
+		o.Address = "127.0.0.1"
+	}
+	if o.Lifetime == 0 {
+		o.Lifetime = 10 * time.Hour
+	}
+}
+
+// A Realm is a Kerberos realm with a KDC that runs.
+type Realm struct {
+	Options
+	// Port is the KDC's, for UDP and TCP.
+	Port int
+	// Conf is the path of a krb5.conf for clients and servers of the realm.
+	Conf string
+
+	known []*Realm // others that Conf speaks of
+	kdc   *exec.Cmd
+	ended chan error // gets the KDC's end
+}
+
+// Start makes a realm and starts its KDC. Stop ends it.
+func Start(o Options) (*Realm, error) {
+	o.defaults()
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	r := &Realm{Options: o, Conf: filepath.Join(o.Dir, "krb5.conf")}
+	var err error
+	// Another process may take the port between our look and the KDC's start.
+	for range 5 {
+		if err = r.start(); err == nil {
+			return r, nil
+		}
+	}
+	return nil, err
+}
+
+func (r *Realm) start() (err error) {
+	if r.Port, err = freePort(r.Address); err != nil {
+		return err
+	}
+	if err := r.make(); err != nil {
+		return err
+	}
+	return r.startKDC()
+}
+
+// Make makes a realm whose KDC the caller starts, by KDCCommand, where o.Address is found:
+// in another network of this machine. Start and Stop are not for such a realm.
+func Make(o Options, port int) (*Realm, error) {
+	o.defaults()
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	r := &Realm{Options: o, Port: port, Conf: filepath.Join(o.Dir, "krb5.conf")}
+	return r, r.make()
+}
+
+// make writes the files and, where there is none, the database.
+func (r *Realm) make() error {
+	if err := r.writeFiles(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(r.path("principal")); errors.Is(err, os.ErrNotExist) {
+		return r.run("/usr/sbin/kdb5_util", "create", "-r", r.Name, "-s", "-P", "master")
+	}
+	return nil
+}
+
+// KDCCommand is the command that is the KDC, which ends by SIGTERM. It needs no
+// environment.
+func (r *Realm) KDCCommand() []string {
+	return append([]string{"/usr/bin/env", "KRB5_CONFIG=" + r.Conf, "KRB5_KDC_PROFILE=" + r.path("kdc.conf")}, r.kdcProgram()...)
+}
+
+func (r *Realm) kdcProgram() []string {
+	return []string{"/usr/sbin/krb5kdc", "-n", "-r", r.Name, "-P", r.path("kdc.pid")}
+}
+
+// New is Start for one test, in a directory that goes with it. It skips nothing:
+// where the packages are missing, the test fails.
+func New(t testing.TB, o Options) *Realm {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	r, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// freePort is a port that nothing listens on, neither for UDP nor for TCP.
+func freePort(address string) (int, error) {
+	for range 20 {
+		l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		u, err := net.ListenPacket("udp", l.Addr().String())
+		l.Close()
+		if err == nil {
+			u.Close()
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("no port on %s is free for UDP and TCP", address)
+}
+
+func (r *Realm) path(name string) string { return filepath.Join(r.Dir, name) }
+
+// KDC is the address of the KDC with its port.
+func (r *Realm) KDC() string { return net.JoinHostPort(r.Address, fmt.Sprint(r.Port)) }
+
+// Domain is the domain of the realm's hosts.
+func (r *Realm) Domain() string { return strings.ToLower(r.Name) }
+
+// Environment is the environment for programs of MIT's that are to be in the realm.
+func (r *Realm) Environment() []string {
+	return append(os.Environ(),
+		"KRB5_CONFIG="+r.Conf, "KRB5_KDC_PROFILE="+r.path("kdc.conf"),
+		"KRB5CCNAME=FILE:"+r.path("ccache"), "KRB5_KTNAME=FILE:"+r.path("keytab"), "KRB5_CLIENT_KTNAME=FILE:"+r.path("keytab"),
+		"KRB5RCACHENAME=file2:"+r.path("rcache"))
+}
+
+// startKDC returns when the KDC takes connections.
+func (r *Realm) startKDC() error {
+	log, err := os.Create(r.path("kdc.out"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	program := r.kdcProgram()
+	r.kdc = exec.Command(program[0], program[1:]...)
+	r.kdc.Env, r.kdc.Stdout, r.kdc.Stderr = r.Environment(), log, log
+	r.kdc.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	r.ended = make(chan error, 1)
+	go tend(r.kdc, started, r.ended)
+	if err := <-started; err != nil {
+		return fmt.Errorf("starting the KDC: %w", err)
+	}
+	return r.awaitKDC()
+}
+
+// tend starts a command that is to end with this process, however that ends, and
+// waits for it. The kernel ends it with the thread that started it, so that this
+// goroutine keeps the thread.
+func tend(c *exec.Cmd, started, ended chan<- error) {
+	runtime.LockOSThread()
+	err := c.Start()
+	started <- err
+	if err == nil {
+		ended <- c.Wait()
+	}
+}
+
+// startLimit bounds the wait for the KDC's start.
+const startLimit = 30 * time.Second
+
+func (r *Realm) awaitKDC() error {
+	for end := time.Now().Add(startLimit); time.Now().Before(end); {
+		c, err := net.Dial("tcp", r.KDC())
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case err := <-r.ended:
+			out, _ := os.ReadFile(r.path("kdc.out"))
+			return fmt.Errorf("the KDC ended: %v: %s", err, out)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return errors.Join(fmt.Errorf("the KDC does not listen on %s after %v", r.KDC(), startLimit), r.Stop())
+}
+
+// Stop ends the KDC. The files stay.
+func (r *Realm) Stop() error {
+	if err := r.kdc.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-r.ended
+	return nil
+}
+
+// run runs a program of MIT's in the realm.
+func (r *Realm) run(name string, args ...string) error {
+	return r.runWith(nil, "", name, args...)
+}
+
+func (r *Realm) runWith(env []string, input, name string, args ...string) error {
+	c := exec.Command(name, args...)
+	c.Env = append(r.Environment(), env...)
+	c.Stdin = strings.NewReader(input)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, out.Bytes())
+	}
+	return nil
+}
