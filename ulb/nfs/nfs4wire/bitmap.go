@@ -1,0 +1,99 @@
+package nfs4wire
+
+import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+
+// bitmapWords is how many words of a bitmap are kept: all attributes and operations
+// that have a number today, and some more.
+const bitmapWords = 3
+
+// A Bitmap4 is the XDR type bitmap4: a set of small numbers, such as those of
+// attributes (RFC 8881 §3.3.7). Numbers beyond 95 are not kept; Beyond says that there
+// were some.
+type Bitmap4 struct {
+	words  [bitmapWords]uint32
+	beyond bool
+}
+
+// Bits is the set of the numbers given, each at most 95.
+func Bits(numbers ...uint32) (b Bitmap4) {
+	for _, n := range numbers {
+		b.Set(n)
+	}
+	return b
+}
+
+// Has says whether n is in the set.
+func (v *Bitmap4) Has(n uint32) bool {
+	return n < 32*bitmapWords && v.words[n/32]&(1<<(n%32)) != 0
+}
+
+// Set puts n, at most 95, into the set.
+func (v *Bitmap4) Set(n uint32) { v.words[n/32] |= 1 << (n % 32) }
+
+// Clear takes n out of the set.
+func (v *Bitmap4) Clear(n uint32) {
+	if n < 32*bitmapWords {
+		v.words[n/32] &^= 1 << (n % 32)
+	}
+}
+
+// Beyond says that numbers were decoded that are not kept.
+func (v *Bitmap4) Beyond() bool { return v.beyond }
+
+// Word is word i of the set: the numbers from 32*i to 32*i+31.
+func (v *Bitmap4) Word(i int) uint32 { return v.words[i] }
+
+// IsEmpty says that nothing is in the set, nor was beyond it.
+func (v *Bitmap4) IsEmpty() bool { return *v == Bitmap4{} }
+
+// And is what is in both sets.
+func (v *Bitmap4) And(o *Bitmap4) (b Bitmap4) {
+	for i := range b.words {
+		b.words[i] = v.words[i] & o.words[i]
+	}
+	b.beyond = v.beyond && o.beyond
+	return b
+}
+
+// Or is what is in one of the sets.
+func (v *Bitmap4) Or(o *Bitmap4) (b Bitmap4) {
+	for i := range b.words {
+		b.words[i] = v.words[i] | o.words[i]
+	}
+	b.beyond = v.beyond || o.beyond
+	return b
+}
+
+// Without is what is in v and not in o.
+func (v *Bitmap4) Without(o *Bitmap4) (b Bitmap4) {
+	for i := range b.words {
+		b.words[i] = v.words[i] &^ o.words[i]
+	}
+	b.beyond = v.beyond
+	return b
+}
+
+// Decode reads a bitmap of any length.
+func (v *Bitmap4) Decode(d *xdr.Decoder) {
+	*v = Bitmap4{}
+	n := d.Count(1<<28, 4)
+	for i := range n {
+		if i >= bitmapWords {
+			v.beyond = v.beyond || d.Uint32() != 0
+			continue
+		}
+		v.words[i] = d.Uint32()
+	}
+}
+
+// Encode writes the bitmap with no more words than it needs.
+func (v *Bitmap4) Encode(w *xdr.Writer) {
+	n := bitmapWords
+	for n > 0 && v.words[n-1] == 0 {
+		n--
+	}
+	w.Uint32(uint32(n))
+	for _, word := range v.words[:n] {
+		w.Uint32(word)
+	}
+}

@@ -1,0 +1,22 @@
+// Package nfs4wire holds the types of NFS version 4 as they are on the wire: those of
+// minor versions 0, 1 and 2 (RFC 7531, RFC 5662, RFC 7863), of the callback program,
+// and the marks of RFC 8267 §6.1: which items may be placed directly. nfs4.x is the
+// definition, and xdrgen its compiler.
+//
+// There is no type for a COMPOUND, nor a union of all operations: a compound is
+// executed as it is decoded, operation by operation.
+package nfs4wire
+
+//go:generate go run github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrgen -package nfs4wire -o nfs4_gen.go nfs4.x
+
+// The program, its version, its procedures, and those of the callback program, whose
+// number the client chooses in minor version 0 and names in CREATE_SESSION.
+const (
+	Program         = 100003
+	Version         = 4
+	ProcNull        = 0
+	ProcCompound    = 1
+	CallbackVersion = 1 // RFC 8881 §20.1
+	ProcCBNull      = 0
+	ProcCBCompound  = 1
+)

@@ -1,0 +1,78 @@
+package nfs4wire
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
+)
+
+// V1-28: the marks are those of RFC 8267 §6.1 and no others. READ_PLUS has none, nor
+// have callbacks (§6.5).
+func TestEligibleItems(t *testing.T) {
+	want := map[string]bool{
+		"Write4Args.Data":              true,
+		"Create4Args.Objtype.Linkdata": true,
+		"Read4Res.ResOK.Data":          true,
+		"Readlink4Res.ResOK.Link":      true,
+	}
+	got := map[string]bool{}
+	marks(operations, got)
+	marks(callbacks, got)
+	if !maps.Equal(got, want) {
+		t.Errorf("marked: %v", slices.Sorted(maps.Keys(got)))
+	}
+}
+
+func marks[N OpNum | CBOpNum](all []operation[N], found map[string]bool) {
+	for _, o := range all {
+		for _, fresh := range []func() xdrtest.Value{o.args, o.res} {
+			if fresh != nil {
+				v := reflect.TypeOf(fresh()).Elem()
+				findEligible(v, v.Name(), found)
+			}
+		}
+	}
+}
+
+func findEligible(t reflect.Type, path string, found map[string]bool) {
+	if t == reflect.TypeFor[xdr.Eligible]() {
+		found[path] = true
+		return
+	}
+	if next, ok := reflect.PointerTo(t).MethodByName("Next"); ok { // a list
+		findEligible(next.Type.In(1).Elem(), path+".Next", found)
+		return
+	}
+	if t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			findEligible(t.Field(i).Type, path+"."+t.Field(i).Name, found)
+		}
+	}
+}
+
+// V1-94: a WRITE does not decode where a chunk stands for anything but its data, be it
+// the stateid, a number or a part of the data.
+func TestExcisedNonEligibleItem(t *testing.T) {
+	w := xdr.NewWriter(make([]byte, 0, 256))
+	args := Write4Args{StateID4{Seqid: 1}, 8, FileSync4, xdr.Eligible{Data: []byte("contents")}}
+	args.Encode(w)
+	whole := xdrtest.Stream(w)
+	eligible := w.Payloads()[0].Position
+	for at := 0; at < len(whole); at += 4 {
+		for n := 4; at+n <= len(whole); n += 4 {
+			stream := append(append([]byte(nil), whole[:at]...), whole[at+n:]...)
+			var d xdr.Decoder
+			d.Reset(stream, 0, []xdr.Excised{{Position: uint32(at), Data: whole[at : at+n]}})
+			var got Write4Args
+			got.Decode(&d)
+			err := d.Finish()
+			if isData := at == eligible && n == 8; (err == nil) != isData {
+				t.Errorf("%d bytes excised at %d: %v", n, at, err)
+			}
+		}
+	}
+}
