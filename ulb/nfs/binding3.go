@@ -127,12 +127,15 @@ var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 // bound of their own: the server ends them before.
 const MaxMountReply = 256 << 10
 
+// maxFlavors is how many flavors an export may have.
+const maxFlavors = 4
+
 // BindingMount3 is the binding of MOUNT version 3 (RFC 8267 §4.5): nothing is
 // eligible.
 var BindingMount3 = rpc.Binding{Procedures: []rpc.Procedure{
 	mount3wire.ProcNull: {Name: "NULL"},
 	mount3wire.ProcMnt: {
-		Name: "MNT", MaxArgs: mount3wire.DirPathMaxSize, MaxResults: 4 + nfs3wire.FileHandle3MaxSize + 4 + 4,
+		Name: "MNT", MaxArgs: mount3wire.DirPathMaxSize, MaxResults: 4 + nfs3wire.FileHandle3MaxSize + 4 + maxFlavors*4,
 		Walk: func(args *xdr.Decoder, s *rpc.Shape) { s.Object = args.Opaque(mount3wire.DirPathMaxSize) },
 	},
 	mount3wire.ProcDump:    {Name: "DUMP", MaxResults: MaxMountReply},

@@ -35,6 +35,12 @@ type Export struct {
 	// FS is what is served.
 	FS       vfs.FileSystem
 	ReadOnly bool
+	// Root: the export is the root of the tree of names (exports(5): fsid=0). One
+	// export of a Table can be.
+	Root bool
+	// UTF8: names that are not UTF-8 are refused, as RFC 7530 §12.7 has it. Local
+	// programs make them all the same.
+	UTF8 bool
 	// Async: a reply to a change of names or attributes does not wait until
 	// the change is on stable storage.
 	Async bool
@@ -44,6 +50,9 @@ type Export struct {
 	AnonUID, AnonGID uint32
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
+	// Security are the ways in which callers may prove who they are, the preferred
+	// first; empty means all.
+	Security []Security
 
 	use use
 }
@@ -80,7 +89,7 @@ func (e *Export) ServesAddr(a netip.Addr) bool {
 
 // Identify writes to as whom the caller acts here. as.Groups may alias c.Groups.
 func (e *Export) Identify(c *rpc.Cred, as *vfs.Cred) {
-	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone {
+	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
 // A Table is the set of exports of a server, and the key that seals their
@@ -15,11 +17,24 @@ import (
 type Table struct {
 	seal    *sealer
 	current atomic.Pointer[set]
+	root    *Export
+	// refusedFlavor is that of OnRefusedFlavor, or nil.
+	refusedFlavor func(*rpc.Conn, *Export, Security)
 }
 
 type set struct {
 	byID   map[uint32]*Export
 	sorted []*Export // by descending length of name: the first match is the closest
+	tree   Tree
+}
+
+// A Tree is where exports hang in the one tree of names that some programs have (RFC
+// 8881 §7.3): at their names, where none of them is the Root; else those beneath the
+// Root by what their names have beyond its own, the Root itself at "/", and all others
+// at their names. It does not change: a table with other exports has another Tree.
+type Tree struct {
+	// ByPath are the exports by clean absolute path.
+	ByPath map[string]*Export
 }
 
 // NewTable returns an empty table whose handles are sealed with key, 32 bytes
@@ -30,9 +45,23 @@ func NewTable(key [KeySize]byte) *Table {
 	return t
 }
 
+// SetRoot makes e the export that the names of all others hang below, for programs that
+// have one tree of names (RFC 8881 §7.3). Its ID is 0, and it is not among All. It is
+// called before the first Replace.
+func (t *Table) SetRoot(e *Export) {
+	e.ID = 0
+	t.root = e
+}
+
+// Root is the export of SetRoot, or nil.
+func (t *Table) Root() *Export { return t.root }
+
 // Replace makes exports the table's content. It fills in each ID.
 func (t *Table) Replace(exports []*Export) error {
-	s := &set{byID: make(map[uint32]*Export, len(exports))}
+	s := &set{byID: make(map[uint32]*Export, len(exports)+1)}
+	if t.root != nil {
+		s.byID[0] = t.root
+	}
 	for _, e := range exports {
 		if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
 			return fmt.Errorf("export name %q is not a clean absolute path such as %q", e.Name, path.Clean("/"+e.Name))
@@ -53,9 +82,43 @@ func (t *Table) Replace(exports []*Export) error {
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
+	if err := s.plant(); err != nil {
+		return err
+	}
 	t.current.Store(s)
 	return nil
 }
+
+// plant fills in the tree.
+func (s *set) plant() error {
+	var root *Export
+	for _, e := range s.sorted {
+		switch {
+		case !e.Root:
+		case root != nil:
+			return fmt.Errorf("exports %q and %q are both to be the root: only one can be", root.Name, e.Name)
+		default:
+			root = e
+		}
+	}
+	s.tree.ByPath = make(map[string]*Export, len(s.sorted))
+	for _, e := range s.sorted {
+		at := e.Name
+		if root != nil {
+			if rest, in := root.within(e.Name); in {
+				at = "/" + rest
+			}
+		}
+		if other := s.tree.ByPath[at]; other != nil {
+			return fmt.Errorf("exports %q and %q are both %q below the root %q: rename one of them", other.Name, e.Name, at, root.Name)
+		}
+		s.tree.ByPath[at] = e
+	}
+	return nil
+}
+
+// Tree is where the exports hang.
+func (t *Table) Tree() *Tree { return &t.current.Load().tree }
 
 // All are the exports, those with the longest names first.
 func (t *Table) All() []*Export { return t.current.Load().sorted }

@@ -151,10 +151,21 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	var sealed [export.MaxSealed]byte
 	res.ResOK.FileHandle = p.exports.Seal(sealed[:0], e, h)
 	res.EncodeHead(w)
-	w.Uint32(1) // one flavor
-	w.Int32(int32(rpc.AuthSys))
+	putFlavors(w, e)
 	res.EncodeTail(w)
 	return rpc.Done
+}
+
+// putFlavors lists the flavors under which the export is served (RFC 2623 §2.6).
+func putFlavors(w *xdr.Writer, e *export.Export) {
+	flavors := e.Security
+	if len(flavors) == 0 {
+		flavors = export.Securities[:1]
+	}
+	w.Uint32(uint32(len(flavors)))
+	for _, f := range flavors {
+		w.Uint32(uint32(f))
+	}
 }
 
 // enter enters the export that a path belongs to: the call leaves it.

@@ -3,6 +3,7 @@ package nfs3
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -40,7 +41,14 @@ func (r *request) setattr() rpc.Outcome {
 		r.guard = vfsTime(args.Guard.ObjCtime)
 		guard = &r.guard
 	}
-	ch, err := r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
+	var ch vfs.Change
+	var err error
+	if r.set.SetSize {
+		err = r.denied(r.handle, state.UseWrite)
+	}
+	if err == nil {
+		ch, err = r.fs().SetAttr(&r.op, r.handle, &r.set, guard)
+	}
 	if blocked(err) {
 		return r.block()
 	}

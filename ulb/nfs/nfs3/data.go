@@ -4,6 +4,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -21,7 +22,12 @@ func (r *request) read() rpc.Outcome {
 		return rpc.SystemErr
 	}
 	r.attr = vfs.Attr{}
-	n, eof, err := r.fs().Read(&r.op, r.handle, args.Offset, buf, &r.attr)
+	var n int
+	var eof bool
+	err := r.denied(r.handle, state.UseRead)
+	if err == nil {
+		n, eof, err = r.fs().Read(&r.op, r.handle, args.Offset, buf, &r.attr)
+	}
 	if blocked(err) {
 		return r.block()
 	}
@@ -54,7 +60,13 @@ func (r *request) write() rpc.Outcome {
 	// Before the write: a sync that fails meanwhile may lose what it wrote,
 	// and the client sees that by another verifier from its COMMIT.
 	verf := wire.WriteVerf3(r.fs().Verifier())
-	n, done, ch, err := r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
+	var n int
+	var done vfs.Stability
+	var ch vfs.Change
+	err := r.denied(r.handle, state.UseWrite)
+	if err == nil {
+		n, done, ch, err = r.fs().Write(&r.op, r.handle, args.Offset, r.data[:], vfs.Stability(args.Stable))
+	}
 	if blocked(err) {
 		return r.block()
 	}

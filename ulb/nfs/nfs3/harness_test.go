@@ -24,18 +24,19 @@ import (
 type site struct {
 	t testing.TB
 	// fs is the file system; what is exported may stand before it.
-	fs     *memfs.FS
-	export *export.Export
-	table  *export.Table
-	rpc    *rpc.Server
-	pool   *mem.Pool
-	share  *mem.Share
-	conn   *rpc.Conn
-	room   rpc.Room
-	places []int
-	uid    uint32
-	xid    uint32
-	root   wire.FileHandle3
+	fs      *memfs.FS
+	export  *export.Export
+	table   *export.Table
+	program *nfs3.Program
+	rpc     *rpc.Server
+	pool    *mem.Pool
+	share   *mem.Share
+	conn    *rpc.Conn
+	room    rpc.Room
+	places  []int
+	uid     uint32
+	xid     uint32
+	root    wire.FileHandle3
 	// mayPanic: a panic is no fault of the product.
 	mayPanic bool
 }
@@ -91,7 +92,8 @@ func newSiteOver(t testing.TB, fs *memfs.FS, exported vfs.FileSystem) *site {
 			s.t.Errorf("%s panicked: %v\n%s", p.Procedure, p.Value, p.Stack)
 		}
 	}})
-	s.rpc.Register(nfs3.New(s.table))
+	s.program = nfs3.New(s.table)
+	s.rpc.Register(s.program)
 	s.conn = s.rpc.NewConn(netip.MustParseAddrPort("10.1.2.3:700"), netip.AddrPort{}, "tcp", true)
 	s.root = wire.FileHandle3{Data: s.table.Seal(nil, s.export, exported.Root())}
 	t.Cleanup(func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // Judge looks at the handle that every procedure but NULL begins with: whether it is
@@ -29,6 +30,10 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if why := refusalOf(o.Export, a.Conn, proc); why != nil {
 		return early(j, why)
 	}
+	if !admits(o.Export, o.Handle, &a.Cred, proc) {
+		p.exports.RefusedFlavor(a.Conn, o.Export, &a.Cred)
+		return rpc.Denied(rpc.AuthTooWeak)
+	}
 	j.Known = true
 	j.Subject = o
 	j.Lane = o.Export.FS.Lane()
@@ -44,6 +49,15 @@ func refusalOf(e *export.Export, c *rpc.Conn, p wire.Procedure) *refusal {
 		return &readOnly
 	}
 	return nil
+}
+
+// admits says whether an export takes a caller by its flavor. What a client asks when it
+// mounts, before it has a user's credentials, is answered under any (RFC 2623 §2.3.2).
+func admits(e *export.Export, h vfs.Handle, c *rpc.Cred, p wire.Procedure) bool {
+	if e.Admits(c) {
+		return true
+	}
+	return (p == wire.ProcFsinfo || p == wire.ProcGetattr || p == wire.ProcFsstat) && h == e.FS.Root()
 }
 
 // changes says whether a procedure changes a file system, or the state of a file on
@@ -62,8 +76,12 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (*export.Export, *refusal
 		if e = p.exports.ByID(e.ID); e == nil {
 			return nil, &stale
 		}
-		if why := refusalOf(e, c.Conn, wire.Procedure(c.Header.Procedure)); why != nil {
+		p := wire.Procedure(c.Header.Procedure)
+		if why := refusalOf(e, c.Conn, p); why != nil {
 			return nil, why
+		}
+		if !admits(e, o.Handle, &c.Cred, p) {
+			return nil, &noAccess
 		}
 	}
 }

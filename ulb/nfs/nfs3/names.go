@@ -3,6 +3,7 @@ package nfs3
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -56,6 +57,11 @@ func (r *request) create() rpc.Outcome {
 	return r.makeIn(&args.Where, func() (vfs.Object, vfs.Change, error) {
 		r.how = vfs.CreateHow{Mode: createMode[args.How.Mode], Verifier: args.How.Verf}
 		setAttr(&args.How.ObjAttributes, &r.how.Attr)
+		if r.how.Mode == vfs.Unchecked && r.how.Attr.SetSize {
+			if err := r.deniedName(r.handle, args.Where.Name, state.UseWrite); err != nil {
+				return vfs.Object{}, vfs.Change{}, err
+			}
+		}
 		return r.fs().Create(&r.op, r.handle, args.Where.Name, &r.how)
 	})
 }
@@ -129,7 +135,11 @@ func (r *request) unlink(f func(vfs.FileSystem, *vfs.Op, vfs.Handle, []byte) (vf
 	}
 	var res wire.Remove3Res
 	if res.Status = checkName(args.Object.Name); res.Status == wire.NFS3OK {
-		ch, err := f(r.fs(), &r.op, r.handle, args.Object.Name)
+		var ch vfs.Change
+		err := r.deniedName(r.handle, args.Object.Name, state.UseRemove)
+		if err == nil {
+			ch, err = f(r.fs(), &r.op, r.handle, args.Object.Name)
+		}
 		if blocked(err) {
 			return r.block()
 		}
@@ -158,7 +168,14 @@ func (r *request) rename() rpc.Outcome {
 		res.Status = checkName(args.To.Name)
 	}
 	if res.Status == wire.NFS3OK {
-		from, toCh, err := r.fs().Rename(&r.op, r.handle, args.From.Name, to, args.To.Name)
+		var from, toCh vfs.Change
+		err := r.deniedName(r.handle, args.From.Name, state.UseRemove)
+		if err == nil {
+			err = r.deniedName(to, args.To.Name, state.UseRemove)
+		}
+		if err == nil {
+			from, toCh, err = r.fs().Rename(&r.op, r.handle, args.From.Name, to, args.To.Name)
+		}
 		if blocked(err) {
 			return r.block()
 		}

@@ -9,12 +9,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // A Program serves NFS version 3.
 type Program struct {
 	exports  *export.Table
+	guard    *state.Manager // nil: nobody denies anything
 	requests sync.Pool
 }
 

@@ -1,0 +1,10 @@
+// Package identity translates between the numbers that file systems know users and
+// groups by, and the names that NFS version 4 sends for them (RFC 8881 §5.9, RFC 7530
+// §5.9): "name@domain".
+//
+// A Map looks names and numbers up in the files of the machine, passwd and group, and
+// then asks getent(1), which knows whatever else the machine does. What it found, and
+// that it found nothing, it remembers for a time, and no more than a bound.
+//
+// Identities that are sent as the digits of their number need no Map: see ParseNumber.
+package identity

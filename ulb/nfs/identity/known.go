@@ -1,0 +1,77 @@
+package identity
+
+import (
+	"sync"
+	"time"
+)
+
+// maxKnown is how many names and how many numbers are remembered of each kind. When
+// there are more, all are forgotten that are too old, or else all.
+const maxKnown = 8192
+
+// An entry is what was found: a name with its number, or nothing.
+type entry struct {
+	name  string
+	id    uint32
+	found bool
+	until time.Time
+}
+
+func (e *entry) result() (uint32, error) {
+	if !e.found {
+		return 0, ErrUnknown
+	}
+	return e.id, nil
+}
+
+// known is what is remembered of one kind. The zero value remembers nothing.
+type known struct {
+	mu      sync.RWMutex
+	names   map[string]*entry
+	numbers map[uint32]*entry
+}
+
+func (k *known) byName(name string, now time.Time) (*entry, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	e := k.names[name]
+	return e, e != nil && now.Before(e.until)
+}
+
+func (k *known) byNumber(id uint32, now time.Time) (*entry, bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	e := k.numbers[id]
+	return e, e != nil && now.Before(e.until)
+}
+
+func (k *known) keepName(name string, e *entry, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.names = keep(k.names, name, e, now)
+}
+
+func (k *known) keepNumber(id uint32, e *entry, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.numbers = keep(k.numbers, id, e, now)
+}
+
+// keep puts e into m, which holds at most maxKnown.
+func keep[K comparable](m map[K]*entry, key K, e *entry, now time.Time) map[K]*entry {
+	if len(m) >= maxKnown && m[key] == nil {
+		for k, old := range m {
+			if !now.Before(old.until) {
+				delete(m, k)
+			}
+		}
+		if len(m) >= maxKnown {
+			clear(m)
+		}
+	}
+	if m == nil {
+		m = make(map[K]*entry)
+	}
+	m[key] = e
+	return m
+}

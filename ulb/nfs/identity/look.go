@@ -1,0 +1,102 @@
+package identity
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// databases are the names that getent has for the kinds.
+var databases = [2]string{User: "passwd", Group: "group"}
+
+func digits(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
+
+// look finds a user or a group by name, or by the digits of its number.
+func (m *Map) look(kind Kind, key string) *entry {
+	line := fileLine(m.files[kind], func(f []string) bool { return f[0] == key || f[2] == key })
+	e := parse(line)
+	if !e.found || e.name != key && digits(e.id) != key {
+		e = parse(string(m.cfg.Ask(databases[kind], key)))
+	}
+	if e.found && e.name != key && digits(e.id) != key {
+		// An answer about something else, such as another spelling of the name.
+		e.found = false
+	}
+	age := m.cfg.Age
+	if !e.found {
+		age = m.cfg.UnknownAge
+	}
+	e.until = m.cfg.Now().Add(age)
+	return e
+}
+
+// parse reads a line of passwd or group: the name comes first, the number third.
+func parse(line string) *entry {
+	f := strings.Split(strings.TrimRight(line, "\n"), ":")
+	if len(f) < 4 {
+		return &entry{}
+	}
+	id, ok := ParseNumber([]byte(f[2]))
+	return &entry{name: f[0], id: id, found: ok && wellFormed([]byte(f[0]))}
+}
+
+// maxLine is the longest line of a file that is looked at, in bytes: that of a group with
+// a great many members.
+const maxLine = 1 << 20
+
+// fileLine is the first line of a file whose fields fit; "": there is none.
+func fileLine(path string, fits func(fields []string) bool) string {
+	found := ""
+	eachLine(path, func(line string) bool {
+		if f := strings.SplitN(line, ":", 5); len(f) >= 4 && fits(f) {
+			found = line
+		}
+		return found == ""
+	})
+	return found
+}
+
+// eachLine calls f for the lines of a file until it is false. A file that cannot be read
+// has none.
+func eachLine(path string, f func(line string) bool) {
+	file, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	s := bufio.NewScanner(file)
+	s.Buffer(make([]byte, 0, 4096), maxLine)
+	for s.Scan() && f(s.Text()) {
+	}
+}
+
+// getentTime is how long getent may take; asking is how many may run at a time.
+const getentTime = 10 * time.Second
+
+var asking = make(chan struct{}, 4)
+
+// Getent asks getent(1) for the line of a database that tells of key; nil where there is
+// none. No more than a few run at a time: others wait for them.
+func Getent(database, key string) []byte {
+	asking <- struct{}{}
+	defer func() { <-asking }()
+	ctx, cancel := context.WithTimeout(context.Background(), getentTime)
+	defer cancel()
+	c := exec.CommandContext(ctx, "getent", database, key)
+	out, err := c.StdoutPipe()
+	if err != nil || c.Start() != nil {
+		return nil
+	}
+	line, err := io.ReadAll(io.LimitReader(out, maxLine))
+	if c.Wait() != nil || err != nil {
+		return nil
+	}
+	line, _, _ = bytes.Cut(line, []byte{'\n'})
+	return line
+}

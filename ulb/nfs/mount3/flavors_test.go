@@ -1,0 +1,31 @@
+package mount3_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+)
+
+// MNT lists the flavors of the export, the preferred first, by their numbers as flavors
+// (RFC 2623 §2.6, §4.3); it is served under any.
+func TestMntListsTheFlavors(t *testing.T) {
+	for _, c := range []struct {
+		security []export.Security
+		want     []int32
+	}{
+		{nil, []int32{1}},
+		{[]export.Security{export.Sys}, []int32{1}},
+		{[]export.Security{export.Krb5p, export.Krb5i, export.Krb5, export.Sys}, []int32{390005, 390004, 390003, 1}},
+	} {
+		s := newSite(t, manners[0], &export.Export{Name: "/srv", Security: c.security})
+		res := s.mnt("/srv")
+		var got []int32
+		for f := int32(0); res.ResOK.AuthFlavors.Next(&f); {
+			got = append(got, f)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.security, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package nfs3_test
+
+import (
+	"testing"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// deniedSite is a site with file "f" that a client of NFSv4 has open to read, with a deny
+// mode; and what ends that.
+func deniedSite(t *testing.T, s *site, deny state.Access) (f wire.FileHandle3, end func()) {
+	t.Helper()
+	m, err := state.New(state.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	s.program.Guard(m)
+	f = s.create(s.root, "f", 0o666)
+	s.create(s.root, "other", 0o666)
+	o, err := s.table.Find(f.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := m.ExchangeID(&state.Identity{Owner: []byte("client")}, false).Client
+	m.Confirm(c)
+	m.ReclaimComplete(c, false)
+	key := state.FileKey{Domain: state.DomainOf(s.export.FS), Handle: o.Handle}
+	opening, status := m.Open(&state.OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: state.AccessRead, Deny: deny})
+	if status != 0 {
+		t.Fatal(status)
+	}
+	return f, func() {
+		if _, status := m.CloseOpen(&state.Ref{ID: opening.ID, Client: c, Key: key}); status != 0 {
+			t.Error(status)
+		}
+	}
+}
+
+// What a client of NFSv4 has opened with a deny mode is kept from those of NFSv3, until
+// it is closed.
+func TestDenyModes(t *testing.T) {
+	uses := []struct {
+		name string
+		deny state.Access
+		do   func(s *site, f wire.FileHandle3) wire.NFSStat3
+	}{
+		{"READ", state.AccessRead, func(s *site, f wire.FileHandle3) wire.NFSStat3 {
+			res, _ := s.read(f, 0, 10)
+			return res.Status
+		}},
+		{"WRITE", state.AccessWrite, func(s *site, f wire.FileHandle3) wire.NFSStat3 { return s.write(f, 0, "x", wire.FileSync).Status }},
+		{"SETATTR of the size", state.AccessWrite, func(s *site, f wire.FileHandle3) wire.NFSStat3 {
+			args := wire.Setattr3Args{Object: f}
+			args.NewAttributes.Size = wire.SetSize3{SetIt: true}
+			var res wire.Setattr3Res
+			s.call(wire.ProcSetattr, &args, &res)
+			return res.Status
+		}},
+		{"CREATE that cuts", state.AccessWrite, func(s *site, _ wire.FileHandle3) wire.NFSStat3 {
+			args := wire.Create3Args{Where: s.at(s.root, "f")}
+			args.How.ObjAttributes.Size = wire.SetSize3{SetIt: true}
+			var res wire.Create3Res
+			s.call(wire.ProcCreate, &args, &res)
+			return res.Status
+		}},
+		{"RENAME over it", state.AccessWrite, func(s *site, _ wire.FileHandle3) wire.NFSStat3 {
+			return s.rename("other", "f")
+		}},
+		{"RENAME", state.AccessWrite, func(s *site, _ wire.FileHandle3) wire.NFSStat3 { return s.rename("f", "moved") }},
+		{"REMOVE", state.AccessWrite, func(s *site, _ wire.FileHandle3) wire.NFSStat3 {
+			var res wire.Remove3Res
+			s.call(wire.ProcRemove, &wire.Remove3Args{Object: s.at(s.root, "f")}, &res)
+			return res.Status
+		}},
+	}
+	for _, use := range uses {
+		t.Run(use.name, func(t *testing.T) {
+			eachSite(t, func(t *testing.T, s *site) {
+				f, end := deniedSite(t, s, use.deny)
+				want(t, "while it is denied", use.do(s, f), wire.NFS3ErrAccess)
+				end()
+				want(t, "when it is not any more", use.do(s, f), wire.NFS3OK)
+			})
+			eachSite(t, func(t *testing.T, s *site) {
+				f, _ := deniedSite(t, s, state.AccessBoth&^use.deny)
+				want(t, "while something else is denied", use.do(s, f), wire.NFS3OK)
+			})
+		})
+	}
+}
+
+func (s *site) rename(from, to string) wire.NFSStat3 {
+	var res wire.Rename3Res
+	s.call(wire.ProcRename, &wire.Rename3Args{From: s.at(s.root, from), To: s.at(s.root, to)}, &res)
+	return res.Status
+}

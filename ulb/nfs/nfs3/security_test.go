@@ -1,0 +1,53 @@
+package nfs3_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// An export that asks for Kerberos refuses a caller under AUTH_SYS, but for what a client
+// asks of the root when it mounts (RFC 2623 §2.3.2).
+func TestFlavorThatIsTooWeak(t *testing.T) {
+	s := newSite(t)
+	file := s.create(s.root, "file", 0o666)
+	if err := s.table.Replace([]*export.Export{{
+		Name: s.export.Name, FS: s.export.FS, Squash: export.NoSquash, Security: []export.Security{export.Krb5, export.Krb5p},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	s.table.OnRefusedFlavor(func(_ *rpc.Conn, e *export.Export, as export.Security) {
+		if told++; e.Name != s.export.Name || as != export.Sys {
+			t.Errorf("told of %v for %s", as, e.Name)
+		}
+	})
+	for _, c := range []struct {
+		name string
+		p    wire.Procedure
+		args encoder
+		weak bool // served all the same
+	}{
+		{"GETATTR of the root", wire.ProcGetattr, &wire.Getattr3Args{Object: s.root}, true},
+		{"FSINFO of the root", wire.ProcFsinfo, &wire.Fsinfo3Args{FSRoot: s.root}, true},
+		{"FSSTAT of the root", wire.ProcFsstat, &wire.Fsstat3Args{FSRoot: s.root}, true},
+		{"GETATTR of a file", wire.ProcGetattr, &wire.Getattr3Args{Object: file}, false},
+		{"FSINFO of a file", wire.ProcFsinfo, &wire.Fsinfo3Args{FSRoot: file}, false},
+		{"ACCESS of the root", wire.ProcAccess, &wire.Access3Args{Object: s.root}, false},
+		{"LOOKUP", wire.ProcLookup, &wire.Lookup3Args{What: s.at(s.root, "file")}, false},
+		{"READ", wire.ProcRead, &wire.Read3Args{FileHandle: file, Count: 9}, false},
+		{"WRITE", wire.ProcWrite, &wire.Write3Args{FileHandle: file, Count: 1, Data: eligible("x")}, false},
+		{"REMOVE", wire.ProcRemove, &wire.Remove3Args{Object: s.at(s.root, "file")}, false},
+	} {
+		_, err := s.run(s.message(c.p, c.args)).Results()
+		re, _ := err.(*rpc.ReplyError)
+		if denied := re != nil && re.Denied && re.Auth == rpc.AuthTooWeak; denied == c.weak || denied != (err != nil) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if told != 7 {
+		t.Errorf("told of %d calls that were refused", told)
+	}
+}

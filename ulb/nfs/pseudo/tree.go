@@ -1,0 +1,131 @@
+package pseudo
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// tree is the tree of names of one set of exports. It does not change.
+type tree struct {
+	of       *export.Tree
+	root     *node
+	byHandle map[vfs.Handle]*node
+	byExport map[uint32]*node // by ID
+	// byName are the nodes where an export hangs, by their last name.
+	byName map[string][]*node
+	// change is a digest of all that can be seen of the tree.
+	change uint64
+	built  vfs.Time
+}
+
+// node is one path of the tree: a directory, an export, or both: a client that the
+// export does not serve sees a directory where exports beneath serve it.
+type node struct {
+	name     string
+	path     string // absolute and clean
+	parent   *node  // of the root nil
+	children map[string]*node
+	sorted   []*node        // children by cookie
+	export   *export.Export // nil: none hangs here
+	handle   vfs.Handle
+	fileID   uint64
+	cookie   uint64
+}
+
+// handleFormat begins every handle: a digest of the path follows.
+const handleFormat = 1
+
+// grow builds the tree of a set of exports.
+func grow(of *export.Tree) *tree {
+	now := time.Now()
+	t := &tree{
+		of: of, byHandle: make(map[vfs.Handle]*node), byExport: make(map[uint32]*node),
+		byName: make(map[string][]*node), built: vfs.Time{Sec: now.Unix(), Nsec: uint32(now.Nanosecond())},
+	}
+	t.root = t.add(nil, "", "/")
+	paths := make([]string, 0, len(of.ByPath))
+	for path := range of.ByPath {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	digest := sha256.New()
+	for _, path := range paths {
+		n := t.at(path)
+		n.export = of.ByPath[path]
+		t.byExport[n.export.ID] = n
+		t.byName[n.name] = append(t.byName[n.name], n)
+		digest.Write([]byte(path))
+		digest.Write([]byte{0})
+	}
+	t.change = binary.BigEndian.Uint64(digest.Sum(nil))
+	return t
+}
+
+// at finds the node of a clean absolute path, and makes it where it is missing.
+func (t *tree) at(path string) *node {
+	n := t.root
+	for i, rest := 1, path[1:]; rest != ""; {
+		name, after, _ := strings.Cut(rest, "/")
+		i += len(name)
+		child := n.children[name]
+		if child == nil {
+			child = t.add(n, name, path[:i])
+		}
+		n, rest, i = child, after, i+1
+	}
+	return n
+}
+
+// add makes the node of path.
+func (t *tree) add(parent *node, name, path string) *node {
+	sum := sha256.Sum256([]byte("nfsrdmad pseudo " + path))
+	n := &node{name: name, path: path, parent: parent, children: make(map[string]*node)}
+	n.handle, _ = vfs.MakeHandle(append([]byte{handleFormat}, sum[:16]...))
+	n.fileID = max(binary.BigEndian.Uint64(sum[16:]), 1)
+	// A place that stays the same whatever comes and goes beside it.
+	n.cookie = max(binary.BigEndian.Uint64(sum[24:])>>2, firstCookie)
+	t.byHandle[n.handle] = n
+	if parent != nil {
+		parent.children[name] = n
+		i, _ := slices.BinarySearchFunc(parent.sorted, n, byCookie)
+		parent.sorted = slices.Insert(parent.sorted, i, n)
+	}
+	return n
+}
+
+func byCookie(a, b *node) int { return cmp.Compare(a.cookie, b.cookie) }
+
+// serves says that an export hangs at n that serves the peer of a connection.
+func (n *node) serves(c *rpc.Conn) bool { return n.export != nil && n.export.Serves(c) }
+
+// leads says that an export at n or beneath serves the peer.
+func (n *node) leads(c *rpc.Conn) bool {
+	if n.serves(c) {
+		return true
+	}
+	for _, child := range n.sorted {
+		if child.leads(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// under is the closest node above n whose export serves the peer: the export in whose
+// directories n hangs. nil: there is none, and n hangs in a directory of this package.
+func (n *node) under(c *rpc.Conn) *node {
+	for n = n.parent; n != nil; n = n.parent {
+		if n.serves(c) {
+			return n
+		}
+	}
+	return nil
+}

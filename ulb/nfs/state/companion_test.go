@@ -1,0 +1,175 @@
+package state
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// disk is Records that outlive a Manager, and fail on demand.
+type disk struct {
+	mu      sync.Mutex
+	starts  uint32
+	records map[name]Record
+	broken  bool
+	// slow, where set, is called by each change before it is made.
+	slow func()
+}
+
+var errDisk = errors.New("the disk fails")
+
+func (d *disk) Begin() (uint32, []Record, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.records == nil {
+		d.records = map[name]Record{}
+	}
+	d.starts++
+	return d.starts, d.list(), nil
+}
+
+func (d *disk) list() (all []Record) {
+	for _, r := range d.records {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b Record) int { return int(a.Minor) - int(b.Minor) })
+	return all
+}
+
+func (d *disk) change(f func()) error {
+	if d.slow != nil {
+		d.slow()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken {
+		return errDisk
+	}
+	f()
+	return nil
+}
+
+func (d *disk) Put(r Record) error {
+	return d.change(func() { d.records[name{r.Minor, r.Owner}] = r })
+}
+
+func (d *disk) Remove(gone []Record) error {
+	return d.change(func() {
+		for _, r := range gone {
+			delete(d.records, name{r.Minor, r.Owner})
+		}
+	})
+}
+
+// has says whether a client is recorded.
+func (d *disk) has(minor uint32, owner string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.records[name{minor, owner}]
+	return ok
+}
+
+func (d *disk) breakDown(broken bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.broken = broken
+}
+
+// companion is one that a test sets.
+type companion struct {
+	active, busy bool
+	gone         atomic.Int32
+}
+
+func (c *companion) Active() bool { return c.active }
+func (c *companion) Busy() bool   { return c.busy }
+func (c *companion) Gone()        { c.gone.Add(1) }
+
+func manager(t testing.TB, cfg Config) *Manager {
+	t.Helper()
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// identity is that of a client with a companion.
+func identity(owner string, verifier byte, principal string) *Identity {
+	return &Identity{
+		Owner: []byte(owner), Verifier: nfs4wire.Verifier4{verifier}, Principal: principal,
+		Address: netip.MustParseAddr("10.0.0.1"),
+		Follow:  func(*Client) Companion { return &companion{} },
+	}
+}
+
+// unconfirmed makes a client of minor version 1 that has not confirmed itself.
+func unconfirmed(t testing.TB, m *Manager, id *Identity) *Client {
+	t.Helper()
+	x := m.ExchangeID(id, false)
+	if x.Status != nfs4wire.NFS4OK || x.Client == nil || x.Confirmed {
+		t.Fatalf("EXCHANGE_ID: %+v", x)
+	}
+	return x.Client
+}
+
+func confirmed(t testing.TB, m *Manager, id *Identity) *Client {
+	t.Helper()
+	c := unconfirmed(t, m, id)
+	is(t, "confirmation", m.Confirm(c), nfs4wire.NFS4OK)
+	return c
+}
+
+// complete makes a client that has said that it has nothing to claim.
+func complete(t testing.TB, m *Manager, id *Identity) *Client {
+	t.Helper()
+	c := confirmed(t, m, id)
+	s, _ := m.ReclaimComplete(c, false)
+	is(t, "RECLAIM_COMPLETE", s, nfs4wire.NFS4OK)
+	return c
+}
+
+func v40(t testing.TB, m *Manager, id *Identity) *Client {
+	t.Helper()
+	r := m.SetClientID(id, Callback{})
+	is(t, "SETCLIENTID", r.Status, nfs4wire.NFS4OK)
+	is(t, "SETCLIENTID_CONFIRM", m.ConfirmClientID(r.Client.ID, r.Confirm, id.Principal), nfs4wire.NFS4OK)
+	return r.Client
+}
+
+func of(c *Client) *companion { return c.Companion().(*companion) }
+
+func is(t testing.TB, what string, got, want Status) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, not %v", what, got, want)
+	}
+}
+
+// pass lets time pass, and waits until what happens in it has happened.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// mayHoldNow is what a client is told that asks for something.
+func (m *Manager) mayHoldNow(c *Client, claimed bool) Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mayHold(c, claimed)
+}
+
+func (m *Manager) expiredNow(c *Client) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.expired(c, m.now())
+}
+
+const leaseTime = 90 * time.Second

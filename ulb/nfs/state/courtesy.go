@@ -1,0 +1,75 @@
+package state
+
+// courtesy are the clients that stand in the way of a request.
+type courtesy struct {
+	// firm: one of them has a lease.
+	firm    bool
+	clients []*Client
+}
+
+// blame notes that something of c stands in the way. It is called with m.mu held.
+func (l *courtesy) blame(m *Manager, c *Client) {
+	switch {
+	case !m.courteous(c):
+		l.firm = true
+	case !l.firm:
+		for _, other := range l.clients {
+			if other == c {
+				return
+			}
+		}
+		l.clients = append(l.clients, c)
+	}
+}
+
+// WouldWait is the status of a request with Try that clients without a lease stand in the
+// way of: to send them away waits for the disk. The request has done nothing.
+const WouldWait Status = -1
+
+// settled calls f with m.mu held, and once more whenever only clients without a lease
+// stood in the way, and were sent away. What f leaves over is done without the mutex.
+// With try nobody is sent away, and settled is false where somebody would have been.
+func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
+	for {
+		var l leftovers
+		var late courtesy
+		m.mu.Lock()
+		f(&l, &late)
+		m.mu.Unlock()
+		m.finish(&l)
+		switch {
+		case late.none():
+			return true
+		case try:
+			return false
+		case !m.expel(late.clients):
+			return true
+		}
+	}
+}
+
+// none says that there is no use in sending somebody away.
+func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
+
+// courteous says that the lease of c ran out: what it holds goes as soon as somebody
+// wants it. It is called with m.mu held.
+func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
+
+// expel evicts clients whose leases ran out. It is false where one of them stays.
+func (m *Manager) expel(clients []*Client) bool {
+	for _, c := range clients {
+		if m.Evict(c) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// MayHold says whether c may be granted something at the moment: what it held before the
+// restart, where claimed is set, or something new: NFS4_OK, NFS4ERR_GRACE or
+// NFS4ERR_NO_GRACE.
+func (m *Manager) MayHold(c *Client, claimed bool) Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mayHold(c, claimed)
+}

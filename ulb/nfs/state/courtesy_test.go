@@ -1,0 +1,125 @@
+package state
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// What a client holds whose lease ran out stays until somebody wants it; then all of it
+// goes.
+func TestStateWithoutALeaseGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		want func(m *Manager, c *Client, try bool) Status
+	}{
+		{"OPEN", func(m *Manager, c *Client, try bool) Status {
+			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite, Try: try})
+			return s
+		}},
+		{"LOCK", func(m *Manager, c *Client, try bool) Status {
+			o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("other"), Key: fileKey(2), Access: AccessWrite})
+			if s != ok {
+				return s
+			}
+			_, _, s = m.Lock(&LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: fileKey(2)}, New: true, OwnerName: []byte("other"), Length: 1, Write: true, Try: try})
+			return s
+		}},
+		{"LOCKT", func(m *Manager, c *Client, try bool) Status {
+			_, s := m.TestLock(c, []byte("other"), fileKey(2), 0, 1, true, nil, try)
+			return s
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newManager(t)
+				old, other := newClient(m, 1, "old"), newClient(m, 1, "other")
+				open(t, m, old, "owner", fileKey(1), AccessRead, AccessWrite)
+				id := open(t, m, old, "owner", fileKey(2), AccessBoth, 0)
+				if _, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: old, Key: fileKey(2)}, New: true, OwnerName: []byte("locker"), Length: 1, Write: true}); s != ok {
+					t.Fatal(s)
+				}
+				denied := c.want(m, other, false)
+				if denied != nfs4wire.NFS4ErrShareDenied && denied != nfs4wire.NFS4ErrDenied {
+					t.Fatal(denied)
+				}
+				time.Sleep(m.Lease() + 1)
+				m.Renew(other)
+				if n := m.Usage(); n.Ranges != 1 {
+					t.Errorf("what nobody wants went: %+v", n)
+				}
+				if s := c.want(m, other, true); s != WouldWait {
+					t.Errorf("with Try: %v", s)
+				}
+				if s := c.want(m, other, false); s != ok {
+					t.Errorf("without: %v", s)
+				}
+				if _, s := m.Find(&id, old); s != nfs4wire.NFS4ErrBadStateID {
+					t.Errorf("its stateid: %v", s)
+				}
+				if _, s := m.Open(&OpenArgs{Client: old, OwnerName: []byte("owner"), Key: fileKey(3), Access: AccessRead}); s != nfs4wire.NFS4ErrDelay {
+					t.Errorf("it opens something: %v", s)
+				}
+			})
+		})
+	}
+}
+
+// Where one of those who stand in the way has a lease, the others stay as well.
+func TestNobodyGoesInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		old, firm, other := newClient(m, 1, "old"), newClient(m, 1, "firm"), newClient(m, 1, "other")
+		open(t, m, old, "owner", fileKey(1), AccessRead, AccessWrite)
+		open(t, m, firm, "owner", fileKey(1), AccessRead, AccessWrite)
+		time.Sleep(m.Lease() + 1)
+		m.Renew(firm)
+		if _, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite}); s != nfs4wire.NFS4ErrShareDenied {
+			t.Error(s)
+		}
+		if n := m.Usage().Opens; n != 2 {
+			t.Errorf("%d opens are left", n)
+		}
+	})
+}
+
+// stuck are records that cannot be changed.
+type stuck struct{ failing bool }
+
+func (s *stuck) Begin() (uint32, []Record, error) { return 1, nil, nil }
+func (s *stuck) Put(Record) error                 { return nil }
+
+func (s *stuck) Remove([]Record) error {
+	if s.failing {
+		return errors.New("no disk")
+	}
+	return nil
+}
+
+// What a client may still claim after a restart is given to nobody.
+func TestNothingIsGivenAwayWhoseRecordStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		records := &stuck{failing: true}
+		m, err := New(Config{Records: records})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		old, other := newClient(m, 1, "old"), newClient(m, 1, "other")
+		open(t, m, old, "owner", fileKey(1), AccessRead, AccessWrite)
+		time.Sleep(m.Lease() + 1)
+		m.Renew(other)
+		want := func(want Status) {
+			t.Helper()
+			if _, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite}); s != want {
+				t.Errorf("%v, not %v", s, want)
+			}
+		}
+		want(nfs4wire.NFS4ErrShareDenied)
+		records.failing = false
+		want(ok)
+	})
+}

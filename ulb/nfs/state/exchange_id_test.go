@@ -1,0 +1,185 @@
+package state
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// The nine cases of RFC 8881 §18.35.4.
+func TestExchangeIDCases(t *testing.T) {
+	const inUse, noEnt, notSame, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrNoEnt,
+		nfs4wire.NFS4ErrNotSame, nfs4wire.NFS4ErrPerm
+	for _, c := range []struct {
+		name            string
+		confirmed, busy bool
+		verifier        byte
+		principal       string
+		update          bool
+		status          Status
+		same            bool // the identity
+		stays           bool // the client of before is still there
+	}{
+		{"4: replacement", false, false, 1, "me", false, ok, false, false},
+		{"4: replacement, other verifier", false, false, 2, "me", false, ok, false, false},
+		{"4: replacement, other principal", false, false, 1, "you", false, ok, false, false},
+		{"4: replacement, both", false, false, 2, "you", false, ok, false, false},
+		{"2: non-update", true, false, 1, "me", false, ok, true, true},
+		{"2: non-update, with state", true, true, 1, "me", false, ok, true, true},
+		{"3: collision without state", true, false, 1, "you", false, ok, false, false},
+		{"3: collision without state, other verifier", true, false, 2, "you", false, ok, false, false},
+		{"3: collision with state", true, true, 1, "you", false, inUse, false, true},
+		{"3: collision with state, other verifier", true, true, 2, "you", false, inUse, false, true},
+		{"5: restart", true, true, 2, "me", false, ok, false, true},
+		{"6: update", true, true, 1, "me", true, ok, true, true},
+		{"7: update, unconfirmed", false, false, 1, "me", true, noEnt, false, true},
+		{"7: update, unconfirmed, both others", false, false, 2, "you", true, noEnt, false, true},
+		{"8: update, other verifier", true, true, 2, "me", true, notSame, false, true},
+		{"8: update, other verifier and principal", true, true, 2, "you", true, notSame, false, true},
+		{"9: update, other principal", true, true, 1, "you", true, perm, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := manager(t, Config{})
+			defer m.Close()
+			old := unconfirmed(t, m, identity("client", 1, "me"))
+			if c.confirmed {
+				is(t, "confirmation", m.Confirm(old), ok)
+			}
+			of(old).active = c.busy
+			x := m.ExchangeID(identity("client", c.verifier, c.principal), c.update)
+			if x.Status != c.status || x.Expired != nil {
+				t.Fatalf("%v (in the way: %v)", x.Status, x.Expired)
+			}
+			if x.Status == ok && (x.Client == old) != c.same {
+				t.Errorf("client %#x after %#x", x.Client.ID, old.ID)
+			}
+			if x.Confirmed != (c.same && c.confirmed) {
+				t.Errorf("confirmed: %v", x.Confirmed)
+			}
+			if stays := m.Client(old.ID) == old; stays != c.stays || (of(old).gone.Load() == 1) == c.stays {
+				t.Errorf("the old client stays: %v, and was told %d times", stays, of(old).gone.Load())
+			}
+			if x.Client != nil && m.Client(x.Client.ID) != x.Client {
+				t.Error("the client is not found")
+			}
+		})
+	}
+}
+
+func TestNewOwner(t *testing.T) { // cases 1 and 7
+	m := manager(t, Config{})
+	defer m.Close()
+	is(t, "update of nothing", m.ExchangeID(identity("a", 1, "me"), true).Status, nfs4wire.NFS4ErrNoEnt)
+	a, b := unconfirmed(t, m, identity("a", 1, "me")), unconfirmed(t, m, identity("b", 1, "me"))
+	if a.ID == b.ID || uint32(a.ID>>32) != m.Epoch() {
+		t.Errorf("%#x, %#x in %#x", a.ID, b.ID, m.Epoch())
+	}
+}
+
+// What an incarnation holds dies when the next is confirmed, not before.
+func TestConfirmationEndsTheIncarnationBefore(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	old := confirmed(t, m, identity("client", 1, "me"))
+	next := unconfirmed(t, m, identity("client", 2, "me"))
+	third := unconfirmed(t, m, identity("client", 3, "me"))
+	if m.Client(old.ID) == nil || of(old).gone.Load() != 0 || m.Client(next.ID) != nil {
+		t.Error("the old client went too soon, or the one that never confirmed itself did not")
+	}
+	is(t, "confirmation", m.Confirm(third), nfs4wire.NFS4OK)
+	if m.Client(old.ID) != nil || of(old).gone.Load() != 1 || !old.Dying() {
+		t.Error("the old client is still there")
+	}
+	is(t, "confirmation again", m.Confirm(third), nfs4wire.NFS4OK)
+	is(t, "confirmation of one that is no more", m.Confirm(next), nfs4wire.NFS4ErrStaleClientID)
+}
+
+// A client that comes again as it was takes back that it has restarted.
+func TestRestartThatIsTakenBack(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	old := confirmed(t, m, identity("client", 1, "me"))
+	next := unconfirmed(t, m, identity("client", 2, "me"))
+	if x := m.ExchangeID(identity("client", 1, "me"), false); x.Client != old {
+		t.Fatalf("%+v", x)
+	}
+	is(t, "confirmation of the restart", m.Confirm(next), nfs4wire.NFS4ErrStaleClientID)
+}
+
+func TestUnconfirmedClientsAreBounded(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	first := unconfirmed(t, m, identity("first", 1, "me"))
+	for i := range maxUnconfirmedFrom - 1 {
+		unconfirmed(t, m, identity(fmt.Sprint(i), 1, "me"))
+	}
+	if m.Client(first.ID) == nil {
+		t.Fatal("the first client went too soon")
+	}
+	unconfirmed(t, m, identity("last", 1, "me"))
+	if m.Client(first.ID) != nil {
+		t.Error("one address has more clients than it may")
+	}
+	for i := range 2 * maxUnconfirmed {
+		id := identity(fmt.Sprint("far", i), 1, "me")
+		id.Address = netip.AddrFrom4([4]byte{11, 0, byte(i >> 8), byte(i)})
+		unconfirmed(t, m, id)
+	}
+	if n := m.clients.unconfirmed.Len(); n != maxUnconfirmed || len(m.clients.byID) != n || len(m.clients.byName) != n {
+		t.Errorf("%d clients, %d by identity, %d by name", n, len(m.clients.byID), len(m.clients.byName))
+	}
+	if n := len(m.clients.from); n > maxUnconfirmed {
+		t.Errorf("%d addresses", n)
+	}
+}
+
+func TestConfirmedClientsAreBounded(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	for i := range maxClientsFrom {
+		confirmed(t, m, identity(fmt.Sprint(i), 1, "me"))
+	}
+	c := unconfirmed(t, m, identity("last", 1, "me"))
+	is(t, "one too many", m.Confirm(c), nfs4wire.NFS4ErrDelay)
+	is(t, "one in place of its own", m.Confirm(unconfirmed(t, m, identity("0", 2, "me"))), nfs4wire.NFS4OK)
+	id := identity("other", 1, "me")
+	id.Address = netip.MustParseAddr("10.0.0.2")
+	is(t, "one of another address", m.Confirm(unconfirmed(t, m, id)), nfs4wire.NFS4OK)
+	is(t, "one that goes", m.Destroy(m.clients.byName[name{1, "7"}].confirmed), nfs4wire.NFS4OK)
+	is(t, "the place that is free", m.Confirm(c), nfs4wire.NFS4OK)
+}
+
+func TestDestroy(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	c := confirmed(t, m, identity("client", 1, "me"))
+	of(c).active = true
+	is(t, "one that is active", m.Destroy(c), nfs4wire.NFS4ErrClientIDBusy)
+	of(c).active = false
+	is(t, "one that is not", m.Destroy(c), nfs4wire.NFS4OK)
+	is(t, "one that is no more", m.Destroy(c), nfs4wire.NFS4ErrStaleClientID)
+	is(t, "an unconfirmed one", m.Destroy(unconfirmed(t, m, identity("client", 1, "me"))), nfs4wire.NFS4OK)
+	if n := len(m.clients.byName) + len(m.clients.from) + len(m.clients.byID); n != 0 {
+		t.Errorf("%d entries are left", n)
+	}
+}
+
+// Identities never come again, however many there were.
+func TestIdentitiesDoNotComeAgain(t *testing.T) {
+	m := manager(t, Config{Records: &disk{}})
+	defer m.Close()
+	m.clients.last = 1<<32 - 2
+	var last uint64
+	for range 4 {
+		if id := m.clients.nextID(); id <= last {
+			t.Errorf("%#x after %#x", id, last)
+		} else {
+			last = id
+		}
+	}
+	if last>>32 >= uint64(2<<8) {
+		t.Errorf("%#x belongs to the next start", last)
+	}
+}

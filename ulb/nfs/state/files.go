@@ -1,0 +1,248 @@
+package state
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A FileKey names a file among those of all file systems.
+type FileKey struct {
+	// Domain tells file systems apart: see DomainOf.
+	Domain any
+	Handle vfs.Handle
+}
+
+// DomainOf is what tells fs from other file systems: the one behind all that stand
+// before it. Two exports of one file system share it.
+func DomainOf(fs vfs.FileSystem) any {
+	for {
+		w, ok := fs.(vfs.Wrapper)
+		if !ok {
+			return fs
+		}
+		fs = w.Unwrap()
+	}
+}
+
+// files are all files that somebody has open, or has a part of locked.
+type files struct {
+	slab
+	denials denials
+	notify  func(LockNotice)
+
+	// What follows is guarded by Manager.mu.
+
+	byKey       map[FileKey]*file
+	claims      map[FileKey]*localClaim
+	usage       usage
+	unconfirmed waitingOwners
+}
+
+// A file is one that somebody has open.
+type file struct {
+	key     FileKey
+	shares  shares
+	opens   []*State
+	locks   []*State
+	waiting []*waiter
+}
+
+// file finds or makes the file of a key.
+func (f *files) file(key FileKey) *file {
+	of := f.byKey[key]
+	if of == nil {
+		if f.byKey == nil {
+			f.byKey = make(map[FileKey]*file)
+		}
+		of = &file{key: key}
+		f.byKey[key] = of
+	}
+	return of
+}
+
+// tidy forgets a file that nobody has open any more, and makes known what is denied.
+func (m *Manager) tidy(of *file) {
+	m.files.denials.set(of.key, of.shares.denied())
+	if len(of.opens) == 0 {
+		of.unqueue(m, func(*waiter) bool { return true })
+		delete(m.files.byKey, of.key)
+	}
+}
+
+// holdings are what one client holds.
+type holdings struct {
+	// over: the client is gone, and gets nothing any more.
+	over                   bool
+	states                 map[*State]struct{}
+	openOwners, lockOwners map[string]*Owner
+	idle                   []*Owner
+	waiting                map[*file]int // for locks
+	ranges                 int
+	names                  int // bytes of the owners' names
+}
+
+// holds says whether c holds anything. It is called with m.mu held.
+func (m *Manager) holds(c *Client) bool { return len(c.holding.states) > 0 }
+
+// dropAll takes away all that c holds, for ever: c gets nothing any more. It is called
+// with m.mu held; what it returns is called after the mutex was let go: it closes files
+// and gives up claims.
+func (m *Manager) dropAll(c *Client) (after func()) {
+	var l leftovers
+	c.holding.over = true
+	for s := range c.holding.states {
+		if s.Kind == KindOpen {
+			m.drop(s, true, &l)
+		}
+	}
+	for _, owners := range [...]map[string]*Owner{c.holding.openOwners, c.holding.lockOwners} {
+		for _, o := range owners {
+			m.forgetOwner(o)
+		}
+	}
+	for of := range c.holding.waiting {
+		of.unqueue(m, func(w *waiter) bool { return w.client == c })
+	}
+	c.holding.idle = nil
+	return func() { m.finish(&l) }
+}
+
+// Revoke takes away all that anybody holds of the file systems with this domain, which
+// are about to be closed. The stateids are not valid any more.
+func (m *Manager) Revoke(domain any) {
+	var l leftovers
+	m.mu.Lock()
+	for key, of := range m.files.byKey {
+		if key.Domain != domain {
+			continue
+		}
+		for len(of.opens) > 0 {
+			m.drop(of.opens[0], false, &l)
+		}
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+}
+
+// leftovers are what has to be done when the mutex was let go.
+type leftovers struct {
+	files   []vfs.File
+	claims  []*localClaim
+	notices []LockNotice
+}
+
+func (l *leftovers) close(f vfs.File) {
+	if f != nil {
+		l.files = append(l.files, f)
+	}
+}
+
+func (l *leftovers) giveUp(c *localClaim) {
+	if c != nil {
+		l.claims = append(l.claims, c)
+	}
+}
+
+// finish does what is left over. It is called without the mutex.
+func (m *Manager) finish(l *leftovers) {
+	for _, c := range l.claims {
+		m.giveUp(c)
+	}
+	for _, f := range l.files {
+		f.Close()
+	}
+	if m.files.notify != nil {
+		for _, n := range l.notices {
+			m.files.notify(n)
+		}
+	}
+}
+
+// drop ends an open with the locks that go with it. expired: it was taken away for want
+// of a lease.
+func (m *Manager) drop(s *State, expired bool, l *leftovers) {
+	for _, lock := range s.locks {
+		m.dropLock(lock, expired, l)
+	}
+	of := s.file
+	m.unlist(s, &of.opens, expired)
+	access, deny := s.modes.union()
+	of.shares.add(access, deny, -1)
+	if o := s.opened.Swap(nil); o != nil {
+		for _, f := range o.files {
+			l.close(f)
+		}
+	}
+	m.files.usage.opens--
+	m.tidy(of)
+}
+
+// dropLock ends a lock's state with all its ranges.
+func (m *Manager) dropLock(s *State, expired bool, l *leftovers) {
+	of := s.file
+	if len(s.ranges) > 0 {
+		l.giveUp(m.abandoned(of.key))
+	}
+	m.account(s, -len(s.ranges))
+	s.ranges = nil
+	delete(s.open.locks, s.Owner)
+	m.unlist(s, &of.locks, expired)
+	m.files.usage.locks--
+	m.released(of, l)
+}
+
+// unlist takes s out of all that leads to it.
+func (m *Manager) unlist(s *State, list *[]*State, expired bool) {
+	if s.Kind == KindOpen && s.Client.Minor == 0 && !expired {
+		m.outlive(s.Owner, s)
+	} else {
+		m.files.slab.remove(s, expired)
+	}
+	last := len(*list) - 1
+	moved := (*list)[last]
+	(*list)[s.at] = moved
+	moved.at = s.at
+	(*list)[last] = nil
+	*list = (*list)[:last]
+	delete(s.Client.holding.states, s)
+	m.left(s.Owner, s)
+	s.file = nil
+}
+
+// enlist makes s, which is complete but for its stateid, a state of file of. It is
+// false where there is no room.
+func (m *Manager) enlist(s *State, of *file, list *[]*State) bool {
+	if !m.files.slab.add(s, m.epoch) {
+		return false
+	}
+	s.file, s.at = of, len(*list)
+	*list = append(*list, s)
+	h := &s.Client.holding
+	if h.states == nil {
+		h.states = make(map[*State]struct{})
+	}
+	h.states[s] = struct{}{}
+	m.joined(s.Owner, s)
+	return true
+}
+
+// mayBegin says whether a client may be given something: one that is about to go may not,
+// for what it held is another's already.
+func mayBegin(c *Client) Status {
+	switch {
+	case c.holding.over:
+		return gone(c)
+	case c.Dying():
+		return nfs4wire.NFS4ErrDelay // it may stay
+	}
+	return nfs4wire.NFS4OK
+}
+
+// gone is what a client is answered that is not one any more. From minor version 1 on
+// its next SEQUENCE will say so.
+func gone(c *Client) Status {
+	if c.Minor == 0 {
+		return nfs4wire.NFS4ErrStaleClientID
+	}
+	return nfs4wire.NFS4ErrDelay
+}

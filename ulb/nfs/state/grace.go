@@ -1,0 +1,202 @@
+package state
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// grace is the time after a start in which clients claim what they held, and nobody gets
+// anything else (RFC 8881 §8.4.2.1).
+type grace struct {
+	on    atomic.Bool
+	until time.Duration
+	// ending: what was not claimed is forgotten, and nothing may be claimed any more.
+	ending bool
+	// claims are those who may claim: the records found at the start.
+	claims map[name]*claim
+	// open counts the claims of clients that have not said yet that they are done.
+	open int
+}
+
+// A claim is the right of one client of old to claim what it held.
+type claim struct {
+	Record
+	// done: it has said that there is no more to come, or, in minor version 0, has
+	// claimed something.
+	done bool
+}
+
+// reclaim is how far a client is with claiming what it held.
+type reclaim struct {
+	// needed: it may have something to claim, and has not said that it is done.
+	needed atomic.Bool
+	// complete: it has sent RECLAIM_COMPLETE.
+	complete bool
+	// recorded: it has a record on stable storage.
+	recorded bool
+}
+
+// beginGrace begins the time of grace, where there is a record of somebody.
+func (m *Manager) beginGrace(known []Record) {
+	g := &m.grace
+	g.claims = map[name]*claim{}
+	for _, r := range known {
+		g.claims[name{r.Minor, r.Owner}] = &claim{Record: r}
+	}
+	g.open = len(g.claims)
+	if g.open > 0 {
+		g.until = m.now() + m.cfg.Grace
+		g.on.Store(true)
+	}
+}
+
+// InGrace says that only what was held before the restart may be claimed now. Nor may
+// names be changed then that somebody might still claim (RFC 8881 §8.4.2.1).
+func (m *Manager) InGrace() bool { return m.grace.on.Load() }
+
+// claimOf is the claim that c may still make, or nil. It is called with m.mu held.
+func (m *Manager) claimOf(c *Client) *claim {
+	g := &m.grace
+	if !g.on.Load() || g.ending {
+		return nil
+	}
+	r := g.claims[c.name()]
+	if r == nil || r.Principal != c.Principal || r.done && c.Minor > 0 {
+		return nil
+	}
+	return r
+}
+
+// MayReclaim says whether c may claim what it held before the restart.
+func (m *Manager) MayReclaim(c *Client) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mayReclaim(c)
+}
+
+func (m *Manager) mayReclaim(c *Client) bool {
+	return !c.known.reclaim.complete && m.claimOf(c) != nil
+}
+
+// mayHold says whether c may be granted something at the moment: what it held before the
+// restart, where claimed is set, or something new. NO_GRACE: it may not claim; GRACE: not
+// yet. It is called with m.mu held.
+func (m *Manager) mayHold(c *Client, claimed bool) Status {
+	switch {
+	case claimed && !m.mayReclaim(c):
+		return nfs4wire.NFS4ErrNoGrace
+	case claimed:
+		return nfs4wire.NFS4OK
+	case m.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
+		return nfs4wire.NFS4ErrGrace
+	}
+	return nfs4wire.NFS4OK
+}
+
+// reclaimed notes that a client of minor version 0 has claimed something, so that it keeps
+// its record when the time of grace ends. It is called with m.mu held.
+func (m *Manager) reclaimed(c *Client) {
+	if r := m.claimOf(c); r != nil && c.Minor == 0 {
+		r.done = true // which ends no grace: there may be more to come, and nothing says so
+		c.known.reclaim.recorded = true
+	}
+}
+
+// settle notes that a claim is done. It is called with m.mu held.
+func (m *Manager) settle(r *claim) {
+	if r.done {
+		return
+	}
+	r.done = true
+	m.grace.open--
+	m.wake()
+}
+
+// ReclaimComplete is a global RECLAIM_COMPLETE (RFC 8881 §18.51): the client is recorded
+// on stable storage, and may hold something new once the time of grace is over. With try,
+// what would wait for the disk is not done, and blocked is true.
+func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) {
+	if m.cfg.Records == nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.complete(c), false
+	}
+	if try {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if c.known.reclaim.complete {
+			return nfs4wire.NFS4ErrCompleteAlready, false
+		}
+		return 0, true
+	}
+	m.recording.Lock()
+	defer m.recording.Unlock()
+	m.mu.Lock()
+	again := c.known.reclaim.complete
+	m.mu.Unlock()
+	if again {
+		return nfs4wire.NFS4ErrCompleteAlready, false
+	}
+	if m.record(c) != nil {
+		return nfs4wire.NFS4ErrDelay, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.complete(c), false
+}
+
+// complete is called with m.mu held.
+func (m *Manager) complete(c *Client) Status {
+	k := &c.known.reclaim
+	switch {
+	case k.complete:
+		return nfs4wire.NFS4ErrCompleteAlready
+	case c.known.gone:
+		return nfs4wire.NFS4ErrDelay // what comes again finds no session
+	}
+	if r := m.claimOf(c); r != nil {
+		m.settle(r)
+	}
+	k.complete = true
+	k.needed.Store(false)
+	return nfs4wire.NFS4OK
+}
+
+// mayBeNeeded notes whether a client that has just confirmed itself has something to
+// claim. It is called with m.mu held.
+func (m *Manager) mayBeNeeded(c *Client) { c.known.reclaim.needed.Store(m.mayReclaim(c)) }
+
+// sweepGrace ends the time of grace where it is over, or nobody is left who may claim.
+// Those who did not claim are forgotten first, in one transaction: another client may
+// get what they held (RFC 8881 §8.4.3, the second edge condition). Where that fails,
+// grace goes on.
+func (m *Manager) sweepGrace() {
+	g := &m.grace
+	if !g.on.Load() {
+		return
+	}
+	m.recording.Lock()
+	defer m.recording.Unlock()
+	m.mu.Lock()
+	if g.open > 0 && m.now() < g.until && !g.ending {
+		m.mu.Unlock()
+		return
+	}
+	g.ending = true
+	var lapsed []Record
+	for n, r := range g.claims {
+		if in := m.clients.byName[n]; !r.done && (in == nil || in.confirmed == nil || !in.confirmed.known.reclaim.recorded) {
+			lapsed = append(lapsed, r.Record)
+		}
+	}
+	m.mu.Unlock()
+	if len(lapsed) > 0 && m.cfg.Records.Remove(lapsed) != nil {
+		return
+	}
+	m.mu.Lock()
+	g.claims = nil
+	m.mu.Unlock()
+	g.on.Store(false)
+}

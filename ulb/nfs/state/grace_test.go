@@ -1,0 +1,267 @@
+package state
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+const (
+	noGrace = nfs4wire.NFS4ErrNoGrace
+	inGrace = nfs4wire.NFS4ErrGrace
+)
+
+// A life is one life of a server. What it leaves is on the disk.
+type life func(t *testing.T, m *Manager)
+
+// lives runs lives of a server one after the other, in time that passes by itself.
+func lives(t *testing.T, d *disk, all ...life) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		for _, f := range all {
+			m := manager(t, Config{Records: d})
+			f(t, m)
+			m.Close()
+		}
+	})
+}
+
+func me() *Identity { return identity("client", 1, "me") }
+
+// holds is a life in which the client comes to hold something.
+func holds(t *testing.T, m *Manager) { complete(t, m, me()) }
+
+func TestNoRecordsNoGrace(t *testing.T) {
+	lives(t, &disk{}, func(t *testing.T, m *Manager) {
+		if m.InGrace() {
+			t.Error("grace without a record")
+		}
+		c := confirmed(t, m, me())
+		is(t, "something new before RECLAIM_COMPLETE", m.mayHoldNow(c, false), inGrace)
+		is(t, "a claim", m.mayHoldNow(c, true), noGrace)
+		if m.Status(c) != 0 {
+			t.Errorf("status %#x", m.Status(c))
+		}
+		s, blocked := m.ReclaimComplete(c, true)
+		if !blocked {
+			t.Errorf("RECLAIM_COMPLETE did not wait for the disk: %v", s)
+		}
+		s, _ = m.ReclaimComplete(c, false)
+		is(t, "RECLAIM_COMPLETE", s, ok)
+		s, _ = m.ReclaimComplete(c, true)
+		is(t, "RECLAIM_COMPLETE again", s, nfs4wire.NFS4ErrCompleteAlready)
+		is(t, "something new", m.mayHoldNow(c, false), ok)
+		is(t, "a claim", m.mayHoldNow(c, true), noGrace)
+	})
+}
+
+// Restarts in every state of a client: who may claim, and who is still recorded then.
+func TestRestart(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		before   []life
+		claims   bool // the client may, after the restart
+		recorded bool // when the time of grace is over, and it did not come
+	}{
+		{"unconfirmed", []life{func(t *testing.T, m *Manager) { unconfirmed(t, m, me()) }}, false, false},
+		{"confirmed", []life{func(t *testing.T, m *Manager) { confirmed(t, m, me()) }}, false, false},
+		{"complete", []life{holds}, true, false},
+		{"of minor version 0, without state", []life{func(t *testing.T, m *Manager) { v40(t, m, me()) }}, false, false},
+		{"its next incarnation is unconfirmed", []life{func(t *testing.T, m *Manager) {
+			holds(t, m)
+			unconfirmed(t, m, identity("client", 2, "me"))
+		}}, true, false},
+		{"its next incarnation is confirmed", []life{func(t *testing.T, m *Manager) {
+			holds(t, m)
+			confirmed(t, m, identity("client", 2, "me"))
+		}}, true, false},
+		{"expired", []life{func(t *testing.T, m *Manager) {
+			holds(t, m)
+			pass(2 * leaseTime)
+		}}, true, false},
+		{"evicted", []life{func(t *testing.T, m *Manager) {
+			c := complete(t, m, me())
+			pass(2 * leaseTime)
+			if err := m.Evict(c); err != nil {
+				t.Error(err)
+			}
+		}}, false, false},
+		{"gone by itself", []life{func(t *testing.T, m *Manager) {
+			is(t, "DESTROY_CLIENTID", m.Destroy(complete(t, m, me())), ok)
+			synctest.Wait()
+		}}, false, false},
+		{"its name is another's", []life{func(t *testing.T, m *Manager) {
+			holds(t, m)
+			complete(t, m, identity("client", 1, "you"))
+		}}, false, false},
+		{"a crash within grace", []life{holds, func(t *testing.T, m *Manager) {
+			confirmed(t, m, me())
+			pass(leaseTime / 2)
+		}}, true, false},
+		{"a crash within grace, before it came", []life{holds, func(t *testing.T, m *Manager) {
+			pass(leaseTime / 2)
+		}}, true, false},
+		{"a crash after grace in which it did not come (second edge condition)", []life{holds, func(t *testing.T, m *Manager) {
+			pass(leaseTime * 3 / 2)
+		}}, false, false},
+		{"a crash after grace in which it did not complete", []life{holds, func(t *testing.T, m *Manager) {
+			confirmed(t, m, me())
+			pass(leaseTime * 3 / 2)
+		}}, false, false},
+		{"a crash after grace in which it completed", []life{holds, func(t *testing.T, m *Manager) {
+			holds(t, m)
+			pass(leaseTime * 3 / 2)
+		}}, true, false},
+		{"it completed after grace", []life{holds, func(t *testing.T, m *Manager) {
+			pass(leaseTime * 3 / 2)
+			holds(t, m)
+		}}, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := &disk{}
+			last := func(t *testing.T, m *Manager) {
+				client := confirmed(t, m, me())
+				if m.MayReclaim(client) != c.claims {
+					t.Errorf("it may claim: %v", !c.claims)
+				}
+				want := noGrace
+				if c.claims {
+					want = ok
+				}
+				is(t, "a claim", m.mayHoldNow(client, true), want)
+				if flag := m.Status(client) == nfs4wire.Seq4StatusRestartReclaimNeeded; flag != c.claims {
+					t.Errorf("status %#x", m.Status(client))
+				}
+			}
+			over := func(t *testing.T, m *Manager) {
+				pass(2 * leaseTime)
+				if m.InGrace() || d.has(1, "client") != c.recorded {
+					t.Errorf("in grace %v, recorded %v", m.InGrace(), d.has(1, "client"))
+				}
+			}
+			lives(t, d, append(append([]life{}, c.before...), last, over)...)
+		})
+	}
+}
+
+// Within grace nobody gets anything new, and what is claimed depends on who claims.
+func TestGrace(t *testing.T) {
+	lives(t, &disk{}, holds, func(t *testing.T, m *Manager) {
+		if !m.InGrace() {
+			t.Fatal("no grace")
+		}
+		stranger := complete(t, m, identity("stranger", 1, "me"))
+		is(t, "a stranger's claim", m.mayHoldNow(stranger, true), noGrace)
+		is(t, "a stranger's wish", m.mayHoldNow(stranger, false), inGrace)
+		thief := confirmed(t, m, identity("client", 1, "thief"))
+		is(t, "the claim of another principal", m.mayHoldNow(thief, true), noGrace)
+		c := confirmed(t, m, me())
+		is(t, "a claim", m.mayHoldNow(c, true), ok)
+		is(t, "a wish", m.mayHoldNow(c, false), inGrace)
+		pass(leaseTime + leaseTime/4)
+		if m.InGrace() {
+			t.Fatal("grace has no end")
+		}
+		is(t, "a claim after grace", m.mayHoldNow(c, true), noGrace)
+		is(t, "a wish before RECLAIM_COMPLETE", m.mayHoldNow(c, false), inGrace)
+		is(t, "a stranger's wish", m.mayHoldNow(stranger, false), ok)
+	})
+}
+
+// Grace ends as soon as all who may claim have said that they are done.
+func TestGraceEndsEarly(t *testing.T) {
+	d := &disk{}
+	lives(t, d, func(t *testing.T, m *Manager) {
+		complete(t, m, identity("a", 1, "me"))
+		complete(t, m, identity("b", 1, "me"))
+	}, func(t *testing.T, m *Manager) {
+		complete(t, m, identity("a", 1, "me"))
+		synctest.Wait()
+		if !m.InGrace() {
+			t.Fatal("grace ended before all were done")
+		}
+		c := complete(t, m, identity("b", 2, "me"))
+		synctest.Wait()
+		if m.InGrace() {
+			t.Fatal("grace did not end when all were done")
+		}
+		is(t, "a claim of one who is done", m.mayHoldNow(c, true), noGrace)
+		is(t, "a wish", m.mayHoldNow(c, false), ok)
+		if !d.has(1, "a") || !d.has(1, "b") {
+			t.Error("a record was lost")
+		}
+	})
+}
+
+// A client of minor version 0 never says that it is done.
+func TestGraceWithMinorVersion0(t *testing.T) {
+	d := &disk{}
+	lives(t, d, func(t *testing.T, m *Manager) {
+		for _, owner := range []string{"a", "b"} {
+			c := v40(t, m, identity(owner, 1, "me"))
+			if blocked, err := m.Record(c, true); !blocked || err != nil {
+				t.Errorf("blocked %v, %v", blocked, err)
+			}
+			for range 2 {
+				if blocked, err := m.Record(c, false); blocked || err != nil {
+					t.Errorf("blocked %v, %v", blocked, err)
+				}
+			}
+		}
+		complete(t, m, identity("c", 1, "me"))
+	}, func(t *testing.T, m *Manager) {
+		complete(t, m, identity("c", 1, "me"))
+		a := v40(t, m, identity("a", 1, "me"))
+		is(t, "a claim", m.mayHoldNow(a, true), ok)
+		m.mu.Lock()
+		m.reclaimed(a)
+		m.mu.Unlock()
+		is(t, "another claim", m.mayHoldNow(a, true), ok)
+		v40(t, m, identity("b", 1, "me")) // and claims nothing
+		synctest.Wait()
+		if !m.InGrace() {
+			t.Fatal("grace ended early")
+		}
+		pass(leaseTime + leaseTime/4)
+		if m.InGrace() || !d.has(0, "a") || d.has(0, "b") || !d.has(1, "c") {
+			t.Errorf("in grace %v, records %v", m.InGrace(), d.records)
+		}
+		is(t, "a wish", m.mayHoldNow(a, false), ok)
+	})
+}
+
+// As long as those who did not come cannot be forgotten, nobody gets what they held.
+func TestGraceLastsUntilTheRecordsAreRemoved(t *testing.T) {
+	d := &disk{}
+	lives(t, d, holds, func(t *testing.T, m *Manager) {
+		d.breakDown(true)
+		stranger := confirmed(t, m, identity("stranger", 1, "me"))
+		if s, _ := m.ReclaimComplete(stranger, false); s != nfs4wire.NFS4ErrDelay {
+			t.Errorf("RECLAIM_COMPLETE without a record: %v", s)
+		}
+		pass(3 * leaseTime)
+		c := confirmed(t, m, me())
+		if !m.InGrace() || !d.has(1, "client") {
+			t.Fatal("grace ended without the disk")
+		}
+		is(t, "a claim of one who is late", m.mayHoldNow(c, true), noGrace)
+		d.breakDown(false)
+		pass(leaseTime)
+		if m.InGrace() || d.has(1, "client") {
+			t.Error("grace goes on")
+		}
+	})
+}
+
+// A client that goes within grace is waited for no longer.
+func TestGraceWithoutOneWhoGoes(t *testing.T) {
+	d := &disk{}
+	lives(t, d, holds, func(t *testing.T, m *Manager) {
+		is(t, "DESTROY_CLIENTID", m.Destroy(confirmed(t, m, me())), ok)
+		synctest.Wait()
+		if m.InGrace() || d.has(1, "client") {
+			t.Errorf("in grace %v, recorded %v", m.InGrace(), d.has(1, "client"))
+		}
+	})
+}

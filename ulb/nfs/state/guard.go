@@ -1,0 +1,121 @@
+package state
+
+import (
+	"errors"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// ErrDenied: somebody has the file open in a way that keeps others from this.
+var ErrDenied = errors.New("state: an open of the file denies this")
+
+// A Use is what is about to be done with a file by a client that has not opened it.
+type Use uint8
+
+// Kinds of Use.
+const (
+	// UseRead and UseWrite are about its content, UseWrite about its size as well.
+	UseRead Use = iota
+	UseWrite
+	// UseRemove is the end of one of its names, by a removal or under a rename.
+	UseRemove
+)
+
+// deniedBy is the deny mode that keeps others from each Use. What is open so that
+// others must not write to it keeps its name (RFC 8881 §18.25.4).
+var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
+
+// Guard says whether somebody without an open of file h of fs may use it: ErrDenied, or
+// nil. Operations of NFSv3, and of NFSv4 with a special stateid, ask it. As long as
+// nobody denies anything it costs one load. Clients whose leases ran out deny nothing:
+// they are evicted, which waits for the disk; with try that is vfs.ErrWouldBlock.
+func (m *Manager) Guard(fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
+	d := &m.files.denials
+	if d.files.Load() == 0 {
+		return nil
+	}
+	for key := (FileKey{DomainOf(fs), h}); d.of(key)&deniedBy[use] != 0; {
+		late := m.deniers(key, deniedBy[use])
+		switch {
+		case late.firm:
+			return ErrDenied
+		case len(late.clients) == 0: // the last has just gone
+		case try:
+			return vfs.ErrWouldBlock
+		case !m.expel(late.clients):
+			return ErrDenied
+		}
+	}
+	return nil
+}
+
+// deniers are the clients that keep others from a file in the way given.
+func (m *Manager) deniers(key FileKey, how Access) (late courtesy) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.files.byKey[key]
+	if of == nil {
+		return late
+	}
+	for _, s := range of.opens {
+		if _, deny := s.modes.union(); deny&how != 0 {
+			late.blame(m, s.Client)
+		}
+	}
+	return late
+}
+
+// Guards says whether anything is denied at all: otherwise Guard answers nil for every
+// file, and whoever would have to look one up can do without.
+func (m *Manager) Guards() bool { return m.files.denials.files.Load() != 0 }
+
+// denials are the files that somebody has open with a deny mode. They are read without
+// Manager.mu, and changed under it.
+type denials struct {
+	files  atomic.Int64
+	seed   maphash.Seed
+	once   sync.Once
+	shards [16]struct {
+		mu   sync.RWMutex
+		deny map[FileKey]Access
+	}
+}
+
+func (d *denials) shard(key FileKey) int {
+	d.once.Do(func() { d.seed = maphash.MakeSeed() })
+	return int(maphash.Bytes(d.seed, key.Handle.Bytes()) % uint64(len(d.shards)))
+}
+
+func (d *denials) of(key FileKey) Access {
+	s := &d.shards[d.shard(key)]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.deny[key]
+}
+
+// set makes deny what is denied of a file.
+func (d *denials) set(key FileKey, deny Access) {
+	if deny == 0 && d.files.Load() == 0 {
+		return
+	}
+	s := &d.shards[d.shard(key)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, was := s.deny[key]
+	switch {
+	case deny != 0:
+		if s.deny == nil {
+			s.deny = make(map[FileKey]Access)
+		}
+		s.deny[key] = deny
+		if !was {
+			d.files.Add(1)
+		}
+	case was:
+		delete(s.deny, key)
+		d.files.Add(-1)
+	}
+}

@@ -1,0 +1,88 @@
+package state
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+const ok = nfs4wire.NFS4OK
+
+// newManager makes a Manager that ends with the test.
+func newManager(t testing.TB) *Manager {
+	t.Helper()
+	m, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// newClient makes a client that may open files.
+func newClient(m *Manager, minor uint32, name string) *Client {
+	id := &Identity{Owner: []byte(name)}
+	if minor == 0 {
+		r := m.SetClientID(id, Callback{})
+		m.ConfirmClientID(r.Client.ID, r.Confirm, "")
+		return r.Client
+	}
+	x := m.ExchangeID(id, false)
+	m.Confirm(x.Client)
+	m.ReclaimComplete(x.Client, false)
+	return x.Client
+}
+
+// fileKey is a file by number.
+func fileKey(n int) FileKey {
+	h, _ := vfs.MakeHandle(fmt.Appendf(nil, "file %d", n))
+	return FileKey{"domain", h}
+}
+
+// An openCount counts open files.
+type openCount struct{ n atomic.Int64 }
+
+// A countedFile is one of them.
+type countedFile struct {
+	vfs.File
+	count  *openCount
+	closed atomic.Bool
+}
+
+func (c *openCount) open() *countedFile {
+	c.n.Add(1)
+	return &countedFile{count: c}
+}
+
+func (f *countedFile) Close() {
+	if f.closed.Swap(true) {
+		panic("closed twice")
+	}
+	f.count.n.Add(-1)
+}
+
+// open opens a file and fails the test where that is refused.
+func open(t testing.TB, m *Manager, c *Client, owner string, key FileKey, access, deny Access) nfs4wire.StateID4 {
+	t.Helper()
+	o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte(owner), Key: key, Access: access, Deny: deny})
+	if s != ok {
+		t.Fatal(s)
+	}
+	return o.ID
+}
+
+func nothingLeft(t interface {
+	Helper()
+	Errorf(string, ...any)
+}, m *Manager) {
+	t.Helper()
+	if u := m.Usage(); u != (Usage{}) {
+		t.Errorf("left over: %+v", u)
+	}
+	if n := m.files.denials.files.Load(); n != 0 {
+		t.Errorf("%d files are still denied to others", n)
+	}
+}

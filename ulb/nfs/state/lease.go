@@ -1,0 +1,124 @@
+package state
+
+import (
+	"container/list"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// maxCourteous is how many clients whose leases ran out are kept.
+const maxCourteous = 1024
+
+// lease is what a Client is beside its name: how far it came, and until when its lease
+// runs.
+type lease struct {
+	address   netip.Addr
+	companion Companion
+	confirmed bool
+	// gone: it is no more. dying: it may not begin anything, for it is about to go.
+	gone  bool
+	dying atomic.Bool
+	// evicted is closed when the eviction that is under way has ended.
+	evicted chan struct{}
+	// renewed is when the lease was last renewed, or the client made, as Manager.now
+	// has it.
+	renewed atomic.Int64
+	// status are SEQ4_STATUS flags that SEQUENCE shows the client.
+	status atomic.Uint32
+	// inAll and inOrigin are its places in the lists of unconfirmed clients.
+	inAll, inOrigin *list.Element
+
+	reclaim reclaim
+	v40     setClientID
+}
+
+// now is the time since the Manager was made.
+func (m *Manager) now() time.Duration { return time.Since(m.sweeper.start) }
+
+// Renew begins the client's lease anew.
+func (m *Manager) Renew(c *Client) {
+	// Written only where it makes a difference: the line is shared by all that the
+	// client's processors do.
+	now, old := int64(m.now()), c.known.renewed.Load()
+	if now-old > int64(m.cfg.Lease)>>10 {
+		c.known.renewed.Store(now)
+	}
+}
+
+// Dying says that the client is no more, or about to go: it may not begin anything.
+func (c *Client) Dying() bool { return c.known.dying.Load() }
+
+// expired says that the client's lease had run out at a time that now() returned, and
+// that no request of it is under way: what it holds may be given to others, once Evict
+// has removed it. It is called with m.mu held.
+func (m *Manager) expired(c *Client, now time.Duration) bool {
+	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease {
+		return false
+	}
+	return c.known.companion == nil || !c.known.companion.Busy()
+}
+
+// Evict removes a client whose lease ran out, with all that it holds, so that what it
+// holds can be given to others: first its record on stable storage, so that it can not
+// claim that back after a restart (RFC 8881 §8.4.3). Evict waits for the disk, and is
+// called without a lock. Where the client has renewed its lease meanwhile, nothing
+// happens; where the record could not be removed, the client stays, and err says why.
+func (m *Manager) Evict(c *Client) error {
+	for {
+		m.mu.Lock()
+		if c.known.gone {
+			m.mu.Unlock()
+			return nil
+		}
+		if c.known.evicted == nil {
+			break
+		}
+		wait := c.known.evicted
+		m.mu.Unlock()
+		<-wait
+	}
+	// From here on the client begins nothing; what it began before is seen as Busy.
+	c.known.dying.Store(true)
+	if !m.expired(c, m.now()) {
+		c.known.dying.Store(false)
+		m.mu.Unlock()
+		return nil
+	}
+	done := make(chan struct{})
+	c.known.evicted = done
+	m.mu.Unlock()
+
+	err := m.removeRecord(c)
+
+	m.mu.Lock()
+	c.known.evicted = nil
+	after := func() {}
+	if err == nil {
+		after = m.remove(c)
+	} else {
+		c.known.dying.Store(false)
+	}
+	m.mu.Unlock()
+	after()
+	close(done)
+	return err
+}
+
+// SetStatus shows the client flags in each SEQUENCE, until ClearStatus: bits of
+// SEQ4_STATUS (RFC 8881 §18.46.3).
+func (c *Client) SetStatus(flags uint32) { c.known.status.Or(flags) }
+
+// ClearStatus takes flags of SetStatus back.
+func (c *Client) ClearStatus(flags uint32) { c.known.status.And(^flags) }
+
+// Status are the flags to be shown to the client at the moment.
+func (m *Manager) Status(c *Client) uint32 {
+	flags := c.known.status.Load()
+	if m.grace.on.Load() && c.known.reclaim.needed.Load() {
+		flags |= nfs4wire.Seq4StatusRestartReclaimNeeded
+	}
+	return flags
+}

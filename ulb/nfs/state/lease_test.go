@@ -1,0 +1,167 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// timed runs a test with a Manager in time that passes by itself.
+func timed(t *testing.T, cfg Config, f func(t *testing.T, m *Manager)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, cfg)
+		defer m.Close()
+		f(t, m)
+	})
+}
+
+func TestLeases(t *testing.T) {
+	timed(t, Config{}, func(t *testing.T, m *Manager) {
+		c := confirmed(t, m, identity("client", 1, "me"))
+		pass(leaseTime - time.Second)
+		m.Renew(c)
+		pass(leaseTime - time.Second)
+		if m.expiredNow(c) {
+			t.Error("a lease that was renewed ran out")
+		}
+		pass(2 * time.Second)
+		if !m.expiredNow(c) {
+			t.Error("a lease did not run out")
+		}
+		of(c).busy = true
+		if m.expiredNow(c) {
+			t.Error("a lease ran out while a request was under way")
+		}
+		of(c).busy = false
+		m.Renew(c)
+		if m.expiredNow(c) {
+			t.Error("a client in courtesy could not come back")
+		}
+		if m.Evict(c); m.Client(c.ID) == nil {
+			t.Error("a client with a lease was evicted")
+		}
+	})
+}
+
+func TestUnconfirmedClientsGoAfterALease(t *testing.T) {
+	timed(t, Config{}, func(t *testing.T, m *Manager) {
+		a := unconfirmed(t, m, identity("a", 1, "me"))
+		old := confirmed(t, m, identity("b", 1, "me"))
+		b := unconfirmed(t, m, identity("b", 2, "me"))
+		pass(leaseTime / 2)
+		m.Renew(old)
+		late := unconfirmed(t, m, identity("late", 1, "me"))
+		pass(leaseTime * 3 / 4)
+		if m.Client(a.ID) != nil || m.Client(b.ID) != nil || of(a).gone.Load() != 1 {
+			t.Error("clients that did not confirm themselves are still there")
+		}
+		if m.Client(old.ID) == nil || m.Client(late.ID) == nil {
+			t.Error("others went with them")
+		}
+	})
+}
+
+// A client whose lease ran out is kept for a day, with its record, and then goes.
+func TestCourtesyEnds(t *testing.T) {
+	d := &disk{}
+	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
+		c := complete(t, m, identity("client", 1, "me"))
+		pass(24 * time.Hour)
+		if m.Client(c.ID) == nil || !d.has(1, "client") {
+			t.Fatal("the client went too soon")
+		}
+		pass(3 * leaseTime)
+		if m.Client(c.ID) != nil || of(c).gone.Load() != 1 || d.has(1, "client") {
+			t.Error("the client is still there")
+		}
+	})
+}
+
+// Where the record cannot be removed, the client stays: it could claim after a restart
+// what others were granted.
+func TestEvictionWaitsForTheRecord(t *testing.T) {
+	d := &disk{}
+	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
+		c := complete(t, m, identity("client", 1, "me"))
+		pass(2 * leaseTime)
+		d.breakDown(true)
+		if err := m.Evict(c); err == nil || m.Client(c.ID) == nil || c.Dying() {
+			t.Errorf("evicted: %v", err)
+		}
+		d.breakDown(false)
+		release := make(chan struct{})
+		d.slow = func() {
+			if m.Client(c.ID) == nil || of(c).gone.Load() != 0 || !c.Dying() {
+				t.Error("the client went before its record, or could still begin something")
+			}
+			<-release
+		}
+		done := make(chan error)
+		for range 3 {
+			go func() { done <- m.Evict(c) }()
+		}
+		synctest.Wait()
+		close(release)
+		for range 3 {
+			if err := <-done; err != nil || m.Client(c.ID) != nil {
+				t.Errorf("%v", err)
+			}
+		}
+		if d.has(1, "client") || of(c).gone.Load() != 1 {
+			t.Errorf("record %v, told %d times", d.has(1, "client"), of(c).gone.Load())
+		}
+	})
+}
+
+// Another principal may have the name of a client once its lease ran out.
+func TestNameOfAnExpiredClient(t *testing.T) {
+	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
+		c := complete(t, m, identity("client", 1, "me"))
+		of(c).active = true
+		other := identity("client", 1, "you")
+		is(t, "with a lease", m.ExchangeID(other, false).Status, nfs4wire.NFS4ErrClIDInUse)
+		pass(2 * leaseTime)
+		x := m.ExchangeID(other, false)
+		if x.Expired != c {
+			t.Fatalf("%+v", x)
+		}
+		if err := m.Evict(x.Expired); err != nil {
+			t.Fatal(err)
+		}
+		if x = m.ExchangeID(other, false); x.Client == nil || x.Client == c {
+			t.Errorf("%+v", x)
+		}
+	})
+}
+
+// So many clients are kept in courtesy, and the longest expired go first.
+func TestCourteousClientsAreBounded(t *testing.T) {
+	timed(t, Config{}, func(t *testing.T, m *Manager) {
+		var all []*Client
+		for i := range maxCourteous + 10 {
+			all = append(all, confirmed(t, m, identity(fmt.Sprint(i), 1, "me")))
+			pass(time.Millisecond)
+		}
+		pass(2 * leaseTime)
+		for i, c := range all {
+			if stays := m.Client(c.ID) != nil; stays != (i >= 10) {
+				t.Errorf("client %d stays: %v", i, stays)
+			}
+		}
+	})
+}
+
+func TestStatusFlags(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	c := confirmed(t, m, identity("client", 1, "me"))
+	c.SetStatus(nfs4wire.Seq4StatusRecallableStateRevoked | nfs4wire.Seq4StatusLeaseMoved)
+	c.ClearStatus(nfs4wire.Seq4StatusLeaseMoved)
+	if got := m.Status(c); got != nfs4wire.Seq4StatusRecallableStateRevoked {
+		t.Errorf("%#x", got)
+	}
+}

@@ -1,0 +1,253 @@
+package state
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A localClaim is what is held of one file towards the processes of this machine: the
+// strongest of the locks that clients have of each byte. Changes of a file's locks that
+// go with a claim come one after the other: what is held follows the table.
+type localClaim struct {
+	// mu is held while the locks of the file change, and taken before Manager.mu.
+	mu      sync.Mutex
+	key     FileKey
+	claimer vfs.Claimer
+	// held: something may be claimed. It is guarded by mu.
+	held bool
+	// users are those that have mu or wait for it. It is guarded by Manager.mu.
+	users int
+}
+
+// claimed is the claim of a file, locked. Each is followed by unclaimed.
+func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
+	m.mu.Lock()
+	c := m.files.claims[key]
+	if c == nil {
+		c = &localClaim{key: key, claimer: claimer}
+		if m.files.claims == nil {
+			m.files.claims = make(map[FileKey]*localClaim)
+		}
+		m.files.claims[key] = c
+	}
+	c.users++
+	m.mu.Unlock()
+	c.mu.Lock()
+	return c
+}
+
+func (m *Manager) unclaimed(c *localClaim) {
+	held := c.held
+	c.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c.users--; c.users == 0 && !held {
+		delete(m.files.claims, c.key)
+	}
+}
+
+// abandoned returns the claim of a file whose locks were dropped, for the leftovers, or
+// nil where nothing is claimed. It is called with m.mu held.
+func (m *Manager) abandoned(key FileKey) *localClaim {
+	c := m.files.claims[key]
+	if c != nil {
+		c.users++
+	}
+	return c
+}
+
+// follow makes what is claimed of a range what the table says. It is called with c.mu
+// held, and without m.mu.
+func (m *Manager) follow(c *localClaim, r byteRange) error {
+	wanted, any := m.strongest(c.key, r)
+	if !any {
+		if c.held {
+			c.claimer.DropClaims(c.key.Handle)
+			c.held = false
+		}
+		return nil
+	}
+	c.held = true
+	for _, w := range wanted {
+		length := uint64(vfs.ToEnd)
+		if w.last != vfs.ToEnd {
+			length = w.last - w.start + 1
+		}
+		if err := c.claimer.Claim(c.key.Handle, w.start, length, w.mode); err != nil && !errors.Is(err, vfs.ErrNotSupported) {
+			return err
+		}
+	}
+	return nil
+}
+
+// A need is what is to be claimed of a range.
+type need struct {
+	start, last uint64
+	mode        vfs.ClaimMode
+}
+
+// strongest says what clients have locked of a range, without gaps, and whether they have
+// anything of the file.
+func (m *Manager) strongest(key FileKey, r byteRange) (all []need, any bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var within []byteRange
+	if of := m.files.byKey[key]; of != nil {
+		for _, s := range of.locks {
+			any = any || len(s.ranges) > 0
+			for i := s.ranges.from(r.start); i < len(s.ranges) && s.ranges[i].start <= r.last; i++ {
+				within = append(within, s.ranges[i])
+			}
+		}
+	}
+	return cover(r, within), any
+}
+
+// cover cuts r where one of within begins or ends, and says what the strongest is of each
+// piece.
+func cover(r byteRange, within []byteRange) (all []need) {
+	starts := []uint64{r.start}
+	for _, w := range within {
+		if w.start > r.start {
+			starts = append(starts, w.start)
+		}
+		if w.last < r.last {
+			starts = append(starts, w.last+1)
+		}
+	}
+	slices.Sort(starts)
+	starts = slices.Compact(starts)
+	// One pass: pieces and ranges both ascend.
+	slices.SortFunc(within, func(a, b byteRange) int { return cmp.Compare(a.start, b.start) })
+	var open []byteRange
+	for i, start := range starts {
+		p := need{start: start, last: r.last}
+		if i+1 < len(starts) {
+			p.last = starts[i+1] - 1
+		}
+		for len(within) > 0 && within[0].start <= start {
+			open = append(open, within[0])
+			within = within[1:]
+		}
+		open = slices.DeleteFunc(open, func(w byteRange) bool { return w.last < start })
+		for _, w := range open {
+			p.mode = max(p.mode, w.mode())
+		}
+		if n := len(all); n > 0 && all[n-1].mode == p.mode {
+			all[n-1].last = p.last
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func (r *byteRange) mode() vfs.ClaimMode {
+	if r.write {
+		return vfs.ClaimWrite
+	}
+	return vfs.ClaimRead
+}
+
+// whole is all of a file.
+var whole = byteRange{start: 0, last: vfs.ToEnd}
+
+// giveUp makes what is claimed of a file whose locks were dropped follow them. It
+// waits for the file system.
+func (m *Manager) giveUp(c *localClaim) {
+	c.mu.Lock()
+	// What fails leaves more claimed than there need be, until the file is closed.
+	_ = m.follow(c, whole)
+	m.unclaimed(c)
+}
+
+// lockClaimed is Lock for a file that is claimed as well: the table first, which keeps
+// other clients off, then the claim, and back again where a process of this machine
+// stands in the way.
+func (m *Manager) lockClaimed(a *LockArgs, r byteRange) (id nfs4wire.StateID4, d *Denied, status Status) {
+	for {
+		var late courtesy
+		id, d, status = m.lockOnce(a, r, &late)
+		// Without the claim: who is sent away may have locks of this file.
+		if late.none() || !m.expel(late.clients) {
+			return id, d, status
+		}
+	}
+}
+
+// lockOnce is lockClaimed, which says who without a lease stood in the way.
+func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
+	c := m.claimed(a.Key, a.Claimer)
+	defer m.unclaimed(c)
+	var undo undo
+	var l leftovers
+	m.mu.Lock()
+	id, d, status = m.lock(a, r, &l, late, &undo)
+	m.mu.Unlock()
+	m.finish(&l)
+	if status != nfs4wire.NFS4OK {
+		return id, d, status
+	}
+	err := m.follow(c, r)
+	if err == nil {
+		return id, nil, status
+	}
+	m.takeBack(&undo)
+	_ = m.follow(c, r) // weaker than it was, which does not fail for others' sake
+	switch {
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
+		return id, m.localLock(c, &r), nfs4wire.NFS4ErrDenied
+	case errors.Is(err, syscall.ENOLCK), errors.Is(err, vfs.ErrDelay):
+		return id, nil, nfs4wire.NFS4ErrDelay
+	case errors.Is(err, syscall.EROFS):
+		return id, nil, nfs4wire.NFS4ErrOpenMode
+	case errors.Is(err, syscall.ESTALE):
+		return id, nil, nfs4wire.NFS4ErrStale
+	}
+	return id, nil, nfs4wire.NFS4ErrServerFault
+}
+
+// localLock is a lock of a process of this machine that stands against r. Its owner is
+// nobody's client. Where it is gone by now, it is said to be all that was asked for.
+func (m *Manager) localLock(c *localClaim, r *byteRange) *Denied {
+	d := denied(r, 0, "")
+	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, r.mode())
+	if err == nil && ok {
+		return &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
+	}
+	return d
+}
+
+// undo is how a lock is taken back.
+type undo struct {
+	state  *State
+	made   bool // the state was made for it
+	ranges ranges
+	seqid  uint32
+}
+
+// takeBack undoes a lock that was not told the client. As long as the file's claim is
+// held nobody else has changed what the state holds, but dropped it perhaps.
+func (m *Manager) takeBack(u *undo) {
+	var l leftovers
+	m.mu.Lock()
+	if s := u.state; s.file != nil {
+		of := s.file
+		m.account(s, len(u.ranges)-len(s.ranges))
+		s.ranges = u.ranges
+		s.seqid.Store(u.seqid)
+		if u.made {
+			m.dropLock(s, false, &l)
+		} else {
+			m.released(of, &l)
+		}
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+}

@@ -1,0 +1,289 @@
+package state
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// LockArgs are what Lock works with.
+type LockArgs struct {
+	// Ref is the lock's stateid, or that of the open where New.
+	Ref
+	// New: the lock-owner may not have a stateid for this open yet. LockOwner is the
+	// owner where its requests are numbered, else nil: the one called OwnerName.
+	New       bool
+	LockOwner *Owner
+	OwnerName []byte
+	// Offset and Length are as on the wire: a Length of all ones goes to the end.
+	Offset, Length uint64
+	Write          bool
+	// Try: WouldWait is answered where Lock would have to wait.
+	Try bool
+	// Claimer, where not nil, claims the range towards the processes of this machine.
+	// Lock then waits for the file system.
+	Claimer vfs.Claimer
+	// Claimed: it was locked before the server's restart.
+	Claimed bool
+	// Wait: the client waits for the lock where it is denied. Tag comes back in the
+	// notice that it could be had.
+	Wait bool
+	Tag  any
+}
+
+// Denied is a lock that stands in the way of another one.
+type Denied struct {
+	Offset, Length uint64
+	Write          bool
+	ClientID       uint64
+	Owner          string
+}
+
+// wholeRange is what offset and length come to (RFC 8881 §18.10.3); false: nothing.
+func wholeRange(offset, length uint64, write bool) (byteRange, bool) {
+	switch {
+	case length == 0:
+		return byteRange{}, false
+	case length == 1<<64-1:
+		return byteRange{offset, 1<<64 - 1, write}, true
+	case offset > 1<<64-1-length:
+		return byteRange{}, false
+	}
+	return byteRange{offset, offset + length - 1, write}, true
+}
+
+func denied(r *byteRange, clientID uint64, owner string) *Denied {
+	d := &Denied{Offset: r.start, Length: 1<<64 - 1, Write: r.write, ClientID: clientID, Owner: owner}
+	if r.last != 1<<64-1 {
+		d.Length = r.last - r.start + 1
+	}
+	return d
+}
+
+// Lock is LOCK (RFC 8881 §18.10). With NFS4ERR_DENIED it says what stands in the way.
+func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Status) {
+	r, ok := wholeRange(a.Offset, a.Length, a.Write)
+	if !ok {
+		return id, nil, nfs4wire.NFS4ErrInvalid
+	}
+	if a.Claimer != nil {
+		return m.lockClaimed(a, r)
+	}
+	var undo undo
+	if !m.settled(a.Try, func(l *leftovers, late *courtesy) {
+		id, d, status = m.lock(a, r, l, late, &undo)
+	}) {
+		return id, nil, WouldWait
+	}
+	return id, d, status
+}
+
+func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u *undo) (id nfs4wire.StateID4, d *Denied, status Status) {
+	s, open, owner, status := m.locker(a)
+	if status != nfs4wire.NFS4OK {
+		return id, nil, status
+	}
+	if status := mayBegin(open.Client); status != nfs4wire.NFS4OK {
+		return id, nil, status
+	}
+	if status := m.mayHold(open.Client, a.Claimed); status != nfs4wire.NFS4OK {
+		return id, nil, status
+	}
+	if _, status := open.For(r.access()); status != nfs4wire.NFS4OK {
+		return id, nil, status
+	}
+	c, of := open.Client, open.file
+	name := string(a.OwnerName)
+	if owner != nil {
+		name = owner.name
+	}
+	d = m.lockConflict(of, &r, owner, late)
+	if d == nil {
+		d = of.reserved(&r, c, name)
+	}
+	if d != nil {
+		if a.Wait {
+			of.queue(m, &waiter{client: c, owner: name, want: r, tag: a.Tag})
+		}
+		return id, d, nfs4wire.NFS4ErrDenied
+	}
+	if !m.mayGrow(c, 2) {
+		return id, nil, full(c)
+	}
+	if s == nil {
+		if s = m.newLock(open, owner, a.OwnerName); s == nil {
+			return id, nil, full(c)
+		}
+		u.made = true
+		id = s.ID()
+	} else {
+		u.seqid = s.seqid.Load()
+		id = s.bump()
+	}
+	u.state = s
+	if a.Claimer != nil {
+		u.ranges = slices.Clone(s.ranges)
+	}
+	before := len(s.ranges)
+	s.ranges = s.ranges.lock(r)
+	m.account(s, len(s.ranges)-before)
+	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == name && w.want.overlaps(&r) })
+	if !r.write {
+		m.released(of, l) // it may have been locked to write
+	}
+	return id, nil, nfs4wire.NFS4OK
+}
+
+func (r *byteRange) access() Access {
+	if r.write {
+		return AccessWrite
+	}
+	return AccessRead
+}
+
+// locker finds whom a is about: the lock's state or nil, its open's, and its owner or
+// nil.
+func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
+	if !a.New {
+		s, status = m.held(&a.Ref, KindLock)
+		if status != nfs4wire.NFS4OK {
+			return nil, nil, nil, status
+		}
+		return s, s.open, s.Owner, status
+	}
+	open, status = m.held(&a.Ref, KindOpen)
+	if status != nfs4wire.NFS4OK {
+		return nil, nil, nil, status
+	}
+	owner = a.LockOwner
+	if owner == nil {
+		owner = open.Client.holding.lockOwners[string(a.OwnerName)]
+	} else if !owner.known || owner.Client != open.Client {
+		return nil, nil, nil, nfs4wire.NFS4ErrBadStateID
+	}
+	s = open.locks[owner]
+	if s != nil && a.LockOwner != nil && len(s.ranges) > 0 {
+		// It holds locks by a stateid, which it is to use (RFC 7530 §16.10.5).
+		return nil, nil, nil, nfs4wire.NFS4ErrBadSeqID
+	}
+	return s, open, owner, status
+}
+
+// newLock makes the state of an owner's locks by way of an open. It is nil where there
+// is no room.
+func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
+	c := open.Client
+	if m.crowded(c) {
+		return nil
+	}
+	numbered := owner != nil
+	if owner == nil {
+		if owner = m.owner(c, name, true); owner == nil {
+			return nil
+		}
+	}
+	s := &State{Kind: KindLock, Client: c, Owner: owner, Key: open.Key, open: open}
+	if !m.enlist(s, open.file, &open.file.locks) {
+		if !numbered {
+			m.forgetOwner(owner)
+		}
+		return nil
+	}
+	if open.locks == nil {
+		open.locks = make(map[*Owner]*State)
+	}
+	open.locks[owner] = s
+	m.files.usage.locks++
+	return s
+}
+
+// lockConflict returns a lock of others than owner that r cannot be beside, or nil.
+func (m *Manager) lockConflict(of *file, r *byteRange, owner *Owner, late *courtesy) (d *Denied) {
+	for _, s := range of.locks {
+		if s.Owner == owner {
+			continue
+		}
+		if other := s.ranges.conflict(r); other != nil {
+			if d == nil || !m.courteous(s.Client) {
+				d = denied(other, s.Client.ID, s.Owner.name)
+			}
+			if late.blame(m, s.Client); late.firm {
+				return d
+			}
+		}
+	}
+	return d
+}
+
+// TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with the name given. With a
+// claimer it also looks for locks of the processes of this machine, and waits for the
+// file system; with try it answers WouldWait where it would have to wait otherwise.
+func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, try bool) (d *Denied, status Status) {
+	r, ok := wholeRange(offset, length, write)
+	if !ok {
+		return nil, nfs4wire.NFS4ErrInvalid
+	}
+	if !m.settled(try, func(_ *leftovers, late *courtesy) {
+		d = nil
+		if of := m.files.byKey[key]; of != nil {
+			d = m.lockConflict(of, &r, c.holding.lockOwners[string(owner)], late)
+		}
+	}) {
+		return nil, WouldWait
+	}
+	if d == nil && claimer != nil {
+		found, ok, err := claimer.TestClaim(key.Handle, offset, length, r.mode())
+		if err == nil && ok {
+			d = &Denied{Offset: found.Start, Length: found.Length, Write: found.Mode == vfs.ClaimWrite}
+		}
+	}
+	if d != nil {
+		return d, nfs4wire.NFS4ErrDenied
+	}
+	return nil, nfs4wire.NFS4OK
+}
+
+// Unlock is LOCKU (RFC 8881 §18.12). Where claimer is not nil, what was locked was claimed
+// through it, and Unlock waits for the file system.
+func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id nfs4wire.StateID4, status Status) {
+	r, ok := wholeRange(offset, length, false)
+	if !ok {
+		return id, nfs4wire.NFS4ErrInvalid
+	}
+	if claimer == nil {
+		return m.unlock(ref, r)
+	}
+	c := m.claimed(ref.Key, claimer)
+	defer m.unclaimed(c)
+	if id, status = m.unlock(ref, r); status == nfs4wire.NFS4OK {
+		// What fails leaves more claimed than there need be, until the file is closed.
+		_ = m.follow(c, r)
+	}
+	return id, status
+}
+
+func (m *Manager) unlock(ref *Ref, r byteRange) (id nfs4wire.StateID4, status Status) {
+	var l leftovers
+	m.mu.Lock()
+	s, status := m.held(ref, KindLock)
+	switch {
+	case status != nfs4wire.NFS4OK:
+	case s.ranges.splits(r.start, r.last) && !m.mayGrow(s.Client, 1):
+		status = full(s.Client)
+	default:
+		before := len(s.ranges)
+		s.ranges = s.ranges.unlock(r.start, r.last)
+		m.account(s, len(s.ranges)-before)
+		id = s.bump()
+		m.released(s.file, &l)
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+	return id, status
+}
+
+// reservation is for how long a lock that became free is kept for who waited for it
+// first.
+const reservation = 3 * time.Second

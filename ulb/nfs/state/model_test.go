@@ -1,0 +1,451 @@
+package state
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"pgregory.net/rapid"
+)
+
+// The model: what each owner has open and locked, and nothing else.
+type model struct {
+	m       *Manager
+	count   openCount
+	clients [32]*modelClient
+	files   [3]FileKey
+	// claims are what is claimed of each file towards the processes of the machine, by
+	// the Manager and by themselves.
+	claims map[vfs.Handle]*modelClaims
+}
+
+type modelClaims struct{ held, local vfs.Claims }
+
+func (m *model) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	if _, found, _ := m.claims[h].local.Against(start, length, mode); found {
+		return syscall.EAGAIN
+	}
+	return m.claims[h].held.Set(start, length, mode)
+}
+
+func (m *model) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) (vfs.Claimed, bool, error) {
+	return m.claims[h].local.Against(start, length, mode)
+}
+
+func (m *model) DropClaims(h vfs.Handle) { m.claims[h].held = vfs.Claims{} }
+
+type modelClient struct {
+	*Client
+	opens map[[2]int]*modelOpen // by owner and file
+}
+
+type modelOpen struct {
+	client *modelClient
+	file   int
+	id     nfs4wire.StateID4
+	modes  map[[2]Access]bool
+	locks  map[int]*modelLock // by lock-owner
+}
+
+type modelLock struct {
+	id    nfs4wire.StateID4
+	cells [cells]int
+}
+
+func (o *modelOpen) union() (access, deny Access) {
+	for m := range o.modes {
+		access |= m[0]
+		deny |= m[1]
+	}
+	return access, deny
+}
+
+// all calls f for everything that is open.
+func (m *model) all(f func(o *modelOpen)) {
+	for _, c := range m.clients {
+		for _, o := range c.opens {
+			f(o)
+		}
+	}
+}
+
+func (m *model) ref(o *modelOpen, id nfs4wire.StateID4) *Ref {
+	return &Ref{ID: id, Client: o.client.Client, Key: m.files[o.file]}
+}
+
+func (m *model) open(t *rapid.T) {
+	c := m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")]
+	owner := rapid.IntRange(0, 1).Draw(t, "owner")
+	file := rapid.IntRange(0, len(m.files)-1).Draw(t, "file")
+	access := Access(rapid.IntRange(1, 3).Draw(t, "access"))
+	deny := Access(max(0, rapid.IntRange(-6, 3).Draw(t, "deny")))
+	want := ok
+	m.all(func(o *modelOpen) {
+		a, d := o.union()
+		if o.file == file && (a&deny != 0 || d&access != 0) {
+			want = nfs4wire.NFS4ErrShareDenied
+		}
+	})
+	f := m.count.open()
+	got, s := m.m.Open(&OpenArgs{
+		Client: c.Client, OwnerName: fmt.Appendf(nil, "owner %d", owner), Key: m.files[file],
+		Access: access, Deny: deny, File: f,
+	})
+	if s != want {
+		t.Fatalf("OPEN is answered %v, not %v", s, want)
+	}
+	if s != ok {
+		f.Close()
+		return
+	}
+	o := c.opens[[2]int{owner, file}]
+	if o == nil {
+		o = &modelOpen{client: c, file: file, modes: map[[2]Access]bool{}, locks: map[int]*modelLock{}}
+		c.opens[[2]int{owner, file}] = o
+	} else if o.id.Other != got.ID.Other || got.ID.Seqid != o.id.Seqid+1 {
+		t.Fatalf("%v after %v", got.ID, o.id)
+	}
+	o.id = got.ID
+	o.modes[[2]Access{access, deny}] = true
+	m.may(t, o)
+}
+
+// may checks what an open may be used for.
+func (m *model) may(t *rapid.T, o *modelOpen) {
+	s, status := m.m.Resolve(m.ref(o, o.id), KindOpen)
+	if status != ok {
+		t.Fatal(status)
+	}
+	has, _ := o.union()
+	for _, want := range [...]Access{AccessRead, AccessWrite} {
+		f, status := s.For(want)
+		if (status == ok) != (has&want != 0) || status == ok && f.(*countedFile).closed.Load() {
+			t.Fatalf("open for %d, used for %d: %v", has, want, status)
+		}
+	}
+}
+
+// any draws something that is open, or returns nil.
+func (m *model) any(t *rapid.T) *modelOpen {
+	var opens []*modelOpen
+	for _, c := range m.clients {
+		for owner := range 2 {
+			for file := range m.files {
+				if o := c.opens[[2]int{owner, file}]; o != nil {
+					opens = append(opens, o)
+				}
+			}
+		}
+	}
+	if len(opens) == 0 {
+		return nil
+	}
+	return opens[rapid.IntRange(0, len(opens)-1).Draw(t, "open")]
+}
+
+func (m *model) downgrade(t *rapid.T) {
+	o := m.any(t)
+	if o == nil {
+		return
+	}
+	access := Access(rapid.IntRange(1, 3).Draw(t, "access"))
+	deny := Access(rapid.IntRange(0, 3).Draw(t, "deny"))
+	left := map[[2]Access]bool{}
+	var a, d Access
+	for mode := range o.modes {
+		if mode[0]&^access == 0 && mode[1]&^deny == 0 {
+			left[mode] = true
+			a |= mode[0]
+			d |= mode[1]
+		}
+	}
+	want := ok
+	if a != access || d != deny {
+		want = nfs4wire.NFS4ErrInvalid
+	}
+	id, s := m.m.Downgrade(m.ref(o, o.id), access, deny)
+	if s != want {
+		t.Fatalf("OPEN_DOWNGRADE to %d, %d of %v: %v", access, deny, o.modes, s)
+	}
+	if s == ok {
+		o.id, o.modes = id, left
+		m.may(t, o)
+	}
+}
+
+func (m *model) close(t *rapid.T) {
+	o := m.any(t)
+	if o == nil {
+		return
+	}
+	want := ok
+	for _, l := range o.locks {
+		if l.cells != [cells]int{} {
+			want = nfs4wire.NFS4ErrLocksHeld
+		}
+	}
+	if _, s := m.m.CloseOpen(m.ref(o, o.id)); s != want {
+		t.Fatalf("CLOSE: %v, not %v", s, want)
+	}
+	if want == ok {
+		for key, other := range o.client.opens {
+			if other == o {
+				delete(o.client.opens, key)
+			}
+		}
+		if _, s := m.m.Resolve(m.ref(o, o.id), 0); s != nfs4wire.NFS4ErrBadStateID {
+			t.Fatalf("after CLOSE: %v", s)
+		}
+	}
+}
+
+// span draws cells that are one range: offset and length.
+func span(t *rapid.T) (from, to int, offset, length uint64) {
+	from = rapid.IntRange(0, cells-1).Draw(t, "from")
+	to = rapid.IntRange(from, cells-1).Draw(t, "to")
+	if to == cells-1 || from == 0 && to == cells-2 { // which has no length of its own
+		return from, cells - 1, startOf(from), lastOffset
+	}
+	return from, to, startOf(from), lastOf(to) - startOf(from) + 1
+}
+
+// conflict says whether others than a client's lock-owner have locked cells of a file.
+func (m *model) conflict(c *modelClient, owner, file, from, to, how int) (conflict bool) {
+	if c := m.claims[m.files[file].Handle]; c != nil {
+		start, length := startOf(from), uint64(vfs.ToEnd)
+		if to < cells-1 {
+			length = lastOf(to) - start + 1
+		}
+		if _, conflict, _ = c.local.Against(start, length, vfs.ClaimMode(how)); conflict {
+			return true
+		}
+	}
+	m.all(func(o *modelOpen) {
+		for other, l := range o.locks {
+			if o.file != file || o.client == c && other == owner {
+				continue
+			}
+			for cell := from; cell <= to; cell++ {
+				conflict = conflict || l.cells[cell] > 0 && (how == 2 || l.cells[cell] == 2)
+			}
+		}
+	})
+	return conflict
+}
+
+func (m *model) lock(t *rapid.T) {
+	o := m.any(t)
+	if o == nil {
+		return
+	}
+	owner := rapid.IntRange(0, 2).Draw(t, "lock-owner")
+	how := rapid.IntRange(1, 2).Draw(t, "how")
+	from, to, offset, length := span(t)
+	a := LockArgs{Offset: offset, Length: length, Write: how == 2, Claimer: m.claimer()}
+	l := o.locks[owner]
+	if a.New = l == nil || rapid.Bool().Draw(t, "as if it were the first"); a.New {
+		a.Ref, a.OwnerName = *m.ref(o, o.id), fmt.Appendf(nil, "locker %d", owner)
+	} else {
+		a.Ref = *m.ref(o, l.id)
+	}
+	want := ok
+	if access, _ := o.union(); access&Access(how) == 0 {
+		want = nfs4wire.NFS4ErrOpenMode
+	} else if m.conflict(o.client, owner, o.file, from, to, how) {
+		want = nfs4wire.NFS4ErrDenied
+	}
+	id, d, s := m.m.Lock(&a)
+	if s != want || (d != nil) != (s == nfs4wire.NFS4ErrDenied) {
+		t.Fatalf("LOCK: %v %v, not %v", s, d, want)
+	}
+	if s != ok {
+		return
+	}
+	if l == nil {
+		l = &modelLock{}
+		o.locks[owner] = l
+	} else if id.Other != l.id.Other || id.Seqid != l.id.Seqid+1 {
+		t.Fatalf("%v after %v", id, l.id)
+	}
+	l.id = id
+	for cell := from; cell <= to; cell++ {
+		l.cells[cell] = how
+	}
+}
+
+func (m *model) test(t *rapid.T) {
+	c := m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")]
+	file := rapid.IntRange(0, len(m.files)-1).Draw(t, "file")
+	owner := rapid.IntRange(0, 2).Draw(t, "lock-owner")
+	how := rapid.IntRange(1, 2).Draw(t, "how")
+	from, to, offset, length := span(t)
+	_, s := m.m.TestLock(c.Client, fmt.Appendf(nil, "locker %d", owner), m.files[file], offset, length, how == 2, m.claimer(), false)
+	if want := m.conflict(c, owner, file, from, to, how); (s == nfs4wire.NFS4ErrDenied) != want {
+		t.Fatalf("LOCKT: %v", s)
+	}
+}
+
+// locked draws a lock, or returns nil.
+func (m *model) locked(t *rapid.T) (*modelOpen, int) {
+	o := m.any(t)
+	if o == nil {
+		return nil, 0
+	}
+	owner := rapid.IntRange(0, 2).Draw(t, "lock-owner")
+	if o.locks[owner] == nil {
+		return nil, 0
+	}
+	return o, owner
+}
+
+func (m *model) unlock(t *rapid.T) {
+	o, owner := m.locked(t)
+	if o == nil {
+		return
+	}
+	l := o.locks[owner]
+	from, to, offset, length := span(t)
+	id, s := m.m.Unlock(m.ref(o, l.id), offset, length, m.claimer())
+	if s != ok {
+		t.Fatal(s)
+	}
+	l.id = id
+	for cell := from; cell <= to; cell++ {
+		l.cells[cell] = 0
+	}
+}
+
+func (m *model) free(t *rapid.T) {
+	o, owner := m.locked(t)
+	if o == nil {
+		return
+	}
+	l := o.locks[owner]
+	want := ok
+	if l.cells != [cells]int{} {
+		want = nfs4wire.NFS4ErrLocksHeld
+	}
+	if s := m.m.FreeStateID(&l.id, o.client.Client); s != want {
+		t.Fatalf("FREE_STATEID: %v, not %v", s, want)
+	}
+	if want == ok {
+		delete(o.locks, owner)
+	}
+}
+
+// leave has a client go with all that it holds.
+func (m *model) leave(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")
+	m.drop(i)
+	m.join(i)
+}
+
+func (m *model) drop(i int) {
+	m.m.mu.Lock()
+	after := m.m.remove(m.clients[i].Client)
+	m.m.mu.Unlock()
+	after()
+}
+
+func (m *model) join(i int) {
+	m.clients[i] = &modelClient{Client: newClient(m.m, 1, fmt.Sprint("client ", i)), opens: map[[2]int]*modelOpen{}}
+}
+
+func (m *model) claimer() vfs.Claimer {
+	if m.claims == nil {
+		return nil
+	}
+	return m
+}
+
+// local has a process of the machine lock something, as far as it may.
+func (m *model) local(t *rapid.T) {
+	if m.claims == nil {
+		return
+	}
+	c := m.claims[m.files[rapid.IntRange(0, len(m.files)-1).Draw(t, "file")].Handle]
+	mode := vfs.ClaimMode(rapid.IntRange(0, 2).Draw(t, "mode"))
+	_, _, offset, length := span(t)
+	if _, found, _ := c.held.Against(offset, length, mode); !found {
+		c.local.Set(offset, length, mode)
+	}
+}
+
+// follows checks that what is claimed is the strongest of what clients have locked.
+func (m *model) follows(t *rapid.T) {
+	for file, key := range m.files {
+		c := m.claims[key.Handle]
+		if c == nil {
+			continue
+		}
+		var want [cells]int
+		m.all(func(o *modelOpen) {
+			for _, l := range o.locks {
+				for cell, how := range l.cells {
+					if o.file == file {
+						want[cell] = max(want[cell], how)
+					}
+				}
+			}
+		})
+		for cell, how := range want {
+			start, length := startOf(cell), lastOf(cell)-startOf(cell)+1
+			if cell == cells-1 {
+				length = vfs.ToEnd
+			}
+			_, reads, _ := c.held.Against(start, length, vfs.ClaimWrite)
+			_, writes, _ := c.held.Against(start, length, vfs.ClaimRead)
+			if reads != (how > 0) || writes != (how == 2) {
+				t.Fatalf("cell %d of file %d is locked as %d, and claimed: %v, to write: %v", cell, file, how, reads, writes)
+			}
+		}
+	}
+}
+
+// Two grants never conflict, what must be granted is, and in the end nothing is left.
+func TestOpensAndLocksModel(t *testing.T) { testModel(t, false) }
+
+// What clients lock is claimed towards the processes of the machine, neither more nor less.
+func TestClaimsModel(t *testing.T) { testModel(t, true) }
+
+func testModel(t *testing.T, claims bool) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &model{}
+		var err error
+		if m.m, err = New(Config{}); err != nil {
+			t.Fatal(err)
+		}
+		defer m.m.Close()
+		for i := range m.files {
+			m.files[i] = fileKey(i)
+			if claims {
+				if m.claims == nil {
+					m.claims = map[vfs.Handle]*modelClaims{}
+				}
+				m.claims[m.files[i].Handle] = &modelClaims{}
+			}
+		}
+		for i := range m.clients {
+			m.join(i)
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"open": m.open, "open again": m.open, "downgrade": m.downgrade, "close": m.close,
+			"lock": m.lock, "lock again": m.lock, "test": m.test, "unlock": m.unlock, "free": m.free, "leave": m.leave,
+			"a local process": m.local, "": m.follows,
+		})
+		for i := range m.clients {
+			m.drop(i)
+			m.clients[i] = &modelClient{}
+		}
+		m.follows(t)
+		nothingLeft(t, m.m)
+		if n := len(m.m.files.claims); n != 0 {
+			t.Errorf("%d files are still claimed", n)
+		}
+		if n := m.count.n.Load(); n != 0 {
+			t.Errorf("%d files are still open", n)
+		}
+	})
+}

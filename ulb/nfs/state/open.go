@@ -1,0 +1,276 @@
+package state
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A Ref is a stateid as a request has it.
+type Ref struct {
+	ID nfs4wire.StateID4
+	// Client is who asks, or nil in minor version 0.
+	Client *Client
+	// Key is the file that it is asked about.
+	Key FileKey
+}
+
+// Resolve returns the state that r names, of the kind given, or of any kind for 0. It
+// takes no lock, so that the state may be gone when it returns.
+func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
+	s, status := m.named(&r.ID, r.Client)
+	switch {
+	case status != nfs4wire.NFS4OK:
+		return nil, status
+	case s.Key != r.Key, kind != 0 && s.Kind != kind, !s.Owner.Confirmed():
+		return nil, nfs4wire.NFS4ErrBadStateID
+	}
+	if status = s.current(&r.ID, r.Client); status != nfs4wire.NFS4OK {
+		return nil, status
+	}
+	return s, nfs4wire.NFS4OK
+}
+
+// held is Resolve with m.mu held: the state is not gone.
+func (m *Manager) held(r *Ref, kind Kind) (*State, Status) {
+	s, status := m.Resolve(r, kind)
+	if status == nfs4wire.NFS4OK && s.file == nil {
+		return nil, nfs4wire.NFS4ErrBadStateID
+	}
+	return s, status
+}
+
+// OpenArgs are what Open works with.
+type OpenArgs struct {
+	Client *Client
+	// Owner is the open-owner where its requests are numbered, else nil: the one
+	// called OwnerName.
+	Owner     *Owner
+	OwnerName []byte
+	Key       FileKey
+	// Access is what the file is opened for, and Deny what others must not open it
+	// for. Needs is access that will be made use of once: what cuts the file writes.
+	Access, Deny, Needs Access
+	// Try: WouldWait is answered where Open would have to wait.
+	Try bool
+	// Claimed: it was open before the server's restart.
+	Claimed bool
+	// File is open for Access, or nil where the file system has no open files. Open
+	// takes it over where it succeeds.
+	File vfs.File
+}
+
+// An Opening is what came of an Open.
+type Opening struct {
+	ID nfs4wire.StateID4
+	// Confirm: the open-owner has to be confirmed before the stateid can be used.
+	Confirm bool
+
+	state *State
+	// before is what there was.
+	before      modes
+	beforeSeqid uint32
+}
+
+// For is State.For, of what was opened.
+func (o *Opening) For(want Access) (vfs.File, Status) { return o.state.For(want) }
+
+// Open makes the file open for the owner, beside what the owner has it open for already.
+// NFS4ERR_SHARE_DENIED: that cannot be beside what is open (RFC 8881 §18.16.3).
+func (m *Manager) Open(a *OpenArgs) (o Opening, status Status) {
+	if !m.settled(a.Try, func(l *leftovers, late *courtesy) {
+		o, status = m.open(a, l, late)
+	}) {
+		return o, WouldWait
+	}
+	return o, status
+}
+
+func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, status Status) {
+	if status := mayBegin(a.Client); status != nfs4wire.NFS4OK {
+		return o, status
+	}
+	if s := m.mayHold(a.Client, a.Claimed); s != nfs4wire.NFS4OK {
+		return o, s
+	}
+	if a.Owner != nil && !a.Owner.Confirmed() {
+		// What was opened and not confirmed is replaced (RFC 7530 §16.18.5).
+		m.abandon(a.Owner, l)
+	}
+	if m.shareConflict(a, late) {
+		return o, nfs4wire.NFS4ErrShareDenied
+	}
+	if m.crowded(a.Client) {
+		return o, full(a.Client)
+	}
+	owner := a.Owner
+	if owner == nil {
+		owner = m.owner(a.Client, a.OwnerName, false)
+	}
+	if owner == nil || !owner.known {
+		return o, full(a.Client)
+	}
+	of := m.files.file(a.Key)
+	s := owner.states[of]
+	if s == nil {
+		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key}
+		s.opened.Store(&opened{})
+		if !m.enlist(s, of, &of.opens) {
+			m.tidy(of)
+			if !owner.holds() && a.Owner == nil {
+				m.forgetOwner(owner)
+			}
+			return o, full(a.Client)
+		}
+		m.files.usage.opens++
+		o.ID = s.ID()
+	} else {
+		o.before, o.beforeSeqid = s.modes, s.seqid.Load()
+		o.ID = s.bump()
+	}
+	if a.Claimed {
+		owner.confirmed.Store(true) // RFC 7530 §9.1.11
+	}
+	if o.state, o.Confirm = s, !owner.Confirmed(); o.Confirm {
+		m.awaits(owner)
+	}
+	if old := s.opened.Load(); old.files[a.Access] == nil {
+		next := *old
+		next.files[a.Access] = a.File
+		s.opened.Store(&next)
+	} else {
+		l.close(a.File)
+	}
+	m.become(s, s.modes|mode(a.Access, a.Deny), l)
+	if a.Claimed {
+		m.reclaimed(a.Client)
+	}
+	return o, nfs4wire.NFS4OK
+}
+
+// shareConflict says whether a cannot be beside what is open. late receives the clients
+// that stand in the way and have no lease.
+func (m *Manager) shareConflict(a *OpenArgs, late *courtesy) bool {
+	of := m.files.byKey[a.Key]
+	if of == nil || !of.shares.conflict(a.Access|a.Needs, a.Deny) {
+		return false
+	}
+	for _, s := range of.opens {
+		access, deny := s.modes.union()
+		if (a.Access|a.Needs)&deny != 0 || a.Deny&access != 0 {
+			late.blame(m, s.Client)
+		}
+	}
+	return true
+}
+
+// become makes modes the ways in which s is open, and closes what is open for others.
+func (m *Manager) become(s *State, now modes, l *leftovers) {
+	of := s.file
+	access, deny := s.modes.union()
+	of.shares.add(access, deny, -1)
+	s.modes = now
+	access, deny = now.union()
+	of.shares.add(access, deny, 1)
+	next := *s.opened.Load()
+	next.access = access
+	for i, f := range next.files {
+		if f != nil && !now.has(Access(i)) {
+			l.close(f)
+			next.files[i] = nil
+		}
+	}
+	s.opened.Store(&next)
+	m.tidy(of)
+}
+
+// TakeBack undoes an Open whose result is not given to the client, as far as nothing
+// was built on it.
+func (m *Manager) TakeBack(o *Opening) {
+	var l leftovers
+	m.mu.Lock()
+	if s := o.state; s.file != nil && s.seqid.Load() == o.ID.Seqid && len(s.locks) == 0 {
+		if o.before == 0 {
+			m.drop(s, false, &l)
+		} else {
+			m.become(s, o.before, &l)
+			s.seqid.Store(o.beforeSeqid)
+		}
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+}
+
+// ConfirmOpen is OPEN_CONFIRM (RFC 7530 §16.18).
+func (m *Manager) ConfirmOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, status := m.Find(&r.ID, r.Client)
+	switch {
+	case status != nfs4wire.NFS4OK:
+		return id, status
+	case s.file == nil, s.Key != r.Key, s.Kind != KindOpen, s.Owner.Confirmed():
+		return id, nfs4wire.NFS4ErrBadStateID
+	}
+	s.Owner.confirmed.Store(true)
+	delete(m.files.unconfirmed, s.Owner)
+	return s.bump(), nfs4wire.NFS4OK
+}
+
+// Downgrade is OPEN_DOWNGRADE (RFC 8881 §18.18): what is left has to be what some of the
+// opens come to.
+func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, status Status) {
+	var l leftovers
+	m.mu.Lock()
+	s, status := m.held(r, KindOpen)
+	if status == nfs4wire.NFS4OK {
+		left := s.modes.within(access, deny)
+		if a, d := left.union(); a != access || d != deny {
+			status = nfs4wire.NFS4ErrInvalid
+		} else {
+			m.become(s, left, &l)
+			id = s.bump()
+		}
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+	return id, status
+}
+
+// CloseOpen is CLOSE (RFC 8881 §18.2). NFS4ERR_LOCKS_HELD: parts of the file are still
+// locked by way of this open.
+func (m *Manager) CloseOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
+	var l leftovers
+	m.mu.Lock()
+	s, status := m.held(r, KindOpen)
+	if status == nfs4wire.NFS4OK {
+		for _, lock := range s.locks {
+			if len(lock.ranges) > 0 {
+				status = nfs4wire.NFS4ErrLocksHeld
+			}
+		}
+	}
+	if status == nfs4wire.NFS4OK {
+		id = s.bump()
+		m.drop(s, false, &l)
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+	return id, status
+}
+
+// FreeStateID is FREE_STATEID (RFC 8881 §18.38).
+func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
+	var l leftovers
+	m.mu.Lock()
+	s, status := m.Find(id, c)
+	switch {
+	case status != nfs4wire.NFS4OK:
+	case s.Kind != KindLock, len(s.ranges) > 0:
+		status = nfs4wire.NFS4ErrLocksHeld
+	default:
+		m.dropLock(s, false, &l)
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+	return status
+}

@@ -1,0 +1,80 @@
+package state
+
+import (
+	"slices"
+	"sort"
+)
+
+// A byteRange is a part of a file that is locked. last is its last byte: 1<<64-1 is the
+// end of the file, however long that is.
+type byteRange struct {
+	start, last uint64
+	write       bool
+}
+
+func (r *byteRange) overlaps(o *byteRange) bool { return r.start <= o.last && o.start <= r.last }
+
+func (r *byteRange) conflicts(o *byteRange) bool { return (r.write || o.write) && r.overlaps(o) }
+
+// ranges are the locked parts of a file that one stateid stands for: ascending, none
+// overlapping another, none that could be one with its neighbour.
+type ranges []byteRange
+
+// from is the index of the first range that ends at or behind offset.
+func (rs ranges) from(offset uint64) int {
+	return sort.Search(len(rs), func(i int) bool { return rs[i].last >= offset })
+}
+
+// conflict returns the first range that r must not be locked beside, or nil.
+func (rs ranges) conflict(r *byteRange) *byteRange {
+	for i := rs.from(r.start); i < len(rs) && rs[i].start <= r.last; i++ {
+		if rs[i].conflicts(r) {
+			return &rs[i]
+		}
+	}
+	return nil
+}
+
+// lock returns the ranges with r locked as it says, whatever it was before.
+func (rs ranges) lock(r byteRange) ranges {
+	rs = rs.unlock(r.start, r.last)
+	i := rs.from(r.start)
+	if i < len(rs) && rs[i].write == r.write && r.last != 1<<64-1 && rs[i].start == r.last+1 {
+		r.last = rs[i].last
+		rs = slices.Delete(rs, i, i+1)
+	}
+	if i > 0 && rs[i-1].write == r.write && rs[i-1].last+1 == r.start {
+		rs[i-1].last = r.last
+		return rs
+	}
+	return slices.Insert(rs, i, r)
+}
+
+// splits says whether an unlock from start to last makes two ranges of one.
+func (rs ranges) splits(start, last uint64) bool {
+	i := rs.from(start)
+	return i < len(rs) && rs[i].start < start && rs[i].last > last
+}
+
+// unlock returns the ranges without the part from start to last.
+func (rs ranges) unlock(start, last uint64) ranges {
+	i := rs.from(start)
+	j := i
+	for j < len(rs) && rs[j].start <= last {
+		j++
+	}
+	if i == j {
+		return rs
+	}
+	var rest [2]byteRange
+	keep := rest[:0]
+	if head := rs[i]; head.start < start {
+		head.last = start - 1
+		keep = append(keep, head)
+	}
+	if tail := rs[j-1]; tail.last > last {
+		tail.start = last + 1
+		keep = append(keep, tail)
+	}
+	return slices.Replace(rs, i, j, keep...)
+}

@@ -1,0 +1,109 @@
+package state
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// cells are parts of a file that are locked as a whole: single bytes at its beginning and
+// at the end of what can be addressed, and all between them.
+const cells = 12
+
+const lastOffset = 1<<64 - 1
+
+// startOf and lastOf are the first and the last byte of a cell.
+func startOf(cell int) uint64 {
+	if cell > cells/2 {
+		return lastOffset - uint64(cells-1-cell)
+	}
+	return uint64(cell)
+}
+
+func lastOf(cell int) uint64 {
+	if cell == cells-1 {
+		return lastOffset
+	}
+	return startOf(cell+1) - 1
+}
+
+// What is locked of a file is, byte for byte, what was locked last, and is kept in as few
+// ranges as it can be.
+func TestRangesModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rs ranges
+		var model [cells]int // 0: not, 1: to read, 2: to write
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			from := rapid.IntRange(0, cells-1).Draw(t, "from")
+			to := rapid.IntRange(from, cells-1).Draw(t, "to")
+			how := rapid.IntRange(0, 2).Draw(t, "how")
+			for c := from; c <= to; c++ {
+				model[c] = how
+			}
+			start, last := startOf(from), lastOf(to)
+			if how == 0 {
+				rs = rs.unlock(start, last)
+			} else {
+				rs = rs.lock(byteRange{start, last, how == 2})
+			}
+			check(t, rs, model)
+		}
+	})
+}
+
+func check(t *rapid.T, rs ranges, model [cells]int) {
+	for c, want := range model {
+		at, end := startOf(c), lastOf(c)
+		got := 0
+		for _, r := range rs {
+			if r.start <= at && end <= r.last {
+				got = 1
+				if r.write {
+					got = 2
+				}
+			}
+		}
+		if got != want {
+			t.Fatalf("cell %d is %d, not %d: %v", c, got, want, rs)
+		}
+		reads := byteRange{at, end, false}
+		if (rs.conflict(&reads) != nil) != (want == 2) {
+			t.Fatalf("cell %d, which is %d, to be read: %v", c, want, rs.conflict(&reads))
+		}
+		writes := byteRange{at, end, true}
+		if (rs.conflict(&writes) != nil) != (want != 0) {
+			t.Fatalf("cell %d, which is %d, to be written: %v", c, want, rs.conflict(&writes))
+		}
+	}
+	for i := 1; i < len(rs); i++ {
+		a, b := rs[i-1], rs[i]
+		if a.last >= b.start || a.write == b.write && a.last+1 == b.start {
+			t.Fatalf("%v and %v", a, b)
+		}
+	}
+}
+
+func TestWholeRange(t *testing.T) {
+	const max = 1<<64 - 1
+	for _, c := range []struct {
+		offset, length uint64
+		start, last    uint64
+		ok             bool
+	}{
+		{0, 1, 0, 0, true},
+		{0, 0, 0, 0, false},
+		{max, 0, 0, 0, false},
+		{0, max, 0, max, true},
+		{max, max, max, max, true},
+		{5, max, 5, max, true},
+		{max, 1, 0, 0, false}, // ends beyond the last offset
+		{max - 1, 1, max - 1, max - 1, true},
+		{1, max - 1, 1, max - 1, true},
+		{2, max - 1, 0, 0, false},
+	} {
+		r, ok := wholeRange(c.offset, c.length, false)
+		if ok != c.ok || ok && (r.start != c.start || r.last != c.last) {
+			t.Errorf("%d, %d: %v %v", c.offset, c.length, r, ok)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package state
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"time"
+)
+
+// Records remember on stable storage which clients hold something, so that after a
+// restart only they may claim it again (RFC 8881 §8.4.2). What a method did is on stable
+// storage when it returns. Begin is called first, once; one method is called at a time.
+type Records interface {
+	// Begin counts this start of the server, and returns the records there are. starts
+	// is below 1<<24, and never the same again.
+	Begin() (starts uint32, known []Record, err error)
+	// Put adds a record, or replaces the one of the same name.
+	Put(r Record) error
+	// Remove removes records, all of them or none. Those that are not there do not
+	// matter.
+	Remove(gone []Record) error
+}
+
+// A Record is one client that may hold something. Minor and Owner name it.
+type Record struct {
+	Minor            uint32
+	Owner, Principal string
+}
+
+func (c *Client) record() Record { return Record{c.Minor, c.Owner, c.Principal} }
+
+// begin reads the records and starts what the Manager needs.
+func (m *Manager) begin() error {
+	m.sweeper.start = time.Now()
+	var starts uint32
+	var known []Record
+	if m.cfg.Records != nil {
+		var err error
+		if starts, known, err = m.cfg.Records.Begin(); err != nil {
+			return err
+		}
+	} else {
+		var b [4]byte
+		rand.Read(b[:])
+		starts = binary.BigEndian.Uint32(b[:])
+	}
+	m.epoch = starts << 8
+	m.clients.begin(m.epoch)
+	m.beginGrace(known)
+	m.beginSweep()
+	return nil
+}
+
+// Epoch is a number that this life of the server has, and no other: a multiple of 256.
+func (m *Manager) Epoch() uint32 { return m.epoch }
+
+// Record records a client of minor version 0 on stable storage, before it first holds
+// something. With try, what would wait for the disk is not done, and blocked is true.
+func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
+	if m.cfg.Records == nil {
+		return false, nil
+	}
+	m.mu.Lock()
+	recorded := c.known.reclaim.recorded
+	m.mu.Unlock()
+	if recorded || try {
+		return !recorded, nil
+	}
+	m.recording.Lock()
+	defer m.recording.Unlock()
+	return false, m.record(c)
+}
+
+// record writes the record of c, where there is none yet. It is called with m.recording
+// held.
+func (m *Manager) record(c *Client) error {
+	m.mu.Lock()
+	recorded := c.known.reclaim.recorded || m.claimOf(c) != nil
+	c.known.reclaim.recorded = recorded
+	m.mu.Unlock()
+	if recorded {
+		return nil
+	}
+	if err := m.cfg.Records.Put(c.record()); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	c.known.reclaim.recorded = true
+	m.mu.Unlock()
+	return nil
+}
+
+// removeRecord removes the record of a client that is about to go.
+func (m *Manager) removeRecord(c *Client) error {
+	if m.cfg.Records == nil {
+		return nil
+	}
+	m.recording.Lock()
+	defer m.recording.Unlock()
+	m.mu.Lock()
+	r := m.grace.claims[c.name()]
+	claims := r != nil && r.Principal == c.Principal
+	there := c.known.reclaim.recorded || claims
+	m.mu.Unlock()
+	if !there {
+		return nil
+	}
+	if err := m.cfg.Records.Remove([]Record{c.record()}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.known.reclaim.recorded = false
+	if in := m.clients.byName[c.name()]; in != nil && in.confirmed != nil {
+		in.confirmed.known.reclaim.recorded = false // it may have followed c meanwhile
+	}
+	if claims {
+		m.settle(r)
+		delete(m.grace.claims, c.name())
+	}
+	return nil
+}
+
+// forget has the record of a client that is no more removed in good time: it held
+// nothing. It is called with m.mu held.
+func (m *Manager) forget(c *Client) {
+	r := m.claimOf(c)
+	if r == nil && !c.known.reclaim.recorded {
+		return
+	}
+	if r != nil {
+		m.settle(r)
+	}
+	m.forgotten = append(m.forgotten, c.record())
+	m.wake()
+}
+
+// removeForgotten removes the records of clients that are no more, unless another
+// incarnation of theirs has come to need it.
+func (m *Manager) removeForgotten() {
+	m.mu.Lock()
+	none := len(m.forgotten) == 0
+	m.mu.Unlock()
+	if none {
+		return
+	}
+	m.recording.Lock()
+	defer m.recording.Unlock()
+	m.mu.Lock()
+	var gone []Record
+	for _, r := range m.forgotten {
+		in := m.clients.byName[name{r.Minor, r.Owner}]
+		if in == nil || in.confirmed == nil || !in.confirmed.known.reclaim.recorded {
+			gone = append(gone, r)
+		}
+	}
+	m.forgotten = nil
+	m.mu.Unlock()
+	if len(gone) == 0 || m.cfg.Records.Remove(gone) == nil {
+		return
+	}
+	m.mu.Lock()
+	m.forgotten = append(m.forgotten, gone...)
+	m.mu.Unlock()
+}

@@ -1,0 +1,87 @@
+package records
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+func open(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func begin(t *testing.T, s *Store) (uint32, []state.Record) {
+	t.Helper()
+	n, known, err := s.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, known
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRecordsOutliveTheServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "clients")
+	a := state.Record{Minor: 0, Owner: "host", Principal: "uid 0"}
+	b := state.Record{Minor: 1, Owner: "host", Principal: "gss x"}
+	c := state.Record{Minor: 1, Owner: strings.Repeat("\x00\xff", 512), Principal: ""}
+	for i, step := range []struct {
+		change func(s *Store)
+		then   []state.Record
+	}{
+		{func(s *Store) { must(t, s.Put(a)); must(t, s.Put(b)); must(t, s.Put(c)) }, []state.Record{a, c, b}},
+		{func(s *Store) { must(t, s.Remove([]state.Record{a, c, {Owner: "never there"}})) }, []state.Record{b}},
+		{func(s *Store) { must(t, s.Put(state.Record{Minor: 1, Owner: "host", Principal: "other"})) },
+			[]state.Record{{Minor: 1, Owner: "host", Principal: "other"}}},
+	} {
+		s := open(t, path)
+		if n, _ := begin(t, s); n != uint32(2*i+1) {
+			t.Errorf("start %d is counted as %d", 2*i+1, n)
+		}
+		step.change(s)
+		must(t, s.Close())
+		s = open(t, path)
+		if _, known := begin(t, s); !slices.Equal(known, step.then) {
+			t.Errorf("step %d: %+v", i, known)
+		}
+		must(t, s.Close())
+	}
+}
+
+func TestRecordsBelongToOneServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "clients")
+	open(t, path)
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "another process") {
+		t.Error(err)
+	}
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Error(fi.Mode(), err)
+	}
+}
+
+// A file that is none is not taken for an empty one: clients would lose what they hold,
+// and identities would come again.
+func TestDamagedRecordsAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "clients")
+	must(t, os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600))
+	if s, err := Open(path); err == nil {
+		s.Close()
+		t.Error("a damaged file was opened")
+	}
+}

@@ -1,0 +1,129 @@
+package state
+
+import (
+	"crypto/rand"
+	"net/netip"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A Callback is where and how a client of minor version 0 wants to be called.
+type Callback struct {
+	Program, Ident uint32
+	// NetID and Address are the universal address (RFC 5665), as the client wrote it.
+	NetID, Address string
+	// Dial is where that leads, as far as it may be called; the zero value: nowhere.
+	Dial netip.AddrPort
+}
+
+// setClientID is what belongs to clients of minor version 0 alone.
+type setClientID struct {
+	confirm  nfs4wire.Verifier4
+	callback Callback
+	// An update of the callback that waits for its confirmation.
+	updating        bool
+	updateConfirm   nfs4wire.Verifier4
+	updatedCallback Callback
+}
+
+// SetClientIDResult is what SETCLIENTID came to.
+type SetClientIDResult struct {
+	// Client and Confirm are the result, where Status is NFS4_OK.
+	Client  *Client
+	Confirm nfs4wire.Verifier4
+	Status  Status
+	// InUse is the callback of the client that has the name, for CLID_INUSE.
+	InUse Callback
+	// Expired, where not nil, is a client whose lease ran out, and that stands in the
+	// way: it is to be evicted, and the request repeated.
+	Expired *Client
+}
+
+// SetClientID finds or makes the client of a SETCLIENTID (RFC 7530 §16.33.5).
+func (m *Manager) SetClientID(id *Identity, cb Callback) SetClientIDResult {
+	m.mu.Lock()
+	r, after := m.setClientID(id, cb)
+	m.mu.Unlock()
+	after()
+	return r
+}
+
+func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, after func()) {
+	after = func() {}
+	in := m.clients.byName[name{0, string(id.Owner)}]
+	var old *Client
+	if in != nil {
+		old = in.confirmed
+	}
+	switch {
+	case old == nil:
+	case old.known.dying.Load():
+		return SetClientIDResult{Expired: old}, after
+	case old.Principal != id.Principal:
+		if m.holds(old) {
+			if m.expired(old, m.now()) {
+				return SetClientIDResult{Expired: old}, after
+			}
+			return SetClientIDResult{Status: nfs4wire.NFS4ErrClIDInUse, InUse: old.known.v40.callback}, after
+		}
+		after = m.remove(old)
+		m.forget(old)
+	case old.Verifier == id.Verifier:
+		if in.unconfirmed != nil {
+			after = m.remove(in.unconfirmed)
+		}
+		v := &old.known.v40
+		v.updating, v.updateConfirm, v.updatedCallback = true, newConfirm(), cb
+		return SetClientIDResult{Client: old, Confirm: v.updateConfirm}, after
+	}
+	c, more := m.add(0, id)
+	c.known.v40 = setClientID{confirm: newConfirm(), callback: cb}
+	gone := after
+	return SetClientIDResult{Client: c, Confirm: c.known.v40.confirm}, func() { gone(); more() }
+}
+
+// newConfirm is a verifier that nobody guesses, and that does not come again.
+func newConfirm() (v nfs4wire.Verifier4) {
+	rand.Read(v[:])
+	return v
+}
+
+// ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5). Where it confirms a new
+// incarnation of a client, what the old one held dies.
+func (m *Manager) ConfirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) Status {
+	m.mu.Lock()
+	s, after := m.confirmClientID(id, confirm, principal)
+	m.mu.Unlock()
+	after()
+	return s
+}
+
+func (m *Manager) confirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) (s Status, after func()) {
+	nothing := func() {}
+	c := m.clients.byID[id]
+	if c == nil || c.Minor != 0 || c.known.dying.Load() {
+		return nfs4wire.NFS4ErrStaleClientID, nothing
+	}
+	v := &c.known.v40
+	update := c.known.confirmed && v.updating && confirm == v.updateConfirm
+	switch {
+	case !update && confirm != v.confirm:
+		return nfs4wire.NFS4ErrStaleClientID, nothing
+	case c.Principal != principal:
+		return nfs4wire.NFS4ErrClIDInUse, nothing
+	case update:
+		v.confirm, v.callback, v.updating = v.updateConfirm, v.updatedCallback, false
+		return nfs4wire.NFS4OK, nothing
+	case c.known.confirmed: // already, and the client did not get the answer
+		return nfs4wire.NFS4OK, nothing
+	}
+	after, s = m.confirm(c)
+	return s, after
+}
+
+// CallbackOf is where a client of minor version 0 wants to be called.
+func (m *Manager) CallbackOf(c *Client) Callback {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return c.known.v40.callback
+}

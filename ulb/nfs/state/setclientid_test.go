@@ -1,0 +1,68 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+func TestSetClientID(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	id := identity("client", 1, "me")
+	first := m.SetClientID(id, Callback{Program: 1})
+	is(t, "a wrong verifier", m.ConfirmClientID(first.Client.ID, nfs4wire.Verifier4{1}, "me"), nfs4wire.NFS4ErrStaleClientID)
+	is(t, "somebody else", m.ConfirmClientID(first.Client.ID, first.Confirm, "you"), nfs4wire.NFS4ErrClIDInUse)
+	is(t, "no client", m.ConfirmClientID(first.Client.ID+1, first.Confirm, "me"), nfs4wire.NFS4ErrStaleClientID)
+	second := m.SetClientID(id, Callback{Program: 2})
+	if second.Client == first.Client || second.Confirm == first.Confirm {
+		t.Error("an unconfirmed client was not replaced")
+	}
+	is(t, "the one that was replaced", m.ConfirmClientID(first.Client.ID, first.Confirm, "me"), nfs4wire.NFS4ErrStaleClientID)
+	for range 2 { // the answer may be lost
+		is(t, "confirmation", m.ConfirmClientID(second.Client.ID, second.Confirm, "me"), nfs4wire.NFS4OK)
+	}
+
+	// The callback changes with its confirmation.
+	update := m.SetClientID(id, Callback{Program: 3})
+	if update.Client != second.Client || update.Confirm == second.Confirm {
+		t.Errorf("%+v", update)
+	}
+	if cb := m.CallbackOf(second.Client); cb.Program != 2 {
+		t.Errorf("callback %d before it was confirmed", cb.Program)
+	}
+	is(t, "somebody else's update", m.ConfirmClientID(update.Client.ID, update.Confirm, "you"), nfs4wire.NFS4ErrClIDInUse)
+	is(t, "the update", m.ConfirmClientID(update.Client.ID, update.Confirm, "me"), nfs4wire.NFS4OK)
+	is(t, "the verifier of before", m.ConfirmClientID(update.Client.ID, second.Confirm, "me"), nfs4wire.NFS4ErrStaleClientID)
+	if cb := m.CallbackOf(second.Client); cb.Program != 3 || of(second.Client).gone.Load() != 0 {
+		t.Errorf("callback %d", cb.Program)
+	}
+
+	// A restart takes the old state along when it is confirmed.
+	next := m.SetClientID(identity("client", 2, "me"), Callback{})
+	if next.Client == second.Client || of(second.Client).gone.Load() != 0 {
+		t.Errorf("%+v", next)
+	}
+	is(t, "the restart", m.ConfirmClientID(next.Client.ID, next.Confirm, "me"), nfs4wire.NFS4OK)
+	if of(second.Client).gone.Load() != 1 {
+		t.Error("the old client is still there")
+	}
+
+	// The name may be taken by somebody else where nothing is held.
+	other := m.SetClientID(identity("client", 1, "you"), Callback{})
+	is(t, "another principal", other.Status, nfs4wire.NFS4OK)
+	if m.Client(next.Client.ID) != nil {
+		t.Error("two clients have one name")
+	}
+}
+
+// The minor versions have names of their own.
+func TestNamesOfMinorVersions(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	a, b := v40(t, m, identity("client", 1, "me")), confirmed(t, m, identity("client", 1, "me"))
+	if m.Client(a.ID) != a || m.Client(b.ID) != b {
+		t.Error("one client has displaced the other")
+	}
+	is(t, "a later client", m.ConfirmClientID(b.ID, nfs4wire.Verifier4{}, "me"), nfs4wire.NFS4ErrStaleClientID)
+}

@@ -1,0 +1,65 @@
+package state
+
+import (
+	"sync"
+	"time"
+)
+
+// Config is how a Manager works.
+type Config struct {
+	// Lease is how long a client's state is safe without a word from it; 0: 90 s.
+	Lease time.Duration
+	// Grace is how long after a start only what was held before may be claimed
+	// again; 0: as long as Lease.
+	Grace time.Duration
+	// Courtesy is how long state of a client whose lease ran out is kept as long as
+	// nobody wants what it holds; 0: a day.
+	Courtesy time.Duration
+	// Memory is what all that clients hold may take, in bytes; 0: 128 MiB. One of them
+	// may have half of it.
+	Memory int
+	// Records remember over restarts which clients hold something. nil: none are
+	// kept, and there is no grace.
+	Records Records
+}
+
+// A Manager holds the state of all clients of a server. Its methods may be called from
+// any goroutine.
+type Manager struct {
+	cfg     Config
+	epoch   uint32
+	sweeper sweeper
+	// recording is held while Records are changed, and taken before mu.
+	recording sync.Mutex
+	// mu guards all that follows, and every Client, owner and state reached from it.
+	mu      sync.Mutex
+	clients clients
+	grace   grace
+	files   files
+	// forgotten are records that are to be removed in good time.
+	forgotten []Record
+}
+
+// New returns a Manager. Close ends its goroutines.
+func New(cfg Config) (*Manager, error) {
+	if cfg.Lease == 0 {
+		cfg.Lease = 90 * time.Second
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = cfg.Lease
+	}
+	if cfg.Courtesy == 0 {
+		cfg.Courtesy = 24 * time.Hour
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = usualMemory
+	}
+	m := &Manager{cfg: cfg}
+	if err := m.begin(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Lease is how long a client's lease lasts without renewal.
+func (m *Manager) Lease() time.Duration { return m.cfg.Lease }

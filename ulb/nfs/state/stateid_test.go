@@ -1,0 +1,122 @@
+package state
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A stateid that was closed never comes again, also when its slot's generations are used
+// up.
+func TestStateidsNeverComeAgain(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 1, "client")
+	seen := map[[nfs4wire.NFS4OtherSize]byte]bool{}
+	once := func() nfs4wire.StateID4 {
+		id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+		if seen[id.Other] {
+			t.Fatalf("%x came again", id.Other)
+		}
+		seen[id.Other] = true
+		if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}); s != ok {
+			t.Fatal(s)
+		}
+		return id
+	}
+	first := once()
+	index := binary.BigEndian.Uint32(first.Other[4:])
+	for range 100 {
+		once()
+	}
+	m.mu.Lock()
+	m.files.slab.slot(index).generation = 1<<32 - 3
+	m.mu.Unlock()
+	for range 10 {
+		once()
+	}
+	nothingLeft(t, m)
+}
+
+func TestSeqidsBeginAgain(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 1, "client")
+	id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+	s, _ := m.Find(&id, c)
+	s.seqid.Store(1<<32 - 2)
+	for _, want := range []uint32{1<<32 - 1, 1, 2} { // 0 means something else
+		if id = open(t, m, c, "owner", fileKey(1), AccessRead, 0); id.Seqid != want {
+			t.Errorf("%d, not %d", id.Seqid, want)
+		}
+	}
+	for seqid, want := range map[uint32]Status{
+		1<<32 - 1: nfs4wire.NFS4ErrOldStateID, 1: nfs4wire.NFS4ErrOldStateID, 2: ok, 0: ok, 3: nfs4wire.NFS4ErrBadStateID, 5000: nfs4wire.NFS4ErrBadStateID,
+	} {
+		id.Seqid = seqid
+		if _, s := m.Find(&id, c); s != want {
+			t.Errorf("%d: %v, not %v", seqid, s, want)
+		}
+	}
+}
+
+// In minor version 0 a stateid that was taken away is told from one that never was, and
+// from one of another life of the server.
+func TestStateidsOfMinorVersion0(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 0, "client")
+	o, s := m.OwnerOf(c, []byte("owner"), false)
+	if s != ok {
+		t.Fatal(s)
+	}
+	opening, s := m.Open(&OpenArgs{Client: c, Owner: o, Key: fileKey(1), Access: AccessRead})
+	if s != ok || !opening.Confirm {
+		t.Fatal(s, opening)
+	}
+	ref := Ref{ID: opening.ID, Key: fileKey(1)}
+	want := func(what string, want Status) {
+		t.Helper()
+		if _, s := m.Resolve(&ref, 0); s != want {
+			t.Errorf("%s: %v, not %v", what, s, want)
+		}
+	}
+	want("not confirmed", nfs4wire.NFS4ErrBadStateID)
+	if ref.ID, s = m.ConfirmOpen(&ref); s != ok {
+		t.Fatal(s)
+	}
+	want("confirmed", ok)
+	if _, s := m.ConfirmOpen(&ref); s != nfs4wire.NFS4ErrBadStateID {
+		t.Errorf("confirmed twice: %v", s)
+	}
+	ref.ID.Seqid = 0 // which stands for nothing else here
+	want("the seqid before the first", nfs4wire.NFS4ErrOldStateID)
+	ref.ID.Seqid = 2
+	ref.ID.Other[0] ^= 1
+	want("of another life", nfs4wire.NFS4ErrStaleStateID)
+	ref.ID.Other[0] ^= 1
+	m.mu.Lock()
+	after := m.remove(c)
+	m.mu.Unlock()
+	after()
+	want("taken away", nfs4wire.NFS4ErrExpired)
+	ref.ID.Other[11]--
+	want("one that never was", nfs4wire.NFS4ErrBadStateID)
+	nothingLeft(t, m)
+}
+
+// What is held of a file system that is about to be closed goes, and nothing else.
+func TestRevoke(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 1, "client")
+	there, here := fileKey(1), fileKey(1)
+	there.Domain = "another"
+	var count openCount
+	for _, key := range []FileKey{there, here} {
+		if _, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: AccessRead, File: count.open()}); s != ok {
+			t.Fatal(s)
+		}
+	}
+	m.Revoke("another")
+	if u := m.Usage(); u.Opens != 1 || u.Files != 1 || count.n.Load() != 1 {
+		t.Errorf("%+v, %d files are open", u, count.n.Load())
+	}
+}
