@@ -1,0 +1,164 @@
+package nfs4
+
+import (
+	"math/bits"
+	"strings"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// bitmapWords is how many words a bitmap of attributes has.
+const bitmapWords = 3
+
+// bit is the number of the lowest bit of word i, w, of a bitmap. w is not 0.
+func bit(i int, w uint32) uint32 { return uint32(32*i + bits.TrailingZeros32(w)) }
+
+// Longest values, in bytes.
+const (
+	mostName = 4 + 512 // of an owner or a group: a name, '@', and a domain
+	mostPath = 1024    // of a path among fs_locations
+)
+
+// attributeTable are the attributes. What is not here is not supported.
+var attributeTable = []attribute{
+	{number: wire.Fattr4SupportedAttrs, need: needAttr | needBirth, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := f.served(); set.Encode(w) }, skip: skipBitmap},
+	{number: wire.Fattr4Type, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(wireType[f.attr.Type])) }},
+	{number: wire.Fattr4FHExpireType, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(wire.FH4Persistent) }},
+	{number: wire.Fattr4Change, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Change) }},
+	{number: wire.Fattr4Size, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Size) }, set: setSize},
+	{number: wire.Fattr4LinkSupport, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.HardLinks) }},
+	{number: wire.Fattr4SymlinkSupport, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.Symlinks) }},
+	{number: wire.Fattr4NamedAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(false) }},
+	{number: wire.Fattr4FSID, need: needAttr, most: 16, get: func(w *xdr.Writer, f *facts) { w.Uint64(uint64(f.object.Export.ID)); w.Uint64(f.attr.FSID) }},
+	{number: wire.Fattr4UniqueHandles, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(true) }},
+	{number: wire.Fattr4LeaseTime, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.lease) }},
+	{number: wire.Fattr4RdattrError, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.failure)) }},
+	{number: wire.Fattr4Aclsupport, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(0) }},
+	{number: wire.Fattr4Cansettime, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CanSetTime) }},
+	{number: wire.Fattr4CaseInsensitive, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CaseInsensitive) }},
+	{number: wire.Fattr4CasePreserving, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CasePreserving) }},
+	{number: wire.Fattr4ChownRestricted, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.ChownRestricted) }},
+	{number: wire.Fattr4Filehandle, most: wire.NFSFH4MaxSize, get: func(w *xdr.Writer, f *facts) { w.Opaque(f.k.Seal(&f.object)) }, skip: skipOpaque},
+	{number: wire.Fattr4FileID, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.FileID) }},
+	{number: wire.Fattr4FilesAvail, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.AvailableFiles) }},
+	{number: wire.Fattr4FilesFree, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.FreeFiles) }},
+	{number: wire.Fattr4FilesTotal, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.TotalFiles) }},
+	{number: wire.Fattr4FsLocations, most: 2*mostPath + 12, get: putLocations, skip: skipLocations},
+	{number: wire.Fattr4Homogeneous, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.Homogeneous) }},
+	{number: wire.Fattr4Maxfilesize, need: needInfo, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.info.MaxFileSize) }},
+	{number: wire.Fattr4Maxlink, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.info.MaxLink) }},
+	{number: wire.Fattr4Maxname, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(min(f.info.MaxName, maxName)) }},
+	{number: wire.Fattr4Maxread, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(nfs.MaxTransfer) }},
+	{number: wire.Fattr4Maxwrite, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(nfs.MaxTransfer) }},
+	{number: wire.Fattr4Mode, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Mode & 0o7777) }, set: setMode},
+	{number: wire.Fattr4NoTrunc, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.NoTruncate) }},
+	{number: wire.Fattr4Numlinks, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Nlink) }},
+	{number: wire.Fattr4Owner, need: needAttr | needOwner, most: mostName, get: func(w *xdr.Writer, f *facts) { putIdentity(w, f.owner, f.attr.UID) }, set: setOwner, skip: skipOpaque},
+	{number: wire.Fattr4OwnerGroup, need: needAttr | needGroup, most: mostName, get: func(w *xdr.Writer, f *facts) { putIdentity(w, f.group, f.attr.GID) }, set: setGroup, skip: skipOpaque},
+	{number: wire.Fattr4Rawdev, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Major); w.Uint32(f.attr.Minor) }},
+	{number: wire.Fattr4SpaceAvail, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.AvailableBytes) }},
+	{number: wire.Fattr4SpaceFree, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.FreeBytes) }},
+	{number: wire.Fattr4SpaceTotal, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.TotalBytes) }},
+	{number: wire.Fattr4SpaceUsed, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Used) }},
+	{number: wire.Fattr4TimeAccess, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Atime) }},
+	{number: wire.Fattr4TimeAccessSet, most: 16, set: setAtime},
+	{number: wire.Fattr4TimeCreate, need: needAttr | needBirth, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Birth) }},
+	{number: wire.Fattr4TimeDelta, need: needInfo, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.info.TimeGranularity) }},
+	{number: wire.Fattr4TimeMetadata, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Ctime) }},
+	{number: wire.Fattr4TimeModify, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Mtime) }},
+	{number: wire.Fattr4TimeModifySet, most: 16, set: setMtime},
+	{number: wire.Fattr4MountedOnFileID, need: needCovered, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.covered) }},
+	{number: wire.Fattr4SuppattrExclcreat, since: 1, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { f.exclusive.Encode(w) }, skip: skipBitmap},
+	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.changeType())) }},
+	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
+	{number: wire.Fattr4XattrSupport, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.k.keepsXattrs()) }},
+	// Which clients of minor version 1 ask for as well.
+	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
+}
+
+// openArguments is what OPEN understands (RFC 9754 §3): of wishes for delegations, that
+// none is wanted.
+var openArguments = wire.OpenArguments4{
+	ShareAccess:     wire.Bits(wire.OpenArgsShareAccessRead, wire.OpenArgsShareAccessWrite, wire.OpenArgsShareAccessBoth),
+	ShareDeny:       wire.Bits(wire.OpenArgsShareDenyNone, wire.OpenArgsShareDenyRead, wire.OpenArgsShareDenyWrite, wire.OpenArgsShareDenyBoth),
+	ShareAccessWant: wire.Bits(wire.OpenArgsShareAccessWantNoDeleg),
+	OpenClaim:       wire.Bits(uint32(wire.ClaimNull), uint32(wire.ClaimPrevious), uint32(wire.ClaimFH)),
+	CreateMode:      wire.Bits(uint32(wire.Unchecked4), uint32(wire.Guarded4), uint32(wire.Exclusive4), uint32(wire.Exclusive41)),
+}
+
+// keepsXattrs says that the current object's file system keeps extended attributes, and
+// that the operations for them are served (RFC 8276 §8.2).
+func (k *Compound) keepsXattrs() bool {
+	if k.minor.find(wire.OpGetXattr) == nil {
+		return false
+	}
+	_, ok := vfs.As[vfs.Xattrs](k.FS())
+	return ok
+}
+
+var wireType = [...]wire.FType4{
+	vfs.Regular:     wire.NF4Reg,
+	vfs.Directory:   wire.NF4Dir,
+	vfs.Symlink:     wire.NF4Lnk,
+	vfs.BlockDevice: wire.NF4Blk,
+	vfs.CharDevice:  wire.NF4Chr,
+	vfs.Socket:      wire.NF4Sock,
+	vfs.FIFO:        wire.NF4Fifo,
+}
+
+func putTime(w *xdr.Writer, t vfs.Time) {
+	w.Int64(t.Sec)
+	w.Uint32(t.Nsec)
+}
+
+// changeType is what change says (RFC 7862 §12.2.3).
+func (f *facts) changeType() wire.ChangeAttrType4 {
+	if f.object.Export.ID == 0 {
+		// A digest of the configuration: another one is not a later one.
+		return wire.NFS4ChangeTypeIsUndefined
+	}
+	return wire.NFS4ChangeTypeIsMonotonicIncr
+}
+
+// putLocations writes fs_locations (RFC 8881 §11.16): the file system is where it is
+// found, at this server. One whose path is longer than anybody mounts has no location.
+func putLocations(w *xdr.Writer, f *facts) {
+	path := f.k.Program.pathOf(f.object.Export)
+	if sizeOfPath(path) > mostPath {
+		w.Uint32(0)
+		w.Uint32(0)
+		return
+	}
+	putPath(w, path)
+	w.Uint32(1)
+	w.Uint32(1)
+	w.Uint32(0) // no name of a server: the one that is asked
+	putPath(w, path)
+}
+
+// sizeOfPath is how long putPath writes a path, in bytes.
+func sizeOfPath(path string) (n int) {
+	n = 4
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name != "" {
+			n += 4 + len(name) + xdr.Pad(len(name))
+		}
+	}
+	return n
+}
+
+// putPath writes a clean absolute path as pathname4.
+func putPath(w *xdr.Writer, path string) {
+	w.Uint32(0)
+	at, n := w.Len()-4, uint32(0)
+	for name := range strings.SplitSeq(path[1:], "/") {
+		if name != "" {
+			w.String(name)
+			n++
+		}
+	}
+	w.PatchUint32(at, n)
+}

@@ -1,0 +1,159 @@
+package nfs4
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// How much one COPY copies, in bytes and in time: the client goes on where it ended.
+const (
+	maxCopy     = 256 << 20
+	maxCopyTime = time.Second
+	// copyPiece is what is copied before the time is looked at.
+	copyPiece = 16 << 20
+)
+
+// copyRange is COPY within this server (RFC 7862 §15.2). It ends before the reply, and
+// copies in order, whatever the client would have been content with.
+func copyRange(k *Compound) Status {
+	var args wire.Copy4Args
+	args.Decode(k.Args)
+	switch {
+	case !k.Decoded():
+		return wire.NFS4ErrBadXDR
+	case args.SourceServer.Len() > 0:
+		return wire.NFS4ErrPartnerNotsupp
+	case k.Saved.key() == k.key():
+		return wire.NFS4ErrInvalid
+	}
+	p := pair{k: k, fromOffset: args.SrcOffset, toOffset: args.DstOffset, count: args.Count}
+	if s := p.open(&args.SrcStateid, &args.DstStateid); s != wire.NFS4OK {
+		return s
+	}
+	defer p.end()
+	verf := wire.Verifier4(k.FS().Verifier()) // before, as in a WRITE
+	n, err := p.copy()
+	if err != nil {
+		return p.failed(err)
+	}
+	res := wire.Copy4ResOK{
+		Response:     wire.WriteResponse4{Count: n, Committed: wire.Unstable4, Writeverf: verf},
+		Requirements: wire.CopyRequirements4{Consecutive: true, Synchronous: true},
+	}
+	res.Encode(k.W)
+	return wire.NFS4OK
+}
+
+// clone is CLONE (RFC 7862 §15.13).
+func clone(k *Compound) Status {
+	var args wire.Clone4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	p := pair{k: k, fromOffset: args.SrcOffset, toOffset: args.DstOffset, count: args.Count}
+	if s := p.open(&args.SrcStateid, &args.DstStateid); s != wire.NFS4OK {
+		return s
+	}
+	defer p.end()
+	if err := p.fs.CloneRange(&k.Op, p.from.File, args.SrcOffset, p.to.File, args.DstOffset, args.Count); err != nil {
+		return p.failed(err)
+	}
+	return wire.NFS4OK
+}
+
+// A pair is the saved and the current file, open to copy from one to the other.
+type pair struct {
+	k                           *Compound
+	fs                          vfs.Copier
+	from, to                    borrowed
+	fromOffset, toOffset, count uint64
+}
+
+// open opens both files and checks what is asked for: what is copied lies within the file
+// that it is copied from. A count of 0 becomes what is left of that.
+func (p *pair) open(from, to *wire.StateID4) Status {
+	k := p.k
+	var ok bool
+	if p.fs, ok = vfs.As[vfs.Copier](k.FS()); !ok {
+		return wire.NFS4ErrNotSupp
+	}
+	if k.Op.Try {
+		return k.Block(k.FS().Lane())
+	}
+	var s Status
+	if p.from, s = k.borrow(&k.Saved, from, state.AccessRead); s != wire.NFS4OK {
+		return s
+	}
+	if p.to, s = k.borrow(&k.Current, to, state.AccessWrite); s == wire.NFS4OK {
+		s = p.measure()
+	} else {
+		p.from.end()
+		return s
+	}
+	if s != wire.NFS4OK {
+		p.end()
+	}
+	return s
+}
+
+func (p *pair) end() {
+	p.from.end()
+	p.to.end()
+}
+
+func (p *pair) measure() Status {
+	k := p.k
+	if err := k.Saved.Export.FS.GetAttr(k.opIn(&k.Saved), k.Saved.Handle, &k.Attr); err != nil {
+		return k.Failed(err)
+	}
+	size, count := k.Attr.Size, p.count
+	if count == 0 && p.fromOffset <= size {
+		count = size - p.fromOffset
+	}
+	if p.fromOffset > size || count > size-p.fromOffset || p.toOffset > 1<<64-1-count || p.overlaps(count) {
+		return wire.NFS4ErrInvalid
+	}
+	p.count = count
+	return wire.NFS4OK
+}
+
+// overlaps says whether count bytes are to be copied over some of themselves.
+func (p *pair) overlaps(count uint64) bool {
+	apart := max(p.fromOffset, p.toOffset) - min(p.fromOffset, p.toOffset)
+	return count > apart && p.k.Saved.key() == p.k.key()
+}
+
+// copy copies as much as one COPY does. It fails only where it copied nothing.
+func (p *pair) copy() (done uint64, err error) {
+	start := time.Now()
+	left := min(p.count, maxCopy)
+	for left > 0 && (done == 0 || time.Since(start) < maxCopyTime) {
+		n, err := p.fs.CopyRange(&p.k.Op, p.from.File, p.fromOffset+done, p.to.File, p.toOffset+done, min(left, copyPiece))
+		if err != nil && done == 0 {
+			return 0, err
+		}
+		if err != nil || n == 0 {
+			break // the next COPY says why, or the file was cut
+		}
+		done += n
+		left -= n
+	}
+	return done, nil
+}
+
+// failed is what a copy or a clone is answered that the file system refused.
+func (p *pair) failed(err error) Status {
+	switch {
+	case errors.Is(err, syscall.EBADF):
+		return wire.NFS4ErrBadStateID
+	case errors.Is(err, syscall.EXDEV) && p.k.Number == wire.OpCopy:
+		return wire.NFS4ErrNotSupp // so that the client reads and writes
+	}
+	return p.k.Failed(err)
+}

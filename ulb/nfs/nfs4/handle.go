@@ -1,0 +1,81 @@
+package nfs4
+
+import (
+	"errors"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// putFH is PUTFH (RFC 8881 §18.19).
+func putFH(k *Compound) Status {
+	var args wire.PutFH4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	o, err := k.Program.exports.Find(args.Object)
+	switch {
+	case errors.Is(err, export.ErrGone):
+		return wire.NFS4ErrStale
+	case err != nil:
+		return wire.NFS4ErrBadHandle
+	case !o.Export.Serves(k.Call.Conn):
+		return wire.NFS4ErrStale
+	case k.Call.Early:
+		// Judge found that the compound ends here: what follows was not brought. What
+		// stood in the way is gone meanwhile.
+		return wire.NFS4ErrDelay
+	}
+	k.SetCurrent(Object{o.Export, o.Handle})
+	return wire.NFS4OK
+}
+
+// putRootFH is PUTROOTFH and PUTPUBFH (RFC 8881 §18.20, §18.21).
+func putRootFH(k *Compound) Status {
+	if names := k.Program.names; names != nil {
+		p := names.Start(k.Call.Conn)
+		k.SetCurrent(Object{p.Export, p.Handle})
+		return wire.NFS4OK
+	}
+	e := k.Program.exports.Root()
+	if e == nil {
+		return wire.NFS4ErrServerFault
+	}
+	k.SetCurrent(Object{e, e.FS.Root()})
+	return wire.NFS4OK
+}
+
+// getFH is GETFH (RFC 8881 §18.8).
+func getFH(k *Compound) Status {
+	res := wire.GetFH4ResOK{Object: k.Seal(&k.Current)}
+	res.Encode(k.W)
+	if k.Brought() {
+		k.brought() // for the operation behind this one as well
+	}
+	return wire.NFS4OK
+}
+
+// saveFH is SAVEFH (RFC 8881 §18.28).
+func saveFH(k *Compound) Status {
+	k.Saved, k.SavedStateID, k.HasSavedStateID = k.Current, k.StateID, k.HasStateID
+	return wire.NFS4OK
+}
+
+// restoreFH is RESTOREFH (RFC 8881 §18.27).
+func restoreFH(k *Compound) Status {
+	switch {
+	case k.Saved.IsSet():
+	case k.Minor == 0:
+		return wire.NFS4ErrRestoreFH
+	default: // which minor version 1 has made the same (RFC 8881 §15.1.16)
+		return wire.NFS4ErrNoFileHandle
+	}
+	k.Current, k.StateID, k.HasStateID = k.Saved, k.SavedStateID, k.HasSavedStateID
+	return wire.NFS4OK
+}
+
+// Seal is the file handle that clients get for o. It is valid until the next call.
+func (k *Compound) Seal(o *Object) []byte {
+	return k.Program.exports.Seal(k.sealed[:0], o.Export, o.Handle)
+}

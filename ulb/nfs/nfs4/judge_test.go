@@ -1,0 +1,49 @@
+package nfs4_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Little is reserved, and brought, for a peer that has shown no handle of ours; as much
+// as it takes for one that has.
+func TestStrangersReserveLittle(t *testing.T) {
+	p := plainSite(t)
+	read := nfs4test.Op{Number: wire.OpRead, Args: &wire.Read4Args{Count: 1 << 20}}
+	write := nfs4test.Op{Number: wire.OpWrite, Args: &wire.Write4Args{Data: xdr.Eligible{Data: make([]byte, 40<<10)}}}
+	plan := func(ops ...nfs4test.Op) rpc.Plan {
+		t.Helper()
+		c := rpctest.NewCall(p.Conn, p.Message("", ops...))
+		plan, ok := p.RPC.Admit(&c.Call)
+		if !ok {
+			t.Fatal("not admitted")
+		}
+		c.Way.Drop()
+		return plan
+	}
+	root := op(wire.OpPutRootFH)
+	if got := plan(root, read); got.Early || got.Results > 64<<10 {
+		t.Errorf("a READ by name: %+v", got)
+	}
+	if got := plan(root, write); got.Early {
+		t.Errorf("a small WRITE by name: %+v", got)
+	}
+	if got := plan(root, write, write); !got.Early || got.Results != 0 {
+		t.Errorf("a large WRITE by name: %+v", got)
+	}
+	if got := plan(putFH([]byte("a handle of somebody else")), read); !got.Early || got.Results != 0 {
+		t.Errorf("a READ of a handle that is not ours: %+v", got)
+	}
+	genuine := p.Exports.Seal(nil, p.Export, p.FS.Root())
+	if got := plan(putFH(genuine), read); got.Early || got.Results != 1<<20 {
+		t.Errorf("a READ by handle: %+v", got)
+	}
+	if got := plan(root, read); got.Results != 1<<20 {
+		t.Errorf("a READ by name of a peer that is known: %+v", got)
+	}
+}

@@ -1,0 +1,56 @@
+package nfs4
+
+import (
+	"errors"
+	"syscall"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// link is LINK: the saved object gets another name, in the current directory (RFC 8881
+// §18.9, RFC 7530 §16.9).
+func link(k *Compound) Status {
+	var args wire.Link4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	if s := k.checkName(args.Newname); s != wire.NFS4OK {
+		return s
+	}
+	if s := k.mayChangeNames(); s != wire.NFS4OK {
+		if k.Minor == 0 { // which has no NFS4ERR_GRACE here
+			return wire.NFS4ErrDelay
+		}
+		return s
+	}
+	if k.Saved.Export.ID != k.Current.Export.ID { // the one may have been replaced meanwhile
+		return wire.NFS4ErrXDev
+	}
+	if s := k.leads(&k.Current, args.Newname, wire.NFS4ErrExist); s != wire.NFS4OK {
+		return s
+	}
+	ch, err := k.FS().Link(&k.Op, k.Saved.Handle, k.Current.Handle, args.Newname, &k.Attr)
+	if err != nil {
+		return k.notLinked(err)
+	}
+	res := wire.Link4ResOK{Cinfo: changeInfo(&ch)}
+	res.Encode(k.W)
+	return wire.NFS4OK
+}
+
+// notLinked is the status of a LINK that the file system did not do. POSIX says of a
+// directory that it is not permitted.
+func (k *Compound) notLinked(err error) Status {
+	if !errors.Is(err, syscall.EPERM) {
+		return k.unchanged(err)
+	}
+	switch err := k.FS().GetAttr(&k.Op, k.Saved.Handle, &k.Attr); {
+	case err != nil:
+		return k.Failed(err)
+	case k.Attr.Type == vfs.Directory:
+		return wire.NFS4ErrIsDir
+	}
+	return wire.NFS4ErrAccess
+}

@@ -1,0 +1,178 @@
+package nfs4
+
+import (
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10).
+func lock(k *Compound) Status {
+	var args wire.Lock4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	claimer, s := k.claimer()
+	if s != wire.NFS4OK {
+		return s
+	}
+	a := state.LockArgs{
+		Claimer: claimer, Try: k.Op.Try,
+		New: args.Locker.NewLockOwner, Offset: args.Offset, Length: args.Length,
+		Write: writes(args.Locktype), Wait: args.Locktype == wire.ReadwLt || args.Locktype == wire.WritewLt,
+		Tag: k.Current, Claimed: args.Reclaim,
+	}
+	id, kind, seqid := &args.Locker.LockOwner.Stateid, state.KindLock, args.Locker.LockOwner.Seqid
+	if a.New {
+		first := &args.Locker.OpenOwner
+		id, kind, seqid = &first.OpenStateid, state.KindOpen, first.OpenSeqid
+		a.OwnerName = first.LockOwner.Owner
+	}
+	if a.Ref, s = k.ref(id); s != wire.NFS4OK {
+		return s
+	}
+	owner, s := k.ownerOf(&a.Ref.ID, kind)
+	if s != wire.NFS4OK {
+		return s
+	}
+	return k.numbered(owner, seqid, func() Status {
+		if s := k.mayLock(owner, args.Reclaim); s != wire.NFS4OK {
+			return s
+		}
+		if a.New && k.Minor == 0 {
+			first := &args.Locker.OpenOwner
+			return k.firstLock(&a, first.LockOwner.Clientid, first.LockSeqid)
+		}
+		return k.lock(&a)
+	})
+}
+
+// claimer is what claims the locks of the current file towards the processes of this
+// machine, or nil. It may wait, so that an operation that uses it does not Try.
+func (k *Compound) claimer() (vfs.Claimer, Status) {
+	c, ok := vfs.As[vfs.Claimer](k.FS())
+	if ok && k.Op.Try {
+		return nil, k.Block(k.FS().Lane())
+	}
+	return c, wire.NFS4OK
+}
+
+func writes(t wire.NFSLockType4) bool { return t == wire.WriteLt || t == wire.WritewLt }
+
+// mayLock says whether the owner, or the client of the session, may lock anything now.
+func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
+	c := k.Client
+	if owner != nil {
+		c = owner.Client
+	}
+	if c == nil {
+		return wire.NFS4ErrOpNotInSession
+	}
+	return k.Program.state.MayHold(c, reclaim)
+}
+
+// firstLock is the lock that a lock-owner of minor version 0 begins with: it has a number
+// of that owner's as well (RFC 7530 §9.1.7).
+func (k *Compound) firstLock(a *state.LockArgs, clientID uint64, seqid uint32) Status {
+	m := k.Program.state
+	c, s := k.ClientOf(clientID)
+	if s != wire.NFS4OK {
+		return s
+	}
+	if a.LockOwner, s = m.OwnerOf(c, a.OwnerName, true); s != wire.NFS4OK {
+		return s
+	}
+	if !m.Follows(a.LockOwner, seqid) {
+		return wire.NFS4ErrBadSeqID
+	}
+	if s = k.lock(a); counts(s) {
+		m.Number(a.LockOwner, seqid)
+	}
+	return s
+}
+
+// lock locks, and writes the result.
+func (k *Compound) lock(a *state.LockArgs) Status {
+	id, d, s := k.Program.state.Lock(a)
+	switch s {
+	case wire.NFS4OK:
+		res := wire.Lock4ResOK{LockStateid: id}
+		res.Encode(k.W)
+		k.SetStateID(id)
+	case wire.NFS4ErrDenied:
+		if a.Claimed {
+			return wire.NFS4ErrReclaimConflict
+		}
+		return k.denied(d)
+	case state.WouldWait:
+		return k.Block(k.FS().Lane())
+	}
+	return s
+}
+
+// denied writes what stands in the way of a lock.
+func (k *Compound) denied(d *state.Denied) Status {
+	res := wire.Lock4Denied{
+		Offset: d.Offset, Length: d.Length, Locktype: wire.ReadLt,
+		Owner: wire.StateOwner4{Clientid: d.ClientID, Owner: []byte(d.Owner)},
+	}
+	if d.Write {
+		res.Locktype = wire.WriteLt
+	}
+	room, start := k.Room(), k.W.Len()
+	res.Encode(k.W)
+	if s := k.measure(start, room); s != wire.NFS4OK {
+		return s
+	}
+	k.KeepBody()
+	return wire.NFS4ErrDenied
+}
+
+// lockTest is LOCKT (RFC 8881 §18.11, RFC 7530 §16.11).
+func lockTest(k *Compound) Status {
+	var args wire.Lockt4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	c, s := k.ClientOf(args.Owner.Clientid)
+	if s != wire.NFS4OK {
+		return s
+	}
+	if s := k.regular(); s != wire.NFS4OK {
+		return s
+	}
+	claimer, s := k.claimer()
+	if s != wire.NFS4OK {
+		return s
+	}
+	m := k.Program.state
+	if m.InGrace() {
+		return wire.NFS4ErrGrace
+	}
+	d, s := m.TestLock(c, args.Owner.Owner, k.key(), args.Offset, args.Length, writes(args.Locktype), claimer, k.Op.Try)
+	switch s {
+	case wire.NFS4ErrDenied:
+		return k.denied(d)
+	case state.WouldWait:
+		return k.Block(k.FS().Lane())
+	}
+	return s
+}
+
+// unlock is LOCKU (RFC 8881 §18.12, RFC 7530 §16.12).
+func unlock(k *Compound) Status {
+	var args wire.Locku4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	claimer, s := k.claimer()
+	if s != wire.NFS4OK {
+		return s
+	}
+	return k.onState(&args.LockStateid, state.KindLock, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
+		return k.Program.state.Unlock(r, args.Offset, args.Length, claimer)
+	})
+}

@@ -1,0 +1,183 @@
+package nfs4
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// maxName is the longest name that any file system here could have. Longer ones are
+// answered without asking it.
+const maxName = 255
+
+// checkName refuses names that no file system may see (RFC 8881 §14.5, §15.1.7).
+func (k *Compound) checkName(name []byte) Status {
+	switch {
+	case len(name) == 0:
+		return wire.NFS4ErrInvalid
+	case len(name) > maxName:
+		return wire.NFS4ErrNameTooLong
+	case string(name) == ".", string(name) == "..":
+		return wire.NFS4ErrBadName
+	case bytes.IndexByte(name, '/') >= 0, bytes.IndexByte(name, 0) >= 0:
+		return wire.NFS4ErrBadChar
+	case k.Current.IsSet() && k.Current.Export.UTF8 && !utf8.Valid(name):
+		return wire.NFS4ErrInvalid
+	}
+	return wire.NFS4OK
+}
+
+// lookAround is who looks into the tree of names.
+func (k *Compound) lookAround() *pseudo.View {
+	k.view.Conn, k.view.Caller = k.Call.Conn, &k.Call.Cred
+	k.view.Op.Try = k.Op.Try
+	return &k.view
+}
+
+// mayLead says, without a look at a file system, whether a name in a directory of e may
+// lead into an export or be hidden: below says whether it does.
+func (k *Compound) mayLead(e *export.Export, name []byte) bool {
+	names := k.Program.names
+	return names != nil && names.MayLead(e, name)
+}
+
+// below says whether a name in the current directory leads into an export. The status
+// is NFS4_OK, NFS4ERR_NOENT where the name is hidden from the client, or Blocked.
+func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
+
+// belowOf is below for a directory whose export has been entered.
+func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
+	if !k.mayLead(o.Export, name) {
+		return nil, wire.NFS4OK
+	}
+	at := pseudo.Place{Export: o.Export, Handle: o.Handle}
+	e, hidden, err := k.Program.names.Below(k.lookAround(), &at, name)
+	switch {
+	case err != nil:
+		return nil, k.Failed(err)
+	case hidden:
+		return nil, wire.NFS4ErrNoEnt
+	}
+	return e, wire.NFS4OK
+}
+
+// opIn is an Op of the caller as the one it is in the export of o, until the next call
+// about the tree of names.
+func (k *Compound) opIn(o *Object) *vfs.Op {
+	if o.Export == k.Current.Export {
+		return &k.Op
+	}
+	return k.lookAround().As(o.Export)
+}
+
+// child finds a name in the current directory: what a LOOKUP leads to. k.Attr are its
+// attributes where they are known, and have no Type otherwise; k.dirChange is the
+// directory's change, where the name leads into no other export.
+func (k *Compound) child(name []byte) (Object, Status) {
+	k.Attr = vfs.Attr{}
+	if s := k.checkName(name); s != wire.NFS4OK {
+		return Object{}, s
+	}
+	e, s := k.below(name)
+	if s != wire.NFS4OK {
+		return Object{}, s
+	}
+	if e != nil {
+		return Object{e, e.FS.Root()}, wire.NFS4OK
+	}
+	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, name, &k.Attr)
+	if err != nil {
+		return Object{}, k.notFound(err)
+	}
+	k.dirChange = k.Attr.Change
+	if k.Attr = (vfs.Attr{}); o.HasAttr {
+		k.Attr = o.Attr
+	}
+	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
+}
+
+// notFound is Failed for a Lookup: what another file system covers is not for the
+// client, and NFSv4 has no word for that but NFS4ERR_ACCESS.
+func (k *Compound) notFound(err error) Status {
+	if errors.Is(err, syscall.EXDEV) {
+		return wire.NFS4ErrAccess
+	}
+	return k.notDirectory(err)
+}
+
+// notDirectory is Failed, where a directory was needed: NFS4ERR_SYMLINK instead of
+// NFS4ERR_NOTDIR where the current object is a symbolic link (RFC 8881 §18.13.4).
+func (k *Compound) notDirectory(err error) Status {
+	if !errors.Is(err, syscall.ENOTDIR) {
+		return k.Failed(err)
+	}
+	switch t, s := k.kind(); {
+	case s != wire.NFS4OK:
+		return s
+	case t == vfs.Symlink:
+		return wire.NFS4ErrSymlink
+	}
+	return wire.NFS4ErrNotDir
+}
+
+// kind is what the current object is. k.Attr receives its attributes.
+func (k *Compound) kind() (vfs.Type, Status) {
+	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
+		return 0, k.Failed(err)
+	}
+	return k.Attr.Type, wire.NFS4OK
+}
+
+// lookup is LOOKUP (RFC 8881 §18.13, RFC 7530 §16.13).
+func lookup(k *Compound) Status {
+	var args wire.Lookup4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	o, s := k.child(args.Objname)
+	if s == wire.NFS4OK {
+		k.SetCurrent(o)
+		if k.Attr.Type != 0 {
+			k.brought()
+		}
+	}
+	return s
+}
+
+// lookupParent is LOOKUPP (RFC 8881 §18.14, RFC 7530 §16.14).
+func lookupParent(k *Compound) Status {
+	o, s := k.parent()
+	if s == wire.NFS4OK {
+		k.SetCurrent(o)
+	}
+	return s
+}
+
+// parent is the directory above the current one, in another export where the current
+// one is the root of its own.
+func (k *Compound) parent() (Object, Status) {
+	if k.Current.Handle == k.FS().Root() {
+		if k.Program.names == nil {
+			return Object{}, wire.NFS4ErrNoEnt
+		}
+		p, err := k.Program.names.Above(k.lookAround(), k.Current.Export)
+		if err != nil {
+			return Object{}, k.notFound(err)
+		}
+		return Object{p.Export, p.Handle}, wire.NFS4OK
+	}
+	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, dotDot, &k.Attr)
+	if err != nil {
+		return Object{}, k.notFound(err)
+	}
+	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
+}
+
+var dotDot = []byte("..")

@@ -1,0 +1,296 @@
+package nfs4
+
+import (
+	"syscall"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// open is OPEN (RFC 8881 §18.16, RFC 7530 §16.16).
+func open(k *Compound) Status {
+	o := opening{k: k}
+	o.args.Decode(k.Args)
+	how := &o.args.Openhow
+	switch {
+	case !k.Decoded():
+		return wire.NFS4ErrBadXDR
+	case k.Minor == 0 && (o.args.Claim.Claim > wire.ClaimDelegatePrev ||
+		how.Opentype == wire.Open4Create && how.How.Mode == wire.Exclusive41):
+		return wire.NFS4ErrBadXDR // which minor version 1 has brought
+	}
+	var s Status
+	if o.client, s = k.ClientOf(o.args.Owner.Clientid); s != wire.NFS4OK {
+		return s
+	}
+	if k.Minor == 0 {
+		if o.owner, s = k.Program.state.OwnerOf(o.client, o.args.Owner.Owner, false); s != wire.NFS4OK {
+			return s
+		}
+	}
+	return k.numbered(o.owner, o.args.Seqid, o.run)
+}
+
+// An opening is one OPEN on its way: first what can be refused by the arguments alone,
+// then the file, then the state, last what cuts the file. What fails after the file was
+// opened closes it again.
+type opening struct {
+	k      *Compound
+	args   wire.Open4Args
+	client *state.Client
+	owner  *state.Owner // in minor version 0
+
+	access, deny state.Access
+	reclaim      bool
+
+	object Object
+	kind   vfs.Type
+	// made: this OPEN made the file, or is a repetition of the one that did.
+	made   bool
+	change wire.ChangeInfo4
+	// set are attributes that were set.
+	set wire.Bitmap4
+	// resize: the file gets this size when all else is done.
+	resize bool
+	size   uint64
+
+	// file is open as the state keeps it, and cutter, for an OPEN that cuts what it
+	// does not open to write. Either is nil where the file system has no open files.
+	file, cutter vfs.File
+	state        state.Opening
+}
+
+func (o *opening) run() Status {
+	for _, step := range [...]func(*opening) Status{
+		(*opening).shares, (*opening).claim, (*opening).find, (*opening).open, (*opening).share, (*opening).cut,
+	} {
+		if s := step(o); s != wire.NFS4OK {
+			o.close()
+			return s
+		}
+	}
+	if o.cutter != nil {
+		o.cutter.Close()
+	}
+	o.answer()
+	return wire.NFS4OK
+}
+
+// close closes what was opened and did not become state.
+func (o *opening) close() {
+	for _, f := range [...]vfs.File{o.file, o.cutter} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// wants are the bits of share_access beside the access, by minor version: which
+// delegation is wanted, and from 4.2 on, how it would be kept (RFC 9754 §5).
+var wants = [...]uint32{
+	1: wire.Open4ShareAccessWantDelegMask | wire.Open4ShareAccessWantSignalDelegWhenResrcAvail |
+		wire.Open4ShareAccessWantPushDelegWhenUncontended | wantRFC9754,
+	2: wire.Open4ShareAccessWantDelegMask | wire.Open4ShareAccessWantSignalDelegWhenResrcAvail |
+		wire.Open4ShareAccessWantPushDelegWhenUncontended | wantRFC9754,
+}
+
+// wantRFC9754 are OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and
+// OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. Linux sends them in 4.1 as well.
+const wantRFC9754 = 0x100000 | 0x200000
+
+// shares checks share_access and share_deny (RFC 8881 §18.16.4).
+func (o *opening) shares() Status {
+	var s Status
+	o.access, o.deny, s = shareOf(o.args.ShareAccess, o.args.ShareDeny, o.k.Minor)
+	switch {
+	case s != wire.NFS4OK:
+		return s
+	case !o.k.Current.Export.ReadOnly:
+	case o.access&state.AccessWrite != 0, o.args.Openhow.Opentype == wire.Open4Create:
+		return wire.NFS4ErrROFS
+	}
+	return wire.NFS4OK
+}
+
+func shareOf(access, deny, minor uint32) (a, d state.Access, s Status) {
+	access &^= wants[minor]
+	if access == 0 || access > wire.Open4ShareAccessBoth || deny > wire.Open4ShareDenyBoth {
+		return 0, 0, wire.NFS4ErrInvalid
+	}
+	return state.Access(access), state.Access(deny), wire.NFS4OK
+}
+
+// claim checks by which right the file is opened.
+func (o *opening) claim() Status {
+	claim := o.args.Claim.Claim
+	switch claim {
+	case wire.ClaimDelegateCur, wire.ClaimDelegCurFH:
+		// No delegation was granted, so that none can be turned into an open.
+		return wire.NFS4ErrBadStateID
+	case wire.ClaimDelegatePrev, wire.ClaimDelegPrevFH:
+		// What a client's life before was granted is not kept for it.
+		if o.k.Minor == 0 {
+			return wire.NFS4ErrNotSupp
+		}
+		return wire.NFS4ErrReclaimBad
+	case wire.ClaimPrevious, wire.ClaimFH:
+		if o.args.Openhow.Opentype == wire.Open4Create {
+			return wire.NFS4ErrInvalid
+		}
+	}
+	o.reclaim = claim == wire.ClaimPrevious
+	m := o.k.Program.state
+	if s := m.MayHold(o.client, o.reclaim); s != wire.NFS4OK || o.k.Minor > 0 {
+		return s
+	}
+	// A client of a later minor version is recorded by its RECLAIM_COMPLETE.
+	switch blocked, err := m.Record(o.client, o.k.Op.Try); {
+	case blocked:
+		return o.k.Block(o.k.FS().Lane())
+	case err != nil:
+		return wire.NFS4ErrDelay
+	}
+	return wire.NFS4OK
+}
+
+// find finds the file, or makes it.
+func (o *opening) find() Status {
+	k := o.k
+	if claim := o.args.Claim.Claim; claim == wire.ClaimFH || claim == wire.ClaimPrevious {
+		o.object = k.Current
+		s := k.regular()
+		o.kind = k.Attr.Type
+		return s
+	}
+	if o.args.Openhow.Opentype == wire.Open4Create {
+		return o.create()
+	}
+	return o.lookup()
+}
+
+// lookup finds the file by its name.
+func (o *opening) lookup() Status {
+	k := o.k
+	dir := k.Current
+	var s Status
+	if o.object, s = k.child(o.args.Claim.File); s != wire.NFS4OK {
+		return s
+	}
+	if o.object.Export != dir.Export {
+		return wire.NFS4ErrIsDir // the root of another export
+	}
+	o.change = wire.ChangeInfo4{Atomic: true, Before: k.dirChange, After: k.dirChange}
+	if k.Attr.Type == 0 {
+		if err := k.FS().GetAttr(&k.Op, o.object.Handle, &k.Attr); err != nil {
+			return k.Failed(err)
+		}
+	}
+	return k.mustBeRegular(k.Attr.Type)
+}
+
+// opens are what a file system is asked to open a file for.
+func opens(a state.Access) vfs.OpenAccess { return vfs.OpenAccess(a) }
+
+const _ uint = uint(state.AccessRead) - uint(vfs.OpenRead) + uint(state.AccessWrite) - uint(vfs.OpenWrite) // they agree
+
+// open opens the file, and judges whether it may be cut.
+func (o *opening) open() Status {
+	var err error
+	access := opens(o.access)
+	if o.made || o.reclaim {
+		access |= vfs.OpenOwner
+	}
+	if o.file, err = o.openFile(access); err != nil {
+		return o.k.Failed(err)
+	}
+	if o.resize && o.access&state.AccessWrite == 0 {
+		if o.cutter, err = o.openFile(access&vfs.OpenOwner | vfs.OpenWrite); err != nil {
+			return o.k.Failed(err)
+		}
+	}
+	return wire.NFS4OK
+}
+
+// openFile opens the file. It is nil without an error where the file system has no open
+// files, and grants the access.
+func (o *opening) openFile(access vfs.OpenAccess) (vfs.File, error) {
+	k := o.k
+	if opener, ok := vfs.As[vfs.Opener](k.FS()); ok {
+		return opener.Open(&k.Op, o.object.Handle, access)
+	}
+	return nil, k.granted(o.object.Handle, access)
+}
+
+// share makes the open known, where it can be beside others.
+func (o *opening) share() (s Status) {
+	k := o.k
+	a := state.OpenArgs{
+		Client: o.client, Owner: o.owner, OwnerName: o.args.Owner.Owner,
+		Key:    state.FileKey{Domain: state.DomainOf(k.FS()), Handle: o.object.Handle},
+		Access: o.access, Deny: o.deny, Claimed: o.reclaim, File: o.file, Try: k.Op.Try,
+	}
+	if o.resize {
+		a.Needs = state.AccessWrite
+	}
+	switch o.state, s = k.Program.state.Open(&a); s {
+	case wire.NFS4OK:
+		o.file = nil // the state's
+	case state.WouldWait:
+		return k.Block(k.FS().Lane())
+	case wire.NFS4ErrShareDenied:
+		if o.reclaim {
+			return wire.NFS4ErrReclaimConflict
+		}
+	}
+	return s
+}
+
+// cut gives the file its size, now that nobody else's open stands against it.
+func (o *opening) cut() Status {
+	if !o.resize {
+		return wire.NFS4OK
+	}
+	k := o.k
+	f := o.cutter
+	if f == nil {
+		f, _ = o.state.For(state.AccessWrite)
+	}
+	var err error
+	if f != nil {
+		_, err = f.SetSize(&k.Op, o.size)
+	} else {
+		set := vfs.SetAttr{SetSize: true, Size: o.size}
+		_, err = k.FS().SetAttr(&k.Op, o.object.Handle, &set, nil)
+	}
+	if err != nil {
+		k.Program.state.TakeBack(&o.state)
+		return k.closedOr(err)
+	}
+	o.set.Set(wire.Fattr4Size)
+	return wire.NFS4OK
+}
+
+// granted is nil where the caller may do what access says, of a file system that has no
+// open files: EACCES if not.
+func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
+	if access&vfs.OpenOwner != 0 {
+		return nil
+	}
+	var want vfs.Access
+	const toRead = vfs.AccessRead | vfs.AccessExecute
+	if access&vfs.OpenRead != 0 {
+		want |= toRead
+	}
+	if access&vfs.OpenWrite != 0 {
+		want |= vfs.AccessModify
+	}
+	has, err := k.FS().Access(&k.Op, h, want, &k.Attr)
+	switch {
+	case err != nil:
+		return err
+	case want&toRead != 0 && has&toRead == 0, want&vfs.AccessModify&^has != 0:
+		return syscall.EACCES
+	}
+	return nil
+}

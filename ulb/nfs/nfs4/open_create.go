@@ -1,0 +1,98 @@
+package nfs4
+
+import (
+	"errors"
+	"syscall"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// modeOfCreate is what a file system is asked for by each createmode4.
+var modeOfCreate = [...]vfs.CreateMode{
+	wire.Unchecked4: vfs.Unchecked, wire.Guarded4: vfs.Guarded,
+	wire.Exclusive4: vfs.Exclusive, wire.Exclusive41: vfs.Exclusive,
+}
+
+// create makes the file, or finds it. The content of one that was there is left alone:
+// whether it may be cut is not known yet.
+func (o *opening) create() Status {
+	k := o.k
+	name := o.args.Claim.File
+	if s := k.checkName(name); s != wire.NFS4OK {
+		return s
+	}
+	how := &o.args.Openhow.How
+	var a assignment
+	c := vfs.CreateHow{Mode: modeOfCreate[how.Mode], Verifier: how.Createverf}
+	switch how.Mode {
+	case wire.Unchecked4, wire.Guarded4:
+		if s := k.assign(&how.Createattrs, &a); s != wire.NFS4OK {
+			return s
+		}
+	case wire.Exclusive41:
+		c.Verifier = how.Createboth.Verf
+		if s := k.assign(&how.Createboth.Attrs, &a); s != wire.NFS4OK {
+			return s
+		}
+		if beyond := a.asked.Without(&exclusive); !beyond.IsEmpty() {
+			return wire.NFS4ErrInvalid
+		}
+	}
+	if k.Op.Try {
+		// What was made is not made again when the OPEN is.
+		return k.Block(k.FS().Lane())
+	}
+	c.Attr = a.set
+	c.Attr.SetSize, c.Attr.Size = false, 0
+	made, ch, err := k.FS().Create(&k.Op, k.Current.Handle, name, &c)
+	if err != nil {
+		return o.notMade(err, c.Mode)
+	}
+	o.object, o.made = Object{k.Current.Export, made.Handle}, made.Created
+	o.change = changeInfo(&ch)
+	if s := o.kindOf(&made); s != wire.NFS4OK {
+		return s
+	}
+	o.assigned(&a, &made, how.Mode)
+	return wire.NFS4OK
+}
+
+// notMade is the status where a file could neither be made nor found. That a name is taken
+// by something else than a file is in UNCHECKED4's way because of what it is.
+func (o *opening) notMade(err error, mode vfs.CreateMode) Status {
+	if mode == vfs.Unchecked && errors.Is(err, syscall.EEXIST) {
+		if s := o.lookup(); s != wire.NFS4OK {
+			return s
+		}
+	}
+	return o.k.notDirectory(err)
+}
+
+// assigned notes what was set, and what is still to be: the size of a new file, or of
+// one that is to be cut (RFC 8881 §18.16.3).
+func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode4) {
+	if o.made {
+		o.set = a.applied(made)
+		o.resize, o.size = a.set.SetSize && a.set.Size > 0, a.set.Size
+	} else {
+		o.resize = a.set.SetSize && a.set.Size == 0
+	}
+	if mode == wire.Exclusive4 || mode == wire.Exclusive41 {
+		// In which a file system may keep the verifier: the client sets them again.
+		o.set.Set(wire.Fattr4TimeAccess)
+		o.set.Set(wire.Fattr4TimeModify)
+	}
+}
+
+// kindOf checks what was found.
+func (o *opening) kindOf(found *vfs.Object) Status {
+	k := o.k
+	if !found.HasAttr {
+		if err := k.FS().GetAttr(&k.Op, found.Handle, &found.Attr); err != nil {
+			return k.Failed(err)
+		}
+		found.HasAttr = true
+	}
+	return k.mustBeRegular(found.Attr.Type)
+}

@@ -1,0 +1,72 @@
+package nfs4
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// sendsNames says whether users and groups are sent by name: to callers that are known by
+// name themselves, and to all where that is configured. Others get the digits of the
+// numbers (RFC 7530 §5.9).
+func (k *Compound) sendsNames() bool {
+	p := k.Program
+	return p.identity != nil && (p.sendNames || k.Call.Cred.Flavor == rpc.AuthGSS)
+}
+
+// names finds out the names of the owner and the group of f.attr, as far as n asks for
+// them and they are sent.
+func (f *facts) names(n need) Status {
+	k := f.k
+	f.owner, f.group = f.owner[:0], f.group[:0]
+	if n&(needOwner|needGroup) == 0 || !k.sendsNames() {
+		return wire.NFS4OK
+	}
+	var err error
+	if n&needOwner != 0 {
+		f.owner, err = k.Program.identity.Append(f.owner, identity.User, f.attr.UID, k.Op.Try)
+	}
+	if n&needGroup != 0 && err == nil {
+		f.group, err = k.Program.identity.Append(f.group, identity.Group, f.attr.GID, k.Op.Try)
+	}
+	if err != nil {
+		return k.Block(k.Program.identity)
+	}
+	return wire.NFS4OK
+}
+
+// putIdentity writes owner or owner_group (RFC 8881 §5.9): a name, or the digits of its
+// number where there is none.
+func putIdentity(w *xdr.Writer, name []byte, id uint32) {
+	if len(name) > 0 {
+		w.Opaque(name)
+		return
+	}
+	var b [10]byte
+	w.Opaque(strconv.AppendUint(b[:0], uint64(id), 10))
+}
+
+// number is the number of an owner or a group that a client names.
+func (a *assignment) number(kind identity.Kind, name []byte) uint32 {
+	m := a.k.Program.identity
+	if m == nil {
+		id, ok := identity.ParseNumber(name)
+		if !ok {
+			a.fail(wire.NFS4ErrBadOwner)
+		}
+		return id
+	}
+	id, err := m.Number(kind, name, a.k.Op.Try)
+	switch {
+	case errors.Is(err, vfs.ErrWouldBlock):
+		a.fail(a.k.Block(m))
+	case err != nil:
+		a.fail(wire.NFS4ErrBadOwner)
+	}
+	return id
+}

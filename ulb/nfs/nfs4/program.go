@@ -1,0 +1,156 @@
+package nfs4
+
+import (
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// Config is what a Program works with.
+type Config struct {
+	Exports *export.Table
+	State   *state.Manager
+	// Identity translates users and groups; nil: they are sent and taken as the digits of
+	// their numbers alone. SendNames: their names are sent to every caller, not only to
+	// those that are known by name themselves.
+	Identity  *identity.Map
+	SendNames bool
+	// Minors are the minor versions served, by number; nil: not served.
+	Minors [3]Minor
+}
+
+// A Program serves NFS version 4.
+type Program struct {
+	exports   *export.Table
+	state     *state.Manager
+	minors    [3]*minor
+	compounds sync.Pool
+	counters  counters
+	identity  *identity.Map
+	sendNames bool
+	// names is the tree above and between the exports; nil: there is but one.
+	names *pseudo.FS
+}
+
+// minor is a minor version with its table of operations.
+type minor struct {
+	Minor
+	operations [lastOperation + 1]*Operation
+}
+
+func (m *minor) find(n wire.OpNum) *Operation {
+	if n < 0 || n > lastOperation {
+		return nil
+	}
+	return m.operations[n]
+}
+
+// New returns the program.
+func New(cfg Config) *Program {
+	p := &Program{
+		exports: cfg.Exports, state: cfg.State, identity: cfg.Identity, sendNames: cfg.SendNames,
+		compounds: sync.Pool{New: func() any { return new(Compound) }},
+	}
+	if root := cfg.Exports.Root(); root != nil {
+		p.names, _ = vfs.As[*pseudo.FS](root.FS)
+	}
+	for i, served := range cfg.Minors {
+		if served == nil {
+			continue
+		}
+		m := &minor{Minor: served}
+		for _, ops := range [...][]Operation{shared, served.Operations()} {
+			for _, op := range ops {
+				if legal(op.Number, uint32(i)) {
+					m.operations[op.Number] = &op
+				}
+			}
+		}
+		p.minors[i] = m
+	}
+	return p
+}
+
+// State is the state of the program's clients.
+func (p *Program) State() *state.Manager { return p.state }
+
+// Exports is what the program offers.
+func (p *Program) Exports() *export.Table { return p.exports }
+
+// pathOf is where an export hangs in the tree of names.
+func (p *Program) pathOf(e *export.Export) string {
+	if p.names == nil {
+		return e.Name
+	}
+	return p.names.Path(e)
+}
+
+// Number is 100003.
+func (p *Program) Number() uint32 { return wire.Program }
+
+// Versions are 4 and 4.
+func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
+
+// Binding is nfs.Binding4.
+func (p *Program) Binding(version uint32) *rpc.Binding {
+	if version != wire.Version {
+		return nil
+	}
+	return &nfs.Binding4
+}
+
+// Serve runs NULL or a COMPOUND.
+func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Header.Procedure == wire.ProcNull {
+		return rpc.Done
+	}
+	k, _ := c.Progress.(*Compound)
+	if k == nil {
+		k = p.compounds.Get().(*Compound)
+		k.begin(p, c, w)
+		if k.Args.Err() != nil {
+			p.end(k)
+			return rpc.GarbageArgs
+		}
+		c.Progress = k
+		if s := k.check(); s != wire.NFS4OK {
+			w.PatchUint32(k.statusAt, uint32(s))
+			p.end(k)
+			return rpc.Done
+		}
+	}
+	k.Op.Try = c.Try
+	out, over := k.run()
+	if over {
+		p.end(k)
+	}
+	return out
+}
+
+// check says whether the compound is one that operations of can be executed.
+func (k *Compound) check() Status {
+	switch p := k.Program; {
+	case k.Minor >= uint32(len(p.minors)) || p.minors[k.Minor] == nil:
+		return wire.NFS4ErrMinorVersMismatch
+	case !k.tagged:
+		return wire.NFS4ErrInvalid
+	default:
+		k.minor = p.minors[k.Minor]
+		return wire.NFS4OK
+	}
+}
+
+// end forgets a compound.
+func (p *Program) end(k *Compound) {
+	k.Call.Progress = nil
+	k.reset()
+	p.compounds.Put(k)
+}

@@ -1,0 +1,175 @@
+package nfs4
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// maxSegments is how many segments one READ_PLUS says at most.
+const maxSegments = 32
+
+// Sizes of segments in a result, in bytes, without the data.
+const (
+	dataSegment = 4 + 8 + 4
+	holeSegment = 4 + 8 + 8
+)
+
+// readPlus is READ_PLUS (RFC 7862 §15.10). Its data go with the words: nothing of it is
+// ever placed (RFC 8267 §6.1).
+func readPlus(k *Compound) Status {
+	var args wire.ReadPlus4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessRead)
+	if s != wire.NFS4OK {
+		return s
+	}
+	defer f.end()
+	if k.Room() < 8+dataSegment {
+		return k.tooBig()
+	}
+	r := segments{k: k, fs: fs, f: f.File, at: args.Offset, start: k.W.Len()}
+	r.end = args.Offset + min(uint64(args.Count), nfs.MaxTransfer, 1<<64-1-args.Offset)
+	err := r.segmented()
+	if errors.Is(err, errChanged) {
+		// What is told of holes may be of another time than the data: all of it is
+		// told as data.
+		r.again(args.Offset)
+		err = r.data(r.end)
+	}
+	if err != nil {
+		k.W.Truncate(r.start)
+		return k.closedOr(err)
+	}
+	k.W.PatchUint32(r.start, boolWord(r.eof))
+	k.W.PatchUint32(r.start+4, r.n)
+	return wire.NFS4OK
+}
+
+func boolWord(b bool) uint32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+var errChanged = errors.New("the file has changed between two looks at it")
+
+// segments are what a READ_PLUS tells, from at to end, as far as they are written.
+type segments struct {
+	k       *Compound
+	fs      vfs.Sparse
+	f       vfs.File
+	at, end uint64
+	start   int // of the result
+	n       uint32
+	eof     bool
+	change  uint64 // of the file, and its size, when it was looked at
+	size    uint64
+	full    bool // nothing more has room
+}
+
+// again begins anew.
+func (r *segments) again(offset uint64) {
+	r.k.W.Truncate(r.start)
+	r.at, r.n, r.eof, r.full = offset, 0, false, false
+	r.head()
+}
+
+func (r *segments) head() {
+	r.k.W.Uint32(0)
+	r.k.W.Uint32(0)
+}
+
+// segmented writes holes and data in turn. errChanged: the file was changed meanwhile.
+func (r *segments) segmented() error {
+	k := r.k
+	r.head()
+	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
+		return err
+	}
+	size := k.Attr.Size
+	r.change, r.size = k.Attr.Change, size
+	r.eof = r.at >= size
+	if r.at >= size {
+		return nil
+	}
+	r.end = min(r.end, size)
+	for r.at < r.end && r.n < maxSegments && !r.full {
+		at, eof, err := r.fs.Seek(&k.Op, r.f, r.at, vfs.SeekData)
+		switch {
+		case errors.Is(err, syscall.ENXIO):
+			return errChanged
+		case err != nil:
+			return err
+		case eof:
+			at = size
+		}
+		if at > r.at {
+			r.hole(min(at, r.end))
+			continue
+		}
+		if at, _, err = r.fs.Seek(&k.Op, r.f, r.at, vfs.SeekHole); err != nil {
+			return err
+		}
+		if err = r.data(min(at, r.end)); err != nil {
+			return err
+		}
+	}
+	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
+		return err
+	}
+	if k.Attr.Change != r.change {
+		return errChanged
+	}
+	return nil
+}
+
+// hole writes that there are no data before end.
+func (r *segments) hole(end uint64) {
+	if r.k.Room() < holeSegment {
+		r.full = true
+		return
+	}
+	h := wire.ReadPlusContent{Content: wire.NFS4ContentHole, Hole: wire.DataInfo4{Offset: r.at, Length: end - r.at}}
+	h.Encode(r.k.W)
+	r.at = end
+	r.n++
+	r.eof = end >= r.size
+}
+
+// data writes what can be read before end, as far as there is room: one segment, whose
+// length, bytes and end of file come from one read.
+func (r *segments) data(end uint64) error {
+	k := r.k
+	room := k.Room() - dataSegment
+	if room <= 0 {
+		r.full = true
+		return nil
+	}
+	from := k.W.Len()
+	k.W.Uint32(uint32(wire.NFS4ContentData))
+	k.W.Uint64(r.at)
+	k.W.Uint32(0)
+	want := int(min(end-r.at, uint64(room&^3)))
+	buf := k.W.Reserve((want + 3) &^ 3)
+	n, eof, err := r.f.Read(&k.Op, r.at, buf[:want], &k.Attr)
+	if err != nil {
+		return err
+	}
+	clear(buf[n:])
+	k.W.Truncate(from + dataSegment + (n+3)&^3)
+	k.W.PatchUint32(from+4+8, uint32(n))
+	r.full = r.full || r.at+uint64(n) < end
+	r.at += uint64(n)
+	r.n++
+	r.eof = eof
+	return nil
+}

@@ -1,0 +1,89 @@
+package nfs4
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// onlyFailure is what is told of an entry whose attributes cannot be had.
+var onlyFailure = wire.Bits(wire.Fattr4RdattrError)
+
+// turnAside puts the entry that the listing was left for.
+func (l *lister) turnAside() Status {
+	k, a := l.k, &l.aside
+	a.set = false
+	name := a.name[:a.n]
+	into, s := k.below(name)
+	if s == wire.NFS4OK {
+		if into != nil {
+			s = l.enterJunction(into)
+		} else {
+			s = l.lookAgain(name)
+		}
+	}
+	switch {
+	case s == wire.NFS4ErrNoEnt: // hidden, or removed meanwhile
+		l.next = a.cookie
+		return l.shared()
+	case s < 0:
+		return s
+	case s != wire.NFS4OK && !l.asked.Has(wire.Fattr4RdattrError):
+		return s
+	}
+	set := &l.asked
+	if l.f.failure = s; s != wire.NFS4OK {
+		set = &onlyFailure
+	}
+	l.f.covered = a.fileID
+	l.put(name, a.cookie, set)
+	return l.shared()
+}
+
+// shared makes l.f that of the directory again.
+func (l *lister) shared() Status {
+	l.f = l.k.newFacts(l.k.Current)
+	return l.f.gatherShared(l.needs)
+}
+
+// enterJunction fills in l.f for the root of an export that hangs in the directory.
+func (l *lister) enterJunction(e *export.Export) Status {
+	k := l.k
+	if !e.Enter(k.Call.Conn) {
+		return wire.NFS4ErrDelay
+	}
+	defer e.Leave(k.Call.Conn)
+	dir := k.Current
+	k.Current = Object{e, e.FS.Root()}
+	e.Identify(&k.Call.Cred, &k.Cred)
+	l.f = k.newFacts(k.Current)
+	l.f.attr = &k.Attr
+	s := l.f.gather(l.needs &^ needCovered)
+	k.Current = dir
+	dir.Export.Identify(&k.Call.Cred, &k.Cred)
+	return s
+}
+
+// lookAgain fills in l.f for an entry that was listed without attributes.
+func (l *lister) lookAgain(name []byte) Status {
+	k := l.k
+	var dir vfs.Attr
+	k.want(l.needs)
+	defer k.want(0)
+	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, name, &dir)
+	if err == nil && !o.HasAttr {
+		err = k.FS().GetAttr(&k.Op, o.Handle, &o.Attr)
+	}
+	switch {
+	case errors.Is(err, syscall.ESTALE):
+		return wire.NFS4ErrNoEnt
+	case err != nil:
+		return k.notFound(err)
+	}
+	k.Attr = o.Attr
+	l.f.object.Handle, l.f.attr = o.Handle, &k.Attr
+	return l.f.names(l.needs)
+}

@@ -1,0 +1,56 @@
+package nfs4
+
+import (
+	"errors"
+	"syscall"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// closedOr is Failed for an operation on the content of the current file, by an open file
+// or without: where the object is no regular file it says so in the protocol's words, and
+// where the open file was closed meanwhile, that the stateid is not valid any more.
+func (k *Compound) closedOr(err error) Status {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return k.Failed(err)
+	}
+	switch errno {
+	case syscall.EBADF:
+		return wire.NFS4ErrBadStateID
+	case syscall.EISDIR, syscall.EINVAL, syscall.ELOOP, syscall.ENXIO:
+		if s := k.regular(); s != wire.NFS4OK {
+			return s
+		}
+	}
+	return k.Failed(err)
+}
+
+// regular is NFS4_OK where the current object is a regular file. It leaves its attributes
+// in k.Attr.
+func (k *Compound) regular() Status {
+	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
+		return k.Failed(err)
+	}
+	return k.mustBeRegular(k.Attr.Type)
+}
+
+// mustBeRegular is what an operation on a file's content is answered about an object of a
+// type (RFC 8881 §18.16.4, §18.22.3; RFC 7530 §16.16.6, §16.23.5; of two files RFC 7862
+// §15.2.3, §15.13.3).
+func (k *Compound) mustBeRegular(t vfs.Type) Status {
+	switch {
+	case t == vfs.Regular:
+		return wire.NFS4OK
+	case k.Number == wire.OpCopy, k.Number == wire.OpClone:
+		return wire.NFS4ErrWrongType
+	case t == vfs.Directory:
+		return wire.NFS4ErrIsDir
+	case k.Minor == 0 && k.Number != wire.OpOpen:
+		return wire.NFS4ErrInvalid
+	case t == vfs.Symlink, k.Minor == 0:
+		return wire.NFS4ErrSymlink
+	}
+	return wire.NFS4ErrWrongType
+}

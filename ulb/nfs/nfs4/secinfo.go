@@ -1,0 +1,95 @@
+package nfs4
+
+import (
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// secinfo is SECINFO (RFC 8881 §18.29, RFC 7530 §16.31).
+func secinfo(k *Compound) Status {
+	var args wire.SecInfo4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	o, s := k.child(args.Name)
+	return k.flavors(&o, s)
+}
+
+// secinfoNoName is SECINFO_NO_NAME (RFC 8881 §18.45).
+func secinfoNoName(k *Compound) Status {
+	var style wire.SecinfoStyle4
+	style.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	o, s := k.Current, wire.NFS4OK
+	if style == wire.SecinfoStyle4Parent {
+		o, s = k.parent()
+	}
+	return k.flavors(&o, s)
+}
+
+// flavors writes by which flavors a client may reach o. From minor version 1 on the
+// current file handle is consumed, so that the client puts one anew by one of them.
+func (k *Compound) flavors(o *Object, s Status) Status {
+	switch s {
+	case wire.NFS4OK:
+	case wire.NFS4ErrSymlink: // which is no error of theirs
+		return wire.NFS4ErrNotDir
+	default:
+		return s
+	}
+	all := o.Export.Security
+	if len(all) == 0 {
+		all = k.Program.securities(k.Call.Conn)
+	}
+	k.W.Uint32(uint32(len(all)))
+	for _, f := range all {
+		k.putFlavor(f)
+	}
+	if k.Minor > 0 {
+		k.SetCurrent(Object{})
+	}
+	return wire.NFS4OK
+}
+
+// securities are the flavors of all exports that serve the peer of a connection: those
+// of the directories that lead to them (RFC 8881 §2.6.3.1).
+func (p *Program) securities(c *rpc.Conn) (all []export.Security) {
+	for _, e := range p.exports.All() {
+		if !e.Serves(c) {
+			continue
+		}
+		for _, s := range e.Security {
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	if len(all) == 0 {
+		all = export.Securities[:1]
+	}
+	return all
+}
+
+// kerberos is the object identifier of Kerberos version 5 (RFC 4121 §1), the content
+// octets of its DER encoding.
+var kerberos = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02}
+
+// putFlavor writes a secinfo4 (RFC 8881 §18.29.2): a flavor, and of RPCSEC_GSS the
+// mechanism, the quality of protection, which is the usual one, and the service.
+func (k *Compound) putFlavor(s export.Security) {
+	service := s.GSSService()
+	if service == 0 {
+		k.W.Uint32(uint32(s))
+		return
+	}
+	k.W.Uint32(uint32(rpc.AuthGSS))
+	k.W.Opaque(kerberos)
+	k.W.Uint32(0)
+	k.W.Uint32(uint32(service))
+}

@@ -1,0 +1,57 @@
+package nfs4
+
+import (
+	"errors"
+	"syscall"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all or
+// nothing, so that with an error the result names nothing that was set, but for what
+// setSize says.
+func setattr(k *Compound) Status {
+	var args wire.Setattr4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	a := &k.assignment
+	if s := k.assign(&args.ObjAttributes, a); s != wire.NFS4OK {
+		return s
+	}
+	if a.set.UseUmask {
+		// Which belongs to creations (RFC 8275 §5).
+		return wire.NFS4ErrInvalid
+	}
+	s := wire.NFS4OK
+	if a.set.SetSize {
+		s = k.setSize(&args.Stateid, a)
+	} else if !a.set.IsZero() {
+		s = k.settled(k.set(&a.set))
+	}
+	if s == wire.NFS4OK {
+		a.asked.Encode(k.W)
+	}
+	return s
+}
+
+// set sets attributes of the current object.
+func (k *Compound) set(s *vfs.SetAttr) error {
+	_, err := k.FS().SetAttr(&k.Op, k.Current.Handle, s, nil)
+	return err
+}
+
+// settled is the status of a SETATTR that ended with err.
+func (k *Compound) settled(err error) Status {
+	switch {
+	case err == nil:
+		return wire.NFS4OK
+	case errors.Is(err, vfs.ErrNotSupported), errors.Is(err, syscall.EOPNOTSUPP):
+		return wire.NFS4ErrAttrNotSupp
+	case errors.Is(err, syscall.EISDIR) && k.Minor > 0: // a size, for which there is no NFS4ERR_ISDIR
+		return wire.NFS4ErrWrongType
+	}
+	return k.Failed(err)
+}

@@ -1,0 +1,148 @@
+package nfs4
+
+import (
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A borrowed is an open file for one operation: the one of a stateid, or one that was
+// opened for the operation, as its caller, where the stateid is special.
+type borrowed struct {
+	vfs.File
+	own bool
+}
+
+func (b *borrowed) end() {
+	if b.own {
+		b.Close()
+	}
+}
+
+// borrow is the open file of object o for what its stateid id is to be used for.
+// NFS4ERR_NOTSUPP: the file system has no open files.
+func (k *Compound) borrow(o *Object, id *wire.StateID4, want state.Access) (borrowed, Status) {
+	f, s := k.openFor(o, id, want)
+	if s != wire.NFS4OK || f != nil {
+		return borrowed{File: f}, s
+	}
+	opener, ok := vfs.As[vfs.Opener](o.Export.FS)
+	if !ok {
+		return borrowed{}, wire.NFS4ErrNotSupp
+	}
+	op := k.opIn(o)
+	f, err := opener.Open(op, o.Handle, opens(want))
+	if err == nil {
+		return borrowed{f, true}, wire.NFS4OK
+	}
+	if blocked(err) {
+		return borrowed{}, k.Failed(err)
+	}
+	if err := o.Export.FS.GetAttr(op, o.Handle, &k.Attr); err != nil {
+		return borrowed{}, k.Failed(err)
+	}
+	if s := k.mustBeRegular(k.Attr.Type); s != wire.NFS4OK {
+		return borrowed{}, s
+	}
+	return borrowed{}, k.Failed(err)
+}
+
+// borrowSparse is borrow of the current object for an operation on its holes.
+// NFS4ERR_NOTSUPP: the file system knows none.
+func (k *Compound) borrowSparse(id *wire.StateID4, want state.Access) (vfs.Sparse, borrowed, Status) {
+	fs, ok := vfs.As[vfs.Sparse](k.FS())
+	if !ok {
+		return nil, borrowed{}, wire.NFS4ErrNotSupp
+	}
+	f, s := k.borrow(&k.Current, id, want)
+	return fs, f, s
+}
+
+// reserve is ALLOCATE and DEALLOCATE, which have the same arguments.
+func (k *Compound) reserve(do func(fs vfs.Sparse, f vfs.File, offset, length uint64) error) Status {
+	var args wire.Allocate4Args
+	args.Decode(k.Args)
+	switch {
+	case !k.Decoded():
+		return wire.NFS4ErrBadXDR
+	case args.Length == 0, args.Offset > 1<<64-1-args.Length:
+		return wire.NFS4ErrInvalid
+	}
+	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessWrite)
+	if s != wire.NFS4OK {
+		return s
+	}
+	defer f.end()
+	if err := do(fs, f.File, args.Offset, args.Length); err != nil {
+		return k.closedOr(err)
+	}
+	return wire.NFS4OK
+}
+
+// allocate is ALLOCATE (RFC 7862 §15.1).
+func allocate(k *Compound) Status {
+	return k.reserve(func(fs vfs.Sparse, f vfs.File, offset, length uint64) error {
+		return fs.Allocate(&k.Op, f, offset, length)
+	})
+}
+
+// deallocate is DEALLOCATE (RFC 7862 §15.4).
+func deallocate(k *Compound) Status {
+	return k.reserve(func(fs vfs.Sparse, f vfs.File, offset, length uint64) error {
+		return fs.Deallocate(&k.Op, f, offset, length)
+	})
+}
+
+// seek is SEEK (RFC 7862 §15.11). NFS4ERR_NXIO: the offset is not within the file.
+// NFS4ERR_UNION_NOTSUPP: what is looked for is neither data nor a hole.
+func seek(k *Compound) Status {
+	var args wire.Seek4Args
+	args.Decode(k.Args)
+	what := vfs.SeekData
+	switch {
+	case !k.Decoded():
+		return wire.NFS4ErrBadXDR
+	case args.What == wire.NFS4ContentHole:
+		what = vfs.SeekHole
+	case args.What != wire.NFS4ContentData:
+		return wire.NFS4ErrUnionNotSupp
+	}
+	fs, f, s := k.borrowSparse(&args.Stateid, state.AccessRead)
+	if s != wire.NFS4OK {
+		return s
+	}
+	defer f.end()
+	at, eof, err := fs.Seek(&k.Op, f.File, args.Offset, what)
+	if err != nil {
+		return k.closedOr(err)
+	}
+	res := wire.SeekRes4{EOF: eof, Offset: at}
+	res.Encode(k.W)
+	return wire.NFS4OK
+}
+
+// advise is IO_ADVISE (RFC 7862 §15.5). No advice is followed, which is what the result
+// says.
+func advise(k *Compound) Status {
+	var args wire.IOAdvise4Args
+	args.Decode(k.Args)
+	switch {
+	case !k.Decoded():
+		return wire.NFS4ErrBadXDR
+	case args.Offset > 1<<64-1-args.Count:
+		return wire.NFS4ErrInvalid
+	}
+	_, s := k.OpenFor(&args.Stateid, state.AccessRead)
+	if s == wire.NFS4ErrOpenMode { // what is open to write may be advised on as well
+		_, s = k.OpenFor(&args.Stateid, state.AccessWrite)
+	}
+	if s == wire.NFS4OK {
+		s = k.regular()
+	}
+	if s != wire.NFS4OK {
+		return s
+	}
+	res := wire.IOAdvise4ResOK{Hints: wire.Bits(uint32(wire.IOAdvise4Normal))}
+	res.Encode(k.W)
+	return wire.NFS4OK
+}

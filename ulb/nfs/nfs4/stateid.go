@@ -1,0 +1,111 @@
+package nfs4
+
+import (
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// An Identifier is a Minor whose compounds do not say who sends them (minor version 0):
+// operations say it, by a client ID or by a stateid.
+type Identifier interface {
+	// Client is who a client ID in the arguments names, whose lease that renews:
+	// NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED where it is nobody.
+	Client(k *Compound, id uint64) (*state.Client, Status)
+}
+
+// ClientOf is who sends the operation. id is what its arguments say of that, which
+// counts in minor version 0 alone.
+func (k *Compound) ClientOf(id uint64) (*state.Client, Status) {
+	if i, ok := k.minor.Minor.(Identifier); ok && k.Minor == 0 {
+		return i.Client(k, id)
+	}
+	if k.Client == nil {
+		return nil, wire.NFS4ErrOpNotInSession
+	}
+	return k.Client, wire.NFS4OK
+}
+
+// key is the current file.
+func (k *Compound) key() state.FileKey { return k.Current.key() }
+
+func (o *Object) key() state.FileKey {
+	return state.FileKey{Domain: state.DomainOf(o.Export.FS), Handle: o.Handle}
+}
+
+// ref is what a stateid of the arguments names: where it stands for the current stateid,
+// that one, with the newest seqid but for CLOSE and OPEN_DOWNGRADE (RFC 8881 §8.2.3).
+func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
+	r := state.Ref{ID: *id, Client: k.Client}
+	if k.Current.IsSet() {
+		r.Key = k.key()
+	}
+	if k.Minor == 0 || *id != state.CurrentID {
+		return r, wire.NFS4OK
+	}
+	if !k.HasStateID || state.IsSpecial(&k.StateID) {
+		return r, wire.NFS4ErrBadStateID
+	}
+	r.ID = k.StateID
+	if k.Number != wire.OpClose && k.Number != wire.OpOpenDowngrade {
+		r.ID.Seqid = 0
+	}
+	return r, wire.NFS4OK
+}
+
+// OpenFor is the open file with which an operation may do want, AccessRead or
+// AccessWrite, to the current file: the one that the stateid of its arguments stands for.
+// It is nil where that is special, or the file system has no open files: then the
+// operation goes by the file's handle, and is judged as its caller. An open file that
+// answers EBADF was closed meanwhile: see closedOr.
+//
+// NFS4ERR_LOCKED: a deny mode keeps whoever has not opened the file from this.
+// NFS4ERR_OPENMODE: it was not opened for this. NFS4ERR_GRACE, and those about stateids.
+func (k *Compound) OpenFor(id *wire.StateID4, want state.Access) (vfs.File, Status) {
+	return k.openFor(&k.Current, id, want)
+}
+
+// openFor is OpenFor for an object that need not be the current one.
+func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs.File, Status) {
+	m := k.Program.state
+	if *id == state.Anonymous || *id == state.Bypass {
+		return nil, k.anonymous(o, id, want)
+	}
+	r, s := k.ref(id)
+	if s != wire.NFS4OK {
+		return nil, s
+	}
+	if o != &k.Current {
+		r.Key = o.key()
+	}
+	st, s := m.Resolve(&r, 0)
+	if s != wire.NFS4OK {
+		return nil, s
+	}
+	if k.Minor == 0 {
+		m.Renew(st.Client)
+	}
+	return st.For(want)
+}
+
+// anonymous says whether a file may be used without a state.
+func (k *Compound) anonymous(o *Object, id *wire.StateID4, want state.Access) Status {
+	m := k.Program.state
+	use := state.UseRead
+	switch {
+	case m.InGrace():
+		return wire.NFS4ErrGrace
+	case want == state.AccessWrite:
+		use = state.UseWrite
+	case *id == state.Bypass:
+		return wire.NFS4OK
+	}
+	err := m.Guard(o.Export.FS, o.Handle, use, k.Op.Try)
+	switch {
+	case blocked(err):
+		return k.Failed(err)
+	case err != nil:
+		return wire.NFS4ErrLocked
+	}
+	return wire.NFS4OK
+}

@@ -1,0 +1,288 @@
+package nfs4_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// with is a stateid with another seqid.
+func with(id wire.StateID4, seqid uint32) wire.StateID4 {
+	id.Seqid = seqid
+	return id
+}
+
+// Each way in which a stateid can be wrong is told apart (RFC 8881 §8.2.4).
+func TestStateidsThatAreWrong(t *testing.T) {
+	s := openSite(t)
+	f, stranger := newFiler(t, s, 1), newFiler(t, s, 1)
+	o := f.create("file", "me", both, 0)
+	o = f.open(openArgs("file", "me", readable, 0)) // of which there is an older one
+	elsewhere := f.create("elsewhere", "me", both, 0)
+	closed := f.create("closed", "me", both, 0)
+	f.close(closed)
+	theirs := stranger.open(openArgs("file", "me", both, 0))
+
+	id := o.Stateid
+	never := id
+	never.Other[7]++ // of an index that was not given out
+	never.Other[5]++
+	beyond := id
+	beyond.Other[4] = 0xff
+	generation := id
+	generation.Other[11]++
+	epoch := id
+	epoch.Other[0] ^= 1
+	allOnes := state.Bypass
+	for _, c := range []struct {
+		name string
+		id   wire.StateID4
+		want wire.NFSStat4
+		// special: it can be used without a state.
+		special bool
+	}{
+		{"the newest", id, wire.NFS4OK, false},
+		{"seqid 0, which stands for the newest", with(id, 0), wire.NFS4OK, false},
+		{"an older one", with(id, 1), wire.NFS4ErrOldStateID, false},
+		{"one of the future", with(id, 3), wire.NFS4ErrBadStateID, false},
+		{"one just before seqids begin again", with(id, 1<<32-1), wire.NFS4ErrOldStateID, false},
+		{"that of another file", elsewhere.Stateid, wire.NFS4ErrBadStateID, false},
+		{"one that was closed", closed.Stateid, wire.NFS4ErrBadStateID, false},
+		{"one that was closed, whatever its seqid", with(closed.Stateid, 0), wire.NFS4ErrBadStateID, false},
+		{"another client's", theirs.Stateid, wire.NFS4ErrBadStateID, false},
+		{"one that never was", never, wire.NFS4ErrBadStateID, false},
+		{"one that cannot be", beyond, wire.NFS4ErrBadStateID, false},
+		{"one of another generation", generation, wire.NFS4ErrBadStateID, false},
+		{"one of another life of the server", epoch, wire.NFS4ErrBadStateID, false},
+		{"the anonymous one", state.Anonymous, wire.NFS4OK, true},
+		{"the one that bypasses", state.Bypass, wire.NFS4OK, true},
+		{"the current one, where there is none", state.CurrentID, wire.NFS4ErrBadStateID, true},
+		{"the invalid one", state.InvalidID, wire.NFS4ErrBadStateID, true},
+		{"zeros with a seqid", with(state.Anonymous, 7), wire.NFS4ErrBadStateID, true},
+		{"ones with a seqid", with(allOnes, 7), wire.NFS4ErrBadStateID, true},
+		{"ones without a seqid", with(allOnes, 0), wire.NFS4ErrBadStateID, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f.t = t
+			f.want(c.want, putFH(o.fh), opRead(c.id, 0, 1))
+			f.want(c.want, putFH(o.fh), opWrite(c.id, 0, "x"))
+			if c.special {
+				c.want = wire.NFS4ErrBadStateID
+			}
+			if c.want != wire.NFS4OK {
+				f.want(c.want, putFH(o.fh), opClose(c.id, 0))
+				f.want(c.want, putFH(o.fh), opDowngrade(c.id, readable, 0))
+				f.want(c.want, putFH(o.fh), opFirstLock(c.id, "locker", wire.ReadLt, 0, 1))
+			}
+			f.want(wire.NFS4ErrBadStateID, putFH(o.fh), opUnlock(c.id, 0, 1)) // it is no lock's
+			f.want(wire.NFS4ErrBadStateID, putFH(o.fh), nfs4test.Op{Number: wire.OpDelegreturn, Args: &wire.DelegReturn4Args{Stateid: c.id}})
+			if c.id == elsewhere.Stateid {
+				return // of which neither of the following knows that it is another file's
+			}
+			if got := f.test(c.id); got[0] != c.want {
+				t.Errorf("TEST_STATEID: %v", got)
+			}
+			if c.want == wire.NFS4OK {
+				c.want = wire.NFS4ErrLocksHeld
+			}
+			f.want(c.want, nfs4test.Op{Number: wire.OpFreeStateID, Args: &wire.FreeStateID4Args{Stateid: c.id}})
+		})
+	}
+}
+
+// ids are arguments of TEST_STATEID.
+type ids []wire.StateID4
+
+// test asks TEST_STATEID.
+func (f *filer) test(all ...wire.StateID4) (got []wire.NFSStat4) {
+	f.t.Helper()
+	r := f.want(wire.NFS4OK, nfs4test.Op{Number: wire.OpTestStateID, Args: ids(all)})
+	var res wire.TestStateID4Res
+	r.Ops[0].Into(f.t, &res)
+	var s wire.NFSStat4
+	for res.ResOK.StatusCodes.Next(&s) {
+		got = append(got, s)
+	}
+	return got
+}
+
+// The current stateid stands for what the operation before brought, as long as the file is
+// the same (RFC 8881 §16.2.3.1.2).
+func TestCurrentStateid(t *testing.T) {
+	current := state.CurrentID
+	s := openSite(t)
+	f := newFiler(t, s, 1)
+	lookupRoot := []nfs4test.Op{op(wire.OpPutRootFH)}
+	at := func(ops ...nfs4test.Op) []nfs4test.Op { return append(slices.Clone(lookupRoot), ops...) }
+	creates := opOpen(creating(openArgs("file", "me", both, 0), wire.Unchecked4, fileMode(0o600)))
+	f.want(wire.NFS4OK, at(creates, opWrite(current, 0, "x"), opRead(current, 0, 1), opClose(current, 0))...)
+	nothingLeft(t, s)
+	opens := opOpen(openArgs("file", "me", both, 0))
+	f.want(wire.NFS4OK, at(opens, opFirstLock(current, "locker", wire.WriteLt, 0, 1), opRead(current, 0, 1), opUnlock(current, 0, 1))...)
+	for _, c := range []struct {
+		name string
+		ops  []nfs4test.Op
+		want wire.NFSStat4
+	}{
+		{"with nothing before", at(opRead(current, 0, 1)), wire.NFS4ErrBadStateID},
+		{"behind another PUTFH", at(opens, op(wire.OpPutRootFH), opRead(current, 0, 1)), wire.NFS4ErrBadStateID},
+		{"behind a CLOSE", at(opens, opClose(current, 0), opRead(current, 0, 1)), wire.NFS4ErrBadStateID},
+		{"behind a CLOSE, to close", at(opens, opClose(current, 0), opClose(current, 0)), wire.NFS4ErrBadStateID},
+		{"saved and restored", at(opens, op(wire.OpSaveFH), op(wire.OpPutRootFH), op(wire.OpRestoreFH), opRead(current, 0, 1)), wire.NFS4OK},
+		{"saved before there was one", at(op(wire.OpSaveFH), opens, op(wire.OpRestoreFH), opRead(current, 0, 1)), wire.NFS4ErrBadStateID},
+		{"to free", at(opens, nfs4test.Op{Number: wire.OpFreeStateID, Args: &wire.FreeStateID4Args{Stateid: current}}), wire.NFS4ErrLocksHeld},
+		{"downgraded", at(opens, opDowngrade(current, both, 0), opWrite(current, 0, "x")), wire.NFS4OK},
+		{"to set the size", at(opens, nfs4test.Op{Number: wire.OpSetattr, Args: &wire.Setattr4Args{Stateid: current, ObjAttributes: fileSize(3)}}), wire.NFS4OK},
+	} {
+		if r := f.Compound(c.ops...); r.Status != c.want {
+			t.Errorf("%s: %v", c.name, statuses(r))
+		}
+	}
+	// There is none in minor version 0.
+	zero := newFiler(t, s, 0)
+	zero.want(wire.NFS4ErrBadStateID, at(opOpen(openArgs("file", "me", readable, 0)), opRead(current, 0, 1))...)
+}
+
+// A deny mode holds for those who did not open the file, too, but for a READ that says
+// that it bypasses that.
+func TestDenyModesAgainstSpecialStateids(t *testing.T) {
+	s := openSite(t)
+	f, other := newFiler(t, s, 1), newFiler(t, s, 1)
+	o := f.create("file", "me", readable, wire.Open4ShareDenyWrite)
+	size := nfs4test.Op{Number: wire.OpSetattr, Args: &wire.Setattr4Args{ObjAttributes: fileSize(0)}}
+	other.want(wire.NFS4OK, putFH(o.fh), opRead(state.Anonymous, 0, 1))
+	other.want(wire.NFS4ErrLocked, putFH(o.fh), opWrite(state.Anonymous, 0, "x"))
+	other.want(wire.NFS4ErrLocked, putFH(o.fh), opWrite(state.Bypass, 0, "x"))
+	other.want(wire.NFS4ErrLocked, putFH(o.fh), size)
+	f.close(o)
+	o = f.create("file", "me", readable, wire.Open4ShareDenyRead)
+	other.want(wire.NFS4ErrLocked, putFH(o.fh), opRead(state.Anonymous, 0, 1))
+	other.want(wire.NFS4OK, putFH(o.fh), opRead(state.Bypass, 0, 1))
+	other.want(wire.NFS4OK, putFH(o.fh), opWrite(state.Anonymous, 0, "x"), size)
+	f.close(o)
+	other.want(wire.NFS4OK, putFH(o.fh), opRead(state.Anonymous, 0, 1))
+	nothingLeft(t, s)
+}
+
+// What a file was opened for is what its stateid may be used for.
+func TestOpenMode(t *testing.T) {
+	s := openSite(t)
+	f := newFiler(t, s, 1)
+	for access, c := range map[uint32]struct{ read, write wire.NFSStat4 }{
+		readable: {wire.NFS4OK, wire.NFS4ErrOpenMode}, writable: {wire.NFS4ErrOpenMode, wire.NFS4OK}, both: {wire.NFS4OK, wire.NFS4OK},
+	} {
+		o := f.create("file", "me", access, 0)
+		f.want(c.read, putFH(o.fh), opRead(o.Stateid, 0, 1))
+		f.want(c.write, putFH(o.fh), opWrite(o.Stateid, 0, "x"))
+		f.want(c.write, putFH(o.fh), nfs4test.Op{Number: wire.OpSetattr, Args: &wire.Setattr4Args{Stateid: o.Stateid, ObjAttributes: fileSize(0)}})
+		f.close(o)
+	}
+	nothingLeft(t, s)
+}
+
+// OPEN_DOWNGRADE leaves what some of the opens come to, and nothing else.
+func TestDowngrade(t *testing.T) {
+	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
+		f := newFiler(t, s, 1)
+		o := f.create("file", "me", both, 0)
+		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, readable, 0)) // which it was never opened for
+		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, both, readable))
+		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, 0, 0))
+		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, both, 4))
+		o = f.open(openArgs("file", "me", readable, 0))
+		r := f.want(wire.NFS4OK, putFH(o.fh), opDowngrade(o.Stateid, readable, 0))
+		var res wire.OpenDowngrade4Res
+		r.Ops[1].Into(t, &res)
+		f.want(wire.NFS4ErrOldStateID, putFH(o.fh), opRead(o.Stateid, 0, 1))
+		o.Stateid = res.ResOK.Stateid
+		f.want(wire.NFS4OK, putFH(o.fh), opRead(o.Stateid, 0, 1))
+		f.want(wire.NFS4ErrOpenMode, putFH(o.fh), opWrite(o.Stateid, 0, "x"))
+		f.want(wire.NFS4ErrInvalid, putFH(o.fh), opDowngrade(o.Stateid, both, 0))
+		f.close(o)
+		nothingLeft(t, s)
+	})
+}
+
+// The READs of one compound share the memory of the call. What comes short says so.
+func TestSeveralReads(t *testing.T) {
+	s := openSite(t)
+	f := newFiler(t, s, 1)
+	o := f.create("file", "me", both, 0)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 1024)
+	f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, string(content)))
+	// Once with a handle that the call's memory is reserved for, once without.
+	for _, first := range [][]nfs4test.Op{{putFH(o.fh)}, {op(wire.OpPutRootFH), opLookup("file")}} {
+		ops := slices.Clone(first)
+		for i := range 4 {
+			ops = append(ops, opRead(o.Stateid, uint64(i*4096), 4096))
+		}
+		r := f.want(wire.NFS4OK, ops...)
+		var got []byte
+		for i := range 4 {
+			var res wire.Read4Res
+			r.Ops[len(first)+i].Into(t, &res)
+			if res.ResOK.EOF != (i == 3) {
+				t.Errorf("READ %d: eof is %v", i, res.ResOK.EOF)
+			}
+			got = append(got, res.ResOK.Data.Data...)
+		}
+		if !bytes.Equal(got, content) {
+			t.Errorf("%d bytes that are not those of the file", len(got))
+		}
+	}
+	for _, c := range []struct {
+		offset uint64
+		count  uint32
+		n      int
+		eof    bool
+	}{
+		{0, 0, 0, false}, {0, 1 << 30, len(content), true}, {uint64(len(content)), 10, 0, true}, {1 << 40, 10, 0, true},
+		{uint64(len(content)) - 5, 5, 5, true}, {uint64(len(content)) - 5, 4, 4, false},
+	} {
+		r := f.want(wire.NFS4OK, putFH(o.fh), opRead(o.Stateid, c.offset, c.count))
+		var res wire.Read4Res
+		r.Ops[1].Into(t, &res)
+		if len(res.ResOK.Data.Data) != c.n || res.ResOK.EOF != c.eof {
+			t.Errorf("%+v: %d bytes, eof %v", c, len(res.ResOK.Data.Data), res.ResOK.EOF)
+		}
+	}
+}
+
+// A deny mode and an access that are beside each other are, and those that are not are not,
+// whoever the owner is.
+func TestShareMatrix(t *testing.T) {
+	s := openSite(t)
+	f, other := newFiler(t, s, 1), newFiler(t, s, 1)
+	f.close(f.create("file", "me", both, 0))
+	for first := range uint32(12) {
+		for second := range uint32(12) {
+			a, d := first%3+1, first/3
+			access, deny := second%3+1, second/3
+			want := wire.NFS4OK
+			if a&deny != 0 || d&access != 0 {
+				want = wire.NFS4ErrShareDenied
+			}
+			o := f.open(openArgs("file", "me", a, d))
+			for _, by := range []struct {
+				*filer
+				owner string
+			}{{other, "me"}, {f, "somebody else"}, {f, "me"}} {
+				r := by.Compound(op(wire.OpPutRootFH), opOpen(openArgs("file", by.owner, access, deny)), opClose(state.CurrentID, 0))
+				if r.Status != want {
+					t.Fatalf("%d, %d beside %d, %d: %v, not %v", access, deny, a, d, r.Status, want)
+				}
+				if by.owner == "me" && by.filer == f && want == wire.NFS4OK {
+					o.fh = nil // closed with it
+				}
+			}
+			if o.fh != nil {
+				f.close(o)
+			}
+			nothingLeft(t, s)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package nfs4
+
+import (
+	"slices"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// numbered runs an operation that o has numbered, as minor version 0 has it
+// (RFC 7530 §9.1.7): one after the other, each once. A repeated one gets what it was
+// answered before. Later minor versions number nothing.
+func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
+	if k.Minor != 0 {
+		return run()
+	}
+	m := k.Program.state
+	verdict, last := m.BeginTurn(o, k.Number, seqid)
+	switch verdict {
+	case state.Repeated:
+		return k.again(last)
+	case state.Misordered:
+		if k.Number == wire.OpOpenConfirm {
+			m.Abandon(o)
+		}
+		return wire.NFS4ErrBadSeqID
+	case state.Wait:
+		lane := k.FS().Lane()
+		return k.WaitFor(func() {
+			m.AfterTurn(o, func() { k.Resume(lane) })
+		})
+	}
+	at := k.W.Len()
+	var reply *state.Reply
+	// Deferred, so that an operation that panics does not hold up its owner for ever.
+	defer func() { m.EndTurn(o, seqid, reply) }()
+	s = run()
+	if counts(s) {
+		reply = k.reply(at, s)
+	}
+	return s
+}
+
+// reply is what an operation was answered whose result begins at a place.
+func (k *Compound) reply(at int, s Status) *state.Reply {
+	r := &state.Reply{Operation: k.Number, Status: s}
+	if s == wire.NFS4OK || k.keepBody {
+		r.Body = slices.Clone(k.W.Bytes()[at:])
+	}
+	if s == wire.NFS4OK && k.Number == wire.OpOpen {
+		r.Current = k.Current
+	}
+	return r
+}
+
+// again answers as before.
+func (k *Compound) again(r *state.Reply) Status {
+	k.W.FixedOpaque(r.Body)
+	if r.Status != wire.NFS4OK && len(r.Body) > 0 {
+		k.KeepBody()
+	}
+	if o, ok := r.Current.(Object); ok {
+		k.SetCurrent(o)
+	}
+	return r.Status
+}
+
+// counts says whether the client goes on to the next number after a status
+// (RFC 7530 §9.1.7).
+func counts(s Status) bool {
+	switch s {
+	case wire.NFS4ErrStaleClientID, wire.NFS4ErrStaleStateID, wire.NFS4ErrBadStateID, wire.NFS4ErrBadSeqID,
+		wire.NFS4ErrBadXDR, wire.NFS4ErrResource, wire.NFS4ErrNoFileHandle, wire.NFS4ErrMoved:
+		return false
+	}
+	return s >= 0
+}
+
+// ownerOf is the owner of a stateid of a kind that its requests are numbered with, or nil where
+// they are not.
+func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, Status) {
+	if k.Minor != 0 {
+		return nil, wire.NFS4OK
+	}
+	o, s := k.Program.state.OwnerOfState(id, kind)
+	if s == wire.NFS4OK {
+		k.Program.state.Renew(o.Client)
+	}
+	return o, s
+}
+
+// OwnerOperations are the operations of minor version 0 that are about owners, and that
+// later ones do not have.
+func OwnerOperations() []Operation {
+	return []Operation{
+		{Number: wire.OpOpenConfirm, Run: openConfirm, Handle: true, Once: true, Most: wire.StateID4MaxSize},
+		{Number: wire.OpReleaseLockOwner, Run: releaseLockOwner, Once: true},
+	}
+}
+
+// openConfirm is OPEN_CONFIRM (RFC 7530 §16.18).
+func openConfirm(k *Compound) Status {
+	var args wire.OpenConfirm4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, k.Program.state.ConfirmOpen)
+}
+
+// releaseLockOwner is RELEASE_LOCKOWNER (RFC 7530 §16.37).
+func releaseLockOwner(k *Compound) Status {
+	var args wire.ReleaseLockOwner4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	c, s := k.ClientOf(args.LockOwner.Clientid)
+	if s != wire.NFS4OK {
+		return s
+	}
+	return k.Program.state.ReleaseLockOwner(c, args.LockOwner.Owner)
+}

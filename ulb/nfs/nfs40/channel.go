@@ -1,0 +1,239 @@
+package nfs40
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A Target is where and how a client wants to be called (RFC 7530 §16.33.4).
+type Target struct {
+	// Address is the zero value where there is none that may be called.
+	Address        netip.AddrPort
+	Program, Ident uint32
+}
+
+// A Channel is the way by which one client is called back: connections that the server
+// makes to the address that the client named, one at a time, as they are needed.
+type Channel struct {
+	dialer *dialer
+	cred   rpc.AuthBytes
+	// sign, where set, is for clients that made themselves known by RPCSEC_GSS.
+	sign func(x *rpc.Exchange, w *xdr.Writer)
+	// up: the last attempt reached the client. probing: one is under way.
+	up, probing atomic.Bool
+
+	// mu guards what follows. turn is held while a connection is made.
+	mu     sync.Mutex
+	turn   chan struct{}
+	target Target
+	conn   *connection
+	gone   bool
+}
+
+func newChannel(d *dialer, cred rpc.AuthBytes, sign func(*rpc.Exchange, *xdr.Writer)) *Channel {
+	return &Channel{dialer: d, cred: cred, sign: sign, turn: make(chan struct{}, 1)}
+}
+
+// Up says whether the client could be reached when that was last attempted.
+func (ch *Channel) Up() bool { return ch.up.Load() }
+
+// Retarget has later calls go elsewhere. The next of them shows whether that works.
+func (ch *Channel) Retarget(t Target) {
+	ch.mu.Lock()
+	var over *connection
+	if ch.target != t {
+		ch.target = t
+		ch.up.Store(false)
+		over = ch.giveUp(ch.conn)
+	}
+	ch.mu.Unlock()
+	over.end()
+}
+
+// close ends the channel: the client is gone.
+func (ch *Channel) close() {
+	ch.mu.Lock()
+	ch.gone = true
+	over := ch.giveUp(ch.conn)
+	ch.mu.Unlock()
+	ch.up.Store(false)
+	over.end()
+}
+
+// Probe finds out in the background whether the client can be reached, unless that is
+// being done already.
+func (ch *Channel) Probe() {
+	if !ch.probing.CompareAndSwap(false, true) {
+		return
+	}
+	if !ch.dialer.begin() {
+		ch.probing.Store(false)
+		return
+	}
+	go func() {
+		defer ch.dialer.work.Done()
+		defer ch.probing.Store(false)
+		ch.Null(ch.dialer.ctx)
+	}()
+}
+
+// Null is CB_NULL: it finds out whether the client can be reached.
+func (ch *Channel) Null(ctx context.Context) error {
+	return ch.do(ctx, &rpc.Exchange{Procedure: wire.ProcCBNull}, nil, nil)
+}
+
+// Compound is a CB_COMPOUND of n operations, which operations writes with their numbers,
+// in most bytes. results reads what came back, from the first result's number on: it is
+// called where the client answered, with the status of the compound and how many results
+// there are, and fails only where it cannot decode them.
+func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w *xdr.Writer), results func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error) error {
+	x := &rpc.Exchange{Procedure: wire.ProcCBCompound, MaxArgs: 16 + most, MaxResults: maxCallbackReply}
+	args := func(t *Target, w *xdr.Writer) {
+		w.String("") // tag
+		w.Uint32(0)  // minor version
+		w.Uint32(t.Ident)
+		w.Uint32(uint32(n))
+		operations(w)
+	}
+	return ch.do(ctx, x, args, func(d *xdr.Decoder) error {
+		s := wire.NFSStat4(d.Int32())
+		d.Opaque(maxCallbackReply)
+		n := d.Uint32()
+		if d.Err() != nil {
+			return d.Err()
+		}
+		return results(s, n, d)
+	})
+}
+
+// maxCallbackReply is the longest reply to a callback, in bytes.
+const maxCallbackReply = 4096
+
+// do makes one call, and notes whether that reached the client.
+func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target, w *xdr.Writer), decode func(d *xdr.Decoder) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	stop := context.AfterFunc(ch.dialer.ctx, cancel)
+	defer stop()
+	c, target, err := ch.acquire(ctx)
+	if err != nil {
+		ch.up.Store(false)
+		return err
+	}
+	x.Program, x.Version = target.Program, wire.CallbackVersion
+	x.Cred, x.Sign = ch.cred, ch.sign
+	if args != nil {
+		x.Args = func(w *xdr.Writer) { args(&target, w) }
+	}
+	err = rpc.Do(ctx, c.client, x, decode)
+	ch.release(c, err == nil)
+	ch.mu.Lock()
+	if ch.target == target && !ch.gone {
+		ch.up.Store(err == nil)
+	}
+	ch.mu.Unlock()
+	return err
+}
+
+// acquire returns the connection, made anew where there is none, for one use.
+func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
+	select {
+	case ch.turn <- struct{}{}:
+		defer func() { <-ch.turn }()
+	case <-ctx.Done():
+		return nil, Target{}, context.Cause(ctx)
+	}
+	ch.mu.Lock()
+	t, c, gone := ch.target, ch.conn, ch.gone
+	if c != nil {
+		c.users++
+	}
+	ch.mu.Unlock()
+	switch {
+	case c != nil:
+		return c, t, nil
+	case gone:
+		return nil, t, errGone
+	case !t.Address.IsValid():
+		return nil, t, ErrNoAddress
+	}
+	c, err := ch.dialer.connect(ctx, t.Address)
+	if err != nil {
+		return nil, t, err
+	}
+	c.unwatch = context.AfterFunc(ch.dialer.ctx, func() { ch.abandon(c) })
+	ch.mu.Lock()
+	if ch.gone || ch.target != t {
+		c.over = true // it serves this call, and no other
+	}
+	if !c.over {
+		ch.conn = c
+	}
+	ch.mu.Unlock()
+	return c, t, nil
+}
+
+// release ends one use of a connection. Where it did not work, it is not used again.
+func (ch *Channel) release(c *connection, worked bool) {
+	ch.mu.Lock()
+	c.users--
+	var over *connection
+	switch {
+	case !worked || c.over:
+		over = ch.giveUp(c)
+	case c.users == 0 && c.idle == nil:
+		c.idle = time.AfterFunc(idleTime, func() { ch.rest(c) })
+	case c.users == 0:
+		c.idle.Reset(idleTime)
+	}
+	ch.mu.Unlock()
+	over.end()
+}
+
+// rest closes a connection that has been idle for long.
+func (ch *Channel) rest(c *connection) {
+	ch.mu.Lock()
+	var over *connection
+	if c.users == 0 && !c.over {
+		over = ch.giveUp(c)
+	}
+	ch.mu.Unlock()
+	over.end()
+}
+
+// abandon closes a connection, or has its last user do so.
+func (ch *Channel) abandon(c *connection) {
+	ch.mu.Lock()
+	var over *connection
+	if c.users > 0 || !c.over { // else it is being closed already
+		over = ch.giveUp(c)
+	}
+	ch.mu.Unlock()
+	over.end()
+}
+
+// giveUp has c used no more. It is called with ch.mu held, and returns c where it is to
+// be closed.
+func (ch *Channel) giveUp(c *connection) *connection {
+	if c == nil {
+		return nil
+	}
+	if ch.conn == c {
+		ch.conn = nil
+	}
+	c.over = true
+	if c.users > 0 {
+		return nil
+	}
+	if c.idle != nil {
+		c.idle.Stop()
+	}
+	return c
+}

@@ -1,0 +1,308 @@
+package nfs40_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// callbacks are the other end of callback connections.
+type callbacks struct {
+	mu sync.Mutex
+	// refuse: nobody listens. deaf: nobody answers.
+	refuse, deaf bool
+	dialed       []string
+	calls        []rpc.Exchange
+	args         [][]byte
+	open         int
+}
+
+func (b *callbacks) dial(ctx context.Context, network, address string) (rpc.Client, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dialed = append(b.dialed, network+" "+address)
+	if b.refuse {
+		return nil, errors.New("connection refused")
+	}
+	b.open++
+	return &callbackConn{callbacks: b, waiting: map[*rpc.Exchange]bool{}}, nil
+}
+
+func (b *callbacks) set(refuse, deaf bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refuse, b.deaf = refuse, deaf
+}
+
+func (b *callbacks) seen() (dialed, calls, open int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.dialed), len(b.calls), b.open
+}
+
+type callbackConn struct {
+	*callbacks
+	waiting map[*rpc.Exchange]bool
+}
+
+func (c *callbackConn) Start(x *rpc.Exchange) {
+	w := xdr.NewWriter(make([]byte, 0, 4096))
+	x.Put(w)
+	c.mu.Lock()
+	c.calls = append(c.calls, *x)
+	c.args = append(c.args, w.Bytes()[x.HeaderSize():])
+	deaf := c.deaf
+	c.waiting[x] = deaf
+	c.mu.Unlock()
+	if deaf {
+		return
+	}
+	reply := xdr.NewWriter(make([]byte, 0, 64))
+	if x.Procedure == wire.ProcCBCompound {
+		reply.Uint32(uint32(wire.NFS4ErrBadStateID))
+		reply.String("")
+		reply.Uint32(1)
+		reply.Uint32(uint32(wire.OpCBRecall))
+		reply.Uint32(uint32(wire.NFS4ErrBadStateID))
+	}
+	x.Results.Reset(reply.Bytes(), 0, nil)
+	x.Done(x)
+}
+
+func (c *callbackConn) Cancel(x *rpc.Exchange, err error) {
+	c.mu.Lock()
+	waits := c.waiting[x]
+	c.waiting[x] = false
+	c.mu.Unlock()
+	if waits {
+		x.Err = err
+		x.Done(x)
+	}
+}
+
+func (c *callbackConn) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open--
+}
+
+// A called is a site that calls its clients back.
+type called struct {
+	*peer
+	callbacks *callbacks
+	minor     *nfs40.Minor
+	delegated bool
+}
+
+func newCalled(t testing.TB) *called {
+	t.Helper()
+	c := &called{callbacks: &callbacks{}}
+	s := nfs4test.New(t, nfs4test.Config{Minors: func(m *state.Manager) [3]nfs4.Minor {
+		c.minor = nfs40.New(nfs40.Config{
+			State: m, Dial: c.callbacks.dial, Machine: "server", Delegated: func(*state.Client) bool { return c.delegated },
+		})
+		return [3]nfs4.Minor{c.minor}
+	}})
+	t.Cleanup(c.minor.Close)
+	populate(t, s.FS)
+	c.peer = &peer{s.Peer(0)}
+	return c
+}
+
+// address is the callback of a client at an address.
+func callbackAt(a string) wire.CBClient4 {
+	return wire.CBClient4{CBProgram: 0x40000000, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte(a)}}
+}
+
+// known makes a client known whose callbacks go to an address.
+func (c *called) known(t testing.TB, name, address string) (id uint64) {
+	t.Helper()
+	var res wire.SetClientID4Res
+	last(t, c.run(t, ok, setCallback(name, 1, callbackAt(address), 77)), &res)
+	c.run(t, ok, confirmClientID(res.ResOK.Clientid, res.ResOK.SetclientidConfirm))
+	return res.ResOK.Clientid
+}
+
+// inBubble runs a test whose time is its own.
+func inBubble(t *testing.T, f func(t *testing.T, c *called)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newCalled(t)) })
+}
+
+const own = "10.1.2.3.4.5" // the address of peers, and port 1029
+
+// A client that has confirmed itself is called, so that it is known whether that works.
+func TestCallbackIsProbed(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		id := c.known(t, "x", own)
+		synctest.Wait()
+		b := c.callbacks
+		if len(b.dialed) != 1 || b.dialed[0] != "tcp 10.1.2.3:1029" || len(b.calls) != 1 {
+			t.Fatalf("%q, %d calls", b.dialed, len(b.calls))
+		}
+		x := &b.calls[0]
+		if x.Program != 0x40000000 || x.Version != 1 || x.Procedure != wire.ProcCBNull || x.Cred.Flavor != rpc.AuthSys {
+			t.Errorf("%+v", x)
+		}
+		if ch := nfs40.ChannelOf(c.State.Client(id)); !ch.Up() {
+			t.Error("the client cannot be called")
+		}
+	})
+}
+
+// An address that is not the caller's own is never dialed, nor one of another transport.
+func TestCallbackGoesToTheCallerAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		for i, a := range []string{"10.1.2.4.4.5", "127.0.0.1.4.5", "0.0.0.0.4.5", "10.1.2.3.0.0", "::1.4.5", "10.1.2.3", "", "10.1.2.3.1.2.3", "x"} {
+			id := c.known(t, string(rune('a'+i)), a)
+			synctest.Wait()
+			ch := nfs40.ChannelOf(c.State.Client(id))
+			if err := ch.Null(t.Context()); !errors.Is(err, nfs40.ErrNoAddress) || ch.Up() {
+				t.Errorf("%s: %v, up %v", a, err, ch.Up())
+			}
+		}
+		if n, _, _ := c.callbacks.seen(); n != 0 {
+			t.Errorf("dialed %q", c.callbacks.dialed)
+		}
+	})
+}
+
+func TestRenewSaysThatCallbacksDoNotWork(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		c.callbacks.set(true, false)
+		id := c.known(t, "x", own)
+		synctest.Wait()
+		c.run(t, ok, renew(id)) // who has no delegation does not care
+		c.delegated = true
+		c.run(t, wire.NFS4ErrCBPathDown, renew(id))
+		synctest.Wait()
+		c.callbacks.set(false, false)
+		c.run(t, wire.NFS4ErrCBPathDown, renew(id)) // has it tried again
+		synctest.Wait()
+		c.run(t, ok, renew(id))
+	})
+}
+
+// A client that does not answer is given up, as is one that cannot be reached.
+func TestCallbackIsBoundedInTime(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		c.callbacks.set(false, true)
+		start := time.Now()
+		id := c.known(t, "x", own)
+		ch := nfs40.ChannelOf(c.State.Client(id))
+		if err := ch.Null(t.Context()); err == nil || ch.Up() {
+			t.Errorf("%v, up %v", err, ch.Up())
+		}
+		if d := time.Since(start); d > 15*time.Second {
+			t.Errorf("given up after %v", d)
+		}
+		synctest.Wait()
+		if _, _, open := c.callbacks.seen(); open != 0 {
+			t.Errorf("%d connections are left", open)
+		}
+	})
+}
+
+func TestCallbackCompound(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		id := c.known(t, "x", own)
+		synctest.Wait()
+		ch := nfs40.ChannelOf(c.State.Client(id))
+		var status wire.NFSStat4
+		err := ch.Compound(t.Context(), 1, 8, func(w *xdr.Writer) {
+			w.Uint32(uint32(wire.OpCBRecall))
+			w.Uint32(42)
+		}, func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error {
+			status = s
+			d.Skip(8)
+			return d.Finish()
+		})
+		if err != nil || status != wire.NFS4ErrBadStateID {
+			t.Errorf("%v %v", err, status)
+		}
+		if !ch.Up() {
+			t.Error("a client that refuses an operation was reached")
+		}
+		args := xdr.NewDecoder(c.callbacks.args[1])
+		if tag, minor, ident, n, op := args.Uint32(), args.Uint32(), args.Uint32(), args.Uint32(), args.Uint32(); tag != 0 || minor != 0 ||
+			ident != 77 || n != 1 || op != uint32(wire.OpCBRecall) || args.Uint32() != 42 || args.Finish() != nil {
+			t.Errorf("arguments %x", c.callbacks.args[1])
+		}
+		if dialed, calls, open := c.callbacks.seen(); dialed != 1 || calls != 2 || open != 1 {
+			t.Errorf("%d connections made, %d calls, %d open", dialed, calls, open)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if _, _, open := c.callbacks.seen(); open != 0 {
+			t.Error("a connection that nobody uses stays")
+		}
+	})
+}
+
+// Callbacks go where the client said last, once it has confirmed that.
+func TestCallbackMoves(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		id := c.known(t, "x", own)
+		synctest.Wait()
+		var res wire.SetClientID4Res
+		last(t, c.run(t, ok, setCallback("x", 1, callbackAt("10.1.2.3.8.8"), 78)), &res)
+		synctest.Wait()
+		if n, _, _ := c.callbacks.seen(); n != 1 {
+			t.Error("dialed before the confirmation")
+		}
+		c.run(t, ok, confirmClientID(id, res.ResOK.SetclientidConfirm))
+		synctest.Wait()
+		b := c.callbacks
+		if len(b.dialed) != 2 || b.dialed[1] != "tcp 10.1.2.3:2056" || b.open != 1 {
+			t.Errorf("%q, %d open", b.dialed, b.open)
+		}
+	})
+}
+
+// With the client, or the server, go its connections and what is under way on them.
+func TestCallbacksEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *called) {
+		id := c.known(t, "x", own)
+		synctest.Wait()
+		ch := nfs40.ChannelOf(c.State.Client(id))
+		d, s := c.set(t, "x", 2)
+		c.run(t, ok, confirmClientID(d, s))
+		synctest.Wait()
+		if err := ch.Null(t.Context()); err == nil {
+			t.Error("a client that is gone was called")
+		}
+		if _, _, open := c.callbacks.seen(); open != 0 {
+			t.Errorf("%d connections are left", open)
+		}
+	})
+	inBubble(t, func(t *testing.T, c *called) {
+		id := c.known(t, "x", own)
+		synctest.Wait()
+		c.callbacks.set(false, true)
+		ended := make(chan error)
+		go func() { ended <- nfs40.ChannelOf(c.State.Client(id)).Null(context.Background()) }()
+		synctest.Wait()
+		start := time.Now()
+		c.minor.Close()
+		if err := <-ended; err == nil || time.Since(start) > 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if _, _, open := c.callbacks.seen(); open != 0 {
+			t.Errorf("%d connections are left", open)
+		}
+		if err := nfs40.ChannelOf(c.State.Client(id)).Null(t.Context()); err == nil {
+			t.Error("called after the end")
+		}
+	})
+}

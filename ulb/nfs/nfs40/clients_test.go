@@ -1,0 +1,184 @@
+package nfs40_test
+
+import (
+	"testing"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// The cases of SETCLIENTID and SETCLIENTID_CONFIRM (RFC 7530 §16.33.5, §16.34.5), in the
+// words of the RFC: v, x, c, k and s are verifier, name, client ID, callback and
+// confirmation of a record.
+
+func TestNewClient(t *testing.T) {
+	p := newPeer(t)
+	c, s := p.set(t, "x", 1)
+	p.run(t, ok, confirmClientID(c, s))
+	p.run(t, ok, renew(c))
+	// A confirmation that comes again is one whose answer was lost.
+	p.run(t, ok, confirmClientID(c, s))
+}
+
+// No confirmed record: an unconfirmed one is replaced.
+func TestUnconfirmedClientIsReplaced(t *testing.T) {
+	for _, verifier := range []byte{1, 2} {
+		p := newPeer(t)
+		c, s := p.set(t, "x", 1)
+		d, u := p.set(t, "x", verifier)
+		if c == d || s == u {
+			t.Fatalf("%d %d, %x %x", c, d, s, u)
+		}
+		p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(c, s))
+		p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(c, u))
+		p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(d, s))
+		p.run(t, ok, confirmClientID(d, u))
+	}
+}
+
+// The verifier of the confirmed record: the callback is updated, and nothing is lost.
+func TestCallbackUpdate(t *testing.T) {
+	p := newPeer(t)
+	c, s := p.set(t, "x", 1)
+	p.run(t, ok, confirmClientID(c, s))
+	o := (&client{peer: p, id: c}).owner("owner")
+	id := o.opens(t, "file", bothMode, denyNone)
+	again, u := p.set(t, "x", 1)
+	if again != c || u == s {
+		t.Fatalf("%d %d, %x %x", c, again, s, u)
+	}
+	p.run(t, ok, join(at("file"), read(id, 0, 1))...)
+	p.run(t, ok, confirmClientID(c, u))
+	p.run(t, ok, join(at("file"), read(id, 0, 1))...)
+	p.run(t, ok, join(at("file"), o.close(id))...)
+}
+
+// Another verifier: the client has restarted. What it held goes when it confirms that, and
+// not before.
+func TestClientThatHasRestarted(t *testing.T) {
+	p := newPeer(t)
+	c, s := p.set(t, "x", 1)
+	p.run(t, ok, confirmClientID(c, s))
+	o := (&client{peer: p, id: c}).owner("owner")
+	id := o.opens(t, "file", bothMode, denyBoth)
+	d, u := p.set(t, "x", 2)
+	if c == d || s == u {
+		t.Fatalf("%d %d, %x %x", c, d, s, u)
+	}
+	p.run(t, ok, renew(c))
+	p.run(t, ok, join(at("file"), read(id, 0, 1))...)
+	// An unconfirmed record is replaced once more.
+	e, r := p.set(t, "x", 3)
+	if e == d || e == c || r == u || r == s {
+		t.Fatalf("%d %d %d", c, d, e)
+	}
+	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(d, u))
+	p.run(t, ok, join(at("file"), read(id, 0, 1))...)
+	p.run(t, ok, confirmClientID(e, r))
+	p.oneOf(t, []status{wire.NFS4ErrExpired, wire.NFS4ErrBadStateID, wire.NFS4ErrStaleStateID}, join(at("file"), read(id, 0, 1))...)
+	p.oneOf(t, []status{wire.NFS4ErrExpired, wire.NFS4ErrStaleClientID}, renew(c))
+	(&client{peer: p, id: e}).owner("owner").opens(t, "file", bothMode, denyBoth)
+}
+
+func TestConfirmationOfNobody(t *testing.T) {
+	p := newPeer(t)
+	c, s := p.set(t, "x", 1)
+	other := s
+	other[0]++
+	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(c+1, s))
+	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(c, other))
+	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(0, wire.Verifier4{}))
+	p.run(t, ok, confirmClientID(c, s))
+	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(c, other))
+}
+
+// as is a connection of another user.
+func (p *peer) as(uid uint32) *peer {
+	other := p.Site.Peer(0)
+	other.UID = uid
+	return &peer{other}
+}
+
+// A name that somebody else uses (RFC 7530 §9.1.1).
+func TestNameInUse(t *testing.T) {
+	p := newPeer(t)
+	cb := wire.CBClient4{CBProgram: 7, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte("10.1.2.3.4.5")}}
+	var res wire.SetClientID4Res
+	last(t, p.run(t, ok, setCallback("x", 1, cb, 0)), &res)
+	c, s := res.ResOK.Clientid, res.ResOK.SetclientidConfirm
+	// Somebody else cannot confirm it.
+	p.as(1).run(t, wire.NFS4ErrClIDInUse, confirmClientID(c, s))
+	p.run(t, ok, confirmClientID(c, s))
+	p.as(1).run(t, wire.NFS4ErrClIDInUse, confirmClientID(c, s))
+	o := (&client{peer: p, id: c}).owner("owner")
+	id := o.opens(t, "file", readMode, denyNone)
+	for _, verifier := range []byte{1, 2} {
+		last(t, p.as(1).run(t, wire.NFS4ErrClIDInUse, setClientID("x", verifier)), &res)
+		if u := res.ClientUsing; string(u.RNetid) != "tcp" || string(u.RAddr) != "10.1.2.3.4.5" {
+			t.Errorf("in use at %q %q", u.RNetid, u.RAddr)
+		}
+	}
+	p.run(t, ok, join(at("file"), read(id, 0, 1))...)
+	p.run(t, ok, join(at("file"), o.close(id))...)
+}
+
+// Who holds nothing is in nobody's way (RFC 7530 §9.1.2).
+func TestNameOfAClientWithoutState(t *testing.T) {
+	p := newPeer(t)
+	c, s := p.set(t, "x", 1)
+	p.run(t, ok, confirmClientID(c, s))
+	q := p.as(1)
+	d, u := q.set(t, "x", 2)
+	q.run(t, ok, confirmClientID(d, u))
+	q.run(t, ok, renew(d))
+	p.oneOf(t, []status{wire.NFS4ErrExpired, wire.NFS4ErrStaleClientID}, renew(c))
+}
+
+func TestRenewOfNobody(t *testing.T) {
+	p := newPeer(t)
+	p.run(t, wire.NFS4ErrStaleClientID, renew(0))
+	p.run(t, wire.NFS4ErrStaleClientID, renew(1<<64-1))
+	c, s := p.set(t, "x", 1)
+	p.run(t, wire.NFS4ErrStaleClientID, renew(c)) // not confirmed
+	p.run(t, ok, confirmClientID(c, s))
+	p.run(t, ok, renew(c))
+}
+
+// RENEW is the client's alone: of who made it, and who has a file open by it
+// (RFC 7530 §16.28.5).
+func TestRenewOfSomebodyElse(t *testing.T) {
+	c := newClient(t)
+	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id))
+	(&client{peer: c.as(1), id: c.id}).owner("owner").opens(t, "file", readMode, denyNone)
+	c.as(1).run(t, ok, renew(c.id))
+	c.as(2).run(t, wire.NFS4ErrAccess, renew(c.id))
+}
+
+func TestOperationsOfUnknownClients(t *testing.T) {
+	p := newPeer(t)
+	known, _ := p.set(t, "x", 1)
+	for _, id := range []uint64{0, 12345, 1<<64 - 1, known} {
+		c := &client{peer: p, id: id}
+		p.run(t, wire.NFS4ErrStaleClientID, putRootFH, c.owner("o").open("file", readMode, denyNone))
+		p.run(t, wire.NFS4ErrStaleClientID, join(at("file"), c.locker("l").test(wire.ReadLt, 0, 1))...)
+		p.run(t, wire.NFS4ErrStaleClientID, c.locker("l").release())
+	}
+}
+
+// Names of clients are bytes, and of any length up to the limit of the definition.
+func TestNamesOfClients(t *testing.T) {
+	p := newPeer(t)
+	for _, name := range []string{"", "\x00", "\xff\xfe", string(make([]byte, wire.NFS4OpaqueLimit))} {
+		p.client(t, name)
+	}
+}
+
+// Callbacks that cannot be are no reason to refuse a client.
+func TestCallbacksThatCannotBe(t *testing.T) {
+	p := newPeer(t)
+	for i, a := range []wire.NetAddr4{{}, {RNetid: []byte("tcp")}, {RNetid: []byte("x"), RAddr: []byte("y")},
+		{RNetid: make([]byte, 5000), RAddr: make([]byte, 5000)}, {RNetid: []byte("tcp"), RAddr: []byte("192.0.2.1.0.111")}} {
+		var res wire.SetClientID4Res
+		last(t, p.run(t, ok, setCallback(string(rune('a'+i)), 1, wire.CBClient4{CBLocation: a}, 1)), &res)
+		p.run(t, ok, confirmClientID(res.ResOK.Clientid, res.ResOK.SetclientidConfirm))
+	}
+}

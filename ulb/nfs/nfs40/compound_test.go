@@ -1,0 +1,197 @@
+package nfs40_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// onHandle are operations that work on the current file handle, each with arguments that
+// are sound. Those of a state's stand in a table of their own.
+func onHandle() map[string]op {
+	owner := wire.StateOwner4{Clientid: 1, Owner: []byte("owner")}
+	return map[string]op{
+		"ACCESS": access(1), "COMMIT": commit(0, 0), "CREATE": create("new", wire.NF4Dir, mode(0o755)),
+		"GETATTR": getattr(wire.Fattr4Type), "GETFH": getFH, "LINK": link("new"), "LOOKUP": lookup("file"),
+		"LOOKUPP": lookupp, "NVERIFY": nverify(size(1)), "READ": read(anonymous, 0, 1), "READDIR": readdir(0, wire.Verifier4{}, 4096),
+		"READLINK": readlink, "REMOVE": remove("file"), "RENAME": rename("file", "new"), "SAVEFH": saveFH,
+		"SECINFO": secinfo("file"), "SETATTR": setattr(anonymous, mode(0o755)), "VERIFY": verify(size(1)), "WRITE": write(anonymous, 0, "x"),
+		"CLOSE":          {Number: wire.OpClose, Args: &wire.Close4Args{Seqid: 1}},
+		"OPEN_CONFIRM":   {Number: wire.OpOpenConfirm, Args: &wire.OpenConfirm4Args{Seqid: 1}},
+		"OPEN_DOWNGRADE": {Number: wire.OpOpenDowngrade, Args: &wire.OpenDowngrade4Args{Seqid: 1, ShareAccess: 1}},
+		"OPEN": {Number: wire.OpOpen, Args: &wire.Open4Args{
+			Seqid: 1, ShareAccess: 1, Owner: owner, Claim: wire.OpenClaim4{File: wire.UTF8String("file")},
+		}},
+		"LOCK": {Number: wire.OpLock, Args: &wire.Lock4Args{
+			Locktype: wire.ReadLt, Length: 1, Locker: wire.Locker4{LockOwner: wire.ExistLockOwner4{Seqid: 1}},
+		}},
+		"LOCKT": {Number: wire.OpLockt, Args: &wire.Lockt4Args{Locktype: wire.ReadLt, Length: 1, Owner: owner}},
+		"LOCKU": {Number: wire.OpLocku, Args: &wire.Locku4Args{Locktype: wire.ReadLt, Seqid: 1, Length: 1}},
+	}
+}
+
+func TestOperationsWithoutHandle(t *testing.T) {
+	for name, o := range onHandle() {
+		t.Run(name, func(t *testing.T) { newPeer(t).run(t, wire.NFS4ErrNoFileHandle, o) })
+	}
+}
+
+func TestOperationsWithoutSavedHandle(t *testing.T) {
+	table(t, []row{
+		{name: "LINK", ops: []op{putRootFH, link("new")}, want: wire.NFS4ErrNoFileHandle},
+		{name: "RENAME", ops: []op{putRootFH, rename("file", "new")}, want: wire.NFS4ErrNoFileHandle},
+		{name: "RESTOREFH", ops: []op{putRootFH, restoreFH}, want: wire.NFS4ErrRestoreFH},
+		{name: "RESTOREFH without any", ops: []op{restoreFH}, want: wire.NFS4ErrRestoreFH},
+	})
+}
+
+// Arguments that end too early are BADXDR of the operation (RFC 7530 §13.1.1.1), which
+// has done nothing.
+func TestArgumentsThatAreCutOff(t *testing.T) {
+	for name, o := range onHandle() {
+		if o.Args == nil {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			m := p.Message("", putRootFH, saveFH, o)
+			r := p.Parse(p.End(p.Begin(m[:len(m)-4])))
+			if r.Status != wire.NFS4ErrBadXDR || len(r.Ops) != 3 || r.Ops[2].Number != o.Number {
+				t.Errorf("%v %+v", r.Status, r.Ops)
+			}
+			p.run(t, ok, at("file")...)
+		})
+	}
+}
+
+func TestIllegalOperations(t *testing.T) {
+	for _, n := range []wire.OpNum{0, 1, 2, wire.OpReleaseLockOwner + 1, wire.OpSequence, wire.OpClone, 9999, wire.OpIllegal, -1} {
+		p := newPeer(t)
+		r := p.run(t, wire.NFS4ErrOpIllegal, putRootFH, op{Number: n})
+		if r.Ops[1].Number != wire.OpIllegal {
+			t.Errorf("%d: the result is of %v", n, r.Ops[1].Number)
+		}
+	}
+}
+
+// Operations that are OPTIONAL, and not here.
+func TestOperationsThatAreNotServed(t *testing.T) {
+	byKind(t, nil, wire.NFS4ErrNotSupp, openattr(false))
+	byKind(t, nil, wire.NFS4ErrNotSupp, openattr(true))
+	c := newClient(t)
+	c.run(t, wire.NFS4ErrNotSupp, op{Number: wire.OpDelegpurge, Args: &wire.DelegPurge4Args{Clientid: c.id}})
+}
+
+func TestPutFH(t *testing.T) {
+	p := newPeer(t)
+	for _, kind := range kinds {
+		h := p.handle(t, kind)
+		var res wire.GetFH4Res
+		last(t, p.run(t, ok, putFH(h), getFH), &res)
+		if !bytes.Equal(res.ResOK.Object, h) {
+			t.Errorf("%s: GETFH says %x, PUTFH %x", kind, res.ResOK.Object, h)
+		}
+	}
+	p.run(t, wire.NFS4ErrBadHandle, putFH([]byte("none of ours")))
+	p.run(t, wire.NFS4ErrBadHandle, putFH(nil))
+}
+
+// A handle of what is gone is stale at the latest where it is used.
+func TestStaleHandle(t *testing.T) {
+	p := newPeer(t)
+	h := p.handle(t, "empty")
+	p.run(t, ok, putRootFH, remove("empty"))
+	r := p.Compound(putFH(h), getattr(wire.Fattr4Type))
+	if r.Status != wire.NFS4ErrStale {
+		t.Error(r.Status)
+	}
+}
+
+// The public file handle is the root (RFC 7530 §4.1.2 leaves it to the server).
+func TestPublicHandle(t *testing.T) {
+	p := newPeer(t)
+	var root, public wire.GetFH4Res
+	last(t, p.run(t, ok, putRootFH, getFH), &root)
+	last(t, p.run(t, ok, putPubFH, getFH), &public)
+	if !bytes.Equal(root.ResOK.Object, public.ResOK.Object) {
+		t.Error("PUTPUBFH and PUTROOTFH differ")
+	}
+}
+
+// SAVEFH keeps objects of each kind, and RESTOREFH brings them back.
+func TestSaveAndRestore(t *testing.T) {
+	p := newPeer(t)
+	for _, kind := range kinds {
+		var res wire.GetFH4Res
+		last(t, p.run(t, ok, join(at(kind), saveFH, putRootFH, restoreFH, getFH)...), &res)
+		if !bytes.Equal(res.ResOK.Object, p.handle(t, kind)) {
+			t.Errorf("%s did not come back", kind)
+		}
+	}
+}
+
+// An operation that fails leaves a compound where it was: what follows is not executed.
+func TestNothingFollowsAFailure(t *testing.T) {
+	p := newPeer(t)
+	if r := p.Compound(putRootFH, lookup("missing"), remove("file")); r.Status != wire.NFS4ErrNoEnt || len(r.Ops) != 2 {
+		t.Errorf("%v after %d", r.Status, len(r.Ops))
+	}
+	p.run(t, ok, at("file")...)
+}
+
+func TestTags(t *testing.T) {
+	p := newPeer(t)
+	for tag, want := range map[string]status{"": ok, "a tag": ok, "\xc3": wire.NFS4ErrInvalid} {
+		if r := p.Parse(p.End(p.Begin(p.Message(tag, putRootFH)))); r.Status != want || r.Tag != tag {
+			t.Errorf("%q: %v %q", tag, r.Status, r.Tag)
+		}
+	}
+}
+
+// Enumerations and booleans that are none are BADXDR.
+func TestValuesThatAreNone(t *testing.T) {
+	for name, put := range map[string]func(w *xdr.Writer){
+		"a boolean of LOCK": func(w *xdr.Writer) {
+			w.Uint32(uint32(wire.OpLock))
+			w.Uint32(1)
+			w.Uint32(2)
+			w.Uint64(0)
+			w.Uint64(1)
+			w.Uint32(0)
+		},
+		"a file handle that is too long": func(w *xdr.Writer) { w.Uint32(uint32(wire.OpPutFH)); w.Opaque(make([]byte, wire.NFS4FHSize+1)) },
+		"a client's name that is too long": func(w *xdr.Writer) {
+			w.Uint32(uint32(wire.OpSetClientID))
+			w.Uint64(1)
+			w.Opaque(make([]byte, wire.NFS4OpaqueLimit+1))
+			for range 4 {
+				w.Uint32(0)
+			}
+		},
+		"a way of storing a WRITE": func(w *xdr.Writer) {
+			w.Uint32(uint32(wire.OpWrite))
+			anonymous.Encode(w)
+			w.Uint64(0)
+			w.Uint32(7)
+			w.Opaque([]byte("x"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			r := p.Parse(p.End(p.Begin(p.Raw(func(w *xdr.Writer) {
+				w.String("")
+				w.Uint32(0)
+				w.Uint32(3)
+				w.Uint32(uint32(wire.OpPutRootFH))
+				w.Uint32(uint32(wire.OpLookup))
+				w.String("file")
+				put(w)
+			}))))
+			if r.Status != wire.NFS4ErrBadXDR || len(r.Ops) != 3 {
+				t.Errorf("%v after %d", r.Status, len(r.Ops))
+			}
+		})
+	}
+}

@@ -1,0 +1,165 @@
+package nfs40_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
+)
+
+// Short names for what stands in every table.
+type (
+	op     = nfs4test.Op
+	status = wire.NFSStat4
+)
+
+const ok = wire.NFS4OK
+
+// kinds are the names of one object of each kind below the root, made by newPeer. The
+// directory is not empty.
+var kinds = []string{"file", "dir", "link", "block", "char", "socket", "fifo"}
+
+// content is what "file" holds.
+const content = "content of a file"
+
+// hesitant has the file systems of sites attempt nothing at once, and onDisk has them be
+// this machine's: see TestWhereEachCallWaits and TestOnTheMachinesOwnFiles.
+var hesitant, onDisk bool
+
+// newPeer is a connection to a site of its own, of minor version 0 alone.
+func newPeer(t testing.TB) *peer {
+	t.Helper()
+	var fs vfs.FileSystem = memfs.New(memfs.Options{RootMode: 0o777})
+	if onDisk {
+		fs = machineFS(t)
+	}
+	populate(t, fs)
+	if hesitant {
+		fs = vfstest.Hesitant(fs)
+	}
+	s := nfs4test.New(t, nfs4test.Config{FS: fs, Minors: func(m *state.Manager) [3]nfs4.Minor {
+		return [3]nfs4.Minor{nfs40.New(nfs40.Config{State: m})}
+	}})
+	return &peer{s.Peer(0)}
+}
+
+func populate(t testing.TB, fs vfs.FileSystem) {
+	t.Helper()
+	root, op := fs.Root(), &vfs.Op{Cred: &vfs.Cred{}}
+	must := func(_ vfs.Object, _ vfs.Change, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	attr := vfs.SetAttr{SetMode: true, Mode: 0o777}
+	f, _, err := fs.Create(op, root, []byte("file"), &vfs.CreateHow{Attr: attr})
+	must(f, vfs.Change{}, err)
+	if _, _, _, err := fs.Write(op, f.Handle, 0, [][]byte{[]byte(content)}, vfs.FileSync); err != nil {
+		t.Fatal(err)
+	}
+	d, _, err := fs.Mkdir(op, root, []byte("dir"), &attr)
+	must(d, vfs.Change{}, err)
+	must(fs.Create(op, d.Handle, []byte("inner"), &vfs.CreateHow{Attr: attr}))
+	must(fs.Mkdir(op, root, []byte("empty"), &attr))
+	must(fs.Symlink(op, root, []byte("link"), []byte("file"), &vfs.SetAttr{}))
+	for name, kind := range map[string]vfs.Type{"block": vfs.BlockDevice, "char": vfs.CharDevice, "socket": vfs.Socket, "fifo": vfs.FIFO} {
+		must(fs.Mknod(op, root, []byte(name), kind, &attr, 1, 3))
+	}
+}
+
+// A peer makes compounds and looks at their ends.
+type peer struct{ *nfs4test.Peer }
+
+// run executes a compound, whose operations must all succeed but the last, which ends
+// with want.
+func (p *peer) run(t testing.TB, want status, ops ...op) *nfs4test.Result {
+	t.Helper()
+	return p.oneOf(t, []status{want}, ops...)
+}
+
+// oneOf is run where the standard leaves a choice.
+func (p *peer) oneOf(t testing.TB, want []status, ops ...op) *nfs4test.Result {
+	t.Helper()
+	r := p.Compound(ops...)
+	if !slices.Contains(want, r.Status) {
+		t.Errorf("%v after %d of %d operations, want %v", r.Status, len(r.Ops), len(ops), want)
+		if r.Status != ok {
+			t.FailNow()
+		}
+	}
+	if len(r.Ops) != len(ops) {
+		t.Fatalf("%v of operation %d, not of the last", r.Status, len(r.Ops)-1)
+	}
+	if got := r.Ops[len(ops)-1].Status; got != r.Status {
+		t.Fatalf("the compound ended with %v, its last operation with %v", r.Status, got)
+	}
+	return r
+}
+
+// last decodes the result of the last operation.
+func last(t testing.TB, r *nfs4test.Result, res interface{ Decode(d *xdr.Decoder) }) {
+	t.Helper()
+	r.Ops[len(r.Ops)-1].Into(t, res)
+}
+
+// handle is the file handle of a path below the root.
+func (p *peer) handle(t testing.TB, path ...string) []byte {
+	t.Helper()
+	var res wire.GetFH4Res
+	last(t, p.run(t, ok, join(at(path...), getFH)...), &res)
+	return slices.Clone(res.ResOK.Object)
+}
+
+// A row is one case of a table.
+type row struct {
+	name string
+	ops  []op
+	want status
+	or   status // another one that the standard allows, if not 0
+}
+
+// table runs each row on a site of its own.
+func table(t *testing.T, rows []row) {
+	t.Helper()
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			want := []status{r.want}
+			if r.or != 0 {
+				want = append(want, r.or)
+			}
+			newPeer(t).oneOf(t, want, r.ops...)
+		})
+	}
+}
+
+// byKind runs ops on an object of each kind: those not in want end with otherwise.
+func byKind(t *testing.T, want map[string]status, otherwise status, ops ...op) {
+	t.Helper()
+	eachKind(t, want, otherwise, func(kind string) []op { return join(at(kind), ops...) })
+}
+
+// eachKind runs the compound for each kind, on a site of its own.
+func eachKind(t *testing.T, want map[string]status, otherwise status, ops func(kind string) []op) {
+	t.Helper()
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			w, there := want[kind]
+			if !there {
+				w = otherwise
+			}
+			newPeer(t).run(t, w, ops(kind)...)
+		})
+	}
+}
+
+// join is one list of operations.
+func join(ops []op, more ...op) []op { return append(slices.Clip(ops), more...) }

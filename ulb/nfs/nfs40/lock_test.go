@@ -1,0 +1,313 @@
+package nfs40_test
+
+import (
+	"testing"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+const toTheEnd = 1<<64 - 1 // of a length
+
+// A lockSite has "file" open for a lock-owner, and another owner's as well.
+type lockSite struct {
+	*client
+	o, other    *owner
+	l, m        *locker
+	id, otherID wire.StateID4
+	lock        wire.StateID4
+}
+
+// newLocks has l of one client hold a range, and m of another client none yet.
+func newLocks(t testing.TB) *lockSite {
+	t.Helper()
+	s := &lockSite{client: newClient(t)}
+	s.o, s.l = s.owner("o"), s.locker("l")
+	s.id = s.o.opens(t, "file", bothMode, denyNone)
+	c := s.client.other(t, "other")
+	s.other, s.m = c.owner("o"), c.locker("l")
+	s.otherID = s.other.opens(t, "file", bothMode, denyNone)
+	return s
+}
+
+// first locks by a new owner.
+func (s *lockSite) first(t testing.TB, want status, kind wire.NFSLockType4, offset, length uint64) {
+	t.Helper()
+	r := s.run(t, want, join(at("file"), s.l.first(s.o, s.id, kind, offset, length))...)
+	if want == ok {
+		s.lock = stateID(t, r)
+	}
+}
+
+// tested is what LOCKT says of a range, by the other client.
+func (s *lockSite) tested(t testing.TB, want status, kind wire.NFSLockType4, offset, length uint64) (d wire.Lock4Denied) {
+	t.Helper()
+	var res wire.Lockt4Res
+	last(t, s.run(t, want, join(at("file"), s.m.test(kind, offset, length))...), &res)
+	return res.Denied
+}
+
+func TestLockAndUnlock(t *testing.T) {
+	s := newLocks(t)
+	s.first(t, ok, wire.WriteLt, 10, 10)
+	if s.lock.Seqid != 1 || s.lock.Other == s.id.Other {
+		t.Errorf("the first lock has %v, its open %v", s.lock, s.id)
+	}
+	next := stateID(t, s.run(t, ok, join(at("file"), s.l.lock(s.lock, wire.ReadLt, 100, 5))...))
+	if next.Other != s.lock.Other || next.Seqid != 2 {
+		t.Errorf("%v after %v", next, s.lock)
+	}
+	if d := s.tested(t, wire.NFS4ErrDenied, wire.WriteLt, 0, 50); d.Offset != 10 || d.Length != 10 || d.Locktype != wire.WriteLt ||
+		d.Owner.Clientid != s.id0() || string(d.Owner.Owner) != "l" {
+		t.Errorf("%+v", d)
+	}
+	s.tested(t, ok, wire.ReadLt, 100, 5)
+	s.tested(t, wire.NFS4ErrDenied, wire.WriteLt, 104, 1)
+	s.run(t, wire.NFS4ErrOldStateID, join(at("file"), s.l.unlock(s.lock, 0, 1))...)
+	next = stateID(t, s.run(t, ok, join(at("file"), s.l.unlock(next, 0, toTheEnd))...))
+	if next.Seqid != 3 {
+		t.Error(next)
+	}
+	s.tested(t, ok, wire.WriteLt, 0, toTheEnd)
+	// The stateid stays as long as the file is open (RFC 7530 §9.1.4.4).
+	s.run(t, ok, join(at("file"), s.l.lock(next, wire.WriteLt, 0, 1))...)
+}
+
+func (s *lockSite) id0() uint64 { return s.client.id }
+
+func TestRangesThatAreNone(t *testing.T) {
+	for _, r := range [][2]uint64{{0, 0}, {5, 0}, {2, toTheEnd - 1}, {toTheEnd, 1}, {toTheEnd, 2}, {1 << 63, 1 << 63}, {toTheEnd, 0}} {
+		s := newLocks(t)
+		s.first(t, wire.NFS4ErrInvalid, wire.WriteLt, r[0], r[1])
+		s.tested(t, wire.NFS4ErrInvalid, wire.WriteLt, r[0], r[1])
+		s.l.seqid = 9 // no number of the owner is known
+		s.first(t, ok, wire.WriteLt, 0, 1)
+		s.run(t, wire.NFS4ErrInvalid, join(at("file"), s.l.unlock(s.lock, r[0], r[1]))...)
+		s.run(t, wire.NFS4ErrInvalid, join(at("file"), s.l.lock(s.lock, wire.ReadLt, r[0], r[1]))...)
+	}
+}
+
+// Ranges at the ends of what there is, 32 and 64 bits wide.
+func TestRangesAtTheEnd(t *testing.T) {
+	for _, r := range [][2]uint64{
+		{0, toTheEnd}, {7, toTheEnd}, {toTheEnd - 1, toTheEnd}, {toTheEnd - 1, 1}, {0, toTheEnd - 1}, {1, toTheEnd - 1}, {1 << 63, 1<<63 - 1},
+		{1<<32 - 2, 1}, {1<<32 - 1, 1}, {1 << 32, 1}, {1<<32 - 1, 2}, {1<<32 - 1, toTheEnd}, {0, 1<<32 - 1},
+	} {
+		s := newLocks(t)
+		s.first(t, ok, wire.WriteLt, r[0], r[1])
+		s.tested(t, wire.NFS4ErrDenied, wire.ReadLt, r[0], 1)
+		if r[0] > 0 {
+			s.tested(t, ok, wire.WriteLt, 0, r[0])
+		}
+		if r[1] == toTheEnd {
+			s.tested(t, wire.NFS4ErrDenied, wire.ReadLt, toTheEnd, toTheEnd)
+		} else {
+			s.tested(t, ok, wire.WriteLt, r[0]+r[1], toTheEnd)
+			s.tested(t, wire.NFS4ErrDenied, wire.ReadLt, r[0]+r[1]-1, 1)
+		}
+		s.run(t, ok, join(at("file"), s.l.unlock(s.lock, r[0], r[1]))...)
+		s.tested(t, ok, wire.WriteLt, 0, toTheEnd)
+	}
+}
+
+// Which locks can be beside each other, and which their owner can change.
+func TestLockConflicts(t *testing.T) {
+	types := []wire.NFSLockType4{wire.ReadLt, wire.WriteLt, wire.ReadwLt, wire.WritewLt}
+	writes := func(k wire.NFSLockType4) bool { return k == wire.WriteLt || k == wire.WritewLt }
+	for _, a := range types {
+		for _, b := range types {
+			for _, r := range []struct {
+				offset, length uint64
+				overlaps       bool
+			}{{100, 100, true}, {0, 100, false}, {0, 101, true}, {200, 1, false}, {199, 1, true}, {150, 1, true}, {0, toTheEnd, true}, {200, toTheEnd, false}} {
+				s := newLocks(t)
+				s.first(t, ok, a, 100, 100)
+				want := ok
+				if r.overlaps && (writes(a) || writes(b)) {
+					want = wire.NFS4ErrDenied
+				}
+				s.tested(t, want, b, r.offset, r.length)
+				// An owner is not in its own way.
+				s.run(t, ok, join(at("file"), s.l.test(b, r.offset, r.length))...)
+				s.run(t, want, join(at("file"), s.m.first(s.other, s.otherID, b, r.offset, r.length))...)
+				if want == ok && (!r.overlaps || !writes(b)) {
+					s.run(t, ok, join(at("file"), s.l.lock(s.lock, wire.ReadLt, 100, 100))...)
+				}
+			}
+		}
+	}
+}
+
+// Locks are upgraded, downgraded, split and joined as in POSIX.
+func TestLocksAreChanged(t *testing.T) {
+	s := newLocks(t)
+	s.first(t, ok, wire.ReadLt, 0, 100)
+	id := stateID(t, s.run(t, ok, join(at("file"), s.l.lock(s.lock, wire.WriteLt, 40, 20))...))
+	s.tested(t, ok, wire.ReadLt, 0, 40)
+	s.tested(t, wire.NFS4ErrDenied, wire.ReadLt, 40, 1)
+	s.tested(t, ok, wire.ReadLt, 60, 40)
+	id = stateID(t, s.run(t, ok, join(at("file"), s.l.lock(id, wire.ReadLt, 50, 20))...))
+	s.tested(t, ok, wire.ReadLt, 50, 10)
+	id = stateID(t, s.run(t, ok, join(at("file"), s.l.unlock(id, 45, 10))...))
+	s.tested(t, ok, wire.WriteLt, 45, 10)
+	if d := s.tested(t, wire.NFS4ErrDenied, wire.WriteLt, 44, 1); d.Offset != 40 || d.Length != 5 {
+		t.Errorf("%+v", d)
+	}
+	id = stateID(t, s.run(t, ok, join(at("file"), s.l.lock(id, wire.WriteLt, 0, 200))...))
+	if d := s.tested(t, wire.NFS4ErrDenied, wire.ReadLt, 150, 1); d.Offset != 0 || d.Length != 200 {
+		t.Errorf("%+v", d)
+	}
+	// What was never locked can be unlocked.
+	s.run(t, ok, join(at("file"), s.l.unlock(id, 1000, 1000))...)
+}
+
+// An upgrade that another owner is in the way of changes nothing.
+func TestUpgradeThatIsDenied(t *testing.T) {
+	s := newLocks(t)
+	s.first(t, ok, wire.ReadLt, 0, 10)
+	other := stateID(t, s.run(t, ok, join(at("file"), s.m.first(s.other, s.otherID, wire.ReadLt, 5, 10))...))
+	s.run(t, wire.NFS4ErrDenied, join(at("file"), s.l.lock(s.lock, wire.WriteLt, 0, 10))...)
+	s.run(t, wire.NFS4ErrDenied, join(at("file"), s.l.lock(s.lock, wire.WritewLt, 0, 10))...)
+	s.run(t, ok, join(at("file"), s.m.unlock(other, 5, 10))...)
+	s.run(t, ok, join(at("file"), s.l.lock(s.lock, wire.WriteLt, 0, 10))...)
+}
+
+// A lock needs an open for what it is for, as in POSIX.
+func TestLockOfAnotherMode(t *testing.T) {
+	for _, c := range []struct {
+		access uint32
+		kind   wire.NFSLockType4
+		want   status
+	}{
+		{readMode, wire.ReadLt, ok}, {readMode, wire.WriteLt, wire.NFS4ErrOpenMode}, {writeMode, wire.WriteLt, ok},
+		{writeMode, wire.ReadLt, wire.NFS4ErrOpenMode}, {bothMode, wire.ReadLt, ok}, {bothMode, wire.WriteLt, ok},
+	} {
+		cl := newClient(t)
+		o, l := cl.owner("o"), cl.locker("l")
+		id := o.opens(t, "file", c.access, denyNone)
+		cl.run(t, c.want, join(at("file"), l.first(o, id, c.kind, 0, 1))...)
+	}
+}
+
+// Which stateids a LOCK and a LOCKU take.
+func TestStateIDsOfLocks(t *testing.T) {
+	s := newLocks(t)
+	s.first(t, ok, wire.ReadLt, 0, 10)
+	for _, c := range []struct {
+		name string
+		want status
+		make func() op
+	}{
+		{"LOCK by an open's", wire.NFS4ErrBadStateID, func() op { return s.l.lock(s.id, wire.ReadLt, 0, 1) }},
+		{"LOCKU by an open's", wire.NFS4ErrBadStateID, func() op { return s.l.unlock(s.id, 0, 1) }},
+		{"first LOCK by a lock's", wire.NFS4ErrBadStateID, func() op { return s.client.locker("new").first(s.o, s.lock, wire.ReadLt, 0, 1) }},
+		{"CLOSE of a lock's", wire.NFS4ErrBadStateID, func() op { return s.o.close(s.lock) }},
+		{"OPEN_DOWNGRADE of a lock's", wire.NFS4ErrBadStateID, func() op { return s.o.downgrade(s.lock, readMode, denyNone) }},
+		{"LOCK by none", wire.NFS4ErrBadStateID, func() op { return s.l.lock(anonymous, wire.ReadLt, 0, 1) }},
+		{"first LOCK by none", wire.NFS4ErrBadStateID, func() op { return s.client.locker("new").first(s.o, bypass, wire.ReadLt, 0, 1) }},
+		{"a lock-owner of another client", wire.NFS4ErrBadStateID, func() op { return s.m.first(s.o, s.id, wire.ReadLt, 0, 1) }},
+		{"a lock-owner of no client", wire.NFS4ErrStaleClientID, func() op {
+			return (&client{peer: s.peer, id: 5}).locker("l").first(s.o, s.id, wire.ReadLt, 0, 1)
+		}},
+		{"a lock-owner who has a stateid", wire.NFS4ErrBadSeqID, func() op { return s.l.first(s.o, s.id, wire.ReadLt, 0, 1) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o, l, m := s.o.seqid, s.l.seqid, s.m.seqid
+			s.run(t, c.want, join(at("file"), c.make())...)
+			s.o.seqid, s.l.seqid, s.m.seqid = o, l, m
+		})
+	}
+	// Data is read and written by a lock's stateid as by its open's.
+	s.run(t, ok, join(at("file"), read(s.lock, 0, 1), write(s.lock, 0, "x"), setattr(s.lock, size(3)))...)
+	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
+}
+
+// One lock-owner has a stateid for each open.
+func TestLockOwnerOfTwoFiles(t *testing.T) {
+	s := newLocks(t)
+	inner := opened(t, s.run(t, ok, join(at("dir"), s.o.open("inner", bothMode, denyNone))...), 2).Stateid
+	s.first(t, ok, wire.WriteLt, 0, 10)
+	lock := stateID(t, s.run(t, ok, join(at("dir", "inner"), s.l.first(s.o, inner, wire.WriteLt, 0, 10))...))
+	if lock.Other == s.lock.Other {
+		t.Error("locks of two files have one stateid")
+	}
+	s.run(t, ok, join(at("dir", "inner"), s.l.unlock(lock, 0, 10))...)
+	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
+}
+
+// A CLOSE gives locks up, or is refused: none of them survives it (RFC 7530 §9.10).
+func TestCloseWithLocks(t *testing.T) {
+	s := newLocks(t)
+	s.first(t, ok, wire.WriteLt, 0, 10)
+	r := s.oneOf(t, []status{ok, wire.NFS4ErrLocksHeld}, join(at("file"), s.o.close(s.id))...)
+	if r.Status == ok {
+		s.tested(t, ok, wire.WriteLt, 0, toTheEnd)
+		return
+	}
+	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
+	s.run(t, ok, join(at("file"), s.o.close(s.id))...)
+	s.run(t, wire.NFS4ErrBadStateID, join(at("file"), read(s.lock, 0, 1))...)
+}
+
+func TestLockTestOfEachKind(t *testing.T) {
+	for _, kind := range kinds {
+		c := newClient(t)
+		want := map[string]status{"file": ok, "dir": wire.NFS4ErrIsDir}[kind]
+		if want == ok && kind != "file" {
+			want = wire.NFS4ErrInvalid
+		}
+		c.run(t, want, join(at(kind), c.locker("l").test(wire.ReadLt, 0, 1))...)
+	}
+}
+
+func TestReleaseLockOwner(t *testing.T) {
+	s := newLocks(t)
+	s.run(t, ok, s.client.locker("unknown").release())
+	s.first(t, ok, wire.WriteLt, 0, 10)
+	s.run(t, wire.NFS4ErrLocksHeld, s.l.release())
+	s.tested(t, wire.NFS4ErrDenied, wire.WriteLt, 0, 10)
+	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
+	s.run(t, ok, s.l.release())
+	// All that was the owner's is forgotten, its numbers as well.
+	s.l.seqid = 12345
+	s.run(t, wire.NFS4ErrBadStateID, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
+	s.l.seqid = 54321
+	s.first(t, ok, wire.WriteLt, 0, 10)
+}
+
+// A name of a lock-owner that holds nothing may be used anew, with any number, although
+// nothing was said of its end yet.
+func TestNameOfALockOwnerIsUsedAgain(t *testing.T) {
+	s := newLocks(t)
+	s.first(t, ok, wire.WriteLt, 0, 10)
+	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
+	s.l.seqid = 77
+	s.first(t, ok, wire.WriteLt, 5, 10)
+	s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 5, 10))...)
+}
+
+// Two lock-owners of one client are in each other's way as those of two are.
+func TestLockOwnersOfOneClient(t *testing.T) {
+	s := newLocks(t)
+	s.first(t, ok, wire.WriteLt, 0, 10)
+	n := s.client.locker("n")
+	s.run(t, wire.NFS4ErrDenied, join(at("file"), n.test(wire.ReadLt, 0, 1))...)
+	s.run(t, wire.NFS4ErrDenied, join(at("file"), n.first(s.o, s.id, wire.ReadLt, 0, 1))...)
+	s.run(t, ok, join(at("file"), n.first(s.o, s.id, wire.ReadLt, 10, 1))...)
+}
+
+// A type of lock that is none.
+func TestLockTypesThatAreNone(t *testing.T) {
+	for _, kind := range []wire.NFSLockType4{0, 5, -1} {
+		s := newLocks(t)
+		s.run(t, wire.NFS4ErrBadXDR, join(at("file"), s.m.test(kind, 0, 1))...)
+		s.run(t, wire.NFS4ErrBadXDR, join(at("file"), s.l.first(s.o, s.id, kind, 0, 1))...)
+	}
+}
+
+// Locks are not claimed when nothing was lost.
+func TestClaimOfLockWithoutGrace(t *testing.T) {
+	s := newLocks(t)
+	o := s.l.first(s.o, s.id, wire.WriteLt, 0, 10)
+	o.Args.(*wire.Lock4Args).Reclaim = true
+	s.run(t, wire.NFS4ErrNoGrace, join(at("file"), o)...)
+}

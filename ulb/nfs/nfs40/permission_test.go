@@ -1,0 +1,120 @@
+package nfs40_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// closedSite has "own", a directory of user 0 with the file "secret" in it, which nobody
+// else may look into, and "plain", which others may only read. The caller is user 7.
+func closedSite(t testing.TB) (root, caller *peer) {
+	t.Helper()
+	root = newPeer(t)
+	root.run(t, ok, putRootFH, create("own", wire.NF4Dir, mode(0o777)), saveFH, create("secret", wire.NF4Dir, mode(0o700)),
+		restoreFH, setattr(anonymous, mode(0o700)))
+	root.run(t, ok, putRootFH, create("plain", wire.NF4Dir, mode(0o755)), create("inner", wire.NF4Dir, mode(0o755)))
+	root.run(t, ok, join(at("file"), setattr(anonymous, mode(0o600)))...)
+	return root, root.as(7)
+}
+
+func TestWhatOthersMayNot(t *testing.T) {
+	chown := attrs(text("7"), wire.Fattr4Owner)
+	times := attrs(func(w *xdr.Writer) { w.Uint32(1); w.Int64(1); w.Uint32(0) }, wire.Fattr4TimeModifySet)
+	for _, c := range []struct {
+		name string
+		want status
+		ops  []op
+	}{
+		{"LOOKUP", wire.NFS4ErrAccess, at("own", "secret")},
+		{"LOOKUP of what is not there", wire.NFS4ErrAccess, at("own", "missing")},
+		{"SECINFO", wire.NFS4ErrAccess, join(at("own"), secinfo("secret"))},
+		{"READDIR", wire.NFS4ErrAccess, join(at("own"), readdir(0, wire.Verifier4{}, 4096))},
+		{"CREATE", wire.NFS4ErrAccess, join(at("plain"), create("new", wire.NF4Dir, mode(0o755)))},
+		{"REMOVE", wire.NFS4ErrAccess, join(at("plain"), remove("inner"))},
+		{"RENAME from", wire.NFS4ErrAccess, join(at("plain"), saveFH, putRootFH, rename("inner", "new"))},
+		{"RENAME to", wire.NFS4ErrAccess, []op{putRootFH, saveFH, lookup("plain"), rename("empty", "new")}},
+		{"LINK", wire.NFS4ErrAccess, join(at("link"), saveFH, putRootFH, lookup("plain"), link("new"))},
+		{"READ", wire.NFS4ErrAccess, join(at("file"), read(anonymous, 0, 1))},
+		{"WRITE", wire.NFS4ErrAccess, join(at("file"), write(anonymous, 0, "x"))},
+		{"SETATTR of the size", wire.NFS4ErrAccess, join(at("file"), setattr(anonymous, size(0)))},
+		{"SETATTR of the mode", wire.NFS4ErrPerm, join(at("file"), setattr(anonymous, mode(0o777)))},
+		{"SETATTR of the owner", wire.NFS4ErrPerm, join(at("file"), setattr(anonymous, chown))},
+		{"SETATTR of a time", wire.NFS4ErrPerm, join(at("file"), setattr(anonymous, times))},
+		{"GETATTR", ok, join(at("file"), getattr(wire.Fattr4Mode))},
+		{"READLINK", ok, join(at("link"), readlink)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, p := closedSite(t)
+			p.run(t, c.want, c.ops...)
+		})
+	}
+}
+
+// Who makes something for somebody else is refused, or told that it is its own
+// (RFC 7530 §16.4.4).
+func TestCreateForSomebodyElse(t *testing.T) {
+	_, p := closedSite(t)
+	r := p.oneOf(t, []status{ok, wire.NFS4ErrPerm}, join(at("dir"), create("new", wire.NF4Dir, attrs(text("9"), wire.Fattr4Owner)))...)
+	var res wire.Create4Res
+	if last(t, r, &res); r.Status == ok && res.ResOK.Attrset.Has(wire.Fattr4Owner) {
+		t.Error("the owner was set")
+	}
+	o := p.client(t, "c").owner("o")
+	r = o.oneOf(t, []status{ok, wire.NFS4ErrPerm}, join(at("dir"),
+		o.openHow("file", bothMode, denyNone, creating(wire.Guarded4, attrs(text("9"), wire.Fattr4Owner))))...)
+	if r.Status == ok {
+		if set := opened(t, r, len(r.Ops)-1).Attrset; set.Has(wire.Fattr4Owner) {
+			t.Error("the owner of a file was set")
+		}
+	}
+}
+
+func TestOpensThatOthersMayNot(t *testing.T) {
+	_, p := closedSite(t)
+	o := p.client(t, "c").owner("o")
+	for _, access := range []uint32{readMode, writeMode, bothMode} {
+		o.run(t, wire.NFS4ErrAccess, putRootFH, o.open("file", access, denyNone))
+	}
+	o.run(t, wire.NFS4ErrAccess, join(at("own"), o.open("secret", readMode, denyNone))...)
+	o.run(t, wire.NFS4ErrAccess, join(at("plain"), o.openHow("new", bothMode, denyNone, creating(wire.Unchecked4, mode(0o644))))...)
+	// Who makes a file may use it, whatever its mode.
+	id := o.opensHow(t, "mine", bothMode, denyNone, creating(wire.Guarded4, mode(0)))
+	o.run(t, ok, join(at("mine"), write(id, 0, "x"), read(id, 0, 1))...)
+}
+
+// A stateid is good for those who may use the file, and is no right for others.
+func TestStateIDOfSomebodyElse(t *testing.T) {
+	root, p := closedSite(t)
+	o := root.client(t, "c").owner("o")
+	id := o.opens(t, "file", bothMode, denyNone)
+	root.run(t, ok, join(at("file"), read(id, 0, 1))...)
+	p.oneOf(t, []status{ok, wire.NFS4ErrAccess}, join(at("file"), read(id, 0, 1))...)
+}
+
+// What a read-only export is answered.
+func TestReadOnlyExport(t *testing.T) {
+	for name, ops := range map[string][]op{
+		"CREATE":  {putRootFH, create("new", wire.NF4Dir, mode(0o755))},
+		"REMOVE":  {putRootFH, remove("file")},
+		"RENAME":  {putRootFH, saveFH, rename("file", "new")},
+		"LINK":    join(at("file"), saveFH, putRootFH, link("new")),
+		"WRITE":   join(at("file"), write(anonymous, 0, "x")),
+		"SETATTR": join(at("file"), setattr(anonymous, mode(0o755))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			p.Exports.Root().ReadOnly = true
+			p.run(t, wire.NFS4ErrROFS, ops...)
+		})
+	}
+	p := newPeer(t)
+	p.Exports.Root().ReadOnly = true
+	p.run(t, ok, join(at("file"), read(anonymous, 0, 1), getattr(wire.Fattr4Size))...)
+	o := p.client(t, "c").owner("o")
+	o.run(t, wire.NFS4ErrROFS, putRootFH, o.open("file", writeMode, denyNone))
+	o.run(t, wire.NFS4ErrROFS, putRootFH, o.open("file", bothMode, denyNone))
+	o.run(t, wire.NFS4ErrROFS, putRootFH, o.openHow("new", readMode, denyNone, creating(wire.Unchecked4, mode(0o644))))
+	o.opens(t, "file", readMode, denyNone)
+}

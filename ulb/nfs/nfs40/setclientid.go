@@ -1,0 +1,104 @@
+package nfs40
+
+import (
+	"net/netip"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// maxSetClientID is the largest result of SETCLIENTID, in bytes: the address of somebody
+// else.
+const maxSetClientID = 2 * (4 + maxAddress)
+
+// disk is the lane of what waits for the records of clients.
+type disk struct{}
+
+// setClientID is SETCLIENTID (RFC 7530 §16.33).
+func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
+	var args wire.SetClientID4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	from := k.Call.Conn.Peer.Addr()
+	id := state.Identity{
+		Owner: args.Client.ID, Verifier: args.Client.Verifier, Principal: nfs4.PrincipalOf(&k.Call.Cred), Address: from,
+		Follow: func(*state.Client) state.Companion { return &client{channel: m.channel(&k.Call.Cred)} },
+	}
+	cb := callbackOf(&args, from)
+	for {
+		r := m.state.SetClientID(&id, cb)
+		switch {
+		case r.Expired != nil && k.Call.Try:
+			return k.Block(disk{})
+		case r.Expired != nil:
+			if m.state.Evict(r.Expired) != nil {
+				return wire.NFS4ErrDelay
+			}
+		case r.Status == wire.NFS4ErrClIDInUse:
+			res := wire.NetAddr4{RNetid: []byte(r.InUse.NetID), RAddr: []byte(r.InUse.Address)}
+			res.Encode(k.W)
+			k.KeepBody()
+			return r.Status
+		case r.Status != wire.NFS4OK:
+			return r.Status
+		default:
+			res := wire.SetClientID4ResOK{Clientid: r.Client.ID, SetclientidConfirm: r.Confirm}
+			res.Encode(k.W)
+			return wire.NFS4OK
+		}
+	}
+}
+
+// callbackOf is how the client wants to be called. An address that is too long to be one
+// is forgotten.
+func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
+	cb := state.Callback{Program: args.Callback.CBProgram, Ident: args.CallbackIdent}
+	if a := &args.Callback.CBLocation; len(a.RNetid) <= maxAddress && len(a.RAddr) <= maxAddress {
+		cb.NetID, cb.Address = string(a.RNetid), string(a.RAddr)
+		cb.Dial = callbackAddress(cb.NetID, cb.Address, from)
+	}
+	return cb
+}
+
+// channel makes the way by which a client is called back that makes itself known with a
+// credential, or nil: there is none.
+func (m *Minor) channel(c *rpc.Cred) *Channel {
+	switch {
+	case m.cfg.Dial == nil:
+		return nil
+	case c.Flavor != rpc.AuthGSS:
+		return newChannel(m.dialer, m.cred, nil)
+	case m.cfg.Sign == nil:
+		return nil
+	}
+	if sign := m.cfg.Sign(c); sign != nil {
+		return newChannel(m.dialer, rpc.AuthBytes{}, sign)
+	}
+	return nil
+}
+
+// setClientIDConfirm is SETCLIENTID_CONFIRM (RFC 7530 §16.34). Whether the client can be
+// called back is found out meanwhile.
+func (m *Minor) setClientIDConfirm(k *nfs4.Compound) nfs4.Status {
+	var args wire.SetClientIDConfirm4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	s := m.state.ConfirmClientID(args.Clientid, args.SetclientidConfirm, nfs4.PrincipalOf(&k.Call.Cred))
+	if s != wire.NFS4OK {
+		return s
+	}
+	if c := m.state.Client(args.Clientid); c != nil {
+		if ch := companion(c).channel; ch != nil {
+			cb := m.state.CallbackOf(c)
+			ch.Retarget(Target{Address: cb.Dial, Program: cb.Program, Ident: cb.Ident})
+			ch.Probe()
+		}
+	}
+	return wire.NFS4OK
+}

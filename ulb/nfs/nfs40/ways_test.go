@@ -1,0 +1,170 @@
+package nfs40_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// What a file system cannot attempt at once is done again on the executor, and nothing is
+// done twice: all tables have the same ends.
+func TestWhereEachCallWaits(t *testing.T) {
+	hesitant = true
+	defer func() { hesitant = false }()
+	for name, test := range map[string]func(t *testing.T){
+		"Getattr":                          TestGetattr,
+		"GetattrOfSize":                    TestGetattrOfSize,
+		"LeaseTime":                        TestLeaseTime,
+		"Setattr":                          TestSetattr,
+		"SetattrSaysWhatItSet":             TestSetattrSaysWhatItSet,
+		"SetattrOfSize":                    TestSetattrOfSize,
+		"SetattrThatCannotBe":              TestSetattrThatCannotBe,
+		"SetattrOfTimes":                   TestSetattrOfTimes,
+		"SetattrOfOwners":                  TestSetattrOfOwners,
+		"Verify":                           TestVerify,
+		"VerifyOfAllAttributes":            TestVerifyOfAllAttributes,
+		"Access":                           TestAccess,
+		"NewClient":                        TestNewClient,
+		"UnconfirmedClientIsReplaced":      TestUnconfirmedClientIsReplaced,
+		"CallbackUpdate":                   TestCallbackUpdate,
+		"ClientThatHasRestarted":           TestClientThatHasRestarted,
+		"ConfirmationOfNobody":             TestConfirmationOfNobody,
+		"NameInUse":                        TestNameInUse,
+		"NameOfAClientWithoutState":        TestNameOfAClientWithoutState,
+		"RenewOfNobody":                    TestRenewOfNobody,
+		"RenewOfSomebodyElse":              TestRenewOfSomebodyElse,
+		"OperationsOfUnknownClients":       TestOperationsOfUnknownClients,
+		"NamesOfClients":                   TestNamesOfClients,
+		"CallbacksThatCannotBe":            TestCallbacksThatCannotBe,
+		"OperationsWithoutHandle":          TestOperationsWithoutHandle,
+		"OperationsWithoutSavedHandle":     TestOperationsWithoutSavedHandle,
+		"ArgumentsThatAreCutOff":           TestArgumentsThatAreCutOff,
+		"OperationsThatAreNotServed":       TestOperationsThatAreNotServed,
+		"PutFH":                            TestPutFH,
+		"StaleHandle":                      TestStaleHandle,
+		"PublicHandle":                     TestPublicHandle,
+		"SaveAndRestore":                   TestSaveAndRestore,
+		"NothingFollowsAFailure":           TestNothingFollowsAFailure,
+		"ValuesThatAreNone":                TestValuesThatAreNone,
+		"ReadOfEachKind":                   TestReadOfEachKind,
+		"WriteOfEachKind":                  TestWriteOfEachKind,
+		"CommitOfEachKind":                 TestCommitOfEachKind,
+		"Read":                             TestRead,
+		"Write":                            TestWrite,
+		"RangesThatOverflow":               TestRangesThatOverflow,
+		"StateIDsThatAreNone":              TestStateIDsThatAreNone,
+		"Readdir":                          TestReaddir,
+		"ReaddirThatCannotBe":              TestReaddirThatCannotBe,
+		"BadNames":                         TestBadNames,
+		"NamesThatAreNotUTF8":              TestNamesThatAreNotUTF8,
+		"Lookup":                           TestLookup,
+		"Lookupp":                          TestLookupp,
+		"Create":                           TestCreate,
+		"Remove":                           TestRemove,
+		"Rename":                           TestRename,
+		"RenameOntoAnotherNameOfTheSame":   TestRenameOntoAnotherNameOfTheSame,
+		"Link":                             TestLink,
+		"Readlink":                         TestReadlink,
+		"Secinfo":                          TestSecinfo,
+		"OpenOfEachKind":                   TestOpenOfEachKind,
+		"OpenOfBadNames":                   TestOpenOfBadNames,
+		"OpenOfWhatIsNotThere":             TestOpenOfWhatIsNotThere,
+		"ShareModesThatAreNone":            TestShareModesThatAreNone,
+		"OpenLeadsToTheFile":               TestOpenLeadsToTheFile,
+		"CreateModes":                      TestCreateModes,
+		"UncheckedCreateCuts":              TestUncheckedCreateCuts,
+		"CreateWithAttributesThatCannotBe": TestCreateWithAttributesThatCannotBe,
+		"ClaimsThatAreNone":                TestClaimsThatAreNone,
+		"ClaimsOfDelegations":              TestClaimsOfDelegations,
+		"ClaimWithoutGrace":                TestClaimWithoutGrace,
+		"ShareModes":                       TestShareModes,
+		"OpenUpgrade":                      TestOpenUpgrade,
+		"OpenDowngrade":                    TestOpenDowngrade,
+		"DenialOfSpecialStateIDs":          TestDenialOfSpecialStateIDs,
+		"StateIDOfAnotherFile":             TestStateIDOfAnotherFile,
+		"SeqidsOfStateIDs":                 TestSeqidsOfStateIDs,
+		"StaleStateID":                     TestStaleStateID,
+		"OpenFileIsRemoved":                TestOpenFileIsRemoved,
+		"RemovalThatIsDenied":              TestRemovalThatIsDenied,
+		"OpenConfirm":                      TestOpenConfirm,
+		"FirstNumber":                      TestFirstNumber,
+		"NumbersWrapAround":                TestNumbersWrapAround,
+		"OpenConfirmThatCannotBe":          TestOpenConfirmThatCannotBe,
+		"UnconfirmedStateID":               TestUnconfirmedStateID,
+		"UnconfirmedOpenIsReplaced":        TestUnconfirmedOpenIsReplaced,
+		"Replays":                          TestReplays,
+		"ReplayOfOpenLeadsToTheFile":       TestReplayOfOpenLeadsToTheFile,
+		"NumbersOutOfOrder":                TestNumbersOutOfOrder,
+		"ReplayOfAnotherOperation":         TestReplayOfAnotherOperation,
+		"ErrorsAndNumbers":                 TestErrorsAndNumbers,
+		"CloseComesAgain":                  TestCloseComesAgain,
+		"OwnersAreApart":                   TestOwnersAreApart,
+		"NamesOfOwners":                    TestNamesOfOwners,
+		"LockAndUnlock":                    TestLockAndUnlock,
+		"RangesThatAreNone":                TestRangesThatAreNone,
+		"RangesAtTheEnd":                   TestRangesAtTheEnd,
+		"LockConflicts":                    TestLockConflicts,
+		"LocksAreChanged":                  TestLocksAreChanged,
+		"UpgradeThatIsDenied":              TestUpgradeThatIsDenied,
+		"LockOfAnotherMode":                TestLockOfAnotherMode,
+		"StateIDsOfLocks":                  TestStateIDsOfLocks,
+		"LockOwnerOfTwoFiles":              TestLockOwnerOfTwoFiles,
+		"CloseWithLocks":                   TestCloseWithLocks,
+		"LockTestOfEachKind":               TestLockTestOfEachKind,
+		"ReleaseLockOwner":                 TestReleaseLockOwner,
+		"LockOwnersOfOneClient":            TestLockOwnersOfOneClient,
+		"LockTypesThatAreNone":             TestLockTypesThatAreNone,
+		"ClaimOfLockWithoutGrace":          TestClaimOfLockWithoutGrace,
+		"LeaseIsRenewed":                   TestLeaseIsRenewed,
+		"LeaseIsNotRenewed":                TestLeaseIsNotRenewed,
+		"ExpiredClient":                    TestExpiredClient,
+		"Courtesy":                         TestCourtesy,
+		"NameOfAnExpiredClient":            TestNameOfAnExpiredClient,
+		"UnconfirmedOpenEnds":              TestUnconfirmedOpenEnds,
+		"FirstOpenIsRecorded":              TestFirstOpenIsRecorded,
+		"Restart":                          TestRestart,
+		"SecondRestart":                    TestSecondRestart,
+		"ExpiredClientDoesNotClaim":        TestExpiredClientDoesNotClaim,
+		"RestartOfNobody":                  TestRestartOfNobody,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// machineFS is a directory of this machine.
+func machineFS(t testing.TB) vfs.FileSystem {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	fs, err := local.New(local.Config{Root: dir, StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { fs.Close() })
+	return fs
+}
+
+// What the kernel says of an object is answered as what a file system in memory does.
+func TestOnTheMachinesOwnFiles(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("files of all users and devices are made by the superuser alone")
+	}
+	onDisk = true
+	defer func() { onDisk = false }()
+	for name, test := range map[string]func(t *testing.T){
+		"getattr": TestGetattr, "setattr": TestSetattr, "setattr that cannot be": TestSetattrThatCannotBe, "setattr of the size": TestSetattrOfSize,
+		"setattr of times": TestSetattrOfTimes, "setattr of owners": TestSetattrOfOwners, "verify": TestVerifyOfAllAttributes,
+		"access": TestAccess, "lookup": TestLookup, "lookupp": TestLookupp, "create": TestCreate, "remove": TestRemove, "rename": TestRename,
+		"rename onto the same": TestRenameOntoAnotherNameOfTheSame, "link": TestLink, "readlink": TestReadlink, "readdir": TestReaddir,
+		"read": TestReadOfEachKind, "write": TestWriteOfEachKind, "commit": TestCommitOfEachKind, "ranges": TestRangesThatOverflow,
+		"stale handles": TestStaleHandle, "open": TestOpenOfEachKind, "create modes": TestCreateModes, "cut": TestUncheckedCreateCuts,
+		"removed and open": TestOpenFileIsRemoved, "others": TestWhatOthersMayNot, "opens of others": TestOpensThatOthersMayNot,
+		"locks": TestLockAndUnlock,
+	} {
+		t.Run(name, test)
+	}
+}

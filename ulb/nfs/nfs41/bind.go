@@ -1,0 +1,102 @@
+package nfs41
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// bindConnToSession is BIND_CONN_TO_SESSION (RFC 8881 §18.34). The connection keeps the
+// framing that it has: one that is no RDMA connection does not become one.
+func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
+	var args wire.BindConnToSession4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	s := m.sessions.find(&args.Sessid)
+	switch {
+	case s == nil:
+		return wire.NFS4ErrBadSession
+	case !s.client.protect.permits(&k.Call.Cred, wire.OpBindConnToSession):
+		return wire.NFS4ErrWrongCred
+	case s.client.Dying():
+		return wire.NFS4ErrDelay
+	}
+	conn := k.Call.Conn
+	fore, back, ok := directions(args.Dir, conn.Caller() != nil)
+	if b := s.binding(conn); b != nil && ok {
+		fore, back, ok = b.agrees(args.Dir, back)
+	}
+	if !ok {
+		return wire.NFS4ErrInvalid
+	}
+	if !s.bind(conn, fore, back) {
+		return wire.NFS4ErrDelay
+	}
+	if caller := conn.Caller(); back && caller != nil {
+		s.ping(caller)
+	}
+	m.state.Renew(s.client.Client)
+	res := wire.BindConnToSession4ResOK{Sessid: s.ID, Dir: wire.Cdfs4Fore}
+	switch {
+	case fore && back:
+		res.Dir = wire.Cdfs4Both
+	case back:
+		res.Dir = wire.Cdfs4Back
+	}
+	res.Encode(k.W)
+	return wire.NFS4OK
+}
+
+// directions are the channels that a connection gets of those asked for; callable says
+// that it can carry calls to the client. It is false where that is needed, and is not so.
+func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
+	switch d {
+	case wire.Cdfc4Fore:
+		return true, false, true
+	case wire.Cdfc4Back:
+		return false, true, callable
+	case wire.Cdfc4ForeOrBoth:
+		return true, callable, true
+	}
+	return true, true, callable
+}
+
+// agrees are the channels of a connection that is bound already, where the client asks for
+// some. A client that demands others than it has is refused; one that would like to have
+// the backchannel as well gets it, because it has found out that there is none.
+func (b *binding) agrees(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
+	switch d {
+	case wire.Cdfc4Fore:
+		return true, false, b.fore && !b.back
+	case wire.Cdfc4Back:
+		return false, true, b.back && !b.fore
+	case wire.Cdfc4ForeOrBoth:
+		return true, b.back || callable, b.fore
+	}
+	return b.fore, true, b.back
+}
+
+// backchannelCtl is BACKCHANNEL_CTL (RFC 8881 §18.33).
+func (m *Minor) backchannelCtl(k *nfs4.Compound) nfs4.Status {
+	var args wire.BackchannelCtl4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	s := SessionOf(k)
+	if !s.client.protect.permits(&k.Call.Cred, wire.OpBackchannelCtl) {
+		return wire.NFS4ErrWrongCred
+	}
+	var sec security
+	if st := sec.choose(m, &args.SecParms); st != wire.NFS4OK {
+		return st
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.program = args.CBProgram
+	if sec.usable {
+		s.security = sec
+	}
+	return wire.NFS4OK
+}

@@ -1,0 +1,475 @@
+package nfs41
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// A client41 is the far end of a connection: it answers calls as a client does.
+type client41 struct {
+	// answer, where set, writes the results of a CB_COMPOUND; what it returns ends the
+	// call instead where it is not nil. silent: no call is answered.
+	answer func(c *calledBack, w *xdr.Writer) error
+	silent bool
+
+	mu      sync.Mutex
+	calls   []*calledBack
+	waiting map[*rpc.Exchange]bool
+	nulls   int
+}
+
+// calledBack is a CB_COMPOUND that came.
+type calledBack struct {
+	program, version uint32
+	flavor           rpc.Flavor
+	minor, ident     uint32
+	sequence         wire.CBSequence4Args
+	op               wire.CBOpNum // 0: there is none
+	recall           wire.CBRecallSlot4Args
+	notice           wire.CBNotifyLock4Args
+}
+
+func (k *client41) Start(x *rpc.Exchange) {
+	k.mu.Lock()
+	if k.silent {
+		if k.waiting == nil {
+			k.waiting = map[*rpc.Exchange]bool{}
+		}
+		k.waiting[x] = true
+		k.mu.Unlock()
+		return
+	}
+	if x.Procedure == wire.ProcCBNull {
+		k.nulls++
+		k.mu.Unlock()
+		x.Done(x)
+		return
+	}
+	c := &calledBack{program: x.Program, version: x.Version, flavor: x.Cred.Flavor}
+	w := xdr.NewWriter(make([]byte, 0, x.MaxArgs))
+	x.Args(w)
+	c.decode(xdr.NewDecoder(w.Bytes()))
+	if w.Overflow() {
+		panic("a call is longer than it says")
+	}
+	k.calls = append(k.calls, c)
+	k.mu.Unlock()
+	r := xdr.NewWriter(make([]byte, 0, 4096))
+	answer := k.answer
+	if answer == nil {
+		answer = (*calledBack).fine
+	}
+	if x.Err = answer(c, r); x.Err == nil {
+		x.Results = *xdr.NewDecoder(r.Bytes())
+	}
+	x.Done(x)
+}
+
+func (k *client41) Cancel(x *rpc.Exchange, err error) {
+	k.mu.Lock()
+	there := k.waiting[x]
+	delete(k.waiting, x)
+	k.mu.Unlock()
+	if there {
+		x.Err = err
+		x.Done(x)
+	}
+}
+
+// speak has the client answer from now on, or not.
+func (k *client41) speak(silent bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.silent = silent
+}
+
+// seen are the sequences and operations of the calls that came.
+func (k *client41) seen() (all [][2]uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.calls {
+		all = append(all, [2]uint32{c.sequence.Sequenceid, uint32(c.op)})
+	}
+	return all
+}
+
+func (c *calledBack) decode(d *xdr.Decoder) {
+	d.Opaque(1024)
+	c.minor, c.ident = d.Uint32(), d.Uint32()
+	n := d.Uint32()
+	if op := wire.CBOpNum(d.Int32()); op != wire.OpCBSequence {
+		panic(op)
+	}
+	c.sequence.Decode(d)
+	if n > 1 {
+		c.op = wire.CBOpNum(d.Int32())
+		if c.op == wire.OpCBNotifyLock {
+			c.notice.Decode(d)
+		} else {
+			c.recall.Decode(d)
+		}
+	}
+	if err := d.Finish(); err != nil {
+		panic(err)
+	}
+}
+
+// fine answers that all is well.
+func (c *calledBack) fine(w *xdr.Writer) error { return c.reply(w, wire.NFS4OK, wire.NFS4OK) }
+
+// reply answers with statuses of CB_SEQUENCE and of the operation.
+func (c *calledBack) reply(w *xdr.Writer, sequence, status wire.NFSStat4) error {
+	n, whole := uint32(1), sequence
+	if sequence == wire.NFS4OK && c.op != 0 {
+		n, whole = 2, status
+	}
+	w.Uint32(uint32(whole))
+	w.Opaque(nil)
+	w.Uint32(n)
+	w.Uint32(uint32(wire.OpCBSequence))
+	s := &c.sequence
+	res := wire.CBSequence4Res{Status: sequence, ResOK: wire.CBSequence4ResOK{
+		Sessionid: s.Sessionid, Sequenceid: s.Sequenceid, Slotid: s.Slotid, HighestSlotid: 7, TargetHighestSlotid: 7,
+	}}
+	res.Encode(w)
+	if n == 2 {
+		w.Uint32(uint32(c.op))
+		w.Uint32(uint32(status))
+	}
+	return nil
+}
+
+// backSession is a session whose connection carries calls to k.
+func backSession(t testing.TB, k *client41, change func(a *wire.CreateSession4Args)) (*Session, *session) {
+	site, m := site(t, Config{}, state.Config{})
+	p := site.Peer(1)
+	p.Conn.SetCaller(k)
+	args := createArgs(newClient(p, "client", 1), 1)
+	args.Flags = wire.CreateSession4FlagConnBackChan
+	w := xdr.NewWriter(make([]byte, 0, 512))
+	w.Uint32(1)
+	secSys.Encode(w)
+	args.SecParms.Decode(xdr.NewDecoder(w.Bytes()))
+	if change != nil {
+		change(args)
+	}
+	s := sessionOf(p, args)
+	return m.sessions.find(&s.id), s
+}
+
+// An outcome is what a call came to.
+type outcome struct {
+	status wire.NFSStat4
+	err    error
+}
+
+// recallSlot is a call that tells what became of it.
+func recallSlot(done chan outcome) *Callback {
+	return &Callback{Number: wire.OpCBRecallSlot, Args: &wire.CBRecallSlot4Args{TargetHighestSlotid: 3},
+		Done: func(s wire.NFSStat4, _ *xdr.Decoder, err error) { done <- outcome{s, err} }}
+}
+
+func TestCallback(t *testing.T) {
+	k := &client41{}
+	s, far := backSession(t, k, nil)
+	if k.nulls != 1 || !Answered(s.Client()) || !Reachable(s.Client()) {
+		t.Errorf("the client was asked %d times whether it answers", k.nulls)
+	}
+	done := make(chan outcome, 3)
+	sent := 0
+	for i := range 3 {
+		c := recallSlot(done)
+		c.Sent = func() { sent++ }
+		if i == 2 {
+			Call(s.Client(), c)
+		} else {
+			s.Call(c)
+		}
+		if o := <-done; o != (outcome{}) {
+			t.Errorf("%+v", o)
+		}
+	}
+	if sent != 3 || !slices.Equal(k.seen(), [][2]uint32{{1, 10}, {2, 10}, {3, 10}}) {
+		t.Errorf("sent %d, seen %v", sent, k.seen())
+	}
+	if c := k.calls[0]; c.program != 0x40000000 || c.version != 1 || c.flavor != rpc.AuthSys || c.minor != 1 || c.ident != 0 ||
+		c.sequence.Sessionid != far.id || c.sequence.Slotid != 0 || c.sequence.Cachethis || c.recall.TargetHighestSlotid != 3 {
+		t.Errorf("%+v", c)
+	}
+	if r := far.run(); flagsOf(t, r) != 0 {
+		t.Errorf("flags %#x", flagsOf(t, r))
+	}
+}
+
+func flagsOf(t testing.TB, r *nfs4test.Result) uint32 {
+	t.Helper()
+	var res wire.Sequence4Res
+	r.Ops[0].Into(t, &res)
+	return res.ResOK.StatusFlags
+}
+
+// BACKCHANNEL_CTL changes the program, and how calls are signed.
+func TestBackchannelCtl(t *testing.T) {
+	k := &client41{}
+	s, far := backSession(t, k, nil)
+	ctl := func(program uint32, list ...wire.CallbackSecParms4) nfs4test.Op {
+		args := &wire.BackchannelCtl4Args{CBProgram: program}
+		w := xdr.NewWriter(make([]byte, 0, 512))
+		w.Uint32(uint32(len(list)))
+		for i := range list {
+			list[i].Encode(w)
+		}
+		args.SecParms.Decode(xdr.NewDecoder(w.Bytes()))
+		return op(wire.OpBackchannelCtl, args)
+	}
+	want(t, "an unknown context", far.run(ctl(7, secGSS)), wire.NFS4ErrNoEnt, 2)
+	want(t, "another program", far.run(ctl(8, secNone)), wire.NFS4OK, 2)
+	done := make(chan outcome, 1)
+	s.Call(recallSlot(done))
+	if o := <-done; o != (outcome{}) || k.calls[0].program != 8 || k.calls[0].flavor != rpc.AuthNone {
+		t.Errorf("%+v: %+v", o, k.calls)
+	}
+}
+
+// What the client answers, and what becomes of the call and of its slot.
+func TestAnswers(t *testing.T) {
+	lost := func(n int) func(*calledBack, *xdr.Writer) error { // the first n calls, executed
+		return func(c *calledBack, w *xdr.Writer) error {
+			if n--; n >= 0 {
+				return rpc.ErrCallLost
+			}
+			return c.fine(w)
+		}
+	}
+	refused := &rpc.ReplyError{Stat: rpc.AcceptProgUnavail}
+	for _, c := range []struct {
+		name   string
+		answer func(c *calledBack, w *xdr.Writer) error
+		want   outcome
+		seen   [][2]uint32 // sequence and operation
+		next   uint32      // the sequence of the call after that
+		flags  uint32
+	}{
+		{"all is well", (*calledBack).fine, outcome{}, [][2]uint32{{1, 10}}, 2, 0},
+		{"the operation fails", func(c *calledBack, w *xdr.Writer) error { return c.reply(w, 0, wire.NFS4ErrBadHandle) },
+			outcome{status: wire.NFS4ErrBadHandle}, [][2]uint32{{1, 10}}, 2, 0},
+		{"CB_SEQUENCE fails", func(c *calledBack, w *xdr.Writer) error { return c.reply(w, wire.NFS4ErrBadSession, 0) },
+			outcome{err: &StatusError{wire.NFS4ErrBadSession}}, [][2]uint32{{1, 10}}, 1, 0},
+		{"the reply is lost", lost(1), outcome{}, [][2]uint32{{1, 10}, {1, 0}, {2, 10}}, 3, 0},
+		{"all replies are lost", lost(4), outcome{err: ErrUnanswered}, [][2]uint32{{1, 10}, {1, 0}, {1, 0}, {1, 0}}, 1, 0},
+		{"it was seen before", func() func(*calledBack, *xdr.Writer) error {
+			seen := uint32(3) // by the client, of calls that we do not know of
+			return func(c *calledBack, w *xdr.Writer) error {
+				if c.sequence.Sequenceid <= seen {
+					return c.reply(w, wire.NFS4ErrRetryUncachedRep, 0)
+				}
+				return c.fine(w)
+			}
+		}(), outcome{err: ErrUnanswered}, [][2]uint32{{1, 10}, {1, 0}, {2, 10}, {2, 0}}, 3, 0},
+		{"the one before is under way", func(c *calledBack, w *xdr.Writer) error { return c.reply(w, wire.NFS4ErrDelay, 0) },
+			outcome{err: ErrUnanswered}, [][2]uint32{{1, 10}}, 1, 0},
+		{"there is no such program", func(*calledBack, *xdr.Writer) error { return refused },
+			outcome{err: refused}, [][2]uint32{{1, 10}}, 1, wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession},
+		{"another slot's answer", func(c *calledBack, w *xdr.Writer) error {
+			other := *c
+			other.sequence.Slotid++
+			return other.fine(w)
+		}, outcome{err: ErrBadAnswer}, [][2]uint32{{1, 10}}, 1,
+			wire.Seq4StatusBackchannelFault | wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession},
+		{"misordered for ever", func(c *calledBack, w *xdr.Writer) error { return c.reply(w, wire.NFS4ErrSeqMisordered, 0) },
+			outcome{err: ErrBadAnswer}, [][2]uint32{{1, 10}, {1, 0}}, 1,
+			wire.Seq4StatusBackchannelFault | wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession},
+		{"no answer to the operation", func(c *calledBack, w *xdr.Writer) error {
+			short := *c
+			short.op = 0
+			return short.fine(w)
+		}, outcome{err: ErrBadAnswer}, [][2]uint32{{1, 10}}, 2, 0},
+		{"nothing", func(*calledBack, *xdr.Writer) error { return nil }, outcome{err: ErrBadAnswer}, [][2]uint32{{1, 10}}, 1,
+			wire.Seq4StatusBackchannelFault | wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := &client41{answer: c.answer}
+			s, far := backSession(t, k, nil)
+			done := make(chan outcome, 1)
+			s.Call(recallSlot(done))
+			o := <-done
+			var status *StatusError
+			if errors.As(c.want.err, &status) {
+				var got *StatusError
+				if !errors.As(o.err, &got) || *got != *status {
+					t.Errorf("%+v", o)
+				}
+			} else if o != c.want {
+				t.Errorf("%+v, not %+v", o, c.want)
+			}
+			if !slices.Equal(k.seen(), c.seen) {
+				t.Errorf("seen %v, not %v", k.seen(), c.seen)
+			}
+			if got := flagsOf(t, far.run()); got != c.flags {
+				t.Errorf("flags %#x, not %#x", got, c.flags)
+			}
+			k.answer, k.calls = nil, nil
+			s.Call(recallSlot(done))
+			<-done
+			if first := k.seen()[0][0]; first != c.next {
+				t.Errorf("the next call has sequence %d, not %d", first, c.next)
+			}
+		})
+	}
+}
+
+// A client that does not answer is told, and is asked again over a connection that it
+// binds. Calls that wait for a slot get theirs.
+func TestSilentClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &client41{silent: true}
+		s, far := backSession(t, k, func(a *wire.CreateSession4Args) { a.BackChanAttrs.Maxrequests = 2 })
+		if Answered(s.Client()) {
+			t.Error("a silent client has answered")
+		}
+		begun := time.Now()
+		done := make(chan outcome, 5)
+		for range 3 {
+			s.Call(recallSlot(done))
+		}
+		for range 3 {
+			if o := <-done; o.err != ErrUnanswered {
+				t.Errorf("%+v", o)
+			}
+		}
+		if d := time.Since(begun); d > callTime+time.Second {
+			t.Errorf("after %v", d)
+		}
+		const down = wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession
+		if got := flagsOf(t, far.run()); got != down {
+			t.Errorf("flags %#x", got)
+		}
+		k.speak(false)
+		is(t, "BIND_CONN_TO_SESSION", bind(far.Peer, far.id, wire.Cdfc4ForeOrBoth).Status, wire.NFS4OK)
+		if got := flagsOf(t, far.run()); got != 0 {
+			t.Errorf("flags %#x", got)
+		}
+		s.Call(recallSlot(done))
+		if o := <-done; o != (outcome{}) {
+			t.Errorf("%+v", o)
+		}
+		// The slot was used before, and nobody knew whether the client had seen that.
+		if !slices.Equal(k.seen(), [][2]uint32{{1, 0}, {2, 10}}) {
+			t.Errorf("seen %v", k.seen())
+		}
+	})
+}
+
+// A session without a connection to call over says so, and until then calls have no path.
+func TestLostBackchannel(t *testing.T) {
+	k := &client41{}
+	s, far := backSession(t, k, nil)
+	old := far.Peer
+	far.Peer = far.Site.Peer(1)
+	if got := flagsOf(t, far.run()); got != 0 {
+		t.Errorf("flags %#x", got)
+	}
+	old.Conn.Close()
+	done := make(chan outcome, 1)
+	s.Call(recallSlot(done))
+	if o := <-done; o.err != ErrNoPath {
+		t.Errorf("%+v", o)
+	}
+	const down = wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession
+	if got := flagsOf(t, far.run()); got != down {
+		t.Errorf("flags %#x", got)
+	}
+	// Another session of the client has one.
+	p := far.Site.Peer(1)
+	p.Conn.SetCaller(&client41{})
+	args := createArgs(far.client, 2)
+	args.Flags = wire.CreateSession4FlagConnBackChan
+	args.SecParms = securityList(t, secNone)
+	second := sessionOf(p, args)
+	if got := flagsOf(t, far.run()); got != wire.Seq4StatusCBPathDownSession {
+		t.Errorf("flags %#x", got)
+	}
+	if got := flagsOf(t, second.run()); got != 0 {
+		t.Errorf("flags %#x", got)
+	}
+	Call(s.Client(), recallSlot(done))
+	if o := <-done; o != (outcome{}) {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestCallsThatCannotBeMade(t *testing.T) {
+	done := make(chan outcome, maxQueue+10)
+	s, _ := backSession(t, &client41{}, func(a *wire.CreateSession4Args) { a.SecParms = wire.CreateSession4ArgsSecParms{} })
+	s.Call(recallSlot(done))
+	if o := <-done; o.err != ErrNoPath {
+		t.Errorf("without a credential: %+v", o)
+	}
+	s, _ = backSession(t, &client41{}, func(a *wire.CreateSession4Args) { a.BackChanAttrs.Maxrequestsize = leastBackRequest })
+	s.Call(&Callback{Number: wire.OpCBNotifyLock, Args: &wire.CBNotifyLock4Args{FH: make([]byte, 128), LockOwner: wire.StateOwner4{Owner: make([]byte, 1000)}},
+		Done: func(s wire.NFSStat4, _ *xdr.Decoder, err error) { done <- outcome{s, err} }})
+	if o := <-done; o.err != ErrTooLarge {
+		t.Errorf("longer than the client takes: %+v", o)
+	}
+	k := &client41{silent: true}
+	s, far := backSession(t, k, nil)
+	for range 8 + maxQueue + 1 {
+		s.Call(recallSlot(done))
+	}
+	if o := <-done; o.err != ErrTooMany {
+		t.Errorf("one too many: %+v", o)
+	}
+	far.run(op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: far.id}))
+	for range maxQueue {
+		if o := <-done; o.err != ErrNoPath {
+			t.Errorf("one that waited when the session ended: %+v", o)
+		}
+	}
+	s.Call(recallSlot(done))
+	if o := <-done; o.err != ErrNoPath {
+		t.Errorf("after the session's end: %+v", o)
+	}
+	for x := range k.waiting {
+		k.Cancel(x, rpc.ErrCallLost)
+	}
+}
+
+// Whatever a client answers, its call ends once, and the slot is free again.
+func FuzzAnswer(f *testing.F) {
+	c := &calledBack{op: wire.OpCBRecallSlot, sequence: wire.CBSequence4Args{Sequenceid: 1}}
+	for _, status := range []wire.NFSStat4{wire.NFS4OK, wire.NFS4ErrDelay} {
+		w := xdr.NewWriter(make([]byte, 0, 256))
+		c.reply(w, status, wire.NFS4ErrBadHandle)
+		f.Add(w.Bytes())
+	}
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k := &client41{answer: func(_ *calledBack, w *xdr.Writer) error {
+			w.FixedOpaque(b[:min(len(b), 2048)&^3])
+			return nil
+		}}
+		s := &Session{client: &client{}, minor: &Minor{}}
+		s.fore.Maxrequests, s.back.Maxrequests, s.back.Maxrequestsize = 1, 1, 4096
+		s.security.usable = true
+		s.begin()
+		conn := &rpc.Conn{}
+		conn.SetCaller(k)
+		s.conns.Store(&[]*binding{{conn: conn, back: true}})
+		ends := 0
+		s.Call(&Callback{Number: wire.OpCBRecallSlot, Args: &wire.CBRecallSlot4Args{},
+			Done: func(wire.NFSStat4, *xdr.Decoder, error) { ends++ }})
+		if ends != 1 || s.calls.slots[0].busy {
+			t.Errorf("%d ends, busy %v", ends, s.calls.slots[0].busy)
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package nfs41
+
+import (
+	"slices"
+	"sync"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// maxSessions is how many sessions a client may have.
+const maxSessions = 64
+
+// A client is what is kept beside a state.Client: it is its Companion.
+type client struct {
+	*state.Client
+	minor   *Minor
+	protect protection
+
+	// creating is held by CREATE_SESSION, and guards sequence and last: the client's
+	// reply cache of one slot (RFC 8881 §18.36.4).
+	creating sync.Mutex
+	sequence uint32
+	last     *created
+
+	// mu guards what follows. Nothing else is locked under it but the slots.
+	mu       sync.Mutex
+	sessions []*Session
+	gone     bool
+}
+
+// created is a reply to CREATE_SESSION.
+type created struct {
+	status wire.NFSStat4
+	result wire.CreateSession4ResOK
+}
+
+func clientOf(c *state.Client) *client {
+	x, _ := c.Companion().(*client)
+	return x
+}
+
+// Active implements state.Companion.
+func (c *client) Active() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sessions) > 0
+}
+
+// Busy implements state.Companion.
+func (c *client) Busy() bool {
+	return c.anySession((*Session).busy)
+}
+
+// Gone implements state.Companion.
+func (c *client) Gone() {
+	c.mu.Lock()
+	c.gone = true
+	all := c.sessions
+	c.sessions = nil
+	c.mu.Unlock()
+	for _, s := range all {
+		s.end()
+	}
+}
+
+// join adds a session. It is false where the client is no more.
+func (c *client) join(s *Session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.gone {
+		return false
+	}
+	c.sessions = append(c.sessions, s)
+	return true
+}
+
+// part takes a session away. It is false where somebody else did.
+func (c *client) part(s *Session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(c.sessions, s)
+	if i < 0 {
+		return false
+	}
+	c.sessions = slices.Delete(c.sessions, i, i+1)
+	return true
+}
+
+// full says that the client has as many sessions as it may.
+func (c *client) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sessions) >= maxSessions
+}
+
+// reachable says whether one of the client's sessions has a connection to call over.
+func (c *client) reachable() bool { return c.anySession((*Session).reachable) }
+
+func (c *client) anySession(is func(*Session) bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.sessions, is)
+}

@@ -1,0 +1,108 @@
+package nfs41
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// sessionFlags are those that a client may set.
+const sessionFlags = wire.CreateSession4FlagPersist | wire.CreateSession4FlagConnBackChan | wire.CreateSession4FlagConnRDMA
+
+// createSession is CREATE_SESSION (RFC 8881 §18.36).
+func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
+	var args wire.CreateSession4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	found := m.state.Client(args.Clientid)
+	if found == nil || clientOf(found) == nil {
+		return wire.NFS4ErrStaleClientID
+	}
+	c := clientOf(found)
+	if !c.protect.permits(&k.Call.Cred, wire.OpCreateSession) {
+		return wire.NFS4ErrWrongCred
+	}
+	switch {
+	case !k.Call.Try:
+		c.creating.Lock()
+	case m.state.Replaces(c.Client) || !c.creating.TryLock():
+		// Files of an earlier incarnation are closed, or another one's are.
+		return k.Block(disk{})
+	}
+	defer c.creating.Unlock()
+	switch args.Sequence - c.sequence {
+	case 0:
+		return c.replay(k)
+	case 1:
+	default:
+		return wire.NFS4ErrSeqMisordered
+	}
+	made, s := m.create(k, c, &args)
+	if s != wire.NFS4OK {
+		// What came to nothing may be tried again under the same number.
+		return s
+	}
+	c.sequence = args.Sequence
+	c.last = made
+	return c.replay(k)
+}
+
+// replay writes what the latest CREATE_SESSION came to.
+func (c *client) replay(k *nfs4.Compound) nfs4.Status {
+	if c.last == nil {
+		return wire.NFS4ErrSeqMisordered
+	}
+	if c.last.status == wire.NFS4OK {
+		c.last.result.Encode(k.W)
+	}
+	return c.last.status
+}
+
+// create makes a session. c.creating is held.
+func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Args) (*created, nfs4.Status) {
+	confirmed := m.state.Confirmed(c.Client)
+	if !confirmed && c.Principal != nfs4.PrincipalOf(&k.Call.Cred) {
+		return nil, wire.NFS4ErrClIDInUse
+	}
+	if args.Flags&^sessionFlags != 0 {
+		return nil, wire.NFS4ErrInvalid
+	}
+	sess := &Session{client: c, minor: m, minorVersion: k.Minor, program: args.CBProgram}
+	if !sess.fore.negotiate(&args.ForeChanAttrs, m.cache.grant(m.cfg.Slots)) || !sess.back.accept(&args.BackChanAttrs) {
+		return nil, wire.NFS4ErrTooSmall
+	}
+	if s := sess.security.choose(m, &args.SecParms); s != wire.NFS4OK {
+		return nil, s
+	}
+	slots, size := int(sess.fore.Maxrequests), sess.fore.maxCached()
+	if c.full() || !m.cache.session(slots, size) {
+		return nil, wire.NFS4ErrNoSpace
+	}
+	if s := m.state.Confirm(c.Client); s != wire.NFS4OK {
+		m.cache.endSession(slots, size)
+		return nil, s
+	}
+	sess.begin()
+	if !m.sessions.add(sess) {
+		m.cache.endSession(slots, size)
+		return nil, wire.NFS4ErrNoSpace
+	}
+	if !c.join(sess) {
+		sess.end()
+		return nil, wire.NFS4ErrStaleClientID
+	}
+	flags := uint32(0)
+	caller := k.Call.Conn.Caller()
+	back := args.Flags&wire.CreateSession4FlagConnBackChan != 0 && caller != nil
+	sess.bind(k.Call.Conn, true, back)
+	if back {
+		flags |= wire.CreateSession4FlagConnBackChan
+		sess.ping(caller)
+	}
+	m.state.Renew(c.Client)
+	return &created{result: wire.CreateSession4ResOK{
+		Sessionid: sess.ID, Sequence: args.Sequence, Flags: flags,
+		ForeChanAttrs: sess.fore.ChannelAttrs4, BackChanAttrs: sess.back.ChannelAttrs4,
+	}}, wire.NFS4OK
+}

@@ -1,0 +1,240 @@
+package nfs41
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+func TestCreateSessionErrors(t *testing.T) {
+	fore := func(f func(a *wire.ChannelAttrs4)) func(*wire.CreateSession4Args) {
+		return func(args *wire.CreateSession4Args) { f(&args.ForeChanAttrs) }
+	}
+	back := func(f func(a *wire.ChannelAttrs4)) func(*wire.CreateSession4Args) {
+		return func(args *wire.CreateSession4Args) { f(&args.BackChanAttrs) }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(args *wire.CreateSession4Args)
+		want   wire.NFSStat4
+	}{
+		{"as it should be", func(*wire.CreateSession4Args) {}, wire.NFS4OK},
+		{"no client", func(a *wire.CreateSession4Args) { a.Clientid++ }, wire.NFS4ErrStaleClientID},
+		{"sequence too small", func(a *wire.CreateSession4Args) { a.Sequence-- }, wire.NFS4ErrSeqMisordered},
+		{"sequence too large", func(a *wire.CreateSession4Args) { a.Sequence++ }, wire.NFS4ErrSeqMisordered},
+		{"flag without a meaning", func(a *wire.CreateSession4Args) { a.Flags = 0xf }, wire.NFS4ErrInvalid},
+		{"flags", func(a *wire.CreateSession4Args) { a.Flags = 7 }, wire.NFS4OK},
+		{"requests too small", fore(func(a *wire.ChannelAttrs4) { a.Maxrequestsize = 20 }), wire.NFS4ErrTooSmall},
+		{"responses too small", fore(func(a *wire.ChannelAttrs4) { a.Maxresponsesize = 0 }), wire.NFS4ErrTooSmall},
+		{"no operations", fore(func(a *wire.ChannelAttrs4) { a.Maxoperations = 0 }), wire.NFS4ErrTooSmall},
+		{"no requests", fore(func(a *wire.ChannelAttrs4) { a.Maxrequests = 0 }), wire.NFS4ErrTooSmall},
+		{"nothing is kept", fore(func(a *wire.ChannelAttrs4) { a.MaxresponsesizeCached = 0 }), wire.NFS4OK},
+		{"callbacks too small", back(func(a *wire.ChannelAttrs4) { a.Maxrequestsize = 10 }), wire.NFS4ErrTooSmall},
+		{"answers to callbacks too small", back(func(a *wire.ChannelAttrs4) { a.Maxresponsesize = 10 }), wire.NFS4ErrTooSmall},
+		{"callbacks of one operation", back(func(a *wire.ChannelAttrs4) { a.Maxoperations = 1 }), wire.NFS4ErrTooSmall},
+		{"padding and an RDMA read queue", fore(func(a *wire.ChannelAttrs4) {
+			a.Headerpadsize, a.RDMAIrd = 512, wire.OptUint32{Present: true, Value: 57}
+		}), wire.NFS4OK},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := peer(t)
+			args := createArgs(newClient(p, "client", 1), 1)
+			c.change(args)
+			res := create(p, args)
+			is(t, "CREATE_SESSION", res.Status, c.want)
+			if c.want != wire.NFS4OK {
+				// What came to nothing has changed nothing.
+				newSession(p, newClient(p, "client", 1), 1)
+				return
+			}
+			if res.ResOK.Flags != 0 || res.ResOK.Sequence != args.Sequence || res.ResOK.ForeChanAttrs.Headerpadsize != 0 ||
+				res.ResOK.ForeChanAttrs.RDMAIrd != args.ForeChanAttrs.RDMAIrd {
+				t.Errorf("%+v", res.ResOK)
+			}
+		})
+	}
+}
+
+// Limits are never above what the client asked for, nor above ours.
+func TestLimitsOfASession(t *testing.T) {
+	p := peer(t)
+	args := createArgs(newClient(p, "client", 1), 1)
+	args.ForeChanAttrs = wire.ChannelAttrs4{
+		Maxrequestsize: 1<<32 - 1, Maxresponsesize: 1<<32 - 1, MaxresponsesizeCached: 1<<32 - 1, Maxoperations: 1<<32 - 1, Maxrequests: 1<<32 - 1,
+	}
+	args.BackChanAttrs = wire.ChannelAttrs4{Maxrequestsize: 1 << 20, Maxresponsesize: 1 << 20, Maxoperations: 77, Maxrequests: 1 << 30}
+	res := create(p, args)
+	is(t, "CREATE_SESSION", res.Status, wire.NFS4OK)
+	f := res.ResOK.ForeChanAttrs
+	if f.Maxrequestsize < nfs.MaxTransfer || f.Maxrequestsize > 2*nfs.MaxTransfer || f.Maxresponsesize < nfs.MaxTransfer ||
+		f.MaxresponsesizeCached > 64<<10 || f.Maxoperations > 128 || f.Maxrequests != 1024 {
+		t.Errorf("%+v", f)
+	}
+	// Those of the backchannel are the client's.
+	if res.ResOK.BackChanAttrs != args.BackChanAttrs {
+		t.Errorf("%+v", res.ResOK.BackChanAttrs)
+	}
+}
+
+// A repeated CREATE_SESSION is answered with the session that it made, in whatever
+// compound it comes.
+func TestCreateSessionReplay(t *testing.T) {
+	site, _ := site(t, Config{}, state.Config{})
+	p := site.Peer(1)
+	id := newClient(p, "client", 1)
+	first := create(p, createArgs(id, 1))
+	s := &session{p, id, first.ResOK.Sessionid, first.ResOK.ForeChanAttrs, map[uint32]uint32{}}
+	other := site.Peer(1)
+	other.UID = 1000
+	for what, again := range map[string]wire.CreateSession4Res{"again": create(p, createArgs(id, 1)), "by another principal": create(other, createArgs(id, 1))} {
+		if again != first {
+			t.Errorf("%s: %+v", what, again)
+		}
+	}
+	var within wire.CreateSession4Res
+	s.run(op(wire.OpCreateSession, createArgs(id, 1))).Ops[1].Into(t, &within)
+	if within != first {
+		t.Errorf("within a session: %+v", within)
+	}
+	s.run(op(wire.OpCreateSession, createArgs(id, 2))).Ops[1].Into(t, &within)
+	if alone := create(p, createArgs(id, 2)); alone != within || alone.ResOK.Sessionid == first.ResOK.Sessionid {
+		t.Errorf("one made within a session: %+v, then %+v", within, alone)
+	}
+	is(t, "the one before", create(p, createArgs(id, 1)).Status, wire.NFS4ErrSeqMisordered)
+}
+
+// Until it is confirmed, a client is its maker's alone.
+func TestConfirmationByAnotherPrincipal(t *testing.T) {
+	site, _ := site(t, Config{}, state.Config{})
+	p, other := site.Peer(1), site.Peer(1)
+	other.UID = 1000
+	id := newClient(p, "client", 1)
+	for range 2 {
+		is(t, "another's CREATE_SESSION", create(other, createArgs(id, 1)).Status, wire.NFS4ErrClIDInUse)
+	}
+	newSession(p, id, 1)
+	newSession(other, id, 2) // nothing protects a confirmed client that did not ask for it
+}
+
+// Sequences of CREATE_SESSION wrap around.
+func TestCreateSessionSequenceWraps(t *testing.T) {
+	site, m := site(t, Config{}, state.Config{})
+	p := site.Peer(1)
+	id := newClient(p, "client", 1)
+	newSession(p, id, 1)
+	clientOf(m.state.Client(id)).sequence = 1<<32 - 1
+	is(t, "the replay at the end", create(p, createArgs(id, 1<<32-1)).Status, wire.NFS4OK)
+	newSession(p, id, 0)
+}
+
+func securityList(t *testing.T, list ...wire.CallbackSecParms4) (v wire.CreateSession4ArgsSecParms) {
+	t.Helper()
+	w := xdr.NewWriter(make([]byte, 0, 4096))
+	w.Uint32(uint32(len(list)))
+	for i := range list {
+		list[i].Encode(w)
+	}
+	d := xdr.NewDecoder(w.Bytes())
+	if v.Decode(d); d.Err() != nil {
+		t.Fatal(d.Err())
+	}
+	return v
+}
+
+var (
+	secNone = wire.CallbackSecParms4{Secflavor: wire.AuthNone}
+	secSys  = wire.CallbackSecParms4{Secflavor: wire.AuthSys, SysCred: wire.AuthsysParms{Stamp: 5, Machinename: []byte("client"), UID: 7, GID: 11, Gids: []uint32{13, 17}}}
+	secGSS  = wire.CallbackSecParms4{Secflavor: wire.RPCSECGSS, GSSHandles: wire.GSSCBHandles4{
+		Service: wire.RpcGSSSvcPrivacy, HandleFromServer: []byte("ours"), HandleFromClient: []byte("theirs"),
+	}}
+)
+
+func TestSecurityOfTheBackchannel(t *testing.T) {
+	site, m := site(t, Config{GSSHandle: func(h []byte) bool { return string(h) == "known" }}, state.Config{})
+	p := site.Peer(1)
+	known := secGSS
+	known.GSSHandles.HandleFromServer = []byte("known")
+	for i, c := range []struct {
+		list   []wire.CallbackSecParms4
+		status wire.NFSStat4
+		usable bool
+		flavor uint32
+	}{
+		{nil, wire.NFS4OK, false, 0},
+		{[]wire.CallbackSecParms4{secNone}, wire.NFS4OK, true, wire.AuthNone},
+		{[]wire.CallbackSecParms4{secSys, secNone}, wire.NFS4OK, true, wire.AuthSys},
+		{[]wire.CallbackSecParms4{secNone, secGSS, secSys}, wire.NFS4OK, true, wire.AuthNone},
+		{[]wire.CallbackSecParms4{secGSS}, wire.NFS4ErrNoEnt, false, 0},
+		{[]wire.CallbackSecParms4{known}, wire.NFS4OK, false, 0},
+	} {
+		args := createArgs(newClient(p, "client", byte(i+1)), 1)
+		args.SecParms = securityList(t, c.list...)
+		res := create(p, args)
+		is(t, "CREATE_SESSION", res.Status, c.status)
+		if res.Status != wire.NFS4OK {
+			continue
+		}
+		sec := &m.sessions.find(&res.ResOK.Sessionid).security
+		if sec.usable != c.usable || uint32(sec.cred.Flavor) != c.flavor {
+			t.Errorf("%d: %+v", i, sec)
+		}
+	}
+}
+
+// A client has so many sessions, and no memory is left over by those that came to
+// nothing.
+func TestSessionsAreBounded(t *testing.T) {
+	site, m := site(t, Config{}, state.Config{})
+	p := site.Peer(1)
+	id := newClient(p, "client", 1)
+	var first *session
+	for i := range uint32(maxSessions) {
+		s := newSession(p, id, i+1)
+		if i == 0 {
+			first = s
+		}
+	}
+	is(t, "one too many", create(p, createArgs(id, maxSessions+1)).Status, wire.NFS4ErrNoSpace)
+	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: first.id}), nil), wire.NFS4OK)
+	newSession(p, id, maxSessions+1)
+	if n := m.cache.aside.Load(); n != maxSessions*(8192+8*slotCost) {
+		t.Errorf("%d bytes set aside", n)
+	}
+	newSession(p, newClient(p, "client", 2), 1)
+	if n := m.cache.aside.Load(); n != 8192+8*slotCost {
+		t.Errorf("%d bytes set aside for one session", n)
+	}
+}
+
+// Where the memory for sessions runs short, they get fewer slots, and at last there are
+// no more.
+func TestMemoryBoundsSessions(t *testing.T) {
+	site, m := site(t, Config{CacheMemory: 256 << 10}, state.Config{})
+	p := site.Peer(1)
+	id := newClient(p, "client", 1)
+	var all []*session
+	var slots []uint32
+	for n := uint32(1); ; n++ {
+		args := createArgs(id, n)
+		args.ForeChanAttrs.Maxrequests = 1000
+		res := create(p, args)
+		if res.Status == wire.NFS4ErrNoSpace {
+			break
+		}
+		is(t, "CREATE_SESSION", res.Status, wire.NFS4OK)
+		all = append(all, &session{Peer: p, id: res.ResOK.Sessionid})
+		slots = append(slots, res.ResOK.ForeChanAttrs.Maxrequests)
+	}
+	if n := m.cache.aside.Load(); n > 128<<10 || len(all) < 8 {
+		t.Errorf("%d sessions took %d bytes", len(all), n)
+	}
+	if slots[0] != 32 || slots[len(slots)-1] > 8 || !slices.IsSortedFunc(slots, func(a, b uint32) int { return int(b) - int(a) }) {
+		t.Errorf("slots %v", slots)
+	}
+	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: all[0].id}), nil), wire.NFS4OK)
+	newSession(p, id, uint32(len(all)+1))
+}

@@ -1,0 +1,92 @@
+package nfs41
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// nfs4ExchangeID is room for a result of EXCHANGE_ID, in bytes.
+const nfs4ExchangeID = nfs.MaxExchangeID4
+
+// exchangeFlags are those that a client may set. Minor version 2 knows one more
+// (RFC 7862 §14.1).
+const (
+	exchangeFlags = wire.Exchgid4FlagSuppMovedRefer | wire.Exchgid4FlagSuppMovedMigr | wire.Exchgid4FlagBindPrincStateid |
+		wire.Exchgid4FlagMaskPNFS | wire.Exchgid4FlagUpdConfirmedRecA
+	exchangeFlags2 = exchangeFlags | wire.Exchgid4FlagSuppFenceOps
+)
+
+// firstSequence is that of a client's first CREATE_SESSION.
+const firstSequence = 1
+
+// exchangeID is EXCHANGE_ID (RFC 8881 §18.35).
+func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
+	var args wire.ExchangeID4Args
+	args.Decode(k.Args)
+	if !k.Decoded() {
+		return wire.NFS4ErrBadXDR
+	}
+	known := uint32(exchangeFlags)
+	if k.Minor > 1 {
+		known = exchangeFlags2
+	}
+	if args.Flags&^known != 0 {
+		return wire.NFS4ErrInvalid
+	}
+	protect, s := protectionOf(&k.Call.Cred, &args.StateProtect)
+	if s != wire.NFS4OK {
+		return s
+	}
+	id := state.Identity{
+		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
+		Principal: nfs4.PrincipalOf(&k.Call.Cred), Address: k.Call.Conn.Peer.Addr(),
+		Follow: func(c *state.Client) state.Companion {
+			return &client{Client: c, minor: m, protect: protect, sequence: firstSequence - 1}
+		},
+	}
+	for {
+		x := m.state.ExchangeID(&id, args.Flags&wire.Exchgid4FlagUpdConfirmedRecA != 0)
+		switch {
+		case x.Confirmed && !clientOf(x.Client).protect.permits(&k.Call.Cred, wire.OpExchangeID):
+			return wire.NFS4ErrPerm // by the machine itself, and without integrity
+		case x.Expired == nil && x.Status == wire.NFS4OK:
+			return m.exchanged(k, &x)
+		case x.Expired == nil:
+			return x.Status
+		case k.Call.Try:
+			return k.Block(disk{})
+		}
+		if m.state.Evict(x.Expired) != nil {
+			return wire.NFS4ErrDelay
+		}
+	}
+}
+
+// disk is the lane of what waits for the records of clients, or for their files.
+type disk struct{}
+
+// exchanged writes the result.
+func (m *Minor) exchanged(k *nfs4.Compound, x *state.Exchange) nfs4.Status {
+	c := clientOf(x.Client)
+	res := wire.ExchangeID4ResOK{
+		Clientid: c.ID, Sequenceid: firstSequence, Flags: wire.Exchgid4FlagUseNonPNFS,
+		StateProtect: c.protect.result(),
+		ServerOwner:  wire.ServerOwner4{MinorID: m.cfg.OwnerMinor, MajorID: m.cfg.Owner},
+		ServerScope:  m.cfg.Scope,
+	}
+	if x.Confirmed {
+		res.Flags |= wire.Exchgid4FlagConfirmedR
+	}
+	if m.cfg.Name != "" {
+		res.ServerImplID.Present = true
+		v := &res.ServerImplID.Value
+		v.Domain, v.Name = wire.UTF8String(m.cfg.Domain), wire.UTF8String(m.cfg.Name)
+		if !m.cfg.Date.IsZero() {
+			v.Date = wire.NFSTime4{Seconds: m.cfg.Date.Unix(), Nseconds: uint32(m.cfg.Date.Nanosecond())}
+		}
+	}
+	res.Encode(k.W)
+	return wire.NFS4OK
+}

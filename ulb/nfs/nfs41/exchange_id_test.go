@@ -1,0 +1,179 @@
+package nfs41
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+func TestExchangeIDFlags(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		minor uint32
+		flags uint32
+		want  wire.NFSStat4
+	}{
+		{"none", 1, 0, wire.NFS4OK},
+		{"all that a client may set", 1, 0x70103, wire.NFS4OK},
+		{"one that minor version 2 has", 1, 4, wire.NFS4ErrInvalid},
+		{"one that minor version 2 has, in it", 2, 4, wire.NFS4OK},
+		{"one without a meaning", 2, 8, wire.NFS4ErrInvalid},
+		{"one that is the server's", 1, 0x80000000, wire.NFS4ErrInvalid},
+		{"update of nothing", 1, 0x40000000, wire.NFS4ErrNoEnt},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _ := site(t, Config{}, state.Config{})
+			args := exchangeArgs("client", 1)
+			args.Flags = c.flags
+			res := exchange(s.Peer(c.minor), args)
+			if res.Status != c.want {
+				t.Fatalf("%v, not %v", res.Status, c.want)
+			}
+			if res.Status == wire.NFS4OK && res.ResOK.Flags != wire.Exchgid4FlagUseNonPNFS {
+				t.Errorf("flags %#x", res.ResOK.Flags)
+			}
+		})
+	}
+}
+
+func TestExchangeIDResult(t *testing.T) {
+	when := time.Unix(1700000000, 5)
+	site, m := site(t, Config{
+		Owner: []byte("major"), OwnerMinor: 7, Scope: []byte("here"), Domain: "example.org", Name: "nfsrdmad", Date: when,
+	}, state.Config{})
+	p := site.Peer(1)
+	args := exchangeArgs("client", 1)
+	args.ClientImplID = wire.OptNFSImplID4{Present: true, Value: wire.NFSImplID4{Domain: []byte("d"), Name: []byte("n")}}
+	res := exchange(p, args).ResOK
+	if string(res.ServerOwner.MajorID) != "major" || res.ServerOwner.MinorID != 7 || string(res.ServerScope) != "here" {
+		t.Errorf("%+v", res)
+	}
+	if v := res.ServerImplID.Value; string(v.Domain) != "example.org" || string(v.Name) != "nfsrdmad" || v.Date.Seconds != 1700000000 || v.Date.Nseconds != 5 {
+		t.Errorf("%+v", v)
+	}
+	if uint32(res.Clientid>>32) != m.state.Epoch() || res.StateProtect.How != wire.Sp4None {
+		t.Errorf("%+v", res)
+	}
+	newSession(p, res.Clientid, res.Sequenceid)
+	if again := exchange(p, args).ResOK; again.Clientid != res.Clientid || again.Flags != wire.Exchgid4FlagUseNonPNFS|wire.Exchgid4FlagConfirmedR {
+		t.Errorf("%+v", again)
+	}
+}
+
+// A user is another principal than the one before.
+func TestPrincipalsOfClients(t *testing.T) {
+	site, _ := site(t, Config{}, state.Config{})
+	p, other := site.Peer(1), site.Peer(1)
+	other.UID = 1000
+	s := newClientSession(p, "client")
+	is(t, "a collision", exchange(other, exchangeArgs("client", 1)).Status, wire.NFS4ErrClIDInUse)
+	update := exchangeArgs("client", 1)
+	update.Flags = wire.Exchgid4FlagUpdConfirmedRecA
+	is(t, "an update by another", exchange(other, update).Status, wire.NFS4ErrPerm)
+	is(t, "an update", exchange(p, update).Status, wire.NFS4OK)
+	update.Clientowner.Verifier[0]++
+	is(t, "an update by another incarnation", exchange(p, update).Status, wire.NFS4ErrNotSame)
+	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
+	is(t, "a collision without a session", exchange(other, exchangeArgs("client", 1)).Status, wire.NFS4OK)
+}
+
+// A new incarnation ends the sessions of the one before when it is confirmed.
+func TestSessionsEndWithTheirIncarnation(t *testing.T) {
+	p := peer(t)
+	old := newClientSession(p, "client")
+	next := newClient(p, "client", 2)
+	want(t, "before the confirmation", old.run(rootOp), wire.NFS4OK, 2)
+	newSession(p, next, 1)
+	want(t, "after the confirmation", old.run(rootOp), wire.NFS4ErrBadSession, 1)
+	is(t, "CREATE_SESSION of the old client", create(p, createArgs(old.client, 2)).Status, wire.NFS4ErrStaleClientID)
+}
+
+// oids is a list of object identifiers as SP4_SSV has them.
+func oids(t *testing.T, list ...string) (v wire.SsvSpParms4HashAlgs) {
+	w := xdr.NewWriter(make([]byte, 0, 256))
+	w.Uint32(uint32(len(list)))
+	for _, s := range list {
+		w.Opaque([]byte(s))
+	}
+	d := xdr.NewDecoder(w.Bytes())
+	if v.Decode(d); d.Err() != nil {
+		t.Fatal(d.Err())
+	}
+	return v
+}
+
+func encryption(t *testing.T, list ...string) (v wire.SsvSpParms4EncrAlgs) {
+	w := xdr.NewWriter(make([]byte, 0, 256))
+	h := oids(t, list...)
+	h.Encode(w)
+	v.Decode(xdr.NewDecoder(w.Bytes()))
+	return v
+}
+
+var machine = rpc.Cred{Flavor: rpc.AuthGSS, Principal: "host/client@REALM", GSS: rpc.GSSIntegrity, Mechanism: []byte{1, 2}}
+
+func TestStateProtection(t *testing.T) {
+	sys := rpc.Cred{Flavor: rpc.AuthSys}
+	plain := machine
+	plain.GSS = rpc.GSSNone
+	mach := wire.StateProtect4A{How: wire.Sp4MachCred, MachOps: wire.StateProtectOps4{
+		MustEnforce: wire.Bits(uint32(wire.OpCreateSession), uint32(wire.OpBindConnToSession), uint32(wire.OpRead)),
+		MustAllow:   wire.Bits(uint32(wire.OpClose), uint32(wire.OpRemove)),
+	}}
+	ssv := wire.StateProtect4A{How: wire.Sp4Ssv}
+	ssv.SsvParms.HashAlgs, ssv.SsvParms.EncrAlgs = oids(t, "hash"), encryption(t, "aes")
+	half := ssv
+	half.SsvParms.HashAlgs = oids(t)
+	for _, c := range []struct {
+		name string
+		cred *rpc.Cred
+		ask  *wire.StateProtect4A
+		want wire.NFSStat4
+	}{
+		{"none", &sys, &wire.StateProtect4A{}, wire.NFS4OK},
+		{"machine credential", &machine, &mach, wire.NFS4OK},
+		{"machine credential without integrity", &plain, &mach, wire.NFS4ErrInvalid},
+		{"machine credential without RPCSEC_GSS", &sys, &mach, wire.NFS4ErrInvalid},
+		{"SSV", &machine, &ssv, wire.NFS4ErrEncrAlgUnsupp},
+		{"SSV without algorithms", &machine, &half, wire.NFS4ErrInvalid},
+		{"SSV without RPCSEC_GSS", &sys, &ssv, wire.NFS4ErrInvalid},
+	} {
+		p, s := protectionOf(c.cred, c.ask)
+		is(t, c.name, s, c.want)
+		if s == wire.NFS4OK && p.result().How != c.ask.How {
+			t.Errorf("%s: %v", c.name, p.result().How)
+		}
+	}
+
+	p, _ := protectionOf(&machine, &mach)
+	if r := p.result().MachOps; r.MustEnforce != wire.Bits(uint32(wire.OpCreateSession), uint32(wire.OpBindConnToSession)) ||
+		r.MustAllow != wire.Bits(uint32(wire.OpClose)) {
+		t.Errorf("%+v", r)
+	}
+	user := machine
+	user.Principal = "user@REALM"
+	mechanism := machine
+	mechanism.Mechanism = []byte{1, 3}
+	for name, c := range map[string]struct {
+		cred *rpc.Cred
+		want bool
+	}{"the machine": {&machine, true}, "without integrity": {&plain, false}, "a user": {&user, false}, "AUTH_SYS": {&sys, false}, "another mechanism": {&mechanism, false}} {
+		if p.permits(c.cred, wire.OpCreateSession) != c.want {
+			t.Errorf("%s may make sessions: %v", name, !c.want)
+		}
+		if !p.permits(c.cred, wire.OpDestroyClientID) {
+			t.Errorf("%s may not do what the client did not ask to be protected", name)
+		}
+		s := &Session{client: &client{protect: p}}
+		if s.MachineMay(c.cred, wire.OpClose) != c.want || s.MachineMay(c.cred, wire.OpRemove) {
+			t.Errorf("%s may close what others opened: %v", name, !c.want)
+		}
+	}
+	if !p.binds() || new(protection).binds() {
+		t.Error("connections are bound by the wrong clients")
+	}
+}

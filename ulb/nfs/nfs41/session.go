@@ -1,0 +1,156 @@
+package nfs41
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// maxConns is how many connections of a session are remembered. Where no protection
+// asks for it, those beyond serve as well.
+const maxConns = 128
+
+// A Session is one of a client's (RFC 8881 §2.10).
+type Session struct {
+	ID         wire.SessionID4
+	client     *client
+	minor      *Minor
+	fore, back channel
+	// minorVersion is the one that the session was made in.
+	minorVersion uint32
+	// slots are made when they are used first.
+	slots []atomic.Pointer[slot]
+	ended atomic.Bool
+	// held is what its slots beyond the first hold of the memory for replies, in bytes.
+	held atomic.Int64
+	// wanted: the client bound a connection to the backchannel, and expects it to work.
+	wanted atomic.Bool
+	// answered: the client has answered a call. down: it does not any more. fault: its
+	// answers make no sense.
+	answered, down, fault atomic.Bool
+	// conns are those bound to the session. The list is replaced, never changed.
+	conns atomic.Pointer[[]*binding]
+
+	// mu guards what follows, and is held while conns is replaced.
+	mu       sync.Mutex
+	program  uint32
+	security security
+	calls    calls
+}
+
+// A binding is a connection of a session, and which channels it carries.
+type binding struct {
+	conn       *rpc.Conn
+	fore, back bool
+	forget     func() // guarded by the session's mutex; nil: not known yet
+}
+
+// Client is whose session it is.
+func (s *Session) Client() *state.Client { return s.client.Client }
+
+// begin makes the session ready.
+func (s *Session) begin() {
+	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
+	s.conns.Store(&[]*binding{})
+	s.calls.begin(&s.back)
+}
+
+// busy says that a request is under way.
+func (s *Session) busy() bool {
+	for i := range s.slots {
+		if sl := s.slots[i].Load(); sl != nil && sl.running() {
+			return true
+		}
+	}
+	return false
+}
+
+// end makes an end of a session that is in the table. It is called once, by whoever took
+// it away from its client. Requests that are under way run on.
+func (s *Session) end() {
+	s.ended.Store(true)
+	s.minor.sessions.remove(s)
+	s.mu.Lock()
+	old := *s.conns.Load()
+	s.conns.Store(&[]*binding{})
+	var forget []func()
+	for _, b := range old {
+		if b.forget != nil {
+			forget = append(forget, b.forget)
+		}
+	}
+	s.mu.Unlock()
+	for _, f := range forget {
+		f()
+	}
+	s.endCalls()
+	for i := range s.slots {
+		if sl := s.slots[i].Load(); sl != nil {
+			sl.end()
+		}
+	}
+	s.minor.cache.endSession(len(s.slots), s.fore.maxCached())
+}
+
+// binding is that of a connection, or nil.
+func (s *Session) binding(c *rpc.Conn) *binding {
+	for _, b := range *s.conns.Load() {
+		if b.conn == c {
+			return b
+		}
+	}
+	return nil
+}
+
+// bind binds a connection to channels of the session, until it is closed; a binding that
+// it has already is widened. It is false where there are too many.
+func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
+	if back {
+		s.wanted.Store(true)
+		s.down.Store(false)
+	}
+	b := &binding{conn: c, fore: fore, back: back}
+	s.mu.Lock()
+	list := slices.Clone(*s.conns.Load())
+	i := slices.IndexFunc(list, func(b *binding) bool { return b.conn == c })
+	switch {
+	case s.ended.Load() || i < 0 && len(list) >= maxConns:
+		s.mu.Unlock()
+		return false
+	case i >= 0:
+		old := list[i]
+		b.fore, b.back, b.forget = b.fore || old.fore, b.back || old.back, old.forget
+		list[i] = b
+		s.conns.Store(&list)
+		s.mu.Unlock()
+		return true
+	}
+	list = append(list, b)
+	s.conns.Store(&list)
+	s.mu.Unlock()
+
+	// Without the mutex: a connection that is closed calls at once.
+	forget := c.OnClose(func() { s.unbind(c) })
+	s.mu.Lock()
+	b = s.binding(c)
+	if b != nil {
+		b.forget = forget
+	}
+	s.mu.Unlock()
+	if b == nil {
+		forget()
+	}
+	return true
+}
+
+// unbind forgets a connection that was closed.
+func (s *Session) unbind(c *rpc.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(*s.conns.Load()), func(b *binding) bool { return b.conn == c })
+	s.conns.Store(&list)
+}

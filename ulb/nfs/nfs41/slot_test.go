@@ -1,0 +1,233 @@
+package nfs41
+
+import (
+	"bytes"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// stalling is a Minor with an operation that waits until it is let go, and one that
+// panics.
+type stalling struct {
+	*Minor
+	begun, release chan struct{}
+	runs           int
+}
+
+func (m *stalling) Operations() []nfs4.Operation {
+	return append(m.Minor.Operations(), nfs4.Operation{Number: wire.OpDelegpurge, Once: true, Run: func(k *nfs4.Compound) nfs4.Status {
+		k.Args.Uint64()
+		if k.Call.Try {
+			return k.Block(nil)
+		}
+		m.runs++
+		m.begun <- struct{}{}
+		<-m.release
+		return wire.NFS4OK
+	}}, nfs4.Operation{Number: wire.OpLayoutcommit, Run: func(*nfs4.Compound) nfs4.Status { panic("as the test wants it") }})
+}
+
+func stallingSite(t *testing.T) (*nfs4test.Site, *stalling) {
+	m := &stalling{begun: make(chan struct{}, 1), release: make(chan struct{}, 1)}
+	return nfs4test.New(t, nfs4test.Config{Minors: func(sm *state.Manager) [3]nfs4.Minor {
+		m.Minor = New(Config{State: sm})
+		return [3]nfs4.Minor{nil, m, nil}
+	}}), m
+}
+
+var purge = op(wire.OpDelegpurge, &wire.DelegPurge4Args{})
+
+// A request that is under way is not begun again, nor followed by another in its slot,
+// and its client is not sent away.
+func TestRequestUnderWay(t *testing.T) {
+	site, m := stallingSite(t)
+	p := site.Peer(1)
+	s := newClientSession(p, "client")
+	seq := *s.sequenceOp(0)
+	message := p.Message("", op(wire.OpSequence, &seq), purge)
+	running := p.Begin(bytes.Clone(message))
+	<-m.begun
+	if !clientOf(m.state.Client(s.client)).Busy() {
+		t.Error("the client does nothing")
+	}
+	other := site.Peer(1)
+	want(t, "the same again", other.Compound(op(wire.OpSequence, &seq), purge), wire.NFS4ErrDelay, 1)
+	next := seq
+	next.Sequenceid++
+	want(t, "the next", other.Compound(op(wire.OpSequence, &next), purge), wire.NFS4ErrSeqMisordered, 1)
+	m.release <- struct{}{}
+	want(t, "the first", p.Parse(p.End(running)), wire.NFS4OK, 2)
+	want(t, "the same again", other.Compound(op(wire.OpSequence, &seq), purge), wire.NFS4OK, 2)
+	if m.runs != 1 || clientOf(m.state.Client(s.client)).Busy() {
+		t.Errorf("done %d times", m.runs)
+	}
+}
+
+// A session may end while a request of it is under way.
+func TestSessionEndsUnderARequest(t *testing.T) {
+	site, m := stallingSite(t)
+	p := site.Peer(1)
+	s := newClientSession(p, "client")
+	running := p.Begin(p.Message("", op(wire.OpSequence, s.sequenceOp(5)), purge))
+	<-m.begun
+	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
+	m.release <- struct{}{}
+	want(t, "the request", p.Parse(p.End(running)), wire.NFS4OK, 2)
+	if m.cache.aside.Load() != 0 || m.cache.others.Load() != 0 {
+		t.Errorf("%d and %d bytes are left", m.cache.aside.Load(), m.cache.others.Load())
+	}
+}
+
+// A slot outlives an operation that panics: the request was not executed, as far as
+// anybody knows, and the next one may come.
+func TestSlotOutlivesAPanic(t *testing.T) {
+	m := &stalling{}
+	site := nfs4test.New(quiet{t}, nfs4test.Config{Minors: func(sm *state.Manager) [3]nfs4.Minor {
+		m.Minor = New(Config{State: sm})
+		return [3]nfs4.Minor{nil, m, nil}
+	}})
+	p := site.Peer(1)
+	s := newClientSession(p, "client")
+	seq := s.sequenceOp(0)
+	c := p.End(p.Begin(p.Message("", op(wire.OpSequence, seq), nfs4test.Op{Number: wire.OpLayoutcommit})))
+	if _, err := c.Results(); err == nil {
+		t.Fatal("no panic")
+	}
+	want(t, "again", s.with(seq, nfs4test.Op{Number: wire.OpLayoutcommit}), wire.NFS4ErrRetryUncachedRep, 2)
+	s.seq[0]++
+	want(t, "the next", s.run(rootOp), wire.NFS4OK, 2)
+}
+
+// quiet takes panics of operations for granted.
+type quiet struct{ testing.TB }
+
+func (q quiet) Errorf(string, ...any) {}
+
+// A client whose lease ran out comes back as if nothing had happened, as long as nobody
+// wanted what it held; one that is evicted finds no session.
+func TestClientsComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		site, m := site(t, Config{}, state.Config{})
+		s := newClientSession(site.Peer(1), "client")
+		time.Sleep(3 * site.State.Lease())
+		want(t, "after three leases", s.run(rootOp), wire.NFS4OK, 2)
+		c := m.state.Client(s.client)
+		if err := m.state.Evict(c); err != nil || m.state.Client(s.client) == nil {
+			t.Errorf("evicted with a lease: %v", err)
+		}
+		time.Sleep(3 * site.State.Lease())
+		if err := m.state.Evict(c); err != nil || m.state.Client(s.client) != nil {
+			t.Errorf("not evicted: %v", err)
+		}
+		want(t, "after it was evicted", s.run(rootOp), wire.NFS4ErrBadSession, 1)
+		is(t, "CREATE_SESSION", create(s.Peer, createArgs(s.client, 2)).Status, wire.NFS4ErrStaleClientID)
+		if m.cache.aside.Load() != 0 {
+			t.Errorf("%d bytes are left", m.cache.aside.Load())
+		}
+	})
+}
+
+// The memory for replies has a ceiling. Before it is reached, clients are told to use
+// fewer slots; then the session that holds most loses its replies, and all go on.
+func TestMemoryForReplies(t *testing.T) {
+	site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
+	p := site.Peer(1)
+	getFHs := []nfs4test.Op{rootOp}
+	for range 100 {
+		getFHs = append(getFHs, op(wire.OpGetFH))
+	}
+	greedy := func(name string) *session {
+		args := createArgs(newClient(p, name, 1), 1)
+		args.ForeChanAttrs.Maxrequests = 256
+		return sessionOf(p, args)
+	}
+	big, small := greedy("big"), greedy("small")
+	want(t, "a request of a modest client", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
+	most, least, top := uint32(0), big.fore.Maxrequests, int64(0)
+	for round := range uint32(8) {
+		for slot := range big.fore.Maxrequests {
+			seq := big.sequenceOp(slot)
+			seq.Sequenceid += round
+			r := big.with(seq, getFHs...)
+			want(t, "a request of a greedy client", r, wire.NFS4OK, len(getFHs)+1)
+			var res wire.Sequence4Res
+			r.Ops[0].Into(t, &res)
+			most, least = max(most, res.ResOK.TargetHighestSlotid), min(least, res.ResOK.TargetHighestSlotid)
+			top = max(top, m.cache.others.Load())
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	if top > m.cache.half || most != big.fore.Maxrequests-1 || least > most/2 {
+		t.Errorf("%d bytes were taken, of %d; slots to be used: %d, then %d", top, m.cache.half, most, least)
+	}
+	// Which the modest one does not pay for.
+	want(t, "the modest client's request again", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
+	for _, s := range []*session{big, small} {
+		is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
+	}
+	if n := m.cache.others.Load() + m.cache.aside.Load(); n != 0 {
+		t.Errorf("%d bytes are left", n)
+	}
+}
+
+// The steady state allocates nothing.
+func TestSequenceAllocatesNothing(t *testing.T) {
+	site, _ := site(t, Config{}, state.Config{})
+	p := site.Peer(1)
+	s := newClientSession(p, "client")
+	for _, cache := range []bool{false, true} {
+		const runs = 200
+		var messages [][]byte
+		for range runs + 2 {
+			seq := s.sequenceOp(1)
+			seq.Cachethis = cache
+			s.seq[1]++
+			messages = append(messages, p.Message("", op(wire.OpSequence, seq), rootOp))
+		}
+		c := rpctest.NewCall(p.Conn, messages[0])
+		c.Run(site.RPC)
+		i := 1
+		n := testing.AllocsPerRun(runs, func() {
+			c.Again(p.Conn, messages[i])
+			i++
+			c.Run(site.RPC)
+		})
+		if d, err := c.Results(); err != nil || wire.NFSStat4(d.Int32()) != wire.NFS4OK {
+			t.Fatal(err)
+		}
+		if n != 0 {
+			t.Errorf("kept %v: %v allocations", cache, n)
+		}
+	}
+}
+
+// BenchmarkSequence is SEQUENCE alone, over one connection.
+func BenchmarkSequence(b *testing.B) {
+	site, _ := site(b, Config{}, state.Config{})
+	p := site.Peer(1)
+	s := newClientSession(p, "client")
+	seq := s.sequenceOp(0)
+	seq.Cachethis = false
+	message := p.Message("", op(wire.OpSequence, seq))
+	at := bytes.LastIndex(message, s.id[:]) + 16
+	c := rpctest.NewCall(p.Conn, message)
+	n := uint32(0)
+	for b.Loop() {
+		n++
+		message[at], message[at+1], message[at+2], message[at+3] = byte(n>>24), byte(n>>16), byte(n>>8), byte(n)
+		c.Again(p.Conn, message)
+		c.Run(site.RPC)
+	}
+	if d, err := c.Results(); err != nil || wire.NFSStat4(d.Int32()) != wire.NFS4OK {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,174 @@
+package nfs
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// MaxAttributes is how large the attributes of one object get, in bytes, where no access
+// control list is among them.
+const MaxAttributes = 4096
+
+// A row4 is what the binding knows of one operation of a COMPOUND.
+type row4 struct {
+	// skip steps over the arguments. It may add to what the results need.
+	skip func(d *xdr.Decoder, s *rpc.Shape, words *int)
+	// most is the largest result behind its status, without eligible payload and
+	// without what skip adds, in bytes.
+	most int
+	// once: the operation must not be executed twice.
+	once bool
+}
+
+func rowOf(op wire.OpNum) *row4 {
+	if op < 0 || int(op) >= len(rows4) {
+		return nil
+	}
+	return &rows4[op]
+}
+
+// nothing is for operations without arguments.
+func nothing(*xdr.Decoder, *rpc.Shape, *int) {}
+
+// fixed is for operations whose arguments are n bytes long.
+func fixed(n int) func(*xdr.Decoder, *rpc.Shape, *int) {
+	return func(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Skip(n) }
+}
+
+// decoded is for operations that nobody counts the nanoseconds of.
+func decoded[T any, P interface {
+	*T
+	Decode(*xdr.Decoder)
+}](d *xdr.Decoder, _ *rpc.Shape, _ *int) {
+	var v T
+	P(&v).Decode(d)
+}
+
+// name is for operations whose argument is a name.
+func name(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Opaque(1 << 30) }
+
+// rows4 are the operations by number. Those that are not served have no row: a compound
+// ends there.
+var rows4 = [...]row4{
+	wire.OpAccess:             {skip: fixed(4), most: wire.Access4ResOKMaxSize},
+	wire.OpClose:              {skip: fixed(4 + wire.StateID4MaxSize), most: wire.StateID4MaxSize, once: true},
+	wire.OpCommit:             {skip: fixed(12), most: wire.Commit4ResOKMaxSize},
+	wire.OpCreate:             {skip: create4, most: wire.Create4ResOKMaxSize, once: true},
+	wire.OpDelegpurge:         {skip: fixed(8), once: true},
+	wire.OpDelegreturn:        {skip: fixed(wire.StateID4MaxSize), once: true},
+	wire.OpGetattr:            {skip: bitmap, most: MaxAttributes},
+	wire.OpGetFH:              {skip: nothing, most: wire.GetFH4ResOKMaxSize},
+	wire.OpLink:               {skip: name, most: wire.Link4ResOKMaxSize, once: true},
+	wire.OpLock:               {skip: decoded[wire.Lock4Args], most: wire.Lock4DeniedMaxSize, once: true},
+	wire.OpLockt:              {skip: decoded[wire.Lockt4Args], most: wire.Lock4DeniedMaxSize},
+	wire.OpLocku:              {skip: fixed(wire.Locku4ArgsMaxSize), most: wire.StateID4MaxSize, once: true},
+	wire.OpLookup:             {skip: name},
+	wire.OpLookupp:            {skip: nothing},
+	wire.OpNverify:            {skip: decoded[wire.Nverify4Args]},
+	wire.OpOpen:               {skip: decoded[wire.Open4Args], most: MaxOpen4, once: true},
+	wire.OpOpenattr:           {skip: fixed(4)},
+	wire.OpOpenConfirm:        {skip: fixed(wire.OpenConfirm4ArgsMaxSize), most: wire.StateID4MaxSize, once: true},
+	wire.OpOpenDowngrade:      {skip: fixed(wire.OpenDowngrade4ArgsMaxSize), most: wire.StateID4MaxSize, once: true},
+	wire.OpPutFH:              {skip: putFH},
+	wire.OpPutPubFH:           {skip: nothing},
+	wire.OpPutRootFH:          {skip: nothing},
+	wire.OpRead:               {skip: read4, most: wire.Read4ResOKMaxReducedSize},
+	wire.OpReaddir:            {skip: readdir4},
+	wire.OpReadlink:           {skip: readlink4, most: wire.Readlink4ResOKMaxReducedSize},
+	wire.OpRemove:             {skip: name, most: wire.Remove4ResOKMaxSize, once: true},
+	wire.OpRename:             {skip: decoded[wire.Rename4Args], most: wire.Rename4ResOKMaxSize, once: true},
+	wire.OpRenew:              {skip: fixed(8)},
+	wire.OpRestoreFH:          {skip: nothing},
+	wire.OpSaveFH:             {skip: nothing},
+	wire.OpSecInfo:            {skip: name, most: MaxSecinfo4},
+	wire.OpSetattr:            {skip: decoded[wire.Setattr4Args], most: wire.Bitmap4MaxSize, once: true},
+	wire.OpSetClientID:        {skip: decoded[wire.SetClientID4Args], most: maxClientInUse, once: true},
+	wire.OpSetClientIDConfirm: {skip: fixed(16), once: true},
+	wire.OpVerify:             {skip: decoded[wire.Verify4Args]},
+	wire.OpWrite:              {skip: write4, most: wire.Write4ResOKMaxSize},
+	wire.OpReleaseLockOwner:   {skip: decoded[wire.ReleaseLockOwner4Args], once: true},
+
+	wire.OpBackchannelCtl:    {skip: decoded[wire.BackchannelCtl4Args]},
+	wire.OpBindConnToSession: {skip: fixed(wire.BindConnToSession4ArgsMaxSize), most: wire.BindConnToSession4ResOKMaxSize},
+	wire.OpExchangeID:        {skip: decoded[wire.ExchangeID4Args], most: MaxExchangeID4},
+	wire.OpCreateSession:     {skip: decoded[wire.CreateSession4Args], most: wire.CreateSession4ResOKMaxSize},
+	wire.OpDestroySession:    {skip: fixed(wire.SessionID4MaxSize)},
+	wire.OpFreeStateID:       {skip: fixed(wire.StateID4MaxSize)},
+	wire.OpSecInfoNoName:     {skip: fixed(4), most: MaxSecinfo4},
+	wire.OpSequence:          {skip: fixed(wire.Sequence4ArgsMaxSize), most: wire.Sequence4ResOKMaxSize},
+	wire.OpSetSSV:            {skip: decoded[wire.SetSsv4Args]},
+	wire.OpTestStateID:       {skip: testStateid4, most: 4},
+	wire.OpDestroyClientID:   {skip: fixed(8)},
+	wire.OpReclaimComplete:   {skip: fixed(4)},
+
+	wire.OpAllocate:   {skip: fixed(wire.Allocate4ArgsMaxSize)},
+	wire.OpCopy:       {skip: decoded[wire.Copy4Args], most: wire.Copy4ResOKMaxSize},
+	wire.OpDeallocate: {skip: fixed(wire.Deallocate4ArgsMaxSize)},
+	wire.OpIOAdvise:   {skip: decoded[wire.IOAdvise4Args], most: wire.IOAdvise4ResOKMaxSize},
+	wire.OpReadPlus:   {skip: readPlus4, most: 8 + 64},
+	wire.OpSeek:       {skip: fixed(wire.Seek4ArgsMaxSize), most: wire.SeekRes4MaxSize},
+	wire.OpClone:      {skip: fixed(wire.Clone4ArgsMaxSize)},
+}
+
+// Sizes of results that the definition does not bound, in bytes.
+const (
+	// MaxOpen4 is room for OPEN's, a delegation with its permissions included.
+	MaxOpen4 = 256
+	// MaxSecinfo4 is room for the flavors of an export.
+	MaxSecinfo4 = 256
+	// MaxExchangeID4 is room for what the server says of itself.
+	MaxExchangeID4 = 1024
+	maxClientInUse = 256
+)
+
+func bitmap(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Skip(4 * d.Count(1<<28, 4)) }
+
+// putFH notes the first handle of a compound: what it is about.
+func putFH(d *xdr.Decoder, s *rpc.Shape, _ *int) {
+	h := d.Opaque(wire.NFS4FHSize)
+	if s.Object == nil && d.Err() == nil {
+		s.Object = h
+	}
+}
+
+func create4(d *xdr.Decoder, s *rpc.Shape, _ *int) {
+	switch wire.FType4(d.Uint32()) {
+	case wire.NF4Lnk:
+		s.Item(d)
+	case wire.NF4Blk, wire.NF4Chr:
+		d.Skip(wire.SpecData4MaxSize)
+	}
+	d.Opaque(1 << 30)
+	var a wire.FAttr4
+	a.Decode(d)
+}
+
+func read4(d *xdr.Decoder, s *rpc.Shape, words *int) {
+	d.Skip(wire.StateID4MaxSize + 8)
+	s.Payload += int(min(d.Uint32(), MaxTransfer))
+}
+
+func readlink4(_ *xdr.Decoder, s *rpc.Shape, _ *int) { s.Payload += MaxPath }
+
+func readdir4(d *xdr.Decoder, _ *rpc.Shape, words *int) {
+	d.Skip(8 + wire.NFS4VerifierSize + 4)
+	*words += int(min(d.Uint32(), MaxDirectory))
+	d.Skip(4 * d.Count(1<<28, 4))
+}
+
+func write4(d *xdr.Decoder, s *rpc.Shape, _ *int) {
+	d.Skip(wire.StateID4MaxSize + 8 + 4)
+	s.Item(d)
+}
+
+func testStateid4(d *xdr.Decoder, _ *rpc.Shape, words *int) {
+	n := d.Count(1<<20, wire.StateID4MaxSize)
+	d.Skip(n * wire.StateID4MaxSize)
+	*words += 4 * n
+}
+
+func readPlus4(d *xdr.Decoder, _ *rpc.Shape, words *int) {
+	d.Skip(wire.StateID4MaxSize + 8)
+	*words += int(min(d.Uint32(), MaxTransfer))
+}
