@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -38,7 +39,16 @@ type Conn struct {
 
 // Dial connects to t. ctx bounds the connecting, not the connection. If the host
 // has several addresses, Dial tries each, in order.
-func Dial(ctx context.Context, t Target) (*Conn, error) {
+func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, t, nil) }
+
+// calls are what serves the calls that the server makes.
+type calls struct {
+	rpc  *rpc.Server
+	pool *mem.Pool
+}
+
+// dial is Dial; back, unless nil, serves the calls that the server makes.
+func dial(ctx context.Context, t Target, back *calls) (*Conn, error) {
 	addrs, err := resolve(ctx, t.Host)
 	if err != nil {
 		return nil, err
@@ -47,9 +57,9 @@ func Dial(ctx context.Context, t Target) (*Conn, error) {
 	for _, a := range addrs {
 		c := &Conn{target: t, peer: netip.AddrPortFrom(a, uint16(t.port()))}
 		if t.Transport == RDMA {
-			err = c.dialRDMA(ctx)
+			err = c.dialRDMA(ctx, back)
 		} else {
-			err = c.dialTCP(ctx)
+			err = c.dialTCP(ctx, back)
 		}
 		if err == nil {
 			return c, nil
@@ -62,8 +72,12 @@ func Dial(ctx context.Context, t Target) (*Conn, error) {
 	return nil, errors.Join(all...)
 }
 
-func (c *Conn) dialTCP(ctx context.Context) error {
-	k, err := tcp.Dial(ctx, c.peer.String(), tcp.DialConfig{Dial: dialReserved, MaxRecord: maxReply})
+func (c *Conn) dialTCP(ctx context.Context, back *calls) error {
+	config := tcp.DialConfig{Dial: dialReserved, MaxRecord: maxReply}
+	if back != nil {
+		config.RPC, config.Pool = back.rpc, back.pool
+	}
+	k, err := tcp.Dial(ctx, c.peer.String(), config)
 	if err != nil {
 		return err
 	}
@@ -71,26 +85,30 @@ func (c *Conn) dialTCP(ctx context.Context) error {
 	return nil
 }
 
-func (c *Conn) dialRDMA(ctx context.Context) error {
+func (c *Conn) dialRDMA(ctx context.Context, back *calls) error {
 	p := c.target.Provider
 	if p == nil {
-		config := iwarp.Config{Event: c.event}
+		rnic := iwarp.Config{Event: c.event}
 		if c.target.NoCRC {
-			config.CRC = iwarp.CRCOff
+			rnic.CRC = iwarp.CRCOff
 		}
-		device, err := iwarp.New(config)
+		device, err := iwarp.New(rnic)
 		if err != nil {
 			return err
 		}
 		p = device
 	}
-	k, err := rdma.Dial(ctx, p, c.peer, rdma.DialConfig{
+	config := rdma.DialConfig{
 		Credits:            c.target.Depth,
 		InlineSend:         c.target.Inline,
 		InlineReceive:      c.target.Inline,
 		RemoteInvalidation: true,
 		Reconnect:          c.target.Reconnect,
-	})
+	}
+	if back != nil {
+		config.Callbacks = back.rpc
+	}
+	k, err := rdma.Dial(ctx, p, c.peer, config)
 	if err != nil {
 		return err
 	}

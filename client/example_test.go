@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A file is read over RDMA, by the path of its export and its path in there.
@@ -30,4 +31,35 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%d bytes, the end of the file: %v\n", n, eof)
+}
+
+// A file is made and written by NFS version 4.2, over two RDMA connections.
+func ExampleDialSession() {
+	ctx := context.Background()
+	s, err := client.DialSession(ctx, client.SessionConfig{
+		Target:      client.Target{Transport: client.RDMA, Host: "server.example.org", Cred: client.Self()},
+		Connections: 2,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	n := s.NFS4()
+	dir, err := n.Walk(ctx, nil, "/srv/data/reports")
+	if err != nil {
+		log.Fatal(err)
+	}
+	file, err := n.Open(ctx, client.Open4{
+		Dir: dir, Name: "today", Owner: []byte("example"), Access: nfs4wire.Open4ShareAccessWrite,
+		Create: &nfs4wire.Createhow4{Mode: nfs4wire.Guarded4, Createattrs: client.ModeAttribute(0o644)},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := n.Write(ctx, file.File, file.StateID, 0, []byte("all is well\n"), nfs4wire.FileSync4); err != nil {
+		log.Fatal(err)
+	}
+	if err := n.CloseFile(ctx, file.File, file.StateID); err != nil {
+		log.Fatal(err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // stream is the XDR stream that a writer stands for.
@@ -40,6 +41,32 @@ func FuzzLocateReadData(f *testing.F) {
 		var res nfs3wire.Read3Res
 		if res.Decode(&d); d.Err() == nil && (len(res.ResOK.Data.Data) != n || d.Position() != at+n+xdr.Pad(n)) {
 			t.Fatalf("data of %d bytes at %d; decoded %d up to %d", n, at, len(res.ResOK.Data.Data), d.Position())
+		}
+	})
+}
+
+// The same for the data of the first READ of a COMPOUND.
+func FuzzLocateRead4Data(f *testing.F) {
+	w := xdr.NewWriter(make([]byte, 0, 256))
+	goodSequence(w, &nfs4wire.Sequence4Args{}, 3)
+	for _, op := range []nfs4wire.OpNum{nfs4wire.OpPutFH, nfs4wire.OpRead} {
+		w.Uint32(uint32(op))
+		w.Uint32(0)
+	}
+	w.Bool(true)
+	w.Opaque([]byte("data"))
+	var whole xdr.Decoder
+	whole.Reset(w.Bytes(), 24, nil)
+	if at, n := LocateRead4Data(whole); n != 4 || string(w.Bytes()[at-24:at-20]) != "data" {
+		f.Fatalf("%d bytes at %d", n, at)
+	}
+	f.Add(w.Bytes())
+	f.Add(w.Bytes()[:80])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var d xdr.Decoder
+		d.Reset(b, 24, nil)
+		if at, n := LocateRead4Data(d); n != 0 && (at < 24 || at-24 > len(b) || n < 0) {
+			t.Fatalf("data at %d, %d bytes, of %d", at, n, len(b))
 		}
 	})
 }

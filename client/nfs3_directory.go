@@ -14,6 +14,8 @@ import (
 // bytes.
 const directoryReply = 64 << 10
 
+var errEndless = fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
+
 // A DirEntry is one name in a directory.
 type DirEntry struct {
 	FileID uint64
@@ -94,7 +96,7 @@ func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 				}
 			}
 			if len(l.entries) == 0 && !l.eof {
-				yield(DirEntry{}, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply))
+				yield(DirEntry{}, errEndless)
 				return
 			}
 		}

@@ -1,5 +1,5 @@
-// Package bench measures an NFS server by NFS version 3: so many connections, each
-// with so many calls under way all the time, and how long each took.
+// Package bench measures an NFS server by NFS version 3, 4.1 or 4.2: so many
+// connections, each with so many calls under way all the time, and how long each took.
 //
 // The answer to a call sends the next one from the goroutine that took the answer,
 // and nothing is allocated between the two, so that what is measured is the server
@@ -29,7 +29,9 @@ type Config struct {
 	Export string
 	// MountPort is where MOUNT listens on TCP; 0: find it (client.Conn.DialMount).
 	MountPort int
-	// Workload is one of Workloads.
+	// NFS is the version: "3", "4.1" or "4.2" ("3").
+	NFS string
+	// Workload is one of Workloads, for NFS version 4 of Workloads4.
 	Workload string
 	// Size is how many bytes a READ, WRITE or READDIRPLUS asks for (1 MiB). If the
 	// server takes less, Run asks for that much.
@@ -38,8 +40,12 @@ type Config struct {
 	FileSize int64
 	// Files is how many names the directory of readdirplus has (1000).
 	Files int
+	// NoAttributes: with NFS version 4, READ and WRITE come without a GETATTR behind
+	// them.
+	NoAttributes bool
 	// Depth is how many calls each connection keeps under way (16), and
-	// Connections how many connections there are (1).
+	// Connections how many connections there are (1); with NFS version 4 they share
+	// one session.
 	Depth, Connections int
 	// Duration ends the measurement (10 s without Ops, never with Ops), and so do
 	// Ops operations, if Ops is more than 0.
@@ -52,6 +58,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c.NFS = cmp.Or(c.NFS, "3")
 	c.Size = cmp.Or(max(c.Size, 0), 1<<20)
 	c.FileSize = cmp.Or(max(c.FileSize, 0), 256<<20)
 	c.Files = cmp.Or(max(c.Files, 0), 1000)
@@ -76,8 +83,10 @@ type Progress struct {
 type bench struct {
 	cfg   Config
 	work  *workload
+	needs groundKind
 	conns []*conn
 	ground
+	four four
 
 	start     time.Time
 	stop      atomic.Bool
@@ -106,11 +115,14 @@ type conn struct {
 // and removes it, also when ctx ends before the measurement does.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
+	if cfg.NFS != "3" {
+		return run4(ctx, cfg)
+	}
 	work := workloads[cfg.Workload]
 	if work == nil {
 		return nil, fmt.Errorf("bench: workload %q is none of %v", cfg.Workload, Workloads())
 	}
-	b := &bench{cfg: cfg, work: work}
+	b := &bench{cfg: cfg, work: work, needs: work.needs}
 	defer func() {
 		for _, c := range b.conns {
 			c.Close()
@@ -122,7 +134,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	err := b.prepare(ctx)
 	var m *Result
 	if err == nil {
-		m, err = b.run(ctx)
+		m, err = b.run(ctx, func(c *conn, i int) worker { return newSlot(b, c, i) })
 	}
 	if cleanup := b.clean(); err == nil {
 		err = cleanup
@@ -147,14 +159,17 @@ func newConn(c *client.Conn, caller rpc.Caller, number int) *conn {
 	return &conn{Conn: c, caller: caller, number: number, times: newLatencies()}
 }
 
-// run measures.
-func (b *bench) run(ctx context.Context) (*Result, error) {
+// A worker keeps one call under way.
+type worker interface{ begin() }
+
+// run measures by the workers that newWorker makes.
+func (b *bench) run(ctx context.Context, newWorker func(c *conn, number int) worker) (*Result, error) {
 	b.unlimited = b.cfg.Ops <= 0
 	b.left.Store(b.cfg.Ops)
-	var slots []*slot
+	var slots []worker
 	for _, c := range b.conns {
 		for i := range b.cfg.Depth {
-			slots = append(slots, newSlot(b, c, i))
+			slots = append(slots, newWorker(c, i))
 		}
 	}
 	before := ownCPU()
@@ -226,6 +241,17 @@ func (b *bench) fail(err error) {
 // claim says whether one more operation may begin.
 func (b *bench) claim() bool {
 	return !b.stop.Load() && (b.unlimited || b.left.Add(-1) >= 0)
+}
+
+// took counts an operation on c of n bytes of payload, and returns when it ended.
+func (b *bench) took(c *conn, began time.Duration, n int) (ended time.Duration) {
+	ended = time.Since(b.start)
+	c.times.add(ended - began)
+	c.operations.Add(1)
+	if n > 0 {
+		c.bytes.Add(int64(n))
+	}
+	return ended
 }
 
 // ownCPU is the processor time that this process has used.

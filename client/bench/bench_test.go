@@ -52,12 +52,52 @@ func TestBenchWorkloads(t *testing.T) {
 	}
 }
 
+// The same by NFS version 4, on one session.
+func TestBench4Workloads(t *testing.T) {
+	s := testserver.Start(t)
+	s.ServeNFS4(t, 0)
+	for name, target := range s.Targets() {
+		for _, version := range []string{"4.1", "4.2"} {
+			for _, workload := range bench.Workloads4() {
+				for _, plain := range []bool{false, true} {
+					t.Run(fmt.Sprint(name, "/", version, "/", workload, "/", plain), func(t *testing.T) {
+						const size = 4096
+						m, err := bench.Run(testserver.Within(t), bench.Config{
+							Target: target, NFS: version, Export: "/x", Workload: workload, Size: size, FileSize: 1 << 20,
+							NoAttributes: plain, Depth: 8, Connections: 2, Ops: 100,
+						})
+						must(t, err)
+						if m.Operations != 100 || m.NFS != version {
+							t.Errorf("%d operations by NFS version %s", m.Operations, m.NFS)
+						}
+						moves := strings.Contains(workload, "read") || strings.Contains(workload, "write")
+						if (m.Bytes > 0) != moves || moves && m.Bytes != 100*size {
+							t.Errorf("%d bytes", m.Bytes)
+						}
+					})
+				}
+			}
+		}
+	}
+	c := testserver.Dial(t, s.Targets()["tcp"])
+	root, err := c.MountRoot(testserver.Within(t), "/x", 0)
+	must(t, err)
+	for e, err := range c.NFS3().Readdir(testserver.Within(t), root) {
+		must(t, err)
+		if e.Name != "." && e.Name != ".." {
+			t.Errorf("%s is left behind", e.Name)
+		}
+	}
+}
+
 func TestBenchRefusals(t *testing.T) {
 	s := testserver.Start(t)
 	target := s.Targets()["tcp"]
 	for what, cfg := range map[string]bench.Config{
 		"no such workload": {Target: target, Export: "/x", Workload: "chat", Ops: 1},
 		"no such export":   {Target: target, Export: "/y", Workload: "read", Ops: 1},
+		"no such version":  {Target: target, NFS: "4", Export: "/x", Workload: "read", Ops: 1},
+		"not by version 4": {Target: target, NFS: "4.1", Export: "/x", Workload: "readdirplus", Ops: 1},
 	} {
 		if m, err := bench.Run(testserver.Within(t), cfg); err == nil {
 			t.Errorf("%s: ran: %+v", what, m)

@@ -63,7 +63,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.fit(step, n); err != nil {
 		return err
 	}
-	b.name = fmt.Sprintf(".nfsrdmad-bench-%d-%08x", os.Getpid(), rand.Uint32())
+	b.name = groundName()
 	var attr nfs3wire.Sattr3
 	attr.Mode = nfs3wire.SetMode3{SetIt: true, Mode: 0o755}
 	if b.dir, err = n.Mkdir(step, root, b.name, attr); err != nil {
@@ -75,6 +75,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	b.how.ObjAttributes.Mode = nfs3wire.SetMode3{SetIt: true, Mode: 0o644}
 	return b.furnish(ctx, n, attr)
 }
+
+// groundName is a name for a directory that no other bench takes.
+func groundName() string { return fmt.Sprintf(".nfsrdmad-bench-%d-%08x", os.Getpid(), rand.Uint32()) }
 
 // fit reduces the size of transfers to what the server takes.
 func (b *bench) fit(ctx context.Context, n client.NFS3) error {
@@ -172,11 +175,16 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 	return context.Cause(ctx)
 }
 
+// noise is n bytes, always the same.
+func noise(n int) []byte {
+	p := make([]byte, n)
+	rand.NewChaCha8([32]byte{}).Read(p)
+	return p
+}
+
 // fill writes a file of Config.FileSize bytes, and commits it.
 func (b *bench) fill(ctx context.Context, n client.NFS3, file client.Handle) error {
-	pattern := make([]byte, b.fillSize)
-	draw := rand.NewChaCha8([32]byte{})
-	draw.Read(pattern)
+	pattern := noise(b.fillSize)
 	size := b.cfg.FileSize
 	chunk := int64(len(pattern))
 	err := each(ctx, int((size+chunk-1)/chunk), func(ctx context.Context, i int) error {
@@ -194,17 +202,26 @@ func (b *bench) fill(ctx context.Context, n client.NFS3, file client.Handle) err
 
 // writeAll writes p at offset at, by as many WRITEs as the server wants.
 func (b *bench) writeAll(ctx context.Context, n client.NFS3, file client.Handle, at int64, p []byte) error {
+	return b.inWrites(ctx, at, p, func(ctx context.Context, at uint64, p []byte) (int, error) {
+		w, err := n.Write(ctx, file, at, p, nfs3wire.Unstable)
+		return w.Count, err
+	})
+}
+
+// inWrites calls write for what is left of p, until nothing is. Each call has
+// Config.Timeout, and says how much it wrote.
+func (b *bench) inWrites(ctx context.Context, at int64, p []byte, write func(ctx context.Context, at uint64, p []byte) (int, error)) error {
 	for len(p) > 0 {
 		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
-		w, err := n.Write(step, file, uint64(at), p, nfs3wire.Unstable)
+		n, err := write(step, uint64(at), p)
 		cancel()
 		switch {
 		case err != nil:
 			return err
-		case w.Count == 0:
+		case n == 0:
 			return errNoData
 		}
-		p, at = p[w.Count:], at+int64(w.Count)
+		p, at = p[n:], at+int64(n)
 	}
 	return nil
 }

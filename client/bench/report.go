@@ -14,6 +14,7 @@ import (
 type Result struct {
 	Server      string           `json:"server"`
 	Transport   client.Transport `json:"transport"`
+	NFS         string           `json:"nfs"`
 	Export      string           `json:"export"`
 	Workload    string           `json:"workload"`
 	Size        int              `json:"size"`
@@ -52,11 +53,11 @@ type Latency struct {
 // result sums up.
 func (b *bench) result(elapsed, cpu time.Duration) *Result {
 	m := &Result{
-		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, Export: b.cfg.Export, Workload: b.cfg.Workload,
+		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, NFS: b.cfg.NFS, Export: b.cfg.Export, Workload: b.cfg.Workload,
 		Depth: b.cfg.Depth, Connections: b.cfg.Connections, Elapsed: elapsed,
 		CPU: cpu, CPUShare: float64(cpu) / float64(elapsed), Processors: runtime.NumCPU(),
 	}
-	switch b.work.needs {
+	switch b.needs {
 	case groundFilled, groundOwn:
 		m.Size, m.FileSize = b.cfg.Size, b.cfg.FileSize
 	case groundListed:
@@ -81,7 +82,7 @@ func (m *Result) Print(w io.Writer) {
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", what, fmt.Sprintf(format, args...))
 	}
-	row("server", "%s over %s, %s", m.Server, m.Transport, m.Export)
+	row("server", "%s over %s, %s, NFS version %s", m.Server, m.Transport, m.Export, m.NFS)
 	of := m.Workload
 	if m.Size > 0 {
 		of += fmt.Sprintf(", %s each", FormatBytes(float64(m.Size)))

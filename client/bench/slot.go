@@ -101,12 +101,7 @@ func (s *slot) done() {
 		s.c.caller.Start(&s.x)
 		return
 	}
-	now := time.Since(s.b.start)
-	s.c.times.add(now - s.began)
-	s.c.operations.Add(1)
-	if n > 0 {
-		s.c.bytes.Add(int64(n))
-	}
+	now := s.b.took(s.c, s.began, n)
 	if !s.b.claim() {
 		s.b.running.Done()
 		return

@@ -61,6 +61,7 @@ type Listener struct {
 	IWARP     *IWARP        `json:"iwarp,omitempty"`
 	RPCRDMA   *RPCRDMA      `json:"rpcrdma,omitempty"`
 	Programs  []Program     `json:"programs,omitempty"`
+	NFS4      *NFS4         `json:"nfs4,omitempty"`
 	RoundTrip *RoundTrip    `json:"round_trip,omitempty"`
 }
 
@@ -173,6 +174,7 @@ func (b *prober) look(ctx context.Context) {
 		b.out.Fault = noNFSFault(b.target, b.out.Programs)
 		return
 	}
+	b.nfs4(ctx)
 	if err := b.roundTrips(ctx); err != nil {
 		b.fault(callFault(b.target, err), err)
 	}

@@ -62,6 +62,43 @@ func TestProbeOurselves(t *testing.T) {
 	}
 }
 
+// What a server says of itself by NFS version 4 is asked in its highest minor version,
+// and the server is left as it was.
+func TestProbeNFS4(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		minors []int
+		want   probe.NFS4
+		text   string
+	}{
+		{"4.0", []int{0}, probe.NFS4{Lease: 90}, "lease 90 s"},
+		{"4.1", []int{0, 1}, probe.NFS4{Minor: 1, Lease: 90, OwnerMajor: "testserver", Scope: "test"}, "testserver, minor 0; scope test"},
+		{"4.2", nil, probe.NFS4{Minor: 2, Lease: 90, OwnerMajor: "testserver", Scope: "test"}, "testserver, minor 0; scope test"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := testserver.Start(t)
+			s.ServeNFS4(t, 90*time.Second, c.minors...)
+			for name, target := range s.Targets() {
+				p := ask(t, target)
+				got := p.Transports[0].NFS4
+				if got == nil || (got.Slots == 0) != (c.want.Minor == 0) || (got.Request == 0) != (c.want.Minor == 0) || (got.Response == 0) != (c.want.Minor == 0) {
+					t.Fatalf("%s: %+v, %q", name, got, p.Transports[0].Notes)
+				}
+				was := *got
+				was.Slots, was.Request, was.Response = 0, 0, 0
+				if was != c.want {
+					t.Errorf("%s: %+v", name, was)
+				}
+				var text bytes.Buffer
+				p.Print(&text)
+				if !strings.Contains(text.String(), c.text) {
+					t.Errorf("%s: printed\n%s", name, text.String())
+				}
+			}
+		})
+	}
+}
+
 // serveTCP runs a server that is not one of NFS.
 func serveTCP(t *testing.T, f func(c net.Conn)) client.Target {
 	l, err := net.Listen("tcp", testserver.Loopback.String())

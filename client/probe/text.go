@@ -62,6 +62,9 @@ func (t *Listener) print(w io.Writer) {
 	for _, p := range t.Programs {
 		line(fmt.Sprintf("%s (%d)", p.Name, p.Number), "%s", p.describe())
 	}
+	if t.NFS4 != nil {
+		t.NFS4.print(line)
+	}
 	if r := t.RoundTrip; r != nil {
 		line("round trip of NULL", "min %v, median %v, max %v (%d calls)", r.Min, r.Median, r.Max, r.Calls)
 	}

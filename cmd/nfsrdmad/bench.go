@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,12 +29,17 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench HOST:/export",
 		Short: "Measure an NFS server",
-		Long: `Measure an NFS server by NFS version 3, over TCP or RDMA. What the measurement needs
-lies in a directory of its own in the export, and is removed afterwards.
+		Long: `Measure an NFS server by NFS version 3, 4.1 or 4.2, over TCP or RDMA. What the
+measurement needs lies in a directory of its own in the export, and is removed
+afterwards.
 
 Workloads: read, write, randread, randwrite, getattr, create (a file made and
 removed), readdirplus, null. Writes are UNSTABLE. A transfer that is larger than
-the server takes is reduced to what it does.`,
+the server takes is reduced to what it does.
+
+By NFS version 4 all connections share one session. A READ or WRITE is a request
+of SEQUENCE, PUTFH, READ or WRITE, and, without --no-attributes, GETATTR; null is
+SEQUENCE alone; readdirplus is not offered.`,
 		Args: oneArgument("an export: HOST:/export"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
@@ -55,6 +61,8 @@ the server takes is reduced to what it does.`,
 	}
 	f := c.Flags()
 	f.StringVar(&transport, "transport", "tcp", "tcp or rdma")
+	f.StringVar(&cfg.NFS, "nfs", "3", "version of NFS: 3, 4.1 or 4.2")
+	f.BoolVar(&cfg.NoAttributes, "no-attributes", false, "by NFS version 4, READ and WRITE without GETATTR")
 	f.BoolVar(&cfg.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
@@ -76,13 +84,17 @@ func checkBench(cfg *bench.Config, size, fileSize int64, timed bool) error {
 	if cfg.Ops > 0 && !timed {
 		cfg.Duration = 0
 	}
-	known := false
-	for _, w := range bench.Workloads() {
-		known = known || w == cfg.Workload
+	workloads := bench.Workloads()
+	if cfg.NFS != "3" {
+		workloads = bench.Workloads4()
 	}
 	switch {
-	case !known:
-		return fmt.Errorf("--workload %q is none of %s", cfg.Workload, strings.Join(bench.Workloads(), ", "))
+	case cfg.NFS != "3" && cfg.NFS != "4.1" && cfg.NFS != "4.2":
+		return fmt.Errorf("--nfs %q is none of 3, 4.1, 4.2", cfg.NFS)
+	case !slices.Contains(workloads, cfg.Workload):
+		return fmt.Errorf("--workload %q is none of %s", cfg.Workload, strings.Join(workloads, ", "))
+	case cfg.NoAttributes && cfg.NFS == "3":
+		return fmt.Errorf("--no-attributes is for NFS version 4: version 3 has them in its replies")
 	case size < 1 || size > 4<<20:
 		return fmt.Errorf("--size %d is not within 1 and 4M", size)
 	case fileSize < size:

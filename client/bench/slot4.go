@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A slot4 keeps one request under way: the goroutine that takes the reply sends the next
+// one. Nothing is allocated between the two.
+type slot4 struct {
+	b    *bench
+	c    *conn
+	at   file4
+	work *workload4
+	k    client.Compound
+
+	began time.Duration // since the bench's start
+	buf   []byte
+	sinks [1][]byte
+	ops   [3]client.Op
+	draw  *rand.Rand
+
+	// Of the operation under way.
+	step   int
+	name   []byte // of create
+	serial uint64
+
+	// Arguments and results, so that nothing escapes to the heap.
+	fh       wire.PutFH4Args
+	read     wire.Read4Args
+	readRes  wire.Read4Res
+	write    wire.Write4Args
+	writeRes wire.Write4Res
+	getattr  wire.Getattr4Args
+	attrRes  wire.Getattr4Res
+	open     wire.Open4Args
+	openRes  wire.Open4Res
+	getFH    wire.GetFH4Res
+	close    wire.Close4Args
+	closeRes wire.Close4Res
+	remove   wire.Remove4Args
+	rmRes    wire.Remove4Res
+	made     [wire.NFS4FHSize]byte // the handle of what create has made
+}
+
+// statAttributes is what clients ask for behind a READ or WRITE.
+var statAttributes = wire.Bits(
+	wire.Fattr4Type, wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4FSID, wire.Fattr4FileID, wire.Fattr4Mode,
+	wire.Fattr4Numlinks, wire.Fattr4SpaceUsed, wire.Fattr4TimeAccess, wire.Fattr4TimeMetadata, wire.Fattr4TimeModify,
+)
+
+// maxSlotResults bounds the results of all workloads, without data.
+const maxSlotResults = 1024
+
+func newSlot4(b *bench, c *conn, number int) *slot4 {
+	s := &slot4{b: b, c: c, work: b.four.work}
+	if b.needs != groundNone {
+		s.at = b.four.opens[c.number]
+	}
+	s.draw = rand.New(rand.NewPCG(uint64(c.number), uint64(number)))
+	if s.work.data {
+		s.buf = make([]byte, b.cfg.Size)
+		s.sinks[0] = s.buf
+	}
+	s.name = fmt.Appendf(make([]byte, 0, 64), "c%d-s%d-", c.number, number)
+	s.fh.Object = wire.NFSFH4(s.at.handle)
+	s.getattr.AttrRequest = statAttributes
+	s.open = wire.Open4Args{
+		ShareAccess: wire.Open4ShareAccessWrite | wire.Open4ShareAccessWantNoDeleg,
+		Openhow: wire.Openflag4{Opentype: wire.Open4Create, How: wire.Createhow4{
+			Mode: wire.Unchecked4, Createattrs: client.ModeAttribute(0o644),
+		}},
+		Claim: wire.OpenClaim4{Claim: wire.ClaimNull},
+	}
+	s.open.Owner.Owner = []byte(fmt.Sprint("bench ", c.number, " ", number))
+	if b.four.session != nil {
+		s.open.Owner.Clientid = b.four.session.ClientID()
+	}
+	s.k.MaxResults = maxSlotResults
+	s.k.Done = func(*client.Compound) { s.done() }
+	return s
+}
+
+// begin starts the first operation.
+func (s *slot4) begin() {
+	if !s.b.claim() {
+		s.b.running.Done()
+		return
+	}
+	s.began = time.Since(s.b.start)
+	s.next()
+}
+
+// next sends the first request of the next operation.
+func (s *slot4) next() {
+	s.step = 0
+	s.work.next(s)
+	s.send()
+}
+
+func (s *slot4) send() {
+	s.k.Sinks = nil
+	s.k.Ops = s.work.put(s, s.ops[:0])
+	s.b.four.session.Start(&s.k)
+}
+
+// done takes a reply and sends the next request.
+func (s *slot4) done() {
+	n, more, err := 0, false, s.k.Err
+	if err == nil {
+		n, more, err = s.work.answer(s)
+	}
+	switch {
+	case delayed4(err):
+		s.c.delayed.Add(1)
+		s.send()
+		return
+	case err != nil:
+		s.b.fail(err)
+		s.b.running.Done()
+		return
+	case more:
+		s.step++
+		s.send()
+		return
+	}
+	now := s.b.took(s.c, s.began, n)
+	if !s.b.claim() {
+		s.b.running.Done()
+		return
+	}
+	s.began = now
+	s.next()
+}
+
+// delayed4 says that the server asked for the request to be made again.
+func delayed4(err error) bool {
+	if err == nil {
+		return false
+	}
+	e, ok := errors.AsType[*client.OpError](err)
+	return ok && e.Status == wire.NFS4ErrDelay
+}
+
+// rename gives the slot a name that it did not use before.
+func (s *slot4) rename() {
+	s.serial++
+	base := len(s.name)
+	for base > 0 && s.name[base-1] != '-' {
+		base--
+	}
+	s.name = strconv.AppendUint(s.name[:base], s.serial, 10)
+}

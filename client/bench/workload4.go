@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A workload4 is what a bench does over and over by NFS version 4.
+type workload4 struct {
+	// data: each slot has a buffer of Config.Size bytes; writes: it goes to the server.
+	data, writes bool
+	// needs is the ground it works on.
+	needs groundKind
+	// next chooses the next operation.
+	next func(s *slot4)
+	// put appends the operations of the request under way to ops.
+	put func(s *slot4, ops []client.Op) []client.Op
+	// answer judges a reply without errors: n is how many bytes of payload it moved;
+	// more says that the operation needs another request.
+	answer func(s *slot4) (n int, more bool, err error)
+}
+
+// workloads4 by name.
+var workloads4 = map[string]*workload4{
+	// SEQUENCE alone.
+	"null": {
+		next:   func(*slot4) {},
+		put:    func(_ *slot4, ops []client.Op) []client.Op { return ops },
+		answer: nothing4,
+	},
+	"getattr": {
+		needs: groundShared, next: func(*slot4) {},
+		put: func(s *slot4, ops []client.Op) []client.Op {
+			return append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpGetattr, Args: &s.getattr, Res: &s.attrRes})
+		},
+		answer: nothing4,
+	},
+	"read":      {data: true, needs: groundFilled, next: (*slot4).sequential, put: putRead4, answer: gotRead4},
+	"randread":  {data: true, needs: groundFilled, next: (*slot4).random, put: putRead4, answer: gotRead4},
+	"write":     {data: true, writes: true, needs: groundOwn, next: (*slot4).sequential, put: putWrite4, answer: gotWrite4},
+	"randwrite": {data: true, writes: true, needs: groundOwn, next: (*slot4).random, put: putWrite4, answer: gotWrite4},
+	// One operation is an OPEN that makes a file, its CLOSE, and the REMOVE.
+	"create": {needs: groundEmpty, next: (*slot4).rename, put: putCreate4, answer: gotCreate4},
+}
+
+// Workloads4 are the values of Config.Workload for NFS version 4.
+func Workloads4() []string { return slices.Sorted(maps.Keys(workloads4)) }
+
+func nothing4(*slot4) (int, bool, error) { return 0, false, nil }
+
+// transfer says where in the file the next transfer is.
+func (s *slot4) transfer(offset uint64) { s.read.Offset, s.write.Offset = offset, offset }
+
+func (s *slot4) sequential() {
+	s.transfer((s.c.cursor.Add(1) - 1) % s.b.blocks() * uint64(s.b.cfg.Size))
+}
+
+func (s *slot4) random() { s.transfer(s.draw.Uint64N(s.b.blocks()) * uint64(s.b.cfg.Size)) }
+
+// withAttributes appends a GETATTR, unless there is to be none.
+func (s *slot4) withAttributes(ops []client.Op) []client.Op {
+	if s.b.cfg.NoAttributes {
+		return ops
+	}
+	return append(ops, client.Op{Number: wire.OpGetattr, Args: &s.getattr, Res: &s.attrRes})
+}
+
+func putRead4(s *slot4, ops []client.Op) []client.Op {
+	s.read.Stateid, s.read.Count = s.at.open, uint32(len(s.buf))
+	s.k.Sinks = s.sinks[:]
+	return s.withAttributes(append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpRead, Args: &s.read, Res: &s.readRes}))
+}
+
+func gotRead4(s *slot4) (int, bool, error) {
+	n, _, err := client.TakeRead4Data(&s.readRes.ResOK, s.buf)
+	if err == nil && n < len(s.buf) {
+		err = fmt.Errorf("bench: READ of %d bytes at %d gave %d: the file became shorter during the measurement", len(s.buf), s.read.Offset, n)
+	}
+	return n, false, err
+}
+
+func putWrite4(s *slot4, ops []client.Op) []client.Op {
+	s.write.Stateid, s.write.Stable, s.write.Data.Data = s.at.open, wire.Unstable4, s.buf
+	return s.withAttributes(append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpWrite, Args: &s.write, Res: &s.writeRes}))
+}
+
+func gotWrite4(s *slot4) (int, bool, error) {
+	if n := s.writeRes.ResOK.Count; int64(n) != int64(len(s.buf)) {
+		return 0, false, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
+	}
+	return len(s.buf), false, nil
+}
+
+// Steps of create.
+const (
+	stepOpen = iota
+	stepClose
+	stepRemove
+)
+
+func putCreate4(s *slot4, ops []client.Op) []client.Op {
+	s.k.Cache = true
+	switch s.step {
+	case stepOpen:
+		s.fh.Object = wire.NFSFH4(s.at.handle)
+		s.open.Claim.File = s.name
+		return append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpOpen, Args: &s.open, Res: &s.openRes},
+			client.Op{Number: wire.OpGetFH, Res: &s.getFH})
+	case stepClose:
+		return append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpClose, Args: &s.close, Res: &s.closeRes})
+	}
+	s.fh.Object = wire.NFSFH4(s.at.handle)
+	s.remove.Target = s.name
+	return append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpRemove, Args: &s.remove, Res: &s.rmRes})
+}
+
+func gotCreate4(s *slot4) (int, bool, error) {
+	if s.step == stepOpen {
+		s.close.OpenStateid = s.openRes.ResOK.Stateid
+		s.fh.Object = s.made[:copy(s.made[:], s.getFH.ResOK.Object)]
+	}
+	return 0, s.step < stepRemove, nil
+}

@@ -1,0 +1,273 @@
+package client
+
+import (
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// An Op is one operation of a COMPOUND and the place of its result.
+type Op struct {
+	Number nfs4wire.OpNum
+	// Args are the operation's arguments, such as *nfs4wire.Read4Args; nil: it has
+	// none.
+	Args Encoder
+	// Res gets the result, its status included, such as *nfs4wire.Read4Res. nil: the
+	// result is no more than a status, at least where the operation succeeds.
+	Res Decoder
+}
+
+// An Encoder is arguments: the types of nfs4wire.
+type Encoder interface{ Encode(w *xdr.Writer) }
+
+// A Decoder is a result: the types of nfs4wire.
+type Decoder interface{ Decode(d *xdr.Decoder) }
+
+// An OpError is an operation that the server executed and answered with something
+// other than NFS4_OK, or a whole COMPOUND, whose Op is 0 then.
+type OpError struct {
+	Op     nfs4wire.OpNum
+	Status nfs4wire.NFSStat4
+}
+
+func (e *OpError) Error() string {
+	if e.Op == 0 {
+		return fmt.Sprintf("client: COMPOUND: %v", e.Status)
+	}
+	return fmt.Sprintf("client: %v: %v", e.Op, e.Status)
+}
+
+// A Compound is one request on a session: SEQUENCE, which the session adds, and Ops.
+// It may be used again after Done, from within Done too, and allocates nothing of its
+// own. Its fields are not to be changed between Session.Start and Done.
+type Compound struct {
+	Ops []Op
+	// Cache asks the server to keep the reply. It is to be set for what must not be
+	// executed twice: only then it is safe to send the request again.
+	Cache bool
+	// Sinks are where the data of READs and the texts of READLINKs may be placed: see
+	// rpc.Exchange.
+	Sinks [][]byte
+	// MaxArgs bounds the arguments of Ops without eligible data, and MaxResults their
+	// results, in bytes. 0: 4096, and what the binding says.
+	MaxArgs, MaxResults int
+	// Done is called once, when the outcome is there. What Ops' results refer to is
+	// valid only during Done. It must not block.
+	Done func(c *Compound)
+
+	// Err and Executed are set before Done. Err is an *OpError where an operation
+	// failed: the last of the Executed ones, counted without SEQUENCE.
+	Err      error
+	Executed int
+
+	x       rpc.Exchange
+	session *Session
+	next    *Compound // in a list of the session
+	in      *compoundList
+	serial  uint64 // of the sending
+	flight
+}
+
+// flight is what the session notes of a compound that has a slot.
+type flight struct {
+	slot *slot
+	link *link
+	// doubtful: it was sent, and the connection ended before the reply came.
+	doubtful bool
+	// conn is link's connection that it was sent on. sent: it is the transport's;
+	// begun: so much so that it can be cancelled there, which cancelled asks for.
+	conn        *Conn
+	sent, begun bool
+	cancelled   error
+	// settle: it stands for one that was given up, whose slot it brings in order.
+	settle   bool
+	sequence nfs4wire.Sequence4Args
+	res      nfs4wire.Sequence4Res
+}
+
+// defaultMaxArgs bounds the arguments of a compound that says nothing of them.
+const defaultMaxArgs = 4096
+
+// sequenceRoom is how much of a request stands before its own operations: a tag, the
+// minor version, a count, and SEQUENCE.
+const sequenceRoom = 4 + 4 + 4 + 4 + nfs4wire.Sequence4ArgsMaxSize
+
+// sequenceResult is how much of a reply does: a status, a tag, a count and SEQUENCE.
+const sequenceResult = 4 + 4 + 4 + 4 + nfs4wire.Sequence4ResMaxSize
+
+// prepare makes the exchange.
+func (c *Compound) prepare(s *Session) {
+	c.session = s
+	c.Err, c.Executed = nil, 0
+	x := &c.x
+	x.Program, x.Version, x.Procedure = nfs4wire.Program, nfs4wire.Version, nfs4wire.ProcCompound
+	x.Cred, x.Binding = s.cfg.Cred, compoundBinding
+	x.MaxArgs = sequenceRoom + c.MaxArgs
+	if c.MaxArgs == 0 {
+		x.MaxArgs = sequenceRoom + defaultMaxArgs
+	}
+	x.MaxResults = 0
+	if c.MaxResults > 0 {
+		x.MaxResults = sequenceResult + c.MaxResults
+	}
+	x.Sinks, x.Locate = c.Sinks, nil
+	if len(c.Sinks) > 0 {
+		x.Locate = LocateRead4Data
+	}
+	if x.Args == nil { // once in a Compound's life
+		x.Args = c.put
+		x.Done = c.done
+	}
+}
+
+// put writes the request.
+func (c *Compound) put(w *xdr.Writer) {
+	w.Uint32(0) // tag
+	w.Uint32(c.session.cfg.Minor)
+	w.Uint32(uint32(1 + len(c.Ops)))
+	w.Uint32(uint32(nfs4wire.OpSequence))
+	c.sequence.Encode(w)
+	putOps(w, c.Ops)
+}
+
+func putOps(w *xdr.Writer, ops []Op) {
+	for i := range ops {
+		w.Uint32(uint32(ops[i].Number))
+		if ops[i].Args != nil {
+			ops[i].Args.Encode(w)
+		}
+	}
+}
+
+// begin reads what stands before the results: how many there are, and the compound's
+// status.
+func beginResults(d *xdr.Decoder) (n uint32, status nfs4wire.NFSStat4) {
+	status = nfs4wire.NFSStat4(d.Uint32())
+	d.Opaque(nfs4wire.NFS4OpaqueLimit) // tag
+	return d.Uint32(), status
+}
+
+// readOps reads n results of ops, of a compound with status, and says how many were
+// executed.
+func readOps(d *xdr.Decoder, ops []Op, n uint32, status nfs4wire.NFSStat4) (executed int, err error) {
+	if int64(n) > int64(len(ops)) {
+		return 0, fmt.Errorf("%w: %d results of %d operations", rpc.ErrBadReply, n, len(ops))
+	}
+	for i := range ops[:n] {
+		failed, err := readOp(d, &ops[i])
+		if err != nil {
+			return i + 1, err
+		}
+		if (failed != nfs4wire.NFS4OK) != (i == int(n)-1 && status != nfs4wire.NFS4OK) || failed != nfs4wire.NFS4OK && failed != status {
+			return i + 1, fmt.Errorf("%w: %v of %d operations ended with %v, the compound with %v", rpc.ErrBadReply, ops[i].Number, n, failed, status)
+		}
+	}
+	switch {
+	case status == nfs4wire.NFS4OK && int(n) < len(ops):
+		return int(n), fmt.Errorf("%w: %d results of %d operations, and NFS4_OK", rpc.ErrBadReply, n, len(ops))
+	case status != nfs4wire.NFS4OK && n == 0:
+		return 0, &OpError{0, status}
+	case status != nfs4wire.NFS4OK:
+		return int(n), &OpError{ops[n-1].Number, status}
+	}
+	return int(n), nil
+}
+
+// readOp reads one result. OP_ILLEGAL stands for an operation that the server does not
+// know (RFC 8881 §18.52).
+func readOp(d *xdr.Decoder, op *Op) (status nfs4wire.NFSStat4, err error) {
+	number := nfs4wire.OpNum(d.Uint32())
+	peek := *d
+	status = nfs4wire.NFSStat4(peek.Uint32())
+	switch {
+	case peek.Err() == nil && number == nfs4wire.OpIllegal && status == nfs4wire.NFS4ErrOpIllegal,
+		peek.Err() == nil && number == op.Number && op.Res == nil:
+		*d = peek
+	case peek.Err() == nil && number == op.Number:
+		op.Res.Decode(d)
+	case peek.Err() == nil:
+		return status, fmt.Errorf("%w: the result of %v is %v's", rpc.ErrBadReply, op.Number, number)
+	}
+	if err := errOf(d, &peek); err != nil {
+		return status, fmt.Errorf("%w: %v: %w", rpc.ErrBadReply, op.Number, err)
+	}
+	return status, nil
+}
+
+func errOf(d, peek *xdr.Decoder) error {
+	if err := d.Err(); err != nil {
+		return err
+	}
+	return peek.Err()
+}
+
+// LocateRead4Data finds the data of the first READ among the results of a COMPOUND that
+// has nothing but operations on the file handle before it: see rpc.Exchange.Locate.
+func LocateRead4Data(results xdr.Decoder) (position, length int) {
+	n, _ := beginResults(&results)
+	for ; n > 0 && results.Err() == nil; n-- {
+		op, status := nfs4wire.OpNum(results.Uint32()), nfs4wire.NFSStat4(results.Uint32())
+		if status != nfs4wire.NFS4OK {
+			return 0, 0
+		}
+		switch op {
+		case nfs4wire.OpSequence:
+			results.Skip(nfs4wire.Sequence4ResOKMaxSize)
+		case nfs4wire.OpPutFH, nfs4wire.OpPutRootFH, nfs4wire.OpSaveFH, nfs4wire.OpRestoreFH, nfs4wire.OpLookup:
+		case nfs4wire.OpRead:
+			results.Skip(4) // eof
+			length = int(results.Uint32())
+			if results.Err() != nil {
+				return 0, 0
+			}
+			return results.Position(), length
+		default:
+			return 0, 0
+		}
+	}
+	return 0, 0
+}
+
+// A compoundList is a queue of compounds. The lock of their session guards it.
+type compoundList struct {
+	head, tail *Compound
+}
+
+func (l *compoundList) push(c *Compound) {
+	c.in, c.next = l, nil
+	if l.tail == nil {
+		l.head = c
+	} else {
+		l.tail.next = c
+	}
+	l.tail = c
+}
+
+func (l *compoundList) pop() *Compound {
+	c := l.head
+	if c != nil {
+		l.remove(c)
+	}
+	return c
+}
+
+func (l *compoundList) remove(c *Compound) {
+	var before *Compound
+	for at := l.head; at != nil; before, at = at, at.next {
+		if at != c {
+			continue
+		}
+		if before == nil {
+			l.head = c.next
+		} else {
+			before.next = c.next
+		}
+		if l.tail == c {
+			l.tail = before
+		}
+		c.in, c.next = nil, nil
+		return
+	}
+}

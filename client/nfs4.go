@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// NFS4 makes the usual requests of NFS version 4.1 and 4.2 on a Session. Each method
+// waits for its end or for that of its context. An error is an *OpError if the server
+// refused an operation. What the methods return is the caller's to keep. Methods may be
+// called from any goroutine.
+type NFS4 struct {
+	Session *Session
+	// Patient: what the server puts off (NFS4ERR_DELAY), and what it does not do yet
+	// because clients reclaim (NFS4ERR_GRACE), is asked again until the context ends.
+	Patient bool
+}
+
+// NFS4 makes the usual requests on s.
+func (s *Session) NFS4() NFS4 { return NFS4{Session: s} }
+
+// How long a patient NFS4 waits, at first and at most.
+const (
+	patienceFirst = 20 * time.Millisecond
+	patienceMost  = time.Second
+)
+
+func (n NFS4) do(ctx context.Context, c *Compound, take func() error) error {
+	for wait := patienceFirst; ; wait = min(2*wait, patienceMost) {
+		err := n.Session.Do(ctx, c, take)
+		status := StatusOf(err)
+		if !n.Patient || status != nfs4wire.NFS4ErrDelay && status != nfs4wire.NFS4ErrGrace {
+			return err
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		}
+	}
+}
+
+// put makes file the current one, nil the root of the server.
+func put(file Handle) Op {
+	if file == nil {
+		return Op{Number: nfs4wire.OpPutRootFH}
+	}
+	return Op{Number: nfs4wire.OpPutFH, Args: &nfs4wire.PutFH4Args{Object: nfs4wire.NFSFH4(file)}}
+}
+
+// lookup makes a name in the current directory the current file.
+func lookup(name string) Op {
+	return Op{Number: nfs4wire.OpLookup, Args: &nfs4wire.Lookup4Args{Objname: nfs4wire.UTF8String(name)}}
+}
+
+// nameArgs bounds the arguments of a compound with names, in bytes.
+func nameArgs(names ...string) int {
+	n := defaultMaxArgs
+	for _, name := range names {
+		n += len(name) + 8
+	}
+	return n
+}
+
+// walkAtOnce is how many names one request looks up.
+const walkAtOnce = maxOperations - 3
+
+// Walk looks up a path below dir, and gives the handle of what is there. A nil dir is
+// the server's root.
+func (n NFS4) Walk(ctx context.Context, dir Handle, path string) (Handle, error) {
+	var names []string
+	for name := range strings.SplitSeq(path, "/") {
+		if name != "" && name != "." {
+			names = append(names, name)
+		}
+	}
+	for {
+		some := names[:min(len(names), walkAtOnce)]
+		names = names[len(some):]
+		ops := []Op{put(dir)}
+		for _, name := range some {
+			ops = append(ops, lookup(name))
+		}
+		var res nfs4wire.GetFH4Res
+		ops = append(ops, Op{Number: nfs4wire.OpGetFH, Res: &res})
+		err := n.do(ctx, &Compound{Ops: ops, MaxArgs: nameArgs(some...)}, func() error {
+			dir = slices.Clone(Handle(res.ResOK.Object))
+			return nil
+		})
+		if err != nil || len(names) == 0 {
+			return dir, err
+		}
+	}
+}

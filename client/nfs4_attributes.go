@@ -1,0 +1,130 @@
+package client
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Attributes4 are attributes of NFS version 4 (RFC 8881 §5). Given says which of them
+// the server gave.
+type Attributes4 struct {
+	Given     nfs4wire.Bitmap4
+	Supported nfs4wire.Bitmap4
+	Type      nfs4wire.FType4
+	Change    uint64
+	Size      uint64
+	FSID      nfs4wire.FSID4
+	LeaseTime uint32 // seconds
+	Handle    Handle
+	FileID    uint64
+	MaxRead   uint64
+	MaxWrite  uint64
+	Mode      uint32
+	Links     uint32
+	Owner     string
+	Group     string
+	Used      uint64
+	Accessed  nfs4wire.NFSTime4
+	Changed   nfs4wire.NFSTime4 // time_metadata
+	Modified  nfs4wire.NFSTime4
+	// MountedOn is the file ID of what the root of a file system covers.
+	MountedOn uint64
+}
+
+// attributes4 read what Attributes4 has, by number.
+var attributes4 = [...]func(a *Attributes4, d *xdr.Decoder){
+	nfs4wire.Fattr4SupportedAttrs:  func(a *Attributes4, d *xdr.Decoder) { a.Supported.Decode(d) },
+	nfs4wire.Fattr4Type:            func(a *Attributes4, d *xdr.Decoder) { a.Type.Decode(d) },
+	nfs4wire.Fattr4Change:          func(a *Attributes4, d *xdr.Decoder) { a.Change = d.Uint64() },
+	nfs4wire.Fattr4Size:            func(a *Attributes4, d *xdr.Decoder) { a.Size = d.Uint64() },
+	nfs4wire.Fattr4FSID:            func(a *Attributes4, d *xdr.Decoder) { a.FSID.Decode(d) },
+	nfs4wire.Fattr4LeaseTime:       func(a *Attributes4, d *xdr.Decoder) { a.LeaseTime = d.Uint32() },
+	nfs4wire.Fattr4Filehandle:      func(a *Attributes4, d *xdr.Decoder) { a.Handle = slices.Clone(d.Opaque(nfs4wire.NFS4FHSize)) },
+	nfs4wire.Fattr4FileID:          func(a *Attributes4, d *xdr.Decoder) { a.FileID = d.Uint64() },
+	nfs4wire.Fattr4Maxread:         func(a *Attributes4, d *xdr.Decoder) { a.MaxRead = d.Uint64() },
+	nfs4wire.Fattr4Maxwrite:        func(a *Attributes4, d *xdr.Decoder) { a.MaxWrite = d.Uint64() },
+	nfs4wire.Fattr4Mode:            func(a *Attributes4, d *xdr.Decoder) { a.Mode = d.Uint32() },
+	nfs4wire.Fattr4Numlinks:        func(a *Attributes4, d *xdr.Decoder) { a.Links = d.Uint32() },
+	nfs4wire.Fattr4Owner:           func(a *Attributes4, d *xdr.Decoder) { a.Owner = string(d.Opaque(xdr.NoLimit)) },
+	nfs4wire.Fattr4OwnerGroup:      func(a *Attributes4, d *xdr.Decoder) { a.Group = string(d.Opaque(xdr.NoLimit)) },
+	nfs4wire.Fattr4SpaceUsed:       func(a *Attributes4, d *xdr.Decoder) { a.Used = d.Uint64() },
+	nfs4wire.Fattr4TimeAccess:      func(a *Attributes4, d *xdr.Decoder) { a.Accessed.Decode(d) },
+	nfs4wire.Fattr4TimeMetadata:    func(a *Attributes4, d *xdr.Decoder) { a.Changed.Decode(d) },
+	nfs4wire.Fattr4TimeModify:      func(a *Attributes4, d *xdr.Decoder) { a.Modified.Decode(d) },
+	nfs4wire.Fattr4MountedOnFileID: func(a *Attributes4, d *xdr.Decoder) { a.MountedOn = d.Uint64() },
+}
+
+// StatAttributes are what Attributes4 has of a file.
+var StatAttributes = nfs4wire.Bits(
+	nfs4wire.Fattr4Type, nfs4wire.Fattr4Change, nfs4wire.Fattr4Size, nfs4wire.Fattr4FSID, nfs4wire.Fattr4FileID,
+	nfs4wire.Fattr4Mode, nfs4wire.Fattr4Numlinks, nfs4wire.Fattr4Owner, nfs4wire.Fattr4OwnerGroup,
+	nfs4wire.Fattr4SpaceUsed, nfs4wire.Fattr4TimeAccess, nfs4wire.Fattr4TimeMetadata, nfs4wire.Fattr4TimeModify,
+)
+
+// Take reads what a server gave. An error wraps rpc.ErrBadReply: the values do not fit
+// the mask, or an attribute is among them that Attributes4 does not have.
+func (a *Attributes4) Take(v *nfs4wire.FAttr4) error {
+	*a = Attributes4{Given: v.Attrmask}
+	d := xdr.NewDecoder(v.AttrVals)
+	if v.Attrmask.Beyond() {
+		return fmt.Errorf("%w: attributes beyond what is known", rpc.ErrBadReply)
+	}
+	for n := range uint32(3 * 32) {
+		if !v.Attrmask.Has(n) {
+			continue
+		}
+		if n >= uint32(len(attributes4)) || attributes4[n] == nil {
+			return fmt.Errorf("%w: attribute %d was not asked for", rpc.ErrBadReply, n)
+		}
+		attributes4[n](a, d)
+	}
+	if err := d.Finish(); err != nil {
+		return fmt.Errorf("%w: attributes: %w", rpc.ErrBadReply, err)
+	}
+	return nil
+}
+
+// Getattr gives the attributes wanted that the server has (RFC 8881 §18.7). All of them
+// must be attributes of Attributes4. A nil file is the server's root.
+func (n NFS4) Getattr(ctx context.Context, file Handle, wanted nfs4wire.Bitmap4) (attr Attributes4, err error) {
+	args := nfs4wire.Getattr4Args{AttrRequest: wanted}
+	var res nfs4wire.Getattr4Res
+	err = n.do(ctx, &Compound{Ops: []Op{put(file), {nfs4wire.OpGetattr, &args, &res}}}, func() error {
+		return attr.Take(&res.ResOK.Attributes)
+	})
+	return attr, err
+}
+
+// lease asks for the length of the lease.
+func (n NFS4) lease(ctx context.Context, attr *Attributes4) (err error) {
+	*attr, err = n.Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime))
+	return err
+}
+
+// Setattr changes attributes (RFC 8881 §18.30). id is an open or a lock where the size
+// is changed under one.
+func (n NFS4) Setattr(ctx context.Context, file Handle, id nfs4wire.StateID4, change nfs4wire.FAttr4) error {
+	args := nfs4wire.Setattr4Args{Stateid: id, ObjAttributes: change}
+	var res nfs4wire.Setattr4Res
+	return n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpSetattr, &args, &res}}}, nil)
+}
+
+// ModeAttribute is the attribute mode, as Setattr, Mkdir and Open take it.
+func ModeAttribute(mode uint32) nfs4wire.FAttr4 {
+	return nfs4wire.FAttr4{
+		Attrmask: nfs4wire.Bits(nfs4wire.Fattr4Mode), AttrVals: binary.BigEndian.AppendUint32(nil, mode),
+	}
+}
+
+// SizeAttribute is the attribute size.
+func SizeAttribute(size uint64) nfs4wire.FAttr4 {
+	return nfs4wire.FAttr4{
+		Attrmask: nfs4wire.Bits(nfs4wire.Fattr4Size), AttrVals: binary.BigEndian.AppendUint64(nil, size),
+	}
+}

@@ -1,0 +1,78 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Read reads up to len(p) bytes at offset into p (RFC 8881 §18.22), under an open, a
+// lock, a delegation, or a special stateid such as the zero value. Over RDMA the server
+// places them there. The server may give fewer; eof says that the file ends with them.
+func (n NFS4) Read(ctx context.Context, file Handle, id nfs4wire.StateID4, offset uint64, p []byte) (count int, eof bool, err error) {
+	args := nfs4wire.Read4Args{Stateid: id, Offset: offset, Count: uint32(len(p))}
+	var res nfs4wire.Read4Res
+	c := Compound{
+		Ops: []Op{put(file), {nfs4wire.OpRead, &args, &res}}, Sinks: [][]byte{p}, MaxResults: readResults,
+	}
+	err = n.do(ctx, &c, func() error {
+		count, eof, err = TakeRead4Data(&res.ResOK, p)
+		return err
+	})
+	return count, eof, err
+}
+
+// readResults bounds the results of PUTFH and READ, without the data.
+const readResults = 2*8 + 4 + 4
+
+// TakeRead4Data copies the data of a READ to p, the call's sink, unless the transport
+// placed it there already. count is how many bytes there are; eof says that the file
+// ends with them. An error wraps rpc.ErrBadReply: there are more than p has room for.
+func TakeRead4Data(res *nfs4wire.Read4ResOK, p []byte) (count int, eof bool, err error) {
+	data := res.Data.Data
+	if len(data) > len(p) {
+		return 0, false, fmt.Errorf("%w: READ of %d bytes returned %d", rpc.ErrBadReply, len(p), len(data))
+	}
+	if len(data) > 0 && &data[0] != &p[0] {
+		copy(p, data)
+	}
+	return len(data), res.EOF, nil
+}
+
+// A Written4 is the outcome of a WRITE.
+type Written4 struct {
+	// Count is how many bytes the server took; it may be fewer than offered.
+	Count int
+	// Committed is how safe they are. Verifier changes when the server has lost what
+	// was not committed.
+	Committed nfs4wire.StableHow4
+	Verifier  nfs4wire.Verifier4
+}
+
+// Write writes p at offset (RFC 8881 §18.32). p is sent from where it is and must not be
+// changed before Write returns.
+func (n NFS4) Write(ctx context.Context, file Handle, id nfs4wire.StateID4, offset uint64, p []byte, stable nfs4wire.StableHow4) (w Written4, err error) {
+	args := nfs4wire.Write4Args{Stateid: id, Offset: offset, Stable: stable, Data: xdr.Eligible{Data: p}}
+	var res nfs4wire.Write4Res
+	err = n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpWrite, &args, &res}}}, func() error {
+		if res.ResOK.Count > uint32(len(p)) {
+			return fmt.Errorf("%w: WRITE of %d bytes wrote %d", rpc.ErrBadReply, len(p), res.ResOK.Count)
+		}
+		w = Written4{int(res.ResOK.Count), res.ResOK.Committed, res.ResOK.Writeverf}
+		return nil
+	})
+	return w, err
+}
+
+// Commit brings unstable writes in a range to stable storage (RFC 8881 §18.3); count 0
+// means up to the file's end.
+func (n NFS4) Commit(ctx context.Context, file Handle, offset uint64, count uint32) (verf nfs4wire.Verifier4, err error) {
+	var res nfs4wire.Commit4Res
+	err = n.do(ctx, &Compound{Ops: []Op{
+		put(file), {nfs4wire.OpCommit, &nfs4wire.Commit4Args{Offset: offset, Count: count}, &res},
+	}}, nil)
+	return res.ResOK.Writeverf, err
+}

@@ -1,0 +1,159 @@
+package client
+
+import (
+	"context"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// An Open4 says what to open.
+type Open4 struct {
+	// Name in Dir; with an empty one, Dir is the file itself (CLAIM_FH).
+	Dir  Handle
+	Name string
+	// Owner is whose the open is, among the client's.
+	Owner []byte
+	// Access and Deny are such as nfs4wire.Open4ShareAccessRead; wishes for a
+	// delegation go with Access. Where there is none and the session has no
+	// Callbacks.Recall, the server is asked not to grant any: it could not get it back
+	// before the lease has passed.
+	Access, Deny uint32
+	// Create, unless nil, is how the file is made.
+	Create *nfs4wire.Createhow4
+}
+
+// An Opened4 is the outcome of an OPEN.
+type Opened4 struct {
+	File    Handle
+	StateID nfs4wire.StateID4
+	// Flags are such as nfs4wire.Open4ResultLocktypePosix.
+	Flags uint32
+	// Directory is how the directory changed.
+	Directory nfs4wire.ChangeInfo4
+	// Delegation is what kind there is, and DelegationID its stateid.
+	Delegation   nfs4wire.OpenDelegationType4
+	DelegationID nfs4wire.StateID4
+}
+
+// Open opens a regular file (RFC 8881 §18.16).
+func (n NFS4) Open(ctx context.Context, o Open4) (opened Opened4, err error) {
+	args := nfs4wire.Open4Args{
+		ShareAccess: n.access(o.Access), ShareDeny: o.Deny,
+		Owner: nfs4wire.StateOwner4{Clientid: n.Session.ClientID(), Owner: o.Owner},
+		Claim: nfs4wire.OpenClaim4{Claim: nfs4wire.ClaimNull, File: nfs4wire.UTF8String(o.Name)},
+	}
+	if o.Name == "" {
+		args.Claim = nfs4wire.OpenClaim4{Claim: nfs4wire.ClaimFH}
+	}
+	if o.Create != nil {
+		args.Openhow = nfs4wire.Openflag4{Opentype: nfs4wire.Open4Create, How: *o.Create}
+	}
+	var res nfs4wire.Open4Res
+	var fh nfs4wire.GetFH4Res
+	c := Compound{Cache: true, MaxArgs: nameArgs(o.Name) + len(o.Owner), Ops: []Op{
+		put(o.Dir), {nfs4wire.OpOpen, &args, &res}, {Number: nfs4wire.OpGetFH, Res: &fh},
+	}}
+	err = n.do(ctx, &c, func() error {
+		ok := &res.ResOK
+		opened = Opened4{
+			File: slices.Clone(Handle(fh.ResOK.Object)), StateID: ok.Stateid, Flags: ok.Rflags, Directory: ok.Cinfo,
+			Delegation: ok.Delegation.DelegationType,
+		}
+		switch ok.Delegation.DelegationType {
+		case nfs4wire.OpenDelegateRead, nfs4wire.OpenDelegateReadAttrsDeleg:
+			opened.DelegationID = ok.Delegation.Read.Stateid
+		case nfs4wire.OpenDelegateWrite, nfs4wire.OpenDelegateWriteAttrsDeleg:
+			opened.DelegationID = ok.Delegation.Write.Stateid
+		}
+		return nil
+	})
+	return opened, err
+}
+
+// access is what an OPEN asks for, with a wish for no delegation if access has none
+// and the Session has no Callbacks.Recall.
+func (n NFS4) access(access uint32) uint32 {
+	if access&nfs4wire.Open4ShareAccessWantDelegMask == 0 && n.Session.cfg.Callbacks.Recall == nil {
+		access |= nfs4wire.Open4ShareAccessWantNoDeleg
+	}
+	return access
+}
+
+// CloseFile ends an open (RFC 8881 §18.2).
+func (n NFS4) CloseFile(ctx context.Context, file Handle, open nfs4wire.StateID4) error {
+	var res nfs4wire.Close4Res
+	return n.do(ctx, &Compound{Cache: true, Ops: []Op{
+		put(file), {nfs4wire.OpClose, &nfs4wire.Close4Args{OpenStateid: open}, &res},
+	}}, nil)
+}
+
+// ReturnDelegation gives a delegation back (RFC 8881 §18.6).
+func (n NFS4) ReturnDelegation(ctx context.Context, file Handle, delegation nfs4wire.StateID4) error {
+	return n.do(ctx, &Compound{Cache: true, Ops: []Op{
+		put(file), {Number: nfs4wire.OpDelegreturn, Args: &nfs4wire.DelegReturn4Args{Stateid: delegation}},
+	}}, nil)
+}
+
+// A Range4 is a stretch of a file; Length nfs4wire.NFS4Maxfilelen is to its end.
+type Range4 struct{ Offset, Length uint64 }
+
+// A DeniedError is a lock that another one is in the way of. It is an *OpError, too.
+type DeniedError struct {
+	OpError
+	Holder   Range4
+	Type     nfs4wire.NFSLockType4
+	ClientID uint64
+	Owner    []byte
+}
+
+// Unwrap makes a DeniedError an *OpError.
+func (e *DeniedError) Unwrap() error { return &e.OpError }
+
+// Lock takes a lock for an owner that has none on the file yet, under an open (RFC 8881
+// §18.10). If another lock is in the way, the error is a *DeniedError.
+func (n NFS4) Lock(ctx context.Context, file Handle, open nfs4wire.StateID4, owner []byte, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
+	return n.lock(ctx, file, kind, r, nfs4wire.Locker4{NewLockOwner: true, OpenOwner: nfs4wire.OpenToLockOwner4{
+		OpenStateid: open, LockOwner: nfs4wire.StateOwner4{Clientid: n.Session.ClientID(), Owner: owner},
+	}})
+}
+
+// LockMore takes a lock for an owner that has some on the file.
+func (n NFS4) LockMore(ctx context.Context, file Handle, locks nfs4wire.StateID4, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
+	return n.lock(ctx, file, kind, r, nfs4wire.Locker4{LockOwner: nfs4wire.ExistLockOwner4{Stateid: locks}})
+}
+
+func (n NFS4) lock(ctx context.Context, file Handle, kind nfs4wire.NFSLockType4, r Range4, who nfs4wire.Locker4) (nfs4wire.StateID4, error) {
+	args := nfs4wire.Lock4Args{Locktype: kind, Offset: r.Offset, Length: r.Length, Locker: who}
+	res := lockResult{}
+	err := n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpLock, &args, &res}}}, nil)
+	if StatusOf(err) == nfs4wire.NFS4ErrDenied {
+		d := &res.Denied
+		err = &DeniedError{
+			OpError{nfs4wire.OpLock, nfs4wire.NFS4ErrDenied}, Range4{d.Offset, d.Length}, d.Locktype, d.Owner.Clientid, res.owner,
+		}
+	}
+	return res.ResOK.LockStateid, err
+}
+
+// lockResult is the result of LOCK, which keeps what does not outlive the reply.
+type lockResult struct {
+	nfs4wire.Lock4Res
+	owner []byte
+}
+
+// Decode implements Decoder.
+func (r *lockResult) Decode(d *xdr.Decoder) {
+	r.Lock4Res.Decode(d)
+	r.owner = slices.Clone(r.Denied.Owner.Owner)
+}
+
+// Unlock gives up what an owner has locked of a range (RFC 8881 §18.12), and returns the
+// stateid of the locks that are left.
+func (n NFS4) Unlock(ctx context.Context, file Handle, locks nfs4wire.StateID4, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
+	args := nfs4wire.Locku4Args{Locktype: kind, LockStateid: locks, Offset: r.Offset, Length: r.Length}
+	var res nfs4wire.Locku4Res
+	err := n.do(ctx, &Compound{Cache: true, Ops: []Op{put(file), {nfs4wire.OpLocku, &args, &res}}}, nil)
+	return res.Stateid, err
+}

@@ -1,0 +1,108 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// NFS4 is what a server says of itself by NFS version 4 (RFC 8881 §2.5, §5.8.1.11).
+type NFS4 struct {
+	// Minor is the minor version that was asked in: the highest that answered.
+	Minor uint32 `json:"minor_version"`
+	// Lease is how long the server keeps what a client holds without hearing of it,
+	// in seconds.
+	Lease uint32 `json:"lease_seconds"`
+	// The rest is unknown of a server that has minor version 0 only. Slots is how many
+	// requests of a session it takes at a time, Request and Response how large they
+	// may be in bytes.
+	OwnerMajor     string `json:"owner_major,omitempty"`
+	OwnerMinor     uint64 `json:"owner_minor"`
+	Scope          string `json:"scope,omitempty"`
+	Implementation string `json:"implementation,omitempty"`
+	Slots          uint32 `json:"slots,omitempty"`
+	Request        uint32 `json:"max_request,omitempty"`
+	Response       uint32 `json:"max_response,omitempty"`
+}
+
+// nfs4 asks a server that has NFS version 4 what it is. It makes a session for that, and
+// ends it.
+func (b *prober) nfs4(ctx context.Context) {
+	i := slices.IndexFunc(b.out.Programs, func(p Program) bool { return p.Number == nfs3wire.Program && len(p.Minor) > 0 })
+	if i < 0 {
+		return
+	}
+	found := &NFS4{Minor: slices.Max(b.out.Programs[i].Minor)}
+	ask := b.session4
+	if found.Minor == 0 {
+		ask = b.lease4
+	}
+	if err := ask(ctx, found); err != nil {
+		b.out.Notes = append(b.out.Notes, fmt.Sprintf("What the server says of itself by NFS version 4.%d is not known: %v", found.Minor, err))
+		return
+	}
+	b.out.NFS4 = found
+}
+
+// session4 asks by minor version 1 or a later one.
+func (b *prober) session4(ctx context.Context, found *NFS4) error {
+	ctx, cancel := b.step(ctx)
+	defer cancel()
+	target := b.target
+	target.Cred = client.Self() // servers let no caller without a name look at their root
+	s, err := client.DialSession(ctx, client.SessionConfig{Target: target, Minor: min(found.Minor, 2), Timeout: b.cfg.Timeout})
+	if err != nil {
+		return err
+	}
+	server, limits := s.Server(), s.Limits().ForeChanAttrs
+	found.Lease = uint32(s.Lease().Seconds())
+	found.OwnerMajor, found.OwnerMinor, found.Scope = readable(server.MajorID), server.MinorID, readable(server.Scope)
+	found.Implementation = server.Implementation
+	found.Slots, found.Request, found.Response = limits.Maxrequests, limits.Maxrequestsize, limits.Maxresponsesize
+	return s.Close()
+}
+
+// lease4 asks by minor version 0.
+func (b *prober) lease4(ctx context.Context, found *NFS4) error {
+	ctx, cancel := b.step(ctx)
+	defer cancel()
+	args := wire.Getattr4Args{AttrRequest: wire.Bits(wire.Fattr4LeaseTime)}
+	var res wire.Getattr4Res
+	return b.conn.Compound(ctx, 0, []client.Op{
+		{Number: wire.OpPutRootFH}, {Number: wire.OpGetattr, Args: &args, Res: &res},
+	}, func() error {
+		var attr client.Attributes4
+		err := attr.Take(&res.ResOK.Attributes)
+		found.Lease = attr.LeaseTime
+		return err
+	})
+}
+
+// readable is b as it is, where it is a text, and in hexadecimal digits otherwise.
+func readable(b []byte) string {
+	s := string(b)
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) || r == '\ufffd' }) {
+		return fmt.Sprintf("%x", b)
+	}
+	return s
+}
+
+// print writes what is known.
+func (n *NFS4) print(line func(what, format string, args ...any)) {
+	name := fmt.Sprintf("NFS version 4.%d", n.Minor)
+	if n.Minor == 0 {
+		line(name, "lease %d s", n.Lease)
+		return
+	}
+	line(name, "lease %d s, %d slots, requests of %d bytes, replies of %d", n.Lease, n.Slots, n.Request, n.Response)
+	line("server owner", "%s, minor %d; scope %s", n.OwnerMajor, n.OwnerMinor, n.Scope)
+	if n.Implementation != "" {
+		line("implementation", "%s", n.Implementation)
+	}
+}

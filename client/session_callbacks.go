@@ -1,0 +1,292 @@
+package client
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Callbacks are what a server may ask of the client on a session's backchannel. They
+// are called one or several at a time, on goroutines that also take replies, and must
+// not block: what takes a request of their own, they hand on. What a nil one stands
+// for is answered NFS4ERR_NOTSUPP.
+type Callbacks struct {
+	// Recall asks for a delegation back, by DELEGRETURN (RFC 8881 §20.2). NFS4_OK says
+	// that it will come. Without it, NFS4.Open asks for no delegations.
+	Recall func(r Recall) nfs4wire.NFSStat4
+	// NotifyLock says that a lock that was refused may be had now (RFC 8881 §20.11).
+	NotifyLock func(file Handle, owner []byte)
+	// Attributes asks what the holder of a write delegation knows (RFC 8881 §20.1). The
+	// result is used before the next callback of the same kind begins.
+	Attributes func(file Handle, wanted nfs4wire.Bitmap4) (nfs4wire.FAttr4, nfs4wire.NFSStat4)
+	// Status is told when the flags that SEQUENCE brings change: see Session.Status.
+	Status func(flags uint32)
+	// Restarted says that the server has forgotten the client: what it held is gone.
+	// It may block.
+	Restarted func()
+}
+
+// A Recall is a CB_RECALL. It is the callback's to keep.
+type Recall struct {
+	File       Handle
+	Delegation nfs4wire.StateID4
+	// Truncate: the file is about to become empty.
+	Truncate bool
+}
+
+// callbackProgram is the number of the callback program, of those that RFC 5531 §8.3
+// keeps for transient use, the one that Linux takes.
+const callbackProgram = 0x40000000
+
+// backSlots is how many callbacks a session takes at a time.
+const backSlots = 16
+
+// callbackService is the program that serves callbacks.
+type callbackService struct {
+	session *Session
+
+	mu    sync.Mutex
+	id    nfs4wire.SessionID4
+	slots []backSlot
+}
+
+// A backSlot keeps the last reply on it.
+type backSlot struct {
+	seq   uint32
+	busy  bool
+	reply []byte
+}
+
+// begin takes callbacks of a session from now on.
+func (p *callbackService) begin(id nfs4wire.SessionID4, slots uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.id, p.slots = id, make([]backSlot, min(max(slots, 1), backSlots))
+}
+
+var callbackBinding = rpc.Binding{Procedures: []rpc.Procedure{
+	nfs4wire.ProcCBNull:     {Name: "CB_NULL"},
+	nfs4wire.ProcCBCompound: {Name: "CB_COMPOUND", MaxArgs: maxCallback, MaxResults: maxCallback},
+}}
+
+// Number implements rpc.Program.
+func (p *callbackService) Number() uint32 { return callbackProgram }
+
+// Versions implements rpc.Program: RFC 8881 §20.1 calls its only one 1, and some servers
+// call it by the version of NFS.
+func (p *callbackService) Versions() (low, high uint32) {
+	return nfs4wire.CallbackVersion, nfs4wire.Version
+}
+
+// Binding implements rpc.Program. Nothing is eligible (RFC 8267 §6.5).
+func (p *callbackService) Binding(version uint32) *rpc.Binding {
+	if version == nfs4wire.CallbackVersion || version == nfs4wire.Version {
+		return &callbackBinding
+	}
+	return nil
+}
+
+// Judge implements rpc.Program.
+func (p *callbackService) Judge(*rpc.Arrived, *rpc.Judgement) rpc.Outcome { return rpc.Done }
+
+// Serve implements rpc.Program.
+func (p *callbackService) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
+	if c.Header.Procedure == nfs4wire.ProcCBNull {
+		return rpc.Done
+	}
+	d := &c.Args
+	tag := d.Opaque(nfs4wire.NFS4OpaqueLimit)
+	minor := d.Uint32()
+	d.Uint32() // callback_ident: minor version 0's
+	n := d.Uint32()
+	if d.Err() != nil {
+		return rpc.GarbageArgs
+	}
+	k := callback{p: p, d: d, w: w, begin: w.Len()}
+	w.Uint32(0) // status
+	w.Opaque(tag)
+	k.countAt = w.Len()
+	w.Uint32(0)
+	if minor != p.session.cfg.Minor {
+		w.PatchUint32(k.begin, uint32(nfs4wire.NFS4ErrMinorVersMismatch))
+		return rpc.Done
+	}
+	k.run(n)
+	return rpc.Done
+}
+
+// A callback is one CB_COMPOUND.
+type callback struct {
+	p       *callbackService
+	d       *xdr.Decoder
+	w       *xdr.Writer
+	begin   int // of the results
+	countAt int
+	slot    *backSlot
+	// replayed: the results are those of an earlier one.
+	replayed bool
+}
+
+// run executes n operations, up to the first that fails.
+func (k *callback) run(n uint32) {
+	var status nfs4wire.NFSStat4
+	executed := uint32(0)
+	for status == nfs4wire.NFS4OK && executed < n && !k.replayed && !k.w.Overflow() {
+		op := nfs4wire.CBOpNum(k.d.Uint32())
+		status = k.operation(executed, op)
+		executed++
+	}
+	if k.replayed {
+		return
+	}
+	k.w.PatchUint32(k.begin, uint32(status))
+	k.w.PatchUint32(k.countAt, executed)
+	k.p.keep(k.slot, k.w.Bytes()[k.begin:])
+}
+
+// operation executes one and writes its result.
+func (k *callback) operation(index uint32, op nfs4wire.CBOpNum) nfs4wire.NFSStat4 {
+	k.w.Uint32(uint32(op))
+	at := k.w.Len()
+	k.w.Uint32(0)
+	status := nfs4wire.NFS4ErrOpNotInSession
+	switch {
+	case k.d.Err() != nil:
+		status = nfs4wire.NFS4ErrBadXDR
+	case op < nfs4wire.OpCBGetattr || op > nfs4wire.OpCBOffload:
+		k.w.PatchUint32(at-4, uint32(nfs4wire.OpCBIllegal))
+		status = nfs4wire.NFS4ErrOpIllegal
+	case op == nfs4wire.OpCBSequence && index > 0:
+		status = nfs4wire.NFS4ErrSequencePos
+	case op == nfs4wire.OpCBSequence:
+		status = k.sequence()
+	case k.slot != nil:
+		status = k.serve(op)
+		if k.d.Err() != nil {
+			k.w.Truncate(at + 4)
+			status = nfs4wire.NFS4ErrBadXDR
+		}
+	}
+	if !k.replayed {
+		k.w.PatchUint32(at, uint32(status))
+	}
+	return status
+}
+
+// serve executes an operation on a session, and writes what stands behind its status.
+func (k *callback) serve(op nfs4wire.CBOpNum) nfs4wire.NFSStat4 {
+	hooks := &k.p.session.cfg.Callbacks
+	switch {
+	case op == nfs4wire.OpCBRecallSlot:
+		var args nfs4wire.CBRecallSlot4Args
+		if args.Decode(k.d); k.d.Err() == nil {
+			k.p.session.recallSlots(args.TargetHighestSlotid)
+		}
+		return nfs4wire.NFS4OK
+	case op == nfs4wire.OpCBRecall && hooks.Recall != nil:
+		var args nfs4wire.CBRecall4Args
+		if args.Decode(k.d); k.d.Err() != nil {
+			return nfs4wire.NFS4ErrBadXDR
+		}
+		return hooks.Recall(Recall{slices.Clone(Handle(args.FH)), args.Stateid, args.Truncate})
+	case op == nfs4wire.OpCBNotifyLock && hooks.NotifyLock != nil:
+		var args nfs4wire.CBNotifyLock4Args
+		if args.Decode(k.d); k.d.Err() == nil {
+			hooks.NotifyLock(slices.Clone(Handle(args.FH)), slices.Clone(args.LockOwner.Owner))
+		}
+		return nfs4wire.NFS4OK
+	case op == nfs4wire.OpCBGetattr && hooks.Attributes != nil:
+		var args nfs4wire.CBGetattr4Args
+		if args.Decode(k.d); k.d.Err() != nil {
+			return nfs4wire.NFS4ErrBadXDR
+		}
+		attr, status := hooks.Attributes(slices.Clone(Handle(args.FH)), args.AttrRequest)
+		if status == nfs4wire.NFS4OK {
+			attr.Encode(k.w)
+		}
+		return status
+	}
+	return nfs4wire.NFS4ErrNotSupp
+}
+
+// sequence finds the slot (RFC 8881 §20.9).
+func (k *callback) sequence() nfs4wire.NFSStat4 {
+	var args nfs4wire.CBSequence4Args
+	if args.Decode(k.d); k.d.Err() != nil {
+		return nfs4wire.NFS4ErrBadXDR
+	}
+	if k.p.session.awaits(&args.ReferringCallLists) {
+		return nfs4wire.NFS4ErrDelay
+	}
+	p := k.p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := uint32(len(p.slots)) - 1
+	switch {
+	case args.Sessionid != p.id || len(p.slots) == 0:
+		return nfs4wire.NFS4ErrBadSession
+	case args.Slotid > last:
+		return nfs4wire.NFS4ErrBadSlot
+	case args.HighestSlotid > last:
+		return nfs4wire.NFS4ErrBadHighSlot
+	}
+	s := &p.slots[args.Slotid]
+	switch {
+	case s.busy && args.Sequenceid == s.seq:
+		return nfs4wire.NFS4ErrDelay
+	case s.busy:
+		return nfs4wire.NFS4ErrSeqMisordered
+	case args.Sequenceid == s.seq && s.reply != nil:
+		k.w.Truncate(k.begin)
+		k.w.FixedOpaque(s.reply)
+		k.replayed = true
+		return nfs4wire.NFS4OK
+	case args.Sequenceid != s.seq+1:
+		return nfs4wire.NFS4ErrSeqMisordered
+	}
+	s.seq, s.busy = args.Sequenceid, true
+	k.slot = s
+	(&nfs4wire.CBSequence4ResOK{
+		Sessionid: p.id, Sequenceid: s.seq, Slotid: args.Slotid, HighestSlotid: last, TargetHighestSlotid: last,
+	}).Encode(k.w)
+	return nfs4wire.NFS4OK
+}
+
+// keep keeps a reply on its slot, if it has one.
+func (p *callbackService) keep(s *backSlot, reply []byte) {
+	if s == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.busy, s.reply = false, slices.Clone(reply)
+}
+
+// awaits says whether a request that a callback refers to has not been answered yet: the
+// callback may be about what that reply brings (RFC 8881 §2.10.6.3).
+func (s *Session) awaits(lists *nfs4wire.CBSequence4ArgsReferringCallLists) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list nfs4wire.ReferringCallList4
+	for lists.Next(&list) {
+		var call nfs4wire.ReferringCall4
+		for list.ReferringCalls.Next(&call) {
+			if list.Sessionid == s.slots.session && s.slots.underWay(call.Slotid, call.Sequenceid) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// recallSlots uses no slot above target any more, and tells the server so.
+func (s *Session) recallSlots(target uint32) {
+	s.mu.Lock()
+	s.slots.aim(min(target, s.slots.limit-1))
+	s.tell = true
+	s.mu.Unlock()
+	s.lookAround()
+}

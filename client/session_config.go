@@ -1,0 +1,78 @@
+package client
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Errors of requests on a session.
+var (
+	// ErrSessionClosed: the Session was closed.
+	ErrSessionClosed = errors.New("client: session closed")
+	// ErrDoubtful: the connection ended before the reply came, and the session was
+	// lost before the request could be sent again. Whether it was executed is not
+	// known.
+	ErrDoubtful = errors.New("client: session lost before the reply came")
+)
+
+// A SessionConfig says where a server is and what to ask of it. A field that is 0 has
+// the default that its comment names in parentheses.
+type SessionConfig struct {
+	// Target's Reconnect is not needed: a session makes lost connections anew.
+	Target
+	// Minor is the minor version: 1 or 2 (2).
+	Minor uint32
+	// Owner names the client (a name that no other session has), and Verifier tells
+	// its instances apart (a random number): RFC 8881 §2.4.
+	Owner    []byte
+	Verifier nfs4wire.Verifier4
+	// Slots is how many requests are wanted under way at a time (64), and Connections
+	// how many connections they share (1).
+	Slots, Connections int
+	// Callbacks are what the server may ask of the client.
+	Callbacks Callbacks
+	// Reclaiming: the session does not say RECLAIM_COMPLETE; its user does, when it
+	// has reclaimed what it wants, at the start and after each Callbacks.Restarted.
+	Reclaiming bool
+	// Timeout bounds each step of setting up and ending: connecting, or one call
+	// (10 s).
+	Timeout time.Duration
+}
+
+func (cfg SessionConfig) withDefaults() SessionConfig {
+	cfg.Minor = cmp.Or(cfg.Minor, 2)
+	cfg.Slots = min(cmp.Or(max(cfg.Slots, 0), 64), maxSlots)
+	cfg.Connections = cmp.Or(max(cfg.Connections, 0), 1)
+	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 10*time.Second)
+	cfg.Target.Depth = max(cfg.Target.Depth, cfg.Slots)
+	cfg.Target.Reconnect = false
+	if cfg.Owner == nil {
+		host, _ := os.Hostname() // the text is what tells owners apart
+		cfg.Owner = fmt.Appendf(nil, "nfsrdmad %s %d %s", host[:min(len(host), 255)], os.Getpid(), rand.Text())
+	}
+	if cfg.Verifier == (nfs4wire.Verifier4{}) {
+		rand.Read(cfg.Verifier[:])
+	}
+	return cfg
+}
+
+// maxSlots bounds how many slots a session uses, whatever the server would like.
+const maxSlots = 1024
+
+// What a session asks for, in bytes and operations.
+const (
+	maxRequest    = MaxTransfer + 64<<10
+	maxKeptReply  = 8 << 10
+	maxOperations = 16
+	maxCallback   = 4096
+)
+
+// compoundBinding is the binding of COMPOUND.
+var compoundBinding = &nfs.Binding4.Procedures[nfs4wire.ProcCompound]

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Close ends the session and the client ID at the server, then the connections, and
+// with them all requests. Whoever calls it again waits for that. It must not be called
+// from Done, nor from a callback.
+func (s *Session) Close() (err error) {
+	s.kill(ErrSessionClosed)
+	s.end()
+	s.ending.Do(func() {
+		s.working.Wait()
+		err = s.destroy()
+		s.closeAll()
+	})
+	return err
+}
+
+// Abandon is Close without a word to the server, as if the client had crashed.
+func (s *Session) Abandon() {
+	s.kill(ErrSessionClosed)
+	s.abandon()
+}
+
+func (s *Session) abandon() {
+	s.end()
+	s.ending.Do(func() {
+		s.working.Wait()
+		s.closeAll()
+	})
+}
+
+// kill ends what waits, and lets nothing more in.
+func (s *Session) kill(why error) {
+	s.mu.Lock()
+	if s.phase != phaseDead {
+		s.phase, s.why = phaseDead, why
+	}
+	s.mu.Unlock()
+	s.endWaiting(why)
+}
+
+// endWaiting ends all that the transport does not have.
+func (s *Session) endWaiting(why error) {
+	for {
+		s.mu.Lock()
+		var c *Compound
+		for _, l := range []*compoundList{&s.parked, &s.delayed, &s.waiting} {
+			if c = l.pop(); c != nil {
+				break
+			}
+		}
+		s.mu.Unlock()
+		if c == nil {
+			return
+		}
+		c.finish(why)
+	}
+}
+
+// destroy tells the server that session and client ID are not used any more.
+func (s *Session) destroy() error {
+	conn := s.anyConn()
+	if conn == nil {
+		return nil // the lease will end
+	}
+	s.mu.Lock()
+	session := nfs4wire.DestroySession4Args{Sessionid: s.limits.Sessionid}
+	client := nfs4wire.DestroyClientID4Args{Clientid: s.client.id}
+	s.mu.Unlock()
+	ctx := context.Background()
+	err := s.plain(ctx, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &session}}, nil)
+	if StatusOf(err) == nfs4wire.NFS4ErrBadSession {
+		err = nil // it was lost
+	}
+	if err != nil {
+		return err
+	}
+	err = s.plain(ctx, conn, []Op{{Number: nfs4wire.OpDestroyClientID, Args: &client}}, nil)
+	if StatusOf(err) == nfs4wire.NFS4ErrStaleClientID {
+		err = nil
+	}
+	return err
+}
+
+func (s *Session) closeAll() {
+	s.mu.Lock()
+	conns := make([]*Conn, 0, len(s.links))
+	for _, l := range s.links {
+		if l.conn != nil {
+			conns = append(conns, l.conn)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+	}
+	s.endWaiting(ErrSessionClosed)
+	s.callbacks.Close()
+	s.pool.Close()
+}

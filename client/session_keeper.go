@@ -1,0 +1,70 @@
+package client
+
+import "time"
+
+// keep renews the lease, sends again what the server put off, and has callbacks bound
+// to a connection, until the session ends.
+func (s *Session) keep() {
+	renew := time.NewTimer(s.renewal())
+	defer renew.Stop()
+	alone := &Compound{}
+	idle := make(chan struct{}, 1)
+	idle <- struct{}{}
+	alone.Done = func(*Compound) { idle <- struct{}{} }
+	sequence := func() {
+		select {
+		case <-idle:
+			s.Start(alone)
+		default: // the last one is not answered yet
+		}
+	}
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-renew.C:
+			every := s.renewal()
+			renew.Reset(every)
+			if time.Since(time.Unix(0, s.renewed.Load())) >= every/2 {
+				sequence()
+			}
+			if s.flags.Load()&needsBinding != 0 {
+				s.bindAgain()
+			}
+		case <-s.delay.C:
+			s.sendDelayed()
+		case <-s.wake:
+			renew.Reset(s.renewal())
+			s.mu.Lock()
+			bind, tell := s.rebind, s.tell
+			s.rebind, s.tell = false, false
+			s.mu.Unlock()
+			if bind {
+				s.bindAgain()
+			}
+			if tell {
+				sequence()
+			}
+		}
+	}
+}
+
+// renewal is how often the keeper looks whether the lease must be renewed.
+func (s *Session) renewal() time.Duration { return max(s.Lease()/3, 100*time.Millisecond) }
+
+// sendDelayed sends again what the server put off.
+func (s *Session) sendDelayed() {
+	s.mu.Lock()
+	for c := s.delayed.pop(); c != nil; c = s.delayed.pop() {
+		s.parked.push(c)
+	}
+	s.mu.Unlock()
+	s.dispatch()
+}
+
+// bindAgain binds a connection for callbacks: the server misses one.
+func (s *Session) bindAgain() {
+	if conn := s.anyConn(); conn != nil {
+		_ = s.bind(s.life, conn) // the server says again what it misses
+	}
+}

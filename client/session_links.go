@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A link is one of the connections of a session. The lock of the Session guards it.
+type link struct {
+	number int
+	conn   *Conn // nil while it is made anew
+}
+
+// How long a session waits before it tries again to connect, at first and at most.
+const (
+	redialFirst = 100 * time.Millisecond
+	redialMost  = 5 * time.Second
+)
+
+// dial makes a connection that takes callbacks.
+func (s *Session) dial(ctx context.Context) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	return dial(ctx, s.cfg.Target, &calls{s.callbacks, s.pool})
+}
+
+// lost takes note that a link's connection is of no use any more. s.mu is held.
+func (s *Session) lost(l *link, conn *Conn) {
+	if l.conn != conn || s.phase == phaseDead {
+		return
+	}
+	l.conn = nil
+	s.working.Go(func() { s.redial(l, conn) })
+}
+
+// redial makes a link's connection anew.
+func (s *Session) redial(l *link, old *Conn) {
+	old.Close()
+	for wait := redialFirst; ; wait = min(2*wait, redialMost) {
+		conn, err := s.dial(s.life)
+		if err == nil && s.rebound(l, conn) {
+			s.dispatch()
+			return
+		}
+		if s.dead() || !s.sleep(wait) {
+			return
+		}
+	}
+}
+
+// dead says that the session will not be made anew.
+func (s *Session) dead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == phaseDead
+}
+
+// sleep waits, unless the session ends meanwhile.
+func (s *Session) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.life.Done():
+		return false
+	}
+}
+
+// rebound binds a new connection to the session and makes it l's; false: it is closed.
+func (s *Session) rebound(l *link, conn *Conn) bool {
+	err := s.bind(s.life, conn)
+	if _, answered := errors.AsType[*OpError](err); err != nil && !answered {
+		conn.Close()
+		return false
+	}
+	s.mu.Lock()
+	if s.phase == phaseDead {
+		s.mu.Unlock()
+		conn.Close()
+		return false
+	}
+	l.conn = conn
+	// A session that the server has lost shows itself at its next SEQUENCE.
+	s.mend()
+	s.mu.Unlock()
+	return true
+}
+
+// bind tells the server that a connection serves the session, for callbacks too
+// (RFC 8881 §18.34).
+func (s *Session) bind(ctx context.Context, conn *Conn) error {
+	s.mu.Lock()
+	args := nfs4wire.BindConnToSession4Args{Sessid: s.limits.Sessionid, Dir: nfs4wire.Cdfc4ForeOrBoth}
+	s.mu.Unlock()
+	var res nfs4wire.BindConnToSession4Res
+	return s.plain(ctx, conn, []Op{{Number: nfs4wire.OpBindConnToSession, Args: &args, Res: &res}}, nil)
+}
+
+// anyConn is a connection that is up, or nil.
+func (s *Session) anyConn() *Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.pick(nil); l != nil {
+		return l.conn
+	}
+	return nil
+}
+
+// plain makes a request that is on no session, and waits for it. take is as for Do.
+func (s *Session) plain(ctx context.Context, conn *Conn, ops []Op, take func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	return conn.Compound(ctx, s.cfg.Minor, ops, take)
+}
+
+// Compound makes a COMPOUND of ops that is on no session, with the Target's credential,
+// and waits for it: one of minor version 0, or one of those that make sessions. take is
+// as for Session.Do.
+func (c *Conn) Compound(ctx context.Context, minor uint32, ops []Op, take func() error) error {
+	return c.Call(ctx, &rpc.Exchange{
+		Program: nfs4wire.Program, Version: nfs4wire.Version, Procedure: nfs4wire.ProcCompound,
+		Binding: compoundBinding,
+		Args: func(w *xdr.Writer) {
+			w.Uint32(0) // tag
+			w.Uint32(minor)
+			w.Uint32(uint32(len(ops)))
+			putOps(w, ops)
+		},
+		MaxArgs: sequenceRoom + defaultMaxArgs,
+	}, func(d *xdr.Decoder) error {
+		n, status := beginResults(d)
+		if _, err := readOps(d, ops, n, status); err != nil {
+			return err
+		}
+		if take != nil {
+			return take()
+		}
+		return nil
+	})
+}

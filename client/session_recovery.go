@@ -1,0 +1,208 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// identify names the client to the server (RFC 8881 §18.35).
+func (s *Session) identify(ctx context.Context, conn *Conn) error {
+	args := nfs4wire.ExchangeID4Args{
+		Clientowner:  nfs4wire.ClientOwner4{Verifier: s.cfg.Verifier, Ownerid: s.cfg.Owner},
+		StateProtect: nfs4wire.StateProtect4A{How: nfs4wire.Sp4None},
+		ClientImplID: nfs4wire.OptNFSImplID4{Present: true, Value: implementation},
+	}
+	var res nfs4wire.ExchangeID4Res
+	return s.plain(ctx, conn, []Op{{nfs4wire.OpExchangeID, &args, &res}}, func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.client = identity{id: res.ResOK.Clientid, sequence: res.ResOK.Sequenceid, server: identityOf(&res.ResOK)}
+		return nil
+	})
+}
+
+// implementation is what a Session says of itself.
+var implementation = nfs4wire.NFSImplID4{
+	Domain: []byte("github.com"), Name: []byte("nfsrdmad client"),
+}
+
+// create makes a session, and makes it s's (RFC 8881 §18.36).
+func (s *Session) create(ctx context.Context, conn *Conn) error {
+	res, err := s.createSession(ctx, conn)
+	if err == nil {
+		s.mu.Lock()
+		s.adopt(res, newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests))
+		s.mu.Unlock()
+	}
+	return err
+}
+
+func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.CreateSession4ResOK, error) {
+	s.mu.Lock()
+	args := sessionArgs{nfs4wire.CreateSession4Args{
+		Clientid: s.client.id, Sequence: s.client.sequence,
+		Flags: nfs4wire.CreateSession4FlagConnBackChan,
+		ForeChanAttrs: nfs4wire.ChannelAttrs4{
+			Maxrequestsize: maxRequest, Maxresponsesize: maxRequest, MaxresponsesizeCached: maxKeptReply,
+			Maxoperations: maxOperations, Maxrequests: uint32(s.cfg.Slots),
+		},
+		BackChanAttrs: nfs4wire.ChannelAttrs4{
+			Maxrequestsize: maxCallback, Maxresponsesize: maxCallback, MaxresponsesizeCached: maxCallback,
+			Maxoperations: maxOperations, Maxrequests: backSlots,
+		},
+		CBProgram: callbackProgram,
+	}}
+	s.mu.Unlock()
+	var res nfs4wire.CreateSession4Res
+	err := s.plain(ctx, conn, []Op{{nfs4wire.OpCreateSession, &args, &res}}, nil)
+	if err == nil {
+		s.mu.Lock()
+		s.client.sequence++
+		s.mu.Unlock()
+	}
+	return res.ResOK, err
+}
+
+// adopt makes a session s's. s.mu is held.
+func (s *Session) adopt(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
+	s.limits, s.slots = res, slots
+	s.back.begin(res.Sessionid, res.BackChanAttrs.Maxrequests)
+	s.renewed.Store(time.Now().UnixNano())
+	s.flags.Store(0)
+}
+
+// mend has a broken session made anew, where there is a connection for it. s.mu is held.
+func (s *Session) mend() {
+	if s.phase != phaseBroken || s.recovering {
+		return
+	}
+	if l := s.pick(nil); l != nil {
+		conn := l.conn
+		s.recovering = true
+		s.working.Go(func() { s.remake(l, conn) })
+	}
+}
+
+// remake makes the session anew over conn, l's.
+func (s *Session) remake(l *link, conn *Conn) {
+	s.mu.Lock()
+	old := nfs4wire.DestroySession4Args{Sessionid: s.limits.Sessionid}
+	s.mu.Unlock()
+	restarted, err := s.tryRemake(conn)
+	for wait := redialFirst; StatusOf(err) == nfs4wire.NFS4ErrDelay; wait = min(2*wait, redialMost) {
+		if !s.sleep(wait) {
+			return
+		}
+		restarted, err = s.tryRemake(conn)
+	}
+	s.mu.Lock()
+	s.recovering = false
+	_, answered := errors.AsType[*OpError](err)
+	if err != nil && !answered {
+		s.lost(l, conn)
+		s.mend() // by another link
+	}
+	s.mu.Unlock()
+	switch {
+	case answered:
+		s.kill(err)
+		return
+	case err != nil:
+		return
+	}
+	s.dispatch()
+	s.bindOthers(l)
+	_ = s.plain(s.life, conn, []Op{{Number: nfs4wire.OpDestroySession, Args: &old}}, nil) // it may be there still
+	if restarted && s.cfg.Callbacks.Restarted != nil {
+		s.cfg.Callbacks.Restarted()
+	}
+}
+
+// tryRemake makes a session, and the client ID if the server has forgotten that too.
+func (s *Session) tryRemake(conn *Conn) (restarted bool, err error) {
+	res, err := s.createSession(s.life, conn)
+	if StatusOf(err) == nfs4wire.NFS4ErrStaleClientID {
+		restarted = true
+		if err = s.identify(s.life, conn); err == nil {
+			res, err = s.createSession(s.life, conn)
+		}
+	}
+	if err != nil {
+		return restarted, err
+	}
+	slots := newSlotTable(res.Sessionid, res.ForeChanAttrs.Maxrequests)
+	if restarted && !s.cfg.Reclaiming {
+		// Before anything that waits.
+		if err := s.reclaimFirst(conn, slots); err != nil {
+			return restarted, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == phaseBroken {
+		s.phase = phaseUp
+	}
+	s.adopt(res, slots)
+	for _, l := range []*compoundList{&s.parked, &s.delayed} {
+		s.moveOrphans(l)
+	}
+	return restarted, nil
+}
+
+// reclaimFirst says RECLAIM_COMPLETE by the first request of a session.
+func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
+	first := slots.take()
+	defer slots.release(first)
+	args := nfs4wire.Sequence4Args{Sessionid: slots.session, Sequenceid: first.seq, Cachethis: true}
+	var res nfs4wire.Sequence4Res
+	first.seq++
+	return s.plain(s.life, conn, []Op{
+		{nfs4wire.OpSequence, &args, &res},
+		{nfs4wire.OpReclaimComplete, &nfs4wire.ReclaimComplete4Args{}, nil},
+	}, nil)
+}
+
+// moveOrphans has the requests of an earlier session wait for slots of the present one,
+// or end. s.mu is held.
+func (s *Session) moveOrphans(l *compoundList) {
+	for c := l.pop(); c != nil; c = l.pop() {
+		if why := s.orphaned(c); why != nil {
+			s.working.Go(func() { c.finish(why) })
+		}
+	}
+}
+
+// bindOthers binds the connections that did not make the session.
+func (s *Session) bindOthers(but *link) {
+	s.mu.Lock()
+	var conns []*Conn
+	for _, l := range s.links {
+		if l != but && l.conn != nil {
+			conns = append(conns, l.conn)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		// Where this fails, so will the next request on the connection.
+		_ = s.bind(s.life, c)
+	}
+}
+
+// sessionArgs are the arguments of CREATE_SESSION, with the flavors of callbacks.
+type sessionArgs struct {
+	nfs4wire.CreateSession4Args
+}
+
+// Encode writes them: the server may call with AUTH_SYS, as root of nowhere, or with
+// AUTH_NONE.
+func (a *sessionArgs) Encode(w *xdr.Writer) {
+	a.EncodeHead(w)
+	w.Uint32(2)
+	(&nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}}).Encode(w)
+	(&nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthNone}).Encode(w)
+	a.EncodeTail(w)
+}

@@ -1,0 +1,332 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// retryDelay is how long a request waits that the server put off at its SEQUENCE.
+const retryDelay = 20 * time.Millisecond
+
+// Start makes a request: c.Done tells its end. A request waits for a slot, in order of
+// Start.
+func (s *Session) Start(c *Compound) {
+	c.prepare(s)
+	s.mu.Lock()
+	c.flight = flight{link: c.link}
+	if s.phase == phaseDead {
+		why := s.why
+		s.mu.Unlock()
+		c.finish(why)
+		return
+	}
+	s.waiting.push(c)
+	s.mu.Unlock()
+	s.dispatch()
+}
+
+// Cancel gives up on a request: c.Done follows, soon, with the error given, unless it
+// was called already. The request may have been executed.
+func (s *Session) Cancel(c *Compound, err error) {
+	s.mu.Lock()
+	switch {
+	case c.in != nil:
+		had := c.slot
+		c.in.remove(c)
+		s.mu.Unlock()
+		if had != nil {
+			s.settle(had, c.link)
+		}
+		c.finish(err)
+	case c.sent && c.cancelled == nil:
+		c.cancelled = err
+		conn, begun := c.conn, c.begun
+		s.mu.Unlock()
+		if begun {
+			conn.Caller().Cancel(&c.x, err)
+		}
+	default:
+		s.mu.Unlock()
+	}
+}
+
+// dispatch sends what can be sent.
+func (s *Session) dispatch() {
+	for {
+		s.mu.Lock()
+		c := s.next()
+		s.mu.Unlock()
+		if c == nil {
+			return
+		}
+		s.send(c)
+	}
+}
+
+// next chooses the next request to send; it has a slot and a connection then. s.mu is
+// held.
+func (s *Session) next() *Compound {
+	if s.phase != phaseUp || s.parked.head == nil && s.waiting.head == nil {
+		return nil
+	}
+	from := &s.parked
+	if from.head == nil {
+		from = &s.waiting
+	}
+	l := s.pick(from.head.link)
+	if l == nil {
+		return nil
+	}
+	c := from.head
+	if c.slot == nil {
+		if c.slot = s.slots.take(); c.slot == nil {
+			return nil
+		}
+		c.number()
+	}
+	from.remove(c)
+	c.link, c.conn = l, l.conn
+	c.sent, c.begun, c.cancelled = true, false, nil
+	c.serial++
+	return c
+}
+
+// number writes down what the SEQUENCE of a request says, each time that it is sent on
+// its slot: a server may compare.
+func (c *Compound) number() {
+	t := c.slot.table
+	c.sequence = nfs4wire.Sequence4Args{
+		Sessionid: t.session, Sequenceid: c.slot.seq, Slotid: c.slot.id, HighestSlotid: t.highest(), Cachethis: c.Cache,
+	}
+}
+
+// pick is the link wanted, or another that has a connection, or nil. s.mu is held.
+func (s *Session) pick(wanted *link) *link {
+	if wanted != nil && wanted.conn != nil {
+		return wanted
+	}
+	for range s.links {
+		l := s.links[s.turn%len(s.links)]
+		s.turn++
+		if l.conn != nil {
+			return l
+		}
+	}
+	return nil
+}
+
+// send hands a request to its connection.
+func (s *Session) send(c *Compound) {
+	serial, conn := c.serial, c.conn
+	conn.Caller().Start(&c.x)
+	// From here on c may be at its next request.
+	s.mu.Lock()
+	var cancelled error
+	if c.serial == serial && c.sent {
+		c.begun = true
+		cancelled = c.cancelled
+	}
+	s.mu.Unlock()
+	if cancelled != nil {
+		conn.Caller().Cancel(&c.x, cancelled)
+	}
+}
+
+// done takes what the transport says of the request.
+func (c *Compound) done(x *rpc.Exchange) {
+	s := c.session
+	s.mu.Lock()
+	c.sent = false
+	lost := x.Err != nil && c.cancelled == nil && (errors.Is(x.Err, rpc.ErrCallLost) || c.link.conn != c.conn)
+	if lost {
+		c.doubtful = true
+		s.lost(c.link, c.conn)
+		s.again(c, &s.parked)
+		return
+	}
+	cancelled := c.cancelled
+	s.mu.Unlock()
+	if x.Err != nil {
+		if cancelled != nil {
+			x.Err = cancelled
+		}
+		c.astray(x.Err)
+		return
+	}
+	c.answered(&x.Results)
+}
+
+// again has a request sent again, from list l, or ends it. s.mu is held; again lets go
+// of it.
+func (s *Session) again(c *Compound, l *compoundList) {
+	why := s.orphaned(c)
+	if why == nil && c.slot != nil {
+		l.push(c)
+	}
+	s.mu.Unlock()
+	if why != nil {
+		c.finish(why)
+		return
+	}
+	s.dispatch()
+}
+
+// orphaned sees to a request whose session is not the present one: it waits for a new
+// slot, or cannot be sent again. s.mu is held.
+func (s *Session) orphaned(c *Compound) (why error) {
+	switch {
+	case s.phase == phaseDead:
+		return s.why
+	case c.slot.table == s.slots:
+		return nil
+	case c.settle || c.doubtful && c.Cache:
+		return ErrDoubtful
+	}
+	c.slot, c.doubtful = nil, false
+	s.waiting.push(c)
+	return nil
+}
+
+// broken takes note that the server does not know the session of c any more.
+func (s *Session) broken(c *Compound) {
+	s.mu.Lock()
+	if c.slot.table == s.slots && s.phase == phaseUp {
+		s.phase = phaseBroken
+		s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // whose slots nothing has
+		s.mend()
+	}
+	s.again(c, nil)
+}
+
+// answered reads a reply.
+func (c *Compound) answered(d *xdr.Decoder) {
+	s := c.session
+	n, status := beginResults(d)
+	if n == 0 || d.Err() != nil {
+		err := d.Err()
+		if err == nil && status != nfs4wire.NFS4OK {
+			s.release(c.slot, false)
+			c.finish(&OpError{0, status})
+			return
+		}
+		c.astray(fmt.Errorf("%w: no SEQUENCE in the reply", rpc.ErrBadReply))
+		return
+	}
+	op := nfs4wire.OpNum(d.Uint32())
+	c.res.Decode(d)
+	switch {
+	case d.Err() != nil || op != nfs4wire.OpSequence:
+		c.astray(fmt.Errorf("%w: a reply that does not begin with SEQUENCE: %v", rpc.ErrBadReply, op))
+		return
+	case c.res.Status != nfs4wire.NFS4OK:
+		c.refused(c.res.Status)
+		return
+	}
+	r := &c.res.ResOK
+	if r.Sessionid != c.sequence.Sessionid || r.Slotid != c.sequence.Slotid || r.Sequenceid != c.sequence.Sequenceid {
+		c.astray(fmt.Errorf("%w: SEQUENCE of another slot", rpc.ErrBadReply))
+		return
+	}
+	var err error
+	if !c.settle {
+		c.Executed, err = readOps(d, c.Ops, n-1, status)
+	}
+	s.renewed.Store(time.Now().UnixNano())
+	s.aimed(c.slot, min(r.TargetHighestSlotid, r.HighestSlotid))
+	s.setFlags(r.StatusFlags)
+	s.dispatch()
+	c.finish(err)
+}
+
+// astray ends a request whose reply does not tell what became of its slot. Where that is
+// true of one that was to find out, the session is of no use.
+func (c *Compound) astray(err error) {
+	if c.settle {
+		c.session.broken(c)
+		return
+	}
+	c.session.settle(c.slot, c.link)
+	c.finish(err)
+}
+
+// refused acts on a SEQUENCE that failed.
+func (c *Compound) refused(status nfs4wire.NFSStat4) {
+	s := c.session
+	switch status {
+	case nfs4wire.NFS4ErrDelay:
+		s.mu.Lock()
+		if s.delayed.head == nil {
+			s.delay.Reset(retryDelay)
+		}
+		s.again(c, &s.delayed)
+	case nfs4wire.NFS4ErrConnNotBoundToSession:
+		s.mu.Lock()
+		s.lost(c.link, c.conn) // a new one will be bound
+		s.again(c, &s.parked)
+	case nfs4wire.NFS4ErrBadSession, nfs4wire.NFS4ErrDeadSession, nfs4wire.NFS4ErrSeqMisordered,
+		nfs4wire.NFS4ErrBadSlot, nfs4wire.NFS4ErrBadHighSlot:
+		s.broken(c)
+	case nfs4wire.NFS4ErrRetryUncachedRep, nfs4wire.NFS4ErrSeqFalseRetry:
+		// The slot has done what it was asked for, whatever that was.
+		s.release(c.slot, true)
+		s.dispatch()
+		c.finish(&OpError{nfs4wire.OpSequence, status})
+	default:
+		s.release(c.slot, false)
+		s.dispatch()
+		c.finish(&OpError{nfs4wire.OpSequence, status})
+	}
+}
+
+// aimed gives back a slot whose request was executed, and notes up to which slot the
+// server takes requests and would like to.
+func (s *Session) aimed(sl *slot, target uint32) {
+	s.mu.Lock()
+	sl.seq++
+	sl.table.release(sl)
+	sl.table.aim(target)
+	s.mu.Unlock()
+}
+
+// release gives a slot back. used: its sequence number was.
+func (s *Session) release(sl *slot, used bool) {
+	s.mu.Lock()
+	if used {
+		sl.seq++
+	}
+	sl.table.release(sl)
+	s.mu.Unlock()
+}
+
+// settle brings in order the slot of a request that was given up: whether the server
+// has seen it is not known, so a SEQUENCE with the same number is sent alone. If the
+// server takes it for the request, its answer is that of the request; otherwise it is
+// executed itself. The number is used then.
+func (s *Session) settle(sl *slot, l *link) {
+	c := &Compound{Done: func(*Compound) {}}
+	c.link = l
+	c.prepare(s)
+	s.mu.Lock()
+	if s.phase == phaseDead || sl.table != s.slots {
+		s.mu.Unlock()
+		return
+	}
+	c.slot, c.settle = sl, true
+	c.number()
+	s.parked.push(c)
+	s.mu.Unlock()
+	s.dispatch()
+}
+
+// finish ends a request. Nothing of c is touched afterwards.
+func (c *Compound) finish(err error) {
+	c.Err = err
+	if c.Done != nil {
+		c.Done(c)
+	}
+}

@@ -1,0 +1,288 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// anonymous is the stateid of no open.
+var anonymous wire.StateID4
+
+// A session does its work over each transport in each minor version, and leaves nothing
+// behind at the server.
+func TestSession(t *testing.T) {
+	for _, minor := range []uint32{1, 2} {
+		for name, target := range targetsOf(t) {
+			t.Run(name, func(t *testing.T) {
+				f, server := newFake4(t)
+				s := f.session(server.Targets()[target], client.SessionConfig{Minor: minor})
+				n := s.NFS4()
+				if i := s.Server(); i.MinorID != 7 || string(i.MajorID) != "fake" || string(i.Scope) != "test" {
+					t.Errorf("%+v", i)
+				}
+				if s.Lease() != 90*time.Second || f.count(wire.OpReclaimComplete) != 1 {
+					t.Errorf("a lease of %v, %d RECLAIM_COMPLETE", s.Lease(), f.count(wire.OpReclaimComplete))
+				}
+				file, err := n.Walk(testserver.Within(t), nil, "a/b")
+				must(t, err)
+				for _, size := range []int{0, 1, 4096, 100_000} {
+					p := make([]byte, size)
+					count, eof, err := n.Read(testserver.Within(t), file, anonymous, 50, p)
+					if err != nil || count != size || eof || !bytes.Equal(p, testserver.Pattern(300_000)[50:50+size]) {
+						t.Fatalf("READ of %d: %d bytes, %v, %v", size, count, eof, err)
+					}
+				}
+				data := testserver.Pattern(70_001)
+				w, err := n.Write(testserver.Within(t), file, anonymous, 1000, data, wire.FileSync4)
+				if err != nil || w.Count != len(data) || !bytes.Equal(f.data[1000:1000+len(data)], data) {
+					t.Fatalf("WRITE: %+v, %v", w, err)
+				}
+				_, err = n.Walk(testserver.Within(t), nil, "a/missing")
+				if e, ok := errors.AsType[*client.OpError](err); !ok || *e != (client.OpError{Op: wire.OpLookup, Status: wire.NFS4ErrNoEnt}) {
+					t.Errorf("LOOKUP of what is missing: %v", err)
+				}
+				must(t, s.Close())
+				if len(f.sessions) != 0 || len(f.clients) != 0 {
+					t.Errorf("%d sessions and %d clients are left", len(f.sessions), len(f.clients))
+				}
+				if _, err := n.Walk(testserver.Within(t), nil, "a"); !errors.Is(err, client.ErrSessionClosed) {
+					t.Errorf("after the end: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func targetsOf(t *testing.T) map[string]string {
+	return map[string]string{"tcp": "tcp", "iwarp": "iwarp", "memory": "memory"}
+}
+
+// Requests wait for slots; each slot has one at a time, with numbers that follow one
+// another (fake4 sees to that). The server may take slots away and give some.
+func TestSessionSlots(t *testing.T) {
+	f, server := newFake4(t)
+	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
+	flood := func() {
+		var all sync.WaitGroup
+		for i := range 300 {
+			all.Go(func() {
+				p := make([]byte, 100)
+				if _, _, err := s.NFS4().Read(testserver.Within(t), nil, anonymous, uint64(i), p); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	gate := make(chan struct{})
+	f.set(func() { f.stall = gate })
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := s.NFS4().Write(testserver.Within(t), nil, anonymous, 0, []byte("x"), wire.FileSync4); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 8 {
+		await.Receive(t, "a slot's WRITE", f.stalled)
+	}
+	select {
+	case <-f.stalled:
+		t.Error("more than 8 requests under way")
+	default:
+	}
+	f.set(func() { f.stall = nil })
+	close(gate)
+	all.Wait()
+	_, held := f.only()
+	if f.writes != 20 || held.highest != 7 {
+		t.Errorf("%d WRITEs, highest slot %d", f.writes, held.highest)
+	}
+
+	f.set(func() { f.target = 1 })
+	_, _, err := s.NFS4().Read(testserver.Within(t), nil, anonymous, 0, make([]byte, 1))
+	must(t, err)
+	f.set(func() { held.highest = 0 })
+	flood()
+	if held.highest > 1 {
+		t.Errorf("slot %d was used when the server wanted 1 at most", held.highest)
+	}
+	f.set(func() { f.target = 7 })
+	flood()
+	f.set(func() { f.delays = 3 })
+	flood()
+}
+
+// A reply that is lost with its connection is asked for again on the same slot, so that
+// a WRITE is executed once.
+func TestSessionLostReply(t *testing.T) {
+	for _, name := range []string{"tcp", "memory"} {
+		t.Run(name, func(t *testing.T) {
+			f, server := newFake4(t)
+			s := f.session(server.Targets()[name], client.SessionConfig{})
+			for i := range 3 {
+				f.set(func() { f.lose = true })
+				w, err := s.NFS4().Write(testserver.Within(t), nil, anonymous, 0, []byte("once"), wire.FileSync4)
+				if err != nil || w.Count != 4 || f.writes != i+1 {
+					t.Fatalf("%+v, %v; %d were executed", w, err, f.writes)
+				}
+			}
+			if n := f.count(wire.OpBindConnToSession); n != 3 {
+				t.Errorf("%d connections were bound", n)
+			}
+		})
+	}
+}
+
+// A session that the server has forgotten is made anew, and so is the client ID; then
+// RECLAIM_COMPLETE comes before everything else.
+func TestSessionForgotten(t *testing.T) {
+	f, server := newFake4(t)
+	restarted := make(chan struct{}, 1)
+	s := f.session(server.Targets()["tcp"], client.SessionConfig{
+		Callbacks: client.Callbacks{Restarted: func() { restarted <- struct{}{} }},
+	})
+	read := func() {
+		t.Helper()
+		_, _, err := s.NFS4().Read(testserver.Within(t), nil, anonymous, 0, make([]byte, 10))
+		must(t, err)
+	}
+	id := s.ClientID()
+	f.forget(false)
+	read()
+	if s.ClientID() != id || f.count(wire.OpReclaimComplete) != 1 {
+		t.Error("a forgotten session made a new client")
+	}
+	f.set(func() { f.order = nil })
+	f.forget(true)
+	read()
+	await.Receive(t, "the restart is told", restarted)
+	if s.ClientID() == id {
+		t.Error("the client ID is the same")
+	}
+	f.mu.Lock()
+	order := f.order[:5]
+	f.mu.Unlock()
+	want := []wire.OpNum{wire.OpExchangeID, wire.OpCreateSession, wire.OpSequence, wire.OpReclaimComplete, wire.OpSequence}
+	for i := range want {
+		if order[i] != want[i] {
+			t.Fatalf("%v, not %v", order, want)
+		}
+	}
+}
+
+// What must not be executed twice is not sent again on a new session.
+func TestSessionDoubtful(t *testing.T) {
+	f, server := newFake4(t)
+	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
+	gate := make(chan struct{})
+	f.set(func() { f.stall, f.lose = gate, true })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.NFS4().Write(testserver.Within(t), nil, anonymous, 0, []byte("?"), wire.FileSync4)
+		ended <- err
+	}()
+	await.Receive(t, "the WRITE", f.stalled)
+	f.forget(false)
+	f.set(func() { f.stall = nil })
+	close(gate)
+	if err := await.Receive(t, "the WRITE ends", ended); !errors.Is(err, client.ErrDoubtful) {
+		t.Errorf("%v", err)
+	}
+	if f.writes != 1 {
+		t.Errorf("%d WRITEs", f.writes)
+	}
+	_, _, err := s.NFS4().Read(testserver.Within(t), nil, anonymous, 0, make([]byte, 10))
+	must(t, err)
+}
+
+// The slot of a request that was given up is used again only once the server is done
+// with it.
+func TestSessionCancel(t *testing.T) {
+	f, server := newFake4(t)
+	f.slots, f.target = 1, 0
+	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
+	gate := make(chan struct{})
+	f.set(func() { f.stall = gate })
+	gaveUp := errors.New("gave up")
+	ctx, cancel := context.WithCancelCause(testserver.Within(t))
+	ended, waiting := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.NFS4().Write(ctx, nil, anonymous, 0, []byte("1"), wire.FileSync4)
+		ended <- err
+	}()
+	await.Receive(t, "the WRITE", f.stalled)
+	go func() {
+		_, err := s.NFS4().Write(ctx, nil, anonymous, 0, []byte("2"), wire.FileSync4)
+		waiting <- err
+	}()
+	cancel(gaveUp)
+	for _, c := range []chan error{ended, waiting} {
+		if err := await.Receive(t, "a request ends", c); err != gaveUp {
+			t.Errorf("%v", err)
+		}
+	}
+	f.set(func() { f.stall = nil })
+	close(gate)
+	for range 3 {
+		_, _, err := s.NFS4().Read(testserver.Within(t), nil, anonymous, 0, make([]byte, 10))
+		must(t, err)
+	}
+}
+
+// Several connections serve one session; when some are lost, the work goes on.
+func TestSessionTrunking(t *testing.T) {
+	f, server := newFake4(t)
+	s := f.session(server.Targets()["memory"], client.SessionConfig{Connections: 3})
+	_, held := f.only()
+	if len(held.conns) != 3 || f.count(wire.OpBindConnToSession) != 2 {
+		t.Fatalf("%d connections", len(held.conns))
+	}
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			if i == 30 {
+				server.Lose()
+			}
+			if _, err := s.NFS4().Write(testserver.Within(t), nil, anonymous, 0, []byte("x"), wire.FileSync4); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if f.writes != 60 {
+		t.Errorf("%d WRITEs were executed, not 60", f.writes)
+	}
+}
+
+// A lease is renewed by a SEQUENCE alone, and a connection for callbacks is bound when
+// the server misses one.
+func TestSessionIdle(t *testing.T) {
+	f, server := newFake4(t)
+	f.lease = 3
+	told := make(chan uint32, 8)
+	f.session(server.Targets()["tcp"], client.SessionConfig{Callbacks: client.Callbacks{Status: func(flags uint32) { told <- flags }}})
+	f.set(func() { f.flags = wire.Seq4StatusCBPathDown })
+	for len(f.heard) > 0 {
+		<-f.heard
+	}
+	if op := await.Receive(t, "the lease is renewed", f.heard); op != wire.OpSequence {
+		t.Errorf("%v", op)
+	}
+	if flags := await.Receive(t, "the flags are told", told); flags != wire.Seq4StatusCBPathDown {
+		t.Errorf("flags %#x", flags)
+	}
+	if op := await.Receive(t, "a connection is bound", f.heard); op != wire.OpBindConnToSession {
+		t.Errorf("%v", op)
+	}
+}
