@@ -37,10 +37,12 @@ type Config struct {
 	// DrainTimeout bounds how long SIGTERM waits for calls in progress.
 	DrainTimeout Duration `toml:"drain_timeout"`
 
-	Memory  MemoryConfig   `toml:"memory"`
-	RNIC    RNICConfig     `toml:"rnic"`
-	Limits  LimitsConfig   `toml:"limits"`
-	Exports []ExportConfig `toml:"export"`
+	Memory   MemoryConfig   `toml:"memory"`
+	RNIC     RNICConfig     `toml:"rnic"`
+	Limits   LimitsConfig   `toml:"limits"`
+	NFS      NFSConfig      `toml:"nfs"`
+	Kerberos KerberosConfig `toml:"kerberos"`
+	Exports  []ExportConfig `toml:"export"`
 
 	file   string           // that it was read from
 	origin map[string]place // of the keys that were set, see place
@@ -51,6 +53,8 @@ type MemoryConfig struct {
 	// Ceiling is for all connections together, Connection for one of them.
 	Ceiling    Size `toml:"ceiling"`
 	Connection Size `toml:"connection"`
+	// State is for what clients of NFSv4 hold, beside payload memory.
+	State Size `toml:"state"`
 }
 
 // RNICConfig is about RDMA connections.

@@ -195,6 +195,8 @@ func usual(t reflect.Type) string {
 		return `"256M"`
 	case t == reflect.TypeFor[[]Listen]():
 		return `[":2049"]`
+	case t == reflect.TypeFor[[]Choice]():
+		return `["..."]`
 	case t == reflect.TypeFor[*bool]():
 		return "true"
 	case t.Kind() == reflect.Int:
@@ -210,6 +212,8 @@ func misfit(t reflect.Type, v *unstable.Node) string {
 	switch {
 	case t == reflect.TypeFor[[]Listen]():
 		return misfitList(v, found)
+	case t == reflect.TypeFor[[]Choice]():
+		return misfitWords(v)
 	case t == reflect.TypeFor[Duration]() && v.Kind == unstable.Integer:
 		if n, err := strconv.ParseUint(found, 10, 32); err == nil {
 			return noUnit(n).Error()
@@ -256,6 +260,23 @@ func misfitList(v *unstable.Node, found string) string {
 			return fmt.Sprintf("%s is not an address: write \":%s\"", n.Data, n.Data)
 		} else if n.Kind != unstable.String && n.Kind != unstable.Comment {
 			return shown(n) + ` is not an address: write IP:PORT in quotes, such as ":2049"`
+		}
+	}
+	return ""
+}
+
+// misfitWords is misfit for a list of words.
+func misfitWords(v *unstable.Node) string {
+	if v.Kind != unstable.Array {
+		word := shown(v)
+		if v.Kind != unstable.String {
+			word = strconv.Quote(word)
+		}
+		return fmt.Sprintf("%s is found where a list belongs: write [%s]", shown(v), word)
+	}
+	for all := v.Children(); all.Next(); {
+		if n := all.Node(); n.Kind != unstable.String && n.Kind != unstable.Comment {
+			return fmt.Sprintf("%s stands in a list of words: write it in quotes: %s", shown(n), strconv.Quote(shown(n)))
 		}
 	}
 	return ""

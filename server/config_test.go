@@ -31,6 +31,7 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"unknown option", "[[export]]\npath = \"" + dir + "\"\noptions = \"rw,no_subtree_check\"\n", 3, []string{"no_subtree_check", "all_squash"}},
 		{"bad address", "rdma = [\"eth0\"]\n", 1, []string{"eth0", "IP:PORT"}},
 		{"options that contradict each other", "[[export]]\npath = \"/\"\noptions = \"rw,sync,ro\"\n", 3, []string{"options: ", "\"rw\" and \"ro\" contradict", "leave one"}},
+		{"another fsid", "[[export]]\npath = \"/\"\noptions = \"fsid=7\"\n", 3, []string{"fsid=0"}},
 		{"two squashes", "[[export]]\npath = \"/\"\noptions = \"root_squash,all_squash\"\n", 3, []string{"\"root_squash\" and \"all_squash\" contradict"}},
 		{"no squash and all", "[[export]]\npath = \"/\"\noptions = \"all_squash,no_root_squash\"\n", 3, []string{"\"all_squash\" and \"no_root_squash\" contradict"}},
 		{"sync and async", "[[export]]\npath = \"/\"\noptions = \"async,sync\"\n", 3, []string{"\"async\" and \"sync\" contradict"}},
@@ -59,6 +60,13 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"no memory", "[memory]\nceiling = 0\n", 2, []string{"ceiling = 0", "from 16M to 1T"}},
 		{"more for one than for all", "[memory]\nceiling = \"64M\"\nconnection = \"65M\"\n", 3, []string{"connection = 65M", "from 4M to 64M"}},
 		{"one address without a list", "rdma = \":20049\"\n", 1, []string{"rdma: \":20049\"", "a list", "write [\":20049\"]"}},
+		{"a version without a list", "nfs.versions = \"4.1\"\n", 1, []string{"versions: \"4.1\"", "a list", "write [\"4.1\"]"}},
+		{"a version without quotes", "[nfs]\nversions = [\"3\", 4.1]\n", 2, []string{"versions: 4.1", "\"4.1\""}},
+		{"a version that is none", "[nfs]\nversions = [\"4\"]\n", 2, []string{"versions = \"4\"", "3, 4.0, 4.1, 4.2"}},
+		{"no version", "[nfs]\nversions = []\n", 2, []string{"versions = no version at all", "\"3\""}},
+		{"owners that are neither", "[nfs]\nowners = \"both\"\n", 2, []string{"owners", "numbers", "names"}},
+		{"a domain that is none", "[nfs]\ndomain = \"a@b\"\n", 2, []string{"a@b", "example.org"}},
+		{"a lease too short", "[nfs]\nlease_time = \"1s\"\n", 2, []string{"lease_time = 1s", "from 5s to 1h"}},
 		{"a port alone", "tcp = 2049\n", 1, []string{"tcp: 2049", "write [\":2049\"]"}},
 		{"a port in a list", "tcp = [2049]\n", 1, []string{"tcp: 2049", "write \":2049\""}},
 		{"an address and none", "tcp = [\"none\", \":2049\"]\n", 1, []string{"tcp = \"none\" and \":2049\"", "either"}},
@@ -118,7 +126,7 @@ crc = "on"
 [[export]]
 path = "`+dir+`"
 name = "/data/"
-options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2001:db8::/32;192.0.2.7"
+options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2001:db8::/32;192.0.2.7,fsid=0,utf8"
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -132,10 +140,10 @@ options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2
 	if name, err := c.Exports[0].exportName(); name != "/data" || err != nil {
 		t.Errorf("name %q, %v", name, err)
 	}
-	if e := exported(&c.Exports[0]); !e.ReadOnly || !e.Async || e.Secure || e.Squash != export.AllSquash || e.AnonUID != 5 || e.AnonGID != 6 || len(e.Clients) != 3 {
+	if e := exported(&c.Exports[0]); !e.ReadOnly || !e.Async || e.Secure || e.Squash != export.AllSquash || e.AnonUID != 5 || e.AnonGID != 6 || len(e.Clients) != 3 || !e.Root || !e.UTF8 {
 		t.Errorf("%+v", e)
 	}
-	if e := exported(new(ExportConfig)); e.ReadOnly || e.Async || !e.Secure || e.Squash != export.RootSquash || e.AnonUID != export.Nobody || e.AnonGID != export.Nobody || e.Clients != nil {
+	if e := exported(new(ExportConfig)); e.ReadOnly || e.Async || !e.Secure || e.Squash != export.RootSquash || e.AnonUID != export.Nobody || e.AnonGID != export.Nobody || e.Clients != nil || e.Root || e.UTF8 {
 		t.Errorf("without options: %+v", e)
 	}
 }

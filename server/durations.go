@@ -12,10 +12,12 @@ import (
 // called. They are asked for only where metrics are served.
 type durations struct {
 	*prometheus.HistogramVec
-	// of each program, by the number of the procedure: where a call finds its histogram
+	// of each version of a program, by the number of the procedure: where a call finds its histogram
 	// without a lock.
-	of map[uint32][]atomic.Pointer[prometheus.Observer]
+	of map[programVersion][]atomic.Pointer[prometheus.Observer]
 }
+
+type programVersion struct{ number, version uint32 }
 
 // durationMetric describes them, for documentation and for Prometheus.
 var durationMetric = metric{
@@ -30,19 +32,19 @@ func newDurations() *durations {
 			// Powers of two, from 4.096 us on to some 17 s.
 			Buckets: prometheus.ExponentialBuckets(4096e-9, 2, 23),
 		}, durationMetric.labels),
-		make(map[uint32][]atomic.Pointer[prometheus.Observer]),
+		make(map[programVersion][]atomic.Pointer[prometheus.Observer]),
 	}
 }
 
 // add makes room for the procedures of a program. It comes before the first call.
 func (d *durations) add(p rpc.Program) {
 	_, version := p.Versions()
-	d.of[p.Number()] = make([]atomic.Pointer[prometheus.Observer], len(p.Binding(version).Procedures))
+	d.of[programVersion{p.Number(), version}] = make([]atomic.Pointer[prometheus.Observer], len(p.Binding(version).Procedures))
 }
 
 // observe is rpc.Config.Observe.
 func (d *durations) observe(e *rpc.Event) {
-	of := d.of[e.Program]
+	of := d.of[programVersion{e.Program, e.Version}]
 	if e.Nanoseconds == 0 || e.Name == "" || int(e.Procedure) >= len(of) {
 		return
 	}

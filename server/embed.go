@@ -78,6 +78,8 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	cfg := &Config{
 		RDMA: opt.RDMA, TCP: []Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
 		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout,
+		// A Handler knows no open files and no locks.
+		NFS: NFSConfig{Versions: []Choice{"3"}},
 	}
 	if len(cfg.RDMA) == 0 {
 		addr := local.AddrPort().Addr().Unmap()

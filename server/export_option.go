@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,10 +71,22 @@ var exportOptions = []exportOption{
 		}},
 	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that are served: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. All clients, unless given",
 		set: func(e *export.Export, value string) (err error) { e.Clients, err = parseClients(value); return err }},
+	{name: "sec", takes: "FLAVOR[:FLAVOR]", about: "sec", meaning: "how callers prove who they are: `sys`, not at all; `krb5`, by Kerberos; `krb5i`, by Kerberos, and what they send and get cannot be changed on its way; `krb5p`, and it cannot be read. Several, the preferred first, are separated by ':'. `sys` unless given",
+		set: func(e *export.Export, value string) (err error) { e.Security, err = parseSecurity(value); return err }},
 	{name: "secure", about: "ports", usual: true, meaning: "only peers on ports below 1024 are served. RDMA peers count as such, as with Linux's server; see [security.md](security.md)",
 		set: func(e *export.Export, _ string) error { e.Secure = true; return nil }},
 	{name: "insecure", about: "ports", meaning: "peers on all ports are served",
 		set: func(e *export.Export, _ string) error { e.Secure = false; return nil }},
+	{name: "fsid", takes: "0", about: "the root", meaning: "the export is the root of what clients of NFSv4 see: they mount it as `/`, and exports whose names begin with its name by what follows. One export can be",
+		set: func(e *export.Export, value string) error {
+			if value != "0" {
+				return fmt.Errorf("fsid=%s: only fsid=0 has a meaning: the export is the root of NFSv4's names", value)
+			}
+			e.Root = true
+			return nil
+		}},
+	{name: "utf8", about: "names", meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 has it. Without it they pass, because local programs make them",
+		set: func(e *export.Export, _ string) error { e.UTF8 = true; return nil }},
 }
 
 // usage is the option as a user writes it.
@@ -112,6 +125,7 @@ func usualOptions() string {
 // apply makes e an export with these options: those given, and the usual ones.
 func (o *ExportOptions) apply(e *export.Export) {
 	e.AnonUID, e.AnonGID = export.Nobody, export.Nobody
+	e.Security = []export.Security{export.Sys}
 	for i := range exportOptions {
 		if x := &exportOptions[i]; x.usual {
 			_ = x.set(e, "") // it takes no value
@@ -195,6 +209,19 @@ func parseClients(value string) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("%q has bits beyond its length: write %s", s, p.Masked())
 		}
 		all = append(all, p)
+	}
+	return all, nil
+}
+
+func parseSecurity(value string) (all []export.Security, err error) {
+	for word := range strings.SplitSeq(value, ":") {
+		i := slices.Index(export.SecurityNames, word)
+		if i < 0 {
+			return nil, fmt.Errorf("sec=%s: %q is no flavor: use some of %s, separated by ':'", value, word, strings.Join(export.SecurityNames, ", "))
+		}
+		if s := export.Securities[i]; !slices.Contains(all, s) {
+			all = append(all, s)
+		}
 	}
 	return all, nil
 }

@@ -11,7 +11,7 @@ import (
 func TestMappings(t *testing.T) {
 	listen := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:2049"), netip.MustParseAddrPort("192.0.2.2:2049"), netip.MustParseAddrPort("[::]:3049")}
 	var got []string
-	for _, m := range mappings(func(transport string) []netip.AddrPort { return map[string][]netip.AddrPort{"tcp": listen}[transport] }) {
+	for _, m := range mappings(&Config{NFS: NFSConfig{Versions: []Choice{"3"}}}, func(transport string) []netip.AddrPort { return map[string][]netip.AddrPort{"tcp": listen}[transport] }) {
 		got = append(got, strings.Join([]string{m.Netid, m.Address.String()}, " "))
 	}
 	// The first address of a netid counts.

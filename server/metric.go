@@ -2,12 +2,15 @@ package server
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 )
 
 // A metric is an entry of the registry: a description, and how its values are found in
@@ -24,9 +27,12 @@ type metric struct {
 
 // counted is a snapshot of all that the rooms count.
 type counted struct {
-	calls  rpc.Stats
-	memory mem.Stats
-	seats  census.Stats
+	calls rpc.Stats
+	gss   gss.Stats
+	// operations are those of NFSv4.
+	operations []nfs4.OperationStats
+	memory     mem.Stats
+	seats      census.Stats
 	// held and limit are descriptors for files; limit is 0 where the exports bring file
 	// systems of their own.
 	held, limit int
@@ -42,8 +48,14 @@ type carried struct {
 // count takes a snapshot. Each room has one of its own, of one moment.
 func (s *Server) count() *counted {
 	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats()}
+	if s.gss != nil {
+		c.gss = s.gss.Stats()
+	}
 	if s.trees != nil {
 		c.held, c.limit = s.trees.descriptors.Held(), s.trees.descriptors.Limit()
+	}
+	if s.nfs4 != nil {
+		c.operations = s.nfs4.Stats()
 	}
 	for _, t := range s.transports {
 		c.transports = append(c.transports, carried{t.name, t.traffic()})
@@ -71,6 +83,17 @@ var metrics = []metric{
 				}
 			}
 		}},
+	{name: "nfsrdmad_nfs4_operations_total", help: "Operations of NFSv4 that were executed.", kind: counter, labels: []string{"operation", "status"},
+		meaning: "operations of NFSv4 that were executed, by what they came to: `ok`, or the error without `NFS4ERR_`",
+		read: func(c *counted, put func(float64, ...string)) {
+			for _, o := range c.operations {
+				status := "ok"
+				if o.Status != 0 {
+					status = strings.ToLower(strings.TrimPrefix(o.Status.String(), "NFS4ERR_"))
+				}
+				put(float64(o.Count), strings.TrimPrefix(o.Operation.String(), "OP_"), status)
+			}
+		}},
 	{name: "nfsrdmad_calls_in_progress", help: "RPC calls being served.", kind: gauge,
 		meaning: "calls that are served now",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.InProgress)) }},
@@ -84,6 +107,16 @@ var metrics = []metric{
 		meaning: "retransmissions answered from memory",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.calls.ReplyCache.Hits + c.calls.ReplyCache.Joined))
+		}},
+	{name: "nfsrdmad_gss_contexts", help: "RPCSEC_GSS contexts.", kind: gauge,
+		meaning: "contexts of callers that use Kerberos: about one for each user of each client",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.gss.Contexts)) }},
+	{name: "nfsrdmad_gss_refused_total", help: "Contexts and calls under RPCSEC_GSS that were refused or dropped.", kind: counter, labels: []string{"reason"},
+		meaning: "contexts and calls under Kerberos that were refused or dropped, by reason. `unknown_handle` is usual after a restart; for `credential`, `expired` and `unknown_principal` there is a line in the log",
+		read: func(c *counted, put func(float64, ...string)) {
+			for reason, n := range c.gss.Refused {
+				put(float64(n), gss.Reason(reason).String())
+			}
 		}},
 	{name: "nfsrdmad_payload_memory_bytes", help: "Payload memory.", kind: gauge, labels: []string{"kind"},
 		meaning: "`ceiling`, `in_use`, `peak`",

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -63,6 +64,9 @@ options = "insecure,no_root_squash"
 			t.Fatal("MNT of what is not there")
 		}
 	}
+	if _, err := d.session(t, "tcp", client.Callbacks{}).Walk(ctx, nil, "/"); err != nil {
+		t.Fatal(err)
+	}
 	response, err := http.Get("http://" + metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -79,15 +83,16 @@ options = "insecure,no_root_squash"
 		`nfsrdmad_calls_total{procedure="MNT",program="mount",status="success",version="3"} 2`,
 		`nfsrdmad_calls_total{procedure="MNT",program="mount",status="failed",version="3"} 2`,
 		`nfsrdmad_connections{transport="rdma"} 1`,
-		`nfsrdmad_connections{transport="tcp"} 1`,
+		`nfsrdmad_connections{transport="tcp"} 2`,
 		`nfsrdmad_bytes_total{transport="rdma",way="read_chunk"} 100000`,
 		`nfsrdmad_bytes_total{transport="rdma",way="write_chunk"} 100000`,
 		`nfsrdmad_payload_memory_bytes{kind="ceiling"} 2.68435456e+08`,
 		`nfsrdmad_call_seconds_count{procedure="READ",program="nfs"} 2`,
 		`nfsrdmad_call_seconds_bucket{procedure="READ",program="nfs",le="+Inf"} 2`,
+		`nfsrdmad_nfs4_operations_total{operation="CREATE_SESSION",status="ok"} 1`,
 		`nfsrdmad_stalled_total{transport="rdma"} 0`,
 		`nfsrdmad_transport_faults_total{reason="truncated_list",transport="rdma"} 0`,
-		`nfsrdmad_seats{stage="known"} 2`,
+		`nfsrdmad_seats{stage="known"} 3`,
 		`nfsrdmad_seats{stage="stranger"} 0`,
 		`nfsrdmad_connections_refused_total{reason="full"} 0`,
 		`nfsrdmad_connections_ended_total{reason="evicted"} 0`,
@@ -101,7 +106,7 @@ options = "insecure,no_root_squash"
 		t.Fatal(err)
 	}
 	documented := make(map[string]bool)
-	for _, name := range regexp.MustCompile("nfsrdmad_[a-z_]+").FindAllString(string(document), -1) {
+	for _, name := range regexp.MustCompile(`nfsrdmad_\w+`).FindAllString(string(document), -1) {
 		documented[name] = true
 	}
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (nfsrdmad_\w+)`).FindAllStringSubmatch(text, -1) {

@@ -4,41 +4,49 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 // MountCommands are lines for people: the commands that mount the first export, for
 // each address, with headings that a shell takes for comments.
 func (s *Server) MountCommands() []string {
-	return mountCommands(s.offers.all()[0].Name, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
+	only3 := !slices.ContainsFunc(nfsVersions[1:], s.cfg.serves)
+	return mountCommands(s.offers.all()[0].Name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
 
 // mountCommands are, for each of the addresses that a client elsewhere could use,
-// the commands that mount an export: by RDMA and by TCP. MOUNT is asked by TCP
-// either way.
-func mountCommands(name string, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
-	if len(tcpAddrs) == 0 {
-		return []string{"# Nothing can be mounted: Linux asks for the export by TCP, and this server does not listen for TCP (--tcp)."}
+// the commands that mount an export: by RDMA and by TCP. The client takes the highest
+// version that is served. NFSv3 alone needs more to be said: MOUNT is asked by TCP
+// whatever the transport.
+func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
+	if only3 && len(tcpAddrs) == 0 {
+		return []string{"# Nothing can be mounted: for NFSv3, Linux asks for the export by TCP, and this server does not listen for TCP (--tcp)."}
 	}
 	var byRDMA, byTCP []string
 	for _, p := range own {
 		if p = p.Unmap(); p.IsLinkLocalUnicast() && p.Is6() {
 			continue // needs the client's own interface name
 		}
-		tcpPort := portFor(p, tcpAddrs)
-		if tcpPort == 0 {
-			continue
-		}
+		rdmaPort, tcpPort := portFor(p, rdmaAddrs), portFor(p, tcpAddrs)
 		host := p.String()
 		if p.Is6() {
 			host = "[" + host + "]"
 		}
-		mount := fmt.Sprintf("nolock,mountport=%d,mountproto=%s %s /mnt", tcpPort, family("tcp", p), shellWord(host+":"+name))
-		// siw does not connect over loopback.
-		if rdmaPort := portFor(p, rdmaAddrs); rdmaPort != 0 && !p.IsLoopback() {
-			byRDMA = append(byRDMA, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("rdma", p), rdmaPort, mount))
+		command := func(transport string, port uint16) string {
+			options := fmt.Sprintf("proto=%s,port=%d", family(transport, p), port)
+			if only3 {
+				options = fmt.Sprintf("vers=3,%s,nolock,mountport=%d,mountproto=%s", options, tcpPort, family("tcp", p))
+			}
+			return fmt.Sprintf("mount -t nfs -o %s %s /mnt", options, shellWord(host+":"+name))
 		}
-		byTCP = append(byTCP, fmt.Sprintf("mount -t nfs -o vers=3,proto=%s,port=%d,%s", family("tcp", p), tcpPort, mount))
+		// siw does not connect over loopback.
+		if rdmaPort != 0 && !p.IsLoopback() && (tcpPort != 0 || !only3) {
+			byRDMA = append(byRDMA, command("rdma", rdmaPort))
+		}
+		if tcpPort != 0 {
+			byTCP = append(byTCP, command("tcp", tcpPort))
+		}
 	}
 	var lines []string
 	if len(byRDMA) > 0 {

@@ -22,11 +22,12 @@ func TestMountCommands(t *testing.T) {
 	const overRDMA, overTCP = "# Over RDMA, from another machine (which needs the module siw: docs/mounting.md):", "# Over TCP:"
 	for _, c := range []struct {
 		name      string
+		only3     bool
 		export    string
 		rdma, tcp []netip.AddrPort
 		want      []string
 	}{
-		{"every address", "/x", listen("[::]:20049"), listen("[::]:2049"), []string{
+		{"every address, NFSv3 alone", true, "/x", listen("[::]:20049"), listen("[::]:2049"), []string{
 			overRDMA,
 			"mount -t nfs -o vers=3,proto=rdma,port=20049,nolock,mountport=2049,mountproto=tcp 192.0.2.1:/x /mnt",
 			"mount -t nfs -o vers=3,proto=rdma6,port=20049,nolock,mountport=2049,mountproto=tcp6 '[2001:db8::1]:/x' /mnt",
@@ -35,23 +36,35 @@ func TestMountCommands(t *testing.T) {
 			"mount -t nfs -o vers=3,proto=tcp,port=2049,nolock,mountport=2049,mountproto=tcp 192.0.2.1:/x /mnt",
 			"mount -t nfs -o vers=3,proto=tcp6,port=2049,nolock,mountport=2049,mountproto=tcp6 '[2001:db8::1]:/x' /mnt",
 		}},
-		{"one address, other ports", "/x", listen("192.0.2.1:20050"), listen("192.0.2.1:3049"), []string{
+		{"one address, other ports, NFSv3 alone", true, "/x", listen("192.0.2.1:20050"), listen("192.0.2.1:3049"), []string{
 			overRDMA,
 			"mount -t nfs -o vers=3,proto=rdma,port=20050,nolock,mountport=3049,mountproto=tcp 192.0.2.1:/x /mnt",
 			overTCP,
 			"mount -t nfs -o vers=3,proto=tcp,port=3049,nolock,mountport=3049,mountproto=tcp 192.0.2.1:/x /mnt",
 		}},
-		{"no RDMA, no IPv6", "/a b", nil, listen("0.0.0.0:2049"), []string{
+		{"no RDMA, no IPv6, NFSv3 alone", true, "/a b", nil, listen("0.0.0.0:2049"), []string{
 			overTCP,
 			"mount -t nfs -o vers=3,proto=tcp,port=2049,nolock,mountport=2049,mountproto=tcp '127.0.0.1:/a b' /mnt",
 			"mount -t nfs -o vers=3,proto=tcp,port=2049,nolock,mountport=2049,mountproto=tcp '192.0.2.1:/a b' /mnt",
 		}},
-		{"nothing to ask MOUNT by", "/x", listen("[::]:20049"), nil, []string{
-			"# Nothing can be mounted: Linux asks for the export by TCP, and this server does not listen for TCP (--tcp).",
+		{"nothing to ask MOUNT by, NFSv3 alone", true, "/x", listen("[::]:20049"), nil, []string{
+			"# Nothing can be mounted: for NFSv3, Linux asks for the export by TCP, and this server does not listen for TCP (--tcp).",
+		}},
+		{"every address", false, "/x", listen("[::]:20049"), listen("[::]:2049"), []string{
+			overRDMA,
+			"mount -t nfs -o proto=rdma,port=20049 192.0.2.1:/x /mnt",
+			"mount -t nfs -o proto=rdma6,port=20049 '[2001:db8::1]:/x' /mnt",
+			overTCP,
+			"mount -t nfs -o proto=tcp,port=2049 127.0.0.1:/x /mnt",
+			"mount -t nfs -o proto=tcp,port=2049 192.0.2.1:/x /mnt",
+			"mount -t nfs -o proto=tcp6,port=2049 '[2001:db8::1]:/x' /mnt",
+		}},
+		{"RDMA alone", false, "/x", listen("192.0.2.1:20049"), nil, []string{
+			overRDMA, "mount -t nfs -o proto=rdma,port=20049 192.0.2.1:/x /mnt",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := mountCommands(c.export, c.rdma, c.tcp, own); !slices.Equal(got, c.want) {
+			if got := mountCommands(c.export, c.only3, c.rdma, c.tcp, own); !slices.Equal(got, c.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 		})

@@ -2,12 +2,14 @@ package server
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A program is an entry of the registry: one version of an RPC program.
@@ -17,15 +19,25 @@ type program struct {
 	number, version uint32
 	// over are the transports that rpcbind names for it.
 	over []string
-	open func(*Server) rpc.Program
+	// versions of NFS that it is for: it is served where one of them is.
+	versions []string
+	open     func(*Server) rpc.Program
 }
+
+// served says whether the configuration wants the program.
+func (p *program) served(c *Config) bool { return slices.ContainsFunc(p.versions, c.serves) }
 
 // programs are all that are served.
 var programs = []program{
-	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"},
-		func(s *Server) rpc.Program { return nfs3.New(s.offers.table) }},
+	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, nfsVersions[:1],
+		func(s *Server) rpc.Program {
+			nfs := nfs3.New(s.offers.table)
+			nfs.Guard(s.clients)
+			return nfs
+		}},
+	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, nfsVersions[1:], (*Server).nfs4Program},
 	// By TCP alone (RFC 8267 §5.1), though it is served over both.
-	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"},
+	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, nfsVersions[:1],
 		func(s *Server) rpc.Program {
 			mounts := mount3.New(s.offers.table)
 			mounts.OnRefusal((&refusedMounts{log: s.log}).refused)

@@ -23,7 +23,7 @@ func (s *Server) register(ctx context.Context) (unregister func(context.Context)
 	if s.cfg.Rpcbind != nil && !*s.cfg.Rpcbind {
 		return nothing
 	}
-	all := mappings(s.addrs)
+	all := mappings(s.cfg, s.addrs)
 	if len(all) == 0 {
 		return nothing
 	}
@@ -45,9 +45,12 @@ func (s *Server) register(ctx context.Context) (unregister func(context.Context)
 // mappings are what rpcbind is told: programs where they are listened on, by the netids
 // of RFC 5665 §5.1 and RFC 8166 §9. rpcbind knows one address for a netid: the first
 // counts.
-func mappings(addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
+func mappings(cfg *Config, addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
 	var all []rpcbind.Mapping
 	for _, p := range programs {
+		if !p.served(cfg) {
+			continue
+		}
 		for _, name := range p.over {
 			all = append(all, p.mappings(transportOf(name).netid, addrs(name))...)
 		}

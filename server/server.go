@@ -14,7 +14,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -30,8 +36,15 @@ type Server struct {
 	offers *offers
 	pool   *mem.Pool
 	rpc    *rpc.Server
+	gss    *gss.Server
 	census *census.Census
-	lines  clientLines // about connections
+	// clients is what NFSv4's clients hold, and identity what this server is to them.
+	clients  *state.Manager
+	records  *records.Store
+	identity []byte
+	nfs4     *nfs4.Program // nil where it is not served
+	nfs40    *nfs40.Minor
+	lines    clientLines // about connections
 
 	transports []*running
 	durations  *durations // nil without metrics
@@ -123,7 +136,10 @@ func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
 // start puts the rooms together, from the bottom up, over exports that are open.
 func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err error) {
-	s.offers = &offers{log: s.log, table: export.NewTable(key), trees: s.trees}
+	table := export.NewTable(key)
+	pseudo.Attach(table)
+	table.OnRefusedFlavor((&refusedFlavors{log: s.log}).refused)
+	s.offers = &offers{log: s.log, table: table, trees: s.trees}
 	if _, err = s.offers.set(exports); err != nil {
 		return err
 	}
@@ -136,7 +152,14 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 		calls.Observe = s.durations.observe
 	}
 	s.rpc = rpc.NewServer(calls)
+	s.openKerberos()
+	if err := s.openClients(key); err != nil {
+		return err
+	}
 	for i := range programs {
+		if !programs[i].served(s.cfg) {
+			continue
+		}
 		p := programs[i].open(s)
 		s.rpc.Register(p)
 		if s.durations != nil {

@@ -10,7 +10,7 @@ import (
 
 // settings are all keys of the configuration, in the order of documentation and
 // checks.
-var settings = slices.Concat(whereToListen(), daemonSettings, softwareRNIC.settings, rdmaSettings, limitSettings, exportSettings)
+var settings = slices.Concat(whereToListen(), daemonSettings, softwareRNIC.settings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
 
 func whereToListen() (all []setting) {
 	for i := range transports {
@@ -45,6 +45,11 @@ var daemonSettings = []setting{
 			within(k, "memory.connection", &k.c.Memory.Connection, k.c.Memory.Ceiling/2, 4<<20, k.c.Memory.Ceiling)
 		},
 		meaning: "what one connection may have of it; 4M at least. A peer that stalls pins no more than this"},
+	{key: "memory.state", usual: "as the ceiling",
+		check: func(k *checker) {
+			within(k, "memory.state", &k.c.Memory.State, k.c.Memory.Ceiling, 4<<20, 1<<40)
+		},
+		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: half of it what they have open and locked, of which one client may have half, and half the replies that sessions keep. An open file takes about 1K. Clients that want more wait until something is closed; with 4.0, they get an error"},
 }
 
 // rdmaSettings are about RDMA connections, whatever carries them.

@@ -111,6 +111,16 @@ func (s *Server) release(e *ending) {
 			busy = s.rpc.Lanes()
 		}
 	}
+	if s.gss != nil && quiet {
+		e.do("callers' identities", e.half(), func(context.Context) error {
+			s.gss.Close()
+			return nil
+		})
+	}
+	e.do("what NFSv4 clients hold", e.half(), func(context.Context) error {
+		s.closeClients()
+		return nil
+	})
 	for _, l := range busy {
 		e.leave(s.describe(l))
 	}
@@ -124,6 +134,7 @@ func (s *Server) release(e *ending) {
 	if s.state != nil {
 		// Even where something was left behind: the next process needs it.
 		e.do("state directory", e.half(), func(context.Context) error {
+			s.closeRecords()
 			s.state.close()
 			return nil
 		})

@@ -18,6 +18,9 @@ import (
 type trees struct {
 	state       string // directory
 	descriptors *local.Descriptors
+	// revoke, where set, takes away what clients hold of a file system, before it is
+	// closed.
+	revoke func(fs vfs.FileSystem)
 
 	mu   sync.Mutex
 	open map[treeKey]*tree
@@ -94,6 +97,9 @@ func (t *trees) letGo(fs vfs.FileSystem) error {
 	key, there, last := t.unshare(fs)
 	if !last {
 		return nil
+	}
+	if t != nil && t.revoke != nil {
+		t.revoke(fs)
 	}
 	err := fs.Close()
 	if there != nil {

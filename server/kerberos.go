@@ -1,0 +1,153 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+)
+
+// KerberosConfig is about callers that prove who they are by Kerberos.
+type KerberosConfig struct {
+	// Keytab has the server's keys.
+	Keytab string `toml:"keytab"`
+	// Realm is the one whose users are those of this machine; empty means the default
+	// realm of krb5.conf.
+	Realm string `toml:"realm"`
+	// Principals name the users of others: PRINCIPAL=USER.
+	Principals []Choice `toml:"principals"`
+}
+
+// defaultKeytab is where systems keep the machine's keys.
+const defaultKeytab = "/etc/krb5.keytab"
+
+// kerberosSettings are about Kerberos.
+var kerberosSettings = []setting{
+	{key: "kerberos.keytab", usual: quoted(defaultKeytab),
+		check: func(k *checker) {
+			if k.c.Kerberos.Keytab == "" {
+				k.c.Kerberos.Keytab = defaultKeytab
+			}
+		},
+		meaning: "the file with the server's keys, of a principal `nfs/HOST@REALM` where HOST is the name by which clients mount. It is read again when it changes"},
+	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
+		meaning: "the realm whose users are users of this machine by the same name"},
+	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
+		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user"},
+}
+
+func checkPrincipals(k *checker) {
+	for _, word := range k.c.Kerberos.Principals {
+		if p, user, ok := splitPrincipal(string(word)); !ok || user == "" || !strings.Contains(p, "@") {
+			k.fault("kerberos.principals", fmt.Sprintf("%q", word), `write PRINCIPAL@REALM=USER, such as "backup/host@EXAMPLE.ORG=backup"`)
+			return
+		}
+	}
+}
+
+// splitPrincipal takes PRINCIPAL=USER apart, at the last '='.
+func splitPrincipal(word string) (principal, user string, ok bool) {
+	i := strings.LastIndexByte(word, '=')
+	if i < 0 {
+		return "", "", false
+	}
+	return word[:i], word[i+1:], true
+}
+
+// principals tell which user of this machine a principal is.
+type principals struct {
+	realm   string
+	named   map[string]string
+	account func(user string) (uid, gid uint32, groups []uint32, ok bool)
+}
+
+// identify is gss.Config.Identify: a principal that the configuration names, or a user
+// of the own realm.
+func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool) {
+	if user, named := p.named[principal]; named {
+		return p.account(user)
+	}
+	user, realm, _ := strings.Cut(principal, "@")
+	if p.realm == "" || realm != p.realm || strings.ContainsAny(user, `/\`) {
+		return 0, 0, nil, false
+	}
+	return p.account(user)
+}
+
+// openKerberos serves callers that prove who they are.
+func (s *Server) openKerberos() {
+	k := &s.cfg.Kerberos
+	who := &principals{realm: k.Realm, named: make(map[string]string), account: identity.New(identity.Config{}).Account}
+	for _, word := range k.Principals {
+		principal, user, _ := splitPrincipal(string(word))
+		who.named[principal] = user
+	}
+	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab})
+	wanted := s.offers.wantKerberos()
+	if who.realm == "" {
+		realm, err := krb5.DefaultRealm("")
+		if err != nil && wanted && !errors.Is(err, os.ErrNotExist) {
+			s.log.Warn("the default realm is not known: name it with the key kerberos.realm", zap.Error(cause(err)))
+		}
+		who.realm = realm
+	}
+	if err := mechanism.Check(); err != nil && wanted {
+		s.log.Warn("exports with sec=krb5 cannot be used: correct the key kerberos.keytab", zap.Error(err))
+	}
+	s.gss = gss.New(gss.Config{
+		Mechanisms: []gss.Mechanism{mechanism}, Identify: who.identify,
+		Notify: (&refusedCallers{log: s.log}).refused,
+	})
+	s.rpc.Protect(rpc.AuthGSS, s.gss)
+}
+
+// wantKerberos says that an export asks for it.
+func (o *offers) wantKerberos() bool {
+	return slices.ContainsFunc(o.table.All(), func(e *export.Export) bool {
+		return slices.ContainsFunc(e.Security, func(s export.Security) bool { return s.GSSService() != 0 })
+	})
+}
+
+// refusedCallers writes a line for a caller that is refused, so that the reason is found
+// where it is looked for; a client that tries again and again makes few for each reason.
+type refusedCallers struct {
+	log   *zap.Logger
+	lines [len(gss.Stats{}.Refused)]clientLines // by reason
+}
+
+// usualReasons say nothing to an administrator: a client that had a context
+// before a restart makes another.
+var usualReasons = []gss.Reason{gss.UnknownHandle, gss.SeqExhausted, gss.Stale, gss.Replayed, gss.RefusedHandle, gss.Evicted}
+
+// refused is gss.Config.Notify.
+func (r *refusedCallers) refused(e *gss.Event) {
+	if slices.Contains(usualReasons, e.Reason) {
+		return
+	}
+	client := e.Peer.Addr().Unmap()
+	leftOut, due := r.lines[e.Reason].due(client, time.Now())
+	if !due {
+		return
+	}
+	fields := []zap.Field{zap.Stringer("client", client), zap.Stringer("reason", e.Reason), zap.String("cause", e.Cause)}
+	if e.Principal != "" {
+		fields = append(fields, zap.String("principal", e.Principal))
+	}
+	if e.Remedy != "" {
+		fields = append(fields, zap.String("remedy", e.Remedy))
+	}
+	if leftOut > 0 {
+		fields = append(fields, zap.Int("others_before", leftOut))
+	}
+	r.log.Warn("Kerberos", fields...)
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+)
+
+// NFSConfig is about the protocol NFS.
+type NFSConfig struct {
+	// Versions that are served; empty means all of nfsVersions.
+	Versions []Choice `toml:"versions"`
+	// LeaseTime is how long what an NFSv4 client holds is safe without a word from
+	// it, and GraceTime how long after a start only what was held before may be
+	// claimed.
+	LeaseTime Duration `toml:"lease_time"`
+	GraceTime Duration `toml:"grace_time"`
+	// Owners says how users and groups are sent over NFSv4: "numbers", but to callers
+	// that are known by name, or "names", with Domain behind them.
+	Owners Choice `toml:"owners"`
+	Domain string `toml:"domain"`
+}
+
+// nfsVersions are the versions of NFS that there are, as mount's option vers= has them.
+var nfsVersions = []string{"3", "4.0", "4.1", "4.2"}
+
+// serves says whether a version is served.
+func (c *Config) serves(version string) bool { return slices.Contains(c.NFS.Versions, Choice(version)) }
+
+// Lease and grace times that a server may have. A client renews its lease in a third of
+// the time or so, and one that lost its network for a moment should not lose its locks.
+const (
+	usualLease    = 90 * time.Second
+	shortestLease = 5 * time.Second
+	longestLease  = time.Hour
+)
+
+// nfsSettings are about the protocol.
+var nfsSettings = []setting{
+	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(nfsVersions), ", ") + "]`", check: checkVersions,
+		meaning: "versions of NFS that are served, as mount's option `vers=` names them. Clients that ask for none in particular take the highest"},
+	{key: "nfs.lease_time", usual: shownDefault(Duration(usualLease)), check: func(k *checker) {
+		within(k, "nfs.lease_time", &k.c.NFS.LeaseTime, Duration(usualLease), Duration(shortestLease), Duration(longestLease))
+	}, meaning: "how long the opens and locks of an NFSv4 client are safe when it is not heard of. They are kept beyond that, for a day at most, as long as no other client wants what they hold"},
+	{key: "nfs.grace_time", usual: "as `lease_time`", check: func(k *checker) {
+		within(k, "nfs.grace_time", &k.c.NFS.GraceTime, k.c.NFS.LeaseTime, Duration(time.Second), Duration(longestLease))
+	}, meaning: "how long after a start NFSv4 clients may claim what they had open and locked before, while nobody else gets it. It ends early when all of them are back"},
+	choice("nfs.owners", func(c *Config) *Choice { return &c.NFS.Owners }, []string{ownersNumbers, ownersNames}, "",
+		"how NFSv4 tells who owns a file: `numbers`, which Linux's clients take without any configuration, or `names`, as `user@domain`. Callers with Kerberos get names in any case, and both are taken from all"),
+	{key: "nfs.domain", usual: "that of the machine's name, or `" + identity.DefaultDomain + "`", check: checkDomain,
+		meaning: "what follows the `@` of names. Clients must have the same one (`Domain` in `/etc/idmapd.conf`)"},
+}
+
+// Ways to send users and groups.
+const (
+	ownersNumbers = "numbers"
+	ownersNames   = "names"
+)
+
+// checkDomain refuses what cannot stand behind an '@'.
+func checkDomain(k *checker) {
+	if d := k.c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
+		k.fault("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")
+	}
+}
+
+func quotedAll(words []string) (all []string) {
+	for _, w := range words {
+		all = append(all, strconv.Quote(w))
+	}
+	return all
+}
+
+func checkVersions(k *checker) {
+	v := &k.c.NFS.Versions
+	if len(*v) == 0 && !k.c.says("nfs.versions") {
+		for _, word := range nfsVersions {
+			*v = append(*v, Choice(word))
+		}
+	}
+	for _, word := range *v {
+		if !slices.Contains(nfsVersions, string(word)) {
+			k.fault("nfs.versions", strconv.Quote(string(word)), "use some of "+strings.Join(nfsVersions, ", "))
+			return
+		}
+	}
+	if len(*v) == 0 {
+		k.fault("nfs.versions", "no version at all", "name one at least, such as "+strconv.Quote(nfsVersions[0]))
+	}
+}

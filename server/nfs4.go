@@ -1,0 +1,98 @@
+package server
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state/records"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// openClients makes what holds the state of NFSv4's clients.
+func (s *Server) openClients(key [export.KeySize]byte) (err error) {
+	s.identity = serverIdentity(key)
+	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) / 2}
+	if s.state != nil && slices.ContainsFunc(nfsVersions[1:], s.cfg.serves) {
+		file := filepath.Join(s.state.path, recordsFile)
+		if s.records, err = records.Open(file); err != nil {
+			return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be opened: %w; restore it from a backup, or remove it, and clients lose what they hold open and locked at this start", file, cause(err))
+		}
+		cfg.Records = s.records
+	}
+	if s.clients, err = state.New(cfg); err != nil {
+		return err
+	}
+	if s.trees != nil {
+		s.trees.revoke = func(fs vfs.FileSystem) { s.clients.Revoke(state.DomainOf(fs)) }
+	}
+	return nil
+}
+
+// recordsFile remembers which clients hold something.
+const recordsFile = "clients.db"
+
+// closeClients ends what works by itself on the state of clients: sweeps and callbacks.
+// Calls that still hang go on without them.
+func (s *Server) closeClients() {
+	if s.nfs40 != nil {
+		s.nfs40.Close()
+	}
+	if s.clients != nil {
+		s.clients.Close()
+	}
+}
+
+// closeRecords closes the file with clients' names. What a client would have to have
+// written there is not granted any more.
+func (s *Server) closeRecords() {
+	if s.records != nil {
+		if err := s.records.Close(); err != nil {
+			s.log.Error("closing the names of NFSv4 clients", zap.Error(err))
+		}
+	}
+}
+
+// serverIdentity is what tells this server from others, over restarts too: a client that
+// meets it by two addresses knows that they lead to one server (RFC 8881 §2.10.5). It is
+// made of the key that seals handles, and tells nothing of it.
+func serverIdentity(key [export.KeySize]byte) []byte {
+	sum := sha256.Sum256(append([]byte("nfsrdmad server identity "), key[:]...))
+	return sum[:16]
+}
+
+// nfs4Program is NFSv4 in the minor versions that are served.
+func (s *Server) nfs4Program() rpc.Program {
+	cfg := nfs4.Config{
+		Exports: s.offers.table, State: s.clients,
+		Identity: identity.New(identity.Config{Domain: s.cfg.NFS.Domain}), SendNames: s.cfg.NFS.Owners == ownersNames,
+	}
+	if s.cfg.serves("4.0") {
+		machine, _ := os.Hostname()
+		s.nfs40 = nfs40.New(nfs40.Config{
+			State: s.clients, Dial: tcp.DialConfig{}.Dialer(), Machine: machine[:min(len(machine), rpc.MaxMachineName)],
+		})
+		cfg.Minors[0] = s.nfs40
+	}
+	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.offers.table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) / 2})
+	for minor, version := range nfsVersions[2:] {
+		if s.cfg.serves(version) {
+			cfg.Minors[minor+1] = later
+		}
+	}
+	s.nfs4 = nfs4.New(cfg)
+	return s.nfs4
+}
