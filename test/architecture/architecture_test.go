@@ -28,7 +28,7 @@ var rooms = map[string][]string{
 	"transport/tcp":   {"rpc", "mem", "internal/census"},
 	"ulb/nfs":         {"rpc", "vfs", "mem"},
 	// Clients know the wire types and the binding, and none of the server's logic.
-	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/mount3wire"},
+	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "ulb/nfs", "vfs", "client"},
 	"cmd/nfsrdmad": {"server", "client", "vfs/local"},
 }

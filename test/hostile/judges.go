@@ -164,7 +164,7 @@ func (s *Stage) JudgeMemory() {
 			t.Fatalf("the daemon has ended: %s", s.why())
 		}
 		t.Logf("idle %d MiB, ceiling %d MiB, at most %d MiB", s.idle/mib, s.Ceiling/mib, peak/mib)
-		if most := s.idle + s.Ceiling + slack; peak > most {
+		if most := s.idle + s.Ceiling + s.Held + slack; peak > most {
 			t.Errorf("the daemon takes %d MiB, %d MiB at most is allowed", peak/mib, most/mib)
 		}
 	})

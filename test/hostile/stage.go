@@ -63,6 +63,9 @@ type Stage struct {
 	Stalling []*StallingPlace
 	// Directory is what Open shows.
 	Directory string
+	// Held is what clients of NFSv4 may make the daemon remember, in bytes, beside
+	// payload memory.
+	Held int
 
 	honest  map[string]*honestClient
 	control control
@@ -211,7 +214,7 @@ func (s *Stage) prepare(program string) {
 	}
 	s.startControl(ctx, program, s.Directory)
 	s.idle = s.Resident()
-	go s.killBeyond(s.idle + s.Ceiling + slack + guard)
+	go s.killBeyond(s.idle + s.Ceiling + s.Held + slack + guard)
 }
 
 // Target is the daemon, for peers from the addresses that source gives.

@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"os/exec"
 	"testing"
@@ -39,4 +40,37 @@ func TestRequesterAgainstKernelServer(t *testing.T) {
 			g.Succeed()
 		})
 	}
+}
+
+// TestSessionsAgainstKernelServer has our requester of NFSv4.1 and 4.2 work with Linux's own server in a guest: data,
+// names, locks, and a delegation that the server asks for back. Each session ends with DESTROY_CLIENTID, which the server
+// refuses where the requester has left anything behind.
+func TestSessionsAgainstKernelServer(t *testing.T) {
+	t.Parallel()
+	requester := build(t, "test/requester")
+	n := lab.NewNetwork(t)
+	const limit = 3 * time.Minute
+	g := lab.Boot(t, n, lab.Options{Limit: limit}, script(t, "serve_memory"))
+	g.Await("serving")
+	recalled := false
+	for _, version := range versions[1:] {
+		for _, transport := range transports {
+			t.Run(version+"/"+transport, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), limit)
+				defer cancel()
+				c := n.Command(requester, "--limit", "30s", "--nfs", version, "--transport", transport, g.Address(), "/")
+				out, err := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...).CombinedOutput()
+				t.Logf("%s", out)
+				if err != nil {
+					t.Fatalf("requester: %v", err)
+				}
+				recalled = recalled || !bytes.Contains(out, []byte("no delegation was granted"))
+			})
+		}
+	}
+	if !recalled {
+		t.Error("no delegation was granted at any time")
+	}
+	g.Signal("stop")
+	g.Succeed()
 }

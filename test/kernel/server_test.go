@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,14 +17,43 @@ import (
 // transports are what every kind of work is tried over.
 var transports = []string{"rdma", "tcp"}
 
-// over runs a test once for each transport, at the same time.
+// over runs a test once for each transport, at the same time, over NFSv3; where everything is asked for, over each other
+// version as well. What the test is handed is what mount_over of the scripts takes.
 func over(t *testing.T, test func(t *testing.T, transport string)) {
 	t.Parallel()
-	for _, transport := range transports {
-		t.Run(transport, func(t *testing.T) {
+	hows := transports
+	if everything() && os.Getenv("NFSRDMAD_LAB_SERVER") == "" {
+		for _, version := range versions {
+			for _, transport := range transports {
+				hows = append(hows[:len(hows):len(hows)], transport+"/"+version)
+			}
+		}
+	}
+	for _, how := range hows {
+		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			test(t, transport)
+			test(t, how)
 		})
+	}
+}
+
+// versions are those of NFSv4.
+var versions = []string{"4.0", "4.1", "4.2"}
+
+// overVersions runs a test once for each version of NFSv4, over both transports in turn; over each where everything is
+// asked for. What it is handed is what mount_over of the scripts takes.
+func overVersions(t *testing.T, test func(t *testing.T, how string)) {
+	t.Parallel()
+	for i, version := range versions {
+		for k, transport := range transports {
+			if !everything() && (i+k)%2 == 0 {
+				continue
+			}
+			t.Run(version+"/"+transport, func(t *testing.T) {
+				t.Parallel()
+				test(t, transport+"/"+version)
+			})
+		}
 	}
 }
 
@@ -133,6 +163,17 @@ func (s *server) boot(options lab.Options, name string, args ...string) *lab.Gue
 	s.t.Helper()
 	options.Env = append(append([]string{"WORKER=" + build(s.t, "test/kernel/worker")}, s.env...), options.Env...)
 	return lab.Boot(s.t, s.network, options, script(s.t, name), args...)
+}
+
+// runAll is run for several scripts, one after the other in one guest.
+func (s *server) runAll(options lab.Options, names []string, args ...string) {
+	s.t.Helper()
+	var all strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&all, "step %q\n(\n%s\n) || fail %q\n", name, script(s.t, name), name)
+	}
+	options.Env = append(append([]string{"WORKER=" + build(s.t, "test/kernel/worker")}, s.env...), options.Env...)
+	s.t.Log(lastLine(lab.Boot(s.t, s.network, options, all.String(), args...).Succeed()))
 }
 
 // run boots a client guest and fails the test unless its script succeeds.

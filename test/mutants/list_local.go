@@ -166,9 +166,11 @@ var localMutants = []mutant{
 		`	if (fs.kind.logged`,
 		"vfs/local", "TestPowerCutAfterACommitBetweenNameAndOwner"},
 	{"a file made in several steps is not synced by itself", "vfs/local/create.go",
-		`			apart = c.apart
+		`			n, err = fs.createNew(op, c, name, how, &o)
+			apart = c.apart
 `,
-		`			apart = c.apart && false
+		`			n, err = fs.createNew(op, c, name, how, &o)
+			apart = c.apart && false
 `,
 		"vfs/local", "TestPowerCutAfterACommitBetweenNameAndOwner"},
 	{"another object made in several steps is not synced by itself", "vfs/local/create.go",

@@ -110,7 +110,7 @@ var nfsMutants = []mutant{
 		"if false {",
 		"ulb/nfs/export", "TestRetiredExportIsIdleAfterTheLastCall"},
 	{"a call that waited does not ask the export that there is now", "ulb/nfs/nfs3/judge.go",
-		"		if why := refusalOf(e, c.Conn, wire.Procedure(c.Header.Procedure)); why != nil {",
+		"		if why := refusalOf(e, c.Conn, p); why != nil {",
 		"		if why := (*refusal)(nil); why != nil {",
 		"ulb/nfs/nfs3", "TestExportReplacedBeforeItsCallRuns"},
 	{"a call does not leave its export", "ulb/nfs/nfs3/program.go",

@@ -59,7 +59,7 @@ var rpcMutants = []mutant{
 		"",
 		"rpc", "TestRetransmission"},
 	{"the reply cache's key: payloads beside the message do not count", "rpc/reply_cache.go",
-		`			beside:    beside,
+		`		beside:    beside,
 `,
 		"",
 		"rpc", "TestPayloadTellsCallsApart"},

@@ -2,13 +2,17 @@ package main
 
 // tcpMutants are those of transport/tcp.
 var tcpMutants = []mutant{
+	{"a byte at each sweep makes a record's time begin again", "transport/tcp/deadline.go",
+		`m.input, m.record = now, earlier(now, m.record.Add(now.Sub(m.last)))`,
+		`m.input, m.record = now, now`,
+		"transport/tcp", "TestSlowRecordMeetsEachSweep"},
 	{"a connection keeps its ring while it waits", "transport/tcp/ring.go",
-		`	rings.Put(r.ring)
+		`	r.ring.release()
 	r.ring = nil
 }
 
 // step gives the ring back`,
-		`	rings.Put(r.ring)
+		`	r.ring.release()
 	r.stash = r.stash[:len(r.stash):len(r.stash)]
 	r.stash = append(r.stash, make([]byte, ringSize)...)[:len(r.stash)]
 	r.ring = nil

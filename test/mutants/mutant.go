@@ -27,7 +27,7 @@ func (m mutant) String() string {
 
 // all is every mutant of every room.
 func all() []mutant {
-	return slices.Concat(rdmaMutants, iwarpMutants, rpcMutants, memMutants, tcpMutants, clientMutants, relayMutants, connectionMutants, nfsMutants, localMutants)
+	return slices.Concat(rdmaMutants, iwarpMutants, rpcMutants, memMutants, tcpMutants, clientMutants, relayMutants, krb5Mutants, connectionMutants, nfsMutants, localMutants)
 }
 
 // apply gives the file's text with the mutant in it.

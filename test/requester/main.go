@@ -1,17 +1,21 @@
 // Command requester puts this module's requester through its ways of moving a
-// message, against any server of NFS version 3 over RDMA, and compares what
-// comes back with what went there:
+// message, against any server of NFS, and compares what comes back with what went
+// there:
 //
 //	requester [flags] HOST EXPORT
 //
 // Every size of transfer up to 1 MiB goes by WRITE and READ, listings long enough
 // for Reply chunks by READDIRPLUS, names of 255 bytes by most procedures, and
-// calls as Position-Zero Read chunks. It exits with 0 when all of that was right.
+// calls as Position-Zero Read chunks, all by NFS version 3 over RDMA. With --nfs 4.1 or
+// 4.2 it works in sessions, over RDMA or TCP: transfers, names and listings, locks, and
+// a delegation that the server asks for back, if it grants one; EXPORT is its path below
+// the server's root then. It exits with 0 when all of that was right.
 //
 // Tests run it in networks of their own: it says nothing of speed.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -24,6 +28,8 @@ import (
 // work is what the flags say.
 type work struct {
 	host, export    string
+	nfs             string
+	transport       client.Transport
 	port, mountPort int
 	names, rounds   int
 	faults          bool
@@ -32,20 +38,27 @@ type work struct {
 func main() {
 	var w work
 	limit := flag.Duration("limit", 2*time.Minute, "end of patience")
-	flag.IntVar(&w.port, "port", client.PortRDMA, "port of NFS over RDMA")
+	flag.IntVar(&w.port, "port", 0, "port of NFS; 0: the transport's own")
 	flag.IntVar(&w.mountPort, "mount-port", client.PortNFS, "port of MOUNT over TCP; 0: on the connection itself, where it is served there")
 	flag.IntVar(&w.names, "names", 200, "names in the directory that is listed")
 	flag.IntVar(&w.rounds, "rounds", 4, "transfers of 1 MiB")
+	flag.StringVar(&w.nfs, "nfs", "3", "version of NFS: 3, 4.1 or 4.2")
+	over := flag.String("transport", "rdma", "rdma or tcp, which is for NFS version 4 only")
 	flag.BoolVar(&w.faults, "faults", false, "also send what must be answered by RDMA_ERROR")
 	flag.Parse()
-	if flag.NArg() != 2 {
+	if flag.NArg() != 2 || w.nfs != "3" && minors[w.nfs] == 0 {
 		fmt.Fprintln(os.Stderr, "usage: requester [flags] HOST EXPORT")
 		os.Exit(2)
 	}
-	w.host, w.export = flag.Arg(0), flag.Arg(1)
+	w.host, w.export, w.transport = flag.Arg(0), flag.Arg(1), client.Transport(*over)
+	w.port = cmp.Or(w.port, w.transport.Port())
 	ctx, cancel := context.WithTimeout(context.Background(), *limit)
 	defer cancel()
-	if err := w.run(ctx); err != nil {
+	run := w.run
+	if minors[w.nfs] != 0 {
+		run = w.runFour
+	}
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "requester:", err)
 		cancel()
 		os.Exit(1)

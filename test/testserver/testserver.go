@@ -1,5 +1,5 @@
-// Package testserver serves NFSv3 and MOUNT in the process of a test, for tests of
-// clients: "/x", a file system in memory, over TCP and over RDMA.
+// Package testserver serves NFSv3 and MOUNT, and NFSv4 where that is asked for, in the
+// process of a test, for tests of clients: "/x", a file system in memory, over TCP and over RDMA.
 package testserver
 
 import (
@@ -21,6 +21,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
@@ -41,9 +46,11 @@ type Server struct {
 	RPC                *rpc.Server
 	RDMA               *rdma.Server
 
+	table    *export.Table
 	provider rdmacm.Provider // of Memory
 	mu       sync.Mutex
 	devices  []*rdmatest.Conn // of Memory, both ends of each connection
+	atEnd    []func()
 }
 
 // Loopback is any port of this machine.
@@ -62,7 +69,7 @@ func Start(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{RPC: rpc.NewServer(rpc.Config{})}
+	s := &Server{RPC: rpc.NewServer(rpc.Config{}), table: table}
 	s.provider = rdmatest.NewConfig(rdmatest.Config{Quiet: true, Conn: func(c *rdmatest.Conn) {
 		s.mu.Lock()
 		s.devices = append(s.devices, c)
@@ -105,9 +112,34 @@ func Start(t testing.TB) *Server {
 			<-ended
 		}
 		s.RPC.Close()
+		for _, f := range s.atEnd {
+			f()
+		}
 		pool.Close()
 	})
 	return s
+}
+
+// ServeNFS4 serves minor versions of NFSv4 as well, until the test ends: 1 and 2 if none
+// are named. A client that is not heard of for as long as lease loses what it holds.
+func (s *Server) ServeNFS4(t testing.TB, lease time.Duration, minors ...int) {
+	t.Helper()
+	pseudo.Attach(s.table)
+	clients, err := state.New(state.Config{Lease: lease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.atEnd = append(s.atEnd, clients.Close)
+	later := nfs41.New(nfs41.Config{State: clients, Owner: []byte("testserver"), Scope: []byte("test")})
+	all := [3]nfs4.Minor{nfs40.New(nfs40.Config{State: clients, Dial: tcp.DialConfig{}.Dialer(), Machine: "testserver"}), later, later}
+	if len(minors) == 0 {
+		minors = []int{1, 2}
+	}
+	cfg := nfs4.Config{Exports: s.table, State: clients}
+	for _, m := range minors {
+		cfg.Minors[m] = all[m]
+	}
+	s.RPC.Register(nfs4.New(cfg))
 }
 
 // Lose cuts all connections that are in memory.

@@ -36,13 +36,18 @@ type Daemon struct {
 // when it does not exit with 0 then; what it printed is logged when the test failed.
 func StartDaemon(t testing.TB, n *Network, program, state, export string, flags ...string) *Daemon {
 	t.Helper()
+	return StartServer(t, n, "nfsrdmad", DaemonCommand(program, state, append([]string{"--export", export}, flags...)...), PortRDMA, PortTCP)
+}
+
+// DaemonCommand is the command that starts nfsrdmad as StartDaemon does, with flags that name the exports, or a file that does.
+func DaemonCommand(program, state string, flags ...string) []string {
 	command := []string{
 		// Not this machine's rpcbind, which is found below /run in every network.
 		"unshare", "-m", "sh", "-c", `mount -t tmpfs run /run && exec "$@"`, "sh",
-		program, "serve", "--export", export, "--state-dir", state,
+		program, "serve", "--state-dir", state,
 		"--rdma", fmt.Sprintf("%s:%d", Host, PortRDMA), "--tcp", fmt.Sprintf("%s:%d", Host, PortTCP),
 	}
-	return StartServer(t, n, "nfsrdmad", append(command, flags...), PortRDMA, PortTCP)
+	return append(command, flags...)
 }
 
 // StartServer starts any server program in the network and waits until it listens on the TCP ports.

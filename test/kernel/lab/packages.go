@@ -22,6 +22,8 @@ var packages = []string{
 	"fio", "stress-ng", "tcpdump", "tshark",
 	// Servers and clients of other projects.
 	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
+	// Kerberos: a realm, and MIT's library as a peer.
+	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
 	// The unit file: accepted, and allowing what the daemon does.
 	"systemd", "strace",
 }

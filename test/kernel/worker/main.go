@@ -22,6 +22,10 @@ var subcommands = map[string]struct {
 	"list":   {"DIR COUNT ROUNDS", func(a []string) error { return list(a[0], number(a[1]), number(a[2])) }},
 	"load":   {"DIR LEDGERS WORKERS STOPFILE strict|outages", func(a []string) error { return load(a[0], a[1], number(a[2]), a[3], a[4] == "strict") }},
 	"mmap":   {"FILE SEED", func(a []string) error { return mapped(a[0], uint64(number(a[1]))) }},
+	"range": {"FILE START LENGTH granted|refused [EVENT FILE]", func(a []string) error {
+		return rangeOf(a[0], number(a[1]), number(a[2]), a[3], a[4:])
+	}},
+	"ranges": {"FILE", func(a []string) error { return ranges(a[0]) }},
 	"rounds": {"DIR WORKERS SECONDS", func(a []string) error { return rounds(a[0], number(a[1]), number(a[2])) }},
 }
 

@@ -1,0 +1,133 @@
+package hostile
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// op4 is one operation of a compound (RFC 8881 §2.3).
+type op4 struct {
+	number wire.OpNum
+	args   interface{ Encode(w *xdr.Writer) }
+}
+
+// compound is a call with operations of minor version 1.
+func compound(xid uint32, ops ...op4) []byte {
+	b := call(xid, nfsProgram, wire.ProcCompound)
+	be.PutUint32(b[16:], wire.Version)
+	w := xdr.NewWriter(make([]byte, 0, 64*kib))
+	w.Opaque(nil)
+	w.Uint32(1)
+	w.Uint32(uint32(len(ops)))
+	for _, o := range ops {
+		w.Uint32(uint32(o.number))
+		if o.args != nil {
+			o.args.Encode(w)
+		}
+	}
+	return append(b, w.Bytes()...)
+}
+
+// A client4 is a client of NFS version 4.1 on one connection, with one session. It makes
+// one call at a time.
+type client4 struct {
+	out     io.Writer
+	in      *bufio.Reader
+	xid     uint32
+	id      uint64
+	session wire.SessionID4
+	slots   uint32
+}
+
+// status4 is an operation's status that is not NFS4_OK.
+type status4 wire.NFSStat4
+
+func (s status4) Error() string { return wire.NFSStat4(s).String() }
+
+// do makes a call, and returns a cursor at the first result. The error is a status4 where
+// an operation failed.
+func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
+	c.xid++
+	if _, err := c.out.Write(record(compound(c.xid, ops...))); err != nil {
+		return nil, err
+	}
+	b, err := readRecord(c.in)
+	if err != nil {
+		return nil, err
+	}
+	d := xdr.NewDecoder(b)
+	d.Skip(4 + 4) // XID, reply
+	if reply := d.Uint32(); reply != 0 {
+		return nil, fmt.Errorf("the call was denied: %d", reply)
+	}
+	d.Skip(4)
+	d.Opaque(400)
+	if accepted := d.Uint32(); accepted != 0 {
+		return nil, fmt.Errorf("the call was refused: %d", accepted)
+	}
+	status := wire.NFSStat4(d.Uint32())
+	d.Opaque(1 << 20)
+	d.Uint32()
+	switch {
+	case d.Err() != nil:
+		return nil, d.Err()
+	case status != wire.NFS4OK:
+		return d, status4(status)
+	}
+	return d, nil
+}
+
+// exchange makes a client by this name.
+func (c *client4) exchange(name []byte) (sequence uint32, err error) {
+	d, err := c.do(op4{wire.OpExchangeID, &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: name}}})
+	if err != nil {
+		return 0, err
+	}
+	d.Skip(4)
+	var res wire.ExchangeID4Res
+	res.Decode(d)
+	c.id = res.ResOK.Clientid
+	return res.ResOK.Sequenceid, d.Err()
+}
+
+// create makes a session with so many slots, as far as they are granted.
+func (c *client4) create(sequence, slots uint32) error {
+	channel := wire.ChannelAttrs4{
+		Maxrequestsize: 1 << 20, Maxresponsesize: 1 << 20, MaxresponsesizeCached: 64 * kib, Maxoperations: 16, Maxrequests: slots,
+	}
+	d, err := c.do(op4{wire.OpCreateSession, &wire.CreateSession4Args{
+		Clientid: c.id, Sequence: sequence, ForeChanAttrs: channel, BackChanAttrs: channel, CBProgram: 0x40000000,
+	}})
+	if err != nil {
+		return err
+	}
+	d.Skip(4)
+	var res wire.CreateSession4Res
+	res.Decode(d)
+	c.session, c.slots = res.ResOK.Sessionid, res.ResOK.ForeChanAttrs.Maxrequests
+	return d.Err()
+}
+
+// start makes a client and its session, and says that it claims nothing.
+func (c *client4) start(name []byte, slots uint32) error {
+	sequence, err := c.exchange(name)
+	if err == nil {
+		err = c.create(sequence, slots)
+	}
+	if err == nil {
+		_, err = c.do(c.sequence(0, 1, false), op4{wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}})
+	}
+	return err
+}
+
+func (c *client4) sequence(slot, number uint32, keep bool) op4 {
+	return op4{wire.OpSequence, &wire.Sequence4Args{
+		Sessionid: c.session, Slotid: slot, Sequenceid: number, HighestSlotid: slot, Cachethis: keep,
+	}}
+}
+
+func putFH(h []byte) op4 { return op4{wire.OpPutFH, &wire.PutFH4Args{Object: h}} }

@@ -1,0 +1,125 @@
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A Hoard is what a client of NFS version 4 heaps up.
+type Hoard struct {
+	What string
+	// Each adds one more thing. A status4 ends the heaping: the daemon gives no more.
+	Each func(c *client4, peer, i int) error
+	// Starts: the client has a session before.
+	Starts bool
+}
+
+// Hoards are peers on TCP that make the daemon remember things for them, until it
+// refuses more, and then keep all that they have.
+//
+// What each of them costs the daemon: what the memory for state lets one client have.
+type Hoards struct {
+	Peers, Most int
+	Hoard
+}
+
+func (b Hoards) String() string {
+	return fmt.Sprintf("%d NFSv4 clients that heap up %s, up to %d each", b.Peers, b.What, b.Most)
+}
+
+// Start implements Behaviour.
+func (b Hoards) Start(ctx context.Context, target Target) *Attack {
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		conn, err := dial(ctx, target.Source(i), target.TCP, 0)
+		if err != nil {
+			return err
+		}
+		defer tie(ctx, conn)()
+		c := &client4{out: conn, in: bufio.NewReader(conn)}
+		if b.Starts {
+			if err := c.start(fmt.Appendf(nil, "hoard %d", i), 1024); err != nil {
+				return err
+			}
+		}
+		for n := range b.Most {
+			err := b.Each(c, i, n)
+			var status status4
+			if errors.As(err, &status) {
+				break // the daemon has had enough
+			} else if err != nil {
+				return err
+			}
+		}
+		stands()
+		return hold(conn)
+	})
+}
+
+// longName is a name as long as one may be, which nobody else has.
+func longName(peer, i int) []byte {
+	name := make([]byte, wire.NFS4OpaqueLimit)
+	copy(name, fmt.Sprintf("%d %d", peer, i))
+	return name
+}
+
+// Clients are clients without a session; Sessions are those of one client, with as many
+// slots as it gets.
+var (
+	Clients = Hoard{What: "clients", Each: func(c *client4, peer, i int) error {
+		_, err := c.exchange(longName(peer, i))
+		return err
+	}}
+	Sessions = Hoard{What: "clients with a session of 1024 slots", Each: func(c *client4, peer, i int) error {
+		return c.start(longName(peer, i), 1024)
+	}}
+)
+
+// Opens are opens of one file by ever new owners.
+func Opens(file []byte) Hoard {
+	return Hoard{What: "opens", Starts: true, Each: func(c *client4, peer, i int) error {
+		_, err := c.do(c.sequence(0, uint32(i+2), false), putFH(file), op4{wire.OpOpen, &wire.Open4Args{
+			ShareAccess: wire.Open4ShareAccessRead, Owner: wire.StateOwner4{Clientid: c.id, Owner: longName(peer, i)},
+			Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
+		}})
+		return err
+	}}
+}
+
+// Ranges are locks of every second byte of a file.
+func Ranges(file []byte) Hoard {
+	return Hoard{What: "byte ranges", Starts: true, Each: func(c *client4, peer, i int) error {
+		owner := wire.StateOwner4{Clientid: c.id, Owner: fmt.Appendf(nil, "owner %d", peer)}
+		ops := []op4{c.sequence(0, uint32(i+2), false), putFH(file)}
+		// Each time opened anew, by the same owner: no stateid has to be remembered.
+		ops = append(ops, op4{wire.OpOpen, &wire.Open4Args{
+			ShareAccess: wire.Open4ShareAccessRead, Owner: owner,
+			Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
+		}})
+		for k := range 8 {
+			ops = append(ops, op4{wire.OpLock, &wire.Lock4Args{
+				Locktype: wire.ReadLt, Offset: uint64(i*8+k) * 2, Length: 1,
+				Locker: wire.Locker4{NewLockOwner: k == 0, OpenOwner: wire.OpenToLockOwner4{OpenStateid: wire.StateID4{Seqid: 1}, LockOwner: owner},
+					LockOwner: wire.ExistLockOwner4{Stateid: wire.StateID4{Seqid: 1}}},
+			}})
+		}
+		_, err := c.do(ops...)
+		return err
+	}}
+}
+
+// KeptReplies are the largest replies that slots keep, one in each slot of a session.
+func KeptReplies(dir []byte) Hoard {
+	return Hoard{What: "replies in slots", Starts: true, Each: func(c *client4, _, i int) error {
+		if uint32(i) >= c.slots-1 {
+			return status4(wire.NFS4ErrBadSlot)
+		}
+		_, err := c.do(c.sequence(uint32(i+1), 1, true), putFH(dir), op4{wire.OpReaddir, &wire.Readdir4Args{
+			Dircount: 7 * kib, Maxcount: 7 * kib, AttrRequest: wire.Bits(1, 3, 4, 8, 20, 33),
+		}})
+		return err
+	}}
+}

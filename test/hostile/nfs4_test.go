@@ -1,0 +1,28 @@
+//go:build hostile
+
+package hostile
+
+import "testing"
+
+// Clients of NFS version 4 that make the daemon remember as much as it lets them do not
+// make it take more than its memory for state, and others are served.
+func TestHoards(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		peers, most int
+		of          func(s *Stage) Hoard
+	}{
+		{"clients", 50, 600, func(*Stage) Hoard { return Clients }},
+		{"sessions", 50, 200, func(*Stage) Hoard { return Sessions }},
+		{"opens", 20, 20000, func(s *Stage) Hoard { return Opens(s.Open.Victim) }},
+		{"ranges", 20, 2000, func(s *Stage) Hoard { return Ranges(s.Open.Victim) }},
+		{"replies", 200, 1023, func(s *Stage) Hoard { return KeptReplies(s.Open.Many) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{})
+			s.Held = s.Ceiling // which is what memory.state is
+			s.Attack(Hoards{Peers: c.peers, Most: c.most, Hoard: c.of(s)}, Strangers(c.peers))
+			s.Judge()
+		})
+	}
+}

@@ -1,0 +1,243 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
+)
+
+// Names of the machines of the lab's realm, and what is known of them there.
+const (
+	realmName  = "KRB5.TEST"
+	serverName = "server.krb5.test"
+	clientName = "client.krb5.test"
+	kdcPort    = 88
+)
+
+// realmUsers are users of the server's machine and of the client's, with principals of the same names. carol
+// has a principal alone.
+var realmUsers = map[string]int{"alice": 12001, "bob": 12002}
+
+// kerberized is a server in a realm.
+type kerberized struct {
+	*server
+	realm  *krb5realm.Realm
+	keytab string // the daemon's
+	config string // the daemon's configuration file
+}
+
+// machineIsRoot makes the client's root root at the server.
+const machineIsRoot = "host/" + clientName + "@" + realmName + "=root"
+
+// serveKerberos starts a KDC and a daemon in a network of their own. security is what follows sec= in the export's options.
+func serveKerberos(t testing.TB, security string, o krb5realm.Options) *kerberized {
+	t.Helper()
+	return serveKerberosTo(t, security, o, machineIsRoot)
+}
+
+// serveKerberosTo is serveKerberos for principals that the configuration names.
+func serveKerberosTo(t testing.TB, security string, o krb5realm.Options, principals ...string) *kerberized {
+	t.Helper()
+	needsDaemon(t)
+	n := lab.NewNetwork(t)
+	base := t.TempDir()
+	if err := os.Chmod(base, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o.Name, o.Dir, o.Address = realmName, filepath.Join(base, "kdc"), lab.Host
+	realm, err := krb5realm.Make(o, kdcPort)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kerberized{realm: realm, keytab: filepath.Join(base, "server.keytab"), config: filepath.Join(base, "nfsrdmad.toml")}
+	clientKeytab := filepath.Join(base, "client.keytab")
+	k.addPrincipals(t, clientKeytab)
+	lab.StartServer(t, n, "krb5kdc", realm.KDCCommand(), kdcPort)
+	k.server = &server{t: t, network: n, folder: filepath.Join(base, "export"), env: []string{
+		"EXPORT=/work", "SERVER_NAME=" + serverName, "CLIENT_NAME=" + clientName, "REALM_CONF=" + realm.Conf, "CLIENT_KEYTAB=" + clientKeytab,
+	}}
+	if err := os.Mkdir(k.folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	k.configure(t, principals)
+	command := lab.DaemonCommand(daemon(t), filepath.Join(base, "state"),
+		"--export", k.folder+":/work,rw,no_root_squash,sec="+security, "--config", k.config)
+	k.daemon = lab.StartServer(t, n, "nfsrdmad", append(withUsers(t, base), command...), lab.PortRDMA, lab.PortTCP)
+	return k
+}
+
+func (k *kerberized) addPrincipals(t testing.TB, clientKeytab string) {
+	t.Helper()
+	service, host := "nfs/"+serverName, "host/"+clientName
+	for _, step := range []func() error{
+		func() error { return k.realm.AddService(service) },
+		func() error { return k.realm.Keytab(k.keytab, service) },
+		func() error { return k.realm.AddService(host) },
+		func() error { return k.realm.Keytab(clientKeytab, host) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, user := range []string{"alice", "bob", "carol"} {
+		if err := k.realm.AddUser(user, "secret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// configure writes the daemon's configuration.
+func (k *kerberized) configure(t testing.TB, principals []string) {
+	t.Helper()
+	named := ""
+	if len(principals) > 0 {
+		named = fmt.Sprintf("principals = [\"%s\"]\n", strings.Join(principals, `", "`))
+	}
+	text := fmt.Sprintf("[nfs]\nlease_time = \"10s\"\ngrace_time = \"20s\"\ndomain = \"krb5.test\"\n[kerberos]\nkeytab = %q\nrealm = %q\n%s",
+		k.keytab, realmName, named)
+	if err := os.WriteFile(k.config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withUsers is the beginning of a command that sees realmUsers beside the users of this machine.
+func withUsers(t testing.TB, base string) []string {
+	t.Helper()
+	passwd, group := "root:x:0:0::/root:/bin/sh\n", "root:x:0:\nboth:x:12000:alice\n"
+	for user, id := range realmUsers {
+		passwd += fmt.Sprintf("%s:x:%d:%d::/:/bin/sh\n", user, id, id)
+		group += fmt.Sprintf("%s:x:%d:\n", user, id)
+	}
+	for name, text := range map[string]string{"passwd": passwd, "group": group} {
+		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []string{"unshare", "-m", "sh", "-c",
+		`mount --bind "$0/passwd" /etc/passwd && mount --bind "$0/group" /etc/group && exec "$@"`, base}
+}
+
+// overKerberos runs a test once for each version, transport and flavor where everything is asked for; otherwise for two.
+func overKerberos(t *testing.T, test func(t *testing.T, how, security string)) {
+	overSome(t, test, "4.1 tcp krb5", "4.1 rdma krb5p")
+}
+
+// onceKerberos is overKerberos for work that tells versions, transports and flavors apart in little but its time: for one of
+// them, unless everything is asked for.
+func onceKerberos(t *testing.T, test func(t *testing.T, how, security string)) {
+	overSome(t, test, "4.1 rdma krb5p")
+}
+
+func overSome(t *testing.T, test func(t *testing.T, how, security string), some ...string) {
+	t.Parallel()
+	run := func(version, transport, security string) {
+		t.Run(version+"/"+transport+"/"+security, func(t *testing.T) {
+			t.Parallel()
+			how := transport
+			if version != "3" {
+				how += "/" + version
+			}
+			test(t, how, security)
+		})
+	}
+	if !everything() {
+		for _, words := range some {
+			w := strings.Fields(words)
+			run(w[0], w[1], w[2])
+		}
+		return
+	}
+	for _, version := range append([]string{"3"}, versions...) {
+		for _, transport := range transports {
+			for _, security := range []string{"krb5", "krb5i", "krb5p"} {
+				run(version, transport, security)
+			}
+		}
+	}
+}
+
+// TestKerberos works over mounts whose every call is under Kerberos: as the machine, which the server takes for root, and
+// as two users with tickets and different rights.
+func TestKerberos(t *testing.T) {
+	overKerberos(t, func(t *testing.T, how, security string) {
+		k := serveKerberos(t, security, krb5realm.Options{})
+		k.run(lab.Options{Limit: 5 * time.Minute}, "krb5", how, security)
+	})
+}
+
+// TestKerberosRefusals has each cause that an administrator can mend: calls are refused, the log names the cause and the
+// remedy, and when the cause is gone, calls are served by the daemon that ran on.
+func TestKerberosRefusals(t *testing.T) {
+	t.Parallel()
+	k := serveKerberos(t, "krb5p", krb5realm.Options{})
+	if err := k.realm.ChangeKeys("nfs/" + serverName); err != nil {
+		t.Fatal(err)
+	}
+	g := k.boot(lab.Options{Limit: 5 * time.Minute}, "krb5_refused", "tcp/4.1")
+	g.Await("old-keys")
+	k.awaitLine("credential", "keytab")
+	if err := k.realm.Keytab(k.keytab, "nfs/"+serverName); err != nil {
+		t.Fatal(err)
+	}
+	g.Signal("new-keys")
+	g.Await("skewed")
+	k.daemon.AwaitLog(`"flavor": "sys", "sec": "krb5p", "remedy": "`)
+	k.awaitLine("expired", "clocks")
+	g.Await("unknown")
+	k.awaitLine("unknown_principal", "carol@"+realmName)
+	g.Succeed()
+}
+
+// awaitLine waits until the daemon's log has a line about Kerberos with this reason, which names this beside it.
+func (k *kerberized) awaitLine(reason, text string) {
+	k.t.Helper()
+	k.daemon.AwaitLog(`"reason": "` + reason + `"`)
+	for line := range strings.Lines(k.daemon.Log()) {
+		if strings.Contains(line, `"reason": "`+reason+`"`) && strings.Contains(line, text) && strings.Contains(line, `"remedy"`) {
+			return
+		}
+	}
+	k.t.Errorf("no line about %s names %q and a remedy", reason, text)
+}
+
+// TestKerberosOverARestart restarts the daemon while a user has a file open: contexts are made anew, and the user's program
+// does not notice.
+func TestKerberosOverARestart(t *testing.T) {
+	overKerberos(t, func(t *testing.T, how, security string) {
+		k := serveKerberos(t, security, krb5realm.Options{})
+		g := k.boot(lab.Options{Limit: 5 * time.Minute}, "krb5_restart", how, security)
+		g.Await("begun")
+		k.daemon.Kill()
+		k.daemon.Start()
+		g.Signal("go-on")
+		g.Succeed()
+	})
+}
+
+// TestKerberosTicketsEnd uses a mount for longer than tickets live.
+func TestKerberosTicketsEnd(t *testing.T) {
+	onceKerberos(t, func(t *testing.T, how, security string) {
+		k := serveKerberos(t, security, krb5realm.Options{Lifetime: 20 * time.Second})
+		k.run(lab.Options{Limit: 5 * time.Minute}, "krb5_expiry", how, security)
+	})
+}
+
+// TestKerberosMachineIsNobody has a server that does not know the client's machine, which it therefore serves as nobody: what
+// the machine does for its users does not suffer from it.
+func TestKerberosMachineIsNobody(t *testing.T) {
+	onceKerberos(t, func(t *testing.T, how, security string) {
+		k := serveKerberosTo(t, security, krb5realm.Options{})
+		if err := os.Chmod(k.folder, 0o777|os.ModeSticky); err != nil {
+			t.Fatal(err)
+		}
+		k.run(lab.Options{Limit: 5 * time.Minute}, "krb5_nobody", how, security)
+	})
+}

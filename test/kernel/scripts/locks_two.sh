@@ -1,0 +1,15 @@
+# locks_two HOW WHO: 0 has a lock that 1 wants.
+mount_over "$1" /mnt/n lookupcache=none
+if [ "$2" = 0 ]; then
+	exec 5<>/mnt/n/lock || exec 5>/mnt/n/lock; flock -x 5 || fail "a lock on a file that nobody has"
+	event locked
+	await unlock
+	echo written >&5
+	flock -u 5; exec 5>&-
+else
+	flock -n /mnt/n/lock true && fail "a lock that another client has was granted"
+	event refused
+	flock -w 60 /mnt/n/lock cat /mnt/n/lock >/tmp/seen || fail "the lock was not granted when the other client had given it up"
+	equal "$(cat /tmp/seen)" written "what the other client wrote while it had the lock"
+fi
+must umount /mnt/n

@@ -1,0 +1,121 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// TestVersions does over each version of NFSv4 what the other tests do over NFSv3, and what NFSv4 has beside: locks.
+func TestVersions(t *testing.T) {
+	overVersions(t, func(t *testing.T, how string) {
+		serve(t, "sync").runAll(lab.Options{Limit: 6 * time.Minute}, []string{
+			"write_remount_compare", "names", "permissions", "direct", "mmap", "locks",
+		}, how)
+	})
+}
+
+// TestVersionsOverManyConnections works over a mount of eight connections, which share a session.
+func TestVersionsOverManyConnections(t *testing.T) {
+	overVersions(t, func(t *testing.T, how string) {
+		serve(t, "sync").run(lab.Options{Limit: 3 * time.Minute}, "nconnect", how)
+	})
+}
+
+// TestLocksOfTwoClients has two clients want the same bytes.
+func TestLocksOfTwoClients(t *testing.T) {
+	overVersions(t, func(t *testing.T, how string) {
+		s := serve(t, "sync")
+		first := s.boot(lab.Options{Limit: 3 * time.Minute}, "locks_two", how, "0")
+		first.Await("locked")
+		second := s.boot(lab.Options{Limit: 3 * time.Minute}, "locks_two", how, "1")
+		second.Await("refused")
+		first.Signal("unlock")
+		second.Succeed()
+		first.Succeed()
+	})
+}
+
+// shortLease is a configuration for tests that wait for a lease to run out, or for a restarted server's grace to end.
+func shortLease(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "nfsrdmad.toml")
+	if err := os.WriteFile(file, []byte("[nfs]\nlease_time = \"10s\"\ngrace_time = \"20s\"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestLocksOverARestart kills the daemon while a client has a file open and locked: the client claims both from the daemon
+// that takes its place, and another client, which wants the lock, does not get it in between.
+func TestLocksOverARestart(t *testing.T) {
+	needsDaemon(t)
+	overVersions(t, func(t *testing.T, how string) {
+		s := serve(t, "sync", "--config", shortLease(t))
+		holder := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "holder")
+		holder.Await("locked")
+		other := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "other")
+		other.Await("refused")
+		s.daemon.Kill()
+		s.daemon.Start()
+		other.Signal("again")
+		holder.Signal("go-on")
+		holder.Await("written")
+		other.Await("refused-again")
+		holder.Signal("unlock")
+		other.Succeed()
+		holder.Succeed()
+	})
+}
+
+// TestLocksOfAClientThatDied wants the lock of a client that is not there any more: it is granted when that one's lease
+// has run out, and not before.
+func TestLocksOfAClientThatDied(t *testing.T) {
+	needsDaemon(t)
+	overVersions(t, func(t *testing.T, how string) {
+		s := serve(t, "sync", "--config", shortLease(t))
+		holder := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "holder")
+		holder.Await("locked")
+		other := s.boot(lab.Options{Limit: 5 * time.Minute}, "locks_restart", how, "other")
+		other.Await("refused")
+		holder.Kill()
+		other.Signal("again")
+		other.Await("refused-again")
+		other.Succeed()
+	})
+}
+
+// TestLocksWithLocalPrograms has a client and a program of the server's machine want the same bytes, by POSIX locks.
+func TestLocksWithLocalPrograms(t *testing.T) {
+	needsDaemon(t)
+	overVersions(t, func(t *testing.T, how string) {
+		s := serve(t, "sync")
+		g := s.boot(lab.Options{Limit: 3 * time.Minute}, "locks_local", how)
+		g.Await("locked")
+		f, err := os.OpenFile(filepath.Join(s.folder, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		// Of an open file description, not of a process: the test's process has others.
+		try := func(from, length int64) error {
+			return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: from, Len: length})
+		}
+		if err := try(10, 10); !errors.Is(err, unix.EAGAIN) {
+			t.Errorf("a local program wants bytes that the client has locked: %v", err)
+		}
+		if err := try(100, 10); err != nil {
+			t.Errorf("a local program wants bytes that nobody has locked: %v", err)
+		}
+		g.Signal("local")
+		g.Succeed()
+	})
+}

@@ -1,0 +1,149 @@
+package nfs4suite
+
+import (
+	"bytes"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
+)
+
+const ok = wire.NFS4OK
+
+// newSite is a server of all minor versions over a file system; nil: one in memory.
+func newSite(t testing.TB, fs vfs.FileSystem, cfg state.Config) *nfs4test.Site {
+	t.Helper()
+	return nfs4test.New(t, nfs4test.Config{FS: fs, State: cfg, Minors: func(m *state.Manager) [3]nfs4.Minor {
+		old := nfs40.New(nfs40.Config{State: m})
+		t.Cleanup(old.Close)
+		late := nfs41.New(nfs41.Config{State: m, Owner: []byte("owner"), Scope: []byte("scope")})
+		return [3]nfs4.Minor{old, late, late}
+	}})
+}
+
+// each runs a test over a file system in memory, over one whose every attempt would block,
+// and over one on the disk.
+func each(t *testing.T, test func(t *testing.T, site *nfs4test.Site)) {
+	t.Run("mem", func(t *testing.T) { test(t, newSite(t, nil, state.Config{})) })
+	t.Run("hesitant", func(t *testing.T) {
+		test(t, newSite(t, vfstest.Hesitant(memfs.New(memfs.Options{RootMode: 0o777})), state.Config{}))
+	})
+	t.Run("local", func(t *testing.T) { test(t, newSite(t, newLocal(t), state.Config{})) })
+}
+
+// newLocal is a file system on the disk in which everybody may make names.
+func newLocal(t testing.TB) vfs.FileSystem {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	fs, err := local.New(local.Config{Root: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { fs.Close() })
+	return fs
+}
+
+// records are Records in memory, which outlive the server that writes them.
+type records struct {
+	mu     sync.Mutex
+	starts uint32
+	known  map[state.Record]bool
+}
+
+func newRecords() *records { return &records{known: map[state.Record]bool{}} }
+
+func (r *records) Begin() (starts uint32, known []state.Record, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starts++
+	for k := range r.known {
+		known = append(known, k)
+	}
+	return r.starts, known, nil
+}
+
+func (r *records) Put(k state.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known[k] = true
+	return nil
+}
+
+func (r *records) Remove(gone []state.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range gone {
+		delete(r.known, k)
+	}
+	return nil
+}
+
+type encoder interface{ Encode(w *xdr.Writer) }
+
+type decoder interface{ Decode(d *xdr.Decoder) }
+
+func op(n wire.OpNum, args ...encoder) nfs4test.Op {
+	o := nfs4test.Op{Number: n}
+	if len(args) > 0 {
+		o.Args = args[0]
+	}
+	return o
+}
+
+// raw are arguments as they stand.
+type raw []byte
+
+func (r raw) Encode(w *xdr.Writer) {
+	w.FixedOpaque(r)
+}
+
+// encoded is what v is on the wire.
+func encoded(v encoder) raw {
+	w := xdr.NewWriter(make([]byte, 0, 1<<16))
+	v.Encode(w)
+	return bytes.Clone(w.Bytes())
+}
+
+// words are arguments of 32 bits each.
+func words(all ...uint32) raw {
+	w := xdr.NewWriter(make([]byte, 0, 4*len(all)))
+	for _, v := range all {
+		w.Uint32(v)
+	}
+	return w.Bytes()
+}
+
+// alone runs a compound of one operation, and decodes its result where there is res.
+func alone(p *nfs4test.Peer, o nfs4test.Op, res decoder) wire.NFSStat4 {
+	p.T.Helper()
+	r := p.Compound(o)
+	if len(r.Ops) != 1 || r.Status != r.Ops[0].Status {
+		p.T.Fatalf("%v: %+v", o.Number, r)
+	}
+	if res != nil {
+		r.Ops[0].Into(p.T, res)
+	}
+	return r.Status
+}
+
+// is fails the test where a status is not the one wanted.
+func is(t testing.TB, what string, got, want wire.NFSStat4) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, not %v", what, got, want)
+	}
+}

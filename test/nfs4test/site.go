@@ -1,0 +1,253 @@
+// Package nfs4test is a site for tests of NFS version 4: a server of file systems in
+// memory with a program, and clients that hand it compounds without a network.
+package nfs4test
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+)
+
+// Config is what a Site is made of.
+type Config struct {
+	// FS is exported as /export; nil: a file system in memory whose root everybody
+	// may write to.
+	FS vfs.FileSystem
+	// Root is what PUTROOTFH leads to; nil: FS itself.
+	Root func(t *export.Table) vfs.FileSystem
+	// Minors makes the minor versions served.
+	Minors func(m *state.Manager) [3]nfs4.Minor
+	// Identity and SendNames are passed on, as State is.
+	Identity  *identity.Map
+	SendNames bool
+	State     state.Config
+}
+
+// A Site is a server with its exports.
+type Site struct {
+	T       testing.TB
+	FS      vfs.FileSystem
+	Export  *export.Export
+	Exports *export.Table
+	State   *state.Manager
+	Program *nfs4.Program
+	RPC     *rpc.Server
+	Pool    *mem.Pool
+
+	share *mem.Share
+	xid   atomic.Uint32
+	port  uint16
+}
+
+// New makes a Site that ends with the test.
+func New(t testing.TB, cfg Config) *Site {
+	t.Helper()
+	s := &Site{T: t, FS: cfg.FS, port: 600}
+	if s.FS == nil {
+		s.FS = memfs.New(memfs.Options{RootMode: 0o777})
+	}
+	s.Exports = export.NewTable([export.KeySize]byte{7})
+	root := s.FS
+	if cfg.Root != nil {
+		root = cfg.Root(s.Exports)
+	}
+	s.Exports.SetRoot(&export.Export{Name: "/", FS: root, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody})
+	s.Export = &export.Export{Name: "/export", FS: s.FS, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
+	if err := s.Exports.Replace([]*export.Export{s.Export}); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if s.State, err = state.New(cfg.State); err != nil {
+		t.Fatal(err)
+	}
+	if s.Pool, err = mem.NewPool(mem.Config{Ceiling: 32 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	s.share = s.Pool.NewShare()
+	s.RPC = rpc.NewServer(rpc.Config{Pool: s.Pool, Panicked: func(p *rpc.Panic) {
+		t.Errorf("%s panicked: %v\n%s", p.Procedure, p.Value, p.Stack)
+	}})
+	s.Program = nfs4.New(nfs4.Config{Exports: s.Exports, State: s.State, Minors: cfg.Minors(s.State), Identity: cfg.Identity, SendNames: cfg.SendNames})
+	s.RPC.Register(s.Program)
+	t.Cleanup(func() {
+		s.RPC.Close()
+		s.State.Close()
+		if n := s.Pool.Stats().InUse; n != 0 {
+			t.Errorf("%d bytes of payload memory were not given back", n)
+		}
+		s.share.Close()
+		s.Pool.Close()
+	})
+	return s
+}
+
+// A Peer is one connection, and who calls over it.
+type Peer struct {
+	*Site
+	Conn *rpc.Conn
+	// Minor is the minor version of its compounds; UID who it says it is.
+	Minor    uint32
+	UID, GID uint32
+	// Room and Places are what it offers for replies.
+	Room   rpc.Room
+	Places []int
+}
+
+// Peer connects, as user 0.
+func (s *Site) Peer(minor uint32) *Peer {
+	s.port++
+	c := s.RPC.NewConn(netip.AddrPortFrom(netip.MustParseAddr("10.1.2.3"), s.port), netip.AddrPort{}, "tcp", true)
+	return &Peer{Site: s, Conn: c, Minor: minor, Room: rpctest.TCPRoom}
+}
+
+// An Op is one operation of a compound; Args is nil where it has none.
+type Op struct {
+	Number wire.OpNum
+	Args   interface{ Encode(w *xdr.Writer) }
+}
+
+// A Result is what became of a compound.
+type Result struct {
+	Status wire.NFSStat4
+	Tag    string
+	// Ops are the results in order. Each Body stands at the status.
+	Ops []OpResult
+}
+
+// An OpResult is the result of one operation.
+type OpResult struct {
+	Number wire.OpNum
+	Status wire.NFSStat4
+	body   xdr.Decoder
+}
+
+// Into decodes the whole result, status included, which must have been decodable: res
+// is the union of the operation.
+func (r *OpResult) Into(t testing.TB, res interface{ Decode(d *xdr.Decoder) }) {
+	t.Helper()
+	d := r.body
+	res.Decode(&d)
+	if d.Err() != nil {
+		t.Fatalf("%v: %v", r.Number, d.Err())
+	}
+}
+
+// Message is the bytes of a call with these operations, with a fresh XID.
+func (p *Peer) Message(tag string, ops ...Op) []byte {
+	return p.Raw(func(w *xdr.Writer) {
+		w.Opaque([]byte(tag))
+		w.Uint32(p.Minor)
+		w.Uint32(uint32(len(ops)))
+		for _, op := range ops {
+			w.Uint32(uint32(op.Number))
+			if op.Args != nil {
+				op.Args.Encode(w)
+			}
+		}
+	})
+}
+
+// Raw is the bytes of a COMPOUND call with any arguments, with a fresh XID. It may be
+// called from any goroutine.
+func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
+	h := rpc.CallHeader{XID: p.xid.Add(1), Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound}
+	var err error
+	if h.Cred, err = rpc.AuthSysCred(0, "client", p.UID, p.GID, nil); err != nil {
+		p.T.Fatal(err)
+	}
+	return rpctest.CallMessage(h, args)
+}
+
+// Begin carries a message to the server as a transport does. The call's Done tells when
+// it was answered.
+func (p *Peer) Begin(message []byte) *rpctest.Call {
+	c := rpctest.NewCall(p.Conn, message)
+	c.Space, c.Places = p.Room, p.Places
+	p.carry(c)
+	return c
+}
+
+// Serve carries a call that was answered to the server once more, as Call.Again made it
+// ready, and waits for its answer: it has to be served in place.
+func (p *Peer) Serve(c *rpctest.Call) {
+	p.carry(c)
+	select {
+	case <-c.Done:
+	default:
+		p.T.Fatal("the call was not served in place")
+	}
+	if c.Memory != nil {
+		c.Memory.Release()
+		c.Memory = nil
+	}
+}
+
+func (p *Peer) carry(c *rpctest.Call) {
+	plan, ok := p.RPC.Admit(&c.Call)
+	if ok {
+		if plan.Results > 0 {
+			if c.Memory, ok = p.share.TryGetIn(plan.Group, plan.Results); !ok {
+				p.T.Fatalf("no memory for %d bytes", plan.Results)
+			}
+			c.ResultsAt = 0
+		}
+		p.RPC.Serve(&c.Call)
+	}
+}
+
+// End waits for the answer of a call.
+func (p *Peer) End(c *rpctest.Call) *rpctest.Call {
+	await.Receive(p.T, "the call is answered", c.Done)
+	if c.Memory != nil {
+		c.Memory.Release()
+		c.Memory = nil
+	}
+	return c
+}
+
+// Compound runs a compound and takes its results apart.
+func (p *Peer) Compound(ops ...Op) *Result {
+	p.T.Helper()
+	return p.Parse(p.End(p.Begin(p.Message("", ops...))))
+}
+
+// Parse takes the results of a compound apart, which must be well formed. An operation
+// that ended with a status that is not Valid for it fails the test.
+func (p *Peer) Parse(c *rpctest.Call) *Result {
+	p.T.Helper()
+	d, err := c.Results()
+	if err != nil {
+		p.T.Fatal(err)
+	}
+	r := &Result{Status: wire.NFSStat4(d.Int32()), Tag: string(d.Opaque(1 << 20))}
+	for range d.Uint32() {
+		o := OpResult{Number: wire.OpNum(d.Int32())}
+		o.body = *d
+		o.Status = wire.NFSStat4(d.Int32())
+		skipResult(d, o.Number, o.Status)
+		if d.Err() != nil {
+			p.T.Fatalf("the result of %v, %v, does not decode: %v", o.Number, o.Status, d.Err())
+		}
+		if !Valid(p.Minor, o.Number, o.Status) {
+			p.T.Errorf("%v of minor version %d answered %v, which is none of its errors", o.Number, p.Minor, o.Status)
+		}
+		r.Ops = append(r.Ops, o)
+	}
+	if err := d.Finish(); err != nil {
+		p.T.Fatalf("results do not decode: %v", err)
+	}
+	return r
+}

@@ -1,0 +1,87 @@
+package nfs4test
+
+import (
+	"strings"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A rule is one operation's status in one minor version.
+type rule struct {
+	minor  uint32
+	op     wire.OpNum
+	status wire.NFSStat4
+}
+
+// valid are all statuses that the tables allow.
+var valid = rulesOf(valid40, 0).and(valid41, 1).and(valid41, 2).and(valid42, 2)
+
+type rules map[rule]bool
+
+func rulesOf(table map[wire.OpNum]string, minor uint32) rules {
+	return rules{}.and(table, minor)
+}
+
+// and adds a table. It panics at a name that is no error's.
+func (r rules) and(table map[wire.OpNum]string, minor uint32) rules {
+	for op, names := range table {
+		for name := range strings.FieldsSeq(names) {
+			s, ok := statusNamed["NFS4ERR_"+name]
+			if !ok {
+				panic(op.String() + ": there is no NFS4ERR_" + name)
+			}
+			r[rule{minor, op, s}] = true
+		}
+	}
+	return r
+}
+
+// statusNamed are the errors by name.
+var statusNamed = func() map[string]wire.NFSStat4 {
+	all := map[string]wire.NFSStat4{}
+	for _, span := range [...][2]wire.NFSStat4{{1, 100}, {wire.NFS4ErrBadHandle, wire.NFS4ErrXattr2Big + 1}} {
+		for s := span[0]; s < span[1]; s++ {
+			all[s.String()] = s
+		}
+	}
+	return all
+}()
+
+// told are the errors that the text of the standards names, and their tables leave out.
+var told = map[rule]bool{
+	// An offset behind the end of the file (RFC 7862 §15.11.3).
+	{2, wire.OpSeek, wire.NFS4ErrNXIO}: true,
+	// An operation that is OPTIONAL may be missing (RFC 7862 §13, RFC 8276 §8.4).
+	{2, wire.OpCopy, wire.NFS4ErrNotSupp}:        true,
+	{2, wire.OpCopyNotify, wire.NFS4ErrNotSupp}:  true,
+	{2, wire.OpSetXattr, wire.NFS4ErrNotSupp}:    true,
+	{2, wire.OpRemoveXattr, wire.NFS4ErrNotSupp}: true,
+	// An update by another principal (RFC 8881 §18.35.4, case 9).
+	{1, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
+	{2, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
+	// The client's state is protected from the caller (RFC 8881 §15.1.6.4).
+	{1, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
+	{2, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
+	{1, wire.OpBackchannelCtl, wire.NFS4ErrWrongCred}:    true,
+	{2, wire.OpBackchannelCtl, wire.NFS4ErrWrongCred}:    true,
+}
+
+// Valid says whether an operation of a minor version may end with a status: whether that
+// is in the standard's table of its errors, or the text has it.
+func Valid(minor uint32, op wire.OpNum, s wire.NFSStat4) bool {
+	switch {
+	case op == wire.OpIllegal:
+		return s == wire.NFS4ErrOpIllegal || s == wire.NFS4ErrBadXDR
+	case s == wire.NFS4OK:
+		return minor == 0 || valid41[op] != "NOTSUPP"
+	case minor == 0 && s == wire.NFS4ErrResource:
+		// A COMPOUND may run out of resources at any operation (RFC 7530 §13.1.3.4).
+		return true
+	case minor > 0 && (s == wire.NFS4ErrRepTooBig || s == wire.NFS4ErrRepTooBigToCache || s == wire.NFS4ErrRetryUncachedRep):
+		// A reply may grow too big at any operation, and each may be the one behind
+		// SEQUENCE in a reply that was not kept (RFC 8881 §2.10.6.4, §2.10.6.1.3.1).
+		return true
+	}
+	r := rule{minor, op, s}
+	return valid[r] || told[r]
+}
