@@ -196,6 +196,10 @@ func (c *Client) place(e *exchange) (next *exchange, why error) {
 		why = c.lost
 	case c.link != nil && !c.link.requester.ended:
 		return c.link.requester.enqueue(e), nil
+	case c.link != nil && !c.config.Reconnect:
+		// It has ended, and disconnected is still to come.
+		c.lost = c.link.requester.why
+		why = c.lost
 	default:
 		c.waiting.insert(e)
 		c.redial()

@@ -87,6 +87,19 @@ func TestLossWithoutReconnect(t *testing.T) {
 	}
 }
 
+// A call that comes while its connection ends, after the others were ended and before
+// the client knows that there is none any more, ends as they do.
+func TestCallWhileTheConnectionEnds(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	s.client.mu.Lock()
+	q := s.client.link.requester
+	s.client.mu.Unlock()
+	q.closed(errors.New("the end"))
+	if r := ended(t, s.start(null())); !errors.Is(r.err, rpc.ErrCallLost) {
+		t.Errorf("%v", r.err)
+	}
+}
+
 // a call whose answer was dropped, or never sent, ends by the timer: a new
 // connection, and the same XID (L-6, V1-82, V1-77).
 func TestTimerEndsDroppedCalls(t *testing.T) {
