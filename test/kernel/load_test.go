@@ -33,14 +33,17 @@ func TestKernelTree(t *testing.T) {
 // TestStockKernels is the proof on the kernels that people run: Debian's own, unchanged, mount and work.
 func TestStockKernels(t *testing.T) {
 	t.Parallel()
-	kernels := []lab.Kernel{lab.Stock6_12}
+	kernels, hows := []lab.Kernel{lab.Stock6_12}, []string{"rdma", "tcp"}
 	if everything() {
 		kernels = append(kernels, lab.Stock6_1)
+		for _, version := range versions {
+			hows = append(hows, "rdma/"+version, "tcp/"+version)
+		}
 	}
 	for _, kernel := range kernels {
 		t.Run(string(kernel), func(t *testing.T) {
 			t.Parallel()
-			serve(t, "sync").run(lab.Options{Kernel: kernel, Limit: 8 * time.Minute}, "stock")
+			serve(t, "sync").run(lab.Options{Kernel: kernel, Limit: time.Duration(len(hows)) * 4 * time.Minute}, "stock", hows...)
 		})
 	}
 }
