@@ -39,12 +39,17 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 		return wire.NFS4ErrSeqMisordered
 	}
 	made, s := m.create(k, c, &args)
-	if s != wire.NFS4OK {
-		// What came to nothing may be tried again under the same number.
+	switch s {
+	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
+		// The client's slot stays as it is: it tries again under the same number, or is
+		// not the one whose slot this is.
 		return s
+	case wire.NFS4OK:
+		c.last = made
+	default:
+		c.last = &created{status: s}
 	}
 	c.sequence = args.Sequence
-	c.last = made
 	return c.replay(k)
 }
 

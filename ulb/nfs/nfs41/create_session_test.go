@@ -107,6 +107,18 @@ func TestCreateSessionReplay(t *testing.T) {
 	is(t, "the one before", create(p, createArgs(id, 1)).Status, wire.NFS4ErrSeqMisordered)
 }
 
+// One that failed is repeated with the same answer, whatever else it asks for by then, and
+// the next one has the next number (RFC 8881 §18.36.4, phase 2).
+func TestCreateSessionThatFailedIsRepeated(t *testing.T) {
+	p := peer(t)
+	id := newClient(p, "client", 1)
+	wrong := createArgs(id, 1)
+	wrong.Flags = 0xf
+	is(t, "a flag without a meaning", create(p, wrong).Status, wire.NFS4ErrInvalid)
+	is(t, "the same number", create(p, createArgs(id, 1)).Status, wire.NFS4ErrInvalid)
+	newSession(p, id, 2)
+}
+
 // Until it is confirmed, a client is its maker's alone.
 func TestConfirmationByAnotherPrincipal(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
@@ -200,7 +212,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	is(t, "one too many", create(p, createArgs(id, maxSessions+1)).Status, wire.NFS4ErrNoSpace)
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: first.id}), nil), wire.NFS4OK)
-	newSession(p, id, maxSessions+1)
+	newSession(p, id, maxSessions+2)
 	if n := m.cache.aside.Load(); n != maxSessions*(8192+8*slotCost) {
 		t.Errorf("%d bytes set aside", n)
 	}
@@ -236,5 +248,5 @@ func TestMemoryBoundsSessions(t *testing.T) {
 		t.Errorf("slots %v", slots)
 	}
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: all[0].id}), nil), wire.NFS4OK)
-	newSession(p, id, uint32(len(all)+1))
+	newSession(p, id, uint32(len(all)+2))
 }
