@@ -22,6 +22,9 @@ type client struct {
 	creating sync.Mutex
 	sequence uint32
 	last     *created
+	// failed: the number behind sequence came, and its request failed. Some clients use
+	// a number up that way, as phase 2 of the RFC has it, and others send it again.
+	failed bool
 
 	// mu guards what follows. Nothing else is locked under it but the slots.
 	mu       sync.Mutex

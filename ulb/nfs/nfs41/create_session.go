@@ -31,26 +31,26 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 		return k.Block(disk{})
 	}
 	defer c.creating.Unlock()
-	switch args.Sequence - c.sequence {
-	case 0:
+	switch next := args.Sequence - c.sequence; {
+	case next == 0:
 		return c.replay(k)
-	case 1:
+	case next == 1, next == 2 && c.failed:
 	default:
 		return wire.NFS4ErrSeqMisordered
 	}
 	made, s := m.create(k, c, &args)
 	switch s {
-	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
-		// The client's slot stays as it is: it tries again under the same number, or is
-		// not the one whose slot this is.
-		return s
 	case wire.NFS4OK:
-		c.last = made
-	default:
-		c.last = &created{status: s}
+		c.sequence, c.last, c.failed = args.Sequence, made, false
+		return c.replay(k)
+	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
+		return s // the client has to come again, or is not the one whose slot this is
 	}
-	c.sequence = args.Sequence
-	return c.replay(k)
+	if args.Sequence-c.sequence == 2 {
+		c.sequence, c.last = args.Sequence-1, &created{status: s}
+	}
+	c.failed = true
+	return s
 }
 
 // replay writes what the latest CREATE_SESSION came to.
