@@ -98,7 +98,7 @@ func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		return nil, err
 	}
 	for i := range s.cfg.Connections {
-		s.links = append(s.links, &link{number: i})
+		s.links = append(s.links, &link{number: i, target: s.cfg.target(i)})
 	}
 	if err = s.open(ctx); err != nil {
 		if s.limits.Sessionid == (nfs4wire.SessionID4{}) {
@@ -121,7 +121,7 @@ func newStopped() *time.Timer {
 // open sets the session up.
 func (s *Session) open(ctx context.Context) error {
 	first := s.links[0]
-	conn, err := s.dial(ctx)
+	conn, err := s.dial(ctx, first)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *Session) open(ctx context.Context) error {
 		return err
 	}
 	for _, l := range s.links[1:] {
-		conn, err := s.dial(ctx)
+		conn, err := s.dial(ctx, l)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,10 @@ var (
 type SessionConfig struct {
 	// Target's Reconnect is not needed: a session makes lost connections anew.
 	Target
+	// Trunk are further ways to the same server, such as its other transport: the
+	// Connections are shared out among Target and these in turn, and serve one session
+	// (RFC 8881 §2.10.5).
+	Trunk []Target
 	// Minor is the minor version: 1 or 2 (2).
 	Minor uint32
 	// Owner names the client (a name that no other session has), and Verifier tells
@@ -34,7 +38,7 @@ type SessionConfig struct {
 	Owner    []byte
 	Verifier nfs4wire.Verifier4
 	// Slots is how many requests are wanted under way at a time (64), and Connections
-	// how many connections they share (1).
+	// how many connections they share (one by each way).
 	Slots, Connections int
 	// Callbacks are what the server may ask of the client.
 	Callbacks Callbacks
@@ -49,10 +53,8 @@ type SessionConfig struct {
 func (cfg SessionConfig) withDefaults() SessionConfig {
 	cfg.Minor = cmp.Or(cfg.Minor, 2)
 	cfg.Slots = min(cmp.Or(max(cfg.Slots, 0), 64), maxSlots)
-	cfg.Connections = cmp.Or(max(cfg.Connections, 0), 1)
+	cfg.Connections = cmp.Or(max(cfg.Connections, 0), 1+len(cfg.Trunk))
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 10*time.Second)
-	cfg.Target.Depth = max(cfg.Target.Depth, cfg.Slots)
-	cfg.Target.Reconnect = false
 	if cfg.Owner == nil {
 		host, _ := os.Hostname() // the text is what tells owners apart
 		cfg.Owner = fmt.Appendf(nil, "nfsrdmad %s %d %s", host[:min(len(host), 255)], os.Getpid(), rand.Text())
@@ -61,6 +63,17 @@ func (cfg SessionConfig) withDefaults() SessionConfig {
 		rand.Read(cfg.Verifier[:])
 	}
 	return cfg
+}
+
+// target is where the connection with a number goes to.
+func (cfg *SessionConfig) target(number int) Target {
+	t := cfg.Target
+	if i := number % (1 + len(cfg.Trunk)); i > 0 {
+		t = cfg.Trunk[i-1]
+	}
+	t.Depth = max(t.Depth, cfg.Slots)
+	t.Reconnect = false
+	return t
 }
 
 // maxSlots bounds how many slots a session uses, whatever the server would like.

@@ -13,6 +13,7 @@ import (
 // A link is one of the connections of a session. The lock of the Session guards it.
 type link struct {
 	number int
+	target Target
 	conn   *Conn // nil while it is made anew
 }
 
@@ -22,11 +23,11 @@ const (
 	redialMost  = 5 * time.Second
 )
 
-// dial makes a connection that takes callbacks.
-func (s *Session) dial(ctx context.Context) (*Conn, error) {
+// dial makes a connection for l, which takes callbacks.
+func (s *Session) dial(ctx context.Context, l *link) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	return dial(ctx, s.cfg.Target, &calls{s.callbacks, s.pool})
+	return dial(ctx, l.target, &calls{s.callbacks, s.pool})
 }
 
 // lost takes note that a link's connection is of no use any more. s.mu is held.
@@ -42,7 +43,7 @@ func (s *Session) lost(l *link, conn *Conn) {
 func (s *Session) redial(l *link, old *Conn) {
 	old.Close()
 	for wait := redialFirst; ; wait = min(2*wait, redialMost) {
-		conn, err := s.dial(s.life)
+		conn, err := s.dial(s.life, l)
 		if err == nil && s.rebound(l, conn) {
 			s.dispatch()
 			return
