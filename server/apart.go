@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 )
 
 // keepApart refuses a state directory within an export, and an export within the
@@ -126,40 +127,19 @@ func locate(dir string) (*location, error) {
 }
 
 // placeOnDevice says which directory of which file system a path names, from the
-// mount that it is on (proc(5), /proc/self/mountinfo), or nothing.
+// mount that it is on, or nothing.
 func placeOnDevice(mount uint64, name string) (device, path string) {
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	all, err := mountinfo.Read()
 	if err != nil {
 		return "", ""
 	}
-	for line := range bytes.Lines(info) {
-		f := strings.Fields(string(line))
-		if len(f) < 5 || f[0] != strconv.FormatUint(mount, 10) {
-			continue
-		}
-		root, point := unescape(f[3]), unescape(f[4])
-		beneath, found := strings.CutPrefix(name, strings.TrimSuffix(point, "/"))
-		if !found {
-			return "", ""
-		}
-		return f[2], filepath.Join(root, beneath)
+	m := mountinfo.Find(all, mount)
+	if m == nil {
+		return "", ""
 	}
-	return "", ""
-}
-
-// unescape takes back what mountinfo writes for blanks and backslashes: \ and
-// three octal digits.
-func unescape(s string) string {
-	var out strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(s[i])
+	beneath, found := strings.CutPrefix(name, strings.TrimSuffix(m.Point, "/"))
+	if !found {
+		return "", ""
 	}
-	return out.String()
+	return m.Device, filepath.Join(m.Root, beneath)
 }

@@ -48,9 +48,4 @@ func TestLocationHolds(t *testing.T) {
 			}
 		}
 	}
-	for escaped, want := range map[string]string{`/a\040b`: "/a b", `/a\134b`: `/a\b`, `/plain`: "/plain", `\011`: "\t", `/end\04`: `/end\04`} {
-		if got := unescape(escaped); got != want {
-			t.Errorf("%q is %q, want %q", escaped, got, want)
-		}
-	}
 }

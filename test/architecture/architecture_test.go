@@ -19,17 +19,18 @@ const module = "github.com/nfsrdmad/nfsrdmad"
 // lies beneath it. A package belongs to the room with the longest name that it
 // lies in. Tests may import anything: they are looked at no further.
 var rooms = map[string][]string{
-	"mem":             {},
-	"internal/census": {},
-	"rdmacm":          {"mem", "internal/census"},
-	"rpc":             {"mem"},
-	"vfs":             {"mem"},
-	"transport/rdma":  {"rpc", "rdmacm", "mem", "internal/census"},
-	"transport/tcp":   {"rpc", "mem", "internal/census"},
-	"ulb/nfs":         {"rpc", "vfs", "mem"},
+	"mem":                {},
+	"internal/census":    {},
+	"internal/mountinfo": {},
+	"rdmacm":             {"mem", "internal/census"},
+	"rpc":                {"mem"},
+	"vfs":                {"mem", "internal/mountinfo"},
+	"transport/rdma":     {"rpc", "rdmacm", "mem", "internal/census"},
+	"transport/tcp":      {"rpc", "mem", "internal/census"},
+	"ulb/nfs":            {"rpc", "vfs", "mem"},
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "ulb/nfs", "vfs", "client"},
+	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
 	"cmd/nfsrdmad": {"server", "client", "vfs/local"},
 }
 

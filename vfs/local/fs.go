@@ -3,7 +3,6 @@ package local
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/signal"
 	"strconv"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -173,8 +173,12 @@ func wholeFileSystem(fd int) bool {
 	if sx.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
 		return false
 	}
-	info, err := os.ReadFile("/proc/self/mountinfo")
-	return err == nil && mountShowsTop(info, sx.Mnt_id)
+	all, err := mountinfo.Read()
+	if err != nil {
+		return false
+	}
+	m := mountinfo.Find(all, sx.Mnt_id)
+	return m != nil && m.Root == "/"
 }
 
 // Root implements vfs.FileSystem.

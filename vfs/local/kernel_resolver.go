@@ -1,10 +1,8 @@
 package local
 
 import (
-	"bytes"
 	"errors"
 	"runtime"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -130,15 +128,3 @@ func (fs *FS) below(dir int, st *unix.Stat_t) bool {
 }
 
 var dotDot = []byte("..")
-
-// mountShowsTop reads /proc/self/mountinfo (proc(5)): mount id shows its file
-// system's own root.
-func mountShowsTop(info []byte, id uint64) bool {
-	for line := range bytes.Lines(info) {
-		f := bytes.Fields(line)
-		if len(f) > 3 && string(f[0]) == strconv.FormatUint(id, 10) {
-			return string(f[3]) == "/"
-		}
-	}
-	return false
-}

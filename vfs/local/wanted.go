@@ -1,14 +1,13 @@
 package local
 
 import (
-	"bytes"
-	"os"
-	"strconv"
+	"path"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -91,13 +90,12 @@ func mountedOn(fd int, own uint64) uint64 {
 		sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
 		return own
 	}
-	info, err := os.ReadFile("/proc/self/mountinfo")
+	all, err := mountinfo.Read()
 	if err != nil {
 		return own
 	}
-	path := mountPoint(info, sx.Mnt_id)
-	name := path[bytes.LastIndexByte(path, '/')+1:]
-	if len(name) == 0 {
+	m := mountinfo.Find(all, sx.Mnt_id)
+	if m == nil || m.Point == "/" {
 		return own // the top of all
 	}
 	above, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -105,7 +103,7 @@ func mountedOn(fd int, own uint64) uint64 {
 		return own
 	}
 	defer unix.Close(above)
-	if ino, ok := numberIn(above, name); ok {
+	if ino, ok := numberIn(above, path.Base(m.Point)); ok {
 		return ino
 	}
 	return own
@@ -113,7 +111,7 @@ func mountedOn(fd int, own uint64) uint64 {
 
 // numberIn is the inode number that the listing of the open directory dir has for
 // name.
-func numberIn(dir int, name []byte) (ino uint64, ok bool) {
+func numberIn(dir int, name string) (ino uint64, ok bool) {
 	buf := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)
 	for {
@@ -122,37 +120,9 @@ func numberIn(dir int, name []byte) (ino uint64, ok bool) {
 			return 0, false
 		}
 		for e, rest := nextDirent((*buf)[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if bytes.Equal(e.name, name) {
+			if string(e.name) == name {
 				return e.ino, true
 			}
 		}
 	}
-}
-
-// mountPoint reads from /proc/self/mountinfo (proc(5)) where mount id is; nil
-// where it is not there.
-func mountPoint(info []byte, id uint64) []byte {
-	for line := range bytes.Lines(info) {
-		if f := bytes.Fields(line); len(f) > 4 && string(f[0]) == strconv.FormatUint(id, 10) {
-			return unescaped(f[4])
-		}
-	}
-	return nil
-}
-
-// unescaped is a path of mountinfo without its escapes, which are a backslash and
-// three octal digits.
-func unescaped(path []byte) []byte {
-	var out []byte
-	for i := 0; i < len(path); i++ {
-		if path[i] == '\\' && i+3 < len(path) {
-			if c, err := strconv.ParseUint(string(path[i+1:i+4]), 8, 8); err == nil {
-				out = append(out, byte(c))
-				i += 3
-				continue
-			}
-		}
-		out = append(out, path[i])
-	}
-	return out
 }

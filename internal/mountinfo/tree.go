@@ -1,0 +1,76 @@
+package mountinfo
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Tree finds what is mounted on what.
+type Tree struct {
+	all []Mount
+	on  map[uint64][]int // places in all, by Parent
+}
+
+// NewTree returns the tree of all, which is not changed any more.
+func NewTree(all []Mount) *Tree {
+	t := &Tree{all: all, on: make(map[uint64][]int)}
+	for i := range all {
+		if m := &all[i]; m.ID != m.Parent {
+			t.on[m.Parent] = append(t.on[m.Parent], i)
+		}
+	}
+	return t
+}
+
+// Below calls visit for each mount that a way by names from a directory leads into: dir is
+// the directory's path, and top the ID of the mount that it is on. What another mount
+// hides is not among them. under is the mount that m is mounted on, nil where that is top
+// itself. Mounts below m follow where visit says so, after m.
+func (t *Tree) Below(top uint64, dir string, visit func(m, under *Mount) bool) {
+	t.below(top, dir, nil, visit)
+}
+
+func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *Mount) bool) {
+	prefix := strings.TrimSuffix(dir, "/") + "/"
+	points := make(map[string]int)
+	var sorted []string
+	for _, i := range t.on[top] {
+		if p := t.all[i].Point; len(p) > len(prefix) && strings.HasPrefix(p, prefix) {
+			points[p] = i
+			sorted = append(sorted, p)
+		}
+	}
+	slices.Sort(sorted)
+	for _, p := range sorted {
+		if hidden(points, p, len(prefix)) {
+			continue
+		}
+		if m := t.uppermost(&t.all[points[p]]); visit(m, under) {
+			t.below(m.ID, m.Point, m, visit)
+		}
+	}
+}
+
+// hidden says whether one of points lies above p, and below the directory whose path ends
+// before start.
+func hidden(points map[string]int, p string, start int) bool {
+	for p = path.Dir(p); len(p) > start; p = path.Dir(p) {
+		if _, there := points[p]; there {
+			return true
+		}
+	}
+	return false
+}
+
+// uppermost is the mount that is seen where m is mounted: m, or what was mounted onto it.
+func (t *Tree) uppermost(m *Mount) *Mount {
+	// A mount is mounted onto one that was there before it: this ends.
+	for {
+		i := slices.IndexFunc(t.on[m.ID], func(i int) bool { return t.all[i].Point == m.Point })
+		if i < 0 {
+			return m
+		}
+		m = &t.all[t.on[m.ID][i]]
+	}
+}

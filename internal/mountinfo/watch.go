@@ -1,0 +1,51 @@
+package mountinfo
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Watcher waits for changes of what is mounted (proc(5): poll(2) of the file).
+type Watcher struct {
+	fd, stop int
+}
+
+// Watch begins: what is mounted or unmounted from now on is a change.
+func Watch() (*Watcher, error) {
+	fd, err := unix.Open(File, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", File, err)
+	}
+	stop, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	return &Watcher{fd, stop}, nil
+}
+
+// Changed waits for a change since the one before. It is false after Stop, and then Close
+// is due.
+func (w *Watcher) Changed() bool {
+	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLPRI}, {Fd: int32(w.stop), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		switch {
+		case err == unix.EINTR:
+		case err != nil || fds[1].Revents != 0:
+			return false
+		default:
+			return true
+		}
+	}
+}
+
+// Stop ends Changed, on whichever goroutine it runs, now and from now on.
+func (w *Watcher) Stop() { _, _ = unix.Write(w.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
+
+// Close gives back what the Watcher holds. Changed is not called any more.
+func (w *Watcher) Close() {
+	unix.Close(w.fd)
+	unix.Close(w.stop)
+}
