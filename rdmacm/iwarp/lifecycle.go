@@ -118,12 +118,14 @@ func (l *lifecycle) peerClosed() {
 		l.end(&BrokenError{io.ErrUnexpectedEOF}, true)
 		return
 	}
-	if l.tx.wasReset() {
-		l.end(&BrokenError{unix.ECONNRESET}, true)
-	}
 	l.limit(limitEnd, l.p.cfg.LingerTimeout, &BrokenError{io.ErrUnexpectedEOF})
 	l.tx.drain()
 	l.unlimit(limitEnd)
+	// TCP tells a reset to one of the two only, and the sender, which drain has waited
+	// for, may have been told: then this is no FIN.
+	if l.tx.wasReset() {
+		l.end(&BrokenError{unix.ECONNRESET}, true)
+	}
 }
 
 // A flushedError is rdmacm.ErrFlushed with the reason.
