@@ -67,6 +67,12 @@ func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
 // Shape walks the arguments of a call of which placed travels beside the message.
 // eligible says whether all of that is where the binding lets it be.
 func (p *Procedure) Shape(args xdr.Decoder, placed []Placed) (s Shape, eligible bool) {
-	p.walk(&args, placed, &s)
-	return s, len(s.placed) == 0
+	eligible = p.Measure(&args, placed, &s)
+	return s, eligible
+}
+
+// Measure is Shape with memory of the caller's, so that nothing is allocated.
+func (p *Procedure) Measure(args *xdr.Decoder, placed []Placed, s *Shape) (eligible bool) {
+	p.walk(args, placed, s)
+	return len(s.placed) == 0
 }

@@ -102,10 +102,13 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	if x.MaxResults > 0 {
 		return x.MaxResults, true
 	}
-	if x.Binding == nil {
+	switch {
+	case x.Binding == nil:
 		return 0, false
+	case x.Binding.Walk == nil:
+		return x.Binding.MaxResults, true
 	}
-	var args xdr.Decoder
+	args, shape := &e.args, &e.shape
 	args.Reset(e.write.Bytes(), 0, nil)
 	args.Skip(6 * 4)
 	for range 2 { // credential, verifier
@@ -118,8 +121,9 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 		e.beside = append(e.beside, rpc.Placed{Position: uint32(p.Position + shift), Length: uint32(len(p.Data))})
 		shift += padded(len(p.Data))
 	}
-	shape, _ := x.Binding.Shape(args, e.beside)
+	x.Binding.Measure(args, e.beside, shape)
 	words, payload := shape.Words, shape.Payload
+	*args, *shape = xdr.Decoder{}, rpc.Shape{}
 	if withPayload {
 		words += padded(payload)
 	}

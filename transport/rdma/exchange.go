@@ -46,6 +46,8 @@ type exchange struct {
 	words     []byte
 	elsewhere []int32 // Read segment of each payload, or -1
 	beside    []rpc.Placed
+	args      xdr.Decoder // the walk over the arguments, and what it found
+	shape     rpc.Shape
 	proc      wire.Proc
 	left      int // length of the reduced Payload stream
 	zero      []byte
