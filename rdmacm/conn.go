@@ -46,8 +46,20 @@ type Conn interface {
 	// Post hands over a chain. It never blocks and never fails: what goes
 	// wrong, a connection closed already included, is told by Done.
 	Post(c *Chain)
-	// Flush sends what Post holds back. Posts from within Handler calls are
-	// held until Drained has returned, others go at once; so Flush is
+	// SendShort hands over one Send of the pieces in local, with Invalidate
+	// where the STag is not 0. They are copied before it returns, so that they
+	// and the list are the caller's again, and nothing comes back for it: what
+	// becomes of it shows in the end of the connection only.
+	//
+	// It says false where the device does not take it that way now, and has
+	// done nothing: the Send is then posted as a chain. A device takes short
+	// Sends only, and only while nothing that was posted before waits. So the
+	// order of Posts and SendShorts is the order on the wire, and what a peer
+	// that does not read makes this side keep is no more than one batch, of
+	// some KiB, and what the ULP keeps of its chains. Unsent does not count it.
+	SendShort(local [][]byte, invalidate uint32) bool
+	// Flush sends what Post and SendShort hold back. Posts from within Handler
+	// calls are held until Drained has returned, others go at once; so Flush is
 	// needed only by a Handler that wants something out earlier.
 	Flush()
 

@@ -23,9 +23,11 @@ type batch struct {
 	used    int // bytes of scratch
 	scratch [batchScratch]byte
 	fpdus   int
-	full    bool
-	exposed bool // some entries refer to registered memory
-	limit   int  // of bytes
+	// Sends that were copied, and their payload.
+	sends, sendBytes int
+	full             bool
+	exposed          bool // some entries refer to registered memory
+	limit            int  // of bytes
 
 	record  int // bytes since the last cut
 	records int // cuts
@@ -104,6 +106,7 @@ func (b *batch) advance(n int) {
 func (b *batch) reset() {
 	clear(b.iov[:b.n])
 	b.n, b.first, b.bytes, b.left, b.used, b.fpdus = 0, 0, 0, 0, 0, 0
+	b.sends, b.sendBytes = 0, 0
 	b.record, b.records, b.sent = 0, 0, 0
 	b.open, b.full, b.exposed = false, false, false
 }

@@ -81,6 +81,11 @@ func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 // Post hands over a chain.
 func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
 
+// SendShort hands over a Send that is copied into the batch.
+func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
+	return c.tx.sendShort(local, invalidate)
+}
+
 // Flush sends what is held back.
 func (c *Conn) Flush() { c.tx.flush() }
 

@@ -14,7 +14,8 @@
 // What is posted is sent by the goroutine that posts, as far as the socket
 // takes it without waiting, many FPDUs a call; the rest by a goroutine that
 // lives as long as the socket is full. A completed Send or Write means that TCP
-// took the bytes.
+// took the bytes. A short Send that need not come back (SendShort) is copied into
+// the batch at once, as long as nothing else waits to be sent.
 //
 // Registered memory is named by random steering tags that are valid on one
 // connection. The sink of an outgoing RDMA Read has one too, for which only the

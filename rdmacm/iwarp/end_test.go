@@ -266,6 +266,11 @@ func TestStalledPeers(t *testing.T) {
 		"takes nothing": func(p *rawpeer.Peer, s *side) <-chan result {
 			return post(s.Conn, write(1, 0, make([]byte, 64<<20)))
 		},
+		"takes no short Sends": func(p *rawpeer.Peer, s *side) <-chan result {
+			for s.SendShort([][]byte{make([]byte, inlineBytes)}, 0) {
+			}
+			return nil
+		},
 		"does not answer a Read": func(p *rawpeer.Peer, s *side) <-chan result {
 			return post(s.Conn, read(1, 0, make([]byte, 10)))
 		},

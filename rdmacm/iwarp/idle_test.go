@@ -111,6 +111,7 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		Work: []rdmacm.Work{read(r.STag(), r.Offset(), local), write(r.STag(), r.Offset(), local), send(local[:100], local[200:300])},
 		Done: func(_ *rdmacm.Chain, err error, _ int) { done <- err },
 	}
+	short := [][]byte{local[:100], local[200:300]}
 	back := &rdmacm.Chain{Work: []rdmacm.Work{send(local[:4000])}, Done: func(*rdmacm.Chain, error, int) {}}
 	n := testing.AllocsPerRun(200, func() {
 		b.Provide(1, 4096)
@@ -122,10 +123,15 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		}
 		b.Post(back)
 		<-gotA
+		b.Provide(1, 4096)
+		if !a.SendShort(short, 0) {
+			t.Fatal("a short Send is not taken")
+		}
+		<-gotB
 	})
 	// The runtime allocates now and then, for goroutines and pools.
 	if n > 1 {
-		t.Errorf("%v allocations for a Read, a Write and two Sends", n)
+		t.Errorf("%v allocations for a Read, a Write and three Sends", n)
 	}
 	a.Disconnect()
 	wait(t, ha.closed)

@@ -99,7 +99,7 @@ func (t *transmitter) sendable() bool {
 	if t.broken || t.fenced || t.terminated {
 		return false
 	}
-	if t.terminate != nil || t.rtr != 0 || t.unanswered != nil || t.out.active {
+	if t.terminate != nil || t.rtr != 0 || t.unanswered != nil || t.out.active || t.batch != nil && t.batch.left > 0 {
 		return true
 	}
 	if t.cursor == nil {
@@ -208,6 +208,10 @@ func (t *transmitter) batchWritten(b *batch) {
 	p := &t.p.counters
 	p.fpdusOut.Add(uint64(b.fpdus))
 	p.bytesOut.Add(uint64(b.bytes))
+	if b.sends > 0 {
+		p.sendsOut.Add(uint64(b.sends))
+		p.sendBytesOut.Add(uint64(b.sendBytes))
+	}
 	t.mu.Lock()
 	for ch := t.first; ch != nil; ch = ch.Next {
 		st := postingOf(ch)

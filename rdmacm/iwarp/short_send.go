@@ -12,7 +12,6 @@ func (t *transmitter) putShortSends(b *batch) {
 	if t.marked != nil {
 		return
 	}
-	sends, bytes := 0, 0
 	for b.room() && t.nextPosted() {
 		ch, st := t.cursor, postingOf(t.cursor)
 		w := &ch.Work[st.built]
@@ -23,25 +22,60 @@ func (t *transmitter) putShortSends(b *batch) {
 		if t.first == nil {
 			t.first = ch
 		}
-		t.putSend(b, w, n)
-		sends++
-		bytes += n
+		invalidate := uint32(0)
+		if w.Op == rdmacm.OpSendInvalidate {
+			invalidate = w.Invalidate
+		}
+		t.putSend(b, w.Local, n, invalidate)
+		t.turns = 0
 		if st.built++; st.built == len(ch.Work) {
 			t.cursor = ch.Next
 		}
 	}
-	if sends > 0 {
-		t.turns = 0
-		t.p.counters.sendsOut.Add(uint64(sends))
-		t.p.counters.sendBytesOut.Add(uint64(bytes))
-	}
 }
 
-// putSend appends the one FPDU of a Send of n bytes, which it copies.
-func (t *transmitter) putSend(b *batch, w *rdmacm.Work, n int) {
+// sendShort appends a short Send to the batch: see rdmacm.Conn.SendShort. Nothing is
+// kept of it but its FPDU.
+func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
+	n := 0
+	for _, piece := range local {
+		n += len(piece)
+	}
+	if n > inlineBytes {
+		return false
+	}
+	t.mu.Lock()
+	if !t.takesShort() || n > t.untaggedRoom {
+		t.mu.Unlock()
+		return false
+	}
+	first := t.batch == nil
+	b := t.borrowBatch()
+	t.putSend(b, local, n, invalidate)
+	own := (!t.held || !b.room()) && t.acquire()
+	t.mu.Unlock()
+	if first {
+		t.life.watchOn()
+	}
+	if own {
+		t.transmit()
+	}
+	return true
+}
+
+// takesShort says whether a Send may go into the batch now: the batch has no sender
+// and room, and nothing else waits to be sent before. mu is held.
+func (t *transmitter) takesShort() bool {
+	return !t.owned && !t.refusing && !t.fenced && !t.broken && !t.terminated && t.terminate == nil && t.rtr == 0 &&
+		t.cursor == nil && t.unanswered == nil && !t.out.active && t.marked == nil
+}
+
+// putSend appends the one FPDU of a Send of n bytes, which it copies; with Invalidate
+// where the STag is not 0.
+func (t *transmitter) putSend(b *batch, local [][]byte, n int, invalidate uint32) {
 	h := wire.Untagged{Op: wire.Send, Last: true, Queue: wire.QueueSend, MSN: t.nextMSN(wire.QueueSend)}
-	if w.Op == rdmacm.OpSendInvalidate {
-		h.Op, h.Invalidate = wire.SendInvalidate, w.Invalidate
+	if invalidate != 0 {
+		h.Op, h.Invalidate = wire.SendInvalidate, invalidate
 	}
 	const header = wire.LengthSize + wire.UntaggedSize
 	size := wire.FPDUSize(wire.UntaggedSize + n)
@@ -54,7 +88,7 @@ func (t *transmitter) putSend(b *batch, w *rdmacm.Work, n int) {
 	wire.PutULPDULength(p, wire.UntaggedSize+n)
 	h.Put(p[wire.LengthSize:])
 	at := header
-	for _, piece := range w.Local {
+	for _, piece := range local {
 		at += copy(p[at:], piece)
 	}
 	trailer := p[size-wire.CRCSize:]
@@ -65,4 +99,6 @@ func (t *transmitter) putSend(b *batch, w *rdmacm.Work, n int) {
 	}
 	wire.PutCRC(trailer, crc)
 	b.fpdus++
+	b.sends++
+	b.sendBytes += n
 }

@@ -58,9 +58,12 @@ type transmitter struct {
 	progress  atomic.Uint64
 	referring referring
 
+	// batch is borrowed while there is something to send. It is the sender's own;
+	// while there is none, it holds short Sends (sendShort), guarded by mu.
+	batch *batch
+
 	// The sender's own.
-	batch *batch // borrowed while there is something to send
-	out   outgoing
+	out outgoing
 	// first is the chain that the oldest unwritten FPDU belongs to.
 	first        *rdmacm.Chain
 	answersBuilt int // responses cut to the end and not written
@@ -186,6 +189,7 @@ func (t *transmitter) transmit() {
 			}
 		}
 		t.p.counters.handoffs.Add(1)
+		t.life.watchOn()
 		go t.loop()
 		return
 	}
@@ -219,14 +223,8 @@ func (t *transmitter) written() {
 // fill makes a batch of what there is to send. When there is nothing, the caller
 // is not the sender any more, and fill says false.
 func (t *transmitter) fill() bool {
-	if t.batch == nil {
-		t.batch = t.p.batches.Get().(*batch)
-	}
-	b := t.batch
-	if b.limit = batchBytes; t.agreed.CRC {
-		b.limit = batchBytesCRC
-	}
-	for b.left == 0 {
+	b := t.borrowBatch()
+	for {
 		for b.room() {
 			if t.life.faulty.Load() && t.fillTerminate(b) {
 				break
@@ -240,7 +238,7 @@ func (t *transmitter) fill() bool {
 			}
 		}
 		if b.left > 0 {
-			break
+			return true
 		}
 		t.mu.Lock()
 		over := !t.sendable()
@@ -252,16 +250,33 @@ func (t *transmitter) fill() bool {
 			return false
 		}
 	}
-	return true
 }
 
-// disown ends the part of the sender. mu is held.
-func (t *transmitter) disown() {
+// borrowBatch is the batch to put FPDUs into. The caller is the sender, or mu is held
+// and there is none.
+func (t *transmitter) borrowBatch() *batch {
+	if t.batch == nil {
+		t.batch = t.p.batches.Get().(*batch)
+		if t.batch.limit = batchBytes; t.agreed.CRC {
+			t.batch.limit = batchBytesCRC
+		}
+	}
+	return t.batch
+}
+
+// dropBatch gives the batch back, with what is in it. mu is held; the caller is the
+// sender, or there is none.
+func (t *transmitter) dropBatch() {
 	if b := t.batch; b != nil {
 		b.reset()
 		t.p.batches.Put(b)
 		t.batch = nil
 	}
+}
+
+// disown ends the part of the sender. mu is held.
+func (t *transmitter) disown() {
+	t.dropBatch()
 	t.owned = false
 	t.idle.Broadcast()
 }

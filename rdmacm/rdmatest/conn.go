@@ -246,6 +246,9 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	c.link.mu.Unlock()
 }
 
+// SendShort takes nothing: every Send is a chain, whose outcome can be scripted.
+func (c *Conn) SendShort([][]byte, uint32) bool { return false }
+
 func (c *Conn) notePost(p *posting) {
 	if c.provider.cfg.Quiet {
 		return

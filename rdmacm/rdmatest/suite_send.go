@@ -2,6 +2,7 @@ package rdmatest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,10 @@ var sendRules = []rule{
 	{"PostFromDone", both(sendFromDone)},
 	{"FlushLetsPostsOut", sendFlush},
 	{"UnsentIsWhatTheNetworkHasNot", both(sendUnsent)},
+	{"ShortOnesAndChainsKeepTheirOrder", both(sendShort)},
+	{"ShortOnesFromReceived", sendShortFromReceived},
+	{"ShortOnesBeforeAnOrderlyEnd", both(sendShortThenLeave)},
+	{"NoShortOnesAfterTheEnd", both(sendShortAfterEnd)},
 }
 
 func sendSizes(s *suite) {
@@ -300,4 +305,96 @@ func sendFlush(s *suite) {
 	release()
 	b.Conn().Disconnect()
 	a.Conn().Disconnect()
+}
+
+// short sends b by SendShort, or by a chain where the device does not take it that
+// way, and spoils b.
+func (p *Peer) short(b []byte) {
+	if p.Conn().SendShort([][]byte{b[:len(b)/2], b[len(b)/2:]}, 0) {
+		clear(b)
+		return
+	}
+	p.Post(SendOf(b))
+}
+
+func sendShort(s *suite, a, b *Peer) {
+	const n = 600
+	b.Promise(n)
+	size := func(i int) int { return i * 17 % 700 }
+	for i := range n {
+		if i%7 == 3 {
+			a.Post(SendOf(pattern(i, size(i))))
+		} else {
+			a.short(pattern(i, size(i)))
+		}
+	}
+	for i := range n {
+		s.same(fmt.Sprintf("message %d", i), b.Receive().Bytes, pattern(i, size(i)))
+	}
+	if a.Conn().Limits().RemoteInvalidation {
+		region := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+		if a.Conn().SendShort([][]byte{[]byte("done")}, region.STag()) {
+			if m := b.Receive(); m.Invalidated != region.STag() {
+				s.Errorf("%#x is invalidated, not %#x", m.Invalidated, region.STag())
+			}
+		}
+	}
+	s.lives(a, b)
+}
+
+// A receiver answers at once, many more messages than a batch takes, with chains
+// among them.
+func sendShortFromReceived(s *suite) {
+	const n, depth = 2000, 500
+	echo := common()
+	echo.Receives = depth
+	var count int
+	echo.Received = func(p *Peer, r *rdmacm.Recv) {
+		p.Promise(1)
+		answer := slices.Clone(r.Bytes)
+		r.Release()
+		if count++; count%50 == 0 {
+			p.Post(SendOf(answer))
+			return
+		}
+		p.short(answer)
+	}
+	param := common()
+	param.Receives = depth
+	a, _ := s.pair(param, echo)
+	for i := range depth {
+		a.short(pattern(i, 100))
+	}
+	for i := range n {
+		s.same("answer", a.Receive().Bytes, pattern(i, 100))
+		if i+depth < n {
+			a.Promise(1)
+			a.short(pattern(i+depth, 100))
+		}
+	}
+}
+
+// What was taken before Disconnect still arrives.
+func sendShortThenLeave(s *suite, a, b *Peer) {
+	const n = 100
+	b.Promise(n)
+	for i := range n {
+		a.short(pattern(i, 100))
+	}
+	a.Conn().Disconnect()
+	for i := range n {
+		s.same("message", b.Receive().Bytes, pattern(i, 100))
+	}
+	b.Conn().Disconnect()
+	s.noError(a.End())
+	s.noError(b.End())
+}
+
+func sendShortAfterEnd(s *suite, a, b *Peer) {
+	a.Conn().Abort(nil)
+	a.End()
+	if a.Conn().SendShort([][]byte{[]byte("late")}, 0) {
+		s.Error("a Send is taken after the end")
+	}
+	b.End()
 }

@@ -166,9 +166,13 @@ func (q *requester) send(e *exchange, reserved []byte) {
 		e.local = append(e.local[:0], flat)
 		e.work[0].Local = e.local
 	}
-	e.chain.Work = e.work[:]
 	// For the answer (RFC 8166 §3.3.1).
 	q.k.device.Provide(1, q.k.receiveSize)
+	if q.k.device.SendShort(e.local, 0) {
+		e.part(q)
+		return
+	}
+	e.chain.Work = e.work[:]
 	q.k.post(&e.chain)
 }
 
