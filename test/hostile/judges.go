@@ -58,34 +58,48 @@ func (s *Stage) JudgeClients() {
 // exports in turn.
 func (s *Stage) JudgeClientsOf(exports ...string) {
 	s.t.Helper()
+	s.judge(func(judge judging) {
+		for _, transport := range Transports {
+			judge("READ over "+transport, transport, readsJudged, readEvery, func(ctx context.Context, i int) error {
+				// Files that are not open yet: prepare read others.
+				return s.honest[transport].readOne(ctx, readsBefore+i)
+			})
+			judge("arrival over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
+				c, err := s.arrive(ctx, transport, exports[i%len(exports)], honestName(i))
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				return c.readOne(ctx, 0)
+			})
+		}
+	})
+}
+
+// judging has a client ask for n things over a transport, one every so often, and judges
+// what it gets.
+type judging func(name, transport string, n int, every time.Duration, ask func(context.Context, int) error)
+
+// judge judges several clients at the same time, each in a subtest. A client of the daemon
+// that is not attacked reads meanwhile.
+func (s *Stage) judge(ask func(judge judging)) {
+	s.t.Helper()
 	type judged struct {
 		name, transport string
 		summary         chan summary
 	}
 	var all []judged
-	judge := func(name, transport string, n int, every time.Duration, ask func(context.Context, int) error) {
-		j := judged{name, transport, make(chan summary, 1)}
-		all = append(all, j)
-		go func() { j.summary <- summarize(samples(s.ctx, n, every, ask)) }()
-	}
 	beside := make(map[string]chan time.Duration)
 	for _, transport := range Transports {
 		median := make(chan time.Duration, 1)
 		beside[transport] = median
 		go func() { median <- s.control.measure(s.ctx, transport, readsJudged, readEvery) }()
-		judge("READ over "+transport, transport, readsJudged, readEvery, func(ctx context.Context, i int) error {
-			// Files that are not open yet: prepare read others.
-			return s.honest[transport].readOne(ctx, readsBefore+i)
-		})
-		judge("arrival over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
-			c, err := s.arrive(ctx, transport, exports[i%len(exports)], honestName(i))
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return c.readOne(ctx, 0)
-		})
 	}
+	ask(func(name, transport string, n int, every time.Duration, ask func(context.Context, int) error) {
+		j := judged{name, transport, make(chan summary, 1)}
+		all = append(all, j)
+		go func() { j.summary <- summarize(samples(s.ctx, n, every, ask)) }()
+	})
 	bounds := make(map[string]time.Duration)
 	for transport, median := range beside {
 		bounds[transport] = s.bound(transport, <-median)

@@ -21,7 +21,9 @@ func TestHoards(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := stage(t, Config{})
 			s.Held = s.Ceiling // which is what memory.state is
+			s.Sessions()
 			s.Attack(Hoards{Peers: c.peers, Most: c.most, Hoard: c.of(s)}, Strangers(c.peers))
+			s.JudgeSessions()
 			s.Judge()
 		})
 	}

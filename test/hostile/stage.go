@@ -67,12 +67,13 @@ type Stage struct {
 	// payload memory.
 	Held int
 
-	honest  map[string]*honestClient
-	control control
-	usual   map[string]time.Duration // the median of READ, before the attack
-	idle    int                      // bytes resident, before the attack
-	attacks []*Attack
-	end     context.CancelFunc
+	honest   map[string]*honestClient
+	sessions map[string]*honestSession
+	control  control
+	usual    map[string]time.Duration // the median of READ, before the attack
+	idle     int                      // bytes resident, before the attack
+	attacks  []*Attack
+	end      context.CancelFunc
 }
 
 // NewStage starts a program as a daemon and sends honest clients to it, over each
