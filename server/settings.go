@@ -49,7 +49,7 @@ var daemonSettings = []setting{
 		check: func(k *checker) {
 			within(k, "memory.state", &k.c.Memory.State, k.c.Memory.Ceiling, 4<<20, 1<<40)
 		},
-		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: half of it what they have open and locked, of which one client may have half, and half the replies that sessions keep. An open file takes about 1K. Clients that want more wait until something is closed; with 4.0, they get an error"},
+		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: half of it what they have open and locked, and half their sessions and the replies that these keep. Of either the clients of one address may have as much as they leave to others (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a byte range that is locked 300 bytes. Clients that want more wait until something is closed; with 4.0, they get an error"},
 }
 
 // rdmaSettings are about RDMA connections, whatever carries them.

@@ -27,7 +27,7 @@ var rooms = map[string][]string{
 	"vfs":                {"mem", "internal/mountinfo"},
 	"transport/rdma":     {"rpc", "rdmacm", "mem", "internal/census"},
 	"transport/tcp":      {"rpc", "mem", "internal/census"},
-	"ulb/nfs":            {"rpc", "vfs", "mem"},
+	"ulb/nfs":            {"rpc", "vfs", "mem", "internal/census"},
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/mountinfo", "ulb/nfs", "vfs", "client"},

@@ -74,23 +74,23 @@ func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Arg
 		return nil, wire.NFS4ErrInvalid
 	}
 	sess := &Session{client: c, minor: m, minorVersion: k.Minor, program: args.CBProgram}
-	if !sess.fore.negotiate(&args.ForeChanAttrs, m.cache.grant(m.cfg.Slots)) || !sess.back.accept(&args.BackChanAttrs) {
+	if !sess.fore.negotiate(&args.ForeChanAttrs, m.cfg.Slots) || !sess.back.accept(&args.BackChanAttrs) {
 		return nil, wire.NFS4ErrTooSmall
 	}
 	if s := sess.security.choose(m, &args.SecParms); s != wire.NFS4OK {
 		return nil, s
 	}
-	slots, size := int(sess.fore.Maxrequests), sess.fore.maxCached()
-	if c.full() || !m.cache.session(slots, size) {
+	if from := k.Call.Conn.Peer.Addr(); c.full() || !sess.reserve(from) && !(m.makeRoom(from) && sess.reserve(from)) {
+		m.state.Relieve()
 		return nil, wire.NFS4ErrNoSpace
 	}
 	if s := m.state.Confirm(c.Client); s != wire.NFS4OK {
-		m.cache.endSession(slots, size)
+		sess.giveBack()
 		return nil, s
 	}
 	sess.begin()
 	if !m.sessions.add(sess) {
-		m.cache.endSession(slots, size)
+		sess.giveBack()
 		return nil, wire.NFS4ErrNoSpace
 	}
 	if !c.join(sess) {

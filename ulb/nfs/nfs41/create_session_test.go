@@ -1,10 +1,15 @@
 package nfs41
 
 import (
+	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -237,7 +242,7 @@ func TestSessionsAreBounded(t *testing.T) {
 // Where the memory for sessions runs short, they get fewer slots, and at last there are
 // no more.
 func TestMemoryBoundsSessions(t *testing.T) {
-	site, m := site(t, Config{CacheMemory: 256 << 10}, state.Config{})
+	site, m := site(t, Config{CacheMemory: 512 << 10}, state.Config{})
 	p := site.Peer(1)
 	id := newClient(p, "client", 1)
 	var all []*session
@@ -261,4 +266,70 @@ func TestMemoryBoundsSessions(t *testing.T) {
 	}
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: all[0].id}), nil), wire.NFS4OK)
 	newSession(p, id, uint32(len(all)+1))
+}
+
+// peerFrom is a peer from another address.
+func peerFrom(site *nfs4test.Site, i int) *nfs4test.Peer {
+	p := site.Peer(1)
+	from := netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)})
+	p.Conn = site.RPC.NewConn(netip.AddrPortFrom(from, 700), netip.AddrPort{}, "tcp", true)
+	return p
+}
+
+// Addresses that make as many sessions as they get, each as large as it gets, leave others
+// what they need for theirs.
+func TestAddressesShareTheMemoryOfSessions(t *testing.T) {
+	site, m := site(t, Config{CacheMemory: 8 << 20}, state.Config{})
+	const greedy = 40
+	for i := range greedy {
+		p := peerFrom(site, i)
+		for n := 0; ; n++ {
+			args := createArgs(newClient(p, fmt.Sprint("greedy ", i, " ", n), 1), 1)
+			args.ForeChanAttrs.Maxrequests = 1024
+			if s := create(p, args).Status; s == wire.NFS4ErrNoSpace {
+				if n == 0 {
+					t.Fatalf("address %d gets no session", i)
+				}
+				break
+			} else if n > 1000 {
+				t.Fatal("there is no bound")
+			} else {
+				is(t, "CREATE_SESSION", s, wire.NFS4OK)
+			}
+		}
+	}
+	if n := m.cache.aside.Load(); n > m.cache.half {
+		t.Errorf("%d bytes are taken of %d", n, m.cache.half)
+	}
+	for i := range 3 {
+		newClientSession(peerFrom(site, greedy+i), fmt.Sprint("modest ", i))
+	}
+	for n, s := range m.cache.shares {
+		if s.aside > 3*m.cache.half/greedy {
+			t.Errorf("%v has %d bytes", n, s.aside)
+		}
+	}
+}
+
+// Where there is no memory for a session, clients go that hold nothing and whose leases
+// ran out, with their sessions.
+func TestSessionsOfTheExpiredGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		site, _ := site(t, Config{CacheMemory: 128 << 10}, state.Config{})
+		p := site.Peer(1)
+		n := 0
+		next := func() wire.NFSStat4 {
+			n++
+			return create(p, createArgs(newClient(p, fmt.Sprint("client ", n), 1), 1)).Status
+		}
+		for next() != wire.NFS4ErrNoSpace {
+			if n > 100 {
+				t.Fatal("there is no bound")
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		is(t, "the first that comes when leases have run out", next(), wire.NFS4ErrNoSpace)
+		time.Sleep(time.Second)
+		is(t, "the next", next(), wire.NFS4OK)
+	})
 }

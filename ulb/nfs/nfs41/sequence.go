@@ -34,11 +34,11 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 	l := s.slot(args.Slotid)
 	res := wire.Sequence4ResOK{
 		Sessionid: s.ID, Sequenceid: args.Sequenceid, Slotid: args.Slotid,
-		HighestSlotid: s.fore.Maxrequests - 1, TargetHighestSlotid: uint32(m.cache.slots(len(s.slots)) - 1),
+		HighestSlotid: s.fore.Maxrequests - 1, TargetHighestSlotid: uint32(m.cache.slots(s.share, len(s.slots)) - 1),
 		StatusFlags: s.status(),
 	}
-	if args.Cachethis && args.Slotid > 0 && !m.cache.holds(0, s.fore.maxCached()) {
-		m.relieve()
+	if args.Cachethis && args.Slotid > 0 && !m.cache.holds(s.share, 0, s.fore.maxCached()) {
+		m.relieve(s.share)
 	}
 	if st := l.accept(k, &args); st != wire.NFS4OK {
 		return st
@@ -161,7 +161,7 @@ func (l *slot) carries(k *nfs4.Compound, cache bool) nfs4.Status {
 		return wire.NFS4OK
 	case size > fore.maxCached():
 		return wire.NFS4ErrRepTooBigToCache
-	case l.index > 0 && !l.session.minor.cache.holds(l.charge, fore.maxCached()):
+	case l.index > 0 && !l.session.minor.cache.holds(l.session.share, l.charge, fore.maxCached()):
 		return wire.NFS4ErrDelay
 	}
 	return wire.NFS4OK

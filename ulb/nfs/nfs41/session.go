@@ -1,6 +1,7 @@
 package nfs41
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,8 @@ type Session struct {
 	fore, back channel
 	// minorVersion is the one that the session was made in.
 	minorVersion uint32
+	// share is that of the address which made the session.
+	share *share
 	// slots are made when they are used first.
 	slots []atomic.Pointer[slot]
 	ended atomic.Bool
@@ -51,6 +54,22 @@ type binding struct {
 
 // Client is whose session it is.
 func (s *Session) Client() *state.Client { return s.client.Client }
+
+// reserve sets memory aside for the session, which an address is about to make, and for as
+// many slots as it gets. It is false where there is none left.
+func (s *Session) reserve(from netip.Addr) bool {
+	slots, share := s.minor.cache.session(from, int(s.fore.Maxrequests), s.fore.maxCached())
+	if share == nil {
+		return false
+	}
+	s.share, s.fore.Maxrequests = share, uint32(slots)
+	return true
+}
+
+// giveBack is for what reserve set aside.
+func (s *Session) giveBack() {
+	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
+}
 
 // begin makes the session ready.
 func (s *Session) begin() {
@@ -93,7 +112,7 @@ func (s *Session) end() {
 			sl.end()
 		}
 	}
-	s.minor.cache.endSession(len(s.slots), s.fore.maxCached())
+	s.giveBack()
 }
 
 // binding is that of a connection, or nil.

@@ -98,7 +98,7 @@ func (l *slot) keeps(k *nfs4.Compound) bool {
 		return true
 	}
 	return l.once && k.W.StreamLen() <= min(maxUnasked, l.session.fore.maxCached()) &&
-		(l.index == 0 || l.session.minor.cache.ample())
+		(l.index == 0 || l.session.minor.cache.ample(l.session.share))
 }
 
 // account makes n the memory that the slot has taken. The first slot's was set aside.
@@ -107,7 +107,7 @@ func (l *slot) account(n int) {
 	if l.index == 0 || l.ended {
 		return
 	}
-	l.session.minor.cache.others.Add(int64(n - l.charge))
+	l.session.minor.cache.account(l.session.share, int64(n-l.charge))
 	l.session.held.Add(int64(n - l.charge))
 	l.charge = n
 }

@@ -5,9 +5,6 @@ import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 // usualMemory is Config.Memory where that is 0, in bytes.
 const usualMemory = 128 << 20
 
-// clientPart: one client may hold this part of the memory, so that none can take all.
-const clientPart = 2
-
 const (
 	// maxFileWaiters is how many locks may be waited for in one file, and maxWaiters
 	// in all: those beyond are not told when they could be had.
@@ -18,7 +15,7 @@ const (
 // usage is what is held, by all clients together.
 type usage struct {
 	opens, locks, owners, ranges, waiters int
-	names                                 int // bytes of owners' names
+	memory                                int // bytes
 }
 
 // Usage is how much state clients hold.
@@ -33,9 +30,13 @@ type Usage struct {
 // What one of each takes in memory, in bytes, handles included. It is a little
 // more than was measured.
 const (
-	sizeState  = 640
-	sizeOwner  = 512
-	sizeRange  = 32
+	sizeState = 640
+	sizeOwner = 512
+	// sizeNumbered is what an owner takes more whose requests are numbered: its last
+	// reply, and the open that it closed last.
+	sizeNumbered = 1 << 10
+	// sizeRange is with what the kernel has of it, where it is claimed.
+	sizeRange  = 288
 	sizeFile   = 384
 	sizeWaiter = 256
 )
@@ -47,28 +48,34 @@ func (m *Manager) Usage() Usage {
 	n := m.files.usage
 	return Usage{
 		Opens: n.opens, Locks: n.locks, Owners: n.owners, Ranges: n.ranges, Files: len(m.files.byKey), Waiters: n.waiters,
-		Memory: m.memory(),
+		Memory: n.memory,
 	}
 }
 
-// memory is about how much all state takes, in bytes.
-func (m *Manager) memory() int {
-	n := m.files.usage
-	return (n.opens+n.locks)*sizeState + n.owners*sizeOwner + n.names + n.ranges*sizeRange +
-		len(m.files.byKey)*sizeFile + n.waiters*sizeWaiter
+// charge notes that c holds n bytes more, or with n below 0, less.
+func (m *Manager) charge(c *Client, n int) {
+	m.files.usage.memory += n
+	c.holding.memory += n
+	c.known.origin.memory += n
 }
 
-// memory is about how much h takes, in bytes.
-func (h *holdings) memory() int {
-	return len(h.states)*(sizeState+sizeFile) + (len(h.openOwners)+len(h.lockOwners))*sizeOwner + h.names + h.ranges*sizeRange
-}
-
-// crowded says that c may hold nothing more, or nobody may.
+// crowded says that c may hold nothing more: the clients of its address hold as much as
+// they leave to those of others. Where it holds less than half its part even so, clients of
+// the address that holds most go.
 func (m *Manager) crowded(c *Client) bool {
-	return c.holding.memory() >= m.cfg.Memory/clientPart || m.memory() >= m.cfg.Memory
+	o := c.known.origin
+	if o.memory < m.cfg.Memory-m.files.usage.memory {
+		return false
+	}
+	m.relieve(o.memory < m.clients.part(m.cfg.Memory)/2)
+	return true
 }
 
-// full is what a client is answered that holds too much, or where all do.
+// pressed says that more than half of the memory is in use: of clients without a lease
+// some are not kept any more.
+func (m *Manager) pressed() bool { return m.files.usage.memory > m.cfg.Memory/2 }
+
+// full is what a client is answered that holds too much.
 func full(c *Client) Status {
 	if c.Minor == 0 {
 		return nfs4wire.NFS4ErrResource
@@ -78,8 +85,8 @@ func full(c *Client) Status {
 
 // account adds n ranges to what the lock s holds.
 func (m *Manager) account(s *State, n int) {
-	s.Client.holding.ranges += n
 	m.files.usage.ranges += n
+	m.charge(s.Client, n*sizeRange)
 }
 
 // mayGrow says whether another n ranges of c may be kept.

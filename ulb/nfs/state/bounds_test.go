@@ -1,7 +1,11 @@
 package state
 
 import (
+	"fmt"
+	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -22,7 +26,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 			t.Fatal("there is no bound")
 		}
 	}
-	if u := m.Usage(); u.Memory > memory/clientPart+4*sizeRange || u.Memory < memory/clientPart/2 {
+	if u := m.Usage(); u.Memory > memory/2+4*sizeRange || u.Memory < memory/2 {
 		t.Errorf("%+v", u)
 	}
 	if s := l.lock(false, n, 1, true); s != nfs4wire.NFS4ErrDelay {
@@ -43,7 +47,7 @@ func TestRangesOfOneClientAreBounded(t *testing.T) {
 			break
 		}
 	}
-	if s != nfs4wire.NFS4ErrDelay || m.Usage().Memory > memory/clientPart+4*sizeRange {
+	if s != nfs4wire.NFS4ErrDelay || m.Usage().Memory > memory/2+4*sizeRange {
 		t.Errorf("%v, with %+v", s, m.Usage())
 	}
 }
@@ -63,4 +67,88 @@ func TestUsage(t *testing.T) {
 	if want := (Usage{Opens: 1, Locks: 1, Owners: 2, Ranges: 1, Files: 1, Memory: after.Memory}); after != want || after.Memory <= before.Memory {
 		t.Errorf("%+v", after)
 	}
+}
+
+// clientFrom makes a client of an address that may open files.
+func clientFrom(t *testing.T, m *Manager, address, owner string) *Client {
+	t.Helper()
+	x := m.ExchangeID(&Identity{Owner: []byte(owner), Address: netip.MustParseAddr(address)}, false)
+	if s := m.Confirm(x.Client); s != ok {
+		t.Fatal(s)
+	}
+	m.ReclaimComplete(x.Client, false)
+	return x.Client
+}
+
+// fill opens files as long as c may, and returns how many. It tries again once where it is
+// refused.
+func fill(t *testing.T, m *Manager, c *Client) (n int) {
+	t.Helper()
+	refused := false
+	for {
+		switch _, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: fileKey(n), Access: AccessRead}); {
+		case n > 1<<16:
+			t.Fatal("there is no bound")
+		case s == ok:
+			refused = false
+			n++
+		case s != nfs4wire.NFS4ErrDelay:
+			t.Fatal(s)
+		case refused:
+			return n
+		default:
+			refused = true
+			time.Sleep(time.Second)
+		}
+	}
+}
+
+// Clients that open all they can leave something to those of other addresses, however many
+// clients an address has. An IPv6 host has one address, whichever of its own it uses.
+func TestAddressesShareTheMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const memory, greedy = 4 << 20, 9
+		m := manager(t, Config{Memory: memory})
+		defer m.Close()
+		for i := range greedy {
+			for k := range 3 {
+				c := clientFrom(t, m, fmt.Sprintf("2001:db8:0:%d::%d", i, k), fmt.Sprint("greedy ", i, " ", k))
+				if n := fill(t, m, c); k == 0 && n == 0 {
+					t.Errorf("address %d may open nothing", i)
+				}
+				if u := m.Usage().Memory; u > memory {
+					t.Fatalf("%d bytes are in use", u)
+				}
+			}
+		}
+		modest := clientFrom(t, m, "10.0.0.1", "modest")
+		if fill(t, m, modest); modest.holding.memory < memory/(greedy+1)/2 {
+			t.Errorf("another client may have %d bytes", modest.holding.memory)
+		}
+		for n, o := range m.clients.from {
+			if o.memory > 3*memory/(greedy+1) {
+				t.Errorf("%v has %d bytes", n, o.memory)
+			}
+		}
+	})
+}
+
+// What clients hold whose leases ran out goes where memory runs short, that of the address
+// first that holds most. As long as it does not, all of it stays.
+func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const memory = 1 << 20
+		m := manager(t, Config{Memory: memory})
+		defer m.Close()
+		large, small := clientFrom(t, m, "10.0.0.1", "large"), clientFrom(t, m, "10.0.0.2", "small")
+		open(t, m, small, "owner", fileKey(1), AccessRead, 0)
+		n := fill(t, m, large)
+		time.Sleep(2 * m.Lease())
+		if m.Client(large.ID) != nil || m.Client(small.ID) == nil {
+			t.Errorf("large stays: %v, small stays: %v", m.Client(large.ID) != nil, m.Client(small.ID) != nil)
+		}
+		if again := fill(t, m, clientFrom(t, m, "10.0.0.3", "next")); again < n-2 {
+			t.Errorf("another client may open %d files, not %d", again, n)
+		}
+	})
 }

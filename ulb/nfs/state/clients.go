@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"net/netip"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -11,8 +12,9 @@ import (
 type Status = nfs4wire.NFSStat4
 
 // How many clients there are at most: confirmed ones, in all and of one address, and
-// ones that have not confirmed themselves yet. Of the latter the oldest goes where there
-// would be more.
+// ones that have not confirmed themselves yet. Of the latter the oldest of the same
+// address goes where there would be more. Of what is left in all, one address may have no
+// more than it leaves to others.
 const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096
@@ -31,6 +33,8 @@ type clients struct {
 	// unconfirmed are those, the oldest first; confirmed counts the others.
 	unconfirmed list.List
 	confirmed   int
+	// origins is how many addresses have clients that have confirmed themselves.
+	origins int
 }
 
 // A name is what tells clients apart over restarts of theirs and ours. Clients of minor
@@ -46,10 +50,25 @@ type incarnations struct {
 	confirmed, unconfirmed *Client
 }
 
-// origin is an address that clients have made themselves known from.
+// origin is an address that clients have made themselves known from, as census.Client
+// counts it: an IPv4 address, or a /64 of IPv6.
 type origin struct {
 	confirmed   int
 	unconfirmed list.List // the oldest first
+	memory      int       // what its clients hold, in bytes
+}
+
+// part is what each address would have of n things if all had the same, and one more.
+func (t *clients) part(n int) int { return n / (t.origins + 1) }
+
+// mayConfirm says whether one more of its clients may confirm itself.
+func (o *origin) mayConfirm(t *clients) bool {
+	return o.confirmed < min(maxClientsFrom, maxClients-t.confirmed)
+}
+
+// mayIntroduce says whether it may have one more client that has not confirmed itself.
+func (o *origin) mayIntroduce(t *clients) bool {
+	return o.unconfirmed.Len() < min(maxUnconfirmedFrom, maxUnconfirmed-t.unconfirmed.Len())
 }
 
 // A Companion is what a minor version keeps beside a client.
@@ -119,7 +138,7 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 		ID: m.clients.nextID(), Minor: minor, Owner: string(id.Owner),
 		Verifier: id.Verifier, Principal: id.Principal,
 	}
-	c.known.address = id.Address
+	c.known.address = census.Client(id.Address)
 	c.known.renewed.Store(int64(m.now()))
 	if id.Follow != nil {
 		c.known.companion = id.Follow(c)
@@ -142,6 +161,7 @@ func (m *Manager) insert(c *Client) (after func()) {
 		t.from[c.known.address] = o
 	}
 	in.unconfirmed = c
+	c.known.origin = o
 	t.byID[c.ID] = c
 	c.known.inAll = t.unconfirmed.PushBack(c)
 	c.known.inOrigin = o.unconfirmed.PushBack(c)
@@ -155,7 +175,7 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 	if in := t.byName[c.name()]; in != nil && in.unconfirmed != nil {
 		return m.remove(in.unconfirmed)
 	}
-	if o := t.from[c.known.address]; o != nil && o.unconfirmed.Len() >= maxUnconfirmedFrom {
+	if o := t.from[c.known.address]; o != nil && o.unconfirmed.Len() > 0 && !o.mayIntroduce(t) {
 		return m.remove(o.unconfirmed.Front().Value.(*Client))
 	}
 	if t.unconfirmed.Len() >= maxUnconfirmed {
@@ -170,9 +190,9 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 // moment.
 func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	t := &m.clients
-	in, o := t.byName[c.name()], t.from[c.known.address]
-	if in.confirmed == nil && (t.confirmed >= maxClients || o.confirmed >= maxClientsFrom) {
-		m.wake()
+	in, o := t.byName[c.name()], c.known.origin
+	if in.confirmed == nil && !o.mayConfirm(t) {
+		m.relieve(o.confirmed < t.part(maxClients)/2)
 		return func() {}, nfs4wire.NFS4ErrDelay
 	}
 	after = func() {}
@@ -188,7 +208,9 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	c.known.confirmed = true
 	c.known.renewed.Store(int64(m.now()))
 	t.confirmed++
-	o.confirmed++
+	if o.confirmed++; o.confirmed == 1 {
+		t.origins++
+	}
 	m.mayBeNeeded(c)
 	return after, nfs4wire.NFS4OK
 }
@@ -203,11 +225,13 @@ func (m *Manager) remove(c *Client) (after func()) {
 	}
 	c.known.gone = true
 	c.known.dying.Store(true)
-	in, o := t.byName[c.name()], t.from[c.known.address]
+	in, o := t.byName[c.name()], c.known.origin
 	if c.known.confirmed {
 		in.confirmed = nil
 		t.confirmed--
-		o.confirmed--
+		if o.confirmed--; o.confirmed == 0 {
+			t.origins--
+		}
 	} else {
 		in.unconfirmed = nil
 		t.unconfirmed.Remove(c.known.inAll)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -149,6 +150,46 @@ func TestConfirmedClientsAreBounded(t *testing.T) {
 	is(t, "one of another address", m.Confirm(unconfirmed(t, m, id)), nfs4wire.NFS4OK)
 	is(t, "one that goes", m.Destroy(m.clients.byName[name{1, "7"}].confirmed), nfs4wire.NFS4OK)
 	is(t, "the place that is free", m.Confirm(c), nfs4wire.NFS4OK)
+}
+
+// However many clients some addresses have, others may have some.
+func TestAddressesShareThePlacesOfClients(t *testing.T) {
+	timed(t, Config{}, func(t *testing.T, m *Manager) {
+		from := func(i int, owner string) Status {
+			id := identity(owner, 1, "me")
+			id.Address = netip.AddrFrom4([4]byte{10, 0, 1, byte(i)})
+			return m.Confirm(unconfirmed(t, m, id))
+		}
+		const greedy = 9
+		for i := range greedy {
+			for n := 0; from(i, fmt.Sprint(i, " ", n)) == ok; n++ {
+			}
+		}
+		for n := range maxClients / (greedy + 1) / 2 {
+			s := from(greedy, fmt.Sprint("modest ", n))
+			if s == nfs4wire.NFS4ErrDelay {
+				pass(time.Second)
+				s = from(greedy, fmt.Sprint("modest ", n))
+			}
+			if is(t, "a client of another address", s, ok); s != ok {
+				break
+			}
+		}
+	})
+}
+
+// One address that makes itself known all the time does not take the time to confirm
+// themselves from clients of others.
+func TestUnconfirmedClientsOfOthersStay(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	modest := unconfirmed(t, m, identity("modest", 1, "me"))
+	for i := range 2 * maxUnconfirmed {
+		id := identity(fmt.Sprint(i), 1, "me")
+		id.Address = netip.AddrFrom4([4]byte{11, 0, 0, byte(i % 20)})
+		unconfirmed(t, m, id)
+	}
+	is(t, "confirmation", m.Confirm(modest), ok)
 }
 
 func TestDestroy(t *testing.T) {

@@ -77,8 +77,7 @@ type holdings struct {
 	openOwners, lockOwners map[string]*Owner
 	idle                   []*Owner
 	waiting                map[*file]int // for locks
-	ranges                 int
-	names                  int // bytes of the owners' names
+	memory                 int           // that all of it takes, in bytes
 }
 
 // holds says whether c holds anything. It is called with m.mu held.
@@ -205,6 +204,7 @@ func (m *Manager) unlist(s *State, list *[]*State, expired bool) {
 	(*list)[last] = nil
 	*list = (*list)[:last]
 	delete(s.Client.holding.states, s)
+	m.charge(s.Client, -s.size())
 	m.left(s.Owner, s)
 	s.file = nil
 }
@@ -222,8 +222,17 @@ func (m *Manager) enlist(s *State, of *file, list *[]*State) bool {
 		h.states = make(map[*State]struct{})
 	}
 	h.states[s] = struct{}{}
+	m.charge(s.Client, s.size())
 	m.joined(s.Owner, s)
 	return true
+}
+
+// size is what s takes, without its ranges, in bytes.
+func (s *State) size() int {
+	if s.Kind == KindOpen {
+		return sizeState + sizeFile
+	}
+	return sizeState
 }
 
 // mayBegin says whether a client may be given something: one that is about to go may not,

@@ -16,6 +16,7 @@ const maxCourteous = 1024
 // runs.
 type lease struct {
 	address   netip.Addr
+	origin    *origin
 	companion Companion
 	confirmed bool
 	// gone: it is no more. dying: it may not begin anything, for it is about to go.
@@ -66,7 +67,10 @@ func (m *Manager) expired(c *Client, now time.Duration) bool {
 // claim that back after a restart (RFC 8881 §8.4.3). Evict waits for the disk, and is
 // called without a lock. Where the client has renewed its lease meanwhile, nothing
 // happens; where the record could not be removed, the client stays, and err says why.
-func (m *Manager) Evict(c *Client) error {
+func (m *Manager) Evict(c *Client) error { return m.evict(c, false) }
+
+// evict is Evict, which also evicts a client with a lease where anyhow is set.
+func (m *Manager) evict(c *Client, anyhow bool) error {
 	for {
 		m.mu.Lock()
 		if c.known.gone {
@@ -82,7 +86,7 @@ func (m *Manager) Evict(c *Client) error {
 	}
 	// From here on the client begins nothing; what it began before is seen as Busy.
 	c.known.dying.Store(true)
-	if !m.expired(c, m.now()) {
+	if !anyhow && !m.expired(c, m.now()) {
 		c.known.dying.Store(false)
 		m.mu.Unlock()
 		return nil

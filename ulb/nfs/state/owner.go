@@ -61,10 +61,17 @@ func (m *Manager) owner(c *Client, name []byte, locks bool) *Owner {
 	}
 	(*owners)[o.name] = o
 	m.files.usage.owners++
-	m.files.usage.names += len(name)
-	c.holding.names += len(name)
+	m.charge(c, o.size())
 	m.rest(o)
 	return o
+}
+
+// size is what o takes, in bytes.
+func (o *Owner) size() int {
+	if o.Client.Minor == 0 {
+		return sizeOwner + sizeNumbered + len(o.name)
+	}
+	return sizeOwner + len(o.name)
 }
 
 // OwnerOf finds or makes an open-owner or lock-owner of c, for requests that it numbers
@@ -162,8 +169,7 @@ func (m *Manager) forgetOwner(o *Owner) {
 	m.outlive(o, nil)
 	delete(*o.Client.holding.owners(o.Locks), o.name)
 	m.files.usage.owners--
-	m.files.usage.names -= len(o.name)
-	o.Client.holding.names -= len(o.name)
+	m.charge(o.Client, -o.size())
 }
 
 // outlive keeps the stateid of s, which is gone, instead of the one kept before.

@@ -15,8 +15,8 @@ type Config struct {
 	// Courtesy is how long state of a client whose lease ran out is kept as long as
 	// nobody wants what it holds; 0: a day.
 	Courtesy time.Duration
-	// Memory is what all that clients hold may take, in bytes; 0: 128 MiB. One of them
-	// may have half of it.
+	// Memory is what all that clients hold may take, in bytes; 0: 128 MiB. Those of one
+	// address may have as much as they leave to others.
 	Memory int
 	// Records remember over restarts which clients hold something. nil: none are
 	// kept, and there is no grace.

@@ -17,6 +17,8 @@ type waiter struct {
 	until time.Time
 }
 
+func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
+
 // forgotten is how long after its last request a waiter is not waited with any more: a
 // client that goes on waiting asks again meanwhile, called back or not.
 const forgotten = time.Minute
@@ -48,12 +50,13 @@ func (of *file) queue(m *Manager, w *waiter) {
 		}
 	}
 	of.unqueue(m, func(other *waiter) bool { return now.Sub(other.asked) > forgotten })
-	if len(of.waiting) >= maxFileWaiters || m.files.usage.waiters >= maxWaiters {
+	if len(of.waiting) >= maxFileWaiters || m.files.usage.waiters >= maxWaiters || m.crowded(w.client) {
 		return
 	}
 	w.asked = now
 	of.waiting = append(of.waiting, w)
 	m.files.usage.waiters++
+	m.charge(w.client, w.size())
 	h := &w.client.holding
 	if h.waiting == nil {
 		h.waiting = make(map[*file]int)
@@ -68,6 +71,7 @@ func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 			return false
 		}
 		m.files.usage.waiters--
+		m.charge(w.client, -w.size())
 		h := &w.client.holding
 		if h.waiting[of]--; h.waiting[of] == 0 {
 			delete(h.waiting, of)
