@@ -31,14 +31,19 @@ type attribute struct {
 	// steps over one.
 	most int
 	skip func(d *xdr.Decoder)
-	// get encodes its value; nil: it can only be set.
-	get func(w *xdr.Writer, f *facts)
+	// fill encodes a value that is always most bytes long, and get one that is not. It
+	// can only be set where both are nil.
+	fill func(b []byte, f *facts)
+	get  func(w *xdr.Writer, f *facts)
 	// set decodes a value that a client gives it; nil: it cannot be set.
 	set func(d *xdr.Decoder, a *assignment)
 }
 
 // attributes are those that are served, by number.
 var attributes [96]*attribute
+
+// rowOf is where an attribute stands in attributeTable.
+var rowOf [96]uint8
 
 // Sets of attributes.
 var (
@@ -54,11 +59,11 @@ var (
 func init() {
 	for i := range attributeTable {
 		a := &attributeTable[i]
-		attributes[a.number] = a
+		attributes[a.number], rowOf[a.number] = a, uint8(i)
 		for minor := a.since; minor < uint32(len(supported)); minor++ {
 			supported[minor].Set(a.number)
 		}
-		if a.get != nil {
+		if a.fill != nil || a.get != nil {
 			readable.Set(a.number)
 		}
 		if a.set != nil {
@@ -68,16 +73,4 @@ func init() {
 			ofObject.Set(a.number)
 		}
 	}
-}
-
-// needs is what a set of attributes costs.
-func needs(set *wire.Bitmap4) (n need) {
-	for i := range bitmapWords {
-		for w := set.Word(i); w != 0; w &= w - 1 {
-			if a := attributes[bit(i, w)]; a != nil {
-				n |= a.need
-			}
-		}
-	}
-	return n
 }

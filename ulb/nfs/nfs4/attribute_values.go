@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"strings"
 
@@ -25,56 +26,56 @@ const (
 // attributeTable are the attributes. What is not here is not supported.
 var attributeTable = []attribute{
 	{number: wire.Fattr4SupportedAttrs, need: needAttr | needBirth, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := f.served(); set.Encode(w) }, skip: skipBitmap},
-	{number: wire.Fattr4Type, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(wireType[f.attr.Type])) }},
-	{number: wire.Fattr4FHExpireType, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(wire.FH4Persistent) }},
-	{number: wire.Fattr4Change, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Change) }},
-	{number: wire.Fattr4Size, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Size) }, set: setSize},
-	{number: wire.Fattr4LinkSupport, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.HardLinks) }},
-	{number: wire.Fattr4SymlinkSupport, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.Symlinks) }},
-	{number: wire.Fattr4NamedAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(false) }},
-	{number: wire.Fattr4FSID, need: needAttr, most: 16, get: func(w *xdr.Writer, f *facts) { w.Uint64(uint64(f.object.Export.ID)); w.Uint64(f.attr.FSID) }},
-	{number: wire.Fattr4UniqueHandles, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(true) }},
-	{number: wire.Fattr4LeaseTime, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.lease) }},
-	{number: wire.Fattr4RdattrError, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.failure)) }},
-	{number: wire.Fattr4Aclsupport, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(0) }},
-	{number: wire.Fattr4Cansettime, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CanSetTime) }},
-	{number: wire.Fattr4CaseInsensitive, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CaseInsensitive) }},
-	{number: wire.Fattr4CasePreserving, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.CasePreserving) }},
-	{number: wire.Fattr4ChownRestricted, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.ChownRestricted) }},
+	{number: wire.Fattr4Type, need: needAttr, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(wireType[f.attr.Type])) }},
+	{number: wire.Fattr4FHExpireType, most: 4, fill: func(b []byte, f *facts) { put32(b, wire.FH4Persistent) }},
+	{number: wire.Fattr4Change, need: needAttr, most: 8, fill: func(b []byte, f *facts) { put64(b, f.attr.Change) }},
+	{number: wire.Fattr4Size, need: needAttr, most: 8, fill: func(b []byte, f *facts) { put64(b, f.attr.Size) }, set: setSize},
+	{number: wire.Fattr4LinkSupport, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.HardLinks) }},
+	{number: wire.Fattr4SymlinkSupport, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.Symlinks) }},
+	{number: wire.Fattr4NamedAttr, most: 4, fill: func(b []byte, f *facts) { putBool(b, false) }},
+	{number: wire.Fattr4FSID, need: needAttr, most: 16, fill: func(b []byte, f *facts) { put64(b, uint64(f.object.Export.ID)); put64(b[8:], f.attr.FSID) }},
+	{number: wire.Fattr4UniqueHandles, most: 4, fill: func(b []byte, f *facts) { putBool(b, true) }},
+	{number: wire.Fattr4LeaseTime, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(f.k.Program.state.Lease().Seconds())) }},
+	{number: wire.Fattr4RdattrError, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(f.failure)) }},
+	{number: wire.Fattr4Aclsupport, most: 4, fill: func(b []byte, f *facts) { put32(b, 0) }},
+	{number: wire.Fattr4Cansettime, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.CanSetTime) }},
+	{number: wire.Fattr4CaseInsensitive, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.CaseInsensitive) }},
+	{number: wire.Fattr4CasePreserving, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.CasePreserving) }},
+	{number: wire.Fattr4ChownRestricted, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.ChownRestricted) }},
 	{number: wire.Fattr4Filehandle, most: wire.NFSFH4MaxSize, get: func(w *xdr.Writer, f *facts) { w.Opaque(f.k.Seal(&f.object)) }, skip: skipOpaque},
-	{number: wire.Fattr4FileID, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.FileID) }},
-	{number: wire.Fattr4FilesAvail, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.AvailableFiles) }},
-	{number: wire.Fattr4FilesFree, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.FreeFiles) }},
-	{number: wire.Fattr4FilesTotal, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.TotalFiles) }},
+	{number: wire.Fattr4FileID, need: needAttr, most: 8, fill: func(b []byte, f *facts) { put64(b, f.attr.FileID) }},
+	{number: wire.Fattr4FilesAvail, need: needUsage, most: 8, fill: func(b []byte, f *facts) { put64(b, f.usage.AvailableFiles) }},
+	{number: wire.Fattr4FilesFree, need: needUsage, most: 8, fill: func(b []byte, f *facts) { put64(b, f.usage.FreeFiles) }},
+	{number: wire.Fattr4FilesTotal, need: needUsage, most: 8, fill: func(b []byte, f *facts) { put64(b, f.usage.TotalFiles) }},
 	{number: wire.Fattr4FsLocations, most: 2*mostPath + 12, get: putLocations, skip: skipLocations},
-	{number: wire.Fattr4Homogeneous, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.Homogeneous) }},
-	{number: wire.Fattr4Maxfilesize, need: needInfo, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.info.MaxFileSize) }},
-	{number: wire.Fattr4Maxlink, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.info.MaxLink) }},
-	{number: wire.Fattr4Maxname, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(min(f.info.MaxName, maxName)) }},
-	{number: wire.Fattr4Maxread, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(nfs.MaxTransfer) }},
-	{number: wire.Fattr4Maxwrite, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(nfs.MaxTransfer) }},
-	{number: wire.Fattr4Mode, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Mode & 0o7777) }, set: setMode},
-	{number: wire.Fattr4NoTrunc, need: needInfo, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.info.NoTruncate) }},
-	{number: wire.Fattr4Numlinks, need: needAttr, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Nlink) }},
+	{number: wire.Fattr4Homogeneous, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.Homogeneous) }},
+	{number: wire.Fattr4Maxfilesize, need: needInfo, most: 8, fill: func(b []byte, f *facts) { put64(b, f.info.MaxFileSize) }},
+	{number: wire.Fattr4Maxlink, need: needInfo, most: 4, fill: func(b []byte, f *facts) { put32(b, f.info.MaxLink) }},
+	{number: wire.Fattr4Maxname, need: needInfo, most: 4, fill: func(b []byte, f *facts) { put32(b, min(f.info.MaxName, maxName)) }},
+	{number: wire.Fattr4Maxread, most: 8, fill: func(b []byte, f *facts) { put64(b, nfs.MaxTransfer) }},
+	{number: wire.Fattr4Maxwrite, most: 8, fill: func(b []byte, f *facts) { put64(b, nfs.MaxTransfer) }},
+	{number: wire.Fattr4Mode, need: needAttr, most: 4, fill: func(b []byte, f *facts) { put32(b, f.attr.Mode&0o7777) }, set: setMode},
+	{number: wire.Fattr4NoTrunc, need: needInfo, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.info.NoTruncate) }},
+	{number: wire.Fattr4Numlinks, need: needAttr, most: 4, fill: func(b []byte, f *facts) { put32(b, f.attr.Nlink) }},
 	{number: wire.Fattr4Owner, need: needAttr | needOwner, most: mostName, get: func(w *xdr.Writer, f *facts) { putIdentity(w, f.owner, f.attr.UID) }, set: setOwner, skip: skipOpaque},
 	{number: wire.Fattr4OwnerGroup, need: needAttr | needGroup, most: mostName, get: func(w *xdr.Writer, f *facts) { putIdentity(w, f.group, f.attr.GID) }, set: setGroup, skip: skipOpaque},
-	{number: wire.Fattr4Rawdev, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint32(f.attr.Major); w.Uint32(f.attr.Minor) }},
-	{number: wire.Fattr4SpaceAvail, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.AvailableBytes) }},
-	{number: wire.Fattr4SpaceFree, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.FreeBytes) }},
-	{number: wire.Fattr4SpaceTotal, need: needUsage, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.usage.TotalBytes) }},
-	{number: wire.Fattr4SpaceUsed, need: needAttr, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.attr.Used) }},
-	{number: wire.Fattr4TimeAccess, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Atime) }},
+	{number: wire.Fattr4Rawdev, need: needAttr, most: 8, fill: func(b []byte, f *facts) { put32(b, f.attr.Major); put32(b[4:], f.attr.Minor) }},
+	{number: wire.Fattr4SpaceAvail, need: needUsage, most: 8, fill: func(b []byte, f *facts) { put64(b, f.usage.AvailableBytes) }},
+	{number: wire.Fattr4SpaceFree, need: needUsage, most: 8, fill: func(b []byte, f *facts) { put64(b, f.usage.FreeBytes) }},
+	{number: wire.Fattr4SpaceTotal, need: needUsage, most: 8, fill: func(b []byte, f *facts) { put64(b, f.usage.TotalBytes) }},
+	{number: wire.Fattr4SpaceUsed, need: needAttr, most: 8, fill: func(b []byte, f *facts) { put64(b, f.attr.Used) }},
+	{number: wire.Fattr4TimeAccess, need: needAttr, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Atime) }},
 	{number: wire.Fattr4TimeAccessSet, most: 16, set: setAtime},
-	{number: wire.Fattr4TimeCreate, need: needAttr | needBirth, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Birth) }},
-	{number: wire.Fattr4TimeDelta, need: needInfo, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.info.TimeGranularity) }},
-	{number: wire.Fattr4TimeMetadata, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Ctime) }},
-	{number: wire.Fattr4TimeModify, need: needAttr, most: 12, get: func(w *xdr.Writer, f *facts) { putTime(w, f.attr.Mtime) }},
+	{number: wire.Fattr4TimeCreate, need: needAttr | needBirth, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Birth) }},
+	{number: wire.Fattr4TimeDelta, need: needInfo, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.info.TimeGranularity) }},
+	{number: wire.Fattr4TimeMetadata, need: needAttr, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Ctime) }},
+	{number: wire.Fattr4TimeModify, need: needAttr, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Mtime) }},
 	{number: wire.Fattr4TimeModifySet, most: 16, set: setMtime},
-	{number: wire.Fattr4MountedOnFileID, need: needCovered, most: 8, get: func(w *xdr.Writer, f *facts) { w.Uint64(f.covered) }},
-	{number: wire.Fattr4SuppattrExclcreat, since: 1, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { f.exclusive.Encode(w) }, skip: skipBitmap},
-	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Uint32(uint32(f.changeType())) }},
+	{number: wire.Fattr4MountedOnFileID, need: needCovered, most: 8, fill: func(b []byte, f *facts) { put64(b, f.covered) }},
+	{number: wire.Fattr4SuppattrExclcreat, since: 1, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := supported[f.k.Minor].And(&exclusive); set.Encode(w) }, skip: skipBitmap},
+	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(f.changeType())) }},
 	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
-	{number: wire.Fattr4XattrSupport, since: 2, most: 4, get: func(w *xdr.Writer, f *facts) { w.Bool(f.k.keepsXattrs()) }},
+	{number: wire.Fattr4XattrSupport, since: 2, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.k.keepsXattrs()) }},
 	// Which clients of minor version 1 ask for as well.
 	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
 }
@@ -109,9 +110,21 @@ var wireType = [...]wire.FType4{
 	vfs.FIFO:        wire.NF4Fifo,
 }
 
-func putTime(w *xdr.Writer, t vfs.Time) {
-	w.Int64(t.Sec)
-	w.Uint32(t.Nsec)
+func put32(b []byte, v uint32) { binary.BigEndian.PutUint32(b, v) }
+
+func put64(b []byte, v uint64) { binary.BigEndian.PutUint64(b, v) }
+
+func putBool(b []byte, v bool) {
+	if v {
+		put32(b, 1)
+	} else {
+		put32(b, 0)
+	}
+}
+
+func putTime(b []byte, t vfs.Time) {
+	put64(b, uint64(t.Sec))
+	put32(b[8:], t.Nsec)
 }
 
 // changeType is what change says (RFC 7862 §12.2.3).

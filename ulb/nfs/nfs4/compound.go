@@ -72,6 +72,7 @@ type Compound struct {
 	held      xdr.Releaser
 	view      pseudo.View
 	facts     facts
+	plans     *plans
 	data      [1][]byte // of a WRITE
 	// broughtBy is the index after that of the operation that brought Attr of the
 	// current object.
@@ -146,7 +147,7 @@ func (k *Compound) begin(p *Program, c *rpc.Call, w *xdr.Writer) {
 // reset forgets all that belongs to one compound.
 func (k *Compound) reset() {
 	owner, group := k.facts.owner[:0], k.facts.group[:0]
-	*k = Compound{}
+	*k = Compound{plans: k.plans}
 	k.facts.owner, k.facts.group = owner, group
 }
 

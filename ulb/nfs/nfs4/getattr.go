@@ -20,9 +20,6 @@ type facts struct {
 	covered uint64
 	// failure is rdattr_error.
 	failure Status
-	lease   uint32
-	// supported is supported_attrs, and exclusive suppattr_exclcreat.
-	supported, exclusive wire.Bitmap4
 	// owner and group are the names of attr's, empty where numbers are sent.
 	owner, group []byte
 }
@@ -34,36 +31,26 @@ func getattr(k *Compound) Status {
 	if !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
-	if s := k.checkAsked(&args.AttrRequest); s != wire.NFS4OK {
-		return s
+	p := k.plan(&args.AttrRequest)
+	if p.or != wire.NFS4OK {
+		return p.or
 	}
 	f := k.newFacts(k.Current)
-	asked := args.AttrRequest.And(&f.supported)
-	n := needs(&asked)
-	f.attr, f.brought = &k.Attr, k.Brought() && n&needBirth == 0
-	if s := f.gather(n); s != wire.NFS4OK {
+	f.attr, f.brought = &k.Attr, k.Brought() && p.needs&needBirth == 0
+	if s := f.gather(p.needs); s != wire.NFS4OK {
 		return s
 	}
-	f.put(k.W, &asked)
+	f.put(k.W, &args.AttrRequest)
 	return wire.NFS4OK
 }
 
 // served is supported_attrs.
 func (f *facts) served() wire.Bitmap4 {
-	set := f.supported
+	set := supported[f.k.Minor]
 	if !f.attr.HasBirth {
 		set.Clear(wire.Fattr4TimeCreate)
 	}
 	return set
-}
-
-// checkAsked refuses attributes that can only be set (RFC 8881 §5.5).
-func (k *Compound) checkAsked(set *wire.Bitmap4) Status {
-	asked := set.And(&supported[k.Minor])
-	if asked = asked.Without(&readable); !asked.IsEmpty() {
-		return wire.NFS4ErrInvalid
-	}
-	return wire.NFS4OK
 }
 
 // measure is NFS4_OK where what was written from start on had room.
@@ -78,11 +65,7 @@ func (k *Compound) measure(start, room int) Status {
 // newFacts are those about an object, of which nothing is known yet.
 func (k *Compound) newFacts(o Object) *facts {
 	f := &k.facts
-	*f = facts{
-		k: k, owner: f.owner[:0], group: f.group[:0], object: o, lease: uint32(k.Program.state.Lease().Seconds()),
-		supported: supported[k.Minor],
-	}
-	f.exclusive = f.supported.And(&exclusive)
+	*f = facts{k: k, owner: f.owner[:0], group: f.group[:0], object: o}
 	return f
 }
 
@@ -163,25 +146,18 @@ func (f *facts) cover() Status {
 	return wire.NFS4OK
 }
 
-// put writes a fattr4 with a set of attributes, all of them supported and readable. One
-// that the object does not have is left out.
-func (f *facts) put(w *xdr.Writer, set *wire.Bitmap4) {
-	if has := *set; has.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
+// put writes a fattr4 with those of a set of attributes that are supported and can be
+// read. One that the object does not have is left out.
+func (f *facts) put(w *xdr.Writer, asked *wire.Bitmap4) {
+	p := f.k.plan(asked)
+	if p.needs&needBirth != 0 && p.set.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
+		has := p.set
 		has.Clear(wire.Fattr4TimeCreate)
-		set = &has
+		p = f.k.plan(&has)
 	}
-	set.Encode(w)
+	p.set.Encode(w)
 	w.Uint32(0)
 	start := w.Len()
-	f.putValues(w, set)
+	p.put(w, f)
 	w.PatchUint32(start-4, uint32(w.Len()-start))
-}
-
-// putValues writes the values of a set of attributes.
-func (f *facts) putValues(w *xdr.Writer, set *wire.Bitmap4) {
-	for i := range bitmapWords {
-		for word := set.Word(i); word != 0; word &= word - 1 {
-			attributes[bit(i, word)].get(w, f)
-		}
-	}
 }

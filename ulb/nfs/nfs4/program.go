@@ -57,7 +57,7 @@ func (m *minor) find(n wire.OpNum) *Operation {
 func New(cfg Config) *Program {
 	p := &Program{
 		exports: cfg.Exports, state: cfg.State, identity: cfg.Identity, sendNames: cfg.SendNames,
-		compounds: sync.Pool{New: func() any { return new(Compound) }},
+		compounds: sync.Pool{New: func() any { return &Compound{plans: new(plans)} }},
 	}
 	if root := cfg.Exports.Root(); root != nil {
 		p.names, _ = vfs.As[*pseudo.FS](root.FS)

@@ -64,10 +64,10 @@ func readdir(k *Compound) Status {
 	if !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
-	if s := k.checkAsked(&args.AttrRequest); s != wire.NFS4OK {
-		return s
-	}
+	p := k.plan(&args.AttrRequest)
 	switch {
+	case p.or != wire.NFS4OK:
+		return p.or
 	case args.Cookie == 1 || args.Cookie == 2:
 		return wire.NFS4ErrBadCookie
 	case args.Cookie != 0 && args.Cookieverf != noVerifier:
@@ -79,8 +79,7 @@ func readdir(k *Compound) Status {
 		hinted: args.Dircount != 0, dirLeft: int(min(args.Dircount, nfs.MaxDirectory)),
 		next: args.Cookie - min(args.Cookie, cookieShift),
 	}
-	l.asked = args.AttrRequest.And(&l.f.supported)
-	l.needs = needs(&l.asked)
+	l.asked, l.needs = p.set, p.needs
 	differ := l.asked.And(&ofObject)
 	l.plus = !differ.IsEmpty()
 	l.left = min(int(l.maxcount), k.Room()) - listHead - listTail

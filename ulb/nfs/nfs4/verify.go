@@ -38,7 +38,7 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	f := k.newFacts(k.Current)
 	f.attr = &k.Attr
 	asked := given.Attrmask
-	if unknown := asked.Without(&f.supported); !unknown.IsEmpty() {
+	if unknown := asked.Without(&supported[k.Minor]); !unknown.IsEmpty() {
 		return false, wire.NFS4ErrAttrNotSupp
 	}
 	if fixed := asked.Without(&readable); !fixed.IsEmpty() || asked.Has(wire.Fattr4RdattrError) {
@@ -47,7 +47,7 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	if s := checkValues(given); s != wire.NFS4OK {
 		return false, s
 	}
-	if s := f.gather(needs(&asked)); s != wire.NFS4OK {
+	if s := f.gather(k.plan(&asked).needs); s != wire.NFS4OK {
 		return false, s
 	}
 	if asked.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
@@ -55,7 +55,7 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	}
 	// What is longer than what was given is not the same, and needs no room.
 	w := xdr.NewWriter(make([]byte, 0, len(given.AttrVals)))
-	f.putValues(w, &asked)
+	k.plan(&asked).put(w, f)
 	return !w.Overflow() && bytes.Equal(w.Bytes(), given.AttrVals), wire.NFS4OK
 }
 

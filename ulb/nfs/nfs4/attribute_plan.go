@@ -1,0 +1,94 @@
+package nfs4
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A plan is what it takes to tell a set of attributes: it is made once, and followed for
+// each object.
+type plan struct {
+	asked wire.Bitmap4
+	minor uint32
+	made  bool
+	// or is NFS4_OK, or what a GETATTR of the set is answered with.
+	or Status
+	// set are those of the set that are told, and needs what they cost.
+	set   wire.Bitmap4
+	needs need
+	// rows are the attributes of set, in order.
+	rows [maxRows]planned
+	n    int
+}
+
+// planned is an attribute of a plan.
+type planned struct {
+	row uint8 // of attributeTable
+	// run is how long the values are, in bytes, that begin with this one and all have
+	// their fixed length; 0: this one has none.
+	run uint16
+}
+
+// maxRows is how many attributes are served at most.
+const maxRows = 56
+
+// plans are those that a pooled Compound has followed last: clients ask for a few sets
+// again and again. Another set takes the place of one.
+type plans [4]plan
+
+// plan is that of a set of attributes, in the minor version of the compound. It is valid
+// until the next call.
+func (k *Compound) plan(asked *wire.Bitmap4) *plan {
+	h := asked.Word(0)*0x9e3779b1 ^ asked.Word(1)*0x85ebca6b ^ asked.Word(2)
+	p := &k.plans[h>>16%uint32(len(k.plans))]
+	if !p.made || p.minor != k.Minor || p.asked != *asked {
+		p.make(asked, k.Minor)
+	}
+	return p
+}
+
+func (p *plan) make(asked *wire.Bitmap4, minor uint32) {
+	*p = plan{asked: *asked, minor: minor, made: true, set: asked.And(&supported[minor])}
+	// What can only be set is no question (RFC 8881 §5.5).
+	if unreadable := p.set.Without(&readable); !unreadable.IsEmpty() {
+		p.or = wire.NFS4ErrInvalid
+		p.set = p.set.And(&readable)
+	}
+	for i := range bitmapWords {
+		for w := p.set.Word(i); w != 0; w &= w - 1 {
+			row := rowOf[bit(i, w)]
+			p.needs |= attributeTable[row].need
+			p.rows[p.n].row = row
+			p.n++
+		}
+	}
+	run := uint16(0)
+	for i := p.n - 1; i >= 0; i-- {
+		if a := &attributeTable[p.rows[i].row]; a.fill != nil {
+			run += uint16(a.most)
+		} else {
+			run = 0
+		}
+		p.rows[i].run = run
+	}
+}
+
+// put writes the values of the plan's attributes.
+func (p *plan) put(w *xdr.Writer, f *facts) {
+	for i := 0; i < p.n; {
+		if p.rows[i].run == 0 {
+			attributeTable[p.rows[i].row].get(w, f)
+			i++
+			continue
+		}
+		b := w.Reserve(int(p.rows[i].run))
+		if b == nil {
+			return
+		}
+		for ; len(b) > 0; i++ {
+			a := &attributeTable[p.rows[i].row]
+			a.fill(b, f)
+			b = b[a.most:]
+		}
+	}
+}
