@@ -26,8 +26,9 @@ func (s *Session) Start(c *Compound) {
 		return
 	}
 	s.waiting.push(c)
+	first := s.next()
 	s.mu.Unlock()
-	s.dispatch()
+	s.sendFrom(first)
 }
 
 // Cancel gives up on a request: c.Done follows, soon, with the error given, unless it
@@ -57,14 +58,16 @@ func (s *Session) Cancel(c *Compound, err error) {
 
 // dispatch sends what can be sent.
 func (s *Session) dispatch() {
-	for {
-		s.mu.Lock()
-		c := s.next()
-		s.mu.Unlock()
-		if c == nil {
-			return
-		}
-		s.send(c)
+	s.mu.Lock()
+	first := s.next()
+	s.mu.Unlock()
+	s.sendFrom(first)
+}
+
+// sendFrom sends what next chose, and what can be sent after it. c may be nil.
+func (s *Session) sendFrom(c *Compound) {
+	for c != nil {
+		c = s.send(c)
 	}
 }
 
@@ -120,8 +123,8 @@ func (s *Session) pick(wanted *link) *link {
 	return nil
 }
 
-// send hands a request to its connection.
-func (s *Session) send(c *Compound) {
+// send hands a request to its connection, and chooses the next one.
+func (s *Session) send(c *Compound) (then *Compound) {
 	serial, conn := c.serial, c.conn
 	conn.Caller().Start(&c.x)
 	// From here on c may be at its next request.
@@ -131,10 +134,12 @@ func (s *Session) send(c *Compound) {
 		c.begun = true
 		cancelled = c.cancelled
 	}
+	then = s.next()
 	s.mu.Unlock()
 	if cancelled != nil {
 		conn.Caller().Cancel(&c.x, cancelled)
 	}
+	return then
 }
 
 // done takes what the transport says of the request.
@@ -237,9 +242,8 @@ func (c *Compound) answered(d *xdr.Decoder) {
 		c.Executed, err = readOps(d, c.Ops, n-1, status)
 	}
 	s.renewed.Store(time.Now().UnixNano())
-	s.aimed(c.slot, min(r.TargetHighestSlotid, r.HighestSlotid))
 	s.setFlags(r.StatusFlags)
-	s.dispatch()
+	s.sendFrom(s.aimed(c.slot, min(r.TargetHighestSlotid, r.HighestSlotid)))
 	c.finish(err)
 }
 
@@ -283,14 +287,15 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	}
 }
 
-// aimed gives back a slot whose request was executed, and notes up to which slot the
-// server takes requests and would like to.
-func (s *Session) aimed(sl *slot, target uint32) {
+// aimed gives back a slot whose request was executed, notes up to which slot the server
+// takes requests and would like to, and chooses what can be sent now.
+func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	sl.seq++
 	sl.table.release(sl)
 	sl.table.aim(target)
-	s.mu.Unlock()
+	return s.next()
 }
 
 // release gives a slot back. used: its sequence number was.
