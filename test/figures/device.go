@@ -110,10 +110,10 @@ func (r *rnic) transfer(op rdmacm.Op, local [][]byte, region rdmacm.Region) func
 }
 
 // pieces are 1 MiB each.
-func pieces(n int) (whole []byte, each [][]byte) {
-	whole = make([]byte, n*mib)
+func pieces(n, size int) (whole []byte, each [][]byte) {
+	whole = make([]byte, n*size)
 	for i := range n {
-		each = append(each, whole[i*mib:(i+1)*mib:(i+1)*mib])
+		each = append(each, whole[i*size:(i+1)*size:(i+1)*size])
 	}
 	for i := range whole {
 		whole[i] = byte(i * 7)
@@ -126,12 +126,12 @@ func (s *stage) rdmaWrite(crc iwarp.CRCMode) (func(n int) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	sink, _ := pieces(cap(r.free))
+	sink, _ := pieces(cap(r.free), mib)
 	region, err := r.far.Register(sink, rdmacm.RemoteWrite)
 	if err != nil {
 		return nil, err
 	}
-	_, local := pieces(cap(r.free))
+	_, local := pieces(cap(r.free), mib)
 	return r.transfer(rdmacm.OpWrite, local, region), nil
 }
 
@@ -140,11 +140,11 @@ func (s *stage) rdmaRead(crc iwarp.CRCMode) (func(n int) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	source, _ := pieces(cap(r.free))
+	source, _ := pieces(cap(r.free), mib)
 	region, err := r.far.Register(source, rdmacm.RemoteRead)
 	if err != nil {
 		return nil, err
 	}
-	_, local := pieces(cap(r.free))
+	_, local := pieces(cap(r.free), mib)
 	return r.transfer(rdmacm.OpRead, local, region), nil
 }

@@ -16,8 +16,13 @@ import (
 // calls makes NFS calls over one connection, depth at a time: each reply starts
 // the next call, as a client that pipelines does.
 type calls struct {
-	k    rpc.Caller
-	all  []*rpc.Exchange
+	k   rpc.Caller
+	all []*rpc.Exchange
+	turns
+}
+
+// turns counts the calls of a run.
+type turns struct {
 	over chan struct{} // a token when all calls of a run have ended
 
 	mu     sync.Mutex
@@ -26,8 +31,25 @@ type calls struct {
 	failed error
 }
 
+func newTurns() turns { return turns{over: make(chan struct{}, 1)} }
+
+// run makes n calls, of which start begins the first, each of all once.
+func (t *turns) run(n, all int, start func(i int)) error {
+	first := min(n, all)
+	t.mu.Lock()
+	t.left, t.out = n-first, first
+	t.mu.Unlock()
+	for i := range first {
+		start(i)
+	}
+	<-t.over
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
+}
+
 func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
-	c := &calls{k: k, over: make(chan struct{}, 1)}
+	c := &calls{k: k, turns: newTurns()}
 	for range depth {
 		c.all = append(c.all, &rpc.Exchange{Program: wire.Program, Version: wire.Version, Cred: s.cred})
 	}
@@ -58,54 +80,44 @@ func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer
 			}
 		}
 	}
-	return func(n int) error {
-		first := c.all[:min(n, len(c.all))]
-		c.mu.Lock()
-		c.left, c.out = n-len(first), len(first)
-		c.mu.Unlock()
-		for _, x := range first {
-			c.k.Start(x)
-		}
-		<-c.over
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.failed
-	}
+	return func(n int) error { return c.run(n, len(c.all), func(i int) { c.k.Start(c.all[i]) }) }
 }
 
 // ended takes note of a call's end and says whether another is to be started.
-func (c *calls) ended(err error) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (t *turns) ended(err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if err != nil {
-		c.failed, c.left = err, 0
+		t.failed, t.left = err, 0
 	}
-	if c.left > 0 {
-		c.left--
+	if t.left > 0 {
+		t.left--
 		return true
 	}
-	if c.out--; c.out == 0 {
-		c.over <- struct{}{}
+	if t.out--; t.out == 0 {
+		t.over <- struct{}{}
 	}
 	return false
 }
 
 func (c *calls) null() func(n int) error { return c.of(wire.ProcNull, 0, nil, nil, false) }
 
-// read reads 1 MiB at a time, each exchange its own part of the file.
-func (c *calls) read(fh wire.FileHandle3) func(n int) error {
-	_, sinks := pieces(len(c.all))
+// read reads size bytes at a time, each exchange its own part of the file.
+func (c *calls) read(fh wire.FileHandle3, size int) func(n int) error {
+	_, sinks := pieces(len(c.all), size)
 	return c.of(wire.ProcRead, wire.Read3ArgsMaxSize, func(i int, w *xdr.Writer) {
-		(&wire.Read3Args{FileHandle: fh, Offset: uint64(i) * mib, Count: mib}).Encode(w)
+		(&wire.Read3Args{FileHandle: fh, Offset: uint64(i * size), Count: uint32(size)}).Encode(w)
 	}, func(i int) []byte { return sinks[i] }, true)
 }
 
 func (c *calls) write(fh wire.FileHandle3) func(n int) error {
-	_, data := pieces(len(c.all))
+	_, data := pieces(len(c.all), mib)
 	return c.of(wire.ProcWrite, wire.Write3ArgsMaxReducedSize, func(i int, w *xdr.Writer) {
 		(&wire.Write3Args{FileHandle: fh, Offset: uint64(i) * mib, Count: mib, Data: xdr.Eligible{Data: data[i]}}).Encode(w)
 	}, nil, true)
 }
+
+const fileName = "figures"
 
 // create makes the file that reads and writes go to.
 func (s *stage) create(k rpc.Caller, root wire.FileHandle3) (fh wire.FileHandle3, err error) {
@@ -115,7 +127,7 @@ func (s *stage) create(k rpc.Caller, root wire.FileHandle3) (fh wire.FileHandle3
 		Binding: row, MaxArgs: 1024, MaxResults: row.MaxResults,
 		Args: func(w *xdr.Writer) {
 			(&wire.Create3Args{
-				Where: wire.DirOpArgs3{Dir: root, Name: []byte("figures")},
+				Where: wire.DirOpArgs3{Dir: root, Name: []byte(fileName)},
 				How:   wire.CreateHow3{Mode: wire.Unchecked, ObjAttributes: wire.Sattr3{Mode: wire.SetMode3{SetIt: true, Mode: 0o600}}},
 			}).Encode(w)
 		},

@@ -15,6 +15,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -53,11 +56,19 @@ func (s *stage) tcpPair() (a, b net.Conn, err error) {
 	return a, b, err
 }
 
-// serve starts the server and connects to it by RDMA and by TCP.
-func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.FileHandle3, err error) {
-	fail := func(err error) (rpc.Caller, rpc.Caller, string, wire.FileHandle3, error) {
-		return nil, nil, "", root, err
-	}
+// A served directory, and connections to it by RDMA and by TCP.
+type served struct {
+	overRDMA, overTCP rpc.Caller
+	device            *iwarp.Provider
+	rdma              netip.AddrPort
+	tcp               string
+	root              wire.FileHandle3
+}
+
+// serve starts the server, in all versions of NFS, and connects to it.
+func (s *stage) serve() (*served, error) {
+	v := new(served)
+	fail := func(err error) (*served, error) { return nil, err }
 	base := "/dev/shm" // page cache, and nothing behind it
 	dir, err := os.MkdirTemp(base, "figures")
 	if err != nil {
@@ -74,7 +85,8 @@ func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.Fi
 	if err := table.Replace([]*export.Export{e}); err != nil {
 		return fail(err)
 	}
-	root.Data = table.Seal(nil, e, fs.Root())
+	v.root.Data = table.Seal(nil, e, fs.Root())
+	table.SetRoot(&export.Export{Name: "/", FS: fs, Squash: export.NoSquash})
 	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20})
 	if err != nil {
 		return fail(err)
@@ -82,6 +94,13 @@ func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.Fi
 	s.atEnd(pool.Close)
 	server := rpc.NewServer(rpc.Config{})
 	server.Register(nfs3.New(table))
+	clients, err := state.New(state.Config{})
+	if err != nil {
+		return fail(err)
+	}
+	s.atEnd(clients.Close)
+	later := nfs41.New(nfs41.Config{State: clients, Owner: []byte("figures"), Scope: []byte("figures")})
+	server.Register(nfs4.New(nfs4.Config{Exports: table, State: clients, Minors: [3]nfs4.Minor{1: later, 2: later}}))
 	s.atEnd(server.Close)
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,11 +116,11 @@ func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.Fi
 	}
 	s.atEnd(func() { tc.Close() })
 
-	device, err := iwarp.New(iwarp.Config{CRC: iwarp.CRCOff})
+	v.device, err = iwarp.New(iwarp.Config{CRC: iwarp.CRCOff})
 	if err != nil {
 		return fail(err)
 	}
-	rl, err := device.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	rl, err := v.device.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
 	if err != nil {
 		return fail(err)
 	}
@@ -112,12 +131,13 @@ func (s *stage) serve() (overRDMA, overTCP rpc.Caller, addr string, root wire.Fi
 	}
 	go rs.Serve(rl)
 	s.atEnd(func() { rl.Close(); rs.Close() })
-	rc, err := rdma.Dial(context.Background(), device, rl.Addr(), rdma.DialConfig{})
+	rc, err := rdma.Dial(context.Background(), v.device, rl.Addr(), rdma.DialConfig{})
 	if err != nil {
 		return fail(err)
 	}
 	s.atEnd(func() { rc.Close() })
-	return rc, tc, l.Addr().String(), root, nil
+	v.overRDMA, v.overTCP, v.rdma, v.tcp = rc, tc, rl.Addr(), l.Addr().String()
+	return v, nil
 }
 
 // depth is how many calls of 1 MiB are under way at a time.
@@ -156,11 +176,12 @@ func (s *stage) figures() ([]figure, error) {
 			return nil, err
 		}
 	}
-	rc, tc, addr, root, err := s.serve()
+	v, err := s.serve()
 	if err != nil {
 		return nil, err
 	}
-	fh, err := s.create(tc, root)
+	rc, tc := v.overRDMA, v.overTCP
+	fh, err := s.create(tc, v.root)
 	if err != nil {
 		return nil, err
 	}
@@ -168,18 +189,23 @@ func (s *stage) figures() ([]figure, error) {
 	if err := write(depth); err != nil { // what the READs read
 		return nil, err
 	}
-	getattrs, err := s.getattrs(addr, 16, fh)
+	getattrs, err := s.getattrs(v.tcp, 16, fh)
 	if err != nil {
 		return nil, err
 	}
-	return append(all,
-		figure{"NFS READ 1 MiB over iWARP", mib, tcpStream, 0.80, s.newCalls(rc, depth).read(fh)},
+	four, err := s.four(v, fh)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all,
+		figure{"NFS READ 1 MiB over iWARP", mib, tcpStream, 0.80, s.newCalls(rc, depth).read(fh, mib)},
 		figure{"NFS WRITE 1 MiB over iWARP", mib, tcpStream, 0.60, write},
-		figure{"NFS READ 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).read(fh)},
+		figure{"NFS READ 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).read(fh, mib)},
 		figure{"NFS WRITE 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).write(fh)},
 		figure{echo16, 0, "", 0, echoed.run},
 		figure{"NFS GETATTR over TCP, depth 16", 0, echo16, 0.40, getattrs.run},
 		figure{nullTCP, 0, "", 0, s.newCalls(tc, 32).null()},
 		figure{"NULL over RDMA, depth 32", 0, nullTCP, 0.60, s.newCalls(rc, 32).null()},
-	), nil
+	)
+	return append(all, four...), nil
 }
