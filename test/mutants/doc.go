@@ -7,7 +7,7 @@
 //
 // A mutant is a replacement of text in one file, a package, and the tests of that
 // package that must fail with it. The work tree is not touched: go test gets the
-// changed file by -overlay. First the tests run without the mutant, and must pass.
+// changed file by -overlay, and so does each go build that a test runs. First the tests run without the mutant, and must pass.
 // What comes of a mutant:
 //
 //   - killed: a test failed, and said how. That is what is wanted.

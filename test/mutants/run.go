@@ -66,7 +66,7 @@ func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 	if err != nil {
 		return broken, err.Error()
 	}
-	out, err := r.test(ctx, m, "-overlay", overlay)
+	out, err := r.test(ctx, m, overlay)
 	return judge(out, err)
 }
 
@@ -99,7 +99,7 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 	}
 	r.mu.Unlock()
 	s.once.Do(func() {
-		out, err := r.test(ctx, m)
+		out, err := r.test(ctx, m, "")
 		switch {
 		case err != nil:
 			s.err = fmt.Errorf("without the mutant the tests fail: %w\n%s", err, out)
@@ -110,12 +110,16 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 	return s.err
 }
 
-// test runs the mutant's tests.
-func (r *runner) test(ctx context.Context, m mutant, flags ...string) ([]byte, error) {
-	args := append([]string{"test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern()}, flags...)
-	c := exec.CommandContext(ctx, "go", append(args, "./"+m.dir)...)
+// test runs the mutant's tests, with the file that overlay changes unless that is "".
+func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, error) {
+	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.dir)
 	// rapid keeps what failed in the work tree, to begin with it the next time.
 	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
+	if overlay != "" {
+		// In the environment, so that what a test builds is changed as well: a
+		// program that it starts.
+		c.Env = append(c.Env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	}
 	c.Dir = r.root
 	c.WaitDelay = 10 * time.Second
 	return c.CombinedOutput()

@@ -41,6 +41,29 @@ func TestWait(t *testing.T) {
 
 func TestFails(t *testing.T) { t.Fatal("as ever") }
 `,
+		"c/c.go": `package main
+
+import (
+	"fmt"
+
+	"example.org/m/p"
+)
+
+func main() { fmt.Print(p.Double(3)) }
+`,
+		"q/q_test.go": `package q
+
+import (
+	"os/exec"
+	"testing"
+)
+
+func TestProgram(t *testing.T) {
+	if out, err := exec.Command("go", "run", "../c").CombinedOutput(); err != nil || string(out) != "6" {
+		t.Errorf("the program prints %s, %v", out, err)
+	}
+}
+`,
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -82,6 +105,11 @@ func TestOutcomes(t *testing.T) {
 		if got, said := r.run(t.Context(), m); got != c.want || !strings.Contains(said, c.says) {
 			t.Errorf("%s instead of %s: %v, %q, want %v, %q", c.new, c.old, got, said, c.want, c.says)
 		}
+	}
+	// Nor does a mutant live on in a program that a test builds and starts.
+	program := mutant{"a rule", "p/p.go", "2 * n", "3 * n", "q", "TestProgram"}
+	if got, said := r.run(t.Context(), program); got != killed || !strings.Contains(said, "the program prints 9") {
+		t.Errorf("a test of a program: %v, %q", got, said)
 	}
 	if after, err := os.ReadFile(filepath.Join(r.root, "p/p.go")); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file was changed: %v\n%s", err, after)
