@@ -120,24 +120,23 @@ func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	return a, err
 }
 
-// What has just been done to a file that is observed.
+// What was done to a file since it was observed.
 type done uint8
 
 const (
-	looked    done = iota
-	altered        // its attributes were changed
-	rewritten      // its content, too
+	altered   done = iota + 1 // its attributes were changed
+	rewritten                 // its content, too
 )
 
 // observe makes the attributes of n from a, which is what was just shown of it.
-func (f *FS) observe(n *node, a *vfs.Attr, did done) error {
+func (f *FS) observe(n *node, a *vfs.Attr) error {
 	seen := *a
 	seen.Atime, seen.Used = vfs.Time{}, 0 // they may change without a change of the file
-	if seen != n.seen || did > looked {
+	if seen != n.seen || n.did > 0 {
 		if !f.alone {
 			return errAlone
 		}
-		f.note(n, &seen, did)
+		f.note(n, &seen)
 	}
 	a.FSID, a.FileID = f.opt.FSID, n.id
 	a.Atime, a.Mtime = later(a.Atime, n.atime), later(a.Mtime, n.mtime)
@@ -151,8 +150,9 @@ func (f *FS) observe(n *node, a *vfs.Attr, did done) error {
 	return nil
 }
 
-// note notes that something else is seen of n than before.
-func (f *FS) note(n *node, seen *vfs.Attr, did done) {
+// note notes that something else is seen of n than before, or that something was done
+// to it.
+func (f *FS) note(n *node, seen *vfs.Attr) {
 	now, first := timeOf(time.Now()), n.seen.Type == 0
 	stamp := now
 	if first && f.restless {
@@ -170,19 +170,18 @@ func (f *FS) note(n *node, seen *vfs.Attr, did done) {
 		}
 		stamp = later(stamp, next)
 	}
-	if did == rewritten && seen.Mtime == n.seen.Mtime {
+	if n.did == rewritten && seen.Mtime == n.seen.Mtime {
 		n.mtime = stamp
 	}
-	n.stamp, n.seen = stamp, *seen
-	n.whole = false
+	n.stamp, n.seen, n.did = stamp, *seen, 0
 }
 
 // stat looks at n.
-func (f *FS) stat(n *node, did done) (vfs.Attr, error) {
+func (f *FS) stat(n *node) (vfs.Attr, error) {
 	a, err := f.lstat(n, "")
 	switch {
 	case err == nil && (n.is(&a) || n == f.root && a.Type == n.kind):
-		return a, f.observe(n, &a, did)
+		return a, f.observe(n, &a)
 	case n == f.root && err != nil, err != nil && err != syscall.ENOENT && err != syscall.ENOTDIR:
 		return a, err
 	case !f.alone:
@@ -198,30 +197,23 @@ func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	*a, err = f.stat(n, looked)
+	*a, err = f.stat(n)
 	return n, err
 }
 
-// changing begins a Change of the object of a handle.
-func (f *FS) changing(h vfs.Handle, ch *vfs.Change) (*node, error) {
+// within has do change the object of a handle, and tells the change. What was done was
+// done, whether it can be told or not.
+func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	n, err := f.get(h, &ch.Before)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ch.HasBefore = true
-	return n, nil
-}
-
-// changed ends a Change of n. It does not fail: what was done was done. Where a
-// directory was known whole, and only this call has been at it, it still is.
-func (f *FS) changed(n *node, ch *vfs.Change, did done) {
-	whole := n.whole
-	a, err := f.stat(n, did)
-	if err != nil {
-		return
+	err = do(n)
+	if a, failed := f.stat(n); failed == nil {
+		ch.After, ch.HasAfter, ch.Atomic = a, true, f.opt.Sole
 	}
-	ch.After, ch.HasAfter, ch.Atomic = a, true, f.opt.Sole
-	n.whole = n.whole || whole && did == rewritten
+	return err
 }
 
 // GetAttr implements vfs.FileSystem.

@@ -33,6 +33,11 @@ func (f *FS) look(op *vfs.Op, do func() error) error {
 	return err
 }
 
+// alterAt makes a call in which do changes the object of a handle.
+func (f *FS) alterAt(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
+	return f.alter(op, func() error { return f.within(h, ch, do) })
+}
+
 // alter makes a call that may change something in the file system.
 func (f *FS) alter(op *vfs.Op, do func() error) error {
 	if op.Try {

@@ -111,12 +111,12 @@ func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (vfs.Attr, error
 		how.Mode == vfs.Exclusive && (n.exclusive == nil || *n.exclusive != how.Verifier):
 		return *a, syscall.EEXIST
 	case how.Mode == vfs.Exclusive, !how.Attr.SetSize, how.Attr.Size != 0:
-		return *a, f.observe(n, a, looked)
+		return *a, f.observe(n, a)
 	}
 	if err := f.truncate(n, 0, a); err != nil {
 		return *a, err
 	}
-	return f.stat(n, rewritten)
+	return f.stat(n)
 }
 
 // child makes what is not there yet.
@@ -142,7 +142,7 @@ func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string
 	if how.Mode == vfs.Exclusive {
 		n.exclusive = &how.Verifier
 	}
-	err = f.observe(n, &a, looked)
+	err = f.observe(n, &a)
 	f.dress(n, &how.Attr, &a)
 	return n, a, err
 }
@@ -163,8 +163,8 @@ func (f *FS) dress(n *node, s *vfs.SetAttr, a *vfs.Attr) {
 		if one.IsZero() || f.maySet(n, &one, a) != nil {
 			continue
 		}
-		did, _ := f.set(n, &one, a)
-		if b, err := f.stat(n, did); err == nil {
+		_ = f.set(n, &one, a)
+		if b, err := f.stat(n); err == nil {
 			*a = b
 		}
 	}

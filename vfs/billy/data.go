@@ -69,8 +69,10 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	for _, p := range data {
 		size += len(p)
 	}
-	err = f.alterData(op, h, &ch, func(nd *node) error {
-		switch {
+	err = f.alterAt(op, h, &ch, func(nd *node) error {
+		switch err := nd.isFile(); {
+		case err != nil:
+			return err
 		case f.readOnly:
 			return syscall.EROFS
 		case size == 0:
@@ -88,6 +90,7 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 			return err
 		}
 		o.dirty = true
+		nd.did = rewritten
 		f.dropSetID(nd, &ch.Before)
 		if stable > vfs.Unstable {
 			if done, err = f.stabilise(nd); err != nil {
@@ -95,24 +98,9 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 				return err
 			}
 		}
-		f.changed(nd, &ch, rewritten)
 		return nil
 	})
 	return n, done, ch, err
-}
-
-// alterData makes a call that changes the data of a file or its stability.
-func (f *FS) alterData(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
-	return f.alter(op, func() error {
-		n, err := f.changing(h, ch)
-		if err == nil {
-			err = n.isFile()
-		}
-		if err != nil {
-			return err
-		}
-		return do(n)
-	})
 }
 
 // store writes pieces at offset, not beyond limit. An error counts only where
@@ -143,17 +131,15 @@ func store(file gobilly.File, offset uint64, data [][]byte, limit uint64) (n int
 
 // Commit implements vfs.FileSystem.
 func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch vfs.Change, err error) {
-	err = f.alterData(op, h, &ch, func(n *node) error {
-		if !f.readOnly {
-			if _, err := f.file(n, true); err != nil {
-				return err
-			}
-			if _, err := f.stabilise(n); err != nil {
-				return err
-			}
+	err = f.alterAt(op, h, &ch, func(n *node) error {
+		if err := n.isFile(); err != nil || f.readOnly {
+			return err
 		}
-		f.changed(n, &ch, looked)
-		return nil
+		if _, err := f.file(n, true); err != nil {
+			return err
+		}
+		_, err := f.stabilise(n)
+		return err
 	})
 	return ch, err
 }

@@ -32,10 +32,10 @@ func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 			a = *dirAttr
 		case "..":
 			n = d.parent()
-			a, err = f.stat(n, looked)
+			a, err = f.stat(n)
 		default:
 			if n, a, err = f.step(d, string(name)); err == nil {
-				err = f.observe(n, &a, looked)
+				err = f.observe(n, &a)
 			}
 		}
 		if err == nil {
@@ -78,35 +78,27 @@ func (f *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (length
 	return length, err
 }
 
-// inDir begins a change of a directory by name. The node comes with an error
-// too, unless the directory was not to be had.
-func (f *FS) inDir(dir vfs.Handle, name []byte, ch *vfs.Change) (*node, error) {
-	d, err := f.changing(dir, ch)
+// mayName judges a change of a name in d.
+func (f *FS) mayName(d *node, name []byte) error {
 	switch {
-	case err != nil:
-		return nil, err
 	case d.kind != vfs.Directory:
-		return d, syscall.ENOTDIR
+		return syscall.ENOTDIR
 	case f.readOnly:
-		return d, syscall.EROFS
+		return syscall.EROFS
 	}
-	return d, checkName(name)
+	return checkName(name)
 }
 
-// alterDir makes a call that changes a name in a directory: do does.
+// alterDir makes a call in which do changes a name in a directory.
 func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) error) (ch vfs.Change, err error) {
-	err = f.alter(op, func() error {
-		d, err := f.inDir(dir, name, &ch)
-		if d == nil {
+	err = f.alterAt(op, dir, &ch, func(d *node) error {
+		if err := f.mayName(d, name); err != nil {
 			return err
 		}
-		did := looked
+		err := do(d)
 		if err == nil {
-			if err = do(d); err == nil {
-				did = rewritten
-			}
+			d.did = rewritten
 		}
-		f.changed(d, &ch, did)
 		return err
 	})
 	return ch, err
@@ -133,8 +125,9 @@ func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch v
 		if err := f.at2(n, "", d, string(name), f.unix.Link); err != nil {
 			return err
 		}
-		f.attach(n, d, string(name))
-		*a, err = f.stat(n, altered)
+		n.attach(d, string(name))
+		n.did = altered
+		*a, err = f.stat(n)
 		return err
 	})
 }
@@ -173,7 +166,7 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Ch
 		if err := f.at(d, string(name), f.bfs.Remove); err != nil {
 			return err
 		}
-		f.detach(d, string(name))
+		f.detach(d.names[string(name)])
 		f.parted(n)
 		return nil
 	})
@@ -181,10 +174,9 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Ch
 
 // parted follows when n has lost a name to a call.
 func (f *FS) parted(n *node) {
+	n.did = altered
 	if len(n.links) == 0 {
 		f.invalidate(n)
-	} else {
-		f.stat(n, altered)
 	}
 }
 

@@ -2,7 +2,6 @@ package billy
 
 import (
 	"io/fs"
-	"slices"
 	"sort"
 	"syscall"
 
@@ -26,38 +25,14 @@ type directory struct {
 	names map[string]*entry // nil but for directories
 	order []*entry          // by rising cookie; removed ones stay until they are the most
 	last  uint64            // the youngest cookie
-	// whole: nothing is seen of the directory that was not when it was last
-	// read whole, but for what was changed through here since.
-	whole bool
 }
 
+// An entry is a name of a node in a directory.
 type entry struct {
 	name   string
 	cookie uint64
+	dir    *node
 	node   *node // nil once removed
-}
-
-// put enters a name that is not there.
-func (d *directory) put(name string, n *node) {
-	d.last++
-	e := &entry{name, d.last, n}
-	d.names[name] = e
-	d.order = append(d.order, e)
-}
-
-// take takes a name out and returns what had it, nil for a name that is not
-// there.
-func (d *directory) take(name string) (n *node) {
-	e := d.names[name]
-	if e == nil {
-		return nil
-	}
-	n, e.node = e.node, nil
-	delete(d.names, name)
-	if len(d.order) > 2*len(d.names)+32 {
-		d.order = slices.DeleteFunc(d.order, func(e *entry) bool { return e.node == nil })
-	}
-	return n
 }
 
 // ReadDir implements vfs.FileSystem.
@@ -91,14 +66,15 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 	case d.kind != vfs.Directory:
 		return nil, false, syscall.ENOTDIR
 	}
-	if err := f.list(d, cookie == 0); err != nil {
-		return nil, false, err
-	}
-	if cookie != 0 && (cookie <= f.salt || cookie > d.last) {
+	if cookie == 0 {
+		if err := f.list(d); err != nil {
+			return nil, false, err
+		}
+	} else if cookie <= f.salt || cookie > d.last {
 		return nil, false, vfs.ErrBadCookie // of another process or directory
 	}
 	// Copies, because a look at one entry may find others gone.
-	entries := []entry{{".", f.salt + dotCookie, d}, {"..", f.salt + dotDotCookie, d.parent()}}
+	entries := []entry{{".", f.salt + dotCookie, d, d}, {"..", f.salt + dotDotCookie, d, d.parent()}}
 	i := sort.Search(len(d.order), func(i int) bool { return d.order[i].cookie > cookie })
 	for ; i < len(d.order) && len(entries) < pageLen; i++ {
 		if d.order[i].node != nil {
@@ -111,7 +87,7 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 		}
 		de := vfs.DirEntry{Name: []byte(e.name), FileID: e.node.id, Cookie: e.cookie}
 		if plus {
-			a, err := f.stat(e.node, looked)
+			a, err := f.stat(e.node)
 			if err == errAlone {
 				return nil, false, err
 			}
@@ -124,15 +100,8 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 	return page, i == len(d.order), nil
 }
 
-// list brings what is known of d's names up to date: for a new listing, and
-// where the directory was changed by other means than the calls of this FS.
-func (f *FS) list(d *node, anew bool) error {
-	switch {
-	case d.whole && !anew:
-		return nil
-	case !d.whole && !f.alone:
-		return errAlone
-	}
+// list brings what is known of d's names up to date, for a new listing.
+func (f *FS) list(d *node) error {
 	var infos []fs.FileInfo
 	err := f.at(d, "", func(path string) (err error) { infos, err = f.bfs.ReadDir(path); return })
 	if err != nil {
@@ -150,17 +119,14 @@ func (f *FS) list(d *node, anew bool) error {
 			return err
 		}
 	}
-	for name := range d.names {
+	for name, e := range d.names {
 		if there[name] {
 			continue
 		}
 		if !f.alone {
 			return errAlone
 		}
-		f.detach(d, name)
-	}
-	if f.alone {
-		d.whole = true
+		f.detach(e)
 	}
 	return nil
 }

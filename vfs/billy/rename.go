@@ -1,6 +1,7 @@
 package billy
 
 import (
+	"cmp"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -8,52 +9,39 @@ import (
 
 // Rename implements vfs.FileSystem.
 func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.Handle, toName []byte) (from, to vfs.Change, err error) {
-	err = f.alter(op, func() error {
-		a, err := f.inDir(fromDir, fromName, &from)
-		if a == nil {
-			return err
-		}
-		b, err2 := f.inDir(toDir, toName, &to)
-		if err == nil {
-			err = err2
-		}
-		did := looked
-		if err == nil {
-			did, err = f.move(a, string(fromName), b, string(toName))
-		}
-		f.changed(a, &from, did)
-		if a == b {
-			to = from
-		} else if b != nil {
-			f.changed(b, &to, did)
-		}
-		return err
+	err = f.alterAt(op, fromDir, &from, func(a *node) error {
+		return f.within(toDir, &to, func(b *node) error {
+			if err := cmp.Or(f.mayName(a, fromName), f.mayName(b, toName)); err != nil {
+				return err
+			}
+			return f.move(a, string(fromName), b, string(toName))
+		})
 	})
 	return from, to, err
 }
 
 // move renames, after it has refused what POSIX refuses: not every billy file
 // system does.
-func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error) {
+func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 	if isDot(fromName) || isDot(toName) {
-		return looked, syscall.EINVAL
+		return syscall.EINVAL
 	}
 	n, _, err := f.step(a, fromName)
 	if err != nil {
-		return looked, err
+		return err
 	}
 	if n.above(b) {
-		return looked, syscall.EINVAL
+		return syscall.EINVAL
 	}
 	old, _, err := f.step(b, toName)
 	switch {
 	case err != nil && err != syscall.ENOENT:
-		return looked, err
+		return err
 	case old == n:
-		return looked, nil
+		return nil
 	case old != nil:
 		if err := f.mayReplace(n, old); err != nil {
-			return looked, err
+			return err
 		}
 		f.shut(old.open)
 	}
@@ -65,18 +53,18 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) (done, error
 	}
 	err = f.at2(a, fromName, b, toName, func(from, to string) error { return f.rename(from, to, old) })
 	if err != nil {
-		return looked, err
+		return err
 	}
-	f.detach(b, toName)
+	f.detach(b.names[toName])
 	// Both names for a moment, so that n does not go with its last.
-	f.attach(n, b, toName)
-	f.detach(a, fromName)
+	n.attach(b, toName)
+	f.detach(a.names[fromName])
 	f.invalidate(n)
 	if old != nil {
 		f.parted(old)
 	}
-	f.stat(n, altered)
-	return rewritten, nil
+	n.did, a.did, b.did = altered, rewritten, rewritten
+	return nil
 }
 
 // rename renames from over to, which is old where that is not nil. Package os

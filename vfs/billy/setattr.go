@@ -10,19 +10,14 @@ import (
 
 // SetAttr implements vfs.FileSystem.
 func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (ch vfs.Change, err error) {
-	err = f.alter(op, func() error {
-		n, err := f.changing(h, &ch)
-		if err != nil {
+	err = f.alterAt(op, h, &ch, func(n *node) error {
+		if guard != nil && *guard != ch.Before.Ctime {
+			return vfs.ErrNotSync
+		}
+		if err := f.maySet(n, s, &ch.Before); err != nil {
 			return err
 		}
-		did := looked
-		if guard != nil && *guard != ch.Before.Ctime {
-			err = vfs.ErrNotSync
-		} else if err = f.maySet(n, s, &ch.Before); err == nil {
-			did, err = f.set(n, s, &ch.Before)
-		}
-		f.changed(n, &ch, did)
-		return err
+		return f.set(n, s, &ch.Before)
 	})
 	return ch, err
 }
@@ -64,13 +59,12 @@ func otherOwner(s *vfs.SetAttr, a *vfs.Attr) bool {
 	return s.SetUID && s.UID != a.UID || s.SetGID && s.GID != a.GID
 }
 
-// set applies s to n, which has a, and says what it did.
-func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
+// set applies s to n, which has a.
+func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if s.SetSize {
 		if err := f.truncate(n, s.Size, a); err != nil {
-			return did, err
+			return err
 		}
-		did = rewritten
 	}
 	if otherOwner(s, a) {
 		uid, gid := a.UID, a.GID
@@ -80,23 +74,30 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) (did done, err error) {
 		if s.SetGID {
 			gid = s.GID
 		}
-		err := f.at(n, "", func(path string) error { return f.change.Lchown(path, int(uid), int(gid)) })
+		err := f.altering(n, func(path string) error { return f.change.Lchown(path, int(uid), int(gid)) })
 		if err != nil {
-			return did, err
+			return err
 		}
-		did = max(did, altered)
 	}
 	// A change of ownership may have taken bits away.
 	if s.SetMode && n.kind != vfs.Symlink && f.chmod != nil {
 		if err := f.setMode(n, s.Mode); err != nil {
-			return did, err
+			return err
 		}
-		did = max(did, altered)
 	}
 	if s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
-		return did, nil
+		return nil
 	}
-	return max(did, altered), f.setTimes(n, s, a)
+	return f.setTimes(n, s, a)
+}
+
+// altering calls the program's code for a change of the attributes of n.
+func (f *FS) altering(n *node, do func(path string) error) error {
+	err := f.at(n, "", do)
+	if err == nil {
+		n.did = max(n.did, altered)
+	}
+	return err
 }
 
 // setMode calls Chmod with what the file system understands. Memory file
@@ -107,7 +108,7 @@ func (f *FS) setMode(n *node, mode uint32) error {
 	if n.kind == vfs.Directory && !n.inode {
 		m |= os.ModeDir
 	}
-	return f.at(n, "", func(path string) error { return f.chmod.Chmod(path, m) })
+	return f.altering(n, func(path string) error { return f.chmod.Chmod(path, m) })
 }
 
 func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
@@ -124,10 +125,10 @@ func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	atime, mtime := pick(s.AtimeHow, s.Atime, a.Atime), pick(s.MtimeHow, s.Mtime, a.Mtime)
 	if f.change == nil || n.kind == vfs.Symlink {
 		// The file system cannot, and now is now: it is remembered here.
-		n.atime, n.mtime = atime, mtime
+		n.atime, n.mtime, n.did = atime, mtime, max(n.did, altered)
 		return nil
 	}
-	err := f.at(n, "", func(path string) error { return f.change.Chtimes(path, atime.Time(), mtime.Time()) })
+	err := f.altering(n, func(path string) error { return f.change.Chtimes(path, atime.Time(), mtime.Time()) })
 	if err == nil {
 		n.atime, n.mtime = vfs.Time{}, vfs.Time{}
 	}
@@ -143,6 +144,7 @@ func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 	if err := f.call(func() error { return o.Truncate(int64(size)) }); err != nil {
 		return err
 	}
+	n.did = rewritten
 	f.dropSetID(n, a)
 	return nil
 }

@@ -17,7 +17,7 @@ type node struct {
 	id     uint64 // Attr.FileID
 	inode  bool   // id is the file system's own
 	kind   vfs.Type
-	links  []link // by which it is reached; none where it is gone, and for the root
+	links  []*entry // by which it is reached; none where it is gone, and for the root
 	directory
 	// seen is what was last shown of it, the zero Attr before it was observed.
 	seen vfs.Attr
@@ -27,14 +27,9 @@ type node struct {
 	// mtime and atime where they were changed through here and the file system
 	// did not move its own.
 	mtime, atime vfs.Time
+	did          done     // since it was observed
 	exclusive    *[8]byte // the verifier of the exclusive Create that made it
 	open         *openFile
-}
-
-// A link is a name of a node.
-type link struct {
-	dir  *node
-	name string
 }
 
 // tree is what is known of the files: those that a client has seen, as a tree,
@@ -171,7 +166,7 @@ func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
 		if !f.alone {
 			return nil, a, errAlone
 		}
-		f.detach(dir, name)
+		f.detach(dir.names[name])
 	}
 	if err != nil {
 		return nil, a, err
@@ -192,29 +187,36 @@ func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.detach(dir, name)
+	f.detach(dir.names[name])
 	n := f.byID[a.FileID]
 	if a.Nlink < 2 || n == nil || !n.inode || n.kind == vfs.Directory || !n.is(a) {
 		n = f.newNode(append(path, name), a)
 	} // else another name of a file that is known
-	f.attach(n, dir, name)
+	n.attach(dir, name)
 	return n, nil
 }
 
-// attach gives n a name.
-func (f *FS) attach(n, dir *node, name string) {
-	n.links = append(n.links, link{dir, name})
-	dir.put(name, n)
+// attach gives n a name that dir has not.
+func (n *node) attach(dir *node, name string) {
+	dir.last++
+	e := &entry{name: name, cookie: dir.last, dir: dir, node: n}
+	dir.names[name] = e
+	dir.order = append(dir.order, e)
+	n.links = append(n.links, e)
 }
 
-// detach takes a name away from the node that has it, and forgets a node that
-// has no other.
-func (f *FS) detach(dir *node, name string) {
-	n := dir.take(name)
-	if n == nil {
+// detach takes a name away, unless it is nil, and forgets a node that has no other.
+func (f *FS) detach(e *entry) {
+	if e == nil {
 		return
 	}
-	n.links = slices.DeleteFunc(n.links, func(l link) bool { return l == link{dir, name} })
+	n, d := e.node, &e.dir.directory
+	e.node = nil
+	delete(d.names, e.name)
+	if len(d.order) > 2*len(d.names)+32 {
+		d.order = slices.DeleteFunc(d.order, func(e *entry) bool { return e.node == nil })
+	}
+	n.links = slices.DeleteFunc(n.links, func(l *entry) bool { return l == e })
 	if len(n.links) > 0 {
 		return
 	}
@@ -223,15 +225,15 @@ func (f *FS) detach(dir *node, name string) {
 		delete(f.byID, n.id)
 	}
 	f.shut(n.open)
-	for name := range n.names {
-		f.detach(n, name)
+	for _, below := range n.names {
+		f.detach(below)
 	}
 }
 
 // lose forgets a node whose file is not where it was.
 func (f *FS) lose(n *node) {
 	for len(n.links) > 0 {
-		f.detach(n.links[0].dir, n.links[0].name)
+		f.detach(n.links[0])
 	}
 }
 
