@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
@@ -323,6 +324,7 @@ func TestCallsThatBlockAreAnsweredByTheExecutor(t *testing.T) {
 		f := s.create(s.root, "f", 0o600)
 		s.write(f, 0, "data", wire.Unstable)
 		release := s.fs.Stall()
+		defer release() // a test that fails ends its site, which waits for calls
 		c := rpctest.NewCall(s.conn, s.message(wire.ProcRead, &wire.Read3Args{FileHandle: f, Count: 4}))
 		plan, ok := s.rpc.Admit(&c.Call)
 		if !ok {
@@ -332,9 +334,9 @@ func TestCallsThatBlockAreAnsweredByTheExecutor(t *testing.T) {
 			t.Fatal("no memory")
 		}
 		s.rpc.Serve(&c.Call) // returns although the file system stalls
-		s.fs.AwaitStalled(1)
+		await.Return(t, "the call is with the file system", func() { s.fs.AwaitStalled(1) })
 		release()
-		<-c.Done
+		await.Receive(t, "the call is answered", c.Done)
 		c.Memory.Release()
 		d, err := c.Results()
 		if err != nil {

@@ -3,6 +3,7 @@ package nfs4_test
 import (
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
@@ -33,8 +34,9 @@ func TestRequestsOfAnOwnerWaitForEachOther(t *testing.T) {
 	waits := func(slow, other []nfs4test.Op) (first, second wire.Open4Res) {
 		t.Helper()
 		release := fs.Stall(memfs.Create)
+		defer release() // a test that fails ends its site, which waits for calls
 		a := f.Begin(f.Message("", slow...))
-		fs.AwaitStalled(1)
+		await.Return(t, "a request is with the file system", func() { fs.AwaitStalled(1) })
 		b := f.Begin(f.Message("", other...))
 		select {
 		case <-b.Done:
