@@ -43,7 +43,7 @@ func (f *trying) look(op *vfs.Op, hs []vfs.Handle) []vfs.Attr {
 	seen := make([]vfs.Attr, len(hs))
 	for i, h := range hs {
 		f.FileSystem.GetAttr(op, h, &seen[i])
-		seen[i].Atime = vfs.Time{}
+		seen[i].Atime, seen[i].Used = vfs.Time{}, 0 // storage may be settled later
 	}
 	return seen
 }
