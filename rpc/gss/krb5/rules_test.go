@@ -1,0 +1,126 @@
+package krb5
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jcmturner/gokrb5/v8/iana/flags"
+	"github.com/jcmturner/gokrb5/v8/messages"
+	"github.com/jcmturner/gokrb5/v8/types"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// Each direction has keys of its own, by the usages of RFC 4121 §2: the flag in a token's
+// header alone does not keep a token from coming back to its sender.
+func TestEachDirectionHasItsOwnKeys(t *testing.T) {
+	const acceptorSeal, acceptorSign, initiatorSeal, initiatorSign = 22, 23, 24, 25
+	for _, e := range allETypes {
+		k := key{profile: e.profile()}.freshKey()
+		initiator, acceptor := newContext(established{key: k}), newContext(established{key: k, acceptor: true})
+		for _, c := range []struct {
+			name  string
+			got   *macKey
+			usage uint32
+		}{
+			{"the initiator signs", initiator.sign, initiatorSign},
+			{"the initiator verifies", initiator.verify, acceptorSign},
+			{"the acceptor signs", acceptor.sign, acceptorSign},
+			{"the acceptor verifies", acceptor.verify, initiatorSign},
+			{"the initiator wraps without sealing", initiator.wrapKeys().plain, initiatorSeal},
+			{"the initiator unwraps what is not sealed", initiator.wrapKeys().unplain, acceptorSeal},
+			{"the acceptor wraps without sealing", acceptor.wrapKeys().plain, acceptorSeal},
+			{"the acceptor unwraps what is not sealed", acceptor.wrapKeys().unplain, initiatorSeal},
+		} {
+			if want := k.checksumKey(c.usage); !bytes.Equal(c.got.inner, want.inner) {
+				t.Errorf("%v: %s with another key than usage %d's", e, c.name, c.usage)
+			}
+		}
+		// What is sealed shows its keys by who can open it.
+		message := text(40)
+		for _, c := range []struct{ from, to *context }{{initiator, acceptor}, {acceptor, initiator}} {
+			token := wrap(c.from, true, message, 3)
+			back, peerFlags := bytes.Clone(token), c.from.peerFlags
+			c.from.peerFlags = c.from.flags // as if the header did not tell
+			if _, _, _, err := c.from.Unwrap(back); err == nil {
+				t.Errorf("%v: a sealed token is opened by its sender's key", e)
+			}
+			c.from.peerFlags = peerFlags
+			if _, _, _, err := c.to.Unwrap(token); err != nil {
+				t.Errorf("%v: a sealed token: %v", e, err)
+			}
+		}
+	}
+}
+
+// A ticket that names nobody makes no context, whoever has it (RFC 4120 §3.2.3).
+func TestATicketWithoutAPrincipalIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		ticket func(*messages.EncTicketPart)
+		holder func(*ticket)
+	}{
+		"no name": {
+			func(p *messages.EncTicketPart) { p.CName = types.PrincipalName{NameType: 1} },
+			func(k *ticket) { k.client = types.PrincipalName{NameType: 1} },
+		},
+		"no realm": {
+			func(p *messages.EncTicketPart) { p.CRealm = "" },
+			func(k *ticket) { k.realm = "" },
+		},
+	} {
+		kdc, k := freshTicket(t, c.ticket)
+		c.holder(k)
+		_, token := start(t, k, Config{})
+		got, _, err := kdc.acceptor().Accept(token, nil, noon)
+		var e *gss.Error
+		if got != nil || !errors.As(err, &e) || e.Major != gss.DefectiveCred || e.Minor != badMatch.minor() {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// A ticket that is encrypted with the key of a user's session, as its AP-REQ says, is none
+// for the key of the service (RFC 4120 §3.7).
+func TestUserToUserAuthenticationIsRefused(t *testing.T) {
+	kdc, k := freshTicket(t, nil)
+	_, token := start(t, k, Config{})
+	_, message, err := unframe(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var req messages.APReq
+	if err := req.Unmarshal(message); err != nil {
+		t.Fatal(err)
+	}
+	types.SetFlag(&req.APOptions, flags.APOptionUseSessionKey)
+	if message, err = req.Marshal(); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := kdc.acceptor().Accept(frame(idAPReq, message), nil, noon)
+	var e *gss.Error
+	if got != nil || !errors.As(err, &e) || e.Major != gss.NoCredential || e.Minor != noKey.minor() {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// An authenticator is known for as long as its time may be within the allowed difference
+// of the clocks: twice that, for it may be ahead (RFC 4120 §3.2.3).
+func TestAuthenticatorsAreRememberedForTwiceTheSkew(t *testing.T) {
+	const skew = 5 * time.Minute
+	for before := time.Duration(0); before <= 2*skew; before += time.Minute {
+		var r replayed
+		r.take([]byte("the first"), noon.Add(-before), skew) // with which the generation begins
+		if !r.take([]byte("this one"), noon, skew) {
+			t.Fatal("a new one is refused")
+		}
+		for after := time.Minute; after <= 2*skew; after += time.Minute {
+			r.take(fmt.Append(nil, "another ", after), noon.Add(after), skew)
+		}
+		if r.take([]byte("this one"), noon.Add(2*skew), skew) {
+			t.Errorf("%v behind the first, it was taken again after %v", before, 2*skew)
+		}
+	}
+}

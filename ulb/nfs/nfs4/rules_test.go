@@ -1,0 +1,67 @@
+package nfs4_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// The current stateid goes when a file handle is put, though it be that of the same file
+// (RFC 8881 §16.2.3.1.2), and comes back with the saved one, as old as it was then.
+func TestCurrentStateidBelongsToItsHandle(t *testing.T) {
+	s := openSite(t)
+	f := newFiler(t, s, 1)
+	o := f.create("file", "me", both, 0)
+	f.close(o)
+	current := state.CurrentID
+	opens := opOpen(openArgs("file", "me", both, 0))
+	root, save, restore := op(wire.OpPutRootFH), op(wire.OpSaveFH), op(wire.OpRestoreFH)
+	for _, c := range []struct {
+		name string
+		ops  []nfs4test.Op
+		want wire.NFSStat4
+	}{
+		{"behind its OPEN", []nfs4test.Op{root, opens, opRead(current, 0, 1)}, wire.NFS4OK},
+		{"behind a PUTFH of the same file", []nfs4test.Op{root, opens, putFH(o.fh), opRead(current, 0, 1)}, wire.NFS4ErrBadStateID},
+		{"behind a LOOKUP of the same file", []nfs4test.Op{root, opens, root, lookup("file"), opRead(current, 0, 1)}, wire.NFS4ErrBadStateID},
+		{"restored behind another OPEN, to read", []nfs4test.Op{root, opens, save, root, opens, restore, opRead(current, 0, 1)}, wire.NFS4OK},
+		// CLOSE and OPEN_DOWNGRADE end what the client knew of (RFC 8881 §8.2.3).
+		{"restored behind another OPEN, to downgrade", []nfs4test.Op{root, opens, save, root, opens, restore, opDowngrade(current, both, 0)}, wire.NFS4ErrOldStateID},
+		{"restored behind another OPEN, to close", []nfs4test.Op{root, opens, save, root, opens, restore, opClose(current, 0)}, wire.NFS4ErrOldStateID},
+	} {
+		if r := f.Compound(c.ops...); r.Status != c.want {
+			t.Errorf("%s: %v, want %v", c.name, statuses(r), c.want)
+		}
+	}
+}
+
+// From minor version 1 on the stateid that CLOSE returns is none that could be used
+// (RFC 8881 §18.2.4); in minor version 0 it is the one that was closed, one further
+// (RFC 7530 §16.2.5).
+func TestStateidOfClose(t *testing.T) {
+	for minor := range uint32(3) {
+		f := newFiler(t, openSite(t), minor)
+		args := openArgs("file", "me", both, 0)
+		args.Seqid = 1
+		o := f.open(creating(args, wire.Unchecked4, fileMode(0o600)))
+		id := o.Stateid
+		if minor == 0 {
+			r := f.want(wire.NFS4OK, putFH(o.fh), nfs4test.Op{Number: wire.OpOpenConfirm, Args: &wire.OpenConfirm4Args{OpenStateid: id, Seqid: 2}})
+			var res wire.OpenConfirm4Res
+			r.Ops[1].Into(t, &res)
+			id = res.ResOK.Stateid
+		}
+		r := f.want(wire.NFS4OK, putFH(o.fh), opClose(id, 3))
+		var res wire.Close4Res
+		r.Ops[1].Into(t, &res)
+		want := state.InvalidID
+		if minor == 0 {
+			want = wire.StateID4{Seqid: id.Seqid + 1, Other: id.Other}
+		}
+		if res.Stateid != want {
+			t.Errorf("minor version %d: %v, want %v", minor, res.Stateid, want)
+		}
+	}
+}
