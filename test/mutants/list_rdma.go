@@ -34,12 +34,10 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestCreditsAtTheStart"},
 	{"V1-16: the receive is promised after the reply", "transport/rdma/reply.go",
 		`	k.device.Provide(1, k.receiveSize)
-	c.chain.Work = c.work
-	k.post(&c.chain)`,
-		`	c.chain.Work = c.work
-	device, size := k.device, k.receiveSize
-	k.post(&c.chain)
-	device.Provide(1, size)`,
+	if send := &c.work[0];`,
+		`	device, size := k.device, k.receiveSize
+	defer func() { device.Provide(1, size) }()
+	if send := &c.work[0];`,
 		"transport/rdma", "TestCreditsAreGranted"},
 	{"V1-19: a new connection has all credits", "transport/rdma/credits.go",
 		"granted: 1}",
