@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -34,8 +33,9 @@ type exportOption struct {
 	// takes is what follows the name and '=', or empty.
 	takes string
 	// about is what the option decides: of those about the same thing an export has
-	// one at most.
+	// one at most. alone, where it is not nil, is the part of that which a value decides.
 	about string
+	alone func(value string) string
 	// usual: this one holds where none about the same thing is given.
 	usual bool
 	// meaning is the text of docs/configuration.md.
@@ -70,9 +70,14 @@ var exportOptions = []exportOption{
 			return err
 		}},
 	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that are served: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. All clients, unless given",
-		set: func(e *export.Export, value string) (err error) { e.Clients, err = parseClients(value); return err }},
-	{name: "sec", takes: "FLAVOR[:FLAVOR]", about: "sec", meaning: "how callers prove who they are: `sys`, not at all; `krb5`, by Kerberos; `krb5i`, by Kerberos, and what they send and get cannot be changed on its way; `krb5p`, and it cannot be read. Several, the preferred first, are separated by ':'. `sys` unless given",
-		set: func(e *export.Export, value string) (err error) { e.Security, err = parseSecurity(value); return err }},
+		set: func(e *export.Export, value string) (err error) {
+			if e.Clients, err = parseClients(value); err != nil {
+				return fmt.Errorf("clients=%w", err)
+			}
+			return nil
+		}},
+	{name: "sec", takes: "FLAVOR[:FLAVOR][@CIDR[;CIDR]]", about: "sec", alone: networksOf, meaning: "how callers prove who they are: `sys`, not at all; `krb5`, by Kerberos; `krb5i`, by Kerberos, and what they send and get cannot be changed on its way; `krb5p`, and it cannot be read. Several, the preferred first, are separated by ':'. `sys` unless given. With networks, as in `sec=krb5p,sec=sys@192.0.2.0/24;2001:db8::/32`, it holds for their clients alone, and may be given several times, beside the one for all others. Of networks that have a client's address the smallest counts",
+		set: setSecurity},
 	{name: "secure", about: "ports", usual: true, meaning: "only peers on ports below 1024 are served. RDMA peers count as such, as with Linux's server; see [security.md](security.md)",
 		set: func(e *export.Export, _ string) error { e.Secure = true; return nil }},
 	{name: "insecure", about: "ports", meaning: "peers on all ports are served",
@@ -141,7 +146,7 @@ func (o *ExportOptions) apply(e *export.Export) {
 func (o *ExportOptions) UnmarshalText(b []byte) error {
 	*o = ExportOptions{}
 	said := make(map[string]string) // by what it is about
-	last := ""
+	var last struct{ name, word string }
 	for word := range strings.SplitSeq(string(b), ",") {
 		if word = strings.TrimSpace(word); word == "" {
 			continue
@@ -149,13 +154,17 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 		name, value, valued := strings.Cut(word, "=")
 		option := findOption(name)
 		if option == nil || valued && option.takes == "" {
-			if last == "clients" && !valued && looksLikeNetwork(word) {
-				return fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, said["clients"], said["clients"], word)
+			if (last.name == "clients" || networksOf(last.word) != "") && !valued && looksLikeNetwork(word) {
+				return fmt.Errorf("%q after %q: networks are separated by ';', options by ',': write %s;%s", word, last.word, last.word, word)
 			}
 			all := optionUsages()
 			return fmt.Errorf("unknown export option %q: use %s or %s", word, strings.Join(all[:len(all)-1], ", "), all[len(all)-1])
 		}
-		was, found := said[option.about]
+		about := option.about
+		if option.alone != nil {
+			about += option.alone(value)
+		}
+		was, found := said[about]
 		switch {
 		case found && was == word:
 			continue
@@ -168,9 +177,12 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 			return err
 		}
 		o.given = append(o.given, givenOption{option, value})
-		said[option.about], last = word, name
+		said[about] = word
+		last.name, last.word = name, word
 	}
-	return nil
+	var e export.Export
+	o.apply(&e)
+	return checkNetworks(&e, said["sec"] != "")
 }
 
 func findOption(name string) *exportOption {
@@ -200,10 +212,13 @@ func parseClients(value string) ([]netip.Prefix, error) {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
 			a, addrErr := netip.ParseAddr(s)
-			if addrErr != nil {
-				return nil, fmt.Errorf("clients=%s: %q is not a network: write CIDR such as 192.0.2.0/24 or 2001:db8::/32, several separated by ';'", value, s)
+			if addrErr != nil || a.Zone() != "" {
+				return nil, fmt.Errorf("%s: %q is not a network: write CIDR such as 192.0.2.0/24 or 2001:db8::/32, several separated by ';'", value, s)
 			}
 			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		if p.Addr().Is4In6() {
+			return nil, fmt.Errorf("%q is the IPv6 form of an IPv4 network: write %s", s, unmapped(p))
 		}
 		if p != p.Masked() {
 			return nil, fmt.Errorf("%q has bits beyond its length: write %s", s, p.Masked())
@@ -213,17 +228,9 @@ func parseClients(value string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-func parseSecurity(value string) (all []export.Security, err error) {
-	for word := range strings.SplitSeq(value, ":") {
-		i := slices.Index(export.SecurityNames, word)
-		if i < 0 {
-			return nil, fmt.Errorf("sec=%s: %q is no flavor: use some of %s, separated by ':'", value, word, strings.Join(export.SecurityNames, ", "))
-		}
-		if s := export.Securities[i]; !slices.Contains(all, s) {
-			all = append(all, s)
-		}
-	}
-	return all, nil
+// unmapped is the IPv4 network that an IPv6 one with mapped addresses stands for.
+func unmapped(p netip.Prefix) netip.Prefix {
+	return netip.PrefixFrom(p.Addr().Unmap(), max(p.Bits()-96, 0)).Masked()
 }
 
 // ParseExport parses the --export flag: DIR[:/name][,option...].

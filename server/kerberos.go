@@ -113,8 +113,11 @@ func (s *Server) openKerberos() {
 
 // wantKerberos says that an export asks for it.
 func (o *offers) wantKerberos() bool {
+	gss := func(all []export.Security) bool {
+		return slices.ContainsFunc(all, func(s export.Security) bool { return s.GSSService() != 0 })
+	}
 	return slices.ContainsFunc(o.table.All(), func(e *export.Export) bool {
-		return slices.ContainsFunc(e.Security, func(s export.Security) bool { return s.GSSService() != 0 })
+		return gss(e.Security) || slices.ContainsFunc(e.Networks, func(n export.NetworkSecurity) bool { return gss(n.Security) })
 	})
 }
 

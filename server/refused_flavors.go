@@ -18,7 +18,7 @@ type refusedFlavors struct {
 	lines clientLines
 }
 
-// refused is told of each call.
+// refused is told of each call. The export has flavors for the client, or none was refused.
 func (r *refusedFlavors) refused(c *rpc.Conn, e *export.Export, as export.Security) {
 	client := c.Peer.Addr().Unmap()
 	leftOut, due := r.lines.due(client, time.Now())
@@ -26,7 +26,7 @@ func (r *refusedFlavors) refused(c *rpc.Conn, e *export.Export, as export.Securi
 		return
 	}
 	var taken []string
-	for _, s := range e.Security {
+	for _, s := range e.SecurityFor(client) {
 		taken = append(taken, s.String())
 	}
 	all := strings.Join(taken, ":")

@@ -51,8 +51,10 @@ type Export struct {
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
 	// Security are the ways in which callers may prove who they are, the preferred
-	// first; empty means all.
+	// first; empty means all. Clients of one of Networks have those of that instead: of
+	// the smallest, where several have their address.
 	Security []Security
+	Networks []NetworkSecurity
 
 	use use
 }

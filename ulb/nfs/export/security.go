@@ -2,6 +2,7 @@ package export
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -51,10 +52,33 @@ func SecurityOf(c *rpc.Cred) Security {
 	return Krb5 + Security(c.GSS-rpc.GSSNone)
 }
 
-// Admits says whether a caller proved who it is in one of the ways that the export
-// asks for.
-func (e *Export) Admits(c *rpc.Cred) bool {
-	return len(e.Security) == 0 || slices.Contains(e.Security, SecurityOf(c))
+// NetworkSecurity is Export.Security for the clients of one network.
+type NetworkSecurity struct {
+	Network  netip.Prefix
+	Security []Security // the preferred first; empty means all
+}
+
+// SecurityFor are the ways in which callers from an address may prove who they are, the
+// preferred first; empty means all.
+func (e *Export) SecurityFor(a netip.Addr) []Security {
+	all, bits := e.Security, -1
+	if len(e.Networks) == 0 {
+		return all
+	}
+	a = a.Unmap().WithZone("")
+	for i := range e.Networks {
+		if n := &e.Networks[i]; n.Network.Bits() > bits && n.Network.Contains(a) {
+			all, bits = n.Security, n.Network.Bits()
+		}
+	}
+	return all
+}
+
+// Admits says whether a caller over a connection proved who it is in one of the ways that
+// the export asks for.
+func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
+	all := e.SecurityFor(c.Peer.Addr())
+	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
 }
 
 // OnRefusedFlavor has f told of each call that is refused because its export does not take

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -34,7 +36,7 @@ func TestAdmits(t *testing.T) {
 		}
 		for name := range callers {
 			cred := callers[name]
-			if got := e.Admits(&cred); got != want[name] {
+			if got := e.Admits(&rpc.Conn{}, &cred); got != want[name] {
 				t.Errorf("%v admits %s: %v", c.security, name, got)
 			}
 		}
@@ -59,5 +61,43 @@ func TestAnonymousPrincipal(t *testing.T) {
 		if as.UID != 42 || as.GID != 43 || len(as.Groups) != 0 {
 			t.Errorf("squash %d: %+v", squash, as)
 		}
+	}
+}
+
+// A client has the flavors of the smallest network that has its address, whatever the
+// order, and of no other.
+func TestSecurityByNetwork(t *testing.T) {
+	network := netip.MustParsePrefix
+	e := Export{
+		Security: []Security{Krb5p},
+		Networks: []NetworkSecurity{
+			{network("192.0.2.0/24"), []Security{Sys}},
+			{network("192.0.0.0/16"), []Security{Krb5}},
+			{network("192.0.2.128/25"), []Security{Krb5i}},
+			{network("2001:db8::/32"), []Security{Sys, Krb5}},
+			{network("fe80::1/128"), []Security{Krb5}},
+		},
+	}
+	for client, want := range map[string][]Security{
+		"192.0.2.1": {Sys}, "::ffff:192.0.2.1": {Sys}, "192.0.2.129": {Krb5i}, "192.0.3.1": {Krb5}, "192.1.0.1": {Krb5p},
+		"2001:db8:1::1": {Sys, Krb5}, "2001:db9::1": {Krb5p}, "fe80::1%eth0": {Krb5}, "fe80::2%eth0": {Krb5p},
+	} {
+		c := rpc.Conn{Peer: netip.AddrPortFrom(netip.MustParseAddr(client), 700)}
+		if got := e.SecurityFor(c.Peer.Addr()); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", client, got, want)
+		}
+		for _, s := range Securities {
+			cred := rpc.Cred{Flavor: rpc.AuthSys}
+			if s != Sys {
+				cred = rpc.Cred{Flavor: rpc.AuthGSS, GSS: s.GSSService()}
+			}
+			if got := e.Admits(&c, &cred); got != slices.Contains(want, s) {
+				t.Errorf("%s: %v admitted: %v", client, s, got)
+			}
+		}
+	}
+	e.Security = nil
+	if got := e.SecurityFor(netip.MustParseAddr("198.51.100.1")); got != nil {
+		t.Errorf("other clients of an export for all flavors: %v", got)
 	}
 }

@@ -1,6 +1,7 @@
 package mount3_test
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -26,6 +27,24 @@ func TestMntListsTheFlavors(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%v: %v, want %v", c.security, got, c.want)
+		}
+	}
+}
+
+// A client is told the flavors of its network, and of no other.
+func TestMntListsTheFlavorsOfTheNetwork(t *testing.T) {
+	s := newSite(t, manners[0], &export.Export{Name: "/srv", Security: []export.Security{export.Krb5p}, Networks: []export.NetworkSecurity{
+		{Network: netip.MustParsePrefix("192.0.2.0/24"), Security: []export.Security{export.Sys, export.Krb5}},
+	}})
+	for client, want := range map[string][]int32{"192.0.2.9": {1, 390003}, "198.51.100.1": {390005}} {
+		s.conn = s.rpc.NewConn(netip.AddrPortFrom(netip.MustParseAddr(client), 700), netip.AddrPort{}, "tcp", true)
+		res := s.mnt("/srv")
+		var got []int32
+		for f := int32(0); res.ResOK.AuthFlavors.Next(&f); {
+			got = append(got, f)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", client, got, want)
 		}
 	}
 }

@@ -151,14 +151,14 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	var sealed [export.MaxSealed]byte
 	res.ResOK.FileHandle = p.exports.Seal(sealed[:0], e, h)
 	res.EncodeHead(w)
-	putFlavors(w, e)
+	putFlavors(w, e, c.Conn)
 	res.EncodeTail(w)
 	return rpc.Done
 }
 
-// putFlavors lists the flavors under which the export is served (RFC 2623 §2.6).
-func putFlavors(w *xdr.Writer, e *export.Export) {
-	flavors := e.Security
+// putFlavors lists the flavors under which the export serves a client (RFC 2623 §2.6).
+func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
+	flavors := e.SecurityFor(c.Peer.Addr())
 	if len(flavors) == 0 {
 		flavors = export.Securities[:1]
 	}

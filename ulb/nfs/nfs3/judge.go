@@ -30,7 +30,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if why := refusalOf(o.Export, a.Conn, proc); why != nil {
 		return early(j, why)
 	}
-	if !admits(o.Export, o.Handle, &a.Cred, proc) {
+	if !admits(o.Export, o.Handle, a.Conn, &a.Cred, proc) {
 		p.exports.RefusedFlavor(a.Conn, o.Export, &a.Cred)
 		return rpc.Denied(rpc.AuthTooWeak)
 	}
@@ -53,8 +53,8 @@ func refusalOf(e *export.Export, c *rpc.Conn, p wire.Procedure) *refusal {
 
 // admits says whether an export takes a caller by its flavor. What a client asks when it
 // mounts, before it has a user's credentials, is answered under any (RFC 2623 §2.3.2).
-func admits(e *export.Export, h vfs.Handle, c *rpc.Cred, p wire.Procedure) bool {
-	if e.Admits(c) {
+func admits(e *export.Export, h vfs.Handle, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) bool {
+	if e.Admits(c, cred) {
 		return true
 	}
 	return (p == wire.ProcFsinfo || p == wire.ProcGetattr || p == wire.ProcFsstat) && h == e.FS.Root()
@@ -80,7 +80,7 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (*export.Export, *refusal
 		if why := refusalOf(e, c.Conn, p); why != nil {
 			return nil, why
 		}
-		if !admits(e, o.Handle, &c.Cred, p) {
+		if !admits(e, o.Handle, c.Conn, &c.Cred, p) {
 			return nil, &noAccess
 		}
 	}

@@ -1,6 +1,7 @@
 package nfs3_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -49,5 +50,30 @@ func TestFlavorThatIsTooWeak(t *testing.T) {
 	}
 	if told != 7 {
 		t.Errorf("told of %d calls that were refused", told)
+	}
+}
+
+// Clients of one network are held to its flavors, and all others to the export's.
+func TestFlavorsByNetwork(t *testing.T) {
+	s := newSite(t)
+	file := s.create(s.root, "file", 0o666)
+	anew := &export.Export{
+		Name: s.export.Name, FS: s.export.FS, Squash: export.NoSquash, Security: []export.Security{export.Krb5},
+		Networks: []export.NetworkSecurity{{Network: netip.MustParsePrefix("192.0.2.0/24"), Security: []export.Security{export.Sys}}},
+	}
+	if err := s.table.Replace([]*export.Export{anew}); err != nil {
+		t.Fatal(err)
+	}
+	getattr := func(client string) error {
+		s.conn = s.rpc.NewConn(netip.AddrPortFrom(netip.MustParseAddr(client), 700), netip.AddrPort{}, "tcp", true)
+		_, err := s.run(s.message(wire.ProcGetattr, &wire.Getattr3Args{Object: file})).Results()
+		return err
+	}
+	if err := getattr("192.0.2.9"); err != nil {
+		t.Errorf("in the network: %v", err)
+	}
+	re, _ := getattr("198.51.100.1").(*rpc.ReplyError)
+	if re == nil || re.Auth != rpc.AuthTooWeak {
+		t.Errorf("outside of it: %v", re)
 	}
 }

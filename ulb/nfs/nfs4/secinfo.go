@@ -43,7 +43,7 @@ func (k *Compound) flavors(o *Object, s Status) Status {
 	default:
 		return s
 	}
-	all := o.Export.Security
+	all := o.Export.SecurityFor(k.Call.Conn.Peer.Addr())
 	if len(all) == 0 {
 		all = k.Program.securities(k.Call.Conn)
 	}
@@ -57,14 +57,18 @@ func (k *Compound) flavors(o *Object, s Status) Status {
 	return wire.NFS4OK
 }
 
-// securities are the flavors of all exports that serve the peer of a connection: those
-// of the directories that lead to them (RFC 8881 §2.6.3.1).
+// securities are the flavors for the peer of a connection of all exports that serve it:
+// those of the directories that lead to them (RFC 8881 §2.6.3.1).
 func (p *Program) securities(c *rpc.Conn) (all []export.Security) {
 	for _, e := range p.exports.All() {
 		if !e.Serves(c) {
 			continue
 		}
-		for _, s := range e.Security {
+		some := e.SecurityFor(c.Peer.Addr())
+		if len(some) == 0 {
+			some = export.Securities[:1]
+		}
+		for _, s := range some {
 			if !slices.Contains(all, s) {
 				all = append(all, s)
 			}

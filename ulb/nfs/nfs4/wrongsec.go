@@ -22,7 +22,7 @@ func puts(n wire.OpNum) bool {
 // follows.
 func (k *Compound) secure() Status {
 	k.maintains = false
-	if k.Current.Export.Admits(&k.Call.Cred) {
+	if k.Current.Export.Admits(k.Call.Conn, &k.Call.Cred) {
 		return wire.NFS4OK
 	}
 	if k.maintains = k.willMaintain(); k.maintains {
@@ -61,7 +61,7 @@ func answersWrongSec(n wire.OpNum) bool {
 // meanwhile, and operations that bring two together.
 func (k *Compound) admitted(n wire.OpNum, o *Object) Status {
 	switch {
-	case n == wire.OpSaveFH || harmless(n) || o.Export.Admits(&k.Call.Cred):
+	case n == wire.OpSaveFH || harmless(n) || o.Export.Admits(k.Call.Conn, &k.Call.Cred):
 		return wire.NFS4OK
 	case k.maintains && (n == wire.OpGetattr || k.machineMay(n)):
 		return wire.NFS4OK
