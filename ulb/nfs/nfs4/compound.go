@@ -68,12 +68,16 @@ type Compound struct {
 	inside   bool // an operation runs
 	// maintains: what follows on the current object is the client's own maintenance.
 	maintains bool
-	sealed    [export.MaxSealed]byte
-	held      xdr.Releaser
-	view      pseudo.View
-	facts     facts
-	plans     *plans
-	data      [1][]byte // of a WRITE
+	// unsuited: the export of the current object does not take the caller's flavor.
+	unsuited bool
+	// replaced: an export was replaced since an object of it was put.
+	replaced bool
+	sealed   [export.MaxSealed]byte
+	held     xdr.Releaser
+	view     pseudo.View
+	facts    facts
+	plans    *plans
+	data     [1][]byte // of a WRITE
 	// broughtBy is the index after that of the operation that brought Attr of the
 	// current object.
 	broughtBy int
@@ -287,7 +291,7 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		if s := k.enter(0, &k.Current); s != wire.NFS4OK {
 			return s
 		}
-		if s := k.admitted(op.Number, &k.Current); s != wire.NFS4OK {
+		if s := k.admit(op.Number); s != wire.NFS4OK {
 			return s
 		}
 		k.Op.Async = k.Current.Export.Async
@@ -297,7 +301,7 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
 			return s
 		}
-		if s := k.admitted(op.Number, &k.Saved); s != wire.NFS4OK {
+		if s := k.admitSaved(op.Number); s != wire.NFS4OK {
 			return s
 		}
 	}
@@ -307,8 +311,13 @@ func (k *Compound) perform(op *Operation) (s Status) {
 	if s == wire.NFS4OK && !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
-	if s == wire.NFS4OK && puts(op.Number) {
-		return k.secure()
+	if s == wire.NFS4OK {
+		switch n := op.Number; {
+		case puts(n):
+			return k.secure()
+		case n == wire.OpLookup, n == wire.OpLookupp:
+			return k.arrive()
+		}
 	}
 	return s
 }
@@ -324,7 +333,7 @@ func (k *Compound) enter(i int, o *Object) Status {
 		if e == nil || !e.Serves(k.Call.Conn) {
 			return wire.NFS4ErrStale
 		}
-		o.Export = e
+		o.Export, k.replaced = e, true
 	}
 }
 

@@ -102,6 +102,14 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
 }
 
+// named is child, or out where the caller's flavor is not for the current directory.
+func (k *Compound) named(name []byte) (Object, Status) {
+	if k.unsuited {
+		return k.out(name)
+	}
+	return k.child(name)
+}
+
 // notFound is Failed for a Lookup: what another file system covers is not for the
 // client, and NFSv4 has no word for that but NFS4ERR_ACCESS.
 func (k *Compound) notFound(err error) Status {
@@ -141,10 +149,10 @@ func lookup(k *Compound) Status {
 	if !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
-	o, s := k.child(args.Objname)
+	o, s := k.named(args.Objname)
 	if s == wire.NFS4OK {
 		k.SetCurrent(o)
-		if k.Attr.Type != 0 {
+		if !k.unsuited && k.Attr.Type != 0 {
 			k.brought()
 		}
 	}
@@ -172,6 +180,9 @@ func (k *Compound) parent() (Object, Status) {
 			return Object{}, k.notFound(err)
 		}
 		return Object{p.Export, p.Handle}, wire.NFS4OK
+	}
+	if k.unsuited { // and so is the parent
+		return k.Current, wire.NFS4OK
 	}
 	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, dotDot, &k.Attr)
 	if err != nil {

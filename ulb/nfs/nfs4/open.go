@@ -63,7 +63,7 @@ type opening struct {
 
 func (o *opening) run() Status {
 	for _, step := range [...]func(*opening) Status{
-		(*opening).shares, (*opening).claim, (*opening).find, (*opening).open, (*opening).share, (*opening).cut,
+		(*opening).suits, (*opening).shares, (*opening).claim, (*opening).find, (*opening).open, (*opening).share, (*opening).cut,
 	} {
 		if s := step(o); s != wire.NFS4OK {
 			o.close()
@@ -75,6 +75,18 @@ func (o *opening) run() Status {
 	}
 	o.answer()
 	return wire.NFS4OK
+}
+
+// suits refuses a caller for its flavor, after the owner's number: its client counts on.
+func (o *opening) suits() Status {
+	k := o.k
+	switch {
+	case !k.unsuited:
+		return wire.NFS4OK
+	case byName(o.args.Claim.Claim):
+		return k.wrongSec(&k.Current)
+	}
+	return k.cannotSay(wire.OpOpen, wire.NFS4ErrAccess)
 }
 
 // close closes what was opened and did not become state.

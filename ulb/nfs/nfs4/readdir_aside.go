@@ -31,7 +31,10 @@ func (l *lister) turnAside() Status {
 		return l.shared()
 	case s < 0:
 		return s
-	case s != wire.NFS4OK && !l.asked.Has(wire.Fattr4RdattrError):
+	case s == wire.NFS4OK || l.asked.Has(wire.Fattr4RdattrError):
+	case s == wire.NFS4ErrWrongSec: // which is an error of entries alone
+		return wire.NFS4ErrAccess
+	default:
 		return s
 	}
 	set := &l.asked
@@ -49,9 +52,20 @@ func (l *lister) shared() Status {
 	return l.f.gatherShared(l.needs)
 }
 
-// enterJunction fills in l.f for the root of an export that hangs in the directory.
+// ofDirectory are attributes of an entry that say nothing of what it leads to.
+var ofDirectory = wire.Bits(wire.Fattr4RdattrError, wire.Fattr4MountedOnFileID)
+
+// enterJunction fills in l.f for the root of an export that hangs in the directory:
+// NFS4ERR_WRONGSEC where that does not take the caller's flavor (RFC 8881 §18.29.4).
 func (l *lister) enterJunction(e *export.Export) Status {
 	k := l.k
+	if !e.Admits(k.Call.Conn, &k.Call.Cred) {
+		l.f = k.newFacts(Object{e, e.FS.Root()})
+		if more := l.asked.Without(&ofDirectory); !more.IsEmpty() {
+			return wire.NFS4ErrWrongSec
+		}
+		return wire.NFS4OK
+	}
 	if !e.Enter(k.Call.Conn) {
 		return wire.NFS4ErrDelay
 	}

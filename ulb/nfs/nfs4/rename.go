@@ -25,6 +25,9 @@ func rename(k *Compound) Status {
 		return s
 	}
 	if k.Saved.Export.ID != k.Current.Export.ID { // the one may have been replaced meanwhile
+		if !k.admits(&k.Saved) {
+			return wire.NFS4ErrXDev
+		}
 		return k.apart()
 	}
 	if s := k.leads(&k.Saved, args.Oldname, wire.NFS4ErrXDev); s != wire.NFS4OK {

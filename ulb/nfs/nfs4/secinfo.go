@@ -15,7 +15,7 @@ func secinfo(k *Compound) Status {
 	if !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
-	o, s := k.child(args.Name)
+	o, s := k.named(args.Name)
 	return k.flavors(&o, s)
 }
 

@@ -2,17 +2,22 @@ package nfs4
 
 import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// NFS4ERR_WRONGSEC is the answer of the operation that puts a handle of an export whose
-// flavors do not have the caller's, unless the next one does not touch the object, or
-// finds out about flavors (RFC 8881 §2.6.3.1.1). Most others have no such error.
+// NFS4ERR_WRONGSEC tells a client that an export does not take the flavor of its call (RFC
+// 8881 §2.6.3.1.1; RFC 7530 §3.3.2 has no rules so exact, and gets the same). Few operations
+// have it: those that put a file handle, for the object that they put, unless the operation
+// behind them is one that does not touch it or has the error itself; LOOKUP, LOOKUPP and
+// OPEN by name, for the object that they lead to. RENAME and LINK may have it for the saved
+// file handle (§2.6.3.1.2), and have not: between two exports they are NFS4ERR_XDEV under
+// any flavor, and two directories of one export have one policy.
 
-// puts says whether an operation makes another object the current one.
+// puts says whether an operation is a put filehandle operation.
 func puts(n wire.OpNum) bool {
 	switch n {
-	case wire.OpPutFH, wire.OpPutPubFH, wire.OpPutRootFH, wire.OpRestoreFH, wire.OpLookup, wire.OpLookupp:
+	case wire.OpPutFH, wire.OpPutPubFH, wire.OpPutRootFH, wire.OpRestoreFH:
 		return true
 	}
 	return false
@@ -22,7 +27,7 @@ func puts(n wire.OpNum) bool {
 // follows.
 func (k *Compound) secure() Status {
 	k.maintains = false
-	if k.Current.Export.Admits(k.Call.Conn, &k.Call.Cred) {
+	if k.admits(&k.Current) {
 		return wire.NFS4OK
 	}
 	if k.maintains = k.willMaintain(); k.maintains {
@@ -32,7 +37,7 @@ func (k *Compound) secure() Status {
 	for i := k.Index + 1; i < k.Count; i++ {
 		switch next := wire.OpNum(rest.Uint32()); {
 		case next == wire.OpSaveFH: // the one behind it decides
-		case harmless(next) || answersWrongSec(next):
+		case rest.Err() != nil || judgesItself(next, &rest):
 			return wire.NFS4OK
 		default:
 			return k.wrongSec(&k.Current)
@@ -41,34 +46,91 @@ func (k *Compound) secure() Status {
 	return wire.NFS4OK
 }
 
-// harmless says whether an operation is for callers under any flavor: it puts another
-// object, or finds out about flavors.
-func harmless(n wire.OpNum) bool {
-	return n == wire.OpSecInfo || n == wire.OpSecInfoNoName || puts(n) && n != wire.OpLookup
+// judgesItself says whether the operation n, of which args are the arguments, has no use
+// for the object that was put, or has the error itself.
+func judgesItself(n wire.OpNum, args *xdr.Decoder) bool {
+	switch n {
+	case wire.OpLookup, wire.OpLookupp, wire.OpSecInfo, wire.OpSecInfoNoName:
+		return true
+	case wire.OpOpen:
+		var open wire.Open4Args
+		open.Decode(args)
+		return args.Err() != nil || byName(open.Claim.Claim)
+	}
+	return puts(n)
 }
 
-// answersWrongSec says whether an operation on an object may have that answer itself.
-func answersWrongSec(n wire.OpNum) bool {
-	switch n {
-	case wire.OpLookup, wire.OpOpen, wire.OpLink, wire.OpRename:
+// byName says whether an OPEN with a claim names a file in the current directory, and not
+// the current object.
+func byName(claim wire.OpenClaimType4) bool {
+	switch claim {
+	case wire.ClaimNull, wire.ClaimDelegateCur, wire.ClaimDelegatePrev:
 		return true
 	}
 	return false
 }
 
-// admitted says whether an operation may touch an object: the current one, or the saved.
-// An object that was put is refused there already, but for an export that was replaced
-// meanwhile, and operations that bring two together.
-func (k *Compound) admitted(n wire.OpNum, o *Object) Status {
-	switch {
-	case n == wire.OpSaveFH || harmless(n) || o.Export.Admits(k.Call.Conn, &k.Call.Cred):
+// admits says whether the export of an object takes the caller's flavor.
+func (k *Compound) admits(o *Object) bool { return o.Export.Admits(k.Call.Conn, &k.Call.Cred) }
+
+// admit says whether an operation may touch the current object. What was put is refused
+// there already, but for operations that judge themselves: they find k.unsuited, and must
+// not look at the file system.
+func (k *Compound) admit(n wire.OpNum) Status {
+	if k.unsuited = !k.admits(&k.Current); !k.unsuited {
 		return wire.NFS4OK
-	case k.maintains && (n == wire.OpGetattr || k.machineMay(n)):
-		return wire.NFS4OK
-	case answersWrongSec(n):
-		return k.wrongSec(o)
 	}
-	return wire.NFS4ErrStale
+	switch n {
+	case wire.OpSaveFH, wire.OpLookup, wire.OpLookupp, wire.OpSecInfo, wire.OpSecInfoNoName, wire.OpOpen:
+		return wire.NFS4OK
+	}
+	if k.maintains && (n == wire.OpGetattr || k.machineMay(n)) {
+		return wire.NFS4OK
+	}
+	return k.cannotSay(n, wire.NFS4ErrStale)
+}
+
+// admitSaved says whether an operation may touch the saved object. RENAME and LINK do not
+// touch one in another export.
+func (k *Compound) admitSaved(n wire.OpNum) Status {
+	if n == wire.OpRename || n == wire.OpLink || k.admits(&k.Saved) {
+		return wire.NFS4OK
+	}
+	return k.cannotSay(n, wire.NFS4ErrAccess)
+}
+
+// cannotSay refuses a caller for its flavor in an operation that does not have the error
+// for it: with another status. Where the export was replaced since the object was put, the
+// client sends the compound once more, and is told then; GETFH cannot ask for that.
+func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
+	if k.replaced && n != wire.OpGetFH {
+		return wire.NFS4ErrDelay
+	}
+	return other
+}
+
+// arrive judges the object that a LOOKUP or LOOKUPP has led to.
+func (k *Compound) arrive() Status {
+	if k.admits(&k.Current) {
+		return wire.NFS4OK
+	}
+	return k.wrongSec(&k.Current)
+}
+
+// out is child for a directory of an export that does not take the caller's flavor: its
+// file system is not asked. The name may lead into another export; if not, it is the
+// directory itself that is returned, whose policy each name in it has.
+func (k *Compound) out(name []byte) (Object, Status) {
+	if s := k.checkName(name); s != wire.NFS4OK {
+		return Object{}, s
+	}
+	switch e, s := k.below(name); {
+	case s != wire.NFS4OK:
+		return Object{}, s
+	case e != nil:
+		return Object{e, e.FS.Root()}, wire.NFS4OK
+	}
+	return k.Current, wire.NFS4OK
 }
 
 // wrongSec refuses a caller for its flavor.
