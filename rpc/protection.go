@@ -111,8 +111,14 @@ func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
 }
 
 // maxUnwrapAtOnce is the longest message, in bytes, whose protection is taken off
-// on the goroutine that received it.
+// on the goroutine that received it, and the longest payload of results that it puts
+// protection on: the next calls of the connection wait meanwhile.
 const maxUnwrapAtOnce = 64 << 10
+
+// wrapsMuch says that the protection of the results may take long.
+func (st *callState) wrapsMuch() bool {
+	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
+}
 
 // unwrap takes the protection off the arguments.
 func (s *Server) unwrap(c *Call) (ok bool) {

@@ -24,7 +24,7 @@ func (s *Server) start(c *Call, elsewhere bool) {
 		return
 	}
 	c.moved()
-	if elsewhere || c.state.sealed {
+	if elsewhere || c.state.sealed || c.state.wrapsMuch() {
 		c.detach()
 		c.state.waits = true
 		s.exec.submit(c, startLane{})
