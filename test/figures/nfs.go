@@ -110,10 +110,10 @@ func (c *calls) read(fh wire.FileHandle3, size int) func(n int) error {
 	}, func(i int) []byte { return sinks[i] }, true)
 }
 
-func (c *calls) write(fh wire.FileHandle3) func(n int) error {
-	_, data := pieces(len(c.all), mib)
+func (c *calls) write(fh wire.FileHandle3, size int) func(n int) error {
+	_, data := pieces(len(c.all), size)
 	return c.of(wire.ProcWrite, wire.Write3ArgsMaxReducedSize, func(i int, w *xdr.Writer) {
-		(&wire.Write3Args{FileHandle: fh, Offset: uint64(i) * mib, Count: mib, Data: xdr.Eligible{Data: data[i]}}).Encode(w)
+		(&wire.Write3Args{FileHandle: fh, Offset: uint64(i * size), Count: uint32(size), Data: xdr.Eligible{Data: data[i]}}).Encode(w)
 	}, nil, true)
 }
 

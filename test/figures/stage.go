@@ -63,6 +63,7 @@ type served struct {
 	rdma              netip.AddrPort
 	tcp               string
 	root              wire.FileHandle3
+	server            *rpc.Server
 }
 
 // serve starts the server, in all versions of NFS, and connects to it.
@@ -93,6 +94,7 @@ func (s *stage) serve() (*served, error) {
 	}
 	s.atEnd(pool.Close)
 	server := rpc.NewServer(rpc.Config{})
+	v.server = server
 	server.Register(nfs3.New(table))
 	clients, err := state.New(state.Config{})
 	if err != nil {
@@ -185,7 +187,7 @@ func (s *stage) figures() ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	write := s.newCalls(rc, depth).write(fh)
+	write := s.newCalls(rc, depth).write(fh, mib)
 	if err := write(depth); err != nil { // what the READs read
 		return nil, err
 	}
@@ -201,11 +203,15 @@ func (s *stage) figures() ([]figure, error) {
 		figure{"NFS READ 1 MiB over iWARP", mib, tcpStream, 0.80, s.newCalls(rc, depth).read(fh, mib)},
 		figure{"NFS WRITE 1 MiB over iWARP", mib, tcpStream, 0.60, write},
 		figure{"NFS READ 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).read(fh, mib)},
-		figure{"NFS WRITE 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).write(fh)},
+		figure{"NFS WRITE 1 MiB over TCP", mib, tcpStream, 0, s.newCalls(tc, depth).write(fh, mib)},
 		figure{echo16, 0, "", 0, echoed.run},
 		figure{"NFS GETATTR over TCP, depth 16", 0, echo16, 0.40, getattrs.run},
 		figure{nullTCP, 0, "", 0, s.newCalls(tc, 32).null()},
 		figure{"NULL over RDMA, depth 32", 0, nullTCP, 0.60, s.newCalls(rc, 32).null()},
 	)
-	return append(all, four...), nil
+	protected, err := s.security(v, fh)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(all, four, protected), nil
 }

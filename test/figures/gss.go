@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// RPCSEC_GSS with Kerberos beside AUTH_SYS, in a realm of its own.
+
+// The principals of the realm, and the keys that all have: what Linux clients and MIT's
+// KDC choose unless they are told otherwise.
+const (
+	gssServer = "nfs/localhost"
+	gssClient = "nfs/client.krb5.test"
+	gssKeys   = "aes256-cts-hmac-sha1-96"
+)
+
+// gssGoals are what of AUTH_SYS each service is to reach.
+var gssGoals = []struct {
+	security export.Security
+	goal     float64
+}{{export.Krb5, 0.95}, {export.Krb5i, 0.6}, {export.Krb5p, 0.4}}
+
+// kerberos makes a realm, and has server accept its tickets. user initiates.
+func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
+	dir, err := os.MkdirTemp("", "figures")
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { os.RemoveAll(dir) })
+	realm, err := krb5realm.Start(krb5realm.Options{Dir: filepath.Join(dir, "realm")})
+	if err != nil {
+		return nil, err
+	}
+	s.atEnd(func() { realm.Stop() })
+	keytab := filepath.Join(dir, "keytab")
+	for _, name := range []string{gssServer, gssClient} {
+		if err := realm.AddService(name, gssKeys); err != nil {
+			return nil, err
+		}
+		if err := realm.Keytab(keytab, name); err != nil {
+			return nil, err
+		}
+	}
+	conf := filepath.Join(dir, "krb5.conf")
+	if err := realm.ClientConf(conf, gssKeys); err != nil {
+		return nil, err
+	}
+	acceptor := gss.New(gss.Config{
+		Mechanisms: []gss.Mechanism{krb5.New(krb5.Config{Keytab: keytab})},
+		Identify: func(string) (uid, gid uint32, groups []uint32, ok bool) {
+			return uint32(os.Getuid()), uint32(os.Getgid()), nil, true
+		},
+	})
+	s.atEnd(acceptor.Close)
+	server.Protect(rpc.AuthGSS, acceptor)
+	return krb5.New(krb5.Config{Conf: conf, Keytab: keytab, Principal: gssClient}), nil
+}
+
+// security are the figures of READ and WRITE under each kind of security.
+func (s *stage) security(v *served, fh wire.FileHandle3) (all []figure, err error) {
+	user, err := s.kerberos(v.server)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "figures: Kerberos is left out (Debian's krb5-kdc and krb5-admin-server have what it takes):", err)
+		return nil, nil
+	}
+	for _, way := range []struct {
+		name string
+		k    rpc.Caller
+	}{{"TCP", v.overTCP}, {"RDMA", v.overRDMA}} {
+		callers := []rpc.Caller{way.k}
+		for _, g := range gssGoals {
+			k, err := gss.NewClient(context.Background(), way.k, gss.ClientConfig{
+				Mechanism: user, Target: "nfs@localhost", Service: g.security.GSSService(), Program: wire.Program, Version: wire.Version,
+			})
+			if err != nil {
+				return nil, err
+			}
+			s.atEnd(k.Close)
+			callers = append(callers, k)
+		}
+		for _, size := range []struct {
+			name  string
+			bytes int
+		}{{"64 KiB", 64 << 10}, {"1 MiB", mib}} {
+			for _, op := range []struct {
+				name string
+				run  func(*calls, wire.FileHandle3, int) func(int) error
+			}{{"READ", (*calls).read}, {"WRITE", (*calls).write}} {
+				base := fmt.Sprintf("%s %s over %s, sys", op.name, size.name, way.name)
+				for i, k := range callers {
+					f := figure{base, size.bytes, "", 0, op.run(s.newCalls(k, depth), fh, size.bytes)}
+					if i > 0 {
+						g := gssGoals[i-1]
+						f.name, f.base, f.goal = fmt.Sprintf("%s %s over %s, %v", op.name, size.name, way.name, g.security), base, g.goal
+					}
+					all = append(all, f)
+				}
+			}
+		}
+	}
+	return all, nil
+}
