@@ -32,6 +32,9 @@ type Cred struct {
 	// Principal is the caller's identity by a flavor that proves it, such as
 	// user@REALM; "" where the flavor does not.
 	Principal string
+	// Target is the name by which the caller called for us, where Principal is set, such
+	// as nfs/host@REALM: what it takes calls to itself from (RFC 7530 §3.3.3).
+	Target string
 	// Anonymous: the caller is proven to be Principal, which has no numbers here.
 	// UID and GID are NobodyID then.
 	Anonymous bool
@@ -88,7 +91,7 @@ func verifierless(a *Arrived) Outcome {
 
 func (c *Cred) reset(f Flavor) {
 	c.Flavor, c.UID, c.GID, c.Groups, c.Machine = f, 0, 0, nil, nil
-	c.Principal, c.Anonymous, c.GSS, c.Mechanism = "", false, 0, nil
+	c.Principal, c.Target, c.Anonymous, c.GSS, c.Mechanism = "", "", false, 0, nil
 }
 
 // parseSys decodes an AUTH_SYS body (RFC 5531 §14), which must hold nothing

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 )
 
 // KerberosConfig is about callers that prove who they are by Kerberos.
@@ -109,6 +112,48 @@ func (s *Server) openKerberos() {
 		Notify: (&refusedCallers{log: s.log}).refused,
 	})
 	s.rpc.Protect(rpc.AuthGSS, s.gss)
+	s.initiators = gss.NewInitiators(func(own string) gss.Mechanism {
+		return krb5.New(krb5.Config{Keytab: k.Keytab, Principal: own})
+	})
+}
+
+// contextTime is how long a client that is called back may take to make another context,
+// where it has lost the one before.
+const contextTime = 10 * time.Second
+
+// protectCallbacks is nfs40.Config.Protect: callbacks go to the client's own principal,
+// under the name by which the client knows this server, and protected as its calls are
+// (RFC 7530 §3.3.3). A client whose principal is that of a user takes no calls.
+func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
+	if !krb5.IsService(c.Principal) || !krb5.IsService(c.Target) {
+		return nil
+	}
+	cfg, own := gss.ClientConfig{Target: c.Principal, Service: c.GSS, Timeout: contextTime}, c.Target
+	return func(ctx context.Context, program, version uint32) (func(context.Context, rpc.Caller) (rpc.Client, error), error) {
+		cfg := cfg
+		cfg.Program, cfg.Version = program, version
+		p, err := s.initiators.Prepare(ctx, own, cfg)
+		if err != nil {
+			s.log.Debug("a client with Kerberos is not called back", zap.String("principal", cfg.Target), zap.Error(err))
+			return nil, err
+		}
+		return func(ctx context.Context, k rpc.Caller) (rpc.Client, error) {
+			c, err := p.Client(ctx, k)
+			if err != nil {
+				s.log.Debug("a client with Kerberos takes no callbacks: it needs rpc.svcgssd or gssproxy, and a key of its own", zap.String("principal", cfg.Target), zap.Error(err))
+				return nil, err
+			}
+			return c, nil
+		}, nil
+	}
+}
+
+// backContext is nfs41.Config.BackContext.
+func (s *Server) backContext(by *rpc.Cred, server, client []byte, service rpc.GSSService) nfs41.BackContext {
+	if b := s.gss.Back(server, client, service, by.Principal); b != nil {
+		return b
+	}
+	return nil
 }
 
 // wantKerberos says that an export asks for it.

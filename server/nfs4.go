@@ -84,10 +84,12 @@ func (s *Server) nfs4Program() rpc.Program {
 		machine, _ := os.Hostname()
 		s.nfs40 = nfs40.New(nfs40.Config{
 			State: s.clients, Dial: tcp.DialConfig{}.Dialer(), Machine: machine[:min(len(machine), rpc.MaxMachineName)],
+			Protect: s.protectCallbacks,
 		})
 		cfg.Minors[0] = s.nfs40
 	}
-	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.offers.table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) / 2})
+	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.offers.table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) / 2,
+		BackContext: s.backContext})
 	for minor, version := range nfsVersions[2:] {
 		if s.cfg.serves(version) {
 			cfg.Minors[minor+1] = later

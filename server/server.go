@@ -37,7 +37,9 @@ type Server struct {
 	pool   *mem.Pool
 	rpc    *rpc.Server
 	gss    *gss.Server
-	census *census.Census
+	// initiators make contexts with clients that are called back.
+	initiators *gss.Initiators
+	census     *census.Census
 	// clients is what NFSv4's clients hold, and identity what this server is to them.
 	clients  *state.Manager
 	records  *records.Store

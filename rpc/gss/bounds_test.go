@@ -1,6 +1,7 @@
 package gss_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -40,7 +41,7 @@ func TestFloodOfContextsFromOneAddress(t *testing.T) {
 			other := s.establish(s.wireFrom(address(1)), m)
 			hostile := s.wireFrom(address(2))
 			before := heap()
-			i, err := m.Initiate("nfs@server")
+			i, err := m.Initiate(context.Background(), "nfs@server")
 			if err != nil {
 				t.Fatal(err)
 			}

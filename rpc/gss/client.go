@@ -3,6 +3,7 @@ package gss
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,9 +17,13 @@ var ErrReply = errors.New("gss: reply cannot be verified")
 // ErrClosed: the Client was closed.
 var ErrClosed = errors.New("gss: client closed")
 
+// ErrEnded: the context of a Back has ended.
+var ErrEnded = errors.New("gss: the context has ended")
+
 // ClientConfig is how a Client protects its calls.
 type ClientConfig struct {
-	// Mechanism makes the contexts with Target, such as "nfs@server.example.com".
+	// Mechanism makes the contexts with Target, such as "nfs@server.example.com" or
+	// "nfs/server.example.com@EXAMPLE.COM".
 	Mechanism Mechanism
 	Target    string
 	// Service protects the calls.
@@ -47,6 +52,9 @@ type Client struct {
 	end    context.CancelCauseFunc
 	making sync.WaitGroup
 
+	// fixed: no other context takes the place of ctx.
+	fixed bool
+
 	mu  sync.Mutex
 	ctx *clientContext
 	// renewing: another context is being made.
@@ -62,15 +70,48 @@ type Client struct {
 
 // NewClient makes a context with the server at the other end of k.
 func NewClient(ctx context.Context, k rpc.Caller, cfg ClientConfig) (*Client, error) {
+	p, err := Prepare(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return p.Client(ctx, k)
+}
+
+// Prepared is what a context takes that comes from elsewhere, such as a ticket.
+type Prepared struct {
+	cfg ClientConfig
+	by  Initiator
+}
+
+// Prepare gets what a context takes, before there is a connection for it. It waits until
+// ctx ends at most.
+func Prepare(ctx context.Context, cfg ClientConfig) (*Prepared, error) {
 	if !goodService(cfg.Service) {
 		return nil, errors.New("gss: no such service")
 	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
 	}
-	c := &Client{k: k, cfg: cfg}
+	by, err := cfg.initiator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Prepared{cfg: cfg, by: by}, nil
+}
+
+func (cfg *ClientConfig) initiator(ctx context.Context) (Initiator, error) {
+	by, err := cfg.Mechanism.Initiate(ctx, cfg.Target)
+	if err != nil {
+		return nil, fmt.Errorf("gss: context with %s: %w", cfg.Target, err)
+	}
+	return by, nil
+}
+
+// Client makes a context with the server at the other end of k. It is called once.
+func (p *Prepared) Client(ctx context.Context, k rpc.Caller) (*Client, error) {
+	c := &Client{k: k, cfg: p.cfg}
 	c.idle = sync.NewCond(&c.mu)
-	made, err := c.make(ctx)
+	made, err := c.make(ctx, p.by)
 	if err != nil {
 		return nil, err
 	}
@@ -79,9 +120,18 @@ func NewClient(ctx context.Context, k rpc.Caller, cfg ClientConfig) (*Client, er
 	return c, nil
 }
 
-func (c *Client) make(ctx context.Context) (*clientContext, error) {
+func (c *Client) make(ctx context.Context, by Initiator) (*clientContext, error) {
 	i := initiation{k: c.k, program: c.cfg.Program, version: c.cfg.Version}
-	return i.initiate(ctx, c.cfg.Mechanism, c.cfg.Target)
+	return i.initiate(ctx, by, c.cfg.Target)
+}
+
+// remake makes another context.
+func (c *Client) remake(ctx context.Context) (*clientContext, error) {
+	by, err := c.cfg.initiator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.make(ctx, by)
 }
 
 // Principal is the server's name.
@@ -95,9 +145,9 @@ func (c *Client) Principal() string {
 func (c *Client) Start(x *rpc.Exchange) {
 	e := newCall(c, x)
 	c.mu.Lock()
-	if c.closed {
+	if err := c.over(); err != nil {
 		c.mu.Unlock()
-		finish(x, ErrClosed)
+		finish(x, err)
 		return
 	}
 	x.Transport = e
@@ -105,6 +155,17 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.waiting.add(e)
 	c.mu.Unlock()
 	c.pump()
+}
+
+// over says why no more calls are made. mu is held.
+func (c *Client) over() error {
+	switch {
+	case c.closed:
+		return ErrClosed
+	case c.fixed && !c.ctx.usable(time.Now()):
+		return ErrEnded
+	}
+	return nil
 }
 
 // pump sends calls that wait, as far as context and window allow.
@@ -132,7 +193,7 @@ func (c *Client) next() *call {
 	if c.waiting.first == nil || c.renewing || c.underWay >= c.ctx.window {
 		return nil
 	}
-	if !c.closed && !c.ctx.usable(time.Now()) {
+	if !c.closed && !c.fixed && !c.ctx.usable(time.Now()) {
 		c.renew()
 		return nil
 	}
@@ -150,7 +211,7 @@ func (c *Client) renew() {
 	c.making.Go(func() {
 		ctx, cancel := context.WithTimeout(c.ends, c.cfg.Timeout)
 		defer cancel()
-		made, err := c.make(ctx)
+		made, err := c.remake(ctx)
 		c.mu.Lock()
 		c.renewing = false
 		var failed callList
@@ -180,7 +241,7 @@ func (c *Client) takeWaiting() callList {
 func (c *Client) again(e *call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.again || c.closed {
+	if e.again || c.closed || c.fixed {
 		return false
 	}
 	e.again, e.waits = true, true

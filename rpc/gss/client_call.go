@@ -11,6 +11,17 @@ import (
 // maxOverhead is the most that protection adds to arguments or results, in bytes.
 const maxOverhead = 1024
 
+// bound is how much protection adds to arguments or results at most, in bytes. It is
+// exact where the context stays the same.
+func (e *call) bound() int {
+	if !e.client.fixed {
+		return maxOverhead
+	}
+	e.set(e.client.ctx.ctx, e.service, 0)
+	o := e.overhead()
+	return o.Before + o.Behind
+}
+
 // A call is one call of a Client: what its user asked for, and what is sent for
 // that.
 type call struct {
@@ -44,9 +55,10 @@ func newCall(c *Client, x *rpc.Exchange) *call {
 		return e
 	}
 	// Nothing travels beside the message (RFC 8166 §8.2.2).
-	y.Args, y.MaxArgs = e.args, x.MaxArgs+maxOverhead
+	more := e.bound()
+	y.Args, y.MaxArgs = e.args, x.MaxArgs+more
 	if n, known := e.largestResults(); known {
-		y.MaxResults = n + maxOverhead
+		y.MaxResults = n + more
 	}
 	return e
 }

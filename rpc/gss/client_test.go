@@ -73,7 +73,7 @@ func TestClientWithoutContext(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	var away atomic.Bool
 	gone := errors.New("the KDC does not answer")
-	s.mech.Unreachable = func() error {
+	s.mech.Unreachable = func(context.Context) error {
 		if away.Load() {
 			return gone
 		}

@@ -21,6 +21,7 @@ type serverContext struct {
 	// What is established. It does not change.
 	ctx       Context
 	principal string
+	own       string
 	mechanism []byte
 	expiry    time.Time
 
@@ -30,6 +31,9 @@ type serverContext struct {
 	// who is the caller in numbers, and refreshing that they are asked for anew.
 	who        atomic.Pointer[identity]
 	refreshing atomic.Bool
+
+	// destroyed: its client has ended it.
+	destroyed atomic.Bool
 
 	// The table's own.
 	links[serverContext] // among its holder's

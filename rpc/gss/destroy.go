@@ -17,6 +17,7 @@ func (d *destroyer) Procedure() *rpc.Procedure { return &destroying }
 
 // Serve implements rpc.Handler. Calls under way end as if the context were there.
 func (d *destroyer) Serve(*rpc.Call, *xdr.Writer) rpc.Outcome {
+	d.x.destroyed.Store(true)
 	if d.server.contexts.remove(d.x) {
 		d.server.count.destroyed.Add(1)
 	}

@@ -2,6 +2,7 @@ package gss_test
 
 import (
 	"bytes"
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,7 +227,7 @@ func TestHalfMadeContextsEnd(t *testing.T) {
 		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: 2}
 		s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
 		w := s.wire()
-		i, _ := m.Initiate("nfs@server")
+		i, _ := m.Initiate(context.Background(), "nfs@server")
 		token, _, _ := i.Step(nil, time.Now())
 		r, err := w.make(procInit, nil, token)
 		if err != nil || r.major != uint32(gss.ContinueNeeded) || s.gss.Stats().HalfMade != 1 {
@@ -274,13 +275,13 @@ func TestDestroy(t *testing.T) {
 func TestContextsThatAreRefused(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	good := func() []byte {
-		i, _ := s.mech.Initiate("nfs@server")
+		i, _ := s.mech.Initiate(context.Background(), "nfs@server")
 		token, _, _ := i.Step(nil, time.Now())
 		return token
 	}
 	foreign := gsstest.New()
 	foreign.Secret = "another"
-	i, _ := foreign.Initiate("nfs@server")
+	i, _ := foreign.Initiate(context.Background(), "nfs@server")
 	stranger, _, _ := i.Step(nil, time.Now())
 	late := &gss.Error{Major: gss.CredentialsExpired, Minor: 37, Text: "the clocks differ"}
 	changed := good()

@@ -1,5 +1,10 @@
 package gss
 
+import (
+	"net/netip"
+	"time"
+)
+
 // MakeUsed has a context count as used since it was seen last.
 func (s *Server) MakeUsed(handle []byte) bool {
 	x := s.contexts.find(handle)
@@ -17,3 +22,22 @@ func (s *Server) Forget() { s.contexts.clear() }
 
 // MaxUnderWay is how many calls of a Client are under way at once.
 const MaxUnderWay = maxUnderWay
+
+// Adopt lets calls come under a context that was made elsewhere: s is then what a client
+// is for calls from its server.
+func (s *Server) Adopt(c Context) []byte {
+	x := &serverContext{ctx: c, principal: c.Principal(), own: c.Own(), expiry: c.Expiry()}
+	x.who.Store(s.identify(x.principal, time.Now()))
+	s.contexts.add(x, netip.IPv4Unspecified(), time.Now())
+	return x.handle[:]
+}
+
+// MaxResting is how many peers without tickets are remembered.
+const MaxResting = maxResting
+
+// Resting counts them.
+func (i *Initiators) Resting() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.resting)
+}

@@ -57,7 +57,7 @@ func FuzzCredential(f *testing.F) {
 // did not make.
 func FuzzToken(f *testing.F) {
 	m := gsstest.New()
-	i, err := m.Initiate("nfs@server")
+	i, err := m.Initiate(context.Background(), "nfs@server")
 	if err != nil {
 		f.Fatal(err)
 	}

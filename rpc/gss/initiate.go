@@ -45,11 +45,7 @@ type initiation struct {
 }
 
 // initiate makes a context, with calls of procedure NULL (RFC 2203 §5.2.2).
-func (i *initiation) initiate(ctx context.Context, m Mechanism, target string) (*clientContext, error) {
-	by, err := m.Initiate(target)
-	if err != nil {
-		return nil, fmt.Errorf("gss: context with %s: %w", target, err)
-	}
+func (i *initiation) initiate(ctx context.Context, by Initiator, target string) (*clientContext, error) {
 	var token []byte
 	for range maxLegs {
 		out, c, err := by.Step(token, time.Now())

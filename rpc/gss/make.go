@@ -151,7 +151,7 @@ func (m *maker) half(x *serverContext, reply []byte, now time.Time) (*serverCont
 // whole lets an established context be used.
 func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time) (*serverContext, initResult) {
 	s := m.server
-	x.acceptor, x.ctx, x.principal, x.expiry = nil, ctx, ctx.Principal(), ctx.Expiry()
+	x.acceptor, x.ctx, x.principal, x.own, x.expiry = nil, ctx, ctx.Principal(), ctx.Own(), ctx.Expiry()
 	if !now.Before(x.expiry) {
 		return nil, m.fail(&Error{Major: CredentialsExpired, Text: fmt.Sprintf("the ticket of %s ended at %v", x.principal, x.expiry)})
 	}

@@ -1,6 +1,7 @@
 package gss
 
 import (
+	"context"
 	"fmt"
 	"time"
 )
@@ -20,9 +21,9 @@ type Mechanism interface {
 	// hundred microseconds: it has no place where calls are received.
 	Accept(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
 	// Initiate starts a context with an acceptor, such as "nfs@server.example.com"
-	// (RFC 2743 §4.1). It may ask other machines, and waits for them until their
-	// time-outs. A failure is an *Error.
-	Initiate(target string) (Initiator, error)
+	// (RFC 2743 §4.1). It may ask other machines, and waits for them until ctx ends.
+	// A failure is an *Error.
+	Initiate(ctx context.Context, target string) (Initiator, error)
 }
 
 // An Initiator makes one context. It is used by one goroutine at a time.
@@ -44,6 +45,9 @@ type Initiator interface {
 type Context interface {
 	// Principal is the peer's name: user@REALM, nfs/host@REALM.
 	Principal() string
+	// Own is our name towards the peer: of an acceptor, the one that the initiator
+	// asked for.
+	Own() string
 	// Expiry is when the context ends. No method looks at it.
 	Expiry() time.Time
 	// Bound is true if the peer showed that it uses the channel whose bindings were

@@ -1,6 +1,7 @@
 package gss_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -101,7 +102,7 @@ func (w *wire) make(proc uint32, handle, token []byte) (r result, err error) {
 // establish makes a context with as many tokens as that takes.
 func (s *site) establish(w *wire, m gss.Mechanism) *raw {
 	s.Helper()
-	i, err := m.Initiate("nfs@server")
+	i, err := m.Initiate(context.Background(), "nfs@server")
 	if err != nil {
 		s.Fatal(err)
 	}

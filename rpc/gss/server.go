@@ -245,6 +245,6 @@ func (s *Server) admit(a *rpc.Arrived, c *credential, x *serverContext, now time
 
 // fill writes the caller to a credential.
 func (x *serverContext) fill(c *rpc.Cred, service rpc.GSSService) {
-	c.Principal, c.Mechanism, c.GSS = x.principal, x.mechanism, service
+	c.Principal, c.Target, c.Mechanism, c.GSS = x.principal, x.own, x.mechanism, service
 	x.who.Load().fill(c)
 }

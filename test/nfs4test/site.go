@@ -82,6 +82,7 @@ func New(t testing.TB, cfg Config) *Site {
 	}})
 	s.Program = nfs4.New(nfs4.Config{Exports: s.Exports, State: s.State, Minors: cfg.Minors(s.State), Identity: cfg.Identity, SendNames: cfg.SendNames})
 	s.RPC.Register(s.Program)
+	s.RPC.Protect(rpc.AuthGSS, proven{})
 	t.Cleanup(func() {
 		s.RPC.Close()
 		s.State.Close()
@@ -94,13 +95,30 @@ func New(t testing.TB, cfg Config) *Site {
 	return s
 }
 
+// Server is the name by which callers with a principal know the Site.
+const Server = "nfs/server@TEST"
+
+// proven is RPCSEC_GSS without any: a caller is who its credential says. The numbers are
+// those of nobody.
+type proven struct{}
+
+// Verify implements rpc.Protection.
+func (proven) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
+	c := &a.Cred
+	c.Principal, c.Target, c.GSS = string(a.Header.Cred.Body), Server, rpc.GSSIntegrity
+	c.Anonymous, c.UID, c.GID = true, rpc.NobodyID, rpc.NobodyID
+	return nil, rpc.Done
+}
+
 // A Peer is one connection, and who calls over it.
 type Peer struct {
 	*Site
 	Conn *rpc.Conn
-	// Minor is the minor version of its compounds; UID who it says it is.
-	Minor    uint32
-	UID, GID uint32
+	// Minor is the minor version of its compounds; UID who it says it is. Where
+	// Principal is set it is proven to be that, by RPCSEC_GSS with integrity.
+	Minor     uint32
+	UID, GID  uint32
+	Principal string
 	// Room and Places are what it offers for replies.
 	Room   rpc.Room
 	Places []int
@@ -165,7 +183,9 @@ func (p *Peer) Message(tag string, ops ...Op) []byte {
 func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
 	h := rpc.CallHeader{XID: p.xid.Add(1), Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound}
 	var err error
-	if h.Cred, err = rpc.AuthSysCred(0, "client", p.UID, p.GID, nil); err != nil {
+	if p.Principal != "" {
+		h.Cred = rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: []byte(p.Principal)}
+	} else if h.Cred, err = rpc.AuthSysCred(0, "client", p.UID, p.GID, nil); err != nil {
 		p.T.Fatal(err)
 	}
 	return rpctest.CallMessage(h, args)

@@ -24,6 +24,7 @@ const (
 // A context is an established one at one end.
 type context struct {
 	principal string
+	own       string
 	expiry    time.Time
 	block     cipher.Block
 	out, in   direction
@@ -32,13 +33,13 @@ type context struct {
 // direction makes and judges the checksums of one direction.
 type direction struct{ sums sync.Pool }
 
-func (m *Mechanism) context(principal string, initiator, acceptor []byte, initiating bool, expiry time.Time) gss.Context {
+func (m *Mechanism) context(principal, own string, initiator, acceptor []byte, initiating bool, expiry time.Time) gss.Context {
 	key := m.sum([]byte("key"), initiator, acceptor)
 	block, err := aes.NewCipher(key[:16])
 	if err != nil {
 		panic(err)
 	}
-	c := &context{principal: principal, expiry: expiry, block: block}
+	c := &context{principal: principal, own: own, expiry: expiry, block: block}
 	to, from := &c.out, &c.in
 	if !initiating {
 		to, from = from, to
@@ -81,6 +82,9 @@ const (
 
 // Principal implements gss.Context.
 func (c *context) Principal() string { return c.principal }
+
+// Own implements gss.Context.
+func (c *context) Own() string { return c.own }
 
 // Expiry implements gss.Context.
 func (c *context) Expiry() time.Time { return c.expiry }

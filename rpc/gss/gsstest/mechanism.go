@@ -1,6 +1,7 @@
 package gsstest
 
 import (
+	stdcontext "context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -24,8 +25,9 @@ type Mechanism struct {
 	Life time.Duration
 	// Refuse, where set, may refuse a token of a principal.
 	Refuse func(principal string) error
-	// Unreachable, where set, is asked before a context is begun.
-	Unreachable func() error
+	// Unreachable, where set, is asked before a context is begun. It may wait until
+	// the context given to Initiate ends.
+	Unreachable func(ctx stdcontext.Context) error
 
 	// Accepted and Initiated count the contexts established at each end.
 	Accepted, Initiated atomic.Int64
@@ -52,17 +54,21 @@ func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, 
 }
 
 // Initiate implements gss.Mechanism.
-func (m *Mechanism) Initiate(target string) (gss.Initiator, error) { return m.initiate(target, 1) }
+func (m *Mechanism) Initiate(ctx stdcontext.Context, target string) (gss.Initiator, error) {
+	return m.initiate(ctx, target, 1)
+}
 
 // Acceptor implements gss.Negotiator.
 func (l *Legs) Acceptor() gss.Acceptor { return &acceptor{m: l.Mechanism, left: l.Tokens} }
 
 // Initiate implements gss.Mechanism.
-func (l *Legs) Initiate(target string) (gss.Initiator, error) { return l.initiate(target, l.Tokens) }
+func (l *Legs) Initiate(ctx stdcontext.Context, target string) (gss.Initiator, error) {
+	return l.initiate(ctx, target, l.Tokens)
+}
 
-func (m *Mechanism) initiate(target string, tokens int) (gss.Initiator, error) {
+func (m *Mechanism) initiate(ctx stdcontext.Context, target string, tokens int) (gss.Initiator, error) {
 	if m.Unreachable != nil {
-		if err := m.Unreachable(); err != nil {
+		if err := m.Unreachable(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -166,7 +172,7 @@ func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, erro
 		return nil, nil, &gss.Error{Major: gss.BadMIC, Text: "the acceptor does not know the secret"}
 	}
 	i.m.Initiated.Add(1)
-	return nil, i.m.context(i.m.Host, i.nonce, nonce, true, i.m.expiry(now)), nil
+	return nil, i.m.context(i.m.Host, i.m.Name, i.nonce, nonce, true, i.m.expiry(now)), nil
 }
 
 // An acceptor wants so many tokens that say the same.
@@ -203,6 +209,6 @@ func (a *acceptor) Step(token, _ []byte, now time.Time) (gss.Context, []byte, er
 	}
 	nonce := newNonce()
 	a.m.Accepted.Add(1)
-	c := a.m.context(name, said[:nonceSize], nonce, false, a.m.expiry(now))
+	c := a.m.context(name, a.m.Host, said[:nonceSize], nonce, false, a.m.expiry(now))
 	return c, append(nonce, a.m.sum([]byte("acceptor"), said[:nonceSize], nonce)...), nil
 }

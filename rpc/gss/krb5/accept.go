@@ -30,7 +30,7 @@ func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) 
 	if err != nil {
 		return nil, nil, seamError(err, gss.NoCredential, noKey)
 	}
-	ticket, err := openTicket(&req.Ticket, keys)
+	ticket, by, err := openTicket(&req.Ticket, keys)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +62,8 @@ func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) 
 	}
 	c, reply := establish(a, w, session, established{
 		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)), bound: isBound,
-		principal: principalText(ticket.CName.NameString, ticket.CRealm), expiry: ticket.EndTime,
+		principal: principalText(ticket.CName.NameString, ticket.CRealm), own: principalText(by.components, by.realm),
+		expiry: ticket.EndTime,
 	})
 	return c, reply, nil
 }

@@ -371,7 +371,7 @@ func TestATicketOfTheLibraryIsOpened(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		part, err := openTicket(&tkt, keys)
+		part, _, err := openTicket(&tkt, keys)
 		if err != nil || part.CName.NameString[0] != "bob" {
 			t.Errorf("%v: %v, %v", e, part, err)
 		}

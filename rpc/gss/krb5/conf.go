@@ -1,9 +1,12 @@
 package krb5
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/keytab"
@@ -67,13 +70,19 @@ func loadKeytab(path string) (*keytab.Keytab, error) {
 	return kt, nil
 }
 
-// DefaultRealm is the realm that the krb5.conf at path names as its own, "" if it
-// names none. An empty path is /etc/krb5.conf.
-func DefaultRealm(path string) (string, error) {
-	if path == "" {
-		path = "/etc/krb5.conf"
+// confPath is where krb5.conf is: see Config.Conf.
+func confPath(path string) string {
+	if path != "" {
+		return path
 	}
-	c, err := loadConf(path)
+	first, _, _ := strings.Cut(os.Getenv("KRB5_CONFIG"), ":")
+	return cmp.Or(first, "/etc/krb5.conf")
+}
+
+// DefaultRealm is the realm that the krb5.conf at path names as its own, "" if it
+// names none. An empty path is as for Config.Conf.
+func DefaultRealm(path string) (string, error) {
+	c, err := loadConf(confPath(path))
 	if err != nil {
 		return "", err
 	}

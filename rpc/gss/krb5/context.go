@@ -21,6 +21,7 @@ const (
 type context struct {
 	profile   *profile
 	principal string
+	own       string
 	expiry    time.Time
 	bound     bool
 	// flags stand on each token that is sent, but for sealedFlag; peerFlags on each
@@ -51,12 +52,13 @@ type established struct {
 	ownSubkey bool // key is the acceptor's subkey
 	sequence  uint64
 	principal string
+	own       string
 	expiry    time.Time
 	bound     bool
 }
 
 func newContext(e established) *context {
-	c := &context{profile: e.key.profile, principal: e.principal, expiry: e.expiry, bound: e.bound}
+	c := &context{profile: e.key.profile, principal: e.principal, own: e.own, expiry: e.expiry, bound: e.bound}
 	c.next.Store(e.sequence)
 	c.wrapping.base, c.wrapping.acceptor = e.key, e.acceptor
 	ours, theirs := sides[uint32](e.acceptor, usageAcceptorSign, usageInitiatorSign)
@@ -91,6 +93,10 @@ func (w *wrapKeys) derive() {
 
 // Principal is part of gss.Context.
 func (c *context) Principal() string { return c.principal }
+
+// Own is part of gss.Context. An acceptor's name is that of the key of its keytab, as a
+// ticket may name the host otherwise.
+func (c *context) Own() string { return c.own }
 
 // Expiry is part of gss.Context.
 func (c *context) Expiry() time.Time { return c.expiry }

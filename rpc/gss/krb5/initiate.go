@@ -1,6 +1,7 @@
 package krb5
 
 import (
+	stdcontext "context"
 	"fmt"
 	"strings"
 	"time"
@@ -27,12 +28,12 @@ type initiator struct {
 
 // Initiate is part of gss.Mechanism. The target is SERVICE@HOST, or a principal
 // SERVICE/HOST@REALM.
-func (m *Mechanism) Initiate(target string) (gss.Initiator, error) {
+func (m *Mechanism) Initiate(ctx stdcontext.Context, target string) (gss.Initiator, error) {
 	server, realm, err := parseTarget(target)
 	if err != nil {
 		return nil, failed(gss.BadName, generic, "%v", err)
 	}
-	t, err := m.ticketFor(server, realm, time.Now())
+	t, err := m.ticketFor(ctx, server, realm, time.Now())
 	if err != nil {
 		return nil, seamError(err, gss.NoCredential, generic)
 	}
@@ -153,7 +154,8 @@ func (i *initiator) finish(token []byte) (gss.Context, error) {
 func (i *initiator) context(base key, acceptors bool) gss.Context {
 	return newContext(established{
 		key: base, ownSubkey: acceptors, sequence: uint64(i.sequence),
-		principal: principalText(i.ticket.SName.NameString, i.ticket.Realm), expiry: i.ticket.end,
+		principal: principalText(i.ticket.SName.NameString, i.ticket.Realm), own: principalText(i.ticket.client.NameString, i.ticket.realm),
+		expiry: i.ticket.end,
 	})
 }
 

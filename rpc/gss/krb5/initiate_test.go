@@ -92,7 +92,7 @@ func TestInitiateSaysWhatIsMissing(t *testing.T) {
 		{"an empty cache", Config{Conf: conf, Cache: write("empty", "")}, "malformed"},
 		{"a cache that is cut off", Config{Conf: conf, Cache: write("short", "\x05\x04\x00")}, "malformed"},
 	} {
-		_, err := New(c.config).Initiate(target)
+		_, err := New(c.config).Initiate(t.Context(), target)
 		var e *gss.Error
 		if !errors.As(err, &e) || e.Major != gss.NoCredential || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)

@@ -18,7 +18,8 @@ type Config struct {
 	// Skew is how far clocks may be apart, five minutes if it is 0.
 	Skew time.Duration
 
-	// Conf is the path of krb5.conf, /etc/krb5.conf if it is "".
+	// Conf is the path of krb5.conf. If it is "", that is the first of the environment's
+	// KRB5_CONFIG, or else /etc/krb5.conf.
 	Conf string
 	// Cache is the path of a credential cache that the initiator takes its tickets
 	// from, FILE: or not. If it is "", the initiator uses Keytab.
@@ -39,6 +40,7 @@ type Mechanism struct {
 	keytab   keytabFile
 	replayed replayed
 	tickets  tickets
+	asks     asks
 }
 
 var _ gss.Mechanism = (*Mechanism)(nil)
@@ -48,12 +50,13 @@ func New(c Config) *Mechanism {
 	defaults := []struct {
 		field *string
 		value string
-	}{{&c.Keytab, "/etc/krb5.keytab"}, {&c.Service, "nfs"}, {&c.Conf, "/etc/krb5.conf"}}
+	}{{&c.Keytab, "/etc/krb5.keytab"}, {&c.Service, "nfs"}}
 	for _, d := range defaults {
 		if *d.field == "" {
 			*d.field = d.value
 		}
 	}
+	c.Conf = confPath(c.Conf)
 	if c.Skew == 0 {
 		c.Skew = 5 * time.Minute
 	}

@@ -23,6 +23,13 @@ func principalText(components []string, realm string) string {
 	return b.String()
 }
 
+// IsService says whether a principal is that of a service on a host, such as
+// nfs/host@REALM: one that contexts can be made with, and not only by.
+func IsService(principal string) bool {
+	components, realm, err := parsePrincipal(principal)
+	return err == nil && len(components) == 2 && realm != ""
+}
+
 // parsePrincipal takes a name apart that a person wrote: components and realm, which
 // is "" if it has none. Names with escapes are refused.
 func parsePrincipal(text string) (components []string, realm string, err error) {

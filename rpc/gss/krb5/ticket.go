@@ -14,25 +14,26 @@ const maxTrials = 64
 // openTicket decrypts a ticket with a key of the service. A ticket may name the host
 // by another name than the keytab does, so that the key's own name and version say
 // only which is tried first: that it fits proves that the ticket is for us.
-func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart, error) {
-	plain, err := decryptTicket(t, keys)
+func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart, *serviceKey, error) {
+	plain, by, err := decryptTicket(t, keys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	part := new(messages.EncTicketPart)
 	if err := guarded(func() error { return part.Unmarshal(plain) }); err != nil {
-		return nil, failed(gss.DefectiveToken, wrongType, "the ticket's encrypted part cannot be parsed: %v", err)
+		return nil, nil, failed(gss.DefectiveToken, wrongType, "the ticket's encrypted part cannot be parsed: %v", err)
 	}
-	return part, nil
+	return part, by, nil
 }
 
-func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, error) {
+// decryptTicket returns a ticket's content, and the key that it was encrypted with.
+func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, error) {
 	name, etype := principalText(t.SName.NameString, t.Realm), EType(t.EncPart.EType)
 	fitting := slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
 		return k.key.etype != etype || k.realm != t.Realm
 	})
 	if len(fitting) == 0 {
-		return nil, failed(gss.NoCredential, noKey, "the keytab has no key for %s of type %v, which the ticket is encrypted with", name, etype)
+		return nil, nil, failed(gss.NoCredential, noKey, "the keytab has no key for %s of type %v, which the ticket is encrypted with", name, etype)
 	}
 	rank := func(k serviceKey) (n int) {
 		if !slices.Equal(k.components, t.SName.NameString) {
@@ -46,10 +47,10 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, error) {
 	slices.SortStableFunc(fitting, func(a, b serviceKey) int { return rank(a) - rank(b) })
 	for _, k := range fitting[:min(len(fitting), maxTrials)] {
 		if plain, ok := k.key.decrypt(usageTicket, t.EncPart.Cipher); ok {
-			return plain, nil
+			return plain, &k, nil
 		}
 	}
-	return nil, failed(gss.NoCredential, notUs, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
+	return nil, nil, failed(gss.NoCredential, notUs, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
 }
 
 // checkTicket judges a ticket that was decrypted (RFC 4120 §3.2.3, §2.7).

@@ -1,6 +1,7 @@
 package krb5
 
 import (
+	stdcontext "context"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,12 +64,18 @@ func (t *tickets) put(k *ticket) {
 	t.kept[k.server] = k
 }
 
-// ticketFor gives a ticket for a server, and asks the KDC for it if none is kept.
-func (m *Mechanism) ticketFor(server []string, realm string, now time.Time) (*ticket, error) {
+// ticketFor gives a ticket for a server, and asks the KDC for it if none is kept. It
+// waits until ctx ends at most.
+func (m *Mechanism) ticketFor(ctx stdcontext.Context, server []string, realm string, now time.Time) (*ticket, error) {
 	name := principalText(server, realm)
 	if k := m.tickets.take(name, now); k != nil {
 		return k, nil
 	}
+	return m.asks.ask(ctx, name, func() (*ticket, error) { return m.askFor(name, server, realm, now) })
+}
+
+// askFor asks the KDC, and waits until its time-outs.
+func (m *Mechanism) askFor(name string, server []string, realm string, now time.Time) (*ticket, error) {
 	var k *ticket
 	err := guarded(func() (err error) {
 		if m.config.Cache != "" {

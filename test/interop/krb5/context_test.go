@@ -140,7 +140,7 @@ func TestOurInitiatorTheirAcceptor(t *testing.T) {
 // initiate makes a context with an acceptor that exchanges one token.
 func initiate(t *testing.T, m gss.Mechanism, mutual bool, accept func(token []byte) []byte) gss.Context {
 	t.Helper()
-	i, err := m.Initiate(target)
+	i, err := m.Initiate(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestChannelBindingsOfBothLibrariesAgree(t *testing.T) {
 	}
 	for _, ours := range []string{"tls-exporter:abc", "tls-exporter:abd"} {
 		p := newPeer(t, s.environment(), "accept", target, "tls-exporter:abc", true)
-		i, err := s.user(krb5.Config{Bindings: []byte(ours)}).Initiate(target)
+		i, err := s.user(krb5.Config{Bindings: []byte(ours)}).Initiate(t.Context(), target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestRefusalsAreUnderstood(t *testing.T) {
 	if a := p.ask("step", request{"token": hex.EncodeToString(reply)}); !strings.Contains(a.Error, "Clock skew too great") {
 		t.Errorf("they say: %+v", a)
 	}
-	i, err := s.user(krb5.Config{}).Initiate(target)
+	i, err := s.user(krb5.Config{}).Initiate(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestRefusalsAreUnderstood(t *testing.T) {
 	if _, _, err := i.Step(reply, time.Now()); err == nil || !strings.Contains(err.Error(), "skew") {
 		t.Errorf("we say: %v", err)
 	}
-	if _, err := s.user(krb5.Config{}).Initiate("nfs@nowhere.krb5.test"); err == nil || !strings.Contains(err.Error(), "nfs/nowhere.krb5.test") {
+	if _, err := s.user(krb5.Config{}).Initiate(t.Context(), "nfs@nowhere.krb5.test"); err == nil || !strings.Contains(err.Error(), "nfs/nowhere.krb5.test") {
 		t.Errorf("a service that is none: %v", err)
 	}
 }
@@ -325,7 +325,7 @@ func TestKeysAreChangedWhileTheAcceptorRuns(t *testing.T) {
 	acceptor := s.acceptor()
 	initiator := s.user(krb5.Config{})
 	try := func() error {
-		i, err := initiator.Initiate(target)
+		i, err := initiator.Initiate(t.Context(), target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +376,7 @@ func TestUsersOfOtherRealmsAreNamedByTheirs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	i, err := krb5.New(krb5.Config{Conf: away.Conf, Cache: cache}).Initiate(target)
+	i, err := krb5.New(krb5.Config{Conf: away.Conf, Cache: cache}).Initiate(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
 	}

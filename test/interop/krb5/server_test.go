@@ -37,7 +37,7 @@ func serveFiles(t *testing.T, s *site, options string) string {
 	}
 	text := fmt.Sprintf("rdma = [\"none\"]\ntcp = [\"127.0.0.1:0\"]\nrpcbind = false\nstate_dir = %q\nlog_level = \"error\"\n"+
 		"[kerberos]\nkeytab = %q\nrealm = \"KRB5.TEST\"\nprincipals = [\"alice@KRB5.TEST=daemon\"]\n"+
-		"[[export]]\npath = %q\nname = \"/data\"\noptions = %q\n", t.TempDir(), s.keytab, dir, options)
+		"[[export]]\npath = %q\nname = \"/data\"\noptions = %q\n", filepath.Join(t.TempDir(), "state"), s.keytab, dir, options)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ type Target struct {
 type Channel struct {
 	dialer *dialer
 	cred   rpc.AuthBytes
-	// sign, where set, is for clients that made themselves known by RPCSEC_GSS.
-	sign func(x *rpc.Exchange, w *xdr.Writer)
+	// protect, where set, is for clients that made themselves known by RPCSEC_GSS.
+	protect Protect
 	// up: the last attempt reached the client. probing: one is under way.
 	up, probing atomic.Bool
 
@@ -37,8 +37,8 @@ type Channel struct {
 	gone   bool
 }
 
-func newChannel(d *dialer, cred rpc.AuthBytes, sign func(*rpc.Exchange, *xdr.Writer)) *Channel {
-	return &Channel{dialer: d, cred: cred, sign: sign, turn: make(chan struct{}, 1)}
+func newChannel(d *dialer, cred rpc.AuthBytes, protect Protect) *Channel {
+	return &Channel{dialer: d, cred: cred, protect: protect, turn: make(chan struct{}, 1)}
 }
 
 // Up says whether the client could be reached when that was last attempted.
@@ -128,11 +128,11 @@ func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target,
 		return err
 	}
 	x.Program, x.Version = target.Program, wire.CallbackVersion
-	x.Cred, x.Sign = ch.cred, ch.sign
+	x.Cred = ch.cred
 	if args != nil {
 		x.Args = func(w *xdr.Writer) { args(&target, w) }
 	}
-	err = rpc.Do(ctx, c.client, x, decode)
+	err = rpc.Do(ctx, c.caller(), x, decode)
 	ch.release(c, err == nil)
 	ch.mu.Lock()
 	if ch.target == target && !ch.gone {
@@ -164,7 +164,7 @@ func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	case !t.Address.IsValid():
 		return nil, t, ErrNoAddress
 	}
-	c, err := ch.dialer.connect(ctx, t.Address)
+	c, err := ch.dialer.connect(ctx, &t, ch.protect)
 	if err != nil {
 		return nil, t, err
 	}

@@ -93,8 +93,19 @@ func (c *callbackConn) Cancel(x *rpc.Exchange, err error) {
 
 func (c *callbackConn) Close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.open--
+	var left []*rpc.Exchange
+	for x, waits := range c.waiting {
+		if waits {
+			c.waiting[x] = false
+			left = append(left, x)
+		}
+	}
+	c.mu.Unlock()
+	for _, x := range left {
+		x.Err = rpc.ErrCallLost
+		x.Done(x)
+	}
 }
 
 // A called is a site that calls its clients back.

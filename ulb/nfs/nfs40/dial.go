@@ -3,11 +3,11 @@ package nfs40
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Limits of connections for callbacks.
@@ -20,6 +20,9 @@ const (
 	callTime = 10 * time.Second
 	// idleTime is how long one is kept that nothing is sent over.
 	idleTime = 15 * time.Second
+	// farewellTime is how long a client may take to hear that the context of RPCSEC_GSS
+	// of a connection is not needed any more.
+	farewellTime = time.Second
 )
 
 // Errors of callbacks, besides those of connections and *rpc.ReplyError.
@@ -74,19 +77,29 @@ func (d *dialer) end() {
 type connection struct {
 	dialer *dialer
 	client rpc.Client
-	to     netip.AddrPort
-	users  int
-	idle   *time.Timer
+	// protected is what calls on client are made by; nil: that itself.
+	protected rpc.Client
+	users     int
+	idle      *time.Timer
 	// over: it is closed when its last user is done.
 	over bool
 	// unwatch forgets what closes it when the dialer ends.
 	unwatch func() bool
 }
 
-// connect makes a connection with one user.
-func (d *dialer) connect(ctx context.Context, to netip.AddrPort) (*connection, error) {
+// connect makes a connection with one user. What protects it is got first: while others
+// are waited for there is no socket.
+func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*connection, error) {
 	if !d.begin() {
 		return nil, errGone
+	}
+	var start func(context.Context, rpc.Caller) (rpc.Client, error)
+	if protect != nil {
+		var err error
+		if start, err = protect(ctx, t.Program, wire.CallbackVersion); err != nil {
+			d.work.Done()
+			return nil, err
+		}
 	}
 	select {
 	case d.slots <- struct{}{}:
@@ -94,24 +107,62 @@ func (d *dialer) connect(ctx context.Context, to netip.AddrPort) (*connection, e
 		d.work.Done()
 		return nil, errTooMany
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
-	c, err := d.dial(ctx, "tcp", to.String())
-	if err != nil {
+	c := &connection{dialer: d, users: 1}
+	if err := c.open(ctx, t, start); err != nil {
 		<-d.slots
 		d.work.Done()
 		return nil, err
 	}
-	return &connection{dialer: d, client: c, to: to, users: 1}, nil
+	return c, nil
 }
 
-// end closes a connection that nobody uses; nil is none.
+// open connects, and has calls protected where start is set.
+func (c *connection) open(ctx context.Context, t *Target, start func(context.Context, rpc.Caller) (rpc.Client, error)) (err error) {
+	dialing, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	if c.client, err = c.dialer.dial(dialing, "tcp", t.Address.String()); err != nil || start == nil {
+		return err
+	}
+	if c.protected, err = start(ctx, c.client); err != nil {
+		c.client.Close()
+	}
+	return err
+}
+
+// caller is what calls are made by.
+func (c *connection) caller() rpc.Caller {
+	if c.protected != nil {
+		return c.protected
+	}
+	return c.client
+}
+
+// end closes a connection that nobody uses; nil is none. It does not wait for the client,
+// which is told where the connection was protected.
 func (c *connection) end() {
 	if c == nil {
 		return
 	}
 	c.unwatch()
-	c.client.Close()
+	if c.protected == nil {
+		c.client.Close()
+		c.gone()
+		return
+	}
+	go func() {
+		cut := sync.OnceFunc(c.client.Close)
+		late := time.AfterFunc(farewellTime, cut)
+		stop := context.AfterFunc(c.dialer.ctx, cut)
+		c.protected.Close()
+		late.Stop()
+		stop()
+		cut()
+		c.gone()
+	}()
+}
+
+// gone lets another connection take its place.
+func (c *connection) gone() {
 	<-c.dialer.slots
 	c.dialer.work.Done()
 }

@@ -1,8 +1,9 @@
 package nfs40
 
 import (
+	"context"
+
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -17,14 +18,19 @@ type Config struct {
 	// Machine is the name of this machine in credentials of AUTH_SYS, of at most
 	// rpc.MaxMachineName bytes.
 	Machine string
-	// Sign makes what signs callbacks to a client that made itself known by
+	// Protect makes what protects callbacks to a client that made itself known by
 	// RPCSEC_GSS, with the credential given (RFC 7530 §3.3.3). It is called with the
 	// state's mutex held. nil, or where it returns nil: that client is not called.
-	Sign func(c *rpc.Cred) func(x *rpc.Exchange, w *xdr.Writer)
+	Protect func(c *rpc.Cred) Protect
 	// Delegated says whether a client holds delegations, and thus has to know when it
 	// cannot be called any more; nil: no client does.
 	Delegated func(c *state.Client) bool
 }
+
+// A Protect gets what calls to one client need that comes from elsewhere, such as a ticket.
+// It waits until ctx ends at most. start then has calls of a program on a connection
+// protected; the Client does not own the connection, and is closed before it.
+type Protect func(ctx context.Context, program, version uint32) (start func(ctx context.Context, k rpc.Caller) (rpc.Client, error), err error)
 
 // A Minor is minor version 0.
 type Minor struct {

@@ -72,11 +72,11 @@ func (m *Minor) channel(c *rpc.Cred) *Channel {
 		return nil
 	case c.Flavor != rpc.AuthGSS:
 		return newChannel(m.dialer, m.cred, nil)
-	case m.cfg.Sign == nil:
+	case m.cfg.Protect == nil:
 		return nil
 	}
-	if sign := m.cfg.Sign(c); sign != nil {
-		return newChannel(m.dialer, rpc.AuthBytes{}, sign)
+	if p := m.cfg.Protect(c); p != nil {
+		return newChannel(m.dialer, rpc.AuthBytes{}, p)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (s *Session) queue(c *call) (ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch i := s.calls.free(); {
-	case s.calls.ended || !s.security.usable:
+	case s.calls.ended || !s.security.Load().usable(time.Now()):
 		return false, ErrNoPath
 	case i >= 0:
 		s.calls.give(i, c)
@@ -130,10 +130,10 @@ func (s *Session) heard(target uint32) {
 // before the reply that makes one.
 func (s *Session) ping(k rpc.Caller) {
 	s.mu.Lock()
-	x := &rpc.Exchange{Program: s.program, Version: wire.CallbackVersion, Procedure: wire.ProcCBNull, Cred: s.security.cred}
-	usable := s.security.usable
+	x := &rpc.Exchange{Program: s.program, Version: wire.CallbackVersion, Procedure: wire.ProcCBNull}
 	s.mu.Unlock()
-	if !usable {
+	k, _, ok := s.protect(k, x)
+	if !ok {
 		return
 	}
 	patience := time.AfterFunc(callTime, func() { k.Cancel(x, ErrUnanswered) })
@@ -145,6 +145,18 @@ func (s *Session) ping(k rpc.Caller) {
 		}
 	}
 	k.Start(x)
+}
+
+// protect gives x what it goes out under, and the Caller that it is made on instead of k.
+// size is how long the call gets. ok is false where there is nothing that it may go out
+// under any more.
+func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size int, ok bool) {
+	sec, now := s.security.Load(), time.Now()
+	if c := sec.context(now); c != nil {
+		return c.Caller(k), c.CallSize(x.MaxArgs), true
+	}
+	x.Cred = sec.cred
+	return k, x.HeaderSize() + x.MaxArgs, sec.plain
 }
 
 // endCalls ends the backchannel; those who wait are told.
@@ -181,6 +193,12 @@ func (s *Session) caller() rpc.Caller {
 
 // reachable says whether the client can be called over the session.
 func (s *Session) reachable() bool {
+	sec := s.security.Load()
+	return s.connected() && (len(sec.contexts) == 0 || sec.usable(time.Now()))
+}
+
+// connected says whether the session has a connection to call the client over.
+func (s *Session) connected() bool {
 	if s.down.Load() || s.fault.Load() {
 		return false
 	}
@@ -193,9 +211,12 @@ func (s *Session) status() uint32 {
 	if s.fault.Load() {
 		flags |= wire.Seq4StatusBackchannelFault
 	}
-	if s.wanted.Load() && !s.reachable() {
+	if sec := s.security.Load(); len(sec.contexts) > 0 {
+		flags |= sec.status(time.Now(), s.minor.state.Lease())
+	}
+	if s.wanted.Load() && !s.connected() {
 		flags |= wire.Seq4StatusCBPathDownSession
-		if !s.client.reachable() {
+		if !s.client.anySession((*Session).connected) {
 			flags |= wire.Seq4StatusCBPathDown
 		}
 	}

@@ -1,6 +1,8 @@
 package nfs41
 
 import (
+	"time"
+
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -88,15 +90,17 @@ func (m *Minor) backchannelCtl(k *nfs4.Compound) nfs4.Status {
 	if !s.client.protect.permits(&k.Call.Cred, wire.OpBackchannelCtl) {
 		return wire.NFS4ErrWrongCred
 	}
-	var sec security
-	if st := sec.choose(m, &args.SecParms); st != wire.NFS4OK {
+	more, st := m.choose(&k.Call.Cred, &args.SecParms)
+	if st != wire.NFS4OK {
 		return st
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.program = args.CBProgram
-	if sec.usable {
-		s.security = sec
+	s.security.Store(s.security.Load().with(more, time.Now()))
+	s.mu.Unlock()
+	if caller := s.caller(); caller != nil {
+		s.down.Store(false)
+		s.ping(caller)
 	}
 	return wire.NFS4OK
 }

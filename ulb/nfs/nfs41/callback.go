@@ -94,11 +94,16 @@ func (c *call) start() {
 		return
 	}
 	x := c.exchange()
-	if x.HeaderSize()+x.MaxArgs > int(c.session.back.Maxrequestsize) {
+	over, size, ok := c.session.protect(conn, x)
+	switch {
+	case !ok:
+		c.finish(ErrNoPath, false)
+		return
+	case size > int(c.session.back.Maxrequestsize):
 		c.finish(ErrTooLarge, false)
 		return
 	}
-	patience := time.AfterFunc(time.Until(c.expires), func() { conn.Cancel(x, ErrUnanswered) })
+	patience := time.AfterFunc(time.Until(c.expires), func() { over.Cancel(x, ErrUnanswered) })
 	x.Done = func(x *rpc.Exchange) {
 		patience.Stop()
 		c.answered(x)
@@ -107,7 +112,7 @@ func (c *call) start() {
 	if c.Sent != nil && !c.probe {
 		c.Sent()
 	}
-	conn.Start(x)
+	over.Start(x)
 }
 
 // exchange is the call as it goes out now.
@@ -124,7 +129,7 @@ func (c *call) exchange() *rpc.Exchange {
 	}
 	minor := s.minorVersion
 	return &rpc.Exchange{
-		Program: s.program, Version: wire.CallbackVersion, Procedure: wire.ProcCBCompound, Cred: s.security.cred,
+		Program: s.program, Version: wire.CallbackVersion, Procedure: wire.ProcCBCompound,
 		MaxArgs: compoundHead + len(body), MaxResults: maxResult,
 		Args: func(w *xdr.Writer) {
 			w.Opaque(nil) // tag

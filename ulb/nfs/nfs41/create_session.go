@@ -77,9 +77,11 @@ func (m *Minor) create(k *nfs4.Compound, c *client, args *wire.CreateSession4Arg
 	if !sess.fore.negotiate(&args.ForeChanAttrs, m.cfg.Slots) || !sess.back.accept(&args.BackChanAttrs) {
 		return nil, wire.NFS4ErrTooSmall
 	}
-	if s := sess.security.choose(m, &args.SecParms); s != wire.NFS4OK {
+	sec, s := m.choose(&k.Call.Cred, &args.SecParms)
+	if s != wire.NFS4OK {
 		return nil, s
 	}
+	sess.security.Store(sec)
 	if from := k.Call.Conn.Peer.Addr(); c.full() || !sess.reserve(from) && !(m.makeRoom(from) && sess.reserve(from)) {
 		m.state.Relieve()
 		return nil, wire.NFS4ErrNoSpace

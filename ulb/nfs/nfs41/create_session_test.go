@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
@@ -183,33 +184,48 @@ var (
 )
 
 func TestSecurityOfTheBackchannel(t *testing.T) {
-	site, m := site(t, Config{GSSHandle: func(h []byte) bool { return string(h) == "known" }}, state.Config{})
+	site, m := site(t, Config{BackContext: func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext {
+		if string(server) != "known" || string(client) != "theirs" || service != rpc.GSSPrivacy || by.Principal != "user@TEST" {
+			return nil
+		}
+		return &backContext{}
+	}}, state.Config{})
 	p := site.Peer(1)
+	p.Principal = "user@TEST"
 	known := secGSS
 	known.GSSHandles.HandleFromServer = []byte("known")
 	for i, c := range []struct {
-		list   []wire.CallbackSecParms4
-		status wire.NFSStat4
-		usable bool
-		flavor uint32
+		list      []wire.CallbackSecParms4
+		principal string
+		status    wire.NFSStat4
+		usable    bool
+		flavor    uint32
+		contexts  int
 	}{
-		{nil, wire.NFS4OK, false, 0},
-		{[]wire.CallbackSecParms4{secNone}, wire.NFS4OK, true, wire.AuthNone},
-		{[]wire.CallbackSecParms4{secSys, secNone}, wire.NFS4OK, true, wire.AuthSys},
-		{[]wire.CallbackSecParms4{secNone, secGSS, secSys}, wire.NFS4OK, true, wire.AuthNone},
-		{[]wire.CallbackSecParms4{secGSS}, wire.NFS4ErrNoEnt, false, 0},
-		{[]wire.CallbackSecParms4{known}, wire.NFS4OK, false, 0},
+		{nil, "user@TEST", wire.NFS4OK, false, 0, 0},
+		{[]wire.CallbackSecParms4{secNone}, "user@TEST", wire.NFS4OK, true, wire.AuthNone, 0},
+		{[]wire.CallbackSecParms4{secSys, secNone}, "user@TEST", wire.NFS4OK, true, wire.AuthSys, 0},
+		{[]wire.CallbackSecParms4{secNone, known, secSys}, "user@TEST", wire.NFS4OK, true, wire.AuthNone, 0},
+		{[]wire.CallbackSecParms4{secNone, secGSS, secSys}, "user@TEST", wire.NFS4ErrNoEnt, false, 0, 0},
+		{[]wire.CallbackSecParms4{secGSS}, "user@TEST", wire.NFS4ErrNoEnt, false, 0, 0},
+		{[]wire.CallbackSecParms4{known}, "user@TEST", wire.NFS4OK, true, 0, 1},
+		{[]wire.CallbackSecParms4{known, known, secSys}, "user@TEST", wire.NFS4OK, true, wire.AuthSys, 1},
+		{slices.Repeat([]wire.CallbackSecParms4{known}, 3*maxSecurity), "user@TEST", wire.NFS4OK, true, 0, 1},
+		{[]wire.CallbackSecParms4{known}, "other@TEST", wire.NFS4ErrNoEnt, false, 0, 0},
+		{[]wire.CallbackSecParms4{known}, "", wire.NFS4ErrNoEnt, false, 0, 0},
 	} {
-		args := createArgs(newClient(p, "client", byte(i+1)), 1)
+		p.Principal = c.principal
+		args := createArgs(newClient(p, "client"+c.principal, byte(i+1)), 1)
 		args.SecParms = securityList(t, c.list...)
 		res := create(p, args)
 		is(t, "CREATE_SESSION", res.Status, c.status)
 		if res.Status != wire.NFS4OK {
 			continue
 		}
-		sec := &m.sessions.find(&res.ResOK.Sessionid).security
-		if sec.usable != c.usable || uint32(sec.cred.Flavor) != c.flavor {
-			t.Errorf("%d: %+v", i, sec)
+		sec := m.sessions.find(&res.ResOK.Sessionid).security.Load()
+		used := sec.context(time.Now())
+		if sec.usable(time.Now()) != c.usable || uint32(sec.cred.Flavor) != c.flavor || (used != nil) != (c.contexts > 0) || len(sec.contexts) > maxContexts {
+			t.Errorf("%d: %+v, %v", i, sec, used)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package nfs41
 import (
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -27,8 +28,10 @@ type Config struct {
 	Slots int
 	// CacheMemory is what all replies that are kept may take, in bytes; 0: 128 MiB.
 	CacheMemory int64
-	// GSSHandle says whether a context of RPCSEC_GSS exists; nil: none does.
-	GSSHandle func(handle []byte) bool
+	// BackContext finds a context of RPCSEC_GSS that a caller made, for calls to it: by
+	// the server's handle, with the one that the caller knows it by in these calls, which
+	// are under a service. nil, or where it returns nil: there is none.
+	BackContext func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext
 }
 
 // A Minor is minor versions 1 and 2. It is used for either, or both.

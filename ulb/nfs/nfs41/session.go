@@ -38,11 +38,12 @@ type Session struct {
 	// conns are those bound to the session. The list is replaced, never changed.
 	conns atomic.Pointer[[]*binding]
 
-	// mu guards what follows, and is held while conns is replaced.
-	mu       sync.Mutex
-	program  uint32
-	security security
-	calls    calls
+	security atomic.Pointer[security]
+
+	// mu guards what follows, and is held while conns or security is replaced.
+	mu      sync.Mutex
+	program uint32
+	calls   calls
 }
 
 // A binding is a connection of a session, and which channels it carries.

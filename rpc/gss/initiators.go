@@ -1,0 +1,95 @@
+package gss
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Bounds of Initiators: how many names of ours are told apart, how long a peer with
+// which no context can be made is not tried again, and how many such peers are known.
+const (
+	maxOwnNames = 16
+	restTime    = 30 * time.Second
+	maxResting  = 1024
+)
+
+// Initiators make contexts with the clients of a server, for calls to them (RFC 7530
+// §3.3.3). Clients choose with whom: a peer for which there is no ticket costs one
+// attempt each thirty seconds. Its methods may be called from any goroutine.
+type Initiators struct {
+	mechanism func(own string) Mechanism
+
+	mu         sync.Mutex
+	mechanisms map[string]Mechanism
+	resting    map[string]resting
+}
+
+// A resting peer is not tried again until then.
+type resting struct {
+	until time.Time
+	err   error
+}
+
+// NewInitiators returns Initiators. mechanism returns what initiates contexts under a
+// name of ours.
+func NewInitiators(mechanism func(own string) Mechanism) *Initiators {
+	return &Initiators{mechanism: mechanism, mechanisms: make(map[string]Mechanism), resting: make(map[string]resting)}
+}
+
+// Prepare gets what a context with cfg.Target takes that is initiated under the name
+// own, by a mechanism that takes the place of cfg.Mechanism. It waits until ctx ends at
+// most.
+func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) (*Prepared, error) {
+	m, err := i.choose(own, cfg.Target, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	cfg.Mechanism = m
+	p, err := Prepare(ctx, cfg)
+	if err != nil {
+		i.rest(cfg.Target, err, time.Now())
+	}
+	return p, err
+}
+
+// choose returns the mechanism for a name of ours, unless the target rests.
+func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if r, ok := i.resting[target]; ok && now.Before(r.until) {
+		return nil, fmt.Errorf("%w; it is tried again in %v", r.err, r.until.Sub(now).Round(time.Second))
+	}
+	m := i.mechanisms[own]
+	if m != nil {
+		return m, nil
+	}
+	if len(i.mechanisms) >= maxOwnNames {
+		return nil, fmt.Errorf("gss: context with %s: contexts are initiated under %d names already", target, maxOwnNames)
+	}
+	m = i.mechanism(own)
+	i.mechanisms[own] = m
+	return m, nil
+}
+
+// rest has a target not tried again for a while. Where too many rest, those whose time is
+// over are forgotten, or else any.
+func (i *Initiators) rest(target string, err error, now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.resting) >= maxResting {
+		for t, r := range i.resting {
+			if !now.Before(r.until) {
+				delete(i.resting, t)
+			}
+		}
+	}
+	for t := range i.resting {
+		if len(i.resting) < maxResting {
+			break
+		}
+		delete(i.resting, t)
+	}
+	i.resting[target] = resting{now.Add(restTime), err}
+}

@@ -1,0 +1,102 @@
+package krb5
+
+import (
+	stdcontext "context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A caller waits for a KDC that does not answer as long as it wants to. Few
+// questions are under way, one for each server, and they end by themselves.
+func TestSilentKDCsHoldFewQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a asks
+		var running, began atomic.Int64
+		silent := func() (*ticket, error) {
+			began.Add(1)
+			running.Add(1)
+			defer running.Add(-1)
+			time.Sleep(40 * time.Second) // until the library gives up
+			return nil, errors.New("no KDC answers")
+		}
+		ask := func(server string) error {
+			ctx, cancel := stdcontext.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := a.ask(ctx, server, silent)
+			return err
+		}
+		start := time.Now()
+		failed := make(chan error)
+		for range 100 {
+			go func() { failed <- ask("nfs/a@TEST") }()
+		}
+		for range 100 {
+			if err := <-failed; !errors.Is(err, stdcontext.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(start); took != 10*time.Second || began.Load() != 1 {
+			t.Errorf("%d questions for one server in %v", began.Load(), took)
+		}
+		for i := range 100 {
+			go func() { failed <- ask(fmt.Sprintf("nfs/%d@TEST", i)) }()
+		}
+		for range 100 {
+			<-failed
+		}
+		if n := running.Load(); n != maxAsks {
+			t.Errorf("%d questions are under way", n)
+		}
+		time.Sleep(time.Minute)
+		a.mu.Lock()
+		remembered := len(a.underWay)
+		a.mu.Unlock()
+		if n := running.Load(); n != 0 || remembered != 0 {
+			t.Errorf("%d questions are left, %d remembered", n, remembered)
+		}
+		// One that is waited for is answered to all that wait.
+		k := &ticket{server: "nfs/a@TEST"}
+		for range 2 {
+			go func() {
+				got, err := a.ask(t.Context(), "nfs/a@TEST", func() (*ticket, error) { time.Sleep(time.Second); return k, nil })
+				if got != k {
+					err = errors.New("another ticket")
+				}
+				failed <- err
+			}()
+		}
+		for range 2 {
+			if err := <-failed; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestIsService(t *testing.T) {
+	for principal, want := range map[string]bool{
+		"nfs/host.example.org@EXAMPLE.ORG": true, "host/h@R": true,
+		"user@R": false, "nfs/host": false, "nfs/host@": false, "a/b/c@R": false, `nfs\/host@R`: false, `nfs/ho\/st@R`: false,
+		"": false, "nfs/@R": false, "/host@R": false, "CLIENT$@R": false,
+	} {
+		if IsService(principal) != want {
+			t.Errorf("%q: %v", principal, !want)
+		}
+	}
+}
+
+func TestConfOfTheEnvironment(t *testing.T) {
+	for env, want := range map[string]string{"": "/etc/krb5.conf", "/a": "/a", "/a:/b": "/a"} {
+		t.Setenv("KRB5_CONFIG", env)
+		if got := New(Config{}).config.Conf; got != want {
+			t.Errorf("%q: %s", env, got)
+		}
+		if got := New(Config{Conf: "/c"}).config.Conf; got != "/c" {
+			t.Errorf("%q: %s", env, got)
+		}
+	}
+}
