@@ -23,3 +23,12 @@ func As[T any](fs FileSystem) (t T, ok bool) {
 		fs = w.Unwrap()
 	}
 }
+
+// Placed is the further interface of a FileSystem whose directories the machine's own
+// programs see by names.
+type Placed interface {
+	// Place says where a directory is: on which mount, by its ID in mountinfo (proc(5)),
+	// and by which absolute path at this moment. It asks the kernel alone, and waits for
+	// nothing.
+	Place(op *Op, dir Handle) (mount uint64, path string, err error)
+}

@@ -89,7 +89,7 @@ func TestBelow(t *testing.T) {
 	add(7, 3, "/srv/a/c") // hidden by 5
 	add(8, 2, "/srv/ab")
 	add(9, 1, "/srv2/x")
-	add(10, 2, "/srv")   // on top of the directory itself: what is open of it shows what is beneath
+	add(10, 2, "/srv") // on top of the directory itself: what is open of it shows what is beneath
 	add(11, 10, "/srv/d")
 	add(12, 6, "/srv/a/b/deep")
 	add(13, 2, "/srv/e/f/g")

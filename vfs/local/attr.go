@@ -99,24 +99,19 @@ func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	if v, ok := fs.fsids.Load(dev); ok {
 		return v.(uint64)
 	}
-	own := fs.cfg.FSID
-	if own == 0 || dev != fs.rootStat.Dev {
-		var s unix.Statfs_t
-		if unix.Fstatfs(fd, &s) == nil {
-			id := uint64(uint32(s.Fsid.Val[0]))<<32 | uint64(uint32(s.Fsid.Val[1]))
-			if id == 0 {
-				id = dev
-			}
-			if own != 0 {
-				id = mix(own, id)
-			}
-			own = id
-		} else {
-			own = mix(own, dev)
-		}
+	var id uint64
+	var s unix.Statfs_t
+	if unix.Fstatfs(fd, &s) == nil {
+		id = uint64(uint32(s.Fsid.Val[0]))<<32 | uint64(uint32(s.Fsid.Val[1]))
 	}
-	fs.fsids.Store(dev, own)
-	return own
+	if id == 0 {
+		id = dev
+	}
+	if fs.cfg.FSID != 0 {
+		id = mix(fs.cfg.FSID, id)
+	}
+	fs.fsids.Store(dev, id)
+	return id
 }
 
 func mix(a, b uint64) uint64 {

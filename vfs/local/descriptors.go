@@ -16,10 +16,10 @@ import (
 //
 // Its methods may be called from any goroutine.
 type Descriptors struct {
-	limit int
-	part  atomic.Int64 // of one FS
+	part atomic.Int64 // of one FS
 
 	mu      sync.Mutex
+	limit   int
 	members map[*FS]struct{}
 }
 
@@ -29,7 +29,22 @@ func NewDescriptors(limit int) *Descriptors {
 }
 
 // Limit is how many there are.
-func (d *Descriptors) Limit() int { return d.limit }
+func (d *Descriptors) Limit() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.limit
+}
+
+// SetLimit makes the budget another one. What the FSs hold beyond it they let go of within
+// seconds.
+func (d *Descriptors) SetLimit(limit int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.limit = limit
+	if n := len(d.members); n > 0 {
+		d.part.Store(int64(limit / n))
+	}
+}
 
 // Held is how many of them are held now.
 func (d *Descriptors) Held() int {

@@ -29,13 +29,16 @@ type Config struct {
 	Sync bool
 	// ReadOnly refuses every change with EROFS.
 	ReadOnly bool
-	// FSID replaces the file system's own identity; 0 keeps that.
+	// FSID, where not 0, is mixed into the file system's own identity, so that the
+	// same one is another to clients by each FSID.
 	FSID uint64
 	// Descriptors is the budget that all FSs of the process share. nil: one
 	// of half of RLIMIT_NOFILE.
 	Descriptors *Descriptors
 	// IndexHandles resolves handles by the index even where the kernel could.
 	IndexHandles bool
+	// KernelHandles refuses a directory whose files the kernel does not find by handles.
+	KernelHandles bool
 	// SyncHook is asked before each call that makes something durable, with its
 	// descriptor, and its error stands for the call's. For tests.
 	SyncHook func(what SyncCall, fd int) error
@@ -49,6 +52,7 @@ type FS struct {
 	root     *node
 	rootStat unix.Stat_t
 	mount    int // read descriptor of the root, for open_by_handle_at and syncfs
+	mountID  uint64
 	proc     int // /proc/self/fd
 	// bounded: the root is a mount's root and that the file system's own, so
 	// that nothing outside of the tree exists on it.
@@ -134,7 +138,7 @@ func (fs *FS) open() error {
 	fs.kind, fs.reads = kindOf(&sfs, fs.rootStat.Dev), readKindOf(&sfs)
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
-	fs.bounded = wholeFileSystem(fs.mount)
+	fs.mountID, fs.bounded = mountOf(fs.mount)
 	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
 	fs.nodes.init(fs)
 	fs.names.init(fs)
@@ -147,7 +151,10 @@ func (fs *FS) open() error {
 		unix.Close(rootFD)
 		return fmt.Errorf("name_to_handle_at: %w", err)
 	}
-	if fs.cfg.IndexHandles || !canOpenHandles(fs.mount, h) {
+	if byIndex := fs.cfg.IndexHandles || !canOpenHandles(fs.mount, h); byIndex && fs.cfg.KernelHandles {
+		unix.Close(rootFD)
+		return errors.New("its files have no handles, or the daemon may not open them by handles (CAP_DAC_READ_SEARCH)")
+	} else if byIndex {
 		if fs.cfg.StateDir == "" {
 			unix.Close(rootFD)
 			return errors.New("handles need an index here (no CAP_DAC_READ_SEARCH), and there is no state directory for it")
@@ -163,22 +170,22 @@ func (fs *FS) open() error {
 	return nil
 }
 
-// wholeFileSystem says that the mount that fd is on shows its file system from
-// the top and that fd is that top.
-func wholeFileSystem(fd int) bool {
+// mountOf is the ID of the mount that fd is on. whole: the mount shows its file system
+// from the top, and fd is that top.
+func mountOf(fd int) (id uint64, whole bool) {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx) != nil {
-		return false
+		return 0, false
 	}
-	if sx.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT == 0 || sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return false
+	if sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
+		return sx.Mnt_id, false
 	}
 	all, err := mountinfo.Read()
 	if err != nil {
-		return false
+		return sx.Mnt_id, false
 	}
 	m := mountinfo.Find(all, sx.Mnt_id)
-	return m != nil && m.Root == "/"
+	return sx.Mnt_id, m != nil && m.Root == "/"
 }
 
 // Root implements vfs.FileSystem.

@@ -1,0 +1,65 @@
+package local_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// A directory is where this machine's programs find it, also after another one has
+// renamed it.
+func TestPlace(t *testing.T) {
+	w := newWorld(t, local.Config{Root: places(t)["tmp"](t)})
+	dir := w.mkdir(w.fs.Root(), "dir")
+	var sx unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, w.path("dir"), 0, unix.STATX_MNT_ID, &sx); err != nil {
+		t.Fatal(err)
+	}
+	is := func(h vfs.Handle, want string) {
+		t.Helper()
+		mount, path, err := w.fs.Place(w.op, h)
+		if err != nil || mount != sx.Mnt_id || path != want {
+			t.Errorf("%q on %d, %v; want %q on %d", path, mount, err, want, sx.Mnt_id)
+		}
+	}
+	is(w.fs.Root(), w.path("."))
+	is(dir, w.path("dir"))
+	if err := os.Rename(w.path("dir"), w.path("moved")); err != nil {
+		t.Fatal(err)
+	}
+	is(dir, w.path("moved"))
+	_, _, err := w.fs.Place(w.op, w.create(w.fs.Root(), "file"))
+	w.want(err, syscall.ENOTDIR, "Place of a file")
+}
+
+// One directory is another file system by each FSID, and the same by the same one.
+func TestFSID(t *testing.T) {
+	root := places(t)["tmp"](t)
+	id := func(fsid uint64) uint64 {
+		w := newWorld(t, local.Config{Root: root, FSID: fsid})
+		a, err := w.attr(w.fs.Root())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.FSID
+	}
+	own, one, two := id(0), id(1), id(2)
+	if own == one || one == two || own == two || id(1) != one {
+		t.Errorf("%x, %x, %x", own, one, two)
+	}
+}
+
+// What has no handles of the kernel's is refused where they are asked for, and told why.
+func TestKernelHandles(t *testing.T) {
+	fs, err := local.New(local.Config{Root: "/proc/sys", KernelHandles: true, StateDir: t.TempDir()})
+	if err == nil {
+		fs.Close()
+		t.Fatal("/proc is served by handles")
+	}
+	t.Log(err)
+}
