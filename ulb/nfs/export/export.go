@@ -38,6 +38,9 @@ type Export struct {
 	// Root: the export is the root of the tree of names (exports(5): fsid=0). One
 	// export of a Table can be.
 	Root bool
+	// CrossMount: file systems that are mounted below the export's directory are served as
+	// exports of their own, with its options.
+	CrossMount bool
 	// UTF8: names that are not UTF-8 are refused, as RFC 7530 §12.7 has it. Local
 	// programs make them all the same.
 	UTF8 bool
@@ -56,15 +59,16 @@ type Export struct {
 	Security []Security
 	Networks []NetworkSecurity
 
-	use use
+	mount *Mount // that it is, or nil
+	use   use
 }
 
 // Same says whether two exports offer the same file system by the same name and with
 // the same options.
-func (e *Export) Same(as *Export) bool {
-	if e.FS != as.FS {
-		return false
-	}
+func (e *Export) Same(as *Export) bool { return e.FS == as.FS && e.sameOptions(as) }
+
+// sameOptions is Same but for the file system.
+func (e *Export) sameOptions(as *Export) bool {
 	mine, other := reflect.ValueOf(e).Elem(), reflect.ValueOf(as).Elem()
 	for i := range mine.NumField() {
 		f := mine.Type().Field(i)

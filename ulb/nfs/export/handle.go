@@ -125,8 +125,9 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 		return nil, ErrForged
 	}
 	now := t.current.Load()
-	if o.set != now {
-		// Found in other exports than there are now, or never yet.
+	if o.set != now || o.Export != nil && o.Export.mount != nil && o.Export.use.retired.Load() {
+		// Found in other exports than there are now, or never yet; or a mount that was
+		// asleep.
 		again := *o
 		o = t.keep(slot, &again, now)
 	}
@@ -139,7 +140,7 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 // keep completes o, which nothing refers to yet, by the exports that there are
 // now, and remembers it.
 func (t *Table) keep(slot *atomic.Pointer[opened], o *opened, now *set) *opened {
-	o.set, o.Export = now, now.byID[o.id]
+	o.set, o.Export = now, now.find(o.id)
 	slot.Store(o)
 	return o
 }

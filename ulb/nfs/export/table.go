@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -17,7 +18,11 @@ import (
 type Table struct {
 	seal    *sealer
 	current atomic.Pointer[set]
-	root    *Export
+	// changing is held while current is made anew.
+	changing sync.Mutex
+	root     *Export
+	// missing is that of OnMissing, or nil.
+	missing func() bool
 	// refusedFlavor is that of OnRefusedFlavor, or nil.
 	refusedFlavor func(*rpc.Conn, *Export, Security)
 }
@@ -26,6 +31,7 @@ type set struct {
 	byID   map[uint32]*Export
 	sorted []*Export // by descending length of name: the first match is the closest
 	tree   Tree
+	mounts *mounts
 }
 
 // A Tree is where exports hang in the one tree of names that some programs have (RFC
@@ -41,7 +47,7 @@ type Tree struct {
 // that nobody else knows and that outlive the process.
 func NewTable(key [KeySize]byte) *Table {
 	t := &Table{seal: newSealer(key)}
-	t.current.Store(&set{})
+	t.current.Store(&set{mounts: noMounts})
 	return t
 }
 
@@ -56,8 +62,11 @@ func (t *Table) SetRoot(e *Export) {
 // Root is the export of SetRoot, or nil.
 func (t *Table) Root() *Export { return t.root }
 
-// Replace makes exports the table's content. It fills in each ID.
+// Replace makes exports the table's content. It fills in each ID. What is mounted below
+// those that are gone comes to its end; SetMounts says what is mounted below others.
 func (t *Table) Replace(exports []*Export) error {
+	t.changing.Lock()
+	defer t.changing.Unlock()
 	s := &set{byID: make(map[uint32]*Export, len(exports)+1)}
 	if t.root != nil {
 		s.byID[0] = t.root
@@ -85,7 +94,10 @@ func (t *Table) Replace(exports []*Export) error {
 	if err := s.plant(); err != nil {
 		return err
 	}
+	before := t.current.Load()
+	s.inherit(before)
 	t.current.Store(s)
+	s.end(before)
 	return nil
 }
 
@@ -123,8 +135,19 @@ func (t *Table) Tree() *Tree { return &t.current.Load().tree }
 // All are the exports, those with the longest names first.
 func (t *Table) All() []*Export { return t.current.Load().sorted }
 
-// ByID finds an export by the identity in its handles, or nil.
-func (t *Table) ByID(id uint32) *Export { return t.current.Load().byID[id] }
+// ByID finds an export by the identity in its handles, or nil. One that is a mount may be
+// asleep: it has its options, and Awake wakes it.
+func (t *Table) ByID(id uint32) *Export { return t.current.Load().find(id) }
+
+func (s *set) find(id uint32) *Export {
+	if e := s.byID[id]; e != nil {
+		return e
+	}
+	if m := s.mounts.byID[id]; m != nil {
+		return m.now()
+	}
+	return nil
+}
 
 // Resolve finds the export that a mount path belongs to, the closest where
 // several contain it, and the names to walk from the export's root.

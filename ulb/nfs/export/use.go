@@ -20,10 +20,28 @@ type use struct {
 	idle    chan struct{} // made before retired is set
 }
 
-// A stripe has a cache line for itself.
+// A stripe has a cache line for itself. In the low half of n are the calls that are inside,
+// in the high half all that ever entered.
 type stripe struct {
-	n atomic.Int64
+	n atomic.Uint64
 	_ [56]byte
+}
+
+const (
+	oneEnters = 1<<32 + 1
+	oneLeaves = ^uint64(0) // one less
+	inside    = 1<<32 - 1
+)
+
+// entries is how many calls have entered, but for multiples of 1<<32 a stripe, and whether
+// any is inside.
+func (u *use) entries() (n uint64, busy bool) {
+	for i := range u.calls {
+		v := u.calls[i].n.Load()
+		n += v >> 32
+		busy = busy || v&inside != 0
+	}
+	return n, busy
 }
 
 // Enter counts in a call of a connection that is about to use the file system, until it
@@ -31,7 +49,7 @@ type stripe struct {
 // finds in the Table what has taken its place, if anything has.
 func (e *Export) Enter(c *rpc.Conn) bool {
 	s := &e.use.calls[c.ID%stripes]
-	s.n.Add(1)
+	s.n.Add(oneEnters)
 	if e.use.retired.Load() {
 		e.use.leave(s)
 		return false
@@ -53,7 +71,7 @@ func (e *Export) Retire() (idle <-chan struct{}) {
 }
 
 func (u *use) leave(s *stripe) {
-	if s.n.Add(-1) == 0 && u.retired.Load() {
+	if s.n.Add(oneLeaves)&inside == 0 && u.retired.Load() {
 		u.settle()
 	}
 }
@@ -63,7 +81,7 @@ func (u *use) leave(s *stripe) {
 // stripe last looks at all of them after every other has left its own.
 func (u *use) settle() {
 	for i := range u.calls {
-		if u.calls[i].n.Load() != 0 {
+		if u.calls[i].n.Load()&inside != 0 {
 			return
 		}
 	}

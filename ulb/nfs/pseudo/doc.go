@@ -8,7 +8,12 @@
 // serve it, and the directories that lead to those. An export at the path "/" is itself
 // the root.
 //
+// What is mounted below an export that crosses mounts is an export as well
+// (export.Mount), and hangs in the directories of the one that it is mounted on, for
+// clients of version 3 too. It is found by the place of its directory (Cross), which
+// costs the same however many mounts there are.
+//
 // FS implements vfs.FileSystem for the directories that are made up. Junctions belong
-// to no file system: Start, Below, Above and Covered are asked by the program that walks
-// from one export to the other.
+// to no file system: Start, Below, Cross, Above and Covered are asked by the program that
+// walks from one export to the other.
 package pseudo

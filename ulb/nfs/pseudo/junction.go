@@ -2,6 +2,7 @@ package pseudo
 
 import (
 	"errors"
+	"path"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -43,16 +44,28 @@ func (f *FS) MayLead(e *export.Export, name []byte) bool {
 		return true
 	}
 	t := f.now()
-	above := t.byExport[e.ID]
+	above := t.nodeOf(e)
 	return above != nil && len(above.children) > 0 && len(t.byName[string(name)]) > 0
+}
+
+// nodeOf is the node that e hangs at; of a mount, that of the export which it is below.
+func (t *tree) nodeOf(e *export.Export) *node {
+	if m := e.Mount(); m != nil {
+		return t.byExport[m.TopID()]
+	}
+	return t.byExport[e.ID]
 }
 
 // Path is where an export hangs in the tree; "/" for one that does not.
 func (f *FS) Path(e *export.Export) string {
-	if n := f.now().byExport[e.ID]; n != nil {
-		return n.path
+	n := f.now().nodeOf(e)
+	switch m := e.Mount(); {
+	case n == nil:
+		return "/"
+	case m != nil:
+		return path.Join(n.path, m.Beneath())
 	}
-	return "/"
+	return n.path
 }
 
 // Below says whether a name in the directory at leads into an export: then junction is
@@ -74,7 +87,7 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, hi
 		}
 		return nil, !n.leads(v.Conn), nil
 	}
-	above := t.byExport[at.Export.ID]
+	above := t.nodeOf(at.Export)
 	if above == nil || len(above.children) == 0 {
 		return nil, false, nil
 	}
@@ -82,63 +95,115 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, hi
 		if n.parent == nil || !n.serves(v.Conn) || n.under(v.Conn) != above {
 			continue
 		}
-		dir, err := v.walk(above, n.parent)
+		dir, err := f.down(v, above.export, n.parent.namesFrom(above))
 		switch {
 		case errors.Is(err, vfs.ErrWouldBlock):
 			return nil, false, err
-		case err == nil && dir == at.Handle:
+		case err == nil && dir.Export.ID == at.Export.ID && dir.Handle == at.Handle:
 			return n.export, false, nil
 		}
 	}
 	return nil, false, nil
 }
 
+// Cross is the export that a name in the directory at leads into, which the directory's
+// file system says that something is mounted on (EXDEV): it can be entered. EXDEV: what is
+// mounted there is not served. The export of at has been entered.
+func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
+	if !at.Export.CrossMount {
+		return nil, syscall.EXDEV
+	}
+	placed, ok := vfs.As[vfs.Placed](at.Export.FS)
+	if !ok {
+		return nil, syscall.EXDEV
+	}
+	_, dir, err := placed.Place(v.As(at.Export), at.Handle)
+	switch {
+	case errors.Is(err, vfs.ErrWouldBlock):
+		return nil, err
+	case err != nil:
+		return nil, syscall.EXDEV
+	}
+	return f.exports.Mounted(v.Conn, at.Export, path.Join(dir, string(name)), v.Op.Try)
+}
+
 // Above is the directory in which the export e hangs; ENOENT where that is the root of
 // all, or is no directory at present.
 func (f *FS) Above(v *View, e *export.Export) (Place, error) {
-	n := f.now().byExport[e.ID]
+	from, names, err := f.way(v, e)
+	switch {
+	case err != nil:
+		return Place{}, err
+	case from == f.export:
+		return Place{f.export, f.now().nodeOf(e).parent.handle}, nil
+	}
+	return f.down(v, from, names[:len(names)-1])
+}
+
+// way is how the export e is reached: the export in whose directories it hangs, and the
+// names from that one's root; this package's own export, and no names, where it hangs in
+// directories that are made up.
+func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string, err error) {
+	if m := e.Mount(); m != nil {
+		if from, names = f.exports.Way(m); from == nil {
+			return nil, nil, syscall.ENOENT
+		}
+		return from, names, nil
+	}
+	n := f.now().nodeOf(e)
 	if n == nil || n.parent == nil {
-		return Place{}, syscall.ENOENT
+		return nil, nil, syscall.ENOENT
 	}
 	above := n.under(v.Conn)
 	if above == nil {
-		return Place{f.export, n.parent.handle}, nil
+		return f.export, nil, nil
 	}
-	if !above.export.Enter(v.Conn) {
-		return Place{}, vfs.ErrDelay
-	}
-	defer above.export.Leave(v.Conn)
-	dir, err := v.walk(above, n.parent)
-	return Place{above.export, dir}, err
+	return above.export, n.namesFrom(above), nil
 }
 
 // Covered is the number of the object that the root of e hides (RFC 8881 §5.8.2.23);
-// false where it hides none.
+// false where it hides none. e has been entered, where it is a mount.
 func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err error) {
-	n := f.now().byExport[e.ID]
-	if n == nil || n.parent == nil {
-		return 0, false, nil
-	}
-	above := n.under(v.Conn)
-	if above == nil {
-		return n.fileID, true, nil
-	}
-	if !above.export.Enter(v.Conn) {
-		return n.fileID, true, nil
-	}
-	defer above.export.Leave(v.Conn)
-	dir, err := v.walk(above, n.parent)
-	if err == nil {
+	if e.Mount() != nil {
 		var a vfs.Attr
-		var o vfs.Object
-		if o, err = above.export.FS.Lookup(v.As(above.export), dir, []byte(n.name), &a); err == nil && o.HasAttr {
-			return o.Attr.FileID, true, nil
-		}
+		op := v.As(e)
+		op.Want = vfs.WantMountedOn
+		err := e.FS.GetAttr(op, e.FS.Root(), &a)
+		op.Want = 0
+		return a.MountedOn, err == nil && a.MountedOn != 0, err
 	}
-	if errors.Is(err, vfs.ErrWouldBlock) {
+	from, names, err := f.way(v, e)
+	switch {
+	case err != nil:
+		return 0, false, nil
+	case from == f.export:
+		return f.now().nodeOf(e).fileID, true, nil
+	}
+	if fileID, err = f.numberOf(v, from, names); errors.Is(err, vfs.ErrWouldBlock) {
 		return 0, false, err
 	}
-	return n.fileID, true, nil
+	if err != nil {
+		fileID = f.now().nodeOf(e).fileID
+	}
+	return fileID, true, nil
+}
+
+// numberOf is the number of the object that names lead to from the root of an export.
+func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, error) {
+	dir, err := f.down(v, from, names[:len(names)-1])
+	if err != nil {
+		return 0, err
+	}
+	if !dir.Export.Enter(v.Conn) {
+		return 0, vfs.ErrDelay
+	}
+	defer dir.Export.Leave(v.Conn)
+	var a vfs.Attr
+	o, err := dir.Export.FS.Lookup(v.As(dir.Export), dir.Handle, []byte(names[len(names)-1]), &a)
+	if err == nil && !o.HasAttr {
+		err = vfs.ErrDelay
+	}
+	return o.Attr.FileID, err
 }
 
 // As is an Op of the caller as the one it is in e, until the next use of v.
@@ -148,17 +213,45 @@ func (v *View) As(e *export.Export) *vfs.Op {
 	return &v.Op
 }
 
-// walk goes through the directories of the export at above, which has been entered, to
-// where n stands, which is above itself or beneath it.
-func (v *View) walk(above, n *node) (vfs.Handle, error) {
-	if n == above {
-		return above.export.FS.Root(), nil
+// down goes from the root of an export by names, as the caller, through mounts as well.
+func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
+	if at.Export, err = f.enter(v, from); err != nil {
+		return at, err
 	}
-	dir, err := v.walk(above, n.parent)
-	if err != nil {
-		return dir, err
+	defer func() { at.Export.Leave(v.Conn) }()
+	at.Handle = at.Export.FS.Root()
+	for _, name := range names {
+		var a vfs.Attr
+		o, err := at.Export.FS.Lookup(v.As(at.Export), at.Handle, []byte(name), &a)
+		if err == nil {
+			at.Handle = o.Handle
+			continue
+		}
+		if !errors.Is(err, syscall.EXDEV) {
+			return at, err
+		}
+		into, err := f.Cross(v, &at, []byte(name))
+		if err == nil {
+			into, err = f.enter(v, into)
+		}
+		if err != nil {
+			return at, err
+		}
+		at.Export.Leave(v.Conn)
+		at = Place{into, into.FS.Root()}
 	}
-	var a vfs.Attr
-	o, err := above.export.FS.Lookup(v.As(above.export), dir, []byte(n.name), &a)
-	return o.Handle, err
+	return at, nil
+}
+
+// enter enters an export, or what has taken its place. What is asleep is woken.
+func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
+	for {
+		if e.Enter(v.Conn) {
+			return e, nil
+		}
+		var err error
+		if e, err = f.exports.Awake(e, v.Op.Try); err != nil {
+			return nil, err
+		}
+	}
 }

@@ -30,8 +30,9 @@ type tree struct {
 // export does not serve sees a directory where exports beneath serve it.
 type node struct {
 	name     string
-	path     string // absolute and clean
-	parent   *node  // of the root nil
+	path     string   // absolute and clean
+	names    []string // of path
+	parent   *node    // of the root nil
 	children map[string]*node
 	sorted   []*node        // children by cookie
 	export   *export.Export // nil: none hangs here
@@ -94,6 +95,7 @@ func (t *tree) add(parent *node, name, path string) *node {
 	n.cookie = max(binary.BigEndian.Uint64(sum[24:])>>2, firstCookie)
 	t.byHandle[n.handle] = n
 	if parent != nil {
+		n.names = append(slices.Clip(parent.names), name)
 		parent.children[name] = n
 		i, _ := slices.BinarySearchFunc(parent.sorted, n, byCookie)
 		parent.sorted = slices.Insert(parent.sorted, i, n)
@@ -129,3 +131,6 @@ func (n *node) under(c *rpc.Conn) *node {
 	}
 	return nil
 }
+
+// namesFrom are the names that lead from above to n, which is above or beneath it.
+func (n *node) namesFrom(above *node) []string { return n.names[len(above.names):] }

@@ -1,0 +1,406 @@
+package export_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+)
+
+// opener opens file systems in memory, and counts.
+type opener struct {
+	opened, closed, refused atomic.Int32
+	inUse                   atomic.Bool
+	// fails, where set, is what Open answers; gate, where set, is what it waits for.
+	fails func() error
+	gate  chan struct{}
+}
+
+func (o *opener) Open(*export.Mount) (vfs.FileSystem, error) {
+	if o.gate != nil {
+		<-o.gate
+	}
+	if o.fails != nil {
+		if err := o.fails(); err != nil {
+			return nil, err
+		}
+	}
+	o.opened.Add(1)
+	return memfs.New(memfs.Options{}), nil
+}
+
+func (o *opener) Refused(*export.Mount)               { o.refused.Add(1) }
+func (o *opener) InUse(vfs.FileSystem) bool           { return o.inUse.Load() }
+func (o *opener) Close(*export.Mount, vfs.FileSystem) { o.closed.Add(1) }
+
+// mountSite is a table with an export /srv that crosses mounts.
+type mountSite struct {
+	t     *testing.T
+	o     *opener
+	table *export.Table
+	top   *export.Export
+	conn  *rpc.Conn
+}
+
+func newMountSite(t *testing.T) *mountSite {
+	s := &mountSite{t: t, o: new(opener), table: export.NewTable([export.KeySize]byte{1}), conn: new(rpc.Conn)}
+	s.conn.ID, s.conn.Peer = 3, netip.MustParseAddrPort("10.0.0.1:700")
+	s.top = s.srv(func(*export.Export) {})
+	s.replace(s.top)
+	return s
+}
+
+func (s *mountSite) srv(set func(e *export.Export)) *export.Export {
+	e := &export.Export{Name: "/srv", FS: memfs.New(memfs.Options{}), CrossMount: true}
+	set(e)
+	return e
+}
+
+func (s *mountSite) replace(all ...*export.Export) {
+	s.t.Helper()
+	if err := s.table.Replace(all); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// found is what is mounted on /data/NAME, where /data is the directory of /srv.
+func (s *mountSite) found(name string, id uint64) export.Found {
+	return export.Found{Top: s.top, Under: "/srv", Dir: "/data", Point: "/data/" + name, Name: "/srv/" + name, ID: id, Kind: "ext4", Root: "/"}
+}
+
+func (s *mountSite) set(all ...export.Found) (gone []*export.Mount) {
+	return s.table.SetMounts(all, s.o)
+}
+
+// in is the export that the mount on /data/NAME is, awake and entered.
+func (s *mountSite) in(name string) *export.Export {
+	s.t.Helper()
+	e, err := s.table.Mounted(s.conn, s.top, "/data/"+name, false)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if !e.Enter(s.conn) {
+		s.t.Fatal("it cannot be entered")
+	}
+	return e
+}
+
+func (s *mountSite) is(what string, got *atomic.Int32, want int32) {
+	s.t.Helper()
+	synctest.Wait()
+	if n := got.Load(); n != want {
+		s.t.Errorf("%s: %d, want %d", what, n, want)
+	}
+}
+
+// A mount has all options of the export that it is below, and an ID from its own name.
+func TestMountHasTheOptionsOfItsExport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.top = s.srv(func(e *export.Export) {
+			v := reflect.ValueOf(e).Elem()
+			for i := range v.NumField() {
+				if f := v.Field(i); v.Type().Field(i).IsExported() && f.IsZero() {
+					switch f.Kind() {
+					case reflect.Bool:
+						f.SetBool(true)
+					case reflect.Uint32, reflect.Uint8:
+						f.SetUint(1)
+					case reflect.Slice:
+						f.Set(reflect.MakeSlice(f.Type(), 1, 1))
+					}
+				}
+			}
+			e.Clients = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+			e.Secure = false
+		})
+		s.replace(s.top)
+		s.set(s.found("a", 7))
+		e := s.in("a")
+		defer e.Leave(s.conn)
+		got, want := reflect.ValueOf(e).Elem(), reflect.ValueOf(s.top).Elem()
+		for i := range got.NumField() {
+			f := got.Type().Field(i)
+			switch f.Name {
+			case "Name", "ID", "FS", "Root":
+				continue
+			}
+			if f.IsExported() && !reflect.DeepEqual(got.Field(i).Interface(), want.Field(i).Interface()) {
+				t.Errorf("%s is %v, want %v", f.Name, got.Field(i), want.Field(i))
+			}
+		}
+		again := export.NewTable([export.KeySize]byte{1})
+		if err := again.Replace([]*export.Export{{Name: "/srv/a"}}); err != nil {
+			t.Fatal(err)
+		}
+		if e.Name != "/srv/a" || e.Root || e.ID != again.All()[0].ID {
+			t.Errorf("%s, %d, root %v", e.Name, e.ID, e.Root)
+		}
+	})
+}
+
+// A mount's file system is opened by the first call that needs it, for all of them, and
+// closed when none has needed it for a time; its handles are good all the while.
+func TestMountSleepsAndWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7))
+		s.is("opened before a call", &s.o.opened, 0)
+		if _, err := s.table.Mounted(s.conn, s.top, "/data/a", true); !errors.Is(err, vfs.ErrWouldBlock) {
+			t.Errorf("an attempt: %v", err)
+		}
+		s.is("opened by an attempt", &s.o.opened, 0)
+		for range 10 {
+			go func() { s.in("a").Leave(s.conn) }()
+		}
+		s.is("opened", &s.o.opened, 1)
+		e := s.in("a")
+		sealed := s.table.Seal(nil, e, e.FS.Root())
+		m := e.Mount()
+		doze := func(after time.Duration) {
+			t.Helper()
+			for range 5 {
+				m.Doze(after)
+				time.Sleep(after / 4)
+			}
+		}
+		doze(10 * time.Second)
+		s.is("closed while a call is inside", &s.o.closed, 0)
+		e.Leave(s.conn)
+		s.o.inUse.Store(true)
+		doze(10 * time.Second)
+		s.is("closed while clients hold something", &s.o.closed, 0)
+		s.o.inUse.Store(false)
+		doze(8 * time.Second)
+		s.is("closed", &s.o.closed, 1)
+		o, err := s.table.Find(sealed)
+		if err != nil || o.Export.ID != e.ID {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		if o.Export.Enter(s.conn) {
+			t.Fatal("it can be entered while it is asleep")
+		}
+		if _, err := s.table.Awake(o.Export, true); !errors.Is(err, vfs.ErrWouldBlock) {
+			t.Errorf("an attempt: %v", err)
+		}
+		now, err := s.table.Awake(o.Export, false)
+		if err != nil || !now.Enter(s.conn) {
+			t.Fatalf("%+v, %v", now, err)
+		}
+		now.Leave(s.conn)
+		if o, err = s.table.Find(sealed); err != nil || o.Export != now {
+			t.Errorf("found %+v, %v", o, err)
+		}
+		s.is("opened again", &s.o.opened, 2)
+	})
+}
+
+// A call that comes while a file system is being closed gets the one that was open.
+func TestMountIsWantedWhileItCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7))
+		e := s.in("a")
+		m := e.Mount()
+		s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
+		s.replace(s.top)
+		s.set(s.found("a", 7)) // e has been replaced, and a call of it runs
+		if now := m.Awake(); !now.ReadOnly || now.FS != e.FS {
+			t.Errorf("%+v", now)
+		}
+		if m.Rest() == nil {
+			t.Fatal("it is in use")
+		}
+		entered := make(chan *export.Export)
+		go func() { entered <- s.in("a") }()
+		synctest.Wait()
+		e.Leave(s.conn)
+		now := <-entered
+		if now.FS != e.FS || !now.ReadOnly {
+			t.Errorf("%+v", now)
+		}
+		now.Leave(s.conn)
+		s.is("opened", &s.o.opened, 1)
+		s.is("closed", &s.o.closed, 0)
+		if closed := m.Rest(); closed == nil {
+			t.Error("it is in use")
+		} else {
+			<-closed
+		}
+		s.is("closed", &s.o.closed, 1)
+	})
+}
+
+// One that does not open keeps calls for a moment only, however long it takes, and it is
+// opened once.
+func TestMountThatOpensSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.o.gate = make(chan struct{})
+		s.set(s.found("a", 7))
+		began := time.Now()
+		for i := range 3 {
+			_, err := s.table.Mounted(s.conn, s.top, "/data/a", false)
+			if took := time.Since(began); !errors.Is(err, vfs.ErrDelay) || took > time.Second {
+				t.Errorf("call %d: %v after %v", i, err, took)
+			}
+		}
+		close(s.o.gate)
+		synctest.Wait()
+		s.in("a").Leave(s.conn)
+		s.is("opened", &s.o.opened, 1)
+
+		s.o.gate = make(chan struct{})
+		s.set(s.found("b", 8))
+		_, _ = s.table.Mounted(s.conn, s.top, "/data/b", false)
+		s.set() // it is unmounted while it is opened
+		close(s.o.gate)
+		s.is("closed", &s.o.closed, 2)
+	})
+}
+
+// One that cannot be opened is what it is without crossmnt, and is not tried by each call.
+func TestMountThatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		tries := 0
+		why := syscall.EINVAL
+		s.o.fails = func() error { tries++; return why }
+		s.set(s.found("a", 7), func() export.Found { f := s.found("proc", 8); f.Refused = "reason"; return f }())
+		crosses := func(name string) error {
+			_, err := s.table.Mounted(s.conn, s.top, "/data/"+name, false)
+			return err
+		}
+		for range 3 {
+			if err := crosses("a"); !errors.Is(err, syscall.EXDEV) {
+				t.Error(err)
+			}
+			if err := crosses("proc"); !errors.Is(err, syscall.EXDEV) {
+				t.Error(err)
+			}
+			if err := crosses("nothing"); !errors.Is(err, syscall.EXDEV) {
+				t.Error(err)
+			}
+		}
+		if tries != 1 {
+			t.Errorf("%d tries", tries)
+		}
+		s.is("told", &s.o.refused, 3)
+		time.Sleep(time.Minute)
+		why = 0
+		s.o.fails = nil
+		s.in("a").Leave(s.conn)
+		s.o.fails = func() error { return vfs.ErrDelay }
+		s.set(s.found("c", 9))
+		if err := crosses("c"); !errors.Is(err, vfs.ErrDelay) {
+			t.Errorf("what passes: %v", err)
+		}
+	})
+}
+
+// What is not mounted any more, or is another one, or is below an export that is gone, is
+// gone when its last call is.
+func TestMountsGo(t *testing.T) {
+	for what, change := range map[string]func(s *mountSite){
+		"unmounted":          func(s *mountSite) { s.set() },
+		"another":            func(s *mountSite) { s.set(s.found("a", 8)) },
+		"its export":         func(s *mountSite) { s.replace() },
+		"crossmnt":           func(s *mountSite) { s.replace(s.srv(func(e *export.Export) { e.CrossMount = false })) },
+		"exported by itself": func(s *mountSite) { s.replace(s.top, &export.Export{Name: "/srv/a", FS: memfs.New(memfs.Options{})}) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newMountSite(t)
+				s.set(s.found("a", 7))
+				e := s.in("a")
+				sealed := s.table.Seal(nil, e, e.FS.Root())
+				change(s)
+				s.is("closed while a call runs", &s.o.closed, 0)
+				if e.Enter(s.conn) {
+					t.Error("it can be entered")
+				}
+				e.Leave(s.conn)
+				s.is("closed", &s.o.closed, 1)
+				switch o, err := s.table.Find(sealed); what {
+				case "another", "exported by itself": // by name, and so by ID
+					if err != nil || o.Export == e {
+						t.Errorf("%+v, %v", o, err)
+					}
+				default:
+					if !errors.Is(err, export.ErrGone) {
+						t.Errorf("a handle: %v", err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A mount serves those whom its export serves, and an export that has a mount's name is
+// what the mount leads into.
+func TestMountServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.top = s.srv(func(e *export.Export) { e.Clients = []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")} })
+		own := &export.Export{Name: "/srv/own", FS: memfs.New(memfs.Options{})}
+		s.replace(s.top, own)
+		s.set(s.found("a", 7), s.found("own", 8))
+		if _, err := s.table.Mounted(s.conn, s.top, "/data/a", false); !errors.Is(err, syscall.EXDEV) {
+			t.Errorf("a stranger: %v", err)
+		}
+		s.is("opened by a stranger", &s.o.opened, 0)
+		if e, err := s.table.Mounted(s.conn, s.top, "/data/own", true); err != nil || e != own {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
+// What is not known is looked for, once a call.
+func TestMissingMounts(t *testing.T) {
+	s := newMountSite(t)
+	looks, known := 0, true
+	s.table.OnMissing(func() bool {
+		looks++
+		if known {
+			s.set(s.found("a", 7))
+		}
+		return known
+	})
+	if _, err := s.table.Mounted(s.conn, s.top, "/data/a", true); !errors.Is(err, vfs.ErrWouldBlock) || looks != 0 {
+		t.Errorf("an attempt: %v, %d looks", err, looks)
+	}
+	s.in("a").Leave(s.conn)
+	if _, err := s.table.Mounted(s.conn, s.top, "/data/b", false); !errors.Is(err, syscall.EXDEV) || looks != 2 {
+		t.Errorf("%v, %d looks", err, looks)
+	}
+	known = false
+	if _, err := s.table.Mounted(s.conn, s.top, "/data/b", false); !errors.Is(err, vfs.ErrDelay) {
+		t.Errorf("while there is no look: %v", err)
+	}
+}
+
+// The way to a mount goes through those that it is mounted on.
+func TestWayToAMount(t *testing.T) {
+	s := newMountSite(t)
+	b := s.found("a/dir/b", 8)
+	b.Under, b.Dir = "/srv/a", "/data/a"
+	s.set(s.found("a", 7), b)
+	for _, m := range s.table.Mounts() {
+		from, names := s.table.Way(m)
+		got := fmt.Sprintf("%s by %q from %s", m.Beneath(), names, from.Name)
+		want := map[string]string{"/srv/a": `/a by ["a"] from /srv`, "/srv/a/dir/b": `/a/dir/b by ["dir" "b"] from /srv/a`}[m.Name]
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

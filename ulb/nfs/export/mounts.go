@@ -1,0 +1,154 @@
+package export
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// mounts are what is mounted below the exports of a Table. They do not change.
+type mounts struct {
+	byID   map[uint32]*Mount
+	byName map[string]*Mount
+	// at is what a directory leads into that something is mounted on: the name of a mount,
+	// or of an export that is one by itself.
+	at map[mountPoint]string
+}
+
+// A mountPoint is a directory: the name of the export or mount that it is in, and its
+// absolute path on this machine.
+type mountPoint struct{ in, path string }
+
+var noMounts = &mounts{}
+
+// OnMissing has f called where a client comes to a mount that the Table does not know: it
+// looks for mounts anew, and returns when that is done; false: it has looked too often
+// lately. OnMissing is called before the Table is used.
+func (t *Table) OnMissing(f func() bool) { t.missing = f }
+
+// SetMounts makes found what is mounted below exports. It opens nothing. Those that were
+// there before and are not any more come to their end, and are returned with what is
+// closed then. Two that have one name are one, the first of them. An export that has the
+// name of a mount is what that leads into.
+func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	old := t.current.Load()
+	next := &mounts{
+		byID: make(map[uint32]*Mount, len(found)), byName: make(map[string]*Mount, len(found)),
+		at: make(map[mountPoint]string, len(found)),
+	}
+	for i := range found {
+		f := &found[i]
+		next.at[mountPoint{f.Under, f.Point}] = f.Name
+		if next.byName[f.Name] != nil || old.named(f.Name) != nil {
+			continue
+		}
+		m := old.mounts.byName[f.Name]
+		if m != nil && m.topName == f.Top.Name && m.same(f) {
+			m.offer(f.Top)
+		} else {
+			m = newMount(f.cloned(), opener)
+		}
+		if old.byID[m.id] != nil || next.byID[m.id] != nil {
+			m = newMount(m.Found, opener)
+			m.Refused = "another export or mount has the same handle identity: mount it elsewhere, or export it by itself under another name"
+		} else {
+			next.byID[m.id] = m
+		}
+		next.byName[f.Name] = m
+	}
+	s := *old
+	s.mounts = next
+	t.current.Store(&s)
+	return s.end(old)
+}
+
+// end ends the mounts of the set before that are not in s.
+func (s *set) end(before *set) (gone []*Mount) {
+	for name, m := range before.mounts.byName {
+		if s.mounts.byName[name] != m {
+			m.End()
+			gone = append(gone, m)
+		}
+	}
+	return gone
+}
+
+// cloned is f without what it shares memory with.
+func (f *Found) cloned() Found {
+	c := *f
+	for _, s := range []*string{&c.Under, &c.Dir, &c.Point, &c.Name, &c.Device, &c.Root, &c.Kind, &c.Refused} {
+		*s = strings.Clone(*s)
+	}
+	return c
+}
+
+// named is the export with a name, mounts aside, or nil.
+func (s *set) named(name string) *Export {
+	if e := s.byID[idOf(name)]; e != nil && e.Name == name {
+		return e
+	}
+	return nil
+}
+
+// inherit gives s the mounts of the set before it, as far as an export has the name of
+// their Top and crosses mounts: until SetMounts, which gives them its options.
+func (s *set) inherit(before *set) {
+	s.mounts = noMounts
+	if len(before.mounts.byName) == 0 {
+		return
+	}
+	next := &mounts{byID: make(map[uint32]*Mount), byName: make(map[string]*Mount), at: before.mounts.at}
+	for name, m := range before.mounts.byName {
+		if top := s.named(m.topName); top == nil || !top.CrossMount || s.named(name) != nil {
+			continue
+		}
+		next.byName[name] = m
+		if s.byID[m.id] == nil && before.mounts.byID[m.id] == m {
+			next.byID[m.id] = m
+		}
+	}
+	s.mounts = next
+}
+
+// Mounts are what is mounted below exports, by their names.
+func (t *Table) Mounts() []*Mount {
+	s := t.current.Load()
+	all := make([]*Mount, 0, len(s.mounts.byName))
+	for _, m := range s.mounts.byName {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b *Mount) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// mountedAt is Mounted without a wait: an export, asleep perhaps.
+func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
+	s := t.current.Load()
+	name, ok := s.mounts.at[mountPoint{at.Name, point}]
+	if !ok {
+		return nil, syscall.EXDEV
+	}
+	if e := s.named(name); e != nil {
+		return e, nil
+	}
+	if m := s.mounts.byName[name]; m != nil {
+		return m.now(), nil
+	}
+	return nil, syscall.EXDEV
+}
+
+// Way is how a mount is reached: the export or mount that it is mounted on, which may be
+// asleep or nil, and the names from that one's root to the directory that it covers.
+func (t *Table) Way(m *Mount) (from *Export, names []string) {
+	s := t.current.Load()
+	if from = s.named(m.Under); from == nil {
+		if under := s.mounts.byName[m.Under]; under != nil {
+			from = under.now()
+		}
+	}
+	rest := strings.TrimPrefix(m.Point, strings.TrimSuffix(m.Dir, "/")+"/")
+	return from, strings.Split(path.Clean(rest), "/")
+}
