@@ -22,17 +22,19 @@ type Attributes4 struct {
 	FSID      nfs4wire.FSID4
 	LeaseTime uint32 // seconds
 	Handle    Handle
-	FileID    uint64
-	MaxRead   uint64
-	MaxWrite  uint64
-	Mode      uint32
-	Links     uint32
-	Owner     string
-	Group     string
-	Used      uint64
-	Accessed  nfs4wire.NFSTime4
-	Changed   nfs4wire.NFSTime4 // time_metadata
-	Modified  nfs4wire.NFSTime4
+	// Error is rdattr_error: why an entry of a listing comes without the others.
+	Error    nfs4wire.NFSStat4
+	FileID   uint64
+	MaxRead  uint64
+	MaxWrite uint64
+	Mode     uint32
+	Links    uint32
+	Owner    string
+	Group    string
+	Used     uint64
+	Accessed nfs4wire.NFSTime4
+	Changed  nfs4wire.NFSTime4 // time_metadata
+	Modified nfs4wire.NFSTime4
 	// MountedOn is the file ID of what the root of a file system covers.
 	MountedOn uint64
 }
@@ -45,6 +47,7 @@ var attributes4 = [...]func(a *Attributes4, d *xdr.Decoder){
 	nfs4wire.Fattr4Size:            func(a *Attributes4, d *xdr.Decoder) { a.Size = d.Uint64() },
 	nfs4wire.Fattr4FSID:            func(a *Attributes4, d *xdr.Decoder) { a.FSID.Decode(d) },
 	nfs4wire.Fattr4LeaseTime:       func(a *Attributes4, d *xdr.Decoder) { a.LeaseTime = d.Uint32() },
+	nfs4wire.Fattr4RdattrError:     func(a *Attributes4, d *xdr.Decoder) { a.Error.Decode(d) },
 	nfs4wire.Fattr4Filehandle:      func(a *Attributes4, d *xdr.Decoder) { a.Handle = slices.Clone(d.Opaque(nfs4wire.NFS4FHSize)) },
 	nfs4wire.Fattr4FileID:          func(a *Attributes4, d *xdr.Decoder) { a.FileID = d.Uint64() },
 	nfs4wire.Fattr4Maxread:         func(a *Attributes4, d *xdr.Decoder) { a.MaxRead = d.Uint64() },

@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -25,11 +26,17 @@ type Program struct {
 	exports *export.Table
 	mounts  mountList
 	refused func(*Refusal)
+	// names leads from one export into another where mounts are crossed; nil: nowhere.
+	names *pseudo.FS
 }
 
 // New returns the program over what exports offers.
 func New(exports *export.Table) *Program {
-	return &Program{exports: exports, refused: func(*Refusal) {}}
+	p := &Program{exports: exports, refused: func(*Refusal) {}}
+	if root := exports.Root(); root != nil {
+		p.names, _ = vfs.As[*pseudo.FS](root.FS)
+	}
+	return p
 }
 
 // Number is 100005.
@@ -128,10 +135,7 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		res.Encode(w)
 		return rpc.Failed
 	}
-	e, names, ok := p.enter(c, string(dir))
-	if ok {
-		defer e.Leave(c.Conn)
-	}
+	e, names, ok := p.exports.Resolve(string(dir))
 	switch {
 	case !ok:
 		return refuse(nil, wire.ErrNoEnt, NoExport)
@@ -140,18 +144,18 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	case !e.Serves(c.Conn):
 		return refuse(e, wire.ErrAccess, UnprivilegedPort)
 	}
-	h, err := walk(c, e, names)
-	if errors.Is(err, vfs.ErrWouldBlock) {
-		return rpc.WouldBlock(e.FS.Lane())
-	}
-	if err != nil {
+	at, out, err := p.walk(c, e, names)
+	switch {
+	case out.Block || out.Pending:
+		return out
+	case err != nil:
 		return refuse(e, status(err), FileSystem)
 	}
 	p.mounts.add(peerName(c), string(dir), e.ID)
 	var sealed [export.MaxSealed]byte
-	res.ResOK.FileHandle = p.exports.Seal(sealed[:0], e, h)
+	res.ResOK.FileHandle = p.exports.Seal(sealed[:0], at.Export, at.Handle)
 	res.EncodeHead(w)
-	putFlavors(w, e, c.Conn)
+	putFlavors(w, at.Export, c.Conn)
 	res.EncodeTail(w)
 	return rpc.Done
 }
@@ -168,37 +172,83 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	}
 }
 
-// enter enters the export that a path belongs to: the call leaves it.
-func (p *Program) enter(c *rpc.Call, dir string) (e *export.Export, names []string, ok bool) {
-	for {
-		if e, names, ok = p.exports.Resolve(dir); !ok || e.Enter(c.Conn) {
-			return e, names, ok
+// walk goes from an export's root to a directory beneath it, as the caller, through mounts
+// as well. Where out is not Done, the call goes on by it, and begins the walk anew.
+func (p *Program) walk(c *rpc.Call, e *export.Export, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
+	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred}
+	v.Op.Try = c.Try
+	for depth := 0; ; depth++ {
+		into, out, err := p.walkIn(c, &v, e, depth, &at, &names)
+		if out != rpc.Done || err != nil || into == nil {
+			return at, out, err
 		}
+		e = into
 	}
 }
 
-// walk goes from an export's root to a directory beneath it, as the caller.
-func walk(c *rpc.Call, e *export.Export, names []string) (vfs.Handle, error) {
-	var cred vfs.Cred
-	e.Identify(&c.Cred, &cred)
-	op := vfs.Op{Cred: &cred, Try: c.Try}
-	h := e.FS.Root()
-	for _, name := range names {
-		var dirAttr vfs.Attr
-		obj, err := e.FS.Lookup(&op, h, []byte(name), &dirAttr)
-		if err != nil {
-			return h, err
+// A stage is how far a walk came before it was put off: into how many exports behind the
+// first. From there on it goes in the lane of that one.
+type stage struct {
+	depth int
+	lane  any
+}
+
+// walkIn goes as far as names lead in one export. into is the export that the first of
+// those that are left leads into; nil: none is left.
+func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth int, at *pseudo.Place, names *[]string) (into *export.Export, out rpc.Outcome, err error) {
+	for !e.Enter(v.Conn) {
+		lane := e.FS.Lane()
+		switch e, err = p.exports.Awake(e, c.Try); {
+		case errors.Is(err, vfs.ErrWouldBlock):
+			c.Progress = stage{depth, lane}
+			return nil, rpc.WouldBlock(lane), nil
+		case err != nil:
+			return nil, rpc.Done, err
+		case !e.Serves(v.Conn):
+			return nil, rpc.Done, syscall.EACCES
 		}
-		h = obj.Handle
+	}
+	defer e.Leave(v.Conn) // the call may be another one's by then
+	lane := e.FS.Lane()
+	if was, _ := c.Progress.(stage); !c.Try && depth > was.depth && was.lane != lane {
+		// What stalls here must not hold up those who wait for something else.
+		c.Progress = stage{depth, lane}
+		c.Detach()
+		c.Resume(lane)
+		return nil, rpc.Outcome{Pending: true}, nil
+	}
+	at.Export, at.Handle = e, e.FS.Root()
+	blocks := func(err error) (rpc.Outcome, error) {
+		if errors.Is(err, vfs.ErrWouldBlock) {
+			c.Progress = stage{depth, lane}
+			return rpc.WouldBlock(lane), nil
+		}
+		return rpc.Done, err
 	}
 	var a vfs.Attr
-	if err := e.FS.GetAttr(&op, h, &a); err != nil {
-		return h, err
+	for ; len(*names) > 0; *names = (*names)[1:] {
+		name := []byte((*names)[0])
+		obj, err := e.FS.Lookup(v.As(e), at.Handle, name, &a)
+		if errors.Is(err, syscall.EXDEV) && p.names != nil {
+			if into, err = p.names.Cross(v, at, name); err == nil {
+				*names = (*names)[1:]
+				return into, rpc.Done, nil
+			}
+		}
+		if err != nil {
+			out, err := blocks(err)
+			return nil, out, err
+		}
+		at.Handle = obj.Handle
 	}
-	if len(names) > 0 && a.Type != vfs.Directory {
-		return h, syscall.ENOTDIR
+	if err := e.FS.GetAttr(v.As(e), at.Handle, &a); err != nil {
+		out, err := blocks(err)
+		return nil, out, err
 	}
-	return h, nil
+	if a.Type != vfs.Directory && at.Handle != e.FS.Root() {
+		return nil, rpc.Done, syscall.ENOTDIR
+	}
+	return nil, rpc.Done, nil
 }
 
 // status maps a file system's errors to MOUNT's (RFC 1813 §5.1.5).

@@ -2,6 +2,7 @@ package nfs3
 
 import (
 	"errors"
+	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -67,21 +68,29 @@ func changes(p wire.Procedure) bool {
 }
 
 // enter enters the export of the call. It may have been replaced, or be gone, since the
-// call was judged: then what there is now decides.
-func (p *Program) enter(c *rpc.Call, o *export.Opened) (*export.Export, *refusal) {
-	for e := o.Export; ; {
+// call was judged, or be a mount that is asleep: then what there is now decides. blocks:
+// it has to be woken, and the call may not wait for that.
+func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
+	for e = o.Export; ; {
 		if e.Enter(c.Conn) {
-			return e, nil
+			return e, nil, false
 		}
-		if e = p.exports.ByID(e.ID); e == nil {
-			return nil, &stale
+		now, err := p.exports.Awake(e, c.Try)
+		switch {
+		case blocked(err):
+			return e, nil, true
+		case errors.Is(err, syscall.ESTALE):
+			return nil, &stale, false
+		case err != nil:
+			return nil, &later, false
 		}
-		p := wire.Procedure(c.Header.Procedure)
-		if why := refusalOf(e, c.Conn, p); why != nil {
-			return nil, why
+		e = now
+		proc := wire.Procedure(c.Header.Procedure)
+		if why := refusalOf(e, c.Conn, proc); why != nil {
+			return nil, why, false
 		}
-		if !admits(e, o.Handle, c.Conn, &c.Cred, p) {
-			return nil, &noAccess
+		if !admits(e, o.Handle, c.Conn, &c.Cred, proc) {
+			return nil, &noAccess, false
 		}
 	}
 }
@@ -94,6 +103,7 @@ var (
 	badHandle = refusal(wire.NFS3ErrBadHandle)
 	noAccess  = refusal(wire.NFS3ErrAccess)
 	readOnly  = refusal(wire.NFS3ErrROFS)
+	later     = refusal(wire.NFS3ErrJukebox)
 )
 
 func early(j *rpc.Judgement, why *refusal) rpc.Outcome {

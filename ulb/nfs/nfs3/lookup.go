@@ -2,10 +2,14 @@ package nfs3
 
 import (
 	"bytes"
+	"errors"
+	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -36,12 +40,12 @@ func (r *request) lookup() rpc.Outcome {
 	var res wire.Lookup3Res
 	r.attr = vfs.Attr{}
 	if res.Status = checkName(args.What.Name); res.Status == wire.NFS3OK {
-		obj, err := r.fs().Lookup(&r.op, r.handle, args.What.Name, &r.attr)
+		e, obj, err := r.child(args.What.Name)
 		if blocked(err) {
 			return r.block()
 		}
 		if res.Status = status(err); err == nil {
-			res.ResOK.Object = r.seal(obj.Handle)
+			res.ResOK.Object = r.sealOf(e, obj.Handle)
 			if obj.HasAttr {
 				res.ResOK.ObjAttributes = postOp(&obj.Attr)
 			}
@@ -51,6 +55,69 @@ func (r *request) lookup() rpc.Outcome {
 	res.ResFail.DirAttributes = res.ResOK.DirAttributes
 	res.Encode(r.w)
 	return rpc.Done
+}
+
+// child finds a name, and the export that it leads into.
+func (r *request) child(name []byte) (e *export.Export, obj vfs.Object, err error) {
+	if r.export.Mount() != nil && r.handle == r.fs().Root() && string(name) == ".." {
+		return r.above()
+	}
+	obj, err = r.fs().Lookup(&r.op, r.handle, name, &r.attr)
+	if r.export.CrossMount && errors.Is(err, syscall.EXDEV) {
+		return r.cross(name)
+	}
+	return r.export, obj, err
+}
+
+// look is who looks into the tree of names.
+func (r *request) look() *pseudo.View {
+	r.view.Conn, r.view.Caller, r.view.Op.Try = r.call.Conn, &r.call.Cred, r.op.Try
+	return &r.view
+}
+
+// cross goes into what is mounted on a name.
+func (r *request) cross(name []byte) (e *export.Export, obj vfs.Object, err error) {
+	if r.program.names == nil {
+		return nil, obj, syscall.EXDEV
+	}
+	at := pseudo.Place{Export: r.export, Handle: r.handle}
+	if e, err = r.program.names.Cross(r.look(), &at, name); err != nil {
+		return nil, obj, err
+	}
+	if !e.Enter(r.call.Conn) {
+		return nil, obj, vfs.ErrDelay
+	}
+	defer e.Leave(r.call.Conn)
+	obj.Handle = e.FS.Root()
+	r.peek(e, &obj)
+	return e, obj, nil
+}
+
+// above goes up from the root of a mount.
+func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
+	if err = r.fs().GetAttr(&r.op, r.handle, &r.attr); err != nil {
+		return nil, obj, err
+	}
+	p, err := r.program.names.Above(r.look(), r.export)
+	if err != nil {
+		return nil, obj, err
+	}
+	if obj.Handle = p.Handle; p.Export.Enter(r.call.Conn) {
+		defer p.Export.Leave(r.call.Conn)
+		r.peek(p.Export, &obj)
+	}
+	return p.Export, obj, nil
+}
+
+// peek completes an object of another export, if its attributes are at hand. That file
+// system may stall, and the call is not in its lane: a client that misses them asks there.
+func (r *request) peek(e *export.Export, obj *vfs.Object) {
+	if !e.Admits(r.call.Conn, &r.call.Cred) {
+		return
+	}
+	op := r.look().As(e)
+	op.Try = true
+	obj.HasAttr = e.FS.GetAttr(op, obj.Handle, &obj.Attr) == nil
 }
 
 // readlink is READLINK (RFC 1813 §3.3.5). The text may be placed directly.

@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -18,14 +19,20 @@ type Program struct {
 	exports  *export.Table
 	guard    *state.Manager // nil: nobody denies anything
 	requests sync.Pool
+	// names leads from one export into another where mounts are crossed; nil: nowhere.
+	names *pseudo.FS
 }
 
 // New returns the program over what exports offers.
 func New(exports *export.Table) *Program {
-	return &Program{
+	p := &Program{
 		exports:  exports,
 		requests: sync.Pool{New: func() any { return new(request) }},
 	}
+	if root := exports.Root(); root != nil {
+		p.names, _ = vfs.As[*pseudo.FS](root.FS)
+	}
+	return p
 }
 
 // Number is 100003.
@@ -62,6 +69,7 @@ type request struct {
 	data   [1][]byte
 	sealed [export.MaxSealed]byte
 	list   lister
+	view   pseudo.View
 	held   xdr.Releaser // of payload memory that no result took over yet
 }
 
@@ -101,7 +109,11 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	o, named := c.Subject.(*export.Opened)
 	if named {
 		var why *refusal
-		if e, why = p.enter(c, o); why != nil {
+		var blocks bool
+		switch e, why, blocks = p.enter(c, o); {
+		case blocks:
+			return rpc.WouldBlock(e.FS.Lane())
+		case why != nil:
 			return refuse(c, w, why)
 		}
 	}
@@ -125,7 +137,7 @@ func (p *Program) end(r *request) {
 		r.export.Leave(r.call.Conn)
 	}
 	r.program, r.call, r.args, r.w = nil, nil, nil, nil
-	r.export, r.cred.Groups, r.data[0], r.list = nil, nil, nil, lister{}
+	r.export, r.cred.Groups, r.data[0], r.list, r.view = nil, nil, nil, lister{}, pseudo.View{}
 	p.requests.Put(r)
 }
 
@@ -150,6 +162,9 @@ func (r *request) block() rpc.Outcome { return rpc.WouldBlock(r.fs().Lane()) }
 
 // seal turns a file system's handle into the client's. The result is valid until
 // the next call.
-func (r *request) seal(h vfs.Handle) wire.FileHandle3 {
-	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], r.export, h)}
+func (r *request) seal(h vfs.Handle) wire.FileHandle3 { return r.sealOf(r.export, h) }
+
+// sealOf is seal for a file system's handle of another export.
+func (r *request) sealOf(e *export.Export, h vfs.Handle) wire.FileHandle3 {
+	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], e, h)}
 }

@@ -62,7 +62,8 @@ type Compound struct {
 
 	minor    *minor
 	keepBody bool
-	lane     any
+	lane     any // with which an operation is Blocked
+	on       any // with which the compound may stall that may wait
 	start    func()
 	tagged   bool // the tag is UTF-8
 	inside   bool // an operation runs
@@ -168,6 +169,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 		k.Call.Mark(k.W)
 		switch s := k.step(); s {
 		case Blocked:
+			k.on = k.lane
 			return rpc.WouldBlock(k.lane), false
 		case Waiting:
 			start := k.start
@@ -322,19 +324,27 @@ func (k *Compound) perform(op *Operation) (s Status) {
 	return s
 }
 
-// enter enters the export of o, which may have been replaced since the handle was put.
+// enter enters the export of o, which may have been replaced since the handle was put, or
+// be a mount that is asleep.
 func (k *Compound) enter(i int, o *Object) Status {
-	for {
-		if o.Export.Enter(k.Call.Conn) {
-			k.entered[i] = o.Export
-			return wire.NFS4OK
-		}
-		e := k.Program.exports.ByID(o.Export.ID)
-		if e == nil || !e.Serves(k.Call.Conn) {
+	for !o.Export.Enter(k.Call.Conn) {
+		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
+		switch {
+		case blocked(err):
+			return k.Block(o.Export.FS.Lane())
+		case err != nil:
+			return StatusOf(err)
+		case !e.Serves(k.Call.Conn):
 			return wire.NFS4ErrStale
 		}
 		o.Export, k.replaced = e, true
 	}
+	k.entered[i] = o.Export
+	if lane := o.Export.FS.Lane(); i == 0 && !k.Op.Try && k.on != lane {
+		// What stalls here must not hold up those who wait for something else.
+		return k.WaitFor(func() { k.Resume(lane) })
+	}
+	return wire.NFS4OK
 }
 
 // leave leaves what was entered, and gives back payload memory that no result took. It
@@ -368,4 +378,7 @@ func (k *Compound) WaitFor(start func()) Status {
 }
 
 // Resume goes on with a compound that waits. lane is with what it may stall, or nil.
-func (k *Compound) Resume(lane any) { k.Call.Resume(lane) }
+func (k *Compound) Resume(lane any) {
+	k.on = lane
+	k.Call.Resume(lane)
+}

@@ -93,7 +93,11 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	}
 	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, name, &k.Attr)
 	if err != nil {
-		return Object{}, k.notFound(err)
+		if e, err = k.cross(err, name); err != nil {
+			return Object{}, k.notFound(err)
+		}
+		k.Attr = vfs.Attr{}
+		return Object{e, e.FS.Root()}, wire.NFS4OK
 	}
 	k.dirChange = k.Attr.Change
 	if k.Attr = (vfs.Attr{}); o.HasAttr {
@@ -108,6 +112,18 @@ func (k *Compound) named(name []byte) (Object, Status) {
 		return k.out(name)
 	}
 	return k.child(name)
+}
+
+// cross is the export that is mounted on a name of the current directory, whose Lookup
+// failed with err: an error where that says no such thing, or what is mounted is not
+// served.
+func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
+	names := k.Program.names
+	if names == nil || !k.Current.Export.CrossMount || !errors.Is(err, syscall.EXDEV) {
+		return nil, err
+	}
+	at := pseudo.Place{Export: k.Current.Export, Handle: k.Current.Handle}
+	return names.Cross(k.lookAround(), &at, name)
 }
 
 // notFound is Failed for a Lookup: what another file system covers is not for the

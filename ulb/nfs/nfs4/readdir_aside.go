@@ -70,12 +70,18 @@ func (l *lister) enterJunction(e *export.Export) Status {
 		return wire.NFS4ErrDelay
 	}
 	defer e.Leave(k.Call.Conn)
-	dir := k.Current
+	dir, try := k.Current, k.Op.Try
 	k.Current = Object{e, e.FS.Root()}
 	e.Identify(&k.Call.Cred, &k.Cred)
 	l.f = k.newFacts(k.Current)
 	l.f.attr = &k.Attr
+	// A mount that stalls does not hold up the listing: the entry is told without
+	// attributes, if the client takes that.
+	k.Op.Try = try || e.Mount() != nil && l.asked.Has(wire.Fattr4RdattrError)
 	s := l.f.gather(l.needs &^ needCovered)
+	if k.Op.Try = try; s == Blocked && !try {
+		s = wire.NFS4ErrDelay
+	}
 	k.Current = dir
 	dir.Export.Identify(&k.Call.Cred, &k.Cred)
 	return s
@@ -90,6 +96,12 @@ func (l *lister) lookAgain(name []byte) Status {
 	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, name, &dir)
 	if err == nil && !o.HasAttr {
 		err = k.FS().GetAttr(&k.Op, o.Handle, &o.Attr)
+	}
+	if errors.Is(err, syscall.EXDEV) {
+		var e *export.Export
+		if e, err = k.cross(err, name); err == nil {
+			return l.enterJunction(e)
+		}
 	}
 	switch {
 	case errors.Is(err, syscall.ESTALE):

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -108,11 +109,8 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 		}
 		return id, d, nfs4wire.NFS4ErrDenied
 	}
-	if status := m.mayGrow(c, of, 2); status != nfs4wire.NFS4OK {
-		return id, nil, status
-	}
-	if s == nil && len(of.locks) >= maxFileLocks {
-		return id, nil, overfull(c)
+	if !m.mayGrow(c, 2) {
+		return id, nil, full(c)
 	}
 	if s == nil {
 		if s = m.newLock(open, owner, a.OwnerName); s == nil {
@@ -126,7 +124,7 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	}
 	u.state = s
 	if a.Claimer != nil {
-		u.locked, u.before = r, s.ranges.part(r.start, r.last)
+		u.ranges = slices.Clone(s.ranges)
 	}
 	before := len(s.ranges)
 	s.ranges = s.ranges.lock(r)
@@ -272,10 +270,9 @@ func (m *Manager) unlock(ref *Ref, r byteRange) (id nfs4wire.StateID4, status St
 	s, status := m.held(ref, KindLock)
 	switch {
 	case status != nfs4wire.NFS4OK:
-	case s.ranges.splits(r.start, r.last):
-		status = m.mayGrow(s.Client, s.file, 1)
-	}
-	if status == nfs4wire.NFS4OK {
+	case s.ranges.splits(r.start, r.last) && !m.mayGrow(s.Client, 1):
+		status = full(s.Client)
+	default:
 		before := len(s.ranges)
 		s.ranges = s.ranges.unlock(r.start, r.last)
 		m.account(s, len(s.ranges)-before)

@@ -45,7 +45,6 @@ func (m *Manager) begin() error {
 	}
 	m.epoch = starts << 8
 	m.clients.begin(m.epoch)
-	m.files.scramble = m.clients.scramble
 	m.beginGrace(known)
 	m.beginSweep()
 	return nil
