@@ -95,6 +95,16 @@ func locate(dir string) (*location, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer unix.Close(fd)
+	return locateFD(fd)
+}
+
+// locateFD is locate for a directory that fd names.
+func locateFD(dir int) (*location, error) {
+	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
 	defer func() { unix.Close(fd) }()
 	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
 	if err != nil {

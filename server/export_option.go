@@ -90,6 +90,8 @@ var exportOptions = []exportOption{
 			e.Root = true
 			return nil
 		}},
+	{name: "crossmnt", about: "mounts", meaning: "what is mounted below the directory is served as well, with the options of this export: see [below](#mounts-below-an-export). Without it, clients get an error where something is mounted",
+		set: func(e *export.Export, _ string) error { e.CrossMount = true; return nil }},
 	{name: "utf8", about: "names", meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 has it. Without it they pass, because local programs make them",
 		set: func(e *export.Export, _ string) error { e.UTF8 = true; return nil }},
 }

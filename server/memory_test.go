@@ -1,15 +1,23 @@
 package server
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+)
 
 // A file system that stalls holds half of the memory, unless there is no other to
 // keep the rest for.
 func TestMemoryForExports(t *testing.T) {
-	for exports, group := range map[int]int64{1: 64 << 20, 2: 0, 3: 0} {
+	one, crossing := &export.Export{Name: "/one"}, &export.Export{Name: "/two", CrossMount: true}
+	for _, c := range []struct {
+		exports []*export.Export
+		group   int64
+	}{{[]*export.Export{one}, 64 << 20}, {[]*export.Export{crossing}, 0}, {[]*export.Export{one, crossing}, 0}} {
 		s := &Server{cfg: new(Config)}
 		s.cfg.Memory.Ceiling, s.cfg.Memory.Connection = 64<<20, 16<<20
-		if c := s.memory(exports); c.Ceiling != 64<<20 || c.Share != 16<<20 || c.Group != group {
-			t.Errorf("%d exports: %+v", exports, c)
+		if got := s.memory(c.exports); got.Ceiling != 64<<20 || got.Share != 16<<20 || got.Group != c.group {
+			t.Errorf("%d exports: %+v", len(c.exports), got)
 		}
 	}
 }

@@ -19,6 +19,8 @@ type offers struct {
 	log   *zap.Logger
 	table *export.Table
 	trees *trees // nil where the exports bring file systems of their own
+	// mounts are what is mounted below exports; nil where trees is.
+	mounts *mounts
 
 	mu      sync.Mutex
 	now     []*export.Export
@@ -49,6 +51,9 @@ type change struct{ added, replaced, removed []string }
 // well, and on an error.
 func (o *offers) set(exports []*export.Export) (change, error) {
 	c, unused, err := o.swap(exports)
+	if err == nil && o.mounts != nil {
+		o.mounts.exportsChanged()
+	}
 	return c, errors.Join(err, closeExports(unused, o.trees))
 }
 
@@ -107,11 +112,13 @@ func (o *offers) retire(e *export.Export) {
 	}()
 }
 
-// all are the exports that there are, with those that leave.
+// all are the exports that there are, with those that leave, and those that are mounts
+// and open.
 func (o *offers) all() []*export.Export {
+	all := o.mounts.awake()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	all := slices.Clone(o.now)
+	all = append(all, o.now...)
 	for _, l := range o.leaving {
 		all = append(all, l.Export)
 	}
@@ -162,7 +169,7 @@ func (s *Server) setExports(all []ExportConfig) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	if len(opened) > 1 {
+	if len(opened) > 1 || slices.ContainsFunc(opened, func(e *export.Export) bool { return e.CrossMount }) {
 		s.pool.LimitGroups(int64(s.cfg.Memory.Ceiling) / 2)
 	}
 	return s.offers.set(opened)

@@ -142,10 +142,13 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 	pseudo.Attach(table)
 	table.OnRefusedFlavor((&refusedFlavors{log: s.log}).refused)
 	s.offers = &offers{log: s.log, table: table, trees: s.trees}
+	if s.trees != nil {
+		s.offers.mounts = newMounts(s.log, table, s.trees)
+	}
 	if _, err = s.offers.set(exports); err != nil {
 		return err
 	}
-	if s.pool, err = mem.NewPool(s.memory(len(exports))); err != nil {
+	if s.pool, err = mem.NewPool(s.memory(exports)); err != nil {
 		return err
 	}
 	calls := rpc.Config{Pool: s.pool, Panicked: s.panicked}
@@ -179,9 +182,9 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 
 // memory is how payload memory is shared out. Half of it is kept from the calls of
 // any one file system, for those of others, where there may be others.
-func (s *Server) memory(exports int) mem.Config {
+func (s *Server) memory(exports []*export.Export) mem.Config {
 	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
-	if exports == 1 {
+	if len(exports) == 1 && !exports[0].CrossMount {
 		c.Group = c.Ceiling
 	}
 	return c

@@ -86,7 +86,7 @@ var limitSettings = []setting{
 // exportSettings are those of each export.
 var exportSettings = []setting{
 	{key: "export.path", usual: "required",
-		meaning: "the directory. File systems mounted beneath it are not part of it: export them as well"},
+		meaning: "the directory. File systems mounted beneath it are not part of it, unless the option `crossmnt` is given"},
 	{key: "export.name", usual: "the path",
 		meaning: "what clients mount. Handles depend on it: a new name means that clients must mount anew"},
 	{key: "export.options", usual: quoted(usualOptions()),

@@ -152,26 +152,32 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 	all = true
 	until := e.half()
 	var steps []*step
-	begin := func(x *export.Export, what string, do func() error) {
-		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.offers.names(l.Lane)) == 0 || l.Lane == x.FS.Lane() }) {
+	begin := func(name, what string, lane any, do func() error) {
+		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.offers.names(l.Lane)) == 0 || l.Lane == lane }) {
 			all = false
 			return
 		}
-		steps = append(steps, e.begin("closing export "+x.Name+what, until, func(context.Context) error {
+		steps = append(steps, e.begin("closing export "+name+what, until, func(context.Context) error {
 			err := do()
 			if err != nil {
-				s.log.Error("closing an export", zap.String("export", x.Name), zap.Error(err))
+				s.log.Error("closing an export", zap.String("export", name), zap.Error(err))
 			}
 			return nil
 		}))
 	}
 	if s.offers != nil {
+		for _, m := range s.offers.mounts.end() {
+			begin(m.Name, ", a mount below another", m.Lane(), func() error {
+				<-m.End()
+				return nil
+			})
+		}
 		now, leaving := s.offers.end()
 		for _, x := range now {
-			begin(x, "", func() error { return s.trees.letGo(x.FS) })
+			begin(x.Name, "", x.FS.Lane(), func() error { return s.trees.letGo(x.FS) })
 		}
 		for _, l := range leaving {
-			begin(l.Export, ", as it was before a change", l.wait)
+			begin(l.Name, ", as it was before a change", l.FS.Lane(), l.wait)
 		}
 	}
 	for _, st := range steps {

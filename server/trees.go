@@ -79,6 +79,25 @@ func (t *trees) show(dir string) (*local.FS, error) {
 	return fs, nil
 }
 
+// apartFrom refuses a directory that holds the state directory, or lies within it: clients
+// could read the key that seals handles.
+func (t *trees) apartFrom(fd int) error {
+	dir, err := locateFD(fd)
+	if err != nil {
+		return err
+	}
+	state, err := locate(t.state)
+	switch {
+	case err != nil:
+		return err
+	case dir.holds(state):
+		return fmt.Errorf("the state directory %s lies within it, where clients could read the key that seals handles", t.state)
+	case state.holds(dir):
+		return fmt.Errorf("it lies within the state directory %s, where clients could read the key that seals handles", t.state)
+	}
+	return nil
+}
+
 // share counts one more export of a tree that is open. One that is not shared is being
 // closed, or there is none.
 func (t *trees) share(key treeKey) (there *tree, shared bool) {

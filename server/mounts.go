@@ -1,0 +1,403 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// Times of mounts below exports.
+const (
+	// mountIdle is how long a mount that no call uses is kept open, and looked at how
+	// often, at least: meanwhile it cannot be unmounted.
+	mountIdle, mountTick = 10 * time.Second, 2 * time.Second
+	// surveyPause is what lies between two looks at what is mounted, at least, and
+	// surveyShare how many times longer the pause is than the look was: looking takes a
+	// small part of the time, however many mounts come and go. A call waits for the next
+	// look for surveyWait at most.
+	surveyPause, surveyShare = 20 * time.Millisecond, 10
+	surveyWait               = 250 * time.Millisecond
+)
+
+// Bounds of mounts below exports.
+const (
+	// mountsPart is the part of the descriptors for files that mounts get: one in so many.
+	mountsPart = 4
+	// mostAwake mounts are open at a time, where there are perMount descriptors for each.
+	mostAwake, perMount = 256, 64
+	// mostOpening are being opened at a time: one whose file system stalls keeps a thread.
+	mostOpening = 64
+	// mostRefusals is how many lines there are about mounts that are not served.
+	mostRefusals = 1024
+)
+
+// mounts keeps a table's mounts (export.Mount) as what is mounted on the machine, opens
+// them when calls need them, and closes them when none does.
+type mounts struct {
+	log         *zap.Logger
+	table       *export.Table
+	trees       *trees
+	descriptors *local.Descriptors
+	most        int // awake at a time
+
+	// surveying is held while what is mounted is looked at.
+	surveying sync.Mutex
+	// surveyed is when the last look began, and next the time for another one.
+	surveyed, next time.Time
+	watch          *mountinfo.Watcher
+	watching       sync.WaitGroup
+	ended          chan struct{}
+
+	mu sync.Mutex
+	// open are those that are awake, or being opened or closed.
+	open    map[*export.Mount]bool // awake at least once
+	opening int
+	dozing  bool
+	ending  bool
+	refused map[string]bool // lines that were written
+}
+
+var _ export.Opener = (*mounts)(nil)
+
+func newMounts(log *zap.Logger, table *export.Table, trees *trees) *mounts {
+	w := &mounts{log: log, table: table, trees: trees, ended: make(chan struct{}), open: make(map[*export.Mount]bool), refused: make(map[string]bool)}
+	table.OnMissing(w.missing)
+	return w
+}
+
+// exportsChanged is called when the table has other exports.
+func (w *mounts) exportsChanged() {
+	if slices.ContainsFunc(w.table.All(), func(e *export.Export) bool { return e.CrossMount }) {
+		w.begin()
+	}
+	w.surveying.Lock()
+	defer w.surveying.Unlock()
+	w.survey()
+}
+
+// begin begins to watch what is mounted, where that has not begun.
+func (w *mounts) begin() {
+	w.surveying.Lock()
+	defer w.surveying.Unlock()
+	if w.descriptors == nil {
+		all := w.trees.descriptors.Limit()
+		w.descriptors = local.NewDescriptors(all / mountsPart)
+		w.trees.descriptors.SetLimit(all - all/mountsPart)
+		w.most = min(max(all/mountsPart/perMount, 1), mostAwake)
+	}
+	if w.watch != nil {
+		return
+	}
+	watch, err := mountinfo.Watch()
+	if err != nil {
+		w.log.Error("what is mounted later is found only when a client comes to it", zap.Error(err))
+		return
+	}
+	w.watch = watch
+	w.watching.Go(func() {
+		defer watch.Close()
+		for watch.Changed() {
+			w.surveying.Lock()
+			w.survey()
+			next := w.next
+			w.surveying.Unlock()
+			select {
+			case <-w.ended:
+				return
+			case <-time.After(time.Until(next)):
+			}
+		}
+	})
+}
+
+// missing looks at what is mounted, unless another call does so at this moment. false:
+// it is not yet the time for another look.
+func (w *mounts) missing() bool {
+	arrived := time.Now()
+	for {
+		w.surveying.Lock()
+		if w.surveyed.After(arrived) {
+			w.surveying.Unlock()
+			return true
+		}
+		wait := time.Until(w.next)
+		if wait <= 0 {
+			w.survey()
+		}
+		w.surveying.Unlock()
+		switch {
+		case wait <= 0:
+			return true
+		case time.Since(arrived)+wait > surveyWait:
+			return false
+		}
+		time.Sleep(wait)
+	}
+}
+
+// survey makes the table's mounts what is mounted. w.surveying is held.
+func (w *mounts) survey() {
+	w.surveyed = time.Now()
+	defer func() { w.next = time.Now().Add(max(surveyPause, surveyShare*time.Since(w.surveyed))) }()
+	found, err := findMounts(w.table.All())
+	if err != nil {
+		w.log.Error("what is mounted below exports cannot be found out", zap.Error(err))
+	} else {
+		for _, m := range w.table.SetMounts(found, w) {
+			w.log.Debug("not mounted below an export any more", zap.String("export", m.Name))
+		}
+	}
+}
+
+// findMounts finds what is mounted below exports that cross mounts. exports are in the
+// order in which they are closer to a path that several are above of.
+func findMounts(exports []*export.Export) (found []export.Found, err error) {
+	var tree *mountinfo.Tree
+	for _, top := range exports {
+		placed, ok := vfs.As[vfs.Placed](top.FS)
+		if !top.CrossMount || !ok {
+			continue
+		}
+		if tree == nil {
+			all, err := mountinfo.Read()
+			if err != nil {
+				return nil, err
+			}
+			tree = mountinfo.NewTree(all)
+		}
+		mount, dir, err := placed.Place(&vfs.Op{Cred: &vfs.Cred{}}, top.FS.Root())
+		if err != nil {
+			continue // it is not where this process could see it
+		}
+		name := func(point string) string {
+			return path.Join(top.Name, strings.TrimPrefix(point, strings.TrimSuffix(dir, "/")))
+		}
+		tree.Below(mount, dir, func(m, under *mountinfo.Mount) bool {
+			f := export.Found{
+				Top: top, Under: top.Name, Dir: dir, Point: m.Point, Name: name(m.Point),
+				ID: m.ID, Device: m.Device, Root: m.Root, Kind: m.Kind,
+			}
+			if under != nil {
+				f.Under, f.Dir = name(under.Point), under.Point
+			}
+			if machines[m.Kind] {
+				f.Refused = "it shows the machine itself, not files"
+			}
+			found = append(found, f)
+			return f.Refused == "" && !slices.ContainsFunc(exports, func(e *export.Export) bool { return e.Name == f.Name })
+		})
+	}
+	return found, nil
+}
+
+// machines are the types of file systems by which a kernel shows itself, or waits for
+// somebody to mount another one. Some of them have handles, and none is for clients.
+var machines = func() map[string]bool {
+	all := make(map[string]bool)
+	for kind := range strings.FieldsSeq(`autofs binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs
+		efivarfs functionfs fusectl hugetlbfs ipathfs mqueue nfsd nsfs nullfs openpromfs pidfs proc pstore resctrl rpc_pipefs
+		securityfs selinuxfs smackfs sockfs sysfs tracefs usbfs xenfs`) {
+		all[kind] = true
+	}
+	return all
+}()
+
+// Open implements export.Opener.
+func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
+	if !w.mayOpen(m) {
+		return nil, vfs.ErrDelay
+	}
+	fs, err := w.openNow(m)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opening--
+	if err != nil {
+		delete(w.open, m)
+		if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EINTR, vfs.ErrDelay}, func(passes error) bool { return errors.Is(err, passes) }) {
+			return nil, vfs.ErrDelay
+		}
+		w.refuse(m, err.Error())
+		return nil, err
+	}
+	w.open[m] = true
+	if !w.dozing && !w.ending {
+		w.dozing = true
+		w.watching.Go(w.doze)
+	}
+	return fs, nil
+}
+
+// mayOpen counts in one that is to be opened, where there is room, or can be made.
+func (w *mounts) mayOpen(m *export.Mount) bool {
+	for {
+		w.mu.Lock()
+		if w.ending || w.opening >= mostOpening {
+			w.mu.Unlock()
+			return false
+		}
+		if len(w.open) < w.most {
+			w.opening++
+			w.open[m] = false
+			w.mu.Unlock()
+			return true
+		}
+		others := slices.Collect(maps.Keys(w.open))
+		w.mu.Unlock()
+		var oldest *export.Mount
+		var since time.Time
+		for _, o := range others {
+			if at, idle := o.Rested(); idle && (oldest == nil || at.Before(since)) {
+				oldest, since = o, at
+			}
+		}
+		if oldest == nil {
+			return false
+		}
+		if closed := oldest.Rest(); closed != nil {
+			<-closed
+		}
+	}
+}
+
+// openNow opens the file system of a mount, whatever is at its path meanwhile.
+func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
+	fd, err := unix.Openat2(unix.AT_FDCWD, m.Point, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var sx unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx); err != nil {
+		return nil, err
+	}
+	switch {
+	case sx.Mnt_id != m.ID || sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0:
+		return nil, errors.New("another mount hides it")
+	case sx.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return nil, errors.New("it is mounted on a file")
+	}
+	if err := w.trees.apartFrom(fd); err != nil {
+		return nil, err
+	}
+	fs, err := local.New(local.Config{
+		Root: fmt.Sprintf("/proc/self/fd/%d", fd), Sync: true, Descriptors: w.descriptors, KernelHandles: true,
+		FSID: uint64(m.ExportID())<<32 | 1,
+	})
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner // which does not name a descriptor
+	}
+	return fs, err
+}
+
+// Refused implements export.Opener.
+func (w *mounts) Refused(m *export.Mount) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refuse(m, m.Refused)
+}
+
+// refuse writes why a mount is not served, once. w.mu is held.
+func (w *mounts) refuse(m *export.Mount, why string) {
+	line := m.Name + "\x00" + why
+	switch n := len(w.refused); {
+	case w.refused[line] || n > mostRefusals:
+	case n == mostRefusals:
+		w.refused[line] = true
+		w.log.Warn("further mounts below exports that are not served are not told")
+	default:
+		w.refused[line] = true
+		w.log.Warn("a mount below an export is not served", zap.String("export", m.Name), zap.String("mount", m.Point),
+			zap.String("type", m.Kind), zap.String("reason", why))
+	}
+}
+
+// InUse implements export.Opener.
+func (w *mounts) InUse(fs vfs.FileSystem) bool {
+	l, ok := fs.(*local.FS)
+	return ok && l.Stats().Pinned > 0
+}
+
+// Close implements export.Opener.
+func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
+	if err := w.trees.letGo(fs); err != nil {
+		w.log.Error("closing a mount below an export", zap.String("export", m.Name), zap.Error(err))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, m)
+}
+
+// doze closes what is idle, while anything is open.
+func (w *mounts) doze() {
+	tick := time.NewTicker(mountTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ended:
+			return
+		case <-tick.C:
+		}
+		w.mu.Lock()
+		all := slices.Collect(maps.Keys(w.open))
+		if len(all) == 0 {
+			w.dozing = false
+			w.mu.Unlock()
+			return
+		}
+		w.mu.Unlock()
+		for _, m := range all {
+			m.Doze(mountIdle)
+		}
+	}
+}
+
+// awake are the exports of mounts that are open.
+func (w *mounts) awake() (all []*export.Export) {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for m := range w.open {
+		if e := m.Awake(); e != nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// end ends the watch. Nothing is opened any more. It returns what is open, or is being
+// opened or closed.
+func (w *mounts) end() (open []*export.Mount) {
+	if w == nil {
+		return nil
+	}
+	w.mu.Lock()
+	if !w.ending {
+		w.ending = true
+		close(w.ended)
+	}
+	open = slices.Collect(maps.Keys(w.open))
+	w.mu.Unlock()
+	w.surveying.Lock()
+	if w.watch != nil {
+		w.watch.Stop()
+	}
+	w.surveying.Unlock()
+	w.watching.Wait()
+	return open
+}
