@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -220,6 +221,16 @@ func (s *Stage) JudgeFewer(a *Attack, most int64) {
 		t.Logf("%v", a)
 		if ctx.Err() != nil {
 			t.Errorf("peers that never said anything stand for %v: %v", fewerWithin, a)
+		}
+	})
+}
+
+// JudgeFaults is about calls that a fault of the daemon ended: there are none.
+func (s *Stage) JudgeFaults() {
+	s.t.Helper()
+	s.t.Run("faults", func(t *testing.T) {
+		if at := strings.Index(s.Output(), "fault of the server"); at >= 0 {
+			t.Errorf("a call was ended by a fault:\n%s", s.Output()[at:min(at+4096, len(s.Output()))])
 		}
 	})
 }

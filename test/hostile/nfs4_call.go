@@ -15,26 +15,35 @@ type op4 struct {
 	args   interface{ Encode(w *xdr.Writer) }
 }
 
-// compound is a call with operations of minor version 1.
-func compound(xid uint32, ops ...op4) []byte {
+// compound is a call with operations of a minor version. change, where set, may change the
+// bytes of all operations but the first spared ones.
+func compound(xid, minor uint32, ops []op4, spared int, change func(b []byte)) []byte {
 	b := call(xid, nfsProgram, wire.ProcCompound)
 	be.PutUint32(b[16:], wire.Version)
 	w := xdr.NewWriter(make([]byte, 0, 64*kib))
 	w.Opaque(nil)
-	w.Uint32(1)
+	w.Uint32(minor)
 	w.Uint32(uint32(len(ops)))
-	for _, o := range ops {
+	at := w.Len()
+	for i, o := range ops {
+		if i == spared {
+			at = w.Len()
+		}
 		w.Uint32(uint32(o.number))
 		if o.args != nil {
 			o.args.Encode(w)
 		}
 	}
+	if change != nil && at < w.Len() {
+		change(w.Bytes()[at:])
+	}
 	return append(b, w.Bytes()...)
 }
 
-// A client4 is a client of NFS version 4.1 on one connection, with one session. It makes
-// one call at a time.
+// A client4 is a client of NFS version 4 on one connection, from minor version 1 on with one
+// session. It makes one call at a time.
 type client4 struct {
+	minor   uint32
 	out     io.Writer
 	in      *bufio.Reader
 	xid     uint32
@@ -46,28 +55,22 @@ type client4 struct {
 // status4 is an operation's status that is not NFS4_OK.
 type status4 wire.NFSStat4
 
+// A refusal is a reply to a call that was not executed.
+type refusal struct {
+	how  string
+	stat uint32
+}
+
+func (r refusal) Error() string { return fmt.Sprintf("the call was %s: %d", r.how, r.stat) }
+
 func (s status4) Error() string { return wire.NFSStat4(s).String() }
 
 // do makes a call, and returns a cursor at the first result. The error is a status4 where
 // an operation failed.
 func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
-	c.xid++
-	if _, err := c.out.Write(record(compound(c.xid, ops...))); err != nil {
-		return nil, err
-	}
-	b, err := readRecord(c.in)
+	d, err := c.send(ops, 0, nil)
 	if err != nil {
 		return nil, err
-	}
-	d := xdr.NewDecoder(b)
-	d.Skip(4 + 4) // XID, reply
-	if reply := d.Uint32(); reply != 0 {
-		return nil, fmt.Errorf("the call was denied: %d", reply)
-	}
-	d.Skip(4)
-	d.Opaque(400)
-	if accepted := d.Uint32(); accepted != 0 {
-		return nil, fmt.Errorf("the call was refused: %d", accepted)
 	}
 	status := wire.NFSStat4(d.Uint32())
 	d.Opaque(1 << 20)
@@ -77,6 +80,29 @@ func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
 		return nil, d.Err()
 	case status != wire.NFS4OK:
 		return d, status4(status)
+	}
+	return d, nil
+}
+
+// send makes a call, as compound makes it, and returns a cursor at its results.
+func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decoder, error) {
+	c.xid++
+	if _, err := c.out.Write(record(compound(c.xid, c.minor, ops, spared, change))); err != nil {
+		return nil, err
+	}
+	b, err := readRecord(c.in)
+	if err != nil {
+		return nil, err
+	}
+	d := xdr.NewDecoder(b)
+	d.Skip(4 + 4) // XID, reply
+	if reply := d.Uint32(); reply != 0 {
+		return nil, refusal{"denied", reply}
+	}
+	d.Skip(4)
+	d.Opaque(400)
+	if accepted := d.Uint32(); accepted != 0 {
+		return nil, refusal{"refused", accepted}
 	}
 	return d, nil
 }
@@ -97,7 +123,7 @@ func (c *client4) exchange(name []byte) (sequence uint32, err error) {
 // create makes a session with so many slots, as far as they are granted.
 func (c *client4) create(sequence, slots uint32) error {
 	channel := wire.ChannelAttrs4{
-		Maxrequestsize: 1 << 20, Maxresponsesize: 1 << 20, MaxresponsesizeCached: 64 * kib, Maxoperations: 16, Maxrequests: slots,
+		Maxrequestsize: 1 << 20, Maxresponsesize: 1 << 20, MaxresponsesizeCached: 64 * kib, Maxoperations: 128, Maxrequests: slots,
 	}
 	d, err := c.do(op4{wire.OpCreateSession, &wire.CreateSession4Args{
 		Clientid: c.id, Sequence: sequence, ForeChanAttrs: channel, BackChanAttrs: channel, CBProgram: 0x40000000,

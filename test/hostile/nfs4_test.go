@@ -28,3 +28,19 @@ func TestHoards(t *testing.T) {
 		})
 	}
 }
+
+// Compounds that no client would send harm none but those who send them: the server has no
+// fault that they find.
+func TestRandomCompounds(t *testing.T) {
+	s := stage(t, Config{Files: 8})
+	s.Held = s.Ceiling
+	s.Sessions()
+	handles := [][]byte{s.Open.Root, s.Open.Many, s.Open.Victim}
+	for _, h := range s.lookUp([]string{emptyName(0), emptyName(1)}) {
+		handles = append(handles, h)
+	}
+	s.Attack(RandomCompounds{Peers: 8, Handles: handles, Calls: 1500}, Strangers(8))
+	s.JudgeSessions()
+	s.JudgeFaults()
+	s.Judge()
+}

@@ -20,6 +20,10 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 		return wire.NFS4ErrStaleClientID
 	}
 	c := clientOf(found)
+	if !c.mayManage(k) {
+		// A client that has moved makes itself known again, and may then.
+		return wire.NFS4ErrStaleClientID
+	}
 	if !c.protect.permits(&k.Call.Cred, wire.OpCreateSession) {
 		return wire.NFS4ErrWrongCred
 	}

@@ -150,6 +150,30 @@ func TestConfirmationByAnotherPrincipal(t *testing.T) {
 	newSession(other, id, 2) // nothing protects a confirmed client that did not ask for it
 }
 
+// A client's identity is not enough to make sessions of it, to be told of those that there
+// are, or to end it: that takes an address where it has shown its verifier.
+func TestSessionsAreMadeWhereTheClientIs(t *testing.T) {
+	site, _ := site(t, Config{}, state.Config{})
+	p, stranger := site.Peer(1), peerFrom(site, 1)
+	id := newClient(p, "client", 1)
+	is(t, "a stranger's first session", create(stranger, createArgs(id, 1)).Status, wire.NFS4ErrStaleClientID)
+	destroy := op(wire.OpDestroyClientID, &wire.DestroyClientID4Args{Clientid: id})
+	is(t, "a stranger's DESTROY_CLIENTID", single(stranger, destroy, nil), wire.NFS4ErrStaleClientID)
+	s := newSession(p, id, 1)
+	for n := range uint32(3) {
+		is(t, "a stranger's session", create(stranger, createArgs(id, n)).Status, wire.NFS4ErrStaleClientID)
+	}
+	// Within its own session the client is known, wherever it is; else it says who it is.
+	s.Conn = stranger.Conn
+	var within wire.CreateSession4Res
+	s.run(op(wire.OpCreateSession, createArgs(id, 2))).Ops[1].Into(t, &within)
+	is(t, "CREATE_SESSION in a session", within.Status, wire.NFS4OK)
+	if again := newClient(stranger, "client", 1); again != id {
+		t.Fatal("the client is not known that has moved")
+	}
+	newSession(stranger, id, 3)
+}
+
 // Sequences of CREATE_SESSION wrap around.
 func TestCreateSessionSequenceWraps(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})

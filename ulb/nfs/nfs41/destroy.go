@@ -43,6 +43,8 @@ func (m *Minor) destroyClientID(k *nfs4.Compound) nfs4.Status {
 		return wire.NFS4ErrStaleClientID
 	case found == k.Client:
 		return wire.NFS4ErrClientIDBusy
+	case !clientOf(found).mayManage(k):
+		return wire.NFS4ErrStaleClientID
 	case !clientOf(found).protect.permits(&k.Call.Cred, wire.OpDestroyClientID):
 		return wire.NFS4ErrWrongCred
 	}

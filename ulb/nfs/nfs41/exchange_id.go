@@ -41,7 +41,7 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	}
 	id := state.Identity{
 		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
-		Principal: nfs4.PrincipalOf(&k.Call.Cred), Address: k.Call.Conn.Peer.Addr(),
+		Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: proven(&k.Call.Cred), Address: k.Call.Conn.Peer.Addr(),
 		Follow: func(c *state.Client) state.Companion {
 			return &client{Client: c, minor: m, protect: protect, sequence: firstSequence - 1}
 		},

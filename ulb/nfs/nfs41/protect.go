@@ -56,6 +56,19 @@ func (p *protection) binds() bool {
 	return p.machine && p.enforce.Has(uint32(wire.OpBindConnToSession))
 }
 
+// proven says that the principal of a call was proven, and not only said.
+func proven(c *rpc.Cred) bool { return c.Flavor == rpc.AuthGSS }
+
+// mayManage says whether a call may make sessions of the client, or end it: from an address
+// where the client has shown itself, or within one of its sessions, or by a principal that
+// was proven to be the client's. The client's identity alone is no secret: a client that is
+// denied a lock is told it.
+func (c *client) mayManage(k *nfs4.Compound) bool {
+	cred := &k.Call.Cred
+	return k.Client == c.Client || proven(cred) && nfs4.PrincipalOf(cred) == c.Principal ||
+		c.minor.state.Met(c.Client, k.Call.Conn.Peer.Addr())
+}
+
 // intact says that a call came over RPCSEC_GSS with integrity or privacy.
 func intact(c *rpc.Cred) bool {
 	return c.Flavor == rpc.AuthGSS && (c.GSS == rpc.GSSIntegrity || c.GSS == rpc.GSSPrivacy)

@@ -16,8 +16,8 @@ const (
 )
 
 // table finds sessions. A session's identity is the epoch of the server's life, its place
-// in the table, a counter, so that no identity comes twice, and four bytes that nobody
-// guesses.
+// in the table, and eight bytes that nobody guesses, and that do not come twice: a peer
+// that knows an identity may make requests in the session.
 type table struct {
 	epoch uint32
 	rows  [chunks]atomic.Pointer[chunk]
@@ -82,8 +82,7 @@ func (t *table) add(s *Session) bool {
 	t.count++
 	binary.BigEndian.PutUint32(s.ID[:], t.epoch+uint32(t.count>>32))
 	binary.BigEndian.PutUint32(s.ID[4:], i)
-	binary.BigEndian.PutUint32(s.ID[8:], uint32(t.count))
-	rand.Read(s.ID[12:])
+	rand.Read(s.ID[8:])
 	row.Load()[i%chunkSize].Store(s)
 	return true
 }

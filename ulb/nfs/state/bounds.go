@@ -6,10 +6,18 @@ import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 const usualMemory = 128 << 20
 
 const (
+	// maxFileRanges is how many ranges of one file may be locked, and maxFileLocks by how
+	// many stateids: each LOCK looks at the latter, and the kernel at all of the former.
+	maxFileRanges = 1 << 14
+	maxFileLocks  = 1 << 13
 	// maxFileWaiters is how many locks may be waited for in one file, and maxWaiters
 	// in all: those beyond are not told when they could be had.
 	maxFileWaiters = 1 << 10
 	maxWaiters     = 1 << 16
+	// maxHindrances is how many locks and other waiters are looked at when something
+	// becomes free. Waiters that are not looked at for that reason are not told that they
+	// could have their lock: they ask again by themselves.
+	maxHindrances = 1 << 14
 )
 
 // usage is what is held, by all clients together.
@@ -86,8 +94,26 @@ func full(c *Client) Status {
 // account adds n ranges to what the lock s holds.
 func (m *Manager) account(s *State, n int) {
 	m.files.usage.ranges += n
+	s.file.ranges += n
 	m.charge(s.Client, n*sizeRange)
 }
 
-// mayGrow says whether another n ranges of c may be kept.
-func (m *Manager) mayGrow(c *Client, n int) bool { return n <= 0 || !m.crowded(c) }
+// mayGrow says whether c may have another n ranges of a file: NFS4_OK, or why not.
+func (m *Manager) mayGrow(c *Client, of *file, n int) Status {
+	switch {
+	case of.ranges+n > maxFileRanges:
+		return overfull(c)
+	case m.crowded(c):
+		return full(c)
+	}
+	return nfs4wire.NFS4OK
+}
+
+// overfull is what a client is answered that wants more of a file than is kept. To wait
+// would not help it.
+func overfull(c *Client) Status {
+	if c.Minor == 0 {
+		return nfs4wire.NFS4ErrResource
+	}
+	return nfs4wire.NFS4ErrServerFault
+}

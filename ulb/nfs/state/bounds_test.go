@@ -152,3 +152,61 @@ func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
 		}
 	})
 }
+
+// As many ranges of a file may be locked, and by as many stateids: more is refused for good,
+// and other files are as they were.
+func TestRangesOfOneFileAreBounded(t *testing.T) {
+	m := newManager(t)
+	for minor, refused := range map[uint32]Status{0: nfs4wire.NFS4ErrResource, 1: nfs4wire.NFS4ErrServerFault} {
+		c := newClient(m, minor, "client")
+		owner := func(name string, locks bool) *Owner {
+			o, s := m.OwnerOf(c, []byte(name), locks)
+			if s != ok {
+				t.Fatal(s)
+			}
+			o.confirmed.Store(true)
+			return o
+		}
+		lockers := 0
+		begin := func(key FileKey, at uint64) (nfs4wire.StateID4, Status) {
+			lockers++
+			o, s := m.Open(&OpenArgs{Client: c, Owner: owner("opener", false), Key: key, Access: AccessRead})
+			if s != ok {
+				t.Fatal(s)
+			}
+			a := LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: key}, New: true, LockOwner: owner(fmt.Sprint(lockers), true), Offset: at, Length: 1}
+			if minor == 0 {
+				a.Ref.Client = nil
+			}
+			id, _, s := m.Lock(&a)
+			return id, s
+		}
+		ranges, owners := fileKey(10*int(minor)+1), fileKey(10*int(minor)+2)
+		id, s := begin(ranges, 0)
+		ref := Ref{ID: id, Client: c, Key: ranges}
+		if minor == 0 {
+			ref.Client = nil
+		}
+		n := uint64(1)
+		for ; s == ok; n++ {
+			if n > 2*maxFileRanges {
+				t.Fatal("there is no bound to the ranges of a file")
+			}
+			ref.ID = id
+			id, _, s = m.Lock(&LockArgs{Ref: ref, Offset: 2 * n, Length: 1})
+		}
+		if s != refused || n < maxFileRanges-2 {
+			t.Errorf("minor version %d: %d ranges, then %v", minor, n, s)
+		}
+		n = 0
+		for s = ok; s == ok; n++ {
+			if n > 2*maxFileLocks {
+				t.Fatal("there is no bound to the locks of a file")
+			}
+			_, s = begin(owners, 2*n)
+		}
+		if s != refused || n < maxFileLocks-2 {
+			t.Errorf("minor version %d: %d stateids, then %v", minor, n, s)
+		}
+	}
+}

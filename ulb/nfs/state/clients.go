@@ -2,7 +2,9 @@ package state
 
 import (
 	"container/list"
+	"hash/maphash"
 	"net/netip"
+	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -34,7 +36,8 @@ type clients struct {
 	unconfirmed list.List
 	confirmed   int
 	// origins is how many addresses have clients that have confirmed themselves.
-	origins int
+	origins  int
+	scramble scrambler
 }
 
 // A name is what tells clients apart over restarts of theirs and ours. Clients of minor
@@ -89,7 +92,9 @@ type Identity struct {
 	Owner     []byte
 	Verifier  nfs4wire.Verifier4
 	Principal string
-	Address   netip.Addr
+	// Proven: the principal was proven, and not only said.
+	Proven  bool
+	Address netip.Addr
 	// Follow makes the companion of a new client; nil: it has none. It is called with
 	// the Manager's mutex held.
 	Follow func(c *Client) Companion
@@ -97,19 +102,21 @@ type Identity struct {
 
 func (c *clients) begin(epoch uint32) {
 	c.epoch = epoch
+	c.scramble.seed = maphash.MakeSeed()
 	c.byID = map[uint64]*Client{}
 	c.byName = map[name]*incarnations{}
 	c.from = map[netip.Addr]*origin{}
 }
 
-// nextID is an identity that was never used before. An epoch of Records leaves room for
-// 256 of these counters.
+// nextID is an identity that was never used before, and that nobody guesses: with one,
+// requests of minor version 0 are made in the client's name. An epoch of Records leaves
+// room for 256 of these counters.
 func (c *clients) nextID() uint64 {
 	if c.last++; c.last == 0 {
 		c.epoch++
 		c.last = 1
 	}
-	return uint64(c.epoch)<<32 | uint64(c.last)
+	return uint64(c.epoch)<<32 | uint64(c.scramble.of(c.epoch, c.last))
 }
 
 func (c *Client) name() name { return name{c.Minor, c.Owner} }
@@ -122,6 +129,36 @@ func (m *Manager) Client(id uint64) *Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.clients.byID[id]
+}
+
+// maxMet is how many addresses of a client are remembered.
+const maxMet = 8
+
+// meet notes that the client has shown at an address that it knows its own verifier. It is
+// called with m.mu held.
+func (c *Client) meet(a netip.Addr) {
+	if a = census.Client(a); !slices.Contains(c.known.met, a) {
+		c.known.met = append(c.known.met, a)
+		if n := len(c.known.met); n > maxMet {
+			c.known.met = slices.Delete(c.known.met, 0, n-maxMet)
+		}
+	}
+}
+
+// Met says whether the client has made itself known from an address: by the EXCHANGE_ID or
+// SETCLIENTID that made it, or by one with the same verifier, which no other client knows.
+func (m *Manager) Met(c *Client, a netip.Addr) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(c.known.met, census.Client(a))
+}
+
+// contested says that a client with the name of old, but not with its verifier, cannot be
+// told from another one that took the name: it comes from an address that old never had,
+// and old is still at work. It has to wait until old is gone, or its lease ran out, as that
+// of a client does that starts anew somewhere else. It is called with m.mu held.
+func (m *Manager) contested(old *Client, proven bool, from netip.Addr) bool {
+	return !proven && !slices.Contains(old.known.met, census.Client(from)) && m.inUse(old)
 }
 
 // Confirmed says whether the client has confirmed itself.
@@ -139,6 +176,8 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 		Verifier: id.Verifier, Principal: id.Principal,
 	}
 	c.known.address = census.Client(id.Address)
+	c.known.proven = id.Proven
+	c.meet(id.Address)
 	c.known.renewed.Store(int64(m.now()))
 	if id.Follow != nil {
 		c.known.companion = id.Follow(c)
@@ -191,8 +230,11 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	t := &m.clients
 	in, o := t.byName[c.name()], c.known.origin
-	if in.confirmed == nil && !o.mayConfirm(t) {
+	switch old := in.confirmed; {
+	case old == nil && !o.mayConfirm(t):
 		m.relieve(o.confirmed < t.part(maxClients)/2)
+		return func() {}, nfs4wire.NFS4ErrDelay
+	case old != nil && m.contested(old, c.known.proven, c.known.address):
 		return func() {}, nfs4wire.NFS4ErrDelay
 	}
 	after = func() {}

@@ -53,7 +53,13 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 		if in := m.clients.byName[old.name()]; in.unconfirmed != nil {
 			nothing = m.remove(in.unconfirmed)
 		}
+		old.meet(id.Address)
 		return Exchange{Client: old, Confirmed: true}, nothing
+	case m.contested(old, id.Proven, id.Address):
+		if m.expired(old, m.now()) {
+			return Exchange{Expired: old}, nothing
+		}
+		return Exchange{Status: nfs4wire.NFS4ErrDelay}, nothing
 	}
 	// Case 5 as well: what the old incarnation holds dies when the new one is
 	// confirmed.
@@ -71,6 +77,7 @@ func (m *Manager) update(id *Identity, old *Client) Exchange {
 	case old.Principal != id.Principal:
 		return Exchange{Status: nfs4wire.NFS4ErrPerm}
 	}
+	old.meet(id.Address)
 	return Exchange{Client: old, Confirmed: true}
 }
 

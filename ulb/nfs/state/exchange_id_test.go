@@ -211,16 +211,111 @@ func TestDestroy(t *testing.T) {
 func TestIdentitiesDoNotComeAgain(t *testing.T) {
 	m := manager(t, Config{Records: &disk{}})
 	defer m.Close()
-	m.clients.last = 1<<32 - 2
-	var last uint64
-	for range 4 {
-		if id := m.clients.nextID(); id <= last {
-			t.Errorf("%#x after %#x", id, last)
-		} else {
-			last = id
+	m.clients.last = 1<<32 - 1000
+	seen := map[uint64]bool{}
+	for range 5000 {
+		id := m.clients.nextID()
+		if seen[id] {
+			t.Errorf("%#x comes again", id)
+		}
+		if seen[id] = true; id>>32 < uint64(m.Epoch()) || id>>32 >= uint64(2<<8) {
+			t.Errorf("%#x belongs to another start", id)
 		}
 	}
-	if last>>32 >= uint64(2<<8) {
-		t.Errorf("%#x belongs to the next start", last)
+}
+
+// An identity tells nothing of the next.
+func TestIdentitiesAreNotGuessed(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	near := 0
+	for a, n := m.clients.nextID(), 0; n < 1000; n++ {
+		b := m.clients.nextID()
+		if d := int32(uint32(b) - uint32(a)); d > -1<<16 && d < 1<<16 {
+			near++
+		}
+		a = b
+	}
+	if near > 5 {
+		t.Errorf("%d of 1000 identities are near the one before", near)
+	}
+}
+
+// A client that has a name and works is not ended by another one that takes the name at
+// another address, before that has waited for its lease. It may move itself, with its own
+// verifier, and start anew where it was.
+func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
+	const delay = nfs4wire.NFS4ErrDelay
+	for minor, take := range map[uint32]func(m *Manager, id *Identity) (*Client, Status, bool){
+		1: func(m *Manager, id *Identity) (*Client, Status, bool) {
+			x := m.ExchangeID(id, false)
+			if x.Client != nil {
+				return x.Client, m.Confirm(x.Client), false
+			}
+			return nil, x.Status, x.Expired != nil
+		},
+		0: func(m *Manager, id *Identity) (*Client, Status, bool) {
+			r := m.SetClientID(id, Callback{})
+			if r.Client != nil {
+				return r.Client, m.ConfirmClientID(r.Client.ID, r.Confirm, id.Principal), false
+			}
+			return nil, r.Status, r.Expired != nil
+		},
+	} {
+		timed(t, Config{}, func(t *testing.T, m *Manager) {
+			at := func(address string, verifier byte) *Identity {
+				id := identity("client", verifier, "me")
+				id.Address = netip.MustParseAddr(address)
+				return id
+			}
+			took := func(what string, id *Identity, want Status) *Client {
+				t.Helper()
+				c, s, _ := take(m, id)
+				is(t, fmt.Sprint(what, ", minor version ", minor), s, want)
+				return c
+			}
+			holds := func(c *Client) {
+				t.Helper()
+				m.ReclaimComplete(c, false)
+				if minor == 0 {
+					o, _ := m.OwnerOf(c, []byte("owner"), false)
+					if _, s := m.Open(&OpenArgs{Client: c, Owner: o, Key: fileKey(1), Access: AccessRead}); s != ok {
+						t.Fatal(s)
+					}
+					return
+				}
+				open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+			}
+			took("a client", at("10.0.0.1", 1), ok)
+			took("one of its name that holds nothing", at("10.0.0.9", 7), ok)
+			c := took("it again", at("10.0.0.1", 1), ok)
+			early, _, _ := take(m, at("10.0.0.9", 7))
+			c = took("it again", at("10.0.0.1", 1), ok)
+			holds(c)
+			if m.Confirm(early) == ok {
+				t.Error("a client that was made early takes the name")
+			}
+			took("another one at another address", at("10.0.0.9", 2), delay)
+			if m.Client(c.ID) == nil {
+				t.Fatal("the client is gone")
+			}
+			if minor == 1 {
+				took("the client at another address", at("10.0.0.2", 1), ok)
+				if !m.Met(c, netip.MustParseAddr("10.0.0.2")) || m.Met(c, netip.MustParseAddr("10.0.0.9")) {
+					t.Error("where the client is is not known")
+				}
+			}
+			proven := at("10.0.0.9", 3)
+			proven.Proven = true
+			c = took("another one that is proven", proven, ok)
+			holds(c)
+			c = took("one that starts anew where it was", at("10.0.0.9", 4), ok)
+			holds(c)
+			took("another one at another address", at("10.0.0.3", 5), delay)
+			pass(2 * leaseTime)
+			if _, s, expired := take(m, at("10.0.0.3", 5)); s != ok && !expired {
+				t.Error("a lease that ran out keeps a client from its name")
+			}
+		})
 	}
 }

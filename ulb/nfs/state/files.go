@@ -45,6 +45,7 @@ type file struct {
 	opens   []*State
 	locks   []*State
 	waiting []*waiter
+	ranges  int // that are locked
 }
 
 // file finds or makes the file of a key.

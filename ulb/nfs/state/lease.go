@@ -17,8 +17,10 @@ const maxCourteous = 1024
 type lease struct {
 	address   netip.Addr
 	origin    *origin
+	met       []netip.Addr // as census.Client counts them, the latest last
 	companion Companion
 	confirmed bool
+	proven    bool // Identity.Proven
 	// gone: it is no more. dying: it may not begin anything, for it is about to go.
 	gone  bool
 	dying atomic.Bool

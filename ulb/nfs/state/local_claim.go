@@ -95,49 +95,68 @@ type need struct {
 // strongest says what clients have locked of a range, without gaps, and whether they have
 // anything of the file.
 func (m *Manager) strongest(key FileKey, r byteRange) (all []need, any bool) {
+	within, any := m.within(key, r)
+	if !any {
+		return nil, false
+	}
+	return cover(r, within), true
+}
+
+// within are the locked ranges of a file that overlap r, and whether anything of the file
+// is locked.
+func (m *Manager) within(key FileKey, r byteRange) (all []byteRange, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var within []byteRange
 	if of := m.files.byKey[key]; of != nil {
 		for _, s := range of.locks {
 			any = any || len(s.ranges) > 0
 			for i := s.ranges.from(r.start); i < len(s.ranges) && s.ranges[i].start <= r.last; i++ {
-				within = append(within, s.ranges[i])
+				all = append(all, s.ranges[i])
 			}
 		}
 	}
-	return cover(r, within), any
+	return all, any
+}
+
+// An edge is where a range begins or ends.
+type edge struct {
+	at uint64
+	// n is 1 where one begins, and -1 behind its last byte.
+	n     int
+	write bool
 }
 
 // cover cuts r where one of within begins or ends, and says what the strongest is of each
 // piece.
 func cover(r byteRange, within []byteRange) (all []need) {
-	starts := []uint64{r.start}
+	edges := make([]edge, 0, 2*len(within)+1)
 	for _, w := range within {
-		if w.start > r.start {
-			starts = append(starts, w.start)
-		}
+		edges = append(edges, edge{max(w.start, r.start), 1, w.write})
 		if w.last < r.last {
-			starts = append(starts, w.last+1)
+			edges = append(edges, edge{w.last + 1, -1, w.write})
 		}
 	}
-	slices.Sort(starts)
-	starts = slices.Compact(starts)
-	// One pass: pieces and ranges both ascend.
-	slices.SortFunc(within, func(a, b byteRange) int { return cmp.Compare(a.start, b.start) })
-	var open []byteRange
-	for i, start := range starts {
-		p := need{start: start, last: r.last}
-		if i+1 < len(starts) {
-			p.last = starts[i+1] - 1
+	edges = append(edges, edge{at: r.start})
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Compare(a.at, b.at) })
+	readers, writers := 0, 0
+	for i, e := range edges {
+		if e.write {
+			writers += e.n
+		} else {
+			readers += e.n
 		}
-		for len(within) > 0 && within[0].start <= start {
-			open = append(open, within[0])
-			within = within[1:]
+		p := need{start: e.at, last: r.last}
+		if i+1 < len(edges) {
+			if edges[i+1].at == e.at {
+				continue
+			}
+			p.last = edges[i+1].at - 1
 		}
-		open = slices.DeleteFunc(open, func(w byteRange) bool { return w.last < start })
-		for _, w := range open {
-			p.mode = max(p.mode, w.mode())
+		switch {
+		case writers > 0:
+			p.mode = vfs.ClaimWrite
+		case readers > 0:
+			p.mode = vfs.ClaimRead
 		}
 		if n := len(all); n > 0 && all[n-1].mode == p.mode {
 			all[n-1].last = p.last
@@ -226,9 +245,11 @@ func (m *Manager) localLock(c *localClaim, r *byteRange) *Denied {
 
 // undo is how a lock is taken back.
 type undo struct {
-	state  *State
-	made   bool // the state was made for it
-	ranges ranges
+	state *State
+	made  bool // the state was made for it
+	// locked is what was locked, and before what the state held of it.
+	locked byteRange
+	before ranges
 	seqid  uint32
 }
 
@@ -239,8 +260,12 @@ func (m *Manager) takeBack(u *undo) {
 	m.mu.Lock()
 	if s := u.state; s.file != nil {
 		of := s.file
-		m.account(s, len(u.ranges)-len(s.ranges))
-		s.ranges = u.ranges
+		held := len(s.ranges)
+		s.ranges = s.ranges.unlock(u.locked.start, u.locked.last)
+		for _, r := range u.before {
+			s.ranges = s.ranges.lock(r)
+		}
+		m.account(s, len(s.ranges)-held)
 		s.seqid.Store(u.seqid)
 		if u.made {
 			m.dropLock(s, false, &l)

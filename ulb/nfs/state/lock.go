@@ -1,7 +1,6 @@
 package state
 
 import (
-	"slices"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -109,8 +108,11 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 		}
 		return id, d, nfs4wire.NFS4ErrDenied
 	}
-	if !m.mayGrow(c, 2) {
-		return id, nil, full(c)
+	if status := m.mayGrow(c, of, 2); status != nfs4wire.NFS4OK {
+		return id, nil, status
+	}
+	if s == nil && len(of.locks) >= maxFileLocks {
+		return id, nil, overfull(c)
 	}
 	if s == nil {
 		if s = m.newLock(open, owner, a.OwnerName); s == nil {
@@ -124,7 +126,7 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	}
 	u.state = s
 	if a.Claimer != nil {
-		u.ranges = slices.Clone(s.ranges)
+		u.locked, u.before = r, s.ranges.part(r.start, r.last)
 	}
 	before := len(s.ranges)
 	s.ranges = s.ranges.lock(r)
@@ -270,9 +272,10 @@ func (m *Manager) unlock(ref *Ref, r byteRange) (id nfs4wire.StateID4, status St
 	s, status := m.held(ref, KindLock)
 	switch {
 	case status != nfs4wire.NFS4OK:
-	case s.ranges.splits(r.start, r.last) && !m.mayGrow(s.Client, 1):
-		status = full(s.Client)
-	default:
+	case s.ranges.splits(r.start, r.last):
+		status = m.mayGrow(s.Client, s.file, 1)
+	}
+	if status == nfs4wire.NFS4OK {
 		before := len(s.ranges)
 		s.ranges = s.ranges.unlock(r.start, r.last)
 		m.account(s, len(s.ranges)-before)

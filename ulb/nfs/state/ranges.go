@@ -50,6 +50,14 @@ func (rs ranges) lock(r byteRange) ranges {
 	return slices.Insert(rs, i, r)
 }
 
+// part are the ranges from start to last, cut there.
+func (rs ranges) part(start, last uint64) (all ranges) {
+	for i := rs.from(start); i < len(rs) && rs[i].start <= last; i++ {
+		all = append(all, byteRange{max(rs[i].start, start), min(rs[i].last, last), rs[i].write})
+	}
+	return all
+}
+
 // splits says whether an unlock from start to last makes two ranges of one.
 func (rs ranges) splits(start, last uint64) bool {
 	i := rs.from(start)

@@ -1,8 +1,10 @@
 package state
 
 import (
+	"math/rand/v2"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"pgregory.net/rapid"
 )
 
@@ -105,5 +107,63 @@ func TestWholeRange(t *testing.T) {
 		if ok != c.ok || ok && (r.start != c.start || r.last != c.last) {
 			t.Errorf("%d, %d: %v %v", c.offset, c.length, r, ok)
 		}
+	}
+}
+
+// cover says of each byte what the strongest is that lies on it, without gaps, and no two
+// neighbours are the same.
+func TestCover(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	const bytes = 40
+	for range 2000 {
+		draw := func() byteRange {
+			a, b := rnd.Uint64N(bytes), rnd.Uint64N(bytes)
+			return byteRange{min(a, b), max(a, b), rnd.IntN(3) == 0}
+		}
+		r := draw()
+		var within []byteRange
+		for range rnd.IntN(6) {
+			if w := draw(); w.overlaps(&r) {
+				if w.last == bytes-1 && r.last == bytes-1 {
+					w.last, r.last = vfs.ToEnd, vfs.ToEnd
+				}
+				within = append(within, w)
+			}
+		}
+		at := r.start
+		var before *need
+		for _, p := range cover(r, within) {
+			if p.start != at || before != nil && before.mode == p.mode {
+				t.Fatalf("%v of %v: %v behind %v", r, within, p, before)
+			}
+			for b := p.start; b <= min(p.last, bytes); b++ {
+				mode := vfs.ClaimMode(0)
+				for _, w := range within {
+					if w.start <= b && b <= w.last {
+						mode = max(mode, w.mode())
+					}
+				}
+				if mode != p.mode {
+					t.Fatalf("%v of %v: byte %d is %v, not %v", r, within, b, p.mode, mode)
+				}
+			}
+			at, before = p.last+1, &p
+		}
+		if at != r.last+1 {
+			t.Fatalf("%v of %v ends before %d", r, within, at)
+		}
+	}
+}
+
+// So many ranges that lie upon one another are covered by one pass over them, not by one for
+// each: with that this test would not end.
+func TestCoverOfManyRanges(t *testing.T) {
+	const n = 1 << 18
+	var within []byteRange
+	for i := range uint64(n) {
+		within = append(within, byteRange{start: i, last: vfs.ToEnd})
+	}
+	if all := cover(whole, within); len(all) != 1 || all[0] != (need{0, vfs.ToEnd, vfs.ClaimRead}) {
+		t.Errorf("%d pieces", len(all))
 	}
 }

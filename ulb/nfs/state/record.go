@@ -45,6 +45,7 @@ func (m *Manager) begin() error {
 	}
 	m.epoch = starts << 8
 	m.clients.begin(m.epoch)
+	m.files.scramble = m.clients.scramble
 	m.beginGrace(known)
 	m.beginSweep()
 	return nil

@@ -72,9 +72,16 @@ func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, a
 		if in.unconfirmed != nil {
 			after = m.remove(in.unconfirmed)
 		}
+		old.meet(id.Address)
 		v := &old.known.v40
 		v.updating, v.updateConfirm, v.updatedCallback = true, newConfirm(), cb
 		return SetClientIDResult{Client: old, Confirm: v.updateConfirm}, after
+	}
+	if old != nil && !old.known.gone && m.contested(old, id.Proven, id.Address) {
+		if m.expired(old, m.now()) {
+			return SetClientIDResult{Expired: old}, after
+		}
+		return SetClientIDResult{Status: nfs4wire.NFS4ErrDelay}, after
 	}
 	c, more := m.add(0, id)
 	c.known.v40 = setClientID{confirm: newConfirm(), callback: cb}

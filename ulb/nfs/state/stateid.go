@@ -114,7 +114,8 @@ const (
 )
 
 // A slab finds states by their stateids without a lock: Other is the epoch of the
-// server, the index of a slot, and the slot's generation, of 32 bits each.
+// server, the index of a slot, and the slot's generation, of 32 bits each. The last of them
+// is scrambled: in minor version 0 a stateid is all that tells its holder from others.
 type slab struct {
 	chunks [maxChunks]atomic.Pointer[[chunkSlots]slot]
 
@@ -122,11 +123,13 @@ type slab struct {
 
 	used uint32   // slots that were ever used
 	free []uint32 // slots that can be used again
+
+	scramble scrambler
 }
 
 type slot struct {
 	state atomic.Pointer[State]
-	// expired is the generation that was taken away last.
+	// expired is the generation that was taken away last, as the stateid had it.
 	expired atomic.Uint32
 	// generation is guarded by Manager.mu.
 	generation uint32
@@ -163,7 +166,7 @@ func (b *slab) add(s *State, epoch uint32) bool {
 	sl.generation++
 	binary.BigEndian.PutUint32(s.other[0:], epoch)
 	binary.BigEndian.PutUint32(s.other[4:], index)
-	binary.BigEndian.PutUint32(s.other[8:], sl.generation)
+	binary.BigEndian.PutUint32(s.other[8:], b.scramble.of(index, sl.generation))
 	s.seqid.Store(1)
 	sl.state.Store(s)
 	return true
@@ -175,7 +178,7 @@ func (b *slab) remove(s *State, expired bool) {
 	sl := b.slot(index)
 	sl.state.Store(nil)
 	if expired {
-		sl.expired.Store(sl.generation)
+		sl.expired.Store(binary.BigEndian.Uint32(s.other[8:]))
 	}
 	if sl.generation != 1<<32-1 { // else its generations are used up
 		b.free = append(b.free, index)

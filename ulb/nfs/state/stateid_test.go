@@ -1,7 +1,9 @@
 package state
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/maphash"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -118,5 +120,44 @@ func TestRevoke(t *testing.T) {
 	m.Revoke("another")
 	if u := m.Usage(); u.Opens != 1 || u.Files != 1 || count.n.Load() != 1 {
 		t.Errorf("%+v, %d files are open", u, count.n.Load())
+	}
+}
+
+// A stateid tells nothing of the one that follows it in its place.
+func TestStateIDsAreNotGuessed(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 1, "client")
+	near := 0
+	var before [nfs4wire.NFS4OtherSize]byte
+	seen := map[[nfs4wire.NFS4OtherSize]byte]bool{}
+	for range 1000 {
+		id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+		if seen[id.Other] {
+			t.Fatalf("%x comes again", id.Other)
+		}
+		seen[id.Other] = true
+		if bytes.Equal(id.Other[:10], before[:10]) {
+			near++
+		}
+		before = id.Other
+		if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}); s != ok {
+			t.Fatal(s)
+		}
+	}
+	if near > 5 {
+		t.Errorf("%d of 1000 stateids are near the one before", near)
+	}
+}
+
+// No number comes of two others.
+func TestScrambleIsAPermutation(t *testing.T) {
+	s := scrambler{maphash.MakeSeed()}
+	seen := map[uint32]bool{}
+	for n := range uint32(1 << 18) {
+		x := s.of(7, n*16383)
+		if seen[x] {
+			t.Fatalf("%d comes twice", x)
+		}
+		seen[x] = true
 	}
 }

@@ -106,7 +106,11 @@ func (m *Manager) released(of *file, l *leftovers) {
 	}
 	now := time.Now()
 	of.unqueue(m, func(w *waiter) bool { return now.Sub(w.asked) > forgotten })
+	left := maxHindrances
 	for i, w := range of.waiting {
+		if left -= len(of.locks) + i; left < 0 {
+			return
+		}
 		if now.Before(w.until) || m.hindered(of, i) {
 			continue
 		}

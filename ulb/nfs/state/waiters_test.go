@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,4 +112,33 @@ func TestWaitersGoWithTheirClients(t *testing.T) {
 		after()
 	}
 	nothingLeft(t, m)
+}
+
+// What looks for waiters looks at so many locks and no more, however many there are: those
+// beyond ask again by themselves.
+func TestSearchForWaitersIsBounded(t *testing.T) {
+	m := newManager(t)
+	told := 0
+	m.NotifyLocks(func(LockNotice) { told++ })
+	holder, waiter := newLocker(t, m, "holder"), newLocker(t, m, "waiter")
+	if s := holder.lock(false, 0, 10, true); s != ok {
+		t.Fatal(s)
+	}
+	const others = maxHindrances/3 - 10
+	for i := range uint64(others) {
+		if _, _, s := m.Lock(&LockArgs{
+			Ref: Ref{ID: holder.open, Client: holder.c, Key: fileKey(1)}, New: true, OwnerName: fmt.Append(nil, i), Offset: 100 + 2*i, Length: 1,
+		}); s != ok {
+			t.Fatal(s)
+		}
+	}
+	for i := range uint64(9) {
+		if s := waiter.lock(true, i, 1, true); s != nfs4wire.NFS4ErrDenied {
+			t.Fatal(s)
+		}
+	}
+	holder.unlock(0, 10)
+	if told != 3 {
+		t.Errorf("%d waiters were told", told)
+	}
 }
