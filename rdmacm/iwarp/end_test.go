@@ -180,6 +180,32 @@ func TestPeerBreaksOff(t *testing.T) {
 	}
 }
 
+// A reset right behind a message is seen at once, although the receiver does not read
+// again where it was told that nothing is left, and has answered: the peer resets
+// before the answer, or sends another message before it does.
+func TestResetBehindTheLastBytes(t *testing.T) {
+	for name, more := range map[string]bool{"before the answer": false, "behind a second message": true} {
+		t.Run(name, func(t *testing.T) {
+			raw, s := passive(t, Config{})
+			first, second := raw.Bytes(raw.Send([]byte("0"))), raw.Bytes(raw.Send([]byte("1")))
+			s.on(func(r *rdmacm.Recv) {
+				if string(r.Bytes) == "0" {
+					if more {
+						raw.Write(second)
+					}
+					raw.Reset()
+				}
+				r.Release()
+				if !s.SendShort([][]byte{[]byte("answer")}, 0) {
+					post(s.Conn, send([]byte("answer")))
+				}
+			})
+			raw.Write(first)
+			s.ended()
+		})
+	}
+}
+
 // Disconnect carries out what was posted, answers to Reads too, and closes this
 // half; the end comes when the peer has closed its own. IW-219: what is posted
 // afterwards fails, in its turn.

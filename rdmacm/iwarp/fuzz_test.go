@@ -157,7 +157,7 @@ func (g *guarded) feed(b []byte, chunk int) {
 		in := b[:min(chunk, len(b))]
 		inPlace := 0
 		for k := range entries {
-			m := copy(unsafe.Slice(x.iov[k].Base, int(x.iov[k].Len)), in[inPlace:])
+			m := copy(unsafe.Slice(x.ring.iov[k].Base, int(x.ring.iov[k].Len)), in[inPlace:])
 			inPlace += m
 		}
 		if inPlace > n {

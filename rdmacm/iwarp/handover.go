@@ -13,8 +13,9 @@ func (t *transmitter) hold() {
 }
 
 // release takes over the answers to the RDMA Reads of a run of FPDUs, and sends
-// them and what was posted meanwhile.
-func (t *transmitter) release(asked *answerQueue) {
+// them and what was posted meanwhile. It says whether TCP took it all, and there was
+// something.
+func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	t.mu.Lock()
 	t.held = false
 	if t.unanswered == nil {
@@ -23,9 +24,7 @@ func (t *transmitter) release(asked *answerQueue) {
 	t.answers.join(asked)
 	own := t.acquire()
 	t.mu.Unlock()
-	if own {
-		t.transmit()
-	}
+	return own && t.transmit()
 }
 
 // lift lifts the ban on sending. What waits goes out with the next release.

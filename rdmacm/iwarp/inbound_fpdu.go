@@ -93,6 +93,9 @@ func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
 // stepOn takes steps to the end of the FPDU, or to its fault. It says false when
 // there is not enough in the ring for that.
 func (x *receiver) stepOn() bool {
+	if x.fpdu.phase == phaseHeader && x.wholeSend() {
+		return true
+	}
 	for x.step() {
 		if x.fpdu.phase == phaseHeader || x.fpdu.faulty {
 			return true

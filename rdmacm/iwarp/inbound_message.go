@@ -3,6 +3,7 @@ package iwarp
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
@@ -14,7 +15,22 @@ type inboundMessage struct {
 	stock *messages
 	class int
 	store []byte
+	state atomic.Uint32
 }
+
+// States of an inboundMessage that was handed over. Where the Handler releases it
+// before Received returns, the receiver has it back for the next one.
+const (
+	lent     uint32 = iota // Received has not returned
+	kept                   // it has, and the Handler has the message still
+	released               // before Received returned
+)
+
+// lend comes before Received, and back after it: it is true where the message was
+// released meanwhile.
+func (m *inboundMessage) lend() { m.state.Store(lent) }
+
+func (m *inboundMessage) back() bool { return !m.state.CompareAndSwap(lent, kept) }
 
 // messages is the stock of receive buffers of all connections, by size. What
 // is in use is bounded by what the connections promised; what is idle goes with
@@ -49,11 +65,18 @@ func (s *messages) get(size int) *inboundMessage {
 	return m
 }
 
-func (m *inboundMessage) free() {
+// put gives the buffer back to the stock.
+func (m *inboundMessage) put() {
 	m.Bytes, m.Invalidated = nil, 0
 	if m.class != oddSized {
 		m.stock.classes[m.class].Put(m)
 	}
 }
 
-func freeMessage(r *rdmacm.Recv) { r.Provider.(*inboundMessage).free() }
+// freeMessage is the Free of a Recv.
+func freeMessage(r *rdmacm.Recv) {
+	m := r.Provider.(*inboundMessage)
+	if m.state.Swap(released) == kept {
+		m.put()
+	}
+}

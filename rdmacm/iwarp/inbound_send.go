@@ -75,12 +75,49 @@ func (x *receiver) provide(size, limit int, last bool) {
 	if !last {
 		size = min(2*size, limit)
 	}
-	m := x.p.messages.get(size)
+	m := x.message(size)
 	if s.message != nil {
 		copy(m.store, s.message.store[:s.length])
-		s.message.free()
+		s.message.put()
 	}
 	s.message = m
+}
+
+// wholeSend takes in an FPDU that is a Send by itself and is in the ring to its end,
+// which nearly all small messages are. It says false, and has done nothing, where the
+// FPDU is anything else, not there yet, or at fault: then step takes it apart.
+func (x *receiver) wholeSend() bool {
+	const header = wire.LengthSize + wire.UntaggedSize
+	in := x.ring.buf[x.r:x.w]
+	if len(in) < header || !x.begun || x.send.open || !wire.IsLastOfSend(in[wire.LengthSize:]) {
+		return false
+	}
+	ulpdu := wire.ULPDULength(in)
+	size, length := wire.FPDUSize(ulpdu), ulpdu-wire.UntaggedSize
+	if length < 0 || len(in) < size || length > int(x.promisedSize.Load()) {
+		return false
+	}
+	h := wire.ParseUntagged(in[wire.LengthSize:])
+	if h.Queue != wire.QueueSend || h.MSN != x.msn[wire.QueueSend]+1 || h.Offset != 0 {
+		return false
+	}
+	if crc := in[size-wire.CRCSize:]; x.agreed.CRC && wire.ParseCRC(crc) != wire.CRC(0, in[:size-wire.CRCSize]) {
+		return false
+	}
+	if x.promised.Add(-1) < 0 {
+		x.promised.Add(1)
+		return false
+	}
+	m := x.message(length)
+	copy(m.store, in[header:header+length])
+	x.r += size
+	x.msn[wire.QueueSend]++
+	x.fpdus++
+	if x.streak > 0 {
+		x.streak--
+	}
+	x.deliver(m, length)
+	return true
 }
 
 // endSend delivers the message that is complete.
@@ -99,10 +136,33 @@ func (x *receiver) endSend() {
 		}
 		m.Invalidated = s.stag
 	}
-	m.Bytes = m.store[:s.length]
-	x.p.counters.sendsIn.Add(1)
-	x.p.counters.sendBytesIn.Add(uint64(s.length))
+	n := s.length
 	*s = openSend{}
+	x.deliver(m, n)
+}
+
+// deliver hands over a message of n bytes.
+func (x *receiver) deliver(m *inboundMessage, n int) {
+	m.Bytes = m.store[:n]
+	x.sends++
+	x.sendBytes += uint64(n)
 	x.drain = true
+	m.lend()
 	x.handler.Received(&m.Recv)
+	if m.back() {
+		if x.spare == nil && m.class == 0 {
+			x.spare = m
+		} else {
+			m.put()
+		}
+	}
+}
+
+// message is a buffer for a message of so many bytes.
+func (x *receiver) message(size int) *inboundMessage {
+	if m := x.spare; m != nil && size <= len(m.store) {
+		x.spare = nil
+		return m
+	}
+	return x.p.messages.get(size)
 }

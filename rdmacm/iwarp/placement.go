@@ -103,7 +103,7 @@ func (x *receiver) exposed() *region {
 	return x.fpdu.region
 }
 
-// direct prepares x.iov for the next read of the socket to put payload straight
+// direct prepares the ring's entries for the next read of the socket to put payload straight
 // into place, and says how many entries that took, for how many bytes; none when
 // little is missing, or some of it is in the ring. The mutex of what exposed
 // returns is held.
@@ -114,19 +114,19 @@ func (x *receiver) direct() (entries, n int) {
 	}
 	switch f.target {
 	case toMessage:
-		setEntry(&x.iov[0], x.send.message.store[x.send.length:][:f.left])
+		setEntry(&x.ring.iov[0], x.send.message.store[x.send.length:][:f.left])
 		return 1, f.left
 	case toBounce:
-		setEntry(&x.iov[0], x.bounce[f.placed:][:f.left])
+		setEntry(&x.ring.iov[0], x.bounce[f.placed:][:f.left])
 		return 1, f.left
 	case toSink:
-		return f.read.entries(x.iov[:directEntries-1], f.left)
+		return f.read.entries(x.ring.iov[:directEntries-1], f.left)
 	case toRegion:
 		if f.region.memory == nil {
 			return 0, 0
 		}
 		at := f.tagged.Offset - f.region.base + uint64(f.placed)
-		setEntry(&x.iov[0], f.region.memory[at:][:f.left])
+		setEntry(&x.ring.iov[0], f.region.memory[at:][:f.left])
 		return 1, f.left
 	}
 	return 0, 0
@@ -162,7 +162,7 @@ func (r *outRead) entries(iov []unix.Iovec, n int) (k, bytes int) {
 func (x *receiver) placed(n int) {
 	f := &x.fpdu
 	for k, left := 0, n; left > 0; k++ {
-		v := &x.iov[k]
+		v := &x.ring.iov[k]
 		m := min(left, int(v.Len))
 		if x.agreed.CRC {
 			f.crc = wire.CRC(f.crc, unsafe.Slice(v.Base, m))

@@ -3,7 +3,6 @@ package iwarp
 import (
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -36,26 +35,30 @@ type receiver struct {
 	stash []byte
 	small [stashSize]byte // stash, when that is enough
 	large *largeStash     // stash, when it is not
+	spare *inboundMessage // for the next message, while there is input
 	// bounce holds the payload of an RDMA Write whose CRC was not seen.
 	bounce *largeStash
 
 	ready func(fd uintptr) bool
 	eof   bool
 	errno unix.Errno
+	// emptied: the last read of the socket left nothing there.
+	emptied bool
 
 	fpdu inboundFPDU
 	// streak is above 0 while large FPDUs come, a short one or two between
 	// them included: then the next is likely to be large, and little is read
 	// beyond the current one, so that its payload can go straight to its place.
-	streak   int
-	named    *region   // that an FPDU of the present input named last
-	msn      [2]uint32 // expected next, less one, on each queue
-	send     openSend
-	begun    bool // an FPDU was received and validated
-	drain    bool // messages were handed over since Drained
-	iov      [directEntries]unix.Iovec
-	scratch  [wire.MaxTerminateSize]byte // what an FPDU carries for us
-	fpdus    uint64
+	streak  int
+	named   *region   // that an FPDU of the present input named last
+	msn     [2]uint32 // expected next, less one, on each queue
+	send    openSend
+	begun   bool                        // an FPDU was received and validated
+	drain   bool                        // messages were handed over since Drained
+	scratch [wire.MaxTerminateSize]byte // what an FPDU carries for us
+	// Of the present run of FPDUs: these, messages, and their payload.
+	fpdus, sends, sendBytes uint64
+
 	midway   atomic.Bool   // within an FPDU or a message
 	arrived  atomic.Uint64 // bytes, all told
 	answered atomic.Uint64 // bytes of Read Responses, and Reads completed
@@ -154,8 +157,15 @@ func (x *receiver) readReady(fd uintptr) bool {
 		}
 		x.arrived.Add(uint64(n))
 		x.p.counters.bytesIn.Add(uint64(n))
-		if !x.skipBehindFault() {
-			x.consume()
+		if x.skipBehindFault() {
+			continue
+		}
+		if sent := x.consume(); sent && x.emptied && !x.life.stopping.Load() {
+			// What comes from now on wakes this goroutine. Only a reset behind the
+			// last bytes would not have shown yet: but then nothing could have been
+			// sent after it.
+			x.giveBack()
+			return false
 		}
 	}
 	x.giveBack()
@@ -189,20 +199,16 @@ func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 	case x.streak > 0:
 		tail = min(tail, x.fpdu.left+directTail)
 	}
-	x.iov[entries].Base = &x.ring.buf[x.w]
-	x.iov[entries].SetLen(tail)
-	got, _, errno := unix.Syscall(unix.SYS_READV, fd, uintptr(unsafe.Pointer(&x.iov[0])), uintptr(entries+1))
+	setEntry(&x.ring.iov[entries], x.ring.buf[x.w:][:tail])
+	n, x.emptied, errno = x.ring.recv(fd, entries+1)
 	raceRead()
-	if errno != 0 {
-		return 0, errno
-	}
-	n = int(got)
 	inPlace := min(n, direct)
 	if inPlace > 0 {
 		x.placed(inPlace)
 	}
+	clear(x.ring.iov[:entries])
 	x.w += n - inPlace
-	return n, 0
+	return n, errno
 }
 
 // borrow makes sure that there is a ring, with what was left over in it and
@@ -239,6 +245,10 @@ func (x *receiver) giveBack() {
 		x.stash = append(x.large[:0], rest...)
 	}
 	x.p.rings.giveBack(x.ring)
+	if x.spare != nil {
+		x.spare.put()
+		x.spare = nil
+	}
 	x.ring, x.r, x.w = nil, 0, 0
 	x.named = nil
 	if x.bounce != nil && x.fpdu.target != toBounce {
@@ -254,8 +264,9 @@ func (x *receiver) dropBounce() {
 }
 
 // consume works on the run of FPDUs in the ring. What the Handler posts
-// meanwhile, and the answers to the peer's Reads, go out together at its end.
-func (x *receiver) consume() {
+// meanwhile, and the answers to the peer's Reads, go out together at its end: consume
+// says whether anything did, and TCP took it all.
+func (x *receiver) consume() (sent bool) {
 	x.tx.hold()
 	for !x.life.stopping.Load() && !x.life.faulty.Load() && x.stepOn() {
 	}
@@ -265,11 +276,13 @@ func (x *receiver) consume() {
 	}
 	x.midway.Store(x.partial())
 	x.p.counters.fpdusIn.Add(x.fpdus)
-	x.fpdus = 0
+	x.p.counters.sendsIn.Add(x.sends)
+	x.p.counters.sendBytesIn.Add(x.sendBytes)
+	x.fpdus, x.sends, x.sendBytes = 0, 0, 0
 	if x.midway.Load() {
 		x.life.watchOn()
 	}
-	x.tx.release(&x.asked)
+	return x.tx.release(&x.asked)
 }
 
 // partial says that an FPDU or a message has begun and not ended.
@@ -284,7 +297,7 @@ func (x *receiver) drop() {
 	x.handed = readQueue{}
 	x.mu.Unlock()
 	if x.send.message != nil {
-		x.send.message.free()
+		x.send.message.put()
 		x.send = openSend{}
 	}
 	x.dropBounce()

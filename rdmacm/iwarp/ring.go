@@ -1,11 +1,44 @@
 package iwarp
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // A ring is what a receiver reads the socket into. It is used from front to
 // back; the little that is left over moves to the front again.
 type ring struct {
 	buf [RingSize]byte
+
+	// What a read of the socket needs: its entries, and what the kernel tells
+	// with it.
+	iov     [directEntries]unix.Iovec
+	message unix.Msghdr
+	control struct {
+		unix.Cmsghdr
+		left int32
+		_    int32
+	}
+}
+
+// recv reads the socket once, into the first entries of iov. emptied: there was no
+// more, not even the peer's FIN. (TCP_INQ says so, where the socket has it; not of a
+// reset.)
+func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Errno) {
+	m := &r.message
+	m.Iov = &r.iov[0]
+	m.SetIovlen(entries)
+	m.Control = (*byte)(unsafe.Pointer(&r.control))
+	m.SetControllen(int(unsafe.Sizeof(r.control)))
+	got, _, errno := unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(m)), 0)
+	if errno != 0 {
+		return 0, false, errno
+	}
+	c := &r.control
+	emptied = m.Controllen > 0 && c.Level == unix.IPPROTO_TCP && c.Type == unix.TCP_CM_INQ && c.left == 0
+	return int(got), emptied, 0
 }
 
 // rings is a bounded stock of rings. A receiver keeps one only while it has

@@ -94,7 +94,11 @@ func (t *transmitter) init() error {
 		t.marked = new(marked)
 	}
 	var err error
-	if ctlErr := t.raw.Control(func(fd uintptr) { err = t.sizeFPDUs(fd) }); ctlErr != nil {
+	if ctlErr := t.raw.Control(func(fd uintptr) {
+		err = t.sizeFPDUs(fd)
+		// Where this fails the receiver reads once more each time.
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
+	}); ctlErr != nil {
 		err = ctlErr
 	}
 	return err
@@ -173,27 +177,30 @@ func (t *transmitter) flush() {
 }
 
 // transmit sends what there is to send, without waiting. The caller is the
-// sender; it is not any more afterwards.
-func (t *transmitter) transmit() {
+// sender; it is not any more afterwards. It says whether something was sent, and
+// nothing is left.
+func (t *transmitter) transmit() (sent bool) {
 	budget := inlineBudget
 	for t.fill() {
 		b := t.batch
 		if budget > 0 {
 			budget -= b.bytes
 			if !t.write(false) {
-				return
+				return false
 			}
 			if b.left == 0 {
 				t.written()
+				sent = true
 				continue
 			}
 		}
 		t.p.counters.handoffs.Add(1)
 		t.life.watchOn()
 		go t.loop()
-		return
+		return false
 	}
 	t.complete()
+	return sent
 }
 
 // transmitLoop is transmit with waiting.

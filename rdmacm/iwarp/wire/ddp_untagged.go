@@ -32,6 +32,14 @@ func ParseUntagged(b []byte) Untagged {
 	}
 }
 
+// IsLastOfSend says whether the two control bytes at the start of b are those of the
+// last segment of a plain Send, in the versions that are spoken here.
+func IsLastOfSend(b []byte) bool {
+	_ = b[1]
+	return b[0]&(tagged|last|ddpVersion) == last|DDPVersion &&
+		b[1]&(rdmaVersion|opcodeBits) == RDMAPVersion<<rdmaVersionShift|uint8(Send)
+}
+
 // Put writes h into the first UntaggedSize bytes of b.
 func (h Untagged) Put(b []byte) {
 	_ = b[UntaggedSize-1]
