@@ -15,9 +15,9 @@ import (
 // stays pending: a timer has to end it (RFC 8166 §4.5).
 func (q *requester) replied(h *wire.Header, r *recv) {
 	q.mu.Lock()
-	e := q.pending[h.XID]
+	e := q.pending.of(h.XID)
 	if e != nil && e.gaveUp {
-		delete(q.pending, h.XID)
+		q.pending.remove(h.XID)
 		q.credits.answered(h.Credits, false)
 		q.mu.Unlock()
 		r.Release()
@@ -43,27 +43,41 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 		q.k.drop(f, h.XID, r)
 		return
 	}
-	delete(q.pending, h.XID)
+	q.pending.remove(h.XID)
 	e.stage = stageEnded
 	e.recv = r
 	q.credits.answered(h.Credits, false)
+	// A call that finds a credit later is sent by the one that starts it.
+	more := q.queue.head != nil
+	fence := len(e.regions) > 0
+	last := !fence && e.parts.Add(-1) == 0
+	if last {
+		e.x.Transport = nil
+	}
 	q.mu.Unlock()
 	q.k.stats.Answers.Add(1)
-	// In this order: memory out of the peer's reach, then the caller.
-	q.settle(e, nil)
-	q.resume()
+	switch {
+	case last:
+		e.tell(nil)
+	case fence:
+		// In this order: memory out of the peer's reach, then the caller.
+		q.settle(e, nil)
+	}
+	if more {
+		q.resume()
+	}
 }
 
 // refused handles an RDMA_ERROR: the end of its call.
 func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
 	q.mu.Lock()
-	e := q.pending[p.XID]
+	e := q.pending.of(p.XID)
 	if e == nil {
 		q.mu.Unlock()
 		q.k.drop(faultStrayError, p.XID, r)
 		return
 	}
-	delete(q.pending, p.XID)
+	q.pending.remove(p.XID)
 	q.credits.answered(p.Credits, true)
 	if !e.gaveUp {
 		e.stage = stageEnded
@@ -185,16 +199,16 @@ func (q *requester) tickIn() {
 // side the reply.
 func (q *requester) tick() {
 	q.mu.Lock()
-	if q.ended || len(q.pending) == 0 {
+	if q.ended || q.pending.n == 0 {
 		q.ticking = false
 		q.mu.Unlock()
 		return
 	}
 	late := false
-	for _, e := range q.pending {
+	q.pending.all(func(e *exchange) {
 		e.age++
 		late = late || e.age > callTicks
-	}
+	})
 	if !late {
 		q.tickIn()
 	}

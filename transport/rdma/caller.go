@@ -45,7 +45,8 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 		e.finish(&c.mu, err)
 	case e.stage == stageSent:
 		q := e.q
-		q.pending[e.xid] = &exchange{gaveUp: true, stage: stageEnded}
+		q.pending.remove(e.xid)
+		q.pending.put(&exchange{xid: e.xid, gaveUp: true, stage: stageEnded})
 		e.stage = stageEnded
 		c.mu.Unlock()
 		q.settle(e, err)

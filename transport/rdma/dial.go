@@ -305,7 +305,7 @@ func (c *Client) Close() error {
 	k := c.link
 	idle := true
 	if k != nil {
-		idle = len(k.requester.pending) == 0 && k.requester.queue.head == nil
+		idle = k.requester.pending.n == 0 && k.requester.queue.head == nil
 	}
 	var waiting []*exchange
 	for e := c.waiting.head; e != nil; e = c.waiting.head {

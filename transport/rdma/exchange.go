@@ -161,6 +161,12 @@ func (e *exchange) finish(mu *sync.Mutex, err error) {
 	mu.Lock()
 	x.Transport = nil
 	mu.Unlock()
+	e.tell(err)
+}
+
+// tell is the rest of finish, without the lock: the caller cannot cancel any more.
+func (e *exchange) tell(err error) {
+	x := e.x
 	// What the arguments referred to is the caller's again before Done.
 	e.write.Release()
 	if x.Err = err; err == nil {

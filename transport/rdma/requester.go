@@ -24,8 +24,7 @@ type requester struct {
 	*caller
 	credits credits
 	queue   exchangeList
-	// pending are the calls sent, by XID.
-	pending map[uint32]*exchange
+	pending pending
 	pumping bool
 	// dying: the device says that the connection ended, closed will follow.
 	dying bool
@@ -40,7 +39,7 @@ type requester struct {
 
 // newRequester makes c's calls on k, with so many credits requested.
 func newRequester(k *connection, c *caller, requested int) *requester {
-	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: make(map[uint32]*exchange)}
+	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: newPending(requested)}
 	k.requester = q
 	return q
 }
@@ -150,7 +149,7 @@ func (q *requester) send(e *exchange, reserved []byte) {
 		return
 	}
 	e.stage = stageSent
-	q.pending[e.xid] = e
+	q.pending.put(e)
 	e.parts.Store(2)
 	if q.timeout > 0 && !q.ticking {
 		q.ticking = true
@@ -273,10 +272,10 @@ func flushed(err error) bool {
 func (q *requester) take(e *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if e.stage != stageSent || q.pending[e.xid] != e {
+	if e.stage != stageSent || q.pending.of(e.xid) != e {
 		return false
 	}
-	delete(q.pending, e.xid)
+	q.pending.remove(e.xid)
 	e.stage = stageEnded
 	return true
 }
@@ -285,7 +284,7 @@ func (q *requester) take(e *exchange) bool {
 func (q *requester) waits(xid uint32) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.pending[xid] != nil
+	return q.pending.of(xid) != nil
 }
 
 // closed ends all exchanges with the connection.
@@ -304,13 +303,13 @@ func (q *requester) closed(err error) {
 		q.timer.Stop()
 	}
 	var lost exchangeList
-	for xid, e := range q.pending {
-		delete(q.pending, xid)
+	q.pending.all(func(e *exchange) {
+		q.pending.remove(e.xid)
 		if !e.gaveUp {
 			e.stage, e.lost = stageEnded, true
 			lost.insert(e)
 		}
-	}
+	})
 	var queued []*exchange
 	for e := q.queue.head; e != nil; e = q.queue.head {
 		q.queue.remove(e)
