@@ -180,6 +180,23 @@ func TestPeerBreaksOff(t *testing.T) {
 	}
 }
 
+// A Send is not delivered where its CRC is wrong, however small it is and whatever
+// came before.
+func TestWrongCRCOfASmallSend(t *testing.T) {
+	raw, s := passive(t, Config{CRC: CRCOn})
+	raw.WriteFPDU(raw.Send([]byte("right")))
+	wait(t, s.received)
+	b := raw.Bytes(raw.Send([]byte("wrong")))
+	b[wire.LengthSize+wire.UntaggedSize] ^= 1
+	raw.Write(b)
+	raw.ReadTerminate(wire.MPACRC)
+	raw.Conn.Close()
+	s.terminated(wire.MPACRC, false)
+	if len(s.received) > 0 {
+		t.Error("something was delivered")
+	}
+}
+
 // A reset right behind a message is seen at once, although the receiver does not read
 // again where it was told that nothing is left, and has answered: the peer resets
 // before the answer, or sends another message before it does.

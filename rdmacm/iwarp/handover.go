@@ -89,7 +89,7 @@ func (t *transmitter) leave() {
 // nothing is outstanding.
 func (t *transmitter) finish() {
 	t.mu.Lock()
-	fin := t.leaving && !t.finSent && !t.owned && t.head == nil && t.batch == nil && t.answering.Load() == 0 &&
+	fin := t.leaving && !t.finSent && !t.owned && t.head == nil && t.answering.Load() == 0 &&
 		t.terminate == nil && !t.broken
 	t.finSent = t.finSent || fin
 	t.mu.Unlock()

@@ -246,8 +246,28 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	c.link.mu.Unlock()
 }
 
-// SendShort takes nothing: every Send is a chain, whose outcome can be scripted.
-func (c *Conn) SendShort([][]byte, uint32) bool { return false }
+// shortSend is the longest that SendShort takes.
+const shortSend = 512
+
+// SendShort posts a copy as a chain that its caller never sees.
+func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
+	m := gather(local)
+	if !c.provider.cfg.ShortSends || len(m) > shortSend {
+		return false
+	}
+	c.link.mu.Lock()
+	ends := c.dead || c.leaving || c.over
+	c.link.mu.Unlock()
+	if ends {
+		return false
+	}
+	w := rdmacm.Work{Op: rdmacm.OpSend, Local: [][]byte{m}}
+	if invalidate != 0 {
+		w.Op, w.Invalidate = rdmacm.OpSendInvalidate, invalidate
+	}
+	c.Post(&rdmacm.Chain{Work: []rdmacm.Work{w}, Done: func(*rdmacm.Chain, error, int) {}})
+	return true
+}
 
 func (c *Conn) notePost(p *posting) {
 	if c.provider.cfg.Quiet {

@@ -33,6 +33,9 @@ type Config struct {
 	Census *census.Census
 	// Patience is how long Disconnect waits for the peer: 10 s.
 	Patience time.Duration
+	// ShortSends takes Sends of up to 512 bytes by SendShort; otherwise every Send is
+	// a chain, whose outcome can be scripted.
+	ShortSends bool
 	// Quiet keeps no log, and does not overwrite released messages.
 	Quiet bool
 	// Conn is called with each new connection before it carries anything,

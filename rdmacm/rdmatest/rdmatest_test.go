@@ -15,6 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestConformance(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"Default": {}, "Quiet": {Quiet: true}, "NoRemoteInvalidation": {NoRemoteInvalidation: true},
+		"ShortSends": {ShortSends: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			Run(t, func(*testing.T) rdmacm.Provider { return NewConfig(cfg) }, Options{

@@ -34,10 +34,45 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestCreditsAtTheStart"},
 	{"V1-16: the receive is promised after the reply", "transport/rdma/reply.go",
 		`	k.device.Provide(1, k.receiveSize)
-	if send := &c.work[0];`,
-		`	device, size := k.device, k.receiveSize
-	defer func() { device.Provide(1, size) }()
-	if send := &c.work[0];`,
+	if !alone || !k.device.SendShort(local, invalidate) {
+		return false
+	}
+	if c.inRun {
+		k.inRun += uint64(size)
+	} else {
+		k.moved.Add(uint64(size))
+	}
+	c.finish()
+	return true
+}
+
+// postChain posts work.
+func (c *call) postChain() {
+	c.leaveRun()
+	c.chain.Work = c.work
+	c.responder.k.post(&c.chain)
+`,
+		`	if !alone || !k.device.SendShort(local, invalidate) {
+		return false
+	}
+	if c.inRun {
+		k.inRun += uint64(size)
+	} else {
+		k.moved.Add(uint64(size))
+	}
+	c.finish()
+	k.device.Provide(1, k.receiveSize)
+	return true
+}
+
+// postChain posts work.
+func (c *call) postChain() {
+	c.leaveRun()
+	c.chain.Work = c.work
+	k := c.responder.k
+	k.post(&c.chain)
+	k.device.Provide(1, k.receiveSize)
+`,
 		"transport/rdma", "TestCreditsAreGranted"},
 	{"V1-19: a new connection has all credits", "transport/rdma/credits.go",
 		"granted: 1}",
@@ -183,8 +218,8 @@ var rdmaMutants = []mutant{
 		"return false",
 		"transport/rdma", "TestBadHeaders"},
 	{"V1-90: what broke a connection is tried again", "transport/rdma/call.go",
-		"\tcase chunks && s.failed.take(s.peer, h.XID):",
-		"\tcase chunks && s.failed == nil:",
+		"\tcase s.failed.take(s.peer, h.XID):",
+		"\tcase s.failed == nil:",
 		"transport/rdma", "TestRetryOfWhatBrokeTheConnection"},
 	{"A-12: another peer is refused for it", "transport/rdma/failed_xid.go",
 		"its := e.peer == peer && e.xid == xid",
@@ -254,4 +289,12 @@ var rdmaMutants = []mutant{
 		"\tcase h.ReplySize() > s.k.sendLimit:",
 		"\tcase h.ReplySize() > 2*s.k.sendLimit:",
 		"transport/rdma", "TestBadHeaders"},
+	{"a call in place counts for nothing", "transport/rdma/run.go",
+		"\t\ts.run.entered = n > 0",
+		"\t\tif s.run.entered = n > 0; s.run.entered {\n\t\t\ts.k.calls.Add(-1)\n\t\t}",
+		"transport/rdma", "TestCallsInPlaceAreCounted"},
+	{"a record that served in place is admitted already", "transport/rdma/call.go",
+		"c.admitted, c.words, c.results = false, 0, 0",
+		"c.words, c.results = 0, 0",
+		"transport/rdma", "TestRecordOfACallInPlace"},
 }

@@ -22,6 +22,7 @@ type instant struct {
 	sends, writes, reads int
 	sent                 []byte // the last Send
 	provided             int
+	short                bool // takes short Sends
 	aborted              error
 	private              []byte // of the peer
 }
@@ -43,7 +44,20 @@ func (d *instant) Register([]byte, rdmacm.Access) (rdmacm.Region, error) {
 	return nil, rdmacm.ErrClosed
 }
 
-func (d *instant) SendShort([][]byte, uint32) bool { return false }
+func (d *instant) SendShort(local [][]byte, _ uint32) bool {
+	if d.short {
+		d.send(local)
+	}
+	return d.short
+}
+
+func (d *instant) send(local [][]byte) {
+	d.sends++
+	d.sent = d.sent[:0]
+	for _, b := range local {
+		d.sent = append(d.sent, b...)
+	}
+}
 
 func (d *instant) Post(c *rdmacm.Chain) {
 	for i := range c.Work {
@@ -56,11 +70,7 @@ func (d *instant) Post(c *rdmacm.Chain) {
 				clear(b)
 			}
 		default:
-			d.sends++
-			d.sent = d.sent[:0]
-			for _, b := range w.Local {
-				d.sent = append(d.sent, b...)
-			}
+			d.send(w.Local)
 		}
 	}
 	c.Done(c, nil, -1)

@@ -34,6 +34,8 @@ type call struct {
 	plan       rpc.Plan
 	admitted   bool
 	stage      callStage
+	// inRun: the goroutine that receives has the call, and no other can get it.
+	inRun bool
 
 	// segments are the Read list by ascending position, chunks those that are
 	// not at position zero; zeroSegments lead segments, zeroBytes long.
@@ -119,19 +121,47 @@ func newCallRecord() *call {
 
 // newCall takes a record for the message r.
 func newCall(s *responder, p wire.Prefix, r *recv) *call {
-	c, ok := callPool.Get().(*call)
-	if !ok {
-		c = newCallRecord()
+	c := getCall()
+	c.take(s, p, r)
+	return c
+}
+
+func getCall() *call {
+	if c, ok := callPool.Get().(*call); ok {
+		return c
 	}
+	return newCallRecord()
+}
+
+// take makes c the record for the message r.
+func (c *call) take(s *responder, p wire.Prefix, r *recv) {
 	c.responder, c.recv = s, r
 	c.xid, c.version = p.XID, p.Version
-	return c
+}
+
+// finishInRun ends a call that was answered in place and took nothing but its record:
+// the next one gets that.
+func (c *call) finishInRun() bool {
+	u := &c.responder.run
+	if !c.inRun || u.call != nil || c.memory != nil || c.long != nil || c.charged != 0 || len(c.segments)+len(c.work)+len(c.used) > 0 {
+		return false
+	}
+	c.write.Release()
+	c.recv.Release()
+	c.recv = nil
+	c.admitted, c.words, c.results = false, 0, 0
+	u.call = c
+	return true
 }
 
 // finish gives back all that the call holds. The receive was promised anew
 // before, so that the peer may call again.
 func (c *call) finish() {
 	s := c.responder
+	if c.finishInRun() {
+		s.goOn()
+		return
+	}
 	k := s.k
 	s.reads.leave(c)
 	s.ledger.Add(-c.charged)
@@ -140,9 +170,20 @@ func (c *call) finish() {
 		c.memory.Release()
 	}
 	c.recv.Release()
-	c.dropWords()
+	inRun := c.inRun
+	c.forget()
+	callPool.Put(c)
+	if !inRun {
+		k.leave()
+	}
+	s.goOn()
+}
 
+// forget makes c a record of no call.
+func (c *call) forget() {
+	c.dropWords()
 	c.responder, c.recv, c.memory = nil, nil, nil
+	c.inRun = false
 	c.offer, c.tag, c.invalidate = wire.Offer{}, 0, false
 	c.rpc.Reset()
 	c.plan = rpc.Plan{}
@@ -161,9 +202,6 @@ func (c *call) finish() {
 	clear(c.pieces)
 	c.work, c.local, c.pieces, c.slots = c.work[:0], c.local[:0], c.pieces[:0], c.slots[:0]
 	c.used = c.used[:0]
-	callPool.Put(c)
-	k.leave()
-	s.goOn()
 }
 
 // begin judges what can be judged before the call is known (RFC 8166 §4.5),
@@ -176,6 +214,7 @@ func (c *call) begin(h *wire.Header) {
 	s := c.responder
 	c.rpc.Conn, c.rpc.Way = s.conn, c
 	c.offer = h.Offer
+	c.tag, c.invalidate = 0, false
 	if s.k.invalidate {
 		c.tag, c.invalidate = h.SoleHandle()
 	}
@@ -209,6 +248,12 @@ func (c *call) admit() {
 		c.responder.calls.Serve(&c.rpc)
 		return
 	}
+	if len(c.segments) == 0 && c.plan.Results == 0 && c.plan.Reply <= wordsSize {
+		// Nothing is to be reserved or brought.
+		c.rpc.ResultsAt, c.rpc.Excised = 0, nil
+		c.responder.calls.Serve(&c.rpc)
+		return
+	}
 	c.request.Group = c.plan.Group
 	c.reserve(c.plan.Reply, c.plan.Results)
 }
@@ -217,8 +262,14 @@ func (c *call) admit() {
 func (c *call) check(h *wire.Header) Fault {
 	s := c.responder
 	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
+	if !chunks {
+		if h.Proc == wire.ProcNoMsg || len(c.recv.Bytes)-h.Size < 4 {
+			return faultNoPayload
+		}
+		return faultNone
+	}
 	switch {
-	case s.noChunks && chunks:
+	case s.noChunks:
 		return faultNoChunks
 	case h.Wraps():
 		return faultWraps
@@ -239,7 +290,7 @@ func (c *call) check(h *wire.Header) Fault {
 		return faultNoPayload
 	case len(c.segments) > 0 && s.k.device.ReadDepth() < 1:
 		return faultNoReads
-	case chunks && s.failed.take(s.peer, h.XID):
+	case s.failed.take(s.peer, h.XID):
 		return faultFailedBefore
 	}
 	return faultNone
@@ -336,6 +387,7 @@ func (c *call) reserve(words, results int) {
 	}
 	c.request.Size = at
 	if len(c.segments) > 0 {
+		c.leaveRun()
 		c.responder.reads.enter(c)
 		return
 	}
@@ -349,6 +401,7 @@ func (c *call) ask() {
 		c.granted(b, false)
 		return
 	}
+	c.leaveRun()
 	share.Get(&c.request)
 }
 
@@ -405,6 +458,7 @@ func (c *call) pull(later bool) {
 		return
 	}
 	c.unread.Store(int32(pieces))
+	c.leaveRun()
 	c.responder.reads.push(c)
 }
 

@@ -36,6 +36,9 @@ type connection struct {
 
 	// moved is how many bytes went to and fro: inline, by Reads and by Writes.
 	moved atomic.Uint64
+	// inRun is what is to be added to moved when the input is used up. The
+	// receiving goroutine's own.
+	inRun uint64
 
 	early early
 	// calls counts the responder's calls, with drainBit.
@@ -116,6 +119,7 @@ func (k *connection) start() {
 		for _, r := range messages {
 			k.received(r)
 		}
+		k.drained()
 	}
 }
 
@@ -134,7 +138,20 @@ func (k *connection) Received(r *rdmacm.Recv) {
 }
 
 // Drained implements rdmacm.Handler: the device sends by itself what was posted.
-func (k *connection) Drained() {}
+func (k *connection) Drained() {
+	if k.early.ready.Load() {
+		k.drained()
+	}
+}
+
+// drained ends a run of messages.
+func (k *connection) drained() {
+	k.moved.Add(k.inRun)
+	k.inRun = 0
+	if k.responder != nil {
+		k.responder.endRun()
+	}
+}
 
 // Closed implements rdmacm.Handler.
 func (k *connection) Closed(err error) {

@@ -46,7 +46,7 @@ func judge(h *wire.Header, message []byte) Fault {
 
 // received sorts a message into calls, replies, and what is neither.
 func (k *connection) received(r *rdmacm.Recv) {
-	k.moved.Add(uint64(len(r.Bytes)))
+	k.inRun += uint64(len(r.Bytes))
 	var h wire.Header
 	switch f := judge(&h, r.Bytes); {
 	case f != faultNone:

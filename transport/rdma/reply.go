@@ -60,8 +60,8 @@ func (c *call) charge(n int) {
 	c.responder.ledger.Add(n)
 }
 
-// Detach implements rpc.Way: a call owns all that it uses from the start.
-func (c *call) Detach() {}
+// Detach implements rpc.Way.
+func (c *call) Detach() { c.leaveRun() }
 
 // Drop implements rpc.Way.
 func (c *call) Drop() {
@@ -90,6 +90,10 @@ func (c *call) Send() {
 	k, w := c.responder.k, &c.write
 	if w.Overflow() {
 		c.refuse(faultNoRoom)
+		return
+	}
+	if c.offer.Writes.Len() == 0 && !c.offer.Reply.Present && len(w.Payloads()) == 0 {
+		c.sendWords()
 		return
 	}
 	if !c.assign() {
@@ -125,6 +129,39 @@ func (c *call) Send() {
 	}
 	k.stats.Replies.Add(1)
 	c.post()
+}
+
+// sendWords is Send where the call offers nothing and all of the reply is words.
+func (c *call) sendWords() {
+	words := c.write.Bytes()
+	size := wire.MinHeader + len(words)
+	if size > c.responder.k.sendLimit {
+		c.refuse(faultNoRoom)
+		return
+	}
+	c.putHeader(wire.MinHeader, true, len(words))
+	c.local = append(c.local[:0], c.head, words)
+	k := c.responder.k
+	tag := uint32(0)
+	if c.invalidate {
+		tag = c.tag
+		k.stats.Invalidated.Add(1)
+	}
+	if c.inRun {
+		c.responder.run.replies++
+		c.responder.run.bytesOut += size
+	} else {
+		k.stats.Replies.Add(1)
+		k.stats.BytesInlineOut.Add(int64(size))
+	}
+	if c.goes(size, true, c.local, tag) {
+		return
+	}
+	c.addSend(c.local)
+	if c.invalidate {
+		c.work[0].Op, c.work[0].Invalidate = rdmacm.OpSendInvalidate, c.tag
+	}
+	c.postChain()
 }
 
 // assign matches eligible results with Write chunks: in order, each result the
@@ -266,23 +303,43 @@ func (c *call) refuse(f Fault) {
 	c.post()
 }
 
-// post hands the reply to the device. The receive that the peer's next call will
-// use up is promised before the reply that lets it come (RFC 8166 §3.3.1).
+// post hands the reply to the device, all of which is in work.
 func (c *call) post() {
-	k := c.responder.k
+	size := 0
 	for i := range c.work {
-		for _, b := range c.work[i].Local {
-			c.sent += len(b)
-		}
+		size += c.work[i].Length()
 	}
+	send := &c.work[0]
+	if !c.goes(size, len(c.work) == 1, send.Local, send.Invalidate) {
+		c.postChain()
+	}
+}
+
+// goes is how every reply of so many bytes goes. The receive that the peer's next
+// call will use up is promised before the reply that lets it come (RFC 8166 §3.3.1).
+// Where the reply is a Send alone, of local, and the device copies it, that was all;
+// otherwise goes is false, and a chain is to be posted.
+func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) bool {
+	k := c.responder.k
+	c.sent = size
 	k.device.Provide(1, k.receiveSize)
-	if send := &c.work[0]; len(c.work) == 1 && k.device.SendShort(send.Local, send.Invalidate) {
-		k.moved.Add(uint64(c.sent))
-		c.finish()
-		return
+	if !alone || !k.device.SendShort(local, invalidate) {
+		return false
 	}
+	if c.inRun {
+		k.inRun += uint64(size)
+	} else {
+		k.moved.Add(uint64(size))
+	}
+	c.finish()
+	return true
+}
+
+// postChain posts work.
+func (c *call) postChain() {
+	c.leaveRun()
 	c.chain.Work = c.work
-	k.post(&c.chain)
+	c.responder.k.post(&c.chain)
 }
 
 // callDone is the Done of a reply's chain: memory goes back by it.

@@ -21,14 +21,18 @@ func (c *call) replyWords(n int) []byte {
 	if n <= shortWords && c.long == nil {
 		if c.short == nil {
 			c.short = shortPool.Get().(*[shortWords]byte)
-			c.charge(shortWords)
+			if !c.inRun {
+				c.charge(shortWords)
+			}
 		}
 		return c.short[:]
 	}
 	if c.long == nil {
 		c.dropWords()
 		c.long = longPool.Get().(*[wordsSize]byte)
-		c.charge(wordsSize)
+		if !c.inRun {
+			c.charge(wordsSize)
+		}
 	}
 	return c.long[:]
 }

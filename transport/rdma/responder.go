@@ -30,6 +30,7 @@ type responder struct {
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
+	run      run
 }
 
 // newResponder serves the calls that k's peer makes, so many at a time.
@@ -73,18 +74,27 @@ func (k *holder) End(why error) {
 	(*connection)(k).end(faultStarved, why)
 }
 
-// arrived begins the call whose header was decoded.
+// arrived begins the call whose header was decoded, in place.
 func (s *responder) arrived(h *wire.Header, r *recv) {
 	if s.full() && s.hold(r) {
 		return
 	}
-	if !s.enter(h.XID, r) {
+	if !s.enterRun(h.XID, r) {
 		return
 	}
-	s.begin(h, r)
+	u := &s.run
+	c := u.call
+	if u.call = nil; c == nil {
+		c = getCall()
+	}
+	u.calls++
+	u.bytesIn += len(r.Bytes)
+	c.take(s, h.Prefix, r)
+	c.inRun = true
+	c.begin(h)
 }
 
-// begin begins a call that entered.
+// begin begins a call that entered, anywhere.
 func (s *responder) begin(h *wire.Header, r *recv) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(r.Bytes)))

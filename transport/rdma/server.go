@@ -128,7 +128,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 		seat.Known()
 		to.grant(s.config.Credits - s.config.StrangerCredits)
 	})
-	seat.Hold((*seated)(k), &k.watch.sent)
+	seat.Hold((*seated)(k), &k.moved)
 	to.conn.SetCaller(newBackchannel(k, s.config.callbackCredits))
 	k.start()
 

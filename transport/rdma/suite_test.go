@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 )
@@ -17,6 +18,9 @@ func TestSuite(t *testing.T) {
 		make func(testing.TB) rdmacm.Provider
 	}{
 		{"memory", func(testing.TB) rdmacm.Provider { return nil }},
+		{"short Sends", func(testing.TB) rdmacm.Provider {
+			return rdmatest.NewConfig(rdmatest.Config{ShortSends: true})
+		}},
 		{"iwarp", newIwarp},
 	} {
 		for _, inline := range []int{1024, 4096} {
