@@ -102,6 +102,11 @@ func (r *segments) segmented() error {
 		return nil
 	}
 	r.end = min(r.end, size)
+	if k.Attr.Used >= size {
+		// There is storage for all of it. To be told so by Seek may cost as much as the file
+		// is large: it looks for the next hole.
+		return r.data(r.end)
+	}
 	for r.at < r.end && r.n < maxSegments && !r.full {
 		at, eof, err := r.fs.Seek(&k.Op, r.f, r.at, vfs.SeekData)
 		switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
@@ -59,6 +60,52 @@ func (f *filer) plus(fh []byte, id wire.StateID4, offset uint64, count uint32) (
 		}
 	}
 	return data, holes, res.ResOK.EOF
+}
+
+// seeking counts what is sought of holes.
+type seeking struct {
+	vfs.FileSystem
+	vfs.Sparse
+	seeks *int
+}
+
+func (s seeking) Unwrap() vfs.FileSystem { return s.FileSystem }
+
+func (s seeking) Seek(op *vfs.Op, f vfs.File, offset uint64, what vfs.SeekWhat) (uint64, bool, error) {
+	*s.seeks++
+	return s.Sparse.Seek(op, f, offset, what)
+}
+
+// A file without holes is read by READ_PLUS as by READ: the next hole is not looked for, for
+// which a file system may have to look at all of a large file.
+func TestReadPlusOfAFileWithoutHoles(t *testing.T) {
+	for name, fs := range map[string]vfs.FileSystem{"in memory": memfs.New(memfs.Options{RootMode: 0o777}), "a directory": directory(t)} {
+		t.Run(name, func(t *testing.T) {
+			seeks := 0
+			f := newFiler(t, openSiteOver(t, seeking{fs, fs.(vfs.Sparse), &seeks}), 2)
+			o := f.create("file", "me", both, 0)
+			content := bytes.Repeat([]byte("0123456789abcdef"), 1000)
+			f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, string(content)))
+			for _, c := range []struct {
+				offset uint64
+				count  uint32
+				eof    bool
+			}{{0, 4096, false}, {4000, 8000, false}, {8000, 8000, true}, {15990, 4096, true}, {16000, 1, true}} {
+				data, holes, eof := f.plus(o.fh, o.Stateid, c.offset, c.count)
+				want := content[c.offset:min(c.offset+uint64(c.count), 16000)]
+				if !bytes.Equal(data, want) || holes != 0 || eof != c.eof {
+					t.Errorf("%d bytes from %d on: %d bytes, %d holes, eof %v", c.count, c.offset, len(data), holes, eof)
+				}
+			}
+			if seeks != 0 {
+				t.Errorf("%d times a hole was looked for", seeks)
+			}
+			f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 10<<20, "behind a hole"))
+			if _, holes, _ := f.plus(o.fh, o.Stateid, 0, 1<<20); holes != 1 || seeks == 0 {
+				t.Errorf("with a hole: %d holes, %d looked for", holes, seeks)
+			}
+		})
+	}
 }
 
 // READ_PLUS tells the same bytes as READ, whatever is a hole.
