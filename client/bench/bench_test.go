@@ -63,7 +63,7 @@ func TestBench4Workloads(t *testing.T) {
 					t.Run(fmt.Sprint(name, "/", version, "/", workload, "/", plain), func(t *testing.T) {
 						const size = 4096
 						m, err := bench.Run(testserver.Within(t), bench.Config{
-							Target: target, NFS: version, Export: "/x", Workload: workload, Size: size, FileSize: 1 << 20,
+							Target: target, NFS: version, Export: "/x", Workload: workload, Size: size, FileSize: 1 << 20, Files: 50,
 							NoAttributes: plain, Depth: 8, Connections: 2, Ops: 100,
 						})
 						must(t, err)
@@ -71,7 +71,7 @@ func TestBench4Workloads(t *testing.T) {
 							t.Errorf("%d operations by NFS version %s", m.Operations, m.NFS)
 						}
 						moves := strings.Contains(workload, "read") || strings.Contains(workload, "write")
-						if (m.Bytes > 0) != moves || moves && m.Bytes != 100*size {
+						if (m.Bytes > 0) != moves || moves && workload != "readdir" && m.Bytes != 100*size {
 							t.Errorf("%d bytes", m.Bytes)
 						}
 					})

@@ -149,7 +149,7 @@ func (b *bench) fit4(ctx context.Context) error {
 	switch {
 	case f.work.writes:
 		b.cfg.Size = min(b.cfg.Size, writes)
-	case f.work.data:
+	case f.work.data, f.work.lists:
 		b.cfg.Size = min(b.cfg.Size, reads)
 	}
 	if b.cfg.Size == 0 || writes == 0 {
@@ -168,7 +168,7 @@ func (b *bench) furnish4(ctx context.Context) error {
 	var err error
 	switch b.needs {
 	case groundShared, groundFilled:
-		if shared, err = b.file4(ctx, "file", b.needs == groundFilled); err != nil {
+		if shared, err = b.file4(ctx, sharedFile, b.needs == groundFilled); err != nil {
 			return err
 		}
 	}
@@ -181,6 +181,11 @@ func (b *bench) furnish4(ctx context.Context) error {
 			at, err = b.file4(ctx, fmt.Sprintf("file-%d", i), true)
 		case groundEmpty:
 			at.handle, err = b.directory4(ctx, fmt.Sprintf("dir-%d", i))
+		case groundListed:
+			if i == 0 {
+				shared.handle, err = b.listed4(ctx, "dir")
+			}
+			at = shared
 		}
 		if err != nil {
 			return err
@@ -209,6 +214,29 @@ func (b *bench) file4(ctx context.Context, name string, fill bool) (file4, error
 		err = b.fill4(ctx, at)
 	}
 	return at, err
+}
+
+// sharedFile is the name of the file that all connections work on.
+const sharedFile = "file"
+
+// listed4 makes a directory of Config.Files files.
+func (b *bench) listed4(ctx context.Context, name string) (client.Handle, error) {
+	dir, err := b.directory4(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return dir, each(ctx, b.cfg.Files, func(ctx context.Context, i int) error {
+		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+		defer cancel()
+		o, err := b.four.nfs.Open(step, client.Open4{
+			Dir: dir, Name: fmt.Sprintf("entry-%06d", i), Owner: fmt.Appendf(nil, "list %d", i), Access: wire.Open4ShareAccessWrite | wire.Open4ShareAccessWantNoDeleg,
+			Create: &wire.Createhow4{Mode: wire.Unchecked4, Createattrs: client.ModeAttribute(0o644)},
+		})
+		if err != nil {
+			return err
+		}
+		return b.four.nfs.CloseFile(step, o.File, o.StateID)
+	})
 }
 
 func (b *bench) directory4(ctx context.Context, name string) (client.Handle, error) {

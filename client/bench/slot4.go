@@ -40,7 +40,11 @@ type slot4 struct {
 	getattr  wire.Getattr4Args
 	attrRes  wire.Getattr4Res
 	open     wire.Open4Args
+	reopen   wire.Open4Args // of what is there
 	openRes  wire.Open4Res
+	list     wire.Readdir4Args
+	listRes  wire.Readdir4Res
+	entry    wire.Entry4
 	getFH    wire.GetFH4Res
 	close    wire.Close4Args
 	closeRes wire.Close4Res
@@ -54,6 +58,9 @@ var statAttributes = wire.Bits(
 	wire.Fattr4Type, wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4FSID, wire.Fattr4FileID, wire.Fattr4Mode,
 	wire.Fattr4Numlinks, wire.Fattr4SpaceUsed, wire.Fattr4TimeAccess, wire.Fattr4TimeMetadata, wire.Fattr4TimeModify,
 )
+
+// listAttributes are what they ask for of each entry of a directory beside that.
+var listAttributes = wire.Bits(wire.Fattr4Filehandle, wire.Fattr4RdattrError, wire.Fattr4Owner, wire.Fattr4OwnerGroup, wire.Fattr4Rawdev, wire.Fattr4MountedOnFileID)
 
 // maxSlotResults bounds the results of all workloads, without data.
 const maxSlotResults = 1024
@@ -82,7 +89,15 @@ func newSlot4(b *bench, c *conn, number int) *slot4 {
 	if b.four.session != nil {
 		s.open.Owner.Clientid = b.four.session.ClientID()
 	}
+	s.reopen = s.open
+	s.reopen.ShareAccess = wire.Open4ShareAccessRead | wire.Open4ShareAccessWantNoDeleg
+	s.reopen.Openhow = wire.Openflag4{}
+	s.reopen.Claim.File = wire.UTF8String(sharedFile)
+	s.list.AttrRequest = statAttributes.Or(&listAttributes)
 	s.k.MaxResults = maxSlotResults
+	if s.work.lists {
+		s.k.MaxResults += b.cfg.Size
+	}
 	s.k.Done = func(*client.Compound) { s.done() }
 	return s
 }

@@ -6,13 +6,15 @@ import (
 	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A workload4 is what a bench does over and over by NFS version 4.
 type workload4 struct {
 	// data: each slot has a buffer of Config.Size bytes; writes: it goes to the server.
-	data, writes bool
+	// lists: results are of up to Config.Size bytes.
+	data, writes, lists bool
 	// needs is the ground it works on.
 	needs groundKind
 	// next chooses the next operation.
@@ -43,6 +45,10 @@ var workloads4 = map[string]*workload4{
 	"randread":  {data: true, needs: groundFilled, next: (*slot4).random, put: putRead4, answer: gotRead4},
 	"write":     {data: true, writes: true, needs: groundOwn, next: (*slot4).sequential, put: putWrite4, answer: gotWrite4},
 	"randwrite": {data: true, writes: true, needs: groundOwn, next: (*slot4).random, put: putWrite4, answer: gotWrite4},
+	// One operation is an OPEN of a file that is there, and its CLOSE.
+	"open": {needs: groundShared, next: func(*slot4) {}, put: putOpen4, answer: gotOpen4},
+	// One operation is a READDIR; a listing that ended begins anew.
+	"readdir": {lists: true, needs: groundListed, next: func(*slot4) {}, put: putReaddir4, answer: gotReaddir4},
 	// One operation is an OPEN that makes a file, its CLOSE, and the REMOVE.
 	"create": {needs: groundEmpty, next: (*slot4).rename, put: putCreate4, answer: gotCreate4},
 }
@@ -95,7 +101,47 @@ func gotWrite4(s *slot4) (int, bool, error) {
 	return len(s.buf), false, nil
 }
 
-// Steps of create.
+func putOpen4(s *slot4, ops []client.Op) []client.Op {
+	s.k.Cache = true
+	if s.step == stepOpen {
+		s.fh.Object = wire.NFSFH4(s.b.four.dir)
+		return append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpOpen, Args: &s.reopen, Res: &s.openRes})
+	}
+	s.fh.Object = wire.NFSFH4(s.at.handle)
+	return append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpClose, Args: &s.close, Res: &s.closeRes})
+}
+
+func gotOpen4(s *slot4) (int, bool, error) {
+	if s.step == stepOpen {
+		s.close.OpenStateid = s.openRes.ResOK.Stateid
+	}
+	return 0, s.step == stepOpen, nil
+}
+
+func putReaddir4(s *slot4, ops []client.Op) []client.Op {
+	s.list.Dircount, s.list.Maxcount = uint32(s.b.cfg.Size), uint32(s.b.cfg.Size)
+	return append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpReaddir, Args: &s.list, Res: &s.listRes})
+}
+
+func gotReaddir4(s *slot4) (size int, more bool, err error) {
+	res := &s.listRes.ResOK
+	s.list.Cookieverf = res.Cookieverf
+	entries := 0
+	for res.Reply.Entries.Next(&s.entry) {
+		s.list.Cookie = s.entry.Cookie
+		size += len(s.entry.Name) + len(s.entry.Attrs.AttrVals)
+		entries++
+	}
+	switch {
+	case res.Reply.EOF:
+		s.list.Cookie, s.list.Cookieverf = 0, wire.Verifier4{}
+	case entries == 0:
+		return 0, false, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
+	}
+	return size, false, nil
+}
+
+// Steps of create; open has the first two.
 const (
 	stepOpen = iota
 	stepClose

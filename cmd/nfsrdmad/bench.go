@@ -39,7 +39,8 @@ the server takes is reduced to what it does.
 
 By NFS version 4 all connections share one session. A READ or WRITE is a request
 of SEQUENCE, PUTFH, READ or WRITE, and, without --no-attributes, GETATTR; null is
-SEQUENCE alone; readdirplus is not offered.`,
+SEQUENCE alone. In place of readdirplus there is readdir, and open is an OPEN of
+a file that is there, and its CLOSE.`,
 		Args: oneArgument("an export: HOST:/export"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
@@ -66,8 +67,8 @@ SEQUENCE alone; readdirplus is not offered.`,
 	f.BoolVar(&cfg.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
-	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(bench.Workloads(), ", "))
-	f.Var(&size, "size", "bytes of each READ, WRITE or READDIRPLUS")
+	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(bench.Workloads(), ", ")+"; by NFS version 4: "+strings.Join(bench.Workloads4(), ", "))
+	f.Var(&size, "size", "bytes of each READ, WRITE, READDIRPLUS or READDIR")
 	f.Var(&fileSize, "file-size", "bytes of each file")
 	f.IntVar(&cfg.Depth, "depth", 16, "calls under way on each connection")
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
