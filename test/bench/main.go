@@ -33,6 +33,8 @@ import (
 type workload struct {
 	name string
 	args []string
+	// four: by NFS version 4.1, which not every peer has.
+	four bool
 	// value is what is compared, and unit what it is.
 	value func(m *bench.Result) float64
 	unit  string
@@ -44,19 +46,29 @@ func rate(m *bench.Result) float64      { return m.OperationsPerSecond }
 func bandwidth(m *bench.Result) float64 { return m.BytesPerSecond / 1e6 }
 
 var workloads = []workload{
-	{"NULL, one at a time", []string{"null", "--depth", "1"}, rate, "op/s", 1.7},
-	{"NULL, 16 at a time", []string{"null", "--depth", "16"}, rate, "op/s", 0},
-	{"GETATTR, one at a time", []string{"getattr", "--depth", "1"}, rate, "op/s", 0},
-	{"GETATTR, 16 at a time", []string{"getattr", "--depth", "16"}, rate, "op/s", 4},
-	{"READ 4 KiB, 16 at a time", []string{"randread", "--size", "4K", "--depth", "16"}, rate, "op/s", 2.5},
-	{"READ 1 MiB, one at a time", []string{"read", "--size", "1M", "--depth", "1"}, bandwidth, "MB/s", 0},
-	{"READ 1 MiB, 16 at a time", []string{"read", "--size", "1M", "--depth", "16"}, bandwidth, "MB/s", 1},
-	{"WRITE 4 KiB, 16 at a time", []string{"randwrite", "--size", "4K", "--depth", "16"}, rate, "op/s", 0},
-	{"WRITE 1 MiB, one at a time", []string{"write", "--size", "1M", "--depth", "1"}, bandwidth, "MB/s", 0},
-	{"WRITE 1 MiB, 16 at a time", []string{"write", "--size", "1M", "--depth", "16"}, bandwidth, "MB/s", 1},
-	{"CREATE and REMOVE, one at a time", []string{"create", "--depth", "1"}, rate, "pairs/s", 0},
-	{"CREATE and REMOVE, 16 at a time", []string{"create", "--depth", "16"}, rate, "pairs/s", 0},
-	{"READDIRPLUS of 64 KiB, 4 at a time", []string{"readdirplus", "--size", "64K", "--depth", "4"}, bandwidth, "MB/s", 0},
+	{"NULL, one at a time", []string{"null", "--depth", "1"}, false, rate, "op/s", 1.7},
+	{"NULL, 16 at a time", []string{"null", "--depth", "16"}, false, rate, "op/s", 0},
+	{"GETATTR, one at a time", []string{"getattr", "--depth", "1"}, false, rate, "op/s", 0},
+	{"GETATTR, 16 at a time", []string{"getattr", "--depth", "16"}, false, rate, "op/s", 4},
+	{"READ 4 KiB, 16 at a time", []string{"randread", "--size", "4K", "--depth", "16"}, false, rate, "op/s", 2.5},
+	{"READ 1 MiB, one at a time", []string{"read", "--size", "1M", "--depth", "1"}, false, bandwidth, "MB/s", 0},
+	{"READ 1 MiB, 16 at a time", []string{"read", "--size", "1M", "--depth", "16"}, false, bandwidth, "MB/s", 1},
+	{"WRITE 4 KiB, 16 at a time", []string{"randwrite", "--size", "4K", "--depth", "16"}, false, rate, "op/s", 0},
+	{"WRITE 1 MiB, one at a time", []string{"write", "--size", "1M", "--depth", "1"}, false, bandwidth, "MB/s", 0},
+	{"WRITE 1 MiB, 16 at a time", []string{"write", "--size", "1M", "--depth", "16"}, false, bandwidth, "MB/s", 1},
+	{"CREATE and REMOVE, one at a time", []string{"create", "--depth", "1"}, false, rate, "pairs/s", 0},
+	{"CREATE and REMOVE, 16 at a time", []string{"create", "--depth", "16"}, false, rate, "pairs/s", 0},
+	{"READDIRPLUS of 64 KiB, 4 at a time", []string{"readdirplus", "--size", "64K", "--depth", "4"}, false, bandwidth, "MB/s", 0},
+	{"4.1: SEQUENCE, 16 at a time", []string{"null", "--depth", "16"}, true, rate, "op/s", 0},
+	{"4.1: GETATTR, one at a time", []string{"getattr", "--depth", "1"}, true, rate, "op/s", 0},
+	{"4.1: GETATTR, 16 at a time", []string{"getattr", "--depth", "16"}, true, rate, "op/s", 0},
+	{"4.1: READ 4 KiB, GETATTR, 16 at a time", []string{"randread", "--size", "4K", "--depth", "16"}, true, rate, "op/s", 0},
+	{"4.1: READ 1 MiB, GETATTR, 16 at a time", []string{"read", "--size", "1M", "--depth", "16"}, true, bandwidth, "MB/s", 0},
+	{"4.1: WRITE 1 MiB, GETATTR, 16 at a time", []string{"write", "--size", "1M", "--depth", "16"}, true, bandwidth, "MB/s", 0},
+	{"4.1: OPEN and CLOSE, one at a time", []string{"open", "--depth", "1"}, true, rate, "pairs/s", 1},
+	{"4.1: OPEN and CLOSE, 16 at a time", []string{"open", "--depth", "16"}, true, rate, "pairs/s", 1},
+	{"4.1: OPEN to create, CLOSE and REMOVE, 16 at a time", []string{"create", "--depth", "16"}, true, rate, "rounds/s", 0},
+	{"4.1: READDIR of 64 KiB, 4 at a time", []string{"readdir", "--size", "64K", "--depth", "4"}, true, bandwidth, "MB/s", 0},
 }
 
 type options struct {
@@ -113,6 +125,9 @@ func run(ctx context.Context, o options) (err error) {
 			for i := range up {
 				// The peers take turns at being the first.
 				p := up[(i+round)%len(up)]
+				if w.four && p.four == "" {
+					continue
+				}
 				m, err := s.measure(ctx, p, w)
 				if ctx.Err() != nil {
 					return ctx.Err()
@@ -134,8 +149,12 @@ func run(ctx context.Context, o options) (err error) {
 func (s *stage) measure(ctx context.Context, p *peer, w workload) (*bench.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.duration+2*time.Minute)
 	defer cancel()
+	export, version := p.export, "3"
+	if w.four {
+		export, version = p.four, "4.1"
+	}
 	args := append([]string{
-		"bench", "127.0.0.1:" + p.export, "--json", "--port", fmt.Sprint(p.port), "--mount-port", fmt.Sprint(p.mountPort),
+		"bench", "127.0.0.1:" + export, "--nfs", version, "--json", "--port", fmt.Sprint(p.port), "--mount-port", fmt.Sprint(p.mountPort),
 		"--file-size", "64M", "--duration", s.o.duration.String(), "--workload",
 	}, w.args...)
 	c := s.command(ctx, s.o.nfsrdmad, args...)

@@ -12,8 +12,9 @@ import (
 // A peer is a server of the comparison.
 type peer struct {
 	name string
-	// export is what clients mount.
-	export          string
+	// export is what clients mount, and four what by NFS version 4, "" where it is not
+	// served.
+	export, four    string
 	port, mountPort int
 	start           func(s *stage, p *peer) error
 	found           map[string][]*bench.Result
@@ -21,8 +22,8 @@ type peer struct {
 
 // peers in the order of the table; the first is ours.
 var peers = []*peer{
-	{name: "nfsrdmad", export: "/bench", port: 2049, mountPort: 2049, start: startOurs},
-	{name: reference, export: "/bench", port: 3049, mountPort: 3050, start: startGanesha},
+	{name: "nfsrdmad", export: "/bench", four: "/bench", port: 2049, mountPort: 2049, start: startOurs},
+	{name: reference, export: "/bench", four: "/bench", port: 3049, mountPort: 3050, start: startGanesha},
 	{name: "go-nfs", export: "/", port: 4049, mountPort: 4049, start: startGoNFS},
 }
 
@@ -34,16 +35,17 @@ func startOurs(s *stage, _ *peer) error {
 }
 
 // startGanesha runs nfs-ganesha with its VFS file system, and the rpcbind that it
-// wants, whose files are its own.
+// wants, whose files are its own, as what it knows of clients is.
 func startGanesha(s *stage, p *peer) error {
 	for _, program := range []string{"ganesha.nfsd", "rpcbind"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("%w: Debian's nfs-ganesha-vfs and rpcbind have it", err)
 		}
 	}
-	config := fmt.Sprintf(`NFS_CORE_PARAM { Protocols = 3; NFS_Port = 3049; MNT_Port = 3050; Enable_NLM = false; Enable_RQUOTA = false; }
+	config := fmt.Sprintf(`NFS_CORE_PARAM { Protocols = 3, 4; NFS_Port = 3049; MNT_Port = 3050; Enable_NLM = false; Enable_RQUOTA = false; }
+NFSv4 { Graceless = true; Minor_Versions = 1, 2; }
 LOG { Default_Log_Level = WARN; }
-EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type = RW; Squash = no_root_squash; Protocols = 3;
+EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type = RW; Squash = no_root_squash; Protocols = 3, 4;
  Transports = TCP; SecType = sys; MaxRead = 1048576; MaxWrite = 1048576; FSAL { Name = VFS; } }
 `, s.export)
 	file := filepath.Join(s.work, "ganesha.conf")
@@ -51,7 +53,7 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type
 		return err
 	}
 	p.export = s.export
-	script := `mount -t tmpfs run /run && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f "$1" -p "$2"`
+	script := `mount -t tmpfs run /run && mount -t tmpfs clients /var/lib/nfs && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f "$1" -p "$2"`
 	return s.start(3049, "unshare", "-m", "sh", "-c", script, "sh", file, filepath.Join(s.work, "ganesha.pid"))
 }
 

@@ -92,6 +92,10 @@ func rows(out io.Writer, o options, up []*peer, base *peer, pick func(*peer, str
 		}
 		for _, p := range up {
 			v := pick(p, w.name, w.value)
+			if w.four && p.four == "" {
+				fmt.Fprint(out, " |")
+				continue
+			}
 			switch late := time.Duration(p.median(w.name, p99)).Round(time.Microsecond); {
 			case v == 0:
 				fmt.Fprint(out, " failed |")
