@@ -28,6 +28,15 @@ type Opener interface {
 	Open(op *Op, h Handle, access OpenAccess) (File, error)
 }
 
+// An OpenCounter is the further interface of an Opener that has room for so many open
+// files. Those who open files for others share that out among them.
+type OpenCounter interface {
+	// OpenFiles says how many files are open, and how many may be at most. One that is
+	// open several times counts once for each of OpenRead and OpenWrite. It never
+	// waits.
+	OpenFiles() (open, most int)
+}
+
 // A File is an open file. While it is open, the file lives: one whose last name
 // is removed is there until the last File of it is closed, for this File, and
 // for every method that is given its Handle. (Link gives it no new name: ESTALE.)

@@ -70,7 +70,7 @@ func (h *honestSession) openOne(ctx context.Context, i int) error {
 }
 
 // Sessions sends honest clients of NFSv4.1 to the daemon, which are there before the
-// attack. JudgeSessions looks at them.
+// attack. JudgeClients judges them with the others.
 func (s *Stage) Sessions() {
 	s.t.Helper()
 	s.sessions = make(map[string]*honestSession)
@@ -89,27 +89,22 @@ func (s *Stage) Sessions() {
 	}
 }
 
-// JudgeSessions is about clients of NFSv4.1: one that is there already opens a file, locks
+// judgeSessions is about clients of NFSv4.1: one that is there already opens a file, locks
 // and reads a byte, and closes it; one arrives, with a client and a session of its own, and
 // does so. Each has the bounds of a READ.
-func (s *Stage) JudgeSessions() {
-	s.t.Helper()
-	s.judge(func(judge judging) {
-		for _, transport := range Transports {
-			judge("OPEN over "+transport, transport, readsJudged/2, 2*readEvery, func(ctx context.Context, i int) error {
-				return s.sessions[transport].openOne(ctx, i)
-			})
-			judge("session over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
-				h, err := s.arrive4(ctx, transport, openName)
-				if err != nil {
-					return err
-				}
-				defer h.Session.Abandon()
-				if err := h.openOne(ctx, i); err != nil {
-					return err
-				}
-				return h.Session.Close()
-			})
-		}
-	})
+func (s *Stage) judgeSessions(judge judging) {
+	for transport, there := range s.sessions {
+		judge("OPEN over "+transport, transport, readsJudged/2, 2*readEvery, there.openOne)
+		judge("session over "+transport, transport, arrivalsJudged, arriveEvery, func(ctx context.Context, i int) error {
+			h, err := s.arrive4(ctx, transport, openName)
+			if err != nil {
+				return err
+			}
+			defer h.Session.Abandon()
+			if err := h.openOne(ctx, i); err != nil {
+				return err
+			}
+			return h.Session.Close()
+		})
+	}
 }

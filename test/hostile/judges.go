@@ -60,6 +60,7 @@ func (s *Stage) JudgeClients() {
 func (s *Stage) JudgeClientsOf(exports ...string) {
 	s.t.Helper()
 	s.judge(func(judge judging) {
+		s.judgeSessions(judge)
 		for _, transport := range Transports {
 			judge("READ over "+transport, transport, readsJudged, readEvery, func(ctx context.Context, i int) error {
 				// Files that are not open yet: prepare read others.

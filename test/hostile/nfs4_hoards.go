@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -83,6 +84,17 @@ func Opens(file []byte) Hoard {
 	return Hoard{What: "opens", Starts: true, Each: func(c *client4, peer, i int) error {
 		_, err := c.do(c.sequence(0, uint32(i+2), false), putFH(file), op4{wire.OpOpen, &wire.Open4Args{
 			ShareAccess: wire.Open4ShareAccessRead, Owner: wire.StateOwner4{Clientid: c.id, Owner: longName(peer, i)},
+			Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
+		}})
+		return err
+	}}
+}
+
+// Files are opens of ever new files.
+func Files(files []servertest.Handle) Hoard {
+	return Hoard{What: "open files", Starts: true, Each: func(c *client4, peer, i int) error {
+		_, err := c.do(c.sequence(0, uint32(i+2), false), putFH(files[i]), op4{wire.OpOpen, &wire.Open4Args{
+			ShareAccess: wire.Open4ShareAccessRead, Owner: wire.StateOwner4{Clientid: c.id, Owner: []byte("owner")},
 			Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
 		}})
 		return err

@@ -9,21 +9,28 @@ import "testing"
 func TestHoards(t *testing.T) {
 	for _, c := range []struct {
 		name        string
+		config      Config
 		peers, most int
 		of          func(s *Stage) Hoard
 	}{
-		{"clients", 50, 600, func(*Stage) Hoard { return Clients }},
-		{"sessions", 50, 200, func(*Stage) Hoard { return Sessions }},
-		{"opens", 20, 20000, func(s *Stage) Hoard { return Opens(s.Open.Victim) }},
-		{"ranges", 20, 2000, func(s *Stage) Hoard { return Ranges(s.Open.Victim) }},
-		{"replies", 200, 1023, func(s *Stage) Hoard { return KeptReplies(s.Open.Many) }},
+		{"clients", Config{}, 50, 600, func(*Stage) Hoard { return Clients }},
+		{"sessions", Config{}, 50, 200, func(*Stage) Hoard { return Sessions }},
+		{"opens", Config{}, 20, 20000, func(s *Stage) Hoard { return Opens(s.Open.Victim) }},
+		{"ranges", Config{}, 20, 2000, func(s *Stage) Hoard { return Ranges(s.Open.Victim) }},
+		{"replies", Config{}, 200, 1023, func(s *Stage) Hoard { return KeptReplies(s.Open.Many) }},
+		{"files", Config{Descriptors: 1000, Files: 200}, 4, 200, func(s *Stage) Hoard {
+			var names []string
+			for i := range 200 {
+				names = append(names, emptyName(i))
+			}
+			return Files(s.lookUp(names))
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := stage(t, Config{})
+			s := stage(t, c.config)
 			s.Held = s.Ceiling // which is what memory.state is
 			s.Sessions()
 			s.Attack(Hoards{Peers: c.peers, Most: c.most, Hoard: c.of(s)}, Strangers(c.peers))
-			s.JudgeSessions()
 			s.Judge()
 		})
 	}
@@ -40,7 +47,6 @@ func TestRandomCompounds(t *testing.T) {
 		handles = append(handles, h)
 	}
 	s.Attack(RandomCompounds{Peers: 8, Handles: handles, Calls: 1500}, Strangers(8))
-	s.JudgeSessions()
 	s.JudgeFaults()
 	s.Judge()
 }

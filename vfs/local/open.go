@@ -20,7 +20,15 @@ type file struct {
 	users  atomic.Int32 // calls under way, and one until Close
 }
 
-var _ vfs.Opener = (*FS)(nil)
+var (
+	_ vfs.Opener      = (*FS)(nil)
+	_ vfs.OpenCounter = (*FS)(nil)
+)
+
+// OpenFiles implements vfs.OpenCounter.
+func (fs *FS) OpenFiles() (open, most int) {
+	return int(fs.stats.pinned.Load()), int(fs.maxPinned())
+}
 
 // Open implements vfs.Opener.
 func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, error) {

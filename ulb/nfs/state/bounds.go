@@ -75,13 +75,9 @@ func (m *Manager) crowded(c *Client) bool {
 	if o.memory < m.cfg.Memory-m.files.usage.memory {
 		return false
 	}
-	m.relieve(o.memory < m.clients.part(m.cfg.Memory)/2)
+	m.relieve(m.ofMemory(), o.memory < m.clients.part(m.cfg.Memory)/2)
 	return true
 }
-
-// pressed says that more than half of the memory is in use: of clients without a lease
-// some are not kept any more.
-func (m *Manager) pressed() bool { return m.files.usage.memory > m.cfg.Memory/2 }
 
 // full is what a client is answered that holds too much.
 func full(c *Client) Status {

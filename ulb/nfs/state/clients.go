@@ -59,6 +59,7 @@ type origin struct {
 	confirmed   int
 	unconfirmed list.List // the oldest first
 	memory      int       // what its clients hold, in bytes
+	files       openFiles
 }
 
 // part is what each address would have of n things if all had the same, and one more.
@@ -232,7 +233,7 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	in, o := t.byName[c.name()], c.known.origin
 	switch old := in.confirmed; {
 	case old == nil && !o.mayConfirm(t):
-		m.relieve(o.confirmed < t.part(maxClients)/2)
+		m.relieve(m.ofPlaces(), o.confirmed < t.part(maxClients)/2)
 		return func() {}, nfs4wire.NFS4ErrDelay
 	case old != nil && m.contested(old, c.known.proven, c.known.address):
 		return func() {}, nfs4wire.NFS4ErrDelay

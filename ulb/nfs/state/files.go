@@ -205,6 +205,9 @@ func (m *Manager) unlist(s *State, list *[]*State, expired bool) {
 	(*list)[last] = nil
 	*list = (*list)[:last]
 	delete(s.Client.holding.states, s)
+	if s.Kind == KindOpen {
+		s.Client.known.origin.files.remove(s.file)
+	}
 	m.charge(s.Client, -s.size())
 	m.left(s.Owner, s)
 	s.file = nil
@@ -223,6 +226,9 @@ func (m *Manager) enlist(s *State, of *file, list *[]*State) bool {
 		h.states = make(map[*State]struct{})
 	}
 	h.states[s] = struct{}{}
+	if s.Kind == KindOpen {
+		s.Client.known.origin.files.add(of)
+	}
 	m.charge(s.Client, s.size())
 	m.joined(s.Owner, s)
 	return true

@@ -109,6 +109,12 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	if owner == nil || !owner.known {
 		return o, full(a.Client)
 	}
+	if s := m.mayOpen(a.Client, a.Key); s != nfs4wire.NFS4OK && a.File != nil {
+		if !owner.holds() && a.Owner == nil {
+			m.forgetOwner(owner)
+		}
+		return o, s
+	}
 	of := m.files.file(a.Key)
 	s := owner.states[of]
 	if s == nil {

@@ -1,0 +1,78 @@
+package state
+
+import (
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// openFiles are the files that the clients of one address have open, of those file systems
+// that have room for so many.
+type openFiles struct {
+	opens    map[*file]int // how often
+	byDomain map[any]int   // how many files
+}
+
+// add counts an open of a file, and remove does no longer.
+func (o *openFiles) add(of *file) {
+	if o.opens == nil {
+		o.opens, o.byDomain = map[*file]int{}, map[any]int{}
+	}
+	if o.opens[of]++; o.opens[of] == 1 {
+		o.byDomain[of.key.Domain]++
+	}
+}
+
+func (o *openFiles) remove(of *file) {
+	if o.opens[of]--; o.opens[of] > 0 {
+		return
+	}
+	delete(o.opens, of)
+	if o.byDomain[of.key.Domain]--; o.byDomain[of.key.Domain] == 0 {
+		delete(o.byDomain, of.key.Domain)
+	}
+}
+
+// mayOpen says whether c may have one more file of a file system open: NFS4_OK, or why not.
+// An address has no more than it leaves to others of the room that there is; where it has
+// less than half its part even so, clients of the address that has most go.
+func (m *Manager) mayOpen(c *Client, key FileKey) Status {
+	counter, ok := key.Domain.(vfs.OpenCounter)
+	if !ok {
+		return nfs4wire.NFS4OK
+	}
+	o := c.known.origin
+	if of := m.files.byKey[key]; of != nil && o.files.opens[of] > 0 {
+		return nfs4wire.NFS4OK
+	}
+	open, most := counter.OpenFiles()
+	// What is opened is counted already, and nobody's yet; some room is left for that.
+	if has := o.files.byDomain[key.Domain]; has+1 > most-most/8-open {
+		m.relieve(m.ofFiles(key.Domain, counter), has < m.clients.part(most)/2)
+		return full(c)
+	}
+	return nfs4wire.NFS4OK
+}
+
+func (m *Manager) ofFiles(domain any, counter vfs.OpenCounter) *shortage {
+	_, most := counter.OpenFiles()
+	return &shortage{
+		all: most,
+		used: func() int {
+			open, _ := counter.OpenFiles()
+			return open
+		},
+		has:   func(o *origin) int { return o.files.byDomain[domain] },
+		takes: func(c *Client) int { return c.hasOpen(domain) },
+	}
+}
+
+// hasOpen is how many files of a file system c has open, those counted often that it opened
+// often.
+func (c *Client) hasOpen(domain any) (n int) {
+	for s := range c.holding.states {
+		if s.Kind == KindOpen && s.Key.Domain == domain {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,108 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A scarce file system has room for so many open files.
+type scarce struct {
+	openCount
+	most int
+}
+
+func (s *scarce) OpenFiles() (open, most int) { return int(s.n.Load()), s.most }
+
+// openScarce opens file n for c, and closes it where that is refused.
+func openScarce(m *Manager, fs *scarce, c *Client, n int) Status {
+	if _, most := fs.OpenFiles(); int(fs.n.Load()) >= most {
+		return nfs4wire.NFS4ErrDelay // as the file system says it
+	}
+	h, _ := vfs.MakeHandle(fmt.Append(nil, n))
+	f := fs.open()
+	_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("owner"), Key: FileKey{fs, h}, Access: AccessRead, File: f})
+	if s != ok {
+		f.Close()
+	}
+	return s
+}
+
+// fillScarce opens files as long as c may, and returns how many. It tries again once where
+// it is refused.
+func fillScarce(t *testing.T, m *Manager, fs *scarce, c *Client, first int) (n int) {
+	t.Helper()
+	refused := false
+	for {
+		switch s := openScarce(m, fs, c, first+n); {
+		case n > fs.most:
+			t.Fatal("there is no bound")
+		case s == ok:
+			refused = false
+			n++
+		case s != nfs4wire.NFS4ErrDelay:
+			t.Fatal(s)
+		case refused:
+			return n
+		default:
+			refused = true
+			time.Sleep(time.Second)
+		}
+	}
+}
+
+// Clients that open as many files as they can leave some to those of other addresses. A file
+// that an address has open already is no further one.
+func TestAddressesShareOpenFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		fs := &scarce{most: 400}
+		const greedy = 6
+		for i := range greedy {
+			c := clientFrom(t, m, fmt.Sprintf("10.0.0.%d", i+1), fmt.Sprint("greedy ", i))
+			if n := fillScarce(t, m, fs, c, 1000*i); n < fs.most/(greedy+1)/4 {
+				t.Errorf("address %d may open %d files", i, n)
+			}
+			if n := fs.n.Load(); n > int64(fs.most) {
+				t.Fatalf("%d files are open", n)
+			}
+		}
+		modest := clientFrom(t, m, "10.0.1.1", "modest")
+		if n := fillScarce(t, m, fs, modest, 1_000_000); n < fs.most/(greedy+1)/4 {
+			t.Errorf("another address may open %d files", n)
+		}
+		other := clientFrom(t, m, "10.0.1.1", "other")
+		if s := openScarce(m, fs, other, 1_000_000); s != ok {
+			t.Errorf("a file that is open: %v", s)
+		}
+		m.Revoke(fs)
+		if n := fs.n.Load(); n != 0 {
+			t.Errorf("%d files are left open", n)
+		}
+		for a, o := range m.clients.from {
+			if len(o.files.opens)+len(o.files.byDomain) != 0 {
+				t.Errorf("%v has %d files", a, len(o.files.opens))
+			}
+		}
+	})
+}
+
+// Files of clients whose leases ran out are closed where there is no room for others.
+func TestFilesOfTheExpiredGiveWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		fs := &scarce{most: 100}
+		n := fillScarce(t, m, fs, clientFrom(t, m, "10.0.0.1", "early"), 0)
+		time.Sleep(2 * m.Lease())
+		if int(fs.n.Load()) != n {
+			t.Errorf("%d of %d files are open that nobody else wanted", fs.n.Load(), n)
+		}
+		if late := fillScarce(t, m, fs, clientFrom(t, m, "10.0.0.2", "late"), 1000); late < n-2 {
+			t.Errorf("%d files, after %d of one that is gone", late, n)
+		}
+	})
+}
