@@ -84,6 +84,8 @@ func TestSessionSlots(t *testing.T) {
 		all.Wait()
 	}
 	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open() // the server of a test that fails waits for its calls
 	f.set(func() { f.stall = gate })
 	var all sync.WaitGroup
 	for range 20 {
@@ -102,7 +104,7 @@ func TestSessionSlots(t *testing.T) {
 	default:
 	}
 	f.set(func() { f.stall = nil })
-	close(gate)
+	open()
 	all.Wait()
 	_, held := f.only()
 	if f.writes != 20 || held.highest != 7 {
@@ -186,6 +188,8 @@ func TestSessionDoubtful(t *testing.T) {
 	f, server := newFake4(t)
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
 	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
 	f.set(func() { f.stall, f.lose = gate, true })
 	ended := make(chan error, 1)
 	go func() {
@@ -195,7 +199,7 @@ func TestSessionDoubtful(t *testing.T) {
 	await.Receive(t, "the WRITE", f.stalled)
 	f.forget(false)
 	f.set(func() { f.stall = nil })
-	close(gate)
+	open()
 	if err := await.Receive(t, "the WRITE ends", ended); !errors.Is(err, client.ErrDoubtful) {
 		t.Errorf("%v", err)
 	}
@@ -213,6 +217,8 @@ func TestSessionCancel(t *testing.T) {
 	f.slots, f.target = 1, 0
 	s := f.session(server.Targets()["tcp"], client.SessionConfig{})
 	gate := make(chan struct{})
+	open := sync.OnceFunc(func() { close(gate) })
+	defer open()
 	f.set(func() { f.stall = gate })
 	gaveUp := errors.New("gave up")
 	ctx, cancel := context.WithCancelCause(testserver.Within(t))
@@ -233,7 +239,7 @@ func TestSessionCancel(t *testing.T) {
 		}
 	}
 	f.set(func() { f.stall = nil })
-	close(gate)
+	open()
 	for range 3 {
 		_, _, err := s.NFS4().Read(testserver.Within(t), nil, anonymous, 0, make([]byte, 10))
 		must(t, err)
