@@ -65,3 +65,23 @@ func TestStateidOfClose(t *testing.T) {
 		}
 	}
 }
+
+// SECINFO_NO_NAME is for callers under any flavor: it is how a client that has the handle
+// of an export finds out how to call (RFC 8881 §2.6.3.1.1.5, §18.45).
+func TestSecInfoNoNameNeedsNoFlavor(t *testing.T) {
+	s := strictSite(t)
+	e, _, _ := s.Exports.Resolve("/strict")
+	put := putFH(s.Exports.Seal(nil, e, e.FS.Root()))
+	for minor := uint32(1); minor <= 2; minor++ {
+		p := s.Peer(minor)
+		for _, style := range []wire.SecinfoStyle4{wire.SecinfoStyle4CurrentFH, wire.SecinfoStyle4Parent} {
+			r := p.Compound(put, nfs4test.Op{Number: wire.OpSecInfoNoName, Args: &style})
+			if r.Status != wire.NFS4OK {
+				t.Errorf("minor version %d, style %v: %v", minor, style, statuses(r))
+			}
+		}
+		if r := p.Compound(put, getattr(1)); r.Status != wire.NFS4ErrWrongSec {
+			t.Errorf("minor version %d, GETATTR: %v", minor, statuses(r))
+		}
+	}
+}

@@ -31,3 +31,17 @@ func TestNothingIsOpenedWithoutARecord(t *testing.T) {
 		t.Errorf("%d files are open", u.Opens)
 	}
 }
+
+// A client ID of a later minor version is none of minor version 0 (RFC 8881 §2.4): nothing
+// is renewed or opened by it.
+func TestClientIDsOfLaterVersionsAreStale(t *testing.T) {
+	p := newPeer(t)
+	m := p.Site.State
+	x := m.ExchangeID(&state.Identity{Owner: []byte("client")}, false)
+	if x.Status != ok || m.Confirm(x.Client) != ok {
+		t.Fatalf("%v", x.Status)
+	}
+	p.run(t, wire.NFS4ErrStaleClientID, renew(x.Client.ID))
+	c := &client{peer: p, id: x.Client.ID}
+	p.run(t, wire.NFS4ErrStaleClientID, putRootFH, c.owner("o").open("file", readMode, denyNone))
+}

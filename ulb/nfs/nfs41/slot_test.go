@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -18,6 +19,7 @@ import (
 type stalling struct {
 	*Minor
 	begun, release chan struct{}
+	over           chan struct{} // closed when the test ends, however it does
 	runs           int
 }
 
@@ -28,18 +30,26 @@ func (m *stalling) Operations() []nfs4.Operation {
 			return k.Block(nil)
 		}
 		m.runs++
-		m.begun <- struct{}{}
-		<-m.release
+		select {
+		case m.begun <- struct{}{}:
+		case <-m.over:
+		}
+		select {
+		case <-m.release:
+		case <-m.over:
+		}
 		return wire.NFS4OK
 	}}, nfs4.Operation{Number: wire.OpLayoutcommit, Run: func(*nfs4.Compound) nfs4.Status { panic("as the test wants it") }})
 }
 
 func stallingSite(t *testing.T) (*nfs4test.Site, *stalling) {
-	m := &stalling{begun: make(chan struct{}, 1), release: make(chan struct{}, 1)}
-	return nfs4test.New(t, nfs4test.Config{Minors: func(sm *state.Manager) [3]nfs4.Minor {
+	m := &stalling{begun: make(chan struct{}, 1), release: make(chan struct{}, 1), over: make(chan struct{})}
+	s := nfs4test.New(t, nfs4test.Config{Minors: func(sm *state.Manager) [3]nfs4.Minor {
 		m.Minor = New(Config{State: sm})
 		return [3]nfs4.Minor{nil, m, nil}
-	}}), m
+	}})
+	t.Cleanup(func() { close(m.over) }) // before the site ends, which waits for calls
+	return s, m
 }
 
 var purge = op(wire.OpDelegpurge, &wire.DelegPurge4Args{})
@@ -53,7 +63,7 @@ func TestRequestUnderWay(t *testing.T) {
 	seq := *s.sequenceOp(0)
 	message := p.Message("", op(wire.OpSequence, &seq), purge)
 	running := p.Begin(bytes.Clone(message))
-	<-m.begun
+	await.Receive(t, "a request is under way", m.begun)
 	if !clientOf(m.state.Client(s.client)).Busy() {
 		t.Error("the client does nothing")
 	}
@@ -76,7 +86,7 @@ func TestSessionEndsUnderARequest(t *testing.T) {
 	p := site.Peer(1)
 	s := newClientSession(p, "client")
 	running := p.Begin(p.Message("", op(wire.OpSequence, s.sequenceOp(5)), purge))
-	<-m.begun
+	await.Receive(t, "a request is under way", m.begun)
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
 	m.release <- struct{}{}
 	want(t, "the request", p.Parse(p.End(running)), wire.NFS4OK, 2)
