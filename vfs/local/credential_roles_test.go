@@ -107,6 +107,7 @@ func TestCredentialsMatrix(t *testing.T) {
 	exe := selfExec(t)
 	for name, r := range roles {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := publicDir(t)
 			if r.attr.Credential != nil {
 				if err := os.Chown(dir, daemon, daemon); err != nil {

@@ -69,14 +69,17 @@ func open(t *testing.T, cfg local.Config) *local.FS {
 }
 
 // TestSuite runs the acceptance suite on each place, and in both ways of
-// finding files again where it can matter.
+// finding files again where it can matter. Most of the time it waits for disks.
 func TestSuite(t *testing.T) {
 	for place, dir := range places(t) {
 		for scheme, index := range map[string]bool{"kernel": false, "index": true} {
 			if !index && (os.Geteuid() != 0 || place == "overlay") || index && place == "tmpfs" {
 				continue
 			}
-			t.Run(place+"/"+scheme, func(t *testing.T) { suite(t, place, dir, index) })
+			t.Run(place+"/"+scheme, func(t *testing.T) {
+				t.Parallel()
+				suite(t, place, dir, index)
+			})
 		}
 	}
 }
