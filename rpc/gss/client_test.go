@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -244,6 +245,8 @@ func TestCallsWaitForTheWindow(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	w := s.wire()
 	k := s.client(w, rpc.GSSNone)
+	release := sync.OnceFunc(func() { s.program.Release(lane) })
+	t.Cleanup(release) // before the site ends, which waits for calls
 	const calls = gss.MaxUnderWay + 3
 	done := make(chan error, calls)
 	start := func() *rpc.Exchange {
@@ -257,8 +260,7 @@ func TestCallsWaitForTheWindow(t *testing.T) {
 		last = start()
 	}
 	if n := s.gss.Stats().Calls; n > gss.MaxUnderWay {
-		s.program.Release(lane) // which the site waits for at its end
-		t.Fatalf("%d calls are under way", n)
+		t.Errorf("%d calls are under way", n)
 	}
 	enough := errors.New("enough")
 	k.Cancel(last, enough)
@@ -266,7 +268,7 @@ func TestCallsWaitForTheWindow(t *testing.T) {
 		t.Errorf("a call that waited: %v", err)
 	}
 	k.Cancel(last, enough) // has ended
-	s.program.Release(lane)
+	release()
 	for range calls - 1 {
 		if err := await.Receive(t, "a call ends", done); err != nil {
 			t.Fatal(err)

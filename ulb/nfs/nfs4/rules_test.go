@@ -3,6 +3,7 @@ package nfs4_test
 import (
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -83,5 +84,29 @@ func TestSecInfoNoNameNeedsNoFlavor(t *testing.T) {
 		if r := p.Compound(put, getattr(1)); r.Status != wire.NFS4ErrWrongSec {
 			t.Errorf("minor version %d, GETATTR: %v", minor, statuses(r))
 		}
+	}
+}
+
+// What the object has is compared as a whole, also where it is longer than what the client
+// gives (RFC 8881 §18.31.3).
+func TestVerifyOfWhatIsLonger(t *testing.T) {
+	owner := func(name string) wire.FAttr4 {
+		w := xdr.NewWriter(make([]byte, 0, 64))
+		w.Opaque([]byte(name))
+		return wire.FAttr4{Attrmask: wire.Bits(wire.Fattr4Owner), AttrVals: w.Bytes()}
+	}
+	f := newFiler(t, openSite(t), 1)
+	o := f.create("file", "me", both, 0)
+	f.want(wire.NFS4OK, putFH(o.fh), nfs4test.Op{Number: wire.OpSetattr, Args: &wire.Setattr4Args{ObjAttributes: owner("1234567")}})
+	for _, c := range []struct {
+		given       string
+		same, other wire.NFSStat4 // of VERIFY and of NVERIFY
+	}{
+		{"1234567", wire.NFS4OK, wire.NFS4ErrSame},
+		{"1", wire.NFS4ErrNotSame, wire.NFS4OK},
+		{"12345678901", wire.NFS4ErrNotSame, wire.NFS4OK},
+	} {
+		f.want(c.same, putFH(o.fh), nfs4test.Op{Number: wire.OpVerify, Args: &wire.Verify4Args{Attributes: owner(c.given)}})
+		f.want(c.other, putFH(o.fh), nfs4test.Op{Number: wire.OpNverify, Args: &wire.Nverify4Args{Attributes: owner(c.given)}})
 	}
 }
