@@ -110,3 +110,16 @@ func TestVerifyOfWhatIsLonger(t *testing.T) {
 		f.want(c.other, putFH(o.fh), nfs4test.Op{Number: wire.OpNverify, Args: &wire.Nverify4Args{Attributes: owner(c.given)}})
 	}
 }
+
+// A saved file handle is not used under a flavor that its export does not take, by an
+// operation that touches what it names (RFC 8881 §2.6.3.1).
+func TestSavedHandleNeedsTheFlavorOfItsExport(t *testing.T) {
+	s := strictSite(t)
+	strict, _, _ := s.Exports.Resolve("/strict")
+	p := s.Peer(2)
+	ops := []nfs4test.Op{putFH(s.Exports.Seal(nil, strict, strict.FS.Root())), op(wire.OpSaveFH)}
+	ops = append(append(ops, walk("open", "file")...), nfs4test.Op{Number: wire.OpCopy, Args: &wire.Copy4Args{}})
+	if r := p.Compound(ops...); r.Status != wire.NFS4ErrAccess || len(r.Ops) != len(ops) {
+		t.Errorf("%v", statuses(r))
+	}
+}
