@@ -287,4 +287,43 @@ var nfsMutants = []mutant{
 		"def(&c.MaxInFlight, 128)",
 		"def(&c.MaxInFlight, 1)",
 		"transport/tcp", "TestRepliesOutOfOrder"},
+	{"NFSv3 READ asks no guard", "ulb/nfs/nfs3/data.go",
+		"err := r.denied(r.handle, state.UseRead)",
+		"err := error(nil)",
+		"ulb/nfs/nfs3", "TestDenyModes"},
+	{"NFSv3 WRITE asks no guard", "ulb/nfs/nfs3/data.go",
+		"err := r.denied(r.handle, state.UseWrite)",
+		"err := error(nil)",
+		"ulb/nfs/nfs3", "TestDenyModes"},
+	{"NFSv3 SETATTR of a size asks no guard", "ulb/nfs/nfs3/attributes.go",
+		`	if r.set.SetSize {
+		err = r.denied(r.handle, state.UseWrite)
+	}
+`,
+		`	_ = state.UseWrite
+`,
+		"ulb/nfs/nfs3", "TestDenyModes"},
+	{"NFSv3 CREATE cuts without the guard", "ulb/nfs/nfs3/names.go",
+		"if r.how.Mode == vfs.Unchecked && r.how.Attr.SetSize {",
+		"if false {",
+		"ulb/nfs/nfs3", "TestDenyModes"},
+	{"NFSv3 REMOVE asks no guard", "ulb/nfs/nfs3/names.go",
+		"err := r.deniedName(r.handle, args.Object.Name, state.UseRemove)",
+		"err := error(nil)",
+		"ulb/nfs/nfs3", "TestDenyModes"},
+	{"NFSv3 RENAME asks no guard for what it replaces", "ulb/nfs/nfs3/names.go",
+		`			err = r.deniedName(to, args.To.Name, state.UseRemove)
+`,
+		"",
+		"ulb/nfs/nfs3", "TestDenyModes"},
+	{"NFSv3 RENAME asks no guard for what it moves", "ulb/nfs/nfs3/names.go",
+		"err := r.deniedName(r.handle, args.From.Name, state.UseRemove)",
+		"err := error(nil)",
+		"ulb/nfs/nfs3", "TestDenyModes"},
+	{"EJUKEBOX where a deny mode stands in the way of NFSv3", "ulb/nfs/nfs3/guard.go",
+		`	return syscall.EACCES
+`,
+		`	return syscall.EAGAIN
+`,
+		"ulb/nfs/nfs3", "TestDenyModes"},
 }
