@@ -14,7 +14,8 @@ type Negotiator interface {
 type Acceptor interface {
 	// Step takes a token of the initiator, and gives the one that answers it, nil if
 	// there is none. bindings is as for Mechanism.Accept. The Context is nil until
-	// it is established. A failure is an *Error and ends the making.
+	// it is established. A failure is an *Error and ends the making, unless it is
+	// ContinueNeeded: see Mechanism.Accept.
 	Step(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
 }
 

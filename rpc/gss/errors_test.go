@@ -244,6 +244,55 @@ func TestHalfMadeContextsEnd(t *testing.T) {
 	})
 }
 
+// hesitant refuses the first token of each context, and says why.
+type hesitant struct {
+	*gsstest.Mechanism
+	reply []byte
+}
+
+func (m *hesitant) Acceptor() gss.Acceptor { return &hesitantAcceptor{m: m} }
+
+type hesitantAcceptor struct {
+	m     *hesitant
+	again bool
+}
+
+func (a *hesitantAcceptor) Step(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
+	if !a.again {
+		a.again = true
+		return nil, a.m.reply, &gss.Error{Major: gss.ContinueNeeded, Minor: 40, Text: "an unknown kind of token"}
+	}
+	return a.m.Accept(token, bindings, now)
+}
+
+// Where the mechanism refuses a token and waits for another, the initiator gets the token
+// that says why, and can go on.
+func TestTokenThatIsRefusedForAnother(t *testing.T) {
+	m := &hesitant{gsstest.New(), []byte("another, please")}
+	s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
+	i, _ := m.Initiate(context.Background(), "nfs@server")
+	token, _, _ := i.Step(nil, time.Now())
+	w := s.wire()
+	r, err := w.make(procInit, nil, token)
+	if err != nil || r.major != uint32(gss.ContinueNeeded) || string(r.token) != "another, please" || len(r.handle) == 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if n := s.refused(gss.RefusedToken); n != 1 {
+		t.Errorf("%d tokens were refused", n)
+	}
+	if r, err = w.make(procContinue, r.handle, token); err != nil || r.major != 0 {
+		t.Errorf("going on: %+v, %v", r, err)
+	}
+	// A mechanism that says nothing has failed.
+	m.reply = nil
+	if r, err = w.make(procInit, nil, token); err != nil || r.major != uint32(gss.Failure) || len(r.handle)+len(r.token) > 0 {
+		t.Errorf("without a token: %+v, %v", r, err)
+	}
+	if n := s.gss.Stats().HalfMade; n != 0 {
+		t.Errorf("%d are half made", n)
+	}
+}
+
 func TestDestroy(t *testing.T) {
 	s := newSite(t, gss.Config{})
 	r := s.establish(s.wire(), s.mech)

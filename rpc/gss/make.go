@@ -98,7 +98,9 @@ func (m *maker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// refused is the result where there is no context: without handle and token.
+// refused is the result where there is no context: without handle and token, even where
+// the mechanism has a token that says why (RFC 2203 §5.2.3.1). The initiator learns it
+// from major and minor.
 func refused(major Major, minor uint32) initResult {
 	return initResult{major: major, minor: minor}
 }
@@ -112,6 +114,9 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 	}
 	ctx, reply, err := x.acceptor.Step(token, nil, now)
 	switch {
+	case mayGoOn(err) && len(reply) > 0 && len(reply) <= maxReplyToken:
+		m.server.note(RefusedToken, m.peer, "", "a token was refused: "+err.Error())
+		return m.half(x, reply, now)
 	case err != nil:
 		return nil, m.fail(err)
 	case len(reply) > maxReplyToken:
@@ -120,6 +125,12 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 		return m.half(x, reply, now)
 	}
 	return m.whole(x, ctx, reply, now)
+}
+
+// mayGoOn says that the initiator may send another token in place of one that was refused.
+func mayGoOn(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Major == ContinueNeeded
 }
 
 // begun is the context that the token is for.

@@ -15,7 +15,8 @@ type Mechanism interface {
 	// Accept makes the acceptor's context from the token that an initiator sent
 	// (GSS_Accept_sec_context, RFC 2743 §2.2.2), and the token that answers it, nil
 	// if there is none. One token of the initiator is all that is ever needed. The
-	// token is not kept. bindings is the application data of the channel bindings
+	// token is not kept. Where the failure is ContinueNeeded there is a reply that says
+	// what was wrong, and the initiator may send another token. bindings is the application data of the channel bindings
 	// of the connection, nil if it has none. A failure is an *Error; a reply beside
 	// it tells the initiator why. Accept may read files and computes for some
 	// hundred microseconds: it has no place where calls are received.

@@ -3,8 +3,10 @@ package krb5
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/iana/nametype"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
@@ -15,11 +17,11 @@ import (
 func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
 	req, err := parseAPReq(token)
 	if err != nil {
-		return nil, nil, err
+		return nil, m.unknownToken(err, now), err
 	}
 	c, reply, err := m.accept(req, bindings, now)
 	if err != nil {
-		return nil, errorToken(req, codeOf(err), now), err
+		return nil, errorToken(req.Ticket.Realm, req.Ticket.SName, codeOf(err), now), err
 	}
 	return c, reply, nil
 }
@@ -100,13 +102,27 @@ func freshSequence() uint32 {
 	return binary.BigEndian.Uint32(b[:]) & 0x3fffffff
 }
 
+// unknownToken tells an initiator that the acceptor does not know the kind of its token,
+// and waits for another (RFC 4121 §4.1). It is nil for other errors.
+func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
+	if e := (*gss.Error)(nil); !errors.As(err, &e) || e.Major != gss.ContinueNeeded {
+		return nil
+	}
+	keys, noKeys := m.serviceKeys()
+	if noKeys != nil {
+		return nil
+	}
+	server := types.PrincipalName{NameType: nametype.KRB_NT_SRV_INST, NameString: keys[0].components}
+	return errorToken(keys[0].realm, server, codeOf(err), now)
+}
+
 // errorToken tells the initiator why it failed (RFC 4120 §5.9.1), nil where that
 // cannot be encoded.
-func errorToken(req *messages.APReq, c code, now time.Time) (token []byte) {
+func errorToken(realm string, server types.PrincipalName, c code, now time.Time) (token []byte) {
 	e := messages.KRBError{
 		PVNO: protocolVersion, MsgType: 30,
 		STime: now.UTC(), Susec: now.Nanosecond() / 1000, ErrorCode: int32(c),
-		Realm: req.Ticket.Realm, SName: req.Ticket.SName,
+		Realm: realm, SName: server,
 	}
 	var message []byte
 	err := guarded(func() (err error) {

@@ -123,7 +123,7 @@ func TestAcceptRefuses(t *testing.T) {
 		{name: "another realm", holder: func(k *ticket) { k.realm = "EVIL.ORG" }, major: gss.DefectiveCred, code: badMatch},
 		{name: "a service of another realm", holder: func(k *ticket) { k.Realm = "EVIL.ORG" }, major: gss.NoCredential, code: noKey},
 		{name: "another session key", holder: func(k *ticket) { k.session = k.session.freshKey() }, major: gss.DefectiveCred, code: badIntegrity},
-		{name: "another service key", holder: func(k *ticket) { k.EncPart.Cipher[20] ^= 1 }, major: gss.NoCredential, code: notUs},
+		{name: "another service key", holder: func(k *ticket) { k.EncPart.Cipher[20] ^= 1 }, major: gss.NoCredential, code: badIntegrity},
 		{name: "a type of key that we have not", holder: func(k *ticket) { k.EncPart.EType = 23 }, major: gss.NoCredential, code: noKey},
 		{name: "bindings of another channel", config: Config{Bindings: []byte("a")}, bind: []byte("b"), major: gss.BadBindings, code: generic},
 	} {
@@ -147,6 +147,30 @@ func TestAcceptRefuses(t *testing.T) {
 				t.Errorf("the initiator says: %v", err)
 			}
 		})
+	}
+}
+
+// A token of a kind that is not known is answered with a KRB-ERROR, and the initiator may
+// send another (RFC 4121 §4.1); one of another exchange is not.
+func TestUnknownKindsOfTokens(t *testing.T) {
+	kdc, k := freshTicket(t, nil)
+	for id, known := range map[uint16]bool{0x0104: false, 0x0404: false, 0xffff: false, idAPRep: true, idKRBError: true} {
+		c, reply, err := kdc.acceptor().Accept(frame(id, []byte("something")), nil, noon)
+		var e *gss.Error
+		if c != nil || !errors.As(err, &e) || e.Minor != wrongType.minor() || (e.Major == gss.ContinueNeeded) == known || (reply == nil) != known {
+			t.Fatalf("%#04x: %v, %x", id, err, reply)
+		}
+		if known {
+			continue
+		}
+		i := &initiator{config: &Config{}, ticket: k, tickets: new(tickets), sent: true}
+		if _, _, err := i.Step(reply, noon); !errors.As(err, &e) || e.Minor != wrongType.minor() {
+			t.Errorf("%#04x: the initiator says: %v", id, err)
+		}
+	}
+	none := New(Config{Keytab: "/nonexistent"})
+	if _, reply, err := none.Accept(frame(0x0104, nil), nil, noon); err == nil || reply != nil {
+		t.Errorf("without a keytab: %x, %v", reply, err)
 	}
 }
 

@@ -32,8 +32,12 @@ func parseAPReq(token []byte) (*messages.APReq, error) {
 	if err != nil {
 		return nil, err
 	}
-	if id != idAPReq {
+	switch id {
+	case idAPReq:
+	case idAPRep, idKRBError:
 		return nil, failed(gss.DefectiveToken, wrongType, "the token is not an AP-REQ but %#04x", id)
+	default:
+		return nil, failed(gss.ContinueNeeded, wrongType, "the token is of a kind that RFC 4121 does not have: %#04x", id)
 	}
 	if _, ok := derContent(message, application(14)); !ok {
 		return nil, failed(gss.DefectiveToken, wrongType, "the AP-REQ is cut off, or something follows it")

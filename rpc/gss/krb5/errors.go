@@ -16,7 +16,6 @@ const (
 	ticketExpired   code = 32
 	ticketNotYet    code = 33
 	repeated        code = 34
-	notUs           code = 35
 	badMatch        code = 36
 	skewed          code = 37
 	badVersion      code = 39

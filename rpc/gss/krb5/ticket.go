@@ -50,7 +50,8 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, 
 			return plain, &k, nil
 		}
 	}
-	return nil, nil, failed(gss.NoCredential, notUs, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
+	// Linux's rpc.gssd gets another ticket upon this code, and upon no other.
+	return nil, nil, failed(gss.NoCredential, badIntegrity, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
 }
 
 // checkTicket judges a ticket that was decrypted (RFC 4120 §3.2.3, §2.7).

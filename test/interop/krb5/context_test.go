@@ -5,6 +5,7 @@ package krb5
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -13,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
+	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
 const (
@@ -315,6 +319,63 @@ func TestRefusalsAreUnderstood(t *testing.T) {
 	}
 	if _, err := s.user(krb5.Config{}).Initiate(t.Context(), "nfs@nowhere.krb5.test"); err == nil || !strings.Contains(err.Error(), "nfs/nowhere.krb5.test") {
 		t.Errorf("a service that is none: %v", err)
+	}
+}
+
+// A server refuses a context by major and minor alone (RFC 2203 §5.2.3.1). The minor is
+// the one by which their library knows the same refusal, and for a ticket that was made
+// with another key the one upon which rpc.gssd gets another.
+func TestMinorStatusIsTheirs(t *testing.T) {
+	s := newSite(t, krb5realm.ETypes[0])
+	const badIntegrity = 0x96c73a1f // KRB5KRB_AP_ERR_BAD_INTEGRITY
+	other := filepath.Join(s.Dir, "other.keytab")
+	for _, err := range []error{s.Keytab(other, service), s.ChangeKeys(service, krb5realm.ETypes[0])} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		config krb5.Config
+		words  string
+		minor  uint32
+	}{
+		{"clocks", krb5.Config{Keytab: s.keytab, Skew: 1}, "Clock skew too great", 0},
+		{"a key that is not the KDC's", krb5.Config{Keytab: other}, "Decrypt integrity check failed", badIntegrity},
+		{"no keytab", krb5.Config{Keytab: "/nonexistent"}, "Service key not available", 0},
+	} {
+		if c.config.Keytab == s.keytab {
+			if err := s.Keytab(s.keytab, service); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := krb5.New(c.config)
+		v := newRPCSiteOf(t, s, m, nil)
+		conn, err := tcp.Dial(t.Context(), v.addr, tcp.DialConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = gss.NewClient(t.Context(), conn, gss.ClientConfig{
+			Mechanism: s.user(krb5.Config{}), Target: target, Service: rpc.GSSNone, Program: rpctest.Number, Version: rpctest.LowVersion})
+		conn.Close()
+		var e *gss.Error
+		if !errors.As(err, &e) || c.minor != 0 && e.Minor != c.minor {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		p := newPeer(t, s.environment(), "initiate", target, "", true)
+		_, reply, _ := m.Accept(p.bytes(p.must("step", nil).Token), nil, time.Now())
+		if a := p.ask("step", request{"token": hex.EncodeToString(reply)}); !strings.Contains(a.Error, c.words) || a.Minor != e.Minor {
+			t.Errorf("%s: our minor is %#x, they say %+v", c.name, e.Minor, a)
+		}
+	}
+	// Their library takes the token that answers one of an unknown kind.
+	p := newPeer(t, s.environment(), "initiate", target, "", true)
+	p.must("step", nil)
+	unknown := []byte{0x60, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02, 0x01, 0x07}
+	_, reply, _ := s.acceptor().Accept(unknown, nil, time.Now())
+	if a := p.ask("step", request{"token": hex.EncodeToString(reply)}); !strings.Contains(a.Error, "Invalid message type") {
+		t.Errorf("they say: %+v", a)
 	}
 }
 

@@ -74,7 +74,7 @@ def main():
         try:
             answer = REQUESTS[request.pop("do")](ctx, **request)
         except gssapi.exceptions.GSSError as error:
-            answer = {"error": str(error)}
+            answer = {"error": str(error), "minor": error.min_code & 0xFFFFFFFF}
         print(json.dumps(answer), flush=True)
 
 

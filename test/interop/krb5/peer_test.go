@@ -26,6 +26,7 @@ type peer struct {
 // An answer of the peer's.
 type answer struct {
 	Token, Message, Initiator, Error string
+	Minor                            uint32 // beside Error
 	Complete, Sealed                 bool
 	Lifetime                         int
 }

@@ -28,17 +28,22 @@ type rpcSite struct {
 
 func newRPCSite(t testing.TB, s *site) *rpcSite {
 	t.Helper()
+	return newRPCSiteOf(t, s, s.acceptor(), func(e *gss.Event) { t.Errorf("%v: %s", e.Reason, e.Cause) })
+}
+
+func newRPCSiteOf(t testing.TB, s *site, m gss.Mechanism, notify func(*gss.Event)) *rpcSite {
+	t.Helper()
 	pool, err := mem.NewPool(mem.Config{Ceiling: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &rpcSite{site: s, program: rpctest.NewProgram()}
 	v.gss = gss.New(gss.Config{
-		Mechanisms: []gss.Mechanism{s.acceptor()},
+		Mechanisms: []gss.Mechanism{m},
 		Identify: func(p string) (uid, gid uint32, groups []uint32, ok bool) {
 			return 1000, 100, nil, p == "alice@KRB5.TEST"
 		},
-		Notify: func(e *gss.Event) { t.Errorf("%v: %s", e.Reason, e.Cause) },
+		Notify: notify,
 	})
 	calls := rpc.NewServer(rpc.Config{})
 	calls.Register(v.program)
