@@ -41,3 +41,16 @@ func (i *Initiators) Resting() int {
 	defer i.mu.Unlock()
 	return len(i.resting)
 }
+
+// MaxRemembered is how many principals are remembered.
+const MaxRemembered = maxRemembered
+
+// Remembered counts them.
+func (s *Server) Remembered() int {
+	s.identities.mu.Lock()
+	defer s.identities.mu.Unlock()
+	return len(s.identities.of)
+}
+
+// Identify has a principal identified as the making of a context does.
+func (s *Server) Identify(principal string) { s.identify(principal, time.Now()) }

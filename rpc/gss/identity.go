@@ -14,7 +14,7 @@ const (
 	unknownFor = 30 * time.Second
 )
 
-// An identity is a principal in numbers, immutable.
+// An identity is a principal in numbers, immutable. Contexts of one principal share it.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32
@@ -31,17 +31,93 @@ func (id *identity) fill(c *rpc.Cred) {
 	c.Anonymous, c.UID, c.GID = true, rpc.NobodyID, rpc.NobodyID
 }
 
-// identify asks who a principal is.
+// maxRemembered is how many principals are remembered.
+const maxRemembered = 8192
+
+// identities remember who principals are: a caller that makes one context after another
+// has its principal asked for once.
+type identities struct {
+	mu sync.Mutex
+	of map[string]*question
+}
+
+// A question is who a principal is. Its answer is there when done is closed.
+type question struct {
+	done chan struct{}
+	id   *identity
+}
+
+// answered is the answer, nil if there is none yet.
+func (q *question) answered() *identity {
+	select {
+	case <-q.done:
+		return q.id
+	default:
+		return nil
+	}
+}
+
+// identify says who a principal is. It asks where that is not remembered, and waits for
+// the answer.
 func (s *Server) identify(principal string, now time.Time) *identity {
-	id := &identity{until: now.Add(unknownFor)}
 	if s.cfg.Identify == nil {
-		id.until = now.Add(knownFor)
-		return id
+		return &identity{until: now.Add(knownFor)}
 	}
-	if id.uid, id.gid, id.groups, id.known = s.cfg.Identify(principal); id.known {
+	q, ours := s.identities.question(principal, now)
+	if ours {
+		s.ask(principal, q, now)
+	}
+	<-q.done
+	return q.id
+}
+
+// question is the one to wait for; ours says that the caller has to ask it.
+func (k *identities) question(principal string, now time.Time) (q *question, ours bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if q = k.of[principal]; q != nil {
+		if id := q.answered(); id == nil || now.Before(id.until) {
+			return q, false
+		}
+	}
+	if k.of == nil {
+		k.of = make(map[string]*question)
+	}
+	if q == nil && len(k.of) >= maxRemembered {
+		k.forget(now)
+	}
+	q = &question{done: make(chan struct{})}
+	k.of[principal] = q
+	return q, true
+}
+
+// forget forgets half of the principals: what is too old, and else any. mu is held.
+func (k *identities) forget(now time.Time) {
+	for p, q := range k.of {
+		if id := q.answered(); id != nil && !now.Before(id.until) {
+			delete(k.of, p)
+		}
+	}
+	for p := range k.of {
+		if len(k.of) <= maxRemembered/2 {
+			return
+		}
+		delete(k.of, p)
+	}
+}
+
+// ask asks, and answers those who wait even where Identify panics.
+func (s *Server) ask(principal string, q *question, now time.Time) {
+	id := &identity{until: now}
+	defer func() {
+		q.id = id
+		close(q.done)
+	}()
+	uid, gid, groups, known := s.cfg.Identify(principal)
+	id = &identity{uid: uid, gid: gid, groups: groups, known: known, until: now.Add(unknownFor)}
+	if known {
 		id.until = now.Add(knownFor)
 	}
-	return id
 }
 
 // maxRefreshers is how many goroutines ask for identities anew, and maxRefreshes how

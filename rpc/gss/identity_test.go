@@ -1,6 +1,7 @@
 package gss_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/gsstest"
 )
 
 // A directory says who principals are, and can be made to take its time.
@@ -84,6 +86,48 @@ func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		calls("half a minute later", rpc.NobodyID, 4)
 		calls("when it is known again", 3000, 4)
+	})
+}
+
+// A caller that makes many contexts has its principal asked for once, even where the
+// directory is slow; another caller does not wait for that, and what is remembered is
+// bounded.
+func TestPrincipalsAreAskedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &directory{uid: 1000, known: true, slow: make(chan struct{})}
+		s := newSite(t, gss.Config{Identify: func(p string) (uid, gid uint32, groups []uint32, ok bool) {
+			if p == "user@TEST" {
+				return d.identify(p)
+			}
+			return 2000, 100, nil, true
+		}})
+		var wg sync.WaitGroup
+		for i := range 50 {
+			w := s.wireFrom(address(i))
+			wg.Go(func() { s.establish(w, s.mech) })
+		}
+		synctest.Wait()
+		if n := d.asked.Load(); n != 1 {
+			t.Errorf("asked %d times at once", n)
+		}
+		other := gsstest.New()
+		other.Name = "other@TEST"
+		s.establish(s.wire(), other)
+		close(d.slow)
+		d.set(1000, true, nil)
+		wg.Wait()
+		for range 50 {
+			s.establish(s.wire(), s.mech)
+		}
+		if n := d.asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		for i := range 3 * gss.MaxRemembered / 2 {
+			s.gss.Identify(fmt.Sprint(i))
+		}
+		if n := s.gss.Remembered(); n > gss.MaxRemembered {
+			t.Errorf("%d principals are remembered", n)
+		}
 	})
 }
 

@@ -15,7 +15,8 @@ type Config struct {
 	Mechanisms []Mechanism
 	// Identify says who a principal is, in numbers. It is called where a context is
 	// made, on a goroutine that may wait, and again in the background of later
-	// calls. groups must not be changed afterwards. Where ok is false, or Identify
+	// calls, for one principal once in ten minutes, or in half a minute where it is not
+	// known. groups must not be changed afterwards. Where ok is false, or Identify
 	// is nil, the caller is anonymous (rpc.Cred.Anonymous).
 	Identify func(principal string) (uid, gid uint32, groups []uint32, ok bool)
 	// MaxContexts bounds the contexts (default 65,536), and MaxPerAddress those of
@@ -62,6 +63,7 @@ type Server struct {
 	halves     *table // half made
 	count      counters
 	refresher  refresher
+	identities identities
 
 	mu     sync.Mutex
 	timer  *time.Timer // sweeps; nil where there is nothing to sweep
