@@ -6,7 +6,9 @@ import (
 	"net/netip"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -64,6 +66,38 @@ func TestFloodOfContextsFromOneAddress(t *testing.T) {
 			s.establish(s.wireFrom(address(3)), m)
 		})
 	}
+}
+
+// However many contexts are to be made at once, half of the processors are left to others.
+func TestTokensTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, gss.Config{})
+		var now atomic.Int64
+		release := make(chan struct{})
+		s.mech.Refuse = func(string) error {
+			now.Add(1)
+			<-release
+			return nil
+		}
+		i, _ := s.mech.Initiate(context.Background(), "nfs@server")
+		token, _, _ := i.Step(nil, time.Now())
+		var wg sync.WaitGroup
+		const calls = 50
+		for i := range calls {
+			w := s.wireFrom(address(i))
+			wg.Go(func() {
+				if r, err := w.make(procInit, nil, token); err != nil || r.major != 0 {
+					t.Errorf("%+v, %v", r, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n, most := now.Load(), int64(max(runtime.GOMAXPROCS(0)/2, 1)); n != most {
+			t.Errorf("%d tokens are taken at once, want %d", n, most)
+		}
+		close(release)
+		wg.Wait()
+	})
 }
 
 // Where all places are taken, the address that has most makes room.

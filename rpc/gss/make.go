@@ -112,7 +112,7 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 	if err != nil {
 		return nil, m.fail(err)
 	}
-	ctx, reply, err := x.acceptor.Step(token, nil, now)
+	ctx, reply, err := m.server.step(x, token, now)
 	switch {
 	case mayGoOn(err) && len(reply) > 0 && len(reply) <= maxReplyToken:
 		m.server.note(RefusedToken, m.peer, "", "a token was refused: "+err.Error())
@@ -125,6 +125,14 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 		return m.half(x, reply, now)
 	}
 	return m.whole(x, ctx, reply, now)
+}
+
+// step has the mechanism take a token: when it is the call's turn, as that computes for
+// long, and there may be many such calls, of strangers. Others then find a processor.
+func (s *Server) step(x *serverContext, token []byte, now time.Time) (Context, []byte, error) {
+	s.steps <- struct{}{}
+	defer func() { <-s.steps }()
+	return x.acceptor.Step(token, nil, now)
 }
 
 // mayGoOn says that the initiator may send another token in place of one that was refused.

@@ -2,6 +2,7 @@ package gss
 
 import (
 	"bytes"
+	"runtime"
 	"sync"
 	"time"
 
@@ -64,6 +65,9 @@ type Server struct {
 	count      counters
 	refresher  refresher
 	identities identities
+	// steps has an element for each token that a mechanism takes at the moment. There are
+	// half as many at once as there are processors.
+	steps chan struct{}
 
 	mu     sync.Mutex
 	timer  *time.Timer // sweeps; nil where there is nothing to sweep
@@ -83,6 +87,7 @@ func New(cfg Config) *Server {
 		cfg:      cfg,
 		contexts: newTable(cfg.MaxContexts, cfg.MaxPerAddress, cfg.Idle),
 		halves:   newTable(maxHalves, maxHalvesOfOne, halfLife),
+		steps:    make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 	}
 	for _, m := range cfg.Mechanisms {
 		s.mechanisms = append(s.mechanisms, served{m, m.OID()})
