@@ -234,7 +234,11 @@ func (c *conn) gate() bool {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
 	if c.batched > batch {
-		c.pause()
+		// To copy less than batchLimit into the socket takes no longer than to wake
+		// another thread for it. A stranger's replies are not worth a goroutine.
+		apart := c.batched > batchLimit && c.peer.Known()
+		c.sendBatch()
+		c.out.flushApart(apart)
 		c.out.hold()
 	}
 	if c.inFlight.Load() >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most {

@@ -220,6 +220,14 @@ func (o *output) flush() {
 	o.write(false)
 }
 
+// flushApart is flush for a caller that has something else to do: if apart, another
+// goroutine writes.
+func (o *output) flushApart(apart bool) {
+	o.mu.Lock()
+	o.held = false
+	o.write(apart)
+}
+
 // write is called with mu held and returns without it. If it is to happen apart,
 // another goroutine writes, with all that is put until it runs.
 func (o *output) write(apart bool) {
