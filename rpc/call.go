@@ -84,6 +84,9 @@ func (c *Call) Reset() {
 	c.state = callState{}
 }
 
+// Changes says that the call changes something: it may not be executed any number of times.
+func (c *Call) Changes() bool { return c.state.judged.Repeat != Anytime }
+
 // Mark says that what was decoded, written and done so far stands: a Serve that
 // answers WouldBlock or Pending after it goes on from here when it is called
 // again, with c.Args and w as they are now. Before the first Mark it starts anew.

@@ -187,6 +187,9 @@ func (c *call) Send() {
 		}
 		n.batched += n.batch.message(lies, b, c.w.TakePayloads(), nil)
 	}
+	if !c.detached && c.Changes() {
+		n.changes++
+	}
 	n.count.replies.Add(1)
 	c.end()
 }

@@ -233,7 +233,7 @@ func (c *conn) gate() bool {
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
-	if c.batched > batch {
+	if c.batched > batch || c.changes >= batchChanges {
 		// To copy less than batchLimit into the socket takes no longer than to wake
 		// another thread for it. A stranger's replies are not worth a goroutine.
 		apart := c.batched > batchLimit && c.peer.Known()
@@ -271,7 +271,7 @@ func (c *conn) pause() {
 func (c *conn) sendBatch() {
 	if len(c.batch) > 0 {
 		c.out.take(&c.batch, c.batched)
-		c.batched = 0
+		c.batched, c.changes = 0, 0
 	}
 }
 

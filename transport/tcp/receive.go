@@ -15,6 +15,11 @@ const ringRecord = 8 << 10
 // sent although there is more input.
 const batchLimit = 64 << 10
 
+// batchChanges is how many replies to calls that change something are gathered at most.
+// Such a call takes several times as long as one that looks: a client that has sent 16 of
+// them prepares the next ones meanwhile, instead of waiting for all 16.
+const batchChanges = 8
+
 // receiver is what a connection's receiving goroutine has between two reads.
 type receiver struct {
 	ring  *ring  // nil while there is no input
@@ -46,6 +51,7 @@ type receiver struct {
 	chunk   *chunk
 	batch   pieces
 	batched int // bytes
+	changes int // how many of them are of calls that change something
 }
 
 // drop gives back what the receiver holds, at the connection's end.
