@@ -25,11 +25,15 @@ type dirChange struct {
 // process held off, and tells what d looked like before and after. f makes the
 // system call that changes d by its argument's call.
 func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) error) error {
-	d.mu.Lock()
+	if !op.Try {
+		d.mu.Lock()
+	} else if !d.mu.TryLock() {
+		return vfs.ErrWouldBlock
+	}
 	defer d.mu.Unlock()
 	c := dirChange{d: d, ch: ch}
 	err := f(&c)
-	if c.called {
+	if c.called || err == vfs.ErrWouldBlock {
 		return err
 	}
 	// It did not come to the call: nothing happens between two looks that are
@@ -72,15 +76,24 @@ func (c *dirChange) call(f func() error) error {
 	return err
 }
 
-// begin is what every change of a directory starts with.
-func (fs *FS) begin(op *vfs.Op, dir vfs.Handle) (*node, error) {
+// begin is what every change of a directory starts with. inMemory: an attempt may make it
+// where names are in memory.
+func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
 	}
-	if op.Try {
+	if op.Try && !(inMemory && fs.namesInMemory(op)) {
 		return nil, vfs.ErrWouldBlock
 	}
 	return fs.dir(op, dir)
+}
+
+// namesInMemory says that an attempt may change names: where the file system is in
+// memory, the caller is the daemon's own identity, so that no thread has to be switched,
+// and nothing is to be made durable or written to an index.
+func (fs *FS) namesInMemory(op *vfs.Op) bool {
+	_, byKernel := fs.resolver.(kernelResolver)
+	return fs.kind.pages && byKernel && (!fs.cfg.Sync || op.Async) && fs.asIs(op.Cred)
 }
 
 // newName checks the name of something that is to be made.
@@ -105,7 +118,7 @@ func oldName(name []byte) error {
 func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
-	d, err := fs.begin(op, dir)
+	d, err := fs.begin(op, dir, false)
 	if err != nil {
 		return o, ch, err
 	}
@@ -272,11 +285,11 @@ const tries = 8
 func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
-	d, err := fs.begin(op, dir)
+	d, err := fs.begin(op, dir, op.Try && fs.mayTryCreate(how))
 	if err != nil {
 		return o, ch, err
 	}
-	defer d.put()
+	defer fs.giveBack(op, d)
 	if err = newName(name); err != nil {
 		return o, ch, err
 	}
@@ -289,6 +302,9 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 			apart = c.apart
 			if err != syscall.EEXIST || how.Mode == vfs.Guarded {
 				return err
+			}
+			if op.Try {
+				return vfs.ErrWouldBlock // the file may have to be made shorter
 			}
 			n, err = fs.createFound(op, c, name, how, &o)
 			apart = c.apart
@@ -312,6 +328,13 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 	return fs.made(op, d, n, apart, o, ch, err)
 }
 
+// mayTryCreate says that an attempt to make a file, if it makes one, has nothing more to do
+// and needs no other descriptors to be closed.
+func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
+	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}
+	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()
+}
+
 // createNew makes the file. The descriptor that made it, which the mode did not
 // matter to, becomes the one for its data.
 func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
@@ -332,6 +355,9 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	}
 	fd, err := open()
 	if outOfDescriptors(err) {
+		if op.Try {
+			return nil, vfs.ErrWouldBlock
+		}
 		fs.makeRoom()
 		fd, err = open()
 	}
