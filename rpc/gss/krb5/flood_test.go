@@ -166,7 +166,7 @@ func bump(ctx stdcontext.Context, k rpc.Caller) error {
 func TestFloodOfContexts(t *testing.T) {
 	calls := 100_000
 	if raceEnabled || testing.Short() {
-		calls = 5_000
+		calls = 8_000
 	}
 	const connections = 20
 	f := newFlood(t)
