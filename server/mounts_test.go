@@ -475,7 +475,13 @@ func TestMountThatStalls(t *testing.T) {
 	d := startOn(t, base, t.TempDir(), "crossmnt,insecure,no_root_squash")
 	ctx := testContext(t)
 	clients := d.dialBoth(t)
-	four := d.session(t, "tcp", client.Callbacks{})
+	session, err := client.DialSession(ctx, client.SessionConfig{
+		Target: client.Target{Transport: client.TCP, Host: d.tcp.Addr().String(), Port: int(d.tcp.Port()), Cred: client.Self()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	four := session.NFS4()
 	root, err := clients["tcp"].Mount(ctx, "/")
 	if err != nil {
 		t.Fatal(err)
@@ -558,6 +564,9 @@ func TestMountThatStalls(t *testing.T) {
 	m.LetGo()
 	for range cap(hung) {
 		<-hung
+	}
+	if err := session.Close(); err != nil {
+		t.Error(err)
 	}
 	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
 }
