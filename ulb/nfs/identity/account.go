@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -8,47 +10,101 @@ import (
 // maxGroups is how many groups of a user are taken.
 const maxGroups = 65536
 
+// errNoAccount: there is no such user.
+var errNoAccount = errors.New("identity: no account")
+
 // Account is who the user with a name is on this machine, with all groups. It looks
 // nothing up in what is remembered, and may wait.
 func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool) {
 	if !wellFormed([]byte(name)) {
 		return 0, 0, nil, false
 	}
-	line := fileLine(m.files[User], func(f []string) bool { return f[0] == name })
+	ctx := context.Background()
+	a, err := m.account(ctx, name, 0)
+	if err != nil || a.name != name {
+		return 0, 0, nil, false
+	}
+	groups, err = m.groupsOf(ctx, name)
+	return a.uid, a.gid, groups, err == nil
+}
+
+// GroupsOf are the groups of the user with a number on this machine, that of the account
+// first; false where there is no such user. It looks nothing up in what is remembered, and
+// may wait, until ctx ends. An error says that there was no answer.
+func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error) {
+	a, err := m.account(ctx, digits(uid), 2)
+	switch {
+	case errors.Is(err, errNoAccount), err == nil && a.uid != uid:
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	}
+	groups, err = m.groupsOf(ctx, a.name)
+	if i := slices.Index(groups, a.gid); i >= 0 {
+		groups = slices.Delete(groups, i, i+1)
+	}
+	return slices.Insert(groups, 0, a.gid), err == nil, err
+}
+
+// account is a user as passwd has it.
+type account struct {
+	name     string
+	uid, gid uint32
+}
+
+// account finds the one of which a field of its line, counted from 0, is key.
+func (m *Map) account(ctx context.Context, key string, field int) (account, error) {
+	line, err := fileLine(m.files[User], func(f []string) bool { return f[field] == key })
+	if err != nil {
+		return account{}, err
+	}
 	if line == "" {
-		line = string(m.cfg.Ask("passwd", name))
+		answer, err := m.cfg.Ask(ctx, databases[User], key)
+		if err != nil {
+			return account{}, err
+		}
+		line = string(answer)
 	}
 	f := strings.Split(line, ":")
-	if len(f) < 4 || f[0] != name {
-		return 0, 0, nil, false
+	if len(f) < 4 || !wellFormed([]byte(f[0])) {
+		return account{}, errNoAccount
 	}
-	uid, ok = ParseNumber([]byte(f[2]))
+	uid, ok := ParseNumber([]byte(f[2]))
 	gid, hasGroup := ParseNumber([]byte(f[3]))
 	if !ok || !hasGroup {
-		return 0, 0, nil, false
+		return account{}, errNoAccount
 	}
-	return uid, gid, m.groupsOf(name), true
+	return account{f[0], uid, gid}, nil
 }
 
 // groupsOf are the numbers of the groups that a user is a member of.
-func (m *Map) groupsOf(name string) (groups []uint32) {
+func (m *Map) groupsOf(ctx context.Context, name string) (groups []uint32, err error) {
+	seen := make(map[uint32]bool)
 	add := func(s string) {
-		if id, ok := ParseNumber([]byte(s)); ok && len(groups) < maxGroups && !slices.Contains(groups, id) {
+		if id, ok := ParseNumber([]byte(s)); ok && len(groups) < maxGroups && !seen[id] {
+			seen[id] = true
 			groups = append(groups, id)
 		}
 	}
-	eachLine(m.files[Group], func(line string) bool {
+	err = eachLine(m.files[Group], func(line string) bool {
 		f := strings.Split(line, ":")
 		if len(f) >= 4 && slices.Contains(strings.Split(f[3], ","), name) {
 			add(f[2])
 		}
 		return true
 	})
+	if err != nil {
+		return nil, err
+	}
 	// "name  1 2 3"
-	if f := strings.Fields(string(m.cfg.Ask("initgroups", name))); len(f) > 1 && f[0] == name {
+	answer, err := m.cfg.Ask(ctx, "initgroups", name)
+	if err != nil {
+		return nil, err
+	}
+	if f := strings.Fields(string(answer)); len(f) > 1 && f[0] == name {
 		for _, id := range f[1:] {
 			add(id)
 		}
 	}
-	return groups
+	return groups, nil
 }

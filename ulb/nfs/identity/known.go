@@ -3,22 +3,29 @@ package identity
 import (
 	"sync"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // maxKnown is how many names and how many numbers are remembered of each kind. When
 // there are more, all are forgotten that are too old, or else all.
 const maxKnown = 8192
 
-// An entry is what was found: a name with its number, or nothing.
+// An entry is what was found: a name with its number, or nothing, or nothing for want of
+// an answer.
 type entry struct {
-	name  string
-	id    uint32
-	found bool
-	until time.Time
+	name   string
+	id     uint32
+	found  bool
+	failed bool
+	until  time.Time
 }
 
 func (e *entry) result() (uint32, error) {
-	if !e.found {
+	switch {
+	case e.failed:
+		return 0, vfs.ErrDelay
+	case !e.found:
 		return 0, ErrUnknown
 	}
 	return e.id, nil

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"strings"
@@ -39,8 +40,9 @@ type Config struct {
 	// Passwd and Group are the files; "": those in /etc.
 	Passwd, Group string
 	// Ask looks a key up in a database ("passwd", "group", "initgroups") where the files
-	// do not have it, and returns the line that tells of it, or nil. nil: Getent.
-	Ask func(database, key string) []byte
+	// do not have it, and returns the line that tells of it, or nil, or an error where it
+	// cannot tell. nil: Getent.
+	Ask func(ctx context.Context, database, key string) ([]byte, error)
 	// Age is how long what was found is taken for true, and UnknownAge that nothing
 	// was; 0: DefaultAge, DefaultUnknownAge.
 	Age, UnknownAge time.Duration
@@ -99,7 +101,8 @@ func machineDomain() string {
 func (m *Map) Domain() string { return m.cfg.Domain }
 
 // Number is the number of a user or a group that a client names: the digits of a number,
-// or a name with this Map's domain. ErrUnknown where that is nobody.
+// or a name with this Map's domain. ErrUnknown where that is nobody, vfs.ErrDelay where
+// that cannot be told at present.
 func (m *Map) Number(kind Kind, sent []byte, try bool) (uint32, error) {
 	if id, ok := ParseNumber(sent); ok {
 		return id, nil

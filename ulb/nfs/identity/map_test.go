@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,8 @@ type site struct {
 	now   time.Time
 	asked []string
 	lines map[string]string // by "database key"
+	// failing is what the service answers beside.
+	failing error
 }
 
 func newSite(t testing.TB) *site {
@@ -36,9 +39,9 @@ func newSite(t testing.TB) *site {
 		Domain: "example.org",
 		Passwd: write("passwd", "root:x:0:0:root:/root:/bin/sh\n# no line\nann:x:1000:100::/home/ann:/bin/sh\nbroken:x:y:0::\n"),
 		Group:  write("group", "root:x:0:\nusers:x:100:\nstaff:x:50:bob,far,ann\n"),
-		Ask: func(database, key string) []byte {
+		Ask: func(_ context.Context, database, key string) ([]byte, error) {
 			s.asked = append(s.asked, database+" "+key)
-			return []byte(s.lines[database+" "+key])
+			return []byte(s.lines[database+" "+key]), s.failing
 		},
 		Now: func() time.Time { return s.now },
 	})
@@ -154,11 +157,63 @@ func TestAccount(t *testing.T) {
 
 // The machine's own getent is asked for what every machine has.
 func TestGetent(t *testing.T) {
-	if e := parse(string(Getent("passwd", "0"))); !e.found || e.id != 0 {
+	ctx := t.Context()
+	if line, err := Getent(ctx, "passwd", "0"); err != nil || parse(string(line)).id != 0 || !parse(string(line)).found {
 		t.Skip("this machine has no getent")
 	}
-	if line := Getent("passwd", "no-such-user-of-any-machine"); len(line) != 0 {
-		t.Errorf("%q", line)
+	for _, database := range []string{"passwd", "no-such-database"} {
+		if line, err := Getent(ctx, database, "no-such-user-of-any-machine"); len(line) != 0 || err != nil {
+			t.Errorf("%s: %q, %v", database, line, err)
+		}
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if line, err := Getent(ended, "passwd", "0"); len(line) != 0 || err == nil {
+		t.Errorf("without time: %q, %v", line, err)
+	}
+}
+
+// What cannot be asked for is not taken for something that is not there.
+func TestServiceThatFails(t *testing.T) {
+	s := newSite(t)
+	s.failing = errors.New("no answer")
+	if _, err := s.Number(User, []byte("far@example.org"), false); !errors.Is(err, vfs.ErrDelay) {
+		t.Errorf("a name: %v", err)
+	}
+	if id, err := s.Number(User, []byte("ann@example.org"), false); err != nil || id != 1000 {
+		t.Errorf("a name in the file: %d, %v", id, err)
+	}
+	if b, err := s.Append(nil, User, 5000, false); err != nil || string(b) != "5000" {
+		t.Errorf("the name of a number: %q, %v", b, err)
+	}
+	if _, _, groups, ok := s.Account("ann"); ok {
+		t.Errorf("an account whose groups are not known has %v", groups)
+	}
+	if groups, ok, err := s.GroupsOf(t.Context(), 5000); ok || err == nil {
+		t.Errorf("groups: %v, %v, %v", groups, ok, err)
+	}
+	s.failing = nil
+	s.now = s.now.Add(DefaultUnknownAge)
+	if id, err := s.Number(User, []byte("far@example.org"), false); err != nil || id != 5000 {
+		t.Errorf("later: %d, %v", id, err)
+	}
+}
+
+func TestGroupsOfANumber(t *testing.T) {
+	s := newSite(t)
+	s.lines["passwd 1001"] = "odd:x:1002:100:::"
+	for _, c := range []struct {
+		uid    uint32
+		groups []uint32
+		ok     bool
+	}{
+		{1000, []uint32{100, 50}, true}, {5000, []uint32{5001, 50, 6000, 100}, true}, {0, []uint32{0}, true},
+		{77, nil, false}, {1001, nil, false}, {1<<32 - 1, nil, false},
+	} {
+		groups, ok, err := s.GroupsOf(t.Context(), c.uid)
+		if ok != c.ok || err != nil || !slices.Equal(groups, c.groups) {
+			t.Errorf("%d: %v %v %v", c.uid, groups, ok, err)
+		}
 	}
 }
 

@@ -65,6 +65,8 @@ func (a *assignment) number(kind identity.Kind, name []byte) uint32 {
 	switch {
 	case errors.Is(err, vfs.ErrWouldBlock):
 		a.fail(a.k.Block(m))
+	case errors.Is(err, vfs.ErrDelay):
+		a.fail(wire.NFS4ErrDelay)
 	case err != nil:
 		a.fail(wire.NFS4ErrBadOwner)
 	}

@@ -1,6 +1,7 @@
 package nfs4_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,7 +22,7 @@ func named(t *testing.T) func(cfg *nfs4test.Config) {
 	}
 	m := identity.New(identity.Config{
 		Domain: "example.org", Passwd: filepath.Join(dir, "passwd"), Group: filepath.Join(dir, "group"),
-		Ask: func(string, string) []byte { return nil },
+		Ask: func(context.Context, string, string) ([]byte, error) { return nil, nil },
 	})
 	return func(cfg *nfs4test.Config) { cfg.Identity, cfg.SendNames = m, true }
 }
