@@ -69,6 +69,8 @@ var exportOptions = []exportOption{
 			e.AnonGID, err = parseID("anongid", value)
 			return err
 		}},
+	{name: "manage_gids", about: "groups", meaning: "the groups of callers with `sys` are those that their user has on this machine, and not those that the client sends, of which there are 16 at most; a user without an account here has none but the one that it acts with. See [security.md](security.md#auth_sys-believes-the-client)",
+		set: func(e *export.Export, _ string) error { e.ManageGIDs = true; return nil }},
 	{name: "clients", takes: "CIDR[;CIDR]", about: "clients", meaning: "the clients that are served: networks such as `192.0.2.0/24` or `2001:db8::/32`, or single addresses. All clients, unless given",
 		set: func(e *export.Export, value string) (err error) {
 			if e.Clients, err = parseClients(value); err != nil {

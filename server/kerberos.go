@@ -15,7 +15,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 )
@@ -90,7 +89,7 @@ func (p *principals) identify(principal string) (uid, gid uint32, groups []uint3
 // openKerberos serves callers that prove who they are.
 func (s *Server) openKerberos() {
 	k := &s.cfg.Kerberos
-	who := &principals{realm: k.Realm, named: make(map[string]string), account: identity.New(identity.Config{}).Account}
+	who := &principals{realm: k.Realm, named: make(map[string]string), account: s.users.Account}
 	for _, word := range k.Principals {
 		principal, user, _ := splitPrincipal(string(word))
 		who.named[principal] = user

@@ -10,6 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 )
 
@@ -29,6 +30,8 @@ type metric struct {
 type counted struct {
 	calls rpc.Stats
 	gss   gss.Stats
+	// groups are of users' groups.
+	groups identity.GroupsStats
 	// operations are those of NFSv4.
 	operations []nfs4.OperationStats
 	memory     mem.Stats
@@ -47,7 +50,7 @@ type carried struct {
 
 // count takes a snapshot. Each room has one of its own, of one moment.
 func (s *Server) count() *counted {
-	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats()}
+	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats(), groups: s.groups.Stats()}
 	if s.gss != nil {
 		c.gss = s.gss.Stats()
 	}
@@ -118,6 +121,21 @@ var metrics = []metric{
 				put(float64(n), gss.Reason(reason).String())
 			}
 		}},
+	{name: "nfsrdmad_groups_users", help: "Users whose groups are looked up here.", kind: gauge, labels: []string{"kind"},
+		meaning: "users of exports with `manage_gids`: `known`, and of these `asked`, whose groups are being looked up",
+		read: func(c *counted, put func(float64, ...string)) {
+			put(float64(c.groups.Known), "known")
+			put(float64(c.groups.Queued), "asked")
+		}},
+	{name: "nfsrdmad_groups_lookups_total", help: "Look-ups of users' groups.", kind: counter, labels: []string{"result"},
+		meaning: "their look-ups: `answered`, or `failed`, for which there is a line in the log",
+		read: func(c *counted, put func(float64, ...string)) {
+			put(float64(c.groups.Looked-c.groups.Failed), "answered")
+			put(float64(c.groups.Failed), "failed")
+		}},
+	{name: "nfsrdmad_groups_delayed_total", help: "Calls told to come again because groups of their user were not known.", kind: counter,
+		meaning: "calls that were told to come again (JUKEBOX, DELAY), because the look-up took more than 5 seconds, had failed, or their client asked for too many users",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.groups.Delayed)) }},
 	{name: "nfsrdmad_payload_memory_bytes", help: "Payload memory.", kind: gauge, labels: []string{"kind"},
 		meaning: "`ceiling`, `in_use`, `peak`",
 		read: func(c *counted, put func(float64, ...string)) {

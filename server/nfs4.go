@@ -13,7 +13,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
@@ -78,7 +77,7 @@ func serverIdentity(key [export.KeySize]byte) []byte {
 func (s *Server) nfs4Program() rpc.Program {
 	cfg := nfs4.Config{
 		Exports: s.offers.table, State: s.clients,
-		Identity: identity.New(identity.Config{Domain: s.cfg.NFS.Domain}), SendNames: s.cfg.NFS.Owners == ownersNames,
+		Identity: s.users, SendNames: s.cfg.NFS.Owners == ownersNames,
 	}
 	if s.cfg.serves("4.0") {
 		machine, _ := os.Hostname()

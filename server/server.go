@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
@@ -39,7 +40,10 @@ type Server struct {
 	gss    *gss.Server
 	// initiators make contexts with clients that are called back.
 	initiators *gss.Initiators
-	census     *census.Census
+	// users are those of this machine, and groups theirs for exports with manage_gids.
+	users  *identity.Map
+	groups *identity.Groups
+	census *census.Census
 	// clients is what NFSv4's clients hold, and identity what this server is to them.
 	clients  *state.Manager
 	records  *records.Store
@@ -140,6 +144,8 @@ func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err error) {
 	table := export.NewTable(key)
 	pseudo.Attach(table)
+	s.openUsers()
+	table.SetGroups(s.groups)
 	table.OnRefusedFlavor((&refusedFlavors{log: s.log}).refused)
 	s.offers = &offers{log: s.log, table: table, trees: s.trees}
 	if s.trees != nil {

@@ -98,6 +98,12 @@ func (s *Server) release(e *ending) {
 	if s.census != nil {
 		s.census.Close()
 	}
+	if s.groups != nil {
+		e.do("callers' groups", e.half(), func(context.Context) error {
+			s.groups.Close()
+			return nil
+		})
+	}
 	cut := true
 	for _, st := range connections {
 		ended, _ := e.wait(st)

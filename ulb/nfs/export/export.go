@@ -51,6 +51,9 @@ type Export struct {
 	Secure           bool
 	Squash           Squash
 	AnonUID, AnonGID uint32
+	// ManageGIDs: what callers under AUTH_SYS say of their supplementary groups does not
+	// count; they are looked up here (rpc.mountd(8) has the name). See Table.SetGroups.
+	ManageGIDs bool
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
 	// Security are the ways in which callers may prove who they are, the preferred
@@ -91,36 +94,6 @@ func (e *Export) ServesAddr(a netip.Addr) bool {
 	}
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
-}
-
-// Identify writes to as whom the caller acts here. as.Groups may alias c.Groups.
-func (e *Export) Identify(c *rpc.Cred, as *vfs.Cred) {
-	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
-		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
-		return
-	}
-	*as = vfs.Cred{UID: c.UID, GID: c.GID, Groups: c.Groups}
-	if e.Squash != RootSquash {
-		return
-	}
-	if as.UID == 0 {
-		// Root's groups are root's as well.
-		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
-		return
-	}
-	if as.GID == 0 {
-		as.GID = e.AnonGID
-	}
-	if slices.Contains(as.Groups, 0) {
-		groups := make([]uint32, 0, len(as.Groups))
-		for _, g := range as.Groups {
-			if g == 0 {
-				g = e.AnonGID
-			}
-			groups = append(groups, g)
-		}
-		as.Groups = groups
-	}
 }
 
 // within returns what of path lies beneath the export's name, without a leading

@@ -217,7 +217,7 @@ func TestSquashing(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e := Export{Squash: c.squash, AnonUID: 11, AnonGID: 12}
 			var as vfs.Cred
-			e.Identify(c.cred, &as)
+			e.Identify(c.cred, new(Looked), &as)
 			if as.UID != c.want.UID || as.GID != c.want.GID || !slices.Equal(as.Groups, c.want.Groups) {
 				t.Errorf("acts as %+v, want %+v", as, c.want)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/test/groups"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
@@ -107,6 +108,7 @@ func (s *mountSite) is(what string, got *atomic.Int32, want int32) {
 func TestMountHasTheOptionsOfItsExport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
+		s.table.SetGroups(new(groups.Fake))
 		s.top = s.srv(func(e *export.Export) {
 			v := reflect.ValueOf(e).Elem()
 			for i := range v.NumField() {

@@ -57,7 +57,7 @@ func TestAnonymousPrincipal(t *testing.T) {
 		e := Export{Squash: squash, AnonUID: 42, AnonGID: 43}
 		c := rpc.Cred{Flavor: rpc.AuthGSS, GSS: rpc.GSSNone, Principal: "x@Y", Anonymous: true}
 		var as vfs.Cred
-		e.Identify(&c, &as)
+		e.Identify(&c, new(Looked), &as)
 		if as.UID != 42 || as.GID != 43 || len(as.Groups) != 0 {
 			t.Errorf("squash %d: %+v", squash, as)
 		}

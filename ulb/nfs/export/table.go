@@ -25,6 +25,8 @@ type Table struct {
 	missing func() bool
 	// refusedFlavor is that of OnRefusedFlavor, or nil.
 	refusedFlavor func(*rpc.Conn, *Export, Security)
+	// groups is that of SetGroups, or nil.
+	groups Groups
 }
 
 type set struct {
@@ -74,6 +76,9 @@ func (t *Table) Replace(exports []*Export) error {
 	for _, e := range exports {
 		if !strings.HasPrefix(e.Name, "/") || path.Clean(e.Name) != e.Name {
 			return fmt.Errorf("export name %q is not a clean absolute path such as %q", e.Name, path.Clean("/"+e.Name))
+		}
+		if e.ManageGIDs && t.groups == nil {
+			return fmt.Errorf("export %q is to manage the groups of its callers, and nothing is there to look them up", e.Name)
 		}
 		e.ID = idOf(e.Name)
 		if other := s.byID[e.ID]; other != nil {

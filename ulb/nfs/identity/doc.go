@@ -6,5 +6,8 @@
 // then asks getent(1), which knows whatever else the machine does. What it found, and
 // that it found nothing, it remembers for a time, and no more than a bound.
 //
+// Groups are the groups of users, for servers that do not believe what callers say of
+// theirs: remembered as well, and looked up in the background, fair to client addresses.
+//
 // Identities that are sent as the digits of their number need no Map: see ParseNumber.
 package identity

@@ -144,7 +144,17 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	case !e.Serves(c.Conn):
 		return refuse(e, wire.ErrAccess, UnprivilegedPort)
 	}
-	at, out, err := p.walk(c, e, names)
+	var who export.Looked
+	if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
+		if pending, ok := errors.AsType[export.Pending](err); ok {
+			lane := e.FS.Lane()
+			c.Detach()
+			pending.Await(func() { c.Resume(lane) })
+			return rpc.Outcome{Pending: true}
+		}
+		return refuse(e, wire.ErrServerFault, NoGroups) // MOUNT has no word for later
+	}
+	at, out, err := p.walk(c, e, &who, names)
 	switch {
 	case out.Block || out.Pending:
 		return out
@@ -174,8 +184,8 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 
 // walk goes from an export's root to a directory beneath it, as the caller, through mounts
 // as well. Where out is not Done, the call goes on by it, and begins the walk anew.
-func (p *Program) walk(c *rpc.Call, e *export.Export, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
-	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred}
+func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
+	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred, Looked: who} // mounts have the options of e
 	v.Op.Try = c.Try
 	for depth := 0; ; depth++ {
 		into, out, err := p.walkIn(c, &v, e, depth, &at, &names)

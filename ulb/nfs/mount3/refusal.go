@@ -21,11 +21,14 @@ const (
 	UnprivilegedPort
 	// FileSystem: the path leads to no directory that the caller may reach.
 	FileSystem
+	// NoGroups: the export manages groups, and the caller's cannot be had at present.
+	NoGroups
 )
 
 var reasons = [...]string{
 	NoExport: "no export has this path", NotAClient: "the export is not for this address",
 	UnprivilegedPort: "the export is secure, and the port is not privileged", FileSystem: "the path leads to no directory that the caller may reach",
+	NoGroups: "the groups of the caller cannot be looked up at present",
 }
 
 // String says it in words.

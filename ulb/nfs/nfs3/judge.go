@@ -36,6 +36,9 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		return rpc.Denied(rpc.AuthTooWeak)
 	}
 	j.Known = true
+	if p.exports.Delays(o.Export, &a.Cred) {
+		return early(j, &later)
+	}
 	j.Subject = o
 	j.Lane = o.Export.FS.Lane()
 	return rpc.Done

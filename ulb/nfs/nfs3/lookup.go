@@ -72,6 +72,7 @@ func (r *request) child(name []byte) (e *export.Export, obj vfs.Object, err erro
 // look is who looks into the tree of names.
 func (r *request) look() *pseudo.View {
 	r.view.Conn, r.view.Caller, r.view.Op.Try = r.call.Conn, &r.call.Cred, r.op.Try
+	r.view.Looked = &r.looked // mounts have the options of the export that they are below
 	return &r.view
 }
 

@@ -59,6 +59,7 @@ type request struct {
 
 	export *export.Export
 	handle vfs.Handle
+	looked export.Looked
 	cred   vfs.Cred
 	op     vfs.Op
 
@@ -106,6 +107,7 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return refuse(c, w, c.Subject.(*refusal))
 	}
 	var e *export.Export
+	var who export.Looked
 	o, named := c.Subject.(*export.Opened)
 	if named {
 		var why *refusal
@@ -116,6 +118,11 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		case why != nil:
 			return refuse(c, w, why)
 		}
+		if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
+			lane := e.FS.Lane()
+			e.Leave(c.Conn)
+			return wait(c, w, lane, err)
+		}
 	}
 	r := p.requests.Get().(*request)
 	r.program, r.call, r.args, r.w = p, c, &c.Args, w
@@ -124,9 +131,22 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if named {
 		r.export, r.handle = e, o.Handle
 		r.op.Async = e.Async
-		e.Identify(&c.Cred, &r.cred)
+		r.looked = who
+		e.Identify(&c.Cred, &r.looked, &r.cred)
 	}
 	return procedures[c.Header.Procedure](r)
+}
+
+// wait is for a call whose caller is not known yet, as err says. lane is with what the call
+// may stall when it goes on.
+func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
+	pending, ok := errors.AsType[export.Pending](err)
+	if !ok {
+		return refuse(c, w, &later)
+	}
+	c.Detach()
+	pending.Await(func() { c.Resume(lane) })
+	return rpc.Outcome{Pending: true}
 }
 
 // end gives back what a request holds. It is deferred: a procedure that panics
@@ -137,6 +157,7 @@ func (p *Program) end(r *request) {
 		r.export.Leave(r.call.Conn)
 	}
 	r.program, r.call, r.args, r.w = nil, nil, nil, nil
+	r.looked = export.Looked{}
 	r.export, r.cred.Groups, r.data[0], r.list, r.view = nil, nil, nil, lister{}, pseudo.View{}
 	p.requests.Put(r)
 }

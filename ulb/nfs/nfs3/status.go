@@ -4,6 +4,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -76,6 +77,9 @@ func status(err error) wire.NFSStat3 {
 		if errors.Is(err, e.err) {
 			return e.status
 		}
+	}
+	if _, ok := errors.AsType[export.Pending](err); ok {
+		return wire.NFS3ErrJukebox
 	}
 	return wire.NFS3ErrServerFault
 }

@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"errors"
 	"unicode/utf8"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -73,12 +74,16 @@ type Compound struct {
 	unsuited bool
 	// replaced: an export was replaced since an object of it was put.
 	replaced bool
-	sealed   [export.MaxSealed]byte
-	held     xdr.Releaser
-	view     pseudo.View
-	facts    facts
-	plans    *plans
-	data     [1][]byte // of a WRITE
+	// looked is what was looked up of the caller. postponed is NFS4ERR_DELAY for an
+	// operation that has to count for its owner although the caller is not known.
+	looked    export.Looked
+	postponed Status
+	sealed    [export.MaxSealed]byte
+	held      xdr.Releaser
+	view      pseudo.View
+	facts     facts
+	plans     *plans
+	data      [1][]byte // of a WRITE
 	// broughtBy is the index after that of the operation that brought Attr of the
 	// current object.
 	broughtBy int
@@ -123,6 +128,10 @@ func (k *Compound) Block(lane any) Status {
 func (k *Compound) Failed(err error) Status {
 	if blocked(err) {
 		return k.Block(k.FS().Lane())
+	}
+	if pending, ok := errors.AsType[export.Pending](err); ok {
+		lane := k.FS().Lane()
+		return k.WaitFor(func() { pending.Await(func() { k.Resume(lane) }) })
 	}
 	return StatusOf(err)
 }
@@ -296,14 +305,18 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		if s := k.admit(op.Number); s != wire.NFS4OK {
 			return s
 		}
-		k.Op.Async = k.Current.Export.Async
-		k.Current.Export.Identify(&k.Call.Cred, &k.Cred)
+		if s := k.identify(op); s != wire.NFS4OK {
+			return s
+		}
 	}
 	if op.Saved {
 		if s := k.enter(1, &k.Saved); s != wire.NFS4OK {
 			return s
 		}
 		if s := k.admitSaved(op.Number); s != wire.NFS4OK {
+			return s
+		}
+		if s := k.look(k.Saved.Export); s != wire.NFS4OK {
 			return s
 		}
 	}

@@ -26,6 +26,11 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		return rpc.Done
 	}
 	j.Known = true
+	if p.exports.Delays(o.Export, &a.Cred) {
+		// The compound is told to come again when it puts the handle.
+		j.Early, j.Payload = true, 0
+		return rpc.Done
+	}
 	j.Lane = o.Export.FS.Lane()
 	return rpc.Done
 }

@@ -35,7 +35,7 @@ func (k *Compound) checkName(name []byte) Status {
 
 // lookAround is who looks into the tree of names.
 func (k *Compound) lookAround() *pseudo.View {
-	k.view.Conn, k.view.Caller = k.Call.Conn, &k.Call.Cred
+	k.view.Conn, k.view.Caller, k.view.Looked = k.Call.Conn, &k.Call.Cred, &k.looked
 	k.view.Op.Try = k.Op.Try
 	return &k.view
 }

@@ -72,7 +72,8 @@ func (l *lister) enterJunction(e *export.Export) Status {
 	defer e.Leave(k.Call.Conn)
 	dir, try := k.Current, k.Op.Try
 	k.Current = Object{e, e.FS.Root()}
-	e.Identify(&k.Call.Cred, &k.Cred)
+	// Attributes are told to everybody: it does not matter whether its groups are known.
+	e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	l.f = k.newFacts(k.Current)
 	l.f.attr = &k.Attr
 	// A mount that stalls does not hold up the listing: the entry is told without
@@ -83,7 +84,7 @@ func (l *lister) enterJunction(e *export.Export) Status {
 		s = wire.NFS4ErrDelay
 	}
 	k.Current = dir
-	dir.Export.Identify(&k.Call.Cred, &k.Cred)
+	dir.Export.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	return s
 }
 

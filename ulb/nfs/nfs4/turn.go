@@ -34,7 +34,9 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 	var reply *state.Reply
 	// Deferred, so that an operation that panics does not hold up its owner for ever.
 	defer func() { m.EndTurn(o, seqid, reply) }()
-	s = run()
+	if s = k.postponed; s == wire.NFS4OK {
+		s = run()
+	}
 	if counts(s) {
 		reply = k.reply(at, s)
 	}

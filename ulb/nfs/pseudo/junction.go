@@ -21,6 +21,8 @@ type Place struct {
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
+	// Looked is what was looked up for the call, and is.
+	Looked *export.Looked
 	// Op is used with the identity that the caller has where it walks. Its Try is kept:
 	// the methods that take a View answer vfs.ErrWouldBlock then.
 	Op vfs.Op
@@ -97,7 +99,7 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, hi
 		}
 		dir, err := f.down(v, above.export, n.parent.namesFrom(above))
 		switch {
-		case errors.Is(err, vfs.ErrWouldBlock):
+		case unknown(err):
 			return nil, false, err
 		case err == nil && dir.Export.ID == at.Export.ID && dir.Handle == at.Handle:
 			return n.export, false, nil
@@ -179,7 +181,7 @@ func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err err
 	case from == f.export:
 		return f.now().nodeOf(e).fileID, true, nil
 	}
-	if fileID, err = f.numberOf(v, from, names); errors.Is(err, vfs.ErrWouldBlock) {
+	if fileID, err = f.numberOf(v, from, names); unknown(err) {
 		return 0, false, err
 	}
 	if err != nil {
@@ -206,14 +208,25 @@ func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, err
 	return o.Attr.FileID, err
 }
 
-// As is an Op of the caller as the one it is in e, until the next use of v.
+// As is an Op of the caller as the one it is in e, until the next use of v. Where it has to
+// have the caller's groups, Table.Look has been called.
 func (v *View) As(e *export.Export) *vfs.Op {
-	e.Identify(v.Caller, &v.cred)
+	e.Identify(v.Caller, v.Looked, &v.cred)
 	v.Op.Cred = &v.cred
 	return &v.Op
 }
 
-// down goes from the root of an export by names, as the caller, through mounts as well.
+// unknown says that an error tells nothing of the names, but has to be waited for.
+func unknown(err error) bool {
+	if errors.Is(err, vfs.ErrWouldBlock) {
+		return true
+	}
+	_, pending := errors.AsType[export.Pending](err)
+	return pending
+}
+
+// down goes from the root of an export by names, as the caller, through mounts as well. The
+// error may be an export.Pending.
 func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
 	if at.Export, err = f.enter(v, from); err != nil {
 		return at, err
@@ -243,11 +256,16 @@ func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err e
 	return at, nil
 }
 
-// enter enters an export, or what has taken its place. What is asleep is woken.
+// enter enters an export, or what has taken its place, and looks the caller up for it. What
+// is asleep is woken.
 func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
 	for {
 		if e.Enter(v.Conn) {
-			return e, nil
+			err := f.exports.Look(e, v.Conn, v.Caller, v.Looked)
+			if err != nil {
+				e.Leave(v.Conn)
+			}
+			return e, err
 		}
 		var err error
 		if e, err = f.exports.Awake(e, v.Op.Try); err != nil {

@@ -230,7 +230,7 @@ func TestViews(t *testing.T) {
 	}
 	inside, outside := conn(t, "10.0.0.1"), conn(t, "10.9.9.9")
 	caller := &rpc.Cred{Flavor: rpc.AuthSys}
-	view := func(c *rpc.Conn) *View { return &View{Conn: c, Caller: caller} }
+	view := func(c *rpc.Conn) *View { return &View{Looked: new(export.Looked), Conn: c, Caller: caller} }
 	root := func(name string) Place { return Place{byName(name), byName(name).FS.Root()} }
 
 	// One that sees the outermost walks through its directories.
@@ -290,7 +290,7 @@ func TestViewThatMayNotWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	mkdir(t, slow, "dir", "inner")
-	v := &View{Conn: conn(t, "10.0.0.1"), Caller: &rpc.Cred{Flavor: rpc.AuthSys}, Op: vfs.Op{Try: true}}
+	v := &View{Looked: new(export.Looked), Conn: conn(t, "10.0.0.1"), Caller: &rpc.Cred{Flavor: rpc.AuthSys}, Op: vfs.Op{Try: true}}
 	at := Place{outer, lookup(t, slow, "dir")}
 	for want, try := range map[error]bool{vfs.ErrWouldBlock: true, nil: false} {
 		v.Op.Try = try

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
+)
+
+// openUsers makes what knows the users of this machine: for owners of files, principals,
+// and callers whose groups are looked up.
+func (s *Server) openUsers() {
+	s.users = identity.New(identity.Config{Domain: s.cfg.NFS.Domain})
+	s.groups = identity.NewGroups(identity.GroupsConfig{Look: s.users.GroupsOf, Failed: (&failedGroups{log: s.log}).failed})
+}
+
+// failedGroups writes a line where groups cannot be looked up: one in clientLineEvery.
+type failedGroups struct {
+	log *zap.Logger
+
+	mu      sync.Mutex
+	last    time.Time
+	leftOut int
+}
+
+// failed is identity.GroupsConfig.Failed.
+func (f *failedGroups) failed(uid uint32, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if !f.last.IsZero() && now.Sub(f.last) < clientLineEvery {
+		f.leftOut++
+		return
+	}
+	f.log.Warn("groups of a user cannot be looked up: calls of that user to exports with manage_gids have to wait",
+		zap.Uint32("uid", uid), zap.Error(err), zap.Int("others_before", f.leftOut),
+		zap.String("remedy", "see what holds up the services of the lines passwd and initgroups or group of /etc/nsswitch.conf: getent passwd UID, getent initgroups NAME"))
+	f.last, f.leftOut = now, 0
+}

@@ -1,0 +1,439 @@
+package identity
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+var (
+	oneClient   = netip.MustParseAddr("192.0.2.1")
+	otherClient = netip.MustParseAddr("192.0.2.2")
+)
+
+// service is a directory that a test holds up or breaks.
+type service struct {
+	mu     sync.Mutex
+	asked  []uint32
+	fails  error
+	stalls map[uint32]chan struct{}
+	groups func(uid uint32) ([]uint32, bool)
+	takes  time.Duration
+}
+
+func (s *service) look(ctx context.Context, uid uint32) ([]uint32, bool, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, uid)
+	fails, stall, takes, groups := s.fails, s.stalls[uid], s.takes, s.groups
+	s.mu.Unlock()
+	if takes > 0 {
+		time.Sleep(takes)
+	}
+	if stall != nil {
+		select {
+		case <-stall:
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		}
+	}
+	if fails != nil {
+		return nil, false, fails
+	}
+	if groups != nil {
+		list, ok := groups(uid)
+		return list, ok, nil
+	}
+	return []uint32{uid + 1, uid + 2}, uid < 1<<31, nil
+}
+
+func (s *service) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// timesAsked is how often a user was asked for.
+func (s *service) timesAsked(uid uint32) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.asked {
+		if a == uid {
+			n++
+		}
+	}
+	return n
+}
+
+// find is a call that waits where it may, and how long that took.
+func find(g *Groups, client netip.Addr, uid uint32) (groups []uint32, took time.Duration, err error) {
+	began := time.Now()
+	for {
+		groups, err = g.Find(client, uid)
+		w, waits := errors.AsType[*Wait](err)
+		if !waits {
+			return groups, time.Since(began), err
+		}
+		resumed := make(chan struct{})
+		w.Await(func() { close(resumed) })
+		<-resumed
+	}
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, s *service, g *Groups)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{stalls: make(map[uint32]chan struct{})}
+		g := NewGroups(GroupsConfig{Look: s.look})
+		defer g.Close()
+		test(t, s, g)
+	})
+}
+
+// The first call of a user waits; what was found is remembered, asked for anew in the
+// background while it is used, and not taken for true beyond its age.
+func TestGroupsAreRemembered(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		for range 3 {
+			if groups, _, err := find(g, oneClient, 1000); err != nil || !slices.Equal(groups, []uint32{1001, 1002}) {
+				t.Fatalf("%v, %v", groups, err)
+			}
+		}
+		if n := s.timesAsked(1000); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		time.Sleep(DefaultAge * 3 / 4)
+		s.set(func() { s.groups = func(uint32) ([]uint32, bool) { return []uint32{7}, true } })
+		if groups, err := g.Find(oneClient, 1000); err != nil || groups[0] != 1001 {
+			t.Errorf("while they are asked for anew: %v, %v", groups, err)
+		}
+		synctest.Wait()
+		if groups, err := g.Find(oneClient, 1000); err != nil || groups[0] != 7 {
+			t.Errorf("then: %v, %v", groups, err)
+		}
+		time.Sleep(DefaultAge)
+		if _, err := g.Find(oneClient, 1000); err == nil {
+			t.Error("an answer is good beyond its age")
+		}
+	})
+}
+
+// A user without an account has no groups, which is remembered for a shorter time.
+func TestGroupsOfNoAccount(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		const stranger = 1 << 31
+		if groups, _, err := find(g, oneClient, stranger); err != nil || len(groups) != 0 {
+			t.Fatalf("%v, %v", groups, err)
+		}
+		s.set(func() { s.groups = func(uint32) ([]uint32, bool) { return []uint32{9}, true } })
+		if groups, err := g.Find(oneClient, stranger); err != nil || len(groups) != 0 {
+			t.Errorf("remembered: %v, %v", groups, err)
+		}
+		time.Sleep(DefaultUnknownAge)
+		if groups, _, err := find(g, oneClient, stranger); err != nil || !slices.Equal(groups, []uint32{9}) {
+			t.Errorf("later: %v, %v", groups, err)
+		}
+	})
+}
+
+// A service that stalls costs a call some seconds, and the next ones nothing; other users
+// are served meanwhile, and this one when it answers.
+func TestServiceStalls(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		stall := make(chan struct{})
+		s.stalls[1000] = stall
+		if _, took, err := find(g, oneClient, 1000); !errors.Is(err, vfs.ErrDelay) || took != patience {
+			t.Errorf("%v after %v", err, took)
+		}
+		if _, took, err := find(g, oneClient, 1000); !errors.Is(err, vfs.ErrDelay) || took != 0 {
+			t.Errorf("the next: %v after %v", err, took)
+		}
+		if !g.Delays(1000) || g.Delays(1001) {
+			t.Error("which users are delayed")
+		}
+		if groups, took, err := find(g, oneClient, 1001); err != nil || len(groups) != 2 || took != 0 {
+			t.Errorf("another user: %v, %v after %v", groups, err, took)
+		}
+		close(stall)
+		synctest.Wait()
+		if groups, _, err := find(g, oneClient, 1000); err != nil || len(groups) != 2 {
+			t.Errorf("at last: %v, %v", groups, err)
+		}
+		if st := g.Stats(); st.Queued != 0 || st.Waiting != 0 || st.Looked != 2 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A failure is no answer: calls come again, the service is not asked at each, and what was
+// known before is good until its age.
+func TestServiceFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{fails: errors.New("broken")}
+		var failed []string
+		g := NewGroups(GroupsConfig{Look: s.look, Failed: func(uid uint32, err error) { failed = append(failed, fmt.Sprint(uid, err)) }})
+		defer g.Close()
+		for range 3 {
+			if _, took, err := find(g, oneClient, 1000); !errors.Is(err, vfs.ErrDelay) || took != 0 {
+				t.Errorf("%v after %v", err, took)
+			}
+		}
+		if n := s.timesAsked(1000); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		time.Sleep(failedFor)
+		s.set(func() { s.fails = nil })
+		if _, _, err := find(g, oneClient, 1000); err != nil {
+			t.Errorf("mended: %v", err)
+		}
+		s.set(func() { s.fails = errors.New("again") })
+		time.Sleep(DefaultAge * 9 / 10)
+		for range 2 {
+			if groups, err := g.Find(oneClient, 1000); err != nil || len(groups) != 2 {
+				t.Errorf("known before: %v, %v", groups, err)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(DefaultAge / 10)
+		if _, _, err := find(g, oneClient, 1000); !errors.Is(err, vfs.ErrDelay) {
+			t.Errorf("too old: %v", err)
+		}
+		synctest.Wait()
+		if want := []string{"1000 broken", "1000 again", "1000 again"}; !slices.Equal(failed, want) {
+			t.Errorf("told of %q", failed)
+		}
+	})
+}
+
+// A client that goes through all numbers costs a bounded number of look-ups at a time, and
+// of what is remembered; another client's users stay known, and its new ones have their
+// turn.
+func TestClientThatCyclesThroughNumbers(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		for uid := range uint32(10) {
+			find(g, otherClient, uid)
+		}
+		s.set(func() { s.takes = time.Millisecond })
+		uid := uint32(1 << 31)
+		flood := func(n int) {
+			for range n {
+				for range 100 { // as many as fit, and more
+					g.Find(oneClient, uid)
+					uid++
+				}
+				if st := g.Stats(); st.Queued > maxQueuedOf+lookers {
+					t.Fatalf("%d users are asked for", st.Queued)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		flood(100)
+		for i := range uint32(10) {
+			if _, took, err := find(g, otherClient, 100+i); err != nil || took > 3*time.Millisecond {
+				t.Errorf("another client's new user: %v after %v", err, took)
+			}
+			flood(1)
+		}
+		flood(2000)
+		if st := g.Stats(); st.Known > maxMembersOf+20 || st.Looked < 5000 {
+			t.Errorf("%d users are known after %d look-ups", st.Known, st.Looked)
+		}
+		for i := range uint32(10) {
+			if _, err := g.Find(otherClient, i); err != nil {
+				t.Errorf("user %d of the other client was forgotten", i)
+			}
+		}
+	})
+}
+
+// Many addresses together are bounded, and each has a place among them.
+func TestManyClientsThatCycle(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		s.set(func() { s.takes = time.Hour })
+		uid := uint32(0)
+		const clients = 10000
+		for i := range uint32(clients) {
+			var b [4]byte
+			binary.BigEndian.PutUint32(b[:], 10<<24|i)
+			client := netip.AddrFrom4(b)
+			placed := 0
+			for range 2 * maxQueuedOf {
+				if _, err := g.Find(client, uid); !errors.Is(err, vfs.ErrDelay) {
+					placed++
+				}
+				uid++
+			}
+			if placed < 1 || placed > maxQueuedOf {
+				t.Fatalf("client %d has %d places", i, placed)
+			}
+		}
+		if st := g.Stats(); st.Queued > maxQueued+clients {
+			t.Errorf("%d users are asked for", st.Queued)
+		}
+		g.Close()
+	})
+}
+
+// Of one address no more calls wait than leave its connections usable.
+func TestCallsThatWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		stall := make(chan struct{})
+		s.stalls[1000] = stall
+		var waiting sync.WaitGroup
+		var delayed, served atomic.Int64
+		call := func(client netip.Addr) {
+			waiting.Go(func() {
+				if _, _, err := find(g, client, 1000); err != nil {
+					delayed.Add(1)
+				} else {
+					served.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		for range maxWaitingOf + 10 {
+			call(oneClient)
+		}
+		call(otherClient)
+		if n, st := delayed.Load(), g.Stats(); n != 10 || st.Waiting != maxWaitingOf+1 {
+			t.Errorf("%d are delayed, %+v", n, st)
+		}
+		close(stall)
+		waiting.Wait()
+		if n := served.Load(); n != maxWaitingOf+1 {
+			t.Errorf("%d are served", n)
+		}
+	})
+}
+
+// The addresses of one IPv6 client count together.
+func TestClientOfManyAddresses(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		s.set(func() { s.takes = time.Hour })
+		placed := 0
+		for i := range uint32(4 * maxQueuedOf) {
+			a := netip.MustParseAddr("2001:db8::").As16()
+			binary.BigEndian.PutUint32(a[12:], i)
+			if _, err := g.Find(netip.AddrFrom16(a), i); !errors.Is(err, vfs.ErrDelay) {
+				placed++
+			}
+		}
+		if placed > maxQueuedOf+lookers {
+			t.Errorf("%d places", placed)
+		}
+		g.Close()
+	})
+}
+
+// The groups of all users together are bounded.
+func TestNumbersAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		many := make([]uint32, maxGroups)
+		s.set(func() { s.groups = func(uint32) ([]uint32, bool) { return many, true } })
+		for uid := range uint32(2 * maxNumbers / maxGroups) {
+			if _, _, err := find(g, oneClient, uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if st := g.Stats(); st.Known > maxNumbers/maxGroups {
+			t.Errorf("%d users", st.Known)
+		}
+	})
+}
+
+// What is forgotten is asked for anew, and so is what was being asked for.
+func TestForget(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		find(g, oneClient, 1000)
+		stall := make(chan struct{})
+		s.set(func() { s.stalls[1001] = stall })
+		if _, err := g.Find(oneClient, 1001); err == nil {
+			t.Fatal("known")
+		}
+		synctest.Wait()
+		s.set(func() { s.groups = func(uint32) ([]uint32, bool) { return []uint32{7}, true } })
+		g.Forget()
+		close(stall)
+		for _, uid := range []uint32{1000, 1001} {
+			if groups, _, err := find(g, oneClient, uid); err != nil || groups[0] != 7 || s.timesAsked(uid) != 2 {
+				t.Errorf("user %d: %v, %v, asked %d times", uid, groups, err, s.timesAsked(uid))
+			}
+		}
+	})
+}
+
+// Close ends look-ups that stall, and lets calls go on.
+func TestCloseWhileCallsWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *service, g *Groups) {
+		s.stalls[1000] = make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			_, _, err := find(g, oneClient, 1000)
+			ended <- err
+		}()
+		synctest.Wait()
+		g.Close()
+		if err := <-ended; !errors.Is(err, vfs.ErrDelay) {
+			t.Errorf("%v", err)
+		}
+		if _, err := g.Find(oneClient, 1001); !errors.Is(err, vfs.ErrDelay) {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// Every call gets an answer, whatever goes on beside it, and nothing is left.
+func TestGroupsBesideEachOther(t *testing.T) {
+	var n atomic.Uint32
+	g := NewGroups(GroupsConfig{Look: func(_ context.Context, uid uint32) ([]uint32, bool, error) {
+		if n.Add(1)%7 == 0 {
+			return nil, false, errors.New("now and then")
+		}
+		return []uint32{uid}, uid%3 > 0, nil
+	}, Age: time.Millisecond, UnknownAge: time.Millisecond})
+	var all sync.WaitGroup
+	for i := range byte(8) {
+		all.Go(func() {
+			client := netip.AddrFrom4([4]byte{10, 0, 0, i % 4})
+			for k := range 2000 {
+				uid := rand.Uint32N(300)
+				switch groups, _, err := find(g, client, uid); {
+				case err != nil && !errors.Is(err, vfs.ErrDelay):
+					t.Error(err)
+				case err == nil && uid%3 > 0 && (len(groups) != 1 || groups[0] != uid), err == nil && uid%3 == 0 && len(groups) > 0:
+					t.Errorf("%d: %v", uid, groups)
+				}
+				if k%500 == 0 {
+					g.Forget()
+				}
+			}
+		})
+	}
+	all.Wait()
+	await.Until(t, "all was looked up", func() bool { return g.Stats().Queued == 0 })
+	g.Forget()
+	defer g.Close()
+	if st := g.Stats(); st.Known != 0 || st.Queued != 0 || st.Waiting != 0 || g.numbers != 0 || len(g.askers) != 0 {
+		t.Errorf("%+v, %d groups, %d clients", st, g.numbers, len(g.askers))
+	}
+}
+
+// What is known costs no memory.
+func TestFindAllocatesNothing(t *testing.T) {
+	g := NewGroups(GroupsConfig{Look: func(context.Context, uint32) ([]uint32, bool, error) { return []uint32{1}, true, nil }})
+	defer g.Close()
+	find(g, oneClient, 1000)
+	if n := testing.AllocsPerRun(100, func() { g.Find(oneClient, 1000) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,143 @@
+package nfs4_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/groups"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// managedSite has exports that manage groups, one within another, and a file "guarded" in
+// each that group 4000 may read.
+func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
+	s := treeSiteWith(t, func(c *nfs4test.Config) {
+		c.Minors = func(m *state.Manager) [3]nfs4.Minor {
+			return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
+		}
+	}, "/data", "/data/dir/below", "/open", "/open/dir/below")
+	known := new(groups.Fake)
+	s.Exports.SetGroups(known)
+	secure(t, s, func(e *export.Export) {
+		e.ManageGIDs = e.Name != "/open"
+		_, _, err := e.FS.Create(&vfs.Op{Cred: &vfs.Cred{}}, e.FS.Root(), []byte("guarded"),
+			&vfs.CreateHow{Attr: vfs.SetAttr{SetMode: true, Mode: 0o060, SetGID: true, GID: 4000}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	return s, known
+}
+
+// as is a peer that calls as a user.
+func as(s *nfs4test.Site, minor, uid uint32) *nfs4test.Peer {
+	p := s.Peer(minor)
+	p.UID, p.GID = uid, uid
+	return p
+}
+
+func accessOp() nfs4test.Op {
+	return nfs4test.Op{Number: wire.OpAccess, Args: &wire.Access4Args{Access: wire.Access4Read}}
+}
+
+// An operation of a user whose groups are not known waits, and goes on with them where the
+// compound stood; where they cannot be had, it is NFS4ERR_DELAY.
+func TestManagedGroups(t *testing.T) {
+	s, known := managedSite(t)
+	for minor := range uint32(3) {
+		uid := 1000 + 10*minor
+		access := func(uid uint32) (*nfs4test.Result, bool) {
+			p := as(s, minor, uid)
+			before := known.Waiting()
+			c := p.Begin(p.Message("", append(walk("data", "guarded"), accessOp())...))
+			await.Until(t, "it waits", func() bool { return known.Waiting() > before })
+			if uid%10 == 2 {
+				known.Delay(uid)
+			} else {
+				known.Know(uid, uid+1, 4000-uid%10)
+			}
+			r := p.Parse(p.End(c))
+			if r.Status != wire.NFS4OK {
+				return r, false
+			}
+			var res wire.Access4Res
+			r.Ops[len(r.Ops)-1].Into(t, &res)
+			return r, res.ResOK.Access&wire.Access4Read != 0
+		}
+		if r, may := access(uid); !may || len(r.Ops) != 4 {
+			t.Errorf("minor version %d: a member may not read: %v", minor, statuses(r))
+		}
+		if r, may := access(uid + 1); may || r.Status != wire.NFS4OK {
+			t.Errorf("minor version %d: one who is no member may read: %v", minor, statuses(r))
+		}
+		if r, _ := access(uid + 2); r.Status != wire.NFS4ErrDelay {
+			t.Errorf("minor version %d: whose groups cannot be had: %v", minor, statuses(r))
+		}
+		p := as(s, minor, uid+2)
+		if r := p.Compound(handleIn(t, s, "/data"), getattr(1)); r.Status != wire.NFS4ErrDelay || len(r.Ops) != 1 {
+			t.Errorf("minor version %d: by handle: %v", minor, statuses(r))
+		}
+		// What does not come to such an export is not held up: the root, another one,
+		// listings.
+		for _, ops := range [][]nfs4test.Op{
+			append(walk(), getattr(1), readdir(0, 4096)), append(walk("open", "file"), getattr(1)),
+			append(walk("open"), op(wire.OpGetFH)), append(walk("open", "dir"), readdir(0, 4096, wire.Fattr4FileID, wire.Fattr4Mode)),
+		} {
+			if r := p.Compound(ops...); r.Status != wire.NFS4OK {
+				t.Errorf("minor version %d: %v", minor, statuses(r))
+			}
+		}
+	}
+}
+
+// The groups count wherever a compound comes to: in an export within another, on the way
+// up, and for the object that was saved.
+func TestManagedGroupsOnTheWay(t *testing.T) {
+	s, known := managedSite(t)
+	uid := uint32(1000)
+	for _, ops := range [][]nfs4test.Op{
+		append(walk("open", "dir", "below", "guarded"), accessOp()),
+		append(walk("open", "dir", "below", ".."), accessOp()),
+		append(walk("data", "dir", "below", ".."), accessOp()),
+		append(walk("data", "dir"), secinfo("below")),
+		append(append(walk("data", "guarded"), op(wire.OpSaveFH)), append(walk("open"), link("other"))...),
+	} {
+		uid++ // whose groups are not known yet
+		before := known.Asked()
+		p := as(s, 1, uid)
+		c := p.Begin(p.Message("", ops...))
+		await.Until(t, "it waits", func() bool { return known.Waiting() == 1 })
+		known.Know(uid, 4000)
+		r := p.Parse(p.End(c))
+		if want := len(ops); len(r.Ops) != want || r.Status != wire.NFS4OK && r.Status != wire.NFS4ErrXDev {
+			t.Errorf("%v", statuses(r))
+		}
+		if n := known.Asked() - before; n != 2 {
+			t.Errorf("groups were asked for %d times in one compound", n)
+		}
+	}
+}
+
+// An operation of minor version 0 that is delayed uses its owner's number up, as its
+// client thinks (RFC 7530 §9.1.7).
+func TestOwnersNumberWhileGroupsAreUnknown(t *testing.T) {
+	s, known := managedSite(t)
+	const uid = 1000
+	p := &filer{Peer: as(s, 0, uid), t: t}
+	args := openArgs("file", "owner", readable, 0)
+	args.Seqid = 7
+	call := p.Begin(p.Message("", append(walk("data"), opOpen(args))...))
+	await.Until(t, "it waits", func() bool { return known.Waiting() == 1 })
+	known.Delay(uid)
+	if r := p.Parse(p.End(call)); r.Status != wire.NFS4ErrDelay || len(r.Ops) != 3 {
+		t.Fatalf("%v", statuses(r))
+	}
+	known.Know(uid)
+	args.Seqid = 8
+	p.want(wire.NFS4OK, append(walk("data"), opOpen(args))...)
+}
