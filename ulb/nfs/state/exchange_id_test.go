@@ -288,9 +288,9 @@ func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
 			}
 			took("a client", at("10.0.0.1", 1), ok)
 			took("one of its name that holds nothing", at("10.0.0.9", 7), ok)
-			c := took("it again", at("10.0.0.1", 1), ok)
+			took("it again", at("10.0.0.1", 1), ok)
 			early, _, _ := take(m, at("10.0.0.9", 7))
-			c = took("it again", at("10.0.0.1", 1), ok)
+			c := took("it again", at("10.0.0.1", 1), ok)
 			holds(c)
 			if m.Confirm(early) == ok {
 				t.Error("a client that was made early takes the name")
