@@ -17,7 +17,7 @@ import (
 func main() {
 	run := flag.String("run", "", "only mutants whose description matches this regular expression")
 	list := flag.Bool("list", false, "list the mutants and run none")
-	limit := flag.Duration("timeout", time.Minute, "how long the tests of one mutant may take")
+	limit := flag.Duration("timeout", 2*time.Minute, "how long the tests of one mutant may take: longer than any wait in a test")
 	jobs := flag.Int("jobs", max(1, runtime.GOMAXPROCS(0)/2), "how many mutants run at a time")
 	root := flag.String("root", ".", "the work tree")
 	flag.Parse()
