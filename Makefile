@@ -49,9 +49,10 @@ test-interop: build
 test-hostile:
 	$(GO) test -tags hostile -count 1 -timeout 20m ./test/hostile
 
-# A Linux kernel client, in user mode and under emulation.
+# A Linux kernel client, in user mode and under emulation. Guests that wait, for a lease to
+# run out or for a server that is away, leave the processors to others.
 test-kernel: build
-	$(GO) test -tags kernel -timeout 40m -v ./test/kernel
+	$(GO) test -tags kernel -timeout 40m -parallel 4 -v ./test/kernel
 	$(GO) test -tags kernel -timeout 10m ./test/kernel/rping ./test/kernel/lab ./test/kernel/worker
 
 # Rules broken on purpose, one after the other: the tests named must fail. Some
