@@ -76,7 +76,7 @@ var gssMutants = []mutant{
 		e.seq = e.under.seq.Add(1)
 	}
 	e.set(e.under.ctx, e.service, e.seq)`,
-		"rpc/gss", "TestClientMakesAnotherContext"},
+		"rpc/gss", "TestEachTransmissionHasItsOwnNumber"},
 	{"the client makes more calls than the window holds", "rpc/gss/client.go",
 		"c.renewing || c.underWay >= c.ctx.window {",
 		"c.renewing {",
