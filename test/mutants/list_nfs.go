@@ -2,14 +2,14 @@ package main
 
 // nfsMutants are those of the upper layer, and of what it shares with others.
 var nfsMutants = []mutant{
-	{"root_squash keeps the caller's own group 0", "ulb/nfs/export/export.go",
+	{"root_squash keeps the caller's own group 0", "ulb/nfs/export/identify.go",
 		`	if as.GID == 0 {
 		as.GID = e.AnonGID
 	}
 `,
 		"",
 		"ulb/nfs/export", "TestSquashing"},
-	{"root_squash keeps group 0 among the others", "ulb/nfs/export/export.go",
+	{"root_squash keeps group 0 among the others", "ulb/nfs/export/identify.go",
 		`			if g == 0 {
 `,
 		`			if false {
