@@ -102,7 +102,7 @@ func TestTokensTakeTurns(t *testing.T) {
 
 // Where all places are taken, the address that has most makes room.
 func TestFullTable(t *testing.T) {
-	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 48})
+	s := newSite(t, gss.Config{MaxContexts: 64, MaxPerAddress: 48, MaxPerPrincipal: 65})
 	var few []*raw
 	for i := range 16 {
 		few = append(few, s.establish(s.wireFrom(address(i)), s.mech))
@@ -132,6 +132,29 @@ func TestFullTable(t *testing.T) {
 	}
 	if left != 47 || s.refused(gss.Evicted) != 1 {
 		t.Errorf("the address that had most has %d; %d evicted", left, s.refused(gss.Evicted))
+	}
+}
+
+// A principal that has its share of contexts is told so, and keeps those.
+func TestPrincipalWithTooManyContexts(t *testing.T) {
+	s := newSite(t, gss.Config{MaxContexts: 16})
+	first := s.establish(s.wireFrom(address(0)), s.mech)
+	for i := range 3 {
+		s.establish(s.wireFrom(address(i+1)), s.mech)
+	}
+	i, _ := s.mech.Initiate(context.Background(), "nfs@server")
+	token, _, _ := i.Step(nil, time.Now())
+	if r, err := s.wireFrom(address(9)).make(procInit, nil, token); err != nil || r.major != uint32(gss.Failure) || len(r.handle)+len(r.token) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := answer(first.call(first.ctx, first.data(1, 1), put(tag))); err != nil {
+		t.Errorf("a context that it had: %v", err)
+	}
+	other := gsstest.New()
+	other.Name = "other@TEST"
+	s.establish(s.wireFrom(address(9)), other)
+	if st := s.gss.Stats(); st.Contexts != 5 || st.Made != 5 || st.Refused[gss.RefusedOther] != 1 {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -179,9 +179,13 @@ func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time
 	if !who.known {
 		s.note(UnknownPrincipal, m.peer, x.principal, "a caller has no user here, and acts as nobody")
 	}
-	if n := s.contexts.add(x, m.peer.Addr(), now); n > 0 {
+	n, ok := s.contexts.add(x, m.peer.Addr(), now)
+	if n > 0 {
 		s.count.refused[Evicted].Add(uint64(n - 1))
 		s.note(Evicted, m.peer, x.principal, fmt.Sprintf("%d contexts had to make room for another", n))
+	}
+	if !ok {
+		return nil, m.fail(&Error{Major: Failure, Text: fmt.Sprintf("%s has %d contexts, the most that one principal may have", x.principal, s.cfg.MaxPerPrincipal)})
 	}
 	s.count.made.Add(1)
 	s.keep()

@@ -23,6 +23,10 @@ type Config struct {
 	// MaxContexts bounds the contexts (default 65,536), and MaxPerAddress those of
 	// one peer address (default a sixteenth of that).
 	MaxContexts, MaxPerAddress int
+	// MaxPerPrincipal bounds those of one principal (default a quarter of MaxContexts):
+	// one that comes from many addresses does not take the places of all others. It gets
+	// no more, until some have ended.
+	MaxPerPrincipal int
 	// Idle is how long a context that is not used is kept (default one hour).
 	Idle time.Duration
 	// Notify, where set, is told of what was refused. It must not block, and bounds
@@ -39,6 +43,7 @@ const (
 	sweepEvery       = time.Minute
 	defaultContexts  = 64 << 10
 	defaultShare     = 16
+	principalShare   = 4
 	defaultIdleHours = 1
 )
 
@@ -48,6 +53,9 @@ func (c *Config) defaults() {
 	}
 	if c.MaxPerAddress <= 0 {
 		c.MaxPerAddress = max(c.MaxContexts/defaultShare, 1)
+	}
+	if c.MaxPerPrincipal <= 0 {
+		c.MaxPerPrincipal = max(c.MaxContexts/principalShare, 1)
 	}
 	if c.Idle <= 0 {
 		c.Idle = defaultIdleHours * time.Hour
@@ -85,8 +93,8 @@ func New(cfg Config) *Server {
 	cfg.defaults()
 	s := &Server{
 		cfg:      cfg,
-		contexts: newTable(cfg.MaxContexts, cfg.MaxPerAddress, cfg.Idle),
-		halves:   newTable(maxHalves, maxHalvesOfOne, halfLife),
+		contexts: newTable(cfg.MaxContexts, cfg.MaxPerAddress, cfg.MaxPerPrincipal, cfg.Idle),
+		halves:   newTable(maxHalves, maxHalvesOfOne, maxHalves+1, halfLife), // their principals are not known
 		steps:    make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 	}
 	for _, m := range cfg.Mechanisms {

@@ -19,22 +19,26 @@ type chunk [chunkSize]atomic.Pointer[serverContext]
 // goes, or of the one that has most. Looking up takes no lock.
 type table struct {
 	max, share int
-	idle       time.Duration
-	chunks     []atomic.Pointer[chunk]
+	// each is how many one principal may have.
+	each   int
+	idle   time.Duration
+	chunks []atomic.Pointer[chunk]
 
 	mu      sync.Mutex
 	holders map[netip.Addr]*holder
-	ranking ranking
-	count   int
-	unused  []uint32 // places that were given back
-	next    uint32   // the first that never was used
+	// principals counts by principal.
+	principals map[string]int
+	ranking    ranking
+	count      int
+	unused     []uint32 // places that were given back
+	next       uint32   // the first that never was used
 }
 
-func newTable(most, share int, idle time.Duration) *table {
+func newTable(most, share, each int, idle time.Duration) *table {
 	return &table{
-		max: most, share: share, idle: idle,
+		max: most, share: share, each: each, idle: idle,
 		chunks:  make([]atomic.Pointer[chunk], (most+chunkSize-1)/chunkSize),
-		holders: make(map[netip.Addr]*holder),
+		holders: make(map[netip.Addr]*holder), principals: make(map[string]int),
 		ranking: newRanking(share),
 	}
 }
@@ -59,13 +63,17 @@ func (t *table) find(h []byte) *serverContext {
 }
 
 // add gives x a handle and lets it be found. It returns how many contexts had to go
-// for that.
-func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
+// for that; ok is false where its principal has as many as it may.
+func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int, ok bool) {
 	x.touch(now)
 	rand.Read(x.handle[4:]) // it does not fail
 	addr := holderOf(peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.principals[x.principal] >= t.each {
+		return 0, false
+	}
+	t.principals[x.principal]++
 	h := t.holders[addr]
 	if h != nil && h.count >= t.share {
 		t.evict(h)
@@ -86,7 +94,7 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	t.count++
 	binary.BigEndian.PutUint32(x.handle[:], x.place)
 	t.slot(x.place).Store(x)
-	return evicted
+	return evicted, true
 }
 
 // takePlace finds a place that is free. mu is held, and count is below max.
@@ -171,6 +179,9 @@ func (t *table) drop(x *serverContext) {
 	t.slot(x.place).Store(nil)
 	t.unused = append(t.unused, x.place)
 	t.count--
+	if t.principals[x.principal]--; t.principals[x.principal] == 0 {
+		delete(t.principals, x.principal)
+	}
 }
 
 // sweep forgets what is over, a few places at a time, and returns how many those

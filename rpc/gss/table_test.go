@@ -9,7 +9,7 @@ import (
 // 100,000 contexts of one address leave others theirs, and no more than its share is
 // kept.
 func TestTableUnderFlood(t *testing.T) {
-	table := newTable(defaultContexts, defaultContexts/defaultShare, time.Hour)
+	table := newTable(defaultContexts, defaultContexts/defaultShare, defaultContexts+1, time.Hour)
 	now := time.Now()
 	add := func(addr string) *serverContext {
 		x := &serverContext{expiry: now.Add(time.Hour)}
@@ -44,5 +44,46 @@ func TestTableUnderFlood(t *testing.T) {
 	}
 	if gone, left := table.sweep(now.Add(time.Hour)), table.len(); left != 0 || gone == 0 || len(table.holders) != 0 {
 		t.Errorf("%d went, %d are left, of %d addresses", gone, left, len(table.holders))
+	}
+}
+
+// A principal that comes from many addresses gets its share, and no more until some of its
+// contexts have ended; others lose nothing.
+func TestOnePrincipalFromManyAddresses(t *testing.T) {
+	table := newTable(64, 16, 16, time.Hour)
+	now := time.Now()
+	add := func(principal string, i int) (*serverContext, bool) {
+		x := &serverContext{principal: principal, expiry: now.Add(time.Hour)}
+		evicted, ok := table.add(x, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), now)
+		if evicted > 0 {
+			t.Errorf("%d contexts of others made room for %s", evicted, principal)
+		}
+		return x, ok
+	}
+	var others []*serverContext
+	for i := range 15 {
+		x, _ := add(string(rune('a'+i/8)), 200)
+		others = append(others, x)
+	}
+	var many []*serverContext
+	for i := range 200 {
+		if x, ok := add("everywhere", i); ok {
+			many = append(many, x)
+		}
+	}
+	if len(many) != 16 {
+		t.Errorf("one principal has %d contexts", len(many))
+	}
+	for _, x := range others {
+		if table.find(x.handle[:]) != x {
+			t.Error("another principal lost a context")
+		}
+	}
+	table.remove(many[3])
+	if _, ok := add("everywhere", 3); !ok {
+		t.Error("it gets none after one has ended")
+	}
+	if table.sweep(now.Add(time.Hour)); len(table.principals) != 0 {
+		t.Errorf("%d principals are remembered", len(table.principals))
 	}
 }

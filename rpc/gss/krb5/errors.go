@@ -3,6 +3,7 @@ package krb5
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
@@ -34,9 +35,17 @@ const minorBase = -1765328384
 
 func (c code) minor() uint32 { return uint32(int64(minorBase) + int64(c)) }
 
+// maxText is how long the text of an error gets, in bytes: it may have names from a
+// peer's token, and is for logs.
+const maxText = 512
+
 // failed makes the error of an exchange.
 func failed(major gss.Major, c code, format string, args ...any) *gss.Error {
-	return &gss.Error{Major: major, Minor: c.minor(), Text: fmt.Sprintf(format, args...)}
+	text := fmt.Sprintf(format, args...)
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "..."
+	}
+	return &gss.Error{Major: major, Minor: c.minor(), Text: text}
 }
 
 // codeOf is the code that an error of failed was made from, generic for others.

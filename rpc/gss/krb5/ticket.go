@@ -8,8 +8,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// maxTrials bounds how many keys one ticket is tried with.
-const maxTrials = 64
+// A ticket is tried with maxTrials keys at most, and with fewer where it is long, as a
+// stranger may send it: trying takes time with each of its bytes. The keys that fit its
+// name and version best come first, and fewTrials are tried in any case.
+const (
+	maxTrials     = 64
+	fewTrials     = 4
+	maxTrialBytes = 128 << 10
+)
+
+func trials(keys, length int) int {
+	return min(keys, maxTrials, max(maxTrialBytes/max(length, 1), fewTrials))
+}
 
 // openTicket decrypts a ticket with a key of the service. A ticket may name the host
 // by another name than the keytab does, so that the key's own name and version say
@@ -45,7 +55,7 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, 
 		return n
 	}
 	slices.SortStableFunc(fitting, func(a, b serviceKey) int { return rank(a) - rank(b) })
-	for _, k := range fitting[:min(len(fitting), maxTrials)] {
+	for _, k := range fitting[:trials(len(fitting), len(t.EncPart.Cipher))] {
 		if plain, ok := k.key.decrypt(usageTicket, t.EncPart.Cipher); ok {
 			return plain, &k, nil
 		}
