@@ -116,21 +116,33 @@ func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	return errorToken(keys[0].realm, server, codeOf(err), now)
 }
 
-// errorToken tells the initiator why it failed (RFC 4120 §5.9.1), nil where that
-// cannot be encoded.
+// maxErrorNames is how long the names in a KRB-ERROR are together, in bytes: they are the
+// initiator's own.
+const maxErrorNames = 1024
+
+// errorToken tells the initiator why it failed (RFC 4120 §5.9.1), nil where the names are
+// long. It costs little, as strangers have it made.
 func errorToken(realm string, server types.PrincipalName, c code, now time.Time) (token []byte) {
-	e := messages.KRBError{
-		PVNO: protocolVersion, MsgType: 30,
-		STime: now.UTC(), Susec: now.Nanosecond() / 1000, ErrorCode: int32(c),
-		Realm: realm, SName: server,
+	size := len(realm)
+	names := make([][]byte, 0, 4)
+	for _, n := range server.NameString {
+		if size += len(n) + 8; size > maxErrorNames {
+			return nil
+		}
+		names = append(names, der(tagGeneral, []byte(n)))
 	}
-	var message []byte
-	err := guarded(func() (err error) {
-		message, err = e.Marshal()
-		return err
-	})
-	if err != nil {
+	if size > maxErrorNames {
 		return nil
 	}
-	return frame(idKRBError, message)
+	now = now.UTC()
+	return frame(idKRBError, der(application(30), der(tagSequence,
+		der(explicit(0), derInteger(protocolVersion)),
+		der(explicit(1), derInteger(30)),
+		der(explicit(4), derTime(now)),
+		der(explicit(5), derInteger(uint32(now.Nanosecond()/1000))),
+		der(explicit(6), derInteger(uint32(c))),
+		der(explicit(9), der(tagGeneral, []byte(realm))),
+		der(explicit(10), der(tagSequence,
+			der(explicit(0), derInteger(uint32(max(server.NameType, 0)))),
+			der(explicit(1), der(tagSequence, names...)))))))
 }

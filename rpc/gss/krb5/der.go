@@ -12,6 +12,7 @@ const (
 	tagOctets   = 0x04
 	tagOID      = 0x06
 	tagTime     = 0x18
+	tagGeneral  = 0x1b
 	tagSequence = 0x30
 	// tagFraming is [APPLICATION 0] of an initial token.
 	tagFraming = 0x60
