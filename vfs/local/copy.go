@@ -18,7 +18,7 @@ const (
 	// copyMost and copyFor are how much is copied for one CopyRange at most, and
 	// after what time it ends early: its caller waits no longer.
 	copyMost = 256 << 20
-	copyFor  = time.Second
+	copyFor  = 250 * time.Millisecond
 	// copyBuffer is how much is read at a time where the kernel does not copy.
 	copyBuffer = 256 << 10
 )

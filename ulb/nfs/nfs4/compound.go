@@ -2,6 +2,7 @@ package nfs4
 
 import (
 	"errors"
+	"time"
 	"unicode/utf8"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -63,8 +64,9 @@ type Compound struct {
 
 	minor    *minor
 	keepBody bool
-	lane     any // with which an operation is Blocked
-	on       any // with which the compound may stall that may wait
+	lane     any       // with which an operation is Blocked
+	on       any       // with which the compound may stall that may wait
+	since    time.Time // when it last began to be executed without Try
 	start    func()
 	tagged   bool // the tag is UTF-8
 	inside   bool // an operation runs
@@ -194,17 +196,28 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 		default:
 			k.Status = s
 			if k.W.Overflow() {
-				return rpc.Done, true
+				return k.ended(), true // which is no answer; but the request is over
 			}
 			k.W.PatchUint32(k.countAt, uint32(k.Index+1))
 			if s != wire.NFS4OK {
 				k.W.PatchUint32(k.statusAt, uint32(s))
 				return k.ended(), true
 			}
+			if !k.Op.Try && k.Index+1 < k.Count && time.Since(k.since) > k.Program.turn {
+				k.Index++
+				k.Call.Mark(k.W)
+				k.Call.Detach()
+				k.Resume(k.on) // and from here on it may be with another goroutine
+				return rpc.Outcome{Pending: true}, false
+			}
 		}
 	}
 	return k.ended(), true
 }
+
+// usualTurn is after what time a compound that occupies a goroutine of the executor lets other
+// calls go first, between two of its operations: there are some that take long each.
+const usualTurn = 100 * time.Millisecond
 
 func (k *Compound) ended() rpc.Outcome {
 	k.minor.After(k)

@@ -13,7 +13,7 @@ import (
 // How much one COPY copies, in bytes and in time: the client goes on where it ended.
 const (
 	maxCopy     = 256 << 20
-	maxCopyTime = time.Second
+	maxCopyTime = 250 * time.Millisecond
 	// copyPiece is what is copied before the time is looked at.
 	copyPiece = 16 << 20
 )

@@ -2,6 +2,7 @@ package nfs4
 
 import (
 	"sync"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -33,6 +34,7 @@ type Program struct {
 	state     *state.Manager
 	minors    [3]*minor
 	compounds sync.Pool
+	turn      time.Duration // after which a compound lets other calls go first
 	counters  counters
 	identity  *identity.Map
 	sendNames bool
@@ -56,7 +58,7 @@ func (m *minor) find(n wire.OpNum) *Operation {
 // New returns the program.
 func New(cfg Config) *Program {
 	p := &Program{
-		exports: cfg.Exports, state: cfg.State, identity: cfg.Identity, sendNames: cfg.SendNames,
+		exports: cfg.Exports, state: cfg.State, turn: usualTurn, identity: cfg.Identity, sendNames: cfg.SendNames,
 		compounds: sync.Pool{New: func() any { return &Compound{plans: new(plans)} }},
 	}
 	if root := cfg.Exports.Root(); root != nil {
@@ -127,7 +129,9 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 			return rpc.Done
 		}
 	}
-	k.Op.Try = c.Try
+	if k.Op.Try = c.Try; !c.Try {
+		k.since = time.Now()
+	}
 	out, over := k.run()
 	if over {
 		p.end(k)

@@ -1,0 +1,78 @@
+package nfs4_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// lazy is a minor version in which RENEW waits: of client 1 until it may go on.
+type lazy struct {
+	plain
+	begun, goOn chan struct{}
+	last        atomic.Int64 // how many RENEWs of client 2 have ended
+	seen        chan int64   // what last was when that of client 3 came
+}
+
+func (l *lazy) Operations() []nfs4.Operation {
+	return []nfs4.Operation{{Number: wire.OpRenew, Run: func(k *nfs4.Compound) nfs4.Status {
+		var args wire.Renew4Args
+		args.Decode(k.Args)
+		if k.Op.Try {
+			return k.Block("lane")
+		}
+		switch args.Clientid {
+		case 1:
+			l.begun <- struct{}{}
+			<-l.goOn
+		case 2:
+			l.last.Add(1)
+		case 3:
+			l.seen <- l.last.Load()
+		}
+		return wire.NFS4OK
+	}}}
+}
+
+// Compounds that have taken long, as many as there are goroutines for, let a call that came
+// later go first, between two of their operations.
+func TestLongCompoundsGiveWay(t *testing.T) {
+	const goroutines = 64 // rpc.Config.LaneWorkers
+	l := &lazy{begun: make(chan struct{}, goroutines), goOn: make(chan struct{}), seen: make(chan int64, 1)}
+	site := nfs4test.New(t, nfs4test.Config{Minors: func(*state.Manager) [3]nfs4.Minor { return [3]nfs4.Minor{l, nil, nil} }})
+	site.Program.GiveWay()
+	renew := func(client uint64) nfs4test.Op {
+		return nfs4test.Op{Number: wire.OpRenew, Args: &wire.Renew4Args{Clientid: client}}
+	}
+	var ends []func()
+	begin := func(ops ...nfs4test.Op) {
+		p := site.Peer(0)
+		c := p.Begin(p.Message("", ops...))
+		ends = append(ends, func() {
+			if r := p.Parse(p.End(c)); r.Status != wire.NFS4OK || len(r.Ops) != len(ops) {
+				t.Errorf("%v after %d operations of %d", r.Status, len(r.Ops), len(ops))
+			}
+		})
+	}
+	for range goroutines {
+		begin(renew(1), renew(2), renew(2))
+	}
+	for range goroutines {
+		await.Receive(t, "a compound occupies a goroutine", l.begun)
+	}
+	begin(renew(3))
+	// One of them goes on, and comes behind the one that waits.
+	l.goOn <- struct{}{}
+	if n := await.Receive(t, "the call that came later is executed", l.seen); n != 0 {
+		t.Errorf("%d operations of a call that came earlier went first", n)
+	}
+	close(l.goOn)
+	for _, end := range ends {
+		end()
+	}
+}
