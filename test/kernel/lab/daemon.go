@@ -3,6 +3,8 @@ package lab
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,6 +113,15 @@ func (d *Daemon) end() error {
 func (d *Daemon) Kill() {
 	d.process.kill()
 	d.process = nil
+}
+
+// Run runs a program of this machine with the mounts that the daemon has, and fails the test unless it succeeds.
+func (d *Daemon) Run(command ...string) {
+	d.t.Helper()
+	inside := append([]string{"--mount", "--target", strconv.Itoa(d.process.id()), "--"}, command...)
+	if out, err := exec.Command("nsenter", inside...).CombinedOutput(); err != nil {
+		d.t.Fatalf("%q beside the daemon: %v\n%s", command, err, out)
+	}
 }
 
 // Log is what the daemon has printed so far.
