@@ -35,7 +35,8 @@ func startOurs(s *stage, _ *peer) error {
 }
 
 // startGanesha runs nfs-ganesha with its VFS file system, and the rpcbind that it
-// wants, whose files are its own, as what it knows of clients is.
+// wants, whose files are its own, as what it knows of clients is. It stays in the
+// foreground, so that it ends with the group of processes.
 func startGanesha(s *stage, p *peer) error {
 	for _, program := range []string{"ganesha.nfsd", "rpcbind"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -53,7 +54,7 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = "/bench"; Tag = "bench"; Access_Type
 		return err
 	}
 	p.export = s.export
-	script := `mount -t tmpfs run /run && mount -t tmpfs clients /var/lib/nfs && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f "$1" -p "$2"`
+	script := `mount -t tmpfs run /run && mount -t tmpfs clients /var/lib/nfs && mkdir /run/ganesha && { rpcbind -f & } && until [ -S /run/rpcbind.sock ]; do sleep 0.05; done && exec ganesha.nfsd -F -L STDERR -f "$1" -p "$2"`
 	return s.start(3049, "unshare", "-m", "sh", "-c", script, "sh", file, filepath.Join(s.work, "ganesha.pid"))
 }
 
