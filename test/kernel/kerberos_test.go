@@ -1,4 +1,4 @@
-//go:build kernel
+//go:build kernel || bench
 
 package kernel
 
@@ -29,6 +29,7 @@ var realmUsers = map[string]int{"alice": 12001, "bob": 12002}
 // kerberized is a server in a realm.
 type kerberized struct {
 	*server
+	base   string // the folder of its files
 	realm  *krb5realm.Realm
 	keytab string // the daemon's
 	config string // the daemon's configuration file
@@ -47,7 +48,20 @@ func serveKerberos(t testing.TB, security string, o krb5realm.Options) *kerberiz
 func serveKerberosTo(t testing.TB, security string, o krb5realm.Options, principals ...string) *kerberized {
 	t.Helper()
 	needsDaemon(t)
-	n := lab.NewNetwork(t)
+	k := inRealm(t, lab.NewNetwork(t), o)
+	k.env = append(k.env, "EXPORT=/work")
+	k.folder = filepath.Join(k.base, "export")
+	if err := os.Mkdir(k.folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	k.configure(t, principals)
+	k.start(t, k.folder+":/work,rw,no_root_squash,sec="+security)
+	return k
+}
+
+// inRealm starts a KDC in a network, with keys for a daemon there and for a client.
+func inRealm(t testing.TB, n *lab.Network, o krb5realm.Options) *kerberized {
+	t.Helper()
 	base := t.TempDir()
 	if err := os.Chmod(base, 0o755); err != nil {
 		t.Fatal(err)
@@ -57,21 +71,25 @@ func serveKerberosTo(t testing.TB, security string, o krb5realm.Options, princip
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kerberized{realm: realm, keytab: filepath.Join(base, "server.keytab"), config: filepath.Join(base, "nfsrdmad.toml")}
+	k := &kerberized{base: base, realm: realm, keytab: filepath.Join(base, "server.keytab"), config: filepath.Join(base, "nfsrdmad.toml")}
 	clientKeytab := filepath.Join(base, "client.keytab")
 	k.addPrincipals(t, clientKeytab)
 	lab.StartServer(t, n, "krb5kdc", realm.KDCCommand(), kdcPort)
-	k.server = &server{t: t, network: n, folder: filepath.Join(base, "export"), env: []string{
-		"EXPORT=/work", "SERVER_NAME=" + serverName, "CLIENT_NAME=" + clientName, "REALM_CONF=" + realm.Conf, "CLIENT_KEYTAB=" + clientKeytab,
+	k.server = &server{t: t, network: n, env: []string{
+		"SERVER_NAME=" + serverName, "CLIENT_NAME=" + clientName, "REALM_CONF=" + realm.Conf, "CLIENT_KEYTAB=" + clientKeytab,
 	}}
-	if err := os.Mkdir(k.folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	k.configure(t, principals)
-	command := lab.DaemonCommand(daemon(t), filepath.Join(base, "state"),
-		"--export", k.folder+":/work,rw,no_root_squash,sec="+security, "--config", k.config)
-	k.daemon = lab.StartServer(t, n, "nfsrdmad", append(withUsers(t, base), command...), lab.PortRDMA, lab.PortTCP)
 	return k
+}
+
+// start starts the daemon with exports.
+func (k *kerberized) start(t testing.TB, exports ...string) {
+	t.Helper()
+	var args []string
+	for _, e := range exports {
+		args = append(args, "--export", e)
+	}
+	command := lab.DaemonCommand(daemon(t), filepath.Join(k.base, "state"), append(args, "--config", k.config)...)
+	k.daemon = lab.StartServer(t, k.network, "nfsrdmad", append(withUsers(t, k.base), command...), lab.PortRDMA, lab.PortTCP)
 }
 
 func (k *kerberized) addPrincipals(t testing.TB, clientKeytab string) {
@@ -91,6 +109,18 @@ func (k *kerberized) addPrincipals(t testing.TB, clientKeytab string) {
 		if err := k.realm.AddUser(user, "secret"); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// addKernelServer gives the client's machine a server's keys as well.
+func (k *kerberized) addKernelServer(t testing.TB) {
+	t.Helper()
+	service, keytab := "nfs/"+clientName, filepath.Join(k.base, "client.keytab")
+	if err := k.realm.AddService(service); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.realm.Keytab(keytab, service); err != nil {
+		t.Fatal(err)
 	}
 }
 

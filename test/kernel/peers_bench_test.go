@@ -13,13 +13,16 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 )
 
-// benchRounds is how often each server is measured; the table has the medians.
-const benchRounds = 3
-
-// benchMTU is about loopback's, which knfsd and its client in one guest have between them.
-const benchMTU = 65000
+// benchMTU is about loopback's, which knfsd and its client in one guest have between them. Over TCP, NFSv4.2 is measured with
+// frames of tcpMTU: the guest's network driver takes memory for a whole frame for each segment, and a client that is slow to
+// take data apart, as Linux's is by READ_PLUS, fills its receive buffer with segments of a few bytes.
+const (
+	benchMTU = 65000
+	tcpMTU   = 9000
+)
 
 // measures are what is measured, in the table's order: what scripts/bench.sh leaves in SHARED, and how a report reads.
 var measures = []struct {
@@ -61,53 +64,114 @@ func fioValue(job string, value func(fioDirection) float64) func(testing.TB, *la
 	}
 }
 
-// peer is a server of the comparison. start puts it on a network, exporting the folder memory, in this machine's memory,
-// as /memory, and the folder disk as /disk, and gives the environment for the client. A peer in the client's own guest
-// has no start.
+// peer is a server of the comparison, and how it is mounted. start puts it on a network, exporting the folder memory, in this
+// machine's memory, as /memory, and the folder disk as /disk, and gives the environment for the client. A peer in the
+// client's own guest has no start.
 type peer struct {
-	name, transport string
-	start           func(t testing.TB, n *lab.Network, memory, disk string) []string
+	name string
+	// how is what mount_over takes, and security what follows sec=.
+	how, security string
+	// base is the peer that it is compared with.
+	base  string
+	start func(t testing.TB, n *lab.Network, p *peer, memory, disk string) []string
+	// frames are how large the network's are, 0 for benchMTU.
+	frames int
 }
 
-// peers are measured in this order in each round; ratios are to the one named reference.
-var peers = []peer{
-	{"nfsrdmad, RDMA, async", "rdma", startOurs("async")},
-	{"nfsrdmad, TCP, async", "tcp", startOurs("async")},
-	{"nfsrdmad, RDMA, sync", "rdma", startOurs("sync")},
-	{"nfsrdmad, TCP, sync", "tcp", startOurs("sync")},
-	{"nfs-ganesha, TCP", "tcp", startGanesha},
-	{"knfsd, RDMA, in the client's guest, async", "rdma", nil},
+// comparison is a table: its peers are measured in this order in each round.
+type comparison struct {
+	name   string
+	rounds int
+	peers  []peer
 }
 
-const reference = "nfs-ganesha, TCP"
+const ganesha = "nfs-ganesha, TCP"
 
-// TestPeersBenchmark measures the daemon beside other servers, the same jobs from the same user-mode kernel in one run,
-// and prints a table of medians with their ratios to nfs-ganesha.
-func TestPeersBenchmark(t *testing.T) {
-	results := map[string][][]float64{} // by peer: for each measure, the values of all rounds
-	for round := range benchRounds {
-		for _, p := range peers {
-			// The name becomes a part of paths, in which a comma would begin an export's options.
-			t.Run(fmt.Sprintf("%d/%s", round, strings.ReplaceAll(p.name, ",", "")), func(t *testing.T) {
-				if results[p.name] == nil {
-					results[p.name] = make([][]float64, len(measures))
-				}
-				for i, value := range measurePeer(t, p) {
-					results[p.name][i] = append(results[p.name][i], value)
-				}
-			})
-		}
+var comparisons = []comparison{
+	{"servers", 3, []peer{
+		{"nfsrdmad, RDMA, async", "rdma", "sys", ganesha, startOurs("async"), 0},
+		{"nfsrdmad, TCP, async", "tcp", "sys", ganesha, startOurs("async"), 0},
+		{"nfsrdmad, RDMA, sync", "rdma", "sys", ganesha, startOurs("sync"), 0},
+		{"nfsrdmad, TCP, sync", "tcp", "sys", ganesha, startOurs("sync"), 0},
+		{ganesha, "tcp", "sys", "", startGanesha, 0},
+		{"knfsd, RDMA, in the client's guest, async", "rdma", "sys", ganesha, nil, 0},
+	}},
+	{"versions", 2, slices.Concat(
+		eachVersion("nfsrdmad, RDMA", "rdma", startOurs("async")),
+		eachVersion("nfsrdmad, TCP", "tcp", startOurs("async")),
+		eachVersion("nfs-ganesha, TCP", "tcp", startGanesha),
+		eachVersion("knfsd, RDMA, in the client's guest", "rdma", nil),
+	)},
+	{"security", 2, slices.Concat(
+		eachSecurity("nfsrdmad, RDMA", "rdma/4.2", startOurs("async")),
+		eachSecurity("nfsrdmad, TCP", "tcp/4.2", startOurs("async")),
+		eachSecurity("knfsd, RDMA, in the client's guest", "rdma/4.2", nil),
+		eachSecurity("knfsd, TCP, in the client's guest", "tcp/4.2", nil),
+	)},
+}
+
+// eachVersion is a server by NFSv3, and by NFSv4.2 compared with that.
+func eachVersion(name, transport string, start func(testing.TB, *lab.Network, *peer, string, string) []string) []peer {
+	frames := framesOver(transport)
+	return []peer{
+		{name + ", 3", transport, "sys", "", start, frames},
+		{name + ", 4.2", transport + "/4.2", "sys", name + ", 3", start, frames},
 	}
-	fmt.Print(table(results))
 }
 
-func measurePeer(t testing.TB, p peer) []float64 {
+func framesOver(how string) int {
+	if strings.HasPrefix(how, "tcp") {
+		return tcpMTU
+	}
+	return benchMTU
+}
+
+// eachSecurity is a server without Kerberos, and with each kind of it compared with that.
+func eachSecurity(name, how string, start func(testing.TB, *lab.Network, *peer, string, string) []string) (all []peer) {
+	base := ""
+	for _, security := range []string{"sys", "krb5", "krb5i", "krb5p"} {
+		all = append(all, peer{name + ", " + security, how, security, base, start, framesOver(how)})
+		base = all[0].name
+	}
+	return all
+}
+
+// TestPeersBenchmark measures the daemon beside other servers, one version of NFS beside another, and Kerberos beside none,
+// the same jobs from the same user-mode kernel in one run, and prints a table of medians with their ratios for each.
+func TestPeersBenchmark(t *testing.T) {
+	for _, c := range comparisons {
+		t.Run(c.name, func(t *testing.T) {
+			results := map[string][][]float64{} // by peer: for each measure, the values of all rounds
+			for round := range c.rounds {
+				for _, p := range c.peers {
+					// The name becomes a part of paths, in which a comma would begin an export's options.
+					t.Run(fmt.Sprintf("%d/%s", round, strings.ReplaceAll(p.name, ",", "")), func(t *testing.T) {
+						if results[p.name] == nil {
+							results[p.name] = make([][]float64, len(measures))
+						}
+						for i, value := range measurePeer(t, &p) {
+							results[p.name][i] = append(results[p.name][i], value)
+							t.Logf("%s: %.0f %s", measures[i].name, value, measures[i].unit)
+						}
+					})
+				}
+			}
+			fmt.Print(table(&c, results))
+		})
+	}
+}
+
+func measurePeer(t testing.TB, p *peer) []float64 {
 	t.Helper()
-	n := lab.NewNetworkOf(t, benchMTU)
+	mtu := benchMTU
+	if p.frames > 0 {
+		mtu = p.frames
+	}
+	n := lab.NewNetworkOf(t, mtu)
 	memory, disk := lab.Folder(t, "export"), t.TempDir()
 	options := lab.Options{Memory: 1500, Limit: 5 * time.Minute, Env: []string{"WORKER=" + build(t, "test/kernel/worker")}}
 	if p.start != nil {
-		options.Env = append(options.Env, p.start(t, n, memory, disk)...)
+		options.Env = append(options.Env, p.start(t, n, p, memory, disk)...)
 	} else {
 		// The disk of this machine is in the guest a file on it.
 		image := filepath.Join(disk, "image")
@@ -115,8 +179,13 @@ func measurePeer(t testing.TB, p peer) []float64 {
 		options.Memory = 2500
 		options.Writable = []string{disk}
 		options.Env = append(options.Env, "IMAGE="+image)
+		if p.security != "sys" {
+			k := inRealm(t, n, krb5realm.Options{})
+			k.addKernelServer(t)
+			options.Env = append(options.Env, k.env...)
+		}
 	}
-	g := lab.Boot(t, n, options, script(t, "bench"), p.transport)
+	g := lab.Boot(t, n, options, script(t, "bench"), p.how, p.security)
 	g.Succeed()
 	var values []float64
 	for _, m := range measures {
@@ -125,45 +194,56 @@ func measurePeer(t testing.TB, p peer) []float64 {
 	return values
 }
 
-func startOurs(mode string) func(testing.TB, *lab.Network, string, string) []string {
-	return func(t testing.TB, n *lab.Network, memory, disk string) []string {
+func startOurs(mode string) func(testing.TB, *lab.Network, *peer, string, string) []string {
+	return func(t testing.TB, n *lab.Network, p *peer, memory, disk string) []string {
 		t.Helper()
-		options := ",rw,no_root_squash," + mode
-		lab.StartDaemon(t, n, daemon(t), t.TempDir(), memory+":/memory"+options, "--export", disk+":/disk"+options)
-		return nil
+		options := ",rw,no_root_squash,sec=" + p.security + "," + mode
+		exports := []string{memory + ":/memory" + options, disk + ":/disk" + options}
+		if p.security == "sys" {
+			lab.StartDaemon(t, n, daemon(t), t.TempDir(), exports[0], "--export", exports[1])
+			return nil
+		}
+		k := inRealm(t, n, krb5realm.Options{})
+		k.configure(t, []string{machineIsRoot})
+		k.start(t, exports...)
+		return k.env
 	}
 }
 
-func startGanesha(t testing.TB, n *lab.Network, memory, disk string) []string {
+func startGanesha(t testing.TB, n *lab.Network, p *peer, memory, disk string) []string {
 	t.Helper()
 	work := t.TempDir()
 	var config strings.Builder
-	config.WriteString(`NFS_CORE_PARAM { Protocols = 3; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = false; Enable_RQUOTA = false; }
+	config.WriteString(`NFS_CORE_PARAM { Protocols = 3, 4; NFS_Port = 2049; MNT_Port = 20048; Enable_NLM = false; Enable_RQUOTA = false; }
+NFSv4 { Graceless = true; Minor_Versions = 1, 2; }
 LOG { Default_Log_Level = WARN; }
 `)
 	for i, export := range []struct{ path, name string }{{memory, "/memory"}, {disk, "/disk"}} {
-		fmt.Fprintf(&config, "EXPORT { Export_Id = %d; Path = %q; Pseudo = %q; Access_Type = RW; Squash = no_root_squash; Protocols = 3; Transports = TCP; SecType = sys; MaxRead = 1048576; MaxWrite = 1048576; FSAL { Name = VFS; } }\n",
+		fmt.Fprintf(&config, "EXPORT { Export_Id = %d; Path = %q; Pseudo = %q; Access_Type = RW; Squash = no_root_squash; Protocols = 3, 4; Transports = TCP; SecType = sys; MaxRead = 1048576; MaxWrite = 1048576; FSAL { Name = VFS; } }\n",
 			i+1, export.path, export.name)
 	}
 	file := filepath.Join(work, "ganesha.conf")
 	if err := os.WriteFile(file, []byte(config.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// It wants an rpcbind, which must not be this machine's: /run is its own.
-	start := fmt.Sprintf("mount -t tmpfs run /run && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f %s -p %s/pid", file, work)
+	// It wants an rpcbind, which must not be this machine's, and a place for what it knows of clients: /run and that are its own.
+	start := fmt.Sprintf("mount -t tmpfs run /run && mount -t tmpfs clients /var/lib/nfs && mkdir /run/ganesha && rpcbind -w && exec ganesha.nfsd -F -L STDERR -f %s -p %s/pid", file, work)
 	lab.StartServer(t, n, "nfs-ganesha", []string{"unshare", "-m", "sh", "-c", start}, 2049, 20048)
+	if strings.Contains(p.how, "/") {
+		return nil // NFSv4 goes by the exports' names
+	}
 	return []string{"MEMORY=" + memory, "DISK=" + disk, "MOUNT_PORT=20048"}
 }
 
-// table is markdown: a line for each server, and under each median its ratio to the reference.
-func table(results map[string][][]float64) string {
+// table is markdown: a line for each server, and behind each median its ratio to the peer that it is compared with.
+func table(c *comparison, results map[string][][]float64) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n| server, transport, export mode |")
+	fmt.Fprintf(&b, "\n| %s |", c.name)
 	for _, m := range measures {
 		fmt.Fprintf(&b, " %s (%s) |", m.name, m.unit)
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---:|", len(measures)) + "\n")
-	for _, p := range peers {
+	for _, p := range c.peers {
 		fmt.Fprintf(&b, "| %s |", p.name)
 		for i := range measures {
 			if results[p.name] == nil || len(results[p.name][i]) == 0 {
@@ -172,18 +252,14 @@ func table(results map[string][][]float64) string {
 			}
 			value := median(results[p.name][i])
 			fmt.Fprintf(&b, " %.0f", value)
-			if r := results[reference]; p.name != reference && r != nil && len(r[i]) > 0 {
+			if r := results[p.base]; r != nil && len(r[i]) > 0 {
 				fmt.Fprintf(&b, " (%.2f)", value/median(r[i]))
 			}
 			b.WriteString(" |")
 		}
 		b.WriteByte('\n')
 	}
-	rounds := 0
-	for _, r := range results {
-		rounds = max(rounds, len(r[0]))
-	}
-	fmt.Fprintf(&b, "\nMedians of %d rounds; in parentheses the ratio to %s. One client, a user-mode Linux 6.12 with one processor.\n", rounds, reference)
+	fmt.Fprintf(&b, "\nMedians of %d rounds; in parentheses the ratio to the server's first line, or to %s. One client, a user-mode Linux 6.12 with one processor.\n", c.rounds, ganesha)
 	return b.String()
 }
 

@@ -1,15 +1,22 @@
-# bench rdma|tcp: the jobs of the comparison; results are left in $SHARED. $MEMORY and $DISK are the server's exports,
-# unless $IMAGE makes this guest its own server.
+# bench HOW SECURITY: the jobs of the comparison; results are left in $SHARED. HOW is as mount_over takes it. $MEMORY and $DISK
+# are the server's exports, unless $IMAGE makes this guest its own server.
+[ -z "$REALM_CONF" ] || kerberos_client
 if [ -n "$IMAGE" ]; then
-	mkdir -p /srv/memory /srv/disk
+	mkdir -p /srv/memory
 	must mount -t tmpfs -o size=700m memory /srv/memory
-	must mount -o loop "$IMAGE" /srv/disk
-	SYNC=async kernel_server /srv/memory
-	must exportfs -i -o rw,async,insecure,no_root_squash,no_subtree_check,fsid=2 "*:/srv/disk"
-	MEMORY=/srv/memory DISK=/srv/disk SERVER=$ADDRESS MOUNT_PORT=20048
+	mkdir /srv/memory/disk
+	must mount -o loop "$IMAGE" /srv/memory/disk
+	chmod 777 /srv/memory /srv/memory/disk # the client's machine is nobody, under Kerberos
+	SYNC=async,sec=$2 kernel_server /srv/memory
+	must exportfs -i -o "rw,async,sec=$2,insecure,no_root_squash,no_subtree_check,fsid=2" "*:/srv/memory/disk"
+	[ -z "$REALM_CONF" ] || must rpc.svcgssd
+	# NFSv4 has the first of them as its root.
+	MEMORY=/srv/memory DISK=/srv/memory/disk
+	[ "${1#*/}" = "$1" ] || MEMORY=/ DISK=/disk
+	SERVER=$ADDRESS SERVER_NAME=${CLIENT_NAME:-$ADDRESS} MOUNT_PORT=20048
 fi
 EXPORT=${MEMORY:-/memory}
-mount_over "$1" /mnt/memory
+mount_over "$1" /mnt/memory "sec=$2"
 job() { # NAME then fio's options
 	local name=$1; shift
 	must fio --name="$name" --filename=/mnt/memory/file --size=384m --ioengine=libaio --direct=1 --eta=never --output-format=json --output="$SHARED/$name.json" "$@"
@@ -19,6 +26,6 @@ job read --rw=read --bs=1m --iodepth=4 --runtime=4 --time_based
 job randread --rw=randread --bs=4k --iodepth=16 --runtime=4 --time_based
 must umount /mnt/memory
 EXPORT=${DISK:-/disk}
-mount_over "$1" /mnt/disk
+mount_over "$1" /mnt/disk "sec=$2"
 must "$WORKER" rounds /mnt/disk 4 4
 must umount /mnt/disk
