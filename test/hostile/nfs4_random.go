@@ -59,7 +59,6 @@ type drawing struct {
 	*rand.Rand
 	client   *client4
 	handles  [][]byte
-	stateids []wire.StateID4
 	sequence uint32
 }
 
