@@ -63,9 +63,12 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
+// expire ends c, and counts it where it has not ended already.
 func (c *conn) expire(why error) {
-	c.count.stalled.Add(1)
-	c.kill(why)
+	if !c.dead() {
+		c.count.stalled.Add(1)
+		c.kill(why)
+	}
 }
 
 // sweepEvery is the time between two sweeps: deadlines are late by at most that.
