@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -71,6 +72,8 @@ type socket struct {
 	raw  syscall.RawConn
 	fd   int
 	iovs []unix.Iovec // of writes
+	// copies: a write of more than rawMost bytes is under way.
+	copies atomic.Bool
 
 	inq     bool // the kernel tells how much is left
 	in      unix.Iovec
@@ -111,7 +114,11 @@ func (s *socket) tryRead(p []byte) (n int, more bool, err error) {
 		s.message.Iov, s.message.Iovlen = &s.in, 1
 		s.message.Control = (*byte)(unsafe.Pointer(&s.control))
 		s.message.SetControllen(int(unsafe.Sizeof(s.control)))
-		r, _, errno := unix.Syscall(unix.SYS_RECVMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.message)), 0)
+		recvmsg := sysRecvmsg
+		if len(p) <= rawMost && !s.copies.Load() {
+			recvmsg = rawRecvmsg
+		}
+		r, errno := recvmsg(s.fd, &s.message)
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -147,9 +154,14 @@ func (s *socket) tryWrite(bufs [][]byte) (written int, err error) {
 		return 0, nil
 	}
 	wroteSomething()
+	writev := rawWritev
+	if want > rawMost {
+		writev = sysWritev
+		s.copies.Store(true)
+		defer s.copies.Store(false)
+	}
 	for {
-		n, _, errno := unix.Syscall(unix.SYS_WRITEV, uintptr(s.fd),
-			uintptr(unsafe.Pointer(&s.iovs[0])), uintptr(len(s.iovs)))
+		n, errno := writev(s.fd, s.iovs)
 		switch errno {
 		case 0:
 			written = int(n)

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file makes every raw system call of the repository, and a test
-// (test/architecture) keeps others out of other files.
+// This file makes every raw system call of the repository but those on sockets
+// (transport/tcp/raw_syscall.go), and a test (test/architecture) keeps others out of other
+// files.
 //
 // A raw call does not tell the scheduler that the thread is in the kernel. The
 // thread keeps its processor (a P of the runtime) until the call returns. The
