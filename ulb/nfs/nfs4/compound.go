@@ -2,6 +2,7 @@ package nfs4
 
 import (
 	"errors"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -190,6 +191,8 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 			return rpc.Outcome{Pending: true}, false
 		case Discarded:
 			return rpc.Dropped, true
+		case Denied:
+			return rpc.Denied(rpc.AuthBadCred), true
 		case Replayed:
 			k.W.Truncate(k.statusAt)
 			return k.Replay.Put(k.W), true
@@ -230,16 +233,16 @@ func (k *Compound) ended() rpc.Outcome {
 // meet makes the connection of a client's session a known one, where an export serves
 // that client: a connection that only renews a lease puts no handle.
 func (k *Compound) meet() {
+	if c := k.Call.Conn; !c.Known() && k.Served() {
+		c.Meet()
+	}
+}
+
+// Served says whether an export serves the caller. One that none serves has no use for
+// being a client, nor for what clients have, which is others' as well: it is Denied that.
+func (k *Compound) Served() bool {
 	c := k.Call.Conn
-	if c.Known() {
-		return
-	}
-	for _, e := range k.Program.exports.All() {
-		if e.Serves(c) {
-			c.Meet()
-			return
-		}
-	}
+	return c.Known() || slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c) })
 }
 
 // step executes one operation and writes its result. Where it ends with a status below

@@ -17,6 +17,8 @@ const (
 	Replayed Status = -3
 	// Discarded: the request is not answered at all.
 	Discarded Status = -4
+	// Denied: the caller may not call at all. It is told so by RPC.
+	Denied Status = -5
 )
 
 // A Minor is one minor version: what it does in a way of its own.

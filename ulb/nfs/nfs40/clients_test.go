@@ -1,8 +1,11 @@
 package nfs40_test
 
 import (
+	"errors"
+	"net/netip"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -17,6 +20,17 @@ func TestNewClient(t *testing.T) {
 	p.run(t, ok, renew(c))
 	// A confirmation that comes again is one whose answer was lost.
 	p.run(t, ok, confirmClientID(c, s))
+}
+
+// A peer that no export serves is denied by RPC what would make it a client.
+func TestStrangersAreNoClients(t *testing.T) {
+	p := newPeer(t)
+	p.Export.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
+	c := p.End(p.Begin(p.Message("", op{Number: wire.OpSetClientID, Args: &wire.SetClientID4Args{}})))
+	var denied *rpc.ReplyError
+	if _, err := c.Results(); !errors.As(err, &denied) || denied.Auth != rpc.AuthBadCred {
+		t.Errorf("%v", err)
+	}
 }
 
 // No confirmed record: an unconfirmed one is replaced.

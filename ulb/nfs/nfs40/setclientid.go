@@ -23,6 +23,9 @@ func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
 	if !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
+	if !k.Served() {
+		return nfs4.Denied
+	}
 	from := k.Call.Conn.Peer.Addr()
 	id := state.Identity{
 		Owner: args.Client.ID, Verifier: args.Client.Verifier, Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: k.Call.Cred.Flavor == rpc.AuthGSS, Address: from,

@@ -28,6 +28,9 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	if !k.Decoded() {
 		return wire.NFS4ErrBadXDR
 	}
+	if !k.Served() {
+		return nfs4.Denied
+	}
 	known := uint32(exchangeFlags)
 	if k.Minor > 1 {
 		known = exchangeFlags2

@@ -1,6 +1,8 @@
 package nfs41
 
 import (
+	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -176,4 +178,17 @@ func TestStateProtection(t *testing.T) {
 	if !p.binds() || new(protection).binds() {
 		t.Error("connections are bound by the wrong clients")
 	}
+}
+
+// A peer that no export serves is denied by RPC what would make it a client.
+func TestStrangersAreNoClients(t *testing.T) {
+	site, _ := site(t, Config{}, state.Config{})
+	site.Export.Clients = []netip.Prefix{netip.MustParsePrefix("10.1.2.3/32")}
+	p := peerFrom(site, 1)
+	c := p.End(p.Begin(p.Message("", op(wire.OpExchangeID, exchangeArgs("stranger", 1)))))
+	var denied *rpc.ReplyError
+	if _, err := c.Results(); !errors.As(err, &denied) || denied.Auth != rpc.AuthBadCred {
+		t.Errorf("%v", err)
+	}
+	newClientSession(site.Peer(1), "client")
 }
