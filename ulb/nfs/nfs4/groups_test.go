@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// managedSite has exports that manage groups, one within another, and a file "guarded" in
+// managedSite has exports that manage groups, within and around others, and a file "guarded" in
 // each that group 4000 may read.
 func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 	s := treeSiteWith(t, func(c *nfs4test.Config) {
@@ -24,7 +24,7 @@ func managedSite(t *testing.T) (*nfs4test.Site, *groups.Fake) {
 	known := new(groups.Fake)
 	s.Exports.SetGroups(known)
 	secure(t, s, func(e *export.Export) {
-		e.ManageGIDs = e.Name != "/open"
+		e.ManageGIDs = e.Name != "/open" && e.Name != "/data/dir/below"
 		_, _, err := e.FS.Create(&vfs.Op{Cred: &vfs.Cred{}}, e.FS.Root(), []byte("guarded"),
 			&vfs.CreateHow{Attr: vfs.SetAttr{SetMode: true, Mode: 0o060, SetGID: true, GID: 4000}})
 		if err != nil {
@@ -129,15 +129,32 @@ func TestOwnersNumberWhileGroupsAreUnknown(t *testing.T) {
 	s, known := managedSite(t)
 	const uid = 1000
 	p := &filer{Peer: as(s, 0, uid), t: t}
-	args := openArgs("file", "owner", readable, 0)
-	args.Seqid = 7
-	call := p.Begin(p.Message("", append(walk("data"), opOpen(args))...))
-	await.Until(t, "it waits", func() bool { return known.Waiting() == 1 })
-	known.Delay(uid)
-	if r := p.Parse(p.End(call)); r.Status != wire.NFS4ErrDelay || len(r.Ops) != 3 {
-		t.Fatalf("%v", statuses(r))
-	}
 	known.Know(uid)
-	args.Seqid = 8
-	p.want(wire.NFS4OK, append(walk("data"), opOpen(args))...)
+	open := p.confirmed(handleIn(t, s, "/data"))
+	known.Delay(uid)
+	p.want(wire.NFS4ErrDelay, append(walk("data"), open(9))...)
+	known.Know(uid)
+	p.want(wire.NFS4OK, append(walk("data"), open(10))...)
+}
+
+// Where groups cannot be had, the operation says so that needs them, and not one behind it.
+func TestOperationThatIsDelayed(t *testing.T) {
+	s, known := managedSite(t)
+	const uid = 1000
+	known.Delay(uid)
+	p := as(s, 1, uid)
+	for _, c := range []struct {
+		name string
+		ops  []nfs4test.Op
+		ran  int
+	}{
+		{"LOOKUP in such an export", append(walk("data", "file"), getattr(1)), 3},
+		{"LOOKUPP into it", []nfs4test.Op{handleIn(t, s, "/data/dir/below"), op(wire.OpLookupp), getattr(1)}, 2},
+		{"LINK from it", append(append(walk("data"), op(wire.OpSaveFH)), append(walk("open"), link("other"))...), 6},
+		{"GETFH in it", append(walk("data"), op(wire.OpGetFH), getattr(1)), 4},
+	} {
+		if r := p.Compound(c.ops...); r.Status != wire.NFS4ErrDelay || len(r.Ops) != c.ran {
+			t.Errorf("%s: %v, want NFS4ERR_DELAY from operation %d", c.name, statuses(r), c.ran)
+		}
+	}
 }

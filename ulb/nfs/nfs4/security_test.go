@@ -170,11 +170,27 @@ func TestWrongSec(t *testing.T) {
 func TestOwnersNumberUnderAnotherFlavor(t *testing.T) {
 	s := knownStrictSite(t)
 	p := newFiler(t, s, 0)
-	args := openArgs("file", "owner", readable, 0)
-	args.Seqid = 7
-	p.want(wire.NFS4ErrWrongSec, handleIn(t, s, "/strict"), opOpen(args))
-	args.Seqid = 8
-	p.want(wire.NFS4OK, handleIn(t, s, "/open"), opOpen(args))
+	open := p.confirmed(handleIn(t, s, "/open"))
+	p.want(wire.NFS4ErrWrongSec, handleIn(t, s, "/strict"), open(9))
+	p.want(wire.NFS4OK, handleIn(t, s, "/open"), open(10))
+}
+
+// confirmed opens a file of minor version 0 in the directory that put puts, and confirms
+// its owner, which uses its numbers up to 8 up. It returns further OPENs of that owner.
+func (f *filer) confirmed(put nfs4test.Op) (open func(seqid uint32) nfs4test.Op) {
+	f.t.Helper()
+	open = func(seqid uint32) nfs4test.Op {
+		args := openArgs("file", "owner", readable, 0)
+		args.Seqid = seqid
+		return opOpen(args)
+	}
+	r := f.want(wire.NFS4OK, put, open(7))
+	var res wire.Open4Res
+	r.Ops[1].Into(f.t, &res)
+	file := openArgs("file", "", 0, 0).Claim.File
+	f.want(wire.NFS4OK, put, lookup(string(file)),
+		nfs4test.Op{Number: wire.OpOpenConfirm, Args: &wire.OpenConfirm4Args{OpenStateid: res.ResOK.Stateid, Seqid: 8}})
+	return open
 }
 
 // A compound of minor version 0 that goes on after SECINFO keeps its file handle
