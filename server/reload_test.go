@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,8 +9,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	wire4 "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/stalled"
 )
 
@@ -160,4 +164,54 @@ func TestReloadWhileAFileSystemHangs(t *testing.T) {
 	m.LetGo()
 	d.AwaitLine("export closed that was replaced or removed")
 	endsInTime(t, d.Process, syscall.SIGTERM, inOrder)
+}
+
+// SIGHUP changes which flavors an export takes from which network, for connections that
+// stand, over each version.
+func TestReloadOfFlavors(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := startReloading(t, dir+" /one rw")
+	ctx := testContext(t)
+	threes := d.dialBoth(t)
+	handles := make(map[string]servertest.Handle)
+	fours := make(map[string]client.NFS4)
+	var four client.Handle
+	for transport, c := range threes {
+		root, err := c.Mount(ctx, "/one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if handles[transport], err = c.Lookup(ctx, root, "d"); err != nil {
+			t.Fatal(err)
+		}
+		fours[transport] = d.session(t, transport, client.Callbacks{})
+		if four, err = fours[transport].Walk(ctx, nil, "/one/d"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct {
+		options string
+		served  bool
+	}{
+		{"rw", true},
+		{"rw,sec=krb5", false},
+		{"rw,sec=krb5p,sec=sys@127.0.0.0/8", true},
+		{"rw,sec=sys,sec=krb5p@127.0.0.0/8", false},
+		{"rw,sec=krb5p:sys", true},
+	} {
+		d.reload("configuration read again", dir+" /one "+step.options)
+		for transport, c := range threes {
+			_, err := c.GetAttr(ctx, handles[transport])
+			if re, _ := errors.AsType[*rpc.ReplyError](err); (err == nil) != step.served || err != nil && (re == nil || re.Auth != rpc.AuthTooWeak) {
+				t.Errorf("%s, NFSv3 over %s: %v", step.options, transport, err)
+			}
+			_, err = fours[transport].Getattr(ctx, four, wire4.Bits(wire4.Fattr4FileID))
+			if (err == nil) != step.served || err != nil && !strings.Contains(err.Error(), wire4.NFS4ErrWrongSec.String()) {
+				t.Errorf("%s, NFSv4 over %s: %v", step.options, transport, err)
+			}
+		}
+	}
 }
