@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -458,6 +459,46 @@ func TestMountWithTheStateDirectory(t *testing.T) {
 		}
 	}
 	says(t, d.Process, "a mount below an export is not served", "the state directory "+state+" lies within it")
+}
+
+// More mounts than are open at a time: a listing leads through all of them, and a client
+// gets into each.
+func TestManyMounts(t *testing.T) {
+	if !inOwnMounts(t) {
+		return
+	}
+	const all = 300
+	base := t.TempDir()
+	for i := range all {
+		at, _ := mountPoint(t, base, fmt.Sprint("mount", i))
+		mount(t, "many", at, "tmpfs", 0)
+	}
+	x := &crossing{t: t, base: base}
+	x.reloading = startReloading(t, base+" /srv crossmnt")
+	x.connect()
+	ctx := testContext(t)
+	handles := make(map[string]client.Handle)
+	for e, err := range x.four.Readdir(ctx, x.look4("/srv").Handle, identity) {
+		x.ok(err, "READDIR")
+		if a := e.Attributes; a.Error == wire4.NFS4OK && a.FSID != (wire4.FSID4{}) {
+			handles[e.Name] = a.Handle
+		}
+	}
+	if len(handles) != all {
+		t.Errorf("%d of %d mounts are listed", len(handles), all)
+	}
+	for name, h := range handles {
+		if _, err := x.four.Mkdir(ctx, h, "made", 0o755); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", x.PID()))
+	x.ok(err, "its descriptors")
+	if len(open) > 256*10 {
+		t.Errorf("%d descriptors", len(open))
+	}
+	x.leave()
+	endsInTime(t, x.Process, syscall.SIGTERM, inOrder)
 }
 
 // A file system that does not answer is mounted below an export: clients are told to come
