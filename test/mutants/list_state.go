@@ -272,7 +272,7 @@ var stateMutants = []mutant{
 	{"the client ID of a life comes again in the next", "ulb/nfs/state/record.go",
 		"m.epoch = starts << 8",
 		"m.epoch = starts &^ starts << 8",
-		"ulb/nfs/nfs41", "TestRestart"},
+		"ulb/nfs/state", "TestNamesOfOneLifeAreNotThoseOfTheNext"},
 	{"RFC 8881 §18.35.4: another principal takes a name in use", "ulb/nfs/state/exchange_id.go",
 		"\t\tif m.inUse(old) {",
 		"\t\tif false {",

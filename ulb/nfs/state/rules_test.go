@@ -99,3 +99,23 @@ func TestClientThatIsAboutToGoBeginsNothing(t *testing.T) {
 		nothingLeft(t, m)
 	})
 }
+
+// What one life of the server has named is not named so in another: client IDs and
+// stateids of before are told from its own (RFC 8881 §2.4, §8.2.1).
+func TestNamesOfOneLifeAreNotThoseOfTheNext(t *testing.T) {
+	epochs, ids := map[uint32]bool{}, map[uint64]bool{}
+	var before nfs4wire.StateID4
+	one := func(t *testing.T, m *Manager) {
+		pass(2 * leaseTime) // the time of grace
+		c := complete(t, m, me())
+		if epochs[m.Epoch()] || m.Epoch()%256 != 0 || ids[c.ID] {
+			t.Errorf("epoch %#x with client %#x, after %v", m.Epoch(), c.ID, ids)
+		}
+		epochs[m.Epoch()], ids[c.ID] = true, true
+		if _, s := m.Find(&before, c); s == ok {
+			t.Errorf("the stateid %v of another life is good", before)
+		}
+		before = open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+	}
+	lives(t, &disk{}, one, one, one)
+}
