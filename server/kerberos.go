@@ -139,9 +139,10 @@ func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
 		return func(ctx context.Context, k rpc.Caller) (rpc.Client, error) {
 			c, err := p.Client(ctx, k)
 			if err != nil {
-				s.log.Debug("a client with Kerberos takes no callbacks: it needs rpc.svcgssd or gssproxy, and a key of its own", zap.String("principal", cfg.Target), zap.Error(err))
+				s.log.Debug("a client with Kerberos takes no callbacks: it needs `rpc.svcgssd -n`, and a key of its own", zap.String("principal", cfg.Target), zap.Error(err))
 				return nil, err
 			}
+			s.log.Debug("a client with Kerberos is called back", zap.String("principal", cfg.Target), zap.String("as", own))
 			return c, nil
 		}, nil
 	}

@@ -88,7 +88,8 @@ func (k *kerberized) start(t testing.TB, exports ...string) {
 	for _, e := range exports {
 		args = append(args, "--export", e)
 	}
-	command := lab.DaemonCommand(daemon(t), filepath.Join(k.base, "state"), append(args, "--config", k.config)...)
+	command := append([]string{"env", "KRB5_CONFIG=" + k.realm.Conf},
+		lab.DaemonCommand(daemon(t), filepath.Join(k.base, "state"), append(args, "--config", k.config)...)...)
 	k.daemon = lab.StartServer(t, k.network, "nfsrdmad", append(withUsers(t, k.base), command...), lab.PortRDMA, lab.PortTCP)
 }
 
@@ -131,7 +132,7 @@ func (k *kerberized) configure(t testing.TB, principals []string) {
 	if len(principals) > 0 {
 		named = fmt.Sprintf("principals = [\"%s\"]\n", strings.Join(principals, `", "`))
 	}
-	text := fmt.Sprintf("[nfs]\nlease_time = \"10s\"\ngrace_time = \"20s\"\ndomain = \"krb5.test\"\n[kerberos]\nkeytab = %q\nrealm = %q\n%s",
+	text := fmt.Sprintf("log_level = \"debug\"\n[nfs]\nlease_time = \"10s\"\ngrace_time = \"20s\"\ndomain = \"krb5.test\"\n[kerberos]\nkeytab = %q\nrealm = %q\n%s",
 		k.keytab, realmName, named)
 	if err := os.WriteFile(k.config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -258,6 +259,23 @@ func TestKerberosTicketsEnd(t *testing.T) {
 		k := serveKerberos(t, security, krb5realm.Options{Lifetime: 20 * time.Second})
 		k.run(lab.Options{Limit: 5 * time.Minute}, "krb5_expiry", how, security)
 	})
+}
+
+// TestKerberosCallbacks has a client of NFSv4.0 that takes callbacks under Kerberos: the server makes a context with the
+// client's own machine, by the name that the client mounted.
+func TestKerberosCallbacks(t *testing.T) {
+	t.Parallel()
+	for _, security := range []string{"krb5", "krb5p"} {
+		t.Run(security, func(t *testing.T) {
+			t.Parallel()
+			k := serveKerberos(t, security, krb5realm.Options{})
+			g := k.boot(lab.Options{Limit: 5 * time.Minute}, "krb5_callbacks", "tcp/4.0", security)
+			g.Await("mounted")
+			k.daemon.AwaitLog(`a client with Kerberos is called back	{"principal": "host/` + clientName + "@" + realmName + `", "as": "nfs/` + serverName + "@" + realmName + `"}`)
+			g.Signal("called")
+			g.Succeed()
+		})
+	}
 }
 
 // TestKerberosMachineIsNobody has a server that does not know the client's machine, which it therefore serves as nobody: what
