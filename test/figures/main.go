@@ -132,8 +132,8 @@ func processorTime() time.Duration {
 
 func print(figures []figure, rates, costs map[string][]float64) {
 	fmt.Printf("%s, %d processors, %s\n\n", cpuModel(), runtime.NumCPU(), runtime.Version())
-	fmt.Println("| figure | median | processor time for each | of | ratio | least to most | goal |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Println("| figure | median | processor time for each | of | ratio | least to most | by processor time | goal |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, f := range figures {
 		m := median(rates[f.name])
 		shown := fmt.Sprintf("%.0f /s", m)
@@ -141,7 +141,7 @@ func print(figures []figure, rates, costs map[string][]float64) {
 			shown = fmt.Sprintf("%.0f MB/s", m*float64(f.size)/1e6)
 		}
 		cost := fmt.Sprintf("%.3g us, %.1f processors", median(costs[f.name])*1e6, median(costs[f.name])*m)
-		row := []string{f.name, shown, cost, "", "", "", ""}
+		row := []string{f.name, shown, cost, "", "", "", "", ""}
 		if base := rates[f.base]; f.base != "" && len(base) > 0 {
 			baseSize := 1
 			for _, b := range figures {
@@ -155,8 +155,11 @@ func print(figures []figure, rates, costs map[string][]float64) {
 			}
 			row[3], row[4] = f.base, fmt.Sprintf("%.2f", median(ratios))
 			row[5] = fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios))
+			// What the same processor time brings, which moves less with the machine's other load.
+			share := float64(max(f.size, 1)) / median(costs[f.name]) / (float64(baseSize) / median(costs[f.base]))
+			row[6] = fmt.Sprintf("%.2f", share)
 			if f.goal > 0 {
-				row[6] = fmt.Sprintf("%.2f", f.goal)
+				row[7] = fmt.Sprintf("%.2f", f.goal)
 			}
 		}
 		fmt.Println("| " + strings.Join(row, " | ") + " |")
