@@ -1,12 +1,19 @@
 # bench HOW SECURITY: the jobs of the comparison; results are left in $SHARED. HOW is as mount_over takes it. $MEMORY and $DISK
 # are the server's exports, unless $IMAGE makes this guest its own server.
-[ -z "$REALM_CONF" ] || kerberos_client
 if [ -n "$IMAGE" ]; then
 	mkdir -p /srv/memory
 	must mount -t tmpfs -o size=700m memory /srv/memory
 	mkdir /srv/memory/disk
 	must mount -o loop "$IMAGE" /srv/memory/disk
 	chmod 777 /srv/memory /srv/memory/disk # the client's machine is nobody, under Kerberos
+fi
+if [ -n "$REALM_CONF" ]; then
+	# Which takes /tmp for itself.
+	must cp "$WORKER" /srv/worker
+	WORKER=/srv/worker
+	kerberos_client
+fi
+if [ -n "$IMAGE" ]; then
 	SYNC=async,sec=$2 kernel_server /srv/memory
 	must exportfs -i -o "rw,async,sec=$2,insecure,no_root_squash,no_subtree_check,fsid=2" "*:/srv/memory/disk"
 	[ -z "$REALM_CONF" ] || must rpc.svcgssd
