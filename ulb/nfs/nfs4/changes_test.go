@@ -202,7 +202,7 @@ type held struct{}
 func (held) Begin() (uint32, []state.Record, error) {
 	return 1, []state.Record{{Owner: "gone"}}, nil
 }
-func (held) Put(state.Record) error      { return nil }
+func (held) Put([]state.Record) error    { return nil }
 func (held) Remove([]state.Record) error { return nil }
 
 // While clients claim what they held before a restart, names stay as they are.

@@ -17,7 +17,7 @@ type remembered struct{}
 func (remembered) Begin() (uint32, []state.Record, error) {
 	return 1, []state.Record{{Minor: 1, Owner: "0"}, {Minor: 1, Owner: "1"}}, nil
 }
-func (remembered) Put(state.Record) error      { return nil }
+func (remembered) Put([]state.Record) error    { return nil }
 func (remembered) Remove([]state.Record) error { return nil }
 
 // In the time of grace only what was held before is granted, to those who held it; and

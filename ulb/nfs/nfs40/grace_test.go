@@ -33,10 +33,12 @@ func (r *records) Begin() (uint32, []state.Record, error) {
 	return r.starts, all, nil
 }
 
-func (r *records) Put(k state.Record) error {
+func (r *records) Put(more []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known[k] = true
+	for _, k := range more {
+		r.known[k] = true
+	}
 	return nil
 }
 

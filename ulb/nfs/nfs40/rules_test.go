@@ -15,7 +15,7 @@ import (
 // fullDisk are records of which none can be added.
 type fullDisk struct{ records }
 
-func (*fullDisk) Put(state.Record) error { return errors.New("no space left on device") }
+func (*fullDisk) Put([]state.Record) error { return errors.New("no space left on device") }
 
 // A client that cannot be recorded gets nothing: after a restart it could not claim that,
 // and another client would be granted it beside (RFC 8881 §8.4.3).

@@ -56,8 +56,12 @@ func (d *disk) change(f func()) error {
 	return nil
 }
 
-func (d *disk) Put(r Record) error {
-	return d.change(func() { d.records[name{r.Minor, r.Owner}] = r })
+func (d *disk) Put(more []Record) error {
+	return d.change(func() {
+		for _, r := range more {
+			d.records[name{r.Minor, r.Owner}] = r
+		}
+	})
 }
 
 func (d *disk) Remove(gone []Record) error {

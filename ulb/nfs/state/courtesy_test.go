@@ -90,7 +90,7 @@ func TestNobodyGoesInVain(t *testing.T) {
 type stuck struct{ failing bool }
 
 func (s *stuck) Begin() (uint32, []Record, error) { return 1, nil, nil }
-func (s *stuck) Put(Record) error                 { return nil }
+func (s *stuck) Put([]Record) error               { return nil }
 
 func (s *stuck) Remove([]Record) error {
 	if s.failing {

@@ -131,19 +131,18 @@ func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) 
 		}
 		return 0, true
 	}
-	m.recording.Lock()
-	defer m.recording.Unlock()
 	m.mu.Lock()
 	again := c.known.reclaim.complete
 	m.mu.Unlock()
 	if again {
 		return nfs4wire.NFS4ErrCompleteAlready, false
 	}
-	if m.record(c) != nil {
-		return nfs4wire.NFS4ErrDelay, false
-	}
+	defer m.record(c)()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if !c.known.reclaim.recorded && !c.known.reclaim.complete {
+		return nfs4wire.NFS4ErrDelay, false
+	}
 	return m.complete(c), false
 }
 

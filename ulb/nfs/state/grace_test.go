@@ -1,9 +1,11 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -264,4 +266,50 @@ func TestGraceWithoutOneWhoGoes(t *testing.T) {
 			t.Errorf("in grace %v, recorded %v", m.InGrace(), d.has(1, "client"))
 		}
 	})
+}
+
+// Clients that are recorded at the same time do not wait for the disk one by one.
+func TestRecordsAreWrittenTogether(t *testing.T) {
+	d := &disk{}
+	m := manager(t, Config{Records: d})
+	defer m.Close()
+	const clients = 100
+	written := 0
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	d.slow = func() {
+		if written++; written == 1 {
+			close(begun)
+			<-goOn
+		}
+	}
+	ended := make(chan Status, clients)
+	complete := func(i int) {
+		c := confirmed(t, m, identity(fmt.Sprint(i), 1, "me"))
+		go func() {
+			s, _ := m.ReclaimComplete(c, false)
+			ended <- s
+		}()
+	}
+	complete(0)
+	<-begun
+	for i := range clients - 1 {
+		complete(i + 1)
+	}
+	await.Until(t, "all others wait", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(m.unrecorded) == clients-1
+	})
+	close(goOn)
+	for range clients {
+		is(t, "RECLAIM_COMPLETE", <-ended, ok)
+	}
+	if written != 2 {
+		t.Errorf("the disk was written to %d times", written)
+	}
+	for i := range clients {
+		if !d.has(1, fmt.Sprint(i)) {
+			t.Errorf("client %d has no record", i)
+		}
+	}
 }

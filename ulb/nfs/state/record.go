@@ -3,6 +3,7 @@ package state
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"time"
 )
 
@@ -13,8 +14,8 @@ type Records interface {
 	// Begin counts this start of the server, and returns the records there are. starts
 	// is below 1<<24, and never the same again.
 	Begin() (starts uint32, known []Record, err error)
-	// Put adds a record, or replaces the one of the same name.
-	Put(r Record) error
+	// Put adds records, or replaces those of the same names, all of them or none.
+	Put(more []Record) error
 	// Remove removes records, all of them or none. Those that are not there do not
 	// matter.
 	Remove(gone []Record) error
@@ -66,28 +67,50 @@ func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
 	if recorded || try {
 		return !recorded, nil
 	}
-	m.recording.Lock()
-	defer m.recording.Unlock()
-	return false, m.record(c)
+	defer m.record(c)()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !c.known.reclaim.recorded {
+		return false, errNotRecorded
+	}
+	return false, nil
 }
 
-// record writes the record of c, where there is none yet. It is called with m.recording
-// held.
-func (m *Manager) record(c *Client) error {
+// errNotRecorded: the Records could not be changed, and said why themselves.
+var errNotRecorded = errors.New("state: the client could not be recorded")
+
+// record writes the record of c, where there is none yet, together with those of all other
+// clients that wait for theirs: however many come at once, they wait for the disk once or
+// twice. It takes m.recording, and returns what lets go of it; c is recorded then, or could
+// not be.
+func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
-	recorded := c.known.reclaim.recorded || m.claimOf(c) != nil
-	c.known.reclaim.recorded = recorded
+	m.unrecorded = append(m.unrecorded, c)
 	m.mu.Unlock()
-	if recorded {
-		return nil
+	m.recording.Lock()
+	m.mu.Lock()
+	var all []*Client
+	var more []Record
+	for _, c := range m.unrecorded {
+		k := &c.known.reclaim
+		if k.recorded = k.recorded || m.claimOf(c) != nil; !k.recorded && !c.known.gone {
+			all, more = append(all, c), append(more, c.record())
+		}
 	}
-	if err := m.cfg.Records.Put(c.record()); err != nil {
-		return err
+	m.unrecorded = nil
+	m.mu.Unlock()
+	if len(more) == 0 || m.cfg.Records.Put(more) != nil {
+		return m.recording.Unlock
 	}
 	m.mu.Lock()
-	c.known.reclaim.recorded = true
+	for _, c := range all {
+		c.known.reclaim.recorded = true
+		if c.known.gone { // meanwhile, and nothing knew of a record
+			m.forget(c)
+		}
+	}
 	m.mu.Unlock()
-	return nil
+	return m.recording.Unlock
 }
 
 // removeRecord removes the record of a client that is about to go.

@@ -38,6 +38,8 @@ type Manager struct {
 	files   files
 	// forgotten are records that are to be removed in good time.
 	forgotten []Record
+	// unrecorded wait for their records to be written.
+	unrecorded []*Client
 }
 
 // New returns a Manager. Close ends its goroutines.

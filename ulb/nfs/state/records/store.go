@@ -97,8 +97,15 @@ func count(meta *bolt.Bucket) (n uint32, err error) {
 }
 
 // Put implements state.Records.
-func (s *Store) Put(r state.Record) error {
-	return s.update(func(all *bolt.Bucket) error { return all.Put(key(r), []byte(r.Principal)) })
+func (s *Store) Put(more []state.Record) error {
+	return s.update(func(all *bolt.Bucket) error {
+		for _, r := range more {
+			if err := all.Put(key(r), []byte(r.Principal)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // Remove implements state.Records.

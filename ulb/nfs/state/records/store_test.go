@@ -45,9 +45,9 @@ func TestRecordsOutliveTheServer(t *testing.T) {
 		change func(s *Store)
 		then   []state.Record
 	}{
-		{func(s *Store) { must(t, s.Put(a)); must(t, s.Put(b)); must(t, s.Put(c)) }, []state.Record{a, c, b}},
+		{func(s *Store) { must(t, s.Put([]state.Record{a, b})); must(t, s.Put([]state.Record{c})) }, []state.Record{a, c, b}},
 		{func(s *Store) { must(t, s.Remove([]state.Record{a, c, {Owner: "never there"}})) }, []state.Record{b}},
-		{func(s *Store) { must(t, s.Put(state.Record{Minor: 1, Owner: "host", Principal: "other"})) },
+		{func(s *Store) { must(t, s.Put([]state.Record{{Minor: 1, Owner: "host", Principal: "other"}})) },
 			[]state.Record{{Minor: 1, Owner: "host", Principal: "other"}}},
 	} {
 		s := open(t, path)
