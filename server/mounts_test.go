@@ -527,6 +527,25 @@ func TestMountThatStalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lists := func(what string) {
+		t.Helper()
+		h, err := four.Walk(ctx, nil, "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := false
+		for e, err := range four.Readdir(ctx, h, identity) {
+			if err != nil {
+				t.Errorf("%s: READDIR: %v", what, err)
+			}
+			if e.Name == name {
+				listed = e.Attributes.Error == wire4.NFS4ErrDelay && e.Attributes.Handle == nil
+			}
+		}
+		if !listed {
+			t.Errorf("%s: %s is not listed as what hangs", what, name)
+		}
+	}
 	m.Stall()
 	works := func(what string) {
 		t.Helper()
@@ -541,22 +560,7 @@ func TestMountThatStalls(t *testing.T) {
 		if _, err := four.Walk(ctx, nil, "/"+name); client.StatusOf(err) != wire4.NFS4ErrDelay {
 			t.Errorf("%s: LOOKUP of what hangs: %v", what, err)
 		}
-		listed := false
-		h, err := four.Walk(ctx, nil, "/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for e, err := range four.Readdir(ctx, h, identity) {
-			if err != nil {
-				t.Errorf("%s: READDIR: %v", what, err)
-			}
-			if e.Name == name {
-				listed = e.Attributes.Error == wire4.NFS4ErrDelay && e.Attributes.Handle == nil
-			}
-		}
-		if !listed {
-			t.Errorf("%s: %s is not listed as what hangs", what, name)
-		}
+		lists(what)
 		later, _ := mountPoint(t, base, "later "+what)
 		mount(t, "later", later, "tmpfs", 0)
 		if _, err := clients["rdma"].Lookup(ctx, root, "later "+what); err != nil {
@@ -586,6 +590,7 @@ func TestMountThatStalls(t *testing.T) {
 			t.Errorf("%s: %v", transport, err)
 		}
 	}
+	lists("while it is open")
 	short, cancel := context.WithCancel(ctx)
 	hung := make(chan error, 40)
 	for range cap(hung) {
