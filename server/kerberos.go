@@ -103,9 +103,12 @@ func (s *Server) openKerberos() {
 		}
 		who.realm = realm
 	}
-	if err := mechanism.Check(); err != nil && wanted {
-		s.log.Warn("exports with sec=krb5 cannot be used: correct the key kerberos.keytab", zap.Error(err))
+	s.checkKeytab = func() {
+		if err := mechanism.Check(); err != nil && s.offers.wantKerberos() {
+			s.log.Warn("exports with sec=krb5 cannot be used: correct the key kerberos.keytab", zap.Error(err))
+		}
 	}
+	s.checkKeytab()
 	s.gss = gss.New(gss.Config{
 		Mechanisms: []gss.Mechanism{mechanism}, Identify: who.identify,
 		Notify: (&refusedCallers{log: s.log}).refused,

@@ -29,6 +29,7 @@ func (s *Server) Reload(read func() (*Config, error)) {
 		s.log.Error("not reloaded, and served as before", zap.Error(err))
 		return
 	}
+	s.checkKeytab()
 	s.groups.Forget() // as the administrator may have changed who is in which
 	s.log.Info("configuration read again", c.fields()...)
 	if keys := cfg.differing(s.cfg); len(keys) > 0 {

@@ -174,6 +174,7 @@ func TestReloadOfFlavors(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := startReloading(t, dir+" /one rw")
+	_, noKeytab := os.Stat("/etc/krb5.keytab")
 	ctx := testContext(t)
 	threes := d.dialBoth(t)
 	handles := make(map[string]servertest.Handle)
@@ -202,7 +203,11 @@ func TestReloadOfFlavors(t *testing.T) {
 		{"rw,sec=sys,sec=krb5p@127.0.0.0/8", false},
 		{"rw,sec=krb5p:sys", true},
 	} {
+		warned := strings.Count(d.Output(), "exports with sec=krb5 cannot be used")
 		d.reload("configuration read again", dir+" /one "+step.options)
+		if again := strings.Count(d.Output(), "exports with sec=krb5 cannot be used") > warned; noKeytab != nil && again != strings.Contains(step.options, "krb5") {
+			t.Errorf("%s: warned of the keytab: %v", step.options, again)
+		}
 		for transport, c := range threes {
 			_, err := c.GetAttr(ctx, handles[transport])
 			if re, _ := errors.AsType[*rpc.ReplyError](err); (err == nil) != step.served || err != nil && (re == nil || re.Auth != rpc.AuthTooWeak) {

@@ -38,6 +38,8 @@ type Server struct {
 	pool   *mem.Pool
 	rpc    *rpc.Server
 	gss    *gss.Server
+	// checkKeytab warns of one that exports need and that cannot be used.
+	checkKeytab func()
 	// initiators make contexts with clients that are called back.
 	initiators *gss.Initiators
 	// users are those of this machine, and groups theirs for exports with manage_gids.
