@@ -240,7 +240,7 @@ func TestManyUseOneContext(t *testing.T) {
 
 // Contexts are made, used, swept and destroyed by many at once.
 func TestContextsComeAndGo(t *testing.T) {
-	s := newSite(t, gss.Config{MaxContexts: 32, MaxPerAddress: 8})
+	s := newSite(t, gss.Config{MaxContexts: 32, MaxPerAddress: 8, MaxPerPrincipal: 33})
 	var wg sync.WaitGroup
 	for i := range 16 {
 		w := s.wireFrom(address(i % 8))
