@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A batch is FPDUs on their way into the socket, by one system call a record
-// (record.go). Headers, pads and CRCs, and payload too short for an entry of its
+// A batch is FPDUs on their way into the socket, by one system call for all its
+// records (record.go). Headers, pads and CRCs, and payload too short for an entry of its
 // own, stand one behind the other in scratch; a trailer shares its entry with the
 // next header of its record.
 type batch struct {
@@ -27,22 +27,18 @@ type batch struct {
 	sends, sendBytes int
 	full             bool
 	exposed          bool // some entries refer to registered memory
-	limit            int  // of bytes
 
 	record  int // bytes since the last cut
 	records int // cuts
 	sent    int // records that are written out
 	ends    [batchRecords]int
-	header  unix.Msghdr
+	headers [batchRecords + 1]unix.Mmsghdr
 }
 
 const (
 	batchEntries = 256
 	batchScratch = 16 << 10
 	batchBytes   = 512 << 10
-	// With CRCs each byte is looked at before it is written: less at a time,
-	// so that it is still in the cache.
-	batchBytesCRC = 192 << 10
 	// Payload up to inlineBytes is copied: cheaper than an entry.
 	inlineBytes = 512
 	// What one FPDU may take besides payload with entries of its own.
@@ -50,7 +46,7 @@ const (
 )
 
 func (b *batch) room() bool {
-	return !b.full && b.n+4 <= batchEntries && b.records < batchRecords && b.used+batchReserve <= batchScratch && b.bytes < b.limit
+	return !b.full && b.n+4 <= batchEntries && b.records < batchRecords && b.used+batchReserve <= batchScratch && b.bytes < batchBytes
 }
 
 // grow appends n bytes of scratch.

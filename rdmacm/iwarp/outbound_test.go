@@ -3,6 +3,7 @@ package iwarp
 import (
 	"bytes"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -337,5 +338,32 @@ func TestPadOfShortSends(t *testing.T) {
 		if f := raw.ReadOp(wire.Send); len(f.Payload) != n {
 			t.Errorf("%d bytes of payload, want %d", len(f.Payload), n)
 		}
+	}
+}
+
+// All records of a batch go by one system call, and what is left of them by the next.
+func TestRecordsOfABatchGoTogether(t *testing.T) {
+	raw, s := active(t, Config{CRC: CRCOff})
+	b := new(batch)
+	for _, record := range []string{"first", "second", "third"} {
+		copy(b.grow(len(record)), record)
+		b.cut()
+	}
+	send := func(want int) {
+		t.Helper()
+		if err := s.tx.raw.Control(func(fd uintptr) {
+			if n, errno := b.send(fd); n != want || errno != 0 {
+				t.Errorf("%d bytes are sent, %v", n, errno)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(16)
+	b.advance(len("first") + 3)
+	send(8)
+	got := make([]byte, 24)
+	if _, err := io.ReadFull(raw.Conn, got); err != nil || string(got) != "firstsecondthirdondthird" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

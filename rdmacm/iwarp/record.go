@@ -45,19 +45,31 @@ func (b *batch) cut() {
 	b.open = false
 }
 
-// send sends what is left of the first record, or as much as the socket takes.
-// (sendmmsg(2) would do for all, but keeps quiet about an error behind the first.)
-func (b *batch) send(fd uintptr) (int, unix.Errno) {
+// send sends what is left of the records, or as much as the socket takes. Of an error
+// behind the first record the kernel says nothing: it shows when the rest is sent.
+func (b *batch) send(fd uintptr) (n int, errno unix.Errno) {
 	for b.records > b.sent && b.ends[b.sent] <= b.first {
 		b.sent++
 	}
-	end := b.n
-	if b.records > b.sent {
-		end = b.ends[b.sent]
+	first, k := b.first, 0
+	for i := b.sent; first < b.n; i++ {
+		end := b.n
+		if i < b.records {
+			end = b.ends[i]
+		}
+		h := &b.headers[k]
+		h.Hdr.Iov = &b.iov[first]
+		h.Hdr.SetIovlen(end - first)
+		first = end
+		k++
 	}
-	b.header.Iov = &b.iov[b.first]
-	b.header.SetIovlen(end - b.first)
-	n, _, errno := unix.Syscall(unix.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&b.header)),
-		unix.MSG_EOR|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	return int(n), errno
+	r, _, errno := unix.Syscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&b.headers[0])), uintptr(k),
+		unix.MSG_EOR|unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	for i := range int(r) {
+		n += int(b.headers[i].Len)
+	}
+	return n, 0
 }

@@ -264,9 +264,6 @@ func (t *transmitter) fill() bool {
 func (t *transmitter) borrowBatch() *batch {
 	if t.batch == nil {
 		t.batch = t.p.batches.Get().(*batch)
-		if t.batch.limit = batchBytes; t.agreed.CRC {
-			t.batch.limit = batchBytesCRC
-		}
 	}
 	return t.batch
 }
@@ -323,7 +320,9 @@ func (t *transmitter) write(wait bool) bool {
 	t.referring.end(t.batch)
 	t.mu.Lock()
 	t.broken = true
-	t.reset = t.reset || t.errno == unix.ECONNRESET
+	// A reset in the midst of a batch shows as EPIPE (batch.send), as does this
+	// half's end, which is told apart by finSent.
+	t.reset = t.reset || t.errno == unix.ECONNRESET || t.errno == unix.EPIPE
 	t.disown()
 	t.mu.Unlock()
 	return false
