@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // IW-58, IW-60, IW-79: a Terminate is taken without any receive promised, in either
@@ -310,8 +311,18 @@ func TestStalledPeers(t *testing.T) {
 			return post(s.Conn, write(1, 0, make([]byte, 64<<20)))
 		},
 		"takes no short Sends": func(p *rawpeer.Peer, s *side) <-chan result {
-			for s.SendShort([][]byte{make([]byte, inlineBytes)}, 0) {
-			}
+			// The socket has room again, now and then, until the peer's buffers are full.
+			short := [][]byte{make([]byte, inlineBytes)}
+			await.Until(s.t, "the connection ends", func() bool {
+				for s.SendShort(short, 0) {
+				}
+				select {
+				case <-s.Conn.Done():
+					return true
+				default:
+					return false
+				}
+			})
 			return nil
 		},
 		"does not answer a Read": func(p *rawpeer.Peer, s *side) <-chan result {
