@@ -76,10 +76,12 @@ func (r *records) Begin() (starts uint32, known []state.Record, err error) {
 	return r.starts, known, nil
 }
 
-func (r *records) Put(k state.Record) error {
+func (r *records) Put(more []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known[k] = true
+	for _, k := range more {
+		r.known[k] = true
+	}
 	return nil
 }
 
