@@ -32,13 +32,13 @@ setup:
 	@command -v apt-get >/dev/null || { echo "make test sets up its Debian packages and test kernels with apt-get, which this machine does not have: use Debian 12, or run 'make test-unit', which needs only Go and gcc" >&2; exit 1; }
 	$(GO) run ./test/kernel/setup packages uml 6.1 6.12
 
-# A package has three minutes, several times what it takes: what hangs ends soon, and by
+# A package has five minutes, many times what it takes: what hangs ends soon, and by
 # itself. Daemons and real file systems take longer. They wait most of that time, for disks
 # and for what is to time out: the others run beside them.
 SLOW := ./server ./vfs/local
 test-unit:
 	$(GO) test -race -timeout 15m -parallel 6 $(SLOW) & slow=$$!; \
-	$(GO) test -race -timeout 3m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local)$$'); fast=$$?; \
+	$(GO) test -race -timeout 5m $$($(GO) list ./... | grep -vE '/test/(kernel|interop|rss|bench)(/|$$)|/(server|vfs/local)$$'); fast=$$?; \
 	wait $$slow && exit $$fast
 
 # Clients and servers that nobody here wrote, on loopback.

@@ -352,7 +352,7 @@ func (c *Client) Info() (i Info, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.link
-	if k == nil {
+	if k == nil || k.requester.ended {
 		return Info{}, false
 	}
 	i = Info{

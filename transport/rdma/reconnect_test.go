@@ -98,6 +98,9 @@ func TestCallWhileTheConnectionEnds(t *testing.T) {
 	if r := ended(t, s.start(null())); !errors.Is(r.err, rpc.ErrCallLost) {
 		t.Errorf("%v", r.err)
 	}
+	if _, ok := s.client.Info(); ok {
+		t.Error("there is a connection")
+	}
 }
 
 // a call whose answer was dropped, or never sent, ends by the timer: a new
