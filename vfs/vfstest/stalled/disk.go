@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // A Disk is an ext4 file system whose disk is a file of a FileSystem: it hangs
@@ -21,6 +23,7 @@ type Disk struct {
 
 	t       testing.TB
 	mounted bool
+	device  string // such as loop0
 }
 
 const diskImage = "disk"
@@ -58,9 +61,18 @@ func (d *Disk) Remount() {
 		d.t.Fatalf("unmounting the disk: %v", err)
 	}
 	d.mounted = false
+	// The kernel may write to the device for a while yet.
+	image := backing(d.device)
+	await.Until(d.t, "the disk is let go of", func() bool { return image == "" || backing(d.device) != image })
 	if err := d.mount(); err != nil {
 		d.t.Fatal(err)
 	}
+}
+
+// backing is the file that a loop device has, or "".
+func backing(device string) string {
+	b, _ := os.ReadFile(filepath.Join("/sys/block", device, "loop/backing_file"))
+	return string(b)
 }
 
 func (d *Disk) unmount() {
@@ -89,7 +101,8 @@ func (d *Disk) mount() error {
 		if n, err = unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE); err != nil {
 			return err
 		}
-		if err = d.mountOn("/dev/loop"+strconv.Itoa(n), file); err != unix.EBUSY {
+		d.device = "loop" + strconv.Itoa(n)
+		if err = d.mountOn(filepath.Join("/dev", d.device), file); err != unix.EBUSY {
 			return err
 		}
 	}
