@@ -89,7 +89,7 @@ func (g *Guest) stockCommand() *exec.Cmd {
 	k := g.options.Kernel
 	args := []string{
 		// Emulated side by side, processors of qemu 7.2 may still run what another one has just overwritten: Linux, which
-		// changes its own code, then dies of a breakpoint that is there no more, in 1 boot of some 50.
+		// changes its own code, then dies of a breakpoint that is there no more. That was seen once.
 		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", fmt.Sprint(g.options.CPUs), "-m", fmt.Sprint(g.options.Memory),
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-rtc", "base=utc",
 		"-kernel", stockFile(k, "vmlinuz"), "-initrd", stockFile(k, "initrd"), "-append", "console=ttyS0 quiet panic=-1 mitigations=off",
