@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // A Disk is an ext4 file system whose disk is a file of a FileSystem: it hangs
@@ -62,8 +61,12 @@ func (d *Disk) Remount() {
 	}
 	d.mounted = false
 	// The kernel may write to the device for a while yet.
-	image := backing(d.device)
-	await.Until(d.t, "the disk is let go of", func() bool { return image == "" || backing(d.device) != image })
+	image, since := backing(d.device), time.Now()
+	for image != "" && backing(d.device) == image {
+		if time.Sleep(time.Millisecond); time.Since(since) > time.Minute {
+			d.t.Fatalf("not within a minute: the kernel lets go of %s", d.device)
+		}
+	}
 	if err := d.mount(); err != nil {
 		d.t.Fatal(err)
 	}
