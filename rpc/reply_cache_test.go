@@ -1,8 +1,8 @@
 package rpc_test
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"net/netip"
 	"strings"
 	"sync"
