@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -65,17 +66,26 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 // memoryTries is how often a handle is opened that the kernel says it has no
 // memory for. It also says so for some moments of a file that is just going
 // away: the inode is found, and lost before it has an entry in the kernel's cache
-// of names.
-const memoryTries = 8
+// of names, or its number is another file's that is just being made. The first tries are
+// made at once, for that is over soon as a rule, and the others a millisecond apart, for
+// where the process that makes or removes the file does not run.
+const (
+	memoryTries     = 16
+	memoryTriesSoon = 8
+)
 
 // openHandle returns an O_PATH descriptor of what a kernel's handle names.
 func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
-	for range memoryTries {
+	for i := range memoryTries {
 		fd, err = sysOpenByHandle(mount, kind, handle, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
 		if err != syscall.ENOMEM {
 			break
 		}
-		runtime.Gosched()
+		if i < memoryTriesSoon {
+			runtime.Gosched()
+		} else {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	return fd, err
 }
