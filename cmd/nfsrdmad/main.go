@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -23,6 +24,10 @@ var version = "development"
 
 // A usageError is what the user can mend by calling differently.
 type usageError struct{ error }
+
+// The process's first thread is main's alone. It is the one that the kernel hands SIGTERM
+// to where it can, and where that one waits for a file system that hangs, no other is told.
+func init() { runtime.LockOSThread() }
 
 func main() {
 	// First of all, while there is one thread: see there.
