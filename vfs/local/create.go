@@ -98,18 +98,18 @@ func (fs *FS) namesInMemory(op *vfs.Op) bool {
 
 // newName checks the name of something that is to be made.
 func newName(name []byte) error {
-	if isDot(name) || isDotDot(name) {
+	if vfs.IsDot(name) {
 		return syscall.EEXIST
 	}
-	return checkName(name)
+	return vfs.CheckName(name, maxName)
 }
 
 // oldName checks the name of something that is to be removed.
 func oldName(name []byte) error {
-	if isDot(name) || isDotDot(name) {
+	if vfs.IsDot(name) {
 		return syscall.EINVAL
 	}
-	return checkName(name)
+	return vfs.CheckName(name, maxName)
 }
 
 // makeObject makes name in dir by f, which runs as the caller and gets the

@@ -177,7 +177,7 @@ func decodePlaces(b []byte) (ps places) {
 			break
 		}
 		h, ok := vfs.MakeHandle(b[:d])
-		if name := b[d : d+n]; ok && checkName(name) == nil && !isDot(name) && !isDotDot(name) {
+		if name := b[d : d+n]; ok && vfs.CheckName(name, maxName) == nil && !vfs.IsDot(name) {
 			ps = append(ps, place{h, string(name)})
 		}
 		b = b[d+n:]

@@ -259,7 +259,7 @@ func (x *index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int)
 			return names
 		}
 		for e, rest := nextDirent(buf[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if isDot(e.name) || isDotDot(e.name) {
+			if vfs.IsDot(e.name) {
 				continue
 			}
 			names++

@@ -22,7 +22,7 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 		return o, err
 	}
 	d.fill(dirAttr, &st)
-	if err = checkName(name); err != nil {
+	if err = vfs.CheckName(name, maxName); err != nil {
 		return o, err
 	}
 	has, err := fs.rights(op, d, &st, mayExec)
@@ -76,7 +76,7 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) *nod
 // child finds name in d, whatever the caller's rights; st receives its
 // attributes.
 func (fs *FS) child(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, error) {
-	if isDot(name) || isDotDot(name) {
+	if vfs.IsDot(name) {
 		return fs.dotChild(op, d, name, st)
 	}
 	resolve := uint64(unix.RESOLVE_NO_XDEV)
@@ -119,7 +119,7 @@ func (fs *FS) settle(d *node, name []byte, fd int, st *unix.Stat_t) (*node, erro
 
 func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, error) {
 	n := d
-	if isDotDot(name) && d != fs.root && d.handle != fs.root.handle {
+	if string(name) == ".." && d != fs.root && d.handle != fs.root.handle {
 		if op.Try {
 			return nil, vfs.ErrWouldBlock
 		}

@@ -308,7 +308,7 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 			return true, nil
 		}
 		for e, rest := nextDirent(room[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if isDot(e.name) || isDotDot(e.name) {
+			if vfs.IsDot(e.name) {
 				continue
 			}
 			entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: cookieOf(e.off)}

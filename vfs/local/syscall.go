@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"syscall"
 	"unsafe"
 
@@ -189,22 +188,6 @@ func sysGetdents(fd int, buf []byte) (int, error) {
 		}
 	}
 }
-
-// checkName refuses what is not a single component.
-func checkName(name []byte) error {
-	switch {
-	case len(name) == 0:
-		return syscall.EINVAL
-	case len(name) > maxName:
-		return syscall.ENAMETOOLONG
-	case bytes.IndexByte(name, '/') >= 0 || bytes.IndexByte(name, 0) >= 0:
-		return syscall.EINVAL
-	}
-	return nil
-}
-
-func isDot(name []byte) bool    { return len(name) == 1 && name[0] == '.' }
-func isDotDot(name []byte) bool { return len(name) == 2 && name[0] == '.' && name[1] == '.' }
 
 func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 

@@ -73,13 +73,13 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Obj
 	defer d.mu.Unlock()
 	ch = d.before()
 	defer d.after(&ch)
-	if err := checkName(name); err != nil {
+	if err := vfs.CheckName(name, maxName); err != nil {
 		return o, ch, err
 	}
 	if !may(op.Cred, &d.attr, mayExec) {
 		return o, ch, syscall.EACCES
 	}
-	if isDot(name) || isDotDot(name) {
+	if vfs.IsDot(name) {
 		return o, ch, syscall.EEXIST
 	}
 	if n := d.dir.get(name); n != nil {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -167,22 +166,3 @@ func (f *FS) Verifier() (v [8]byte) {
 // Close implements vfs.FileSystem. The memory goes with the last reference to
 // the FS.
 func (f *FS) Close() error { return nil }
-
-// checkName judges a name that is to be made or removed, or looked up.
-func checkName(name []byte) error {
-	if len(name) == 0 {
-		return syscall.EINVAL
-	}
-	if len(name) > maxName {
-		return syscall.ENAMETOOLONG
-	}
-	for _, c := range name {
-		if c == '/' || c == 0 {
-			return syscall.EINVAL
-		}
-	}
-	return nil
-}
-
-func isDot(name []byte) bool    { return len(name) == 1 && name[0] == '.' }
-func isDotDot(name []byte) bool { return len(name) == 2 && name[0] == '.' && name[1] == '.' }

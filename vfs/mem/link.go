@@ -34,13 +34,13 @@ func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch v
 		return ch, syscall.ESTALE
 	}
 	*a = n.attr
-	if err := checkName(name); err != nil {
+	if err := vfs.CheckName(name, maxName); err != nil {
 		return ch, err
 	}
 	if !may(op.Cred, &d.attr, mayExec) {
 		return ch, syscall.EACCES
 	}
-	if isDot(name) || isDotDot(name) || d.dir.get(name) != nil {
+	if vfs.IsDot(name) || d.dir.get(name) != nil {
 		return ch, syscall.EEXIST
 	}
 	if !may(op.Cred, &d.attr, mayWrite) {

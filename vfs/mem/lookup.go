@@ -40,16 +40,16 @@ func (f *FS) lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 	if d.dir == nil {
 		return nil, syscall.ENOTDIR
 	}
-	if err := checkName(name); err != nil {
+	if err := vfs.CheckName(name, maxName); err != nil {
 		return nil, err
 	}
 	if !may(op.Cred, &d.attr, mayExec) {
 		return nil, syscall.EACCES
 	}
 	switch {
-	case isDot(name):
+	case string(name) == ".":
 		return d, nil
-	case isDotDot(name):
+	case string(name) == "..":
 		return d.dir.parent, nil
 	}
 	n := d.dir.get(name)

@@ -32,13 +32,13 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (ch vfs
 	defer d.mu.Unlock()
 	ch = d.before()
 	defer d.after(&ch)
-	if err := checkName(name); err != nil {
+	if err := vfs.CheckName(name, maxName); err != nil {
 		return ch, err
 	}
 	switch {
-	case isDot(name):
+	case string(name) == ".":
 		return ch, syscall.EINVAL
-	case isDotDot(name):
+	case string(name) == "..":
 		return ch, syscall.EEXIST // RFC 1813 §3.3.13
 	case !may(op.Cred, &d.attr, mayExec):
 		return ch, syscall.EACCES

@@ -76,10 +76,10 @@ func above(a, b *node) bool {
 // move renames between locked directories.
 func (f *FS) move(op *vfs.Op, a *node, fromName []byte, b *node, toName []byte) error {
 	for _, name := range [...][]byte{fromName, toName} {
-		if err := checkName(name); err != nil {
+		if err := vfs.CheckName(name, maxName); err != nil {
 			return err
 		}
-		if isDot(name) || isDotDot(name) {
+		if vfs.IsDot(name) {
 			return syscall.EINVAL
 		}
 	}
