@@ -62,13 +62,6 @@ func timeOf(t time.Time) vfs.Time {
 	return vfs.Time{Sec: t.Unix(), Nsec: uint32(t.Nanosecond())}
 }
 
-func later(t, u vfs.Time) vfs.Time {
-	if t.Before(u) {
-		return u
-	}
-	return t
-}
-
 func device(info fs.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(st.Dev)
@@ -139,39 +132,32 @@ func (f *FS) observe(n *node, a *vfs.Attr) error {
 		f.note(n, &seen)
 	}
 	a.FSID, a.FileID = f.opt.FSID, n.id
-	a.Atime, a.Mtime = later(a.Atime, n.atime), later(a.Mtime, n.mtime)
-	a.Change = uint64(max(n.stamp.Sec, 0))*1e9 + uint64(n.stamp.Nsec)
+	if a.Mtime.Before(n.mtime) {
+		a.Mtime = n.mtime
+	}
+	a.Change = uint64(max(n.stamp, 0))
 	if a.Ctime == (vfs.Time{}) {
-		a.Ctime = n.stamp
+		a.Ctime = timeOf(time.Unix(0, n.stamp))
 	}
-	if a.Nlink == 0 {
-		a.Nlink = max(1, uint32(len(n.links)))
-	}
+	a.Nlink = cmp.Or(a.Nlink, max(1, uint32(len(n.links))))
 	return nil
 }
 
 // note notes that something else is seen of n than before, or that something was done
 // to it.
 func (f *FS) note(n *node, seen *vfs.Attr) {
-	now, first := timeOf(time.Now()), n.seen.Type == 0
-	stamp := now
-	if first && f.restless {
-		n.mtime = now
-	} else if first {
-		stamp = seen.Mtime
-	}
+	first := n.seen.Type == 0
+	stamp := time.Now().UnixNano()
 	if seen.Ctime != (vfs.Time{}) {
-		stamp = seen.Ctime
+		stamp = seen.Ctime.Time().UnixNano()
+	} else if first && !f.restless {
+		stamp = seen.Mtime.Time().UnixNano()
 	}
 	if !first {
-		next := vfs.Time{Sec: n.stamp.Sec, Nsec: n.stamp.Nsec + 1}
-		if next.Nsec == 1e9 {
-			next = vfs.Time{Sec: next.Sec + 1}
-		}
-		stamp = later(stamp, next)
+		stamp = max(stamp, n.stamp+1)
 	}
-	if n.did == rewritten && seen.Mtime == n.seen.Mtime {
-		n.mtime = stamp
+	if first && f.restless || n.did == rewritten && seen.Mtime == n.seen.Mtime {
+		n.mtime = timeOf(time.Unix(0, stamp))
 	}
 	n.stamp, n.seen, n.did = stamp, *seen, 0
 }
@@ -189,31 +175,6 @@ func (f *FS) stat(n *node) (vfs.Attr, error) {
 	}
 	f.lose(n)
 	return a, syscall.ESTALE
-}
-
-// get finds the node of a handle and looks at it.
-func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
-	n, err := f.find(h)
-	if err != nil {
-		return nil, err
-	}
-	*a, err = f.stat(n)
-	return n, err
-}
-
-// within has do change the object of a handle, and tells the change. What was done was
-// done, whether it can be told or not.
-func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
-	n, err := f.get(h, &ch.Before)
-	if err != nil {
-		return err
-	}
-	ch.HasBefore = true
-	err = do(n)
-	if a, failed := f.stat(n); failed == nil {
-		ch.After, ch.HasAfter, ch.Atomic = a, true, f.opt.Sole
-	}
-	return err
 }
 
 // GetAttr implements vfs.FileSystem.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -210,24 +209,27 @@ func TestChangesFromOutside(t *testing.T) {
 	}
 }
 
-func TestPanicsAreTheCallersOnly(t *testing.T) {
-	var told atomic.Int32
-	f := open(t, handler(explosive{newDisk(t)}), billy.Options{Panicked: func(v any, stack []byte) {
-		if v == "boom" && len(stack) > 0 {
-			told.Add(1)
-		}
-	}})
+// What panics is the call, which package rpc answers; the next ones are served.
+func TestAfterAPanic(t *testing.T) {
+	f := open(t, handler(explosive{newDisk(t)}), billy.Options{})
 	h := f.create("file")
-	if _, err := f.find("boom"); err != syscall.EIO {
-		t.Errorf("Lookup that panics: %v", err)
+	for what, do := range map[string]func(){
+		"Lookup": func() { f.find("boom") },
+		"Create": func() { f.Create(op, f.Root(), []byte("boom"), &vfs.CreateHow{}) },
+		"Read":   func() { f.read(h) },
+	} {
+		func() {
+			defer func() {
+				if recover() != "boom" {
+					t.Errorf("%s did not panic", what)
+				}
+			}()
+			do()
+		}()
+		f.write(h, "goes on", vfs.FileSync)
 	}
-	if _, _, err := f.Create(op, f.Root(), []byte("boom"), &vfs.CreateHow{}); err != syscall.EIO {
-		t.Errorf("Create that panics: %v", err)
-	}
-	f.write(h, "goes on", vfs.FileSync)
-	f.want(h, "goes on")
-	if f.Panics() != 2 || told.Load() != 2 {
-		t.Errorf("%d panics, %d told of", f.Panics(), told.Load())
+	if got := strings.Join(f.names(), " "); got != ". .. file" {
+		t.Errorf("names: %s", got)
 	}
 }
 
@@ -238,6 +240,13 @@ func (e explosive) Lstat(name string) (os.FileInfo, error) {
 		panic("boom")
 	}
 	return e.disk.Lstat(name)
+}
+
+func (e explosive) OpenFile(name string, flag int, perm os.FileMode) (gobilly.File, error) {
+	if flag == os.O_RDONLY {
+		panic("boom")
+	}
+	return e.disk.OpenFile(name, flag, perm)
 }
 
 // A client does not make the program allocate what it names.
@@ -252,25 +261,6 @@ func TestMemoryFilesAreBounded(t *testing.T) {
 	}
 	if i, _ := f.Info(op, h); i.MaxFileSize != billy.DefaultMaxFileSize {
 		t.Errorf("the largest file is said to be %d", i.MaxFileSize)
-	}
-}
-
-func TestNewFilesystem(t *testing.T) {
-	fs, err := billy.NewFilesystem(newDisk(t), billy.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := files{t, fs}
-	h := f.create("file")
-	var a vfs.Attr
-	if _, err := f.Link(op, h, f.Root(), []byte("link"), &a); err != nil || a.Nlink != 2 {
-		t.Errorf("Link: %v, %d links", err, a.Nlink)
-	}
-	f.Remove(op, f.Root(), []byte("file"))
-	f.write(h, "by its other name", vfs.FileSync)
-	f.want(h, "by its other name")
-	if u, err := f.Usage(op, h); err != nil || u.TotalBytes == 0 {
-		t.Errorf("Usage: %+v, %v", u, err)
 	}
 }
 
@@ -326,8 +316,7 @@ func TestTimesOfMemoryFiles(t *testing.T) {
 	}
 }
 
-// Whoever writes takes the set-id bits away, though the program be the
-// superuser's.
+// A write takes the set-id bits away, also where the program is the superuser's.
 func TestSetIDGoesWithAWrite(t *testing.T) {
 	f := open(t, handler(newDisk(t)), billy.Options{})
 	h := f.create("file")
@@ -352,4 +341,37 @@ func TestSetIDGoesWithAWrite(t *testing.T) {
 		change()
 		mode(0o755)
 	}
+}
+
+// A client writes the file that it creates, whatever its mode is, through a program
+// that is not the superuser's too. It does not write one that the program made so.
+func TestWriteToAFileCreatedReadOnly(t *testing.T) {
+	d := newDisk(t)
+	os.WriteFile(d.at("program's"), []byte("content"), 0o444)
+	f := open(t, handler(judging{d}), billy.Options{})
+	o, _, err := f.Create(op, f.Root(), []byte("client's"), &vfs.CreateHow{Attr: vfs.SetAttr{SetMode: true, Mode: 0o444}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(o.Handle, "content", vfs.FileSync)
+	f.want(o.Handle, "content")
+	var a vfs.Attr
+	if f.GetAttr(op, o.Handle, &a); a.Mode != 0o444 {
+		t.Errorf("mode is %o after a write", a.Mode)
+	}
+	h, _ := f.find("program's")
+	if _, _, _, err := f.FS.Write(op, h, 0, [][]byte{[]byte("x")}, vfs.Unstable); err != syscall.EACCES {
+		t.Errorf("Write to a read-only file of the program: %v", err)
+	}
+}
+
+// judging refuses by a file's mode, as a kernel does for all but the superuser.
+type judging struct{ disk }
+
+func (j judging) OpenFile(name string, flag int, perm os.FileMode) (gobilly.File, error) {
+	info, err := j.Lstat(name)
+	if err == nil && flag != os.O_RDONLY && info.Mode()&0o200 == 0 {
+		return nil, os.ErrPermission
+	}
+	return j.disk.OpenFile(name, flag, perm)
 }

@@ -2,23 +2,18 @@ package billy
 
 import (
 	"errors"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A step of a call that only looks returns errAlone when it has something new to
-// note, and errQuiet when it has to close a file that was written or is being
-// read: FS.look then makes the call again, by itself.
-var (
-	errAlone = errors.New("billy: the call has to be the only one")
-	errQuiet = errors.New("billy: the call has to be the only one, with no data being read")
-)
+// errAlone is what a step of a call that only looks returns when it has something
+// new to note of the files: FS.look then makes the call again, as the only one.
+var errAlone = errors.New("billy: the call has to be the only one")
 
 // look makes a call that changes nothing in the file system: beside other such
-// calls if it learns nothing new about the files. do may run several times.
-// Outside of itself it sets only results.
+// calls if it learns nothing new about the files, and beside the reading of data
+// in any case. do may run twice. Outside of itself it sets only results.
 func (f *FS) look(op *vfs.Op, do func() error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -27,24 +22,26 @@ func (f *FS) look(op *vfs.Op, do func() error) error {
 	if err == errAlone {
 		err = f.exclusively(false, do)
 	}
-	if err == errQuiet {
-		err = f.exclusively(true, do)
-	}
 	return err
 }
 
-// alterAt makes a call in which do changes the object of a handle.
-func (f *FS) alterAt(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
-	return f.alter(op, func() error { return f.within(h, ch, do) })
-}
-
-// alter makes a call that may change something in the file system.
-func (f *FS) alter(op *vfs.Op, do func() error) error {
+// alter makes a call in which do may change the object of a handle.
+func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
 	}
-	return f.exclusively(true, do)
+	return f.exclusively(true, func() error {
+		return f.within(h, ch, func(n *node) error {
+			if f.readOnly {
+				return syscall.EROFS
+			}
+			return do(n)
+		})
+	})
 }
+
+// The program's code may panic: what is deferred leaves the FS fit for the next
+// call, and package rpc answers this one.
 
 func (f *FS) beside(do func() error) error {
 	f.mu.RLock()
@@ -60,33 +57,38 @@ func (f *FS) exclusively(quiet bool, do func() error) error {
 	if quiet {
 		f.reading.Wait() // a read begins with mu held
 	}
-	f.alone, f.quiet = true, quiet
-	defer func() { f.alone, f.quiet = false, false }()
+	f.alone = true
+	defer func() { f.alone = false }()
 	return do()
 }
 
-// call calls the program's code. Its errors become the seam's; where it panics,
-// the call fails with EIO and the server goes on. The memory file systems of
-// go-billy and go-nfs are known to panic at a Create in a directory that was
-// renamed while it was empty.
-func (f *FS) call(do func() error) (err error) {
-	defer func() {
-		v := recover()
-		if v == nil {
-			err = errno(err)
-			return
-		}
-		f.panics.Add(1)
-		if f.opt.Panicked != nil {
-			f.opt.Panicked(v, debug.Stack())
-		}
-		err = syscall.EIO
-	}()
-	return do()
+// get finds the node of a handle and looks at it.
+func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
+	n, err := f.find(h)
+	if err != nil {
+		return nil, err
+	}
+	*a, err = f.stat(n)
+	return n, err
 }
 
-// at calls the program's code with the path of n, or of a name in the directory
-// n. Where n is gone, the error is ESTALE.
+// within has do change the object of a handle, and tells the change. What was done was
+// done, whether it can be told or not.
+func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
+	n, err := f.get(h, &ch.Before)
+	if err != nil {
+		return err
+	}
+	ch.HasBefore = true
+	err = do(n)
+	if a, failed := f.stat(n); failed == nil {
+		ch.After, ch.HasAfter, ch.Atomic = a, true, f.opt.Sole
+	}
+	return err
+}
+
+// at calls the program's code with the path of n, or of a name in the directory n,
+// and makes its errors the seam's. Where n is gone, the error is ESTALE.
 func (f *FS) at(n *node, name string, do func(path string) error) error {
 	path, err := f.components(n)
 	if err != nil {
@@ -95,7 +97,7 @@ func (f *FS) at(n *node, name string, do func(path string) error) error {
 	if name != "" {
 		path = append(path, name)
 	}
-	return f.call(func() error { return do(f.bfs.Join(path...)) })
+	return errno(do(f.bfs.Join(path...)))
 }
 
 // at2 is at with two paths.
@@ -104,6 +106,3 @@ func (f *FS) at2(n *node, name string, m *node, other string, do func(path, path
 		return f.at(m, other, func(path2 string) error { return do(path, path2) })
 	})
 }
-
-// Panics is how often the file system panicked.
-func (f *FS) Panics() uint64 { return f.panics.Load() }

@@ -123,7 +123,7 @@ func TestChangesHaveTheFileSystemToThemselves(t *testing.T) {
 				t.Errorf("%d calls ran beside a change", n)
 			}
 		})
-		return serve(t, handler(&ordered{disk: newDisk(t), together: &together}), billy.Options{OpenFiles: 2})
+		return serve(t, handler(&ordered{disk: newDisk(t), together: &together}), billy.Options{})
 	}, vfstest.Options{Self: &vfs.Cred{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, Entries: 100, Skip: notStress()})
 }
 
@@ -171,8 +171,8 @@ func (f meetingFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.diskFile.ReadAt(p, off)
 }
 
-// Data is read side by side: of one file, of several, and of files that the
-// read itself opens.
+// Data is read side by side, of one file and of several, and beside calls that
+// look at files for the first time.
 func TestReadsRunSideBySide(t *testing.T) {
 	names := []string{"a", "b", "b", "c"}
 	m := &meeting{disk: newDisk(t), t: t}

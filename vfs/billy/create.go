@@ -5,8 +5,6 @@ import (
 	"os"
 	"syscall"
 
-	gobilly "github.com/go-git/go-billy/v5"
-
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -22,8 +20,12 @@ func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow)
 		h.Attr = h.Attr.OfExclusive()
 	}
 	h.Attr = h.Attr.Masked()
-	return f.make(op, dir, name, &h, func(path string) (gobilly.File, error) {
-		return f.bfs.OpenFile(path, f.forWriting()|os.O_CREATE|os.O_EXCL, modeOr(&h.Attr, 0o644))
+	return f.make(op, dir, name, &h, func(path string) error {
+		file, err := f.bfs.OpenFile(path, f.forWriting()|os.O_CREATE|os.O_EXCL, modeOr(&h.Attr, 0o644))
+		if err == nil {
+			err = file.Close()
+		}
+		return err
 	})
 }
 
@@ -38,22 +40,22 @@ func modeOr(s *vfs.SetAttr, mode os.FileMode) os.FileMode {
 // Mkdir implements vfs.FileSystem.
 func (f *FS) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: s.Masked()}
-	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
-		return nil, f.bfs.MkdirAll(path, modeOr(&how.Attr, 0o755))
+	return f.make(op, dir, name, how, func(path string) error {
+		return f.bfs.MkdirAll(path, modeOr(&how.Attr, 0o755))
 	})
 }
 
 // Symlink implements vfs.FileSystem.
 func (f *FS) Symlink(op *vfs.Op, dir vfs.Handle, name, text []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	how := &vfs.CreateHow{Mode: vfs.Guarded}
-	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
+	return f.make(op, dir, name, how, func(path string) error {
 		switch {
 		case len(text) == 0 || bytes.IndexByte(text, 0) >= 0:
-			return nil, syscall.EINVAL
+			return syscall.EINVAL
 		case len(text) > maxText:
-			return nil, syscall.ENAMETOOLONG
+			return syscall.ENAMETOOLONG
 		}
-		return nil, f.bfs.Symlink(string(text), path)
+		return f.bfs.Symlink(string(text), path)
 	})
 }
 
@@ -67,31 +69,30 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 		return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 	}
 	how := &vfs.CreateHow{Mode: vfs.Guarded, Attr: s.Masked()}
-	return f.make(op, dir, name, how, func(path string) (gobilly.File, error) {
+	return f.make(op, dir, name, how, func(path string) error {
 		mode := uint32(modeOr(&how.Attr, 0o644))
 		switch t {
 		case vfs.CharDevice:
-			return nil, f.unix.Mknod(path, mode|syscall.S_IFCHR, major, minor)
+			return f.unix.Mknod(path, mode|syscall.S_IFCHR, major, minor)
 		case vfs.BlockDevice:
-			return nil, f.unix.Mknod(path, mode|syscall.S_IFBLK, major, minor)
+			return f.unix.Mknod(path, mode|syscall.S_IFBLK, major, minor)
 		case vfs.FIFO:
-			return nil, f.unix.Mkfifo(path, mode)
+			return f.unix.Mkfifo(path, mode)
 		}
-		return nil, f.unix.Socket(path)
+		return f.unix.Socket(path)
 	})
 }
 
-// make makes name in dir, by do, if there is no such file. A file that do opened
-// is kept open.
-func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, do func(path string) (gobilly.File, error)) (o vfs.Object, ch vfs.Change, err error) {
+// make makes name in dir, by do, if there is no such file.
+func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, do func(path string) error) (o vfs.Object, ch vfs.Change, err error) {
 	ch, err = f.alterDir(op, dir, name, func(d *node) error {
-		if isDot(string(name)) {
+		if vfs.IsDot(name) {
 			return syscall.EEXIST
 		}
 		n, a, err := f.step(d, string(name))
 		created := err == syscall.ENOENT
 		if err == nil {
-			a, err = f.existing(n, &a, how)
+			err = f.existing(n, &a, how)
 		} else if created {
 			n, a, err = f.child(d, string(name), how, do)
 		}
@@ -104,47 +105,39 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, d
 	return o, ch, err
 }
 
-// existing answers a creation whose name n has; a was just shown of n.
-func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (vfs.Attr, error) {
+// existing answers a creation whose name n has; a is what n has.
+func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	switch {
 	case how.Mode == vfs.Guarded, n.kind != vfs.Regular,
 		how.Mode == vfs.Exclusive && (n.exclusive == nil || *n.exclusive != how.Verifier):
-		return *a, syscall.EEXIST
+		return syscall.EEXIST
 	case how.Mode == vfs.Exclusive, !how.Attr.SetSize, how.Attr.Size != 0:
-		return *a, f.observe(n, a)
+		return nil
 	}
 	if err := f.truncate(n, 0, a); err != nil {
-		return *a, err
+		return err
 	}
-	return f.stat(n)
+	*a, err = f.stat(n)
+	return err
 }
 
 // child makes what is not there yet.
-func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) (gobilly.File, error)) (n *node, a vfs.Attr, err error) {
+func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) error) (n *node, a vfs.Attr, err error) {
 	if how.Attr.SetSize && how.Attr.Size > f.opt.MaxFileSize {
 		return n, a, syscall.EFBIG
 	}
-	var file gobilly.File
-	err = f.at(d, name, func(path string) (err error) { file, err = do(path); return })
-	if err != nil {
+	if err = f.at(d, name, do); err != nil {
 		return n, a, err
 	}
-	n, a, err = f.step(d, name)
-	if err != nil {
-		if file != nil {
-			f.call(file.Close)
-		}
+	if n, a, err = f.step(d, name); err != nil {
 		return n, a, err
 	}
-	if file != nil {
-		f.keep(n, file, f.forWriting())
-	}
+	n.made = true
 	if how.Mode == vfs.Exclusive {
 		n.exclusive = &how.Verifier
 	}
-	err = f.observe(n, &a)
 	f.dress(n, &how.Attr, &a)
-	return n, a, err
+	return n, a, nil
 }
 
 // dress gives a new file the attributes that it was asked for with, as far as
@@ -160,12 +153,11 @@ func (f *FS) dress(n *node, s *vfs.SetAttr, a *vfs.Attr) {
 		{SetMode: s.SetMode && mode != a.Mode, Mode: mode},
 		{AtimeHow: s.AtimeHow, Atime: s.Atime, MtimeHow: s.MtimeHow, Mtime: s.Mtime},
 	} {
-		if one.IsZero() || f.maySet(n, &one, a) != nil {
-			continue
+		if f.maySet(n, &one, a) == nil {
+			_ = f.set(n, &one, a)
 		}
-		_ = f.set(n, &one, a)
-		if b, err := f.stat(n); err == nil {
-			*a = b
-		}
+	}
+	if b, err := f.stat(n); err == nil {
+		*a = b
 	}
 }

@@ -1,9 +1,12 @@
 package billy
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"io/fs"
 	"math"
+	"os"
 	"syscall"
 
 	gobilly "github.com/go-git/go-billy/v5"
@@ -22,9 +25,48 @@ func (n *node) isFile() error {
 	return syscall.EINVAL
 }
 
+// forWriting is the flag to open a file for writing with: for reading too, if
+// the file system can.
+func (f *FS) forWriting() int {
+	if gobilly.CapabilityCheck(f.bfs, gobilly.ReadAndWriteCapability) {
+		return os.O_RDWR
+	}
+	return os.O_WRONLY
+}
+
+// using opens a file for do, and closes it.
+func using(open func() (gobilly.File, error), do func(file gobilly.File) error) (err error) {
+	file, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, file.Close()) }()
+	return do(file)
+}
+
+// writing opens n's file for do to write to, and closes it. A client writes what
+// it creates, read-only files as well: if the mode of a file that a client has made
+// does not let the program open it, it has another mode for that moment.
+func (f *FS) writing(n *node, do func(file gobilly.File) error) error {
+	return f.at(n, "", func(path string) error {
+		return using(func() (gobilly.File, error) {
+			file, err := f.bfs.OpenFile(path, f.forWriting(), 0)
+			if !errors.Is(err, fs.ErrPermission) || !n.made || f.chmod == nil {
+				return file, err
+			}
+			mode := n.seen.Mode
+			if err := f.setMode(n, mode|0o600); err != nil {
+				return nil, err
+			}
+			defer f.setMode(n, mode)
+			return f.bfs.OpenFile(path, f.forWriting(), 0)
+		}, do)
+	})
+}
+
 // Read implements vfs.FileSystem.
 func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (n int, eof bool, err error) {
-	var o *openFile
+	var open func() (gobilly.File, error)
 	err = f.look(op, func() error {
 		nd, err := f.get(h, a)
 		if err == nil {
@@ -33,34 +75,29 @@ func (f *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.At
 		if err != nil || offset >= a.Size || len(buf) == 0 {
 			return err
 		}
-		if o, err = f.file(nd, false); err == nil {
+		return f.at(nd, "", func(path string) error {
+			open = func() (gobilly.File, error) { return f.bfs.OpenFile(path, os.O_RDONLY, 0) }
 			f.reading.Add(1)
-			o.reads.Add(1)
-		}
-		return err
+			return nil
+		})
 	})
-	if err != nil || o == nil {
+	if err != nil || open == nil {
 		return 0, err == nil && offset >= a.Size, err
 	}
 	defer f.reading.Done()
-	defer o.reads.Add(-1)
-	err = f.call(func() (err error) { n, eof, err = load(o, offset, buf); return })
+	err = using(open, func(file gobilly.File) (err error) {
+		n, err = file.ReadAt(buf[:min(uint64(len(buf)), math.MaxInt64-offset)], int64(offset))
+		if errors.Is(err, io.EOF) {
+			eof, err = true, nil
+		} else if err == nil && n == 0 {
+			err = io.ErrNoProgress
+		}
+		return err
+	})
 	if err != nil {
-		return 0, false, err
+		return 0, false, errno(err)
 	}
 	return n, eof || offset+uint64(n) >= a.Size, nil
-}
-
-// load fills buf from offset as far as the file reaches.
-func load(o *openFile, offset uint64, buf []byte) (n int, eof bool, err error) {
-	n, err = o.ReadAt(buf[:min(uint64(len(buf)), math.MaxInt64-offset)], int64(offset))
-	if errors.Is(err, io.EOF) {
-		return n, true, nil
-	}
-	if err == nil && n == 0 {
-		err = io.ErrNoProgress
-	}
-	return n, false, err
 }
 
 // Write implements vfs.FileSystem.
@@ -69,43 +106,38 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	for _, p := range data {
 		size += len(p)
 	}
-	err = f.alterAt(op, h, &ch, func(nd *node) error {
+	err = f.alter(op, h, &ch, func(nd *node) error {
 		switch err := nd.isFile(); {
 		case err != nil:
 			return err
-		case f.readOnly:
-			return syscall.EROFS
 		case size == 0:
 			done = stable
 			return nil
-		case offset >= f.opt.MaxFileSize:
+		case offset > f.opt.MaxFileSize, uint64(size) > f.opt.MaxFileSize-offset:
 			return syscall.EFBIG
 		}
-		o, err := f.file(nd, true)
-		if err != nil {
-			return err
-		}
-		err = f.call(func() (err error) { n, err = store(o.File, offset, data, f.opt.MaxFileSize); return })
-		if n == 0 {
-			return err
-		}
-		o.dirty = true
-		nd.did = rewritten
-		f.dropSetID(nd, &ch.Before)
-		if stable > vfs.Unstable {
-			if done, err = f.stabilise(nd); err != nil {
-				n = 0
+		return f.writing(nd, func(file gobilly.File) (err error) {
+			n, err = store(file, offset, data)
+			if n == 0 {
 				return err
 			}
-		}
-		return nil
+			nd.did = rewritten
+			f.dropSetID(nd, &ch.Before)
+			if stable == vfs.Unstable {
+				return nil
+			}
+			done, err = f.stabilise(file)
+			return err
+		})
 	})
-	return n, done, ch, err
+	if err != nil {
+		return 0, vfs.Unstable, ch, err
+	}
+	return n, done, ch, nil
 }
 
-// store writes pieces at offset, not beyond limit. An error counts only where
-// nothing was stored.
-func store(file gobilly.File, offset uint64, data [][]byte, limit uint64) (n int, err error) {
+// store writes pieces at offset. An error counts only where nothing was stored.
+func store(file gobilly.File, offset uint64, data [][]byte) (n int, err error) {
 	var w io.Writer = file
 	if at, ok := file.(io.WriterAt); ok {
 		w = io.NewOffsetWriter(at, int64(offset))
@@ -113,17 +145,13 @@ func store(file gobilly.File, offset uint64, data [][]byte, limit uint64) (n int
 		return 0, err
 	}
 	for _, p := range data {
-		p = p[:min(uint64(len(p)), limit-offset-uint64(n))]
 		m, err := w.Write(p)
-		if m < 0 || m > len(p) {
-			return n, syscall.EIO
-		}
 		n += m
+		if err == nil && m < len(p) {
+			err = io.ErrShortWrite
+		}
 		if err != nil {
 			return n, err
-		}
-		if m < len(p) {
-			return n, io.ErrShortWrite
 		}
 	}
 	return n, nil
@@ -131,15 +159,34 @@ func store(file gobilly.File, offset uint64, data [][]byte, limit uint64) (n int
 
 // Commit implements vfs.FileSystem.
 func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch vfs.Change, err error) {
-	err = f.alterAt(op, h, &ch, func(n *node) error {
-		if err := n.isFile(); err != nil || f.readOnly {
+	if f.readOnly { // there is nothing to do
+		return ch, f.GetAttr(op, h, &ch.After)
+	}
+	err = f.alter(op, h, &ch, func(n *node) error {
+		if err := n.isFile(); err != nil {
 			return err
 		}
-		if _, err := f.file(n, true); err != nil {
+		return f.writing(n, func(file gobilly.File) error {
+			_, err := f.stabilise(file)
 			return err
-		}
-		_, err := f.stabilise(n)
-		return err
+		})
 	})
 	return ch, err
+}
+
+// stabilise makes what was written to file as stable as can be, and says how
+// stable that is.
+func (f *FS) stabilise(file gobilly.File) (stable vfs.Stability, err error) {
+	if s, ok := file.(interface{ Sync() error }); ok {
+		err = s.Sync()
+	} else if f.opt.Sync != nil {
+		err = f.opt.Sync(file)
+	} else {
+		return vfs.Unstable, nil // it will be closed: there is no other way
+	}
+	if err != nil {
+		f.verifier.Add(1)
+		return vfs.Unstable, err
+	}
+	return vfs.FileSync, nil
 }

@@ -23,14 +23,16 @@
 //     safe for concurrent readers can therefore be served. Programs need the
 //     same locks as with nfs.Serve only for what they do to the files
 //     themselves.
+//   - A file is opened for a call and closed before the call ends, as go-nfs does it.
 //
 // What the package cannot make up for:
 //
 //   - Permissions are not judged. The file system is used as the program uses
 //     it, for every user of every client; restrict who may use the export.
-//   - Data is as stable as the file system can make it. A billy.File that has a
-//     Sync method is synced. Any other is closed, and then a write is never
-//     answered as being on stable storage; a Commit still succeeds.
+//   - Data is as stable as the file system can make it. If a billy.File has a
+//     Sync method, the package calls it. If it has none, the file is only closed,
+//     and a write is never answered as being on stable storage; a Commit still
+//     succeeds.
 //   - Hard links, sockets, FIFOs and devices need an nfs.UnixChange, other
 //     owners and times a billy.Change.
 //   - A file that a client has seen is remembered for as long as it exists:

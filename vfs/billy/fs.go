@@ -1,6 +1,7 @@
 package billy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"net"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -41,14 +41,9 @@ type Options struct {
 	// MaxFileSize in bytes; 0 for no limit where the file system shows inode
 	// numbers, DefaultMaxFileSize where it does not.
 	MaxFileSize uint64
-	// OpenFiles is how many files are kept open between calls, 0 for 64.
-	OpenFiles int
 	// Sync puts a file on stable storage, where the file system's File has no
-	// method Sync() error.
+	// method Sync() error. The file was opened anew, and is closed afterwards.
 	Sync func(gobilly.File) error
-	// Panicked, where not nil, is told of what the file system panicked with.
-	// The call during which it panicked fails with EIO.
-	Panicked func(v any, stack []byte)
 	// FSID is Attr.FSID of every file; 0 for one made of Path.
 	FSID uint64
 }
@@ -56,79 +51,54 @@ type Options struct {
 // FS is a billy file system behind the seam. It implements vfs.FileSystem.
 type FS struct {
 	opt      Options
-	handler  nfs.Handler        // nil for a bare file system
-	bfs      gobilly.Filesystem // entered by call and at
-	change   gobilly.Change     // nil where nothing can be changed
+	handler  nfs.Handler
+	bfs      gobilly.Filesystem
+	change   gobilly.Change // nil where nothing can be changed
 	chmod    gobilly.Chmod
 	unix     nfs.UnixChange
 	readOnly bool
 	restless bool // the times of files change by themselves
-	panics   atomic.Uint64
 	verifier atomic.Uint64
 
 	// mu is held during every call into the file system but the reading of
 	// data: shared by calls that only look, exclusively by calls that may change
-	// something there, which also wait for the end of reading. It guards all that
-	// is known of the files, of which a look notes something new only with mu
-	// held exclusively: see look.
+	// something there, which also wait for the end of reading. It guards the
+	// tree, of which a look notes something new only with mu held exclusively:
+	// see look.
 	mu      sync.RWMutex
 	reading sync.WaitGroup // reads of data in progress; they begin with mu held
 	alone   bool           // mu is held exclusively
-	quiet   bool           // and no data is being read
 	tree
-	opened []*openFile
-	uses   atomic.Uint64 // of open files, so far
 }
 
 var _ vfs.FileSystem = (*FS)(nil)
 
 // New serves what handler mounts for opt.Path. Handler.Mount is called once,
-// here, with a connection that carries nothing: see Ask for handlers that
-// decide by client.
+// here, with a connection that carries nothing, and what it mounts is served to
+// every client.
 func New(handler nfs.Handler, opt Options) (*FS, error) {
-	if opt.Path == "" {
-		opt.Path = "/"
-	}
+	opt.Path = cmp.Or(opt.Path, "/")
 	status, bfs, _ := handler.Mount(context.Background(), newMountConn(), nfs.MountRequest{Dirpath: []byte(opt.Path)})
 	if status != nfs.MountStatusOk || bfs == nil {
 		return nil, fmt.Errorf("billy: mount of %q: %w", opt.Path, ofStatus(nfs.NFSStatus(status)))
 	}
-	return start(handler, bfs, handler.Change(bfs), opt)
-}
-
-// NewFilesystem serves a file system that has no handler. What can be changed
-// is what bfs itself implements of billy.Change and nfs.UnixChange.
-func NewFilesystem(bfs gobilly.Filesystem, opt Options) (*FS, error) {
-	change, _ := bfs.(gobilly.Change)
-	return start(nil, bfs, change, opt)
-}
-
-func start(handler nfs.Handler, bfs gobilly.Filesystem, change gobilly.Change, opt Options) (*FS, error) {
-	if opt.OpenFiles <= 0 {
-		opt.OpenFiles = 64
+	opt.FSID = cmp.Or(opt.FSID, hash("fsid", opt.Path))
+	f := &FS{opt: opt, handler: handler, bfs: bfs, change: handler.Change(bfs)}
+	f.chmod, _ = bfs.(gobilly.Chmod)
+	if f.change != nil {
+		f.chmod = f.change
 	}
-	if opt.FSID == 0 {
-		opt.FSID = hash("fsid", opt.Path)
-	}
-	f := &FS{opt: opt, handler: handler, bfs: bfs, change: change, chmod: change}
-	if change == nil {
-		f.chmod, _ = bfs.(gobilly.Chmod)
-	}
-	f.unix, _ = change.(nfs.UnixChange)
+	f.unix, _ = f.change.(nfs.UnixChange)
 	f.readOnly = !gobilly.CapabilityCheck(bfs, gobilly.WriteCapability)
-	var verifier [8]byte
-	rand.Read(verifier[:])
-	f.verifier.Store(binary.BigEndian.Uint64(verifier[:]))
-	if err := f.call(f.plant); err != nil {
-		return nil, fmt.Errorf("billy: root %q: %w", bfs.Root(), err)
+	f.verifier.Store(random())
+	if err := f.plant(); err != nil {
+		return nil, fmt.Errorf("billy: root %q: %w", bfs.Root(), errno(err))
 	}
-	if opt.MaxFileSize == 0 {
+	if opt.MaxFileSize == 0 && !f.root.inode {
 		f.opt.MaxFileSize = DefaultMaxFileSize
-		if f.root.inode {
-			f.opt.MaxFileSize = math.MaxInt64
-		}
+	} else if opt.MaxFileSize == 0 || opt.MaxFileSize > math.MaxInt64 {
+		f.opt.MaxFileSize = math.MaxInt64
 	}
-	f.opt.MaxFileSize = min(f.opt.MaxFileSize, math.MaxInt64)
 	return f, nil
 }
 
@@ -152,28 +122,17 @@ func (f *FS) plant() error {
 	// the change: those times are kept here.
 	again, err := f.bfs.Lstat(root)
 	f.restless = err == nil && !again.ModTime().Equal(info.ModTime())
-	f.device = device(info)
+	f.tree = tree{byHandle: make(map[vfs.Handle]*node), byID: make(map[uint64]*node), life: random(), device: device(info)}
 	a := f.shown(info)
-	f.tree.init(f, &a)
+	f.root = f.newNode(nil, &a)
 	return nil
 }
 
-// Ask asks the handler whether the client at the other end of conn may mount
-// Options.Path: for handlers that decide so. Every client gets the file system
-// that New got. A client to which the handler would give a file system with
-// another root is refused.
-func (f *FS) Ask(ctx context.Context, conn net.Conn) error {
-	if f.handler == nil {
-		return nil
-	}
-	status, bfs, _ := f.handler.Mount(ctx, conn, nfs.MountRequest{Dirpath: []byte(f.opt.Path)})
-	if status != nfs.MountStatusOk {
-		return ofStatus(nfs.NFSStatus(status))
-	}
-	if bfs == nil || bfs.Root() != f.bfs.Root() {
-		return syscall.EACCES
-	}
-	return nil
+// random is a number that no other process has.
+func random() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // Root implements vfs.FileSystem.
@@ -221,10 +180,10 @@ func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 		s.AvailableSize, s.AvailableFiles = 0, 0
 	}
 	err = f.look(op, func() error {
-		if _, err := f.find(h); err != nil || f.handler == nil {
+		if _, err := f.find(h); err != nil {
 			return err
 		}
-		return f.call(func() error { return f.handler.FSStat(context.Background(), f.bfs, &s) })
+		return errno(f.handler.FSStat(context.Background(), f.bfs, &s))
 	})
 	return vfs.Usage{
 		TotalBytes: s.TotalSize, FreeBytes: s.FreeSize, AvailableBytes: s.AvailableSize,
@@ -232,7 +191,5 @@ func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 	}, err
 }
 
-// Close implements vfs.FileSystem: every open file is closed.
-func (f *FS) Close() error {
-	return f.alter(&vfs.Op{}, f.shutAll)
-}
+// Close implements vfs.FileSystem. Nothing is open between calls.
+func (f *FS) Close() error { return nil }

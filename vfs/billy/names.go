@@ -19,10 +19,7 @@ func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 		if err != nil {
 			return err
 		}
-		if d.kind != vfs.Directory {
-			return syscall.ENOTDIR
-		}
-		if err := checkName(name); err != nil {
+		if err := d.mayName(name); err != nil {
 			return err
 		}
 		var a vfs.Attr
@@ -34,9 +31,7 @@ func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 			n = d.parent()
 			a, err = f.stat(n)
 		default:
-			if n, a, err = f.step(d, string(name)); err == nil {
-				err = f.observe(n, &a)
-			}
+			n, a, err = f.step(d, string(name))
 		}
 		if err == nil {
 			o = n.object(a)
@@ -78,21 +73,18 @@ func (f *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (length
 	return length, err
 }
 
-// mayName judges a change of a name in d.
-func (f *FS) mayName(d *node, name []byte) error {
-	switch {
-	case d.kind != vfs.Directory:
+// mayName judges a name that is looked up or changed in n.
+func (n *node) mayName(name []byte) error {
+	if n.kind != vfs.Directory {
 		return syscall.ENOTDIR
-	case f.readOnly:
-		return syscall.EROFS
 	}
-	return checkName(name)
+	return vfs.CheckName(name, maxName)
 }
 
 // alterDir makes a call in which do changes a name in a directory.
 func (f *FS) alterDir(op *vfs.Op, dir vfs.Handle, name []byte, do func(d *node) error) (ch vfs.Change, err error) {
-	err = f.alterAt(op, dir, &ch, func(d *node) error {
-		if err := f.mayName(d, name); err != nil {
+	err = f.alter(op, dir, &ch, func(d *node) error {
+		if err := d.mayName(name); err != nil {
 			return err
 		}
 		err := do(d)
@@ -116,7 +108,7 @@ func (f *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (ch v
 			return err
 		case n.kind == vfs.Directory:
 			return syscall.EPERM
-		case isDot(string(name)):
+		case vfs.IsDot(name):
 			return syscall.EEXIST
 		}
 		if _, _, err := f.step(d, string(name)); err != syscall.ENOENT {
@@ -162,7 +154,6 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Ch
 		if err := f.empty(n); err != nil {
 			return err
 		}
-		f.shut(n.open)
 		if err := f.at(d, string(name), f.bfs.Remove); err != nil {
 			return err
 		}

@@ -11,8 +11,7 @@ import (
 // pageLen is how many entries are looked at before they are handed over.
 const pageLen = 128
 
-// Cookies of "." and "..", to which the process's salt is added. All others
-// follow.
+// Cookies of "." and "..", to which FS.salt is added. All others follow.
 const (
 	dotCookie    = 1
 	dotDotCookie = 2
@@ -70,11 +69,11 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 		if err := f.list(d); err != nil {
 			return nil, false, err
 		}
-	} else if cookie <= f.salt || cookie > d.last {
+	} else if cookie <= f.salt() || cookie > d.last {
 		return nil, false, vfs.ErrBadCookie // of another process or directory
 	}
 	// Copies, because a look at one entry may find others gone.
-	entries := []entry{{".", f.salt + dotCookie, d, d}, {"..", f.salt + dotDotCookie, d, d.parent()}}
+	entries := []entry{{".", f.salt() + dotCookie, d, d}, {"..", f.salt() + dotDotCookie, d, d.parent()}}
 	i := sort.Search(len(d.order), func(i int) bool { return d.order[i].cookie > cookie })
 	for ; i < len(d.order) && len(entries) < pageLen; i++ {
 		if d.order[i].node != nil {
@@ -110,7 +109,7 @@ func (f *FS) list(d *node) error {
 	there := make(map[string]bool, len(infos))
 	for _, info := range infos {
 		name := info.Name()
-		if checkName([]byte(name)) != nil || isDot(name) {
+		if vfs.CheckName([]byte(name), maxName) != nil || vfs.IsDot([]byte(name)) {
 			continue // no client could ask for it
 		}
 		there[name] = true

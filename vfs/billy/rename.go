@@ -9,10 +9,13 @@ import (
 
 // Rename implements vfs.FileSystem.
 func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.Handle, toName []byte) (from, to vfs.Change, err error) {
-	err = f.alterAt(op, fromDir, &from, func(a *node) error {
+	err = f.alter(op, fromDir, &from, func(a *node) error {
 		return f.within(toDir, &to, func(b *node) error {
-			if err := cmp.Or(f.mayName(a, fromName), f.mayName(b, toName)); err != nil {
+			if err := cmp.Or(a.mayName(fromName), b.mayName(toName)); err != nil {
 				return err
+			}
+			if vfs.IsDot(fromName) || vfs.IsDot(toName) {
+				return syscall.EINVAL
 			}
 			return f.move(a, string(fromName), b, string(toName))
 		})
@@ -23,9 +26,6 @@ func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.H
 // move renames, after it has refused what POSIX refuses: not every billy file
 // system does.
 func (f *FS) move(a *node, fromName string, b *node, toName string) error {
-	if isDot(fromName) || isDot(toName) {
-		return syscall.EINVAL
-	}
 	n, _, err := f.step(a, fromName)
 	if err != nil {
 		return err
@@ -43,13 +43,6 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 		if err := f.mayReplace(n, old); err != nil {
 			return err
 		}
-		f.shut(old.open)
-	}
-	// An open file may know its path.
-	if n.kind == vfs.Directory {
-		f.shutAll()
-	} else {
-		f.shut(n.open)
 	}
 	err = f.at2(a, fromName, b, toName, func(from, to string) error { return f.rename(from, to, old) })
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"syscall"
 	"time"
 
+	gobilly "github.com/go-git/go-billy/v5"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // SetAttr implements vfs.FileSystem.
 func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (ch vfs.Change, err error) {
-	err = f.alterAt(op, h, &ch, func(n *node) error {
+	err = f.alter(op, h, &ch, func(n *node) error {
 		if guard != nil && *guard != ch.Before.Ctime {
 			return vfs.ErrNotSync
 		}
@@ -24,9 +26,6 @@ func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) 
 
 // maySet judges all of s before any of it happens; a is what n has now.
 func (f *FS) maySet(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
-	if f.readOnly && !s.IsZero() {
-		return syscall.EROFS
-	}
 	if s.SetSize {
 		switch {
 		case n.kind != vfs.Regular:
@@ -112,6 +111,10 @@ func (f *FS) setMode(n *node, mode uint32) error {
 }
 
 func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
+	if f.change == nil || n.kind == vfs.Symlink {
+		n.did = rewritten // the file system cannot: its Mtime moves to now
+		return nil
+	}
 	now := timeOf(time.Now())
 	pick := func(how vfs.TimeHow, client, current vfs.Time) vfs.Time {
 		switch how {
@@ -123,25 +126,17 @@ func (f *FS) setTimes(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 		return current
 	}
 	atime, mtime := pick(s.AtimeHow, s.Atime, a.Atime), pick(s.MtimeHow, s.Mtime, a.Mtime)
-	if f.change == nil || n.kind == vfs.Symlink {
-		// The file system cannot, and now is now: it is remembered here.
-		n.atime, n.mtime, n.did = atime, mtime, max(n.did, altered)
-		return nil
-	}
 	err := f.altering(n, func(path string) error { return f.change.Chtimes(path, atime.Time(), mtime.Time()) })
 	if err == nil {
-		n.atime, n.mtime = vfs.Time{}, vfs.Time{}
+		n.mtime = vfs.Time{}
 	}
 	return err
 }
 
 // truncate sets the size of n, which has a.
 func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
-	o, err := f.file(n, true)
+	err := f.writing(n, func(file gobilly.File) error { return file.Truncate(int64(size)) })
 	if err != nil {
-		return err
-	}
-	if err := f.call(func() error { return o.Truncate(int64(size)) }); err != nil {
 		return err
 	}
 	n.did = rewritten

@@ -102,7 +102,7 @@ func TestSuiteDisk(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		opt  billy.Options
-	}{{"plain", billy.Options{}}, {"sole", billy.Options{Sole: true, OpenFiles: 2}}} {
+	}{{"plain", billy.Options{}}, {"sole", billy.Options{Sole: true}}} {
 		t.Run(c.name, func(t *testing.T) {
 			vfstest.Run(t, func(t *testing.T) vfs.FileSystem {
 				return serve(t, handler(newDisk(t)), c.opt)

@@ -1,11 +1,9 @@
 package billy
 
 import (
-	"crypto/rand"
 	"encoding/binary"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -23,13 +21,13 @@ type node struct {
 	seen vfs.Attr
 	// stamp grows with every change that is seen or made; it is the ctime
 	// where the file system shows none.
-	stamp vfs.Time
-	// mtime and atime where they were changed through here and the file system
-	// did not move its own.
-	mtime, atime vfs.Time
-	did          done     // since it was observed
-	exclusive    *[8]byte // the verifier of the exclusive Create that made it
-	open         *openFile
+	stamp int64 // nanoseconds since 1970
+	// mtime where it was changed through here and the file system did not move
+	// its own.
+	mtime     vfs.Time
+	did       done     // since it was observed
+	made      bool     // by a client of this process
+	exclusive *[8]byte // the verifier of the exclusive Create that made it
 }
 
 // tree is what is known of the files: those that a client has seen, as a tree,
@@ -38,16 +36,14 @@ type tree struct {
 	root     *node
 	byHandle map[vfs.Handle]*node
 	byID     map[uint64]*node
-	key      [8]byte // of the handles that are good in this process only
+	life     uint64 // of this process: what is good in this process only has it
 	lastOwn  uint64
-	salt     uint64 // the upper bits of every cookie of this process
 	device   uint64 // of the root, where it shows one
-	mute     bool   // there is no handler, or it makes no handles
 }
 
 // First bytes of handles.
 const (
-	ownHandle     = 'o' // key, number: good in this process
+	ownHandle     = 'o' // life, number: good in this process
 	handlerHandle = 'h' // file number, the handler's handle
 )
 
@@ -56,15 +52,8 @@ const (
 	theirsAt = 1 + 8 // where the handler's handle begins
 )
 
-func (t *tree) init(f *FS, root *vfs.Attr) {
-	t.byHandle, t.byID = make(map[vfs.Handle]*node), make(map[uint64]*node)
-	rand.Read(t.key[:])
-	var b [8]byte
-	rand.Read(b[:])
-	t.salt = binary.LittleEndian.Uint64(b[:]) & (1<<22 - 1) << 40
-	t.mute = f.handler == nil || len(f.handler.ToHandle(f.bfs, nil)) == 0
-	t.root = f.newNode(nil, root)
-}
+// salt is in the upper bits of every cookie.
+func (t *tree) salt() uint64 { return t.life & (1<<22 - 1) << 40 }
 
 func hash(parts ...string) uint64 {
 	h := fnv.New64a()
@@ -92,16 +81,15 @@ func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 	// With the number, because a handler may give a file the handle that
 	// another had before a rename.
 	b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
-	if !f.mute {
-		f.call(func() error { b = append(b, f.handler.ToHandle(f.bfs, path)...); return nil })
-	}
+	b = append(b, f.handler.ToHandle(f.bfs, path)...)
 	if len(b) == theirsAt || len(b) > vfs.MaxHandle {
 		f.lastOwn++
-		b = binary.LittleEndian.AppendUint64(append([]byte{ownHandle}, f.key[:]...), f.lastOwn)
+		b = binary.LittleEndian.AppendUint64([]byte{ownHandle}, f.life)
+		b = binary.LittleEndian.AppendUint64(b, f.lastOwn)
 	}
 	n.handle, _ = vfs.MakeHandle(b)
 	if n.kind == vfs.Directory {
-		n.directory = directory{names: make(map[string]*entry), last: f.salt + dotDotCookie}
+		n.directory = directory{names: make(map[string]*entry), last: f.salt() + dotDotCookie}
 	}
 	f.byHandle[n.handle] = n
 	f.byID[n.id] = n
@@ -130,20 +118,19 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 	switch {
 	case len(b) == ownLen && b[0] == ownHandle:
 		return nil, syscall.ESTALE // removed, or of an earlier process
-	case len(b) <= theirsAt || b[0] != handlerHandle || f.mute:
+	case len(b) <= theirsAt || b[0] != handlerHandle:
 		return nil, vfs.ErrBadHandle
 	case !f.alone:
 		return nil, errAlone
 	}
 	// An earlier process gave it out: the handler knows the path.
-	var path []string
-	err := f.call(func() (err error) { _, path, err = f.handler.FromHandle(b[theirsAt:]); return })
+	_, path, err := f.handler.FromHandle(b[theirsAt:])
 	if err != nil {
 		return nil, syscall.ESTALE
 	}
 	n := f.root
 	for _, name := range path {
-		if checkName([]byte(name)) != nil || isDot(name) || n.kind != vfs.Directory {
+		if vfs.CheckName([]byte(name), maxName) != nil || vfs.IsDot([]byte(name)) || n.kind != vfs.Directory {
 			return nil, syscall.ESTALE
 		}
 		if n, _, err = f.step(n, name); err == syscall.ENOENT {
@@ -159,7 +146,7 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 	return n, nil
 }
 
-// step finds name in dir: the node, and what is shown of it now.
+// step finds name in dir and looks at it.
 func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
 	a, err := f.lstat(dir, name)
 	if err == syscall.ENOENT && dir.names[name] != nil {
@@ -172,6 +159,9 @@ func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
 		return nil, a, err
 	}
 	n, err := f.adopt(dir, name, &a)
+	if err == nil {
+		err = f.observe(n, &a)
+	}
 	return n, a, err
 }
 
@@ -224,7 +214,6 @@ func (f *FS) detach(e *entry) {
 	if f.byID[n.id] == n {
 		delete(f.byID, n.id)
 	}
-	f.shut(n.open)
 	for _, below := range n.names {
 		f.detach(below)
 	}
@@ -242,20 +231,6 @@ func (f *FS) lose(n *node) {
 // does not make it fail.
 func (f *FS) invalidate(n *node) {
 	if b := n.handle.Bytes(); b[0] == handlerHandle {
-		_ = f.call(func() error { return f.handler.InvalidateHandle(f.bfs, b[theirsAt:]) })
+		_ = f.handler.InvalidateHandle(f.bfs, b[theirsAt:])
 	}
 }
-
-// checkName judges a name that is looked up, made or removed.
-func checkName(name []byte) error {
-	switch {
-	case len(name) == 0, strings.ContainsAny(string(name), "/\x00"):
-		return syscall.EINVAL
-	case len(name) > maxName:
-		return syscall.ENAMETOOLONG
-	}
-	return nil
-}
-
-// isDot says that name is "." or "..".
-func isDot(name string) bool { return name == "." || name == ".." }
