@@ -23,7 +23,7 @@ type ends struct {
 func newEnds(t *testing.T) *ends {
 	e := &ends{server: newSite(t, gss.Config{}), client: newSite(t, gss.Config{})}
 	e.fore = e.server.establish(e.server.wire(), e.server.mech)
-	e.theirs = e.client.gss.Adopt(e.fore.ctx)
+	e.theirs = e.client.gss.AdoptContext(e.fore.ctx)
 	return e
 }
 

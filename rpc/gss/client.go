@@ -14,6 +14,10 @@ import (
 // call was executed is not known.
 var ErrReply = errors.New("gss: reply cannot be verified")
 
+// ErrRefused: the server does not make a context with what the initiator brings. The
+// *Error that it wraps is the server's.
+var ErrRefused = errors.New("gss: the server refused the context")
+
 // ErrClosed: the Client was closed.
 var ErrClosed = errors.New("gss: client closed")
 
@@ -31,9 +35,14 @@ type ClientConfig struct {
 	// Program and Version are those whose procedure NULL carries the tokens.
 	Program, Version uint32
 	// Timeout bounds the making of a context that takes the place of one that
-	// ended, and the wait for the end of one at Close (default 30 s).
+	// ended, and the wait for the end of one at Close, which is no more than two seconds
+	// (default 30 s).
 	Timeout time.Duration
 }
+
+// destroyTime is how long Close waits for the server's answer at most. Nothing depends on
+// it.
+const destroyTime = 2 * time.Second
 
 // maxUnderWay is how many calls of a Client are under way at once, where the server's
 // window is larger. Others wait.
@@ -135,10 +144,13 @@ func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 }
 
 // Principal is the server's name.
-func (c *Client) Principal() string {
+func (c *Client) Principal() string { return c.Context().Principal() }
+
+// Context is the one that calls are made under now: another takes its place when it ends.
+func (c *Client) Context() Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ctx.ctx.Principal()
+	return c.ctx.ctx
 }
 
 // Start implements rpc.Caller.
@@ -324,7 +336,7 @@ func (c *Client) Close() {
 // destroy tells the server that the context is not needed any more (RFC 2203 §5.4).
 // If that does not reach it, the context ends with its ticket.
 func (c *Client) destroy() {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), min(c.cfg.Timeout, destroyTime))
 	defer cancel()
 	e := &call{client: c, under: c.ctx, proc: procDestroy}
 	e.service = rpc.GSSNone

@@ -1,9 +1,6 @@
 package gss
 
-import (
-	"net/netip"
-	"time"
-)
+import "time"
 
 // MakeUsed has a context count as used since it was seen last.
 func (s *Server) MakeUsed(handle []byte) bool {
@@ -23,14 +20,8 @@ func (s *Server) Forget() { s.contexts.clear() }
 // MaxUnderWay is how many calls of a Client are under way at once.
 const MaxUnderWay = maxUnderWay
 
-// Adopt lets calls come under a context that was made elsewhere: s is then what a client
-// is for calls from its server.
-func (s *Server) Adopt(c Context) []byte {
-	x := &serverContext{ctx: c, principal: c.Principal(), own: c.Own(), expiry: c.Expiry()}
-	x.who.Store(s.identify(x.principal, time.Now()))
-	s.contexts.add(x, netip.IPv4Unspecified(), time.Now())
-	return x.handle[:]
-}
+// AdoptContext is Adopt of a context without a Client.
+func (s *Server) AdoptContext(c Context) []byte { return s.adopt(c) }
 
 // MaxResting is how many peers without tickets are remembered.
 const MaxResting = maxResting

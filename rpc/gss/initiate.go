@@ -93,7 +93,7 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 			return err
 		}
 		if r.major != Complete && r.major != ContinueNeeded {
-			return &Error{Major: r.major, Minor: r.minor, Text: "the server refused the context"}
+			return fmt.Errorf("%w: %w", ErrRefused, &Error{Major: r.major, Minor: r.minor, Text: "its log says why"})
 		}
 		if len(r.handle) == 0 || r.window == 0 {
 			return errors.New("the server's answer has no handle or no window")

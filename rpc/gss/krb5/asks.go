@@ -37,7 +37,7 @@ func (a *asks) ask(ctx stdcontext.Context, server string, f func() (*ticket, err
 	case <-q.done:
 		return q.ticket, q.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("asking the KDC for a ticket for %s: %w", server, stdcontext.Cause(ctx))
+		return nil, fmt.Errorf("asking the KDC for a ticket for %s: it does not answer: %w", server, stdcontext.Cause(ctx))
 	}
 }
 

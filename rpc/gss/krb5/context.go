@@ -101,6 +101,9 @@ func (c *context) Own() string { return c.own }
 // Expiry is part of gss.Context.
 func (c *context) Expiry() time.Time { return c.expiry }
 
+// EType is the encryption type of the context's keys.
+func (c *context) EType() EType { return c.profile.etype }
+
 // Bound is part of gss.Context.
 func (c *context) Bound() bool { return c.bound }
 

@@ -86,7 +86,7 @@ func (m *Mechanism) askFor(name string, server []string, realm string, now time.
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("getting a ticket for %s: %w", strings.TrimSuffix(name, "@"), err)
+		return nil, fmt.Errorf("getting a ticket for %s: %w", strings.TrimSuffix(name, "@"), m.explained(err))
 	}
 	k.server = name
 	return k, nil
@@ -158,7 +158,7 @@ func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) 
 	path := strings.TrimPrefix(m.config.Cache, "FILE:")
 	cache, err := credentials.LoadCCache(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the credential cache: %w", err)
+		return nil, fmt.Errorf("reading the credential cache %s: %w: use kinit", path, pathless(err))
 	}
 	who := cache.DefaultPrincipal
 	if who.Realm == "" || len(who.PrincipalName.NameString) == 0 {

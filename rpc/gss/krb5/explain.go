@@ -1,0 +1,62 @@
+package krb5
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
+	"github.com/jcmturner/gokrb5/v8/krberror"
+)
+
+// answers are what KDCs refuse with that have a remedy (RFC 4120 §7.5.9). A text for an
+// initiator with a credential cache stands in byCache where it is another one.
+var answers = []struct {
+	code          int32
+	says, byCache string
+}{
+	{code: errorcode.KDC_ERR_S_PRINCIPAL_UNKNOWN,
+		says: "the KDC knows no such service: name the server as its key does (klist -k at the server), or make the key with kadmin's addprinc -randkey and ktadd"},
+	{code: errorcode.KDC_ERR_C_PRINCIPAL_UNKNOWN, says: "the KDC does not know the principal of the keytab: make it with kadmin's addprinc -randkey and ktadd", byCache: "the KDC does not know the principal of the credential cache any more: use kinit"},
+	{code: errorcode.KDC_ERR_PREAUTH_FAILED, says: "the KDC has another key than the keytab: write the keytab anew with kadmin's ktadd"},
+	{code: errorcode.KDC_ERR_ETYPE_NOSUPP, says: "the KDC has no key of an encryption type that is served here and permitted by krb5.conf: make keys of AES with kadmin's cpw"},
+	{code: errorcode.KRB_AP_ERR_TKT_EXPIRED, says: "the ticket has ended: use kinit"},
+	{code: errorcode.KRB_AP_ERR_SKEW, says: "the clocks of this machine and of the KDC differ by too much: set them"},
+	{code: errorcode.KDC_ERR_CLIENT_REVOKED, says: "the KDC has locked the principal: see kadmin's getprinc"},
+}
+
+// explained puts what the library says of an exchange with the KDC into one sentence with
+// its remedy. It leaves other errors as they are.
+func (m *Mechanism) explained(err error) error {
+	var e krberror.Krberror
+	if !errors.As(err, &e) {
+		return err
+	}
+	text := e.Error()
+	for _, a := range answers {
+		if !strings.Contains(text, errorcode.Lookup(a.code)) {
+			continue
+		}
+		says := a.says
+		if m.config.Cache != "" && a.byCache != "" {
+			says = a.byCache
+		}
+		return errors.New(says)
+	}
+	if e.RootCause == krberror.NetworkingError {
+		// The library tells of each attempt; the last error of the last says most.
+		last := text[strings.LastIndex(text, ": ")+len(": "):]
+		return fmt.Errorf("no KDC is reached: see the lines kdc of %s, and whether one runs there (%s)", m.config.Conf, strings.Trim(last, "()"))
+	}
+	return err
+}
+
+// pathless is an error of a file without the operation and the path, for sentences that
+// name the file.
+func pathless(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
