@@ -27,8 +27,10 @@ const maxReply = MaxTransfer + 64<<10
 type Conn struct {
 	target Target
 	peer   netip.AddrPort
-	caller rpc.Caller
-	close  func()
+	// bare makes calls as they are, and caller under the Target's Security if it has one.
+	bare, caller rpc.Caller
+	secured      *secured // nil without Security
+	close        func()
 
 	tcp  *tcp.Conn
 	rdma *rdma.Client
@@ -61,6 +63,11 @@ func dial(ctx context.Context, t Target, back *calls) (*Conn, error) {
 		} else {
 			err = c.dialTCP(ctx, back)
 		}
+		if err == nil && t.Security != nil {
+			if err = c.secure(ctx); err != nil {
+				c.close()
+			}
+		}
 		if err == nil {
 			return c, nil
 		}
@@ -81,7 +88,7 @@ func (c *Conn) dialTCP(ctx context.Context, back *calls) error {
 	if err != nil {
 		return err
 	}
-	c.tcp, c.caller, c.close = k, k, k.Close
+	c.tcp, c.bare, c.caller, c.close = k, k, k, k.Close
 	return nil
 }
 
@@ -112,7 +119,7 @@ func (c *Conn) dialRDMA(ctx context.Context, back *calls) error {
 	if err != nil {
 		return err
 	}
-	c.rdma, c.caller, c.close = k, k, func() { k.Close() }
+	c.rdma, c.bare, c.caller, c.close = k, k, k, func() { k.Close() }
 	return nil
 }
 
@@ -151,19 +158,30 @@ func (c *Conn) Peer() netip.AddrPort { return c.peer }
 func (c *Conn) Target() Target { return c.target }
 
 // Caller makes calls without waiting for them. Each Exchange carries its own
-// credential; Target.Cred is not added.
+// credential; Target.Cred is not added. With Target.Security the calls are made under
+// that instead.
 func (c *Conn) Caller() rpc.Caller { return c.caller }
+
+// Bare is Caller without Target.Security: for programs that know no RPCSEC_GSS, such as
+// MOUNT.
+func (c *Conn) Bare() rpc.Caller { return c.bare }
 
 // NFS3 makes the calls of NFS version 3 on c, with the Target's credential.
 func (c *Conn) NFS3() NFS3 { return NFS3{Caller: c.caller, Cred: c.target.Cred} }
 
-// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential. c
-// must lead to the server's MOUNT service: see DialMount.
-func (c *Conn) Mount3() Mount3 { return Mount3{Caller: c.caller, Cred: c.target.Cred} }
+// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential, and never
+// under its Security, as clients do: few servers have that for MOUNT. c must lead to the
+// server's MOUNT service: see DialMount.
+func (c *Conn) Mount3() Mount3 { return Mount3{Caller: c.bare, Cred: c.target.Cred} }
 
 // Close ends the connection and all its calls, and returns when each of them is
 // done. It must not be called from an Exchange's Done.
-func (c *Conn) Close() { c.close() }
+func (c *Conn) Close() {
+	if c.secured != nil {
+		c.secured.client.Close()
+	}
+	c.close()
+}
 
 // Call makes one call with the Target's credential and waits for its end. decode,
 // unless nil, reads the results while they are valid. Its error is what Call

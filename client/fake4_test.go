@@ -51,6 +51,10 @@ type fakeSession struct {
 	client uint64
 	slots  []fakeSlot
 	conns  map[*rpc.Conn]bool
+	// offers are what callbacks may be made under, in the client's order; back are the
+	// handles of a context of RPCSEC_GSS among them, or nil.
+	offers []uint32
+	back   *wire.GSSCBHandles4
 	// highest is the highest slot that a request came by since it was set.
 	highest uint32
 }
@@ -337,6 +341,15 @@ func (k *fakeCompound) createSession() wire.NFSStat4 {
 	var id wire.SessionID4
 	binary.BigEndian.PutUint64(id[:], f.id)
 	s := &fakeSession{client: args.Clientid, slots: make([]fakeSlot, f.slots), conns: map[*rpc.Conn]bool{k.c.Conn: true}}
+	var offer wire.CallbackSecParms4
+	for args.SecParms.Next(&offer) {
+		s.offers = append(s.offers, offer.Secflavor)
+		if h := offer.GSSHandles; offer.Secflavor == wire.RPCSECGSS {
+			s.back = &wire.GSSCBHandles4{
+				Service: h.Service, HandleFromServer: slices.Clone(h.HandleFromServer), HandleFromClient: slices.Clone(h.HandleFromClient),
+			}
+		}
+	}
 	f.sessions[id] = s
 	res := wire.CreateSession4ResOK{
 		Sessionid: id, Sequence: args.Sequence, Flags: args.Flags, ForeChanAttrs: args.ForeChanAttrs, BackChanAttrs: args.BackChanAttrs,

@@ -113,7 +113,9 @@ func (c *Conn) DialMount(ctx context.Context, port int) (m *Conn, own bool, err 
 		m, err = Dial(ctx, t)
 		return m, true, err
 	}
-	null := func(m *Conn) error { return m.Null(ctx, mount3wire.Program, mount3wire.Version) }
+	null := func(m *Conn) error {
+		return rpc.Do(ctx, m.bare, &rpc.Exchange{Program: mount3wire.Program, Version: mount3wire.Version, Cred: m.target.Cred}, nil)
+	}
 	if err = null(c); err == nil {
 		return c, false, nil
 	}

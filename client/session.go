@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -25,6 +26,8 @@ type Session struct {
 	callbacks *rpc.Server
 	pool      *mem.Pool
 	back      callbackService
+	// protected verifies callbacks that come under contexts of ours.
+	protected *gss.Server
 
 	life    context.Context // ends with Close
 	end     context.CancelFunc
@@ -93,6 +96,8 @@ func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 	s.slots = newSlotTable(nfs4wire.SessionID4{}, 1) // until there is a session
 	s.callbacks = rpc.NewServer(rpc.Config{Workers: 1})
 	s.callbacks.Register(&s.back)
+	s.protected = gss.New(gss.Config{MaxContexts: backContexts, MaxPerAddress: backContexts, MaxPerPrincipal: backContexts + 1})
+	s.callbacks.Protect(rpc.AuthGSS, s.protected)
 	var err error
 	if s.pool, err = mem.NewPool(mem.Config{Ceiling: mem.MinCeiling}); err != nil {
 		return nil, err

@@ -71,6 +71,11 @@ func (cfg *SessionConfig) target(number int) Target {
 	if i := number % (1 + len(cfg.Trunk)); i > 0 {
 		t = cfg.Trunk[i-1]
 	}
+	if t.Security != nil && t.Security.Version == 0 {
+		s := *t.Security
+		s.Version = nfs4wire.Version
+		t.Security = &s
+	}
 	t.Depth = max(t.Depth, cfg.Slots)
 	t.Reconnect = false
 	return t

@@ -101,5 +101,6 @@ func (s *Session) closeAll() {
 	}
 	s.endWaiting(ErrSessionClosed)
 	s.callbacks.Close()
+	s.protected.Close()
 	s.pool.Close()
 }

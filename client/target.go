@@ -58,6 +58,9 @@ type Target struct {
 	NoCRC bool
 	// Cred goes with each call; the zero value is AUTH_NONE. See Self.
 	Cred rpc.AuthBytes
+	// Security, unless nil, has calls made under RPCSEC_GSS instead, but for those of
+	// MOUNT. See Kerberos.
+	Security *Security
 	// Depth is how many calls are wanted under way at a time: the credits that
 	// the Conn asks for over RDMA. 0 means 128.
 	Depth int
@@ -75,6 +78,14 @@ func (t Target) port() int {
 		return t.Transport.Port()
 	}
 	return t.Port
+}
+
+// Flavor is how callers prove who they are: with Security, Cred does not count.
+func (t Target) Flavor() Flavor {
+	if t.Security != nil {
+		return flavorOf(t.Security.Service)
+	}
+	return Flavor(t.Cred.Flavor)
 }
 
 // Address is host and port as one string.

@@ -1,0 +1,167 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/gsstest"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// protect lets callers of s come under RPCSEC_GSS.
+func protect(t testing.TB, s *testserver.Server, m gss.Mechanism) *gss.Server {
+	g := gss.New(gss.Config{Mechanisms: []gss.Mechanism{m}, Identify: func(string) (uid, gid uint32, groups []uint32, ok bool) { return 0, 0, nil, true }})
+	t.Cleanup(g.Close)
+	s.RPC.Protect(rpc.AuthGSS, g)
+	return g
+}
+
+var gssServices = map[string]rpc.GSSService{"none": rpc.GSSNone, "integrity": rpc.GSSIntegrity, "privacy": rpc.GSSPrivacy}
+
+// A Target with Security makes all calls of NFS under it, over each transport and with each
+// service, and those of MOUNT without.
+func TestConnUnderGSS(t *testing.T) {
+	s := testserver.Start(t)
+	mech := gsstest.New()
+	g := protect(t, s, mech)
+	for name, target := range s.Targets() {
+		for of, service := range gssServices {
+			t.Run(name+"/"+of, func(t *testing.T) {
+				target.Security = &client.Security{Mechanism: mech, Service: service}
+				before := g.Stats().Calls
+				c := testserver.Dial(t, target)
+				x, ok := c.Secured()
+				if !ok || x.Server != mech.Host || x.Client != mech.Name || x.Flavor != target.Flavor() || x.Made <= 0 {
+					t.Errorf("the context is %+v, %v", x, ok)
+				}
+				ctx, n := testserver.Within(t), c.NFS3()
+				root, err := c.MountRoot(ctx, "/x", 0)
+				must(t, err)
+				if calls := g.Stats().Calls; calls != before {
+					t.Errorf("MOUNT made %d calls under the context", calls-before)
+				}
+				file, _, err := n.Create(ctx, root, name+of, nfs3wire.CreateHow3{})
+				must(t, err)
+				for _, size := range []int{1, 100_003} {
+					if _, err := n.Write(ctx, file, 0, testserver.Pattern(size), nfs3wire.FileSync); err != nil {
+						t.Fatal(err)
+					}
+					got := make([]byte, size)
+					if _, _, err := n.Read(ctx, file, 0, got); err != nil || !bytes.Equal(got, testserver.Pattern(size)) {
+						t.Errorf("READ of %d bytes: %v, or other data", size, err)
+					}
+				}
+				if calls := g.Stats().Calls - before; calls != 5 {
+					t.Errorf("%d calls under the context", calls)
+				}
+			})
+		}
+	}
+	if live := g.Stats().Contexts; live != 0 {
+		t.Errorf("%d contexts are left when their connections are closed", live)
+	}
+}
+
+// Contexts are made by a version of NFS that the server has.
+func TestContextByAnotherVersion(t *testing.T) {
+	s := testserver.Start(t)
+	mech := gsstest.New()
+	protect(t, s, mech)
+	target := s.Targets()["tcp"]
+	target.Security = &client.Security{Mechanism: mech, Service: rpc.GSSIntegrity, Version: wire.Version}
+	if _, ok := testserver.Dial(t, target).Secured(); !ok {
+		t.Error("no context")
+	}
+}
+
+// What keeps a context from being made is said with its remedy.
+func TestNoContext(t *testing.T) {
+	mech := gsstest.New()
+	plain, refusing := testserver.Start(t), testserver.Start(t)
+	strict := gsstest.New()
+	strict.Refuse = func(string) error { return &gss.Error{Major: gss.DefectiveCred, Text: "no"} }
+	protect(t, refusing, strict)
+	none := gsstest.New()
+	none.Unreachable = func(context.Context) error { return &gss.Error{Major: gss.NoCredential, Text: "no ticket"} }
+	for _, c := range []struct {
+		name string
+		s    *testserver.Server
+		m    gss.Mechanism
+		says []string
+	}{
+		{"a server without RPCSEC_GSS", plain, mech, []string{"does not know RPCSEC_GSS", "sec=sys"}},
+		{"a server that refuses", refusing, mech, []string{"refused the context", "keytab"}},
+		{"no ticket", plain, none, []string{"no ticket", "is an address"}},
+	} {
+		for name, target := range c.s.Targets() {
+			target.Security = &client.Security{Mechanism: c.m, Service: rpc.GSSNone}
+			_, err := client.Dial(testserver.Within(t), target)
+			var e *client.SecurityError
+			if !errors.As(err, &e) {
+				t.Errorf("%s, %s: %v", c.name, name, err)
+				continue
+			}
+			for _, word := range c.says {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%s, %s: %q does not say %q", c.name, name, err, word)
+				}
+			}
+		}
+	}
+}
+
+// A session under RPCSEC_GSS offers its context for callbacks, before others, and takes them
+// under it; one that is not made under that context is refused.
+func TestCallbacksUnderGSS(t *testing.T) {
+	for of, service := range gssServices {
+		t.Run(of, func(t *testing.T) {
+			f, server := newFake4(t)
+			mech := gsstest.New()
+			g := protect(t, server, mech)
+			for name, target := range server.Targets() {
+				recalled := make(chan client.Recall, 1)
+				target.Security = &client.Security{Mechanism: mech, Service: service}
+				s := f.session(target, client.SessionConfig{Callbacks: client.Callbacks{
+					Recall: func(r client.Recall) wire.NFSStat4 {
+						recalled <- r
+						return wire.NFS4OK
+					},
+				}})
+				_, session := f.only()
+				if want := []uint32{wire.RPCSECGSS, wire.AuthSys, wire.AuthNone}; !slices.Equal(session.offers, want) {
+					t.Fatalf("%s: offers %v", name, session.offers)
+				}
+				h := session.back
+				b := g.Back(h.HandleFromServer, h.HandleFromClient, rpc.GSSService(h.Service), mech.Name)
+				if b == nil || rpc.GSSService(h.Service) != service {
+					t.Fatalf("%s: the handle is of no context, or the service is %v", name, h.Service)
+				}
+				k := f.caller()
+				bare := k.call
+				k.call = b.Caller(bare)
+				recall := back{wire.OpCBRecall, &wire.CBRecall4Args{FH: wire.NFSFH4("file")}}
+				if status, n := callbackOutcome(k.do(k.sequence(0, 1), recall)); status != wire.NFS4OK || n != 2 {
+					t.Errorf("%s: %v after %d", name, status, n)
+				}
+				if r := <-recalled; string(r.File) != "file" {
+					t.Errorf("%s: recalled %q", name, r.File)
+				}
+				other := g.Back(h.HandleFromServer, []byte("another handle"), service, mech.Name).Caller(bare)
+				err := rpc.Do(testserver.Within(t), other, &rpc.Exchange{Program: 0x40000000, Version: wire.CallbackVersion}, nil)
+				if re, ok := errors.AsType[*rpc.ReplyError](err); !ok || !re.Denied {
+					t.Errorf("%s: CB_NULL by another handle: %v", name, err)
+				}
+				must(t, s.Close())
+			}
+		})
+	}
+}
