@@ -29,6 +29,8 @@ type NFS4 struct {
 	Slots          uint32 `json:"slots,omitempty"`
 	Request        uint32 `json:"max_request,omitempty"`
 	Response       uint32 `json:"max_response,omitempty"`
+	// Flavors are those of the root, by SECINFO_NO_NAME (RFC 8881 §18.45).
+	Flavors []client.Flavor `json:"flavors,omitempty"`
 }
 
 // nfs4 asks a server that has NFS version 4 what it is. It makes a session for that, and
@@ -55,6 +57,9 @@ func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
 	target := b.target
+	if b.secured != nil {
+		target.Security = b.cfg.Security
+	}
 	target.Cred = client.Self() // servers let no caller without a name look at their root
 	s, err := client.DialSession(ctx, client.SessionConfig{Target: target, Minor: min(found.Minor, 2), Timeout: b.cfg.Timeout})
 	if err != nil {
@@ -65,6 +70,7 @@ func (b *prober) session4(ctx context.Context, found *NFS4) error {
 	found.OwnerMajor, found.OwnerMinor, found.Scope = readable(server.MajorID), server.MinorID, readable(server.Scope)
 	found.Implementation = server.Implementation
 	found.Slots, found.Request, found.Response = limits.Maxrequests, limits.Maxrequestsize, limits.Maxresponsesize
+	found.Flavors = rootFlavors(ctx, s)
 	return s.Close()
 }
 
@@ -101,6 +107,9 @@ func (n *NFS4) print(line func(what, format string, args ...any)) {
 		return
 	}
 	line(name, "lease %d s, %d slots, requests of %d bytes, replies of %d", n.Lease, n.Slots, n.Request, n.Response)
+	if len(n.Flavors) > 0 {
+		line("root", "sec=%s", joined(n.Flavors))
+	}
 	line("server owner", "%s, minor %d; scope %s", n.OwnerMajor, n.OwnerMinor, n.Scope)
 	if n.Implementation != "" {
 		line("implementation", "%s", n.Implementation)

@@ -32,6 +32,9 @@ type Config struct {
 	RoundTrips int
 	// Provider is client.Target's.
 	Provider rdmacm.Provider
+	// Security, unless nil, is tried as well, and used for what the server says of itself by
+	// NFS version 4.
+	Security *client.Security
 }
 
 // A Report is what Run found. Its JSON keys are stable; times are in nanoseconds,
@@ -40,8 +43,16 @@ type Report struct {
 	Host       string     `json:"host"`
 	Transports []Listener `json:"transports"`
 	// Exports are what MOUNT lists. ExportsFault says why there is no list.
-	Exports      []client.Export `json:"exports"`
-	ExportsFault string          `json:"exports_fault,omitempty"`
+	Exports      []Export `json:"exports"`
+	ExportsFault string   `json:"exports_fault,omitempty"`
+}
+
+// An Export is one that MOUNT lists.
+type Export struct {
+	client.Export
+	// Flavors are those that callers may prove by who they are, as far as the server says
+	// that: to MNT of NFS version 3, and to SECINFO of version 4.
+	Flavors []client.Flavor `json:"flavors,omitempty"`
 }
 
 // A Listener is what was found at one address.
@@ -57,12 +68,17 @@ type Listener struct {
 	// Notes are sentences on what is worth knowing and not wrong.
 	Notes []string `json:"notes,omitempty"`
 
-	Connect   time.Duration `json:"connect_ns,omitempty"`
-	IWARP     *IWARP        `json:"iwarp,omitempty"`
-	RPCRDMA   *RPCRDMA      `json:"rpcrdma,omitempty"`
-	Programs  []Program     `json:"programs,omitempty"`
-	NFS4      *NFS4         `json:"nfs4,omitempty"`
-	RoundTrip *RoundTrip    `json:"round_trip,omitempty"`
+	Connect  time.Duration `json:"connect_ns,omitempty"`
+	IWARP    *IWARP        `json:"iwarp,omitempty"`
+	RPCRDMA  *RPCRDMA      `json:"rpcrdma,omitempty"`
+	Programs []Program     `json:"programs,omitempty"`
+	NFS4     *NFS4         `json:"nfs4,omitempty"`
+	// GSS: the server knows RPCSEC_GSS. Context is what Config.Security came to, and
+	// ContextFault why that is nothing.
+	GSS          bool       `json:"rpcsec_gss"`
+	Context      *Context   `json:"context,omitempty"`
+	ContextFault string     `json:"context_fault,omitempty"`
+	RoundTrip    *RoundTrip `json:"round_trip,omitempty"`
 }
 
 // RoundTrip is how long NULL calls of NFS took, made one at a time.
@@ -73,14 +89,22 @@ type RoundTrip struct {
 	Max    time.Duration `json:"max_ns"`
 }
 
-// Serves says that NFS was found: if all is set, over each transport that was tried,
-// otherwise over at least one.
+// Serves says that NFS was found, and that a context was made if one was asked for: if all
+// is set, over each transport that was tried, otherwise over at least one.
 func (p *Report) Serves(all bool) bool {
-	missing := func(t Listener) bool { return !t.NFS }
+	return p.hold(all, func(t Listener) bool { return t.NFS && t.ContextFault == "" })
+}
+
+// Found is Serves without the context.
+func (p *Report) Found(all bool) bool {
+	return p.hold(all, func(t Listener) bool { return t.NFS })
+}
+
+func (p *Report) hold(all bool, f func(t Listener) bool) bool {
 	if all {
-		return len(p.Transports) > 0 && !slices.ContainsFunc(p.Transports, missing)
+		return len(p.Transports) > 0 && !slices.ContainsFunc(p.Transports, func(t Listener) bool { return !f(t) })
 	}
-	return slices.ContainsFunc(p.Transports, func(t Listener) bool { return t.NFS })
+	return slices.ContainsFunc(p.Transports, f)
 }
 
 // Run asks a server what it speaks. Faults of the server are part of the Report.
@@ -91,7 +115,7 @@ func Run(ctx context.Context, cfg Config) *Report {
 	if cfg.RoundTrips <= 0 {
 		cfg.RoundTrips = 16
 	}
-	p := &Report{Host: cfg.Host, Exports: []client.Export{}}
+	p := &Report{Host: cfg.Host, Exports: []Export{}}
 	exports := errors.New("no connection to a server")
 	listed := false
 	for _, t := range cfg.Transports {
@@ -100,16 +124,16 @@ func Run(ctx context.Context, cfg Config) *Report {
 		if b.dial(ctx) {
 			b.look(ctx)
 			if b.out.NFS && !listed {
-				var all []client.Export
+				var all []Export
 				if all, exports = b.exports(ctx); exports == nil {
 					p.Exports, listed = append(p.Exports, all...), true
 				}
 			}
-			b.conn.Close()
+			b.close()
 		}
 		p.Transports = append(p.Transports, b.out)
 	}
-	if !listed && p.Serves(false) {
+	if !listed && p.Found(false) {
 		p.ExportsFault = exports.Error()
 	}
 	return p
@@ -120,7 +144,16 @@ type prober struct {
 	cfg    Config
 	target client.Target
 	conn   *client.Conn
-	out    Listener
+	// secured is a connection under Config.Security, or nil.
+	secured *client.Conn
+	out     Listener
+}
+
+func (b *prober) close() {
+	b.conn.Close()
+	if b.secured != nil {
+		b.secured.Close()
+	}
 }
 
 // step bounds one step.
@@ -174,6 +207,7 @@ func (b *prober) look(ctx context.Context) {
 		b.out.Fault = noNFSFault(b.target, b.out.Programs)
 		return
 	}
+	b.security(ctx)
 	b.nfs4(ctx)
 	if err := b.roundTrips(ctx); err != nil {
 		b.fault(callFault(b.target, err), err)
@@ -203,8 +237,21 @@ func (b *prober) null(ctx context.Context, program, version uint32) error {
 	return b.conn.Null(ctx, program, version)
 }
 
-// exports asks the server's MOUNT service for its export list.
-func (b *prober) exports(ctx context.Context) ([]client.Export, error) {
+// exports asks the server's MOUNT service for its export list, and for the flavors of each.
+func (b *prober) exports(ctx context.Context) ([]Export, error) {
+	listed, err := b.listExports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Export, len(listed))
+	for i, e := range listed {
+		all[i].Export = e
+	}
+	b.flavors(ctx, all[:min(len(all), maxAsked)])
+	return all, nil
+}
+
+func (b *prober) listExports(ctx context.Context) ([]client.Export, error) {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
 	m, own, err := b.conn.DialMount(ctx, b.cfg.MountPort)

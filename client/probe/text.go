@@ -12,7 +12,7 @@ func (p *Report) Print(w io.Writer) {
 	for i := range p.Transports {
 		p.Transports[i].print(w)
 	}
-	if !p.Serves(false) {
+	if !p.Found(false) {
 		return
 	}
 	fmt.Fprintln(w, "exports")
@@ -26,6 +26,9 @@ func (p *Report) Print(w io.Writer) {
 		groups := "everybody"
 		if len(e.Groups) > 0 {
 			groups = strings.Join(e.Groups, " ")
+		}
+		if len(e.Flavors) > 0 {
+			groups += ", sec=" + joined(e.Flavors)
 		}
 		fmt.Fprintf(w, "  %-20s %s\n", e.Path, groups)
 	}
@@ -61,6 +64,17 @@ func (t *Listener) print(w io.Writer) {
 	}
 	for _, p := range t.Programs {
 		line(fmt.Sprintf("%s (%d)", p.Name, p.Number), "%s", p.describe())
+	}
+	if t.NFS {
+		line("RPCSEC_GSS", "%s", choose(t.GSS, "known", "not known"))
+	}
+	switch x := t.Context; {
+	case t.ContextFault != "":
+		line("no context", "%s", strings.ReplaceAll(t.ContextFault, "\n", "; "))
+	case x != nil:
+		line("context", "%v with %s as %s, %s", x.Flavor, x.Server, x.Client, x.EType)
+		line("", "until %s; ticket in %v, made in %v, NULL under it in %v", x.Expiry.Local().Format(time.DateTime),
+			x.Ticket.Round(time.Microsecond), x.Made.Round(time.Microsecond), x.Null.Round(time.Microsecond))
 	}
 	if t.NFS4 != nil {
 		t.NFS4.print(line)

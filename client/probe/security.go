@@ -1,0 +1,210 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Context is a context of RPCSEC_GSS that was made.
+type Context struct {
+	Flavor client.Flavor `json:"flavor"`
+	// Server and Client are the principals.
+	Server string    `json:"server"`
+	Client string    `json:"client"`
+	Expiry time.Time `json:"expiry"`
+	EType  string    `json:"etype,omitempty"`
+	// Ticket is how long it took to get the ticket, Made how long the server took for the
+	// context, and Null how long a NULL call of NFS under it.
+	Ticket time.Duration `json:"ticket_ns"`
+	Made   time.Duration `json:"made_ns"`
+	Null   time.Duration `json:"null_ns"`
+}
+
+// security asks whether the server knows RPCSEC_GSS, and makes a context if one is wanted.
+func (b *prober) security(ctx context.Context) {
+	b.out.GSS = b.knowsGSS(ctx)
+	if b.cfg.Security == nil {
+		return
+	}
+	x, err := b.context(ctx)
+	if err != nil {
+		b.out.ContextFault = strings.TrimPrefix(err.Error(), "client: ")
+		return
+	}
+	b.out.Context = x
+}
+
+// context makes a context, over a connection of its own.
+func (b *prober) context(ctx context.Context) (*Context, error) {
+	ctx, cancel := b.step(ctx)
+	defer cancel()
+	target := b.target
+	target.Security = b.cfg.Security
+	c, err := client.Dial(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	b.secured = c
+	s, _ := c.Secured()
+	x := &Context{Flavor: s.Flavor, Server: s.Server, Client: s.Client, Expiry: s.Expiry, EType: s.EType, Ticket: s.Ticket, Made: s.Made}
+	start := time.Now()
+	err = c.Null(ctx, nfs3wire.Program, b.version())
+	x.Null = time.Since(start)
+	return x, err
+}
+
+// version is the lowest version of NFS that answered.
+func (b *prober) version() uint32 {
+	for _, p := range b.out.Programs {
+		if p.Number == nfs3wire.Program && len(p.Versions) > 0 {
+			return p.Versions[0]
+		}
+	}
+	return nfs3wire.Version
+}
+
+// knowsGSS makes a call under a context that there is not: a server that knows RPCSEC_GSS
+// says so (RFC 2203 §5.3.3.3), and others refuse the flavor. Nothing is to be waited for,
+// as it would be with a token.
+func (b *prober) knowsGSS(ctx context.Context) bool {
+	ctx, cancel := b.step(ctx)
+	defer cancel()
+	const version, data, number, none = 1, 0, 1, 1
+	w := xdr.NewWriter(make([]byte, 0, 64))
+	for _, v := range []uint32{version, data, number, none} {
+		w.Uint32(v)
+	}
+	w.Opaque(make([]byte, 8)) // the context's handle
+	err := rpc.Do(ctx, b.conn.Bare(), &rpc.Exchange{
+		Program: nfs3wire.Program, Version: b.version(), Cred: rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: w.Bytes()},
+	}, nil)
+	re, refused := errors.AsType[*rpc.ReplyError](err)
+	return refused && re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem)
+}
+
+// maxAsked is of how many exports the flavors are asked for.
+const maxAsked = 64
+
+// flavors asks for the flavors of exports: by MNT where the server has NFS version 3, and
+// else by SECINFO. What is not known stays empty.
+func (b *prober) flavors(ctx context.Context, all []Export) {
+	if slices.ContainsFunc(b.out.Programs, func(p Program) bool {
+		return p.Number == nfs3wire.Program && slices.Contains(p.Versions, nfs3wire.Version)
+	}) {
+		b.mountFlavors(ctx, all)
+		return
+	}
+	if b.out.NFS4 == nil || b.out.NFS4.Minor == 0 {
+		return
+	}
+	ctx, cancel := b.step(ctx)
+	defer cancel()
+	target := b.target
+	target.Cred = client.Self()
+	if b.secured != nil {
+		target.Security = b.cfg.Security
+	}
+	s, err := client.DialSession(ctx, client.SessionConfig{Target: target, Minor: min(b.out.NFS4.Minor, 2), Timeout: b.cfg.Timeout})
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	for i := range all {
+		all[i].Flavors = nameFlavors(ctx, s, all[i].Path)
+	}
+}
+
+// mountFlavors asks by MNT, and takes that back by UMNT.
+func (b *prober) mountFlavors(ctx context.Context, all []Export) {
+	ctx, cancel := b.step(ctx)
+	defer cancel()
+	m, own, err := b.conn.DialMount(ctx, b.cfg.MountPort)
+	if err != nil {
+		return
+	}
+	if own {
+		defer m.Close()
+	}
+	mount := client.Mount3{Caller: m.Bare(), Cred: client.Self()}
+	for i := range all {
+		_, flavors, err := mount.Mount(ctx, all[i].Path)
+		if err != nil {
+			continue // refused: this client may not mount it
+		}
+		_ = mount.Unmount(ctx, all[i].Path) // the server's list of mounts is a hint
+		for _, f := range flavors {
+			all[i].Flavors = append(all[i].Flavors, client.Flavor(f))
+		}
+	}
+}
+
+// rootFlavors are those of the server's root, nil if it does not say.
+func rootFlavors(ctx context.Context, s *client.Session) []client.Flavor {
+	style := wire.SecinfoStyle4CurrentFH
+	return secinfo(ctx, s, []client.Op{{Number: wire.OpPutRootFH}}, client.Op{Number: wire.OpSecInfoNoName, Args: &style})
+}
+
+// nameFlavors are those of a path.
+func nameFlavors(ctx context.Context, s *client.Session, name string) []client.Flavor {
+	dir, base := path.Split(path.Clean("/" + name))
+	if base == "" {
+		return rootFlavors(ctx, s)
+	}
+	above, err := s.NFS4().Walk(ctx, nil, dir)
+	if err != nil {
+		return nil
+	}
+	return secinfo(ctx, s, []client.Op{{Number: wire.OpPutFH, Args: &wire.PutFH4Args{Object: wire.NFSFH4(above)}}},
+		client.Op{Number: wire.OpSecInfo, Args: &wire.SecInfo4Args{Name: wire.UTF8String(base)}})
+}
+
+// secinfo makes a request that ends with an operation of which the result is a list of flavors.
+func secinfo(ctx context.Context, s *client.Session, before []client.Op, ask client.Op) (all []client.Flavor) {
+	var res wire.SecInfo4Res
+	ask.Res = &res
+	err := s.Do(ctx, &client.Compound{Ops: append(before, ask)}, func() error {
+		var one wire.Secinfo4
+		for res.ResOK.Next(&one) {
+			all = append(all, flavorOf(&one))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// flavorOf is the flavor that an element of the list stands for.
+func flavorOf(s *wire.Secinfo4) client.Flavor {
+	if s.Flavor != wire.RPCSECGSS {
+		return client.Flavor(s.Flavor)
+	}
+	if service := s.FlavorInfo.Service; strings.TrimPrefix(string(s.FlavorInfo.Oid), "\x06\x09") == kerberosOID && service >= 1 && service <= 3 {
+		return client.Krb5 + client.Flavor(service-1)
+	}
+	return client.Flavor(s.Flavor)
+}
+
+// kerberosOID is 1.2.840.113554.1.2.2 in DER (RFC 4121 §1), without tag and length, which some
+// servers put before it.
+const kerberosOID = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
+
+// joined are flavors as option sec= has them.
+func joined(all []client.Flavor) string {
+	names := make([]string, len(all))
+	for i, f := range all {
+		names[i] = f.String()
+	}
+	return strings.Join(names, ":")
+}
