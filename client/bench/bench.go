@@ -115,9 +115,19 @@ type conn struct {
 // and removes it, also when ctx ends before the measurement does.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
+	run := run3
 	if cfg.NFS != "3" {
-		return run4(ctx, cfg)
+		run = run4
 	}
+	m, err := run(ctx, cfg)
+	if err != nil && client.Refused(err) {
+		err = fmt.Errorf("%w: the server does not take sec=%v here: 'nfsrdmad probe' tells what it takes", err, cfg.Flavor())
+	}
+	return m, err
+}
+
+// run3 measures a server by NFS version 3.
+func run3(ctx context.Context, cfg Config) (*Result, error) {
 	work := workloads[cfg.Workload]
 	if work == nil {
 		return nil, fmt.Errorf("bench: workload %q is none of %v", cfg.Workload, Workloads())

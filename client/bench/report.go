@@ -15,6 +15,7 @@ type Result struct {
 	Server      string           `json:"server"`
 	Transport   client.Transport `json:"transport"`
 	NFS         string           `json:"nfs"`
+	Security    client.Flavor    `json:"security"`
 	Export      string           `json:"export"`
 	Workload    string           `json:"workload"`
 	Size        int              `json:"size"`
@@ -53,7 +54,7 @@ type Latency struct {
 // result sums up.
 func (b *bench) result(elapsed, cpu time.Duration) *Result {
 	m := &Result{
-		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, NFS: b.cfg.NFS, Export: b.cfg.Export, Workload: b.cfg.Workload,
+		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, NFS: b.cfg.NFS, Security: b.cfg.Flavor(), Export: b.cfg.Export, Workload: b.cfg.Workload,
 		Depth: b.cfg.Depth, Connections: b.cfg.Connections, Elapsed: elapsed,
 		CPU: cpu, CPUShare: float64(cpu) / float64(elapsed), Processors: runtime.NumCPU(),
 	}
@@ -82,7 +83,7 @@ func (m *Result) Print(w io.Writer) {
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%-12s %s\n", what, fmt.Sprintf(format, args...))
 	}
-	row("server", "%s over %s, %s, NFS version %s", m.Server, m.Transport, m.Export, m.NFS)
+	row("server", "%s over %s, %s, NFS version %s, sec=%v", m.Server, m.Transport, m.Export, m.NFS, m.Security)
 	of := m.Workload
 	if m.Size > 0 {
 		of += fmt.Sprintf(", %s each", FormatBytes(float64(m.Size)))
