@@ -119,6 +119,15 @@ func (f *forward) makeSink() bool {
 	return true
 }
 
+// start sends the call over a connection to the server.
+func (f *forward) start(c *client.Conn) {
+	if protected(f.x.Program) {
+		c.Caller().Start(&f.x)
+	} else {
+		c.Bare().Start(&f.x)
+	}
+}
+
 // encodeArgs writes the arguments as they came.
 func (f *forward) encodeArgs(w *xdr.Writer) {
 	if f.item == nil {
@@ -169,8 +178,30 @@ func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	if x.Err != nil {
 		return f.failed(x.Err)
 	}
+	if f.call.Header.Program == mount3wire.Program && f.session.relay.cfg.Target.Security != nil && f.encodeMount(w) {
+		return rpc.Done
+	}
 	w.FixedOpaque(x.Results.Rest())
 	return rpc.Done
+}
+
+// encodeMount writes the results of a MNT that succeeded, with the only flavor that clients of
+// this relay can use. It is false for other results.
+func (f *forward) encodeMount(w *xdr.Writer) bool {
+	h := &f.call.Header
+	if h.Version != mount3wire.Version || mount3wire.Procedure(h.Procedure) != mount3wire.ProcMnt {
+		return false
+	}
+	var res mount3wire.MountRes3
+	d := f.x.Results
+	if res.Decode(&d); d.Err() != nil || res.Status != mount3wire.OK {
+		return false
+	}
+	w.Int32(int32(mount3wire.OK))
+	w.Opaque(res.ResOK.FileHandle)
+	w.Uint32(1)
+	w.Uint32(uint32(rpc.AuthSys))
+	return true
 }
 
 // encodeRead writes the results of READ. The data stays where it was placed.
@@ -200,6 +231,10 @@ func (f *forward) encodeRead(w *xdr.Writer) rpc.Outcome {
 func (f *forward) failed(err error) rpc.Outcome {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		switch {
+		case re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem):
+			// The relay's own: there was no other context to be had.
+			f.session.fail(err)
+			return rpc.DropAndEnd
 		case re.Denied && re.Auth != rpc.AuthOK:
 			return rpc.Denied(re.Auth)
 		case re.Denied: // RPC version 2: no server of today refuses it

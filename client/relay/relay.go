@@ -11,6 +11,9 @@
 // RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each
 // connection has XIDs of its own: such calls are refused with AUTH_REJECTEDCRED. A
 // client that sends a call again on a new connection makes a new call.
+//
+// A Relay can protect the way to the server itself: with Target.Security it makes the calls
+// of NFS under that, all as its own principal, whatever the clients say of themselves.
 package relay
 
 import (
@@ -36,8 +39,12 @@ import (
 // default that its comment names in parentheses.
 type Config struct {
 	// Target is the server. Its Cred is not used, because each call keeps its own.
-	// Each client's connection has its own connection to the server.
-	Target client.Target
+	// Each client's connection has its own connection to the server. With Security the
+	// callers' credentials do not count for NFS: each client that the relay serves acts as the
+	// relay's principal. Only clients on privileged ports are served then, unless
+	// Insecure is set.
+	Target   client.Target
+	Insecure bool
 	// MountPort is where the server's MOUNT service listens on TCP; 0: find it
 	// (client.Conn.DialMount).
 	MountPort int
@@ -231,12 +238,14 @@ func (r *Relay) dialMount(ctx context.Context) (*client.Conn, error) {
 		defer cancel()
 		return client.Dial(ctx, client.Target{Transport: client.TCP, Host: r.cfg.Target.Host, Port: r.cfg.MountPort})
 	}
-	c, err := r.dialServer(ctx)
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	target := r.cfg.Target
+	target.Security = nil // few servers have it for MOUNT
+	c, err := client.Dial(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
 	m, own, err := c.DialMount(ctx, 0)
 	if err != nil || own {
 		c.Close()

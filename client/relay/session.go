@@ -62,7 +62,7 @@ func (l *line) carry(f *forward) {
 	case l.conn != nil && !l.conn.Lost():
 		c := l.conn
 		l.mu.Unlock()
-		c.Caller().Start(&f.x)
+		f.start(c)
 	default:
 		lost := l.conn
 		ctx, cancel := context.WithCancel(l.relay.life)
@@ -92,7 +92,7 @@ func (l *line) connect(ctx context.Context, lost *client.Conn) {
 			if err != nil {
 				f.undialled(err)
 			} else {
-				c.Caller().Start(&f.x)
+				f.start(c)
 			}
 		}
 	}
