@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -25,6 +26,7 @@ func benchCommand() *cobra.Command {
 		size, fileSize = byteCount(1 << 20), byteCount(256 << 20)
 		uid, gid       int
 		asJSON         bool
+		sec            securityFlags
 	)
 	c := &cobra.Command{
 		Use:   "bench HOST:/export",
@@ -40,7 +42,9 @@ the server takes is reduced to what it does.
 By NFS version 4 all connections share one session. A READ or WRITE is a request
 of SEQUENCE, PUTFH, READ or WRITE, and, without --no-attributes, GETATTR; null is
 SEQUENCE alone. In place of readdirplus there is readdir, and open is an OPEN of
-a file that is there, and its CLOSE.`,
+a file that is there, and its CLOSE.
+
+` + securityHelp,
 		Args: oneArgument("an export: HOST:/export"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
@@ -52,6 +56,12 @@ a file that is there, and its CLOSE.`,
 			}
 			if err := checkBench(&cfg, int64(size), int64(fileSize), c.Flags().Changed("duration")); err != nil {
 				return usageError{err}
+			}
+			if cfg.Security, err = sec.security(); err != nil {
+				return err
+			}
+			if cfg.Security != nil && uid >= 0 {
+				return usageError{errors.New("--uid is for --sec sys: with Kerberos the server knows who calls")}
 			}
 			cfg.Cred = client.Self()
 			if uid >= 0 {
@@ -74,6 +84,7 @@ a file that is there, and its CLOSE.`,
 	f.IntVar(&cfg.Connections, "connections", 1, "connections")
 	durationVar(f, &cfg.Duration, "duration", 10*time.Second, time.Millisecond, 24*time.Hour, "how long to measure")
 	f.Int64Var(&cfg.Ops, "ops", 0, "end after so many operations instead")
+	sec.add(f)
 	f.IntVar(&uid, "uid", -1, "act as this user (default: the calling user)")
 	f.IntVar(&gid, "gid", -1, "and this group, with --uid")
 	f.BoolVar(&asJSON, "json", false, "print JSON")

@@ -16,8 +16,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/probe"
 )
 
-// errNotServed: the probe said already what is wrong.
-var errNotServed = errors.New("no NFS server was found where one was asked for")
+// errNotServed and errNoContext: the probe said already what is wrong.
+var (
+	errNotServed = errors.New("no NFS server was found where one was asked for")
+	errNoContext = errors.New("an NFS server was found, but no context of RPCSEC_GSS was made with it")
+)
 
 func probeCommand() *cobra.Command {
 	var (
@@ -25,6 +28,7 @@ func probeCommand() *cobra.Command {
 		asJSON    bool
 		timeout   time.Duration
 		mountPort int
+		sec       securityFlags
 	)
 	c := &cobra.Command{
 		Use:   "probe HOST[:PORT]",
@@ -34,7 +38,10 @@ versions, exports and round-trip times, with a sentence on what is wrong.
 
 Without --transport both are tried, and the exit status is 0 where NFS is served
 over one of them; with --transport, where it is over what was asked for. Without
-a port, RDMA is tried on 20049 and TCP on 2049.`,
+a port, RDMA is tried on 20049 and TCP on 2049.
+
+With --sec a context of RPCSEC_GSS is made as well, and the exit status is 0 only
+where that succeeds. ` + securityHelp,
 		Args: oneArgument("a server: HOST or HOST:PORT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			cfg := probe.Config{Timeout: timeout, MountPort: mountPort}
@@ -52,6 +59,9 @@ a port, RDMA is tried on 20049 and TCP on 2049.`,
 				}
 				cfg.Transports = []client.Transport{t}
 			}
+			if cfg.Security, err = sec.security(); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			context.AfterFunc(ctx, stop) // a second signal ends at once
@@ -63,16 +73,20 @@ a port, RDMA is tried on 20049 and TCP on 2049.`,
 			} else {
 				p.Print(os.Stdout)
 			}
-			if !p.Serves(transport != "") {
-				return errNotServed
+			if p.Serves(transport != "") {
+				return nil
 			}
-			return nil
+			if cfg.Security != nil && p.Found(transport != "") {
+				return errNoContext
+			}
+			return errNotServed
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&transport, "transport", "", "tcp, rdma or both")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	durationVar(f, &timeout, "timeout", 5*time.Second, time.Millisecond, time.Hour, "how long each step may take")
+	sec.add(f)
 	f.IntVar(&mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	return c
 }

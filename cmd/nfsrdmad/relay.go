@@ -20,7 +20,8 @@ func relayCommand() *cobra.Command {
 	var (
 		cfg             relay.Config
 		listen, portmap []string
-		verbose         bool
+		verbose, share  bool
+		sec             securityFlags
 	)
 	c := &cobra.Command{
 		Use:   "relay --listen ADDR:PORT HOST[:PORT]",
@@ -33,7 +34,12 @@ that insist on asking port 111 need --rpcbind-listen :111. Calls of MOUNT go to
 the server's MOUNT service: --mount-port of its TCP, or wherever it is found.
 
 The server sees the relay's address and a privileged port, not the clients': each
-client that reaches the relay may do there what the relay may.`,
+client that reaches the relay may do there what the relay may.
+
+With --sec the way to the server is protected: calls of NFS go there as the relay's
+own principal, whatever the callers say of themselves, which --share-principal
+confirms. Clients have to come from privileged ports then, or with --insecure from
+any. ` + securityHelp,
 		Args: oneArgument("an NFS/RDMA server: HOST or HOST:PORT"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			var err error
@@ -44,6 +50,17 @@ client that reaches the relay may do there what the relay may.`,
 			if len(listen) == 0 {
 				return usageError{errors.New("--listen is missing: where clients are to connect, such as 127.0.0.1:2049")}
 			}
+			if cfg.Target.Security, err = sec.security(); err != nil {
+				return err
+			}
+			switch secured := cfg.Target.Security != nil; {
+			case secured && !share:
+				return usageError{fmt.Errorf("--sec %s: all clients of the relay will act at the server as the relay's principal, whatever they say of themselves: add --share-principal if that is meant", sec.flavor)}
+			case !secured && (share || cfg.Insecure):
+				return usageError{errors.New("--share-principal and --insecure belong to --sec krb5, krb5i or krb5p")}
+			}
+			trouble := newTrouble()
+			cfg.Event = func(e relay.Event) { trouble.report(e.Err) }
 			if verbose {
 				cfg.Event = func(e relay.Event) {
 					fmt.Fprintf(os.Stderr, "client=%s calls=%d", e.Client, e.Calls)
@@ -63,6 +80,9 @@ client that reaches the relay may do there what the relay may.`,
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.IntVar(&cfg.Calls, "calls", 128, "calls under way for each client")
 	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take")
+	sec.add(f)
+	f.BoolVar(&share, "share-principal", false, "with --sec: all clients act at the server as the relay's principal")
+	f.BoolVar(&cfg.Insecure, "insecure", false, "with --sec: serve clients on ports above 1023 as well, which any user can have")
 	f.BoolVar(&verbose, "verbose", false, "print a line for each client that leaves")
 	return c
 }

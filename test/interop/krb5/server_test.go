@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +23,15 @@ import (
 )
 
 // serveFiles runs a server of a configuration with one export /data with these options,
-// and returns its address.
+// and returns its address for TCP.
 func serveFiles(t *testing.T, s *site, options string) string {
+	t.Helper()
+	overTCP, _ := serveBoth(t, s, options)
+	return overTCP.String()
+}
+
+// serveBoth is serveFiles over both transports.
+func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.AddrPort) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("a server that acts as its callers runs as root")
@@ -35,7 +43,7 @@ func serveFiles(t *testing.T, s *site, options string) string {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("rdma = [\"none\"]\ntcp = [\"127.0.0.1:0\"]\nrpcbind = false\nstate_dir = %q\nlog_level = \"error\"\n"+
+	text := fmt.Sprintf("rdma = [\"127.0.0.1:0\"]\ntcp = [\"127.0.0.1:0\"]\nrpcbind = false\nstate_dir = %q\nlog_level = \"error\"\n"+
 		"[kerberos]\nkeytab = %q\nrealm = \"KRB5.TEST\"\nprincipals = [\"alice@KRB5.TEST=daemon\"]\n"+
 		"[[export]]\npath = %q\nname = \"/data\"\noptions = %q\n", filepath.Join(t.TempDir(), "state"), s.keytab, dir, options)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -58,7 +66,7 @@ func serveFiles(t *testing.T, s *site, options string) string {
 			t.Error(err)
 		}
 	})
-	return daemon.TCPAddrs()[0].String()
+	return daemon.TCPAddrs()[0], daemon.RDMAAddrs()[0]
 }
 
 // A file that is made under Kerberos belongs to the principal's user; who has none acts
