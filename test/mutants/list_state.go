@@ -27,19 +27,25 @@ var stateMutants = []mutant{
 		"if a&^access == 0 && d&^deny == 0 {",
 		"if a&^access == 0 {",
 		"ulb/nfs/state", "TestDowngradeKeepsOpensWithinItsDenyMode"},
-	{"RFC 8881 §18.2.3: CLOSE with locks held", "ulb/nfs/state/open.go",
-		`				status = nfs4wire.NFS4ErrLocksHeld
-			}
-		}
+	{"RFC 8881 §18.2.3: CLOSE leaves what was locked", "ulb/nfs/state/files.go",
+		`	for _, lock := range s.locks {
+		m.endLock(lock, expired, l)
 	}
-	if status == nfs4wire.NFS4OK {
-		id = s.bump()`,
-		`			}
-		}
-	}
-	if status == nfs4wire.NFS4OK {
-		id = s.bump()`,
-		"ulb/nfs/state", "TestLocksHeld"},
+`,
+		"",
+		"ulb/nfs/state", "TestCloseUnlocks"},
+	{"CLOSE does not tell those who wait for what was locked", "ulb/nfs/state/files.go",
+		"of, locked := s.file, len(s.locks) > 0",
+		"of, locked := s.file, false",
+		"ulb/nfs/state", "TestCloseUnlocks"},
+	{"an attempt to CLOSE waits for the file system to give a claim up", "ulb/nfs/state/open.go",
+		"case try && s.claims(m):",
+		"case false:",
+		"ulb/nfs/state", "TestCloseOfWhatIsClaimedWaits"},
+	{"those who wait for locks are looked for with each lock that ends with a client", "ulb/nfs/state/files.go",
+		"		unlocked[s.file] = true\n			}\n			m.end(s, true, &l)",
+		"		unlocked[s.file] = false\n				m.released(s.file, &l)\n			}\n			m.end(s, true, &l)",
+		"ulb/nfs/state", "TestWaitersAreLookedForOnce"},
 	{"RFC 8881 §18.38: FREE_STATEID of a lock with ranges", "ulb/nfs/state/open.go",
 		"case s.Kind != KindLock, len(s.ranges) > 0:",
 		"case s.Kind != KindLock:",

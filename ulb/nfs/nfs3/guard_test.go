@@ -32,7 +32,7 @@ func deniedSite(t *testing.T, s *site, deny state.Access) (f wire.FileHandle3, e
 		t.Fatal(status)
 	}
 	return f, func() {
-		if _, status := m.CloseOpen(&state.Ref{ID: opening.ID, Client: c, Key: key}); status != 0 {
+		if _, status := m.CloseOpen(&state.Ref{ID: opening.ID, Client: c, Key: key}, false); status != 0 {
 			t.Error(status)
 		}
 	}

@@ -13,7 +13,10 @@ func closeFile(k *Compound) Status {
 		return wire.NFS4ErrBadXDR
 	}
 	return k.onState(&args.OpenStateid, state.KindOpen, args.Seqid, func(r *state.Ref) (wire.StateID4, Status) {
-		id, s := k.Program.state.CloseOpen(r)
+		id, s := k.Program.state.CloseOpen(r, k.Op.Try)
+		if s == state.WouldWait {
+			return wire.StateID4{}, k.Block(k.FS().Lane())
+		}
 		if k.Minor > 0 {
 			id = state.InvalidID // RFC 8881 §18.2.4
 		}

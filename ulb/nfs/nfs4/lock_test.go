@@ -98,6 +98,23 @@ func TestLockDenied(t *testing.T) {
 	})
 }
 
+// CLOSE gives up what was locked by way of the open (RFC 8881 §18.2.3).
+func TestCloseUnlocks(t *testing.T) {
+	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
+		f, other := newFiler(t, s, 1), newFiler(t, s, 1)
+		o := f.create("file", "me", both, 0)
+		theirs := other.open(openArgs("file", "other", both, 0))
+		lock := f.lock(o.fh, opFirstLock(o.Stateid, "locker", wire.WriteLt, 10, 10))
+		other.denied(o.fh, opLockTest("locker", wire.ReadLt, 15, 1))
+		f.close(o)
+		f.want(wire.NFS4ErrBadStateID, putFH(o.fh), opRead(lock, 0, 1))
+		got := other.lock(o.fh, opFirstLock(theirs.Stateid, "locker", wire.WriteLt, 0, toEnd))
+		other.unlock(o.fh, got, 0, toEnd)
+		other.close(theirs)
+		nothingLeft(t, s)
+	})
+}
+
 func TestLockErrors(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -124,7 +141,6 @@ func TestLockErrors(t *testing.T) {
 		{"CLOSE with a lock's stateid", opClose(lock, 0), wire.NFS4ErrBadStateID},
 		{"LOCK to write of what is open to read", opFirstLock(reading.Stateid, "reader", wire.WriteLt, 100, 1), wire.NFS4ErrOpenMode},
 		{"LOCK to read of what is open to write", opFirstLock(writing.Stateid, "writer", wire.ReadLt, 100, 1), wire.NFS4ErrOpenMode},
-		{"CLOSE of what is locked", opClose(o.Stateid, 0), wire.NFS4ErrLocksHeld},
 		{"LOCK that claims without grace", nfs4test.Op{Number: wire.OpLock, Args: &wire.Lock4Args{Locktype: wire.ReadLt, Length: 1, Reclaim: true,
 			Locker: wire.Locker4{LockOwner: wire.ExistLockOwner4{Stateid: lock}}}}, wire.NFS4ErrNoGrace},
 	} {

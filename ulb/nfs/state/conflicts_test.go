@@ -24,7 +24,7 @@ func TestShareModesOfTwoOwners(t *testing.T) {
 					if stands {
 						continue
 					}
-					if _, s := m.CloseOpen(&Ref{ID: id, Client: one, Key: fileKey(1)}); s != ok {
+					if _, s := m.CloseOpen(&Ref{ID: id, Client: one, Key: fileKey(1)}, false); s != ok {
 						t.Fatal(s)
 					}
 					if _, s := m.Open(args); s != ok {
@@ -120,26 +120,74 @@ func TestLocksAreChangedByteForByte(t *testing.T) {
 	test("behind all", 20, true, ok)
 }
 
-// A file is not closed, nor a lock's stateid freed, over bytes that are still locked; an
-// open's stateid is freed by CLOSE alone (RFC 8881 §18.2.3, §18.38.3).
+// A lock's stateid is not freed over bytes that are still locked; an open's stateid is freed
+// by CLOSE alone (RFC 8881 §18.38.3).
 func TestLocksHeld(t *testing.T) {
 	const held = nfs4wire.NFS4ErrLocksHeld
 	m := newManager(t)
 	l := newLocker(t, m, "client")
-	closes := func() Status {
-		_, s := m.CloseOpen(&Ref{ID: l.open, Client: l.c, Key: fileKey(1)})
-		return s
-	}
 	is(t, "FREE_STATEID of an open", m.FreeStateID(&l.open, l.c), held)
 	is(t, "LOCK", l.lock(false, 0, 10, true), ok)
-	is(t, "CLOSE over a lock", closes(), held)
 	is(t, "FREE_STATEID of the lock", m.FreeStateID(&l.id, l.c), held)
 	l.unlock(0, 9)
-	is(t, "CLOSE over the last byte of it", closes(), held)
 	is(t, "FREE_STATEID of the last byte of it", m.FreeStateID(&l.id, l.c), held)
 	l.unlock(9, 1)
 	is(t, "FREE_STATEID of what holds nothing", m.FreeStateID(&l.id, l.c), ok)
 	is(t, "FREE_STATEID once more", m.FreeStateID(&l.id, l.c), nfs4wire.NFS4ErrBadStateID)
-	is(t, "CLOSE", closes(), ok)
+	is(t, "CLOSE", l.close(false), ok)
+	nothingLeft(t, m)
+}
+
+// CLOSE gives up what was locked by way of the open, of all its lock-owners, and nothing of
+// other opens (RFC 8881 §18.2.3). Who waited for it is told.
+func TestCloseUnlocks(t *testing.T) {
+	m := newManager(t)
+	var told []string
+	m.NotifyLocks(func(n LockNotice) { told = append(told, n.Tag.(string)) })
+	l, other, waits := newLocker(t, m, "client"), newLocker(t, m, "other"), newLocker(t, m, "waits")
+	for i := range uint64(3) {
+		_, _, s := m.Lock(&LockArgs{
+			Ref: Ref{ID: l.open, Client: l.c, Key: fileKey(1)}, New: true, OwnerName: []byte{byte(i)}, Offset: i, Length: 1, Write: true,
+		})
+		is(t, "LOCK", s, ok)
+	}
+	is(t, "LOCK by way of another open", other.lock(false, 10, 1, true), ok)
+	is(t, "LOCK, who waits", waits.lock(true, 0, 3, true), nfs4wire.NFS4ErrDenied)
+	is(t, "CLOSE", l.close(true), ok)
+	if len(told) != 1 || told[0] != "waits" {
+		t.Errorf("told: %v", told)
+	}
+	is(t, "LOCK of what was locked", waits.lock(false, 0, 3, true), ok)
+	is(t, "LOCK of what the other has", waits.lock(false, 10, 1, true), nfs4wire.NFS4ErrDenied)
+	is(t, "CLOSE of the other", other.close(true), ok)
+	is(t, "CLOSE of who waited", waits.close(true), ok)
+	nothingLeft(t, m)
+}
+
+// An attempt to CLOSE does not wait for the file system, which has to be told where what is
+// locked is claimed: it does nothing then.
+func TestCloseOfWhatIsClaimedWaits(t *testing.T) {
+	m := newManager(t)
+	l := newLocker(t, m, "client")
+	claimer := &lockedClaimer{}
+	id, _, s := m.Lock(&LockArgs{
+		Ref: Ref{ID: l.open, Client: l.c, Key: fileKey(1)}, New: true, OwnerName: []byte("locker"), Length: 1, Write: true, Claimer: claimer,
+	})
+	is(t, "LOCK", s, ok)
+	is(t, "an attempt to CLOSE", l.close(true), WouldWait)
+	if claimer.held.None() {
+		t.Error("the attempt gave the claim up")
+	}
+	_, s = m.Unlock(&Ref{ID: id, Client: l.c, Key: fileKey(1)}, 0, 1, claimer)
+	is(t, "LOCKU behind the attempt", s, ok)
+	_, _, s = m.Lock(&LockArgs{
+		Ref: Ref{ID: id, Client: l.c, Key: fileKey(1)}, Length: 1, Write: true, Claimer: claimer,
+	})
+	is(t, "LOCK by the old stateid", s, nfs4wire.NFS4ErrOldStateID)
+	is(t, "LOCK again", l.lock(false, 0, 1, true), ok)
+	is(t, "CLOSE", l.close(false), ok)
+	if !claimer.held.None() {
+		t.Error("CLOSE left a claim")
+	}
 	nothingLeft(t, m)
 }

@@ -36,6 +36,8 @@ type files struct {
 	claims      map[FileKey]*localClaim
 	usage       usage
 	unconfirmed waitingOwners
+	// searches is how often those who wait for locks were looked for.
+	searches uint64
 }
 
 // A file is one that somebody has open.
@@ -90,9 +92,13 @@ func (m *Manager) holds(c *Client) bool { return len(c.holding.states) > 0 }
 func (m *Manager) dropAll(c *Client) (after func()) {
 	var l leftovers
 	c.holding.over = true
+	unlocked := make(map[*file]bool)
 	for s := range c.holding.states {
 		if s.Kind == KindOpen {
-			m.drop(s, true, &l)
+			if len(s.locks) > 0 {
+				unlocked[s.file] = true
+			}
+			m.end(s, true, &l)
 		}
 	}
 	for _, owners := range [...]map[string]*Owner{c.holding.openOwners, c.holding.lockOwners} {
@@ -102,6 +108,9 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 	}
 	for of := range c.holding.waiting {
 		of.unqueue(m, func(w *waiter) bool { return w.client == c })
+	}
+	for of := range unlocked {
+		m.released(of, &l)
 	}
 	c.holding.idle = nil
 	return func() { m.finish(&l) }
@@ -117,7 +126,7 @@ func (m *Manager) Revoke(domain any) {
 			continue
 		}
 		for len(of.opens) > 0 {
-			m.drop(of.opens[0], false, &l)
+			m.end(of.opens[0], false, &l)
 		}
 	}
 	m.mu.Unlock()
@@ -158,13 +167,22 @@ func (m *Manager) finish(l *leftovers) {
 	}
 }
 
-// drop ends an open with the locks that go with it. expired: it was taken away for want
-// of a lease.
-func (m *Manager) drop(s *State, expired bool, l *leftovers) {
-	for _, lock := range s.locks {
-		m.dropLock(lock, expired, l)
+// drop ends an open with the locks that go with it.
+func (m *Manager) drop(s *State, l *leftovers) {
+	of, locked := s.file, len(s.locks) > 0
+	m.end(s, false, l)
+	if locked {
+		m.released(of, l)
 	}
+}
+
+// end is drop, but for those who wait for what was locked: however many locks end, they are
+// looked at once. expired: the open was taken away for want of a lease.
+func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	of := s.file
+	for _, lock := range s.locks {
+		m.endLock(lock, expired, l)
+	}
 	m.unlist(s, &of.opens, expired)
 	access, deny := s.modes.union()
 	of.shares.add(access, deny, -1)
@@ -177,8 +195,9 @@ func (m *Manager) drop(s *State, expired bool, l *leftovers) {
 	m.tidy(of)
 }
 
-// dropLock ends a lock's state with all its ranges.
-func (m *Manager) dropLock(s *State, expired bool, l *leftovers) {
+// endLock ends a lock's state with all its ranges. Those who wait for them are looked at by
+// the caller.
+func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	of := s.file
 	if len(s.ranges) > 0 {
 		l.giveUp(m.abandoned(of.key))
@@ -188,7 +207,6 @@ func (m *Manager) dropLock(s *State, expired bool, l *leftovers) {
 	delete(s.open.locks, s.Owner)
 	m.unlist(s, &of.locks, expired)
 	m.files.usage.locks--
-	m.released(of, l)
 }
 
 // unlist takes s out of all that leads to it.

@@ -268,10 +268,9 @@ func (m *Manager) takeBack(u *undo) {
 		m.account(s, len(s.ranges)-held)
 		s.seqid.Store(u.seqid)
 		if u.made {
-			m.dropLock(s, false, &l)
-		} else {
-			m.released(of, &l)
+			m.endLock(s, false, &l)
 		}
+		m.released(of, &l)
 	}
 	m.mu.Unlock()
 	m.finish(&l)

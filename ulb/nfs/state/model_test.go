@@ -180,22 +180,39 @@ func (m *model) close(t *rapid.T) {
 	if o == nil {
 		return
 	}
-	want := ok
-	for _, l := range o.locks {
-		if l.cells != [cells]int{} {
-			want = nfs4wire.NFS4ErrLocksHeld
-		}
-	}
-	if _, s := m.m.CloseOpen(m.ref(o, o.id)); s != want {
-		t.Fatalf("CLOSE: %v, not %v", s, want)
-	}
-	if want == ok {
-		for key, other := range o.client.opens {
-			if other == o {
-				delete(o.client.opens, key)
+	if try := rapid.Bool().Draw(t, "try"); try {
+		want := ok
+		for _, l := range o.locks {
+			if m.claims != nil && l.cells != [cells]int{} {
+				want = WouldWait
 			}
 		}
-		if _, s := m.m.Resolve(m.ref(o, o.id), 0); s != nfs4wire.NFS4ErrBadStateID {
+		if _, s := m.m.CloseOpen(m.ref(o, o.id), true); s != want {
+			t.Fatalf("an attempt to CLOSE: %v, not %v", s, want)
+		} else if s == ok {
+			m.closed(t, o)
+			return
+		}
+	}
+	if _, s := m.m.CloseOpen(m.ref(o, o.id), false); s != ok {
+		t.Fatalf("CLOSE: %v", s)
+	}
+	m.closed(t, o)
+}
+
+// closed forgets an open, with the locks that were made by way of it.
+func (m *model) closed(t *rapid.T, o *modelOpen) {
+	for key, other := range o.client.opens {
+		if other == o {
+			delete(o.client.opens, key)
+		}
+	}
+	ids := []nfs4wire.StateID4{o.id}
+	for _, l := range o.locks {
+		ids = append(ids, l.id)
+	}
+	for _, id := range ids {
+		if _, s := m.m.Resolve(m.ref(o, id), 0); s != nfs4wire.NFS4ErrBadStateID {
 			t.Fatalf("after CLOSE: %v", s)
 		}
 	}

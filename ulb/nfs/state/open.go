@@ -196,7 +196,7 @@ func (m *Manager) TakeBack(o *Opening) {
 	m.mu.Lock()
 	if s := o.state; s.file != nil && s.seqid.Load() == o.ID.Seqid && len(s.locks) == 0 {
 		if o.before == 0 {
-			m.drop(s, false, &l)
+			m.drop(s, &l)
 		} else {
 			m.become(s, o.before, &l)
 			s.seqid.Store(o.beforeSeqid)
@@ -242,26 +242,38 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, 
 	return id, status
 }
 
-// CloseOpen is CLOSE (RFC 8881 §18.2). NFS4ERR_LOCKS_HELD: parts of the file are still
-// locked by way of this open.
-func (m *Manager) CloseOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
+// CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). Locks that were made by way of the
+// open are given up, as the RFCs leave to the server. With try, WouldWait is answered where
+// some of them are claimed towards the processes of this machine: to give that up waits for
+// the file system.
+func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Status) {
 	var l leftovers
 	m.mu.Lock()
 	s, status := m.held(r, KindOpen)
-	if status == nfs4wire.NFS4OK {
-		for _, lock := range s.locks {
-			if len(lock.ranges) > 0 {
-				status = nfs4wire.NFS4ErrLocksHeld
-			}
-		}
-	}
-	if status == nfs4wire.NFS4OK {
+	switch {
+	case status != nfs4wire.NFS4OK:
+	case try && s.claims(m):
+		status = WouldWait
+	default:
 		id = s.bump()
-		m.drop(s, false, &l)
+		m.drop(s, &l)
 	}
 	m.mu.Unlock()
 	m.finish(&l)
 	return id, status
+}
+
+// claims says whether anything that is locked by way of the open s is claimed.
+func (s *State) claims(m *Manager) bool {
+	if m.files.claims[s.Key] == nil {
+		return false
+	}
+	for _, lock := range s.locks {
+		if len(lock.ranges) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // FreeStateID is FREE_STATEID (RFC 8881 §18.38).
@@ -274,7 +286,7 @@ func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
 	case s.Kind != KindLock, len(s.ranges) > 0:
 		status = nfs4wire.NFS4ErrLocksHeld
 	default:
-		m.dropLock(s, false, &l)
+		m.endLock(s, false, &l)
 	}
 	m.mu.Unlock()
 	m.finish(&l)

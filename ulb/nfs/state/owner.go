@@ -197,7 +197,7 @@ func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
 		}
 	}
 	for s := range o.own {
-		m.dropLock(s, false, &l)
+		m.endLock(s, false, &l)
 	}
 	m.forgetOwner(o)
 	m.mu.Unlock()

@@ -21,7 +21,7 @@ func TestStateidsNeverComeAgain(t *testing.T) {
 			t.Fatalf("%x came again", id.Other)
 		}
 		seen[id.Other] = true
-		if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}); s != ok {
+		if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}, false); s != ok {
 			t.Fatal(s)
 		}
 		return id
@@ -140,7 +140,7 @@ func TestStateIDsAreNotGuessed(t *testing.T) {
 			near++
 		}
 		before = id.Other
-		if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}); s != ok {
+		if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}, false); s != ok {
 			t.Fatal(s)
 		}
 	}

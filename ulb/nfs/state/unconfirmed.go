@@ -18,7 +18,7 @@ func (m *Manager) awaits(o *Owner) {
 func (m *Manager) abandon(o *Owner, l *leftovers) {
 	delete(m.files.unconfirmed, o)
 	for _, s := range o.states {
-		m.drop(s, false, l)
+		m.drop(s, l)
 	}
 }
 

@@ -104,6 +104,7 @@ func (m *Manager) released(of *file, l *leftovers) {
 	if len(of.waiting) == 0 {
 		return
 	}
+	m.files.searches++
 	now := time.Now()
 	of.unqueue(m, func(w *waiter) bool { return now.Sub(w.asked) > forgotten })
 	left := maxHindrances

@@ -34,6 +34,11 @@ func (l *locker) lock(wait bool, offset, length uint64, write bool) Status {
 	return s
 }
 
+func (l *locker) close(try bool) Status {
+	_, s := l.m.CloseOpen(&Ref{ID: l.open, Client: l.c, Key: fileKey(1)}, try)
+	return s
+}
+
 func (l *locker) unlock(offset, length uint64) {
 	l.t.Helper()
 	var s Status
@@ -140,5 +145,40 @@ func TestSearchForWaitersIsBounded(t *testing.T) {
 	holder.unlock(0, 10)
 	if told != 3 {
 		t.Errorf("%d waiters were told", told)
+	}
+}
+
+// However many locks end with an open, or with a client, who waits for them is looked for
+// once, and told once.
+func TestWaitersAreLookedForOnce(t *testing.T) {
+	for _, how := range []string{"CLOSE", "the client goes"} {
+		t.Run(how, func(t *testing.T) {
+			m := newManager(t)
+			told := 0
+			m.NotifyLocks(func(LockNotice) { told++ })
+			holder, waiter := newLocker(t, m, "holder"), newLocker(t, m, "waiter")
+			for i := range uint64(100) {
+				if _, _, s := m.Lock(&LockArgs{
+					Ref: Ref{ID: holder.open, Client: holder.c, Key: fileKey(1)}, New: true, OwnerName: fmt.Append(nil, i), Offset: i, Length: 1, Write: true,
+				}); s != ok {
+					t.Fatal(s)
+				}
+				if s := waiter.lock(true, i, 1, true); s != nfs4wire.NFS4ErrDenied {
+					t.Fatal(s)
+				}
+			}
+			before := m.files.searches
+			if how == "CLOSE" {
+				is(t, how, holder.close(true), ok)
+			} else {
+				m.mu.Lock()
+				after := m.remove(holder.c)
+				m.mu.Unlock()
+				after()
+			}
+			if told != 100 || m.files.searches != before+1 {
+				t.Errorf("%d were told in %d searches", told, m.files.searches-before)
+			}
+		})
 	}
 }
