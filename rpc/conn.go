@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -27,13 +26,18 @@ type Conn struct {
 
 	mu     sync.Mutex
 	closed bool
-	ends   []*end
+	ends   *end // the first
 }
 
 type callerBox struct{ Caller }
 
-// end is one OnClose.
-type end struct{ f func() }
+// end is one OnClose, in a list: a peer may have bound much to its connection, and each
+// of it goes without a look at the others. The connection's mutex guards it.
+type end struct {
+	f          func()
+	prev, next *end
+	on         bool // in the list
+}
 
 // Caller is how to call the peer on this connection, or nil where that is not
 // possible (any more).
@@ -68,22 +72,40 @@ func (c *Conn) Meet() {
 // back: afterwards f is not called any more, unless it was called or is being
 // called already. Both may be called from any goroutine, f included.
 func (c *Conn) OnClose(f func()) (forget func()) {
-	e := &end{f}
+	e := &end{f: f}
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		f()
 		return func() {}
 	}
-	c.ends = append(c.ends, e)
+	e.on, e.next = true, c.ends
+	if c.ends != nil {
+		c.ends.prev = e
+	}
+	c.ends = e
 	c.mu.Unlock()
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if i := slices.Index(c.ends, e); i >= 0 {
-			c.ends = slices.Delete(c.ends, i, i+1)
-		}
+		c.remove(e)
 	}
+}
+
+// remove takes e off the list, if it is there. c.mu is held.
+func (c *Conn) remove(e *end) {
+	switch {
+	case !e.on:
+		return
+	case e.prev == nil:
+		c.ends = e.next
+	default:
+		e.prev.next = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next, e.on = nil, nil, false
 }
 
 // Close is for the transport: the connection is gone. Calls in progress run on;
@@ -100,12 +122,12 @@ func (c *Conn) Close() {
 	// One at a time off the list, so that an f may forget another.
 	for {
 		c.mu.Lock()
-		if len(c.ends) == 0 {
+		e := c.ends
+		if e == nil {
 			c.mu.Unlock()
 			return
 		}
-		e := c.ends[0]
-		c.ends = slices.Delete(c.ends, 0, 1)
+		c.remove(e)
 		c.mu.Unlock()
 		e.f()
 	}

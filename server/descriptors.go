@@ -13,6 +13,9 @@ const (
 	// mostForCalls is what calls may hold while they run; callsPart bounds that
 	// to one in so many.
 	mostForCalls, callsPart = 1024, 16
+	// mostForCallbacks is how many connections to clients of NFSv4.0 there are;
+	// callbacksPart bounds them to one in so many.
+	mostForCallbacks, callbacksPart = 256, 64
 	// mostForFiles is what the file systems make use of at most: they look at
 	// each every second.
 	mostForFiles = 1 << 17
@@ -28,7 +31,12 @@ const (
 // shared is what there is of limit descriptors for connections and files together.
 func shared(limit int) int {
 	left := max(limit-ownDescriptors, 0)
-	return left - min(mostForCalls, left/callsPart)
+	return left - min(mostForCalls, left/callsPart) - callbacksWithin(limit)
+}
+
+// callbacksWithin is how many connections to clients there may be.
+func callbacksWithin(limit int) int {
+	return min(mostForCallbacks, max(limit-ownDescriptors, callbacksPart)/callbacksPart)
 }
 
 // seatsWithin is how many connections there may be where the user wants so many, 0

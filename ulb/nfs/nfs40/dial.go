@@ -3,17 +3,19 @@ package nfs40
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Limits of connections for callbacks.
 const (
-	// maxConnections is how many there are at once.
-	maxConnections = 256
+	// usualConnections is Config.Connections where that is 0.
+	usualConnections = 256
 	// dialTime is how long one may take to be made, and callTime a callback to be
 	// answered.
 	dialTime = 5 * time.Second
@@ -38,16 +40,23 @@ type dialer struct {
 	dial rpc.Dialer
 	ctx  context.Context
 	stop context.CancelFunc
-	// slots has an element for each connection.
-	slots chan struct{}
+	// most is how many connections there are at once.
+	most int
 	// work counts goroutines and connections. ending: there are to be no more.
 	mu     sync.Mutex
 	ending bool
 	work   sync.WaitGroup
+	// taken are the connections that there are, by the addresses that they are counted
+	// under, and all is how many.
+	taken map[netip.Addr]int
+	all   int
 }
 
-func newDialer(dial rpc.Dialer) *dialer {
-	d := &dialer{dial: dial, slots: make(chan struct{}, maxConnections)}
+func newDialer(dial rpc.Dialer, most int) *dialer {
+	if most == 0 {
+		most = usualConnections
+	}
+	d := &dialer{dial: dial, most: most, taken: make(map[netip.Addr]int)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
 }
@@ -64,6 +73,31 @@ func (d *dialer) begin() bool {
 	return true
 }
 
+// take counts a connection to an address; false: there are too many, or the address has as
+// many as are left for others. Each take that is true is followed by a give.
+func (d *dialer) take(to netip.Addr) bool {
+	to = census.Client(to)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if left := d.most - d.all; left == 0 || d.taken[to] > 0 && d.taken[to] >= left {
+		return false
+	}
+	d.taken[to]++
+	d.all++
+	return true
+}
+
+// give lets another connection take the place of one to an address.
+func (d *dialer) give(to netip.Addr) {
+	to = census.Client(to)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.all--
+	if d.taken[to]--; d.taken[to] == 0 {
+		delete(d.taken, to)
+	}
+}
+
 // end gives up on all that is under way, and waits for its end.
 func (d *dialer) end() {
 	d.mu.Lock()
@@ -76,6 +110,7 @@ func (d *dialer) end() {
 // A connection is one for callbacks. It is closed when nobody has used it for a while.
 type connection struct {
 	dialer *dialer
+	to     netip.Addr
 	client rpc.Client
 	// protected is what calls on client are made by; nil: that itself.
 	protected rpc.Client
@@ -101,16 +136,13 @@ func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*conn
 			return nil, err
 		}
 	}
-	select {
-	case d.slots <- struct{}{}:
-	default:
+	if !d.take(t.Address.Addr()) {
 		d.work.Done()
 		return nil, errTooMany
 	}
-	c := &connection{dialer: d, users: 1}
+	c := &connection{dialer: d, to: t.Address.Addr(), users: 1}
 	if err := c.open(ctx, t, start); err != nil {
-		<-d.slots
-		d.work.Done()
+		c.gone()
 		return nil, err
 	}
 	return c, nil
@@ -163,6 +195,6 @@ func (c *connection) end() {
 
 // gone lets another connection take its place.
 func (c *connection) gone() {
-	<-c.dialer.slots
+	c.dialer.give(c.to)
 	c.dialer.work.Done()
 }

@@ -15,6 +15,8 @@ type Config struct {
 	// Dial connects to clients, for callbacks, at network "tcp"; nil: there are no
 	// callbacks.
 	Dial rpc.Dialer
+	// Connections is how many of them there are at a time at most; 0: 256.
+	Connections int
 	// Machine is the name of this machine in credentials of AUTH_SYS, of at most
 	// rpc.MaxMachineName bytes.
 	Machine string
@@ -46,7 +48,7 @@ func New(cfg Config) *Minor {
 	if err != nil {
 		panic(err)
 	}
-	return &Minor{cfg: cfg, state: cfg.State, dialer: newDialer(cfg.Dial), cred: cred}
+	return &Minor{cfg: cfg, state: cfg.State, dialer: newDialer(cfg.Dial, cfg.Connections), cred: cred}
 }
 
 // Close gives up on callbacks that are under way, and waits until all their connections

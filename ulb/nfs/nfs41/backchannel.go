@@ -17,6 +17,7 @@ const (
 
 // calls are a session's calls to its client. They are guarded by the session's mutex.
 type calls struct {
+	ping  ping
 	slots []backSlot
 	// target is the highest slot that the client wants to be used.
 	target uint32
@@ -126,27 +127,6 @@ func (s *Session) heard(target uint32) {
 	s.answered.Store(true)
 }
 
-// ping asks the client for an answer by CB_NULL, which needs no session: it may arrive
-// before the reply that makes one.
-func (s *Session) ping(k rpc.Caller) {
-	s.mu.Lock()
-	x := &rpc.Exchange{Program: s.program, Version: wire.CallbackVersion, Procedure: wire.ProcCBNull}
-	s.mu.Unlock()
-	k, _, ok := s.protect(k, x)
-	if !ok {
-		return
-	}
-	patience := time.AfterFunc(callTime, func() { k.Cancel(x, ErrUnanswered) })
-	x.Done = func(x *rpc.Exchange) {
-		patience.Stop()
-		if x.Err == nil {
-			s.down.Store(false)
-			s.answered.Store(true)
-		}
-	}
-	k.Start(x)
-}
-
 // protect gives x what it goes out under, and the Caller that it is made on instead of k.
 // size is how long the call gets. ok is false where there is nothing that it may go out
 // under any more.
@@ -163,9 +143,10 @@ func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size 
 func (s *Session) endCalls() {
 	s.mu.Lock()
 	s.calls.ended = true
-	queue := s.calls.queue
-	s.calls.queue = nil
+	queue, asked := s.calls.queue, s.calls.ping
+	s.calls.queue, s.calls.ping.next = nil, nil
 	s.mu.Unlock()
+	asked.giveUp(ErrNoPath)
 	for _, c := range queue {
 		c.end(ErrNoPath)
 	}

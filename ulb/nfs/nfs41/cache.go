@@ -12,22 +12,30 @@ import (
 // maxCached is the largest reply that a slot keeps, in bytes.
 const maxCached = 8 << 10
 
-// slotCost is what a slot takes beside its reply, in bytes.
-const slotCost = 256
+// What things take in memory, in bytes: a slot beside its reply, a session beside its slots,
+// with its first connection and the question whether its client answers, and a further
+// connection of it.
+const (
+	slotCost    = 256
+	sessionCost = 2 << 10
+	bindingCost = 256
+)
 
 // fewSlots is how many a session has that takes little.
 const fewSlots = 8
 
-// cache accounts for the memory of replies that are kept. Half of it is set aside when a
-// session is made: for its slots, and the reply of the first, so that every session always
-// goes on. The other half is for the replies of all further slots.
+// cache accounts for the memory of sessions, and of replies that are kept. Half of it is set
+// aside when a session is made: for itself, its slots, and the reply of the first, so that
+// every session always goes on. The other half is for the replies of all further slots, and
+// for what comes and goes: further connections, and calls to clients.
 //
 // Of either half the sessions of one address may have as much as they leave to those of
 // others. An address that would have more gets no further session; where it has less than
 // half its part even so, sessions of the address end that has most. Where an address would have
 // more replies, the session of its that holds most of them loses them.
 type cache struct {
-	half          int64
+	// most is what may be set aside, and half what the rest may take.
+	most, half    int64
 	aside, others atomic.Int64
 
 	mu     sync.Mutex
@@ -49,6 +57,8 @@ type share struct {
 
 func (c *cache) init(size int64) {
 	c.half = size / 2
+	// The table has a place for each session that there is memory for.
+	c.most = min(c.half, chunks*chunkSize*asideFor(1, 0))
 	c.shares = make(map[netip.Addr]*share)
 }
 
@@ -63,11 +73,11 @@ func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	if s == nil {
 		s = &share{address: from}
 	}
-	left := c.half - c.aside.Load() - s.aside
+	left := c.most - c.aside.Load() - s.aside
 	// All slots as long as there is much memory, and fewer and fewer then; half of it is
 	// for sessions with few, so that some is left for those that come later.
 	few := min(fewSlots, left/16/slotCost)
-	slots = max(1, min(slots, int(max(few, (left-c.half/2)/16/slotCost))))
+	slots = max(1, min(slots, int(max(few, (left-c.most/2)/16/slotCost))))
 	n := asideFor(slots, size)
 	if left < 2*n { // n for this session, and as much for those of others
 		return 0, nil
@@ -91,7 +101,7 @@ func (c *cache) endSession(s *share, slots, size int) {
 	}
 }
 
-func asideFor(slots, size int) int64 { return int64(slots*slotCost + size) }
+func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
 // greedy is the share that has most of what is set aside, where that is more than its part,
 // and the share of an address has less than half of that; else nil. part is what each would
@@ -99,7 +109,7 @@ func asideFor(slots, size int) int64 { return int64(slots*slotCost + size) }
 func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	part = c.half / int64(len(c.shares)+1)
+	part = c.most / int64(len(c.shares)+1)
 	if s := c.shares[census.Client(from)]; s != nil && s.aside >= part/2 {
 		return nil, part
 	}
@@ -125,6 +135,16 @@ func (c *cache) has(s *share) int64 {
 func (c *cache) account(s *share, n int64) {
 	c.others.Add(n)
 	s.others.Add(n)
+}
+
+// take takes n bytes of what replies have for something else that a share's sessions need,
+// or is false where they have as much as they leave to others.
+func (c *cache) take(s *share, n int64) bool {
+	if c.left(s) < n {
+		return false
+	}
+	c.account(s, n)
+	return true
 }
 
 // left is how much more the sessions of a share may hold in replies, and leave as much to

@@ -1,6 +1,7 @@
 package nfs41
 
 import (
+	"bytes"
 	"errors"
 	"time"
 
@@ -34,6 +35,10 @@ const (
 	maxResult = 512
 )
 
+// sizeCall is what a call takes in memory beside its operation, in bytes: with what the
+// connection has of it.
+const sizeCall = 1 << 10
+
 // A Callback is one operation that is done by the client (RFC 8881 §20).
 type Callback struct {
 	Number wire.CBOpNum
@@ -53,6 +58,7 @@ type call struct {
 	*Callback
 	session *Session
 	body    []byte // number and arguments
+	charge  int64  // what it has taken of the memory for replies
 	expires time.Time
 	slot    int // of the backchannel
 	// probe: the call finds out first whether the one before it in the slot was
@@ -68,14 +74,20 @@ const maxAttempts = 4
 // calls back. It returns at once.
 func (s *Session) Call(b *Callback) {
 	c := &call{Callback: b, session: s, expires: time.Now().Add(callTime)}
-	w := xdr.NewWriter(make([]byte, 0, maxCall))
+	var room [maxCall]byte
+	w := xdr.NewWriter(room[:0])
 	w.Uint32(uint32(b.Number))
 	b.Args.Encode(w)
-	c.body = w.Bytes()
 	if w.Overflow() {
 		c.end(ErrTooLarge)
 		return
 	}
+	n := int64(sizeCall + w.Len())
+	if !s.minor.cache.take(s.share, n) {
+		c.end(ErrTooMany)
+		return
+	}
+	c.body, c.charge = bytes.Clone(w.Bytes()), n
 	if ok, err := s.queue(c); err != nil {
 		c.end(err)
 	} else if ok {
@@ -84,7 +96,16 @@ func (s *Session) Call(b *Callback) {
 }
 
 // end is the end of a call that was not answered.
-func (c *call) end(err error) { c.Done(0, nil, err) }
+func (c *call) end(err error) {
+	c.giveBack()
+	c.Done(0, nil, err)
+}
+
+// giveBack gives back the memory that the call took.
+func (c *call) giveBack() {
+	c.session.minor.cache.account(c.session.share, -c.charge)
+	c.charge = 0
+}
 
 // start makes the call, which has a slot.
 func (c *call) start() {
@@ -180,6 +201,7 @@ func (c *call) answered(x *rpc.Exchange) {
 		if a.short {
 			c.end(ErrBadAnswer)
 		} else {
+			c.giveBack()
 			c.Done(a.status, &a.rest, nil)
 		}
 		next.startAll()

@@ -270,11 +270,11 @@ func TestSessionsAreBounded(t *testing.T) {
 	is(t, "one too many", create(p, createArgs(id, maxSessions+1)).Status, wire.NFS4ErrNoSpace)
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: first.id}), nil), wire.NFS4OK)
 	newSession(p, id, maxSessions+1)
-	if n := m.cache.aside.Load(); n != maxSessions*(8192+8*slotCost) {
+	if n := m.cache.aside.Load(); n != maxSessions*asideFor(8, 8192) {
 		t.Errorf("%d bytes set aside", n)
 	}
 	newSession(p, newClient(p, "client", 2), 1)
-	if n := m.cache.aside.Load(); n != 8192+8*slotCost {
+	if n := m.cache.aside.Load(); n != asideFor(8, 8192) {
 		t.Errorf("%d bytes set aside for one session", n)
 	}
 }

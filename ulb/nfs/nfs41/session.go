@@ -50,6 +50,7 @@ type Session struct {
 type binding struct {
 	conn       *rpc.Conn
 	fore, back bool
+	cost       int64  // what it has taken of the memory for replies
 	forget     func() // guarded by the session's mutex; nil: not known yet
 }
 
@@ -99,6 +100,7 @@ func (s *Session) end() {
 	s.conns.Store(&[]*binding{})
 	var forget []func()
 	for _, b := range old {
+		s.minor.cache.account(s.share, -b.cost)
 		if b.forget != nil {
 			forget = append(forget, b.forget)
 		}
@@ -143,11 +145,18 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 		return false
 	case i >= 0:
 		old := list[i]
-		b.fore, b.back, b.forget = b.fore || old.fore, b.back || old.back, old.forget
+		b.fore, b.back, b.forget, b.cost = b.fore || old.fore, b.back || old.back, old.forget, old.cost
 		list[i] = b
 		s.conns.Store(&list)
 		s.mu.Unlock()
 		return true
+	}
+	if len(list) > 0 { // the first one is the session's own
+		if !s.minor.cache.take(s.share, bindingCost) {
+			s.mu.Unlock()
+			return false
+		}
+		b.cost = bindingCost
 	}
 	list = append(list, b)
 	s.conns.Store(&list)
@@ -171,6 +180,12 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 func (s *Session) unbind(c *rpc.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := slices.DeleteFunc(slices.Clone(*s.conns.Load()), func(b *binding) bool { return b.conn == c })
+	list := slices.DeleteFunc(slices.Clone(*s.conns.Load()), func(b *binding) bool {
+		if b.conn != c {
+			return false
+		}
+		s.minor.cache.account(s.share, -b.cost)
+		return true
+	})
 	s.conns.Store(&list)
 }
