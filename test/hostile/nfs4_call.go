@@ -1,9 +1,7 @@
 package hostile
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -43,9 +41,12 @@ func compound(xid, minor uint32, ops []op4, spared int, change func(b []byte)) [
 // A client4 is a client of NFS version 4 on one connection, from minor version 1 on with one
 // session. It makes one call at a time.
 type client4 struct {
-	minor   uint32
-	out     io.Writer
-	in      *bufio.Reader
+	minor uint32
+	link
+	// back says that sessions are made with a backchannel over their connection. called,
+	// where set, is handed what the daemon calls, which is not answered otherwise.
+	back    bool
+	called  func(call []byte) error
 	xid     uint32
 	id      uint64
 	session wire.SessionID4
@@ -87,10 +88,10 @@ func (c *client4) do(ops ...op4) (*xdr.Decoder, error) {
 // send makes a call, as compound makes it, and returns a cursor at its results.
 func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decoder, error) {
 	c.xid++
-	if _, err := c.out.Write(record(compound(c.xid, c.minor, ops, spared, change))); err != nil {
+	if err := c.put(compound(c.xid, c.minor, ops, spared, change)); err != nil {
 		return nil, err
 	}
-	b, err := readRecord(c.in)
+	b, err := c.await()
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +106,26 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 		return nil, refusal{"refused", accepted}
 	}
 	return d, nil
+}
+
+// await is the next reply.
+func (c *client4) await() ([]byte, error) {
+	for {
+		b, err := c.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case len(b) < 8:
+			return nil, fmt.Errorf("a message of %d bytes", len(b))
+		case be.Uint32(b[4:]) != 0:
+			return b, nil
+		case c.called == nil:
+		default:
+			if err := c.called(b); err != nil {
+				return nil, err
+			}
+		}
+	}
 }
 
 // exchange makes a client by this name.
@@ -125,9 +146,21 @@ func (c *client4) create(sequence, slots uint32) error {
 	channel := wire.ChannelAttrs4{
 		Maxrequestsize: 1 << 20, Maxresponsesize: 1 << 20, MaxresponsesizeCached: 64 * kib, Maxoperations: 128, Maxrequests: slots,
 	}
-	d, err := c.do(op4{wire.OpCreateSession, &wire.CreateSession4Args{
-		Clientid: c.id, Sequence: sequence, ForeChanAttrs: channel, BackChanAttrs: channel, CBProgram: 0x40000000,
-	}})
+	return c.createAs(sequence, channel)
+}
+
+// createAs makes a session with a fore channel of such attributes.
+func (c *client4) createAs(sequence uint32, channel wire.ChannelAttrs4) error {
+	back := wire.ChannelAttrs4{
+		Maxrequestsize: 4 * kib, Maxresponsesize: 4 * kib, MaxresponsesizeCached: 4 * kib, Maxoperations: 8, Maxrequests: 16,
+	}
+	args := &wire.CreateSession4Args{
+		Clientid: c.id, Sequence: sequence, ForeChanAttrs: channel, BackChanAttrs: back, CBProgram: 0x40000000,
+	}
+	if c.back {
+		args.Flags, args.SecParms = wire.CreateSession4FlagConnBackChan, authNone()
+	}
+	d, err := c.do(op4{wire.OpCreateSession, args})
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ func (b Hoards) Start(ctx context.Context, target Target) *Attack {
 			return err
 		}
 		defer tie(ctx, conn)()
-		c := &client4{minor: 1, out: conn, in: bufio.NewReader(conn)}
+		c := &client4{minor: 1, link: tcpLink(conn)}
 		if b.Starts {
 			if err := c.start(fmt.Appendf(nil, "hoard %d", i), 1024); err != nil {
 				return err

@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ func (b RandomCompounds) Start(ctx context.Context, target Target) *Attack {
 		}
 		defer tie(ctx, conn)()
 		d := &drawing{Rand: rand.New(rand.NewPCG(uint64(i), 1)), handles: b.Handles}
-		d.client = &client4{out: conn, in: bufio.NewReader(conn), minor: 2 * uint32(i%2)}
+		d.client = &client4{link: tcpLink(conn), minor: 2 * uint32(i%2)}
 		for n := 0; ; {
 			calls, err := d.life(i, b.Calls-n)
 			if n += calls; n >= b.Calls {

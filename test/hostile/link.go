@@ -1,0 +1,128 @@
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// A link carries whole messages of RPC over either transport. It is one goroutine's.
+type link interface {
+	put(message []byte) error
+	// next is the next message of the daemon's: a reply, or a call of its own.
+	next() ([]byte, error)
+}
+
+// dialLink connects by one of the Transports. end closes the connection.
+func dialLink(ctx context.Context, target Target, transport string, i int) (l link, end func(), err error) {
+	if transport == "rdma" {
+		p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		end := tie(ctx, p.conn)
+		if err := p.null(); err != nil {
+			end()
+			return nil, nil, err
+		}
+		return rdmaLink{p}, end, nil
+	}
+	c, err := dial(ctx, target.Source(i), target.TCP, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tcpLink(c), tie(ctx, c), nil
+}
+
+type recordLink struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func tcpLink(c net.Conn) link { return recordLink{c, bufio.NewReader(c)} }
+
+func (l recordLink) put(m []byte) error {
+	_, err := l.conn.Write(record(m))
+	return err
+}
+
+func (l recordLink) next() ([]byte, error) { return readRecord(l.in) }
+
+type rdmaLink struct{ *rdmaPeer }
+
+func (l rdmaLink) put(m []byte) error {
+	_, err := l.conn.Write(l.message(rdmaMessage(chunks{}, m)))
+	return err
+}
+
+func (l rdmaLink) next() ([]byte, error) {
+	m, err := l.send()
+	if err != nil {
+		return nil, err
+	}
+	_, rest, err := headed(m)
+	return rest, err
+}
+
+// send is the next message of the daemon's, with its header.
+func (p *rdmaPeer) send() (m []byte, err error) {
+	for {
+		ulpdu, err := p.receive()
+		if err != nil {
+			return nil, err
+		}
+		c := wire.ParseControl(ulpdu)
+		switch {
+		case c.Op == wire.Terminate:
+			return nil, errors.New("the daemon terminates the connection")
+		case c.Op.IsSend():
+			m = append(m, ulpdu[wire.UntaggedSize:]...)
+			if c.Last {
+				return m, nil
+			}
+		}
+	}
+}
+
+// errHeader: what the daemon sent has no header of RPC-over-RDMA.
+var errHeader = errors.New("a header that ends too soon")
+
+// headed takes a message of RPC-over-RDMA apart: its procedure, and what follows the lists of
+// chunks (RFC 8166 §4.3).
+func headed(m []byte) (procedure uint32, rest []byte, err error) {
+	word := func() (n uint32) {
+		if len(m) < 4 {
+			m, err = nil, errHeader
+			return 0
+		}
+		n, m = be.Uint32(m), m[4:]
+		return n
+	}
+	skip := func(n int) {
+		if n > len(m) {
+			m, err = nil, errHeader
+			return
+		}
+		m = m[n:]
+	}
+	for range 3 {
+		word() // XID, version, credits
+	}
+	procedure = word()
+	if procedure > rdmaNoMsg {
+		return procedure, m, err
+	}
+	for word() != 0 { // Read list
+		skip(4 + 16)
+	}
+	for word() != 0 { // Write list
+		skip(int(min(word(), 1<<20)) * 16)
+	}
+	if word() != 0 { // Reply chunk
+		skip(int(min(word(), 1<<20)) * 16)
+	}
+	return procedure, m, err
+}

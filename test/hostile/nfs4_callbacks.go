@@ -1,0 +1,281 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// authNone says that calls to a client are to come under AUTH_NONE.
+func authNone() (p wire.CreateSession4ArgsSecParms) {
+	p.Decode(xdr.NewDecoder(be.AppendUint32(be.AppendUint32(nil, 1), 0)))
+	return p
+}
+
+// PingedClients are peers that have the daemon ask all the time whether they answer, and never
+// do: each binds its connection to the backchannel of its session again and again, or
+// makes sessions and destroys them.
+//
+// What each of them costs the daemon: one question for each session that it has.
+type PingedClients struct {
+	Peers     int
+	Transport string
+	// Anew: by ever new sessions. Calls is after how many a peer counts as standing;
+	// it goes on.
+	Anew  bool
+	Calls int
+}
+
+func (b PingedClients) String() string {
+	how := "bind their backchannel again and again"
+	if b.Anew {
+		how = "make sessions with a backchannel, and destroy them"
+	}
+	return fmt.Sprintf("%d clients on %s that %s, %d times at least, and answer nothing", b.Peers, b.Transport, how, b.Calls)
+}
+
+// Start implements Behaviour.
+func (b PingedClients) Start(ctx context.Context, target Target) *Attack {
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		l, end, err := dialLink(ctx, target, b.Transport, i)
+		if err != nil {
+			return err
+		}
+		defer end()
+		c := &client4{minor: 1, link: l, back: true}
+		sequence, err := c.exchange(longName(i, 0))
+		if err == nil {
+			err = c.create(sequence, 1)
+		}
+		stood := false
+		for n := 0; err == nil; n++ {
+			if n >= b.Calls && !stood {
+				stood = true
+				stands()
+			}
+			if b.Anew {
+				err = c.again(&sequence)
+			} else {
+				err = c.bindOften(64)
+				n += 63
+			}
+		}
+		return err
+	})
+}
+
+// again destroys the session and makes another one.
+func (c *client4) again(sequence *uint32) error {
+	_, err := c.do(op4{wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: c.session}})
+	if err == nil {
+		*sequence++
+		err = c.create(*sequence, 1)
+	}
+	return err
+}
+
+// bindOften binds the connection n times, and takes the replies then.
+func (c *client4) bindOften(n int) error {
+	for range n {
+		c.xid++
+		if err := c.put(compound(c.xid, c.minor, []op4{{wire.OpBindConnToSession, &wire.BindConnToSession4Args{
+			Sessid: c.session, Dir: wire.Cdfc4ForeOrBoth,
+		}}}, 0, nil)); err != nil {
+			return err
+		}
+	}
+	for range n {
+		if _, err := c.await(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An Answer is what a peer makes of a call of the daemon's: messages, or an error that ends the
+// connection.
+type Answer struct {
+	What string
+	Make func(call []byte) (messages [][]byte, err error)
+}
+
+// answered is the head of an accepted reply (RFC 5531 §9) to the call with an XID.
+func answered(xid uint32) (b []byte) {
+	for _, word := range []uint32{xid, 1, 0, 0, 0, 0} {
+		b = be.AppendUint32(b, word)
+	}
+	return b
+}
+
+// Answers are those that no honest client gives.
+var Answers = []Answer{
+	{"nothing", func([]byte) ([][]byte, error) { return nil, nil }},
+	{"garbage", func(call []byte) ([][]byte, error) {
+		return [][]byte{append(answered(be.Uint32(call)), bytes.Repeat([]byte{0xa5}, 400)...), answered(be.Uint32(call))}, nil
+	}},
+	{"under other XIDs", func(call []byte) (all [][]byte, err error) {
+		for i := range uint32(16) {
+			all = append(all, answered(be.Uint32(call)+1+i))
+		}
+		return all, nil
+	}},
+	{"what is cut off", func(call []byte) (all [][]byte, err error) {
+		whole := append(answered(be.Uint32(call)), make([]byte, 64)...)
+		return [][]byte{whole[:8], whole[:12], whole[:20], whole[:28]}, nil
+	}},
+	{"what is far too long", func(call []byte) ([][]byte, error) {
+		return [][]byte{append(answered(be.Uint32(call)), make([]byte, 3500)...)}, nil
+	}},
+	{"that it is not the one", func(call []byte) ([][]byte, error) {
+		b := answered(be.Uint32(call))
+		for _, word := range []uint32{0, 0, 1, uint32(wire.OpCBSequence), 0, 1, 2, 3, 4, 5, 6, 7, 1<<32 - 1} {
+			b = be.AppendUint32(b, word)
+		}
+		return [][]byte{b}, nil
+	}},
+	{"that it is out of order", func(call []byte) ([][]byte, error) {
+		b := answered(be.Uint32(call))
+		for _, word := range []uint32{uint32(wire.NFS4ErrSeqMisordered), 0, 1, uint32(wire.OpCBSequence), uint32(wire.NFS4ErrSeqMisordered)} {
+			b = be.AppendUint32(b, word)
+		}
+		return [][]byte{b}, nil
+	}},
+	{"by hanging up", func([]byte) ([][]byte, error) { return nil, io.EOF }},
+}
+
+// Waiters are pairs of clients: one of each holds locks and gives them up, the other waits for
+// them with many owners, is told by CB_NOTIFY_LOCK that it could have them, and answers what
+// it likes.
+//
+// What each of them costs the daemon: the calls to the other that are not answered, of which
+// there are as many as the memory for replies lets an address have.
+type Waiters struct {
+	Peers, Owners int
+	Transport     string
+	// Files are one for each pair: of each so many waiters are told at most.
+	Files []servertest.Handle
+	Answer
+}
+
+func (b Waiters) String() string {
+	return fmt.Sprintf("%d clients on %s with %d owners each that wait for locks, and answer %s when they are told", b.Peers, b.Transport, b.Owners, b.What)
+}
+
+// Start implements Behaviour.
+func (b Waiters) Start(ctx context.Context, target Target) *Attack {
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		var all [2]*lockClient
+		for k := range all {
+			l, end, err := dialLink(ctx, target, b.Transport, i)
+			if err != nil {
+				return err
+			}
+			defer end()
+			c := &client4{minor: 1, link: l, back: k == 1}
+			if all[k], err = c.lockClient(fmt.Appendf(nil, "waiter %d", lives.Add(1)), b.Files[i]); err != nil {
+				return err
+			}
+		}
+		holder, waiter := all[0], all[1]
+		waiter.called = func(call []byte) error {
+			messages, err := b.Make(call)
+			for _, m := range messages {
+				if err := waiter.put(m); err != nil {
+					return err
+				}
+			}
+			return err
+		}
+		for round := 0; ; round++ {
+			// Each round has bytes of its own: those of the round before are kept
+			// for the waiters for a while.
+			if err := b.round(holder, waiter, uint64(round)<<20); err != nil {
+				return err
+			}
+			if round == 1 {
+				stands()
+			}
+			wait(ctx, 50*time.Millisecond)
+		}
+	})
+}
+
+// lives numbers clients, so that none of them is another one that comes again.
+var lives atomic.Uint64
+
+// round locks bytes, waits for each of them with an owner, and unlocks them.
+func (b Waiters) round(holder, waiter *lockClient, at uint64) error {
+	id, err := holder.lock([]byte("holder"), wire.WriteLt, at, uint64(b.Owners))
+	if err != nil {
+		return err
+	}
+	for k := range uint64(b.Owners) {
+		if _, err := waiter.lock(longName(int(at>>20), int(k)), wire.WritewLt, at+k, 1); err != status4(wire.NFS4ErrDenied) {
+			return fmt.Errorf("a lock that another client holds: %w", err)
+		}
+	}
+	return holder.unlock(id, at, uint64(b.Owners))
+}
+
+// A lockClient is a client that has one file open.
+type lockClient struct {
+	*client4
+	file []byte
+	open wire.StateID4
+	next uint32 // sequence in slot 0
+}
+
+// lockClient makes a client and opens a file.
+func (c *client4) lockClient(name, file []byte) (*lockClient, error) {
+	if err := c.start(name, 4); err != nil {
+		return nil, err
+	}
+	l := &lockClient{client4: c, file: file, next: 2}
+	d, err := l.inSlot(op4{wire.OpOpen, &wire.Open4Args{
+		ShareAccess: wire.Open4ShareAccessBoth, Owner: wire.StateOwner4{Clientid: c.id, Owner: []byte("opener")},
+		Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
+	}})
+	if err == nil {
+		d.Skip(4)
+		var res wire.Open4Res
+		res.Decode(d)
+		l.open, err = res.ResOK.Stateid, d.Err()
+	}
+	return l, err
+}
+
+// inSlot makes a call in slot 0 with the file put. The cursor stands at the last result.
+func (l *lockClient) inSlot(op op4) (*xdr.Decoder, error) {
+	d, err := l.do(l.sequence(0, l.next, false), putFH(l.file), op)
+	l.next++
+	if err == nil {
+		d.Skip(4 + 4 + wire.Sequence4ResOKMaxSize + 4 + 4)
+	}
+	return d, err
+}
+
+func (l *lockClient) lock(owner []byte, how wire.NFSLockType4, offset, length uint64) (id wire.StateID4, err error) {
+	d, err := l.inSlot(op4{wire.OpLock, &wire.Lock4Args{Locktype: how, Offset: offset, Length: length,
+		Locker: wire.Locker4{NewLockOwner: true, OpenOwner: wire.OpenToLockOwner4{
+			OpenStateid: l.open, LockOwner: wire.StateOwner4{Clientid: l.id, Owner: owner},
+		}}}})
+	if err != nil {
+		return id, err
+	}
+	d.Skip(4)
+	var res wire.Lock4Res
+	res.Decode(d)
+	return res.ResOK.LockStateid, d.Err()
+}
+
+func (l *lockClient) unlock(id wire.StateID4, offset, length uint64) error {
+	_, err := l.inSlot(op4{wire.OpLocku, &wire.Locku4Args{Locktype: wire.WriteLt, LockStateid: id, Offset: offset, Length: length}})
+	return err
+}

@@ -1,0 +1,38 @@
+//go:build hostile
+
+package hostile
+
+import "testing"
+
+// Clients that have the daemon ask again and again whether they answer, and do not, do not
+// fill its memory with questions.
+func TestClientsThatDoNotAnswer(t *testing.T) {
+	for _, b := range []PingedClients{
+		{Peers: 4, Transport: "rdma", Calls: 20_000},
+		{Peers: 4, Transport: "tcp", Anew: true, Calls: 1_000},
+	} {
+		t.Run(b.Transport, func(t *testing.T) {
+			s := stage(t, Config{})
+			s.Sessions()
+			s.Attack(b, Strangers(4))
+			s.Judge()
+		})
+	}
+}
+
+// Clients that are told of locks, and answer what no client should, or nothing.
+func TestAnswersToCallbacks(t *testing.T) {
+	files := 2 * len(Transports) * len(Answers)
+	s := stage(t, Config{Files: files})
+	s.Held = s.Ceiling
+	s.Sessions()
+	all := s.lookUp(emptyNames(files)(0))
+	for _, transport := range Transports {
+		for _, a := range Answers {
+			s.Attack(Waiters{Peers: 2, Owners: 20, Transport: transport, Files: all[:2], Answer: a}, Strangers(8))
+			all = all[2:]
+		}
+	}
+	s.JudgeFaults()
+	s.Judge()
+}
