@@ -1,0 +1,149 @@
+package iwarp
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// IW-58, IW-60, IW-79: a Terminate is taken without any receive promised, in either
+// dialect; what is outstanding comes back in error, and the ULP hears the cause.
+func TestTerminateReceived(t *testing.T) {
+	for name, c := range map[string]struct {
+		header  string
+		cause   wire.Cause
+		dialect wire.Dialect
+		says    string
+	}{
+		"RFC":              {"0101e000 002e 4141 00000000 00000001 00000001 00000000 " + strings.Repeat("00", 28), wire.RDMAPBounds, wire.DialectRFC, "0/1/01"},
+		"siw":              {"10050300 0012 4143 00000000 00000000 00000001 00000000", wire.Cause{Type: 1, Code: 5}, wire.DialectSIW, "0/1/05"},
+		"nothing quoted":   {"20060000", wire.MPAReadDepth, wire.DialectUnknown, "2/0/06"},
+		"siw, empty quote": {"12070300 0012", wire.Cause{Layer: wire.LayerMPA, Type: 1, Code: 7}, wire.DialectSIW, "2/1/07"},
+		"no header at all": {"2002", wire.RDMAPCatastrophic, wire.DialectUnknown, "0/0/00"},
+		"far too long":     {"11000000" + strings.Repeat("ff", 4000), wire.DDPInvalidSTag, wire.DialectUnknown, "1/1/00"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := rawpeer.Listen(t)
+			s, dialed := dialing(t, Config{CRC: CRCOff, ClientServer: true}, l, func(p *rdmacm.ConnParam) { p.Receives = 0 })
+			raw := l.Accept()
+			raw.Respond(rawpeer.Frame{Revision: 2, Enhanced: &wire.Enhanced{IRD: 3}})
+			if err := wait(t, dialed); err != nil {
+				t.Fatal(err)
+			}
+			back := post(s.Conn, read(1, 2, make([]byte, 1)))
+			raw.ReadOp(wire.ReadRequest)
+			raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Terminate, Last: true, Queue: 2, MSN: 1}, rawpeer.Hex(t, c.header)))
+			// IW-61 for this side: nothing comes but the end.
+			raw.ReadEnd()
+			if r := wait(t, back); !errors.Is(r.err, rdmacm.ErrFlushed) || r.failed != 0 {
+				t.Errorf("chain came back with %v, index %d", r.err, r.failed)
+			}
+			e := s.terminated(c.cause, true)
+			if e.Dialect != c.dialect || !strings.Contains(e.Error(), c.says) {
+				t.Errorf("%v", e)
+			}
+			if n := s.p.Counters().TerminatesIn[c.cause]; n != 1 && c.cause.Listed() {
+				t.Errorf("counted %d times", n)
+			}
+		})
+	}
+}
+
+// A Read that the peer's Terminate quotes has failed by itself; what else is
+// outstanding is flushed. What quotes no Read of this side's blames none.
+func TestTerminateQuotesARead(t *testing.T) {
+	for name, c := range map[string]struct {
+		quote  int // which Read
+		rdmap  bool
+		other  bool // quote an STag and an MSN that are nobody's
+		failed [2]int
+		blamed int // which chain, or -1
+	}{
+		"by its sink":  {quote: 2, rdmap: true, failed: [2]int{0, 3}, blamed: 1},
+		"by its MSN":   {quote: 1, failed: [2]int{0, 1}, blamed: 1},
+		"the oldest":   {quote: 0, rdmap: true, failed: [2]int{0, 1}, blamed: 0},
+		"unknown sink": {quote: 1, rdmap: true, other: true, failed: [2]int{0, 1}, blamed: -1},
+		"unknown MSN":  {quote: 1, other: true, failed: [2]int{0, 1}, blamed: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, s := active(t, Config{CRC: CRCOff})
+			back := []<-chan result{
+				post(s.Conn, read(1, 0, make([]byte, 1))),
+				post(s.Conn, write(7, 0, []byte("w")), read(2, 0, make([]byte, 1)), write(7, 0, []byte("w")), read(3, 0, make([]byte, 1))),
+			}
+			var requests []rawpeer.FPDU
+			for _, op := range []wire.Opcode{wire.ReadRequest, wire.Write, wire.ReadRequest, wire.Write, wire.ReadRequest} {
+				if f := raw.ReadOp(op); op == wire.ReadRequest {
+					requests = append(requests, f)
+				}
+			}
+			q := requests[c.quote]
+			term := wire.Termination{Cause: wire.RDMAPInvalidSTag, SegmentLength: 46, DDP: bytes.Clone(q.ULPDU[:wire.UntaggedSize])}
+			if c.rdmap {
+				term.RDMAP = bytes.Clone(q.Payload)
+			}
+			if c.other {
+				term.DDP[len(term.DDP)-5] ^= 0x40 // within the MSN
+				if c.rdmap {
+					term.RDMAP[3] ^= 0xff // within the sink's STag
+				}
+			}
+			raw.WriteFPDU(rawpeer.Terminate(term))
+			raw.ReadEnd()
+			for i, ch := range back {
+				r := wait(t, ch)
+				if flushed := errors.Is(r.err, rdmacm.ErrFlushed); r.err == nil || flushed != (i != c.blamed) || r.failed != c.failed[i] {
+					t.Errorf("chain %d came back with %v, index %d", i, r.err, r.failed)
+				}
+			}
+			s.terminated(wire.RDMAPInvalidSTag, true)
+		})
+	}
+}
+
+// A Terminate goes out between FPDUs only. A peer that does not read meanwhile is
+// reset after LingerTimeout; one that reads gets the FPDU to its end, and then the
+// Terminate.
+func TestTerminateWhileTheSocketIsFull(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		linger := time.Minute
+		if !reads {
+			linger = 50 * time.Millisecond
+		}
+		raw, s := active(t, Config{CRC: CRCOn, LingerTimeout: linger})
+		back := post(s.Conn, write(1, 0, make([]byte, 64<<20)))
+		pending(t, back)
+		raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Queue: 9, MSN: 1, Last: true}, nil))
+		if reads {
+			for {
+				if f := raw.ReadFPDU(); f.Op == wire.Terminate {
+					break
+				}
+			}
+			raw.ReadEOF()
+			raw.Conn.Close()
+		}
+		if r := wait(t, back); !errors.Is(r.err, rdmacm.ErrFlushed) {
+			t.Errorf("chain came back with %v", r.err)
+		}
+		s.terminated(wire.DDPQueue, false)
+		if !reads {
+			raw.ReadReset()
+		}
+	}
+}
+
+// A peer that does not close after our Terminate is reset after LingerTimeout:
+// IW-82.
+func TestPeerIgnoresTheTerminate(t *testing.T) {
+	raw, s := active(t, Config{CRC: CRCOff, LingerTimeout: 50 * time.Millisecond})
+	raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Queue: 9, MSN: 1, Last: true}, nil))
+	raw.ReadTerminate(wire.DDPQueue)
+	s.terminated(wire.DDPQueue, false)
+}

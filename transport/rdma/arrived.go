@@ -1,0 +1,168 @@
+package rdma
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// begin judges what can be judged before the call is known (RFC 8166 §4.5),
+// admits it where it is here already, and reserves its memory.
+func (c *call) begin(h *wire.Header) {
+	if f := c.check(h); f != faultNone {
+		c.refuse(f)
+		return
+	}
+	s := c.responder
+	c.rpc.Conn, c.rpc.Way = s.conn, c
+	c.offer = h.Offer
+	c.tag, c.invalidate = 0, false
+	if s.k.invalidate {
+		c.tag, c.invalidate = h.SoleHandle()
+	}
+	if h.Proc == wire.ProcMsg {
+		payload := c.recv.Bytes[h.Size:]
+		if c.message(payload, len(payload)) {
+			c.admit()
+		}
+		return
+	}
+	s.k.stats.LongCalls.Add(1)
+	c.request.Group = s.unjudged
+	if !s.conn.Known() && c.zeroBytes > rpc.AdmitPrefix {
+		// A stranger's call is judged by its start before room is made for the
+		// rest.
+		c.stage = stagePrefix
+		c.request.Size = rpc.AdmitPrefix
+		c.ask()
+		return
+	}
+	// Only the reply's room bounds what the call can need for it.
+	c.stage = stageZero
+	room := c.Room()
+	most := min(room.ReplyChunk+c.writeBytes(), s.maxReply)
+	c.reserve(min(room.ReplyChunk, most), most)
+}
+
+// admit goes on with a call that was admitted.
+func (c *call) admit() {
+	if c.plan.Early {
+		c.responder.calls.Serve(&c.rpc)
+		return
+	}
+	if len(c.segments) == 0 && c.plan.Results == 0 && c.plan.Reply <= wordsSize {
+		// Nothing is to be reserved or brought.
+		c.rpc.ResultsAt, c.rpc.Excised = 0, nil
+		c.responder.calls.Serve(&c.rpc)
+		return
+	}
+	c.request.Group = c.plan.Group
+	c.reserve(c.plan.Reply, c.plan.Results)
+}
+
+// check looks at the header of a call and sorts its Read list.
+func (c *call) check(h *wire.Header) Fault {
+	s := c.responder
+	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
+	if !chunks {
+		if h.Proc == wire.ProcNoMsg || len(c.recv.Bytes)-h.Size < 4 {
+			return faultNoPayload
+		}
+		return faultNone
+	}
+	switch {
+	case s.noChunks:
+		return faultNoChunks
+	case h.Wraps():
+		return faultWraps
+	case h.ReplySize() > s.k.sendLimit:
+		return faultEcho
+	}
+	if f := c.sortReads(h.Reads); f != faultNone {
+		return f
+	}
+	payload := len(c.recv.Bytes) - h.Size
+	if h.Proc == wire.ProcNoMsg {
+		payload = c.zeroBytes
+	}
+	switch {
+	case h.Proc == wire.ProcMsg && c.zeroSegments > 0:
+		return faultTwoPayloads
+	case payload < 4:
+		return faultNoPayload
+	case len(c.segments) > 0 && s.k.device.ReadDepth() < 1:
+		return faultNoReads
+	case s.failed.take(s.peer, h.XID):
+		return faultFailedBefore
+	}
+	return faultNone
+}
+
+// sortReads fills in segments and chunks from the Read list, by ascending
+// position, each chunk's segments in the order of the list.
+func (c *call) sortReads(l wire.ReadList) Fault {
+	sorted := true
+	for i := range l.Len() {
+		s := l.At(i)
+		if s.Position%4 != 0 {
+			return faultPosition
+		}
+		sorted = sorted && (i == 0 || c.segments[i-1].Position <= s.Position)
+		c.segments = append(c.segments, s)
+	}
+	if !sorted {
+		slices.SortStableFunc(c.segments, func(a, b wire.ReadSegment) int { return cmp.Compare(a.Position, b.Position) })
+	}
+	total := 0
+	for _, s := range c.segments {
+		// Both bounds keep total far from overflow.
+		if int64(s.Length) > int64(c.responder.maxCall-total) {
+			return faultTooMuch
+		}
+		total += int(s.Length)
+		if s.Position == 0 {
+			c.zeroSegments++
+			c.zeroBytes += int(s.Length)
+			continue
+		}
+		last := len(c.chunks) - 1
+		if last < 0 || c.chunks[last].position != s.Position {
+			c.chunks = append(c.chunks, readChunk{position: s.Position})
+			last++
+		}
+		c.chunks[last].length += int(s.Length)
+	}
+	for _, k := range c.chunks {
+		c.placed = append(c.placed, rpc.Placed{Position: k.position, Length: uint32(k.length)})
+	}
+	return faultNone
+}
+
+// message is called when the RPC message, of length bytes without what travels
+// beside it, is at hand as far as it takes to judge it. It admits the call; false
+// means that the call is over.
+func (c *call) message(start []byte, length int) bool {
+	if !c.named(start) {
+		return false
+	}
+	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.placed
+	plan, ok := c.responder.calls.Admit(&c.rpc)
+	if !ok {
+		return false
+	}
+	c.plan, c.admitted = plan, true
+	return true
+}
+
+// named says whether the message has the XID of its header; otherwise the call is
+// over.
+func (c *call) named(message []byte) bool {
+	if len(message) < 4 || binary.BigEndian.Uint32(message) != c.xid {
+		c.refuse(faultXID)
+		return false
+	}
+	return true
+}

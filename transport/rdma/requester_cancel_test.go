@@ -1,0 +1,144 @@
+package rdma
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// V1-8: memory is exposed after the call was encoded and just before it goes
+// out; V1-7: for this call only. V1-9: it is out of reach before the caller
+// resumes. V1-2: what was advertised is of no use afterwards.
+func TestExposureIsShort(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	log, sink := s.provider.Log(), make([]byte, 6000)
+	x := getTo(6000, sink)
+	x.Args = func(w *xdr.Writer) {
+		log.Mark("encoded")
+		w.Uint32(6000)
+	}
+	x.MaxResults = 4000
+	done := s.start(x)
+	h, _ := s.next()
+	o := offered(&h)
+	s.write(o.writes[0], pattern(6000))
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 6000)}, reply: used(o.reply, 0), payload: success(h.XID, 6000)})
+	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(6000)) {
+		t.Fatal(r.err)
+	}
+	id := end(s.p).ID()
+	log.Order(t, rdmatest.IsMark("encoded"), rdmatest.Is(rdmatest.KindRegister, id), rdmatest.Is(rdmatest.KindRegister, id),
+		rdmatest.IsPost(rdmacm.OpSend, id), rdmatest.Is(rdmatest.KindReceived, id),
+		rdmatest.Is(rdmatest.KindDeregister, id), rdmatest.Is(rdmatest.KindDeregister, id), rdmatest.IsMark("done"))
+	if _, regions := end(s.p).Held(); regions != 0 {
+		t.Errorf("%d regions are exposed", regions)
+	}
+	if err := s.p.Write(remote(o.writes[0][0], 0), canary(10)); err == nil {
+		t.Error("the peer could write after the call (V1-2)")
+	}
+	if !bytes.Equal(sink, pattern(6000)) {
+		t.Error("the sink changed")
+	}
+}
+
+// V1-10, V1-11, P-12: a cancelled call's memory is out of the peer's reach before
+// the caller resumes; a late Write fails and changes nothing.
+func TestCancelFences(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	sink := canary(100)
+	x := getTo(100, sink)
+	done := s.start(x)
+	h, _ := s.next()
+	o := offered(&h)
+	cause := errors.New("gave up")
+	s.client.Cancel(x, cause)
+	if r := ended(t, done); r.err != cause {
+		t.Errorf("%v", r.err)
+	}
+	s.provider.Log().Order(t, rdmatest.Is(rdmatest.KindDeregister, end(s.p).ID()), rdmatest.IsMark("done"))
+	if err := s.p.Write(remote(o.writes[0][0], 0), pattern(100)); err == nil {
+		t.Error("a late Write succeeded")
+	}
+	if !bytes.Equal(sink, canary(100)) {
+		t.Error("the sink changed")
+	}
+}
+
+// V1-92: where memory cannot be fenced, the connection ends before the call does.
+func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	client := end(s.p)
+	client.Faults().FailDeregister(0, nil)
+	sink := make([]byte, 100)
+	done := s.start(getTo(100, sink))
+	h, _ := s.next()
+	o := offered(&h)
+	s.write(o.writes[0], pattern(100))
+	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
+	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(100)) {
+		t.Errorf("%v", r.err)
+	}
+	s.provider.Log().Order(t, rdmatest.Is(rdmatest.KindDeregister, client.ID()),
+		rdmatest.Is(rdmatest.KindAbort, client.ID()), rdmatest.Is(rdmatest.KindClosed, client.ID()), rdmatest.IsMark("done"))
+}
+
+// A call that is cancelled while it is built, as here by its own encoder, or while
+// it waits for memory, does not go out; its memory is fenced.
+func TestCancelWhileBuilding(t *testing.T) {
+	s := newScript(t, DialConfig{}, nil)
+	cause := errors.New("gave up")
+	x := getTo(100, make([]byte, 100))
+	x.Args = func(w *xdr.Writer) {
+		w.Uint32(100)
+		s.client.Cancel(x, cause)
+	}
+	if r := ended(t, s.start(x)); r.err != cause {
+		t.Errorf("%v", r.err)
+	}
+	if _, regions := end(s.p).Held(); regions != 0 {
+		t.Errorf("%d regions are exposed", regions)
+	}
+	s.ramp(8)
+
+	pool := clientPool(t)
+	s = newScript(t, DialConfig{pool: pool}, nil)
+	hog := pool.NewShare()
+	defer hog.Close()
+	// All but what is kept for small requests.
+	var blocks []*mem.Buffer
+	for size := 2 << 20; size >= 1<<20; size /= 2 {
+		block, ok := hog.TryGet(size)
+		if !ok {
+			t.Fatal("no memory")
+		}
+		blocks = append(blocks, block)
+	}
+	x = getTo(100_000) // needs a Reply chunk
+	done := s.start(x)
+	if n := pool.Stats().Waiting; n != 1 {
+		t.Errorf("%d requests wait", n)
+	}
+	next := s.start(getTo(90_000)) // keeps its place behind
+	s.client.Cancel(x, cause)
+	if r := ended(t, done); r.err != cause {
+		t.Errorf("%v", r.err)
+	}
+	for _, block := range blocks {
+		block.Release()
+	}
+	h, _ := s.next()
+	if h.Reply.Bytes() > 95_000 {
+		t.Errorf("the cancelled call went out")
+	}
+	s.refuse(&h)
+	ended(t, next)
+	if n := len(s.p.Messages()); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
