@@ -8,7 +8,8 @@ const (
 	// OpWrite places Local at Remote (RDMA Write). Length is that of Local.
 	OpWrite Op = iota + 1
 	// OpRead brings Length bytes from Remote into Local (RDMA Read), whose
-	// total length must equal it.
+	// total length must equal it. What is in Local before it is done, or where it
+	// fails, is anything.
 	OpRead
 	// OpSend sends Local as one message.
 	OpSend

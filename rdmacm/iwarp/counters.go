@@ -26,7 +26,8 @@ type Counters struct {
 	ReadBytesIn        uint64 // that this side asked for
 	ReadBytesOut       uint64 // that the peer asked for
 	Invalidated        uint64 // STags of this side, by the peer
-	DirectReads        uint64 // socket reads straight into place
+	DirectReads        uint64 // payload of an FPDU, or part of it, read straight into place
+	Misguessed         uint64 // reads ahead of FPDUs that were not what came (lookAhead)
 	Handoffs           uint64 // transmissions that a goroutine had to finish
 	Stalled            uint64 // connections ended because the peer did nothing
 	TerminatesIn       map[wire.Cause]uint64
@@ -42,6 +43,7 @@ type counters struct {
 	writeBytesIn, writeBytesOut                     atomic.Uint64
 	readsIn, readsOut, readBytesIn, readBytesOut    atomic.Uint64
 	invalidated, directReads, handoffs, stalled     atomic.Uint64
+	misguessed                                      atomic.Uint64
 	connections                                     atomic.Int64
 
 	mu      sync.Mutex
@@ -76,7 +78,8 @@ func (p *Provider) Counters() Counters {
 		ReadsIn: c.readsIn.Load(), ReadsOut: c.readsOut.Load(),
 		ReadBytesIn: c.readBytesIn.Load(), ReadBytesOut: c.readBytesOut.Load(),
 		Invalidated: c.invalidated.Load(), DirectReads: c.directReads.Load(),
-		Handoffs: c.handoffs.Load(), Stalled: c.stalled.Load(),
+		Misguessed: c.misguessed.Load(),
+		Handoffs:   c.handoffs.Load(), Stalled: c.stalled.Load(),
 		Connections: c.connections.Load(), Rings: p.rings.made.Load(),
 	}
 	c.mu.Lock()

@@ -79,7 +79,9 @@ func (f *inboundFPDU) needs() int {
 }
 
 // trailer is the length of pad and CRC.
-func (f *inboundFPDU) trailer() int { return wire.Pad(f.ulpdu) + wire.CRCSize }
+func (f *inboundFPDU) trailer() int { return trailerSize(f.ulpdu) }
+
+func trailerSize(ulpdu int) int { return wire.Pad(ulpdu) + wire.CRCSize }
 
 // wrong notes the first fault of the FPDU.
 func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {

@@ -74,6 +74,13 @@ func (x *receiver) judgeReadResponse() {
 		return
 	}
 	f.read, f.target = r, toSink
+	if x.border && r.placed == 0 {
+		x.sure = true
+	}
+	x.border = false
+	if !h.Last && f.left >= directMin {
+		x.usual = f.ulpdu
+	}
 }
 
 // endRead completes the oldest Read.
@@ -84,5 +91,8 @@ func (x *receiver) endRead() {
 	x.p.counters.readBytesIn.Add(uint64(r.size))
 	*r = outRead{}
 	x.p.outReads.Put(r)
+	if x.due.first == nil && !x.waiting.Load() {
+		x.streak = 0 // what comes next is short, most likely
+	}
 	x.tx.readDone(ch)
 }

@@ -146,7 +146,7 @@ func (x *receiver) deliver(m *inboundMessage, n int) {
 	m.Bytes = m.store[:n]
 	x.sends++
 	x.sendBytes += uint64(n)
-	x.drain = true
+	x.drain, x.border = true, false
 	m.lend()
 	x.handler.Received(&m.Recv)
 	if m.back() {

@@ -120,7 +120,8 @@ func (x *receiver) direct() (entries, n int) {
 		setEntry(&x.ring.iov[0], x.bounce[f.placed:][:f.left])
 		return 1, f.left
 	case toSink:
-		return f.read.entries(x.ring.iov[:directEntries-1], f.left)
+		sink := sinkCursor{f.read.pieces, f.read.offset}
+		return sink.entries(x.ring.iov[:directEntries-1], f.left)
 	case toRegion:
 		if f.region.memory == nil {
 			return 0, 0
@@ -137,36 +138,13 @@ func setEntry(v *unix.Iovec, p []byte) {
 	v.SetLen(len(p))
 }
 
-// entries lists the places of the next n bytes of the response, or fewer where
-// they lie in too many pieces.
-func (r *outRead) entries(iov []unix.Iovec, n int) (k, bytes int) {
-	offset := r.offset
-	for _, p := range r.pieces {
-		p = p[offset:]
-		offset = 0
-		if len(p) == 0 {
-			continue
-		}
-		p = p[:min(len(p), n)]
-		setEntry(&iov[k], p)
-		n -= len(p)
-		bytes += len(p)
-		if k++; n == 0 || k == len(iov) {
-			break
-		}
-	}
-	return k, bytes
-}
-
-// placed notes that n bytes were read into place, of those that direct allowed.
-func (x *receiver) placed(n int) {
+// placed notes that n bytes were read into place, by the ring's entries from entry
+// on.
+func (x *receiver) placed(entry, n int) {
 	f := &x.fpdu
-	for k, left := 0, n; left > 0; k++ {
-		v := &x.ring.iov[k]
-		m := min(left, int(v.Len))
-		if x.agreed.CRC {
-			f.crc = wire.CRC(f.crc, unsafe.Slice(v.Base, m))
-		}
+	for k, left := entry, n; x.agreed.CRC && left > 0; k++ {
+		m := min(left, int(x.ring.iov[k].Len))
+		f.crc = wire.CRC(f.crc, x.ring.bytes(k, m))
 		left -= m
 	}
 	switch f.target {

@@ -25,6 +25,7 @@ type receiver struct {
 	// (expect), and due those that the receiving goroutine took over from there.
 	// All in handed are younger than all in due.
 	handed, due readQueue
+	waiting     atomic.Bool // there are Reads in handed
 	asked       answerQueue // the peer's Reads in the present run of FPDUs
 
 	promised     atomic.Int64 // messages that may still arrive
@@ -49,13 +50,18 @@ type receiver struct {
 	// streak is above 0 while large FPDUs come, a short one or two between
 	// them included: then the next is likely to be large, and little is read
 	// beyond the current one, so that its payload can go straight to its place.
-	streak  int
-	named   *region   // that an FPDU of the present input named last
-	msn     [2]uint32 // expected next, less one, on each queue
-	send    openSend
-	begun   bool                        // an FPDU was received and validated
-	drain   bool                        // messages were handed over since Drained
-	scratch [wire.MaxTerminateSize]byte // what an FPDU carries for us
+	streak int
+	// usual is the ULPDU length of the last large segment of a Read Response, 0
+	// before there was one. border: a response may begin where the next read of the
+	// socket does, and sure: where it could, it did the last time (lookAhead).
+	usual        int
+	border, sure bool
+	named        *region   // that an FPDU of the present input named last
+	msn          [2]uint32 // expected next, less one, on each queue
+	send         openSend
+	begun        bool                        // an FPDU was received and validated
+	drain        bool                        // messages were handed over since Drained
+	scratch      [wire.MaxTerminateSize]byte // what an FPDU carries for us
 	// Of the present run of FPDUs: these, messages, and their payload.
 	fpdus, sends, sendBytes uint64
 
@@ -69,8 +75,10 @@ const (
 	stashSize = 64
 	// directMin is how much payload must be missing for it to be read
 	// straight into place.
-	directMin     = 16 << 10
+	directMin = 16 << 10
+	// directEntries are for what is certain, ringEntries with what is guessed.
 	directEntries = 8
+	ringEntries   = directEntries + 2*aheadFPDUs
 )
 
 // largeStash holds part of an FPDU.
@@ -94,6 +102,7 @@ func (x *receiver) promise(count, size int) {
 func (x *receiver) expect(r *outRead) {
 	x.mu.Lock()
 	x.handed.push(r)
+	x.waiting.Store(true)
 	x.mu.Unlock()
 }
 
@@ -101,13 +110,14 @@ func (x *receiver) expect(r *outRead) {
 func (x *receiver) takeOver() {
 	x.mu.Lock()
 	x.due.join(&x.handed)
+	x.waiting.Store(false)
 	x.mu.Unlock()
 }
 
 // oldestRead is the Read whose response is due, or nil. It takes the lock only
-// when all that were taken over before have been answered.
+// when all that were taken over before have been answered, and there are others.
 func (x *receiver) oldestRead() *outRead {
-	if x.due.first == nil {
+	if x.due.first == nil && x.waiting.Load() {
 		x.takeOver()
 	}
 	return x.due.first
@@ -178,6 +188,9 @@ func (x *receiver) skipBehindFault() bool {
 	faulty := x.life.faulty.Load()
 	if faulty {
 		x.r, x.w = 0, 0
+		if x.ring != nil {
+			x.ring.ahead.left = 0
+		}
 	}
 	return faulty
 }
@@ -191,7 +204,21 @@ func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 	}
-	entries, direct := x.direct()
+	entries, direct := x.layOut()
+	n, x.emptied, errno = x.ring.recv(fd, entries)
+	raceRead()
+	x.landed(n, direct)
+	return n, errno
+}
+
+// layOut says where the next read of the socket goes: to so many of the ring's
+// entries, of which the first direct bytes are payload of the present FPDU.
+func (x *receiver) layOut() (entries, direct int) {
+	entries, direct = x.direct()
+	if k := x.lookAhead(entries, direct); k > entries {
+		x.ring.used = max(x.ring.used, k)
+		return k, direct
+	}
 	tail := len(x.ring.buf) - x.w
 	switch {
 	case direct > 0:
@@ -200,15 +227,21 @@ func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 		tail = min(tail, x.fpdu.left+directTail)
 	}
 	setEntry(&x.ring.iov[entries], x.ring.buf[x.w:][:tail])
-	n, x.emptied, errno = x.ring.recv(fd, entries+1)
-	raceRead()
+	x.ring.used = max(x.ring.used, entries+1)
+	return entries + 1, direct
+}
+
+// landed follows a read of n bytes to where layOut said.
+func (x *receiver) landed(n, direct int) {
 	inPlace := min(n, direct)
 	if inPlace > 0 {
-		x.placed(inPlace)
+		x.placed(0, inPlace)
 	}
-	clear(x.ring.iov[:entries])
-	x.w += n - inPlace
-	return n, errno
+	if a := &x.ring.ahead; a.n > 0 {
+		a.left = n - inPlace
+	} else {
+		x.w += n - inPlace
+	}
 }
 
 // borrow makes sure that there is a ring, with what was left over in it and
@@ -244,6 +277,7 @@ func (x *receiver) giveBack() {
 		x.large = x.p.stashes.Get().(*largeStash)
 		x.stash = append(x.large[:0], rest...)
 	}
+	x.ring.forget()
 	x.p.rings.giveBack(x.ring)
 	if x.spare != nil {
 		x.spare.put()
@@ -268,7 +302,7 @@ func (x *receiver) dropBounce() {
 // says whether anything did, and TCP took it all.
 func (x *receiver) consume() (sent bool) {
 	x.tx.hold()
-	for !x.life.stopping.Load() && !x.life.faulty.Load() && x.stepOn() {
+	for !x.life.stopping.Load() && !x.life.faulty.Load() && (x.stepOn() || x.reveal()) {
 	}
 	if x.drain {
 		x.drain = false

@@ -14,13 +14,23 @@ type ring struct {
 
 	// What a read of the socket needs: its entries, and what the kernel tells
 	// with it.
-	iov     [directEntries]unix.Iovec
+	iov     [ringEntries]unix.Iovec
+	used    int // entries that may refer to something
 	message unix.Msghdr
 	control struct {
 		unix.Cmsghdr
 		left int32
 		_    int32
 	}
+
+	ahead ahead
+}
+
+// forget lets go of what the entries refer to.
+func (r *ring) forget() {
+	clear(r.iov[:r.used])
+	r.used = 0
+	r.ahead.read, r.ahead.left = nil, 0
 }
 
 // recv reads the socket once, into the first entries of iov. emptied: there was no

@@ -311,16 +311,16 @@ func exposureDeregisterReads(s *suite, a, b *Peer) {
 	for i := range memory {
 		memory[i] = 0x22
 	}
+	// A single such byte may be another's: what is in the sink of a Read that has
+	// failed is anything.
+	later := bytes.Repeat([]byte{0x22}, 32)
 	for i, o := range out {
-		switch o := a.await(o); {
-		case o.Err != nil:
-		case bytes.IndexByte(got[i], 0x22) >= 0:
+		err := a.await(o).Err
+		if bytes.Contains(got[i], later) || err == nil && bytes.IndexByte(got[i], 0x22) >= 0 {
 			s.Fatal("a Read brings what was written after Deregister")
-		case bytes.IndexByte(got[i], 0) >= 0:
-			s.Fatal("a Read succeeds without all its bytes")
 		}
-		if bytes.IndexByte(got[i], 0x22) >= 0 {
-			s.Fatal("a Read brings what was written after Deregister")
+		if err == nil && bytes.IndexByte(got[i], 0) >= 0 {
+			s.Fatal("a Read succeeds without all its bytes")
 		}
 	}
 }
