@@ -35,22 +35,7 @@ func TestOracle(t *testing.T) {
 // included.
 func TestNoAllocation(t *testing.T) {
 	for _, c := range types {
-		for seed := range 20 {
-			v := xdrtest.Example(c.fresh, seed)
-			w := xdr.NewWriter(make([]byte, 0, 4096))
-			v.Encode(w)
-			stream := xdrtest.Stream(w)
-			var d xdr.Decoder
-			buf := make([]byte, 0, 4096)
-			if n := testing.AllocsPerRun(10, func() {
-				w.Reset(buf)
-				v.Encode(w)
-				d.Reset(stream, 0, nil)
-				v.Decode(&d)
-			}); n != 0 {
-				t.Errorf("%s allocates %v times: %+v", c.name, n, v)
-			}
-		}
+		xdrtest.CheckAllocations(t, c.fresh)
 	}
 }
 

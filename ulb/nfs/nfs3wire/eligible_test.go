@@ -3,7 +3,6 @@ package nfs3wire
 import (
 	"errors"
 	"maps"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -22,28 +21,11 @@ func TestEligibleItems(t *testing.T) {
 	got := map[string]bool{}
 	for _, p := range procedures {
 		for _, fresh := range []func() xdrtest.Value{p.args, p.res} {
-			v := reflect.TypeOf(fresh()).Elem()
-			findEligible(v, v.Name(), got)
+			xdrtest.EligibleItems(fresh, got)
 		}
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("marked: %v", slices.Sorted(maps.Keys(got)))
-	}
-}
-
-func findEligible(t reflect.Type, path string, found map[string]bool) {
-	if t == reflect.TypeFor[xdr.Eligible]() {
-		found[path] = true
-		return
-	}
-	if next, ok := reflect.PointerTo(t).MethodByName("Next"); ok { // a list
-		findEligible(next.Type.In(1).Elem(), path+".Next", found)
-		return
-	}
-	if t.Kind() == reflect.Struct {
-		for i := range t.NumField() {
-			findEligible(t.Field(i).Type, path+"."+t.Field(i).Name, found)
-		}
 	}
 }
 

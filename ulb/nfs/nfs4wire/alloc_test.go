@@ -3,7 +3,6 @@ package nfs4wire
 import (
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr/xdrtest"
 )
 
@@ -27,26 +26,8 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func noAllocation(t *testing.T, fresh func() xdrtest.Value) {
-	if fresh == nil {
-		return
-	}
-	for seed := range 10 {
-		v := xdrtest.Example(fresh, seed)
-		w := xdr.NewWriter(make([]byte, 0, 4096))
-		v.Encode(w)
-		stream := xdrtest.Stream(w)
-		var d xdr.Decoder
-		buf := make([]byte, 0, 4096)
-		if n := testing.AllocsPerRun(10, func() {
-			w.Reset(buf)
-			v.Encode(w)
-			d.Reset(stream, 0, nil)
-			v.Decode(&d)
-		}); n != 0 {
-			t.Errorf("%T allocates %v times: %+v", v, n, v)
-		}
-		if err := d.Finish(); err != nil {
-			t.Errorf("%T: %v", v, err)
-		}
+	t.Helper()
+	if fresh != nil {
+		xdrtest.CheckAllocations(t, fresh)
 	}
 }

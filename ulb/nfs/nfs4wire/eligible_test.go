@@ -2,7 +2,6 @@ package nfs4wire
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -31,25 +30,8 @@ func marks[N OpNum | CBOpNum](all []operation[N], found map[string]bool) {
 	for _, o := range all {
 		for _, fresh := range []func() xdrtest.Value{o.args, o.res} {
 			if fresh != nil {
-				v := reflect.TypeOf(fresh()).Elem()
-				findEligible(v, v.Name(), found)
+				xdrtest.EligibleItems(fresh, found)
 			}
-		}
-	}
-}
-
-func findEligible(t reflect.Type, path string, found map[string]bool) {
-	if t == reflect.TypeFor[xdr.Eligible]() {
-		found[path] = true
-		return
-	}
-	if next, ok := reflect.PointerTo(t).MethodByName("Next"); ok { // a list
-		findEligible(next.Type.In(1).Elem(), path+".Next", found)
-		return
-	}
-	if t.Kind() == reflect.Struct {
-		for i := range t.NumField() {
-			findEligible(t.Field(i).Type, path+"."+t.Field(i).Name, found)
 		}
 	}
 }

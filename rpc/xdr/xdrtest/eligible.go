@@ -1,0 +1,31 @@
+package xdrtest
+
+import (
+	"reflect"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// EligibleItems notes in found the items of the type that fresh returns that are
+// marked as DDP-eligible, by their path from the type's name on. The elements of a
+// list are "Next" of it.
+func EligibleItems(fresh func() Value, found map[string]bool) {
+	t := reflect.TypeOf(fresh()).Elem()
+	findEligible(t, t.Name(), found)
+}
+
+func findEligible(t reflect.Type, path string, found map[string]bool) {
+	if t == reflect.TypeFor[xdr.Eligible]() {
+		found[path] = true
+		return
+	}
+	if next, ok := reflect.PointerTo(t).MethodByName("Next"); ok { // a list
+		findEligible(next.Type.In(1).Elem(), path+".Next", found)
+		return
+	}
+	if t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			findEligible(t.Field(i).Type, path+"."+t.Field(i).Name, found)
+		}
+	}
+}
