@@ -44,6 +44,7 @@ test-unit:
 # Clients and servers that nobody here wrote, on loopback.
 test-interop: build
 	$(GO) test -tags interop -timeout 15m ./test/interop/... ./test/krb5realm ./test/rss/...
+	$(GO) test -tags interop -timeout 15m -run 'TestDaemon|/daemon$$' ./ulb/nfs/nfs40 ./test/nfs4suite
 
 # Hostile peers against the running daemon, on loopback: test/hostile/doc.go.
 test-hostile:

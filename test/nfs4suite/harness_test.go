@@ -40,21 +40,33 @@ func each(t *testing.T, test func(t *testing.T, site *nfs4test.Site)) {
 		test(t, newSite(t, vfstest.Hesitant(memfs.New(memfs.Options{RootMode: 0o777})), state.Config{}))
 	})
 	t.Run("local", func(t *testing.T) { test(t, newSite(t, newLocal(t), state.Config{})) })
+	for name, site := range further {
+		t.Run(name, func(t *testing.T) { test(t, site(t)) })
+	}
 }
+
+// further are more sites that each test runs over.
+var further = map[string]func(t *testing.T) *nfs4test.Site{}
 
 // newLocal is a file system on the disk in which everybody may make names.
 func newLocal(t testing.TB) vfs.FileSystem {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	fs, err := local.New(local.Config{Root: dir})
+	fs, err := local.New(local.Config{Root: exported(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { fs.Close() })
 	return fs
+}
+
+// exported is a directory on the disk in which everybody may make names.
+func exported(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // records are Records in memory, which outlive the server that writes them.

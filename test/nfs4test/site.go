@@ -47,9 +47,10 @@ type Site struct {
 	RPC     *rpc.Server
 	Pool    *mem.Pool
 
-	share *mem.Share
-	xid   atomic.Uint32
-	port  uint16
+	share  *mem.Share
+	xid    atomic.Uint32
+	port   uint16
+	server netip.AddrPort // of a Far Site
 }
 
 // New makes a Site that ends with the test.
@@ -122,10 +123,14 @@ type Peer struct {
 	// Room and Places are what it offers for replies.
 	Room   rpc.Room
 	Places []int
+	far    *wireTo // of a Far Site, whose Peers have no Conn
 }
 
 // Peer connects, as user 0.
 func (s *Site) Peer(minor uint32) *Peer {
+	if s.server.IsValid() {
+		return s.farPeer(minor)
+	}
 	s.port++
 	c := s.RPC.NewConn(netip.AddrPortFrom(netip.MustParseAddr("10.1.2.3"), s.port), netip.AddrPort{}, "tcp", true)
 	return &Peer{Site: s, Conn: c, Minor: minor, Room: rpctest.TCPRoom}
@@ -194,6 +199,9 @@ func (p *Peer) Raw(args func(w *xdr.Writer)) []byte {
 // Begin carries a message to the server as a transport does. The call's Done tells when
 // it was answered.
 func (p *Peer) Begin(message []byte) *rpctest.Call {
+	if p.far != nil {
+		return p.far.begin(p, message)
+	}
 	c := rpctest.NewCall(p.Conn, message)
 	c.Space, c.Places = p.Room, p.Places
 	p.carry(c)

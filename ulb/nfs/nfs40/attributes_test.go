@@ -109,7 +109,7 @@ func TestGetattrOfSize(t *testing.T) {
 func TestLeaseTime(t *testing.T) {
 	p := newPeer(t)
 	_, d := valuesOf(t, p.run(t, ok, putRootFH, getattr(wire.Fattr4LeaseTime)))
-	if got := d.Uint32(); float64(got) != p.State.Lease().Seconds() {
+	if got := d.Uint32(); float64(got) != lease.Seconds() {
 		t.Errorf("%d s", got)
 	}
 }

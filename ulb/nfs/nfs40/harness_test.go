@@ -34,12 +34,20 @@ const content = "content of a file"
 // this machine's: see TestWhereEachCallWaits and TestOnTheMachinesOwnFiles.
 var hesitant, onDisk bool
 
+// far, where set, makes sites of a server that runs elsewhere and exports a directory.
+var far func(t testing.TB, directory string) *nfs4test.Site
+
 // newPeer is a connection to a site of its own, of minor version 0 alone.
 func newPeer(t testing.TB) *peer {
 	t.Helper()
+	if far != nil {
+		dir := t.TempDir()
+		populate(t, exported(t, dir))
+		return &peer{far(t, dir).Peer(0)}
+	}
 	var fs vfs.FileSystem = memfs.New(memfs.Options{RootMode: 0o777})
 	if onDisk {
-		fs = machineFS(t)
+		fs = exported(t, t.TempDir())
 	}
 	populate(t, fs)
 	if hesitant {

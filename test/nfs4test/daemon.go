@@ -1,0 +1,48 @@
+package nfs4test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+)
+
+// A DaemonConfig is how a Daemon serves.
+type DaemonConfig struct {
+	// Program is the daemon's, Directory what it exports as its root, and State its
+	// directory for state; empty: one of its own.
+	Program, Directory, State string
+	// NFS are lines for the section [nfs] of its configuration.
+	NFS string
+	// Options are further options of the export.
+	Options string
+}
+
+// A Daemon is a Far Site of a process of this machine.
+type Daemon struct {
+	*Site
+	*servertest.Process
+}
+
+// StartDaemon starts a daemon that ends with the test, at a loopback address of its own.
+func StartDaemon(t testing.TB, cfg DaemonConfig) *Daemon {
+	t.Helper()
+	if cfg.State == "" {
+		cfg.State = filepath.Join(t.TempDir(), "state")
+	}
+	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))}), 2049)
+	file := filepath.Join(t.TempDir(), "nfsrdmad.toml")
+	text := fmt.Sprintf("tcp = [%q]\nrdma = [\"none\"]\nrpcbind = false\nstate_dir = %q\n\n[nfs]\n%s\n\n[[export]]\npath = %q\nname = \"/\"\noptions = \"rw,no_root_squash,insecure%s\"\n",
+		at, cfg.State, cfg.NFS, cfg.Directory, cfg.Options)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := servertest.StartProcess(t, exec.Command(cfg.Program, "serve", "--config", file))
+	p.AwaitLine("serving")
+	return &Daemon{Far(t, at), p}
+}

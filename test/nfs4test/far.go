@@ -1,0 +1,89 @@
+package nfs4test
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+)
+
+// Far returns a Site whose server runs elsewhere: its Peers speak to an address over TCP,
+// each over a connection of its own. Such a Site has nothing but Peers, and these answer a
+// call before Begin returns.
+func Far(t testing.TB, server netip.AddrPort) *Site { return &Site{T: t, server: server} }
+
+// patience bounds what must happen. A test that passes never waits for it.
+const patience = time.Minute
+
+// A wireTo is a connection to a server elsewhere: one call at a time.
+type wireTo struct {
+	mu   sync.Mutex
+	conn net.Conn
+}
+
+func (s *Site) farPeer(minor uint32) *Peer {
+	s.T.Helper()
+	conn, err := net.DialTimeout("tcp", s.server.String(), patience)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(func() { conn.Close() })
+	return &Peer{Site: s, Minor: minor, far: &wireTo{conn: conn}}
+}
+
+// Hangup ends the connection of a Peer of a Far Site.
+func (p *Peer) Hangup() { p.far.conn.Close() }
+
+// begin carries a message to the server and waits for the reply.
+func (w *wireTo) begin(p *Peer, message []byte) *rpctest.Call {
+	p.T.Helper()
+	c := rpctest.NewCall(nil, message)
+	c.Header.XID = binary.BigEndian.Uint32(message)
+	reply, err := w.exchange(message)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		c.End = rpctest.Dropped
+	case err != nil:
+		p.T.Fatal(err)
+	default:
+		c.End, c.Reply = rpctest.Sent, reply
+	}
+	c.Done <- struct{}{}
+	return c
+}
+
+// exchange sends a record and reads the next one (RFC 5531 §11).
+func (w *wireTo) exchange(message []byte) (reply []byte, err error) {
+	const last = 1 << 31
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conn.SetDeadline(time.Now().Add(patience))
+	var mark [4]byte
+	binary.BigEndian.PutUint32(mark[:], last|uint32(len(message)))
+	record := net.Buffers{mark[:], message}
+	if _, err = record.WriteTo(w.conn); err != nil {
+		return nil, err
+	}
+	for {
+		if _, err = io.ReadFull(w.conn, mark[:]); err != nil {
+			return nil, err
+		}
+		n := binary.BigEndian.Uint32(mark[:])
+		at := len(reply)
+		reply = append(reply, make([]byte, n&^last)...)
+		if _, err = io.ReadFull(w.conn, reply[at:]); err != nil {
+			return nil, err
+		}
+		if n&last != 0 {
+			return reply, nil
+		}
+	}
+}
+
