@@ -25,12 +25,13 @@ var version = "development"
 // A usageError is what the user can mend by calling differently.
 type usageError struct{ error }
 
-// The process's first thread is main's alone. It is the one that the kernel hands SIGTERM
-// to where it can, and where that one waits for a file system that hangs, no other is told.
+// The process's first thread runs the goroutine of main and no other. The kernel wakes
+// that thread for a SIGTERM if it can, and no other one: while the first thread waited for a
+// file system that hangs, the process would not hear that it is to end.
 func init() { runtime.LockOSThread() }
 
 func main() {
-	// First of all, while there is one thread: see there.
+	// First of all, as its comment asks.
 	if err := local.DropCapabilities(); err != nil {
 		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
 	}

@@ -280,6 +280,10 @@ var localMutants = []mutant{
 		"!errors.Is(err, fs.ErrPermission) || !n.made || f.chmod == nil",
 		"!errors.Is(err, fs.ErrPermission) || f.chmod == nil",
 		"vfs/billy", "TestWriteToAFileCreatedReadOnly"},
+	{"the first thread runs any goroutine", "cmd/nfsrdmad/main.go",
+		"func init() { runtime.LockOSThread() }",
+		"func init() { _ = runtime.NumCPU() }",
+		"server", "TestFirstThreadIsMains"},
 	{"another's file cannot be linked", "vfs/local/remove.go",
 		`	return 1 << unix.CAP_FOWNER
 `,
