@@ -80,6 +80,8 @@ var exportOptions = []exportOption{
 		}},
 	{name: "sec", takes: "FLAVOR[:FLAVOR][@CIDR[;CIDR]]", about: "sec", alone: networksOf, meaning: "how callers prove who they are: `sys`, not at all; `krb5`, by Kerberos; `krb5i`, by Kerberos, and what they send and get cannot be changed on its way; `krb5p`, and it cannot be read. Several, the preferred first, are separated by ':'. `sys` unless given. With networks, as in `sec=krb5p,sec=sys@192.0.2.0/24;2001:db8::/32`, it holds for their clients alone, and may be given several times, beside the one for all others. Of networks that have a client's address the smallest counts",
 		set: setSecurity},
+	{name: "require_account", about: "accounts", meaning: "callers with Kerberos whose principal has no user on this machine are refused, but for the attributes of the export's root, which clients ask for when they mount. Without it they act as the anonymous user. See [security.md](security.md#kerberos-proves-who-calls)",
+		set: func(e *export.Export, _ string) error { e.RequireAccount = true; return nil }},
 	{name: "secure", about: "ports", usual: true, meaning: "only peers on ports below 1024 are served. RDMA peers count as such, as with Linux's server; see [security.md](security.md)",
 		set: func(e *export.Export, _ string) error { e.Secure = true; return nil }},
 	{name: "insecure", about: "ports", meaning: "peers on all ports are served",

@@ -45,7 +45,7 @@ var kerberosSettings = []setting{
 	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
 		meaning: "the realm whose users are users of this machine by the same name"},
 	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
-		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user"},
+		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused where an export has the option `require_account`"},
 }
 
 func checkPrincipals(k *checker) {

@@ -149,6 +149,7 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 	s.openUsers()
 	table.SetGroups(s.groups)
 	table.OnRefusedFlavor((&refusedFlavors{log: s.log}).refused)
+	table.OnRefusedPrincipal((&refusedPrincipals{log: s.log}).refused)
 	s.offers = &offers{log: s.log, table: table, trees: s.trees}
 	if s.trees != nil {
 		s.offers.mounts = newMounts(s.log, table, s.trees)

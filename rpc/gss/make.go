@@ -177,7 +177,7 @@ func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time
 	who := s.identify(x.principal, now)
 	x.who.Store(who)
 	if !who.known {
-		s.note(UnknownPrincipal, m.peer, x.principal, "a caller has no user here, and acts as nobody")
+		s.note(UnknownPrincipal, m.peer, x.principal, "a caller has no user here, and acts as the anonymous one, unless an export refuses it")
 	}
 	n, ok := s.contexts.add(x, m.peer.Addr(), now)
 	if n > 0 {

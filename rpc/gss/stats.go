@@ -48,7 +48,7 @@ const (
 	// Stale: the context's ticket has ended.
 	Stale
 	// UnknownPrincipal: a context was made, and its caller has no numbers: it acts as
-	// nobody. Nothing was refused.
+	// the anonymous user, unless the program refuses it. The context was not refused.
 	UnknownPrincipal
 	// Evicted: a context had to make room for another.
 	Evicted

@@ -54,6 +54,9 @@ type Export struct {
 	// ManageGIDs: what callers under AUTH_SYS say of their supplementary groups does not
 	// count; they are looked up here (rpc.mountd(8) has the name). See Table.SetGroups.
 	ManageGIDs bool
+	// RequireAccount: callers that are proven to be a principal that has no account here are
+	// refused. Without it they act as the anonymous user.
+	RequireAccount bool
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
 	// Security are the ways in which callers may prove who they are, the preferred

@@ -55,6 +55,25 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 	return err
 }
 
+// Refuses says that a caller has no part in the export, because it is a principal without an
+// account here. What shows the export's root alone is for the program to let through: a
+// client asks for that when it mounts, with the credential of its machine (RFC 2623 §2.3.2).
+func (e *Export) Refuses(c *rpc.Cred) bool { return e.RequireAccount && c.Anonymous }
+
+// OnRefusedPrincipal has f told of each call that is refused because the export Refuses its
+// caller, on the goroutine that judges or serves the call: it must not block. It is
+// called before the Table is used.
+func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal string)) {
+	t.refusedPrincipal = f
+}
+
+// RefusedPrincipal tells of such a call.
+func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
+	if t.refusedPrincipal != nil {
+		t.refusedPrincipal(c, e, cred.Principal)
+	}
+}
+
 // Delays says that Look will answer vfs.ErrDelay, as far as that is known: nothing needs
 // to be brought for such a call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {

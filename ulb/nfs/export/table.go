@@ -25,6 +25,8 @@ type Table struct {
 	missing func() bool
 	// refusedFlavor is that of OnRefusedFlavor, or nil.
 	refusedFlavor func(*rpc.Conn, *Export, Security)
+	// refusedPrincipal is that of OnRefusedPrincipal, or nil.
+	refusedPrincipal func(*rpc.Conn, *Export, string)
 	// groups is that of SetGroups, or nil.
 	groups Groups
 }

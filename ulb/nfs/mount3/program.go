@@ -143,6 +143,8 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return refuse(e, wire.ErrAccess, NotAClient)
 	case !e.Serves(c.Conn):
 		return refuse(e, wire.ErrAccess, UnprivilegedPort)
+	case e.Refuses(&c.Cred):
+		return refuse(e, wire.ErrAccess, NoAccount)
 	}
 	var who export.Looked
 	if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {

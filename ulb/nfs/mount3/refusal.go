@@ -23,12 +23,15 @@ const (
 	FileSystem
 	// NoGroups: the export manages groups, and the caller's cannot be had at present.
 	NoGroups
+	// NoAccount: the export wants its callers to have an account here, and the principal
+	// has none.
+	NoAccount
 )
 
 var reasons = [...]string{
 	NoExport: "no export has this path", NotAClient: "the export is not for this address",
 	UnprivilegedPort: "the export is secure, and the port is not privileged", FileSystem: "the path leads to no directory that the caller may reach",
-	NoGroups: "the groups of the caller cannot be looked up at present",
+	NoGroups: "the groups of the caller cannot be looked up at present", NoAccount: "the export has the option require_account, and the caller's principal has no user here",
 }
 
 // String says it in words.

@@ -35,6 +35,10 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		p.exports.RefusedFlavor(a.Conn, o.Export, &a.Cred)
 		return rpc.Denied(rpc.AuthTooWeak)
 	}
+	if refuses(o.Export, o.Handle, &a.Cred, proc) {
+		p.exports.RefusedPrincipal(a.Conn, o.Export, &a.Cred)
+		return early(j, &noAccess)
+	}
 	j.Known = true
 	if p.exports.Delays(o.Export, &a.Cred) {
 		return early(j, &later)
@@ -58,9 +62,16 @@ func refusalOf(e *export.Export, c *rpc.Conn, p wire.Procedure) *refusal {
 // admits says whether an export takes a caller by its flavor. What a client asks when it
 // mounts, before it has a user's credentials, is answered under any (RFC 2623 §2.3.2).
 func admits(e *export.Export, h vfs.Handle, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) bool {
-	if e.Admits(c, cred) {
-		return true
-	}
+	return e.Admits(c, cred) || mounting(e, h, p)
+}
+
+// refuses says whether an export refuses a caller for want of an account.
+func refuses(e *export.Export, h vfs.Handle, cred *rpc.Cred, p wire.Procedure) bool {
+	return e.Refuses(cred) && !mounting(e, h, p)
+}
+
+// mounting says whether a call is one that a client makes when it mounts.
+func mounting(e *export.Export, h vfs.Handle, p wire.Procedure) bool {
 	return (p == wire.ProcFsinfo || p == wire.ProcGetattr || p == wire.ProcFsstat) && h == e.FS.Root()
 }
 
@@ -92,7 +103,7 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 		if why := refusalOf(e, c.Conn, proc); why != nil {
 			return nil, why, false
 		}
-		if !admits(e, o.Handle, c.Conn, &c.Cred, proc) {
+		if !admits(e, o.Handle, c.Conn, &c.Cred, proc) || refuses(e, o.Handle, &c.Cred, proc) {
 			return nil, &noAccess, false
 		}
 	}

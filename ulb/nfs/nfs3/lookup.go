@@ -113,7 +113,7 @@ func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 // peek completes an object of another export, if its attributes are at hand. That file
 // system may stall, and the call is not in its lane: a client that misses them asks there.
 func (r *request) peek(e *export.Export, obj *vfs.Object) {
-	if !e.Admits(r.call.Conn, &r.call.Cred) {
+	if !e.Admits(r.call.Conn, &r.call.Cred) || e.Refuses(&r.call.Cred) {
 		return
 	}
 	op := r.look().As(e)

@@ -77,8 +77,8 @@ type Compound struct {
 	unsuited bool
 	// replaced: an export was replaced since an object of it was put.
 	replaced bool
-	// looked is what was looked up of the caller. postponed is NFS4ERR_DELAY for an
-	// operation that has to count for its owner although the caller is not known.
+	// looked is what was looked up of the caller. postponed is NFS4ERR_DELAY or NFS4ERR_ACCESS
+	// for an operation that has to count for its owner although the caller is not known.
 	looked    export.Looked
 	postponed Status
 	sealed    [export.MaxSealed]byte
@@ -332,7 +332,7 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		if s := k.admitSaved(op.Number); s != wire.NFS4OK {
 			return s
 		}
-		if s := k.look(k.Saved.Export); s != wire.NFS4OK {
+		if s := k.lookSaved(); s != wire.NFS4OK {
 			return s
 		}
 	}

@@ -12,15 +12,49 @@ func (k *Compound) identify(op *Operation) Status {
 	if !op.acts() {
 		return wire.NFS4OK
 	}
-	switch s := k.look(e); {
+	s := wire.NFS4ErrAccess
+	if !k.refused(e) || k.mayUnknown(op) {
+		s = k.look(e)
+	} else {
+		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
+	}
+	switch {
 	case s == wire.NFS4OK:
-	case s == wire.NFS4ErrDelay && k.Minor == 0 && op.counts():
+	case (s == wire.NFS4ErrDelay || s == wire.NFS4ErrAccess) && k.Minor == 0 && op.counts():
 		k.postponed = s
 	default:
 		return s
 	}
 	e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	return wire.NFS4OK
+}
+
+// refused says whether an export refuses the caller for want of an account.
+func (k *Compound) refused(e *export.Export) bool { return e.Refuses(&k.Call.Cred) }
+
+// mayUnknown says whether a caller without an account may do an operation on the current
+// object of an export that wants one: what a client needs to mount, which tells of the root
+// and of nothing in it; what gives state back; and what the machine of a client does for its
+// users.
+func (k *Compound) mayUnknown(op *Operation) bool {
+	switch op.Number {
+	case wire.OpGetattr, wire.OpSecInfoNoName, wire.OpLookupp:
+		return op.Number == wire.OpGetattr && k.maintains || k.Current.Handle == k.Current.Export.FS.Root()
+	case wire.OpClose, wire.OpOpenConfirm, wire.OpOpenDowngrade, wire.OpLocku, wire.OpDelegreturn:
+		return true
+	}
+	return k.machineMay(op.Number)
+}
+
+// lookSaved is look for the export of the saved object, and has what identify has for the
+// current one.
+func (k *Compound) lookSaved() Status {
+	e := k.Saved.Export
+	if k.refused(e) {
+		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
+		return wire.NFS4ErrAccess
+	}
+	return k.look(e)
 }
 
 // look has looked up what an export needs to know of the caller: NFS4_OK, NFS4ERR_DELAY,

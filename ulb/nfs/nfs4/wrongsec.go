@@ -26,11 +26,9 @@ func puts(n wire.OpNum) bool {
 // secure judges the object that the current operation has put, by the operation that
 // follows.
 func (k *Compound) secure() Status {
-	k.maintains = false
-	if k.admits(&k.Current) {
-		return wire.NFS4OK
-	}
-	if k.maintains = k.willMaintain(); k.maintains {
+	admits := k.admits(&k.Current)
+	k.maintains = (!admits || k.refused(k.Current.Export)) && k.willMaintain()
+	if admits || k.maintains {
 		return wire.NFS4OK
 	}
 	rest := *k.Args

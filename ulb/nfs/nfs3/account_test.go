@@ -1,0 +1,76 @@
+package nfs3_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// guests is RPCSEC_GSS without any: each caller is a principal without an account.
+type guests struct{}
+
+func (guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
+	a.Cred.Principal, a.Cred.GSS = "guest@TEST", rpc.GSSIntegrity
+	a.Cred.Anonymous, a.Cred.UID, a.Cred.GID = true, rpc.NobodyID, rpc.NobodyID
+	return nil, rpc.Done
+}
+
+// A principal without an account is refused by an export that wants one, but for what a client
+// asks of the root when it mounts. Without the option it acts as the anonymous user.
+func TestPrincipalWithoutAccount(t *testing.T) {
+	s := newSite(t)
+	s.rpc.Protect(rpc.AuthGSS, guests{})
+	file := s.create(s.root, "file", 0o666)
+	told := 0
+	s.table.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) {
+		if told++; e.Name != s.export.Name || principal != "guest@TEST" {
+			t.Errorf("told of %s for %s", principal, e.Name)
+		}
+	})
+	for _, strict := range []bool{true, false} {
+		if err := s.table.Replace([]*export.Export{{
+			Name: s.export.Name, FS: s.export.FS, Squash: export.NoSquash, AnonUID: export.Nobody, AnonGID: export.Nobody, RequireAccount: strict,
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			name   string
+			p      wire.Procedure
+			args   encoder
+			served bool
+		}{
+			{"GETATTR of the root", wire.ProcGetattr, &wire.Getattr3Args{Object: s.root}, true},
+			{"FSINFO of the root", wire.ProcFsinfo, &wire.Fsinfo3Args{FSRoot: s.root}, true},
+			{"FSSTAT of the root", wire.ProcFsstat, &wire.Fsstat3Args{FSRoot: s.root}, true},
+			{"GETATTR of a file", wire.ProcGetattr, &wire.Getattr3Args{Object: file}, false},
+			{"ACCESS of the root", wire.ProcAccess, &wire.Access3Args{Object: s.root, Access: 1}, false},
+			{"LOOKUP", wire.ProcLookup, &wire.Lookup3Args{What: s.at(s.root, "file")}, false},
+			{"READDIR", wire.ProcReaddir, &wire.Readdir3Args{Dir: s.root, Count: 4096}, false},
+			{"READ", wire.ProcRead, &wire.Read3Args{FileHandle: file, Count: 9}, false},
+			{"WRITE", wire.ProcWrite, &wire.Write3Args{FileHandle: file, Count: 1, Data: eligible("x")}, false},
+		} {
+			s.xid++
+			h := rpc.CallHeader{XID: s.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(c.p), Cred: rpc.AuthBytes{Flavor: rpc.AuthGSS}}
+			before := told
+			d, err := s.run(rpctest.CallMessage(h, func(w *xdr.Writer) { c.args.Encode(w) })).Results()
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+				continue
+			}
+			status, want := wire.NFSStat3(d.Int32()), wire.NFS3OK
+			if strict && !c.served {
+				want = wire.NFS3ErrAccess
+			}
+			if status != want || (told > before) != (want != wire.NFS3OK) {
+				t.Errorf("%s, required %v: %v, want %v; told of %d", c.name, strict, status, want, told-before)
+			}
+			if _, err := s.run(s.message(c.p, c.args)).Results(); err != nil {
+				t.Errorf("%s under AUTH_SYS: %v", c.name, err)
+			}
+		}
+	}
+}
