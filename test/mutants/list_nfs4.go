@@ -43,22 +43,12 @@ var nfs4Mutants = []mutant{
 `,
 		"ulb/nfs/nfs40", "TestNothingIsOpenedWithoutARecord"},
 	{"RFC 8881 §8.2.3: the bypass stateid is held up by deny modes", "ulb/nfs/nfs4/stateid.go",
-		`	case *id == state.Bypass:
-		return wire.NFS4OK
-`,
-		"",
+		"case want == state.AccessRead && *id == state.Bypass:",
+		"case want == state.AccessRead && *id == state.InvalidID:",
 		"ulb/nfs/nfs4", "TestDenyModesAgainstSpecialStateids"},
 	{"RFC 8881 §9.1.2: the bypass stateid bypasses for WRITE too", "ulb/nfs/nfs4/stateid.go",
-		`	case want == state.AccessWrite:
-		use = state.UseWrite
-	case *id == state.Bypass:
-		return wire.NFS4OK
-	}`,
-		`	case *id == state.Bypass:
-		return wire.NFS4OK
-	case want == state.AccessWrite:
-		use = state.UseWrite
-	}`,
+		"case want == state.AccessRead && *id == state.Bypass:",
+		"case *id == state.Bypass:",
 		"ulb/nfs/nfs4", "TestDenyModesAgainstSpecialStateids"},
 	{"special stateids read and write during grace", "ulb/nfs/nfs4/stateid.go",
 		`	case m.InGrace():

@@ -331,6 +331,10 @@ var stateMutants = []mutant{
 		"UseRemove: AccessWrite}",
 		"UseRemove: 0}",
 		"ulb/nfs/nfs4", "TestOpenFilesKeepTheirNames"},
+	{"what one machine has open it may not remove itself", "ulb/nfs/state/guard.go",
+		"but.IsValid() &&",
+		"false &&",
+		"ulb/nfs/nfs40", "TestRemovalThatIsDenied"},
 	{"a courteous client denies for ever", "ulb/nfs/state/guard.go",
 		`		case !m.expel(late.clients):
 			return ErrDenied

@@ -68,6 +68,12 @@ func newSession(t testing.TB, site *nfs4test.Site, minor uint32, name string) *s
 	t.Helper()
 	p := site.Peer(minor)
 	p.T = t
+	return newSessionOf(p, name)
+}
+
+// newSessionOf is newSession over a connection.
+func newSessionOf(p *nfs4test.Peer, name string) *session {
+	p.T.Helper()
 	s := sessionOf(p, createArgs(exchanged(p, name, 1).Clientid, 1))
 	s.want("RECLAIM_COMPLETE", ok, op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{}))
 	return s

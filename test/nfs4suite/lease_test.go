@@ -72,7 +72,9 @@ func TestCourtesyEndsWithAConflict(t *testing.T) {
 				s.makeFile("file")
 				o := s.open(openArgs("file", "owner", both, write))
 				s.lock(&o, "locker", wire.WriteLt, 0, 10)
-				other := newSession(t, site, 1, "other")
+				p := site.Other(1)
+				p.T = t
+				other := newSessionOf(p, "other")
 				time.Sleep(lease - time.Second)
 				s.want("SEQUENCE", ok)
 				other.want("SEQUENCE", ok)
@@ -181,12 +183,12 @@ func TestRestart(t *testing.T) {
 		stranger.refused("a stranger's OPEN to create", wire.NFS4ErrGrace, creating(openArgs("new", "owner", both, 0), wire.Unchecked4, attrs().f, 0))
 		for _, o := range [][]nfs4test.Op{
 			{putFH(o.fh), readOp(anonymous, 0, 1)}, {putFH(o.fh), writeOp(anonymous, 0, "0")}, {putFH(o.fh), setattr(anonymous, attrs().size(0))},
-			{putFH(o.fh), lockTest("l", wire.ReadLt, 0, 1)}, {putRoot, remove("file")}, {putRoot, saveFH, rename("file", "x")},
+			{putFH(o.fh), writeOp(bypass, 0, "0")}, {putFH(o.fh), lockTest("l", wire.ReadLt, 0, 1)}, {putRoot, remove("file")}, {putRoot, saveFH, rename("file", "x")},
 			{putRoot, lookup("file"), saveFH, putRoot, link("x")},
 		} {
 			stranger.want("in grace", wire.NFS4ErrGrace, o...)
 		}
-		stranger.want("in grace", ok, putRoot, lookup("file"), getattr(wire.Fattr4Size), access(1), putRoot, readdir(0, 4096), create(wire.NF4Dir, "dir"))
+		stranger.want("in grace", ok, putFH(o.fh), readOp(bypass, 0, 1), putRoot, lookup("file"), getattr(wire.Fattr4Size), access(1), putRoot, readdir(0, 4096), create(wire.NF4Dir, "dir"))
 
 		s.refused("the client's OPEN before it has claimed", wire.NFS4ErrGrace, openArgs("file", "owner2", read, 0))
 		r := s.must("CLAIM_PREVIOUS", putFH(o.fh), open(claim()), getFH)

@@ -28,9 +28,10 @@ type wireTo struct {
 	conn net.Conn
 }
 
-func (s *Site) farPeer(minor uint32) *Peer {
+func (s *Site) farPeer(minor uint32, machine byte) *Peer {
 	s.T.Helper()
-	conn, err := net.DialTimeout("tcp", s.server.String(), patience)
+	dialer := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, machine)}}
+	conn, err := dialer.Dial("tcp", s.server.String())
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -86,4 +87,3 @@ func (w *wireTo) exchange(message []byte) (reply []byte, err error) {
 		}
 	}
 }
-

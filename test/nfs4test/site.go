@@ -127,12 +127,19 @@ type Peer struct {
 }
 
 // Peer connects, as user 0.
-func (s *Site) Peer(minor uint32) *Peer {
+func (s *Site) Peer(minor uint32) *Peer { return s.peer(minor, 3) }
+
+// Other is Peer from another machine.
+func (s *Site) Other(minor uint32) *Peer { return s.peer(minor, 4) }
+
+// peer connects from a machine.
+func (s *Site) peer(minor uint32, machine byte) *Peer {
+	s.T.Helper()
 	if s.server.IsValid() {
-		return s.farPeer(minor)
+		return s.farPeer(minor, machine)
 	}
 	s.port++
-	c := s.RPC.NewConn(netip.AddrPortFrom(netip.MustParseAddr("10.1.2.3"), s.port), netip.AddrPort{}, "tcp", true)
+	c := s.RPC.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 1, 2, machine}), s.port), netip.AddrPort{}, "tcp", true)
 	return &Peer{Site: s, Conn: c, Minor: minor, Room: rpctest.TCPRoom}
 }
 

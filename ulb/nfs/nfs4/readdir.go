@@ -68,9 +68,10 @@ func readdir(k *Compound) Status {
 	switch {
 	case p.or != wire.NFS4OK:
 		return p.or
-	case args.Cookie == 1 || args.Cookie == 2:
+	case args.Cookie == 1 || args.Cookie == 2, args.Cookie == 0 && args.Cookieverf != noVerifier:
+		// A listing that begins has no verifier; Linux's server answers the same.
 		return wire.NFS4ErrBadCookie
-	case args.Cookie != 0 && args.Cookieverf != noVerifier:
+	case args.Cookieverf != noVerifier:
 		return wire.NFS4ErrNotSame
 	}
 	l := &k.list

@@ -5,7 +5,6 @@ import (
 	"syscall"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -57,7 +56,7 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 }
 
 // removable says whether a name may be taken away from what it names in directory o:
-// NFS4ERR_FILE_OPEN where somebody has that open so that nobody else may write to it
+// NFS4ERR_FILE_OPEN where another machine has that open so that nobody else may write to it
 // (RFC 8881 §18.25.4, RFC 7530 §16.26.5).
 func (k *Compound) removable(o *Object, name []byte) Status {
 	m := k.Program.state
@@ -71,7 +70,7 @@ func (k *Compound) removable(o *Object, name []byte) Status {
 	case err != nil:
 		return wire.NFS4OK // where there is no such name, that is for the removal to say
 	}
-	err = m.Guard(o.Export.FS, found.Handle, state.UseRemove, k.Op.Try)
+	err = m.GuardName(o.Export.FS, found.Handle, k.Call.Conn.Peer.Addr(), k.Op.Try)
 	switch {
 	case blocked(err):
 		return k.Failed(err)

@@ -130,12 +130,12 @@ func TestRestart(t *testing.T) {
 		for _, ops := range [][]op{
 			{putRootFH, n.open("file", readMode, denyNone)},
 			{putRootFH, n.openHow("new", bothMode, denyNone, creating(wire.Guarded4, mode(0o600)))},
-			{putFH(file), read(anonymous, 0, 1)}, {putFH(file), write(anonymous, 0, "x")}, {putFH(file), setattr(anonymous, size(0))},
+			{putFH(file), read(anonymous, 0, 1)}, {putFH(file), write(anonymous, 0, "x")}, {putFH(file), write(bypass, 0, "x")}, {putFH(file), setattr(anonymous, size(0))},
 			{putRootFH, remove("file")}, {putRootFH, saveFH, rename("file", "other")}, {putFH(file), c.locker("x").test(wire.ReadLt, 0, 1)},
 		} {
 			p.run(t, wire.NFS4ErrGrace, ops...)
 		}
-		p.run(t, ok, putFH(file), getattr(wire.Fattr4Size))
+		p.run(t, ok, putFH(file), getattr(wire.Fattr4Size), read(bypass, 0, 1))
 		// What was held is claimed, and needs no confirmation (RFC 7530 §9.1.11).
 		o, l = c.owner("o"), c.locker("l")
 		res := opened(t, p.run(t, ok, putFH(file), o.reclaim(bothMode, denyWrite)), 1)

@@ -321,13 +321,22 @@ func TestOpenFileIsRemoved(t *testing.T) {
 	o.run(t, ok, putFH(h), o.close(id))
 }
 
-// A file that others must not write to keeps its name (RFC 7530 §16.26.5).
+// A file that others must not write to keeps its name (RFC 7530 §16.26.5), but for the
+// machine that has it open.
 func TestRemovalThatIsDenied(t *testing.T) {
 	for _, deny := range []uint32{denyWrite, denyBoth} {
 		o := newClient(t).owner("o")
+		other := &peer{o.Site.Other(0)}
 		id := o.opens(t, "file", readMode, deny)
-		o.run(t, wire.NFS4ErrFileOpen, putRootFH, remove("file"))
+		other.run(t, wire.NFS4ErrFileOpen, putRootFH, remove("file"))
+		other.run(t, wire.NFS4ErrFileOpen, putRootFH, saveFH, rename("link", "file"))
 		o.run(t, ok, join(at("file"), o.close(id))...)
+		other.run(t, ok, putRootFH, remove("file"))
+
+		o = newClient(t).owner("o")
+		id = o.opens(t, "file", readMode, deny)
+		h := o.handle(t, "file")
 		o.run(t, ok, putRootFH, remove("file"))
+		o.run(t, ok, putFH(h), read(id, 0, 1), o.close(id))
 	}
 }

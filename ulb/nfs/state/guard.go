@@ -3,9 +3,12 @@ package state
 import (
 	"errors"
 	"hash/maphash"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -33,16 +36,28 @@ var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove
 // nobody denies anything it costs one load. Clients whose leases ran out deny nothing:
 // they are evicted, which waits for the disk; with try that is vfs.ErrWouldBlock.
 func (m *Manager) Guard(fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
+	return m.guard(fs, h, use, netip.Addr{}, try)
+}
+
+// GuardName is Guard of UseRemove for a caller at an address. What clients of the same
+// address deny does not count: a machine may take away what it has open itself, as with
+// Linux's server every machine may.
+func (m *Manager) GuardName(fs vfs.FileSystem, h vfs.Handle, from netip.Addr, try bool) error {
+	return m.guard(fs, h, UseRemove, census.Client(from), try)
+}
+
+func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, but netip.Addr, try bool) error {
 	d := &m.files.denials
 	if d.files.Load() == 0 {
 		return nil
 	}
 	for key := (FileKey{DomainOf(fs), h}); d.of(key)&deniedBy[use] != 0; {
-		late := m.deniers(key, deniedBy[use])
+		late := m.deniers(key, deniedBy[use], but)
 		switch {
 		case late.firm:
 			return ErrDenied
-		case len(late.clients) == 0: // the last has just gone
+		case len(late.clients) == 0: // the last has just gone, or does not count
+			return nil
 		case try:
 			return vfs.ErrWouldBlock
 		case !m.expel(late.clients):
@@ -52,8 +67,9 @@ func (m *Manager) Guard(fs vfs.FileSystem, h vfs.Handle, use Use, try bool) erro
 	return nil
 }
 
-// deniers are the clients that keep others from a file in the way given.
-func (m *Manager) deniers(key FileKey, how Access) (late courtesy) {
+// deniers are the clients that keep others from a file in the way given, without those of
+// an address.
+func (m *Manager) deniers(key FileKey, how Access, but netip.Addr) (late courtesy) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.files.byKey[key]
@@ -61,7 +77,7 @@ func (m *Manager) deniers(key FileKey, how Access) (late courtesy) {
 		return late
 	}
 	for _, s := range of.opens {
-		if _, deny := s.modes.union(); deny&how != 0 {
+		if _, deny := s.modes.union(); deny&how != 0 && !(but.IsValid() && slices.Contains(s.Client.known.met, but)) {
 			late.blame(m, s.Client)
 		}
 	}
