@@ -191,7 +191,11 @@ func TestSetattr(t *testing.T) {
 		for _, name := range []string{"", "-1", "4294967296", "1x"} {
 			v := append(words(uint32(len(name))), name...)
 			v = append(v, make([]byte, (4-len(name)%4)%4)...)
-			s.want("owner "+name, wire.NFS4ErrBadOwner, putFH(fh), setattr(anonymous, attrs().put(wire.Fattr4Owner, v)))
+			want := wire.NFS4ErrBadOwner
+			if name == "" {
+				want = wire.NFS4ErrInvalid
+			}
+			s.want("owner "+name, want, putFH(fh), setattr(anonymous, attrs().put(wire.Fattr4Owner, v)))
 		}
 	})
 }

@@ -327,7 +327,7 @@ func TestErrorsOfSetattr(t *testing.T) {
 		always("a way to set a time that is none", wire.NFS4ErrBadXDR, at("file"),
 			setattr(fattr(func(w *xdr.Writer) { w.Uint32(2) }, wire.Fattr4TimeModifySet))),
 		always("the server's time", wire.NFS4OK, at("file"), setattr(fattr(func(w *xdr.Writer) { w.Uint32(0) }, wire.Fattr4TimeModifySet))),
-		always("no owner", wire.NFS4ErrBadOwner, at("file"), setattr(owner(""))),
+		always("no owner", wire.NFS4ErrInvalid, at("file"), setattr(owner(""))),
 		always("an owner that is none", wire.NFS4ErrBadOwner, at("file"), setattr(owner("somebody"))),
 		always("an owner beyond numbers", wire.NFS4ErrBadOwner, at("file"), setattr(owner("4294967296"))),
 		always("the number that means none", wire.NFS4ErrBadOwner, at("file"), setattr(owner("4294967295"))),

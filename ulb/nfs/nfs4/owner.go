@@ -53,6 +53,10 @@ func putIdentity(w *xdr.Writer, name []byte, id uint32) {
 
 // number is the number of an owner or a group that a client names.
 func (a *assignment) number(kind identity.Kind, name []byte) uint32 {
+	if len(name) == 0 { // is no name at all; Linux's server answers the same
+		a.fail(wire.NFS4ErrInvalid)
+		return 0
+	}
 	m := a.k.Program.identity
 	if m == nil {
 		id, ok := identity.ParseNumber(name)

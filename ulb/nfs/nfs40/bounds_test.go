@@ -28,7 +28,7 @@ func TestUnconfirmedClientsAreBounded(t *testing.T) {
 	kept := p.client(t, "kept")
 	var latest uint64
 	var latestConfirm wire.Verifier4
-	for i := range 3000 {
+	for i := range 5000 {
 		latest, latestConfirm = p.set(t, "x"+strconv.Itoa(i), 1)
 	}
 	p.run(t, wire.NFS4ErrStaleClientID, confirmClientID(first, confirm))

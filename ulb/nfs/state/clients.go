@@ -21,7 +21,7 @@ const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096
 	maxUnconfirmed     = 8192
-	maxUnconfirmedFrom = 1024
+	maxUnconfirmedFrom = 4096
 )
 
 // clients are all clients, by identity and by name.
