@@ -3,6 +3,7 @@ package nfs41
 import (
 	"bytes"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -124,16 +125,32 @@ func (c *call) start() {
 		c.finish(ErrTooLarge, false)
 		return
 	}
-	patience := time.AfterFunc(time.Until(c.expires), func() { over.Cancel(x, ErrUnanswered) })
-	x.Done = func(x *rpc.Exchange) {
-		patience.Stop()
-		c.answered(x)
-	}
+	x.Done = c.answered
 	c.attempts++
 	if c.Sent != nil && !c.probe {
 		c.Sent()
 	}
-	over.Start(x)
+	startUntil(over, x, c.expires)
+}
+
+// startUntil makes a call that is given up at a time, which may have come already: what has
+// not begun cannot be cancelled, so that the clock is set afterwards.
+func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
+	var patience atomic.Pointer[time.Timer]
+	var ended atomic.Bool
+	done := x.Done
+	x.Done = func(x *rpc.Exchange) {
+		ended.Store(true)
+		if t := patience.Load(); t != nil {
+			t.Stop()
+		}
+		done(x)
+	}
+	k.Start(x)
+	patience.Store(time.AfterFunc(time.Until(late), func() { k.Cancel(x, ErrUnanswered) }))
+	if ended.Load() {
+		patience.Load().Stop()
+	}
 }
 
 // exchange is the call as it goes out now.

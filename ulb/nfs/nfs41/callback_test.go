@@ -21,6 +21,8 @@ type client41 struct {
 	// call instead where it is not nil. silent: no call is answered.
 	answer func(c *calledBack, w *xdr.Writer) error
 	silent bool
+	// slow is how long it takes to begin a call.
+	slow time.Duration
 
 	mu      sync.Mutex
 	calls   []*calledBack
@@ -41,6 +43,7 @@ type calledBack struct {
 }
 
 func (k *client41) Start(x *rpc.Exchange) {
+	time.Sleep(k.slow)
 	k.mu.Lock()
 	if k.silent {
 		if k.waiting == nil {
@@ -452,7 +455,8 @@ func FuzzAnswer(f *testing.F) {
 			w.FixedOpaque(b[:min(len(b), 2048)&^3])
 			return nil
 		}}
-		s := &Session{client: &client{}, minor: &Minor{}}
+		s := &Session{client: &client{}, minor: &Minor{}, share: &share{}}
+		s.minor.cache.init(1 << 20)
 		s.fore.Maxrequests, s.back.Maxrequests, s.back.Maxrequestsize = 1, 1, 4096
 		s.security.Store(&security{plain: true})
 		s.begin()
@@ -462,8 +466,8 @@ func FuzzAnswer(f *testing.F) {
 		ends := 0
 		s.Call(&Callback{Number: wire.OpCBRecallSlot, Args: &wire.CBRecallSlot4Args{},
 			Done: func(wire.NFSStat4, *xdr.Decoder, error) { ends++ }})
-		if ends != 1 || s.calls.slots[0].busy {
-			t.Errorf("%d ends, busy %v", ends, s.calls.slots[0].busy)
+		if n := s.minor.cache.others.Load(); ends != 1 || s.calls.slots[0].busy || n != 0 {
+			t.Errorf("%d ends, busy %v, %d bytes taken", ends, s.calls.slots[0].busy, n)
 		}
 	})
 }

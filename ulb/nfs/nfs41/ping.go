@@ -52,16 +52,14 @@ func (s *Session) ping(k rpc.Caller) {
 		s.pinged(x)
 		return
 	}
-	patience := time.AfterFunc(callTime, func() { over.Cancel(x, ErrUnanswered) })
 	x.Done = func(x *rpc.Exchange) {
-		patience.Stop()
 		if x.Err == nil {
 			s.down.Store(false)
 			s.answered.Store(true)
 		}
 		s.pinged(x)
 	}
-	over.Start(x)
+	startUntil(over, x, time.Now().Add(callTime))
 	s.mu.Lock()
 	ended := s.calls.ended
 	if s.calls.ping.x == x {

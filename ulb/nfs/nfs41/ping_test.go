@@ -56,6 +56,24 @@ func TestOneQuestionAtATime(t *testing.T) {
 	})
 }
 
+// A call whose time is over when it gets its slot ends, too: it is not given up before it has
+// begun.
+func TestCallsThatWaitedTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &client41{silent: true}
+		s, _ := backSession(t, k, func(a *wire.CreateSession4Args) { a.BackChanAttrs.Maxrequests = 1 })
+		k.slow = time.Millisecond
+		done := make(chan outcome, 5)
+		for range cap(done) {
+			s.Call(recallSlot(done))
+		}
+		time.Sleep(time.Minute)
+		if len(done) != cap(done) {
+			t.Errorf("%d of %d calls have ended", len(done), cap(done))
+		}
+	})
+}
+
 // What calls to the clients of an address take in memory, and connections beyond the first of
 // their sessions, is bounded with their replies, and given back.
 func TestCallsAndConnectionsAreBounded(t *testing.T) {
