@@ -7,7 +7,7 @@ import (
 )
 
 // Close ends the session and the client ID at the server, then the connections, and
-// with them all requests. Whoever calls it again waits for that. It must not be called
+// with them all requests. A second call waits for that. It must not be called
 // from Done, nor from a callback.
 func (s *Session) Close() (err error) {
 	s.kill(ErrSessionClosed)

@@ -13,7 +13,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// daemonUser is whom daemons without root run as.
+// daemonUser is the user that daemons without root run as.
 const daemonUser = 65533
 
 // unitCapabilities are those that systemd leaves to the daemon.

@@ -29,7 +29,7 @@ type HandlerOptions struct {
 	// reach of what the Handler serves. Empty: a key of this process alone.
 	StateDir string
 	// Clients are the networks served; empty means every address. The Handler
-	// judges nobody's permissions: who reaches the files may do anything.
+	// judges no permissions: a client that reaches the files may do anything.
 	Clients []netip.Prefix
 	// Secure serves peers on privileged ports only, as the export option.
 	Secure bool

@@ -63,5 +63,5 @@ func checkOwnIdentity(e *export.Export, own vfs.Cred) error {
 	if e.Squash == export.AllSquash && e.AnonUID == own.UID && e.AnonGID == own.GID {
 		return nil
 	}
-	return fmt.Errorf("export %s: this process can act as nobody but itself: add the options all_squash,anonuid=%d,anongid=%d, or run it with CAP_SETUID and CAP_SETGID (as root)", e.Name, own.UID, own.GID)
+	return fmt.Errorf("export %s: this process can only act as its own user: add the options all_squash,anonuid=%d,anongid=%d, or run it with CAP_SETUID and CAP_SETGID (as root)", e.Name, own.UID, own.GID)
 }

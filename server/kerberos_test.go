@@ -35,7 +35,7 @@ func TestUserOfPrincipal(t *testing.T) {
 	}
 	p.realm = ""
 	if _, _, _, ok := p.identify("alice@"); ok {
-		t.Error("without a realm, everybody is a user")
+		t.Error("without a realm, every principal is a user")
 	}
 }
 

@@ -204,8 +204,8 @@ func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	return found, nil
 }
 
-// machines are the types of file systems by which a kernel shows itself, or waits for
-// somebody to mount another one. Some of them have handles, and none is for clients.
+// machines are the types of file systems by which a kernel shows itself, or in which it
+// waits for another one to be mounted. Some of them have handles, and none is for clients.
 var machines = func() map[string]bool {
 	all := make(map[string]bool)
 	for kind := range strings.FieldsSeq(`autofs binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs

@@ -15,7 +15,7 @@ import (
 )
 
 // Mounts come and go, and a client that comes to one sees that at once. Handles outlive the
-// daemon, and hold nothing: what nobody uses can be unmounted, and what is open cannot.
+// daemon, and hold nothing: what no client uses can be unmounted, and what is open cannot.
 func TestMountsComeAndGo(t *testing.T) {
 	if !inOwnMounts(t) {
 		return

@@ -47,7 +47,7 @@ var nfsSettings = []setting{
 	}, meaning: "how long the opens and locks of an NFSv4 client are safe when it is not heard of. They are kept beyond that, for a day at most, as long as no other client wants what they hold"},
 	{key: "nfs.grace_time", usual: "as `lease_time`", check: func(k *checker) {
 		within(k, "nfs.grace_time", &k.c.NFS.GraceTime, k.c.NFS.LeaseTime, Duration(time.Second), Duration(longestLease))
-	}, meaning: "how long after a start NFSv4 clients may claim what they had open and locked before, while nobody else gets it. It ends early when all of them are back"},
+	}, meaning: "how long after a start NFSv4 clients may claim what they had open and locked before, while no other client gets it. It ends early when all of them are back"},
 	choice("nfs.owners", func(c *Config) *Choice { return &c.NFS.Owners }, []string{ownersNumbers, ownersNames}, "",
 		"how NFSv4 tells who owns a file: `numbers`, which Linux's clients take without any configuration, or `names`, as `user@domain`. Callers with Kerberos get names in any case, and both are taken from all"),
 	{key: "nfs.domain", usual: "that of the machine's name, or `" + identity.DefaultDomain + "`", check: checkDomain,

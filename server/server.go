@@ -255,7 +255,7 @@ func (s *Server) announce() {
 		zap.Int64("memory_ceiling", int64(s.cfg.Memory.Ceiling)))
 	if s.daemon && !local.CanSwitch() {
 		id := local.Identity()
-		s.log.Warn("everybody acts as this process: it cannot act as anybody else", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
+		s.log.Warn("every caller acts as this process, which cannot act as another user", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
 	}
 	if s.daemon {
 		notifyReady()

@@ -262,7 +262,7 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	}
 }
 
-// Peers that do not go on lose their own connection after a deadline; nobody
+// Peers that do not go on lose their own connection after a deadline; no other peer
 // else notices, and what they held comes back.
 func TestPeersThatDoNotGoOn(t *testing.T) {
 	const size = 1 << 20

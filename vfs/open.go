@@ -45,7 +45,7 @@ type OpenCounter interface {
 // Methods may be called from any number of goroutines at once. They follow the
 // contracts of the FileSystem methods of the same name, Try included, but judge
 // no permission: a mode or an owner that changed since Open does not matter.
-// op.Cred is whom the change is made for, for quotas and set-id bits. EBADF: the
+// op.Cred is the user that the change is made for, for quotas and set-id bits. EBADF: the
 // File was not opened for this, or it is closed.
 type File interface {
 	Read(op *Op, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)

@@ -23,7 +23,7 @@ func (p *Report) Print(w io.Writer) {
 		fmt.Fprintln(w, "  none that this client may see")
 	}
 	for _, e := range p.Exports {
-		groups := "everybody"
+		groups := "every client"
 		if len(e.Groups) > 0 {
 			groups = strings.Join(e.Groups, " ")
 		}

@@ -111,7 +111,7 @@ func TestSequenceNumbersWrap(t *testing.T) {
 	}
 }
 
-// IW-26: a Write is placed and no one is told. IW-62: it is there when a Send
+// IW-26: a Write is placed and the ULP is not told. IW-62: it is there when a Send
 // behind it arrives. IW-212: an empty one may name anything. IW-215, IW-225: up to
 // the exact ends.
 func TestWriteIsPlaced(t *testing.T) {

@@ -165,7 +165,7 @@ func TestInitiatorSaysReadyFirst(t *testing.T) {
 			t.Errorf("%q", m.Payload)
 		}
 		good(t, sent)
-		// The answer of that Read is for no one, and its place is free again.
+		// The answer of that Read is not told, and its place is free again.
 		for range s.ReadDepth() {
 			post(s.Conn, rdmacm.Work{Op: rdmacm.OpRead, Local: [][]byte{make([]byte, 1)}})
 			raw.ReadOp(wire.ReadRequest)

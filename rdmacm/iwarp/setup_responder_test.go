@@ -13,7 +13,7 @@ import (
 )
 
 // IW-310, IW-311, IW-313, IW-314, IW-323, IW-401, IW-82: what is no good request
-// closes the connection at once, reaches no one, and is told by an event.
+// closes the connection at once, is not handed to Accept, and is told by an event.
 func TestResponderClosesOnBadRequests(t *testing.T) {
 	for name, request := range map[string]string{
 		"IW-310 reply key":                  "4d504120494420526570204672616d65 0001 0000",
@@ -284,7 +284,7 @@ func TestResponderTakesFragments(t *testing.T) {
 	raw.ReadFrame(true)
 }
 
-// IW-318, IW-319: a peer that is mute, drips, or whose request nobody takes is
+// IW-318, IW-319: a peer that is mute, drips, or whose request is not taken is
 // dropped.
 func TestResponderSetupTimeout(t *testing.T) {
 	events := make(chan Event, 10)

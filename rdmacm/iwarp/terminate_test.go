@@ -61,7 +61,7 @@ func TestTerminateQuotesARead(t *testing.T) {
 	for name, c := range map[string]struct {
 		quote  int // which Read
 		rdmap  bool
-		other  bool // quote an STag and an MSN that are nobody's
+		other  bool // quote an STag and an MSN that were not used
 		failed [2]int
 		blamed int // which chain, or -1
 	}{

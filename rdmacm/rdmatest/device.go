@@ -202,7 +202,8 @@ func (c *Conn) send(w *rdmacm.Work) error {
 	return nil
 }
 
-// free takes a message back, and spoils it for whoever still looks at it.
+// free takes a message back, and overwrites it, so that a test that still looks at it
+// fails.
 func (c *Conn) free(m *rdmacm.Recv) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

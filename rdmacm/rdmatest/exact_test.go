@@ -160,7 +160,7 @@ func TestAddressesAreAPrivateNameSpace(t *testing.T) {
 	}
 }
 
-// Requests that nobody accepts end with their listener, at the latest.
+// Requests that are not accepted end with their listener, at the latest.
 func TestClosedListenerRefusesWhoWaits(t *testing.T) {
 	p := New()
 	l, err := p.Listen(anywhere)

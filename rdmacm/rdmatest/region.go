@@ -20,7 +20,7 @@ type Region struct {
 	revoked bool // by Deregister
 }
 
-// Register exposes memory at an offset and by an STag that nobody can guess.
+// Register exposes memory at an offset and by an STag that cannot be guessed.
 func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

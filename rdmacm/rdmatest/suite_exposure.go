@@ -272,7 +272,7 @@ func exposureDeregisterTwice(s *suite, a, b *Peer) {
 
 // IW-103: after Deregister returned, the peer reaches the memory no more, whatever is
 // under way: nothing is written over what the owner puts there, and (with the
-// race detector) nobody else looks at it.
+// race detector) the provider does not look at it.
 func exposureDeregisterWrites(s *suite, a, b *Peer) {
 	const size, writes = 1 << 20, 64
 	memory := make([]byte, size)

@@ -168,7 +168,7 @@ func setupNobodyListens(s *suite) {
 	if c, err := s.provider.Dial(s.Context(), s.Nowhere, param.ConnParam); err == nil {
 		c.Abort(nil)
 		<-c.Done()
-		s.Fatalf("somebody answers at %v", s.Nowhere)
+		s.Fatalf("a peer answers at %v, where there is none", s.Nowhere)
 	}
 }
 

@@ -16,8 +16,8 @@ const (
 )
 
 // Initiators make contexts with the clients of a server, for calls to them (RFC 7530
-// §3.3.3). Clients choose with whom: a peer for which there is no ticket costs one
-// attempt each thirty seconds. Its methods may be called from any goroutine.
+// §3.3.3). Clients choose the peers: one for which there is no ticket costs one attempt
+// each thirty seconds. Its methods may be called from any goroutine.
 type Initiators struct {
 	mechanism func(own string) Mechanism
 

@@ -59,7 +59,7 @@ func (b Hoards) Start(ctx context.Context, target Target) *Attack {
 	})
 }
 
-// longName is a name as long as one may be, which nobody else has.
+// longName is a name as long as one may be, of no other peer.
 func longName(peer, i int) []byte {
 	name := make([]byte, wire.NFS4OpaqueLimit)
 	copy(name, fmt.Sprintf("%d %d", peer, i))

@@ -113,7 +113,7 @@ func TestLocksWithLocalPrograms(t *testing.T) {
 			t.Errorf("a local program wants bytes that the client has locked: %v", err)
 		}
 		if err := try(100, 10); err != nil {
-			t.Errorf("a local program wants bytes that nobody has locked: %v", err)
+			t.Errorf("a local program wants bytes that are not locked: %v", err)
 		}
 		g.Signal("local")
 		g.Succeed()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// writeFiles writes the configuration of the KDC and of everybody else.
+// writeFiles writes the configuration of the KDC and of its clients and services.
 func (r *Realm) writeFiles() error {
 	if err := r.writeConf(r.Conf, ETypes); err != nil {
 		return err

@@ -48,7 +48,7 @@ func each(t *testing.T, test func(t *testing.T, site *nfs4test.Site)) {
 // further are more sites that each test runs over.
 var further = map[string]func(t *testing.T) *nfs4test.Site{}
 
-// newLocal is a file system on the disk in which everybody may make names.
+// newLocal is a file system on the disk in which every user may make names.
 func newLocal(t testing.TB) vfs.FileSystem {
 	t.Helper()
 	fs, err := local.New(local.Config{Root: exported(t)})
@@ -59,7 +59,7 @@ func newLocal(t testing.TB) vfs.FileSystem {
 	return fs
 }
 
-// exported is a directory on the disk in which everybody may make names.
+// exported is a directory on the disk in which every user may make names.
 func exported(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

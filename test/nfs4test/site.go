@@ -23,8 +23,8 @@ import (
 
 // Config is what a Site is made of.
 type Config struct {
-	// FS is exported as /export; nil: a file system in memory whose root everybody
-	// may write to.
+	// FS is exported as /export; nil: a file system in memory whose root every
+	// user may write to.
 	FS vfs.FileSystem
 	// Root is what PUTROOTFH leads to; nil: FS itself.
 	Root func(t *export.Table) vfs.FileSystem
@@ -100,7 +100,7 @@ func New(t testing.TB, cfg Config) *Site {
 const Server = "nfs/server@TEST"
 
 // proven is RPCSEC_GSS without any: a caller is who its credential says. The numbers are
-// those of nobody.
+// those of the user nobody.
 type proven struct{}
 
 // Verify implements rpc.Protection.

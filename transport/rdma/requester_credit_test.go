@@ -120,7 +120,7 @@ func TestGrantOfZero(t *testing.T) {
 }
 
 // ping makes sure that the client has looked at all that was sent to it: at a
-// last message, for nobody, as well.
+// last message, which answers no call, as well.
 func (s *script) ping() {
 	s.t.Helper()
 	s.pings++

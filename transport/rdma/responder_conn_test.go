@@ -73,7 +73,7 @@ func TestNothingUnsolicited(t *testing.T) {
 	}
 }
 
-// V1-21: a peer beyond its grant loses its connection, and nobody else.
+// V1-21: a peer beyond its grant loses its connection, and no other peer does.
 func TestBeyondTheGrant(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 2}})
 	other, p := b.peer(), b.peerWith(nil, 64)
@@ -285,7 +285,7 @@ func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 	}{
 		"a Read of a bad tag":  {},
 		"a Write to a bad tag": {write: true},
-		// Whoever does iWARP takes a Write for done before the peer has seen it.
+		// An iWARP provider takes a Write for done before the peer has seen it.
 		"a Read of a bad tag, over iWARP": {device: newIwarp(t)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestFailingWork(t *testing.T) {
 }
 
 // A peer that never answers an RDMA Read, or stops taking replies, loses its
-// connection after the deadline, and nobody waits for it.
+// connection after the deadline, and no other call waits for it.
 func TestStalledPeers(t *testing.T) {
 	for name, stall := range map[string]func(p peer){
 		"Reads":   func(p peer) { serverEnd(p).Faults().HoldReads() },

@@ -180,7 +180,7 @@ func TestNoAnswerBeforeTheLastRead(t *testing.T) {
 	// An error: the Position-Zero chunk holds another call's message.
 	zero := p.Expose(rpctest.Message(3, rpctest.NULL, nil), rdmacm.RemoteRead)
 	p.Send(message{xid: 2, proc: wire.ProcNoMsg, reads: at(0, cut(zero, 20, 20)...)}.bytes())
-	// Calls that need no Read pass by: nobody waits for a stalled peer.
+	// Calls that need no Read pass by: none waits for a stalled peer.
 	b.alive(p)
 	if n := len(p.Messages()); n != 1 {
 		t.Fatalf("%d answers while Reads are held", n)

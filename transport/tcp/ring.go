@@ -18,8 +18,8 @@ type ring struct {
 var rings = sync.Pool{New: func() any { return new(ring) }}
 
 // ringsLent is how many rings the connections of the process have between them: many
-// more than processors, and little memory. Whoever has one runs, or is about to: it
-// gives its ring back before it waits for memory, for room or for input.
+// more than processors, and little memory. A connection that has one runs, or is about to:
+// it gives its ring back before it waits for memory, for room or for input.
 const ringsLent = 128
 
 // ringPatience is how long a connection waits for a ring at most, for the case that

@@ -36,7 +36,7 @@ func fixed(n int) func(*xdr.Decoder, *rpc.Shape, *int) {
 	return func(d *xdr.Decoder, _ *rpc.Shape, _ *int) { d.Skip(n) }
 }
 
-// decoded is for operations that nobody counts the nanoseconds of.
+// decoded is for operations whose speed does not matter.
 func decoded[T any, P interface {
 	*T
 	Decode(*xdr.Decoder)

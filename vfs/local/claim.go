@@ -123,7 +123,7 @@ func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
 	}
 	switch err {
 	case syscall.EAGAIN:
-		err = vfs.ErrDelay // a lease that somebody holds is being broken
+		err = vfs.ErrDelay // another process's lease is being broken
 	case syscall.ENOENT:
 		err = syscall.ESTALE
 	}

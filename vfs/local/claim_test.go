@@ -136,7 +136,7 @@ func TestClaimsHoldOneDescriptor(t *testing.T) {
 	}
 }
 
-// Claims stay when their file is used by nobody else, and they are bounded as open
+// Claims stay when their file is not used otherwise, and they are bounded as open
 // files are.
 func TestClaimsAreBounded(t *testing.T) {
 	w := newWorld(t, local.Config{Descriptors: local.NewDescriptors(200)})

@@ -96,7 +96,7 @@ func TestSymlinksAreNotFollowed(t *testing.T) {
 	})
 }
 
-// A directory that somebody moves out of the tree is not a way out of it.
+// A directory that a local program moves out of the tree is not a way out of it.
 func TestMovedOutOfTheTree(t *testing.T) {
 	eachScheme(t, func(t *testing.T, index bool) {
 		in, out := above(t, index)
@@ -180,7 +180,7 @@ func TestMountsAreNotCrossed(t *testing.T) {
 	}
 }
 
-// The handles of another file system are nobody's here.
+// The handles of another file system name nothing here.
 func TestForeignHandles(t *testing.T) {
 	dirs := places(t)
 	if len(dirs) < 2 {

@@ -15,8 +15,8 @@ import (
 // raw: Go's own (and C's) would change every thread of the process.
 
 // as runs f with c's identity and returns its error. EPERM, and f was not run:
-// this process cannot become c. f may only make system calls, start no
-// goroutine, and wait for nobody.
+// this process cannot become c. f may only make system calls: it
+// starts no goroutine, and waits for none.
 //
 // The switched part runs on a goroutine of its own, which keeps its thread if
 // that cannot be restored, and takes it along when it ends.

@@ -110,7 +110,7 @@ func (m matrix) itself(c *vfs.Cred) {
 	m.must(m.read(c, f), "Read by handle")
 }
 
-// noOthers: nobody else is served, and nothing is done for them as somebody
+// noOthers: no other user is served, and nothing is done for them as another
 // else.
 func (m matrix) noOthers(self *vfs.Cred) {
 	d, _, err := m.fs.Mkdir(as(self), m.fs.Root(), []byte("open"), &vfs.SetAttr{SetMode: true, Mode: 0o777})

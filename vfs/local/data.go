@@ -60,7 +60,7 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 	f := n.files.held(false, fs.nodes.round.Load())
 	var st unix.Stat_t
 	if f == nil {
-		// Nothing is opened for whom it is not meant.
+		// Nothing is opened for a caller that may not read it.
 		if err = fs.look(op, n, &st); err != nil {
 			return 0, false, err
 		}

@@ -15,7 +15,7 @@
 // and names become durable in sync_data.go and group_commit.go.
 //
 // Open files (open.go) hold their node in the cache and pin the descriptor that
-// everybody shares: a removed file is found by its handle until the last one is
+// all calls share: a removed file is found by its handle until the last one is
 // closed. Byte ranges are claimed on a descriptor for nothing else (claim.go).
 // Both are bounded with the descriptors (descriptors.go). Holes, copies and
 // extended attributes are the kernel's.
@@ -34,7 +34,7 @@
 // Confinement. No path of more than one component is ever resolved below the
 // root, no symlink is followed, ".." is granted only where the way up leads to
 // the root, and a directory that a handle names must lie below it when it is
-// opened. A file other than a directory that somebody moved out of the tree
+// opened. A file other than a directory that a local program moved out of the tree
 // stays reachable by the handles that were handed out while it was in it: it
 // has no parent to ask. Mount points below the root are not crossed: they are
 // listed, and entering one answers EXDEV. Export the mounted file system by

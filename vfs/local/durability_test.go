@@ -211,7 +211,7 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// Everybody who waits for a call that fails hears of it, and finds the verifier
+// Every caller that waits for a call that fails hears of it, and finds the verifier
 // changed.
 func TestFailedSyncIsToldToAllWhoWait(t *testing.T) {
 	s := newSyncs()

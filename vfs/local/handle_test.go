@@ -238,7 +238,7 @@ func TestTwoOfOneTree(t *testing.T) {
 }
 
 // A handle of a removed file is stale at once, also where a new file has the
-// inode, whether a client removed it or somebody else.
+// inode, whether a client removed it or a local program.
 func TestStaleAfterRemovalAndReuse(t *testing.T) {
 	for _, index := range []bool{false, true} {
 		t.Run(fmt.Sprint("index=", index), func(t *testing.T) {

@@ -68,7 +68,7 @@ func (id *identity) holds(groups []uint32) bool {
 }
 
 // owns says that c owns the file. In a user namespace every owner that is not
-// mapped looks like one and the same user, who is then nobody's owner.
+// mapped looks like one and the same user, which then owns nothing.
 func (fs *FS) owns(c *vfs.Cred, st *unix.Stat_t) bool {
 	return c.UID == st.Uid && c.UID != fs.unmapped
 }

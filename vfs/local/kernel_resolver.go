@@ -104,8 +104,8 @@ func canOpenHandles(mount int, root vfs.Handle) bool {
 	return true
 }
 
-// maxDepth bounds the way up; deeper trees than PATH_MAX allows exist but
-// nobody walks them by name.
+// maxDepth bounds the way up; trees deeper than PATH_MAX allows exist, but
+// programs do not walk them by name.
 const maxDepth = 4096
 
 // below says whether the way up from the directory dir leads to the root. The

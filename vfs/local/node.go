@@ -138,7 +138,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 // full says that one node more makes others go.
 func (c *nodeCache) full() bool { return c.count.Load() >= c.fs.maxNodes() }
 
-// idle says that nobody but the cache holds n and that nothing is lost with it.
+// idle says that only the cache holds n and that nothing is lost with it.
 // The shard of n is locked.
 func (n *node) idle() bool { return n.refs.Load() == 1 && !n.data.dirty() }
 

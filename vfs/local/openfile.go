@@ -145,7 +145,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
-	// A lease that somebody holds is being broken when EAGAIN comes.
+	// When EAGAIN comes, another process's lease is being broken.
 	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_LARGEFILE
 	if write {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE

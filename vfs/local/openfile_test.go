@@ -93,14 +93,14 @@ func TestOthersRemovalLetsGo(t *testing.T) {
 }
 
 // An idle file is closed soon: it can be executed, and nothing is open for
-// writing. One with data that nobody committed stays open until it is synced.
+// writing. One with data that was not committed stays open until it is synced.
 func TestIdleFilesAreClosed(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.used("f")
 	w.ok(w.write(f, "#!/bin/true\n"), "Write")
 	w.fs.Sweep(5)
 	if n := w.fs.Stats().OpenFiles; n != 1 {
-		t.Errorf("%d open with data that nobody committed", n)
+		t.Errorf("%d open with data that was not committed", n)
 	}
 	s := mode(0o755)
 	_, err := w.fs.SetAttr(w.op, f, &s, nil)
@@ -118,7 +118,7 @@ func TestIdleFilesAreClosed(t *testing.T) {
 	before := w.fs.Stats().Syncs
 	w.fs.Sweep(40)
 	if st := w.fs.Stats(); st.OpenFiles != 0 || st.Syncs == before {
-		t.Errorf("what nobody committed: %+v", st)
+		t.Errorf("what was not committed: %+v", st)
 	}
 }
 

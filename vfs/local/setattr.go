@@ -154,8 +154,8 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	}
 	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
 	if !owner {
-		// Who may write may set both times to now, and by the kernel's rule
-		// only both. One alone is set by the daemon, for whom may write.
+		// A caller that may write may set both times to now, and by the kernel's rule
+		// only both. For one alone the daemon sets it.
 		if times[0].Nsec == times[1].Nsec {
 			return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 		}
@@ -165,7 +165,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		}
 		return err
 	}
-	// A root caller that made somebody else the owner is root still.
+	// A root caller that made another user the owner is root still.
 	return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 }
 

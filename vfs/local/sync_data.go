@@ -47,8 +47,8 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 }
 
 // syncFailed is what a failed sync answers. The kernel tells of lost data once
-// and holds the pages for clean from then on: everybody who wrote anything must
-// learn that it is to be sent again, and before anyone hears of the failure.
+// and holds the pages for clean from then on: every client that wrote must
+// learn that its data is to be sent again, before any of them hears of the failure.
 func (fs *FS) syncFailed() error {
 	fs.newVerifier()
 	return syscall.EIO

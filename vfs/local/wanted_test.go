@@ -38,7 +38,7 @@ func TestMountedOn(t *testing.T) {
 		}
 		w.ok(w.fs.GetAttr(w.op, w.fs.Root(), &a), "GetAttr")
 		if a.MountedOn != 0 {
-			t.Errorf("%q: on %d, which nobody wanted", name, a.MountedOn)
+			t.Errorf("%q: on %d, which was not asked for", name, a.MountedOn)
 		}
 		// An export of a directory further down is no mount.
 		inner := newWorld(t, local.Config{Root: filepath.Join(dir, "sub")})

@@ -271,11 +271,11 @@ func testWanted(x *fixture) {
 	if a.HasBirth {
 		wanted.Want = vfs.WantMountedOn
 		if a := get(); a.HasBirth || a.Birth != (vfs.Time{}) {
-			x.Errorf("born %v, which nobody wanted", a.Birth)
+			x.Errorf("born %v, which was not asked for", a.Birth)
 		}
 	}
 	wanted.Want = 0
 	if a := get(); a.HasBirth || a.Birth != (vfs.Time{}) || a.MountedOn != 0 {
-		x.Errorf("what nobody wanted: %+v", a)
+		x.Errorf("attributes that were not asked for: %+v", a)
 	}
 }

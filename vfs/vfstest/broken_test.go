@@ -40,7 +40,7 @@ var broken = map[string]struct {
 	"tells yesterday's attributes":              {"block/change/files", func(m *memfs.FS) vfs.FileSystem { return late{m} }},
 	"promises less than was asked":              {"block/io/stability", func(m *memfs.FS) vfs.FileSystem { return vague{m} }},
 	"keeps its verifier":                        {"block/handles/stable_over_a_restart", func(m *memfs.FS) vfs.FileSystem { return constant{m} }},
-	"judges everybody as the superuser":         {"block/access/operations_agree", func(m *memfs.FS) vfs.FileSystem { return trusting{m} }},
+	"judges every user as the superuser":        {"block/access/operations_agree", func(m *memfs.FS) vfs.FileSystem { return trusting{m} }},
 	"forgets pieces":                            {"block/io/pieces", func(m *memfs.FS) vfs.FileSystem { return short{m} }},
 	"opens for owners whatever the mode":        {"block/open/every_mode_and_class", func(m *memfs.FS) vfs.FileSystem { return generous{m} }},
 	"does Open and says that it would block":    {"try/open/a_removed_file_lives", func(m *memfs.FS) vfs.FileSystem { return leaking{m} }},

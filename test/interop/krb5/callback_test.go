@@ -25,7 +25,7 @@ import (
 
 const callbackProgram = 0x40000000
 
-// A callbackProgram4 is the callback program of a client. It tells by whom CB_NULL was called.
+// A callbackProgram4 is the callback program of a client. It tells who called CB_NULL.
 type callbackProgram4 struct{ called chan rpc.Cred }
 
 var callbackBinding = rpc.Binding{Procedures: []rpc.Procedure{wire.ProcCBNull: {Name: "CB_NULL"}}}

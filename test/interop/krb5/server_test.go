@@ -70,7 +70,7 @@ func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.A
 }
 
 // A file that is made under Kerberos belongs to the principal's user; who has none acts
-// as nobody, and AUTH_SYS is too weak.
+// as the anonymous user, and AUTH_SYS is too weak.
 func TestFilesUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])
 	bob := filepath.Join(s.Dir, "bob")

@@ -16,8 +16,8 @@ type Squash uint8
 // Kinds of squashing (exports(5) has the same names).
 const (
 	RootSquash Squash = iota // user and group 0
-	NoSquash                 // nobody's, but that of callers without one
-	AllSquash                // everybody's
+	NoSquash                 // only callers that have none
+	AllSquash                // all
 )
 
 // Nobody is the anonymous user and group unless configured.

@@ -80,8 +80,8 @@ func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.manages(cred) && t.groups.Delays(cred.UID)
 }
 
-// Identify writes to as whom the caller acts here, after Look. as.Groups may alias
-// c.Groups. What was not looked up is taken for nothing.
+// Identify writes to as the user that the caller acts as here, after Look. as.Groups may
+// alias c.Groups. What was not looked up is taken for nothing.
 func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}

@@ -348,8 +348,8 @@ func TestMountsGo(t *testing.T) {
 	}
 }
 
-// A mount serves those whom its export serves, and an export that has a mount's name is
-// what the mount leads into.
+// A mount serves the clients that its export serves, and an export that has a mount's name
+// is what the mount leads into.
 func TestMountServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)

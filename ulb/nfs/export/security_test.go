@@ -51,7 +51,7 @@ func TestServiceOfSecurity(t *testing.T) {
 	}
 }
 
-// Who has no numbers here acts as nobody, whatever the export squashes.
+// A caller without numbers here acts as the anonymous user, whatever the export squashes.
 func TestAnonymousPrincipal(t *testing.T) {
 	for _, squash := range []Squash{RootSquash, NoSquash, AllSquash} {
 		e := Export{Squash: squash, AnonUID: 42, AnonGID: 43}

@@ -48,7 +48,7 @@ type Tree struct {
 }
 
 // NewTable returns an empty table whose handles are sealed with key, 32 bytes
-// that nobody else knows and that outlive the process.
+// that are secret and outlive the process.
 func NewTable(key [KeySize]byte) *Table {
 	t := &Table{seal: newSealer(key)}
 	t.current.Store(&set{mounts: noMounts})

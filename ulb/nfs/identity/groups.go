@@ -132,7 +132,7 @@ func (g *Groups) Close() {
 	g.numbers, g.stats.Queued = 0, 0
 }
 
-// Forget has everybody asked for anew: groups may have changed.
+// Forget has the groups of every user looked up anew: they may have changed.
 func (g *Groups) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -329,7 +329,7 @@ func (g *Groups) look() {
 	}
 }
 
-// next is whom to ask for now; nil: the looker ends. g.mu is held.
+// next is the user whose groups are looked up now; nil: the looker ends. g.mu is held.
 func (g *Groups) next() *member {
 	if len(g.turns) == 0 {
 		g.running--

@@ -101,7 +101,7 @@ func machineDomain() string {
 func (m *Map) Domain() string { return m.cfg.Domain }
 
 // Number is the number of a user or a group that a client names: the digits of a number,
-// or a name with this Map's domain. ErrUnknown where that is nobody, vfs.ErrDelay where
+// or a name with this Map's domain. ErrUnknown where there is none, vfs.ErrDelay where
 // that cannot be told at present.
 func (m *Map) Number(kind Kind, sent []byte, try bool) (uint32, error) {
 	if id, ok := ParseNumber(sent); ok {

@@ -293,7 +293,7 @@ const GroupMaxSize = 260
 
 // Export is the XDR list element exportnode.
 // An element of EXPORT's result: what is exported to whom (section 5.2.5).
-// Without groups it is exported to everybody.
+// Without groups it is exported to every client.
 type Export struct {
 	Dir    DirPath `xdr:"max=1024"`
 	Groups GroupList

@@ -13,7 +13,7 @@ import (
 //
 // What is denied is NFS3ERR_ACCES, as Linux's server answers where NFSv4 has
 // NFS4ERR_FILE_OPEN. NFS3ERR_JUKEBOX would have the client's programs hang for as long
-// as somebody has the file open.
+// as another client has the file open.
 func (p *Program) Guard(m *state.Manager) { p.guard = m }
 
 // denied is EACCES where an open of file h keeps others from a use of it.

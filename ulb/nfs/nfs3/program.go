@@ -17,7 +17,7 @@ import (
 // A Program serves NFS version 3.
 type Program struct {
 	exports  *export.Table
-	guard    *state.Manager // nil: nobody denies anything
+	guard    *state.Manager // nil: nothing is denied
 	requests sync.Pool
 	// names leads from one export into another where mounts are crossed; nil: nowhere.
 	names *pseudo.FS

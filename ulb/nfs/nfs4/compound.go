@@ -187,7 +187,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 			start := k.start
 			k.start = nil
 			k.Call.Detach()
-			start() // and from here on the compound may be with somebody else
+			start() // from here on another goroutine may have the compound
 			return rpc.Outcome{Pending: true}, false
 		case Discarded:
 			return rpc.Dropped, true
@@ -246,7 +246,7 @@ func (k *Compound) Served() bool {
 }
 
 // step executes one operation and writes its result. Where it ends with a status below
-// 0, what it wrote is taken back by whoever goes on.
+// 0, the next attempt takes back what it wrote.
 func (k *Compound) step() Status {
 	k.Number = wire.OpNum(k.Args.Uint32())
 	if k.Index == nfs.MaxOperations && k.Minor == 0 {

@@ -40,8 +40,8 @@ func testStateID(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// delegReturn is DELEGRETURN (RFC 8881 §18.6). Nobody has a delegation, so that no
-// stateid is one's.
+// delegReturn is DELEGRETURN (RFC 8881 §18.6). The server gives no delegations,
+// so that no stateid is of one.
 func delegReturn(k *Compound) Status {
 	var args wire.DelegReturn4Args
 	args.Decode(k.Args)

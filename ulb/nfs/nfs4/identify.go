@@ -5,7 +5,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// identify fills in k.Op and k.Cred: as whom an operation acts on the current object.
+// identify fills in k.Op and k.Cred: the user that an operation acts as on the current
+// object.
 func (k *Compound) identify(op *Operation) Status {
 	e := k.Current.Export
 	k.Op.Async, k.postponed = e.Async, wire.NFS4OK

@@ -45,7 +45,7 @@ func (w *watched) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 }
 
 // A compound that waits for one file system after the other waits for each among the
-// calls of that one: a file system that stalls holds up nobody else's.
+// calls of that one: a file system that stalls holds up no calls of others.
 func TestCompoundWaitsInTheLaneOfItsObject(t *testing.T) {
 	var server atomic.Pointer[rpc.Server]
 	var calls atomic.Int32

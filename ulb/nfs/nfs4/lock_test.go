@@ -80,7 +80,7 @@ func TestLockDenied(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}
-		// The owner himself is in nobody's way, nor are those who lock something else.
+		// The owner's own locks do not stand in its way, nor do locks of other bytes.
 		f.want(wire.NFS4OK, putFH(o.fh), opLockTest("locker", wire.WriteLt, 0, toEnd))
 		for _, free := range [][2]uint64{{0, 10}, {20, toEnd}} {
 			other.want(wire.NFS4OK, putFH(o.fh), opLockTest("locker", wire.WriteLt, free[0], free[1]))

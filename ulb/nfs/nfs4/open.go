@@ -258,7 +258,7 @@ func (o *opening) share() (s Status) {
 	return s
 }
 
-// cut gives the file its size, now that nobody else's open stands against it.
+// cut gives the file its size, now that no other open stands against it.
 func (o *opening) cut() Status {
 	if !o.resize {
 		return wire.NFS4OK

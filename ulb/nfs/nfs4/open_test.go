@@ -76,7 +76,7 @@ func TestOpenThatCannotCut(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// A file lives as long as somebody has it open, whoever removes its names.
+// A file lives as long as a client has it open, even when another one removes its names.
 func TestUnlinkedFileLivesWhileOpen(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) { unlinkedFileLives(t, openSite(t)) })
 	t.Run("in a directory", func(t *testing.T) { unlinkedFileLives(t, openSiteOver(t, directory(t))) })

@@ -72,7 +72,7 @@ func (l *lister) enterJunction(e *export.Export) Status {
 	defer e.Leave(k.Call.Conn)
 	dir, try := k.Current, k.Op.Try
 	k.Current = Object{e, e.FS.Root()}
-	// Attributes are told to everybody: it does not matter whether its groups are known.
+	// Every user is told attributes: it does not matter whether its groups are known.
 	e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	l.f = k.newFacts(k.Current)
 	l.f.attr = &k.Attr

@@ -56,7 +56,7 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 }
 
 // removable says whether a name may be taken away from what it names in directory o:
-// NFS4ERR_FILE_OPEN where another machine has that open so that nobody else may write to it
+// NFS4ERR_FILE_OPEN where another machine has that open and denies others to write to it
 // (RFC 8881 §18.25.4, RFC 7530 §16.26.5).
 func (k *Compound) removable(o *Object, name []byte) Status {
 	m := k.Program.state

@@ -349,7 +349,7 @@ func TestRefusedFlavorsAreToldOf(t *testing.T) {
 	p.Compound(handleIn(t, s, "/strict"))
 	p.Compound(append(walk("open"), getattr(1))...)
 	if len(told) != 0 {
-		t.Errorf("told of %q, where nobody was refused", told)
+		t.Errorf("told of %q, where no caller was refused", told)
 	}
 	p.Compound(append(walk("strict"), getattr(1))...)
 	if want := []string{"/strict sys"}; !slices.Equal(told, want) {

@@ -6,7 +6,7 @@ import (
 )
 
 // setSize sets attributes of the current object, the size among them, in the name of a
-// stateid: with the rights of whoever opened the file, as far as the size goes.
+// stateid: as far as the size goes with the rights by which the file was opened.
 func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	f, s := k.OpenFor(id, state.AccessWrite)
 	if s != wire.NFS4OK {

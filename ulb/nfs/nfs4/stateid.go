@@ -9,8 +9,8 @@ import (
 // An Identifier is a Minor whose compounds do not say who sends them (minor version 0):
 // operations say it, by a client ID or by a stateid.
 type Identifier interface {
-	// Client is who a client ID in the arguments names, whose lease that renews:
-	// NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED where it is nobody.
+	// Client finds the client that a client ID in the arguments names, and renews its
+	// lease: NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED where there is none.
 	Client(k *Compound, id uint64) (*state.Client, Status)
 }
 
@@ -59,7 +59,8 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 // operation goes by the file's handle, and is judged as its caller. An open file that
 // answers EBADF was closed meanwhile: see closedOr.
 //
-// NFS4ERR_LOCKED: a deny mode keeps whoever has not opened the file from this.
+// NFS4ERR_LOCKED: an open with a deny mode refuses this to callers that have not
+// opened the file.
 // NFS4ERR_OPENMODE: it was not opened for this. NFS4ERR_GRACE, and those about stateids.
 func (k *Compound) OpenFor(id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	return k.openFor(&k.Current, id, want)

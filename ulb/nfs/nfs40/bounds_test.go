@@ -21,7 +21,7 @@ func TestIdleOwnersAreBounded(t *testing.T) {
 	}
 }
 
-// Clients that never confirm themselves push each other out, and nobody else.
+// Clients that never confirm themselves push each other out, and no confirmed ones.
 func TestUnconfirmedClientsAreBounded(t *testing.T) {
 	p := newPeer(t)
 	first, confirm := p.set(t, "first", 1)

@@ -20,7 +20,7 @@ import (
 // callbacks are the other end of callback connections.
 type callbacks struct {
 	mu sync.Mutex
-	// refuse: nobody listens. deaf: nobody answers.
+	// refuse: the client does not listen. deaf: it listens and does not answer.
 	refuse, deaf bool
 	dialed       []string
 	calls        []rpc.Exchange
@@ -256,7 +256,7 @@ func TestCallbackCompound(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if _, _, open := c.callbacks.seen(); open != 0 {
-			t.Error("a connection that nobody uses stays")
+			t.Error("a connection that is not in use stays")
 		}
 	})
 }

@@ -112,14 +112,14 @@ func (p *peer) as(uid uint32) *peer {
 	return &peer{other}
 }
 
-// A name that somebody else uses (RFC 7530 §9.1.1).
+// A name that another client uses (RFC 7530 §9.1.1).
 func TestNameInUse(t *testing.T) {
 	p := newPeer(t)
 	cb := wire.CBClient4{CBProgram: 7, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte("10.1.2.3.4.5")}}
 	var res wire.SetClientID4Res
 	last(t, p.run(t, ok, setCallback("x", 1, cb, 0)), &res)
 	c, s := res.ResOK.Clientid, res.ResOK.SetclientidConfirm
-	// Somebody else cannot confirm it.
+	// Another principal cannot confirm it.
 	p.as(1).run(t, wire.NFS4ErrClIDInUse, confirmClientID(c, s))
 	p.run(t, ok, confirmClientID(c, s))
 	p.as(1).run(t, wire.NFS4ErrClIDInUse, confirmClientID(c, s))
@@ -135,7 +135,7 @@ func TestNameInUse(t *testing.T) {
 	p.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// Who holds nothing is in nobody's way (RFC 7530 §9.1.2).
+// A client that holds nothing is in no other's way (RFC 7530 §9.1.2).
 func TestNameOfAClientWithoutState(t *testing.T) {
 	p := newPeer(t)
 	c, s := p.set(t, "x", 1)

@@ -107,7 +107,7 @@ func (d *dialer) end() {
 	d.work.Wait()
 }
 
-// A connection is one for callbacks. It is closed when nobody has used it for a while.
+// A connection is one for callbacks. It is closed when it was not used for a while.
 type connection struct {
 	dialer *dialer
 	to     netip.Addr
@@ -169,7 +169,7 @@ func (c *connection) caller() rpc.Caller {
 	return c.client
 }
 
-// end closes a connection that nobody uses; nil is none. It does not wait for the client,
+// end closes a connection that is not in use; nil is none. It does not wait for the client,
 // which is told where the connection was protected.
 func (c *connection) end() {
 	if c == nil {

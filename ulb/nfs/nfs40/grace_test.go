@@ -184,8 +184,8 @@ func TestSecondRestart(t *testing.T) {
 	})
 }
 
-// A client whose lease ran out, and whose lock somebody else got, does not claim it after a
-// restart (RFC 7530 §9.6.3.4.1).
+// A client whose lease ran out, and whose lock another client got, does not claim it after
+// a restart (RFC 7530 §9.6.3.4.1).
 func TestExpiredClientDoesNotClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

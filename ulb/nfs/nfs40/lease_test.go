@@ -64,8 +64,8 @@ func TestLeaseIsNotRenewed(t *testing.T) {
 	}
 }
 
-// What a client without a lease holds goes when somebody wants it, with all that it holds
-// besides, and it is told so (RFC 7530 §9.6.3.2).
+// What a client without a lease holds goes when another client wants it, with all that it
+// holds besides, and it is told so (RFC 7530 §9.6.3.2).
 func TestExpiredClient(t *testing.T) {
 	for name, want := range map[string]func(s *lockSite) []op{
 		"a lock":        func(s *lockSite) []op { return join(at("file"), s.m.first(s.other, s.otherID, wire.WriteLt, 5, 1)) },
@@ -105,7 +105,7 @@ func TestExpiredClient(t *testing.T) {
 	}
 }
 
-// As long as nobody wants what it holds, a client without a lease keeps it
+// As long as no other client wants what it holds, a client without a lease keeps it
 // (RFC 7530 §9.6.3.1), and has a lease again when it comes back.
 func TestCourtesy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestNameOfAnExpiredClient(t *testing.T) {
 	})
 }
 
-// Who does not confirm an open keeps nobody from the file for longer than a lease, were
-// its client's renewed as often as can be (RFC 7530 §16.18.5).
+// A client that does not confirm an open keeps no other from the file for longer than a
+// lease, were its client's renewed as often as can be (RFC 7530 §16.18.5).
 func TestUnconfirmedOpenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLocks(t)

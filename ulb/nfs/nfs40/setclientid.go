@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxSetClientID is the largest result of SETCLIENTID, in bytes: the address of somebody
-// else.
+// maxSetClientID is the largest result of SETCLIENTID, in bytes: the address of another
+// client.
 const maxSetClientID = 2 * (4 + maxAddress)
 
 // disk is the lane of what waits for the records of clients.

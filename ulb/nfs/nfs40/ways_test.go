@@ -21,7 +21,7 @@ func TestWhereEachCallWaits(t *testing.T) {
 	}
 }
 
-// exported is a directory of this machine, in which everybody may make names.
+// exported is a directory of this machine, in which every user may make names.
 func exported(t testing.TB, dir string) vfs.FileSystem {
 	t.Helper()
 	if err := os.Chmod(dir, 0o777); err != nil {

@@ -116,7 +116,7 @@ func TestConnectionThatIsClosed(t *testing.T) {
 	}
 }
 
-// A client with a machine credential binds its connections itself, and nobody else ends
+// A client with a machine credential binds its connections itself, and no other client ends
 // what it has.
 func TestProtectedClient(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})

@@ -360,7 +360,7 @@ func TestSilentClient(t *testing.T) {
 		if o := <-done; o != (outcome{}) {
 			t.Errorf("%+v", o)
 		}
-		// The slot was used before, and nobody knew whether the client had seen that.
+		// The slot was used before, and the server did not know whether the client had seen that.
 		if !slices.Equal(k.seen(), [][2]uint32{{1, 0}, {2, 10}}) {
 			t.Errorf("seen %v", k.seen())
 		}

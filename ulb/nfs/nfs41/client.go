@@ -78,7 +78,7 @@ func (c *client) join(s *Session) bool {
 	return true
 }
 
-// part takes a session away. It is false where somebody else did.
+// part takes a session away. It is false where another goroutine did.
 func (c *client) part(s *Session) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

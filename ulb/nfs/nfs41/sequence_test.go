@@ -201,7 +201,7 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// A request of another kind, or by somebody else, under a sequence that was used is not
+// A request of another kind, or by another principal, under a sequence that was used is not
 // answered with the reply of the first.
 func TestFalseRetries(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})

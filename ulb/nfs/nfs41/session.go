@@ -90,8 +90,8 @@ func (s *Session) busy() bool {
 	return false
 }
 
-// end makes an end of a session that is in the table. It is called once, by whoever took
-// it away from its client. Requests that are under way run on.
+// end makes an end of a session that is in the table. The function that
+// took it away from its client calls it, once. Requests that are under way run on.
 func (s *Session) end() {
 	s.ended.Store(true)
 	s.minor.sessions.remove(s)

@@ -21,7 +21,7 @@ type slot struct {
 	busy     bool   // its request is under way
 	digest   uint64 // of that request
 	kept     *rpc.Kept
-	// shared: kept is being sent by somebody, perhaps, and may not be written again.
+	// shared: a reply may be sending kept still, so that it may not be written again.
 	shared bool
 	// charge is what the slot has taken of the memory for replies, in bytes.
 	charge int

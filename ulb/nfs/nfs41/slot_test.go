@@ -120,8 +120,8 @@ type quiet struct{ testing.TB }
 
 func (q quiet) Errorf(string, ...any) {}
 
-// A client whose lease ran out comes back as if nothing had happened, as long as nobody
-// wanted what it held; one that is evicted finds no session.
+// A client whose lease ran out comes back as if nothing had happened, as long as no other
+// client wanted what it held; one that is evicted finds no session.
 func TestClientsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, m := site(t, Config{}, state.Config{})

@@ -16,7 +16,7 @@ const (
 )
 
 // table finds sessions. A session's identity is the epoch of the server's life, its place
-// in the table, and eight bytes that nobody guesses, and that do not come twice: a peer
+// in the table, and eight bytes that cannot be guessed and do not come twice: a peer
 // that knows an identity may make requests in the session.
 type table struct {
 	epoch uint32

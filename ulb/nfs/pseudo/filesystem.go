@@ -17,8 +17,8 @@ const (
 )
 
 // FS is the file system of the directories above and between exports. It implements
-// vfs.FileSystem for whoever sees all exports; which of its names a client sees, Below
-// says.
+// vfs.FileSystem as a client that sees all exports would use it; Below says which of its
+// names a client sees.
 type FS struct {
 	exports *export.Table
 	export  *export.Export // the one that FS is

@@ -72,8 +72,8 @@ func (f *FS) Path(e *export.Export) string {
 
 // Below says whether a name in the directory at leads into an export: then junction is
 // the root of that. hidden: the name is a directory of this package that leads to no
-// export that the peer sees. Where it is neither, the file system of at knows the name,
-// or nobody does. The export of at has been entered.
+// export that the peer sees. Where it is neither, only the file system of at can know the
+// name. The export of at has been entered.
 func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, hidden bool, err error) {
 	t := f.now()
 	if at.Export == f.export {

@@ -109,7 +109,7 @@ func (c *clients) begin(epoch uint32) {
 	c.from = map[netip.Addr]*origin{}
 }
 
-// nextID is an identity that was never used before, and that nobody guesses: with one,
+// nextID is an identity that was never used before, and that cannot be guessed: with one,
 // requests of minor version 0 are made in the client's name. An epoch of Records leaves
 // room for 256 of these counters.
 func (c *clients) nextID() uint64 {

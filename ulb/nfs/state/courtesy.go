@@ -28,7 +28,7 @@ const WouldWait Status = -1
 
 // settled calls f with m.mu held, and once more whenever only clients without a lease
 // stood in the way, and were sent away. What f leaves over is done without the mutex.
-// With try nobody is sent away, and settled is false where somebody would have been.
+// With try no client is sent away, and settled is false where one would have been.
 func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	for {
 		var l leftovers
@@ -48,11 +48,11 @@ func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	}
 }
 
-// none says that there is no use in sending somebody away.
+// none says that there is no use in sending clients away.
 func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 
-// courteous says that the lease of c ran out: what it holds goes as soon as somebody
-// wants it. It is called with m.mu held.
+// courteous says that the lease of c ran out: what it holds goes as soon as another
+// client wants it. It is called with m.mu held.
 func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
 // expel evicts clients whose leases ran out. It is false where one of them stays.

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// What a client holds whose lease ran out stays until somebody wants it; then all of it
-// goes.
+// What a client holds whose lease ran out stays until another client wants it; then all of
+// it goes.
 func TestStateWithoutALeaseGivesWay(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -49,7 +49,7 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 				time.Sleep(m.Lease() + 1)
 				m.Renew(other)
 				if n := m.Usage(); n.Ranges != 1 {
-					t.Errorf("what nobody wants went: %+v", n)
+					t.Errorf("what no other client wants went: %+v", n)
 				}
 				if s := c.want(m, other, true); s != WouldWait {
 					t.Errorf("with Try: %v", s)
@@ -99,7 +99,7 @@ func (s *stuck) Remove([]Record) error {
 	return nil
 }
 
-// What a client may still claim after a restart is given to nobody.
+// What a client may still claim after a restart is not given to another.
 func TestNothingIsGivenAwayWhoseRecordStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records := &stuck{failing: true}

@@ -4,7 +4,7 @@ import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
 // Exchange is what EXCHANGE_ID came to.
 type Exchange struct {
-	// Client is whom the request is about, where Status is NFS4_OK.
+	// Client is the one that the request is about, where Status is NFS4_OK.
 	Client *Client
 	// Confirmed: it is a client that has confirmed itself before.
 	Confirmed bool

@@ -24,7 +24,7 @@ func DomainOf(fs vfs.FileSystem) any {
 	}
 }
 
-// files are all files that somebody has open, or has a part of locked.
+// files are all files that are open, or have a part locked.
 type files struct {
 	slab
 	denials denials
@@ -40,7 +40,7 @@ type files struct {
 	searches uint64
 }
 
-// A file is one that somebody has open.
+// A file is one that a client has open.
 type file struct {
 	key     FileKey
 	shares  shares
@@ -63,7 +63,7 @@ func (f *files) file(key FileKey) *file {
 	return of
 }
 
-// tidy forgets a file that nobody has open any more, and makes known what is denied.
+// tidy forgets a file that is not open any more, and makes known what is denied.
 func (m *Manager) tidy(of *file) {
 	m.files.denials.set(of.key, of.shares.denied())
 	if len(of.opens) == 0 {

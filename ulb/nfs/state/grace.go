@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// grace is the time after a start in which clients claim what they held, and nobody gets
-// anything else (RFC 8881 §8.4.2.1).
+// grace is the time after a start in which clients claim what they held, and get
+// nothing else (RFC 8881 §8.4.2.1).
 type grace struct {
 	on    atomic.Bool
 	until time.Duration
@@ -38,7 +38,7 @@ type reclaim struct {
 	recorded bool
 }
 
-// beginGrace begins the time of grace, where there is a record of somebody.
+// beginGrace begins the time of grace, where there is a record of any client.
 func (m *Manager) beginGrace(known []Record) {
 	g := &m.grace
 	g.claims = map[name]*claim{}
@@ -53,7 +53,7 @@ func (m *Manager) beginGrace(known []Record) {
 }
 
 // InGrace says that only what was held before the restart may be claimed now. Nor may
-// names be changed then that somebody might still claim (RFC 8881 §8.4.2.1).
+// names be changed then that a client might still claim (RFC 8881 §8.4.2.1).
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
 // claimOf is the claim that c may still make, or nil. It is called with m.mu held.
@@ -167,7 +167,7 @@ func (m *Manager) complete(c *Client) Status {
 // claim. It is called with m.mu held.
 func (m *Manager) mayBeNeeded(c *Client) { c.known.reclaim.needed.Store(m.mayReclaim(c)) }
 
-// sweepGrace ends the time of grace where it is over, or nobody is left who may claim.
+// sweepGrace ends the time of grace where it is over, or no client is left that may claim.
 // Those who did not claim are forgotten first, in one transaction: another client may
 // get what they held (RFC 8881 §8.4.3, the second edge condition). Where that fails,
 // grace goes on.

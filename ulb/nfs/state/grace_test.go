@@ -147,7 +147,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Within grace nobody gets anything new, and what is claimed depends on who claims.
+// Within grace no client gets anything new, and what may be claimed depends on the client.
 func TestGrace(t *testing.T) {
 	lives(t, &disk{}, holds, func(t *testing.T, m *Manager) {
 		if !m.InGrace() {
@@ -233,7 +233,8 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 	})
 }
 
-// As long as those who did not come cannot be forgotten, nobody gets what they held.
+// As long as the clients that did not come cannot be forgotten, no other gets what they
+// held.
 func TestGraceLastsUntilTheRecordsAreRemoved(t *testing.T) {
 	d := &disk{}
 	lives(t, d, holds, func(t *testing.T, m *Manager) {

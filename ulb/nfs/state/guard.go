@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// ErrDenied: somebody has the file open in a way that keeps others from this.
+// ErrDenied: an open of the file denies this to others.
 var ErrDenied = errors.New("state: an open of the file denies this")
 
 // A Use is what is about to be done with a file by a client that has not opened it.
@@ -31,9 +31,9 @@ const (
 // others must not write to it keeps its name (RFC 8881 §18.25.4).
 var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
 
-// Guard says whether somebody without an open of file h of fs may use it: ErrDenied, or
+// Guard says whether a caller without an open of file h of fs may use it: ErrDenied, or
 // nil. Operations of NFSv3, and of NFSv4 with a special stateid, ask it. As long as
-// nobody denies anything it costs one load. Clients whose leases ran out deny nothing:
+// nothing is denied it costs one load. Clients whose leases ran out deny nothing:
 // they are evicted, which waits for the disk; with try that is vfs.ErrWouldBlock.
 func (m *Manager) Guard(fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
 	return m.guard(fs, h, use, netip.Addr{}, try)
@@ -85,10 +85,10 @@ func (m *Manager) deniers(key FileKey, how Access, but netip.Addr) (late courtes
 }
 
 // Guards says whether anything is denied at all: otherwise Guard answers nil for every
-// file, and whoever would have to look one up can do without.
+// file, and a caller that would have to look one up can do without.
 func (m *Manager) Guards() bool { return m.files.denials.files.Load() != 0 }
 
-// denials are the files that somebody has open with a deny mode. They are read without
+// denials are the files that are open with a deny mode. They are read without
 // Manager.mu, and changed under it.
 type denials struct {
 	files  atomic.Int64

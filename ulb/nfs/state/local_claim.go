@@ -233,7 +233,7 @@ func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wir
 }
 
 // localLock is a lock of a process of this machine that stands against r. Its owner is
-// nobody's client. Where it is gone by now, it is said to be all that was asked for.
+// of no client. Where it is gone by now, it is said to be all that was asked for.
 func (m *Manager) localLock(c *localClaim, r *byteRange) *Denied {
 	d := denied(r, 0, "")
 	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, r.mode())
@@ -254,7 +254,7 @@ type undo struct {
 }
 
 // takeBack undoes a lock that was not told the client. As long as the file's claim is
-// held nobody else has changed what the state holds, but dropped it perhaps.
+// held no other call has changed what the state holds; it may have dropped it.
 func (m *Manager) takeBack(u *undo) {
 	var l leftovers
 	m.mu.Lock()

@@ -145,7 +145,7 @@ func (r *byteRange) access() Access {
 	return AccessRead
 }
 
-// locker finds whom a is about: the lock's state or nil, its open's, and its owner or
+// locker finds what a is about: the lock's state or nil, its open's, and its owner or
 // nil.
 func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
 	if !a.New {

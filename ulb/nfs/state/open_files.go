@@ -45,7 +45,8 @@ func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 		return nfs4wire.NFS4OK
 	}
 	open, most := counter.OpenFiles()
-	// What is opened is counted already, and nobody's yet; some room is left for that.
+	// A file that is being opened is counted already, and belongs to no client yet: some
+	// room is left for those.
 	if has := o.files.byDomain[key.Domain]; has+1 > most-most/8-open {
 		m.relieve(m.ofFiles(key.Domain, counter), has < m.clients.part(most)/2)
 		return full(c)

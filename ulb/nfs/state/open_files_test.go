@@ -99,7 +99,7 @@ func TestFilesOfTheExpiredGiveWay(t *testing.T) {
 		n := fillScarce(t, m, fs, clientFrom(t, m, "10.0.0.1", "early"), 0)
 		time.Sleep(2 * m.Lease())
 		if int(fs.n.Load()) != n {
-			t.Errorf("%d of %d files are open that nobody else wanted", fs.n.Load(), n)
+			t.Errorf("%d of %d files are open that no other client wanted", fs.n.Load(), n)
 		}
 		if late := fillScarce(t, m, fs, clientFrom(t, m, "10.0.0.2", "late"), 1000); late < n-2 {
 			t.Errorf("%d files, after %d of one that is gone", late, n)

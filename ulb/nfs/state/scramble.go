@@ -2,7 +2,7 @@ package state
 
 import "hash/maphash"
 
-// scrambler turns counters into numbers that nobody guesses who knows others of them: each
+// scrambler turns counters into numbers that cannot be guessed from others of them: each
 // into another one, as long as the Manager lives.
 type scrambler struct{ seed maphash.Seed }
 

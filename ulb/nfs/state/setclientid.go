@@ -89,7 +89,7 @@ func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, a
 	return SetClientIDResult{Client: c, Confirm: c.known.v40.confirm}, func() { gone(); more() }
 }
 
-// newConfirm is a verifier that nobody guesses, and that does not come again.
+// newConfirm is a verifier that cannot be guessed and does not come again.
 func newConfirm() (v nfs4wire.Verifier4) {
 	rand.Read(v[:])
 	return v

@@ -48,7 +48,7 @@ func TestSetClientID(t *testing.T) {
 		t.Error("the old client is still there")
 	}
 
-	// The name may be taken by somebody else where nothing is held.
+	// Another client may take the name where nothing is held.
 	other := m.SetClientID(identity("client", 1, "you"), Callback{})
 	is(t, "another principal", other.Status, nfs4wire.NFS4OK)
 	if m.Client(next.Client.ID) != nil {

@@ -67,7 +67,7 @@ func (s *shares) add(access, deny Access, n int) {
 	}
 }
 
-// denied are the bits that somebody denies.
+// denied are the bits that any of the opens denies.
 func (s *shares) denied() (deny Access) {
 	for i, bit := range [...]Access{AccessRead, AccessWrite} {
 		if s.deny[i] > 0 {
@@ -77,7 +77,7 @@ func (s *shares) denied() (deny Access) {
 	return deny
 }
 
-// wanted are the bits that somebody has.
+// wanted are the bits that any of the opens has.
 func (s *shares) wanted() (access Access) {
 	for i, bit := range [...]Access{AccessRead, AccessWrite} {
 		if s.access[i] > 0 {

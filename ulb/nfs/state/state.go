@@ -13,7 +13,7 @@ type Config struct {
 	// again; 0: as long as Lease.
 	Grace time.Duration
 	// Courtesy is how long state of a client whose lease ran out is kept as long as
-	// nobody wants what it holds; 0: a day.
+	// no other client wants what it holds; 0: a day.
 	Courtesy time.Duration
 	// Memory is what all that clients hold may take, in bytes; 0: 128 MiB. Those of one
 	// address may have as much as they leave to others.

@@ -108,7 +108,7 @@ func stress(t *testing.T, m *Manager, c *Client, claimer vfs.Claimer, count *ope
 	}
 }
 
-// hold looks whether somebody else holds what is held.
+// hold looks whether another owner holds what is held.
 func hold(t *testing.T, writers, readers []atomic.Int64, write bool) {
 	mine := readers
 	if write {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// sweeper is the Manager's goroutine: it removes clients in whom nobody believes any
-// more, removes their records, ends what was opened and not confirmed, and the time of
+// sweeper is the Manager's goroutine: it removes clients that have ended or are
+// given up, removes their records, ends what was opened and not confirmed, and the time of
 // grace.
 type sweeper struct {
 	start time.Time

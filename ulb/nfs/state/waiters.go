@@ -80,8 +80,8 @@ func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 	})
 }
 
-// reserved says what keeps r from the owner of c although nobody has it: it is kept for
-// who waited before him.
+// reserved says what keeps r from an owner of c although it is not locked: it is kept for
+// an owner that waited before.
 func (of *file) reserved(r *byteRange, c *Client, owner string) *Denied {
 	if len(of.waiting) == 0 {
 		return nil
