@@ -34,7 +34,25 @@ func main() {
 	length := flag.Duration("time", 400*time.Millisecond, "time for each figure in each round")
 	only := flag.String("only", "", "measure only figures whose name contains this, and their bases")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
+	scaled := flag.Bool("scale", false, "measure what a call costs a server over many connections and processors, instead")
+	procs := flag.String("procs", "1,2", "with -scale: values of GOMAXPROCS for the server")
+	most := flag.Int("conns", 1000, "with -scale: the most connections")
+	waits := flag.String("waits", "", "with -scale: write the server's mutex and block profiles to files with this prefix, at the cost of the figures")
 	flag.Parse()
+	if flag.Arg(0) == scaleServer {
+		if err := serveScale(os.Stdin, os.Stdout, flag.Arg(1)); err != nil {
+			fmt.Fprintln(os.Stderr, "figures:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if *scaled {
+		if err := scale(*rounds, *length, *only, *procs, *most, *waits); err != nil {
+			fmt.Fprintln(os.Stderr, "figures:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if flag.Arg(0) == idleServer {
 		if err := serveIdle(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "figures:", err)
@@ -109,16 +127,21 @@ func choose(all []figure, only string) (out []figure) {
 // measure runs f for about as long as it is told and returns its units a second,
 // and the processor time of both ends for each, in seconds.
 func measure(f figure, length time.Duration) (rate, cost float64, err error) {
-	done, start, used := 0, time.Now(), processorTime()
-	for n := 1; ; n = min(n*2, 1<<16) {
-		if err := f.run(n); err != nil {
-			return 0, 0, err
+	used := processorTime()
+	done, spent, err := repeat(f.run, 1, length)
+	return float64(done) / spent.Seconds(), (processorTime() - used).Seconds() / float64(max(done, 1)), err
+}
+
+// repeat runs n units of work, and more and more, for about as long as it is told.
+func repeat(run func(n int) error, n int, length time.Duration) (done int, spent time.Duration, err error) {
+	for start := time.Now(); spent < length; n = min(n*2, 1<<16) {
+		if err := run(n); err != nil {
+			return 0, length, err
 		}
 		done += n
-		if spent := time.Since(start); spent >= length {
-			return float64(done) / spent.Seconds(), (processorTime() - used).Seconds() / float64(done), nil
-		}
+		spent = time.Since(start)
 	}
+	return done, spent, nil
 }
 
 // processorTime is what this process has used.
