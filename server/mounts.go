@@ -241,7 +241,8 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 	return fs, nil
 }
 
-// mayOpen counts in one that is to be opened, where there is room, or can be made.
+// mayOpen counts a mount that is to be opened as open, if there is room or if it can
+// make some by closing another.
 func (w *mounts) mayOpen(m *export.Mount) bool {
 	for {
 		w.mu.Lock()

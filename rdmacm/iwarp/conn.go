@@ -89,7 +89,7 @@ func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 // Flush sends what is held back.
 func (c *Conn) Flush() { c.tx.flush() }
 
-// Unsent is how many chains with a Send have one that TCP did not take whole.
+// Unsent is the number of chains of which TCP has not taken the whole Send yet.
 func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 
 // Provide promises to accept count further messages of up to size bytes.

@@ -92,8 +92,8 @@ func (l *listener) serve() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			// Where a stranger gives its descriptor up, it is the one that waits
-			// in the backlog that comes next.
+			// If a stranger loses its connection, the first in the backlog gets
+			// the descriptor.
 			l.p.cfg.Census.ShortOfDescriptors()
 			select {
 			case <-time.After(acceptPause):

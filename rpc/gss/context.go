@@ -28,7 +28,8 @@ type serverContext struct {
 	window window
 	// used is when the context was last used, in seconds since 1970.
 	used atomic.Int64
-	// who is the caller in numbers, and refreshing that they are asked for anew.
+	// who has the caller's user and group numbers; refreshing says that they are being
+	// looked up anew.
 	who        atomic.Pointer[identity]
 	refreshing atomic.Bool
 

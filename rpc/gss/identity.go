@@ -34,14 +34,14 @@ func (id *identity) fill(c *rpc.Cred) {
 // maxRemembered is how many principals are remembered.
 const maxRemembered = 8192
 
-// identities remember who principals are: a caller that makes one context after another
-// has its principal asked for once.
+// identities remember the users of principals: the user of a caller that makes one
+// context after another is looked up once.
 type identities struct {
 	mu sync.Mutex
 	of map[string]*question
 }
 
-// A question is who a principal is. Its answer is there when done is closed.
+// A question asks for the user of a principal. Its answer is there when done is closed.
 type question struct {
 	done chan struct{}
 	id   *identity
@@ -57,7 +57,7 @@ func (q *question) answered() *identity {
 	}
 }
 
-// identify says who a principal is. It asks where that is not remembered, and waits for
+// identify finds the user of a principal. If it is not remembered it asks, and waits for
 // the answer.
 func (s *Server) identify(principal string, now time.Time) *identity {
 	if s.cfg.Identify == nil {
@@ -106,7 +106,7 @@ func (k *identities) forget(now time.Time) {
 	}
 }
 
-// ask asks, and answers those who wait even where Identify panics.
+// ask asks, and wakes the waiting calls even if Identify panics.
 func (s *Server) ask(principal string, q *question, now time.Time) {
 	id := &identity{until: now}
 	defer func() {

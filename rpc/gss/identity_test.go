@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/gsstest"
 )
 
-// A directory says who principals are, and can be made to take its time.
+// A directory finds the users of principals, and can be made to take its time.
 type directory struct {
 	mu    sync.Mutex
 	uid   uint32

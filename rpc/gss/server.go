@@ -24,8 +24,8 @@ type Config struct {
 	// one peer address (default a sixteenth of that).
 	MaxContexts, MaxPerAddress int
 	// MaxPerPrincipal bounds those of one principal (default a quarter of MaxContexts):
-	// one that comes from many addresses does not take the places of all others. It gets
-	// no more, until some have ended.
+	// a principal that calls from many addresses cannot take all places. It gets no
+	// more, until some of its contexts have ended.
 	MaxPerPrincipal int
 	// Idle is how long a context that is not used is kept (default one hour).
 	Idle time.Duration
@@ -149,7 +149,7 @@ func (s *Server) sweep() {
 	switch {
 	case s.closed || s.timer == nil:
 	case s.contexts.len()+s.halves.len() > 0:
-		// Counted under the lock: who adds one calls keep afterwards.
+		// Counted under the lock: a function that adds one calls keep afterwards.
 		s.timer.Reset(sweepEvery)
 	default:
 		s.timer = nil

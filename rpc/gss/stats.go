@@ -132,7 +132,7 @@ type counters struct {
 	refused                         [reasons]atomic.Uint64
 }
 
-// note counts, and tells who wants to know.
+// note counts, and tells the subscriber, if there is one.
 func (s *Server) note(r Reason, peer netip.AddrPort, principal, cause string) {
 	s.count.refused[r].Add(1)
 	if s.cfg.Notify != nil {

@@ -14,9 +14,9 @@ const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
 
-// A table knows contexts by their handles. It is bounded, and so is what one address
-// has of it: where there is no room the least recently used context of that address
-// goes, or of the one that has most. Looking up takes no lock.
+// A table knows contexts by their handles. It is bounded, and so is the share of one
+// address: if there is no room, the least recently used context of that address
+// goes, or of the address that has most. Looking up takes no lock.
 type table struct {
 	max, share int
 	// each is how many one principal may have.

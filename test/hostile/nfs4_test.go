@@ -36,8 +36,8 @@ func TestHoards(t *testing.T) {
 	}
 }
 
-// Compounds that no client would send harm none but those who send them: the server has no
-// fault that they find.
+// Compounds that no client would send harm only their senders, and find no fault of the
+// server.
 func TestRandomCompounds(t *testing.T) {
 	s := stage(t, Config{Files: 8})
 	s.Held = s.Ceiling

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// claims are with what peers come who hold payload memory: handles that the
-// daemon never gave out, those of an export that is not for them, those of a file
-// that is for them, and that from the honest client's own address.
+// claims are the handles by which hostile peers ask for payload memory: handles that
+// the daemon never gave out, of an export that they may not use, of a file that they
+// may use, and the last from the honest client's own address.
 var claims = []struct {
 	name   string
 	handle func(s *Stage) []byte
@@ -51,8 +51,8 @@ func TestUnansweredReads(t *testing.T) {
 	}
 }
 
-// The same with calls of which the daemon knows nothing before it has fetched them
-// (A3).
+// The same with calls in Position-Zero chunks, which the daemon cannot judge before it
+// has fetched them.
 func TestUnansweredLongCalls(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Long: true}, Strangers(256))

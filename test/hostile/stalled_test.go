@@ -14,8 +14,8 @@ import (
 // found then.
 var collectOften = []string{"GOGC=1"}
 
-// One READDIRPLUS into a file system of which the kernel knows the listing, but
-// that stalls where a name is looked up: the process goes on (A2).
+// The kernel remembers a directory's listing, and its file system stalls when a name is
+// looked up: one READDIRPLUS of it must not stop the process.
 func TestReaddirplusOnAStalledFileSystem(t *testing.T) {
 	for _, transport := range Transports {
 		t.Run(transport, func(t *testing.T) {

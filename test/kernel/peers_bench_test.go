@@ -19,9 +19,9 @@ import (
 // Over RDMA the network has frames of benchMTU, about loopback's, which knfsd and its client in one guest have between them:
 // siw sends a frame for each FPDU. Over TCP it has frames of tcpMTU. With benchMTU the client's kernel came to offer a receive
 // window of 512 bytes after some hundred small replies, and reading went on at a segment each 200 ms, in 2 of 3 runs; with
-// net.ipv4.tcp_rmem at 4 MiB from the start in none of 3. That fits tcp_measure_rcv_mss of Linux 6.12: the window is the
-// receive buffer times the share of data in the memory of a segment, in 256ths and at least one, and the guest's driver
-// takes memory for a whole frame for each.
+// net.ipv4.tcp_rmem at 4 MiB from the start in none of 3. With tcpMTU it was not seen. The cause is a guess: by
+// tcp_measure_rcv_mss of Linux 6.12 the window is the receive buffer times the share of data in the memory of a segment, in
+// 256ths and at least one, and the guest's driver takes memory for a whole frame for each.
 const (
 	benchMTU = 65000
 	tcpMTU   = 9000

@@ -47,7 +47,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 	e.stage = stageEnded
 	e.recv = r
 	q.credits.answered(h.Credits, false)
-	// A call that finds a credit later is sent by the one that starts it.
+	// A call that starts later and finds a credit is sent by the goroutine that starts it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0
 	last := !fence && e.parts.Add(-1) == 0

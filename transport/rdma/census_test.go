@@ -156,7 +156,7 @@ func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	})
 }
 
-// Who loses its seat to a newcomer loses its connection, and is told nothing else.
+// A peer that loses its seat to a newcomer loses its connection, and is told nothing else.
 func TestEviction(t *testing.T) {
 	c := census.New(census.Config{Seats: 2})
 	defer c.Close()

@@ -174,7 +174,7 @@ func (u unplaced) Admit(c *rpc.Call) (rpc.Plan, bool) {
 	return p, ok
 }
 
-// Writes come before the Send, in one chain (RFC 8166 §2.3.2: who sees the Send
+// Writes come before the Send, in one chain (RFC 8166 §2.3.2: a peer that sees the Send
 // may trust what was written before it), also when the device places them in
 // another order.
 func TestWritesPrecedeTheSend(t *testing.T) {

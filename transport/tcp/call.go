@@ -63,8 +63,8 @@ func planned(plan *rpc.Plan) (words, size int) {
 	return words, words + plan.Results
 }
 
-// take makes b the call's memory, of which the reply's words start at bytes in, and
-// its payload behind them.
+// take makes b the call's memory: the reply's words start at its byte at, and the
+// payload lies behind them.
 func (c *call) take(b *mem.Buffer, at, words int) {
 	c.Memory, c.ResultsAt = b, at+words
 	if words > 0 {

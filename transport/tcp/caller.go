@@ -196,8 +196,8 @@ func (in *incoming) takeBack() {
 	in.mu.Unlock()
 }
 
-// begin finds a place for a reply that begins with m, is at least known bytes
-// long, and exactly so where that is final; nil where no exchange waits for it.
+// begin finds a place for a reply that begins with m. The reply is at least known
+// bytes long, and exactly that if final is set. nil: no exchange waits for it.
 func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()

@@ -144,8 +144,8 @@ func TestDeadlinesOfStrangers(t *testing.T) {
 	}
 }
 
-// A stranger whose call takes this side long is not late; one that goes on with
-// NULL is.
+// A stranger whose call takes this side long is not late; a stranger that goes on
+// with NULL is.
 func TestCallOfAStrangerMayTakeLong(t *testing.T) {
 	limits := census.Config{FirstTimeout: 10 * time.Second, CallTimeout: time.Minute}
 	bubbleWith(t, limits, func(t *testing.T, f *fixture, connect func() net.Conn) {

@@ -275,9 +275,9 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for memory, bounded by a group where that is not nil, which the
-// peer does not see to. nil where the
-// connection ends, or err says that there never will be so much.
+// reserve waits for memory, bounded by the group in unless that is nil. The peer's
+// deadline stands still meanwhile. It returns nil if the connection ends, or an error
+// if there never will be so much.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil

@@ -22,8 +22,8 @@ var rings = sync.Pool{New: func() any { return new(ring) }}
 // it gives its ring back before it waits for memory, for room or for input.
 const ringsLent = 128
 
-// ringPatience is how long a connection waits for a ring at most, for the case that
-// those who have them are kept after all, by a file system that lets an attempt wait.
+// ringPatience is how long a connection waits for a ring at most. Connections that have
+// one keep it longer if a file system waits in an attempt, which it should not.
 const ringPatience = 20 * time.Millisecond
 
 var lent = make(chan struct{}, ringsLent)

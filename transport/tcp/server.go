@@ -85,8 +85,8 @@ func (s *Server) Serve(l net.Listener) error {
 			s.mu.Unlock()
 			return err
 		}
-		// Out of descriptors: others have to close theirs first. Where a
-		// stranger does, it is the one that waits in the backlog that comes next.
+		// Out of descriptors: a connection has to be closed first. If a stranger
+		// loses its own, the first in the backlog gets the descriptor.
 		s.cfg.Census.ShortOfDescriptors()
 		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
 		select {

@@ -134,7 +134,7 @@ const (
 	MaxTerminateSize = terminateControl + 2 + UntaggedSize + ReadRequestSize
 )
 
-// A Dialect is who laid out a Terminate's control field.
+// A Dialect is the layout of a Terminate's control field, by its implementation.
 type Dialect uint8
 
 // Dialects.

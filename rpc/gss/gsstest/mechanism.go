@@ -117,7 +117,7 @@ func frame(b []byte) []byte {
 // again is the first octet of a token that is not the first.
 const again = 0
 
-// unframe takes off what comes before that which a token says.
+// unframe takes the frame off a token's content.
 func unframe(b []byte) []byte {
 	if len(b) < 2 {
 		return nil

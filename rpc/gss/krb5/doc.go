@@ -7,12 +7,12 @@
 // exchange with the KDC are github.com/jcmturner/gokrb5's; the tokens of a context and
 // all cryptography of the acceptor are this package's.
 //
-// An acceptor that authenticates itself gives each context a fresh key of its own, so
-// that an AP-REQ which is sent a second time makes a context that its sender cannot
-// use. One that does not has only the replay cache, which lives in memory: after a
-// restart, a repeated AP-REQ makes the same keys again for as long as the clocks may
-// differ. What is protected by the context must then name the context by a handle
-// that is never used twice.
+// An acceptor that authenticates itself gives each context a fresh key of its own, so that
+// an AP-REQ which is sent a second time makes a context that its sender cannot use. An
+// acceptor that does not authenticate itself has only the replay cache, which lives in
+// memory: after a restart, a repeated AP-REQ makes the same keys again for as long as the
+// clocks may differ. What is protected by the context must then name the context by a
+// handle that is never used twice.
 //
 // The package does not know encryption types before AES, tokens of version 1
 // (RFC 1964), DCE-style contexts, delegation, and user-to-user authentication.

@@ -24,7 +24,7 @@ type Config struct {
 	// Cache is the path of a credential cache that the initiator takes its tickets
 	// from, FILE: or not. If it is "", the initiator uses Keytab.
 	Cache string
-	// Principal is who initiates with Keytab: the first of Service if it is "".
+	// Principal is the initiator's, with keys in Keytab: the first of Service if it is "".
 	Principal string
 	// OneSided initiators do not ask the acceptor to prove itself. The context then
 	// has no acceptor's subkey.

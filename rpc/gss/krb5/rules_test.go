@@ -39,7 +39,7 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 				t.Errorf("%v: %s with another key than usage %d's", e, c.name, c.usage)
 			}
 		}
-		// What is sealed shows its keys by who can open it.
+		// A sealed token shows its key: only the right one opens it.
 		message := text(40)
 		for _, c := range []struct{ from, to *context }{{initiator, acceptor}, {acceptor, initiator}} {
 			token := wrap(c.from, true, message, 3)
@@ -56,7 +56,7 @@ func TestEachDirectionHasItsOwnKeys(t *testing.T) {
 	}
 }
 
-// A ticket that names nobody makes no context, whoever has it (RFC 4120 §3.2.3).
+// A ticket without a client's name makes no context (RFC 4120 §3.2.3).
 func TestATicketWithoutAPrincipalIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		ticket func(*messages.EncTicketPart)

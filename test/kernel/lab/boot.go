@@ -88,8 +88,9 @@ func (g *Guest) userModeCommand() *exec.Cmd {
 func (g *Guest) stockCommand() *exec.Cmd {
 	k := g.options.Kernel
 	args := []string{
-		// Emulated side by side, processors of qemu 7.2 may still run what another one has just overwritten: Linux, which
-		// changes its own code, then dies of a breakpoint that is there no more. That was seen once.
+		// One thread for all processors. Once, with a thread for each, a guest's kernel died at boot of an int3 at a
+		// place where there was none. A guess: a processor of qemu 7.2 ran code that another one had just overwritten, as
+		// Linux does with its own.
 		"-accel", "tcg,thread=single", "-cpu", "max", "-smp", fmt.Sprint(g.options.CPUs), "-m", fmt.Sprint(g.options.Memory),
 		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot", "-rtc", "base=utc",
 		"-kernel", stockFile(k, "vmlinuz"), "-initrd", stockFile(k, "initrd"), "-append", "console=ttyS0 quiet panic=-1 mitigations=off",

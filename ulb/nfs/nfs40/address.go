@@ -11,8 +11,8 @@ import (
 const maxAddress = 120
 
 // callbackAddress is where callbacks go to: the port that the client names, at the
-// address that it calls from. It is the zero value where the client names another
-// address, which might be anybody's, or one that cannot be connected to from here.
+// address that it calls from. It is the zero value if the client names another
+// address, which might be that of any machine, or one that cannot be connected to.
 func callbackAddress(netid, address string, caller netip.Addr) netip.AddrPort {
 	if netid != rpcbind.TCP && netid != rpcbind.TCP6 {
 		return netip.AddrPort{}

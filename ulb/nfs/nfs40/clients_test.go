@@ -157,8 +157,8 @@ func TestRenewOfNobody(t *testing.T) {
 	p.run(t, ok, renew(c))
 }
 
-// RENEW is the client's alone: of who made it, and who has a file open by it
-// (RFC 7530 §16.28.5).
+// Only the principal that made a client, and the one that has a file open by it, may
+// RENEW its lease (RFC 7530 §16.28.5).
 func TestRenewOfSomebodyElse(t *testing.T) {
 	c := newClient(t)
 	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id))

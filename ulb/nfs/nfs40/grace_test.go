@@ -146,7 +146,7 @@ func TestRestart(t *testing.T) {
 		p.run(t, wire.NFS4ErrGrace, putFH(file), l.first(o, res.Stateid, wire.WriteLt, 0, 10))
 		l.seqid--
 		p.run(t, ok, putFH(file), l.reclaim(o, res.Stateid, 0, 10))
-		// Who held nothing claims nothing.
+		// A client that held nothing claims nothing.
 		other := c.other(t, "other")
 		p.oneOf(t, []status{wire.NFS4ErrNoGrace, wire.NFS4ErrReclaimBad}, putFH(file), other.owner("o").reclaim(readMode, denyNone))
 
@@ -161,8 +161,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// Who did not claim what it held within the time of grace has lost it, over another
-// restart as well (RFC 7530 §9.6.3.4.2).
+// A client that did not claim what it held within the time of grace has lost it, after
+// another restart as well (RFC 7530 §9.6.3.4.2).
 func TestSecondRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
@@ -205,7 +205,7 @@ func TestExpiredClientDoesNotClaim(t *testing.T) {
 	})
 }
 
-// Without anybody who could claim there is no grace.
+// Without any client that could claim there is no grace.
 func TestRestartOfNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

@@ -118,7 +118,8 @@ func TestCourtesy(t *testing.T) {
 	})
 }
 
-// Who made a client whose lease ran out does not keep others from its name
+// The principal that made a client whose lease ran out does not keep others from its
+// name
 // (RFC 7530 §9.1.2).
 func TestNameOfAnExpiredClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,7 +52,7 @@ func TestWhatOthersMayNot(t *testing.T) {
 	}
 }
 
-// Who makes something for somebody else is refused, or told that it is its own
+// A caller that makes something for another user is refused, or told that it is its own
 // (RFC 7530 §16.4.4).
 func TestCreateForSomebodyElse(t *testing.T) {
 	_, p := closedSite(t)
@@ -79,12 +79,12 @@ func TestOpensThatOthersMayNot(t *testing.T) {
 	}
 	o.run(t, wire.NFS4ErrAccess, join(at("own"), o.open("secret", readMode, denyNone))...)
 	o.run(t, wire.NFS4ErrAccess, join(at("plain"), o.openHow("new", bothMode, denyNone, creating(wire.Unchecked4, mode(0o644))))...)
-	// Who makes a file may use it, whatever its mode.
+	// A caller that makes a file may use it, whatever its mode.
 	id := o.opensHow(t, "mine", bothMode, denyNone, creating(wire.Guarded4, mode(0)))
 	o.run(t, ok, join(at("mine"), write(id, 0, "x"), read(id, 0, 1))...)
 }
 
-// A stateid is good for those who may use the file, and is no right for others.
+// A stateid is good for users that may use the file, and gives no right to others.
 func TestStateIDOfSomebodyElse(t *testing.T) {
 	root, p := closedSite(t)
 	o := root.client(t, "c").owner("o")

@@ -30,7 +30,7 @@ func TestOpenConfirm(t *testing.T) {
 	if res.Rflags&wire.Open4ResultConfirm != 0 {
 		t.Error("to be confirmed once more")
 	}
-	// Who is confirmed is not confirmed again.
+	// An owner that is confirmed is not confirmed again.
 	o.run(t, wire.NFS4ErrBadStateID, join(at("file"), o.confirm(res.Stateid))...)
 }
 
@@ -68,7 +68,8 @@ func TestOpenConfirmThatCannotBe(t *testing.T) {
 	o.seqid--
 	o.run(t, wire.NFS4ErrBadStateID, join(at("file"), o.confirm(anonymous))...)
 	o.seqid--
-	// Who gets the number wrong will not confirm this open: it ends (RFC 7530 §16.18.4).
+	// An owner that gets the number wrong will not confirm this open: it ends (RFC 7530
+	// §16.18.4).
 	o.seqid += 3
 	o.run(t, wire.NFS4ErrBadSeqID, join(at("file"), o.confirm(id))...)
 	o.seqid -= 4
