@@ -239,12 +239,44 @@ func TestObjectsThatOthersChange(t *testing.T) {
 			}
 			now = time.Now()
 			want("just changed by another", false)
-			now = now.Add(9 * time.Second)
-			want("changed 9 s ago", false)
-			now = now.Add(2 * time.Second)
-			want("changed 11 s ago", true)
+			now = now.Add(900 * time.Millisecond)
+			want("changed 0.9 s ago", false)
+			now = now.Add(200 * time.Millisecond)
+			want("changed 1.1 s ago", true)
 			w.fs.EvictAll()
 			want("seen for the first time", true)
+		})
+	}
+}
+
+// An object that another process changes in turns is watched for twice the time between two of its
+// changes, ten seconds at most: the next one is expected within that. After a change that came
+// longer behind the last one it is watched for a second.
+func TestObjectsThatOthersChangeInTurns(t *testing.T) {
+	begin := time.Unix(1e9, 0)
+	for _, c := range []struct {
+		gap, watched time.Duration
+	}{
+		{10 * time.Millisecond, time.Second},
+		{3 * time.Second, 6 * time.Second},
+		{9 * time.Second, 10 * time.Second},
+		{11 * time.Second, time.Second},
+		{time.Hour, time.Second},
+	} {
+		t.Run(c.gap.String(), func(t *testing.T) {
+			seen := local.NewWatched()
+			if seen.Undisturbed(begin, begin) || !seen.Undisturbed(begin, begin.Add(time.Second)) {
+				t.Error("an object whose first change was seen is not watched for a second")
+			}
+			second := begin.Add(c.gap)
+			for _, at := range []time.Duration{0, c.watched - time.Millisecond} {
+				if seen.Undisturbed(second, second.Add(at)) {
+					t.Errorf("%v after the second change the object counts as undisturbed", at)
+				}
+			}
+			if !seen.Undisturbed(second, second.Add(c.watched)) {
+				t.Errorf("%v after the second change the object is still watched", c.watched)
+			}
 		})
 	}
 }

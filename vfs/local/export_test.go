@@ -222,3 +222,18 @@ func (n noting) note(dir, h vfs.Handle, name []byte) {
 	n.resolver.note(dir, h, name)
 	n.f()
 }
+
+// Watched is an inode by itself.
+type Watched struct {
+	i  inode
+	fs FS
+}
+
+func NewWatched() *Watched { return &Watched{} }
+
+// Undisturbed says at the time now whether the object with that ctime is undisturbed.
+func (w *Watched) Undisturbed(ctime, now time.Time) bool {
+	w.fs.SetClock(func() time.Time { return now })
+	st := unix.Stat_t{Ctim: unix.NsecToTimespec(ctime.UnixNano())}
+	return w.i.undisturbed(&w.fs, &st)
+}

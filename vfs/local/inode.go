@@ -32,8 +32,9 @@ type inode struct {
 	// half those that are being made, in the high half those that were begun.
 	stirs atomic.Uint64
 	// left is the ctime, as a stamp, that this process's last change left.
-	// foreign is the latest known that a change by another process left; 0: none lately.
+	// foreign is the latest known that a change by another process left; 0: none.
 	left, foreign atomic.Uint64
+	quiet         atomic.Int64 // how long the inode is watched after it: see quietAfter
 }
 
 type inodeKey struct {
@@ -145,10 +146,26 @@ func (t *inodeTable) told(k inodeKey) uint64 {
 // A change by another process between the looks, some microseconds apart, shows
 // in nothing. What shows is that the ctime before is not the one that this
 // process left. So the claim is not made for an object that another process has
-// changed within the last quietFor, or may have.
+// changed lately, or may have: where that was one change, for a second; where
+// one followed the other, for twice the time between the two.
+//
+// A client that gets no claim drops what it knows of a directory, and asks again:
+// Linux's by an ACCESS for each user and a LOOKUP for each name.
 
-// quietFor is how long an object is watched after a change by another process.
-const quietFor = 10 * time.Second
+// The bounds of how long an object is watched after a change by another process.
+const (
+	leastQuiet = time.Second
+	mostQuiet  = 10 * time.Second
+)
+
+// quietAfter is how long an object is watched after a change by another process
+// that came so long after the one before it. 0: there was none before it.
+func quietAfter(gap time.Duration) time.Duration {
+	if gap >= mostQuiet {
+		return leastQuiet
+	}
+	return min(max(2*gap, leastQuiet), mostQuiet)
+}
 
 const (
 	stirBegins = 1<<32 + 1
@@ -184,18 +201,15 @@ func (n *node) claim(st *unix.Stat_t) claim {
 // undisturbed says that no other process is known to have changed the inode lately.
 func (i *inode) undisturbed(fs *FS, st *unix.Stat_t) bool {
 	if is := stamp(st); is != i.left.Load() {
-		i.foreign.Store(max(is, 1))
 		i.left.Store(is)
+		gap := time.Duration(0)
+		if before := i.foreign.Swap(max(is, 1)); before != 0 && is > before {
+			gap = time.Duration(is - before)
+		}
+		i.quiet.Store(int64(quietAfter(gap)))
 	}
 	last := i.foreign.Load()
-	if last == 0 {
-		return true
-	}
-	if fs.now().Sub(time.Unix(0, int64(last))) < quietFor {
-		return false
-	}
-	i.foreign.Store(0)
-	return true
+	return last == 0 || fs.now().Sub(time.Unix(0, int64(last))) >= time.Duration(i.quiet.Load())
 }
 
 // holds ends the change, after which the inode looks like st.
