@@ -19,7 +19,7 @@ import (
 
 // protect lets callers of s come under RPCSEC_GSS.
 func protect(t testing.TB, s *testserver.Server, m gss.Mechanism) *gss.Server {
-	g := gss.New(gss.Config{Mechanisms: []gss.Mechanism{m}, Identify: func(string) (uid, gid uint32, groups []uint32, ok bool) { return 0, 0, nil, true }})
+	g := gss.New(gss.Config{Mechanisms: []gss.Mechanism{m}, Identify: func(string) (uid, gid uint32, groups []uint32, ok bool, err error) { return 0, 0, nil, true, nil }})
 	t.Cleanup(g.Close)
 	s.RPC.Protect(rpc.AuthGSS, g)
 	return g

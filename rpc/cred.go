@@ -38,6 +38,10 @@ type Cred struct {
 	// Anonymous: the caller is proven to be Principal, which has no numbers here.
 	// UID and GID are NobodyID then.
 	Anonymous bool
+	// Unsure: it could not be told whether Principal has numbers here. Anonymous is set as
+	// well, but that may be wrong: a program that does something as the caller has to
+	// delay that.
+	Unsure bool
 	// GSS is how RPCSEC_GSS protects the call, 0 for other flavors, and Mechanism
 	// by which mechanism: the content octets of its object identifier, not to be
 	// changed.
@@ -91,7 +95,7 @@ func verifierless(a *Arrived) Outcome {
 
 func (c *Cred) reset(f Flavor) {
 	c.Flavor, c.UID, c.GID, c.Groups, c.Machine = f, 0, 0, nil, nil
-	c.Principal, c.Target, c.Anonymous, c.GSS, c.Mechanism = "", "", false, 0, nil
+	c.Principal, c.Target, c.Anonymous, c.Unsure, c.GSS, c.Mechanism = "", "", false, false, 0, nil
 }
 
 // parseSys decodes an AUTH_SYS body (RFC 5531 §14), which must hold nothing

@@ -70,18 +70,18 @@ func splitPrincipal(word string) (principal, user string, ok bool) {
 type principals struct {
 	realm   string
 	named   map[string]string
-	account func(user string) (uid, gid uint32, groups []uint32, ok bool)
+	account func(user string) (uid, gid uint32, groups []uint32, ok bool, err error)
 }
 
 // identify is gss.Config.Identify: a principal that the configuration names, or a user
 // of the own realm.
-func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool) {
+func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
 		return p.account(user)
 	}
 	user, realm, _ := strings.Cut(principal, "@")
 	if p.realm == "" || realm != p.realm || strings.ContainsAny(user, `/\`) {
-		return 0, 0, nil, false
+		return 0, 0, nil, false, nil
 	}
 	return p.account(user)
 }

@@ -14,14 +14,14 @@ import (
 func TestUserOfPrincipal(t *testing.T) {
 	p := &principals{
 		realm: "EXAMPLE.ORG", named: map[string]string{"backup/host@EXAMPLE.ORG": "backup", "eve@EXAMPLE.ORG": "mallory"},
-		account: func(user string) (uid, gid uint32, groups []uint32, ok bool) {
-			return map[string]uint32{"alice": 1000, "backup": 34, "mallory": 1001}[user], 100, nil, user != "unknown"
+		account: func(user string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+			return map[string]uint32{"alice": 1000, "backup": 34, "mallory": 1001}[user], 100, nil, user != "unknown", nil
 		},
 	}
 	for principal, uid := range map[string]uint32{
 		"alice@EXAMPLE.ORG": 1000, "backup/host@EXAMPLE.ORG": 34, "eve@EXAMPLE.ORG": 1001,
 	} {
-		if got, _, _, ok := p.identify(principal); !ok || got != uid {
+		if got, _, _, ok, _ := p.identify(principal); !ok || got != uid {
 			t.Errorf("%s is user %d, %v, want %d", principal, got, ok, uid)
 		}
 	}
@@ -29,12 +29,12 @@ func TestUserOfPrincipal(t *testing.T) {
 		"alice@OTHER.ORG", "alice", "alice@", "alice/admin@EXAMPLE.ORG", `ali\ce@EXAMPLE.ORG`, "alice@EXAMPLE.ORG@EXAMPLE.ORG",
 		"backup/host@OTHER.ORG", "unknown@EXAMPLE.ORG", "",
 	} {
-		if uid, _, _, ok := p.identify(principal); ok {
+		if uid, _, _, ok, _ := p.identify(principal); ok {
 			t.Errorf("%q is user %d", principal, uid)
 		}
 	}
 	p.realm = ""
-	if _, _, _, ok := p.identify("alice@"); ok {
+	if _, _, _, ok, _ := p.identify("alice@"); ok {
 		t.Error("without a realm, every principal is a user")
 	}
 }

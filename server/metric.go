@@ -115,7 +115,7 @@ var metrics = []metric{
 		meaning: "contexts of callers that use Kerberos: about one for each user of each client",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.gss.Contexts)) }},
 	{name: "nfsrdmad_gss_refused_total", help: "Contexts and calls under RPCSEC_GSS that were refused or dropped.", kind: counter, labels: []string{"reason"},
-		meaning: "contexts and calls under Kerberos that were refused or dropped, by reason. `unknown_handle` is usual after a restart; for `credential`, `expired` and `unknown_principal` there is a line in the log",
+		meaning: "contexts and calls under Kerberos that were refused or dropped, by reason. `unknown_handle` is usual after a restart; for `credential`, `expired`, `unknown_principal` and `unidentified` there is a line in the log",
 		read: func(c *counted, put func(float64, ...string)) {
 			for reason, n := range c.gss.Refused {
 				put(float64(n), gss.Reason(reason).String())

@@ -20,8 +20,8 @@ func Example() {
 	mechanism := gsstest.New()
 	security := gss.New(gss.Config{
 		Mechanisms: []gss.Mechanism{mechanism},
-		Identify: func(principal string) (uid, gid uint32, groups []uint32, ok bool) {
-			return 1000, 100, nil, principal == "user@TEST"
+		Identify: func(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+			return 1000, 100, nil, principal == "user@TEST", nil
 		},
 	})
 	defer security.Close()

@@ -33,6 +33,9 @@ func (i *Initiators) Resting() int {
 	return len(i.resting)
 }
 
+// MaxAsking is how many principals are asked for at once.
+const MaxAsking = maxAsking
+
 // MaxRemembered is how many principals are remembered.
 const MaxRemembered = maxRemembered
 

@@ -7,11 +7,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// How long what Config.Identify said is taken for true: numbers that were found, and
-// that there are none.
+// How long what Config.Identify said is taken for true: numbers that were found, that there
+// are none, and, of numbers that cannot be confirmed any more, how long after they were.
 const (
 	knownFor   = 10 * time.Minute
 	unknownFor = 30 * time.Second
+	staleFor   = time.Hour
+)
+
+// patience is how long the making of a context waits for an answer, and failedFor how
+// soon it is asked again after there was none.
+const (
+	patience  = 5 * time.Second
+	failedFor = 5 * time.Second
 )
 
 // An identity is a principal in numbers, immutable. Contexts of one principal share it.
@@ -19,7 +27,10 @@ type identity struct {
 	uid, gid uint32
 	groups   []uint32
 	known    bool
-	until    time.Time // when it is to be asked for anew
+	// unsure: it could not be told.
+	unsure bool
+	found  time.Time // when the numbers were last asked for with an answer
+	until  time.Time // when it is to be asked for anew
 }
 
 // fill writes the identity to a credential.
@@ -28,7 +39,17 @@ func (id *identity) fill(c *rpc.Cred) {
 		c.UID, c.GID, c.Groups = id.uid, id.gid, id.groups
 		return
 	}
-	c.Anonymous, c.UID, c.GID = true, rpc.NobodyID, rpc.NobodyID
+	c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID
+}
+
+// or is the answer before, where id is none, and that one had numbers not long ago.
+func (id *identity) or(before *identity, now time.Time) *identity {
+	if !id.unsure || before == nil || !before.known || now.Sub(before.found) >= staleFor {
+		return id
+	}
+	still := *before
+	still.until = now.Add(failedFor)
+	return &still
 }
 
 // maxRemembered is how many principals are remembered.
@@ -45,6 +66,8 @@ type identities struct {
 type question struct {
 	done chan struct{}
 	id   *identity
+	// before is the last answer, or nil.
+	before *identity
 }
 
 // answered is the answer, nil if there is none yet.
@@ -58,17 +81,26 @@ func (q *question) answered() *identity {
 }
 
 // identify finds the user of a principal. If it is not remembered it asks, and waits for
-// the answer.
+// the answer for a few seconds. If there is none by then, the result is unsure.
 func (s *Server) identify(principal string, now time.Time) *identity {
 	if s.cfg.Identify == nil {
 		return &identity{until: now.Add(knownFor)}
 	}
 	q, ours := s.identities.question(principal, now)
 	if ours {
-		s.ask(principal, q, now)
+		s.begin(principal, q)
 	}
-	<-q.done
-	return q.id
+	if id := q.answered(); id != nil {
+		return id
+	}
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-q.done:
+		return q.id
+	case <-t.C:
+		return &identity{unsure: true} // to be asked for anew at once
+	}
 }
 
 // question is the one to wait for; ours says that the caller has to ask it.
@@ -86,9 +118,12 @@ func (k *identities) question(principal string, now time.Time) (q *question, our
 	if q == nil && len(k.of) >= maxRemembered {
 		k.forget(now)
 	}
-	q = &question{done: make(chan struct{})}
-	k.of[principal] = q
-	return q, true
+	fresh := &question{done: make(chan struct{})}
+	if q != nil {
+		fresh.before = q.id
+	}
+	k.of[principal] = fresh
+	return fresh, true
 }
 
 // forget forgets half of the principals: what is too old, and else any. mu is held.
@@ -106,18 +141,50 @@ func (k *identities) forget(now time.Time) {
 	}
 }
 
-// ask asks, and wakes the waiting calls even if Identify panics.
-func (s *Server) ask(principal string, q *question, now time.Time) {
-	id := &identity{until: now}
-	defer func() {
-		q.id = id
-		close(q.done)
-	}()
-	uid, gid, groups, known := s.cfg.Identify(principal)
-	id = &identity{uid: uid, gid: gid, groups: groups, known: known, until: now.Add(unknownFor)}
-	if known {
-		id.until = now.Add(knownFor)
+// maxAsking is how many principals are asked for at once.
+const maxAsking = 64
+
+// begin has a question asked, or answers it with a failure where too many are asked.
+func (s *Server) begin(principal string, q *question) {
+	r := &s.refresher
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.asking == maxAsking {
+		q.answer(&identity{unsure: true}, time.Now())
+		return
 	}
+	r.asking++
+	r.wg.Go(func() {
+		s.ask(principal, q)
+		r.mu.Lock()
+		r.asking--
+		r.mu.Unlock()
+	})
+}
+
+// ask asks, and wakes the waiting calls even if Identify panics.
+func (s *Server) ask(principal string, q *question) {
+	id := &identity{unsure: true}
+	defer func() { q.answer(id, time.Now()) }()
+	uid, gid, groups, known, err := s.cfg.Identify(principal)
+	if err == nil {
+		id = &identity{uid: uid, gid: gid, groups: groups, known: known}
+	}
+}
+
+// answer is called once.
+func (q *question) answer(id *identity, now time.Time) {
+	id.found = now
+	switch {
+	case id.unsure:
+		id.until = now.Add(failedFor)
+	case id.known:
+		id.until = now.Add(knownFor)
+	default:
+		id.until = now.Add(unknownFor)
+	}
+	q.id = id.or(q.before, now)
+	close(q.done)
 }
 
 // maxRefreshers is how many goroutines ask for identities anew, and maxRefreshes how
@@ -130,6 +197,7 @@ const (
 // refresher asks for identities in the background.
 type refresher struct {
 	mu      sync.Mutex
+	asking  int
 	waiting []*serverContext
 	running int
 	closed  bool
@@ -170,7 +238,8 @@ func (s *Server) refreshAll() {
 		r.waiting[n-1] = nil
 		r.waiting = r.waiting[:n-1]
 		r.mu.Unlock()
-		x.who.Store(s.identify(x.principal, time.Now()))
+		id := s.identify(x.principal, time.Now())
+		x.who.Store(id.or(x.who.Load(), time.Now()))
 		x.refreshing.Store(false)
 	}
 }

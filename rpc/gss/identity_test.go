@@ -1,6 +1,7 @@
 package gss_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type directory struct {
 	mu    sync.Mutex
 	uid   uint32
 	known bool
+	fails error
 	asked atomic.Int64
 	slow  chan struct{} // nil: it answers at once
 }
@@ -28,15 +30,22 @@ func (d *directory) set(uid uint32, known bool, slow chan struct{}) {
 	d.uid, d.known, d.slow = uid, known, slow
 }
 
-func (d *directory) identify(string) (uid, gid uint32, groups []uint32, ok bool) {
+// fail has it answer that it cannot tell, or not any more.
+func (d *directory) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fails = err
+}
+
+func (d *directory) identify(string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	d.asked.Add(1)
 	d.mu.Lock()
-	uid, known, slow := d.uid, d.known, d.slow
+	uid, known, slow, fails := d.uid, d.known, d.slow, d.fails
 	d.mu.Unlock()
 	if slow != nil {
 		<-slow
 	}
-	return uid, 100, nil, known
+	return uid, 100, nil, known, fails
 }
 
 // Numbers are asked for where the context is made, and anew behind later calls, which
@@ -95,11 +104,11 @@ func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
 func TestPrincipalsAreAskedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &directory{uid: 1000, known: true, slow: make(chan struct{})}
-		s := newSite(t, gss.Config{Identify: func(p string) (uid, gid uint32, groups []uint32, ok bool) {
+		s := newSite(t, gss.Config{Identify: func(p string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 			if p == "user@TEST" {
 				return d.identify(p)
 			}
-			return 2000, 100, nil, true
+			return 2000, 100, nil, true, nil
 		}})
 		var wg sync.WaitGroup
 		for i := range 50 {
@@ -127,6 +136,126 @@ func TestPrincipalsAreAskedForOnce(t *testing.T) {
 		}
 		if n := s.gss.Remembered(); n > gss.MaxRemembered {
 			t.Errorf("%d principals are remembered", n)
+		}
+	})
+}
+
+// callers are how calls of one context are seen by the program.
+type callers struct {
+	*raw
+	cred rpc.Cred
+	seq  uint32
+}
+
+func newCallers(s *site) *callers {
+	c := new(callers)
+	s.program.Judging = func(a *rpc.Arrived, _ *rpc.Judgement) rpc.Outcome {
+		c.cred = rpc.Cred{UID: a.Cred.UID, Anonymous: a.Cred.Anonymous, Unsure: a.Cred.Unsure}
+		return rpc.Done
+	}
+	c.raw = s.establish(s.wire(), s.mech)
+	return c
+}
+
+// want makes a call, which has to come as a user: 0 for one of whom it cannot be told.
+func (c *callers) want(t *testing.T, what string, uid uint32) {
+	t.Helper()
+	c.seq++
+	err := answer(c.call(c.ctx, c.data(c.seq, 1), put(tag)))
+	unsure := uid == 0
+	if unsure {
+		uid = rpc.NobodyID
+	}
+	if err != nil || c.cred.UID != uid || c.cred.Unsure != unsure || c.cred.Anonymous != (uid == rpc.NobodyID) {
+		t.Errorf("%s: user %d, anonymous %v, unsure %v, %v", what, c.cred.UID, c.cred.Anonymous, c.cred.Unsure, err)
+	}
+	synctest.Wait()
+}
+
+// A directory that stalls while a context is made does not make its caller the anonymous one:
+// it is told that this is not known, and who the caller is as soon as the directory answers.
+func TestDirectoryThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		d := &directory{uid: 1000, known: true, slow: slow}
+		s := newSite(t, gss.Config{Identify: d.identify})
+		s.mech.Life = 5 * time.Hour
+		begun := time.Now()
+		c := newCallers(s)
+		if took := time.Since(begun); took != 5*time.Second {
+			t.Errorf("the context was made after %v", took)
+		}
+		if n := s.gss.Stats().Refused[gss.Unidentified]; n != 1 {
+			t.Errorf("told of %d callers that cannot be identified", n)
+		}
+		c.want(t, "while it stalls", 0)
+		c.want(t, "while it stalls", 0)
+		if n := d.asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		close(slow)
+		synctest.Wait()
+		c.want(t, "when it answers", 1000)
+	})
+}
+
+// A directory that fails is asked again soon. What it said before holds for an hour.
+func TestDirectoryThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &directory{uid: 1000, known: true, fails: errors.New("out of order")}
+		s := newSite(t, gss.Config{Identify: d.identify})
+		s.mech.Life = 5 * time.Hour
+		c := newCallers(s)
+		c.want(t, "from the start", 0)
+		d.fail(nil)
+		c.want(t, "at once again", 0)
+		if n := d.asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+		time.Sleep(6 * time.Second)
+		c.want(t, "some seconds later", 0) // it is asked behind this call
+		c.want(t, "then", 1000)
+
+		d.fail(errors.New("out of order again"))
+		for range 5 {
+			time.Sleep(11 * time.Minute)
+			c.want(t, "when the answer is old", 1000)
+			c.want(t, "then", 1000)
+		}
+		again := newCallers(s)
+		again.want(t, "by another context", 1000)
+		time.Sleep(11 * time.Minute)
+		again.want(t, "the first call after an hour", 1000)
+		again.want(t, "after an hour", 0)
+		d.fail(nil)
+		time.Sleep(6 * time.Second)
+		again.want(t, "when it is asked", 0)
+		again.want(t, "when it answers again", 1000)
+	})
+}
+
+// A directory that does not answer is asked about a bounded number of principals.
+func TestManyPrincipalsOfADirectoryThatStalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &directory{uid: 1000, known: true, slow: make(chan struct{})}
+		s := newSite(t, gss.Config{Identify: d.identify})
+		var wg sync.WaitGroup
+		for i := range 1000 {
+			wg.Go(func() { s.gss.Identify(fmt.Sprint(i)) })
+		}
+		wg.Wait()
+		if n := d.asked.Load(); n != gss.MaxAsking {
+			t.Errorf("asked about %d at once", n)
+		}
+		close(d.slow)
+		synctest.Wait()
+		time.Sleep(6 * time.Second)
+		d.set(1000, true, nil)
+		for i := range 1000 {
+			s.gss.Identify(fmt.Sprint(i))
+		}
+		if n := d.asked.Load(); n != 1000 {
+			t.Errorf("asked about %d of 1000 when it answers", n)
 		}
 	})
 }

@@ -176,7 +176,10 @@ func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time
 	}
 	who := s.identify(x.principal, now)
 	x.who.Store(who)
-	if !who.known {
+	switch {
+	case who.unsure:
+		s.note(Unidentified, m.peer, x.principal, "who a caller is here cannot be looked up: its calls are delayed until it can")
+	case !who.known:
 		s.note(UnknownPrincipal, m.peer, x.principal, "a caller has no user here, and acts as the anonymous one, unless an export refuses it")
 	}
 	n, ok := s.contexts.add(x, m.peer.Addr(), now)

@@ -86,8 +86,10 @@ func TestCredentialReachesTheProgram(t *testing.T) {
 func TestPrincipalWithoutNumbersIsNobody(t *testing.T) {
 	var events []gss.Event
 	s := newSite(t, gss.Config{
-		Identify: func(string) (uid, gid uint32, groups []uint32, ok bool) { return 0, 0, []uint32{0}, false },
-		Notify:   func(e *gss.Event) { events = append(events, *e) },
+		Identify: func(string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+			return 0, 0, []uint32{0}, false, nil
+		},
+		Notify: func(e *gss.Event) { events = append(events, *e) },
 	})
 	var cred rpc.Cred
 	s.program.Judging = func(a *rpc.Arrived, _ *rpc.Judgement) rpc.Outcome {

@@ -38,7 +38,9 @@ func newSite(t testing.TB, cfg gss.Config) *site {
 		cfg.Mechanisms = []gss.Mechanism{s.mech}
 	}
 	if cfg.Identify == nil {
-		cfg.Identify = func(string) (uid, gid uint32, groups []uint32, ok bool) { return 1000, 100, []uint32{4, 24}, true }
+		cfg.Identify = func(string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+			return 1000, 100, []uint32{4, 24}, true, nil
+		}
 	}
 	s.gss = gss.New(cfg)
 	s.rpc.Register(s.program)

@@ -52,6 +52,9 @@ const (
 	UnknownPrincipal
 	// Evicted: a context had to make room for another.
 	Evicted
+	// Unidentified: a context was made, and it could not be told whether its caller has numbers.
+	// Nothing was refused.
+	Unidentified
 
 	reasons
 )
@@ -59,7 +62,7 @@ const (
 var reasonNames = [reasons]string{
 	"mechanism", "token", "credential", "expired", "token_replayed", "half_made_unknown", "bindings", "other",
 	"bad_credential", "other_version", "unknown_handle", "bad_header", "bad_body", "replayed", "below_window",
-	"seq_exhausted", "stale", "unknown_principal", "evicted",
+	"seq_exhausted", "stale", "unknown_principal", "evicted", "unidentified",
 }
 
 // String is the reason as a metric's label has it.
@@ -78,6 +81,7 @@ var remedies = [reasons]string{
 	RefusedExpired:    "compare the clocks of client, server and KDC; renew the client's ticket",
 	RefusedReplay:     "if this persists, look for someone who sends again what he heard",
 	UnknownPrincipal:  "give the principal a user, or map it to one",
+	Unidentified:      "see what holds up the services of the lines passwd and initgroups or group of /etc/nsswitch.conf: getent passwd USER, getent initgroups USER",
 	BadBody:           "if this persists, look for a machine between the two that changes what passes",
 	BadHeader:         "if this persists, look for a machine between the two that changes what passes",
 }

@@ -59,8 +59,8 @@ func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
 	}
 	acceptor := gss.New(gss.Config{
 		Mechanisms: []gss.Mechanism{krb5.New(krb5.Config{Keytab: keytab})},
-		Identify: func(string) (uid, gid uint32, groups []uint32, ok bool) {
-			return uint32(os.Getuid()), uint32(os.Getgid()), nil, true
+		Identify: func(string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+			return uint32(os.Getuid()), uint32(os.Getgid()), nil, true, nil
 		},
 	})
 	s.atEnd(acceptor.Close)

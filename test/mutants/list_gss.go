@@ -94,7 +94,7 @@ var gssMutants = []mutant{
 		"if h != nil && h.count >= t.max {",
 		"rpc/gss", "TestTableUnderFlood TestFloodOfContextsFromOneAddress"},
 	{"a principal without numbers is root", "rpc/gss/identity.go",
-		"c.Anonymous, c.UID, c.GID = true, rpc.NobodyID, rpc.NobodyID",
+		"c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID",
 		"c.Anonymous = true",
 		"rpc/gss", "TestIdentitiesAreRefreshedBehindCalls TestPrincipalWithoutNumbersIsNobody"},
 	{"RFC 2203 §5.3.2.3: arguments that are only signed pass for sealed ones", "rpc/gss/body.go",

@@ -99,6 +99,9 @@ func New(t testing.TB, cfg Config) *Site {
 // Server is the name by which callers with a principal know the Site.
 const Server = "nfs/server@TEST"
 
+// Unsure is a principal of which it cannot be told at present who it is.
+const Unsure = "unsure@TEST"
+
 // proven is RPCSEC_GSS without any: a caller is who its credential says. The numbers are
 // those of the user nobody.
 type proven struct{}
@@ -108,6 +111,7 @@ func (proven) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	c := &a.Cred
 	c.Principal, c.Target, c.GSS = string(a.Header.Cred.Body), Server, rpc.GSSIntegrity
 	c.Anonymous, c.UID, c.GID = true, rpc.NobodyID, rpc.NobodyID
+	c.Unsure = c.Principal == Unsure
 	return nil, rpc.Done
 }
 

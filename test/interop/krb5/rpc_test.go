@@ -40,8 +40,8 @@ func newRPCSiteOf(t testing.TB, s *site, m gss.Mechanism, notify func(*gss.Event
 	v := &rpcSite{site: s, program: rpctest.NewProgram()}
 	v.gss = gss.New(gss.Config{
 		Mechanisms: []gss.Mechanism{m},
-		Identify: func(p string) (uid, gid uint32, groups []uint32, ok bool) {
-			return 1000, 100, nil, p == "alice@KRB5.TEST"
+		Identify: func(p string) (uid, gid uint32, groups []uint32, ok bool, err error) {
+			return 1000, 100, nil, p == "alice@KRB5.TEST", nil
 		},
 		Notify: notify,
 	})

@@ -45,8 +45,12 @@ func (e *Export) manages(c *rpc.Cred) bool {
 }
 
 // Look makes known to l what Identify needs of a caller in an export. The error is that of
-// Groups.Find; without one, it may be left to Identify.
+// Groups.Find, or vfs.ErrDelay for a caller of whom it cannot be told at present who it is;
+// without one, it may be left to Identify.
 func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err error) {
+	if e.unsure(cred) {
+		return vfs.ErrDelay
+	}
 	if l.found || !e.manages(cred) {
 		return nil
 	}
@@ -58,7 +62,12 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 // Refuses says that a caller has no part in the export, because it is a principal without an
 // account here. What shows the export's root alone is for the program to let through: a
 // client asks for that when it mounts, with the credential of its machine (RFC 2623 §2.3.2).
-func (e *Export) Refuses(c *rpc.Cred) bool { return e.RequireAccount && c.Anonymous }
+func (e *Export) Refuses(c *rpc.Cred) bool { return e.RequireAccount && c.Anonymous && !c.Unsure }
+
+// unsure says that it cannot be told at present who a caller is, and that it matters.
+func (e *Export) unsure(c *rpc.Cred) bool {
+	return c.Unsure && (e.Squash != AllSquash || e.RequireAccount)
+}
 
 // OnRefusedPrincipal has f told of each call that is refused because the export Refuses its
 // caller, on the goroutine that judges or serves the call: it must not block. It is
@@ -77,7 +86,7 @@ func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 // Delays says that Look will answer vfs.ErrDelay, as far as that is known: nothing needs
 // to be brought for such a call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
-	return e.manages(cred) && t.groups.Delays(cred.UID)
+	return e.unsure(cred) || e.manages(cred) && t.groups.Delays(cred.UID)
 }
 
 // Identify writes to as the user that the caller acts as here, after Look. as.Groups may

@@ -13,19 +13,25 @@ const maxGroups = 65536
 // errNoAccount: there is no such user.
 var errNoAccount = errors.New("identity: no account")
 
-// Account is who the user with a name is on this machine, with all groups. It looks
-// nothing up in what is remembered, and may wait.
-func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool) {
+// Account is who the user with a name is on this machine, with all groups; false where there
+// is no such user. It looks nothing up in what is remembered, and may wait. An error says
+// that there was no answer.
+func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if !wellFormed([]byte(name)) {
-		return 0, 0, nil, false
+		return 0, 0, nil, false, nil
 	}
 	ctx := context.Background()
 	a, err := m.account(ctx, name, 0)
-	if err != nil || a.name != name {
-		return 0, 0, nil, false
+	switch {
+	case errors.Is(err, errNoAccount), err == nil && a.name != name:
+		return 0, 0, nil, false, nil
+	case err != nil:
+		return 0, 0, nil, false, err
 	}
-	groups, err = m.groupsOf(ctx, name)
-	return a.uid, a.gid, groups, err == nil
+	if groups, err = m.groupsOf(ctx, name); err != nil {
+		return 0, 0, nil, false, err
+	}
+	return a.uid, a.gid, groups, true, nil
 }
 
 // GroupsOf are the groups of the user with a number on this machine, that of the account

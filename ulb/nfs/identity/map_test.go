@@ -148,8 +148,8 @@ func TestAccount(t *testing.T) {
 		{"ann", 1000, 100, []uint32{50}, true}, {"far", 5000, 5001, []uint32{50, 5001, 6000, 100}, true},
 		{"nobody-here", 0, 0, nil, false}, {"wrong", 0, 0, nil, false}, {"", 0, 0, nil, false}, {"-x", 0, 0, nil, false},
 	} {
-		uid, gid, groups, ok := s.Account(c.name)
-		if ok != c.ok || uid != c.uid || gid != c.gid || !slices.Equal(groups, c.groups) {
+		uid, gid, groups, ok, err := s.Account(c.name)
+		if err != nil || ok != c.ok || uid != c.uid || gid != c.gid || !slices.Equal(groups, c.groups) {
 			t.Errorf("%q: %d %d %v %v", c.name, uid, gid, groups, ok)
 		}
 	}
@@ -186,8 +186,10 @@ func TestServiceThatFails(t *testing.T) {
 	if b, err := s.Append(nil, User, 5000, false); err != nil || string(b) != "5000" {
 		t.Errorf("the name of a number: %q, %v", b, err)
 	}
-	if _, _, groups, ok := s.Account("ann"); ok {
-		t.Errorf("an account whose groups are not known has %v", groups)
+	for _, name := range []string{"ann", "far"} { // of ann only the groups are not known
+		if _, _, groups, ok, err := s.Account(name); ok || err == nil {
+			t.Errorf("the account %s: %v, %v, %v", name, groups, ok, err)
+		}
 	}
 	if groups, ok, err := s.GroupsOf(t.Context(), 5000); ok || err == nil {
 		t.Errorf("groups: %v, %v, %v", groups, ok, err)

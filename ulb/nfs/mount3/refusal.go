@@ -21,7 +21,8 @@ const (
 	UnprivilegedPort
 	// FileSystem: the path leads to no directory that the caller may reach.
 	FileSystem
-	// NoGroups: the export manages groups, and the caller's cannot be had at present.
+	// NoGroups: the export manages groups, and the caller's cannot be had at present, or it
+	// cannot be told who the caller is.
 	NoGroups
 	// NoAccount: the export wants its callers to have an account here, and the principal
 	// has none.
@@ -31,7 +32,7 @@ const (
 var reasons = [...]string{
 	NoExport: "no export has this path", NotAClient: "the export is not for this address",
 	UnprivilegedPort: "the export is secure, and the port is not privileged", FileSystem: "the path leads to no directory that the caller may reach",
-	NoGroups: "the groups of the caller cannot be looked up at present", NoAccount: "the export has the option require_account, and the caller's principal has no user here",
+	NoGroups: "the caller or its groups cannot be looked up at present", NoAccount: "the export has the option require_account, and the caller's principal has no user here",
 }
 
 // String says it in words.

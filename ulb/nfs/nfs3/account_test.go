@@ -11,10 +11,10 @@ import (
 )
 
 // guests is RPCSEC_GSS without any: each caller is a principal without an account.
-type guests struct{}
+type guests struct{ unsure bool }
 
-func (guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
-	a.Cred.Principal, a.Cred.GSS = "guest@TEST", rpc.GSSIntegrity
+func (g guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
+	a.Cred.Principal, a.Cred.GSS, a.Cred.Unsure = "guest@TEST", rpc.GSSIntegrity, g.unsure
 	a.Cred.Anonymous, a.Cred.UID, a.Cred.GID = true, rpc.NobodyID, rpc.NobodyID
 	return nil, rpc.Done
 }
@@ -71,6 +71,38 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 			if _, err := s.run(s.message(c.p, c.args)).Results(); err != nil {
 				t.Errorf("%s under AUTH_SYS: %v", c.name, err)
 			}
+		}
+	}
+}
+
+// A caller of whom it cannot be told who it is comes again later, unless all act as the
+// anonymous user.
+func TestPrincipalThatIsNotIdentified(t *testing.T) {
+	s := newSite(t)
+	s.rpc.Protect(rpc.AuthGSS, guests{unsure: true})
+	file := s.create(s.root, "file", 0o666)
+	for _, c := range []struct {
+		squash  export.Squash
+		account bool
+		want    wire.NFSStat3
+	}{
+		{export.NoSquash, false, wire.NFS3ErrJukebox}, {export.RootSquash, true, wire.NFS3ErrJukebox},
+		{export.AllSquash, false, wire.NFS3OK}, {export.AllSquash, true, wire.NFS3ErrJukebox},
+	} {
+		if err := s.table.Replace([]*export.Export{{
+			Name: s.export.Name, FS: s.export.FS, Squash: c.squash, AnonUID: export.Nobody, AnonGID: export.Nobody, RequireAccount: c.account,
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		s.xid++
+		h := rpc.CallHeader{XID: s.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcWrite), Cred: rpc.AuthBytes{Flavor: rpc.AuthGSS}}
+		args := wire.Write3Args{FileHandle: file, Count: 1, Data: eligible("x")}
+		d, err := s.run(rpctest.CallMessage(h, func(w *xdr.Writer) { args.Encode(w) })).Results()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := wire.NFSStat3(d.Int32()); got != c.want {
+			t.Errorf("squash %v, an account required %v: %v, want %v", c.squash, c.account, got, c.want)
 		}
 	}
 }

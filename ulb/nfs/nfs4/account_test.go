@@ -87,6 +87,25 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	}
 }
 
+// A caller of whom it cannot be told who it is comes again later, and is neither the anonymous
+// user nor refused for good.
+func TestPrincipalThatIsNotIdentified(t *testing.T) {
+	s := accountSite(t, knownMinors)
+	s.Exports.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) { t.Errorf("%s refused by %s", principal, e.Name) })
+	for minor := range uint32(3) {
+		p := s.Peer(minor)
+		p.Principal = nfs4test.Unsure
+		for _, name := range []string{"open", "strict"} {
+			if r := p.Compound(append(walk(name), accessOp())...); r.Status != wire.NFS4ErrDelay || len(r.Ops) != 3 {
+				t.Errorf("minor version %d, %s: %v", minor, name, statuses(r))
+			}
+			if r := p.Compound(handleIn(t, s, "/"+name, "file"), opWrite(state.Anonymous, 0, "x")); r.Status != wire.NFS4ErrDelay {
+				t.Errorf("minor version %d, a WRITE in %s: %v", minor, name, statuses(r))
+			}
+		}
+	}
+}
+
 // An OPEN of minor version 0 that is refused for want of an account counts for its owner (RFC
 // 7530 §9.1.7).
 func TestOwnersNumberWithoutAccount(t *testing.T) {
