@@ -102,10 +102,11 @@ func (d *Descriptors) leave(fs *FS) {
 }
 
 // An FS's part is half for files held by path and half for open ones. Of the
-// open ones a quarter may have data that is not on stable storage before the
-// oldest of it is synced, and half before a writer has to wait for that. What
+// open ones an eighth may have data that is not on stable storage before the
+// oldest of it is synced, and a quarter before a writer has to wait for that. What
 // waits for a sync cannot be let go, nor can what callers hold open, which may be
-// three eighths; at these bounds the rest can.
+// five eighths: a client of NFSv4 has files open for as long as it likes. At these
+// bounds the rest can.
 
 func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
 
@@ -117,12 +118,12 @@ func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
 
 // manyUnsynced is beyond how many files with data that is not on stable storage
 // the FS syncs the oldest by itself, and mostUnsynced how many there may be.
-func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 4 }
-func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 2 }
+func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
+func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
 
 // maxPinned is how many descriptors callers may hold open by vfs.Files, however
 // many of these there are.
-func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 3 / 8 }
+func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
 
 // opened is how many files and listings are open.
 func (fs *FS) opened() int64 { return fs.stats.open.Load() + fs.stats.streams.Load() }
