@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 )
@@ -33,4 +35,17 @@ func TestMain(m *testing.M) {
 	status := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(status)
+}
+
+// The daemon takes a crowd of clients as well, and another one when the leases of the first
+// have run out: 1,000 clients with as many files each.
+func TestDaemonTakesACrowd(t *testing.T) {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || limit.Max < 20000 {
+		t.Skip("there may be too few open files")
+	}
+	d := nfs4test.StartDaemon(t, nfs4test.DaemonConfig{Program: program, Directory: exported(t), NFS: `lease_time = "5s"`})
+	crowd(t, d.Site, "first", 500)
+	time.Sleep(6 * time.Second) // which is what this is about: the daemon's own clock
+	crowd(t, d.Site, "second", 500)
 }

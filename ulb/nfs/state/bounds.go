@@ -79,9 +79,11 @@ func (m *Manager) crowded(c *Client) bool {
 	return true
 }
 
-// full is what a client is answered that holds too much.
-func full(c *Client) Status {
-	if c.Minor == 0 {
+// full is what a client is answered that holds too much. In minor version 0 that is an end,
+// unless there are clients whose leases ran out: these go, and the client may come again.
+// It is called with m.mu held.
+func (m *Manager) full(c *Client) Status {
+	if c.Minor == 0 && m.sweeper.courteous == 0 {
 		return nfs4wire.NFS4ErrResource
 	}
 	return nfs4wire.NFS4ErrDelay
@@ -100,7 +102,7 @@ func (m *Manager) mayGrow(c *Client, of *file, n int) Status {
 	case of.ranges+n > maxFileRanges:
 		return overfull(c)
 	case m.crowded(c):
-		return full(c)
+		return m.full(c)
 	}
 	return nfs4wire.NFS4OK
 }

@@ -116,7 +116,7 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	}
 	if s == nil {
 		if s = m.newLock(open, owner, a.OwnerName); s == nil {
-			return id, nil, full(c)
+			return id, nil, m.full(c)
 		}
 		u.made = true
 		id = s.ID()

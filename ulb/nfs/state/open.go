@@ -100,14 +100,14 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 		return o, nfs4wire.NFS4ErrShareDenied
 	}
 	if m.crowded(a.Client) {
-		return o, full(a.Client)
+		return o, m.full(a.Client)
 	}
 	owner := a.Owner
 	if owner == nil {
 		owner = m.owner(a.Client, a.OwnerName, false)
 	}
 	if owner == nil || !owner.known {
-		return o, full(a.Client)
+		return o, m.full(a.Client)
 	}
 	if s := m.mayOpen(a.Client, a.Key); s != nfs4wire.NFS4OK && a.File != nil {
 		if !owner.holds() && a.Owner == nil {
@@ -125,7 +125,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 			if !owner.holds() && a.Owner == nil {
 				m.forgetOwner(owner)
 			}
-			return o, full(a.Client)
+			return o, m.full(a.Client)
 		}
 		m.files.usage.opens++
 		o.ID = s.ID()

@@ -33,8 +33,8 @@ func (o *openFiles) remove(of *file) {
 }
 
 // mayOpen says whether c may have one more file of a file system open: NFS4_OK, or why not.
-// An address has no more than it leaves to others of the room that there is; where it has
-// less than half its part even so, clients of the address that has most go.
+// An address has no more than three times what it leaves to others of the room that there
+// is; where it has less than half its part even so, clients of the address that has most go.
 func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	counter, ok := key.Domain.(vfs.OpenCounter)
 	if !ok {
@@ -45,11 +45,15 @@ func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 		return nfs4wire.NFS4OK
 	}
 	open, most := counter.OpenFiles()
+	if open > most/2 && m.sweeper.courteous > 0 && m.sweeper.lack == nil {
+		// Files of clients whose leases ran out are closed before there is no room left.
+		m.relieve(m.ofFiles(key.Domain, counter), false)
+	}
 	// A file that is being opened is counted already, and belongs to no client yet: some
 	// room is left for those.
-	if has := o.files.byDomain[key.Domain]; has+1 > most-most/8-open {
+	if has := o.files.byDomain[key.Domain]; has+1 > 3*(most-most/8-open) {
 		m.relieve(m.ofFiles(key.Domain, counter), has < m.clients.part(most)/2)
-		return full(c)
+		return m.full(c)
 	}
 	return nfs4wire.NFS4OK
 }

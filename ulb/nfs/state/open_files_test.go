@@ -106,3 +106,67 @@ func TestFilesOfTheExpiredGiveWay(t *testing.T) {
 		}
 	})
 }
+
+// They go before there is no room left: a client that takes its time is never refused.
+func TestFilesOfTheExpiredGiveWayInGoodTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		fs := &scarce{most: 100}
+		n := fillScarce(t, m, fs, clientFrom(t, m, "10.0.0.1", "early"), 0)
+		time.Sleep(2 * m.Lease())
+		late := clientFrom(t, m, "10.0.0.2", "late")
+		for i := range n - 2 {
+			if s := openScarce(m, fs, late, 1000+i); s != ok {
+				t.Fatalf("file %d of %d: %v", i, n, s)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// A client of minor version 0 is told to come again where others have no lease any more: by
+// then there is room. Where all have theirs it is told that there is none.
+func TestFilesOfTheExpiredGiveWayInMinorVersion0(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		fs := &scarce{most: 100}
+		client := func(name string) (c *Client, o *Owner) {
+			c = newClient(m, 0, name)
+			o, _ = m.OwnerOf(c, []byte("owner"), false)
+			return c, o
+		}
+		opens := func(c *Client, o *Owner, n int) Status {
+			h, _ := vfs.MakeHandle(fmt.Append(nil, n))
+			f := fs.open()
+			o.confirmed.Store(true)
+			_, s := m.Open(&OpenArgs{Client: c, Owner: o, Key: FileKey{fs, h}, Access: AccessRead, File: f})
+			if s != ok {
+				f.Close()
+			}
+			return s
+		}
+		early, o := client("early")
+		n := 0
+		for opens(early, o, n) == ok {
+			n++
+		}
+		if n < fs.most/2 {
+			t.Fatalf("one client may open %d of %d files", n, fs.most)
+		}
+		late, p := client("late")
+		if s := opens(late, p, n); s != nfs4wire.NFS4ErrResource {
+			t.Errorf("while all have leases: %v", s)
+		}
+		for range 4 {
+			time.Sleep(m.Lease() / 2)
+			m.Renew(late)
+		}
+		if s := opens(late, p, n); s != nfs4wire.NFS4ErrDelay {
+			t.Errorf("beside one that has none: %v", s)
+		}
+		time.Sleep(time.Second)
+		if s := opens(late, p, n); s != ok {
+			t.Errorf("again: %v", s)
+		}
+	})
+}

@@ -84,7 +84,7 @@ func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 	}
 	o := m.owner(c, name, locks)
 	if o == nil {
-		return nil, full(c)
+		return nil, m.full(c)
 	}
 	return o, nfs4wire.NFS4OK
 }

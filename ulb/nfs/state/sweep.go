@@ -18,6 +18,9 @@ type sweeper struct {
 	swept   time.Duration
 	lack    *shortage
 	starved bool
+	// courteous is how many clients had no lease any more, and were kept, at the last
+	// sweep. It is guarded by Manager.mu.
+	courteous int
 }
 
 func (m *Manager) beginSweep() {
@@ -98,6 +101,7 @@ func (m *Manager) sweepClients() {
 		})
 	}
 	m.sweeper.swept, m.sweeper.lack, m.sweeper.starved = now, nil, false
+	m.sweeper.courteous = len(courteous)
 	m.mu.Unlock()
 	gone.run()
 	for i, c := range slices.Concat(late, greedy) {
