@@ -32,10 +32,22 @@ func compound(xid, minor uint32, ops []op4, spared int, change func(b []byte)) [
 			o.args.Encode(w)
 		}
 	}
-	if change != nil && at < w.Len() {
-		change(w.Bytes()[at:])
+	body := whole(w)
+	if change != nil && at < len(body) {
+		change(body[at:])
 	}
-	return append(b, w.Bytes()...)
+	return append(b, body...)
+}
+
+// whole is what w holds, with its payloads among the words.
+func whole(w *xdr.Writer) (b []byte) {
+	words, at := w.Bytes(), 0
+	for _, p := range w.Payloads() {
+		b = append(append(b, words[at:p.Position]...), p.Data...)
+		b = append(b, make([]byte, xdr.Pad(len(p.Data)))...)
+		at = p.Position
+	}
+	return append(b, words[at:]...)
 }
 
 // A client4 is a client of NFS version 4 on one connection, from minor version 1 on with one
@@ -92,6 +104,9 @@ func (c *client4) send(ops []op4, spared int, change func(b []byte)) (*xdr.Decod
 		return nil, err
 	}
 	b, err := c.await()
+	for err == nil && be.Uint32(b) != c.xid {
+		b, err = c.await() // what is behind a call that was not waited for
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -46,6 +46,7 @@ func serveStallingFS(dir string, remembered bool) error {
 	if err != nil {
 		return err
 	}
+	root = &stallingNode{root.(*fs.LoopbackNode)}
 	options := &fs.Options{MountOptions: fuse.MountOptions{
 		DirectMountStrict: true, AllowOther: true, Name: "hostile", FsName: "hostile",
 	}}
@@ -54,7 +55,7 @@ func serveStallingFS(dir string, remembered bool) error {
 		options.AttrTimeout = &hour
 		options.DisableReadDirPlus = true
 		options.MountOptions.Options = []string{"default_permissions"}
-		root = &rememberedNode{root.(*fs.LoopbackNode)}
+		root = &rememberedNode{root.(*stallingNode)}
 	}
 	server, err := fs.Mount(filepath.Join(dir, "mount"), root, options)
 	if err != nil {
@@ -65,12 +66,24 @@ func serveStallingFS(dir string, remembered bool) error {
 	return nil
 }
 
+// A stallingNode does not want to know when a descriptor is closed: the kernel would wait for
+// that at the end of each process that has a file open, where nothing can kill it any more.
+type stallingNode struct{ *fs.LoopbackNode }
+
+// WrapChild implements fs.NodeWrapChilder.
+func (n *stallingNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &stallingNode{child.(*fs.LoopbackNode)}
+}
+
+// Flush implements fs.NodeFlusher.
+func (n *stallingNode) Flush(context.Context, fs.FileHandle) syscall.Errno { return syscall.ENOSYS }
+
 // A rememberedNode lets the kernel keep the listing of a directory.
-type rememberedNode struct{ *fs.LoopbackNode }
+type rememberedNode struct{ *stallingNode }
 
 // WrapChild implements fs.NodeWrapChilder.
 func (n *rememberedNode) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
-	return &rememberedNode{child.(*fs.LoopbackNode)}
+	return &rememberedNode{&stallingNode{child.(*fs.LoopbackNode)}}
 }
 
 // OpendirHandle implements fs.NodeOpendirHandler.
@@ -125,7 +138,19 @@ func newStallingFS(t testing.TB, remembered bool) *StallingFS {
 	if !lines.Scan() || lines.Text() != "mounted" {
 		t.Fatalf("a FUSE file system is not mounted: %q", lines.Text())
 	}
+	s.close()
 	return s
+}
+
+// close closes a file, once: from then on the kernel knows that the file system does not want
+// to be told.
+func (s *StallingFS) close() {
+	s.t.Helper()
+	const name = "first"
+	makeFile(s.t, filepath.Join(s.Mount, name), nil)
+	if err := os.Remove(filepath.Join(s.Mount, name)); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Stall makes everything that asks for the file system wait. What the file
