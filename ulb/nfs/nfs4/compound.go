@@ -87,6 +87,9 @@ type Compound struct {
 	facts     facts
 	plans     *plans
 	data      [1][]byte // of a WRITE
+	// lent is what is left of memory that was not reserved, of lentInAll bytes.
+	lent      []byte
+	lentInAll int
 	// broughtBy is the index after that of the operation that brought Attr of the
 	// current object.
 	broughtBy int

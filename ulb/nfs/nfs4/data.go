@@ -19,7 +19,10 @@ func read(k *Compound) Status {
 	if s != wire.NFS4OK {
 		return s
 	}
-	buf := k.readable(args.Count)
+	buf, lent, s := k.readable(args.Count)
+	if s != wire.NFS4OK {
+		return s
+	}
 	k.Attr = vfs.Attr{}
 	var n int
 	var eof bool
@@ -33,23 +36,37 @@ func read(k *Compound) Status {
 		return k.closedOr(err)
 	}
 	k.brought()
+	if lent {
+		k.lent = k.lent[n:]
+	}
 	res := wire.Read4ResOK{EOF: eof, Data: k.Eligible(buf[:n:n])}
 	res.Encode(k.W)
 	return wire.NFS4OK
 }
 
-// unreserved is how much a READ gets for which no memory was reserved: that of a compound
-// that did not begin with a handle of ours.
+// unreserved is how much all READs of a compound get together for which no memory was
+// reserved: because it did not begin with a handle of ours, or asks for more than one transfer.
 const unreserved = 32 << 10
 
 // readable is memory for what can be carried back of a READ of count bytes. It may always
-// be less than was asked for.
-func (k *Compound) readable(count uint32) []byte {
+// be less than was asked for; where nothing is left, the compound ends. lent: it was not
+// reserved, and what the READ has used is to be taken off.
+func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	n := min(int(min(count, nfs.MaxTransfer)), k.PayloadRoom(wire.Read4ResOKMaxReducedSize))
-	if left := k.memoryLeft(); left > 0 {
-		return k.Memory(min(n, left))
+	if n == 0 {
+		return nil, false, wire.NFS4OK
 	}
-	return make([]byte, min(n, unreserved))
+	if left := k.memoryLeft(); left > 0 {
+		return k.Memory(min(n, left)), false, wire.NFS4OK
+	}
+	if len(k.lent) == 0 {
+		k.lent = make([]byte, min(n, unreserved-k.lentInAll))
+		k.lentInAll += len(k.lent)
+	}
+	if len(k.lent) == 0 {
+		return nil, false, k.tooBig()
+	}
+	return k.lent[:min(n, len(k.lent))], true, wire.NFS4OK
 }
 
 // memoryLeft is how much of the call's payload memory no result has taken yet.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
@@ -250,6 +251,37 @@ func TestSeveralReads(t *testing.T) {
 			t.Errorf("%+v: %d bytes, eof %v", c, len(res.ResOK.Data.Data), res.ResOK.EOF)
 		}
 	}
+}
+
+// READs beyond the memory that was reserved for their compound get so much together, and no
+// more: the compound ends with the first that gets none.
+func TestReadsWithoutReservedMemory(t *testing.T) {
+	s := openSite(t)
+	f := newFiler(t, s, 1)
+	o := f.create("file", "me", both, 0)
+	f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, string(make([]byte, 16<<10))))
+	ops := []nfs4test.Op{op(wire.OpPutRootFH), opLookup("file")}
+	for range 100 {
+		ops = append(ops, opRead(o.Stateid, 0, 16<<10))
+	}
+	r := f.Compound(ops...)
+	got := 0
+	for _, o := range r.Ops[2:] {
+		if o.Status == wire.NFS4OK {
+			var res wire.Read4Res
+			o.Into(t, &res)
+			got += len(res.ResOK.Data.Data)
+		}
+	}
+	if got != nfs.MaxTransfer+32<<10 || r.Status != wire.NFS4ErrRepTooBig {
+		t.Errorf("%d bytes in %d results, then %v", got, len(r.Ops)-2, r.Status)
+	}
+	// What is short takes no more than it is.
+	ops = append(ops[:2], opRead(o.Stateid, 0, nfs.MaxTransfer))
+	for i := range 100 {
+		ops = append(ops, opRead(o.Stateid, 16<<10-1, uint32(1000+i)))
+	}
+	f.want(wire.NFS4OK, ops...)
 }
 
 // A deny mode and an access that are beside each other are, and those that are not are not,

@@ -1,0 +1,30 @@
+//go:build hostile
+
+package hostile
+
+import (
+	"testing"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Compounds with chunks of which there are too few, too many, or of wrong sizes harm those who
+// send them, and cost no more than one call may.
+func TestCompoundsWithChunks(t *testing.T) {
+	s := stage(t, Config{})
+	s.Sessions()
+	s.Attack(ChunkedCalls{ChunkedCompounds(s.Open.Victim, s.Open.Many)}, Strangers(30))
+	s.JudgeFaults()
+	s.Judge()
+}
+
+// READs beyond what is reserved for their compound, many in each, take no more memory.
+func TestReadsBeyondTheirMemory(t *testing.T) {
+	s := stage(t, Config{})
+	s.Sessions()
+	s.Attack(ChunkedCalls{times(10, Chunked{
+		"100 READs of 1 MiB in a Reply chunk", listed{reply: chunk(1, 1<<31)},
+		append([]op4{putFH(s.Open.Victim)}, times(100, op4{wire.OpRead, &wire.Read4Args{Count: mib}})...),
+	})}, Strangers(10))
+	s.Judge()
+}
