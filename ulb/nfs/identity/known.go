@@ -7,8 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxKnown is how many names and how many numbers are remembered of each kind. When
-// there are more, all are forgotten that are too old, or else all.
+// maxKnown is how many names and how many numbers are remembered of each kind, of those that
+// were found, and as many of those that were not: what clients make up takes the place
+// of nothing that there is. When there are more, all are forgotten that are too old, or else all.
 const maxKnown = 8192
 
 // An entry is what was found: a name with its number, or nothing, or nothing for want of
@@ -33,35 +34,56 @@ func (e *entry) result() (uint32, error) {
 
 // known is what is remembered of one kind. The zero value remembers nothing.
 type known struct {
-	mu      sync.RWMutex
+	mu             sync.RWMutex
+	found, missing remembered
+}
+
+// remembered are entries by name and by number.
+type remembered struct {
 	names   map[string]*entry
 	numbers map[uint32]*entry
+}
+
+// of is where an entry belongs.
+func (k *known) of(e *entry) *remembered {
+	if e.found {
+		return &k.found
+	}
+	return &k.missing
 }
 
 func (k *known) byName(name string, now time.Time) (*entry, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	e := k.names[name]
-	return e, e != nil && now.Before(e.until)
+	return newer(k.found.names[name], k.missing.names[name], now)
 }
 
 func (k *known) byNumber(id uint32, now time.Time) (*entry, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	e := k.numbers[id]
-	return e, e != nil && now.Before(e.until)
+	return newer(k.found.numbers[id], k.missing.numbers[id], now)
+}
+
+// newer is what holds of an entry that was found and one that was not; either may be nil.
+func newer(found, missing *entry, now time.Time) (*entry, bool) {
+	if found != nil && now.Before(found.until) {
+		return found, true
+	}
+	return missing, missing != nil && now.Before(missing.until)
 }
 
 func (k *known) keepName(name string, e *entry, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.names = keep(k.names, name, e, now)
+	r := k.of(e)
+	r.names = keep(r.names, name, e, now)
 }
 
 func (k *known) keepNumber(id uint32, e *entry, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.numbers = keep(k.numbers, id, e, now)
+	r := k.of(e)
+	r.numbers = keep(r.numbers, id, e, now)
 }
 
 // keep puts e into m, which holds at most maxKnown.

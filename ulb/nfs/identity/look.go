@@ -36,7 +36,10 @@ func (m *Map) look(kind Kind, key string) *entry {
 		e.found = false
 	}
 	age := m.cfg.Age
-	if !e.found {
+	switch {
+	case e.failed:
+		age = failedFor
+	case !e.found:
 		age = m.cfg.UnknownAge
 	}
 	e.until = m.cfg.Now().Add(age)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"strings"
 	"time"
@@ -57,6 +58,8 @@ type Map struct {
 	cfg   Config
 	files [2]string
 	known [2]known // by Kind
+	// names and numbers count what clients have looked up.
+	names, numbers *looks
 }
 
 // New returns a Map.
@@ -76,7 +79,8 @@ func New(cfg Config) *Map {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	m := &Map{cfg: cfg, files: [2]string{"/etc/passwd", "/etc/group"}}
+	m := &Map{cfg: cfg, files: [2]string{"/etc/passwd", "/etc/group"},
+		names: newLooks(nameBurst, nameEvery), numbers: newLooks(numberBurst, numberEvery)}
 	if cfg.Passwd != "" {
 		m.files[User] = cfg.Passwd
 	}
@@ -101,9 +105,10 @@ func machineDomain() string {
 func (m *Map) Domain() string { return m.cfg.Domain }
 
 // Number is the number of a user or a group that a client names: the digits of a number,
-// or a name with this Map's domain. ErrUnknown where there is none, vfs.ErrDelay where
-// that cannot be told at present.
-func (m *Map) Number(kind Kind, sent []byte, try bool) (uint32, error) {
+// or a name with this Map's domain. ErrUnknown if there is no such user or group,
+// vfs.ErrDelay if that cannot be told at present, or the client's address has named too many
+// that had to be looked up.
+func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint32, error) {
 	if id, ok := ParseNumber(sent); ok {
 		return id, nil
 	}
@@ -116,7 +121,10 @@ func (m *Map) Number(kind Kind, sent []byte, try bool) (uint32, error) {
 	if e, ok := k.byName(string(name), now); ok {
 		return e.result()
 	}
-	if try {
+	switch may := m.names.may(client, now, !try); {
+	case !may:
+		return 0, vfs.ErrDelay
+	case try:
 		return 0, vfs.ErrWouldBlock
 	}
 	e := m.look(kind, string(name))
@@ -125,13 +133,17 @@ func (m *Map) Number(kind Kind, sent []byte, try bool) (uint32, error) {
 }
 
 // Append appends the name with its domain of a user or a group to b, or the digits of
-// its number where it has no name.
-func (m *Map) Append(b []byte, kind Kind, id uint32, try bool) ([]byte, error) {
+// its number if it has no name, or if the client's address has asked for too many that had to
+// be looked up.
+func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool) ([]byte, error) {
 	now := m.cfg.Now()
 	k := &m.known[kind]
 	e, ok := k.byNumber(id, now)
 	if !ok {
-		if try {
+		switch may := m.numbers.may(client, now, !try); {
+		case !may:
+			return append(b, digits(id)...), nil
+		case try:
 			return b, vfs.ErrWouldBlock
 		}
 		e = m.look(kind, digits(id))

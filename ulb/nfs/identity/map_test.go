@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,15 +17,16 @@ import (
 // site is a Map with files of its own, and a directory service beside them.
 type site struct {
 	*Map
-	now   time.Time
-	asked []string
-	lines map[string]string // by "database key"
+	client netip.Addr
+	now    time.Time
+	asked  []string
+	lines  map[string]string // by "database key"
 	// failing is what the service answers beside.
 	failing error
 }
 
 func newSite(t testing.TB) *site {
-	s := &site{now: time.Unix(1e9, 0), lines: map[string]string{
+	s := &site{client: netip.MustParseAddr("192.0.2.1"), now: time.Unix(1e9, 0), lines: map[string]string{
 		"passwd far": "far:x:5000:5001:::", "passwd 5000": "far:x:5000:5001:::", "group crowd": "crowd:x:6000:far",
 		"passwd wrong": "other:x:1:1:::", "initgroups far": "far  5001 6000 100",
 	}}
@@ -65,7 +67,7 @@ func TestNumberOfAName(t *testing.T) {
 		{User, "wrong@example.org", 0, ErrUnknown}, {User, "-r@example.org", 0, ErrUnknown}, {User, "a:b@example.org", 0, ErrUnknown},
 		{User, "a\nb@example.org", 0, ErrUnknown}, {User, "\xff@example.org", 0, ErrUnknown},
 	} {
-		id, err := s.Number(c.kind, []byte(c.sent), false)
+		id, err := s.Number(s.client, c.kind, []byte(c.sent), false)
 		if !errors.Is(err, c.err) || err == nil && id != c.id {
 			t.Errorf("%q: %d, %v", c.sent, id, err)
 		}
@@ -87,7 +89,7 @@ func TestNameOfANumber(t *testing.T) {
 		{User, 0, "root@example.org"}, {User, 1000, "ann@example.org"}, {Group, 50, "staff@example.org"}, {User, 5000, "far@example.org"},
 		{User, 4711, "4711"}, {Group, 1000, "1000"},
 	} {
-		got, err := s.Append([]byte(">"), c.kind, c.id, false)
+		got, err := s.Append([]byte(">"), s.client, c.kind, c.id, false)
 		if err != nil || string(got) != ">"+c.want {
 			t.Errorf("%d: %q, %v", c.id, got, err)
 		}
@@ -99,41 +101,158 @@ func TestOnlyWhatIsRememberedIsKnownAtOnce(t *testing.T) {
 	s := newSite(t)
 	blocked := func(what string, want bool) {
 		t.Helper()
-		_, err := s.Number(User, []byte("ann@example.org"), true)
-		_, err2 := s.Append(nil, User, 4711, true)
+		_, err := s.Number(s.client, User, []byte("ann@example.org"), true)
+		_, err2 := s.Append(nil, s.client, User, 4711, true)
 		if got := errors.Is(err, vfs.ErrWouldBlock); got != want || errors.Is(err2, vfs.ErrWouldBlock) != want {
 			t.Errorf("%s: %v, %v", what, err, err2)
 		}
 	}
 	blocked("at first", true)
 	look := func() {
-		if _, err := s.Number(User, []byte("ann@example.org"), false); err != nil {
+		if _, err := s.Number(s.client, User, []byte("ann@example.org"), false); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Append(nil, User, 4711, false); err != nil {
+		if _, err := s.Append(nil, s.client, User, 4711, false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	look()
 	blocked("once it was looked up", false)
 	s.now = s.now.Add(DefaultUnknownAge + time.Second)
-	if _, err := s.Append(nil, User, 4711, true); !errors.Is(err, vfs.ErrWouldBlock) {
+	if _, err := s.Append(nil, s.client, User, 4711, true); !errors.Is(err, vfs.ErrWouldBlock) {
 		t.Errorf("that there is no such user was remembered for longer: %v", err)
 	}
 	s.now = s.now.Add(DefaultAge)
 	blocked("when it is old", true)
 }
 
+// What clients make up is bounded in memory, and takes the place of nothing that there is.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	s := newSite(t)
+	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 3 * maxKnown {
-		if _, err := s.Number(User, fmt.Appendf(nil, "u%d@example.org", i), false); !errors.Is(err, ErrUnknown) {
+		client := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+		if _, err := s.Number(client, User, fmt.Appendf(nil, "u%d@example.org", i), false); !errors.Is(err, ErrUnknown) && !errors.Is(err, vfs.ErrDelay) {
 			t.Fatal(err)
 		}
 		s.now = s.now.Add(time.Millisecond)
 	}
-	if n := len(s.known[User].names); n > maxKnown {
+	if n := len(s.known[User].missing.names); n > maxKnown || n == 0 {
 		t.Errorf("%d names", n)
+	}
+	if n := len(s.names.spent); n > maxAddresses+1 {
+		t.Errorf("%d addresses", n)
+	}
+	if _, err := s.Number(s.client, User, []byte("far@example.org"), true); err != nil {
+		t.Errorf("what was found is forgotten for what was not: %v", err)
+	}
+}
+
+// A client that names users without end has a bounded number of them looked up, is told to come
+// again for the rest, at once, and delays no client of another address. One of IPv6
+// is its /64.
+func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		client func(i int) netip.Addr
+	}{
+		{"IPv4", func(int) netip.Addr { return netip.MustParseAddr("192.0.2.66") }},
+		{"IPv6", func(i int) netip.Addr {
+			a := netip.MustParseAddr("2001:db8::").As16()
+			a[14], a[15] = byte(i>>8), byte(i)
+			return netip.AddrFrom16(a)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			serial := 0
+			// name has one more user looked up, as a call does: at first without waiting.
+			name := func() error {
+				serial++
+				sent := fmt.Appendf(nil, "u%d@example.org", serial)
+				_, err := s.Number(c.client(serial), User, sent, true)
+				if errors.Is(err, vfs.ErrWouldBlock) {
+					_, err = s.Number(c.client(serial), User, sent, false)
+				}
+				return err
+			}
+			looked := func(times int) (n int) {
+				for range times {
+					switch err := name(); {
+					case errors.Is(err, ErrUnknown):
+						n++
+					case !errors.Is(err, vfs.ErrDelay):
+						t.Fatal(err)
+					}
+				}
+				return n
+			}
+			if n := looked(10_000); n != nameBurst || len(s.asked) != nameBurst {
+				t.Errorf("%d users looked up at once, and %d asked for", n, len(s.asked))
+			}
+			s.now = s.now.Add(time.Second)
+			if n := looked(10_000); n != 10 {
+				t.Errorf("%d users looked up a second later", n)
+			}
+			if id, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil || id != 5000 {
+				t.Errorf("of another address: %d, %v", id, err)
+			}
+			// What is remembered costs nothing.
+			if id, err := s.Number(c.client(1), User, []byte("far@example.org"), true); err != nil || id != 5000 {
+				t.Errorf("what is remembered: %d, %v", id, err)
+			}
+			s.now = s.now.Add(time.Minute)
+			if n := looked(10_000); n != nameBurst {
+				t.Errorf("%d users looked up a minute later", n)
+			}
+		})
+	}
+}
+
+// A client that has files owned by numbers without end gets the digits of those that are not
+// looked up.
+func TestClientThatShowsNumbersWithoutEnd(t *testing.T) {
+	s := newSite(t)
+	for i := range 3 * numberBurst {
+		id := uint32(10_000 + i)
+		b, err := s.Append(nil, s.client, User, id, true)
+		if errors.Is(err, vfs.ErrWouldBlock) {
+			b, err = s.Append(nil, s.client, User, id, false)
+		}
+		if err != nil || string(b) != digits(id) {
+			t.Fatalf("%d: %q, %v", id, b, err)
+		}
+	}
+	if n := len(s.asked); n != numberBurst {
+		t.Errorf("asked %d times", n)
+	}
+	if b, err := s.Append(nil, netip.MustParseAddr("192.0.2.2"), User, 5000, false); err != nil || string(b) != "far@example.org" {
+		t.Errorf("of another address: %q, %v", b, err)
+	}
+}
+
+// Addresses without end are told apart up to a bound, and then share the look-ups of one.
+func TestManyAddressesThatNameUsers(t *testing.T) {
+	s := newSite(t)
+	const addresses = 3 * maxAddresses
+	for i := range addresses {
+		client := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+		_, err := s.Number(client, User, fmt.Appendf(nil, "u%d@example.org", i), false)
+		if i < maxAddresses && !errors.Is(err, ErrUnknown) {
+			t.Fatalf("address %d: %v", i, err)
+		}
+	}
+	if n := len(s.asked); n != maxAddresses+nameBurst {
+		t.Errorf("asked %d times", n)
+	}
+	s.now = s.now.Add(time.Second)
+	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil {
+		t.Errorf("a second later: %v", err)
+	}
+	if n := len(s.names.spent); n > maxAddresses+1 {
+		t.Errorf("%d addresses", n)
 	}
 }
 
@@ -177,13 +296,13 @@ func TestGetent(t *testing.T) {
 func TestServiceThatFails(t *testing.T) {
 	s := newSite(t)
 	s.failing = errors.New("no answer")
-	if _, err := s.Number(User, []byte("far@example.org"), false); !errors.Is(err, vfs.ErrDelay) {
+	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); !errors.Is(err, vfs.ErrDelay) {
 		t.Errorf("a name: %v", err)
 	}
-	if id, err := s.Number(User, []byte("ann@example.org"), false); err != nil || id != 1000 {
+	if id, err := s.Number(s.client, User, []byte("ann@example.org"), false); err != nil || id != 1000 {
 		t.Errorf("a name in the file: %d, %v", id, err)
 	}
-	if b, err := s.Append(nil, User, 5000, false); err != nil || string(b) != "5000" {
+	if b, err := s.Append(nil, s.client, User, 5000, false); err != nil || string(b) != "5000" {
 		t.Errorf("the name of a number: %q, %v", b, err)
 	}
 	for _, name := range []string{"ann", "far"} { // of ann only the groups are not known
@@ -195,8 +314,11 @@ func TestServiceThatFails(t *testing.T) {
 		t.Errorf("groups: %v, %v, %v", groups, ok, err)
 	}
 	s.failing = nil
-	s.now = s.now.Add(DefaultUnknownAge)
-	if id, err := s.Number(User, []byte("far@example.org"), false); err != nil || id != 5000 {
+	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); !errors.Is(err, vfs.ErrDelay) {
+		t.Errorf("at once again: %v", err)
+	}
+	s.now = s.now.Add(failedFor)
+	if id, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil || id != 5000 {
 		t.Errorf("later: %d, %v", id, err)
 	}
 }
@@ -225,7 +347,7 @@ func FuzzNumber(f *testing.F) {
 	}
 	s := newSite(f)
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		id, err := s.Number(User, sent, false)
+		id, err := s.Number(s.client, User, sent, false)
 		if err == nil && id == 1<<32-1 {
 			t.Errorf("%q is the number that means none", sent)
 		}

@@ -27,12 +27,13 @@ func (f *facts) names(n need) Status {
 	if n&(needOwner|needGroup) == 0 || !k.sendsNames() {
 		return wire.NFS4OK
 	}
+	client := k.Call.Conn.Peer.Addr()
 	var err error
 	if n&needOwner != 0 {
-		f.owner, err = k.Program.identity.Append(f.owner, identity.User, f.attr.UID, k.Op.Try)
+		f.owner, err = k.Program.identity.Append(f.owner, client, identity.User, f.attr.UID, k.Op.Try)
 	}
 	if n&needGroup != 0 && err == nil {
-		f.group, err = k.Program.identity.Append(f.group, identity.Group, f.attr.GID, k.Op.Try)
+		f.group, err = k.Program.identity.Append(f.group, client, identity.Group, f.attr.GID, k.Op.Try)
 	}
 	if err != nil {
 		return k.Block(k.Program.identity)
@@ -65,7 +66,7 @@ func (a *assignment) number(kind identity.Kind, name []byte) uint32 {
 		}
 		return id
 	}
-	id, err := m.Number(kind, name, a.k.Op.Try)
+	id, err := m.Number(a.k.Call.Conn.Peer.Addr(), kind, name, a.k.Op.Try)
 	switch {
 	case errors.Is(err, vfs.ErrWouldBlock):
 		a.fail(a.k.Block(m))

@@ -2,9 +2,13 @@ package nfs4_test
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
@@ -62,5 +66,38 @@ func TestOwnersByName(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A client that names owners without end is told to come again, without an operation that waits,
+// and a client of another address is not.
+func TestOwnersWithoutEnd(t *testing.T) {
+	var asked atomic.Int64
+	m := identity.New(identity.Config{
+		Domain: "example.org", Passwd: "/dev/null", Group: "/dev/null",
+		Ask: func(context.Context, string, string) ([]byte, error) { asked.Add(1); return nil, nil },
+	})
+	s := treeSiteWith(t, func(cfg *nfs4test.Config) { cfg.Identity = m }, "/data")
+	hostile, honest := s.Peer(1), s.Peer(1)
+	honest.Conn = s.RPC.NewConn(netip.MustParseAddrPort("198.51.100.1:700"), netip.AddrPort{}, "tcp", true)
+	give := func(p *nfs4test.Peer, owner string) wire.NFSStat4 {
+		attr := fattr(func(w *xdr.Writer) { w.String(owner) }, wire.Fattr4Owner)
+		return p.Compound(append(at("file"), setattr(attr))...).Status
+	}
+	begun := time.Now()
+	const calls = 2000
+	answers := map[wire.NFSStat4]int{}
+	for i := range calls {
+		answers[give(hostile, fmt.Sprintf("u%d@example.org", i))]++
+	}
+	most := 256 + int(time.Since(begun)/(100*time.Millisecond)) + 1
+	if n := answers[wire.NFS4ErrBadOwner]; n < 256 || n > most || answers[wire.NFS4ErrDelay] != calls-n || int64(n) != asked.Load() {
+		t.Errorf("answers %v, and asked %d times of at most %d", answers, asked.Load(), most)
+	}
+	if got := give(honest, "someone@example.org"); got != wire.NFS4ErrBadOwner {
+		t.Errorf("another client: %v", got)
+	}
+	if got := give(hostile, "4711"); got != wire.NFS4OK {
+		t.Errorf("a number: %v", got)
 	}
 }
