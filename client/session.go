@@ -33,8 +33,9 @@ type Session struct {
 	end     context.CancelFunc
 	working sync.WaitGroup
 	ending  sync.Once
-	// renewed is when the server last answered a SEQUENCE, in Unix nanoseconds.
+	// renewed is when the server last answered a SEQUENCE, in nanoseconds since made.
 	renewed atomic.Int64
+	made    time.Time
 	// flags are those of the last SEQUENCE.
 	flags atomic.Uint32
 	// delay fires when what the server put off is to be sent again; wake has the
@@ -89,7 +90,7 @@ type ServerIdentity struct {
 // DialSession connects, names the client, makes a session and says RECLAIM_COMPLETE.
 // ctx bounds that, not the session.
 func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
-	s := &Session{cfg: cfg.withDefaults(), wake: make(chan struct{}, 1), lease: defaultLease}
+	s := &Session{cfg: cfg.withDefaults(), made: time.Now(), wake: make(chan struct{}, 1), lease: defaultLease}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.delay = newStopped()
 	s.back.session = s

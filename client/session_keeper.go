@@ -25,7 +25,7 @@ func (s *Session) keep() {
 		case <-renew.C:
 			every := s.renewal()
 			renew.Reset(every)
-			if time.Since(time.Unix(0, s.renewed.Load())) >= every/2 {
+			if s.now()-time.Duration(s.renewed.Load()) >= every/2 {
 				sequence()
 			}
 			if s.flags.Load()&needsBinding != 0 {

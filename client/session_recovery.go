@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -72,7 +71,7 @@ func (s *Session) createSession(ctx context.Context, conn *Conn) (nfs4wire.Creat
 func (s *Session) adopt(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
 	s.limits, s.slots = res, slots
 	s.back.begin(res.Sessionid, res.BackChanAttrs.Maxrequests)
-	s.renewed.Store(time.Now().UnixNano())
+	s.renewed.Store(int64(s.now()))
 	s.flags.Store(0)
 }
 

@@ -241,11 +241,15 @@ func (c *Compound) answered(d *xdr.Decoder) {
 	if !c.settle {
 		c.Executed, err = readOps(d, c.Ops, n-1, status)
 	}
-	s.renewed.Store(time.Now().UnixNano())
+	s.renewed.Store(int64(s.now()))
 	s.setFlags(r.StatusFlags)
 	s.sendFrom(s.aimed(c.slot, min(r.TargetHighestSlotid, r.HighestSlotid)))
 	c.finish(err)
 }
+
+// now is the time since the session was made: one look at the clock, where the wall
+// clock's takes two.
+func (s *Session) now() time.Duration { return time.Since(s.made) }
 
 // astray ends a request whose reply does not tell what became of its slot. Where that is
 // true of one that was to find out, the session is of no use.

@@ -89,7 +89,11 @@ func (x *receiver) provide(size, limit int, last bool) {
 func (x *receiver) wholeSend() bool {
 	const header = wire.LengthSize + wire.UntaggedSize
 	in := x.ring.buf[x.r:x.w]
-	if len(in) < header || !x.begun || x.send.open || !wire.IsLastOfSend(in[wire.LengthSize:]) {
+	if len(in) < header || !x.begun || x.send.open {
+		return false
+	}
+	is, invalidates := wire.IsLastOfSend(in[wire.LengthSize:])
+	if !is {
 		return false
 	}
 	ulpdu := wire.ULPDULength(in)
@@ -108,6 +112,14 @@ func (x *receiver) wholeSend() bool {
 		x.promised.Add(1)
 		return false
 	}
+	invalidated := uint32(0)
+	if invalidates {
+		if x.regions.invalidate(h.Invalidate) != none {
+			x.promised.Add(1)
+			return false
+		}
+		invalidated = h.Invalidate
+	}
 	m := x.message(length)
 	copy(m.store, in[header:header+length])
 	x.r += size
@@ -116,7 +128,7 @@ func (x *receiver) wholeSend() bool {
 	if x.streak > 0 {
 		x.streak--
 	}
-	x.deliver(m, length)
+	x.deliver(m, length, invalidated)
 	return true
 }
 
@@ -128,22 +140,23 @@ func (x *receiver) endSend() {
 	if !s.open {
 		return // the ready-to-receive message
 	}
-	m := s.message
+	m, invalidated := s.message, uint32(0)
 	if s.op.Invalidates() {
 		if cause := x.regions.invalidate(s.stag); cause != (wire.Cause{}) {
 			f.wrong(cause, nil)
 			return
 		}
-		m.Invalidated = s.stag
+		invalidated = s.stag
 	}
 	n := s.length
 	*s = openSend{}
-	x.deliver(m, n)
+	x.deliver(m, n, invalidated)
 }
 
-// deliver hands over a message of n bytes.
-func (x *receiver) deliver(m *inboundMessage, n int) {
-	m.Bytes = m.store[:n]
+// deliver hands over a message of n bytes, and the steering tag that it invalidated,
+// or 0.
+func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
+	m.Bytes, m.Invalidated = m.store[:n], invalidated
 	x.sends++
 	x.sendBytes += uint64(n)
 	x.drain, x.border = true, false

@@ -192,6 +192,33 @@ func TestLargestULPDU(t *testing.T) {
 	}
 }
 
+// A Send that comes in one piece with one that invalidates has invalidated nothing,
+// although it gets that one's buffer; with and without an Invalidate that is repeated,
+// and in one segment or two.
+func TestSendBehindAnInvalidation(t *testing.T) {
+	raw, s := passive(t, Config{})
+	invalidated := make(chan uint32, 8)
+	s.on(func(r *rdmacm.Recv) { invalidated <- r.Invalidated; r.Release() })
+	stag := s.expose(make([]byte, 4), rdmacm.RemoteWrite).STag()
+	raw.WriteFPDU(raw.Send(nil))
+	if got := wait(t, invalidated); got != 0 {
+		t.Errorf("invalidated %#x by the first", got)
+	}
+	s.Provide(2, 256)
+	raw.WriteFPDU(
+		rawpeer.Untagged(wire.Untagged{Op: wire.SendInvalidate, Last: true, MSN: 2, Invalidate: stag}, []byte("a")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 3}, []byte("b")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.SendInvalidate, Last: true, MSN: 4, Invalidate: stag}, []byte("c")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 5}, []byte("d")),
+		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 5, Offset: 1}, []byte("e")),
+	)
+	for i, want := range []uint32{stag, 0, stag, 0} {
+		if got := wait(t, invalidated); got != want {
+			t.Errorf("message %d invalidated %#x, want %#x", i, got, want)
+		}
+	}
+}
+
 // IW-4, IW-54: a Send with Invalidate revokes an STag of this connection and says
 // so; again, it does no harm, nor after Deregister.
 func TestSendWithInvalidate(t *testing.T) {

@@ -33,11 +33,15 @@ func ParseUntagged(b []byte) Untagged {
 }
 
 // IsLastOfSend says whether the two control bytes at the start of b are those of the
-// last segment of a plain Send, in the versions that are spoken here.
-func IsLastOfSend(b []byte) bool {
+// last segment of a plain Send, or of one with Invalidate, in the versions that are
+// spoken here.
+func IsLastOfSend(b []byte) (is, invalidates bool) {
 	_ = b[1]
-	return b[0]&(tagged|last|ddpVersion) == last|DDPVersion &&
-		b[1]&(rdmaVersion|opcodeBits) == RDMAPVersion<<rdmaVersionShift|uint8(Send)
+	if b[0]&(tagged|last|ddpVersion) != last|DDPVersion || b[1]&rdmaVersion != RDMAPVersion<<rdmaVersionShift {
+		return false, false
+	}
+	op := Opcode(b[1] & opcodeBits)
+	return op == Send || op == SendInvalidate, op == SendInvalidate
 }
 
 // Put writes h into the first UntaggedSize bytes of b.
