@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
@@ -12,9 +13,12 @@ import (
 	"strings"
 	"testing"
 
+	gobilly "github.com/go-git/go-billy/v5"
 	billymem "github.com/go-git/go-billy/v5/memfs"
 	nfs "github.com/willscott/go-nfs"
 	"github.com/willscott/go-nfs/helpers"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
@@ -167,6 +171,55 @@ func TestServeHandlerEndsWithItsListener(t *testing.T) {
 		}
 	case <-ctx.Done():
 		t.Fatal("it goes on")
+	}
+}
+
+// explosive is a file system that panics at one name.
+type explosive struct{ gobilly.Filesystem }
+
+func (e explosive) Lstat(name string) (os.FileInfo, error) {
+	if strings.HasSuffix(name, "boom") {
+		panic("boom")
+	}
+	return e.Filesystem.Lstat(name)
+}
+
+// A Handler's panic ends one call, and the stack is logged. All other calls are served.
+func TestHandlerPanics(t *testing.T) {
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ownLoopback(), 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, logged := observer.New(zap.WarnLevel)
+	s, err := server.NewHandler(l, helpers.NewNullAuthHandler(explosive{billymem.New()}),
+		server.HandlerOptions{RDMA: []server.Listen{{None: true}}, Log: zap.New(core)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(testContext(t))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	c, err := servertest.DialTCP(ctx, l.Addr().(*net.TCPAddr).AddrPort())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	dir, err := c.Mount(ctx, "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Lookup(ctx, dir, "boom"); err == nil || is3(err, wire.NFS3ErrNoEnt) {
+		t.Errorf("LOOKUP of what panics: %v", err)
+	}
+	if _, err := c.Create(ctx, dir, "file", 0o644); err != nil {
+		t.Errorf("CREATE after a panic: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := logged.FilterMessageSnippet("a call ended in a fault of the server").Len(); n != 1 {
+		t.Errorf("%d lines about a panic: %v", n, logged.All())
 	}
 }
 
