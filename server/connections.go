@@ -14,6 +14,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
+// quietTimeout is how long a few clients may be connected before they say something:
+// Linux's server closes idle connections after as long.
+const quietTimeout = 6 * time.Minute
+
 // newCensus is where the connections of all listeners are counted.
 func (s *Server) newCensus() *census.Census {
 	l := &s.cfg.Limits
@@ -29,8 +33,8 @@ func (s *Server) newCensus() *census.Census {
 	return census.New(census.Config{
 		Seats: seats, PerAddress: each,
 		SetupTimeout: time.Duration(l.SetupTimeout), FirstTimeout: time.Duration(l.SetupTimeout),
-		CallTimeout: time.Duration(l.FirstCallTimeout),
-		Event:       s.seatEvent,
+		CallTimeout: time.Duration(l.FirstCallTimeout), QuietTimeout: quietTimeout,
+		Event: s.seatEvent,
 	})
 }
 

@@ -31,6 +31,10 @@ type Config struct {
 	// a whole message has come from the peer; CallTimeout before the peer is
 	// known.
 	FirstTimeout, CallTimeout time.Duration
+	// QuietTimeout takes the place of either, where it is longer, while fewer than one in
+	// quietPart of Seats belong to peers that are not known: a client may connect before
+	// it has something to say.
+	QuietTimeout time.Duration
 	// Event, where set, is told of each connection that is refused or ended by
 	// the Census, from any goroutine. It must not block.
 	Event func(Event)

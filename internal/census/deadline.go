@@ -9,6 +9,9 @@ const (
 	// sampleEvery is how often the Census looks which known peers have done
 	// something: idle times are exact to that.
 	sampleEvery = 10 * time.Second
+	// quietPart is the part of Seats that peers which are not known may have for
+	// QuietTimeout: one in so many.
+	quietPart = 64
 )
 
 // limit is how long a seat may stay in a stage; 0 means for ever. c.mu is held, as
@@ -24,13 +27,21 @@ func (c *Census) limit(stage Stage) time.Duration {
 		// A Silent seat that was heard becomes a Stranger's when this is over:
 		// so all of a stage have the same time, and stand in the order in which
 		// it ends.
-		return c.cfg.FirstTimeout
+		return c.quiet(c.cfg.FirstTimeout)
 	case Stranger:
 		if c.cfg.CallTimeout > 0 {
-			return max(c.cfg.CallTimeout-c.cfg.FirstTimeout, 1)
+			return c.quiet(max(c.cfg.CallTimeout-c.cfg.FirstTimeout, 1))
 		}
 	}
 	return 0
+}
+
+// quiet is a limit of peers that are not known, or QuietTimeout while they are few.
+func (c *Census) quiet(limit time.Duration) time.Duration {
+	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
+		return max(limit, c.cfg.QuietTimeout)
+	}
+	return limit
 }
 
 // arm sets the timer for what comes next.

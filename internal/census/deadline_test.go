@@ -176,3 +176,47 @@ func TestOnlyACallTimeout(t *testing.T) {
 		}
 	})
 }
+
+// A few peers that are not known may take their time, until there are many of them.
+func TestQuietPeers(t *testing.T) {
+	bubble(t, func(t *testing.T, wait func(int)) {
+		cfg := timed
+		cfg.QuietTimeout = 6 * time.Minute
+		c := New(cfg)
+		defer c.Close()
+		few := cfg.Seats/quietPart - 1
+		var all []*guest
+		for i := range few {
+			all = append(all, enter(t, c, host(1), Stage(1+i%2)))
+		}
+		enter(t, c, host(1), Known)
+		wait(359)
+		for i, g := range all {
+			if g.ended() != 0 {
+				t.Fatalf("%d of %d: %v", i, few, g.ended())
+			}
+		}
+		wait(2 + 360) // strangers have been silent for as long before
+		for i, g := range all {
+			if g.ended() == 0 {
+				t.Errorf("%d of %d stays for ever", i, few)
+			}
+		}
+		all = all[:0]
+		for range few {
+			all = append(all, enter(t, c, host(1), Silent))
+		}
+		wait(20)
+		last := enter(t, c, host(2), Silent)
+		wait(1)
+		for i, g := range all {
+			if g.ended() != NothingHeard {
+				t.Errorf("%d, when there are many: %v", i, g.ended())
+			}
+		}
+		wait(20)
+		if last.ended() != 0 {
+			t.Errorf("the last, when there are few again: %v", last.ended())
+		}
+	})
+}
