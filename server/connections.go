@@ -38,10 +38,10 @@ func (s *Server) newCensus() *census.Census {
 	})
 }
 
-// seatEvent writes a line for a connection that got no seat or lost it: what keeps
-// a client away is to be found where it is looked for. Who only is silent, as a
-// client is that mounts by several connections and then does nothing, makes a line
-// for those who want to see everything.
+// seatEvent writes a line for a connection that got no seat or lost it: an
+// administrator looks in the log for what keeps a client away. A connection that was
+// only silent, as those are that a client mounts with and does not use, makes a line
+// at the level debug.
 func (s *Server) seatEvent(e census.Event) {
 	text, level := "connection ended", zapcore.InfoLevel
 	switch {

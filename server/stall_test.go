@@ -361,7 +361,7 @@ func TestDrainAnswersCallsInProgress(t *testing.T) {
 				defer close(stopped)
 				s.stop()
 			}()
-			// Nobody new gets in; who is there gets his answer.
+			// No new client gets in; a connected one gets its answer.
 			await(t, ctx, "listeners are closed", func() bool {
 				k, err := servertest.DialTCP(ctx, s.tcp)
 				if err == nil {

@@ -115,7 +115,7 @@ func (w *Writer) Release() {
 	w.payloads = w.inline[:0]
 }
 
-// TakePayloads hands the payloads to the caller, who releases them from now on.
+// TakePayloads hands the payloads to the caller, which releases them from now on.
 // The slice is valid until w is Reset or used again.
 func (w *Writer) TakePayloads() []Payload {
 	p := w.payloads

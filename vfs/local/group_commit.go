@@ -18,7 +18,7 @@ import (
 // one transaction (ext4, XFS). Both directories of a rename.
 type groupCommit struct {
 	fs    *FS
-	turn  chan struct{} // holds one token: who has it runs the round
+	turn  chan struct{} // holds one token: the goroutine that has it runs the round
 	mu    sync.Mutex
 	round *commitRound
 }
@@ -81,7 +81,7 @@ func (fs *FS) durable(op *vfs.Op, nodes ...*node) error {
 	return r.err
 }
 
-// run syncs what is in the round. The callers, who wait, hold the nodes.
+// run syncs what is in the round. The callers wait, and hold the nodes.
 func (g *groupCommit) run(r *commitRound) error {
 	g.fs.stats.rounds.Add(1)
 	if r.whole {

@@ -13,7 +13,7 @@ import (
 
 // What is learnt is written some time later, many names at once. Until then it
 // stands here as what it changes: the places on disk are looked at by the writer
-// and by calls that look for a file. Who learns something looks at nothing on
+// and by calls that look for a file. A call that learns something looks at nothing on
 // disk, and waits for nothing.
 
 const (

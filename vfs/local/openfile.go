@@ -176,7 +176,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return n.files.keep(fd, write, fs.nodes.round.Load(), &fs.stats.open), nil
 }
 
-// openAsOwner opens a file whose mode keeps out its owner, who may read and
+// openAsOwner opens a file whose mode keeps out its owner, which may read and
 // write it nevertheless, for a daemon that has no way around modes: the owner
 // gives itself the right for a moment.
 func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {

@@ -5,7 +5,7 @@
 //
 // Nothing here keeps state or does I/O, and nothing allocates. Parse functions
 // check lengths and what makes a header unreadable; whether a value is
-// acceptable is for the caller to say, who knows the fault's name. Put
+// acceptable is for the caller to say, which knows the fault's name. Put
 // functions write into memory that the caller sized and panic when it is too
 // small.
 package wire

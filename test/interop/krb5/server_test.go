@@ -69,7 +69,7 @@ func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.A
 	return daemon.TCPAddrs()[0], daemon.RDMAAddrs()[0]
 }
 
-// A file that is made under Kerberos belongs to the principal's user; who has none acts
+// A file that is made under Kerberos belongs to the principal's user; a principal without one acts
 // as the anonymous user, and AUTH_SYS is too weak.
 func TestFilesUnderKerberos(t *testing.T) {
 	s := newSite(t, krb5realm.ETypes[0])

@@ -13,7 +13,7 @@ import (
 type ledger struct{ file *os.File }
 
 func openLedger(path string) (*ledger, error) {
-	// Each line is on its way out of the guest before the next operation: who checks may be elsewhere.
+	// Each line is on its way out of the guest before the next operation: the test that checks it runs outside.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_SYNC, 0o644)
 	return &ledger{f}, err
 }

@@ -39,7 +39,7 @@ type Looked struct {
 }
 
 // manages says whether the groups of a caller are looked up: those of a user that the
-// export lets act as itself, who said them without proof.
+// export lets act as itself, if the caller told them without proof.
 func (e *Export) manages(c *rpc.Cred) bool {
 	return e.ManageGIDs && c.Flavor == rpc.AuthSys && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
 }

@@ -43,7 +43,7 @@ func (s Security) String() string {
 	return fmt.Sprintf("flavor %d", uint32(s))
 }
 
-// SecurityOf is how a caller proved who it is. Who says nothing of itself counts as
+// SecurityOf is how a caller proved who it is. A caller that says nothing counts as
 // under AUTH_SYS, and acts as the anonymous user.
 func SecurityOf(c *rpc.Cred) Security {
 	if c.Flavor != rpc.AuthGSS {

@@ -31,7 +31,7 @@ func (k *Compound) unchanged(err error) Status {
 }
 
 // mayChangeNames says whether names may be taken away or given now: not while clients
-// claim what they held before a restart, who may name it (RFC 8881 §8.4.2).
+// claim what they held before a restart, and may claim it by these names (RFC 8881 §8.4.2).
 func (k *Compound) mayChangeNames() Status {
 	if k.Program.state.InGrace() {
 		return wire.NFS4ErrGrace

@@ -17,8 +17,8 @@ type protection struct {
 	enforce, allow wire.Bitmap4
 }
 
-// maintenance are the operations that SP4_MACH_CRED is for: who may do them could take
-// the client's state over.
+// maintenance are the operations that SP4_MACH_CRED is for: a caller that may do
+// them could take the client's state over.
 var maintenance = wire.Bits(uint32(wire.OpBackchannelCtl), uint32(wire.OpBindConnToSession), uint32(wire.OpExchangeID),
 	uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID), uint32(wire.OpDelegpurge))
 

@@ -139,7 +139,7 @@ func TestLocksHeld(t *testing.T) {
 }
 
 // CLOSE gives up what was locked by way of the open, of all its lock-owners, and nothing of
-// other opens (RFC 8881 §18.2.3). Who waited for it is told.
+// other opens (RFC 8881 §18.2.3). The owner that waited for it is told.
 func TestCloseUnlocks(t *testing.T) {
 	m := newManager(t)
 	var told []string

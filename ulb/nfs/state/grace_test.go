@@ -58,7 +58,7 @@ func TestNoRecordsNoGrace(t *testing.T) {
 	})
 }
 
-// Restarts in every state of a client: who may claim, and who is still recorded then.
+// Restarts in every state of a client: whether it may claim then, and is still recorded.
 func TestRestart(t *testing.T) {
 	for _, c := range []struct {
 		name     string

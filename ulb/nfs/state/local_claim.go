@@ -193,7 +193,7 @@ func (m *Manager) lockClaimed(a *LockArgs, r byteRange) (id nfs4wire.StateID4, d
 	for {
 		var late courtesy
 		id, d, status = m.lockOnce(a, r, &late)
-		// Without the claim: who is sent away may have locks of this file.
+		// Without the claim: a client that is sent away may have locks of this file.
 		if late.none() || !m.expel(late.clients) {
 			return id, d, status
 		}

@@ -22,7 +22,7 @@ func (m *Manager) abandon(o *Owner, l *leftovers) {
 	}
 }
 
-// Abandon ends what an open-owner has opened and not confirmed, who will not confirm it
+// Abandon ends what an open-owner has opened and not confirmed, and will not confirm
 // (RFC 7530 §16.18.4).
 func (m *Manager) Abandon(o *Owner) {
 	var l leftovers
