@@ -289,3 +289,17 @@ func TestKerberosMachineIsNobody(t *testing.T) {
 		k.run(lab.Options{Limit: 5 * time.Minute}, "krb5_nobody", how, security)
 	})
 }
+
+// TestKerberosAccounts has an export that refuses principals without an account, the machine's among them, which mounts
+// nevertheless.
+func TestKerberosAccounts(t *testing.T) {
+	overSome(t, func(t *testing.T, how, security string) {
+		k := serveKerberosTo(t, security+",require_account", krb5realm.Options{})
+		if err := os.Chmod(k.folder, 0o777|os.ModeSticky); err != nil {
+			t.Fatal(err)
+		}
+		g := k.boot(lab.Options{Limit: 5 * time.Minute}, "krb5_account", how, security)
+		k.daemon.AwaitLog("principal without an account refused")
+		g.Succeed()
+	}, "3 tcp krb5p", "4.1 rdma krb5p", "4.2 tcp krb5i")
+}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/probe"
 	"github.com/nfsrdmad/nfsrdmad/client/relay"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
@@ -486,6 +488,32 @@ func TestCommandsUnderKerberos(t *testing.T) {
 		if out, status := run(c.args...); status != c.status || !strings.Contains(out, c.says) {
 			t.Errorf("%s: exit status %d, want %d and %q", c.name, status, c.status, c.says)
 		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := at(client.TCP, l.Addr().(*net.TCPAddr).AddrPort())
+	l.Close()
+	r := servertest.StartProcess(t, exec.Command(program, append([]string{
+		"relay", "--listen", through.Address(), "--share-principal", "--insecure", overRDMA.String(),
+	}, named...)...))
+	r.AwaitLine("relaying")
+	c, err := client.Dial(within(t), through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	root, err := c.MountRoot(within(t), "/data", 0)
+	if err == nil {
+		_, err = c.NFS3().Mkdir(within(t), root, "by-the-relay", nfs3wire.Sattr3{})
+	}
+	if err != nil {
+		t.Errorf("through the relay: %v", err)
+	}
+	r.Signal(syscall.SIGTERM)
+	if status := r.Wait(); status != 0 {
+		t.Errorf("the relay ends with %d", status)
 	}
 }
 
