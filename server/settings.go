@@ -69,7 +69,7 @@ var limitSettings = []setting{
 	timeout("limits.setup_timeout", func(c *Config) *Duration { return &c.Limits.SetupTimeout }, census.DefaultSetupTimeout,
 		"how long a client may take to set an RDMA connection up, and then, over either transport, until its first message is complete. While more than half of the set-ups that may be in progress (1024, or a quarter of `connections`) are, a set-up has a fifth of this"),
 	timeout("limits.first_call_timeout", func(c *Config) *Duration { return &c.Limits.FirstCallTimeout }, census.DefaultCallTimeout,
-		"a connection is ended after this if no call came over it that names a file or a directory of an export which serves the client. A client that only has a connection to spare, as with `nconnect=`, connects again when it needs it"),
+		"a connection is ended after this if no call came over it that names a file or a directory of an export which serves the client. A client that only has a connection to spare, as with `nconnect=`, connects again when it needs it. While fewer than a 64th of `connections` are like that, this and the time for a first message are 6 minutes at least"),
 	number("limits.calls_in_flight", func(c *Config) *int { return &c.Limits.CallsInFlight }, 128, 1, 1<<16,
 		"calls of one TCP connection that are worked on at a time; beyond that it is not read from"),
 	timeout("limits.stall_timeout", func(c *Config) *Duration { return &c.Limits.StallTimeout }, 30*time.Second,
