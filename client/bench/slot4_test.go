@@ -19,7 +19,7 @@ func TestSlot4AllocatesNothing(t *testing.T) {
 			b.four.opens = []file4{{handle: make(client.Handle, 32)}}
 			s := newSlot4(b, newConn(nil, nil, 0), 0)
 			s.readRes.ResOK.Data.Data = s.buf
-			s.writeRes.ResOK.Count = uint32(len(s.buf))
+			s.writeRes.ResOK.Count, s.writeRes.ResOK.Committed = uint32(len(s.buf)), work.stable
 			s.getFH.ResOK.Object = wire.NFSFH4("a handle")
 			s.listRes.ResOK.Reply.EOF = true
 			requests := 0

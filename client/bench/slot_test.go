@@ -8,6 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A still caller keeps what was started, so that a test answers by hand.
@@ -31,6 +32,9 @@ func TestSlotAllocatesNothing(t *testing.T) {
 		},
 		"write": func(w *xdr.Writer, s *slot) {
 			(&nfs3wire.Write3Res{ResOK: nfs3wire.Write3ResOK{Count: uint32(len(s.buf)), Committed: nfs3wire.Unstable}}).Encode(w)
+		},
+		"syncwrite": func(w *xdr.Writer, s *slot) {
+			(&nfs3wire.Write3Res{ResOK: nfs3wire.Write3ResOK{Count: uint32(len(s.buf)), Committed: nfs3wire.FileSync}}).Encode(w)
 		},
 		"create": func(w *xdr.Writer, _ *slot) { w.Uint32(0) },
 		"readdirplus": func(w *xdr.Writer, _ *slot) {
@@ -65,6 +69,26 @@ func TestSlotAllocatesNothing(t *testing.T) {
 				t.Errorf("after %d operations: %v, overflow %v", c.operations.Load(), b.err, call.Overflow())
 			}
 		})
+	}
+}
+
+// What a server has not made stable is no FILE_SYNC WRITE, and ends the measurement.
+func TestSyncWriteThatIsNotStable(t *testing.T) {
+	for committed, ok := range map[nfs3wire.StableHow]bool{nfs3wire.Unstable: false, nfs3wire.DataSync: false, nfs3wire.FileSync: true} {
+		b := &bench{work: workloads["syncwrite"], unlimited: true, start: time.Now(), cfg: Config{Size: 512, FileSize: 4096}}
+		s := newSlot(b, newConn(nil, new(still), 0), 0)
+		w := xdr.NewWriter(make([]byte, 0, 256))
+		(&nfs3wire.Write3Res{ResOK: nfs3wire.Write3ResOK{Count: 512, Committed: committed}}).Encode(w)
+		var d xdr.Decoder
+		d.Reset(w.Bytes(), 0, nil)
+		if _, _, err := gotWrite(s, &d); (err == nil) != ok {
+			t.Errorf("%v: %v", committed, err)
+		}
+		s4 := &slot4{work: workloads4["syncwrite"], buf: make([]byte, 512)}
+		s4.writeRes.ResOK.Count, s4.writeRes.ResOK.Committed = 512, nfs4wire.StableHow4(committed)
+		if _, _, err := gotWrite4(s4); (err == nil) != ok {
+			t.Errorf("NFSv4, %v: %v", committed, err)
+		}
 	}
 }
 

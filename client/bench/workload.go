@@ -20,6 +20,8 @@ type workload struct {
 	procedure nfs3wire.Procedure
 	// data: each slot has a buffer of Config.Size bytes.
 	data bool
+	// stable is what WRITEs ask for.
+	stable nfs3wire.StableHow
 	// needs is the ground it works on.
 	needs groundKind
 	// next chooses the next operation.
@@ -50,6 +52,10 @@ var workloads = map[string]*workload{
 	"randread":  {procedure: nfs3wire.ProcRead, data: true, needs: groundFilled, next: (*slot).random, args: putRead, answer: gotRead},
 	"write":     {procedure: nfs3wire.ProcWrite, data: true, needs: groundOwn, next: (*slot).sequential, args: putWrite, answer: gotWrite},
 	"randwrite": {procedure: nfs3wire.ProcWrite, data: true, needs: groundOwn, next: (*slot).random, args: putWrite, answer: gotWrite},
+	"syncwrite": {
+		procedure: nfs3wire.ProcWrite, data: true, stable: nfs3wire.FileSync, needs: groundOwn,
+		next: (*slot).random, args: putWrite, answer: gotWrite,
+	},
 	// One operation is a CREATE and the REMOVE of what it made.
 	"create": {
 		procedure: nfs3wire.ProcCreate,
@@ -132,7 +138,7 @@ func putWrite(s *slot, w *xdr.Writer) {
 	w.Opaque(s.c.file)
 	w.Uint64(s.offset)
 	w.Uint32(uint32(len(s.buf)))
-	w.Int32(int32(nfs3wire.Unstable))
+	w.Int32(int32(s.work.stable))
 	w.Payload(s.buf, true, nil)
 }
 
@@ -142,12 +148,14 @@ func gotWrite(s *slot, d *xdr.Decoder) (int, bool, error) {
 	}
 	var wcc nfs3wire.WccData
 	wcc.Decode(d)
-	n := int(d.Uint32())
+	n, committed := int(d.Uint32()), nfs3wire.StableHow(d.Int32())
 	switch {
 	case d.Err() != nil:
 		return 0, false, fmt.Errorf("%w: %w", rpc.ErrBadReply, d.Err())
 	case n != len(s.buf):
 		return 0, false, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
+	case committed < s.work.stable:
+		return 0, false, fmt.Errorf("%w: a WRITE that was to be %v is %v", rpc.ErrBadReply, s.work.stable, committed)
 	}
 	return n, false, nil
 }

@@ -15,6 +15,8 @@ type workload4 struct {
 	// data: each slot has a buffer of Config.Size bytes; writes: it goes to the server.
 	// lists: results are of up to Config.Size bytes.
 	data, writes, lists bool
+	// stable is what WRITEs ask for.
+	stable wire.StableHow4
 	// needs is the ground it works on.
 	needs groundKind
 	// next chooses the next operation.
@@ -45,6 +47,7 @@ var workloads4 = map[string]*workload4{
 	"randread":  {data: true, needs: groundFilled, next: (*slot4).random, put: putRead4, answer: gotRead4},
 	"write":     {data: true, writes: true, needs: groundOwn, next: (*slot4).sequential, put: putWrite4, answer: gotWrite4},
 	"randwrite": {data: true, writes: true, needs: groundOwn, next: (*slot4).random, put: putWrite4, answer: gotWrite4},
+	"syncwrite": {data: true, writes: true, stable: wire.FileSync4, needs: groundOwn, next: (*slot4).random, put: putWrite4, answer: gotWrite4},
 	// One operation is an OPEN of a file that is there, and its CLOSE.
 	"open": {needs: groundShared, next: func(*slot4) {}, put: putOpen4, answer: gotOpen4},
 	// One operation is a READDIR; a listing that ended begins anew.
@@ -90,13 +93,16 @@ func gotRead4(s *slot4) (int, bool, error) {
 }
 
 func putWrite4(s *slot4, ops []client.Op) []client.Op {
-	s.write.Stateid, s.write.Stable, s.write.Data.Data = s.at.open, wire.Unstable4, s.buf
+	s.write.Stateid, s.write.Stable, s.write.Data.Data = s.at.open, s.work.stable, s.buf
 	return s.withAttributes(append(ops, client.Op{Number: wire.OpPutFH, Args: &s.fh}, client.Op{Number: wire.OpWrite, Args: &s.write, Res: &s.writeRes}))
 }
 
 func gotWrite4(s *slot4) (int, bool, error) {
 	if n := s.writeRes.ResOK.Count; int64(n) != int64(len(s.buf)) {
 		return 0, false, fmt.Errorf("bench: WRITE of %d bytes wrote %d", len(s.buf), n)
+	}
+	if committed := s.writeRes.ResOK.Committed; committed < s.work.stable {
+		return 0, false, fmt.Errorf("%w: a WRITE that was to be %v is %v", rpc.ErrBadReply, s.work.stable, committed)
 	}
 	return len(s.buf), false, nil
 }

@@ -36,7 +36,8 @@ measurement needs lies in a directory of its own in the export, and is removed
 afterwards.
 
 Workloads: read, write, randread, randwrite, getattr, create (a file made and
-removed), readdirplus, null. Writes are UNSTABLE. A transfer that is larger than
+removed), readdirplus, null, and syncwrite, which is randwrite where each WRITE
+is stable before it is answered; the others' are UNSTABLE. A transfer that is larger than
 the server takes is reduced to what it does.
 
 By NFS version 4 all connections share one session. A READ or WRITE is a request

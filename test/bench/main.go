@@ -54,6 +54,8 @@ var workloads = []workload{
 	{"READ 1 MiB, one at a time", []string{"read", "--size", "1M", "--depth", "1"}, false, bandwidth, "MB/s", 0},
 	{"READ 1 MiB, 16 at a time", []string{"read", "--size", "1M", "--depth", "16"}, false, bandwidth, "MB/s", 1},
 	{"WRITE 4 KiB, 16 at a time", []string{"randwrite", "--size", "4K", "--depth", "16"}, false, rate, "op/s", 0},
+	// With -dir on a disk, its time counts too.
+	{"WRITE 4 KiB FILE_SYNC, one at a time", []string{"syncwrite", "--size", "4K", "--depth", "1"}, false, rate, "op/s", 1},
 	{"WRITE 1 MiB, one at a time", []string{"write", "--size", "1M", "--depth", "1"}, false, bandwidth, "MB/s", 0},
 	{"WRITE 1 MiB, 16 at a time", []string{"write", "--size", "1M", "--depth", "16"}, false, bandwidth, "MB/s", 1},
 	{"CREATE and REMOVE, one at a time", []string{"create", "--depth", "1"}, false, rate, "pairs/s", 0},
