@@ -49,6 +49,7 @@ func TestOnTheMachinesOwnFiles(t *testing.T) {
 
 // onMachine are tables that depend on the file system.
 var onMachine = map[string]func(t *testing.T){
+	"change":  TestChangeGoesOn,
 	"getattr": TestGetattr, "setattr": TestSetattr, "setattr that cannot be": TestSetattrThatCannotBe, "setattr of the size": TestSetattrOfSize,
 	"setattr of times": TestSetattrOfTimes, "setattr of owners": TestSetattrOfOwners, "verify": TestVerifyOfAllAttributes,
 	"access": TestAccess, "lookup": TestLookup, "lookupp": TestLookupp, "create": TestCreate, "remove": TestRemove, "rename": TestRename,
@@ -61,6 +62,7 @@ var onMachine = map[string]func(t *testing.T){
 
 // throughout are all tables that a server can be asked by its operations alone.
 var throughout = map[string]func(t *testing.T){
+	"ChangeGoesOn":                     TestChangeGoesOn,
 	"Getattr":                          TestGetattr,
 	"GetattrOfSize":                    TestGetattrOfSize,
 	"LeaseTime":                        TestLeaseTime,
