@@ -92,6 +92,9 @@ func (s *Server) run(c *Call) {
 
 // runBlocking is run for the executor.
 func (s *Server) runBlocking(c *Call) {
+	if s.cfg.Working != nil {
+		s.cfg.Working()
+	}
 	st := &c.state
 	switch {
 	case s.closed.Load():

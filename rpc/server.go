@@ -29,6 +29,9 @@ type Config struct {
 	// Observe, where set, is told of each call's end, on the goroutine that
 	// ends it. It must not block. The Event is valid during the call only.
 	Observe func(e *Event)
+	// Working, where set, is told that a goroutine of the executor begins a call. It must
+	// not block.
+	Working func()
 	// Panicked, where set, is told of a panic of a Program, once for each place
 	// that one came from (Stats.Panics counts all). It is called on the
 	// goroutine that panicked, and must not block.

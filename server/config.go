@@ -37,6 +37,10 @@ type Config struct {
 	// DrainTimeout bounds how long SIGTERM waits for calls in progress.
 	DrainTimeout Duration `toml:"drain_timeout"`
 
+	// BusyPoll is how long a connection's goroutine looks for the next call at most
+	// before it sleeps; 0 for not at all.
+	BusyPoll Duration `toml:"busy_poll"`
+
 	Memory   MemoryConfig   `toml:"memory"`
 	RNIC     RNICConfig     `toml:"rnic"`
 	Limits   LimitsConfig   `toml:"limits"`

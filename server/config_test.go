@@ -54,6 +54,7 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"nanoseconds", "[limits]\nstall_timeout = \"30ns\"\n", 2, []string{"stall_timeout = 30ns", "from 100ms to 24h"}},
 		{"no stall", "[limits]\nstall_timeout = \"0s\"\n", 2, []string{"stall_timeout = 0s", "from 100ms to 24h"}},
 		{"idle for too short", "[limits]\nidle_timeout = \"1ms\"\n", 2, []string{"idle_timeout = 1ms", "from 100ms to 24h"}},
+		{"polls for too long", "busy_poll = \"2ms\"\n", 1, []string{"busy_poll = 2ms", "from 0s to 1ms"}},
 		{"too long a drain", "drain_timeout = \"36h\"\n", 1, []string{"drain_timeout = 36h", "from 100ms to 24h"}},
 		{"no connections", "[limits]\nconnections = 0\n", 2, []string{"connections = 0", "from 1 to 1048576"}},
 		{"no credits", "[rnic]\ncredits = 0\n", 2, []string{"credits = 0", "from 1 to 4096"}},

@@ -98,7 +98,7 @@ func noUnit(n uint64) error {
 
 // String is the shortest that UnmarshalText reads.
 func (d Duration) String() string {
-	s := time.Duration(d).String()
+	s := strings.Replace(time.Duration(d).String(), "µs", "us", 1)
 	if short, cut := strings.CutSuffix(s, "m0s"); cut {
 		s = short + "m"
 	}

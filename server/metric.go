@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -36,6 +37,7 @@ type counted struct {
 	operations []nfs4.OperationStats
 	memory     mem.Stats
 	seats      census.Stats
+	polls      busypoll.Stats
 	// held and limit are descriptors for files; limit is 0 where the exports bring file
 	// systems of their own.
 	held, limit int
@@ -50,7 +52,7 @@ type carried struct {
 
 // count takes a snapshot. Each room has one of its own, of one moment.
 func (s *Server) count() *counted {
-	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats(), groups: s.groups.Stats()}
+	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats(), polls: s.polls.Stats(), groups: s.groups.Stats()}
 	if s.gss != nil {
 		c.gss = s.gss.Stats()
 	}
@@ -103,6 +105,19 @@ var metrics = []metric{
 	{name: "nfsrdmad_calls_queued", help: "Calls that wait for a thread that may block.", kind: gauge,
 		meaning: "calls that wait now for a thread that may block",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.Queued)) }},
+	{name: "nfsrdmad_busy_polls_total", help: "Times that the daemon looked for a connection's next call before it slept.", kind: counter, labels: []string{"result"},
+		meaning: "how often the daemon looked for the next call before it slept (`busy_poll`): a call came (`hit`), or none did (`miss`), or something else was to be done (`broken`)",
+		read: func(c *counted, put func(float64, ...string)) {
+			put(float64(c.polls.Hits), "hit")
+			put(float64(c.polls.Misses), "miss")
+			put(float64(c.polls.Broken), "broken")
+		}},
+	{name: "nfsrdmad_busy_poll_seconds_total", help: "Time spent on looking for a connection's next call.", kind: counter, labels: []string{"result"},
+		meaning: "processor time that went there: with a call at its end (`hit`), or in `vain`",
+		read: func(c *counted, put func(float64, ...string)) {
+			put((c.polls.Spent - c.polls.Vain).Seconds(), "hit")
+			put(c.polls.Vain.Seconds(), "vain")
+		}},
 	{name: "nfsrdmad_panics_total", help: "Calls that a fault of the server ended.", kind: counter,
 		meaning: "calls that a fault of the server ended, answered SYSTEM_ERR: 0, or please report the log's line",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.Panics)) }},

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -46,6 +47,8 @@ type Server struct {
 	users  *identity.Map
 	groups *identity.Groups
 	census *census.Census
+	// polls are the connections that may poll for the next call.
+	polls *busypoll.Group
 	// clients is what NFSv4's clients hold, and identity what this server is to them.
 	clients  *state.Manager
 	records  *records.Store
@@ -160,7 +163,8 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 	if s.pool, err = mem.NewPool(s.memory(exports)); err != nil {
 		return err
 	}
-	calls := rpc.Config{Pool: s.pool, Panicked: s.panicked}
+	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll)})
+	calls := rpc.Config{Pool: s.pool, Panicked: s.panicked, Working: s.polls.Errand}
 	if s.cfg.Metrics != "" {
 		s.durations = newDurations()
 		calls.Observe = s.durations.observe

@@ -19,6 +19,10 @@ func whereToListen() (all []setting) {
 	return all
 }
 
+// usualBusyPoll is some three times what a client on the same machine or its network takes to
+// follow a reply with a call.
+const usualBusyPoll = Duration(100 * time.Microsecond)
+
 // daemonSettings are about the process as a whole.
 var daemonSettings = []setting{
 	{key: "state_dir", usual: quoted(DefaultStateDir),
@@ -37,6 +41,8 @@ var daemonSettings = []setting{
 		meaning: "register NFS and MOUNT with rpcbind where it runs, so that `showmount -e` and mounts without `port=` work"},
 	timeout("drain_timeout", func(c *Config) *Duration { return &c.DrainTimeout }, 30*time.Second,
 		"how long SIGTERM waits for calls in progress. The daemon has ended two seconds later, whatever is stuck: see [running.md](running.md#signals)"),
+	number("busy_poll", func(c *Config) *Duration { return &c.BusyPoll }, usualBusyPoll, 0, Duration(time.Millisecond),
+		"how long the daemon looks for the next call of a client that makes one at a time before it sleeps, from `\"0s\"`, never, to `\"1ms\"`. Such a client is answered up to twice as fast, while one processor is busy. It ends when something else is to be done; peers for which the daemon looks in vain cost a sixteenth of one processor at most, all together. Never on a machine with one processor"),
 
 	number("memory.ceiling", func(c *Config) *Size { return &c.Memory.Ceiling }, 256<<20, 16<<20, 1<<40,
 		"for all connections together; 16M at least, and no more than the machine has, or the process's control group. Where there are several exports, what the calls of one of them hold is bounded by half of it, so that one that stalls leaves the other half to others"),

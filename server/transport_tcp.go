@@ -15,7 +15,7 @@ type tcpCarrier struct{ server *tcp.Server }
 func openTCP(s *Server) (carrier, error) {
 	return &tcpCarrier{tcp.NewServer(tcp.Config{
 		RPC: s.rpc, Pool: s.pool,
-		Census: s.census, Event: s.tcpEvent,
+		Census: s.census, Event: s.tcpEvent, Polls: s.polls,
 		MaxInFlight: s.cfg.Limits.CallsInFlight,
 		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
 		Stall:       time.Duration(s.cfg.Limits.StallTimeout),

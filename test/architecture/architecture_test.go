@@ -20,17 +20,18 @@ const module = "github.com/nfsrdmad/nfsrdmad"
 // lies in. Tests may import anything: they are looked at no further.
 var rooms = map[string][]string{
 	"mem":                {},
+	"internal/busypoll":  {},
 	"internal/census":    {},
 	"internal/mountinfo": {},
-	"rdmacm":             {"mem", "internal/census"},
+	"rdmacm":             {"mem", "internal/census", "internal/busypoll"},
 	"rpc":                {"mem"},
 	"vfs":                {"mem", "internal/mountinfo"},
 	"transport/rdma":     {"rpc", "rdmacm", "mem", "internal/census"},
-	"transport/tcp":      {"rpc", "mem", "internal/census"},
+	"transport/tcp":      {"rpc", "mem", "internal/census", "internal/busypoll"},
 	"ulb/nfs":            {"rpc", "vfs", "mem", "internal/census"},
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
+	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/busypoll", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
 	"cmd/nfsrdmad": {"server", "client", "vfs/local"},
 }
 

@@ -3,6 +3,7 @@ package tcp
 import (
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -39,6 +40,8 @@ type Config struct {
 	// for their answers, before the connection ends without them (default: for
 	// ever).
 	Unanswered time.Duration
+	// Polls is the group of connections that may poll for the next call. nil: none does.
+	Polls *busypoll.Group
 	// Event, where set, is told of connections, from any goroutine. It must not
 	// block.
 	Event func(Event)

@@ -79,6 +79,9 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
 	c.out.gathers = c.gathers
 	c.out.still.L = &c.out.mu
+	if _, ok := st.(*socket); ok { // others wait within a read
+		c.member.Join(cfg.Polls)
+	}
 	c.caller.init(c)
 	peer.SetCaller(&c.caller)
 	return c

@@ -32,6 +32,16 @@ func rawWritev(fd int, iovs []unix.Iovec) (n uintptr, errno syscall.Errno) {
 	return n, errno
 }
 
+// rawPoll is poll without waiting: it looks at the state of the socket and takes no lock.
+func rawPoll(fd int, events int16) (is int16) {
+	p := unix.PollFd{Fd: int32(fd), Events: events}
+	n, _, errno := unix.RawSyscall(unix.SYS_POLL, uintptr(unsafe.Pointer(&p)), 1, 0)
+	if errno != 0 || n == 0 {
+		return 0
+	}
+	return p.Revents
+}
+
 // sysRecvmsg and sysWritev are the same for more.
 func sysRecvmsg(fd int, m *unix.Msghdr) (n uintptr, errno syscall.Errno) {
 	n, _, errno = unix.Syscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), 0)

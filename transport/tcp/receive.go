@@ -3,6 +3,7 @@ package tcp
 import (
 	"io"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
@@ -47,6 +48,9 @@ type receiver struct {
 	large   *call
 	reply   *incoming
 
+	member busypoll.Member
+	served uint64 // of records, when there was no input last
+
 	current *call // for the next call served in place
 	chunk   *chunk
 	batch   pieces
@@ -76,11 +80,17 @@ func (r *receiver) drop() {
 
 // ready reads and serves until there is no more input.
 func (c *conn) ready() (more bool) {
+	c.member.Wake()
+	defer c.member.Rest()
 	c.doing.Store(atWork)
 	c.out.hold()
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
-		n, more, err := c.read(space, direct)
+		read := c.read
+		if c.member.Polls() {
+			read = c.poll
+		}
+		n, more, err := read(space, direct)
 		if err == errAgain {
 			return c.drained()
 		}
@@ -94,6 +104,7 @@ func (c *conn) ready() (more bool) {
 			c.pause()
 			return false
 		}
+		c.member.Came()
 		c.received.Add(uint64(n))
 		if direct {
 			c.advance(n)
@@ -103,12 +114,44 @@ func (c *conn) ready() (more bool) {
 		if !c.parse() {
 			break
 		}
-		if !more {
+		if !more && !c.begins() {
 			return c.drained()
 		}
 	}
 	c.pause()
 	return false
+}
+
+// begins says whether the goroutine is to poll for the next call before it waits for it
+// (package busypoll). The replies are on their way then.
+func (c *conn) begins() bool {
+	begun := c.records.Load()
+	alone := !c.within && begun-c.served == 1 && c.inFlight.Load() == 0
+	c.served = begun
+	if !c.member.Begin(alone) {
+		return false
+	}
+	c.pause()
+	c.doing.Store(betweenRecs)
+	return true
+}
+
+// poll reads again until there is something, or it has taken long enough.
+func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
+	came := false
+	for err = errAgain; err == errAgain && !came && c.member.Again() && !c.dead() && !c.leaving.Load(); {
+		if c.member.Yields() {
+			came = c.stream.readable()
+		} else {
+			n, more, err = c.read(space, direct)
+		}
+	}
+	c.member.End(came || err != errAgain)
+	if err != errAgain {
+		c.doing.Store(atWork)
+		c.out.hold()
+	}
+	return n, more, err
 }
 
 // read is the stream's tryRead. The memory of an exchange may be taken back

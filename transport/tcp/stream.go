@@ -30,6 +30,8 @@ type stream interface {
 	// end, and whatever comes will make receive call ready. Only ready calls
 	// it.
 	tryRead(p []byte) (n int, more bool, err error)
+	// readable says that there is input, the end included. Only ready calls it.
+	readable() bool
 	// tryWrite writes what can be written at once; with errAgain where that
 	// is not all.
 	tryWrite(bufs [][]byte) (int, error)
@@ -184,6 +186,10 @@ func (s *socket) transmit(ready func() bool) error {
 	return s.raw.Write(func(uintptr) bool { return !ready() })
 }
 
+func (s *socket) readable() bool {
+	return rawPoll(s.fd, unix.POLLIN|unix.POLLRDHUP) != 0
+}
+
 // gone asks the socket. A reset that comes right behind the last bytes may be
 // reported together with them, and is not among what the kernel says is left.
 func (s *socket) gone() (gone bool) {
@@ -213,6 +219,8 @@ type waitingStream struct {
 
 // waitingBuffer is how much a waitingStream reads at once, in bytes.
 const waitingBuffer = 16 << 10
+
+func (s *waitingStream) readable() bool { return len(s.in) > 0 || s.err != nil }
 
 // gone: its receive is always told.
 func (s *waitingStream) gone() bool { return false }

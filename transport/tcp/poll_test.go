@@ -1,0 +1,130 @@
+package tcp
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// polling is a server that polls by a clock which only the test moves: as long as it stands
+// still, so long does a poll last.
+type polling struct {
+	*fixture
+	clock atomic.Int64
+	polls *busypoll.Group
+	xid   uint32
+}
+
+func startPolling(t *testing.T) *polling {
+	p := &polling{}
+	p.polls = busypoll.New(busypoll.Config{
+		Most:  50 * time.Microsecond,
+		Clock: func() time.Duration { return time.Duration(p.clock.Load()) },
+		Procs: func() int { return 2 },
+	})
+	p.fixture = start(t, Config{Polls: p.polls})
+	return p
+}
+
+// calls makes calls one at a time, each 10 us after the reply to the one before.
+func (p *polling) calls(c net.Conn, n int) {
+	p.Helper()
+	for range n {
+		p.xid++
+		if err := bump(c, p.xid); err != nil {
+			p.Fatal(err)
+		}
+		p.clock.Add(int64(10 * time.Microsecond))
+	}
+}
+
+// polled is a connection that is polled for when it returns.
+func (p *polling) polled() net.Conn {
+	p.Helper()
+	c := p.raw()
+	p.calls(c, 1)
+	p.clock.Add(int64(time.Second)) // since another connection had input
+	p.calls(c, 100)
+	for before := p.polls.Stats().Hits; p.polls.Stats().Hits == before; { // a poll may have been to yield
+		p.calls(c, 1)
+	}
+	return c
+}
+
+func TestNextCallIsPolledFor(t *testing.T) {
+	p := startPolling(t)
+	c := p.polled()
+	if st := p.polls.Stats(); st.Hits < 80 || st.Misses != 0 {
+		t.Errorf("%+v of %d calls", st, p.xid)
+	}
+	// A poll that has taken long enough ends, and the call after it is waited for.
+	p.clock.Add(int64(time.Second))
+	await.Until(t, "the poll has ended", func() bool { return p.polls.Stats().Misses == 1 })
+	p.calls(c, 100)
+}
+
+// A record that comes in pieces, and several at once, are served between polls as ever.
+func TestPiecesBetweenPolls(t *testing.T) {
+	p := startPolling(t)
+	c := p.polled()
+	for i := range uint32(20) {
+		m := fragments(rpctest.Message(1000+i, rpctest.BUMP, u32(0)))
+		for _, b := range [][]byte{m[:3], m[3:10], m[10:]} {
+			if _, err := c.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			p.clock.Add(int64(5 * time.Microsecond))
+		}
+		if _, err := c.Read(make([]byte, 4+24+8)); err != nil {
+			t.Fatal(err)
+		}
+		p.calls(c, 10)
+	}
+}
+
+// The peer's end is found by a poll.
+func TestPeerEndsDuringAPoll(t *testing.T) {
+	p := startPolling(t)
+	p.polled().Close()
+	await.Until(t, "the connection has ended", func() bool { return p.Stats().Connections == 0 })
+}
+
+// Shutdown and Close end a poll whose time does not run out.
+func TestServerEndsDuringAPoll(t *testing.T) {
+	t.Run("Close", func(t *testing.T) {
+		p := startPolling(t)
+		p.polled()
+		p.Close()
+	})
+	t.Run("Shutdown", func(t *testing.T) {
+		p := startPolling(t)
+		c := p.polled()
+		done := make(chan error, 1)
+		go func() { done <- p.Shutdown(context.Background()) }()
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Error("more than the end")
+		}
+		c.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The suite, with a poll after each call that comes alone.
+func TestSuitePolling(t *testing.T) {
+	var clock atomic.Int64
+	f := start(t, Config{Polls: busypoll.New(busypoll.Config{
+		Most:  time.Millisecond,
+		Clock: func() time.Duration { return time.Duration(clock.Add(int64(100 * time.Nanosecond))) },
+		Procs: func() int { return 2 },
+	})})
+	rpctest.Suite(t, f.rpc, f.program, func(t *testing.T) rpc.Caller { return f.dial(DialConfig{}) })
+}
