@@ -45,6 +45,17 @@ func (f Flavor) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (f Flavor) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 
+// UnmarshalText reads what MarshalText writes of the Flavors above.
+func (f *Flavor) UnmarshalText(text []byte) error {
+	for flavor, name := range flavorNames {
+		if name == string(text) {
+			*f = flavor
+			return nil
+		}
+	}
+	return fmt.Errorf("client: %q is no flavor", text)
+}
+
 // ParseFlavor reads "sys", "krb5", "krb5i" or "krb5p".
 func ParseFlavor(s string) (Flavor, error) {
 	for _, f := range []Flavor{Sys, Krb5, Krb5i, Krb5p} {
