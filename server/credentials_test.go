@@ -167,7 +167,7 @@ func TestDaemonsThatAreOnlyThemselves(t *testing.T) {
 			var h servertest.Handle
 			for round := range 2 { // handles outlive a restart without capabilities, too
 				p := startAs(t, k.run, args(squashed)...)
-				p.AwaitLine("it cannot act as anybody else")
+				p.AwaitLine("which cannot act as another user")
 				ctx := testContext(t)
 				c, err := servertest.DialTCP(ctx, tcp)
 				if err != nil {
