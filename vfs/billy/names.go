@@ -158,17 +158,9 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Ch
 			return err
 		}
 		f.detach(d.names[string(name)])
-		f.parted(n)
+		n.did = altered
 		return nil
 	})
-}
-
-// parted follows when n has lost a name to a call.
-func (f *FS) parted(n *node) {
-	n.did = altered
-	if len(n.links) == 0 {
-		f.invalidate(n)
-	}
 }
 
 // empty answers ENOTEMPTY for a directory with names in it. billy's Remove

@@ -54,7 +54,7 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 	f.detach(a.names[fromName])
 	f.invalidate(n)
 	if old != nil {
-		f.parted(old)
+		old.did = altered
 	}
 	n.did, a.did, b.did = altered, rewritten, rewritten
 	return nil

@@ -210,6 +210,8 @@ func (f *FS) detach(e *entry) {
 	if len(n.links) > 0 {
 		return
 	}
+	// Another file may get the same number and the same path.
+	f.invalidate(n)
 	delete(f.byHandle, n.handle)
 	if f.byID[n.id] == n {
 		delete(f.byID, n.id)
