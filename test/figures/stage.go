@@ -133,7 +133,8 @@ func (s *stage) serve() (*served, error) {
 	}
 	go rs.Serve(rl)
 	s.atEnd(func() { rl.Close(); rs.Close() })
-	rc, err := rdma.Dial(context.Background(), v.device, rl.Addr(), rdma.DialConfig{})
+	// As client.Dial has it, which sessions come by.
+	rc, err := rdma.Dial(context.Background(), v.device, rl.Addr(), rdma.DialConfig{RemoteInvalidation: true})
 	if err != nil {
 		return fail(err)
 	}
