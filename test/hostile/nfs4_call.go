@@ -61,6 +61,7 @@ type client4 struct {
 	called  func(call []byte) error
 	xid     uint32
 	id      uint64
+	made    uint32 // the number of the next CREATE_SESSION
 	session wire.SessionID4
 	slots   uint32
 }

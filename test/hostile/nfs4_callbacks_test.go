@@ -36,3 +36,27 @@ func TestAnswersToCallbacks(t *testing.T) {
 	s.JudgeFaults()
 	s.Judge()
 }
+
+// Clients of NFSv4.0 whose callbacks are not answered take few descriptors, and the daemon
+// connects to no address but those that the clients have.
+func TestCallbackAddresses(t *testing.T) {
+	const peers = 4
+	s := stage(t, Config{Descriptors: 600})
+	s.Sessions()
+	silent := &SilentListeners{}
+	defer silent.Close()
+	if err := silent.Listen(peers, Strangers(peers)); err != nil {
+		t.Fatal(err)
+	}
+	s.Attack(Callbacks40{Peers: peers, Clients: 800, Silent: silent}, Strangers(peers))
+	s.JudgeClients()
+	if n := silent.Strays.Load(); n > 0 {
+		t.Errorf("%d connections to another machine", n)
+	}
+	// That is one in 64 of the descriptors.
+	if n := silent.Most.Load(); n == 0 || n > 600/64 {
+		t.Errorf("%d connections for callbacks at a time", n)
+	}
+	s.JudgeMemory()
+	s.JudgeEnd()
+}

@@ -78,6 +78,19 @@ var (
 	}}
 )
 
+// SmallSessions are sessions of one slot that keep nothing, as many as each client gets.
+var SmallSessions = Hoard{What: "sessions of one slot", Each: func(c *client4, peer, i int) error {
+	if i%64 == 0 {
+		var err error
+		if c.made, err = c.exchange(longName(peer, i)); err != nil {
+			return err
+		}
+	}
+	err := c.createAs(c.made, wire.ChannelAttrs4{Maxrequestsize: 4 * kib, Maxresponsesize: 4 * kib, Maxoperations: 16, Maxrequests: 1})
+	c.made++
+	return err
+}}
+
 // Opens are opens of one file by ever new owners.
 func Opens(file []byte) Hoard {
 	return Hoard{What: "opens", Starts: true, Each: func(c *client4, peer, i int) error {

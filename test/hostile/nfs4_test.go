@@ -15,6 +15,7 @@ func TestHoards(t *testing.T) {
 	}{
 		{"clients", Config{}, 50, 600, func(*Stage) Hoard { return Clients }},
 		{"sessions", Config{}, 50, 200, func(*Stage) Hoard { return Sessions }},
+		{"small sessions", Config{}, 20, 6000, func(*Stage) Hoard { return SmallSessions }},
 		{"opens", Config{}, 20, 20000, func(s *Stage) Hoard { return Opens(s.Open.Victim) }},
 		{"ranges", Config{}, 20, 2000, func(s *Stage) Hoard { return Ranges(s.Open.Victim) }},
 		{"replies", Config{}, 200, 1023, func(s *Stage) Hoard { return KeptReplies(s.Open.Many) }},

@@ -1,0 +1,132 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync/atomic"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Callbacks40 are clients of NFSv4.0 that name ever new addresses for callbacks: ports of
+// their own where nothing answers, ports of the daemon's, and ports of other machines.
+//
+// What each of them costs the daemon: some of the connections that there may be for callbacks,
+// and what a client without state costs.
+type Callbacks40 struct {
+	Peers, Clients int
+	// Silent listens at every peer's address and answers nothing.
+	Silent *SilentListeners
+}
+
+// SilentListeners take connections in and say nothing.
+type SilentListeners struct {
+	// Strays are connections to an address that made no client known.
+	Open, Most, Strays atomic.Int64
+	own                []net.Listener
+	stray              net.Listener
+}
+
+func (b Callbacks40) String() string {
+	return fmt.Sprintf("%d addresses with %d NFSv4.0 clients each, whose callbacks nobody answers", b.Peers, b.Clients)
+}
+
+// strayAddress is that of a machine that has nothing to do with the daemon.
+var strayAddress = netip.AddrFrom4([4]byte{127, 199, 9, 9})
+
+// Listen begins to listen at the addresses of n peers, and at one that is no peer's.
+func (s *SilentListeners) Listen(n int, source func(i int) netip.Addr) error {
+	listen := func(at netip.Addr, each func(c net.Conn)) (net.Listener, error) {
+		l, err := net.Listen("tcp", netip.AddrPortFrom(at, 0).String())
+		if err != nil {
+			return nil, err
+		}
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go each(c)
+			}
+		}()
+		return l, nil
+	}
+	for i := range n {
+		l, err := listen(source(i), func(c net.Conn) {
+			defer c.Close()
+			if n := s.Open.Add(1); n > s.Most.Load() {
+				s.Most.Store(n)
+			}
+			defer s.Open.Add(-1)
+			_ = hold(c)
+		})
+		if err != nil {
+			return err
+		}
+		s.own = append(s.own, l)
+	}
+	var err error
+	s.stray, err = listen(strayAddress, func(c net.Conn) {
+		s.Strays.Add(1)
+		c.Close()
+	})
+	return err
+}
+
+// Close ends the listening.
+func (s *SilentListeners) Close() {
+	for _, l := range append(s.own, s.stray) {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// universal is an address as clients name it (RFC 5665 §5.2.3.3).
+func universal(a netip.AddrPort) []byte {
+	return fmt.Appendf(nil, "%v.%d.%d", a.Addr(), a.Port()>>8, a.Port()&255)
+}
+
+// Start implements Behaviour.
+func (b Callbacks40) Start(ctx context.Context, target Target) *Attack {
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		conn, err := dial(ctx, target.Source(i), target.TCP, 0)
+		if err != nil {
+			return err
+		}
+		defer tie(ctx, conn)()
+		c := &client4{link: tcpLink(conn)}
+		at := func(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
+		for n := range b.Clients {
+			to := at(b.Silent.own[i])
+			switch n % 4 {
+			case 1:
+				to = at(b.Silent.stray)
+			case 2:
+				to = target.TCP
+			case 3:
+				to = netip.AddrPortFrom(target.Source(i), target.RDMA.Port())
+			}
+			args := &wire.SetClientID4Args{
+				Client:   wire.NFSClientID4{ID: fmt.Appendf(nil, "called %d %d", i, n)},
+				Callback: wire.CBClient4{CBProgram: 0x40000000, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: universal(to)}},
+			}
+			d, err := c.do(op4{wire.OpSetClientID, args})
+			if err != nil {
+				return err
+			}
+			d.Skip(4)
+			var res wire.SetClientID4Res
+			res.Decode(d)
+			confirm := &wire.SetClientIDConfirm4Args{Clientid: res.ResOK.Clientid, SetclientidConfirm: res.ResOK.SetclientidConfirm}
+			if _, err := c.do(op4{wire.OpSetClientIDConfirm, confirm}); err != nil {
+				return err
+			}
+		}
+		stands()
+		return hold(conn)
+	})
+}
