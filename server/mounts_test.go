@@ -169,6 +169,40 @@ func TestMountWithTheStateDirectory(t *testing.T) {
 	says(t, d.Process, "a mount below an export is not served", "the state directory "+state+" lies within it")
 }
 
+// A file that something is mounted on is no directory that a client could be in, and devices are
+// no files of the machine's: neither is served, and that is said.
+func TestMountsThatAreNoFiles(t *testing.T) {
+	if !inOwnMounts(t) {
+		return
+	}
+	base := t.TempDir()
+	for _, name := range []string{"covered", "covers"} {
+		if err := os.WriteFile(filepath.Join(base, name), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount(t, filepath.Join(base, "covers"), filepath.Join(base, "covered"), "", unix.MS_BIND)
+	names := []string{"covered"}
+	if at, _ := mountPoint(t, base, "dev"); unix.Mount("dev", at, "devtmpfs", 0, "") == nil {
+		// Which has handles, as tmpfs has.
+		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+		names = append(names, "dev")
+	}
+	d := startOn(t, base, t.TempDir(), "crossmnt,insecure,no_root_squash")
+	for transport, c := range d.dialBoth(t) {
+		root, err := c.Mount(testContext(t), "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if _, err := c.Lookup(testContext(t), root, name); !is3(err, wire.NFS3ErrXDev) {
+				t.Errorf("%s, %s: %v", name, transport, err)
+			}
+		}
+	}
+	says(t, d.Process, "a mount below an export is not served", "it is mounted on a file")
+}
+
 // More mounts than are open at a time: a listing leads through all of them, and a client
 // gets into each.
 func TestManyMounts(t *testing.T) {

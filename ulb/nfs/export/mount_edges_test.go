@@ -1,0 +1,171 @@
+package export_test
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// One that is gone is not opened again, whatever still holds it, and is closed although a call
+// waits for it.
+func TestMountIsGoneForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7))
+		e := s.in("a")
+		m := e.Mount()
+		if s.table.Mounts()[0] != m {
+			t.Fatal("another mount")
+		}
+		wanted := make(chan error)
+		rest := func() {
+			if m.Rest() != nil {
+				t.Error("it is closed over a call")
+			}
+		}
+		rest()
+		s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
+		s.replace(s.top)
+		s.set(s.found("a", 7))
+		if m.Rest() == nil { // while a call by the former options is inside
+			t.Fatal("it is in use")
+		}
+		go func() {
+			_, err := s.table.Mounted(s.conn, s.top, "/data/a", false)
+			wanted <- err
+		}()
+		synctest.Wait()
+		var again atomic.Bool
+		s.o.fails = func() error { again.Store(true); return syscall.EIO }
+		gone := s.set()
+		if len(gone) != 1 || gone[0] != m {
+			t.Errorf("%d are gone", len(gone))
+		}
+		e.Leave(s.conn)
+		if err := <-wanted; !errors.Is(err, syscall.EXDEV) {
+			t.Errorf("a call that waited: %v", err)
+		}
+		s.is("closed", &s.o.closed, 1)
+		if again.Load() {
+			t.Error("it is opened again")
+		}
+		<-m.End()
+	})
+}
+
+// A mount is in use while a call is inside, and as long as calls follow each other; it rests
+// for a time before it is closed.
+func TestMountIsBusyWhileACallIsInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7))
+		e := s.in("a")
+		m := e.Mount()
+		for range 5 {
+			m.Doze(time.Second)
+			time.Sleep(2 * time.Second)
+		}
+		s.is("closed while one call is inside", &s.o.closed, 0)
+		if _, idle := m.Rested(); idle || m.Rest() != nil {
+			t.Error("it is idle while a call is inside")
+		}
+		e.Leave(s.conn)
+		for range 5 {
+			s.in("a").Leave(s.conn)
+			m.Doze(time.Second)
+			time.Sleep(2 * time.Second)
+		}
+		s.is("closed while calls follow each other", &s.o.closed, 0)
+		m.Doze(time.Minute)
+		time.Sleep(30 * time.Second)
+		m.Doze(time.Minute)
+		s.is("closed too soon", &s.o.closed, 0)
+		time.Sleep(31 * time.Second)
+		m.Doze(time.Minute)
+		s.is("closed", &s.o.closed, 1)
+	})
+}
+
+// What clients opened by the last call that left keeps a mount open.
+func TestMountIsHeldWhileItCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7))
+		e := s.in("a")
+		m := e.Mount()
+		s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
+		s.replace(s.top)
+		s.set(s.found("a", 7))
+		if m.Rest() == nil { // e runs by the former options
+			t.Fatal("it is in use")
+		}
+		s.is("closed over a call by the former options", &s.o.closed, 0)
+		s.o.inUse.Store(true)
+		e.Leave(s.conn)
+		s.is("closed", &s.o.closed, 0)
+		if m.Awake() == nil {
+			t.Error("it is asleep")
+		}
+	})
+}
+
+// A handle of a mount that could be opened before, and cannot now, is to be tried again.
+func TestHandleOfAMountThatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("a", 7))
+		e := s.in("a")
+		e.Leave(s.conn)
+		<-e.Mount().Rest()
+		s.o.fails = func() error { return syscall.EIO }
+		if _, err := s.table.Awake(e, false); !errors.Is(err, vfs.ErrDelay) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Two mounts below exports that have one name are one, the first.
+func TestMountsOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		other := s.found("a", 8)
+		other.Point = "/data/b"
+		s.set(s.found("a", 7), other)
+		all := s.table.Mounts()
+		if len(all) != 1 || all[0].ID != 7 {
+			t.Errorf("%d mounts, the first is %d", len(all), all[0].ID)
+		}
+	})
+}
+
+// Two mounts whose names come to one identity of handles are told apart: the second is not
+// served.
+func TestMountsOfOneIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMountSite(t)
+		s.set(s.found("m102095", 7), s.found("m103450", 8))
+		if a, b := s.table.Mounts()[0], s.table.Mounts()[1]; a.ExportID() != b.ExportID() {
+			t.Fatalf("%s and %s have identities of their own", a.Name, b.Name)
+		}
+		first := s.in("m102095")
+		defer first.Leave(s.conn)
+		if _, err := s.table.Mounted(s.conn, s.top, "/data/m103450", false); !errors.Is(err, syscall.EXDEV) {
+			t.Errorf("the second: %v", err)
+		}
+		for _, m := range s.table.Mounts() {
+			if strings.HasSuffix(m.Name, "m103450") != (m.Refused != "") {
+				t.Errorf("%s: %q", m.Name, m.Refused)
+			}
+		}
+		if e := s.table.ByID(first.ID); e != first {
+			t.Error("its handles lead elsewhere")
+		}
+	})
+}
