@@ -82,6 +82,45 @@ func TestListingsShowWhatOthersChange(t *testing.T) {
 	}
 }
 
+// Names that a local program gives and takes away at once after a listing and a look at them are there, and
+// are not: on tmpfs the directory's ctime is the same before and behind.
+func TestNamesOfOthersAreSeenAtOnce(t *testing.T) {
+	for place, dir := range places(t) {
+		t.Run(place, func(t *testing.T) {
+			w := newWorld(t, local.Config{Root: dir(t)})
+			d := w.mkdir(w.fs.Root(), "d")
+			is := func(want ...string) {
+				t.Helper()
+				names := w.listed(d)
+				if len(names) != len(want)+2 {
+					t.Fatalf("%d entries, want %q, . and ..", len(names), want)
+				}
+				for _, name := range want {
+					if _, there := names[name]; !there {
+						t.Fatalf("%q is not listed", name)
+					}
+				}
+				for _, name := range []string{"n", "link"} {
+					_, err := w.lookup(d, name)
+					if want := slices.Contains(want, name); want != (err == nil) {
+						t.Fatalf("Lookup of %q: %v", name, err)
+					}
+				}
+			}
+			for range 100 {
+				w.ok(os.WriteFile(w.path("d/n"), nil, 0o644))
+				is("n")
+				w.ok(os.Link(w.path("d/n"), w.path("d/link")))
+				is("n", "link")
+				w.ok(os.Remove(w.path("d/n")))
+				is("link")
+				w.ok(os.Remove(w.path("d/link")))
+				is()
+			}
+		})
+	}
+}
+
 // Listings of any size, whole and in pages, by the kernel and from memory, are
 // one and the same.
 func TestRememberedListingsAreTheKernels(t *testing.T) {

@@ -51,7 +51,7 @@ func (r *rememberedList) from(cookie uint64, ctime unix.Timespec) (entries []lis
 
 // add adds the entry that has at others before it, unless it is there already, and
 // returns the next one's place. It may be told of entries only while the ctime is
-// old (FS.isOld).
+// old (FS.namesAreOld).
 func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at int) int {
 	if at == unknownPlace || !l.old {
 		return unknownPlace

@@ -10,9 +10,9 @@ import (
 )
 
 // rememberedNames are what names in a directory were found to be while its
-// ctime was what it says: no name in it can have changed since. As with
-// verdicts, a ctime younger than a second may be shared by a change still to
-// come, and nothing is remembered by it.
+// ctime was what it says: no name in it can have changed since. A younger ctime
+// may be shared by a change still to come, and nothing is remembered by it
+// (FS.namesAreOld).
 type rememberedNames struct {
 	mu    sync.Mutex
 	ctime unix.Timespec
@@ -42,7 +42,7 @@ func (r *rememberedNames) find(name []byte, ctime unix.Timespec) (n knownName, o
 }
 
 // rememberName keeps what name in d is. Before it was looked up d's attributes
-// were st, and their ctime was old then (FS.isOld): what changed d in the
+// were st, and their ctime was old then (FS.namesAreOld): what changed d in the
 // meantime gave it another one. A full memory keeps what it has, so that a
 // listing of a directory that does not fit finds some of it the next time.
 func (fs *FS) rememberName(d *node, st *unix.Stat_t, name []byte, n knownName) {

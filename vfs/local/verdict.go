@@ -86,6 +86,23 @@ func (fs *FS) isOld(ctime unix.Timespec) bool {
 	return fs.now().Sub(time.Unix(ctime.Unix())) >= young
 }
 
+// settling is how long the names of a directory with fine times may go on to change
+// under a ctime that the directory already has.
+const settling = 200 * time.Millisecond
+
+// namesAreOld is isOld for the names in a directory. Of these a ctime says less than
+// of the rest, where times are fine as well. File systems set it before the kernel
+// changes what it remembers of the names, which a look at one name asks without
+// waiting for the change. And a removal or a link on tmpfs gives the directory the
+// time of the file that it is of, which mostly is the one that the directory had.
+func (fs *FS) namesAreOld(ctime unix.Timespec) bool {
+	least := young
+	if fs.kind.fine && ctime.Nsec != 0 {
+		least = settling
+	}
+	return fs.now().Sub(time.Unix(ctime.Unix())) >= least
+}
+
 // rights answers which of want op's caller has on n, whose attributes st were
 // just read.
 func (fs *FS) rights(op *vfs.Op, n *node, st *unix.Stat_t, want right) (right, error) {

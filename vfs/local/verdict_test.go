@@ -58,8 +58,8 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	expect("after a chmod", ann, vfs.AccessRead|vfs.AccessModify, nil)
 }
 
-// Where the kernel says that it keeps changes apart by their times, it does, and
-// what is young is remembered.
+// Where the kernel says that it keeps changes apart by their times, it does, and a name is
+// remembered when those before it have had time to settle.
 func TestFineTimes(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	if !w.fs.SetFineTimes(true) {
@@ -67,10 +67,16 @@ func TestFineTimes(t *testing.T) {
 	}
 	d := w.mkdir(w.fs.Root(), "d")
 	f := w.create(d, "f")
-	_, err := w.lookup(d, "f")
-	w.ok(err, "Lookup")
-	if n := w.fs.RememberedNames(); n != 1 {
-		t.Errorf("%d names are remembered, want the one that was looked up", n)
+	dir, err := w.attr(d)
+	w.ok(err, "GetAttr")
+	for age, want := range map[time.Duration]int64{199 * time.Millisecond: 0, 200 * time.Millisecond: 1} {
+		w.fs.SetClock(func() time.Time { return time.Unix(dir.Ctime.Sec, int64(dir.Ctime.Nsec)).Add(age) })
+		w.fs.EvictAll()
+		_, err := w.lookup(d, "f")
+		w.ok(err, "Lookup")
+		if n := w.fs.RememberedNames(); n != want {
+			t.Errorf("of a directory that changed %v ago %d names are remembered, want %d", age, n, want)
+		}
 	}
 	var was, is vfs.Attr
 	for i := range 1000 {
