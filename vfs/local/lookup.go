@@ -35,7 +35,7 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	dirStat := st
 	n := fs.remembered(op, d, name, &st)
 	if n == nil {
-		old := fs.namesAreOld(dirStat.Ctim)
+		old := fs.namesAreOld(dirStat.Ctim, settling)
 		if n, err = fs.child(op, d, name, &st); err != nil {
 			return o, err
 		}

@@ -131,7 +131,7 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 	if cookie > endCookie {
 		return false, vfs.ErrBadCookie
 	}
-	l := listing{fs: fs, op: op, dir: d, looks: st, old: fs.kind.memory && fs.namesAreOld(st.Ctim), plus: plus && has&mayExec != 0, emit: emit}
+	l := listing{fs: fs, op: op, dir: d, looks: st, old: fs.kind.memory && fs.namesAreOld(st.Ctim, tick), plus: plus && has&mayExec != 0, emit: emit}
 	if cookie < dotDotCookie && !l.dots(cookie) {
 		return false, nil
 	}

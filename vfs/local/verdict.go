@@ -86,19 +86,23 @@ func (fs *FS) isOld(ctime unix.Timespec) bool {
 	return fs.now().Sub(time.Unix(ctime.Unix())) >= young
 }
 
-// settling is how long the names of a directory with fine times may go on to change
-// under a ctime that the directory already has.
-const settling = 200 * time.Millisecond
+// How old a ctime with fine times has to be for names to be remembered by it.
+const (
+	// tick is more than the coarse clock of any kernel stands. A removal or a link on
+	// tmpfs gives the directory the time of the file that it is of, by that clock: mostly
+	// that is the one which the directory had.
+	tick = 20 * time.Millisecond
+	// settling is how long a change may take. File systems set the ctime before the kernel
+	// changes what it remembers of the names, which a look at one name asks without waiting
+	// for the change. A listing waits for it.
+	settling = 200 * time.Millisecond
+)
 
-// namesAreOld is isOld for the names in a directory. Of these a ctime says less than
-// of the rest, where times are fine as well. File systems set it before the kernel
-// changes what it remembers of the names, which a look at one name asks without
-// waiting for the change. And a removal or a link on tmpfs gives the directory the
-// time of the file that it is of, which mostly is the one that the directory had.
-func (fs *FS) namesAreOld(ctime unix.Timespec) bool {
-	least := young
-	if fs.kind.fine && ctime.Nsec != 0 {
-		least = settling
+// namesAreOld is isOld for the names in a directory, of which a ctime says less. least is
+// tick for a listing, and settling for a look at a name.
+func (fs *FS) namesAreOld(ctime unix.Timespec, least time.Duration) bool {
+	if !fs.kind.fine || ctime.Nsec == 0 {
+		least = young
 	}
 	return fs.now().Sub(time.Unix(ctime.Unix())) >= least
 }
