@@ -213,6 +213,7 @@ func TestChangesFromOutside(t *testing.T) {
 func TestAfterAPanic(t *testing.T) {
 	f := open(t, handler(explosive{newDisk(t)}), billy.Options{})
 	h := f.create("file")
+	f.write(h, "there is something to read", vfs.FileSync)
 	for what, do := range map[string]func(){
 		"Lookup": func() { f.find("boom") },
 		"Create": func() { f.Create(op, f.Root(), []byte("boom"), &vfs.CreateHow{}) },
