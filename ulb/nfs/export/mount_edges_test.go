@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -25,16 +24,11 @@ func TestMountIsGoneForGood(t *testing.T) {
 			t.Fatal("another mount")
 		}
 		wanted := make(chan error)
-		rest := func() {
-			if m.Rest() != nil {
-				t.Error("it is closed over a call")
-			}
+		if m.Rest() != nil {
+			t.Error("it is closed over a call")
 		}
-		rest()
-		s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
-		s.replace(s.top)
-		s.set(s.found("a", 7))
-		if m.Rest() == nil { // while a call by the former options is inside
+		s.changeOptions()
+		if m.Rest() == nil {
 			t.Fatal("it is in use")
 		}
 		go func() {
@@ -100,10 +94,8 @@ func TestMountIsHeldWhileItCloses(t *testing.T) {
 		s.set(s.found("a", 7))
 		e := s.in("a")
 		m := e.Mount()
-		s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
-		s.replace(s.top)
-		s.set(s.found("a", 7))
-		if m.Rest() == nil { // e runs by the former options
+		s.changeOptions()
+		if m.Rest() == nil {
 			t.Fatal("it is in use")
 		}
 		s.is("closed over a call by the former options", &s.o.closed, 0)

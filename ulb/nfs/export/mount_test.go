@@ -83,6 +83,14 @@ func (s *mountSite) set(all ...export.Found) (gone []*export.Mount) {
 	return s.table.SetMounts(all, s.o)
 }
 
+// changeOptions makes the export at the top read-only, with the mount a below it. A call that is
+// inside goes on by the former options.
+func (s *mountSite) changeOptions() {
+	s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
+	s.replace(s.top)
+	s.set(s.found("a", 7))
+}
+
 // in is the export that the mount on /data/NAME is, awake and entered.
 func (s *mountSite) in(name string) *export.Export {
 	s.t.Helper()
@@ -214,9 +222,7 @@ func TestMountIsWantedWhileItCloses(t *testing.T) {
 		s.set(s.found("a", 7))
 		e := s.in("a")
 		m := e.Mount()
-		s.top = s.srv(func(e *export.Export) { e.ReadOnly = true })
-		s.replace(s.top)
-		s.set(s.found("a", 7)) // e has been replaced, and a call of it runs
+		s.changeOptions()
 		if now := m.Awake(); !now.ReadOnly || now.FS != e.FS {
 			t.Errorf("%+v", now)
 		}
