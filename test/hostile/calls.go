@@ -40,14 +40,11 @@ func (b Calls) Start(ctx context.Context, target Target) *Attack {
 			}
 			return hold(c)
 		}
-		p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+		p, end, err := known(ctx, target, i)
 		if err != nil {
 			return err
 		}
-		defer tie(ctx, p.conn)()
-		if err := p.null(); err != nil {
-			return err
-		}
+		defer end()
 		err = pour(p.conn, min(len(b.Calls), credits), func(n int) []byte {
 			s := segment{handle: uint32(2 + n), length: b.Size}
 			c := chunks{write: s}

@@ -65,14 +65,11 @@ func (b IdleClients) tcp(ctx context.Context, target Target, i int, stands func(
 }
 
 func (b IdleClients) rdma(ctx context.Context, target Target, i int, stands func()) error {
-	p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+	p, end, err := known(ctx, target, i)
 	if err != nil {
 		return err
 	}
-	defer tie(ctx, p.conn)()
-	if err := p.null(); err != nil {
-		return err
-	}
+	defer end()
 	stands()
 	return hold(p.conn)
 }

@@ -19,16 +19,8 @@ type link interface {
 // dialLink connects by one of the Transports. end closes the connection.
 func dialLink(ctx context.Context, target Target, transport string, i int) (l link, end func(), err error) {
 	if transport == "rdma" {
-		p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		end := tie(ctx, p.conn)
-		if err := p.null(); err != nil {
-			end()
-			return nil, nil, err
-		}
-		return rdmaLink{p}, end, nil
+		p, end, err := known(ctx, target, i)
+		return rdmaLink{p}, end, err
 	}
 	c, err := dial(ctx, target.Source(i), target.TCP, 0)
 	if err != nil {

@@ -115,14 +115,11 @@ func (b ChunkedCalls) String() string {
 // Start implements Behaviour.
 func (b ChunkedCalls) Start(ctx context.Context, target Target) *Attack {
 	return attack(ctx, len(b.Calls), func(ctx context.Context, i int, stands func()) error {
-		p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+		p, end, err := known(ctx, target, i)
 		if err != nil {
 			return err
 		}
-		defer tie(ctx, p.conn)()
-		if err := p.null(); err != nil {
-			return err
-		}
+		defer end()
 		// So many are under way, and whatever the daemon says makes room for the next.
 		const most = 8
 		for n := range uint32(1 << 20) {

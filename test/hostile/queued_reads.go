@@ -52,14 +52,11 @@ func (b QueuedReads) tcp(ctx context.Context, target Target, i int, handle []byt
 }
 
 func (b QueuedReads) rdma(ctx context.Context, target Target, i int, handle []byte, stands func()) error {
-	p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+	p, end, err := known(ctx, target, i)
 	if err != nil {
 		return err
 	}
-	defer tie(ctx, p.conn)()
-	if err := p.null(); err != nil {
-		return err
-	}
+	defer end()
 	err = pour(p.conn, min(b.Calls, credits), func(n int) []byte {
 		c := chunks{write: segment{handle: uint32(2 + n), length: b.Size}}
 		return p.message(rdmaMessage(c, readCall(uint32(2+n), handle, uint64(n)*uint64(b.Size), b.Size)))

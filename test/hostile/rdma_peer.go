@@ -108,6 +108,20 @@ func dialRDMA(ctx context.Context, from netip.Addr, to netip.AddrPort, window in
 	return p, nil
 }
 
+// known returns peer i of an attack, which has made a NULL call, so that the daemon no longer takes
+// it for a stranger. The connection is closed at the end of ctx, or by end.
+func known(ctx context.Context, target Target, i int) (p *rdmaPeer, end func(), err error) {
+	if p, err = dialRDMA(ctx, target.Source(i), target.RDMA, 0); err != nil {
+		return nil, nil, err
+	}
+	end = tie(ctx, p.conn)
+	if err := p.null(); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return p, end, nil
+}
+
 // setUp asks as the Linux client does (RFC 6581 §9).
 func (p *rdmaPeer) setUp() error {
 	f := rawpeer.LinuxRequest()

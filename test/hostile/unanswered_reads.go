@@ -46,14 +46,11 @@ func (b UnansweredReads) String() string {
 // Start implements Behaviour.
 func (b UnansweredReads) Start(ctx context.Context, target Target) *Attack {
 	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
-		p, err := dialRDMA(ctx, target.Source(i), target.RDMA, 0)
+		p, end, err := known(ctx, target, i)
 		if err != nil {
 			return err
 		}
-		defer tie(ctx, p.conn)()
-		if err := p.null(); err != nil {
-			return err
-		}
+		defer end()
 		for k := range b.Writes {
 			head := writeHead(uint32(2+k), b.Handle, uint64(k*b.Size), uint32(b.Size), unstable)
 			c := chunks{position: uint32(len(head)), read: segment{handle: uint32(2 + k), length: uint32(b.Size)}}
