@@ -199,25 +199,9 @@ func TestNoAllocation(t *testing.T) {
 		new(Scalars), new(Opaques), new(Optional), new(ByEnum), new(WithDefault), new(Answer), new(Twice),
 		new(ShelfList), new(Walk), new(Masks), new(Outer), new(Transfer), new(File),
 	} {
-		for seed := range 10 {
-			fresh := func() xdrtest.Value {
-				return reflect.New(reflect.TypeOf(v).Elem()).Interface().(xdrtest.Value)
-			}
-			v := xdrtest.Example(fresh, seed)
-			buf := make([]byte, 0, 4096)
-			w := xdr.NewWriter(buf)
-			v.Encode(w)
-			stream := xdrtest.Stream(w)
-			var d xdr.Decoder
-			if n := testing.AllocsPerRun(10, func() {
-				w.Reset(buf)
-				v.Encode(w)
-				d.Reset(stream, 0, nil)
-				v.Decode(&d)
-			}); n != 0 {
-				t.Errorf("%T allocates %v times: %+v", v, n, v)
-			}
-		}
+		xdrtest.CheckAllocations(t, func() xdrtest.Value {
+			return reflect.New(reflect.TypeOf(v).Elem()).Interface().(xdrtest.Value)
+		})
 	}
 }
 
