@@ -19,7 +19,7 @@ const daemonUser = 65533
 // unitCapabilities are those that systemd leaves to the daemon.
 var unitCapabilities = []string{"dac_read_search", "dac_override", "fowner", "chown", "setuid", "setgid", "mknod"}
 
-// A kind of process that a daemon can be: what runs it, and as whom it sees
+// A kind of process that a daemon can be: what runs it, and as which user it sees
 // itself.
 type kind struct {
 	name     string
@@ -67,8 +67,8 @@ func startAs(t *testing.T, run []string, args ...string) *servertest.Process {
 	return servertest.StartProcess(t, exec.Command(argv[0], argv[1:]...))
 }
 
-// A daemon that can act as others does, and the kernel decides: what a user
-// makes is his, and what is not his is refused, whoever the daemon is.
+// A daemon that can act as others does so, and the kernel decides: what a user makes belongs to
+// that user, and what belongs to another user is refused, whichever user the daemon runs as.
 func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	needSetpriv(t)
 	const alice, bob = 1001, 1002

@@ -31,7 +31,7 @@ type usageError struct{ error }
 func init() { runtime.LockOSThread() }
 
 func main() {
-	// First of all, as its comment asks.
+	// Before anything else, since it may execute the program anew (local.DropCapabilities).
 	if err := local.DropCapabilities(); err != nil {
 		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
 	}

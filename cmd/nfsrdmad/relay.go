@@ -59,7 +59,7 @@ any. ` + securityHelp,
 			case !secured && (share || cfg.Insecure):
 				return usageError{errors.New("--share-principal and --insecure belong to --sec krb5, krb5i or krb5p")}
 			}
-			trouble := newTrouble()
+			trouble := new(trouble)
 			cfg.Event = func(e relay.Event) { trouble.report(e.Err) }
 			if verbose {
 				cfg.Event = func(e relay.Event) {

@@ -53,8 +53,6 @@ type trouble struct {
 	last time.Time
 }
 
-func newTrouble() *trouble { return new(trouble) }
-
 // report writes a line where an error is about a context, unless there was one just now.
 func (t *trouble) report(err error) {
 	if !client.NoContext(err) {

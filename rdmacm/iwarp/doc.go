@@ -9,7 +9,8 @@
 // Each connection has one goroutine that receives. It reads the socket into a
 // ring that it borrows while there is input, takes FPDUs apart in place, copies
 // payload to where it belongs (large payload is read there directly, that of an
-// RDMA Read ahead of the headers as well: ahead.go) and calls the Handler. It never waits for the transmitter, for memory or for the peer.
+// RDMA Read ahead of the headers as well: ahead.go) and calls the Handler. It never
+// waits for the transmitter, for memory or for the peer.
 //
 // What is posted is sent by the goroutine that posts, as far as the socket
 // takes it without waiting, many FPDUs a call; the rest by a goroutine that

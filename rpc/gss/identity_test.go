@@ -157,7 +157,8 @@ func newCallers(s *site) *callers {
 	return c
 }
 
-// want makes a call, which has to come as a user: 0 for one of whom it cannot be told.
+// want makes a call and checks the user that it comes as; with uid 0, that its caller is unsure
+// (rpc.Cred.Unsure).
 func (c *callers) want(t *testing.T, what string, uid uint32) {
 	t.Helper()
 	c.seq++

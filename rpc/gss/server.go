@@ -18,10 +18,11 @@ type Config struct {
 	// made, on a goroutine that may wait, and again in the background of later
 	// calls, for one principal once in ten minutes, or in half a minute where it is not
 	// known. groups must not be changed afterwards. Where ok is false, or Identify
-	// is nil, the caller is anonymous (rpc.Cred.Anonymous). An error says that it could not
-	// be told: what was known before holds for another hour then, and a caller of whom nothing was
-	// known is rpc.Cred.Unsure. It is asked again after five seconds. Where Identify takes
-	// longer than that, the context is made without it.
+	// is nil, the caller is anonymous (rpc.Cred.Anonymous). An error says that the principal
+	// cannot be identified at present: what an earlier call of Identify returned holds for
+	// another hour then; without such a result the caller is rpc.Cred.Unsure. Identify is
+	// called again after five seconds. Where it takes longer than that, the context is made
+	// without its result.
 	Identify func(principal string) (uid, gid uint32, groups []uint32, ok bool, err error)
 	// MaxContexts bounds the contexts (default 65,536), and MaxPerAddress those of
 	// one peer address (default a sixteenth of that).

@@ -52,7 +52,8 @@ func TestDaemonTakesACrowd(t *testing.T) {
 	crowd(t, d.Site, "second", 500)
 }
 
-// A daemon that is killed lets its clients claim what they had, and nobody in between.
+// A daemon that was killed lets its clients reclaim what they had, and grants nothing that
+// conflicts with it before they did.
 func TestDaemonIsKilled(t *testing.T) {
 	cfg := nfs4test.DaemonConfig{Program: program, Directory: exported(t), State: filepath.Join(t.TempDir(), "state"), NFS: `lease_time = "20s"`}
 	first := nfs4test.StartDaemon(t, cfg)

@@ -99,11 +99,11 @@ func New(t testing.TB, cfg Config) *Site {
 // Server is the name by which callers with a principal know the Site.
 const Server = "nfs/server@TEST"
 
-// Unsure is a principal of which it cannot be told at present who it is.
+// Unsure is a principal that the Site cannot identify at present.
 const Unsure = "unsure@TEST"
 
-// proven is RPCSEC_GSS without any: a caller is who its credential says. The numbers are
-// those of the user nobody.
+// proven stands for RPCSEC_GSS: a caller is the principal that its credential names, without a
+// proof. Its user and group are 65534.
 type proven struct{}
 
 // Verify implements rpc.Protection.

@@ -45,8 +45,8 @@ func (e *Export) manages(c *rpc.Cred) bool {
 }
 
 // Look makes known to l what Identify needs of a caller in an export. The error is that of
-// Groups.Find, or vfs.ErrDelay for a caller of whom it cannot be told at present who it is;
-// without one, it may be left to Identify.
+// Groups.Find, or vfs.ErrDelay for a caller that cannot be identified at present. Without an
+// error Identify may be called.
 func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err error) {
 	if e.unsure(cred) {
 		return vfs.ErrDelay
@@ -89,8 +89,8 @@ func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.unsure(cred) || e.manages(cred) && t.groups.Delays(cred.UID)
 }
 
-// Identify writes to as the user that the caller acts as here, after Look. as.Groups may
-// alias c.Groups. What was not looked up is taken for nothing.
+// Identify is called after Look. It sets *as to the user and groups that the caller acts with
+// in this export. as.Groups may alias c.Groups. Groups that were not looked up count as none.
 func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}

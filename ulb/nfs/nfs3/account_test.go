@@ -75,8 +75,8 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	}
 }
 
-// A caller of whom it cannot be told who it is comes again later, unless all act as the
-// anonymous user.
+// A caller that cannot be identified at present is told to come again later, unless all callers
+// act as the anonymous user.
 func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	s := newSite(t)
 	s.rpc.Protect(rpc.AuthGSS, guests{unsure: true})

@@ -87,8 +87,8 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 	}
 }
 
-// A caller of whom it cannot be told who it is comes again later, and is neither the anonymous
-// user nor refused for good.
+// A caller that cannot be identified at present is told to come again later: it does not act as
+// the anonymous user, and is not refused for good.
 func TestPrincipalThatIsNotIdentified(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	s.Exports.OnRefusedPrincipal(func(_ *rpc.Conn, e *export.Export, principal string) { t.Errorf("%s refused by %s", principal, e.Name) })
