@@ -107,6 +107,7 @@ type conn struct {
 	file       client.Handle // what this connection works on
 	operations atomic.Int64
 	bytes      atomic.Int64
+	entries    atomic.Int64
 	delayed    atomic.Int64
 	times      *latencies
 }

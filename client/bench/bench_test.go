@@ -34,6 +34,10 @@ func TestBenchWorkloads(t *testing.T) {
 					if (m.Bytes > 0) != moves || moves && workload != "readdirplus" && m.Bytes != 100*int64(size) {
 						t.Errorf("%d bytes", m.Bytes)
 					}
+					// Of so many bytes each READDIRPLUS lists all: 100 files, "." and "..".
+					if lists := workload == "readdirplus"; (m.Entries > 0) != lists || lists && size == 1<<20 && m.Entries != 100*102 {
+						t.Errorf("%d entries", m.Entries)
+					}
 					if l := m.Latency; l.P50 <= 0 || l.P50 > l.P90 || l.P90 > l.P99 || l.P99 > l.P999 || l.P999 > l.Max {
 						t.Errorf("latencies are %+v", l)
 					}
@@ -73,6 +77,9 @@ func TestBench4Workloads(t *testing.T) {
 						moves := strings.Contains(workload, "read") || strings.Contains(workload, "write")
 						if (m.Bytes > 0) != moves || moves && workload != "readdir" && m.Bytes != 100*size {
 							t.Errorf("%d bytes", m.Bytes)
+						}
+						if lists := workload == "readdir"; (m.Entries > 0) != lists {
+							t.Errorf("%d entries", m.Entries)
 						}
 					})
 				}
@@ -167,7 +174,7 @@ func TestBenchKeys(t *testing.T) {
 	must(t, err)
 	for _, key := range []string{
 		"server", "transport", "export", "workload", "size", "file_size", "depth", "connections", "elapsed_ns",
-		"operations", "bytes", "delayed", "operations_per_second", "bytes_per_second", "latency", "p50_ns", "p90_ns",
+		"operations", "bytes", "delayed", "entries", "operations_per_second", "bytes_per_second", "entries_per_second", "latency", "p50_ns", "p90_ns",
 		"p99_ns", "p999_ns", "max_ns", "cpu_ns", "cpu_share", "cpu_per_operation_ns", "processors",
 	} {
 		if !strings.Contains(string(b), `"`+key+`":`) {

@@ -26,11 +26,14 @@ type Result struct {
 	Elapsed time.Duration `json:"elapsed_ns"`
 	// Operations and Bytes (of payload) are those of the whole measurement.
 	// Delayed is how many calls were made again because the server asked for it.
-	Operations          int64   `json:"operations"`
-	Bytes               int64   `json:"bytes"`
+	Operations int64 `json:"operations"`
+	Bytes      int64 `json:"bytes"`
+	// Entries is how many names readdirplus and readdir listed.
 	Delayed             int64   `json:"delayed"`
+	Entries             int64   `json:"entries"`
 	OperationsPerSecond float64 `json:"operations_per_second"`
 	BytesPerSecond      float64 `json:"bytes_per_second"`
+	EntriesPerSecond    float64 `json:"entries_per_second"`
 	// Latency of one operation.
 	Latency Latency `json:"latency"`
 	// CPU is the processor time that this process used; CPUShare is that time
@@ -69,10 +72,12 @@ func (b *bench) result(elapsed, cpu time.Duration) *Result {
 		m.Operations += c.operations.Load()
 		m.Bytes += c.bytes.Load()
 		m.Delayed += c.delayed.Load()
+		m.Entries += c.entries.Load()
 		all.merge(c.times)
 	}
 	m.OperationsPerSecond = float64(m.Operations) / elapsed.Seconds()
 	m.BytesPerSecond = float64(m.Bytes) / elapsed.Seconds()
+	m.EntriesPerSecond = float64(m.Entries) / elapsed.Seconds()
 	m.CPUPerOp = cpu / time.Duration(max(m.Operations, 1))
 	m.Latency = all.summary()
 	return m
@@ -95,6 +100,9 @@ func (m *Result) Print(w io.Writer) {
 	row("operations", "%d in %.2f s: %.0f/s", m.Operations, m.Elapsed.Seconds(), m.OperationsPerSecond)
 	if m.Bytes > 0 {
 		row("payload", "%s: %s/s", FormatBytes(float64(m.Bytes)), FormatBytes(m.BytesPerSecond))
+	}
+	if m.Entries > 0 {
+		row("entries", "%d: %.0f/s", m.Entries, m.EntriesPerSecond)
 	}
 	l := m.Latency
 	row("latency", "p50 %s  p90 %s  p99 %s  p99.9 %s  max %s", short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max))

@@ -172,18 +172,18 @@ func gotReaddirPlus(s *slot, d *xdr.Decoder) (int, bool, error) {
 		return 0, false, &client.StatusError{Procedure: nfs3wire.ProcReaddirPlus, Status: s.list.Status}
 	}
 	res := &s.list.ResOK
-	if res.Reply.EOF {
-		s.cookie, s.verf = 0, nfs3wire.CookieVerf3{}
-		return size, false, nil
-	}
 	s.verf = res.CookieVerf
 	entries := 0
 	for res.Reply.Entries.Next(&s.item) {
 		s.cookie = s.item.Cookie
 		entries++
 	}
-	if entries == 0 {
+	switch {
+	case res.Reply.EOF:
+		s.cookie, s.verf = 0, nfs3wire.CookieVerf3{}
+	case entries == 0:
 		return 0, false, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
 	}
+	s.c.entries.Add(int64(entries))
 	return size, false, nil
 }

@@ -144,6 +144,7 @@ func gotReaddir4(s *slot4) (size int, more bool, err error) {
 	case entries == 0:
 		return 0, false, fmt.Errorf("%w: a listing that does not go on and does not end", rpc.ErrBadReply)
 	}
+	s.c.entries.Add(int64(entries))
 	return size, false, nil
 }
 
