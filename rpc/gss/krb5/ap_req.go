@@ -81,5 +81,8 @@ func openAuthenticator(req *messages.APReq, ticket *messages.EncTicketPart, sess
 	if apart := now.Sub(at).Abs(); apart > skew {
 		return nil, failed(gss.CredentialsExpired, skewed, "the clocks are %v apart, allowed are %v: set the client's or the server's", apart.Round(time.Second), skew)
 	}
+	if err := checkAuthorization(a.AuthorizationData, principalText(a.CName.NameString, a.CRealm)); err != nil {
+		return nil, err
+	}
 	return a, nil
 }

@@ -23,7 +23,7 @@ func (c *context) VerifyMIC(token []byte, pieces ...[]byte) error {
 		return errNotMIC
 	}
 	header := token[:headerSize]
-	if header[2] != c.peerFlags || !filled(header[3:8]) {
+	if header[2]&knownFlags != c.peerFlags || !filled(header[3:8]) {
 		return errMICHeader
 	}
 	h := c.verify.start()

@@ -124,3 +124,66 @@ func TestAuthenticatorsAreRememberedForTwiceTheSkew(t *testing.T) {
 		}
 	}
 }
+
+// Authorization data restricts what a ticket is good for: of a kind that is not known here, it
+// makes no context, in the ticket and in the authenticator, unless it stands within an element
+// that takes this from it (RFC 4120 §5.2.6).
+func TestUnknownAuthorizationDataIsRefused(t *testing.T) {
+	type data = types.AuthorizationData
+	const unknown = 4711
+	element := func(kind int32) types.AuthorizationDataEntry {
+		return types.AuthorizationDataEntry{ADType: kind, ADData: []byte{0x30, 0}}
+	}
+	for _, c := range []struct {
+		name string
+		data data
+		ok   bool
+	}{
+		{"none", nil, true},
+		{"an unknown kind", data{element(unknown)}, false},
+		{"if relevant", data{element(1)}, true},
+		{"of the KDC", data{element(4)}, true},
+		{"for the KDC", data{element(8)}, true},
+		{"one of several conditions", data{element(5)}, false},
+		{"authorities that were not checked", data{element(9)}, false},
+		{"an unknown kind behind one that is known", data{element(1), element(unknown)}, false},
+	} {
+		for _, inTicket := range []bool{true, false} {
+			kdc, k := freshTicket(t, func(p *messages.EncTicketPart) {
+				if inTicket {
+					p.AuthorizationData = c.data
+				}
+			})
+			token := requestWith(t, k, func(a *types.Authenticator) {
+				if !inTicket {
+					a.AuthorizationData = c.data
+				}
+			})
+			got, _, err := kdc.acceptor().Accept(token, nil, noon)
+			var e *gss.Error
+			if c.ok != (got != nil) || !c.ok && (!errors.As(err, &e) || e.Major != gss.DefectiveCred) {
+				t.Errorf("%s, in the ticket %v: a context %v, %v", c.name, inTicket, got != nil, err)
+			}
+		}
+	}
+}
+
+// requestWith makes an AP-REQ with an authenticator that is changed.
+func requestWith(t *testing.T, k *ticket, change func(*types.Authenticator)) []byte {
+	t.Helper()
+	a := types.Authenticator{
+		AVNO: protocolVersion, CRealm: k.realm, CName: k.client, Cksum: wishes{flags: flagMutual}.encode(), CTime: noon, SeqNumber: 1,
+	}
+	change(&a)
+	plain, err := a.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := messages.APReq{PVNO: protocolVersion, MsgType: 14, APOptions: types.NewKrbFlags(), Ticket: k.Ticket,
+		EncryptedAuthenticator: types.EncryptedData{EType: int32(k.session.etype), Cipher: k.session.encrypt(usageAuthenticator, plain)}}
+	message, err := req.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame(idAPReq, message)
+}

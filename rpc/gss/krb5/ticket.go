@@ -83,5 +83,5 @@ func checkTicket(t *messages.EncTicketPart, now time.Time, skew time.Duration) e
 	case len(t.Transited.Contents) > 0 && !hasFlag(t.Flags, ticketPathChecked):
 		return failed(gss.DefectiveCred, pathNotAccepted, "the ticket of %s went through other realms, and our KDC did not check the path", who)
 	}
-	return nil
+	return checkAuthorization(t.AuthorizationData, who)
 }

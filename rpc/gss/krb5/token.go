@@ -19,6 +19,8 @@ const (
 	sentByAcceptor = 1 << iota
 	sealedFlag
 	acceptorSubkey
+	// knownFlags are those that are judged: others are passed over.
+	knownFlags = sentByAcceptor | sealedFlag | acceptorSubkey
 )
 
 // filler is what stands where a header has no field.

@@ -242,7 +242,7 @@ func TestTokensOfTheOtherKeyAreRefused(t *testing.T) {
 // A peer with the key can say what it likes in a header (RFC 4121 §4.2.2, §4.2.6).
 func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
 	forEach(t, func(t *testing.T, from, to *context) {
-		for _, flag := range []byte{sentByAcceptor, acceptorSubkey, 0x80} {
+		for _, flag := range []byte{sentByAcceptor, acceptorSubkey} {
 			from.flags ^= flag
 			if to.VerifyMIC(from.MIC(nil, text(5)), text(5)) == nil {
 				t.Errorf("MIC with flag %#x wrong", flag)
@@ -254,6 +254,11 @@ func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
 			}
 			from.flags ^= flag
 		}
+		from.flags ^= sealedFlag
+		if to.VerifyMIC(from.MIC(nil, text(5)), text(5)) == nil {
+			t.Error("a MIC that says that it is sealed")
+		}
+		from.flags ^= sealedFlag
 		for at := 3; at < 8; at++ {
 			token := from.MIC(nil)
 			token[at] = 0
@@ -262,6 +267,33 @@ func TestHeadersAreJudgedThoughTheirChecksumIsRight(t *testing.T) {
 			if to.VerifyMIC(from.sign.appendMAC(token[:headerSize], h)) == nil {
 				t.Errorf("MIC with filler %d wrong", at)
 			}
+		}
+	})
+}
+
+// Flags that RFC 4121 does not have are passed over (§4.2.2), and are under the checksum all
+// the same.
+func TestUnknownFlagsArePassedOver(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		for flag := byte(8); flag != 0; flag <<= 1 {
+			from.flags |= flag
+			token := from.MIC(nil, text(5))
+			if err := to.VerifyMIC(token, text(5)); err != nil {
+				t.Errorf("MIC with flag %#x: %v", flag, err)
+			}
+			token[2] &^= flag
+			if to.VerifyMIC(token, text(5)) == nil {
+				t.Errorf("MIC with flag %#x taken away", flag)
+			}
+			for _, sealed := range []bool{false, true} {
+				checkUnwrap(t, to, wrap(from, sealed, text(5), 1), text(5), sealed)
+				token := wrap(from, sealed, text(5), 1)
+				token[2] &^= flag
+				if _, _, _, err := to.Unwrap(token); err == nil {
+					t.Errorf("Wrap, sealed %v, with flag %#x taken away", sealed, flag)
+				}
+			}
+			from.flags &^= flag
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (c *context) Unwrap(token []byte) (from, to int, sealed bool, err error) {
 	}
 	header := token[:headerSize]
 	sealed = header[2]&sealedFlag != 0
-	if header[2]&^sealedFlag != c.peerFlags || header[3] != filler {
+	if header[2]&knownFlags&^sealedFlag != c.peerFlags || header[3] != filler {
 		return 0, 0, false, errWrapHeader
 	}
 	rotateLeft(token[headerSize:], rightRotation(header))
