@@ -23,7 +23,7 @@ with --keytab from a key.`
 
 func (s *securityFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.flavor, "sec", "sys", "how to prove who calls: sys, krb5, krb5i or krb5p")
-	f.StringVar(&s.keytab, "keytab", "", "with Kerberos: a keytab (default: the credential cache of KRB5CCNAME, or /tmp/krb5cc_UID)")
+	f.StringVar(&s.keytab, "keytab", "", "with Kerberos: a keytab (default: the credential cache of KRB5CCNAME or krb5.conf, or /tmp/krb5cc_UID)")
 	f.StringVar(&s.principal, "principal", "", "with --keytab: whose key to use (default: the first)")
 	f.StringVar(&s.server, "server-principal", "", "with Kerberos: the server's principal, such as nfs@server.example.org (default nfs@HOST)")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // kadmin runs one query of the administrator.
@@ -55,15 +56,19 @@ func (r *Realm) Trust(other *Realm) error {
 	return errors.Join(r.writeConf(r.Conf, ETypes), other.writeConf(other.Conf, ETypes))
 }
 
-// Login gets a user's ticket by kinit, into the credential cache at path. conf is the
-// krb5.conf to go by, Conf if it is "".
+// Login gets a user's ticket by kinit, into the credential cache at path: a file, or behind
+// "DIR:" a directory. conf is the krb5.conf to go by, Conf if it is "".
 func (r *Realm) Login(user, password, path, conf string) error {
 	if conf == "" {
 		conf = r.Conf
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	cache := path
+	if !strings.HasPrefix(path, "DIR:") {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		cache = "FILE:" + path
 	}
 	env := []string{"KRB5_CONFIG=" + conf}
-	return r.runWith(env, password+"\n", "/usr/bin/kinit", "-c", "FILE:"+path, fmt.Sprintf("%s@%s", user, r.Name))
+	return r.runWith(env, password+"\n", "/usr/bin/kinit", "-c", cache, fmt.Sprintf("%s@%s", user, r.Name))
 }

@@ -21,8 +21,9 @@ type Config struct {
 	// Conf is the path of krb5.conf. If it is "", that is the first of the environment's
 	// KRB5_CONFIG, or else /etc/krb5.conf.
 	Conf string
-	// Cache is the path of a credential cache that the initiator takes its tickets
-	// from, FILE: or not. If it is "", the initiator uses Keytab.
+	// Cache is the credential cache that the initiator takes its tickets from: the path
+	// of a file, with FILE: or without, or DIR: and the path of a directory. If it is "",
+	// the initiator uses Keytab.
 	Cache string
 	// Principal is the initiator's, with keys in Keytab: the first of Service if it is "".
 	Principal string

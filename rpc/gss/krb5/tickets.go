@@ -155,7 +155,10 @@ func (m *Mechanism) initiatingKey(defaultRealm string) (serviceKey, error) {
 // ticketByCache takes the ticket from the credential cache, or the one there that
 // grants tickets to ask for it.
 func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) (*ticket, error) {
-	path := strings.TrimPrefix(m.config.Cache, "FILE:")
+	path, err := cacheFile(m.config.Cache)
+	if err != nil {
+		return nil, err
+	}
 	cache, err := credentials.LoadCCache(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the credential cache %s: %w: use kinit", path, pathless(err))

@@ -1,0 +1,101 @@
+package krb5
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// DefaultCache is the name of the credential cache that programs of this user take: that
+// of the environment's KRB5CCNAME, or else of krb5.conf's default_ccache_name, or else
+// /tmp/krb5cc_UID. Caches that are neither files nor directories are refused.
+func DefaultCache() (name string, err error) {
+	name, from := os.Getenv("KRB5CCNAME"), "KRB5CCNAME"
+	if name == "" {
+		conf := confPath("")
+		if name, err = confCache(conf); err != nil {
+			return "", err
+		}
+		from = "default_ccache_name of " + conf
+	}
+	if name == "" {
+		return fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid()), nil
+	}
+	if kind, _ := cacheKind(name); kind != kindFile && kind != kindDirectory {
+		where := kindNames[kind]
+		if where == "" {
+			where = "of kind " + kind
+		}
+		return "", fmt.Errorf("%s is %s: credential caches %s are not read, but files and directories are: use kinit -c /tmp/krb5cc, and KRB5CCNAME=/tmp/krb5cc", from, name, where)
+	}
+	return name, nil
+}
+
+// Kinds of credential caches: what stands before the colon of a name. Without any it is a
+// file.
+const (
+	kindFile      = "FILE"
+	kindDirectory = "DIR"
+)
+
+// kindNames are where caches are that are not read.
+var kindNames = map[string]string{
+	"KCM": "of a KCM service, such as sssd-kcm", "KEYRING": "in the kernel's keyring",
+	"MEMORY": "in the memory of another process", "API": "of another system",
+}
+
+// cacheKind takes the name of a cache apart.
+func cacheKind(name string) (kind, rest string) {
+	kind, rest, typed := strings.Cut(name, ":")
+	if !typed || strings.Contains(kind, "/") {
+		return kindFile, name
+	}
+	return kind, rest
+}
+
+// cacheFile is the file that the cache with a name is in at present. A directory has
+// several, of which the file primary names the one that is used: "tkt", where there is no
+// such file. DIR::PATH is one of them itself.
+func cacheFile(name string) (path string, err error) {
+	kind, rest := cacheKind(name)
+	switch kind {
+	case kindFile:
+		return rest, nil
+	case kindDirectory:
+	default:
+		return "", fmt.Errorf("the credential cache %s is neither a file nor a directory", name)
+	}
+	if file, one := strings.CutPrefix(rest, ":"); one {
+		return file, nil
+	}
+	primary := filepath.Join(rest, "primary")
+	first, err := firstLine(primary)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		first = "tkt"
+	case err != nil:
+		return "", fmt.Errorf("reading %s of the credential caches %s: %w", primary, name, pathless(err))
+	case !strings.HasPrefix(first, "tkt") || strings.ContainsAny(first, "/\x00"):
+		return "", fmt.Errorf("%s names no credential cache of its directory, but %q: use kinit, or kswitch", primary, first)
+	}
+	return filepath.Join(rest, first), nil
+}
+
+// maxName is how much of a file is read for the name of another one, in bytes.
+const maxName = 4 << 10
+
+// firstLine is the first line of a file.
+func firstLine(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxName))
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line, err
+}

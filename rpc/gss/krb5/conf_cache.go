@@ -1,0 +1,146 @@
+package krb5
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// confCache is what the krb5.conf at path says of default_ccache_name in [libdefaults], ""
+// where there is nothing, or no file. The library that reads the rest of the file passes over
+// it, and over the files that it includes.
+func confCache(path string) (name string, err error) {
+	c := confReader{relation: "default_ccache_name"}
+	if err := c.read(path); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	if name, err = expanded(c.value); err != nil {
+		return "", fmt.Errorf("default_ccache_name of %s: %w: set KRB5CCNAME", path, err)
+	}
+	return name, nil
+}
+
+// Bounds of what is read: files that are included one within the other, how many files,
+// and the bytes of each.
+const (
+	maxConfDepth = 10
+	maxConfFiles = 256
+	maxConfSize  = 1 << 20
+)
+
+// A confReader finds the first value of a relation in [libdefaults].
+type confReader struct {
+	relation     string
+	value        string
+	depth, files int
+}
+
+// read reads a file and those that it includes, up to the value. One that there is not has
+// nothing.
+func (c *confReader) read(path string) error {
+	if c.files++; c.files > maxConfFiles || c.depth == maxConfDepth {
+		return errors.New("too many files are included")
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c.depth++
+	defer func() { c.depth-- }()
+	inside, lines := false, bufio.NewScanner(io.LimitReader(f, maxConfSize))
+	for c.value == "" && lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		word, rest, _ := strings.Cut(line, " ")
+		switch {
+		case strings.HasPrefix(line, "["):
+			inside = strings.HasPrefix(line, "[libdefaults]")
+		case word == "include":
+			err = c.read(strings.TrimSpace(rest))
+		case word == "includedir":
+			err = c.readAll(strings.TrimSpace(rest))
+		case inside:
+			if key, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(key) == c.relation {
+				c.value = strings.Trim(strings.TrimSpace(value), `"`)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// readAll reads the files of a directory whose names may be those of such files.
+func (c *confReader) readAll(dir string) error {
+	entries, err := os.ReadDir(dir) // by name
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if !confName(e.Name()) || e.IsDir() {
+			continue
+		}
+		if err := c.read(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// confName says whether a file of a directory is included: its name has letters, digits,
+// dashes and underscores alone, or ends in .conf.
+func confName(name string) bool {
+	if strings.HasPrefix(name, ".") {
+		return false
+	}
+	odd := func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !letter && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	return strings.HasSuffix(name, ".conf") || !strings.ContainsFunc(name, odd)
+}
+
+// expanded puts in what stands for the user and for directories in a path of krb5.conf.
+func expanded(text string) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "%{")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		token, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return "", fmt.Errorf("%%{%s has no end", rest)
+		}
+		switch token {
+		case "uid", "USERID":
+			out.WriteString(strconv.Itoa(os.Getuid()))
+		case "euid":
+			out.WriteString(strconv.Itoa(os.Geteuid()))
+		case "username":
+			u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
+			if err != nil {
+				return "", err
+			}
+			out.WriteString(u.Username)
+		case "TEMP":
+			out.WriteString(os.TempDir())
+		case "null":
+		default:
+			return "", fmt.Errorf("%%{%s} is not known here", token)
+		}
+		text = after
+	}
+}
