@@ -38,6 +38,7 @@ type fake4 struct {
 	delays        int  // SEQUENCEs that are put off
 	lose          bool // the reply to the next WRITE is lost, with its connection
 	stall         chan struct{}
+	noContext     int // how many BACKCHANNEL_CTLs are refused
 	stalled       chan struct{}
 }
 
@@ -260,6 +261,14 @@ func (k *fakeCompound) run(op wire.OpNum) wire.NFSStat4 {
 		} else {
 			c.reclaimed = true
 		}
+	case wire.OpBackchannelCtl:
+		var args wire.BackchannelCtl4Args
+		args.Decode(d)
+		if k.session.offer(args.SecParms.Next); k.session.back != nil && f.noContext > 0 {
+			f.noContext--
+			return wire.NFS4ErrNoEnt
+		}
+		f.flags = 0
 	case wire.OpPutRootFH, wire.OpSaveFH:
 	case wire.OpPutFH:
 		d.Opaque(wire.NFS4FHSize)
@@ -341,15 +350,7 @@ func (k *fakeCompound) createSession() wire.NFSStat4 {
 	var id wire.SessionID4
 	binary.BigEndian.PutUint64(id[:], f.id)
 	s := &fakeSession{client: args.Clientid, slots: make([]fakeSlot, f.slots), conns: map[*rpc.Conn]bool{k.c.Conn: true}}
-	var offer wire.CallbackSecParms4
-	for args.SecParms.Next(&offer) {
-		s.offers = append(s.offers, offer.Secflavor)
-		if h := offer.GSSHandles; offer.Secflavor == wire.RPCSECGSS {
-			s.back = &wire.GSSCBHandles4{
-				Service: h.Service, HandleFromServer: slices.Clone(h.HandleFromServer), HandleFromClient: slices.Clone(h.HandleFromClient),
-			}
-		}
-	}
+	s.offer(args.SecParms.Next)
 	f.sessions[id] = s
 	res := wire.CreateSession4ResOK{
 		Sessionid: id, Sequence: args.Sequence, Flags: args.Flags, ForeChanAttrs: args.ForeChanAttrs, BackChanAttrs: args.BackChanAttrs,
@@ -357,6 +358,20 @@ func (k *fakeCompound) createSession() wire.NFSStat4 {
 	res.ForeChanAttrs.Maxrequests = min(res.ForeChanAttrs.Maxrequests, f.slots)
 	res.Encode(k.w)
 	return wire.NFS4OK
+}
+
+// offer takes note of what callbacks may be made under.
+func (s *fakeSession) offer(next func(*wire.CallbackSecParms4) bool) {
+	s.offers, s.back = nil, nil
+	var offer wire.CallbackSecParms4
+	for next(&offer) {
+		s.offers = append(s.offers, offer.Secflavor)
+		if h := offer.GSSHandles; offer.Secflavor == wire.RPCSECGSS {
+			s.back = &wire.GSSCBHandles4{
+				Service: h.Service, HandleFromServer: slices.Clone(h.HandleFromServer), HandleFromClient: slices.Clone(h.HandleFromClient),
+			}
+		}
+	}
 }
 
 func (k *fakeCompound) sequence() wire.NFSStat4 {

@@ -12,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/gsstest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/testserver"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -164,4 +165,50 @@ func TestCallbacksUnderGSS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Where the context has ended that a session offered for callbacks, it offers the one that has
+// taken its place, by BACKCHANNEL_CTL, until the server has it (RFC 8881 §18.33), and takes
+// callbacks under that.
+func TestCallbacksUnderARenewedContext(t *testing.T) {
+	f, server := newFake4(t)
+	f.set(func() { f.lease = 1 }) // the keeper looks around often
+	mech := gsstest.New()
+	g := protect(t, server, mech)
+	target := server.Targets()["tcp"]
+	target.Security = &client.Security{Mechanism: mech, Service: rpc.GSSIntegrity}
+	s := f.session(target, client.SessionConfig{})
+	handles := func() (h wire.GSSCBHandles4) {
+		f.set(func() {
+			for _, session := range f.sessions {
+				h = *session.back
+			}
+		})
+		return h
+	}
+	first := handles()
+	f.set(func() {
+		g.Close() // it knows no context any more
+		f.noContext = 1
+		f.flags = wire.Seq4StatusCBGSSContextsExpired
+	})
+	await.Until(t, "the server has another context", func() bool { return f.count(wire.OpBackchannelCtl) == 1 })
+	second := handles()
+	if bytes.Equal(first.HandleFromServer, second.HandleFromServer) || bytes.Equal(first.HandleFromClient, second.HandleFromClient) {
+		t.Errorf("first %x and %x, then %x and %x", first.HandleFromServer, first.HandleFromClient, second.HandleFromServer, second.HandleFromClient)
+	}
+	f.only()
+	k := f.caller()
+	k.call = g.Back(second.HandleFromServer, second.HandleFromClient, rpc.GSSService(second.Service), mech.Name).Caller(k.call)
+	recall := back{wire.OpCBRecall, &wire.CBRecall4Args{FH: wire.NFSFH4("file")}}
+	if status, n := callbackOutcome(k.do(k.sequence(0, 1), recall)); n != 2 {
+		t.Errorf("%v after %d", status, n)
+	}
+	// Once the server has it, it is not told again.
+	ran := f.count(wire.OpSequence)
+	await.Until(t, "the keeper looked around again", func() bool { return f.count(wire.OpSequence) >= ran+3 })
+	if n := f.count(wire.OpBackchannelCtl); n != 1 {
+		t.Errorf("%d BACKCHANNEL_CTLs", n)
+	}
+	must(t, s.Close())
 }

@@ -56,8 +56,12 @@ type Session struct {
 	// one and wait for delay.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is at it
-	// The keeper is to bind the backchannel, or to tell the server of fewer slots.
-	rebind, tell bool
+	// The keeper is to bind the backchannel, to tell the server of fewer slots, or to offer
+	// another context for callbacks.
+	rebind, tell, reoffer bool
+	// offered is the server's handle of the context that it may make callbacks under, nil
+	// where there is none.
+	offered []byte
 }
 
 // phase is how a session is.
@@ -273,6 +277,12 @@ func (s *Session) setFlags(flags uint32) {
 		s.mu.Unlock()
 		s.lookAround()
 	}
+	if flags&needsContext != 0 {
+		s.mu.Lock()
+		s.reoffer = true
+		s.mu.Unlock()
+		s.lookAround()
+	}
 	if s.cfg.Callbacks.Status != nil {
 		s.cfg.Callbacks.Status(flags)
 	}
@@ -280,6 +290,10 @@ func (s *Session) setFlags(flags uint32) {
 
 // needsBinding are flags by which a server says that it cannot make callbacks.
 const needsBinding = nfs4wire.Seq4StatusCBPathDown | nfs4wire.Seq4StatusCBPathDownSession | nfs4wire.Seq4StatusBackchannelFault
+
+// needsContext are flags by which a server says that it cannot make callbacks under a context
+// that it was offered, or soon cannot.
+const needsContext = nfs4wire.Seq4StatusCBGSSContextsExpiring | nfs4wire.Seq4StatusCBGSSContextsExpired
 
 // lookAround wakes the keeper.
 func (s *Session) lookAround() {

@@ -2,8 +2,8 @@ package client
 
 import "time"
 
-// keep renews the lease, sends again what the server put off, and has callbacks bound
-// to a connection, until the session ends.
+// keep renews the lease, sends again what the server put off, has callbacks bound to a
+// connection and offers the contexts that they may be made under, until the session ends.
 func (s *Session) keep() {
 	renew := time.NewTimer(s.renewal())
 	defer renew.Stop()
@@ -31,19 +31,23 @@ func (s *Session) keep() {
 			if s.flags.Load()&needsBinding != 0 {
 				s.bindAgain()
 			}
+			s.offerAgain()
 		case <-s.delay.C:
 			s.sendDelayed()
 		case <-s.wake:
 			renew.Reset(s.renewal())
 			s.mu.Lock()
-			bind, tell := s.rebind, s.tell
-			s.rebind, s.tell = false, false
+			bind, tell, offer := s.rebind, s.tell, s.reoffer
+			s.rebind, s.tell, s.reoffer = false, false, false
 			s.mu.Unlock()
 			if bind {
 				s.bindAgain()
 			}
 			if tell {
 				sequence()
+			}
+			if offer {
+				s.offerAgain()
 			}
 		}
 	}

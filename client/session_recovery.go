@@ -192,43 +192,15 @@ func (s *Session) bindOthers(but *link) {
 	}
 }
 
-// backContexts is how many contexts a session takes callbacks under: those of its
-// connections, one after the other.
-const backContexts = 16
-
-// offer is the context of conn for callbacks, nil where it has none (RFC 8881
-// §18.36.3).
-func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
-	if conn.secured == nil {
-		return nil
-	}
-	theirs, ours := s.protected.Adopt(conn.secured.client)
-	return &nfs4wire.GSSCBHandles4{
-		Service: nfs4wire.GSSService(conn.secured.service), HandleFromServer: theirs, HandleFromClient: ours,
-	}
-}
-
 // sessionArgs are the arguments of CREATE_SESSION, with the flavors of callbacks.
 type sessionArgs struct {
 	nfs4wire.CreateSession4Args
 	back *nfs4wire.GSSCBHandles4
 }
 
-// Encode writes them: the server may call under the context of the connection, if that has
-// one, and else, or when that has ended, with AUTH_SYS, as root of nowhere, or with
-// AUTH_NONE.
+// Encode writes them.
 func (a *sessionArgs) Encode(w *xdr.Writer) {
 	a.EncodeHead(w)
-	offers := make([]nfs4wire.CallbackSecParms4, 0, 3)
-	if a.back != nil {
-		offers = append(offers, nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.RPCSECGSS, GSSHandles: *a.back})
-	}
-	offers = append(offers,
-		nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
-		nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthNone})
-	w.Uint32(uint32(len(offers)))
-	for i := range offers {
-		offers[i].Encode(w)
-	}
+	putOffers(w, a.back)
 	a.EncodeTail(w)
 }

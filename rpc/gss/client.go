@@ -153,6 +153,14 @@ func (c *Client) Context() Context {
 	return c.ctx.ctx
 }
 
+// Handle is that by which the server knows the context that calls are made under now. It is
+// not to be changed.
+func (c *Client) Handle() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ctx.handle
+}
+
 // Start implements rpc.Caller.
 func (c *Client) Start(x *rpc.Exchange) {
 	e := newCall(c, x)

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"bytes"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// backContexts is how many contexts a session takes callbacks under: those of its
+// connections, one after the other.
+const backContexts = 16
+
+// offer is the context of conn for callbacks, nil where it has none (RFC 8881
+// §18.36.3).
+func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
+	if conn.secured == nil {
+		return nil
+	}
+	theirs, ours := s.protected.Adopt(conn.secured.client)
+	s.mu.Lock()
+	s.offered = theirs
+	s.mu.Unlock()
+	return &nfs4wire.GSSCBHandles4{
+		Service: nfs4wire.GSSService(conn.secured.service), HandleFromServer: theirs, HandleFromClient: ours,
+	}
+}
+
+// putOffers writes what callbacks may be made under: the context of a connection, if that
+// has one, and else, or when that has ended, AUTH_SYS, as root of nowhere, or AUTH_NONE.
+func putOffers(w *xdr.Writer, back *nfs4wire.GSSCBHandles4) {
+	offers := make([]nfs4wire.CallbackSecParms4, 0, 3)
+	if back != nil {
+		offers = append(offers, nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.RPCSECGSS, GSSHandles: *back})
+	}
+	offers = append(offers,
+		nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
+		nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthNone})
+	w.Uint32(uint32(len(offers)))
+	for i := range offers {
+		offers[i].Encode(w)
+	}
+}
+
+// backchannelArgs are the arguments of BACKCHANNEL_CTL, with the flavors of callbacks.
+type backchannelArgs struct {
+	nfs4wire.BackchannelCtl4Args
+	back *nfs4wire.GSSCBHandles4
+}
+
+// Encode writes them.
+func (a *backchannelArgs) Encode(w *xdr.Writer) {
+	a.EncodeHead(w)
+	putOffers(w, a.back)
+	a.EncodeTail(w)
+}
+
+// offerAgain offers the server a context for callbacks where the one that it was offered has
+// ended, and another has taken its place (RFC 8881 §18.33). It waits for no answer; where
+// that is an error, the next look offers again.
+func (s *Session) offerAgain() {
+	conn := s.unoffered()
+	if conn == nil {
+		return
+	}
+	args := &backchannelArgs{nfs4wire.BackchannelCtl4Args{CBProgram: callbackProgram}, s.offer(conn)}
+	s.Start(&Compound{
+		Ops: []Op{{Number: nfs4wire.OpBackchannelCtl, Args: args}},
+		Done: func(c *Compound) {
+			if c.Err == nil {
+				return
+			}
+			s.mu.Lock()
+			if bytes.Equal(s.offered, args.back.HandleFromServer) {
+				s.offered = nil
+			}
+			s.mu.Unlock()
+		},
+	})
+}
+
+// unoffered is a connection with a context, where no connection has the context that was
+// offered; nil where there is nothing to offer.
+func (s *Session) unoffered() (found *Conn) {
+	s.mu.Lock()
+	offered, conns := s.offered, make([]*Conn, 0, len(s.links))
+	for _, l := range s.links {
+		if l.conn != nil && l.conn.secured != nil {
+			conns = append(conns, l.conn)
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		if bytes.Equal(c.secured.client.Handle(), offered) {
+			return nil
+		}
+		found = c
+	}
+	return found
+}
