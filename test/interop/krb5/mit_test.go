@@ -1,0 +1,106 @@
+//go:build interop
+
+package krb5
+
+import (
+	"context"
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+)
+
+// mit is MIT's library as a Mechanism that initiates: calls of a gss.Client are under its
+// contexts, tokens and all.
+type mit struct {
+	t   *testing.T
+	env []string
+}
+
+// mitAs is that of the principal of a credential cache.
+func (s *site) mitAs(t *testing.T, cache string) *mit {
+	return &mit{t, append(s.environment(), "KRB5CCNAME=FILE:"+cache)}
+}
+
+func (m *mit) OID() []byte { return krb5.New(krb5.Config{}).OID() }
+func (m *mit) Accept(_, _ []byte, _ time.Time) (gss.Context, []byte, error) {
+	return nil, nil, &gss.Error{Major: gss.Failure, Text: "it initiates"}
+}
+
+func (m *mit) Initiate(_ context.Context, target string) (gss.Initiator, error) {
+	return &mitInitiator{newPeer(m.t, m.env, "initiate", target, "", true)}, nil
+}
+
+type mitInitiator struct{ *peer }
+
+func (i *mitInitiator) Step(token []byte, _ time.Time) ([]byte, gss.Context, error) {
+	r := request{}
+	if len(token) > 0 {
+		r["token"] = hex.EncodeToString(token)
+	}
+	a := i.must("step", r)
+	if !a.Complete {
+		return i.bytes(a.Token), nil, nil
+	}
+	return nil, &mitContext{peer: i.peer, mic: len(i.bytes(i.must("mic", request{"message": ""}).Token))}, nil
+}
+
+// A mitContext is used by one goroutine at a time, as its peer is.
+type mitContext struct {
+	*peer
+	mic int
+}
+
+func (c *mitContext) Principal() string { return acceptorName }
+func (c *mitContext) Own() string       { return "" }
+func (c *mitContext) Expiry() time.Time { return time.Now().Add(time.Hour) }
+func (c *mitContext) Bound() bool       { return false }
+func (c *mitContext) MICSize() int      { return c.mic }
+
+func joined(pieces [][]byte) (all []byte) {
+	for _, p := range pieces {
+		all = append(all, p...)
+	}
+	return all
+}
+
+func (c *mitContext) MIC(dst []byte, pieces ...[]byte) []byte {
+	a := c.must("mic", request{"message": hex.EncodeToString(joined(pieces))})
+	return append(dst, c.bytes(a.Token)...)
+}
+
+func (c *mitContext) VerifyMIC(token []byte, pieces ...[]byte) error {
+	a := c.ask("verify", request{"message": hex.EncodeToString(joined(pieces)), "token": hex.EncodeToString(token)})
+	if a.Error != "" {
+		return &gss.Error{Major: gss.BadMIC, Text: a.Error}
+	}
+	return nil
+}
+
+// WrapSize is that of RFC 4121 §4.2.4, without filler.
+func (c *mitContext) WrapSize(sealed bool) (before, behind int) {
+	if sealed {
+		return 16 + 16, c.mic
+	}
+	return 16, c.mic - 16
+}
+
+func (c *mitContext) Wrap(sealed bool, before, behind []byte, pieces ...[]byte) {
+	token := c.bytes(c.must("wrap", request{"message": hex.EncodeToString(joined(pieces)), "sealed": sealed}).Token)
+	if want := len(before) + len(behind) + len(joined(pieces)); len(token) != want {
+		c.t.Fatalf("a token of %d bytes, want %d", len(token), want)
+	}
+	for _, p := range append(append([][]byte{before}, pieces...), behind) {
+		token = token[copy(p, token):]
+	}
+}
+
+func (c *mitContext) Unwrap(token []byte) (from, to int, sealed bool, err error) {
+	a := c.ask("unwrap", request{"token": hex.EncodeToString(token)})
+	if a.Error != "" {
+		return 0, 0, false, &gss.Error{Major: gss.BadMIC, Text: a.Error}
+	}
+	return 0, copy(token, c.bytes(a.Message)), a.Sealed, nil
+}
