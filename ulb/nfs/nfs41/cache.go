@@ -154,7 +154,15 @@ func (c *cache) left(s *share) int64 {
 }
 
 // slots is how many slots a session that has n should use, so that its share is never used
-// up: all as long as it has used half, and then fewer and fewer.
+// up: all as long as it has used half, and then fewer and fewer. SEQUENCE tells it to the
+// client (sr_target_highest_slotid).
+//
+// CB_RECALL_SLOT (RFC 8881 §20.8) would tell it to a client that sends nothing at the moment,
+// and is not sent: it gets back nothing that the server cannot take by itself. What a slot has
+// is its reply, which relieve drops without asking, and 256 bytes that are set aside with the
+// session, and go with it (makeRoom). A client that sends nothing needs no target; one that
+// sends has it with the next answer, sooner than a call of its own could come; and one that
+// obeys neither would not obey the call.
 func (c *cache) slots(s *share, n int) int {
 	left, held := c.left(s), s.others.Load()
 	if left >= held {
