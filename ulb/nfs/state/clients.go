@@ -59,6 +59,7 @@ type origin struct {
 	confirmed   int
 	unconfirmed list.List // the oldest first
 	memory      int       // what its clients hold, in bytes
+	waiters     int       // locks that its clients wait for
 	files       openFiles
 }
 

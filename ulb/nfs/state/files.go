@@ -80,6 +80,7 @@ type holdings struct {
 	openOwners, lockOwners map[string]*Owner
 	idle                   []*Owner
 	waiting                map[*file]int // for locks
+	waiters                int           // in all
 	memory                 int           // that all of it takes, in bytes
 }
 

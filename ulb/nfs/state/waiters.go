@@ -50,7 +50,7 @@ func (of *file) queue(m *Manager, w *waiter) {
 		}
 	}
 	of.unqueue(m, func(other *waiter) bool { return now.Sub(other.asked) > forgotten })
-	if len(of.waiting) >= maxFileWaiters || m.files.usage.waiters >= maxWaiters || m.crowded(w.client) {
+	if !w.client.mayWait(m) || m.crowded(w.client) || len(of.waiting) >= maxFileWaiters && !of.yield(m, w.client, now) {
 		return
 	}
 	w.asked = now
@@ -58,10 +58,57 @@ func (of *file) queue(m *Manager, w *waiter) {
 	m.files.usage.waiters++
 	m.charge(w.client, w.size())
 	h := &w.client.holding
+	h.waiters++
+	w.client.known.origin.waiters++
 	if h.waiting == nil {
 		h.waiting = make(map[*file]int)
 	}
 	h.waiting[of]++
+}
+
+// mayWait says whether c may wait for one more lock in all: an address may wait for as many
+// as it leaves to others, and a client for as many as it leaves to the others of its address.
+// It is called with m.mu held.
+func (c *Client) mayWait(m *Manager) bool {
+	o := c.known.origin
+	free := maxWaiters - m.files.usage.waiters
+	return o.waiters < free && c.holding.waiters < (o.waiters+free)/2-o.waiters
+}
+
+// yield makes room for a waiter of c in a file where as many wait as may: the latest waiter
+// goes of the address that has most, and there of the client that has most, if it has more
+// than c would have. It is false where there is none. What is kept for a waiter already stays
+// with it.
+func (of *file) yield(m *Manager, c *Client, now time.Time) bool {
+	byOrigin := make(map[*origin]int)
+	for _, w := range of.waiting {
+		byOrigin[w.client.known.origin]++
+	}
+	own := byOrigin[c.known.origin]
+	var victim *waiter
+	for _, w := range of.waiting {
+		o, mine := w.client.known.origin, c.holding.waiting[of]
+		if now.Before(w.until) {
+			continue
+		}
+		if o == c.known.origin && w.client.holding.waiting[of] <= mine+1 || o != c.known.origin && byOrigin[o] <= own+1 {
+			continue
+		}
+		if victim == nil {
+			victim = w
+			continue
+		}
+		v := victim.client
+		if byOrigin[o] > byOrigin[v.known.origin] ||
+			o == v.known.origin && w.client.holding.waiting[of] >= v.holding.waiting[of] {
+			victim = w
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	of.unqueue(m, func(w *waiter) bool { return w == victim })
+	return true
 }
 
 // unqueue forgets the waiters that over says it of.
@@ -73,6 +120,8 @@ func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 		m.files.usage.waiters--
 		m.charge(w.client, -w.size())
 		h := &w.client.holding
+		h.waiters--
+		w.client.known.origin.waiters--
 		if h.waiting[of]--; h.waiting[of] == 0 {
 			delete(h.waiting, of)
 		}
@@ -99,7 +148,9 @@ func (of *file) reserved(r *byteRange, c *Client, owner string) *Denied {
 }
 
 // released keeps for those who wait what can be had now, in the order in which they came
-// and has them told.
+// and has them told. As many are looked at as maxHindrances lets: first the first waiter of
+// each address, then that of each client, then the others, so that a client that waits for
+// many locks keeps no other from being told.
 func (m *Manager) released(of *file, l *leftovers) {
 	if len(of.waiting) == 0 {
 		return
@@ -108,7 +159,15 @@ func (m *Manager) released(of *file, l *leftovers) {
 	now := time.Now()
 	of.unqueue(m, func(w *waiter) bool { return now.Sub(w.asked) > forgotten })
 	left := maxHindrances
+	var turns []int // nil: as they came
+	if n := len(of.waiting); n*len(of.locks)+n*n/2 > left {
+		turns = of.inTurn()
+	}
 	for i, w := range of.waiting {
+		if turns != nil {
+			i = turns[i]
+			w = of.waiting[i]
+		}
 		if left -= len(of.locks) + i; left < 0 {
 			return
 		}
@@ -118,6 +177,25 @@ func (m *Manager) released(of *file, l *leftovers) {
 		w.until = now.Add(reservation)
 		l.notices = append(l.notices, LockNotice{Client: w.client, Key: of.key, Owner: w.owner, Tag: w.tag})
 	}
+}
+
+// inTurn are the places of those who wait: the first of each address, the first of each
+// client, and the others, each in the order in which they came.
+func (of *file) inTurn() []int {
+	origins, clients := make(map[*origin]bool), make(map[*Client]bool)
+	firsts, seconds, others := make([]int, 0, len(of.waiting)), []int(nil), []int(nil)
+	for i, w := range of.waiting {
+		switch o := w.client.known.origin; {
+		case !origins[o]:
+			firsts = append(firsts, i)
+		case !clients[w.client]:
+			seconds = append(seconds, i)
+		default:
+			others = append(others, i)
+		}
+		origins[w.client.known.origin], clients[w.client] = true, true
+	}
+	return append(append(firsts, seconds...), others...)
 }
 
 // hindered says whether waiter i cannot have its lock, because of a lock, or of one that

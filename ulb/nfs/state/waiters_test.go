@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,5 +181,135 @@ func TestWaitersAreLookedForOnce(t *testing.T) {
 				t.Errorf("%d were told in %d searches", told, m.files.searches-before)
 			}
 		})
+	}
+}
+
+// waits is a client at an address that waits for locks of file 1.
+func waits(t testing.TB, m *Manager, name, address string) *locker {
+	t.Helper()
+	x := m.ExchangeID(&Identity{Owner: []byte(name), Address: netip.MustParseAddr(address)}, false)
+	is(t, "confirmation", m.Confirm(x.Client), ok)
+	m.ReclaimComplete(x.Client, false)
+	return &locker{t: t, m: m, c: x.Client, open: open(t, m, x.Client, name, fileKey(1), AccessBoth, 0)}
+}
+
+// waiting is how many locks of file 1 the client waits for.
+func (l *locker) waiting() int {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	return l.c.holding.waiting[l.m.files.byKey[fileKey(1)]]
+}
+
+// ask asks for n locks, and is denied each.
+func (l *locker) ask(n int) {
+	l.t.Helper()
+	for i := range uint64(n) {
+		is(l.t, "LOCK", l.lock(true, i, 1, true), nfs4wire.NFS4ErrDenied)
+	}
+}
+
+// However many locks of a file one client or one address waits for, another one gets its
+// part of the places, and keeps it.
+func TestPlacesOfWaitersAreShared(t *testing.T) {
+	m := newManager(t)
+	told := map[string]int{}
+	m.NotifyLocks(func(n LockNotice) { told[n.Tag.(string)]++ })
+	holder := waits(t, m, "holder", "10.0.0.1")
+	is(t, "the holder", holder.lock(false, 0, 1<<64-1, true), ok)
+	greedy, neighbour := waits(t, m, "greedy", "10.0.0.2"), waits(t, m, "neighbour", "10.0.0.2")
+	other, third := waits(t, m, "other", "10.0.0.3"), waits(t, m, "third", "10.0.0.4")
+	is(t, "LOCK", other.lock(true, 7777, 1, true), nfs4wire.NFS4ErrDenied) // before the flood
+	all := []*locker{greedy, neighbour, other, third}
+	want := func(what string, each ...int) {
+		t.Helper()
+		for i, l := range all {
+			if n := l.waiting(); n != each[i] {
+				t.Errorf("%s: %s waits for %d locks, not %d", what, l.c.Owner, n, each[i])
+			}
+		}
+		if n := m.Usage().Waiters; n > maxFileWaiters {
+			t.Errorf("%s: %d wait", what, n)
+		}
+	}
+	greedy.ask(2 * maxFileWaiters)
+	want("one alone", maxFileWaiters-1, 0, 1, 0)
+	is(t, "LOCK", third.lock(true, 8888, 1, true), nfs4wire.NFS4ErrDenied)
+	want("one more", maxFileWaiters-2, 0, 1, 1)
+	neighbour.ask(2 * maxFileWaiters)
+	want("two clients of one address", maxFileWaiters/2-1, maxFileWaiters/2-1, 1, 1)
+	other.ask(2 * maxFileWaiters)
+	n := other.waiting()
+	if n < maxFileWaiters/2-2 || n > maxFileWaiters/2 {
+		t.Errorf("another address waits for %d locks", n)
+	}
+	for _, l := range []*locker{greedy, neighbour} {
+		if n := l.waiting(); n < maxFileWaiters/4-2 || n > maxFileWaiters/4+1 {
+			t.Errorf("%s waits for %d locks", l.c.Owner, n)
+		}
+	}
+	greedy.ask(2 * maxFileWaiters)
+	if l := other.waiting(); l < n-1 || third.waiting() != 1 {
+		t.Errorf("the flood takes places from others: %d were %d, and %d are 1", l, n, third.waiting())
+	}
+	holder.unlock(0, 1<<64-1)
+	if told["third"] != 1 || told["other"] == 0 {
+		t.Errorf("told: %v", told)
+	}
+	for _, l := range append(all, holder) {
+		m.mu.Lock()
+		after := m.remove(l.c)
+		m.mu.Unlock()
+		after()
+	}
+	for _, l := range all {
+		if l.c.holding.waiters != 0 || l.c.known.origin.waiters != 0 {
+			t.Errorf("%s: %d and %d are counted", l.c.Owner, l.c.holding.waiters, l.c.known.origin.waiters)
+		}
+	}
+	nothingLeft(t, m)
+}
+
+// A lock that is kept for a waiter stays his, whatever others wait for.
+func TestKeptLocksGiveNoPlaceAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		holder, first := waits(t, m, "holder", "10.0.0.1"), waits(t, m, "first", "10.0.0.2")
+		other := waits(t, m, "other", "10.0.0.3")
+		is(t, "the holder", holder.lock(false, 0, 1<<64-1, true), ok)
+		first.ask(maxFileWaiters)
+		m.mu.Lock()
+		for _, w := range m.files.byKey[fileKey(1)].waiting {
+			w.until = time.Now().Add(reservation)
+		}
+		m.mu.Unlock()
+		other.ask(10)
+		if a, b := first.waiting(), other.waiting(); a != maxFileWaiters || b != 0 {
+			t.Errorf("%d and %d wait", a, b)
+		}
+		time.Sleep(reservation)
+		other.ask(1)
+		if a, b := first.waiting(), other.waiting(); a != maxFileWaiters-1 || b != 1 {
+			t.Errorf("%d and %d wait", a, b)
+		}
+	})
+}
+
+// An address waits for no more locks of all files than it leaves to others, and a client for
+// no more than it leaves to its neighbours.
+func TestWaitersOfAllFilesAreShared(t *testing.T) {
+	m := newManager(t)
+	one, neighbour, other := waits(t, m, "one", "10.0.0.1"), waits(t, m, "neighbour", "10.0.0.1"), waits(t, m, "other", "10.0.0.2")
+	take := func(l *locker) (n int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for ; l.c.mayWait(m); n++ {
+			m.files.usage.waiters++
+			l.c.holding.waiters++
+			l.c.known.origin.waiters++
+		}
+		return n
+	}
+	if a, b, c := take(one), take(neighbour), take(other); a != maxWaiters/4 || b < maxWaiters/10 || c < maxWaiters/8 {
+		t.Errorf("%d, %d and %d wait", a, b, c)
 	}
 }
