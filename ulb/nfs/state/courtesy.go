@@ -56,14 +56,7 @@ func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
 // expel evicts clients whose leases ran out. It is false where one of them stays.
-func (m *Manager) expel(clients []*Client) bool {
-	for _, c := range clients {
-		if m.Evict(c) != nil {
-			return false
-		}
-	}
-	return true
-}
+func (m *Manager) expel(clients []*Client) bool { return m.evict(clients, false) == nil }
 
 // MayHold says whether c may be granted something at the moment: what it held before the
 // restart, where claimed is set, or something new: NFS4_OK, NFS4ERR_GRACE or

@@ -69,48 +69,74 @@ func (m *Manager) expired(c *Client, now time.Duration) bool {
 // claim that back after a restart (RFC 8881 §8.4.3). Evict waits for the disk, and is
 // called without a lock. Where the client has renewed its lease meanwhile, nothing
 // happens; where the record could not be removed, the client stays, and err says why.
-func (m *Manager) Evict(c *Client) error { return m.evict(c, false) }
+func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, false) }
 
-// evict is Evict, which also evicts a client with a lease where anyhow is set.
-func (m *Manager) evict(c *Client, anyhow bool) error {
-	for {
+// evict is Evict of several clients, whose records are removed together: the disk is waited
+// for once. With anyhow it also evicts clients with a lease. It returns when all of them are
+// gone or stay, those as well whose eviction was under way already.
+func (m *Manager) evict(all []*Client, anyhow bool) error {
+	for len(all) > 0 {
+		var mine, later []*Client
+		done := make(chan struct{})
 		m.mu.Lock()
-		if c.known.gone {
+		for _, c := range all {
+			switch {
+			case c.known.gone:
+			case c.known.evicted != nil:
+				later = append(later, c)
+			case m.condemned(c, anyhow):
+				c.known.evicted = done
+				mine = append(mine, c)
+			}
+		}
+		m.mu.Unlock()
+		err := m.removeRecords(mine)
+		var gone afterwards
+		for _, c := range mine {
+			gone.add(m.evicted(c, err == nil))
+		}
+		close(done) // what others wait for; a file system may hold up the rest
+		gone.run()
+		if err != nil {
+			return err
+		}
+		// Only now, when no other eviction waits for this one.
+		for _, c := range later {
+			m.mu.Lock()
+			wait := c.known.evicted
 			m.mu.Unlock()
-			return nil
+			if wait != nil {
+				<-wait
+			}
 		}
-		if c.known.evicted == nil {
-			break
-		}
-		wait := c.known.evicted
-		m.mu.Unlock()
-		<-wait
+		all = later
 	}
-	// From here on the client begins nothing; what it began before is seen as Busy.
+	return nil
+}
+
+// condemned says whether c is to be evicted. It begins nothing from then on; what it began
+// before is seen as Busy. It is called with m.mu held.
+func (m *Manager) condemned(c *Client, anyhow bool) bool {
 	c.known.dying.Store(true)
-	if !anyhow && !m.expired(c, m.now()) {
-		c.known.dying.Store(false)
-		m.mu.Unlock()
-		return nil
+	if anyhow || m.expired(c, m.now()) {
+		return true
 	}
-	done := make(chan struct{})
-	c.known.evicted = done
-	m.mu.Unlock()
+	c.known.dying.Store(false)
+	return false
+}
 
-	err := m.removeRecord(c)
-
+// evicted ends an eviction: c goes, or stays. What it returns is called without a lock.
+func (m *Manager) evicted(c *Client, goes bool) (after func()) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	c.known.evicted = nil
-	after := func() {}
-	if err == nil {
-		after = m.remove(c)
-	} else {
+	if goes {
+		return m.remove(c)
+	}
+	if !c.known.gone {
 		c.known.dying.Store(false)
 	}
-	m.mu.Unlock()
-	after()
-	close(done)
-	return err
+	return func() {}
 }
 
 // SetStatus shows the client flags in each SEQUENCE, until ClearStatus: bits of

@@ -113,33 +113,44 @@ func (m *Manager) record(c *Client) (release func()) {
 	return m.recording.Unlock
 }
 
-// removeRecord removes the record of a client that is about to go.
-func (m *Manager) removeRecord(c *Client) error {
-	if m.cfg.Records == nil {
+// removeRecords removes the records of clients that are about to go: all of them or none.
+func (m *Manager) removeRecords(all []*Client) error {
+	if m.cfg.Records == nil || len(all) == 0 {
 		return nil
 	}
 	m.recording.Lock()
 	defer m.recording.Unlock()
+	var gone []Record
+	var recorded []*Client
+	claims := make(map[*Client]*claim)
 	m.mu.Lock()
-	r := m.grace.claims[c.name()]
-	claims := r != nil && r.Principal == c.Principal
-	there := c.known.reclaim.recorded || claims
+	for _, c := range all {
+		r := m.grace.claims[c.name()]
+		if r != nil && r.Principal == c.Principal {
+			claims[c] = r
+		}
+		if c.known.reclaim.recorded || claims[c] != nil {
+			gone, recorded = append(gone, c.record()), append(recorded, c)
+		}
+	}
 	m.mu.Unlock()
-	if !there {
+	if len(gone) == 0 {
 		return nil
 	}
-	if err := m.cfg.Records.Remove([]Record{c.record()}); err != nil {
+	if err := m.cfg.Records.Remove(gone); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c.known.reclaim.recorded = false
-	if in := m.clients.byName[c.name()]; in != nil && in.confirmed != nil {
-		in.confirmed.known.reclaim.recorded = false // it may have followed c meanwhile
-	}
-	if claims {
-		m.settle(r)
-		delete(m.grace.claims, c.name())
+	for _, c := range recorded {
+		c.known.reclaim.recorded = false
+		if in := m.clients.byName[c.name()]; in != nil && in.confirmed != nil {
+			in.confirmed.known.reclaim.recorded = false // it may have followed c meanwhile
+		}
+		if r := claims[c]; r != nil {
+			m.settle(r)
+			delete(m.grace.claims, c.name())
+		}
 	}
 	return nil
 }

@@ -104,12 +104,23 @@ func (m *Manager) sweepClients() {
 	m.sweeper.courteous = len(courteous)
 	m.mu.Unlock()
 	gone.run()
-	for i, c := range slices.Concat(late, greedy) {
+	m.evictBy(evictedTogether, late, false)
+	m.evictBy(evictedTogether, greedy, true)
+}
+
+// evictedTogether is how many clients the sweep evicts at a time: they wait for the disk
+// once, and begin nothing meanwhile.
+const evictedTogether = 256
+
+// evictBy evicts clients, n at a time, until the Manager is closed. What fails is tried
+// again by a later sweep.
+func (m *Manager) evictBy(n int, all []*Client, anyhow bool) {
+	for some := range slices.Chunk(all, n) {
 		select {
 		case <-m.sweeper.stop:
 			return
 		default:
-			m.evict(c, i >= len(late)) // which is tried again, where it fails
+			_ = m.evict(some, anyhow)
 		}
 	}
 }

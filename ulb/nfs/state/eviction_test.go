@@ -1,0 +1,121 @@
+package state
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Clients that go at the same time do not wait for the disk one by one: 1,000 whose courtesy
+// has ended go with four changes of the records.
+func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
+	var changes atomic.Int32
+	d := &disk{slow: func() { changes.Add(1) }}
+	timed(t, Config{Records: d, Courtesy: time.Hour}, func(t *testing.T, m *Manager) {
+		const clients = 1000
+		var all []*Client
+		for i := range clients {
+			all = append(all, complete(t, m, identity(fmt.Sprint(i), 1, "me")))
+		}
+		changes.Store(0)
+		pass(2 * time.Hour)
+		for i, c := range all {
+			if m.Client(c.ID) != nil || of(c).gone.Load() != 1 || d.has(1, fmt.Sprint(i)) {
+				t.Fatalf("client %d is still there", i)
+			}
+		}
+		if most := (clients + evictedTogether - 1) / evictedTogether; int(changes.Load()) > most {
+			t.Errorf("the records were changed %d times, not %d", changes.Load(), most)
+		}
+	})
+}
+
+// A client that renews its lease before the disk is waited for stays when others go, and
+// where the disk fails all of them stay.
+func TestEvictionOfSeveral(t *testing.T) {
+	d := &disk{}
+	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
+		a, b, c := complete(t, m, identity("a", 1, "me")), complete(t, m, identity("b", 1, "me")), complete(t, m, identity("c", 1, "me"))
+		all := []*Client{a, b, c}
+		pass(2 * leaseTime)
+		d.breakDown(true)
+		if err := m.evict(all, false); err == nil {
+			t.Error("the disk did not fail")
+		}
+		for _, c := range all {
+			if m.Client(c.ID) == nil || c.Dying() {
+				t.Errorf("client %s: it is gone, or can begin nothing any more", c.Owner)
+			}
+		}
+		d.breakDown(false)
+		m.Renew(b)
+		if err := m.evict(all, false); err != nil {
+			t.Error(err)
+		}
+		if m.Client(a.ID) != nil || m.Client(b.ID) == nil || m.Client(c.ID) != nil || b.Dying() || d.has(1, "a") || !d.has(1, "b") || d.has(1, "c") {
+			t.Error("others went, or not all of them")
+		}
+	})
+}
+
+// Evictions of the same clients, in whatever order they are named, wait for each other and
+// end.
+func TestEvictionsOfTheSameClients(t *testing.T) {
+	d := &disk{slow: runtime.Gosched}
+	m := manager(t, Config{Records: d})
+	defer m.Close()
+	a, b, c := complete(t, m, identity("a", 1, "me")), complete(t, m, identity("b", 1, "me")), complete(t, m, identity("c", 1, "me"))
+	ended := make(chan error)
+	orders := [][]*Client{{a, b}, {b, c, a}, {c, a}, {c, b, a}}
+	for _, all := range orders {
+		go func() {
+			err := m.evict(all, true)
+			for _, c := range all {
+				if m.Client(c.ID) != nil {
+					err = fmt.Errorf("%s is still there", c.Owner)
+				}
+			}
+			ended <- err
+		}()
+	}
+	for range orders {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A file system that holds up what one client had open holds up no request that waits for
+// another client of the same eviction to be gone.
+func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		stalls, other := newClient(m, 1, "stalls"), newClient(m, 1, "other")
+		held := &heldFile{closed: make(chan struct{})}
+		if _, s := m.Open(&OpenArgs{Client: stalls, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, File: held}); s != ok {
+			t.Fatal(s)
+		}
+		open(t, m, other, "o", fileKey(2), AccessRead, AccessWrite)
+		time.Sleep(m.Lease() + 1)
+		go m.evict([]*Client{stalls, other}, false)
+		synctest.Wait()
+		wants := newClient(m, 1, "wants")
+		open(t, m, wants, "o", fileKey(2), AccessWrite, 0)
+		if err := m.Evict(other); err != nil {
+			t.Error(err)
+		}
+		close(held.closed)
+		synctest.Wait()
+	})
+}
+
+// A heldFile takes long to be closed.
+type heldFile struct {
+	countedFile
+	closed chan struct{}
+}
+
+func (f *heldFile) Close() { <-f.closed }
