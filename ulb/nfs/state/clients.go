@@ -160,7 +160,7 @@ func (m *Manager) Met(c *Client, a netip.Addr) bool {
 // and old is still at work. It has to wait until old is gone, or its lease ran out, as that
 // of a client does that starts anew somewhere else. It is called with m.mu held.
 func (m *Manager) contested(old *Client, proven bool, from netip.Addr) bool {
-	return !proven && !slices.Contains(old.known.met, census.Client(from)) && m.inUse(old)
+	return !proven && !slices.Contains(old.known.met, census.Client(from)) && m.atWork(old)
 }
 
 // Confirmed says whether the client has confirmed itself.
@@ -314,6 +314,10 @@ func (m *Manager) inUse(c *Client) bool {
 	x := c.known.companion
 	return m.holds(c) || x != nil && x.Active()
 }
+
+// atWork says that a client is in use, or may claim still what it held before the restart. It
+// is called with m.mu held.
+func (m *Manager) atWork(c *Client) bool { return m.inUse(c) || m.claimOf(c) != nil }
 
 // Destroy removes a client that holds nothing (RFC 8881 §18.50). CLIENTID_BUSY: it does.
 func (m *Manager) Destroy(c *Client) Status {

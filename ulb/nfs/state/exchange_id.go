@@ -34,11 +34,13 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 		return m.update(id, old), nothing
 	}
 	switch {
+	case old == nil && m.keeps(1, id):
+		return Exchange{Status: nfs4wire.NFS4ErrDelay}, nothing
 	case old == nil: // cases 1 and 4
 	case old.known.dying.Load():
 		return Exchange{Expired: old}, nothing
 	case old.Principal != id.Principal: // case 3
-		if m.inUse(old) {
+		if m.atWork(old) {
 			if m.expired(old, m.now()) {
 				return Exchange{Expired: old}, nothing
 			}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -50,6 +51,27 @@ func (m *Manager) beginGrace(known []Record) {
 		g.until = m.now() + m.cfg.Grace
 		g.on.Store(true)
 	}
+}
+
+// keeps says that a name waits for the client that a record has it of, and may claim what
+// it held: until the time of grace is over for one with another principal, and for half of it
+// for one that comes from another address and whose principal is only said. It is called with
+// m.mu held, where there is no confirmed client of the name.
+func (m *Manager) keeps(minor uint32, id *Identity) bool {
+	g := &m.grace
+	if !g.on.Load() || g.ending {
+		return false
+	}
+	r := g.claims[name{minor, string(id.Owner)}]
+	switch {
+	case r == nil || r.done:
+		return false
+	case r.Principal != id.Principal:
+		return true
+	case id.Proven || !r.Address.IsValid():
+		return false
+	}
+	return r.Address != census.Client(id.Address) && m.now() < g.until-m.cfg.Grace/2
 }
 
 // InGrace says that only what was held before the restart may be claimed now. Nor may

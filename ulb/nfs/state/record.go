@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"net/netip"
 	"time"
 )
 
@@ -25,9 +26,14 @@ type Records interface {
 type Record struct {
 	Minor            uint32
 	Owner, Principal string
+	// Address is where the client made itself known from, as census.Client counts it; the
+	// zero value: that is not known.
+	Address netip.Addr
 }
 
-func (c *Client) record() Record { return Record{c.Minor, c.Owner, c.Principal} }
+func (c *Client) record() Record {
+	return Record{Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address}
+}
 
 // begin reads the records and starts what the Manager needs.
 func (m *Manager) begin() error {
@@ -49,6 +55,10 @@ func (m *Manager) begin() error {
 	m.files.scramble = m.clients.scramble
 	m.beginGrace(known)
 	m.beginSweep()
+	if m.grace.on.Load() {
+		// The ticks of the sweep are as far apart as leases are long.
+		time.AfterFunc(m.grace.until-m.now(), m.wake)
+	}
 	return nil
 }
 
@@ -91,6 +101,10 @@ func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
 	var all []*Client
 	var more []Record
+	if len(m.forgotten) >= maxClients {
+		m.unrecorded = nil // no more until the records of others are removed
+		m.wake()
+	}
 	for _, c := range m.unrecorded {
 		k := &c.known.reclaim
 		if k.recorded = k.recorded || m.claimOf(c) != nil; !k.recorded && !c.known.gone {

@@ -56,11 +56,13 @@ func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, a
 		old = in.confirmed
 	}
 	switch {
+	case old == nil && m.keeps(0, id):
+		return SetClientIDResult{Status: nfs4wire.NFS4ErrDelay}, after
 	case old == nil:
 	case old.known.dying.Load():
 		return SetClientIDResult{Expired: old}, after
 	case old.Principal != id.Principal:
-		if m.holds(old) {
+		if m.holds(old) || m.claimOf(old) != nil {
 			if m.expired(old, m.now()) {
 				return SetClientIDResult{Expired: old}, after
 			}

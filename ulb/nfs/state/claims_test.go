@@ -1,0 +1,214 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// from is an identity that comes from an address.
+func from(address string, id *Identity) *Identity {
+	id.Address = netip.MustParseAddr(address)
+	return id
+}
+
+// comes makes a client known by its minor version's request, and confirms it.
+func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Status) {
+	t.Helper()
+	if minor == 0 {
+		r := m.SetClientID(id, Callback{})
+		if r.Status != ok || r.Client == nil {
+			return nil, r.Status
+		}
+		return r.Client, m.ConfirmClientID(r.Client.ID, r.Confirm, id.Principal)
+	}
+	x := m.ExchangeID(id, false)
+	if x.Status != ok || x.Client == nil {
+		return nil, x.Status
+	}
+	return x.Client, m.Confirm(x.Client)
+}
+
+// recorded is a life in which a client of a minor version comes to have a record.
+func recorded(minor uint32) life {
+	return func(t *testing.T, m *Manager) {
+		if minor == 0 {
+			if _, err := m.Record(v40(t, m, me()), false); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		holds(t, m)
+	}
+}
+
+// A client that has another one's name does not get the right of that one to claim, nor
+// takes it away: neither before that one has come back, nor before it has claimed anything.
+func TestNameOfOneWhoMayClaimIsKept(t *testing.T) {
+	const here, there = "10.0.0.1", "10.0.0.2"
+	for minor := range uint32(2) {
+		for _, c := range []struct {
+			name   string
+			thief  func() *Identity
+			before Status // the client has come back
+			after  Status // it has, and claimed nothing yet
+		}{
+			{"from another address", func() *Identity { return from(there, identity("client", 7, "me")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrDelay},
+			{"as another principal", func() *Identity { return from(here, identity("client", 7, "thief")) }, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse},
+			{"as another principal that is proven", func() *Identity {
+				id := from(there, identity("client", 7, "thief"))
+				id.Proven = true
+				return id
+			}, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse},
+		} {
+			t.Run(fmt.Sprintf("4.%d %s", minor, c.name), func(t *testing.T) {
+				d := &disk{}
+				lives(t, d, recorded(minor), func(t *testing.T, m *Manager) {
+					_, s := comes(t, m, minor, c.thief())
+					is(t, "the thief, before", s, c.before)
+					client, s := comes(t, m, minor, from(here, identity("client", 2, "me")))
+					is(t, "the client", s, ok)
+					if minor > 0 {
+						of(client).active = true // it has a session
+					}
+					_, s = comes(t, m, minor, c.thief())
+					is(t, "the thief, after", s, c.after)
+					synctest.Wait()
+					if !m.InGrace() || !d.has(minor, "client") {
+						t.Error("the thief ends the time of grace, or the record")
+					}
+					is(t, "a claim", m.mayHoldNow(client, true), ok)
+				})
+			})
+		}
+	}
+}
+
+// A client that has moved waits for half of the time of grace, and one whose principal is
+// proven does not wait. One that has another principal comes when grace is over.
+func TestClientThatHasMovedClaims(t *testing.T) {
+	const there = "10.0.0.2"
+	for minor := range uint32(2) {
+		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
+			moved := func() *Identity { return from(there, identity("client", 2, "me")) }
+			_, s := comes(t, m, minor, moved())
+			is(t, "at once", s, nfs4wire.NFS4ErrDelay)
+			pass(leaseTime / 2)
+			client, s := comes(t, m, minor, moved())
+			is(t, "in the second half", s, ok)
+			is(t, "a claim", m.mayHoldNow(client, true), ok)
+		})
+		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
+			id := from(there, identity("client", 2, "me"))
+			id.Proven = true
+			client, s := comes(t, m, minor, id)
+			is(t, "proven", s, ok)
+			is(t, "a claim", m.mayHoldNow(client, true), ok)
+		})
+		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
+			other := func() *Identity { return identity("client", 2, "another") }
+			pass(leaseTime - time.Second)
+			_, s := comes(t, m, minor, other())
+			is(t, "in grace", s, nfs4wire.NFS4ErrDelay)
+			pass(2 * time.Second)
+			_, s = comes(t, m, minor, other())
+			is(t, "after grace", s, ok)
+		})
+	}
+}
+
+// Grace ends when its time is over, however long a lease is, and to the day.
+func TestGraceEndsInTimeBesideLongLeases(t *testing.T) {
+	d := &disk{}
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{Records: d, Lease: time.Hour})
+		complete(t, m, me())
+		m.Close()
+		m = manager(t, Config{Records: d, Lease: time.Hour, Grace: 10 * time.Second})
+		defer m.Close()
+		pass(9 * time.Second)
+		if !m.InGrace() {
+			t.Error("grace ended early")
+		}
+		pass(time.Second + time.Millisecond)
+		if m.InGrace() {
+			t.Error("grace goes on")
+		}
+	})
+}
+
+// Strangers neither end the time of grace nor make it longer, whatever they do, and they
+// keep no client out that may claim: of eight addresses as many are there as may be.
+func TestStrangersInGrace(t *testing.T) {
+	d := &disk{}
+	lives(t, d, holds, func(t *testing.T, m *Manager) {
+		there := 0
+		for i := range 2 * maxClients {
+			id := from(fmt.Sprintf("10.1.0.%d", 1+i%8), identity(fmt.Sprint("stranger ", i), 1, "me"))
+			c, s := comes(t, m, 1, id)
+			if s == nfs4wire.NFS4ErrDelay {
+				continue // there are enough of its address
+			}
+			is(t, "a stranger", s, ok)
+			of(c).active = true
+			there++
+			if i%100 == 0 {
+				is(t, "a stranger's claim", m.mayHoldNow(c, true), noGrace)
+				s, _ := m.ReclaimComplete(c, false)
+				is(t, "RECLAIM_COMPLETE", s, ok)
+				is(t, "a stranger's wish", m.mayHoldNow(c, false), inGrace)
+			}
+			if i%1000 == 0 {
+				of(c).active = false
+				is(t, "DESTROY_CLIENTID", m.Destroy(c), ok)
+			}
+		}
+		synctest.Wait()
+		if !m.InGrace() || there < maxClients*3/4 {
+			t.Fatalf("%d strangers are there; in grace %v", there, m.InGrace())
+		}
+		var c *Client
+		s := nfs4wire.NFS4ErrDelay
+		for range 10 {
+			if c, s = comes(t, m, 1, me()); s == ok {
+				break
+			}
+			pass(time.Second)
+		}
+		is(t, "one who may claim", s, ok)
+		is(t, "a claim", m.mayHoldNow(c, true), ok)
+		pass(leaseTime)
+		if m.InGrace() {
+			t.Error("strangers make the time of grace longer")
+		}
+	})
+}
+
+// keeping are records of which none can be removed.
+type keeping struct{ *disk }
+
+func (keeping) Remove([]Record) error { return errors.New("no disk") }
+
+// As long as records cannot be removed there are no more of them than of clients twice:
+// clients that come and go are not recorded then.
+func TestRecordsThatStayAreBounded(t *testing.T) {
+	d := &disk{}
+	timed(t, Config{Records: keeping{d}}, func(t *testing.T, m *Manager) {
+		m.mu.Lock()
+		for i := range maxClients - 1 {
+			m.forgotten = append(m.forgotten, Record{Minor: 1, Owner: fmt.Sprint("gone ", i)})
+		}
+		m.mu.Unlock()
+		is(t, "DESTROY_CLIENTID", m.Destroy(complete(t, m, identity("one", 1, "me"))), ok)
+		synctest.Wait()
+		c := confirmed(t, m, identity("another", 1, "me"))
+		if s, _ := m.ReclaimComplete(c, false); s != nfs4wire.NFS4ErrDelay || d.has(1, "another") {
+			t.Errorf("RECLAIM_COMPLETE: %v", s)
+		}
+	})
+}
