@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,12 +29,12 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	if s.state != nil && slices.ContainsFunc(nfsVersions[1:], s.cfg.serves) {
 		file := filepath.Join(s.state.path, recordsFile)
 		if s.records, err = records.Open(file); err != nil {
-			return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be opened: %w; restore it from a backup, or remove it, and clients lose what they hold open and locked at this start", file, cause(err))
+			return recordsFault(file, err)
 		}
-		cfg.Records = s.records
+		cfg.Records = &toldRecords{Records: s.records, log: s.log}
 	}
 	if s.clients, err = state.New(cfg); err != nil {
-		return err
+		return recordsFault(filepath.Join(s.cfg.StateDir, recordsFile), err)
 	}
 	if s.trees != nil {
 		s.trees.revoke = func(fs vfs.FileSystem) { s.clients.Revoke(state.DomainOf(fs)) }
@@ -43,6 +44,42 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 
 // recordsFile remembers which clients hold something.
 const recordsFile = "clients.db"
+
+// recordsFault says why there is no start with these records, and what to do.
+func recordsFault(file string, err error) error {
+	if d, ok := errors.AsType[*records.Damaged](err); ok {
+		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, is damaged: %s; restore it from a backup, or remove it, and clients lose what they hold open and locked at this start", file, d.Why)
+	}
+	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, cause(err))
+}
+
+// toldRecords say in the log when they cannot be written, and when they can be again: clients
+// wait meanwhile, and nothing else tells why.
+type toldRecords struct {
+	state.Records
+	log  *zap.Logger
+	last time.Time // that it was said; zero: they could be written
+}
+
+// tellAgain is how often it is said that records cannot be written.
+const tellAgain = time.Minute
+
+func (r *toldRecords) Put(more []state.Record) error    { return r.tell(r.Records.Put(more)) }
+func (r *toldRecords) Remove(gone []state.Record) error { return r.tell(r.Records.Remove(gone)) }
+
+// tell is called by one goroutine at a time, as the Records are.
+func (r *toldRecords) tell(err error) error {
+	switch {
+	case err == nil && !r.last.IsZero():
+		r.log.Info("the names of NFSv4 clients can be written again")
+		r.last = time.Time{}
+	case err != nil && time.Since(r.last) > tellAgain:
+		r.log.Error("the names of NFSv4 clients cannot be written: until they can, new clients open no files, nothing goes from clients whose leases ran out to others, and the time of grace does not end; see that the state directory can be written and has room",
+			zap.String("file", recordsFile), zap.Error(cause(err)))
+		r.last = time.Now()
+	}
+	return err
+}
 
 // closeClients ends what works by itself on the state of clients: sweeps and callbacks.
 // Calls that still hang go on without them.
