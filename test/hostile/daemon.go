@@ -32,8 +32,13 @@ type Config struct {
 	Ceiling int
 	// Limits are further lines of its configuration's [limits].
 	Limits string
+	// NFS are further lines of its configuration's [nfs], and State its state directory;
+	// empty: one of its own.
+	NFS, State string
 	// Descriptors is its RLIMIT_NOFILE; 0 is the test's own.
 	Descriptors int
+	// FileBlocks is its RLIMIT_FSIZE in blocks of 512 bytes; 0 is the test's own.
+	FileBlocks int
 	// Stalling is how many further exports there are on file systems that can
 	// be made to stall. Remembered: the kernel knows their attributes and
 	// listings by heart, and only names and data stall.
@@ -52,6 +57,7 @@ type Config struct {
 // A Daemon is the program under test, as a process of its own.
 type Daemon struct {
 	*servertest.Process
+	t         testing.TB
 	TCP, RDMA netip.AddrPort
 	// Ceiling is in bytes.
 	Ceiling int
@@ -65,15 +71,26 @@ type exported struct{ path, name, options string }
 // startDaemon starts program on an address of its own and waits until it serves.
 func startDaemon(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
 	t.Helper()
+	d := launch(t, program, cfg, exports)
+	d.AwaitLine("serving")
+	return d
+}
+
+// launch starts program on an address of its own.
+func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemon {
+	t.Helper()
 	if cfg.Ceiling == 0 {
 		cfg.Ceiling = 64
 	}
 	ip := netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(99)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
-	d := &Daemon{
+	d := &Daemon{t: t,
 		TCP: freePort(t, ip), RDMA: freePort(t, ip),
 		Ceiling: cfg.Ceiling * mib,
 	}
 	dir := t.TempDir()
+	if cfg.State == "" {
+		cfg.State = filepath.Join(dir, "state")
+	}
 	var text strings.Builder
 	fmt.Fprintf(&text, `
 rdma = [%q]
@@ -85,7 +102,9 @@ drain_timeout = %q
 ceiling = "%dM"
 [limits]
 %s
-`, d.RDMA, d.TCP, filepath.Join(dir, "state"), Drain, cfg.Ceiling, cfg.Limits)
+[nfs]
+%s
+`, d.RDMA, d.TCP, cfg.State, Drain, cfg.Ceiling, cfg.Limits, cfg.NFS)
 	for _, e := range exports {
 		fmt.Fprintf(&text, "[[export]]\npath = %q\nname = %q\noptions = %q\n", e.path, e.name, e.options)
 	}
@@ -101,11 +120,13 @@ ceiling = "%dM"
 	if cfg.Descriptors > 0 {
 		args = append([]string{"sh", "-c", `ulimit -n "$1"; shift; exec "$@"`, "sh", strconv.Itoa(cfg.Descriptors)}, args...)
 	}
+	if cfg.FileBlocks > 0 {
+		args = append([]string{"sh", "-c", `ulimit -f "$1"; shift; exec "$@"`, "sh", strconv.Itoa(cfg.FileBlocks)}, args...)
+	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), cfg.Environment...)
 	d.Process = servertest.StartProcess(t, cmd)
-	d.AwaitLine("serving")
 	return d
 }
 

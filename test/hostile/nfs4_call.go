@@ -57,13 +57,15 @@ type client4 struct {
 	link
 	// back says that sessions are made with a backchannel over their connection. called,
 	// where set, is handed what the daemon calls, which is not answered otherwise.
-	back    bool
-	called  func(call []byte) error
-	xid     uint32
-	id      uint64
-	made    uint32 // the number of the next CREATE_SESSION
-	session wire.SessionID4
-	slots   uint32
+	back   bool
+	called func(call []byte) error
+	xid    uint32
+	id     uint64
+	// verifier is of its incarnation: no other client knows it.
+	verifier wire.Verifier4
+	made     uint32 // the number of the next CREATE_SESSION
+	session  wire.SessionID4
+	slots    uint32
 }
 
 // status4 is an operation's status that is not NFS4_OK.
@@ -146,7 +148,7 @@ func (c *client4) await() ([]byte, error) {
 
 // exchange makes a client by this name.
 func (c *client4) exchange(name []byte) (sequence uint32, err error) {
-	d, err := c.do(op4{wire.OpExchangeID, &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: name}}})
+	d, err := c.do(op4{wire.OpExchangeID, &wire.ExchangeID4Args{Clientowner: wire.ClientOwner4{Ownerid: name, Verifier: c.verifier}}})
 	if err != nil {
 		return 0, err
 	}
