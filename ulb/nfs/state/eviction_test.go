@@ -27,8 +27,8 @@ func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 				t.Fatalf("client %d is still there", i)
 			}
 		}
-		if most := (clients + evictedTogether - 1) / evictedTogether; int(changes.Load()) > most {
-			t.Errorf("the records were changed %d times, not %d", changes.Load(), most)
+		if n := changes.Load(); n > 4 {
+			t.Errorf("the records were changed %d times", n)
 		}
 	})
 }

@@ -153,6 +153,11 @@ func TestGrace(t *testing.T) {
 		is(t, "a stranger's claim", m.mayHoldNow(stranger, true), noGrace)
 		is(t, "a stranger's wish", m.mayHoldNow(stranger, false), inGrace)
 		is(t, "another principal", m.ExchangeID(identity("client", 1, "thief"), false).Status, nfs4wire.NFS4ErrDelay)
+		m.mu.Lock()
+		if m.claimOf(&Client{Minor: 1, Owner: "client", Principal: "thief"}) != nil {
+			t.Error("another principal may claim")
+		}
+		m.mu.Unlock()
 		c := confirmed(t, m, me())
 		is(t, "a claim", m.mayHoldNow(c, true), ok)
 		is(t, "a wish", m.mayHoldNow(c, false), inGrace)

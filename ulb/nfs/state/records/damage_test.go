@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -257,4 +259,40 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Pages that lead to themselves are refused, and not followed without end.
+func TestPagesInACircle(t *testing.T) {
+	const size = 4096
+	b := make([]byte, 4*size)
+	for i := range uint64(2) {
+		page := b[i*size:]
+		h := page[pageHeader:]
+		order.PutUint64(page, i)
+		order.PutUint16(page[8:], headPage)
+		order.PutUint32(h, headMagic)
+		order.PutUint32(h[4:], headVersion)
+		order.PutUint32(h[8:], size)
+		order.PutUint64(h[16:], 2) // all begins there
+		order.PutUint64(h[40:], 4)
+		order.PutUint64(h[48:], i)
+		sum := fnv.New64a()
+		sum.Write(h[:headSum])
+		order.PutUint64(h[headSum:], sum.Sum64())
+	}
+	// Page 2 leads to page 3 twice, and page 3 to page 2.
+	for i, to := range map[uint64]uint64{2: 3, 3: 2} {
+		page := b[i*size:]
+		order.PutUint64(page, i)
+		order.PutUint16(page[8:], branchPage)
+		order.PutUint16(page[10:], 2)
+		for k := range 2 {
+			order.PutUint64(page[pageHeader+k*elementSize+8:], to)
+		}
+	}
+	debug.SetMaxStack(16 << 20) // which a walk without end reaches at once
+	var s Store
+	if err := s.take(b); !errors.Is(err, errPage) {
+		t.Error(err)
+	}
 }
