@@ -173,7 +173,7 @@ func TestFileOfEarlierVersion(t *testing.T) {
 	must(t, db.Update(func(tx *bolt.Tx) error {
 		meta, err := tx.CreateBucket(server)
 		must(t, err)
-		all, err := tx.CreateBucket(clients)
+		all, err := tx.CreateBucket(names)
 		must(t, err)
 		return errors.Join(meta.Put(starts, []byte{0, 0, 1, 0}), all.Put([]byte("\x01host"), []byte("uid 0")))
 	}))

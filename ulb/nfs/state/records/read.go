@@ -45,16 +45,18 @@ type visit func(flags uint32, key, value []byte) error
 
 var errPage = errors.New("a page of it is not what leads to it says")
 
-// read returns what the file b has: its server's values, and its clients.
-func read(b []byte) (values map[string]string, all map[string]entry, err error) {
+// read returns what the file b has: its server's values, and its clients. earlier: they are as
+// earlier versions had them.
+func read(b []byte) (values map[string]string, all map[string]entry, earlier bool, err error) {
 	r := reader{b: b, seen: make(map[uint64]bool)}
 	root, err := r.head()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	buckets := map[string]map[string]string{string(server): {}, string(clients): {}, string(addresses): {}}
+	buckets := map[string]map[string]string{string(server): {}, string(clients): {}, string(names): {}}
 	err = r.walk(root, 0, func(flags uint32, name, value []byte) error {
 		into := buckets[string(name)]
+		earlier = earlier || string(name) == string(names)
 		if into == nil || flags != bucketFlag || len(value) < bucketHeader {
 			return errPage
 		}
@@ -71,21 +73,23 @@ func read(b []byte) (values map[string]string, all map[string]entry, err error) 
 		return r.elements(value[bucketHeader:], 0, take) // which is within the value
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	all = make(map[string]entry)
-	for key, principal := range buckets[string(clients)] {
-		if len(key) == 0 {
-			return nil, nil, errors.New("a client has no name")
+	for key, principal := range buckets[string(names)] {
+		if key == "" {
+			return nil, nil, false, errors.New("a client has no name")
 		}
-		all[key] = entry{principal, buckets[string(addresses)][key]}
+		all[key] = entry{principal: principal}
 	}
-	for key := range buckets[string(addresses)] {
-		if _, ok := all[key]; !ok {
-			return nil, nil, errors.New("there is an address without a client")
+	for at, value := range buckets[string(clients)] {
+		key, e, ok := decode(value)
+		if _, twice := all[key]; !ok || twice || at != string(digest(key)) {
+			return nil, nil, false, errors.New("a client in it is none")
 		}
+		all[key] = e
 	}
-	return buckets[string(server)], all, nil
+	return buckets[string(server)], all, earlier, nil
 }
 
 // head reads both heads, and returns the page that all begins at. A head is less than a

@@ -2,6 +2,7 @@ package records
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -31,15 +32,15 @@ const patience = 2 * time.Second
 // clients take as there may be.
 const largest = 1 << 28
 
-// What the database has: in clients a record for each, its key the minor version and the
-// owner, its value the principal; in addresses by the same keys where they came from, as
-// far as that is known; in server how often it was started, and the sum of all that.
+// What the database has: in clients a record for each, its key a digest of the name, so that
+// long names make no deep tree; in server how often it was started, and the sum of all
+// that. Files of earlier versions have no sum, and in names the principals by the names.
 var (
-	clients   = []byte("clients")
-	addresses = []byte("addresses")
-	server    = []byte("server")
-	starts    = []byte("starts")
-	sum       = []byte("sum")
+	clients = []byte("records")
+	names   = []byte("clients")
+	server  = []byte("server")
+	starts  = []byte("starts")
+	sum     = []byte("sum")
 )
 
 // An entry is what there is of one client. The address is as netip.Addr writes it, or empty.
@@ -53,6 +54,42 @@ func (e entry) hash(key string) uint64 {
 		io.WriteString(h, s)
 	}
 	return h.Sum64()
+}
+
+// encode is a client's value in the database: its name and its principal, each with its length
+// before it in four bytes, and its address.
+func (e entry) encode(key string) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(key)))
+	b = append(b, key...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(e.principal)))
+	return append(append(b, e.principal...), e.address...)
+}
+
+// decode takes a value apart.
+func decode(value string) (key string, e entry, ok bool) {
+	cut := func() (s string) {
+		if len(value) < 4 {
+			ok = false
+			return ""
+		}
+		n := uint64(binary.BigEndian.Uint32([]byte(value[:4])))
+		if value = value[4:]; n > uint64(len(value)) {
+			ok = false
+			return ""
+		}
+		s, value = value[:n], value[n:]
+		return s
+	}
+	ok = true
+	key, e.principal = cut(), cut()
+	e.address = value
+	return key, e, ok && key != ""
+}
+
+// digest is a client's key in the database.
+func digest(key string) []byte {
+	d := sha256.Sum256([]byte(key))
+	return d[:]
 }
 
 // sumOf is the sum of the starts alone.
@@ -171,10 +208,9 @@ func (s *Store) lock(f *os.File) error {
 	return nil
 }
 
-// take takes the content of a file, where its sum is right. Files of earlier versions have
-// no sum, and no addresses.
+// take takes the content of a file, where its sum is right.
 func (s *Store) take(b []byte) error {
-	values, all, err := read(b)
+	values, all, earlier, err := read(b)
 	if err != nil {
 		return err
 	}
@@ -186,14 +222,13 @@ func (s *Store) take(b []byte) error {
 		return errors.New("the number of starts is not one")
 	}
 	s.starts, s.all = binary.BigEndian.Uint32([]byte(n)), all
-	total, earlier := sumOf(s.starts), true
+	total := sumOf(s.starts)
 	for key, e := range all {
 		total += e.hash(key)
-		earlier = earlier && e.address == ""
 	}
 	want, summed := values[string(sum)]
 	switch {
-	case summed && len(values) == 2 && len(want) == 8 && binary.BigEndian.Uint64([]byte(want)) == total:
+	case summed && !earlier && len(values) == 2 && len(want) == 8 && binary.BigEndian.Uint64([]byte(want)) == total:
 	case !summed && len(values) == 1 && earlier:
 	default:
 		return errors.New("what is in it is not what its checksum is of")
@@ -214,7 +249,7 @@ func (s *Store) replace(all map[string]entry, total uint64) error {
 		return err
 	}
 	err = db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [...][]byte{clients, addresses, server} {
+		for _, name := range [...][]byte{clients, server} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
@@ -384,16 +419,13 @@ func apply(all map[string]entry, delta map[string]*entry) {
 
 // write writes a change and the sum.
 func write(tx *bolt.Tx, delta map[string]*entry, total uint64) error {
-	who, where := tx.Bucket(clients), tx.Bucket(addresses)
-	for k, e := range delta {
+	in := tx.Bucket(clients)
+	for key, e := range delta {
 		var err error
-		switch key := []byte(k); {
-		case e == nil:
-			err = errors.Join(who.Delete(key), where.Delete(key))
-		case e.address == "":
-			err = errors.Join(who.Put(key, []byte(e.principal)), where.Delete(key))
-		default:
-			err = errors.Join(who.Put(key, []byte(e.principal)), where.Put(key, []byte(e.address)))
+		if e == nil {
+			err = in.Delete(digest(key))
+		} else {
+			err = in.Put(digest(key), e.encode(key))
 		}
 		if err != nil {
 			return err
