@@ -19,6 +19,8 @@ type dirChange struct {
 	apart bool
 	// called: the system call was made.
 	called bool
+	// idle: the call succeeds and does nothing.
+	idle bool
 }
 
 // change runs f, a change of directory d, with d's other changes through this
@@ -67,7 +69,7 @@ func (c *dirChange) call(f func() error) error {
 		c.ch.HasAfter, c.ch.Atomic = false, false
 		return err
 	}
-	if err == nil {
+	if err == nil && !c.idle {
 		c.d.fillChanged(&c.ch.After, &st)
 	} else {
 		c.d.fill(&c.ch.After, &st)

@@ -157,8 +157,12 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return from, to, err
 	}
 	var moved, victim named
-	move := func(call func(func() error) error) error {
+	move := func(call func(func() error) error, dirs ...*dirChange) error {
 		moved, victim = fs.known(f, fromName), fs.known(t, toName)
+		for _, c := range dirs {
+			// Of two names of one file both stay.
+			c.idle = moved.ok && victim.ok && moved.handle == victim.handle
+		}
 		moved.stir()
 		victim.stir()
 		err := fs.as(op.Cred, func() error {
@@ -177,7 +181,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return err
 	}
 	if f == t {
-		err = fs.change(op, f, &from, func(c *dirChange) error { return move(c.call) })
+		err = fs.change(op, f, &from, func(c *dirChange) error { return move(c.call, c) })
 		to = from
 	} else {
 		// The order keeps two renames between the same directories, in
@@ -188,11 +192,11 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		}
 		err = fs.change(op, outer, outerCh, func(o *dirChange) error {
 			return fs.change(op, inner, innerCh, func(i *dirChange) error {
-				return move(func(f func() error) error { return o.call(func() error { return i.call(f) }) })
+				return move(func(f func() error) error { return o.call(func() error { return i.call(f) }) }, o, i)
 			})
 		})
 	}
-	if err == nil && moved.n != nil {
+	if err == nil && moved.n != nil && moved.handle != victim.handle {
 		fs.touched(moved.n)
 	}
 	if err == nil && victim.n != nil && victim.n != moved.n {

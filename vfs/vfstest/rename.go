@@ -148,8 +148,24 @@ func testRenameSameFile(x *fixture) {
 	h := u.create(x.dir, "a", 0o644)
 	x.ok(u.link(h, x.dir, "b"), "Link")
 	x.ok(u.link(h, d, "c"), "Link")
-	x.is(u.rename(x.dir, "a", x.dir, "b"), "Rename over another name of the file", nil)
-	x.is(u.rename(x.dir, "a", d, "c"), "Rename over another name of the file elsewhere", nil)
+	for _, c := range []struct {
+		what string
+		from string
+		to   vfs.Handle
+		name string
+	}{
+		{"Rename over another name of the file", "a", x.dir, "b"},
+		{"Rename over another name of the file elsewhere", "a", d, "c"},
+		{"Rename of a file to its own name", "a", x.dir, "a"},
+		{"Rename of a directory to its own name", "d", x.dir, "d"},
+	} {
+		here, there, file := x.around(x.dir), x.around(c.to), x.around(h)
+		from, to, err := x.fs.Rename(u.op, x.dir, []byte(c.from), c.to, []byte(c.name))
+		x.is(err, c.what, nil)
+		here.check(c.what, from, false)
+		there.check(c.what, to, false)
+		file.check(c.what, vfs.Change{}, false)
+	}
 	if a := u.attr(h); a.Nlink != 3 {
 		x.Errorf("%d links are left of 3", a.Nlink)
 	}
