@@ -58,6 +58,7 @@ func TestSequenceStandsFirst(t *testing.T) {
 	s.want("a second SEQUENCE", wire.NFS4ErrSequencePos, op(wire.OpSequence, s.next(1)))
 	s.want("SEQUENCE at the end", wire.NFS4ErrSequencePos, putRoot, op(wire.OpSequence, s.next(1)))
 	for _, first := range []nfs4test.Op{
+		op(wire.OpGetDirDelegation), op(wire.OpLayoutget), op(wire.OpOpenattr), op(wire.OpRenew), op(wire.OpSetClientID), op(wire.OpOpenConfirm),
 		putRoot, getFH, getattr(wire.Fattr4Size), op(wire.OpReclaimComplete, words(0)), op(wire.OpTestStateID, words(0)),
 		open(openArgs("x", "y", read, 0)), op(wire.OpBackchannelCtl, words(1, 0)), op(wire.OpSaveFH), op(wire.OpFreeStateID, &wire.FreeStateID4Args{}),
 	} {

@@ -66,6 +66,13 @@ var told = map[rule]bool{
 	{2, wire.OpBackchannelCtl, wire.NFS4ErrWrongCred}:    true,
 }
 
+// withoutSession are the operations that may be the first of a compound (RFC 8881
+// §18.46.3, §18.50.3).
+var withoutSession = map[wire.OpNum]bool{
+	wire.OpSequence: true, wire.OpExchangeID: true, wire.OpCreateSession: true,
+	wire.OpDestroySession: true, wire.OpDestroyClientID: true, wire.OpBindConnToSession: true,
+}
+
 // Valid says whether an operation of a minor version may end with a status: whether that
 // is in the standard's table of its errors, or the text has it.
 func Valid(minor uint32, op wire.OpNum, s wire.NFSStat4) bool {
@@ -81,6 +88,10 @@ func Valid(minor uint32, op wire.OpNum, s wire.NFSStat4) bool {
 		// A reply may grow too big at any operation, and each may be the one behind
 		// SEQUENCE in a reply that was not kept (RFC 8881 §2.10.6.4, §2.10.6.1.3.1).
 		return true
+	case minor > 0 && s == wire.NFS4ErrOpNotInSession:
+		// What has to stand behind SEQUENCE and does not, whether it is served or not
+		// (RFC 8881 §18.46.3).
+		return !withoutSession[op]
 	}
 	r := rule{minor, op, s}
 	return valid[r] || told[r]

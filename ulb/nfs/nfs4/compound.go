@@ -267,6 +267,9 @@ func (k *Compound) step() Status {
 			k.Number = wire.OpIllegal
 			return k.put(nil, wire.NFS4ErrOpIllegal)
 		}
+		if s := k.minor.Before(k, &Operation{Number: k.Number}); s != wire.NFS4OK {
+			return k.put(nil, s)
+		}
 		return k.put(nil, wire.NFS4ErrNotSupp)
 	}
 	if s := k.minor.Before(k, op); s != wire.NFS4OK {
