@@ -206,7 +206,8 @@ func TestLockStateIDs(t *testing.T) {
 			kind := map[string]wire.FType4{"dir": wire.NF4Dir, "link": wire.NF4Lnk, "fifo": wire.NF4Fifo}[name]
 			s.must("CREATE", putRoot, create(kind, name))
 			s.want("LOCKT of "+name, want, putRoot, lookup(name), lockTest("l", wire.ReadLt, 0, 1))
-			s.want("LOCK of "+name, wire.NFS4ErrBadStateID, putRoot, lookup(name), lockNew(o.Stateid, "l", wire.ReadLt, 0, 1))
+			s.want("LOCK of "+name, want, putRoot, lookup(name), lockNew(o.Stateid, "l", wire.ReadLt, 0, 1))
+			s.want("LOCK of "+name+" by a lock", want, putRoot, lookup(name), lockMore(id, wire.ReadLt, 0, 1))
 		}
 		s.want("LOCKT of what nobody opened", ok, putFH(second), lockTest("l", wire.WriteLt, 0, toEnd))
 	})

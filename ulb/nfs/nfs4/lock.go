@@ -6,8 +6,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10).
+// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). No stateid is good for an object that is
+// no regular file; from minor version 1 on that is told of the object, not of the stateid.
 func lock(k *Compound) Status {
+	s := lockFile(k)
+	if s == wire.NFS4ErrBadStateID && k.Minor > 0 {
+		if not := k.regular(); not != wire.NFS4OK {
+			return not
+		}
+	}
+	return s
+}
+
+func lockFile(k *Compound) Status {
 	var args wire.Lock4Args
 	args.Decode(k.Args)
 	if !k.Decoded() {

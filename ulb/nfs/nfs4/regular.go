@@ -38,12 +38,12 @@ func (k *Compound) regular() Status {
 
 // mustBeRegular is what an operation on a file's content is answered about an object of a
 // type (RFC 8881 §18.16.4, §18.22.3; RFC 7530 §16.16.6, §16.23.5; of two files RFC 7862
-// §15.2.3, §15.13.3).
+// §15.2.3, §15.13.3). SETATTR of a size has no other error for that (RFC 8881 §15.2).
 func (k *Compound) mustBeRegular(t vfs.Type) Status {
 	switch {
 	case t == vfs.Regular:
 		return wire.NFS4OK
-	case k.Number == wire.OpCopy, k.Number == wire.OpClone:
+	case k.Number == wire.OpCopy, k.Number == wire.OpClone, k.Number == wire.OpSetattr && k.Minor > 0:
 		return wire.NFS4ErrWrongType
 	case t == vfs.Directory:
 		return wire.NFS4ErrIsDir

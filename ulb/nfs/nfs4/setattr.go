@@ -50,8 +50,10 @@ func (k *Compound) settled(err error) Status {
 		return wire.NFS4OK
 	case errors.Is(err, vfs.ErrNotSupported), errors.Is(err, syscall.EOPNOTSUPP):
 		return wire.NFS4ErrAttrNotSupp
-	case errors.Is(err, syscall.EISDIR) && k.Minor > 0: // a size, for which there is no NFS4ERR_ISDIR
-		return wire.NFS4ErrWrongType
+	case k.Minor > 0 && k.assignment.set.SetSize && (errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EINVAL)):
+		if s := k.regular(); s != wire.NFS4OK {
+			return s
+		}
 	}
 	return k.Failed(err)
 }
