@@ -45,6 +45,14 @@ func TestExchangeIDAgain(t *testing.T) {
 		t.Errorf("%+v, not client %x confirmed", res, s.client)
 	}
 	s.want("SEQUENCE", ok)
+	// It is told with which number it makes its next session.
+	for range 2 {
+		more := createSession(s.Peer, createArgs(s.client, res.Sequenceid))
+		if more.Status != ok || more.ResOK.Sessionid == s.id {
+			t.Errorf("CREATE_SESSION %d: %+v beside session %x", res.Sequenceid, more, s.id)
+		}
+		res = exchanged(s.Peer, "client", 1)
+	}
 }
 
 // Another principal does not get a client that has state, and replaces one that has none
@@ -167,6 +175,11 @@ func TestExchangeIDArguments(t *testing.T) {
 		args.ClientImplID = wire.OptNFSImplID4{Present: true, Value: wire.NFSImplID4{Domain: wire.UTF8String("example.org"), Name: wire.UTF8String("x")}}
 		return args
 	}()).Status, ok)
+	is(t, "an implementation of no time", exchange(p, func() *wire.ExchangeID4Args {
+		args := exchangeArgs("timeless", 1)
+		args.ClientImplID = wire.OptNFSImplID4{Present: true, Value: wire.NFSImplID4{Date: wire.NFSTime4{Nseconds: 1e9}}}
+		return args
+	}()).Status, wire.NFS4ErrInvalid)
 
 	head := encoded(exchangeArgs("client", 1))
 	two := append(bytes.Clone(head[:len(head)-4]), words(2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)...)
@@ -183,6 +196,27 @@ func TestExchangeIDProtection(t *testing.T) {
 	is(t, "SP4_MACH_CRED under AUTH_SYS", exchange(p, args).Status, wire.NFS4ErrInvalid)
 	args.StateProtect.How = wire.Sp4Ssv
 	is(t, "SP4_SSV without algorithms", exchange(p, args).Status, wire.NFS4ErrInvalid)
+	for _, c := range []struct {
+		what               string
+		hash, encr, window uint32
+		want               wire.NFSStat4
+	}{
+		{"SP4_SSV without a hash", 0, 1, 1, wire.NFS4ErrInvalid},
+		{"SP4_SSV without a cipher", 1, 0, 1, wire.NFS4ErrInvalid},
+		{"SP4_SSV without a window", 1, 1, 0, wire.NFS4ErrInvalid},
+		{"SP4_SSV", 1, 1, 1, wire.NFS4ErrEncrAlgUnsupp},
+	} {
+		head := encoded(exchangeArgs("client", 1))
+		ssv := append(bytes.Clone(head[:len(head)-8]), words(uint32(wire.Sp4Ssv), 0, 0)...)
+		for _, n := range []uint32{c.hash, c.encr} {
+			ssv = append(ssv, words(n)...)
+			for range n {
+				ssv = append(ssv, words(3, 0x2a030400)...)
+			}
+		}
+		ssv = append(ssv, words(c.window, 1, 0)...)
+		is(t, c.what, alone(p, op(wire.OpExchangeID, raw(ssv)), nil), c.want)
+	}
 	// A list that does not count as many as there are is the compound's end.
 	head := encoded(exchangeArgs("client", 1))
 	bad := append(bytes.Clone(head[:len(head)-8]), words(uint32(wire.Sp4Ssv), 0, 0, 1<<30)...)

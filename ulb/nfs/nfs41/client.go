@@ -3,6 +3,7 @@ package nfs41
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -17,10 +18,10 @@ type client struct {
 	minor   *Minor
 	protect protection
 
-	// creating is held by CREATE_SESSION, and guards sequence and last: the client's
-	// reply cache of one slot (RFC 8881 §18.36.4).
+	// creating is held by CREATE_SESSION, and guards last and what changes sequence: the
+	// client's reply cache of one slot (RFC 8881 §18.36.4).
 	creating sync.Mutex
-	sequence uint32
+	sequence atomic.Uint32
 	last     *created
 	// failed: the number behind sequence came, and its request failed. Some clients use
 	// a number up that way, as phase 2 of the RFC has it, and others send it again.

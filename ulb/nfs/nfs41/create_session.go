@@ -35,7 +35,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 		return k.Block(disk{})
 	}
 	defer c.creating.Unlock()
-	switch next := args.Sequence - c.sequence; {
+	switch next := args.Sequence - c.sequence.Load(); {
 	case next == 0:
 		return c.replay(k)
 	case next == 1, next == 2 && c.failed:
@@ -45,13 +45,15 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	made, s := m.create(k, c, &args)
 	switch s {
 	case wire.NFS4OK:
-		c.sequence, c.last, c.failed = args.Sequence, made, false
+		c.sequence.Store(args.Sequence)
+		c.last, c.failed = made, false
 		return c.replay(k)
 	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
 		return s // the client has to come again, or is not the one whose slot this is
 	}
-	if args.Sequence-c.sequence == 2 {
-		c.sequence, c.last = args.Sequence-1, &created{status: s}
+	if args.Sequence-c.sequence.Load() == 2 {
+		c.sequence.Store(args.Sequence - 1)
+		c.last = &created{status: s}
 	}
 	c.failed = true
 	return s

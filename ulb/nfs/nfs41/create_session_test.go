@@ -180,7 +180,7 @@ func TestCreateSessionSequenceWraps(t *testing.T) {
 	p := site.Peer(1)
 	id := newClient(p, "client", 1)
 	newSession(p, id, 1)
-	clientOf(m.state.Client(id)).sequence = 1<<32 - 1
+	clientOf(m.state.Client(id)).sequence.Store(1<<32 - 1)
 	is(t, "the replay at the end", create(p, createArgs(id, 1<<32-1)).Status, wire.NFS4OK)
 	newSession(p, id, 0)
 }

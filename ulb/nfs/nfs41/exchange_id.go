@@ -38,6 +38,9 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	if args.Flags&^known != 0 {
 		return wire.NFS4ErrInvalid
 	}
+	if impl := &args.ClientImplID; impl.Present && impl.Value.Date.Nseconds >= 1e9 {
+		return wire.NFS4ErrInvalid // which is no time (RFC 8881 §3.3.1)
+	}
 	protect, s := protectionOf(&k.Call.Cred, &args.StateProtect)
 	if s != wire.NFS4OK {
 		return s
@@ -46,7 +49,9 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
 		Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: proven(&k.Call.Cred), Address: k.Call.Conn.Peer.Addr(),
 		Follow: func(c *state.Client) state.Companion {
-			return &client{Client: c, minor: m, protect: protect, sequence: firstSequence - 1}
+			x := &client{Client: c, minor: m, protect: protect}
+			x.sequence.Store(firstSequence - 1)
+			return x
 		},
 	}
 	for {
@@ -74,7 +79,9 @@ type disk struct{}
 func (m *Minor) exchanged(k *nfs4.Compound, x *state.Exchange) nfs4.Status {
 	c := clientOf(x.Client)
 	res := wire.ExchangeID4ResOK{
-		Clientid: c.ID, Sequenceid: firstSequence, Flags: wire.Exchgid4FlagUseNonPNFS,
+		// A client that is known may well make its next session with this number, though the
+		// RFC does not have it look at it.
+		Clientid: c.ID, Sequenceid: c.sequence.Load() + 1, Flags: wire.Exchgid4FlagUseNonPNFS,
 		StateProtect: c.protect.result(),
 		ServerOwner:  wire.ServerOwner4{MinorID: m.cfg.OwnerMinor, MajorID: m.cfg.Owner},
 		ServerScope:  m.cfg.Scope,

@@ -128,6 +128,9 @@ func TestStateProtection(t *testing.T) {
 	}}
 	ssv := wire.StateProtect4A{How: wire.Sp4Ssv}
 	ssv.SsvParms.HashAlgs, ssv.SsvParms.EncrAlgs = oids(t, "hash"), encryption(t, "aes")
+	ssv.SsvParms.Window = 1
+	closed := ssv
+	closed.SsvParms.Window = 0
 	half := ssv
 	half.SsvParms.HashAlgs = oids(t)
 	for _, c := range []struct {
@@ -142,7 +145,8 @@ func TestStateProtection(t *testing.T) {
 		{"machine credential without RPCSEC_GSS", &sys, &mach, wire.NFS4ErrInvalid},
 		{"SSV", &machine, &ssv, wire.NFS4ErrEncrAlgUnsupp},
 		{"SSV without algorithms", &machine, &half, wire.NFS4ErrInvalid},
-		{"SSV without RPCSEC_GSS", &sys, &ssv, wire.NFS4ErrInvalid},
+		{"SSV without RPCSEC_GSS", &sys, &ssv, wire.NFS4ErrEncrAlgUnsupp},
+		{"SSV without a window", &machine, &closed, wire.NFS4ErrInvalid},
 	} {
 		p, s := protectionOf(c.cred, c.ask)
 		is(t, c.name, s, c.want)

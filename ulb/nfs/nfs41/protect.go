@@ -30,7 +30,8 @@ var allowable = wire.Bits(uint32(wire.OpClose), uint32(wire.OpOpenDowngrade), ui
 	uint32(wire.OpExchangeID), uint32(wire.OpBindConnToSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))
 
 // protectionOf is what a client gets of what it asks for. SP4_MACH_CRED takes RPCSEC_GSS
-// with integrity at least; the secret state verifier is not done: no algorithm of it is.
+// with integrity at least; the secret state verifier is not done: no algorithm of it is,
+// and the caller is told so whatever its flavor.
 func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Status) {
 	switch a.How {
 	case wire.Sp4None:
@@ -44,7 +45,7 @@ func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Stat
 		p.allow = a.MachOps.MustAllow.And(&allowable)
 		return p, wire.NFS4OK
 	}
-	if a.SsvParms.HashAlgs.Len() == 0 || a.SsvParms.EncrAlgs.Len() == 0 || !intact(cred) {
+	if p := &a.SsvParms; p.HashAlgs.Len() == 0 || p.EncrAlgs.Len() == 0 || p.Window == 0 {
 		return protection{}, wire.NFS4ErrInvalid
 	}
 	return protection{}, wire.NFS4ErrEncrAlgUnsupp
