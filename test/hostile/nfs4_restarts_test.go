@@ -49,7 +49,7 @@ func isStatus(t *testing.T, what string, err error, want wire.NFSStat4) {
 	}
 }
 
-// However often the daemon is killed while it writes clients down, it starts again, lets
+// However often the daemon is killed while it starts or writes clients down, it starts again, lets
 // those claim whom it told that they are recorded, and none that did not ask for it.
 func TestKilledWhileRecording(t *testing.T) {
 	r := restarts(t, Config{State: filepath.Join(t.TempDir(), "state"), NFS: "grace_time = \"10m\"\nlease_time = \"5m\""})
@@ -57,6 +57,10 @@ func TestKilledWhileRecording(t *testing.T) {
 	all := &recorders{promised: map[string]netip.Addr{}, never: map[string]netip.Addr{}}
 	for round := range rounds {
 		ctx, cancel := context.WithCancel(context.Background())
+		// A life that is killed at some moment of its start, which writes the records anew.
+		early := launch(t, program, r.cfg, r.exports())
+		wait(ctx, time.Duration(rand.IntN(300))*time.Millisecond)
+		early.Kill()
 		d := r.start()
 		for _, those := range []struct {
 			of   map[string]netip.Addr

@@ -73,7 +73,7 @@ func TestNameOfOneWhoMayClaimIsKept(t *testing.T) {
 					is(t, "the thief, before", s, c.before)
 					client, s := comes(t, m, minor, from(here, identity("client", 2, "me")))
 					is(t, "the client", s, ok)
-					if minor > 0 {
+					if minor > 0 && client != nil {
 						of(client).active = true // it has a session
 					}
 					_, s = comes(t, m, minor, c.thief())
@@ -82,11 +82,21 @@ func TestNameOfOneWhoMayClaimIsKept(t *testing.T) {
 					if !m.InGrace() || !d.has(minor, "client") {
 						t.Error("the thief ends the time of grace, or the record")
 					}
-					is(t, "a claim", m.mayHoldNow(client, true), ok)
+					mayClaim(t, m, client)
 				})
 			})
 		}
 	}
+}
+
+// mayClaim says what is wrong where the client is not there, or may not claim.
+func mayClaim(t *testing.T, m *Manager, c *Client) {
+	t.Helper()
+	if c == nil {
+		t.Error("there is no client that could claim")
+		return
+	}
+	is(t, "a claim", m.mayHoldNow(c, true), ok)
 }
 
 // A client that has moved waits for half of the time of grace, and one whose principal is
@@ -101,14 +111,14 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 			pass(leaseTime / 2)
 			client, s := comes(t, m, minor, moved())
 			is(t, "in the second half", s, ok)
-			is(t, "a claim", m.mayHoldNow(client, true), ok)
+			mayClaim(t, m, client)
 		})
 		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
 			id := from(there, identity("client", 2, "me"))
 			id.Proven = true
 			client, s := comes(t, m, minor, id)
 			is(t, "proven", s, ok)
-			is(t, "a claim", m.mayHoldNow(client, true), ok)
+			mayClaim(t, m, client)
 		})
 		lives(t, &disk{}, recorded(minor), func(t *testing.T, m *Manager) {
 			other := func() *Identity { return identity("client", 2, "another") }
@@ -181,7 +191,7 @@ func TestStrangersInGrace(t *testing.T) {
 			pass(time.Second)
 		}
 		is(t, "one who may claim", s, ok)
-		is(t, "a claim", m.mayHoldNow(c, true), ok)
+		mayClaim(t, m, c)
 		pass(leaseTime)
 		if m.InGrace() {
 			t.Error("strangers make the time of grace longer")

@@ -91,21 +91,31 @@ func TestEvictionsOfTheSameClients(t *testing.T) {
 // A file system that holds up what one client had open holds up no request that waits for
 // another client of the same eviction to be gone.
 func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newManager(t)
-		stalls, other := newClient(m, 1, "stalls"), newClient(m, 1, "other")
+	d := &disk{}
+	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
+		stalls, other := complete(t, m, identity("stalls", 1, "me")), complete(t, m, identity("other", 1, "me"))
 		held := &heldFile{closed: make(chan struct{})}
 		if _, s := m.Open(&OpenArgs{Client: stalls, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, File: held}); s != ok {
 			t.Fatal(s)
 		}
-		open(t, m, other, "o", fileKey(2), AccessRead, AccessWrite)
-		time.Sleep(m.Lease() + 1)
+		pass(2 * leaseTime)
+		write := make(chan struct{})
+		d.slow = func() { <-write }
 		go m.evict([]*Client{stalls, other}, false)
 		synctest.Wait()
-		wants := newClient(m, 1, "wants")
-		open(t, m, wants, "o", fileKey(2), AccessWrite, 0)
-		if err := m.Evict(other); err != nil {
-			t.Error(err)
+		gone := false
+		go func() {
+			m.Evict(other)
+			gone = true
+		}()
+		synctest.Wait()
+		if gone {
+			t.Error("a client is gone before its record")
+		}
+		close(write)
+		synctest.Wait()
+		if !gone || m.Client(other.ID) != nil {
+			t.Error("a request waits for the file of a client that it has nothing to do with")
 		}
 		close(held.closed)
 		synctest.Wait()
