@@ -13,9 +13,12 @@ import (
 type executor struct {
 	run     func(*Call)
 	abandon func(*Call)
-	workers int // bounds
+	working func() // nil, or told that a worker begins a call
+	workers int    // bounds
 	perLane int
 	idleFor time.Duration
+	// lendWithin: see Config.
+	lendWithin time.Duration
 
 	mu       sync.Mutex
 	lanes    map[any]*lane
@@ -28,6 +31,16 @@ type executor struct {
 	wg       sync.WaitGroup
 	newLane  *lane // unused ones
 	newTurns *turns
+
+	// Calls that run on the goroutine which received them: see Turn.
+	out         []*Turn // of those that are not late
+	turns       *Turn   // unused ones
+	unusedTurns int
+	watching    bool
+	quiet       int       // ticks of the watch since a call was lent to
+	asked       time.Time // lend was called last
+	// Calls that were lent a place, and those of them that became late.
+	lends, replaced uint64
 }
 
 // A lane exists while it has calls.
@@ -36,6 +49,7 @@ type lane struct {
 	running int
 	queued  int
 	waits   bool // on executor.waiting
+	late    int  // of those that run, on the goroutine that received them
 	conns   ring[*turns]
 	byConn  map[uint64]*turns
 	unused  *lane
@@ -61,8 +75,8 @@ type worker struct {
 
 func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 	return &executor{
-		run: run, abandon: abandon,
-		workers: cfg.Workers, perLane: cfg.LaneWorkers, idleFor: cfg.IdleWorker,
+		run: run, abandon: abandon, working: cfg.Working,
+		workers: cfg.Workers, perLane: cfg.LaneWorkers, idleFor: cfg.IdleWorker, lendWithin: cfg.LendWithin,
 		lanes: make(map[any]*lane),
 	}
 }
@@ -105,10 +119,15 @@ func (x *executor) submit(c *Call, key any) {
 
 // hire makes a worker. Its goroutine is to follow.
 func (x *executor) hire() *worker {
-	w := &worker{wake: make(chan *Call, 1), place: len(x.team)}
+	w := &worker{wake: make(chan *Call, 1)}
+	x.join(w)
+	return w
+}
+
+func (x *executor) join(w *worker) {
+	w.place = len(x.team)
 	x.team = append(x.team, w)
 	x.wg.Add(1)
-	return w
 }
 
 // dismiss forgets a worker whose goroutine ends.
@@ -233,6 +252,9 @@ func (x *executor) work(w *worker, c *Call) {
 	timer := time.NewTimer(x.idleFor)
 	defer timer.Stop()
 	for c != nil {
+		if x.working != nil {
+			x.working()
+		}
 		x.run(c)
 		now := time.Now()
 		x.mu.Lock()

@@ -9,11 +9,17 @@ import (
 // Serve runs an admitted call whose message, excised items and memory are all
 // here: at once on this goroutine as far as that does not block, otherwise on
 // the executor. The way may be used before Serve returns, or later.
-func (s *Server) Serve(c *Call) { s.start(c, false) }
+func (s *Server) Serve(c *Call) {
+	c.state.lender = nil
+	s.start(c, false)
+}
 
 // Hand is Serve for a goroutine that has something else to do: one that gave back
 // memory, or closes another connection. The call runs on the executor.
-func (s *Server) Hand(c *Call) { s.start(c, true) }
+func (s *Server) Hand(c *Call) {
+	c.state.lender = nil
+	s.start(c, true)
+}
 
 func (s *Server) start(c *Call, elsewhere bool) {
 	if s.cfg.Observe != nil {
@@ -27,7 +33,7 @@ func (s *Server) start(c *Call, elsewhere bool) {
 	if elsewhere || c.state.sealed || c.state.wrapsMuch() {
 		c.detach()
 		c.state.waits = true
-		s.exec.submit(c, startLane{})
+		s.submit(c, startLane{})
 		return
 	}
 	s.begin(c)
@@ -82,7 +88,7 @@ func (s *Server) run(c *Call) {
 		c.detach()
 		c.Try = false
 		s.handed.Add(1)
-		s.exec.submit(c, out.Lane)
+		s.submit(c, out.Lane)
 		return
 	case c.Try:
 		s.inPlace.Add(1)
@@ -92,10 +98,8 @@ func (s *Server) run(c *Call) {
 
 // runBlocking is run for the executor.
 func (s *Server) runBlocking(c *Call) {
-	if s.cfg.Working != nil {
-		s.cfg.Working()
-	}
 	st := &c.state
+	st.lender = nil // the goroutine is a worker's
 	switch {
 	case s.closed.Load():
 		s.abandon(c)

@@ -20,6 +20,10 @@ type Config struct {
 	// IdleWorker is how long a goroutine waits for another call before it
 	// ends (default 10 s).
 	IdleWorker time.Duration
+	// LendWithin is how soon calls that may block have to follow each other for them
+	// to run on the goroutine that received them (default 5 ms): those that come more rarely
+	// would cost more, by the goroutine that watches over them, than they save.
+	LendWithin time.Duration
 	// ReplyCacheBytes bounds the memory of the duplicate-request cache (default
 	// 16 MiB).
 	ReplyCacheBytes int64
@@ -51,6 +55,9 @@ func (c *Config) defaults() {
 	}
 	if c.IdleWorker <= 0 {
 		c.IdleWorker = 10 * time.Second
+	}
+	if c.LendWithin <= 0 {
+		c.LendWithin = 5 * time.Millisecond
 	}
 }
 
@@ -188,6 +195,9 @@ type callState struct {
 	// next belongs to the executor, or to the entry that the call waits for.
 	next *Call
 	lane *lane
+	// lender is set while the goroutine that received the call may run it though it
+	// blocks.
+	lender *Lender
 }
 
 // ended counts the end of c, and tells the observer. It comes before the way is

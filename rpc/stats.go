@@ -73,8 +73,9 @@ type Stats struct {
 	// one now, and the calls that wait for a goroutine.
 	Workers, Running, Queued int
 	// InPlace are the calls answered on the goroutine that received them;
-	// Handed those that went to the executor.
-	InPlace, Handed uint64
+	// Handed those that went to the executor, of which Lent ran on that goroutine all
+	// the same, and of them Replaced took so long that their connection got another one.
+	InPlace, Handed, Lent, Replaced uint64
 	// Overflows are results larger than their Binding says: faults of ours.
 	Overflows uint64
 	// Panics are the calls whose Program panicked: faults of ours as well.
@@ -132,6 +133,7 @@ func (s *Server) Stats() Stats {
 		ReplyCache: s.replies.stats(),
 	}
 	st.Workers, st.Running, st.Queued = s.exec.depth()
+	st.Lent, st.Replaced = s.exec.turnCounts()
 	st.Unknown = s.unknown.read()
 	for _, p := range s.table.Load().numbers {
 		for _, v := range p.versions {

@@ -250,9 +250,9 @@ var nfsMutants = []mutant{
 `,
 		"transport/tcp", "TestRepliesOutOfOrder"},
 	{"a caller that lost its connection connects again", "transport/tcp/dial.go",
-		`		d.err = d.c.run()
+		`		_, d.err = d.c.run()
 `,
-		`		d.err = d.c.run()
+		`		_, d.err = d.c.run()
 		if again, err := net.Dial("tcp", peer.String()); err == nil {
 			defer again.Close()
 		}

@@ -87,10 +87,14 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 	return c
 }
 
-// run is the connection's life.
-func (c *conn) run() error {
+// run is the connection's life, or, where over is false, what of it falls to the calling
+// goroutine: another one goes on.
+func (c *conn) run() (over bool, why error) {
 	c.doing.Store(betweenRecs)
-	err := c.stream.receive(c.ready)
+	over, err := c.receives()
+	if !over {
+		return false, nil
+	}
 	if c.cause.Load() == nil && (err == nil || err == io.EOF || c.leaving.Load()) {
 		c.settle()
 		c.linger()
@@ -108,7 +112,7 @@ func (c *conn) run() error {
 	c.receiver.drop()
 	c.stash = nil
 	c.chargeStash()
-	return *c.cause.Load()
+	return true, *c.cause.Load()
 }
 
 // settle waits until what is under way was answered and sent.

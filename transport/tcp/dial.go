@@ -85,7 +85,7 @@ func NewConn(nc net.Conn, cfg DialConfig) *Conn {
 	rc := server.NewConn(peer, addrPort(nc.LocalAddr()), "tcp", peer.Port() > 0 && peer.Port() < 1024)
 	d.c = newConn(&d.cfg, &d.n, nc, cfg.RPC, rc)
 	d.wg.Go(func() {
-		d.err = d.c.run()
+		_, d.err = d.c.run()
 		close(d.done)
 	})
 	d.wg.Go(d.sweep)

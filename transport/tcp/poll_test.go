@@ -29,7 +29,7 @@ func startPolling(t *testing.T) *polling {
 		Clock: func() time.Duration { return time.Duration(p.clock.Load()) },
 		Procs: func() int { return 2 },
 	})
-	p.fixture = start(t, Config{Polls: p.polls})
+	p.fixture = startWith(t, Config{Polls: p.polls}, rpc.Config{LendWithin: time.Hour})
 	return p
 }
 

@@ -50,6 +50,7 @@ type receiver struct {
 
 	member busypoll.Member
 	served uint64 // of records, when there was no input last
+	lending
 
 	current *call // for the next call served in place
 	chunk   *chunk
@@ -78,18 +79,35 @@ func (r *receiver) drop() {
 	}
 }
 
-// ready reads and serves until there is no more input.
+// ready reads and serves until there is no more input, or a call is to be run (lending).
 func (c *conn) ready() (more bool) {
-	c.member.Wake()
-	defer c.member.Rest()
-	c.doing.Store(atWork)
-	c.out.hold()
+	fresh := c.resumed
+	if fresh {
+		c.resume()
+	} else {
+		c.member.Wake()
+		c.doing.Store(atWork)
+		c.out.hold()
+	}
+	more = c.serveInput(fresh)
+	if c.turn == nil {
+		c.member.Rest()
+	}
+	return more
+}
+
+// serveInput is ready. fresh: the connection has been left in between.
+func (c *conn) serveInput(fresh bool) (more bool) {
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
 		read := c.read
-		if c.member.Polls() {
+		switch {
+		case fresh:
+			read = c.readFirst
+		case c.member.Polls():
 			read = c.poll
 		}
+		fresh = false
 		n, more, err := read(space, direct)
 		if err == errAgain {
 			return c.drained()
@@ -111,7 +129,13 @@ func (c *conn) ready() (more bool) {
 		} else {
 			c.w += n
 		}
-		if !c.parse() {
+		c.more = more
+		goesOn := c.parse()
+		if c.turn != nil {
+			c.leaves()
+			return false
+		}
+		if !goesOn {
 			break
 		}
 		if !more && !c.begins() {
@@ -128,6 +152,9 @@ func (c *conn) begins() bool {
 	begun := c.records.Load()
 	alone := !c.within && begun-c.served == 1 && c.inFlight.Load() == 0
 	c.served = begun
+	if !c.within {
+		c.emptied = begun
+	}
 	if !c.member.Begin(alone) {
 		return false
 	}
@@ -400,7 +427,7 @@ func (c *conn) complete() bool {
 		k.Message = k.Memory.Bytes()[:c.size]
 		k.MessageLen = c.size
 		c.count.calls.Add(1)
-		c.rpc.Serve(&k.Call)
+		c.serve(k)
 		return true
 	case c.reply != nil:
 		in := c.reply
@@ -463,7 +490,7 @@ func (c *conn) dispatch() bool {
 			k.take(b, 0, words)
 		}
 	}
-	c.rpc.Serve(&k.Call)
+	c.serve(k)
 	return true
 }
 

@@ -122,7 +122,7 @@ func (b *bench) run(t testing.TB, in []byte, cut func() (int, bool)) (out []byte
 	cfg.RPC, cfg.Pool = s, b.pool
 	cfg = cfg.withDefaults()
 	st := &script{in: in, cut: cut}
-	err = testConn(&cfg, b.pool, st).run()
+	_, err = testConn(&cfg, b.pool, st).run()
 	p.Wait()
 	s.Close()
 	if n := b.pool.Stats().InUse; n != 0 {

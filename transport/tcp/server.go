@@ -121,10 +121,12 @@ func (s *Server) serve(nc net.Conn) {
 	s.mu.Unlock()
 	// From here on the conn's descriptor is its own: it is closed by it alone.
 	seat.Hold((*seated)(c), &c.received)
-	go func() {
+	live := func() {
+		over, err := c.run()
+		if !over {
+			return
+		}
 		defer s.wg.Done()
-		s.cfg.event(Event{Kind: EventConnected, Peer: peer, Local: local, Conn: rc})
-		err := c.run()
 		seat.Leave()
 		s.mu.Lock()
 		delete(s.conns, c)
@@ -132,6 +134,13 @@ func (s *Server) serve(nc net.Conn) {
 		s.count.received.Add(c.received.Load())
 		s.count.sent.Add(c.out.written.Load())
 		s.cfg.event(Event{Kind: EventClosed, Peer: peer, Local: local, Conn: rc, Err: err})
+	}
+	if _, ok := c.stream.(*socket); ok {
+		c.lender.Replace = func() { go live() }
+	}
+	go func() {
+		s.cfg.event(Event{Kind: EventConnected, Peer: peer, Local: local, Conn: rc})
+		live()
 	}()
 }
 

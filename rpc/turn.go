@@ -1,0 +1,212 @@
+package rpc
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// A call that may block passes to a goroutine of the executor, which has to be woken for it.
+// Where its connection has nothing else to do, the goroutine that received the call is
+// awake already. So that one takes a place in the executor, beneath all of the executor's
+// bounds, and runs the call itself. Meanwhile its connection is not received from. A call that
+// has not ended at the second tick of the executor's watch is late: another goroutine then
+// becomes the connection's, and the first one has only its call.
+
+// watchTick is how often the watch looks: a connection is not received from for at most twice as
+// long because of one call.
+const watchTick = time.Millisecond
+
+// watchIdle is how many ticks the watch goes on without a call to watch.
+const watchIdle = 8
+
+// keptTurns bounds the Turns that are kept for use.
+const keptTurns = 16
+
+// A Lender is a connection whose receiving goroutine may run calls that block.
+type Lender struct {
+	// Replace gives the connection another receiving goroutine. It is called from
+	// any goroutine, and must not block.
+	Replace func()
+	turn    *Turn
+}
+
+// A Turn is a call with a place in the executor. The goroutine that got it has to call
+// Run, with the connection in a state in which another goroutine can receive from it.
+type Turn struct {
+	x       *executor
+	call    *Call
+	replace func()
+	worker  worker
+	// begun: Run was called. late: the connection has another goroutine, or gets one;
+	// seen: the watch has come by. at is the place in executor.out. These but begun are
+	// the executor's mutex's.
+	begun      atomic.Bool
+	late, seen bool
+	at         int
+	unused     *Turn
+}
+
+// ServeOrLend is Serve for a connection of which no more input is here, and no other call
+// under way. Where the call may block, and the executor has a place for it at once, the
+// goroutine that called gets that place instead of another one, and is to call Run as soon
+// as it has left the connection. Otherwise the Turn is nil, and the call is Serve's.
+func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
+	c.state.lender = l
+	s.start(c, false)
+	t := l.turn
+	l.turn = nil
+	return t
+}
+
+// submit has the executor run c, on this goroutine if that is lent.
+func (s *Server) submit(c *Call, lane any) {
+	l := c.state.lender
+	c.state.lender = nil
+	if l != nil {
+		if l.turn = s.exec.lend(c, lane, l.Replace); l.turn != nil {
+			return
+		}
+	}
+	s.exec.submit(c, lane)
+}
+
+// Run runs the call to its end. If that took long, late says that the connection has another
+// goroutine meanwhile, or is about to get one: it is not the calling one's any more.
+func (t *Turn) Run() (late bool) {
+	x, c := t.x, t.call
+	t.call = nil
+	t.begun.Store(true)
+	x.run(c)
+	now := time.Now()
+	x.mu.Lock()
+	late = t.late
+	if !late {
+		x.unwatch(t)
+	} else {
+		t.worker.lane.late--
+	}
+	x.ended(&t.worker)
+	if c = x.next(&t.worker, now); c != nil {
+		x.mu.Unlock()
+		go x.work(&t.worker, c) // and the Turn is no more
+		return late
+	}
+	x.dismiss(&t.worker)
+	x.putTurn(t)
+	x.mu.Unlock()
+	x.wg.Done()
+	return late
+}
+
+// lend gives the calling goroutine a worker's place for c, or nil. Only a place that no other
+// call waits for is given away, and none in a lane where a call is late.
+func (x *executor) lend(c *Call, key any, replace func()) *Turn {
+	now := time.Now()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	soon := now.Sub(x.asked) < x.lendWithin
+	x.asked = now
+	if x.closed || !x.watching && !soon || x.waiting.n > 0 || len(x.team) >= x.workers {
+		return nil
+	}
+	l := x.lanes[key]
+	if l == nil {
+		l = x.openLane(key)
+	} else if l.queued > 0 || l.late > 0 || !x.may(l) {
+		return nil
+	}
+	c.state.lane = l
+	t := x.takeTurn()
+	t.call, t.replace = c, replace
+	x.join(&t.worker)
+	x.start(&t.worker, l, now)
+	t.at = len(x.out)
+	x.out = append(x.out, t)
+	x.quiet = 0
+	x.lends++
+	if !x.watching {
+		x.watching = true
+		x.wg.Add(1)
+		go x.watch()
+	}
+	return t
+}
+
+// takeTurn returns a Turn for use, putTurn takes one back.
+func (x *executor) takeTurn() *Turn {
+	t := x.turns
+	if t == nil {
+		return &Turn{x: x, worker: worker{wake: make(chan *Call, 1)}}
+	}
+	x.turns, t.unused = t.unused, nil
+	x.unusedTurns--
+	return t
+}
+
+func (x *executor) putTurn(t *Turn) {
+	if x.unusedTurns == keptTurns {
+		return
+	}
+	t.begun.Store(false)
+	t.late, t.seen, t.replace = false, false, nil
+	t.unused, x.turns = x.turns, t
+	x.unusedTurns++
+}
+
+// unwatch takes t off the list of the watch.
+func (x *executor) unwatch(t *Turn) {
+	last := len(x.out) - 1
+	moved := x.out[last]
+	x.out[t.at], moved.at = moved, t.at
+	x.out[last] = nil
+	x.out = x.out[:last]
+}
+
+// watch is the goroutine that finds calls late.
+func (x *executor) watch() {
+	defer x.wg.Done()
+	var replace []func()
+	tick := time.NewTicker(watchTick)
+	defer tick.Stop()
+	for range tick.C {
+		x.mu.Lock()
+		replace = x.look(replace[:0])
+		x.quiet++
+		if len(x.out) == 0 && (x.closed || x.quiet > watchIdle) {
+			x.watching = false
+		}
+		goesOn := x.watching
+		x.mu.Unlock()
+		for i, f := range replace {
+			f()
+			replace[i] = nil
+		}
+		if !goesOn {
+			return
+		}
+	}
+}
+
+// look appends the Replace of calls that have become late.
+func (x *executor) look(replace []func()) []func() {
+	for i := 0; i < len(x.out); {
+		t := x.out[i]
+		if !t.seen || !t.begun.Load() {
+			t.seen = true
+			i++
+			continue
+		}
+		x.unwatch(t)
+		t.late = true
+		t.worker.lane.late++
+		x.replaced++
+		replace = append(replace, t.replace)
+	}
+	return replace
+}
+
+func (x *executor) turnCounts() (lent, late uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.lends, x.replaced
+}
