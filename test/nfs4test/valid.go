@@ -59,6 +59,9 @@ var told = map[rule]bool{
 	// An update by another principal (RFC 8881 §18.35.4, case 9).
 	{1, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
 	{2, wire.OpExchangeID, wire.NFS4ErrPerm}: true,
+	// All four operations on extended attributes are OPTIONAL (RFC 8276 §8.4).
+	{2, wire.OpSetXattr, wire.NFS4ErrNotSupp}:    true,
+	{2, wire.OpRemoveXattr, wire.NFS4ErrNotSupp}: true,
 	// The client's state is protected from the caller (RFC 8881 §15.1.6.4).
 	{1, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,
 	{2, wire.OpBindConnToSession, wire.NFS4ErrWrongCred}: true,

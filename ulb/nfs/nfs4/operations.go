@@ -8,8 +8,9 @@ import (
 // maxTag is the longest tag of a compound that is looked at, in bytes.
 const maxTag = 1024
 
-// lastOperation is the highest number of an operation that is known here.
-const lastOperation = wire.OpClone
+// lastOperation is the highest number of an operation that is known here, which need not be
+// served: those on extended attributes are not.
+const lastOperation = wire.OpRemoveXattr
 
 // lastOf is the highest number of an operation of each minor version.
 var lastOf = [...]wire.OpNum{wire.OpReleaseLockOwner, wire.OpReclaimComplete, lastOperation}
