@@ -157,7 +157,7 @@ func TestVainPollsAreBounded(t *testing.T) {
 		if st.Misses == 0 || st.Hits != 0 {
 			t.Errorf("%d peers: %+v: the peers did not do what they were to", peers, st)
 		}
-		if most := (s.now-began)/vainShare + mostCredit; st.Vain > most {
+		if most := (s.now-began)/16 + 4*time.Millisecond; st.Vain > most {
 			t.Errorf("%d peers: %v spent in vain, of %v", peers, st.Vain, most)
 		}
 	}
@@ -177,7 +177,7 @@ func TestVainPollsBetweenHitsAreBounded(t *testing.T) {
 	}
 	st := s.Stats()
 	t.Logf("%+v of %v", st, s.now-began)
-	if most := (s.now-began)/vainShare + mostCredit; st.Vain > most || st.Misses == 0 {
+	if most := (s.now-began)/16 + 4*time.Millisecond; st.Vain > most || st.Misses == 0 {
 		t.Errorf("%+v: of %v", st, most)
 	}
 }
@@ -204,11 +204,60 @@ func TestVainPollsOfAnyPeers(t *testing.T) {
 	}
 	st := s.Stats()
 	t.Logf("%+v of %v", st, s.now-began)
-	if most := (s.now-began)/vainShare + mostCredit; st.Vain > most || st.Hits == 0 || st.Misses == 0 {
+	if most := (s.now-began)/16 + 4*time.Millisecond; st.Vain > most || st.Hits == 0 || st.Misses == 0 {
 		t.Errorf("%+v: of %v", st, most)
 	}
 	if st.Polls != st.Hits+st.Misses+st.Broken || s.taken.Load() {
 		t.Errorf("%+v, taken %v", st, s.taken.Load())
+	}
+}
+
+// However long nothing was polled for, no more than 4 ms may be spent in vain at once.
+func TestCreditIsBounded(t *testing.T) {
+	s := newScene(50 * time.Microsecond)
+	p := s.ready(t)
+	s.now += time.Hour
+	if !p.Begin(true) {
+		t.Fatal("does not poll")
+	}
+	if s.credit > 4*time.Millisecond {
+		t.Errorf("%v", s.credit)
+	}
+	p.End(true)
+}
+
+// After a call that came too late the next ones are waited for: 2, that one included, and
+// after each further time twice as many, up to 64. Eight calls in time make that 2 again.
+func TestLateCallsAreWaitedOut(t *testing.T) {
+	s := newScene(50 * time.Microsecond)
+	p := s.peer()
+	inTime := func() (polled bool) {
+		before := s.Stats().Polls
+		s.call(p, 20*time.Microsecond, true)
+		return s.Stats().Polls > before
+	}
+	for !inTime() {
+	}
+	for round := range 2 {
+		for _, want := range []int{2, 4, 8, 16, 32, 64, 64} {
+			before := s.Stats().Misses
+			s.call(p, 51*time.Microsecond, true)
+			if s.Stats().Misses != before+1 {
+				t.Fatal("it is not polled for")
+			}
+			n := 1
+			for !inTime() {
+				n++
+			}
+			if n != want {
+				t.Errorf("round %d: %d calls are waited for, want %d", round, n, want)
+			}
+		}
+		for hits := 0; hits < 8; {
+			if inTime() {
+				hits++
+			}
+		}
 	}
 }
 
@@ -317,15 +366,26 @@ func TestPollsYield(t *testing.T) {
 func TestWhoDoesNotPoll(t *testing.T) {
 	s := newScene(50 * time.Microsecond)
 	p := s.ready(t)
-	if p.Begin(false) {
-		t.Error("polls with other calls under way")
-	}
 	s.now += procsFor
 	s.procs = 1
 	p.Rest()
 	p.Wake()
 	if p.Begin(true) {
 		t.Error("polls on one processor")
+	}
+	s.now += procsFor
+	s.procs = 2
+	p.Wake()
+	if !p.Begin(true) {
+		t.Error("does not poll when there are two again")
+	}
+	s.now += ahead
+	p.End(true)
+	if p.Begin(false) {
+		t.Error("polls with other calls under way")
+	}
+	if p.Begin(true) {
+		t.Error("polls right behind calls that were under way")
 	}
 	var zero Member
 	zero.Join(nil)

@@ -225,3 +225,33 @@ func TestReadAheadOfAFault(t *testing.T) {
 		})
 	}
 }
+
+// A sink in more pieces than a read of the socket has entries for is filled all the same,
+// without anything being moved.
+func TestReadAheadIntoManyPieces(t *testing.T) {
+	a := newReadAheadTest(t, true, 400_000)
+	r, sink := a.rx.handed.last, a.sinks[0]
+	r.pieces = slices.Collect(slices.Chunk(sink, 1500))
+	a.answer(0, slices.Repeat([]int{40_000}, 10)...)
+	a.run(1<<20, "read 0 true <nil>")
+	if n := a.p.Counters().Misguessed; n > 0 {
+		t.Errorf("%d misguesses", n)
+	}
+}
+
+// A ring that is given back refers to no sink any more.
+func TestReadAheadLetsGo(t *testing.T) {
+	a := newReadAheadTest(t, false, 400_000)
+	a.answer(0, slices.Repeat([]int{40_000}, 10)...)
+	a.run(1<<20, "read 0 true <nil>")
+	r := a.p.rings.borrow()
+	defer a.p.rings.giveBack(r)
+	for i := range r.iov {
+		if r.iov[i].Base != nil {
+			t.Errorf("entry %d", i)
+		}
+	}
+	if r.ahead.read != nil || r.ahead.left != 0 {
+		t.Errorf("%v, %d bytes left", r.ahead.read, r.ahead.left)
+	}
+}

@@ -49,7 +49,8 @@ func TestPeerClosesWithAReadOutstanding(t *testing.T) {
 	s.ended()
 }
 
-// A FIN inside an FPDU, or inside a message, is no orderly end; nor is a reset.
+// IW-320: a FIN inside an FPDU, or inside a message, is no orderly end, and is told as none;
+// nor is a reset.
 func TestPeerBreaksOff(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream func(p *rawpeer.Peer) []byte
@@ -152,6 +153,9 @@ func TestDisconnect(t *testing.T) {
 	q := wire.ParseRead(raw.ReadOp(wire.ReadRequest).Payload)
 	good(t, sent)
 	pending(t, got)
+	if s.SendShort([][]byte{[]byte("late")}, 0) {
+		t.Error("a Send is taken behind the end")
+	}
 	if raw.Pending() {
 		t.Error("FIN, or more, before the Read is answered")
 	}

@@ -363,6 +363,54 @@ func TestCRCMismatchOfAWrite(t *testing.T) {
 	}
 }
 
+// IW-308: a Read whose Response has a wrong bit does not complete, be its segment short
+// or one that is read straight into the sink, the first one or one that was guessed.
+func TestCRCMismatchOfAResponse(t *testing.T) {
+	for _, size := range []int{1, 500, 60_000} {
+		for bad := range 3 { // the segment
+			for _, back := range []int{1, 5, 7} { // from the end: in the CRC, in the pad, in the payload
+				raw, s := active(t, Config{CRC: CRCOn})
+				waits := post(s.Conn, read(1, 2, make([]byte, 3*size)))
+				q := wire.ParseRead(raw.ReadOp(wire.ReadRequest).Payload)
+				var stream []byte
+				for i := range 3 {
+					b := raw.Bytes(rawpeer.Tagged(wire.Tagged{
+						Op: wire.ReadResponse, Last: i == 2, STag: q.SinkSTag, Offset: q.SinkOffset + uint64(i*size),
+					}, make([]byte, size)))
+					if i == bad {
+						b[len(b)-back] ^= 1
+					}
+					stream = append(stream, b...)
+				}
+				raw.Write(stream)
+				raw.ReadTerminate(wire.MPACRC)
+				raw.Conn.Close()
+				s.terminated(wire.MPACRC, false)
+				if r := wait(t, waits); !errors.Is(r.err, rdmacm.ErrFlushed) || r.failed != 0 {
+					t.Errorf("%d bytes, byte %d from the end of segment %d: came back with %v, index %d", size, back, bad, r.err, r.failed)
+				}
+			}
+		}
+	}
+}
+
+// IW-59, IW-87: of faults that different goroutines find, the first counts, and
+// there is one Terminate, with an end in order behind it.
+func TestFirstOfTwoFaults(t *testing.T) {
+	raw, s := active(t, Config{CRC: CRCOff})
+	s.life.fault(&wire.Termination{Cause: wire.DDPQueue}, nil)
+	s.life.fault(&wire.Termination{Cause: wire.DDPMSN}, nil)
+	raw.ReadTerminate(wire.DDPQueue)
+	raw.Conn.Close()
+	s.terminated(wire.DDPQueue, false)
+	if s.life.abortive {
+		t.Error("the connection was reset")
+	}
+	if out := s.p.Counters().TerminatesOut; out[wire.DDPQueue] != 1 || out[wire.DDPMSN] != 0 {
+		t.Errorf("Terminates counted: %v", out)
+	}
+}
+
 // IW-302, IW-303: the pad's content does not matter, nor the CRC field's where
 // CRCs are off.
 func TestPadAndUnusedCRCAreIgnored(t *testing.T) {

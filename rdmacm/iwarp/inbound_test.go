@@ -9,30 +9,47 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
 // IW-11, IW-13, IW-203: reserved bits and the unused STag field do not matter;
 // nothing is invalidated by them.
+//
+// The first Send of a connection, a later one, and one of two segments are taken in
+// by different code.
 func TestSendWithReservedBits(t *testing.T) {
 	raw, s := passive(t, Config{})
-	memory := make([]byte, 4)
+	memory := make([]byte, 4*4)
 	r := s.expose(memory, rdmacm.RemoteWrite)
-	u := rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 1, Invalidate: r.STag()}, []byte("hi"))
-	u[0] |= 0x3c
-	u[1] |= 0x30
-	raw.WriteFPDU(u, rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, []byte("four")),
-		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 2}, nil))
-	if m := wait(t, s.received); string(m) != "hi" {
-		t.Errorf("%q", m)
+	s.Provide(4, 256)
+	reserved := func(h wire.Untagged, payload string) []byte {
+		h.Invalidate = r.STag()
+		u := rawpeer.Untagged(h, []byte(payload))
+		u[0] |= 0x3c
+		u[1] |= 0x30
+		return u
 	}
-	wait(t, s.received)
-	if string(memory) != "four" {
-		t.Errorf("%q", memory)
+	for i, segments := range [][][]byte{
+		{reserved(wire.Untagged{Op: wire.Send, Last: true, MSN: 1}, "hi")},
+		{reserved(wire.Untagged{Op: wire.Send, Last: true, MSN: 3}, "hi")},
+		{reserved(wire.Untagged{Op: wire.SendSolicited, Last: true, MSN: 5}, "hi")},
+		{reserved(wire.Untagged{Op: wire.Send, MSN: 7}, "h"), reserved(wire.Untagged{Op: wire.Send, Last: true, MSN: 7, Offset: 1}, "i")},
+	} {
+		raw.WriteFPDU(append(segments,
+			rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset() + uint64(4*i)}, []byte("four")),
+			rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: uint32(2*i + 2)}, nil))...)
+		if m := wait(t, s.received); string(m) != "hi" {
+			t.Errorf("%q", m)
+		}
+		wait(t, s.received)
+		if got := memory[4*i:][:4]; string(got) != "four" {
+			t.Errorf("case %d: %q", i, got)
+		}
 	}
 }
 
 // IW-47, IW-48, IW-51: each Send uses up one receive, empty ones too, and they
-// arrive in order, of every type.
+// arrive in order, of every type and of any number of segments.
 func TestSendsUseUpReceives(t *testing.T) {
 	raw, s := passive(t, Config{})
 	for i, op := range []wire.Opcode{wire.Send, wire.SendSolicited, wire.Send, wire.SendSolicited} {
@@ -50,6 +67,29 @@ func TestSendsUseUpReceives(t *testing.T) {
 		rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 7}, nil))
 	wait(t, s.received)
 	wait(t, s.received)
+	raw.ReadTerminate(wire.DDPNoBuffer)
+
+	// The same of Sends that invalidate, and of those with three segments each.
+	raw, s = passive(t, Config{})
+	r := s.expose(make([]byte, 4), rdmacm.RemoteWrite)
+	for i, op := range []wire.Opcode{wire.SendSolInvalidate, wire.Send, wire.SendInvalidate, wire.SendInvalidate} {
+		h := wire.Untagged{Op: op, MSN: uint32(i + 1), Invalidate: r.STag()}
+		if i%2 == 0 {
+			h.Last = true
+			raw.WriteFPDU(rawpeer.Untagged(h, make([]byte, 3*i)))
+			continue
+		}
+		for k := range 3 {
+			h.Offset, h.Last = uint32(k*i), k == 2
+			raw.WriteFPDU(rawpeer.Untagged(h, make([]byte, i)))
+		}
+	}
+	for i := range 4 {
+		if m := wait(t, s.received); len(m) != 3*i {
+			t.Errorf("message %d: %x", i, m)
+		}
+	}
+	raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: true, MSN: 5}, nil))
 	raw.ReadTerminate(wire.DDPNoBuffer)
 }
 
@@ -77,6 +117,16 @@ func TestSendOfManySegments(t *testing.T) {
 	}
 	if string(memory) != "abcd" {
 		t.Errorf("%q", memory)
+	}
+
+	// Of segments that are long, and go straight into the buffer, which grows.
+	s.Provide(0, 150_000)
+	long := randomBytes(150_000)
+	for at := 0; at < len(long); at += 50_000 {
+		raw.WriteFPDU(rawpeer.Untagged(wire.Untagged{Op: wire.Send, MSN: 2, Offset: uint32(at), Last: at == 100_000}, long[at:at+50_000]))
+	}
+	if m := wait(t, s.received); !bytes.Equal(m, long) {
+		t.Errorf("%d bytes, or others", len(m))
 	}
 }
 
@@ -277,13 +327,24 @@ func TestReadsAreAnswered(t *testing.T) {
 }
 
 // IW-39, IW-40, IW-211: a Read of no bytes names what it likes, and gets an empty
-// Response.
+// Response: one segment, as each message of ours without payload is.
 func TestEmptyRead(t *testing.T) {
-	raw, _ := passive(t, Config{})
+	raw, s := passive(t, Config{})
 	raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5, SinkOffset: 6, SourceSTag: 0xdeadbeef, SourceOffset: 1<<64 - 1}))
 	if f := raw.ReadOp(wire.ReadResponse); len(f.ULPDU) != wire.TaggedSize || !f.Last || f.Tagged.STag != 5 || f.Tagged.Offset != 6 {
 		t.Errorf("%x", f.ULPDU)
 	}
+	if !s.SendShort(nil, 0) {
+		t.Error("an empty Send is not short")
+	}
+	good(t, post(s.Conn, write(1, 2), send(nil), write(1, 2, nil, nil), send()))
+	for _, op := range []wire.Opcode{wire.Send, wire.Write, wire.Send, wire.Write, wire.Send} {
+		if f := raw.ReadOp(op); !f.Last || len(f.Payload) > 0 {
+			t.Errorf("%v: %x", op, f.ULPDU)
+		}
+	}
+	raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 5}))
+	raw.ReadOp(wire.ReadResponse) // and nothing before it
 }
 
 // IW-64, IW-69: a Read sees the Write in front of it, though both came at once.
@@ -317,6 +378,13 @@ func TestReadsBeyondTheDepth(t *testing.T) {
 		t.Error(len(m))
 	}
 	raw.ReadMessage(wire.ReadResponse)
+	// Each answer gives its place back, also where answers go out together.
+	for range 8 {
+		raw.WriteFPDU(ask(1), ask(0))
+		raw.ReadMessage(wire.ReadResponse)
+		raw.ReadMessage(wire.ReadResponse)
+		await.Until(t, "no Read is being answered", func() bool { return s.tx.answering.Load() == 0 })
+	}
 	// All three come at once, and the first is more than TCP takes.
 	raw.WriteFPDU(ask(len(memory)), ask(1), ask(1))
 	for {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -189,16 +190,23 @@ func TestReadsKeepToTheDepth(t *testing.T) {
 
 // IW-52, IW-209: work that cannot be is refused, chain by chain.
 func TestWorkThatCannotBe(t *testing.T) {
-	_, s := active(t, Config{CRC: CRCOff})
+	raw, s := active(t, Config{CRC: CRCOff})
 	for _, w := range []rdmacm.Work{
 		{Op: rdmacm.OpSendInvalidate}, {Op: 99},
 		{Op: rdmacm.OpWrite, Local: tooLong()}, {Op: rdmacm.OpSend, Local: tooLong()[:1025]},
 	} {
-		if r := wait(t, post(s.Conn, rdmacm.Work{Op: rdmacm.OpSend}, w)); r.err == nil || r.failed != 1 {
-			t.Errorf("%v: came back with %v, index %d", w.Op, r.err, r.failed)
+		for at := range 3 {
+			work := slices.Repeat([]rdmacm.Work{send([]byte("bad"))}, 3)
+			work[at] = w
+			if r := wait(t, post(s.Conn, work...)); r.err == nil || r.failed != at {
+				t.Errorf("%v: came back with %v, index %d, want %d", w.Op, r.err, r.failed, at)
+			}
 		}
 	}
-	good(t, post(s.Conn, rdmacm.Work{Op: rdmacm.OpSend}))
+	good(t, post(s.Conn, send([]byte("good"))))
+	if f := raw.ReadOp(wire.Send); string(f.Payload) != "good" {
+		t.Errorf("%q went out", f.Payload)
+	}
 }
 
 // tooLong is 4 GiB, of one MiB that comes again and again.

@@ -66,6 +66,21 @@ func TestWholeInASegment(t *testing.T) {
 	}
 }
 
+// IW-301: however small segments are, an FPDU has room for a ULPDU of 128 bytes.
+func TestSmallSegments(t *testing.T) {
+	l := listen(t, provider(t, Config{MaxFPDU: FPDUMSS}))
+	raw, s, _ := passiveTo(t, rawpeer.DialSegments(t, l.Addr(), 100), l, rawpeer.LinuxRequest(), nil)
+	raw.WriteFPDU(rawpeer.Ready())
+	back := post(s.Conn, write(1, 2, make([]byte, 1000)))
+	for last := false; !last; {
+		f := raw.ReadOp(wire.Write)
+		if last = f.Last; !last && (len(f.ULPDU) < 126 || len(f.ULPDU) > 128) { // payload is cut at multiples of 4
+			t.Errorf("ULPDU of %d bytes", len(f.ULPDU))
+		}
+	}
+	good(t, back)
+}
+
 // exchangeMixed posts Writes, Sends and Reads of all sizes in chains, and says how many bytes went out in all.
 func exchangeMixed(raw *rawpeer.Peer, s *side) int {
 	random := rand.New(rand.NewPCG(1, 2))

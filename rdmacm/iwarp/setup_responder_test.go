@@ -2,7 +2,9 @@ package iwarp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"net"
 	"testing"
 	"time"
@@ -53,7 +55,7 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 }
 
 // IW-312: reserved flags do not matter; in revision 1 that of the enhanced data
-// is one of them.
+// is one of them (IW-400).
 func TestResponderIgnoresReservedFlags(t *testing.T) {
 	for _, f := range []rawpeer.Frame{
 		{Revision: 1, Flags: 0x0f}, {Revision: 1, Flags: 0x1f}, {Revision: 2, Flags: 0x0f},
@@ -72,7 +74,8 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 		{Revision: 1}, {Revision: 2}, {Revision: 2, Enhanced: &wire.Enhanced{IRD: 4, ORD: 4}},
 	} {
 		f.Private = []byte("private")
-		for _, refuse := range []bool{false, true} {
+		for _, answer := range []string{"yes", "no", ""} { // "": a refusal that says nothing
+			refuse := answer != "yes"
 			l := listen(t, provider(t, Config{}))
 			raw := rawpeer.Dial(t, l.Addr())
 			raw.WriteFrame(false, f)
@@ -84,13 +87,13 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 				t.Errorf("private data %q", r.PrivateData())
 			}
 			if refuse {
-				if err := r.Reject([]byte("no")); err != nil {
+				if err := r.Reject([]byte(answer)); err != nil {
 					t.Fatal(err)
 				}
 			} else {
 				h := newTester()
 				p := param(h)
-				p.PrivateData = []byte("yes")
+				p.PrivateData = []byte(answer)
 				c, err := r.Accept(p)
 				if err != nil {
 					t.Fatal(err)
@@ -98,12 +101,8 @@ func TestResponderMirrorsTheRequest(t *testing.T) {
 				defer func() { c.Abort(nil); wait(t, c.Done()) }()
 			}
 			reply := raw.ReadFrame(true)
-			want := "yes"
-			if refuse {
-				want = "no"
-			}
 			if reply.Revision != f.Revision || (reply.Enhanced != nil) != (f.Enhanced != nil) ||
-				string(reply.Private) != want || (reply.Flags&wire.MPARejected != 0) != refuse {
+				string(reply.Private) != answer || (reply.Flags&wire.MPARejected != 0) != refuse {
 				t.Errorf("request %+v: reply %+v", f, reply)
 			}
 			if refuse {
@@ -147,6 +146,15 @@ func TestResponderSettlesReadDepths(t *testing.T) {
 				t.Errorf("%+v, depth %d", a, s.ReadDepth())
 			}
 		})
+	}
+	// A plain request says nothing of depths: the caps count alone (IW-110).
+	for wanted, depth := range map[int]int{3: 3, 200: 16} {
+		_, s, _ := passiveOn(t, listen(t, provider(t, Config{MaxIRD: 16, MaxORD: 16})), rawpeer.Frame{Revision: 1}, func(p *rdmacm.ConnParam) {
+			p.InboundReads, p.OutboundReads = wanted, wanted
+		})
+		if a := s.Setup(); a.IRD != 16 || a.ORD != depth || s.ReadDepth() != depth || a.PeerIRD != -1 || a.PeerORD != -1 {
+			t.Errorf("revision 1, %d wanted: %+v, depth %d", wanted, a, s.ReadDepth())
+		}
 	}
 }
 
@@ -211,8 +219,14 @@ func TestResponderCRC(t *testing.T) {
 		wait(t, s.received)
 		good(t, post(s.Conn, send([]byte("back"))))
 		back := raw.ReadOp(wire.Send)
-		if crc := wire.ParseCRC(back.Raw[len(back.Raw)-4:]); (crc != 0) != c.want {
-			t.Errorf("%+v: CRC field %#x", c, crc)
+		// It is the CRC32C, least significant byte first (RFC 5044 §4.4).
+		body, crc := back.Raw[:len(back.Raw)-4], binary.LittleEndian.Uint32(back.Raw[len(back.Raw)-4:])
+		want := uint32(0)
+		if c.want {
+			want = crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli))
+		}
+		if crc != want {
+			t.Errorf("%+v: CRC field %#x, want %#x", c, crc, want)
 		}
 	}
 }

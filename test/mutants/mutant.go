@@ -28,7 +28,7 @@ func (m mutant) String() string {
 // all is every mutant of every room.
 func all() []mutant {
 	return slices.Concat(rdmaMutants, iwarpMutants, rpcMutants, memMutants, tcpMutants, clientMutants, relayMutants, gssMutants, krb5Mutants, connectionMutants,
-		nfsMutants, stateMutants, nfs4Mutants, policyMutants, nfs40Mutants, nfs41Mutants, sessionMutants, localMutants, crossmntMutants)
+		nfsMutants, stateMutants, nfs4Mutants, policyMutants, nfs40Mutants, nfs41Mutants, sessionMutants, localMutants, crossmntMutants, rowMutants)
 }
 
 // apply gives the file's text with the mutant in it.

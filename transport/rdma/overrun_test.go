@@ -13,7 +13,7 @@ import (
 
 // A peer that goes on calling and reads no answers has no more calls under way
 // than it was granted, as far as this side can know, and loses its connection at
-// once, not after a deadline: what it costs has a bound.
+// once, not after a deadline: what it costs has a bound (V1-21).
 func TestPeerThatReadsNoAnswers(t *testing.T) {
 	const credits = 20
 	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits, Deadline: time.Hour}})
@@ -41,7 +41,7 @@ func TestPeerThatReadsNoAnswers(t *testing.T) {
 }
 
 // Answers that the peer has got are not held against it, however late this side
-// takes note that they are sent.
+// takes note that they are sent: it is not beyond its grant (V1-21).
 func TestAnswersThatCompleteLate(t *testing.T) {
 	b := newBench(t, benchConfig{server: Config{Credits: 4}})
 	p := b.peerWith(nil, 400)

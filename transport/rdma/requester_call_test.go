@@ -223,8 +223,18 @@ func TestOffers(t *testing.T) {
 			if h.Writes.Len() != len(c.writes) {
 				t.Fatalf("%d Write chunks, want %d", h.Writes.Len(), len(c.writes))
 			}
+			handles := make(map[uint32]bool)
 			for i, l := 0, h.Writes; l.Len() > 0; i++ {
 				chunk := l.Next()
+				for k := range chunk.Len() {
+					// Memory of its own, as long as it says it is (V1-49).
+					if at := chunk.At(k); handles[at.Handle] {
+						t.Errorf("chunk %d has the handle of another", i)
+					} else {
+						handles[at.Handle] = true
+						s.write([]wire.Segment{at}, make([]byte, at.Length))
+					}
+				}
 				if c.writes[i] < 0 && chunk.Len() != 0 || c.writes[i] >= 0 && chunk.Bytes() != uint64(c.writes[i]) {
 					t.Errorf("chunk %d has %d segments, %d bytes", i, chunk.Len(), chunk.Bytes())
 				}

@@ -89,7 +89,7 @@ func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
 }
 
 // A call that is cancelled while it is built, as here by its own encoder, or while
-// it waits for memory, does not go out; its memory is fenced.
+// it waits for memory, does not go out; its memory is fenced (V1-10, V1-11).
 func TestCancelWhileBuilding(t *testing.T) {
 	s := newScript(t, DialConfig{}, nil)
 	cause := errors.New("gave up")

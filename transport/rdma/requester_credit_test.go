@@ -192,6 +192,15 @@ func TestReceivesForAnswers(t *testing.T) {
 	if n := end(s.p).Promised(); n != spareReceives {
 		t.Errorf("%d receives at the end", n)
 	}
+	// The same of calls with chunks, of each kind.
+	for _, x := range []*rpc.Exchange{getTo(5000, make([]byte, 5000)), getTo(5000), putOf(pattern(5000))} {
+		s.start(x)
+		h, _ := s.next()
+		if n := end(s.p).Promised(); n != spareReceives+1 {
+			t.Errorf("%d receives for a call with chunks", n)
+		}
+		s.refuse(&h)
+	}
 }
 
 // A cancelled call keeps its credit until its answer came, for the responder

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -14,7 +15,8 @@ import (
 // A collector admits every call and notes what came with it.
 type collector struct {
 	Calls
-	calls chan collected
+	calls   chan collected
+	results func(w *xdr.Writer) // of each call; nil: none
 }
 
 type collected struct {
@@ -33,8 +35,11 @@ func (k *collector) Serve(c *rpc.Call) {
 		got.excised = append(got.excised, xdr.Excised{Position: e.Position, Data: bytes.Clone(e.Data)})
 	}
 	k.calls <- got
-	w := c.Way.Writer(rpc.ReplyHeader)
+	w := c.Way.Writer(rpc.ReplyHeader + 100)
 	rpc.PutAccepted(w, be(c.Message), rpc.Success)
+	if k.results != nil {
+		k.results(w)
+	}
 	c.Way.Send()
 }
 
@@ -47,9 +52,70 @@ func newCollector(t testing.TB) (*bench, *collector) {
 	return b, k
 }
 
+// of a Long Call that is judged by its start the XID is compared again when all
+// of it is there: the peer may have changed it meanwhile.
+func TestXIDThatChanges(t *testing.T) {
+	b := newBench(t, benchConfig{})
+	long := append(rpctest.Message(7, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(5000) }), pattern(5000)...)
+	b.program.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		long[3] = 8
+		return rpc.Done
+	}
+	p := b.peer()
+	zero, sink := p.Expose(long, rdmacm.RemoteRead), p.Expose(make([]byte, 6000), rdmacm.RemoteWrite)
+	m := message{xid: 7, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(long))...), reply: cut(sink, 6000)}
+	wantError(t, b.call(p, m), 7, 1, wire.ErrChunk)
+	b.wantFault(faultXID, answerChunk, 7)
+	if n := b.program.Served[rpctest.ECHO].Load(); n != 0 {
+		t.Error("the call was served")
+	}
+}
+
+// P-3: a segment longer than what is read at a time comes whole.
+func TestLongSegments(t *testing.T) {
+	b, k := newCollector(t)
+	p := b.peer()
+	want := make([]byte, maxRead+50_003)
+	source := rand.NewChaCha8([32]byte{1})
+	source.Read(want)
+	for _, lengths := range [][]int{{len(want)}, {5, maxRead + 1, len(want) - maxRead - 6}, {maxRead, len(want) - maxRead}} {
+		call := words(7, 0, 2, 1, 1, 1, 0, 0, 0, 0)
+		answered(t, b.call(p, message{xid: 7, reads: at(40, cut(p.Expose(want, rdmacm.RemoteRead), lengths...)...), payload: call}))
+		if got := ended(t, k.calls); len(got.excised) != 1 || !bytes.Equal(got.excised[0].Data, want) {
+			t.Errorf("segments of %v: something else arrived", lengths)
+		}
+	}
+}
+
+// V1-28: a result that is not eligible stays in the Payload, although there is a Write
+// chunk, which the eligible one behind it gets.
+func TestOnlyEligibleResultsArePlaced(t *testing.T) {
+	b, k := newCollector(t)
+	k.results = func(w *xdr.Writer) {
+		w.Payload(pattern(10), false, nil)
+		w.Payload(pattern(20), true, nil)
+	}
+	p := b.peer()
+	sink := canary(100)
+	r := p.Expose(sink, rdmacm.RemoteWrite)
+	m := message{xid: 7, writes: [][]wire.Segment{cut(r, 50), cut(r, 50)}, payload: words(7, 0, 2, 1, 1, 1, 0, 0, 0, 0)}
+	h, payload := answered(t, b.call(p, m))
+	d := results(t, 7, payload)
+	if got := d.Opaque(100); !bytes.Equal(got, pattern(10)) || d.Uint32() != 20 || d.Finish() != nil {
+		t.Errorf("% x is in the Payload", payload)
+	}
+	if first, second := h.Writes.Next(), h.Writes.Next(); first.Bytes() != 20 || second.Bytes() != 0 {
+		t.Errorf("%d and %d bytes are in the chunks", first.Bytes(), second.Bytes())
+	}
+	if !bytes.Equal(sink, append(pattern(20), canary(80)...)) {
+		t.Errorf("% x was written", sink)
+	}
+	ended(t, k.calls)
+}
+
 // Several Read chunks, of any sizes, their segments shuffled into each other, with
 // and without a Position-Zero chunk: each arrives whole, in the order of positions
-// (V1-39).
+// (V1-39), each item in a chunk of its own (V1-33).
 func TestSeveralReadChunks(t *testing.T) {
 	b, k := newCollector(t)
 	p := b.peerWith(private(false, 4096, 4096), 256)
@@ -70,7 +136,10 @@ func TestSeveralReadChunks(t *testing.T) {
 			} else {
 				reads = append(reads, at(position, cut(p.Expose(data, rdmacm.RemoteRead), odd(len(data))...)...)...)
 			}
-			position += padded(len(data)) + 4
+			position += padded(len(data)) + 4*r.IntN(2) // V1-33: neighbours are two chunks all the same
+			if len(data) == 0 {
+				position += 4
+			}
 		}
 		message := message{xid: xid, payload: append(words(xid, 0, 2, 1, 1, 1, 0, 0, 0, 0), pattern(100)...)}
 		payload := message.payload

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
@@ -55,6 +56,43 @@ func TestCreditsAreGranted(t *testing.T) {
 				if provided < credits+spareReceives {
 					t.Errorf("an answer is posted with %d receives promised", provided)
 				}
+			}
+		}
+	}
+}
+
+// V1-16, P-2: a peer that gets to be known is granted more, and receives for that are
+// promised before the answer that says so.
+func TestGrantThatGrows(t *testing.T) {
+	const few, all = 3, 20
+	b := newBench(t, benchConfig{server: Config{StrangerCredits: few, Credits: all}})
+	p := b.peer()
+	known := false
+	b.program.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
+		j.Known = known
+		return rpc.Done
+	}
+	for i, want := range []uint32{few, few, all, all} {
+		known = want == all
+		h, _ := answered(t, b.call(p, message{xid: uint32(i), payload: rpctest.Message(uint32(i), rpctest.BUMP, func(w *xdr.Writer) { w.String("x") })}))
+		if h.Credits != want {
+			t.Errorf("call %d: %d credits, want %d", i, h.Credits, want)
+		}
+	}
+	server, promised, posted := serverEnd(p).ID(), 0, 0
+	for _, e := range b.provider.Log().Events() {
+		switch {
+		case rdmatest.Is(rdmatest.KindProvide, server)(e):
+			promised += e.Count
+		case rdmatest.Is(rdmatest.KindReceived, server)(e):
+			promised--
+		case rdmatest.IsPost(rdmacm.OpSend, server)(e):
+			want := few + spareReceives
+			if posted++; posted > 2 {
+				want = all + spareReceives
+			}
+			if promised != want {
+				t.Errorf("answer %d is posted with %d receives promised, want %d", posted, promised, want)
 			}
 		}
 	}
@@ -119,6 +157,8 @@ func TestThresholdMatrix(t *testing.T) {
 			}
 			p := b.peerWith(data, 8)
 			limit := min(own, max(theirs, 1024))
+			// What the peer sends says nothing of what it takes.
+			p.Send(append(words(5, 1, 32, uint32(wire.ProcDone)), make([]byte, 4000)...))
 			for n, fits := range map[int]bool{limit - 28 - 24 - 4: true, limit - 28 - 24 - 4 + 1: false} {
 				m := b.call(p, message{xid: 1, payload: rpctest.Message(1, rpctest.GET, count(n))})
 				if fits {
@@ -140,13 +180,17 @@ func TestThresholdMatrix(t *testing.T) {
 // combinations, and a device that cannot. A-15: the tag may be that of a
 // Position-Zero chunk. Errors never invalidate (wantError looks).
 func TestRemoteInvalidation(t *testing.T) {
-	for _, c := range []struct{ own, theirs, incapable bool }{
-		{false, false, false}, {false, true, false}, {true, false, false}, {true, true, false}, {true, true, true},
+	for _, c := range []struct{ own, theirs, incapable, late bool }{
+		{false, false, false, false}, {false, true, false, false}, {true, false, false, false}, {true, true, false, false},
+		{true, true, true, false}, {true, true, true, true},
 	} {
 		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			b := newBench(t, benchConfig{
-				server: Config{RemoteInvalidation: c.own}, provider: rdmatest.Config{NoRemoteInvalidation: c.incapable},
-			})
+			cfg := benchConfig{server: Config{RemoteInvalidation: c.own}, provider: rdmatest.Config{NoRemoteInvalidation: c.incapable}}
+			if c.late { // only the connection says that it cannot
+				device := limited{rdmatest.NewConfig(cfg.provider), rdmacm.Limits{RemoteInvalidation: true}}
+				cfg.device = device
+			}
+			b := newBench(t, cfg)
 			p := b.peerWith(private(c.theirs, 4096, 4096), 64)
 			all := c.own && c.theirs && !c.incapable
 			memory := make([]byte, 5000)
@@ -199,6 +243,8 @@ func TestRemoteInvalidation(t *testing.T) {
 				}
 			}
 			if all {
+				// Errors of headers, and those that are found when the call was served.
+				wantError(t, b.call(p, message{xid: 8, writes: [][]wire.Segment{cut(p.Expose(memory, rdmacm.RemoteWrite), 9)}, payload: rpctest.Message(8, rpctest.GET, count(10))}), 8, 1, wire.ErrChunk)
 				wantError(t, b.call(p, message{xid: 9, proc: wire.ProcNoMsg, writes: [][]wire.Segment{cut(p.Expose(memory, rdmacm.RemoteWrite), 9)}}), 9, 1, wire.ErrChunk)
 			}
 		})

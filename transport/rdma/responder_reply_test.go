@@ -96,7 +96,7 @@ func gatherChunk(memory []byte, r rdmacm.Region, c wire.WriteChunk) []byte {
 }
 
 // The Reply chunk is filled segment after segment, with the reduced Payload where
-// Write chunks took results, and with what was more than they took.
+// Write chunks took results, and with what was more than they took (A-14, V1-65).
 func TestReplyChunkWithWriteChunks(t *testing.T) {
 	b := newBench(t, benchConfig{})
 	p := b.peer()
@@ -124,6 +124,19 @@ func TestReplyChunkWithWriteChunks(t *testing.T) {
 	first := d.Bool()
 	if d.Uint32() != n || !first || !d.Bool() || !bytes.Equal(d.Opaque(n), pattern(n)) || d.Finish() != nil {
 		t.Errorf("the Reply chunk holds something else: %v", d.Err())
+	}
+	// A Reply chunk of just that length will do, and one of a byte less will not: then nothing
+	// is written, to no chunk.
+	m.reply = cut(r, 100, size-100)
+	if h, _ := answered(t, b.call(p, m)); h.Proc != wire.ProcNoMsg || h.Reply.Bytes() != uint64(size) {
+		t.Errorf("%v with %d bytes in the Reply chunk", h.Proc, h.Reply.Bytes())
+	}
+	m.reply = cut(r, 100, size-101)
+	copy(memory, canary(len(memory)))
+	copy(sink, canary(len(sink)))
+	wantError(t, b.call(p, m), 5, 1, wire.ErrChunk)
+	if !bytes.Equal(memory, canary(len(memory))) || !bytes.Equal(sink, canary(len(sink))) {
+		t.Error("something was written")
 	}
 }
 

@@ -247,6 +247,8 @@ func TestEvictedClient(t *testing.T) {
 // records.
 func TestHalfRecordsOfStrangers(t *testing.T) {
 	long := fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 16<<10)) }))
+	// Of a length that a known peer's stays in the ring.
+	short := fragments(rpctest.Message(1, rpctest.ECHO, func(w *xdr.Writer) { w.Opaque(make([]byte, 6<<10)) }))
 	wrong := fragments(append(rpctest.Message(2, rpctest.NULL, nil), make([]byte, 30<<10)...))
 	for _, c := range []struct {
 		name   string
@@ -255,6 +257,7 @@ func TestHalfRecordsOfStrangers(t *testing.T) {
 		most   int
 	}{
 		{"a stranger's call that is served", false, long, keptStash},
+		{"a stranger's shorter call", false, short, keptStash},
 		{"a stranger's call that is not", false, wrong, keptStash},
 		{"a stranger's prefix", false, long[:rpc.AdmitPrefix], 2 * rpc.AdmitPrefix},
 		{"a known peer's", true, long, 24 << 10},
@@ -280,10 +283,11 @@ func TestHalfRecordsOfStrangers(t *testing.T) {
 				}
 				return false
 			})
-			f.Server.Close() // its goroutine is gone: what it kept can be looked at
+			// Its goroutine waits, and has said so: what it keeps can be looked at.
 			if n := cap(k.stash); n > c.most {
 				t.Errorf("%d bytes are kept of a record of %d", n, len(c.record))
 			}
+			f.Server.Close() // before the peer does, so that nothing else wakes it
 		})
 	}
 }

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -86,6 +87,30 @@ func TestPiecesBetweenPolls(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.calls(c, 10)
+	}
+}
+
+// The rest of a record is not polled for.
+func TestRecordsAreNotPolledFor(t *testing.T) {
+	p := startPolling(t)
+	c := p.polled()
+	m := fragments(rpctest.Message(1000, rpctest.BUMP, u32(0)))
+	before := p.polls.Stats().Polls
+	if err := c.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(m[:20]); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "half a record ends the poll", func() bool { return p.polls.Stats().Polls > before })
+	if _, err := c.Write(m[20:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 4+24+8)); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.polls.Stats().Polls - before; n != 1 {
+		t.Errorf("%d polls within a record", n-1)
 	}
 }
 
