@@ -35,6 +35,7 @@ var quick = map[string]string{
 	"Umask":             "sets a number of the process",
 	"Kill":              "sends a signal",
 	"Socket":            "makes an object in memory",
+	"Pipe2":             "makes an object in memory",
 	"Access":            "reads the thread's credential that way, and looks at the file by a call that may block",
 	"Exec":              "ends the program: no goroutine is left that could wait",
 	"AllThreadsSyscall": "stops every thread by its contract; made before there is any work",
