@@ -43,6 +43,11 @@ func (n *node) regular() error {
 // arrived, by the attributes that are read then anyway; without it nothing is
 // told of what buf holds.
 func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	return fs.readHandle(op, h, offset, sink{buf: buf, size: len(buf)}, a)
+}
+
+// readHandle reads from the file of a handle.
+func (fs *FS) readHandle(op *vfs.Op, h vfs.Handle, offset uint64, to sink, a *vfs.Attr) (int, bool, error) {
 	n, err := fs.node(op, h)
 	if err != nil {
 		return 0, false, err
@@ -51,12 +56,15 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	if err = n.regular(); err != nil {
 		return 0, false, err
 	}
-	return fs.read(op, n, offset, buf, a, false)
+	return fs.read(op, n, offset, to, a, false)
 }
 
 // read reads from n, a regular file. judged: the caller holds it open, so that
 // what it may do was judged then.
-func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
+func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
+	if err = fs.pipes(op, offset, to); err != nil {
+		return 0, false, err
+	}
 	f := n.files.held(false, fs.nodes.round.Load())
 	var st unix.Stat_t
 	if f == nil {
@@ -78,17 +86,8 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 	if op.Try && !fs.mayReadQuietly(n) {
 		return 0, false, vfs.ErrWouldBlock
 	}
-	got := 0
-	if offset < math.MaxInt64 {
-		// The kernel refuses what would end behind its last offset.
-		buf := buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
-		if op.Try {
-			got, err = fs.readCached(f.fd, buf, int64(offset))
-		} else {
-			got, err = readAll(f.fd, buf, int64(offset))
-		}
-	}
-	if err == vfs.ErrWouldBlock {
+	got, ended, err := fs.fetch(op, f.fd, offset, to)
+	if err == vfs.ErrWouldBlock || err == vfs.ErrNotPiped {
 		return 0, false, err
 	}
 	if lookErr := fs.look(op, n, &st); lookErr != nil {
@@ -103,14 +102,32 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 		return 0, false, err
 	}
 	end := offset + uint64(got)
-	if op.Try && got < len(buf) && end < uint64(st.Size) {
+	if op.Try && got < to.size && end < uint64(st.Size) {
 		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
 	}
 	n.fill(a, &st)
 	if !op.Try {
 		fs.wasRead(n, &st, a)
 	}
-	return got, got < len(buf) || end >= uint64(st.Size), nil
+	return got, ended || end >= uint64(st.Size), nil
+}
+
+// fetch reads from an open file. ended: it ends behind what was read. What is behind an
+// error is not its end: the call that asks for the rest is told the error.
+func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, to sink) (got int, ended bool, err error) {
+	if offset >= math.MaxInt64 {
+		return 0, false, nil
+	}
+	if to.pipe != nil {
+		return fs.fillPipe(to.pipe, fd, int64(offset), to.size)
+	}
+	// The kernel refuses what would end behind its last offset.
+	buf := to.buf[:min(uint64(len(to.buf)), math.MaxInt64-offset)]
+	if op.Try {
+		got, err = fs.readCached(fd, buf, int64(offset))
+		return got, false, err
+	}
+	return readAll(fd, buf, int64(offset))
 }
 
 // readCached reads what is in memory.
@@ -132,20 +149,21 @@ func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// readAll reads to the end of buf or of the file.
-func readAll(fd int, buf []byte, offset int64) (int, error) {
-	got := 0
+// readAll reads to the end of buf or of the file, or as far as goes without an error.
+func readAll(fd int, buf []byte, offset int64) (got int, ended bool, err error) {
 	for got < len(buf) {
 		n, err := sysPreadv2(fd, buf[got:], offset+int64(got), 0)
-		if err != nil && got == 0 {
-			return 0, err
-		}
-		if err != nil || n == 0 {
-			break
+		switch {
+		case err != nil && got == 0:
+			return 0, false, err
+		case err != nil:
+			return got, false, nil
+		case n == 0:
+			return got, true, nil
 		}
 		got += n
 	}
-	return got, nil
+	return got, false, nil
 }
 
 // maxIovecs is the kernel's IOV_MAX.

@@ -30,6 +30,9 @@ type fsKind struct {
 	reserves bool
 	// pages: file data is in memory by definition.
 	pages bool
+	// spliced: what splice(2) reads of a file are the pages that the file has in
+	// memory, not copies of them.
+	spliced bool
 	// logged: making a directory durable makes its new entries' inodes durable
 	// as well, because both are in one transaction.
 	logged bool
@@ -82,18 +85,18 @@ func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(dev), 16<<40-4096, 65000
-		k.reserves, k.fine = true, hasFineTimes()
+		k.reserves, k.fine, k.spliced = true, hasFineTimes(), true
 	case unix.XFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxLink = true, true, true, 1<<31-1
-		k.fine = hasFineTimes()
+		k.fine, k.spliced = hasFineTimes(), true
 	case unix.BTRFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.withDirs, k.maxLink = true, true, true, 65535
-		k.fine = hasFineTimes()
+		k.fine, k.spliced = hasFineTimes(), true
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		k.memory, k.rawAttr, k.pages, k.logged, k.maxLink = true, true, true, true, 1<<31-1
-		k.fine = s.Type == unix.TMPFS_MAGIC && hasFineTimes()
+		k.fine, k.spliced = s.Type == unix.TMPFS_MAGIC && hasFineTimes(), true
 	case unix.F2FS_SUPER_MAGIC:
-		k.memory, k.rawAttr, k.withDirs, k.reserves = true, true, true, true
+		k.memory, k.rawAttr, k.withDirs, k.reserves, k.spliced = true, true, true, true, true
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.noLinks, k.caseFolding, k.maxLink = true, true, true, true, 1
 		if s.Type == unix.MSDOS_SUPER_MAGIC {
