@@ -7,6 +7,8 @@ package xdr
 type Eligible struct {
 	Data []byte
 	Ref  Releaser
+	// Piped is that of Payload.
+	Piped bool
 }
 
 // Decode reads an item of at most limit bytes.
@@ -20,5 +22,5 @@ func (v *Eligible) Encode(w *Writer, limit uint32) {
 	if uint64(len(v.Data)) > uint64(limit) {
 		w.Fail()
 	}
-	w.Payload(v.Data, true, v.Ref)
+	w.put(Payload{Data: v.Data, Eligible: true, Piped: v.Piped, Ref: v.Ref})
 }

@@ -12,6 +12,9 @@ type Payload struct {
 	// Eligible: the upper-layer binding lets this item be placed directly
 	// (RFC 8166 §3.4.2).
 	Eligible bool
+	// Piped: the content is not in Data, which says no more than how long it is, but in
+	// Ref, a *mem.Pipe. Only a transport whose Room says so is given one.
+	Piped bool
 	// Ref owns Data; the last owner of the payload calls Ref.Release once.
 	// It may be nil, for memory that is not given back.
 	Ref Releaser
@@ -206,18 +209,23 @@ func (w *Writer) String(s string) {
 // words and whose content p stays where it is, owned by ref. After an
 // overflow ref is released at once.
 func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
-	w.Uint32(uint32(len(p)))
+	w.put(Payload{Data: p, Eligible: eligible, Ref: ref})
+}
+
+func (w *Writer) put(p Payload) {
+	w.Uint32(uint32(len(p.Data)))
 	if w.overflow {
-		if ref != nil {
-			ref.Release()
+		if p.Ref != nil {
+			p.Ref.Release()
 		}
 		return
 	}
 	if w.payloads == nil {
 		w.payloads = w.inline[:0]
 	}
-	w.payloads = append(w.payloads, Payload{Position: len(w.buf), Data: p, Eligible: eligible, Ref: ref})
-	w.payloadBytes += len(p) + Pad(len(p))
+	p.Position = len(w.buf)
+	w.payloads = append(w.payloads, p)
+	w.payloadBytes += len(p.Data) + Pad(len(p.Data))
 }
 
 // FoldPadding moves the last one to three bytes of each payload that is no multiple

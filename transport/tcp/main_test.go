@@ -34,6 +34,12 @@ func start(t testing.TB, cfg Config) *fixture {
 
 func startWith(t testing.TB, cfg Config, rpcConfig rpc.Config) *fixture {
 	t.Helper()
+	return startProgram(t, cfg, rpcConfig, func(p *rpctest.Program) rpc.Program { return p })
+}
+
+// startProgram serves what of makes of the toy program.
+func startProgram(t testing.TB, cfg Config, rpcConfig rpc.Config, of func(*rpctest.Program) rpc.Program) *fixture {
+	t.Helper()
 	f := &fixture{TB: t, program: rpctest.NewProgram(), pool: cfg.Pool}
 	if f.pool == nil {
 		p, err := mem.NewPool(mem.Config{Ceiling: 64 << 20})
@@ -44,7 +50,7 @@ func startWith(t testing.TB, cfg Config, rpcConfig rpc.Config) *fixture {
 	}
 	f.rpc = rpc.NewServer(rpcConfig)
 	f.program.Judging = knownByAnyCall
-	f.rpc.Register(f.program)
+	f.rpc.Register(of(f.program))
 	cfg.RPC = f.rpc
 	f.Server = NewServer(cfg)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
