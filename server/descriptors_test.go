@@ -18,7 +18,7 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 			seats := seatsWithin(limit, wanted)
 			connections := seats + census.Spare(seats)
 			files := descriptorsForFiles(limit, seats)
-			calls := limit - ownDescriptors - callbacksWithin(limit) - connections - files
+			calls := limit - ownDescriptors - callbacksWithin(limit) - pipeEnds*pipesWithin(limit, mostPipes) - connections - files
 			if calls < min(mostForCalls, (limit-ownDescriptors)/callsPart) {
 				t.Errorf("of %d descriptors, %d are left for calls beside %d connections and %d files", limit, calls, connections, files)
 			}
@@ -32,10 +32,21 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ limit, wanted, want int }{
-		{600, 0, 231}, {600, 5000, 353}, {1024, 0, 426}, {20000, 12000, 12000}, {65536, 0, 31094}, {1 << 20, 0, mostConnections}, {1 << 20, 50, 50}, {0, 0, 1},
+		{600, 0, 227}, {600, 5000, 347}, {1024, 0, 419}, {20000, 12000, 12000}, {65536, 0, 31032}, {1 << 20, 0, mostConnections}, {1 << 20, 50, 50}, {0, 0, 1},
 	} {
 		if n := seatsWithin(c.limit, c.wanted); n != c.want {
 			t.Errorf("%d descriptors allow %d connections, %d are wanted; want %d", c.limit, n, c.wanted, c.want)
+		}
+	}
+}
+
+// Pipes have a small part of the descriptors, and no more than the user wants.
+func TestPipesHaveAPartOfTheDescriptors(t *testing.T) {
+	for _, c := range []struct{ limit, wanted, want int }{
+		{0, 64, 0}, {100, 64, 0}, {1024, 64, 7}, {1024, 3, 3}, {1 << 20, 64, 64}, {1 << 20, 0, 0},
+	} {
+		if n := pipesWithin(c.limit, c.wanted); n != c.want {
+			t.Errorf("%d descriptors allow %d pipes, %d are wanted; want %d", c.limit, n, c.wanted, c.want)
 		}
 	}
 }

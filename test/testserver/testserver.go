@@ -26,6 +26,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
@@ -45,6 +46,7 @@ type Server struct {
 	TCP, IWARP, Memory netip.AddrPort
 	RPC                *rpc.Server
 	RDMA               *rdma.Server
+	Pool               *mem.Pool
 
 	table    *export.Table
 	provider rdmacm.Provider // of Memory
@@ -59,17 +61,24 @@ var Loopback = netip.MustParseAddrPort("127.0.0.1:0")
 // Start runs a Server until the test ends.
 func Start(t testing.TB) *Server {
 	t.Helper()
+	return StartOver(t, memfs.New(memfs.Options{RootMode: 0o777}))
+}
+
+// StartOver is Start with another file system. The READs that this reads into pipes may
+// have 16 pipes.
+func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
+	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
 	if err := table.Replace([]*export.Export{{
-		Name: "/x", FS: memfs.New(memfs.Options{RootMode: 0o777}), Squash: export.NoSquash,
+		Name: "/x", FS: fs, Squash: export.NoSquash,
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20})
+	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20, Pipes: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{RPC: rpc.NewServer(rpc.Config{}), table: table}
+	s := &Server{RPC: rpc.NewServer(rpc.Config{}), Pool: pool, table: table}
 	s.provider = rdmatest.NewConfig(rdmatest.Config{Quiet: true, Conn: func(c *rdmatest.Conn) {
 		s.mu.Lock()
 		s.devices = append(s.devices, c)
