@@ -107,6 +107,17 @@ func setGroup(d *xdr.Decoder, a *assignment) {
 	a.set.GID = a.number(identity.Group, d.Opaque(xdr.NoLimit))
 }
 
+// leaveBirth takes a time of creation, which the standards let clients set and no file
+// system does. It is left out of what the answer says was set, so that a client that
+// sends all that it knows of a file can make it.
+func leaveBirth(d *xdr.Decoder, a *assignment) {
+	var t wire.NFSTime4
+	if t.Decode(d); t.Nseconds >= 1e9 {
+		a.fail(wire.NFS4ErrInvalid)
+	}
+	a.asked.Clear(wire.Fattr4TimeCreate)
+}
+
 func setAtime(d *xdr.Decoder, a *assignment) { a.set.AtimeHow, a.set.Atime = a.time(d) }
 
 func setMtime(d *xdr.Decoder, a *assignment) { a.set.MtimeHow, a.set.Mtime = a.time(d) }

@@ -66,7 +66,7 @@ var attributeTable = []attribute{
 	{number: wire.Fattr4SpaceUsed, need: needAttr, most: 8, fill: func(b []byte, f *facts) { put64(b, f.attr.Used) }},
 	{number: wire.Fattr4TimeAccess, need: needAttr, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Atime) }},
 	{number: wire.Fattr4TimeAccessSet, most: 16, set: setAtime},
-	{number: wire.Fattr4TimeCreate, need: needAttr | needBirth, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Birth) }},
+	{number: wire.Fattr4TimeCreate, need: needAttr | needBirth, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Birth) }, set: leaveBirth},
 	{number: wire.Fattr4TimeDelta, need: needInfo, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.info.TimeGranularity) }},
 	{number: wire.Fattr4TimeMetadata, need: needAttr, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Ctime) }},
 	{number: wire.Fattr4TimeModify, need: needAttr, most: 12, fill: func(b []byte, f *facts) { putTime(b, f.attr.Mtime) }},

@@ -49,7 +49,7 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 	}
 	owner, s := k.ownerOf(&r.ID, kind)
 	if s != wire.NFS4OK {
-		return s
+		return k.orOfType(s)
 	}
 	return k.numbered(owner, seqid, func() Status {
 		next, s := run(&r)
@@ -57,6 +57,6 @@ func (k *Compound) onState(id *wire.StateID4, kind state.Kind, seqid uint32, run
 			next.Encode(k.W)
 			k.SetStateID(next)
 		}
-		return s
+		return k.orOfType(s)
 	})
 }

@@ -301,9 +301,22 @@ func (k *Compound) put(op *Operation, s Status) Status {
 	if s != wire.NFS4OK && k.Number == wire.OpSetattr && !k.keepBody {
 		k.W.Uint32(0) // whose result names what was set, however it ended
 	}
+	if s == wire.NFS4ErrBadXDR && k.Call.Early && k.Number != wire.OpIllegal {
+		s = k.notBrought()
+	}
 	k.Program.counters.count(k, s)
 	k.W.PatchUint32(at, uint32(s))
 	return s
+}
+
+// notBrought is the status of an operation whose arguments are not here because the
+// compound is longer than what is brought for this peer (see judgeByName): there is
+// nothing wrong with them.
+func (k *Compound) notBrought() Status {
+	if k.Minor == 0 {
+		return wire.NFS4ErrResource
+	}
+	return wire.NFS4ErrReqTooBig
 }
 
 // perform runs op where all that it needs is there.

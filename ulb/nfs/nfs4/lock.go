@@ -45,7 +45,7 @@ func lockFile(k *Compound) Status {
 	}
 	owner, s := k.ownerOf(&a.Ref.ID, kind)
 	if s != wire.NFS4OK {
-		return s
+		return k.orOfType(s)
 	}
 	return k.numbered(owner, seqid, func() Status {
 		if s := k.mayLock(owner, args.Reclaim); s != wire.NFS4OK {
@@ -53,9 +53,9 @@ func lockFile(k *Compound) Status {
 		}
 		if a.New && k.Minor == 0 {
 			first := &args.Locker.OpenOwner
-			return k.firstLock(&a, first.LockOwner.Clientid, first.LockSeqid)
+			return k.orOfType(k.firstLock(&a, first.LockOwner.Clientid, first.LockSeqid))
 		}
-		return k.lock(&a)
+		return k.orOfType(k.lock(&a))
 	})
 }
 

@@ -35,7 +35,7 @@ func (o *opening) create() Status {
 		if s := k.assign(&how.Createboth.Attrs, &a); s != wire.NFS4OK {
 			return s
 		}
-		if beyond := a.asked.Without(&exclusive); !beyond.IsEmpty() {
+		if beyond := how.Createboth.Attrs.Attrmask.Without(&exclusive); !beyond.IsEmpty() {
 			return wire.NFS4ErrInvalid
 		}
 	}

@@ -36,6 +36,19 @@ func (k *Compound) regular() Status {
 	return k.mustBeRegular(k.Attr.Type)
 }
 
+// orOfType is s, the status of an operation with a stateid. Where the stateid is not one
+// of the current object, and none can be because that is no regular file, LOCK and
+// OPEN_CONFIRM of minor version 0 say so (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
+func (k *Compound) orOfType(s Status) Status {
+	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
+		return s
+	}
+	if t := k.regular(); t != wire.NFS4OK {
+		return t
+	}
+	return s
+}
+
 // mustBeRegular is what an operation on a file's content is answered about an object of a
 // type (RFC 8881 §18.16.4, §18.22.3; RFC 7530 §16.16.6, §16.23.5; of two files RFC 7862
 // §15.2.3, §15.13.3). SETATTR of a size has no other error for that (RFC 8881 §15.2).

@@ -211,6 +211,28 @@ func TestSetattrOfTimes(t *testing.T) {
 	}
 }
 
+// The time of creation may be set, which no file system does: it is taken, and left out of
+// what was set (RFC 7530 §5.7, §16.32.4).
+func TestSettingTheTimeOfCreation(t *testing.T) {
+	birth := func(nsec uint32) wire.FAttr4 {
+		return attrs(func(w *xdr.Writer) { w.Uint32(0o700); w.Int64(1); w.Uint32(nsec) }, wire.Fattr4Mode, wire.Fattr4TimeCreate)
+	}
+	c := newClient(t)
+	var set wire.Setattr4Res
+	last(t, c.run(t, ok, join(at("file"), setattr(anonymous, birth(0)))...), &set)
+	var made wire.Create4Res
+	last(t, c.run(t, ok, putRootFH, create("new", wire.NF4Dir, birth(0))), &made)
+	o := c.owner("o")
+	res := opened(t, c.run(t, ok, putRootFH, o.openHow("made", bothMode, denyNone, creating(wire.Guarded4, birth(0)))), 1)
+	for what, got := range map[string]wire.Bitmap4{"SETATTR": set.Attrsset, "CREATE": made.ResOK.Attrset, "OPEN": res.Attrset} {
+		if got != wire.Bits(wire.Fattr4Mode) {
+			t.Errorf("%s set %v", what, got)
+		}
+	}
+	c.run(t, wire.NFS4ErrInvalid, join(at("file"), setattr(anonymous, birth(1e9)))...)
+	c.run(t, wire.NFS4ErrBadXDR, join(at("file"), setattr(anonymous, attrs(u64(1), wire.Fattr4TimeCreate)))...)
+}
+
 // Owners are numbers, which are always taken.
 func TestSetattrOfOwners(t *testing.T) {
 	p := newPeer(t)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -193,5 +194,22 @@ func TestValuesThatAreNone(t *testing.T) {
 				t.Errorf("%v after %d", r.Status, len(r.Ops))
 			}
 		})
+	}
+}
+
+// A WRITE by name of a peer that has not shown a handle yet is not brought where it is
+// long. There is nothing wrong with its arguments.
+func TestLongWriteOfAStranger(t *testing.T) {
+	p := newPeer(t)
+	m := p.Message("", join(at("file"), write(anonymous, 0, content))...)
+	c := rpctest.NewCall(p.Conn, m[:len(m)-8])
+	c.Space, c.MessageLen = p.Room, 100<<10
+	if plan, admitted := p.RPC.Admit(&c.Call); !admitted || !plan.Early {
+		t.Fatalf("admitted %v, as %+v", admitted, plan)
+	}
+	p.RPC.Serve(&c.Call)
+	r := p.Parse(p.End(c))
+	if r.Status != wire.NFS4ErrResource || len(r.Ops) != 3 || r.Ops[2].Number != wire.OpWrite {
+		t.Errorf("%v %+v", r.Status, r.Ops)
 	}
 }

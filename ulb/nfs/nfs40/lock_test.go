@@ -310,3 +310,29 @@ func TestClaimOfLockWithoutGrace(t *testing.T) {
 	o.Args.(*wire.Lock4Args).Reclaim = true
 	s.run(t, wire.NFS4ErrNoGrace, join(at("file"), o)...)
 }
+
+// What is no regular file has neither locks nor opens: LOCK and OPEN_CONFIRM say what
+// stands in the way, and the client goes on to the next number (RFC 7530 §13.2, §9.1.7).
+func TestStatesOfWhatIsNoFile(t *testing.T) {
+	for _, kind := range kinds {
+		if kind == "file" {
+			continue
+		}
+		want := wire.NFS4ErrInvalid
+		if kind == "dir" {
+			want = wire.NFS4ErrIsDir
+		}
+		t.Run(kind, func(t *testing.T) {
+			s := newLocks(t)
+			s.first(t, ok, wire.ReadLt, 0, 10)
+			on := at(kind)
+			s.run(t, want, join(on, s.client.locker("new").first(s.o, s.id, wire.ReadLt, 0, 1))...)
+			s.run(t, want, join(on, s.l.lock(s.lock, wire.ReadLt, 20, 1))...)
+			s.run(t, want, join(on, s.o.confirm(s.id))...)
+			s.run(t, want, join(on, s.client.locker("none").first(s.client.owner("none"), anonymous, wire.ReadLt, 0, 1))...)
+			// The numbers have gone on.
+			s.run(t, ok, join(at("file"), s.l.unlock(s.lock, 0, 10))...)
+			s.run(t, ok, join(at("file"), s.o.close(s.id))...)
+		})
+	}
+}

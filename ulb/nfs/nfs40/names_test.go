@@ -169,7 +169,15 @@ func TestRename(t *testing.T) {
 func TestRenameOntoAnotherNameOfTheSame(t *testing.T) {
 	p := newPeer(t)
 	p.run(t, ok, join(at("file"), saveFH, putRootFH, link("second"))...)
-	p.run(t, ok, putRootFH, saveFH, rename("file", "second"))
+	for _, to := range []string{"second", "file"} {
+		var res wire.Rename4Res
+		last(t, p.run(t, ok, putRootFH, saveFH, rename("file", to)), &res)
+		for _, c := range []wire.ChangeInfo4{res.ResOK.SourceCinfo, res.ResOK.TargetCinfo} {
+			if c.Before != c.After {
+				t.Errorf("onto %q: nothing was done, and the directory changed: %+v", to, c)
+			}
+		}
+	}
 	p.run(t, ok, at("file")...)
 	p.run(t, ok, at("second")...)
 }
