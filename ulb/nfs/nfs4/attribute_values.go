@@ -76,8 +76,8 @@ var attributeTable = []attribute{
 	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(f.changeType())) }},
 	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
 	{number: wire.Fattr4XattrSupport, since: 2, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.k.keepsXattrs()) }},
-	// Linux's client asks for it in minor version 1 as well, to which it does not belong.
-	{number: wire.Fattr4OpenArguments, since: 2, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
+	// Which clients of minor version 1 ask for as well.
+	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
 }
 
 // openArguments is what OPEN understands (RFC 9754 §3): of wishes for delegations, that

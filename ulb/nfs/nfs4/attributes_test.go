@@ -109,7 +109,7 @@ var allAttributes = []attributeWant{
 	{number: wire.Fattr4ChangeAttrType, since: 2, size: 4, value: anything},
 	{number: wire.Fattr4ModeUmask, since: 2, size: 8, set: true, only: true},
 	{number: wire.Fattr4XattrSupport, since: 2, size: 4, value: anything},
-	{number: wire.Fattr4OpenArguments, since: 2, size: -1, value: anything},
+	{number: wire.Fattr4OpenArguments, since: 1, size: -1, value: anything},
 }
 
 func attributeOf(number uint32) *attributeWant {
