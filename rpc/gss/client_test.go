@@ -354,3 +354,20 @@ func TestRetransmission(t *testing.T) {
 		}
 	}
 }
+
+// A client sends no more than so many tokens, though the server would go on.
+func TestContextThatTakesTooManyTokens(t *testing.T) {
+	for tokens, made := range map[int]bool{16: true, 17: false} {
+		m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: tokens}
+		s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
+		cfg := s.config(rpc.GSSNone)
+		cfg.Mechanism = m
+		c, err := gss.NewClient(context.Background(), s.wire(), cfg)
+		if (err == nil) != made {
+			t.Errorf("%d tokens: %v", tokens, err)
+		}
+		if err == nil {
+			c.Close()
+		}
+	}
+}

@@ -380,3 +380,32 @@ func TestContextsThatAreRefused(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// A wordy mechanism answers with a token of any length.
+type wordy struct {
+	*gsstest.Mechanism
+	reply []byte
+}
+
+func (m *wordy) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
+	c, _, err := m.Mechanism.Accept(token, bindings, now)
+	return c, m.reply, err
+}
+
+// No context is made whose token is longer than the reply has room for.
+func TestTokenThatAnswersAtLength(t *testing.T) {
+	m := &wordy{Mechanism: gsstest.New()}
+	s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
+	for n, want := range map[int]gss.Major{2 << 10: gss.Complete, 2<<10 + 1: gss.Failure} {
+		m.reply = make([]byte, n)
+		i, _ := m.Initiate(context.Background(), "nfs@server")
+		token, _, _ := i.Step(nil, time.Now())
+		r, err := s.wire().make(procInit, nil, token)
+		if err != nil || r.major != uint32(want) || (len(r.token) == n) != (want == gss.Complete) {
+			t.Errorf("%d bytes: major %#x, %d bytes, %v", n, r.major, len(r.token), err)
+		}
+	}
+	if st := s.gss.Stats(); st.Contexts != 1 {
+		t.Errorf("%+v", st)
+	}
+}

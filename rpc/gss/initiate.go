@@ -47,7 +47,7 @@ type initiation struct {
 // initiate makes a context, with calls of procedure NULL (RFC 2203 §5.2.2).
 func (i *initiation) initiate(ctx context.Context, by Initiator, target string) (*clientContext, error) {
 	var token []byte
-	for range maxLegs {
+	for sent := range maxLegs + 1 {
 		out, c, err := by.Step(token, time.Now())
 		if err != nil {
 			return nil, fmt.Errorf("gss: context with %s: %w", target, err)
@@ -57,6 +57,9 @@ func (i *initiation) initiate(ctx context.Context, by Initiator, target string) 
 		}
 		if out == nil {
 			return nil, fmt.Errorf("gss: context with %s: the server wants to go on, and the mechanism does not", target)
+		}
+		if sent == maxLegs {
+			break
 		}
 		if err := i.send(ctx, out); err != nil {
 			return nil, fmt.Errorf("gss: context with %s: %w", target, err)

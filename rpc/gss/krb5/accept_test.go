@@ -343,10 +343,15 @@ func TestAnAnswerToAnotherRequestIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.cusec++
 	var e *gss.Error
+	later := *i
+	later.ctime = i.ctime.Add(time.Second)
+	if _, _, err := later.Step(reply, noon); !errors.As(err, &e) || e.Minor != mutualFailed.minor() {
+		t.Errorf("of another second: %v", err)
+	}
+	i.cusec++
 	if _, _, err := i.Step(reply, noon); !errors.As(err, &e) || e.Minor != mutualFailed.minor() {
-		t.Error(err)
+		t.Errorf("of another microsecond: %v", err)
 	}
 	if _, _, err := i.Step(reply, noon); !errors.As(err, &e) || e.Major != gss.DefectiveToken {
 		t.Errorf("after the end: %v", err)

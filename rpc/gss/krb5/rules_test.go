@@ -171,6 +171,12 @@ func TestUnknownAuthorizationDataIsRefused(t *testing.T) {
 // requestWith makes an AP-REQ with an authenticator that is changed.
 func requestWith(t *testing.T, k *ticket, change func(*types.Authenticator)) []byte {
 	t.Helper()
+	return frame(idAPReq, messageWith(t, k, change, func(*messages.APReq) {}))
+}
+
+// messageWith is the AP-REQ without its frame.
+func messageWith(t *testing.T, k *ticket, change func(*types.Authenticator), changeReq func(*messages.APReq)) []byte {
+	t.Helper()
 	a := types.Authenticator{
 		AVNO: protocolVersion, CRealm: k.realm, CName: k.client, Cksum: wishes{flags: flagMutual}.encode(), CTime: noon, SeqNumber: 1,
 	}
@@ -181,9 +187,94 @@ func requestWith(t *testing.T, k *ticket, change func(*types.Authenticator)) []b
 	}
 	req := messages.APReq{PVNO: protocolVersion, MsgType: 14, APOptions: types.NewKrbFlags(), Ticket: k.Ticket,
 		EncryptedAuthenticator: types.EncryptedData{EType: int32(k.session.etype), Cipher: k.session.encrypt(usageAuthenticator, plain)}}
+	changeReq(&req)
 	message, err := req.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return frame(idAPReq, message)
+	return message
+}
+
+// What is encrypted by the right key is judged all the same (RFC 4120 §3.2.3, §5.5.1).
+func TestRequestsOfAHolderThatAreRefused(t *testing.T) {
+	type auth = types.Authenticator
+	for _, c := range []struct {
+		name   string
+		auth   func(*auth)
+		req    func(*messages.APReq)
+		behind []byte
+		major  gss.Major
+		code   code
+	}{
+		{name: "something behind it", behind: []byte{0}, major: gss.DefectiveToken, code: wrongType},
+		{name: "an authenticator of another version", auth: func(a *auth) { a.AVNO = 4 }, major: gss.DefectiveToken, code: badVersion},
+		{name: "a million microseconds", auth: func(a *auth) { a.Cusec = 1_000_000 }, major: gss.DefectiveToken, code: wrongType},
+		{name: "microseconds below none", auth: func(a *auth) { a.Cusec = -1 }, major: gss.DefectiveToken, code: wrongType},
+		{name: "a subkey that is too short", auth: func(a *auth) {
+			a.SubKey = types.EncryptionKey{KeyType: int32(AES256SHA1), KeyValue: make([]byte, 16)}
+		}, major: gss.Failure, code: noEType},
+		{name: "a subkey of a type that is not served", auth: func(a *auth) {
+			a.SubKey = types.EncryptionKey{KeyType: 23, KeyValue: make([]byte, 16)}
+		}, major: gss.Failure, code: noEType},
+		{name: "an authenticator that says another encryption type", req: func(r *messages.APReq) { r.EncryptedAuthenticator.EType = int32(AES128SHA1) },
+			major: gss.DefectiveCred, code: badIntegrity},
+		{name: "a request of another version", req: func(r *messages.APReq) { r.PVNO = 4 }, major: gss.DefectiveToken},
+		{name: "a ticket of another version", req: func(r *messages.APReq) { r.Ticket.TktVNO = 4 }, major: gss.DefectiveToken},
+	} {
+		kdc, k := freshTicket(t, nil)
+		if c.auth == nil {
+			c.auth = func(*auth) {}
+		}
+		if c.req == nil {
+			c.req = func(*messages.APReq) {}
+		}
+		message := append(messageWith(t, k, c.auth, c.req), c.behind...)
+		got, _, err := kdc.acceptor().Accept(frame(idAPReq, message), nil, noon)
+		var e *gss.Error
+		if got != nil || !errors.As(err, &e) || e.Major != c.major || c.code != 0 && e.Minor != c.code.minor() {
+			t.Errorf("%s: a context %v, %v; want %v and code %d", c.name, got != nil, err, c.major, c.code)
+		}
+	}
+}
+
+// The filler of a Wrap token's header is judged though the token was made with the right key
+// (RFC 4121 §4.2.6.2).
+func TestFillerOfAWrapHeader(t *testing.T) {
+	forEach(t, func(t *testing.T, from, to *context) {
+		sealed := func(filler byte) []byte {
+			before, _ := from.WrapSize(true)
+			body := append(make([]byte, before, 200), text(30)...)
+			putHeader(body, idWrap, from.flags|sealedFlag, from.number())
+			body[3] = filler
+			body = append(body, body[:headerSize]...)
+			return from.wrapKeys().seal.seal(body, [][]byte{body[headerSize:]})
+		}
+		plain := func(filler byte) []byte {
+			token := append(make([]byte, headerSize, 200), text(30)...)
+			putHeader(token, idWrap, from.flags, from.number())
+			token[3] = filler
+			k := from.wrapKeys().plain
+			h := k.start()
+			h.Write(token[headerSize:])
+			h.Write(token[:headerSize])
+			token = k.appendMAC(token, h)
+			putExtraCount(token, from.profile.mac)
+			return token
+		}
+		for name, make := range map[string]func(byte) []byte{"sealed": sealed, "not sealed": plain} {
+			checkUnwrap(t, to, make(filler), text(30), name == "sealed")
+			if _, _, _, err := to.Unwrap(make(0)); err == nil {
+				t.Errorf("%s, with another filler", name)
+			}
+		}
+	})
+}
+
+// Numbers of tokens start below 2^30: there are initiators that take longer ones for negative.
+func TestFirstNumbersAreOfThirtyBits(t *testing.T) {
+	for range 64 {
+		if n := freshSequence(); n >= 1<<30 {
+			t.Fatalf("%#x", n)
+		}
+	}
 }
