@@ -295,10 +295,13 @@ func TestSecInfoListsTheFlavors(t *testing.T) {
 // Each client is told the flavors of its network, at the root those of all exports that
 // serve it, and is held to them (RFC 8881 §2.6.3.1).
 func TestFlavorsByNetwork(t *testing.T) {
-	s := treeSite(t, "/data", "/other")
+	s := treeSite(t, "/data", "/other", "/elsewhere")
 	network := netip.MustParsePrefix
 	secure(t, s, func(e *export.Export) {
 		e.Security = []export.Security{export.Krb5p}
+		if e.Name == "/elsewhere" { // which serves none of these clients
+			e.Clients, e.Security = []netip.Prefix{network("203.0.113.0/24")}, export.Securities
+		}
 		if e.Name == "/data" {
 			e.Networks = []export.NetworkSecurity{
 				{Network: network("192.0.2.0/24"), Security: []export.Security{export.Sys, export.Krb5i}},
