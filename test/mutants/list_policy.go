@@ -196,10 +196,6 @@ var policyMutants = []mutant{
 
 // out`,
 		"ulb/nfs/nfs4", "TestFlavorsByNetwork TestRefusedFlavorsAreToldOf TestWrongSec"},
-	{"RFC 8881 §2.6.3.1.1: RESTOREFH judges nothing", "ulb/nfs/nfs4/wrongsec.go",
-		"wire.OpPutRootFH, wire.OpRestoreFH:",
-		"wire.OpPutRootFH:",
-		"ulb/nfs/nfs4", "TestWrongSec"},
 	{"RFC 8881 §2.6.3.1.1.1: SAVEFH behind a put is judged", "ulb/nfs/nfs4/wrongsec.go",
 		"case next == wire.OpSaveFH: // the one behind it decides",
 		"case false:",
