@@ -240,13 +240,31 @@ func TestCallsOnTheReceivingGoroutineArePolledFor(t *testing.T) {
 	f.program.Release(1)
 	hits, lent := f.polls.Stats().Hits, f.rpc.Stats().Lent
 	await.Until(t, "calls run on the receiving goroutine, and are polled for", func() bool {
-		for range 100 {
+		for range 30 {
 			p.send(rpctest.STALL, 1)
 			p.reply(4)
 			f.clock.Add(int64(10 * time.Microsecond))
 		}
 		return f.rpc.Stats().Lent > lent+20 && f.polls.Stats().Hits > hits+20
 	})
+	// A call that comes while another one runs, of which the runtime does not tell the
+	// goroutine when it waits again, is found though it would yield.
+	for lane := uint32(2); lane < 10; lane++ {
+		for range 20 {
+			p.send(rpctest.STALL, 1)
+			p.reply(4)
+			f.clock.Add(int64(10 * time.Microsecond))
+		}
+		p.send(rpctest.STALL, lane)
+		ended(t, f.program.Arrived(lane))
+		p.send(rpctest.BUMP, 0)
+		f.clock.Add(int64(200 * time.Microsecond))
+		f.program.Release(lane)
+		p.reply(0)
+		if _, err := io.ReadFull(p.Conn, make([]byte, 4+8+markSize+24)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A peer whose next call is there before its reply, again and again, is left to the executor, for
