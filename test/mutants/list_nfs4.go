@@ -251,4 +251,8 @@ var nfs4Mutants = []mutant{
 		"return len(all) == 0 || slices.Contains(all, SecurityOf(cred))",
 		"return len(all) == 0 || slices.Contains(all, SecurityOf(cred)) || SecurityOf(cred) != Sys",
 		"ulb/nfs/export", "TestAdmits"},
+	{"RFC 7530 §13.1.2.7: PUTFH alone says nothing of what is gone", "ulb/nfs/nfs4/handle.go",
+		"case wire.NFS4ErrStale, wire.NFS4ErrDelay, Blocked, Waiting:",
+		"case wire.NFS4ErrDelay, Blocked, Waiting:",
+		"ulb/nfs/nfs40", "TestStaleHandle"},
 }

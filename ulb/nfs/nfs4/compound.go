@@ -366,7 +366,10 @@ func (k *Compound) perform(op *Operation) (s Status) {
 	if s == wire.NFS4OK {
 		switch n := op.Number; {
 		case puts(n):
-			return k.secure()
+			if s := k.secure(); s != wire.NFS4OK || n != wire.OpPutFH {
+				return s
+			}
+			return k.present()
 		case n == wire.OpLookup, n == wire.OpLookupp:
 			return k.arrive()
 		}

@@ -31,6 +31,27 @@ func putFH(k *Compound) Status {
 	return wire.NFS4OK
 }
 
+// present is NFS4ERR_STALE where the object that PUTFH has put is gone (RFC 8881 §15.1.2.7), and
+// no operation follows that would tell: PUTFH is the last one, or GETFH stands behind it.
+func (k *Compound) present() Status {
+	next := *k.Args
+	if k.Index+1 < k.Count && wire.OpNum(next.Uint32()) != wire.OpGetFH || !k.admits(&k.Current) || k.refused(k.Current.Export) {
+		return wire.NFS4OK
+	}
+	if s := k.enter(0, &k.Current); s != wire.NFS4OK {
+		return s
+	}
+	err := k.FS().GetAttr(k.lookAround().As(k.Current.Export), k.Current.Handle, &k.Attr)
+	if err == nil {
+		return wire.NFS4OK
+	}
+	switch s := k.Failed(err); s {
+	case wire.NFS4ErrStale, wire.NFS4ErrDelay, Blocked, Waiting:
+		return s
+	}
+	return wire.NFS4OK // what else is wrong is for an operation that wants the object
+}
+
 // putRootFH is PUTROOTFH and PUTPUBFH (RFC 8881 §18.20, §18.21).
 func putRootFH(k *Compound) Status {
 	if names := k.Program.names; names != nil {

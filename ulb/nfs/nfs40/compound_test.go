@@ -99,15 +99,22 @@ func TestPutFH(t *testing.T) {
 	p.run(t, wire.NFS4ErrBadHandle, putFH(nil))
 }
 
-// A handle of what is gone is stale at the latest where it is used.
+// A handle of what is gone is stale at the latest where it is used, and where nothing uses it
+// PUTFH says so (RFC 7530 §13.1.2.7). A file that was removed and is open is not gone.
 func TestStaleHandle(t *testing.T) {
-	p := newPeer(t)
-	h := p.handle(t, "empty")
-	p.run(t, ok, putRootFH, remove("empty"))
-	r := p.Compound(putFH(h), getattr(wire.Fattr4Type))
-	if r.Status != wire.NFS4ErrStale {
-		t.Error(r.Status)
+	c := newClient(t)
+	empty, file := c.handle(t, "empty"), c.handle(t, "file")
+	id := c.owner("o").opens(t, "file", readMode, denyNone)
+	c.run(t, ok, putRootFH, remove("empty"), remove("file"))
+	for _, ops := range [][]op{{putFH(empty)}, {putFH(empty), getFH}} {
+		if r := c.Compound(ops...); r.Status != wire.NFS4ErrStale || len(r.Ops) != 1 {
+			t.Errorf("%d operations: %v, of %d", len(ops), r.Status, len(r.Ops))
+		}
 	}
+	c.run(t, wire.NFS4ErrStale, putFH(empty), getattr(wire.Fattr4Type))
+	c.run(t, ok, putFH(file))
+	c.run(t, ok, putFH(file), getFH)
+	c.run(t, ok, putFH(file), read(id, 0, 1))
 }
 
 // The public file handle is the root (RFC 7530 §4.1.2 leaves it to the server).
