@@ -134,28 +134,34 @@ func (k *Pipe) Fill(fd int, offset int64, n int) (got int, ended bool, err error
 // Left is how many bytes are in the pipe.
 func (k *Pipe) Left() int { return k.left }
 
+// splice is unix.Splice. Tests have it end early.
+var splice = unix.Splice
+
 // Send takes bytes out of the pipe for the socket fd, as many as it takes at once. more
-// says that the caller has other bytes to send right behind them. EAGAIN: it takes none. Any
-// other error may be the file's as well: a page of it that turned out not to be readable.
-func (k *Pipe) Send(fd int, more bool) (int, error) {
+// says that the caller has other bytes to send right behind them. With EAGAIN the socket is
+// full, and tells when it is not any more: fewer bytes alone do not mean that, since a signal
+// ends a splice as well, such as those by which the Go runtime preempts goroutines. Any other
+// error may be the file's: a page of it that turned out not to be readable.
+func (k *Pipe) Send(fd int, more bool) (sent int, err error) {
 	flags := unix.SPLICE_F_NONBLOCK
 	if more {
 		flags |= unix.SPLICE_F_MORE
 	}
-	for {
-		n, err := unix.Splice(k.r, nil, fd, nil, k.left, flags)
+	for k.left > 0 {
+		n, err := splice(k.r, nil, fd, nil, k.left, flags)
 		switch {
 		case err == syscall.EINTR:
 			continue
 		case err != nil:
-			return 0, err
+			return sent, err
 		case n == 0:
 			// The bytes are in the pipe: the kernel has found them to be gone.
-			return 0, syscall.EIO
+			return sent, syscall.EIO
 		}
 		k.left -= int(n)
-		return int(n), nil
+		sent += int(n)
 	}
+	return sent, nil
 }
 
 // Release gives the pipe back, and the reference to its Buffer. What it still holds is

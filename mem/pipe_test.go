@@ -96,6 +96,45 @@ func drained(t testing.TB, k *Pipe) []byte {
 	return <-got
 }
 
+// A splice that a signal ends leaves room in the socket, of which nothing tells: Send goes on
+// until all is sent, or the socket is full.
+func TestPipeSendsUntilTheSocketIsFull(t *testing.T) {
+	defer func(real func(int, *int64, int, *int64, int, int) (int64, error)) { splice = real }(splice)
+	signals := 0
+	splice = func(r int, at *int64, w int, to *int64, n, flags int) (int64, error) {
+		if signals++; signals%3 == 0 {
+			return 0, unix.EINTR
+		}
+		return unix.Splice(r, at, w, to, min(n, 5000), flags)
+	}
+	p := pooledPipes(t, 1)
+	data := random(PipeSize)
+	f := fileOf(t, t.TempDir(), data)
+	b := granted(t, p.NewShare(), PipeSize)
+	defer b.Release()
+	k := b.Pipe()
+	defer k.Release()
+	if _, _, err := k.Fill(int(f.Fd()), 0, len(data)); err != nil {
+		t.Fatal(err)
+	}
+	fd, peer := socketPair(t)
+	sent := 0
+	for k.Left() > 0 {
+		n, err := k.Send(fd, false)
+		sent += n
+		if k.Left() > 0 && err != unix.EAGAIN {
+			t.Fatalf("%d bytes sent, %d left: %v", n, k.Left(), err)
+		}
+		got := make([]byte, n)
+		if _, err := io.ReadFull(peer, got); err != nil || !bytes.Equal(got, data[sent-n:sent]) {
+			t.Fatalf("other bytes: %v", err)
+		}
+	}
+	if sent != len(data) {
+		t.Errorf("%d bytes of %d", sent, len(data))
+	}
+}
+
 // random are n bytes.
 func random(n int) []byte {
 	b := make([]byte, n)

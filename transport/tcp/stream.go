@@ -206,7 +206,7 @@ func (s *socket) trySplice(p *mem.Pipe, more bool) (int, error) {
 	s.copies.Store(true)
 	defer s.copies.Store(false)
 	n, err := p.Send(s.fd, more)
-	if err == unix.EAGAIN || err == nil && p.Left() > 0 {
+	if err == unix.EAGAIN {
 		err = errAgain
 	}
 	return n, err
