@@ -75,6 +75,10 @@ var nfs4Mutants = []mutant{
 		`	r.ID.Seqid = 0
 `,
 		"ulb/nfs/nfs4", "TestCurrentStateidBelongsToItsHandle"},
+	{"RFC 8881 §8.2.3: READ takes the current stateid under its seqid alone", "ulb/nfs/nfs4/stateid.go",
+		"if k.Number != wire.OpClose && k.Number != wire.OpOpenDowngrade {",
+		"if k.Number != wire.OpClose && k.Number != wire.OpOpenDowngrade && k.Number != wire.OpRead {",
+		"ulb/nfs/nfs4", "TestCurrentStateidBelongsToItsHandle"},
 	{"RFC 8881 §18.2.4: CLOSE leaves a stateid that looks good", "ulb/nfs/nfs4/close.go",
 		`			id = state.InvalidID // RFC 8881 §18.2.4
 `,

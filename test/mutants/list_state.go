@@ -127,6 +127,16 @@ var stateMutants = []mutant{
 		`m.account(s, len(s.ranges)-before)
 		id = s.ID()`,
 		"ulb/nfs/state", "TestLocksAreChangedByteForByte"},
+	{"RFC 8881 §18.10.3: LOCK is denied by a lock that is told of without its last byte", "ulb/nfs/state/lock.go",
+		"d.Length = r.last - r.start + 1",
+		"d.Length = r.last - r.start",
+		"ulb/nfs/state", "TestDeniedIsToldTheWholeOfTheOtherLock"},
+	{"RFC 8881 §20.11.3: a lock that is made shared tells no waiter", "ulb/nfs/state/lock.go",
+		`	if !r.write {
+		m.released(of, l)`,
+		`	if false {
+		m.released(of, l)`,
+		"ulb/nfs/state", "TestLockMadeSharedTellsThoseWhoWait"},
 	{"RFC 7530 §16.10.5: a lock-owner with locks begins anew", "ulb/nfs/state/lock.go",
 		"if s != nil && a.LockOwner != nil && len(s.ranges) > 0 {",
 		"if false {",
@@ -331,6 +341,10 @@ var stateMutants = []mutant{
 		"UseRemove: AccessWrite}",
 		"UseRemove: 0}",
 		"ulb/nfs/nfs4", "TestOpenFilesKeepTheirNames"},
+	{"RFC 8881 §18.25.4: REMOVE and RENAME ask for what is denied to readers", "ulb/nfs/state/guard.go",
+		"UseRemove: AccessWrite}",
+		"UseRemove: AccessRead}",
+		"ulb/nfs/state", "TestEachUseAsksForItsDenyMode"},
 	{"what one machine has open it may not remove itself", "ulb/nfs/state/guard.go",
 		"but.IsValid() &&",
 		"false &&",

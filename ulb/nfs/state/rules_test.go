@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // OPEN_DOWNGRADE leaves those of an owner's opens that go no further than it says, in
@@ -118,4 +119,51 @@ func TestNamesOfOneLifeAreNotThoseOfTheNext(t *testing.T) {
 		before = open(t, m, c, "owner", fileKey(1), AccessRead, 0)
 	}
 	lives(t, &disk{}, one, one, one)
+}
+
+// A lock that is denied is told where the other one lies, to its last byte, and that one to
+// the end of the file is (RFC 8881 §18.10.3, §18.11.3).
+func TestDeniedIsToldTheWholeOfTheOtherLock(t *testing.T) {
+	const toEnd = 1<<64 - 1
+	for _, c := range []struct{ offset, length uint64 }{{10, 1}, {10, 10}, {0, 1 << 32}, {toEnd - 5, 5}, {7, toEnd}} {
+		m := newManager(t)
+		holder, other := newLocker(t, m, "holder"), newLocker(t, m, "other")
+		is(t, "the holder", holder.lock(false, c.offset, c.length, true), ok)
+		_, locked, s := m.Lock(&LockArgs{
+			Ref: Ref{ID: other.open, Client: other.c, Key: fileKey(1)}, New: true, OwnerName: []byte("other"), Length: toEnd,
+		})
+		is(t, "LOCK", s, nfs4wire.NFS4ErrDenied)
+		tested, s := m.TestLock(other.c, []byte("other"), fileKey(1), 0, toEnd, false, nil, true)
+		is(t, "LOCKT", s, nfs4wire.NFS4ErrDenied)
+		want := Denied{Offset: c.offset, Length: c.length, Write: true, ClientID: holder.c.ID, Owner: "locker of holder"}
+		if *locked != want || *tested != want {
+			t.Errorf("LOCK is told %+v, LOCKT %+v, want %+v", *locked, *tested, want)
+		}
+	}
+}
+
+// Each use of a file by a caller that has not opened it asks for the deny mode that is about
+// that use, and for no other: reading for that of readers, writing for that of writers, and
+// the end of a name for that of writers (RFC 8881 §9.7, §18.25.4).
+func TestEachUseAsksForItsDenyMode(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		use  Use
+		deny Access
+	}{
+		{"READ", UseRead, AccessRead}, {"WRITE", UseWrite, AccessWrite}, {"REMOVE", UseRemove, AccessWrite},
+	} {
+		for deny := range AccessBoth + 1 {
+			m := newManager(t)
+			fs := &struct{ vfs.FileSystem }{}
+			open(t, m, newClient(m, 1, "client"), "owner", FileKey{fs, fileKey(1).Handle}, AccessRead, deny)
+			var want error
+			if deny&c.deny != 0 {
+				want = ErrDenied
+			}
+			if err := m.Guard(fs, fileKey(1).Handle, c.use, true); err != want {
+				t.Errorf("%s of a file that is open denying %d: %v, want %v", c.name, deny, err, want)
+			}
+		}
+	}
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -312,4 +313,26 @@ func TestWaitersOfAllFilesAreShared(t *testing.T) {
 	if a, b, c := take(one), take(neighbour), take(other); a != maxWaiters/4 || b < maxWaiters/10 || c < maxWaiters/8 {
 		t.Errorf("%d, %d and %d wait", a, b, c)
 	}
+}
+
+// A lock to write that its owner makes one to read lets readers in: those of them that wait
+// are told as they are of an unlock, and those that wait to write are not
+// (RFC 8881 §18.10.3, §20.11.3).
+func TestLockMadeSharedTellsThoseWhoWait(t *testing.T) {
+	m := newManager(t)
+	var told []string
+	m.NotifyLocks(func(n LockNotice) { told = append(told, n.Tag.(string)) })
+	holder, writer, reader := newLocker(t, m, "holder"), newLocker(t, m, "writer"), newLocker(t, m, "reader")
+	is(t, "the holder, to write", holder.lock(false, 0, 10, true), ok)
+	is(t, "one who waits to write a part", writer.lock(true, 0, 5, true), nfs4wire.NFS4ErrDenied)
+	is(t, "one who waits to read another", reader.lock(true, 5, 5, false), nfs4wire.NFS4ErrDenied)
+	is(t, "the holder, to write again", holder.lock(false, 0, 10, true), ok)
+	if len(told) != 0 {
+		t.Errorf("told while the lock is one to write: %v", told)
+	}
+	is(t, "the holder, to read", holder.lock(false, 0, 10, false), ok)
+	if !slices.Equal(told, []string{"reader"}) {
+		t.Errorf("told of a lock to read: %v, want the reader alone", told)
+	}
+	is(t, "the reader, who was told", reader.lock(true, 5, 5, false), ok)
 }
