@@ -136,6 +136,11 @@ func (c *calledBack) fine(w *xdr.Writer) error { return c.reply(w, wire.NFS4OK, 
 
 // reply answers with statuses of CB_SEQUENCE and of the operation.
 func (c *calledBack) reply(w *xdr.Writer, sequence, status wire.NFSStat4) error {
+	return c.replyWanting(w, sequence, status, 7)
+}
+
+// replyWanting is reply of a client that wants slots up to target to be used.
+func (c *calledBack) replyWanting(w *xdr.Writer, sequence, status wire.NFSStat4, target uint32) error {
 	n, whole := uint32(1), sequence
 	if sequence == wire.NFS4OK && c.op != 0 {
 		n, whole = 2, status
@@ -146,7 +151,7 @@ func (c *calledBack) reply(w *xdr.Writer, sequence, status wire.NFSStat4) error 
 	w.Uint32(uint32(wire.OpCBSequence))
 	s := &c.sequence
 	res := wire.CBSequence4Res{Status: sequence, ResOK: wire.CBSequence4ResOK{
-		Sessionid: s.Sessionid, Sequenceid: s.Sequenceid, Slotid: s.Slotid, HighestSlotid: 7, TargetHighestSlotid: 7,
+		Sessionid: s.Sessionid, Sequenceid: s.Sequenceid, Slotid: s.Slotid, HighestSlotid: 7, TargetHighestSlotid: target,
 	}}
 	res.Encode(w)
 	if n == 2 {

@@ -2,6 +2,7 @@ package nfs41
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,5 +128,160 @@ func TestRepliesOfOneAddressLeaveAsMuchToOthers(t *testing.T) {
 	}
 	if most := m.cache.half/2 + maxCached; top > most || top < most/2 {
 		t.Errorf("replies took %d bytes, want up to %d of %d", top, most, m.cache.half)
+	}
+}
+
+// Once the client has told the highest slot that it wants to be used for calls, calls are
+// under way in that one and those below alone, and the others wait (RFC 8881 §20.9.3,
+// csr_target_highest_slotid).
+func TestCallsKeepToTheTargetSlot(t *testing.T) {
+	for target, most := range []int{1, 2, 3} {
+		k := &client41{answer: func(c *calledBack, w *xdr.Writer) error {
+			return c.replyWanting(w, wire.NFS4OK, wire.NFS4OK, uint32(target))
+		}}
+		s, far := backSession(t, k, nil)
+		done := make(chan outcome, 10)
+		s.Call(recallSlot(done))
+		if o := <-done; o != (outcome{}) {
+			t.Fatalf("target %d: the call that tells it: %+v", target, o)
+		}
+		k.speak(true)
+		for range 5 {
+			s.Call(recallSlot(done))
+		}
+		k.mu.Lock()
+		var under []*rpc.Exchange
+		for x := range k.waiting {
+			under = append(under, x)
+		}
+		k.mu.Unlock()
+		if len(under) != most {
+			t.Errorf("target %d: %d calls are under way, want %d", target, len(under), most)
+		}
+		far.run(op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: far.id}))
+		for _, x := range under {
+			k.Cancel(x, rpc.ErrCallLost)
+		}
+		for range 5 {
+			if o := <-done; o.err == nil {
+				t.Errorf("target %d: a call of a session that ended: %+v", target, o)
+			}
+		}
+	}
+}
+
+// A context of RPCSEC_GSS is taken for callbacks from a caller under RPCSEC_GSS alone: what
+// another one offers is not looked for, because a handle is no secret (RFC 8881 §18.36.3,
+// §18.33.3).
+func TestContextsAreOfferedUnderGSSAlone(t *testing.T) {
+	asked := 0
+	st, _ := site(t, Config{BackContext: func(*rpc.Cred, []byte, []byte, rpc.GSSService) BackContext {
+		asked++
+		return &backContext{}
+	}}, state.Config{})
+	for _, c := range []struct {
+		principal string
+		status    wire.NFSStat4
+		asked     int
+	}{{"", wire.NFS4ErrNoEnt, 0}, {"user@TEST", wire.NFS4OK, 1}} {
+		p := st.Peer(1)
+		p.Principal = c.principal
+		args := createArgs(newClient(p, "client of "+c.principal, 1), 1)
+		args.SecParms = securityList(t, secGSS)
+		asked = 0
+		is(t, "CREATE_SESSION by "+c.principal, create(p, args).Status, c.status)
+		if asked != c.asked {
+			t.Errorf("CREATE_SESSION by %q: %d contexts were looked for, want %d", c.principal, asked, c.asked)
+		}
+		s := newClientSession(p, "other client of "+c.principal)
+		asked = 0
+		want(t, "BACKCHANNEL_CTL by "+c.principal, s.run(backchannelCtl(8, secGSS)), c.status, 2)
+		if asked != c.asked {
+			t.Errorf("BACKCHANNEL_CTL by %q: %d contexts were looked for, want %d", c.principal, asked, c.asked)
+		}
+	}
+}
+
+// A request may be as long as was agreed, and not by a byte longer: XDR makes that four
+// (RFC 8881 §2.10.6.4). The server agrees to no more than the client asked for (§18.36.3,
+// ca_maxrequestsize).
+func TestRequestsAsLongAsAgreed(t *testing.T) {
+	p := peer(t)
+	id := newClient(p, "client", 1)
+	compound := func(s *session) []byte {
+		return p.Message("", op(wire.OpSequence, s.sequenceOp(0)), rootOp, lookup(strings.Repeat("x", 200)))
+	}
+	size := uint32(len(compound(&session{Peer: p, seq: map[uint32]uint32{}})))
+	for i, c := range []struct {
+		agreed uint32
+		want   wire.NFSStat4
+		ops    int
+	}{
+		{size + 4, wire.NFS4ErrNoEnt, 3},
+		{size, wire.NFS4ErrNoEnt, 3},
+		{size - 1, wire.NFS4ErrReqTooBig, 1},
+		{size - 4, wire.NFS4ErrReqTooBig, 1},
+	} {
+		args := createArgs(id, uint32(i+1))
+		args.ForeChanAttrs.Maxrequestsize = c.agreed
+		s := sessionOf(p, args)
+		if s.fore.Maxrequestsize != c.agreed {
+			t.Errorf("the server agrees to requests of %d bytes, the client asked for %d", s.fore.Maxrequestsize, c.agreed)
+		}
+		message := compound(s)
+		if uint32(len(message)) != size {
+			t.Fatalf("the request is %d bytes long, not %d", len(message), size)
+		}
+		want(t, fmt.Sprintf("%d bytes, where %d are agreed", size, c.agreed), p.Parse(p.End(p.Begin(message))), c.want, c.ops)
+	}
+}
+
+// A request that is longer than the one before under its sequence is no repetition, though
+// it begins with all that is compared byte for byte (RFC 8881 §2.10.6.1.3.1).
+func TestFalseRetryThatIsLonger(t *testing.T) {
+	s := newClientSession(peer(t), "client")
+	seq := s.sequenceOp(0)
+	ops := func(last string) []nfs4test.Op {
+		ops := []nfs4test.Op{rootOp}
+		for range 1 + digested/200 {
+			ops = append(ops, lookup(strings.Repeat("x", 200)))
+		}
+		return append(ops, lookup(last))
+	}
+	want(t, "the first", s.with(seq, ops("name")...), wire.NFS4ErrNoEnt, 3)
+	want(t, "the first again", s.with(seq, ops("name")...), wire.NFS4ErrNoEnt, 3)
+	want(t, "one that is longer at its end", s.with(seq, ops("another name")...), wire.NFS4ErrSeqFalseRetry, 1)
+	want(t, "one that is shorter", s.with(seq, ops("")...), wire.NFS4ErrSeqFalseRetry, 1)
+}
+
+// A reply that is on its way to the client once more stays as it is when the next request
+// comes in its slot: the client that asked for it again may have got the first (RFC 8881
+// §2.10.6.1.3).
+func TestReplyThatIsSentAgainIsNotWrittenOver(t *testing.T) {
+	p := peer(t)
+	s := newClientSession(p, "client")
+	want(t, "RECLAIM_COMPLETE", s.run(op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{})), wire.NFS4OK, 2)
+	r := s.run(putExport(s), op(wire.OpOpen, &wire.Open4Args{
+		ShareAccess: wire.Open4ShareAccessBoth, Owner: wire.StateOwner4{Clientid: s.client, Owner: []byte("me")},
+		Openhow: wire.Openflag4{Opentype: wire.Open4Create}, Claim: wire.OpenClaim4{Claim: wire.ClaimNull, File: []byte("file")},
+	}), op(wire.OpWrite, &wire.Write4Args{
+		Stateid: state.CurrentID, Stable: wire.FileSync4, Data: xdr.Eligible{Data: []byte("first---second--")},
+	}), op(wire.OpGetFH))
+	want(t, "OPEN, WRITE", r, wire.NFS4OK, 5)
+	var fh wire.GetFH4Res
+	r.Ops[4].Into(t, &fh)
+	read := func(offset uint64) []nfs4test.Op {
+		return []nfs4test.Op{op(wire.OpPutFH, &wire.PutFH4Args{Object: fh.ResOK.Object}), op(wire.OpRead, &wire.Read4Args{Offset: offset, Count: 8})}
+	}
+	first := s.sequenceOp(0)
+	want(t, "a READ", s.run(read(0)...), wire.NFS4OK, 3)
+	again := p.End(p.Begin(p.Message("", append([]nfs4test.Op{op(wire.OpSequence, first)}, read(0)...)...)))
+	want(t, "the READ again", p.Parse(again), wire.NFS4OK, 3)
+	if len(again.Lent) != 1 {
+		t.Fatalf("the reply has %d payloads of the slot's memory", len(again.Lent))
+	}
+	want(t, "the next READ", s.run(read(8)...), wire.NFS4OK, 3)
+	if got := string(again.Lent[0]); got != "first---" {
+		t.Errorf("the transport that sends the reply of the first READ again finds %q", got)
 	}
 }
