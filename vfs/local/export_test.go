@@ -74,6 +74,15 @@ func (fs *FS) HoldIndex() (goOn func()) {
 	if err != nil {
 		panic(err)
 	}
+	// What is pending from here on stays so: the goroutine that writes has got to the
+	// transaction.
+	const marker = -1
+	fs.Note(marker)
+	x.mu.Lock()
+	for x.writing[noFile(marker)] == nil {
+		x.emptied.Wait()
+	}
+	x.mu.Unlock()
 	return sync.OnceFunc(func() { tx.Rollback() })
 }
 
