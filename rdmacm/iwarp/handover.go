@@ -18,9 +18,6 @@ func (t *transmitter) hold() {
 func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	t.mu.Lock()
 	t.held = false
-	if t.unanswered == nil {
-		t.unanswered = asked.first
-	}
 	t.answers.join(asked)
 	own := t.acquire()
 	t.mu.Unlock()

@@ -57,13 +57,13 @@ func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm
 		}
 		return
 	}
-	if t.unanswered == nil && t.terminate == nil {
+	if t.answers.first == nil && t.terminate == nil {
 		if t.putShortSends(b); !b.room() {
 			return
 		}
 	}
 	posted := t.nextPosted()
-	if answer = t.unanswered; answer != nil && (!posted || t.turns < answerTurns) {
+	if answer = t.answers.first; answer != nil && (!posted || t.turns < answerTurns) {
 		t.turns++
 		return
 	}
@@ -99,7 +99,7 @@ func (t *transmitter) sendable() bool {
 	if t.broken || t.fenced || t.terminated {
 		return false
 	}
-	if t.terminate != nil || t.rtr != 0 || t.unanswered != nil || t.out.active || t.batch != nil && t.batch.left > 0 {
+	if t.terminate != nil || t.rtr != 0 || t.answers.first != nil || t.out.active || t.batch != nil && t.batch.left > 0 {
 		return true
 	}
 	if t.cursor == nil {
@@ -190,8 +190,7 @@ func (t *transmitter) messageBuilt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if m.answer != nil {
-		t.unanswered = m.answer.next
-		t.answersBuilt++
+		t.giveBackPlace()
 		m.answer = nil
 	}
 	if m.chain != nil {
@@ -201,6 +200,17 @@ func (t *transmitter) messageBuilt() {
 		}
 		m.chain = nil
 	}
+}
+
+// giveBackPlace lets the peer ask for one more RDMA Read, because the response that
+// out.answer asks for is cut to its end. It does so before TCP takes the end: a peer
+// that has the whole response may use its place at once. Where the peer does not read,
+// a connection holds the Reads agreed on and one batch. mu is held.
+func (t *transmitter) giveBackPlace() {
+	a := t.answers.pop()
+	t.answering.Add(-1)
+	a.region, a.piece[0] = nil, nil
+	t.p.responses.Put(a)
 }
 
 // batchWritten notes that TCP took the batch.
@@ -225,12 +235,6 @@ func (t *transmitter) batchWritten(b *batch) {
 	t.first = nil
 	if t.cursor != nil && postingOf(t.cursor).built > 0 || t.out.chain != nil {
 		t.first = t.cursor
-	}
-	for ; t.answersBuilt > 0; t.answersBuilt-- {
-		a := t.answers.pop()
-		t.answering.Add(-1)
-		a.region = nil
-		t.p.responses.Put(a)
 	}
 	done := t.terminated
 	if done {

@@ -265,7 +265,7 @@ func (t *transmitter) flushAll(err error) {
 	}
 	t.flushed = true
 	t.cursor, t.tail = nil, nil
-	t.answers, t.unanswered = answerQueue{}, nil
+	t.answers = answerQueue{}
 	t.readsOut = 0
 	t.mu.Unlock()
 }

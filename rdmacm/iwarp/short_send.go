@@ -67,7 +67,7 @@ func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
 // and room, and nothing else waits to be sent before. mu is held.
 func (t *transmitter) takesShort() bool {
 	return !t.owned && !t.refusing && !t.fenced && !t.broken && !t.terminated && t.terminate == nil && t.rtr == 0 &&
-		t.cursor == nil && t.unanswered == nil && !t.out.active && t.marked == nil
+		t.cursor == nil && t.answers.first == nil && !t.out.active && t.marked == nil
 }
 
 // putSend appends the one FPDU of a Send of n bytes, which it copies; with Invalidate

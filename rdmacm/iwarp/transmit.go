@@ -33,27 +33,26 @@ type transmitter struct {
 	completing         bool
 	heldChains         int
 
-	owned    bool // a goroutine is the sender
-	fenced   bool // nothing may be sent before the peer's first FPDU
-	held     bool // posts wait for the end of the run that the receiver works on
-	broken   bool // the socket takes no more
-	reset    bool // the sender was told that the peer reset it
-	refusing bool // what is posted now fails
-	leaving  bool // this half is closed when nothing is left to send
-	finSent  bool
-	flushing bool // everything outstanding comes back
-	flushErr error
-	lost     bool // a chain came back with flushErr
-	flushed  bool // everything has come back
-	rtr      wire.RTR
-	// answers are what TCP has not taken to the end, unanswered the first of
-	// them that is not cut up.
-	answers    answerQueue
-	unanswered *response
-	terminate  []byte // FPDU of a Terminate that wants to go
-	terminated bool   // it is the sender's
+	owned      bool // a goroutine is the sender
+	fenced     bool // nothing may be sent before the peer's first FPDU
+	held       bool // posts wait for the end of the run that the receiver works on
+	broken     bool // the socket takes no more
+	reset      bool // the sender was told that the peer reset it
+	refusing   bool // what is posted now fails
+	leaving    bool // this half is closed when nothing is left to send
+	finSent    bool
+	flushing   bool // everything outstanding comes back
+	flushErr   error
+	lost       bool // a chain came back with flushErr
+	flushed    bool // everything has come back
+	rtr        wire.RTR
+	answers    answerQueue // not cut to the end; the first may be out.answer
+	terminate  []byte      // FPDU of a Terminate that wants to go
+	terminated bool        // it is the sender's
 
-	answering atomic.Int32 // the peer's RDMA Reads that are not answered to the end
+	// answering is how many of the peer's RDMA Reads hold a place: those of the
+	// present run of FPDUs and those in answers. See giveBackPlace.
+	answering atomic.Int32
 	unsent    atomic.Int64 // see Conn.Unsent
 	progress  atomic.Uint64
 	referring referring
@@ -65,10 +64,9 @@ type transmitter struct {
 	// The sender's own.
 	out outgoing
 	// first is the chain that the oldest unwritten FPDU belongs to.
-	first        *rdmacm.Chain
-	answersBuilt int // responses cut to the end and not written
-	turns        int
-	msn          [2]uint32 // of the last message on each queue
+	first *rdmacm.Chain
+	turns int
+	msn   [2]uint32 // of the last message on each queue
 	// Payload that fits an FPDU.
 	taggedRoom, untaggedRoom int
 	segment                  int     // bytes that are sure to fit a TCP segment

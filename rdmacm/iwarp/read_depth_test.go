@@ -1,0 +1,156 @@
+package iwarp
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// A slowSocket keeps the sender of each batch until the test lets it go on.
+type slowSocket struct {
+	syscall.RawConn
+	before bool          // keep it before TCP takes the batch, and not behind that
+	kept   chan struct{} // the sender is kept
+	goOn   chan struct{}
+}
+
+func (s *slowSocket) Write(f func(fd uintptr) bool) error {
+	if s.before {
+		s.keep()
+	}
+	err := s.RawConn.Write(f)
+	if !s.before {
+		s.keep()
+	}
+	return err
+}
+
+func (s *slowSocket) keep() {
+	s.kept <- struct{}{}
+	<-s.goOn
+}
+
+// slowAnswers is a connection whose peer asks for RDMA Reads, and whose sender is a
+// goroutine other than the receiving one.
+type slowAnswers struct {
+	*side
+	raw    *rawpeer.Peer
+	slow   *slowSocket
+	letGo  func() // the sender is not kept any more
+	region rdmacm.Region
+	memory []byte
+}
+
+// answeringSlowly has its sender keep a batch with as many Responses as were agreed
+// on. A Send went out before that.
+func answeringSlowly(t *testing.T, before bool) *slowAnswers {
+	t.Helper()
+	// The peer has all the time that it needs to read up to a Terminate.
+	raw, s := passive(t, Config{LingerTimeout: time.Minute})
+	a := &slowAnswers{side: s, raw: raw, memory: []byte("memory")}
+	a.slow = &slowSocket{before: before, kept: make(chan struct{}, 100), goOn: make(chan struct{})}
+	a.letGo = sync.OnceFunc(func() { close(a.slow.goOn) })
+	t.Cleanup(a.letGo)
+	a.region = s.expose(a.memory, rdmacm.RemoteRead)
+	s.on(func(r *rdmacm.Recv) { // by the receiving goroutine, which looks at raw, too
+		a.slow.RawConn = s.raw
+		s.raw = a.slow
+		s.hook.Store(nil)
+		r.Release()
+		s.received <- nil
+	})
+	raw.WriteFPDU(raw.Send(nil))
+	wait(t, s.received)
+	free := func() bool {
+		s.tx.mu.Lock()
+		defer s.tx.mu.Unlock()
+		return !s.tx.held
+	}
+	// What is posted before that is sent by the receiving goroutine.
+	await.Until(t, "the receiver is through with the message", free)
+	posted := make(chan struct{})
+	go func() {
+		defer close(posted)
+		post(s.Conn, send([]byte("first")))
+	}()
+	t.Cleanup(func() { a.letGo(); wait(t, posted) })
+	wait(t, a.slow.kept)
+	a.ask(s.agreed.IRD)
+	wait(t, s.received)
+	await.Until(t, "the sender has the answers to send", free)
+	a.slow.goOn <- struct{}{}
+	wait(t, a.slow.kept)
+	return a
+}
+
+// ask lets the peer ask for n Reads, and send a message behind them.
+func (a *slowAnswers) ask(n int) {
+	var all [][]byte
+	for range n {
+		all = append(all, a.raw.ReadRequest(wire.Read{Size: uint32(len(a.memory)), SourceSTag: a.region.STag(), SourceOffset: a.region.Offset()}))
+	}
+	a.raw.WriteFPDU(append(all, a.raw.Send(nil))...)
+}
+
+// answered lets the peer read as many Responses as were agreed on.
+func (a *slowAnswers) answered() {
+	a.t.Helper()
+	for range a.agreed.IRD {
+		if _, m := a.raw.ReadMessage(wire.ReadResponse); string(m) != string(a.memory) {
+			a.t.Errorf("read %q", m)
+		}
+	}
+}
+
+// IW-42: a peer that has the whole Response may send the next Read Request, however
+// long the sender takes to come back from the system call that sent the Response.
+func TestReadsBehindASlowSender(t *testing.T) {
+	a := answeringSlowly(t, false)
+	a.raw.ReadOp(wire.Send)
+	a.answered()
+	a.ask(a.agreed.IRD)
+	await.Until(t, "the Read Requests are judged", func() bool { return len(a.received) > 0 || a.life.faulty.Load() })
+	if a.life.faulty.Load() {
+		t.Error("a Read Request within the depth is a fault")
+	}
+	a.letGo()
+	a.answered()
+}
+
+// IW-31, IW-77: where TCP takes nothing, as many Reads as agreed wait behind those of
+// the batch, and one more is a fault.
+func TestReadsBehindASenderThatIsStuck(t *testing.T) {
+	a := answeringSlowly(t, true)
+	a.ask(a.agreed.IRD + 1)
+	await.Until(t, "the Read Requests are judged", func() bool { return len(a.received) > 0 || a.life.faulty.Load() })
+	if n := int(a.tx.answering.Load()); n != a.agreed.IRD {
+		t.Errorf("%d Reads wait, and %d were agreed on", n, a.agreed.IRD)
+	}
+	a.letGo()
+	a.raw.ReadOp(wire.Send)
+	a.answered()
+	a.raw.ReadTerminate(wire.RDMAPStream)
+	a.raw.Conn.Close()
+	a.terminated(wire.RDMAPStream, false)
+}
+
+// Responses that are cut to their end, and not sent, go out before this half is
+// closed.
+func TestDisconnectBehindASlowSender(t *testing.T) {
+	a := answeringSlowly(t, true)
+	a.Disconnect()
+	a.letGo()
+	a.raw.ReadOp(wire.Send)
+	a.answered()
+	a.raw.ReadEOF()
+	a.raw.Conn.Close()
+	if err := a.ended(); err != nil {
+		t.Errorf("closed with %v", err)
+	}
+}
