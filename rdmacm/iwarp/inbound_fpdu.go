@@ -263,9 +263,6 @@ func (x *receiver) raise() {
 	if f.op() == wire.ReadRequest && f.fault.Layer == wire.LayerRDMAP && f.fault.Type == 1 {
 		t.RDMAP = x.scratch[:wire.ReadRequestSize]
 	}
-	if f.fault.Layer == wire.LayerRDMAP && f.fault.Type == 0 {
-		t.DDP = nil
-	}
 	x.life.fault(&t, f.detail)
 }
 
