@@ -54,30 +54,24 @@ func silent(t testing.TB, addr netip.AddrPort, from string, n int) (all []net.Co
 	return all
 }
 
-// setUp is how long a whole set-up takes.
-func setUp(t testing.TB, addr netip.AddrPort) time.Duration {
+// setUp does a whole set-up.
+func setUp(t testing.TB, addr netip.AddrPort) {
 	t.Helper()
-	begin := time.Now()
-	p := rawpeer.Dial(t, addr)
-	p.Initiate(rawpeer.LinuxRequest())
-	return time.Since(begin)
+	rawpeer.Dial(t, addr).Initiate(rawpeer.LinuxRequest())
 }
 
 // No set-up waits behind a peer that says nothing, even where there are more
-// of those than set-ups may be under way, and of the same address. The bound is
-// twenty times what a set-up takes on the idle server, and at least a second.
+// of those than set-ups may be under way, and of the same address: a silent peer
+// might stay for many minutes, and a raw peer does not wait for so long.
 func TestSilentPeersDelayNobody(t *testing.T) {
 	for name, from := range map[string]string{"of the same address": "127.0.0.1", "of another": "127.0.0.2"} {
 		passed := t.Run(name, func(t *testing.T) {
-			c := census.New(census.Config{SetupTimeout: hang})
+			c := census.New(census.Config{SetupTimeout: 24 * time.Hour})
 			defer c.Close()
-			l := listen(t, provider(t, Config{Census: c, SetupTimeout: hang}))
+			l := listen(t, provider(t, Config{Census: c, SetupTimeout: 24 * time.Hour}))
 			serving(t, l)
-			alone := setUp(t, l.Addr())
 			silent(t, l.Addr(), from, 1500)
-			if d, most := setUp(t, l.Addr()), max(time.Second, 20*alone); d > most {
-				t.Errorf("a set-up takes %v behind 1,500 silent peers, and %v without", d, alone)
-			}
+			setUp(t, l.Addr())
 			if s := c.Stats(); s.Count[census.Evicted] == 0 {
 				t.Errorf("no silent peer had to go: %+v", s)
 			}
