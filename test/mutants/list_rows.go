@@ -71,7 +71,7 @@ var rowMutants = []mutant{
 	{"IW-72: a Read completes only with the last one on the wire", "rdmacm/iwarp/posting.go",
 		"	t.mu.Unlock()\n	t.complete()\n}\n\n// readFailed", "	last := t.readsOut == 0\n	t.mu.Unlock()\n	if last {\n		t.complete()\n	}\n}\n\n// readFailed", "rdmacm/iwarp", "TestPostedInOrder"},
 	{"IW-20: a fault of DDP's type 0 quotes nothing", "rdmacm/iwarp/inbound_fpdu.go",
-		"if f.fault.Layer == wire.LayerRDMAP && f.fault.Type == 0 {", "if f.fault.Type == 0 {", "rdmacm/iwarp", "TestFaults"},
+		"	x.life.fault(&t, f.detail)\n", "	if f.fault.Type == 0 {\n		t.DDP = nil\n	}\n	x.life.fault(&t, f.detail)\n", "rdmacm/iwarp", "TestFaults"},
 	{"IW-42: answers that go out together free one place", "rdmacm/iwarp/outgoing.go",
 		"	t.answering.Add(-1)\n", "	if t.answers.first == nil {\n		t.answering.Add(-1)\n	}\n", "rdmacm/iwarp", "TestReadsBehindASlowSender"},
 	{"IW-315: a plain refusal is none", "rdmacm/iwarp/dial.go",
