@@ -162,21 +162,21 @@ func TestSetupLosesItsSeat(t *testing.T) {
 }
 
 // What may not go out before the peer's first FPDU, and what TCP does not take, is
-// unsent, however many Sends that is. What TCP took is not, even while this side is
-// slow to tell.
+// unsent, however many Sends that is. What TCP took is not, even while it cannot come
+// back, because an RDMA Read in front of it is not answered.
 func TestUnsent(t *testing.T) {
 	raw, s := passive(t, Config{})
 	const small, large = 3, 40
-	tell := make(chan struct{})
-	s.Post(&rdmacm.Chain{Work: []rdmacm.Work{send([]byte("slow"))}, Done: func(*rdmacm.Chain, error, int) { <-tell }})
+	slow := post(s.Conn, read(1, 2, make([]byte, 4)))
 	var last <-chan result
-	for range small - 1 {
+	for range small {
 		last = post(s.Conn, send([]byte("behind it")))
 	}
 	if n := s.Unsent(); n != small {
 		t.Errorf("%d Sends are unsent before the first FPDU", n)
 	}
 	raw.WriteFPDU(rawpeer.Ready())
+	q := wire.ParseRead(raw.ReadOp(wire.ReadRequest).Payload)
 	for range small {
 		raw.ReadOp(wire.Send)
 	}
@@ -186,7 +186,8 @@ func TestUnsent(t *testing.T) {
 		t.Error("a chain came back before the one in front of it")
 	default:
 	}
-	close(tell)
+	raw.WriteFPDU(rawpeer.Tagged(wire.Tagged{Op: wire.ReadResponse, Last: true, STag: q.SinkSTag, Offset: q.SinkOffset}, []byte("done")))
+	good(t, slow)
 	good(t, last)
 	// The peer does not read: TCP takes some of them, and not all.
 	for range large {
