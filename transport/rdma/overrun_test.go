@@ -40,6 +40,40 @@ func TestPeerThatReadsNoAnswers(t *testing.T) {
 	}
 }
 
+// So has a peer whose calls are all at fault: each is answered with an RDMA_ERROR, which
+// takes a record like another answer (V1-21).
+func TestPeerThatReadsNoErrors(t *testing.T) {
+	const credits, atOnce = 20, 64
+	const bound = 2*credits + spareReceives + overrunSlack + 1
+	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits, Deadline: time.Hour}})
+	p := rawpeer.Dial(t, b.addr)
+	p.Conn.SetReadBuffer(4 << 10)
+	p.Initiate(rawpeer.LinuxRequest())
+	p.WriteFPDU(rawpeer.Ready())
+	await.Until(t, "the connection is open", func() bool { return len(b.server.connections()) == 1 })
+	k := b.server.connections()[0]
+	faulty := message{proc: 5, payload: rpctest.Message(0, rpctest.NULL, nil)}.bytes()
+	most := int64(0)
+	// RDMA_ERRORs are short: TCP keeps many before the first stays here.
+	for sent := 0; sent < 1_000_000 && most <= bound; sent += atOnce {
+		var calls []byte
+		for range atOnce {
+			calls = append(calls, p.Bytes(p.Send(faulty))...)
+		}
+		if _, err := p.Conn.Write(calls); err != nil {
+			break
+		}
+		most = max(most, k.calls.Load())
+	}
+	if most > bound {
+		t.Fatalf("%d calls are under way, %d at most", most, bound)
+	}
+	await.Until(t, "the connection ends", func() bool { return b.server.Stats().Connections.Load() == 0 })
+	if n := b.server.Stats().Overruns(); n != 1 {
+		t.Errorf("%d connections ended because their peer calls too much", n)
+	}
+}
+
 // Answers that the peer has got are not held against it, however late this side
 // takes note that they are sent: it is not beyond its grant (V1-21).
 func TestAnswersThatCompleteLate(t *testing.T) {
