@@ -345,4 +345,8 @@ var localMutants = []mutant{
 		`	return true
 `,
 		"vfs/local", "TestWritesFarFromTheReserveAreTheDaemons"},
+	{"claims are left to the end of their descriptor", "vfs/local/claim.go",
+		"\t_ = setLock(n.claims.fd, 0, vfs.ToEnd, vfs.ClaimNone)\n",
+		"",
+		"vfs/local", "TestClaimsEndThoughAProcessIsBeingStarted"},
 }

@@ -130,8 +130,11 @@ func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
 	return fd, err
 }
 
-// closeClaims ends what openClaims began. Nothing is claimed any more.
+// closeClaims ends what openClaims began. Nothing is claimed any more: what the kernel still
+// has locked is unlocked, since to close the descriptor may not be enough. A process that
+// another goroutine starts at the moment has it as well until it executes its program.
 func (fs *FS) closeClaims(n *node) {
+	_ = setLock(n.claims.fd, 0, vfs.ToEnd, vfs.ClaimNone)
 	unix.Close(n.claims.fd)
 	fs.stats.open.Add(-1)
 	fs.stats.pinned.Add(-1)
@@ -178,7 +181,7 @@ func (fs *FS) dropClaims(n *node) {
 	defer c.mu.Unlock()
 	if !c.claims.None() {
 		c.claims = vfs.Claims{}
-		fs.closeClaims(n) // closing is what ends the kernel's locks
+		fs.closeClaims(n)
 	}
 }
 

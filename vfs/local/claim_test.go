@@ -136,6 +136,18 @@ func TestClaimsHoldOneDescriptor(t *testing.T) {
 	}
 }
 
+// Claims end when they are dropped, although another process has their descriptor just then.
+func TestClaimsEndThoughAProcessIsBeingStarted(t *testing.T) {
+	w := newWorld(t, local.Config{})
+	h := w.used("f")
+	w.ok(w.fs.Claim(h, 0, 5, vfs.ClaimWrite), "Claim")
+	fd, err := w.fs.DupClaims(h)
+	w.ok(err, "dup")
+	defer unix.Close(fd)
+	w.fs.DropClaims(h)
+	w.ok(foreign(t, w.path("f"))(0, vfs.ToEnd, vfs.ClaimWrite), "the other's claim")
+}
+
 // Claims stay when their file is not used otherwise, and they are bounded as open
 // files are.
 func TestClaimsAreBounded(t *testing.T) {

@@ -65,6 +65,14 @@ func (fs *FS) SearchPatience(d time.Duration) {
 	}
 }
 
+// DupClaims is another descriptor of what holds the claims on h, as a process that is being
+// started has one.
+func (fs *FS) DupClaims(h vfs.Handle) (fd int, err error) {
+	n := fs.nodes.cached(&h)
+	defer n.put()
+	return unix.Dup(n.claims.fd)
+}
+
 // HoldIndex lets the index write nothing until the function that it returns is
 // called.
 func (fs *FS) HoldIndex() (goOn func()) {
