@@ -57,7 +57,7 @@ var daemonSettings = []setting{
 		},
 		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: half of it what they have open and locked, and half their sessions and the replies that these keep. Of either the clients of one address may have as much as they leave to others (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a byte range that is locked 300 bytes. Clients that want more wait until something is closed; with 4.0, they get an error"},
 	number("memory.pipes", func(c *Config) *int { return &c.Memory.Pipes }, 0, 0, mostPipes,
-		"READs over TCP of 512K or more hand the file's own pages to the network, without a copy, so many at a time and as far as open files allow; beyond that, and with 0, they are copied. Not by default: a connection was seen to end under such READs by NFSv4.1, and why is not known yet. One connection may have a quarter of them, the clients of one address half. What is written to the file while its pages are on their way goes out as written: see [security.md](security.md#reads-without-a-copy)"),
+		"READs over TCP of 512K or more hand the file's own pages to the network, without a copy, so many at a time and as far as open files allow; beyond that, and with 0, they are copied. Not by default: over loopback one READ of 1M at a time is 1.5 times as fast, and the daemon takes half the processor time, but sixteen at a time are slower on a quiet machine; over a network it was not measured. One connection may have a quarter of them, the clients of one address half. What is written to the file while its pages are on their way goes out as written: see [security.md](security.md#reads-without-a-copy)"),
 }
 
 // rdmaSettings are about RDMA connections, whatever carries them.
