@@ -5,9 +5,10 @@
 //	go run ./test/mutants -list              what there is
 //	go run ./test/mutants -run 'V1-54|mem'   those whose description matches
 //
-// A mutant is a replacement of text in one file, a package, and the tests of that
-// package that must fail with it. The work tree is not touched: go test gets the
-// changed file by -overlay, and so does each go build that a test runs. First the tests run without the mutant, and must pass.
+// A mutant breaks one numbered row of docs/conformance*.md. It is a replacement of text
+// within one declaration, and names the tests that must fail with it. The work tree is
+// not touched: go test gets the changed file by -overlay, and so does each go build that a
+// test runs. First the tests run without the mutant, and must pass.
 // What comes of a mutant:
 //
 //   - killed: a test failed, and said how. That is what is wanted.
@@ -23,6 +24,7 @@
 // The program exits with 1 unless all are killed. Whether each applies is a test of
 // this package, so that the list does not rot between runs.
 //
-// To add one, put it into the table of its room (list_*.go): the shortest text that
-// occurs once in the file, what breaks the rule, and the test that is to say so.
+// To add one, put it into the table of its room (list_*.go): the row's number and rule, the
+// package and the declaration, the shortest text that occurs once in the declaration, the
+// replacement, and the tests.
 package main

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -33,48 +34,51 @@ func functions(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-// The list does not rot: the text of each mutant occurs once in its file, what it
-// makes of the file is Go, and the tests that are to notice are there.
+// rowNumber is the number of a row in docs/conformance*.md.
+var rowNumber = regexp.MustCompile(`^(A|IW|L|P|V1)-[0-9]+`)
+
+// The list does not rot: each mutant breaks a numbered row, its text occurs once in its
+// declaration, the mutated file is Go, and the tests that are to notice exist.
 func TestEveryMutantApplies(t *testing.T) {
 	tests := make(map[string]map[string]bool)
 	for _, m := range all() {
-		text, err := m.apply(root)
+		if !rowNumber.MatchString(m.rule) {
+			t.Errorf("%v: the rule does not begin with the number of a row in docs/conformance*.md", m)
+		}
+		file, text, err := m.apply(root)
 		if err != nil {
 			t.Errorf("%v: %v", m, err)
 			continue
 		}
-		if _, err := parser.ParseFile(token.NewFileSet(), m.file, text, parser.SkipObjectResolution); err != nil {
-			t.Errorf("%v: what it makes is no Go: %v", m, err)
+		if _, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution); err != nil {
+			t.Errorf("%v: the mutated file is no Go: %v", m, err)
 		}
-		if strings.HasSuffix(m.file, "_test.go") || m.rule == "" {
-			t.Errorf("%v: a mutant breaks a rule, and says which, in the product", m)
-		}
-		if tests[m.dir] == nil {
-			tests[m.dir] = functions(t, m.dir)
+		if tests[m.testDir] == nil {
+			tests[m.testDir] = functions(t, m.testDir)
 		}
 		names := strings.Fields(m.tests)
 		if len(names) == 0 {
 			t.Errorf("%v: names no test", m)
 		}
 		for _, name := range names {
-			if !tests[m.dir][name] {
-				t.Errorf("%v: %s has no test %s", m, m.dir, name)
+			if !tests[m.testDir][name] {
+				t.Errorf("%v: %s has no test %s", m, m.testDir, name)
 			}
 		}
 	}
 }
 
-// Two mutants that do the same, or that are described in the same words, are one.
+// Two mutants that make the same change, or that have the same description, are one.
 func TestNoTwoMutantsAreAlike(t *testing.T) {
-	change, words := make(map[[3]string]bool), make(map[string]bool)
+	change, words := make(map[[4]string]bool), make(map[string]bool)
 	for _, m := range all() {
-		if c := [3]string{m.file, m.old, m.new}; change[c] {
-			t.Errorf("%v: another one does the same", m)
+		if c := [4]string{m.dir, m.decl, m.old, m.new}; change[c] {
+			t.Errorf("%v: another one makes the same change", m)
 		} else {
 			change[c] = true
 		}
-		if w := m.file + m.rule; words[w] {
-			t.Errorf("%v: another one is called so", m)
+		if w := m.dir + m.decl + m.rule; words[w] {
+			t.Errorf("%v: another one has the same description", m)
 		} else {
 			words[w] = true
 		}

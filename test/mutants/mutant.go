@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,40 +13,109 @@ import (
 
 // A mutant is a rule broken on purpose.
 type mutant struct {
-	// rule is what is broken: a number of docs/conformance*.md, words, or both.
+	// rule begins with the number of its row in docs/conformance*.md.
 	rule string
-	// file is changed: old, which occurs in it once, becomes new.
-	file, old, new string
-	// dir is the package whose tests must notice, by its directory.
-	dir string
-	// tests are the names of tests of that package, of which one at least must
-	// fail.
-	tests string
+	// dir is the package that is changed. In it, decl is the function, the method
+	// (Type.Method), or the type, variable or constant: old occurs in it once and
+	// becomes new. An edit elsewhere in the file does not touch the mutant.
+	dir, decl, old, new string
+	// testDir is the package whose tests must notice, and tests are their names, of
+	// which at least one must fail.
+	testDir, tests string
 }
 
 func (m mutant) String() string {
-	return fmt.Sprintf("%s: %s [%s in %s]", m.file, m.rule, m.tests, m.dir)
+	return fmt.Sprintf("%s %s: %s [%s in %s]", m.dir, m.decl, m.rule, m.tests, m.testDir)
 }
 
 // all is every mutant of every room.
-func all() []mutant {
-	return slices.Concat(rdmaMutants, iwarpMutants, rpcMutants, memMutants, tcpMutants, clientMutants, relayMutants, gssMutants, krb5Mutants, connectionMutants,
-		nfsMutants, stateMutants, nfs4Mutants, policyMutants, nfs40Mutants, nfs41Mutants, sessionMutants, localMutants, crossmntMutants, rowMutants)
+func all() []mutant { return slices.Concat(iwarpMutants, rdmaMutants, rpcMutants) }
+
+// apply returns the file that the mutant changes, relative to root, and its text
+// with the mutant in it.
+func (m mutant) apply(root string) (file string, text []byte, err error) {
+	if m.old == "" || m.old == m.new {
+		return "", nil, fmt.Errorf("%v: the mutant changes nothing", m)
+	}
+	file, text, from, to, err := find(root, m.dir, m.decl)
+	if err != nil {
+		return "", nil, err
+	}
+	body := string(text[from:to])
+	if n := strings.Count(body, m.old); n != 1 {
+		return "", nil, fmt.Errorf("%s in %s has %d times %q, not once", m.decl, file, n, m.old)
+	}
+	return file, slices.Concat(text[:from], []byte(strings.Replace(body, m.old, m.new, 1)), text[to:]), nil
 }
 
-// apply gives the file's text with the mutant in it.
-func (m mutant) apply(root string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(root, m.file))
+// find returns the file of package dir that declares name, the file's text, and
+// the bytes from, up to but not including to, of the declaration.
+func find(root, dir, name string) (file string, text []byte, from, to int, err error) {
+	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
-		return nil, err
+		return "", nil, 0, 0, err
 	}
-	switch n := strings.Count(string(text), m.old); {
-	case m.old == "" || m.old == m.new:
-		return nil, fmt.Errorf("%s: the mutant changes nothing", m.file)
-	case n != 1:
-		return nil, fmt.Errorf("%s has %d times %q, not once", m.file, n, m.old)
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		if text, err = os.ReadFile(path); err != nil {
+			return "", nil, 0, 0, err
+		}
+		fset := token.NewFileSet()
+		parsed, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
+		if err != nil {
+			return "", nil, 0, 0, err
+		}
+		for _, d := range parsed.Decls {
+			if n := declaration(d, name); n != nil {
+				return filepath.Join(dir, filepath.Base(path)), text, fset.Position(n.Pos()).Offset, fset.Position(n.End()).Offset, nil
+			}
+		}
 	}
-	return []byte(strings.Replace(string(text), m.old, m.new, 1)), nil
+	return "", nil, 0, 0, fmt.Errorf("package %s declares no %s", dir, name)
+}
+
+// declaration returns the node of d that declares name, or nil.
+func declaration(d ast.Decl, name string) ast.Node {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if functionName(d) == name {
+			return d
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.ValueSpec:
+				if slices.ContainsFunc(s.Names, func(n *ast.Ident) bool { return n.Name == name }) {
+					return s
+				}
+			case *ast.TypeSpec:
+				if s.Name.Name == name {
+					return s
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// functionName is the name of d, behind that of its receiver's type and a point.
+func functionName(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	t := d.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	if generic, ok := t.(*ast.IndexExpr); ok {
+		t = generic.X
+	}
+	if id, ok := t.(*ast.Ident); ok {
+		return id.Name + "." + d.Name.Name
+	}
+	return d.Name.Name
 }
 
 // pattern is what -run of go test takes for the mutant's tests.

@@ -72,7 +72,7 @@ func (r *runner) run(ctx context.Context, m mutant) (outcome, string) {
 
 // overlay writes the changed file and the list that replaces the real one by it.
 func (r *runner) overlay(dir string, m mutant) (string, error) {
-	text, err := m.apply(r.root)
+	file, text, err := m.apply(r.root)
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ func (r *runner) overlay(dir string, m mutant) (string, error) {
 		return "", err
 	}
 	changed, list := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, m.file): changed}})
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, file): changed}})
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func (r *runner) overlay(dir string, m mutant) (string, error) {
 // sane makes sure that the mutant's tests are there and pass without it.
 func (r *runner) sane(ctx context.Context, m mutant) error {
 	r.mu.Lock()
-	key := m.dir + " " + m.tests
+	key := m.testDir + " " + m.tests
 	s := r.whole[key]
 	if s == nil {
 		s = new(sane)
@@ -104,7 +104,7 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 		case err != nil:
 			s.err = fmt.Errorf("without the mutant the tests fail: %w\n%s", err, out)
 		case bytes.Contains(out, []byte("no tests to run")):
-			s.err = fmt.Errorf("%s has no test %s", m.dir, m.tests)
+			s.err = fmt.Errorf("%s has no test %s", m.testDir, m.tests)
 		}
 	})
 	return s.err
@@ -112,7 +112,7 @@ func (r *runner) sane(ctx context.Context, m mutant) error {
 
 // test runs the mutant's tests, with the file that overlay changes unless that is "".
 func (r *runner) test(ctx context.Context, m mutant, overlay string) ([]byte, error) {
-	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.dir)
+	c := exec.CommandContext(ctx, "go", "test", "-count=1", "-vet=off", "-timeout", r.limit.String(), "-run", m.pattern(), "./"+m.testDir)
 	// rapid keeps what failed in the work tree, to begin with it the next time.
 	c.Env = append(os.Environ(), "RAPID_NOFAILFILE=true")
 	if overlay != "" {

@@ -86,28 +86,29 @@ func TestOutcomes(t *testing.T) {
 	}
 	var mutants []mutant
 	for _, c := range []struct {
-		old, new, tests string
-		want            outcome
-		says            string
+		decl, old, new, tests string
+		want                  outcome
+		says                  string
 	}{
-		{"2 * n", "3 * n", "TestDouble", killed, "twice 3 is 9"},
-		{"2 * n", "6", "TestDouble", survived, ""},
-		{"2 * n", "[]int{}[n]", "TestDouble", panicked, "index out of range"},
-		{"return <-c", "<-c; return <-c", "TestWait", timedOut, "test timed out"},
-		{"2 * n", "2 * k", "TestDouble", broken, "undefined: k"},
-		{"4 * n", "5 * n", "TestDouble", broken, "0 times"},
-		{"2 * n", "2 * n", "TestDouble", broken, "changes nothing"},
-		{"2 * n", "3 * n", "TestDoubled", broken, "has no test TestDoubled"},
-		{"2 * n", "3 * n", "TestFails", broken, "without the mutant the tests fail"},
+		{"Double", "2 * n", "3 * n", "TestDouble", killed, "twice 3 is 9"},
+		{"Double", "2 * n", "6", "TestDouble", survived, ""},
+		{"Double", "2 * n", "[]int{}[n]", "TestDouble", panicked, "index out of range"},
+		{"Wait", "return <-c", "<-c; return <-c", "TestWait", timedOut, "test timed out"},
+		{"Double", "2 * n", "2 * k", "TestDouble", broken, "undefined: k"},
+		{"Double", "4 * n", "5 * n", "TestDouble", broken, "0 times"},
+		{"Triple", "2 * n", "3 * n", "TestDouble", broken, "declares no Triple"},
+		{"Double", "2 * n", "2 * n", "TestDouble", broken, "changes nothing"},
+		{"Double", "2 * n", "3 * n", "TestDoubled", broken, "has no test TestDoubled"},
+		{"Double", "2 * n", "3 * n", "TestFails", broken, "without the mutant the tests fail"},
 	} {
-		m := mutant{"a rule", "p/p.go", c.old, c.new, "p", c.tests}
+		m := mutant{"a rule", "p", c.decl, c.old, c.new, "p", c.tests}
 		mutants = append(mutants, m)
 		if got, said := r.run(t.Context(), m); got != c.want || !strings.Contains(said, c.says) {
 			t.Errorf("%s instead of %s: %v, %q, want %v, %q", c.new, c.old, got, said, c.want, c.says)
 		}
 	}
 	// Nor does a mutant live on in a program that a test builds and starts.
-	program := mutant{"a rule", "p/p.go", "2 * n", "3 * n", "q", "TestProgram"}
+	program := mutant{"a rule", "p", "Double", "2 * n", "3 * n", "q", "TestProgram"}
 	if got, said := r.run(t.Context(), program); got != killed || !strings.Contains(said, "the program prints 9") {
 		t.Errorf("a test of a program: %v, %q", got, said)
 	}
@@ -120,7 +121,7 @@ func TestOutcomes(t *testing.T) {
 		t.Error("a survivor is no failure")
 	}
 	if s := out.String(); !strings.Contains(s, "2 of 2 mutants: 1 killed, 0 panicked, 0 timed out, 1 survived, 0 broken") ||
-		!strings.Contains(s, "survived  p/p.go: a rule") {
+		!strings.Contains(s, "survived  p Double: a rule") {
 		t.Errorf("the report is\n%s", s)
 	}
 	if !report(t.Context(), &out, r, mutants[:1], 1) {
