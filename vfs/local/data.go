@@ -202,14 +202,12 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 	if err = fs.makeRoomForData(op, n); err != nil {
 		return 0, 0, ch, err
 	}
+	since := n.data.failures.Load()
 	if done, err = fs.write(op, n, int64(offset), data, total, &ch, judged); err != nil {
 		return 0, 0, ch, err
 	}
-	switch stable {
-	case vfs.DataSync:
-		err = fs.syncData(n, false)
-	case vfs.FileSync:
-		err = fs.syncData(n, true)
+	if stable != vfs.Unstable {
+		err = fs.syncData(n, stable == vfs.FileSync, since)
 	}
 	if err != nil {
 		return 0, 0, ch, err
@@ -349,6 +347,7 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 
 // commit syncs n, a regular file. judged: see read.
 func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
+	since := n.data.failures.Load()
 	var st unix.Stat_t
 	if err = fs.look(op, n, &st); err != nil {
 		return ch, err
@@ -363,7 +362,7 @@ func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error
 		}
 	}
 	if !op.Try {
-		if err = fs.syncData(n, true); err != nil {
+		if err = fs.syncData(n, true, since); err != nil {
 			return vfs.Change{}, err
 		}
 	}

@@ -124,8 +124,9 @@ func (g *groupCommit) run(r *commitRound) error {
 // its directory.
 func (fs *FS) syncName(n *node) error {
 	if n.typ == vfs.Regular {
+		since := n.data.failures.Load()
 		n.wrote() // attributes count as a write: a call that runs already may miss them
-		return fs.syncData(n, true)
+		return fs.syncData(n, true, since)
 	}
 	f, err := fs.file(&daemonOp, n, false)
 	if err != nil {

@@ -80,8 +80,9 @@ type dataSync struct {
 	written uint64        // writes so far
 	stable  uint64        // writes that are on stable storage, or lost and said to be
 	meta    uint64        // writes that are so with all attributes
-	lost    uint64        // of them, those up to here were in the last call that failed
-	fails   uint64        // how many calls failed
+	// failures counts the calls that failed. A writer looks at it before it stores
+	// anything: see syncData.
+	failures atomic.Uint64
 
 	lastWrite atomic.Uint32 // the sweeper's round of it
 	// listed: the node is among its FS's unsynced files, as it is while stable
@@ -145,19 +146,25 @@ func (n *node) forgetData() {
 }
 
 // syncData makes everything that was written to n so far durable; all
-// attributes too where full.
-func (fs *FS) syncData(n *node, full bool) error {
+// attributes too where full. since is what n.data.failures was before the caller
+// stored what it wants to be durable.
+//
+// The kernel tells a descriptor once that data was lost, and it does not tell
+// which: a call that failed after the caller looked at the count may have taken
+// the caller's data with it, and the next call finds nothing left to do. So the
+// caller gets that failure, whichever call it was.
+func (fs *FS) syncData(n *node, full bool, since uint64) error {
 	d := &n.data
 	d.mu.Lock()
-	target, fails := d.written, d.fails
+	target := d.written
 	for {
 		done := d.stable
 		if full {
 			done = d.meta
 		}
-		if d.fails != fails && d.lost >= target {
+		if d.failures.Load() != since {
 			d.mu.Unlock()
-			return syscall.EIO // lost while we waited for it
+			return syscall.EIO
 		}
 		if done >= target {
 			d.mu.Unlock()
@@ -183,8 +190,8 @@ func (fs *FS) syncData(n *node, full bool) error {
 	d.mu.Lock()
 	if err != nil {
 		err = fs.syncFailed()
-		d.lost = upTo
-		d.fails++
+		d.failures.Add(1)
+		upTo = d.written // the failed call may have lost what came while it ran
 	}
 	d.stable = max(d.stable, upTo)
 	if full || err != nil {

@@ -113,7 +113,7 @@ func (fs *FS) syncOldest() bool {
 
 // syncAndClose gives n's reference back. A failure is told by the verifier.
 func (fs *FS) syncAndClose(n *node) {
-	_ = fs.syncData(n, false)
+	_ = fs.syncData(n, false, n.data.failures.Load())
 	n.dropIdle(0, 0)
 	n.put()
 }
