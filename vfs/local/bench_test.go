@@ -173,3 +173,29 @@ func BenchmarkReadDir(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFindDeepDirectory finds directories by their handles that are not held, far below
+// a root that is not all of its mount. Each has been let go when it is asked for again.
+func BenchmarkFindDeepDirectory(b *testing.B) {
+	for _, levels := range []int{3, 1000, 3900} {
+		b.Run(fmt.Sprint(levels), func(b *testing.B) {
+			root := b.TempDir()
+			handles := deep(b, root, "d", levels, 200)
+			fs, err := local.New(local.Config{Root: root, Descriptors: local.NewDescriptors(200)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer fs.Close()
+			self := local.Identity()
+			op := &vfs.Op{Cred: &self}
+			b.ResetTimer()
+			for i := range b.N {
+				var a vfs.Attr
+				if err = fs.GetAttr(op, handles[i%len(handles)], &a); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(fs.Stats().Climbs)/float64(b.N), "climbs/op")
+		})
+	}
+}

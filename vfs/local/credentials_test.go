@@ -94,6 +94,11 @@ func (m matrix) itself(c *vfs.Cred) {
 	if a := m.attr(f); a.Mode != 0 {
 		m.t.Errorf("mode %o after opening", a.Mode)
 	}
+	// A directory that its owner may not search is still there.
+	m.must(m.chmod(c, d.Handle, 0o600), "SetAttr")
+	m.fs.Sweep(5)
+	m.attr(d.Handle)
+	m.must(m.chmod(c, d.Handle, 0o777), "SetAttr of a directory without search")
 	_, _, err = m.fs.Rename(as(c), d.Handle, []byte("f"), m.fs.Root(), []byte(name+"f"))
 	m.must(err, "Rename")
 	var a vfs.Attr

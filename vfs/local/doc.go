@@ -33,8 +33,9 @@
 //
 // Confinement. No path of more than one component is ever resolved below the
 // root, no symlink is followed, ".." is granted only where the way up leads to
-// the root, and a directory that a handle names must lie below it when it is
-// opened. A file other than a directory that a local program moved out of the tree
+// the root, and a directory that a handle names must lie below it: a directory in
+// use that leaves the tree cannot be reached some seconds later, or at once where
+// an FS of this process moved it (confine.go). A file other than a directory that a local program moved out of the tree
 // stays reachable by the handles that were handed out while it was in it: it
 // has no parent to ask. Mount points below the root are not crossed: they are
 // listed, and entering one answers EXDEV. Export the mounted file system by

@@ -152,6 +152,20 @@ func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
 // RememberedNames is how many names are known for what they are.
 func (fs *FS) RememberedNames() int64 { return fs.stats.names.Load() }
 
+// HandleOf is the handle of name in the directory dir.
+func HandleOf(dir int, name string) (h vfs.Handle, err error) {
+	fd, err := sysOpenat2(dir, []byte(name), unix.O_PATH, 0, 0)
+	if err != nil {
+		return h, err
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err = fstat(fd, &st); err != nil {
+		return h, err
+	}
+	return identify(fd, &st)
+}
+
 // Bounded says that nothing but the tree is on the file system.
 func (fs *FS) Bounded() bool { return fs.bounded }
 

@@ -56,7 +56,10 @@ type FS struct {
 	proc     int // /proc/self/fd
 	// bounded: the root is a mount's root and that the file system's own, so
 	// that nothing outside of the tree exists on it.
-	bounded  bool
+	bounded bool
+	// moves counts the moments from which on a directory may have left the tree: see
+	// confine. It is 0 where the root is bounded.
+	moves    atomic.Uint32
 	covers   covered
 	lane     any // a lane: boxed once, not for each call
 	kind     fsKind
@@ -167,6 +170,9 @@ func (fs *FS) open() error {
 	} else {
 		fs.resolver = kernelResolver{fs}
 	}
+	if !fs.bounded {
+		openTrees.add(fs)
+	}
 	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h) // this reference is never given back before Close
 	return nil
 }
@@ -211,6 +217,7 @@ func (fs *FS) Close() error {
 
 func (fs *FS) release() error {
 	var err error
+	openTrees.remove(fs)
 	if fs.nodes.fs != nil {
 		fs.nodes.each(fs.dropClaims)
 	}

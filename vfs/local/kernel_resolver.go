@@ -14,8 +14,8 @@ import (
 // A resolver finds files again that handles were given out for.
 type resolver interface {
 	scheme() string
-	// open returns an O_PATH descriptor of h's file. ESTALE: there is none any
-	// more. ErrDelay: it is being looked for.
+	// open returns an O_PATH descriptor of h's file; a directory lies below the root.
+	// ESTALE: there is none any more. ErrDelay: it is being looked for.
 	open(h vfs.Handle) (int, error)
 	// note: h was seen under name in dir. It never waits.
 	note(dir, h vfs.Handle, name []byte)
@@ -53,8 +53,8 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 		return fd, nil
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && !fs.below(fd, &st) {
-		err = syscall.ESTALE
+	if err = fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = fs.below(fd, &st)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -103,38 +103,3 @@ func canOpenHandles(mount int, root vfs.Handle) bool {
 	unix.Close(fd)
 	return true
 }
-
-// maxDepth bounds the way up; trees deeper than PATH_MAX allows exist, but
-// programs do not walk them by name.
-const maxDepth = 4096
-
-// below says whether the way up from the directory dir leads to the root. The
-// answer is about one moment, as every answer about a tree that others change.
-func (fs *FS) below(dir int, st *unix.Stat_t) bool {
-	at, cur := dir, *st
-	defer func() {
-		if at != dir {
-			unix.Close(at)
-		}
-	}()
-	for range maxDepth {
-		if cur.Ino == fs.rootStat.Ino && cur.Dev == fs.rootStat.Dev {
-			return true
-		}
-		up, err := sysOpenat2(at, dotDot, unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
-		if err != nil {
-			return false
-		}
-		if at != dir {
-			unix.Close(at)
-		}
-		at = up
-		was := cur
-		if fstat(at, &cur) != nil || cur.Ino == was.Ino && cur.Dev == was.Dev {
-			return false
-		}
-	}
-	return false
-}
-
-var dotDot = []byte("..")

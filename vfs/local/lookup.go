@@ -70,6 +70,7 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) *nod
 		fs.giveBack(op, n)
 		return nil
 	}
+	n.liesIn(d)
 	return n
 }
 
@@ -114,7 +115,9 @@ func (fs *FS) settle(d *node, name []byte, fd int, st *unix.Stat_t) (*node, erro
 		return nil, err
 	}
 	fs.resolver.note(d.handle, h, name)
-	return fs.nodes.adopt(fd, st, h), nil
+	n := fs.nodes.adopt(fd, st, h)
+	n.liesIn(d)
+	return n, nil
 }
 
 func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, error) {
@@ -148,12 +151,12 @@ func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node
 // parent opens the directory above d, which is not the root, if it is in the
 // tree.
 func (fs *FS) parent(d *node) (int, error) {
-	fd, err := sysOpenat2(d.fd, dotDot, unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
+	fd, err := sysOpenParent(d.fd, 1)
 	if err != nil {
 		return -1, err
 	}
 	var st unix.Stat_t
-	if err = fstat(fd, &st); err != nil || !fs.below(fd, &st) {
+	if err = fstat(fd, &st); err != nil || fs.below(fd, &st) != nil {
 		unix.Close(fd)
 		return -1, syscall.ESTALE
 	}

@@ -22,6 +22,8 @@ type node struct {
 
 	refs atomic.Int32  // users, and one for the cache
 	used atomic.Uint32 // the sweeper's round when it was last asked for
+	// confinedAt is FS.moves when the directory was last known to lie below the root.
+	confinedAt atomic.Uint32
 	*inode
 
 	// opens counts the callers' Files, and nameless says that the node would
@@ -62,11 +64,13 @@ const nodeShards = 16
 
 // nodeCache finds nodes by handle and bounds how many there are.
 type nodeCache struct {
-	fs     *FS
-	seed   maphash.Seed
-	count  atomic.Int64
-	round  atomic.Uint32
-	shards [nodeShards]nodeShard
+	fs    *FS
+	seed  maphash.Seed
+	count atomic.Int64
+	round atomic.Uint32
+	// shrinks counts the calls of shrink.
+	shrinks atomic.Uint32
+	shards  [nodeShards]nodeShard
 }
 
 type nodeShard struct {
@@ -148,12 +152,14 @@ func (c *nodeCache) remove(s *nodeShard, n *node) {
 	c.count.Add(-1)
 }
 
-// shrink lets up to want idle nodes go, the longest unused ones of a sample.
+// shrink lets up to want idle nodes go, the longest unused ones of a sample. Each call
+// begins with another shard: else nodes in the first ones would always go first.
 func (c *nodeCache) shrink(want int) {
 	now := c.round.Load()
+	first := c.shrinks.Add(1)
 	for _, patience := range []uint32{2, 1, 0} {
-		for i := range c.shards {
-			s := &c.shards[i]
+		for i := range uint32(nodeShards) {
+			s := &c.shards[(first+i)%nodeShards]
 			var out []*node
 			s.mu.Lock()
 			for _, n := range s.m {
@@ -276,12 +282,19 @@ func (c *nodeCache) drain() {
 	}
 }
 
-// node returns the node that h names, with a reference.
+// node returns the node that h names, with a reference. A directory lies below the root.
 func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {
-	if n := fs.nodes.cached(&h); n != nil {
-		return n, nil
+	n := fs.nodes.cached(&h)
+	if n == nil {
+		return fs.findNode(op, h)
 	}
-	return fs.findNode(op, h)
+	if n.typ == vfs.Directory && n.confinedAt.Load() != fs.moves.Load() {
+		if err := fs.confine(op, n); err != nil {
+			fs.giveBack(op, n)
+			return nil, err
+		}
+	}
+	return n, nil
 }
 
 func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
@@ -291,6 +304,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
+	moves := fs.moves.Load()
 	fd, err := fs.resolver.open(h)
 	if outOfDescriptors(err) {
 		fs.makeRoom()
@@ -304,7 +318,9 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return fs.nodes.adopt(fd, &st, h), nil
+	n := fs.nodes.adopt(fd, &st, h)
+	n.confinedAt.Store(moves)
+	return n, nil
 }
 
 // dir is node for what must be a directory.

@@ -18,14 +18,10 @@ func (fs *FS) Place(op *vfs.Op, dir vfs.Handle) (mount uint64, path string, err 
 		return 0, "", err
 	}
 	defer fs.giveBack(op, d)
-	var name [24]byte
-	var buf [unix.PathMax + 1]byte
-	n, err := unix.Readlinkat(fs.proc, unix.ByteSliceToString(procName(&name, d.fd)), buf[:])
-	switch {
-	case err != nil:
+	var buf [unix.PathMax]byte
+	n, err := fs.pathOf(d.fd, &buf)
+	if err != nil {
 		return 0, "", err
-	case n == len(buf):
-		return 0, "", syscall.ENAMETOOLONG
 	}
 	if path = string(buf[:n]); !strings.HasPrefix(path, "/") {
 		return 0, "", syscall.ENOENT // its mount is not where this process could see it

@@ -170,6 +170,9 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		})
 		moved.stirred()
 		victim.stirred()
+		if err == nil && f != t && (moved.n == nil || moved.n.typ == vfs.Directory) {
+			openTrees.moved(f.key.dev, fs)
+		}
 		if err == nil && moved.handle != victim.handle {
 			if victim.ok {
 				fs.resolver.gone(t.handle, victim.handle, toName, victim.last)

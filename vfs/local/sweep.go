@@ -14,7 +14,7 @@ const (
 	closeAfter     = 2  // an open file that no caller used
 	syncAfter      = 30 // data that no client committed, after the last write
 	forgetAfter    = 60 // a node that no caller asked for
-	lookEveryRound = 5  // whether a file that is held has been removed by others
+	lookEveryRound = 5  // whether others have removed a file that is held, or moved a directory
 )
 
 // sweep lets go of what is idle: a descriptor keeps a removed file's space,
@@ -39,6 +39,9 @@ func (fs *FS) sweep() {
 
 func (fs *FS) sweepOnce() {
 	round := fs.nodes.round.Add(1)
+	if !fs.bounded && round%lookEveryRound == 0 {
+		fs.moves.Add(1)
+	}
 	var st unix.Stat_t
 	fs.nodes.each(func(n *node) {
 		idle := roundsSince(round, n.used.Load())
@@ -81,7 +84,7 @@ type counters struct {
 	switches, switchFailures, threadsRetired atomic.Uint64
 	verdicts, verdictsRemembered             atomic.Uint64
 	syncs, syncFailures, rounds              atomic.Uint64
-	searches, forgotten                      atomic.Uint64
+	searches, forgotten, climbs              atomic.Uint64
 }
 
 // Stats are an FS's counters.
@@ -100,6 +103,8 @@ type Stats struct {
 	Syncs, SyncFailures, CommitRounds uint64
 	// Searches are walks of the tree for a file that the index had lost.
 	Searches uint64
+	// Climbs are ways up from a directory to the root, to know that it lies below.
+	Climbs uint64
 	// Forgotten is what the index learnt while it could not write for long.
 	Forgotten uint64
 }
@@ -113,6 +118,6 @@ func (fs *FS) Stats() Stats {
 		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
 		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(), CommitRounds: c.rounds.Load(),
-		Searches: c.searches.Load(), Forgotten: c.forgotten.Load(),
+		Searches: c.searches.Load(), Climbs: c.climbs.Load(), Forgotten: c.forgotten.Load(),
 	}
 }

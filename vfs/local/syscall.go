@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"syscall"
 	"unsafe"
 
@@ -33,15 +34,30 @@ func cname(buf *[maxName + 1]byte, name []byte) *byte {
 // O_NOFOLLOW.
 func sysOpenat2(dir int, name []byte, flags uint64, mode, resolve uint64) (int, error) {
 	var buf [maxName + 1]byte
+	return openat2(dir, cname(&buf, name), flags, mode, resolve)
+}
+
+func openat2(dir int, path *byte, flags uint64, mode, resolve uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW, Mode: mode, Resolve: resolve | unix.RESOLVE_NO_MAGICLINKS}
-	p := cname(&buf, name)
 	for {
-		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT2, uintptr(dir), uintptr(unsafe.Pointer(p)),
+		fd, _, e := syscall.Syscall6(unix.SYS_OPENAT2, uintptr(dir), uintptr(unsafe.Pointer(path)),
 			uintptr(unsafe.Pointer(&how)), unsafe.Sizeof(how), 0, 0)
 		if e != syscall.EINTR {
 			return int(fd), errnoErr(e)
 		}
 	}
+}
+
+// maxClimb is how many levels one path can lead up: it has PATH_MAX bytes, its NUL among
+// them.
+const maxClimb = (unix.PathMax - 1) / len("../")
+
+var wayUp = append(bytes.Repeat([]byte("../"), maxClimb), 0)
+
+// sysOpenParent opens the directory that is so many levels above dir, maxClimb at most.
+// EXDEV: the mount ends below it.
+func sysOpenParent(dir, levels int) (int, error) {
+	return openat2(dir, &wayUp[(maxClimb-levels)*len("../")], unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 }
 
 // sysOpenat opens name, which ends in NUL.
@@ -173,9 +189,11 @@ func sysRenameat(fromDir int, from []byte, toDir int, to []byte) error {
 }
 
 // sysReadlink reads the text of the symlink that fd is.
-func sysReadlink(fd int, buf []byte) (int, error) {
-	var empty byte
-	n, _, e := syscall.Syscall6(unix.SYS_READLINKAT, uintptr(fd), uintptr(unsafe.Pointer(&empty)),
+func sysReadlink(fd int, buf []byte) (int, error) { return sysReadlinkat(fd, []byte{0}, buf) }
+
+// sysReadlinkat reads the text of the symlink name in dir. The name ends in NUL.
+func sysReadlinkat(dir int, name, buf []byte) (int, error) {
+	n, _, e := syscall.Syscall6(unix.SYS_READLINKAT, uintptr(dir), uintptr(unsafe.Pointer(&name[0])),
 		uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0)
 	return int(n), errnoErr(e)
 }
