@@ -148,7 +148,7 @@ func (s *Server) hear(c *Call) bool {
 	if j.Known {
 		c.Conn.Meet()
 	}
-	if j.Repeat != Anytime && !j.Early && !c.carries(ReplyHeader+j.Words, j.Payload) {
+	if j.Once && !j.Early && !c.carries(ReplyHeader+j.Words, j.Payload) {
 		s.refuse(c, RefuseRoom)
 		return false
 	}

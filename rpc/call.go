@@ -85,7 +85,7 @@ func (c *Call) Reset() {
 }
 
 // Changes says that the call changes something: it may not be executed any number of times.
-func (c *Call) Changes() bool { return c.state.judged.Repeat != Anytime }
+func (c *Call) Changes() bool { return c.state.judged.Once }
 
 // Mark says that what was decoded, written and done so far stands: a Serve that
 // answers WouldBlock or Pending after it goes on from here when it is called

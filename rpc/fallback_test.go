@@ -13,7 +13,7 @@ import (
 // PROG_MISMATCH.
 type rest struct{ judged rpc.CallHeader }
 
-var restRows = []rpc.Procedure{{Name: "NULL"}, {Name: "DOUBLE", MaxArgs: 4, MaxResults: 4}, {Name: "OTHER", Repeat: rpc.Once}}
+var restRows = []rpc.Procedure{{Name: "NULL"}, {Name: "DOUBLE", MaxArgs: 4, MaxResults: 4}, {Name: "OTHER", Once: true}}
 
 func (r *rest) Procedure(_, _, procedure uint32) *rpc.Procedure {
 	if int(procedure) >= len(restRows) {

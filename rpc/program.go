@@ -14,8 +14,9 @@ type Binding struct {
 // without RPC headers.
 type Procedure struct {
 	Name string
-	// Repeat is the procedure's, unless Walk says something else of a call.
-	Repeat Repeat
+	// Once is the procedure's, unless Walk says something else of a call: see
+	// Shape.Once.
+	Once bool
 	// MaxArgs is the largest arguments, payload included.
 	MaxArgs int
 	// MaxResults is the largest results without eligible payload. It holds where

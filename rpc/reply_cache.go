@@ -10,8 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// maxPrefix is how many bytes of the arguments of calls in turn tell two apart.
-const maxPrefix = 256
+// sampled is how many bytes of the start, and of the end, of long arguments tell two
+// calls apart that have the same XID: a digest of all the data of a WRITE would cost as
+// much as the WRITE.
+const sampled = 2 << 10
 
 // replyLife is how long a reply is remembered: a client that did not get it has
 // asked again by then.
@@ -71,14 +73,11 @@ type replyEntry struct {
 	client *replyClient
 	at     time.Time // when it was done
 	done   bool
-	// heir is the latest duplicate of a running call, which takes over its answer.
-	heir *Call
-	// inTurn: what comes again waits, and runs when those before it have ended.
-	inTurn      bool
-	first, last *Call // that wait
-	kept        Kept
-	shared      bool // a reply is sent from kept: its memory is not to be used again
-	prev, next  *replyEntry
+	// waiting are the duplicates of a running call, linked by callState.next.
+	waiting    *Call
+	kept       Kept
+	shared     bool // a reply is sent from kept: its memory is not to be used again
+	prev, next *replyEntry
 }
 
 func newReplyCache(size int64) *replyCache {
@@ -109,19 +108,13 @@ type identity struct {
 }
 
 func (rc *replyCache) key(c *Call) replyKey {
-	rest := c.Args.Rest()
 	var beside uint64
-	if c.state.judged.Repeat == InTurn {
-		// Calls that only look the same wait for each other, and nothing else.
-		rest = rest[:min(len(rest), c.state.judged.Prefix, maxPrefix)]
-	} else {
-		for i := range c.Excised {
-			beside = maphash.Comparable(rc.seed, [2]uint64{beside, maphash.Bytes(rc.seed, c.Excised[i].Data)})
-		}
+	for i := range c.Excised {
+		beside = maphash.Comparable(rc.seed, [2]uint64{beside, rc.digest(c.Excised[i].Data)})
 	}
 	h := &c.Header
 	id := identity{
-		arguments: maphash.Bytes(rc.seed, rest),
+		arguments: rc.digest(c.Args.Rest()),
 		beside:    beside,
 		groups:    rc.groups(c.Cred.Groups),
 		principal: maphash.String(rc.seed, c.Cred.Principal),
@@ -138,6 +131,16 @@ func (rc *replyCache) key(c *Call) replyKey {
 	}
 }
 
+// digest tells bytes apart by their number, and by those at either end.
+func (rc *replyCache) digest(b []byte) uint64 {
+	if len(b) <= 2*sampled {
+		return maphash.Bytes(rc.seed, b)
+	}
+	return maphash.Comparable(rc.seed, [3]uint64{
+		uint64(len(b)), maphash.Bytes(rc.seed, b[:sampled]), maphash.Bytes(rc.seed, b[len(b)-sampled:]),
+	})
+}
+
 func clientOf(a netip.Addr) [16]byte { return a.As16() }
 
 func (rc *replyCache) groups(list []uint32) (sum uint64) {
@@ -152,8 +155,8 @@ func (rc *replyCache) shard(k *replyKey) *replyShard {
 	return &rc.shards[x>>rc.shift&uint32(len(rc.shards)-1)]
 }
 
-// begin says whether c is to be executed now. Where it is not, it was answered,
-// waits for the answer of the call that it repeats, or waits for its turn.
+// begin says whether c is to be executed now. If not, it was answered, or waits for the
+// answer of the call that it repeats.
 func (rc *replyCache) begin(s *Server, c *Call) bool {
 	k := rc.key(c)
 	sh := rc.shard(&k)
@@ -168,7 +171,6 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 		switch {
 		case e == nil:
 			e = sh.add(k)
-			e.inTurn = c.state.judged.Repeat == InTurn
 			c.state.entry = e
 			sh.misses++
 			sh.mu.Unlock()
@@ -187,56 +189,32 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			sh.mu.Unlock()
 			c.detach()
 			detached = true
-		case e.inTurn:
-			e.queue(c)
-			sh.joined++
-			sh.mu.Unlock()
-			return false
 		default:
-			older := e.heir
-			e.heir = c
+			c.state.next, e.waiting = e.waiting, c
 			sh.joined++
 			sh.mu.Unlock()
-			if older != nil {
-				s.supersede(older)
-			}
 			return false
 		}
 	}
 }
 
-func (e *replyEntry) queue(c *Call) {
-	c.state.next = nil
-	if e.last == nil {
-		e.first = c
-	} else {
-		e.last.state.next = c
-	}
-	e.last = c
-}
-
-// finish keeps what the call of e came to, and returns the duplicate that took
-// over its way, if there is one, with what it is to be answered.
-func (rc *replyCache) finish(s *Server, e *replyEntry, c *Call, w *xdr.Writer, out Outcome) (heir *Call, kept Kept) {
+// finish keeps what the call of e came to, and returns the duplicates that came
+// meanwhile, with what they are to be answered.
+func (rc *replyCache) finish(e *replyEntry, c *Call, w *xdr.Writer, out Outcome) (waiting *Call, kept Kept) {
 	sh := e.shard
 	sh.mu.Lock()
-	if e.inTurn {
-		rc.next(s, e) // unlocks
-		return nil, Kept{}
-	}
 	defer sh.mu.Unlock()
-	heir = e.heir
-	e.heir = nil
+	waiting, e.waiting = e.waiting, nil
 	e.kept.Keep(c, w, out)
 	size := int64(e.kept.Size())
 	switch {
 	case out.Auth != AuthOK:
 		// Nothing was done. The same call with a better credential may come.
-		kept = e.give(heir)
+		kept = e.give(waiting)
 		sh.remove(e)
 	case entryCost+size > sh.maxBytes/4:
 		sh.oversize++
-		kept = e.give(heir)
+		kept = e.give(waiting)
 		sh.remove(e)
 	default:
 		e.done, e.at = true, rc.now()
@@ -247,52 +225,28 @@ func (rc *replyCache) finish(s *Server, e *replyEntry, c *Call, w *xdr.Writer, o
 		sh.link(e)
 		sh.charge(e.client, size)
 		sh.shrink(e)
-		kept = e.give(heir)
+		kept = e.give(waiting)
 	}
-	return heir, kept
+	return waiting, kept
 }
 
-// next gives the turn to the call that waits longest, or ends e where none does. The
-// shard is locked; next unlocks it.
-func (rc *replyCache) next(s *Server, e *replyEntry) {
-	c := e.first
-	if c == nil {
-		e.shard.remove(e)
-		e.shard.mu.Unlock()
-		return
-	}
-	if e.first = c.state.next; e.first == nil {
-		e.last = nil
-	}
-	c.state.next = nil
-	e.shard.mu.Unlock()
-	c.state.entry = e
-	c.Try = false
-	s.handed.Add(1)
-	s.exec.submit(c, c.state.judged.Lane)
-}
-
-func (e *replyEntry) give(heir *Call) Kept {
-	if heir == nil {
+func (e *replyEntry) give(waiting *Call) Kept {
+	if waiting == nil {
 		return Kept{}
 	}
 	e.shared = true
 	return e.kept
 }
 
-// forget drops e, whose call has no answer, and returns the duplicate that waits
-// for one, if there is.
-func (rc *replyCache) forget(s *Server, e *replyEntry) (heir *Call) {
+// forget drops e, whose call has no answer, and returns the duplicates that wait for
+// one.
+func (rc *replyCache) forget(e *replyEntry) (waiting *Call) {
 	sh := e.shard
 	sh.mu.Lock()
-	if e.inTurn {
-		rc.next(s, e)
-		return nil
-	}
 	defer sh.mu.Unlock()
-	heir = e.heir
+	waiting = e.waiting
 	sh.remove(e)
-	return heir
+	return waiting
 }
 
 // The functions below are called with the shard locked.

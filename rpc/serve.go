@@ -32,11 +32,22 @@ func (s *Server) start(c *Call, elsewhere bool) {
 	c.moved()
 	if elsewhere || c.state.sealed || c.state.wrapsMuch() {
 		c.detach()
-		c.state.waits = true
-		s.submit(c, startLane{})
+		s.beginLater(c)
 		return
 	}
 	s.begin(c)
+}
+
+// beginLater has the executor begin a call that is detached.
+func (s *Server) beginLater(c *Call) {
+	c.state.waits = true
+	s.submit(c, startLane{})
+}
+
+// unlink takes c off the front of a list that is linked by callState.next.
+func (c *Call) unlink(list **Call) *Call {
+	*list, c.state.next = c.state.next, nil
+	return c
 }
 
 // startLane is the lane of calls that have not been tried yet: nothing in it
@@ -58,7 +69,7 @@ func (s *Server) begin(c *Call) {
 		}
 	}
 	c.Args.Reset(c.body(), c.Header.Size+st.from, c.Excised)
-	if st.judged.Repeat != Anytime && !c.Early && !s.replies.begin(s, c) {
+	if st.judged.Once && !c.Early && !s.replies.begin(s, c) {
 		return
 	}
 	c.Try = true
@@ -117,8 +128,9 @@ func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
 	s.conclude(c, w, s.encode(c, w, results))
 }
 
-// conclude frames what came of the call and uses its way, or the way of the
-// duplicate that took over.
+// conclude frames what came of the call, for it and for the duplicates that wait for
+// it: each has a client that waits on its own connection, and a client of NFSv4 does not
+// ask twice on one (RFC 7530 §3.1.1).
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	st := &c.state
 	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
@@ -142,11 +154,9 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	}
 	if e := st.entry; e != nil {
 		st.entry = nil
-		if heir, kept := s.replies.finish(s, e, c, w, out); heir != nil {
-			s.answer(heir, &kept)
-			w.Release()
-			s.supersede(c)
-			return
+		waiting, kept := s.replies.finish(e, c, w, out)
+		for waiting != nil {
+			s.answer(waiting.unlink(&waiting), &kept)
 		}
 	}
 	how, ok := s.putEnd(w, c, out)
@@ -222,21 +232,13 @@ func (s *Server) answer(c *Call, k *Kept) {
 	s.leave()
 }
 
-// supersede drops a call whose answer goes to a later duplicate.
-func (s *Server) supersede(c *Call) {
-	s.ended(c, StatusSuperseded)
-	c.Way.Drop()
-	s.leave()
-}
-
-// abandon drops a call that will not be answered, and the duplicate that took over.
+// abandon drops a call that will not be answered. Its duplicates begin anew.
 func (s *Server) abandon(c *Call) {
 	st := &c.state
 	if e := st.entry; e != nil {
 		st.entry = nil
-		if heir := s.replies.forget(s, e); heir != nil {
-			s.drop(heir)
-			s.leave()
+		for waiting := s.replies.forget(e); waiting != nil; {
+			s.beginLater(waiting.unlink(&waiting))
 		}
 	}
 	s.turnAway(c, Outcome{Dropped: true, Close: st.close})

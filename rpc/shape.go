@@ -2,31 +2,17 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Repeat says what becomes of a call that comes again while its client does not
-// know whether the first was executed.
-type Repeat uint8
-
-const (
-	// Anytime: the call may be executed any number of times.
-	Anytime Repeat = iota
-	// InTurn: the call may be executed again, but only after the one that it
-	// repeats has ended. Otherwise a write that got stuck could end after a
-	// later one to the same place, and undo it.
-	InTurn
-	// Once: the call is not executed again. It is answered from what was kept
-	// of the first.
-	Once
-)
-
 // A Shape is what one walk over a call's arguments tells of the call (RFC 8166
 // §6). All sizes are in bytes.
 type Shape struct {
 	// Words is the largest that the results can be without eligible payload;
 	// Payload is the largest eligible payload of all results together.
 	Words, Payload int
-	// Repeat says what becomes of the call when it comes again. Prefix is how much
-	// of the arguments tells calls apart that are InTurn: up to the first Item.
-	Repeat Repeat
+	// Once: the call changes something. If it comes again, because its client does
+	// not know whether it was executed, it is not executed again, and gets the
+	// answer of the first.
+	Once bool
+	// Prefix is how long the arguments are up to the content of the first Item.
 	Prefix int
 	// Object is the argument that names what the call is about, such as a file
 	// handle: it aliases the arguments. nil: there is none, or it cannot be read.
@@ -58,7 +44,7 @@ func (s *Shape) Item(args *xdr.Decoder) {
 // walk fills in s from the arguments at args. placed are the items that travel
 // beside the message.
 func (p *Procedure) walk(args *xdr.Decoder, placed []Placed, s *Shape) {
-	*s = Shape{Words: p.MaxResults, Repeat: p.Repeat, start: args.Position(), placed: placed}
+	*s = Shape{Words: p.MaxResults, Once: p.Once, start: args.Position(), placed: placed}
 	if p.Walk != nil {
 		p.Walk(args, s)
 	}

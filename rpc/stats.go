@@ -28,8 +28,6 @@ const (
 	StatusDropped
 	// StatusReplayed: answered from the duplicate-request cache.
 	StatusReplayed
-	// StatusSuperseded: a later duplicate of the call took over its answer.
-	StatusSuperseded
 	// StatusFailed: executed, with results that say that it failed (of programs
 	// that tell: Outcome.Failed).
 	StatusFailed
@@ -40,7 +38,7 @@ const (
 var statusNames = [statuses]string{
 	"success", "prog_unavail", "prog_mismatch", "proc_unavail", "garbage_args", "system_err",
 	"auth_error", "rpc_mismatch", "not_a_call", "refused_chunk", "refused_room",
-	"dropped", "replayed", "superseded", "failed",
+	"dropped", "replayed", "failed",
 }
 
 // String is the status as a metric's label has it.
@@ -86,7 +84,7 @@ type Stats struct {
 // ReplyCacheStats are the counters of the duplicate-request cache.
 type ReplyCacheStats struct {
 	// Hits were answered from the cache; Joined found their call running, and
-	// took over its answer; Misses were new.
+	// got its answer; Misses were new.
 	Hits, Joined, Misses uint64
 	// Evicted are results that made room for newer ones; Expired those that
 	// were kept long enough; Oversize those not kept because they are larger

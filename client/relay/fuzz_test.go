@@ -65,8 +65,8 @@ func FuzzRelayedCall(f *testing.F) {
 		var d xdr.Decoder
 		d.Reset(args, 0, nil)
 		shape, _ := row.Shape(d, nil)
-		if n := shape.Words + shape.Payload; n < 0 || n > maxReply || row.Repeat != rpc.Anytime || shape.Repeat != rpc.Anytime {
-			t.Fatalf("a reply of %d bytes, to be remembered: %v", n, shape.Repeat)
+		if n := shape.Words + shape.Payload; n < 0 || n > maxReply || row.Once || shape.Once {
+			t.Fatalf("a reply of %d bytes, to be remembered: %v", n, shape.Once)
 		}
 		var c rpc.Call
 		c.Header = rpc.CallHeader{Program: program, Version: version, Procedure: procedure}

@@ -34,7 +34,7 @@ func newRows(maxReply int) rows {
 func carried3() []rpc.Procedure {
 	all := make([]rpc.Procedure, len(nfs.Binding3.Procedures))
 	for i, p := range nfs.Binding3.Procedures {
-		p.MaxArgs, p.Repeat = maxRecord, rpc.Anytime
+		p.MaxArgs, p.Once = maxRecord, false
 		if walk := p.Walk; nfs3wire.Procedure(i) == nfs3wire.ProcReadlink {
 			p.Walk = func(args *xdr.Decoder, s *rpc.Shape) {
 				walk(args, s)

@@ -11,7 +11,7 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 	ECHO: {Name: "ECHO", MaxArgs: 4 + MaxEcho, MaxResults: 4 + MaxEcho, Walk: func(args *xdr.Decoder, s *rpc.Shape) {
 		s.Words = 4 + padded(min(args.Uint32(), MaxEcho))
 	}},
-	PUT: {Name: "PUT", Repeat: rpc.Once, MaxArgs: 4 + 256 + 4 + MaxData, MaxResults: 8,
+	PUT: {Name: "PUT", Once: true, MaxArgs: 4 + 256 + 4 + MaxData, MaxResults: 8,
 		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
 			args.Opaque(255)
 			s.Item(args)
@@ -19,7 +19,7 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 	GET: {Name: "GET", MaxArgs: 4, MaxResults: 4, Walk: func(args *xdr.Decoder, s *rpc.Shape) {
 		s.Payload = size(args.Uint32())
 	}},
-	BUMP:  {Name: "BUMP", Repeat: rpc.Once, MaxArgs: 4 + 64, MaxResults: 8},
+	BUMP:  {Name: "BUMP", Once: true, MaxArgs: 4 + 64, MaxResults: 8},
 	STALL: {Name: "STALL", MaxArgs: 4, MaxResults: 4},
 	PAIR: {Name: "PAIR", MaxArgs: 12, Walk: func(args *xdr.Decoder, s *rpc.Shape) {
 		first, second, n := args.Bool(), args.Bool(), size(args.Uint32())
@@ -32,15 +32,15 @@ var Binding = rpc.Binding{Procedures: []rpc.Procedure{
 		}
 	}},
 	LATER: {Name: "LATER", MaxArgs: 4, MaxResults: 4},
-	WIDE:  {Name: "WIDE", Repeat: rpc.Once, MaxArgs: 4, MaxResults: 4 + MaxWide},
+	WIDE:  {Name: "WIDE", Once: true, MaxArgs: 4, MaxResults: 4 + MaxWide},
 	FAIL:  {Name: "FAIL", MaxArgs: 8, MaxResults: 8},
 	SPILL: {Name: "SPILL", MaxArgs: 4, MaxResults: 16},
-	HOLD:  {Name: "HOLD", Repeat: rpc.Once, MaxArgs: 4, MaxResults: 8},
-	FETCH: {Name: "FETCH", Repeat: rpc.Once, MaxArgs: 4, MaxResults: 8, Walk: func(args *xdr.Decoder, s *rpc.Shape) {
+	HOLD:  {Name: "HOLD", Once: true, MaxArgs: 4, MaxResults: 8},
+	FETCH: {Name: "FETCH", Once: true, MaxArgs: 4, MaxResults: 8, Walk: func(args *xdr.Decoder, s *rpc.Shape) {
 		s.Payload = size(args.Uint32())
 	}},
 	SAME: {Name: "SAME", MaxArgs: 4, MaxResults: 4},
-	STORE: {Name: "STORE", Repeat: rpc.InTurn, MaxArgs: 4 + 4 + MaxData, MaxResults: 8,
+	STORE: {Name: "STORE", Once: true, MaxArgs: 4 + 4 + MaxData, MaxResults: 8,
 		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
 			args.Uint32()
 			s.Item(args)

@@ -55,7 +55,7 @@ const (
 	// there already, for benchmarks.
 	SAME
 	// STORE: struct {length; nth} STORE(unsigned key, opaque data<MaxData>) = 14;
-	// data is eligible. It may be executed again, in turn; nth counts the STOREs.
+	// data is eligible. Not to be executed twice; nth counts the STOREs.
 	// With a key above 0 it may block: it waits for the lane of that number.
 	STORE
 	// COMPOUND: see Op; = 15.

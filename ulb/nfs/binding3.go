@@ -16,7 +16,7 @@ var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 		Name: "GETATTR", Walk: handle, MaxArgs: nfs3wire.Getattr3ArgsMaxSize, MaxResults: nfs3wire.Getattr3ResMaxSize,
 	},
 	nfs3wire.ProcSetattr: {
-		Name: "SETATTR", Walk: handle, Repeat: rpc.Once,
+		Name: "SETATTR", Walk: handle, Once: true,
 		MaxArgs: nfs3wire.Setattr3ArgsMaxSize, MaxResults: nfs3wire.Setattr3ResMaxSize,
 	},
 	nfs3wire.ProcLookup: {
@@ -41,7 +41,7 @@ var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 		},
 	},
 	nfs3wire.ProcWrite: {
-		Name: "WRITE", Repeat: rpc.InTurn,
+		Name: "WRITE", Once: true,
 		MaxArgs: nfs3wire.Write3ArgsMaxReducedSize + MaxTransfer, MaxResults: nfs3wire.Write3ResMaxSize,
 		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
 			handle(args, s)
@@ -50,17 +50,17 @@ var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 		},
 	},
 	nfs3wire.ProcCreate: {
-		Name: "CREATE", Walk: handle, Repeat: rpc.Once,
+		Name: "CREATE", Walk: handle, Once: true,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.CreateHow3MaxSize,
 		MaxResults: nfs3wire.Create3ResMaxSize,
 	},
 	nfs3wire.ProcMkdir: {
-		Name: "MKDIR", Walk: handle, Repeat: rpc.Once,
+		Name: "MKDIR", Walk: handle, Once: true,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.Sattr3MaxSize,
 		MaxResults: nfs3wire.Mkdir3ResMaxSize,
 	},
 	nfs3wire.ProcSymlink: {
-		Name: "SYMLINK", Repeat: rpc.Once,
+		Name: "SYMLINK", Once: true,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.Sattr3MaxSize + maxNames,
 		MaxResults: nfs3wire.Symlink3ResMaxSize,
 		Walk: func(args *xdr.Decoder, s *rpc.Shape) {
@@ -73,24 +73,24 @@ var Binding3 = rpc.Binding{Procedures: []rpc.Procedure{
 		},
 	},
 	nfs3wire.ProcMknod: {
-		Name: "MKNOD", Walk: handle, Repeat: rpc.Once,
+		Name: "MKNOD", Walk: handle, Once: true,
 		MaxArgs:    nfs3wire.FileHandle3MaxSize + maxNames + nfs3wire.MknodData3MaxSize,
 		MaxResults: nfs3wire.Mknod3ResMaxSize,
 	},
 	nfs3wire.ProcRemove: {
-		Name: "REMOVE", Walk: handle, Repeat: rpc.Once,
+		Name: "REMOVE", Walk: handle, Once: true,
 		MaxArgs: nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Remove3ResMaxSize,
 	},
 	nfs3wire.ProcRmdir: {
-		Name: "RMDIR", Walk: handle, Repeat: rpc.Once,
+		Name: "RMDIR", Walk: handle, Once: true,
 		MaxArgs: nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Rmdir3ResMaxSize,
 	},
 	nfs3wire.ProcRename: {
-		Name: "RENAME", Walk: handle, Repeat: rpc.Once,
+		Name: "RENAME", Walk: handle, Once: true,
 		MaxArgs: 2 * (nfs3wire.FileHandle3MaxSize + maxNames), MaxResults: nfs3wire.Rename3ResMaxSize,
 	},
 	nfs3wire.ProcLink: {
-		Name: "LINK", Walk: handle, Repeat: rpc.Once,
+		Name: "LINK", Walk: handle, Once: true,
 		MaxArgs: 2*nfs3wire.FileHandle3MaxSize + maxNames, MaxResults: nfs3wire.Link3ResMaxSize,
 	},
 	nfs3wire.ProcReaddir: {

@@ -49,7 +49,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	defer walk.end()
 	words, d := &walk.words, &walk.args
 	*words = 12 + len(tag) + xdr.Pad(len(tag))
-	once, writes := false, false
+	once := false
 	*d = *args // which may fail
 	for i := uint32(0); i < min(n, MaxOperations); i++ {
 		op := wire.OpNum(d.Uint32())
@@ -63,7 +63,6 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 		}
 		*words += row.most
 		once = once || row.once
-		writes = writes || op == wire.OpWrite
 		row.skip(d, s, words)
 		if d.Err() != nil {
 			break
@@ -72,13 +71,7 @@ func walkCompound(args *xdr.Decoder, s *rpc.Shape) {
 	s.Words = min(*words, MaxCompound)
 	s.Payload = min(s.Payload, MaxTransfer)
 	// Later minor versions have slots.
-	switch {
-	case minor != 0:
-	case once:
-		s.Repeat = rpc.Once
-	case writes:
-		s.Repeat = rpc.InTurn
-	}
+	s.Once = once && minor == 0
 }
 
 // maxTag is the longest tag of a compound.

@@ -154,17 +154,17 @@ func TestRepetitionOfCompounds(t *testing.T) {
 	for _, c := range []struct {
 		minor uint32
 		ops   []op4
-		want  rpc.Repeat
+		want  bool
 	}{
-		{0, []op4{putFH4("h"), {wire.OpGetFH, nil}}, rpc.Anytime},
-		{0, []op4{putFH4("h"), write4(8)}, rpc.InTurn},
-		{0, []op4{putFH4("h"), remove}, rpc.Once},
-		{0, []op4{putFH4("h"), write4(8), remove}, rpc.Once},
-		{1, []op4{putFH4("h"), remove}, rpc.Anytime},
-		{2, []op4{putFH4("h"), write4(8)}, rpc.Anytime},
+		{0, []op4{putFH4("h"), {wire.OpGetFH, nil}}, false},
+		{0, []op4{putFH4("h"), write4(8)}, true},
+		{0, []op4{putFH4("h"), remove}, true},
+		{0, []op4{putFH4("h"), write4(8), remove}, true},
+		{1, []op4{putFH4("h"), remove}, false},
+		{2, []op4{putFH4("h"), write4(8)}, false},
 	} {
-		if s, _ := shape4(compound4(c.minor, c.ops...), false); s.Repeat != c.want {
-			t.Errorf("minor version %d, %v: %v", c.minor, c.ops, s.Repeat)
+		if s, _ := shape4(compound4(c.minor, c.ops...), false); s.Once != c.want {
+			t.Errorf("minor version %d, %v: %v", c.minor, c.ops, s.Once)
 		}
 	}
 }

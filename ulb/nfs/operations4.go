@@ -86,7 +86,7 @@ var rows4 = [...]row4{
 	wire.OpSetClientID:        {skip: decoded[wire.SetClientID4Args], most: maxClientInUse, once: true},
 	wire.OpSetClientIDConfirm: {skip: fixed(16), once: true},
 	wire.OpVerify:             {skip: decoded[wire.Verify4Args]},
-	wire.OpWrite:              {skip: write4, most: wire.Write4ResOKMaxSize},
+	wire.OpWrite:              {skip: write4, most: wire.Write4ResOKMaxSize, once: true},
 	wire.OpReleaseLockOwner:   {skip: decoded[wire.ReleaseLockOwner4Args], once: true},
 
 	wire.OpBackchannelCtl:    {skip: decoded[wire.BackchannelCtl4Args]},

@@ -78,7 +78,7 @@ func mounting(e *export.Export, h vfs.Handle, p wire.Procedure) bool {
 // changes says whether a procedure changes a file system, or the state of a file on
 // its medium.
 func changes(p wire.Procedure) bool {
-	return nfs.Binding3.Procedures[p].Repeat != rpc.Anytime || p == wire.ProcCommit
+	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
 }
 
 // enter enters the export of the call. It may have been replaced, or be gone, since the

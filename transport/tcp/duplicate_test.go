@@ -1,0 +1,39 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// A connection has as many calls under way as it may, and a change waits in its socket. The
+// client gives the connection up and makes the change on a new one. Then the old connection
+// is read on. Its copy comes later, and takes no answer away: a client of NFSv4 does
+// not ask again on a connection that lives (RFC 7530 §3.1.1).
+func TestAbandonedConnectionTakesNoAnswer(t *testing.T) {
+	f := start(t, Config{})
+	old, now := f.raw(), f.raw()
+	for i := range uint32(128) {
+		old.Write(fragments(rpctest.Message(i, rpctest.STALL, u32(1))))
+	}
+	change := rpctest.Message(500, rpctest.HOLD, u32(2)) // such as RENAME
+	old.Write(fragments(change))
+	await.Until(t, "the old connection has as many calls as it may", func() bool { return f.Stats().Gated > 0 })
+	now.Write(fragments(change))
+	ended(t, f.program.Arrived(2))
+	f.program.Release(1)
+	await.Until(t, "the old connection's copy is here", func() bool { return f.Stats().Calls == 130 })
+	f.program.Release(2)
+	now.SetReadDeadline(time.Now().Add(await.Limit))
+	var head [8]byte
+	if _, err := io.ReadFull(now, head[:]); err != nil || binary.BigEndian.Uint32(head[4:]) != 500 {
+		t.Errorf("the living connection gets no answer: % x, %v", head, err)
+	}
+	if n := f.program.Served[rpctest.HOLD].Load(); n != 1 {
+		t.Errorf("executed %d times", n)
+	}
+}
