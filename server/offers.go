@@ -159,8 +159,8 @@ func (c *change) fields() (fields []zap.Field) {
 
 // setExports makes all what the server serves from now on: it opens exports that are
 // new, replaces those whose directory or options have changed, and removes the others.
-// On an error nothing has changed. s.changing is held. It opens directories, which may
-// block.
+// On an error nothing has changed. Only the start and the running reload call it. It opens
+// directories, which may block.
 func (s *Server) setExports(all []ExportConfig) (change, error) {
 	if s.trees == nil {
 		return change{}, errors.New("the exports of this server are its program's own")

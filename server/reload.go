@@ -3,23 +3,50 @@ package server
 import (
 	"errors"
 	"reflect"
+	"sync"
 
 	"go.uber.org/zap"
 )
+
+// reloads lets one reload run at a time.
+type reloads struct {
+	mu      sync.Mutex
+	running bool
+	// next gives the configuration of the reload that follows the running one; nil:
+	// none was asked for.
+	next func() (*Config, error)
+}
 
 // Reload is what SIGHUP asks for: read gives the configuration anew, and its exports are
 // served from then on. Calls that run end with the export that they began with, whose
 // file system is closed after the last of them. Calls that come later are served by the
 // new one, with its options, or answered STALE where the export was removed. Other keys
 // are for the next start. The groups of users are looked up anew. Where something is wrong, a line of the log says what, and
-// everything stays as it was. It may be called from any goroutine, and may block as long
-// as directories do.
+// everything stays as it was.
+//
+// Reload may be called from any goroutine, and may block as long as directories do. While
+// another goroutine reloads, Reload returns at once, and the other goroutine reloads once
+// more: it may have read the configuration before the latest change.
 func (s *Server) Reload(read func() (*Config, error)) {
-	if !s.changing.TryLock() {
-		s.log.Warn("not read again: the configuration is being read at this moment; send SIGHUP once more when that has ended")
+	r := &s.reloads
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = read
+	if r.running {
+		s.log.Info("the configuration will be read once more: a reload is still running")
 		return
 	}
-	defer s.changing.Unlock()
+	r.running = true
+	for r.next != nil {
+		read, r.next = r.next, nil
+		r.mu.Unlock()
+		s.reloadOnce(read)
+		r.mu.Lock()
+	}
+	r.running = false
+}
+
+func (s *Server) reloadOnce(read func() (*Config, error)) {
 	var c change
 	cfg, err := read()
 	if err == nil {

@@ -220,3 +220,21 @@ func TestReloadOfFlavors(t *testing.T) {
 		}
 	}
 }
+
+// The file is written and SIGHUP sent twice in a row, as two tools do: the daemon serves what
+// the file says at last.
+func TestSecondSIGHUPIsServed(t *testing.T) {
+	dirs := make([]string, 40)
+	var first []string
+	for i := range dirs {
+		dirs[i] = t.TempDir()
+		first = append(first, fmt.Sprintf("%s /e%02d rw", dirs[i], i))
+	}
+	d := startReloading(t, first[0])
+	for range 5 {
+		d.write(first...)
+		d.Signal(syscall.SIGHUP)
+		d.reload(`"added": ["/last"]`, first[0], dirs[1]+" /last rw")
+		d.reload(`"removed": ["/last"]`, first[0])
+	}
+}

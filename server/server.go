@@ -63,8 +63,7 @@ type Server struct {
 	daemon bool
 	// stage is what the start is about.
 	stage atomic.Pointer[string]
-	// changing is held while the exports are changed.
-	changing sync.Mutex
+	reloads reloads
 }
 
 // New opens what cfg names and listens. An error says what is wrong and what to

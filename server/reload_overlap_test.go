@@ -1,0 +1,45 @@
+package server
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/zap"
+)
+
+// A reload that is asked for while another one runs follows it, with the configuration as
+// it is then: the running one may have read the file before it was written. Several that are
+// asked for meanwhile are one.
+func TestReloadsThatOverlap(t *testing.T) {
+	s := &Server{log: zap.NewNop()}
+	reading, written := make(chan struct{}), make(chan struct{})
+	var reads atomic.Int32
+	ended := make(chan struct{})
+	read := func() (*Config, error) {
+		if reads.Add(1) == 1 {
+			close(reading)
+			<-written
+		}
+		return nil, errors.New("the file says nothing")
+	}
+	go func() {
+		defer close(ended)
+		s.Reload(read)
+	}()
+	<-reading
+	s.Reload(read)
+	s.Reload(read)
+	if n := reads.Load(); n != 1 {
+		t.Errorf("the file was read %d times while the first reload ran, want once", n)
+	}
+	close(written)
+	<-ended
+	if n := reads.Load(); n != 2 {
+		t.Errorf("the file was read %d times, want twice", n)
+	}
+	s.Reload(read)
+	if n := reads.Load(); n != 3 {
+		t.Errorf("the file was read %d times, want once for each reload that overlaps with none", n)
+	}
+}
