@@ -34,8 +34,23 @@ func (s *Server) newCensus() *census.Census {
 		Seats: seats, PerAddress: each,
 		SetupTimeout: time.Duration(l.SetupTimeout), FirstTimeout: time.Duration(l.SetupTimeout),
 		CallTimeout: time.Duration(l.FirstCallTimeout), QuietTimeout: quietTimeout,
-		Event: s.seatEvent,
+		Event: s.seatEvent, AcceptFailed: s.acceptFailed,
 	})
+}
+
+// acceptLineEvery is how long after a line about a failed accept(2) the next one follows.
+const acceptLineEvery = time.Minute
+
+// acceptFailed is census.Config.AcceptFailed. It writes a line a minute at most.
+func (s *Server) acceptFailed(err error) {
+	now := time.Now().UnixNano()
+	if last := s.acceptLine.Load(); last != 0 && now-last < int64(acceptLineEvery) || !s.acceptLine.CompareAndSwap(last, now) {
+		s.acceptsUntold.Add(1)
+		return
+	}
+	s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(cause(err)),
+		zap.Int64("others_before", s.acceptsUntold.Swap(0)),
+		zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 }
 
 // seatEvent writes a line for a connection that got no seat or lost it: an

@@ -56,13 +56,16 @@ type Server struct {
 	nfs4     *nfs4.Program // nil where it is not served
 	nfs40    *nfs40.Minor
 	lines    clientLines // about connections
+	// acceptLine is when the last line about a failed accept(2) was written, in
+	// nanoseconds since 1970, and acceptsUntold how many failed since.
+	acceptLine, acceptsUntold atomic.Int64
 
 	transports []*running
 	durations  *durations // nil without metrics
 	// daemon: this process is the server, and tells systemd of itself.
 	daemon bool
 	// stage is what the start is about.
-	stage atomic.Pointer[string]
+	stage   atomic.Pointer[string]
 	reloads reloads
 }
 

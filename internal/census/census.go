@@ -38,6 +38,9 @@ type Config struct {
 	// Event, where set, is told of each connection that is refused or ended by
 	// the Census, from any goroutine. It must not block.
 	Event func(Event)
+	// AcceptFailed, where set, is told of each connection that a listener could not
+	// accept, from any goroutine. It must not block.
+	AcceptFailed func(error)
 }
 
 func (c *Config) complete() {
@@ -261,21 +264,18 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// ShortOfDescriptors says that a connection could not be accepted because the
-// process has no descriptor left, whatever has taken them: a stranger loses its
-// seat, if there is one. It says whether.
-func (c *Census) ShortOfDescriptors() bool {
+// evictStranger takes the seat of a stranger, if there is one that does not leave already.
+func (c *Census) evictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()
 	if a == nil || c.leaving > 0 {
 		// Those that go already give their descriptors back.
 		c.mu.Unlock()
-		return a != nil
+		return
 	}
 	e := c.lose(a.oldestStranger(), Evicted)
 	c.mu.Unlock()
 	c.end([]ending{e})
-	return true
 }
 
 // Close ends the deadlines. Seats can be left, and no more be had.

@@ -3,10 +3,13 @@ package census
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -363,16 +366,29 @@ func TestLostBeforeItIsHeld(t *testing.T) {
 	}
 }
 
-// Out of descriptors, a stranger goes; where there is none, no connection goes.
-func TestShortOfDescriptors(t *testing.T) {
-	c := New(Config{})
-	known := enter(t, c, host(1), Known)
-	if c.ShortOfDescriptors() {
-		t.Error("there was no stranger")
+// Where the process is short of descriptors or memory a stranger goes, and no connection of
+// a client that is known. Other errors of accept(2) cost no connection its seat. Each
+// is told.
+func TestAcceptFailed(t *testing.T) {
+	var told []error
+	c := New(Config{AcceptFailed: func(err error) { told = append(told, err) }})
+	failed := func(errno syscall.Errno) error {
+		return &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", errno)}
 	}
+	known := enter(t, c, host(1), Known)
+	c.AcceptFailed(failed(syscall.EMFILE))
 	one, two := enter(t, c, host(1), Stranger), enter(t, c, host(1), Stranger)
-	if !c.ShortOfDescriptors() || one.ended() != Evicted || two.ended() != 0 || known.ended() != 0 {
+	for _, errno := range []syscall.Errno{syscall.EPROTO, syscall.EHOSTUNREACH, syscall.EPERM} {
+		if c.AcceptFailed(failed(errno)) == 0 || one.ended() != 0 {
+			t.Errorf("%v: a stranger has lost its seat, or there is no pause", errno)
+		}
+	}
+	c.AcceptFailed(failed(syscall.ENOMEM))
+	if one.ended() != Evicted || two.ended() != 0 || known.ended() != 0 {
 		t.Errorf("%v, %v, %v", one.ended(), two.ended(), known.ended())
+	}
+	if len(told) != 5 {
+		t.Errorf("%d errors were told, want 5: %v", len(told), told)
 	}
 }
 

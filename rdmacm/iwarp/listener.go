@@ -77,10 +77,6 @@ func (l *listener) Close() error {
 	return err
 }
 
-// acceptPause is how long the listener waits when the process is out of
-// descriptors or memory.
-const acceptPause = 50 * time.Millisecond
-
 // serve accepts connections. It never waits for a peer: each is set up on a
 // goroutine of its own, if there is a seat for it.
 func (l *listener) serve() {
@@ -92,11 +88,8 @@ func (l *listener) serve() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default:
-			// If a stranger loses its connection, the first in the backlog gets
-			// the descriptor.
-			l.p.cfg.Census.ShortOfDescriptors()
 			select {
-			case <-time.After(acceptPause):
+			case <-time.After(l.p.cfg.Census.AcceptFailed(err)):
 			case <-l.closed:
 			}
 		}

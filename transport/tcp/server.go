@@ -46,8 +46,8 @@ func NewServer(cfg Config) *Server {
 	}
 }
 
-// Serve accepts connections from l until l fails, or Shutdown or Close, which
-// close l: then it returns ErrServerClosed.
+// Serve accepts connections from l until l is closed. Shutdown and Close close it: then
+// Serve returns ErrServerClosed. No other error of l ends it (census.Census.AcceptFailed).
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.closing {
@@ -61,36 +61,25 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Unlock()
 	defer s.wg.Done()
 	defer l.Close()
-	var backoff time.Duration
 	for {
 		nc, err := l.Accept()
 		if err == nil {
-			backoff = 0
 			s.serve(nc)
 			continue
 		}
 		s.mu.Lock()
 		closing := s.closing
-		if closing {
-			delete(s.listeners, l)
-		}
-		s.mu.Unlock()
-		if closing {
-			return ErrServerClosed
-		}
-		//lint:ignore SA1019 nothing else tells EMFILE from the end
-		if ne, ok := err.(net.Error); !ok || !ne.Temporary() {
-			s.mu.Lock()
+		if closing || errors.Is(err, net.ErrClosed) {
 			delete(s.listeners, l)
 			s.mu.Unlock()
+			if closing {
+				return ErrServerClosed
+			}
 			return err
 		}
-		// Out of descriptors: a connection has to be closed first. If a stranger
-		// loses its own, the first in the backlog gets the descriptor.
-		s.cfg.Census.ShortOfDescriptors()
-		backoff = min(max(2*backoff, 5*time.Millisecond), time.Second)
+		s.mu.Unlock()
 		select {
-		case <-time.After(backoff):
+		case <-time.After(s.cfg.Census.AcceptFailed(err)):
 		case <-s.closed:
 		}
 	}
