@@ -59,7 +59,7 @@ func (c *closing) wait() {
 func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	if !op.Try {
 		n.put()
-	} else if n.refs.Add(-1) == 0 {
+	} else if n.release() {
 		fs.closing.add(n.close)
 	}
 }

@@ -152,7 +152,7 @@ func (fs *FS) makeRoom() {
 	if fs.closeSome(1024) == 0 {
 		fs.syncOldest()
 	}
-	fs.nodes.shrink(64)
+	fs.nodes.shrink(64, 2, 1, 0)
 }
 
 // closeSome closes up to want files and listings that no caller is using, those

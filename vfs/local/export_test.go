@@ -29,8 +29,24 @@ func (fs *FS) Sweep(n int) {
 	}
 }
 
+// PassTime is as much time as it takes for files to be forgotten, in which no caller asks
+// for one and the sweeper does not run.
+func (fs *FS) PassTime() { fs.nodes.round.Add(forgetAfter + 1) }
+
+// Lose takes h's file out of the cache, whatever is to be synced.
+func (fs *FS) Lose(h vfs.Handle) {
+	n := fs.nodes.cached(&h)
+	n.put()
+	s := fs.nodes.shard(&h)
+	s.mu.Lock()
+	delete(s.m, h)
+	fs.nodes.count.Add(-1)
+	s.mu.Unlock()
+	n.put()
+}
+
 // EvictAll lets every idle node go.
-func (fs *FS) EvictAll() { fs.nodes.shrink(1 << 20) }
+func (fs *FS) EvictAll() { fs.nodes.shrink(1<<20, 0) }
 
 // Queued says whether n nodes wait for the next round of the group commit.
 func (fs *FS) Queued(n int) bool {

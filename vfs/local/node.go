@@ -45,9 +45,22 @@ type node struct {
 // put gives a reference back. The last one closes n's descriptors, which may
 // block: attempts use FS.giveBack.
 func (n *node) put() {
-	if n.refs.Add(-1) == 0 {
+	if n.release() {
 		n.close()
 	}
+}
+
+// release gives a reference back. true: it was the last one, and the caller closes n.
+// Whichever way n got here with data that is not synced, the verifier says so before
+// anything else is answered: no later COMMIT would find that data.
+func (n *node) release() bool {
+	if n.refs.Add(-1) > 0 {
+		return false
+	}
+	if n.data.dirty() && !n.gone.Load() {
+		n.fs.newVerifier()
+	}
+	return true
 }
 
 func (n *node) close() {
@@ -134,7 +147,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 	s.m[h] = n
 	s.mu.Unlock()
 	if most := c.fs.maxNodes(); c.count.Add(1) > most {
-		c.shrink(int(most/32 + 1))
+		c.shrink(int(most/32+1), 2, 1, 0)
 	}
 	return n
 }
@@ -142,22 +155,29 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 // full says that one node more makes others go.
 func (c *nodeCache) full() bool { return c.count.Load() >= c.fs.maxNodes() }
 
-// idle says that only the cache holds n and that nothing is lost with it.
-// The shard of n is locked.
-func (n *node) idle() bool { return n.refs.Load() == 1 && !n.data.dirty() }
-
-// remove takes n out of s, which is locked. The caller puts n afterwards.
-func (c *nodeCache) remove(s *nodeShard, n *node) {
+// removeLocked takes n out of s, unless a caller has n, or something would be lost with it. The
+// caller closes n afterwards. While n has no reference hold fails, and s is locked: what is
+// seen of n's data then is so still when n is out.
+func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
+	if n == c.fs.root || !n.refs.CompareAndSwap(1, 0) {
+		return false
+	}
+	if n.data.dirty() {
+		n.refs.Store(1)
+		return false
+	}
 	delete(s.m, n.handle)
 	c.count.Add(-1)
+	return true
 }
 
-// shrink lets up to want idle nodes go, the longest unused ones of a sample. Each call
+// shrink lets up to want idle nodes go, the longest unused ones of a sample: those that
+// no caller has asked for in so many rounds of the sweeper, then in fewer. Each call
 // begins with another shard: else nodes in the first ones would always go first.
-func (c *nodeCache) shrink(want int) {
+func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	now := c.round.Load()
 	first := c.shrinks.Add(1)
-	for _, patience := range []uint32{2, 1, 0} {
+	for _, patience := range patiences {
 		for i := range uint32(nodeShards) {
 			s := &c.shards[(first+i)%nodeShards]
 			var out []*node
@@ -166,15 +186,14 @@ func (c *nodeCache) shrink(want int) {
 				if want <= 0 {
 					break
 				}
-				if n.idle() && now-n.used.Load() >= patience && n != c.fs.root {
-					c.remove(s, n)
+				if roundsSince(now, n.used.Load()) >= patience && c.removeLocked(s, n) {
 					out = append(out, n)
 					want--
 				}
 			}
 			s.mu.Unlock()
 			for _, n := range out {
-				n.put()
+				n.close()
 			}
 		}
 		if want <= 0 {

@@ -168,7 +168,7 @@ func (fs *FS) closeNode(n *node) {
 			fs.nodes.drop(n)
 			n.put()
 		})
-	case n.refs.Add(-1) == 0:
+	case n.release():
 		fs.closing.add(n.close)
 	}
 }

@@ -213,8 +213,8 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 // space but a caller in the middle of a call, or one that holds the file open.
 func (fs *FS) letGo(v *named) {
 	n := v.n
-	named := v.seen && v.after.Nlink > 0 && n.typ != vfs.Directory
-	if named {
+	gone := n.typ == vfs.Directory || v.seen && v.after.Nlink == 0
+	if !gone {
 		n.dropIdle(0, 0)
 	} else if fs.nodes.drop(n) {
 		return

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ func (fs *FS) sweepOnce() {
 		fs.moves.Add(1)
 	}
 	var st unix.Stat_t
+	forgettable := false
 	fs.nodes.each(func(n *node) {
 		idle := roundsSince(round, n.used.Load())
 		n.dropIdle(round, closeAfter)
@@ -54,24 +56,19 @@ func (fs *FS) sweepOnce() {
 			}
 			return
 		}
-		if idle >= forgetAfter && n != fs.root && !n.data.dirty() {
-			s := fs.nodes.shard(&n.handle)
-			s.mu.Lock()
-			// Two references: the cache's, and each's for us.
-			if s.m[n.handle] == n && n.refs.Load() == 2 {
-				fs.nodes.remove(s, n)
-				n.refs.Add(-1)
-			}
-			s.mu.Unlock()
-		}
+		// Two references: the cache's, and each's for us.
+		forgettable = forgettable || idle >= forgetAfter && n != fs.root && n.refs.Load() == 2
 	})
+	if forgettable {
+		fs.nodes.shrink(math.MaxInt, forgetAfter)
+	}
 	if fs.kind.reserves {
 		fs.lookAtReserve()
 	}
 	// Its part may have become smaller.
 	fs.makeRoomToOpen()
 	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {
-		fs.nodes.shrink(int(over))
+		fs.nodes.shrink(int(over), 2, 1, 0)
 	}
 }
 
