@@ -61,7 +61,7 @@ func (d softwareDevice) traffic() traffic {
 	c := d.Counters()
 	return traffic{stalled: c.Stalled, malformed: []count{
 		{"setup", c.SetupFailed + c.Rejected},
-		{"terminate_sent", total(c.TerminatesOut)}, {"terminate_received", total(c.TerminatesIn)},
+		{"terminate_sent", total(c.TerminatesOut)}, {"terminate_received", total(c.TerminatesIn)}, {"empty", c.EmptyEnds},
 	}}
 }
 

@@ -244,7 +244,7 @@ func TestReadAheadLetsGo(t *testing.T) {
 	a := newReadAheadTest(t, false, 400_000)
 	a.answer(0, slices.Repeat([]int{40_000}, 10)...)
 	a.run(1<<20, "read 0 true <nil>")
-	r := a.p.rings.borrow()
+	r := a.p.rings.borrow(nil)
 	defer a.p.rings.giveBack(r)
 	for i := range r.iov {
 		if r.iov[i].Base != nil {

@@ -30,6 +30,8 @@ type Counters struct {
 	Misguessed         uint64 // reads ahead of FPDUs that were not what came (lookAhead)
 	Handoffs           uint64 // transmissions that a goroutine had to finish
 	Stalled            uint64 // connections ended because the peer did nothing
+	EmptyIn            uint64 // FPDUs without a byte that completed nothing
+	EmptyEnds          uint64 // connections ended because of too many of them
 	TerminatesIn       map[wire.Cause]uint64
 	TerminatesOut      map[wire.Cause]uint64
 	Connections, Rings int64 // at present
@@ -43,7 +45,7 @@ type counters struct {
 	writeBytesIn, writeBytesOut                     atomic.Uint64
 	readsIn, readsOut, readBytesIn, readBytesOut    atomic.Uint64
 	invalidated, directReads, handoffs, stalled     atomic.Uint64
-	misguessed                                      atomic.Uint64
+	misguessed, emptyIn, emptyEnds                  atomic.Uint64
 	connections                                     atomic.Int64
 
 	mu      sync.Mutex
@@ -80,7 +82,8 @@ func (p *Provider) Counters() Counters {
 		Invalidated: c.invalidated.Load(), DirectReads: c.directReads.Load(),
 		Misguessed: c.misguessed.Load(),
 		Handoffs:   c.handoffs.Load(), Stalled: c.stalled.Load(),
-		Connections: c.connections.Load(), Rings: p.rings.made.Load(),
+		EmptyIn: c.emptyIn.Load(), EmptyEnds: c.emptyEnds.Load(),
+		Connections: c.connections.Load(), Rings: int64(p.rings.count()),
 	}
 	c.mu.Lock()
 	s.TerminatesIn, s.TerminatesOut = maps.Clone(c.in), maps.Clone(c.out)

@@ -7,7 +7,8 @@
 // # How it works
 //
 // Each connection has one goroutine that receives. It reads the socket into a
-// ring that it borrows while there is input, takes FPDUs apart in place, copies
+// ring that it borrows while there is input, in turns with the other connections
+// (ring.go), takes FPDUs apart in place, copies
 // payload to where it belongs (large payload is read there directly, that of an
 // RDMA Read ahead of the headers as well: ahead.go) and calls the Handler. It never
 // waits for the transmitter, for memory or for the peer.
@@ -60,7 +61,8 @@
 // put into a region, referring.mu while bytes of regions are put into a batch or
 // sent from there. Neither is held while waiting for the socket. Revocation takes
 // referring.mu, then region.mu; so does the sender. regions.mu guards the list of
-// them.
+// them. rings.mu, which all connections share, guards who waits for a ring; any part
+// may take it, and with it no other lock.
 //
 // # What it does not do
 //

@@ -12,6 +12,9 @@ import (
 // refusal by the peer and for what TCP has to say.
 var ErrSetup = errors.New("iwarp: connection set-up failed")
 
+// ErrEmpty ends a connection whose peer sends many FPDUs without a byte, and no message.
+var ErrEmpty = fmt.Errorf("iwarp: peer sent %d FPDUs that bring nothing, and no message", mostEmpty)
+
 // A TerminateError ends a connection: one of the sides found a fault and said
 // so by a Terminate.
 type TerminateError struct {

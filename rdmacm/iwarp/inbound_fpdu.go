@@ -294,6 +294,10 @@ func (x *receiver) endFPDU() {
 		return
 	}
 	x.validated()
+	if !x.brought() {
+		x.countEmpty()
+		return
+	}
 	switch f.op() {
 	case wire.Write, wire.ReadRequest:
 	case wire.ReadResponse:
@@ -309,5 +313,34 @@ func (x *receiver) endFPDU() {
 	}
 	if f.faulty {
 		x.raise()
+	}
+}
+
+// mostEmpty is how many FPDUs may bring nothing before a message, or the answer to a
+// Read, is complete. An initiator sends a few, to say that it is ready.
+const mostEmpty = 1024
+
+// brought says whether the FPDU, which is complete, brought a byte, asked for one, or
+// completed something.
+func (x *receiver) brought() bool {
+	f := &x.fpdu
+	switch f.op() {
+	case wire.Write:
+		return f.ulpdu > wire.TaggedSize
+	case wire.ReadRequest:
+		return wire.ParseRead(x.scratch[:]).Size > 0
+	case wire.ReadResponse:
+		return f.ulpdu > wire.TaggedSize || f.tagged.Last
+	}
+	return f.ulpdu > wire.UntaggedSize || f.untagged.Last
+}
+
+// countEmpty ends the connection where too many FPDUs bring nothing: each costs this
+// side more than the peer, and no other rule has a bound for them.
+func (x *receiver) countEmpty() {
+	x.p.counters.emptyIn.Add(1)
+	if x.empty++; x.empty == mostEmpty {
+		x.p.counters.emptyEnds.Add(1)
+		x.life.end(ErrEmpty, true)
 	}
 }

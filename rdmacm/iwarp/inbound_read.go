@@ -87,6 +87,7 @@ func (x *receiver) judgeReadResponse() {
 func (x *receiver) endRead() {
 	r := x.due.pop()
 	ch := r.chain
+	x.empty = 0
 	x.answered.Add(1)
 	x.p.counters.readBytesIn.Add(uint64(r.size))
 	*r = outRead{}

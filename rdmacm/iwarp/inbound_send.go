@@ -160,6 +160,7 @@ func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 	x.sends++
 	x.sendBytes += uint64(n)
 	x.drain, x.border = true, false
+	x.empty = 0
 	m.lend()
 	x.handler.Received(&m.Recv)
 	if m.back() {

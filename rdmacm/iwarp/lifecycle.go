@@ -64,6 +64,7 @@ func (l *lifecycle) end(err error, abortive bool) {
 	l.abortive = l.abortive || abortive
 	l.mu.Unlock()
 	l.stopping.Store(true)
+	l.p.rings.stopWaiting(l.rx)
 	l.tx.refuse()
 	// The socket may not be closed from within its own callbacks: a deadline
 	// in the past wakes what waits for it.

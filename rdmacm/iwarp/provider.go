@@ -28,7 +28,7 @@ func New(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{cfg: cfg}
-	p.rings.init(cfg.Rings)
+	p.rings.most = cfg.Rings
 	p.stags.init()
 	p.batches.New = func() any { return new(batch) }
 	p.outReads.New = func() any { return new(outRead) }

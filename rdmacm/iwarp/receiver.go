@@ -1,11 +1,13 @@
 package iwarp
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
@@ -32,7 +34,12 @@ type receiver struct {
 	promisedSize atomic.Int64
 
 	ring  *ring // borrowed while there is input
+	taken int   // bytes of input in the present turn
 	r, w  int   // what is in the ring and not consumed
+	// While the receiver waits for a ring, turn is its place in the line, and lent brings
+	// the ring, or nil. rings.mu guards them.
+	turn  turns.Place[*receiver, *receiver]
+	lent  chan *ring
 	stash []byte
 	small [stashSize]byte // stash, when that is enough
 	large *largeStash     // stash, when it is not
@@ -64,6 +71,7 @@ type receiver struct {
 	scratch      [wire.MaxTerminateSize]byte // what an FPDU carries for us
 	// Of the present run of FPDUs: these, messages, and their payload.
 	fpdus, sends, sendBytes uint64
+	empty                   int // FPDUs that brought nothing since something was complete
 
 	midway   atomic.Bool   // within an FPDU or a message
 	arrived  atomic.Uint64 // bytes, all told
@@ -150,9 +158,15 @@ func (x *receiver) run() {
 // readReady reads and works on what there is. It says true when the connection
 // is at its end.
 func (x *receiver) readReady(fd uintptr) bool {
+	x.taken = 0
 	for !x.life.stopping.Load() {
+		if x.taken >= RingSize {
+			x.endTurn()
+		}
 		x.skipBehindFault()
-		x.borrow()
+		if !x.borrow() {
+			break
+		}
 		n, errno := x.read(fd)
 		switch {
 		case errno == unix.EINTR:
@@ -165,6 +179,7 @@ func (x *receiver) readReady(fd uintptr) bool {
 			x.giveBack()
 			return true
 		}
+		x.taken += n
 		x.arrived.Add(uint64(n))
 		x.p.counters.bytesIn.Add(uint64(n))
 		if x.skipBehindFault() {
@@ -180,6 +195,16 @@ func (x *receiver) readReady(fd uintptr) bool {
 	}
 	x.giveBack()
 	return true
+}
+
+// endTurn lets others go on, after a ringful of input: those that wait for a ring, and
+// those that wait for a processor.
+func (x *receiver) endTurn() {
+	x.taken = 0
+	if x.p.rings.wanted() {
+		x.giveBack()
+	}
+	runtime.Gosched()
 }
 
 // skipBehindFault says whether the connection ends by a fault: what follows that
@@ -245,10 +270,13 @@ func (x *receiver) landed(n, direct int) {
 }
 
 // borrow makes sure that there is a ring, with what was left over in it and
-// room behind that.
-func (x *receiver) borrow() {
+// room behind that. It says false if the connection ends before it is this
+// receiver's turn.
+func (x *receiver) borrow() bool {
 	if x.ring == nil {
-		x.ring = x.p.rings.borrow()
+		if x.ring = x.p.rings.borrow(x); x.ring == nil {
+			return false
+		}
 		x.r, x.w = 0, copy(x.ring.buf[:], x.stash)
 		x.stash = nil
 		if x.large != nil {
@@ -262,6 +290,7 @@ func (x *receiver) borrow() {
 		x.w = copy(x.ring.buf[:], x.ring.buf[x.r:x.w])
 		x.r = 0
 	}
+	return true
 }
 
 // giveBack returns the ring and keeps what is left over: part of a header or

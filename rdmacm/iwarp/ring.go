@@ -1,10 +1,13 @@
 package iwarp
 
 import (
-	"sync/atomic"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
 // A ring is what a receiver reads the socket into. It is used from front to
@@ -51,27 +54,76 @@ func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Er
 	return int(got), emptied, 0
 }
 
-// rings is a bounded stock of rings. A receiver keeps one only while it has
-// input to work on, and works without ever blocking: one that waits for a ring
-// waits for processor time, not for a peer.
+// rings is a bounded stock of rings. A receiver keeps one while it has input to work
+// on, and works without ever blocking. While others wait, it passes the ring on after
+// a ringful of input. So a receiver that waits for a ring waits for the turns of those
+// in front of it, not for a peer.
 type rings struct {
-	free chan *ring
-	made atomic.Int64
+	most int
+
+	mu   sync.Mutex
+	made int
+	free []*ring
+	line turns.Line[*receiver, *receiver] // not empty: no ring is free
 }
 
-func (s *rings) init(n int) { s.free = make(chan *ring, n) }
-
-func (s *rings) borrow() *ring {
-	select {
-	case r := <-s.free:
+// borrow gives x a ring, in its turn. It returns nil if x's connection ends before.
+func (s *rings) borrow(x *receiver) *ring {
+	s.mu.Lock()
+	if n := len(s.free); n > 0 {
+		r := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.mu.Unlock()
 		return r
-	default:
 	}
-	if s.made.Add(1) <= int64(cap(s.free)) {
+	if s.made < s.most {
+		s.made++
+		s.mu.Unlock()
 		return new(ring)
 	}
-	s.made.Add(-1)
-	return <-s.free
+	if x.life.stopping.Load() {
+		s.mu.Unlock()
+		return nil
+	}
+	if x.lent == nil {
+		x.lent, x.turn.Value = make(chan *ring, 1), x
+	}
+	s.line.Join(&x.turn, census.Client(x.peer.Addr()), x)
+	s.mu.Unlock()
+	return <-x.lent
 }
 
-func (s *rings) giveBack(r *ring) { s.free <- r }
+// giveBack passes a ring on to the receiver whose turn it is.
+func (s *rings) giveBack(r *ring) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.line.Next(); p != nil {
+		p.Value.lent <- r
+		return
+	}
+	s.free = append(s.free, r)
+}
+
+// wanted says whether a receiver waits for a ring.
+func (s *rings) wanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.line.Empty()
+}
+
+// stopWaiting lets x, whose connection ends, wait for a ring no more.
+func (s *rings) stopWaiting(x *receiver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.turn.Waits() {
+		s.line.Leave(&x.turn)
+		x.lent <- nil
+	}
+}
+
+// count is how many rings there are.
+func (s *rings) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made
+}

@@ -87,3 +87,28 @@ func TestTenThousandIdleClients(t *testing.T) {
 		})
 	}
 }
+
+// RDMA peers flood the daemon, from one address and from the honest client's own: an
+// honest client's calls have their turn, and it can arrive.
+func TestFloods(t *testing.T) {
+	shared := func(n int) func(int) netip.Addr { return SharedAddress }
+	for _, c := range []struct {
+		floods  Floods
+		sources func(n int) func(int) netip.Addr
+	}{
+		{Floods{}, Strangers},
+		{Floods{Peers: 1, Mute: true}, Strangers},
+		{Floods{Peers: 12, Mute: true}, Strangers},
+		{Floods{Peers: 12, Mute: true}, shared},
+		{Floods{Peers: 12}, Strangers},
+		{Floods{Peers: 64, Mute: true}, Strangers},
+		{Floods{Peers: 64}, shared},
+	} {
+		t.Run(c.floods.String(), func(t *testing.T) {
+			s := stage(t, Config{})
+			s.Attack(c.floods, c.sources(1))
+			s.JudgeNulls()
+			s.Judge()
+		})
+	}
+}

@@ -84,6 +84,7 @@
 //	IdleClients, 10,000 RDMA                10 KiB                         0.6 ms   2 ms     105 MiB   0.5 s
 //	ScatteredWrites, 2 TCP, 490 files each  490 descriptors of 1,000       refused  8 s      18 MiB    30 ms
 //	RepeatedCalls, 100 stale handles        one search after the other     8 s      8 s      112 MiB   not within 11 s
+//	Floods, 12 RDMA, mute                   a receive ring                 never    never    21 MiB    1.1 s
 //	QueuedReads, 1 of 5 exports stalls      threads and payload memory     0.4 ms   3 ms     25 MiB    not within 11 s
 //	QueuedReads, 2 or 4 of 5 stall          half of payload memory each    8 s      8 s      27 MiB    not within 11 s
 //

@@ -1,8 +1,10 @@
 package hostile
 
 import (
+	"cmp"
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +33,8 @@ const (
 	readEvery      = 200 * time.Millisecond
 	arrivalsJudged = 5
 	arriveEvery    = 480 * time.Millisecond
+	nullsJudged    = 1000
+	nullsFor       = 3 * time.Second
 )
 
 // bound is what a READ may take over a transport, where one takes so long beside
@@ -126,6 +130,27 @@ func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 		t.Errorf("the median is %s, %v at most is allowed: %v", inWords(got.median), bound, got)
 	} else if got.failed > 0 {
 		t.Errorf("not everything is answered: %v", got)
+	}
+}
+
+// JudgeNulls is about NULL calls, one at a time, by a client that is there already. They
+// have the bounds of a READ.
+func (s *Stage) JudgeNulls() {
+	s.t.Helper()
+	for _, transport := range Transports {
+		beside := make(chan time.Duration, 1)
+		go func() { beside <- s.control.measure(s.ctx, transport, readsJudged/2, readEvery) }()
+		var all []sample
+		begin := time.Now()
+		for len(all) < nullsJudged && time.Since(begin) < nullsFor {
+			all = append(all, samples(s.ctx, 1, 0, func(ctx context.Context, _ int) error { return s.honest[transport].Null(ctx) })...)
+		}
+		took := time.Since(begin)
+		slices.SortFunc(all, func(a, b sample) int { return cmp.Compare(a.took, b.took) })
+		s.t.Run("NULL over "+transport, func(t *testing.T) {
+			t.Logf("%.0f a second, 99 of 100 within %v", float64(len(all))/took.Seconds(), all[len(all)*99/100].took.Round(10*time.Microsecond))
+			s.verdict(t, summarize(all), s.bound(transport, <-beside))
+		})
 	}
 }
 

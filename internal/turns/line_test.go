@@ -1,0 +1,117 @@
+package turns
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func address(last byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, last}) }
+
+// Addresses have turns, and within an address its connections, and within a connection
+// what came first comes first.
+func TestTurns(t *testing.T) {
+	var l Line[int, string]
+	for _, v := range []struct {
+		address byte
+		conn    int
+		value   string
+	}{
+		{1, 1, "a1 first"}, {1, 1, "a1 second"}, {1, 1, "a1 third"}, {1, 2, "a2 first"}, {1, 2, "a2 second"}, {2, 1, "b1 first"}, {2, 1, "b1 second"},
+	} {
+		l.Join(&Place[int, string]{Value: v.value}, address(v.address), v.conn)
+	}
+	var got []string
+	for p := l.Next(); p != nil; p = l.Next() {
+		got = append(got, p.Value)
+	}
+	want := []string{"a1 first", "b1 first", "a2 first", "b1 second", "a1 second", "a2 second", "a1 third"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Whatever joins and leaves: nothing is lost or comes twice, a connection's order is
+// kept, and what joins waits for no more of other addresses than there are.
+func TestLineBesideAModel(t *testing.T) {
+	type waiting struct {
+		place   *Place[int, int]
+		address byte
+		conn    int
+		before  map[byte]int // turns of the other addresses since it was first of its address
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var l Line[int, int]
+		var all []*waiting
+		next := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"join": func(t *rapid.T) {
+				w := &waiting{
+					place: &Place[int, int]{Value: next}, before: make(map[byte]int),
+					address: rapid.ByteRange(1, 3).Draw(t, "address"), conn: rapid.IntRange(1, 3).Draw(t, "connection"),
+				}
+				next++
+				l.Join(w.place, address(w.address), w.conn)
+				all = append(all, w)
+			},
+			"leave": func(t *rapid.T) {
+				if len(all) == 0 {
+					t.Skip("nothing waits")
+				}
+				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
+				l.Leave(all[i].place)
+				all = slices.Delete(all, i, i+1)
+			},
+			"next": func(t *rapid.T) {
+				p := l.Next()
+				i := slices.IndexFunc(all, func(w *waiting) bool { return w.place == p })
+				if p == nil && len(all) == 0 {
+					return
+				}
+				if i < 0 {
+					t.Fatalf("%v is next, and does not wait", p)
+				}
+				w := all[i]
+				if k := slices.IndexFunc(all, func(o *waiting) bool { return o.address == w.address && o.conn == w.conn }); k != i {
+					t.Fatalf("%d is before %d of the same connection", w.place.Value, all[k].place.Value)
+				}
+				all = slices.Delete(all, i, i+1)
+				for _, o := range all {
+					if o.address == w.address {
+						clear(o.before)
+					} else if o.before[w.address]++; o.before[w.address] > 1 {
+						t.Fatalf("address %d has a second turn while %d waits", w.address, o.address)
+					}
+				}
+			},
+			"": func(t *rapid.T) {
+				if l.Empty() != (len(all) == 0) || len(l.byAddress) > len(all) || len(l.byConn) > len(all) {
+					t.Fatalf("empty %v, %d addresses, %d connections: %d wait", l.Empty(), len(l.byAddress), len(l.byConn), len(all))
+				}
+				for _, w := range all {
+					if !w.place.Waits() {
+						t.Fatal(fmt.Sprint(w.place.Value, " does not wait any more"))
+					}
+				}
+			},
+		})
+	})
+}
+
+// A Line that has been as long before allocates nothing.
+func TestNoAllocation(t *testing.T) {
+	var l Line[int, int]
+	var places [8]Place[int, int]
+	if n := testing.AllocsPerRun(100, func() {
+		for i := range places {
+			l.Join(&places[i], address(byte(i%3)), i%4)
+		}
+		for l.Next() != nil {
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,86 @@
+package hostile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+)
+
+// Floods are RDMA peers that never let the daemon's end of a connection run dry. They
+// send NULL calls within their credits, a byte in each FPDU and as many empty RDMA
+// Writes between them as the daemon takes, and read the replies; or, if Mute, RDMA
+// Writes without a byte and nothing else.
+//
+// What each of them costs the daemon: a receive ring, and a processor's time.
+type Floods struct {
+	Peers int
+	Mute  bool
+}
+
+func (b Floods) String() string {
+	what := "calls in pieces of a byte"
+	if b.Mute {
+		what = "empty RDMA Writes"
+	}
+	return fmt.Sprintf("%d RDMA connections that send %s all the time", b.Peers, what)
+}
+
+// Start implements Behaviour.
+func (b Floods) Start(ctx context.Context, target Target) *Attack {
+	const (
+		empty    = 1000 // Writes with a call
+		together = 16   // calls whose replies have not come
+	)
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		p, end, err := known(ctx, target, i)
+		if err != nil {
+			return err
+		}
+		defer end()
+		stands()
+		writes := bytes.Repeat(p.fpdu(rawpeer.Ready()), empty)
+		for b.Mute {
+			if _, err := p.conn.Write(writes); err != nil {
+				return err
+			}
+		}
+		called := make(chan struct{}, together)
+		go func() {
+			for p.reply() == nil {
+				<-called
+			}
+			end()
+		}()
+		for xid := uint32(2); ; xid++ {
+			select {
+			case called <- struct{}{}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if _, err := p.conn.Write(append(writes[:len(writes):len(writes)], p.crumbs(rdmaMessage(chunks{}, paddedNull(xid)))...)); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// crumbs is a Send in segments of a byte.
+func (p *rdmaPeer) crumbs(m []byte) (b []byte) {
+	p.msn++
+	for i := range m {
+		b = append(b, p.fpdu(rawpeer.Untagged(wire.Untagged{Op: wire.Send, Last: i == len(m)-1, MSN: p.msn, Offset: uint32(i)}, m[i:i+1]))...)
+	}
+	return b
+}
+
+// paddedNull is a NULL call with as long a credential as there may be (RFC 5531 §8.2).
+func paddedNull(xid uint32) []byte {
+	c := nullCall(xid)
+	head, rest := c[:24], c[32:] // xid, type, version, program, its version, procedure; verifier
+	b := append([]byte(nil), head...)
+	b = be.AppendUint32(b, 0)
+	return append(opaque(b, make([]byte, 400)), rest...)
+}
