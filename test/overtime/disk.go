@@ -1,0 +1,148 @@
+package overtime
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A disk is a file system in memory that takes its time, and that is stuck once: what is
+// asked of it then waits until it goes on. It counts what it did.
+type disk struct {
+	vfs.FileSystem
+	slow  func() time.Duration
+	stuck atomic.Pointer[chan struct{}]
+
+	mu       sync.Mutex
+	executed map[any]int // by what makes it different from all others
+}
+
+func newDisk(fs vfs.FileSystem, slow func() time.Duration) *disk {
+	return &disk{FileSystem: fs, slow: slow, executed: make(map[any]int)}
+}
+
+// stick has the disk stuck until release is called.
+func (d *disk) stick() (release func()) {
+	thaw := make(chan struct{})
+	d.stuck.Store(&thaw)
+	return func() {
+		d.stuck.Store(nil)
+		close(thaw)
+	}
+}
+
+// wait takes the time of one operation. It says false where the caller may not wait.
+func (d *disk) wait(op *vfs.Op) bool {
+	thaw, slow := d.stuck.Load(), d.slow()
+	if op.Try {
+		return thaw == nil && slow == 0
+	}
+	if thaw != nil {
+		<-*thaw
+	}
+	time.Sleep(slow)
+	return true
+}
+
+func (d *disk) count(what any) {
+	d.mu.Lock()
+	d.executed[what]++
+	d.mu.Unlock()
+}
+
+// again is how many operations were executed more than once, and which is one of them.
+func (d *disk) again() (n int, one any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for what, times := range d.executed {
+		if times > 1 {
+			n, one = n+1, what
+		}
+	}
+	return n, one
+}
+
+// written is what a WRITE is known by: no two that the clients make are equal.
+type written struct {
+	offset uint64
+	value  uint64
+}
+
+// Write implements vfs.FileSystem.
+func (d *disk) Write(op *vfs.Op, h vfs.Handle, off uint64, data [][]byte, s vfs.Stability) (int, vfs.Stability, vfs.Change, error) {
+	if !d.wait(op) {
+		return 0, 0, vfs.Change{}, vfs.ErrWouldBlock
+	}
+	var value []byte
+	for _, b := range data {
+		value = append(value, b...)
+	}
+	d.count(written{off, register(value)})
+	return d.FileSystem.Write(op, h, off, data, s)
+}
+
+// Read implements vfs.FileSystem.
+func (d *disk) Read(op *vfs.Op, h vfs.Handle, off uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
+	if !d.wait(op) {
+		return 0, false, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.Read(op, h, off, buf, a)
+}
+
+// SetAttr implements vfs.FileSystem.
+func (d *disk) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) (vfs.Change, error) {
+	if !d.wait(op) {
+		return vfs.Change{}, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.SetAttr(op, h, s, guard)
+}
+
+// Create implements vfs.FileSystem.
+func (d *disk) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow) (vfs.Object, vfs.Change, error) {
+	if !d.wait(op) {
+		return vfs.Object{}, vfs.Change{}, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.Create(op, dir, name, how)
+}
+
+// Mkdir implements vfs.FileSystem.
+func (d *disk) Mkdir(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
+	if !d.wait(op) {
+		return vfs.Object{}, vfs.Change{}, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.Mkdir(op, dir, name, s)
+}
+
+// Remove implements vfs.FileSystem.
+func (d *disk) Remove(op *vfs.Op, dir vfs.Handle, name []byte) (vfs.Change, error) {
+	if !d.wait(op) {
+		return vfs.Change{}, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.Remove(op, dir, name)
+}
+
+// Rmdir implements vfs.FileSystem.
+func (d *disk) Rmdir(op *vfs.Op, dir vfs.Handle, name []byte) (vfs.Change, error) {
+	if !d.wait(op) {
+		return vfs.Change{}, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.Rmdir(op, dir, name)
+}
+
+// Rename implements vfs.FileSystem.
+func (d *disk) Rename(op *vfs.Op, from vfs.Handle, old []byte, to vfs.Handle, name []byte) (_, _ vfs.Change, err error) {
+	if !d.wait(op) {
+		return vfs.Change{}, vfs.Change{}, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.Rename(op, from, old, to, name)
+}
+
+// Link implements vfs.FileSystem.
+func (d *disk) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs.Change, error) {
+	if !d.wait(op) {
+		return vfs.Change{}, vfs.ErrWouldBlock
+	}
+	return d.FileSystem.Link(op, h, dir, name, a)
+}

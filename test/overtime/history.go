@@ -1,0 +1,119 @@
+package overtime
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// An event is one call of a history.
+type event struct {
+	number     int
+	who        string
+	asked      asked
+	told       told
+	from, to   time.Duration // since the run began
+	start, end int64         // the order of all starts and ends
+	story      string        // how it was sent
+}
+
+func (e *event) String() string {
+	return fmt.Sprintf("%9.3fs to %9.3fs  %s: %v: %v (%s)", e.from.Seconds(), e.to.Seconds(), e.who, e.asked, e.told, e.story)
+}
+
+// A history is what the clients of a run asked and were told.
+type history struct {
+	now func() time.Duration
+
+	mu     sync.Mutex
+	clock  int64
+	events []*event
+	ids    map[string]int // of file handles
+}
+
+// begin notes that a call is about to be sent.
+func (h *history) begin(who string, a asked) *event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	e := &event{number: len(h.events), who: who, asked: a, from: h.now(), start: h.clock}
+	h.events = append(h.events, e)
+	return e
+}
+
+// finish notes the answer.
+func (h *history) finish(e *event, t told, story string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clock++
+	e.told, e.story, e.to, e.end = t, story, h.now(), h.clock
+	if t.status == unknown {
+		e.end = math.MaxInt64
+	}
+}
+
+// id is the number of a file handle.
+func (h *history) id(handle []byte) int {
+	if len(handle) == 0 {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n, known := h.ids[string(handle)]
+	if !known {
+		n = target + 1 + len(h.ids)
+		h.ids[string(handle)] = n
+	}
+	return n
+}
+
+// check is nil where an execution of each call once could have given the history. Else
+// it tells the calls about one object up to the first answer that could not be given.
+func (h *history) check() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	operations := make([]porcupine.Operation, len(h.events))
+	for i, e := range h.events {
+		operations[i] = porcupine.Operation{Input: e, Call: e.start, Return: e.end}
+	}
+	for _, part := range once.Partition(operations) {
+		if porcupine.CheckOperations(single, part) {
+			continue
+		}
+		slices.SortFunc(part, func(a, b porcupine.Operation) int { return int(min(max(a.Return-b.Return, -1), 1)) })
+		n := 1
+		for n < len(part) && porcupine.CheckOperations(single, upTo(part, n)) {
+			n++
+		}
+		var text strings.Builder
+		for _, o := range part[max(0, n-lines):n] {
+			fmt.Fprintf(&text, "\n%v", o.Input)
+		}
+		return fmt.Errorf("each call once does not give the last of these answers:%s", &text)
+	}
+	return nil
+}
+
+// lines is how many calls of a history are told.
+const lines = 14
+
+// single is the model of one object.
+var single = porcupine.Model{Init: once.Init, Step: once.Step}
+
+// upTo is the history until the n-th answer: what is answered later has no answer yet.
+func upTo(part []porcupine.Operation, n int) []porcupine.Operation {
+	until := part[n-1].Return
+	out := slices.Clone(part[:n])
+	for _, o := range part[n:] {
+		if e := *o.Input.(*event); o.Call < until {
+			e.told = told{}
+			out = append(out, porcupine.Operation{Input: &e, Call: o.Call, Return: math.MaxInt64})
+		}
+	}
+	return out
+}

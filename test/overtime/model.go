@@ -1,0 +1,201 @@
+package overtime
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// A deed is what one call asks for.
+type deed uint8
+
+const (
+	read deed = iota
+	write
+	getSize
+	setSize
+	lookup
+	create   // GUARDED: fails where the name exists
+	exclude  // EXCLUSIVE, each with a verifier of its own
+	makeFile // UNCHECKED
+	makeDir
+	remove
+	rename
+	link // to the one file that has other names
+)
+
+var deeds = [...]string{"READ", "WRITE", "GETATTR size", "SETATTR size", "LOOKUP", "CREATE GUARDED", "CREATE EXCLUSIVE", "CREATE UNCHECKED", "MKDIR", "REMOVE", "RENAME", "LINK"}
+
+// names is how many names a directory has.
+const names = 3
+
+// An asked is a call without what the protocol adds.
+type asked struct {
+	deed   deed
+	object int    // the block, file or directory that it is about
+	value  uint64 // of WRITE and SETATTR, and what makes an EXCLUSIVE create its own
+	name   int    // in the directory
+	to     int    // of RENAME
+}
+
+func (a asked) String() string {
+	switch a.deed {
+	case read, getSize:
+		return fmt.Sprintf("%s of %d", deeds[a.deed], a.object)
+	case write, setSize:
+		return fmt.Sprintf("%s of %d = %d", deeds[a.deed], a.object, a.value)
+	case rename:
+		return fmt.Sprintf("%s %d/%c to %c", deeds[a.deed], a.object, 'a'+a.name, 'a'+a.to)
+	}
+	return fmt.Sprintf("%s %d/%c", deeds[a.deed], a.object, 'a'+a.name)
+}
+
+// A status is how a call ended.
+type status uint8
+
+const (
+	unknown status = iota // no answer
+	ok
+	exists
+	absent
+	later // the server did nothing and wants to be asked again: NFS3ERR_JUKEBOX, NFS4ERR_DELAY
+	wrong // nothing that a call of its kind may end with here
+)
+
+// A told is what a call was answered.
+type told struct {
+	status status
+	value  uint64 // of READ and GETATTR
+	id     int    // which file or directory a name leads to; 0: the answer does not say
+	text   string // of wrong
+}
+
+func (t told) String() string {
+	switch t.status {
+	case unknown:
+		return "no answer"
+	case exists:
+		return "EXIST"
+	case absent:
+		return "NOENT"
+	case later:
+		return "LATER"
+	case wrong:
+		return t.text
+	}
+	return fmt.Sprintf("OK, value %d, file %d", t.value, t.id)
+}
+
+// target is the ID of the file that LINK gives names to. Others begin behind it.
+const target = 1
+
+// A place is the state of one object: the value of a register, or what each name of a
+// directory leads to; 0: the name does not exist. An ID below 0 is one that no answer told.
+type place struct {
+	value uint64
+	names [names]int
+}
+
+// once is the model: each call takes effect exactly once, at one moment between its first
+// sending and its answer. One without an answer takes effect at any moment behind its
+// sending, or never: then its moment is behind all that was seen.
+var once = porcupine.Model{
+	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+		at := make(map[[2]int]int)
+		for _, o := range history {
+			k := part(o.Input.(*event).asked)
+			i, there := at[k]
+			if !there {
+				i = len(parts)
+				at[k] = i
+				parts = append(parts, nil)
+			}
+			parts[i] = append(parts[i], o)
+		}
+		return parts
+	},
+	Init: func() any { return place{} },
+	Step: func(state, input, _ any) (bool, any) {
+		p := state.(place)
+		ok := p.step(input.(*event))
+		return ok, p
+	},
+}
+
+// part is what of the world a call is about.
+func part(a asked) [2]int {
+	switch a.deed {
+	case read, write:
+		return [2]int{0, a.object}
+	case getSize, setSize:
+		return [2]int{1, a.object}
+	}
+	return [2]int{2, a.object}
+}
+
+// step lets one call take effect, and says whether its answer is the right one.
+func (p *place) step(e *event) bool {
+	a, t := e.asked, e.told
+	if t.status == later {
+		return true
+	}
+	// expect compares the answer's status, where there is an answer.
+	expect := func(s status) bool { return t.status == unknown || t.status == s }
+	made := t.id
+	if made == 0 {
+		made = -1 - e.number
+	}
+	n := &p.names[a.name]
+	switch a.deed {
+	case read, getSize:
+		return t.status == unknown || t.status == ok && t.value == p.value
+	case write, setSize:
+		p.value = a.value
+		return expect(ok)
+	case lookup:
+		switch {
+		case t.status == unknown:
+			return true
+		case *n == 0:
+			return t.status == absent
+		case *n < 0:
+			return t.status == ok && t.id != target
+		}
+		return t.status == ok && t.id == *n
+	case create, exclude, makeDir:
+		if *n != 0 {
+			return expect(exists)
+		}
+		*n = made
+		return expect(ok)
+	case makeFile:
+		if *n == 0 {
+			*n = made
+			return expect(ok)
+		}
+		return expect(ok) && (*n < 0 || t.id == 0 || t.id == *n)
+	case remove:
+		if *n == 0 {
+			return expect(absent)
+		}
+		*n = 0
+		return expect(ok)
+	case rename:
+		to := &p.names[a.to]
+		switch {
+		case *n == 0:
+			return expect(absent)
+		case *n == *to: // both are names of one file: nothing is done
+		default:
+			*to, *n = *n, 0
+		}
+		return expect(ok)
+	case link:
+		if *n != 0 {
+			return expect(exists)
+		}
+		*n = target
+		return expect(ok)
+	}
+	return false
+}

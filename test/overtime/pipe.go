@@ -1,0 +1,120 @@
+package overtime
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// pipe makes the two ends of a TCP connection in memory. What one end wrote stays readable
+// at the other end after a reset, as it does in a socket of Linux.
+func pipe(client, server net.Addr) (near, far *socket) {
+	up, down := newFlow(), newFlow()
+	return &socket{in: down, out: up, local: client, remote: server}, &socket{in: up, out: down, local: server, remote: client}
+}
+
+// A socket is one end. A write never waits.
+type socket struct {
+	in, out       *flow
+	local, remote net.Addr
+}
+
+// A flow is what goes in one direction.
+type flow struct {
+	mu       sync.Mutex
+	changed  sync.Cond
+	bytes    []byte
+	end      error // of the bytes
+	shut     error // at once
+	deadline time.Time
+}
+
+func newFlow() *flow {
+	f := new(flow)
+	f.changed.L = &f.mu
+	return f
+}
+
+// stop sets an end, unless there is one.
+func (f *flow) stop(to *error, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if *to == nil {
+		*to = err
+	}
+	f.changed.Broadcast()
+}
+
+func (s *socket) Read(p []byte) (n int, err error) {
+	f := s.in
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		switch late := !f.deadline.IsZero() && !time.Now().Before(f.deadline); {
+		case f.shut != nil:
+			return 0, f.shut
+		case late:
+			return 0, os.ErrDeadlineExceeded
+		case len(f.bytes) > 0:
+			n = copy(p, f.bytes)
+			f.bytes = f.bytes[n:]
+			return n, nil
+		case f.end != nil:
+			return 0, f.end
+		}
+		f.changed.Wait()
+	}
+}
+
+func (s *socket) Write(p []byte) (int, error) {
+	f := s.out
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.end != nil || f.shut != nil {
+		return 0, syscall.EPIPE
+	}
+	f.bytes = append(f.bytes, p...)
+	f.changed.Broadcast()
+	return len(p), nil
+}
+
+// CloseWrite sends FIN.
+func (s *socket) CloseWrite() error {
+	s.out.stop(&s.out.end, io.EOF)
+	return nil
+}
+
+// Close implements net.Conn.
+func (s *socket) Close() error {
+	s.out.stop(&s.out.end, io.EOF)
+	s.in.stop(&s.in.shut, net.ErrClosed)
+	return nil
+}
+
+// reset ends both directions.
+func (s *socket) reset() {
+	s.out.stop(&s.out.end, syscall.ECONNRESET)
+	s.in.stop(&s.in.shut, syscall.ECONNRESET)
+}
+
+func (s *socket) LocalAddr() net.Addr  { return s.local }
+func (s *socket) RemoteAddr() net.Addr { return s.remote }
+
+func (s *socket) SetReadDeadline(t time.Time) error {
+	f := s.in
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.deadline = t
+	f.changed.Broadcast()
+	if wait := time.Until(t); !t.IsZero() && wait > 0 {
+		time.AfterFunc(wait, f.changed.Broadcast)
+	}
+	return nil
+}
+
+func (s *socket) SetWriteDeadline(time.Time) error { return nil }
+
+func (s *socket) SetDeadline(t time.Time) error { return s.SetReadDeadline(t) }

@@ -1,0 +1,185 @@
+package overtime
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// A run is one history of clients, by a seed.
+type run struct {
+	seed    uint64
+	site    *site
+	version func(*objects) protocol
+	clients []*machine
+	history *history
+	begun   time.Time
+	calls   int // of each thread
+	threads int // of each client
+}
+
+// A scale says how long things last in a run.
+type scale struct {
+	timeout []time.Duration // of which one is chosen
+	lag     time.Duration   // of one message, at most
+	slow    time.Duration   // of one operation of the disk, at most
+	stuck   time.Duration   // at most
+	latest  time.Duration   // that what was sent arrives
+	think   time.Duration   // between two calls of a thread, at most
+	length  time.Duration   // in which things happen to connections
+	// patience is how long a call is waited for that no fault keeps from being answered.
+	patience time.Duration
+}
+
+// random is a source of its own for each use, so that one more call somewhere does not
+// change what others draw.
+func (r *run) random(use uint64) *rand.Rand { return rand.New(rand.NewPCG(r.seed, use)) }
+
+// A dice is a source for many goroutines.
+type dice struct {
+	mu sync.Mutex
+	*rand.Rand
+}
+
+func (d *dice) upTo(most time.Duration) time.Duration {
+	if most <= 0 {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.Int64N(int64(most)))
+}
+
+// kinds of use of random.
+const (
+	ofRun uint64 = iota
+	ofNetwork
+	ofDisk
+	ofFate
+	ofServer
+	ofLooker
+	ofClients = 1000
+	ofThreads = 2000
+)
+
+// newRun makes a run over a site. ports: clients choose their ports. timers: clients send
+// calls again on their own.
+func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dial dialer, ports, timers, copies bool) *run {
+	r := &run{seed: seed, site: s, version: version, begun: time.Now()}
+	now := func() time.Duration { return time.Since(r.begun) }
+	r.history = &history{now: now, ids: make(map[string]int)}
+	r.history.ids[string(s.objects.target)] = target
+	how := r.random(ofRun)
+	network := &dice{Rand: r.random(ofNetwork)}
+	h := &habits{
+		tries: 1, patience: sc.patience, latest: sc.latest, ports: ports,
+		lag: func() time.Duration { return network.upTo(sc.lag) },
+	}
+	timeout := sc.timeout[how.IntN(len(sc.timeout))]
+	if timers {
+		h.timeout = timeout
+	}
+	if copies {
+		h.tries = 1 + how.IntN(3)
+	}
+	r.threads, r.calls = 1+how.IntN(6), 4+how.IntN(20)
+	for i := range 1 + how.IntN(2) {
+		random := r.random(ofClients + uint64(i))
+		r.clients = append(r.clients, &machine{
+			habits: h, name: fmt.Sprint("client ", i+1), dial: dial, now: now, random: random,
+			at:   netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 700),
+			next: random.Uint32(),
+		})
+	}
+	return r
+}
+
+// run makes the calls, and returns when each has its answer and all that happens has
+// happened.
+func (r *run) run(sc scale) {
+	fate := r.random(ofFate)
+	var all sync.WaitGroup
+	for i, c := range r.clients {
+		for t := range r.threads {
+			all.Go(func() { r.thread(c, fmt.Sprintf("%s.%d", c.name, t+1), r.random(ofThreads+uint64(100*i+t)), sc) })
+		}
+	}
+	// What happens to connections, and once to the disk.
+	var happens []func()
+	for range fate.IntN(7) {
+		at, c := time.Duration(fate.Int64N(int64(sc.length))), r.clients[fate.IntN(len(r.clients))]
+		happens = append(happens, func() { time.Sleep(at); c.suffer() })
+	}
+	if fate.IntN(4) > 0 {
+		at, long := time.Duration(fate.Int64N(int64(sc.length))), time.Duration(fate.Int64N(int64(sc.stuck)))
+		happens = append(happens, func() {
+			time.Sleep(at)
+			release := r.site.disk.stick()
+			time.Sleep(long)
+			release()
+		})
+	}
+	for _, f := range happens {
+		all.Go(f)
+	}
+	all.Wait()
+}
+
+// thread makes calls, one after the other.
+func (r *run) thread(c *machine, who string, random *rand.Rand, sc scale) {
+	p := r.version(&r.site.objects)
+	for range r.calls {
+		if random.IntN(2) == 0 { // otherwise at once
+			time.Sleep(time.Duration(random.Int64N(int64(sc.think) + 1)))
+		}
+		r.one(c, who, p, r.draw(p, random))
+	}
+}
+
+// one makes one call.
+func (r *run) one(c *machine, who string, p protocol, a asked) told {
+	e := r.history.begin(who, a)
+	if a.deed == write || a.deed == setSize || a.deed == exclude {
+		e.asked.value = uint64(e.number + 1) // so that no two are equal
+		a = e.asked
+	}
+	m, story := c.do(func(xid uint32) []byte { return p.call(xid, a) })
+	t, handle := answerOf(p, m, a)
+	t.id = r.history.id(handle)
+	r.history.finish(e, t, story)
+	return t
+}
+
+// draw chooses a call.
+func (r *run) draw(p protocol, random *rand.Rand) asked {
+	switch random.IntN(5) {
+	case 0, 1:
+		return asked{deed: []deed{read, write, write}[random.IntN(3)], object: random.IntN(blocks)}
+	case 2:
+		return asked{deed: []deed{getSize, setSize, setSize}[random.IntN(3)], object: random.IntN(sizes)}
+	}
+	a := asked{object: random.IntN(directories)}
+	all := p.deeds(holdsDirectories(a.object))
+	a.deed = all[random.IntN(len(all))]
+	a.name = random.IntN(names)
+	a.to = (a.name + 1 + random.IntN(names-1)) % names
+	return a
+}
+
+// look asks for the state of everything, by a client of its own.
+func (r *run) look(c *machine) {
+	p := r.version(&r.site.objects)
+	for i := range blocks {
+		r.one(c, "the end", p, asked{deed: read, object: i})
+	}
+	for i := range sizes {
+		r.one(c, "the end", p, asked{deed: getSize, object: i})
+	}
+	for i := range directories {
+		for n := range names {
+			r.one(c, "the end", p, asked{deed: lookup, object: i, name: n})
+		}
+	}
+}

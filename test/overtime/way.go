@@ -1,0 +1,166 @@
+package overtime
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
+)
+
+// A way is one connection to the server, as the client's machine has it.
+type way interface {
+	// send hands one RPC message to the connection. It may wait until the connection has
+	// room for it. After the end it does nothing.
+	send(message []byte)
+	// half says that nothing more will come.
+	half()
+	// reset ends both directions at once.
+	reset()
+}
+
+// A listener hands a client what arrives on a way, from one goroutine.
+type listener interface {
+	arrived(message []byte)
+	// ended: nothing more arrives.
+	ended()
+}
+
+// A dialer connects from a client's address and port. A port of 0 is any port. An error
+// means that there is no connection now.
+type dialer func(from netip.AddrPort, l listener) (way, error)
+
+// A tcpWay carries messages as records (RFC 5531 §11).
+type tcpWay struct {
+	net.Conn
+	abort func()
+}
+
+// overTCP is the way over a TCP connection.
+func overTCP(c net.Conn, abort func(), l listener) *tcpWay {
+	w := &tcpWay{c, abort}
+	go w.receive(l)
+	return w
+}
+
+const lastFragment = 1 << 31
+
+func (w *tcpWay) send(m []byte) {
+	w.Write(append(binary.BigEndian.AppendUint32(nil, lastFragment|uint32(len(m))), m...))
+}
+
+func (w *tcpWay) half()  { w.Conn.(interface{ CloseWrite() error }).CloseWrite() }
+func (w *tcpWay) reset() { w.abort() }
+
+func (w *tcpWay) receive(l listener) {
+	defer l.ended()
+	for {
+		var message []byte
+		for last := false; !last; {
+			var mark [4]byte
+			if _, err := io.ReadFull(w, mark[:]); err != nil {
+				return
+			}
+			n := binary.BigEndian.Uint32(mark[:])
+			last = n&lastFragment != 0
+			fragment := make([]byte, n&^lastFragment)
+			if _, err := io.ReadFull(w, fragment); err != nil {
+				return
+			}
+			message = append(message, fragment...)
+		}
+		l.arrived(message)
+	}
+}
+
+// An rdmaWay carries messages inline, in RDMA_MSG (RFC 8166 §3.5), as many at a time as
+// the server grants.
+type rdmaWay struct {
+	listener
+	conn rdmacm.Conn
+
+	mu       sync.Mutex
+	credited sync.Cond
+	granted  int
+	used     int
+	over     bool
+}
+
+// inline is the largest message that either side sends, in bytes.
+const inline = 4096
+
+// most is how many calls an rdmaWay asks to have under way.
+const most = 64
+
+// overRDMA is the way of a connection that connect makes.
+func overRDMA(connect func(p rdmacm.ConnParam) (rdmacm.Conn, error), l listener) (*rdmaWay, error) {
+	w := &rdmaWay{listener: l, granted: 1}
+	w.credited.L = &w.mu
+	var err error
+	private := make([]byte, wire.PrivateDataSize)
+	wire.PrivateData{SendSize: inline, ReceiveSize: inline}.Put(private)
+	w.conn, err = connect(rdmacm.ConnParam{PrivateData: private, Handler: w, Receives: most + 8, ReceiveSize: inline, InboundReads: 8})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *rdmaWay) send(m []byte) {
+	w.mu.Lock()
+	for !w.over && w.used >= w.granted {
+		w.credited.Wait()
+	}
+	over := w.over
+	w.used++
+	w.mu.Unlock()
+	if over {
+		return
+	}
+	// An empty list of each kind follows the prefix.
+	b := make([]byte, wire.PrefixSize+12, wire.PrefixSize+12+len(m))
+	wire.Prefix{XID: binary.BigEndian.Uint32(m), Version: 1, Credits: most, Proc: wire.ProcMsg}.Put(b)
+	b = append(b, m...)
+	w.conn.Post(&rdmacm.Chain{Work: []rdmacm.Work{{Op: rdmacm.OpSend, Local: [][]byte{b}}}, Done: func(*rdmacm.Chain, error, int) {}})
+	w.conn.Flush()
+}
+
+func (w *rdmaWay) half()  { w.conn.Disconnect() }
+func (w *rdmaWay) reset() { w.conn.Abort(nil) }
+
+// Received implements rdmacm.Handler.
+func (w *rdmaWay) Received(r *rdmacm.Recv) {
+	var h wire.Header
+	var m []byte
+	err := h.Parse(r.Bytes)
+	if err == nil && h.Proc == wire.ProcMsg {
+		m = append(m, r.Bytes[h.Size:]...)
+	}
+	r.Release()
+	w.conn.Provide(1, inline)
+	w.mu.Lock()
+	w.used--
+	if err == nil {
+		w.granted = min(int(h.Credits), most)
+	}
+	w.credited.Broadcast()
+	w.mu.Unlock()
+	if m != nil {
+		go w.arrived(m) // which takes its time
+	}
+}
+
+// Drained implements rdmacm.Handler.
+func (w *rdmaWay) Drained() {}
+
+// Closed implements rdmacm.Handler.
+func (w *rdmaWay) Closed(error) {
+	w.mu.Lock()
+	w.over = true
+	w.credited.Broadcast()
+	w.mu.Unlock()
+	w.ended()
+}
