@@ -1,15 +1,15 @@
 package stalled
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest/loop"
 )
 
 // A Disk is an ext4 file system whose disk is a file of a FileSystem: it hangs
@@ -61,8 +61,8 @@ func (d *Disk) Remount() {
 	}
 	d.mounted = false
 	// The kernel may write to the device for a while yet.
-	image, since := backing(d.device), time.Now()
-	for image != "" && backing(d.device) == image {
+	image, since := loop.Backing(d.device), time.Now()
+	for image != "" && loop.Backing(d.device) == image {
 		if time.Sleep(time.Millisecond); time.Since(since) > time.Minute {
 			d.t.Fatalf("not within a minute: the kernel lets go of %s", d.device)
 		}
@@ -72,67 +72,16 @@ func (d *Disk) Remount() {
 	}
 }
 
-// backing is the file that a loop device has, or "".
-func backing(device string) string {
-	b, _ := os.ReadFile(filepath.Join("/sys/block", device, "loop/backing_file"))
-	return string(b)
-}
-
 func (d *Disk) unmount() {
 	if d.mounted {
 		unix.Unmount(d.Mountpoint, unix.MNT_DETACH)
 	}
 }
 
-// mount finds a loop device for the disk. The device goes when the disk is
-// unmounted. It reads and writes past the caches of the file: each access is a
-// request to the FileSystem.
-func (d *Disk) mount() error {
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer control.Close()
-	file, err := os.OpenFile(filepath.Join(d.Dir, diskImage), os.O_RDWR|unix.O_DIRECT, 0)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	const attempts = 16 // others may take the free device meanwhile
-	for range attempts {
-		var n int
-		if n, err = unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE); err != nil {
-			return err
-		}
-		d.device = "loop" + strconv.Itoa(n)
-		if err = d.mountOn(filepath.Join("/dev", d.device), file); err != unix.EBUSY {
-			return err
-		}
-	}
+// mount gives the disk a loop device, which goes when the disk is unmounted. Each
+// access is a request to the FileSystem.
+func (d *Disk) mount() (err error) {
+	d.device, err = loop.Mount(filepath.Join(d.Dir, diskImage), d.Mountpoint, "ext4", 0, "")
+	d.mounted = err == nil
 	return err
-}
-
-func (d *Disk) mountOn(device string, file *os.File) error {
-	loop, err := os.OpenFile(device, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer loop.Close()
-	config := unix.LoopConfig{Fd: uint32(file.Fd())}
-	config.Info.Flags = unix.LO_FLAGS_AUTOCLEAR | unix.LO_FLAGS_DIRECT_IO
-	if err := unix.IoctlLoopConfigure(int(loop.Fd()), &config); err != nil {
-		return err
-	}
-	info, err := unix.IoctlLoopGetStatus64(int(loop.Fd()))
-	if err != nil {
-		return err
-	}
-	if info.Flags&unix.LO_FLAGS_DIRECT_IO == 0 {
-		return fmt.Errorf("%s reads through the caches", device)
-	}
-	if err := unix.Mount(device, d.Mountpoint, "ext4", 0, ""); err != nil {
-		return err
-	}
-	d.mounted = true
-	return nil
 }

@@ -1,0 +1,146 @@
+package disk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+)
+
+// sweeping is how often the daemon under test looks for what is idle: a minute of
+// idleness is a quarter of a second in a round.
+const sweeping = "4 * time.Millisecond"
+
+// Build builds the daemon of a tree as program, with a sweeper that is in a hurry.
+func Build(tree, program string) error {
+	source, err := filepath.Abs(filepath.Join(tree, "vfs/local/sweep.go"))
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	every := regexp.MustCompile(`(?m)^(\s+sweepEvery\s*=\s*)time\.Second$`)
+	if len(every.FindAll(text, -1)) != 1 {
+		return fmt.Errorf("%s does not say how often the sweeper looks", source)
+	}
+	hurried := program + ".sweep.go"
+	if err := os.WriteFile(hurried, every.ReplaceAll(text, []byte("${1}"+sweeping)), 0o600); err != nil {
+		return err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: hurried}})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(program+".overlay", overlay, 0o600); err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-overlay", program+".overlay", "-o", program, "./cmd/nfsrdmad")
+	build.Dir = tree
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the daemon: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// A server is what is judged: it serves a file system on a disk.
+type server interface {
+	// Dial makes a connection for a version: 3, or 4.1 or 4.2 as 41 or 42.
+	Dial(ctx context.Context, version int, overRDMA bool) (c caller, root client.Handle, err error)
+	// Kill ends it at once.
+	Kill()
+	Alive() bool
+	Said() string
+}
+
+// A daemon is the program, as a process of its own.
+type daemon struct {
+	*servertest.Process
+	tcp, rdma netip.AddrPort
+}
+
+const exportName = "/x"
+
+func startDaemon(t testing.TB, program, dir, state string) server {
+	t.Helper()
+	d := &daemon{tcp: freePort(t), rdma: freePort(t)}
+	config := filepath.Join(t.TempDir(), "nfsrdmad.toml")
+	text := fmt.Sprintf(`
+rdma = [%q]
+tcp = [%q]
+state_dir = %q
+rpcbind = false
+[[export]]
+path = %q
+name = %q
+options = "rw,insecure,no_root_squash"
+`, d.rdma, d.tcp, state, dir, exportName)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "serve", "--config", config)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	d.Process = servertest.StartProcess(t, cmd)
+	d.AwaitLine("serving")
+	return d
+}
+
+func freePort(t testing.TB) netip.AddrPort {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+func (d *daemon) Dial(ctx context.Context, version int, overRDMA bool) (caller, client.Handle, error) {
+	target := client.Target{Transport: client.TCP, Host: d.tcp.Addr().String(), Port: int(d.tcp.Port()), Cred: client.Self()}
+	if overRDMA {
+		target.Transport, target.Port = client.RDMA, int(d.rdma.Port())
+	}
+	return dial(ctx, target, version, exportName, int(d.tcp.Port()))
+}
+
+// dial connects to a server that answers MOUNT on a port.
+func dial(ctx context.Context, target client.Target, version int, export string, mountPort int) (caller, client.Handle, error) {
+	if version == 3 {
+		conn, err := client.Dial(ctx, target)
+		if err != nil {
+			return nil, nil, err
+		}
+		root, err := conn.MountRoot(ctx, export, mountPort)
+		return caller3{conn.NFS3(), conn}, root, err
+	}
+	s, err := client.DialSession(ctx, client.SessionConfig{Target: target, Minor: uint32(version % 10)})
+	if err != nil {
+		return nil, nil, err
+	}
+	nfs := s.NFS4()
+	nfs.Patient = true
+	root, err := nfs.Walk(ctx, nil, export)
+	return caller4{nfs, []byte("writer")}, root, err
+}
+
+func (d *daemon) Alive() bool {
+	select {
+	case <-d.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+func (d *daemon) Said() string { return d.Output() }

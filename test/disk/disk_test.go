@@ -1,0 +1,88 @@
+//go:build hostile
+
+package disk
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/hostile"
+)
+
+var (
+	tree      = flag.String("tree", "../..", "the tree whose daemon is judged")
+	rounds    = flag.Int("faults", 9, "how many faults there are")
+	onlyFS    = flag.String("fs", "", "the one file system")
+	onlyFault = flag.String("fault", "", "the one kind of fault")
+	first     = flag.Uint64("seed", 1, "the seed of the first; the others follow")
+)
+
+var program string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if os.Geteuid() == 0 {
+		status, again, err := hostile.Nested()
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "mounts of the tests' own: %v\n", err)
+			return 1
+		}
+		if again {
+			return status
+		}
+	}
+	program = filepath.Join(os.TempDir(), "nfsrdmad")
+	if err := Build(*tree, program); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// TestDisk: after each fault everything answered is on the disk, or its verifier has
+// changed, or its caller was told.
+func TestDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("disks of one's own need root")
+	}
+	d := NewDevice(t)
+	formatted := make(map[*filesystem]*platter)
+	figures := make(map[string]outcome)
+	for seed := *first; seed < *first+uint64(*rounds); seed++ {
+		f := filesystems[(seed+seed/uint64(len(faults)))%uint64(len(filesystems))]
+		kind := faults[seed%uint64(len(faults))]
+		if i := slices.IndexFunc(filesystems, func(f *filesystem) bool { return f.name == *onlyFS }); i >= 0 {
+			f = filesystems[i]
+		}
+		if i := slices.IndexFunc(faults, func(f *fault) bool { return f.name == *onlyFault }); i >= 0 {
+			kind = faults[i]
+		}
+		name := fmt.Sprintf("%s, %s, seed %d", f.name, kind.name, seed)
+		t.Run(name, func(t *testing.T) {
+			if formatted[f] == nil {
+				formatted[f] = f.format(t, d)
+			}
+			out := play(t, d, f, formatted[f], program, kind, seed)
+			t.Logf("%d calls answered, %d errors told, %d verifiers changed, %d requests of the kernel failed", out.Answered, out.Told, out.Verifiers, out.Failed)
+			if out.Unmountable != "" {
+				t.Logf("the file system did not survive: %s", out.Unmountable)
+			}
+			if n := len(out.Wrong); n > 0 {
+				t.Errorf("go test -tags hostile ./test/disk -run TestDisk -faults 1 -seed %d\n%d wrong:\n%s", seed, n, strings.Join(out.Wrong[:min(n, 8)], "\n"))
+			}
+			sum := figures[f.name+", "+kind.name]
+			sum.Answered += out.Answered
+			sum.Told += out.Told
+			figures[f.name+", "+kind.name] = sum
+		})
+	}
+}

@@ -1,0 +1,281 @@
+package disk
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A fault is what happens to the disk in a round.
+type fault struct {
+	name string
+	// unexpected says why an error that was told must not be; "" if it may.
+	unexpected func(r *round, what string, o *object, s status) string
+	// act makes a writer's next call.
+	act func(w *writer)
+	// early: it strikes early.
+	early bool
+	// slow: see mounted.narrow and badTakes.
+	slow bool
+	// strike is called at a request of the kernel's, with the lock of the device.
+	strike func(r *round, d *Device)
+	// then goes on where the fault has struck, beside the writers; it may be nil.
+	then func(r *round)
+}
+
+// faults are the kinds, in the order in which seeds take turns.
+var faults = []*fault{
+	{name: "power", unexpected: anyError, act: (*writer).mixed, strike: cutPower},
+	{name: "freeze", unexpected: anyError, act: (*writer).mixed, strike: freeze, then: goOn},
+	{name: "power while frozen", unexpected: anyError, act: (*writer).mixed, strike: freeze, then: cutFrozen},
+	{name: "failing writes", unexpected: noError, act: (*writer).mixed, strike: failWrites},
+	{name: "bad sectors", unexpected: errorsOf(syscall.EIO), act: (*writer).hurtMixed, strike: badSectors(syscall.EIO)},
+	{name: "bad sectors, stable writes", unexpected: errorsOf(syscall.EIO), act: (*writer).hurtStable, strike: badSectors(syscall.EIO), slow: true},
+	{name: "no space behind the file", unexpected: errorsOf(syscall.ENOSPC), act: (*writer).hurtMixed, strike: badSectors(syscall.ENOSPC)},
+	{name: "full", unexpected: noSpaceOnly, act: (*writer).mixed, strike: nothingYet, then: fillUp, early: true},
+	{name: "power after idleness", unexpected: anyError, act: (*writer).overwrite, strike: nothingYet},
+}
+
+func nothingYet(*round, *Device) {}
+
+// The disk does nothing that a caller has to be told.
+func anyError(*round, string, *object, status) string { return "the disk did not fail" }
+
+// Any caller may be told.
+func noError(*round, string, *object, status) string { return "" }
+
+func cutPower(r *round, d *Device) { d.cutLocked(r.survivors, r.random) }
+
+func freeze(_ *round, d *Device) { d.freezeLocked() }
+
+// stand returns when the writers wait for the disk, as far as one can see.
+func stand(r *round) {
+	for last, same := r.answered.Load(), 0; same < 8; {
+		time.Sleep(25 * time.Millisecond) // an answer more or less does not matter
+		if now := r.answered.Load(); now == last {
+			same++
+		} else {
+			last, same = now, 0
+		}
+	}
+}
+
+func goOn(r *round) {
+	stand(r)
+	r.device.thaw()
+}
+
+func cutFrozen(r *round) {
+	stand(r)
+	r.device.cut(r.survivors, r.random)
+	r.device.thaw()
+}
+
+// failWrites fails some requests, or all from now on: writes, flushes or both.
+func failWrites(r *round, d *Device) {
+	left := []int{1, 3, 20, 1 << 30}[r.random.IntN(4)]
+	writes, flushes := r.random.IntN(3) > 0, r.random.IntN(2) > 0
+	if !writes && !flushes {
+		writes = true
+	}
+	d.fails = func(q request) syscall.Errno {
+		if left == 0 || q.kind == read || q.kind == write && !writes || q.kind == flush && !flushes {
+			return 0
+		}
+		left--
+		r.failed++
+		return syscall.EIO
+	}
+}
+
+// badTakes is how long a disk tries a bad sector.
+const badTakes = time.Millisecond / 2
+
+// badSectors fails the writes to where the data of the shared file is.
+func badSectors(errno syscall.Errno) func(r *round, d *Device) {
+	return func(r *round, d *Device) {
+		bad := make(map[int64]bool)
+		var want [sectorSize]byte
+		for _, n := range d.platter.find(func(b *block) bool {
+			v, place := valueOf(b[:])
+			if v == 0 || place>>32 != sharedTag {
+				return false
+			}
+			v.fill(want[:], sharedTag, int(uint32(place)>>8), int(place&0xff))
+			return string(want[:]) == string(b[:sectorSize])
+		}) {
+			bad[n] = true
+		}
+		if len(bad) == 0 {
+			r.report("the disk has no data of the shared file: there is no fault")
+		}
+		d.fails = func(q request) syscall.Errno {
+			if q.kind == write {
+				for n := q.at / blockSize; n*blockSize < q.at+q.size; n++ {
+					if bad[n] {
+						r.failed++
+						if r.fault.slow {
+							time.Sleep(badTakes)
+						}
+						return errno
+					}
+				}
+			}
+			return 0
+		}
+	}
+}
+
+// errorsOf: callers that use the file may be told, by the name that the error has.
+func errorsOf(errno syscall.Errno) func(r *round, what string, o *object, s status) string {
+	return func(r *round, what string, o *object, s status) string {
+		switch {
+		case o == nil || o.number != sharedTag:
+			return "the disk failed another file's data alone"
+		case errno == syscall.ENOSPC && r.filesystem.namesErrors && strings.HasPrefix(what, "WRITE") && s != statusNoSpc:
+			return "the disk had no space"
+		case s != statusIO && s != statusNoSpc:
+			return fmt.Sprint("the disk failed with ", errno)
+		}
+		return ""
+	}
+}
+
+func (w *writer) hurtMixed() {
+	switch w.random.IntN(6) {
+	case 0:
+		w.write(w.shared, w.anyStability())
+	case 1:
+		w.setMode(w.shared)
+	case 2:
+		w.commitAny()
+	default:
+		w.mixed()
+	}
+}
+
+// hurtStable writes to pages that are not neighbours, each by itself: first UNSTABLE,
+// then one of them again, FILE_SYNC.
+func (w *writer) hurtStable() {
+	for i := 0; i < sharedFor; i += 2 {
+		w.writeAt(w.shared, i, 1, unstable)
+	}
+	w.writeAt(w.shared, 2*w.random.IntN(sharedFor/2), 1, fileSync)
+}
+
+// noSpaceOnly: an exclusive create that has succeeded succeeds again, for it needs no
+// space; what needs some is told that there is none.
+func noSpaceOnly(_ *round, what string, _ *object, s status) string {
+	switch {
+	case strings.HasSuffix(what, " again"):
+		return "it had succeeded"
+	case s != statusNoSpc && !(s == statusIO && strings.HasPrefix(what, "COMMIT")):
+		return "the disk is full, no more"
+	}
+	return ""
+}
+
+// fillUp uses the whole file system up. The half of the rounds gives it back.
+func fillUp(r *round) {
+	r.calling.Lock()
+	dir := filepath.Join(r.mounted.dir, "filling")
+	if err := os.Mkdir(dir, 0o700); err == nil {
+		fillFiles(dir, "inode")
+		fillBlocks(filepath.Join(dir, "blocks"))
+		fillFiles(dir, "rest")
+	}
+	r.calling.Unlock()
+	if r.random.IntN(2) > 0 {
+		return
+	}
+	const enough = 250 // calls on the full disk
+	for until := r.answered.Load() + enough; r.answered.Load() < until; {
+		select {
+		case <-r.worked:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	os.RemoveAll(dir)
+}
+
+// fillFiles makes empty files until there is no room for one more.
+func fillFiles(dir, prefix string) {
+	const most = 1100 // more than ext4 has inodes here
+	for i := range most {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprint(prefix, i)))
+		if err != nil {
+			return
+		}
+		f.Close()
+	}
+}
+
+// fillBlocks writes to a file until there is no room for a byte more.
+func fillBlocks(path string) {
+	f, err := os.Create(path)
+	if err != nil {
+		if f, err = os.Create(filepath.Join(filepath.Dir(path), "inode0")); err != nil {
+			return
+		}
+	}
+	defer f.Close()
+	for size := 4 * mib; size > 0; {
+		if _, err := f.Write(make([]byte, size)); err != nil {
+			size /= 4
+		}
+	}
+}
+
+// overwrite writes to each file of the writer's in turn. Until all have, the disk is
+// left alone; then all are committed.
+func (w *writer) overwrite() {
+	for _, o := range w.files {
+		w.look(o)
+		w.write(o, unstable)
+		w.write(o, unstable)
+	}
+	w.round.written.Done()
+	w.round.written.Wait()
+	w.round.quiet()
+	for _, o := range w.files {
+		w.commit(o)
+	}
+	w.ended = true
+}
+
+// quiet returns when the daemon has nothing left that it writes by itself, as far as one
+// can see.
+func (r *round) quiet() {
+	for last, same := -1, 0; same < 12; {
+		time.Sleep(25 * time.Millisecond) // one flush more or less does not matter
+		r.device.mu.Lock()
+		now := r.device.requests
+		r.device.mu.Unlock()
+		if now == last {
+			same++
+		} else {
+			last, same = now, 0
+		}
+	}
+}
+
+// pickSurvivors is what a power cut leaves of what was not flushed.
+func pickSurvivors(r *rand.Rand) survivors {
+	return []survivors{nothing, nothing, anything, anything, anything, all}[r.IntN(6)]
+}
+
+func syncfs(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}

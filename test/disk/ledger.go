@@ -1,0 +1,161 @@
+package disk
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+)
+
+// firstMode is the mode that files are made with.
+const firstMode = 0o644
+
+// An object is a file or a directory as its writers know it.
+type object struct {
+	number int
+	isDir  bool
+	handle client.Handle
+	fileID uint64 // 0: no reply told it
+	// exists: it was answered that it is there, and nothing was sent since that may
+	// take it away.
+	exists bool
+	slots  []*register
+
+	mode  uint32   // settled; 0: not known
+	modes []uint32 // sent later
+
+	// version counts what was sent to change the content, and changes is which of them
+	// each change attribute stood for. settled is the version that the last FILE_SYNC
+	// or COMMIT settled.
+	version, settled int
+	changes          map[string]int
+}
+
+func newObject(number, slots int) *object {
+	o := &object{number: number, changes: make(map[string]int), mode: firstMode}
+	for range slots {
+		o.slots = append(o.slots, new(register))
+	}
+	return o
+}
+
+// waits says whether a value waits for COMMIT.
+func (o *object) waits() bool {
+	return slices.ContainsFunc(o.slots, func(r *register) bool { return r.waits })
+}
+
+// isSettled says whether nothing was sent that was not answered as stable.
+func (o *object) isSettled() bool {
+	return !slices.ContainsFunc(o.slots, func(r *register) bool { return len(r.later) > 0 })
+}
+
+// A name is an entry of a directory that has one writer. nil is no file.
+type name struct {
+	settled *object
+	later   []*object
+}
+
+// names are the entries of a directory.
+type names map[string]*name
+
+func (n names) send(at string, o *object) {
+	if n[at] == nil {
+		n[at] = new(name)
+	}
+	n[at].later = append(n[at].later, o)
+}
+
+func (n names) settle(at string, o *object) { n[at].settled, n[at].later = o, nil }
+
+// check compares a directory with what is known of it.
+func (n names) check(dir string, report func(format string, args ...any)) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		report("%v", err)
+		return
+	}
+	found := make(map[string]fs.FileInfo)
+	for _, e := range entries {
+		if found[e.Name()], err = e.Info(); err != nil {
+			report("%v", err)
+		}
+		if n[e.Name()] == nil {
+			report("%s is in it, and was never made", e.Name())
+		}
+	}
+	there := make(map[*object]bool)
+	for at, known := range n {
+		info := found[at]
+		allowed := append([]*object{known.settled}, known.later...)
+		i := slices.IndexFunc(allowed, func(o *object) bool { return o.is(info) })
+		if i < 0 {
+			report("%s is %s; stable is %s, sent later were %v", at, describe(info), known.settled, known.later)
+			continue
+		}
+		if o := allowed[i]; o != nil {
+			there[o] = true
+			o.check(filepath.Join(dir, at), info, func(format string, args ...any) {
+				report(at+": "+format, args...)
+			})
+		}
+	}
+	for at, known := range n {
+		for _, o := range append([]*object{known.settled}, known.later...) {
+			if o != nil && o.exists && !there[o] {
+				there[o] = true
+				report("%s is lost, which had the name %s", o, at)
+			}
+		}
+	}
+}
+
+func (o *object) String() string {
+	if o == nil {
+		return "no file"
+	}
+	return fmt.Sprintf("file %d (inode %d)", o.number, o.fileID)
+}
+
+// is says whether an entry may be o.
+func (o *object) is(info fs.FileInfo) bool {
+	if o == nil || info == nil {
+		return o == nil && info == nil
+	}
+	return o.isDir == info.IsDir() && (o.fileID == 0 || o.fileID == info.Sys().(*syscall.Stat_t).Ino)
+}
+
+func describe(info fs.FileInfo) string {
+	if info == nil {
+		return "no file"
+	}
+	return fmt.Sprintf("inode %d, %v", info.Sys().(*syscall.Stat_t).Ino, info.Mode())
+}
+
+// check compares a file with what is known of it.
+func (o *object) check(path string, info fs.FileInfo, report func(format string, args ...any)) {
+	if o.mode != 0 && !o.isDir {
+		if mode := uint32(info.Mode().Perm()); mode != o.mode && !slices.Contains(o.modes, mode) {
+			report("its mode is %#o; stable is %#o, sent later were %#o", mode, o.mode, o.modes)
+		}
+	}
+	if len(o.slots) == 0 {
+		return
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		report("%v", err)
+		return
+	}
+	if want := len(o.slots) * slotSize; len(content) < want {
+		content = append(content, make([]byte, want-len(content))...)
+	}
+	for i, r := range o.slots {
+		if wrong := r.check(content[i*slotSize:(i+1)*slotSize], o.number, i); wrong != "" {
+			report("slot %d: %s", i, wrong)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package disk
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	blockSize  = 4096
+	sectorSize = 512
+)
+
+// A block is never changed once it is in a map: images share it.
+type block [blockSize]byte
+
+// An image is what a disk of some size holds. What was never written is zeros.
+type image map[int64]*block
+
+// A platter is a disk in memory with a cache in front. Reads see what was written.
+// A flush makes all of it stable. When the power goes, each sector that was written
+// since may be stable or not, for a disk writes in the order that it likes.
+type platter struct {
+	size   int64
+	seen   image // by reads
+	stable image
+	cached []cachedWrite // since the last flush, in order
+}
+
+// A cachedWrite is the sectors from..to of a block.
+type cachedWrite struct {
+	block    int64
+	from, to int
+	content  *block
+}
+
+func newPlatter(size int64) *platter {
+	return &platter{size: size, seen: make(image), stable: make(image)}
+}
+
+func (p *platter) read(b []byte, at int64) {
+	for len(b) > 0 {
+		in := int(at % blockSize)
+		n := min(len(b), blockSize-in)
+		if have := p.seen[at/blockSize]; have != nil {
+			copy(b[:n], have[in:])
+		} else {
+			clear(b[:n])
+		}
+		b, at = b[n:], at+int64(n)
+	}
+}
+
+// write takes whole sectors of kernels. Programs that format may write parts.
+func (p *platter) write(b []byte, at int64) {
+	for len(b) > 0 {
+		number, in := at/blockSize, int(at%blockSize)
+		n := min(len(b), blockSize-in)
+		content := new(block)
+		if have := p.seen[number]; have != nil && n < blockSize {
+			*content = *have
+		}
+		copy(content[in:], b[:n])
+		p.seen[number] = content
+		p.cached = append(p.cached, cachedWrite{number, in / sectorSize, (in + n + sectorSize - 1) / sectorSize, content})
+		b, at = b[n:], at+int64(n)
+	}
+}
+
+func (p *platter) flush() {
+	for _, w := range p.cached {
+		p.stable[w.block] = p.seen[w.block]
+	}
+	p.cached = nil
+}
+
+// survivors says how much of what was not flushed is stable when the power goes.
+type survivors int
+
+const (
+	nothing  survivors = iota // of it
+	anything                  // each sector, or not
+	all
+)
+
+func (s survivors) String() string { return [...]string{"nothing", "anything", "all"}[s] }
+
+// cut is the disk when its power comes back.
+func (p *platter) cut(s survivors, r *rand.Rand) *platter {
+	left := newPlatter(p.size)
+	for n, b := range p.stable {
+		left.stable[n] = b
+	}
+	for _, w := range p.cached {
+		content := new(block)
+		if have := left.stable[w.block]; have != nil {
+			*content = *have
+		}
+		whole := r.IntN(2) == 0
+		for sector := w.from; sector < w.to; sector++ {
+			lost := s == nothing || s == anything && r.IntN(2) == 0
+			if s == anything && w.to-w.from > 1 && r.IntN(8) != 0 {
+				lost = !whole // most writes are not torn
+			}
+			if !lost {
+				copy(content[sector*sectorSize:(sector+1)*sectorSize], w.content[sector*sectorSize:])
+			}
+		}
+		left.stable[w.block] = content
+	}
+	for n, b := range left.stable {
+		left.seen[n] = b
+	}
+	return left
+}
+
+// clone is another disk with the same content, all of it stable.
+func (p *platter) clone() *platter {
+	p.flush()
+	return p.cut(nothing, nil)
+}
+
+// find gives the numbers of the blocks that hold what is asked for.
+func (p *platter) find(wanted func(b *block) bool) (all []int64) {
+	for n, b := range p.seen {
+		if wanted(b) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

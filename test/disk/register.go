@@ -1,0 +1,108 @@
+package disk
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// slotSize is the size of a slot, in bytes: what one WRITE writes at least.
+const slotSize = 4096
+
+// A value is what is written to a slot: the number of the writer and of its WRITE.
+// 0 is zeros. Each sector tells which value, file and slot it belongs to.
+type value uint64
+
+func (v value) String() string {
+	if v == 0 {
+		return "zeros"
+	}
+	return fmt.Sprintf("%d.%d", v>>32, uint32(v))
+}
+
+// fill makes b, a sector of a slot, hold v.
+func (v value) fill(b []byte, file, slot, sector int) {
+	if v == 0 {
+		clear(b)
+		return
+	}
+	place := uint64(file)<<32 | uint64(slot)<<8 | uint64(sector)
+	binary.LittleEndian.PutUint64(b, uint64(v))
+	binary.LittleEndian.PutUint64(b[8:], place)
+	for i := 16; i < len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], (uint64(v)^place)*0x9e3779b97f4a7c15+uint64(i))
+	}
+}
+
+// valueOf is what a sector says of itself: its value and its place.
+func valueOf(b []byte) (v value, place uint64) {
+	return value(binary.LittleEndian.Uint64(b)), binary.LittleEndian.Uint64(b[8:])
+}
+
+// slot is a slot that holds v.
+func (v value) slot(file, slot int) []byte {
+	b := make([]byte, slotSize)
+	for i := range slotSize / sectorSize {
+		v.fill(b[i*sectorSize:(i+1)*sectorSize], file, slot, i)
+	}
+	return b
+}
+
+// A register is a slot as its only writer knows it. The disk must hold the settled
+// value or a later one, sector by sector.
+type register struct {
+	settled value
+	// later are the values that were sent after it, answered or not, in order.
+	later []value
+	// unstable is the value that was last answered UNSTABLE, and the verifier that
+	// came with it.
+	unstable value
+	verifier [8]byte
+	waits    bool // for COMMIT
+}
+
+func (r *register) send(v value) { r.later = append(r.later, v) }
+
+// settle is called when v was answered as stable.
+func (r *register) settle(v value) {
+	r.settled = v
+	if i := slices.Index(r.later, v); i >= 0 {
+		r.later = slices.Clone(r.later[i+1:])
+	}
+	r.waits = false
+}
+
+func (r *register) answeredUnstable(v value, verifier [8]byte) {
+	r.unstable, r.verifier, r.waits = v, verifier, true
+}
+
+// commit is called when a COMMIT was answered. A verifier that is another one tells
+// the writer that the value may be lost.
+func (r *register) commit(verifier [8]byte) (told bool) {
+	if !r.waits {
+		return false
+	}
+	if r.verifier != verifier {
+		r.waits = false
+		return true
+	}
+	r.settle(r.unstable)
+	return false
+}
+
+// check says what is wrong with a slot of the disk, "" if nothing is.
+func (r *register) check(b []byte, file, slot int) string {
+	allowed := append([]value{r.settled}, r.later...)
+	var want [sectorSize]byte
+	for sector := range slotSize / sectorSize {
+		have := b[sector*sectorSize : (sector+1)*sectorSize]
+		if !slices.ContainsFunc(allowed, func(v value) bool {
+			v.fill(want[:], file, slot, sector)
+			return string(want[:]) == string(have)
+		}) {
+			return fmt.Sprintf("sector %d is of %v; stable is %v, sent later were %v",
+				sector, value(binary.LittleEndian.Uint64(have)), r.settled, r.later)
+		}
+	}
+	return ""
+}
