@@ -4,65 +4,95 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// Lines about one client: one in this time, with the number of those that were left
-// out. Beyond so many clients in this time, no lines.
+// A client makes one line about a thing in this time. All clients together make so many.
 const (
 	clientLineEvery = 10 * time.Second
-	mostLineClients = 1024
+	mostClientLines = 128
 )
 
-// clientLines keeps a client that does something again and again from filling the
-// log. Its methods may be called from any goroutine.
+// clientLines writes the log's lines about clients. A client that does one thing again and
+// again makes few, and the next one says how many were left out (others_before). Nor do
+// many clients fill the log: beyond mostClientLines in clientLineEvery there are no lines. An
+// IPv6 client is its /64 (census.Client). The methods may be called from any goroutine.
 type clientLines struct {
-	mu      sync.Mutex
-	clients map[netip.Addr]*clientLine
+	log   *zap.Logger
+	mu    sync.Mutex
+	lines map[clientLine]*recentLine
 	// leftOut counts the lines of clients for which there was no room, or which
 	// were forgotten.
 	leftOut int
 }
 
+// A clientLine is what the lines that count together are about.
 type clientLine struct {
+	client netip.Addr
+	text   string
+}
+
+type recentLine struct {
 	last    time.Time
 	leftOut int
 }
 
-// due says whether there is to be a line about a client now, and how many there
-// were not before.
-func (c *clientLines) due(client netip.Addr, now time.Time) (leftOut int, due bool) {
+// write writes a line about a client, with the fields that the function returns, unless
+// the client made the same line a moment ago.
+func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr, fields func() []zap.Field) {
+	line := c.log.Check(level, text)
+	if line == nil {
+		return
+	}
+	leftOut, due := c.due(clientLine{census.Client(client), text}, time.Now())
+	if !due {
+		return
+	}
+	all := fields()
+	if leftOut > 0 {
+		all = append(all, zap.Int("others_before", leftOut))
+	}
+	line.Write(all...)
+}
+
+// due says whether there is to be a line now, and how many there were not before.
+func (c *clientLines) due(line clientLine, now time.Time) (leftOut int, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l := c.clients[client]
+	l := c.lines[line]
 	switch {
 	case l != nil && now.Sub(l.last) < clientLineEvery:
 		l.leftOut++
 		return 0, false
 	case l == nil:
-		if len(c.clients) >= mostLineClients {
-			c.forget(now)
+		if len(c.lines) >= mostClientLines {
+			c.forgetLocked(now)
 		}
-		if len(c.clients) >= mostLineClients {
+		if len(c.lines) >= mostClientLines {
 			c.leftOut++
 			return 0, false
 		}
-		if c.clients == nil {
-			c.clients = make(map[netip.Addr]*clientLine)
+		if c.lines == nil {
+			c.lines = make(map[clientLine]*recentLine)
 		}
-		l = new(clientLine)
-		c.clients[client] = l
+		l = new(recentLine)
+		c.lines[line] = l
 	}
 	leftOut = l.leftOut + c.leftOut
-	*l, c.leftOut = clientLine{last: now}, 0
+	*l, c.leftOut = recentLine{last: now}, 0
 	return leftOut, true
 }
 
-// forget drops the clients whose last line is old. c.mu is held.
-func (c *clientLines) forget(now time.Time) {
-	for client, l := range c.clients {
+// forgetLocked drops the lines that are old. c.mu is held.
+func (c *clientLines) forgetLocked(now time.Time) {
+	for line, l := range c.lines {
 		if now.Sub(l.last) >= clientLineEvery {
 			c.leftOut += l.leftOut
-			delete(c.clients, client)
+			delete(c.lines, line)
 		}
 	}
 }

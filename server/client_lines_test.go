@@ -1,9 +1,14 @@
 package server
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 )
 
 // A client makes one line in ten seconds, and the next says how many were left out;
@@ -26,25 +31,25 @@ func TestClientsMakeFewLines(t *testing.T) {
 		{a, 20 * time.Second, 0, true},
 	} {
 		now = now.Add(step.after)
-		if leftOut, due := c.due(step.client, now); leftOut != step.leftOut || due != step.due {
+		if leftOut, due := c.due(clientLine{step.client, "a line"}, now); leftOut != step.leftOut || due != step.due {
 			t.Errorf("step %d: %d, %v", i, leftOut, due)
 		}
 	}
 	c = clientLines{}
 	lines := 0
 	for i := range 5000 {
-		if _, due := c.due(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), now); due {
+		if _, due := c.due(clientLine{netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), "a line"}, now); due {
 			lines++
 		}
 	}
-	if lines != mostLineClients || len(c.clients) != mostLineClients {
-		t.Errorf("%d lines of 5,000 clients, %d remembered", lines, len(c.clients))
+	if lines != mostClientLines || len(c.lines) != mostClientLines {
+		t.Errorf("%d lines of 5,000 clients, %d remembered", lines, len(c.lines))
 	}
-	if leftOut, due := c.due(a, now.Add(clientLineEvery)); leftOut != 5000-mostLineClients || !due {
+	if leftOut, due := c.due(clientLine{a, "a line"}, now.Add(clientLineEvery)); leftOut != 5000-mostClientLines || !due {
 		t.Errorf("later: %d, %v", leftOut, due)
 	}
-	if len(c.clients) != 1 {
-		t.Errorf("%d clients are remembered after their time", len(c.clients))
+	if len(c.lines) != 1 {
+		t.Errorf("%d clients are remembered after their time", len(c.lines))
 	}
 }
 
@@ -54,7 +59,9 @@ func TestClientsMakeFewLines(t *testing.T) {
 func TestLinesStandForAllThatWereLeftOut(t *testing.T) {
 	var m clientLines
 	now := time.Now()
-	client := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
+	client := func(i int) clientLine {
+		return clientLine{netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), "a line"}
+	}
 	lines, stoodFor, asked := 0, 0, 0
 	ask := func(i int) bool {
 		asked++
@@ -86,8 +93,8 @@ func TestLinesStandForAllThatWereLeftOut(t *testing.T) {
 	for i := range 5000 {
 		ask(100 + i)
 	}
-	if lines > mostLineClients || len(m.clients) > mostLineClients {
-		t.Errorf("5000 clients made %d lines, and %d are remembered", lines, len(m.clients))
+	if lines > mostClientLines || len(m.lines) > mostClientLines {
+		t.Errorf("5000 clients made %d lines, and %d are remembered", lines, len(m.lines))
 	}
 	now = now.Add(clientLineEvery)
 	if !ask(100_000) {
@@ -95,5 +102,26 @@ func TestLinesStandForAllThatWereLeftOut(t *testing.T) {
 	}
 	if stoodFor != asked {
 		t.Errorf("lines stand for %d of %d", stoodFor, asked)
+	}
+}
+
+// The addresses of an IPv6 /64, among which a host chooses freely, make the lines of one
+// client. Lines about different things do not count together.
+func TestOneHostMakesFewLines(t *testing.T) {
+	core, log := observer.New(zapcore.WarnLevel)
+	c := clientLines{log: zap.New(core)}
+	none := func() []zap.Field { return nil }
+	for i := range 1000 {
+		a := netip.MustParseAddr("2001:db8::").As16()
+		binary.BigEndian.PutUint64(a[8:], uint64(i))
+		c.write(zapcore.WarnLevel, "one thing", netip.AddrFrom16(a), none)
+	}
+	c.write(zapcore.WarnLevel, "another thing", netip.MustParseAddr("2001:db8::1"), none)
+	c.write(zapcore.DebugLevel, "a third", netip.MustParseAddr("2001:db8::1"), func() []zap.Field {
+		t.Error("fields were made for a line that the log does not take")
+		return nil
+	})
+	if log.Len() != 2 {
+		t.Errorf("%d lines, want one about each thing: %v", log.Len(), log.All())
 	}
 }

@@ -106,18 +106,10 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 
 // connectionLine writes a line about a connection. Above debug, a client makes few.
 func (s *Server) connectionLine(level zapcore.Level, text, transport string, peer netip.AddrPort, fields ...zap.Field) {
-	line := s.log.Check(level, text)
-	if line == nil {
+	fields = append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)
+	if level == zapcore.DebugLevel {
+		s.log.Debug(text, fields...)
 		return
 	}
-	if level > zapcore.DebugLevel {
-		leftOut, due := s.lines.due(census.Client(peer.Addr()), time.Now())
-		if !due {
-			return
-		}
-		if leftOut > 0 {
-			fields = append(fields, zap.Int("others_before", leftOut))
-		}
-	}
-	line.Write(append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)...)
+	s.lines.write(level, text, peer.Addr(), func() []zap.Field { return fields })
 }

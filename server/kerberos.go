@@ -111,7 +111,7 @@ func (s *Server) openKerberos() {
 	s.checkKeytab()
 	s.gss = gss.New(gss.Config{
 		Mechanisms: []gss.Mechanism{mechanism}, Identify: who.identify,
-		Notify: (&refusedCallers{log: s.log}).refused,
+		Notify: s.contextRefused,
 	})
 	s.rpc.Protect(rpc.AuthGSS, s.gss)
 	s.initiators = gss.NewInitiators(func(own string) gss.Mechanism {
@@ -167,38 +167,4 @@ func (o *offers) wantKerberos() bool {
 	return slices.ContainsFunc(o.table.All(), func(e *export.Export) bool {
 		return gss(e.Security) || slices.ContainsFunc(e.Networks, func(n export.NetworkSecurity) bool { return gss(n.Security) })
 	})
-}
-
-// refusedCallers writes a line for a caller that is refused, so that the reason is found
-// where it is looked for; a client that tries again and again makes few for each reason.
-type refusedCallers struct {
-	log   *zap.Logger
-	lines [len(gss.Stats{}.Refused)]clientLines // by reason
-}
-
-// usualReasons say nothing to an administrator: a client that had a context
-// before a restart makes another.
-var usualReasons = []gss.Reason{gss.UnknownHandle, gss.SeqExhausted, gss.Stale, gss.Replayed, gss.RefusedHandle, gss.Evicted}
-
-// refused is gss.Config.Notify.
-func (r *refusedCallers) refused(e *gss.Event) {
-	if slices.Contains(usualReasons, e.Reason) {
-		return
-	}
-	client := e.Peer.Addr().Unmap()
-	leftOut, due := r.lines[e.Reason].due(client, time.Now())
-	if !due {
-		return
-	}
-	fields := []zap.Field{zap.Stringer("client", client), zap.Stringer("reason", e.Reason), zap.String("cause", e.Cause)}
-	if e.Principal != "" {
-		fields = append(fields, zap.String("principal", e.Principal))
-	}
-	if e.Remedy != "" {
-		fields = append(fields, zap.String("remedy", e.Remedy))
-	}
-	if leftOut > 0 {
-		fields = append(fields, zap.Int("others_before", leftOut))
-	}
-	r.log.Warn("Kerberos", fields...)
 }

@@ -40,7 +40,7 @@ var programs = []program{
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, nfsVersions[:1],
 		func(s *Server) rpc.Program {
 			mounts := mount3.New(s.offers.table)
-			mounts.OnRefusal((&refusedMounts{log: s.log}).refused)
+			mounts.OnRefusal(s.mountRefused)
 			return mounts
 		}},
 }

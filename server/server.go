@@ -55,7 +55,7 @@ type Server struct {
 	identity []byte
 	nfs4     *nfs4.Program // nil where it is not served
 	nfs40    *nfs40.Minor
-	lines    clientLines // about connections
+	lines    clientLines
 	// acceptLine is when the last line about a failed accept(2) was written, in
 	// nanoseconds since 1970, and acceptsUntold how many failed since.
 	acceptLine, acceptsUntold atomic.Int64
@@ -149,12 +149,13 @@ func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
 // start puts the rooms together, from the bottom up, over exports that are open.
 func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err error) {
+	s.lines.log = s.log
 	table := export.NewTable(key)
 	pseudo.Attach(table)
 	s.openUsers()
 	table.SetGroups(s.groups)
-	table.OnRefusedFlavor((&refusedFlavors{log: s.log}).refused)
-	table.OnRefusedPrincipal((&refusedPrincipals{log: s.log}).refused)
+	table.OnRefusedFlavor(s.flavorRefused)
+	table.OnRefusedPrincipal(s.principalRefused)
 	s.offers = &offers{log: s.log, table: table, trees: s.trees}
 	if s.trees != nil {
 		s.offers.mounts = newMounts(s.log, table, s.trees)

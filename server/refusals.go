@@ -1,0 +1,90 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
+)
+
+// Lines about callers that are refused, so that an administrator finds the reason in the log.
+// The rooms below call these functions for each refusal.
+
+// longestPath bounds the bytes of a client's path in a line.
+const longestPath = 256
+
+// mountRefused writes a line for a MNT that is refused.
+func (s *Server) mountRefused(r *mount3.Refusal) {
+	client := r.Client.Addr().Unmap()
+	s.lines.write(zapcore.WarnLevel, "mount refused", client, func() []zap.Field {
+		path := r.Path
+		if len(path) > longestPath {
+			path = path[:longestPath] + "..."
+		}
+		fields := []zap.Field{
+			zap.Stringer("client", client), zap.Uint16("port", r.Client.Port()), zap.String("path", path),
+			zap.Stringer("reason", r.Reason), zap.Stringer("answer", r.Status),
+		}
+		if r.Export != nil {
+			fields = append(fields, zap.String("export", r.Export.Name))
+		}
+		return fields
+	})
+}
+
+// flavorRefused writes a line for a caller whose flavor its export does not take. It is no
+// warning: a client that finds the flavors out by itself is refused once on its way. The
+// export has flavors for the client, or none was refused.
+func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security) {
+	client := c.Peer.Addr().Unmap()
+	s.lines.write(zapcore.InfoLevel, "flavor refused", client, func() []zap.Field {
+		var taken []string
+		for _, f := range e.SecurityFor(client) {
+			taken = append(taken, f.String())
+		}
+		return []zap.Field{
+			zap.Stringer("client", client), zap.String("export", e.Name), zap.Stringer("flavor", as), zap.String("sec", strings.Join(taken, ":")),
+			zap.String("remedy", fmt.Sprintf("unless the client goes on by itself, mount with sec=%s, or add %s to the export's option sec", taken[0], as)),
+		}
+	})
+}
+
+// principalRefused writes a line for a caller without an account that an export refuses.
+func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal string) {
+	client := c.Peer.Addr().Unmap()
+	s.lines.write(zapcore.WarnLevel, "principal without an account refused", client, func() []zap.Field {
+		return []zap.Field{
+			zap.Stringer("client", client), zap.String("export", e.Name), zap.String("principal", principal),
+			zap.String("remedy", "make the user here, or name one for the principal with the key kerberos.principals, or take require_account out of the export's options"),
+		}
+	})
+}
+
+// usualReasons say nothing to an administrator: a client that had a context
+// before a restart makes another.
+var usualReasons = []gss.Reason{gss.UnknownHandle, gss.SeqExhausted, gss.Stale, gss.Replayed, gss.RefusedHandle, gss.Evicted}
+
+// contextRefused is gss.Config.Notify.
+func (s *Server) contextRefused(e *gss.Event) {
+	if slices.Contains(usualReasons, e.Reason) {
+		return
+	}
+	client := e.Peer.Addr().Unmap()
+	s.lines.write(zapcore.WarnLevel, "Kerberos: "+e.Reason.String(), client, func() []zap.Field {
+		fields := []zap.Field{zap.Stringer("client", client), zap.Stringer("reason", e.Reason), zap.String("cause", e.Cause)}
+		if e.Principal != "" {
+			fields = append(fields, zap.String("principal", e.Principal))
+		}
+		if e.Remedy != "" {
+			fields = append(fields, zap.String("remedy", e.Remedy))
+		}
+		return fields
+	})
+}
