@@ -119,12 +119,15 @@ func (c *conn) run() (over bool, why error) {
 	return true, *c.cause.Load()
 }
 
-// settle waits until what is under way was answered and sent.
+// settle waits until what is under way was answered and sent, without a ring: a disk that
+// is stuck may hold the answers.
 func (c *conn) settle() {
 	c.records.Add(1) // the time for the answers begins
 	c.doing.Store(settling)
 	c.sendBatch()
 	c.out.flush()
+	c.giveBack()
+	c.chargeStash()
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
 }
 

@@ -1,0 +1,42 @@
+package tcp
+
+import (
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// A connection whose peer has closed its side waits for its answers without a ring: the
+// process has few, and a client that reconnects while its disk is stuck leaves many such
+// connections behind. The answer reaches the peer all the same.
+func TestHalfClosedConnectionsHoldNoRing(t *testing.T) {
+	f := start(t, Config{})
+	release := sync.OnceFunc(func() { f.program.Release(1) })
+	t.Cleanup(release)
+	const half = 20
+	var conns []net.Conn
+	for i := range uint32(half) {
+		c := f.raw()
+		if _, err := c.Write(fragments(rpctest.Message(i, rpctest.HOLD, u32(1)))); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		<-f.program.Arrived(1)
+		conns = append(conns, c)
+	}
+	await.Until(t, "no ring is lent", func() bool { return len(lent) == 0 })
+	release()
+	for i, c := range conns {
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		if answer, err := io.ReadAll(c); err != nil || len(answer) < 4+24+8 {
+			t.Errorf("connection %d: an answer of %d bytes, %v", i, len(answer), err)
+		}
+	}
+}
