@@ -1,6 +1,7 @@
 package iwarp
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -52,6 +53,72 @@ func TestStoppedPeersHoldNoRing(t *testing.T) {
 		t.Errorf("%q", m)
 	}
 	if n := s.p.Counters().Rings; n != 1 {
+		t.Errorf("%d rings were made", n)
+	}
+}
+
+// IW-117: with a single receive ring for all connections, none keeps it while it waits:
+// after its set-up, after a message in, after the answer to it that went out while the
+// message was looked at, after an RDMA Write, after an RDMA Read of its memory, and after
+// its end. All others are served meanwhile, and it is served again itself.
+func TestIdleConnectionsHoldNoRing(t *testing.T) {
+	l := listen(t, provider(t, Config{Rings: 1}))
+	begin := func() (*rawpeer.Peer, *side) {
+		f := rawpeer.LinuxRequest()
+		f.Enhanced.IRD, f.Enhanced.ORD = 2, 2
+		raw, s, _ := passiveOn(t, l, f, func(p *rdmacm.ConnParam) { p.Receives = 100 })
+		raw.WriteFPDU(rawpeer.Ready())
+		s.on(func(r *rdmacm.Recv) {
+			post(s.Conn, send(bytes.Clone(r.Bytes)))
+			r.Release()
+		})
+		return raw, s
+	}
+	echo := func(raw *rawpeer.Peer) {
+		t.Helper()
+		raw.WriteFPDU(raw.Send([]byte("hello")))
+		if got := raw.ReadOp(wire.Send).Payload; string(got) != "hello" {
+			t.Errorf("%q", got)
+		}
+	}
+	honest, served := begin()
+	for _, stop := range []struct {
+		name string
+		stop func(raw *rawpeer.Peer, s *side)
+	}{
+		{"after the set-up", func(*rawpeer.Peer, *side) {}},
+		{"after a message in", func(raw *rawpeer.Peer, s *side) {
+			answer := make(chan struct{})
+			s.on(func(r *rdmacm.Recv) { r.Release(); close(answer) })
+			raw.WriteFPDU(raw.Send([]byte("no answer")))
+			wait(t, answer)
+			s.on(func(r *rdmacm.Recv) { post(s.Conn, send(bytes.Clone(r.Bytes))); r.Release() })
+		}},
+		{"after an answer", func(raw *rawpeer.Peer, _ *side) { echo(raw) }},
+		{"after an RDMA Write", func(raw *rawpeer.Peer, s *side) {
+			b := make([]byte, 4)
+			r := s.expose(b, rdmacm.RemoteWrite)
+			f := raw.Bytes(rawpeer.Tagged(wire.Tagged{Op: wire.Write, Last: true, STag: r.STag(), Offset: r.Offset()}, []byte("data")))
+			all := uint64(len(raw.Bytes(rawpeer.Ready())) + len(f))
+			raw.Write(f)
+			await.Until(t, "the Write is taken in", func() bool { return s.rx.arrived.Load() == all })
+		}},
+		{"after an RDMA Read of its memory", func(raw *rawpeer.Peer, s *side) {
+			r := s.expose([]byte("data"), rdmacm.RemoteRead)
+			raw.WriteFPDU(raw.ReadRequest(wire.Read{SinkSTag: 1, Size: 4, SourceSTag: r.STag(), SourceOffset: r.Offset()}))
+			raw.ReadOp(wire.ReadResponse)
+		}},
+		{"after its end", func(raw *rawpeer.Peer, s *side) { s.Abort(nil); s.ended() }},
+	} {
+		raw, s := begin()
+		stop.stop(raw, s)
+		echo(honest)
+		if stop.name != "after its end" {
+			echo(raw)
+		}
+		echo(honest)
+	}
+	if n := served.p.Counters().Rings; n != 1 {
 		t.Errorf("%d rings were made", n)
 	}
 }

@@ -72,6 +72,9 @@ var iwarpMutants = []mutant{
 	r.mu.Unlock()`,
 		"r.mu.Unlock()",
 		"rdmacm/iwarp", "TestDeregisterDuringAWrite TestDeregisterDuringARead"},
+	{"IW-117: a connection keeps its ring behind an answer", "rdmacm/iwarp", "receiver.readReady",
+		`// sent after it.
+			x.giveBack()`, "// sent after it.", "rdmacm/iwarp", "TestIdleConnectionsHoldNoRing"},
 	{"IW-117: a connection keeps its ring while it waits", "rdmacm/iwarp", "receiver.readReady",
 		`case errno == unix.EAGAIN:
 			x.giveBack()`,

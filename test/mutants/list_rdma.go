@@ -8,6 +8,10 @@ var rdmaMutants = []mutant{
 		"transport/rdma", "TestCancelFences TestExposureIsShort"},
 	{"V1-92: the call ends though its memory could not be fenced", "transport/rdma", "requester.settle",
 		"if failed != nil {", "if failed != nil && q.noPlacement {", "transport/rdma", "TestUnfencedMemoryEndsTheConnection"},
+	{"V1-92: of several regions the last decides", "transport/rdma", "requester.settle",
+		`if err := r.Deregister(); err != nil {
+			failed = err
+		}`, "failed = r.Deregister()", "transport/rdma", "TestUnfencedMemoryEndsTheConnection"},
 	{"V1-12: one Read more than the peer allows", "transport/rdma", "readQueue.pump",
 		"q.outstanding < q.depth", "q.outstanding <= q.depth", "transport/rdma", "TestReadDepthIsKept"},
 	{"V1-13: a grant is forgotten", "transport/rdma", "credits.may",
@@ -215,6 +219,10 @@ var rdmaMutants = []mutant{
 		`if q.k.device.SendShort(e.local, 0) {
 		q.k.device.Provide(1, q.k.receiveSize)`,
 		"transport/rdma", "TestReceivesForAnswers"},
+	{"V1-17: the receive for the answer is promised behind a Send that the device copied", "transport/rdma", "requester.send",
+		"q.k.device.Provide(1, q.k.receiveSize)", "defer q.k.device.Provide(1, q.k.receiveSize)", "transport/rdma", "TestReceivesForAnswers"},
+	{"V1-47: the empty Read list is not written", "transport/rdma/wire", "Offer.PutReply",
+		"binary.BigEndian.PutUint32(b[PrefixSize:], 0)", "_ = binary.BigEndian", "transport/rdma/wire", "TestEncodersOverwriteTheBuffer"},
 	{"V1-17: no receive for the answer to a call that goes by a chain", "transport/rdma", "requester.send",
 		"q.k.device.Provide(1, q.k.receiveSize)",
 		`if len(e.regions) == 0 {

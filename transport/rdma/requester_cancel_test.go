@@ -3,11 +3,13 @@ package rdma
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -70,22 +72,55 @@ func TestCancelFences(t *testing.T) {
 	}
 }
 
-// V1-92: where memory cannot be fenced, the connection ends before the call does.
+// V1-92: where one of a call's regions cannot be fenced, the connection ends before the
+// call does: whichever of them it is, and however the call ends.
 func TestUnfencedMemoryEndsTheConnection(t *testing.T) {
-	s := newScript(t, DialConfig{}, nil)
-	client := end(s.p)
-	client.Faults().FailDeregister(0, nil)
-	sink := make([]byte, 100)
-	done := s.start(getTo(100, sink))
-	h, _ := s.next()
-	o := offered(&h)
-	s.write(o.writes[0], pattern(100))
-	s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 100)}, payload: success(h.XID, 100)})
-	if r := ended(t, done); r.err != nil || !bytes.Equal(r.data, pattern(100)) {
-		t.Errorf("%v", r.err)
+	const regions = 3 // two sinks and a Reply chunk
+	cause := errors.New("gave up")
+	for name, finish := range map[string]func(s *script, x *rpc.Exchange){
+		"answered": func(s *script, _ *rpc.Exchange) {
+			h, _ := s.next()
+			o := offered(&h)
+			s.write(o.writes[0], pattern(100))
+			s.reply(message{xid: h.XID, writes: [][]wire.Segment{used(o.writes[0], 100), used(o.writes[1], 0)},
+				reply: used(o.reply, 0), payload: success(h.XID, 100)})
+		},
+		"refused": func(s *script, _ *rpc.Exchange) {
+			h, _ := s.next()
+			s.refuse(&h)
+		},
+		"cancelled": func(s *script, x *rpc.Exchange) {
+			s.next()
+			s.client.Cancel(x, cause)
+		},
+		"not posted": nil,
+	} {
+		for unfenced := range regions {
+			t.Run(fmt.Sprintf("%s, region %d", name, unfenced), func(t *testing.T) {
+				s := newScript(t, DialConfig{}, nil)
+				client := end(s.p)
+				client.Faults().FailDeregister(unfenced, nil)
+				if finish == nil {
+					client.Faults().FailPost(0, nil)
+				}
+				x := getTo(100, make([]byte, 100), make([]byte, 100))
+				x.MaxResults = 5000
+				done := s.start(x)
+				if finish != nil {
+					finish(s, x)
+				}
+				r := ended(t, done)
+				if name == "answered" && (r.err != nil || !bytes.Equal(r.data, pattern(100))) {
+					t.Errorf("%v", r.err)
+				}
+				if n := len(s.provider.Log().Find(rdmatest.Is(rdmatest.KindRegister, client.ID()))); n != regions {
+					t.Errorf("the call exposed %d regions, want %d", n, regions)
+				}
+				s.provider.Log().Order(t, rdmatest.Is(rdmatest.KindDeregister, client.ID()),
+					rdmatest.Is(rdmatest.KindAbort, client.ID()), rdmatest.Is(rdmatest.KindClosed, client.ID()), rdmatest.IsMark("done"))
+			})
+		}
 	}
-	s.provider.Log().Order(t, rdmatest.Is(rdmatest.KindDeregister, client.ID()),
-		rdmatest.Is(rdmatest.KindAbort, client.ID()), rdmatest.Is(rdmatest.KindClosed, client.ID()), rdmatest.IsMark("done"))
 }
 
 // A call that is cancelled while it is built, as here by its own encoder, or while

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -158,10 +159,17 @@ func TestErrorsCarryGrants(t *testing.T) {
 	}
 }
 
-// V1-17: a receive is promised for each answer before its call goes out; V1-18's
-// other side: an idle requester promises what stray messages need only.
+// V1-17: a receive is promised for each answer before its call goes out, as a chain or as
+// a Send that the device copies; V1-18's other side: an idle requester promises what stray
+// messages need only.
 func TestReceivesForAnswers(t *testing.T) {
-	s := newScript(t, DialConfig{}, nil)
+	for _, short := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ShortSends=%v", short), func(t *testing.T) { receivesForAnswers(t, short) })
+	}
+}
+
+func receivesForAnswers(t *testing.T, short bool) {
+	s := newScriptOn(t, rdmatest.Config{ShortSends: short}, DialConfig{}, nil)
 	if n := end(s.p).Promised(); n != spareReceives {
 		t.Errorf("%d receives at the start", n)
 	}
@@ -169,17 +177,6 @@ func TestReceivesForAnswers(t *testing.T) {
 	xids, _ := s.outstanding(30, 20)
 	if n := end(s.p).Promised(); n != spareReceives+20 {
 		t.Errorf("%d receives for 20 calls", n)
-	}
-	client, open := end(s.p).ID(), 0
-	for _, e := range s.provider.Log().Events() {
-		switch {
-		case rdmatest.Is(rdmatest.KindProvide, client)(e):
-			open += e.Count
-		case rdmatest.IsPost(rdmacm.OpSend, client)(e):
-			if open--; open < spareReceives {
-				t.Error("a call is posted before the receive for its answer")
-			}
-		}
 	}
 	for _, xid := range xids {
 		s.reply(message{xid: xid, credits: 20, payload: success(xid)})
@@ -200,6 +197,17 @@ func TestReceivesForAnswers(t *testing.T) {
 			t.Errorf("%d receives for a call with chunks", n)
 		}
 		s.refuse(&h)
+	}
+	client, open := end(s.p).ID(), 0
+	for _, e := range s.provider.Log().Events() {
+		switch {
+		case rdmatest.Is(rdmatest.KindProvide, client)(e):
+			open += e.Count
+		case rdmatest.IsPost(rdmacm.OpSend, client)(e):
+			if open--; open < spareReceives {
+				t.Errorf("call %#x is posted before the receive for its answer", e.Bytes[:4])
+			}
+		}
 	}
 }
 

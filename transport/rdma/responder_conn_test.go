@@ -22,40 +22,46 @@ import (
 // before the first.
 func TestCreditsAreGranted(t *testing.T) {
 	for _, credits := range []int{1, 3, 128} {
-		b := newBench(t, benchConfig{server: Config{Credits: credits}})
-		p := b.peer()
-		if n := serverEnd(p).Promised(); n != credits+spareReceives {
-			t.Errorf("%d receives are promised for %d credits", n, credits)
+		for _, short := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d credits, ShortSends=%v", credits, short), func(t *testing.T) { creditsAreGranted(t, credits, short) })
 		}
-		for i, asked := range []uint32{0, 1, 32, 128, 1<<32 - 1} {
-			m := message{xid: uint32(i), payload: rpctest.Message(uint32(i), rpctest.NULL, nil)}.bytes()
-			wire.Prefix{XID: uint32(i), Version: 1, Credits: asked}.Put(m)
-			p.Send(m)
-			h, _ := answered(t, p.Receive())
-			if h.Credits != uint32(credits) {
-				t.Errorf("asked for %d, granted %d, want %d", asked, h.Credits, credits)
-			}
+	}
+}
+
+func creditsAreGranted(t *testing.T, credits int, short bool) {
+	b := newBench(t, benchConfig{provider: rdmatest.Config{ShortSends: short}, server: Config{Credits: credits}})
+	p := b.peer()
+	if n := serverEnd(p).Promised(); n != credits+spareReceives {
+		t.Errorf("%d receives are promised for %d credits", n, credits)
+	}
+	for i, asked := range []uint32{0, 1, 32, 128, 1<<32 - 1} {
+		m := message{xid: uint32(i), payload: rpctest.Message(uint32(i), rpctest.NULL, nil)}.bytes()
+		wire.Prefix{XID: uint32(i), Version: 1, Credits: asked}.Put(m)
+		p.Send(m)
+		h, _ := answered(t, p.Receive())
+		if h.Credits != uint32(credits) {
+			t.Errorf("asked for %d, granted %d, want %d", asked, h.Credits, credits)
 		}
-		// Errors grant as well.
-		p.Send(words(9, 2, 0, 0, 0, 0, 0))
-		p.Send(words(9, 1, 0, 77, 0, 0, 0))
-		for range 2 {
-			if q, _ := wire.ParsePrefix(p.Receive().Bytes); q.Credits != uint32(credits) {
-				t.Errorf("an error grants %d", q.Credits)
-			}
+	}
+	// Errors grant as well.
+	p.Send(words(9, 2, 0, 0, 0, 0, 0))
+	p.Send(words(9, 1, 0, 77, 0, 0, 0))
+	for range 2 {
+		if q, _ := wire.ParsePrefix(p.Receive().Bytes); q.Credits != uint32(credits) {
+			t.Errorf("an error grants %d", q.Credits)
 		}
-		// The receive of an answered call is promised before the answer goes out.
-		server, provided := serverEnd(p).ID(), 0
-		for _, e := range b.provider.Log().Events() {
-			switch {
-			case rdmatest.Is(rdmatest.KindProvide, server)(e):
-				provided += e.Count
-			case rdmatest.Is(rdmatest.KindReceived, server)(e):
-				provided--
-			case rdmatest.IsPost(rdmacm.OpSend, server)(e):
-				if provided < credits+spareReceives {
-					t.Errorf("an answer is posted with %d receives promised", provided)
-				}
+	}
+	// The receive of an answered call is promised before the answer goes out.
+	server, provided := serverEnd(p).ID(), 0
+	for _, e := range b.provider.Log().Events() {
+		switch {
+		case rdmatest.Is(rdmatest.KindProvide, server)(e):
+			provided += e.Count
+		case rdmatest.Is(rdmatest.KindReceived, server)(e):
+			provided--
+		case rdmatest.IsPost(rdmacm.OpSend, server)(e):
+			if provided < credits+spareReceives {
+				t.Errorf("an answer is posted with %d receives promised", provided)
 			}
 		}
 	}
