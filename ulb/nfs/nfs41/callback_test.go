@@ -2,6 +2,7 @@ package nfs41
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -15,8 +16,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A client41 is the far end of a connection: it answers calls as a client does.
+// A client41 is the far end of a connection: it answers calls as a client does, those of
+// another minor version than its session's with an error.
 type client41 struct {
+	// minor is the minor version of its sessions: 1 where it is 0.
+	minor uint32
 	// answer, where set, writes the results of a CB_COMPOUND; what it returns ends the
 	// call instead where it is not nil. silent: no call is answered.
 	answer func(c *calledBack, w *xdr.Writer) error
@@ -73,7 +77,10 @@ func (k *client41) Start(x *rpc.Exchange) {
 	k.mu.Unlock()
 	r := xdr.NewWriter(make([]byte, 0, 4096))
 	answer := k.answer
-	if answer == nil {
+	switch {
+	case c.minor != max(1, k.minor):
+		answer = early(wire.NFS4ErrMinorVersMismatch)
+	case answer == nil:
 		answer = (*calledBack).fine
 	}
 	if x.Err = answer(c, r); x.Err == nil {
@@ -161,10 +168,27 @@ func (c *calledBack) replyWanting(w *xdr.Writer, sequence, status wire.NFSStat4,
 	return nil
 }
 
-// backSession is a session whose connection carries calls to k.
+// early is the answer of a client that does not get as far as CB_SEQUENCE.
+func early(status wire.NFSStat4) func(*calledBack, *xdr.Writer) error {
+	return func(_ *calledBack, w *xdr.Writer) error {
+		w.Uint32(uint32(status))
+		w.Opaque(nil)
+		w.Uint32(0)
+		return nil
+	}
+}
+
+// inEachMinor runs a test of callbacks in the minor versions that have sessions.
+func inEachMinor(t *testing.T, f func(t *testing.T, minor uint32)) {
+	for minor := uint32(1); minor <= 2; minor++ {
+		t.Run(fmt.Sprintf("minor version %d", minor), func(t *testing.T) { f(t, minor) })
+	}
+}
+
+// backSession is a session, of k's minor version, whose connection carries calls to k.
 func backSession(t testing.TB, k *client41, change func(a *wire.CreateSession4Args)) (*Session, *session) {
 	site, m := site(t, Config{}, state.Config{})
-	p := site.Peer(1)
+	p := site.Peer(max(1, k.minor))
 	p.Conn.SetCaller(k)
 	args := createArgs(newClient(p, "client", 1), 1)
 	args.Flags = wire.CreateSession4FlagConnBackChan
@@ -191,8 +215,10 @@ func recallSlot(done chan outcome) *Callback {
 		Done: func(s wire.NFSStat4, _ *xdr.Decoder, err error) { done <- outcome{s, err} }}
 }
 
-func TestCallback(t *testing.T) {
-	k := &client41{}
+func TestCallback(t *testing.T) { inEachMinor(t, callback) }
+
+func callback(t *testing.T, minor uint32) {
+	k := &client41{minor: minor}
 	s, far := backSession(t, k, nil)
 	if k.nulls != 1 || !Answered(s.Client()) || !Reachable(s.Client()) {
 		t.Errorf("the client was asked %d times whether it answers", k.nulls)
@@ -214,7 +240,7 @@ func TestCallback(t *testing.T) {
 	if sent != 3 || !slices.Equal(k.seen(), [][2]uint32{{1, 10}, {2, 10}, {3, 10}}) {
 		t.Errorf("sent %d, seen %v", sent, k.seen())
 	}
-	if c := k.calls[0]; c.program != 0x40000000 || c.version != 1 || c.flavor != rpc.AuthSys || c.minor != 1 || c.ident != 0 ||
+	if c := k.calls[0]; c.program != 0x40000000 || c.version != 1 || c.flavor != rpc.AuthSys || c.minor != minor || c.ident != 0 ||
 		c.sequence.Sessionid != far.id || c.sequence.Slotid != 0 || c.sequence.Cachethis || c.recall.TargetHighestSlotid != 3 {
 		t.Errorf("%+v", c)
 	}
@@ -231,8 +257,10 @@ func flagsOf(t testing.TB, r *nfs4test.Result) uint32 {
 }
 
 // BACKCHANNEL_CTL changes the program, and how calls are signed.
-func TestBackchannelCtl(t *testing.T) {
-	k := &client41{}
+func TestBackchannelCtl(t *testing.T) { inEachMinor(t, backchannelControl) }
+
+func backchannelControl(t *testing.T, minor uint32) {
+	k := &client41{minor: minor}
 	s, far := backSession(t, k, nil)
 	want(t, "an unknown context", far.run(backchannelCtl(7, secGSS)), wire.NFS4ErrNoEnt, 2)
 	want(t, "another program", far.run(backchannelCtl(8, secNone)), wire.NFS4OK, 2)
@@ -244,7 +272,9 @@ func TestBackchannelCtl(t *testing.T) {
 }
 
 // What the client answers, and what becomes of the call and of its slot.
-func TestAnswers(t *testing.T) {
+func TestAnswers(t *testing.T) { inEachMinor(t, answers) }
+
+func answers(t *testing.T, minor uint32) {
 	lost := func(n int) func(*calledBack, *xdr.Writer) error { // the first n calls, executed
 		return func(c *calledBack, w *xdr.Writer) error {
 			if n--; n >= 0 {
@@ -300,7 +330,7 @@ func TestAnswers(t *testing.T) {
 			wire.Seq4StatusBackchannelFault | wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k := &client41{answer: c.answer}
+			k := &client41{minor: minor, answer: c.answer}
 			s, far := backSession(t, k, nil)
 			done := make(chan outcome, 1)
 			s.Call(recallSlot(done))
@@ -330,46 +360,89 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A client that does not get as far as CB_SEQUENCE says why in the status of the compound:
+// that counts as if CB_SEQUENCE had been answered so, for the call, for its slot, for the
+// flags of SEQUENCE and for what the server asks next.
+func TestEarlyStatuses(t *testing.T) {
+	inEachMinor(t, func(t *testing.T, minor uint32) {
+		for _, status := range []wire.NFSStat4{
+			wire.NFS4ErrDelay, wire.NFS4ErrBadXDR, wire.NFS4ErrMinorVersMismatch, wire.NFS4ErrBadSession, wire.NFS4ErrBadSlot,
+			wire.NFS4ErrSeqMisordered, wire.NFS4ErrRetryUncachedRep, wire.NFS4ErrSeqFalseRetry, wire.NFS4ErrReqTooBig, wire.NFS4ErrServerFault,
+		} {
+			type effect struct {
+				status wire.NFSStat4
+				err    string
+				seen   string
+				flags  uint32
+				next   uint32
+			}
+			of := func(answer func(*calledBack, *xdr.Writer) error) effect {
+				k := &client41{minor: minor, answer: answer}
+				s, far := backSession(t, k, nil)
+				done := make(chan outcome, 1)
+				s.Call(recallSlot(done))
+				o := <-done
+				e := effect{o.status, fmt.Sprint(o.err), fmt.Sprint(k.seen()), flagsOf(t, far.run()), 0}
+				k.answer, k.calls = nil, nil
+				s.Call(recallSlot(done))
+				if o := <-done; o != (outcome{}) {
+					t.Errorf("%v: the next call: %+v", status, o)
+				}
+				e.next = k.seen()[0][0]
+				return e
+			}
+			whole, sequence := of(early(status)), of(func(c *calledBack, w *xdr.Writer) error { return c.reply(w, status, 0) })
+			if whole != sequence || whole.err == "<nil>" {
+				t.Errorf("%v of the compound: %+v; of CB_SEQUENCE: %+v", status, whole, sequence)
+			}
+		}
+	})
+}
+
 // A client that does not answer is told, and is asked again over a connection that it
 // binds. Calls that wait for a slot get theirs.
 func TestSilentClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		k := &client41{silent: true}
-		s, far := backSession(t, k, func(a *wire.CreateSession4Args) { a.BackChanAttrs.Maxrequests = 2 })
-		if Answered(s.Client()) {
-			t.Error("a silent client has answered")
-		}
-		begun := time.Now()
-		done := make(chan outcome, 5)
-		for range 3 {
-			s.Call(recallSlot(done))
-		}
-		for range 3 {
-			if o := <-done; o.err != ErrUnanswered {
-				t.Errorf("%+v", o)
-			}
-		}
-		if d := time.Since(begun); d > callTime+time.Second {
-			t.Errorf("after %v", d)
-		}
-		const down = wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession
-		if got := flagsOf(t, far.run()); got != down {
-			t.Errorf("flags %#x", got)
-		}
-		k.speak(false)
-		is(t, "BIND_CONN_TO_SESSION", bind(far.Peer, far.id, wire.Cdfc4ForeOrBoth).Status, wire.NFS4OK)
-		if got := flagsOf(t, far.run()); got != 0 {
-			t.Errorf("flags %#x", got)
-		}
+	inEachMinor(t, func(t *testing.T, minor uint32) {
+		synctest.Test(t, func(t *testing.T) { silentClient(t, minor) })
+	})
+}
+
+func silentClient(t *testing.T, minor uint32) {
+	k := &client41{minor: minor, silent: true}
+	s, far := backSession(t, k, func(a *wire.CreateSession4Args) { a.BackChanAttrs.Maxrequests = 2 })
+	if Answered(s.Client()) {
+		t.Error("a silent client has answered")
+	}
+	begun := time.Now()
+	done := make(chan outcome, 5)
+	for range 3 {
 		s.Call(recallSlot(done))
-		if o := <-done; o != (outcome{}) {
+	}
+	for range 3 {
+		if o := <-done; o.err != ErrUnanswered {
 			t.Errorf("%+v", o)
 		}
-		// The slot was used before, and the server did not know whether the client had seen that.
-		if !slices.Equal(k.seen(), [][2]uint32{{1, 0}, {2, 10}}) {
-			t.Errorf("seen %v", k.seen())
-		}
-	})
+	}
+	if d := time.Since(begun); d > callTime+time.Second {
+		t.Errorf("after %v", d)
+	}
+	const down = wire.Seq4StatusCBPathDown | wire.Seq4StatusCBPathDownSession
+	if got := flagsOf(t, far.run()); got != down {
+		t.Errorf("flags %#x", got)
+	}
+	k.speak(false)
+	is(t, "BIND_CONN_TO_SESSION", bind(far.Peer, far.id, wire.Cdfc4ForeOrBoth).Status, wire.NFS4OK)
+	if got := flagsOf(t, far.run()); got != 0 {
+		t.Errorf("flags %#x", got)
+	}
+	s.Call(recallSlot(done))
+	if o := <-done; o != (outcome{}) {
+		t.Errorf("%+v", o)
+	}
+	// The slot was used before, and the server did not know whether the client had seen that.
+	if !slices.Equal(k.seen(), [][2]uint32{{1, 0}, {2, 10}}) {
+		t.Errorf("seen %v", k.seen())
+	}
 }
 
 // A session without a connection to call over says so, and until then calls have no path.

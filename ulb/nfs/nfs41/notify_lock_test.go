@@ -28,8 +28,10 @@ func lock4(open wire.StateID4, owner string) nfs4test.Op {
 }
 
 // A client that waits for a lock is called when it can be had.
-func TestNotifyLock(t *testing.T) {
-	k := &client41{}
+func TestNotifyLock(t *testing.T) { inEachMinor(t, notifyLock) }
+
+func notifyLock(t *testing.T, minor uint32) {
+	k := &client41{minor: minor}
 	got := make(chan *calledBack, 1)
 	k.answer = func(c *calledBack, w *xdr.Writer) error {
 		got <- c
@@ -39,7 +41,7 @@ func TestNotifyLock(t *testing.T) {
 	m := sess.minor
 	m.cfg.Exports = waiter.Exports
 	m.state.NotifyLocks(m.notifyLock)
-	holder := newClientSession(waiter.Site.Peer(1), "holder")
+	holder := newClientSession(waiter.Site.Peer(minor), "holder")
 	root := putExport(waiter)
 	complete := op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{})
 	var opened [2]wire.StateID4
