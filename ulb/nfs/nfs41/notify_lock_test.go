@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -66,7 +67,7 @@ func notifyLock(t *testing.T, minor uint32) {
 	want(t, "LOCKU", holder.run(put, op(wire.OpLocku, &wire.Locku4Args{
 		Locktype: wire.WriteLt, LockStateid: locked.ResOK.LockStateid, Length: 1<<64 - 1,
 	})), wire.NFS4OK, 3)
-	c := <-got
+	c := await.Receive(t, "the client is called", got)
 	if c.op != wire.OpCBNotifyLock || !bytes.Equal(c.notice.FH, fh.ResOK.Object) ||
 		c.notice.LockOwner.Clientid != waiter.client || string(c.notice.LockOwner.Owner) != "waiting" {
 		t.Errorf("%+v", c)
