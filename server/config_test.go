@@ -36,6 +36,7 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 		{"no squash and all", "[[export]]\npath = \"/\"\noptions = \"all_squash,no_root_squash\"\n", 3, []string{"\"all_squash\" and \"no_root_squash\" contradict"}},
 		{"sync and async", "[[export]]\npath = \"/\"\noptions = \"async,sync\"\n", 3, []string{"\"async\" and \"sync\" contradict"}},
 		{"secure and insecure", "[[export]]\npath = \"/\"\noptions = \"secure,insecure\"\n", 3, []string{"\"secure\" and \"insecure\" contradict"}},
+		{"an anonymous user that is none", "[[export]]\npath = \"/\"\noptions = \"anonuid=4294967295\"\n", 3, []string{"0 to 4294967294", "anonuid=65534"}},
 		{"two anonymous users", "[[export]]\npath = \"/\"\noptions = \"anonuid=1,anonuid=2\"\n", 3, []string{"\"anonuid=1\" and \"anonuid=2\" contradict"}},
 		{"clients twice", "[[export]]\npath = \"/\"\noptions = \"clients=10.0.0.0/8,clients=192.0.2.0/24\"\n", 3, []string{"clients=10.0.0.0/8;192.0.2.0/24"}},
 		{"clients with a comma", "[[export]]\npath = \"/\"\noptions = \"clients=10.0.0.0/8,192.0.2.0/24\"\n", 3, []string{"separated by ';'", "write clients=10.0.0.0/8;192.0.2.0/24"}},

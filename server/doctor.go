@@ -134,7 +134,7 @@ func findFiles() Finding {
 func findPorts(what string, all []Listen) (found []Finding) {
 	for _, a := range addresses(all) {
 		f := Finding{What: fmt.Sprintf("port %d (%s)", a.Port(), what), Needed: true, OK: true, Detail: "free"}
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", a.String())
+		l, err := new(net.ListenConfig).Listen(context.Background(), network(a), a.String())
 		switch {
 		case err == nil:
 			l.Close()

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"path"
@@ -205,8 +206,10 @@ func looksLikeNetwork(word string) bool { return strings.ContainsAny(word, ".:/"
 
 func parseID(name, value string) (uint32, error) {
 	n, err := strconv.ParseUint(value, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("%q: write a number from 0 to 4294967295, such as anonuid=65534", name+"="+value)
+	// 2^32-1 is -1 to the kernel: "leave the id as it is" (setresuid(2)), so that no
+	// caller could act as it.
+	if err != nil || n == math.MaxUint32 {
+		return 0, fmt.Errorf("%q: write a number from 0 to 4294967294, such as %s=65534, which is nobody on most machines", name+"="+value, name)
 	}
 	return uint32(n), nil
 }

@@ -8,6 +8,15 @@ import (
 	"syscall"
 )
 
+// network is what package net calls the family of addr: 0.0.0.0 is every IPv4 address,
+// and "tcp" would add those of IPv6.
+func network(addr netip.AddrPort) string {
+	if addr.Addr().Is4() {
+		return "tcp4"
+	}
+	return "tcp"
+}
+
 // listenError says why an address cannot be listened on, and what to do.
 func listenError(what string, addr netip.AddrPort, err error) error {
 	remedy := "choose another address"

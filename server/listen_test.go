@@ -64,3 +64,19 @@ func TestWhereToListenIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// 0.0.0.0 is every IPv4 address, and no IPv6 address.
+func TestFamilyOfAnAddress(t *testing.T) {
+	for addr, want := range map[string]string{"0.0.0.0:0": "tcp4", "127.0.0.1:0": "tcp4", "[::]:0": "tcp", "[::1]:0": "tcp"} {
+		l, err := new(tcpCarrier).listen(netip.MustParseAddrPort(addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := network(netip.MustParseAddrPort(addr)); got != want || l.addr.Addr() != netip.MustParseAddrPort(addr).Addr() {
+			t.Errorf("%s is listened on as %s at %s, want %s", addr, got, l.addr, want)
+		}
+		if err := l.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

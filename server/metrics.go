@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
 )
 
 // collector turns the rooms' own counters into metrics when they are asked for, so
@@ -45,6 +46,10 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// metricsConnections is how many connections to the metrics there are at a time. Others
+// wait unaccepted, so that they take none of the descriptors that files and clients need.
+const metricsConnections = 16
+
 // serveMetrics serves them where the configuration says so, and returns what
 // ends that. Metrics are never a reason not to serve files.
 func (s *Server) serveMetrics() (stop func(context.Context)) {
@@ -60,8 +65,8 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 	registry.MustRegister(newCollector(s), s.durations)
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go web.Serve(l)
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 10 * time.Second}
+	go web.Serve(netutil.LimitListener(l, metricsConnections))
 	return func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()

@@ -157,3 +157,37 @@ func TestGoesOnWithoutMetrics(t *testing.T) {
 		t.Errorf("exit status %d:\n%s", status, p.Output())
 	}
 }
+
+// Connections to the metrics that say nothing take few of the daemon's descriptors: files
+// are served beside more of them than the process may have open.
+func TestMetricsConnectionsAreBounded(t *testing.T) {
+	metrics := freePort(t, ownLoopback())
+	config := writeFile(t, "nfsrdmad.toml", fmt.Sprintf("metrics = %q\n", metrics))
+	d := start(t, "rw,insecure,no_root_squash", "--config", config)
+	for range 200 {
+		c, err := net.Dial("tcp", metrics.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := 0
+	for _, f := range open {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", d.PID(), f.Name())); err == nil && strings.HasPrefix(to, "socket:") {
+			sockets++
+		}
+	}
+	if sockets > 50 {
+		t.Errorf("the daemon has %d sockets open beside 200 silent connections to the metrics", sockets)
+	}
+	ctx := testContext(t)
+	for transport, c := range d.dialBoth(t) {
+		if _, err := c.Mount(ctx, "/"); err != nil {
+			t.Errorf("%s: %v", transport, err)
+		}
+	}
+}

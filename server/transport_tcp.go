@@ -23,7 +23,7 @@ func openTCP(s *Server) (carrier, error) {
 }
 
 func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr.String())
+	l, err := new(net.ListenConfig).Listen(context.Background(), network(addr), addr.String())
 	if err != nil {
 		return nil, listenError("TCP", addr, err)
 	}
