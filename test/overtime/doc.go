@@ -15,5 +15,6 @@
 //
 // The histories are made under testing/synctest, over TCP connections in memory and over
 // the RDMA provider of rdmatest, so that minutes cost milliseconds. OVERTIME_SEEDS says how many seeds
-// to try, OVERTIME_FROM the first one.
+// to try, OVERTIME_FROM the first one, OVERTIME_CLIENTS how large the crowd is that loses all its
+// connections at once.
 package overtime

@@ -122,15 +122,17 @@ func (s setting) inBubble(t *testing.T, seed uint64, sum *tally) error {
 
 // seeds are those that a test is to try: OVERTIME_SEEDS of them from OVERTIME_FROM on.
 func seeds(most int) (from, to uint64) {
-	number := func(name string, otherwise int) uint64 {
-		n, err := strconv.Atoi(os.Getenv(name))
-		if err != nil {
-			n = otherwise
-		}
-		return uint64(n)
-	}
 	from = number("OVERTIME_FROM", 1)
 	return from, from + number("OVERTIME_SEEDS", most)
+}
+
+// number is what the environment says of a size, or otherwise.
+func number(name string, otherwise int) uint64 {
+	n, err := strconv.Atoi(os.Getenv(name))
+	if err != nil {
+		n = otherwise
+	}
+	return uint64(n)
 }
 
 // Whatever becomes of connections, and of the disk, each call of a client has the effect
