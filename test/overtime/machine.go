@@ -149,7 +149,7 @@ func (c *machine) leave() {
 		old.leave() // something between the two has forgotten the connection
 	}
 	if c.ports && !samePort {
-		c.at = netip.AddrPortFrom(c.at.Addr(), 600+uint16(c.random.IntN(400)))
+		c.at = netip.AddrPortFrom(c.at.Addr(), c.port())
 	}
 	if c.random.IntN(3) == 0 {
 		// What it sent is still on its way, and arrives behind what follows.
@@ -160,6 +160,9 @@ func (c *machine) leave() {
 		c.send(k)
 	}
 }
+
+// port is one that only a privileged process has. c.mu is held.
+func (c *machine) port() uint16 { return 600 + uint16(c.random.IntN(400)) }
 
 // hold holds l for a while. c.mu is held.
 func (c *machine) hold(l *line) {
@@ -180,6 +183,9 @@ func (c *machine) some(most time.Duration) time.Duration {
 func (c *machine) connect() {
 	l, err := newLine(c, len(c.lines)+1)
 	if err != nil {
+		if c.ports { // the port may be one of a connection that was forgotten
+			c.at = netip.AddrPortFrom(c.at.Addr(), c.port())
+		}
 		c.mu.Unlock()
 		time.Sleep(c.lag() + time.Millisecond)
 		c.mu.Lock()

@@ -1,27 +1,15 @@
 package overtime
 
 import (
-	"context"
 	"net"
 	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
-
-// A transport carries the calls of a site.
-type transport struct {
-	dial  dialer
-	close func()
-	// open is how many connections the server has.
-	open func() int
-	// ports: clients may choose theirs.
-	ports bool
-}
 
 // tcpInMemory serves a site over TCP connections in memory.
 func tcpInMemory(s *site, cfg tcp.Config) transport {
@@ -88,29 +76,4 @@ func rdmaInMemory(s *site, cfg rdma.Config) (transport, error) {
 	return overProvider(s, cfg, p, netip.MustParseAddrPort("0.0.0.0:20049"), func(from netip.Addr, at netip.AddrPort) netip.AddrPort {
 		return netip.AddrPortFrom(from, at.Port()) // the address of this side is the one dialed
 	})
-}
-
-// overProvider serves a site over the connections of a provider. at is where a client at
-// an address dials.
-func overProvider(s *site, cfg rdma.Config, p rdmacm.Provider, listen netip.AddrPort, at func(from netip.Addr, server netip.AddrPort) netip.AddrPort) (transport, error) {
-	cfg.RPC, cfg.Pool = s.rpc, s.pool
-	rs, err := rdma.NewServer(cfg)
-	if err != nil {
-		return transport{}, err
-	}
-	l, err := p.Listen(listen)
-	if err != nil {
-		return transport{}, err
-	}
-	ended := make(chan struct{})
-	go func() { rs.Serve(l); close(ended) }()
-	return transport{
-		open:  func() int { return int(rs.Stats().Connections.Load()) },
-		close: func() { rs.Close(); <-ended },
-		dial: func(from netip.AddrPort, to listener) (way, error) {
-			return overRDMA(func(param rdmacm.ConnParam) (rdmacm.Conn, error) {
-				return p.Dial(context.Background(), at(from.Addr(), l.Addr()), param)
-			}, to)
-		},
-	}, nil
 }

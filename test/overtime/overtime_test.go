@@ -2,6 +2,7 @@ package overtime
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
@@ -28,6 +29,18 @@ var inMemory = scale{
 	patience: 2 * time.Hour,
 }
 
+// onLoopback is how long they last elsewhere.
+var onLoopback = scale{
+	timeout:  []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond},
+	lag:      2 * time.Millisecond,
+	slow:     5 * time.Millisecond,
+	stuck:    200 * time.Millisecond,
+	latest:   200 * time.Millisecond,
+	think:    10 * time.Millisecond,
+	length:   100 * time.Millisecond,
+	patience: time.Minute,
+}
+
 // version3Of and version4Of speak about the objects of a site.
 func version3Of(o *objects) protocol { return version3{o} }
 func version4Of(o *objects) protocol { return version4{o} }
@@ -37,60 +50,68 @@ type setting struct {
 	name    string
 	version func(*objects) protocol
 	rdma    bool
+	// sockets: over loopback, where time is what it is; otherwise in memory, in a bubble.
+	sockets bool
 	// timers: calls are sent again without an answer; copies: over the same connection too.
 	timers, copies bool
 }
 
 var settings = []setting{
-	{"NFSv3 over TCP", version3Of, false, true, true},
-	{"NFSv3 over RDMA", version3Of, true, true, false},
-	{"NFSv4.0 over TCP", version4Of, false, false, false},
-	{"NFSv4.0 over RDMA", version4Of, true, false, false},
+	{name: "NFSv3 over TCP", version: version3Of, timers: true, copies: true},
+	{name: "NFSv3 over RDMA", version: version3Of, rdma: true, timers: true},
+	{name: "NFSv4.0 over TCP", version: version4Of},
+	{name: "NFSv4.0 over RDMA", version: version4Of, rdma: true},
 }
 
 // A tally is what runs came to, together.
 type tally struct{ calls, copies, failed atomic.Int64 }
 
 // one makes the history of one seed and checks it.
-func (s setting) one(t *testing.T, seed uint64, sum *tally) error {
-	var err error
-	synctest.Test(t, func(t *testing.T) { err = s.inBubble(t, seed, sum) })
+func (s setting) one(t *testing.T, seed uint64, sum *tally) (err error) {
+	if s.sockets {
+		return s.judge(seed, onLoopback, sum)
+	}
+	synctest.Test(t, func(*testing.T) { err = s.judge(seed, inMemory, sum) })
 	return err
 }
 
-func (s setting) inBubble(t *testing.T, seed uint64, sum *tally) error {
-	sc := inMemory
+// serve serves a site over the transport of a setting, with so many calls under way on a
+// connection.
+func (s setting) serve(at *site, underWay int) (transport, error) {
+	switch {
+	case s.sockets && s.rdma:
+		return rdmaOnLoopback(at, rdma.Config{Credits: underWay})
+	case s.sockets:
+		return tcpOnLoopback(at, tcp.Config{MaxInFlight: underWay})
+	case s.rdma:
+		return rdmaInMemory(at, rdma.Config{Credits: underWay})
+	}
+	return tcpInMemory(at, tcp.Config{MaxInFlight: underWay}), nil
+}
+
+func (s setting) judge(seed uint64, sc scale, sum *tally) error {
 	r := &run{seed: seed}
 	how := r.random(ofServer)
 	slow := &dice{Rand: r.random(ofDisk)}
 	busy := []time.Duration{0, sc.slow / 20, sc.slow}[how.IntN(3)]
 	site, err := newSite(func() time.Duration { return slow.upTo(busy) }, rpc.Config{})
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	underWay := []int{1, 2, 4, 128}[how.IntN(4)]
-	var tr transport
-	if s.rdma {
-		tr, err = rdmaInMemory(site, rdma.Config{Credits: underWay})
-	} else {
-		tr = tcpInMemory(site, tcp.Config{MaxInFlight: underWay})
-	}
+	tr, err := s.serve(site, []int{1, 2, 4, 128}[how.IntN(4)])
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	r = newRun(seed, sc, site, s.version, tr.dial, tr.ports, s.timers, s.copies)
 	r.run(sc)
 	for _, c := range r.clients {
 		c.end()
 	}
-	for range 100 {
-		if tr.open() == 0 {
-			break
-		}
-		time.Sleep(time.Minute)
+	for until := time.Now().Add(sc.patience); tr.open() > 0 && time.Now().Before(until); {
+		time.Sleep(sc.patience / 1000)
 	}
 	left := tr.open()
-	looker := &machine{habits: r.clients[0].habits, name: "the end", dial: tr.dial, now: r.history.now, random: r.random(ofLooker), at: server}
+	looker := &machine{habits: r.clients[0].habits, name: "the end", dial: tr.dial, now: r.history.now, random: r.random(ofLooker), at: netip.AddrPortFrom(r.clients[0].at.Addr(), 0)}
 	r.look(looker)
 	looker.end()
 	tr.close()
@@ -139,28 +160,34 @@ func number(name string, otherwise int) uint64 {
 // of one execution at one moment between its first sending and its answer.
 func TestHistoriesAreThoseOfCallsExecutedOnce(t *testing.T) {
 	for _, s := range settings {
-		t.Run(s.name, func(t *testing.T) {
-			from, to := seeds(60)
-			var sum tally
-			var next atomic.Uint64
-			next.Store(from)
-			var all sync.WaitGroup
-			var told sync.Mutex
-			for range runtime.GOMAXPROCS(0) {
-				all.Go(func() {
-					for seed := next.Add(1) - 1; seed < to; seed = next.Add(1) - 1 {
-						if err := s.one(t, seed, &sum); err != nil {
-							if sum.failed.Add(1) <= 3 {
-								told.Lock()
-								t.Errorf("OVERTIME_FROM=%d OVERTIME_SEEDS=1: %v", seed, err)
-								told.Unlock()
-							}
-						}
-					}
-				})
+		t.Run(s.name, func(t *testing.T) { s.all(t, 60, runtime.GOMAXPROCS(0)) })
+	}
+}
+
+// The same over the kernel's TCP, and over the software RNIC.
+func TestHistoriesOverSockets(t *testing.T) {
+	for _, s := range settings {
+		s.sockets = true
+		t.Run(s.name, func(t *testing.T) { s.all(t, 24, 12) })
+	}
+}
+
+// all tries seeds, some at a time.
+func (s setting) all(t *testing.T, most, together int) {
+	from, to := seeds(most)
+	var sum tally
+	var next atomic.Uint64
+	next.Store(from)
+	var all sync.WaitGroup
+	for range together {
+		all.Go(func() {
+			for seed := next.Add(1) - 1; seed < to; seed = next.Add(1) - 1 {
+				if err := s.one(t, seed, &sum); err != nil && sum.failed.Add(1) <= 3 {
+					t.Errorf("OVERTIME_FROM=%d OVERTIME_SEEDS=1: %v", seed, err)
+				}
 			}
-			all.Wait()
-			t.Logf("%d seeds: %d failed; %d calls, %d copies", to-from, sum.failed.Load(), sum.calls.Load(), sum.copies.Load())
 		})
 	}
+	all.Wait()
+	t.Logf("%d seeds: %d failed; %d calls, %d copies", to-from, sum.failed.Load(), sum.calls.Load(), sum.copies.Load())
 }

@@ -89,7 +89,7 @@ func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dia
 		random := r.random(ofClients + uint64(i))
 		r.clients = append(r.clients, &machine{
 			habits: h, name: fmt.Sprint("client ", i+1), dial: dial, now: now, random: random,
-			at:   netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, byte(10 + i)}), 700),
+			at:   netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + seed>>8%250), byte(seed), byte(10 + i)}), 700),
 			next: random.Uint32(),
 		})
 	}
