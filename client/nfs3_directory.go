@@ -84,6 +84,7 @@ type listing struct {
 func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 	return func(yield func(DirEntry, error) bool) {
 		var l listing
+		var c circle
 		for !l.eof {
 			l.entries = l.entries[:0]
 			if err := next(&l); err != nil {
@@ -95,10 +96,30 @@ func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 					return
 				}
 			}
-			if len(l.entries) == 0 && !l.eof {
+			if !l.eof && (len(l.entries) == 0 || c.closed(l.cookie)) {
 				yield(DirEntry{}, errEndless)
 				return
 			}
 		}
 	}
+}
+
+// A circle finds out that a listing comes again and again to the same cookies (Brent's
+// algorithm): it keeps one cookie, a later one at growing distances. The zero circle has
+// seen none.
+type circle struct {
+	kept        uint64
+	steps, most int
+}
+
+// closed says whether the listing has come back to a cookie. cookie is where the next call
+// goes on.
+func (c *circle) closed(cookie uint64) bool {
+	if c.most > 0 && cookie == c.kept {
+		return true
+	}
+	if c.steps++; c.steps > c.most {
+		c.kept, c.steps, c.most = cookie, 0, max(1, 2*c.most)
+	}
+	return false
 }

@@ -53,6 +53,7 @@ type DirEntry4 struct {
 func (n NFS4) Readdir(ctx context.Context, dir Handle, wanted nfs4wire.Bitmap4) iter.Seq2[DirEntry4, error] {
 	return func(yield func(DirEntry4, error) bool) {
 		args := nfs4wire.Readdir4Args{Dircount: directoryReply, Maxcount: directoryReply, AttrRequest: wanted}
+		var c circle
 		for eof := false; !eof; {
 			var entries []DirEntry4
 			var res nfs4wire.Readdir4Res
@@ -69,7 +70,7 @@ func (n NFS4) Readdir(ctx context.Context, dir Handle, wanted nfs4wire.Bitmap4) 
 				}
 				return nil
 			})
-			if err == nil && len(entries) == 0 && !eof {
+			if err == nil && !eof && (len(entries) == 0 || c.closed(args.Cookie)) {
 				err = errEndless
 			}
 			if err != nil {

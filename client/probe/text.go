@@ -3,8 +3,11 @@ package probe
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Print writes the report as text.
@@ -18,7 +21,7 @@ func (p *Report) Print(w io.Writer) {
 	fmt.Fprintln(w, "exports")
 	switch {
 	case p.ExportsFault != "":
-		fmt.Fprintf(w, "  not listed: %s\n", strings.ReplaceAll(p.ExportsFault, "\n", "; "))
+		fmt.Fprintf(w, "  not listed: %s\n", shown(p.ExportsFault))
 	case len(p.Exports) == 0:
 		fmt.Fprintln(w, "  none that this client may see")
 	}
@@ -30,19 +33,31 @@ func (p *Report) Print(w io.Writer) {
 		if len(e.Flavors) > 0 {
 			groups += ", sec=" + joined(e.Flavors)
 		}
-		fmt.Fprintf(w, "  %-20s %s\n", e.Path, groups)
+		fmt.Fprintf(w, "  %-20s %s\n", shown(e.Path), shown(groups))
 	}
+}
+
+// shown is text on one line of a terminal, where a peer has a part in it: lines become one,
+// and what is not printable is escaped, so that the peer neither moves the cursor nor
+// feigns lines of the report.
+func shown(text string) string {
+	text = strings.ReplaceAll(text, "\n", "; ")
+	if !strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		return text
+	}
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 func (t *Listener) print(w io.Writer) {
 	fmt.Fprintf(w, "%s %s\n", t.Transport, t.Address)
 	line := func(what, format string, args ...any) {
-		fmt.Fprintf(w, "  %-20s %s\n", what, fmt.Sprintf(format, args...))
+		fmt.Fprintf(w, "  %-20s %s\n", what, shown(fmt.Sprintf(format, args...)))
 	}
 	if t.Fault != "" {
-		fmt.Fprintf(w, "  %s\n", t.Fault)
+		fmt.Fprintf(w, "  %s\n", shown(t.Fault))
 		if t.Detail != "" {
-			line("detail", "%s", strings.ReplaceAll(t.Detail, "\n", "; "))
+			line("detail", "%s", t.Detail)
 		}
 	}
 	if t.Connect > 0 {
@@ -70,7 +85,7 @@ func (t *Listener) print(w io.Writer) {
 	}
 	switch x := t.Context; {
 	case t.ContextFault != "":
-		line("no context", "%s", strings.ReplaceAll(t.ContextFault, "\n", "; "))
+		line("no context", "%s", t.ContextFault)
 	case x != nil:
 		line("context", "%v with %s as %s, %s", x.Flavor, x.Server, x.Client, x.EType)
 		line("", "until %s; ticket in %v, made in %v, NULL under it in %v", x.Expiry.Local().Format(time.DateTime),
@@ -83,7 +98,7 @@ func (t *Listener) print(w io.Writer) {
 		line("round trip of NULL", "min %v, median %v, max %v (%d calls)", r.Min, r.Median, r.Max, r.Calls)
 	}
 	for _, n := range t.Notes {
-		fmt.Fprintf(w, "  %s\n", n)
+		fmt.Fprintf(w, "  %s\n", shown(n))
 	}
 }
 
