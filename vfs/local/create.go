@@ -125,7 +125,10 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 		return o, ch, err
 	}
 	defer d.put()
-	if err = newName(name); err != nil {
+	if err = newName(name); err == nil {
+		err = checkOwners(s)
+	}
+	if err != nil {
 		return o, ch, err
 	}
 	var n *node
@@ -292,7 +295,10 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 		return o, ch, err
 	}
 	defer fs.giveBack(op, d)
-	if err = newName(name); err != nil {
+	if err = newName(name); err == nil {
+		err = checkOwners(&how.Attr)
+	}
+	if err != nil {
 		return o, ch, err
 	}
 	var n *node

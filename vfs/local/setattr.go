@@ -25,7 +25,10 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 		return ch, err
 	}
 	defer n.put()
-	if err = fs.setAttr(op, n, s, guard, &ch, false); err != nil {
+	if err = checkOwners(s); err == nil {
+		err = fs.setAttr(op, n, s, guard, &ch, false)
+	}
+	if err != nil {
 		return ch, err
 	}
 	if s.IsZero() {
@@ -68,6 +71,15 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 		ch.HasAfter, ch.Atomic = true, only.holds(&st)
 	}
 	return err
+}
+
+// checkOwners refuses an owner and a group that the kernel takes for "as it is": no file
+// can have them.
+func checkOwners(s *vfs.SetAttr) error {
+	if s.SetUID && s.UID == noID || s.SetGID && s.GID == noID {
+		return syscall.EINVAL
+	}
+	return nil
 }
 
 // maySetAttr foresees what the kernel will say about each part, so that none is
