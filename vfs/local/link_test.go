@@ -1,8 +1,10 @@
 package local_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -74,4 +76,36 @@ func TestLinksForOthers(t *testing.T) {
 	if os.Geteuid() == 0 && local.CanSwitch() != local.LinksForOthers() {
 		t.Errorf("user 0 links for others: %v", local.LinksForOthers())
 	}
+}
+
+// A file that gets a name while another one of its names is removed lives on under its
+// handle, in whichever order the two calls come.
+func TestFileThatIsLinkedWhileANameIsRemovedStays(t *testing.T) {
+	eachScheme(t, func(t *testing.T, index bool) {
+		w := newWorld(t, local.Config{IndexHandles: index})
+		from, to := w.mkdir(w.fs.Root(), "from"), w.mkdir(w.fs.Root(), "to")
+		both := 0
+		for i := range 1000 {
+			name := []byte(fmt.Sprint(i))
+			f := w.create(from, string(name))
+			var removed, linked error
+			var wg sync.WaitGroup
+			wg.Go(func() { _, removed = w.fs.Remove(w.op, from, name) })
+			wg.Go(func() {
+				var a vfs.Attr
+				_, linked = w.fs.Link(w.op, f, to, name, &a)
+			})
+			wg.Wait()
+			w.ok(removed, "Remove")
+			w.fs.EvictAll()
+			_, err := w.attr(f)
+			if linked != nil {
+				w.want(err, syscall.ESTALE, "GetAttr of a file without a name")
+				continue
+			}
+			both++
+			w.ok(err, "GetAttr of a file that has the name ", string(name))
+		}
+		t.Logf("%d of 1000 files were linked before their name was removed", both)
+	})
 }

@@ -39,7 +39,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		err := fs.as(op.Cred, func() error { return c.call(func() error { return sysUnlinkat(d.fd, name, flags) }) })
 		victim.stirred()
 		if err == nil && victim.ok {
-			fs.resolver.gone(d.handle, victim.handle, name, victim.last)
+			fs.resolver.gone(d.handle, victim.handle, name, victim.nameless())
 		}
 		return err
 	})
@@ -57,8 +57,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 type named struct {
 	handle vfs.Handle
 	ok     bool
-	last   bool   // it had no other name; told to the index only
-	n      *node  // with a reference; nil where it is not in the cache
+	n      *node  // with a reference; nil where the kernel finds it by its handle and it is not in the cache
 	inode  *inode // likewise, nil where no FS of the process has it
 	// after is what n looked like after the change; seen: that is known.
 	after unix.Stat_t
@@ -83,6 +82,12 @@ func (v *named) stirred() {
 	}
 }
 
+// nameless says after the change that the file has no name any more: another call may have
+// made or removed one just before the change.
+func (v *named) nameless() bool {
+	return v.n != nil && (v.n.typ == vfs.Directory || v.seen && v.after.Nlink == 0)
+}
+
 // smallFile is up to how many blocks of 512 bytes a file that is removed may hold so that an
 // attempt frees them.
 const smallFile = 2048
@@ -103,39 +108,41 @@ func (v *named) put() {
 	}
 }
 
-// known identifies name in d. Where the kernel resolves handles that takes one
-// call: only the index is told whether the file has other names.
+// known identifies name in d. Where the kernel resolves handles that takes one call: only
+// the index is told what is left of the file after the change, and has it held.
 func (fs *FS) known(d *node, name []byte) (v named) {
 	dev := d.key.dev
 	if _, byKernel := fs.resolver.(kernelResolver); byKernel {
-		v.handle, _, v.ok = handleAt(d.fd, name)
+		if v.handle, _, v.ok = handleAt(d.fd, name); v.ok {
+			v.n = fs.nodes.cached(&v.handle)
+		}
 	}
 	if !v.ok {
-		v, dev = fs.knownByDescriptor(d, name)
+		if v.n = fs.knownByDescriptor(d, name); v.n == nil {
+			return v
+		}
+		v.handle, v.ok, dev = v.n.handle, true, v.n.key.dev
 	}
-	if v.ok {
-		v.n = fs.nodes.cached(&v.handle)
-		v.inode = inodes.find(inodeKey{dev, v.handle})
-	}
+	v.inode = inodes.find(inodeKey{dev, v.handle})
 	return v
 }
 
-func (fs *FS) knownByDescriptor(d *node, name []byte) (v named, dev uint64) {
+// knownByDescriptor returns the node of name in d with a reference, or nil.
+func (fs *FS) knownByDescriptor(d *node, name []byte) *node {
 	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if err != nil {
-		return v, 0
+		return nil
 	}
-	defer unix.Close(fd)
 	var st unix.Stat_t
-	if fstat(fd, &st) != nil {
-		return v, 0
+	var h vfs.Handle
+	if err = fstat(fd, &st); err == nil {
+		h, err = identify(fd, &st)
 	}
-	if v.handle, err = identify(fd, &st); err != nil {
-		return v, 0
+	if err != nil {
+		unix.Close(fd)
+		return nil
 	}
-	v.ok = true
-	v.last = st.Nlink <= 1 || st.Mode&unix.S_IFMT == unix.S_IFDIR
-	return v, st.Dev
+	return fs.nodes.adopt(fd, &st, h)
 }
 
 // Rename implements vfs.FileSystem.
@@ -175,7 +182,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		}
 		if err == nil && moved.handle != victim.handle {
 			if victim.ok {
-				fs.resolver.gone(t.handle, victim.handle, toName, victim.last)
+				fs.resolver.gone(t.handle, victim.handle, toName, victim.nameless())
 			}
 			if moved.ok {
 				fs.resolver.note(t.handle, moved.handle, toName)
