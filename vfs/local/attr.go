@@ -1,9 +1,6 @@
 package local
 
 import (
-	"encoding/binary"
-	"hash/fnv"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -92,32 +89,6 @@ func (n *node) fillChanged(a *vfs.Attr, st *unix.Stat_t) {
 			return
 		}
 	}
-}
-
-// fsid is the identity of the file system with device number dev, which fd is on.
-func (fs *FS) fsid(fd int, dev uint64) uint64 {
-	if v, ok := fs.fsids.Load(dev); ok {
-		return v.(uint64)
-	}
-	var id uint64
-	var s unix.Statfs_t
-	if unix.Fstatfs(fd, &s) == nil {
-		id = uint64(uint32(s.Fsid.Val[0]))<<32 | uint64(uint32(s.Fsid.Val[1]))
-	}
-	if id == 0 {
-		id = dev
-	}
-	if fs.cfg.FSID != 0 {
-		id = mix(fs.cfg.FSID, id)
-	}
-	fs.fsids.Store(dev, id)
-	return id
-}
-
-func mix(a, b uint64) uint64 {
-	h := fnv.New64a()
-	h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, a), b))
-	return h.Sum64()
 }
 
 // GetAttr implements vfs.FileSystem.

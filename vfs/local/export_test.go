@@ -182,6 +182,9 @@ func HandleOf(dir int, name string) (h vfs.Handle, err error) {
 	return identify(fd, &st)
 }
 
+// UUIDOfDevice is how the block device dev is called in the directory dir.
+func UUIDOfDevice(dir string, dev uint64) string { return uuidOfDevice(dir, dev) }
+
 // Bounded says that nothing but the tree is on the file system.
 func (fs *FS) Bounded() bool { return fs.bounded }
 

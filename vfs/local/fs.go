@@ -139,7 +139,7 @@ func (fs *FS) open() error {
 		unix.Close(rootFD)
 		return err
 	}
-	fs.kind, fs.reads = kindOf(&sfs, fs.rootStat.Dev), readKindOf(&sfs)
+	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
 	fs.mountID, fs.bounded = mountOf(fs.mount)

@@ -44,6 +44,8 @@ type fsKind struct {
 	maxLink     uint32
 	noLinks     bool
 	caseFolding bool
+	// times is what times are kept to, in seconds or nanoseconds.
+	times vfs.Time
 }
 
 // Magic numbers that package unix does not have.
@@ -79,13 +81,20 @@ func hasFineTimes() bool {
 	return n == 2 && (major > 6 || major == 6 && minor >= 13)
 }
 
-func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
+// kindOf is the kind of a file system where a root was found that looks like root. born: it
+// has a time of birth.
+func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	const most = 1<<63 - 1
-	k := fsKind{maxFile: most, maxLink: 32000}
+	nanosecond, second := vfs.Time{Nsec: 1}, vfs.Time{Sec: 1}
+	k := fsKind{maxFile: most, maxLink: 32000, times: nanosecond}
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
-		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(dev), 16<<40-4096, 65000
+		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(root.Dev), 16<<40-4096, 65000
 		k.reserves, k.fine, k.spliced = true, hasFineTimes(), true
+		// ext2, and inodes of 128 bytes, have room for seconds, and for no time of birth.
+		if k.times = second; born {
+			k.times = nanosecond
+		}
 	case unix.XFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxLink = true, true, true, 1<<31-1
 		k.fine, k.spliced = hasFineTimes(), true
@@ -99,6 +108,7 @@ func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 		k.memory, k.rawAttr, k.withDirs, k.reserves, k.spliced = true, true, true, true, true
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.noLinks, k.caseFolding, k.maxLink = true, true, true, true, 1
+		k.times = vfs.Time{Sec: 2}
 		if s.Type == unix.MSDOS_SUPER_MAGIC {
 			k.maxFile = 4<<30 - 1
 		}
@@ -107,6 +117,11 @@ func kindOf(s *unix.Statfs_t, dev uint64) fsKind {
 		k.memory, k.withDirs = true, true
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		k.links = true // and its layers may be anything
+		fallthrough
+	default:
+		if root.Ctim.Nsec == 0 && root.Mtim.Nsec == 0 {
+			k.times = second // no clock is read twice at the full second
+		}
 	}
 	k.links = k.links || k.memory
 	return k
@@ -136,7 +151,7 @@ func (fs *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	}
 	return vfs.Info{
 		MaxFileSize: fs.kind.maxFile, MaxName: uint32(min(s.Namelen, maxName)), MaxLink: fs.kind.maxLink,
-		TimeGranularity: vfs.Time{Nsec: 1},
+		TimeGranularity: fs.kind.times,
 		HardLinks:       !fs.kind.noLinks, Symlinks: !fs.kind.noLinks,
 		NoTruncate: true, ChownRestricted: true,
 		CaseInsensitive: fs.kind.caseFolding, CasePreserving: true,
