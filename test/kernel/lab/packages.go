@@ -24,6 +24,8 @@ var packages = []string{
 	"nfs-ganesha", "nfs-ganesha-vfs", "libnfs-utils",
 	// Kerberos: a realm, and MIT's library as a peer.
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
+	// File systems that vfs/local is tried on.
+	"xfsprogs", "btrfs-progs", "dosfstools",
 	// The unit file: accepted, and allowing what the daemon does.
 	"systemd", "strace",
 }
