@@ -20,6 +20,17 @@ type Conn struct {
 	// be (a TCP port below 1024; any RDMA peer, as knfsd has it).
 	Privileged bool
 
+	// Window is how many calls the peer may have under way. The transport sets it before
+	// the first call.
+	Window int
+	// Left, where set, says that the peer has closed its side, or does not acknowledge what
+	// it is sent, or may have another connection by now. The transport sets it before the first call. It may be called from any
+	// goroutine, after the connection's end as well, and must not block.
+	Left func() bool
+
+	replies *replyCache // nil where there is none
+	owner   *replyOwner // the mutex of replies guards it
+
 	caller  atomic.Pointer[callerBox]
 	known   atomic.Bool
 	onKnown func()
@@ -119,6 +130,9 @@ func (c *Conn) Close() {
 	c.closed = true
 	c.caller.Store(nil)
 	c.mu.Unlock()
+	if c.replies != nil {
+		c.replies.ended(c)
+	}
 	// One at a time off the list, so that an f may forget another.
 	for {
 		c.mu.Lock()

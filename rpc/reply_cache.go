@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"hash/maphash"
-	"math/bits"
 	"net/netip"
 	"sync"
 	"time"
@@ -15,120 +14,113 @@ import (
 // much as the WRITE.
 const sampled = 2 << 10
 
-// replyLife is how long a reply is remembered: a client that did not get it has
-// asked again by then.
+// replyLife is how long a reply is remembered after it was made, or last asked for.
 const replyLife = 2 * time.Minute
 
-// entryCost is what an entry is reckoned to occupy beside its results, in bytes.
-const entryCost = 320
-
-// maxReplyShards is the greatest number of independently locked parts of a large cache, and
-// shardBytes what each part holds at least.
-const (
-	maxReplyShards = 16
-	shardBytes     = 256 << 10
-)
-
-// replyCache knows the calls that must not be executed twice, or not beside each
-// other. A call is known by its client's address (not the port: a client that lost
-// its connection sends again over a new one), XID, procedure, and a checksum of its
-// credential and the start of its arguments. It is bounded by the memory that it
-// occupies; of that each client has its part.
+// A replyCache knows the calls that must not be executed twice, and their replies (RFC
+// 1813 §4.5, RFC 7530 §3.1.1).
+//
+// Two calls are the same if client address, XID, program, version, procedure, credential
+// and a digest of the arguments are. A call of which none the same is known gets an entry.
+// The entry is running until the call ends. Then it holds the reply, for replyLife or until
+// there is no room (replyRoom). A call that was refused for its credential, or dropped,
+// leaves no entry.
+//
+// An entry has an owner: the newest connection that made the call. A copy on the owner is
+// answered: from the entry, or, if the entry is running, when it ends. A copy on another
+// connection may claim the entry if
+//
+//   - the credential names the client: its machine, or a proven principal. Two clients
+//     behind one address differ in that. Clients choose their XIDs by chance.
+//   - the owner has ended,
+//   - the owner's peer has left it (Conn.Left): it has closed its side, or does not
+//     acknowledge what it is sent,
+//   - the two have the same port: a client cannot have both.
+//
+// Then the copy is answered in the same way, and the entry goes to the newer one of both. A
+// connection that lost an entry so is succeeded: its client makes all its calls again on the
+// newer one. What is still read of it is older than those, so no change of it begins.
+//
+// Otherwise the copy may be of another client behind the same address:
+//
+//   - if the owner is older, the copy gets an entry of its own. But while the owner's entry
+//     is running, the copy waits, and the owner counts as succeeded: it may be given up and
+//     not known to be, and then the older of two WRITEs must not end last.
+//   - if the owner is newer, the copy lags behind it. The lagging connection ends: its
+//     client has given it up, or connects anew and is the newer one.
+//
+// Every call is answered on the connection by which it came, as long as that one lives.
 type replyCache struct {
-	seed   maphash.Seed
-	shards []replyShard
-	shift  int
-	now    func() time.Time
+	seed maphash.Seed
+	now  func() time.Time
+
+	mu      sync.Mutex
+	entries map[replyKey]*reply // the newest of those with the same key
+	unused  *reply
+	replyRoom
+	count ReplyCacheStats
 }
+
+// maxTwins is how many connections may have done the same call each for itself.
+const maxTwins = 4
 
 type replyKey struct {
-	addr                [16]byte
-	xid                 uint32
-	prog, version, proc uint32
-	sum                 uint64
+	addr [16]byte
+	xid  uint32
+	sum  uint64
 }
 
-type replyShard struct {
-	mu       sync.Mutex
-	entries  map[replyKey]*replyEntry
-	clients  map[[16]byte]*replyClient
-	unused   *replyEntry
-	bytes    int64
-	maxBytes int64
-
-	hits, joined, misses, evicted, expired, oversize uint64
-}
-
-// A replyClient is what one client address has in a shard.
-type replyClient struct {
-	oldest, newest *replyEntry // of those that are done
-	entries        int
-	bytes          int64
-}
-
-// A replyEntry is one call: running, until finish, then done.
-type replyEntry struct {
-	key    replyKey
-	shard  *replyShard
-	client *replyClient
-	at     time.Time // when it was done
-	done   bool
-	// waiting are the duplicates of a running call, linked by callState.next.
-	waiting    *Call
-	kept       Kept
-	shared     bool // a reply is sent from kept: its memory is not to be used again
-	prev, next *replyEntry
+// A reply is one entry.
+type reply struct {
+	key   replyKey
+	owner *replyOwner
+	twin  *reply // an older one with the same key, or the next unused one
+	done  bool
+	at    time.Time // when it was done, or asked for last
+	// waiting are the copies of a running call, linked by callState.next.
+	waiting *Call
+	kept    Kept
+	shared  bool // a reply is sent from kept: its memory is not to be used again
+	// links in the owner's list of what is done
+	prev, next *reply
 }
 
 func newReplyCache(size int64) *replyCache {
-	n := 1
-	for n < maxReplyShards && size/int64(2*n) >= shardBytes {
-		n *= 2
+	return &replyCache{
+		seed: maphash.MakeSeed(), now: time.Now,
+		entries:   make(map[replyKey]*reply),
+		replyRoom: replyRoom{size: size, clients: make(map[netip.Addr]*replyClient)},
 	}
-	rc := &replyCache{
-		seed:   maphash.MakeSeed(),
-		shards: make([]replyShard, n),
-		shift:  32 - bits.Len(uint(n-1)),
-		now:    time.Now,
-	}
-	for i := range rc.shards {
-		rc.shards[i].entries = make(map[replyKey]*replyEntry)
-		rc.shards[i].clients = make(map[[16]byte]*replyClient)
-		rc.shards[i].maxBytes = size / int64(n)
-	}
-	return rc
 }
 
-// identity is what of a credential goes into the checksum: a result is replayed
-// to the caller who earned it.
+// identity is what tells calls with one XID apart. A result goes to the caller who earned
+// it, protected as it was.
 type identity struct {
-	arguments, beside, groups, principal uint64
-	flavor                               Flavor
-	uid, gid                             uint32
+	arguments, beside, groups, principal, machine uint64
+	prog, version, proc                           uint32
+	flavor                                        Flavor
+	gss                                           GSSService
+	uid, gid                                      uint32
 }
 
 func (rc *replyCache) key(c *Call) replyKey {
-	var beside uint64
-	for i := range c.Excised {
-		beside = maphash.Comparable(rc.seed, [2]uint64{beside, rc.digest(c.Excised[i].Data)})
-	}
 	h := &c.Header
 	id := identity{
 		arguments: rc.digest(c.Args.Rest()),
-		beside:    beside,
 		groups:    rc.groups(c.Cred.Groups),
 		principal: maphash.String(rc.seed, c.Cred.Principal),
-		flavor:    c.Cred.Flavor, uid: c.Cred.UID, gid: c.Cred.GID,
+		machine:   maphash.Bytes(rc.seed, c.Cred.Machine),
+		prog:      h.Program, version: h.Version, proc: h.Procedure,
+		flavor: c.Cred.Flavor, gss: c.Cred.GSS, uid: c.Cred.UID, gid: c.Cred.GID,
+	}
+	for i := range c.Excised {
+		id.beside = maphash.Comparable(rc.seed, [2]uint64{id.beside, rc.digest(c.Excised[i].Data)})
 	}
 	if c.Cred.Principal != "" {
 		// Its numbers may have become known since.
 		id.groups, id.uid, id.gid = 0, 0, 0
 	}
-	return replyKey{
-		addr: clientOf(c.Conn.Peer.Addr()),
-		xid:  h.XID, prog: h.Program, version: h.Version, proc: h.Procedure,
-		sum: maphash.Comparable(rc.seed, id),
-	}
+	return replyKey{addr: c.Conn.Peer.Addr().As16(), xid: h.XID, sum: maphash.Comparable(rc.seed, id)}
 }
 
 // digest tells bytes apart by their number, and by those at either end.
@@ -141,8 +133,6 @@ func (rc *replyCache) digest(b []byte) uint64 {
 	})
 }
 
-func clientOf(a netip.Addr) [16]byte { return a.As16() }
-
 func (rc *replyCache) groups(list []uint32) (sum uint64) {
 	for _, g := range list {
 		sum = maphash.Comparable(rc.seed, [2]uint64{sum, uint64(g) + 1})
@@ -150,217 +140,229 @@ func (rc *replyCache) groups(list []uint32) (sum uint64) {
 	return sum
 }
 
-func (rc *replyCache) shard(k *replyKey) *replyShard {
-	x := (k.xid ^ uint32(k.sum)) * 0x9e3779b1
-	return &rc.shards[x>>rc.shift&uint32(len(rc.shards)-1)]
-}
-
-// begin says whether c is to be executed now. If not, it was answered, or waits for the
-// answer of the call that it repeats.
+// begin says whether c is to be executed now. If not, it was answered, or will be.
 func (rc *replyCache) begin(s *Server, c *Call) bool {
-	k := rc.key(c)
-	sh := rc.shard(&k)
-	for detached := false; ; {
-		sh.mu.Lock()
-		e := sh.entries[k]
-		if e != nil && e.done && rc.now().Sub(e.at) > replyLife {
-			sh.expired++
-			sh.discard(e)
-			e = nil
-		}
+	k, named := rc.key(c), len(c.Cred.Machine) > 0 || c.Cred.Principal != ""
+	for asked, detached := false, false; ; {
+		now := rc.now()
+		rc.mu.Lock()
+		o := rc.ownerLocked(c.Conn)
+		e, rivals, lags := rc.findLocked(k, o, named, now)
 		switch {
-		case e == nil:
-			e = sh.add(k)
-			c.state.entry = e
-			sh.misses++
-			sh.mu.Unlock()
-			return true
-		case e.done:
-			sh.hits++
-			sh.unlink(e)
-			sh.link(e)
+		case rivals[0] != nil && !asked:
+			// Their transport knows whether they live. It is not asked under the lock.
+			rc.mu.Unlock()
+			rc.ask(rivals)
+			asked = true
+		case e != nil && e.done:
+			rc.count.Hits++
+			rc.claimLocked(e, o)
+			e.at = now
+			e.owner.renew(e)
 			e.shared = e.shared || e.kept.Size() > 0
 			kept := e.kept
-			sh.mu.Unlock()
+			rc.mu.Unlock()
 			s.answer(c, &kept)
 			return false
-		case !detached:
-			// It must be able to wait before others can see that it does.
-			sh.mu.Unlock()
-			c.detach()
-			detached = true
-		default:
-			c.state.next, e.waiting = e.waiting, c
-			sh.joined++
-			sh.mu.Unlock()
+		case e == nil && (lags || o.succeeded) && !c.Early:
+			o.succeeded = true
+			rc.count.Lagging++
+			rc.mu.Unlock()
+			s.turnAway(c, DropAndEnd)
+			s.leave()
 			return false
+		case e != nil || rivals[0] != nil && !rivals[0].done && !c.Early:
+			if !detached {
+				// It must be able to wait before others can see that it does.
+				rc.mu.Unlock()
+				c.detach()
+				detached = true
+				continue
+			}
+			rc.count.Joined++
+			if c.state.apart = e == nil; e == nil {
+				e = rivals[0]
+				e.owner.succeeded = true
+			} else {
+				rc.claimLocked(e, o)
+			}
+			c.state.lender = nil // its goroutine goes on
+			c.state.next, e.waiting = e.waiting, c
+			rc.mu.Unlock()
+			return false
+		default:
+			if !c.Early {
+				rc.count.Misses++
+				c.state.entry = rc.addLocked(k, o)
+			}
+			rc.mu.Unlock()
+			return true
 		}
 	}
 }
 
-// finish keeps what the call of e came to, and returns the duplicates that came
-// meanwhile, with what they are to be answered.
-func (rc *replyCache) finish(e *replyEntry, c *Call, w *xdr.Writer, out Outcome) (waiting *Call, kept Kept) {
-	sh := e.shard
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	waiting, e.waiting = e.waiting, nil
-	e.kept.Keep(c, w, out)
-	size := int64(e.kept.Size())
+// rivals are entries with one key whose owners live, the one that is running first.
+type rivals [maxTwins + 1]*reply
+
+// findLocked returns the entry that a call of connection o with key k is answered by, or
+// nil. named: the credential names the client. Unless it is o's own, rivals are those that o may not claim, and lags says that one of
+// these is a newer connection's.
+func (rc *replyCache) findLocked(k replyKey, o *replyOwner, named bool, now time.Time) (found *reply, r rivals, lags bool) {
+	n := 0
+	for e := rc.entries[k]; e != nil; {
+		older := e.twin
+		switch {
+		case e.done && now.Sub(e.at) > replyLife:
+			rc.count.Expired++
+			rc.discardLocked(e)
+		case e.owner == o:
+			return e, rivals{}, false
+		case named || e.owner.gives(o):
+			if found == nil {
+				found = e
+			}
+		default:
+			r[n] = e
+			if !e.done {
+				r[0], r[n] = e, r[0]
+			}
+			n++
+			lags = lags || e.owner.id > o.id
+		}
+		e = older
+	}
+	return found, r, lags
+}
+
+// ask notes which owners of rivals have left.
+func (rc *replyCache) ask(r rivals) {
+	var left [len(r)]*Conn
+	rc.mu.Lock()
+	for i, e := range r {
+		if e != nil && e.owner != nil {
+			left[i] = e.owner.conn
+		}
+	}
+	rc.mu.Unlock()
+	for _, c := range left {
+		if c != nil && c.Left != nil && c.Left() {
+			rc.mu.Lock()
+			c.owner.left = true
+			rc.mu.Unlock()
+		}
+	}
+}
+
+// addLocked makes a running entry. Of too many twins the oldest goes.
+func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
+	e := rc.unused
+	if e != nil {
+		rc.unused = e.twin
+	} else {
+		e = new(reply)
+	}
+	e.key, e.owner, e.twin = k, o, rc.entries[k]
+	n, oldest := 0, (*reply)(nil)
+	for t := e.twin; t != nil; t = t.twin {
+		if n++; t.done {
+			oldest = t
+		}
+	}
+	rc.entries[k] = e
+	if n >= maxTwins && oldest != nil {
+		rc.discardLocked(oldest)
+	}
+	rc.count.Entries++
+	rc.heldLocked(o, 1)
+	rc.shrinkLocked()
+	return e
+}
+
+// claimLocked makes e the entry of o, if that is newer than its owner.
+func (rc *replyCache) claimLocked(e *reply, o *replyOwner) {
+	from := e.owner
+	if from.id >= o.id {
+		return
+	}
+	from.succeeded = true
+	if e.done {
+		rc.unlinkLocked(e)
+	}
+	e.owner = o
+	rc.heldLocked(o, 1)
+	rc.heldLocked(from, -1)
+	if e.done {
+		rc.linkLocked(e)
+	}
+}
+
+// finish keeps what the call of e came to, and returns the copies that wait, with what they
+// are to be answered.
+func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (waiting *Call, kept Kept) {
+	e.kept.Keep(c, w, out) // e is running: the call's alone but for waiting
+	now := rc.now()
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	if waiting = e.waiting; waiting != nil {
+		e.waiting, e.shared, kept = nil, true, e.kept
+	}
 	switch {
 	case out.Auth != AuthOK:
 		// Nothing was done. The same call with a better credential may come.
-		kept = e.give(waiting)
-		sh.remove(e)
-	case entryCost+size > sh.maxBytes/4:
-		sh.oversize++
-		kept = e.give(waiting)
-		sh.remove(e)
+		rc.removeLocked(e)
+	case e.cost() > rc.size/4:
+		rc.count.Oversize++
+		rc.removeLocked(e)
 	default:
-		e.done, e.at = true, rc.now()
-		for old := e.client.oldest; old != nil && e.at.Sub(old.at) > replyLife; old = e.client.oldest {
-			sh.expired++
-			sh.discard(old)
-		}
-		sh.link(e)
-		sh.charge(e.client, size)
-		sh.shrink(e)
-		kept = e.give(waiting)
+		e.done, e.at = true, now
+		rc.linkLocked(e)
+		rc.sweepLocked(e.owner, now)
+		rc.shrinkLocked()
 	}
 	return waiting, kept
 }
 
-func (e *replyEntry) give(waiting *Call) Kept {
-	if waiting == nil {
-		return Kept{}
-	}
-	e.shared = true
-	return e.kept
-}
-
-// forget drops e, whose call has no answer, and returns the duplicates that wait for
-// one.
-func (rc *replyCache) forget(e *replyEntry) (waiting *Call) {
-	sh := e.shard
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+// forget drops e, whose call has no answer, and returns the copies that wait for one.
+func (rc *replyCache) forget(e *reply) (waiting *Call) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
 	waiting = e.waiting
-	sh.remove(e)
+	rc.removeLocked(e)
 	return waiting
 }
 
-// The functions below are called with the shard locked.
-
-func (sh *replyShard) add(k replyKey) *replyEntry {
-	cl := sh.clients[k.addr]
-	if cl == nil {
-		cl = new(replyClient)
-		sh.clients[k.addr] = cl
-	}
-	e := sh.unused
-	if e != nil {
-		sh.unused = e.next
-		e.next = nil
-	} else {
-		e = &replyEntry{shard: sh}
-	}
-	e.key, e.client = k, cl
-	sh.entries[k] = e
-	cl.entries++
-	sh.charge(cl, entryCost)
-	sh.shrink(e)
-	return e
+// discardLocked forgets a reply.
+func (rc *replyCache) discardLocked(e *reply) {
+	rc.unlinkLocked(e)
+	rc.removeLocked(e)
 }
 
-func (sh *replyShard) charge(cl *replyClient, n int64) {
-	sh.bytes += n
-	cl.bytes += n
-}
-
-// shrink makes room. A client that holds more than its part loses its own oldest
-// reply; where the client of e does not, the one that holds most loses its. keep
-// stays.
-func (sh *replyShard) shrink(keep *replyEntry) {
-	for sh.bytes > sh.maxBytes {
-		cl := keep.client
-		if cl.bytes*int64(len(sh.clients)) < sh.maxBytes || cl.oldest == nil || cl.oldest == keep {
-			cl = nil
-			for _, other := range sh.clients {
-				if other.oldest != nil && other.oldest != keep && (cl == nil || other.bytes > cl.bytes) {
-					cl = other
-				}
-			}
-			if cl == nil {
-				return // all that is left is running
-			}
+// removeLocked takes an entry that is on no list out of the cache.
+func (rc *replyCache) removeLocked(e *reply) {
+	if first := rc.entries[e.key]; first != e {
+		for first.twin != e {
+			first = first.twin
 		}
-		sh.evicted++
-		sh.discard(cl.oldest)
+		first.twin = e.twin
+	} else if e.twin != nil {
+		rc.entries[e.key] = e.twin
+	} else {
+		delete(rc.entries, e.key)
 	}
-}
-
-// discard forgets a reply.
-func (sh *replyShard) discard(e *replyEntry) {
-	sh.unlink(e)
-	sh.charge(e.client, -int64(e.kept.Size()))
-	sh.remove(e)
-}
-
-// remove takes an entry that is on no list out of the cache.
-func (sh *replyShard) remove(e *replyEntry) {
-	delete(sh.entries, e.key)
-	cl := e.client
-	sh.charge(cl, -entryCost)
-	if cl.entries--; cl.entries == 0 {
-		delete(sh.clients, e.key.addr)
-	}
+	rc.count.Entries--
+	rc.heldLocked(e.owner, -1)
 	body, marks := e.kept.body[:0], e.kept.marks[:0]
 	if e.shared || cap(body) > 4*entryCost {
 		body, marks = nil, nil
 	}
-	*e = replyEntry{shard: sh, next: sh.unused, kept: Kept{body: body, marks: marks}}
-	sh.unused = e
+	*e = reply{twin: rc.unused, kept: Kept{body: body, marks: marks}}
+	rc.unused = e
 }
 
-func (sh *replyShard) link(e *replyEntry) {
-	cl := e.client
-	e.prev, e.next = cl.newest, nil
-	if cl.newest != nil {
-		cl.newest.next = e
-	} else {
-		cl.oldest = e
-	}
-	cl.newest = e
-}
-
-func (sh *replyShard) unlink(e *replyEntry) {
-	cl := e.client
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		cl.oldest = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		cl.newest = e.prev
-	}
-	e.prev, e.next = nil, nil
-}
-
-func (rc *replyCache) stats() (st ReplyCacheStats) {
-	for i := range rc.shards {
-		sh := &rc.shards[i]
-		sh.mu.Lock()
-		st.Hits += sh.hits
-		st.Joined += sh.joined
-		st.Misses += sh.misses
-		st.Evicted += sh.evicted
-		st.Expired += sh.expired
-		st.Oversize += sh.oversize
-		st.Entries += len(sh.entries)
-		st.Bytes += sh.bytes
-		sh.mu.Unlock()
-	}
+func (rc *replyCache) stats() ReplyCacheStats {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	st := rc.count
+	st.Bytes = rc.bytes
 	return st
 }

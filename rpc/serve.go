@@ -38,6 +38,12 @@ func (s *Server) start(c *Call, elsewhere bool) {
 	s.begin(c)
 }
 
+// whole says whether all of the arguments is here. It is not if the call was judged early, by
+// the start of a long message.
+func (c *Call) whole() bool {
+	return !c.Early || len(c.Message) == c.MessageLen && len(c.Excised) == len(c.Placed)
+}
+
 // beginLater has the executor begin a call that is detached.
 func (s *Server) beginLater(c *Call) {
 	c.state.waits = true
@@ -69,7 +75,7 @@ func (s *Server) begin(c *Call) {
 		}
 	}
 	c.Args.Reset(c.body(), c.Header.Size+st.from, c.Excised)
-	if st.judged.Once && !c.Early && !s.replies.begin(s, c) {
+	if st.judged.Once && c.whole() && !s.replies.begin(s, c) {
 		return
 	}
 	c.Try = true
@@ -156,7 +162,11 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 		st.entry = nil
 		waiting, kept := s.replies.finish(e, c, w, out)
 		for waiting != nil {
-			s.answer(waiting.unlink(&waiting), &kept)
+			if next := waiting.unlink(&waiting); next.state.apart {
+				s.beginLater(next)
+			} else {
+				s.answer(next, &kept)
+			}
 		}
 	}
 	how, ok := s.putEnd(w, c, out)

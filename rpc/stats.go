@@ -86,12 +86,16 @@ type ReplyCacheStats struct {
 	// Hits were answered from the cache; Joined found their call running, and
 	// got its answer; Misses were new.
 	Hits, Joined, Misses uint64
-	// Evicted are results that made room for newer ones; Expired those that
-	// were kept long enough; Oversize those not kept because they are larger
-	// than the cache lets one be.
-	Evicted, Expired, Oversize uint64
-	Entries                    int
-	Bytes                      int64
+	// Lagging were not executed, because a newer connection of the client makes
+	// the calls of theirs.
+	Lagging uint64
+	// Young are replies that made room for newer ones although their connection
+	// has no more than it may have calls under way: the cache is too small.
+	// Surplus are those that it had beyond that. Expired were kept long enough;
+	// Oversize were not kept because they are larger than the cache lets one be.
+	Young, Surplus, Expired, Oversize uint64
+	Entries                           int
+	Bytes                             int64
 }
 
 // LaneStats are the calls that may block in one lane, as Outcome.Lane names it.

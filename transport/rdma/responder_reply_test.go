@@ -7,6 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -166,6 +167,8 @@ func TestReplayWithFreshChunks(t *testing.T) {
 	if h.Writes.Next().Bytes() != 5000 || len(payload) != 32 {
 		t.Fatalf("%d bytes inline", len(payload))
 	}
+	p.Conn().Disconnect()
+	await.Until(t, "the connection is gone", func() bool { return b.server.Stats().Connections.Load() == 0 })
 	q := b.peer()
 	two := make([]byte, 9000)
 	again, payload := answered(t, b.call(q, message{xid: 9, reply: cut(q.Expose(two, rdmacm.RemoteWrite), 100, 8900), payload: fetch(5000)}))

@@ -120,6 +120,11 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	s.stats.Accepted.Add(1)
 	k.agree(device)
 	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
+	to.conn.Window = s.config.Credits
+	// Devices tell of an end when everything before it is dealt with, and a client may have
+	// another connection by then. Nothing translates the addresses of RDMA peers: what has
+	// the same address is the same client.
+	to.conn.Left = func() bool { return true }
 	to.maxCall, to.maxReply, to.unjudged = s.config.maxCall, s.config.maxReply, s.unjudged
 	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(census.Client(to.peer), (*holder)(k))
 	to.ledger.Open(to.share)

@@ -3,6 +3,7 @@ package tcp
 import (
 	"encoding/binary"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -36,4 +37,40 @@ func TestAbandonedConnectionTakesNoAnswer(t *testing.T) {
 	if n := f.program.Served[rpctest.HOLD].Load(); n != 1 {
 		t.Errorf("executed %d times", n)
 	}
+}
+
+// The client closes a connection whose calls are not all read yet, and makes one of them again
+// on a new connection, from another port. It is told of what was done.
+func TestCallOfAClosedConnectionIsClaimedBeforeItsEndIsRead(t *testing.T) {
+	f := start(t, Config{})
+	old, now := f.raw(), f.raw()
+	change := rpctest.Message(500, rpctest.HOLD, u32(2))
+	old.Write(fragments(change))
+	for i := range uint32(130) {
+		old.Write(fragments(rpctest.Message(i, rpctest.STALL, u32(1))))
+	}
+	await.Until(t, "the old connection has as many calls as it may", func() bool { return f.Stats().Gated > 0 })
+	old.(*net.TCPConn).CloseWrite()
+	await.Until(t, "the server's TCP has the end", func() bool {
+		f.Server.mu.Lock()
+		defer f.Server.mu.Unlock()
+		for c := range f.conns {
+			if c.stream.left() {
+				return true
+			}
+		}
+		return false
+	})
+	now.Write(fragments(change))
+	await.Until(t, "the copy waits", func() bool { return f.rpc.Stats().ReplyCache.Joined == 1 })
+	f.program.Release(2)
+	now.SetReadDeadline(time.Now().Add(await.Limit))
+	reply := make([]byte, 36)
+	if _, err := io.ReadFull(now, reply); err != nil || binary.BigEndian.Uint64(reply[28:]) != 1 {
+		t.Errorf("the new connection is told % x, %v", reply, err)
+	}
+	if n := f.program.Served[rpctest.HOLD].Load(); n != 1 {
+		t.Errorf("executed %d times", n)
+	}
+	f.program.Release(1)
 }

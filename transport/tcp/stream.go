@@ -43,6 +43,9 @@ type stream interface {
 	// gone says that the peer is known to have ended the stream abruptly,
 	// although receive may not have been told. At any time, from any goroutine.
 	gone() bool
+	// left says that the peer has closed its side, or does not acknowledge what was
+	// written. At any time, from any goroutine; after close it is true.
+	left() bool
 	// interrupt makes receive return, now or when it is called next; resume
 	// takes that back.
 	interrupt()
@@ -231,6 +234,18 @@ func (s *socket) gone() (gone bool) {
 	return gone && err == nil
 }
 
+// left asks TCP: the end may stand behind input that is not read yet.
+func (s *socket) left() (left bool) {
+	err := s.raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		left = err == nil && (info.State != established || info.Retransmits > 0)
+	})
+	return left || err != nil
+}
+
+// established is the state of a TCP connection whose two sides are open.
+const established = 1
+
 func (s *socket) interrupt()  { s.nc.SetReadDeadline(time.Unix(1, 0)) }
 func (s *socket) resume()     { s.nc.SetReadDeadline(time.Time{}) }
 func (s *socket) closeWrite() { s.nc.CloseWrite() }
@@ -252,8 +267,9 @@ const waitingBuffer = 16 << 10
 
 func (s *waitingStream) readable() bool { return len(s.in) > 0 || s.err != nil }
 
-// gone: its receive is always told.
+// gone: its receive is always told. So it is of the peer's end, behind what is not read yet.
 func (s *waitingStream) gone() bool { return false }
+func (s *waitingStream) left() bool { return false }
 
 func (s *waitingStream) receive(ready func() bool) error {
 	for {

@@ -1,0 +1,256 @@
+package rpc_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+)
+
+// from is a connection of a client behind 192.0.2.7, from a port.
+func from(s *rpc.Server, port uint16) *rpc.Conn {
+	return s.NewConn(netip.AddrPortFrom(peer.Addr(), port), local, "tcp", true)
+}
+
+// A copy on another connection is answered if the former one cannot be another client's.
+func TestConnectionsThatMayClaimAReply(t *testing.T) {
+	for name, c := range map[string]struct {
+		port uint16
+		left func(old *rpc.Conn, left *atomic.Bool)
+	}{
+		"the former one has ended":          {701, func(old *rpc.Conn, _ *atomic.Bool) { old.Close() }},
+		"the former one's peer has left it": {701, func(_ *rpc.Conn, left *atomic.Bool) { left.Store(true) }},
+		"the port is the same":              {700, func(*rpc.Conn, *atomic.Bool) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, p, _ := newServer(t, rpc.Config{})
+			var left atomic.Bool
+			old := from(s, 700)
+			old.Left = left.Load
+			done, running := rpctest.Message(1, rpctest.BUMP, bump("")), rpctest.Message(2, rpctest.HOLD, u32(9))
+			n := counter(t, rpctest.NewCall(old, done).Run(s))
+			first := rpctest.NewCall(old, running).Go(s)
+			ended(t, p.Arrived(9))
+			c.left(old, &left)
+			now := from(s, c.port)
+			if again := counter(t, rpctest.NewCall(now, done).Run(s)); again != n {
+				t.Errorf("%d, then %d: executed again", n, again)
+			}
+			second := rpctest.NewCall(now, running).Go(s)
+			p.Release(9)
+			ended(t, first.Done)
+			ended(t, second.Done)
+			if a, b := counter(t, first), counter(t, second); a != b {
+				t.Errorf("%d and %d: a running call was executed again", a, b)
+			}
+			// What is still read of the former connection is older than what comes by the new one.
+			late := rpctest.NewCall(old, rpctest.Message(3, rpctest.BUMP, bump(""))).Run(s)
+			if late.End != rpctest.DroppedAndClosed || s.Stats().ReplyCache.Lagging != 1 {
+				t.Errorf("a call of a connection that another one succeeds ended with %v", late.End)
+			}
+			// Copies there are not executed, and do not take the reply back.
+			executed := p.Served[rpctest.BUMP].Load()
+			rpctest.NewCall(old, done).Run(s)
+			if p.Served[rpctest.BUMP].Load() != executed {
+				t.Error("a copy on the former connection was executed")
+			}
+			if again := counter(t, rpctest.NewCall(now, done).Run(s)); again != n {
+				t.Error("a copy on the former connection took the reply back")
+			}
+		})
+	}
+}
+
+// Two clients behind one address, both connected, that count their XIDs from the same number,
+// do not get each other's answers.
+func TestClientsBehindOneAddressShareNoReplies(t *testing.T) {
+	s, p, _ := newServer(t, rpc.Config{})
+	a, b := from(s, 700), from(s, 701)
+	m := rpctest.Message(1, rpctest.BUMP, bump("MKDIR lock"))
+	first, second := counter(t, rpctest.NewCall(a, m).Run(s)), counter(t, rpctest.NewCall(b, m).Run(s))
+	if first == second {
+		t.Errorf("two clients, each on its own living connection: both are told %d", first)
+	}
+	if x, y := counter(t, rpctest.NewCall(a, m).Run(s)), counter(t, rpctest.NewCall(b, m).Run(s)); x != first || y != second {
+		t.Errorf("asked again: %d and %d, before %d and %d", x, y, first, second)
+	}
+	// The one that comes while the other runs begins after it: it may be the same client.
+	held := rpctest.Message(2, rpctest.HOLD, u32(9))
+	one := rpctest.NewCall(a, held).Go(s)
+	ended(t, p.Arrived(9))
+	two := rpctest.NewCall(b, held).Go(s)
+	select {
+	case <-p.Arrived(9):
+		t.Error("two calls that may be copies run beside each other")
+	case <-two.Done:
+		t.Error("the second has an answer before the first")
+	default:
+	}
+	p.Release(9)
+	ended(t, one.Done)
+	ended(t, two.Done)
+	if x, y := counter(t, one), counter(t, two); x == y {
+		t.Errorf("both are told %d", x)
+	}
+}
+
+// One client whose credential names its machine gets its answer though the connection before
+// is not known to be gone, and of two such clients neither gets the other's.
+func TestClientsThatNameTheirMachine(t *testing.T) {
+	s, _, _ := newServer(t, rpc.Config{})
+	as := func(machine string) []byte {
+		a, err := rpc.AuthSysCred(9, machine, 0, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rpctest.CallMessage(rpc.CallHeader{XID: 1, Program: rpctest.Number, Version: 1, Procedure: rpctest.BUMP, Cred: a}, bump("tag"))
+	}
+	old, now, other := from(s, 700), from(s, 701), from(s, 702)
+	first := counter(t, rpctest.NewCall(old, as("one")).Run(s))
+	if n := counter(t, rpctest.NewCall(now, as("one")).Run(s)); n != first {
+		t.Errorf("executed again as number %d", n)
+	}
+	if n := counter(t, rpctest.NewCall(other, as("two")).Run(s)); n == first {
+		t.Error("another machine is told of the first one's success")
+	}
+	if n := counter(t, rpctest.NewCall(old, as("one")).Run(s)); n != first {
+		t.Error("a copy on the older connection was executed")
+	}
+}
+
+// A call that a newer connection of the client has made is not executed when it is read of an
+// older one. That one ends, and so its client, if it is another one, makes the call by a newer
+// connection of its own.
+func TestLaggingConnectionEnds(t *testing.T) {
+	s, p, _ := newServer(t, rpc.Config{})
+	old, now := from(s, 700), from(s, 701)
+	m := rpctest.Message(1, rpctest.BUMP, bump(""))
+	n := counter(t, rpctest.NewCall(now, m).Run(s))
+	for range 2 {
+		if c := rpctest.NewCall(old, m).Run(s); c.End != rpctest.DroppedAndClosed {
+			t.Fatalf("ended with %v", c.End)
+		}
+	}
+	if executed := p.Served[rpctest.BUMP].Load(); executed != 1 {
+		t.Errorf("executed %d times", executed)
+	}
+	old.Close()
+	if counter(t, rpctest.NewCall(from(s, 700), m).Run(s)) == n {
+		t.Error("another client is told of the first one's success")
+	}
+}
+
+// A client that does not get the answer asks again and again. As long as it asks it is
+// answered from what was kept.
+func TestClientThatKeepsAskingIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, conn := newServer(t, rpc.Config{})
+		defer s.Close()
+		m := rpctest.Message(1, rpctest.BUMP, bump("REMOVE f"))
+		for at := 0; at <= 240; at += 60 {
+			if n := counter(t, rpctest.NewCall(conn, m).Run(s)); n != 1 {
+				t.Errorf("asked again after %d s, every 60 s before: executed as number %d", at, n)
+			}
+			time.Sleep(60 * time.Second)
+		}
+	})
+}
+
+// Of 1,000 clients that make 64 calls at a time each sends all of these again when a switch
+// restarts. There is room for all, with results as long as CREATE's.
+func TestRoomForRepliesOfManyClients(t *testing.T) {
+	const clients = 1000
+	s, p, _ := newServer(t, rpc.Config{}) // as the daemon has it
+	all := func(port uint16) {
+		conns := make([]*rpc.Conn, clients)
+		for i := range conns {
+			conns[i] = s.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i / 250), byte(i % 250), 1}), port), local, "tcp", true)
+			defer conns[i].Close()
+		}
+		for xid := range uint32(64) {
+			m := rpctest.Message(xid, rpctest.FETCH, u32(268))
+			for _, c := range conns {
+				if _, err := rpctest.NewCall(c, m).Run(s).Results(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	all(700)
+	first := p.Served[rpctest.FETCH].Load()
+	all(701)
+	if again := p.Served[rpctest.FETCH].Load() - first; first != 64*clients || again > 0 {
+		t.Errorf("%d calls, %d of them executed again", first, again)
+	}
+	if st := s.Stats().ReplyCache; st.Young+st.Surplus > 0 {
+		t.Errorf("%+v", st)
+	} else {
+		t.Logf("%d entries, %d MiB", st.Entries, st.Bytes>>20)
+	}
+}
+
+// A host that opens any number of connections, from any of its addresses, does not take the
+// replies of others, while these have no more than they may have calls under way.
+func TestManyConnectionsOfOneClientTakeNoRoom(t *testing.T) {
+	s, p, _ := newServer(t, rpc.Config{ReplyCacheBytes: 256 << 10})
+	honest := s.NewConn(netip.MustParseAddrPort("[2001:db8:1::1]:700"), local, "tcp", true)
+	do := func(conn *rpc.Conn, xid uint32) uint64 {
+		return counter(t, rpctest.NewCall(conn, rpctest.Message(xid, rpctest.BUMP, bump(""))).Run(s))
+	}
+	var want [64]uint64
+	for xid := range want {
+		want[xid] = do(honest, uint32(xid))
+	}
+	network := netip.MustParseAddr("2001:db8:2::").As16()
+	for i := range uint32(5000) {
+		binary.BigEndian.PutUint32(network[12:], i)
+		do(s.NewConn(netip.AddrPortFrom(netip.AddrFrom16(network), 700), local, "tcp", true), i)
+	}
+	before := p.Served[rpctest.BUMP].Load()
+	for xid := range want {
+		if n := do(honest, uint32(xid)); n != want[xid] {
+			t.Fatalf("call %d was executed again", xid)
+		}
+	}
+	st := s.Stats().ReplyCache
+	if p.Served[rpctest.BUMP].Load() != before || st.Young == 0 || st.Bytes > 256<<10 {
+		t.Errorf("%+v", st)
+	}
+	// Nor does one that makes many calls: it loses what is beyond its own last ones first.
+	busy := s.NewConn(netip.MustParseAddrPort("192.0.2.9:700"), local, "tcp", true)
+	young := st.Young
+	for i := range uint32(5000) {
+		do(busy, i)
+	}
+	if n := do(honest, 0); n != want[0] {
+		t.Error("a busy client took another one's reply")
+	}
+	if st := s.Stats().ReplyCache; st.Surplus == 0 {
+		t.Errorf("%+v, %d young before", st, young)
+	}
+}
+
+// Of connections with the same call each, the oldest is forgotten when they are too many.
+func TestTwinsAreFew(t *testing.T) {
+	s, _, _ := newServer(t, rpc.Config{})
+	m := rpctest.Message(1, rpctest.BUMP, bump(""))
+	told := make(map[uint64]string)
+	var conns []*rpc.Conn
+	for i := range 20 {
+		conns = append(conns, from(s, uint16(700+i)))
+		n := counter(t, rpctest.NewCall(conns[i], m).Run(s))
+		if other := told[n]; other != "" {
+			t.Fatalf("connection %d and %s are both told %d", i, other, n)
+		}
+		told[n] = fmt.Sprint("connection ", i)
+	}
+	if n := s.Stats().ReplyCache.Entries; n != 4 {
+		t.Errorf("%d entries", n)
+	}
+}
