@@ -59,6 +59,8 @@ type MemoryConfig struct {
 	Connection Size `toml:"connection"`
 	// State is for what clients of NFSv4 hold, beside payload memory.
 	State Size `toml:"state"`
+	// Replies is for the duplicate-request cache.
+	Replies Size `toml:"replies"`
 	// Pipes is how many results of READs may be in pipes at a time.
 	Pipes int `toml:"pipes"`
 }

@@ -126,6 +126,23 @@ var metrics = []metric{
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.calls.ReplyCache.Hits + c.calls.ReplyCache.Joined))
 		}},
+	{name: "nfsrdmad_replies", help: "Replies remembered by the duplicate-request cache, calls under way included.", kind: gauge,
+		meaning: "calls whose replies are remembered, those under way included",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Entries)) }},
+	{name: "nfsrdmad_replies_bytes", help: "Memory of the duplicate-request cache.", kind: gauge,
+		meaning: "the memory that these take (`memory.replies`)",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Bytes)) }},
+	{name: "nfsrdmad_replies_forgotten_total", help: "Replies that the duplicate-request cache forgot, by reason.", kind: counter, labels: []string{"reason"},
+		meaning: "replies forgotten: two minutes old (`expired`); beyond what their connection may have under way (`surplus`); `young`, which should have stayed: raise `memory.replies`; or larger than a quarter of that (`oversize`)",
+		read: func(c *counted, put func(float64, ...string)) {
+			put(float64(c.calls.ReplyCache.Expired), "expired")
+			put(float64(c.calls.ReplyCache.Surplus), "surplus")
+			put(float64(c.calls.ReplyCache.Young), "young")
+			put(float64(c.calls.ReplyCache.Oversize), "oversize")
+		}},
+	{name: "nfsrdmad_calls_lagging_total", help: "Calls not executed because a newer connection of their client makes them.", kind: counter,
+		meaning: "calls that were not executed, and their connection ended, because a newer connection of their client makes the same calls",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Lagging)) }},
 	{name: "nfsrdmad_gss_contexts", help: "RPCSEC_GSS contexts.", kind: gauge,
 		meaning: "contexts of callers that use Kerberos: about one for each user of each client",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.gss.Contexts)) }},

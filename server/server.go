@@ -167,7 +167,7 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 		return err
 	}
 	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll)})
-	calls := rpc.Config{Pool: s.pool, Panicked: s.panicked, Working: s.polls.Errand}
+	calls := rpc.Config{Pool: s.pool, ReplyCacheBytes: int64(s.cfg.Memory.Replies), Panicked: s.panicked, Working: s.polls.Errand}
 	if s.cfg.Metrics != "" {
 		s.durations = newDurations()
 		calls.Observe = s.durations.observe
