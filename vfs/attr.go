@@ -52,8 +52,10 @@ type Attr struct {
 	Atime        Time
 	Mtime        Time
 	Ctime        Time
-	// Change differs whenever the content or attributes differ, and only
-	// grows. Locally: ctime, pushed up in memory where two changes share one.
+	// Change names one state: it differs whenever the content or attributes
+	// differ, and only grows. Attributes that were looked at while a change
+	// runs may be newer than their Change, and are never older. Locally: the
+	// ctime, pushed up in memory where it does not grow with each change.
 	Change uint64
 
 	// Birth is the time of the file's creation, where HasBirth says that it is

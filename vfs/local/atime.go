@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // The kernel notes the time of a read in the inode, and RWF_NOWAIT does not keep
@@ -54,13 +52,12 @@ func (fs *FS) mayReadQuietly(n *node) bool {
 		return true
 	}
 	q := &n.quiet
-	return q.change.Load() == n.change.Load() && fs.nodes.round.Load() < q.until.Load()
+	return n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
 }
 
-// wasRead notes what a read has left of n, which had the attributes st after it
-// and told them as a.
-func (fs *FS) wasRead(n *node, st *unix.Stat_t, a *vfs.Attr) {
-	if fs.reads != relatime {
+// wasRead notes what a read has left of n, which looked like st after it.
+func (fs *FS) wasRead(n *node, st *look) {
+	if fs.reads != relatime || !st.still {
 		return
 	}
 	atime := time.Unix(st.Atim.Unix())
@@ -69,8 +66,8 @@ func (fs *FS) wasRead(n *node, st *unix.Stat_t, a *vfs.Attr) {
 		return // the next one is noted as well
 	}
 	q := &n.quiet
-	if q.change.Load() != a.Change {
-		q.change.Store(a.Change)
+	if q.change.Load() != st.change {
+		q.change.Store(st.change)
 	}
 	if until := fs.nodes.round.Load() + uint32(left/sweepEvery); q.until.Load() != until {
 		q.until.Store(until)

@@ -50,45 +50,10 @@ func fillStat(a *vfs.Attr, st *unix.Stat_t) {
 	a.Atime, a.Mtime, a.Ctime = timeOf(st.Atim), timeOf(st.Mtim), timeOf(st.Ctim)
 }
 
-// fill tells n's attributes. The Change told is never lower than one that was
-// told before.
-func (n *node) fill(a *vfs.Attr, st *unix.Stat_t) {
-	fillStat(a, st)
-	a.FSID = n.fsid
-	c := stamp(st)
-	for {
-		was := n.change.Load()
-		if c <= was {
-			c = was
-			break
-		}
-		if n.change.CompareAndSwap(was, c) {
-			if n.pushed.Load() {
-				n.pushed.Store(false)
-			}
-			break
-		}
-	}
-	a.Change = c
-}
-
-// fillChanged is fill after a change through us: the Change told is a new one,
-// though the ctime may not be.
-func (n *node) fillChanged(a *vfs.Attr, st *unix.Stat_t) {
-	fillStat(a, st)
-	a.FSID = n.fsid
-	for {
-		was := n.change.Load()
-		c := max(stamp(st), was+1)
-		if was == 0 {
-			c = stamp(st)
-		}
-		if n.change.CompareAndSwap(was, c) {
-			n.pushed.Store(c > stamp(st))
-			a.Change = c
-			return
-		}
-	}
+// fill tells n's attributes.
+func (n *node) fill(a *vfs.Attr, l *look) {
+	fillStat(a, &l.Stat_t)
+	a.FSID, a.Change = n.fsid, l.change
 }
 
 // GetAttr implements vfs.FileSystem.
@@ -97,9 +62,9 @@ func (fs *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	if err != nil {
 		return err
 	}
-	var st unix.Stat_t
-	if err = fs.look(op, n, &st); err == nil {
-		n.fill(a, &st)
+	var is look
+	if err = fs.look(op, n, &is); err == nil {
+		n.fill(a, &is)
 		if op.Want != 0 {
 			err = fs.tellWanted(op, n, a)
 		}

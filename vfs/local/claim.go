@@ -36,9 +36,9 @@ func (fs *FS) claimable(h vfs.Handle, start, length uint64) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
+	var is look
 	if err = n.regular(); err == nil {
-		err = fs.look(&daemonOp, n, &st)
+		err = fs.look(&daemonOp, n, &is)
 	}
 	if err != nil {
 		n.put()

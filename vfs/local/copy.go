@@ -77,7 +77,7 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 // rangeToCopy is how many of count bytes at offset f's file has, where 0 is as
 // many as there are.
 func (f *file) rangeToCopy(op *vfs.Op, offset, count uint64) (uint64, error) {
-	var st unix.Stat_t
+	var st look
 	if err := f.n.fs.look(op, f.n, &st); err != nil {
 		return 0, err
 	}

@@ -27,25 +27,20 @@ type dirChange struct {
 // process held off, and tells what d looked like before and after. f makes the
 // system call that changes d by its argument's call.
 func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) error) error {
-	if !op.Try {
-		d.mu.Lock()
-	} else if !d.mu.TryLock() {
+	if !d.inode.lock(op) {
 		return vfs.ErrWouldBlock
 	}
-	defer d.mu.Unlock()
+	defer d.inode.mu.Unlock()
 	c := dirChange{d: d, ch: ch}
 	err := f(&c)
 	if c.called || err == vfs.ErrWouldBlock {
 		return err
 	}
-	// It did not come to the call: nothing happens between two looks that are
-	// one.
-	var st unix.Stat_t
-	if lookErr := fs.look(op, d, &st); lookErr != nil {
+	var is look // it did not come to the call
+	if lookErr := fs.look(op, d, &is); lookErr != nil {
 		return lookErr
 	}
-	d.fill(&ch.Before, &st)
-	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true
+	d.unchanged(&is, ch)
 	return err
 }
 
@@ -53,28 +48,17 @@ func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) e
 // side: what another process does to d meanwhile would pass for its effect.
 // ESTALE, and no call was made: d has no name any more.
 func (c *dirChange) call(f func() error) error {
-	var st unix.Stat_t
-	kind := &c.d.fs.kind
-	if err := kind.fstat(c.d.fd, &st); err != nil {
+	var is look
+	if err := c.d.stat(&is); err != nil {
 		return err
 	}
-	if st.Nlink == 0 && kind.links {
+	if is.Nlink == 0 && c.d.fs.kind.links {
 		return syscall.ESTALE
 	}
-	c.d.fill(&c.ch.Before, &st)
-	c.called, c.ch.HasBefore, c.ch.HasAfter = true, true, true
-	only := c.d.claim(&st)
+	c.called = true
+	only := c.d.fs.before(c.d, &is, c.ch)
 	err := f()
-	if kind.fstat(c.d.fd, &st) != nil {
-		c.ch.HasAfter, c.ch.Atomic = false, false
-		return err
-	}
-	if err == nil && !c.idle {
-		c.d.fillChanged(&c.ch.After, &st)
-	} else {
-		c.d.fill(&c.ch.After, &st)
-	}
-	c.ch.Atomic = only.holds(&st)
+	_ = only.after(err == nil && !c.idle, &is)
 	return err
 }
 
@@ -138,12 +122,13 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 		if err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) }); err != nil {
 			return err
 		}
-		var st unix.Stat_t
+		var is look
 		var err error
-		if n, err = fs.child(op, d, name, &st); err != nil {
+		if n, err = fs.child(op, d, name, &is); err != nil {
 			return err
 		}
-		err = fs.dress(op, c, n, &st, s, &o)
+		n.inode.version.made()
+		err = fs.dress(op, c, n, &is, s, &o)
 		apart = c.apart
 		return err
 	})
@@ -177,8 +162,8 @@ func (fs *FS) durableName(op *vfs.Op, d, n *node, apart bool) error {
 // dress applies what a new object was asked to have beyond its mode. An owner
 // or a group that the caller may not give away is passed over, as every other
 // server does: clients send along what they think it will be.
-func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, st *unix.Stat_t, s *vfs.SetAttr, o *vfs.Object) error {
-	rest := *s
+func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr, o *vfs.Object) error {
+	rest, st := *s, &is.Stat_t
 	if rest.SetUID && (rest.UID == st.Uid || op.Cred.UID != 0) {
 		rest.SetUID = false
 	}
@@ -196,16 +181,15 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, st *unix.Stat_t, s *vfs.S
 	var err error
 	if !rest.IsZero() {
 		c.apart = true
-		n.stir() // other clients may have found it by now
-		if err = fs.apply(op, n, st, &rest); err == nil {
-			err = fs.look(op, n, st)
+		n.inode.version.before() // other clients may have found it by now
+		err = fs.apply(op, n, st, &rest)
+		if lookErr := n.after(true, is); err == nil {
+			err = lookErr
 		}
-		n.stirred(nil)
 	}
 	if err == nil {
-		n.left.Store(stamp(st))
 		o.Handle, o.HasAttr = n.handle, true
-		n.fill(&o.Attr, st)
+		n.fill(&o.Attr, is)
 	}
 	return err
 }
@@ -378,66 +362,66 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 		unix.Close(fd)
 		return nil, err
 	}
-	var st unix.Stat_t
-	n, err := fs.settle(d, name, path, &st)
+	var is look
+	n, err := fs.settle(d, name, path, &is)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
+	n.inode.version.made()
 	n.files.keep(fd, true, fs.nodes.round.Load(), &fs.stats.open).put()
 	o.Created = true
-	return n, fs.dressNew(op, c, n, &st, how.Mode, attr, o)
+	return n, fs.dressNew(op, c, n, &is, how.Mode, attr, o)
 }
 
 // dressNew is dress for a new regular file. What an exclusive create does not
 // apply is left out: the marks are in the times.
-func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, st *unix.Stat_t, mode vfs.CreateMode, s *vfs.SetAttr, o *vfs.Object) error {
+func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, is *look, mode vfs.CreateMode, s *vfs.SetAttr, o *vfs.Object) error {
 	if mode == vfs.Exclusive {
 		applied := s.OfExclusive()
 		s = &applied
 	}
-	return fs.dress(op, c, n, st, s, o)
+	return fs.dress(op, c, n, is, s, o)
 }
 
 // createFound finishes a create whose name exists.
 func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	d := c.d
-	var st unix.Stat_t
-	if err := fs.look(op, d, &st); err != nil {
+	var is look
+	if err := fs.look(op, d, &is); err != nil {
 		return nil, err
 	}
-	has, err := fs.rights(op, d, &st, mayExec)
+	has, err := fs.rights(op, d, &is, mayExec)
 	if err != nil {
 		return nil, err
 	}
 	if has == 0 {
 		return nil, syscall.EACCES
 	}
-	n, err := fs.child(op, d, name, &st)
+	n, err := fs.child(op, d, name, &is)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case n.typ != vfs.Regular, how.Mode == vfs.Exclusive && !exclusiveMatches(&st, how.Verifier):
+	case n.typ != vfs.Regular, how.Mode == vfs.Exclusive && !exclusiveMatches(&is.Stat_t, how.Verifier):
 		err = syscall.EEXIST
 	case how.Mode == vfs.Unchecked && how.Attr.SetSize:
 		var ch vfs.Change
 		err = fs.setAttr(op, n, &vfs.SetAttr{SetSize: true, Size: how.Attr.Size}, nil, &ch, false)
 		if err == nil {
-			err = fs.look(op, n, &st)
+			err = fs.look(op, n, &is)
 		}
 	case how.Mode == vfs.Exclusive:
 		// The first try may have ended before the file had all that it was
 		// asked to have.
 		o.Created = true
-		n.undisturbed(fs, &st) // what dress finds was not left by this process for sure
-		err = fs.dressNew(op, c, n, &st, how.Mode, fs.masked(d, &how.Attr), o)
+		err = fs.dressNew(op, c, n, &is, how.Mode, fs.masked(d, &how.Attr), o)
 	}
 	if err != nil {
 		n.put()
 		return nil, err
 	}
 	o.Handle, o.HasAttr = n.handle, true
-	n.fill(&o.Attr, &st)
+	n.fill(&o.Attr, &is)
 	return n, nil
 }

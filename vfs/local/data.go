@@ -13,15 +13,15 @@ import (
 // mayUseData judges reading or writing a file's data: the kernel's verdict, and
 // on top of it what NFS needs because it has no open (RFC 1813 §4.4): the owner
 // may do both, and who may execute may read.
-func (fs *FS) mayUseData(op *vfs.Op, n *node, st *unix.Stat_t, write bool) error {
-	if fs.owns(op.Cred, st) {
+func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
+	if fs.owns(op.Cred, &is.Stat_t) {
 		return nil
 	}
 	want := mayRead | mayExec
 	if write {
 		want = mayWrite
 	}
-	has, err := fs.rights(op, n, st, want)
+	has, err := fs.rights(op, n, is, want)
 	if err == nil && has == 0 {
 		err = syscall.EACCES
 	}
@@ -66,14 +66,14 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, jud
 		return 0, false, err
 	}
 	f := n.files.held(false, fs.nodes.round.Load())
-	var st unix.Stat_t
+	var is look
 	if f == nil {
 		// Nothing is opened for a caller that may not read it.
-		if err = fs.look(op, n, &st); err != nil {
+		if err = fs.look(op, n, &is); err != nil {
 			return 0, false, err
 		}
 		if !judged {
-			err = fs.mayUseData(op, n, &st, false)
+			err = fs.mayUseData(op, n, &is, false)
 		}
 		if err != nil {
 			return 0, false, err
@@ -90,11 +90,11 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, jud
 	if err == vfs.ErrWouldBlock || err == vfs.ErrNotPiped {
 		return 0, false, err
 	}
-	if lookErr := fs.look(op, n, &st); lookErr != nil {
+	if lookErr := fs.look(op, n, &is); lookErr != nil {
 		return 0, false, lookErr
 	}
 	if !judged {
-		if judgeErr := fs.mayUseData(op, n, &st, false); judgeErr != nil {
+		if judgeErr := fs.mayUseData(op, n, &is, false); judgeErr != nil {
 			return 0, false, judgeErr
 		}
 	}
@@ -102,14 +102,14 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, jud
 		return 0, false, err
 	}
 	end := offset + uint64(got)
-	if op.Try && got < to.size && end < uint64(st.Size) {
+	if op.Try && got < to.size && end < uint64(is.Size) {
 		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
 	}
-	n.fill(a, &st)
+	n.fill(a, &is)
 	if !op.Try {
-		fs.wasRead(n, &st, a)
+		fs.wasRead(n, &is)
 	}
-	return got, ended || end >= uint64(st.Size), nil
+	return got, ended || end >= uint64(is.Size), nil
 }
 
 // fetch reads from an open file. ended: it ends behind what was read. What is behind an
@@ -217,25 +217,23 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 
 // write stores the data and tells what n looked like before and after.
 func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int, ch *vfs.Change, judged bool) (int, error) {
-	if !op.Try {
-		n.mu.Lock()
-	} else if !n.mu.TryLock() {
+	if !n.inode.lock(op) {
 		return 0, vfs.ErrWouldBlock
 	}
-	defer n.mu.Unlock()
-	var st unix.Stat_t
-	if err := fs.look(op, n, &st); err != nil {
+	defer n.inode.mu.Unlock()
+	var is look
+	if err := fs.look(op, n, &is); err != nil {
 		return 0, err
 	}
 	if !judged {
-		if err := fs.mayUseData(op, n, &st, true); err != nil {
+		if err := fs.mayUseData(op, n, &is, true); err != nil {
 			return 0, err
 		}
 	}
-	if op.Try && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
+	if op.Try && is.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
 		return 0, vfs.ErrWouldBlock // taking them off changes the inode
 	}
-	as := fs.writesAs(op.Cred, &st, total)
+	as := fs.writesAs(op.Cred, &is.Stat_t, total)
 	if as != nil && op.Try {
 		return 0, vfs.ErrWouldBlock
 	}
@@ -244,9 +242,7 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		return 0, err
 	}
 	defer fs.giveBackFile(op, f)
-	n.fill(&ch.Before, &st)
-	ch.HasBefore = true
-	only := n.claim(&st)
+	c := fs.before(n, &is, ch)
 	done := 0
 	if total > 0 {
 		if as == nil {
@@ -257,22 +253,14 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		if done > 0 {
 			n.wrote()
 		}
-		if done == 0 || err == vfs.ErrWouldBlock {
-			ch.HasBefore = false
-			return 0, err
+		if done > 0 {
+			fs.clearSetID(op.Cred, f.fd, &is.Stat_t)
 		}
 	}
-	was := st
-	if fstat(f.fd, &st) == nil {
-		if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 && done > 0 {
-			fs.clearSetID(op.Cred, f.fd, &was, &st)
-		}
-		if done > 0 {
-			n.fillChanged(&ch.After, &st)
-		} else {
-			n.fill(&ch.After, &st)
-		}
-		ch.HasAfter, ch.Atomic = true, only.holds(&st)
+	_ = c.after(done > 0, &is)
+	if done == 0 && total > 0 || err == vfs.ErrWouldBlock {
+		*ch = vfs.Change{}
+		return 0, err
 	}
 	return done, nil
 }
@@ -348,16 +336,16 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 // commit syncs n, a regular file. judged: see read.
 func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
 	since := n.data.failures.Load()
-	var st unix.Stat_t
-	if err = fs.look(op, n, &st); err != nil {
+	var is look
+	if err = fs.look(op, n, &is); err != nil {
 		return ch, err
 	}
-	n.fill(&ch.Before, &st)
+	n.fill(&ch.Before, &is)
 	if op.Try && !n.data.synced() {
 		return vfs.Change{}, vfs.ErrWouldBlock
 	}
 	if !judged {
-		if err = fs.mayUseData(op, n, &st, true); err != nil {
+		if err = fs.mayUseData(op, n, &is, true); err != nil {
 			return vfs.Change{}, err
 		}
 	}
@@ -367,8 +355,8 @@ func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error
 		}
 	}
 	ch.HasBefore = true
-	if fs.look(op, n, &st) == nil {
-		n.fill(&ch.After, &st)
+	if fs.look(op, n, &is) == nil {
+		n.fill(&ch.After, &is)
 		ch.HasAfter = true
 	}
 	return ch, nil

@@ -20,10 +20,11 @@
 // Both are bounded with the descriptors (descriptors.go). Holes, copies and
 // extended attributes are the kernel's.
 //
-// What a directory's names are is remembered while its ctime stands
-// (remembered_names.go, remembered_list.go). Attributes are not: they are asked of
-// the kernel for each answer, so that what a program of this machine changes is
-// seen at once.
+// What the kernel said is remembered with the Change of the inode that it was said
+// about (version.go): verdicts, names, listings, and that a read is quiet.
+// Attributes are not remembered: they are asked of the kernel for each answer, so
+// that what a program of this machine changes is seen at once. Every answer tells
+// them with the Change that they belong to.
 //
 // Attempts (vfs.Op.Try). An attempt makes no system call that can wait for the
 // disk, for a server or for a program in user space, as far as it is known which
@@ -42,7 +43,7 @@
 // itself.
 //
 // What Change.Atomic says holds among the callers of all FSs of the process,
-// which know of each other's changes (inode.go). Nothing shows a change that
+// which know of each other's changes (version.go). Nothing shows a change that
 // another process of the machine makes between the two looks, some microseconds
 // apart. So Atomic is not said of an object that another process has changed in
 // the last ten seconds; one that none has is taken to stay so for these

@@ -14,13 +14,6 @@ import (
 // SetClock replaces the clock that says how young a ctime is.
 func (fs *FS) SetClock(now func() time.Time) { fs.now = now }
 
-// SetFineTimes says whether changes right after each other have times of their
-// own, and returns whether they had.
-func (fs *FS) SetFineTimes(fine bool) (was bool) {
-	was, fs.kind.fine = fs.kind.fine, fine
-	return was
-}
-
 // Sweep is n seconds of the sweeper.
 func (fs *FS) Sweep(n int) {
 	for range n {
@@ -205,13 +198,18 @@ func (fs *FS) Told(h vfs.Handle, st *unix.Stat_t, changed bool) uint64 {
 		return 0
 	}
 	defer n.put()
-	var a vfs.Attr
+	v := &n.inode.version
+	is := look{Stat_t: *st}
 	if changed {
-		n.fillChanged(&a, st)
-	} else {
-		n.fill(&a, st)
+		v.before()
 	}
-	return a.Change
+	v.begin(&is)
+	if changed {
+		v.after(true, &is)
+	} else {
+		v.tell(&is)
+	}
+	return is.change
 }
 
 // SetUnnamed says whether the file system has unnamed files.
@@ -231,9 +229,9 @@ func (fs *FS) Stir(h vfs.Handle) (end func()) {
 	if err != nil {
 		return func() {}
 	}
-	n.stir()
+	n.inode.version.before()
 	return func() {
-		n.stirred(nil)
+		n.inode.version.after(true, nil)
 		n.put()
 	}
 }
@@ -246,17 +244,15 @@ func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
 		return false, err
 	}
 	defer n.put()
-	var st unix.Stat_t
-	if err = fstat(n.fd, &st); err != nil {
+	var is look
+	if err = n.stat(&is); err != nil {
 		return false, err
 	}
-	n.mu.Lock()
-	c := n.claim(&st)
-	n.mu.Unlock()
-	if err = do(); err == nil {
-		err = fstat(n.fd, &st)
-	}
-	return c.holds(&st), err
+	var ch vfs.Change
+	c := fs.before(n, &is, &ch)
+	doErr := do()
+	_ = c.after(true, &is)
+	return ch.Atomic, doErr
 }
 
 // OnNote calls f each time that a name was found or made, before more is done
@@ -273,6 +269,31 @@ func (n noting) note(dir, h vfs.Handle, name []byte) {
 	n.f()
 }
 
+// KeepAhead lets inodes go in one shard of the table where one fewer fits, which have Changes that
+// are ahead by so much, and returns how many are kept; -1: not those that are the most ahead.
+func KeepAhead(ahead []uint64) (kept int) {
+	t := newInodeTable(inodeShards * (len(ahead) - 1))
+	least := ahead[0]
+	for i, by := range ahead {
+		h := noFile(0)
+		in := t.take(inodeKey{uint64(i), h}, &unix.Stat_t{})
+		in.version.change.Add(by)
+		t.giveBack(in)
+		least = min(least, by)
+	}
+	for i, by := range ahead {
+		h := noFile(0)
+		_, ok := t.shard(&h).pushed[inodeKey{uint64(i), h}]
+		if ok == (by == least) {
+			return -1
+		}
+		if ok {
+			kept++
+		}
+	}
+	return kept
+}
+
 // Watched is an inode by itself.
 type Watched struct {
 	i  inode
@@ -284,6 +305,12 @@ func NewWatched() *Watched { return &Watched{} }
 // Undisturbed says at the time now whether the object with that ctime is undisturbed.
 func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 	w.fs.SetClock(func() time.Time { return now })
-	st := unix.Stat_t{Ctim: unix.NsecToTimespec(ctime.UnixNano())}
-	return w.i.undisturbed(&w.fs, &st)
+	is := look{Stat_t: unix.Stat_t{Ctim: unix.NsecToTimespec(ctime.UnixNano())}}
+	if v := &w.i.version; v.change.Load() == 0 {
+		v.init(&is.Stat_t, lastTold{})
+	} else {
+		v.begin(&is)
+		v.tell(&is)
+	}
+	return w.i.version.undisturbed(&w.fs)
 }

@@ -20,9 +20,6 @@ type fsKind struct {
 	// rawAttr: they are read from the inode alone, without waiting for any lock
 	// that is held over I/O: fstat may be a raw call (raw_syscall.go).
 	rawAttr bool
-	// fine: a change of a file whose ctime was read since the last one gives it
-	// another ctime, however soon it comes.
-	fine bool
 	// links: a file without a name counts no links. FUSE servers make up
 	// their counts.
 	links bool
@@ -68,19 +65,6 @@ func hasJournal(dev uint64) bool {
 	return err == nil
 }
 
-// hasFineTimes says that the kernel has multigrain timestamps (Linux 6.13,
-// Documentation/filesystems/multigrain-ts.rst), as the file systems have that
-// kindOf says it of.
-func hasFineTimes() bool {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return false
-	}
-	var major, minor int
-	n, _ := fmt.Sscanf(unix.ByteSliceToString(u.Release[:]), "%d.%d", &major, &minor)
-	return n == 2 && (major > 6 || major == 6 && minor >= 13)
-}
-
 // kindOf is the kind of a file system where a root was found that looks like root. born: it
 // has a time of birth.
 func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
@@ -90,20 +74,20 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(root.Dev), 16<<40-4096, 65000
-		k.reserves, k.fine, k.spliced = true, hasFineTimes(), true
+		k.reserves, k.spliced = true, true
 		// ext2, and inodes of 128 bytes, have room for seconds, and for no time of birth.
 		if k.times = second; born {
 			k.times = nanosecond
 		}
 	case unix.XFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxLink = true, true, true, 1<<31-1
-		k.fine, k.spliced = hasFineTimes(), true
+		k.spliced = true
 	case unix.BTRFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.withDirs, k.maxLink = true, true, true, 65535
-		k.fine, k.spliced = hasFineTimes(), true
+		k.spliced = true
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		k.memory, k.rawAttr, k.pages, k.logged, k.maxLink = true, true, true, true, 1<<31-1
-		k.fine, k.spliced = s.Type == unix.TMPFS_MAGIC && hasFineTimes(), true
+		k.spliced = true
 	case unix.F2FS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.withDirs, k.reserves, k.spliced = true, true, true, true, true
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:

@@ -17,34 +17,30 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 		return o, err
 	}
 	defer fs.giveBack(op, d)
-	var st unix.Stat_t
-	if err = fs.look(op, d, &st); err != nil {
+	var in, is look
+	if err = fs.look(op, d, &in); err != nil {
 		return o, err
 	}
-	d.fill(dirAttr, &st)
+	d.fill(dirAttr, &in)
 	if err = vfs.CheckName(name, maxName); err != nil {
 		return o, err
 	}
-	has, err := fs.rights(op, d, &st, mayExec)
+	has, err := fs.rights(op, d, &in, mayExec)
 	if err != nil {
 		return o, err
 	}
 	if has == 0 {
 		return o, syscall.EACCES
 	}
-	dirStat := st
-	n := fs.remembered(op, d, name, &st)
+	n := fs.remembered(op, d, name, &is)
 	if n == nil {
-		old := fs.namesAreOld(dirStat.Ctim, settling)
-		if n, err = fs.child(op, d, name, &st); err != nil {
+		if n, err = fs.child(op, d, name, &is); err != nil {
 			return o, err
 		}
-		if old {
-			fs.rememberName(d, &dirStat, name, knownName{n.handle, n.ino, weak.Make(n)})
-		}
+		fs.rememberName(d, &in, name, knownName{n.handle, n.ino, weak.Make(n)})
 	}
 	o.Handle = n.handle
-	n.fill(&o.Attr, &st)
+	n.fill(&o.Attr, &is)
 	o.HasAttr = true
 	if op.Want != 0 {
 		err = fs.tellWanted(op, n, &o.Attr)
@@ -53,20 +49,17 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	return o, err
 }
 
-// remembered returns the node that name in d is known to be, with a reference,
-// or nil. It gets d's attributes in st and leaves the node's there.
-func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) *node {
-	known, ok := d.names.find(name, st.Ctim)
+// remembered returns the node that name in d is known to be, with a reference, or nil. The kernel
+// is asked by the name and has the last word: a change of the name may have set d's ctime long
+// before it takes effect. An attempt may ask because the kernel has the name in memory: d, which
+// was just looked at, is in the state in which the name was found.
+func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
+	known, ok := d.findName(name)
 	if !ok || !fs.kind.memory {
 		return nil
 	}
 	n := fs.nodes.known(&known)
-	if n == nil {
-		return nil
-	}
-	ctime := st.Ctim
-	if fs.kind.fstat(n.fd, st) != nil || st.Nlink == 0 {
-		st.Ctim = ctime
+	if n != nil && !n.statAt(d.fd, name, is) {
 		fs.giveBack(op, n)
 		return nil
 	}
@@ -74,11 +67,20 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) *nod
 	return n
 }
 
-// child finds name in d, whatever the caller's rights; st receives its
-// attributes.
-func (fs *FS) child(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, error) {
+// statAt is stat by a name in the directory dir; false: that is not n's.
+func (n *node) statAt(dir int, name []byte, l *look) bool {
+	n.inode.version.begin(l)
+	if fstatAt(dir, name, &l.Stat_t) != nil || l.Ino != n.ino || l.Dev != n.inode.key.dev {
+		return false
+	}
+	n.inode.version.tell(l)
+	return true
+}
+
+// child finds name in d, whatever the caller's rights, and looks at what it is.
+func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	if vfs.IsDot(name) {
-		return fs.dotChild(op, d, name, st)
+		return fs.dotChild(op, d, name, is)
 	}
 	resolve := uint64(unix.RESOLVE_NO_XDEV)
 	if op.Try {
@@ -100,28 +102,39 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, e
 			return nil, err
 		}
 	}
-	return fs.settle(d, name, fd, st)
+	return fs.settle(d, name, fd, is)
 }
 
 // settle makes a node of fd, a fresh O_PATH descriptor for name in d.
-func (fs *FS) settle(d *node, name []byte, fd int, st *unix.Stat_t) (*node, error) {
-	if err := fstat(fd, st); err != nil {
+func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
+	n, err := fs.nodeOf(fd, is)
+	if n != nil {
+		fs.resolver.note(d.handle, n.handle, name)
+		n.liesIn(d)
+	}
+	return n, err
+}
+
+// nodeOf makes a node of fd, a fresh O_PATH descriptor, and looks at it.
+func (fs *FS) nodeOf(fd int, is *look) (*node, error) {
+	if err := fstat(fd, &is.Stat_t); err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	h, err := identify(fd, st)
+	h, err := identify(fd, &is.Stat_t)
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
 	}
-	fs.resolver.note(d.handle, h, name)
-	n := fs.nodes.adopt(fd, st, h)
-	n.liesIn(d)
+	n := fs.nodes.adopt(fd, &is.Stat_t, h)
+	if err = n.stat(is); err != nil {
+		n.put()
+		return nil, err
+	}
 	return n, nil
 }
 
-func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node, error) {
-	n := d
+func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	if string(name) == ".." && d != fs.root && d.handle != fs.root.handle {
 		if op.Try {
 			return nil, vfs.ErrWouldBlock
@@ -130,22 +143,13 @@ func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, st *unix.Stat_t) (*node
 		if err != nil {
 			return nil, err
 		}
-		if err = fstat(fd, st); err != nil {
-			unix.Close(fd)
-			return nil, err
-		}
-		h, err := identify(fd, st)
-		if err != nil {
-			unix.Close(fd)
-			return nil, err
-		}
-		return fs.nodes.adopt(fd, st, h), nil
+		return fs.nodeOf(fd, is)
 	}
-	if err := fs.look(op, n, st); err != nil {
+	if err := fs.look(op, d, is); err != nil {
 		return nil, err
 	}
-	n.refs.Add(1)
-	return n, nil
+	d.refs.Add(1)
+	return d, nil
 }
 
 // parent opens the directory above d, which is not the root, if it is in the
@@ -176,11 +180,11 @@ func (fs *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (int, 
 	if op.Try {
 		return 0, vfs.ErrWouldBlock
 	}
-	var st unix.Stat_t
-	if err = fs.look(op, n, &st); err != nil {
+	var is look
+	if err = fs.look(op, n, &is); err != nil {
 		return 0, err
 	}
-	n.fill(a, &st)
+	n.fill(a, &is)
 	if len(buf) == 0 {
 		return 0, syscall.ENAMETOOLONG
 	}

@@ -24,7 +24,7 @@ type node struct {
 	used atomic.Uint32 // the sweeper's round when it was last asked for
 	// confinedAt is FS.moves when the directory was last known to lie below the root.
 	confinedAt atomic.Uint32
-	*inode
+	inode      *inode
 
 	// opens counts the callers' Files, and nameless says that the node would
 	// have been forgotten but for them. The lock of its shard guards both.
@@ -57,7 +57,7 @@ func (n *node) release() bool {
 	if n.refs.Add(-1) > 0 {
 		return false
 	}
-	if n.data.dirty() && !n.gone.Load() {
+	if n.data.dirty() && !n.inode.gone.Load() {
 		n.fs.newVerifier()
 	}
 	return true
@@ -120,7 +120,7 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 // known is cached for what a name is known to be, and finds a node that has not
 // been let go since without looking for it.
 func (c *nodeCache) known(k *knownName) *node {
-	if n := k.node.Value(); n != nil && !n.gone.Load() && n.hold() {
+	if n := k.node.Value(); n != nil && !n.inode.gone.Load() && n.hold() {
 		n.used.Store(c.round.Load())
 		return n
 	}
@@ -141,7 +141,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 		return n
 	}
 	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino,
-		inode: inodes.take(inodeKey{st.Dev, h})}
+		inode: inodes.take(inodeKey{st.Dev, h}, st)}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	s.m[h] = n
@@ -215,7 +215,7 @@ func (c *nodeCache) forget(n *node) bool {
 		s.mu.Unlock()
 		return false
 	}
-	n.gone.Store(true)
+	n.inode.gone.Store(true)
 	in := s.m[n.handle] == n
 	if in {
 		delete(s.m, n.handle)
@@ -356,13 +356,23 @@ func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == s
 
 // look reads n's attributes. ESTALE: the file has no name any more and is not
 // open; it is then let go, so that its space is.
-func (fs *FS) look(op *vfs.Op, n *node, st *unix.Stat_t) error {
+func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 	if op.Try && !fs.kind.memory {
 		return vfs.ErrWouldBlock
 	}
-	err := fs.kind.fstat(n.fd, st)
-	if err == nil && st.Nlink == 0 && fs.kind.links && fs.nodes.forget(n) {
+	err := n.stat(l)
+	if err == nil && l.Nlink == 0 && fs.kind.links && fs.nodes.forget(n) {
 		err = syscall.ESTALE
+	}
+	return err
+}
+
+// stat is look for a file that may have no name.
+func (n *node) stat(l *look) error {
+	n.inode.version.begin(l)
+	err := n.fs.kind.fstat(n.fd, &l.Stat_t)
+	if err == nil {
+		n.inode.version.tell(l)
 	}
 	return err
 }

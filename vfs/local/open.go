@@ -4,8 +4,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -70,19 +68,19 @@ func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, e
 	case write && fs.readOnly:
 		return nil, syscall.EROFS
 	}
-	var st unix.Stat_t
-	if err := fs.look(op, n, &st); err != nil {
+	var is look
+	if err := fs.look(op, n, &is); err != nil {
 		return nil, err
 	}
-	if err := fs.mayOpen(op, n, &st, access); err != nil {
+	if err := fs.mayOpen(op, n, &is, access); err != nil {
 		return nil, err
 	}
 	return fs.pin(op, n, write)
 }
 
-// mayOpen judges an Open of n, which looks like st.
-func (fs *FS) mayOpen(op *vfs.Op, n *node, st *unix.Stat_t, access vfs.OpenAccess) error {
-	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, st) {
+// mayOpen judges an Open of n, which was just looked at.
+func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) error {
+	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, &is.Stat_t) {
 		return nil
 	}
 	const toRead = mayRead | mayExec
@@ -93,7 +91,7 @@ func (fs *FS) mayOpen(op *vfs.Op, n *node, st *unix.Stat_t, access vfs.OpenAcces
 	if access&vfs.OpenWrite != 0 {
 		want |= mayWrite
 	}
-	has, err := fs.rights(op, n, st, want)
+	has, err := fs.rights(op, n, is, want)
 	if err != nil {
 		return err
 	}

@@ -180,8 +180,8 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 // write it nevertheless, for a daemon that has no way around modes: the owner
 // gives itself the right for a moment.
 func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
-	n.modes.Lock()
-	defer n.modes.Unlock()
+	n.inode.modes.Lock()
+	defer n.inode.modes.Unlock()
 	var st unix.Stat_t
 	if err = fstat(n.fd, &st); err != nil {
 		return -1, err
@@ -190,8 +190,8 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 		return -1, syscall.EACCES
 	}
 	mode := st.Mode & 0o7777
-	n.stir()
-	defer n.stirred(nil)
+	n.inode.version.before()
+	defer n.inode.version.after(true, nil)
 	err = fs.as(op.Cred, func() error {
 		err := sysChmod(fs.proc, n.fd, mode|unix.S_IRUSR|unix.S_IWUSR)
 		if err != nil {
@@ -213,14 +213,9 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 // space but a caller in the middle of a call, or one that holds the file open.
 func (fs *FS) letGo(v *named) {
 	n := v.n
-	gone := n.typ == vfs.Directory || v.seen && v.after.Nlink == 0
-	if !gone {
+	if v.nameless() {
+		fs.nodes.drop(n)
+	} else {
 		n.dropIdle(0, 0)
-	} else if fs.nodes.drop(n) {
-		return
-	}
-	if v.seen {
-		var a vfs.Attr
-		n.fillChanged(&a, &v.after)
 	}
 }

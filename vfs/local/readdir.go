@@ -116,12 +116,13 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 		return false, err
 	}
 	defer d.put()
-	var st unix.Stat_t
-	if err = fs.look(op, d, &st); err != nil {
+	var is look
+	if err = fs.look(op, d, &is); err != nil {
 		return false, err
 	}
-	d.fill(dirAttr, &st)
-	has, err := fs.rights(op, d, &st, mayRead|mayExec)
+	d.fill(dirAttr, &is)
+	l := listing{fs: fs, op: op, dir: d, looks: is, settled: fs.kind.memory && is.still && fs.settled(&is), emit: emit}
+	has, err := fs.rights(op, d, &is, mayRead|mayExec)
 	if err != nil {
 		return false, err
 	}
@@ -131,7 +132,7 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 	if cookie > endCookie {
 		return false, vfs.ErrBadCookie
 	}
-	l := listing{fs: fs, op: op, dir: d, looks: st, old: fs.kind.memory && fs.namesAreOld(st.Ctim, tick), plus: plus && has&mayExec != 0, emit: emit}
+	l.plus = plus && has&mayExec != 0
 	if cookie < dotDotCookie && !l.dots(cookie) {
 		return false, nil
 	}
@@ -153,10 +154,9 @@ type listing struct {
 	dir  *node
 	plus bool
 	emit func(*vfs.DirEntry) bool
-	// looks are dir's attributes at the start. old: names may be remembered by
-	// its ctime.
-	looks unix.Stat_t
-	old   bool
+	// looks is what dir looked like at the start. settled: the list may be remembered by it.
+	looks   look
+	settled bool
 	// at is how many entries of dir come before the next one, "." and ".." not
 	// among them, or unknownPlace.
 	at int
@@ -174,12 +174,12 @@ func (l *listing) dots(cookie uint64) bool {
 			continue
 		}
 		entry := vfs.DirEntry{Name: []byte(e.name), Cookie: e.cookie, FileID: l.dir.ino}
-		var st unix.Stat_t
-		if n, err := l.fs.dotChild(l.op, l.dir, entry.Name, &st); err == nil {
+		var is look
+		if n, err := l.fs.dotChild(l.op, l.dir, entry.Name, &is); err == nil {
 			entry.FileID = n.ino
 			if l.plus {
 				entry.Handle, entry.HasAttr = n.handle, true
-				n.fill(&entry.Attr, &st)
+				n.fill(&entry.Attr, &is)
 				_ = l.fs.tellWanted(l.op, n, &entry.Attr) // it does not try
 			}
 			n.put()
@@ -194,14 +194,14 @@ func (l *listing) dots(cookie uint64) bool {
 // fromMemory emits what is remembered to come after cookie. It returns the cookie to
 // go on from by the kernel, unless the listing has ended.
 func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
-	entries, whole, at := l.dir.list.from(cookie, l.looks.Ctim)
+	entries, whole, at := l.dir.listFrom(cookie)
 	l.at = at
 	var entry vfs.DirEntry
 	for i := range entries {
 		e := &entries[i]
 		entry = vfs.DirEntry{Name: e.name, FileID: e.ino, Cookie: e.cookie}
 		if l.give(&entry, &e.knownName) && !l.hand(&entry) {
-			l.dir.list.ended(l.looks.Ctim, cookie, l.at, false)
+			l.dir.list.ended(l.looks.change, cookie, l.at, false)
 			return cookie, true, false
 		}
 		cookie = e.cookie
@@ -304,7 +304,7 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 			return false, err
 		}
 		if n == 0 {
-			l.dir.list.ended(l.looks.Ctim, s.at, l.at, true)
+			l.dir.list.ended(l.looks.change, s.at, l.at, true)
 			return true, nil
 		}
 		for e, rest := nextDirent(room[:n]); e.name != nil; e, rest = nextDirent(rest) {
@@ -321,7 +321,7 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 				}
 			}
 			if !l.hand(&entry) {
-				l.dir.list.ended(l.looks.Ctim, s.at, l.at, false)
+				l.dir.list.ended(l.looks.change, s.at, l.at, false)
 				return false, nil
 			}
 			s.at = entry.Cookie

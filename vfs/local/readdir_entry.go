@@ -27,12 +27,11 @@ func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
 // it is no more. One that cannot be entered (a mount point) or looked at goes
 // without, and nothing is remembered of it.
 func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
-	var st unix.Stat_t
-	if known, ok = l.dir.names.find(e.Name, l.looks.Ctim); ok && l.known(e, &known) {
+	if known, ok = l.dir.findName(e.Name); ok && l.open(e, &known) {
 		return known, true
 	}
-	if h, ok := l.byName(e.Name, &st); ok {
-		return l.complete(e, h, &st, l.dir.fd), true
+	if known, ok = l.byName(e); ok {
+		return known, true
 	}
 	fd, err := sysOpenat2(l.dir.fd, e.Name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if outOfDescriptors(err) {
@@ -43,6 +42,7 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 		return knownName{}, err != syscall.ENOENT
 	}
 	defer unix.Close(fd)
+	var st unix.Stat_t
 	if fstat(fd, &st) != nil {
 		return knownName{}, true
 	}
@@ -52,53 +52,62 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	}
 	l.fs.resolver.room(false)
 	l.fs.resolver.note(l.dir.handle, h, e.Name)
-	return l.complete(e, h, &st, fd), true
+	known, _ = l.complete(e, h, fd, nil)
+	return known, true
 }
 
 // known completes an entry whose file is known, with one look at the file's
 // attributes: those can have changed when the name has not.
 func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
-	var st unix.Stat_t
-	if n := l.fs.nodes.known(known); n != nil {
-		ok := l.fs.kind.fstat(n.fd, &st) == nil && st.Nlink != 0
-		if ok {
-			l.tell(e, n, &st)
-		}
-		n.put()
-		return ok
+	if l.open(e, known) {
+		return true
 	}
-	if fstatAt(l.dir.fd, e.Name, &st) != nil || st.Ino != known.ino || st.Dev != l.looks.Dev {
+	var is look
+	return l.sight(e, known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
+}
+
+// open completes an entry whose file is known to be held open, and is what has the name.
+func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
+	n := l.fs.nodes.known(known)
+	if n == nil {
 		return false
 	}
-	l.complete(e, known.handle, &st, l.dir.fd)
-	return true
+	defer n.put()
+	var is look
+	ok := n.statAt(l.dir.fd, e.Name, &is)
+	if ok {
+		l.tell(e, n, &is)
+	}
+	return ok
 }
 
 // tell fills in what is held open as n.
-func (l *listing) tell(e *vfs.DirEntry, n *node, st *unix.Stat_t) {
+func (l *listing) tell(e *vfs.DirEntry, n *node, is *look) {
 	e.Handle, e.HasAttr, e.FileID = n.handle, true, n.ino
-	n.fill(&e.Attr, st)
+	n.fill(&e.Attr, is)
 }
 
 // byName finds a name's handle and attributes without opening it, which saves
 // half of the system calls. The name may change its meaning between the two
 // looks: they are taken for one only when the handle names the inode that the
 // attributes are of. false: look again by a descriptor.
-func (l *listing) byName(name []byte, st *unix.Stat_t) (h vfs.Handle, ok bool) {
+func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
-		return h, false
+		return known, false
 	}
 	if l.mount == 0 {
 		var b [vfs.MaxHandle]byte
 		_, _, mount, err := sysNameToHandleAt(l.dir.fd, nil, unix.AT_EMPTY_PATH, b[2:])
 		if err != nil {
-			return h, false
+			return known, false
 		}
 		l.mount = mount
 	}
-	h, mount, ok := handleAt(l.dir.fd, name)
-	ok = ok && mount == l.mount && fstatAt(l.dir.fd, name, st) == nil && namesInode(h.Bytes()[2:], st.Ino)
-	return h, ok
+	h, mount, ok := handleAt(l.dir.fd, e.Name)
+	if !ok || mount != l.mount {
+		return known, false
+	}
+	return l.complete(e, h, l.dir.fd, e.Name)
 }
 
 // namesInode says whether a kernel's handle holds an inode's number, as those
@@ -113,23 +122,45 @@ func namesInode(handle []byte, ino uint64) bool {
 	return false
 }
 
-// complete fills in an entry's handle and attributes, and returns what may be
-// remembered of it. fd is on its file system.
-func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, st *unix.Stat_t, fd int) (known knownName) {
-	if st.Dev == l.looks.Dev {
-		known = knownName{handle: h, ino: st.Ino}
-	}
+// complete fills in the attributes of an entry with the handle h, and returns what may be
+// remembered of it. name in dir leads to the file; an empty name: dir is its descriptor.
+func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known knownName, ok bool) {
+	var is look
+	known.handle = h
 	if n := l.fs.nodes.cached(&h); n != nil {
-		if st.Dev == l.looks.Dev {
-			known.node = weak.Make(n)
+		defer n.put()
+		if n.stat(&is) != nil {
+			return knownName{}, false
 		}
-		l.tell(e, n, st)
-		n.put()
-		return known
+		known.node = weak.Make(n)
+		l.tell(e, n, &is)
+	} else if !l.sight(e, h, dir, name, &is) || len(name) > 0 && !namesInode(h.Bytes()[2:], is.Ino) {
+		return knownName{}, false
 	}
-	e.Handle, e.HasAttr, e.FileID = h, true, st.Ino
-	fillStat(&e.Attr, st)
-	e.Attr.FSID = l.fs.fsid(fd, st.Dev)
-	e.Attr.Change = max(stamp(st), inodes.told(inodeKey{st.Dev, h}))
-	return known
+	if known.ino = is.Ino; is.Dev != l.looks.Dev {
+		known = knownName{}
+	}
+	return known, true
+}
+
+// sight is complete for a file that no node holds.
+func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is *look) bool {
+	g := inodes.sight(&h)
+	if fstatAt(dir, name, &is.Stat_t) != nil {
+		return false
+	}
+	key := inodeKey{is.Dev, h}
+	if is.change = stamp(&is.Stat_t); !g.ctimeSays(key) {
+		i := inodes.take(key, &is.Stat_t)
+		defer inodes.giveBack(i)
+		i.version.begin(is)
+		if fstatAt(dir, name, &is.Stat_t) != nil || is.Dev != key.dev {
+			return false
+		}
+		i.version.tell(is)
+	}
+	e.Handle, e.HasAttr, e.FileID = h, true, is.Ino
+	fillStat(&e.Attr, &is.Stat_t)
+	e.Attr.FSID, e.Attr.Change = l.fs.fsid(dir, is.Dev), is.change
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -125,7 +126,7 @@ func TestNamesOfOthersAreSeenAtOnce(t *testing.T) {
 // one and the same.
 func TestRememberedListingsAreTheKernels(t *testing.T) {
 	w := newWorld(t, local.Config{})
-	w.fs.SetFineTimes(false)
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // to which every ctime is young
 	d := w.mkdir(w.fs.Root(), "d")
 	for i := range 700 {
 		w.create(d, fmt.Sprint("a longer name of a file ", i))

@@ -3,17 +3,16 @@ package local
 import (
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A rememberedList is how the kernel listed a directory, from the start on, while
-// its ctime was what it says: no entry can have come, gone or moved since (see
-// rememberedNames). What the entries look like is asked for each time.
+// A rememberedList is how the kernel listed a directory, from the start on, while it was in the
+// state that change names: no entry can have come, gone or moved since. A listing waits for a
+// change of the directory that runs, so that it shows what the ctime says. What the entries look
+// like is asked for each time.
 type rememberedList struct {
-	mu    sync.Mutex
-	ctime unix.Timespec
+	mu     sync.Mutex
+	change uint64
 	// entries are only ever added to: a listing that has them reads on without mu.
 	entries []listedName
 	whole   bool // there are no more
@@ -33,38 +32,40 @@ type listedName struct {
 // which the list knows nothing.
 const unknownPlace = -1
 
-// from returns what comes behind cookie, and how many entries come before that.
-func (r *rememberedList) from(cookie uint64, ctime unix.Timespec) (entries []listedName, whole bool, at int) {
+// listFrom returns what comes behind cookie in d, which was just looked at, and how many entries
+// come before that.
+func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int) {
+	r := &d.list
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	still := d.inode.version.still(r.change)
 	at, ok := r.ends[cookie]
 	if cookie == dotDotCookie {
 		at, ok = 0, true
-	} else if r.ctime != ctime || !ok {
+	} else if !still || !ok {
 		return nil, false, unknownPlace
 	}
-	if r.ctime != ctime {
+	if !still {
 		return nil, false, at
 	}
 	return r.entries[at:len(r.entries):len(r.entries)], r.whole, at
 }
 
 // add adds the entry that has at others before it, unless it is there already, and
-// returns the next one's place. It may be told of entries only while the ctime is
-// old (FS.namesAreOld).
+// returns the next one's place. It may be told of entries only where l.settled.
 func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at int) int {
-	if at == unknownPlace || !l.old {
+	if at == unknownPlace || !l.settled {
 		return unknownPlace
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := &l.fs.stats.names
-	if r.ctime != l.looks.Ctim && at == 0 {
+	if r.change != l.looks.change && at == 0 {
 		all.Add(-int64(len(r.entries)))
-		r.ctime, r.entries, r.whole, r.ends = l.looks.Ctim, nil, false, nil
+		r.change, r.entries, r.whole, r.ends = l.looks.change, nil, false, nil
 	}
 	switch {
-	case r.ctime != l.looks.Ctim || at > len(r.entries):
+	case r.change != l.looks.change || at > len(r.entries):
 		return unknownPlace
 	case at < len(r.entries):
 		return at + 1
@@ -78,10 +79,10 @@ func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at in
 
 // ended: the caller took the entries before at, and goes on from cookie. eof: there
 // are no more.
-func (r *rememberedList) ended(ctime unix.Timespec, cookie uint64, at int, eof bool) {
+func (r *rememberedList) ended(change, cookie uint64, at int, eof bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at == unknownPlace || r.ctime != ctime || at > len(r.entries) {
+	if at == unknownPlace || r.change != change || at > len(r.entries) {
 		return
 	}
 	if eof {
@@ -98,7 +99,6 @@ func (fs *FS) forgetList(d *node) {
 	r := &d.list
 	r.mu.Lock()
 	fs.stats.names.Add(-int64(len(r.entries)))
-	r.entries, r.ends, r.whole = nil, nil, false
-	r.ctime = unix.Timespec{}
+	r.entries, r.ends, r.whole, r.change = nil, nil, false, 0
 	r.mu.Unlock()
 }

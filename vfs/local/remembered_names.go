@@ -4,19 +4,15 @@ import (
 	"sync"
 	"weak"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// rememberedNames are what names in a directory were found to be while its
-// ctime was what it says: no name in it can have changed since. A younger ctime
-// may be shared by a change still to come, and nothing is remembered by it
-// (FS.namesAreOld).
+// rememberedNames are what names in a directory were found to be while it was in the state that
+// change names. Whether a name is so now is asked by the name (FS.remembered).
 type rememberedNames struct {
-	mu    sync.Mutex
-	ctime unix.Timespec
-	m     map[string]knownName
+	mu     sync.Mutex
+	change uint64
+	m      map[string]knownName
 }
 
 // A knownName is the file that a name was found to be.
@@ -32,27 +28,30 @@ const (
 	maxAllNames = 1 << 16 // in all
 )
 
-func (r *rememberedNames) find(name []byte, ctime unix.Timespec) (n knownName, ok bool) {
+// findName returns what name in d, which was just looked at, was found to be.
+func (d *node) findName(name []byte) (n knownName, ok bool) {
+	r := &d.names
 	r.mu.Lock()
-	if r.ctime == ctime {
+	if d.inode.version.still(r.change) {
 		n, ok = r.m[string(name)]
 	}
 	r.mu.Unlock()
 	return n, ok
 }
 
-// rememberName keeps what name in d is. Before it was looked up d's attributes
-// were st, and their ctime was old then (FS.namesAreOld): what changed d in the
-// meantime gave it another one. A full memory keeps what it has, so that a
-// listing of a directory that does not fit finds some of it the next time.
-func (fs *FS) rememberName(d *node, st *unix.Stat_t, name []byte, n knownName) {
+// rememberName keeps what name in d was found to be after d looked like in. A full memory keeps
+// what it has, so that a listing of a directory that does not fit finds some of it the next time.
+func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
+	if !in.still {
+		return
+	}
 	r := &d.names
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ctime != st.Ctim {
+	if r.change != in.change {
 		fs.stats.names.Add(-int64(len(r.m)))
 		clear(r.m)
-		r.ctime = st.Ctim
+		r.change = in.change
 	}
 	if len(r.m) >= maxDirNames || fs.stats.names.Load() >= maxAllNames {
 		return

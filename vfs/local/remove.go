@@ -35,9 +35,9 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		if op.Try && !victim.small() {
 			return vfs.ErrWouldBlock
 		}
-		victim.stir()
+		victim.before()
 		err := fs.as(op.Cred, func() error { return c.call(func() error { return sysUnlinkat(d.fd, name, flags) }) })
-		victim.stirred()
+		victim.after(err == nil)
 		if err == nil && victim.ok {
 			fs.resolver.gone(d.handle, victim.handle, name, victim.nameless())
 		}
@@ -59,33 +59,32 @@ type named struct {
 	ok     bool
 	n      *node  // with a reference; nil where the kernel finds it by its handle and it is not in the cache
 	inode  *inode // likewise, nil where no FS of the process has it
-	// after is what n looked like after the change; seen: that is known.
-	after unix.Stat_t
-	seen  bool
+	// is is what n looked like after the change; seen: that is known.
+	is   look
+	seen bool
 }
 
-// stir and stirred are around the change of the name, which changes what has it.
-func (v *named) stir() {
+// before and after are around the change of the name, which changes what has it.
+func (v *named) before() {
 	if v.inode != nil {
-		v.inode.stir()
+		v.inode.version.before()
 	}
 }
 
-func (v *named) stirred() {
-	if v.inode == nil {
-		return
-	}
-	if v.seen = v.n != nil && v.n.fs.kind.fstat(v.n.fd, &v.after) == nil; v.seen {
-		v.inode.stirred(&v.after)
-	} else {
-		v.inode.stirred(nil)
+func (v *named) after(changed bool) {
+	switch {
+	case v.inode == nil:
+	case v.n == nil:
+		v.inode.version.after(changed, nil)
+	default:
+		v.seen = v.n.after(changed, &v.is) == nil
 	}
 }
 
 // nameless says after the change that the file has no name any more: another call may have
 // made or removed one just before the change.
 func (v *named) nameless() bool {
-	return v.n != nil && (v.n.typ == vfs.Directory || v.seen && v.after.Nlink == 0)
+	return v.n != nil && (v.n.typ == vfs.Directory || v.seen && v.is.Nlink == 0)
 }
 
 // smallFile is up to how many blocks of 512 bytes a file that is removed may hold so that an
@@ -111,7 +110,7 @@ func (v *named) put() {
 // known identifies name in d. Where the kernel resolves handles that takes one call: only
 // the index is told what is left of the file after the change, and has it held.
 func (fs *FS) known(d *node, name []byte) (v named) {
-	dev := d.key.dev
+	dev := d.inode.key.dev
 	if _, byKernel := fs.resolver.(kernelResolver); byKernel {
 		if v.handle, _, v.ok = handleAt(d.fd, name); v.ok {
 			v.n = fs.nodes.cached(&v.handle)
@@ -121,7 +120,7 @@ func (fs *FS) known(d *node, name []byte) (v named) {
 		if v.n = fs.knownByDescriptor(d, name); v.n == nil {
 			return v
 		}
-		v.handle, v.ok, dev = v.n.handle, true, v.n.key.dev
+		v.handle, v.ok, dev = v.n.handle, true, v.n.inode.key.dev
 	}
 	v.inode = inodes.find(inodeKey{dev, v.handle})
 	return v
@@ -170,17 +169,18 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 			// Of two names of one file both stay.
 			c.idle = moved.ok && victim.ok && moved.handle == victim.handle
 		}
-		moved.stir()
-		victim.stir()
+		moved.before()
+		victim.before()
 		err := fs.as(op.Cred, func() error {
 			return call(func() error { return sysRenameat(f.fd, fromName, t.fd, toName) })
 		})
-		moved.stirred()
-		victim.stirred()
+		changed := err == nil && moved.handle != victim.handle
+		moved.after(changed)
+		victim.after(changed)
 		if err == nil && f != t && (moved.n == nil || moved.n.typ == vfs.Directory) {
-			openTrees.moved(f.key.dev, fs)
+			openTrees.moved(f.inode.key.dev, fs)
 		}
-		if err == nil && moved.handle != victim.handle {
+		if changed {
 			if victim.ok {
 				fs.resolver.gone(t.handle, victim.handle, toName, victim.nameless())
 			}
@@ -206,9 +206,6 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 			})
 		})
 	}
-	if err == nil && moved.n != nil && moved.handle != victim.handle {
-		fs.touched(moved.n)
-	}
 	if err == nil && victim.n != nil && victim.n != moved.n {
 		fs.letGo(&victim)
 	}
@@ -221,15 +218,6 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return from, to, fs.durable(op, f)
 	}
 	return from, to, fs.durable(op, f, t)
-}
-
-// touched tells a change of n's attributes that another operation brought with it.
-func (fs *FS) touched(n *node) {
-	var st unix.Stat_t
-	if fstat(n.fd, &st) == nil {
-		var a vfs.Attr
-		n.fillChanged(&a, &st)
-	}
 }
 
 // linkCaps are what a caller's thread keeps to make a link. The kernel's
@@ -272,33 +260,24 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	if err = newName(name); err != nil {
 		return ch, err
 	}
-	var st unix.Stat_t
-	if err = fs.look(op, n, &st); err != nil {
+	var is look
+	if err = fs.look(op, n, &is); err != nil {
 		return ch, err
 	}
-	n.fill(a, &st)
+	n.fill(a, &is)
 	if n.typ == vfs.Directory {
 		return ch, syscall.EISDIR
 	}
-	n.stir()
+	n.inode.version.before()
 	err = fs.change(op, d, &ch, func(c *dirChange) error {
-		return fs.asWith(op.Cred, linkCaps(&st), func() error {
+		return fs.asWith(op.Cred, linkCaps(&is.Stat_t), func() error {
 			return c.call(func() error { return sysLink(fs.proc, n.fd, d.fd, name) })
 		})
 	})
-	if fstat(n.fd, &st) == nil {
-		n.stirred(&st)
-	} else {
-		n.stirred(nil)
+	if n.after(err == nil, &is) == nil {
+		n.fill(a, &is)
 	}
-	if fs.look(op, n, &st) == nil {
-		if err == nil {
-			n.fillChanged(a, &st)
-		} else {
-			n.fill(a, &st)
-		}
-	}
-	if err == syscall.ENOENT && st.Nlink == 0 {
+	if err == syscall.ENOENT && is.Nlink == 0 {
 		err = syscall.ESTALE // it is there only because it is open
 	}
 	if err != nil {

@@ -45,31 +45,25 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 			return err
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var st unix.Stat_t
-	if err := fs.look(op, n, &st); err != nil {
+	n.inode.mu.Lock()
+	defer n.inode.mu.Unlock()
+	var is look
+	if err := fs.look(op, n, &is); err != nil {
 		return err
 	}
-	n.fill(&ch.Before, &st)
-	ch.HasBefore = true
-	if guard != nil && *guard != ch.Before.Ctime {
-		ch.After, ch.HasAfter, ch.Atomic = ch.Before, true, true
-		return vfs.ErrNotSync
+	var err error
+	if guard != nil && *guard != timeOf(is.Ctim) {
+		err = vfs.ErrNotSync
+	} else {
+		err = fs.maySetAttr(op, n, &is, s, judged)
 	}
-	only := n.claim(&st)
-	err := fs.maySetAttr(op, n, &st, s, judged)
-	if err == nil {
-		err = fs.apply(op, n, &st, s)
+	if err != nil {
+		n.unchanged(&is, ch)
+		return err
 	}
-	if fs.look(op, n, &st) == nil {
-		if s.IsZero() {
-			n.fill(&ch.After, &st)
-		} else {
-			n.fillChanged(&ch.After, &st)
-		}
-		ch.HasAfter, ch.Atomic = true, only.holds(&st)
-	}
+	c := fs.before(n, &is, ch)
+	err = fs.apply(op, n, &is.Stat_t, s)
+	_ = c.after(!s.IsZero(), &is)
 	return err
 }
 
@@ -84,13 +78,13 @@ func checkOwners(s *vfs.SetAttr) error {
 
 // maySetAttr foresees what the kernel will say about each part, so that none is
 // applied where another will be refused. The kernel has the last word on each.
-func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr, judged bool) error {
+func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged bool) error {
 	c := op.Cred
-	owner := c.UID == 0 || fs.owns(c, st)
+	owner := c.UID == 0 || fs.owns(c, &is.Stat_t)
 	switch {
 	case s.SetMode && !owner,
-		s.SetUID && c.UID != 0 && !(owner && s.UID == st.Uid),
-		s.SetGID && c.UID != 0 && !(owner && (s.GID == st.Gid || member(c, s.GID))),
+		s.SetUID && c.UID != 0 && !(owner && s.UID == is.Uid),
+		s.SetGID && c.UID != 0 && !(owner && (s.GID == is.Gid || member(c, s.GID))),
 		(s.AtimeHow == vfs.ClientTime || s.MtimeHow == vfs.ClientTime) && !owner:
 		return syscall.EPERM
 	}
@@ -105,11 +99,11 @@ func (fs *FS) maySetAttr(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr, j
 		if judged {
 			return nil
 		}
-		if err := fs.mayUseData(op, n, st, true); err != nil {
+		if err := fs.mayUseData(op, n, is, true); err != nil {
 			return err
 		}
 	} else if touch && !owner {
-		return fs.mayUseData(op, n, st, true)
+		return fs.mayUseData(op, n, is, true)
 	}
 	return nil
 }
@@ -139,7 +133,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	fd, proc := n.fd, fs.proc
 	symlink := n.typ == vfs.Symlink
 	owner := c.UID == 0 || fs.owns(&c, st)
-	n.modes.Lock()
+	n.inode.modes.Lock()
 	err := fs.as(&c, func() error {
 		if s.SetUID || s.SetGID {
 			uid, gid := uint32(math.MaxUint32), uint32(math.MaxUint32)
@@ -160,7 +154,7 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		}
 		return nil
 	})
-	n.modes.Unlock()
+	n.inode.modes.Unlock()
 	if err != nil || s.AtimeHow == vfs.KeepTime && s.MtimeHow == vfs.KeepTime {
 		return err
 	}
@@ -193,10 +187,7 @@ func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error 
 		return err
 	}
 	n.wrote()
-	var st unix.Stat_t
-	if fstat(f.fd, &st) == nil && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		fs.clearSetID(op.Cred, f.fd, was, &st)
-	}
+	fs.clearSetID(op.Cred, f.fd, was)
 	return nil
 }
 

@@ -33,16 +33,17 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	if err := fs.makeRoomForData(op, n); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var was, st unix.Stat_t
-	if err := fs.look(op, n, &was); err != nil {
+	n.inode.mu.Lock()
+	defer n.inode.mu.Unlock()
+	var is look
+	if err := fs.look(op, n, &is); err != nil {
 		return err
 	}
-	only := n.claim(&was)
+	var ch vfs.Change
+	c := fs.before(n, &is, &ch)
 	call := func() error { return do(f.data.fd) }
 	var err error
-	if as := fs.writesAs(op.Cred, &was, int(min(bytes, math.MaxInt32))); as != nil {
+	if as := fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))); as != nil {
 		err = fs.as(as, call)
 	} else {
 		err = call()
@@ -50,15 +51,8 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	if err == nil {
 		n.wrote()
 	}
-	// What failed may have been done in part.
-	if fstat(f.data.fd, &st) == nil && stamp(&st) != stamp(&was) || err == nil {
-		if st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-			fs.clearSetID(op.Cred, f.data.fd, &was, &st)
-		}
-		var a vfs.Attr
-		n.fillChanged(&a, &st)
-		only.holds(&st)
-	}
+	fs.clearSetID(op.Cred, f.data.fd, &is.Stat_t)
+	_ = c.after(true, &is) // what failed may have been done in part
 	return err
 }
 
@@ -140,7 +134,7 @@ func (fs *FS) Deallocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
 	case op.Try:
 		return vfs.ErrWouldBlock
 	}
-	var st unix.Stat_t
+	var st look
 	if err = fs.look(op, f.n, &st); err != nil {
 		return err
 	}
@@ -176,7 +170,7 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 		return 0, false, syscall.ENXIO
 	}
 	found, err := unix.Seek(f.data.fd, int64(offset), whence)
-	var st unix.Stat_t
+	var st look
 	if lookErr := fs.look(op, f.n, &st); lookErr != nil {
 		return 0, false, lookErr
 	}

@@ -106,11 +106,11 @@ func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind
 	return copy(buf, fh.data[:fh.bytes]), fh.kind, mount, nil
 }
 
-// fstatAt is fstat of name in the directory dir, of a symlink itself.
+// fstatAt is fstat of name in the directory dir, of a symlink itself. An empty name is dir.
 func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
 	var path [maxName + 1]byte
 	_, _, e := syscall.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
-		uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW, 0, 0)
+		uintptr(unsafe.Pointer(st)), unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH, 0, 0)
 	return errnoErr(e)
 }
 

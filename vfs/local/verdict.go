@@ -21,14 +21,19 @@ const (
 	mayRead  right = unix.R_OK
 )
 
-// A verdict is what the kernel said about a caller's rights on a file while the
-// file's ctime was what it says: mode, owner and ACL cannot have changed since.
+// A verdict is what the kernel said about a caller's rights on a file in the state that change
+// names: mode, owner and ACL are still the same.
 type verdict struct {
 	caller uint32
-	ctime  unix.Timespec
+	round  uint32 // the sweeper's, when the kernel was asked
+	change uint64
 	known  right
 	has    right
 }
+
+// askAnew is for how many rounds a verdict is remembered. A change by another program may have set
+// the ctime before the verdict and have taken effect behind it. No other look shows that.
+const askAnew = 3
 
 // verdicts are the latest on a node.
 type verdicts struct {
@@ -41,77 +46,67 @@ type verdicts struct {
 	asked atomic.Bool
 }
 
-func (v *verdicts) find(caller uint32, ctime unix.Timespec) (known, has right) {
-	v.mu.Lock()
-	for i := range v.list {
-		if e := &v.list[i]; e.caller == caller && e.ctime == ctime {
-			known, has = e.known, e.has
-			break
-		}
-	}
-	v.mu.Unlock()
-	return known, has
+// holds says whether e is about caller and the state that n is in.
+func (e *verdict) holds(n *node, caller uint32) bool {
+	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }
 
-func (v *verdicts) remember(caller uint32, ctime unix.Timespec, known, has right) {
+// findVerdict is what is remembered of caller's rights on n, which was just looked at.
+func (n *node) findVerdict(caller uint32) (known, has right) {
+	v := &n.verdicts
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for i := range v.list {
-		if e := &v.list[i]; e.caller == caller {
-			if e.ctime == ctime {
-				known, has = known|e.known, has|e.has&^known
-			}
-			*e = verdict{caller, ctime, known, has}
-			return
+		if e := &v.list[i]; e.holds(n, caller) {
+			return e.known, e.has
 		}
 	}
-	v.list[v.next] = verdict{caller, ctime, known, has}
-	v.next = (v.next + 1) % uint8(len(v.list))
+	return 0, 0
 }
 
-// young: a ctime less than this ago may be shared by a change that is still to
-// come, so that nothing is remembered by it.
-const young = time.Second
-
-// isOld says that no change from now on can have this ctime, which was read from
-// the file. It is asked before that is looked at which is to be remembered: while
-// a look waits for the disk, the ctime grows old.
-//
-// Where times are fine none can, however young the ctime is. A file system that
-// stores whole seconds only (ext4 with inodes of 128 bytes) has no fine ones.
-func (fs *FS) isOld(ctime unix.Timespec) bool {
-	if fs.kind.fine && ctime.Nsec != 0 {
-		return true
+// remember keeps a verdict, and of what was known before it what it does not say.
+func (n *node) remember(said verdict) {
+	v := &n.verdicts
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	at := &v.list[v.next]
+	for i := range v.list {
+		if e := &v.list[i]; e.caller == said.caller {
+			at = e
+		}
 	}
-	return fs.now().Sub(time.Unix(ctime.Unix())) >= young
+	switch {
+	case at.caller != said.caller:
+		v.next = (v.next + 1) % uint8(len(v.list))
+	case at.change == said.change && at.round == said.round:
+		said.known, said.has = said.known|at.known, said.has|at.has&^said.known
+	}
+	*at = said
 }
 
-// How old a ctime with fine times has to be for names to be remembered by it.
+// How far apart two changes of a file are at least that leave different ctimes. Kernels take the
+// ctime from a clock that stands for up to 10 ms, and file systems may cut it: FAT keeps even
+// seconds, ext4 with inodes of 128 bytes whole ones. Such a ctime has no fraction.
 const (
-	// tick is more than the coarse clock of any kernel stands. A removal or a link on
-	// tmpfs gives the directory the time of the file that it is of, by that clock: mostly
-	// that is the one which the directory had.
-	tick = 20 * time.Millisecond
-	// settling is how long a change may take. File systems set the ctime before the kernel
-	// changes what it remembers of the names, which a look at one name asks without waiting
-	// for the change. A listing waits for it.
-	settling = 200 * time.Millisecond
+	grain       = 20 * time.Millisecond
+	coarseGrain = 2 * time.Second
 )
 
-// namesAreOld is isOld for the names in a directory, of which a ctime says less. least is
-// tick for a listing, and settling for a look at a name.
-func (fs *FS) namesAreOld(ctime unix.Timespec, least time.Duration) bool {
-	if !fs.kind.fine || ctime.Nsec == 0 {
-		least = young
+// settled says that no change from now on can leave the ctime of l, though the file system's
+// times are coarse. It is asked before the look at what is to be remembered: while that look waits
+// for the disk, the ctime grows old.
+func (fs *FS) settled(l *look) bool {
+	g := grain
+	if l.Ctim.Nsec == 0 {
+		g = coarseGrain
 	}
-	return fs.now().Sub(time.Unix(ctime.Unix())) >= least
+	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= g
 }
 
-// rights answers which of want op's caller has on n, whose attributes st were
-// just read.
-func (fs *FS) rights(op *vfs.Op, n *node, st *unix.Stat_t, want right) (right, error) {
+// rights answers which of want op's caller has on n, which was just looked at.
+func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	caller := fs.callers.number(op.Cred)
-	known, has := n.verdicts.find(caller, st.Ctim)
+	known, has := n.findVerdict(caller)
 	if caller != 0 && known&want == want {
 		fs.stats.verdictsRemembered.Add(1)
 		return has & want, nil
@@ -119,7 +114,8 @@ func (fs *FS) rights(op *vfs.Op, n *node, st *unix.Stat_t, want right) (right, e
 	if op.Try && !(fs.kind.memory && n.verdicts.asked.Load() && fs.asIs(op.Cred)) {
 		return 0, vfs.ErrWouldBlock
 	}
-	old := fs.isOld(st.Ctim)
+	said := verdict{caller: caller, round: fs.nodes.round.Load(), change: is.change, known: want}
+	last := caller != 0 && is.still && fs.settled(is)
 	fs.stats.verdicts.Add(1)
 	has, err := fs.judge(op.Cred, n.fd, want)
 	if err != nil {
@@ -128,8 +124,9 @@ func (fs *FS) rights(op *vfs.Op, n *node, st *unix.Stat_t, want right) (right, e
 	if !n.verdicts.asked.Load() {
 		n.verdicts.asked.Store(true)
 	}
-	if caller != 0 && old {
-		n.verdicts.remember(caller, st.Ctim, want, has)
+	if last && n.stat(is) == nil && is.still && is.change == said.change {
+		said.has = has
+		n.remember(said)
 	}
 	return has, nil
 }
@@ -170,11 +167,11 @@ func (fs *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vf
 		return 0, err
 	}
 	defer fs.giveBack(op, n)
-	var st unix.Stat_t
-	if err = fs.look(op, n, &st); err != nil {
+	var is look
+	if err = fs.look(op, n, &is); err != nil {
 		return 0, err
 	}
-	n.fill(a, &st)
+	n.fill(a, &is)
 	table := fileRights[:]
 	switch n.typ {
 	case vfs.Directory:
@@ -192,7 +189,7 @@ func (fs *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vf
 	if ask == 0 {
 		return 0, nil
 	}
-	has, err := fs.rights(op, n, &st, ask)
+	has, err := fs.rights(op, n, &is, ask)
 	if err != nil {
 		return 0, err
 	}

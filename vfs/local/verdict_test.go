@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"os"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -22,12 +21,12 @@ func others(t *testing.T) {
 	}
 }
 
-// A verdict is remembered while the ctime stands, but not by a ctime that is
-// younger than a second: a change still to come may share it.
+// A verdict is remembered while the file is in the same state, for some seconds, but not by a
+// ctime that is young: a change still to come may share it.
 func TestVerdictsAreRemembered(t *testing.T) {
 	others(t)
 	w := newWorld(t, local.Config{})
-	w.fs.SetFineTimes(false)
+	w.fs.SetClock(func() time.Time { return time.Time{} }) // to which every ctime is young
 	ann := &vfs.Op{Cred: id(1001, 1001)}
 	try := &vfs.Op{Cred: ann.Cred, Try: true}
 	f := w.create(w.fs.Root(), "f")
@@ -50,49 +49,15 @@ func TestVerdictsAreRemembered(t *testing.T) {
 	if n := w.fs.Stats().Verdicts - asked; n != 0 {
 		t.Errorf("the kernel was asked %d times for what it had said", n)
 	}
+	w.fs.Sweep(10)
+	expect("ten seconds later, at once", try, 0, vfs.ErrWouldBlock)
+	expect("ten seconds later", ann, vfs.AccessRead, nil)
 	other := &vfs.Op{Cred: id(1001, 1001, 7), Try: true}
 	expect("with another group", other, 0, vfs.ErrWouldBlock)
 
 	w.ok(os.Chmod(w.path("f"), 0o666))
 	expect("after a chmod, at once", try, 0, vfs.ErrWouldBlock)
 	expect("after a chmod", ann, vfs.AccessRead|vfs.AccessModify, nil)
-}
-
-// Where the kernel says that it keeps changes apart by their times, it does, and a name is
-// remembered when those before it have had time to settle.
-func TestFineTimes(t *testing.T) {
-	w := newWorld(t, local.Config{})
-	if !w.fs.SetFineTimes(true) {
-		t.Skip("takes Linux 6.13 and a file system with multigrain timestamps")
-	}
-	d := w.mkdir(w.fs.Root(), "d")
-	f := w.create(d, "f")
-	dir, err := w.attr(d)
-	w.ok(err, "GetAttr")
-	for age, want := range map[time.Duration]int64{199 * time.Millisecond: 0, 200 * time.Millisecond: 1} {
-		w.fs.SetClock(func() time.Time { return time.Unix(dir.Ctime.Sec, int64(dir.Ctime.Nsec)).Add(age) })
-		w.fs.EvictAll()
-		_, err := w.lookup(d, "f")
-		w.ok(err, "Lookup")
-		if n := w.fs.RememberedNames(); n != want {
-			t.Errorf("of a directory that changed %v ago %d names are remembered, want %d", age, n, want)
-		}
-	}
-	var was, is vfs.Attr
-	for i := range 1000 {
-		w.ok(w.fs.GetAttr(w.op, f, &was), "GetAttr")
-		w.ok(os.Chmod(w.path("d", "f"), 0o640+os.FileMode(i&1)))
-		w.ok(w.fs.GetAttr(w.op, f, &is), "GetAttr")
-		if was.Ctime == is.Ctime {
-			t.Fatalf("a change left the ctime at %v", is.Ctime)
-		}
-		w.ok(w.fs.GetAttr(w.op, d, &was), "GetAttr")
-		w.ok(os.WriteFile(w.path("d", strconv.Itoa(i)), nil, 0o600))
-		w.ok(w.fs.GetAttr(w.op, d, &is), "GetAttr")
-		if was.Ctime == is.Ctime {
-			t.Fatalf("a new name left the ctime of its directory at %v", is.Ctime)
-		}
-	}
 }
 
 // More callers than are remembered are all judged rightly.
@@ -115,7 +80,7 @@ func TestVerdictsOfMany(t *testing.T) {
 	}
 }
 
-// Names are remembered while the directory's ctime stands.
+// A remembered name is what it is now, whatever became of it.
 func TestNamesAreRemembered(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	d := w.mkdir(w.fs.Root(), "d")
@@ -139,35 +104,6 @@ func TestNamesAreRemembered(t *testing.T) {
 	find(h, nil)
 	w.fs.EvictAll()
 	find(h, nil)
-}
-
-// Whether a ctime is old enough to remember a name by is known before the name is
-// looked up: the lookup may take long, and the name change after it with the same
-// ctime.
-func TestNamesAreRememberedByTheTimeBefore(t *testing.T) {
-	w := newWorld(t, local.Config{})
-	w.fs.SetFineTimes(false)
-	d := w.mkdir(w.fs.Root(), "d")
-	f := w.create(d, "f")
-	_, err := w.lookup(d, "f")
-	w.ok(err, "Lookup")
-	if n := w.fs.RememberedNames(); n != 0 {
-		t.Errorf("%d names are remembered by a ctime that is young", n)
-	}
-	w.fs.EvictAll()
-	asked := 0
-	w.fs.SetClock(func() time.Time {
-		asked++
-		if w.fs.Cached(f) {
-			t.Error("the clock is asked when the name has been looked up")
-		}
-		return time.Now().Add(time.Hour)
-	})
-	_, err = w.lookup(d, "f")
-	w.ok(err, "Lookup")
-	if n := w.fs.RememberedNames(); n != 1 || asked == 0 {
-		t.Errorf("%d names are remembered by a ctime that is old, the clock was asked %d times", n, asked)
-	}
 }
 
 // Change moves with each change through the file system, also where the ctime
@@ -195,11 +131,12 @@ func TestChangeMoves(t *testing.T) {
 	}
 }
 
-// The same where the clock of the file system stands still.
+// The same where the clock of the file system stands still, or is set back.
 func TestChangeMovesWithinATick(t *testing.T) {
 	w := newWorld(t, local.Config{})
 	f := w.create(w.fs.Root(), "f")
-	st := unix.Stat_t{Nlink: 1, Mode: unix.S_IFREG, Ctim: unix.Timespec{Sec: time.Now().Unix() + 1000}}
+	var st unix.Stat_t
+	w.ok(unix.Stat(w.path("f"), &st))
 	first := w.fs.Told(f, &st, false)
 	second := w.fs.Told(f, &st, true)
 	third := w.fs.Told(f, &st, true)
@@ -207,14 +144,16 @@ func TestChangeMovesWithinATick(t *testing.T) {
 		t.Errorf("%d, %d, %d", first, second, third)
 	}
 	w.fs.EvictAll()
-	_, err := w.attr(f)
-	w.ok(err, "GetAttr")
-	if again := w.fs.Told(f, &st, false); again != third {
-		t.Errorf("%d was told, and %d is after the file was let go", third, again)
+	if a, err := w.attr(f); err != nil || a.Change != third {
+		t.Errorf("%d was told, and %d is after the file was let go, %v", third, a.Change, err)
 	}
-	st.Ctim.Nsec = 1e6
-	if next := w.fs.Told(f, &st, false); next <= third {
-		t.Errorf("%d after %d", next, third)
+	for _, by := range []int64{-1000, 2000} {
+		st.Ctim.Sec += by
+		next := w.fs.Told(f, &st, false)
+		if next <= third {
+			t.Errorf("the ctime moved by %d s: %d after %d", by, next, third)
+		}
+		third = next
 	}
 }
 

@@ -52,14 +52,18 @@ func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]by
 
 // clearSetID takes off what the kernel takes off itself when c writes to the
 // file that looked like was, unless the process has CAP_FSETID after all (see
-// DropCapabilities). st is what it looks like now.
-func (fs *FS) clearSetID(c *vfs.Cred, fd int, was, st *unix.Stat_t) {
+// DropCapabilities).
+func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
+	var st unix.Stat_t
+	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {
+		return
+	}
 	mode := st.Mode &^ unix.S_ISUID
 	if !markOnly(was.Mode) || !keepsMark(c, was) {
 		mode &^= unix.S_ISGID
 	}
-	if mode != st.Mode && unix.Fchmod(fd, mode&0o7777) == nil {
-		_ = fstat(fd, st)
+	if mode != st.Mode {
+		_ = unix.Fchmod(fd, mode&0o7777)
 	}
 }
 

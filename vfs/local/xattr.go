@@ -39,8 +39,8 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	if err != nil {
 		return 0, err
 	}
-	var st unix.Stat_t
-	n, err := fs.nodeToLookAt(op, h, &st)
+	var is look
+	n, err := fs.nodeToLookAt(op, h, &is)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +64,7 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 }
 
 // nodeToLookAt returns the node of h with a reference, and what it looks like.
-func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, st *unix.Stat_t) (*node, error) {
+func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock // they may be in blocks of their own
 	}
@@ -72,7 +72,7 @@ func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, st *unix.Stat_t) (*node, er
 	if err != nil {
 		return nil, err
 	}
-	if err = fs.look(op, n, st); err != nil {
+	if err = fs.look(op, n, is); err != nil {
 		n.put()
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, st *unix.Stat_t) (*node, er
 // ListXattrs implements vfs.Xattrs. The kernel lists the names of all kinds, to
 // anyone.
 func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
-	var st unix.Stat_t
-	n, err := fs.nodeToLookAt(op, h, &st)
+	var is look
+	n, err := fs.nodeToLookAt(op, h, &is)
 	if err != nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
 	if n.typ != vfs.Regular && n.typ != vfs.Directory {
 		return 0, nil
 	}
-	has, err := fs.rights(op, n, &st, mayRead)
+	has, err := fs.rights(op, n, &is, mayRead)
 	if err != nil {
 		return 0, err
 	}
@@ -160,23 +160,14 @@ func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(pat
 // changeAttr makes a change of n's attributes as the caller by do, and tells what
 // n looked like before and after.
 func (fs *FS) changeAttr(op *vfs.Op, n *node, ch *vfs.Change, do func() error) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var st unix.Stat_t
-	if err := fs.look(op, n, &st); err != nil {
+	n.inode.mu.Lock()
+	defer n.inode.mu.Unlock()
+	var is look
+	if err := fs.look(op, n, &is); err != nil {
 		return err
 	}
-	n.fill(&ch.Before, &st)
-	ch.HasBefore = true
-	only := n.claim(&st)
+	c := fs.before(n, &is, ch)
 	err := fs.as(op.Cred, do)
-	if fs.look(op, n, &st) == nil {
-		if err == nil {
-			n.fillChanged(&ch.After, &st)
-		} else {
-			n.fill(&ch.After, &st)
-		}
-		ch.HasAfter, ch.Atomic = true, only.holds(&st)
-	}
+	_ = c.after(err == nil, &is)
 	return err
 }

@@ -133,7 +133,9 @@ func (f *facts) changeType() wire.ChangeAttrType4 {
 		// A digest of the configuration: another one is not a later one.
 		return wire.NFS4ChangeTypeIsUndefined
 	}
-	return wire.NFS4ChangeTypeIsMonotonicIncr
+	// It is pushed up in memory where the ctime does not grow. That is lost when the daemon
+	// ends, so that the ctime is all that is promised.
+	return wire.NFS4ChangeTypeIsTimeMetadata
 }
 
 // putLocations writes fs_locations (RFC 8881 §11.16): the file system is where it is
