@@ -1,0 +1,239 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// looksVar asks for a longer TestOneStateOneChange: how many looks.
+const looksVar = "NFSRDMAD_LOOKS"
+
+// A state is what a Change names, as far as the changes of the test move it.
+type state struct {
+	size  uint64
+	mode  uint32
+	nlink uint32
+}
+
+func stateOf(a *vfs.Attr) state { return state{a.Size, a.Mode, a.Nlink} }
+
+// A history is the states that one file was in, one behind the other, each told with its Change by
+// the call that made it.
+type history struct {
+	h        vfs.Handle
+	name     string
+	begun    atomic.Int64 // changes
+	answered atomic.Int64
+
+	mu      sync.Mutex
+	changes []uint64
+	at      map[state][]int // a file may be in a state again
+}
+
+func (x *history) add(a *vfs.Attr) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.at[stateOf(a)] = append(x.at[stateOf(a)], len(x.changes))
+	x.changes = append(x.changes, a.Change)
+	x.answered.Store(int64(len(x.changes)))
+}
+
+// A sight is what a look told, and how many changes were answered before and begun behind it.
+type sight struct {
+	of            int
+	op            string
+	change        uint64
+	state         state
+	before, after int64
+}
+
+// judge says what is wrong with a look: it told a state older than the one that its Change names,
+// or than one that was answered before, or one that had not begun.
+func (x *history) judge(s *sight) string {
+	oldest, ok := slices.BinarySearch(x.changes, s.change)
+	if !ok {
+		oldest-- // half of a change, or a state that got another Change: it is between those of two states
+	}
+	last := int(s.before) - 1
+	if s.change < x.changes[last] {
+		return fmt.Sprintf("a Change lower than that of state %d, which was answered before", last)
+	}
+	oldest = max(oldest, last)
+	for _, at := range x.at[s.state] {
+		if oldest <= at && at < int(s.after) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%+v, which is none of the states %d to %d, but of %v", s.state, oldest, s.after-1, x.at[s.state])
+}
+
+// Files are written, cut, given modes and names, and all operations that tell attributes look at
+// them through two exports of the tree. Each look tells one state of the file with a Change that
+// names that state, or an older one where a change ran, and never a newer one. No Change falls.
+func TestOneStateOneChange(t *testing.T) {
+	const round = 6000 // looks, with files of their own
+	total := round
+	if s := os.Getenv(looksVar); s != "" {
+		var err error
+		if total, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := newWorld(t, local.Config{})
+	other := open(t, local.Config{Root: w.cfg.Root, StateDir: t.TempDir()})
+	for n := 0; n < total && !t.Failed(); n += round {
+		w.oneState(other, n, round)
+	}
+}
+
+func (w *world) oneState(other *local.FS, seed, total int) {
+	t, root := w.T, w.fs.Root()
+	files := make([]*history, 2)
+	for i := range files {
+		name := fmt.Sprint("f", i, ".", seed)
+		x := &history{h: w.create(root, name), name: name, at: map[state][]int{}}
+		a, err := w.attr(x.h)
+		w.ok(err)
+		x.add(&a)
+		x.begun.Store(1)
+		files[i] = x
+	}
+	op := w.op
+	looks := []struct {
+		name string
+		ask  func(fs *local.FS, x *history, a *vfs.Attr) error
+	}{
+		{"GetAttr", func(fs *local.FS, x *history, a *vfs.Attr) error { return fs.GetAttr(op, x.h, a) }},
+		{"Access", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			_, err := fs.Access(op, x.h, vfs.AccessRead, a)
+			return err
+		}},
+		{"Read", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			_, _, err := fs.Read(op, x.h, 0, make([]byte, 1), a)
+			return err
+		}},
+		{"Lookup", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			o, err := fs.Lookup(op, root, []byte(x.name), new(vfs.Attr))
+			*a = o.Attr
+			return err
+		}},
+		{"ReadDir", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			_, err := fs.ReadDir(op, root, 0, true, new(vfs.Attr), func(e *vfs.DirEntry) bool {
+				if string(e.Name) == x.name {
+					*a = e.Attr
+				}
+				return true
+			})
+			return err
+		}},
+		{"Commit", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			ch, err := fs.Commit(op, x.h, 0, 0)
+			*a = ch.After
+			return err
+		}},
+		{"SetAttr of nothing", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			ch, err := fs.SetAttr(op, x.h, &vfs.SetAttr{}, nil)
+			*a = ch.Before
+			return err
+		}},
+		{"Write of nothing", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			_, _, ch, err := fs.Write(op, x.h, 0, nil, vfs.Unstable)
+			*a = ch.After
+			return err
+		}},
+		{"Link to a name that exists", func(fs *local.FS, x *history, a *vfs.Attr) error {
+			if _, err := fs.Link(op, x.h, root, []byte(x.name), a); err == nil {
+				return fmt.Errorf("made %s again", x.name)
+			}
+			return nil
+		}},
+	}
+	var left atomic.Int64
+	left.Store(int64(total))
+	var lookers, changers sync.WaitGroup
+	var done atomic.Bool
+	for i, x := range files {
+		fs := []*local.FS{w.fs, other}[i%2]
+		changers.Go(func() {
+			for n := 1; !done.Load(); n++ {
+				var a vfs.Attr
+				var err error
+				size := uint64(n*7919) % 1000003
+				x.begun.Add(1)
+				switch n % 4 {
+				case 0:
+					var ch vfs.Change
+					_, _, ch, err = fs.Write(op, x.h, size, [][]byte{{1}}, vfs.Unstable)
+					a = ch.After
+				case 1:
+					var ch vfs.Change
+					ch, err = fs.SetAttr(op, x.h, &vfs.SetAttr{SetSize: true, Size: size}, nil)
+					a = ch.After
+				case 2:
+					var ch vfs.Change
+					ch, err = fs.SetAttr(op, x.h, &vfs.SetAttr{SetMode: true, Mode: 0o600 | uint32(n/4)&0o77}, nil)
+					a = ch.After
+				case 3:
+					link := []byte(x.name + "link")
+					if _, err = fs.Link(op, x.h, root, link, &a); err == nil {
+						x.add(&a)
+						x.begun.Add(1)
+						if _, err = fs.Remove(op, root, link); err == nil {
+							err = fs.GetAttr(op, x.h, &a)
+						}
+					}
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				x.add(&a)
+			}
+		})
+	}
+	sights := make([][]sight, 4)
+	for i := range sights {
+		fs := []*local.FS{w.fs, other}[i%2]
+		lookers.Go(func() {
+			last := [2]uint64{}
+			for n := left.Add(-1); n >= 0 && !t.Failed(); n = left.Add(-1) {
+				f, l := int(n)%2, looks[int(n/2)%len(looks)]
+				x := files[f]
+				s := sight{of: f, op: l.name, before: x.answered.Load()}
+				var a vfs.Attr
+				if err := l.ask(fs, x, &a); err != nil {
+					t.Errorf("%s: %v", l.name, err)
+					return
+				}
+				s.change, s.state, s.after = a.Change, stateOf(&a), x.begun.Load()
+				if s.change < last[f] {
+					t.Errorf("%s told Change %d behind %d", l.name, s.change, last[f])
+				}
+				last[f] = s.change
+				sights[i] = append(sights[i], s)
+			}
+		})
+	}
+	lookers.Wait()
+	done.Store(true)
+	changers.Wait()
+	for _, all := range sights {
+		for _, s := range all {
+			if wrong := files[s.of].judge(&s); wrong != "" {
+				t.Errorf("%s told %s", s.op, wrong)
+				return
+			}
+		}
+	}
+	for _, x := range files {
+		w.remove(root, x.name)
+	}
+}
