@@ -145,6 +145,7 @@ func (fs *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fi
 	if fromOffset > math.MaxInt64 || toOffset > math.MaxInt64 || count > math.MaxInt64 {
 		return syscall.EINVAL
 	}
+	m := dst.n.mark()
 	r := unix.FileCloneRange{Src_fd: int64(src.data.fd), Src_offset: fromOffset, Src_length: count, Dest_offset: toOffset}
 	err = dst.alter(op, 0, func(fd int) error {
 		for {
@@ -155,7 +156,7 @@ func (fs *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fi
 	})
 	switch err {
 	case nil:
-		return fs.durable(op, dst.n)
+		return fs.durable(op, m)
 	case syscall.ENOTTY:
 		return vfs.ErrNotSupported
 	}

@@ -14,8 +14,9 @@ import (
 type dirChange struct {
 	d  *node
 	ch *vfs.Change
-	// apart: what was made was changed by further calls. The file system's
-	// log may hold them apart from the name.
+	// file is the mark of what was made, or found. apart: it was changed by further calls.
+	// The file system's log may hold them apart from the name.
+	file  mark
 	apart bool
 	// called: the system call was made.
 	called bool
@@ -116,7 +117,8 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 		return o, ch, err
 	}
 	var n *node
-	apart := false
+	var made dirChange
+	m := d.mark()
 	s = fs.masked(d, s)
 	err = fs.change(op, d, &ch, func(c *dirChange) error {
 		if err := fs.as(op.Cred, func() error { return c.call(func() error { return f(d.fd, modeOf(s)) }) }); err != nil {
@@ -129,40 +131,41 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 		}
 		n.inode.version.made()
 		err = fs.dress(op, c, n, &is, s, &o)
-		apart = c.apart
+		made = *c
 		return err
 	})
-	return fs.made(op, d, n, apart, o, ch, err)
+	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// made ends the making of an object: it is durable then.
-func (fs *FS) made(op *vfs.Op, d, n *node, apart bool, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
+// made ends the making of n in a directory with mark dir: it is durable then.
+func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
 	if n == nil {
 		return o, ch, err
 	}
 	defer n.put()
 	if err == nil {
-		err = fs.durableName(op, d, n, apart)
+		err = fs.durableName(op, n, dir, c.file, c.apart)
 	}
 	return o, ch, err
 }
 
-// durableName is durable for a name of n that was made in d. apart: n was
-// changed after it had been made. Where a commit of the file system's log falls
-// between the two, making the directory durable later has nothing to do and
-// leaves the change in memory.
-func (fs *FS) durableName(op *vfs.Op, d, n *node, apart bool) error {
+// durableName is durable for a name of n that was made in a directory, with the marks of
+// both. apart: n was changed after it had been made. Where a commit of the file system's log
+// falls between the two, making the directory durable later has nothing to do and leaves the
+// change in memory.
+func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error {
 	regular := n.typ == vfs.Regular || n.typ == vfs.Directory
 	if !apart && (fs.kind.logged || fs.kind.withDirs && !regular) {
-		return fs.durable(op, d)
+		return fs.durable(op, dir)
 	}
-	return fs.durable(op, d, n)
+	return fs.durable(op, dir, file)
 }
 
 // dress applies what a new object was asked to have beyond its mode. An owner
 // or a group that the caller may not give away is passed over, as every other
 // server does: clients send along what they think it will be.
 func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr, o *vfs.Object) error {
+	c.file = n.mark()
 	rest, st := *s, &is.Stat_t
 	if rest.SetUID && (rest.UID == st.Uid || op.Cred.UID != 0) {
 		rest.SetUID = false
@@ -286,12 +289,14 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 		return o, ch, err
 	}
 	var n *node
-	found, apart := false, false
+	var made dirChange
+	found := false
+	m := d.mark()
 	err = fs.change(op, d, &ch, func(c *dirChange) error {
 		var err error
 		for range tries {
 			n, err = fs.createNew(op, c, name, how, &o)
-			apart = c.apart
+			made = *c
 			if err != syscall.EEXIST || how.Mode == vfs.Guarded {
 				return err
 			}
@@ -299,7 +304,7 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 				return vfs.ErrWouldBlock // the file may have to be made shorter
 			}
 			n, err = fs.createFound(op, c, name, how, &o)
-			apart = c.apart
+			made = *c
 			if err != syscall.ENOENT {
 				found = err == nil
 				return err
@@ -313,11 +318,11 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 		}
 		defer n.put()
 		if how.Attr.SetSize {
-			err = fs.durable(op, n)
+			err = fs.durable(op, made.file)
 		}
 		return o, ch, err
 	}
-	return fs.made(op, d, n, apart, o, ch, err)
+	return fs.made(op, n, m, &made, o, ch, err)
 }
 
 // mayTryCreate says that an attempt to make a file, if it makes one, has nothing more to do
@@ -407,6 +412,7 @@ func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.Create
 		err = syscall.EEXIST
 	case how.Mode == vfs.Unchecked && how.Attr.SetSize:
 		var ch vfs.Change
+		c.file = n.mark()
 		err = fs.setAttr(op, n, &vfs.SetAttr{SetSize: true, Size: how.Attr.Size}, nil, &ch, false)
 		if err == nil {
 			err = fs.look(op, n, &is)

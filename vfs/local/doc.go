@@ -12,7 +12,7 @@
 // credential_switch.go and verdict.go); data moves through one descriptor an
 // inode and mode that was opened with the daemon's rights (openfile.go). The
 // rules of NFS that stand on top of it (RFC 1813 §4.4) are in data.go. Data
-// and names become durable in sync_data.go and group_commit.go.
+// and names become durable in durability.go.
 //
 // Open files (open.go) hold their node in the cache and pin the descriptor that
 // all calls share: a removed file is found by its handle until the last one is

@@ -41,14 +41,6 @@ func (fs *FS) Lose(h vfs.Handle) {
 // EvictAll lets every idle node go.
 func (fs *FS) EvictAll() { fs.nodes.shrink(1<<20, 0) }
 
-// Queued says whether n nodes wait for the next round of the group commit.
-func (fs *FS) Queued(n int) bool {
-	g := &fs.names
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.round != nil && g.round.waiting >= n
-}
-
 // FlushIndex writes what the index has learnt.
 func (fs *FS) FlushIndex() {
 	if x, ok := fs.resolver.(*index); ok {

@@ -73,8 +73,8 @@ type FS struct {
 	reserve     reserve
 	flushNow    chan struct{}
 	callers     callerTable
-	fsids       sync.Map // st_dev -> FSID
-	names       groupCommit
+	fsids       sync.Map   // st_dev -> FSID
+	whole       durability // of what cannot be synced by itself
 	verifier    atomic.Uint64
 
 	stop       chan struct{}
@@ -145,7 +145,6 @@ func (fs *FS) open() error {
 	fs.mountID, fs.bounded = mountOf(fs.mount)
 	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
 	fs.nodes.init(fs)
-	fs.names.init(fs)
 	fs.newVerifier()
 	syscall.Umask(0)
 	signal.Ignore(syscall.SIGXFSZ) // past RLIMIT_FSIZE a write is to answer EFBIG

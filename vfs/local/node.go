@@ -33,7 +33,7 @@ type node struct {
 
 	files    openFiles
 	claims   nodeClaims
-	data     dataSync
+	data     durability
 	verdicts verdicts
 	streams  dirStreams
 	names    rememberedNames

@@ -158,6 +158,13 @@ func (fs *FS) unpin(f *openFile, n *node) {
 	}
 }
 
+// openToWrite says that a caller holds the file open for writing.
+func (o *openFiles) openToWrite() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.rw != nil && o.rw.pins > 0
+}
+
 // closeNode ends an open of n and gives the reference back. It never waits.
 func (fs *FS) closeNode(n *node) {
 	switch {
@@ -244,9 +251,9 @@ func (f *file) SetSize(op *vfs.Op, size uint64) (ch vfs.Change, err error) {
 	if op.Try {
 		return ch, vfs.ErrWouldBlock
 	}
-	fs := f.n.fs
+	fs, m := f.n.fs, f.n.mark()
 	if err = fs.setAttr(op, f.n, &vfs.SetAttr{SetSize: true, Size: size}, nil, &ch, true); err != nil {
 		return ch, err
 	}
-	return ch, fs.durable(op, f.n)
+	return ch, fs.durable(op, m)
 }

@@ -30,6 +30,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		return ch, err
 	}
 	var victim named
+	m := d.mark()
 	err = fs.change(op, d, &ch, func(c *dirChange) error {
 		victim = fs.known(d, name)
 		if op.Try && !victim.small() {
@@ -50,7 +51,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 	if err != nil {
 		return ch, err
 	}
-	return ch, fs.durable(op, d)
+	return ch, fs.durable(op, m)
 }
 
 // named is what had a name just before it was changed.
@@ -162,6 +163,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 	if err != nil {
 		return from, to, err
 	}
+	mf, mt := f.mark(), t.mark()
 	var moved, victim named
 	move := func(call func(func() error) error, dirs ...*dirChange) error {
 		moved, victim = fs.known(f, fromName), fs.known(t, toName)
@@ -215,9 +217,9 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		return from, to, err
 	}
 	if f == t {
-		return from, to, fs.durable(op, f)
+		return from, to, fs.durable(op, mf)
 	}
-	return from, to, fs.durable(op, f, t)
+	return from, to, fs.durable(op, mf, mt)
 }
 
 // linkCaps are what a caller's thread keeps to make a link. The kernel's
@@ -268,6 +270,7 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	if n.typ == vfs.Directory {
 		return ch, syscall.EISDIR
 	}
+	md, mn := d.mark(), n.mark()
 	n.inode.version.before()
 	err = fs.change(op, d, &ch, func(c *dirChange) error {
 		return fs.asWith(op.Cred, linkCaps(&is.Stat_t), func() error {
@@ -284,5 +287,5 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 		return ch, err
 	}
 	fs.resolver.note(d.handle, n.handle, name)
-	return ch, fs.durableName(op, d, n, false)
+	return ch, fs.durableName(op, n, md, mn, false)
 }

@@ -25,6 +25,7 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 		return ch, err
 	}
 	defer n.put()
+	m := n.mark()
 	if err = checkOwners(s); err == nil {
 		err = fs.setAttr(op, n, s, guard, &ch, false)
 	}
@@ -34,7 +35,7 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 	if s.IsZero() {
 		return ch, nil
 	}
-	return ch, fs.durable(op, n)
+	return ch, fs.durable(op, m)
 }
 
 // setAttr applies s to n. judged: it is a size only, and the caller holds n open

@@ -62,6 +62,7 @@ func (fs *FS) fallocate(op *vfs.Op, to vfs.File, mode uint32, offset, length, by
 	if err != nil {
 		return err
 	}
+	m := f.n.mark()
 	err = f.alter(op, bytes, func(fd int) error {
 		for {
 			if err := unix.Fallocate(fd, mode, int64(offset), int64(length)); err != syscall.EINTR {
@@ -72,7 +73,7 @@ func (fs *FS) fallocate(op *vfs.Op, to vfs.File, mode uint32, offset, length, by
 	if err != nil {
 		return err
 	}
-	return fs.durable(op, f.n)
+	return fs.durable(op, m)
 }
 
 // notSupported is err in the words of the seam.

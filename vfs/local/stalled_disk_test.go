@@ -122,9 +122,9 @@ func TestAttemptsThatTakeTheDisk(t *testing.T) {
 		// prepare stalls the disk last.
 		prepare func(w *world) diskAttempt
 	}{
-		{"COMMIT of data whose attributes are not on the disk", func(w *world) diskAttempt {
-			f := w.create(w.fs.Root(), "data-sync")
-			_, _, _, err := w.fs.Write(w.op, f, 0, [][]byte{make([]byte, 100000)}, vfs.DataSync)
+		{"COMMIT of data that is not on the disk", func(w *world) diskAttempt {
+			f := w.create(w.fs.Root(), "unstable")
+			_, _, _, err := w.fs.Write(w.op, f, 0, [][]byte{make([]byte, 100000)}, vfs.Unstable)
 			w.ok(err, "Write")
 			d.Stall()
 			return diskAttempt{w: w, attempt: func(op *vfs.Op) error {

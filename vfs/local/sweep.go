@@ -80,7 +80,7 @@ type counters struct {
 	names                                    atomic.Int64 // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64
 	verdicts, verdictsRemembered             atomic.Uint64
-	syncs, syncFailures, rounds              atomic.Uint64
+	syncs, syncFailures                      atomic.Uint64
 	searches, forgotten, climbs              atomic.Uint64
 }
 
@@ -95,9 +95,8 @@ type Stats struct {
 	Switches, SwitchFailures, ThreadsRetired uint64
 	// Verdicts were asked of the kernel, VerdictsRemembered from memory.
 	Verdicts, VerdictsRemembered uint64
-	// Syncs are calls that made something durable, CommitRounds group commits
-	// of names.
-	Syncs, SyncFailures, CommitRounds uint64
+	// Syncs are calls that made something durable.
+	Syncs, SyncFailures uint64
 	// Searches are walks of the tree for a file that the index had lost.
 	Searches uint64
 	// Climbs are ways up from a directory to the root, to know that it lies below.
@@ -114,7 +113,7 @@ func (fs *FS) Stats() Stats {
 		Pinned:   c.pinned.Load(),
 		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
-		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(), CommitRounds: c.rounds.Load(),
+		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(),
 		Searches: c.searches.Load(), Climbs: c.climbs.Load(), Forgotten: c.forgotten.Load(),
 	}
 }

@@ -2,6 +2,5 @@
 
 package local
 
-func sysFsync(int) error     { return nil }
-func sysFdatasync(int) error { return nil }
-func sysSyncfs(int) error    { return nil }
+func sysFsync(int) error  { return nil }
+func sysSyncfs(int) error { return nil }

@@ -13,7 +13,7 @@ import (
 // they are synced.
 //
 // The one that has been waiting for longest is first. A node is in it exactly
-// while its dataSync says so.
+// while its durability says so.
 type unsyncedFiles struct {
 	mu          sync.Mutex
 	first, last *node
@@ -113,7 +113,7 @@ func (fs *FS) syncOldest() bool {
 
 // syncAndClose gives n's reference back. A failure is told by the verifier.
 func (fs *FS) syncAndClose(n *node) {
-	_ = fs.syncData(n, false, n.data.failures.Load())
+	_ = fs.syncSince(n.mark())
 	n.dropIdle(0, 0)
 	n.put()
 }

@@ -115,14 +115,20 @@ func whatIsSynced(t *testing.T, dir string, logged, durable bool) {
 	}, names("fsync f")...)
 
 	// RFC 1813 §3.3.7, §3.3.21: FILE_SYNC and COMMIT put the attributes on stable
-	// storage as well, DATA_SYNC what it takes to find the data.
+	// storage as well. DATA_SYNC gets the same.
 	commit(f)()
 	step("Write, unstable", write(f, vfs.Unstable))
 	step("Commit", commit(f), "fsync f")
 	step("Commit of nothing new", commit(f))
-	step("Write, data", write(f, vfs.DataSync), "fdatasync f")
-	step("Commit of attributes", commit(f), "fsync f")
+	step("Write, data", write(f, vfs.DataSync), "fsync f")
+	step("Commit of nothing new", commit(f))
 	step("Write, file", write(f, vfs.FileSync), "fsync f")
+	// What no client commits is synced with its attributes: COMMIT adds nothing.
+	step("Write that is not committed", func() error {
+		err := write(f, vfs.Unstable)()
+		w.fs.Sweep(35)
+		return err
+	}, "fsync f")
 	step("Commit of nothing new", commit(f))
 	// What was truncated is committed like what was written.
 	for what, truncate := range map[string]func() error{

@@ -151,10 +151,11 @@ func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(pat
 		return ch, err
 	}
 	defer n.put()
+	m := n.mark()
 	if err = fs.changeAttr(op, n, &ch, func() error { return change(n.procPath(), full) }); err != nil {
 		return ch, notSupported(err)
 	}
-	return ch, fs.durable(op, n)
+	return ch, fs.durable(op, m)
 }
 
 // changeAttr makes a change of n's attributes as the caller by do, and tells what
