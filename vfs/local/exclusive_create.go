@@ -53,6 +53,11 @@ func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.Set
 	times := [2]unix.Timespec{timeToSet(mark.AtimeHow, mark.Atime), timeToSet(mark.MtimeHow, mark.Mtime)}
 	err = fs.as(op.Cred, func() (err error) {
 		if !fs.noUnnamed.Load() {
+			// The name first: a create that is repeated takes no room on the disk.
+			var st unix.Stat_t
+			if unix.Fstatat(d.fd, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+				return syscall.EEXIST
+			}
 			fd, err = sysOpenat2(d.fd, dot, newFile|unix.O_TMPFILE, uint64(modeOf(s)), 0)
 			switch err {
 			case nil:
