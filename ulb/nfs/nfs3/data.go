@@ -107,6 +107,9 @@ func (r *request) commit() rpc.Outcome {
 		return r.block()
 	}
 	res.Status = status(err)
+	if res.Status == wire.NFS3ErrNoSpace || res.Status == wire.NFS3ErrDQuot {
+		res.Status = wire.NFS3ErrIO // COMMIT has no other status for a loss
+	}
 	res.ResOK = wire.Commit3ResOK{FileWcc: wcc(&ch), Verf: wire.WriteVerf3(r.fs().Verifier())}
 	res.ResFail.FileWcc = res.ResOK.FileWcc
 	res.Encode(r.w)

@@ -182,6 +182,7 @@ type scratch struct {
 // run executes operations from k.Index on, until one fails, would have to wait, or the
 // last has ended. It is false where the compound goes on later.
 func (k *Compound) run() (rpc.Outcome, bool) {
+	k.broughtBy = 0 // what an operation found before the compound waited may be old
 	for ; k.Index < k.Count; k.Index++ {
 		k.Call.Mark(k.W)
 		switch s := k.step(); s {

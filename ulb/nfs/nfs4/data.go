@@ -126,7 +126,8 @@ func write(k *Compound) Status {
 	if err != nil {
 		return k.closedOr(err)
 	}
-	if ch.HasAfter {
+	if ch.HasAfter && args.Stable == wire.Unstable4 {
+		// Behind a sync they would be older than what was answered meanwhile.
 		k.Attr = ch.After
 		k.brought()
 	}
@@ -151,7 +152,10 @@ func commit(k *Compound) Status {
 		args.Count = 0
 	}
 	if _, err := k.FS().Commit(&k.Op, k.Current.Handle, args.Offset, args.Count); err != nil {
-		return k.closedOr(err)
+		if s := k.closedOr(err); s != wire.NFS4ErrNoSpace && s != wire.NFS4ErrDQuot {
+			return s
+		}
+		return wire.NFS4ErrIO // COMMIT has no other status for a loss (RFC 8881 §15.2)
 	}
 	res := wire.Commit4ResOK{Writeverf: wire.Verifier4(k.FS().Verifier())}
 	res.Encode(k.W)
