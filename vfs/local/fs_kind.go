@@ -36,7 +36,10 @@ type fsKind struct {
 	// withDirs: it does so at least for what cannot be synced by itself, which
 	// are symlinks and special files. Elsewhere these take a sync of the whole
 	// file system.
-	withDirs    bool
+	withDirs bool
+	// noPlaces: what it tells of an entry's place holds for one descriptor, and while
+	// nothing changes: listings go by name (readdir_by_name.go).
+	noPlaces    bool
 	maxFile     uint64
 	maxLink     uint32
 	noLinks     bool
@@ -100,7 +103,7 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 		// ZFS takes a lock that a rollback holds while it reads the disk.
 		k.memory, k.withDirs = true, true
 	case unix.OVERLAYFS_SUPER_MAGIC:
-		k.links = true // and its layers may be anything
+		k.links, k.noPlaces = true, true // and its layers may be anything
 		fallthrough
 	default:
 		if root.Ctim.Nsec == 0 && root.Mtim.Nsec == 0 {

@@ -25,13 +25,16 @@ const (
 )
 
 // A dirStream is a descriptor that lists a directory. A reader that goes on
-// where one was left gets that one: on file systems without fixed places
-// (overlayfs) a place is one in the list that the descriptor keeps.
+// where one was left gets that one.
 type dirStream struct {
 	fd    int
 	at    uint64 // the cookie behind which it stands
 	used  uint32 // the sweeper's round of the last use
 	count *atomic.Int64
+	// ahead are the entries that come next where listings go by name (readdir_by_name.go).
+	// last: there are no more.
+	ahead []namedEntry
+	last  bool
 }
 
 func (s *dirStream) close() {
@@ -222,17 +225,11 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 		s.count.Add(1)
 	}
 	s.used = l.fs.nodes.round.Load()
-	// What was read of it beyond cookie the last time has no validity now: the
-	// kernel is always sent there anew.
-	if _, err := unix.Seek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
-		s.close()
-		if err == syscall.EINVAL {
-			err = vfs.ErrBadCookie
-		}
-		return false, err
+	list := l.restByPlace
+	if l.fs.kind.noPlaces {
+		list = l.restByName
 	}
-	s.at = cookie
-	eof, err := l.read(s)
+	eof, err := list(s, cookie)
 	if err != nil {
 		s.close()
 		if err == syscall.ENOENT {
@@ -242,6 +239,20 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 	}
 	l.dir.streams.give(s)
 	return eof, nil
+}
+
+// restByPlace emits what the kernel lists after cookie.
+func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error) {
+	// What was read of it beyond cookie the last time has no validity now: the
+	// kernel is always sent there anew.
+	if _, err := unix.Seek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
+		if err == syscall.EINVAL {
+			err = vfs.ErrBadCookie
+		}
+		return false, err
+	}
+	s.at = cookie
+	return l.read(s)
 }
 
 func (fs *FS) openDir(op *vfs.Op, d *node) (int, error) {

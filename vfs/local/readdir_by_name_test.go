@@ -1,0 +1,79 @@
+package local_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// An entry that is there during a whole listing is listed once, while others come and go,
+// listings are left for a minute, and the daemon is started anew: on each file system.
+func TestEntriesThatStayAreListedOnce(t *testing.T) {
+	dirs := places(t)
+	for kind := range diskTypes {
+		dirs[kind] = func(t *testing.T) string { return newDiskOf(t, kind).dir }
+	}
+	const stay, page = 500, 60
+	for kind, dir := range dirs {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t, local.Config{Root: dir(t)})
+			d := w.mkdir(w.fs.Root(), "d")
+			file := func(what string, i int) string { return w.path("d", fmt.Sprint(what, i)) }
+			for i := range stay {
+				w.ok(os.WriteFile(file("stay", i), nil, 0o644))
+				w.ok(os.WriteFile(file("go", i), nil, 0o644))
+			}
+			seen := map[string]int{}
+			cookie, eof := uint64(0), false
+			for call := 0; !eof; call++ {
+				left := page
+				var a vfs.Attr
+				var err error
+				eof, err = w.fs.ReadDir(w.op, d, cookie, call%2 == 0, &a, func(e *vfs.DirEntry) bool {
+					if left--; left < 0 {
+						return false
+					}
+					seen[string(e.Name)]++
+					cookie = e.Cookie
+					return true
+				})
+				w.ok(err, "ReadDir")
+				for i := call * page; i < min((call+1)*page, stay); i++ {
+					w.ok(os.Remove(file("go", i)))
+					w.ok(os.WriteFile(file("come with quite a long name ", i), nil, 0o644))
+				}
+				switch call % 4 {
+				case 1:
+					w.fs.Sweep(60)
+				case 3:
+					w.again(w.cfg)
+				}
+			}
+			for i := range stay {
+				if n := seen[fmt.Sprint("stay", i)]; n != 1 {
+					t.Errorf("stay%d was listed %d times", i, n)
+				}
+			}
+		})
+	}
+}
+
+// A directory with more entries than a listing by name keeps at a time is listed whole.
+func TestLargeDirectoryIsListedWhole(t *testing.T) {
+	overlay := places(t)["overlay"]
+	if overlay == nil {
+		t.Skip("nothing can be mounted here")
+	}
+	w := newWorld(t, local.Config{Root: overlay(t)})
+	d := w.mkdir(w.fs.Root(), "d")
+	const most = 20000
+	for i := range most {
+		w.ok(os.Symlink("to", w.path("d", fmt.Sprint(i))))
+	}
+	if got := len(w.listed(d)); got != most+2 {
+		t.Errorf("%d entries of %d", got, most+2)
+	}
+}
