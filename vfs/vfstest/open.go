@@ -14,6 +14,7 @@ var openTests = []Test{
 	{"open/only what it is opened for", testOpenAccess},
 	{"open/every mode and class", testOpenMatrix},
 	{"open/judged once", testOpenJudgedOnce},
+	{"open/for its opener alone", testOpenForItsOpener},
 	{"open/a removed file lives", testOpenRemoved},
 	{"open/a replaced file lives", testOpenReplaced},
 	{"open/a removed file's data is kept apart", testOpenRemovedData},
@@ -261,6 +262,42 @@ func testOpenJudgedOnce(x *fixture) {
 	}
 	_, err := alice.read(h, 0, 1)
 	x.is(err, "Read by the handle after the mode changed", syscall.EACCES)
+}
+
+// What one user has open lets no other one do anything by the file's handle, whose mode
+// and owner count for that; nor is it worse for the one that may.
+func testOpenForItsOpener(x *fixture) {
+	x.users()
+	alice, bob := x.user(aliceID, staffID), x.user(bobID, guestsID)
+	h := x.owned("f", false)
+	x.ok(x.self.set(h, withMode(0o666)), "chmod")
+	o := alice.mustOpen(h, readWrite)
+	_, err := o.write(0, "content")
+	x.is(err, "Write", nil)
+	size := vfs.SetAttr{SetSize: true, Size: 7}
+	by := map[string]func() error{
+		"Read":    func() error { _, err := bob.read(h, 0, 1); return err },
+		"Write":   func() error { return bob.write(h, 0, "c") },
+		"SetAttr": func() error { return bob.set(h, size) },
+		"Open": func() error {
+			f, err := bob.open(h, readWrite)
+			if err == nil {
+				f.Close()
+			}
+			return err
+		},
+	}
+	for _, mode := range []uint32{0o666, 0o600, 0o660, 0o666} {
+		x.ok(x.self.set(h, withMode(mode)), "chmod")
+		for what, do := range by {
+			if mode == 0o666 {
+				x.is(do(), fmt.Sprintf("%s by another user, mode %o", what, mode), nil)
+			} else {
+				x.is(do(), fmt.Sprintf("%s by another user, mode %o", what, mode), syscall.EACCES)
+			}
+		}
+		o.content("content")
+	}
 }
 
 func testOpenSetID(x *fixture) {

@@ -51,6 +51,9 @@ func lockFile(k *Compound) Status {
 		if s := k.mayLock(owner, args.Reclaim); s != wire.NFS4OK {
 			return s
 		}
+		if s := k.mayLockAs(&a, kind); s != wire.NFS4OK {
+			return s
+		}
 		if a.New && k.Minor == 0 {
 			first := &args.Locker.OpenOwner
 			return k.orOfType(k.firstLock(&a, first.LockOwner.Clientid, first.LockSeqid))
@@ -81,6 +84,23 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 		return wire.NFS4ErrOpNotInSession
 	}
 	return k.Program.state.MayHold(c, reclaim)
+}
+
+// mayLockAs says whether the caller may lock by the stateid: it opened the file for that,
+// or has the right to do so. Errors about the stateid are the lock's.
+func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
+	want := state.AccessRead
+	if a.Write {
+		want = state.AccessWrite
+	}
+	st, s := k.Program.state.Resolve(&a.Ref, kind)
+	if s != wire.NFS4OK || st.OpenedBy(want, k.principal()) {
+		return wire.NFS4OK
+	}
+	if err := k.granted(k.Current.Handle, opens(want)); err != nil {
+		return k.Failed(err)
+	}
+	return wire.NFS4OK
 }
 
 // firstLock is the lock that a lock-owner of minor version 0 begins with: it has a number

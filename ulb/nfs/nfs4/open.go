@@ -240,7 +240,7 @@ func (o *opening) share() (s Status) {
 	a := state.OpenArgs{
 		Client: o.client, Owner: o.owner, OwnerName: o.args.Owner.Owner,
 		Key:    state.FileKey{Domain: state.DomainOf(k.FS()), Handle: o.object.Handle},
-		Access: o.access, Deny: o.deny, Claimed: o.reclaim, File: o.file, Try: k.Op.Try,
+		Access: o.access, Deny: o.deny, Claimed: o.reclaim, By: k.principal(), File: o.file, Try: k.Op.Try,
 	}
 	if o.resize {
 		a.Needs = state.AccessWrite
@@ -266,7 +266,7 @@ func (o *opening) cut() Status {
 	k := o.k
 	f := o.cutter
 	if f == nil {
-		f, _ = o.state.For(state.AccessWrite)
+		f, _ = o.state.For(state.AccessWrite, k.principal())
 	}
 	var err error
 	if f != nil {

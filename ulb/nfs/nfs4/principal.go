@@ -5,7 +5,16 @@ import (
 	"strconv"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
+
+// principal is who makes the call.
+func (k *Compound) principal() state.Principal {
+	if c := &k.Call.Cred; c.Principal == "" {
+		return state.Principal{UID: c.UID}
+	}
+	return state.Principal{Proven: k.Call.Cred.Principal}
+}
 
 // PrincipalOf writes down who makes a call, as state.Client.Principal has it: two callers
 // are the same where it is.

@@ -133,9 +133,6 @@ func advise(k *Compound) Status {
 		return wire.NFS4ErrInvalid
 	}
 	_, s := k.OpenFor(&args.Stateid, state.AccessRead)
-	if s == wire.NFS4ErrOpenMode { // what is open to write may be advised on as well
-		_, s = k.OpenFor(&args.Stateid, state.AccessWrite)
-	}
 	if s == wire.NFS4OK {
 		s = k.regular()
 	}

@@ -54,13 +54,17 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 }
 
 // OpenFor is the open file with which an operation may do want, AccessRead or
-// AccessWrite, to the current file: the one that the stateid of its arguments stands for.
-// It is nil where that is special, or the file system has no open files: then the
-// operation goes by the file's handle, and is judged as its caller. An open file that
-// answers EBADF was closed meanwhile: see closedOr.
+// AccessWrite, to the current file: the one that the stateid of its arguments stands for,
+// if the caller opened it for that. It is nil where another principal did, where the
+// stateid is special, or the file system has no open files: then the operation goes by the
+// file's handle, and is judged as its caller (RFC 8881 §18.16.3, RFC 7530 §16.16.6). An
+// open file that answers EBADF was closed meanwhile: see closedOr.
+//
+// A stateid that is open to write alone is good for reading as well, as far as the caller
+// may read (RFC 7530 §9.1.6, RFC 8881 §9.1.2).
 //
 // NFS4ERR_LOCKED: an open with a deny mode refuses this to callers that have not
-// opened the file.
+// opened the file for it.
 // NFS4ERR_OPENMODE: it was not opened for this. NFS4ERR_GRACE, and those about stateids.
 func (k *Compound) OpenFor(id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	return k.openFor(&k.Current, id, want)
@@ -86,7 +90,11 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	if k.Minor == 0 {
 		m.Renew(st.Client)
 	}
-	return st.For(want)
+	f, s := st.For(want, k.principal())
+	if s == wire.NFS4ErrOpenMode && want == state.AccessRead {
+		return nil, k.guarded(m.GuardOpen(st, o.Export.FS, o.Handle, state.UseRead, k.Op.Try))
+	}
+	return f, s
 }
 
 // anonymous says whether a file may be used without a state.
@@ -102,7 +110,11 @@ func (k *Compound) anonymous(o *Object, id *wire.StateID4, want state.Access) St
 	case want == state.AccessWrite:
 		use = state.UseWrite
 	}
-	err := m.Guard(o.Export.FS, o.Handle, use, k.Op.Try)
+	return k.guarded(m.Guard(o.Export.FS, o.Handle, use, k.Op.Try))
+}
+
+// guarded is what an operation is answered that deny modes of others stand against by err.
+func (k *Compound) guarded(err error) Status {
 	switch {
 	case blocked(err):
 		return k.Failed(err)

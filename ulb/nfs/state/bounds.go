@@ -38,7 +38,7 @@ type Usage struct {
 // What one of each takes in memory, in bytes, handles included. It is a little
 // more than was measured.
 const (
-	sizeState = 640
+	sizeState = 768
 	sizeOwner = 512
 	// sizeNumbered is what an owner takes more whose requests are numbered: its last
 	// reply, and the open that it closed last.

@@ -52,9 +52,50 @@ func TestOpenIsGoodForItsAccess(t *testing.T) {
 			if access&want == 0 {
 				good = nfs4wire.NFS4ErrOpenMode
 			}
-			if _, status := s.For(want); status != good {
+			if _, status := s.For(want, Principal{}); status != good {
 				t.Errorf("opened for %d, used for %d: %v, want %v", access, want, status, good)
 			}
+		}
+	}
+}
+
+// Each principal uses what it was granted itself: one that opens for the same owner what
+// another one has open already is granted no more than that, and the first keeps what it
+// has.
+func TestOpenIsGoodForItsOpener(t *testing.T) {
+	m := newManager(t)
+	c := newClient(m, 1, "client")
+	key := fileKey(1)
+	alice, bob := Principal{Proven: "alice@TEST"}, Principal{UID: 0}
+	var count openCount
+	files := map[Access]*countedFile{AccessRead: count.open(), AccessWrite: count.open()}
+	var id nfs4wire.StateID4
+	for _, o := range []struct {
+		by     Principal
+		access Access
+	}{{alice, AccessRead}, {bob, AccessWrite}, {bob, AccessRead}} {
+		a := OpenArgs{Client: c, OwnerName: []byte("owner"), Key: key, Access: o.access, By: o.by, File: files[o.access]}
+		if o.by == bob && o.access == AccessRead {
+			a.File = count.open()
+		}
+		got, s := m.Open(&a)
+		if s != ok {
+			t.Fatal(s)
+		}
+		id = got.ID
+	}
+	s, status := m.Resolve(&Ref{ID: id, Client: c, Key: key}, KindOpen)
+	if status != ok {
+		t.Fatal(status)
+	}
+	for _, u := range []struct {
+		by   Principal
+		want Access
+		has  bool
+	}{{alice, AccessRead, true}, {alice, AccessWrite, false}, {bob, AccessWrite, true}, {bob, AccessRead, false}, {Principal{UID: 1}, AccessRead, false}} {
+		f, status := s.For(u.want, u.by)
+		if status != ok || (f != nil) != u.has || u.has && f != files[u.want] || s.OpenedBy(u.want, u.by) != u.has {
+			t.Errorf("%+v, for %d: %v, %v", u.by, u.want, f, status)
 		}
 	}
 }

@@ -188,8 +188,8 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	access, deny := s.modes.union()
 	of.shares.add(access, deny, -1)
 	if o := s.opened.Swap(nil); o != nil {
-		for _, f := range o.files {
-			l.close(f)
+		for i := range o.grants {
+			l.close(o.grants[i].file)
 		}
 	}
 	m.files.usage.opens--

@@ -36,23 +36,33 @@ var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove
 // nothing is denied it costs one load. Clients whose leases ran out deny nothing:
 // they are evicted, which waits for the disk; with try that is vfs.ErrWouldBlock.
 func (m *Manager) Guard(fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
-	return m.guard(fs, h, use, netip.Addr{}, try)
+	return m.guard(fs, h, use, nil, try)
+}
+
+// GuardOpen is Guard for a caller that has opened the file as s, and not for this use.
+// What s denies to others does not count.
+func (m *Manager) GuardOpen(s *State, fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
+	if s.Kind == KindLock {
+		s = s.open
+	}
+	return m.guard(fs, h, use, func(other *State) bool { return other == s }, try)
 }
 
 // GuardName is Guard of UseRemove for a caller at an address. What clients of the same
 // address deny does not count: a machine may take away what it has open itself, as with
 // Linux's server every machine may.
 func (m *Manager) GuardName(fs vfs.FileSystem, h vfs.Handle, from netip.Addr, try bool) error {
-	return m.guard(fs, h, UseRemove, census.Client(from), try)
+	client := census.Client(from)
+	return m.guard(fs, h, UseRemove, func(s *State) bool { return slices.Contains(s.Client.known.met, client) }, try)
 }
 
-func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, but netip.Addr, try bool) error {
+func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, exempt func(*State) bool, try bool) error {
 	d := &m.files.denials
 	if d.files.Load() == 0 {
 		return nil
 	}
 	for key := (FileKey{DomainOf(fs), h}); d.of(key)&deniedBy[use] != 0; {
-		late := m.deniers(key, deniedBy[use], but)
+		late := m.deniers(key, deniedBy[use], exempt)
 		switch {
 		case late.firm:
 			return ErrDenied
@@ -67,9 +77,9 @@ func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, but netip.Addr
 	return nil
 }
 
-// deniers are the clients that keep others from a file in the way given, without those of
-// an address.
-func (m *Manager) deniers(key FileKey, how Access, but netip.Addr) (late courtesy) {
+// deniers are the clients that keep others from a file in the way given, by opens that are
+// not exempt.
+func (m *Manager) deniers(key FileKey, how Access, exempt func(*State) bool) (late courtesy) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	of := m.files.byKey[key]
@@ -77,7 +87,7 @@ func (m *Manager) deniers(key FileKey, how Access, but netip.Addr) (late courtes
 		return late
 	}
 	for _, s := range of.opens {
-		if _, deny := s.modes.union(); deny&how != 0 && !(but.IsValid() && slices.Contains(s.Client.known.met, but)) {
+		if _, deny := s.modes.union(); deny&how != 0 && (exempt == nil || !exempt(s)) {
 			late.blame(m, s.Client)
 		}
 	}

@@ -90,8 +90,8 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	if status := m.mayHold(open.Client, a.Claimed); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
-	if _, status := open.For(r.access()); status != nfs4wire.NFS4OK {
-		return id, nil, status
+	if o := open.granted(); o.access&r.access() == 0 {
+		return id, nil, nfs4wire.NFS4ErrOpenMode
 	}
 	c, of := open.Client, open.file
 	name := string(a.OwnerName)

@@ -120,7 +120,7 @@ func (m *model) may(t *rapid.T, o *modelOpen) {
 	}
 	has, _ := o.union()
 	for _, want := range [...]Access{AccessRead, AccessWrite} {
-		f, status := s.For(want)
+		f, status := s.For(want, Principal{})
 		if (status == ok) != (has&want != 0) || status == ok && f.(*countedFile).closed.Load() {
 			t.Fatalf("open for %d, used for %d: %v", has, want, status)
 		}

@@ -54,6 +54,8 @@ type OpenArgs struct {
 	Try bool
 	// Claimed: it was open before the server's restart.
 	Claimed bool
+	// By is who opens the file. What is granted to it by the OPEN stays granted.
+	By Principal
 	// File is open for Access, or nil where the file system has no open files. Open
 	// takes it over where it succeeds.
 	File vfs.File
@@ -72,7 +74,7 @@ type Opening struct {
 }
 
 // For is State.For, of what was opened.
-func (o *Opening) For(want Access) (vfs.File, Status) { return o.state.For(want) }
+func (o *Opening) For(want Access, by Principal) (vfs.File, Status) { return o.state.For(want, by) }
 
 // Open makes the file open for the owner, beside what the owner has it open for already.
 // NFS4ERR_SHARE_DENIED: that cannot be beside what is open (RFC 8881 §18.16.3).
@@ -139,9 +141,9 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	if o.state, o.Confirm = s, !owner.Confirmed(); o.Confirm {
 		m.awaits(owner)
 	}
-	if old := s.opened.Load(); old.files[a.Access] == nil {
+	if old := s.opened.Load(); !old.grants[a.Access].open {
 		next := *old
-		next.files[a.Access] = a.File
+		next.grants[a.Access] = grant{true, a.By, a.File}
 		s.opened.Store(&next)
 	} else {
 		l.close(a.File)
@@ -179,10 +181,10 @@ func (m *Manager) become(s *State, now modes, l *leftovers) {
 	of.shares.add(access, deny, 1)
 	next := *s.opened.Load()
 	next.access = access
-	for i, f := range next.files {
-		if f != nil && !now.has(Access(i)) {
-			l.close(f)
-			next.files[i] = nil
+	for i := range next.grants {
+		if g := &next.grants[i]; g.open && !now.has(Access(i)) {
+			l.close(g.file)
+			*g = grant{}
 		}
 	}
 	s.opened.Store(&next)

@@ -65,9 +65,25 @@ type State struct {
 // change: another one takes its place.
 type opened struct {
 	access Access
-	// files are by the access that they were opened for. They are nil where the file
-	// system has no open files.
-	files [AccessBoth + 1]vfs.File
+	grants [AccessBoth + 1]grant // by the access that was asked for
+}
+
+// A grant is what one principal was granted by an OPEN. Its file is nil where the file
+// system has no open files.
+type grant struct {
+	open bool
+	by   Principal
+	file vfs.File
+}
+
+// grant is what lets by do want, or nil.
+func (o *opened) grant(want Access, by Principal) *grant {
+	for _, access := range [...]Access{want, AccessBoth} {
+		if g := &o.grants[access]; g.open && g.by == by {
+			return g
+		}
+	}
+	return nil
 }
 
 // ID is the stateid as it stands now.
@@ -75,24 +91,36 @@ func (s *State) ID() nfs4wire.StateID4 {
 	return nfs4wire.StateID4{Seqid: s.seqid.Load(), Other: s.other}
 }
 
-// For says whether the state allows want, which is AccessRead or AccessWrite, and with
-// which open file: nil where the file system has none, and is asked by the file's
-// handle. The file may be closed meanwhile, and then answers EBADF: the stateid was
-// given up. It takes no lock.
-func (s *State) For(want Access) (vfs.File, Status) {
+// granted is what s may do, or the open that s locks by: nil where that was closed.
+func (s *State) granted() *opened {
 	if s.Kind == KindLock {
 		s = s.open
 	}
-	o := s.opened.Load()
+	return s.opened.Load()
+}
+
+// For says whether the state allows want, which is AccessRead or AccessWrite, and with
+// which open file. The file is nil where by did not open it for that, or the file system
+// has no open files: then by is judged as itself, by the file's handle. The file may be
+// closed meanwhile, and then answers EBADF: the stateid was given up. For takes no lock.
+func (s *State) For(want Access, by Principal) (vfs.File, Status) {
+	o := s.granted()
 	switch {
 	case o == nil:
 		return nil, nfs4wire.NFS4ErrBadStateID
 	case o.access&want != want:
 		return nil, nfs4wire.NFS4ErrOpenMode
-	case o.files[want] != nil:
-		return o.files[want], nfs4wire.NFS4OK
 	}
-	return o.files[AccessBoth], nfs4wire.NFS4OK
+	if g := o.grant(want, by); g != nil {
+		return g.file, nfs4wire.NFS4OK
+	}
+	return nil, nfs4wire.NFS4OK
+}
+
+// OpenedBy says whether by opened the file for want. It is false where the state is gone.
+func (s *State) OpenedBy(want Access, by Principal) bool {
+	o := s.granted()
+	return o != nil && o.grant(want, by) != nil
 }
 
 // bump makes the next stateid of s, and returns it. It is called with Manager.mu held.

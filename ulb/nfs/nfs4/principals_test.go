@@ -1,0 +1,240 @@
+package nfs4_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+)
+
+// A useOfOpen is what a caller does by the stateids of two files that are open.
+type useOfOpen struct {
+	name  string
+	minor uint32 // the first that has the operation
+	// stateOnly: it changes what the client holds, and nothing of the file.
+	stateOnly bool
+	ops       func(x *principals) []nfs4test.Op
+}
+
+var usesOfOpens = []useOfOpen{
+	{"READ", 0, false, func(x *principals) []nfs4test.Op { return x.on(opRead(x.file.Stateid, 0, 4)) }},
+	{"WRITE", 0, false, func(x *principals) []nfs4test.Op { return x.on(opWrite(x.file.Stateid, 0, "data")) }},
+	{"SETATTR of the size", 0, false, func(x *principals) []nfs4test.Op {
+		return x.on(nfs4test.Op{Number: wire.OpSetattr, Args: &wire.Setattr4Args{Stateid: x.file.Stateid, ObjAttributes: fileSize(100)}})
+	}},
+	{"LOCK to read", 0, false, func(x *principals) []nfs4test.Op { return x.on(x.lock(wire.ReadLt)) }},
+	{"LOCK to write", 0, false, func(x *principals) []nfs4test.Op { return x.on(x.lock(wire.WriteLt)) }},
+	{"LOCKU", 0, true, func(x *principals) []nfs4test.Op { return x.on(x.unlock()) }},
+	{"SEEK", 2, false, func(x *principals) []nfs4test.Op { return x.on(opSeek(x.file.Stateid, 0, wire.NFS4ContentData)) }},
+	{"READ_PLUS", 2, false, func(x *principals) []nfs4test.Op { return x.on(opReadPlus(x.file.Stateid, 0, 4)) }},
+	{"ALLOCATE", 2, false, func(x *principals) []nfs4test.Op { return x.on(opAllocate(x.file.Stateid, 0, 4)) }},
+	{"DEALLOCATE", 2, false, func(x *principals) []nfs4test.Op { return x.on(opDeallocate(x.file.Stateid, 0, 4)) }},
+	{"COPY", 2, false, func(x *principals) []nfs4test.Op {
+		return []nfs4test.Op{putFH(x.file.fh), op(wire.OpSaveFH), putFH(x.other.fh), opCopy(x.file.Stateid, x.other.Stateid, 0, 0, 4)}
+	}},
+	{"CLONE", 2, false, func(x *principals) []nfs4test.Op {
+		return []nfs4test.Op{putFH(x.file.fh), op(wire.OpSaveFH), putFH(x.other.fh), opClone(x.file.Stateid, x.other.Stateid, 0, 0, 4)}
+	}},
+}
+
+// principals are callers of one client that use what one of them has opened.
+type principals struct {
+	*filer
+	file, other opened
+	locked      wire.StateID4 // byte 0 of file, locked by the opener
+	seqid       uint32        // in minor version 0, of the open-owner and of the lock-owner
+	lockSeqid   uint32
+	offset      uint64 // of the last lock
+}
+
+func (x *principals) on(o nfs4test.Op) []nfs4test.Op { return []nfs4test.Op{putFH(x.file.fh), o} }
+
+// lock locks a further byte by the lock's stateid.
+func (x *principals) lock(how wire.NFSLockType4) nfs4test.Op {
+	x.offset++
+	o := opLock(x.locked, how, x.offset, 1)
+	o.Args.(*wire.Lock4Args).Locker.LockOwner.Seqid = x.lockSeqid
+	x.lockSeqid++
+	return o
+}
+
+// unlock unlocks what is not locked.
+func (x *principals) unlock() nfs4test.Op {
+	o := opUnlock(x.locked, 1<<40, 1)
+	o.Args.(*wire.Locku4Args).Seqid = x.lockSeqid
+	x.lockSeqid++
+	return o
+}
+
+// as makes what follows another caller's: one with a number, or one that is proven.
+func (x *principals) as(uid uint32, principal string) {
+	x.UID, x.GID, x.Principal = uid, uid, principal
+}
+
+// opens opens a file to read and to write as the present caller, which in minor version 0
+// takes a confirmation.
+func (x *principals) opens(name string) opened {
+	x.t.Helper()
+	args := openArgs(name, "owner of "+name, both, 0)
+	args.Seqid = 1
+	o := x.open(args)
+	if x.Minor == 0 {
+		var res wire.OpenConfirm4Res
+		x.want(wire.NFS4OK, putFH(o.fh), nfs4test.Op{Number: wire.OpOpenConfirm, Args: &wire.OpenConfirm4Args{OpenStateid: o.Stateid, Seqid: 2}}).Ops[1].Into(x.t, &res)
+		o.Stateid = res.ResOK.Stateid
+	}
+	return o
+}
+
+const opener, stranger = 1000, 2000
+
+// newPrincipals lets a caller open two files of user 0 that all may read and write, and
+// lock a byte.
+func newPrincipals(t *testing.T, s *nfs4test.Site, minor uint32, uid uint32, principal string) *principals {
+	x := &principals{filer: newFiler(t, s, minor)}
+	for _, name := range []string{"file", "other"} {
+		x.mode(name, 0o666)
+	}
+	x.as(uid, principal)
+	x.file, x.other = x.opens("file"), x.opens("other")
+	first := opFirstLock(x.file.Stateid, "locker", wire.WriteLt, 0, 1)
+	first.Args.(*wire.Lock4Args).Locker.OpenOwner.OpenSeqid = 3
+	var res wire.Lock4Res
+	x.want(wire.NFS4OK, putFH(x.file.fh), opWrite(x.file.Stateid, 0, "content"))
+	x.want(wire.NFS4OK, putFH(x.file.fh), first).Ops[1].Into(t, &res)
+	x.locked, x.lockSeqid = res.ResOK.LockStateid, 1
+	return x
+}
+
+// mode gives a file of the export a mode, as its owner, and makes it first if need be.
+func (x *principals) mode(name string, mode uint32) {
+	x.t.Helper()
+	op := &vfs.Op{Cred: &vfs.Cred{}}
+	fs := x.Export.FS
+	o, _, err := fs.Create(op, fs.Root(), []byte(name), &vfs.CreateHow{})
+	if err == nil {
+		_, err = fs.SetAttr(op, o.Handle, &vfs.SetAttr{SetMode: true, Mode: mode}, nil)
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// use uses what is open, and returns the status.
+func (x *principals) use(u *useOfOpen) wire.NFSStat4 {
+	r := x.Compound(u.ops(x)...)
+	if n := len(r.Ops); n > 0 && r.Status == wire.NFS4OK && r.Ops[n-1].Number == wire.OpLock {
+		var res wire.Lock4Res
+		r.Ops[n-1].Into(x.t, &res)
+		x.locked = res.ResOK.LockStateid
+	} else if n > 0 && r.Status == wire.NFS4OK && r.Ops[n-1].Number == wire.OpLocku {
+		var res wire.Locku4Res
+		r.Ops[n-1].Into(x.t, &res)
+		x.locked = res.Stateid
+	}
+	return r.Status
+}
+
+func inMemory() vfs.FileSystem { return memfs.New(memfs.Options{RootMode: 0o777}) }
+
+// Who presents a stateid is judged as itself, unless it opened the file: in every
+// operation that uses what is open, of every minor version (RFC 8881 §18.16.3, RFC 7530
+// §16.16.6). The opener keeps what it was granted when the mode changes. What only gives
+// back what the client holds is judged by the stateid alone.
+func TestStateidOfAnotherPrincipal(t *testing.T) {
+	type caller struct {
+		name      string
+		uid       uint32
+		principal string
+	}
+	callers := []caller{{"another user", stranger, ""}, {"the client's machine", 0, "host/client@TEST"}}
+	for _, opener := range []caller{{"a user", opener, ""}, {"a proven user", 0, "alice@TEST"}} {
+		others := callers
+		if opener.principal != "" {
+			// Who says to have the number that the proven user has here.
+			others = append(others, caller{"an unproven user of the same number", 65534, ""})
+		}
+		for _, fs := range []struct {
+			name  string
+			fs    func() vfs.FileSystem
+			opens bool
+		}{
+			{"in memory", inMemory, true}, {"a directory", func() vfs.FileSystem { return directory(t) }, true},
+			{"without open files", func() vfs.FileSystem { return unopened{inMemory()} }, false},
+		} {
+			for minor := range uint32(3) {
+				t.Run(fmt.Sprintf("%s, %s, 4.%d", opener.name, fs.name, minor), func(t *testing.T) {
+					x := newPrincipals(t, openSiteOver(t, fs.fs()), minor, opener.uid, opener.principal)
+					for i := range usesOfOpens {
+						u := &usesOfOpens[i]
+						if u.minor > minor {
+							continue
+						}
+						good := x.use(u)
+						if good == wire.NFS4ErrAccess || minor < 2 && good != wire.NFS4OK {
+							t.Fatalf("%s by the opener: %v", u.name, good)
+						}
+						for _, mode := range []uint32{0o666, 0o600, 0o666} {
+							x.mode("file", mode)
+							x.mode("other", mode)
+							may := mode == 0o666 || u.stateOnly || good == wire.NFS4ErrNotSupp && !fs.opens
+							for _, c := range append([]caller{opener}, others...) {
+								x.as(c.uid, c.principal)
+								want := good
+								if !may && !(c == opener && (fs.opens || u.name[:4] == "LOCK")) {
+									want = wire.NFS4ErrAccess
+								}
+								if got := x.use(u); got != want {
+									t.Errorf("%s by %s, mode %o: %v, want %v", u.name, c.name, mode, got, want)
+								}
+							}
+							x.as(opener.uid, opener.principal)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// A stateid of minor version 0 is judged likewise where it comes from another client's
+// connection, and the opener may use it from there.
+func TestStateidOverAnotherConnection(t *testing.T) {
+	s := openSite(t)
+	x := newPrincipals(t, s, 0, opener, "")
+	x.mode("file", 0o600)
+	elsewhere := newFiler(t, s, 0)
+	elsewhere.UID = stranger
+	elsewhere.want(wire.NFS4ErrAccess, putFH(x.file.fh), opRead(x.file.Stateid, 0, 4))
+	elsewhere.want(wire.NFS4ErrAccess, putFH(x.file.fh), opWrite(x.file.Stateid, 0, "data"))
+	elsewhere.UID = opener
+	elsewhere.want(wire.NFS4OK, putFH(x.file.fh), opRead(x.file.Stateid, 0, 4))
+}
+
+// A stateid of an open to write alone is good for reading as far as its caller may read
+// and no other open denies that (RFC 7530 §9.1.6).
+func TestReadByAnOpenToWrite(t *testing.T) {
+	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
+		x := &principals{filer: newFiler(t, s, 1)}
+		x.mode("file", 0o666)
+		x.as(opener, "")
+		o := x.open(openArgs("file", "owner", writable, readable))
+		x.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, "data"))
+		if got := x.content(o, 4); got != "data" {
+			t.Errorf("%q", got)
+		}
+		x.mode("file", 0o622)
+		x.want(wire.NFS4ErrAccess, putFH(o.fh), opRead(o.Stateid, 0, 4))
+		x.mode("file", 0o666)
+		x.want(wire.NFS4ErrOpenMode, putFH(o.fh), opFirstLock(o.Stateid, "locker", wire.ReadLt, 0, 1))
+		x.close(o)
+		o = x.open(openArgs("file", "owner", writable, 0))
+		denier := x.open(openArgs("file", "denier", writable, readable))
+		x.want(wire.NFS4ErrLocked, putFH(o.fh), opRead(o.Stateid, 0, 4))
+		x.close(denier)
+		x.want(wire.NFS4OK, putFH(o.fh), opRead(o.Stateid, 0, 4))
+	})
+}
