@@ -3,6 +3,7 @@ package vfs
 import (
 	"math"
 	"slices"
+	"sort"
 	"syscall"
 )
 
@@ -92,22 +93,40 @@ func (c *Claims) Set(start, length uint64, mode ClaimMode) error {
 	if err != nil {
 		return err
 	}
-	held := make([]span, 0, len(c.held)+2)
-	for _, h := range c.held {
-		if h.start < s.start {
-			held = append(held, span{h.start, min(h.last, s.start-1), h.mode})
-		}
+	from := c.from(s.start)
+	to := from
+	for to < len(c.held) && c.held[to].start <= s.last {
+		to++
+	}
+	// What takes the place of held[from:to], with the neighbours, which may become one with
+	// it: at most 5 spans.
+	var place [5]span
+	with := place[:0]
+	if from > 0 {
+		with = append(with, c.held[from-1])
+	}
+	if from < to && c.held[from].start < s.start {
+		with = append(with, span{c.held[from].start, s.start - 1, c.held[from].mode})
 	}
 	if mode != ClaimNone {
-		held = append(held, s)
+		with = append(with, s)
 	}
-	for _, h := range c.held {
-		if h.last > s.last {
-			held = append(held, span{max(h.start, s.last+1), h.last, h.mode})
-		}
+	if from < to && c.held[to-1].last > s.last {
+		with = append(with, span{s.last + 1, c.held[to-1].last, c.held[to-1].mode})
 	}
-	c.held = slices.Clip(joined(held))
+	if to < len(c.held) {
+		with = append(with, c.held[to])
+	}
+	c.held = slices.Replace(c.held, max(from-1, 0), min(to+1, len(c.held)), joined(with)...)
+	if len(c.held) == 0 {
+		c.held = nil
+	}
 	return nil
+}
+
+// from is the index of the first span that ends at or behind offset.
+func (c *Claims) from(offset uint64) int {
+	return sort.Search(len(c.held), func(i int) bool { return c.held[i].last >= offset })
 }
 
 // joined makes one of neighbours with the same mode.
@@ -131,8 +150,11 @@ func (c *Claims) Against(start, length uint64, mode ClaimMode) (Claimed, bool, e
 	if err != nil {
 		return Claimed{}, false, err
 	}
-	for _, h := range c.held {
-		if h.start <= s.last && s.start <= h.last && (mode == ClaimWrite || mode == ClaimRead && h.mode == ClaimWrite) {
+	for _, h := range c.held[c.from(s.start):] {
+		if h.start > s.last {
+			break
+		}
+		if mode == ClaimWrite || mode == ClaimRead && h.mode == ClaimWrite {
 			return h.claimed(), true, nil
 		}
 	}

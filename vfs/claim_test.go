@@ -71,3 +71,23 @@ func TestClaimsTellTheWholeRange(t *testing.T) {
 		}
 	}
 }
+
+// A claim among many is changed in place: nothing is copied.
+func TestClaimAmongManyIsChangedInPlace(t *testing.T) {
+	var c vfs.Claims
+	const n = 10_000
+	for i := range uint64(n) {
+		if err := c.Set(4*i, 2, vfs.ClaimWrite); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if allocs := testing.AllocsPerRun(100, func() {
+		for _, mode := range []vfs.ClaimMode{vfs.ClaimNone, vfs.ClaimRead, vfs.ClaimWrite} {
+			if err := c.Set(2*n, 2, mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}); allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}

@@ -136,8 +136,9 @@ func (m *Manager) Revoke(domain any) {
 
 // leftovers are what has to be done when the mutex was let go.
 type leftovers struct {
-	files   []vfs.File
-	claims  []*localClaim
+	files []vfs.File
+	// claims are those of files of which locks were dropped, with what those locked.
+	claims  map[*localClaim][]byteRange
 	notices []LockNotice
 }
 
@@ -147,16 +148,25 @@ func (l *leftovers) close(f vfs.File) {
 	}
 }
 
-func (l *leftovers) giveUp(c *localClaim) {
-	if c != nil {
-		l.claims = append(l.claims, c)
+// giveUp notes that ranges of a file were dropped. It is called with m.mu held.
+func (l *leftovers) giveUp(m *Manager, key FileKey, dropped ranges) {
+	c := m.files.claims[key]
+	if c == nil || len(dropped) == 0 {
+		return
 	}
+	if l.claims == nil {
+		l.claims = make(map[*localClaim][]byteRange)
+	}
+	if l.claims[c] == nil {
+		c.users++
+	}
+	l.claims[c] = append(l.claims[c], dropped...)
 }
 
 // finish does what is left over. It is called without the mutex.
 func (m *Manager) finish(l *leftovers) {
-	for _, c := range l.claims {
-		m.giveUp(c)
+	for c, dropped := range l.claims {
+		m.giveUp(c, dropped)
 	}
 	for _, f := range l.files {
 		f.Close()
@@ -200,9 +210,7 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 // the caller.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	of := s.file
-	if len(s.ranges) > 0 {
-		l.giveUp(m.abandoned(of.key))
-	}
+	l.giveUp(m, of.key, s.ranges)
 	m.account(s, -len(s.ranges))
 	s.ranges = nil
 	delete(s.open.locks, s.Owner)

@@ -52,27 +52,45 @@ func (m *Manager) unclaimed(c *localClaim) {
 	}
 }
 
-// abandoned returns the claim of a file whose locks were dropped, for the leftovers, or
-// nil where nothing is claimed. It is called with m.mu held.
-func (m *Manager) abandoned(key FileKey) *localClaim {
-	c := m.files.claims[key]
-	if c != nil {
-		c.users++
-	}
-	return c
-}
-
 // follow makes what is claimed of a range what the table says. It is called with c.mu
 // held, and without m.mu.
 func (m *Manager) follow(c *localClaim, r byteRange) error {
 	wanted, any := m.strongest(c.key, r)
 	if !any {
-		if c.held {
-			c.claimer.DropClaims(c.key.Handle)
-			c.held = false
-		}
+		c.drop()
 		return nil
 	}
+	return c.claim(wanted)
+}
+
+// giveUp makes what is claimed of a file follow the locks that are left, where others were
+// dropped. Each piece that is weaker than it was is claimed anew, once, however many locks
+// were dropped. giveUp waits for the file system.
+func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
+	c.mu.Lock()
+	defer m.unclaimed(c)
+	around := dropped[0]
+	for _, d := range dropped {
+		around.start, around.last = min(around.start, d.start), max(around.last, d.last)
+	}
+	if left, any := m.strongest(c.key, around); any {
+		// What fails leaves more claimed than there need be, until the file is closed.
+		_ = c.claim(weaker(left, cover(around, dropped)))
+	} else {
+		c.drop()
+	}
+}
+
+// drop ends all claims on the file. c.mu is held.
+func (c *localClaim) drop() {
+	if c.held {
+		c.claimer.DropClaims(c.key.Handle)
+		c.held = false
+	}
+}
+
+// claim claims what is wanted. c.mu is held.
+func (c *localClaim) claim(wanted []need) error {
 	c.held = true
 	for _, w := range wanted {
 		length := uint64(vfs.ToEnd)
@@ -84,6 +102,26 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 		}
 	}
 	return nil
+}
+
+// weaker are those of now that are weaker than was somewhere. Both are pieces of the same
+// range, in order.
+func weaker(now, was []need) (all []need) {
+	for _, n := range now {
+		for len(was) > 0 && was[0].last < n.start {
+			was = was[1:]
+		}
+		for _, w := range was {
+			if w.start > n.last {
+				break
+			}
+			if w.mode > n.mode {
+				all = append(all, n)
+				break
+			}
+		}
+	}
+	return all
 }
 
 // A need is what is to be claimed of a range.
@@ -172,18 +210,6 @@ func (r *byteRange) mode() vfs.ClaimMode {
 		return vfs.ClaimWrite
 	}
 	return vfs.ClaimRead
-}
-
-// whole is all of a file.
-var whole = byteRange{start: 0, last: vfs.ToEnd}
-
-// giveUp makes what is claimed of a file whose locks were dropped follow them. It
-// waits for the file system.
-func (m *Manager) giveUp(c *localClaim) {
-	c.mu.Lock()
-	// What fails leaves more claimed than there need be, until the file is closed.
-	_ = m.follow(c, whole)
-	m.unclaimed(c)
 }
 
 // lockClaimed is Lock for a file that is claimed as well: the table first, which keeps

@@ -1,0 +1,111 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A countingClaimer holds what is claimed of one file, and counts how often it is asked.
+type countingClaimer struct {
+	vfs.Claims
+	claims, drops int
+}
+
+func (c *countingClaimer) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	c.claims++
+	return c.Set(start, length, mode)
+}
+
+func (c *countingClaimer) TestClaim(vfs.Handle, uint64, uint64, vfs.ClaimMode) (vfs.Claimed, bool, error) {
+	return vfs.Claimed{}, false, nil
+}
+
+func (c *countingClaimer) DropClaims(vfs.Handle) {
+	c.drops++
+	c.Claims = vfs.Claims{}
+}
+
+// crowdOfLocks lets one client lock n bytes of a file by n lock-owners, and another one n
+// bytes by one. at says which bytes those are, and writes whether they are locked to write.
+func crowdOfLocks(t *testing.T, n int, at func(i int) (one, other uint64), write bool) (m *Manager, c *countingClaimer, a, b *Client, key FileKey, id nfs4wire.StateID4) {
+	t.Helper()
+	m, c, key = newManager(t), &countingClaimer{}, fileKey(1)
+	a, b = newClient(m, 1, "a"), newClient(m, 1, "b")
+	id = open(t, m, a, "a", key, AccessBoth, 0)
+	ob := open(t, m, b, "b", key, AccessBoth, 0)
+	lock := func(c *Client, id nfs4wire.StateID4, claimer vfs.Claimer, owner string, at uint64) {
+		t.Helper()
+		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte(owner), Offset: at, Length: 1, Write: write, Claimer: claimer})
+		is(t, "LOCK", s, ok)
+	}
+	for i := range n {
+		one, other := at(i)
+		lock(a, id, c, fmt.Sprint("owner ", i), one)
+		lock(b, ob, c, "b", other)
+	}
+	return m, c, a, b, key, id
+}
+
+// What a client's locks claimed is given up in so many steps as there are pieces of the file
+// that become free, whether it closes the file or its lease ends, and what others have
+// claimed stays.
+func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
+	const n = 500
+	for _, layout := range []struct {
+		name  string
+		at    func(i int) (one, other uint64)
+		write bool
+		most  int // steps
+	}{
+		{"before the others", func(i int) (uint64, uint64) { return uint64(2 * i), uint64(1<<20 + 2*i) }, true, 1},
+		{"between the others", func(i int) (uint64, uint64) { return uint64(4 * i), uint64(4*i + 2) }, true, n},
+		{"upon the others", func(i int) (uint64, uint64) { return uint64(4 * i), uint64(4 * i) }, false, 0},
+	} {
+		for _, end := range []struct {
+			name string
+			of   func(m *Manager, a *Client, key FileKey, id nfs4wire.StateID4)
+		}{
+			{"CLOSE", func(m *Manager, a *Client, key FileKey, id nfs4wire.StateID4) {
+				_, s := m.CloseOpen(&Ref{ID: id, Client: a, Key: key}, false)
+				is(t, "CLOSE", s, ok)
+			}},
+			{"the lease's end", func(m *Manager, a *Client, _ FileKey, _ nfs4wire.StateID4) {
+				m.mu.Lock()
+				after := m.dropAll(a)
+				m.mu.Unlock()
+				after()
+			}},
+		} {
+			t.Run(layout.name+", "+end.name, func(t *testing.T) {
+				m, c, a, b, key, id := crowdOfLocks(t, n, layout.at, layout.write)
+				before := c.claims
+				end.of(m, a, key, id)
+				if steps := c.claims - before; steps > layout.most || c.drops > 0 {
+					t.Errorf("%d claims and %d times all given up, %d claims at most are allowed", steps, c.drops, layout.most)
+				}
+				// What is claimed is what the other client has locked.
+				for i := range n {
+					_, other := layout.at(i)
+					if _, found, _ := c.Against(other, 1, vfs.ClaimWrite); !found {
+						t.Fatalf("byte %d is claimed no more", other)
+					}
+					if one, _ := layout.at(i); one != other {
+						if _, found, _ := c.Against(one, 1, vfs.ClaimWrite); found {
+							t.Fatalf("byte %d is claimed still", one)
+						}
+					}
+				}
+				m.mu.Lock()
+				after := m.dropAll(b)
+				m.mu.Unlock()
+				after()
+				if c.drops != 1 || !c.None() || len(m.files.claims) != 0 {
+					t.Errorf("%d times all given up, %d claims known, none: %v", c.drops, len(m.files.claims), c.None())
+				}
+			})
+		}
+	}
+}
