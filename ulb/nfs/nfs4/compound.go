@@ -195,9 +195,12 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 			k.Call.Detach()
 			start() // from here on another goroutine may have the compound
 			return rpc.Outcome{Pending: true}, false
-		case Discarded:
-			return rpc.Dropped, true
-		case Denied:
+		case Discarded, Denied:
+			k.Status = s
+			k.minor.After(k)
+			if s == Discarded {
+				return rpc.Dropped, true
+			}
 			return rpc.Denied(rpc.AuthBadCred), true
 		case Replayed:
 			k.W.Truncate(k.statusAt)

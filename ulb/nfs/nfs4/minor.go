@@ -31,7 +31,8 @@ type Minor interface {
 	// many there are. wire.NFS4OK lets it run; everything else is its result.
 	Before(k *Compound, op *Operation) Status
 	// After is called once when the compound has ended, however it did, with all
-	// of its results in k.W. A compound that is Replayed has no After.
+	// of its results in k.W. Where k.Status is below 0, Discarded or Denied, the results
+	// are no answer. A compound that is Replayed has no After.
 	After(k *Compound)
 }
 

@@ -95,7 +95,7 @@ func (l *slot) finish(k *nfs4.Compound) {
 // keeps says whether the reply is to be kept, and can be.
 func (l *slot) keeps(k *nfs4.Compound) bool {
 	switch {
-	case k.W.Overflow():
+	case k.Status < 0, k.W.Overflow():
 		return false
 	case l.cache:
 		return true
