@@ -191,9 +191,13 @@ func (r *round) connect(ctx context.Context) {
 // load has the writers work, until they have done enough or the power is cut.
 func (r *round) load() {
 	ctx := r.writers[0].ctx
+	n := acts
+	if r.fault.slow {
+		n /= 2
+	}
 	var working sync.WaitGroup
 	for _, w := range r.writers {
-		working.Go(func() { w.work(acts) })
+		working.Go(func() { w.work(n) })
 	}
 	r.worked = make(chan struct{})
 	go func() { working.Wait(); close(r.worked) }()
