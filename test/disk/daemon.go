@@ -12,17 +12,15 @@ import (
 	"regexp"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
-// sweeping is how often the daemon under test looks for what is idle: a minute of
-// idleness is a quarter of a second in a round.
-const sweeping = "4 * time.Millisecond"
-
-// Build builds the daemon of a tree as program, with a sweeper that is in a hurry.
-func Build(tree, program string) error {
+// Build builds the daemon of a tree as program, with a sweeper that looks for what is
+// idle not every second, but as often as sweeping says.
+func Build(tree, program string, sweeping time.Duration) error {
 	source, err := filepath.Abs(filepath.Join(tree, "vfs/local/sweep.go"))
 	if err != nil {
 		return err
@@ -36,7 +34,7 @@ func Build(tree, program string) error {
 		return fmt.Errorf("%s does not say how often the sweeper looks", source)
 	}
 	hurried := program + ".sweep.go"
-	if err := os.WriteFile(hurried, every.ReplaceAll(text, []byte("${1}"+sweeping)), 0o600); err != nil {
+	if err := os.WriteFile(hurried, every.ReplaceAll(text, fmt.Appendf(nil, "${1}%d", sweeping)), 0o600); err != nil {
 		return err
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{source: hurried}})

@@ -47,11 +47,26 @@ type Device struct {
 	fails  func(r request) syscall.Errno
 	frozen bool
 	held   int // requests that wait because of that
+	// stable are the slots that were flushed at any time.
+	stable map[stored]bool
 	// left is the disk after its power was cut; nil before.
 	left *platter
 	// off is set before left is made: a reply that came while it was not set came
 	// before the power went.
 	off atomic.Bool
+}
+
+// stored is a value in its place: see valueOf.
+type stored struct {
+	value value
+	place uint64
+}
+
+// isStable says whether a slot with a value was ever flushed.
+func (d *Device) isStable(v value, file, slot int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stable[stored{v, placeOf(file, slot, 0)}]
 }
 
 // NewDevice serves a disk until the test ends.
@@ -80,6 +95,12 @@ func (d *Device) insert(p *platter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.platter, d.left = p, nil
+	d.stable = make(map[stored]bool)
+	p.flushed = func(b *block) {
+		if v, place := valueOf(b[:]); v != 0 {
+			d.stable[stored{v, place}] = true
+		}
+	}
 	d.requests, d.strikeAt, d.strike, d.fails, d.frozen = 0, 0, nil, nil, false
 	d.struck = make(chan struct{})
 	d.off.Store(false)

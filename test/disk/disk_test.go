@@ -5,18 +5,21 @@ package disk
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/test/hostile"
 )
 
 var (
 	tree      = flag.String("tree", "../..", "the tree whose daemon is judged")
-	rounds    = flag.Int("faults", 9, "how many faults there are")
+	rounds    = flag.Int("faults", 10, "how many faults there are")
+	sweeping  = flag.Duration("sweeping", 4*time.Millisecond, "how often the daemon's sweeper looks: a minute of idleness is 60 times as long")
 	onlyFS    = flag.String("fs", "", "the one file system")
 	onlyFault = flag.String("fault", "", "the one kind of fault")
 	first     = flag.Uint64("seed", 1, "the seed of the first; the others follow")
@@ -41,7 +44,7 @@ func run(m *testing.M) int {
 		}
 	}
 	program = filepath.Join(os.TempDir(), "nfsrdmad")
-	if err := Build(*tree, program); err != nil {
+	if err := Build(*tree, program, *sweeping); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -56,7 +59,7 @@ func TestDisk(t *testing.T) {
 	}
 	d := NewDevice(t)
 	formatted := make(map[*filesystem]*platter)
-	figures := make(map[string]outcome)
+	figures := make(figures)
 	for seed := *first; seed < *first+uint64(*rounds); seed++ {
 		f := filesystems[(seed+seed/uint64(len(faults)))%uint64(len(filesystems))]
 		kind := faults[seed%uint64(len(faults))]
@@ -65,6 +68,9 @@ func TestDisk(t *testing.T) {
 		}
 		if i := slices.IndexFunc(faults, func(f *fault) bool { return f.name == *onlyFault }); i >= 0 {
 			kind = faults[i]
+		}
+		if kind.name == "full" && !f.fills {
+			f = filesystems[0]
 		}
 		name := fmt.Sprintf("%s, %s, seed %d", f.name, kind.name, seed)
 		t.Run(name, func(t *testing.T) {
@@ -79,10 +85,38 @@ func TestDisk(t *testing.T) {
 			if n := len(out.Wrong); n > 0 {
 				t.Errorf("go test -tags hostile ./test/disk -run TestDisk -faults 1 -seed %d\n%d wrong:\n%s", seed, n, strings.Join(out.Wrong[:min(n, 8)], "\n"))
 			}
-			sum := figures[f.name+", "+kind.name]
-			sum.Answered += out.Answered
-			sum.Told += out.Told
-			figures[f.name+", "+kind.name] = sum
+			figures.add(f.name+", "+kind.name, out)
 		})
 	}
+	for _, what := range slices.Sorted(maps.Keys(figures)) {
+		t.Logf("%s: %v", what, figures[what])
+	}
+}
+
+// figures are sums over the rounds of one kind.
+type figures map[string]*figure
+
+type figure struct{ rounds, wrong, unmountable, answered, told, verifiers, failed int }
+
+func (f figures) add(what string, out outcome) {
+	if f[what] == nil {
+		f[what] = new(figure)
+	}
+	sum := f[what]
+	sum.rounds++
+	if len(out.Wrong) > 0 {
+		sum.wrong++
+	}
+	if out.Unmountable != "" {
+		sum.unmountable++
+	}
+	sum.answered += out.Answered
+	sum.told += out.Told
+	sum.verifiers += out.Verifiers
+	sum.failed += out.Failed
+}
+
+func (f *figure) String() string {
+	return fmt.Sprintf("%d faults, %d judged wrong, %d file systems did not survive; %d calls answered, %d errors told, %d changed verifiers told, %d requests of the kernel failed",
+		f.rounds, f.wrong, f.unmountable, f.answered, f.told, f.verifiers, f.failed)
 }

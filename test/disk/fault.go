@@ -21,6 +21,8 @@ type fault struct {
 	act func(w *writer)
 	// early: it strikes early.
 	early bool
+	// long: an act is many calls.
+	long bool
 	// slow: see mounted.narrow and badTakes.
 	slow bool
 	// strike is called at a request of the kernel's, with the lock of the device.
@@ -40,6 +42,7 @@ var faults = []*fault{
 	{name: "no space behind the file", unexpected: errorsOf(syscall.ENOSPC), act: (*writer).hurtMixed, strike: badSectors(syscall.ENOSPC)},
 	{name: "full", unexpected: noSpaceOnly, act: (*writer).mixed, strike: nothingYet, then: fillUp, early: true},
 	{name: "power after idleness", unexpected: anyError, act: (*writer).overwrite, strike: nothingYet},
+	{name: "none, idle files", unexpected: anyError, act: (*writer).inTurn, strike: nothingYet, long: true},
 }
 
 func nothingYet(*round, *Device) {}
@@ -251,6 +254,16 @@ func (w *writer) overwrite() {
 		w.commit(o)
 	}
 	w.ended = true
+}
+
+// inTurn writes to each file of the writer's, then commits each.
+func (w *writer) inTurn() {
+	for _, o := range w.files {
+		w.writeAt(o, 0, 1, unstable)
+	}
+	for _, o := range w.files {
+		w.commit(o)
+	}
 }
 
 // quiet returns when the daemon has nothing left that it writes by itself, as far as one

@@ -27,14 +27,16 @@ type filesystem struct {
 	options string
 	// namesErrors: an error of the disk reaches fsync(2) by its own name.
 	namesErrors bool
+	// fills: when its space is used up, creates fail. Some keep enough aside.
+	fills bool
 }
 
 var filesystems = []*filesystem{
-	{"ext4", "mkfs.ext4 -q -N 1024 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard", 48 * mib, "commit=900", true},
-	{"xfs", "mkfs.xfs -q -K -l size=64m", 300 * mib, "nouuid", true},
+	{"ext4", "mkfs.ext4 -q -b 4096 -N 1024 -J size=4 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard", 48 * mib, "commit=900", true, true},
+	{"xfs", "mkfs.xfs -q -K -l size=64m", 300 * mib, "nouuid", true, true},
 	// Data stays where it was first written, so that a bad sector stays under it. A
 	// checksum would not.
-	{"btrfs", "mkfs.btrfs -q -K", 128 * mib, "commit=900,nodatacow", false},
+	{"btrfs", "mkfs.btrfs -q -K", 128 * mib, "commit=900,nodatacow", false, false},
 }
 
 // format gives a formatted disk. It skips the test where no program

@@ -24,6 +24,8 @@ type platter struct {
 	seen   image // by reads
 	stable image
 	cached []cachedWrite // since the last flush, in order
+	// flushed is called with each block that a flush makes stable; it may be nil.
+	flushed func(b *block)
 }
 
 // A cachedWrite is the sectors from..to of a block.
@@ -69,6 +71,9 @@ func (p *platter) write(b []byte, at int64) {
 func (p *platter) flush() {
 	for _, w := range p.cached {
 		p.stable[w.block] = p.seen[w.block]
+		if p.flushed != nil {
+			p.flushed(w.content)
+		}
 	}
 	p.cached = nil
 }

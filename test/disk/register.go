@@ -26,12 +26,16 @@ func (v value) fill(b []byte, file, slot, sector int) {
 		clear(b)
 		return
 	}
-	place := uint64(file)<<32 | uint64(slot)<<8 | uint64(sector)
+	place := placeOf(file, slot, sector)
 	binary.LittleEndian.PutUint64(b, uint64(v))
 	binary.LittleEndian.PutUint64(b[8:], place)
 	for i := 16; i < len(b); i += 8 {
 		binary.LittleEndian.PutUint64(b[i:], (uint64(v)^place)*0x9e3779b97f4a7c15+uint64(i))
 	}
+}
+
+func placeOf(file, slot, sector int) uint64 {
+	return uint64(file)<<32 | uint64(slot)<<8 | uint64(sector)
 }
 
 // valueOf is what a sector says of itself: its value and its place.

@@ -192,7 +192,7 @@ func (r *round) connect(ctx context.Context) {
 func (r *round) load() {
 	ctx := r.writers[0].ctx
 	n := acts
-	if r.fault.slow {
+	if r.fault.slow || r.fault.long {
 		n /= 2
 	}
 	var working sync.WaitGroup

@@ -183,10 +183,19 @@ func (w *writer) writeAt(o *object, first, n int, s stability) {
 			o.slots[i].answeredUnstable(v, verifier)
 		} else {
 			o.slots[i].settle(v)
+			w.flushed(o, i, committed)
 		}
 	}
 	if committed == fileSync && o.isSettled() {
 		o.settled = o.version
+	}
+}
+
+// flushed: the disk was told to make stable what has just been answered as stable.
+func (w *writer) flushed(o *object, i int, by any) {
+	v, at := o.slots[i].settled, w.slot(o, i)
+	if !w.round.device.isStable(v, o.number, at) {
+		w.report("slot %d of %v: %v of %v was answered, and the disk was not told to make it stable", at, o, by, v)
 	}
 }
 
@@ -206,8 +215,13 @@ func (w *writer) commit(o *object) {
 		return
 	}
 	told := false
-	for _, r := range o.slots {
-		told = r.commit(verifier) || told
+	for i, r := range o.slots {
+		waited := r.waits
+		if r.commit(verifier) {
+			told = true
+		} else if waited {
+			w.flushed(o, i, "COMMIT")
+		}
 	}
 	if told {
 		w.round.verifiers.Add(1)
