@@ -46,9 +46,10 @@ test-interop: build
 	$(GO) test -tags interop -timeout 15m ./test/interop/... ./test/krb5realm ./test/rss/...
 	$(GO) test -tags interop -timeout 15m -run 'TestDaemon|/daemon$$' ./ulb/nfs/nfs40 ./test/nfs4suite
 
-# Hostile peers against the running daemon, on loopback: test/hostile/doc.go.
+# Hostile peers against the running daemon, on loopback: test/hostile/doc.go; and disks
+# that fail under it: test/disk/doc.go.
 test-hostile:
-	$(GO) test -tags hostile -count 1 -timeout 20m ./test/hostile
+	$(GO) test -tags hostile -count 1 -timeout 20m ./test/hostile ./test/disk
 
 # A Linux kernel client, in user mode and under emulation. Guests that wait, for a lease to
 # run out or for a server that is away, leave the processors to others. The full matrix

@@ -81,6 +81,7 @@ func NewDevice(t testing.TB) *Device {
 	if err != nil {
 		t.Skipf("FUSE cannot be mounted here: %v", err)
 	}
+	guard(t, dir)
 	t.Cleanup(func() {
 		if err := server.Unmount(); err != nil {
 			t.Errorf("unmounting the disk: %v", err)

@@ -1,0 +1,48 @@
+package disk
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// guard ends the requests to a FUSE file system when this process is killed. A thread
+// of it may wait for the disk that it serves: the kernel would keep both, and with them
+// the loop device, for ever.
+func guard(t testing.TB, dir string) {
+	t.Helper()
+	connections := t.TempDir()
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("fusectl", connections, "fusectl", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	abort := fmt.Sprintf("%s/%d/abort", connections, unix.Minor(st.Dev))
+	guardian := exec.Command("sh", "-c", `trap 'echo 1 >"$0"; kill $!; exit' TERM; while :; do sleep 3600 & wait; done`, abort)
+	guardian.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started, ended := make(chan error), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // the signal comes when this thread ends
+		defer runtime.UnlockOSThread()
+		err := guardian.Start()
+		started <- err
+		if err == nil {
+			_ = guardian.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Kill(-guardian.Process.Pid, unix.SIGKILL)
+		<-ended
+		_ = unix.Unmount(connections, 0)
+	})
+}
