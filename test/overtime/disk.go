@@ -23,6 +23,9 @@ func newDisk(fs vfs.FileSystem, slow func() time.Duration) *disk {
 	return &disk{FileSystem: fs, slow: slow, executed: make(map[any]int)}
 }
 
+// Unwrap implements vfs.Wrapper: files are opened, and locked, at once.
+func (d *disk) Unwrap() vfs.FileSystem { return d.FileSystem }
+
 // stick has the disk stuck until release is called.
 func (d *disk) stick() (release func()) {
 	thaw := make(chan struct{})

@@ -22,9 +22,11 @@ const (
 	remove
 	rename
 	link // to the one file that has other names
+	acquire
+	release // by the one that has it
 )
 
-var deeds = [...]string{"READ", "WRITE", "GETATTR size", "SETATTR size", "LOOKUP", "CREATE GUARDED", "CREATE EXCLUSIVE", "CREATE UNCHECKED", "MKDIR", "REMOVE", "RENAME", "LINK"}
+var deeds = [...]string{"READ", "WRITE", "GETATTR size", "SETATTR size", "LOOKUP", "CREATE GUARDED", "CREATE EXCLUSIVE", "CREATE UNCHECKED", "MKDIR", "REMOVE", "RENAME", "LINK", "LOCK", "LOCKU"}
 
 // names is how many names a directory has.
 const names = 3
@@ -33,7 +35,7 @@ const names = 3
 type asked struct {
 	deed   deed
 	object int    // the block, file or directory that it is about
-	value  uint64 // of WRITE and SETATTR, and what makes an EXCLUSIVE create its own
+	value  uint64 // of WRITE and SETATTR, the owner of LOCK and LOCKU, and what makes an EXCLUSIVE create its own
 	name   int    // in the directory
 	to     int    // of RENAME
 }
@@ -44,6 +46,8 @@ func (a asked) String() string {
 		return fmt.Sprintf("%s of %d", deeds[a.deed], a.object)
 	case write, setSize:
 		return fmt.Sprintf("%s of %d = %d", deeds[a.deed], a.object, a.value)
+	case acquire, release:
+		return fmt.Sprintf("%s by owner %d", deeds[a.deed], a.value)
 	case rename:
 		return fmt.Sprintf("%s %d/%c to %c", deeds[a.deed], a.object, 'a'+a.name, 'a'+a.to)
 	}
@@ -58,6 +62,7 @@ const (
 	ok
 	exists
 	absent
+	denied
 	later // the server did nothing and wants to be asked again: NFS3ERR_JUKEBOX, NFS4ERR_DELAY
 	wrong // nothing that a call of its kind may end with here
 )
@@ -78,6 +83,8 @@ func (t told) String() string {
 		return "EXIST"
 	case absent:
 		return "NOENT"
+	case denied:
+		return "DENIED"
 	case later:
 		return "LATER"
 	case wrong:
@@ -89,7 +96,7 @@ func (t told) String() string {
 // target is the ID of the file that LINK gives names to. Others begin behind it.
 const target = 1
 
-// A place is the state of one object: the value of a register, or what each name of a
+// A place is the state of one object: the value of a register, the owner of the lock, or what each name of a
 // directory leads to; 0: the name does not exist. An ID below 0 is one that no answer told.
 type place struct {
 	value uint64
@@ -129,6 +136,8 @@ func part(a asked) [2]int {
 		return [2]int{0, a.object}
 	case getSize, setSize:
 		return [2]int{1, a.object}
+	case acquire, release:
+		return [2]int{3, 0}
 	}
 	return [2]int{2, a.object}
 }
@@ -152,6 +161,16 @@ func (p *place) step(e *event) bool {
 	case write, setSize:
 		p.value = a.value
 		return expect(ok)
+	case acquire:
+		if p.value != 0 && p.value != a.value {
+			return expect(denied)
+		}
+		p.value = a.value
+		return expect(ok)
+	case release:
+		held := p.value == a.value
+		p.value = 0
+		return held && expect(ok)
 	case lookup:
 		switch {
 		case t.status == unknown:

@@ -43,7 +43,7 @@ var onLoopback = scale{
 
 // version3Of and version4Of speak about the objects of a site.
 func version3Of(o *objects) protocol { return version3{o} }
-func version4Of(o *objects) protocol { return version4{o} }
+func version4Of(o *objects) protocol { return version4{&owner{objects: o}} }
 
 // A setting is what histories are made in.
 type setting struct {
@@ -121,6 +121,9 @@ func (s setting) judge(seed uint64, sc scale, sum *tally) error {
 		sum.copies.Add(int64(c.copies))
 	}
 	sum.calls.Add(int64(len(r.history.events)))
+	if r.failed != nil {
+		return r.failed
+	}
 	if err := r.history.check(); err != nil {
 		return err
 	}

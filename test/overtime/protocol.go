@@ -7,6 +7,11 @@ import (
 
 // A protocol is a version of NFS as a client speaks it.
 type protocol interface {
+	// prepare is called before the first call of a thread, which has a number, with what
+	// makes a call.
+	prepare(number uint64, call func(build func(xid uint32) []byte) []byte) error
+	// locking says which call there is about the lock now: acquire, release, or none.
+	locking() (d deed, any bool)
 	// deeds are the calls that it has about a directory of files, and about one of
 	// directories.
 	deeds(directories bool) []deed
@@ -22,6 +27,7 @@ type objects struct {
 	sizes       [][]byte // a file each
 	directories [][]byte
 	target      []byte
+	root        []byte
 }
 
 // block is how far two registers of one file lie apart, in bytes.

@@ -18,6 +18,18 @@ type run struct {
 	begun   time.Time
 	calls   int // of each thread
 	threads int // of each client
+
+	mu     sync.Mutex
+	failed error // the first
+}
+
+// fail notes that something failed that is in no history.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = err
+	}
 }
 
 // A scale says how long things last in a run.
@@ -103,7 +115,8 @@ func (r *run) run(sc scale) {
 	var all sync.WaitGroup
 	for i, c := range r.clients {
 		for t := range r.threads {
-			all.Go(func() { r.thread(c, fmt.Sprintf("%s.%d", c.name, t+1), r.random(ofThreads+uint64(100*i+t)), sc) })
+			n := uint64(100*i + t)
+			all.Go(func() { r.thread(c, fmt.Sprintf("%s.%d", c.name, t+1), n+1, r.random(ofThreads+n), sc) })
 		}
 	}
 	// What happens to connections, and once to the disk.
@@ -128,13 +141,24 @@ func (r *run) run(sc scale) {
 }
 
 // thread makes calls, one after the other.
-func (r *run) thread(c *machine, who string, random *rand.Rand, sc scale) {
+func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, sc scale) {
 	p := r.version(&r.site.objects)
+	if err := p.prepare(number, func(build func(xid uint32) []byte) []byte {
+		m, _ := c.do(build)
+		return m
+	}); err != nil {
+		r.fail(fmt.Errorf("%s: %w", who, err))
+		return
+	}
 	for range r.calls {
 		if random.IntN(2) == 0 { // otherwise at once
 			time.Sleep(time.Duration(random.Int64N(int64(sc.think) + 1)))
 		}
-		r.one(c, who, p, r.draw(p, random))
+		a := r.draw(p, random)
+		if a.deed == acquire || a.deed == release {
+			a.value = number
+		}
+		r.one(c, who, p, a)
 	}
 }
 
@@ -158,6 +182,9 @@ func (r *run) draw(p protocol, random *rand.Rand) asked {
 	case 0, 1:
 		return asked{deed: []deed{read, write, write}[random.IntN(3)], object: random.IntN(blocks)}
 	case 2:
+		if d, any := p.locking(); any && random.IntN(2) == 0 {
+			return asked{deed: d}
+		}
 		return asked{deed: []deed{getSize, setSize, setSize}[random.IntN(3)], object: random.IntN(sizes)}
 	}
 	a := asked{object: random.IntN(directories)}

@@ -56,6 +56,7 @@ func newSite(slow func() time.Duration, cfg rpc.Config) (*site, error) {
 		}
 		return s.exports.Seal(nil, s.export, o.Handle), err
 	}
+	s.objects.root = s.exports.Seal(nil, s.export, fs.Root())
 	var err error
 	if s.objects.blocks, err = make("blocks", false); err != nil {
 		return nil, err

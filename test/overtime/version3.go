@@ -11,6 +11,9 @@ import (
 // version3 is NFSv3.
 type version3 struct{ *objects }
 
+func (version3) prepare(uint64, func(func(uint32) []byte) []byte) error { return nil }
+func (version3) locking() (deed, bool)                                  { return 0, false }
+
 func (version3) deeds(directories bool) []deed {
 	if directories {
 		return []deed{makeDir, makeDir, remove, remove, rename, lookup}

@@ -9,14 +9,21 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// version4 is NFSv4.0 without state: the stateid is the anonymous one.
-type version4 struct{ *objects }
+// version4 is NFSv4.0. Blocks and sizes are written with the anonymous stateid.
+type version4 struct{ *owner }
+
+func (v version4) locking() (deed, bool) {
+	if v.holds {
+		return release, true
+	}
+	return acquire, true
+}
 
 func (version4) deeds(directories bool) []deed {
 	if directories {
 		return []deed{makeDir, makeDir, remove, remove, rename, lookup}
 	}
-	return []deed{link, link, remove, remove, rename, lookup}
+	return []deed{create, create, link, remove, remove, rename, lookup}
 }
 
 // An operation is one of a compound, and the place of its result.
@@ -92,6 +99,12 @@ func (v version4) operations(a asked) (list []operation, handle *wire.GetFH4Res,
 		list = []operation{dir(), {number: wire.OpLookup, args: &wire.Lookup4Args{Objname: name(a.name)}}, getFH()}
 	case makeDir:
 		list = []operation{dir(), {wire.OpCreate, &wire.Create4Args{Objtype: wire.Createtype4{Type: wire.NF4Dir}, Objname: name(a.name)}, new(wire.Create4Res)}, getFH()}
+	case create:
+		list = []operation{dir(), v.create(name(a.name)), getFH()}
+	case acquire:
+		list = []operation{putFH(v.target), v.acquire(&v.locked)}
+	case release:
+		list = []operation{putFH(v.target), v.release(&v.unlocked)}
 	case remove:
 		list = []operation{dir(), {wire.OpRemove, &wire.Remove4Args{Target: name(a.name)}, new(wire.Remove4Res)}}
 	case rename:
@@ -109,7 +122,16 @@ func (v version4) call(xid uint32, a asked) []byte {
 
 func (v version4) reply(d *xdr.Decoder, a asked) (t told, fh []byte) {
 	list, handle, take := v.operations(a)
-	switch s := results(d, list); s {
+	s := results(d, list)
+	switch a.deed {
+	case create:
+		v.opens++
+	case acquire:
+		v.acquired(s, &v.locked)
+	case release:
+		v.released(s, &v.unlocked)
+	}
+	switch s {
 	case wire.NFS4OK:
 		t.status = ok
 		if handle != nil {
@@ -122,6 +144,8 @@ func (v version4) reply(d *xdr.Decoder, a asked) (t told, fh []byte) {
 		t.status = exists
 	case wire.NFS4ErrNoEnt:
 		t.status = absent
+	case wire.NFS4ErrDenied:
+		t.status = denied
 	case wire.NFS4ErrDelay:
 		t.status = later
 	default:
