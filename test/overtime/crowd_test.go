@@ -70,7 +70,7 @@ func (m *member) connect(dial dialer) (err error) {
 	if m.way, err = dial(m.at, ear{m, m.number - 1}); err != nil {
 		return err
 	}
-	m.way.send(message(rpc.CallHeader{XID: hello, Program: wire.Program, Version: wire.Version}, func(*xdr.Writer) {}))
+	m.way.send(message("client", rpc.CallHeader{XID: hello, Program: wire.Program, Version: wire.Version}, func(*xdr.Writer) {}))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.greeted < m.number {
@@ -85,7 +85,7 @@ func (m *member) send(o *objects) {
 		args := wire.Mkdir3Args{Where: wire.DirOpArgs3{Dir: wire.FileHandle3{Data: o.directories[1]},
 			Name: wire.Filename3(fmt.Sprintf("%v %d", m.at.Addr(), i))}}
 		h := rpc.CallHeader{XID: i, Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcMkdir)}
-		m.way.send(message(h, args.Encode))
+		m.way.send(message("client", h, args.Encode))
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 type machine struct {
 	*habits
 	name string
-	dial dialer
-	now  func() time.Duration // since the run began
+	// credential is the machine's name in its credentials.
+	credential string
+	dial       dialer
+	now        func() time.Duration // since the run began
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -134,6 +136,9 @@ func (c *machine) giveUp(l *line) {
 // again and sends what has no answer. c.mu is held.
 func (c *machine) leave() {
 	old := c.line
+	if old == nil {
+		return // another goroutine is at it
+	}
 	c.line = nil
 	samePort := c.ports && c.random.IntN(2) == 0
 	switch way := c.random.IntN(4); {

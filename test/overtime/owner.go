@@ -59,7 +59,7 @@ func (o *owner) prepare(number uint64, call func(build func(xid uint32) []byte) 
 
 // run makes a call that must succeed.
 func (o *owner) run(call func(build func(xid uint32) []byte) []byte, list ...operation) error {
-	m := call(func(xid uint32) []byte { return compound(xid, list) })
+	m := call(func(xid uint32) []byte { return compound(o.machine, xid, list) })
 	d := xdr.NewDecoder(m)
 	if _, _, err := rpc.ReadReply(d); err != nil {
 		return err

@@ -21,8 +21,10 @@ type protocol interface {
 	reply(d *xdr.Decoder, a asked) (t told, handle []byte)
 }
 
-// objects are the file handles that calls are about.
+// objects are the file handles that calls are about, and the name of the machine that
+// makes the calls.
 type objects struct {
+	machine     string
 	blocks      []byte   // one file for all
 	sizes       [][]byte // a file each
 	directories [][]byte
@@ -33,9 +35,9 @@ type objects struct {
 // block is how far two registers of one file lie apart, in bytes.
 const block = 4096
 
-func message(h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
+func message(machine string, h rpc.CallHeader, args func(w *xdr.Writer)) []byte {
 	var err error
-	if h.Cred, err = rpc.AuthSysCred(0, "client", 0, 0, nil); err != nil {
+	if h.Cred, err = rpc.AuthSysCred(0, machine, 0, 0, nil); err != nil {
 		panic(err)
 	}
 	w := xdr.NewWriter(make([]byte, 0, 1024))

@@ -100,7 +100,7 @@ func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dia
 	for i := range 1 + how.IntN(2) {
 		random := r.random(ofClients + uint64(i))
 		r.clients = append(r.clients, &machine{
-			habits: h, name: fmt.Sprint("client ", i+1), dial: dial, now: now, random: random,
+			habits: h, name: fmt.Sprint("client ", i+1), credential: fmt.Sprint("machine", i+1), dial: dial, now: now, random: random,
 			at:   netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + seed>>8%250), byte(seed), byte(10 + i)}), 700),
 			next: random.Uint32(),
 		})
@@ -142,7 +142,7 @@ func (r *run) run(sc scale) {
 
 // thread makes calls, one after the other.
 func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, sc scale) {
-	p := r.version(&r.site.objects)
+	p := r.speak(c)
 	if err := p.prepare(number, func(build func(xid uint32) []byte) []byte {
 		m, _ := c.do(build)
 		return m
@@ -160,6 +160,13 @@ func (r *run) thread(c *machine, who string, number uint64, random *rand.Rand, s
 		}
 		r.one(c, who, p, a)
 	}
+}
+
+// speak is the protocol as a machine speaks it.
+func (r *run) speak(c *machine) protocol {
+	o := r.site.objects
+	o.machine = c.credential
+	return r.version(&o)
 }
 
 // one makes one call.
@@ -197,7 +204,7 @@ func (r *run) draw(p protocol, random *rand.Rand) asked {
 
 // look asks for the state of everything, by a client of its own.
 func (r *run) look(c *machine) {
-	p := r.version(&r.site.objects)
+	p := r.speak(c)
 	for i := range blocks {
 		r.one(c, "the end", p, asked{deed: read, object: i})
 	}

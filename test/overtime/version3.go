@@ -64,7 +64,7 @@ func (v version3) call(xid uint32, a asked) []byte {
 	case link:
 		p, args = wire.ProcLink, &wire.Link3Args{FileHandle: file(v.target), Link: entry(a.name)}
 	}
-	return message(rpc.CallHeader{XID: xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(p)}, args.Encode)
+	return message(v.machine, rpc.CallHeader{XID: xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(p)}, args.Encode)
 }
 
 func (v version3) reply(d *xdr.Decoder, a asked) (t told, handle []byte) {

@@ -33,9 +33,9 @@ type operation struct {
 	result interface{ Decode(d *xdr.Decoder) } // nil: a status
 }
 
-func compound(xid uint32, operations []operation) []byte {
+func compound(machine string, xid uint32, operations []operation) []byte {
 	h := rpc.CallHeader{XID: xid, Program: wire.Program, Version: wire.Version, Procedure: wire.ProcCompound}
-	return message(h, func(w *xdr.Writer) {
+	return message(machine, h, func(w *xdr.Writer) {
 		w.Uint32(0) // tag
 		w.Uint32(0) // minor version
 		w.Uint32(uint32(len(operations)))
@@ -117,7 +117,7 @@ func (v version4) operations(a asked) (list []operation, handle *wire.GetFH4Res,
 
 func (v version4) call(xid uint32, a asked) []byte {
 	list, _, _ := v.operations(a)
-	return compound(xid, list)
+	return compound(v.machine, xid, list)
 }
 
 func (v version4) reply(d *xdr.Decoder, a asked) (t told, fh []byte) {
