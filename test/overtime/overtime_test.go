@@ -54,6 +54,8 @@ type setting struct {
 	sockets bool
 	// timers: calls are sent again without an answer; copies: over the same connection too.
 	timers, copies bool
+	// twins: the clients are two of one address, and count their XIDs from one number.
+	twins bool
 }
 
 var settings = []setting{
@@ -103,6 +105,9 @@ func (s setting) judge(seed uint64, sc scale, sum *tally) error {
 		return err
 	}
 	r = newRun(seed, sc, site, s.version, tr.dial, tr.ports, s.timers, s.copies)
+	if s.twins {
+		r.twin()
+	}
 	r.run(sc)
 	for _, c := range r.clients {
 		c.end()
@@ -164,6 +169,15 @@ func number(name string, otherwise int) uint64 {
 func TestHistoriesAreThoseOfCallsExecutedOnce(t *testing.T) {
 	for _, s := range settings {
 		t.Run(s.name, func(t *testing.T) { s.all(t, 60, runtime.GOMAXPROCS(0)) })
+	}
+}
+
+// Two clients behind one address count their XIDs from the same number, and make the same
+// calls. Their connections last.
+func TestHistoriesOfTwoClientsOfOneAddress(t *testing.T) {
+	for _, s := range settings {
+		s.twins = true
+		t.Run(s.name, func(t *testing.T) { s.all(t, 30, runtime.GOMAXPROCS(0)) })
 	}
 }
 

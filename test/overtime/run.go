@@ -2,6 +2,7 @@ package overtime
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"sync"
@@ -18,6 +19,7 @@ type run struct {
 	begun   time.Time
 	calls   int // of each thread
 	threads int // of each client
+	twins   bool
 
 	mu     sync.Mutex
 	failed error // the first
@@ -108,6 +110,19 @@ func newRun(seed uint64, sc scale, s *site, version func(*objects) protocol, dia
 	return r
 }
 
+// twin makes the clients two of one address, whose calls are the same under the same XIDs.
+// Their credentials name two machines, as those of Linux do.
+func (r *run) twin() {
+	one := r.clients[0]
+	one.tries = math.MaxInt // over one connection
+	one.ports = false
+	r.clients = []*machine{one, {
+		habits: one.habits, name: "client 2", credential: "machine2", dial: one.dial, now: one.now, random: r.random(ofClients + 1),
+		at: netip.AddrPortFrom(one.at.Addr(), one.at.Port()+1), next: one.next,
+	}}
+	r.twins = true
+}
+
 // run makes the calls, and returns when each has its answer and all that happens has
 // happened.
 func (r *run) run(sc scale) {
@@ -116,12 +131,19 @@ func (r *run) run(sc scale) {
 	for i, c := range r.clients {
 		for t := range r.threads {
 			n := uint64(100*i + t)
-			all.Go(func() { r.thread(c, fmt.Sprintf("%s.%d", c.name, t+1), n+1, r.random(ofThreads+n), sc) })
+			use := ofThreads + n
+			if r.twins {
+				use = ofThreads + uint64(t)
+			}
+			all.Go(func() { r.thread(c, fmt.Sprintf("%s.%d", c.name, t+1), n+1, r.random(use), sc) })
 		}
 	}
 	// What happens to connections, and once to the disk.
 	var happens []func()
 	for range fate.IntN(7) {
+		if r.twins {
+			break
+		}
 		at, c := time.Duration(fate.Int64N(int64(sc.length))), r.clients[fate.IntN(len(r.clients))]
 		happens = append(happens, func() { time.Sleep(at); c.suffer() })
 	}
