@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -87,6 +90,83 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	if n := all.descriptors.Held(); n != 0 || len(all.open) != 0 {
 		t.Errorf("%d descriptors, %d file systems are left", n, len(all.open))
 	}
+}
+
+// A directory that is exported anew while its file system is being closed gets another one,
+// once that is closed: not the one that ends, and no second one beside it.
+func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
+	umask := unix.Umask(0)
+	unix.Umask(umask)
+	t.Cleanup(func() { unix.Umask(umask) })
+	dir, all := t.TempDir(), newTrees(t.TempDir(), 0)
+	show := func() *local.FS {
+		t.Helper()
+		fs, err := all.show(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fs
+	}
+	works := func(fs *local.FS) error {
+		var a vfs.Attr
+		return fs.GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, fs.Root(), &a)
+	}
+	fs := show()
+	for range 3 {
+		again, closing := make(chan *local.FS, 1), true
+		all.revoke = func(vfs.FileSystem) {
+			go func() {
+				next, err := all.show(dir)
+				if err != nil {
+					t.Error(err)
+				}
+				again <- next
+			}()
+			await.Until(t, "the directory is shown, or waited for", func() bool { return len(again) > 0 || waitsIn("(*trees).show") })
+			if len(again) > 0 {
+				t.Error("a directory is shown while its file system is being closed")
+			}
+			closing = false
+		}
+		if err := all.letGo(fs); err != nil || closing {
+			t.Errorf("%v, closing %v", err, closing)
+		}
+		next := await.Receive(t, "the directory is shown again", again)
+		if next == fs {
+			t.Error("the file system that was closed is shown")
+		}
+		if err := works(next); err != nil {
+			t.Errorf("the file system that is shown: %v", err)
+		}
+		if shared := show(); shared != next {
+			t.Error("one directory has two file systems")
+		}
+		all.revoke = nil
+		if err := all.letGo(next); err != nil {
+			t.Error(err)
+		}
+		if err := works(next); err != nil {
+			t.Errorf("with an export left: %v", err)
+		}
+		fs = next
+	}
+	if err := all.letGo(fs); err != nil {
+		t.Error(err)
+	}
+	if n := all.descriptors.Held(); n != 0 || len(all.open) != 0 {
+		t.Errorf("%d descriptors, %d file systems are left", n, len(all.open))
+	}
+}
+
+// waitsIn says whether a goroutine waits for a channel in a function.
+func waitsIn(function string) bool {
+	stacks := make([]byte, 1<<20)
+	for g := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if lines := strings.SplitN(g, "\n", 3); len(lines) > 1 && strings.Contains(lines[0], "[chan receive") && strings.Contains(lines[1], function) {
+			return true
+		}
+	}
+	return false
 }
 
 // options are an export's, from their text.

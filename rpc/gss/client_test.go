@@ -296,6 +296,60 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// Close waits two seconds for a server that does not answer, and no more than the time-out
+// where that is shorter. Nothing of it is left.
+func TestCloseDoesNotWaitForASilentServer(t *testing.T) {
+	for _, c := range []struct{ timeout, most time.Duration }{
+		{0, 2 * time.Second}, {time.Hour, 2 * time.Second}, {time.Second / 2, time.Second / 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, gss.Config{})
+			w := &mute{wire: s.wire()}
+			cfg := s.config(rpc.GSSIntegrity)
+			cfg.Timeout = c.timeout
+			k, err := gss.NewClient(t.Context(), w, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bump(k); err != nil {
+				t.Fatal(err)
+			}
+			w.silent.Store(true)
+			begun := time.Now()
+			k.Close()
+			if d := time.Since(begun); d != c.most {
+				t.Errorf("time-out %v: Close took %v, want %v", c.timeout, d, c.most)
+			}
+			if n := w.asked.Load(); n != w.cancelled.Load() || n != 1 {
+				t.Errorf("time-out %v: the server was asked %d times, %d questions were given up", c.timeout, n, w.cancelled.Load())
+			}
+		})
+	}
+}
+
+// mute is a wire to a server that stops to answer.
+type mute struct {
+	*wire
+	silent           atomic.Bool
+	asked, cancelled atomic.Int32
+}
+
+func (m *mute) Start(x *rpc.Exchange) {
+	if m.silent.Load() {
+		m.asked.Add(1)
+		return
+	}
+	m.wire.Start(x)
+}
+
+func (m *mute) Cancel(x *rpc.Exchange, err error) {
+	if m.silent.Load() {
+		m.cancelled.Add(1)
+		x.Err = err
+		x.Done(x)
+	}
+}
+
 // A retransmission has a sequence number of its own, and is answered from what was
 // kept of the first: by its arguments as they are without protection, and its
 // principal.

@@ -1,6 +1,7 @@
 package rpctest
 
 import (
+	"bytes"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,9 @@ const (
 
 // A Call is a call with a Way that records. It keeps the contract of rpc.Way to
 // the letter: it panics when the way is used twice or a writer is used after its
-// time.
+// time. When the call ends it scribbles over the message and the reply's words, as a
+// transport does that uses its buffers again: what keeps a part of them without a copy is
+// seen by the next that reads it.
 type Call struct {
 	rpc.Call
 	// Space is what Room answers.
@@ -44,9 +47,10 @@ type Call struct {
 	// sending.
 	Lent [][]byte
 
-	w    xdr.Writer
-	buf  []byte
-	used atomic.Bool
+	w       xdr.Writer
+	buf     []byte
+	arrived []byte // what the message is read into
+	used    atomic.Bool
 }
 
 // TCPRoom is the room of a call on a byte stream.
@@ -62,7 +66,8 @@ func NewCall(conn *rpc.Conn, message []byte) *Call {
 // Again makes c a fresh call, with the Space that it has.
 func (c *Call) Again(conn *rpc.Conn, message []byte) {
 	c.Conn, c.Way = conn, c
-	c.Message, c.MessageLen = message, len(message)
+	c.arrived = append(c.arrived[:0], message...)
+	c.Message, c.MessageLen = c.arrived, len(message)
 	c.Excised, c.Placed = nil, nil
 	c.End, c.Why, c.Detached = Open, 0, false
 	c.Reply, c.Words, c.Payloads, c.Lent = c.Reply[:0], c.Words[:0], c.Payloads[:0], c.Lent[:0]
@@ -136,11 +141,24 @@ func (c *Call) Detach() {
 		return
 	}
 	c.Detached = true
-	c.Message = append([]byte(nil), c.Message...)
-	old := c.buf
+	old, arrived := c.buf, c.arrived
 	c.buf = make([]byte, 0, cap(c.w.Bytes()))
 	c.w.Rebase(c.buf)
 	clear(old[:cap(old)])
+	c.arrived = bytes.Clone(arrived)
+	if len(arrived) > 0 && len(c.Message) > 0 && &c.Message[0] == &arrived[0] {
+		c.Message = c.arrived[:len(c.Message)]
+		scribble(arrived)
+	} else {
+		c.Message = bytes.Clone(c.Message)
+	}
+}
+
+// scribble overwrites what a transport would use again.
+func scribble(b []byte) {
+	for i := range b {
+		b[i] = 0xdb
+	}
 }
 
 // Send implements rpc.Way.
@@ -162,6 +180,7 @@ func (c *Call) Send() {
 		c.Payloads = append(c.Payloads, p)
 	}
 	c.Reply = append(c.Reply, c.Words[at:]...)
+	scribble(c.w.Bytes())
 	c.w.Release()
 	c.finish(Sent)
 }
@@ -187,6 +206,7 @@ func (c *Call) DropAndClose() {
 
 func (c *Call) finish(e End) {
 	c.End = e
+	scribble(c.arrived)
 	c.Done <- struct{}{}
 }
 

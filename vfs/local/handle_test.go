@@ -129,6 +129,73 @@ func TestHandlesOutliveAChangeOfScheme(t *testing.T) {
 	w.ok(err, "GetAttr of what the index named")
 }
 
+// The index says where a file was. What is there now may be another file: a handle leads to
+// its own file, or is stale, and never reads or writes the other, whatever a local program
+// put in its place, and whether the server has been restarted since.
+func TestIndexDoesNotTakeOneFileForAnother(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"another file is renamed over it": func(w *world) {
+			w.ok(os.WriteFile(w.path("new"), []byte("another"), 0o666))
+			w.ok(os.Rename(w.path("new"), w.path("d", "f")))
+		},
+		"another file is made": func(w *world) {
+			w.ok(os.Rename(w.path("d", "f"), w.path("moved")))
+			w.ok(os.Remove(w.path("moved")))
+			w.ok(os.WriteFile(w.path("d", "f"), []byte("another"), 0o666))
+		},
+		"a link to another file": func(w *world) {
+			w.ok(os.WriteFile(w.path("new"), []byte("another"), 0o666))
+			w.ok(os.Remove(w.path("d", "f")))
+			w.ok(os.Link(w.path("new"), w.path("d", "f")))
+		},
+		"another directory with such a file": func(w *world) {
+			w.ok(os.Rename(w.path("d"), w.path("gone")))
+			w.ok(os.Mkdir(w.path("d"), 0o777))
+			w.ok(os.WriteFile(w.path("d", "f"), []byte("another"), 0o666))
+			w.ok(os.RemoveAll(w.path("gone")))
+		},
+		"a file where its directory was": func(w *world) {
+			w.ok(os.RemoveAll(w.path("d")))
+			w.ok(os.WriteFile(w.path("d"), []byte("another"), 0o666))
+		},
+		"two files that were exchanged": func(w *world) {
+			w.ok(os.WriteFile(w.path("new"), []byte("another"), 0o666))
+			w.ok(unix.Renameat2(unix.AT_FDCWD, w.path("new"), unix.AT_FDCWD, w.path("d", "f"), unix.RENAME_EXCHANGE))
+		},
+	} {
+		for _, restart := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restart %v", name, restart), func(t *testing.T) {
+				w := newWorld(t, local.Config{IndexHandles: true})
+				f := w.create(w.mkdir(w.fs.Root(), "d"), "f")
+				w.ok(w.write(f, "its own"), "Write")
+				was, err := w.attr(f)
+				w.ok(err, "GetAttr")
+				if restart {
+					w.ok(w.fs.Close(), "Close")
+				}
+				change(w)
+				if restart {
+					w.fs = open(t, w.cfg)
+				}
+				now, err := w.attr(f)
+				if err == nil && now.FileID != was.FileID {
+					t.Errorf("the handle of file %d leads to file %d", was.FileID, now.FileID)
+				} else if err != nil {
+					w.want(err, syscall.ESTALE, "GetAttr")
+				}
+				if err := w.write(f, "written"); err != nil {
+					w.want(err, syscall.ESTALE, "Write")
+				}
+				for _, path := range []string{"new", "d", "d/f"} {
+					if b, err := os.ReadFile(w.path(path)); err == nil && string(b) == "written" && now.FileID != was.FileID {
+						t.Errorf("a WRITE by the handle of another file changed %s", path)
+					}
+				}
+			})
+		}
+	}
+}
+
 // What others rename, the index finds again, wherever it went in the tree.
 func TestIndexFindsWhatMoved(t *testing.T) {
 	w := newWorld(t, local.Config{IndexHandles: true})

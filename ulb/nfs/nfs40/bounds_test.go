@@ -1,12 +1,15 @@
 package nfs40_test
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"strconv"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -58,4 +61,72 @@ func TestConnectionsForCallbacksAreBounded(t *testing.T) {
 			t.Errorf("%d connections, with that of another address", open)
 		}
 	})
+}
+
+// However a connection for callbacks ends, its place is another's: of all and of its
+// address there are as many places as before.
+func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
+	const most = 8 // of which one address has half, while it leaves as many to others
+	for name, end := range map[string]func(c *called, ch *nfs40.Channel){
+		"it is not made":               nil,
+		"the client does not answer":   func(*called, *nfs40.Channel) { time.Sleep(time.Minute) },
+		"it is idle":                   func(c *called, _ *nfs40.Channel) { c.callbacks.set(false, false); time.Sleep(time.Minute) },
+		"it goes elsewhere":            func(_ *called, ch *nfs40.Channel) { ch.Retarget(nfs40.Target{}); time.Sleep(time.Minute) },
+		"the caller waits no longer":   func(c *called, ch *nfs40.Channel) { time.Sleep(time.Minute); nullNow(ch) },
+		"the client begins once more":  nil,
+		"the client's connection dies": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCalledOf(t, most)
+				for round := range 3 * most {
+					c.callbacks.set(name == "it is not made", true)
+					client := fmt.Sprintf("%s %d", name, round)
+					id := c.known(t, client, own)
+					synctest.Wait()
+					ch := nfs40.ChannelOf(c.State.Client(id))
+					switch name {
+					case "the client begins once more":
+						d, s := c.set(t, client, 2) // without an address
+						c.run(t, ok, confirmClientID(d, s))
+						synctest.Wait()
+						time.Sleep(time.Minute)
+					case "the client's connection dies":
+						c.callbacks.cut()
+					case "it is not made":
+					default:
+						end(c, ch)
+					}
+					synctest.Wait()
+					if _, _, open := c.callbacks.seen(); open != 0 {
+						t.Fatalf("round %d: %d connections are left", round, open)
+					}
+				}
+				c.callbacks.set(false, true)
+				for i := range 3 * most {
+					c.known(t, fmt.Sprint("last ", i), own)
+				}
+				synctest.Wait()
+				if _, _, open := c.callbacks.seen(); open != most/2 {
+					t.Errorf("an address has %d connections at the end, want %d", open, most/2)
+				}
+				for i := range 3 * most {
+					p := c.Site.Peer(0)
+					p.Conn = c.Site.RPC.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 9, 9, byte(i)}), 700), netip.AddrPort{}, "tcp", true)
+					(&called{peer: &peer{p}}).known(t, fmt.Sprint("of its own address ", i), fmt.Sprintf("10.9.9.%d.4.1", i))
+				}
+				synctest.Wait()
+				if _, _, open := c.callbacks.seen(); open != most {
+					t.Errorf("all addresses have %d connections at the end, want %d", open, most)
+				}
+			})
+		})
+	}
+}
+
+// nullNow is a CB_NULL whose caller gives up at once.
+func nullNow(ch *nfs40.Channel) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	ch.Null(ctx)
 }

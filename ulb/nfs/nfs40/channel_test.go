@@ -26,6 +26,7 @@ type callbacks struct {
 	calls        []rpc.Exchange
 	args         [][]byte
 	open         int
+	conns        []*callbackConn
 }
 
 func (b *callbacks) dial(ctx context.Context, network, address string) (rpc.Client, error) {
@@ -36,13 +37,34 @@ func (b *callbacks) dial(ctx context.Context, network, address string) (rpc.Clie
 		return nil, errors.New("connection refused")
 	}
 	b.open++
-	return &callbackConn{callbacks: b, waiting: map[*rpc.Exchange]bool{}}, nil
+	c := &callbackConn{callbacks: b, waiting: map[*rpc.Exchange]bool{}}
+	b.conns = append(b.conns, c)
+	return c, nil
 }
 
 func (b *callbacks) set(refuse, deaf bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refuse, b.deaf = refuse, deaf
+}
+
+// cut loses what the clients have not answered.
+func (b *callbacks) cut() {
+	b.mu.Lock()
+	var lost []*rpc.Exchange
+	for _, c := range b.conns {
+		for x, waits := range c.waiting {
+			if waits {
+				c.waiting[x] = false
+				lost = append(lost, x)
+			}
+		}
+	}
+	b.mu.Unlock()
+	for _, x := range lost {
+		x.Err = rpc.ErrCallLost
+		x.Done(x)
+	}
 }
 
 func (b *callbacks) seen() (dialed, calls, open int) {
@@ -116,12 +138,15 @@ type called struct {
 	delegated bool
 }
 
-func newCalled(t testing.TB) *called {
+func newCalled(t testing.TB) *called { return newCalledOf(t, 0) }
+
+// newCalledOf has at most so many connections to clients; 0 are as many as usual.
+func newCalledOf(t testing.TB, connections int) *called {
 	t.Helper()
 	c := &called{callbacks: &callbacks{}}
 	s := nfs4test.New(t, nfs4test.Config{Minors: func(m *state.Manager) [3]nfs4.Minor {
 		c.minor = nfs40.New(nfs40.Config{
-			State: m, Dial: c.callbacks.dial, Machine: "server", Delegated: func(*state.Client) bool { return c.delegated },
+			State: m, Dial: c.callbacks.dial, Machine: "server", Connections: connections, Delegated: func(*state.Client) bool { return c.delegated },
 		})
 		return [3]nfs4.Minor{c.minor}
 	}})

@@ -2,6 +2,7 @@ package nfs40_test
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -182,14 +183,17 @@ type rest []byte
 func (b *rest) Decode(d *xdr.Decoder) { *b = bytes.Clone(d.FixedOpaque(d.Len())) }
 
 // A request that comes again gets the answer that it got, and is not executed once more
-// (RFC 7530 §9.1.7). So it is however often, and over another connection.
+// (RFC 7530 §9.1.7). So it is however often, over another connection, and whatever other
+// owners were answered meanwhile.
 func TestReplays(t *testing.T) {
 	for name, make := range numbered {
 		t.Run(name, func(t *testing.T) {
 			f := newNumbered(t)
 			ops := make(f)
 			first := f.Compound(ops...)
-			for range 3 {
+			for i := range 3 {
+				other := f.owner(fmt.Sprint("another ", i))
+				f.run(t, ok, putRootFH, other.open("file", readMode, denyNone), getFH, read(anonymous, 0, 100))
 				again := (&peer{f.Site.Peer(0)}).Compound(ops...)
 				if again.Status != first.Status || len(again.Ops) != len(first.Ops) {
 					t.Fatalf("%v, first %v", again.Status, first.Status)

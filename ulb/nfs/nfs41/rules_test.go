@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
@@ -284,4 +285,29 @@ func TestReplyThatIsSentAgainIsNotWrittenOver(t *testing.T) {
 	if got := string(again.Lent[0]); got != "first---" {
 		t.Errorf("the transport that sends the reply of the first READ again finds %q", got)
 	}
+}
+
+// A compound of a peer that has not shown a handle yet is not brought where it is long: it
+// is the request that is too big, of either minor version, and nothing else of it is
+// answered. It is not executed.
+func TestLongCompoundOfAStranger(t *testing.T) {
+	inEachMinor(t, func(t *testing.T, minor uint32) {
+		site, _ := site(t, Config{}, state.Config{})
+		p := site.Peer(minor)
+		args := createArgs(newClient(p, "client", 1), 1)
+		args.ForeChanAttrs.Maxrequestsize = 1 << 20
+		s := sessionOf(p, args)
+		if p.Conn.Known() {
+			t.Fatal("the peer is known before it has shown a handle")
+		}
+		write := &wire.Write4Args{Data: xdr.Eligible{Data: make([]byte, 100)}}
+		m := p.Message("", op(wire.OpSequence, s.sequenceOp(0)), rootOp, op(wire.OpWrite, write))
+		c := rpctest.NewCall(p.Conn, m[:len(m)-8])
+		c.Space, c.MessageLen = p.Room, 100<<10
+		if plan, admitted := p.RPC.Admit(&c.Call); !admitted || !plan.Early {
+			t.Fatalf("admitted %v, as %+v", admitted, plan)
+		}
+		p.RPC.Serve(&c.Call)
+		want(t, "a long WRITE", p.Parse(p.End(c)), wire.NFS4ErrReqTooBig, 3)
+	})
 }

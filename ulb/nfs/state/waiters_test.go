@@ -315,6 +315,49 @@ func TestWaitersOfAllFilesAreShared(t *testing.T) {
 	}
 }
 
+// However many addresses wait, no more locks are waited for than may be in all, and the
+// latest address has a place still; when all have gone, the first has as many as at first.
+func TestWaitersOfManyAddresses(t *testing.T) {
+	m := newManager(t)
+	take := func(l *locker) (n int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for ; l.c.mayWait(m); n++ {
+			m.files.usage.waiters++
+			l.c.holding.waiters++
+			l.c.known.origin.waiters++
+		}
+		return n
+	}
+	all := map[*locker]int{}
+	first, total := 0, 0
+	for i := range 40 {
+		l := waits(t, m, fmt.Sprint("client ", i), fmt.Sprintf("10.0.%d.1", i))
+		n := take(l)
+		if i == 0 {
+			first = n
+		}
+		if free := maxWaiters - total; n > (free+1)/2 {
+			t.Errorf("address %d waits for %d locks, of %d that were free", i, n, free)
+		}
+		all[l], total = n, total+n
+	}
+	if total > maxWaiters || m.Usage().Waiters != total {
+		t.Errorf("%d locks are waited for, %d are counted; the bound is %d", total, m.Usage().Waiters, maxWaiters)
+	}
+	m.mu.Lock()
+	for l, n := range all {
+		m.files.usage.waiters -= n
+		l.c.holding.waiters -= n
+		l.c.known.origin.waiters -= n
+	}
+	m.mu.Unlock()
+	last := waits(t, m, "the last", "10.1.0.1")
+	if n := take(last); n != first {
+		t.Errorf("when all have gone an address waits for %d locks, at first %d", n, first)
+	}
+}
+
 // A lock to write that its owner makes one to read lets readers in: those of them that wait
 // are told as they are of an unlock, and those that wait to write are not
 // (RFC 8881 §18.10.3, §20.11.3).
