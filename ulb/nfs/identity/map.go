@@ -92,11 +92,14 @@ func New(cfg Config) *Map {
 
 // machineDomain is the domain of the machine's name.
 func machineDomain() string {
-	name, err := os.Hostname()
-	if err == nil {
-		if _, domain, ok := strings.Cut(name, "."); ok && domain != "" {
-			return domain
-		}
+	name, _ := os.Hostname() // "" where there is none
+	return domainOf(name)
+}
+
+// domainOf is what follows the first label of a machine's name.
+func domainOf(name string) string {
+	if _, domain, _ := strings.Cut(name, "."); domain != "" {
+		return domain
 	}
 	return DefaultDomain
 }

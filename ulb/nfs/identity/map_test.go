@@ -353,3 +353,14 @@ func FuzzNumber(f *testing.F) {
 		}
 	})
 }
+
+// The domain of names is that of the machine's name, where it has one.
+func TestDomainOfTheMachine(t *testing.T) {
+	for name, want := range map[string]string{
+		"server.example.com": "example.com", "server.lan": "lan", "server": DefaultDomain, "server.": DefaultDomain, "": DefaultDomain,
+	} {
+		if got := domainOf(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}

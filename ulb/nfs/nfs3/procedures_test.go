@@ -1,6 +1,8 @@
 package nfs3_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
@@ -441,3 +444,30 @@ func TestAnyErrnoHasAStatus(t *testing.T) {
 		}
 	})
 }
+
+// So has every other error of a file system, wrapped or not. One that has no status of its
+// own is the server's fault.
+func TestAnyErrorHasAStatus(t *testing.T) {
+	eachSite(t, func(t *testing.T, s *site) {
+		f := s.create(s.root, "f", 0o600)
+		for _, c := range []struct {
+			err    error
+			status wire.NFSStat3
+		}{
+			{vfs.ErrBadHandle, wire.NFS3ErrBadHandle}, {vfs.ErrNotSync, wire.NFS3ErrNotSync}, {vfs.ErrBadCookie, wire.NFS3ErrBadCookie},
+			{vfs.ErrDelay, wire.NFS3ErrJukebox}, {vfs.ErrNotSupported, wire.NFS3ErrNotSupp}, {pendingError{}, wire.NFS3ErrJukebox},
+			{errors.New("another"), wire.NFS3ErrServerFault}, {syscall.EDQUOT, wire.NFS3ErrDQuot},
+		} {
+			for _, err := range []error{c.err, fmt.Errorf("wrapped: %w", c.err)} {
+				s.fs.Fail(memfs.Write, err)
+				want(t, err.Error(), s.write(f, 0, "x", wire.Unstable).Status, c.status)
+			}
+		}
+	})
+}
+
+// pendingError is what is looked up still.
+type pendingError struct{}
+
+func (pendingError) Error() string       { return "it is looked up" }
+func (pendingError) Await(resume func()) { resume() }

@@ -222,3 +222,33 @@ func TestRecordsThatStayAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// A client that lives keeps its record, of either minor version, through the sweeps of a
+// day, and those of others that come and go; when it goes, the record goes.
+func TestLivingClientsKeepTheirRecords(t *testing.T) {
+	d := &disk{}
+	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
+		c := complete(t, m, identity("one", 1, "me"))
+		for i := range 24 {
+			is(t, "DESTROY_CLIENTID", m.Destroy(complete(t, m, identity(fmt.Sprint("another ", i), 1, "me"))), ok)
+			for range 60 {
+				m.Renew(c)
+				time.Sleep(time.Minute)
+			}
+			synctest.Wait()
+			if !d.has(1, "one") {
+				t.Fatalf("hour %d: a living client has no record", i)
+			}
+			if d.has(1, fmt.Sprint("another ", i)) {
+				t.Errorf("hour %d: a client that is gone has a record", i)
+			}
+		}
+		is(t, "DESTROY_CLIENTID", m.Destroy(c), ok)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if d.has(1, "one") {
+			t.Error("a client that is gone has a record")
+		}
+	})
+}
