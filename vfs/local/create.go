@@ -158,6 +158,9 @@ func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error
 	if !apart && (fs.kind.logged || fs.kind.withDirs && !regular) {
 		return fs.durable(op, dir)
 	}
+	if !regular {
+		return fs.durable(op, file) // by a sync of everything, the directory too
+	}
 	return fs.durable(op, dir, file)
 }
 
