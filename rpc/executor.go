@@ -156,19 +156,27 @@ func (x *executor) start(w *worker, l *lane, now time.Time) {
 	x.running++
 }
 
-// ended takes back what start counted.
-func (x *executor) ended(w *worker) {
+// ended takes back what start counted, and returns the worker's next call, or nil. A lane
+// with calls and no other goroutine keeps this one: others may stall.
+func (x *executor) ended(w *worker, now time.Time) *Call {
 	l := w.lane
 	w.lane = nil
 	l.running--
 	x.running--
-	if l.running == 0 && l.queued == 0 {
+	switch {
+	case l.running > 0:
+		x.wait(l)
+	case l.queued > 0:
+		c := x.dequeue(l)
+		x.start(w, l, now)
+		x.wait(l)
+		return c
+	default:
 		delete(x.lanes, l.key)
 		l.key = nil
 		l.unused, x.newLane = x.newLane, l
-	} else {
-		x.wait(l)
 	}
+	return x.next(w, now)
 }
 
 // may says whether a lane may have one more goroutine. The first it always has,
@@ -233,6 +241,10 @@ func (x *executor) dequeue(l *lane) *Call {
 func (x *executor) next(w *worker, now time.Time) *Call {
 	for range x.waiting.n {
 		l, _ := x.waiting.pop()
+		if l.queued == 0 { // its own goroutine took the last one
+			l.waits = false
+			continue
+		}
 		if !x.may(l) {
 			x.waiting.push(l)
 			continue
@@ -258,8 +270,7 @@ func (x *executor) work(w *worker, c *Call) {
 		x.run(c)
 		now := time.Now()
 		x.mu.Lock()
-		x.ended(w)
-		if c = x.next(w, now); c != nil {
+		if c = x.ended(w, now); c != nil {
 			x.mu.Unlock()
 			continue
 		}

@@ -327,3 +327,36 @@ func BenchmarkCallInPlace(b *testing.B) {
 		})
 	}
 }
+
+// A lane that has calls keeps its last goroutine, though others, which stall, wait for one.
+func TestLaneKeepsItsLastGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{Workers: 5})
+		const healthy, b, c = 1, 2, 3
+		n := uint32(0)
+		call := func(lane uint32) *rpctest.Call {
+			n++
+			k := rpctest.NewCall(conn, rpctest.Message(lane<<16+n, rpctest.STALL, u32(lane))).Go(s)
+			synctest.Wait()
+			return k
+		}
+		first := call(healthy)
+		call(c)
+		call(c)
+		call(b)
+		call(b)
+		second := call(healthy)
+		p.Release(healthy) // that file system answers at once from now on
+		synctest.Wait()
+		ended(t, first.Done)
+		select {
+		case <-second.Done:
+		default:
+			t.Errorf("a call of the healthy lane has no goroutine: %+v", s.Lanes())
+		}
+		p.Release(b)
+		p.Release(c)
+		synctest.Wait()
+		s.Close()
+	})
+}

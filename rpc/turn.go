@@ -85,8 +85,7 @@ func (t *Turn) Run() (late bool) {
 	} else {
 		t.worker.lane.late--
 	}
-	x.ended(&t.worker)
-	if c = x.next(&t.worker, now); c != nil {
+	if c = x.ended(&t.worker, now); c != nil {
 		x.mu.Unlock()
 		go x.work(&t.worker, c) // and the Turn is no more
 		return late
