@@ -59,7 +59,10 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 		return nil
 	}
 	n := fs.nodes.known(&known)
-	if n != nil && !n.statAt(d.fd, name, is) {
+	if n == nil {
+		return nil
+	}
+	if !n.statAt(d.fd, name, is) {
 		fs.giveBack(op, n)
 		return nil
 	}
