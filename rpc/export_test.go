@@ -2,6 +2,9 @@ package rpc
 
 import "fmt"
 
+// ReplyLife is how long a reply is remembered.
+const ReplyLife = replyLife
+
 // CheckReplies says where the duplicate-request cache does not add up.
 func (s *Server) CheckReplies() error {
 	rc := s.replies

@@ -14,8 +14,10 @@ import (
 // much as the WRITE.
 const sampled = 2 << 10
 
-// replyLife is how long a reply is remembered after it was made, or last asked for.
-const replyLife = 2 * time.Minute
+// replyLife is how long a reply is remembered after it was made, or last asked for. A Linux
+// client that gets no answer over TCP sends a call again after 1, 3 and 6 minutes (nfs(5),
+// timeo), and its connection may lose each answer.
+const replyLife = 15 * time.Minute
 
 // A replyCache knows the calls that must not be executed twice, and their replies (RFC
 // 1813 §4.5, RFC 7530 §3.1.1).

@@ -70,12 +70,12 @@ func repliesByContract(t *rapid.T) {
 			c.Close()
 		},
 		"leave": func(t *rapid.T) { some(t).left.Store(true) },
-		"wait":  func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 90).Draw(t, "seconds")) * time.Second) },
+		"wait":  func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 900).Draw(t, "seconds")) * time.Second) },
 		"call": func(t *rapid.T) {
 			c, xid := some(t), rapid.Uint32Range(1, 3).Draw(t, "xid")
 			call := rpctest.NewCall(c.Conn, rpctest.Message(xid, rpctest.BUMP, bump(""))).Run(s)
 			now := time.Now()
-			all := slices.DeleteFunc(known[xid], func(r *modelReply) bool { return now.Sub(r.at) > 2*time.Minute })
+			all := slices.DeleteFunc(known[xid], func(r *modelReply) bool { return now.Sub(r.at) > rpc.ReplyLife })
 			defer func() { known[xid] = all }()
 			i := slices.IndexFunc(all, func(r *modelReply) bool { return r.owner == c })
 			if i < 0 {

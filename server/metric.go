@@ -133,7 +133,7 @@ var metrics = []metric{
 		meaning: "the memory that these take (`memory.replies`)",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Bytes)) }},
 	{name: "nfsrdmad_replies_forgotten_total", help: "Replies that the duplicate-request cache forgot, by reason.", kind: counter, labels: []string{"reason"},
-		meaning: "replies forgotten: two minutes old (`expired`); beyond what their connection may have under way (`surplus`); `young`, which should have stayed: raise `memory.replies`; or larger than a quarter of that (`oversize`)",
+		meaning: "replies forgotten: a quarter of an hour old (`expired`); beyond what their connection may have under way (`surplus`); `young`, which should have stayed: raise `memory.replies`; or larger than a quarter of that (`oversize`)",
 		read: func(c *counted, put func(float64, ...string)) {
 			put(float64(c.calls.ReplyCache.Expired), "expired")
 			put(float64(c.calls.ReplyCache.Surplus), "surplus")
