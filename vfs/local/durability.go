@@ -18,6 +18,9 @@ type durability struct {
 	stable  uint64        // changes that are on stable storage, or lost and said to be
 	// failed is the outcome of the last call that failed.
 	failed atomic.Pointer[SyncError]
+	// confirmed is how many syncs of the file system had failed when it was last made sure
+	// that one for this node says the truth (syncAndConfirm). It is the running call's.
+	confirmed uint64
 
 	lastWrite atomic.Uint32 // the sweeper's round of it
 	// listed: the node is among its FS's unsynced files, between the two others. It is
@@ -109,7 +112,7 @@ func (fs *FS) syncLocked(m mark) {
 	running, upTo := make(chan struct{}), d.changes
 	d.running = running
 	d.mu.Unlock()
-	call, err := fs.syncNode(m.n)
+	call, err := fs.syncNode(m.n, d)
 	d.mu.Lock()
 	if err != nil {
 		// What came while the call ran may be lost with it. Every client that wrote learns

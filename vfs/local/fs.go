@@ -73,8 +73,9 @@ type FS struct {
 	reserve     reserve
 	flushNow    chan struct{}
 	callers     callerTable
-	fsids       sync.Map   // st_dev -> FSID
-	whole       durability // of what cannot be synced by itself
+	fsids       sync.Map       // st_dev -> FSID
+	whole       durability     // of what cannot be synced by itself
+	failures    *atomic.Uint64 // the syncs of the file system that failed
 	verifier    atomic.Uint64
 
 	stop       chan struct{}
@@ -142,6 +143,8 @@ func (fs *FS) open() error {
 	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
+	fs.failures = failuresOf(fs.rootStat.Dev)
+	fs.whole.confirmed = fs.failures.Load()
 	fs.mountID, fs.bounded = mountOf(fs.mount)
 	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
 	fs.nodes.init(fs)

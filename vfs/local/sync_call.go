@@ -65,27 +65,27 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	}
 	if err != nil {
 		fs.stats.syncFailures.Add(1)
+		fs.failures.Add(1)
 	}
 	return err
 }
 
-// syncNode syncs n through the descriptor that it was written by, which alone is sure to
-// hear of what went wrong. A file or directory that has been removed needs no sync. Where n
-// is nil, or has no descriptor that could be had, everything is synced.
-func (fs *FS) syncNode(n *node) (SyncCall, error) {
-	if n == nil {
-		return Syncfs, fs.sync(Syncfs, fs.mount)
-	}
-	f, err := fs.file(&daemonOp, n, n.files.writable())
-	if err != nil {
+// syncNode syncs n, whose durability is d, through the descriptor that it was written by,
+// which alone is sure to hear of what went wrong. A file or directory that has been removed
+// needs no sync. Where n is nil, or has no descriptor that could be had, everything is synced.
+func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
+	if n != nil {
+		f, err := fs.file(&daemonOp, n, n.files.writable())
+		if err == nil {
+			defer f.put()
+			return Fsync, fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd)
+		}
 		var st unix.Stat_t
 		if fs.kind.links && fstat(n.fd, &st) == nil && st.Nlink == 0 {
 			return Fsync, nil
 		}
-		return Syncfs, fs.sync(Syncfs, fs.mount)
 	}
-	defer f.put()
-	return Fsync, fs.sync(Fsync, f.fd)
+	return Syncfs, fs.syncAndConfirm(Syncfs, fs.mount, d, fs.root, fs.mount)
 }
 
 func (o *openFiles) writable() bool {
