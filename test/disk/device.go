@@ -146,12 +146,6 @@ func (d *Device) heal() {
 	d.fails = nil
 }
 
-func (d *Device) waiting() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.held
-}
-
 // serve is called with each request, and does what serves it, unless that fails.
 func (d *Device) serve(r request, do func()) syscall.Errno {
 	d.mu.Lock()

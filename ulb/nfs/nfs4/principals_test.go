@@ -45,7 +45,6 @@ type principals struct {
 	*filer
 	file, other opened
 	locked      wire.StateID4 // byte 0 of file, locked by the opener
-	seqid       uint32        // in minor version 0, of the open-owner and of the lock-owner
 	lockSeqid   uint32
 	offset      uint64 // of the last lock
 }
