@@ -36,7 +36,7 @@ var daemonSettings = []setting{
 	choice("log_format", func(c *Config) *Choice { return &c.LogFormat }, []string{"text", "json"}, "",
 		"`text` or `json`, on standard error"),
 	{key: "metrics", usual: "none", check: checkMetrics,
-		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. Not protected by anything: keep it on loopback or a management network"},
+		meaning: "`\"HOST:PORT\"` of an HTTP endpoint `/metrics` for Prometheus, such as `\"127.0.0.1:9427\"`. Not protected by anything: keep it on loopback or a management network. 16 connections at a time; those that say nothing end after seconds"},
 	{key: "rpcbind", usual: "`true`",
 		meaning: "register NFS and MOUNT with rpcbind where it runs, so that `showmount -e` and mounts without `port=` work"},
 	timeout("drain_timeout", func(c *Config) *Duration { return &c.DrainTimeout }, 30*time.Second,

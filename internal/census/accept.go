@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// How long a listener waits after accept(2) failed: for descriptors or memory to come
+// How long a listener waits at least after accept(2) failed: for descriptors or memory to come
 // free, or so long that an error that stays does not keep a processor busy.
 const (
 	shortagePause = 50 * time.Millisecond

@@ -34,7 +34,7 @@ func TestStateIDsOfData(t *testing.T) {
 			{"all ones with another seqid", seqid(bypass, 5), bad, bad}, {"all zeros with another seqid", seqid(anonymous, 5), bad, bad},
 			{"an open", o.Stateid, ok, ok}, {"an open with seqid 0", seqid(o.Stateid, 0), ok, ok}, {"an old one", old, wire.NFS4ErrOldStateID, wire.NFS4ErrOldStateID},
 			{"a later one", seqid(o.Stateid, 3), bad, bad}, {"a much later one", seqid(o.Stateid, 1<<31), bad, bad},
-			{"an open to read", reader.Stateid, ok, mode}, {"an open to write", writer.Stateid, mode, ok},
+			{"an open to read", reader.Stateid, ok, mode}, {"an open to write", writer.Stateid, ok, ok}, // RFC 7530 §9.1.6: a client reads what it writes to
 			{"a lock", id, ok, ok}, {"a lock with seqid 0", seqid(id, 0), ok, ok}, {"a later lock", seqid(id, 2), bad, bad},
 			{"a lock by way of an open to read", readerLock, ok, mode}, {"one that was closed", closed.Stateid, bad, bad}, {"of another life", never, bad, bad},
 		} {

@@ -62,28 +62,26 @@ func TestSparseArguments(t *testing.T) {
 		o = s.open(openArgs("file", "owner", both, 0))
 		reader, writer := s.open(openArgs("file", "reader", read, 0)), s.open(openArgs("file", "writer", write, 0))
 		for _, c := range []struct {
-			what         string
-			of           func(id wire.StateID4) nfs4test.Op
-			reads, wants bool // it needs an open to read, or one to write
+			what   string
+			of     func(id wire.StateID4) nfs4test.Op
+			writes bool // it needs an open to write; one to write is good for reading
 		}{
-			{"ALLOCATE", func(id wire.StateID4) nfs4test.Op { return allocate(id, 0, 5) }, false, true},
-			{"DEALLOCATE", func(id wire.StateID4) nfs4test.Op { return deallocate(id, 100, 5) }, false, true},
-			{"SEEK", func(id wire.StateID4) nfs4test.Op { return seek(id, 0, wire.NFS4ContentData) }, true, false},
-			{"READ_PLUS", func(id wire.StateID4) nfs4test.Op { return readPlus(id, 0, 100) }, true, false},
-			{"IO_ADVISE", func(id wire.StateID4) nfs4test.Op { return advise(id, 0, 100) }, false, false},
+			{"ALLOCATE", func(id wire.StateID4) nfs4test.Op { return allocate(id, 0, 5) }, true},
+			{"DEALLOCATE", func(id wire.StateID4) nfs4test.Op { return deallocate(id, 100, 5) }, true},
+			{"SEEK", func(id wire.StateID4) nfs4test.Op { return seek(id, 0, wire.NFS4ContentData) }, false},
+			{"READ_PLUS", func(id wire.StateID4) nfs4test.Op { return readPlus(id, 0, 100) }, false},
+			{"IO_ADVISE", func(id wire.StateID4) nfs4test.Op { return advise(id, 0, 100) }, false},
 		} {
-			opened := func(need bool) wire.NFSStat4 {
-				if need {
-					return wire.NFS4ErrOpenMode
-				}
-				return ok
+			toRead := wire.NFSStat4(ok)
+			if c.writes {
+				toRead = wire.NFS4ErrOpenMode
 			}
 			s.want(c.what, ok, putFH(o.fh), c.of(o.Stateid))
 			s.want(c.what+" with the current stateid", ok, putRoot, open(openArgs("file", "third", both, 0)), c.of(current), closeOp(current))
 			s.want(c.what+" with seqid 0", ok, putFH(o.fh), c.of(seqid(o.Stateid, 0)))
 			s.want(c.what+" without a state", ok, putFH(o.fh), c.of(anonymous))
-			s.want(c.what+" of what is open to read", opened(c.wants), putFH(o.fh), c.of(reader.Stateid))
-			s.want(c.what+" of what is open to write", opened(c.reads), putFH(o.fh), c.of(writer.Stateid))
+			s.want(c.what+" of what is open to read", toRead, putFH(o.fh), c.of(reader.Stateid))
+			s.want(c.what+" of what is open to write", ok, putFH(o.fh), c.of(writer.Stateid))
 			s.want(c.what+" with an old stateid", wire.NFS4ErrOldStateID, putFH(o.fh), c.of(old))
 			s.want(c.what+" with a later stateid", wire.NFS4ErrBadStateID, putFH(o.fh), c.of(seqid(o.Stateid, 9)))
 			s.want(c.what+" with no stateid", wire.NFS4ErrBadStateID, putFH(o.fh), c.of(invalid))
@@ -164,7 +162,7 @@ func TestCopyAndClone(t *testing.T) {
 				{"of far more than there is", from.fh, to.fh, of(from.Stateid, to.Stateid, 5, 0, toEnd), wire.NFS4ErrInvalid},
 				{"to where nothing can be", from.fh, to.fh, of(from.Stateid, to.Stateid, 0, toEnd-1, 5), wire.NFS4ErrInvalid},
 				{"to what is open to read", from.fh, to.fh, of(from.Stateid, readonly.Stateid, 0, 0, 0), wire.NFS4ErrOpenMode},
-				{"from what is open to write", from.fh, to.fh, of(writeonly.Stateid, to.Stateid, 0, 0, 0), wire.NFS4ErrOpenMode},
+				{"from behind the end of what is open to write", from.fh, to.fh, of(writeonly.Stateid, to.Stateid, 11, 0, 0), wire.NFS4ErrInvalid},
 				{"with each other's stateids", from.fh, to.fh, of(to.Stateid, from.Stateid, 0, 0, 0), wire.NFS4ErrBadStateID},
 				{"from no stateid", from.fh, to.fh, of(invalid, to.Stateid, 0, 0, 0), wire.NFS4ErrBadStateID},
 				{"to no stateid", from.fh, to.fh, of(from.Stateid, invalid, 0, 0, 0), wire.NFS4ErrBadStateID},

@@ -61,9 +61,11 @@ func (s *Server) Serve(l net.Listener) error {
 	s.mu.Unlock()
 	defer s.wg.Done()
 	defer l.Close()
+	var pause time.Duration
 	for {
 		nc, err := l.Accept()
 		if err == nil {
+			pause = 0
 			s.serve(nc)
 			continue
 		}
@@ -78,8 +80,9 @@ func (s *Server) Serve(l net.Listener) error {
 			return err
 		}
 		s.mu.Unlock()
+		pause = min(max(2*pause, s.cfg.Census.AcceptFailed(err)), time.Second)
 		select {
-		case <-time.After(s.cfg.Census.AcceptFailed(err)):
+		case <-time.After(pause):
 		case <-s.closed:
 		}
 	}
