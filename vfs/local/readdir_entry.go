@@ -56,13 +56,19 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	return known, true
 }
 
-// known completes an entry whose file is known, with one look at the file's
-// attributes: those can have changed when the name has not.
+// known completes an entry of a remembered listing, with one look at the file's
+// attributes: those can have changed when the name has not. A file that is held open is not
+// asked for by its name, because the listing is the kernel's of this state of the directory.
 func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
-	if l.open(e, known) {
+	var is look
+	if n := l.fs.nodes.known(known); n != nil {
+		defer n.put()
+		if n.stat(&is) != nil || is.Nlink == 0 {
+			return false
+		}
+		l.tell(e, n, &is)
 		return true
 	}
-	var is look
 	return l.sight(e, known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
 }
 
