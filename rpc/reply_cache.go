@@ -206,9 +206,9 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 // rivals are entries with one key whose owners live, the one that is running first.
 type rivals [maxTwins + 1]*reply
 
-// findLocked returns the entry that a call of connection o with key k is answered by, or
-// nil. named: the credential names the client. Unless it is o's own, rivals are those that o may not claim, and lags says that one of
-// these is a newer connection's.
+// findLocked returns the entry that answers a call of connection o with key k, or nil.
+// named: the credential names the client. Unless the entry is o's own, r are the entries that
+// o may not claim, and lags says that one of these belongs to a newer connection.
 func (rc *replyCache) findLocked(k replyKey, o *replyOwner, named bool, now time.Time) (found *reply, r rivals, lags bool) {
 	n := 0
 	for e := rc.entries[k]; e != nil; {

@@ -46,7 +46,6 @@ type Device struct {
 	// fails, unless nil, says what a request ends with.
 	fails  func(r request) syscall.Errno
 	frozen bool
-	held   int // requests that wait because of that
 	// stable are the slots that were flushed at any time.
 	stable map[stored]bool
 	// left is the disk after its power was cut; nil before.
@@ -157,11 +156,9 @@ func (d *Device) serve(r request, do func()) syscall.Errno {
 			close(d.struck)
 		}
 	}
-	d.held++
 	for d.frozen {
 		d.thawed.Wait()
 	}
-	d.held--
 	if d.fails != nil {
 		if errno := d.fails(r); errno != 0 {
 			return errno

@@ -278,7 +278,7 @@ func (w *writer) newObject() *object {
 	return newObject(1000*(w.number+1)+w.objects, 0)
 }
 
-// learn asks for the inode's number of what was made.
+// learn asks for the inode number of a new file.
 func (w *writer) learn(o *object) {
 	var a attributes
 	if w.try(o, "GETATTR of %v", list(o), func() (err error) {

@@ -150,7 +150,7 @@ func (fs *FS) LastUser(h vfs.Handle) func(op *vfs.Op) {
 	return func(op *vfs.Op) { fs.giveBackFile(op, f) }
 }
 
-// RememberedNames is how many names are known for what they are.
+// RememberedNames is how many names are remembered with their files.
 func (fs *FS) RememberedNames() int64 { return fs.stats.names.Load() }
 
 // HandleOf is the handle of name in the directory dir.

@@ -142,7 +142,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 	}
 	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino,
 		inode: inodes.take(inodeKey{st.Dev, h}, st)}
-	n.data.confirmed = c.fs.failures.Load() // what is changed from now on is not in doubt by them
+	n.data.confirmed = c.fs.failures.Load() // they failed before any change through n
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	s.m[h] = n

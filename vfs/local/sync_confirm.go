@@ -47,7 +47,7 @@ func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, open
 	return err
 }
 
-// touchAtime sets the atime of what fd is open on to what it is.
+// touchAtime sets the atime of the file that fd is open on to the value that it has.
 func touchAtime(fd int) error {
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {

@@ -64,7 +64,8 @@ func (n *node) findVerdict(caller uint32) (known, has right) {
 	return 0, 0
 }
 
-// remember keeps a verdict, and of what was known before it what it does not say.
+// remember keeps a verdict. Rights that it does not judge stay as an earlier verdict of the same
+// state had them.
 func (n *node) remember(said verdict) {
 	v := &n.verdicts
 	v.mu.Lock()
