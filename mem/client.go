@@ -14,7 +14,6 @@ type Client struct {
 	holding
 	small  int32 // pages of the reserve among them
 	heap   int64 // bytes charged by its shares
-	pipes  int   // that its shares have
 	shares int   // that are open
 	lines  int   // of its shares, that wait
 	turns  *turn

@@ -53,9 +53,6 @@ type Config struct {
 	// in each share, whatever the others hold and for however long. If there are
 	// more, no floor is sure. With 0 or 1 there are no floors.
 	Groups int
-	// Pipes is the most Pipes at a time, each of which takes two descriptors; 0 means
-	// none.
-	Pipes int
 }
 
 // A Pool hands out payload memory up to a ceiling. All methods may be called
@@ -114,8 +111,6 @@ type Pool struct {
 	pinnedNow []extent
 	wants     int64 // pages that lines in the pool's queues waited for too long
 
-	pipes pipes
-
 	closed   bool
 	unmapped bool
 
@@ -167,7 +162,6 @@ func NewPool(cfg Config) (*Pool, error) {
 		groups:     int32(cfg.Groups),
 		fits:       anySize,
 		asideLeast: anySize,
-		pipes:      pipes{most: cfg.Pipes},
 	}
 	p.mainParts, p.shareParts = share(p.main.total, p.groups), share(limit, p.groups)
 	p.ungrouped = Group{pool: p}
@@ -220,7 +214,6 @@ func (p *Pool) OnArena(hook DeviceHook) error {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	p.closePipes()
 	for len(p.shares) > 0 {
 		p.shut(p.shares[0])
 	}

@@ -32,7 +32,6 @@ type Share struct {
 	// Guarded by pool.mu.
 	holding
 	heap   int64 // bytes charged
-	pipes  int   // that it has
 	lines  *line // that wait
 	parked lines // those that the limit holds back
 	// full is the line that the limit held back first. Until its first request is

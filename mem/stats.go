@@ -30,10 +30,6 @@ type Stats struct {
 	Ended uint64
 	// Pressed says what Pool.Pressed does.
 	Pressed bool
-	// Pipes is how many pipes there are, PipesMost how many there may be. Piped counts
-	// those that were handed out, PipesRefused how often there was none to be had.
-	Pipes, PipesMost    int
-	Piped, PipesRefused uint64
 }
 
 // Stats returns the counters of this moment.
@@ -62,8 +58,6 @@ func (p *Pool) Stats() Stats {
 		Refused:  p.refused,
 		Ended:    p.ended,
 		Pressed:  p.pressed.Load(),
-
-		Pipes: p.pipes.open, PipesMost: p.pipes.most, Piped: p.pipes.lent, PipesRefused: p.pipes.refused,
 	}
 }
 

@@ -165,18 +165,6 @@ func (c *Call) ResultMemory(n int) ([]byte, xdr.Releaser) {
 	return b, c.Memory
 }
 
-// ResultPipe hands out a pipe for a result of n bytes whose memory is what ResultMemory
-// handed out. It is nil where the reply is to be read here (it is protected, or may be
-// kept to be sent again), where its transport does not take one, and where there is none
-// to be had.
-func (c *Call) ResultPipe(n int) *mem.Pipe {
-	least := c.Way.Room().Piped
-	if least == 0 || n < least || c.Memory == nil || c.state.overhead.Wraps || c.Changes() {
-		return nil
-	}
-	return c.Memory.Pipe()
-}
-
 // ResultRoom is how long the next eligible result may be so that the reply can be
 // carried back, in bytes: what its own Write chunk holds, or what is left for all
 // that goes without one (RFC 8267 §6). rest is how many bytes of words are still to

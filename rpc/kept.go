@@ -34,26 +34,12 @@ func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 	if out.Auth != AuthOK || out.Stat != Success {
 		return
 	}
-	if anyPiped(w) {
-		k.stat = AcceptSystemErr // the program's fault: such a call gets no pipe
-		return
-	}
 	k.body = append(k.body, w.Bytes()[from:]...)
 	k.words = len(k.body)
 	for _, p := range w.Payloads() {
 		k.body = append(k.body, p.Data...)
 		k.marks = append(k.marks, keptMark{p.Position - from, len(p.Data), p.Eligible})
 	}
-}
-
-// anyPiped says whether a result in w is in a pipe.
-func anyPiped(w *xdr.Writer) bool {
-	for i := range w.Payloads() {
-		if w.Payloads()[i].Piped {
-			return true
-		}
-	}
-	return false
 }
 
 // Put writes the results to w as they were written first, and says how the call

@@ -14,9 +14,6 @@ type Room struct {
 	// Continued: a reply beyond Inline may go on in further messages
 	// (RPC-over-RDMA version 2), so that Inline is no bound.
 	Continued bool
-	// Piped is the least length of a result, in bytes, that may be in a pipe
-	// (xdr.Payload.Piped): a shorter one is cheaper to copy. With 0 none may be.
-	Piped int
 }
 
 // Largest is the largest reply message, without directly placed results, that

@@ -61,8 +61,6 @@ type MemoryConfig struct {
 	State Size `toml:"state"`
 	// Replies is for the duplicate-request cache.
 	Replies Size `toml:"replies"`
-	// Pipes is how many results of READs may be in pipes at a time.
-	Pipes int `toml:"pipes"`
 }
 
 // RNICConfig is about RDMA connections.

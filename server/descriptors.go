@@ -16,9 +16,6 @@ const (
 	// mostForCallbacks is how many connections to clients of NFSv4.0 there are;
 	// callbacksPart bounds them to one in so many.
 	mostForCallbacks, callbacksPart = 256, 64
-	// mostPipes is how many pipes there are for results of READs; pipesPart bounds their
-	// descriptors to one in so many. pipeEnds is how many each has.
-	mostPipes, pipesPart, pipeEnds = 64, 64, 2
 	// mostForFiles is what the file systems make use of at most: they look at
 	// each every second.
 	mostForFiles = 1 << 17
@@ -34,12 +31,7 @@ const (
 // shared is what there is of limit descriptors for connections and files together.
 func shared(limit int) int {
 	left := max(limit-ownDescriptors, 0)
-	return left - min(mostForCalls, left/callsPart) - callbacksWithin(limit) - pipeEnds*pipesWithin(limit, mostPipes)
-}
-
-// pipesWithin is how many pipes there may be where the user wants so many.
-func pipesWithin(limit, wanted int) int {
-	return min(wanted, max(limit-ownDescriptors, 0)/(pipeEnds*pipesPart))
+	return left - min(mostForCalls, left/callsPart) - callbacksWithin(limit)
 }
 
 // callbacksWithin is how many connections to clients there may be.

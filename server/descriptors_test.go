@@ -18,7 +18,7 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 			seats := seatsWithin(limit, wanted)
 			connections := seats + census.Spare(seats)
 			files := descriptorsForFiles(limit, seats)
-			calls := limit - ownDescriptors - callbacksWithin(limit) - pipeEnds*pipesWithin(limit, mostPipes) - connections - files
+			calls := limit - ownDescriptors - callbacksWithin(limit) - connections - files
 			if calls < min(mostForCalls, (limit-ownDescriptors)/callsPart) {
 				t.Errorf("of %d descriptors, %d are left for calls beside %d connections and %d files", limit, calls, connections, files)
 			}
@@ -36,17 +36,6 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 	} {
 		if n := seatsWithin(c.limit, c.wanted); n != c.want {
 			t.Errorf("%d descriptors allow %d connections, %d are wanted; want %d", c.limit, n, c.wanted, c.want)
-		}
-	}
-}
-
-// Pipes have a small part of the descriptors, and no more than the user wants.
-func TestPipesHaveAPartOfTheDescriptors(t *testing.T) {
-	for _, c := range []struct{ limit, wanted, want int }{
-		{0, 64, 0}, {100, 64, 0}, {1024, 64, 7}, {1024, 3, 3}, {1 << 20, 64, 64}, {1 << 20, 0, 0},
-	} {
-		if n := pipesWithin(c.limit, c.wanted); n != c.want {
-			t.Errorf("%d descriptors allow %d pipes, %d are wanted; want %d", c.limit, n, c.wanted, c.want)
 		}
 	}
 }

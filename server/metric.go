@@ -178,18 +178,6 @@ var metrics = []metric{
 	{name: "nfsrdmad_payload_memory_waiting", help: "Calls that wait for payload memory.", kind: gauge,
 		meaning: "calls that wait for memory: raise `ceiling` when this stays above 0",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.memory.Waiting)) }},
-	{name: "nfsrdmad_pipes", help: "Pipes for results of READs.", kind: gauge, labels: []string{"kind"},
-		meaning: "pipes by which large READs over TCP go out without a copy (`pipes`): `open`, and `limit`. A limit below what was set: open files, or the system, allow no more (pipe(7))",
-		read: func(c *counted, put func(float64, ...string)) {
-			put(float64(c.memory.Pipes), "open")
-			put(float64(c.memory.PipesMost), "limit")
-		}},
-	{name: "nfsrdmad_piped_reads_total", help: "Large READs over TCP that were to have a pipe.", kind: counter, labels: []string{"result"},
-		meaning: "large READs over TCP: with a pipe (`piped`), or copied because none was free (`copied`)",
-		read: func(c *counted, put func(float64, ...string)) {
-			put(float64(c.memory.Piped), "piped")
-			put(float64(c.memory.PipesRefused), "copied")
-		}},
 	{name: "nfsrdmad_file_descriptors", help: "Descriptors for files in use by all exports together.", kind: gauge, labels: []string{"kind"},
 		meaning: "for files of all exports together: `limit`, half of what the process may open (`LimitNOFILE=`), and `held`",
 		read: func(c *counted, put func(float64, ...string)) {

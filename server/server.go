@@ -200,7 +200,6 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 // any one file system, for those of others, where there may be others.
 func (s *Server) memory(exports []*export.Export) mem.Config {
 	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
-	c.Pipes = pipesWithin(descriptorLimit(), s.cfg.Memory.Pipes)
 	if len(exports) == 1 && !exports[0].CrossMount {
 		c.Group = c.Ceiling
 	}

@@ -58,8 +58,6 @@ var daemonSettings = []setting{
 		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: half of it what they have open and locked, and half their sessions and the replies that these keep. Of either the clients of one address may have as much as they leave to others (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a byte range that is locked 300 bytes. Clients that want more wait until something is closed; with 4.0, they get an error"},
 	number("memory.replies", func(c *Config) *Size { return &c.Memory.Replies }, 64<<20, 1<<20, 1<<40,
 		"what the daemon remembers of calls that change something may take so much, beside payload memory, so that a call of NFSv3 or 4.0 that comes again is answered and not executed again. A reply takes some 500 bytes. A connection's last replies, as many as it may have calls under way (128 over TCP, `credits` over RDMA), go only when everybody has no more than that: raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
-	number("memory.pipes", func(c *Config) *int { return &c.Memory.Pipes }, 0, 0, mostPipes,
-		"READs over TCP of 512K or more hand the file's own pages to the network, without a copy, so many at a time and as far as open files allow; beyond that, and with 0, they are copied. Not by default: over loopback one READ of 1M at a time is 1.5 times as fast, and the daemon takes half the processor time, but sixteen at a time are slower on a quiet machine; over a network it was not measured. One connection may have a quarter of them, the clients of one address half. What is written to the file while its pages are on their way goes out as written: see [security.md](security.md#reads-without-a-copy)"),
 }
 
 // rdmaSettings are about RDMA connections, whatever carries them.
@@ -73,7 +71,7 @@ var rdmaSettings = []setting{
 // limitSettings bound peers.
 var limitSettings = []setting{
 	optional("limits.connections", func(c *Config) *int { return &c.Limits.Connections }, 1, 1<<20, "what open files allow, 32768 at most",
-		"connections at a time, over both transports together. A newcomer beyond that takes the place of another connection, or is refused: see [security.md](security.md#what-a-peer-can-cost). Of the limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) 64 are the daemon's, a sixteenth, 1024 at most, is for calls in progress, and a 64th, 128 at most, for pipes; connections have half of the rest, or up to three quarters if more are asked for here, and files what is left. A larger number than that allows is cut, and a line in the log says so"),
+		"connections at a time, over both transports together. A newcomer beyond that takes the place of another connection, or is refused: see [security.md](security.md#what-a-peer-can-cost). Of the limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) 64 are the daemon's, a sixteenth, 1024 at most, is for calls in progress; connections have half of the rest, or up to three quarters if more are asked for here, and files what is left. A larger number than that allows is cut, and a line in the log says so"),
 	optional("limits.connections_per_client", func(c *Config) *int { return &c.Limits.PerClient }, 1, 1<<20, "half of `connections`",
 		"connections at a time of one client address (IPv6: of one /64). With the default, no address has all, and 1,000 mounts with `nconnect=16` behind one address do not meet it"),
 	timeout("limits.setup_timeout", func(c *Config) *Duration { return &c.Limits.SetupTimeout }, census.DefaultSetupTimeout,

@@ -18,9 +18,6 @@ var (
 	// ErrDelay: the file system cannot serve this now; the client is to ask
 	// again later (RFC 1813: NFS3ERR_JUKEBOX).
 	ErrDelay = errors.New("vfs: try again later")
-	// ErrNotPiped: the file system does not read into this pipe, or not this. Read
-	// does. Nothing was done.
-	ErrNotPiped = errors.New("vfs: not to be had in a pipe")
 	// ErrNotSupported: the file system does not have this operation.
 	ErrNotSupported = errors.New("vfs: not supported")
 )

@@ -7,8 +7,6 @@ package xdr
 type Eligible struct {
 	Data []byte
 	Ref  Releaser
-	// Piped is that of Payload.
-	Piped bool
 }
 
 // Decode reads an item of at most limit bytes.
@@ -22,5 +20,5 @@ func (v *Eligible) Encode(w *Writer, limit uint32) {
 	if uint64(len(v.Data)) > uint64(limit) {
 		w.Fail()
 	}
-	w.put(Payload{Data: v.Data, Eligible: true, Piped: v.Piped, Ref: v.Ref})
+	w.put(Payload{Data: v.Data, Eligible: true, Ref: v.Ref})
 }

@@ -12,9 +12,6 @@ type Payload struct {
 	// Eligible: the upper-layer binding lets this item be placed directly
 	// (RFC 8166 §3.4.2).
 	Eligible bool
-	// Piped: the content is not in Data, which says no more than how long it is, but in
-	// Ref, a *mem.Pipe. Only a transport whose Room says so is given one.
-	Piped bool
 	// Ref owns Data; the last owner of the payload calls Ref.Release once.
 	// It may be nil, for memory that is not given back.
 	Ref Releaser

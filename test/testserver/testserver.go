@@ -64,8 +64,7 @@ func Start(t testing.TB) *Server {
 	return StartOver(t, memfs.New(memfs.Options{RootMode: 0o777}))
 }
 
-// StartOver is Start with another file system. The READs that this reads into pipes may
-// have 16 pipes.
+// StartOver is Start with another file system.
 func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
@@ -74,7 +73,7 @@ func StartOver(t testing.TB, fs vfs.FileSystem) *Server {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20, Pipes: 16})
+	pool, err := mem.NewPool(mem.Config{Ceiling: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

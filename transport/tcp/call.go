@@ -89,7 +89,7 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 
 // Room implements rpc.Way: on a byte stream there is room for anything.
 func (c *call) Room() rpc.Room {
-	return rpc.Room{Inline: c.conn.cfg.MaxReply, Piped: c.conn.piped}
+	return rpc.Room{Inline: c.conn.cfg.MaxReply}
 }
 
 // Place implements rpc.Way: nothing travels beside a record.

@@ -40,7 +40,6 @@ type conn struct {
 	rpc    *rpc.Server // nil: calls of the peer are not served
 	peer   *rpc.Conn
 	stream stream
-	piped  int // the least result that may be in a pipe, in bytes; 0: none may
 	out    output
 	share  *mem.Share
 	ledger mem.Ledger
@@ -76,9 +75,6 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 	if cfg.Pool != nil {
 		c.share = cfg.Pool.OpenShare(census.Client(peer.Peer.Addr()), (*holder)(c))
 		c.ledger.Open(c.share)
-	}
-	if _, ok := st.(pipeStream); ok {
-		c.piped = leastPiped
 	}
 	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
 	c.out.gathers = c.gathers

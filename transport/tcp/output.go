@@ -4,7 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -15,9 +14,6 @@ type piece struct {
 	ref  xdr.Releaser
 	// of is the exchange whose memory data is, where it may be taken back.
 	of *rpc.Exchange
-	// pipe, where it is not nil, has the bytes, and data says no more than how many
-	// are left. It is ref as well.
-	pipe *mem.Pipe
 }
 
 // pieces is a list of them.
@@ -68,11 +64,7 @@ func (p *pieces) message(k counted, b []byte, payloads []xdr.Payload, of *rpc.Ex
 			}
 			continue
 		}
-		next := piece{data: pl.Data, ref: pl.Ref, of: of}
-		if pl.Piped {
-			next.pipe = pl.Ref.(*mem.Pipe)
-		}
-		*p = append(*p, next)
+		*p = append(*p, piece{data: pl.Data, ref: pl.Ref, of: of})
 		size += len(pl.Data)
 		if n := xdr.Pad(len(pl.Data)); n > 0 {
 			*p = append(*p, piece{data: zeros[:n:n]})
@@ -279,16 +271,13 @@ func (o *output) transmit() {
 // the write and while memory goes back.
 func (o *output) step() (more bool) {
 	for o.head < len(o.queue) && !o.closed {
-		pipe, more := o.next()
+		o.bufs = o.bufs[:0]
+		for _, p := range o.queue[o.head:min(len(o.queue), o.head+maxBufs)] {
+			o.bufs = append(o.bufs, p.data)
+		}
 		o.inWrite = true
 		o.mu.Unlock()
-		var n int
-		var err error
-		if pipe != nil {
-			n, err = o.stream.(pipeStream).trySplice(pipe, more)
-		} else {
-			n, err = o.stream.tryWrite(o.bufs, more)
-		}
+		n, err := o.stream.tryWrite(o.bufs)
 		clear(o.bufs)
 		o.mu.Lock()
 		o.inWrite = false
@@ -324,22 +313,6 @@ func (o *output) step() (more bool) {
 		drop(&o.chunk)
 	}
 	return false
-}
-
-// next finds what is to be written next: what is in a pipe, or the pieces in o.bufs up to
-// one that is. more: a piece follows that is written by itself. o.mu is held.
-func (o *output) next() (pipe *mem.Pipe, more bool) {
-	o.bufs = o.bufs[:0]
-	for i, p := range o.queue[o.head:min(len(o.queue), o.head+maxBufs)] {
-		switch {
-		case p.pipe != nil && i == 0:
-			return p.pipe, len(o.queue) > o.head+1
-		case p.pipe != nil:
-			return nil, true
-		}
-		o.bufs = append(o.bufs, p.data)
-	}
-	return nil, false
 }
 
 // wrote takes the first n bytes off the queue.

@@ -32,14 +32,6 @@ func rawWritev(fd int, iovs []unix.Iovec) (n uintptr, errno syscall.Errno) {
 	return n, errno
 }
 
-// rawSendMore is rawWritev for bytes behind which the caller sends others, so that the kernel
-// does not send what there is of a segment by itself.
-func rawSendMore(fd int, iovs []unix.Iovec) (n uintptr, errno syscall.Errno) {
-	m := unix.Msghdr{Iov: &iovs[0], Iovlen: uint64(len(iovs))}
-	n, _, errno = unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m)), unix.MSG_MORE|unix.MSG_NOSIGNAL)
-	return n, errno
-}
-
 // rawPoll is poll without waiting: it looks at the state of the socket and takes no lock.
 func rawPoll(fd int, events int16) (is int16) {
 	p := unix.PollFd{Fd: int32(fd), Events: events}
@@ -58,11 +50,5 @@ func sysRecvmsg(fd int, m *unix.Msghdr) (n uintptr, errno syscall.Errno) {
 
 func sysWritev(fd int, iovs []unix.Iovec) (n uintptr, errno syscall.Errno) {
 	n, _, errno = unix.Syscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&iovs[0])), uintptr(len(iovs)))
-	return n, errno
-}
-
-func sysSendMore(fd int, iovs []unix.Iovec) (n uintptr, errno syscall.Errno) {
-	m := unix.Msghdr{Iov: &iovs[0], Iovlen: uint64(len(iovs))}
-	n, _, errno = unix.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m)), unix.MSG_MORE|unix.MSG_NOSIGNAL)
 	return n, errno
 }

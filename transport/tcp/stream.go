@@ -11,8 +11,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/nfsrdmad/nfsrdmad/mem"
 )
 
 // errAgain: nothing can be read or written just now.
@@ -35,8 +33,8 @@ type stream interface {
 	// readable says that there is input, the end included. Only ready calls it.
 	readable() bool
 	// tryWrite writes what can be written at once; with errAgain where that
-	// is not all. more: something is written right behind it.
-	tryWrite(bufs [][]byte, more bool) (int, error)
+	// is not all.
+	tryWrite(bufs [][]byte) (int, error)
 	// transmit calls ready each time there may be room for output, until ready
 	// returns false or the stream ends. In ready, tryWrite may block.
 	transmit(ready func() (more bool)) error
@@ -55,18 +53,6 @@ type stream interface {
 	// close ends the stream; receive and transmit return. Not from within ready.
 	close()
 }
-
-// A pipeStream is a stream that takes what is in a pipe.
-type pipeStream interface {
-	stream
-	// trySplice is tryWrite for what is in p.
-	trySplice(p *mem.Pipe, more bool) (int, error)
-}
-
-// leastPiped is the least result that goes by a pipe, in bytes. A pipe costs system calls,
-// and the peer receives pages instead of long blocks; a short result that is copied lies in
-// memory that the processor has at hand.
-const leastPiped = 512 << 10
 
 // newStream is the fastest stream for nc.
 func newStream(nc net.Conn) stream {
@@ -158,7 +144,7 @@ func (s *socket) tryRead(p []byte) (n int, more bool, err error) {
 	}
 }
 
-func (s *socket) tryWrite(bufs [][]byte, more bool) (written int, err error) {
+func (s *socket) tryWrite(bufs [][]byte) (written int, err error) {
 	want := 0
 	s.iovs = s.iovs[:0]
 	for _, b := range bufs {
@@ -174,13 +160,8 @@ func (s *socket) tryWrite(bufs [][]byte, more bool) (written int, err error) {
 	}
 	wroteSomething()
 	write := rawWritev
-	if more {
-		write = rawSendMore
-	}
 	if want > rawMost {
-		if write = sysWritev; more {
-			write = sysSendMore
-		}
+		write = sysWritev
 		s.copies.Store(true)
 		defer s.copies.Store(false)
 	}
@@ -202,17 +183,6 @@ func (s *socket) tryWrite(bufs [][]byte, more bool) (written int, err error) {
 		clear(s.iovs)
 		return written, err
 	}
-}
-
-func (s *socket) trySplice(p *mem.Pipe, more bool) (int, error) {
-	wroteSomething()
-	s.copies.Store(true)
-	defer s.copies.Store(false)
-	n, err := p.Send(s.fd, more)
-	if err == unix.EAGAIN {
-		err = errAgain
-	}
-	return n, err
 }
 
 func (s *socket) transmit(ready func() bool) error {
@@ -299,7 +269,7 @@ func (s *waitingStream) tryRead(p []byte) (n int, more bool, err error) {
 	return n, len(s.in) > 0 || s.err != nil, nil
 }
 
-func (s *waitingStream) tryWrite(bufs [][]byte, _ bool) (int, error) {
+func (s *waitingStream) tryWrite(bufs [][]byte) (int, error) {
 	s.mu.Lock()
 	may := s.transmitting
 	s.mu.Unlock()

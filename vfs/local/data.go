@@ -43,11 +43,6 @@ func (n *node) regular() error {
 // arrived, by the attributes that are read then anyway; without it nothing is
 // told of what buf holds.
 func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
-	return fs.readHandle(op, h, offset, sink{buf: buf, size: len(buf)}, a)
-}
-
-// readHandle reads from the file of a handle.
-func (fs *FS) readHandle(op *vfs.Op, h vfs.Handle, offset uint64, to sink, a *vfs.Attr) (int, bool, error) {
 	n, err := fs.node(op, h)
 	if err != nil {
 		return 0, false, err
@@ -56,15 +51,12 @@ func (fs *FS) readHandle(op *vfs.Op, h vfs.Handle, offset uint64, to sink, a *vf
 	if err = n.regular(); err != nil {
 		return 0, false, err
 	}
-	return fs.read(op, n, offset, to, a, false)
+	return fs.read(op, n, offset, buf, a, false)
 }
 
 // read reads from n, a regular file. judged: the caller holds it open, so that
 // what it may do was judged then.
-func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
-	if err = fs.pipes(op, offset, to); err != nil {
-		return 0, false, err
-	}
+func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
 	f := n.files.held(false, fs.nodes.round.Load())
 	var is look
 	if f == nil {
@@ -86,8 +78,8 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, jud
 	if op.Try && !fs.mayReadQuietly(n) {
 		return 0, false, vfs.ErrWouldBlock
 	}
-	got, ended, err := fs.fetch(op, f.fd, offset, to)
-	if err == vfs.ErrWouldBlock || err == vfs.ErrNotPiped {
+	got, ended, err := fs.fetch(op, f.fd, offset, buf)
+	if err == vfs.ErrWouldBlock {
 		return 0, false, err
 	}
 	if lookErr := fs.look(op, n, &is); lookErr != nil {
@@ -102,7 +94,7 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, jud
 		return 0, false, err
 	}
 	end := offset + uint64(got)
-	if op.Try && got < to.size && end < uint64(is.Size) {
+	if op.Try && got < len(buf) && end < uint64(is.Size) {
 		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
 	}
 	n.fill(a, &is)
@@ -114,15 +106,12 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, to sink, a *vfs.Attr, jud
 
 // fetch reads from an open file. ended: it ends behind what was read. What is behind an
 // error is not its end: the call that asks for the rest is told the error.
-func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, to sink) (got int, ended bool, err error) {
+func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, buf []byte) (got int, ended bool, err error) {
 	if offset >= math.MaxInt64 {
 		return 0, false, nil
 	}
-	if to.pipe != nil {
-		return fs.fillPipe(to.pipe, fd, int64(offset), to.size)
-	}
 	// The kernel refuses what would end behind its last offset.
-	buf := to.buf[:min(uint64(len(to.buf)), math.MaxInt64-offset)]
+	buf = buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
 	if op.Try {
 		got, err = fs.readCached(fd, buf, int64(offset))
 		return got, false, err

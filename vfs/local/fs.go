@@ -84,7 +84,6 @@ type FS struct {
 	stats      counters
 	// noTryReads, noTryWrites: the file system does not have RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
-	noPipes                 atomic.Bool // splice(2) does not read from its files
 	noUnnamed               atomic.Bool // no O_TMPFILE
 	reads                   readKind
 	closing                 closing

@@ -27,9 +27,6 @@ type fsKind struct {
 	reserves bool
 	// pages: file data is in memory by definition.
 	pages bool
-	// spliced: what splice(2) reads of a file are the pages that the file has in
-	// memory, not copies of them.
-	spliced bool
 	// logged: making a directory durable makes its new entries' inodes durable
 	// as well, because both are in one transaction.
 	logged bool
@@ -77,22 +74,19 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	switch s.Type {
 	case unix.EXT4_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(root.Dev), 16<<40-4096, 65000
-		k.reserves, k.spliced = true, true
+		k.reserves = true
 		// ext2, and inodes of 128 bytes, have room for seconds, and for no time of birth.
 		if k.times = second; born {
 			k.times = nanosecond
 		}
 	case unix.XFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxLink = true, true, true, 1<<31-1
-		k.spliced = true
 	case unix.BTRFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.withDirs, k.maxLink = true, true, true, 65535
-		k.spliced = true
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
 		k.memory, k.rawAttr, k.pages, k.logged, k.maxLink = true, true, true, true, 1<<31-1
-		k.spliced = true
 	case unix.F2FS_SUPER_MAGIC:
-		k.memory, k.rawAttr, k.withDirs, k.reserves, k.spliced = true, true, true, true, true
+		k.memory, k.rawAttr, k.withDirs, k.reserves = true, true, true, true
 	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.noLinks, k.caseFolding, k.maxLink = true, true, true, true, 1
 		k.times = vfs.Time{Sec: 2}

@@ -213,15 +213,11 @@ func (f *file) Close() {
 
 // Read implements vfs.File.
 func (f *file) Read(op *vfs.Op, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
-	return f.read(op, offset, sink{buf: buf, size: len(buf)}, a)
-}
-
-func (f *file) read(op *vfs.Op, offset uint64, to sink, a *vfs.Attr) (int, bool, error) {
 	if err := f.begin(vfs.OpenRead); err != nil {
 		return 0, false, err
 	}
 	defer f.end()
-	return f.n.fs.read(op, f.n, offset, to, a, true)
+	return f.n.fs.read(op, f.n, offset, buf, a, true)
 }
 
 // Write implements vfs.File.

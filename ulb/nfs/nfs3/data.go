@@ -9,7 +9,7 @@ import (
 )
 
 // read is READ (RFC 1813 §3.3.6). The file's bytes land in the memory reserved
-// for the call and go out from there, or in a pipe that takes its place.
+// for the call and go out from there.
 func (r *request) read() rpc.Outcome {
 	var args wire.Read3Args
 	args.Decode(r.args)
@@ -26,7 +26,7 @@ func (r *request) read() rpc.Outcome {
 	var eof bool
 	err := r.denied(r.handle, state.UseRead)
 	if err == nil {
-		n, eof, err = r.bring(args.Offset, buf)
+		n, eof, err = r.fs().Read(&r.op, r.handle, args.Offset, buf, &r.attr)
 	}
 	if blocked(err) {
 		return r.block()
@@ -39,20 +39,6 @@ func (r *request) read() rpc.Outcome {
 	}
 	res.Encode(r.w)
 	return rpc.Done
-}
-
-// bring reads into buf, which came from memory, or into a pipe in its place.
-func (r *request) bring(offset uint64, buf []byte) (n int, eof bool, err error) {
-	if fs, ok := vfs.As[vfs.PipeReader](r.fs()); ok {
-		if r.pipe = r.call.ResultPipe(len(buf)); r.pipe != nil {
-			if n, eof, err = fs.ReadPipe(&r.op, r.handle, offset, len(buf), r.pipe, &r.attr); err != vfs.ErrNotPiped {
-				return n, eof, err
-			}
-			r.pipe.Release()
-			r.pipe = nil
-		}
-	}
-	return r.fs().Read(&r.op, r.handle, offset, buf, &r.attr)
 }
 
 // readable is how much of count can be carried back. A READ may always be

@@ -15,25 +15,15 @@ func (r *request) memory(n int) []byte {
 }
 
 // eligible makes data, which lies in what memory handed out, a result that may be
-// placed directly: its bytes, or what the pipe has in their place. The reference
-// belongs to the result from now on.
+// placed directly. The reference belongs to the result from now on.
 func (r *request) eligible(data []byte) xdr.Eligible {
 	e := xdr.Eligible{Data: data, Ref: r.held}
 	r.held = nil
-	if r.pipe != nil {
-		e.Ref.Release() // the pipe has one of its own
-		e.Ref, e.Piped = r.pipe, true
-		r.pipe = nil
-	}
 	return e
 }
 
 // giveBack ends what memory began, where no result took the reference.
 func (r *request) giveBack() {
-	if r.pipe != nil {
-		r.pipe.Release()
-		r.pipe = nil
-	}
 	if r.held != nil {
 		r.held.Release()
 		r.held = nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
@@ -73,7 +72,6 @@ type request struct {
 	list   lister
 	view   pseudo.View
 	held   xdr.Releaser // of payload memory that no result took over yet
-	pipe   *mem.Pipe    // likewise
 }
 
 // procedures by number. Each decodes, works, encodes, and answers Done or why

@@ -6,7 +6,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs"
@@ -84,7 +83,6 @@ type Compound struct {
 	postponed Status
 	sealed    [export.MaxSealed]byte
 	held      xdr.Releaser
-	pipe      *mem.Pipe
 	view      pseudo.View
 	facts     facts
 	plans     *plans
@@ -422,9 +420,6 @@ func (k *Compound) leave() {
 	if k.held != nil {
 		k.held.Release()
 		k.held = nil
-	}
-	if k.pipe != nil {
-		k.dropPipe()
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // read is READ (RFC 8881 §18.22). The file's bytes land in the memory reserved for the
-// call and go out from there, or in a pipe that takes its place.
+// call and go out from there.
 func read(k *Compound) Status {
 	var args wire.Read4Args
 	args.Decode(k.Args)
@@ -24,15 +24,12 @@ func read(k *Compound) Status {
 		return s
 	}
 	k.Attr = vfs.Attr{}
-	n, eof, err := 0, false, vfs.ErrNotPiped
-	if !lent {
-		n, eof, err = k.readPipe(f, args.Offset, len(buf))
-	}
-	switch {
-	case err != vfs.ErrNotPiped:
-	case f != nil:
+	var n int
+	var eof bool
+	var err error
+	if f != nil {
 		n, eof, err = f.Read(&k.Op, args.Offset, buf, &k.Attr)
-	default:
+	} else {
 		n, eof, err = k.FS().Read(&k.Op, k.Current.Handle, args.Offset, buf, &k.Attr)
 	}
 	if err != nil {
@@ -45,23 +42,6 @@ func read(k *Compound) Status {
 	res := wire.Read4ResOK{EOF: eof, Data: k.Eligible(buf[:n:n])}
 	res.Encode(k.W)
 	return wire.NFS4OK
-}
-
-// readPipe reads n bytes into a pipe, from f or, where that is nil, from the current file.
-// vfs.ErrNotPiped: they are to be read into memory.
-func (k *Compound) readPipe(f vfs.File, offset uint64, n int) (got int, eof bool, err error) {
-	err = vfs.ErrNotPiped
-	if f != nil {
-		if f, ok := f.(vfs.PipeFile); ok && k.takePipe(n) {
-			got, eof, err = f.ReadPipe(&k.Op, offset, n, k.pipe, &k.Attr)
-		}
-	} else if fs, ok := vfs.As[vfs.PipeReader](k.FS()); ok && k.takePipe(n) {
-		got, eof, err = fs.ReadPipe(&k.Op, k.Current.Handle, offset, n, k.pipe, &k.Attr)
-	}
-	if err == vfs.ErrNotPiped && k.pipe != nil {
-		k.dropPipe()
-	}
-	return got, eof, err
 }
 
 // unreserved is how much all READs of a compound get together for which no memory was

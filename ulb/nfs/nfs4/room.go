@@ -99,34 +99,9 @@ func (k *Compound) Memory(n int) []byte {
 }
 
 // Eligible makes data, which lies in what Memory handed out, a result that may be placed
-// directly: its bytes, or what the pipe has in their place.
+// directly.
 func (k *Compound) Eligible(data []byte) xdr.Eligible {
 	e := xdr.Eligible{Data: data, Ref: k.held}
 	k.held = nil
-	if k.pipe != nil {
-		e.Ref.Release() // the pipe has one of its own
-		e.Ref, e.Piped = k.pipe, true
-		k.pipe = nil
-	}
 	return e
-}
-
-// A Keeper is a Session that may keep the reply, to answer the request with it once more.
-type Keeper interface {
-	Keeps() bool
-}
-
-// takePipe says whether there is a pipe for a result of n bytes, in place of what Memory
-// handed out. The compound has it until Eligible passes it on, or as long as that memory.
-func (k *Compound) takePipe(n int) bool {
-	if s, ok := k.Session.(Keeper); ok && s.Keeps() {
-		return false
-	}
-	k.pipe = k.Call.ResultPipe(n)
-	return k.pipe != nil
-}
-
-func (k *Compound) dropPipe() {
-	k.pipe.Release()
-	k.pipe = nil
 }

@@ -54,9 +54,6 @@ func (l *slot) Left(k *nfs4.Compound) (n int, or nfs4.Status) {
 	return int(fore.Maxresponsesize) - size, wire.NFS4ErrRepTooBig
 }
 
-// Keeps implements nfs4.Keeper. What is kept unasked is short.
-func (l *slot) Keeps() bool { return l.cache }
-
 // Limits that keep what one slot has.
 const (
 	// maxSpare is the most memory that a slot keeps for its next reply.
