@@ -32,11 +32,7 @@ type Program struct {
 
 // New returns the program over what exports offers.
 func New(exports *export.Table) *Program {
-	p := &Program{exports: exports, refused: func(*Refusal) {}}
-	if root := exports.Root(); root != nil {
-		p.names, _ = vfs.As[*pseudo.FS](root.FS)
-	}
-	return p
+	return &Program{exports: exports, refused: func(*Refusal) {}, names: pseudo.Of(exports)}
 }
 
 // Number is 100005.

@@ -25,14 +25,11 @@ type Program struct {
 
 // New returns the program over what exports offers.
 func New(exports *export.Table) *Program {
-	p := &Program{
+	return &Program{
 		exports:  exports,
 		requests: sync.Pool{New: func() any { return new(request) }},
+		names:    pseudo.Of(exports),
 	}
-	if root := exports.Root(); root != nil {
-		p.names, _ = vfs.As[*pseudo.FS](root.FS)
-	}
-	return p
 }
 
 // Number is 100003.

@@ -112,7 +112,9 @@ func (k *Compound) Brought() bool { return k.broughtBy > 0 && k.broughtBy == k.I
 func (k *Compound) KeepBody() { k.keepBody = true }
 
 // FS is the file system of the current file handle.
-func (k *Compound) FS() vfs.FileSystem { return k.Current.Export.FS }
+func (k *Compound) FS() vfs.FileSystem {
+	return k.Program.names.FileSystem(k.Current.Export, k.Call.Conn)
+}
 
 // SetCurrent makes o what the current file handle names. The current stateid belongs to
 // the handle before, and is forgotten (RFC 8881 §16.2.3.1.2).

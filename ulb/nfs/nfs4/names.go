@@ -41,14 +41,14 @@ func (k *Compound) lookAround() *pseudo.View {
 }
 
 // mayLead says, without a look at a file system, whether a name in a directory of e may
-// lead into an export or be hidden: below says whether it does.
+// lead into an export: below says whether it does.
 func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 	names := k.Program.names
 	return names != nil && names.MayLead(e, name)
 }
 
 // below says whether a name in the current directory leads into an export. The status
-// is NFS4_OK, NFS4ERR_NOENT where the name is hidden from the client, or Blocked.
+// is NFS4_OK or Blocked.
 func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
 
 // belowOf is below for a directory whose export has been entered.
@@ -57,12 +57,9 @@ func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
 		return nil, wire.NFS4OK
 	}
 	at := pseudo.Place{Export: o.Export, Handle: o.Handle}
-	e, hidden, err := k.Program.names.Below(k.lookAround(), &at, name)
-	switch {
-	case err != nil:
+	e, err := k.Program.names.Below(k.lookAround(), &at, name)
+	if err != nil {
 		return nil, k.Failed(err)
-	case hidden:
-		return nil, wire.NFS4ErrNoEnt
 	}
 	return e, wire.NFS4OK
 }

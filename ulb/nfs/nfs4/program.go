@@ -12,7 +12,6 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/pseudo"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
-	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // Config is what a Program works with.
@@ -59,10 +58,8 @@ func (m *minor) find(n wire.OpNum) *Operation {
 func New(cfg Config) *Program {
 	p := &Program{
 		exports: cfg.Exports, state: cfg.State, turn: usualTurn, identity: cfg.Identity, sendNames: cfg.SendNames,
+		names:     pseudo.Of(cfg.Exports),
 		compounds: sync.Pool{New: func() any { return &Compound{plans: new(plans)} }},
-	}
-	if root := cfg.Exports.Root(); root != nil {
-		p.names, _ = vfs.As[*pseudo.FS](root.FS)
 	}
 	for i, served := range cfg.Minors {
 		if served == nil {

@@ -26,7 +26,7 @@ func (l *lister) turnAside() Status {
 		}
 	}
 	switch {
-	case s == wire.NFS4ErrNoEnt: // hidden, or removed meanwhile
+	case s == wire.NFS4ErrNoEnt: // removed meanwhile
 		l.next = a.cookie
 		return l.shared()
 	case s < 0:

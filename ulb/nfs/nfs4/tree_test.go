@@ -35,7 +35,7 @@ func treeSiteOf(t testing.TB, wrap func(vfs.FileSystem) vfs.FileSystem, names ..
 
 func anyTreeSite(t testing.TB, change func(*nfs4test.Config), wrap func(vfs.FileSystem) vfs.FileSystem, names ...string) *nfs4test.Site {
 	cfg := nfs4test.Config{
-		Root: func(table *export.Table) vfs.FileSystem { return pseudo.Attach(table) },
+		Root: func(table *export.Table) vfs.FileSystem { return pseudo.Seen{FS: pseudo.Attach(table)} },
 		Minors: func(*state.Manager) [3]nfs4.Minor {
 			return [3]nfs4.Minor{plain{}, plain{}, plain{}}
 		},

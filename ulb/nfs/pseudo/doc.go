@@ -13,7 +13,7 @@
 // clients of version 3 too. It is found by the place of its directory (Cross), which
 // costs the same however many mounts there are.
 //
-// FS implements vfs.FileSystem for the directories that are made up. Junctions belong
+// Seen is the file system of the directories that are made up, for one peer. Junctions belong
 // to no file system: Start, Below, Cross, Above and Covered are asked by the program that
 // walks from one export to the other.
 package pseudo

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -16,24 +17,49 @@ const (
 	firstCookie  = 3
 )
 
-// FS is the file system of the directories above and between exports. It implements
-// vfs.FileSystem as a client that sees all exports would use it; Below says which of its
-// names a client sees.
+// FS is the tree of names of a table. Its directories are those above and between exports.
 type FS struct {
 	exports *export.Table
-	export  *export.Export // the one that FS is
+	export  *export.Export // of the directories
 	tree    atomic.Pointer[tree]
 }
 
-var _ vfs.FileSystem = (*FS)(nil)
+// Seen is the file system of the tree's directories as one peer sees them: those that lead
+// to an export that serves the peer, and the root. It implements vfs.FileSystem.
+type Seen struct {
+	*FS
+	// By is the peer's connection. Without one, there is the root and nothing in it.
+	By *rpc.Conn
+}
+
+var _ vfs.FileSystem = Seen{}
 
 // Attach returns the tree of names of a table, and makes it the table's root. It is
 // called before the table's first Replace.
 func Attach(t *export.Table) *FS {
 	f := &FS{exports: t}
-	f.export = &export.Export{Name: "/", FS: f, ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
+	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
 	t.SetRoot(f.export)
 	return f
+}
+
+// Of is the tree of a table's names; nil where it has none.
+func Of(t *export.Table) *FS {
+	root := t.Root()
+	if root == nil {
+		return nil
+	}
+	s, _ := vfs.As[Seen](root.FS)
+	return s.FS
+}
+
+// FileSystem is that of an export for calls of a peer. The directories of the tree show a
+// peer nothing but by this method.
+func (f *FS) FileSystem(e *export.Export, by *rpc.Conn) vfs.FileSystem {
+	if f == nil || e != f.export {
+		return e.FS
+	}
+	return Seen{f, by}
 }
 
 // now is the tree of the exports that there are now.
@@ -47,10 +73,10 @@ func (f *FS) now() *tree {
 	return t
 }
 
-// find is the node that a handle names.
-func (f *FS) find(h vfs.Handle) (*tree, *node, error) {
+// find is the node that a handle names. One that the peer does not see is gone for it.
+func (f Seen) find(h vfs.Handle) (*tree, *node, error) {
 	t := f.now()
-	if n := t.byHandle[h]; n != nil {
+	if n := t.byHandle[h]; n != nil && (n == t.root || f.sees(n)) {
 		return t, n, nil
 	}
 	if h.Len() != 17 || h.Bytes()[0] != handleFormat {
@@ -59,22 +85,31 @@ func (f *FS) find(h vfs.Handle) (*tree, *node, error) {
 	return t, nil, syscall.ESTALE
 }
 
+// sees says that the peer sees a node other than the root.
+func (f Seen) sees(n *node) bool { return f.By != nil && n.leads(f.By) }
+
 // attr are the attributes of a directory.
-func (t *tree) attr(n *node) vfs.Attr {
+func (f Seen) attr(t *tree, n *node) vfs.Attr {
+	links := uint32(2)
+	for _, child := range n.sorted {
+		if f.sees(child) {
+			links++
+		}
+	}
 	return vfs.Attr{
-		Type: vfs.Directory, Mode: 0o555, Nlink: uint32(2 + len(n.children)), FileID: n.fileID,
+		Type: vfs.Directory, Mode: 0o555, Nlink: links, FileID: n.fileID,
 		Atime: t.built, Mtime: t.built, Ctime: t.built, Change: t.change,
 	}
 }
 
 // Root implements vfs.FileSystem.
-func (f *FS) Root() vfs.Handle { return f.now().root.handle }
+func (f Seen) Root() vfs.Handle { return f.now().root.handle }
 
 // Lane implements vfs.FileSystem.
-func (f *FS) Lane() any { return f }
+func (f Seen) Lane() any { return f.FS }
 
 // Info implements vfs.FileSystem.
-func (f *FS) Info(_ *vfs.Op, h vfs.Handle) (vfs.Info, error) {
+func (f Seen) Info(_ *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	if _, _, err := f.find(h); err != nil {
 		return vfs.Info{}, err
 	}
@@ -85,7 +120,7 @@ func (f *FS) Info(_ *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 }
 
 // Usage implements vfs.FileSystem.
-func (f *FS) Usage(_ *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
+func (f Seen) Usage(_ *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	t, _, err := f.find(h)
 	if err != nil {
 		return vfs.Usage{}, err
@@ -94,16 +129,16 @@ func (f *FS) Usage(_ *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 }
 
 // GetAttr implements vfs.FileSystem.
-func (f *FS) GetAttr(_ *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
+func (f Seen) GetAttr(_ *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	t, n, err := f.find(h)
 	if err == nil {
-		*a = t.attr(n)
+		*a = f.attr(t, n)
 	}
 	return err
 }
 
 // Access implements vfs.FileSystem.
-func (f *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
+func (f Seen) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
 	if err := f.GetAttr(op, h, a); err != nil {
 		return 0, err
 	}
@@ -111,12 +146,12 @@ func (f *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs
 }
 
 // Lookup implements vfs.FileSystem.
-func (f *FS) Lookup(_ *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) (o vfs.Object, err error) {
+func (f Seen) Lookup(_ *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) (o vfs.Object, err error) {
 	t, n, err := f.find(dir)
 	if err != nil {
 		return o, err
 	}
-	*dirAttr = t.attr(n)
+	*dirAttr = f.attr(t, n)
 	switch string(name) {
 	case ".":
 	case "..":
@@ -124,25 +159,25 @@ func (f *FS) Lookup(_ *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) (
 			n = n.parent
 		}
 	default:
-		if n = n.children[string(name)]; n == nil {
+		if n = n.children[string(name)]; n == nil || !f.sees(n) {
 			return o, syscall.ENOENT
 		}
 	}
-	return vfs.Object{Handle: n.handle, Attr: t.attr(n), HasAttr: true}, nil
+	return vfs.Object{Handle: n.handle, Attr: f.attr(t, n), HasAttr: true}, nil
 }
 
 // ReadDir implements vfs.FileSystem.
-func (f *FS) ReadDir(_ *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr, emit func(e *vfs.DirEntry) bool) (eof bool, err error) {
+func (f Seen) ReadDir(_ *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr, emit func(e *vfs.DirEntry) bool) (eof bool, err error) {
 	t, n, err := f.find(dir)
 	if err != nil {
 		return false, err
 	}
-	*dirAttr = t.attr(n)
+	*dirAttr = f.attr(t, n)
 	var entry vfs.DirEntry
 	put := func(name string, n *node, cookie uint64) bool {
 		entry = vfs.DirEntry{Name: append(entry.Name[:0], name...), FileID: n.fileID, Cookie: cookie}
 		if plus {
-			entry.Handle, entry.Attr, entry.HasAttr = n.handle, t.attr(n), true
+			entry.Handle, entry.Attr, entry.HasAttr = n.handle, f.attr(t, n), true
 		}
 		return emit(&entry)
 	}
@@ -161,7 +196,7 @@ func (f *FS) ReadDir(_ *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAtt
 		i++
 	}
 	for _, child := range n.sorted[i:] {
-		if !put(child.name, child, child.cookie) {
+		if f.sees(child) && !put(child.name, child, child.cookie) {
 			return false, nil
 		}
 	}
@@ -169,7 +204,7 @@ func (f *FS) ReadDir(_ *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAtt
 }
 
 // ReadLink implements vfs.FileSystem: there are only directories.
-func (f *FS) ReadLink(_ *vfs.Op, h vfs.Handle, _ []byte, _ *vfs.Attr) (int, error) {
+func (f Seen) ReadLink(_ *vfs.Op, h vfs.Handle, _ []byte, _ *vfs.Attr) (int, error) {
 	if _, _, err := f.find(h); err != nil {
 		return 0, err
 	}
@@ -177,7 +212,7 @@ func (f *FS) ReadLink(_ *vfs.Op, h vfs.Handle, _ []byte, _ *vfs.Attr) (int, erro
 }
 
 // Read implements vfs.FileSystem.
-func (f *FS) Read(_ *vfs.Op, h vfs.Handle, _ uint64, _ []byte, _ *vfs.Attr) (int, bool, error) {
+func (f Seen) Read(_ *vfs.Op, h vfs.Handle, _ uint64, _ []byte, _ *vfs.Attr) (int, bool, error) {
 	if _, _, err := f.find(h); err != nil {
 		return 0, false, err
 	}
@@ -185,7 +220,7 @@ func (f *FS) Read(_ *vfs.Op, h vfs.Handle, _ uint64, _ []byte, _ *vfs.Attr) (int
 }
 
 // Verifier implements vfs.FileSystem.
-func (f *FS) Verifier() (v [8]byte) { return v }
+func (f Seen) Verifier() (v [8]byte) { return v }
 
 // Close implements vfs.FileSystem.
-func (f *FS) Close() error { return nil }
+func (f Seen) Close() error { return nil }

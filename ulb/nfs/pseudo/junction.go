@@ -71,27 +71,21 @@ func (f *FS) Path(e *export.Export) string {
 }
 
 // Below says whether a name in the directory at leads into an export: then junction is
-// the root of that. hidden: the name is a directory of this package that leads to no
-// export that the peer sees. Where it is neither, only the file system of at can know the
-// name. The export of at has been entered.
-func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, hidden bool, err error) {
+// that. Where it does not, only the file system of at can know the name. The export of at
+// has been entered.
+func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, err error) {
 	t := f.now()
 	if at.Export == f.export {
-		n := t.byHandle[at.Handle]
-		if n == nil {
-			return nil, false, nil
+		if n := t.byHandle[at.Handle]; n != nil {
+			if n = n.children[string(name)]; n != nil && n.serves(v.Conn) {
+				return n.export, nil
+			}
 		}
-		switch n = n.children[string(name)]; {
-		case n == nil:
-			return nil, false, nil
-		case n.serves(v.Conn):
-			return n.export, false, nil
-		}
-		return nil, !n.leads(v.Conn), nil
+		return nil, nil
 	}
 	above := t.nodeOf(at.Export)
 	if above == nil || len(above.children) == 0 {
-		return nil, false, nil
+		return nil, nil
 	}
 	for _, n := range t.byName[string(name)] {
 		if n.parent == nil || !n.serves(v.Conn) || n.under(v.Conn) != above {
@@ -100,12 +94,12 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, hi
 		dir, err := f.down(v, above.export, n.parent.namesFrom(above))
 		switch {
 		case unknown(err):
-			return nil, false, err
+			return nil, err
 		case err == nil && dir.Export.ID == at.Export.ID && dir.Handle == at.Handle:
-			return n.export, false, nil
+			return n.export, nil
 		}
 	}
-	return nil, false, nil
+	return nil, nil
 }
 
 // Cross is the export that a name in the directory at leads into, which the directory's

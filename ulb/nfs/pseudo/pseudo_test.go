@@ -21,10 +21,10 @@ import (
 var op = &vfs.Op{Cred: &vfs.Cred{UID: 1000, GID: 1000}}
 
 // newFS is the tree of exports in memory with these names.
-func newFS(t testing.TB, names ...string) (*FS, *export.Table) {
+func newFS(t testing.TB, names ...string) (Seen, *export.Table) {
 	t.Helper()
 	table := export.NewTable([export.KeySize]byte{1})
-	f := Attach(table)
+	f := Seen{Attach(table), conn(t, "10.0.0.1")}
 	replace(t, table, names...)
 	return f, table
 }
@@ -41,7 +41,7 @@ func replace(t testing.TB, table *export.Table, names ...string) {
 }
 
 // find walks to a directory of the tree.
-func find(t testing.TB, f *FS, path string) vfs.Object {
+func find(t testing.TB, f Seen, path string) vfs.Object {
 	t.Helper()
 	o := vfs.Object{Handle: f.Root()}
 	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
@@ -235,26 +235,26 @@ func TestViews(t *testing.T) {
 
 	// One that sees the outermost walks through its directories.
 	at := Place{table.Root(), f.Root()}
-	if e, _, err := f.Below(view(inside), &at, []byte("data")); e != byName("/data") || err != nil {
+	if e, err := f.Below(view(inside), &at, []byte("data")); e != byName("/data") || err != nil {
 		t.Errorf("data: %v, %v", e, err)
 	}
 	dir := Place{byName("/data"), lookup(t, byName("/data").FS, "dir")}
-	if e, _, err := f.Below(view(inside), &dir, []byte("inner")); e != byName("/data/dir/inner") || err != nil {
+	if e, err := f.Below(view(inside), &dir, []byte("inner")); e != byName("/data/dir/inner") || err != nil {
 		t.Errorf("inner: %v, %v", e, err)
 	}
 	top := root("/data")
-	if e, _, err := f.Below(view(inside), &top, []byte("inner")); e != nil || err != nil {
+	if e, err := f.Below(view(inside), &top, []byte("inner")); e != nil || err != nil {
 		t.Errorf("inner, elsewhere: %v, %v", e, err)
 	}
 	if up, err := f.Above(view(inside), byName("/data/dir/inner")); up != dir || err != nil {
 		t.Errorf("above inner: %v, %v", up, err)
 	}
 	// Another one walks through directories that are made up.
-	if e, hidden, err := f.Below(view(outside), &at, []byte("data")); e != nil || hidden || err != nil {
-		t.Errorf("data, from outside: %v, %v, %v", e, hidden, err)
+	if e, err := f.Below(view(outside), &at, []byte("data")); e != nil || err != nil {
+		t.Errorf("data, from outside: %v, %v", e, err)
 	}
 	made := Place{table.Root(), find(t, f, "/data/dir").Handle}
-	if e, _, err := f.Below(view(outside), &made, []byte("inner")); e != byName("/data/dir/inner") || err != nil {
+	if e, err := f.Below(view(outside), &made, []byte("inner")); e != byName("/data/dir/inner") || err != nil {
 		t.Errorf("inner, from outside: %v, %v", e, err)
 	}
 	if up, err := f.Above(view(outside), byName("/data/dir/inner")); up != made || err != nil {
@@ -279,6 +279,49 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// A peer sees the directories that lead to exports that serve it: the others are not listed,
+// not found, not counted, and their handles are gone. A file system without a peer shows
+// nothing.
+func TestEachPeerSeesItsOwnDirectories(t *testing.T) {
+	f, table := newFS(t, "/srv/payroll", "/srv/open", "/closed/a")
+	for _, e := range table.All() {
+		if e.Name != "/srv/open" {
+			e.Clients = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
+		}
+	}
+	for who, c := range map[string]struct {
+		by      *rpc.Conn
+		names   []string
+		payroll error
+	}{
+		"a client of all":  {f.By, []string{"closed", "srv"}, nil},
+		"a client of some": {conn(t, "10.9.9.9"), []string{"srv"}, syscall.ESTALE},
+		"no client":        {nil, nil, syscall.ESTALE},
+	} {
+		seen := Seen{f.FS, c.by}
+		var names []string
+		var dir, a vfs.Attr
+		if _, err := seen.ReadDir(op, f.Root(), dotDotCookie, true, &dir, func(e *vfs.DirEntry) bool {
+			names = append(names, string(e.Name))
+			return true
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(names); !slices.Equal(names, c.names) || dir.Nlink != uint32(2+len(names)) {
+			t.Errorf("%s lists %q, and counts %d", who, names, dir.Nlink)
+		}
+		for _, name := range []string{"closed", "srv"} {
+			_, err := seen.Lookup(op, f.Root(), []byte(name), &dir)
+			if found := err == nil; found != slices.Contains(c.names, name) {
+				t.Errorf("%s looks up %s: %v", who, name, err)
+			}
+		}
+		if err := seen.GetAttr(op, find(t, f, "/srv/payroll").Handle, &a); err != c.payroll {
+			t.Errorf("%s has a handle of /srv/payroll: %v", who, err)
+		}
+	}
+}
+
 // What would wait says so, and does nothing.
 func TestViewThatMayNotWait(t *testing.T) {
 	table := export.NewTable([export.KeySize]byte{1})
@@ -294,7 +337,7 @@ func TestViewThatMayNotWait(t *testing.T) {
 	at := Place{outer, lookup(t, slow, "dir")}
 	for want, try := range map[error]bool{vfs.ErrWouldBlock: true, nil: false} {
 		v.Op.Try = try
-		e, _, err := f.Below(v, &at, []byte("inner"))
+		e, err := f.Below(v, &at, []byte("inner"))
 		if !errors.Is(err, want) || (e == inner) == try {
 			t.Errorf("below: %v, %v", e, err)
 		}
