@@ -32,7 +32,7 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ limit, wanted, want int }{
-		{600, 0, 227}, {600, 5000, 347}, {1024, 0, 419}, {20000, 12000, 12000}, {65536, 0, 31032}, {1 << 20, 0, mostConnections}, {1 << 20, 50, 50}, {0, 0, 1},
+		{600, 0, 231}, {600, 5000, 353}, {1024, 0, 426}, {20000, 12000, 12000}, {65536, 0, 31094}, {1 << 20, 0, mostConnections}, {1 << 20, 50, 50}, {0, 0, 1},
 	} {
 		if n := seatsWithin(c.limit, c.wanted); n != c.want {
 			t.Errorf("%d descriptors allow %d connections, %d are wanted; want %d", c.limit, n, c.wanted, c.want)
