@@ -86,6 +86,9 @@ func TestRepetitionsAreTheSameCallers(t *testing.T) {
 	gss := func(principal string, uid uint32) rpc.Cred {
 		return rpc.Cred{Flavor: rpc.AuthGSS, Principal: principal, UID: uid, GID: uid}
 	}
+	served := func(s rpc.GSSService) rpc.Cred {
+		return rpc.Cred{Flavor: rpc.AuthGSS, Principal: "alice@R", GSS: s}
+	}
 	sys := func(uid, gid uint32) rpc.Cred { return rpc.Cred{Flavor: rpc.AuthSys, UID: uid, GID: gid} }
 	for _, c := range []struct {
 		name string
@@ -95,6 +98,7 @@ func TestRepetitionsAreTheSameCallers(t *testing.T) {
 		{"one principal", gss("alice@R", 7), gss("alice@R", 7), true},
 		{"one principal, whose number was asked for anew", gss("alice@R", 7), gss("alice@R", 8), true},
 		{"two principals", gss("alice@R", 7), gss("bob@R", 7), false},
+		{"two services", served(rpc.GSSPrivacy), served(rpc.GSSNone), false},
 		{"one user", sys(7, 8), sys(7, 8), true},
 		{"two users", sys(7, 8), sys(9, 8), false},
 		{"two groups", sys(7, 8), sys(7, 9), false},

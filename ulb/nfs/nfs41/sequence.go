@@ -177,16 +177,18 @@ type identity struct {
 	arguments, principal uint64
 	length, operations   int
 	flavor               rpc.Flavor
+	gss                  rpc.GSSService
 	uid, gid             uint32
 }
 
 // digestOf tells a request from others under the same sequence: by its operations behind
-// SEQUENCE, of which the start is looked at, and by its caller.
+// SEQUENCE, of which the start is looked at, by its caller, and by the protection that the
+// reply gets: what is kept of a sealed reply is not told in clear.
 func digestOf(k *nfs4.Compound) uint64 {
 	rest, c := k.Args.Rest(), &k.Call.Cred
 	id := identity{
 		arguments: maphash.Bytes(seed, rest[:min(len(rest), digested)]),
-		length:    len(rest), operations: k.Count, flavor: c.Flavor, uid: c.UID, gid: c.GID,
+		length:    len(rest), operations: k.Count, flavor: c.Flavor, gss: c.GSS, uid: c.UID, gid: c.GID,
 	}
 	if c.Principal != "" {
 		id.principal, id.uid, id.gid = maphash.String(seed, c.Principal), 0, 0
