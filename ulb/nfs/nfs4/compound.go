@@ -77,6 +77,8 @@ type Compound struct {
 	unsuited bool
 	// replaced: an export was replaced since an object of it was put.
 	replaced bool
+	// given is what follows the operation's number, in minor version 0.
+	given []byte
 	// looked is what was looked up of the caller. postponed is NFS4ERR_DELAY or NFS4ERR_ACCESS
 	// for an operation that has to count for its owner although the caller is not known.
 	looked    export.Looked
@@ -258,6 +260,9 @@ func (k *Compound) Served() bool {
 // 0, the next attempt takes back what it wrote.
 func (k *Compound) step() Status {
 	k.Number = wire.OpNum(k.Args.Uint32())
+	if k.Minor == 0 {
+		k.given = k.Args.Rest()
+	}
 	if k.Index == nfs.MaxOperations && k.Minor == 0 {
 		// Later minor versions are told the limit when their session is made.
 		return k.put(nil, wire.NFS4ErrResource)

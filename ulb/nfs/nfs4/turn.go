@@ -1,6 +1,7 @@
 package nfs4
 
 import (
+	"hash/maphash"
 	"slices"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -15,7 +16,8 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 		return run()
 	}
 	m := k.Program.state
-	verdict, last := m.BeginTurn(o, k.Number, seqid)
+	r := k.request()
+	verdict, last := m.BeginTurn(o, &r, seqid)
 	switch verdict {
 	case state.Repeated:
 		return k.again(last)
@@ -38,14 +40,22 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 		s = run()
 	}
 	if counts(s) {
-		reply = k.reply(at, s)
+		reply = k.reply(&r, at, s)
 	}
 	return s
 }
 
-// reply is what an operation was answered whose result begins at a place.
-func (k *Compound) reply(at int, s Status) *state.Reply {
-	r := &state.Reply{Operation: k.Number, Status: s}
+var seed = maphash.MakeSeed()
+
+// request is the operation, whose arguments were decoded, as its owner's reply is kept for it.
+func (k *Compound) request() state.Request {
+	args := k.given[:len(k.given)-k.Args.Len()]
+	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}
+}
+
+// reply is what a request was answered whose result begins at a place.
+func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
+	r := &state.Reply{To: *to, Status: s}
 	if s == wire.NFS4OK || k.keepBody {
 		r.Body = slices.Clone(k.W.Bytes()[at:])
 	}

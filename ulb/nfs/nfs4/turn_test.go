@@ -10,7 +10,8 @@ import (
 )
 
 // Requests that an owner numbers are executed one after the other: the next one waits
-// until the one before has ended, and one that comes again gets the same answer.
+// until the one before has ended, and one that comes again gets the same answer. It is the same
+// if its caller and its arguments are.
 func TestRequestsOfAnOwnerWaitForEachOther(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := openSiteOver(t, fs)
@@ -57,4 +58,9 @@ func TestRequestsOfAnOwnerWaitForEachOther(t *testing.T) {
 		t.Errorf("two requests have made %v and %v", first, second)
 	}
 	f.want(wire.NFS4ErrBadSeqID, numbered(13, "fifth")...)
+	f.want(wire.NFS4ErrBadSeqID, numbered(11, "another request of the number")...)
+	f.Principal = "another@TEST"
+	f.want(wire.NFS4ErrBadSeqID, numbered(11, "fourth")...)
+	f.Principal = ""
+	f.want(wire.NFS4OK, numbered(11, "fourth")...)
 }

@@ -2,11 +2,19 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
+// A Request is what tells numbered requests of an owner apart that have one number: who makes
+// them, and what they ask for.
+type Request struct {
+	Operation nfs4wire.OpNum
+	By        Principal
+	Arguments uint64 // a digest
+}
+
 // A Reply is what a numbered request of an owner was answered (RFC 7530 §9.1.9). It does
 // not change.
 type Reply struct {
-	Operation nfs4wire.OpNum
-	Status    Status
+	To     Request
+	Status Status
 	// Body is what followed the status.
 	Body []byte
 	// Current is what the request had made the current file handle, as the program
@@ -48,7 +56,7 @@ func (t *turn) precedes(seqid uint32) bool {
 }
 
 // BeginTurn judges a request of o with number seqid.
-func (m *Manager) BeginTurn(o *Owner, op nfs4wire.OpNum, seqid uint32) (Verdict, *Reply) {
+func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := &o.turn
@@ -56,10 +64,10 @@ func (m *Manager) BeginTurn(o *Owner, op nfs4wire.OpNum, seqid uint32) (Verdict,
 	case t.busy:
 		return Wait, nil
 	case !t.begun:
-	case !o.Confirmed() && op == nfs4wire.OpOpen:
+	case !o.Confirmed() && r.Operation == nfs4wire.OpOpen:
 		// An owner that was not confirmed begins again, with any number
 		// (RFC 7530 §16.18.5).
-	case seqid == t.seqid && t.last != nil && t.last.Operation == op:
+	case seqid == t.seqid && t.last != nil && t.last.To == *r:
 		return Repeated, t.last
 	case !t.precedes(seqid):
 		return Misordered, nil
