@@ -47,7 +47,8 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	}
 	id := state.Identity{
 		Owner: args.Clientowner.Ownerid, Verifier: args.Clientowner.Verifier,
-		Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: proven(&k.Call.Cred), Address: k.Call.Conn.Peer.Addr(),
+		Principal: nfs4.PrincipalOf(&k.Call.Cred), Proven: proven(&k.Call.Cred), Intact: intact(&k.Call.Cred),
+		Guarded: protect.machine, Address: k.Call.Conn.Peer.Addr(),
 		Follow: func(c *state.Client) state.Companion {
 			x := &client{Client: c, minor: m, protect: protect}
 			x.sequence.Store(firstSequence - 1)
@@ -57,8 +58,6 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	for {
 		x := m.state.ExchangeID(&id, args.Flags&wire.Exchgid4FlagUpdConfirmedRecA != 0)
 		switch {
-		case x.Confirmed && !clientOf(x.Client).protect.permits(&k.Call.Cred, wire.OpExchangeID):
-			return wire.NFS4ErrPerm // by the machine itself, and without integrity
 		case x.Expired == nil && x.Status == wire.NFS4OK:
 			return m.exchanged(k, &x)
 		case x.Expired == nil:

@@ -15,6 +15,9 @@ type Client struct {
 	Verifier nfs4wire.Verifier4
 	// Principal is who made it, as the program that verified him writes it.
 	Principal string
+	// Guarded: only a request of Principal with integrity is the client's own (SP4_MACH_CRED,
+	// RFC 8881 §2.4.3).
+	Guarded bool
 
 	known   lease    // of clients.go: what belongs to being a client
 	holding holdings // of files.go: what it has open and locked

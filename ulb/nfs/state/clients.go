@@ -95,11 +95,21 @@ type Identity struct {
 	Verifier  nfs4wire.Verifier4
 	Principal string
 	// Proven: the principal was proven, and not only said.
-	Proven  bool
-	Address netip.Addr
+	Proven bool
+	// Intact: the request cannot have been changed on its way. Guarded: the client wants
+	// all requests that make it known to be so.
+	Intact, Guarded bool
+	Address         netip.Addr
 	// Follow makes the companion of a new client; nil: it has none. It is called with
 	// the Manager's mutex held.
 	Follow func(c *Client) Companion
+}
+
+// of says whether the request is of the client that c is an incarnation of. A request whose
+// contents are not protected counts as another principal's where c is guarded: its verifier
+// may be anyone's.
+func (id *Identity) of(c *Client) bool {
+	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
 
 func (c *clients) begin(epoch uint32) {
@@ -175,7 +185,7 @@ func (m *Manager) Confirmed(c *Client) bool {
 func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	c = &Client{
 		ID: m.clients.nextID(), Minor: minor, Owner: string(id.Owner),
-		Verifier: id.Verifier, Principal: id.Principal,
+		Verifier: id.Verifier, Principal: id.Principal, Guarded: id.Guarded,
 	}
 	c.known.address = census.Client(id.Address)
 	c.known.proven = id.Proven
@@ -313,6 +323,16 @@ func (a *afterwards) run() {
 func (m *Manager) inUse(c *Client) bool {
 	x := c.known.companion
 	return m.holds(c) || x != nil && x.Active()
+}
+
+// yields says that a client of another principal gives its name up to the one of id. A client
+// whose principal was only said keeps it from a proven one by nothing but what it has open or
+// locked: anyone can make sessions and renew them.
+func (m *Manager) yields(c *Client, id *Identity) bool {
+	if id.Proven && !c.known.proven {
+		return !m.holds(c) && m.claimOf(c) == nil
+	}
+	return !m.atWork(c)
 }
 
 // atWork says that a client is in use, or may claim still what it held before the restart. It

@@ -39,8 +39,8 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 	case old == nil: // cases 1 and 4
 	case old.known.dying.Load():
 		return Exchange{Expired: old}, nothing
-	case old.Principal != id.Principal: // case 3
-		if m.atWork(old) {
+	case !id.of(old): // case 3
+		if !m.yields(old, id) {
 			if m.expired(old, m.now()) {
 				return Exchange{Expired: old}, nothing
 			}
@@ -76,7 +76,7 @@ func (m *Manager) update(id *Identity, old *Client) Exchange {
 		return Exchange{Status: nfs4wire.NFS4ErrNoEnt}
 	case old.Verifier != id.Verifier:
 		return Exchange{Status: nfs4wire.NFS4ErrNotSame}
-	case old.Principal != id.Principal:
+	case !id.of(old):
 		return Exchange{Status: nfs4wire.NFS4ErrPerm}
 	}
 	old.meet(id.Address)

@@ -319,3 +319,54 @@ func TestNameOfAClientAtWorkIsNotTaken(t *testing.T) {
 		})
 	}
 }
+
+// A client that wants its state protected by its machine credential is made known by requests
+// with integrity alone: others count as another principal's, and change nothing
+// (RFC 8881 §2.4.3).
+func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
+	const inUse, perm = nfs4wire.NFS4ErrClIDInUse, nfs4wire.NFS4ErrPerm
+	m := manager(t, Config{})
+	defer m.Close()
+	request := func(verifier byte, intact bool) *Identity {
+		id := identity("client", verifier, "machine")
+		id.Proven, id.Intact, id.Guarded = true, intact, intact
+		return id
+	}
+	c := confirmed(t, m, request(1, true))
+	of(c).active = true
+	next := unconfirmed(t, m, request(2, true))
+	for verifier := range byte(4) {
+		id := request(verifier, false)
+		id.Address = netip.MustParseAddr("10.0.0.9")
+		is(t, "EXCHANGE_ID without integrity", m.ExchangeID(id, false).Status, inUse)
+	}
+	is(t, "an update without integrity", m.ExchangeID(request(1, false), true).Status, perm)
+	if m.Client(next.ID) == nil || m.Met(c, netip.MustParseAddr("10.0.0.9")) {
+		t.Error("a request without integrity has changed what is known of the client")
+	}
+	is(t, "an update", m.ExchangeID(request(1, true), true).Status, ok)
+	is(t, "confirmation", m.Confirm(next), ok)
+	if m.Client(c.ID) != nil {
+		t.Error("the incarnation before is still there")
+	}
+}
+
+// A client whose principal was only said keeps its name from a proven one by what it has open,
+// not by its sessions.
+func TestNameGoesToTheProvenPrincipal(t *testing.T) {
+	m := manager(t, Config{})
+	defer m.Close()
+	proven := identity("client", 2, "machine")
+	proven.Proven = true
+	c := confirmed(t, m, identity("client", 1, "user 0"))
+	of(c).active = true
+	m.ReclaimComplete(c, false)
+	id := open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+	is(t, "while a file is open", m.ExchangeID(proven, false).Status, nfs4wire.NFS4ErrClIDInUse)
+	if _, s := m.CloseOpen(&Ref{ID: id, Client: c, Key: fileKey(1)}, false); s != ok {
+		t.Fatal(s)
+	}
+	machine := confirmed(t, m, proven)
+	of(machine).active = true
+	is(t, "the one that only says who it is", m.ExchangeID(identity("client", 1, "user 0"), false).Status, nfs4wire.NFS4ErrClIDInUse)
+}
