@@ -46,13 +46,10 @@ func readKindOf(s *unix.Statfs_t) readKind {
 	return strictatime
 }
 
-// mayReadQuietly says whether an attempt may read n.
-func (fs *FS) mayReadQuietly(n *node) bool {
-	if fs.kind.pages || fs.reads == noatime {
-		return true
-	}
+// readsQuietly says that reading n changes nothing.
+func (fs *FS) readsQuietly(n *node) bool {
 	q := &n.quiet
-	return n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
+	return fs.reads == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
 }
 
 // wasRead notes what a read has left of n, which looked like st after it.

@@ -3,6 +3,7 @@ package local_test
 import (
 	"errors"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,4 +79,38 @@ func TestAttemptsReadWhereNothingIsNoted(t *testing.T) {
 	w.fs.SetClock(func() time.Time { return time.Now().Add(25 * time.Hour) })
 	w.readSome(f)
 	w.want(attempt(), vfs.ErrWouldBlock, "an attempt after a read that will be noted again")
+}
+
+// A read by a caller that may not read the file leaves its atime alone, also while others have the
+// file open. It is judged before the file is touched.
+func TestReadThatIsRefusedIsNotNoted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only user 0 may act as another")
+	}
+	w := newWorld(t, local.Config{})
+	f := w.create(w.fs.Root(), "f")
+	w.ok(w.write(f, "text"), "Write")
+	w.ok(os.Chmod(w.path("f"), 0o600))
+	stranger := &vfs.Op{Cred: &vfs.Cred{UID: 4321, GID: 4321}}
+	read := func(op *vfs.Op) error {
+		_, _, err := w.fs.Read(op, f, 0, make([]byte, 4), new(vfs.Attr))
+		return err
+	}
+	before := time.Unix(1000, 0)
+	forget := func() { w.ok(os.Chtimes(w.path("f"), before, time.Now())) }
+	atime := func() time.Time {
+		a, err := w.attr(f)
+		w.ok(err, "GetAttr")
+		return a.Atime.Time()
+	}
+	forget()
+	w.ok(read(w.op), "Read")
+	if atime().Equal(before) {
+		t.Skip("the file system does not note reads")
+	}
+	forget()
+	w.want(read(stranger), syscall.EACCES, "Read")
+	if got := atime(); !got.Equal(before) {
+		t.Errorf("a refused Read set the atime to %v", got)
+	}
 }

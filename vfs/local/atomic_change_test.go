@@ -253,7 +253,7 @@ func TestObjectsThatOthersChange(t *testing.T) {
 // changes, ten seconds at most: the next one is expected within that. After a change that came
 // longer behind the last one it is watched for a second.
 func TestObjectsThatOthersChangeInTurns(t *testing.T) {
-	begin := time.Unix(1e9, 0)
+	const grain = 20 * time.Millisecond // of the clock that ctimes come from
 	for _, c := range []struct {
 		gap, watched time.Duration
 	}{
@@ -264,8 +264,8 @@ func TestObjectsThatOthersChangeInTurns(t *testing.T) {
 		{time.Hour, time.Second},
 	} {
 		t.Run(c.gap.String(), func(t *testing.T) {
-			seen := local.NewWatched()
-			if seen.Undisturbed(begin, begin) || !seen.Undisturbed(begin, begin.Add(time.Second)) {
+			begin, seen := time.Unix(1e9, 1), local.NewWatched()
+			if seen.Undisturbed(begin, begin) || !seen.Undisturbed(begin, begin.Add(time.Second+grain)) {
 				t.Error("an object whose first change was seen is not watched for a second")
 			}
 			second := begin.Add(c.gap)
@@ -274,10 +274,24 @@ func TestObjectsThatOthersChangeInTurns(t *testing.T) {
 					t.Errorf("%v after the second change the object counts as undisturbed", at)
 				}
 			}
-			if !seen.Undisturbed(second, second.Add(c.watched)) {
+			if !seen.Undisturbed(second, second.Add(c.watched+grain)) {
 				t.Errorf("%v after the second change the object is still watched", c.watched)
 			}
 		})
+	}
+}
+
+// FAT cuts times to even seconds: a change that was made a moment ago may have left a ctime that is
+// two seconds old. An object whose ctime has no fraction is watched for so much longer.
+func TestObjectWithACoarseTimeIsWatchedForLonger(t *testing.T) {
+	ctime, seen := time.Unix(1e9, 0), local.NewWatched()
+	for _, c := range []struct {
+		age         time.Duration
+		undisturbed bool
+	}{{0, false}, {1999 * time.Millisecond, false}, {2999 * time.Millisecond, false}, {3 * time.Second, true}} {
+		if seen.Undisturbed(ctime, ctime.Add(c.age)) != c.undisturbed {
+			t.Errorf("an object with a ctime in whole seconds that is %v old counts as undisturbed: %v", c.age, !c.undisturbed)
+		}
 	}
 }
 

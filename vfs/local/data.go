@@ -39,9 +39,8 @@ func (n *node) regular() error {
 	return syscall.EINVAL
 }
 
-// Read implements vfs.FileSystem. The verdict is looked at after the data has
-// arrived, by the attributes that are read then anyway; without it nothing is
-// told of what buf holds.
+// Read implements vfs.FileSystem. The caller is judged before the file is touched: a read is
+// noted in the file's atime, and waits for its disk.
 func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
 	n, err := fs.node(op, h)
 	if err != nil {
@@ -57,51 +56,49 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 // read reads from n, a regular file. judged: the caller holds it open, so that
 // what it may do was judged then.
 func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
-	f := n.files.held(false, fs.nodes.round.Load())
 	var is look
-	if f == nil {
-		// Nothing is opened for a caller that may not read it.
-		if err = fs.look(op, n, &is); err != nil {
-			return 0, false, err
-		}
-		if !judged {
-			err = fs.mayUseData(op, n, &is, false)
-		}
-		if err != nil {
-			return 0, false, err
-		}
-		if f, err = fs.file(op, n, false); err != nil {
+	if !judged {
+		if err = fs.lookAndJudge(op, n, &is, false); err != nil {
 			return 0, false, err
 		}
 	}
+	f, err := fs.file(op, n, false)
+	if err != nil {
+		return 0, false, err
+	}
 	defer fs.giveBackFile(op, f)
-	if op.Try && !fs.mayReadQuietly(n) {
+	quiet := fs.readsQuietly(n)
+	if op.Try && !quiet && !fs.kind.pages {
 		return 0, false, vfs.ErrWouldBlock
 	}
 	got, ended, err := fs.fetch(op, f.fd, offset, buf)
-	if err == vfs.ErrWouldBlock {
-		return 0, false, err
-	}
-	if lookErr := fs.look(op, n, &is); lookErr != nil {
-		return 0, false, lookErr
-	}
-	if !judged {
-		if judgeErr := fs.mayUseData(op, n, &is, false); judgeErr != nil {
-			return 0, false, judgeErr
-		}
-	}
 	if err != nil {
 		return 0, false, err
 	}
 	end := offset + uint64(got)
+	// What was seen before holds where nothing was waited for and nothing has changed.
+	if judged || !op.Try || !quiet || !n.inode.version.still(is.change) || end > uint64(is.Size) {
+		if err = fs.lookAndJudge(op, n, &is, judged); err != nil {
+			return 0, false, err
+		}
+	}
 	if op.Try && got < len(buf) && end < uint64(is.Size) {
 		return 0, false, vfs.ErrWouldBlock // the rest is not in memory
 	}
 	n.fill(a, &is)
-	if !op.Try {
+	if !quiet {
 		fs.wasRead(n, &is)
 	}
 	return got, ended || end >= uint64(is.Size), nil
+}
+
+// lookAndJudge looks at n and, unless judged, judges whether the caller may read its data.
+func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
+	err := fs.look(op, n, is)
+	if err == nil && !judged {
+		err = fs.mayUseData(op, n, is, false)
+	}
+	return err
 }
 
 // fetch reads from an open file. ended: it ends behind what was read. What is behind an

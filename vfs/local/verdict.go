@@ -85,23 +85,11 @@ func (n *node) remember(said verdict) {
 	*at = said
 }
 
-// How far apart two changes of a file are at least that leave different ctimes. Kernels take the
-// ctime from a clock that stands for up to 10 ms, and file systems may cut it: FAT keeps even
-// seconds, ext4 with inodes of 128 bytes whole ones. Such a ctime has no fraction.
-const (
-	grain       = 20 * time.Millisecond
-	coarseGrain = 2 * time.Second
-)
-
 // settled says that no change from now on can leave the ctime of l, though the file system's
 // times are coarse. It is asked before the look at what is to be remembered: while that look waits
 // for the disk, the ctime grows old.
 func (fs *FS) settled(l *look) bool {
-	g := grain
-	if l.Ctim.Nsec == 0 {
-		g = coarseGrain
-	}
-	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= g
+	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= grainOf(l.Ctim.Nsec)
 }
 
 // rights answers which of want op's caller has on n, which was just looked at.

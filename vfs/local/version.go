@@ -198,6 +198,17 @@ func quietAfter(gap time.Duration) time.Duration {
 	return min(max(2*gap, leastQuiet), mostQuiet)
 }
 
+// grainOf is how far apart two changes of a file are at least that leave different ctimes, where
+// one has so many nanoseconds. Kernels take the ctime from a clock that stands for up to 10 ms, and
+// file systems may cut it: FAT keeps even seconds, ext4 with inodes of 128 bytes whole ones. Such a
+// ctime has no fraction.
+func grainOf(nsec int64) time.Duration {
+	if nsec == 0 {
+		return 2 * time.Second
+	}
+	return 20 * time.Millisecond
+}
+
 // foreignChange notes that another process left the ctime.
 func (v *version) foreignChange(ctime uint64) {
 	gap := time.Duration(0)
@@ -212,8 +223,8 @@ func (v *version) made() { v.foreign.Store(0) }
 
 // undisturbed says that no other process is known to have changed the inode lately.
 func (v *version) undisturbed(fs *FS) bool {
-	last := v.foreign.Load()
-	return last == 0 || fs.now().Sub(time.Unix(0, int64(last))) >= time.Duration(v.quiet.Load())
+	last := int64(v.foreign.Load())
+	return last == 0 || fs.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
 }
 
 // A change is one change of a file through the process, between its before and its after. Each
