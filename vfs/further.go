@@ -24,6 +24,14 @@ func As[T any](fs FileSystem) (t T, ok bool) {
 	}
 }
 
+// Shared is the further interface of a FileSystem whose files others may show as well: it
+// shows one directory of a volume, and they show other directories, or all of it.
+type Shared interface {
+	// Volume is comparable, and does not change. To two FileSystems with the same one a
+	// Handle names the same file.
+	Volume() any
+}
+
 // Placed is the further interface of a FileSystem whose directories the machine's own
 // programs see by names.
 type Placed interface {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -53,6 +54,7 @@ type FS struct {
 	rootStat unix.Stat_t
 	mount    int // read descriptor of the root, for open_by_handle_at and syncfs
 	mountID  uint64
+	volume   any // a volume: boxed once
 	proc     int // /proc/self/fd
 	// bounded: the root is a mount's root and that the file system's own, so
 	// that nothing outside of the tree exists on it.
@@ -144,7 +146,8 @@ func (fs *FS) open() error {
 	fs.lane = lane{fs.rootStat.Dev}
 	fs.failures = failuresOf(fs.rootStat.Dev)
 	fs.whole.confirmed = fs.failures.Load()
-	fs.mountID, fs.bounded = mountOf(fs.mount)
+	on, top := mountOf(fs.mount)
+	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", volume(strings.Clone(on.Device))
 	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
 	fs.nodes.init(fs)
 	fs.newVerifier()
@@ -178,23 +181,30 @@ func (fs *FS) open() error {
 	return nil
 }
 
-// mountOf is the ID of the mount that fd is on. whole: the mount shows its file system
-// from the top, and fd is that top.
-func mountOf(fd int) (id uint64, whole bool) {
+// mountOf is the mount that fd is on. top: fd is what it shows.
+func mountOf(fd int) (on mountinfo.Mount, top bool) {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx) != nil {
-		return 0, false
-	}
-	if sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
-		return sx.Mnt_id, false
+		return on, false
 	}
 	all, err := mountinfo.Read()
-	if err != nil {
-		return sx.Mnt_id, false
+	if err == nil {
+		if m := mountinfo.Find(all, sx.Mnt_id); m != nil {
+			return *m, sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+		}
 	}
-	m := mountinfo.Find(all, sx.Mnt_id)
-	return sx.Mnt_id, m != nil && m.Root == "/"
+	// /proc does not tell: the device is right but for a subvolume of btrfs.
+	return mountinfo.Mount{ID: sx.Mnt_id, Device: fmt.Sprintf("%d:%d", sx.Dev_major, sx.Dev_minor)}, false
 }
+
+// A volume is the device number of a file system, as mountinfo (proc(5)) has it: that is the
+// same for all subvolumes of btrfs, whose handles say which one they are of.
+type volume string
+
+var _ vfs.Shared = (*FS)(nil)
+
+// Volume implements vfs.Shared.
+func (fs *FS) Volume() any { return fs.volume }
 
 // Root implements vfs.FileSystem.
 func (fs *FS) Root() vfs.Handle { return fs.root.handle }

@@ -55,7 +55,7 @@ func (m *Manager) Usage() Usage {
 	defer m.mu.Unlock()
 	n := m.files.usage
 	return Usage{
-		Opens: n.opens, Locks: n.locks, Owners: n.owners, Ranges: n.ranges, Files: len(m.files.byKey), Waiters: n.waiters,
+		Opens: n.opens, Locks: n.locks, Owners: n.owners, Ranges: n.ranges, Files: len(m.files.byID), Waiters: n.waiters,
 		Memory: n.memory,
 	}
 }

@@ -1,10 +1,15 @@
 package state
 
+import (
+	"maps"
+	"slices"
+)
+
 // courtesy are the clients that stand in the way of a request.
 type courtesy struct {
 	// firm: one of them has a lease.
 	firm    bool
-	clients []*Client
+	clients map[*Client]struct{}
 }
 
 // blame notes that something of c stands in the way. It is called with m.mu held.
@@ -13,12 +18,10 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 	case !m.courteous(c):
 		l.firm = true
 	case !l.firm:
-		for _, other := range l.clients {
-			if other == c {
-				return
-			}
+		if l.clients == nil {
+			l.clients = make(map[*Client]struct{})
 		}
-		l.clients = append(l.clients, c)
+		l.clients[c] = struct{}{}
 	}
 }
 
@@ -56,7 +59,9 @@ func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
 // expel evicts clients whose leases ran out. It is false where one of them stays.
-func (m *Manager) expel(clients []*Client) bool { return m.evict(clients, false) == nil }
+func (m *Manager) expel(clients map[*Client]struct{}) bool {
+	return m.evict(slices.Collect(maps.Keys(clients)), false) == nil
+}
 
 // MayHold says whether c may be granted something at the moment: what it held before the
 // restart, where claimed is set, or something new: NFS4_OK, NFS4ERR_GRACE or

@@ -5,7 +5,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A FileKey names a file among those of all file systems.
+// A FileKey names a file as a file system shows it. Others may show it too.
 type FileKey struct {
 	// Domain tells file systems apart: see DomainOf.
 	Domain any
@@ -24,6 +24,19 @@ func DomainOf(fs vfs.FileSystem) any {
 	}
 }
 
+// A fileID names a file among those of all file systems, whichever of them shows it.
+type fileID struct {
+	volume any // see vfs.Shared; of a file system without one, it is that itself
+	handle vfs.Handle
+}
+
+func (k *FileKey) id() fileID {
+	if s, ok := k.Domain.(vfs.Shared); ok {
+		return fileID{s.Volume(), k.Handle}
+	}
+	return fileID{k.Domain, k.Handle}
+}
+
 // files are all files that are open, or have a part locked.
 type files struct {
 	slab
@@ -32,7 +45,7 @@ type files struct {
 
 	// What follows is guarded by Manager.mu.
 
-	byKey       map[FileKey]*file
+	byID        map[fileID]*file
 	claims      map[FileKey]*localClaim
 	usage       usage
 	unconfirmed waitingOwners
@@ -40,35 +53,42 @@ type files struct {
 	searches uint64
 }
 
-// A file is one that a client has open.
+// A file is one that a client has open, by whatever file system. Its opens exclude one
+// another, and so do its locks.
 type file struct {
-	key     FileKey
-	shares  shares
-	opens   []*State
+	id      fileID
+	opens   opens
 	locks   []*State
 	waiting []*waiter
 	ranges  int // that are locked
 }
 
+// A shown is a file as one file system shows it.
+type shown struct {
+	file   *file
+	domain any
+}
+
 // file finds or makes the file of a key.
 func (f *files) file(key FileKey) *file {
-	of := f.byKey[key]
+	id := key.id()
+	of := f.byID[id]
 	if of == nil {
-		if f.byKey == nil {
-			f.byKey = make(map[FileKey]*file)
+		if f.byID == nil {
+			f.byID = make(map[fileID]*file)
 		}
-		of = &file{key: key}
-		f.byKey[key] = of
+		of = &file{id: id}
+		f.byID[id] = of
 	}
 	return of
 }
 
 // tidy forgets a file that is not open any more, and makes known what is denied.
 func (m *Manager) tidy(of *file) {
-	m.files.denials.set(of.key, of.shares.denied())
+	m.files.denials.set(of.id, of.opens.denied())
 	if len(of.opens) == 0 {
 		of.unqueue(m, func(*waiter) bool { return true })
-		delete(m.files.byKey, of.key)
+		delete(m.files.byID, of.id)
 	}
 }
 
@@ -122,12 +142,16 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 func (m *Manager) Revoke(domain any) {
 	var l leftovers
 	m.mu.Lock()
-	for key, of := range m.files.byKey {
-		if key.Domain != domain {
-			continue
-		}
-		for len(of.opens) > 0 {
-			m.end(of.opens[0], false, &l)
+	for _, of := range m.files.byID {
+		var those []*State
+		of.opens.each(AccessBoth, 0, func(s *State) bool {
+			if s.Key.Domain == domain {
+				those = append(those, s)
+			}
+			return true
+		})
+		for _, s := range those {
+			m.drop(s, &l)
 		}
 	}
 	m.mu.Unlock()
@@ -194,9 +218,8 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	for _, lock := range s.locks {
 		m.endLock(lock, expired, l)
 	}
-	m.unlist(s, &of.opens, expired)
-	access, deny := s.modes.union()
-	of.shares.add(access, deny, -1)
+	of.opens.remove(s)
+	m.unlist(s, expired)
 	if o := s.opened.Swap(nil); o != nil {
 		for i := range o.grants {
 			l.close(o.grants[i].file)
@@ -209,31 +232,25 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 // endLock ends a lock's state with all its ranges. Those who wait for them are looked at by
 // the caller.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
-	of := s.file
-	l.giveUp(m, of.key, s.ranges)
+	l.giveUp(m, s.Key, s.ranges)
 	m.account(s, -len(s.ranges))
 	s.ranges = nil
 	delete(s.open.locks, s.Owner)
-	m.unlist(s, &of.locks, expired)
+	s.file.locks = without(s.file.locks, s)
+	m.unlist(s, expired)
 	m.files.usage.locks--
 }
 
 // unlist takes s out of all that leads to it.
-func (m *Manager) unlist(s *State, list *[]*State, expired bool) {
+func (m *Manager) unlist(s *State, expired bool) {
 	if s.Kind == KindOpen && s.Client.Minor == 0 && !expired {
 		m.outlive(s.Owner, s)
 	} else {
 		m.files.slab.remove(s, expired)
 	}
-	last := len(*list) - 1
-	moved := (*list)[last]
-	(*list)[s.at] = moved
-	moved.at = s.at
-	(*list)[last] = nil
-	*list = (*list)[:last]
 	delete(s.Client.holding.states, s)
 	if s.Kind == KindOpen {
-		s.Client.known.origin.files.remove(s.file)
+		s.Client.known.origin.files.remove(s.shown())
 	}
 	m.charge(s.Client, -s.size())
 	m.left(s.Owner, s)
@@ -242,24 +259,30 @@ func (m *Manager) unlist(s *State, list *[]*State, expired bool) {
 
 // enlist makes s, which is complete but for its stateid, a state of file of. It is
 // false where there is no room.
-func (m *Manager) enlist(s *State, of *file, list *[]*State) bool {
+func (m *Manager) enlist(s *State, of *file) bool {
 	if !m.files.slab.add(s, m.epoch) {
 		return false
 	}
-	s.file, s.at = of, len(*list)
-	*list = append(*list, s)
+	s.file = of
+	if s.Kind == KindOpen {
+		of.opens.add(s)
+		s.Client.known.origin.files.add(s.shown())
+	} else {
+		s.at = len(of.locks)
+		of.locks = append(of.locks, s)
+	}
 	h := &s.Client.holding
 	if h.states == nil {
 		h.states = make(map[*State]struct{})
 	}
 	h.states[s] = struct{}{}
-	if s.Kind == KindOpen {
-		s.Client.known.origin.files.add(of)
-	}
 	m.charge(s.Client, s.size())
 	m.joined(s.Owner, s)
 	return true
 }
+
+// shown is the file of s, by the file system that s is open in.
+func (s *State) shown() shown { return shown{s.file, s.Key.Domain} }
 
 // size is what s takes, without its ranges, in bytes.
 func (s *State) size() int {

@@ -61,8 +61,9 @@ func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, exempt func(*S
 	if d.files.Load() == 0 {
 		return nil
 	}
-	for key := (FileKey{DomainOf(fs), h}); d.of(key)&deniedBy[use] != 0; {
-		late := m.deniers(key, deniedBy[use], exempt)
+	key := FileKey{DomainOf(fs), h}
+	for id := key.id(); d.of(id)&deniedBy[use] != 0; {
+		late := m.deniers(id, deniedBy[use], exempt)
 		switch {
 		case late.firm:
 			return ErrDenied
@@ -79,17 +80,16 @@ func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, exempt func(*S
 
 // deniers are the clients that keep others from a file in the way given, by opens that are
 // not exempt.
-func (m *Manager) deniers(key FileKey, how Access, exempt func(*State) bool) (late courtesy) {
+func (m *Manager) deniers(id fileID, how Access, exempt func(*State) bool) (late courtesy) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := m.files.byKey[key]
-	if of == nil {
-		return late
-	}
-	for _, s := range of.opens {
-		if _, deny := s.modes.union(); deny&how != 0 && (exempt == nil || !exempt(s)) {
-			late.blame(m, s.Client)
-		}
+	if of := m.files.byID[id]; of != nil {
+		of.opens.each(0, how, func(s *State) bool {
+			if exempt == nil || !exempt(s) {
+				late.blame(m, s.Client)
+			}
+			return !late.firm
+		})
 	}
 	return late
 }
@@ -106,42 +106,42 @@ type denials struct {
 	once   sync.Once
 	shards [16]struct {
 		mu   sync.RWMutex
-		deny map[FileKey]Access
+		deny map[fileID]Access
 	}
 }
 
-func (d *denials) shard(key FileKey) int {
+func (d *denials) shard(id fileID) int {
 	d.once.Do(func() { d.seed = maphash.MakeSeed() })
-	return int(maphash.Bytes(d.seed, key.Handle.Bytes()) % uint64(len(d.shards)))
+	return int(maphash.Bytes(d.seed, id.handle.Bytes()) % uint64(len(d.shards)))
 }
 
-func (d *denials) of(key FileKey) Access {
-	s := &d.shards[d.shard(key)]
+func (d *denials) of(id fileID) Access {
+	s := &d.shards[d.shard(id)]
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.deny[key]
+	return s.deny[id]
 }
 
 // set makes deny what is denied of a file.
-func (d *denials) set(key FileKey, deny Access) {
+func (d *denials) set(id fileID, deny Access) {
 	if deny == 0 && d.files.Load() == 0 {
 		return
 	}
-	s := &d.shards[d.shard(key)]
+	s := &d.shards[d.shard(id)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, was := s.deny[key]
+	_, was := s.deny[id]
 	switch {
 	case deny != 0:
 		if s.deny == nil {
-			s.deny = make(map[FileKey]Access)
+			s.deny = make(map[fileID]Access)
 		}
-		s.deny[key] = deny
+		s.deny[id] = deny
 		if !was {
 			d.files.Add(1)
 		}
 	case was:
-		delete(s.deny, key)
+		delete(s.deny, id)
 		d.files.Add(-1)
 	}
 }

@@ -42,6 +42,11 @@ func fileKey(n int) FileKey {
 	return FileKey{"domain", h}
 }
 
+func idOf(n int) fileID {
+	k := fileKey(n)
+	return k.id()
+}
+
 // An openCount counts open files.
 type openCount struct{ n atomic.Int64 }
 

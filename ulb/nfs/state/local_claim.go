@@ -145,8 +145,11 @@ func (m *Manager) strongest(key FileKey, r byteRange) (all []need, any bool) {
 func (m *Manager) within(key FileKey, r byteRange) (all []byteRange, any bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if of := m.files.byKey[key]; of != nil {
+	if of := m.files.byID[key.id()]; of != nil {
 		for _, s := range of.locks {
+			if s.Key != key {
+				continue // which another file system claims
+			}
 			any = any || len(s.ranges) > 0
 			for i := s.ranges.from(r.start); i < len(s.ranges) && s.ranges[i].start <= r.last; i++ {
 				all = append(all, s.ranges[i])

@@ -187,7 +187,7 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 		}
 	}
 	s := &State{Kind: KindLock, Client: c, Owner: owner, Key: open.Key, open: open}
-	if !m.enlist(s, open.file, &open.file.locks) {
+	if !m.enlist(s, open.file) {
 		if !numbered {
 			m.forgetOwner(owner)
 		}
@@ -229,7 +229,7 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	}
 	if !m.settled(try, func(_ *leftovers, late *courtesy) {
 		d = nil
-		if of := m.files.byKey[key]; of != nil {
+		if of := m.files.byID[key.id()]; of != nil {
 			d = m.lockConflict(of, &r, c.holding.lockOwners[string(owner)], late)
 		}
 	}) {

@@ -118,11 +118,11 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 		return o, s
 	}
 	of := m.files.file(a.Key)
-	s := owner.states[of]
+	s := owner.states[shown{of, a.Key.Domain}]
 	if s == nil {
 		s = &State{Kind: KindOpen, Client: a.Client, Owner: owner, Key: a.Key}
 		s.opened.Store(&opened{})
-		if !m.enlist(s, of, &of.opens) {
+		if !m.enlist(s, of) {
 			m.tidy(of)
 			if !owner.holds() && a.Owner == nil {
 				m.forgetOwner(owner)
@@ -155,32 +155,28 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	return o, nfs4wire.NFS4OK
 }
 
-// shareConflict says whether a cannot be beside what is open. late receives the clients
-// that stand in the way and have no lease.
-func (m *Manager) shareConflict(a *OpenArgs, late *courtesy) bool {
-	of := m.files.byKey[a.Key]
-	if of == nil || !of.shares.conflict(a.Access|a.Needs, a.Deny) {
+// shareConflict says whether a cannot be beside what is open, its own owner's opens included
+// (RFC 8881 §9.7). late receives the clients that stand in the way and have no lease.
+func (m *Manager) shareConflict(a *OpenArgs, late *courtesy) (conflict bool) {
+	of := m.files.byID[a.Key.id()]
+	if of == nil {
 		return false
 	}
-	for _, s := range of.opens {
-		access, deny := s.modes.union()
-		if (a.Access|a.Needs)&deny != 0 || a.Deny&access != 0 {
-			late.blame(m, s.Client)
-		}
-	}
-	return true
+	of.opens.each(a.Deny, a.Access|a.Needs, func(s *State) bool {
+		conflict = true
+		late.blame(m, s.Client)
+		return !late.firm
+	})
+	return conflict
 }
 
 // become makes modes the ways in which s is open, and closes what is open for others.
 func (m *Manager) become(s *State, now modes, l *leftovers) {
-	of := s.file
-	access, deny := s.modes.union()
-	of.shares.add(access, deny, -1)
+	s.file.opens.remove(s)
 	s.modes = now
-	access, deny = now.union()
-	of.shares.add(access, deny, 1)
+	s.file.opens.add(s)
 	next := *s.opened.Load()
-	next.access = access
+	next.access, _ = now.union()
 	for i := range next.grants {
 		if g := &next.grants[i]; g.open && !now.has(Access(i)) {
 			l.close(g.file)
@@ -188,7 +184,7 @@ func (m *Manager) become(s *State, now modes, l *leftovers) {
 		}
 	}
 	s.opened.Store(&next)
-	m.tidy(of)
+	m.tidy(s.file)
 }
 
 // TakeBack undoes an Open whose result is not given to the client, as far as nothing

@@ -8,27 +8,27 @@ import (
 // openFiles are the files that the clients of one address have open, of those file systems
 // that have room for so many.
 type openFiles struct {
-	opens    map[*file]int // how often
+	opens    map[shown]int // how often
 	byDomain map[any]int   // how many files
 }
 
 // add counts an open of a file, and remove does no longer.
-func (o *openFiles) add(of *file) {
+func (o *openFiles) add(of shown) {
 	if o.opens == nil {
-		o.opens, o.byDomain = map[*file]int{}, map[any]int{}
+		o.opens, o.byDomain = map[shown]int{}, map[any]int{}
 	}
 	if o.opens[of]++; o.opens[of] == 1 {
-		o.byDomain[of.key.Domain]++
+		o.byDomain[of.domain]++
 	}
 }
 
-func (o *openFiles) remove(of *file) {
+func (o *openFiles) remove(of shown) {
 	if o.opens[of]--; o.opens[of] > 0 {
 		return
 	}
 	delete(o.opens, of)
-	if o.byDomain[of.key.Domain]--; o.byDomain[of.key.Domain] == 0 {
-		delete(o.byDomain, of.key.Domain)
+	if o.byDomain[of.domain]--; o.byDomain[of.domain] == 0 {
+		delete(o.byDomain, of.domain)
 	}
 }
 
@@ -41,7 +41,7 @@ func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 		return nfs4wire.NFS4OK
 	}
 	o := c.known.origin
-	if of := m.files.byKey[key]; of != nil && o.files.opens[of] > 0 {
+	if of := m.files.byID[key.id()]; of != nil && o.files.opens[shown{of, key.Domain}] > 0 {
 		return nfs4wire.NFS4OK
 	}
 	open, most := counter.OpenFiles()

@@ -21,7 +21,7 @@ type Owner struct {
 	// What follows is guarded by Manager.mu.
 
 	known  bool                // among its client's
-	states map[*file]*State    // of an open-owner, by what is open
+	states map[shown]*State    // of an open-owner, by what is open
 	own    map[*State]struct{} // of a lock-owner
 	idle   time.Time           // since when it has had none
 	turn   turn
@@ -99,9 +99,9 @@ func (m *Manager) joined(o *Owner, s *State) {
 		return
 	}
 	if o.states == nil {
-		o.states = make(map[*file]*State)
+		o.states = make(map[shown]*State)
 	}
-	o.states[s.file] = s
+	o.states[s.shown()] = s
 }
 
 // left takes a state from o. An owner without any is forgotten, in minor version 0
@@ -110,7 +110,7 @@ func (m *Manager) left(o *Owner, s *State) {
 	if s.Kind == KindLock {
 		delete(o.own, s)
 	} else {
-		delete(o.states, s.file)
+		delete(o.states, s.shown())
 	}
 	if o.holds() {
 		return

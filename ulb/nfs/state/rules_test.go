@@ -43,7 +43,7 @@ func TestDowngradeKeepsOpensWithinItsDenyMode(t *testing.T) {
 				t.Errorf("the seqid is %d behind %d", now.Seqid, id.Seqid)
 			}
 			m.mu.Lock()
-			access, deny := m.files.byKey[fileKey(1)].shares.wanted(), m.files.byKey[fileKey(1)].shares.denied()
+			access, deny := m.files.byID[idOf(1)].opens.wanted(), m.files.byID[idOf(1)].opens.denied()
 			m.mu.Unlock()
 			if access != c.wantAccess || deny != c.wantDeny {
 				t.Errorf("the file is open for %d, denied %d, want %d, %d", access, deny, c.wantAccess, c.wantDeny)

@@ -1,5 +1,7 @@
 package state
 
+import "slices"
+
 // Access is what an open file may be used for, or what it keeps others from.
 type Access uint8
 
@@ -52,43 +54,75 @@ func (m modes) has(access Access) (has bool) {
 	return has
 }
 
-// shares count the opens of a file by the bits of what they want and of what they deny.
-type shares struct{ access, deny [2]int }
+// opens are the opens of a file, those together that are for the same and deny others the
+// same. There are few such groups, and a search ends in the first that stands in its way.
+type opens []openGroup
 
-// add counts an open, or with n -1 no longer.
-func (s *shares) add(access, deny Access, n int) {
-	for i, bit := range [...]Access{AccessRead, AccessWrite} {
-		if access&bit != 0 {
-			s.access[i] += n
+type openGroup struct {
+	access, deny Access
+	states       []*State // none twice, and at least one
+}
+
+// group finds or makes the group of what s is open for.
+func (all *opens) group(s *State) *openGroup {
+	access, deny := s.modes.union()
+	for i := range *all {
+		if g := &(*all)[i]; g.access == access && g.deny == deny {
+			return g
 		}
-		if deny&bit != 0 {
-			s.deny[i] += n
+	}
+	*all = append(*all, openGroup{access: access, deny: deny})
+	return &(*all)[len(*all)-1]
+}
+
+func (all *opens) add(s *State) {
+	g := all.group(s)
+	s.at = len(g.states)
+	g.states = append(g.states, s)
+}
+
+func (all *opens) remove(s *State) {
+	g := all.group(s)
+	if g.states = without(g.states, s); len(g.states) == 0 {
+		*all = slices.DeleteFunc(*all, func(g openGroup) bool { return len(g.states) == 0 })
+	}
+}
+
+// without is a list in which each state knows its place, without s.
+func without(list []*State, s *State) []*State {
+	last := len(list) - 1
+	list[s.at], list[last].at = list[last], s.at
+	list[last] = nil
+	return list[:last]
+}
+
+// each calls f for the opens that are for any of access, or deny any of deny, until it is
+// false.
+func (all opens) each(access, deny Access, f func(*State) bool) {
+	for i := range all {
+		if g := &all[i]; g.access&access == 0 && g.deny&deny == 0 {
+			continue
+		}
+		for _, s := range all[i].states {
+			if !f(s) {
+				return
+			}
 		}
 	}
 }
 
 // denied are the bits that any of the opens denies.
-func (s *shares) denied() (deny Access) {
-	for i, bit := range [...]Access{AccessRead, AccessWrite} {
-		if s.deny[i] > 0 {
-			deny |= bit
-		}
+func (all opens) denied() (deny Access) {
+	for i := range all {
+		deny |= all[i].deny
 	}
 	return deny
 }
 
 // wanted are the bits that any of the opens has.
-func (s *shares) wanted() (access Access) {
-	for i, bit := range [...]Access{AccessRead, AccessWrite} {
-		if s.access[i] > 0 {
-			access |= bit
-		}
+func (all opens) wanted() (access Access) {
+	for i := range all {
+		access |= all[i].access
 	}
 	return access
-}
-
-// conflict says whether an open cannot be beside those that there are, its own owner's
-// included (RFC 8881 §9.7).
-func (s *shares) conflict(access, deny Access) bool {
-	return access&s.denied() != 0 || deny&s.wanted() != 0
 }

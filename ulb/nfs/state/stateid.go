@@ -52,7 +52,7 @@ type State struct {
 	// What follows is guarded by Manager.mu.
 
 	file *file // nil once the state is gone
-	at   int   // in file.opens or file.locks
+	at   int   // in its group of file.opens, or in file.locks
 	// Of an open:
 	modes modes
 	locks map[*Owner]*State

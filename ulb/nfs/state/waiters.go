@@ -27,7 +27,6 @@ const forgotten = time.Minute
 // (RFC 8881 §20.11).
 type LockNotice struct {
 	Client *Client
-	Key    FileKey
 	Owner  string
 	// Tag is what LOCK was given.
 	Tag any
@@ -175,7 +174,7 @@ func (m *Manager) released(of *file, l *leftovers) {
 			continue
 		}
 		w.until = now.Add(reservation)
-		l.notices = append(l.notices, LockNotice{Client: w.client, Key: of.key, Owner: w.owner, Tag: w.tag})
+		l.notices = append(l.notices, LockNotice{Client: w.client, Owner: w.owner, Tag: w.tag})
 	}
 }
 

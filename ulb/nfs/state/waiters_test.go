@@ -198,7 +198,7 @@ func waits(t testing.TB, m *Manager, name, address string) *locker {
 func (l *locker) waiting() int {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
-	return l.c.holding.waiting[l.m.files.byKey[fileKey(1)]]
+	return l.c.holding.waiting[l.m.files.byID[idOf(1)]]
 }
 
 // ask asks for n locks, and is denied each.
@@ -279,7 +279,7 @@ func TestKeptLocksGiveNoPlaceAway(t *testing.T) {
 		is(t, "the holder", holder.lock(false, 0, 1<<64-1, true), ok)
 		first.ask(maxFileWaiters)
 		m.mu.Lock()
-		for _, w := range m.files.byKey[fileKey(1)].waiting {
+		for _, w := range m.files.byID[idOf(1)].waiting {
 			w.until = time.Now().Add(reservation)
 		}
 		m.mu.Unlock()

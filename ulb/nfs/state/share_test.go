@@ -1,0 +1,41 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Whether an open can be beside those that there are is found out without a look at those that
+// cannot stand in its way, and at one of those that do.
+func TestSearchForConflictsEndsInTheFirst(t *testing.T) {
+	m := newManager(t)
+	a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
+	for i := range 100 {
+		open(t, m, a, fmt.Sprint("reader ", i), fileKey(1), AccessRead, 0)
+	}
+	open(t, m, a, "writer", fileKey(1), AccessBoth, 0)
+	of := m.files.byID[idOf(1)]
+	for _, c := range []struct {
+		name         string
+		access, deny Access
+		looks        int
+		conflict     bool
+	}{
+		{"beside all", AccessBoth, 0, 0, false},
+		{"that denies what all have", AccessRead, AccessRead, 1, true},
+		{"that denies what one has", AccessRead, AccessWrite, 1, true},
+	} {
+		looks := 0
+		of.opens.each(c.deny, c.access, func(*State) bool {
+			looks++
+			return false // as where the client has a lease
+		})
+		var late courtesy
+		m.mu.Lock()
+		conflict := m.shareConflict(&OpenArgs{Client: b, Key: fileKey(1), Access: c.access, Deny: c.deny}, &late)
+		m.mu.Unlock()
+		if looks != c.looks || conflict != c.conflict || late.firm != c.conflict {
+			t.Errorf("an open %s: %d looks, want %d; conflict %v (firm %v), want %v", c.name, looks, c.looks, conflict, late.firm, c.conflict)
+		}
+	}
+}

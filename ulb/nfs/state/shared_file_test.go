@@ -1,0 +1,98 @@
+package state
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// shownBy is the file with a path below root, as a file system of its own shows it.
+func shownBy(t *testing.T, root, path string) (*local.FS, FileKey) {
+	t.Helper()
+	fs, err := local.New(local.Config{Root: root, StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { fs.Close() })
+	op := &vfs.Op{Cred: &vfs.Cred{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}}
+	at := fs.Root()
+	for name := range strings.SplitSeq(path, "/") {
+		o, err := fs.Lookup(op, at, []byte(name), &vfs.Attr{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = o.Handle
+	}
+	return fs, FileKey{DomainOf(fs), at}
+}
+
+// A file is one file, by whichever of two file systems clients open it: what one of them
+// denies, the other does not grant, nor does NFSv3 there. What a file system loses that is
+// closed was opened by way of it.
+func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"one/sub", "other"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "one/sub/f"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(filepath.Join(dir, "one/sub/f"), filepath.Join(dir, "other/g")); err != nil {
+		t.Fatal(err)
+	}
+	outer, first := shownBy(t, filepath.Join(dir, "one"), "sub/f")
+	for _, c := range []struct{ name, root, path string }{
+		{"a directory beneath", "one/sub", "f"}, {"a directory with another name of the file", "other", "g"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newManager(t)
+			fs, second := shownBy(t, filepath.Join(dir, c.root), c.path)
+			a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
+			denies := open(t, m, a, "a", first, AccessBoth, AccessBoth)
+			again := func() Status {
+				o, s := m.Open(&OpenArgs{Client: b, OwnerName: []byte("b"), Key: second, Access: AccessBoth, Deny: AccessBoth})
+				if s == ok {
+					m.TakeBack(&o)
+				}
+				return s
+			}
+			is(t, "OPEN beside DENY_BOTH", again(), nfs4wire.NFS4ErrShareDenied)
+			if err := m.Guard(fs, second.Handle, UseWrite, true); !errors.Is(err, ErrDenied) {
+				t.Errorf("a write of NFSv3: %v", err)
+			}
+			_, s := m.CloseOpen(&Ref{ID: denies, Client: a, Key: first}, true)
+			is(t, "CLOSE", s, ok)
+			is(t, "OPEN behind the CLOSE", again(), ok)
+
+			// One owner has a stateid for each file handle, and keeps the one that is not taken away.
+			id := open(t, m, a, "a", first, AccessRead, 0)
+			other := open(t, m, a, "a", second, AccessRead, 0)
+			if id.Other == other.Other {
+				t.Error("two file handles have one stateid")
+			}
+			lock := func(c *Client, id nfs4wire.StateID4, key FileKey, fs vfs.Claimer) Status {
+				_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: c, Key: key}, New: true, OwnerName: []byte(c.Owner), Length: 1, Claimer: fs})
+				return s
+			}
+			is(t, "LOCK", lock(a, id, first, outer), ok)
+			is(t, "LOCK by the other file system", lock(b, open(t, m, b, "b", second, AccessRead, 0), second, fs), ok)
+			m.Revoke(first.Domain)
+			if _, s := m.Find(&id, a); s == ok {
+				t.Error("what was open by a file system that is closed stays")
+			}
+			_, s = m.Find(&other, a)
+			is(t, "what is open by the other file system", s, ok)
+			if _, found, err := outer.TestClaim(first.Handle, 0, 1, vfs.ClaimWrite); !found || err != nil {
+				t.Errorf("what is locked by the other file system is claimed still: %v, %v", found, err)
+			}
+		})
+	}
+}
