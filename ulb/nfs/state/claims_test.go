@@ -132,11 +132,11 @@ func TestClientThatHasMovedClaims(t *testing.T) {
 	}
 }
 
-// Grace ends when its time is over, however long a lease is, and to the day.
+// Grace ends when its time is over, however long a lease is, and to the moment.
 func TestGraceEndsInTimeBesideLongLeases(t *testing.T) {
 	d := &disk{}
 	synctest.Test(t, func(t *testing.T) {
-		m := manager(t, Config{Records: d, Lease: time.Hour})
+		m := manager(t, Config{Records: d, Lease: 5 * time.Second})
 		complete(t, m, me())
 		m.Close()
 		m = manager(t, Config{Records: d, Lease: time.Hour, Grace: 10 * time.Second})

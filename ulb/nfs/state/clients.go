@@ -236,9 +236,10 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 }
 
 // confirm makes an unconfirmed client a confirmed one, in place of the earlier
-// incarnation of it, whose state dies with it. It is called with m.mu held; what it
-// returns is called after the mutex was let go. DELAY: there are too many clients at the
-// moment.
+// incarnation of it, whose state dies with it, and whose record becomes its own. It is called
+// with m.mu held; what it returns is called after the mutex was let go. DELAY: there are too
+// many clients at the moment, or the earlier incarnation is being evicted: its record and its
+// claim belong to the eviction until that has ended.
 func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	t := &m.clients
 	in, o := t.byName[c.name()], c.known.origin
@@ -246,7 +247,7 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	case old == nil && !o.mayConfirm(t):
 		m.relieve(m.ofPlaces(), o.confirmed < t.part(maxClients)/2)
 		return func() {}, nfs4wire.NFS4ErrDelay
-	case old != nil && m.contested(old, c.known.proven, c.known.address):
+	case old != nil && (old.known.evicted != nil || m.contested(old, c.known.proven, c.known.address)):
 		return func() {}, nfs4wire.NFS4ErrDelay
 	}
 	after = func() {}

@@ -11,8 +11,12 @@ import (
 // grace is the time after a start in which clients claim what they held, and get
 // nothing else (RFC 8881 §8.4.2.1).
 type grace struct {
-	on    atomic.Bool
-	until time.Duration
+	on atomic.Bool
+	// until is when it ends, as Manager.now has it, unless clients are claiming then.
+	// claimed is when a client claimed something last, or came that may.
+	until, claimed time.Duration
+	// timer wakes the sweep at its end: its ticks are as far apart as leases are long.
+	timer *time.Timer
 	// ending: what was not claimed is forgotten, and nothing may be claimed any more.
 	ending bool
 	// claims are those who may claim: the records found at the start.
@@ -39,18 +43,29 @@ type reclaim struct {
 	recorded bool
 }
 
-// beginGrace begins the time of grace, where there is a record of any client.
+// beginGrace begins the time of grace, where there is a record of any client. It is as long as
+// the longest lease that a client was told of: a client need not be heard of for as long, and
+// finds out about the restart then (RFC 8881 §8.4.2.1).
 func (m *Manager) beginGrace(known []Record) {
 	g := &m.grace
 	g.claims = map[name]*claim{}
+	long := m.cfg.Grace
 	for _, r := range known {
+		long = max(long, r.Lease)
 		g.claims[name{r.Minor, r.Owner}] = &claim{Record: r}
 	}
 	g.open = len(g.claims)
 	if g.open > 0 {
-		g.until = m.now() + m.cfg.Grace
+		g.until = m.now() + long
+		g.timer = time.AfterFunc(long, m.wake)
 		g.on.Store(true)
 	}
+}
+
+// end is when the time of grace ends, by what is known now: as long as clients claim it goes
+// on, to twice its time at most.
+func (g *grace) end() time.Duration {
+	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
 // keeps says that a name waits for the client that a record has it of, and may claim what
@@ -71,7 +86,7 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	case id.Proven || !r.Address.IsValid():
 		return false
 	}
-	return r.Address != census.Client(id.Address) && m.now() < g.until-m.cfg.Grace/2
+	return r.Address != census.Client(id.Address) && m.now() < g.until/2
 }
 
 // InGrace says that only what was held before the restart may be claimed now. Nor may
@@ -110,6 +125,7 @@ func (m *Manager) mayHold(c *Client, claimed bool) Status {
 	case claimed && !m.mayReclaim(c):
 		return nfs4wire.NFS4ErrNoGrace
 	case claimed:
+		m.grace.claimed = m.now()
 		return nfs4wire.NFS4OK
 	case m.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
 		return nfs4wire.NFS4ErrGrace
@@ -187,7 +203,13 @@ func (m *Manager) complete(c *Client) Status {
 
 // mayBeNeeded notes whether a client that has just confirmed itself has something to
 // claim. It is called with m.mu held.
-func (m *Manager) mayBeNeeded(c *Client) { c.known.reclaim.needed.Store(m.mayReclaim(c)) }
+func (m *Manager) mayBeNeeded(c *Client) {
+	needed := m.mayReclaim(c)
+	c.known.reclaim.needed.Store(needed)
+	if needed {
+		m.grace.claimed = m.now()
+	}
+}
 
 // sweepGrace ends the time of grace where it is over, or no client is left that may claim.
 // Those who did not claim are forgotten first, in one transaction: another client may
@@ -198,10 +220,11 @@ func (m *Manager) sweepGrace() {
 	if !g.on.Load() {
 		return
 	}
-	m.recording.Lock()
-	defer m.recording.Unlock()
+	m.recording.lock()
+	defer m.recording.unlock()
 	m.mu.Lock()
-	if g.open > 0 && m.now() < g.until && !g.ending {
+	if left := g.end() - m.now(); g.open > 0 && left > 0 && !g.ending {
+		g.timer.Reset(left)
 		m.mu.Unlock()
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -12,6 +13,7 @@ import (
 const (
 	noGrace = nfs4wire.NFS4ErrNoGrace
 	inGrace = nfs4wire.NFS4ErrGrace
+	delay   = nfs4wire.NFS4ErrDelay
 )
 
 // A life is one life of a server. What it leaves is on the disk.
@@ -312,5 +314,95 @@ func TestRecordsAreWrittenTogether(t *testing.T) {
 		if !d.has(1, fmt.Sprint(i)) {
 			t.Errorf("client %d has no record", i)
 		}
+	}
+}
+
+// A client need not be heard of for as long as the lease is that it was told of, and finds out
+// about a restart then: grace is as long (RFC 8881 §8.4.2.1), also where lives follow each other
+// in which leases are short.
+func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
+	d := &disk{}
+	synctest.Test(t, func(t *testing.T) {
+		life := func(lease time.Duration) *Manager { return manager(t, Config{Records: d, Lease: lease}) }
+		m := life(90 * time.Second)
+		open(t, m, complete(t, m, me()), "o", fileKey(1), AccessBoth, AccessBoth)
+		m.Close()
+		m = life(5 * time.Second)
+		pass(2 * time.Second)
+		m.Close()
+		m = life(5 * time.Second)
+		pass(89 * time.Second)
+		other := complete(t, m, identity("other", 1, "me"))
+		_, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessBoth})
+		is(t, "OPEN of another client", s, inGrace)
+		c := confirmed(t, m, me())
+		_, s = m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
+		is(t, "the claim", s, ok)
+		s, _ = m.ReclaimComplete(c, false)
+		is(t, "RECLAIM_COMPLETE", s, ok)
+		m.Close()
+		m = life(5 * time.Second) // which is what both clients were told last
+		defer m.Close()
+		pass(5*time.Second + time.Millisecond)
+		if m.InGrace() {
+			t.Error("grace is longer than any client's lease")
+		}
+	})
+}
+
+// A client that is in the middle of its claims when the time of grace is over gets all that it
+// held, and keeps its record.
+func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
+	const files = 20
+	d := &disk{}
+	lives(t, d, holds, func(t *testing.T, m *Manager) {
+		pass(leaseTime * 9 / 10) // the client comes late, as it may
+		c := confirmed(t, m, me())
+		for i := range files {
+			_, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: fileKey(i), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
+			is(t, fmt.Sprint("claim ", i), s, ok)
+			pass(leaseTime / 100)
+		}
+		s, _ := m.ReclaimComplete(c, false)
+		is(t, "RECLAIM_COMPLETE", s, ok)
+		synctest.Wait()
+		if m.InGrace() {
+			t.Error("grace goes on when all clients are done")
+		}
+	}, func(t *testing.T, m *Manager) {
+		c := confirmed(t, m, me())
+		is(t, "a claim after another restart", m.mayHoldNow(c, true), ok)
+	})
+}
+
+// Grace lasts for twice its time at most, and no longer than clients claim.
+func TestGraceHasAnEnd(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		until, lasts, no time.Duration // the last claim; grace then lasts still, and is over
+	}{
+		{"claims without end", 3 * leaseTime, 2*leaseTime - time.Second, 2*leaseTime + time.Millisecond},
+		{"the last claim just before its time is over", leaseTime - time.Second, leaseTime + leaseTime/8, leaseTime * 3 / 2},
+		{"the last claim long before", leaseTime / 2, leaseTime - time.Second, leaseTime + time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lives(t, &disk{}, holds, func(t *testing.T, m *Manager) {
+				client := confirmed(t, m, me())
+				for m.now() < c.no-time.Second {
+					if m.now() <= c.until {
+						m.mayHoldNow(client, true)
+					}
+					if on := m.InGrace(); !on && m.now() <= c.lasts {
+						t.Errorf("grace is over after %v", m.now())
+						return
+					}
+					pass(time.Second)
+				}
+				pass(c.no - m.now())
+				if m.InGrace() {
+					t.Errorf("grace lasts for %v", m.now())
+				}
+			})
+		})
 	}
 }

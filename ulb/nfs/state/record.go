@@ -29,15 +29,17 @@ type Record struct {
 	// Address is where the client made itself known from, as census.Client counts it; the
 	// zero value: that is not known.
 	Address netip.Addr
+	// Lease is how long the client was told that its lease is; 0: that is not known.
+	Lease time.Duration
 }
 
-func (c *Client) record() Record {
-	return Record{Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address}
+func (m *Manager) recordOf(c *Client) Record {
+	return Record{Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address, Lease: m.cfg.Lease}
 }
 
 // begin reads the records and starts what the Manager needs.
 func (m *Manager) begin() error {
-	m.sweeper.start = time.Now()
+	m.sweeper.start, m.sweeper.woken = time.Now(), make(chan struct{}, 1)
 	var starts uint32
 	var known []Record
 	if m.cfg.Records != nil {
@@ -55,10 +57,6 @@ func (m *Manager) begin() error {
 	m.files.scramble = m.clients.scramble
 	m.beginGrace(known)
 	m.beginSweep()
-	if m.grace.on.Load() {
-		// The ticks of the sweep are as far apart as leases are long.
-		time.AfterFunc(m.grace.until-m.now(), m.wake)
-	}
 	return nil
 }
 
@@ -97,7 +95,7 @@ func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
 	m.unrecorded = append(m.unrecorded, c)
 	m.mu.Unlock()
-	m.recording.Lock()
+	m.recording.lock()
 	m.mu.Lock()
 	var all []*Client
 	var more []Record
@@ -107,14 +105,15 @@ func (m *Manager) record(c *Client) (release func()) {
 	}
 	for _, c := range m.unrecorded {
 		k := &c.known.reclaim
-		if k.recorded = k.recorded || m.claimOf(c) != nil; !k.recorded && !c.known.gone {
-			all, more = append(all, c), append(more, c.record())
+		r := m.claimOf(c)
+		if k.recorded = k.recorded || r != nil && r.Lease == m.cfg.Lease; !k.recorded && !c.known.gone {
+			all, more = append(all, c), append(more, m.recordOf(c))
 		}
 	}
 	m.unrecorded = nil
 	m.mu.Unlock()
 	if len(more) == 0 || m.cfg.Records.Put(more) != nil {
-		return m.recording.Unlock
+		return m.recording.unlock
 	}
 	m.mu.Lock()
 	for _, c := range all {
@@ -124,16 +123,17 @@ func (m *Manager) record(c *Client) (release func()) {
 		}
 	}
 	m.mu.Unlock()
-	return m.recording.Unlock
+	return m.recording.unlock
 }
 
-// removeRecords removes the records of clients that are about to go: all of them or none.
+// removeRecords removes the records of clients that are about to go: all of them or none. A
+// client that has gone meanwhile has left its record to the next incarnation, or to forget.
 func (m *Manager) removeRecords(all []*Client) error {
 	if m.cfg.Records == nil || len(all) == 0 {
 		return nil
 	}
-	m.recording.Lock()
-	defer m.recording.Unlock()
+	m.recording.lock()
+	defer m.recording.unlock()
 	var gone []Record
 	var recorded []*Client
 	claims := make(map[*Client]*claim)
@@ -143,8 +143,8 @@ func (m *Manager) removeRecords(all []*Client) error {
 		if r != nil && r.Principal == c.Principal {
 			claims[c] = r
 		}
-		if c.known.reclaim.recorded || claims[c] != nil {
-			gone, recorded = append(gone, c.record()), append(recorded, c)
+		if !c.known.gone && (c.known.reclaim.recorded || claims[c] != nil) {
+			gone, recorded = append(gone, m.recordOf(c)), append(recorded, c)
 		}
 	}
 	m.mu.Unlock()
@@ -158,9 +158,6 @@ func (m *Manager) removeRecords(all []*Client) error {
 	defer m.mu.Unlock()
 	for _, c := range recorded {
 		c.known.reclaim.recorded = false
-		if in := m.clients.byName[c.name()]; in != nil && in.confirmed != nil {
-			in.confirmed.known.reclaim.recorded = false // it may have followed c meanwhile
-		}
 		if r := claims[c]; r != nil {
 			m.settle(r)
 			delete(m.grace.claims, c.name())
@@ -178,8 +175,9 @@ func (m *Manager) forget(c *Client) {
 	}
 	if r != nil {
 		m.settle(r)
+		delete(m.grace.claims, c.name())
 	}
-	m.forgotten = append(m.forgotten, c.record())
+	m.forgotten = append(m.forgotten, m.recordOf(c))
 	m.wake()
 }
 
@@ -192,8 +190,8 @@ func (m *Manager) removeForgotten() {
 	if none {
 		return
 	}
-	m.recording.Lock()
-	defer m.recording.Unlock()
+	m.recording.lock()
+	defer m.recording.unlock()
 	m.mu.Lock()
 	var gone []Record
 	for _, r := range m.forgotten {

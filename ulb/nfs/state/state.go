@@ -10,7 +10,8 @@ type Config struct {
 	// Lease is how long a client's state is safe without a word from it; 0: 90 s.
 	Lease time.Duration
 	// Grace is how long after a start only what was held before may be claimed
-	// again; 0: as long as Lease.
+	// again, where the leases of the server's former life were not longer; 0: as long as
+	// Lease.
 	Grace time.Duration
 	// Courtesy is how long state of a client whose lease ran out is kept as long as
 	// no other client wants what it holds; 0: a day.
@@ -30,7 +31,7 @@ type Manager struct {
 	epoch   uint32
 	sweeper sweeper
 	// recording is held while Records are changed, and taken before mu.
-	recording sync.Mutex
+	recording token
 	// mu guards all that follows, and every Client, owner and state reached from it.
 	mu      sync.Mutex
 	clients clients
@@ -41,6 +42,13 @@ type Manager struct {
 	// unrecorded wait for their records to be written.
 	unrecorded []*Client
 }
+
+// A token is held by one goroutine at a time. It is a channel and no mutex, because it is held
+// while the disk works: testing/synctest lets time pass for goroutines that wait for a channel.
+type token chan struct{}
+
+func (t token) lock()   { t <- struct{}{} }
+func (t token) unlock() { <-t }
 
 // New returns a Manager. Close ends its goroutines.
 func New(cfg Config) (*Manager, error) {
@@ -56,7 +64,7 @@ func New(cfg Config) (*Manager, error) {
 	if cfg.Memory == 0 {
 		cfg.Memory = usualMemory
 	}
-	m := &Manager{cfg: cfg}
+	m := &Manager{cfg: cfg, recording: make(token, 1)}
 	if err := m.begin(); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,6 @@ type sweeper struct {
 }
 
 func (m *Manager) beginSweep() {
-	m.sweeper.woken = make(chan struct{}, 1)
 	m.sweeper.stop = make(chan struct{})
 	m.sweeper.ended = make(chan struct{})
 	go m.sweepOn()
