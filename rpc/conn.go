@@ -28,16 +28,17 @@ type Conn struct {
 	// goroutine, after the connection's end as well, and must not block.
 	Left func() bool
 
-	replies *replyCache // nil where there is none
-	owner   *replyOwner // the mutex of replies guards it
+	client netip.Addr  // the address that its calls are counted under
+	server *Server     // nil where there is none
+	owner  *replyOwner // the mutex of the server's replies guards it
 
 	caller  atomic.Pointer[callerBox]
 	known   atomic.Bool
 	onKnown func()
 
-	mu     sync.Mutex
-	closed bool
-	ends   *end // the first
+	mu   sync.Mutex
+	ends *end // the first
+	gone atomic.Bool
 }
 
 type callerBox struct{ Caller }
@@ -85,7 +86,7 @@ func (c *Conn) Meet() {
 func (c *Conn) OnClose(f func()) (forget func()) {
 	e := &end{f: f}
 	c.mu.Lock()
-	if c.closed {
+	if c.gone.Load() {
 		c.mu.Unlock()
 		f()
 		return func() {}
@@ -119,19 +120,22 @@ func (c *Conn) remove(e *end) {
 	e.prev, e.next, e.on = nil, nil, false
 }
 
-// Close is for the transport: the connection is gone. Calls in progress run on;
-// their ways drop the replies.
+// Gone says that the connection has ended. It costs one atomic load.
+func (c *Conn) Gone() bool { return c.gone.Load() }
+
+// Close is for the transport: the connection is gone. Calls that run, or have run in part,
+// run on; their ways drop the replies. Those that wait to begin are dropped.
 func (c *Conn) Close() {
 	c.mu.Lock()
-	if c.closed {
+	if c.gone.Swap(true) {
 		c.mu.Unlock()
 		return
 	}
-	c.closed = true
 	c.caller.Store(nil)
 	c.mu.Unlock()
-	if c.replies != nil {
-		c.replies.ended(c)
+	if c.server != nil {
+		c.server.replies.ended(c)
+		c.server.exec.forget(c)
 	}
 	// One at a time off the list, so that an f may forget another.
 	for {

@@ -4,12 +4,16 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
 // executor runs calls that may block, on a bounded number of goroutines. Each
 // lane (something that may stall: a file system) has a bound of its own, and at
-// least one goroutine, so that the others go on when it stalls. Within a lane connections take turns, and
-// between lanes that wait for a goroutine the lanes do.
+// least one goroutine, so that the others go on when it stalls. Within a lane client
+// addresses take turns, and then their connections (package turns): an address has half of
+// the lane's goroutines at most. Between lanes that wait for a goroutine the lanes take turns.
+// What waits when its connection ends is dropped, unless it has begun.
 type executor struct {
 	run     func(*Call)
 	abandon func(*Call)
@@ -20,17 +24,16 @@ type executor struct {
 	// lendWithin: see Config.
 	lendWithin time.Duration
 
-	mu       sync.Mutex
-	lanes    map[any]*lane
-	waiting  ring[*lane] // lanes with calls to run and fewer running than allowed
-	idle     *worker     // the one that became idle last
-	team     []*worker   // all there are
-	running  int
-	queued   int
-	closed   bool
-	wg       sync.WaitGroup
-	newLane  *lane // unused ones
-	newTurns *turns
+	mu      sync.Mutex
+	lanes   map[any]*lane
+	waiting ring[*lane] // lanes with calls to run and fewer running than allowed
+	idle    *worker     // the one that became idle last
+	team    []*worker   // all there are
+	running int
+	queued  int
+	closed  bool
+	wg      sync.WaitGroup
+	newLane *lane // unused ones
 
 	// Calls that run on the goroutine which received them: see Turn.
 	out         []*Turn // of those that are not late
@@ -50,33 +53,29 @@ type lane struct {
 	queued  int
 	waits   bool // on executor.waiting
 	late    int  // of those that run, on the goroutine that received them
-	conns   ring[*turns]
-	byConn  map[uint64]*turns
+	line    turns.Line[*Conn, *Call]
 	unused  *lane
 }
 
-// turns are the calls of one connection that wait in one lane.
-type turns struct {
-	conn       uint64
-	head, tail *Call
-	unused     *turns
-}
+// lanePlace is where a call waits in a lane, or the client address of one that runs.
+type lanePlace = turns.Place[*Conn, *Call]
 
 // worker is a goroutine that runs calls.
 type worker struct {
 	wake       chan *Call // nil: end
 	prev, next *worker    // on executor.idle
 	place      int        // in executor.team
-	// lane is that of the call that runs, nil where none does; since is when
-	// it began.
-	lane  *lane
-	since time.Time
+	// lane is that of the call that runs, nil where none does, and address holds the
+	// worker there; since is when the call began.
+	lane    *lane
+	address *lanePlace
+	since   time.Time
 }
 
 func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 	return &executor{
 		run: run, abandon: abandon, working: cfg.Working,
-		workers: cfg.Workers, perLane: cfg.LaneWorkers, idleFor: cfg.IdleWorker, lendWithin: cfg.LendWithin,
+		workers: cfg.Workers, perLane: 2 * cfg.LaneWorkers, idleFor: cfg.IdleWorker, lendWithin: cfg.LendWithin,
 		lanes: make(map[any]*lane),
 	}
 }
@@ -85,7 +84,7 @@ func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 func (x *executor) submit(c *Call, key any) {
 	now := time.Now()
 	x.mu.Lock()
-	if x.closed {
+	if x.closed || c.lost() {
 		x.mu.Unlock()
 		x.abandon(c)
 		return
@@ -94,34 +93,31 @@ func (x *executor) submit(c *Call, key any) {
 	if l == nil {
 		l = x.openLane(key)
 	}
-	c.state.lane = l
 	x.enqueue(l, c)
 	if !x.may(l) || x.idle == nil && len(x.team) >= x.workers && l.running > 0 {
 		x.wait(l)
 		x.mu.Unlock()
 		return
 	}
+	w, idle := x.idle, x.idle != nil
+	if !idle {
+		w = &worker{wake: make(chan *Call, 1)}
+	}
 	// The lane's own next call: an earlier one may be waiting.
-	c = x.dequeue(l)
-	w := x.idle
-	if w != nil {
+	if c = x.start(w, l, now); c == nil {
+		x.wait(l)
+		x.mu.Unlock()
+		return
+	}
+	if idle {
 		x.unlink(w)
-		x.start(w, l, now)
 		x.mu.Unlock()
 		w.wake <- c
 		return
 	}
-	w = x.hire()
-	x.start(w, l, now)
+	x.join(w)
 	x.mu.Unlock()
 	go x.work(w, c)
-}
-
-// hire makes a worker. Its goroutine is to follow.
-func (x *executor) hire() *worker {
-	w := &worker{wake: make(chan *Call, 1)}
-	x.join(w)
-	return w
 }
 
 func (x *executor) join(w *worker) {
@@ -141,7 +137,7 @@ func (x *executor) dismiss(w *worker) {
 func (x *executor) openLane(key any) *lane {
 	l := x.newLane
 	if l == nil {
-		l = &lane{byConn: make(map[uint64]*turns)}
+		l = new(lane)
 	} else {
 		x.newLane, l.unused = l.unused, nil
 	}
@@ -150,33 +146,46 @@ func (x *executor) openLane(key any) *lane {
 	return l
 }
 
-func (x *executor) start(w *worker, l *lane, now time.Time) {
-	w.lane, w.since = l, now
+// start gives w the next call of a lane, or nil where none of those that wait may be run.
+func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
+	p, address := l.line.Take(x.perLane)
+	if p == nil {
+		return nil
+	}
+	w.lane, w.address, w.since = l, address, now
+	l.queued--
+	x.queued--
 	l.running++
 	x.running++
+	return p.Value
 }
 
 // ended takes back what start counted, and returns the worker's next call, or nil. A lane
 // with calls and no other goroutine keeps this one: others may stall.
 func (x *executor) ended(w *worker, now time.Time) *Call {
 	l := w.lane
-	w.lane = nil
+	l.line.GiveBack(w.address)
+	w.lane, w.address = nil, nil
 	l.running--
 	x.running--
 	switch {
 	case l.running > 0:
 		x.wait(l)
 	case l.queued > 0:
-		c := x.dequeue(l)
-		x.start(w, l, now)
+		c := x.start(w, l, now)
 		x.wait(l)
 		return c
 	default:
-		delete(x.lanes, l.key)
-		l.key = nil
-		l.unused, x.newLane = x.newLane, l
+		x.shut(l)
 	}
 	return x.next(w, now)
+}
+
+// shut forgets a lane that has no calls.
+func (x *executor) shut(l *lane) {
+	delete(x.lanes, l.key)
+	l.key = nil
+	l.unused, x.newLane = x.newLane, l
 }
 
 // may says whether a lane may have one more goroutine. The first it always has,
@@ -184,8 +193,7 @@ func (x *executor) ended(w *worker, now time.Time) *Call {
 // however many they are. Of what the others leave it may take half: it leaves as
 // much for those to come.
 func (x *executor) may(l *lane) bool {
-	return l.running == 0 ||
-		l.running < x.perLane && l.running < (x.workers-(x.running-l.running)+1)/2
+	return l.running == 0 || l.running < (x.workers-(x.running-l.running)+1)/2
 }
 
 // wait puts a lane in line for a goroutine, if it can use one.
@@ -197,43 +205,36 @@ func (x *executor) wait(l *lane) {
 }
 
 func (x *executor) enqueue(l *lane, c *Call) {
-	t := l.byConn[c.Conn.ID]
-	if t == nil {
-		if t = x.newTurns; t == nil {
-			t = new(turns)
-		} else {
-			x.newTurns, t.unused = t.unused, nil
-		}
-		t.conn = c.Conn.ID
-		l.byConn[t.conn] = t
-		l.conns.push(t)
-	}
-	c.state.next = nil
-	if t.tail == nil {
-		t.head = c
-	} else {
-		t.tail.state.next = c
-	}
-	t.tail = c
+	p := &c.state.place
+	p.Value = c
+	l.line.Join(p, c.Conn.client, c.Conn)
 	l.queued++
 	x.queued++
 }
 
-// dequeue takes the next call of a lane that has one.
-func (x *executor) dequeue(l *lane) *Call {
-	t, _ := l.conns.pop()
-	c := t.head
-	if t.head = c.state.next; t.head == nil {
-		t.tail = nil
-		delete(l.byConn, t.conn)
-		t.unused, x.newTurns = x.newTurns, t
-	} else {
-		l.conns.push(t)
+// forget abandons what waits of a connection that has ended, and has not begun.
+func (x *executor) forget(of *Conn) {
+	var left *Call
+	x.mu.Lock()
+	for _, l := range x.lanes {
+		l.line.Each(of.client, of, func(p *lanePlace) {
+			if c := p.Value; c.lost() {
+				l.line.Leave(p)
+				l.queued--
+				x.queued--
+				c.state.next, left = left, c
+			}
+		})
 	}
-	c.state.next = nil
-	l.queued--
-	x.queued--
-	return c
+	x.mu.Unlock()
+	x.abandonAll(left)
+}
+
+// abandonAll abandons a list that is linked by callState.next.
+func (x *executor) abandonAll(left *Call) {
+	for left != nil {
+		x.abandon(left.unlink(&left))
+	}
 }
 
 // next is a call for a worker that has none, or nil: of the first lane in line that
@@ -249,9 +250,12 @@ func (x *executor) next(w *worker, now time.Time) *Call {
 			x.waiting.push(l)
 			continue
 		}
+		c := x.start(w, l, now)
+		if c == nil {
+			x.waiting.push(l)
+			continue
+		}
 		l.waits = false
-		c := x.dequeue(l)
-		x.start(w, l, now)
 		x.wait(l)
 		return c
 	}
@@ -333,11 +337,11 @@ func (x *executor) close(ctx context.Context) error {
 	x.closed = true
 	var left *Call
 	for _, l := range x.lanes {
-		for l.queued > 0 {
-			c := x.dequeue(l)
-			c.state.next, left = left, c
+		for p := l.line.Next(); p != nil; p = l.line.Next() {
+			p.Value.state.next, left = left, p.Value
 		}
-		l.waits = false
+		x.queued -= l.queued
+		l.queued, l.waits = 0, false
 		if l.running == 0 {
 			delete(x.lanes, l.key)
 		}
@@ -349,12 +353,7 @@ func (x *executor) close(ctx context.Context) error {
 		w.wake <- nil
 	}
 	x.mu.Unlock()
-	for left != nil {
-		c := left
-		left = c.state.next
-		c.state.next = nil
-		x.abandon(c)
-	}
+	x.abandonAll(left)
 	ended := make(chan struct{})
 	go func() {
 		x.wg.Wait()

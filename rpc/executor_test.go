@@ -2,6 +2,8 @@ package rpc_test
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
 func stall(conn *rpc.Conn, lane uint32) *rpctest.Call {
@@ -107,6 +110,131 @@ func TestFairByConnection(t *testing.T) {
 		// The first ran already; then they alternate.
 		if order[1] != busy.ID || order[2] != quiet.ID || order[3] != busy.ID || order[4] != quiet.ID {
 			t.Errorf("order %v, quiet is %d", order, quiet.ID)
+		}
+	})
+}
+
+// Client addresses take turns before connections do: a call of an address is behind one call
+// of each other address at most, however many connections those have.
+func TestFairByAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order []netip.Addr
+		s, p, _ := newServer(t, rpc.Config{Workers: 1, LaneWorkers: 1, Observe: func(e *rpc.Event) {
+			mu.Lock()
+			order = append(order, e.Conn.Peer.Addr())
+			mu.Unlock()
+		}})
+		defer s.Close()
+		conn := func(address string, port uint16) *rpc.Conn {
+			return s.NewConn(netip.AddrPortFrom(netip.MustParseAddr(address), port), local, "tcp", true)
+		}
+		const many, one = "2001:db8::1", "192.0.2.9"
+		all := []*rpctest.Call{stall(conn(many, 1), 1).Go(s)}
+		synctest.Wait()
+		for port := range uint16(10) {
+			// The addresses of one /64 are one client's.
+			all = append(all, stall(conn(fmt.Sprint("2001:db8::1:", port), 2), 1).Go(s))
+		}
+		quiet := conn(one, 1)
+		for range 3 {
+			all = append(all, stall(quiet, 1).Go(s))
+		}
+		p.Release(1)
+		for _, c := range all {
+			ended(t, c.Done)
+		}
+		synctest.Wait()
+		for i, a := range order[1:7] {
+			if a == quiet.Peer.Addr() != (i%2 == 1) {
+				t.Fatalf("order %v", order)
+			}
+		}
+	})
+}
+
+// An address whose calls stall leaves goroutines of the lane to the addresses that come.
+func TestAddressLeavesGoroutinesOfALane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, busy := newServer(t, rpc.Config{LaneWorkers: 4})
+		defer s.Close()
+		conns := []*rpc.Conn{busy}
+		for i := range byte(3) {
+			conns = append(conns, s.NewConn(netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, 100 + i}), 1), local, "tcp", true))
+		}
+		var all []*rpctest.Call
+		for i, running := range []int{4, 6, 7, 8} {
+			for range 20 {
+				all = append(all, stall(conns[i], 1).Go(s))
+			}
+			synctest.Wait()
+			if st := s.Stats(); st.Running != running {
+				t.Errorf("%d addresses: %+v, want %d running", i+1, st, running)
+			}
+		}
+		p.Release(1)
+		for _, c := range all {
+			ended(t, c.Done)
+		}
+	})
+}
+
+// Calls that wait when their connection ends are dropped at once, their entries in the
+// duplicate-request cache too; the same call over another connection is executed. What runs, or
+// has run in part, ends as it would have.
+func TestQueuedCallsOfEndedConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, conn := newServer(t, rpc.Config{LaneWorkers: 1})
+		defer s.Close()
+		other := s.NewConn(netip.AddrPortFrom(conn.Peer.Addr(), conn.Peer.Port()+1), local, "tcp", true)
+		running := stall(conn, 1).Go(s)
+		synctest.Wait()
+		compound := func(c *rpc.Conn, xid uint32, lane uint32) *rpctest.Call {
+			k := rpctest.NewCall(c, rpctest.Message(xid, rpctest.COMPOUND, func(w *xdr.Writer) {
+				rpctest.PutCompound(w, []rpctest.Op{{Code: rpctest.OpCount}, {Code: rpctest.OpStall, N: lane}})
+			})).Go(s)
+			synctest.Wait()
+			return k
+		}
+		begun := compound(conn, 77, 1)
+		var waiting []*rpctest.Call
+		hold := rpctest.Message(99, rpctest.HOLD, u32(1))
+		for xid := range uint32(10) {
+			waiting = append(waiting, rpctest.NewCall(conn, rpctest.Message(100+xid, rpctest.HOLD, u32(1))).Go(s))
+		}
+		waiting = append(waiting, rpctest.NewCall(conn, hold).Go(s))
+		synctest.Wait()
+		theirs := rpctest.NewCall(other, hold).Go(s) // of another client, as far as can be told
+		synctest.Wait()
+		if n := s.Stats().ReplyCache.Entries; n != 11 {
+			t.Errorf("%d entries", n)
+		}
+		conn.Close()
+		synctest.Wait()
+		for _, c := range waiting {
+			select {
+			case <-c.Done:
+			default:
+				t.Fatal("a call of an ended connection waits on")
+			}
+			if c.End != rpctest.Dropped {
+				t.Errorf("it ended with %v", c.End)
+			}
+		}
+		if st := s.Stats(); st.InProgress != 3 || st.Queued != 2 || st.ReplyCache.Entries != 1 {
+			t.Errorf("%+v", st)
+		}
+		late := stall(conn, 1).Go(s)
+		ended(t, late.Done)
+		if late.End != rpctest.Dropped {
+			t.Errorf("a call that came behind the end of its connection ended with %v", late.End)
+		}
+		p.Release(1)
+		for _, c := range []*rpctest.Call{running, begun, theirs} {
+			ended(t, c.Done)
+			if c.End == rpctest.Dropped {
+				t.Error("a call was dropped that had begun, or is another connection's")
+			}
 		}
 	})
 }

@@ -111,7 +111,7 @@ func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
 		if c.owner.window <= 0 {
 			c.owner.window = defaultWindow
 		}
-		if c.replies != nil { // it is told of the end
+		if c.server != nil { // it is told of the end
 			c.owner.conn = c
 		}
 	}

@@ -50,6 +50,9 @@ func (s *Server) beginLater(c *Call) {
 	s.submit(c, startLane{})
 }
 
+// lost says that c has not begun, and has nothing to be answered by.
+func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
+
 // unlink takes c off the front of a list that is linked by callState.next.
 func (c *Call) unlink(list **Call) *Call {
 	*list, c.state.next = c.state.next, nil

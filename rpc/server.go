@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -15,7 +16,8 @@ import (
 type Config struct {
 	// Workers is the most goroutines that calls which may block run on, for
 	// all lanes together (default 1024), but that each lane has one at least;
-	// LaneWorkers is the most for one lane (64).
+	// LaneWorkers is the most for the calls of one client address in one lane (64). Those
+	// of all addresses have twice as many.
 	Workers, LaneWorkers int
 	// IdleWorker is how long a goroutine waits for another call before it
 	// ends (default 10 s).
@@ -103,7 +105,7 @@ func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privilege
 	return &Conn{
 		ID: s.connID.Add(1), Peer: peer, Local: local,
 		Transport: transport, Privileged: privileged,
-		replies: s.replies,
+		client: census.Client(peer.Addr()), server: s,
 	}
 }
 
@@ -195,9 +197,10 @@ type callState struct {
 	apart bool
 	// took is when Serve got the call, where the server has an observer.
 	took time.Time
-	// next belongs to the executor, or to the entry that the call waits for.
+	// next is for lists of calls that are over, or wait for the end of another one.
 	next *Call
-	lane *lane
+	// place is the executor's.
+	place lanePlace
 	// lender is set while the goroutine that received the call may run it though it
 	// blocks.
 	lender *Lender

@@ -114,11 +114,17 @@ func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	} else if l.queued > 0 || l.late > 0 || !x.may(l) {
 		return nil
 	}
-	c.state.lane = l
 	t := x.takeTurn()
+	x.enqueue(l, c)
+	if x.start(&t.worker, l, now) == nil { // other calls of its address have all that it may have
+		l.line.Leave(&c.state.place)
+		l.queued--
+		x.queued--
+		x.putTurn(t)
+		return nil
+	}
 	t.call, t.replace = c, replace
 	x.join(&t.worker)
-	x.start(&t.worker, l, now)
 	t.at = len(x.out)
 	x.out = append(x.out, t)
 	x.quiet = 0

@@ -8,8 +8,13 @@
 // its connections as much as its others. What joins behind an address that waits
 // already delays no other address.
 //
+// Where there are so many of what is shared, Take is Next for what is held until it is
+// given back. An address may hold half of what the others leave: one alone holds half of
+// all, and always leaves as much for the addresses to come. An address that may not hold
+// more is passed over, and keeps its turn.
+//
 // A Line has no lock: that of what is shared guards it. It allocates for an address or
-// a connection only where more of them wait than ever before.
+// a connection only where more of them wait or hold something than ever before.
 package turns
 
 import "net/netip"
@@ -21,6 +26,7 @@ type Line[C comparable, T any] struct {
 	byAddress map[netip.Addr]*Place[C, T]
 	byConn    map[conn[C]]*Place[C, T]
 	unused    row[C, T]
+	held      int // by all addresses
 }
 
 type conn[C comparable] struct {
@@ -38,6 +44,7 @@ type Place[C comparable, T any] struct {
 	up         *Place[C, T] // the connection that it waits for, or the connection's address
 	row        row[C, T]    // those that stand behind it
 	key        conn[C]
+	held       int // by an address
 }
 
 // Waits says whether p is in a Line.
@@ -58,6 +65,8 @@ func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 		if a == nil {
 			a = l.place(key, nil)
 			l.byAddress[address] = a
+		}
+		if !a.Waits() {
 			l.addresses.push(a)
 		}
 		c = l.place(key, a)
@@ -70,10 +79,47 @@ func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 
 // Next takes out the one whose turn it is, or returns nil.
 func (l *Line[C, T]) Next() *Place[C, T] {
-	a := l.addresses.first
-	if a == nil {
-		return nil
+	if a := l.addresses.first; a != nil {
+		return l.first(a)
 	}
+	return nil
+}
+
+// Take is Next among the addresses that may hold one more, where there are so many of what
+// is shared. It returns the address, too, which holds one more until GiveBack.
+func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
+	for a := l.addresses.first; a != nil; a = a.next {
+		if a.held < (most-(l.held-a.held)+1)/2 {
+			a.held++
+			l.held++
+			return l.first(a), a
+		}
+	}
+	return nil, nil
+}
+
+// GiveBack ends what a Take began, by the address that it returned.
+func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
+	address.held--
+	l.held--
+	l.leave(address)
+}
+
+// Each calls f for each place that waits for a connection. f may take it out.
+func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
+	c := l.byConn[conn[C]{address, id}]
+	if c == nil {
+		return
+	}
+	for p := c.row.first; p != nil; {
+		next := p.next // c itself is forgotten with the last one
+		f(p)
+		p = next
+	}
+}
+
+// first takes out the first that waits of address a, and ends its turn.
+func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {
 	c := a.row.first
 	p := c.row.first
 	l.addresses.remove(a)
@@ -97,6 +143,13 @@ func (l *Line[C, T]) Leave(p *Place[C, T]) {
 	}
 	if a.row.first == nil {
 		l.addresses.remove(a)
+		l.leave(a)
+	}
+}
+
+// leave forgets an address that neither waits nor holds anything.
+func (l *Line[C, T]) leave(a *Place[C, T]) {
+	if a.held == 0 && !a.Waits() {
 		delete(l.byAddress, a.key.address)
 		l.forget(a)
 	}

@@ -43,10 +43,18 @@ func TestLineBesideAModel(t *testing.T) {
 		conn    int
 		before  map[byte]int // turns of the other addresses since it was first of its address
 	}
+	type holding struct {
+		of      *Place[int, int]
+		address byte
+	}
+	const most = 8
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line[int, int]
 		var all []*waiting
+		var held []holding
+		by := make(map[byte]int)
 		next := 0
+		mayHold := func(a byte) bool { return 2*by[a] < most-(len(held)-by[a]) }
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) {
 				w := &waiting{
@@ -87,8 +95,45 @@ func TestLineBesideAModel(t *testing.T) {
 					}
 				}
 			},
+			"take": func(t *rapid.T) {
+				p, a := l.Take(most)
+				i := slices.IndexFunc(all, func(w *waiting) bool { return w.place == p })
+				if p == nil {
+					for _, w := range all {
+						if mayHold(w.address) {
+							t.Fatalf("address %d waits and may hold one more", w.address)
+						}
+					}
+					return
+				}
+				w := all[i]
+				if k := slices.IndexFunc(all, func(o *waiting) bool { return o.address == w.address && o.conn == w.conn }); k != i {
+					t.Fatalf("%d is before %d of the same connection", w.place.Value, all[k].place.Value)
+				}
+				if !mayHold(w.address) {
+					t.Fatalf("address %d holds %d of %d, others %d, and gets one more", w.address, by[w.address], most, len(held)-by[w.address])
+				}
+				all = slices.Delete(all, i, i+1)
+				held = append(held, holding{a, w.address})
+				by[w.address]++
+				for _, o := range all {
+					clear(o.before)
+				}
+			},
+			"give back": func(t *rapid.T) {
+				if len(held) == 0 {
+					t.Skip("nothing is held")
+				}
+				i := rapid.IntRange(0, len(held)-1).Draw(t, "which")
+				l.GiveBack(held[i].of)
+				by[held[i].address]--
+				held = slices.Delete(held, i, i+1)
+			},
 			"": func(t *rapid.T) {
-				if l.Empty() != (len(all) == 0) || len(l.byAddress) > len(all) || len(l.byConn) > len(all) {
+				if len(held) > most {
+					t.Fatalf("%d are held of %d", len(held), most)
+				}
+				if l.Empty() != (len(all) == 0) || len(l.byAddress) > len(all)+len(held) || len(l.byConn) > len(all) {
 					t.Fatalf("empty %v, %d addresses, %d connections: %d wait", l.Empty(), len(l.byAddress), len(l.byConn), len(all))
 				}
 				for _, w := range all {
@@ -109,7 +154,8 @@ func TestNoAllocation(t *testing.T) {
 		for i := range places {
 			l.Join(&places[i], address(byte(i%3)), i%4)
 		}
-		for l.Next() != nil {
+		for p, a := l.Take(1000); p != nil; p, a = l.Take(1000) {
+			l.GiveBack(a)
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)

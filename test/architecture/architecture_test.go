@@ -25,7 +25,7 @@ var rooms = map[string][]string{
 	"internal/mountinfo": {},
 	"internal/turns":     {},
 	"rdmacm":             {"mem", "internal/census", "internal/busypoll", "internal/turns"},
-	"rpc":                {"mem", "internal/census"},
+	"rpc":                {"mem", "internal/census", "internal/turns"},
 	"vfs":                {"mem", "internal/mountinfo"},
 	"transport/rdma":     {"rpc", "rdmacm", "mem", "internal/census"},
 	"transport/tcp":      {"rpc", "mem", "internal/census", "internal/busypoll"},
