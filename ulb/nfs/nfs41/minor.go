@@ -82,6 +82,10 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	}
 	switch run := k.Session.(type) {
 	case *slot:
+		if k.Call.Conn.Gone() && !run.session.bound() && mayWait(op.Number) {
+			// The client asks for the reply when it comes back, and then for the rest.
+			return wire.NFS4ErrDelay
+		}
 		run.once = run.once || op.Once
 		if op.Number == wire.OpDelegpurge && !run.session.client.protect.permits(&k.Call.Cred, op.Number) {
 			return wire.NFS4ErrWrongCred
@@ -96,6 +100,12 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 		return wire.NFS4ErrNotOnlyOp
 	}
 	return wire.NFS4OK
+}
+
+// mayWait says whether an operation may be answered with NFS4ERR_DELAY (RFC 8881 §15.2). The
+// others take no time.
+func mayWait(op wire.OpNum) bool {
+	return op != wire.OpGetFH && op != wire.OpSaveFH && op != wire.OpRestoreFH
 }
 
 // first says whether an operation may be the first of a compound.

@@ -128,6 +128,9 @@ func (s *Session) binding(c *rpc.Conn) *binding {
 	return nil
 }
 
+// bound says that a connection of the session lives.
+func (s *Session) bound() bool { return len(*s.conns.Load()) > 0 }
+
 // bind binds a connection to channels of the session, until it is closed; a binding that
 // it has already is widened. It is false where there are too many.
 func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {

@@ -95,6 +95,39 @@ func TestSessionEndsUnderARequest(t *testing.T) {
 	}
 }
 
+// A compound ends at its next operation when the session has no connection left: with
+// NFS4ERR_DELAY, and a reply that the client gets when it comes back. While another connection
+// of the session lives, it goes on.
+func TestCompoundOfASessionWithoutConnectionEnds(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		site, m := stallingSite(t)
+		p, other := site.Peer(1), site.Peer(1)
+		s := newClientSession(p, "client")
+		if left {
+			want(t, "another connection", other.Compound(op(wire.OpSequence, s.sequenceOp(1))), wire.NFS4OK, 1)
+		}
+		seq := *s.sequenceOp(0)
+		ops := []nfs4test.Op{op(wire.OpSequence, &seq), purge, op(wire.OpPutRootFH), op(wire.OpSaveFH), op(wire.OpRestoreFH), purge}
+		running := p.Begin(p.Message("", ops...))
+		await.Receive(t, "a request is under way", m.begun)
+		p.Conn.Close()
+		m.release <- struct{}{}
+		if left {
+			await.Receive(t, "the second of the long operations is under way", m.begun)
+			m.release <- struct{}{}
+		}
+		p.End(running)
+		status, n, runs := wire.NFS4ErrDelay, 3, 1
+		if left {
+			status, n, runs = wire.NFS4OK, 6, 2
+		}
+		want(t, "the same again", site.Peer(1).Compound(ops...), status, n)
+		if m.runs != runs {
+			t.Errorf("done %d times, want %d", m.runs, runs)
+		}
+	}
+}
+
 // A slot outlives an operation that panics: the request was not executed, as far as
 // anybody knows, and the next one may come.
 func TestSlotOutlivesAPanic(t *testing.T) {
