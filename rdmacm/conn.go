@@ -69,6 +69,15 @@ type Conn interface {
 	// called.
 	Unsent() int
 
+	// Progress grows with what the peer does of what is posted: by each byte that the
+	// network takes of it, and by each byte that an RDMA Read brings. A provider without
+	// a view of bytes counts those of work that completed.
+	//
+	// By the same measure the provider watches its peer: where work is posted and nothing
+	// moves for as long as the provider waits, it ends the connection with ErrStalled. A
+	// peer that is slow, and goes on, is not ended.
+	Progress() uint64
+
 	// Register exposes memory to the peer: it may read or write there, by
 	// the region's STag and offsets from Region.Offset, until Deregister or
 	// until the peer invalidates the STag. The memory must stay valid that long.

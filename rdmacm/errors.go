@@ -17,6 +17,10 @@ var (
 	ErrReadDepth = errors.New("rdmacm: more RDMA Reads than the peer allows")
 	// ErrTimeout: the peer did not take part in time.
 	ErrTimeout = errors.New("rdmacm: peer did not answer in time")
+	// ErrStalled: the peer took nothing of what was posted, brought nothing of what an
+	// RDMA Read asks for, or stopped within a message, for as long as the provider waits.
+	// It is an ErrTimeout.
+	ErrStalled = fmt.Errorf("rdmacm: peer left work undone: %w", ErrTimeout)
 	// ErrNotExposed: the peer asked for memory that is not exposed to it, or
 	// this side named memory that the peer refuses.
 	ErrNotExposed = errors.New("rdmacm: memory is not exposed")

@@ -59,7 +59,7 @@ func openSoftwareRNIC(s *Server) (device, error) {
 
 func (d softwareDevice) traffic() traffic {
 	c := d.Counters()
-	return traffic{stalled: c.Stalled, malformed: []count{
+	return traffic{malformed: []count{
 		{"setup", c.SetupFailed + c.Rejected},
 		{"terminate_sent", total(c.TerminatesOut)}, {"terminate_received", total(c.TerminatesIn)}, {"empty", c.EmptyEnds},
 	}}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/netip"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
@@ -20,7 +19,7 @@ func openRDMA(s *Server) (carrier, error) {
 		return nil, err
 	}
 	server, err := rdma.NewServer(rdma.Config{
-		RPC: s.rpc, Pool: s.pool, Credits: s.cfg.RNIC.Credits, Deadline: time.Duration(s.cfg.Limits.StallTimeout),
+		RPC: s.rpc, Pool: s.pool, Credits: s.cfg.RNIC.Credits,
 		InlineSend: int(s.cfg.RNIC.Inline), InlineReceive: int(s.cfg.RNIC.Inline),
 		RemoteInvalidation: true, Event: s.rdmaFault,
 	})
@@ -53,7 +52,7 @@ func (c *rdmaCarrier) traffic() traffic {
 	}
 	return traffic{
 		faults: faults,
-		open:   st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts()) + device.stalled,
+		open:   st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts()),
 		bytes: []count{
 			{"inline_received", uint64(st.BytesInlineIn.Load())}, {"inline_sent", uint64(st.BytesInlineOut.Load())},
 			{"read_chunk", uint64(st.BytesRead.Load())}, {"write_chunk", uint64(st.BytesWritten.Load())},

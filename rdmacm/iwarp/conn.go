@@ -92,6 +92,10 @@ func (c *Conn) Flush() { c.tx.flush() }
 // Unsent is the number of chains of which TCP has not taken the whole Send yet.
 func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 
+// Progress counts bytes that TCP took, answers to the peer's RDMA Reads among them, and
+// those that this side's RDMA Reads brought.
+func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }
+
 // Provide promises to accept count further messages of up to size bytes.
 func (c *Conn) Provide(count, size int) {
 	if count < 0 || size < 0 {

@@ -154,7 +154,7 @@ func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall t
 			w.seen[i], w.since[i] = progress[i], now
 		} else if now.Sub(w.since[i]) >= stall {
 			w.over = true
-			return fmt.Errorf("iwarp: peer %s: %w", undone[i], rdmacm.ErrTimeout), true
+			return fmt.Errorf("iwarp: peer %s: %w", undone[i], rdmacm.ErrStalled), true
 		}
 		if next == 0 || tick < next {
 			next = tick

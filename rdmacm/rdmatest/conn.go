@@ -58,6 +58,9 @@ type Conn struct {
 	revoked  int // Deregister calls so far
 	unfreed  int // messages not given back
 
+	carried atomic.Uint64 // bytes: see Progress
+	watch   watch
+
 	leaving  bool // Disconnect, by this side or as the answer to the peer's
 	finished bool // everything posted before leaving is carried out
 	patience *time.Timer
@@ -207,6 +210,9 @@ func (c *Conn) Promised() int {
 	return n
 }
 
+// Progress is how many bytes of work were carried out.
+func (c *Conn) Progress() uint64 { return c.carried.Load() }
+
 // Unsent is how many chains with a Send have one that was not carried out.
 func (c *Conn) Unsent() (n int) {
 	c.link.mu.Lock()
@@ -239,6 +245,7 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 		p.reads = 0
 	}
 	c.posted = append(c.posted, p)
+	c.watchOn()
 	c.device.Broadcast()
 	if p.ready {
 		c.events.Broadcast()
@@ -403,6 +410,7 @@ func (c *Conn) end(cause error) {
 	if c.patience != nil {
 		c.patience.Stop()
 	}
+	c.watch.stop()
 	c.parked = nil
 	c.device.Broadcast()
 	c.events.Broadcast()

@@ -21,6 +21,7 @@ func (c *Conn) deliver() {
 				c.issued--
 			}
 			c.reads -= p.reads
+			c.watch.ticks = 0
 			if !p.ready || c.faults.delayDone[p.number] {
 				p.err, p.failed = c.flushed, -1
 			}

@@ -123,6 +123,7 @@ func (c *Conn) carry(p *posting, i int) {
 		return
 	}
 	c.note(Event{Kind: KindCarried, Chain: p.number, Work: i, Op: w.Op, Remote: w.Remote, Length: w.Length()})
+	c.carried.Add(uint64(w.Length()))
 	if c.faults.lose[n] == After {
 		c.kill(ErrLost, ErrLost)
 		return

@@ -33,6 +33,9 @@ type Config struct {
 	Census *census.Census
 	// Patience is how long Disconnect waits for the peer: 10 s.
 	Patience time.Duration
+	// Stall is how long the oldest chain may take to come back: 30 s, and a quarter more at
+	// most. Then the connection ends with ErrStalled.
+	Stall time.Duration
 	// ShortSends takes Sends of up to 512 bytes by SendShort; otherwise every Send is
 	// a chain, whose outcome can be scripted.
 	ShortSends bool
@@ -65,6 +68,7 @@ func NewConfig(cfg Config) *Provider {
 	orDefault(&cfg.MaxLocal, 16)
 	orDefault(&cfg.MaxReads, 128)
 	orDefault(&cfg.Patience, 10*time.Second)
+	orDefault(&cfg.Stall, 30*time.Second)
 	return &Provider{
 		cfg:       cfg,
 		log:       newLog(cfg.Quiet),

@@ -37,6 +37,7 @@ func (d *instant) ReadDepth() int          { return 16 }
 func (d *instant) Provide(count, _ int)    { d.provided += count }
 func (d *instant) Flush()                  {}
 func (d *instant) Unsent() int             { return 0 }
+func (d *instant) Progress() uint64        { return 0 }
 func (d *instant) Disconnect()             {}
 func (d *instant) Abort(err error)         { d.aborted = err }
 func (d *instant) Done() <-chan struct{}   { return nil }
@@ -86,13 +87,12 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	}
 	d = &instant{sent: make([]byte, 0, 1<<20)}
 	own := wire.PrivateData{RemoteInvalidation: true, SendSize: 4096, ReceiveSize: 4096}
-	k = newConnection(own, defaultDeadline, new(Stats), nil)
+	k = newConnection(own, new(Stats), nil)
 	d.private = k.param(0).PrivateData
 	k.agree(d)
 	newResponder(k, s, 128, newFailedXIDs()).share = pool.NewShare()
 	k.start()
 	t.Cleanup(func() {
-		k.watch.stop()
 		s.Close()
 		if n := pool.Stats().InUse; n != 0 {
 			t.Errorf("%d bytes in use", n)

@@ -3,7 +3,6 @@ package rdma
 import (
 	"errors"
 	"net/netip"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -17,7 +16,6 @@ const (
 	// mounted anything.
 	DefaultStrangerCredits = 16
 	DefaultInlineSize      = 4096
-	defaultDeadline        = 30 * time.Second
 	defaultMaxCall         = 1<<20 + 64<<10
 	defaultMaxReply        = 1<<20 + 64<<10
 	// defaultReads is how many RDMA Reads a connection asks to have
@@ -55,9 +53,6 @@ type Config struct {
 	// InlineSend and InlineReceive are the largest messages sent and taken,
 	// in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
 	InlineSend, InlineReceive int
-	// Deadline bounds how long a peer may take to answer an RDMA Read or to
-	// take a reply; after that it loses its connection.
-	Deadline time.Duration
 	// maxCall bounds what the Read list of one call may move, in bytes, and
 	// the length of a call in a Position-Zero Read chunk.
 	maxCall int
@@ -93,9 +88,6 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.maxReply, defaultMaxReply)
 	orDefault(&c.reads, defaultReads)
 	orDefault(&c.callbackCredits, defaultCallbackCredits)
-	if c.Deadline == 0 {
-		c.Deadline = defaultDeadline
-	}
 	switch {
 	case c.RPC == nil || c.Pool == nil:
 		return c, errors.New("rdma: a server needs RPC and Pool")
@@ -105,7 +97,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("rdma: StrangerCredits is not within 1..Credits")
 	case !inlineSize(c.InlineSend) || !inlineSize(c.InlineReceive):
 		return c, errInlineSize
-	case c.Deadline < 0 || c.maxCall < 0 || c.maxReply < 0 || c.reads < 0 || c.callbackCredits < 0:
+	case c.maxCall < 0 || c.maxReply < 0 || c.reads < 0 || c.callbackCredits < 0:
 		return c, errors.New("rdma: a limit is negative")
 	case c.maxCall > 1<<30 || c.maxReply > 1<<30:
 		return c, errors.New("rdma: a limit exceeds 1 GiB")

@@ -1,10 +1,10 @@
 package rdma
 
 import (
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -31,8 +31,10 @@ type connection struct {
 	dialed   bool
 	stats    *Stats
 	event    func(Event) // may be nil
-	watch    watch
 	onClosed func(error)
+	// sent are the chains that the device got, back those that came back: of both kinds,
+	// replies and calls, and RDMA Reads.
+	sent, back atomic.Uint64
 
 	// moved is how many bytes went to and fro: inline, by Reads and by Writes.
 	moved atomic.Uint64
@@ -60,12 +62,9 @@ type early struct {
 	err      error
 }
 
-// newConnection is an end that says own when it connects. What takes longer than
-// deadline is given up; event may be nil.
-func newConnection(own wire.PrivateData, deadline time.Duration, stats *Stats, event func(Event)) *connection {
-	k := &connection{own: own, stats: stats, event: event}
-	k.watch.limit = deadline
-	return k
+// newConnection is an end that says own when it connects; event may be nil.
+func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *connection {
+	return &connection{own: own, stats: stats, event: event}
 }
 
 // param is what a device needs to know to set the connection up, for so many calls
@@ -168,7 +167,9 @@ func (k *connection) Closed(err error) {
 }
 
 func (k *connection) closed(err error) {
-	k.watch.stop()
+	if errors.Is(err, rdmacm.ErrStalled) {
+		k.note(faultStalled, answerClose, 0)
+	}
 	if k.responder != nil {
 		k.responder.closed()
 	}
@@ -178,10 +179,19 @@ func (k *connection) closed(err error) {
 	k.onClosed(err)
 }
 
-// post hands a chain to the device and sees that it comes back in time.
+// post hands a chain to the device.
 func (k *connection) post(c *rdmacm.Chain) {
-	k.watch.posted(k)
+	k.sent.Add(1)
 	k.device.Post(c)
+}
+
+// returned takes note of a chain that came back. Calls that were held until the peer owes
+// less may go on.
+func (k *connection) returned() {
+	k.back.Add(1)
+	if k.responder != nil {
+		k.responder.goOn()
+	}
 }
 
 // enter begins a call of the responder's, and says how many there are with it; 0

@@ -142,7 +142,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 
 // connect makes a connection that is not started yet.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
-	k := newConnection(c.own, defaultDeadline, &c.stats, nil)
+	k := newConnection(c.own, &c.stats, nil)
 	k.dialed = true
 	k.onClosed = func(err error) { c.disconnected(k, err) }
 	receives := 0

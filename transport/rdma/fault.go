@@ -133,7 +133,7 @@ var faults = [faultCount]struct {
 
 	faultInvalidation: {"foreign_invalidation", answerClose, "a reply invalidated memory of another call", "RFC 8797 §4.1"},
 	faultOverrun:      {"overrun", answerClose, "the peer made more calls than it was granted credits", "RFC 8166 §3.3.1"},
-	faultStalled:      {"stalled", answerClose, "the peer took no message or answered no RDMA Read in time", ""},
+	faultStalled:      {"stalled", answerClose, "the peer took nothing of what was sent, or brought nothing of what was asked for, for too long", ""},
 	faultUnanswered:   {"unanswered", answerClose, "the peer answered no call in time", "RFC 8166 §4.5"},
 	faultStarved:      {"starved", answerClose, "memory is short and the peer moved too little", ""},
 	faultOperation:    {"failed_operation", answerClose, "an RDMA operation failed", "RFC 8166 §4.5.4"},

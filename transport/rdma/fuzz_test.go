@@ -144,14 +144,13 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := &exposing{}
 		own := wire.PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
-		k := newConnection(own, defaultDeadline, new(Stats), nil)
+		k := newConnection(own, new(Stats), nil)
 		k.dialed = true
 		d.private = k.param(0).PrivateData
 		k.agree(d)
 		c := &caller{takeOver: func(*exchange, error) { t.Error("lost") }}
 		newRequester(k, c, 4).maxSegment = 1 << 30
 		k.start()
-		defer k.watch.stop()
 		ended := 0
 		x := getTo(300, make([]byte, 300))
 		x.MaxResults = 2000

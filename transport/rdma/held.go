@@ -37,8 +37,8 @@ func (s *responder) full() bool {
 	if s.pool == nil || !s.pool.Pressed() {
 		return false
 	}
-	back := s.k.watch.back.Load()
-	return s.k.watch.sent.Load() >= back+pressedChains ||
+	back := s.k.back.Load()
+	return s.k.sent.Load() >= back+pressedChains ||
 		s.pool.Swamped() && s.k.calls.Load()&^drainBit >= swampedCalls
 }
 

@@ -54,7 +54,7 @@ func (s *responder) overrun(n int64) bool {
 // answers is how many answers were posted and did not come back: chains that are no
 // RDMA Read. Where more are posted or come back meanwhile, it is rather too high.
 func (s *responder) answers() int64 {
-	back := s.k.watch.back.Load()
+	back := s.k.back.Load()
 	reads := s.reads.posted()
-	return max(int64(s.k.watch.sent.Load()-back)-reads, 0)
+	return max(int64(s.k.sent.Load()-back)-reads, 0)
 }

@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -16,7 +15,7 @@ import (
 // once, not after a deadline: what it costs has a bound (V1-21).
 func TestPeerThatReadsNoAnswers(t *testing.T) {
 	const credits = 20
-	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits, Deadline: time.Hour}})
+	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits}})
 	p := rawpeer.Dial(t, b.addr)
 	p.Initiate(rawpeer.LinuxRequest())
 	p.WriteFPDU(rawpeer.Ready())
@@ -45,7 +44,7 @@ func TestPeerThatReadsNoAnswers(t *testing.T) {
 func TestPeerThatReadsNoErrors(t *testing.T) {
 	const credits, atOnce = 20, 64
 	const bound = 2*credits + spareReceives + overrunSlack + 1
-	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits, Deadline: time.Hour}})
+	b := newBench(t, benchConfig{device: newIwarp(t), server: Config{Credits: credits}})
 	p := rawpeer.Dial(t, b.addr)
 	p.Conn.SetReadBuffer(4 << 10)
 	p.Initiate(rawpeer.LinuxRequest())

@@ -141,7 +141,7 @@ func readDone(chain *rdmacm.Chain, err error, failed int) {
 	r.queue, r.call, r.local[0], r.work[0] = nil, nil, nil, rdmacm.Work{}
 	readPool.Put(r)
 
-	q.k.watch.returned()
+	q.k.returned()
 	if err != nil {
 		c.responder.operationFailed(c.xid, err, failed >= 0)
 	} else {
@@ -152,7 +152,5 @@ func readDone(chain *rdmacm.Chain, err error, failed int) {
 	q.outstanding--
 	q.mu.Unlock()
 	q.pump()
-	s := c.responder
 	c.readBack(err == nil)
-	s.goOn()
 }

@@ -346,7 +346,7 @@ func (c *call) postChain() {
 func callDone(chain *rdmacm.Chain, err error, failed int) {
 	c := chain.Context.(*call)
 	s := c.responder
-	s.k.watch.returned()
+	s.k.returned()
 	if err == nil {
 		s.k.moved.Add(uint64(c.sent))
 	}

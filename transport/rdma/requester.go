@@ -251,7 +251,7 @@ func (e *exchange) part(q *requester) {
 func exchangeSent(chain *rdmacm.Chain, err error, failed int) {
 	e := chain.Context.(*exchange)
 	q := e.q
-	q.k.watch.returned()
+	q.k.returned()
 	if err != nil && failed >= 0 && !flushed(err) && q.take(e) {
 		// The receive promised for the answer stays: one too many does no harm.
 		q.settle(e, err)

@@ -65,8 +65,8 @@ type holder connection
 // Progress implements mem.Holder: the peer is waited for while Reads or replies are
 // under way.
 func (k *holder) Progress() (moved uint64, waitsForPeer bool) {
-	back := k.watch.back.Load()
-	return k.moved.Load(), k.watch.sent.Load() > back
+	back := k.back.Load()
+	return k.device.Progress(), k.sent.Load() > back
 }
 
 // End implements mem.Holder.

@@ -55,7 +55,7 @@ func TestStalledPeers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, benchConfig{server: Config{Deadline: 20 * time.Second}})
+				b := newBench(t, benchConfig{provider: rdmatest.Config{Stall: 20 * time.Second}})
 				other, p := b.peer(), b.peer()
 				stall(p)
 				r := p.Expose(make([]byte, 100), rdmacm.RemoteRead)
@@ -155,37 +155,4 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%+v is accepted", c)
 		}
 	}
-}
-
-// A connection that always has something outstanding, none of it for as long as
-// the deadline, lives; it ends when the oldest is late.
-func TestWatchLooksAtTheOldest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &instant{}
-		k := &connection{device: d, stats: new(Stats)}
-		k.watch.limit = 20 * time.Second
-		for range 50 {
-			k.watch.posted(k)
-			time.Sleep(9 * time.Second)
-			k.watch.posted(k)
-			k.watch.returned()
-			time.Sleep(9 * time.Second)
-			k.watch.posted(k)
-			k.watch.returned()
-			k.watch.returned()
-			k.watch.posted(k)
-			k.watch.returned()
-		}
-		synctest.Wait()
-		if d.aborted != nil {
-			t.Fatalf("%v", d.aborted)
-		}
-		k.watch.posted(k)
-		time.Sleep(26 * time.Second)
-		synctest.Wait()
-		if d.aborted == nil {
-			t.Error("the connection lives on")
-		}
-		k.watch.stop()
-	})
 }

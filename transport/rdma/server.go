@@ -95,7 +95,7 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 			r.Reject(nil)
 			continue
 		}
-		k := newConnection(own, s.config.Deadline, &s.stats, s.config.Event)
+		k := newConnection(own, &s.stats, s.config.Event)
 		k.onClosed = func(error) { s.gone(k) }
 		s.open[k] = struct{}{}
 		s.setup.Add(1)

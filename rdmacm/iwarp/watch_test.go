@@ -1,0 +1,43 @@
+package iwarp
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// A peer that moves a byte now and then is not stalled, however long all of it takes. It
+// is when nothing moved for the whole time.
+func TestStallIsCountedFromTheLastByte(t *testing.T) {
+	for kind := range watched {
+		synctest.Test(t, func(t *testing.T) {
+			const stall = 30 * time.Second
+			var w watch
+			var pending [watched]bool
+			var progress [watched]uint64
+			pending[kind] = true
+			for range 100 {
+				progress[kind]++
+				for range ticks - 1 {
+					if err, _ := w.judge(&pending, &progress, stall); err != nil {
+						t.Fatalf("%s: %v", undone[kind], err)
+					}
+					time.Sleep(stall / ticks)
+				}
+			}
+			for range ticks {
+				time.Sleep(stall / ticks)
+				if err, stalled := w.judge(&pending, &progress, stall); err != nil {
+					if !stalled || !errors.Is(err, rdmacm.ErrStalled) || !errors.Is(err, rdmacm.ErrTimeout) {
+						t.Errorf("ended with %v, stalled %v", err, stalled)
+					}
+					return
+				}
+			}
+			t.Errorf("%s: a peer of which nothing moves is let be", undone[kind])
+		})
+	}
+}
