@@ -58,7 +58,8 @@ type Work struct {
 	// Remote is the memory of the peer that an OpWrite or OpRead names.
 	Remote Remote
 	// Invalidate is the STag of the peer's that an OpSendInvalidate
-	// invalidates: see Limits.RemoteInvalidation.
+	// invalidates: see Limits.RemoteInvalidation. 0 names none: a peer's STag 0 is not
+	// invalidated.
 	Invalidate uint32
 }
 
@@ -79,7 +80,14 @@ type Chain struct {
 	// Done is called exactly once, chains in the order of Post, whatever
 	// became of the connection. err is nil when all of Work completed: local
 	// memory may be used again. It does not say that the peer got anything.
-	// failed is the index in Work of the request that failed, or -1.
+	//
+	// Otherwise err says who is to blame, by errors.Is. ErrFlushed: the end of the
+	// connection took the work, and err has the reason for the end too, which is the
+	// one given to Abort where this side aborted. ErrClosed: the connection had ended.
+	// Any other error: work of this very chain failed, because the peer refused it or
+	// the device could not, and would fail again. failed is the index of the work
+	// request that failed, or did not complete; -1 where none can be named.
+	//
 	// It may be called from within Post, and must not block.
 	Done func(c *Chain, err error, failed int)
 	// Context is the caller's own.

@@ -13,9 +13,10 @@ type Limits struct {
 	// directions. This side may post OpSendInvalidate, and the peer may name
 	// any STag that Register gave out on this connection: when Received is
 	// called with Recv.Invalidated, the peer can reach that memory no more, and
-	// its Deregister has nothing left to do. A peer that names any other STag
-	// ends the connection; one that was deregistered a moment ago may be let
-	// pass, because the two may cross.
+	// its Deregister has nothing left to do. A peer that names an STag of another
+	// connection, or one that cannot have been given out, ends the connection. One that
+	// was deregistered is let pass, however long ago that was: the answer to a call
+	// that was given up may be late.
 	//
 	// Where it is false, a chain with OpSendInvalidate fails by itself and
 	// nothing of it is carried out. A ULP tells its peer that it takes part
@@ -87,8 +88,8 @@ type Conn interface {
 	// carried out, as far as the peer takes part; the provider's deadline
 	// bounds it. Handler.Closed tells the end.
 	Disconnect()
-	// Abort ends the connection at once. Chains outstanding come back with
-	// an error; err is what Closed and they will say. nil means ErrAborted.
+	// Abort ends the connection at once. Chains outstanding come back as flushed
+	// (Chain.Done); err is what Closed will say. nil means ErrAborted.
 	Abort(err error)
 	// Done is closed after Handler.Closed has returned.
 	Done() <-chan struct{}

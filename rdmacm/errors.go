@@ -35,6 +35,23 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("rdmacm: peer rejected the connection (%d bytes of private data)", len(e.PrivateData))
 }
 
+// A RefusedError: the peer ended the connection because it refuses what this side posted.
+// Where a provider tells chains of work that the peer may never have got that they are done
+// (Chain.Done), this error, which is part of what Closed says, may be all that blames such
+// work. It is an ErrNotExposed.
+type RefusedError struct {
+	// Op is the kind of work, and STag the memory that it named: that of
+	// Work.Remote, or Work.Invalidate.
+	Op   Op
+	STag uint32
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("rdmacm: peer refuses an %v that names STag %#x", e.Op, e.STag)
+}
+
+func (e *RefusedError) Unwrap() error { return ErrNotExposed }
+
 // A LengthError: a message does not fit what was promised for it.
 type LengthError struct {
 	Length, Limit int

@@ -14,14 +14,32 @@ func (x *receiver) peerTerminated() {
 		t.Cause, t.Dialect = wire.RDMAPCatastrophic, wire.DialectUnknown
 	}
 	x.p.counters.terminate(&x.p.counters.in, t.Cause)
-	why := errors.Join(&TerminateError{Cause: t.Cause, Remote: true, Dialect: t.Dialect}, err)
+	why := errors.Join(&TerminateError{Cause: t.Cause, Remote: true, Dialect: t.Dialect}, refused(&t), err)
 	x.blame(&t, why)
 	x.life.end(why, false)
 }
 
+// refused is the work of this side's that a Terminate quotes, or nil.
+func refused(t *wire.Termination) error {
+	if len(t.RDMAP) == wire.ReadRequestSize {
+		return &rdmacm.RefusedError{Op: rdmacm.OpRead, STag: wire.ParseRead(t.RDMAP).SourceSTag}
+	}
+	switch len(t.DDP) {
+	case wire.TaggedSize:
+		if h := wire.ParseTagged(t.DDP); h.Op == wire.Write {
+			return &rdmacm.RefusedError{Op: rdmacm.OpWrite, STag: h.STag}
+		}
+	case wire.UntaggedSize:
+		if h := wire.ParseUntagged(t.DDP); h.Op.Invalidates() {
+			return &rdmacm.RefusedError{Op: rdmacm.OpSendInvalidate, STag: h.Invalidate}
+		}
+	}
+	return nil
+}
+
 // blame finds the RDMA Read that a Terminate quotes: it has failed by itself, not
 // by the end of the connection. (A Write that is quoted may have come back long
-// ago: RFC 5040 §6.2.1.)
+// ago, RFC 5040 §6.2.1: refused tells of it.)
 func (x *receiver) blame(t *wire.Termination, why error) {
 	var quoted func(r *outRead) bool
 	if len(t.RDMAP) == wire.ReadRequestSize {

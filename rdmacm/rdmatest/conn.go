@@ -386,7 +386,6 @@ func (c *Conn) Abort(err error) {
 	c.unfreed -= len(c.inbox)
 	c.inbox = nil
 	c.kill(err, ErrLost)
-	c.flushed = err
 }
 
 // kill ends both sides without order, with what each is told. link.mu is held.

@@ -104,21 +104,17 @@ func (c *Conn) carry(p *posting, i int) {
 		c.fail(p, i, err, ErrLost)
 		return
 	}
-	var mine, theirs error
+	var theirs, mine error
 	switch w.Op {
 	case rdmacm.OpWrite:
-		mine = c.write(w)
-		theirs = mine
+		theirs = c.write(w)
 	case rdmacm.OpRead:
-		mine = c.read(w)
-		theirs = mine
+		theirs = c.read(w)
 	default:
 		theirs = c.send(w)
-		if theirs != nil {
-			mine = fmt.Errorf("rdmatest: refused by the peer: %w", theirs)
-		}
 	}
-	if mine != nil {
+	if theirs != nil {
+		mine = fmt.Errorf("rdmatest: refused by the peer: %w", refused(w, theirs))
 		c.fail(p, i, mine, theirs)
 		return
 	}
@@ -132,6 +128,18 @@ func (c *Conn) carry(p *posting, i int) {
 		p.ready = true
 		c.events.Broadcast()
 	}
+}
+
+// refused is why with what w names, where that is at fault.
+func refused(w *rdmacm.Work, why error) error {
+	if !errors.Is(why, rdmacm.ErrNotExposed) {
+		return why
+	}
+	stag := w.Remote.STag
+	if w.Op == rdmacm.OpSendInvalidate {
+		stag = w.Invalidate
+	}
+	return errors.Join(&rdmacm.RefusedError{Op: w.Op, STag: stag}, why)
 }
 
 // fail ends the connection by the fault of one work request.
@@ -182,7 +190,7 @@ func (c *Conn) send(w *rdmacm.Work) error {
 	}
 	var r *Region
 	if w.Op == rdmacm.OpSendInvalidate {
-		if r = o.regions[w.Invalidate]; r == nil {
+		if r = o.regions[w.Invalidate]; r == nil && o.revoked == 0 {
 			return fmt.Errorf("%w: STag %#x to invalidate", rdmacm.ErrNotExposed, w.Invalidate)
 		}
 	}
@@ -190,9 +198,11 @@ func (c *Conn) send(w *rdmacm.Work) error {
 		o.promised = o.promised[1:]
 	}
 	m := &rdmacm.Recv{Bytes: gather(w.Local), Free: o.free, Provider: o}
+	if w.Op == rdmacm.OpSendInvalidate {
+		m.Invalidated = w.Invalidate
+	}
 	if r != nil {
 		r.invalid = true
-		m.Invalidated = w.Invalidate
 		o.note(Event{Kind: KindInvalidated, Remote: r.remote, Length: len(r.memory), Invalidate: w.Invalidate})
 	}
 	o.seat.Heard()

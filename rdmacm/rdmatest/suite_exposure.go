@@ -2,6 +2,7 @@ package rdmatest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -19,6 +20,7 @@ var exposureRules = []rule{
 	{"WithoutRemoteInvalidation", both(exposureNoInvalidation)},
 	{"RemoteInvalidation", both(exposureInvalidate)},
 	{"InvalidateOfWhatIsNotExposed", both(exposureInvalidateUnknown)},
+	{"InvalidateOfWhatWasExposedLongAgo", both(exposureInvalidateLate)},
 	{"InvalidatedMemoryIsOutOfReach", both(exposureInvalidated)},
 	{"DeregisterTwice", both(exposureDeregisterTwice)},
 	{"DeregisterDuringWrites", both(exposureDeregisterWrites)},
@@ -35,7 +37,8 @@ func (s *suite) access(op rdmacm.Op, granted rdmacm.Access, memory []byte, at fu
 	local := bytes.Repeat([]byte{0x5a}, n)
 	w := rdmacm.Work{Op: op, Local: [][]byte{local}, Remote: at(region)}
 	out := a.Post(w)
-	s.killed(a, b)
+	s.refused(a, op, w.Remote.STag)
+	s.killed(b)
 	// A Write may have left in good order; a Read cannot have come back.
 	if o := a.await(out); op == rdmacm.OpRead && o.Err == nil {
 		s.Error("the Read succeeds")
@@ -240,13 +243,42 @@ func exposureInvalidate(s *suite, a, b *Peer) {
 	s.noError(other.Deregister())
 }
 
+// refused asserts that the connection of p ended because the peer refuses work that names
+// stag.
+func (s *suite) refused(p *Peer, op rdmacm.Op, stag uint32) {
+	s.Helper()
+	err := p.End()
+	e, ok := errors.AsType[*rdmacm.RefusedError](err)
+	if !ok || *e != (rdmacm.RefusedError{Op: op, STag: stag}) || !errors.Is(err, rdmacm.ErrNotExposed) {
+		s.Errorf("the connection ends with %v, which does not say that a %v to STag %#x is refused", err, op, stag)
+	}
+}
+
 func exposureInvalidateUnknown(s *suite, a, b *Peer) {
 	if !a.Conn().Limits().RemoteInvalidation {
 		s.Skip("the provider has no remote invalidation")
 	}
 	region := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
 	a.Post(rdmacm.Work{Op: rdmacm.OpSendInvalidate, Invalidate: region.STag() ^ 0x100})
-	s.killed(a, b)
+	s.refused(a, rdmacm.OpSendInvalidate, region.STag()^0x100)
+	s.killed(b)
+}
+
+// An answer may come long after its call was given up, and others were made.
+func exposureInvalidateLate(s *suite, a, b *Peer) {
+	if !a.Conn().Limits().RemoteInvalidation {
+		s.Skip("the provider has no remote invalidation")
+	}
+	late := b.Expose(make([]byte, 100), rdmacm.RemoteWrite)
+	s.noError(late.Deregister())
+	for range 1000 {
+		s.noError(b.Expose(make([]byte, 100), rdmacm.RemoteWrite).Deregister())
+	}
+	s.noError(a.SendInvalidate(nil, late.STag()))
+	if m := b.Receive(); m.Invalidated != late.STag() {
+		s.Errorf("the message invalidates %#x, not %#x", m.Invalidated, late.STag())
+	}
+	s.lives(a, b)
 }
 
 func exposureInvalidated(s *suite, a, b *Peer) {

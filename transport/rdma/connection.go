@@ -171,7 +171,7 @@ func (k *connection) closed(err error) {
 		k.note(faultStalled, answerClose, 0)
 	}
 	if k.responder != nil {
-		k.responder.closed()
+		k.responder.closed(err)
 	}
 	if k.requester != nil {
 		k.requester.closed(err)

@@ -47,15 +47,20 @@ type failedXID struct {
 	at   time.Time
 }
 
-// add remembers a call; the oldest is forgotten when there are too many.
-func (f *failedPart) add(peer netip.Addr, xid uint32) {
+// add remembers a call; the oldest is forgotten when there are too many. It is false for
+// a call that is remembered already.
+func (f *failedPart) add(peer netip.Addr, xid uint32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if slices.ContainsFunc(f.entries, func(e failedXID) bool { return e.peer == peer && e.xid == xid }) {
+		return false
+	}
 	if len(f.entries) == failedXIDsMost {
 		f.entries = slices.Delete(f.entries, 0, 1)
 	}
 	f.entries = append(f.entries, failedXID{peer, xid, time.Now()})
 	f.count.Store(int32(len(f.entries)))
+	return true
 }
 
 // take says whether the call is remembered, and forgets it.

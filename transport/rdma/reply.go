@@ -326,6 +326,9 @@ func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) boo
 	if !alone || !k.device.SendShort(local, invalidate) {
 		return false
 	}
+	if invalidate != 0 {
+		c.responder.written.put(c.xid, invalidate)
+	}
 	if c.inRun {
 		k.inRun += uint64(size)
 	} else {
@@ -338,6 +341,7 @@ func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) boo
 // postChain posts work.
 func (c *call) postChain() {
 	c.leaveRun()
+	c.responder.written.add(c.xid, c.work)
 	c.chain.Work = c.work
 	c.responder.k.post(&c.chain)
 }
@@ -364,8 +368,20 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	if flushed(err) {
 		return // something else ended the connection before
 	}
-	if own && !errors.Is(err, rdmacm.ErrTimeout) && !errors.Is(err, rdmacm.ErrAborted) {
+	if own {
 		s.failed.add(s.peer, xid)
 	}
 	s.k.end(faultOperation, err)
+}
+
+// blame finds the call whose reply the peer refused, although its work had come back as
+// done: its retry is not to fail the same way.
+func (s *responder) blame(why error) {
+	e, ok := errors.AsType[*rdmacm.RefusedError](why)
+	if !ok || e.Op == rdmacm.OpRead { // a Read that failed has come back as failed
+		return
+	}
+	if xid, ok := s.written.of(e.STag); ok && s.failed.add(s.peer, xid) {
+		s.k.note(faultOperation, answerClose, xid)
+	}
 }

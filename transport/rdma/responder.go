@@ -26,6 +26,7 @@ type responder struct {
 	// RDMA here (RFC 8167 §5.3).
 	noChunks bool
 	failed   *failedPart
+	written  written
 	// unjudged bounds the memory of all calls that no program has judged yet.
 	unjudged *mem.Group
 	peer     netip.Addr
@@ -120,9 +121,10 @@ func (s *responder) grant(more int) {
 	}
 }
 
-// closed: the connection is gone. Calls in progress run on; their replies come
+// closed: the connection is gone, for why. Calls in progress run on; their replies come
 // back from the device as flushed.
-func (s *responder) closed() {
+func (s *responder) closed(why error) {
+	s.blame(why)
 	s.conn.Close()
 	s.reads.closed()
 	s.dropHeld()

@@ -332,19 +332,26 @@ func TestInvalidationBelongsToItsCall(t *testing.T) {
 // another address, or without chunks, is served. V1-93: failing work closes.
 func TestRetryOfWhatBrokeTheConnection(t *testing.T) {
 	for name, c := range map[string]struct {
-		write  bool
-		device rdmacm.Provider
+		write, reply bool
+		device       rdmacm.Provider
 	}{
-		"a Read of a bad tag":  {},
-		"a Write to a bad tag": {write: true},
+		"a Read of a bad tag":                 {},
+		"a Write to a bad tag":                {write: true},
+		"a Reply chunk that the peer refuses": {reply: true},
 		// An iWARP provider takes a Write for done before the peer has seen it.
-		"a Read of a bad tag, over iWARP": {device: newIwarp(t)},
+		"a Read of a bad tag, over iWARP":                 {device: newIwarp(t)},
+		"a Write to a bad tag, over iWARP":                {write: true, device: newIwarp(t)},
+		"a Reply chunk that the peer refuses, over iWARP": {reply: true, device: newIwarp(t)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, benchConfig{device: c.device})
 			build := func(p peer) message {
-				if c.write {
-					return message{xid: 7, writes: [][]wire.Segment{{{Handle: 0xbad, Length: 100}}}, payload: rpctest.Message(7, rpctest.GET, count(100))}
+				bad := []wire.Segment{{Handle: 0xbad, Length: 9000}}
+				switch {
+				case c.write:
+					return message{xid: 7, writes: [][]wire.Segment{bad}, payload: rpctest.Message(7, rpctest.GET, count(100))}
+				case c.reply:
+					return message{xid: 7, reply: bad, payload: rpctest.Message(7, rpctest.GET, count(8000))}
 				}
 				m, pos := putCall(7, "name", 100)
 				return message{xid: 7, reads: at(pos, wire.Segment{Handle: 0xbad, Length: 100}), payload: m}

@@ -72,6 +72,7 @@ func TestStalledPeers(t *testing.T) {
 					t.Errorf("ended after %v", waited)
 				}
 				b.alive(other)
+				synctest.Wait() // the server's end of the connection is told too
 				if n := b.server.Stats().Timeouts(); n != 1 {
 					t.Errorf("%d timeouts", n)
 				}
