@@ -61,10 +61,10 @@ type regions struct {
 	mu     sync.Mutex
 	first  *region
 	closed bool
-	// past are the steering tags that were valid last: their invalidation by
-	// the peer may still be on its way, and is no fault.
-	past   []uint32
-	oldest int
+	// past are the first steering tags that were valid and are not any more. The peer may
+	// invalidate one however late, and that is no fault. Once there are more than past
+	// keeps, any may have been one.
+	past []uint32
 }
 
 const pastSTags = 128
@@ -101,12 +101,8 @@ func (s *regions) revoke(r *region) bool {
 	}
 	r.prev, r.next = nil, nil
 	s.p.stags.remove(r.stag)
-	switch {
-	case len(s.past) < pastSTags:
+	if len(s.past) < pastSTags {
 		s.past = append(s.past, r.stag)
-	default:
-		s.past[s.oldest] = r.stag
-		s.oldest = (s.oldest + 1) % pastSTags
 	}
 	return true
 }
@@ -139,7 +135,7 @@ func (s *regions) invalidate(stag uint32) wire.Cause {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.Contains(s.past, stag) {
+	if len(s.past) == pastSTags || slices.Contains(s.past, stag) {
 		return wire.Cause{}
 	}
 	return wire.RDMAPNotInvalid

@@ -22,6 +22,7 @@ func (c *call) begin(h *wire.Header) {
 	c.tag, c.invalidate = 0, false
 	if s.k.invalidate {
 		c.tag, c.invalidate = h.SoleHandle()
+		c.invalidate = c.invalidate && c.tag != 0 // 0 means none to a device
 	}
 	if h.Proc == wire.ProcMsg {
 		payload := c.recv.Bytes[h.Size:]

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"testing"
@@ -208,4 +209,62 @@ func TestCallbacksAreShort(t *testing.T) {
 		t.Errorf("something was sent: %v", p.Seen())
 	}
 	_ = rdmatest.KindPost
+}
+
+// A call is held because four chains of its connection are under way while memory is
+// short, callbacks all of them. It goes on when they come back, and waits for nothing else
+// of its connection.
+func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
+	b, n := withBackchannel(t, benchConfig{server: Config{callbackCredits: 8}})
+	p := b.peer()
+	b.alive(p)
+	caller := n.last().Caller()
+	callback := func() { // one whose end is not waited for
+		caller.Start(&rpc.Exchange{Program: rpctest.Number, Version: 1, Done: func(*rpc.Exchange) {}})
+	}
+	callback()
+	xid := binary.BigEndian.Uint32(p.Receive().Bytes)
+	p.Send(message{xid: xid, credits: 8, payload: success(xid)}.bytes())
+	await.Until(t, "the grant is taken", func() bool { return b.server.Stats().Answers.Load() == 1 })
+
+	faults := serverEnd(p).Faults()
+	chains, _ := faults.Posted()
+	release := faults.DelayDone(chains)
+	for range pressedChains {
+		callback()
+	}
+	share := b.pool.NewShare()
+	share.Charge(65 << 20) // memory is short
+	defer share.Discharge(65 << 20)
+	if !b.pool.Pressed() {
+		t.Fatal("memory is not short")
+	}
+	p.Send(message{xid: 0xbeef01, payload: rpctest.Message(0xbeef01, rpctest.NULL, nil)}.bytes())
+	await.Until(t, "the call is held", func() bool { return b.server.Stats().Held.Load() == 1 })
+	release() // the peer took the callbacks: it owes nothing any more
+	for m := p.Receive(); binary.BigEndian.Uint32(m.Bytes) != 0xbeef01; m = p.Receive() {
+	}
+}
+
+// RFC 8167 §2.4.1: both directions choose their XIDs by themselves. A call whose header is
+// at fault is answered while a callback with its XID is under way, where it cannot be the
+// reply: a reply has the version of its call, and no Read list.
+func TestFaultyCallWithTheXIDOfACallback(t *testing.T) {
+	b, n := withBackchannel(t, benchConfig{server: Config{callbackCredits: 2}})
+	p := b.peer()
+	b.alive(p)
+	n.last().Caller().Start(&rpc.Exchange{Program: rpctest.Number, Version: 1, Done: func(*rpc.Exchange) {}})
+	xid := binary.BigEndian.Uint32(p.Receive().Bytes)
+	for _, x := range []uint32{xid + 1, xid} {
+		m := message{xid: x, version: 2, payload: rpctest.Message(x, rpctest.NULL, nil)}
+		wantError(t, b.call(p, m), x, 2, wire.ErrVers)
+		put, position := putCall(x, "name", 100)
+		cutOff := message{xid: x, reads: at(position, seg(1, 100, 0)), payload: put}.bytes()[:wire.MinHeader+8]
+		p.Send(cutOff)
+		wantError(t, p.Receive(), x, 1, wire.ErrChunk)
+	}
+	// What may be the reply is not answered.
+	unknown := message{xid: xid, proc: 9, payload: rpctest.Message(xid, rpctest.NULL, nil)}
+	p.Send(unknown.bytes())
+	b.alive(p)
 }

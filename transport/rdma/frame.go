@@ -63,11 +63,21 @@ func (k *connection) received(r *rdmacm.Recv) {
 // refuse answers a message whose header is at fault. RDMA_ERROR answers only what
 // cannot be a reply that is waited for.
 func (k *connection) refuse(f Fault, p wire.Prefix, r *rdmacm.Recv) {
-	if faults[f].answer == answerDrop || k.dialed || k.requester != nil && k.requester.waits(p.XID) {
+	if faults[f].answer == answerDrop || k.dialed || k.mayBeReply(f, p, r.Bytes) {
 		k.drop(f, p.XID, r)
 		return
 	}
 	k.responder.reject(f, p, r)
+}
+
+// mayBeReply says whether a message whose header is at fault may be a reply. Both
+// directions choose their XIDs by themselves (RFC 8167 §2.4.1), so that an XID that is
+// waited for is not enough: a reply has the version of its call, and no Read list (RFC 8166
+// §4.3.1).
+func (k *connection) mayBeReply(f Fault, p wire.Prefix, message []byte) bool {
+	const readList = wire.PrefixSize
+	reads := (f == faultTruncated || f == faultDiscriminator) && binary.BigEndian.Uint32(message[readList:]) == 1
+	return f != faultVersion && !reads && k.requester != nil && k.requester.waits(p.XID)
 }
 
 // refused takes an RDMA_ERROR, which is never answered (RFC 8166 §4.5).

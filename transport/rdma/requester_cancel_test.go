@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -175,5 +177,94 @@ func TestCancelWhileBuilding(t *testing.T) {
 	ended(t, next)
 	if n := len(s.p.Messages()); n != 1 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+// A server answers a call that was given up, late, by a Send with Invalidate of the one STag
+// that the call offered, as RFC 8797 §4.1 wants. The connection lives, and with it the other
+// calls, however many were made since.
+func TestLateInvalidationIsHarmless(t *testing.T) {
+	for name, device := range map[string]rdmacm.Provider{"memory": rdmatest.New(), "iWARP": newIwarp(t)} {
+		t.Run(name, func(t *testing.T) {
+			l, err := device.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			var c *Client
+			dialed := make(chan error, 1)
+			go func() {
+				var err error
+				c, err = Dial(t.Context(), device, l.Addr(), DialConfig{RemoteInvalidation: true})
+				dialed <- err
+			}()
+			p := rdmatest.AcceptPeer(t, l, rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+				PrivateData: private(true, 4096, 4096), Receives: 1000, ReceiveSize: 4096, InboundReads: 16, OutboundReads: 16,
+			}})
+			if err := ended(t, dialed); err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			start := func() (x *rpc.Exchange, done chan error) {
+				x, done = getTo(100, make([]byte, 100)), make(chan error, 1)
+				x.Done = func(x *rpc.Exchange) {
+					err := x.Err
+					if err == nil {
+						x.Results.EligibleOpaque(rpctest.MaxData)
+						err = x.Results.Finish()
+					}
+					done <- err
+				}
+				c.Start(x)
+				return x, done
+			}
+			next := func() wire.Header {
+				var h wire.Header
+				if err := h.Parse(p.Receive().Bytes); err != nil {
+					t.Fatal(err)
+				}
+				return h
+			}
+			answer := func(h wire.Header, invalidate bool) {
+				m := message{xid: h.XID, credits: 8, payload: success(h.XID, 0)}
+				o := offered(&h)
+				for _, w := range o.writes {
+					m.writes = append(m.writes, used(w, 0))
+				}
+				if !invalidate {
+					err = p.Send(m.bytes())
+				} else {
+					err = p.SendInvalidate(m.bytes(), o.writes[0][0].Handle)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, first := start() // brings the grant
+			answer(next(), false)
+			if err := ended(t, first); err != nil {
+				t.Fatal(err)
+			}
+			x, gone := start()
+			late, cancelled := next(), errors.New("given up")
+			c.Cancel(x, cancelled)
+			if err := ended(t, gone); err != cancelled {
+				t.Fatal(err)
+			}
+			for range 140 {
+				_, done := start()
+				answer(next(), false)
+				if err := ended(t, done); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, other := start()
+			h := next()
+			answer(late, true)
+			answer(h, false)
+			if err := ended(t, other); err != nil {
+				t.Errorf("a late answer ends another call with %v", err)
+			}
+		})
 	}
 }

@@ -183,3 +183,21 @@ func TestReplayWithFreshChunks(t *testing.T) {
 		t.Errorf("executed %d times", n)
 	}
 }
+
+// STag 0 is a handle like others: it is offered, and written to. Providers take 0 for none
+// where an STag to invalidate is meant, so that the reply invalidates nothing then.
+func TestSTagZeroIsNotInvalidated(t *testing.T) {
+	for name, device := range map[string]rdmacm.Provider{"memory": nil, "iWARP": newIwarp(t)} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, benchConfig{device: device, server: Config{RemoteInvalidation: true}})
+			p := b.peerWith(private(true, 4096, 4096), 64)
+			m := b.call(p, message{xid: 7, writes: [][]wire.Segment{{seg(0, 0, 0)}}, payload: rpctest.Message(7, rpctest.GET, count(0))})
+			if _, payload := answered(t, m); m.Invalidated != 0 {
+				t.Errorf("STag %#x is invalidated", m.Invalidated)
+			} else {
+				results(t, 7, payload)
+			}
+			b.alive(p)
+		})
+	}
+}
