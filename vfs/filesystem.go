@@ -147,7 +147,8 @@ type FileSystem interface {
 	// call) and how stable it is.
 	Write(op *Op, h Handle, offset uint64, data [][]byte, stable Stability) (n int, done Stability, ch Change, err error)
 	// Commit puts what was written to the range (count 0: to the end) on
-	// stable storage.
+	// stable storage. A user that has the file open for writing (Opener) may
+	// do so whatever the mode.
 	Commit(op *Op, h Handle, offset uint64, count uint32) (Change, error)
 	// Verifier tells apart the instances of the file system between which
 	// unstable data may have been lost: it changes at a restart, and when a

@@ -321,9 +321,8 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 	return fs.commit(op, n, false)
 }
 
-// commit syncs n, a regular file. judged: see read. While a caller holds the file open for
-// writing, COMMIT is not judged: what that caller may write he must be able to commit, by a
-// call that names the file alone.
+// commit syncs n, a regular file. judged: see read. A user that holds the file open for writing
+// may write to it, and so commit, by a call that names the file alone.
 func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
 	m := n.mark()
 	var is look
@@ -334,7 +333,7 @@ func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error
 	if op.Try && n.data.dirty() {
 		return vfs.Change{}, vfs.ErrWouldBlock
 	}
-	if !judged && !n.files.openToWrite() {
+	if !judged && !n.files.openToWrite(op.Cred.UID) {
 		if err = fs.mayUseData(op, n, &is, true); err != nil {
 			return vfs.Change{}, err
 		}

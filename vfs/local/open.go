@@ -14,6 +14,7 @@ type file struct {
 	n      *node
 	data   *openFile
 	access vfs.OpenAccess
+	uid    uint32 // of the user that opened it
 	closed atomic.Bool
 	users  atomic.Int32 // calls under way, and one until Close
 }
@@ -44,12 +45,12 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 			return nil, err
 		}
 		if fs.nodes.open(n) {
-			f := &file{n: n, data: data, access: access}
+			f := &file{n: n, data: data, access: access, uid: op.Cred.UID}
 			f.users.Store(1)
 			return f, nil
 		}
 		// n was let go of after it was looked at. Is the file there still?
-		fs.unpin(data, n)
+		fs.unpin(data, n, op.Cred.UID)
 		fs.giveBack(op, n)
 	}
 	return nil, vfs.ErrDelay
@@ -106,7 +107,7 @@ func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) erro
 // keep others from leases, and programs from being executed, for no use.
 func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	for range tries {
-		f, err := n.files.pin(fs, write)
+		f, err := n.files.pin(fs, op.Cred.UID, write)
 		if f != nil || err != nil {
 			return f, err
 		}
@@ -124,8 +125,8 @@ func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return nil, vfs.ErrDelay
 }
 
-// pin pins the file if there is one. ErrDelay: as many are pinned as may be.
-func (o *openFiles) pin(fs *FS, write bool) (*openFile, error) {
+// pin pins the file for a user if there is one. ErrDelay: as many are pinned as may be.
+func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := o.ro
@@ -141,14 +142,25 @@ func (o *openFiles) pin(fs *FS, write bool) (*openFile, error) {
 	}
 	f.pins++
 	f.refs.Add(1)
+	if write {
+		if o.writers == nil {
+			o.writers = make(map[uint32]int)
+		}
+		o.writers[uid]++
+	}
 	return f, nil
 }
 
-// unpin ends a pin of f, which was n's, and gives the reference back. It never
-// waits.
-func (fs *FS) unpin(f *openFile, n *node) {
+// unpin ends a user's pin of f, which was n's, and gives the reference back. It
+// never waits.
+func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	f.used.Store(fs.nodes.round.Load())
 	n.files.mu.Lock()
+	if f.writable {
+		if n.files.writers[uid]--; n.files.writers[uid] == 0 {
+			delete(n.files.writers, uid)
+		}
+	}
 	if f.pins--; f.pins == 0 {
 		fs.stats.pinned.Add(-1)
 	}
@@ -158,11 +170,11 @@ func (fs *FS) unpin(f *openFile, n *node) {
 	}
 }
 
-// openToWrite says that a caller holds the file open for writing.
-func (o *openFiles) openToWrite() bool {
+// openToWrite says that a user holds the file open for writing.
+func (o *openFiles) openToWrite(uid uint32) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.rw != nil && o.rw.pins > 0
+	return o.writers[uid] > 0
 }
 
 // closeNode ends an open of n and gives the reference back. It never waits.
@@ -200,7 +212,7 @@ func (f *file) end() {
 		return
 	}
 	fs, n := f.n.fs, f.n
-	fs.unpin(f.data, n)
+	fs.unpin(f.data, n, f.uid)
 	fs.closeNode(n)
 }
 

@@ -36,8 +36,9 @@ func (f *openFile) close() {
 
 // openFiles are a node's: at most one to read and one to read and write.
 type openFiles struct {
-	mu     sync.Mutex
-	ro, rw *openFile
+	mu      sync.Mutex
+	ro, rw  *openFile
+	writers map[uint32]int // how many Files each user has open for writing
 }
 
 // held returns the open file, for writing where write says so, with a reference,

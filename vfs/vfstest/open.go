@@ -254,6 +254,7 @@ func testOpenJudgedOnce(x *fixture) {
 		_, err = o.setSize(3)
 		x.is(err, "SetSize after the mode changed", nil)
 		x.is(o.commit(), "Commit after the mode changed", nil)
+		x.is(alice.commit(h), "Commit by the handle after the mode changed", nil)
 		o.content("con")
 	}
 	for _, access := range []vfs.OpenAccess{vfs.OpenRead, vfs.OpenWrite, readWrite | vfs.OpenOwner} {

@@ -41,17 +41,28 @@ func writeWith(id wire.StateID4, data string, stable wire.StableHow4) nfs4test.O
 
 var commitAll = nfs4test.Op{Number: wire.OpCommit, Args: &wire.Commit4Args{}}
 
-// A caller that has a file open to write goes on to write after a chmod, and so commits.
+// A caller that has a file open to write goes on to write after a chmod, and so commits. Another
+// user has no part in that.
 func TestCommitOfAnOpenFileAfterChmod(t *testing.T) {
 	bob, f := onDirectory(t, nil)
 	o := bob.open(openArgs("f", "bob", both, 0))
 	if err := os.Chmod(f, 0o600); err != nil { // by its owner, root
 		t.Fatal(err)
 	}
+	carol := *bob.Peer
+	carol.UID = 1001
+	commit := func() wire.NFSStat4 { return carol.Compound(putFH(o.fh), commitAll).Status }
+	if s := commit(); s != wire.NFS4ErrAccess {
+		t.Errorf("COMMIT by another user than the one that has the file open: %v", s)
+	}
 	for _, op := range []nfs4test.Op{writeWith(o.Stateid, "data", wire.Unstable4), commitAll} {
 		if s := bob.Compound(putFH(o.fh), op).Status; s != wire.NFS4OK {
 			t.Errorf("%v of an open file after chmod: %v", op.Number, s)
 		}
+	}
+	bob.close(o)
+	if s := bob.Compound(putFH(o.fh), commitAll).Status; s != wire.NFS4ErrAccess {
+		t.Errorf("COMMIT of a file that was closed after chmod: %v", s)
 	}
 }
 
