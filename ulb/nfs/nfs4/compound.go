@@ -103,8 +103,14 @@ type Compound struct {
 	scratch
 }
 
-// brought says that the operation left the attributes of the current object in k.Attr.
-func (k *Compound) brought() { k.broughtBy = k.Index + 1 }
+// brought says that the operation left the attributes of the current object in k.Attr. They
+// count where it waited for nothing: else they may be older than what others were answered
+// meanwhile.
+func (k *Compound) brought() {
+	if k.Op.Try {
+		k.broughtBy = k.Index + 1
+	}
+}
 
 // Brought says that k.Attr are the attributes of the current object, as the operation
 // before this one found them.

@@ -106,8 +106,7 @@ func write(k *Compound) Status {
 	if err != nil {
 		return k.closedOr(err)
 	}
-	if ch.HasAfter && args.Stable == wire.Unstable4 {
-		// Behind a sync they would be older than what was answered meanwhile.
+	if ch.HasAfter {
 		k.Attr = ch.After
 		k.brought()
 	}

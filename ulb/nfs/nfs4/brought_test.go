@@ -1,0 +1,153 @@
+package nfs4_test
+
+import (
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
+)
+
+// sizeAndChange are the attributes that a compound's last operation, a GETATTR, told.
+func sizeAndChange(t testing.TB, r *nfs4test.Result) (size, change uint64) {
+	t.Helper()
+	if r.Status != wire.NFS4OK {
+		t.Fatalf("%v: %v", r.Status, statuses(r))
+	}
+	var res wire.Getattr4Res
+	r.Ops[len(r.Ops)-1].Into(t, &res)
+	d := xdr.NewDecoder(res.ResOK.Attributes.AttrVals)
+	change = d.Uint64()
+	return d.Uint64(), change
+}
+
+// A GETATTR behind a WRITE that waits for the disk tells no state that is older than what others
+// were answered meanwhile.
+func TestAttributesBehindAStableWriteAreNotOld(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	bob, f := onDirectory(t, func(_ local.SyncCall, fd int) error {
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && !first.Swap(true) {
+			close(entered)
+			<-release
+		}
+		return nil
+	})
+	o := bob.open(openArgs("f", "bob", both, 0))
+	ask := getattr(wire.Fattr4Change, wire.Fattr4Size)
+	c := bob.Begin(bob.Message("", putFH(o.fh), writeWith(o.Stateid, "four", wire.FileSync4), ask))
+	await.Receive(t, "the WRITE waits for its sync", entered)
+	if err := os.Truncate(f, 4096); err != nil {
+		t.Fatal(err)
+	}
+	meanwhile, newer := sizeAndChange(t, bob.Compound(putFH(o.fh), ask))
+	close(release)
+	size, change := sizeAndChange(t, bob.Parse(bob.End(c)))
+	if size != meanwhile || change < newer {
+		t.Errorf("behind the sync size %d and change %d are told; %d and %d were told meanwhile", size, change, meanwhile, newer)
+	}
+}
+
+// otherWriter is a file system in which another client's WRITE is answered while a call waits.
+type otherWriter struct {
+	vfs.FileSystem
+	stalls string // the method whose attempt waits
+	// writes is called by the call that waits, once it has looked at the file.
+	writes func()
+}
+
+func (f *otherWriter) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
+	if f.stalls == "Access" && op.Try {
+		return 0, vfs.ErrWouldBlock
+	}
+	has, err := f.FileSystem.Access(op, h, want, a)
+	if f.stalls == "Access" {
+		f.writes()
+	}
+	return has, err
+}
+
+func (f *otherWriter) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
+	if f.stalls == "Usage" && op.Try {
+		f.writes()
+		return vfs.Usage{}, vfs.ErrWouldBlock
+	}
+	return f.FileSystem.Usage(op, h)
+}
+
+// What an operation has found is told by the GETATTR behind it where nothing was waited for, by
+// neither of the two and not between them. Else GETATTR looks again.
+func TestAttributesFromBeforeAWaitAreNotTold(t *testing.T) {
+	for _, c := range []struct {
+		stalls  string
+		giveWay bool
+	}{{"Access", false}, {"Access", true}, {"Usage", false}} {
+		name := c.stalls + " waits"
+		if c.giveWay {
+			name += ", and the compound gives way behind it"
+		}
+		t.Run(name, func(t *testing.T) {
+			fs := &otherWriter{FileSystem: memfs.New(memfs.Options{RootMode: 0o777})}
+			s := openSiteOver(t, fs)
+			f := newFiler(t, s, 1)
+			o := f.create("file", "me", both, 0)
+			f.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, "four"))
+			if c.giveWay {
+				s.Program.GiveWay()
+			}
+			h, err := fs.Lookup(&vfs.Op{Cred: &vfs.Cred{}}, fs.Root(), []byte("file"), new(vfs.Attr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			written := false
+			fs.writes = func() {
+				written = true
+				_, _, _, err := fs.Write(&vfs.Op{Cred: &vfs.Cred{}}, h.Handle, 4, [][]byte{[]byte("more")}, vfs.Unstable)
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			fs.stalls = c.stalls
+			access := nfs4test.Op{Number: wire.OpAccess, Args: &wire.Access4Args{Access: wire.Access4Read}}
+			size, _ := sizeAndChange(t, f.Compound(putFH(o.fh), access, getattr(wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4SpaceAvail)))
+			if size != 8 || !written {
+				t.Errorf("size %d is told; a WRITE that was answered meanwhile made it 8", size)
+			}
+		})
+	}
+}
+
+// A GETATTR behind an operation that waited for nothing asks the file system for nothing.
+func TestAttributesThatWereBroughtAreTold(t *testing.T) {
+	fs := &counting{FileSystem: memfs.New(memfs.Options{RootMode: 0o777})}
+	f := newFiler(t, openSiteOver(t, fs), 1)
+	o := f.create("file", "me", both, 0)
+	before := fs.asked.Load()
+	args := &wire.Write4Args{Stateid: state.Anonymous}
+	args.Data.Data = []byte("four")
+	r := f.Compound(putFH(o.fh), nfs4test.Op{Number: wire.OpWrite, Args: args}, getattr(wire.Fattr4Change, wire.Fattr4Size))
+	if size, _ := sizeAndChange(t, r); size != 4 || fs.asked.Load() != before {
+		t.Errorf("size %d is told, after %d questions", size, fs.asked.Load()-before)
+	}
+}
+
+// counting counts the calls of GetAttr.
+type counting struct {
+	vfs.FileSystem
+	asked atomic.Int64
+}
+
+func (f *counting) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
+	f.asked.Add(1)
+	return f.FileSystem.GetAttr(op, h, a)
+}
