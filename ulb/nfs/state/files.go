@@ -1,6 +1,8 @@
 package state
 
 import (
+	"sync/atomic"
+
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -41,7 +43,7 @@ func (k *FileKey) id() fileID {
 type files struct {
 	slab
 	denials denials
-	notify  func(LockNotice)
+	notify  atomic.Pointer[func(LockNotice)]
 
 	// What follows is guarded by Manager.mu.
 
@@ -195,9 +197,9 @@ func (m *Manager) finish(l *leftovers) {
 	for _, f := range l.files {
 		f.Close()
 	}
-	if m.files.notify != nil {
+	if notify := m.files.notify.Load(); notify != nil {
 		for _, n := range l.notices {
-			m.files.notify(n)
+			(*notify)(n)
 		}
 	}
 }

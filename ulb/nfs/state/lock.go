@@ -105,6 +105,8 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	if d != nil {
 		if a.Wait {
 			of.queue(m, &waiter{client: c, owner: name, want: r, tag: a.Tag})
+		} else {
+			of.waitsNot(m, c, name, &r)
 		}
 		return id, d, nfs4wire.NFS4ErrDenied
 	}
@@ -131,11 +133,17 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	before := len(s.ranges)
 	s.ranges = s.ranges.lock(r)
 	m.account(s, len(s.ranges)-before)
-	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == name && w.want.overlaps(&r) })
+	of.waitsNot(m, c, name, &r)
 	if !r.write {
 		m.released(of, l) // it may have been locked to write
 	}
 	return id, nil, nfs4wire.NFS4OK
+}
+
+// waitsNot notes that an owner of c does not wait for any of r: it has it, or asked without
+// waiting (RFC 7530 §9.4).
+func (of *file) waitsNot(m *Manager, c *Client, owner string, r *byteRange) {
+	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.overlaps(r) })
 }
 
 func (r *byteRange) access() Access {

@@ -13,15 +13,20 @@ type waiter struct {
 	tag    any
 	// asked is when the owner last wanted it.
 	asked time.Time
-	// until is how long it is kept for him, once it could be had.
-	until time.Time
+	// offered: the lock could be had since then, and was kept for the owner until until. It
+	// is kept once for each request: an owner that does not come is not waited with again.
+	offered bool
+	until   time.Time
 }
 
 func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
 
-// forgotten is how long after its last request a waiter is not waited with any more: a
-// client that goes on waiting asks again meanwhile, called back or not.
-const forgotten = time.Minute
+// gaveUp says that w has not asked for a lease: a client that goes on waiting asks again
+// meanwhile, called back or not.
+func (w *waiter) gaveUp(m *Manager, now time.Time) bool { return now.Sub(w.asked) > m.cfg.Lease }
+
+// lapsed says that w let pass the time for which its lock was kept.
+func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.until) }
 
 // A LockNotice says that a lock that was denied could be had now
 // (RFC 8881 §20.11).
@@ -33,22 +38,23 @@ type LockNotice struct {
 }
 
 // NotifyLocks has f called, without any mutex held, for each lock that was waited for
-// and could be had now. It is called once, before there is any state.
-func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify = f }
+// and could be had now. It is called once, before there is any state; the Manager's goroutine
+// runs already.
+func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 
 // NotifiesLocks says that clients are told of locks that they wait for.
-func (m *Manager) NotifiesLocks() bool { return m.files.notify != nil }
+func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
 
 // queue notes that w waits. One that waits already keeps its place.
 func (of *file) queue(m *Manager, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
 		if other.client == w.client && other.owner == w.owner && other.want == w.want {
-			other.asked, other.tag = now, w.tag
+			other.asked, other.tag, other.offered = now, w.tag, false
 			return
 		}
 	}
-	of.unqueue(m, func(other *waiter) bool { return now.Sub(other.asked) > forgotten })
+	of.unqueue(m, func(other *waiter) bool { return other.gaveUp(m, now) })
 	if !w.client.mayWait(m) || m.crowded(w.client) || len(of.waiting) >= maxFileWaiters && !of.yield(m, w.client, now) {
 		return
 	}
@@ -156,7 +162,7 @@ func (m *Manager) released(of *file, l *leftovers) {
 	}
 	m.files.searches++
 	now := time.Now()
-	of.unqueue(m, func(w *waiter) bool { return now.Sub(w.asked) > forgotten })
+	of.unqueue(m, func(w *waiter) bool { return w.gaveUp(m, now) })
 	left := maxHindrances
 	var turns []int // nil: as they came
 	if n := len(of.waiting); n*len(of.locks)+n*n/2 > left {
@@ -170,10 +176,10 @@ func (m *Manager) released(of *file, l *leftovers) {
 		if left -= len(of.locks) + i; left < 0 {
 			return
 		}
-		if now.Before(w.until) || m.hindered(of, i) {
+		if w.offered || of.hindered(i, now) {
 			continue
 		}
-		w.until = now.Add(reservation)
+		w.offered, w.until = true, now.Add(reservation)
 		l.notices = append(l.notices, LockNotice{Client: w.client, Owner: w.owner, Tag: w.tag})
 	}
 }
@@ -199,7 +205,7 @@ func (of *file) inTurn() []int {
 
 // hindered says whether waiter i cannot have its lock, because of a lock, or of one that
 // is kept for a waiter before it.
-func (m *Manager) hindered(of *file, i int) bool {
+func (of *file) hindered(i int, now time.Time) bool {
 	w := of.waiting[i]
 	for _, s := range of.locks {
 		if (s.Client != w.client || s.Owner.name != w.owner) && s.ranges.conflict(&w.want) != nil {
@@ -207,7 +213,7 @@ func (m *Manager) hindered(of *file, i int) bool {
 		}
 	}
 	for _, before := range of.waiting[:i] {
-		if (before.client != w.client || before.owner != w.owner) && before.want.conflicts(&w.want) {
+		if (before.client != w.client || before.owner != w.owner) && !before.lapsed(now) && before.want.conflicts(&w.want) {
 			return true
 		}
 	}

@@ -90,7 +90,7 @@ func TestWaitersComeFirst(t *testing.T) {
 		if u := m.Usage(); u.Waiters != 1 {
 			t.Errorf("%d wait", u.Waiters)
 		}
-		time.Sleep(forgotten + 1)
+		time.Sleep(m.Lease() + 1)
 		told = nil
 		last.unlock(4, 1)
 		if len(told) != 0 || m.Usage().Waiters != 0 {
@@ -378,4 +378,72 @@ func TestLockMadeSharedTellsThoseWhoWait(t *testing.T) {
 		t.Errorf("told of a lock to read: %v, want the reader alone", told)
 	}
 	is(t, "the reader, who was told", reader.lock(true, 5, 5, false), ok)
+}
+
+// A lock that becomes free is kept for a waiter once for each time that it asked: one that is
+// gone costs the others one such time, and not one for each unlock (RFC 7530 §9.4).
+func TestWaiterThatIsGoneIsWaitedForOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		told := 0
+		m.NotifyLocks(func(LockNotice) { told++ })
+		worker, gone, late := newLocker(t, m, "worker"), newLocker(t, m, "gone"), newLocker(t, m, "late")
+		is(t, "the worker", worker.lock(false, 0, 1, true), ok)
+		is(t, "the one that will be gone", gone.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the one behind it", late.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		worker.unlock(0, 1)
+		is(t, "the worker, while the lock is kept", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		time.Sleep(reservation)
+		for range 20 {
+			is(t, "the worker, with none who waits", worker.lock(false, 0, 1, true), ok)
+			time.Sleep(time.Second)
+			worker.unlock(0, 1)
+			if told == 2 {
+				// The one behind the one that is gone, who is not waited for either.
+				is(t, "the worker, while the lock is kept for the second", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
+				time.Sleep(reservation)
+				told++
+			}
+		}
+		if told != 3 {
+			t.Errorf("the waiters were told %d times, want once each", told-1)
+		}
+		// One that asks again is kept the lock again.
+		is(t, "the worker", worker.lock(false, 0, 1, true), ok)
+		is(t, "the one that was gone", gone.lock(true, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		worker.unlock(0, 1)
+		is(t, "the worker, while the lock is kept again", worker.lock(false, 0, 1, true), nfs4wire.NFS4ErrDenied)
+		is(t, "the one that was gone", gone.lock(true, 0, 1, true), ok)
+	})
+}
+
+// An owner that asks for the lock without waiting does not wait any more, and one that has not
+// asked for a lease is gone.
+func TestOwnersThatDoNotWaitAreNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := New(Config{Lease: 10 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		told := 0
+		m.NotifyLocks(func(LockNotice) { told++ })
+		holder, waits, other := newLocker(t, m, "holder"), newLocker(t, m, "waits"), newLocker(t, m, "other")
+		is(t, "the holder", holder.lock(false, 0, 10, true), ok)
+		is(t, "one who waits", waits.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		is(t, "and does not any more", waits.lock(false, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		holder.unlock(0, 10)
+		is(t, "another one", other.lock(false, 0, 10, true), ok)
+		is(t, "one who waits", waits.lock(true, 0, 10, true), nfs4wire.NFS4ErrDenied)
+		time.Sleep(9 * time.Second)
+		for _, l := range []*locker{waits, other, holder} {
+			m.Renew(l.c)
+		}
+		time.Sleep(2 * time.Second)
+		other.unlock(0, 10)
+		is(t, "the holder", holder.lock(false, 0, 10, true), ok)
+		if told != 0 || m.Usage().Waiters != 0 {
+			t.Errorf("%d were told, %d wait", told, m.Usage().Waiters)
+		}
+	})
 }
