@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -245,4 +246,27 @@ func TestClientsAndPorts(t *testing.T) {
 	if !e.Serves(c) {
 		t.Error("a privileged port is not served")
 	}
+}
+
+// Calls work with exports that stay when others come: nothing of those is written.
+func TestExportsThatStayAreNotWrittenTo(t *testing.T) {
+	tab := table(t, "/a")
+	stays := tab.All()[0]
+	sealed := tab.Seal(nil, stays, handle(t, 8))
+	var calls sync.WaitGroup
+	for range 2 {
+		calls.Go(func() {
+			for range 100 {
+				if found, err := tab.Find(sealed); err != nil || found.Export.ID != stays.ID {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	}
+	for range 100 {
+		if err := tab.Replace([]*Export{stays, {Name: "/b"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls.Wait()
 }

@@ -66,7 +66,8 @@ func (t *Table) SetRoot(e *Export) {
 // Root is the export of SetRoot, or nil.
 func (t *Table) Root() *Export { return t.root }
 
-// Replace makes exports the table's content. It fills in each ID. What is mounted below
+// Replace makes exports the table's content. It fills in each ID, but of those that are
+// in the table already, which calls work with. What is mounted below
 // those that are gone comes to its end; SetMounts says what is mounted below others.
 func (t *Table) Replace(exports []*Export) error {
 	t.changing.Lock()
@@ -82,7 +83,9 @@ func (t *Table) Replace(exports []*Export) error {
 		if e.ManageGIDs && t.groups == nil {
 			return fmt.Errorf("export %q is to manage the groups of its callers, and nothing is there to look them up", e.Name)
 		}
-		e.ID = idOf(e.Name)
+		if id := idOf(e.Name); e.ID != id {
+			e.ID = id
+		}
 		if other := s.byID[e.ID]; other != nil {
 			if other.Name == e.Name {
 				return fmt.Errorf("two exports have the name %q: give one of them another (DIR:/name)", e.Name)
