@@ -240,7 +240,7 @@ func (o *opening) share() (s Status) {
 	a := state.OpenArgs{
 		Client: o.client, Owner: o.owner, OwnerName: o.args.Owner.Owner,
 		Key:    state.FileKey{Domain: state.DomainOf(k.FS()), Handle: o.object.Handle},
-		Access: o.access, Deny: o.deny, Claimed: o.reclaim, By: k.principal(), File: o.file, Try: k.Op.Try,
+		Access: o.access, Deny: o.deny, Claimed: o.reclaim, Roomy: o.made, By: k.principal(), File: o.file, Try: k.Op.Try,
 	}
 	if o.resize {
 		a.Needs = state.AccessWrite

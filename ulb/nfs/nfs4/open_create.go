@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -42,6 +43,9 @@ func (o *opening) create() Status {
 	if k.Op.Try {
 		// What was made is not made again when the OPEN is.
 		return k.Block(k.FS().Lane())
+	}
+	if s := k.Program.state.RoomToOpen(o.client, state.DomainOf(k.FS())); s != wire.NFS4OK {
+		return s
 	}
 	c.Attr = a.set
 	c.Attr.SetSize, c.Attr.Size = false, 0

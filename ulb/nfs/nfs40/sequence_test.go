@@ -121,6 +121,25 @@ func TestUnconfirmedOpenIsReplaced(t *testing.T) {
 	}
 }
 
+// The first OPEN of an owner whose reply was lost comes again, over another connection: it gets
+// the reply, though nothing is confirmed yet (RFC 7530 §9.1.9), and is not carried out again.
+// What was not confirmed and has ended is not told again.
+func TestFirstOpenComesAgain(t *testing.T) {
+	c := newClient(t)
+	o := c.owner("o")
+	ops := []op{putRootFH, o.openHow("new", bothMode, denyNone, creating(wire.Guarded4, mode(0o600)))}
+	first := opened(t, o.run(t, ok, ops...), 1)
+	again := &peer{c.Site.Peer(0)}
+	if second := opened(t, again.run(t, ok, ops...), 1); second.Stateid != first.Stateid {
+		t.Errorf("the OPEN that comes again is answered %v, at first %v", second.Stateid, first.Stateid)
+	}
+	number := o.seqid
+	o.seqid += 5
+	o.run(t, wire.NFS4ErrBadSeqID, join(at("new"), o.confirm(first.Stateid))...) // ends it
+	o.seqid = number
+	o.run(t, wire.NFS4ErrExist, ops...)
+}
+
 // each are operations that an owner numbers: make has the next one ready, for an owner
 // that has "file" open with a stateid and a locker that holds a lock there.
 var numbered = map[string]func(f *numberedSite) []op{

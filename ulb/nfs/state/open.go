@@ -54,6 +54,9 @@ type OpenArgs struct {
 	Try bool
 	// Claimed: it was open before the server's restart.
 	Claimed bool
+	// Roomy: RoomToOpen has found room, and a file was made since. It is not looked for again:
+	// an OPEN that was to find no file would come again, and find its own.
+	Roomy bool
 	// By is who opens the file. What is granted to it by the OPEN stays granted.
 	By Principal
 	// File is open for Access, or nil where the file system has no open files. Open
@@ -101,7 +104,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	if m.shareConflict(a, late) {
 		return o, nfs4wire.NFS4ErrShareDenied
 	}
-	if m.crowded(a.Client) {
+	if !a.Roomy && m.crowded(a.Client) {
 		return o, m.full(a.Client)
 	}
 	owner := a.Owner
@@ -111,7 +114,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	if owner == nil || !owner.known {
 		return o, m.full(a.Client)
 	}
-	if s := m.mayOpen(a.Client, a.Key); s != nfs4wire.NFS4OK && a.File != nil {
+	if s := m.mayOpen(a.Client, a.Key); s != nfs4wire.NFS4OK && a.File != nil && !a.Roomy {
 		if !owner.holds() && a.Owner == nil {
 			m.forgetOwner(owner)
 		}

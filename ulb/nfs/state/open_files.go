@@ -32,6 +32,20 @@ func (o *openFiles) remove(of shown) {
 	}
 }
 
+// RoomToOpen says whether c may have a new file of a file system open, before that is made:
+// NFS4_OK, or why not.
+func (m *Manager) RoomToOpen(c *Client, domain any) Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := mayBegin(c); s != nfs4wire.NFS4OK {
+		return s
+	}
+	if m.crowded(c) {
+		return m.full(c)
+	}
+	return m.mayOpen(c, FileKey{Domain: domain})
+}
+
 // mayOpen says whether c may have one more file of a file system open: NFS4_OK, or why not.
 // An address has no more than three times what it leaves to others of the room that there
 // is; where it has less than half its part even so, clients of the address that has most go.

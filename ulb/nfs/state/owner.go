@@ -44,14 +44,15 @@ func (h *holdings) owners(locks bool) *map[string]*Owner {
 	return &h.openOwners
 }
 
-// owner finds or makes an owner. It is nil where there is no room, or c is gone.
+// owner finds or makes an owner. It is nil where c is gone. Whether there is room was asked
+// before.
 func (m *Manager) owner(c *Client, name []byte, locks bool) *Owner {
 	owners := c.holding.owners(locks)
 	if o := (*owners)[string(name)]; o != nil {
 		return o
 	}
 	m.prune(c)
-	if c.holding.over || m.crowded(c) {
+	if c.holding.over {
 		return nil
 	}
 	o := &Owner{Client: c, Locks: locks, name: string(name), known: true}
@@ -82,11 +83,11 @@ func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 	if c.holding.over {
 		return nil, gone(c)
 	}
-	o := m.owner(c, name, locks)
-	if o == nil {
+	m.prune(c)
+	if (*c.holding.owners(locks))[string(name)] == nil && m.crowded(c) {
 		return nil, m.full(c)
 	}
-	return o, nfs4wire.NFS4OK
+	return m.owner(c, name, locks), nfs4wire.NFS4OK
 }
 
 // joined counts a state of o.

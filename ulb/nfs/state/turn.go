@@ -64,11 +64,11 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	case t.busy:
 		return Wait, nil
 	case !t.begun:
+	case seqid == t.seqid && t.last != nil && t.last.To == *r:
+		return Repeated, t.last
 	case !o.Confirmed() && r.Operation == nfs4wire.OpOpen:
 		// An owner that was not confirmed begins again, with any number
 		// (RFC 7530 §16.18.5).
-	case seqid == t.seqid && t.last != nil && t.last.To == *r:
-		return Repeated, t.last
 	case !t.precedes(seqid):
 		return Misordered, nil
 	}

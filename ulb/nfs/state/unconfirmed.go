@@ -14,8 +14,10 @@ func (m *Manager) awaits(o *Owner) {
 	m.files.unconfirmed[o] = m.now()
 }
 
-// abandon ends what o has opened and not confirmed. It is called with m.mu held.
+// abandon ends what o has opened and not confirmed: an OPEN that comes again opens it again.
+// It is called with m.mu held.
 func (m *Manager) abandon(o *Owner, l *leftovers) {
+	o.turn.last = nil
 	delete(m.files.unconfirmed, o)
 	for _, s := range o.states {
 		m.drop(s, l)
