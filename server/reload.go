@@ -57,7 +57,8 @@ func (s *Server) reloadOnce(read func() (*Config, error)) {
 		return
 	}
 	s.checkKeytab()
-	s.groups.Forget() // as the administrator may have changed who is in which
+	s.registration.soon() // as rpcbind may have restarted
+	s.groups.Forget()     // as the administrator may have changed who is in which
 	s.log.Info("configuration read again", c.fields()...)
 	if keys := cfg.differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))

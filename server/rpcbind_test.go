@@ -132,6 +132,72 @@ func TestRegistersWithRpcbind(t *testing.T) {
 	})
 }
 
+// A second daemon on another port leaves the first one's registration alone, while it runs and
+// at its end, and says so. So does a daemon that ends after its successor has begun.
+func TestASecondDaemonLeavesTheRegistrationAlone(t *testing.T) {
+	m := newMachine(t)
+	rpcbind := servertest.StartProcess(t, m.command("rpcbind", "-f", "-w"))
+	defer rpcbind.Kill()
+	rpcbind.AwaitSocket(filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock"))
+	serve := func(port int) *servertest.Process {
+		p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()+":/",
+			"--rdma", fmt.Sprintf("127.0.0.1:%d", port+1), "--tcp", fmt.Sprintf("127.0.0.1:%d", port)))
+		p.AwaitLine("serving")
+		return p
+	}
+	end := func(p *servertest.Process) {
+		t.Helper()
+		p.Signal(syscall.SIGTERM)
+		if status := p.Wait(); status != 0 {
+			t.Errorf("exit status %d:\n%s", status, p.Output())
+		}
+	}
+	first := serve(2049)
+	want := m.registered()
+	second := serve(3049)
+	says(t, second, "rpcbind names another server to clients")
+	if got := m.registered(); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("registered beside the second:\n%q, before:\n%q", got, want)
+	}
+	end(second)
+	if got := m.registered(); !slices.Equal(got, want) {
+		t.Errorf("registered after the second:\n%q, before:\n%q", got, want)
+	}
+	end(first)
+	if left := m.registered(); len(left) != 0 {
+		t.Errorf("left registered: %q", left)
+	}
+}
+
+// rpcbind that is restarted beside the daemon forgets it. SIGHUP has it told again.
+func TestRegistersAgainWhenRpcbindRestarts(t *testing.T) {
+	m := newMachine(t)
+	sock := filepath.Join("/proc", fmt.Sprint(m.inner.PID()), "root/run/rpcbind.sock")
+	start := func() *servertest.Process {
+		p := servertest.StartProcess(t, m.command("rpcbind", "-f"))
+		p.AwaitSocket(sock)
+		return p
+	}
+	r := start()
+	p := servertest.StartProcess(t, m.command(binary(t), "serve", "--state-dir", t.TempDir(), "--export", t.TempDir()+":/", "--rdma", "none"))
+	p.AwaitLine("serving")
+	want := m.registered()
+	r.Signal(syscall.SIGTERM)
+	r.Wait()
+	os.Remove(sock)
+	p.Signal(syscall.SIGHUP)
+	p.AwaitLine("not registered with rpcbind")
+	r = start()
+	defer r.Kill()
+	p.Signal(syscall.SIGHUP)
+	p.AwaitLine("\tregistered with rpcbind")
+	if got := m.registered(); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("registered:\n%q, before:\n%q", got, want)
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Wait()
+}
+
 // Without rpcbind the daemon says so, once, and serves.
 func TestGoesOnWithoutRpcbind(t *testing.T) {
 	m := newMachine(t)

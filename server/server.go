@@ -60,8 +60,9 @@ type Server struct {
 	// nanoseconds since 1970, and acceptsUntold how many failed since.
 	acceptLine, acceptsUntold atomic.Int64
 
-	transports []*running
-	durations  *durations // nil without metrics
+	transports   []*running
+	registration *registration
+	durations    *durations // nil without metrics
 	// daemon: this process is the server, and tells systemd of itself.
 	daemon bool
 	// stage is what the start is about.
@@ -193,6 +194,7 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 			return err
 		}
 	}
+	s.registration = s.newRegistration()
 	return nil
 }
 
@@ -232,7 +234,8 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 	}
 	running.Go(func() { s.keepHouse(ended) })
-	unregister := s.register(ctx)
+	s.registration.compare(ctx)
+	running.Go(func() { s.registration.keep(ctx, ended) })
 	stopMetrics := s.serveMetrics()
 	s.announce()
 
@@ -248,7 +251,7 @@ func (s *Server) Serve(ctx context.Context) error {
 			running.Wait()
 			return nil
 		})
-	}, unregister, stopMetrics))
+	}, stopMetrics))
 }
 
 func (s *Server) announce() {

@@ -21,7 +21,7 @@ import (
 const farewell = 5 * time.Second
 
 // shutDown ends a Server that serves. stopListening is the first step.
-func (s *Server) shutDown(stopListening func(*ending), unregister func(context.Context), stopMetrics func(context.Context)) error {
+func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.Context)) error {
 	drain := time.Duration(s.cfg.DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
 	if s.daemon {
@@ -30,7 +30,7 @@ func (s *Server) shutDown(stopListening func(*ending), unregister func(context.C
 	s.log.Info("draining", zap.Duration("at_most", drain))
 	stopListening(e)
 	rpcbind := e.begin("taking the registration with rpcbind back", e.within(registering), func(ctx context.Context) error {
-		unregister(ctx)
+		s.registration.end(ctx)
 		return nil
 	})
 	e.do("calls in progress", e.began.Add(drain), func(ctx context.Context) error {

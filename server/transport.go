@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 )
 
@@ -23,6 +24,8 @@ type transport struct {
 	netid string
 	// open puts it together over the rooms of a server that starts.
 	open func(*Server) (carrier, error)
+	// dial connects to a server.
+	dial func(context.Context, netip.AddrPort) (rpc.Client, error)
 }
 
 // transports are all that there are, in the order in which they are opened and shown.
@@ -32,14 +35,14 @@ var transports = []transport{
 		port: DefaultRDMAPort, listen: func(c *Config) *[]Listen { return &c.RDMA },
 		flag:    "address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
 		meaning: "addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`",
-		netid:   rpcbind.RDMA, open: openRDMA,
+		netid:   rpcbind.RDMA, open: openRDMA, dial: dialRDMA,
 	},
 	{
 		name: "tcp", title: "TCP", carriedBy: "TCP",
 		port: DefaultTCPPort, listen: func(c *Config) *[]Listen { return &c.TCP },
 		flag:    "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
 		meaning: "the same for TCP. One of the two must listen, and not both at one port of one address: RDMA is carried in TCP",
-		netid:   rpcbind.TCP, open: openTCP,
+		netid:   rpcbind.TCP, open: openTCP, dial: dialTCP,
 	},
 }
 

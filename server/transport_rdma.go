@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
 
@@ -28,6 +30,23 @@ func openRDMA(s *Server) (carrier, error) {
 	}
 	return &rdmaCarrier{server, d}, nil
 }
+
+func dialRDMA(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
+	device, err := iwarp.New(iwarp.Config{})
+	if err != nil {
+		return nil, err
+	}
+	k, err := rdma.Dial(ctx, device, at, rdma.DialConfig{})
+	if err != nil {
+		return nil, err
+	}
+	return rdmaClient{k}, nil
+}
+
+// rdmaClient is an rpc.Client.
+type rdmaClient struct{ *rdma.Client }
+
+func (c rdmaClient) Close() { _ = c.Client.Close() }
 
 func (c *rdmaCarrier) listen(addr netip.AddrPort) (*listener, error) {
 	l, err := c.device.Listen(addr)

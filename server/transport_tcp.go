@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
@@ -20,6 +21,10 @@ func openTCP(s *Server) (carrier, error) {
 		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
 		Stall:       time.Duration(s.cfg.Limits.StallTimeout),
 	})}, nil
+}
+
+func dialTCP(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
+	return tcp.DialConfig{}.Dialer()(ctx, "tcp", at.String())
 }
 
 func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {

@@ -58,6 +58,8 @@ const maxMappings = 4096
 var (
 	// ErrTaken: another owner has registered the service.
 	ErrTaken = errors.New("rpcbind: another owner has registered the service")
+	// ErrElsewhere: another server is registered for the service, and answers.
+	ErrElsewhere = errors.New("rpcbind: another server is registered for the service, and answers")
 	// ErrNotRegistered: rpcbind knows no such service.
 	ErrNotRegistered = errors.New("rpcbind: no such service is registered")
 )
@@ -103,39 +105,57 @@ func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	return c.session(ctx, func(s *session) error { return s.unset(ctx, &m) })
 }
 
-// Register makes what is registered for each of the services just what is in all,
-// whatever an earlier process left behind: everything is unset before it is set.
-// If one registration fails, the others stay.
-func (c *Client) Register(ctx context.Context, all []Mapping) error {
-	return c.session(ctx, func(s *session) error {
-		var errs []error
-		for i := range all {
-			m := all[i]
-			if m.Owner == "" {
-				m.Owner = c.Owner
+// Register makes rpcbind say of services what all says, whatever an earlier process left
+// behind. Where rpcbind says that a service is elsewhere and serves says that a server answers
+// there, that registration stays, and the error is ErrElsewhere. If one registration fails, the
+// others are made.
+func (c *Client) Register(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
+	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
+		if known != nil {
+			switch {
+			case known.Address == m.Address:
+				return nil
+			case serves(ctx, *known):
+				return fmt.Errorf("%w: %v", ErrElsewhere, known.Address)
 			}
-			if err := s.unset(ctx, &m); err != nil {
-				errs = append(errs, m.wrap(err))
-				continue
-			}
-			if err := s.change(ctx, procSet, &m, UniversalAddress(m.Address)); err != nil {
-				errs = append(errs, m.wrap(err))
+			if err := s.unset(ctx, m); err != nil {
+				return err
 			}
 		}
-		return errors.Join(errs...)
+		return s.change(ctx, procSet, m, UniversalAddress(m.Address))
 	})
 }
 
-// Unregister takes the registrations of all back.
-func (c *Client) Unregister(ctx context.Context, all []Mapping) error {
+// Unregister takes the registrations of all back. One that says another address stays, and
+// one that a server still answers to by what serves says: it is another server's.
+func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
+	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
+		if known == nil || known.Address != m.Address || serves(ctx, *known) {
+			return nil
+		}
+		return s.unset(ctx, m)
+	})
+}
+
+// compare calls do for each of all with what rpcbind knows of that service, or nil.
+func (c *Client) compare(ctx context.Context, all []Mapping, do func(s *session, m, known *Mapping) error) error {
 	return c.session(ctx, func(s *session) error {
+		registered, err := s.dump(ctx)
+		if err != nil {
+			return err
+		}
 		var errs []error
-		for i := range all {
-			m := all[i]
+		for _, m := range all {
+			var known *Mapping
+			for i, r := range registered {
+				if r.Program == m.Program && r.Version == m.Version && r.Netid == m.Netid {
+					known = &registered[i]
+				}
+			}
 			if m.Owner == "" {
 				m.Owner = c.Owner
 			}
-			if err := s.unset(ctx, &m); err != nil {
+			if err := do(s, &m, known); err != nil {
 				errs = append(errs, m.wrap(err))
 			}
 		}
@@ -204,21 +224,27 @@ func (s *session) getPort(ctx context.Context, program, version uint32) (a netip
 // has none.
 func (c *Client) Dump(ctx context.Context) (all []Mapping, err error) {
 	err = c.session(ctx, func(s *session) error {
-		return s.call(ctx, procDump, nil, func(d *xdr.Decoder) error {
-			all = nil
-			for d.Bool() {
-				if len(all) == maxMappings {
-					return errors.New("rpcbind: more mappings than can be")
-				}
-				m := Mapping{Program: d.Uint32(), Version: d.Uint32(), Netid: string(d.Opaque(maxString))}
-				m.Address, _ = ParseUniversalAddress(string(d.Opaque(maxString)))
-				m.Owner = string(d.Opaque(maxString))
-				if d.Err() == nil {
-					all = append(all, m)
-				}
+		all, err = s.dump(ctx)
+		return err
+	})
+	return all, err
+}
+
+func (s *session) dump(ctx context.Context) (all []Mapping, err error) {
+	err = s.call(ctx, procDump, nil, func(d *xdr.Decoder) error {
+		all = nil
+		for d.Bool() {
+			if len(all) == maxMappings {
+				return errors.New("rpcbind: more mappings than can be")
 			}
-			return d.Finish()
-		})
+			m := Mapping{Program: d.Uint32(), Version: d.Uint32(), Netid: string(d.Opaque(maxString))}
+			m.Address, _ = ParseUniversalAddress(string(d.Opaque(maxString)))
+			m.Owner = string(d.Opaque(maxString))
+			if d.Err() == nil {
+				all = append(all, m)
+			}
+		}
+		return d.Finish()
 	})
 	return all, err
 }

@@ -121,6 +121,10 @@ func listen(t *testing.T, network, address string) net.Listener {
 	return l
 }
 
+// dead says that no server answers, living that each does.
+func dead(context.Context, rpcbind.Mapping) bool   { return false }
+func living(context.Context, rpcbind.Mapping) bool { return true }
+
 // The mappings that an NFS server registers: each netid of each program.
 func mappings() (all []rpcbind.Mapping) {
 	for _, a := range []struct{ transport, addr string }{
@@ -149,7 +153,7 @@ func TestRegister(t *testing.T) {
 			f.entries = []entry{{100003, 3, "tcp", "0.0.0.0.9.9", "nfsrdmad"}}
 			b := serve(t, f, listen(t, c.network, c.address))
 			ctx := context.Background()
-			if err := b.Register(ctx, mappings()); err != nil {
+			if err := b.Register(ctx, mappings(), dead); err != nil {
 				t.Fatal(err)
 			}
 			want := []entry{
@@ -161,8 +165,12 @@ func TestRegister(t *testing.T) {
 			if !slices.Equal(f.entries, want) {
 				t.Errorf("registered %+v", f.entries)
 			}
-			if !slices.Equal(f.calls, []uint32{2, 1, 2, 1, 2, 1, 2, 1}) {
+			if !slices.Equal(f.calls, []uint32{4, 2, 1, 1, 1, 1}) {
 				t.Errorf("procedures %v", f.calls)
+			}
+			f.calls = nil
+			if err := b.Register(ctx, mappings(), living); err != nil || !slices.Equal(f.calls, []uint32{4}) {
+				t.Errorf("again: %v, procedures %v", err, f.calls)
 			}
 			if a, err := b.GetAddr(ctx, 100003, 3, "rdma"); err != nil || a != netip.MustParseAddrPort("0.0.0.0:20049") {
 				t.Errorf("GETADDR: %v, %v", a, err)
@@ -174,7 +182,7 @@ func TestRegister(t *testing.T) {
 			if err != nil || len(all) != 4 || all[3].Address != netip.MustParseAddrPort("[::]:20049") || all[3].Netid != "rdma6" {
 				t.Errorf("DUMP: %+v, %v", all, err)
 			}
-			if err := b.Unregister(ctx, mappings()); err != nil || len(f.entries) != 0 {
+			if err := b.Unregister(ctx, mappings(), dead); err != nil || len(f.entries) != 0 {
 				t.Errorf("UNSET: %v, left %+v", err, f.entries)
 			}
 		})
@@ -183,9 +191,9 @@ func TestRegister(t *testing.T) {
 
 // A service that another owner registered stays as it is, and the others are registered.
 func TestRegisteredByOthers(t *testing.T) {
-	f := &fake{low: 2, high: 4, entries: []entry{{100003, 3, "tcp", "0.0.0.0.8.1", "superuser"}}}
+	f := &fake{low: 2, high: 4, entries: []entry{{100003, 3, "tcp", "0.0.0.0.9.9", "superuser"}}}
 	b := serve(t, f, listen(t, "tcp", "127.0.0.1:0"))
-	err := b.Register(context.Background(), mappings())
+	err := b.Register(context.Background(), mappings(), dead)
 	if !errors.Is(err, rpcbind.ErrTaken) {
 		t.Errorf("%v", err)
 	}
@@ -194,11 +202,34 @@ func TestRegisteredByOthers(t *testing.T) {
 	}
 }
 
+// The registration of another server that answers stays, and the others are made. At the end
+// it stays too, and so does one with this server's address that a successor answers at.
+func TestAnotherServerThatAnswersKeepsItsRegistration(t *testing.T) {
+	other := entry{100003, 3, "tcp", "0.0.0.0.9.9", "nfsrdmad"}
+	f := &fake{low: 2, high: 4, entries: []entry{other}}
+	b := serve(t, f, listen(t, "tcp", "127.0.0.1:0"))
+	ctx := context.Background()
+	asked := 0
+	err := b.Register(ctx, mappings(), func(_ context.Context, m rpcbind.Mapping) bool {
+		asked++
+		return m.Address == netip.MustParseAddrPort("0.0.0.0:2313")
+	})
+	if !errors.Is(err, rpcbind.ErrElsewhere) || asked != 1 || len(f.entries) != 4 || f.entries[0] != other {
+		t.Errorf("%v, asked %d times: %+v", err, asked, f.entries)
+	}
+	if err := b.Unregister(ctx, mappings(), living); err != nil || len(f.entries) != 4 {
+		t.Errorf("a successor's were taken back: %v, %+v", err, f.entries)
+	}
+	if err := b.Unregister(ctx, mappings(), dead); err != nil || !slices.Equal(f.entries, []entry{other}) {
+		t.Errorf("%v, left %+v", err, f.entries)
+	}
+}
+
 func TestNoRpcbind(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
 	l.Close()
 	b := &rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Network: "tcp", Address: l.Addr().String()}
-	if err := b.Register(context.Background(), mappings()); err == nil {
+	if err := b.Register(context.Background(), mappings(), dead); err == nil {
 		t.Error("registered although nothing listens")
 	}
 }

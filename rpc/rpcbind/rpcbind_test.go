@@ -65,7 +65,7 @@ func TestRealRpcbind(t *testing.T) {
 		"port":   {Dial: dial, Owner: "nfsrdmad", Network: "tcp", Address: rpcbind.LocalAddress},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := c.Register(ctx, mappings()); err != nil {
+			if err := c.Register(ctx, mappings(), dead); err != nil {
 				if name == "port" {
 					// Some builds take registrations by the socket alone.
 					t.Skip(err)
@@ -83,7 +83,7 @@ func TestRealRpcbind(t *testing.T) {
 					t.Errorf("%+v is not among %+v", m, all)
 				}
 			}
-			if err := c.Unregister(ctx, mappings()); err != nil {
+			if err := c.Unregister(ctx, mappings(), dead); err != nil {
 				t.Fatal(err)
 			}
 			if all, err = c.Dump(ctx); err != nil || slices.ContainsFunc(all, func(x rpcbind.Mapping) bool { return x.Program == 100003 }) {
