@@ -25,7 +25,7 @@ func directoryService(t *testing.T) (path string, answers func(key, line string)
 			t.Fatal(err)
 		}
 	}
-	script := fmt.Sprintf("#!/bin/sh\n[ -f %[1]s/$1.$2 ] || exit 2\nexec cat %[1]s/$1.$2\n", dir)
+	script := fmt.Sprintf("#!/bin/sh\n[ $1 != -s ] || shift 2\n[ -f %[1]s/$1.$2 ] || exit 2\nexec cat %[1]s/$1.$2\n", dir)
 	if err := os.WriteFile(filepath.Join(dir, "getent"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -103,13 +103,15 @@ func (m *Map) groupsOf(ctx context.Context, name string) (groups []uint32, err e
 		return nil, err
 	}
 	// "name  1 2 3"
-	answer, err := m.cfg.Ask(ctx, "initgroups", name)
+	answer, err := m.cfg.Ask(ctx, initgroups, name)
 	if err != nil {
 		return nil, err
 	}
-	if f := strings.Fields(string(answer)); len(f) > 1 && f[0] == name {
-		for _, id := range f[1:] {
-			add(id)
+	for line := range strings.Lines(string(answer)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
+			for _, id := range f[1:] {
+				add(id)
+			}
 		}
 	}
 	return groups, nil

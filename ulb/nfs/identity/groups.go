@@ -21,7 +21,7 @@ const (
 	patience = 5 * time.Second
 	// failedFor is how long a user is not asked for again whose groups could not be had.
 	failedFor = 5 * time.Second
-	// lookers is how many users are asked for at a time: fewer than Getent does, so that
+	// lookers is how many users are asked for at a time: fewer than getent is run, so that
 	// others have their turn there.
 	lookers = 3
 	// maxMembers is how many users are remembered, those without an account and those
@@ -91,6 +91,7 @@ type GroupsStats struct {
 type answer struct {
 	uid    uint32
 	groups []uint32
+	known  bool // there is such a user
 	// From renew on it is asked for anew, and from until on it is not good any more.
 	renew, until time.Time
 }
@@ -371,7 +372,13 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 	if !ok {
 		age, groups = g.cfg.UnknownAge, nil
 	}
-	g.keep(m, &answer{m.uid, groups, now.Add(age * 3 / 4), now.Add(age)})
+	next := &answer{m.uid, groups, ok, now.Add(age * 3 / 4), now.Add(age)}
+	if was := m.answer; !ok && was != nil && was.known && now.Before(was.until) {
+		// A directory that comes back knows nothing at first. The user is asked for again
+		// while the answer holds.
+		next.groups, next.known, next.until = was.groups, true, was.until
+	}
+	g.keep(m, next)
 	g.slot(m.uid).Store(m.answer)
 	return g.release(m), false
 }

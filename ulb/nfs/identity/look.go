@@ -2,16 +2,11 @@ package identity
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // databases are the names that getent has for the kinds.
@@ -87,51 +82,4 @@ func eachLine(path string, f func(line string) bool) error {
 	for s.Scan() && f(s.Text()) {
 	}
 	return s.Err()
-}
-
-// getentTime is how long getent may take, the wait for its turn included; asking is how
-// many may run at a time.
-const getentTime = 10 * time.Second
-
-var asking = make(chan struct{}, 4)
-
-// Getent asks getent(1) for the line of a database that tells of key; nil where there is
-// none, no such database, or no getent: then the files are all that this machine has. An
-// error says that the database could not be asked, or did not answer in time. No more than
-// a few run at a time: others wait for them.
-func Getent(ctx context.Context, database, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, getentTime)
-	defer cancel()
-	select {
-	case asking <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("getent %s %s has no turn in %v: others do not answer", database, key, getentTime)
-	}
-	defer func() { <-asking }()
-	c := exec.CommandContext(ctx, "getent", database, key)
-	out, err := c.StdoutPipe()
-	if err == nil {
-		err = c.Start()
-	}
-	if err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			err = nil
-		}
-		return nil, err
-	}
-	line, err := io.ReadAll(io.LimitReader(out, maxLine))
-	if wait := c.Wait(); wait != nil {
-		err = wait
-	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
-		return nil, nil
-	}
-	switch {
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("getent %s %s does not answer in %v", database, key, getentTime)
-	case err != nil:
-		return nil, fmt.Errorf("getent %s %s: %w", database, key, err)
-	}
-	line, _, _ = bytes.Cut(line, []byte{'\n'})
-	return line, nil
 }

@@ -38,11 +38,11 @@ const (
 type Config struct {
 	// Domain is what follows the '@' of names; "": that of the machine's name.
 	Domain string
-	// Passwd and Group are the files; "": those in /etc.
-	Passwd, Group string
+	// Passwd, Group and Switch (nsswitch.conf) are the files; "": those in /etc.
+	Passwd, Group, Switch string
 	// Ask looks a key up in a database ("passwd", "group", "initgroups") where the files
-	// do not have it, and returns the line that tells of it, or nil, or an error where it
-	// cannot tell. nil: Getent.
+	// do not have it, and returns the line that tells of it (of initgroups, the lines), or nil,
+	// or an error where it cannot tell. nil: the services of nsswitch.conf, by getent(1).
 	Ask func(ctx context.Context, database, key string) ([]byte, error)
 	// Age is how long what was found is taken for true, and UnknownAge that nothing
 	// was; 0: DefaultAge, DefaultUnknownAge.
@@ -67,9 +67,6 @@ func New(cfg Config) *Map {
 	if cfg.Domain == "" {
 		cfg.Domain = machineDomain()
 	}
-	if cfg.Ask == nil {
-		cfg.Ask = Getent
-	}
 	if cfg.Age == 0 {
 		cfg.Age = DefaultAge
 	}
@@ -81,6 +78,12 @@ func New(cfg Config) *Map {
 	}
 	m := &Map{cfg: cfg, files: [2]string{"/etc/passwd", "/etc/group"},
 		names: newLooks(nameBurst, nameEvery), numbers: newLooks(numberBurst, numberEvery)}
+	if cfg.Ask == nil {
+		m.cfg.Ask = m.getent
+	}
+	if cfg.Switch == "" {
+		m.cfg.Switch = switchFile
+	}
 	if cfg.Passwd != "" {
 		m.files[User] = cfg.Passwd
 	}

@@ -277,17 +277,17 @@ func TestAccount(t *testing.T) {
 // The machine's own getent is asked for what every machine has.
 func TestGetent(t *testing.T) {
 	ctx := t.Context()
-	if line, err := Getent(ctx, "passwd", "0"); err != nil || parse(string(line)).id != 0 || !parse(string(line)).found {
+	if line, err := New(Config{}).getent(ctx, "passwd", "0"); err != nil || parse(string(line)).id != 0 || !parse(string(line)).found {
 		t.Skip("this machine has no getent")
 	}
 	for _, database := range []string{"passwd", "no-such-database"} {
-		if line, err := Getent(ctx, database, "no-such-user-of-any-machine"); len(line) != 0 || err != nil {
+		if line, err := New(Config{}).getent(ctx, database, "no-such-user-of-any-machine"); len(line) != 0 || err != nil {
 			t.Errorf("%s: %q, %v", database, line, err)
 		}
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if line, err := Getent(ended, "passwd", "0"); len(line) != 0 || err == nil {
+	if line, err := New(Config{}).getent(ended, "passwd", "0"); len(line) != 0 || err == nil {
 		t.Errorf("without time: %q, %v", line, err)
 	}
 }
