@@ -248,9 +248,13 @@ func (k *Compound) ended() rpc.Outcome {
 }
 
 // meet makes the connection of a client's session a known one, where an export serves
-// that client: a connection that only renews a lease puts no handle.
+// that client and takes its flavor: a connection that only renews a lease puts no handle. A
+// client renews its lease under another service of RPCSEC_GSS than its users' calls have.
 func (k *Compound) meet() {
-	if c := k.Call.Conn; !c.Known() && k.Served() {
+	c, cred := k.Call.Conn, &k.Call.Cred
+	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {
+		return e.Serves(c) && (cred.Flavor == rpc.AuthGSS || e.Admits(c, cred))
+	}) {
 		c.Meet()
 	}
 }

@@ -22,12 +22,14 @@ func putFH(k *Compound) Status {
 		return wire.NFS4ErrBadHandle
 	case !o.Export.Serves(k.Call.Conn):
 		return wire.NFS4ErrStale
-	case k.Call.Early:
+	}
+	next := Object{o.Export, o.Handle}
+	if k.Call.Early && !k.Current.IsSet() && k.admits(&next) && !k.refused(o.Export) {
 		// Judge found that the compound ends here: what follows was not brought. What
 		// stood in the way is gone meanwhile.
 		return wire.NFS4ErrDelay
 	}
-	k.SetCurrent(Object{o.Export, o.Handle})
+	k.SetCurrent(next)
 	return wire.NFS4OK
 }
 

@@ -6,8 +6,9 @@ import (
 )
 
 // Judge looks at the first handle that a compound puts: whether it is one of ours, and
-// whether its export serves this client. Where it does not, the compound ends there:
-// nothing is reserved or brought for what follows. What a compound does not get to say
+// whether its export serves this client, and takes the caller. If it does not, nothing is
+// reserved or brought for what follows: the compound ends there, but for operations that are
+// open to such callers, and these are short. What a compound does not get to say
 // a word about, such as its data, is bounded by its shape.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if a.Header.Procedure == wire.ProcNull {
@@ -25,9 +26,10 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 		j.Early, j.Payload = true, 0
 		return rpc.Done
 	}
-	j.Known = true
-	if p.exports.Delays(o.Export, &a.Cred) {
-		// The compound is told to come again when it puts the handle.
+	takes := o.Export.Admits(a.Conn, &a.Cred) && !o.Export.Refuses(&a.Cred)
+	j.Known = takes
+	if !takes || p.exports.Delays(o.Export, &a.Cred) {
+		// The compound is told when it puts the handle.
 		j.Early, j.Payload = true, 0
 		return rpc.Done
 	}

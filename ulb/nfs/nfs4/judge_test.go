@@ -7,6 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -45,5 +46,37 @@ func TestStrangersReserveLittle(t *testing.T) {
 	}
 	if got := plan(root, read); got.Results != 1<<20 {
 		t.Errorf("a READ by name of a peer that is known: %+v", got)
+	}
+}
+
+// Nothing is reserved or brought for a caller whose flavor the export does not take, or that has
+// no account where one is wanted, and its connection is not known for that.
+func TestRefusedCallersReserveNothing(t *testing.T) {
+	s := knownStrictSite(t)
+	put := handleIn(t, s, "/strict", "file")
+	read := nfs4test.Op{Number: wire.OpRead, Args: &wire.Read4Args{Count: 1 << 20}}
+	write := nfs4test.Op{Number: wire.OpWrite, Args: &wire.Write4Args{Data: xdr.Eligible{Data: make([]byte, 900<<10)}}}
+	for _, o := range []nfs4test.Op{read, write} {
+		p := s.Peer(0)
+		c := rpctest.NewCall(p.Conn, p.Message("", put, o))
+		plan, ok := p.RPC.Admit(&c.Call)
+		if !ok || !plan.Early || plan.Results != 0 || p.Conn.Known() {
+			t.Errorf("%v under AUTH_SYS: admitted %v, %+v, known %v", o.Number, ok, plan, p.Conn.Known())
+		}
+		c.Way.Drop()
+		if r := p.Compound(put, o); r.Status != wire.NFS4ErrWrongSec {
+			t.Errorf("%v under AUTH_SYS: %v", o.Number, r.Status)
+		}
+	}
+	secure(t, s, func(e *export.Export) { e.Security, e.RequireAccount = nil, true })
+	p := s.Peer(0)
+	p.Principal = "unknown@TEST"
+	c := rpctest.NewCall(p.Conn, p.Message("", put, read))
+	if plan, ok := p.RPC.Admit(&c.Call); !ok || !plan.Early || plan.Results != 0 || p.Conn.Known() {
+		t.Errorf("READ without an account: admitted %v, %+v, known %v", ok, plan, p.Conn.Known())
+	}
+	c.Way.Drop()
+	if r := p.Compound(put, read); r.Status != wire.NFS4ErrAccess {
+		t.Errorf("READ without an account: %v", r.Status)
 	}
 }
