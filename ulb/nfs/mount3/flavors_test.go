@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // MNT lists the flavors of the export, the preferred first, by their numbers as flavors
@@ -47,4 +49,27 @@ func TestMntListsTheFlavorsOfTheNetwork(t *testing.T) {
 			t.Errorf("%s: %v, want %v", client, got, want)
 		}
 	}
+}
+
+// A caller whose flavor the export does not take gets the handle of its root, and is told nothing
+// of a directory that only its owner may search, whoever it says it is.
+func TestMntTellsNoNamesToAnotherFlavor(t *testing.T) {
+	each(t, func(t *testing.T, m manner) {
+		s := newSite(t, m,
+			&export.Export{Name: "/strict", Squash: export.NoSquash, AnonUID: 99, AnonGID: 99, Security: []export.Security{export.Krb5p}},
+			&export.Export{Name: "/open", Squash: export.NoSquash, Security: []export.Security{export.Sys}})
+		home := s.mkdir("home", 0o700)
+		if _, _, err := s.fs.Mkdir(&vfs.Op{Cred: &vfs.Cred{}}, home, []byte("project"), &vfs.SetAttr{}); err != nil {
+			t.Fatal(err)
+		}
+		s.mkdir("public", 0o755)
+		for path, want := range map[string]wire.Stat3{
+			"/strict": wire.OK, "/strict/public": wire.OK, "/strict/home/project": wire.ErrAccess, "/strict/home/none": wire.ErrAccess,
+			"/open/home/project": wire.OK, "/open/home/none": wire.ErrNoEnt,
+		} {
+			if got := s.mnt(path).Status; got != want {
+				t.Errorf("MNT %s: %v, want %v", path, got, want)
+			}
+		}
+	})
 }

@@ -180,10 +180,18 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	}
 }
 
+// anonymous is a caller whose flavor an export does not take. A client asks for a handle before
+// it has a user's credential (RFC 2623 §2.3.2), and gets it; but what only some users may see
+// beneath the export's root is not told to a caller that merely says it is one of these.
+var anonymous = rpc.Cred{Flavor: rpc.AuthNone}
+
 // walk goes from an export's root to a directory beneath it, as the caller, through mounts
 // as well. Where out is not Done, the call goes on by it, and begins the walk anew.
 func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
 	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred, Looked: who} // mounts have the options of e
+	if !e.Admits(c.Conn, &c.Cred) {
+		v.Caller = &anonymous
+	}
 	v.Op.Try = c.Try
 	for depth := 0; ; depth++ {
 		into, out, err := p.walkIn(c, &v, e, depth, &at, &names)
