@@ -151,3 +151,34 @@ func TestContextOfCallsBackEnds(t *testing.T) {
 		}
 	})
 }
+
+// A context that is offered for calls back once more goes on with its sequence numbers: its client
+// drops those that it has seen (RFC 2203 §5.3.1). Under another handle it is another one to
+// the client.
+func TestContextThatIsOfferedTwiceGoesOn(t *testing.T) {
+	e := newEnds(t)
+	w := e.client.wire()
+	for range 2 {
+		for _, service := range services {
+			b := e.back(t, service)
+			for range 3 {
+				if _, err := bump(b.Caller(w)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if st := e.client.gss.Stats(); st.Refused != ([len(st.Refused)]uint64{}) {
+		t.Errorf("%+v", st)
+	}
+	e.theirs = e.client.gss.AdoptContext(e.fore.ctx)
+	if _, err := bump(e.back(t, rpc.GSSNone).Caller(w)); err != nil {
+		t.Error(err)
+	}
+	handles := 2
+	for ; e.server.gss.Back(e.fore.handle, []byte{byte(handles)}, rpc.GSSNone, "user@TEST") != nil && handles < 100; handles++ {
+	}
+	if handles != 16 {
+		t.Errorf("a context is called back under %d handles", handles)
+	}
+}

@@ -33,6 +33,8 @@ type serverContext struct {
 	who        atomic.Pointer[identity]
 	refreshing atomic.Bool
 
+	// backs are how its client wants to be called under it.
+	backs backs
 	// destroyed: its client has ended it.
 	destroyed atomic.Bool
 
@@ -40,6 +42,7 @@ type serverContext struct {
 	links[serverContext] // among its holder's
 	place                uint32
 	holder               *holder
+	at                   int   // among its principal's
 	seen                 int64 // used, when the context was passed over last
 }
 
