@@ -111,13 +111,16 @@ func (s *Server) openKerberos() {
 	s.checkKeytab()
 	s.gss = gss.New(gss.Config{
 		Mechanisms: []gss.Mechanism{mechanism}, Identify: who.identify,
-		Notify: s.contextRefused,
+		Notify: s.contextRefused, MaxContexts: int(min(s.cfg.Memory.State/4/gss.ContextSize, maxContexts)),
 	})
 	s.rpc.Protect(rpc.AuthGSS, s.gss)
 	s.initiators = gss.NewInitiators(func(own string) gss.Mechanism {
 		return krb5.New(krb5.Config{Keytab: k.Keytab, Principal: own})
 	})
 }
+
+// maxContexts is how many contexts of callers there are at most.
+const maxContexts = 64 << 10
 
 // contextTime is how long a client that is called back may take to make another context,
 // where it has lost the one before.

@@ -25,7 +25,7 @@ import (
 // openClients makes what holds the state of NFSv4's clients.
 func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	s.identity = serverIdentity(key)
-	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) / 2}
+	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8}
 	if s.state != nil && slices.ContainsFunc(nfsVersions[1:], s.cfg.serves) {
 		file := filepath.Join(s.state.path, recordsFile)
 		if s.records, err = records.Open(file); err != nil {
@@ -124,7 +124,7 @@ func (s *Server) nfs4Program() rpc.Program {
 		})
 		cfg.Minors[0] = s.nfs40
 	}
-	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.offers.table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) / 2,
+	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.offers.table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) * 3 / 8,
 		BackContext: s.backContext})
 	for minor, version := range nfsVersions[2:] {
 		if s.cfg.serves(version) {

@@ -55,7 +55,7 @@ var daemonSettings = []setting{
 		check: func(k *checker) {
 			within(k, "memory.state", &k.c.Memory.State, k.c.Memory.Ceiling, 4<<20, 1<<40)
 		},
-		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: half of it what they have open and locked, and half their sessions and the replies that these keep. Of either the clients of one address may have as much as they leave to others (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a byte range that is locked 300 bytes. Clients that want more wait until something is closed; with 4.0, they get an error"},
+		meaning: "what clients of NFSv4 hold may take so much, beside payload memory: three eighths of it what they have open and locked, as much their sessions and the replies that these keep, and a quarter the contexts of callers with Kerberos, at 8K each. Of the first two the clients of one address may have as much as they leave to others (see [security.md](security.md#what-a-peer-can-cost)). An open file takes about 1K, a byte range that is locked 300 bytes. Clients that want more wait until something is closed; with 4.0, they get an error"},
 	number("memory.replies", func(c *Config) *Size { return &c.Memory.Replies }, 64<<20, 1<<20, 1<<40,
 		"what the daemon remembers of calls that change something may take so much, beside payload memory, so that a call of NFSv3 or 4.0 that comes again is answered and not executed again. A reply takes some 500 bytes. A connection's last replies, as many as it may have calls under way (128 over TCP, `credits` over RDMA), go only when everybody has no more than that: raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
 }

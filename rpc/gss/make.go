@@ -182,13 +182,9 @@ func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time
 	case !who.known:
 		s.note(UnknownPrincipal, m.peer, x.principal, "a caller has no user here, and acts as the anonymous one, unless an export refuses it")
 	}
-	n, ok := s.contexts.add(x, m.peer.Addr(), now)
-	if n > 0 {
+	if n := s.contexts.add(x, m.peer.Addr(), now); n > 0 {
 		s.count.refused[Evicted].Add(uint64(n - 1))
 		s.note(Evicted, m.peer, x.principal, fmt.Sprintf("%d contexts had to make room for another", n))
-	}
-	if !ok {
-		return nil, m.fail(&Error{Major: Failure, Text: fmt.Sprintf("%s has %d contexts, the most that one principal may have", x.principal, s.cfg.MaxPerPrincipal)})
 	}
 	s.count.made.Add(1)
 	s.keep()

@@ -36,6 +36,10 @@ type Initiator interface {
 	Step(token []byte, now time.Time) (reply []byte, c Context, err error)
 }
 
+// MaxPrincipal is the length of the longest principal that is served, in bytes. It is kept with
+// each context, and with each NFSv4 client on disk.
+const MaxPrincipal = 1 << 10
+
 // A Context is an established security context. Its methods may be called from many
 // goroutines at once and do not wait. Messages are numbered by the mechanism, but
 // their order is not looked at: RPCSEC_GSS has sequence numbers of its own.
@@ -44,7 +48,8 @@ type Initiator interface {
 // hot path keep a slice of pieces and pass it as pieces..., as then nothing is
 // allocated.
 type Context interface {
-	// Principal is the peer's name: user@REALM, nfs/host@REALM.
+	// Principal is the peer's name: user@REALM, nfs/host@REALM. It has MaxPrincipal bytes
+	// at most.
 	Principal() string
 	// Own is our name towards the peer: of an acceptor, the one that the initiator
 	// asked for.

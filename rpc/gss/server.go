@@ -10,6 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
+// ContextSize is more than a context takes, in bytes, with keys of Kerberos for all services
+// and the longest principal.
+const ContextSize = 8 << 10
+
 // Config is what a Server serves, and its bounds.
 type Config struct {
 	// Mechanisms make the contexts.
@@ -24,13 +28,11 @@ type Config struct {
 	// called again after five seconds. Where it takes longer than that, the context is made
 	// without its result.
 	Identify func(principal string) (uid, gid uint32, groups []uint32, ok bool, err error)
-	// MaxContexts bounds the contexts (default 65,536), and MaxPerAddress those of
-	// one peer address (default a sixteenth of that).
-	MaxContexts, MaxPerAddress int
-	// MaxPerPrincipal bounds those of one principal (default a quarter of MaxContexts):
-	// a principal that calls from many addresses cannot take all places. It gets no
-	// more, until some of its contexts have ended.
-	MaxPerPrincipal int
+	// MaxContexts bounds the contexts (default 65,536), of which each takes ContextSize
+	// at most. MaxPerAddress and MaxPerPrincipal bound those of one peer address, and of
+	// one principal that calls from many addresses (default a quarter of MaxContexts):
+	// beyond that its least recently used context makes room.
+	MaxContexts, MaxPerAddress, MaxPerPrincipal int
 	// Idle is how long a context that is not used is kept (default one hour).
 	Idle time.Duration
 	// Notify, where set, is told of what was refused. It must not block, and bounds
@@ -46,8 +48,7 @@ const (
 	halfLife         = 30 * time.Second
 	sweepEvery       = time.Minute
 	defaultContexts  = 64 << 10
-	defaultShare     = 16
-	principalShare   = 4
+	defaultShare     = 4
 	defaultIdleHours = 1
 )
 
@@ -59,7 +60,7 @@ func (c *Config) defaults() {
 		c.MaxPerAddress = max(c.MaxContexts/defaultShare, 1)
 	}
 	if c.MaxPerPrincipal <= 0 {
-		c.MaxPerPrincipal = max(c.MaxContexts/principalShare, 1)
+		c.MaxPerPrincipal = max(c.MaxContexts/defaultShare, 1)
 	}
 	if c.Idle <= 0 {
 		c.Idle = defaultIdleHours * time.Hour

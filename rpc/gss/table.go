@@ -3,6 +3,7 @@ package gss
 import (
 	"crypto/rand"
 	"encoding/binary"
+	mathrand "math/rand/v2"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -14,9 +15,9 @@ const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
 
-// A table knows contexts by their handles. It is bounded, and so is the share of one
-// address: if there is no room, the least recently used context of that address
-// goes, or of the address that has most. Looking up takes no lock.
+// A table knows contexts by their handles. It is bounded, and so are the shares of one
+// address and of one principal: if there is no room, the least recently used context of
+// that one goes, or of the address that has most. Looking up takes no lock.
 type table struct {
 	max, share int
 	// each is how many one principal may have.
@@ -26,8 +27,8 @@ type table struct {
 
 	mu      sync.Mutex
 	holders map[netip.Addr]*holder
-	// principals counts by principal.
-	principals map[string]int
+	// principals have the contexts of each, by serverContext.at.
+	principals map[string][]*serverContext
 	ranking    ranking
 	count      int
 	unused     []uint32 // places that were given back
@@ -38,7 +39,7 @@ func newTable(most, share, each int, idle time.Duration) *table {
 	return &table{
 		max: most, share: share, each: each, idle: idle,
 		chunks:  make([]atomic.Pointer[chunk], (most+chunkSize-1)/chunkSize),
-		holders: make(map[netip.Addr]*holder), principals: make(map[string]int),
+		holders: make(map[netip.Addr]*holder), principals: make(map[string][]*serverContext),
 		ranking: newRanking(share),
 	}
 }
@@ -63,17 +64,17 @@ func (t *table) find(h []byte) *serverContext {
 }
 
 // add gives x a handle and lets it be found. It returns how many contexts had to go
-// for that; ok is false where its principal has as many as it may.
-func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int, ok bool) {
+// for that.
+func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
 	rand.Read(x.handle[4:]) // it does not fail
 	addr := holderOf(peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.principals[x.principal] >= t.each {
-		return 0, false
+	if own := t.principals[x.principal]; len(own) >= t.each {
+		t.drop(idlest(own))
+		evicted++
 	}
-	t.principals[x.principal]++
 	h := t.holders[addr]
 	if h != nil && h.count >= t.share {
 		t.evict(h)
@@ -89,12 +90,27 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 		t.holders[addr] = h
 	}
 	x.place, x.holder, x.seen = t.takePlace(), h, x.used.Load()
+	own := t.principals[x.principal]
+	x.at = len(own)
+	t.principals[x.principal] = append(own, x)
 	h.contexts.add(x)
 	t.ranking.count(h, h.count+1)
 	t.count++
 	binary.BigEndian.PutUint32(x.handle[:], x.place)
 	t.slot(x.place).Store(x)
-	return evicted, true
+	return evicted
+}
+
+// idlest is the context that was not used for longest, of some that are drawn from all. If all
+// were looked at, a principal with many could make others wait.
+func idlest(all []*serverContext) *serverContext {
+	x := all[0]
+	for range maxPassed {
+		if y := all[mathrand.IntN(len(all))]; y.used.Load() < x.used.Load() {
+			x = y
+		}
+	}
+	return x
 }
 
 // takePlace finds a place that is free. mu is held, and count is below max.
@@ -179,7 +195,11 @@ func (t *table) drop(x *serverContext) {
 	t.slot(x.place).Store(nil)
 	t.unused = append(t.unused, x.place)
 	t.count--
-	if t.principals[x.principal]--; t.principals[x.principal] == 0 {
+	own := t.principals[x.principal]
+	last := len(own) - 1
+	own[x.at], own[last].at = own[last], x.at
+	own[last] = nil
+	if t.principals[x.principal] = own[:last]; last == 0 {
 		delete(t.principals, x.principal)
 	}
 }

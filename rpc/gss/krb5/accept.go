@@ -65,7 +65,7 @@ func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) 
 	c, reply := establish(a, w, session, established{
 		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)), bound: isBound,
 		principal: principalText(ticket.CName.NameString, ticket.CRealm), own: principalText(by.components, by.realm),
-		expiry: ticket.EndTime,
+		expiry: ticket.EndTime.Add(m.config.Skew), // until then other contexts are made with it
 	})
 	return c, reply, nil
 }

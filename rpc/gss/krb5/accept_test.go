@@ -56,7 +56,7 @@ func TestInitiatorAndAcceptorMakeAContext(t *testing.T) {
 					if got := c.Principal(); got != "nfs/server.example.org@EXAMPLE.ORG" {
 						t.Errorf("the initiator's peer is %s", got)
 					}
-					if !acceptor.Expiry().Equal(k.end) || !c.Expiry().Equal(k.end) {
+					if !acceptor.Expiry().Equal(k.end.Add(5*time.Minute)) || !c.Expiry().Equal(k.end) {
 						t.Errorf("the ends expire at %v and %v, the ticket at %v", acceptor.Expiry(), c.Expiry(), k.end)
 					}
 					if has := acceptor.(*context).flags&acceptorSubkey != 0; has == oneSided {
@@ -112,7 +112,7 @@ func TestAcceptRefuses(t *testing.T) {
 		major  gss.Major
 		code   code
 	}{
-		{name: "a ticket that ended", now: noon.Add(9 * time.Hour), major: gss.CredentialsExpired, code: ticketExpired},
+		{name: "a ticket that ended", now: noon.Add(9*time.Hour + 6*time.Minute), major: gss.CredentialsExpired, code: ticketExpired},
 		{name: "a ticket of later", ticket: func(p *part) { p.StartTime = noon.Add(time.Hour) }, major: gss.CredentialsExpired, code: ticketNotYet},
 		{name: "a ticket without a start, of later", ticket: func(p *part) { p.StartTime, p.AuthTime = time.Time{}, noon.Add(time.Hour) }, major: gss.CredentialsExpired, code: ticketNotYet},
 		{name: "a ticket that was not validated", ticket: func(p *part) { types.SetFlag(&p.Flags, flags.Invalid) }, major: gss.DefectiveCred, code: ticketNotYet},
@@ -428,3 +428,38 @@ func TestPrincipalsHaveDistinctTexts(t *testing.T) {
 
 // What stands encrypted in a ticket comes from the KDC, and what stands so in an
 // authenticator from any client that has a ticket.
+
+// A principal is kept with each of its contexts, and on disk: one of 30 KiB is refused.
+func TestLongPrincipalIsRefused(t *testing.T) {
+	for length, good := range map[int]bool{gss.MaxPrincipal: true, gss.MaxPrincipal + 1: false, 30 << 10: false} {
+		kdc, k := freshTicket(t, func(p *messages.EncTicketPart) {
+			p.CRealm, p.CName = "R", types.NewPrincipalName(1, strings.Repeat("a", length-len("@R")))
+		})
+		_, token := start(t, k, Config{})
+		if c, _, err := kdc.acceptor().Accept(token, nil, noon); (err == nil) != good {
+			t.Errorf("a principal of %d bytes: %v", length, err)
+		} else if good && len(c.Principal()) != length {
+			t.Errorf("a principal of %d bytes has %d", length, len(c.Principal()))
+		}
+	}
+}
+
+// A ticket is good until its end by a clock that may be off by the skew (RFC 4120 §3.2.3), and so
+// is a context that is made with it.
+func TestTicketEndsAfterTheSkew(t *testing.T) {
+	const skew = 5 * time.Minute
+	kdc, k := freshTicket(t, func(p *messages.EncTicketPart) { p.EndTime = noon.Add(-skew) })
+	_, token := start(t, k, Config{})
+	c, _, err := kdc.acceptor().Accept(token, nil, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Expiry().Before(noon) {
+		t.Errorf("the context ends at %v", c.Expiry())
+	}
+	kdc, k = freshTicket(t, func(p *messages.EncTicketPart) { p.EndTime = noon.Add(-skew - time.Second) })
+	_, token = start(t, k, Config{})
+	if _, _, err := kdc.acceptor().Accept(token, nil, noon); err == nil {
+		t.Error("a ticket is taken that has ended")
+	}
+}
