@@ -253,7 +253,8 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	after = func() {}
 	if in.confirmed != nil {
 		old := in.confirmed
-		c.known.reclaim.recorded = old.known.reclaim.recorded
+		k := &old.known.reclaim
+		c.known.reclaim.recorded = k.recorded && !k.revoked // what it held is revoked no more
 		after = m.remove(old)
 	}
 	t.unconfirmed.Remove(c.known.inAll)

@@ -99,6 +99,7 @@ type holdings struct {
 	// over: the client is gone, and gets nothing any more.
 	over                   bool
 	states                 map[*State]struct{}
+	revoked                map[*State]struct{} // which the client does not know of yet
 	openOwners, lockOwners map[string]*Owner
 	idle                   []*Owner
 	waiting                map[*file]int // for locks
@@ -129,6 +130,11 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 			m.forgetOwner(o)
 		}
 	}
+	for s := range c.holding.revoked {
+		m.files.slab.remove(s, true)
+		m.charge(c, -s.size())
+	}
+	c.holding.revoked = nil
 	for of := range c.holding.waiting {
 		of.unqueue(m, func(w *waiter) bool { return w.client == c })
 	}
@@ -137,27 +143,6 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 	}
 	c.holding.idle = nil
 	return func() { m.finish(&l) }
-}
-
-// Revoke takes away all that anybody holds of the file systems with this domain, which
-// are about to be closed. The stateids are not valid any more.
-func (m *Manager) Revoke(domain any) {
-	var l leftovers
-	m.mu.Lock()
-	for _, of := range m.files.byID {
-		var those []*State
-		of.opens.each(AccessBoth, 0, func(s *State) bool {
-			if s.Key.Domain == domain {
-				those = append(those, s)
-			}
-			return true
-		})
-		for _, s := range those {
-			m.drop(s, &l)
-		}
-	}
-	m.mu.Unlock()
-	m.finish(&l)
 }
 
 // leftovers are what has to be done when the mutex was let go.
@@ -245,16 +230,22 @@ func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 
 // unlist takes s out of all that leads to it.
 func (m *Manager) unlist(s *State, expired bool) {
-	if s.Kind == KindOpen && s.Client.Minor == 0 && !expired {
+	revoked := s.revoked.Load()
+	switch {
+	case revoked:
+		m.retain(s)
+	case s.Kind == KindOpen && s.Client.Minor == 0 && !expired:
 		m.outlive(s.Owner, s)
-	} else {
+	default:
 		m.files.slab.remove(s, expired)
 	}
 	delete(s.Client.holding.states, s)
 	if s.Kind == KindOpen {
 		s.Client.known.origin.files.remove(s.shown())
 	}
-	m.charge(s.Client, -s.size())
+	if !revoked {
+		m.charge(s.Client, -s.size())
+	}
 	m.left(s.Owner, s)
 	s.file = nil
 }

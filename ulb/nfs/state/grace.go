@@ -41,6 +41,8 @@ type reclaim struct {
 	complete bool
 	// recorded: it has a record on stable storage.
 	recorded bool
+	// revoked: something that it held was revoked, and it has not said that it knows that.
+	revoked bool
 }
 
 // beginGrace begins the time of grace, where there is a record of any client. It is as long as
@@ -51,6 +53,10 @@ func (m *Manager) beginGrace(known []Record) {
 	g.claims = map[name]*claim{}
 	long := m.cfg.Grace
 	for _, r := range known {
+		if r.Revoked {
+			m.forgotten = append(m.forgotten, r)
+			continue
+		}
 		long = max(long, r.Lease)
 		g.claims[name{r.Minor, r.Owner}] = &claim{Record: r}
 	}
@@ -119,7 +125,7 @@ func (m *Manager) mayReclaim(c *Client) bool {
 
 // mayHold says whether c may be granted something at the moment: what it held before the
 // restart, where claimed is set, or something new. NO_GRACE: it may not claim; GRACE: not
-// yet. It is called with m.mu held.
+// yet; DELAY: the disk has to say first what was revoked. It is called with m.mu held.
 func (m *Manager) mayHold(c *Client, claimed bool) Status {
 	switch {
 	case claimed && !m.mayReclaim(c):
@@ -129,6 +135,8 @@ func (m *Manager) mayHold(c *Client, claimed bool) Status {
 		return nfs4wire.NFS4OK
 	case m.InGrace(), c.Minor > 0 && !c.known.reclaim.complete:
 		return nfs4wire.NFS4ErrGrace
+	case m.withheld:
+		return nfs4wire.NFS4ErrDelay
 	}
 	return nfs4wire.NFS4OK
 }

@@ -21,6 +21,8 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	switch {
 	case status != nfs4wire.NFS4OK:
 		return nil, status
+	case s.revoked.Load():
+		return nil, nfs4wire.NFS4ErrAdminRevoked
 	case s.Key != r.Key, kind != 0 && s.Kind != kind, !s.Owner.Confirmed():
 		return nil, nfs4wire.NFS4ErrBadStateID
 	}
@@ -277,13 +279,18 @@ func (s *State) claims(m *Manager) bool {
 	return false
 }
 
-// FreeStateID is FREE_STATEID (RFC 8881 §18.38).
+// FreeStateID is FREE_STATEID (RFC 8881 §18.38), also of what was revoked.
 func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
 	var l leftovers
 	m.mu.Lock()
-	s, status := m.Find(id, c)
+	s, status := m.named(id, c)
+	if status == nfs4wire.NFS4OK && !s.revoked.Load() {
+		status = s.current(id, c)
+	}
 	switch {
 	case status != nfs4wire.NFS4OK:
+	case s.revoked.Load():
+		m.acknowledge(s)
 	case s.Kind != KindLock, len(s.ranges) > 0:
 		status = nfs4wire.NFS4ErrLocksHeld
 	default:

@@ -31,10 +31,17 @@ type Record struct {
 	Address netip.Addr
 	// Lease is how long the client was told that its lease is; 0: that is not known.
 	Lease time.Duration
+	// Revoked: something that the client held was revoked, and it may not know that. It may
+	// claim nothing.
+	Revoked bool
 }
 
+// recordOf is called with m.mu held.
 func (m *Manager) recordOf(c *Client) Record {
-	return Record{Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address, Lease: m.cfg.Lease}
+	return Record{
+		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
+		Lease: m.cfg.Lease, Revoked: c.known.reclaim.revoked,
+	}
 }
 
 // begin reads the records and starts what the Manager needs.

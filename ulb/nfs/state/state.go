@@ -39,8 +39,10 @@ type Manager struct {
 	files   files
 	// forgotten are records that are to be removed in good time.
 	forgotten []Record
-	// unrecorded wait for their records to be written.
-	unrecorded []*Client
+	// unrecorded wait for their records to be written, and marked for these to be written
+	// anew. withheld: until that is done nothing new is granted.
+	unrecorded, marked []*Client
+	withheld           bool
 }
 
 // A token is held by one goroutine at a time. It is a channel and no mutex, because it is held

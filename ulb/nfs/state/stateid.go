@@ -46,6 +46,8 @@ type State struct {
 
 	other [nfs4wire.NFS4OtherSize]byte
 	seqid atomic.Uint32
+	// revoked: it was taken away by the administrator, and is gone.
+	revoked atomic.Bool
 	// opened is nil once the state is gone. A lock's is its open's.
 	opened atomic.Pointer[opened]
 
@@ -231,6 +233,8 @@ func (m *Manager) Find(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 // current says whether id, which names s, is how the stateid stands now.
 func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	switch now := s.seqid.Load(); {
+	case s.revoked.Load():
+		return nfs4wire.NFS4ErrAdminRevoked
 	case s.Kind == KindOpen && s.opened.Load() == nil:
 		// It was closed, and is known only in case that the CLOSE comes again.
 		return nfs4wire.NFS4ErrBadStateID

@@ -55,6 +55,7 @@ func (m *Manager) sweepOn() {
 		case <-m.sweeper.woken:
 		}
 		m.sweepGrace()
+		m.sweepMarks()
 		m.removeForgotten()
 		m.sweepUnconfirmed()
 		m.sweepClients()

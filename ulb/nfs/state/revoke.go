@@ -1,0 +1,119 @@
+package state
+
+import (
+	"slices"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Revoke takes away all that clients hold of the file systems with this domain, which are
+// about to be closed, and which no call works with any more. The stateids answer ADMIN_REVOKED
+// until their clients free them, and SEQUENCE says that there are such (RFC 8881 §8.5,
+// §18.46.3). Revoke waits for the disk: the records of these clients say first that they may
+// claim nothing after a restart, because others may have got meanwhile what they claim
+// (RFC 8881 §8.4.3). Where that cannot be written nothing new is granted until it is.
+//
+// After Close the server ends, and nothing is revoked: clients claim it from the next one.
+func (m *Manager) Revoke(domain any) {
+	select {
+	case <-m.sweeper.stop:
+	default:
+		m.mark(domain)
+	}
+	var l leftovers
+	m.mu.Lock()
+	for _, s := range m.opensBy(domain) {
+		for _, lock := range s.locks {
+			lock.revoked.Store(true)
+		}
+		s.revoked.Store(true)
+		m.drop(s, &l)
+	}
+	m.mu.Unlock()
+	m.finish(&l)
+}
+
+// mark has the records of the clients that hold something of a domain say that something is
+// revoked.
+func (m *Manager) mark(domain any) {
+	m.mu.Lock()
+	for _, s := range m.opensBy(domain) {
+		if k := &s.Client.known.reclaim; !k.revoked {
+			k.revoked = true
+			m.marked = append(m.marked, s.Client)
+		}
+	}
+	m.mu.Unlock()
+	m.rewrite()
+}
+
+// opensBy are the opens by way of a domain. It is called with m.mu held.
+func (m *Manager) opensBy(domain any) (all []*State) {
+	for _, of := range m.files.byID {
+		of.opens.each(AccessBoth, 0, func(s *State) bool {
+			if s.Key.Domain == domain {
+				all = append(all, s)
+			}
+			return true
+		})
+	}
+	return all
+}
+
+// rewrite writes the records of clients anew whose marks have changed.
+func (m *Manager) rewrite() {
+	m.recording.lock()
+	defer m.recording.unlock()
+	m.mu.Lock()
+	all := m.marked
+	m.marked = nil
+	var more []Record
+	for _, c := range all {
+		if !c.known.gone && (c.known.reclaim.recorded || m.claimOf(c) != nil) {
+			more = append(more, m.recordOf(c))
+		}
+	}
+	m.mu.Unlock()
+	failed := len(more) > 0 && m.cfg.Records.Put(more) != nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.withheld = failed && slices.ContainsFunc(all, func(c *Client) bool { return c.known.reclaim.revoked })
+	if failed {
+		m.marked = append(m.marked, all...)
+	}
+}
+
+// sweepMarks is rewrite where there is something to write.
+func (m *Manager) sweepMarks() {
+	m.mu.Lock()
+	none := len(m.marked) == 0
+	m.mu.Unlock()
+	if !none {
+		m.rewrite()
+	}
+}
+
+// retain keeps the stateid of s, which was revoked, until its client frees it or goes. It is
+// called with m.mu held.
+func (m *Manager) retain(s *State) {
+	h := &s.Client.holding
+	if h.revoked == nil {
+		h.revoked = make(map[*State]struct{})
+	}
+	h.revoked[s] = struct{}{}
+	s.Client.SetStatus(nfs4wire.Seq4StatusAdminStateRevoked)
+}
+
+// acknowledge forgets a stateid that was revoked: its client knows. When it knows of all, it may
+// claim again after a restart. It is called with m.mu held.
+func (m *Manager) acknowledge(s *State) {
+	c := s.Client
+	m.files.slab.remove(s, false)
+	m.charge(c, -s.size())
+	if delete(c.holding.revoked, s); len(c.holding.revoked) == 0 {
+		c.ClearStatus(nfs4wire.Seq4StatusAdminStateRevoked)
+		c.known.reclaim.revoked = false
+		m.marked = append(m.marked, c)
+		m.wake()
+	}
+}

@@ -1,0 +1,169 @@
+package state
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+const (
+	adminRevoked = nfs4wire.NFS4ErrAdminRevoked
+	revokedFlag  = nfs4wire.Seq4StatusAdminStateRevoked
+)
+
+// A revocable client has a file open and a byte of it locked.
+type revocable struct {
+	*Client
+	open, lock nfs4wire.StateID4
+	key        FileKey
+}
+
+func lockFirst(t *testing.T, m *Manager, c *Client, key FileKey) *revocable {
+	t.Helper()
+	r := &revocable{Client: c, open: open(t, m, c, "o", key, AccessBoth, 0), key: key}
+	var s Status
+	r.lock, _, s = m.Lock(&LockArgs{Ref: Ref{ID: r.open, Client: c, Key: key}, New: true, OwnerName: []byte("o"), Length: 1, Write: true})
+	is(t, "LOCK", s, ok)
+	return r
+}
+
+// A client of which something is revoked is told so until it has freed all of it, and may claim
+// nothing after a restart meanwhile: another client may have got it since.
+func TestWhatIsRevokedIsToldAndNotClaimed(t *testing.T) {
+	for _, freed := range []bool{false, true} {
+		key, other := fileKey(1), fileKey(2)
+		other.Domain = "another"
+		lives(t, &disk{}, func(t *testing.T, m *Manager) {
+			a := lockFirst(t, m, complete(t, m, identity("a", 1, "me")), key)
+			kept := open(t, m, a.Client, "o", other, AccessRead, 0)
+			m.Revoke(key.Domain)
+			for what, id := range map[string]*nfs4wire.StateID4{"the open": &a.open, "the lock": &a.lock} {
+				_, s := m.Find(id, a.Client)
+				is(t, what, s, adminRevoked)
+				_, s = m.Resolve(&Ref{ID: *id, Client: a.Client, Key: FileKey{"the export is back", key.Handle}}, 0)
+				is(t, what+" of the file when it is served again", s, adminRevoked)
+			}
+			_, s := m.CloseOpen(&Ref{ID: a.open, Client: a.Client, Key: key}, false)
+			is(t, "CLOSE", s, adminRevoked)
+			_, s = m.Find(&kept, a.Client)
+			is(t, "what another file system has", s, ok)
+			b := lockFirst(t, m, complete(t, m, identity("b", 1, "me")), key)
+			if m.Status(a.Client) != revokedFlag || m.Status(b.Client) != 0 {
+				t.Errorf("SEQUENCE says %#x, and %#x to another client", m.Status(a.Client), m.Status(b.Client))
+			}
+			is(t, "FREE_STATEID of another client", m.FreeStateID(&a.lock, b.Client), nfs4wire.NFS4ErrBadStateID)
+			if !freed {
+				return
+			}
+			is(t, "FREE_STATEID", m.FreeStateID(&a.lock, a.Client), ok)
+			is(t, "FREE_STATEID again", m.FreeStateID(&a.lock, a.Client), nfs4wire.NFS4ErrBadStateID)
+			if m.Status(a.Client) != revokedFlag {
+				t.Error("the client is told no more, and has not freed all")
+			}
+			is(t, "FREE_STATEID", m.FreeStateID(&a.open, a.Client), ok)
+			if m.Status(a.Client) != 0 {
+				t.Error("the client is told when it has freed all")
+			}
+			synctest.Wait()
+		}, func(t *testing.T, m *Manager) {
+			a, b := confirmed(t, m, identity("a", 1, "me")), confirmed(t, m, identity("b", 1, "me"))
+			want := noGrace
+			if freed {
+				want = ok
+			}
+			is(t, "its claim", m.mayHoldNow(a, true), want)
+			is(t, "the claim of a client that has it now", m.mayHoldNow(b, true), ok)
+			s, _ := m.ReclaimComplete(a, false)
+			is(t, "RECLAIM_COMPLETE", s, ok)
+		}, func(t *testing.T, m *Manager) {
+			is(t, "a claim of what it held since", m.mayHoldNow(confirmed(t, m, identity("a", 1, "me")), true), ok)
+		})
+	}
+}
+
+// A client of minor version 0 is told as well, and what it frees is known by its next incarnation
+// alone.
+func TestRevokedOfMinorVersion0(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		key := fileKey(1)
+		lives(t, &disk{}, func(t *testing.T, m *Manager) {
+			a := v40(t, m, identity("a", 1, "me"))
+			if _, err := m.Record(a, false); err != nil {
+				t.Fatal(err)
+			}
+			o, s := m.OwnerOf(a, []byte("o"), false)
+			is(t, "an owner", s, ok)
+			got, s := m.Open(&OpenArgs{Client: a, Owner: o, Key: key, Access: AccessBoth})
+			is(t, "OPEN", s, ok)
+			m.Revoke(key.Domain)
+			owner, s := m.OwnerOfState(&got.ID, KindOpen)
+			if is(t, "whose number the CLOSE has", s, ok); owner != o {
+				t.Error("it is another owner")
+			}
+			_, s = m.CloseOpen(&Ref{ID: got.ID, Key: key}, false)
+			is(t, "CLOSE", s, adminRevoked)
+			if again {
+				a = v40(t, m, identity("a", 2, "me"))
+				if _, err := m.Record(a, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, func(t *testing.T, m *Manager) {
+			want := noGrace
+			if again {
+				want = ok
+			}
+			is(t, "its claim", m.mayHoldNow(v40(t, m, identity("a", 2, "me")), true), want)
+		})
+	}
+}
+
+// Where the disk does not take down that something was revoked, no client gets anything new
+// until it does.
+func TestRevocationThatIsNotWritten(t *testing.T) {
+	d, key := &disk{}, fileKey(1)
+	lives(t, d, func(t *testing.T, m *Manager) {
+		a := lockFirst(t, m, complete(t, m, identity("a", 1, "me")), key)
+		b := complete(t, m, identity("b", 1, "me"))
+		d.breakDown(true)
+		m.Revoke(key.Domain)
+		_, s := m.Find(&a.open, a.Client)
+		is(t, "the open", s, adminRevoked)
+		is(t, "a wish of another client", m.mayHoldNow(b, false), delay)
+		pass(leaseTime / 2)
+		is(t, "a wish of another client", m.mayHoldNow(b, false), delay)
+		d.breakDown(false)
+		pass(leaseTime / 4)
+		is(t, "a wish when it is written", m.mayHoldNow(b, false), ok)
+	}, func(t *testing.T, m *Manager) {
+		is(t, "its claim", m.mayHoldNow(confirmed(t, m, identity("a", 1, "me")), true), noGrace)
+	})
+}
+
+// The end of a server revokes nothing, although it closes all file systems.
+func TestEndOfTheServerRevokesNothing(t *testing.T) {
+	d, key := &disk{}, fileKey(1)
+	synctest.Test(t, func(t *testing.T) {
+		m := manager(t, Config{Records: d})
+		lockFirst(t, m, complete(t, m, me()), key)
+		m.Close()
+		m.Revoke(key.Domain)
+		m = manager(t, Config{Records: d})
+		defer m.Close()
+		is(t, "a claim", m.mayHoldNow(confirmed(t, m, me()), true), ok)
+	})
+}
+
+// What a client does not free goes with it.
+func TestRevokedGoesWithItsClient(t *testing.T) {
+	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
+		a := lockFirst(t, m, complete(t, m, identity("a", 1, "me")), fileKey(1))
+		m.Revoke(a.key.Domain)
+		if u := m.Usage(); u.Opens+u.Locks+u.Ranges+u.Files != 0 || u.Memory == 0 {
+			t.Errorf("revoked: %+v", u)
+		}
+		is(t, "DESTROY_CLIENTID", m.Destroy(a.Client), ok)
+		nothingLeft(t, m)
+	})
+}
