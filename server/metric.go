@@ -41,6 +41,7 @@ type counted struct {
 	// held and limit are descriptors for files; limit is 0 where the exports bring file
 	// systems of their own.
 	held, limit int
+	failedSyncs uint64
 	transports  []carried
 }
 
@@ -58,6 +59,7 @@ func (s *Server) count() *counted {
 	}
 	if s.trees != nil {
 		c.held, c.limit = s.trees.descriptors.Held(), s.trees.descriptors.Limit()
+		c.failedSyncs = s.trees.failures.count.Load()
 	}
 	if s.nfs4 != nil {
 		c.operations = s.nfs4.Stats()
@@ -186,6 +188,9 @@ var metrics = []metric{
 				put(float64(c.held), "held")
 			}
 		}},
+	{name: "nfsrdmad_failed_syncs_total", help: "Times that a disk did not store what was written.", kind: counter,
+		meaning: "times that a disk did not store what was written: 0, or see the line `the disk did not store what was written`",
+		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.failedSyncs)) }},
 	{name: "nfsrdmad_connections", help: "Connections that are open.", kind: gauge, labels: []string{"transport"},
 		meaning: "connections that are open now",
 		read:    ofTransports(func(t *traffic) float64 { return float64(t.open) })},

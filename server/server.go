@@ -137,6 +137,7 @@ func (s *Server) open() (err error) {
 		return err
 	}
 	s.trees = newTrees(cfg.StateDir, cfg.Limits.Connections)
+	s.trees.failures.log = s.log
 	exports, err := openExports(cfg.Exports, s.trees, s.enters)
 	if err != nil {
 		return err

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -20,7 +22,8 @@ type trees struct {
 	descriptors *local.Descriptors
 	// revoke, where set, takes away what clients hold of a file system, before it is
 	// closed.
-	revoke func(fs vfs.FileSystem)
+	revoke   func(fs vfs.FileSystem)
+	failures failedSyncs
 
 	mu   sync.Mutex
 	open map[treeKey]*tree
@@ -40,7 +43,7 @@ type tree struct {
 // newTrees has room for files beside so many connections; 0 is as many as usual.
 func newTrees(state string, connections int) *trees {
 	return &trees{
-		state: state, open: make(map[treeKey]*tree),
+		state: state, open: make(map[treeKey]*tree), failures: failedSyncs{log: zap.NewNop()},
 		descriptors: local.NewDescriptors(descriptorsForFiles(descriptorLimit(), seatsWithin(descriptorLimit(), connections))),
 	}
 }
@@ -64,12 +67,7 @@ func (t *trees) show(dir string) (*local.FS, error) {
 		}
 		<-there.closed
 	}
-	fs, err := local.New(local.Config{
-		Root:        dir,
-		StateDir:    filepath.Join(t.state, "index"),
-		Sync:        true,
-		Descriptors: t.descriptors,
-	})
+	fs, err := local.New(t.config(dir, key))
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +75,19 @@ func (t *trees) show(dir string) (*local.FS, error) {
 	defer t.mu.Unlock()
 	t.open[key] = &tree{fs, 1, make(chan struct{})}
 	return fs, nil
+}
+
+// config is that of the file system of a directory.
+func (t *trees) config(dir string, key treeKey) local.Config {
+	return local.Config{
+		Root:        dir,
+		StateDir:    filepath.Join(t.state, "index"),
+		Sync:        true,
+		Descriptors: t.descriptors,
+		SyncFailed: func(call local.SyncCall, err error) {
+			t.failures.failed(dir, key, call, err, time.Now())
+		},
+	}
 }
 
 // apartFrom refuses a directory that holds the state directory, or lies within it: clients

@@ -43,6 +43,9 @@ type Config struct {
 	// SyncHook is asked before each call that makes something durable, with its
 	// descriptor, and its error stands for the call's. For tests.
 	SyncHook func(what SyncCall, fd int) error
+	// SyncFailed, where not nil, is told of each such call that failed. It is called by any
+	// goroutine, and must not wait for the FS.
+	SyncFailed func(what SyncCall, err error)
 }
 
 // FS is a served directory. It implements vfs.FileSystem.

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// A file system whose disk fails makes one line in this time, however many syncs fail.
+const syncLineEvery = time.Minute
+
+// failedSyncs counts the syncs that failed, and writes the log's lines about them. The methods
+// may be called from any goroutine.
+type failedSyncs struct {
+	log   *zap.Logger
+	count atomic.Uint64
+
+	mu    sync.Mutex
+	lines map[uint64]*recentLine // by the file system's device number
+}
+
+// failed is told at the time now that a sync failed with err, of the file system that a
+// directory is on.
+func (f *failedSyncs) failed(dir string, key treeKey, call local.SyncCall, err error, now time.Time) {
+	f.count.Add(1)
+	before, due := f.due(key.dev, now)
+	if !due {
+		return
+	}
+	fields := []zap.Field{zap.String("directory", dir), zap.Stringer("call", call), zap.Error(err), zap.String("remedy", syncRemedy(err))}
+	if all, readErr := mountinfo.Read(); readErr == nil {
+		if m := mountinfo.Find(all, key.mount); m != nil {
+			fields = append(fields, zap.String("file_system", m.Kind), zap.String("mounted_on", m.Point))
+		}
+	}
+	if before > 0 {
+		fields = append(fields, zap.Int("others_before", before))
+	}
+	f.log.Error("the disk did not store what was written", fields...)
+}
+
+// due says whether there is to be a line about a device now, and how many there were not before.
+func (f *failedSyncs) due(dev uint64, now time.Time) (leftOut int, due bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.lines[dev]
+	if l != nil && now.Sub(l.last) < syncLineEvery {
+		l.leftOut++
+		return 0, false
+	}
+	if l == nil {
+		l = new(recentLine)
+		if f.lines == nil {
+			f.lines = make(map[uint64]*recentLine)
+		}
+		f.lines[dev] = l
+	}
+	leftOut = l.leftOut
+	*l = recentLine{last: now}
+	return leftOut, true
+}
+
+// syncRemedy is what an administrator can do about a sync that failed with err.
+func syncRemedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return "make room on the file system; clients are told and send again what was not committed"
+	case errors.Is(err, syscall.EDQUOT):
+		return "raise the quota, or have its user remove files; clients are told and send again what was not committed"
+	}
+	return "see the kernel's log (journalctl -k) for what is wrong with the disk, then check the file system; clients are told and send again what was not committed"
+}

@@ -1,0 +1,80 @@
+package server
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// Of syncs that fail there is a line a minute for each file system, which says how many others there
+// were; all are counted.
+func TestLinesAboutFailedSyncs(t *testing.T) {
+	core, lines := observer.New(zapcore.DebugLevel)
+	f := failedSyncs{log: zap.New(core)}
+	one, other := treeKey{dev: 1}, treeKey{dev: 2}
+	now := time.Unix(1e9, 0)
+	fail := func(dir string, key treeKey, err error) { f.failed(dir, key, local.Fsync, err, now) }
+	for range 100 {
+		fail("/srv", one, syscall.EIO)
+		fail("/srv/sub", one, syscall.EIO)
+	}
+	fail("/home", other, syscall.ENOSPC)
+	now = now.Add(syncLineEvery)
+	fail("/srv", one, syscall.EDQUOT)
+	all := lines.All()
+	if len(all) != 3 || f.count.Load() != 202 {
+		t.Fatalf("%d lines, and %d syncs that failed are counted: %v", len(all), f.count.Load(), all)
+	}
+	for i, want := range []struct {
+		dir, err, remedy string
+		others           any
+	}{
+		{"/srv", "input/output error", "journalctl -k", nil},
+		{"/home", "no space left on device", "make room", nil},
+		{"/srv", "disk quota exceeded", "quota", int64(199)},
+	} {
+		m := all[i].ContextMap()
+		if m["directory"] != want.dir || m["error"] != want.err || m["call"] != "fsync" || m["others_before"] != want.others ||
+			!strings.Contains(m["remedy"].(string), want.remedy) {
+			t.Errorf("line %d: %v", i, m)
+		}
+	}
+}
+
+// A directory that is served tells of its syncs that fail: here the disk has no room for what it
+// has taken.
+func TestFailedSyncOfAServedDirectoryIsLogged(t *testing.T) {
+	// A file system sets the process's umask to 0: not for the tests to come.
+	umask := unix.Umask(0)
+	unix.Umask(umask)
+	t.Cleanup(func() { unix.Umask(umask) })
+	dir := t.TempDir()
+	core, lines := observer.New(zapcore.DebugLevel)
+	all := newTrees(t.TempDir(), 0)
+	all.failures.log = zap.New(core)
+	cfg := all.config(dir, treeKey{dev: 1})
+	cfg.SyncHook = func(local.SyncCall, int) error { return syscall.ENOSPC }
+	fs, err := local.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fs.Close()
+	own := local.Identity()
+	_, _, err = fs.Mkdir(&vfs.Op{Cred: &own}, fs.Root(), []byte("d"), &vfs.SetAttr{})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("the caller is told %v", err)
+	}
+	if lines.Len() != 1 || all.failures.count.Load() == 0 {
+		t.Errorf("%d lines, and %d syncs that failed are counted", lines.Len(), all.failures.count.Load())
+	}
+}
