@@ -172,7 +172,7 @@ func (c *Client) Start(x *rpc.Exchange) {
 	}
 	x.Transport = e
 	e.waits = true
-	c.waiting.add(e)
+	c.waiting.Add(e)
 	c.mu.Unlock()
 	c.pump()
 }
@@ -210,17 +210,17 @@ func (c *Client) pump() {
 
 // next takes the call that is to be sent now, or nil. mu is held.
 func (c *Client) next() *call {
-	if c.waiting.first == nil || c.renewing || c.underWay >= c.ctx.window {
+	if c.waiting.First == nil || c.renewing || c.underWay >= c.ctx.window {
 		return nil
 	}
 	if !c.closed && !c.fixed && !c.ctx.usable(time.Now()) {
 		c.renew()
 		return nil
 	}
-	e := c.waiting.first
-	c.waiting.remove(e)
+	e := c.waiting.First
+	c.waiting.Remove(e)
 	e.waits, e.started, e.under = false, false, c.ctx
-	c.sent.add(e)
+	c.sent.Add(e)
 	c.underWay++
 	return e
 }
@@ -249,7 +249,7 @@ func (c *Client) renew() {
 // takeWaiting takes the calls that wait: they are to be failed. mu is held.
 func (c *Client) takeWaiting() callList {
 	all := c.waiting
-	for e := all.first; e != nil; e = e.next {
+	for e := all.First; e != nil; e = e.Next {
 		e.waits, e.x.Transport = false, nil
 	}
 	c.waiting = callList{}
@@ -265,9 +265,9 @@ func (c *Client) again(e *call) bool {
 		return false
 	}
 	e.again, e.waits = true, true
-	c.sent.remove(e)
+	c.sent.Remove(e)
 	c.underWay--
-	c.waiting.push(e)
+	c.waiting.Push(e)
 	if e.under == c.ctx && !c.renewing {
 		c.renew()
 	}
@@ -278,7 +278,7 @@ func (c *Client) again(e *call) bool {
 func (c *Client) ended(e *call) {
 	c.mu.Lock()
 	e.x.Transport = nil
-	c.sent.remove(e)
+	c.sent.Remove(e)
 	if c.underWay--; c.underWay == 0 {
 		c.idle.Broadcast()
 	}
@@ -295,7 +295,7 @@ func (c *Client) Cancel(x *rpc.Exchange, err error) {
 	}
 	switch {
 	case e.waits:
-		c.waiting.remove(e)
+		c.waiting.Remove(e)
 		x.Transport = nil
 		c.mu.Unlock()
 		finish(x, err)
@@ -319,7 +319,7 @@ func (c *Client) Close() {
 	c.closed = true
 	waiting := c.takeWaiting()
 	var sent []*call
-	for e := c.sent.first; e != nil; e = e.next {
+	for e := c.sent.First; e != nil; e = e.Next {
 		if e.started {
 			sent = append(sent, e)
 		} else {

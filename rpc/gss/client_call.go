@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -33,7 +34,7 @@ type call struct {
 	proc   procedure
 
 	// Guarded by the Client's lock.
-	links[call]
+	queue.Links[call]
 	again bool // it was sent once more
 	waits bool // on Client.waiting
 	// started: the Caller beneath has it. Until then cancelled is why its user gave
@@ -196,12 +197,12 @@ func (e *call) judge(y *rpc.Exchange) error {
 }
 
 // callList is a queue of calls.
-type callList = list[call, *call]
+type callList = queue.List[call, *call]
 
 // failAll ends the calls of a list that was taken.
 func failAll(l callList, err error) {
-	for e := l.first; e != nil; e = l.first {
-		l.remove(e)
+	for e := l.First; e != nil; e = l.First {
+		l.Remove(e)
 		finish(e.x, err)
 	}
 }

@@ -3,6 +3,8 @@ package gss
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
 // handleSize is the length of a handle, in bytes: the place in the table, and a
@@ -39,11 +41,11 @@ type serverContext struct {
 	destroyed atomic.Bool
 
 	// The table's own.
-	links[serverContext] // among its holder's
-	place                uint32
-	holder               *holder
-	at                   int   // among its principal's
-	seen                 int64 // used, when the context was passed over last
+	queue.Links[serverContext] // among its holder's
+	place                      uint32
+	holder                     *holder
+	at                         int   // among its principal's
+	seen                       int64 // used, when the context was passed over last
 }
 
 // touch takes note that x is used. It reads first: the line is shared.

@@ -93,7 +93,7 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	own := t.principals[x.principal]
 	x.at = len(own)
 	t.principals[x.principal] = append(own, x)
-	h.contexts.add(x)
+	h.contexts.Add(x)
 	t.ranking.count(h, h.count+1)
 	t.count++
 	binary.BigEndian.PutUint32(x.handle[:], x.place)
@@ -142,16 +142,16 @@ const maxPassed = 64
 // used since it was seen last goes to the end of the queue. mu is held.
 func (t *table) evict(h *holder) {
 	for range maxPassed {
-		x := h.contexts.first
+		x := h.contexts.First
 		used := x.used.Load()
 		if used == x.seen {
 			break
 		}
 		x.seen = used
-		h.contexts.remove(x)
-		h.contexts.add(x)
+		h.contexts.Remove(x)
+		h.contexts.Add(x)
 	}
-	t.drop(h.contexts.first)
+	t.drop(h.contexts.First)
 }
 
 // makeRoom takes a context from an address that has most: of several, from one that
@@ -159,17 +159,17 @@ func (t *table) evict(h *holder) {
 func (t *table) makeRoom() {
 	r := &t.ranking.ranks[t.ranking.most]
 	for range maxPassed {
-		h := r.first
-		x := h.contexts.first
+		h := r.First
+		x := h.contexts.First
 		used := x.used.Load()
 		if used == x.seen {
 			break
 		}
 		x.seen = used
-		r.remove(h)
-		r.add(h)
+		r.Remove(h)
+		r.Add(h)
 	}
-	t.evict(r.first)
+	t.evict(r.First)
 }
 
 // remove forgets x. It is false where that was done already.
@@ -186,7 +186,7 @@ func (t *table) remove(x *serverContext) bool {
 // drop forgets x, which is in the table. mu is held.
 func (t *table) drop(x *serverContext) {
 	h := x.holder
-	h.contexts.remove(x)
+	h.contexts.Remove(x)
 	t.ranking.count(h, h.count-1)
 	x.holder = nil
 	if h.count == 0 {
@@ -229,8 +229,8 @@ func (t *table) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, h := range t.holders {
-		for h.contexts.first != nil {
-			t.drop(h.contexts.first)
+		for h.contexts.First != nil {
+			t.drop(h.contexts.First)
 		}
 	}
 }

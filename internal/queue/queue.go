@@ -1,0 +1,62 @@
+// Package queue is a list whose elements have their links in themselves: to put one in
+// allocates nothing, and each can be taken out from where it is. It has no lock: that of
+// what it is part of guards it.
+package queue
+
+// Links are what an element has embedded. An element is in one List at a time.
+type Links[T any] struct{ Prev, Next *T }
+
+func (l *Links[T]) links() *Links[T] { return l }
+
+// linked is a type that has Links embedded.
+type linked[T any] interface {
+	*T
+	links() *Links[T]
+}
+
+// A List has Len elements. The zero List is empty.
+type List[T any, P linked[T]] struct {
+	First, Last *T
+	Len         int
+}
+
+// Add puts e behind all others.
+func (l *List[T, P]) Add(e *T) {
+	P(e).links().Prev = l.Last
+	if l.Last == nil {
+		l.First = e
+	} else {
+		P(l.Last).links().Next = e
+	}
+	l.Last = e
+	l.Len++
+}
+
+// Push puts e in front.
+func (l *List[T, P]) Push(e *T) {
+	P(e).links().Next = l.First
+	if l.First == nil {
+		l.Last = e
+	} else {
+		P(l.First).links().Prev = e
+	}
+	l.First = e
+	l.Len++
+}
+
+// Remove takes e out.
+func (l *List[T, P]) Remove(e *T) {
+	c := P(e).links()
+	if c.Prev == nil {
+		l.First = c.Next
+	} else {
+		P(c.Prev).links().Next = c.Next
+	}
+	if c.Next == nil {
+		l.Last = c.Prev
+	} else {
+		P(c.Next).links().Prev = c.Prev
+	}
+	*c = Links[T]{}
+	l.Len--
+}
