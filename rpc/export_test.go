@@ -10,59 +10,57 @@ func (s *Server) CheckReplies() error {
 	rc := s.replies
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	owners, clients := make(map[*replyOwner][2]int), make(map[*replyClient]int64)
-	entries, bytes := 0, int64(0)
+	owners, clients := make(map[*replyOwner]int), make(map[*replyClient]int64)
+	entries, done, bytes := 0, 0, int64(0)
 	for k, e := range rc.entries {
 		for ; e != nil; e = e.twin {
-			n := owners[e.owner]
-			n[0]++
 			entries++
-			bytes += entryCost
+			if e.key != k || e.done != (e.in != nil) {
+				return fmt.Errorf("an entry of %v, done: %v, lies under %v, and takes room: %v", e.key, e.done, k, e.in != nil)
+			}
 			if e.done {
-				n[1]++
-				bytes += int64(e.kept.Size())
+				if done++; owners[e.owner] == 0 {
+					clients[e.owner.client] += ownerCost
+				}
+				owners[e.owner]++
 				clients[e.owner.client] += e.cost()
 			}
-			owners[e.owner] = n
-			if e.key != k {
-				return fmt.Errorf("an entry of %v lies under %v", e.key, k)
-			}
 		}
 	}
-	surplus, listed := make(map[*replyClient]int), 0
 	for o, n := range owners {
-		if n != [2]int{o.entries, o.done} {
-			return fmt.Errorf("connection %d has %d entries, %d of them done, and counts %d and %d", o.id, n[0], n[1], o.entries, o.done)
-		}
-		bytes += ownerCost
-		surplus[o.client] += max(0, o.done-o.window)
 		last := (*reply)(nil)
-		for e := o.oldest; e != nil; last, e = e, e.next {
-			if listed++; e.prev != last || e.owner != o || !e.done || last != nil && e.at.Before(last.at) {
-				return fmt.Errorf("the replies of connection %d are not a list by time", o.id)
+		for e := o.safe.First; e != nil; last, e = e, e.Next {
+			if done--; e.in != &o.safe || e.Prev != last || e.owner != o || last != nil && e.at.Before(last.at) {
+				return fmt.Errorf("the safe replies of connection %d are not a list by time", o.id)
 			}
 		}
+		if n != o.replies || o.safe.Len > o.window {
+			return fmt.Errorf("connection %d has %d replies, and counts %d, %d of them safe", o.id, n, o.replies, o.safe.Len)
+		}
 	}
-	if len(rc.order) != len(rc.clients) {
-		return fmt.Errorf("%d clients, %d of them in order", len(rc.clients), len(rc.order))
-	}
-	for i, cl := range rc.order {
-		n := 0
-		for r := range cl.owners {
-			for o := cl.owners[r].first; o != nil; o = o.next {
-				n += o.done
-				if o.rank() != r {
-					return fmt.Errorf("connection %d is in list %d", o.id, r)
-				}
+	for cl, n := range clients {
+		bytes += n
+		replies, surplus := 0, 0
+		for o := cl.owners.First; o != nil; o = o.Next {
+			replies += o.replies - o.safe.Len
+		}
+		for e := cl.surplus.First; e != nil; e = e.Next {
+			if surplus++; e.in != &cl.surplus || e.owner.client != cl {
+				return fmt.Errorf("a reply of connection %d is not where it should be", e.owner.id)
 			}
 		}
-		listed -= n
-		if cl.place != i || cl.surplus != surplus[cl] || cl.bytes != clients[cl] || i > 0 && rc.order.Less(i, (i-1)/2) {
-			return fmt.Errorf("client %d: %+v, has %d bytes, %d beyond the safe ones", i, cl, clients[cl], surplus[cl])
+		done -= surplus
+		if rc.clients[cl.addr] != cl || cl.bytes != n || cl.ranked != cl.rank() || replies != surplus || surplus > most {
+			return fmt.Errorf("client %v has %d bytes, %d replies beyond the safe ones, and counts %d and %d, in rank %d", cl.addr, n, surplus, cl.bytes, replies, cl.ranked)
 		}
 	}
-	if listed != 0 || entries != rc.count.Entries || bytes != rc.bytes {
-		return fmt.Errorf("%d entries, %d bytes, and counted %d and %d", entries, bytes, rc.count.Entries, rc.bytes)
+	listed := 0
+	for r := range rc.ranks {
+		listed += rc.ranks[r].Len
+	}
+	if done != 0 || listed != len(clients) || len(rc.clients) != len(clients) || entries != rc.count.Entries || bytes != rc.bytes {
+		return fmt.Errorf("%d entries, %d bytes, %d clients, and counted %d, %d and %d; %d replies are on no list",
+			entries, bytes, len(clients), rc.count.Entries, rc.bytes, listed, done)
 	}
 	return nil
 }

@@ -9,47 +9,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// sampled is how many bytes of the start, and of the end, of long arguments tell two
-// calls apart that have the same XID: a digest of all the data of a WRITE would cost as
-// much as the WRITE.
-const sampled = 2 << 10
-
-// replyLife is how long a reply is remembered after it was made, or last asked for. A Linux
-// client that gets no answer over TCP sends a call again after 1, 3 and 6 minutes (nfs(5),
-// timeo), and its connection may lose each answer.
-const replyLife = 15 * time.Minute
-
-// A replyCache knows the calls that must not be executed twice, and their replies (RFC
-// 1813 §4.5, RFC 7530 §3.1.1).
+// A replyCache has an entry for each call that changes something (RFC 1813 §4.5, RFC 7530
+// §3.1.1). The entry is running until its call ends. Then it holds the reply.
 //
-// Two calls are the same if client address, XID, program, version, procedure, credential
-// and a digest of the arguments are. A call of which none the same is known gets an entry.
-// The entry is running until the call ends. Then it holds the reply, for replyLife or until
-// there is no room (replyRoom). A call that was refused for its credential, or dropped,
-// leaves no entry.
+// Calls with the same replyKey look the same. An entry belongs to the newest connection that
+// made the call: its owner. A call of the owner is a copy. A call of another connection is one
+// if its client cannot be another one than the owner's (matchLocked). A copy is not executed:
+// it is answered from the entry, or, if the entry is running, when it ends. What only looks
+// the same is executed, after the other. Then two connections have entries with one key: twins.
 //
-// An entry has an owner: the newest connection that made the call. A copy on the owner is
-// answered: from the entry, or, if the entry is running, when it ends. A copy on another
-// connection may claim the entry if
-//
-//   - the credential names the client: its machine, or a proven principal. Two clients
-//     behind one address differ in that. Clients choose their XIDs by chance.
-//   - the owner has ended,
-//   - the owner's peer has left it (Conn.Left): it has closed its side, or does not
-//     acknowledge what it is sent,
-//   - the two have the same port: a client cannot have both.
-//
-// Then the copy is answered in the same way, and the entry goes to the newer one of both. A
-// connection that lost an entry so is succeeded: its client makes all its calls again on the
-// newer one. What is still read of it is older than those, so no change of it begins.
-//
-// Otherwise the copy may be of another client behind the same address:
-//
-//   - if the owner is older, the copy gets an entry of its own. But while the owner's entry
-//     is running, the copy waits, and the owner counts as succeeded: it may be given up and
-//     not known to be, and then the older of two WRITEs must not end last.
-//   - if the owner is newer, the copy lags behind it. The lagging connection ends: its
-//     client has given it up, or connects anew and is the newer one.
+// A reply is forgotten replyLife after it was made or asked for, or for lack of room
+// (replyRoom). A call that was refused for its credential, or dropped, leaves no entry.
 //
 // Every call is answered on the connection by which it came, as long as that one lives.
 type replyCache struct {
@@ -57,34 +27,40 @@ type replyCache struct {
 	now  func() time.Time
 
 	mu      sync.Mutex
-	entries map[replyKey]*reply // the newest of those with the same key
+	entries map[replyKey]*reply // the newest with each key
 	unused  *reply
 	replyRoom
 	count ReplyCacheStats
 }
 
-// maxTwins is how many connections may have done the same call each for itself.
-const maxTwins = 4
+// replyLife: a Linux client that gets no answer over TCP sends a call again after 1, 3 and 6
+// minutes (nfs(5), timeo), and its connection may lose each answer.
+const replyLife = 15 * time.Minute
 
-type replyKey struct {
-	addr [16]byte
-	xid  uint32
-	sum  uint64
-}
+// maxTwins is how many connections may have an entry with one key.
+const maxTwins = 4
 
 // A reply is one entry.
 type reply struct {
-	key   replyKey
-	owner *replyOwner
-	twin  *reply // an older one with the same key, or the next unused one
-	done  bool
-	at    time.Time // when it was done, or asked for last
-	// waiting are the copies of a running call, linked by callState.next.
-	waiting *Call
+	replyPlace
+	key     replyKey
+	owner   *replyOwner
+	twin    *reply // the next older one with the same key, or the next unused one
+	done    bool
+	at      time.Time // when it was done, or asked for last
+	waiting *Call     // copies of a running call, linked by callState.next
 	kept    Kept
 	shared  bool // a reply is sent from kept: its memory is not to be used again
-	// links in the owner's list of what is done
-	prev, next *reply
+}
+
+// A replyOwner is a connection as the cache knows it. It may outlive the Conn.
+type replyOwner struct {
+	id        uint64
+	peer      netip.AddrPort
+	conn      *Conn // nil: the connection has ended
+	left      bool  // its peer has closed its side, or does not acknowledge
+	succeeded bool  // its client makes its calls by a newer connection
+	ownerRoom
 }
 
 func newReplyCache(size int64) *replyCache {
@@ -95,99 +71,59 @@ func newReplyCache(size int64) *replyCache {
 	}
 }
 
-// identity is what tells calls with one XID apart. A result goes to the caller who earned
-// it, protected as it was.
-type identity struct {
-	arguments, beside, groups, principal, machine uint64
-	prog, version, proc                           uint32
-	flavor                                        Flavor
-	gss                                           GSSService
-	uid, gid                                      uint32
-}
-
-func (rc *replyCache) key(c *Call) replyKey {
-	h := &c.Header
-	id := identity{
-		arguments: rc.digest(c.Args.Rest()),
-		groups:    rc.groups(c.Cred.Groups),
-		principal: maphash.String(rc.seed, c.Cred.Principal),
-		machine:   maphash.Bytes(rc.seed, c.Cred.Machine),
-		prog:      h.Program, version: h.Version, proc: h.Procedure,
-		flavor: c.Cred.Flavor, gss: c.Cred.GSS, uid: c.Cred.UID, gid: c.Cred.GID,
-	}
-	for i := range c.Excised {
-		id.beside = maphash.Comparable(rc.seed, [2]uint64{id.beside, rc.digest(c.Excised[i].Data)})
-	}
-	if c.Cred.Principal != "" {
-		// Its numbers may have become known since.
-		id.groups, id.uid, id.gid = 0, 0, 0
-	}
-	return replyKey{addr: c.Conn.Peer.Addr().As16(), xid: h.XID, sum: maphash.Comparable(rc.seed, id)}
-}
-
-// digest tells bytes apart by their number, and by those at either end.
-func (rc *replyCache) digest(b []byte) uint64 {
-	if len(b) <= 2*sampled {
-		return maphash.Bytes(rc.seed, b)
-	}
-	return maphash.Comparable(rc.seed, [3]uint64{
-		uint64(len(b)), maphash.Bytes(rc.seed, b[:sampled]), maphash.Bytes(rc.seed, b[len(b)-sampled:]),
-	})
-}
-
-func (rc *replyCache) groups(list []uint32) (sum uint64) {
-	for _, g := range list {
-		sum = maphash.Comparable(rc.seed, [2]uint64{sum, uint64(g) + 1})
-	}
-	return sum
-}
-
 // begin says whether c is to be executed now. If not, it was answered, or will be.
 func (rc *replyCache) begin(s *Server, c *Call) bool {
-	k, named := rc.key(c), len(c.Cred.Machine) > 0 || c.Cred.Principal != ""
+	k := rc.key(c)
 	for asked, detached := false, false; ; {
 		now := rc.now()
 		rc.mu.Lock()
 		o := rc.ownerLocked(c.Conn)
-		e, rivals, lags := rc.findLocked(k, o, named, now)
+		m := rc.matchLocked(k, o, &c.Cred, now)
+		e := m.entry
 		switch {
-		case rivals[0] != nil && !asked:
+		case len(m.others()) > 0 && !asked:
 			// Their transport knows whether they live. It is not asked under the lock.
 			rc.mu.Unlock()
-			rc.ask(rivals)
+			rc.ask(m.others())
 			asked = true
 		case e != nil && e.done:
 			rc.count.Hits++
-			rc.claimLocked(e, o)
-			e.at = now
-			e.owner.renew(e)
 			e.shared = e.shared || e.kept.Size() > 0
 			kept := e.kept
+			e.at = now
+			if e.owner.id >= o.id && e.in == &e.owner.safe {
+				e.put(e.in) // it is the newest now
+			} else {
+				rc.unlinkLocked(e)
+				e.claim(o)
+				rc.linkLocked(e)
+			}
 			rc.mu.Unlock()
 			s.answer(c, &kept)
 			return false
-		case e == nil && (lags || o.succeeded) && !c.Early:
+		case e == nil && (m.lags || o.succeeded) && !c.Early:
+			// The client makes the call by a newer connection, or, if it is another one,
+			// by its next: this one ends.
 			o.succeeded = true
 			rc.count.Lagging++
 			rc.mu.Unlock()
 			s.turnAway(c, DropAndEnd)
 			s.leave()
 			return false
-		case e != nil || rivals[0] != nil && !rivals[0].done && !c.Early:
-			if !detached {
-				// It must be able to wait before others can see that it does.
-				rc.mu.Unlock()
-				c.detach()
-				detached = true
-				continue
-			}
-			rc.count.Joined++
-			if c.state.apart = e == nil; e == nil {
-				e = rivals[0]
+		case (e != nil || m.running != nil && !c.Early) && !detached:
+			// It must be able to wait before others can see that it does.
+			rc.mu.Unlock()
+			c.detach()
+			detached = true
+		case e != nil || m.running != nil && !c.Early:
+			if c.state.apart = e == nil; c.state.apart {
+				// It runs afterwards: the older of two WRITEs must not end last.
+				e = m.running
 				e.owner.succeeded = true
 			} else {
-				rc.claimLocked(e, o)
+				e.claim(o)
 			}
+			rc.count.Joined++
 			c.state.lender = nil // its goroutine goes on
 			c.state.next, e.waiting = e.waiting, c
 			rc.mu.Unlock()
@@ -195,6 +131,9 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 		default:
 			if !c.Early {
 				rc.count.Misses++
+				if m.count >= maxTwins && m.oldest != nil {
+					rc.discardLocked(m.oldest)
+				}
 				c.state.entry = rc.addLocked(k, o)
 			}
 			rc.mu.Unlock()
@@ -203,51 +142,61 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 	}
 }
 
-// rivals are entries with one key whose owners live, the one that is running first.
-type rivals [maxTwins + 1]*reply
+// A match is what is known of a call.
+type match struct {
+	entry *reply // answers it
+	// If the call's connection has no entry of its own: the connections that have one
+	// which may be another client's, how many they are, and of their entries the one that
+	// is running and the oldest that is done. lags: one of them is newer.
+	conns           [maxTwins + 1]*Conn
+	count           int
+	running, oldest *reply
+	lags            bool
+}
 
-// findLocked returns the entry that answers a call of connection o with key k, or nil.
-// named: the credential names the client. Unless the entry is o's own, r are the entries that
-// o may not claim, and lags says that one of these belongs to a newer connection.
-func (rc *replyCache) findLocked(k replyKey, o *replyOwner, named bool, now time.Time) (found *reply, r rivals, lags bool) {
-	n := 0
+func (m *match) others() []*Conn { return m.conns[:m.count] }
+
+// matchLocked looks for what answers a call of connection o. The caller's client is that of
+// another owner if
+//   - the credential names it: its machine, or a proven principal. Two clients behind one
+//     address differ in that. Clients choose their XIDs by chance.
+//   - the owner has ended,
+//   - the owner's peer has left it (Conn.Left): it has closed its side, or does not
+//     acknowledge what it is sent,
+//   - the two have the same port: a client cannot have both.
+func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now time.Time) (m match) {
+	named := len(cred.Machine) > 0 || cred.Principal != ""
 	for e := rc.entries[k]; e != nil; {
-		older := e.twin
+		from, older := e.owner, e.twin
 		switch {
 		case e.done && now.Sub(e.at) > replyLife:
 			rc.count.Expired++
 			rc.discardLocked(e)
-		case e.owner == o:
-			return e, rivals{}, false
-		case named || e.owner.gives(o):
-			if found == nil {
-				found = e
+		case from == o:
+			return match{entry: e}
+		case named || from.conn == nil || from.left || from.peer == o.peer:
+			if m.entry == nil {
+				m.entry = e
 			}
 		default:
-			r[n] = e
-			if !e.done {
-				r[0], r[n] = e, r[0]
+			m.conns[m.count] = from.conn
+			m.count++
+			if e.done {
+				m.oldest = e
+			} else {
+				m.running = e
 			}
-			n++
-			lags = lags || e.owner.id > o.id
+			m.lags = m.lags || from.id > o.id
 		}
 		e = older
 	}
-	return found, r, lags
+	return m
 }
 
-// ask notes which owners of rivals have left.
-func (rc *replyCache) ask(r rivals) {
-	var left [len(r)]*Conn
-	rc.mu.Lock()
-	for i, e := range r {
-		if e != nil && e.owner != nil {
-			left[i] = e.owner.conn
-		}
-	}
-	rc.mu.Unlock()
-	for _, c := range left {
-		if c != nil && c.Left != nil && c.Left() {
+// ask notes which connections the peers have left.
+func (rc *replyCache) ask(conns []*Conn) {
+	for _, c := range conns {
+		if c.Left != nil && c.Left() {
 			rc.mu.Lock()
 			c.owner.left = true
 			rc.mu.Unlock()
@@ -255,7 +204,38 @@ func (rc *replyCache) ask(r rivals) {
 	}
 }
 
-// addLocked makes a running entry. Of too many twins the oldest goes.
+// ownerLocked is the connection c.
+func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
+	if c.owner == nil {
+		c.owner = &replyOwner{id: c.ID, peer: c.Peer, ownerRoom: ownerRoom{window: c.Window}}
+		if c.owner.window <= 0 {
+			c.owner.window = defaultWindow
+		}
+		if c.server != nil { // it is told of the end
+			c.owner.conn = c
+		}
+	}
+	return c.owner
+}
+
+// ended takes note that a connection is gone.
+func (rc *replyCache) ended(c *Conn) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.ownerLocked(c).conn = nil
+}
+
+// claim makes e the entry of o, if that is newer than its owner. Then the client makes all
+// its calls again on o. What is still read of the former owner is older than those: it is
+// succeeded, and no change of it begins.
+func (e *reply) claim(o *replyOwner) {
+	if e.owner.id < o.id {
+		e.owner.succeeded = true
+		e.owner = o
+	}
+}
+
+// addLocked makes a running entry.
 func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
 	e := rc.unused
 	if e != nil {
@@ -264,38 +244,9 @@ func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
 		e = new(reply)
 	}
 	e.key, e.owner, e.twin = k, o, rc.entries[k]
-	n, oldest := 0, (*reply)(nil)
-	for t := e.twin; t != nil; t = t.twin {
-		if n++; t.done {
-			oldest = t
-		}
-	}
 	rc.entries[k] = e
-	if n >= maxTwins && oldest != nil {
-		rc.discardLocked(oldest)
-	}
 	rc.count.Entries++
-	rc.heldLocked(o, 1)
-	rc.shrinkLocked()
 	return e
-}
-
-// claimLocked makes e the entry of o, if that is newer than its owner.
-func (rc *replyCache) claimLocked(e *reply, o *replyOwner) {
-	from := e.owner
-	if from.id >= o.id {
-		return
-	}
-	from.succeeded = true
-	if e.done {
-		rc.unlinkLocked(e)
-	}
-	e.owner = o
-	rc.heldLocked(o, 1)
-	rc.heldLocked(from, -1)
-	if e.done {
-		rc.linkLocked(e)
-	}
 }
 
 // finish keeps what the call of e came to, and returns the copies that wait, with what they
@@ -316,10 +267,9 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 		rc.count.Oversize++
 		rc.removeLocked(e)
 	default:
+		rc.sweepLocked(e.owner, now)
 		e.done, e.at = true, now
 		rc.linkLocked(e)
-		rc.sweepLocked(e.owner, now)
-		rc.shrinkLocked()
 	}
 	return waiting, kept
 }
@@ -339,7 +289,7 @@ func (rc *replyCache) discardLocked(e *reply) {
 	rc.removeLocked(e)
 }
 
-// removeLocked takes an entry that is on no list out of the cache.
+// removeLocked takes an entry that takes no room out of the cache.
 func (rc *replyCache) removeLocked(e *reply) {
 	if first := rc.entries[e.key]; first != e {
 		for first.twin != e {
@@ -352,7 +302,6 @@ func (rc *replyCache) removeLocked(e *reply) {
 		delete(rc.entries, e.key)
 	}
 	rc.count.Entries--
-	rc.heldLocked(e.owner, -1)
 	body, marks := e.kept.body[:0], e.kept.marks[:0]
 	if e.shared || cap(body) > 4*entryCost {
 		body, marks = nil, nil

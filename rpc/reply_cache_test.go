@@ -274,8 +274,8 @@ func TestReplayOutlivesItsEntry(t *testing.T) {
 // The cache is bounded by the memory that it occupies; the oldest goes first, what was asked
 // for lately stays, and a running call is never forgotten.
 func TestReplyCacheBounds(t *testing.T) {
-	// A connection is reckoned at 512 bytes, an entry at 320, a BUMP's result at 8.
-	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 512 + 4*328 + 100})
+	// A connection is reckoned at 512 bytes, a reply at 320, a BUMP's result at 8.
+	s, p, conn := newServer(t, rpc.Config{ReplyCacheBytes: 512 + 3*328 + 100})
 	held := rpctest.Message(100, rpctest.HOLD, u32(1))
 	running := rpctest.NewCall(conn, held).Go(s)
 	ended(t, p.Arrived(1))

@@ -132,7 +132,7 @@ var metrics = []metric{
 		meaning: "calls whose replies are remembered, those under way included",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Entries)) }},
 	{name: "nfsrdmad_replies_bytes", help: "Memory of the duplicate-request cache.", kind: gauge,
-		meaning: "the memory that these take (`memory.replies`)",
+		meaning: "the memory that replies take (`memory.replies`)",
 		read:    func(c *counted, put func(float64, ...string)) { put(float64(c.calls.ReplyCache.Bytes)) }},
 	{name: "nfsrdmad_replies_forgotten_total", help: "Replies that the duplicate-request cache forgot, by reason.", kind: counter, labels: []string{"reason"},
 		meaning: "replies forgotten: a quarter of an hour old (`expired`); beyond what their connection may have under way (`surplus`); `young`, which should have stayed: raise `memory.replies`; or larger than a quarter of that (`oversize`)",
