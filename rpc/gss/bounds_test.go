@@ -39,7 +39,7 @@ func TestFloodOfContextsFromOneAddress(t *testing.T) {
 	}{{"established", 1}, {"half made", 2}} {
 		t.Run(c.name, func(t *testing.T) {
 			m := &gsstest.Legs{Mechanism: gsstest.New(), Tokens: c.tokens}
-			s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}})
+			s := newSite(t, gss.Config{Mechanisms: []gss.Mechanism{m}, MaxPerAddress: 4096})
 			other := s.establish(s.wireFrom(address(1)), m)
 			hostile := s.wireFrom(address(2))
 			before := heap()
@@ -135,25 +135,23 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
-// A principal that has its share of contexts is told so, and keeps those.
+// A principal that has its share of contexts loses one that it did not use for long, and
+// another principal loses none.
 func TestPrincipalWithTooManyContexts(t *testing.T) {
-	s := newSite(t, gss.Config{MaxContexts: 16})
-	first := s.establish(s.wireFrom(address(0)), s.mech)
-	for i := range 3 {
-		s.establish(s.wireFrom(address(i+1)), s.mech)
-	}
-	i, _ := s.mech.Initiate(context.Background(), "nfs@server")
-	token, _, _ := i.Step(nil, time.Now())
-	if r, err := s.wireFrom(address(9)).make(procInit, nil, token); err != nil || r.major != uint32(gss.Failure) || len(r.handle)+len(r.token) > 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if err := answer(first.call(first.ctx, first.data(1, 1), put(tag))); err != nil {
-		t.Errorf("a context that it had: %v", err)
-	}
+	s := newSite(t, gss.Config{MaxContexts: 16, MaxPerAddress: 16, MaxPerPrincipal: 4})
 	other := gsstest.New()
 	other.Name = "other@TEST"
-	s.establish(s.wireFrom(address(9)), other)
-	if st := s.gss.Stats(); st.Contexts != 5 || st.Made != 5 || st.Refused[gss.RefusedOther] != 1 {
+	theirs := s.establish(s.wireFrom(address(9)), other)
+	var last *raw
+	for i := range 6 {
+		last = s.establish(s.wireFrom(address(i)), s.mech)
+	}
+	for name, r := range map[string]*raw{"the last context": last, "another principal's": theirs} {
+		if err := answer(r.call(r.ctx, r.data(1, 1), put(tag))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if st := s.gss.Stats(); st.Contexts != 5 || st.Made != 7 || st.Refused[gss.Evicted] != 2 {
 		t.Errorf("%+v", st)
 	}
 }
