@@ -212,6 +212,11 @@ func (o *opening) open() Status {
 	access := opens(o.access)
 	if o.made || o.reclaim {
 		access |= vfs.OpenOwner
+	} else if o.deny != 0 {
+		// It keeps others from the file, which is for those that may change it.
+		if err := o.k.granted(o.object.Handle, vfs.OpenWrite); err != nil {
+			return o.k.Failed(err)
+		}
 	}
 	if o.file, err = o.openFile(access); err != nil {
 		return o.k.Failed(err)

@@ -237,3 +237,22 @@ func TestReadByAnOpenToWrite(t *testing.T) {
 		x.want(wire.NFS4OK, putFH(o.fh), opRead(o.Stateid, 0, 4))
 	})
 }
+
+// A caller that may read a file and not change it keeps no other from it.
+func TestDenyModesTakePermissionToWrite(t *testing.T) {
+	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
+		x := &principals{filer: newFiler(t, s, 1)}
+		x.mode("file", 0o644)
+		x.as(stranger, "")
+		for _, deny := range []uint32{readable, wire.Open4ShareAccessWrite, both} {
+			x.refused(wire.NFS4ErrAccess, openArgs("file", "stranger", readable, deny))
+		}
+		x.close(x.open(openArgs("file", "stranger", readable, 0)))
+		x.mode("file", 0o666)
+		x.close(x.open(openArgs("file", "stranger", readable, both)))
+		// Nor does it need more than that it made the file.
+		args := creating(openArgs("made", "stranger", readable, both), wire.Guarded4, fileMode(0o444))
+		x.close(x.open(args))
+		nothingLeft(t, s)
+	})
+}
