@@ -88,7 +88,9 @@ type Compound struct {
 	view      pseudo.View
 	facts     facts
 	plans     *plans
-	data      [1][]byte // of a WRITE
+	// uses are the states by which the operation uses the current and the saved object.
+	uses [2]useOfState
+	data [1][]byte // of a WRITE
 	// lent is what is left of memory that was not reserved, of lentInAll bytes.
 	lent      []byte
 	lentInAll int
@@ -304,7 +306,7 @@ func (k *Compound) put(op *Operation, s Status) Status {
 	k.W.Uint32(uint32(k.Number))
 	at := k.W.Len()
 	k.W.Uint32(0)
-	k.keepBody = false
+	k.keepBody, k.uses = false, [2]useOfState{}
 	if op != nil {
 		s = k.perform(op)
 	}

@@ -151,7 +151,7 @@ func (p *pair) copy() (done uint64, err error) {
 func (p *pair) failed(err error) Status {
 	switch {
 	case errors.Is(err, syscall.EBADF):
-		return wire.NFS4ErrBadStateID
+		return p.k.closed()
 	case errors.Is(err, syscall.EXDEV) && p.k.Number == wire.OpCopy:
 		return wire.NFS4ErrNotSupp // so that the client reads and writes
 	}

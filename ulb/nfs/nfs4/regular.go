@@ -10,7 +10,7 @@ import (
 
 // closedOr is Failed for an operation on the content of the current file, by an open file
 // or without: where the object is no regular file it says so in the protocol's words, and
-// where the open file was closed meanwhile, that the stateid is not valid any more.
+// where the open file was closed meanwhile, what became of the stateid.
 func (k *Compound) closedOr(err error) Status {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -18,7 +18,7 @@ func (k *Compound) closedOr(err error) Status {
 	}
 	switch errno {
 	case syscall.EBADF:
-		return wire.NFS4ErrBadStateID
+		return k.closed()
 	case syscall.EISDIR, syscall.EINVAL, syscall.ELOOP, syscall.ENXIO:
 		if s := k.regular(); s != wire.NFS4OK {
 			return s

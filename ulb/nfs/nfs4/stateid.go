@@ -73,6 +73,10 @@ func (k *Compound) OpenFor(id *wire.StateID4, want state.Access) (vfs.File, Stat
 // openFor is OpenFor for an object that need not be the current one.
 func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	m := k.Program.state
+	use := &k.uses[0]
+	if o != &k.Current {
+		use = &k.uses[1]
+	}
 	if *id == state.Anonymous || *id == state.Bypass {
 		return nil, k.anonymous(o, id, want)
 	}
@@ -90,11 +94,33 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	if k.Minor == 0 {
 		m.Renew(st.Client)
 	}
+	*use = useOfState{st, want}
 	f, s := st.For(want, k.principal())
 	if s == wire.NFS4ErrOpenMode && want == state.AccessRead {
 		return nil, k.guarded(m.GuardOpen(st, o.Export.FS, o.Handle, state.UseRead, k.Op.Try))
 	}
 	return f, s
+}
+
+// A useOfState is what an operation does to a file by a state, or nothing.
+type useOfState struct {
+	state *state.State
+	want  state.Access
+}
+
+// closed is the status of an operation with an open file that was closed meanwhile. Where its
+// stateids are good for it still, an OPEN_DOWNGRADE closed that file alone: the client is to
+// come again.
+func (k *Compound) closed() Status {
+	for _, u := range k.uses {
+		if u.state == nil {
+			continue
+		}
+		if _, s := u.state.For(u.want, k.principal()); s != wire.NFS4OK {
+			return s
+		}
+	}
+	return wire.NFS4ErrDelay
 }
 
 // anonymous says whether a file may be used without a state.
