@@ -93,6 +93,7 @@ func (m *Manager) full(c *Client) Status {
 func (m *Manager) account(s *State, n int) {
 	m.files.usage.ranges += n
 	s.file.ranges += n
+	s.Client.holding.ranges += n
 	m.charge(s.Client, n*sizeRange)
 }
 

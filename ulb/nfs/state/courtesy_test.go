@@ -123,3 +123,26 @@ func TestNothingIsGivenAwayWhoseRecordStays(t *testing.T) {
 		want(ok)
 	})
 }
+
+// What a client has locked stands against programs of this machine, whose locks send no client
+// away: a client without a lease keeps it for minutes, and what it has open for a day.
+func TestLocksOfAClientThatIsGoneEndWithinMinutes(t *testing.T) {
+	timed(t, Config{}, func(t *testing.T, m *Manager) {
+		local := &countingClaimer{}
+		locks, opens := complete(t, m, identity("locks", 1, "me")), complete(t, m, identity("opens", 1, "me"))
+		id := open(t, m, locks, "owner", fileKey(1), AccessBoth, 0)
+		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: locks, Key: fileKey(1)}, New: true, OwnerName: []byte("locker"), Length: 1, Write: true, Claimer: local})
+		is(t, "LOCK", s, ok)
+		kept := open(t, m, opens, "owner", fileKey(1), AccessBoth, 0)
+		pass(2 * leaseTime)
+		if local.None() {
+			t.Error("the lock went one lease after the end of the lease")
+		}
+		pass(2 * leaseTime)
+		if !local.None() {
+			t.Error("programs of this machine are kept off by a client that is gone")
+		}
+		_, s = m.Find(&kept, opens)
+		is(t, "what another client without a lease has open", s, ok)
+	})
+}

@@ -104,6 +104,7 @@ type holdings struct {
 	idle                   []*Owner
 	waiting                map[*file]int // for locks
 	waiters                int           // in all
+	ranges                 int           // that are locked
 	memory                 int           // that all of it takes, in bytes
 }
 

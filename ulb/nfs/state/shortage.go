@@ -97,6 +97,15 @@ func (m *Manager) greedy(lack *shortage) (all []*Client) {
 	return all
 }
 
+// courtesyOf is how long c is kept without a lease. What it has locked stands against programs
+// of this machine, whose locks send no client away: then that is two leases at most.
+func (m *Manager) courtesyOf(c *Client) time.Duration {
+	if c.holding.ranges > 0 {
+		return min(m.cfg.Courtesy, 2*m.cfg.Lease)
+	}
+	return m.cfg.Courtesy
+}
+
 // discourteous are those of the courteous clients, whose leases ran out, that are not kept
 // any longer: for too long a time; beyond how many there may be, the longest expired
 // first; or where more than half of something is used that one of them was refused, or of
@@ -125,7 +134,7 @@ func (m *Manager) discourteous(courteous []*Client, now time.Duration) (late []*
 	for _, c := range courteous {
 		o := c.known.origin
 		crowded := !o.mayConfirm(t) && !full[o]
-		old := now-time.Duration(c.known.renewed.Load()) > m.cfg.Lease+m.cfg.Courtesy
+		old := now-time.Duration(c.known.renewed.Load()) > m.cfg.Lease+m.courtesyOf(c)
 		short := used > lack.all/2 && lack.takes(c) > 0
 		if old || crowded || short || len(courteous)-len(late) > keep {
 			full[o] = full[o] || crowded

@@ -14,7 +14,8 @@ type Config struct {
 	// Lease.
 	Grace time.Duration
 	// Courtesy is how long state of a client whose lease ran out is kept as long as
-	// no other client wants what it holds; 0: a day.
+	// no other client wants what it holds; 0: a day. Where a part of it is locked, that
+	// is two leases at most.
 	Courtesy time.Duration
 	// Memory is what all that clients hold may take, in bytes; 0: 128 MiB. Those of one
 	// address may have as much as they leave to others.
