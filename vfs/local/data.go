@@ -330,7 +330,7 @@ func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error
 		return ch, err
 	}
 	n.fill(&ch.Before, &is)
-	if op.Try && n.data.dirty() {
+	if op.Try && n.inode.durability.dirty() {
 		return vfs.Change{}, vfs.ErrWouldBlock
 	}
 	if !judged && !n.files.openToWrite(op.Cred.UID) {

@@ -1,15 +1,16 @@
 package local
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// durability says how far the changes of a node are on stable storage: data, attributes and
-// names alike. Callers that want them there at the same time share one call: while one runs,
-// the changes that come meanwhile gather for the next.
+// durability says how far the changes of an inode are on stable storage: data, attributes and
+// names alike, through whichever FS they came. Callers that want them there at the same time share
+// one call: while one runs, the changes that come meanwhile gather for the next.
 type durability struct {
 	mu      sync.Mutex
 	running chan struct{} // closed when the call that runs ends; nil where none runs
@@ -21,12 +22,9 @@ type durability struct {
 	// confirmed is how many syncs of the file system had failed when it was last made sure
 	// that one for this node says the truth (syncAndConfirm). It is the running call's.
 	confirmed uint64
-
-	lastWrite atomic.Uint32 // the sweeper's round of it
-	// listed: the node is among its FS's unsynced files, between the two others. It is
-	// from a write on until stable has come up with changes.
-	listed        bool
-	before, after *node // the list's
+	// writers are the nodes through which data was stored that is not known to be stable. The
+	// kernel tells a failure to those descriptors that were open when it came.
+	writers []*node
 }
 
 // A mark is taken before something is changed that is to be durable. It remembers the last
@@ -43,7 +41,7 @@ type mark struct {
 
 // mark is taken before n is changed.
 func (n *node) mark() mark {
-	m := mark{d: &n.data, n: n}
+	m := mark{d: &n.inode.durability, n: n}
 	if n.typ != vfs.Regular && n.typ != vfs.Directory {
 		m.d, m.n = &n.fs.whole, nil
 	}
@@ -111,8 +109,18 @@ func (fs *FS) syncLocked(m mark) {
 	d := m.d
 	running, upTo := make(chan struct{}), d.changes
 	d.running = running
+	others := d.holdWritersLocked(m.n)
 	d.mu.Unlock()
 	call, err := fs.syncNode(m.n, d)
+	for _, n := range others {
+		if f := n.files.held(true, n.fs.nodes.round.Load()); f != nil {
+			if otherErr := n.fs.syncAndConfirm(Fsync, f.fd, d, n, f.fd); otherErr != nil {
+				call, err = Fsync, otherErr
+			}
+			f.put()
+		}
+		n.put()
+	}
 	d.mu.Lock()
 	if err != nil {
 		// What came while the call ran may be lost with it. Every client that wrote learns
@@ -121,26 +129,36 @@ func (fs *FS) syncLocked(m mark) {
 		if m.n != nil {
 			failed.File = m.n.handle
 		}
-		fs.newVerifier()
+		fs.device.lost()
 		d.failed.Store(failed)
 		upTo = d.changes
 	}
 	d.stable = upTo
-	if m.n != nil {
-		m.n.unlistLocked()
+	if d.stable == d.changes {
+		d.unlistLocked()
 	}
 	d.running = nil
 	close(running)
 }
 
+// holdWritersLocked returns the writers but n, each with a reference.
+func (d *durability) holdWritersLocked(n *node) (others []*node) {
+	for _, w := range d.writers {
+		if w != n && w.hold() {
+			others = append(others, w)
+		}
+	}
+	return others
+}
+
 // wrote is called when data was stored in n that is still to be synced.
 func (n *node) wrote() {
-	d := &n.data
+	d := &n.inode.durability
 	d.mu.Lock()
 	d.changes++
-	d.lastWrite.Store(n.fs.nodes.round.Load())
-	if !d.listed {
-		d.listed = true
+	n.unsynced.lastWrite.Store(n.fs.nodes.round.Load())
+	if !n.unsynced.listed.Load() {
+		d.writers = append(d.writers, n)
 		n.fs.unsynced.add(n)
 	}
 	d.mu.Unlock()
@@ -149,21 +167,28 @@ func (n *node) wrote() {
 	}
 }
 
-// unlistLocked is called when nothing in n may be left to sync, with n.data locked.
-func (n *node) unlistLocked() {
-	if d := &n.data; d.listed && d.stable >= d.changes {
-		d.listed = false
+// unlistLocked is called when nothing is left to sync.
+func (d *durability) unlistLocked() {
+	for _, n := range d.writers {
 		n.fs.unsynced.remove(n)
 	}
+	clear(d.writers)
+	d.writers = d.writers[:0]
 }
 
-// forgetData is for a file that is gone.
+// forgetData is for a node that is let go, and for one whose file is gone: then nothing is left to
+// sync.
 func (n *node) forgetData() {
-	d := &n.data
+	d := &n.inode.durability
 	d.mu.Lock()
-	d.stable = d.changes
-	n.unlistLocked()
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	if n.inode.gone.Load() {
+		d.stable = d.changes
+		d.unlistLocked()
+	} else if i := slices.Index(d.writers, n); i >= 0 {
+		d.writers = slices.Delete(d.writers, i, i+1)
+		n.fs.unsynced.remove(n)
+	}
 }
 
 // dirty says that changes are not known to be on stable storage.
@@ -172,10 +197,3 @@ func (d *durability) dirty() bool {
 	defer d.mu.Unlock()
 	return d.stable < d.changes || d.running != nil
 }
-
-// idleFor is how many of the sweeper's rounds ago the last write was.
-func (d *durability) idleFor(round uint32) uint32 { return roundsSince(round, d.lastWrite.Load()) }
-
-// roundsSince is how many rounds passed from was to now. A round that began
-// after the caller had looked at the clock is no time.
-func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }

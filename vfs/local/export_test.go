@@ -177,9 +177,10 @@ func (fs *FS) Bounded() bool { return fs.bounded }
 func (fs *FS) Syncing(h vfs.Handle, n int) bool {
 	node := fs.nodes.cached(&h)
 	defer node.put()
-	node.data.mu.Lock()
-	defer node.data.mu.Unlock()
-	return node.data.waiting >= n
+	d := &node.inode.durability
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting >= n
 }
 
 // Told is the Change that is told of h with attributes st, after a change
@@ -268,7 +269,7 @@ func KeepAhead(ahead []uint64) (kept int) {
 	least := ahead[0]
 	for i, by := range ahead {
 		h := noFile(0)
-		in := t.take(inodeKey{uint64(i), h}, &unix.Stat_t{})
+		in := t.take(inodeKey{uint64(i), h}, &unix.Stat_t{}, new(device))
 		in.version.change.Add(by)
 		t.giveBack(in)
 		least = min(least, by)

@@ -78,9 +78,9 @@ type FS struct {
 	reserve     reserve
 	flushNow    chan struct{}
 	callers     callerTable
-	fsids       sync.Map       // st_dev -> FSID
-	whole       durability     // of what cannot be synced by itself
-	failures    *atomic.Uint64 // the syncs of the file system that failed
+	fsids       sync.Map   // st_dev -> FSID
+	whole       durability // of what cannot be synced by itself
+	device      *device
 	verifier    atomic.Uint64
 
 	stop       chan struct{}
@@ -147,8 +147,8 @@ func (fs *FS) open() error {
 	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
-	fs.failures = failuresOf(fs.rootStat.Dev)
-	fs.whole.confirmed = fs.failures.Load()
+	fs.device = devices.join(fs)
+	fs.whole.confirmed = fs.device.failures.Load()
 	on, top := mountOf(fs.mount)
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", volume(strings.Clone(on.Device))
 	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
@@ -232,6 +232,7 @@ func (fs *FS) Close() error {
 func (fs *FS) release() error {
 	var err error
 	openTrees.remove(fs)
+	devices.leave(fs)
 	if fs.nodes.fs != nil {
 		fs.nodes.each(fs.dropClaims)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An inode is what the process knows of a file whichever FS it is reached by.
+// An inode is what the process knows of a file whichever FS it is reached by. The process owns it,
+// by inodes; a node is an FS's.
 // Directories may be exported together with directories beneath them, each by
 // an FS of its own: a change through one of them is ordered with those through
 // the others, and a Change that one told is not taken back by another.
@@ -20,9 +21,10 @@ type inode struct {
 
 	// mu orders the changes of the file's data, attributes and entries; modes, those of the
 	// mode with what openAsOwner does to it. Changes of the file's names take neither.
-	mu, modes sync.Mutex
-	gone      atomic.Bool // the file has no name any more
-	version   version
+	mu, modes  sync.Mutex
+	gone       atomic.Bool // the file has no name any more
+	version    version
+	durability durability
 }
 
 // lock takes mu. An attempt does not wait for it; false: it is held.
@@ -76,8 +78,8 @@ func (t *inodeTable) shard(h *vfs.Handle) *inodeShard {
 	return &t.shards[maphash.Bytes(t.seed, h.Bytes())%inodeShards]
 }
 
-// take returns the inode with key k, which looks like st, for one more user.
-func (t *inodeTable) take(k inodeKey, st *unix.Stat_t) *inode {
+// take returns the inode with key k on device d, which looks like st, for one more user.
+func (t *inodeTable) take(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	s := t.shard(&k.handle)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,6 +87,7 @@ func (t *inodeTable) take(k inodeKey, st *unix.Stat_t) *inode {
 	if i == nil {
 		i = &inode{key: k}
 		i.version.init(st, s.pushed[k])
+		i.durability.confirmed = d.failures.Load() // they failed before any change of i
 		delete(s.pushed, k)
 		s.m[k] = i
 		s.taken.Add(1)

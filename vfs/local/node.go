@@ -33,7 +33,7 @@ type node struct {
 
 	files    openFiles
 	claims   nodeClaims
-	data     durability
+	unsynced unsyncedFile
 	verdicts verdicts
 	streams  dirStreams
 	names    rememberedNames
@@ -57,7 +57,7 @@ func (n *node) release() bool {
 	if n.refs.Add(-1) > 0 {
 		return false
 	}
-	if n.data.dirty() && !n.inode.gone.Load() {
+	if n.unsynced.listed.Load() && !n.inode.gone.Load() {
 		n.fs.newVerifier()
 	}
 	return true
@@ -141,8 +141,7 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 		return n
 	}
 	n := &node{fs: c.fs, handle: h, fd: fd, typ: typeOf(st.Mode), fsid: fsid, ino: st.Ino,
-		inode: inodes.take(inodeKey{st.Dev, h}, st)}
-	n.data.confirmed = c.fs.failures.Load() // they failed before any change through n
+		inode: inodes.take(inodeKey{st.Dev, h}, st, c.fs.device)}
 	n.refs.Store(2)
 	n.used.Store(c.round.Load())
 	s.m[h] = n
@@ -163,7 +162,7 @@ func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	if n == c.fs.root || !n.refs.CompareAndSwap(1, 0) {
 		return false
 	}
-	if n.data.dirty() {
+	if n.unsynced.listed.Load() {
 		n.refs.Store(1)
 		return false
 	}

@@ -96,7 +96,7 @@ func (n *node) dropIdle(round, patience uint32) (closed int) {
 	}
 	// A writer says that it wrote before it gives its reference back: what is
 	// in use may be about to have something to sync.
-	if rw != nil && rw.pins == 0 && roundsSince(round, rw.used.Load()) >= patience && rw.refs.Load() == 1 && !n.data.dirty() {
+	if rw != nil && rw.pins == 0 && roundsSince(round, rw.used.Load()) >= patience && rw.refs.Load() == 1 && !n.unsynced.listed.Load() {
 		o.rw = nil
 	} else {
 		rw = nil

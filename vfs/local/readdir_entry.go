@@ -157,7 +157,7 @@ func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is 
 	}
 	key := inodeKey{is.Dev, h}
 	if is.change = stamp(&is.Stat_t); !g.ctimeSays(key) {
-		i := inodes.take(key, &is.Stat_t)
+		i := inodes.take(key, &is.Stat_t, l.fs.device)
 		defer inodes.giveBack(i)
 		i.version.begin(is)
 		if fstatAt(dir, name, &is.Stat_t) != nil || is.Dev != key.dev {

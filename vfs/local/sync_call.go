@@ -65,7 +65,7 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	}
 	if err != nil {
 		fs.stats.syncFailures.Add(1)
-		fs.failures.Add(1)
+		fs.device.failures.Add(1)
 		if fs.cfg.SyncFailed != nil {
 			fs.cfg.SyncFailed(what, err)
 		}

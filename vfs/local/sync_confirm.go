@@ -1,20 +1,10 @@
 package local
 
 import (
-	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// failedSyncs counts the syncs that failed, by device: the exports of a file system share its log.
-var failedSyncs sync.Map // st_dev -> *atomic.Uint64
-
-func failuresOf(dev uint64) *atomic.Uint64 {
-	count, _ := failedSyncs.LoadOrStore(dev, new(atomic.Uint64))
-	return count.(*atomic.Uint64)
-}
 
 // syncAndConfirm makes a sync for what has durability d, and makes sure of it if another sync
 // of the file system failed since d's last one.
@@ -28,7 +18,7 @@ func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, open
 	if err := fs.sync(call, fd); err != nil {
 		return err
 	}
-	failures := fs.failures.Load()
+	failures := fs.device.failures.Load()
 	if d.confirmed == failures {
 		return nil
 	}

@@ -13,18 +13,27 @@ import (
 // they are synced.
 //
 // The one that has been waiting for longest is first. A node is in it exactly
-// while its durability says so.
+// while it is among the writers of its inode's durability, whose mutex is held by
+// the callers of add and remove.
 type unsyncedFiles struct {
 	mu          sync.Mutex
 	first, last *node
 	count       atomic.Int64
 }
 
+// unsyncedFile is a node's place among them.
+type unsyncedFile struct {
+	listed        atomic.Bool
+	before, after *node
+	lastWrite     atomic.Uint32 // the sweeper's round of it
+}
+
 func (u *unsyncedFiles) add(n *node) {
+	n.unsynced.listed.Store(true)
 	u.mu.Lock()
-	n.data.before = u.last
+	n.unsynced.before = u.last
 	if u.last != nil {
-		u.last.data.after = n
+		u.last.unsynced.after = n
 	} else {
 		u.first = n
 	}
@@ -34,19 +43,20 @@ func (u *unsyncedFiles) add(n *node) {
 }
 
 func (u *unsyncedFiles) remove(n *node) {
+	n.unsynced.listed.Store(false)
 	u.mu.Lock()
-	d := &n.data
-	if d.before != nil {
-		d.before.data.after = d.after
+	p := &n.unsynced
+	if p.before != nil {
+		p.before.unsynced.after = p.after
 	} else {
-		u.first = d.after
+		u.first = p.after
 	}
-	if d.after != nil {
-		d.after.data.before = d.before
+	if p.after != nil {
+		p.after.unsynced.before = p.before
 	} else {
-		u.last = d.before
+		u.last = p.before
 	}
-	d.before, d.after = nil, nil
+	p.before, p.after = nil, nil
 	u.mu.Unlock()
 	u.count.Add(-1)
 }
@@ -62,9 +72,9 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	defer u.mu.Unlock()
 	var best *node
 	seen := 0
-	for n := u.first; n != nil && seen < closely; n = n.data.after {
+	for n := u.first; n != nil && seen < closely; n = n.unsynced.after {
 		seen++
-		if n.refs.Load() > 0 && (best == nil || n.data.idleFor(round) > best.data.idleFor(round)) {
+		if n.refs.Load() > 0 && (best == nil || n.unsynced.idleFor(round) > best.unsynced.idleFor(round)) {
 			best = n
 		}
 	}
@@ -79,13 +89,20 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for n := u.first; n != nil; n = n.data.after {
-		if n.data.idleFor(round) >= patience && n.hold() {
+	for n := u.first; n != nil; n = n.unsynced.after {
+		if n.unsynced.idleFor(round) >= patience && n.hold() {
 			all = append(all, n)
 		}
 	}
 	return all
 }
+
+// idleFor is how many of the sweeper's rounds ago the last write was.
+func (p *unsyncedFile) idleFor(round uint32) uint32 { return roundsSince(round, p.lastWrite.Load()) }
+
+// roundsSince is how many rounds passed from was to now. A round that began
+// after the caller had looked at the clock is no time.
+func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
 // hold takes a reference unless the last one is being given back.
 func (n *node) hold() bool {
@@ -121,7 +138,7 @@ func (fs *FS) syncAndClose(n *node) {
 // makeRoomForData is called before a file is written to. As long as too many
 // others wait for a sync, the writer syncs one of them for its own.
 func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
-	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.data.dirty() {
+	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.unsynced.listed.Load() {
 		return nil
 	}
 	if op.Try {

@@ -1,0 +1,89 @@
+package local_test
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
+)
+
+// twoExports are the exports of a directory and of one beneath it, with a file that both show.
+func twoExports(t *testing.T) (s *syncs, upper, lower *world, inUpper, inLower vfs.Handle) {
+	s = newSyncs()
+	upper = newWorld(t, local.Config{SyncHook: s.hook})
+	d := upper.mkdir(upper.fs.Root(), "d")
+	inUpper = upper.create(d, "f")
+	lower = newWorld(t, local.Config{Root: upper.path("d"), SyncHook: s.hook})
+	inLower, err := lower.lookup(lower.fs.Root(), "f")
+	lower.ok(err, "Lookup")
+	return s, upper, lower, inUpper, inLower
+}
+
+func (w *world) commit(f vfs.Handle) error {
+	_, err := w.fs.Commit(w.op, f, 0, 0)
+	return err
+}
+
+// What was written through one export is committed through another one, and then it is for both.
+func TestCommitThroughAnotherExport(t *testing.T) {
+	s, upper, lower, inUpper, inLower := twoExports(t)
+	upper.ok(upper.write(inUpper, "x"), "Write")
+	lower.ok(lower.commit(inLower), "Commit through the other export")
+	if s.total() == 0 {
+		t.Error("COMMIT made no sync of what was written through another export")
+	}
+	before := s.total()
+	upper.ok(upper.commit(inUpper), "Commit")
+	if n := s.total() - before; n != 0 {
+		t.Errorf("%d syncs of what another export's COMMIT has synced", n)
+	}
+	if n := upper.fs.Unsynced(); n != 0 {
+		t.Errorf("%d files count as not synced", n)
+	}
+}
+
+// Callers through two exports share a call.
+func TestCommitsThroughTwoExportsShareACall(t *testing.T) {
+	s, upper, lower, inUpper, inLower := twoExports(t)
+	upper.ok(upper.write(inUpper, "x"), "Write")
+	gate := make(chan struct{})
+	s.gate.Store(&gate)
+	var all sync.WaitGroup
+	all.Go(func() { upper.ok(upper.commit(inUpper), "Commit") })
+	<-s.ahead
+	all.Go(func() { lower.ok(lower.commit(inLower), "Commit through the other export") })
+	await.Until(t, "the other COMMIT waits", func() bool { return lower.fs.Syncing(inLower, 1) })
+	close(gate)
+	all.Wait()
+	if n := s.total(); n != 1 {
+		t.Errorf("%d syncs, want one", n)
+	}
+}
+
+// Data that was lost in a sync for a caller of one export is lost for callers of the other one as
+// well: theirs is a new verifier, too, and a WRITE that waits for the sync is told.
+func TestLossIsToldThroughAllExports(t *testing.T) {
+	s, upper, lower, inUpper, inLower := twoExports(t)
+	upper.ok(upper.write(inUpper, "x"), "Write")
+	before := upper.fs.Verifier()
+	gate := make(chan struct{})
+	s.gate.Store(&gate)
+	committed, written := make(chan error, 1), make(chan error, 1)
+	go func() { committed <- lower.commit(inLower) }()
+	<-s.ahead
+	go func() {
+		_, _, _, err := upper.fs.Write(upper.op, inUpper, 0, [][]byte{[]byte("y")}, vfs.FileSync)
+		written <- err
+	}()
+	await.Until(t, "the WRITE waits", func() bool { return upper.fs.Syncing(inUpper, 1) })
+	s.fail.Store(true)
+	close(gate)
+	lower.want(<-committed, syscall.EIO, "Commit")
+	upper.want(<-written, syscall.EIO, "Write through the other export")
+	if upper.fs.Verifier() == before {
+		t.Error("data that was written through an export is lost, and its verifier is the same")
+	}
+}
