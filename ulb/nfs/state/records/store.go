@@ -2,24 +2,18 @@ package records
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"maps"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -32,72 +26,12 @@ const patience = 2 * time.Second
 // clients take as there may be.
 const largest = 1 << 28
 
-// What the database has: in clients a record for each, its key a digest of the name, so that
-// long names make no deep tree; in server how often it was started, and the sum of all
-// that. Files of earlier versions have no sum, and in names the principals by the names.
-var (
-	clients = []byte("records")
-	names   = []byte("clients")
-	server  = []byte("server")
-	starts  = []byte("starts")
-	sum     = []byte("sum")
-)
+// slack is how much of a file may be out of date, beyond as much as is not, in bytes.
+const slack = 1 << 16
 
-// An entry is what there is of one client. The address is as netip.Addr writes it, or empty.
-type entry struct{ principal, address string }
-
-// hash is a client's part of the sum, which is that of all of them, and of the starts.
-func (e entry) hash(key string) uint64 {
-	h := fnv.New64a()
-	for _, s := range [...]string{key, e.principal, e.address} {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
-		io.WriteString(h, s)
-	}
-	return h.Sum64()
-}
-
-// encode is a client's value in the database: its name and its principal, each with its length
-// before it in four bytes, and its address.
-func (e entry) encode(key string) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(len(key)))
-	b = append(b, key...)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(e.principal)))
-	return append(append(b, e.principal...), e.address...)
-}
-
-// decode takes a value apart.
-func decode(value string) (key string, e entry, ok bool) {
-	cut := func() (s string) {
-		if len(value) < 4 {
-			ok = false
-			return ""
-		}
-		n := uint64(binary.BigEndian.Uint32([]byte(value[:4])))
-		if value = value[4:]; n > uint64(len(value)) {
-			ok = false
-			return ""
-		}
-		s, value = value[:n], value[n:]
-		return s
-	}
-	ok = true
-	key, e.principal = cut(), cut()
-	e.address = value
-	return key, e, ok && key != ""
-}
-
-// digest is a client's key in the database.
-func digest(key string) []byte {
-	d := sha256.Sum256([]byte(key))
-	return d[:]
-}
-
-// sumOf is the sum of the starts alone.
-func sumOf(starts uint32) uint64 {
-	h := fnv.New64a()
-	h.Write(binary.BigEndian.AppendUint32(nil, starts))
-	return h.Sum64()
-}
+// mostStarts is how many starts there may be, so that the identities of clients do not
+// come again.
+const mostStarts = 1<<24 - 1
 
 // A Damaged error says that a file is not what was written there, and why.
 type Damaged struct{ Path, Why string }
@@ -110,10 +44,12 @@ type Store struct {
 	path   string
 	mu     sync.Mutex
 	closed bool
-	db     *bolt.DB
-	starts uint32
-	all    map[string]entry
-	sum    uint64
+	file   *os.File
+	content
+	// size is how long the file is, sum its sum, and fresh how long it was when it was written
+	// anew last.
+	size, fresh int64
+	sum         uint32
 	// suspect: the disk has failed when the file was written. What of that is on the disk
 	// is not known, whatever later reads and syncs say: the file is written anew before
 	// the next change.
@@ -122,13 +58,14 @@ type Store struct {
 
 // Open opens the file at path, and makes it where it is not there. Only its owner can read
 // it. What is there is checked, and written anew: no damage to the file but one is overlooked
-// (a transaction that was never reported done), and it is no larger than it need be. Where
-// it is not what was written there the error is a *Damaged.
+// (a transaction that was never reported done), and it is no larger than it need be. A database
+// of an earlier version is taken over. Where the file is not what was written there the error is
+// a *Damaged.
 func Open(path string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	s := &Store{path: path, all: make(map[string]entry)}
+	s := &Store{path: path}
 	old, err := s.load()
 	if old != nil {
 		defer old.Close()
@@ -140,11 +77,7 @@ func Open(path string) (*Store, error) {
 		return nil, &Damaged{path, "the number of starts is at its end"}
 	}
 	s.starts++
-	s.sum = sumOf(s.starts)
-	for key, e := range s.all {
-		s.sum += e.hash(key)
-	}
-	if err := s.replace(s.all, s.sum); err != nil {
+	if err := s.replace(&s.content); err != nil {
 		return nil, fmt.Errorf("write the records of NFSv4 clients in %s: %w", path, err)
 	}
 	return s, nil
@@ -159,7 +92,7 @@ func (s *Store) load() (f *os.File, err error) {
 		// removed shall not come again.
 		var b [4]byte
 		rand.Read(b[:])
-		s.starts = binary.BigEndian.Uint32(b[:]) % (mostStarts / 2)
+		s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("open the records of NFSv4 clients in %s: %w", s.path, err)
@@ -185,13 +118,18 @@ func (s *Store) load() (f *os.File, err error) {
 	if err != nil {
 		return f, fmt.Errorf("read the records of NFSv4 clients in %s: %w", s.path, err)
 	}
-	if err := s.take(b); err != nil {
+	if strings.HasPrefix(magic, string(b[:min(len(b), len(magic))])) {
+		s.content, err = read(b)
+	} else {
+		s.content, err = readEarlier(s.path, b)
+	}
+	if err != nil {
 		return f, &Damaged{s.path, err.Error()}
 	}
 	return f, nil
 }
 
-// lock takes the lock that bbolt has as long as the file is open.
+// lock takes the lock that a server has as long as the file is open.
 func (s *Store) lock(f *os.File) error {
 	for until := time.Now().Add(patience); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
@@ -208,88 +146,39 @@ func (s *Store) lock(f *os.File) error {
 	return nil
 }
 
-// take takes the content of a file, where its sum is right.
-func (s *Store) take(b []byte) error {
-	values, all, earlier, err := read(b)
-	if err != nil {
-		return err
-	}
-	n, there := values[string(starts)]
-	if !there && len(values) == 0 && len(all) == 0 {
-		return nil // it was made, and never used
-	}
-	if len(n) != 4 {
-		return errors.New("the number of starts is not one")
-	}
-	s.starts, s.all = binary.BigEndian.Uint32([]byte(n)), all
-	total := sumOf(s.starts)
-	for key, e := range all {
-		total += e.hash(key)
-	}
-	want, summed := values[string(sum)]
-	switch {
-	case summed && !earlier && len(values) == 2 && len(want) == 8 && binary.BigEndian.Uint64([]byte(want)) == total:
-	case !summed && len(values) == 1 && earlier:
-	default:
-		return errors.New("what is in it is not what its checksum is of")
-	}
-	return nil
-}
+// openFile opens the files that are written.
+var openFile = os.OpenFile
 
-// replace makes the file one with these clients, whole or not at all whenever the machine
-// stops, and opens that.
-func (s *Store) replace(all map[string]entry, total uint64) error {
+// replace makes the file one that says c, whole or not at all whenever the machine stops.
+func (s *Store) replace(c *content) (err error) {
+	b, sum := c.whole()
 	next := s.path + ".new"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	db, err := openDB(next)
+	f, err := openFile(next, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		os.Remove(next)
 		return err
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
-		for _, name := range [...][]byte{clients, server} {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
-		}
-		delta := make(map[string]*entry, len(all))
-		for key, e := range all {
-			delta[key] = &e
-		}
-		if err := tx.Bucket(server).Put(starts, binary.BigEndian.AppendUint32(nil, s.starts)); err != nil {
-			return err
-		}
-		return write(tx, delta, total)
-	})
-	if e := db.Close(); err == nil {
-		err = e
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		_, err = f.Write(b)
+	}
+	if err == nil {
+		err = f.Sync()
 	}
 	if err == nil {
 		err = os.Rename(next, s.path)
 	}
 	if err != nil {
+		f.Close()
 		os.Remove(next)
 		return err
 	}
-	if err := syncDir(filepath.Dir(s.path)); err != nil {
-		return err
+	if s.file != nil {
+		s.file.Close() // what it says does not matter any more
 	}
-	s.db, err = openDB(s.path)
-	return err
-}
-
-// openFile opens the files of databases.
-var openFile = os.OpenFile
-
-func openDB(path string) (*bolt.DB, error) {
-	return bolt.Open(path, 0o600, &bolt.Options{
-		Timeout: patience, FreelistType: bolt.FreelistMapType, OpenFile: openFile,
-		// A page that has to be read when it is looked at stops the whole process as
-		// long as the disk hangs.
-		MmapFlags: unix.MAP_POPULATE,
-	})
+	s.file, s.sum, s.size, s.fresh = f, sum, int64(len(b)), int64(len(b))
+	return syncDir(filepath.Dir(s.path))
 }
 
 func syncDir(path string) error {
@@ -306,130 +195,66 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.db == nil {
-		return nil
-	}
-	return s.db.Close()
+	return s.file.Close()
 }
 
 // Begin implements state.Records. The start was counted by Open.
 func (s *Store) Begin() (n uint32, known []state.Record, err error) {
-	for key, e := range s.all {
-		r := state.Record{Minor: uint32(key[0]), Owner: key[1:], Principal: e.principal}
-		if e.address != "" {
-			if r.Address, err = netip.ParseAddr(e.address); err != nil {
-				return 0, nil, &Damaged{s.path, err.Error()}
-			}
-		}
-		known = append(known, r)
-	}
-	slices.SortFunc(known, func(a, b state.Record) int { return strings.Compare(key(a), key(b)) })
-	return s.starts, known, nil
+	return s.starts, s.list(), nil
 }
-
-// mostStarts is how many starts there may be, so that the identities of clients do not
-// come again.
-const mostStarts = 1<<24 - 1
 
 // Put implements state.Records.
 func (s *Store) Put(more []state.Record) error {
-	delta := make(map[string]*entry, len(more))
+	var changes []byte
 	for _, r := range more {
-		e := &entry{principal: r.Principal}
-		if r.Address.IsValid() {
-			e.address = r.Address.String()
-		}
-		delta[key(r)] = e
+		changes = appendPut(changes, &r)
 	}
-	return s.change(delta)
+	return s.change(changes)
 }
 
 // Remove implements state.Records.
 func (s *Store) Remove(gone []state.Record) error {
-	delta := make(map[string]*entry, len(gone))
+	var changes []byte
 	for _, r := range gone {
-		delta[key(r)] = nil
+		changes = appendRemove(changes, keyOf(&r))
 	}
-	return s.change(delta)
+	return s.change(changes)
 }
 
-func key(r state.Record) string { return string(append([]byte{byte(r.Minor)}, r.Owner...)) }
-
-// change changes the clients of delta: those that are nil go.
-func (s *Store) change(delta map[string]*entry) error {
+// change makes changes, all of them or none.
+func (s *Store) change(changes []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := s.sum
-	for key, e := range delta {
-		if old, ok := s.all[key]; ok {
-			total -= old.hash(key)
-		}
-		if e != nil {
-			total += e.hash(key)
-		}
-	}
+	next := content{s.starts, s.all}
 	var err error
 	switch {
 	case s.closed:
 		err = errors.New("they are closed")
-	case s.suspect:
-		err = s.renew(delta, total)
+	case s.suspect, s.size > 2*s.fresh+slack:
+		next.all = maps.Clone(s.all)
+		if err = next.apply(changes); err == nil {
+			err = s.replace(&next)
+		}
 	default:
-		err = s.db.Update(func(tx *bolt.Tx) error { return write(tx, delta, total) })
+		err = s.append(changes)
 	}
-	if err != nil {
-		s.suspect = s.suspect || !unwritten(err)
+	if s.suspect = err != nil; err != nil {
 		return fmt.Errorf("write the records of NFSv4 clients in %s: %w", s.path, err)
 	}
-	apply(s.all, delta)
-	s.sum = total
-	return nil
+	return s.apply(changes)
 }
 
-// renew writes the file anew, with a change.
-func (s *Store) renew(delta map[string]*entry, total uint64) error {
-	all := maps.Clone(s.all)
-	apply(all, delta)
-	if s.db != nil {
-		s.db.Close() // what it says does not matter any more
-		s.db = nil
-	}
-	if err := s.replace(all, total); err != nil {
+// append writes a transaction behind the others. When it is on stable storage the head says so:
+// damage to it is told from a transaction of which a crash left a part.
+func (s *Store) append(changes []byte) error {
+	b, sum := appendTransaction(nil, changes, s.sum)
+	if _, err := s.file.WriteAt(b, s.size); err != nil {
 		return err
 	}
-	s.suspect = false
-	return nil
-}
-
-// unwritten says that a transaction failed for want of room: what was written of it is
-// not part of the database, and the next one writes it again.
-func unwritten(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
-}
-
-func apply(all map[string]entry, delta map[string]*entry) {
-	for key, e := range delta {
-		if e == nil {
-			delete(all, key)
-		} else {
-			all[key] = *e
-		}
+	if err := s.file.Sync(); err != nil {
+		return err
 	}
-}
-
-// write writes a change and the sum.
-func write(tx *bolt.Tx, delta map[string]*entry, total uint64) error {
-	in := tx.Bucket(clients)
-	for key, e := range delta {
-		var err error
-		if e == nil {
-			err = in.Delete(digest(key))
-		} else {
-			err = in.Put(digest(key), e.encode(key))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return tx.Bucket(server).Put(sum, binary.BigEndian.AppendUint64(nil, total))
+	s.size, s.sum = s.size+int64(len(b)), sum
+	_, err := s.file.WriteAt(appendHead(nil, s.size, s.sum), 0)
+	return err
 }

@@ -1,0 +1,83 @@
+package records
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime/debug"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// Earlier versions kept a database of bbolt, with three buckets: in server how often the server
+// was started; in records a value for each client, which is its name and its principal, each
+// behind its length, and its address as text; and the first ones, instead of these, in clients
+// the principals by the names.
+
+// readEarlier reads such a database, which is the content of the file at path. bbolt gets a copy:
+// the file itself stays locked.
+func readEarlier(path string, b []byte) (c content, err error) {
+	c.all = make(map[key]state.Record)
+	copied := path + ".new"
+	defer os.Remove(copied)
+	if err := os.WriteFile(copied, b, 0o600); err != nil {
+		return c, err
+	}
+	// bbolt trusts what it reads: damage to the file makes it panic, or look at memory that is
+	// not there.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it is a database of an earlier version, and not whole: %v", p)
+		}
+	}()
+	db, err := bolt.Open(copied, 0, &bolt.Options{ReadOnly: true})
+	if err != nil {
+		return c, fmt.Errorf("it does not begin as a file of records does, nor as a database of an earlier version: %w", err)
+	}
+	defer db.Close()
+	err = db.View(func(tx *bolt.Tx) error {
+		if in := tx.Bucket([]byte("server")); in != nil {
+			n := in.Get([]byte("starts"))
+			if len(n) != 4 {
+				return errors.New("the number of starts is not one")
+			}
+			c.starts = binary.BigEndian.Uint32(n)
+		}
+		return errors.Join(each(tx, "records", func(_, value []byte) error {
+			at := cursor{b: value}
+			name, principal := at.string(), at.string()
+			return c.addEarlier(name, principal, string(at.b))
+		}), each(tx, "clients", func(name, principal []byte) error {
+			return c.addEarlier(string(name), string(principal), "")
+		}))
+	})
+	return c, err
+}
+
+func each(tx *bolt.Tx, bucket string, f func(k, v []byte) error) error {
+	if in := tx.Bucket([]byte(bucket)); in != nil {
+		return in.ForEach(f)
+	}
+	return nil
+}
+
+// addEarlier adds a client whose name begins with its minor version.
+func (c *content) addEarlier(name, principal, address string) error {
+	if name == "" {
+		return errors.New("a client in it is none")
+	}
+	r := state.Record{Minor: uint32(name[0]), Owner: name[1:], Principal: principal}
+	if address != "" {
+		var err error
+		if r.Address, err = netip.ParseAddr(address); err != nil {
+			return err
+		}
+	}
+	c.all[keyOf(&r)] = r
+	return nil
+}

@@ -1,0 +1,224 @@
+package records
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// A file begins with a head: magic, the version of the format, how long the file is as far as it
+// is known to be on stable storage, the sum up to there, and a sum of the head itself. It is less
+// than a sector of any disk, so that no crash leaves half of one.
+const (
+	magic    = "nfsrdmad records"
+	version  = 1
+	headSize = len(magic) + 4 + 8 + 4 + 4
+)
+
+// Behind the head come transactions: the length of the changes in 4 bytes, the sum in 4, and the
+// changes. The sum is of everything from the first transaction on, so that none can be missing.
+const transactionHead = 8
+
+// The changes that a transaction consists of.
+const (
+	changeStarts = 'S' // how often the server was started
+	changePut    = 'P'
+	changeRemove = 'R'
+)
+
+// flagRevoked is state.Record.Revoked. The other bits are 0.
+const flagRevoked = 1
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A key names a client.
+type key struct {
+	minor uint32
+	owner string
+}
+
+func keyOf(r *state.Record) key { return key{r.Minor, r.Owner} }
+
+// content is what a file says.
+type content struct {
+	starts uint32
+	all    map[key]state.Record
+}
+
+func appendHead(b []byte, length int64, sum uint32) []byte {
+	from := len(b)
+	b = append(b, magic...)
+	b = binary.BigEndian.AppendUint32(b, version)
+	b = binary.BigEndian.AppendUint64(b, uint64(length))
+	b = binary.BigEndian.AppendUint32(b, sum)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
+}
+
+// appendTransaction appends one with these changes, behind what has a sum, and returns the next.
+func appendTransaction(b, changes []byte, sum uint32) ([]byte, uint32) {
+	length := binary.BigEndian.AppendUint32(nil, uint32(len(changes)))
+	sum = crc32.Update(crc32.Update(sum, castagnoli, length), castagnoli, changes)
+	b = append(b, length...)
+	b = binary.BigEndian.AppendUint32(b, sum)
+	return append(b, changes...), sum
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+}
+
+func appendStarts(b []byte, n uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, changeStarts), n)
+}
+
+func appendPut(b []byte, r *state.Record) []byte {
+	var flags uint32
+	if r.Revoked {
+		flags = flagRevoked
+	}
+	address, _ := r.Address.MarshalBinary() // which does not fail
+	b = appendString(binary.BigEndian.AppendUint32(append(b, changePut), r.Minor), r.Owner)
+	b = appendString(appendString(b, r.Principal), string(address))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Lease))
+	return binary.BigEndian.AppendUint32(b, flags)
+}
+
+func appendRemove(b []byte, k key) []byte {
+	return appendString(binary.BigEndian.AppendUint32(append(b, changeRemove), k.minor), k.owner)
+}
+
+// whole is a file that says c and nothing else, and the sum at its end.
+func (c *content) whole() ([]byte, uint32) {
+	changes := appendStarts(nil, c.starts)
+	for _, r := range c.list() {
+		changes = appendPut(changes, &r)
+	}
+	b, sum := appendTransaction(make([]byte, headSize, headSize+transactionHead+len(changes)), changes, 0)
+	appendHead(b[:0], int64(len(b)), sum)
+	return b, sum
+}
+
+// list is all records, in an order of their own.
+func (c *content) list() []state.Record {
+	return slices.SortedFunc(maps.Values(c.all), func(a, b state.Record) int {
+		return cmp.Or(cmp.Compare(a.Minor, b.Minor), cmp.Compare(a.Owner, b.Owner))
+	})
+}
+
+var errCutShort = errors.New("it is cut short")
+
+// read takes the content of a file apart. What follows the length in its head is a transaction
+// that may never have been reported done: it counts where it is whole.
+func read(b []byte) (c content, err error) {
+	c.all = make(map[key]state.Record)
+	if len(b) < headSize {
+		return c, errCutShort
+	}
+	head := cursor{b: b[len(magic):headSize]}
+	v, length, marked := head.uint32(), head.uint64(), head.uint32()
+	switch {
+	case crc32.Checksum(b[:headSize-4], castagnoli) != head.uint32():
+		return c, errors.New("its head is not whole")
+	case v != version:
+		return c, errors.New("it is of a later version")
+	case length > uint64(len(b)):
+		return c, errCutShort
+	}
+	at, sum := uint64(headSize), uint32(0)
+	for at < length || sum == marked {
+		changes, next, ok := transaction(b[at:], sum)
+		if !ok {
+			break
+		}
+		if err := c.apply(changes); err != nil {
+			return c, err
+		}
+		before := at
+		at, sum = at+transactionHead+uint64(len(changes)), next
+		if before >= length {
+			return c, nil
+		}
+	}
+	if at != length || sum != marked {
+		return c, errors.New("what is in it is not what its checksum is of")
+	}
+	return c, nil
+}
+
+// transaction is the one that b begins with, and the sum behind it.
+func transaction(b []byte, sum uint32) (changes []byte, next uint32, ok bool) {
+	at := cursor{b: b}
+	n, want := at.uint32(), at.uint32()
+	if at.short || uint64(n) > uint64(len(at.b)) {
+		return nil, 0, false
+	}
+	changes = at.b[:n]
+	next = crc32.Update(crc32.Update(sum, castagnoli, b[:4]), castagnoli, changes)
+	return changes, next, next == want
+}
+
+var errChange = errors.New("a change in it is none")
+
+// apply applies the changes of a transaction.
+func (c *content) apply(changes []byte) error {
+	at := cursor{b: changes}
+	for len(at.b) > 0 && !at.short {
+		switch kind := at.bytes(1); string(kind) {
+		case string(changeStarts):
+			c.starts = at.uint32()
+		case string(changePut):
+			r := state.Record{Minor: at.uint32(), Owner: at.string(), Principal: at.string()}
+			if address := at.string(); r.Address.UnmarshalBinary([]byte(address)) != nil {
+				return errChange
+			}
+			r.Lease, r.Revoked = time.Duration(at.uint64()), at.uint32()&flagRevoked != 0
+			c.all[keyOf(&r)] = r
+		case string(changeRemove):
+			delete(c.all, key{at.uint32(), at.string()})
+		default:
+			return errChange
+		}
+	}
+	if at.short {
+		return errChange
+	}
+	return nil
+}
+
+// A cursor reads what is in b. short: there was less than was asked for.
+type cursor struct {
+	b     []byte
+	short bool
+}
+
+func (c *cursor) bytes(n uint32) []byte {
+	if uint64(n) > uint64(len(c.b)) {
+		c.short, c.b = true, nil
+		return nil
+	}
+	b := c.b[:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *cursor) uint32() uint32 {
+	if b := c.bytes(4); b != nil {
+		return binary.BigEndian.Uint32(b)
+	}
+	return 0
+}
+
+func (c *cursor) uint64() uint64 {
+	if b := c.bytes(8); b != nil {
+		return binary.BigEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (c *cursor) string() string { return string(c.bytes(c.uint32())) }
