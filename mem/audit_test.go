@@ -132,12 +132,12 @@ func (p *Pool) auditSums() error {
 		if is.pages > 0 || c.lines > 0 {
 			active++
 		}
-		if heaps[c] > c.heap {
-			return fmt.Errorf("a client is charged %d, its shares %d", c.heap, heaps[c])
+		if heaps[c] > c.heap.Load() {
+			return fmt.Errorf("a client is charged %d, its shares %d", c.heap.Load(), heaps[c])
 		}
 	}
-	if active != p.active || heap > p.heap || p.heapPages != pagesIn(p.heap) {
-		return fmt.Errorf("%d clients active, counted %d; %d bytes charged, counted %d", active, p.active, heap, p.heap)
+	if active != p.active || heap > p.heap.Load() || p.heapPages != pagesIn(p.heap.Load()) {
+		return fmt.Errorf("%d clients active, counted %d; %d bytes charged, counted %d", active, p.active, heap, p.heap.Load())
 	}
 	for key, c := range p.clients {
 		if c.key != key || c.gone() && !c.blamed {

@@ -41,10 +41,9 @@ func (s *Share) charges(n int64) {
 		panic("mem: Discharge of more than was charged")
 	}
 	s.heap += n
-	c.heap += n
-	p.heap += n
-	p.heapPages = pagesIn(p.heap)
-	if c.heap == 0 {
+	c.heap.Add(n)
+	p.heapPages = pagesIn(p.heap.Add(n))
+	if c.heap.Load() == 0 {
 		c.forget()
 	}
 }
@@ -55,12 +54,27 @@ func (s *Share) charges(n int64) {
 // peers that do not take what they asked for. It costs one atomic load.
 func (p *Pool) Pressed() bool { return p.pressed.Load() }
 
-// Swamped says that charges overdraw the ceiling by a lot: no more can be kept for
-// any peer, whatever the reason is that it waits. It costs one atomic load.
-func (p *Pool) Swamped() bool { return p.swamped.Load() }
+// leastCalls is how many calls a connection may have under way in any case.
+const leastCalls = 2
 
-// swampedPages is by how much charges may overdraw the ceiling before that: 16 MiB.
-const swampedPages = (16 << 20) / PageSize
+// Full says whether a connection of the share that has so many calls under way is to begin
+// no other now. Calls wait: for an executor, for memory, for the peer. While they do, their
+// messages and replies are charged, each transport's in the same way. A client may have
+// charged to it half of what all other clients leave of the ceiling: one alone half of it, and
+// it always leaves as much for the clients to come. Beyond that each of its connections has
+// leastCalls under way at a time. TCP does not read meanwhile, and RDMA, where the messages
+// come all the same, keeps them as they arrived. So all together keep no more than the
+// ceiling, and leastCalls for each connection; and as each connection that waits has a call
+// of its own under way, it goes on when that ends, and needs no other to wake it. It takes no
+// lock.
+func (s *Share) Full(calls int64) bool {
+	p := s.pool
+	if calls < leastCalls {
+		return false
+	}
+	own := s.client.heap.Load()
+	return own > (int64(p.total())*PageSize-(p.heap.Load()-own))/2
+}
 
 // overdrawn is by how many pages charges exceed what the ceiling leaves, or less
 // than 1. p.mu is held.

@@ -40,6 +40,36 @@ func TestChargesCountAgainstTheCeiling(t *testing.T) {
 	mustPanic(t, func() { s.Discharge(1) })
 }
 
+// A client may keep half of what the others leave, counted over all its shares; beyond that
+// each of its connections has two calls under way.
+func TestClientsLeaveRoomForCharges(t *testing.T) {
+	p := newPool(t, 8*mib, 8*mib)
+	a, again, b, c := p.OpenShare("a", nil), p.OpenShare("a", nil), p.OpenShare("b", nil), p.OpenShare("c", nil)
+	want := func(s *Share, full bool) {
+		t.Helper()
+		if s.Full(100) != full || s.Full(2) != full || s.Full(1) {
+			t.Errorf("with %d bytes charged to it, of %d: %v, %v and %v", s.Charged(), p.Stats().Charged, s.Full(100), s.Full(2), s.Full(1))
+		}
+	}
+	a.Charge(3 * mib)
+	want(a, false)
+	half := int(p.total()) * PageSize / 2
+	again.Charge(half - 3*mib + 1)
+	want(a, true)
+	want(again, true)
+	want(b, false)
+	b.Charge(half / 2)
+	want(b, true)
+	c.Charge(mib - 1)
+	want(c, false)
+	a.Discharge(3 * mib)
+	want(a, false)
+	want(b, false)
+	for _, s := range []*Share{a, again, b, c} {
+		s.Discharge(int(s.Charged()))
+	}
+}
+
 // Charges count in what a client may have while others wait.
 func TestChargesCountInTheFairPart(t *testing.T) {
 	p := newPool(t, 8*mib, 8*mib)

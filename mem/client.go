@@ -1,6 +1,9 @@
 package mem
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // A Client is what all shares of one client hold together. In the pool, clients
 // take turns: a client that asks for little does not stand behind all that
@@ -12,10 +15,10 @@ type Client struct {
 
 	// Guarded by pool.mu.
 	holding
-	small  int32 // pages of the reserve among them
-	heap   int64 // bytes charged by its shares
-	shares int   // that are open
-	lines  int   // of its shares, that wait
+	small  int32        // pages of the reserve among them
+	heap   atomic.Int64 // bytes charged by its shares; changed under pool.mu
+	shares int          // that are open
+	lines  int          // of its shares, that wait
 	turns  *turn
 	ended  uint64
 	id     uint64
@@ -52,7 +55,7 @@ func (c *Client) forget() {
 }
 
 func (c *Client) gone() bool {
-	return c.shares == 0 && c.pages == 0 && c.lines == 0 && c.heap == 0 && c.key != nil
+	return c.shares == 0 && c.pages == 0 && c.lines == 0 && c.heap.Load() == 0 && c.key != nil
 }
 
 const (
@@ -93,7 +96,7 @@ func (c *Client) within(g *Group, n int32) bool {
 		return true
 	}
 	part := p.total() / p.active
-	if int64(c.pages+n)+pagesIn(c.heap) <= int64(part) {
+	if int64(c.pages+n)+pagesIn(c.heap.Load()) <= int64(part) {
 		return true
 	}
 	have := c.of(g)

@@ -61,7 +61,6 @@ type Pool struct {
 	arena   []byte
 	limit   int32 // of a share, pages
 	pressed atomic.Bool
-	swamped atomic.Bool
 
 	// mu guards all that follows and the fields of Clients, Shares, Groups,
 	// queued Requests and unused Buffers. No callback runs under it.
@@ -75,8 +74,8 @@ type Pool struct {
 	clients   map[any]*Client // by key
 	clientIDs uint64
 	shares    []*Share
-	active    int32 // clients that hold or wait
-	heap      int64 // bytes charged
+	active    int32        // clients that hold or wait
+	heap      atomic.Int64 // bytes charged; changed under mu
 	heapPages int64
 
 	ungrouped             Group

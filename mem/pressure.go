@@ -84,9 +84,6 @@ func (p *Pool) strained() bool {
 	if p.short != p.pressed.Load() {
 		p.pressed.Store(p.short)
 	}
-	if is := p.overdrawn() > swampedPages; is != p.swamped.Load() {
-		p.swamped.Store(is)
-	}
 	return p.short || len(p.crowded) > 0 || p.swollen()
 }
 

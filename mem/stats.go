@@ -44,7 +44,7 @@ func (p *Pool) Stats() Stats {
 		Ceiling:  int64(p.total()) * PageSize,
 		InUse:    int64(p.inUse()) * PageSize,
 		Peak:     int64(p.peak) * PageSize,
-		Charged:  p.heap,
+		Charged:  p.heap.Load(),
 		Small:    int64(p.reserveInUse) * PageSize,
 		Resident: int64(p.resident()) * PageSize,
 		Trimmed:  p.trimmed,
@@ -86,13 +86,13 @@ func (p *Pool) Largest(most int) []ClientStats {
 		c := s.client
 		i, ok := at[c]
 		if !ok {
-			if c.pages == 0 && c.heap == 0 && c.lines == 0 {
+			if c.pages == 0 && c.heap.Load() == 0 && c.lines == 0 {
 				continue
 			}
 			i = len(all)
 			at[c] = i
 			all = append(all, ClientStats{
-				Client: c.key, Held: int64(c.pages) * PageSize, Charged: c.heap, Shares: c.shares, Ended: c.ended,
+				Client: c.key, Held: int64(c.pages) * PageSize, Charged: c.heap.Load(), Shares: c.shares, Ended: c.ended,
 			})
 		}
 		for l := s.lines; l != nil; l = l.mate {

@@ -14,10 +14,6 @@ import (
 // for another one.
 const pressedChains = 4
 
-// swampedCalls is how many calls a peer may have under way at all while the process
-// keeps more for its peers than it may.
-const swampedCalls = 8
-
 // heldCost is what a message that is held is reckoned to occupy beside its bytes.
 const heldCost = 256
 
@@ -32,14 +28,14 @@ type held struct {
 	closed   bool
 }
 
-// full says that the peer owes as much as it may now.
+// full says that the peer owes as much as it may now, or that as much is kept for it as may be
+// (mem.Share.Full).
 func (s *responder) full() bool {
-	if s.pool == nil || !s.pool.Pressed() {
+	if s.pool == nil {
 		return false
 	}
-	back := s.k.back.Load()
-	return s.k.sent.Load() >= back+pressedChains ||
-		s.pool.Swamped() && s.k.calls.Load()&^drainBit >= swampedCalls
+	return s.share.Full(s.k.calls.Load()&^drainBit) ||
+		s.pool.Pressed() && s.k.sent.Load() >= s.k.back.Load()+pressedChains
 }
 
 // hold puts a message aside. It is false where the connection is gone.

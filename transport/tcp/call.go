@@ -38,8 +38,12 @@ type call struct {
 // reply, in bytes.
 const callCost = 2 << 10
 
-// keptRoom is how much memory a call that is not in use may keep, in bytes.
-const keptRoom = 4 << 10
+// keptRoom is how much memory a call that is not in use may keep, in bytes, and roomStep in
+// what steps it gets it.
+const (
+	keptRoom = 4 << 10
+	roomStep = 512
+)
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
@@ -119,10 +123,24 @@ func (c *call) place(size int) {
 		c.frame = c.chunk.b[:size]
 	default:
 		if cap(c.room) < size {
-			c.room = make([]byte, keptRoom)
+			c.room = make([]byte, (size+roomStep-1)&^(roomStep-1))
 		}
 		c.frame = c.room[:size]
 	}
+	c.charge()
+}
+
+// charge has the connection's ledger say what a detached call occupies now.
+func (c *call) charge() {
+	if !c.detached {
+		return
+	}
+	n := callCost + cap(c.own) + cap(c.room)
+	if c.chunk != nil {
+		n += chunkSize
+	}
+	c.conn.ledger.Add(n - c.charged)
+	c.charged = n
 }
 
 // dropChunk gives up memory that is the call's alone.
@@ -140,11 +158,6 @@ func (c *call) Detach() {
 	}
 	c.detached = true
 	c.conn.detach(c)
-	c.charged = callCost + len(c.frame)
-	if c.inRing {
-		c.charged += len(c.Message)
-	}
-	c.conn.ledger.Add(c.charged)
 	if shared := c.chunk; shared != nil {
 		// What was written moves out of the memory that replies share.
 		size := len(c.frame)
@@ -157,6 +170,7 @@ func (c *call) Detach() {
 		c.Message = c.own
 		c.inRing = false
 	}
+	c.charge()
 }
 
 // Send implements rpc.Way.

@@ -237,7 +237,8 @@ func (c *conn) ended() {
 }
 
 // gate waits until the connection may begin another call. While memory is short,
-// a peer that does not read is owed less before it has to.
+// a peer that does not read is owed less before it has to, and one for whose client much is
+// kept has fewer calls under way (mem.Share.Full).
 func (c *conn) gate() bool {
 	most, batch := int64(c.cfg.MaxQueue), batchLimit
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
@@ -251,17 +252,20 @@ func (c *conn) gate() bool {
 		c.out.flushApart(apart)
 		c.out.hold()
 	}
-	if c.inFlight.Load() >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most {
+	if c.full(most) {
 		c.count.gated.Add(1)
 		c.pause()
-		c.step(func() {
-			c.until(func() bool {
-				return c.inFlight.Load() < int64(c.cfg.MaxInFlight) && c.out.queued.Load() <= most
-			})
-		})
+		c.step(func() { c.until(func() bool { return !c.full(most) }) })
 		c.out.hold()
 	}
 	return !c.dead()
+}
+
+// full says that the connection has as many calls under way as it may now, or that its peer
+// is owed more than most bytes of replies. It is so no more when one of them has ended.
+func (c *conn) full(most int64) bool {
+	calls := c.inFlight.Load()
+	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)
 }
 
 // What replies may come to while memory is short, in bytes: those that wait to be

@@ -18,11 +18,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 )
 
+// newPool is for a fixture, which closes it.
+func newPool(t *testing.T, ceiling int64) *mem.Pool {
+	t.Helper()
+	p, err := mem.NewPool(mem.Config{Ceiling: ceiling, Share: ceiling})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // 100 connections with 128 calls each into a program that stalls: another lane
 // goes on answering, on these connections' neighbours and on themselves as far as
 // they may have calls under way; and when the stall ends, all are answered.
 func TestStalledProgram(t *testing.T) {
-	f := start(t, Config{MaxInFlight: 128})
+	f := start(t, Config{MaxInFlight: 128, Pool: newPool(t, 128<<20)})
 	const conns, calls = 100, 128
 	var batch []byte
 	for i := range uint32(calls) {
@@ -79,6 +89,57 @@ func TestStalledProgram(t *testing.T) {
 		}
 		if len(seen) != want {
 			t.Fatalf("connection %d: %d different replies", i, len(seen))
+		}
+	}
+}
+
+// What waits for the executor is bounded by client address: connections of one are not read
+// from when half of the ceiling is kept for their calls, and those of another are. When the
+// calls end, all are answered.
+func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
+	const conns, calls, ceiling = 64, 128, 4 << 20
+	pool := newPool(t, ceiling)
+	f := start(t, Config{MaxInFlight: calls, Pool: pool})
+	batch := func(n int) (b []byte) {
+		for i := range uint32(n) {
+			b = append(b, fragments(rpctest.Message(i, rpctest.STALL, u32(1)))...)
+		}
+		return b
+	}
+	var all []net.Conn
+	for range conns {
+		c := f.from("127.0.0.2")
+		if _, err := c.Write(batch(calls + 1)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, c)
+	}
+	await.Until(t, "no connection is read from any more", func() bool { return f.Stats().Gated >= conns })
+	// What a connection has not told its ledger yet, and the calls that each may have.
+	const slack = conns * (32 << 10)
+	if n, most := f.Stats().InFlight, int64((ceiling/2+slack)/(callCost*3/2)); n > most {
+		t.Errorf("%d calls wait, want %d at most", n, most)
+	}
+	if n := pool.Stats().Charged; n > ceiling/2+slack {
+		t.Errorf("%d bytes are kept", n)
+	}
+	before := f.Stats().InFlight
+	other := f.from("127.0.0.3")
+	if _, err := other.Write(batch(100)); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the calls of another address are under way", func() bool { return f.Stats().InFlight == before+100 })
+	f.program.Release(1)
+	for i, c := range append(all, other) {
+		want := calls + 1
+		if c == other {
+			want = 100
+		}
+		for k := range want {
+			b := make([]byte, 4+24+4)
+			if _, err := io.ReadFull(c, b); err != nil {
+				t.Fatalf("connection %d, reply %d: %v", i, k, err)
+			}
 		}
 	}
 }
