@@ -25,7 +25,8 @@ import (
 // openClients makes what holds the state of NFSv4's clients.
 func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	s.identity = serverIdentity(key)
-	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8}
+	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8,
+		Event: s.clientEvent}
 	if s.state != nil && slices.ContainsFunc(nfsVersions[1:], s.cfg.serves) {
 		file := filepath.Join(s.state.path, recordsFile)
 		if s.records, err = records.Open(file); err != nil {

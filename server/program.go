@@ -38,11 +38,7 @@ var programs = []program{
 	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, nfsVersions[1:], (*Server).nfs4Program},
 	// By TCP alone (RFC 8267 §5.1), though it is served over both.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, nfsVersions[:1],
-		func(s *Server) rpc.Program {
-			mounts := mount3.New(s.offers.table)
-			mounts.OnRefusal(s.mountRefused)
-			return mounts
-		}},
+		func(s *Server) rpc.Program { return mount3.New(s.offers.table) }},
 }
 
 // programName is a program's name in logs and metrics, or its number.

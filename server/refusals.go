@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // Lines about callers that are refused, so that an administrator finds the reason in the log.
@@ -20,10 +20,22 @@ import (
 // longestPath bounds the bytes of a client's path in a line.
 const longestPath = 256
 
-// mountRefused writes a line for a MNT that is refused.
-func (s *Server) mountRefused(r *mount3.Refusal) {
-	client := r.Client.Addr().Unmap()
-	s.lines.write(zapcore.WarnLevel, "mount refused", client, func() []zap.Field {
+// remedies are what to do about refused mounts.
+var remedies = map[export.Reason]string{
+	export.NoExport:         "mount a path that `nfsrdmad probe` or `showmount -e` lists for this client, or add an export",
+	export.NotAClient:       "add the address to the export's option clients=",
+	export.UnprivilegedPort: "mount as root and without noresvport, or give the export the option insecure",
+	export.Stranger:         "add the address to the option clients= of an export",
+}
+
+// mountRefused writes a line for a mount that is refused. A name of version 4 that no export
+// has is no warning: users and programs look for names that are not there.
+func (s *Server) mountRefused(r *export.Refusal) {
+	client, level, text := r.Client.Addr().Unmap(), zapcore.WarnLevel, "mount refused"
+	if _, v4 := r.Status.(nfs4wire.NFSStat4); v4 && r.Reason == export.NoExport {
+		level, text = zapcore.InfoLevel, "name looked up that no export has"
+	}
+	s.lines.write(level, text, client, func() []zap.Field {
 		path := r.Path
 		if len(path) > longestPath {
 			path = path[:longestPath] + "..."
@@ -34,6 +46,9 @@ func (s *Server) mountRefused(r *mount3.Refusal) {
 		}
 		if r.Export != nil {
 			fields = append(fields, zap.String("export", r.Export.Name))
+		}
+		if remedy := remedies[r.Reason]; remedy != "" {
+			fields = append(fields, zap.String("remedy", remedy))
 		}
 		return fields
 	})

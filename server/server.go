@@ -56,6 +56,8 @@ type Server struct {
 	nfs4     *nfs4.Program // nil where it is not served
 	nfs40    *nfs40.Minor
 	lines    clientLines
+	// names are lines about clients with one name.
+	names clientLines
 	// acceptLine is when the last line about a failed accept(2) was written, in
 	// nanoseconds since 1970, and acceptsUntold how many failed since.
 	acceptLine, acceptsUntold atomic.Int64
@@ -152,10 +154,12 @@ func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 // start puts the rooms together, from the bottom up, over exports that are open.
 func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err error) {
 	s.lines.log = s.log
+	s.names = clientLines{log: s.log, every: nameLineEvery}
 	table := export.NewTable(key)
 	pseudo.Attach(table)
 	s.openUsers()
 	table.SetGroups(s.groups)
+	table.OnRefusal(s.mountRefused)
 	table.OnRefusedFlavor(s.flavorRefused)
 	table.OnRefusedPrincipal(s.principalRefused)
 	s.offers = &offers{log: s.log, table: table, trees: s.trees}

@@ -23,6 +23,8 @@ type Table struct {
 	root     *Export
 	// missing is that of OnMissing, or nil.
 	missing func() bool
+	// refused is that of OnRefusal, or nil.
+	refused func(*Refusal)
 	// refusedFlavor is that of OnRefusedFlavor, or nil.
 	refusedFlavor func(*rpc.Conn, *Export, Security)
 	// refusedPrincipal is that of OnRefusedPrincipal, or nil.

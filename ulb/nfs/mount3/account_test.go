@@ -7,7 +7,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 )
 
@@ -24,8 +23,8 @@ func TestMntWithoutAccount(t *testing.T) {
 	each(t, func(t *testing.T, m manner) {
 		s := newSite(t, m, &export.Export{Name: "/strict", RequireAccount: true}, &export.Export{Name: "/open"})
 		s.rpc.Protect(rpc.AuthGSS, guests{})
-		var why []mount3.Reason
-		s.program.OnRefusal(func(r *mount3.Refusal) { why = append(why, r.Reason) })
+		var why []export.Reason
+		s.table.OnRefusal(func(r *export.Refusal) { why = append(why, r.Reason) })
 		for path, want := range map[string]wire.Stat3{"/strict": wire.ErrAccess, "/open": wire.OK} {
 			s.xid++
 			h := rpc.CallHeader{XID: s.xid, Program: wire.Program, Version: wire.Version, Procedure: uint32(wire.ProcMnt), Cred: rpc.AuthBytes{Flavor: rpc.AuthGSS}}
@@ -42,7 +41,7 @@ func TestMntWithoutAccount(t *testing.T) {
 				t.Errorf("%s under AUTH_SYS: %v", path, got.Status)
 			}
 		}
-		if len(why) != 1 || why[0] != mount3.NoAccount {
+		if len(why) != 1 || why[0] != export.NoAccount {
 			t.Errorf("refused for %v", why)
 		}
 	})

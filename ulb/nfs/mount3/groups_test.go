@@ -9,7 +9,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/groups"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -35,8 +34,8 @@ func TestMntByManagedGroups(t *testing.T) {
 		if err := s.table.Replace([]*export.Export{anew}); err != nil {
 			t.Fatal(err)
 		}
-		var why []mount3.Reason
-		s.program.OnRefusal(func(r *mount3.Refusal) { why = append(why, r.Reason) })
+		var why []export.Reason
+		s.table.OnRefusal(func(r *export.Refusal) { why = append(why, r.Reason) })
 		mnt := func(uid uint32, then func()) wire.Stat3 {
 			t.Helper()
 			s.xid++
@@ -68,7 +67,7 @@ func TestMntByManagedGroups(t *testing.T) {
 		if got := mnt(1002, func() { known.Delay(1002) }); got != wire.ErrServerFault {
 			t.Errorf("one who cannot be looked up: %v", got)
 		}
-		if len(why) != 2 || why[1] != mount3.NoGroups {
+		if len(why) != 2 || why[1] != export.NoGroups {
 			t.Errorf("told of %v", why)
 		}
 	})

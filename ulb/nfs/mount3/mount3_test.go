@@ -179,19 +179,19 @@ func testRefusalsAreToldOf(t *testing.T, m manner) {
 		&export.Export{Name: "/near", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}},
 		&export.Export{Name: "/both", Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, Secure: true},
 		&export.Export{Name: "/secure", Secure: true})
-	var told []mount3.Refusal
-	s.program.OnRefusal(func(r *mount3.Refusal) { told = append(told, *r) })
+	var told []export.Refusal
+	s.table.OnRefusal(func(r *export.Refusal) { told = append(told, *r) })
 	s.from("10.0.0.1:5000", false)
 	want := []struct {
 		path, export string
 		status       wire.Stat3
-		reason       mount3.Reason
+		reason       export.Reason
 	}{
-		{"/home", "", wire.ErrNoEnt, mount3.NoExport},
-		{"/near/x", "/near", wire.ErrAccess, mount3.NotAClient},
-		{"/both", "/both", wire.ErrAccess, mount3.NotAClient},
-		{"/secure", "/secure", wire.ErrAccess, mount3.UnprivilegedPort},
-		{"/srv/none", "/srv", wire.ErrNoEnt, mount3.FileSystem},
+		{"/home", "", wire.ErrNoEnt, export.NoExport},
+		{"/near/x", "/near", wire.ErrAccess, export.NotAClient},
+		{"/both", "/both", wire.ErrAccess, export.NotAClient},
+		{"/secure", "/secure", wire.ErrAccess, export.UnprivilegedPort},
+		{"/srv/none", "/srv", wire.ErrNoEnt, export.FileSystem},
 	}
 	for _, w := range want {
 		if got := s.mnt(w.path).Status; got != w.status {

@@ -25,14 +25,13 @@ import (
 type Program struct {
 	exports *export.Table
 	mounts  mountList
-	refused func(*Refusal)
 	// names leads from one export into another where mounts are crossed; nil: nowhere.
 	names *pseudo.FS
 }
 
 // New returns the program over what exports offers.
 func New(exports *export.Table) *Program {
-	return &Program{exports: exports, refused: func(*Refusal) {}, names: pseudo.Of(exports)}
+	return &Program{exports: exports, names: pseudo.Of(exports)}
 }
 
 // Number is 100005.
@@ -125,8 +124,8 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 		return rpc.GarbageArgs
 	}
 	var res wire.MountRes3
-	refuse := func(e *export.Export, status wire.Stat3, why Reason) rpc.Outcome {
-		p.refused(&Refusal{Client: c.Conn.Peer, Path: string(dir), Export: e, Status: status, Reason: why})
+	refuse := func(e *export.Export, status wire.Stat3, why export.Reason) rpc.Outcome {
+		p.exports.Refused(&export.Refusal{Client: c.Conn.Peer, Path: string(dir), Export: e, Status: status, Reason: why})
 		res.Status = status
 		res.Encode(w)
 		return rpc.Failed
@@ -134,13 +133,13 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	e, names, ok := p.exports.Resolve(string(dir))
 	switch {
 	case !ok:
-		return refuse(nil, wire.ErrNoEnt, NoExport)
+		return refuse(nil, wire.ErrNoEnt, export.NoExport)
 	case !e.ServesAddr(c.Conn.Peer.Addr()):
-		return refuse(e, wire.ErrAccess, NotAClient)
+		return refuse(e, wire.ErrAccess, export.NotAClient)
 	case !e.Serves(c.Conn):
-		return refuse(e, wire.ErrAccess, UnprivilegedPort)
+		return refuse(e, wire.ErrAccess, export.UnprivilegedPort)
 	case e.Refuses(&c.Cred):
-		return refuse(e, wire.ErrAccess, NoAccount)
+		return refuse(e, wire.ErrAccess, export.NoAccount)
 	}
 	var who export.Looked
 	if err := p.exports.Look(e, c.Conn, &c.Cred, &who); err != nil {
@@ -150,14 +149,14 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 			pending.Await(func() { c.Resume(lane) })
 			return rpc.Outcome{Pending: true}
 		}
-		return refuse(e, wire.ErrServerFault, NoGroups) // MOUNT has no word for later
+		return refuse(e, wire.ErrServerFault, export.NoGroups) // MOUNT has no word for later
 	}
 	at, out, err := p.walk(c, e, &who, names)
 	switch {
 	case out.Block || out.Pending:
 		return out
 	case err != nil:
-		return refuse(e, status(err), FileSystem)
+		return refuse(e, status(err), export.FileSystem)
 	}
 	p.mounts.add(peerName(c), string(dir), e.ID)
 	var sealed [export.MaxSealed]byte

@@ -211,6 +211,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 			if s == Discarded {
 				return rpc.Dropped, true
 			}
+			k.stranger(rpc.AuthBadCred)
 			return rpc.Denied(rpc.AuthBadCred), true
 		case Replayed:
 			k.W.Truncate(k.statusAt)
@@ -266,6 +267,17 @@ func (k *Compound) meet() {
 func (k *Compound) Served() bool {
 	c := k.Call.Conn
 	return c.Known() || slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c) })
+}
+
+// stranger tells of a caller that no export serves: a mount is refused by that.
+func (k *Compound) stranger(answer rpc.AuthStat) {
+	r := export.Refusal{Client: k.Call.Conn.Peer, Status: answer, Reason: export.Stranger}
+	for _, e := range k.Program.exports.All() {
+		if e.ServesAddr(r.Client.Addr()) {
+			r.Export, r.Reason = e, export.UnprivilegedPort
+		}
+	}
+	k.Program.exports.Refused(&r)
 }
 
 // step executes one operation and writes its result. Where it ends with a status below

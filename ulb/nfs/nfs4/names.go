@@ -91,6 +91,7 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, name, &k.Attr)
 	if err != nil {
 		if e, err = k.cross(err, name); err != nil {
+			k.unseen(err, name)
 			return Object{}, k.notFound(err)
 		}
 		k.Attr = vfs.Attr{}
@@ -101,6 +102,25 @@ func (k *Compound) child(name []byte) (Object, Status) {
 		k.Attr = o.Attr
 	}
 	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
+}
+
+// unseen tells of a name that the current directory of the tree does not have for the client:
+// a mount is refused by that.
+func (k *Compound) unseen(err error, name []byte) {
+	names, c := k.Program.names, k.Call.Conn
+	if names == nil || k.Current.Export != k.Program.exports.Root() || !errors.Is(err, syscall.ENOENT) {
+		return
+	}
+	r := export.Refusal{Client: c.Peer, Status: wire.NFS4ErrNoEnt}
+	switch r.Path, r.Export = names.Unseen(k.Current.Handle, name); {
+	case r.Export == nil:
+		r.Reason = export.NoExport
+	case r.Export.ServesAddr(c.Peer.Addr()):
+		r.Reason = export.UnprivilegedPort
+	default:
+		r.Reason = export.NotAClient
+	}
+	k.Program.exports.Refused(&r)
 }
 
 // named is child, or out where the caller's flavor is not for the current directory.

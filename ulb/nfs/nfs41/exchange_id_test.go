@@ -8,6 +8,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
@@ -184,9 +185,12 @@ func TestStateProtection(t *testing.T) {
 	}
 }
 
-// A peer that no export serves is denied by RPC what would make it a client.
+// A peer that no export serves is denied by RPC what would make it a client, and it is told
+// whether its address or its port is the reason.
 func TestStrangersAreNoClients(t *testing.T) {
 	site, _ := site(t, Config{}, state.Config{})
+	var told []export.Refusal
+	site.Exports.OnRefusal(func(r *export.Refusal) { told = append(told, *r) })
 	site.Export.Clients = []netip.Prefix{netip.MustParsePrefix("10.1.2.3/32")}
 	p := peerFrom(site, 1)
 	c := p.End(p.Begin(p.Message("", op(wire.OpExchangeID, exchangeArgs("stranger", 1)))))
@@ -195,4 +199,12 @@ func TestStrangersAreNoClients(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	newClientSession(site.Peer(1), "client")
+	site.Export.Secure = true
+	p = site.Peer(1)
+	p.Conn = site.RPC.NewConn(netip.MustParseAddrPort("10.1.2.3:40000"), netip.AddrPort{}, "tcp", false)
+	p.End(p.Begin(p.Message("", op(wire.OpExchangeID, exchangeArgs("unprivileged", 1)))))
+	if len(told) != 2 || told[0].Reason != export.Stranger || told[0].Client.Addr() != netip.MustParseAddr("10.2.0.1") || told[0].Status != rpc.AuthBadCred ||
+		told[1].Reason != export.UnprivilegedPort || told[1].Export != site.Export {
+		t.Errorf("%+v", told)
+	}
 }

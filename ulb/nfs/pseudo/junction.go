@@ -102,6 +102,22 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, er
 	return nil, nil
 }
 
+// Unseen says of a name in a directory of this package, which the peer does not see, what
+// its path is, and the export that hangs there or beneath; nil: none does.
+func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
+	n := f.now().byHandle[dir]
+	if n == nil {
+		return string(name), nil
+	}
+	at = path.Join(n.path, string(name))
+	for n = n.children[string(name)]; n != nil; n = n.sorted[0] {
+		if n.export != nil {
+			return at, n.export
+		}
+	}
+	return at, nil
+}
+
 // Cross is the export that a name in the directory at leads into, which the directory's
 // file system says that something is mounted on (EXDEV): it can be entered. EXDEV: what is
 // mounted there is not served. The export of at has been entered.

@@ -60,7 +60,7 @@ func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
 // expel evicts clients whose leases ran out. It is false where one of them stays.
 func (m *Manager) expel(clients map[*Client]struct{}) bool {
-	return m.evict(slices.Collect(maps.Keys(clients)), false) == nil
+	return m.evict(slices.Collect(maps.Keys(clients)), Wanted) == nil
 }
 
 // MayHold says whether c may be granted something at the moment: what it held before the

@@ -42,7 +42,7 @@ func TestEvictionOfSeveral(t *testing.T) {
 		all := []*Client{a, b, c}
 		pass(2 * leaseTime)
 		d.breakDown(true)
-		if err := m.evict(all, false); err == nil {
+		if err := m.evict(all, Wanted); err == nil {
 			t.Error("the disk did not fail")
 		}
 		for _, c := range all {
@@ -52,7 +52,7 @@ func TestEvictionOfSeveral(t *testing.T) {
 		}
 		d.breakDown(false)
 		m.Renew(b)
-		if err := m.evict(all, false); err != nil {
+		if err := m.evict(all, Wanted); err != nil {
 			t.Error(err)
 		}
 		if m.Client(a.ID) != nil || m.Client(b.ID) == nil || m.Client(c.ID) != nil || b.Dying() || d.has(1, "a") || !d.has(1, "b") || d.has(1, "c") {
@@ -72,7 +72,7 @@ func TestEvictionsOfTheSameClients(t *testing.T) {
 	orders := [][]*Client{{a, b}, {b, c, a}, {c, a}, {c, b, a}}
 	for _, all := range orders {
 		go func() {
-			err := m.evict(all, true)
+			err := m.evict(all, Greedy)
 			for _, c := range all {
 				if m.Client(c.ID) != nil {
 					err = fmt.Errorf("%s is still there", c.Owner)
@@ -101,7 +101,7 @@ func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
 		pass(2 * leaseTime)
 		write := make(chan struct{})
 		d.slow = func() { <-write }
-		go m.evict([]*Client{stalls, other}, false)
+		go m.evict([]*Client{stalls, other}, Wanted)
 		synctest.Wait()
 		gone := false
 		go func() {

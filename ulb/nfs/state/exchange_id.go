@@ -44,7 +44,7 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 			if m.expired(old, m.now()) {
 				return Exchange{Expired: old}, nothing
 			}
-			return Exchange{Status: nfs4wire.NFS4ErrClIDInUse}, nothing
+			return Exchange{Status: nfs4wire.NFS4ErrClIDInUse}, m.inUseBy(old, id)
 		}
 		gone := m.remove(old)
 		m.forget(old)
@@ -61,7 +61,7 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 		if m.expired(old, m.now()) {
 			return Exchange{Expired: old}, nothing
 		}
-		return Exchange{Status: nfs4wire.NFS4ErrDelay}, nothing
+		return Exchange{Status: nfs4wire.NFS4ErrDelay}, m.inUseBy(old, id)
 	}
 	// Case 5 as well: what the old incarnation holds dies when the new one is
 	// confirmed.

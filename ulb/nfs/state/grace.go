@@ -65,6 +65,7 @@ func (m *Manager) beginGrace(known []Record) {
 		g.until = m.now() + long
 		g.timer = time.AfterFunc(long, m.wake)
 		g.on.Store(true)
+		m.tell(&Event{Kind: GraceBegan, Clients: known, For: long})
 	}
 }
 
@@ -251,4 +252,5 @@ func (m *Manager) sweepGrace() {
 	g.claims = nil
 	m.mu.Unlock()
 	g.on.Store(false)
+	m.tell(&Event{Kind: GraceEnded, Clients: lapsed})
 }

@@ -69,12 +69,12 @@ func (m *Manager) expired(c *Client, now time.Duration) bool {
 // claim that back after a restart (RFC 8881 §8.4.3). Evict waits for the disk, and is
 // called without a lock. Where the client has renewed its lease meanwhile, nothing
 // happens; where the record could not be removed, the client stays, and err says why.
-func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, false) }
+func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
 // evict is Evict of several clients, whose records are removed together: the disk is waited
-// for once. With anyhow it also evicts clients with a lease. It returns when all of them are
+// for once. Only Greedy clients are evicted that have a lease. It returns when all of them are
 // gone or stay, those as well whose eviction was under way already.
-func (m *Manager) evict(all []*Client, anyhow bool) error {
+func (m *Manager) evict(all []*Client, why Why) error {
 	for len(all) > 0 {
 		var mine, later []*Client
 		done := make(chan struct{})
@@ -84,7 +84,7 @@ func (m *Manager) evict(all []*Client, anyhow bool) error {
 			case c.known.gone:
 			case c.known.evicted != nil:
 				later = append(later, c)
-			case m.condemned(c, anyhow):
+			case m.condemned(c, why == Greedy):
 				c.known.evicted = done
 				mine = append(mine, c)
 			}
@@ -93,7 +93,7 @@ func (m *Manager) evict(all []*Client, anyhow bool) error {
 		err := m.removeRecords(mine)
 		var gone afterwards
 		for _, c := range mine {
-			gone.add(m.evicted(c, err == nil))
+			gone.add(m.evicted(c, err == nil, why))
 		}
 		close(done) // what others wait for; a file system may hold up the rest
 		gone.run()
@@ -126,12 +126,21 @@ func (m *Manager) condemned(c *Client, anyhow bool) bool {
 }
 
 // evicted ends an eviction: c goes, or stays. What it returns is called without a lock.
-func (m *Manager) evicted(c *Client, goes bool) (after func()) {
+func (m *Manager) evicted(c *Client, goes bool, why Why) (after func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c.known.evicted = nil
 	if goes {
-		return m.remove(c)
+		held := !c.known.gone && m.holds(c)
+		gone := m.remove(c)
+		if !held {
+			return gone
+		}
+		e := Event{Kind: Taken, Clients: []Record{m.recordOf(c)}, Why: why}
+		return func() {
+			gone()
+			m.tell(&e)
+		}
 	}
 	if !c.known.gone {
 		c.known.dying.Store(false)

@@ -66,7 +66,7 @@ func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, a
 			if m.expired(old, m.now()) {
 				return SetClientIDResult{Expired: old}, after
 			}
-			return SetClientIDResult{Status: nfs4wire.NFS4ErrClIDInUse, InUse: old.known.v40.callback}, after
+			return SetClientIDResult{Status: nfs4wire.NFS4ErrClIDInUse, InUse: old.known.v40.callback}, m.inUseBy(old, id)
 		}
 		after = m.remove(old)
 		m.forget(old)
@@ -83,7 +83,7 @@ func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, a
 		if m.expired(old, m.now()) {
 			return SetClientIDResult{Expired: old}, after
 		}
-		return SetClientIDResult{Status: nfs4wire.NFS4ErrDelay}, after
+		return SetClientIDResult{Status: nfs4wire.NFS4ErrDelay}, m.inUseBy(old, id)
 	}
 	c, more := m.add(0, id)
 	c.known.v40 = setClientID{confirm: newConfirm(), callback: cb}

@@ -23,6 +23,9 @@ type Config struct {
 	// Records remember over restarts which clients hold something. nil: none are
 	// kept, and there is no grace.
 	Records Records
+	// Event is told what an administrator wants to know. It is called without a lock, and
+	// must not block. It may be nil.
+	Event func(*Event)
 }
 
 // A Manager holds the state of all clients of a server. Its methods may be called from

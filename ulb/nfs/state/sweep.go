@@ -104,8 +104,8 @@ func (m *Manager) sweepClients() {
 	m.sweeper.courteous = len(courteous)
 	m.mu.Unlock()
 	gone.run()
-	m.evictBy(evictedTogether, late, false)
-	m.evictBy(evictedTogether, greedy, true)
+	m.evictBy(evictedTogether, late, Swept)
+	m.evictBy(evictedTogether, greedy, Greedy)
 }
 
 // evictedTogether is how many clients the sweep evicts at a time: they wait for the disk
@@ -114,13 +114,13 @@ const evictedTogether = 256
 
 // evictBy evicts clients, n at a time, until the Manager is closed. What fails is tried
 // again by a later sweep.
-func (m *Manager) evictBy(n int, all []*Client, anyhow bool) {
+func (m *Manager) evictBy(n int, all []*Client, why Why) {
 	for some := range slices.Chunk(all, n) {
 		select {
 		case <-m.sweeper.stop:
 			return
 		default:
-			_ = m.evict(some, anyhow)
+			_ = m.evict(some, why)
 		}
 	}
 }

@@ -1,13 +1,11 @@
-package mount3
+package export
 
 import (
+	"fmt"
 	"net/netip"
-
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
-	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 )
 
-// A Reason is why a MNT was refused.
+// A Reason is why a mount was refused.
 type Reason uint8
 
 // Reasons.
@@ -27,27 +25,38 @@ const (
 	// NoAccount: the export wants its callers to have an account here, and the principal
 	// has none.
 	NoAccount
+	// Stranger: no export at all is for the client's address.
+	Stranger
 )
 
 var reasons = [...]string{
 	NoExport: "no export has this path", NotAClient: "the export is not for this address",
 	UnprivilegedPort: "the export is secure, and the port is not privileged", FileSystem: "the path leads to no directory that the caller may reach",
 	NoGroups: "the caller or its groups cannot be looked up at present", NoAccount: "the export has the option require_account, and the caller's principal has no user here",
+	Stranger: "no export is for this address",
 }
 
 // String says it in words.
 func (r Reason) String() string { return reasons[r] }
 
-// A Refusal is a MNT that did not give out a handle.
+// A Refusal is a mount that was refused: a MNT, a LOOKUP in the tree of names, or a client of
+// version 4 that may be none.
 type Refusal struct {
 	Client netip.AddrPort
-	Path   string         // as the client sent it
-	Export *export.Export // nil: NoExport
-	Status wire.Stat3     // the answer
+	Path   string       // as the client sent it; "" where it names none
+	Export *Export      // nil: no single one
+	Status fmt.Stringer // the answer
 	Reason Reason
 }
 
-// OnRefusal has f told of each MNT that is refused, before the answer, on the
-// goroutine that serves the call: it must not block. It is called before the
-// program is registered.
-func (p *Program) OnRefusal(f func(*Refusal)) { p.refused = f }
+// OnRefusal has f told of each mount that is refused, before the answer, on the
+// goroutine that serves the call: it must not block. It is called before the first call
+// is served.
+func (t *Table) OnRefusal(f func(*Refusal)) { t.refused = f }
+
+// Refused tells of one.
+func (t *Table) Refused(r *Refusal) {
+	if t.refused != nil {
+		t.refused(r)
+	}
+}

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
+)
+
+// Two clients with one name leave one line for each pair of addresses, with both of them and
+// the remedy; what is taken from a client leaves one with the reason.
+func TestEventsOfClientsLeaveLines(t *testing.T) {
+	core, log := observer.New(zapcore.InfoLevel)
+	s := &Server{log: zap.New(core)}
+	s.lines = clientLines{log: s.log}
+	s.names = clientLines{log: s.log, every: nameLineEvery}
+	m, err := state.New(state.Config{Event: s.clientEvent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	name := []byte("Linux NFSv4.2 clone" + strings.Repeat("!", 1000))
+	first := netip.MustParseAddr("192.0.2.1")
+	x := m.ExchangeID(&state.Identity{Owner: name, Address: first}, false)
+	m.Confirm(x.Client)
+	if _, status := m.Open(&state.OpenArgs{Client: x.Client, OwnerName: []byte("o"), Access: state.AccessRead}); status == 0 {
+		t.Fatal("opened before RECLAIM_COMPLETE")
+	}
+	m.ReclaimComplete(x.Client, false)
+	if _, status := m.Open(&state.OpenArgs{Client: x.Client, OwnerName: []byte("o"), Access: state.AccessRead}); status != 0 {
+		t.Fatal(status)
+	}
+	for _, other := range []string{"192.0.2.2", "192.0.2.3", "192.0.2.2", "192.0.2.2"} {
+		m.ExchangeID(&state.Identity{Owner: name, Verifier: [8]byte{1}, Address: netip.MustParseAddr(other)}, false)
+	}
+	lines := log.TakeAll()
+	if len(lines) != 2 {
+		t.Fatalf("%d lines: %v", len(lines), lines)
+	}
+	fields := lines[0].ContextMap()
+	if fields["client"] != "192.0.2.2" || fields["first"] != "192.0.2.1" || !strings.Contains(fields["name"].(string), "Linux NFSv4.2 clone") ||
+		len(fields["name"].(string)) > 2*longestName || !strings.Contains(fields["remedy"].(string), "nfs4_unique_id") {
+		t.Errorf("%v", fields)
+	}
+	for why, words := range whys {
+		s.lines = clientLines{log: s.log}
+		for range 2 {
+			s.clientEvent(&state.Event{Kind: state.Taken, Why: why, Clients: []state.Record{{Owner: string(name), Address: first}}})
+		}
+		lines := log.TakeAll()
+		if len(lines) != 1 || lines[0].ContextMap()["client"] != "192.0.2.1" || lines[0].ContextMap()["reason"] != words[0] || lines[0].ContextMap()["remedy"] == "" {
+			t.Errorf("reason %d: %v", why, lines)
+		}
+	}
+	if len(whys) != int(state.Greedy)+1 {
+		t.Error("a reason has no words")
+	}
+}

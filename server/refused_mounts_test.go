@@ -1,0 +1,61 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A mount of version 4 that is refused leaves a line that says which path, why, and what to
+// do: one of an export that is for other clients, one of a name that no export has, and one
+// by a client that no export is for.
+func TestRefusedMountsOfVersion4LeaveLines(t *testing.T) {
+	ctx := testContext(t)
+	d := startReloading(t, t.TempDir()+" /open rw", t.TempDir()+" /srv/payroll clients=203.0.113.0/24")
+	n := d.session(t, "tcp", client.Callbacks{})
+	for _, path := range []string{"/srv/payroll", "/nowhere"} {
+		if _, err := n.Walk(ctx, nil, path); client.StatusOf(err) != wire.NFS4ErrNoEnt {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	d.AwaitLine("mount refused")
+	says(t, d.Process, "mount refused", `"path": "/srv"`, `"export": "/srv/payroll"`, "not for this address", "NFS4ERR_NOENT", "clients=")
+	d.AwaitLine("name looked up that no export has")
+	says(t, d.Process, "name looked up that no export has", `"path": "/nowhere"`, "showmount")
+
+	closed := start(t, "clients=203.0.113.0/24")
+	if _, err := client.DialSession(ctx, client.SessionConfig{
+		Target: client.Target{Host: closed.tcp.Addr().String(), Port: int(closed.tcp.Port()), Transport: client.TCP, Cred: client.Self()},
+	}); err == nil {
+		t.Error("an address is served that no export is for")
+	}
+	closed.AwaitLine("mount refused")
+	says(t, closed.Process, "mount refused", `"path": ""`, "no export is for this address", "AUTH_BADCRED", "clients=")
+}
+
+// The time of grace leaves a line when it begins, with who is waited for, and one when it ends.
+func TestGraceLeavesLines(t *testing.T) {
+	ctx := testContext(t)
+	dir, state := t.TempDir(), t.TempDir()
+	session := func(d *daemon) *client.Session {
+		s, err := client.DialSession(ctx, client.SessionConfig{
+			Target: client.Target{Host: d.tcp.Addr().String(), Port: int(d.tcp.Port()), Transport: client.TCP, Cred: client.Self()},
+			Owner:  []byte("the\nclient"),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	d := startOn(t, dir, state, "rw,insecure")
+	s := session(d)
+	d.Kill()
+	d.Wait()
+	s.Abandon()
+	d = startOn(t, dir, state, "rw,insecure")
+	says(t, d.Process, "time of grace begun", `"clients": 1`, `the\\nclient`, " at 127.0.0.1", `"at_least_unless_all_have": "1m30s"`)
+	defer session(d).Abandon()
+	d.AwaitLine("time of grace ended")
+	says(t, d.Process, "time of grace ended", `"did_not_come": 0`)
+}

@@ -1,0 +1,158 @@
+package state
+
+import (
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// told are the Events of a Manager.
+type told struct {
+	mu  sync.Mutex
+	all []Event
+}
+
+func (e *told) event(x *Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, *x)
+}
+
+// take are those that came since the last take.
+func (e *told) take() []Event {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.all
+	e.all = nil
+	return all
+}
+
+// It is told when the time of grace begins and who is waited for, and when it ends and who
+// did not come.
+func TestGraceIsTold(t *testing.T) {
+	for _, comes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			d, e := &disk{}, &told{}
+			m := manager(t, Config{Records: d, Event: e.event})
+			holds(t, m)
+			m.Close()
+			if all := e.take(); len(all) != 0 {
+				t.Errorf("without a time of grace: %+v", all)
+			}
+			m = manager(t, Config{Records: d, Event: e.event})
+			defer m.Close()
+			all := e.take()
+			if len(all) != 1 || all[0].Kind != GraceBegan || len(all[0].Clients) != 1 || all[0].Clients[0].Owner != "client" || all[0].For != m.Lease() {
+				t.Errorf("at the start: %+v", all)
+			}
+			if comes {
+				complete(t, m, me())
+			}
+			time.Sleep(3 * m.Lease())
+			synctest.Wait()
+			all = e.take()
+			if len(all) != 1 || all[0].Kind != GraceEnded || len(all[0].Clients) == 0 != comes {
+				t.Errorf("the client comes: %v: %+v", comes, all)
+			}
+		})
+	}
+}
+
+// It is told from which client something is taken, and why. One that held nothing, or that
+// starts anew, makes no Event.
+func TestWhatIsTakenIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		why  Why
+		take func(t *testing.T, m *Manager)
+	}{
+		"another client wants it": {Wanted, func(t *testing.T, m *Manager) {
+			time.Sleep(m.Lease() + 1)
+			open(t, m, newClient(m, 1, "other"), "owner", fileKey(1), AccessWrite, 0)
+		}},
+		"another client has its name": {Named, func(t *testing.T, m *Manager) {
+			time.Sleep(m.Lease() + 1)
+			id := &Identity{Owner: []byte("holder"), Verifier: [8]byte{1}, Address: netip.MustParseAddr("192.0.2.9")}
+			if x := m.ExchangeID(id, false); x.Expired == nil || m.Evict(x.Expired) != nil {
+				t.Errorf("%+v", x)
+			}
+		}},
+		"it is gone for too long": {Swept, func(t *testing.T, m *Manager) {
+			time.Sleep(m.cfg.Courtesy + 2*m.Lease())
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &told{}
+				m := manager(t, Config{Event: e.event})
+				defer m.Close()
+				idle := newClient(m, 1, "idle")
+				open(t, m, newClient(m, 1, "holder"), "owner", fileKey(1), AccessRead, AccessWrite)
+				c.take(t, m)
+				synctest.Wait()
+				m.Evict(idle)
+				all := e.take()
+				if len(all) != 1 || all[0].Kind != Taken || all[0].Why != c.why || all[0].Clients[0].Owner != "holder" {
+					t.Errorf("%+v", all)
+				}
+			})
+		})
+	}
+}
+
+// Of two clients with one name the second waits for as long as the first has a lease, which is
+// told with both addresses, and gets on after that.
+func TestTwoClientsWithOneName(t *testing.T) {
+	first, second := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for minor, exchange := range map[string]func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client){
+		"4.0": func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client) {
+			r := m.SetClientID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Principal: "uid 0", Address: from}, Callback{})
+			if r.Client != nil {
+				m.ConfirmClientID(r.Client.ID, r.Confirm, "uid 0")
+			}
+			return r.Client, r.Status, r.Expired
+		},
+		"4.1": func(m *Manager, verifier byte, from netip.Addr) (*Client, Status, *Client) {
+			x := m.ExchangeID(&Identity{Owner: []byte("clone"), Verifier: [8]byte{verifier}, Principal: "uid 0", Address: from}, false)
+			if x.Client != nil {
+				m.Confirm(x.Client)
+				m.ReclaimComplete(x.Client, false)
+			}
+			return x.Client, x.Status, x.Expired
+		},
+	} {
+		t.Run(minor, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &told{}
+				m := manager(t, Config{Event: e.event})
+				defer m.Close()
+				c, _, _ := exchange(m, 1, first)
+				open(t, m, c, "owner", fileKey(1), AccessRead, 0)
+				for range 3 {
+					if c, s, _ := exchange(m, 2, second); c != nil || s != delay {
+						t.Errorf("the second gets on beside the first: %v", s)
+					}
+					m.Renew(c)
+					time.Sleep(m.Lease() / 2)
+				}
+				all := e.take()
+				if len(all) != 3 || slices.ContainsFunc(all, func(e Event) bool {
+					return e.Kind != NameInUse || e.By != second || e.Clients[0].Address != first || e.Clients[0].Owner != "clone"
+				}) {
+					t.Errorf("%+v", all)
+				}
+				time.Sleep(m.Lease())
+				if _, _, expired := exchange(m, 2, second); expired != nil {
+					if err := m.Evict(expired); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c, s, _ := exchange(m, 2, second); c == nil || s != ok {
+					t.Errorf("the second does not get on: %v", s)
+				}
+			})
+		})
+	}
+}
