@@ -26,7 +26,10 @@ type batch struct {
 	// Sends that were copied, and their payload.
 	sends, sendBytes int
 	full             bool
-	exposed          bool // some entries refer to registered memory
+	// exposed: some entries refer to registered memory, or may. These are registered, which
+	// referring.mu guards; exposing: those that come now are of them.
+	exposed, exposing bool
+	registered        []int
 
 	record  int // bytes since the last cut
 	records int // cuts
@@ -73,6 +76,9 @@ func (b *batch) grow(n int) []byte {
 
 // refer appends p without copying it.
 func (b *batch) refer(p []byte) {
+	if b.exposing {
+		b.registered = append(b.registered, b.n)
+	}
 	b.iov[b.n].Base = unsafe.SliceData(p)
 	b.iov[b.n].SetLen(len(p))
 	b.n++
@@ -105,11 +111,13 @@ func (b *batch) reset() {
 	b.sends, b.sendBytes = 0, 0
 	b.record, b.records, b.sent = 0, 0, 0
 	b.open, b.full, b.exposed = false, false, false
+	b.registered = b.registered[:0]
 }
 
 // referring guards a batch that refers to memory which may be deregistered. Its
-// lock is held while such a batch is built and written, never while waiting for
-// the socket.
+// lock is held while entries for such memory are added, and while the batch is written,
+// never while waiting for the socket. The sender adds other entries without it: nothing but
+// batch.registered may be looked at under it, and what that names.
 type referring struct {
 	mu    sync.Mutex
 	batch *batch
@@ -145,7 +153,7 @@ func (e *referring) rescue(memory []byte) {
 		return
 	}
 	start := uintptr(unsafe.Pointer(unsafe.SliceData(memory)))
-	for i := e.batch.first; i < e.batch.n; i++ {
+	for _, i := range e.batch.registered {
 		v := &e.batch.iov[i]
 		at := uintptr(unsafe.Pointer(v.Base))
 		if at >= start && at < start+uintptr(len(memory)) && v.Len > 0 {

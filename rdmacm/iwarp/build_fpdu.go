@@ -100,9 +100,10 @@ func (t *transmitter) putAnswer(b *batch) bool {
 	at := q.SourceOffset - r.base + uint64(int(q.Size)-m.left)
 	m.pieces = append(m.answer.piece[:0], memory[at:at+uint64(m.left)])
 	m.offset = 0
-	b.exposed = true
+	b.exposed, b.exposing = true, true
 	t.referring.batch = b
 	t.put(b)
+	b.exposing = false
 	return true
 }
 
