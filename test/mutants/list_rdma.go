@@ -394,9 +394,9 @@ var rdmaMutants = []mutant{
 	{"V1-20: a second call goes with the first", "transport/rdma", "credits.may",
 		"return c.inFlight < max", "return c.inFlight <= max", "transport/rdma", "TestCreditsAtTheStart"},
 	{"P-12: a late answer takes no credit back", "transport/rdma", "requester.replied",
-		`q.credits.answered(h.Credits, false)
+		`q.answered(e, h.Prefix, false)
 		q.mu.Unlock()`,
-		"q.mu.Unlock()",
+		"q.pending.remove(h.XID)\n\t\tq.mu.Unlock()",
 		"transport/rdma", "TestCancelledCallsKeepTheirCredit"},
 	{"V1-85: RDMA_ERROR leaves its call for the next connection", "transport/rdma", "requester.refused",
 		"q.settle(e, &RefusedError{body})",

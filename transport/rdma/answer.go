@@ -17,8 +17,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 	q.mu.Lock()
 	e := q.pending.of(h.XID)
 	if e != nil && e.gaveUp {
-		q.pending.remove(h.XID)
-		q.credits.answered(h.Credits, false)
+		q.answered(e, h.Prefix, false)
 		q.mu.Unlock()
 		r.Release()
 		q.k.note(faultLateReply, answerDrop, h.XID)
@@ -43,10 +42,9 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 		q.k.drop(f, h.XID, r)
 		return
 	}
-	q.pending.remove(h.XID)
+	q.answered(e, h.Prefix, false)
 	e.stage = stageEnded
 	e.recv = r
-	q.credits.answered(h.Credits, false)
 	// A call that starts later and finds a credit is sent by the goroutine that starts it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0
@@ -68,6 +66,16 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 	}
 }
 
+// answered takes note of the answer to e, which is with p. mu is held.
+func (q *requester) answered(e *exchange, p wire.Prefix, isError bool) {
+	q.pending.remove(p.XID)
+	q.credits.answered(p.Credits, isError)
+	q.caller.answered = true
+	if e.gaveUp {
+		q.givenUp--
+	}
+}
+
 // refused handles an RDMA_ERROR: the end of its call.
 func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
 	q.mu.Lock()
@@ -77,8 +85,7 @@ func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
 		q.k.drop(faultStrayError, p.XID, r)
 		return
 	}
-	q.pending.remove(p.XID)
-	q.credits.answered(p.Credits, true)
+	q.answered(e, p, true)
 	if !e.gaveUp {
 		e.stage = stageEnded
 	}

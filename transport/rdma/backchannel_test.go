@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -99,56 +98,39 @@ func TestBothDirections(t *testing.T) {
 	}
 }
 
-// RFC 8167 §5.3: a client without memory for chunks refuses calls that have some;
-// one with memory serves them. §4.1: replies to callbacks grant the reverse
-// direction's credits. A-16: at the end that dialed, what is garbled is dropped.
+// RFC 8167 §5.3: a client refuses calls with chunks. §4.1: replies to callbacks grant the
+// reverse direction's credits. A-16: at the end that dialed, what is garbled is dropped.
 func TestCallbacksWithChunks(t *testing.T) {
-	for _, chunks := range []bool{false, true} {
-		back, program := callbacks(t)
-		cfg := DialConfig{Callbacks: back, callbackCredits: 5}
-		if chunks {
-			pool, err := mem.NewPool(mem.Config{Ceiling: 8 << 20})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
-			cfg.pool = pool
-		}
-		s := newScript(t, cfg, nil)
-		data := pattern(3000)
-		r := s.p.Expose(data, rdmacm.RemoteRead)
-		m, pos := putCall(7, "name", 3000)
-		s.p.Send(message{xid: 7, reads: at(pos, cut(r, 3000)...), payload: m}.bytes())
-		if chunks {
-			wantPut(t, s.p.Receive(), 7, data)
-		} else {
-			wantError(t, s.p.Receive(), 7, 1, wire.ErrChunk)
-		}
-		// Without chunks, a plain call.
-		s.p.Send(message{xid: 8, payload: rpctest.Message(8, rpctest.NULL, nil)}.bytes())
-		h, payload := answered(t, s.p.Receive())
-		results(t, 8, payload)
-		if h.Credits != 5 {
-			t.Errorf("grants %d", h.Credits)
-		}
-		// A garbled message cannot be told from a reply: nothing is sent back
-		// (V1-82).
-		s.p.Send(words(9, 1, 1, 0, 2, 0, 0))
-		s.p.Send(words(9, 2, 1, 0, 0, 0, 0))
-		// Nor for a late Long Reply.
-		s.p.Send(message{xid: 9, proc: wire.ProcNoMsg, reply: []wire.Segment{seg(1, 28, 0)}}.bytes())
-		s.p.Send(message{xid: 10, payload: rpctest.Message(10, rpctest.NULL, nil)}.bytes())
-		_, payload = answered(t, s.p.Receive())
-		results(t, 10, payload)
-		s.ping()
-		if n := end(s.p).Promised(); n != spareReceives+5 {
-			t.Errorf("%d receives are promised", n)
-		}
-		if n := program.Served[rpctest.NULL].Load(); n != 2 {
-			t.Errorf("%d NULLs", n)
-		}
-		s.client.Close()
+	back, program := callbacks(t)
+	s := newScript(t, DialConfig{Callbacks: back, callbackCredits: 5}, nil)
+	r := s.p.Expose(pattern(3000), rdmacm.RemoteRead)
+	m, pos := putCall(7, "name", 3000)
+	s.p.Send(message{xid: 7, reads: at(pos, cut(r, 3000)...), payload: m}.bytes())
+	wantError(t, s.p.Receive(), 7, 1, wire.ErrChunk)
+	// Without chunks, a plain call.
+	s.p.Send(message{xid: 8, payload: rpctest.Message(8, rpctest.NULL, nil)}.bytes())
+	h, payload := answered(t, s.p.Receive())
+	results(t, 8, payload)
+	if h.Credits != 5 {
+		t.Errorf("grants %d", h.Credits)
 	}
+	// A garbled message cannot be told from a reply: nothing is sent back
+	// (V1-82).
+	s.p.Send(words(9, 1, 1, 0, 2, 0, 0))
+	s.p.Send(words(9, 2, 1, 0, 0, 0, 0))
+	// Nor for a late Long Reply.
+	s.p.Send(message{xid: 9, proc: wire.ProcNoMsg, reply: []wire.Segment{seg(1, 28, 0)}}.bytes())
+	s.p.Send(message{xid: 10, payload: rpctest.Message(10, rpctest.NULL, nil)}.bytes())
+	_, payload = answered(t, s.p.Receive())
+	results(t, 10, payload)
+	s.ping()
+	if n := end(s.p).Promised(); n != spareReceives+5 {
+		t.Errorf("%d receives are promised", n)
+	}
+	if n := program.Served[rpctest.NULL].Load(); n != 2 {
+		t.Errorf("%d NULLs", n)
+	}
+	s.client.Close()
 }
 
 // RFC 8167 §4: messages are told apart by their RPC message type, on a connection

@@ -16,6 +16,8 @@ type caller struct {
 	// 8166 §4.5.5).
 	xid   uint32
 	order uint64
+	// answered: a call was answered since a Client connected last.
+	answered bool
 	// takeOver gets an exchange whose connection ended before its answer came. mu is
 	// not held.
 	takeOver func(e *exchange, why error)
@@ -47,17 +49,17 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 		q := e.q
 		q.pending.remove(e.xid)
 		q.pending.put(&exchange{xid: e.xid, gaveUp: true, stage: stageEnded})
+		q.givenUp++
+		stuck := q.stuckLocked()
 		e.stage = stageEnded
 		c.mu.Unlock()
 		q.settle(e, err)
+		if stuck {
+			q.endStuck()
+		}
 	default:
 		// The goroutine that has it now sees to it, unless its end was decided.
 		e.cancelled = err
-		q := e.q
-		building := e.stage == stageBuilding
 		c.mu.Unlock()
-		if building && q.share != nil && q.share.Cancel(&e.request) {
-			exchangeGranted(&e.request, nil, err)
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -15,6 +14,7 @@ import (
 
 // Defaults of a DialConfig.
 const (
+	DefaultTimeout         = time.Minute
 	defaultCallbackCredits = 32
 	defaultRedial          = 100 * time.Millisecond
 	defaultRedialMost      = 5 * time.Second
@@ -29,18 +29,16 @@ type DialConfig struct {
 	// RemoteInvalidation lets the peer invalidate what this side exposes: all
 	// of it is exposed for one call only (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// pool is where Long messages and Reply chunks have their memory from. nil:
-	// from the heap.
-	pool *mem.Pool
-	// timeout bounds how long an answer may take; a connection on which one is
-	// late is given up. 0: for ever.
-	timeout time.Duration
+	// Timeout bounds how long an answer may take; a connection on which one is
+	// late is given up. 0: DefaultTimeout, after which Linux's clients do the same.
+	Timeout time.Duration
 	// Reconnect: when the connection ends, calls that were not answered are sent
 	// again on a new one, with their XIDs. Otherwise they end with
 	// rpc.ErrCallLost, and so do all later ones.
 	Reconnect bool
-	// redial is how long to wait before the second attempt to connect anew;
-	// it doubles up to redialMost.
+	// redial is how long to wait before the second attempt to connect anew; it doubles
+	// up to redialMost, until a call was answered: connections that end before that are
+	// no better than none.
 	redial, redialMost time.Duration
 	// NoPlacement: nothing is placed directly, as under RPCSEC_GSS with
 	// integrity or privacy (RFC 8166 §8.2.2). Sinks only say how large their
@@ -50,8 +48,8 @@ type DialConfig struct {
 	maxSegment int
 
 	// Callbacks gets the calls that the peer makes (RFC 8167); nil: none are
-	// served. callbackCredits of them are served at a time. With a pool they
-	// may have chunks.
+	// served. callbackCredits of them are served at a time, none of
+	// them with chunks.
 	Callbacks       Calls
 	callbackCredits int
 }
@@ -69,7 +67,7 @@ func (c DialConfig) withDefaults() (DialConfig, error) {
 		}
 	}
 	for _, v := range []struct{ v, d *time.Duration }{
-		{&c.redial, ptr(defaultRedial)}, {&c.redialMost, ptr(defaultRedialMost)},
+		{&c.Timeout, ptr(DefaultTimeout)}, {&c.redial, ptr(defaultRedial)}, {&c.redialMost, ptr(defaultRedialMost)},
 	} {
 		if *v.v == 0 {
 			*v.v = *v.d
@@ -80,7 +78,7 @@ func (c DialConfig) withDefaults() (DialConfig, error) {
 		return c, errInlineSize
 	case c.Credits < 1 || c.callbackCredits < 1 || c.maxSegment < 1:
 		return c, errors.New("rdma: a limit is out of range")
-	case c.timeout < 0 || c.redial < 0 || c.redialMost < 0:
+	case c.Timeout < 0 || c.redial < 0 || c.redialMost < 0:
 		return c, errors.New("rdma: a time is negative")
 	}
 	return c, nil
@@ -109,7 +107,8 @@ type Client struct {
 	waiting exchangeList // for a connection
 	dialing bool
 	closed  bool
-	lost    error // why there will be no connection any more
+	pause   time.Duration // before the next attempt to connect
+	lost    error         // why there will be no connection any more
 }
 
 var _ rpc.Caller = (*Client)(nil)
@@ -157,15 +156,10 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	}
 	k.agree(device)
 	q := newRequester(k, &c.caller, c.config.Credits)
-	q.noPlacement, q.maxSegment, q.timeout = c.config.NoPlacement, c.config.maxSegment, c.config.timeout
-	if c.config.pool != nil {
-		q.share = c.config.pool.NewShare()
-	}
+	q.noPlacement, q.maxSegment, q.timeout = c.config.NoPlacement, c.config.maxSegment, c.config.Timeout
 	if c.config.Callbacks != nil {
 		s := newResponder(k, c.config.Callbacks, c.config.callbackCredits, c.failed)
-		if s.noChunks = c.config.pool == nil; !s.noChunks {
-			s.share = c.config.pool.NewShare()
-		}
+		s.noChunks = true
 		s.conn.SetCaller(c)
 	}
 	c.gone.Add(1)
@@ -179,8 +173,12 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.mu.Lock()
 	e := c.number(x)
 	next, why := c.place(e)
+	q := c.stuckLocked()
 	c.mu.Unlock()
 	c.placed(e, next, why)
+	if q != nil {
+		q.endStuck()
+	}
 }
 
 // place finds a connection for e, or lets it wait for one; why is not nil where
@@ -216,6 +214,14 @@ func (c *Client) placed(e, next *exchange, why error) {
 	} else if next != nil {
 		next.q.pump(next)
 	}
+}
+
+// stuckLocked is the requester of the present connection, where that is stuck, or nil.
+func (c *Client) stuckLocked() *requester {
+	if c.link == nil || !c.link.requester.stuckLocked() {
+		return nil
+	}
+	return c.link.requester
 }
 
 // lose takes over an exchange whose connection ended before its answer came.
@@ -256,13 +262,8 @@ func (c *Client) redial() {
 // reconnect tries until there is a connection, or the client is closed.
 func (c *Client) reconnect() {
 	defer c.working.Done()
-	for wait := c.config.redial; ; wait = min(2*wait, c.config.redialMost) {
-		k, err := c.connect(c.life)
-		if err == nil {
-			c.resume(k)
-			return
-		}
-		timer := time.NewTimer(wait)
+	for {
+		timer := time.NewTimer(c.nextPause())
 		select {
 		case <-timer.C:
 		case <-c.life.Done():
@@ -272,7 +273,24 @@ func (c *Client) reconnect() {
 			c.mu.Unlock()
 			return
 		}
+		if k, err := c.connect(c.life); err == nil {
+			c.resume(k)
+			return
+		}
 	}
+}
+
+// nextPause is how long to wait before the next attempt to connect: none if the last
+// connection was good for an answer, and longer each time until one is.
+func (c *Client) nextPause() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.answered {
+		c.answered, c.pause = false, 0
+	}
+	wait := c.pause
+	c.pause = min(max(c.config.redial, 2*wait), c.config.redialMost)
+	return wait
 }
 
 // resume makes k the client's connection and hands it what waits.

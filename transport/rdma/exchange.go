@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -17,7 +16,7 @@ type stage uint8
 
 const (
 	stageWaiting  stage = iota // for a credit, or for a connection
-	stageBuilding              // is encoded, waits for memory, is exposed
+	stageBuilding              // is encoded, and exposed
 	stageSent
 	stageEnded
 )
@@ -51,8 +50,6 @@ type exchange struct {
 	proc      wire.Proc
 	left      int // length of the reduced Payload stream
 	zero      []byte
-	request   mem.Request
-	memory    *mem.Buffer
 	head      []byte
 	local     [][]byte
 	work      [1]rdmacm.Work
@@ -118,7 +115,6 @@ func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
 	e, ok := exchangePool.Get().(*exchange)
 	if !ok {
 		e = &exchange{words: make([]byte, 0, 1024), head: make([]byte, 0, 256)}
-		e.request.Granted, e.request.Context = exchangeGranted, e
 		e.chain.Done, e.chain.Context = exchangeSent, e
 	}
 	e.x, e.xid, e.order, e.stage = x, xid, order, stageWaiting
@@ -133,10 +129,6 @@ const keptWords = 64 << 10
 // reset gives back all that the exchange holds of one attempt.
 func (e *exchange) reset() {
 	e.write.Release()
-	if e.memory != nil {
-		e.memory.Release()
-		e.memory = nil
-	}
 	if e.recv != nil {
 		e.recv.Release()
 		e.recv = nil

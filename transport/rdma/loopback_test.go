@@ -37,7 +37,6 @@ func loopback(t *testing.T, device rdmacm.Provider) {
 				}})
 				c := b.dial(DialConfig{
 					InlineSend: inline, InlineReceive: inline, RemoteInvalidation: invalidate, maxSegment: 100_000,
-					pool: b.pool,
 				})
 				for _, n := range sizes(inline) {
 					if err := get(t, c, n, make([]byte, n)); err != nil {

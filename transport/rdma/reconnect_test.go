@@ -11,6 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
@@ -107,7 +108,7 @@ func TestCallWhileTheConnectionEnds(t *testing.T) {
 // connection, and the same XID (L-6, V1-82, V1-77).
 func TestTimerEndsDroppedCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript(t, DialConfig{Reconnect: true, timeout: 20 * time.Second, redial: time.Millisecond}, nil)
+		s := newScript(t, DialConfig{Reconnect: true, Timeout: 20 * time.Second, redial: time.Millisecond}, nil)
 		done := s.start(null())
 		h, _ := s.next()
 		begin := time.Now()
@@ -230,4 +231,87 @@ func TestLossAtEveryWork(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A server that leaves as many calls unanswered as it grants, or answers them by what must
+// be dropped (RFC 8166 §4.5), loses the connection as soon as their callers have given up
+// and another call waits: it is made on a new one.
+func TestCreditsOfCallsGivenUp(t *testing.T) {
+	const credits = 4
+	for name, before := range map[string]bool{"the call waits before": true, "the call comes behind": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t, DialConfig{Reconnect: true, Credits: credits, redial: time.Millisecond}, nil)
+			s.ramp(credits)
+			var calls []*rpc.Exchange
+			var gone []<-chan result
+			for i := range credits {
+				x := null()
+				calls, gone = append(calls, x), append(gone, s.start(x))
+				h, _ := s.next()
+				s.reply(message{xid: h.XID, reads: at(4, seg(1, 4, 0)), payload: success(h.XID)}) // no reply has a Read list
+				await.Until(t, "the reply is dropped", func() bool { return s.client.stats.Count(faultReplyReads) == int64(i+1) })
+			}
+			var done <-chan result
+			if before {
+				done = s.start(null())
+			}
+			for i, x := range calls {
+				s.client.Cancel(x, context.Canceled)
+				if r := ended(t, gone[i]); r.err != context.Canceled {
+					t.Errorf("%v", r.err)
+				}
+			}
+			if !before {
+				if s.client.stats.Count(faultUnanswered) != 0 {
+					t.Error("the connection is ended, and no call waits")
+				}
+				done = s.start(null())
+			}
+			s.p.End()
+			s.p = s.accept(nil)
+			h, _ := s.next()
+			s.reply(message{xid: h.XID, payload: success(h.XID, 0)})
+			if r := ended(t, done); r.err != nil {
+				t.Error(r.err)
+			}
+			if n := s.client.stats.Count(faultUnanswered); n != 1 {
+				t.Errorf("%d connections were ended", n)
+			}
+		})
+	}
+}
+
+// A server that accepts connections and ends each before a call was answered is connected
+// to ever more slowly, as one that cannot be reached. An answer makes the next attempt an
+// immediate one.
+func TestPauseBetweenConnectionsThatAreGoodForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(t, DialConfig{Reconnect: true, redial: time.Second, redialMost: 4 * time.Second}, nil)
+		done := s.start(null())
+		for _, want := range []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+			s.next()
+			begin := time.Now()
+			s.p.Conn().Abort(nil)
+			s.p = s.accept(nil)
+			if waited := time.Since(begin); waited != want {
+				t.Errorf("connected anew after %v, not %v", waited, want)
+			}
+		}
+		h, _ := s.next()
+		s.reply(message{xid: h.XID, payload: success(h.XID)})
+		ended(t, done)
+		done = s.start(null())
+		s.next()
+		begin := time.Now()
+		s.p.Conn().Abort(nil)
+		s.p = s.accept(nil)
+		if waited := time.Since(begin); waited != 0 {
+			t.Errorf("connected anew after %v, although the last connection was good for an answer", waited)
+		}
+		h, _ = s.next()
+		s.reply(message{xid: h.XID, payload: success(h.XID)})
+		ended(t, done)
+		s.client.Close()
+		s.listener.Close()
+	})
 }

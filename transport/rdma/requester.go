@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
@@ -14,12 +13,11 @@ import (
 // grants, in the order of Start, and exposes memory for each just before.
 type requester struct {
 	k           *connection
-	share       *mem.Share // nil: memory for Long messages comes from the heap
 	noPlacement bool
 	// shortOnly: nothing is exposed; every message fits a Send.
 	shortOnly  bool
 	maxSegment int
-	timeout    time.Duration
+	timeout    time.Duration // 0: none, for calls to a client
 
 	*caller
 	credits credits
@@ -30,6 +28,8 @@ type requester struct {
 	dying bool
 	ended bool
 	why   error
+	// givenUp are calls whose callers did not wait, and that hold credits all the same.
+	givenUp uint32
 	// fencing wait for the end of the connection, because the peer's access to
 	// their memory could not be revoked.
 	fencing []*exchange
@@ -76,14 +76,29 @@ func (q *requester) next() *exchange {
 	return e
 }
 
-// pump builds and sends e and what follows it while there is credit, one at a time:
-// what waits for memory keeps its place.
+// pump builds and sends e and what follows it while there is credit, one at a time.
 func (q *requester) pump(e *exchange) {
-	for e != nil && q.build(e) {
+	for e != nil {
+		q.send(e)
 		q.mu.Lock()
 		e = q.next()
 		q.mu.Unlock()
 	}
+}
+
+// stuckLocked says whether a call waits for a credit while all credits are held by calls
+// that were given up: the server may never answer those. Then the caller ends the
+// connection by endStuck. A connection to a client, whose calls have no time-out either, is
+// the client's to give up.
+func (q *requester) stuckLocked() bool {
+	stuck := q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
+	q.dying = q.dying || stuck
+	return stuck
+}
+
+// endStuck ends a connection that is stuck. mu is not held.
+func (q *requester) endStuck() {
+	q.k.end(faultUnanswered, fmt.Errorf("rdma: all credits are held by calls that were given up unanswered: %w", rdmacm.ErrTimeout))
 }
 
 // resume pumps, if no other goroutine does.
@@ -94,49 +109,12 @@ func (q *requester) resume() {
 	q.pump(e)
 }
 
-// build encodes e and gets its memory; false means that the memory is to come.
-func (q *requester) build(e *exchange) bool {
+// send encodes e, exposes its memory and posts the call.
+func (q *requester) send(e *exchange) {
 	need, err := e.encode(q)
-	switch {
-	case err != nil:
-		q.abandon(e, err)
-		return true
-	case need == 0:
-		q.send(e, nil)
-		return true
-	case q.share == nil:
-		q.send(e, make([]byte, need))
-		return true
+	if err == nil {
+		err = e.expose(q, make([]byte, need))
 	}
-	if b, ok := q.share.TryGet(need); ok {
-		e.memory = b
-		q.send(e, b.Bytes())
-		return true
-	}
-	e.request.Size = need
-	q.share.Get(&e.request)
-	return false // exchangeGranted goes on
-}
-
-// exchangeGranted is the Granted of an exchange's request.
-func exchangeGranted(r *mem.Request, b *mem.Buffer, err error) {
-	e := r.Context.(*exchange)
-	q := e.q
-	if err != nil {
-		q.abandon(e, err)
-	} else {
-		e.memory = b
-		q.send(e, b.Bytes())
-	}
-	q.mu.Lock()
-	next := q.next()
-	q.mu.Unlock()
-	q.pump(next)
-}
-
-// send exposes e's memory and posts the call.
-func (q *requester) send(e *exchange, reserved []byte) {
-	err := e.expose(q, reserved)
 	if err != nil {
 		// What was exposed is fenced before the caller gets it back.
 		q.abandon(e, err)
@@ -292,10 +270,6 @@ func (q *requester) closed(err error) {
 	why := rpc.ErrCallLost
 	if err != nil {
 		why = fmt.Errorf("%w: %w", rpc.ErrCallLost, err)
-	}
-	if q.share != nil {
-		// Also wakes a call that waits for memory.
-		defer q.share.Close()
 	}
 	q.mu.Lock()
 	q.ended, q.why = true, why

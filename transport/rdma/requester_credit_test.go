@@ -215,10 +215,13 @@ func receivesForAnswers(t *testing.T, short bool) {
 // may still be at work on it (RFC 8166 §3.3.1); a late answer is
 // dropped. One that never went out costs nothing.
 func TestCancelledCallsKeepTheirCredit(t *testing.T) {
-	s := newScript(t, DialConfig{}, nil)
+	s := newScript(t, DialConfig{Credits: 2}, nil)
+	s.ramp(2)
+	sent := posted(s)
 	first, second, third := null(), null(), null()
-	one, two, three := s.start(first), s.start(second), s.start(third)
+	one, other, two, three := s.start(first), s.start(null()), s.start(second), s.start(third)
 	h, _ := s.next()
+	h2, _ := s.next()
 	s.client.Cancel(second, rpc.ErrCallLost)
 	if r := ended(t, two); r.err != rpc.ErrCallLost {
 		t.Errorf("queued: %v", r.err)
@@ -229,12 +232,14 @@ func TestCancelledCallsKeepTheirCredit(t *testing.T) {
 	}
 	s.client.Cancel(first, rpc.ErrCallLost) // again: nothing
 	s.ping()
-	if n := posted(s); n != 1 {
+	if n := posted(s) - sent; n != 2 {
 		t.Errorf("%d calls on the wire", n)
 	}
-	s.reply(message{xid: h.XID, payload: success(h.XID)})
+	s.reply(message{xid: h.XID, credits: 2, payload: success(h.XID)})
 	h, _ = s.next()
-	s.reply(message{xid: h.XID, payload: success(h.XID)})
+	s.reply(message{xid: h2.XID, credits: 2, payload: success(h2.XID)})
+	s.reply(message{xid: h.XID, credits: 2, payload: success(h.XID)})
+	ended(t, other)
 	ended(t, three)
 }
 

@@ -30,12 +30,7 @@ func TestUnderTheCeiling(t *testing.T) {
 			})
 			var all sync.WaitGroup
 			for i := range 8 {
-				// Half of the clients have little memory of their own, half the heap.
-				cfg := DialConfig{maxSegment: 50_000 + i, NoPlacement: i == 7}
-				if i%2 == 0 {
-					cfg.pool = clientPool(t)
-				}
-				c := b.dial(cfg)
+				c := b.dial(DialConfig{maxSegment: 50_000 + i, NoPlacement: i == 7})
 				for j := range 12 / slower {
 					all.Go(func() {
 						r := rand.New(rand.NewPCG(uint64(i), uint64(j)))
@@ -83,15 +78,6 @@ func TestUnderTheCeiling(t *testing.T) {
 			}
 		})
 	}
-}
-
-func clientPool(t testing.TB) *mem.Pool {
-	p, err := mem.NewPool(mem.Config{Ceiling: 4 << 20, Share: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	return p
 }
 
 // 100 connections with 128 calls each into something that stalls: other calls go

@@ -27,7 +27,7 @@ func TestSuite(t *testing.T) {
 			t.Run(fmt.Sprintf("%s T=%d", device.name, inline), func(t *testing.T) {
 				b := newBench(t, benchConfig{device: device.make(t), server: Config{InlineSend: inline, InlineReceive: inline}})
 				rpctest.Suite(t, b.rpc, b.program, func(t *testing.T) rpc.Caller {
-					return b.dial(DialConfig{InlineSend: inline, InlineReceive: inline, pool: b.pool})
+					return b.dial(DialConfig{InlineSend: inline, InlineReceive: inline})
 				})
 			})
 		}
