@@ -195,7 +195,7 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 			ref.ID = id
 			id, _, s = m.Lock(&LockArgs{Ref: ref, Offset: 2 * n, Length: 1})
 		}
-		if s != refused || n < maxFileRanges-2 {
+		if s != refused || n < maxFileRanges/4-2 {
 			t.Errorf("minor version %d: %d ranges, then %v", minor, n, s)
 		}
 		n = 0
@@ -205,8 +205,60 @@ func TestRangesOfOneFileAreBounded(t *testing.T) {
 			}
 			_, s = begin(owners, 2*n)
 		}
-		if s != refused || n < maxFileLocks-2 {
+		if s != refused || n < maxFileLocks/4-2 {
 			t.Errorf("minor version %d: %d stateids, then %v", minor, n, s)
 		}
+	}
+}
+
+// However much one client has locked of a file, another client of its address has its part, and
+// so has another address. What cannot be had because of others may be had later.
+func TestLocksOfOneFileAreShared(t *testing.T) {
+	m := newManager(t)
+	key := fileKey(1)
+	take := func(c *Client, more uint64, byOwner bool) (n int, s Status) {
+		o, s := m.Open(&OpenArgs{Client: c, OwnerName: []byte("opener"), Key: key, Access: AccessRead})
+		is(t, "OPEN", s, ok)
+		a := LockArgs{Ref: Ref{ID: o.ID, Client: c, Key: key}, New: true, OwnerName: []byte("locker"), Offset: more, Length: 1}
+		for ; s == ok; n++ {
+			if byOwner {
+				a.OwnerName = fmt.Append(nil, n)
+			} else {
+				a.Offset += 2
+			}
+			_, _, s = m.Lock(&a)
+		}
+		return n - 1, s
+	}
+	for _, c := range []struct {
+		name    string
+		most    int
+		byOwner bool
+	}{{"ranges", maxFileRanges, false}, {"stateids", maxFileLocks, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			greedy, neighbour := clientFrom(t, m, "10.0.0.1", "greedy"), clientFrom(t, m, "10.0.0.1", "neighbour")
+			other := clientFrom(t, m, "10.0.0.2", "other")
+			for _, w := range []struct {
+				c      *Client
+				least  int
+				status Status
+			}{
+				{greedy, c.most/4 - 2, nfs4wire.NFS4ErrServerFault},
+				{neighbour, c.most/8 - 2, nfs4wire.NFS4ErrDelay},
+				{other, c.most/8 - 2, nfs4wire.NFS4ErrDelay},
+			} {
+				n, s := take(w.c, 0, c.byOwner)
+				if n < w.least || s != w.status {
+					t.Errorf("%s has %d and then %v, want %d or more and %v", w.c.Owner, n, s, w.least, w.status)
+				}
+			}
+			for _, l := range []*Client{greedy, neighbour, other} {
+				m.mu.Lock()
+				after := m.remove(l)
+				m.mu.Unlock()
+				after()
+			}
+			nothingLeft(t, m)
+		})
 	}
 }

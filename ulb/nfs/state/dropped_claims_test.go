@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
@@ -12,9 +13,13 @@ import (
 type countingClaimer struct {
 	vfs.Claims
 	claims, drops int
+	foreign       uint64 // a byte that another process has locked; 0: none
 }
 
 func (c *countingClaimer) Claim(_ vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
+	if c.foreign != 0 && mode != vfs.ClaimNone && start <= c.foreign && c.foreign-start < length {
+		return syscall.EAGAIN
+	}
 	c.claims++
 	return c.Set(start, length, mode)
 }
@@ -107,5 +112,77 @@ func TestDroppedClaimsAreGivenUpOnce(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A file of which very many ranges are locked is claimed as one, so that each lock and each end
+// of many of them is a step or none, and piece by piece again when few are left.
+func TestVeryManyLocksAreClaimedAsOne(t *testing.T) {
+	const n = 4 * maxFileClaims
+	at := func(i int) (uint64, uint64) { return uint64(4 * i), uint64(4*i + 2) }
+	m, c, a, b, key, id := crowdOfLocks(t, n, at, true)
+	if len(m.files.claims) != 1 || c.claims > maxFileClaims+2*(2*n-maxFileClaims) {
+		t.Errorf("%d claims for %d locks", c.claims, 2*n)
+	}
+	if _, found, _ := c.Against(1, 1, vfs.ClaimRead); !found {
+		t.Error("what lies between the locks is not claimed")
+	}
+	before := c.claims
+	_, s := m.CloseOpen(&Ref{ID: id, Client: a, Key: key}, false)
+	is(t, "CLOSE", s, ok)
+	if c.claims != before {
+		t.Errorf("%d steps for a CLOSE that leaves %d locks", c.claims-before, n)
+	}
+	var of *State
+	for s := range b.holding.states {
+		if s.Kind == KindLock {
+			of = s
+		}
+	}
+	unlock := func(from, to uint64) {
+		t.Helper()
+		_, s := m.Unlock(&Ref{ID: of.ID(), Client: b, Key: key}, from, to-from, c)
+		is(t, "LOCKU", s, ok)
+	}
+	unlock(0, 4*(n-10))
+	for i := range uint64(4 * n) {
+		_, claimed, _ := c.Against(i, 1, vfs.ClaimRead)
+		if want := i >= 4*(n-10) && i%4 == 2; claimed != want {
+			t.Fatalf("byte %d is claimed: %v, want %v", i, claimed, want)
+		}
+	}
+	unlock(0, 4*n)
+	if !c.None() || len(m.files.claims) != 0 {
+		t.Error("something is claimed still")
+	}
+}
+
+// A process of this machine that has locked a byte between very many locks stands in the way of
+// none of them.
+func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
+	m := newManager(t)
+	c, key := &countingClaimer{foreign: 1 << 20}, fileKey(1)
+	a := newClient(m, 1, "a")
+	id := open(t, m, a, "a", key, AccessBoth, 0)
+	lock := func(at uint64) Status {
+		_, _, s := m.Lock(&LockArgs{Ref: Ref{ID: id, Client: a, Key: key}, New: true, OwnerName: []byte("a"), Offset: at, Length: 1, Write: true, Claimer: c})
+		return s
+	}
+	for i := range uint64(2 * maxFileClaims) {
+		is(t, "LOCK", lock(4*i), ok)
+		is(t, "LOCK beyond the local one", lock(1<<21+4*i), ok)
+	}
+	is(t, "LOCK of what is locked locally", lock(1<<20), nfs4wire.NFS4ErrDenied)
+	for i := range uint64(2 * maxFileClaims) {
+		for _, at := range []uint64{4 * i, 1<<21 + 4*i} {
+			if _, claimed, _ := c.Against(at, 1, vfs.ClaimRead); !claimed {
+				t.Fatalf("byte %d is not claimed", at)
+			}
+		}
+	}
+	_, s := m.CloseOpen(&Ref{ID: id, Client: a, Key: key}, false)
+	is(t, "CLOSE", s, ok)
+	if !c.None() {
+		t.Error("something is claimed still")
 	}
 }

@@ -60,9 +60,11 @@ type files struct {
 type file struct {
 	id      fileID
 	opens   opens
-	locks   []*State
+	locked  locked
 	waiting []*waiter
-	ranges  int // that are locked
+	held    lockCount // by all clients
+	// by is what each Client has locked, and the clients of each origin.
+	by map[any]lockCount
 }
 
 // A shown is a file as one file system shows it.
@@ -221,10 +223,9 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 // the caller.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	l.giveUp(m, s.Key, s.ranges)
-	m.account(s, -len(s.ranges))
-	s.ranges = nil
+	m.relock(s, byteRange{last: vfs.ToEnd}, func(ranges) ranges { return nil })
 	delete(s.open.locks, s.Owner)
-	s.file.locks = without(s.file.locks, s)
+	s.file.count(s.Client, lockCount{locks: -1})
 	m.unlist(s, expired)
 	m.files.usage.locks--
 }
@@ -262,8 +263,7 @@ func (m *Manager) enlist(s *State, of *file) bool {
 		of.opens.add(s)
 		s.Client.known.origin.files.add(s.shown())
 	} else {
-		s.at = len(of.locks)
-		of.locks = append(of.locks, s)
+		of.count(s.Client, lockCount{locks: 1})
 	}
 	h := &s.Client.holding
 	if h.states == nil {

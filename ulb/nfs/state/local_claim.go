@@ -21,8 +21,12 @@ type localClaim struct {
 	claimer vfs.Claimer
 	// held: something may be claimed. It is guarded by mu.
 	held bool
-	// users are those that have mu or wait for it. It is guarded by Manager.mu.
-	users int
+	// whole, where its mode is not 0, is claimed as one, because there are too many ranges to
+	// claim each. It is guarded by mu.
+	whole need
+	// users are those that have mu or wait for it, and ranges is how many are locked by way of
+	// the claimer. Manager.mu guards both.
+	users, ranges int
 }
 
 // claimed is the claim of a file, locked. Each is followed by unclaimed.
@@ -55,12 +59,21 @@ func (m *Manager) unclaimed(c *localClaim) {
 // follow makes what is claimed of a range what the table says. It is called with c.mu
 // held, and without m.mu.
 func (m *Manager) follow(c *localClaim, r byteRange) error {
-	wanted, any := m.strongest(c.key, r)
-	if !any {
+	span, n := m.spanOf(c)
+	switch {
+	case n == 0:
 		c.drop()
 		return nil
+	case n > maxFileClaims, c.whole.mode != 0 && n > maxFileClaims/2:
+		if c.claimWhole(span) {
+			return nil
+		}
+		// A process of this machine has locked something between them.
+	case c.whole.mode != 0:
+		r = byteRange{start: min(r.start, c.whole.start), last: max(r.last, c.whole.last)}
+		c.whole = need{}
 	}
-	return c.claim(wanted)
+	return c.claim(cover(r, m.within(c.key, r)))
 }
 
 // giveUp makes what is claimed of a file follow the locks that are left, where others were
@@ -73,11 +86,11 @@ func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
 	for _, d := range dropped {
 		around.start, around.last = min(around.start, d.start), max(around.last, d.last)
 	}
-	if left, any := m.strongest(c.key, around); any {
-		// What fails leaves more claimed than there need be, until the file is closed.
-		_ = c.claim(weaker(left, cover(around, dropped)))
+	// What fails leaves more claimed than there need be, until the file is closed.
+	if _, n := m.spanOf(c); n == 0 || c.whole.mode != 0 {
+		_ = m.follow(c, around)
 	} else {
-		c.drop()
+		_ = c.claim(weaker(cover(around, m.within(c.key, around)), cover(around, dropped)))
 	}
 }
 
@@ -85,8 +98,25 @@ func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
 func (c *localClaim) drop() {
 	if c.held {
 		c.claimer.DropClaims(c.key.Handle)
-		c.held = false
+		c.held, c.whole = false, need{}
 	}
+}
+
+// claimWhole claims all that lies between the first and the last lock, as the strongest of
+// them: it is false where that cannot be had. c.mu is held.
+func (c *localClaim) claimWhole(span byteRange) bool {
+	wanted := need{span.start, span.last, span.mode()}
+	if w := c.whole; w.mode != 0 {
+		wanted = need{min(w.start, wanted.start), max(w.last, wanted.last), max(w.mode, wanted.mode)}
+	}
+	if wanted == c.whole {
+		return true
+	}
+	if c.claim([]need{wanted}) != nil {
+		return false
+	}
+	c.whole = wanted
+	return true
 }
 
 // claim claims what is wanted. c.mu is held.
@@ -130,33 +160,30 @@ type need struct {
 	mode        vfs.ClaimMode
 }
 
-// strongest says what clients have locked of a range, without gaps, and whether they have
-// anything of the file.
-func (m *Manager) strongest(key FileKey, r byteRange) (all []need, any bool) {
-	within, any := m.within(key, r)
-	if !any {
-		return nil, false
+// spanOf is what all that is locked of a file lies within, and how many ranges are to be
+// claimed.
+func (m *Manager) spanOf(c *localClaim) (span byteRange, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if of := m.files.byID[c.key.id()]; of != nil {
+		span, _ = of.locked.span()
 	}
-	return cover(r, within), true
+	return span, c.ranges
 }
 
-// within are the locked ranges of a file that overlap r, and whether anything of the file
-// is locked.
-func (m *Manager) within(key FileKey, r byteRange) (all []byteRange, any bool) {
+// within are the locked ranges of a file that overlap r.
+func (m *Manager) within(key FileKey, r byteRange) (all []byteRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if of := m.files.byID[key.id()]; of != nil {
-		for _, s := range of.locks {
-			if s.Key != key {
-				continue // which another file system claims
+		of.locked.each(&r, false, func(l *lockedRange) bool {
+			if l.s.Key == key { // else another file system claims it
+				all = append(all, l.byteRange)
 			}
-			any = any || len(s.ranges) > 0
-			for i := s.ranges.from(r.start); i < len(s.ranges) && s.ranges[i].start <= r.last; i++ {
-				all = append(all, s.ranges[i])
-			}
-		}
+			return true
+		})
 	}
-	return all, any
+	return all
 }
 
 // An edge is where a range begins or ends.
@@ -289,12 +316,13 @@ func (m *Manager) takeBack(u *undo) {
 	m.mu.Lock()
 	if s := u.state; s.file != nil {
 		of := s.file
-		held := len(s.ranges)
-		s.ranges = s.ranges.unlock(u.locked.start, u.locked.last)
-		for _, r := range u.before {
-			s.ranges = s.ranges.lock(r)
-		}
-		m.account(s, len(s.ranges)-held)
+		m.relock(s, u.locked, func(rs ranges) ranges {
+			rs = rs.unlock(u.locked.start, u.locked.last)
+			for _, r := range u.before {
+				rs = rs.lock(r)
+			}
+			return rs
+		})
 		s.seqid.Store(u.seqid)
 		if u.made {
 			m.endLock(s, false, &l)

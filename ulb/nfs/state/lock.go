@@ -110,11 +110,12 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 		}
 		return id, d, nfs4wire.NFS4ErrDenied
 	}
-	if status := m.mayGrow(c, of, 2); status != nfs4wire.NFS4OK {
-		return id, nil, status
+	more := lockCount{ranges: 2}
+	if s == nil {
+		more.locks = 1
 	}
-	if s == nil && len(of.locks) >= maxFileLocks {
-		return id, nil, overfull(c)
+	if status := m.mayGrow(c, of, more); status != nfs4wire.NFS4OK {
+		return id, nil, status
 	}
 	if s == nil {
 		if s = m.newLock(open, owner, a.OwnerName); s == nil {
@@ -130,9 +131,7 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	if a.Claimer != nil {
 		u.locked, u.before = r, s.ranges.part(r.start, r.last)
 	}
-	before := len(s.ranges)
-	s.ranges = s.ranges.lock(r)
-	m.account(s, len(s.ranges)-before)
+	m.relock(s, r, func(rs ranges) ranges { return rs.lock(r) })
 	of.waitsNot(m, c, name, &r)
 	if !r.write {
 		m.released(of, l) // it may have been locked to write
@@ -211,19 +210,15 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 
 // lockConflict returns a lock of others than owner that r cannot be beside, or nil.
 func (m *Manager) lockConflict(of *file, r *byteRange, owner *Owner, late *courtesy) (d *Denied) {
-	for _, s := range of.locks {
-		if s.Owner == owner {
-			continue
+	of.locked.conflict(r, func(other *lockedRange) bool {
+		if other.s.Owner == owner {
+			return true
 		}
-		if other := s.ranges.conflict(r); other != nil {
-			if d == nil || !m.courteous(s.Client) {
-				d = denied(other, s.Client.ID, s.Owner.name)
-			}
-			if late.blame(m, s.Client); late.firm {
-				return d
-			}
+		if late.blame(m, other.s.Client); d == nil || late.firm {
+			d = denied(&other.byteRange, other.s.Client.ID, other.s.Owner.name)
 		}
-	}
+		return !late.firm
+	})
 	return d
 }
 
@@ -281,12 +276,10 @@ func (m *Manager) unlock(ref *Ref, r byteRange) (id nfs4wire.StateID4, status St
 	switch {
 	case status != nfs4wire.NFS4OK:
 	case s.ranges.splits(r.start, r.last):
-		status = m.mayGrow(s.Client, s.file, 1)
+		status = m.mayGrow(s.Client, s.file, lockCount{ranges: 1})
 	}
 	if status == nfs4wire.NFS4OK {
-		before := len(s.ranges)
-		s.ranges = s.ranges.unlock(r.start, r.last)
-		m.account(s, len(s.ranges)-before)
+		m.relock(s, r, func(rs ranges) ranges { return rs.unlock(r.start, r.last) })
 		id = s.bump()
 		m.released(s.file, &l)
 	}

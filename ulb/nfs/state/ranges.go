@@ -25,14 +25,20 @@ func (rs ranges) from(offset uint64) int {
 	return sort.Search(len(rs), func(i int) bool { return rs[i].last >= offset })
 }
 
-// conflict returns the first range that r must not be locked beside, or nil.
-func (rs ranges) conflict(r *byteRange) *byteRange {
-	for i := rs.from(r.start); i < len(rs) && rs[i].start <= r.last; i++ {
-		if rs[i].conflicts(r) {
-			return &rs[i]
-		}
+// touching are those that overlap r, or end or begin beside it.
+func (rs ranges) touching(r byteRange) ranges {
+	if r.start > 0 {
+		r.start--
 	}
-	return nil
+	if r.last < 1<<64-1 {
+		r.last++
+	}
+	from := rs.from(r.start)
+	to := from
+	for to < len(rs) && rs[to].start <= r.last {
+		to++
+	}
+	return rs[from:to]
 }
 
 // lock returns the ranges with r locked as it says, whatever it was before.

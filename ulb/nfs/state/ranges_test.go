@@ -68,14 +68,6 @@ func check(t *rapid.T, rs ranges, model [cells]int) {
 		if got != want {
 			t.Fatalf("cell %d is %d, not %d: %v", c, got, want, rs)
 		}
-		reads := byteRange{at, end, false}
-		if (rs.conflict(&reads) != nil) != (want == 2) {
-			t.Fatalf("cell %d, which is %d, to be read: %v", c, want, rs.conflict(&reads))
-		}
-		writes := byteRange{at, end, true}
-		if (rs.conflict(&writes) != nil) != (want != 0) {
-			t.Fatalf("cell %d, which is %d, to be written: %v", c, want, rs.conflict(&writes))
-		}
 	}
 	for i := 1; i < len(rs); i++ {
 		a, b := rs[i-1], rs[i]

@@ -54,7 +54,7 @@ type State struct {
 	// What follows is guarded by Manager.mu.
 
 	file *file // nil once the state is gone
-	at   int   // in its group of file.opens, or in file.locks
+	at   int   // of an open: in its group of file.opens
 	// Of an open:
 	modes modes
 	locks map[*Owner]*State

@@ -165,7 +165,7 @@ func (m *Manager) released(of *file, l *leftovers) {
 	of.unqueue(m, func(w *waiter) bool { return w.gaveUp(m, now) })
 	left := maxHindrances
 	var turns []int // nil: as they came
-	if n := len(of.waiting); n*len(of.locks)+n*n/2 > left {
+	if n := len(of.waiting); n*n > left {
 		turns = of.inTurn()
 	}
 	for i, w := range of.waiting {
@@ -173,10 +173,11 @@ func (m *Manager) released(of *file, l *leftovers) {
 			i = turns[i]
 			w = of.waiting[i]
 		}
-		if left -= len(of.locks) + i; left < 0 {
+		hindered, looks := of.hindered(i, now)
+		if left -= looks; left < 0 {
 			return
 		}
-		if w.offered || of.hindered(i, now) {
+		if w.offered || hindered {
 			continue
 		}
 		w.offered, w.until = true, now.Add(reservation)
@@ -204,18 +205,21 @@ func (of *file) inTurn() []int {
 }
 
 // hindered says whether waiter i cannot have its lock, because of a lock, or of one that
-// is kept for a waiter before it.
-func (of *file) hindered(i int, now time.Time) bool {
+// is kept for a waiter before it, and at how many of these it looked.
+func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
-	for _, s := range of.locks {
-		if (s.Client != w.client || s.Owner.name != w.owner) && s.ranges.conflict(&w.want) != nil {
-			return true
-		}
+	of.locked.conflict(&w.want, func(other *lockedRange) bool {
+		looks++
+		is = other.s.Client != w.client || other.s.Owner.name != w.owner
+		return !is
+	})
+	if is {
+		return true, looks
 	}
 	for _, before := range of.waiting[:i] {
 		if (before.client != w.client || before.owner != w.owner) && !before.lapsed(now) && before.want.conflicts(&w.want) {
-			return true
+			return true, looks + i
 		}
 	}
-	return false
+	return false, looks + i
 }

@@ -121,32 +121,32 @@ func TestWaitersGoWithTheirClients(t *testing.T) {
 	nothingLeft(t, m)
 }
 
-// What looks for waiters looks at so many locks and no more, however many there are: those
-// beyond ask again by themselves.
+// What looks for waiters looks at so many locks and waiters and no more, however many there
+// are: those beyond ask again by themselves. Locks that stand in no waiter's way are not looked
+// at.
 func TestSearchForWaitersIsBounded(t *testing.T) {
 	m := newManager(t)
 	told := 0
 	m.NotifyLocks(func(LockNotice) { told++ })
 	holder, waiter := newLocker(t, m, "holder"), newLocker(t, m, "waiter")
-	if s := holder.lock(false, 0, 10, true); s != ok {
-		t.Fatal(s)
+	is(t, "the holder", holder.lock(false, 0, 1000, true), ok)
+	for i := range uint64(4000) {
+		_, _, s := m.Lock(&LockArgs{
+			Ref: Ref{ID: holder.open, Client: holder.c, Key: fileKey(1)}, New: true, OwnerName: fmt.Append(nil, i), Offset: 2000 + 2*i, Length: 1,
+		})
+		is(t, "LOCK", s, ok)
 	}
-	const others = maxHindrances/3 - 10
-	for i := range uint64(others) {
-		if _, _, s := m.Lock(&LockArgs{
-			Ref: Ref{ID: holder.open, Client: holder.c, Key: fileKey(1)}, New: true, OwnerName: fmt.Append(nil, i), Offset: 100 + 2*i, Length: 1,
-		}); s != ok {
-			t.Fatal(s)
-		}
+	for i := range uint64(400) {
+		is(t, "one that waits", waiter.lock(true, i, 1, true), nfs4wire.NFS4ErrDenied)
 	}
-	for i := range uint64(9) {
-		if s := waiter.lock(true, i, 1, true); s != nfs4wire.NFS4ErrDenied {
-			t.Fatal(s)
-		}
+	holder.unlock(0, 1000)
+	// The first looks at no waiter before it, the next at one, and so on.
+	want := 0
+	for left := maxHindrances; left-want >= 0; want++ {
+		left -= want
 	}
-	holder.unlock(0, 10)
-	if told != 3 {
-		t.Errorf("%d waiters were told", told)
+	if told < 100 || told > want {
+		t.Errorf("%d waiters were told, want at most %d", told, want)
 	}
 }
 

@@ -1,0 +1,85 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Which locked ranges overlap a range, and which of them it cannot be beside, is what a look at
+// all of them says.
+func TestLockedRangesAreFound(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m, err := New(Config{})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer m.Close()
+		var all []*locker
+		for i := range 4 {
+			all = append(all, newLocker(t, m, fmt.Sprint("client ", i)))
+		}
+		any := func() (r byteRange) {
+			r.start = rapid.Uint64Range(0, 30).Draw(rt, "start")
+			r.last = r.start + rapid.Uint64Range(0, 12).Draw(rt, "length")
+			if rapid.IntRange(0, 9).Draw(rt, "to the end") == 0 {
+				r.last = 1<<64 - 1
+			}
+			r.write = rapid.IntRange(0, 4).Draw(rt, "write") == 0
+			return r
+		}
+		locked := map[*locker]bool{}
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			l, r := rapid.SampledFrom(all).Draw(rt, "client"), any()
+			length := r.last - r.start + 1
+			if r.last == 1<<64-1 {
+				length = r.last
+			}
+			switch how := rapid.IntRange(0, 9).Draw(rt, "how"); {
+			case how < 6:
+				locked[l] = l.lock(false, r.start, length, r.write) == ok || locked[l]
+			case how < 9 && locked[l]:
+				l.unlock(r.start, length)
+			case how == 9:
+				is(t, "CLOSE", l.close(false), ok)
+				l.open, locked[l] = open(t, m, l.c, l.c.Owner, fileKey(1), AccessBoth, 0), false
+			}
+			of, asked := m.files.byID[idOf(1)], any()
+			var want, wantConflicts, got, conflicts []string
+			count := lockCount{}
+			for _, l := range all {
+				for s := range l.c.holding.states {
+					if s.Kind == KindLock {
+						count.locks++
+					}
+					count.ranges += len(s.ranges)
+					for _, held := range s.ranges {
+						text := fmt.Sprint(s.Client.Owner, held)
+						if held.overlaps(&asked) {
+							want = append(want, text)
+						}
+						if held.conflicts(&asked) {
+							wantConflicts = append(wantConflicts, text)
+						}
+					}
+				}
+			}
+			of.locked.each(&asked, false, func(l *lockedRange) bool {
+				got = append(got, fmt.Sprint(l.s.Client.Owner, l.byteRange))
+				return true
+			})
+			of.locked.conflict(&asked, func(l *lockedRange) bool {
+				conflicts = append(conflicts, fmt.Sprint(l.s.Client.Owner, l.byteRange))
+				return true
+			})
+			for _, list := range [][]string{want, wantConflicts, got, conflicts} {
+				slices.Sort(list)
+			}
+			if !slices.Equal(got, want) || !slices.Equal(conflicts, wantConflicts) || of.held != count {
+				rt.Fatalf("of %v: found %v, want %v; conflicts %v, want %v; counted %v, want %v", asked, got, want, conflicts, wantConflicts, of.held, count)
+			}
+		}
+	})
+}
