@@ -23,12 +23,12 @@ func (c *Config) keepApart() error {
 	if err != nil {
 		return nil // to make it will fail, and say why
 	}
-	for i := range c.Exports {
-		e := &c.Exports[i]
-		root, err := locate(e.Path.Path)
-		if err != nil {
-			continue // to open it will fail, and say why
+	at := c.locateExports()
+	for i, root := range at {
+		if root == nil {
+			continue
 		}
+		e := &c.Exports[i]
 		var how string
 		switch {
 		case root.chain[0] == state.chain[0] && whole:
@@ -46,7 +46,17 @@ func (c *Config) keepApart() error {
 		}
 		return &keyError{key, errors.New(how + ", where clients could read the key that seals handles: give a state directory outside of every export (state_dir, --state-dir)")}
 	}
-	return nil
+	return c.keepExportsApart(at)
+}
+
+// locateExports says where the directories of the exports are, in their order; nil for one that
+// is not there: to open it will fail, and say why.
+func (c *Config) locateExports() []*location {
+	at := make([]*location, len(c.Exports))
+	for i := range c.Exports {
+		at[i], _ = locate(c.Exports[i].Path.Path)
+	}
+	return at
 }
 
 // existing is the part of a path that is there, and whether that is all of it.

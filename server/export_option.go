@@ -95,6 +95,8 @@ var exportOptions = []exportOption{
 			e.Root = true
 			return nil
 		}},
+	{name: "nested", about: "nesting", meaning: "the directory may lie in that of another export that serves more clients, or takes weaker flavors. Without it such an export is refused, because the clients of the other one reach its files, too: see [security.md](security.md#handles)",
+		set: func(e *export.Export, _ string) error { e.Nested = true; return nil }},
 	{name: "crossmnt", about: "mounts", meaning: "what is mounted below the directory is served as well, with the options of this export: see [below](#mounts-below-an-export). Without it, clients get an error where something is mounted",
 		set: func(e *export.Export, _ string) error { e.CrossMount = true; return nil }},
 	{name: "utf8", about: "names", meaning: "names that are not UTF-8 are refused over NFSv4, as RFC 7530 §12.7 has it. Without it they pass, because local programs make them",

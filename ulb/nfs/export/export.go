@@ -41,6 +41,8 @@ type Export struct {
 	// CrossMount: file systems that are mounted below the export's directory are served as
 	// exports of their own, with its options.
 	CrossMount bool
+	// Nested: it is meant that clients reach the files through an export that is more open.
+	Nested bool
 	// UTF8: names that are not UTF-8 are refused, as RFC 7530 §12.7 has it. Local
 	// programs make them all the same.
 	UTF8 bool

@@ -1,0 +1,62 @@
+package export
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Opener says who may use e and not inner, or may use e with less proof of who it is: a
+// reason in words, "" where there is none. It matters where the files of inner can be
+// reached through e.
+func (e *Export) Opener(inner *Export) (why string) {
+	for _, a := range borders(e, inner) {
+		switch weak := e.weakest(a); {
+		case !e.ServesAddr(a):
+		case !inner.ServesAddr(a):
+			return fmt.Sprintf("serves clients such as %v, and %s does not", a, inner.Name)
+		case weak < inner.weakest(a):
+			return fmt.Sprintf("takes sec=%v from clients such as %v, and %s wants %v", weak, a, inner.Name, inner.weakest(a))
+		}
+	}
+	return ""
+}
+
+// weakest is the flavor with least proof that a client at an address may use.
+func (e *Export) weakest(a netip.Addr) Security {
+	if all := e.SecurityFor(a); len(all) > 0 {
+		return slices.Min(all)
+	}
+	return Sys
+}
+
+// borders are addresses of which one is in each stretch of addresses that some exports treat
+// alike: the first of all, and those at which a network begins, or has ended.
+func borders(exports ...*Export) []netip.Addr {
+	all := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+	add := func(p netip.Prefix) {
+		all = append(all, p.Masked().Addr())
+		if next := last(p).Next(); next.IsValid() {
+			all = append(all, next)
+		}
+	}
+	for _, e := range exports {
+		for _, p := range e.Clients {
+			add(p)
+		}
+		for _, n := range e.Networks {
+			add(n.Network)
+		}
+	}
+	return all
+}
+
+// last is the last address of a network.
+func last(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(b)*8; bit++ {
+		b[bit/8] |= 0x80 >> (bit % 8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
