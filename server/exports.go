@@ -4,17 +4,34 @@ import (
 	"errors"
 	"fmt"
 
+	"go.uber.org/zap"
+
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// openExports opens the directories of a configuration, and tells enters of each
-// before. On an error nothing is left open.
-func openExports(all []ExportConfig, trees *trees, enters func(what string)) ([]*export.Export, error) {
+// An opening opens the directories of a configuration.
+type opening struct {
+	trees *trees
+	log   *zap.Logger
+	// enters is told of each export before it is opened.
+	enters func(what string)
+	// now are the exports that are served.
+	now []*export.Export
+}
+
+// exports opens the directories of all. On an error nothing is left open that was not before.
+func (o *opening) exports(all []ExportConfig) ([]*export.Export, error) {
+	before, err := readRoots(o.trees.state)
+	if err != nil {
+		return nil, err
+	}
+	ways := waysTo(all)
+	is := make(roots, len(all))
 	var exports []*export.Export
 	fail := func(err error) ([]*export.Export, error) {
-		closeExports(exports, trees)
+		closeExports(exports, o.trees)
 		return nil, err
 	}
 	for i := range all {
@@ -22,13 +39,25 @@ func openExports(all []ExportConfig, trees *trees, enters func(what string)) ([]
 		if err != nil {
 			return fail(err)
 		}
-		enters(fmt.Sprintf("opening export %s (%s)", e.Name, all[i].Path.Path))
-		fs, err := trees.show(all[i].Path.Path)
+		dir := all[i].Path.Path
+		o.enters(fmt.Sprintf("opening export %s (%s)", e.Name, dir))
+		was, known := before[e.Name]
+		known = known && was.Path == dir
+		fs, root, err := o.open(e.Name, ways, i, was, known)
+		if lost := (*lostRoot)(nil); errors.As(err, &lost) {
+			if fs = o.keep(e.Name, was, known); fs != nil {
+				o.log.Error("an export's directory is not the one that it was: the one before is still served", zap.String("export", e.Name), zap.Error(err))
+				root, err = was, nil
+			}
+		}
 		if err != nil {
 			return fail(fmt.Errorf("export %s: %w", e.Name, err))
 		}
-		e.FS = fs
+		e.FS, is[e.Name] = fs, root
 		exports = append(exports, e)
+	}
+	if err := is.write(o.trees.state, before); err != nil {
+		return fail(err)
 	}
 	return exports, nil
 }

@@ -165,7 +165,8 @@ func (s *Server) setExports(all []ExportConfig) (change, error) {
 	if s.trees == nil {
 		return change{}, errors.New("the exports of this server are its program's own")
 	}
-	opened, err := openExports(all, s.trees, func(string) {})
+	o := opening{trees: s.trees, log: s.log, enters: func(string) {}, now: s.offers.table.All()}
+	opened, err := o.exports(all)
 	if err != nil {
 		return change{}, err
 	}

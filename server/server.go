@@ -140,7 +140,8 @@ func (s *Server) open() (err error) {
 	}
 	s.trees = newTrees(cfg.StateDir, cfg.Limits.Connections)
 	s.trees.failures.log = s.log
-	exports, err := openExports(cfg.Exports, s.trees, s.enters)
+	o := opening{trees: s.trees, log: s.log, enters: s.enters}
+	exports, err := o.exports(cfg.Exports)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -48,14 +49,14 @@ func newTrees(state string, connections int) *trees {
 	}
 }
 
-// show returns the file system of a directory for one more export. The export
-// itself refuses changes where it is read-only, and asks for durability. It is called
-// by one goroutine at a time, and blocks while the directory is opened, or closed for
-// an export that has ended.
-func (t *trees) show(dir string) (*local.FS, error) {
-	key, err := keyOf(dir)
+// show returns the file system of a directory for one more export. fd is the directory, and dir
+// what people call it. The export itself refuses changes where it is read-only, and asks for
+// durability. It is called by one goroutine at a time, and blocks while the directory is
+// opened, or closed for an export that has ended.
+func (t *trees) show(dir string, fd int) (*local.FS, error) {
+	key, err := keyOf(fd)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	for {
 		there, shared := t.share(key)
@@ -67,9 +68,11 @@ func (t *trees) show(dir string) (*local.FS, error) {
 		}
 		<-there.closed
 	}
-	fs, err := local.New(t.config(dir, key))
+	cfg := t.config(dir, key)
+	cfg.Root = fmt.Sprintf("/proc/self/fd/%d", fd)
+	fs, err := local.New(cfg)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", dir, errors.Unwrap(err)) // which does not name a descriptor
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +83,6 @@ func (t *trees) show(dir string) (*local.FS, error) {
 // config is that of the file system of a directory.
 func (t *trees) config(dir string, key treeKey) local.Config {
 	return local.Config{
-		Root:        dir,
 		StateDir:    filepath.Join(t.state, "index"),
 		Sync:        true,
 		Descriptors: t.descriptors,
@@ -107,6 +109,20 @@ func (t *trees) apartFrom(fd int) error {
 		return fmt.Errorf("it lies within the state directory %s, where clients could read the key that seals handles", t.state)
 	}
 	return nil
+}
+
+// again counts one more export of a file system that is open. It is false where it is not among
+// the trees any more.
+func (t *trees) again(fs vfs.FileSystem) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, there := range t.open {
+		if vfs.FileSystem(there.fs) == fs && there.exports > 0 {
+			there.exports++
+			return true
+		}
+	}
+	return false
 }
 
 // share counts one more export of a tree that is open. One that is not shared is being
@@ -157,10 +173,10 @@ func (t *trees) unshare(fs vfs.FileSystem) (key treeKey, there *tree, last bool)
 	return key, nil, true
 }
 
-func keyOf(dir string) (treeKey, error) {
+func keyOf(fd int) (treeKey, error) {
 	var sx unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, dir, 0, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx); err != nil {
-		return treeKey{}, fmt.Errorf("%s: %w", dir, err)
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx); err != nil {
+		return treeKey{}, err
 	}
 	return treeKey{unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino, sx.Mnt_id}, nil
 }

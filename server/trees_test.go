@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/test/await"
@@ -52,7 +53,7 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 		}
 	}
 	all := newTrees(t.TempDir(), 0)
-	exports, err := openExports(configs, all, func(string) {})
+	exports, err := openingOf(all).exports(configs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 	dir, all := t.TempDir(), newTrees(t.TempDir(), 0)
 	show := func() *local.FS {
 		t.Helper()
-		fs, err := all.show(dir)
+		fs, err := showAt(all, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +117,7 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 		again, closing := make(chan *local.FS, 1), true
 		all.revoke = func(vfs.FileSystem) {
 			go func() {
-				next, err := all.show(dir)
+				next, err := showAt(all, dir)
 				if err != nil {
 					t.Error(err)
 				}
@@ -170,6 +171,21 @@ func waitsIn(function string) bool {
 }
 
 // options are an export's, from their text.
+// openingOf opens exports as a start does.
+func openingOf(all *trees) *opening {
+	return &opening{trees: all, log: zap.NewNop(), enters: func(string) {}}
+}
+
+// showAt shows the directory at a path.
+func showAt(all *trees, dir string) (*local.FS, error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return all.show(dir, fd)
+}
+
 func options(t *testing.T, text string) (o ExportOptions) {
 	t.Helper()
 	if err := o.UnmarshalText([]byte(text)); err != nil {

@@ -1,0 +1,242 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
+)
+
+// A rootsSite has a directory that is exported, and one within it that is exported to others.
+type rootsSite struct {
+	t               *testing.T
+	srv, sub, state string
+	all             []ExportConfig
+	logged          *observer.ObservedLogs
+	trees           *trees
+	now             []*export.Export
+}
+
+func newRootsSite(t *testing.T) *rootsSite {
+	if os.Geteuid() != 0 {
+		t.Skip("a server that acts as its callers runs as root")
+	}
+	umask := unix.Umask(0)
+	unix.Umask(umask)
+	t.Cleanup(func() { unix.Umask(umask) })
+	base := t.TempDir()
+	s := &rootsSite{t: t, srv: filepath.Join(base, "srv"), sub: filepath.Join(base, "srv", "sub"), state: t.TempDir()}
+	s.must(os.MkdirAll(s.sub, 0o755))
+	s.all = []ExportConfig{{Path: Dir{s.srv}, Name: "/srv"}, {Path: Dir{s.sub}, Name: "/srv/sub"}}
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *rootsSite) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// open opens the exports as a start does, or as a reload.
+func (s *rootsSite) open() error {
+	core, logged := observer.New(zap.InfoLevel)
+	s.logged = logged
+	o := openingOf(s.trees)
+	o.log, o.now = zap.New(core), s.now
+	now, err := o.exports(s.all)
+	if err == nil {
+		closeExports(s.now, s.trees)
+		s.now = now
+	}
+	return err
+}
+
+func (s *rootsSite) start() {
+	s.t.Helper()
+	s.trees = newTrees(s.state, 0)
+	s.must(s.open())
+}
+
+func (s *rootsSite) stop() {
+	closeExports(s.now, s.trees)
+	s.now = nil
+	if n := len(s.trees.open); n != 0 {
+		s.t.Errorf("%d file systems are left", n)
+	}
+}
+
+// restart stops the server and starts another one, which is to refuse that for a reason.
+func (s *rootsSite) restart(reason string) {
+	s.t.Helper()
+	s.stop()
+	s.trees = newTrees(s.state, 0)
+	if err := s.open(); (err == nil) != (reason == "") || err != nil && !strings.Contains(err.Error(), reason) {
+		s.t.Errorf("a restart: %v, want %q", err, reason)
+	}
+}
+
+// reload is to keep what is served, and to say it for a reason.
+func (s *rootsSite) reloadKeeps(reason string) {
+	s.t.Helper()
+	was := s.now[1].FS
+	s.must(s.open())
+	if s.now[1].FS != was {
+		s.t.Error("the export has another directory after a reload")
+	}
+	all := s.logged.All()
+	if len(all) != 1 || !strings.Contains(all[0].ContextMap()["error"].(string), reason) {
+		s.t.Errorf("the log says %v, want %q", all, reason)
+	}
+}
+
+// An export that lies in another one stays the directory that it was: the clients of that one can
+// move it away, and put a symbolic link, or another directory, in its place.
+func TestExportStaysTheDirectoryThatItWas(t *testing.T) {
+	away := func(s *rootsSite) { s.must(os.Rename(s.sub, s.sub+".away")) }
+	for _, c := range []struct {
+		name, reason string
+		put          func(s *rootsSite)
+	}{
+		{"a symbolic link", "is a symbolic link", func(s *rootsSite) { s.must(os.Symlink("/etc", s.sub)) }},
+		{"a symbolic link to a directory of the export", "is a symbolic link", func(s *rootsSite) {
+			s.must(os.Mkdir(filepath.Join(s.srv, "other"), 0o777))
+			s.must(os.Symlink("other", s.sub))
+		}},
+		{"another directory", "is another directory than before", func(s *rootsSite) { s.must(os.Mkdir(s.sub, 0o777)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newRootsSite(t)
+			s.must(s.open())
+			if n := s.logged.Len(); n != 0 {
+				t.Errorf("%v", s.logged.All())
+			}
+			away(s)
+			c.put(s)
+			s.reloadKeeps(c.reason)
+			s.reloadKeeps(c.reason)
+			s.restart(c.reason)
+			s.restart(c.reason)
+			s.must(os.RemoveAll(s.sub))
+			s.must(os.Rename(s.sub+".away", s.sub))
+			s.restart("")
+		})
+	}
+}
+
+// An administrator who means another directory says so.
+func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
+	s := newRootsSite(t)
+	replace := func(dir string) {
+		s.must(os.Rename(dir, dir+".away"))
+		s.must(os.Mkdir(dir, 0o777))
+	}
+	replace(s.sub)
+	s.reloadKeeps("is another directory")
+	was := s.now[1].FS
+	s.must(os.Remove(filepath.Join(s.state, rootsFile)))
+	s.must(s.open())
+	if s.now[1].FS == was {
+		t.Error("the directory of before is still served")
+	}
+	// By another path.
+	other := filepath.Join(s.srv, "other")
+	s.must(os.Mkdir(other, 0o777))
+	s.all[1].Path = Dir{other}
+	s.must(s.open())
+	// No client reaches what the outer export lies in.
+	s.all = s.all[:1]
+	replace(s.srv)
+	s.must(s.open())
+	if all := s.logged.All(); len(all) != 1 || !strings.Contains(all[0].Message, "another directory than before") {
+		t.Errorf("the log says %v", all)
+	}
+	s.restart("")
+	s.must(os.WriteFile(filepath.Join(s.state, rootsFile), []byte("{"), 0o600))
+	s.restart("remove it")
+}
+
+// Symbolic links on the way to an export are followed, unless they lie in another one. That is
+// found by whatever path that one is exported.
+func TestWayToAnExport(t *testing.T) {
+	base := t.TempDir()
+	at := func(name string) string { return filepath.Join(base, name) }
+	for _, dir := range []string{"a/b/c", "d"} {
+		if err := os.MkdirAll(at(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{"toA": "a", "toAbsolute": at("a"), "toLink": "toA/b", "a/out": "../d", "a/in": "b/", "d/up": "../a/./b", "loop": "loop"} {
+		if err := os.Symlink(target, at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		dir, other string // other is exported, too
+		is, within string // which directory dir is; "": it is refused
+	}{
+		{"a/b", "d", "a/b", ""}, {"toA/b", "d", "a/b", ""}, {"toLink/c", "d", "a/b/c", ""}, {"toAbsolute", "d", "a", ""},
+		{"a/out", "d", "d", ""}, {"d/up", "a/b/c", "a/b", ""}, {"loop", "d", "", ""}, {"none", "d", "", ""},
+		{"a/b", "a", "a/b", "a"}, {"a/b/c", "toA", "a/b/c", "toA"}, {"toA/b", "toAbsolute", "a/b", "toAbsolute"}, {"a", "toA", "a", ""},
+		{"a/out", "a", "", ""}, {"a/in", "toA", "", ""}, {"a/in/c", "a", "", ""}, {"d/up", "d", "", ""}, {"d/up", "a", "a/b", "a"},
+	} {
+		w := waysTo([]ExportConfig{{Path: Dir{at(c.dir)}}, {Path: Dir{at(c.other)}}})
+		got, err := w.walk(0)
+		if err != nil {
+			if lost := (*lostRoot)(nil); c.is != "" || errors.As(err, &lost) == (c.other == "d" && c.dir != "d/up") {
+				t.Errorf("%s beside %s: %v", c.dir, c.other, err)
+			}
+			continue
+		}
+		within := c.within
+		if within != "" {
+			within = at(within)
+		}
+		var is, want unix.Stat_t
+		if unix.Fstat(got.fd, &is) != nil || unix.Stat(at(c.is), &want) != nil || is.Ino != want.Ino || got.within != within {
+			t.Errorf("%s beside %s: inode %d within %q, want %d within %q", c.dir, c.other, is.Ino, got.within, want.Ino, within)
+		}
+		unix.Close(got.fd)
+	}
+}
+
+// An export in another one that is more open is refused, unless that is meant: its files are
+// reached through the other one.
+func TestExportInAMoreOpenOneIsRefused(t *testing.T) {
+	base := t.TempDir()
+	inner := filepath.Join(base, "inner")
+	if err := os.Mkdir(inner, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dir, options, inner, innerOptions, refused string
+	}{
+		{base, "sec=sys", inner, "sec=krb5p", "takes sec=sys"},
+		{base, "sec=krb5p", inner, "sec=sys", ""},
+		{base, "", inner, "clients=192.0.2.0/24", "serves clients"},
+		{base, "clients=192.0.2.0/24", inner, "", ""},
+		{base, "", inner, "clients=192.0.2.0/24,nested", ""},
+		{base, "sec=sys", inner, "sec=krb5p,nested", ""},
+		{base, "ro", inner, "rw", ""},
+		{inner, "sec=sys", inner, "sec=krb5p", ""}, // two names of one directory say what they are
+		{t.TempDir(), "sec=sys", inner, "sec=krb5p", ""},
+	} {
+		cfg := &Config{StateDir: t.TempDir(), Exports: []ExportConfig{
+			{Path: Dir{c.dir}, Name: "/outer", Options: options(t, c.options)},
+			{Path: Dir{c.inner}, Name: "/inner", Options: options(t, c.innerOptions)},
+		}}
+		err := cfg.keepApart()
+		if (err == nil) != (c.refused == "") || err != nil && (!strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "nested")) {
+			t.Errorf("%s within %s: %v, want %q", c.innerOptions, c.options, err, c.refused)
+		}
+	}
+}
