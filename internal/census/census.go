@@ -74,7 +74,8 @@ type Census struct {
 
 	mu        sync.Mutex
 	addresses map[netip.Addr]*address
-	ranks     [rankings]ranking
+	sites     map[netip.Addr]*site
+	ranks     [inSite]ranking
 	stages    [stages]queue
 	leaving   int           // seats lost and not yet left
 	vacated   chan struct{} // closed when one of those is left; nil: no goroutine waits
@@ -91,7 +92,7 @@ type Census struct {
 // once it has no seats.
 func New(cfg Config) *Census {
 	cfg.complete()
-	c := &Census{cfg: cfg, addresses: make(map[netip.Addr]*address)}
+	c := &Census{cfg: cfg, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
 	for by := range c.ranks {
 		c.ranks[by].by = by
 	}
@@ -121,9 +122,13 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	}
 	a := c.addresses[client]
 	if a == nil {
-		a = newAddress(client)
+		at := c.sites[siteOf(client)]
+		if at == nil {
+			at = newSite(siteOf(client))
+		}
+		a = newAddress(client, at)
 	}
-	losers, why := c.makeRoom(a, stage)
+	losers, why := c.makeRoom(a, s)
 	var ends []ending
 	if why == 0 {
 		for _, l := range losers {
@@ -174,9 +179,11 @@ func (c *Census) awaitSpare() {
 
 // putIn seats s at a. c.mu is held, as for all that follows.
 func (c *Census) putIn(s *Seat, a *address) {
-	c.addresses[a.client] = a
+	c.addresses[a.client], c.sites[a.site.client] = a, a.site
 	s.address = a
-	for by := range c.ranks {
+	c.ranks[bySeats].add(&a.site.address, +1)
+	a.site.members.add(a, +1)
+	for by := byStrangers; by <= byArriving; by++ {
 		if ranked(by, s.stage) {
 			c.ranks[by].add(a, +1)
 		}
@@ -188,21 +195,26 @@ func (c *Census) putIn(s *Seat, a *address) {
 func (c *Census) takeOut(s *Seat) {
 	a := s.address
 	c.unqueue(s)
-	for by := range c.ranks {
+	for by := byStrangers; by <= byArriving; by++ {
 		if ranked(by, s.stage) {
 			c.ranks[by].add(a, -1)
 		}
 	}
+	a.site.members.add(a, -1)
+	c.ranks[bySeats].add(&a.site.address, -1)
 	s.address = nil
-	if a.counts[bySeats] == 0 {
+	if a.counts[inSite] == 0 {
 		delete(c.addresses, a.client)
+	}
+	if a.site.members.total == 0 {
+		delete(c.sites, a.site.client)
 	}
 }
 
 // move takes s to a later stage.
 func (c *Census) move(s *Seat, stage Stage, now time.Time) {
 	c.unqueue(s)
-	for by := range c.ranks {
+	for by := byStrangers; by <= byArriving; by++ {
 		if ranked(by, s.stage) && !ranked(by, stage) {
 			c.ranks[by].add(s.address, -1)
 		}
@@ -214,24 +226,21 @@ func (c *Census) move(s *Seat, stage Stage, now time.Time) {
 func (c *Census) queueUp(s *Seat) {
 	c.steps++
 	s.step = c.steps
-	s.address.queueFor(s.stage).push(s)
+	s.address.queueFor(s).push(s)
 	c.stages[s.stage].push(s)
 }
 
 func (c *Census) unqueue(s *Seat) {
-	s.address.queueFor(s.stage).remove(s)
+	s.address.queueFor(s).remove(s)
 	c.stages[s.stage].remove(s)
 }
 
-// ranked says whether a seat of a stage counts in a ranking.
+// ranked says whether a seat of a stage counts in a ranking by less than all seats.
 func ranked(by int, stage Stage) bool {
-	switch by {
-	case byStrangers:
-		return stage != Known
-	case byArriving:
+	if by == byArriving {
 		return stage == Arriving
 	}
-	return true
+	return stage != Known
 }
 
 // An ending is a seat that was lost, and its holder, which is to be told.
@@ -273,7 +282,7 @@ func (c *Census) evictStranger() {
 		c.mu.Unlock()
 		return
 	}
-	e := c.lose(a.oldestStranger(), Evicted)
+	e := c.lose(c.oldestStranger(a), Evicted)
 	c.mu.Unlock()
 	c.end([]ending{e})
 }

@@ -69,8 +69,12 @@ func enter(t testing.TB, c *Census, from netip.Addr, stage Stage) *guest {
 }
 
 func tryEnter(c *Census, from netip.Addr, stage Stage) (*guest, error) {
-	g := &guest{from: from}
-	s, err := c.Arrive(peer(from), g)
+	return tryEnterAs(c, peer(from), stage)
+}
+
+func tryEnterAs(c *Census, p Peer, stage Stage) (*guest, error) {
+	g := &guest{from: p.Addr.Addr()}
+	s, err := c.Arrive(p, g)
 	if err != nil {
 		return nil, err
 	}
@@ -234,6 +238,139 @@ func TestSeatsOfOneAddress(t *testing.T) {
 	enter(t, c, host(2), Stranger)
 	known[0].seat.Leave()
 	enter(t, c, host(1), Stranger)
+}
+
+// A newcomer of an address that has all its seats takes that of its own connection that has
+// been idle for longest, and no other's; it is refused where none is idle.
+func TestNewcomerTakesThePlaceOfItsOwnIdleConnection(t *testing.T) {
+	for _, cfg := range []Config{{Seats: 1000, PerAddress: 10}, {Seats: 11}} {
+		bubble(t, func(t *testing.T, wait func(n int)) {
+			c := New(cfg)
+			defer c.Close()
+			other := enter(t, c, host(2), Known)
+			var own []*guest
+			for range 10 {
+				own = append(own, enter(t, c, host(1), Known))
+			}
+			if _, err := tryEnter(c, host(1), Stranger); err == nil {
+				t.Error("no connection was idle, and a newcomer had a seat")
+			}
+			wait(25)
+			for i, g := range own {
+				if i != 3 && i != 6 {
+					g.moved.Add(1)
+				}
+			}
+			wait(10) // until that shows
+			for _, idle := range []int{3, 6} {
+				enter(t, c, host(1), Known)
+				if own[idle].ended() != Evicted {
+					t.Error("another one than the idlest went")
+				}
+			}
+			if _, err := tryEnter(c, host(1), Stranger); err == nil || count(own, true) != 2 || other.ended() != 0 {
+				t.Errorf("the last newcomer: %v, %d of the address went, of another address: %v", err, count(own, true), other.ended())
+			}
+		})
+	}
+}
+
+// A machine's own mounts, from privileged ports, find some places whatever its other users
+// hold, and are not displaced by them.
+func TestPlacesForPrivilegedPorts(t *testing.T) {
+	bubble(t, func(t *testing.T, wait func(n int)) {
+		c := New(Config{Seats: 1000, PerAddress: 40})
+		defer c.Close()
+		from := func(port uint16) Peer { return Peer{Addr: netip.AddrPortFrom(host(1), port)} }
+		var users, mounts []*guest
+		for i := range uint16(40) {
+			g, err := tryEnterAs(c, from(2000+i), Known)
+			if err != nil {
+				t.Fatal(err)
+			}
+			users = append(users, g)
+		}
+		for i := range uint16(privilegedPlaces) {
+			g, err := tryEnterAs(c, from(700+i), Known)
+			if err != nil {
+				t.Fatalf("mount %d: %v", i, err)
+			}
+			mounts = append(mounts, g)
+		}
+		if _, err := tryEnterAs(c, from(900), Known); !errors.Is(err, AddressFull) {
+			t.Errorf("one more: %v", err)
+		}
+		wait(25)
+		for i := range uint16(100) {
+			if g, err := tryEnterAs(c, from(3000+i), Known); err == nil {
+				users = append(users, g)
+			}
+		}
+		if n := count(mounts, true); n > 0 {
+			t.Errorf("%d mounts lost their places to other users", n)
+		}
+		if n := count(users, false); n != 40-privilegedPlaces {
+			t.Errorf("other users have %d", n)
+		}
+	})
+}
+
+// A site with many addresses costs others no more than one with few; and where there really
+// are many sites, an address that lost connections to them comes back.
+func TestManyAddressesOfOneSite(t *testing.T) {
+	from := func(i int, sites bool) netip.Addr {
+		b := [16]byte{0x20, 1, 0xd, 0xb8}
+		at := 6
+		if sites {
+			at = 4
+		}
+		b[at], b[at+1] = byte(i>>8), byte(i)
+		return netip.AddrFrom16(b)
+	}
+	for _, sites := range []bool{false, true} {
+		bubble(t, func(t *testing.T, wait func(n int)) {
+			c := New(Config{Seats: 1000})
+			defer c.Close()
+			var honest []*guest
+			for range 16 {
+				honest = append(honest, enter(t, c, host(1), Known))
+			}
+			for i := range 4000 {
+				if g, err := tryEnter(c, from(i%800, sites), Known); err == nil {
+					g.moved.Add(1)
+				}
+				if i%400 == 0 {
+					wait(11)
+				}
+			}
+			if n := count(honest, true); n > 0 && !sites {
+				t.Errorf("%d connections went for those of a site that has more", n)
+			}
+			for i := range 16 {
+				wait(11)
+				if _, err := tryEnter(c, host(1), Known); err != nil {
+					t.Errorf("connection %d does not come back: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// Newcomers that say nothing take no seat of a stranger that does, until they have taken all
+// others twice.
+func TestSilentNewcomersDoNotDisplaceThoseThatSpeak(t *testing.T) {
+	const each = 150
+	c := New(Config{Seats: 300, PerAddress: each, Setups: 1000})
+	for range each - 1 {
+		enter(t, c, host(1), Silent)
+	}
+	speaks := enter(t, c, host(1), Stranger)
+	for range 2*each - 2 {
+		enter(t, c, host(1), Silent)
+		if speaks.ended() != 0 {
+			t.Fatal("it went for a silent one")
+		}
+	}
 }
 
 // Of the known peers of the address that holds most, the one that was idle for
@@ -402,7 +539,7 @@ func TestEvents(t *testing.T) {
 	enter(t, c, host(1), Known)
 	_, _ = tryEnter(c, host(1), Known)
 	want := []Event{
-		{Peer: peer(host(1)), Why: Evicted, Stage: Silent},
+		{Peer: peer(host(1)), Why: Evicted, Stage: Stranger},
 		{Peer: peer(host(1)), Why: Full, Stage: Arriving},
 	}
 	if len(events) != 2 {

@@ -97,8 +97,9 @@ func (c *Census) sample(now time.Time) {
 		}
 		if is := s.moved.Load(); is != s.seen {
 			s.seen, s.since = is, now
-			s.address.known.remove(s)
-			s.address.known.push(s)
+			q := s.address.queueFor(s)
+			q.remove(s)
+			q.push(s)
 		}
 	}
 }

@@ -9,10 +9,10 @@ type Reason uint8
 // Reasons. Those before Evicted refuse a newcomer, the others end a connection.
 const (
 	// AddressFull: the newcomer's address has all the seats that one address may
-	// have, and each is a known peer's.
+	// have, and each is a known peer's that is not idle.
 	AddressFull Reason = iota + 1
 	// Full: all seats are taken, the newcomer's address holds most of them, and
-	// each of those is a known peer's.
+	// each of those is a known peer's that is not idle.
 	Full
 	// Crowded: connections that have lost their seats are still being closed.
 	Crowded

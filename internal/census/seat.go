@@ -51,6 +51,9 @@ type Peer struct {
 	Transport string
 }
 
+// privileged says that the peer's port is one that only root can use, on Unix.
+func (p Peer) privileged() bool { return p.Addr.Port() < 1024 }
+
 // A Seat is a connection's place. Its methods may be called from any goroutine;
 // on a nil Seat, that of a connection which is not counted, they do nothing.
 type Seat struct {
@@ -71,6 +74,15 @@ type Seat struct {
 	links [queues]link
 	lost  Reason // or 0
 	left  bool
+}
+
+// leastIdle is after what time without use a connection may go for another one of the same
+// address.
+const leastIdle = sampleEvery
+
+// idle says that a known peer has not used its connection for a while. census.mu is held.
+func (s *Seat) idle(now time.Time) bool {
+	return s != nil && now.Sub(s.since) >= leastIdle && (s.moved == nil || s.moved.Load() == s.seen)
 }
 
 // Hold says that the connection is set up, and which Holder the seat has from now on; it

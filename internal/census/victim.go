@@ -7,20 +7,26 @@ package census
 //     another stage is longest ago. So a flood of newcomers displaces only newcomers,
 //     from however many addresses it comes: it throws out no known peer, and a
 //     newcomer has time for a first call in it.
-//   - Else one of the address with most seats goes: the oldest stranger or,
-//     where it has none, the known peer that has been idle for longest. So
+//   - Else one of the site with most seats goes, of its address that has most: the oldest
+//     stranger or, where it has none, the known peer that has been idle for longest. So
 //     connections that came first lock out no newcomer, idle or not, and
-//     newcomers do not have to take each other's seats.
+//     newcomers do not have to take each other's seats. As sites count, and not addresses, one
+//     with many addresses takes no more than others do.
 //
 // The newcomer's own address takes part, as if the newcomer were seated. Where a
-// known peer of that address would have to go, the newcomer is refused.
+// known peer of that address would have to go, it is one that is idle (givesItself); if there
+// is none, the newcomer is refused.
 //
 // The bound for one address comes before that: the newcomer takes the seat of the
-// oldest stranger of its own address.
+// oldest stranger of its own address, or of the known peer that is idle for longest.
 
 // strangersPart is the part of the seats that strangers may have while known
 // peers want them: one in so many.
 const strangersPart = 8
+
+// privilegedPlaces is how many connections from privileged ports an address has that its
+// newcomers from other ports do not displace, and that may displace theirs.
+const privilegedPlaces = 16
 
 // leavingPart bounds the connections that lost their seats and are not closed
 // yet: one in so many of Seats, and leastLeaving.
@@ -35,12 +41,12 @@ func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
 // makeRoom finds the seats that have to go for a newcomer of address a: at most one for
 // its set-up and one for its seat. Reason 0 means that it may come. c.mu is held.
-func (c *Census) makeRoom(a *address, stage Stage) (losers []*Seat, why Reason) {
+func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
 	if c.crowded() {
 		return nil, Crowded
 	}
-	own, all := a.counts[bySeats], c.ranks[bySeats].total
-	if stage == Arriving {
+	own, all := a.counts[inSite], c.ranks[bySeats].total
+	if newcomer.stage == Arriving {
 		if s := c.endsSetup(a); s != nil {
 			losers = append(losers, s)
 			all--
@@ -52,11 +58,14 @@ func (c *Census) makeRoom(a *address, stage Stage) (losers []*Seat, why Reason) 
 	var s *Seat
 	switch {
 	case own >= c.cfg.PerAddress:
-		if s = a.oldestStranger(); s == nil {
+		if s = c.oldestStranger(a); s == nil {
+			s = a.givesItself(newcomer.peer, newcomer.arrived)
+		}
+		if s == nil {
 			return nil, AddressFull
 		}
 	case all >= c.cfg.Seats:
-		if s = c.givesSeat(a); s == nil {
+		if s = c.givesSeat(a, newcomer); s == nil {
 			return nil, Full
 		}
 	default:
@@ -79,24 +88,27 @@ func (c *Census) endsSetup(a *address) *Seat {
 
 // givesSeat is the seat that goes for a newcomer of address a; nil where that is
 // the newcomer itself.
-func (c *Census) givesSeat(a *address) *Seat {
+func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
 	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {
-		return strangers.mostWith(a).oldestStranger()
+		return c.oldestStranger(strangers.mostWith(a))
 	}
-	most := c.ranks[bySeats].mostWith(a)
-	if s := most.oldestStranger(); s != nil {
+	at := c.ranks[bySeats].mostWith(&a.site.address).site
+	most := at.members.top()
+	if at == a.site {
+		most = at.members.mostWith(a)
+	}
+	if s := c.oldestStranger(most); s != nil {
 		return s
 	}
 	if most == a {
-		return nil
+		return a.givesItself(newcomer.peer, newcomer.arrived)
 	}
-	return most.known.first
+	return most.idlest()
 }
 
-// mostWith is the address that would hold most if a held one more. Some address
-// holds something.
+// mostWith is the address that would hold most if a held one more.
 func (r *ranking) mostWith(a *address) *address {
-	if top := r.top(); a.counts[r.by]+1 <= top.counts[r.by] {
+	if top := r.top(); top != nil && a.counts[r.by]+1 <= top.counts[r.by] {
 		return top
 	}
 	return a
