@@ -333,6 +333,29 @@ func TestStaleAfterRemovalAndReuse(t *testing.T) {
 	}
 }
 
+// Over an overlay, whose files the kernel does not find by handles, a file that a local program
+// makes where it removed another one has another handle.
+func TestFileInTheInodeOfAnotherHasItsOwnHandle(t *testing.T) {
+	dir := places(t)["overlay"]
+	if dir == nil {
+		t.Skip("overlayfs cannot be mounted here")
+	}
+	w := newWorld(t, local.Config{Root: dir(t)})
+	for i := range 100 {
+		var last vfs.Handle
+		for _, name := range []string{"first", "second"} {
+			w.ok(os.WriteFile(w.path(name), nil, 0o644))
+			h, err := w.lookup(w.fs.Root(), name)
+			w.ok(err, "Lookup")
+			if h == last {
+				t.Fatalf("turn %d: the second file has the handle of the first one, %v", i, h)
+			}
+			last = h
+			w.ok(os.Remove(w.path(name)))
+		}
+	}
+}
+
 // Bytes that were never a handle are refused as such or as stale, and nothing
 // else happens.
 func FuzzHandle(f *testing.F) {
