@@ -170,8 +170,9 @@ func (s *Server) setExports(all []ExportConfig) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	if len(opened) > 1 || slices.ContainsFunc(opened, func(e *export.Export) bool { return e.CrossMount }) {
+	c, err := s.offers.set(opened)
+	if err == nil && (len(opened) > 1 || slices.ContainsFunc(opened, func(e *export.Export) bool { return e.CrossMount })) {
 		s.pool.LimitGroups(int64(s.cfg.Memory.Ceiling) / 2)
 	}
-	return s.offers.set(opened)
+	return c, err
 }

@@ -49,13 +49,13 @@ func (r *registration) wanted() []rpcbind.Mapping {
 }
 
 // keep compares what rpcbind says with what it is to say: once a minute, and when it is asked
-// to, until ended is closed.
-func (r *registration) keep(ctx context.Context, ended <-chan struct{}) {
+// to, until ctx ends.
+func (r *registration) keep(ctx context.Context) {
 	tick := time.NewTicker(registerEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-ended:
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-r.now:

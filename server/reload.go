@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"sync"
 
@@ -47,6 +48,7 @@ func (s *Server) Reload(read func() (*Config, error)) {
 }
 
 func (s *Server) reloadOnce(read func() (*Config, error)) {
+	s.notifyReloading()
 	var c change
 	cfg, err := read()
 	if err == nil {
@@ -54,6 +56,7 @@ func (s *Server) reloadOnce(read func() (*Config, error)) {
 	}
 	if err != nil {
 		s.log.Error("not reloaded, and served as before", zap.Error(err))
+		s.notifyReady(fmt.Sprintf("not reloaded, and served as before: %v", err))
 		return
 	}
 	s.checkKeytab()
@@ -63,6 +66,7 @@ func (s *Server) reloadOnce(read func() (*Config, error)) {
 	if keys := cfg.differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
 	}
+	s.notifyReady("serving")
 }
 
 func (s *Server) reload(cfg *Config) (change, error) {

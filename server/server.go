@@ -221,7 +221,7 @@ func (s *Server) memory(exports []*export.Export) mem.Config {
 func (s *Server) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
 	over := make(chan error) // of the first listener that ends
-	ended := make(chan struct{})
+	life, end := context.WithCancel(context.Background())
 	for _, t := range s.transports {
 		for _, l := range t.listeners {
 			running.Go(func() {
@@ -234,14 +234,15 @@ func (s *Server) Serve(ctx context.Context) error {
 				}
 				select {
 				case over <- err:
-				case <-ended:
+				case <-life.Done():
 				}
 			})
 		}
 	}
-	running.Go(func() { s.keepHouse(ended) })
+	running.Go(func() { s.keepHouse(life.Done()) })
 	s.registration.compare(ctx)
-	running.Go(func() { s.registration.keep(ctx, ended) })
+	running.Go(func() { s.registration.keep(life) })
+	running.Go(func() { s.watch(life) })
 	stopMetrics := s.serveMetrics()
 	s.announce()
 
@@ -251,7 +252,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err = <-over:
 	}
 	return errors.Join(err, s.shutDown(func(e *ending) {
-		close(ended)
+		end()
 		e.do("listeners", e.half(), func(context.Context) error {
 			s.closeListeners()
 			running.Wait()
@@ -273,9 +274,7 @@ func (s *Server) announce() {
 		id := local.Identity()
 		s.log.Warn("every caller acts as this process, which cannot act as another user", zap.Uint32("uid", id.UID), zap.Uint32("gid", id.GID))
 	}
-	if s.daemon {
-		notifyReady()
-	}
+	s.notifyReady("serving")
 }
 
 // keepHouse gives memory back that has not been needed for a while.

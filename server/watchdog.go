@@ -1,0 +1,67 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/zap"
+)
+
+// watch feeds systemd's watchdog (WatchdogSec= of the unit) for as long as each listener
+// answers a NULL call, until ctx ends. Without a watchdog it does nothing.
+func (s *Server) watch(ctx context.Context) {
+	within, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || within == 0 || !s.daemon {
+		return
+	}
+	// Three checks have to fail before systemd ends the process.
+	tick := time.NewTicker(within / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		check, end := context.WithTimeout(ctx, within/4)
+		if s.answers(check) {
+			s.tellSystemd(daemon.SdNotifyWatchdog)
+		}
+		end()
+	}
+}
+
+// answers says that each listener answers before ctx ends. One that refuses the connection, as
+// it does where there are too many, answers: only silence is a sign that the daemon is stuck. A
+// flood of clients so never ends the process.
+func (s *Server) answers(ctx context.Context) bool {
+	p := s.anyProgram()
+	var silent atomic.Bool
+	var asking sync.WaitGroup
+	for _, t := range s.transports {
+		for _, l := range t.listeners {
+			asking.Go(func() {
+				if null(ctx, t.transport, l.addr, p.number, p.version) != nil && context.Cause(ctx) == context.DeadlineExceeded {
+					silent.Store(true)
+					s.log.Error("a call that the daemon made to itself was not answered: systemd restarts it if that goes on",
+						zap.String("transport", t.name), zap.Stringer("address", l.addr))
+				}
+			})
+		}
+	}
+	asking.Wait()
+	return !silent.Load()
+}
+
+// anyProgram is one that is served.
+func (s *Server) anyProgram() *program {
+	for i := range programs {
+		if programs[i].served(s.cfg) {
+			return &programs[i]
+		}
+	}
+	panic("no program is served") // which the configuration's check refuses
+}
