@@ -30,6 +30,9 @@ type fsKind struct {
 	// logged: making a directory durable makes its new entries' inodes durable
 	// as well, because both are in one transaction.
 	logged bool
+	// losesLog: if it cannot write its log, it tells those that wait for that, if there are
+	// any. A sync that begins later, or that looks at its inode then, finds nothing to do.
+	losesLog bool
 	// withDirs: it does so at least for what cannot be synced by itself, which
 	// are symlinks and special files. Elsewhere these take a sync of the whole
 	// file system.
@@ -80,7 +83,7 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 			k.times = nanosecond
 		}
 	case unix.XFS_SUPER_MAGIC:
-		k.memory, k.rawAttr, k.logged, k.maxLink = true, true, true, 1<<31-1
+		k.memory, k.rawAttr, k.logged, k.losesLog, k.maxLink = true, true, true, true, 1<<31-1
 	case unix.BTRFS_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.withDirs, k.maxLink = true, true, true, 65535
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:

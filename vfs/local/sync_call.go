@@ -63,12 +63,24 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	default:
 		err = sysSyncfs(fd)
 	}
+	if err == nil && fs.kind.losesLog {
+		err = fs.opens()
+	}
 	if err != nil {
 		fs.stats.syncFailures.Add(1)
 		fs.device.failures.Add(1)
 		if fs.cfg.SyncFailed != nil {
 			fs.cfg.SyncFailed(what, err)
 		}
+	}
+	return err
+}
+
+// opens fails if the file system has lost its log: XFS opens nothing then.
+func (fs *FS) opens() error {
+	fd, err := sysOpenat(fs.mount, []byte("."), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(fd)
 	}
 	return err
 }

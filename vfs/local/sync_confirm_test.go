@@ -82,3 +82,21 @@ func TestSyncBehindAFailedOneIsConfirmed(t *testing.T) {
 		t.Error("the verifier is the same after data was lost")
 	}
 }
+
+// XFS that cannot write its log tells those that wait for it, if there are any. What they wait
+// for has left the log then: a later sync of a directory finds nothing to do, and the kernel
+// answers it with success. Still no CREATE is answered with success by then.
+func TestCreateIsNotAnsweredWhenTheLogOfXFSIsLost(t *testing.T) {
+	d := newXFS(t)
+	defer unix.Unmount(d.dir, unix.MNT_DETACH)
+	w := newWorld(t, local.Config{Root: d.dir, Sync: true, SyncHook: func(_ local.SyncCall, fd int) error {
+		const goingDown, withoutLog = 0x8004587d, 2 // XFS_IOC_GOINGDOWN
+		if err := unix.IoctlSetPointerInt(fd, goingDown, withoutLog); err != nil {
+			return err
+		}
+		_ = unix.Fsync(fd) // another program's, or none: the kernel writes the log by itself
+		return nil
+	}})
+	_, _, err := w.fs.Create(w.op, w.fs.Root(), []byte("f"), &vfs.CreateHow{})
+	w.want(err, syscall.EIO, "Create")
+}
