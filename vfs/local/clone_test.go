@@ -55,6 +55,7 @@ func TestSuiteOnXFS(t *testing.T) {
 	w.ok(err, "Lookup")
 	r, to := w.open(from, vfs.OpenRead), w.open(w.create(w.fs.Root(), "to"), vfs.OpenWrite)
 	w.ok(w.fs.CloneRange(w.op, r, 0, to, 0, 0), "CloneRange")
+	matrix{t, w.fs, mounted}.storageSetID()
 }
 
 // Between file systems that the kernel does not copy between, the data is carried

@@ -173,6 +173,7 @@ func TestRole(t *testing.T) {
 		t.Run("others", func(t *testing.T) { m.with(t).others(&self) })
 		if self.UID == 0 {
 			t.Run("set-gid without execution", func(t *testing.T) { m.with(t).setGID() })
+			t.Run("set-id bits and storage", func(t *testing.T) { m.with(t).storageSetID() })
 		}
 		t.Run("links", func(t *testing.T) { m.with(t).links(&self) })
 		t.Run("threads", func(t *testing.T) { m.with(t).threads(&self) })

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -18,6 +19,64 @@ func TestSetGIDWithAllCapabilities(t *testing.T) {
 	}
 	w := newWorld(t, local.Config{})
 	matrix{t, w.fs, w.cfg.Root}.setGID()
+	matrix{t, w.fs, w.cfg.Root}.storageSetID()
+}
+
+// storageSetID: user 0 reserves storage of a file, gives it back, copies or clones to the file, and
+// its set-user-ID and set-group-ID bits stay. The others take them off.
+func (m matrix) storageSetID() {
+	const bits, length = 0o6775, 1 << 16
+	at := m.fs.Root()
+	create := func(name string) vfs.Handle {
+		o, _, err := m.fs.Create(as(id(0, 0)), at, []byte(name), &vfs.CreateHow{Attr: vfs.SetAttr{
+			SetUID: true, UID: 1001, SetGID: true, GID: 2001, SetMode: true, Mode: 0o666,
+		}})
+		m.must(err, "Create")
+		m.must(m.write(id(0, 0), o.Handle, string(make([]byte, length))), "Write")
+		return o.Handle
+	}
+	from, to := create("storage.from"), create("storage.to")
+	for who, c := range map[string]*vfs.Cred{"user 0": id(0, 0), "the owner": id(1001, 1001), "another": id(1002, 2001)} {
+		open := func(h vfs.Handle, access vfs.OpenAccess) vfs.File {
+			f, err := m.fs.Open(as(c), h, access)
+			m.must(err, "Open by ", who)
+			return f
+		}
+		m.must(m.chmod(id(0, 0), to, 0o777), "SetAttr")
+		src, dst := open(from, vfs.OpenRead), open(to, vfs.OpenWrite)
+		for what, do := range map[string]func() error{
+			"Allocate":   func() error { return m.fs.Allocate(as(c), dst, 0, 2*length) },
+			"Deallocate": func() error { return m.fs.Deallocate(as(c), dst, 0, length) },
+			"CopyRange": func() error {
+				_, err := m.fs.CopyRange(as(c), src, 0, dst, 0, length)
+				return err
+			},
+			"CloneRange": func() error { return m.fs.CloneRange(as(c), src, 0, dst, 0, length) },
+		} {
+			m.must(m.chmod(id(0, 0), to, bits), "SetAttr")
+			if got := m.attr(to).Mode; got != bits {
+				m.t.Fatalf("the mode is %o", got)
+			}
+			err := do()
+			if errors.Is(err, vfs.ErrNotSupported) {
+				continue
+			}
+			m.must(err, what, " by ", who)
+			want := uint32(bits)
+			if c.UID != 0 {
+				want = 0o775
+			}
+			if got := m.attr(to).Mode; got != want {
+				m.t.Errorf("%s by %s: the mode became %o, want %o", what, who, got, want)
+			}
+		}
+		src.Close()
+		dst.Close()
+	}
+	for _, name := range []string{"storage.from", "storage.to"} {
+		_, err := m.fs.Remove(as(id(0, 0)), at, []byte(name))
+		m.must(err, "Remove")
+	}
 }
 
 // setGID: a set-gid bit without group execution grants nothing: it is the mark

@@ -35,6 +35,10 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	}
 	n.inode.mu.Lock()
 	defer n.inode.mu.Unlock()
+	if op.Cred.UID == 0 {
+		n.inode.modes.Lock()
+		defer n.inode.modes.Unlock()
+	}
 	var is look
 	if err := fs.look(op, n, &is); err != nil {
 		return err
@@ -51,7 +55,11 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	if err == nil {
 		n.wrote()
 	}
-	fs.clearSetID(op.Cred, f.data.fd, &is.Stat_t)
+	if op.Cred.UID == 0 {
+		fs.restoreSetID(f.data.fd, &is.Stat_t)
+	} else {
+		fs.clearSetID(op.Cred, f.data.fd, &is.Stat_t)
+	}
 	_ = c.after(true, &is) // what failed may have been done in part
 	return err
 }

@@ -67,6 +67,26 @@ func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	}
 }
 
+// restoreSetID puts back what the kernel took off when user 0 had storage reserved or given back,
+// or a range copied: for a program of user 0 it takes nothing off there, as that has CAP_FSETID,
+// and Linux's server takes nothing off either. inode.modes is held.
+func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
+	var st unix.Stat_t
+	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {
+		return
+	}
+	lost := was.Mode &^ st.Mode & (unix.S_ISUID | unix.S_ISGID)
+	if lost == 0 {
+		return
+	}
+	chmod := func() error { return unix.Fchmod(fd, (st.Mode|lost)&0o7777) }
+	if CanSwitch() {
+		_ = fs.as(&vfs.Cred{GID: st.Gid}, chmod) // the file's group may set the bit for it
+		return
+	}
+	_ = chmod()
+}
+
 // ftruncate cuts or stretches the file of fd, which looks like st, for c.
 func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error {
 	cut := func() error {
