@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
@@ -75,8 +77,9 @@ func (x *history) judge(s *sight) string {
 	return fmt.Sprintf("%+v, which is none of the states %d to %d, but of %v", s.state, oldest, s.after-1, x.at[s.state])
 }
 
-// Files are written, cut, given modes and names, and all operations that tell attributes look at
-// them through two exports of the tree. Each look tells one state of the file with a Change that
+// Files are written, cut, given modes, ACLs, extended attributes and names, through two exports of
+// the tree and by a local program, and all operations that tell attributes look at them through
+// both exports. Each look tells one state of the file with a Change that
 // names that state, or an older one where a change ran, and never a newer one. No Change falls.
 func TestOneStateOneChange(t *testing.T) {
 	const round = 6000 // looks, with files of their own
@@ -161,14 +164,18 @@ func (w *world) oneState(other *local.FS, seed, total int) {
 	var lookers, changers sync.WaitGroup
 	var done atomic.Bool
 	for i, x := range files {
-		fs := []*local.FS{w.fs, other}[i%2]
+		by := [2]*local.FS{w.fs, other}
+		program, err := os.OpenFile(w.path(x.name), os.O_RDWR, 0)
+		w.ok(err)
+		defer program.Close()
 		changers.Go(func() {
 			for n := 1; !done.Load(); n++ {
 				var a vfs.Attr
 				var err error
 				size := uint64(n*7919) % 1000003
+				fs := by[(i+n/8)%2]
 				x.begun.Add(1)
-				switch n % 4 {
+				switch n % 8 {
 				case 0:
 					var ch vfs.Change
 					_, _, ch, err = fs.Write(op, x.h, size, [][]byte{{1}}, vfs.Unstable)
@@ -179,16 +186,33 @@ func (w *world) oneState(other *local.FS, seed, total int) {
 					a = ch.After
 				case 2:
 					var ch vfs.Change
-					ch, err = fs.SetAttr(op, x.h, &vfs.SetAttr{SetMode: true, Mode: 0o600 | uint32(n/4)&0o77}, nil)
+					ch, err = fs.SetAttr(op, x.h, &vfs.SetAttr{SetMode: true, Mode: 0o600 | uint32(n/8)&0o77}, nil)
 					a = ch.After
 				case 3:
 					link := []byte(x.name + "link")
 					if _, err = fs.Link(op, x.h, root, link, &a); err == nil {
 						x.add(&a)
 						x.begun.Add(1)
-						if _, err = fs.Remove(op, root, link); err == nil {
+						if _, err = by[(i+n/8+1)%2].Remove(op, root, link); err == nil {
 							err = fs.GetAttr(op, x.h, &a)
 						}
+					}
+				case 4: // which shows in the mode of the group
+					acl := accessACL(1000, uint16(n/8)&7)
+					if err = unix.Fsetxattr(int(program.Fd()), "system.posix_acl_access", acl, 0); err == nil {
+						err = fs.GetAttr(op, x.h, &a)
+					}
+				case 5:
+					var ch vfs.Change
+					ch, err = fs.SetXattr(op, x.h, []byte("name"), []byte{byte(n)}, vfs.XattrEither)
+					a = ch.After
+				case 6:
+					if _, err = program.WriteAt([]byte{1}, int64(size)); err == nil {
+						err = fs.GetAttr(op, x.h, &a)
+					}
+				case 7:
+					if err = program.Truncate(int64(size)); err == nil {
+						err = fs.GetAttr(op, x.h, &a)
 					}
 				}
 				if err != nil {
