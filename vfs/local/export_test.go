@@ -229,6 +229,21 @@ func (fs *FS) Stir(h vfs.Handle) (end func()) {
 	}
 }
 
+// StillAttr is what a look at h tells that no change through the process ran beside.
+func (fs *FS) StillAttr(h vfs.Handle) (a vfs.Attr) {
+	n, err := fs.node(&daemonOp, h)
+	if err != nil {
+		return a
+	}
+	defer n.put()
+	for is := (look{}); !is.still; n.fill(&a, &is) {
+		if n.stat(&is) != nil {
+			return vfs.Attr{}
+		}
+	}
+	return a
+}
+
 // Alone makes a change of h's attributes around do, and says whether it holds
 // that nothing else changed h meanwhile.
 func (fs *FS) Alone(h vfs.Handle, do func() error) (bool, error) {
