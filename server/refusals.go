@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -91,8 +92,11 @@ func (s *Server) contextRefused(e *gss.Event) {
 	if slices.Contains(usualReasons, e.Reason) {
 		return
 	}
-	client := e.Peer.Addr().Unmap()
-	s.lines.write(zapcore.WarnLevel, "Kerberos: "+e.Reason.String(), client, func() []zap.Field {
+	client, level := e.Peer.Addr().Unmap(), zapcore.WarnLevel
+	if e.Reason == gss.UnknownPrincipal && krb5.IsMachine(e.Principal) {
+		level = zapcore.DebugLevel // it mounts, and acts for no user
+	}
+	s.lines.write(level, "Kerberos: "+e.Reason.String(), client, func() []zap.Field {
 		fields := []zap.Field{zap.Stringer("client", client), zap.Stringer("reason", e.Reason), zap.String("cause", e.Cause)}
 		if e.Principal != "" {
 			fields = append(fields, zap.String("principal", e.Principal))

@@ -81,6 +81,15 @@ func callFault(t client.Target, err error) string {
 	return fmt.Sprintf("A call to %s failed.", at)
 }
 
+// denial is an error of a call that may have been denied, with what the denial means: servers
+// have one answer for several reasons.
+func denial(err error) string {
+	if re, ok := errors.AsType[*rpc.ReplyError](err); ok && re.Denied && re.Auth == rpc.AuthBadCred {
+		return fmt.Sprintf("%v: the server has no export for this address, or only ones that take a port below 1024 (the option secure), which a probe has as root alone", err)
+	}
+	return err.Error()
+}
+
 // noNFSFault is a sentence on an RPC server that does not serve NFS.
 func noNFSFault(t client.Target, programs []Program) string {
 	for _, p := range programs {

@@ -46,7 +46,7 @@ func (b *prober) nfs4(ctx context.Context) {
 		ask = b.lease4
 	}
 	if err := ask(ctx, found); err != nil {
-		b.out.Notes = append(b.out.Notes, fmt.Sprintf("What the server says of itself by NFS version 4.%d is not known: %v", found.Minor, err))
+		b.out.Notes = append(b.out.Notes, fmt.Sprintf("What the server says of itself by NFS version 4.%d is not known: %s", found.Minor, denial(err)))
 		return
 	}
 	b.out.NFS4 = found

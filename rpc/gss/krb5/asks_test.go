@@ -89,6 +89,18 @@ func TestIsService(t *testing.T) {
 	}
 }
 
+// Machines mount under some names of theirs; other instances are users'.
+func TestIsMachine(t *testing.T) {
+	for principal, want := range map[string]bool{
+		"nfs/host.example.org@EXAMPLE.ORG": true, "host/h@R": true, "root/h@R": true, "CLIENT$@R": true,
+		"user@R": false, "alice/admin@R": false, "nfs/host": false, "CLIENT$": false, "nfs/a/b@R": false, "": false,
+	} {
+		if IsMachine(principal) != want {
+			t.Errorf("%q: %v", principal, !want)
+		}
+	}
+}
+
 func TestConfOfTheEnvironment(t *testing.T) {
 	for env, want := range map[string]string{"": "/etc/krb5.conf", "/a": "/a", "/a:/b": "/a"} {
 		t.Setenv("KRB5_CONFIG", env)

@@ -2,6 +2,7 @@ package krb5
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,19 @@ func principalText(components []string, realm string) string {
 func IsService(principal string) bool {
 	components, realm, err := parsePrincipal(principal)
 	return err == nil && len(components) == 2 && realm != ""
+}
+
+// IsMachine says whether a principal is one of those under which machines mount (rpc.gssd(8)):
+// nfs/HOST, host/HOST, root/HOST, or an account of Active Directory, HOST$.
+func IsMachine(principal string) bool {
+	components, realm, err := parsePrincipal(principal)
+	switch {
+	case err != nil || realm == "":
+		return false
+	case len(components) == 1:
+		return strings.HasSuffix(components[0], "$")
+	}
+	return len(components) == 2 && slices.Contains([]string{"nfs", "host", "root"}, components[0])
 }
 
 // parsePrincipal takes a name apart that a person wrote: components and realm, which

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"net/netip"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+)
+
+// A healthy mount by Kerberos, for which the client's machine has a principal without a user,
+// makes no line. A user's principal without a user does, and so does a machine's for another
+// reason.
+func TestNoAlarmOfMachinesPrincipals(t *testing.T) {
+	core, log := observer.New(zapcore.InfoLevel)
+	s := &Server{log: zap.New(core)}
+	for _, c := range []struct {
+		principal string
+		reason    gss.Reason
+		line      bool
+	}{
+		{"nfs/client.example.org@EXAMPLE.ORG", gss.UnknownPrincipal, false}, {"CLIENT$@EXAMPLE.ORG", gss.UnknownPrincipal, false},
+		{"alice@EXAMPLE.ORG", gss.UnknownPrincipal, true}, {"nfs/client.example.org@EXAMPLE.ORG", gss.RefusedExpired, true},
+	} {
+		s.lines = clientLines{log: s.log}
+		s.contextRefused(&gss.Event{Reason: c.reason, Peer: netip.MustParseAddrPort("192.0.2.1:700"), Principal: c.principal})
+		if lines := log.TakeAll(); len(lines) == 1 != c.line {
+			t.Errorf("%s: %v: %v", c.principal, c.reason, lines)
+		}
+	}
+}
