@@ -79,8 +79,8 @@ type Compound struct {
 	replaced bool
 	// given is what follows the operation's number, in minor version 0.
 	given []byte
-	// looked is what was looked up of the caller. postponed is NFS4ERR_DELAY or NFS4ERR_ACCESS
-	// for an operation that has to count for its owner although the caller is not known.
+	// looked is what was looked up of the caller. postponed is why an operation cannot be
+	// carried out that has to count for its owner all the same (minor version 0).
 	looked    export.Looked
 	postponed Status
 	sealed    [export.MaxSealed]byte
@@ -368,15 +368,13 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		return wire.NFS4ErrROFS
 	}
 	defer k.leave()
+	k.postponed = wire.NFS4OK
 	if op.Handle {
-		if s := k.enter(0, &k.Current); s != wire.NFS4OK {
-			return s
-		}
-		if s := k.admit(op.Number); s != wire.NFS4OK {
-			return s
-		}
-		if s := k.identify(op); s != wire.NFS4OK {
-			return s
+		if s := k.ready(op); s != wire.NFS4OK {
+			if k.Minor != 0 || !op.counts() || !counts(s) {
+				return s
+			}
+			k.postponed = s
 		}
 	}
 	if op.Saved {
@@ -408,6 +406,18 @@ func (k *Compound) perform(op *Operation) (s Status) {
 		}
 	}
 	return s
+}
+
+// ready has all ready that an operation on the current object needs: its export, and who the
+// caller is there.
+func (k *Compound) ready(op *Operation) Status {
+	if s := k.enter(0, &k.Current); s != wire.NFS4OK {
+		return s
+	}
+	if s := k.admit(op.Number); s != wire.NFS4OK {
+		return s
+	}
+	return k.identify(op)
 }
 
 // enter enters the export of o, which may have been replaced since the handle was put, or

@@ -9,7 +9,7 @@ import (
 // object.
 func (k *Compound) identify(op *Operation) Status {
 	e := k.Current.Export
-	k.Op.Async, k.postponed = e.Async, wire.NFS4OK
+	k.Op.Async = e.Async
 	if !op.acts() {
 		return wire.NFS4OK
 	}
@@ -19,15 +19,10 @@ func (k *Compound) identify(op *Operation) Status {
 	} else {
 		k.Program.exports.RefusedPrincipal(k.Call.Conn, e, &k.Call.Cred)
 	}
-	switch {
-	case s == wire.NFS4OK:
-	case (s == wire.NFS4ErrDelay || s == wire.NFS4ErrAccess) && k.Minor == 0 && op.counts():
-		k.postponed = s
-	default:
-		return s
+	if s == wire.NFS4OK {
+		e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	}
-	e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
-	return wire.NFS4OK
+	return s
 }
 
 // refused says whether an export refuses the caller for want of an account.

@@ -40,7 +40,7 @@ func (k *Compound) regular() Status {
 // of the current object, and none can be because that is no regular file, LOCK and
 // OPEN_CONFIRM of minor version 0 say so (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
 func (k *Compound) orOfType(s Status) Status {
-	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
+	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.postponed != wire.NFS4OK || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
 		return s
 	}
 	if t := k.regular(); t != wire.NFS4OK {
