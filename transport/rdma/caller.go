@@ -50,13 +50,10 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 		q.pending.remove(e.xid)
 		q.pending.put(&exchange{xid: e.xid, gaveUp: true, stage: stageEnded})
 		q.givenUp++
-		stuck := q.stuckLocked()
+		q.lookIfStuckLocked()
 		e.stage = stageEnded
 		c.mu.Unlock()
 		q.settle(e, err)
-		if stuck {
-			q.endStuck()
-		}
 	default:
 		// The goroutine that has it now sees to it, unless its end was decided.
 		e.cancelled = err

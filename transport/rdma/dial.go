@@ -173,12 +173,8 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.mu.Lock()
 	e := c.number(x)
 	next, why := c.place(e)
-	q := c.stuckLocked()
 	c.mu.Unlock()
 	c.placed(e, next, why)
-	if q != nil {
-		q.endStuck()
-	}
 }
 
 // place finds a connection for e, or lets it wait for one; why is not nil where
@@ -214,14 +210,6 @@ func (c *Client) placed(e, next *exchange, why error) {
 	} else if next != nil {
 		next.q.pump(next)
 	}
-}
-
-// stuckLocked is the requester of the present connection, where that is stuck, or nil.
-func (c *Client) stuckLocked() *requester {
-	if c.link == nil || !c.link.requester.stuckLocked() {
-		return nil
-	}
-	return c.link.requester
 }
 
 // lose takes over an exchange whose connection ended before its answer came.

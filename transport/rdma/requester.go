@@ -35,6 +35,7 @@ type requester struct {
 	fencing []*exchange
 	timer   *time.Timer
 	ticking bool
+	stuck   *time.Timer // runs where the requester was stuck when it was looked at last
 }
 
 // newRequester makes c's calls on k, with so many credits requested.
@@ -49,7 +50,9 @@ func newRequester(k *connection, c *caller, requested int) *requester {
 func (q *requester) enqueue(e *exchange) (next *exchange) {
 	e.q = q
 	q.queue.insert(e)
-	return q.begin()
+	next = q.begin()
+	q.lookIfStuckLocked()
+	return next
 }
 
 // begin makes the caller the one that pumps, and returns its first call; nil where
@@ -86,19 +89,33 @@ func (q *requester) pump(e *exchange) {
 	}
 }
 
-// stuckLocked says whether a call waits for a credit while all credits are held by calls
-// that were given up: the server may never answer those. Then the caller ends the
-// connection by endStuck. A connection to a client, whose calls have no time-out either, is
-// the client's to give up.
+// stuckLocked says whether a call waits for a credit while all credits are held by calls that
+// were given up: the server may never answer those. A connection to a client, whose calls
+// have no time-out either, is the client's to give up.
 func (q *requester) stuckLocked() bool {
-	stuck := q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
-	q.dying = q.dying || stuck
-	return stuck
+	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
 
-// endStuck ends a connection that is stuck. mu is not held.
-func (q *requester) endStuck() {
-	q.k.end(faultUnanswered, fmt.Errorf("rdma: all credits are held by calls that were given up unanswered: %w", rdmacm.ErrTimeout))
+// lookIfStuckLocked sees to it that the connection ends if it is stuck, and stays so for as
+// long as a late answer may take.
+func (q *requester) lookIfStuckLocked() {
+	if q.stuckLocked() && q.stuck == nil {
+		q.stuck = time.AfterFunc(latePatience, q.endIfStuck)
+	}
+}
+
+// latePatience is how long a late answer may take while nothing else goes.
+const latePatience = time.Second
+
+func (q *requester) endIfStuck() {
+	q.mu.Lock()
+	q.stuck = nil
+	stuck := q.stuckLocked()
+	q.dying = q.dying || stuck
+	q.mu.Unlock()
+	if stuck {
+		q.k.end(faultUnanswered, fmt.Errorf("rdma: all credits are held by calls that were given up unanswered: %w", rdmacm.ErrTimeout))
+	}
 }
 
 // resume pumps, if no other goroutine does.
@@ -273,8 +290,10 @@ func (q *requester) closed(err error) {
 	}
 	q.mu.Lock()
 	q.ended, q.why = true, why
-	if q.timer != nil {
-		q.timer.Stop()
+	for _, t := range []*time.Timer{q.timer, q.stuck} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	var lost exchangeList
 	q.pending.all(func(e *exchange) {

@@ -3,6 +3,7 @@ package rdma
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
@@ -28,6 +29,28 @@ func TestSuite(t *testing.T) {
 				b := newBench(t, benchConfig{device: device.make(t), server: Config{InlineSend: inline, InlineReceive: inline}})
 				rpctest.Suite(t, b.rpc, b.program, func(t *testing.T) rpc.Caller {
 					return b.dial(DialConfig{InlineSend: inline, InlineReceive: inline})
+				})
+			})
+		}
+	}
+}
+
+// All that a Caller must stand, with and without a new connection behind each that is cut.
+func TestRaces(t *testing.T) {
+	for name, device := range map[string]func(testing.TB) rdmacm.Provider{
+		"memory": func(testing.TB) rdmacm.Provider { return rdmatest.NewConfig(rdmatest.Config{Quiet: true}) },
+		"iwarp":  newIwarp,
+	} {
+		for _, reconnect := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s reconnect=%v", name, reconnect), func(t *testing.T) {
+				b := newBench(t, benchConfig{device: device(t), server: Config{RemoteInvalidation: true}})
+				rpctest.Races(t, func(t *testing.T) (rpc.Caller, func()) {
+					c := b.dial(DialConfig{Reconnect: reconnect, redial: time.Millisecond, RemoteInvalidation: true})
+					return c, func() {
+						for _, k := range b.server.connections() {
+							k.device.Abort(nil)
+						}
+					}
 				})
 			})
 		}
