@@ -193,7 +193,7 @@ func (c *call) Send() {
 	}
 	switch {
 	case c.detached:
-		n.out.put(lies, b, c.w.TakePayloads(), nil)
+		n.out.put(lies, b, c.w.TakePayloads())
 	case c.chunk != nil:
 		c.chunk.used += len(b)
 		n.batched += n.batch.message(lies, b, c.w.TakePayloads(), nil)

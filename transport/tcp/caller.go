@@ -3,6 +3,7 @@ package tcp
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -19,13 +20,21 @@ type caller struct {
 	mu   sync.Mutex
 	// calls wait for their replies.
 	calls map[uint32]waiting
-	xid   uint32
-	lost  bool
+	// starting are written at this moment, by Start: nothing else ends them.
+	starting []starting
+	xid      uint32
+	lost     bool
 }
 
 type waiting struct {
-	x  *rpc.Exchange
-	in *incoming // where its reply is on its way into memory of x
+	x        *rpc.Exchange
+	in       *incoming // where its reply is on its way into memory of x
+	payloads bool      // the output may still refer to memory of x
+}
+
+type starting struct {
+	x   *rpc.Exchange
+	err error // why it was cancelled
 }
 
 func (k *caller) init(c *conn) {
@@ -58,7 +67,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 		}
 	}
 	x.XID = k.xid
-	k.calls[x.XID] = waiting{x: x}
+	k.starting = append(k.starting, starting{x: x})
 	k.mu.Unlock()
 
 	e := encoders.Get().(*encoder)
@@ -69,10 +78,21 @@ func (k *caller) Start(x *rpc.Exchange) {
 	e.w.Reset(e.buf[markSize:markSize:size])
 	x.Put(&e.w)
 	length := e.w.StreamLen()
-	if e.w.Overflow() || length > maxFragment {
+	k.mu.Lock()
+	err := k.startedLocked(x)
+	switch {
+	case err != nil:
+	case e.w.Overflow() || length > maxFragment:
+		err = errors.New("tcp: arguments exceed MaxArgs")
+	case k.lost:
+		err = rpc.ErrCallLost
+	}
+	if err != nil {
+		k.mu.Unlock()
 		e.w.Release()
 		encoders.Put(e)
-		k.finish(x, errors.New("tcp: arguments exceed MaxArgs"))
+		x.Err = err
+		x.Done(x)
 		return
 	}
 	b := e.buf[:markSize+e.w.Len()]
@@ -80,13 +100,38 @@ func (k *caller) Start(x *rpc.Exchange) {
 	if len(b) > smallReply {
 		e.buf = nil // the output's from now on
 	}
-	k.conn.out.put(nil, b, e.w.TakePayloads(), x)
+	payloads := e.w.TakePayloads()
+	// From here on the exchange may end. What ends it finds its memory in the output.
+	k.calls[x.XID] = waiting{x: x, payloads: len(payloads) > 0}
+	k.conn.out.enqueue(b, payloads, x)
+	k.mu.Unlock()
+	k.conn.out.push()
 	e.w.Reset(nil)
 	encoders.Put(e)
 }
 
-// Cancel implements rpc.Caller.
-func (k *caller) Cancel(x *rpc.Exchange, err error) { k.finish(x, err) }
+// startedLocked takes x off what is being written, and says why it was cancelled meanwhile.
+func (k *caller) startedLocked(x *rpc.Exchange) error {
+	i := slices.IndexFunc(k.starting, func(s starting) bool { return s.x == x })
+	err, last := k.starting[i].err, len(k.starting)-1
+	k.starting[i] = k.starting[last]
+	k.starting[last] = starting{}
+	k.starting = k.starting[:last]
+	return err
+}
+
+// Cancel implements rpc.Caller. A call that Start still writes ends when that is over.
+func (k *caller) Cancel(x *rpc.Exchange, err error) {
+	k.mu.Lock()
+	i := slices.IndexFunc(k.starting, func(s starting) bool { return s.x == x })
+	if i >= 0 && k.starting[i].err == nil {
+		k.starting[i].err = err
+	}
+	k.mu.Unlock()
+	if i < 0 {
+		k.finish(x, err)
+	}
+}
 
 // finish ends an exchange that has no reply, unless it ended already.
 func (k *caller) finish(x *rpc.Exchange, err error) {
@@ -134,12 +179,16 @@ func (k *caller) idle() bool {
 	return len(k.calls) == 0
 }
 
-// claim takes an exchange out for its reply; nil where no exchange waits for it.
+// claim takes an exchange out for its reply; nil where no exchange waits for it. A peer may
+// answer before it has got the whole call.
 func (k *caller) claim(xid uint32) *rpc.Exchange {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	c := k.calls[xid]
 	delete(k.calls, xid)
+	k.mu.Unlock()
+	if c.payloads && k.conn.out.queued.Load() > 0 {
+		k.conn.out.takeBack(c.x)
+	}
 	return c.x
 }
 
@@ -224,7 +273,7 @@ func (k *caller) begin(m []byte, known int, final bool) *incoming {
 		most = known
 	}
 	in := &incoming{x: x, xid: xid, most: most}
-	k.calls[xid] = waiting{x, in}
+	k.calls[xid] = waiting{x, in, k.calls[xid].payloads}
 	// Before the exchange can be taken back: what is its own is read here.
 	in.layOut(m)
 	k.mu.Unlock()

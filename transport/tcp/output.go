@@ -152,10 +152,28 @@ const smallReply = chunkSize / 2
 // put appends one message, mark and words in b, and flushes unless the receiving
 // goroutine holds the output. The words are copied where they are few; otherwise
 // they lie in k, or, where that is nil, are the garbage collector's.
-func (o *output) put(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
+func (o *output) put(k counted, b []byte, payloads []xdr.Payload) {
 	o.mu.Lock()
+	o.appendLocked(k, b, payloads, nil)
+	o.writeUnlessHeld()
+}
+
+// enqueue appends the message of a call, of whose memory it is. It writes nothing: push does.
+func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
+	o.mu.Lock()
+	o.appendLocked(nil, b, payloads, of)
+	o.mu.Unlock()
+}
+
+// push writes what was enqueued, unless the receiving goroutine holds the output.
+func (o *output) push() {
+	o.mu.Lock()
+	o.writeUnlessHeld()
+}
+
+// appendLocked appends a message. A stream that is closed takes none.
+func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	if o.closed {
-		o.mu.Unlock()
 		for i := range payloads {
 			if payloads[i].Ref != nil {
 				payloads[i].Ref.Release()
@@ -174,6 +192,10 @@ func (o *output) put(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchan
 	}
 	o.queued.Add(int64(o.queue.message(k, b, payloads, of)))
 	o.heap += o.queue[from:].heap() - last
+}
+
+// writeUnlessHeld is called with mu held and returns without it.
+func (o *output) writeUnlessHeld() {
 	if o.held {
 		more := o.owe()
 		o.mu.Unlock()

@@ -1,0 +1,28 @@
+package client_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+)
+
+// All that a Caller must stand, by each way to a server; connections in memory are cut below
+// the Conn, others by its Close.
+func TestRaces(t *testing.T) {
+	s := testserver.Start(t)
+	s.RPC.Register(rpctest.NewProgram())
+	for name, target := range s.Targets() {
+		t.Run(name, func(t *testing.T) {
+			target.Reconnect = name == "memory"
+			rpctest.Races(t, func(t *testing.T) (rpc.Caller, func()) {
+				c := testserver.Dial(t, target)
+				if name == "memory" {
+					return c.Caller(), s.Lose
+				}
+				return c.Caller(), c.Close
+			})
+		})
+	}
+}

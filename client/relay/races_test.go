@@ -1,0 +1,29 @@
+package relay_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/client/relay"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+)
+
+// All that a Caller must stand, through a relay: over RDMA, whose connections are cut behind
+// the relay, and over TCP, where the client's own are.
+func TestRaces(t *testing.T) {
+	s := testserver.Start(t)
+	s.RPC.Register(rpctest.NewProgram())
+	for _, name := range []string{"memory", "tcp"} {
+		t.Run(name, func(t *testing.T) {
+			at := startRelay(t, relay.Config{Target: s.Targets()[name]})
+			rpctest.Races(t, func(t *testing.T) (rpc.Caller, func()) {
+				c := testserver.Dial(t, at)
+				if name == "memory" {
+					return c.Caller(), s.Lose
+				}
+				return c.Caller(), c.Close
+			})
+		})
+	}
+}

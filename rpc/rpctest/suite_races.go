@@ -1,0 +1,128 @@
+package rpctest
+
+import (
+	"errors"
+	"hash/crc32"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+)
+
+// Races is what every rpc.Caller must stand, for the race detector: callers give calls up at
+// any time, also while they are written, connections are cut below them, and an Exchange and
+// its memory are used for the next call as soon as Done was called. Each call ends once, not
+// while its arguments are written, and one that succeeds had its own arguments.
+//
+// dial gives a Caller whose calls the toy program answers, and cut, which ends its present
+// connection. The Caller may connect anew. Both may be called by any goroutine.
+func Races(t *testing.T, dial func(t *testing.T) (k rpc.Caller, cut func())) {
+	const rounds, goroutines, calls = 3, 8, 40
+	var good atomic.Int64
+	for round := range rounds {
+		k, cut := dial(t)
+		var ended atomic.Int64
+		var wg sync.WaitGroup
+		for i := range goroutines {
+			r := &racer{t: t, k: k, random: rand.New(rand.NewPCG(uint64(round), uint64(i)))}
+			wg.Go(func() {
+				for range calls {
+					if r.call() {
+						good.Add(1)
+					}
+					if n := ended.Add(1); n%(goroutines*calls/3) == 0 {
+						cut()
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	// A connection over RDMA ends early, where a server writes to memory of a call that was
+	// given up, but hardly all of them.
+	if good.Load() == 0 {
+		t.Error("no call succeeded")
+	}
+}
+
+var errGivenUp = errors.New("rpctest: given up")
+
+// A racer makes calls one after the other, all of them by one Exchange and with one buffer.
+type racer struct {
+	t      *testing.T
+	k      rpc.Caller
+	random *rand.Rand
+	x      rpc.Exchange
+	memory [96 << 10]byte
+}
+
+// call makes a call, and says whether it succeeded.
+func (r *racer) call() bool {
+	data := r.memory[:r.random.IntN(1<<(r.random.IntN(17)+1))%len(r.memory)]
+	for i := range data {
+		data[i] = byte(r.random.Uint32())
+	}
+	sum := crc32.ChecksumIEEE(data)
+	giveUp := r.random.IntN(4) // while it is written, soon after, or not
+	var (
+		writing atomic.Bool
+		once    sync.Once
+		givenUp sync.WaitGroup
+	)
+	cancel := func() { once.Do(func() { givenUp.Go(func() { r.k.Cancel(&r.x, errGivenUp) }) }) }
+	fetch := r.random.IntN(2) == 0
+	done := make(chan error, 2)
+	args := func(w *xdr.Writer) {
+		writing.Store(true)
+		if giveUp == 0 {
+			cancel()
+		}
+		runtime.Gosched()
+		if fetch {
+			w.Uint32(uint32(len(data)))
+		} else {
+			w.String("name")
+			w.Payload(data, true, nil)
+		}
+		writing.Store(false)
+	}
+	if fetch {
+		r.x = *NewExchange(GET, args)
+		r.x.Sinks = [][]byte{data}
+	} else {
+		r.x = *NewExchange(PUT, args)
+	}
+	r.x.Done = func(x *rpc.Exchange) {
+		if writing.Load() {
+			r.t.Error("Done was called while the arguments are written")
+		}
+		err := x.Err
+		if d := &x.Results; err == nil && fetch {
+			d.EligibleOpaque(xdr.NoLimit)
+			err = d.Finish()
+		} else if err == nil {
+			if n, got := d.Uint32(), d.Uint32(); d.Finish() == nil && (int(n) != len(data) || got != sum) {
+				r.t.Errorf("%d bytes arrived of %d, or other ones", n, len(data))
+			}
+			err = d.Err()
+		}
+		done <- err
+	}
+	r.k.Start(&r.x)
+	if giveUp == 1 {
+		cancel()
+	}
+	err := <-done
+	givenUp.Wait()
+	clear(data) // which is the caller's again
+	select {
+	case <-done:
+		r.t.Error("Done was called twice")
+	default:
+	}
+	return err == nil
+}
