@@ -95,14 +95,18 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 		return // seatEvent has told it
 	}
 	level, fields := zapcore.DebugLevel, []zap.Field{}
-	if fault {
-		level = zapcore.InfoLevel
-	}
 	if err != nil {
 		fields = append(fields, zap.NamedError("because", err))
 	}
+	if fault {
+		level, what = zapcore.InfoLevel, what+" by a fault"
+		fields = append(fields, zap.String("remedy", faultRemedy))
+	}
 	s.connectionLine(level, "connection "+what, transport, peer, fields...)
 }
+
+// faultRemedy is what to do where connections end by faults: clients make new ones.
+const faultRemedy = "nothing, if it is rare: the client connects again. Else see whether the client restarts or stands still, packets are lost on the way, or a firewall or address translation forgets connections"
 
 // connectionLine writes a line about a connection. Above debug, a client makes few.
 func (s *Server) connectionLine(level zapcore.Level, text, transport string, peer netip.AddrPort, fields ...zap.Field) {

@@ -131,6 +131,53 @@ func TestConnectionsAtDebug(t *testing.T) {
 	}
 }
 
+// A connection that ends by a fault makes a line that says why and what to do, over both
+// transports: one for a client, however many end.
+func TestConnectionsThatEndByAFaultMakeALine(t *testing.T) {
+	for transport, fault := range map[string]struct {
+		cut     func(s *loggedSite)
+		because string
+	}{
+		"tcp": {func(s *loggedSite) {
+			c, err := net.Dial("tcp", s.tcp.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if _, err := c.Write([]byte{0xff, 0xff, 0xff, 0xff}); err != nil {
+				t.Fatal(err)
+			}
+			c.SetReadDeadline(time.Now().Add(hang))
+			c.Read(make([]byte, 1))
+		}, "record exceeds the limit"},
+		"rdma": {func(s *loggedSite) {
+			p := rawpeer.Dial(t, s.rdma)
+			p.Initiate(rawpeer.LinuxRequest())
+			p.WriteFPDU(rawpeer.Ready())
+			p.WriteFPDU(make([]byte, 20)) // of no version of DDP
+			p.ReadMessage(iwarpwire.Terminate)
+		}, ""},
+	} {
+		t.Run(transport, func(t *testing.T) {
+			s := newSiteToLog(t, server.LimitsConfig{}, zapcore.InfoLevel)
+			lines := func() *observer.ObservedLogs { return s.lines.FilterMessage("connection closed by a fault") }
+			for range 3 {
+				fault.cut(s)
+			}
+			await(t, testContext(t), "connections end", func() bool { return s.connections(transport) == 0 && lines().Len() > 0 })
+			s.stop()
+			if lines().Len() != 1 {
+				t.Fatalf("%d lines", lines().Len())
+			}
+			f := lines().All()[0].ContextMap()
+			if f["transport"] != transport || !strings.HasPrefix(fmt.Sprint(f["client"]), "127.") || f["remedy"] == "" ||
+				!strings.Contains(fmt.Sprint(f["because"]), fault.because) || f["because"] == nil {
+				t.Errorf("the line says %v", f)
+			}
+		})
+	}
+}
+
 // At the level debug, what RPC-over-RDMA does not serve makes a line that says why,
 // what the peer got, and which rule wants it.
 func TestRDMAFaultsAtDebug(t *testing.T) {

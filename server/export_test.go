@@ -25,7 +25,7 @@ func NewOver(cfg *Config, exports ...*export.Export) (*Server, error) {
 }
 
 // LogTo makes s log to l. It is called before Serve.
-func (s *Server) LogTo(l *zap.Logger) { s.log, s.offers.log, s.lines.log = l, l, l }
+func (s *Server) LogTo(l *zap.Logger) { s.log, s.offers.log, s.lines.log, s.names.log = l, l, l, l }
 
 // Offer is SetExports over file systems of the test's own.
 func (s *Server) Offer(exports ...*export.Export) error {
