@@ -45,15 +45,22 @@ var kerberosSettings = []setting{
 	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
 		meaning: "the realm whose users are users of this machine by the same name"},
 	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
-		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused where an export has the option `require_account`"},
+		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused where an export has the option `require_account`. A `/`, `@` or `\\` within a name stands behind a `\\`. The principal `root@REALM` of the own realm is user 0, and acts as it where an export has `no_root_squash`"},
 }
 
 func checkPrincipals(k *checker) {
+	said := make(map[string]bool)
 	for _, word := range k.c.Kerberos.Principals {
-		if p, user, ok := splitPrincipal(string(word)); !ok || user == "" || !strings.Contains(p, "@") {
+		p, user, ok := splitPrincipal(string(word))
+		switch {
+		case !ok || user == "" || !strings.Contains(p, "@"):
 			k.fault("kerberos.principals", fmt.Sprintf("%q", word), `write PRINCIPAL@REALM=USER, such as "backup/host@EXAMPLE.ORG=backup"`)
 			return
+		case said[p]:
+			k.fault("kerberos.principals", fmt.Sprintf("%q", word), "name each principal once")
+			return
 		}
+		said[p] = true
 	}
 }
 
@@ -94,7 +101,9 @@ func (s *Server) openKerberos() {
 		principal, user, _ := splitPrincipal(string(word))
 		who.named[principal] = user
 	}
-	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab})
+	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab, KeytabFailed: func(err error) {
+		s.log.Warn("the keytab cannot be read any more, and the keys that were in it are used on", zap.Error(err))
+	}})
 	wanted := s.offers.wantKerberos()
 	if who.realm == "" {
 		realm, err := krb5.DefaultRealm("")
@@ -106,6 +115,9 @@ func (s *Server) openKerberos() {
 	s.checkKeytab = func() {
 		if err := mechanism.Check(); err != nil && s.offers.wantKerberos() {
 			s.log.Warn("exports with sec=krb5 cannot be used: correct the key kerberos.keytab", zap.Error(err))
+		}
+		if err := mechanism.Exposed(); err != nil && s.offers.wantKerberos() {
+			s.log.Warn("the keytab is no secret", zap.Error(err))
 		}
 	}
 	s.checkKeytab()

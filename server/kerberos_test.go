@@ -114,6 +114,9 @@ func TestPrincipalsOfTheConfiguration(t *testing.T) {
 		`["alice"]`:                          false,
 		`["alice=alice"]`:                    false,
 		`["alice@EXAMPLE.ORG="]`:             false,
+		`["a@B=c", "a@B=d"]`:                 false,
+		`["a@B=c", "a@B=c"]`:                 false,
+		`["a\\@b@B=c"]`:                      true,
 	} {
 		c, err := parseConfig("test.toml", []byte("[kerberos]\nprincipals = "+text+"\n"))
 		if (err == nil) != good {

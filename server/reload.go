@@ -22,7 +22,7 @@ type reloads struct {
 // served from then on. Calls that run end with the export that they began with, whose
 // file system is closed after the last of them. Calls that come later are served by the
 // new one, with its options, or answered STALE where the export was removed. Other keys
-// are for the next start. The groups of users are looked up anew. Where something is wrong, a line of the log says what, and
+// are for the next start. The groups of users, and the users of principals, are looked up anew. Where something is wrong, a line of the log says what, and
 // everything stays as it was.
 //
 // Reload may be called from any goroutine, and may block as long as directories do. While
@@ -62,6 +62,7 @@ func (s *Server) reloadOnce(read func() (*Config, error)) {
 	s.checkKeytab()
 	s.registration.soon() // as rpcbind may have restarted
 	s.groups.Forget()     // as the administrator may have changed who is in which
+	s.gss.Refresh()       // and who a principal is
 	s.log.Info("configuration read again", c.fields()...)
 	if keys := cfg.differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))

@@ -223,6 +223,47 @@ func (s *Server) refresh(x *serverContext) {
 	}
 }
 
+// refreshOld has the identities of contexts asked for anew that are old by now.
+func (s *Server) refreshOld(now time.Time) {
+	for c := range s.contexts.parts() {
+		for i := range c {
+			if x := c[i].Load(); x != nil && now.After(x.who.Load().until) {
+				s.refresh(x)
+			}
+		}
+	}
+}
+
+// Refresh has all identities asked for anew, because what Config.Identify says may have changed.
+// It does not wait: until there is an answer, what was known holds.
+func (s *Server) Refresh() {
+	now := time.Now()
+	k := &s.identities
+	k.mu.Lock()
+	for p, q := range k.of {
+		if id := q.answered(); id != nil {
+			k.of[p] = &question{done: q.done, id: id.old(), before: q.before}
+		}
+	}
+	k.mu.Unlock()
+	for c := range s.contexts.parts() {
+		for i := range c {
+			if x := c[i].Load(); x != nil {
+				who := x.who.Load()
+				x.who.CompareAndSwap(who, who.old())
+			}
+		}
+	}
+	s.refreshOld(now)
+}
+
+// old is the identity, to be asked for anew.
+func (id *identity) old() *identity {
+	old := *id
+	old.until = time.Time{}
+	return &old
+}
+
 // refreshAll asks for the identities that wait, until there are none.
 func (s *Server) refreshAll() {
 	r := &s.refresher

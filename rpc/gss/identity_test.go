@@ -88,13 +88,50 @@ func TestIdentitiesAreRefreshedBehindCalls(t *testing.T) {
 		calls("afterwards", 2000, 2)
 
 		d.set(0, false, nil)
-		time.Sleep(11 * time.Minute)
-		calls("while it is old again", 2000, 3)
+		s.gss.Refresh()
+		synctest.Wait()
 		calls("when it is known to nobody", rpc.NobodyID, 3)
 		d.set(3000, true, nil)
 		time.Sleep(31 * time.Second)
 		calls("half a minute later", rpc.NobodyID, 4)
 		calls("when it is known again", 3000, 4)
+	})
+}
+
+// A context that is idle acts as its principal's user does when it is used again: identities
+// are asked for anew without calls, and at once where they may have changed.
+func TestIdentitiesOfIdleContextsAreRefreshed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &directory{uid: 1000, known: true}
+		s := newSite(t, gss.Config{Identify: d.identify})
+		s.mech.Life = 5 * time.Hour
+		var uid uint32
+		s.program.Judging = func(a *rpc.Arrived, _ *rpc.Judgement) rpc.Outcome {
+			uid = a.Cred.UID
+			return rpc.Done
+		}
+		r := s.establish(s.wire(), s.mech)
+		seq := uint32(0)
+		is := func(what string, want uint32) {
+			t.Helper()
+			seq++
+			if err := answer(r.call(r.ctx, r.data(seq, 1), put(tag))); err != nil || uid != want {
+				t.Errorf("%s: user %d, %v, want %d", what, uid, err, want)
+			}
+			synctest.Wait()
+		}
+		is("at first", 1000)
+		d.set(2000, true, nil)
+		time.Sleep(12 * time.Minute)
+		is("after a while without calls", 2000)
+		d.set(3000, true, nil)
+		s.gss.Refresh()
+		synctest.Wait()
+		is("after a change", 3000)
+		d.fail(errors.New("the directory is away"))
+		s.gss.Refresh()
+		synctest.Wait()
+		is("while nobody can tell", 3000)
 	})
 }
 

@@ -144,11 +144,13 @@ func (s *Server) keep() {
 	}
 }
 
-// sweep forgets contexts that are over.
+// sweep forgets contexts that are over, and has identities that are old asked for anew: a context
+// that is used again after a while acts as its principal's user does by then.
 func (s *Server) sweep() {
 	now := time.Now()
 	s.count.expired.Add(uint64(s.contexts.sweep(now)))
 	s.halves.sweep(now)
+	s.refreshOld(now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

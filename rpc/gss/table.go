@@ -3,6 +3,7 @@ package gss
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"iter"
 	mathrand "math/rand/v2"
 	"net/netip"
 	"sync"
@@ -207,11 +208,7 @@ func (t *table) drop(x *serverContext) {
 // sweep forgets what is over, a few places at a time, and returns how many those
 // were.
 func (t *table) sweep(now time.Time) (gone int) {
-	for i := range t.chunks {
-		c := t.chunks[i].Load()
-		if c == nil {
-			continue
-		}
+	for c := range t.parts() {
 		t.mu.Lock()
 		for j := range c {
 			if x := c[j].Load(); x != nil && x.over(now, t.idle) {
@@ -222,6 +219,17 @@ func (t *table) sweep(now time.Time) (gone int) {
 		t.mu.Unlock()
 	}
 	return gone
+}
+
+// parts are the places that there are, a few at a time.
+func (t *table) parts() iter.Seq[*chunk] {
+	return func(yield func(*chunk) bool) {
+		for i := range t.chunks {
+			if c := t.chunks[i].Load(); c != nil && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // clear forgets all.

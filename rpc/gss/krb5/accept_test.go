@@ -306,7 +306,8 @@ func TestOnlyKeysOfTheServiceAreUsed(t *testing.T) {
 
 func TestKeytabIsReadAgainWhenItChanges(t *testing.T) {
 	kdc, k := freshTicket(t, nil)
-	m := kdc.acceptor()
+	told := 0
+	m := New(Config{Keytab: kdc.path, KeytabFailed: func(error) { told++ }})
 	_, token := start(t, k, Config{})
 	if _, _, err := m.Accept(token, nil, noon); err != nil {
 		t.Fatal(err)
@@ -325,8 +326,18 @@ func TestKeytabIsReadAgainWhenItChanges(t *testing.T) {
 	if err := os.WriteFile(kdc.path, []byte{5, 2, 0}, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Check(); err != nil {
-		t.Errorf("while the keytab is being written: %v", err)
+	for range 2 {
+		if err := m.Check(); err != nil || told != 1 {
+			t.Errorf("while the keytab is being written: %v, told %d times", err, told)
+		}
+	}
+	for mode, exposed := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
+		if err := os.Chmod(kdc.path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Exposed(); (err != nil) != exposed {
+			t.Errorf("mode %o: %v", mode, err)
+		}
 	}
 	if err := os.Remove(kdc.path); err != nil {
 		t.Fatal(err)

@@ -28,6 +28,9 @@ type serviceKey struct {
 type keytabFile struct {
 	path string
 	read atomic.Pointer[keytabRead]
+	// failed, where set, is told once why the keys of before are used on.
+	failed func(error)
+	silent atomic.Bool // it was told
 }
 
 // keytabRead is what was read, and of which state of the file. It is not changed.
@@ -46,7 +49,7 @@ type fileStamp struct {
 func stampOf(info os.FileInfo) fileStamp {
 	s := fileStamp{size: info.Size(), changed: info.ModTime()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode = uint64(st.Dev), st.Ino
+		s.device, s.inode, s.changed = uint64(st.Dev), st.Ino, time.Unix(st.Ctim.Unix()) // which chmod changes, too
 	}
 	return s
 }
@@ -63,12 +66,25 @@ func (f *keytabFile) keys() ([]serviceKey, error) {
 	now, err := readKeytab(f.path)
 	if err == nil {
 		f.read.Store(now)
+		f.silent.Store(false)
 		return now.keys, nil
 	}
 	if before != nil && !errors.Is(err, fs.ErrNotExist) {
+		if f.failed != nil && f.silent.CompareAndSwap(false, true) {
+			f.failed(err)
+		}
 		return before.keys, nil
 	}
 	return nil, err
+}
+
+// exposed is an error where others than the file's owner and group may read it.
+func (f *keytabFile) exposed() error {
+	info, err := os.Stat(f.path)
+	if err == nil && info.Mode()&0o004 != 0 {
+		return fmt.Errorf("the keytab %s has mode %04o: every user of this machine can read its keys, and act as the server and as any caller: chmod 600 it, and make new keys if it was so for long", f.path, info.Mode().Perm())
+	}
+	return nil
 }
 
 func readKeytab(path string) (*keytabRead, error) {

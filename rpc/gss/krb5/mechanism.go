@@ -12,6 +12,10 @@ import (
 type Config struct {
 	// Keytab is the path of the acceptor's keytab, /etc/krb5.keytab if it is "".
 	Keytab string
+	// KeytabFailed, where set, is told when the keytab has changed and cannot be read any more:
+	// the keys that were in it are used on. It is told once, until the keytab can be read
+	// again, by any goroutine.
+	KeytabFailed func(error)
 	// Service is the first component of the acceptor's principals, nfs if it is "".
 	// Each key of such a principal is used, whatever its host.
 	Service string
@@ -61,7 +65,7 @@ func New(c Config) *Mechanism {
 	if c.Skew == 0 {
 		c.Skew = 5 * time.Minute
 	}
-	return &Mechanism{config: c, keytab: keytabFile{path: c.Keytab}}
+	return &Mechanism{config: c, keytab: keytabFile{path: c.Keytab, failed: c.KeytabFailed}}
 }
 
 // OID is part of gss.Mechanism.
@@ -72,6 +76,9 @@ func (m *Mechanism) Check() error {
 	_, err := m.serviceKeys()
 	return err
 }
+
+// Exposed says that users of this machine can read the keytab who should not.
+func (m *Mechanism) Exposed() error { return m.keytab.exposed() }
 
 // serviceKeys are the acceptor's keys.
 func (m *Mechanism) serviceKeys() ([]serviceKey, error) {
