@@ -2,7 +2,6 @@ package local
 
 import (
 	"bytes"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -216,35 +215,4 @@ func openAbove(dir, levels int) (int, error) {
 func (fs *FS) pathOf(dir int, buf *[unix.PathMax]byte) (int, error) {
 	var name [24]byte
 	return sysReadlinkat(fs.proc, procName(&name, dir), buf[:])
-}
-
-// openTrees are the process's FSs whose mounts hold more than their trees.
-var openTrees = treeTable{m: make(map[*FS]struct{})}
-
-type treeTable struct {
-	mu sync.Mutex
-	m  map[*FS]struct{}
-}
-
-func (t *treeTable) add(fs *FS) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.m[fs] = struct{}{}
-}
-
-func (t *treeTable) remove(fs *FS) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.m, fs)
-}
-
-// moved is called when a directory of the file system dev got another parent through by.
-func (t *treeTable) moved(dev uint64, by *FS) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for fs := range t.m {
-		if fs != by && fs.rootStat.Dev == dev {
-			fs.moves.Add(1)
-		}
-	}
 }

@@ -148,11 +148,7 @@ func (fs *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fi
 	m := dst.n.mark()
 	r := unix.FileCloneRange{Src_fd: int64(src.data.fd), Src_offset: fromOffset, Src_length: count, Dest_offset: toOffset}
 	err = dst.alter(op, 0, func(fd int) error {
-		for {
-			if err := unix.IoctlFileCloneRange(fd, &r); err != syscall.EINTR {
-				return err
-			}
-		}
+		return uninterrupted(func() error { return unix.IoctlFileCloneRange(fd, &r) })
 	})
 	switch err {
 	case nil:

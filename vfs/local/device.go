@@ -43,6 +43,19 @@ func (t *deviceTable) leave(fs *FS) {
 	}
 }
 
+// moved is called when a directory of the file system dev got another parent through by.
+func (t *deviceTable) moved(dev uint64, by *FS) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d := t.m[dev]; d != nil {
+		for fs := range d.shown {
+			if fs != by && !fs.bounded {
+				fs.moves.Add(1)
+			}
+		}
+	}
+}
+
 // lost tells every client that data may be lost which it wrote through any FS and did not commit.
 func (d *device) lost() {
 	devices.mu.Lock()

@@ -147,10 +147,10 @@ func (fs *FS) open() error {
 	fs.kind, fs.reads = kindOf(&sfs, &fs.rootStat, birth(rootFD) != 0), readKindOf(&sfs)
 	fs.readOnly = fs.readOnly || sfs.Flags&unix.ST_RDONLY != 0
 	fs.lane = lane{fs.rootStat.Dev}
-	fs.device = devices.join(fs)
-	fs.whole.confirmed = fs.device.failures.Load()
 	on, top := mountOf(fs.mount)
 	fs.mountID, fs.bounded, fs.volume = on.ID, top && on.Root == "/", volume(strings.Clone(on.Device))
+	fs.device = devices.join(fs)
+	fs.whole.confirmed = fs.device.failures.Load()
 	fs.self, fs.unmapped = ownIdentity(), unmappedUser()
 	fs.nodes.init(fs)
 	fs.newVerifier()
@@ -176,9 +176,6 @@ func (fs *FS) open() error {
 		}
 	} else {
 		fs.resolver = kernelResolver{fs}
-	}
-	if !fs.bounded {
-		openTrees.add(fs)
 	}
 	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h) // this reference is never given back before Close
 	return nil
@@ -231,7 +228,6 @@ func (fs *FS) Close() error {
 
 func (fs *FS) release() error {
 	var err error
-	openTrees.remove(fs)
 	devices.leave(fs)
 	if fs.nodes.fs != nil {
 		fs.nodes.each(fs.dropClaims)

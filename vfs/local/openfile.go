@@ -88,27 +88,31 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
-	ro, rw := o.ro, o.rw
-	if ro != nil && ro.pins == 0 && roundsSince(round, ro.used.Load()) >= patience {
-		o.ro = nil
-	} else {
-		ro = nil
+	idle := func(f *openFile) bool {
+		return f != nil && f.pins == 0 && roundsSince(round, f.used.Load()) >= patience
+	}
+	var ro, rw *openFile
+	if idle(o.ro) {
+		ro, o.ro = o.ro, nil
 	}
 	// A writer says that it wrote before it gives its reference back: what is
 	// in use may be about to have something to sync.
-	if rw != nil && rw.pins == 0 && roundsSince(round, rw.used.Load()) >= patience && rw.refs.Load() == 1 && !n.unsynced.listed.Load() {
-		o.rw = nil
-	} else {
-		rw = nil
+	if idle(o.rw) && o.rw.refs.Load() == 1 && !n.unsynced.listed.Load() {
+		rw, o.rw = o.rw, nil
 	}
 	o.mu.Unlock()
-	for _, f := range [...]*openFile{ro, rw} {
+	return putFiles(ro, rw)
+}
+
+// putFiles gives references back, of those that are not nil, and returns how many those were.
+func putFiles(files ...*openFile) (n int) {
+	for _, f := range files {
 		if f != nil {
 			f.put()
-			closed++
+			n++
 		}
 	}
-	return closed
+	return n
 }
 
 // closeAll closes the files whatever is to be synced, once their users are done.
@@ -117,11 +121,7 @@ func (o *openFiles) closeAll() {
 	ro, rw := o.ro, o.rw
 	o.ro, o.rw = nil, nil
 	o.mu.Unlock()
-	for _, f := range [...]*openFile{ro, rw} {
-		if f != nil {
-			f.put()
-		}
-	}
+	putFiles(ro, rw)
 }
 
 // file returns n's open file with a reference, opening it where needed. The

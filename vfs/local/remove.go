@@ -180,7 +180,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		moved.after(changed)
 		victim.after(changed)
 		if err == nil && f != t && (moved.n == nil || moved.n.typ == vfs.Directory) {
-			openTrees.moved(f.inode.key.dev, fs)
+			devices.moved(f.inode.key.dev, fs)
 		}
 		if changed {
 			if victim.ok {

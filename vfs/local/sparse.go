@@ -45,13 +45,7 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	}
 	var ch vfs.Change
 	c := fs.before(n, &is, &ch)
-	call := func() error { return do(f.data.fd) }
-	var err error
-	if as := fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))); as != nil {
-		err = fs.as(as, call)
-	} else {
-		err = call()
-	}
+	err := fs.asWriter(fs.writesAs(op.Cred, &is.Stat_t, int(min(bytes, math.MaxInt32))), func() error { return do(f.data.fd) })
 	if err == nil {
 		n.wrote()
 	}
@@ -72,11 +66,7 @@ func (fs *FS) fallocate(op *vfs.Op, to vfs.File, mode uint32, offset, length, by
 	}
 	m := f.n.mark()
 	err = f.alter(op, bytes, func(fd int) error {
-		for {
-			if err := unix.Fallocate(fd, mode, int64(offset), int64(length)); err != syscall.EINTR {
-				return notSupported(err)
-			}
-		}
+		return notSupported(uninterrupted(func() error { return unix.Fallocate(fd, mode, int64(offset), int64(length)) }))
 	})
 	if err != nil {
 		return err

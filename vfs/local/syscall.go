@@ -219,3 +219,12 @@ func sysLink(proc, fd, dir int, name []byte) error {
 		uintptr(dir), uintptr(unsafe.Pointer(cname(&to, name))), unix.AT_SYMLINK_FOLLOW, 0)
 	return errnoErr(e)
 }
+
+// uninterrupted makes a call that the runtime's signals interrupt, on some file systems.
+func uninterrupted(call func() error) error {
+	for {
+		if err := call(); err != syscall.EINTR {
+			return err
+		}
+	}
+}

@@ -1,8 +1,6 @@
 package local
 
 import (
-	"syscall"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -50,6 +48,14 @@ func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]by
 	return done, err
 }
 
+// asWriter makes a call in the identity that writesAs returned.
+func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
+	if c == nil {
+		return call()
+	}
+	return fs.as(c, call)
+}
+
 // clearSetID takes off what the kernel takes off itself when c writes to the
 // file that looked like was, unless the process has CAP_FSETID after all (see
 // DropCapabilities).
@@ -89,15 +95,7 @@ func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 
 // ftruncate cuts or stretches the file of fd, which looks like st, for c.
 func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error {
-	cut := func() error {
-		for {
-			if err := unix.Ftruncate(fd, size); err != syscall.EINTR {
-				return err
-			}
-		}
-	}
-	if as := fs.writesAs(c, st, 0); as != nil {
-		return fs.as(as, cut)
-	}
-	return cut()
+	return fs.asWriter(fs.writesAs(c, st, 0), func() error {
+		return uninterrupted(func() error { return unix.Ftruncate(fd, size) })
+	})
 }
