@@ -38,3 +38,25 @@ func newKey(t *testing.T, s *rpc.Server, conn *rpc.Conn) uint32 {
 	}
 	return d.Uint32()
 }
+
+// Results for which there is room, but not with what their protection adds, are not sent.
+func TestResultsThatDoNotFitWhenProtected(t *testing.T) {
+	s, _, conn := newServer(t, rpc.Config{})
+	s.Protect(rpctest.FlavorSeal, rpctest.NewSeal())
+	key := newKey(t, s, conn)
+	xid := uint32(2)
+	get := func(room int) *rpctest.Call {
+		xid++ // a header is taken once
+		h := rpc.CallHeader{XID: xid, Program: rpctest.Number, Version: 1, Procedure: rpctest.ECHO}
+		h.Cred = rpctest.SealCred(h, rpctest.SealWrap, key)
+		c := rpctest.NewCall(conn, rpctest.CallMessage(h, rpctest.SealArgs(func(w *xdr.Writer) { w.Opaque(make([]byte, 100)) }, key)))
+		c.Space = rpc.Room{Inline: room}
+		return c.Run(s)
+	}
+	whole := len(get(4096).Reply)
+	for room := whole; room > whole-16; room-- {
+		if _, err := get(room).Results(); (err == nil) != (room == whole) {
+			t.Errorf("room for %d of %d bytes: %v", room, whole, err)
+		}
+	}
+}

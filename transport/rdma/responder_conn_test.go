@@ -151,7 +151,7 @@ func TestDefaultThreshold(t *testing.T) {
 }
 
 // V1-122, V1-25: the reply threshold is the smaller of what this side sends and
-// the peer receives. V1-123: without private data 1024.
+// the peer receives. V1-123, L-1: without private data 1024, whatever this side may send.
 func TestThresholdMatrix(t *testing.T) {
 	sizes := []int{1024, 4096, 8192, 65536}
 	for _, own := range sizes {

@@ -102,7 +102,7 @@ func (r refusing) Mount(ctx context.Context, conn net.Conn, req nfs.MountRequest
 	switch {
 	case string(req.Dirpath) != "/data":
 		return nfs.MountStatusErrNoEnt, nil, nil
-	case conn.RemoteAddr().(*net.TCPAddr) == nil: // handlers look at it
+	case !conn.RemoteAddr().(*net.TCPAddr).IP.IsLoopback(), !conn.LocalAddr().(*net.TCPAddr).IP.IsLoopback(): // handlers look at it
 		return nfs.MountStatusErrAcces, nil, nil
 	}
 	return r.Handler.Mount(ctx, conn, req)

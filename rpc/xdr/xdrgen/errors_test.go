@@ -24,6 +24,7 @@ func TestErrors(t *testing.T) {
 		{"unknown constant", "struct a { opaque b[C]; };", `1: constant C is not defined before its use`},
 		{"type twice", "struct a { int b; };\nstruct a { int b; };", `2: type a is defined twice`},
 		{"constant twice", "const A = 1;\nenum b { A = 2 };", `2: constant A is defined twice`},
+		{"array of a body", "typedef struct { int a; } several<3>;", `1: type several is defined twice`},
 		{"void typedef", "typedef void;", `1: typedef of void`},
 		{"void discriminant", "union a switch (void) { case 1: void; };", `1: union a is discriminated by neither int, unsigned int, bool nor enum`},
 		{"nameless argument", "program p { version v {\nvoid q(struct { int a; }) = 1; } = 1; } = 1;", `2: procedure q has a type without a name`},

@@ -50,6 +50,10 @@ func TestPrivateDataFromPeers(t *testing.T) {
 	}{
 		"absent":                               {"", none, false},
 		"foreign (V1-117)":                     {"0102030405060708090a0b0c", none, false},
+		"first byte of the mark (V1-117)":      {"f7ab0e18 01010303", none, false},
+		"second byte of the mark (V1-117)":     {"f6aa0e18 01010303", none, false},
+		"third byte of the mark (V1-117)":      {"f6ab0f18 01010303", none, false},
+		"fourth byte of the mark (V1-117)":     {"f6ab0e19 01010303", none, false},
 		"Reserved bits without R (V1-113)":     {"f6ab0e18 01fe0307", PrivateData{false, 4096, 8192}, true},
 		"Reserved bits with R (V1-113)":        {"f6ab0e18 01ff0307", PrivateData{true, 4096, 8192}, true},
 		"version 9 (V1-116)":                   {"f6ab0e18 09010303", none, false},

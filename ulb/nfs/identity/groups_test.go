@@ -394,6 +394,20 @@ func TestCloseWhileCallsWait(t *testing.T) {
 	})
 }
 
+// A look-up that Close ends is no failure of the service.
+func TestCloseTellsOfNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{stalls: map[uint32]chan struct{}{1000: make(chan struct{})}}
+		g := NewGroups(GroupsConfig{Look: s.look, Failed: func(uid uint32, err error) {
+			t.Errorf("user %d: %v", uid, err)
+		}})
+		go find(g, oneClient, 1000)
+		synctest.Wait()
+		g.Close()
+		synctest.Wait()
+	})
+}
+
 // Every call gets an answer, whatever goes on beside it, and nothing is left.
 func TestGroupsBesideEachOther(t *testing.T) {
 	var n atomic.Uint32

@@ -1,0 +1,34 @@
+package relay
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+)
+
+// The data of a WRITE are found, of whatever length, and may travel beside the message to the
+// server. Arguments that do not end with them travel as they came.
+func TestDataOfAWriteIsFound(t *testing.T) {
+	row := &carried3()[nfs3wire.ProcWrite]
+	for _, n := range []int{1, 2, 3, 4, 5, 4095, 4096, 4097} {
+		data := bytes.Repeat([]byte{7}, n)
+		var w xdr.Writer
+		w.Reset(make([]byte, 0, 8192))
+		w.Opaque([]byte("handle"))
+		w.Uint64(0)
+		w.Uint32(uint32(n))
+		w.Uint32(uint32(nfs3wire.FileSync))
+		w.Opaque(data)
+		for _, spare := range []int{0, 4} {
+			f := forward{call: new(rpc.Call), args: append(bytes.Clone(w.Bytes()), make([]byte, spare)...)}
+			f.call.Args.Reset(f.args, 0, nil)
+			f.findItem(row)
+			if found := f.item != nil; found != (spare == 0) || found && !bytes.Equal(f.item, data) {
+				t.Errorf("%d bytes of data, %d behind them: found %d bytes", n, spare, len(f.item))
+			}
+		}
+	}
+}
