@@ -32,7 +32,9 @@ const fewSlots = 8
 // Of either half the sessions of one address may have as much as they leave to those of
 // others. An address that would have more gets no further session; where it has less than
 // half its part even so, sessions of the address end that has most. Where an address would have
-// more replies, the session of its that holds most of them loses them.
+// more replies, the session of its that holds most of them loses those that its client did not
+// ask for. Those that it asked for stay until it uses the slot again, or fewer slots (RFC 8881
+// §2.10.6.1.3): its further requests that ask for it wait, but for those in the first slot.
 type cache struct {
 	// most is what may be set aside, and half what the rest may take.
 	most, half    int64
@@ -158,11 +160,9 @@ func (c *cache) left(s *share) int64 {
 // client (sr_target_highest_slotid).
 //
 // CB_RECALL_SLOT (RFC 8881 §20.8) would tell it to a client that sends nothing at the moment,
-// and is not sent: it gets back nothing that the server cannot take by itself. What a slot has
-// is its reply, which relieve drops without asking, and 256 bytes that are set aside with the
-// session, and go with it (makeRoom). A client that sends nothing needs no target; one that
-// sends has it with the next answer, sooner than a call of its own could come; and one that
-// obeys neither would not obey the call.
+// and is not sent: a client that sends has the target with the next answer, sooner than a call
+// of its own could come. One that sends nothing keeps the replies that it asked for, within its
+// address's share, and its session with them, where that does not end (makeRoom).
 func (c *cache) slots(s *share, n int) int {
 	left, held := c.left(s), s.others.Load()
 	if left >= held {
@@ -205,8 +205,8 @@ func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 }
 
 // relieve frees memory of a share, where that is not under way already: the session that
-// holds most of it loses the replies that were kept for its client, which is told so if it
-// ever asks for one of them again.
+// holds most of it loses the replies that were kept for its client unasked, which is told so if
+// it ever asks for one of them again.
 func (m *Minor) relieve(of *share) {
 	if !of.relieving.TryLock() {
 		return
@@ -223,7 +223,7 @@ func (m *Minor) relieve(of *share) {
 	}
 	for i := range most.slots {
 		if l := most.slots[i].Load(); l != nil && i > 0 {
-			l.drop()
+			l.drop(false)
 		}
 	}
 }

@@ -30,6 +30,7 @@ type client struct {
 	// mu guards what follows. Nothing else is locked under it but the slots.
 	mu       sync.Mutex
 	sessions []*Session
+	leaving  []*Session // that have ended, and in which requests were still under way
 	gone     bool
 }
 
@@ -51,9 +52,17 @@ func (c *client) Active() bool {
 	return len(c.sessions) > 0
 }
 
-// Busy implements state.Companion.
+// Busy implements state.Companion. Requests of a session that has ended count as well.
 func (c *client) Busy() bool {
-	return c.anySession((*Session).busy)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgetLeft()
+	return len(c.leaving) > 0 || slices.ContainsFunc(c.sessions, (*Session).busy)
+}
+
+// forgetLeft forgets sessions that have ended with all their requests. c.mu is held.
+func (c *client) forgetLeft() {
+	c.leaving = slices.DeleteFunc(c.leaving, func(s *Session) bool { return !s.busy() })
 }
 
 // Gone implements state.Companion.
@@ -88,6 +97,8 @@ func (c *client) part(s *Session) bool {
 		return false
 	}
 	c.sessions = slices.Delete(c.sessions, i, i+1)
+	c.forgetLeft()
+	c.leaving = append(c.leaving, s)
 	return true
 }
 

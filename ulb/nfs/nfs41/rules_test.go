@@ -111,7 +111,7 @@ func TestRepetitionsAreTheSameCallers(t *testing.T) {
 }
 
 // The sessions of one address together keep no more replies than they leave room for those
-// of others, and their requests go on.
+// of others. Requests that would have more kept wait, but for those in a session's first slot.
 func TestRepliesOfOneAddressLeaveAsMuchToOthers(t *testing.T) {
 	st, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
 	ops := []nfs4test.Op{rootOp}
@@ -125,7 +125,7 @@ func TestRepliesOfOneAddressLeaveAsMuchToOthers(t *testing.T) {
 		args.ForeChanAttrs.Maxrequests = 256
 		s := sessionOf(p, args)
 		for slot := range s.fore.Maxrequests {
-			if r := s.with(s.sequenceOp(slot), ops...); r.Status != wire.NFS4OK {
+			if r := s.with(s.sequenceOp(slot), ops...); r.Status != wire.NFS4OK && (r.Status != wire.NFS4ErrDelay || slot == 0) {
 				t.Fatalf("session %d, slot %d: %v", i, slot, r.Status)
 			}
 			top = max(top, m.cache.others.Load())

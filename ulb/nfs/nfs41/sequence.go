@@ -32,9 +32,10 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 		return wire.NFS4ErrBadHighSlot
 	}
 	l := s.slot(args.Slotid)
+	target := uint32(m.cache.slots(s.share, len(s.slots)) - 1)
 	res := wire.Sequence4ResOK{
 		Sessionid: s.ID, Sequenceid: args.Sequenceid, Slotid: args.Slotid,
-		HighestSlotid: s.fore.Maxrequests - 1, TargetHighestSlotid: uint32(m.cache.slots(s.share, len(s.slots)) - 1),
+		HighestSlotid: s.fore.Maxrequests - 1, TargetHighestSlotid: target,
 		StatusFlags: s.status(),
 	}
 	if args.Cachethis && args.Slotid > 0 && !m.cache.holds(s.share, 0, s.fore.maxCached()) {
@@ -43,9 +44,26 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 	if st := l.accept(k, &args); st != wire.NFS4OK {
 		return st
 	}
+	if k.Session == l {
+		// The client has read what the slot's last answer told it, and uses no more slots.
+		if args.HighestSlotid <= l.told {
+			s.retire(l.told)
+		}
+		l.told = target
+	}
 	k.Client = s.client.Client
 	res.Encode(k.W)
 	return wire.NFS4OK
+}
+
+// retire drops the replies of the slots beyond the highest that the client uses: it has got them
+// all (RFC 8881 §2.10.6.1).
+func (s *Session) retire(highest uint32) {
+	for i := int(highest) + 1; i < len(s.slots); i++ {
+		if l := s.slots[i].Load(); l != nil {
+			l.drop(true)
+		}
+	}
 }
 
 // requestSize is how long a call is, with what travelled beside the message.
@@ -78,7 +96,7 @@ func (s *Session) slot(i uint32) *slot {
 	if l := p.Load(); l != nil {
 		return l
 	}
-	l := &slot{session: s, index: i}
+	l := &slot{session: s, index: i, told: s.fore.Maxrequests - 1}
 	if !p.CompareAndSwap(nil, l) {
 		return p.Load()
 	}

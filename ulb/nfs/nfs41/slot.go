@@ -21,6 +21,7 @@ type slot struct {
 	busy     bool   // its request is under way
 	digest   uint64 // of that request
 	kept     *rpc.Kept
+	asked    bool // the client asked that kept be kept
 	// shared: a reply may be sending kept still, so that it may not be written again.
 	shared bool
 	// charge is what the slot has taken of the memory for replies, in bytes.
@@ -30,6 +31,7 @@ type slot struct {
 	// These belong to the request that runs.
 	cache bool      // its reply is to be kept
 	once  bool      // it did something that must not be done twice
+	told  uint32    // the highest slot that the client is to use, by its answer
 	spare *rpc.Kept // memory that may be used again
 }
 
@@ -83,7 +85,7 @@ func (l *slot) finish(k *nfs4.Compound) {
 	}
 	l.session.minor.state.Renew(l.session.client.Client)
 	l.mu.Lock()
-	l.kept, l.shared = kept, false
+	l.kept, l.asked, l.shared = kept, l.cache, false
 	l.busy = false
 	l.account(size)
 	l.mu.Unlock()
@@ -112,11 +114,12 @@ func (l *slot) account(n int) {
 	l.charge = n
 }
 
-// drop forgets the reply that is kept, unless a request is under way.
-func (l *slot) drop() {
+// drop forgets the reply that is kept, unless a request is under way; one that the client asked
+// for with asked alone.
+func (l *slot) drop(asked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.busy && l.kept != nil {
+	if !l.busy && l.kept != nil && (asked || !l.asked) {
 		l.kept, l.shared = nil, false
 		l.account(0)
 	}

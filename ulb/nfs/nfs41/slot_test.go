@@ -2,6 +2,7 @@ package nfs41
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,9 +88,16 @@ func TestSessionEndsUnderARequest(t *testing.T) {
 	s := newClientSession(p, "client")
 	running := p.Begin(p.Message("", op(wire.OpSequence, s.sequenceOp(5)), purge))
 	await.Receive(t, "a request is under way", m.begun)
+	c := clientOf(m.state.Client(s.client))
 	is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
+	if !c.Busy() {
+		t.Error("the request does not keep its client's lease from running out")
+	}
 	m.release <- struct{}{}
 	want(t, "the request", p.Parse(p.End(running)), wire.NFS4OK, 2)
+	if c.Busy() {
+		t.Error("the client is busy with nothing")
+	}
 	if m.cache.aside.Load() != 0 || m.cache.others.Load() != 0 {
 		t.Errorf("%d and %d bytes are left", m.cache.aside.Load(), m.cache.others.Load())
 	}
@@ -177,48 +185,63 @@ func TestClientsComeBack(t *testing.T) {
 	})
 }
 
-// The memory for replies has a ceiling. Before it is reached, clients are told to use
-// fewer slots; then the session that holds most loses its replies, and all go on.
+// The memory for replies has a ceiling. Before it is reached, clients are told to use fewer slots.
+// One that does goes on; one that does not waits, but in its first slot. No reply is lost that a
+// client asked for and may still ask for again (RFC 8881 §2.10.6.1.3).
 func TestMemoryForReplies(t *testing.T) {
-	site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
-	p := site.Peer(1)
-	getFHs := []nfs4test.Op{rootOp}
-	for range 100 {
-		getFHs = append(getFHs, op(wire.OpGetFH))
-	}
-	greedy := func(name string) *session {
-		args := createArgs(newClient(p, name, 1), 1)
-		args.ForeChanAttrs.Maxrequests = 256
-		return sessionOf(p, args)
-	}
-	big, small := greedy("big"), greedy("small")
-	want(t, "a request of a modest client", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
-	most, least, top := uint32(0), big.fore.Maxrequests, int64(0)
-	for round := range uint32(8) {
-		for slot := range big.fore.Maxrequests {
-			seq := big.sequenceOp(slot)
-			seq.Sequenceid += round
-			r := big.with(seq, getFHs...)
-			want(t, "a request of a greedy client", r, wire.NFS4OK, len(getFHs)+1)
-			var res wire.Sequence4Res
-			r.Ops[0].Into(t, &res)
-			most, least = max(most, res.ResOK.TargetHighestSlotid), min(least, res.ResOK.TargetHighestSlotid)
-			top = max(top, m.cache.others.Load())
-			if t.Failed() {
-				return
+	for _, obeys := range []bool{false, true} {
+		site, m := site(t, Config{CacheMemory: 1 << 20}, state.Config{})
+		p := site.Peer(1)
+		getFHs := []nfs4test.Op{rootOp}
+		for range 100 {
+			getFHs = append(getFHs, op(wire.OpGetFH))
+		}
+		greedy := func(name string) *session {
+			args := createArgs(newClient(p, name, 1), 1)
+			args.ForeChanAttrs.Maxrequests = 256
+			return sessionOf(p, args)
+		}
+		big, small := greedy("big"), greedy("small")
+		want(t, "a request of a modest client", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
+		target := big.fore.Maxrequests - 1
+		least, top, delayed := target, int64(0), 0
+		latest := map[uint32]*wire.Sequence4Args{}
+		for range 8 {
+			for slot := uint32(0); slot < big.fore.Maxrequests && (slot <= target || !obeys); slot++ {
+				seq := big.sequenceOp(slot)
+				r := big.with(seq, getFHs...)
+				if r.Status == wire.NFS4ErrDelay && len(r.Ops) == 1 && slot > 0 && !obeys {
+					delayed++
+					continue
+				}
+				want(t, fmt.Sprint("a request of a greedy client in slot ", slot), r, wire.NFS4OK, len(getFHs)+1)
+				var res wire.Sequence4Res
+				r.Ops[0].Into(t, &res)
+				big.seq[slot]++
+				latest[slot] = seq
+				target = res.ResOK.TargetHighestSlotid
+				least, top = min(least, target), max(top, m.cache.others.Load())
+				if t.Failed() {
+					return
+				}
 			}
 		}
-	}
-	if top > m.cache.half || most != big.fore.Maxrequests-1 || least > most/2 {
-		t.Errorf("%d bytes were taken, of %d; slots to be used: %d, then %d", top, m.cache.half, most, least)
-	}
-	// Which the modest one does not pay for.
-	want(t, "the modest client's request again", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
-	for _, s := range []*session{big, small} {
-		is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
-	}
-	if n := m.cache.others.Load() + m.cache.aside.Load(); n != 0 {
-		t.Errorf("%d bytes are left", n)
+		if top > m.cache.half || least > big.fore.Maxrequests/2 || delayed == 0 == !obeys {
+			t.Errorf("%d bytes were taken, of %d; the fewest slots to be used: %d; %d requests wait", top, m.cache.half, least, delayed)
+		}
+		for slot, seq := range latest {
+			if !obeys || slot <= target {
+				want(t, fmt.Sprint("the same again in slot ", slot), big.with(seq, getFHs...), wire.NFS4OK, len(getFHs)+1)
+			}
+		}
+		// Which the modest one does not pay for.
+		want(t, "the modest client's request again", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
+		for _, s := range []*session{big, small} {
+			is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
+		}
+		if n := m.cache.others.Load() + m.cache.aside.Load(); n != 0 {
+			t.Errorf("%d bytes are left", n)
+		}
 	}
 }
 
