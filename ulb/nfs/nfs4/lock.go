@@ -83,7 +83,8 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	if c == nil {
 		return wire.NFS4ErrOpNotInSession
 	}
-	return k.Program.state.MayHold(c, reclaim)
+	s, _ := k.Program.state.MayHold(c, reclaim) // it has a file open, and is recorded
+	return s
 }
 
 // mayLockAs says whether the caller may lock by the stateid: it opened the file for that,

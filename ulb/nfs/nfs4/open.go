@@ -153,10 +153,10 @@ func (o *opening) claim() Status {
 	}
 	o.reclaim = claim == wire.ClaimPrevious
 	m := o.k.Program.state
-	if s := m.MayHold(o.client, o.reclaim); s != wire.NFS4OK || o.k.Minor > 0 {
+	s, first := m.MayHold(o.client, o.reclaim)
+	if s != wire.NFS4OK || !first {
 		return s
 	}
-	// A client of a later minor version is recorded by its RECLAIM_COMPLETE.
 	switch blocked, err := m.Record(o.client, o.k.Op.Try); {
 	case blocked:
 		return o.k.Block(o.k.FS().Lane())

@@ -13,15 +13,24 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Owners that hold nothing are not kept for ever, however many a client makes up.
-func TestIdleOwnersAreBounded(t *testing.T) {
-	c := newClient(t)
-	for i := range 2500 {
-		c.run(t, wire.NFS4ErrNoEnt, putRootFH, c.owner("o"+strconv.Itoa(i)).open("missing", readMode, denyNone))
-	}
-	if n := c.State.Usage().Owners; n > 1500 {
-		t.Errorf("%d owners are kept", n)
-	}
+// Owners that hold nothing are kept for a lease, in which their last requests may come again, and
+// no longer (RFC 7530 §9.1.10).
+func TestIdleOwnersAreKeptForALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		for i := range 2500 {
+			c.run(t, wire.NFS4ErrNoEnt, putRootFH, c.owner("o"+strconv.Itoa(i)).open("missing", readMode, denyNone))
+		}
+		if n := c.State.Usage().Owners; n != 2500 {
+			t.Errorf("%d owners are kept", n)
+		}
+		time.Sleep(c.State.Lease() + time.Second)
+		c.run(t, ok, renew(c.id))
+		c.run(t, wire.NFS4ErrNoEnt, putRootFH, c.owner("one more").open("missing", readMode, denyNone))
+		if n := c.State.Usage().Owners; n > 1 {
+			t.Errorf("%d owners are kept after a lease", n)
+		}
+	})
 }
 
 // Clients that never confirm themselves push each other out, and no confirmed ones.

@@ -262,3 +262,17 @@ func TestLocksOfOneFileAreShared(t *testing.T) {
 		})
 	}
 }
+
+// Owners that hold nothing give way to new ones where there is no room for both.
+func TestIdleOwnersGiveWay(t *testing.T) {
+	m := manager(t, Config{Memory: 1 << 20})
+	defer m.Close()
+	c := v40(t, m, me())
+	for i := range 5000 {
+		_, s := m.OwnerOf(c, fmt.Append(nil, "owner ", i), i%2 == 0)
+		is(t, "an owner", s, ok)
+	}
+	if u := m.Usage(); u.Memory > 1<<20 || u.Owners < 100 {
+		t.Errorf("%+v", u)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
 // disk is Records that outlive a Manager, and fail on demand.
@@ -137,6 +138,15 @@ func complete(t testing.TB, m *Manager, id *Identity) *Client {
 	c := confirmed(t, m, id)
 	s, _ := m.ReclaimComplete(c, false)
 	is(t, "RECLAIM_COMPLETE", s, nfs4wire.NFS4OK)
+	return c
+}
+
+// holder makes a client that has a file open, which is named after it.
+func holder(t testing.TB, m *Manager, id *Identity) *Client {
+	t.Helper()
+	c := complete(t, m, id)
+	h, _ := vfs.MakeHandle(id.Owner)
+	open(t, m, c, "o", FileKey{"domain", h}, AccessRead, 0)
 	return c
 }
 

@@ -65,9 +65,16 @@ func (m *Manager) expel(clients map[*Client]struct{}) bool {
 
 // MayHold says whether c may be granted something at the moment: what it held before the
 // restart, where claimed is set, or something new: NFS4_OK, NFS4ERR_GRACE or
-// NFS4ERR_NO_GRACE.
-func (m *Manager) MayHold(c *Client, claimed bool) Status {
+// NFS4ERR_NO_GRACE. first: Record is to be called before.
+func (m *Manager) MayHold(c *Client, claimed bool) (s Status, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mayHold(c, claimed)
+	return m.mayHold(c, claimed), !m.isRecorded(c, claimed)
+}
+
+// isRecorded says whether a client that holds something, or claims it, is recorded. One of minor
+// version 0 has no RECLAIM_COMPLETE, which would record it when it has claimed all; and one of a
+// later version whose lease ran out may have lost its record since. It is called with m.mu held.
+func (m *Manager) isRecorded(c *Client, claimed bool) bool {
+	return m.cfg.Records == nil || c.known.reclaim.recorded || claimed && c.Minor > 0
 }

@@ -46,7 +46,7 @@ func TestStateWithoutALeaseGivesWay(t *testing.T) {
 				if denied != nfs4wire.NFS4ErrShareDenied && denied != nfs4wire.NFS4ErrDenied {
 					t.Fatal(denied)
 				}
-				time.Sleep(m.Lease() + 1)
+				time.Sleep(m.Lease() + m.unwritten() + 1)
 				m.Renew(other)
 				if n := m.Usage(); n.Ranges != 1 {
 					t.Errorf("what no other client wants went: %+v", n)
@@ -75,7 +75,7 @@ func TestNobodyGoesInVain(t *testing.T) {
 		old, firm, other := newClient(m, 1, "old"), newClient(m, 1, "firm"), newClient(m, 1, "other")
 		open(t, m, old, "owner", fileKey(1), AccessRead, AccessWrite)
 		open(t, m, firm, "owner", fileKey(1), AccessRead, AccessWrite)
-		time.Sleep(m.Lease() + 1)
+		time.Sleep(m.Lease() + m.unwritten() + 1)
 		m.Renew(firm)
 		if _, s := m.Open(&OpenArgs{Client: other, OwnerName: []byte("other"), Key: fileKey(1), Access: AccessWrite}); s != nfs4wire.NFS4ErrShareDenied {
 			t.Error(s)
@@ -110,7 +110,7 @@ func TestNothingIsGivenAwayWhoseRecordStays(t *testing.T) {
 		defer m.Close()
 		old, other := newClient(m, 1, "old"), newClient(m, 1, "other")
 		open(t, m, old, "owner", fileKey(1), AccessRead, AccessWrite)
-		time.Sleep(m.Lease() + 1)
+		time.Sleep(m.Lease() + m.unwritten() + 1)
 		m.Renew(other)
 		want := func(want Status) {
 			t.Helper()

@@ -69,11 +69,11 @@ func TestWhatIsTakenIsTold(t *testing.T) {
 		take func(t *testing.T, m *Manager)
 	}{
 		"another client wants it": {Wanted, func(t *testing.T, m *Manager) {
-			time.Sleep(m.Lease() + 1)
+			time.Sleep(m.Lease() + m.unwritten() + 1)
 			open(t, m, newClient(m, 1, "other"), "owner", fileKey(1), AccessWrite, 0)
 		}},
 		"another client has its name": {Named, func(t *testing.T, m *Manager) {
-			time.Sleep(m.Lease() + 1)
+			time.Sleep(m.Lease() + m.unwritten() + 1)
 			id := &Identity{Owner: []byte("holder"), Verifier: [8]byte{1}, Address: netip.MustParseAddr("192.0.2.9")}
 			if x := m.ExchangeID(id, false); x.Expired == nil || m.Evict(x.Expired) != nil {
 				t.Errorf("%+v", x)

@@ -38,7 +38,7 @@ func TestEvictionsWaitForTheDiskTogether(t *testing.T) {
 func TestEvictionOfSeveral(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
-		a, b, c := complete(t, m, identity("a", 1, "me")), complete(t, m, identity("b", 1, "me")), complete(t, m, identity("c", 1, "me"))
+		a, b, c := holder(t, m, identity("a", 1, "me")), holder(t, m, identity("b", 1, "me")), holder(t, m, identity("c", 1, "me"))
 		all := []*Client{a, b, c}
 		pass(2 * leaseTime)
 		d.breakDown(true)
@@ -93,7 +93,7 @@ func TestEvictionsOfTheSameClients(t *testing.T) {
 func TestEvictionIsNotHeldUpByAFile(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
-		stalls, other := complete(t, m, identity("stalls", 1, "me")), complete(t, m, identity("other", 1, "me"))
+		stalls, other := holder(t, m, identity("stalls", 1, "me")), holder(t, m, identity("other", 1, "me"))
 		held := &heldFile{closed: make(chan struct{})}
 		if _, s := m.Open(&OpenArgs{Client: stalls, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, File: held}); s != ok {
 			t.Fatal(s)

@@ -81,8 +81,21 @@ func TestRestart(t *testing.T) {
 			confirmed(t, m, identity("client", 2, "me"))
 		}}, true, false},
 		{"expired", []life{func(t *testing.T, m *Manager) {
+			holder(t, m, me())
+			pass(2 * leaseTime)
+		}}, true, false},
+		{"expired, without state", []life{func(t *testing.T, m *Manager) {
 			holds(t, m)
 			pass(2 * leaseTime)
+		}}, false, false},
+		{"expired without state, and back", []life{func(t *testing.T, m *Manager) {
+			c := complete(t, m, me())
+			pass(2 * leaseTime)
+			m.Renew(c)
+			if _, err := m.Record(c, false); err != nil {
+				t.Fatal(err)
+			}
+			open(t, m, c, "o", fileKey(1), AccessRead, 0)
 		}}, true, false},
 		{"evicted", []life{func(t *testing.T, m *Manager) {
 			c := complete(t, m, me())
@@ -110,7 +123,9 @@ func TestRestart(t *testing.T) {
 			pass(leaseTime * 3 / 2)
 		}}, false, false},
 		{"a crash after grace in which it completed", []life{holds, func(t *testing.T, m *Manager) {
-			holds(t, m)
+			c := complete(t, m, me())
+			synctest.Wait()
+			open(t, m, c, "o", fileKey(1), AccessRead, 0)
 			pass(leaseTime * 3 / 2)
 		}}, true, false},
 		{"it completed after grace", []life{holds, func(t *testing.T, m *Manager) {
@@ -215,19 +230,23 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 		}
 		complete(t, m, identity("c", 1, "me"))
 	}, func(t *testing.T, m *Manager) {
-		complete(t, m, identity("c", 1, "me"))
+		c := complete(t, m, identity("c", 1, "me"))
 		a := v40(t, m, identity("a", 1, "me"))
 		is(t, "a claim", m.mayHoldNow(a, true), ok)
-		m.mu.Lock()
-		m.reclaimed(a)
-		m.mu.Unlock()
+		if _, err := m.Record(a, false); err != nil {
+			t.Error(err)
+		}
+		_, s := m.Open(&OpenArgs{Client: a, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, Claimed: true})
+		is(t, "the claim of a file", s, ok)
 		is(t, "another claim", m.mayHoldNow(a, true), ok)
 		v40(t, m, identity("b", 1, "me")) // and claims nothing
 		synctest.Wait()
 		if !m.InGrace() {
 			t.Fatal("grace ended early")
 		}
-		pass(leaseTime + leaseTime/4)
+		pass(leaseTime / 2)
+		m.Renew(c)
+		pass(leaseTime * 3 / 4)
 		if m.InGrace() || !d.has(0, "a") || d.has(0, "b") || !d.has(1, "c") {
 			t.Errorf("in grace %v, records %v", m.InGrace(), d.records)
 		}

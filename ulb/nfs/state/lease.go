@@ -46,10 +46,13 @@ func (m *Manager) Renew(c *Client) {
 	// Written only where it makes a difference: the line is shared by all that the
 	// client's processors do.
 	now, old := int64(m.now()), c.known.renewed.Load()
-	if now-old > int64(m.cfg.Lease)>>10 {
+	if now-old > int64(m.unwritten()) {
 		c.known.renewed.Store(now)
 	}
 }
+
+// unwritten is how much later than it is noted a lease may have been renewed.
+func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
 // Dying says that the client is no more, or about to go: it may not begin anything.
 func (c *Client) Dying() bool { return c.known.dying.Load() }
@@ -58,7 +61,7 @@ func (c *Client) Dying() bool { return c.known.dying.Load() }
 // that no request of it is under way: what it holds may be given to others, once Evict
 // has removed it. It is called with m.mu held.
 func (m *Manager) expired(c *Client, now time.Duration) bool {
-	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease {
+	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease+m.unwritten() {
 		return false
 	}
 	return c.known.companion == nil || !c.known.companion.Busy()

@@ -65,11 +65,12 @@ func TestUnconfirmedClientsGoAfterALease(t *testing.T) {
 	})
 }
 
-// A client whose lease ran out is kept for a day, with its record, and then goes.
+// A client whose lease ran out is kept for a day, with its record where it holds something, and
+// then goes.
 func TestCourtesyEnds(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
-		c := complete(t, m, identity("client", 1, "me"))
+		c := holder(t, m, identity("client", 1, "me"))
 		pass(24 * time.Hour)
 		if m.Client(c.ID) == nil || !d.has(1, "client") {
 			t.Fatal("the client went too soon")
@@ -86,7 +87,7 @@ func TestCourtesyEnds(t *testing.T) {
 func TestEvictionWaitsForTheRecord(t *testing.T) {
 	d := &disk{}
 	timed(t, Config{Records: d}, func(t *testing.T, m *Manager) {
-		c := complete(t, m, identity("client", 1, "me"))
+		c := holder(t, m, identity("client", 1, "me"))
 		pass(2 * leaseTime)
 		d.breakDown(true)
 		if err := m.Evict(c); err == nil || m.Client(c.ID) == nil || c.Dying() {
@@ -120,7 +121,7 @@ func TestEvictionWaitsForTheRecord(t *testing.T) {
 // Another principal may have the name of a client once its lease ran out.
 func TestNameOfAnExpiredClient(t *testing.T) {
 	timed(t, Config{Records: &disk{}}, func(t *testing.T, m *Manager) {
-		c := complete(t, m, identity("client", 1, "me"))
+		c := holder(t, m, identity("client", 1, "me"))
 		of(c).active = true
 		other := identity("client", 1, "you")
 		is(t, "with a lease", m.ExchangeID(other, false).Status, nfs4wire.NFS4ErrClIDInUse)

@@ -99,6 +99,9 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	if s := m.mayHold(a.Client, a.Claimed); s != nfs4wire.NFS4OK {
 		return o, s
 	}
+	if !m.isRecorded(a.Client, a.Claimed) {
+		return o, nfs4wire.NFS4ErrDelay // its lease ran out under this request
+	}
 	if a.Owner != nil && !a.Owner.Confirmed() {
 		// What was opened and not confirmed is replaced (RFC 7530 §16.18.5).
 		m.abandon(a.Owner, l)

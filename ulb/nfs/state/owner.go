@@ -134,17 +134,14 @@ func (m *Manager) rest(o *Owner) {
 	o.idle = time.Now()
 }
 
-// maxIdle is how many owners of a client are kept that hold nothing.
-const maxIdle = 1 << 10
-
-// prune forgets owners of c that have held nothing for longer than a lease, and those
-// that have done so for longest where there are too many. Their last replies go with
-// them (RFC 7530 §9.1.10).
+// prune forgets owners of c that have held nothing for longer than a lease, and where there is
+// no room those that have done so for longest. Their last replies go with them
+// (RFC 7530 §9.1.10).
 func (m *Manager) prune(c *Client) {
 	h := &c.holding
 	for n := len(h.idle); n > 0; n-- {
 		o := h.idle[0]
-		long := time.Since(o.idle) > m.cfg.Lease || len(h.idle) > maxIdle
+		long := time.Since(o.idle) > m.cfg.Lease || m.crowded(c)
 		if !o.holds() && !o.turn.busy && !long {
 			return // those behind it have rested for less
 		}

@@ -70,8 +70,8 @@ func (m *Manager) begin() error {
 // Epoch is a number that this life of the server has, and no other: a multiple of 256.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
-// Record records a client of minor version 0 on stable storage, before it first holds
-// something. With try, what would wait for the disk is not done, and blocked is true.
+// Record records a client on stable storage, before it first holds something. With try, what
+// would wait for the disk is not done, and blocked is true.
 func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
 	if m.cfg.Records == nil {
 		return false, nil
@@ -173,8 +173,8 @@ func (m *Manager) removeRecords(all []*Client) error {
 	return nil
 }
 
-// forget has the record of a client that is no more removed in good time: it held
-// nothing. It is called with m.mu held.
+// forget has the record of a client removed in good time that is no more, or whose lease ran out:
+// it holds nothing. It is called with m.mu held.
 func (m *Manager) forget(c *Client) {
 	r := m.claimOf(c)
 	if r == nil && !c.known.reclaim.recorded {
@@ -188,8 +188,8 @@ func (m *Manager) forget(c *Client) {
 	m.wake()
 }
 
-// removeForgotten removes the records of clients that are no more, unless another
-// incarnation of theirs has come to need it.
+// removeForgotten removes the records of clients that were forgotten, unless they, or other
+// incarnations of theirs, have come to need them again.
 func (m *Manager) removeForgotten() {
 	m.mu.Lock()
 	none := len(m.forgotten) == 0

@@ -54,7 +54,9 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 			if _, err := m.Record(old, false); err != nil {
 				t.Fatal(err)
 			}
-			open(t, m, old, "o", fileKey(1), AccessBoth, 0)
+			id := open(t, m, old, "o", fileKey(1), AccessBoth, 0)
+			_, s := m.ConfirmOpen(&Ref{ID: id, Key: fileKey(1)})
+			is(t, "OPEN_CONFIRM", s, ok)
 			r := m.SetClientID(identity("client", 2, "me"), Callback{})
 			pass(2 * leaseTime / 3)
 			m.Renew(r.Client)

@@ -86,6 +86,11 @@ func (m *Manager) sweepClients() {
 			m.forget(c)
 		default:
 			courteous = append(courteous, c)
+			if !m.holds(c) && m.claimOf(c) == nil {
+				// Only its sessions are kept. Grace would wait for it in vain.
+				m.forget(c)
+				c.known.reclaim.recorded = false
+			}
 		}
 	}
 	late := m.discourteous(courteous, now)

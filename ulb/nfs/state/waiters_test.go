@@ -90,7 +90,7 @@ func TestWaitersComeFirst(t *testing.T) {
 		if u := m.Usage(); u.Waiters != 1 {
 			t.Errorf("%d wait", u.Waiters)
 		}
-		time.Sleep(m.Lease() + 1)
+		time.Sleep(m.Lease() + m.unwritten() + 1)
 		told = nil
 		last.unlock(4, 1)
 		if len(told) != 0 || m.Usage().Waiters != 0 {
