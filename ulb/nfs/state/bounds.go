@@ -10,7 +10,7 @@ const (
 	// many stateids. The clients of one address may have as many of either as they leave to
 	// others, and a client as many as it leaves to the others of its address.
 	maxFileRanges = 1 << 16
-	maxFileLocks  = 1 << 15
+	maxFileLocks  = 1 << 16
 	// maxFileClaims is how many locked ranges of a file are claimed one by one towards the
 	// processes of this machine: with each claim the kernel looks at all of the file.
 	maxFileClaims = 1 << 10

@@ -156,7 +156,8 @@ func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
 // As many ranges of a file may be locked, and by as many stateids: more is refused for good,
 // and other files are as they were.
 func TestRangesOfOneFileAreBounded(t *testing.T) {
-	m := newManager(t)
+	m := manager(t, Config{Memory: 1 << 30})
+	defer m.Close()
 	for minor, refused := range map[uint32]Status{0: nfs4wire.NFS4ErrResource, 1: nfs4wire.NFS4ErrServerFault} {
 		c := newClient(m, minor, "client")
 		owner := func(name string, locks bool) *Owner {

@@ -6,8 +6,9 @@
 // are sequenced differs, and is the business of packages nfs40 and nfs41; what a client
 // is, and what it may hold beside others, is here.
 //
-// One mutex guards every change. Under it there is no input or output, no callback and
-// no wait: what has to be closed, written or called is handed back by the method that
+// One mutex guards every change. Under it there is no input or output and no wait, and no
+// callback but those that say so, which do neither: Identity.Follow, and Companion's Active and
+// Busy. What has to be closed, written or called is handed back by the method that
 // found it necessary, and done after the mutex was let go. Each method that does so
 // says so.
 package state
