@@ -91,22 +91,23 @@ func TestTenThousandIdleClients(t *testing.T) {
 // RDMA peers flood the daemon, from one address and from the honest client's own: an
 // honest client's calls have their turn, and it can arrive.
 func TestFloods(t *testing.T) {
-	shared := func(n int) func(int) netip.Addr { return SharedAddress }
+	one := Strangers(1)
 	for _, c := range []struct {
-		floods  Floods
-		sources func(n int) func(int) netip.Addr
+		floods Floods
+		source func(i int) netip.Addr
 	}{
-		{Floods{}, Strangers},
-		{Floods{Peers: 1, Mute: true}, Strangers},
-		{Floods{Peers: 12, Mute: true}, Strangers},
-		{Floods{Peers: 12, Mute: true}, shared},
-		{Floods{Peers: 12}, Strangers},
-		{Floods{Peers: 64, Mute: true}, Strangers},
-		{Floods{Peers: 64}, shared},
+		{Floods{}, one},
+		{Floods{Peers: 1, Mute: true}, one},
+		{Floods{Peers: 12, Mute: true}, one},
+		{Floods{Peers: 12, Mute: true}, SharedAddress},
+		{Floods{Peers: 12}, one},
+		{Floods{Peers: 64, Mute: true}, one},
+		{Floods{Peers: 64}, SharedAddress},
+		{Floods{Peers: 64}, Strangers(64)},
 	} {
 		t.Run(c.floods.String(), func(t *testing.T) {
 			s := stage(t, Config{})
-			s.Attack(c.floods, c.sources(1))
+			s.Attack(c.floods, c.source)
 			s.JudgeNulls()
 			s.Judge()
 		})

@@ -8,12 +8,16 @@ import (
 // A control is a daemon of the same program that is not attacked. What its clients
 // get during an attack is what the machine can give then: other work, and that of
 // the peers, slows both daemons.
-type control struct{ clients map[string]*honestClient }
+type control struct {
+	daemon  *Daemon
+	clients map[string]*honestClient
+}
 
 // startControl starts the control, over one of the directories.
 func (s *Stage) startControl(ctx context.Context, program, dir string) {
 	s.t.Helper()
 	d := startDaemon(s.t, program, Config{Ceiling: 16}, []exported{{dir, openName, "ro,insecure,no_root_squash"}})
+	s.control.daemon = d
 	s.control.clients = make(map[string]*honestClient)
 	for _, transport := range Transports {
 		c, err := d.arrive(ctx, transport, openName, honestNames()...)

@@ -70,6 +70,18 @@ func (h *honestClient) readOne(ctx context.Context, i int) error {
 	return nil
 }
 
+// makeOne makes a file in a directory, and removes it.
+func (h *honestClient) makeOne(ctx context.Context, dir servertest.Handle, name string) error {
+	if _, err := h.Create(ctx, dir, name, 0o644); err != nil {
+		return fmt.Errorf("CREATE: %w", err)
+	}
+	args := &wire.Remove3Args{Object: wire.DirOpArgs3{Dir: wire.FileHandle3{Data: dir}, Name: []byte(name)}}
+	if err := h.Status(ctx, wire.ProcRemove, args); err != nil {
+		return fmt.Errorf("REMOVE: %w", err)
+	}
+	return nil
+}
+
 // readAll reads n bytes of a file by READs of 1 MiB.
 func (h *honestClient) readAll(ctx context.Context, file servertest.Handle, n int) error {
 	b := make([]byte, mib)

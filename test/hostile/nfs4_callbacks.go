@@ -234,7 +234,12 @@ type lockClient struct {
 
 // lockClient makes a client and opens a file.
 func (c *client4) lockClient(name, file []byte) (*lockClient, error) {
-	if err := c.start(name, 4); err != nil {
+	return c.openClient(name, file, 4)
+}
+
+// openClient is lockClient with so many slots.
+func (c *client4) openClient(name, file []byte, slots uint32) (*lockClient, error) {
+	if err := c.start(name, slots); err != nil {
 		return nil, err
 	}
 	l := &lockClient{client4: c, file: file, next: 2}

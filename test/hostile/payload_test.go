@@ -37,6 +37,7 @@ func TestSlowWrites(t *testing.T) {
 func TestSlowWritesFromUnprivilegedPorts(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(SlowWrites{Peers: 256, Handle: s.Secured.Victim, Size: mib, Begin: 2200}, Strangers(256))
+	s.JudgeNulls()
 	s.Judge()
 }
 
@@ -56,6 +57,7 @@ func TestUnansweredReads(t *testing.T) {
 func TestUnansweredLongCalls(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Long: true}, Strangers(256))
+	s.JudgeNulls()
 	s.Judge()
 }
 
@@ -64,6 +66,7 @@ func TestUnansweredLongCalls(t *testing.T) {
 func TestReadsAnsweredLate(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 2, Writes: 128, Size: mib, Handle: s.Open.Victim, Delay: 25 * time.Second}, Strangers(2))
+	s.JudgeNulls()
 	s.Judge()
 }
 
@@ -72,6 +75,7 @@ func TestReadsAnsweredLate(t *testing.T) {
 func TestReadsAnsweredByTrickles(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Handle: s.Open.Victim, Trickle: 64}, Strangers(256))
+	s.JudgeNulls()
 	s.Judge()
 }
 

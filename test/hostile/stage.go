@@ -226,15 +226,27 @@ func (s *Stage) Target(source func(i int) netip.Addr) Target {
 // Attack lets hostile peers at the daemon and returns when they stand.
 func (s *Stage) Attack(b Behaviour, source func(i int) netip.Addr) *Attack {
 	s.t.Helper()
+	a, _ := s.AttackUntil(b, source)
+	return a
+}
+
+// AttackUntil is Attack for peers that go away when end is called.
+func (s *Stage) AttackUntil(b Behaviour, source func(i int) netip.Addr) (a *Attack, end func()) {
+	s.t.Helper()
 	begin := time.Now()
-	a := b.Start(s.ctx, s.Target(source))
+	ctx, cancel := context.WithCancel(s.ctx)
+	s.t.Cleanup(cancel)
+	a = b.Start(ctx, s.Target(source))
 	s.attacks = append(s.attacks, a)
 	if err := a.Await(); err != nil {
 		s.t.Fatalf("this machine cannot carry the attack: %v", err)
 	}
 	s.t.Logf("%v", b)
 	s.t.Logf("after %v: %v", time.Since(begin).Round(time.Millisecond), a)
-	return a
+	return a, func() {
+		cancel()
+		a.Wait()
+	}
 }
 
 // leave ends the attacks.

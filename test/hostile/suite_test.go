@@ -16,6 +16,7 @@ var program string
 
 func TestMain(m *testing.M) {
 	ServeStallingFS()
+	ServeNulls()
 	flag.StringVar(&program, "program", "", "a daemon to attack instead of the tree's")
 	flag.DurationVar(&Patience, "patience", Patience, "how long an honest client waits for one thing")
 	flag.Parse()

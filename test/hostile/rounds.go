@@ -1,0 +1,51 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+)
+
+// Rounds are peers that make the same calls again and again, each with so many under way,
+// and take the replies: an ordinary load, unless a call costs much.
+type Rounds struct {
+	Peers, UnderWay int
+	What            string
+	Calls           [][]byte
+	Transport       string
+}
+
+func (b Rounds) String() string {
+	return fmt.Sprintf("%d %s connections with %d calls under way all the time: %s", b.Peers, b.Transport, b.UnderWay, b.What)
+}
+
+// Start implements Behaviour.
+func (b Rounds) Start(ctx context.Context, target Target) *Attack {
+	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
+		l, end, err := dialLink(ctx, target, b.Transport, i)
+		if err != nil {
+			return err
+		}
+		defer end()
+		next := i // so that the peers are not at the same call
+		put := func() error {
+			c := append([]byte(nil), b.Calls[next%len(b.Calls)]...)
+			next++
+			be.PutUint32(c, uint32(next))
+			return l.put(c)
+		}
+		for range b.UnderWay {
+			if err := put(); err != nil {
+				return err
+			}
+		}
+		stands()
+		for {
+			if _, err := l.next(); err != nil {
+				return err
+			}
+			if err := put(); err != nil {
+				return err
+			}
+		}
+	})
+}

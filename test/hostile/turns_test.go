@@ -1,0 +1,145 @@
+//go:build hostile
+
+package hostile
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/server/servertest"
+)
+
+// 1,500 connections of one address, each with 128 calls that wait for a file system: what
+// the daemon keeps for them is bounded, and their calls go when they do.
+func TestWaitingCallsOfOneAddress(t *testing.T) {
+	s := stage(t, Config{Stalling: 1})
+	s.Stalling[0].Stall()
+	calls := make([][]byte, 128)
+	for i := range calls {
+		calls[i] = getattrCall(uint32(i), s.Stalling[0].Victim)
+	}
+	_, end := s.AttackUntil(Calls{Peers: 1500, What: "GETATTR in a file system that stalls", Calls: calls}, Strangers(1))
+	s.JudgeClients()
+	s.JudgeMemory()
+	end()
+	s.JudgeClients()
+	s.JudgeEnd()
+}
+
+// 128 connections of one address have the daemon copy all the time: honest clients have
+// their turn beside them and, when they have gone, the daemon is not busy with their calls.
+func TestShortCopies(t *testing.T) {
+	s := stage(t, Config{})
+	a, end := s.AttackUntil(ShortCopies{Peers: 128, Slots: 16, File: s.Open.Victim}, Strangers(1))
+	s.JudgeClients()
+	s.JudgeNames()
+	if n := a.Standing.Load(); n != int64(a.Peers) {
+		t.Errorf("%d of %d peers stand: %v", n, a.Peers, a)
+	}
+	end()
+	s.JudgeNames()
+	s.AttackUntil(ShortCopies{Peers: 128, Slots: 16, File: s.Open.Victim}, Strangers(1))
+	s.JudgeMemory()
+	s.JudgeEnd()
+}
+
+// GETATTRs of directories in turn that lie 3,900 levels down, each in a directory of its
+// own, 64 under way on each connection.
+func TestDeepDirectories(t *testing.T) {
+	const levels, directories = 3900, 256
+	s := stage(t, Config{})
+	name := strings.Repeat("d", 8)
+	makeDeep(t, s.Directory, name, levels, directories)
+	at := s.Open.Root
+	down := func(dir servertest.Handle, name string) servertest.Handle {
+		h, err := s.honest["tcp"].Lookup(s.ctx, dir, name)
+		if err != nil {
+			t.Fatalf("LOOKUP %s before the attack: %v", name, err)
+		}
+		return h
+	}
+	for range levels {
+		at = down(at, name)
+	}
+	var calls [][]byte
+	for i := range directories {
+		calls = append(calls, getattrCall(0, down(down(at, fmt.Sprint(i)), "leaf")))
+	}
+	for _, transport := range Transports {
+		s.Attack(Rounds{Peers: 2, UnderWay: 64, What: "GETATTR of directories far down", Calls: calls, Transport: transport}, Strangers(1))
+	}
+	s.JudgeNulls()
+	s.JudgeClients()
+	s.JudgeNames()
+	s.JudgeMemory()
+	s.JudgeEnd()
+}
+
+// makeDeep makes a directory so many levels down, and directories with a leaf in it.
+func makeDeep(t *testing.T, in, name string, levels, directories int) {
+	t.Helper()
+	fd, err := unix.Open(in, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	into := func(name string) {
+		if err == nil {
+			err = unix.Mkdirat(fd, name, 0o755)
+		}
+		if err != nil {
+			return
+		}
+		below, failed := unix.Openat(fd, name, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		unix.Close(fd)
+		fd, err = below, failed
+	}
+	for range levels {
+		into(name)
+	}
+	for i := range directories {
+		if err == nil {
+			err = unix.Mkdirat(fd, fmt.Sprint(i), 0o755)
+		}
+		if err == nil {
+			err = unix.Mkdirat(fd, fmt.Sprint(i, "/leaf"), 0o755)
+		}
+	}
+	unix.Close(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(in + "/" + name); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// NULL calls over TCP, as many as the daemon takes, by peers of one address and of 64:
+// an honest client's have their turn.
+func TestFloodsOverTCP(t *testing.T) {
+	for _, addresses := range []int{1, 64} {
+		t.Run(fmt.Sprintf("%d addresses", addresses), func(t *testing.T) {
+			s := stage(t, Config{})
+			s.Attack(Rounds{Peers: 64, UnderWay: 64, What: "NULL", Calls: [][]byte{nullCall(0)}, Transport: "tcp"}, Strangers(addresses))
+			s.JudgeNulls()
+			s.JudgeEnd()
+		})
+	}
+}
+
+// Known peers have all the places of the honest client's address: it arrives from a
+// privileged port all the same.
+func TestPlacesOfOneAddress(t *testing.T) {
+	sources := []func(int) netip.Addr{SharedAddress, Strangers(100)}
+	for i, name := range []string{"shared address", "100 addresses"} {
+		t.Run(name, func(t *testing.T) {
+			s := stage(t, Config{Limits: "connections = 100\nconnections_per_client = 50"})
+			s.Attack(Rounds{Peers: 100, UnderWay: 1, What: "GETATTR", Calls: [][]byte{getattrCall(0, s.Open.Victim)}, Transport: "tcp"}, sources[i])
+			s.JudgePrivileged()
+			s.JudgeEnd()
+		})
+	}
+}
