@@ -199,6 +199,78 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	}
 }
 
+// OPEN_DOWNGRADE and CLOSE give back what the client holds, and are judged by the stateid alone,
+// whoever presents it and whatever the file's mode (RFC 8881 §18.2, §18.18, RFC 7530 §16.2.5,
+// §16.19). What is left of the open is the opener's, and good for no more than that.
+func TestStateidGivenBackByAnotherPrincipal(t *testing.T) {
+	type caller struct {
+		name      string
+		uid       uint32
+		principal string
+	}
+	callers := []caller{
+		{"the opener", opener, ""}, {"another user", stranger, ""}, {"the client's machine", 0, "host/client@TEST"}, {"another proven user", 0, "bob@TEST"},
+	}
+	for _, opens := range []bool{true, false} {
+		fs := inMemory()
+		if !opens {
+			fs = unopened{fs}
+		}
+		s := openSiteOver(t, fs)
+		for minor := range uint32(3) {
+			for _, c := range callers {
+				for _, mode := range []uint32{0o666, 0o600} {
+					x := &principals{filer: newFiler(t, s, minor)}
+					name := fmt.Sprint("given back ", minor, mode, c.name)
+					x.mode(name, 0o666)
+					x.as(opener, "")
+					o := x.opens(name)
+					x.want(wire.NFS4OK, putFH(o.fh), opWrite(o.Stateid, 0, "data"))
+					again := openArgs(name, "owner of "+name, readable, 0)
+					again.Seqid = 3
+					o = x.open(again)
+					x.mode(name, mode)
+					seqid := func(n uint32) uint32 { return n * (1 - min(minor, 1)) }
+
+					x.as(c.uid, c.principal)
+					down := opDowngrade(o.Stateid, readable, 0)
+					down.Args.(*wire.OpenDowngrade4Args).Seqid = seqid(4)
+					r := x.Compound(putFH(o.fh), down)
+					if r.Status != wire.NFS4OK {
+						t.Fatalf("4.%d, mode %o: OPEN_DOWNGRADE by %s: %v", minor, mode, c.name, r.Status)
+					}
+					var res wire.OpenDowngrade4Res
+					r.Ops[1].Into(t, &res)
+					o.Stateid = res.ResOK.Stateid
+
+					for _, by := range callers {
+						x.as(by.uid, by.principal)
+						want := wire.NFS4OK
+						if mode == 0o600 && !(opens && by == callers[0]) {
+							want = wire.NFS4ErrAccess
+						}
+						if got := x.Compound(putFH(o.fh), opRead(o.Stateid, 0, 4)).Status; got != want {
+							t.Errorf("4.%d, mode %o: READ by %s behind OPEN_DOWNGRADE by %s: %v, want %v", minor, mode, by.name, c.name, got, want)
+						}
+						if got := x.Compound(putFH(o.fh), opWrite(o.Stateid, 0, "data")).Status; got != wire.NFS4ErrOpenMode {
+							t.Errorf("4.%d, mode %o: WRITE by %s behind OPEN_DOWNGRADE by %s: %v", minor, mode, by.name, c.name, got)
+						}
+					}
+
+					x.as(c.uid, c.principal)
+					if got := x.Compound(putFH(o.fh), opClose(o.Stateid, seqid(5))).Status; got != wire.NFS4OK {
+						t.Errorf("4.%d, mode %o: CLOSE by %s: %v", minor, mode, c.name, got)
+					}
+					x.as(opener, "")
+					if got := x.Compound(putFH(o.fh), opRead(o.Stateid, 0, 4)).Status; got == wire.NFS4OK {
+						t.Errorf("4.%d, mode %o: CLOSE by %s has closed nothing", minor, mode, c.name)
+					}
+				}
+			}
+		}
+	}
+}
+
 // A stateid of minor version 0 is judged likewise where it comes from another client's
 // connection, and the opener may use it from there.
 func TestStateidOverAnotherConnection(t *testing.T) {
