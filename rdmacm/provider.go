@@ -59,20 +59,34 @@ type Request interface {
 	// Accept completes the connection. Receives are promised before: the
 	// first Provide is part of p.
 	Accept(p ConnParam) (Conn, error)
-	// Reject refuses, with private data for the peer's ULP.
+	// Reject refuses, with private data for the peer's ULP: at most MaxRejectData
+	// bytes, behind which zeros may follow.
 	Reject(privateData []byte) error
 }
 
+// Lengths of private data that every provider can carry, in bytes. They are InfiniBand's
+// (rdma_cm's header of 36 bytes taken off a REQ), where messages have one size: what the
+// ULP says is followed by zeros.
+const (
+	MaxRequestData = 56
+	MaxAcceptData  = 196
+	MaxRejectData  = 148
+)
+
 // ConnParam is what one side says and wants of a new connection.
 type ConnParam struct {
-	// PrivateData goes to the peer's ULP: at most 196 bytes, which every
-	// provider can carry.
+	// PrivateData goes to the peer's ULP: at most MaxRequestData bytes in a
+	// request, MaxAcceptData in its answer. Zeros may follow it at the peer.
 	PrivateData []byte
 	// Handler gets what arrives. Required.
 	Handler Handler
 	// Receives messages of ReceiveSize bytes are accepted from the first
 	// moment: the first Provide.
 	Receives, ReceiveSize int
+	// MaxReceives is the most messages that will be promised and not have arrived, over
+	// the connection's life; 0 means Receives. A device makes its receive queue as
+	// long, and no more can be promised.
+	MaxReceives int
 	// InboundReads is how many RDMA Reads by the peer this side wants to
 	// serve at a time (IRD); 0 where it never exposes memory for reading.
 	InboundReads int

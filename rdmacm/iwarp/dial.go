@@ -19,7 +19,7 @@ import (
 // connection. A peer that does not take part in MPA revision 2 is asked once
 // more by revision 1.
 func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.ConnParam) (rdmacm.Conn, error) {
-	if err := checkParam(&param); err != nil {
+	if err := checkParam(&param, rdmacm.MaxRequestData); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.SetupTimeout)

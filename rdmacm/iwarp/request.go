@@ -33,7 +33,7 @@ func (r *request) Seat() *census.Seat    { return r.seat }
 // Accept answers the request. The connection sends nothing before the peer's
 // first FPDU has arrived (RFC 5044 §7.1.2), however early work is posted.
 func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
-	if err := checkParam(&p); err != nil {
+	if err := checkParam(&p, rdmacm.MaxAcceptData); err != nil {
 		r.fail(err)
 		return nil, err
 	}
@@ -139,9 +139,9 @@ func (r *request) nothingYet() error {
 // it, or after LingerTimeout: siw does not see a refusal that a FIN follows
 // closely.
 func (r *request) Reject(private []byte) error {
-	if len(private) > maxPrivateData {
+	if len(private) > rdmacm.MaxRejectData {
 		r.fail(ErrSetup)
-		return fmt.Errorf("%w: %d bytes of private data exceed %d", ErrSetup, len(private), maxPrivateData)
+		return fmt.Errorf("%w: %d bytes of private data exceed %d", ErrSetup, len(private), rdmacm.MaxRejectData)
 	}
 	h := wire.MPAHeader{Reply: true, Revision: r.frame.Revision, Flags: wire.MPARejected}
 	h.Flags |= r.frame.Flags & wire.MPAChecksum

@@ -10,9 +10,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// maxPrivateData is what every provider can carry for the ULP.
-const maxPrivateData = 196
-
 // Setup is what the two sides of a connection agreed on.
 type Setup struct {
 	Revision wire.Revision
@@ -91,12 +88,13 @@ func appendFrame(h wire.MPAHeader, data *wire.Enhanced, private []byte) []byte {
 	return b
 }
 
-func checkParam(p *rdmacm.ConnParam) error {
+// checkParam looks at what a ULP asks of a connection, whose private data may be most bytes.
+func checkParam(p *rdmacm.ConnParam, most int) error {
 	switch {
 	case p.Handler == nil:
 		panic("iwarp: ConnParam without Handler")
-	case len(p.PrivateData) > maxPrivateData:
-		return fmt.Errorf("%w: %d bytes of private data exceed %d", ErrSetup, len(p.PrivateData), maxPrivateData)
+	case len(p.PrivateData) > most:
+		return fmt.Errorf("%w: %d bytes of private data exceed %d", ErrSetup, len(p.PrivateData), most)
 	case p.Receives < 0 || p.ReceiveSize < 0 || p.InboundReads < 0 || p.OutboundReads < 0:
 		return fmt.Errorf("%w: negative ConnParam", ErrSetup)
 	}

@@ -14,9 +14,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// MaxPrivateData is how much private data every provider carries, in bytes.
-const MaxPrivateData = 196
-
 // backlog is how many connection requests a listener keeps.
 const backlog = 1024
 
@@ -140,7 +137,7 @@ func (p *Provider) find(addr netip.AddrPort) *listener {
 
 // Dial connects to a listener of the same provider.
 func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.ConnParam) (rdmacm.Conn, error) {
-	if err := checkParam(param); err != nil {
+	if err := checkParam(param, rdmacm.MaxRequestData); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -193,12 +190,12 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 	return r.conn, nil
 }
 
-func checkParam(p rdmacm.ConnParam) error {
+func checkParam(p rdmacm.ConnParam, most int) error {
 	if p.Handler == nil {
 		panic("rdmatest: ConnParam without a Handler")
 	}
-	if len(p.PrivateData) > MaxPrivateData {
-		return fmt.Errorf("rdmatest: %d bytes of private data exceed %d", len(p.PrivateData), MaxPrivateData)
+	if len(p.PrivateData) > most {
+		return fmt.Errorf("rdmatest: %d bytes of private data exceed %d", len(p.PrivateData), most)
 	}
 	return nil
 }
@@ -341,7 +338,7 @@ var errGone = errors.New("rdmatest: the peer gave up before it was answered")
 
 // Accept makes the two ends of a connection and starts them.
 func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
-	if err := checkParam(param); err != nil {
+	if err := checkParam(param, rdmacm.MaxAcceptData); err != nil {
 		return nil, err
 	}
 	p := r.listener.provider
@@ -357,8 +354,8 @@ func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
 }
 
 func (r *request) Reject(privateData []byte) error {
-	if len(privateData) > MaxPrivateData {
-		return fmt.Errorf("rdmatest: %d bytes of private data exceed %d", len(privateData), MaxPrivateData)
+	if len(privateData) > rdmacm.MaxRejectData {
+		return fmt.Errorf("rdmatest: %d bytes of private data exceed %d", len(privateData), rdmacm.MaxRejectData)
 	}
 	if !r.settle(nil, &rdmacm.RejectedError{PrivateData: append([]byte(nil), privateData...)}) {
 		return errGone

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -21,9 +22,25 @@ type Options struct {
 	Nowhere netip.AddrPort
 	// Counted makes a provider that accepts by seats of a Census.
 	Counted func(t *testing.T, c *census.Census) rdmacm.Provider
+	// Declared are rules that the device cannot keep, which docs/ name.
+	Declared []Shortcoming
 	// Quick leaves out the largest transfers.
 	Quick bool
 }
+
+// A Shortcoming is a rule of the seam that a device cannot keep.
+type Shortcoming uint8
+
+// Shortcomings that are known.
+const (
+	// AbortLooksOrderly: a peer's abort is told like its leaving.
+	AbortLooksOrderly Shortcoming = iota + 1
+	// FaultLooksOrderly: the end by a fault that the other side found, or that the
+	// device answered, is told like an orderly one.
+	FaultLooksOrderly
+	// STagsOfTheDevice: STags may be guessed from those before.
+	STagsOfTheDevice
+)
 
 // suite is one sub-test's provider and what it needs of it.
 type suite struct {
@@ -86,7 +103,7 @@ func (s *suite) listen() rdmacm.Listener {
 // common is what both ends say where a test has no wish of its own.
 func common() PeerParam {
 	return PeerParam{ConnParam: rdmacm.ConnParam{
-		Receives: 16, ReceiveSize: 4096, InboundReads: 8, OutboundReads: 8,
+		Receives: 16, MaxReceives: 2048, ReceiveSize: 4096, InboundReads: 8, OutboundReads: 8,
 	}}
 }
 
@@ -191,6 +208,15 @@ func (s *suite) killed(peers ...*Peer) {
 		if err := p.End(); err == nil {
 			s.Fatal("the connection ends in order, as if nothing were wrong")
 		}
+	}
+}
+
+// killedUnless is killed, for an end that may take it for an orderly end where the
+// shortcoming is declared.
+func (s *suite) killedUnless(declared Shortcoming, p *Peer) {
+	s.Helper()
+	if err := p.End(); err == nil && !slices.Contains(s.Declared, declared) {
+		s.Fatal("the connection ends in order, as if nothing were wrong")
 	}
 }
 

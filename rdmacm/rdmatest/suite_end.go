@@ -105,7 +105,7 @@ func endAbort(s *suite, a, b *Peer) {
 			s.Errorf("chain %d: %v", i, err)
 		}
 	}
-	s.killed(b)
+	s.killedUnless(AbortLooksOrderly, b)
 }
 
 func endAbortNil(s *suite, a, b *Peer) {
@@ -114,14 +114,15 @@ func endAbortNil(s *suite, a, b *Peer) {
 	if err := a.End(); !errors.Is(err, rdmacm.ErrAborted) {
 		s.Fatalf("Closed says %v", err)
 	}
-	s.killed(b)
+	s.killedUnless(AbortLooksOrderly, b)
 }
 
 func endPeerLost(s *suite, a, b *Peer) {
 	region := b.Expose(make([]byte, 256<<10), rdmacm.RemoteRead|rdmacm.RemoteWrite)
 	r := s.many(a, region, 60)
 	b.Conn().Abort(nil)
-	s.killed(a, b)
+	s.killed(b)
+	s.killedUnless(AbortLooksOrderly, a)
 	r.all(60)
 }
 

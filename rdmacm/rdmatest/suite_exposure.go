@@ -38,7 +38,7 @@ func (s *suite) access(op rdmacm.Op, granted rdmacm.Access, memory []byte, at fu
 	w := rdmacm.Work{Op: op, Local: [][]byte{local}, Remote: at(region)}
 	out := a.Post(w)
 	s.refused(a, op, w.Remote.STag)
-	s.killed(b)
+	s.killedUnless(FaultLooksOrderly, b)
 	// A Write may have left in good order; a Read cannot have come back.
 	if o := a.await(out); op == rdmacm.OpRead && o.Err == nil {
 		s.Error("the Read succeeds")
@@ -133,7 +133,8 @@ func exposureForeign(s *suite) {
 			memory := pattern(1, 100)
 			region := b1.Expose(memory, rdmacm.RemoteRead|rdmacm.RemoteWrite)
 			a2.Post(rdmacm.Work{Op: op, Local: [][]byte{make([]byte, 10)}, Remote: At(region, 0)})
-			s.killed(a2, b2)
+			s.killed(a2)
+			s.killedUnless(FaultLooksOrderly, b2)
 			s.lives(a1, b1)
 			s.same("memory", memory, pattern(1, 100))
 			got, err := a1.Read(At(region, 0), 100)
@@ -184,7 +185,7 @@ func exposureUnpredictable(s *suite) {
 		last = stag
 	}
 	for step, times := range steps {
-		if times > 5 {
+		if times > 5 && !slices.Contains(s.Declared, STagsOfTheDevice) {
 			s.Fatalf("%d of %d STags are the one before plus %#x", times, n, step)
 		}
 	}
@@ -320,7 +321,8 @@ func exposureDeregisterWrites(s *suite, a, b *Peer) {
 	mine := bytes.Repeat([]byte{0x22}, size)
 	copy(memory, mine)
 	a.Post(WriteOf(At(region, 0), theirs))
-	s.killed(a, b)
+	s.killed(a)
+	s.killedUnless(FaultLooksOrderly, b)
 	s.same("memory", memory, mine)
 	for _, o := range out {
 		a.await(o)

@@ -88,7 +88,7 @@ func newInstant(t testing.TB) (k *connection, d *instant, feed func(message []by
 	d = &instant{sent: make([]byte, 0, 1<<20)}
 	own := wire.PrivateData{RemoteInvalidation: true, SendSize: 4096, ReceiveSize: 4096}
 	k = newConnection(own, new(Stats), nil)
-	d.private = k.param(0).PrivateData
+	d.private = k.param(0, 0).PrivateData
 	k.agree(d)
 	newResponder(k, s, 128, newFailedXIDs()).share = pool.NewShare()
 	k.start()

@@ -68,8 +68,8 @@ func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *conne
 }
 
 // param is what a device needs to know to set the connection up, for so many calls
-// of the peer at a time.
-func (k *connection) param(calls int) rdmacm.ConnParam {
+// of the peer at a time, and as many as most messages of all kinds later on.
+func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	private := make([]byte, wire.PrivateDataSize)
 	k.own.Put(private)
 	return rdmacm.ConnParam{
@@ -77,6 +77,7 @@ func (k *connection) param(calls int) rdmacm.ConnParam {
 		Handler:     k,
 		Receives:    calls + spareReceives,
 		ReceiveSize: k.own.ReceiveSize,
+		MaxReceives: most + spareReceives,
 	}
 }
 

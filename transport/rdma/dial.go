@@ -148,7 +148,7 @@ func (c *Client) connect(ctx context.Context) (*connection, error) {
 	if c.config.Callbacks != nil {
 		receives = c.config.callbackCredits
 	}
-	param := k.param(receives)
+	param := k.param(receives, c.config.Credits+receives)
 	param.InboundReads, param.OutboundReads = defaultReads, defaultReads
 	device, err := c.provider.Dial(ctx, c.addr, param)
 	if err != nil {

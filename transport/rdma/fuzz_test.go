@@ -146,7 +146,7 @@ func FuzzReply(f *testing.F) {
 		own := wire.PrivateData{RemoteInvalidation: true, SendSize: 1024, ReceiveSize: 1024}
 		k := newConnection(own, new(Stats), nil)
 		k.dialed = true
-		d.private = k.param(0).PrivateData
+		d.private = k.param(0, 0).PrivateData
 		k.agree(d)
 		c := &caller{takeOver: func(*exchange, error) { t.Error("lost") }}
 		newRequester(k, c, 4).maxSegment = 1 << 30

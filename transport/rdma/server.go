@@ -110,7 +110,7 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 
 // accept sets up one connection. A peer that fails to complete it is forgotten.
 func (s *Server) accept(r rdmacm.Request, k *connection) {
-	param := k.param(s.config.StrangerCredits)
+	param := k.param(s.config.StrangerCredits, s.config.Credits+s.config.callbackCredits)
 	param.OutboundReads = s.config.reads
 	device, err := r.Accept(param)
 	if err != nil {
