@@ -1,7 +1,6 @@
 package local
 
 import (
-	"runtime"
 	"sync"
 	"syscall"
 
@@ -32,25 +31,20 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 		return syscall.EPERM
 	}
 	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
+	onSwitched(func() (restored bool) {
 		fs.stats.switches.Add(1)
-		if !switchThread(c, &fs.self, keep) {
-			fs.stats.switchFailures.Add(1)
-			if restoreThread(c, &fs.self) {
-				runtime.UnlockOSThread()
-			}
-			result <- syscall.EPERM
-			return
-		}
-		err := f()
-		if restoreThread(c, &fs.self) {
-			runtime.UnlockOSThread()
+		err := error(syscall.EPERM)
+		if switchThread(c, &fs.self, keep) {
+			err = f()
 		} else {
+			fs.stats.switchFailures.Add(1)
+		}
+		if restored = restoreThread(c, &fs.self); !restored {
 			fs.stats.threadsRetired.Add(1)
 		}
 		result <- err
-	}()
+		return restored
+	})
 	return <-result
 }
 
@@ -140,10 +134,10 @@ func CanSwitch() bool { return canSwitch() }
 
 var canSwitch = sync.OnceValue(func() bool {
 	result := make(chan bool)
-	go func() {
-		runtime.LockOSThread()
+	onSwitched(func() (restored bool) {
 		own := ownIdentity()
-		can, restored := false, true
+		can := false
+		restored = true
 		for _, id := range []uint32{65534, 1, 1000, 2} {
 			if id == own.uid || id == own.gid {
 				continue
@@ -156,10 +150,8 @@ var canSwitch = sync.OnceValue(func() bool {
 				break
 			}
 		}
-		if restored {
-			runtime.UnlockOSThread()
-		}
 		result <- can && restored
-	}()
+		return restored
+	})
 	return <-result
 })
