@@ -1,0 +1,152 @@
+package verbs
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// Sizes of a connection's queues, in requests.
+const (
+	sendQueue   = 256
+	inlineBytes = 64
+)
+
+// A domain is the protection domain of a connection.
+type domain struct {
+	device.Domain
+	own bool // no other connection uses it
+
+	mu     sync.RWMutex // held while something of it is made by users of the Conn
+	closed bool
+}
+
+// A Conn is a connected queue pair.
+type Conn struct {
+	p           *Provider
+	number      uint64 // of its ID
+	dev         device.Conn
+	rnic        *rnic
+	domain      domain
+	local, peer netip.AddrPort
+	peerData    []byte
+	readDepth   int
+	handler     rdmacm.Handler
+	seat        *census.Seat // of an accepted connection
+	setup       setup        // of one that this side made; until Established
+	moved       atomic.Uint64
+	done        chan struct{}
+
+	mu      sync.Mutex
+	regions map[*region]struct{}
+	in      receives
+	out     sends
+	ending  ending
+	// batching: calls of the Handler are under way, and what they post is held back.
+	batching bool
+	over     bool // Closed is being called, or was
+}
+
+var _ rdmacm.Conn = (*Conn)(nil)
+
+// newConn makes the queues and the memory of a connection.
+func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
+	d, err := p.rnicOf(id)
+	if err != nil {
+		return nil, err
+	}
+	caps := device.Caps{
+		Sends:    uint32(min(sendQueue, d.QPWorks, d.CQEntries)),
+		Receives: uint32(max(param.Receives, param.MaxReceives, 1)),
+		SGEs:     uint32(min(device.SGEs, d.SGEs)), Inline: inlineBytes,
+	}
+	if most := min(d.QPWorks, d.CQEntries); int(caps.Receives) > most {
+		return nil, fmt.Errorf("%d messages at a time are wanted, %s takes %d", caps.Receives, d.Name, most)
+	}
+	c := &Conn{
+		p: p, number: id.Number(), rnic: d, handler: param.Handler,
+		done: make(chan struct{}), regions: make(map[*region]struct{}),
+	}
+	c.domain.Domain = d.shared
+	if exposes || d.IWARP {
+		own, err := id.OpenDomain()
+		if err != nil {
+			return nil, err
+		}
+		c.domain.Domain, c.domain.own = own, true
+	}
+	c.out.init(int(caps.Sends), int(caps.SGEs))
+	c.in.init(param.ReceiveSize, int(caps.Receives))
+	c.in.owed = param.Receives
+	if err = c.memoryLocked(param.Receives); err == nil {
+		if c.dev, err = id.Create(c.domain.Domain, caps); err != nil {
+			caps.Inline = 0
+			c.dev, err = id.Create(c.domain.Domain, caps)
+		}
+	}
+	if err != nil {
+		c.freeMemory()
+		return nil, err
+	}
+	p.leaving.Add(1)
+	return c, nil
+}
+
+// freeMemory gives back what the device knows of this connection alone.
+func (c *Conn) freeMemory() {
+	for _, s := range slices.Concat(c.in.slabs, c.out.slabs) {
+		s.region.Deregister()
+	}
+	for _, s := range c.out.slabs {
+		s.unmap()
+	}
+	c.mu.Lock()
+	c.in.unknown = true
+	c.unmapLocked()
+	c.mu.Unlock()
+	c.domain.mu.Lock()
+	c.domain.closed = true
+	c.domain.mu.Unlock()
+	if c.domain.own {
+		if err := c.domain.Close(); err != nil {
+			c.p.cfg.Log(fmt.Sprintf("protection domain of %v: %v", c.peer, err))
+		}
+	}
+}
+
+// dismantle takes the connection apart, when its goroutine has ended or has not begun. It may
+// sleep, as devices do.
+func (c *Conn) dismantle() {
+	defer c.p.leaving.Done()
+	c.dev.DestroyQP()
+	c.p.forget(c.number)
+	c.dev.Destroy()
+	c.freeMemory()
+	c.seat.Leave()
+}
+
+// Peer, Local, Limits, PeerPrivateData, ReadDepth and Done implement rdmacm.Conn.
+func (c *Conn) Peer() netip.AddrPort    { return c.peer }
+func (c *Conn) Local() netip.AddrPort   { return c.local }
+func (c *Conn) Limits() rdmacm.Limits   { return c.p.Limits() }
+func (c *Conn) PeerPrivateData() []byte { return c.peerData }
+func (c *Conn) ReadDepth() int          { return c.readDepth }
+func (c *Conn) Done() <-chan struct{}   { return c.done }
+
+// Device is the name of the device that carries the connection, such as "mlx5_0".
+func (c *Conn) Device() string { return c.rnic.Name }
+
+// seated is the Conn that has a seat, until a ULP holds it.
+type seated Conn
+
+// End implements census.Holder.
+func (c *seated) End(why census.Reason) { (*Conn)(c).Abort(why) }
+
+// Busy implements census.Holder.
+func (c *seated) Busy() bool { return false }

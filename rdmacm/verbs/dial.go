@@ -1,0 +1,107 @@
+package verbs
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// resolveTimeout bounds each step of finding the way to a peer.
+const resolveTimeout = 10 * time.Second
+
+// A setup takes the events of a connection that this side makes.
+type setup chan device.Event
+
+// event implements sink. There are fewer events of a set-up than the channel has room for.
+func (s setup) event(e *device.Event) {
+	select {
+	case s <- *e:
+	default:
+	}
+}
+
+// Dial implements rdmacm.Provider.
+func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.ConnParam) (rdmacm.Conn, error) {
+	c, err := p.dial(ctx, addr, &param)
+	if err != nil {
+		return nil, fmt.Errorf("verbs: dial %v: %w", addr, err)
+	}
+	return c, nil
+}
+
+func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.ConnParam) (*Conn, error) {
+	if err := checkParam(param, rdmacm.MaxRequestData); err != nil {
+		return nil, err
+	}
+	events := make(setup, 8)
+	id, err := p.watch(events, func() (device.ID, error) { return p.channel.Resolve(addr, resolveTimeout) })
+	if err != nil {
+		return nil, err
+	}
+	end := func() {
+		p.forget(id.Number())
+		p.leaving.Go(id.Close)
+	}
+	if _, err = events.await(ctx, device.AddrResolved); err == nil {
+		if err = id.Route(resolveTimeout); err == nil {
+			_, err = events.await(ctx, device.RouteResolved)
+		}
+	}
+	var c *Conn
+	if err == nil {
+		c, err = newConn(p, id, param, true)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	c.peer, c.setup = addr, events
+	p.sinkOf(id, c)
+	c.mu.Lock()
+	c.sendLocked()
+	c.mu.Unlock()
+	err = c.dev.Connect(device.Param{
+		Data: param.PrivateData, Responder: uint8(min(param.InboundReads, c.rnic.ReadsServed)),
+		Initiator: uint8(min(param.OutboundReads, c.rnic.ReadsOutstanding)),
+	})
+	var e device.Event
+	if err == nil {
+		e, err = events.await(ctx, device.Established)
+	}
+	if err != nil {
+		c.dismantle()
+		return nil, err
+	}
+	c.local, c.peerData = e.Local, e.Data
+	c.readDepth = min(param.OutboundReads, int(e.Initiator), c.rnic.ReadsOutstanding)
+	go c.run()
+	return c, nil
+}
+
+// await waits for an event of the type wanted. Any other is why there is no connection.
+func (s setup) await(ctx context.Context, wanted device.EventType) (device.Event, error) {
+	select {
+	case e := <-s:
+		switch {
+		case e.Type == wanted:
+			return e, nil
+		case e.Type == device.Rejected && (e.Status == consumerReject || e.Status == -int32(syscall.ECONNREFUSED) && len(e.Data) > 0):
+			return e, &rdmacm.RejectedError{PrivateData: e.Data}
+		case e.Type == device.Rejected:
+			return e, fmt.Errorf("%w (%v, status %d)", syscall.ECONNREFUSED, e.Type, e.Status)
+		case e.Status < 0:
+			return e, fmt.Errorf("%v: %w", e.Type, syscall.Errno(-e.Status))
+		}
+		return e, fmt.Errorf("%v, status %d", e.Type, e.Status)
+	case <-ctx.Done():
+		return device.Event{}, ctx.Err()
+	}
+}
+
+// consumerReject is the reason of InfiniBand's REJ that the peer's ULP gave.
+const consumerReject = 28

@@ -1,0 +1,337 @@
+package verbs
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// A phase is how far the end of a connection has come.
+type phase uint8
+
+// Phases, in their order.
+const (
+	live phase = iota
+	// leaving: Disconnect was called; what was posted before is carried out.
+	leaving
+	// draining: the queue pair is in error, and gives its requests back.
+	draining
+	// destroyed: the device touches no memory any more.
+	destroyed
+)
+
+// Limits of an end.
+const (
+	// leaveTimeout is how long the peer may take to carry out what was posted before
+	// Disconnect.
+	leaveTimeout = 10 * time.Second
+	// drainTimeout is how long a device may take to give back its requests, and the
+	// peer to answer that this side leaves.
+	drainTimeout = 2 * time.Second
+)
+
+// An ending is how a connection ends. Conn.mu guards it.
+type ending struct {
+	phase  phase
+	cause  error // for Closed; the first counts
+	failed bool  // cause is set, or this side or the device found a fault
+	left   bool  // the peer has disconnected
+	dirty  bool  // requests came back flushed
+	fault  bool  // and nothing had explained it
+	marked bool  // the marker behind short Sends was posted
+	timer  *time.Timer
+	late   bool // the timer fired
+	unsent sync.Cond
+}
+
+// event implements sink.
+func (c *Conn) event(e *device.Event) {
+	switch e.Type {
+	case device.Disconnected, device.TimewaitExit:
+		c.mu.Lock()
+		c.ending.left = true
+		c.mu.Unlock()
+		c.dev.Wake()
+	case device.DeviceRemoval:
+		c.Abort(ErrDeviceGone)
+	case device.Unreachable, device.ConnectError, device.AddrChange:
+		if c.setup == nil {
+			c.Abort(fmt.Errorf("verbs: %v, status %d", e.Type, e.Status))
+		}
+	}
+	if c.setup != nil {
+		c.setup.event(e)
+	}
+}
+
+// Disconnect implements rdmacm.Conn.
+func (c *Conn) Disconnect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending.phase == live {
+		c.ending.phase = leaving
+		c.limitLocked(leaveTimeout)
+		c.dev.Wake()
+	}
+}
+
+// Abort implements rdmacm.Conn.
+func (c *Conn) Abort(err error) {
+	if err == nil {
+		err = rdmacm.ErrAborted
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending.phase < destroyed {
+		c.failLocked(err)
+	}
+}
+
+// failLocked ends the connection for a reason. The first counts.
+func (c *Conn) failLocked(err error) {
+	e := &c.ending
+	if !e.failed {
+		e.failed, e.cause = true, err
+	}
+	if e.phase < destroyed {
+		c.dev.Wake()
+	}
+}
+
+// limitLocked has the connection's goroutine look again after d.
+func (c *Conn) limitLocked(d time.Duration) {
+	e := &c.ending
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	e.late = false
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if e.timer == timer && e.phase < destroyed {
+			e.late = true
+			c.dev.Wake()
+		}
+	})
+	e.timer = timer
+}
+
+// run is the connection's goroutine.
+func (c *Conn) run() {
+	c.dev.Serve(c.ready)
+	c.conclude()
+}
+
+// messagesAtOnce is how many messages are handed over before replies go.
+const messagesAtOnce = 32
+
+// ready takes what has completed, until nothing is left and the queues are armed. It is
+// false when the connection has ended.
+func (c *Conn) ready() (goOn bool) {
+	flags := device.TakeEvents
+	for {
+		done, err := c.dev.Poll(flags)
+		if err != nil {
+			c.Abort(err)
+		}
+		armed := flags&device.ArmReceives != 0
+		flags = 0
+		c.take(done)
+		if c.step() {
+			return false
+		}
+		if len(done) > 0 {
+			continue
+		}
+		if armed {
+			return true
+		}
+		flags = device.ArmReceives
+		c.mu.Lock()
+		if c.out.chains > 0 || c.ending.phase > live {
+			flags |= device.ArmSends
+		}
+		c.mu.Unlock()
+	}
+}
+
+// take handles completions.
+func (c *Conn) take(done []device.Completion) {
+	if len(done) == 0 {
+		return
+	}
+	for len(done) > 0 && done[0].Receive != 0 {
+		n := 0
+		for n < len(done) && n < messagesAtOnce && done[n].Receive != 0 {
+			n++
+		}
+		c.receive(done[:n])
+		done = done[n:]
+	}
+	c.mu.Lock()
+	for i := range done {
+		d := &done[i]
+		if d.Status == device.Flushed {
+			c.ending.dirty = true
+		}
+		c.returnedLocked(d)
+	}
+	c.mu.Unlock()
+}
+
+// receive hands over messages.
+func (c *Conn) receive(done []device.Completion) {
+	c.mu.Lock()
+	c.batching = true
+	dropped := c.ending.failed
+	c.mu.Unlock()
+	for i := range done {
+		m := c.arrived(&done[i])
+		switch {
+		case m == nil:
+			c.mu.Lock()
+			if done[i].Status != device.Flushed {
+				c.failLocked(&StatusError{Status: done[i].Status})
+			}
+			c.ending.dirty = true
+			c.mu.Unlock()
+		case dropped:
+			m.Release()
+		default:
+			c.moved.Add(1)
+			c.seat.Heard()
+			c.handler.Received(m)
+		}
+	}
+	c.handler.Drained()
+	c.mu.Lock()
+	c.batching = false
+	c.sendLocked()
+	c.mu.Unlock()
+}
+
+// step brings chains back that are done, and takes the end of the connection as far as it
+// goes now. over: Serve is to return.
+func (c *Conn) step() (over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.comeBackLocked(false, nil)
+	c.sendLocked()
+	e := &c.ending
+	switch {
+	case e.phase == draining:
+		empty := c.out.head == c.out.tail && c.in.posted == 0
+		return e.late || empty && (e.left || e.failed)
+	case e.failed, e.left, e.dirty:
+	case e.phase == leaving && e.late:
+		c.failLocked(rdmacm.ErrTimeout)
+	case e.phase == leaving && len(c.out.queue) == 0:
+		if c.out.head != c.out.tail {
+			c.markLocked()
+			return false
+		}
+	default:
+		return false
+	}
+	// siw flushes before it tells that the peer has left.
+	e.fault = e.dirty && !e.left && !e.failed && !c.rnic.IWARP
+	e.phase = draining
+	e.unsent.L = &c.mu
+	for c.out.sending {
+		e.unsent.Wait()
+	}
+	c.limitLocked(drainTimeout)
+	c.mu.Unlock()
+	c.dev.Disconnect()
+	c.mu.Lock()
+	return false
+}
+
+// comeBackLocked calls Done of the chains at the front of the queue that are done; ended:
+// of all, those that are not done with err.
+func (c *Conn) comeBackLocked(ended bool, err error) {
+	for {
+		p := c.frontLocked(ended)
+		if p == nil {
+			return
+		}
+		chain, failure, failed := p.chain, p.err, p.failed
+		switch {
+		case failure == nil && (p.left > 0 || !p.complete()):
+			failure, failed = err, -1
+		case failure == rdmacm.ErrFlushed && c.ending.cause != nil:
+			failure = &flushedError{c.ending.cause}
+		}
+		c.out.spare = append(c.out.spare, p)
+		c.mu.Unlock()
+		chain.Done(chain, failure, failed)
+		c.mu.Lock()
+	}
+}
+
+// markLocked posts an empty RDMA Write behind short Sends that ask for no signal: when it
+// is done, so are they.
+func (c *Conn) markLocked() {
+	e, o := &c.ending, &c.out
+	if e.marked || o.sending {
+		return
+	}
+	e.marked = true
+	o.sending = true
+	o.ring[o.tail%uint64(len(o.ring))] = slot{}
+	c.dev.Works()[0] = device.Work{ID: o.tail, Op: device.Write, Flags: device.Signal}
+	o.tail++
+	c.mu.Unlock()
+	_, err := c.dev.Flush(true, 0, 1)
+	c.mu.Lock()
+	o.sending = false
+	if err != nil {
+		c.failLocked(err)
+	}
+}
+
+// conclude ends the connection: the queue pair goes, work comes back, memory is revoked and
+// the Handler told.
+func (c *Conn) conclude() {
+	c.dev.DestroyQP()
+	c.mu.Lock()
+	e := &c.ending
+	e.phase = destroyed
+	e.timer.Stop()
+	cause := e.cause
+	switch {
+	case e.failed:
+	case e.fault || !e.left && e.dirty:
+		cause = errFault
+	case !e.left:
+		cause = rdmacm.ErrTimeout
+	}
+	flushed := error(rdmacm.ErrFlushed)
+	if cause != nil {
+		flushed = &flushedError{cause}
+	}
+	for i := c.out.head; i < c.out.tail; i++ {
+		c.emptyLocked(&c.out.ring[i%uint64(len(c.out.ring))])
+	}
+	c.comeBackLocked(true, flushed)
+	var exposed []*region
+	for r := range c.regions {
+		exposed = append(exposed, r)
+	}
+	c.mu.Unlock()
+	for _, r := range exposed {
+		r.Deregister()
+	}
+	// What is posted from here on comes back from within Post.
+	c.mu.Lock()
+	c.over = true
+	c.comeBackLocked(true, flushed)
+	c.mu.Unlock()
+	c.handler.Closed(cause)
+	close(c.done)
+	go c.dismantle()
+}

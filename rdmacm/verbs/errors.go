@@ -1,0 +1,42 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+var (
+	// ErrDeviceGone: the device was removed.
+	ErrDeviceGone = errors.New("verbs: the RDMA device is gone")
+	// errFault: the queue pair went into error, and nothing told why.
+	errFault = errors.New("verbs: the device ended the connection (the peer broke a rule, or is not reachable)")
+)
+
+// A StatusError is a request that a device could not carry out.
+type StatusError struct {
+	Status device.Status
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("verbs: work request failed: %v", e.Status)
+}
+
+// Unwrap says which of the seam's errors it is.
+func (e *StatusError) Unwrap() error {
+	switch e.Status {
+	case device.RemoteAccess:
+		return rdmacm.ErrNotExposed
+	case device.RetriesExceeded, device.ResponseTimeout:
+		return rdmacm.ErrTimeout
+	}
+	return nil
+}
+
+// A flushedError is rdmacm.ErrFlushed with the reason.
+type flushedError struct{ reason error }
+
+func (e *flushedError) Error() string   { return rdmacm.ErrFlushed.Error() + ": " + e.reason.Error() }
+func (e *flushedError) Unwrap() []error { return []error{rdmacm.ErrFlushed, e.reason} }

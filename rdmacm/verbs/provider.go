@@ -1,0 +1,148 @@
+package verbs
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// Config is how a Provider behaves.
+type Config struct {
+	// Library is how the devices are reached. Required: see Open.
+	Library device.Library
+	// Arena is payload memory, which is registered with each device. It is called when the
+	// first device is used; the memory stays mapped from then on. It may be nil.
+	Arena func() []byte
+	// SetupTimeout bounds a connection's set-up; 0 means 10 s.
+	SetupTimeout time.Duration
+	// Census has the seats of accepted connections; nil: the provider counts its own.
+	Census *census.Census
+	// Skip: listeners on all addresses leave these devices out. They look for addresses
+	// and devices that come and go once a second. nil: the kernel listens on all devices.
+	Skip func(d *device.Attributes) bool
+	// Log is told what users of devices want to know. It may be nil.
+	Log func(text string)
+}
+
+// Limits of all connections. A device that has less gets requests in parts.
+const (
+	maxSend  = 256 << 10
+	maxLocal = device.SGEs
+)
+
+// A Provider opens connections over the RDMA devices of this machine.
+type Provider struct {
+	cfg     Config
+	channel device.Channel
+	ended   chan struct{} // the goroutine of events has
+
+	// mu guards what follows. It is held while an ID is made, so that no event of the ID
+	// comes before the ID is in sinks.
+	mu      sync.Mutex
+	sinks   map[uint64]sink // by number of ID
+	devices map[uint64]*rnic
+	arena   []byte         // once devices has one
+	leaving sync.WaitGroup // connections that are not destroyed yet
+}
+
+// A sink is told the events of an ID. It must not wait.
+type sink interface {
+	event(e *device.Event)
+}
+
+var _ rdmacm.Provider = (*Provider)(nil)
+
+// New makes a Provider.
+func New(cfg Config) (*Provider, error) {
+	if cfg.SetupTimeout == 0 {
+		cfg.SetupTimeout = census.DefaultSetupTimeout
+	}
+	if cfg.Census == nil {
+		cfg.Census = census.New(census.Config{SetupTimeout: cfg.SetupTimeout})
+	}
+	if cfg.Log == nil {
+		cfg.Log = func(string) {}
+	}
+	channel, err := cfg.Library.Open()
+	if err != nil {
+		return nil, fmt.Errorf("verbs: no connection manager: %w; load its module: modprobe rdma_ucm", err)
+	}
+	p := &Provider{
+		cfg: cfg, channel: channel, ended: make(chan struct{}),
+		sinks: make(map[uint64]sink), devices: make(map[uint64]*rnic),
+	}
+	go p.takeEvents()
+	return p, nil
+}
+
+// Name is "verbs".
+func (p *Provider) Name() string { return "verbs" }
+
+// Limits are the same for all connections. RemoteInvalidation is not offered: rxe ends a
+// connection whose peer invalidates an ordinary region, and siw does not say which it was.
+func (p *Provider) Limits() rdmacm.Limits {
+	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal}
+}
+
+// Close ends the provider, when its listeners are closed and its connections have ended. It
+// waits for the devices to let go of them.
+func (p *Provider) Close() error {
+	p.leaving.Wait()
+	p.mu.Lock()
+	for _, d := range p.devices {
+		d.close()
+	}
+	p.mu.Unlock()
+	p.channel.Close()
+	<-p.ended
+	return nil
+}
+
+func (p *Provider) takeEvents() {
+	defer close(p.ended)
+	err := p.channel.Events(func(e device.Event) {
+		of := e.ID
+		if e.Made != nil {
+			of = e.Listener
+		}
+		p.mu.Lock()
+		s := p.sinks[of]
+		p.mu.Unlock()
+		switch {
+		case s != nil:
+			s.event(&e)
+		case e.Made != nil:
+			go e.Made.Close() // its listener has gone
+		}
+	})
+	if err != nil {
+		p.cfg.Log("rdma_cm tells no more events: " + err.Error())
+	}
+}
+
+// watch has s told the events of an ID that make makes.
+func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id, err := make()
+	if err == nil {
+		p.sinks[id.Number()] = s
+	}
+	return id, err
+}
+
+func (p *Provider) sinkOf(id device.ID, s sink) {
+	p.mu.Lock()
+	p.sinks[id.Number()] = s
+	p.mu.Unlock()
+}
+
+func (p *Provider) forget(number uint64) {
+	p.mu.Lock()
+	delete(p.sinks, number)
+	p.mu.Unlock()
+}

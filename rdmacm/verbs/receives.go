@@ -1,0 +1,133 @@
+package verbs
+
+import (
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// receives are the promises of a connection, and the buffers that messages arrive in.
+// Conn.mu guards them.
+type receives struct {
+	size    int // of a message, in bytes
+	depth   int // of the receive queue
+	owed    int // promised, and not posted yet
+	posted  int // to the device, and not back
+	kept    int // messages that the ULP has
+	slabs   []*slab
+	unknown bool // the device knows slabs no more
+	buffers []*buffer
+	free    []*buffer
+}
+
+// A buffer holds one message.
+type buffer struct {
+	rdmacm.Recv
+	c      *Conn
+	index  uint64
+	memory []byte
+	key    uint32
+}
+
+// receiveBit tells the ID of a receive from that of a work.
+const receiveBit = 1 << 63
+
+func (in *receives) init(size, depth int) { in.size, in.depth = size, depth }
+
+// memoryLocked makes n further buffers.
+func (c *Conn) memoryLocked(n int) error {
+	if n <= 0 {
+		return nil
+	}
+	in := &c.in
+	room := (in.size + 63) &^ 63
+	s, err := newSlab(c.domain.Domain, n, room, device.LocalWrite)
+	if err != nil {
+		return err
+	}
+	in.slabs = append(in.slabs, s)
+	for i := range n {
+		b := &buffer{c: c, index: uint64(len(in.buffers)), memory: s.memory[i*room:][:in.size:in.size], key: s.region.LKey()}
+		b.Free = b.release
+		in.buffers = append(in.buffers, b)
+		in.free = append(in.free, b)
+	}
+	return nil
+}
+
+// Provide implements rdmacm.Conn.
+func (c *Conn) Provide(count, size int) {
+	if count < 0 || size < c.in.size {
+		panic(fmt.Sprintf("verbs: Provide(%d, %d) after %d bytes at set-up", count, size, c.in.size))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.in.owed+c.in.posted+count > c.in.depth {
+		panic(fmt.Sprintf("verbs: %d messages are promised, MaxReceives is %d", c.in.owed+c.in.posted+count, c.in.depth))
+	}
+	if c.ending.phase < destroyed {
+		c.in.owed += count
+		c.kickLocked()
+	}
+}
+
+// release is Recv.Free.
+func (b *buffer) release(*rdmacm.Recv) {
+	c := b.c
+	c.mu.Lock()
+	c.in.free = append(c.in.free, b)
+	c.in.kept--
+	c.unmapLocked()
+	c.mu.Unlock()
+}
+
+// unmapLocked gives back the memory of messages, when the device knows it no more and the
+// ULP has none of them.
+func (c *Conn) unmapLocked() {
+	if c.in.unknown && c.in.kept == 0 {
+		for _, s := range c.in.slabs {
+			s.unmap()
+		}
+		c.in.slabs = nil
+	}
+}
+
+// growth is how many buffers are made at once where promises are given before messages
+// are released.
+const growth = 16
+
+// receivesLocked puts what was promised into the requests that the next flush posts, and
+// returns how many there are.
+func (c *Conn) receivesLocked(requests []device.Receive) (n int, err error) {
+	in := &c.in
+	for n < len(requests) && in.owed > 0 && in.posted < in.depth {
+		if len(in.free) == 0 {
+			if err = c.memoryLocked(growth); err != nil {
+				return n, err
+			}
+		}
+		b := in.free[len(in.free)-1]
+		in.free = in.free[:len(in.free)-1]
+		requests[n] = device.Receive{ID: receiveBit | b.index, At: device.SGE{Addr: address(b.memory), Length: uint32(len(b.memory)), LKey: b.key}}
+		in.owed--
+		in.posted++
+		n++
+	}
+	return n, nil
+}
+
+// arrived is the message of a completion.
+func (c *Conn) arrived(done *device.Completion) *rdmacm.Recv {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.in.buffers[done.ID&^receiveBit]
+	c.in.posted--
+	if done.Status != device.OK {
+		c.in.free = append(c.in.free, b)
+		return nil
+	}
+	c.in.kept++
+	b.Bytes, b.Invalidated = b.memory[:done.Length], done.Invalidated
+	return &b.Recv
+}

@@ -1,0 +1,40 @@
+//go:build verbs
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include "libraries.h"
+#include "shim.h"
+
+struct libraries lib;
+
+static const char *missing;
+
+static const char *load(void)
+{
+	void *verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL), *cm;
+
+	if (!verbs)
+		return "libibverbs.so.1";
+	if (!(cm = dlopen("librdmacm.so.1", RTLD_NOW | RTLD_LOCAL)))
+		return "librdmacm.so.1";
+	/* A symbol without a version is the newest of its library: the one that the headers mean. */
+#define FIND(library, name)                                                                           \
+	if (!(*(void **)&lib.name = dlsym(library, #name)))                                           \
+		return #name;
+#define FIND_VERBS(result, name, arguments) FIND(verbs, name)
+#define FIND_CM(result, name, arguments) FIND(cm, name)
+	VERBS_FUNCTIONS(FIND_VERBS)
+	RDMACM_FUNCTIONS(FIND_CM)
+	return 0;
+}
+
+static void load_once(void) { missing = load(); }
+
+const char *vb_load(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load_once);
+	return missing;
+}

@@ -1,0 +1,38 @@
+//go:build verbs
+
+#ifndef OBJECTS_H
+#define OBJECTS_H
+
+#include <endian.h>
+
+#include "libraries.h"
+#include "shim.h"
+
+struct vb_channel {
+	struct rdma_event_channel *channel;
+	vb_event events[VB_EVENTS];
+};
+
+struct vb_id {
+	struct rdma_cm_id *id;
+	uint64_t number;
+};
+
+struct vb_domain {
+	struct ibv_pd *pd;
+};
+
+struct vb_region {
+	struct ibv_mr *mr;
+};
+
+struct vb_conn {
+	vb_id *id;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *sends, *receives;
+	vb_work works[VB_FLUSH];
+	vb_receive promised[VB_FLUSH];
+	vb_completion completions[VB_COMPLETIONS];
+};
+
+#endif

@@ -1,0 +1,238 @@
+//go:build verbs
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objects.h"
+
+int vb_domain_open(vb_id *i, vb_domain **made)
+{
+	vb_domain *d = calloc(1, sizeof *d);
+
+	if (!d)
+		return -ENOMEM;
+	if (!(d->pd = lib.ibv_alloc_pd(i->id->verbs))) {
+		int e = errno;
+		free(d);
+		return -e;
+	}
+	*made = d;
+	return 0;
+}
+
+int vb_domain_close(vb_domain *d)
+{
+	int r = lib.ibv_dealloc_pd(d->pd);
+
+	if (!r)
+		free(d);
+	return -r;
+}
+
+int vb_register(vb_domain *d, uint64_t addr, uint64_t length, int access, vb_region **made, uint32_t keys[2])
+{
+	vb_region *r = calloc(1, sizeof *r);
+
+	if (!r)
+		return -ENOMEM;
+	if (!(r->mr = lib.ibv_reg_mr(d->pd, (void *)(uintptr_t)addr, length, access))) {
+		int e = errno;
+		free(r);
+		return -e;
+	}
+	keys[0] = r->mr->lkey;
+	keys[1] = r->mr->rkey;
+	*made = r;
+	return 0;
+}
+
+int vb_deregister(vb_region *r)
+{
+	int e = lib.ibv_dereg_mr(r->mr);
+
+	if (!e)
+		free(r);
+	return -e;
+}
+
+/* destroy_queues undoes vb_create but for the queue pair. */
+static void destroy_queues(vb_conn *c)
+{
+	if (c->sends)
+		lib.ibv_destroy_cq(c->sends);
+	if (c->receives)
+		lib.ibv_destroy_cq(c->receives);
+	if (c->channel)
+		lib.ibv_destroy_comp_channel(c->channel);
+	free(c);
+}
+
+int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
+{
+	struct ibv_context *ctx = i->id->verbs;
+	struct ibv_qp_init_attr q;
+	vb_conn *c = calloc(1, sizeof *c);
+	int e;
+
+	if (!c)
+		return -ENOMEM;
+	c->id = i;
+	if (!(c->channel = lib.ibv_create_comp_channel(ctx)))
+		goto fail;
+	*fd = c->channel->fd;
+	if (fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) | O_NONBLOCK))
+		goto fail;
+	/* A queue has room for every request: an error completes those that ask for no signal, too. */
+	if (!(c->sends = lib.ibv_create_cq(ctx, caps->sends, 0, c->channel, 0)) ||
+	    !(c->receives = lib.ibv_create_cq(ctx, caps->receives, 0, c->channel, 0)))
+		goto fail;
+	memset(&q, 0, sizeof q);
+	q.send_cq = c->sends;
+	q.recv_cq = c->receives;
+	q.qp_type = IBV_QPT_RC;
+	q.cap.max_send_wr = caps->sends;
+	q.cap.max_recv_wr = caps->receives;
+	q.cap.max_send_sge = caps->sges;
+	q.cap.max_recv_sge = 1;
+	q.cap.max_inline_data = caps->inline_data;
+	if (lib.rdma_create_qp(i->id, d->pd, &q))
+		goto fail;
+	if (ibv_req_notify_cq(c->receives, 0)) {
+		e = errno ? errno : EIO;
+		lib.rdma_destroy_qp(i->id);
+		destroy_queues(c);
+		return -e;
+	}
+	*made = c;
+	return 0;
+fail:
+	e = errno ? errno : EIO;
+	destroy_queues(c);
+	return -e;
+}
+
+void vb_destroy(vb_conn *c)
+{
+	vb_id *i = c->id;
+
+	vb_destroy_qp(c);
+	destroy_queues(c);
+	vb_id_close(i);
+}
+
+vb_work *vb_works(vb_conn *c) { return c->works; }
+vb_receive *vb_receives(vb_conn *c) { return c->promised; }
+vb_completion *vb_completions(vb_conn *c) { return c->completions; }
+
+/* result is that of a post: siw's returns -1 and sets errno, others return an errno. */
+static int result(int r)
+{
+	if (r == 0)
+		return 0;
+	if (r == -1)
+		r = errno;
+	return r > 0 ? -r : r;
+}
+
+static int post_receives(vb_conn *c, int n)
+{
+	struct ibv_recv_wr wr[VB_FLUSH], *bad;
+	struct ibv_sge sge[VB_FLUSH];
+
+	for (int i = 0; i < n; i++) {
+		const vb_receive *r = &c->promised[i];
+
+		sge[i] = (struct ibv_sge){r->at.addr, r->at.length, r->at.lkey};
+		wr[i] = (struct ibv_recv_wr){r->wr_id, i + 1 < n ? &wr[i + 1] : 0, &sge[i], 1};
+	}
+	return result(ibv_post_recv(c->id->id->qp, wr, &bad));
+}
+
+static const enum ibv_wr_opcode opcodes[] = {
+	[VB_WRITE] = IBV_WR_RDMA_WRITE,
+	[VB_READ] = IBV_WR_RDMA_READ,
+	[VB_SEND] = IBV_WR_SEND,
+	[VB_SEND_INVALIDATE] = IBV_WR_SEND_WITH_INV,
+};
+
+static int post_works(vb_conn *c, int n, int *posted)
+{
+	struct ibv_send_wr wr[VB_FLUSH], *bad = 0;
+	struct ibv_sge sge[VB_FLUSH][VB_SGES];
+	int r;
+
+	for (int i = 0; i < n; i++) {
+		const vb_work *w = &c->works[i];
+		struct ibv_send_wr *o = &wr[i];
+
+		for (int j = 0; j < w->sges; j++)
+			sge[i][j] = (struct ibv_sge){w->sge[j].addr, w->sge[j].length, w->sge[j].lkey};
+		memset(o, 0, sizeof *o);
+		o->wr_id = w->wr_id;
+		o->next = i + 1 < n ? o + 1 : 0;
+		o->sg_list = sge[i];
+		o->num_sge = w->sges;
+		o->opcode = opcodes[w->op];
+		o->send_flags = (w->flags & VB_SIGNAL ? IBV_SEND_SIGNALED : 0) | (w->flags & VB_INLINE ? IBV_SEND_INLINE : 0);
+		if (w->op == VB_SEND_INVALIDATE) {
+			o->invalidate_rkey = w->rkey;
+		} else {
+			o->wr.rdma.remote_addr = w->remote;
+			o->wr.rdma.rkey = w->rkey;
+		}
+	}
+	r = result(ibv_post_send(c->id->id->qp, wr, &bad));
+	*posted = r && bad ? (int)(bad - wr) : r ? 0 : n;
+	return r;
+}
+
+int vb_flush(vb_conn *c, int arm_send, int receives, int works, int *posted)
+{
+	int r = 0;
+
+	*posted = 0;
+	if (arm_send)
+		ibv_req_notify_cq(c->sends, 0);
+	if (receives)
+		r = post_receives(c, receives);
+	if (!r && works)
+		r = post_works(c, works, posted);
+	return r;
+}
+
+static int poll_queue(struct ibv_cq *q, vb_completion *out, int most, int receive)
+{
+	struct ibv_wc wc[VB_COMPLETIONS];
+	int n = ibv_poll_cq(q, most, wc);
+
+	for (int i = 0; i < n; i++) {
+		out[i].wr_id = wc[i].wr_id;
+		out[i].status = wc[i].status;
+		out[i].length = wc[i].status ? 0 : wc[i].byte_len;
+		out[i].invalidated = !wc[i].status && wc[i].wc_flags & IBV_WC_WITH_INV ? wc[i].invalidated_rkey : 0;
+		out[i].receive = receive;
+	}
+	return n < 0 ? -EIO : n;
+}
+
+int vb_poll(vb_conn *c, int flags)
+{
+	struct ibv_cq *q;
+	void *context;
+	int n, m;
+
+	if (flags & VB_EVENT)
+		while (!lib.ibv_get_cq_event(c->channel, &q, &context))
+			lib.ibv_ack_cq_events(q, 1);
+	if (flags & VB_ARM_RECEIVE && (n = ibv_req_notify_cq(c->receives, 0)))
+		return result(n);
+	if (flags & VB_ARM_SEND && (n = ibv_req_notify_cq(c->sends, 0)))
+		return result(n);
+	if ((n = poll_queue(c->receives, c->completions, VB_COMPLETIONS / 2, 1)) < 0)
+		return n;
+	if ((m = poll_queue(c->sends, c->completions + n, VB_COMPLETIONS - n, 0)) < 0)
+		return m;
+	return n + m;
+}

@@ -1,0 +1,422 @@
+//go:build verbs
+
+package shim
+
+/*
+#cgo CFLAGS: -O2 -Wall -Wextra
+#cgo LDFLAGS: -ldl -lpthread
+#cgo noescape vb_flush
+#cgo nocallback vb_flush
+#cgo noescape vb_poll
+#cgo nocallback vb_poll
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// The two sides of the shim agree on what lies in memory.
+var (
+	_ [unsafe.Sizeof(C.vb_work{}) - unsafe.Sizeof(device.Work{})]struct{}
+	_ [unsafe.Sizeof(device.Work{}) - unsafe.Sizeof(C.vb_work{})]struct{}
+	_ [unsafe.Sizeof(C.vb_receive{}) - unsafe.Sizeof(device.Receive{})]struct{}
+	_ [unsafe.Sizeof(device.Receive{}) - unsafe.Sizeof(C.vb_receive{})]struct{}
+	_ [unsafe.Sizeof(C.vb_completion{}) - unsafe.Sizeof(device.Completion{})]struct{}
+	_ [unsafe.Sizeof(device.Completion{}) - unsafe.Sizeof(C.vb_completion{})]struct{}
+)
+
+// MissingError: a library, or a function of one, is not on this machine.
+type MissingError struct{ Name string }
+
+func (e *MissingError) Error() string {
+	return e.Name + " is missing: apt-get install libibverbs1 librdmacm1 ibverbs-providers"
+}
+
+type library struct{}
+
+// Load opens librdmacm and libibverbs. The error is a *MissingError.
+func Load() (device.Library, error) {
+	if name := C.vb_load(); name != nil {
+		return nil, &MissingError{C.GoString(name)}
+	}
+	return library{}, nil
+}
+
+func failed(what string, r C.int) error {
+	return fmt.Errorf("%s: %w", what, syscall.Errno(-r))
+}
+
+func (library) Open() (device.Channel, error) {
+	c := &channel{}
+	var fd C.int
+	if r := C.vb_channel_open(&c.c, &fd); r != 0 {
+		return nil, failed("rdma_create_event_channel", r)
+	}
+	var err error
+	if c.file, err = pollable(int(fd)); err != nil {
+		C.vb_channel_close(c.c)
+		return nil, err
+	}
+	return c, nil
+}
+
+// pollable is a descriptor of its own for what fd is, in the netpoller: closing it leaves
+// fd to the library.
+func pollable(fd int) (*os.File, error) {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("dup", err)
+	}
+	return os.NewFile(uintptr(own), "rdma"), nil
+}
+
+type channel struct {
+	c      *C.vb_channel
+	file   *os.File
+	closed atomic.Bool
+}
+
+func (c *channel) Events(told func(device.Event)) error {
+	raw, err := c.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = raw.Read(func(uintptr) bool {
+		for {
+			var events *C.vb_event
+			n := C.vb_events(c.c, &events)
+			if n < 0 {
+				failure = failed("rdma_get_cm_event", n)
+				return true
+			}
+			if n == 0 {
+				return false
+			}
+			for i := range unsafe.Slice(events, n) {
+				told(event(&unsafe.Slice(events, n)[i]))
+			}
+		}
+	})
+	if failure == nil && !c.closed.Load() {
+		return err
+	}
+	return failure
+}
+
+func event(e *C.vb_event) device.Event {
+	got := device.Event{
+		Type: device.EventType(e._type), Status: int32(e.status), ID: uint64(e.id), Listener: uint64(e.listener),
+		Responder: uint8(e.responder), Initiator: uint8(e.initiator),
+		Local: address(&e.local), Peer: address(&e.peer),
+	}
+	if e.listener != 0 {
+		got.Made = &id{e.handle}
+	}
+	if e.length > 0 {
+		got.Data = C.GoBytes(unsafe.Pointer(&e.data), C.int(e.length))
+	}
+	return got
+}
+
+func address(s *C.struct_sockaddr_storage) netip.AddrPort {
+	switch s.ss_family {
+	case unix.AF_INET:
+		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(s))
+		return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), port(&a.Port))
+	case unix.AF_INET6:
+		a := (*unix.RawSockaddrInet6)(unsafe.Pointer(s))
+		ip := netip.AddrFrom16(a.Addr)
+		if a.Scope_id != 0 {
+			ip = ip.WithZone(zone(a.Scope_id))
+		}
+		return netip.AddrPortFrom(ip.Unmap(), port(&a.Port))
+	}
+	return netip.AddrPort{}
+}
+
+func zone(index uint32) string {
+	if i, err := net.InterfaceByIndex(int(index)); err == nil {
+		return i.Name
+	}
+	return fmt.Sprint(index)
+}
+
+func port(p *uint16) uint16 {
+	b := (*[2]byte)(unsafe.Pointer(p))
+	return uint16(b[0])<<8 | uint16(b[1])
+}
+
+// sockaddr is addr as the libraries have it.
+func sockaddr(addr netip.AddrPort) (*C.struct_sockaddr, error) {
+	s := new(C.struct_sockaddr_storage)
+	put := func(p *uint16) {
+		b := (*[2]byte)(unsafe.Pointer(p))
+		b[0], b[1] = byte(addr.Port()>>8), byte(addr.Port())
+	}
+	if ip := addr.Addr(); ip.Is4() {
+		a := (*unix.RawSockaddrInet4)(unsafe.Pointer(s))
+		a.Family, a.Addr = unix.AF_INET, ip.As4()
+		put(&a.Port)
+	} else {
+		a := (*unix.RawSockaddrInet6)(unsafe.Pointer(s))
+		a.Family, a.Addr = unix.AF_INET6, ip.As16()
+		put(&a.Port)
+		if z := ip.Zone(); z != "" {
+			i, err := net.InterfaceByName(z)
+			if err != nil {
+				return nil, err
+			}
+			a.Scope_id = uint32(i.Index)
+		}
+	}
+	return (*C.struct_sockaddr)(unsafe.Pointer(s)), nil
+}
+
+func (c *channel) Listen(addr netip.AddrPort, onlyFamily bool, backlog int) (device.ID, error) {
+	s, err := sockaddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	only := C.int(0)
+	if onlyFamily && addr.Addr().Is6() {
+		only = 1
+	}
+	var made *C.vb_id
+	if r := C.vb_listen(c.c, s, only, C.int(backlog), &made); r != 0 {
+		return nil, failed("rdma_listen", r)
+	}
+	return &id{made}, nil
+}
+
+func (c *channel) Resolve(addr netip.AddrPort, limit time.Duration) (device.ID, error) {
+	s, err := sockaddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	var made *C.vb_id
+	if r := C.vb_resolve(c.c, s, milliseconds(limit), &made); r != 0 {
+		return nil, failed("rdma_resolve_addr", r)
+	}
+	return &id{made}, nil
+}
+
+func milliseconds(d time.Duration) C.int { return C.int(max(d.Milliseconds(), 1)) }
+
+func (c *channel) Close() {
+	c.closed.Store(true)
+	c.file.Close()
+	C.vb_channel_close(c.c)
+}
+
+type id struct{ c *C.vb_id }
+
+func (i *id) Number() uint64 { return uint64(C.vb_number(i.c)) }
+func (i *id) Port() uint16   { return uint16(C.vb_port(i.c)) }
+func (i *id) Close()         { C.vb_id_close(i.c) }
+
+func (i *id) Route(limit time.Duration) error {
+	if r := C.vb_route(i.c, milliseconds(limit)); r != 0 {
+		return failed("rdma_resolve_route", r)
+	}
+	return nil
+}
+
+func (i *id) Reject(data []byte) error {
+	if r := C.vb_reject(i.c, unsafe.Pointer(unsafe.SliceData(data)), C.int(len(data))); r != 0 {
+		return failed("rdma_reject", r)
+	}
+	return nil
+}
+
+func (i *id) Attributes() (device.Attributes, error) {
+	var a C.vb_attributes
+	if r := C.vb_attributes_of(i.c, &a); r != 0 {
+		return device.Attributes{}, failed("ibv_query_device", r)
+	}
+	return attributes(&a), nil
+}
+
+func (c *channel) Carrier(addr netip.Addr) (device.Attributes, error) {
+	s, err := sockaddr(netip.AddrPortFrom(addr, 0))
+	if err != nil {
+		return device.Attributes{}, err
+	}
+	var a C.vb_attributes
+	if r := C.vb_carrier(c.c, s, &a); r != 0 {
+		return device.Attributes{}, failed("rdma_bind_addr", r)
+	}
+	return attributes(&a), nil
+}
+
+func attributes(a *C.vb_attributes) device.Attributes {
+	return device.Attributes{
+		Name: C.GoString(&a.name[0]), IWARP: a.iwarp != 0,
+		QPs: int(a.max_qp), QPWorks: int(a.max_qp_wr), SGEs: int(a.max_sge), ReadSGEs: int(a.max_sge_rd),
+		CQs: int(a.max_cq), CQEntries: int(a.max_cqe), Regions: int(a.max_mr), Domains: int(a.max_pd),
+		ReadsServed: int(a.max_qp_rd_atom), ReadsOutstanding: int(a.max_qp_init_rd_atom),
+		MaxMessage: int(a.max_message), MTU: int(a.mtu), Active: a.state == 4,
+		SendsInvalidate: a.sends_invalidate != 0, Device: uint64(a.device),
+		SIW: a.iwarp != 0 && a.vendor == 0x626d74,
+	}
+}
+
+type domain struct{ c *C.vb_domain }
+
+func (i *id) OpenDomain() (device.Domain, error) {
+	d := &domain{}
+	if r := C.vb_domain_open(i.c, &d.c); r != 0 {
+		return nil, failed("ibv_alloc_pd", r)
+	}
+	return d, nil
+}
+
+func (d *domain) Close() error {
+	if r := C.vb_domain_close(d.c); r != 0 {
+		return failed("ibv_dealloc_pd", r)
+	}
+	return nil
+}
+
+type region struct {
+	c    *C.vb_region
+	keys [2]C.uint32_t
+}
+
+func (d *domain) Register(memory []byte, access int) (device.Region, error) {
+	r := &region{}
+	at := C.uint64_t(uintptr(unsafe.Pointer(unsafe.SliceData(memory))))
+	if e := C.vb_register(d.c, at, C.uint64_t(len(memory)), C.int(access), &r.c, &r.keys[0]); e != 0 {
+		return nil, failed("ibv_reg_mr", e)
+	}
+	return r, nil
+}
+
+func (r *region) LKey() uint32 { return uint32(r.keys[0]) }
+func (r *region) RKey() uint32 { return uint32(r.keys[1]) }
+
+func (r *region) Deregister() error {
+	if e := C.vb_deregister(r.c); e != 0 {
+		return failed("ibv_dereg_mr", e)
+	}
+	return nil
+}
+
+type conn struct {
+	c           *C.vb_conn
+	file        *os.File
+	raw         syscall.RawConn
+	works       []device.Work
+	receives    []device.Receive
+	completions []device.Completion
+}
+
+func (i *id) Create(d device.Domain, caps device.Caps) (device.Conn, error) {
+	c := &conn{}
+	var fd C.int
+	q := C.vb_caps{C.uint32_t(caps.Sends), C.uint32_t(caps.Receives), C.uint32_t(caps.SGEs), C.uint32_t(caps.Inline)}
+	if r := C.vb_create(i.c, d.(*domain).c, &q, &c.c, &fd); r != 0 {
+		return nil, failed("rdma_create_qp", r)
+	}
+	var err error
+	if c.file, err = pollable(int(fd)); err == nil {
+		c.raw, err = c.file.SyscallConn()
+	}
+	if err != nil {
+		C.vb_destroy(c.c)
+		return nil, err
+	}
+	c.works = unsafe.Slice((*device.Work)(unsafe.Pointer(C.vb_works(c.c))), int(C.VB_FLUSH))
+	c.receives = unsafe.Slice((*device.Receive)(unsafe.Pointer(C.vb_receives(c.c))), int(C.VB_FLUSH))
+	c.completions = unsafe.Slice((*device.Completion)(unsafe.Pointer(C.vb_completions(c.c))), int(C.VB_COMPLETIONS))
+	return c, nil
+}
+
+func (c *conn) Works() []device.Work       { return c.works }
+func (c *conn) Receives() []device.Receive { return c.receives }
+
+func (c *conn) begin(p device.Param, call func(*C.vb_conn, *C.vb_param) C.int) C.int {
+	data := C.CBytes(p.Data)
+	defer C.free(data)
+	return call(c.c, &C.vb_param{
+		data: data, length: C.uint8_t(len(p.Data)), responder: C.uint8_t(p.Responder), initiator: C.uint8_t(p.Initiator),
+	})
+}
+
+func (c *conn) Accept(p device.Param) error {
+	if r := c.begin(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_accept(c, p) }); r != 0 {
+		return failed("rdma_accept", r)
+	}
+	return nil
+}
+
+func (c *conn) Connect(p device.Param) error {
+	if r := c.begin(p, func(c *C.vb_conn, p *C.vb_param) C.int { return C.vb_connect(c, p) }); r != 0 {
+		return failed("rdma_connect", r)
+	}
+	return nil
+}
+
+func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error) {
+	arm, n := C.int(0), C.int(0)
+	if armSends {
+		arm = 1
+	}
+	if r := C.vb_flush(c.c, arm, C.int(receives), C.int(works), &n); r != 0 {
+		return int(n), failed("ibv_post_send", r)
+	}
+	return int(n), nil
+}
+
+func (c *conn) Poll(flags int) ([]device.Completion, error) {
+	n := C.vb_poll(c.c, C.int(flags))
+	if n < 0 {
+		return nil, failed("ibv_poll_cq", n)
+	}
+	return c.completions[:n], nil
+}
+
+func (c *conn) Serve(ready func() bool) {
+	for {
+		goOn := true
+		err := c.raw.Read(func(uintptr) bool {
+			goOn = ready()
+			return !goOn
+		})
+		if !goOn || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		c.file.SetReadDeadline(time.Time{}) // Wake was called
+	}
+}
+
+func (c *conn) Wake() { c.file.SetReadDeadline(time.Unix(1, 0)) }
+
+func (c *conn) Disconnect() error {
+	if r := C.vb_disconnect(c.c); r != 0 {
+		return failed("rdma_disconnect", r)
+	}
+	return nil
+}
+
+func (c *conn) DestroyQP() { C.vb_destroy_qp(c.c) }
+
+func (c *conn) Destroy() {
+	c.file.Close()
+	C.vb_destroy(c.c)
+}

@@ -1,0 +1,117 @@
+//go:build verbs
+
+/*
+ * The verbs that the provider needs of librdmacm and libibverbs, in calls that do much at
+ * once. Results below 0 are -errno. vb_flush and vb_poll never sleep; the calls of the
+ * connection manager may. No pointer of Go's is kept: works, receives, completions and
+ * events lie in memory that the shim allocates.
+ */
+#ifndef SHIM_H
+#define SHIM_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum { VB_SGES = 8, VB_FLUSH = 64, VB_COMPLETIONS = 64, VB_EVENTS = 16, VB_DATA = 256 };
+
+typedef struct vb_channel vb_channel;
+typedef struct vb_id vb_id;
+typedef struct vb_domain vb_domain;
+typedef struct vb_conn vb_conn;
+typedef struct vb_region vb_region;
+
+typedef struct { uint64_t addr; uint32_t length, lkey; } vb_sge;
+
+/* Kinds and flags of vb_work. */
+enum { VB_WRITE = 1, VB_READ, VB_SEND, VB_SEND_INVALIDATE };
+enum { VB_SIGNAL = 1, VB_INLINE = 2 };
+
+typedef struct {
+	uint64_t wr_id, remote;
+	uint32_t rkey; /* of a Send with Invalidate: what it invalidates */
+	uint8_t op, flags;
+	uint16_t sges;
+	vb_sge sge[VB_SGES];
+} vb_work;
+
+typedef struct { uint64_t wr_id; vb_sge at; } vb_receive;
+
+typedef struct {
+	uint64_t wr_id;
+	uint32_t status, length, invalidated, receive;
+} vb_completion;
+
+/* What vb_poll does before it polls. */
+enum { VB_EVENT = 1, VB_ARM_RECEIVE = 2, VB_ARM_SEND = 4 };
+
+typedef struct {
+	uint64_t id, listener; /* numbers of ids; listener is 0 but for a request */
+	vb_id *handle;         /* of id, which a request makes */
+	int32_t type, status;
+	uint8_t responder, initiator, length, unused[5];
+	uint8_t data[VB_DATA];
+	struct sockaddr_storage local, peer;
+} vb_event;
+
+typedef struct {
+	char name[64];
+	int32_t iwarp; /* RDMAP's rules: the transport is iWARP */
+	int32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_cq, max_cqe, max_mr, max_pd;
+	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, mtu, state, link_layer;
+	int32_t sends_invalidate, async_fd, vendor;
+	uint64_t device; /* tells devices apart */
+} vb_attributes;
+
+typedef struct {
+	uint32_t sends, receives, sges, inline_data;
+} vb_caps;
+
+typedef struct {
+	const void *data;
+	uint8_t length, responder, initiator;
+} vb_param;
+
+/* vb_load opens the libraries. It returns NULL, or the name of what is missing. */
+const char *vb_load(void);
+
+int vb_channel_open(vb_channel **, int *fd);
+void vb_channel_close(vb_channel *);
+/* vb_events takes, copies and acknowledges at most VB_EVENTS events. */
+int vb_events(vb_channel *, vb_event **);
+
+int vb_listen(vb_channel *, const struct sockaddr *, int only_family, int backlog, vb_id **);
+int vb_resolve(vb_channel *, const struct sockaddr *, int ms, vb_id **);
+int vb_route(vb_id *, int ms);
+int vb_reject(vb_id *, const void *, int);
+void vb_id_close(vb_id *); /* an id without a connection */
+uint64_t vb_number(vb_id *);
+uint16_t vb_port(vb_id *);
+int vb_attributes_of(vb_id *, vb_attributes *);
+/* vb_carrier tells of the device that carries an address of this machine: -ENODEV if none does. */
+int vb_carrier(vb_channel *, const struct sockaddr *, vb_attributes *);
+
+int vb_domain_open(vb_id *, vb_domain **);
+int vb_domain_close(vb_domain *);
+int vb_register(vb_domain *, uint64_t addr, uint64_t length, int access, vb_region **, uint32_t keys[2]);
+int vb_deregister(vb_region *);
+
+/* vb_create makes a completion channel, two completion queues and a queue pair for an id. */
+int vb_create(vb_id *, vb_domain *, vb_caps *, vb_conn **, int *fd);
+vb_work *vb_works(vb_conn *);
+vb_receive *vb_receives(vb_conn *);
+vb_completion *vb_completions(vb_conn *);
+int vb_accept(vb_conn *, const vb_param *);
+int vb_connect(vb_conn *, const vb_param *);
+/* vb_flush posts the first receives and works of the connection's arrays. Where a work is
+ * refused, *posted is how many works the device has. */
+int vb_flush(vb_conn *, int arm_send, int receives, int works, int *posted);
+/* vb_poll returns how many completions there are, those of receives first. */
+int vb_poll(vb_conn *, int flags);
+int vb_disconnect(vb_conn *);
+void vb_destroy_qp(vb_conn *);
+void vb_destroy(vb_conn *); /* and the id */
+
+const char *vb_status_text(int status);
+const char *vb_event_text(int type);
+
+#endif

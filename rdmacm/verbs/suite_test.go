@@ -1,0 +1,40 @@
+//go:build verbs
+
+package verbs_test
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/shim"
+)
+
+// TestSuite runs over the device whose address VERBS_ADDRESS is: the kernel lab's guests
+// have one.
+func TestSuite(t *testing.T) {
+	at := os.Getenv("VERBS_ADDRESS")
+	if at == "" {
+		t.Skip("VERBS_ADDRESS is not set: no RDMA device to test with")
+	}
+	provider := func(t *testing.T, c *census.Census) rdmacm.Provider {
+		library, err := shim.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := verbs.New(verbs.Config{Library: library, Census: c, Log: func(s string) { t.Log(s) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, nil) }, rdmatest.Options{
+		Listen: netip.AddrPortFrom(netip.MustParseAddr(at), 0), Counted: provider, Quick: true,
+		Declared: []rdmatest.Shortcoming{rdmatest.AbortLooksOrderly, rdmatest.FaultLooksOrderly, rdmatest.STagsOfTheDevice},
+	})
+}
