@@ -9,8 +9,15 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 .PHONY: build run test test-all test-unit test-interop test-hostile test-kernel mutants fuzz bench lint clean setup
 
 # Static, without cgo: the program runs on every distribution, and no C compiler is needed.
+# VERBS=1 builds bin/nfsrdmad-verbs, which reaches RDMA devices too: it needs gcc and the headers
+# of libibverbs-dev and librdmacm-dev, and opens the libraries when it runs, if they are there.
+ifdef VERBS
+build:
+	CGO_ENABLED=1 $(GO) build -trimpath -tags verbs,netgo,osusergo -ldflags '$(LDFLAGS)' -o bin/nfsrdmad-verbs ./cmd/nfsrdmad
+else
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
+endif
 
 # Everybody acts as the owner of ./export, so that the first write works.
 LOCAL_CLIENTS := 127.0.0.0/8;10.0.0.0/8;172.16.0.0/12;192.168.0.0/16;169.254.0.0/16;::1/128;fc00::/7;fe80::/10
@@ -83,7 +90,9 @@ lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags hostile,interop,kernel,bench ./...
+	CGO_ENABLED=1 $(GO) vet -tags verbs ./rdmacm/verbs/... ./server ./cmd/nfsrdmad
 	$(GO) run $(STATICCHECK) -tags hostile,interop,kernel,bench ./...
+	CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags verbs ./rdmacm/verbs/... ./server
 
 clean:
 	rm -rf bin

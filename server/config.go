@@ -65,6 +65,8 @@ type MemoryConfig struct {
 
 // RNICConfig is about RDMA connections.
 type RNICConfig struct {
+	// Provider is what carries them: auto, verbs or iwarp.
+	Provider Choice `toml:"provider"`
 	// CRC is on, off or peer: whether the software RNIC asks for CRC32C, or
 	// leaves it to the peer (RFC 5044 §4.4; Linux's siw does not ask).
 	CRC Choice `toml:"crc"`

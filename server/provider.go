@@ -14,11 +14,11 @@ type provider struct {
 	settings []setting
 	// findings say what this machine has of it.
 	findings []func() Finding
-	open     func(*Server) (device, error)
+	open     func(*Server) (rdmaDevice, error)
 }
 
-// A device is a provider that was opened.
-type device interface {
+// An rdmaDevice is a provider that was opened.
+type rdmaDevice interface {
 	rdmacm.Provider
 	// traffic is what it counts besides the transport.
 	traffic() traffic
@@ -38,7 +38,7 @@ var softwareRNIC = provider{
 
 type softwareDevice struct{ *iwarp.Provider }
 
-func openSoftwareRNIC(s *Server) (device, error) {
+func openSoftwareRNIC(s *Server) (rdmaDevice, error) {
 	cfg := iwarp.Config{
 		StallTimeout: time.Duration(s.cfg.Limits.StallTimeout), SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout),
 		Census: s.census, Event: s.rdmaEvent,

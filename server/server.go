@@ -31,14 +31,16 @@ const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Its Serve runs it.
 type Server struct {
-	cfg    *Config
-	log    *zap.Logger
-	state  *stateDir
-	trees  *trees // nil where the exports bring file systems of their own
-	offers *offers
-	pool   *mem.Pool
-	rpc    *rpc.Server
-	gss    *gss.Server
+	cfg *Config
+	log *zap.Logger
+	// devices: RDMA devices are opened beside the software RNIC, or instead of it.
+	devices bool
+	state   *stateDir
+	trees   *trees // nil where the exports bring file systems of their own
+	offers  *offers
+	pool    *mem.Pool
+	rpc     *rpc.Server
+	gss     *gss.Server
 	// checkKeytab warns of one that exports need and that cannot be used.
 	checkKeytab func()
 	// initiators make contexts with clients that are called back.
@@ -115,6 +117,7 @@ func (s *Server) open() (err error) {
 		return cfg.fault(err)
 	}
 	s.log = newLog(cfg.LogLevel, cfg.LogFormat)
+	s.keepThreadsClean()
 	if err := cfg.checkListening(); err != nil {
 		return cfg.fault(err)
 	}

@@ -25,13 +25,25 @@ type setting struct {
 	// is none. said or add takes what the flag says: said once, add each of several
 	// words, after reset.
 	flag  string
+	name  string // of the flag, where it is not the key's
 	said  func(c *Config, word string)
 	reset func(c *Config)
 	add   func(c *Config, word string) error
 }
 
 // flagName is the key as a flag has it.
-func (s *setting) flagName() string { return strings.ReplaceAll(s.key, "_", "-") }
+func (s *setting) flagName() string {
+	if s.name != "" {
+		return s.name
+	}
+	return strings.ReplaceAll(s.key, "_", "-")
+}
+
+// flagged gives the flag another name than the key's.
+func (s setting) flagged(name string) setting {
+	s.name = name
+	return s
+}
 
 // and adds a check.
 func (s setting) and(more func(*checker)) setting {

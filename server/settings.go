@@ -62,6 +62,9 @@ var daemonSettings = []setting{
 
 // rdmaSettings are about RDMA connections, whatever carries them.
 var rdmaSettings = []setting{
+	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, []string{"auto", "verbs", "iwarp"},
+		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
+		"what carries RDMA. `iwarp` is the software RNIC, which needs no device. `verbs` is the machine's RDMA devices, by librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and beside it each device other than siw, where the program was built for devices and the libraries are installed; a line in the log says which").flagged("rdma-provider"),
 	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,
 		"calls of one RDMA connection that are served at a time; 16 until its client has made one that an export serves"),
 	number("rnic.inline", func(c *Config) *Size { return &c.RNIC.Inline }, 4<<10, 1<<10, 256<<10,

@@ -2,8 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
@@ -11,12 +15,12 @@ import (
 
 // rdmaCarrier is RPC-over-RDMA on a provider.
 type rdmaCarrier struct {
-	server *rdma.Server
-	device device
+	server  *rdma.Server
+	devices []rdmaDevice
 }
 
 func openRDMA(s *Server) (carrier, error) {
-	d, err := softwareRNIC.open(s)
+	devices, err := s.openDevices()
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +32,7 @@ func openRDMA(s *Server) (carrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rdmaCarrier{server, d}, nil
+	return &rdmaCarrier{server, devices}, nil
 }
 
 func dialRDMA(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
@@ -49,23 +53,40 @@ type rdmaClient struct{ *rdma.Client }
 func (c rdmaClient) Close() { _ = c.Client.Close() }
 
 func (c *rdmaCarrier) listen(addr netip.AddrPort) (*listener, error) {
-	l, err := c.device.Listen(addr)
-	if err != nil {
-		return nil, listenError("RDMA ("+c.device.Name()+")", addr, err)
+	var all []rdmacm.Listener
+	end := func() (err error) {
+		for _, l := range all {
+			err = errors.Join(err, l.Close())
+		}
+		return err
 	}
-	return &listener{
-		addr:  l.Addr(),
-		serve: func() error { return c.server.Serve(l) },
-		close: l.Close,
-	}, nil
+	for _, d := range c.devices {
+		l, err := d.Listen(addr)
+		if err != nil {
+			end()
+			return nil, listenError("RDMA ("+d.Name()+")", addr, err)
+		}
+		all = append(all, l)
+		addr = l.Addr() // with the port that the first one found
+	}
+	return &listener{addr: addr, close: end, serve: func() error {
+		var running errgroup.Group
+		for _, l := range all {
+			running.Go(func() error { return c.server.Serve(l) })
+		}
+		return running.Wait()
+	}}, nil
 }
 
 func (c *rdmaCarrier) shutdown(ctx context.Context) error { return c.server.Shutdown(ctx) }
 func (c *rdmaCarrier) close() error                       { return c.server.Close() }
 
 func (c *rdmaCarrier) traffic() traffic {
-	st, device := c.server.Stats(), c.device.traffic()
-	var faults []count
+	st := c.server.Stats()
+	var faults, malformed []count
+	for _, d := range c.devices {
+		malformed = append(malformed, d.traffic().malformed...)
+	}
 	for f := range rdma.Faults() {
 		faults = append(faults, count{f.String(), uint64(st.Count(f))})
 	}
@@ -81,6 +102,6 @@ func (c *rdmaCarrier) traffic() traffic {
 			{"version", uint64(st.ErrVers.Load())}, {"chunk", uint64(st.ErrChunk.Load())},
 			{"discarded", uint64(st.Discarded.Load())}, {"failed_work", uint64(st.FailedWork())},
 			{"overrun", uint64(st.Overruns())},
-		}, device.malformed...),
+		}, malformed...),
 	}
 }
