@@ -13,7 +13,7 @@ import (
 var packages = []string{
 	// The guests' user space: mounting, NFS and RDMA tools, knfsd as a peer.
 	"busybox-static", "kmod", "iproute2", "nfs-common", "nfs-kernel-server", "rpcbind", "keyutils",
-	"rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "attr", "acl", "e2fsprogs",
+	"rdma-core", "libibverbs-dev", "librdmacm-dev", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "attr", "acl", "e2fsprogs",
 	// Building kernels, siw beside a stock kernel, and the tree that a guest compiles a part of.
 	"build-essential", "bc", "bison", "flex", "libelf-dev", "xz-utils",
 	// Running stock kernels.

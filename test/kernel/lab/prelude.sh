@@ -25,11 +25,13 @@ equal() { [ "$1" = "$2" ] || fail "$3: got '$1', wanted '$2'"; }
 # module NAME...: a user-mode kernel has all of them built in.
 module() { [ "$KERNEL" = uml ] || modprobe -a "$@" || fail "no module $*"; }
 
-# software_rdma: siw on the guest's network interface.
+# software_rdma: a device of the kernel's on the guest's network interface: RDMA_DEVICE is siw (iWARP) or rxe (RoCE).
 software_rdma() {
-	[ -e /sys/class/infiniband/siw0 ] && return
-	module siw ib_uverbs rdma_ucm rpcrdma
-	must rdma link add siw0 type siw netdev "$NIC"
+	local kind=${RDMA_DEVICE:-siw} driver=siw
+	[ -e /sys/class/infiniband/${kind}0 ] && return
+	[ $kind = siw ] || driver=rdma_rxe
+	module $driver ib_uverbs rdma_ucm rpcrdma
+	must rdma link add ${kind}0 type $kind netdev "$NIC"
 }
 
 # greet ADDRESS: a datagram to the discard port, so that the neighbour table knows the address. rdma_cm would wait five
