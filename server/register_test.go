@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+)
+
+// rpcbind is asked once a minute whether it knows the services, and when that is asked for. A
+// line says that it cannot be, once.
+func TestRegistrationIsComparedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zapcore.InfoLevel)
+		s := &Server{log: zap.New(core), cfg: &Config{NFS: NFSConfig{Versions: []Choice{"3"}}}}
+		s.transports = []*running{
+			{transport: transportOf("tcp"), listeners: []*listener{{addr: netip.MustParseAddrPort("127.0.0.1:2049")}}},
+			{transport: transportOf("rdma")},
+		}
+		var asked atomic.Int32
+		r := s.newRegistration()
+		r.client.Dial = func(context.Context, string, string) (rpc.Client, error) {
+			asked.Add(1)
+			return nil, errors.New("no rpcbind")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.keep(ctx)
+		}()
+		const dials = 2 // by the socket and by the port
+		for i := range 3 {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if asked.Load() != int32(i+1)*dials {
+				t.Errorf("asked %d times within %d minutes", asked.Load()/dials, i+1)
+			}
+		}
+		r.soon()
+		synctest.Wait()
+		if asked.Load() != 4*dials {
+			t.Errorf("asked %d times in 3 minutes and once more", asked.Load()/dials)
+		}
+		if log.Len() != 1 {
+			t.Errorf("%d lines: %v", log.Len(), log.All())
+		}
+		cancel()
+		<-ended
+		r.end(t.Context())
+		before := asked.Load()
+		if r.compare(t.Context()); asked.Load() != before {
+			t.Error("registered after the end")
+		}
+	})
+}
