@@ -33,6 +33,7 @@ test: setup build lint test-unit test-interop test-hostile test-kernel
 # that are broken on purpose.
 test-all:
 	NFSRDMAD_TEST_ALL=1 $(MAKE) test mutants KERNEL_TIME=3h
+	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
 
 # Debian packages and the lab's kernels; once a machine.
 setup:

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/test/hostile"
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
 )
 
 var (
@@ -23,6 +24,7 @@ var (
 	onlyFS    = flag.String("fs", "", "the one file system")
 	onlyFault = flag.String("fault", "", "the one kind of fault")
 	first     = flag.Uint64("seed", 1, "the seed of the first; the others follow")
+	judged    = flag.String("server", "nfsrdmad", "what is judged: nfsrdmad, or knfsd in a guest of the kernel lab, on ext4")
 )
 
 var program string
@@ -43,6 +45,9 @@ func run(m *testing.M) int {
 			return status
 		}
 	}
+	if *judged == "knfsd" {
+		return m.Run()
+	}
 	program = filepath.Join(os.TempDir(), "nfsrdmad")
 	if err := Build(*tree, program, *sweeping); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,6 +65,22 @@ func TestDisk(t *testing.T) {
 	d := NewDevice(t)
 	formatted := make(map[*filesystem]*platter)
 	figures := make(figures)
+	filesystems, faults, start := filesystems, faults, starter(nil)
+	switch *judged {
+	case "nfsrdmad":
+		start = func(t testing.TB, _ *filesystem, m *mounted, _ *Device, state string) server {
+			return startDaemon(t, program, m.dir, state)
+		}
+	case "knfsd":
+		network := lab.NewNetwork(t)
+		filesystems = filesystems[:1] // the guest's kernel has no other
+		faults = slices.DeleteFunc(slices.Clone(faults), func(f *fault) bool { return f.here })
+		start = func(t testing.TB, f *filesystem, m *mounted, d *Device, _ string) server {
+			return startKnfsd(t, network, f, m, d)
+		}
+	default:
+		t.Fatalf("-server is nfsrdmad or knfsd, not %q", *judged)
+	}
 	for seed := *first; seed < *first+uint64(*rounds); seed++ {
 		f := filesystems[(seed+seed/uint64(len(faults)))%uint64(len(filesystems))]
 		kind := faults[seed%uint64(len(faults))]
@@ -77,7 +98,7 @@ func TestDisk(t *testing.T) {
 			if formatted[f] == nil {
 				formatted[f] = f.format(t, d)
 			}
-			out := play(t, d, f, formatted[f], program, kind, seed)
+			out := play(t, d, f, formatted[f], start, kind, seed)
 			t.Logf("%d calls answered, %d errors told, %d verifiers changed, %d requests of the kernel failed", out.Answered, out.Told, out.Verifiers, out.Failed)
 			if out.Unmountable != "" {
 				t.Logf("the file system did not survive: %s", out.Unmountable)

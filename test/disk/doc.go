@@ -8,6 +8,7 @@
 //	go test -tags hostile ./test/disk -v
 //	go test -tags hostile ./test/disk -v -timeout 3h -faults 500
 //	go test -tags hostile ./test/disk -v -faults 1 -seed 30
+//	go test -tags hostile ./test/disk -v -faults 6 -server knfsd
 //	go test -tags hostile ./test/disk -v -tree ../../../other -fault full -fs xfs
 //
 // # The disk
@@ -30,6 +31,9 @@
 // So each slot is a register, and each name too, of which one writer knows the whole
 // history: the value that was answered as stable, and those that were sent since. Two
 // observers look for names that come and go.
+//
+// With -server knfsd the writers judge Linux's own server in a guest of the kernel lab: see
+// knfsd.
 //
 // The daemon is the tree's, built with a sweeper that looks every few milliseconds: what
 // an idle minute brings about comes within a round.

@@ -25,6 +25,8 @@ type fault struct {
 	long bool
 	// slow: see mounted.narrow and badTakes.
 	slow bool
+	// here: it needs the file system to be mounted here, or tells sectors apart.
+	here bool
 	// strike is called at a request of the kernel's, with the lock of the device.
 	strike func(r *round, d *Device)
 	// then goes on where the fault has struck, beside the writers; it may be nil.
@@ -37,10 +39,10 @@ var faults = []*fault{
 	{name: "freeze", unexpected: anyError, act: (*writer).mixed, strike: freeze, then: goOn},
 	{name: "power while frozen", unexpected: anyError, act: (*writer).mixed, strike: freeze, then: cutFrozen},
 	{name: "failing writes", unexpected: noError, act: (*writer).mixed, strike: failWrites},
-	{name: "bad sectors", unexpected: errorsOf(syscall.EIO), act: (*writer).hurtMixed, strike: badSectors(syscall.EIO)},
-	{name: "bad sectors, stable writes", unexpected: errorsOf(syscall.EIO), act: (*writer).hurtStable, strike: badSectors(syscall.EIO), slow: true},
-	{name: "no space behind the file", unexpected: errorsOf(syscall.ENOSPC), act: (*writer).hurtMixed, strike: badSectors(syscall.ENOSPC)},
-	{name: "full", unexpected: noSpaceOnly, act: (*writer).mixed, strike: nothingYet, then: fillUp, early: true},
+	{name: "bad sectors", unexpected: errorsOf(syscall.EIO), act: (*writer).hurtMixed, strike: badSectors(syscall.EIO), here: true},
+	{name: "bad sectors, stable writes", unexpected: errorsOf(syscall.EIO), act: (*writer).hurtStable, strike: badSectors(syscall.EIO), slow: true, here: true},
+	{name: "no space behind the file", unexpected: errorsOf(syscall.ENOSPC), act: (*writer).hurtMixed, strike: badSectors(syscall.ENOSPC), here: true},
+	{name: "full", unexpected: noSpaceOnly, act: (*writer).mixed, strike: nothingYet, then: fillUp, early: true, here: true},
 	{name: "power after idleness", unexpected: anyError, act: (*writer).overwrite, strike: nothingYet},
 	{name: "none, idle files", unexpected: anyError, act: (*writer).inTurn, strike: nothingYet, long: true},
 }

@@ -101,6 +101,9 @@ func (m *mounted) narrow() {
 // unmount returns when the kernel has let go of the disk.
 func (m *mounted) unmount(d *Device) {
 	m.t.Helper()
+	if m.dir == "" {
+		return
+	}
 	deadline := time.Now().Add(patience)
 	until := func(what string, done func() bool) {
 		for !done() {

@@ -59,8 +59,12 @@ type outcome struct {
 	Unmountable string
 }
 
+// A starter starts the server that is judged, on a file system of the disk's. state is a
+// directory of its own.
+type starter func(t testing.TB, f *filesystem, m *mounted, d *Device, state string) server
+
 // play plays a round.
-func play(t testing.TB, d *Device, f *filesystem, formatted *platter, program string, kind *fault, seed uint64) (out outcome) {
+func play(t testing.TB, d *Device, f *filesystem, formatted *platter, start starter, kind *fault, seed uint64) (out outcome) {
 	r := &round{
 		t: t, seed: seed, filesystem: f, fault: kind, device: d,
 		random: rand.New(rand.NewPCG(seed, 0)),
@@ -77,7 +81,7 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, program st
 	if kind.slow {
 		r.mounted.narrow()
 	}
-	r.server = startDaemon(t, program, r.mounted.dir, state)
+	r.server = start(t, f, r.mounted, d, state)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	calling, hangUp := context.WithCancel(ctx)
@@ -107,7 +111,7 @@ func play(t testing.TB, d *Device, f *filesystem, formatted *platter, program st
 	} else {
 		r.mounted = again
 		r.check()
-		r.server = startDaemon(t, program, again.dir, state)
+		r.server = start(t, f, again, d, state)
 		r.checkServed(ctx)
 		r.server.Kill()
 		again.unmount(d)

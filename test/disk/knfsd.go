@@ -1,0 +1,153 @@
+package disk
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// A knfsd is Linux's own server, in a guest whose file system lies on the disk.
+//
+// The guest has the Device's file by hostfs, and a loop device over it. So there is one cache
+// more in the way than the daemon has: what the guest writes reaches the Device when the guest
+// flushes. A write that fails there is told to the guest as a flush that has failed, and of no
+// sector in particular: faults of single sectors cannot be judged.
+type knfsd struct {
+	*lab.Guest
+	network    *lab.Network
+	nfs, mount net.Listener // of this machine, whose connections go to the guest
+	relayed    sync.WaitGroup
+}
+
+const (
+	knfsdDir   = "/srv/disk"
+	knfsdGuest = 3
+	// serveLoop is what the guest runs: IMAGE OPTIONS.
+	serveLoop = `mkdir -p ` + knfsdDir + `
+must mount -o "loop,$2" "$1" ` + knfsdDir + `
+kernel_server ` + knfsdDir + `
+waiting_for 120 listening 2049
+waiting_for 120 listening 20048
+event serving
+await stop`
+)
+
+// startKnfsd serves the disk from a guest. It is mounted there, and not here any more.
+func startKnfsd(t testing.TB, network *lab.Network, f *filesystem, m *mounted, d *Device) server {
+	t.Helper()
+	m.unmount(d)
+	k := &knfsd{network: network}
+	k.Guest = lab.Boot(t, network, lab.Options{Address: knfsdGuest, Writable: []string{filepath.Dir(d.Image)}},
+		serveLoop, d.Image, f.options)
+	k.Await("serving")
+	k.nfs, k.mount = k.relay(t, 2049), k.relay(t, 20048)
+	return k
+}
+
+// relay takes connections for a port of the guest.
+func (k *knfsd) relay(t testing.TB, port int) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.relayed.Go(func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			k.relayed.Go(func() { k.join(near, port) })
+		}
+	})
+	return l
+}
+
+func (k *knfsd) join(near net.Conn, port int) {
+	defer near.Close()
+	far, err := dialIn(k.network, netip.AddrPortFrom(netip.MustParseAddr(k.Address()), uint16(port)))
+	if err != nil {
+		return // the caller sees that its connection ends
+	}
+	defer far.Close()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1]) // it ends with either connection
+			near.Close()
+			far.Close()
+		})
+	}
+	both.Wait()
+}
+
+// dialIn connects from within a network, whose namespace the thread enters meanwhile. The
+// thread has to live on: a guest that it has started would end with it.
+func dialIn(n *lab.Network, to netip.AddrPort) (net.Conn, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	back, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer back.Close()
+	there, err := os.Open(filepath.Join("/run/netns", n.Name()))
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		return nil, err
+	}
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if again := unix.Setns(int(back.Fd()), unix.CLONE_NEWNET); again != nil {
+		panic(again) // this thread would be of no use to any goroutine
+	}
+	if err != nil {
+		return nil, err
+	}
+	socket := os.NewFile(uintptr(s), to.String())
+	defer socket.Close()
+	patient := unix.Timeval{Sec: int64(patience.Seconds())}
+	if err := unix.SetsockoptTimeval(s, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &patient); err != nil {
+		return nil, err
+	}
+	if err := unix.Connect(s, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())}); err != nil {
+		return nil, err
+	}
+	return net.FileConn(socket)
+}
+
+// Dial connects over TCP: siw in a guest loses the first message of some connections.
+func (k *knfsd) Dial(ctx context.Context, version int, _ bool) (caller, client.Handle, error) {
+	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+	export := knfsdDir
+	if version != 3 {
+		export = "/" // the root of all names
+	}
+	target := client.Target{Transport: client.TCP, Host: "127.0.0.1", Port: port(k.nfs), Cred: client.Self()}
+	return dial(ctx, target, version, export, port(k.mount))
+}
+
+func (k *knfsd) Alive() bool { return !k.Ended() }
+
+func (k *knfsd) Said() string { return k.Output() }
+
+// Kill ends the guest and what connects to it.
+func (k *knfsd) Kill() {
+	k.Guest.Kill()
+	k.nfs.Close()
+	k.mount.Close()
+	k.relayed.Wait()
+}
