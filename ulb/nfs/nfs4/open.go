@@ -73,6 +73,9 @@ func (o *opening) run() Status {
 	if o.cutter != nil {
 		o.cutter.Close()
 	}
+	if i, ok := o.k.minor.Minor.(Identifier); ok {
+		i.Opened(o.k, o.client)
+	}
 	o.answer()
 	return wire.NFS4OK
 }

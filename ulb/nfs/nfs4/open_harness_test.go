@@ -77,6 +77,9 @@ func (n *known) Before(k *nfs4.Compound, _ *nfs4.Operation) wire.NFSStat4 {
 
 func (n *known) After(*nfs4.Compound) {}
 
+// Opened implements nfs4.Identifier.
+func (n *known) Opened(*nfs4.Compound, *state.Client) {}
+
 // Client implements nfs4.Identifier: every client ID but 404 is that of the connection.
 func (n *known) Client(k *nfs4.Compound, id uint64) (*state.Client, wire.NFSStat4) {
 	if id == 404 {

@@ -12,6 +12,8 @@ type Identifier interface {
 	// Client finds the client that a client ID in the arguments names, and renews its
 	// lease: NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED where there is none.
 	Client(k *Compound, id uint64) (*state.Client, Status)
+	// Opened notes that the caller has opened a file in the name of a client.
+	Opened(k *Compound, c *state.Client)
 }
 
 // ClientOf is who sends the operation. id is what its arguments say of that, which

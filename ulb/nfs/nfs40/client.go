@@ -71,12 +71,14 @@ func (m *Minor) Client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status)
 		return nil, s
 	}
 	m.state.Renew(c)
-	if k.Number == wire.OpOpen {
-		if p := nfs4.PrincipalOf(&k.Call.Cred); p != c.Principal {
-			companion(c).opens(p)
-		}
-	}
 	return c, wire.NFS4OK
+}
+
+// Opened implements nfs4.Identifier: the principal may renew the client's lease from now on.
+func (m *Minor) Opened(k *nfs4.Compound, c *state.Client) {
+	if p := nfs4.PrincipalOf(&k.Call.Cred); p != c.Principal {
+		companion(c).opens(p)
+	}
 }
 
 // client is the client with an identity. NFS4ERR_EXPIRED: it was one, and has lost all

@@ -162,7 +162,10 @@ func TestRenewOfNobody(t *testing.T) {
 func TestRenewOfSomebodyElse(t *testing.T) {
 	c := newClient(t)
 	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id))
-	(&client{peer: c.as(1), id: c.id}).owner("owner").opens(t, "file", readMode, denyNone)
+	mine := (&client{peer: c.as(1), id: c.id}).owner("owner")
+	mine.run(t, wire.NFS4ErrNoEnt, putRootFH, mine.open("none", readMode, denyNone))
+	c.as(1).run(t, wire.NFS4ErrAccess, renew(c.id)) // what failed has opened nothing
+	mine.opens(t, "file", readMode, denyNone)
 	c.as(1).run(t, ok, renew(c.id))
 	c.as(2).run(t, wire.NFS4ErrAccess, renew(c.id))
 }
