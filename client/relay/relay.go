@@ -9,8 +9,8 @@
 // transport/tcp's.
 //
 // RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each
-// connection has XIDs of its own: such calls are refused with AUTH_REJECTEDCRED. A
-// client that sends a call again on a new connection makes a new call.
+// connection has XIDs of its own: such calls are refused with AUTH_REJECTEDCRED. For the
+// same reason a copy of a call is answered by the relay, with the reply to the first (rows).
 //
 // A Relay can protect the way to the server itself: with Target.Security it makes the calls
 // of NFS under that, all as its own principal, whatever the clients say of themselves.

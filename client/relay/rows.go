@@ -9,14 +9,16 @@ import (
 )
 
 // rows bound the calls that are carried: by the bindings of NFSv3 and MOUNT, if they
-// know the procedure. The relay remembers no replies: a call that comes again is
-// carried again.
+// know the procedure. A call that comes again has another XID on its way to the server, so
+// that the server would execute it again. So the relay remembers replies: of what changes
+// something in NFSv3, and of all calls that it does not know, but for those of NFSv4, whose
+// clients and servers see to that themselves (RFC 8881 §2.10.6, RFC 7530 §3.1.1).
 type rows struct {
 	nfs3, mount3 []rpc.Procedure
 	// null is procedure 0 of every program, which has no arguments and no results
-	// (RFC 5531 §12.1). mount and other are the procedures that the bindings do not
+	// (RFC 5531 §12.1). nfs, mount and other are the procedures that the bindings do not
 	// know.
-	null, mount, other rpc.Procedure
+	null, nfs, mount, other rpc.Procedure
 }
 
 func newRows(maxReply int) rows {
@@ -25,7 +27,8 @@ func newRows(maxReply int) rows {
 		mount3: nfs.BindingMount3.Procedures,
 		null:   rpc.Procedure{Name: "NULL", MaxArgs: maxRecord},
 		mount:  rpc.Procedure{Name: "MOUNT", MaxArgs: maxRecord, MaxResults: nfs.MaxMountReply},
-		other:  rpc.Procedure{Name: "OTHER", MaxArgs: maxRecord, MaxResults: maxReply},
+		nfs:    rpc.Procedure{Name: "NFS", MaxArgs: maxRecord, MaxResults: maxReply},
+		other:  rpc.Procedure{Name: "OTHER", MaxArgs: maxRecord, MaxResults: maxReply, Once: true},
 	}
 }
 
@@ -34,7 +37,7 @@ func newRows(maxReply int) rows {
 func carried3() []rpc.Procedure {
 	all := make([]rpc.Procedure, len(nfs.Binding3.Procedures))
 	for i, p := range nfs.Binding3.Procedures {
-		p.MaxArgs, p.Once = maxRecord, false
+		p.MaxArgs = maxRecord
 		if walk := p.Walk; nfs3wire.Procedure(i) == nfs3wire.ProcReadlink {
 			p.Walk = func(args *xdr.Decoder, s *rpc.Shape) {
 				walk(args, s)
@@ -57,6 +60,7 @@ func (r *rows) of(program, version, procedure uint32) *rpc.Procedure {
 			known = r.mount3
 		}
 	case nfs3wire.Program:
+		row = &r.nfs
 		if version == nfs3wire.Version {
 			known = r.nfs3
 		}

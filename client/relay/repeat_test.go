@@ -1,0 +1,43 @@
+package relay_test
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/client/relay"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+	"github.com/nfsrdmad/nfsrdmad/test/testserver"
+)
+
+// Linux sends a call of NFSv3 that is not answered within 60 s again on the same connection.
+// The server cannot know it for a copy, for the relay's calls have XIDs of their own: it waits
+// at the relay for the answer to the first, and a later copy gets that too.
+func TestACopyWaitsForTheFirstAnswer(t *testing.T) {
+	s := testserver.Start(t)
+	toy := rpctest.NewProgram()
+	s.RPC.Register(toy)
+	r := rawDial(t, startRelay(t, relay.Config{Target: s.Targets()["memory"]}))
+	r.grant()
+	const lane = 3
+	call := rpctest.Message(1, rpctest.HOLD, func(w *xdr.Writer) { w.Uint32(lane) })
+	r.send(call)
+	await.Receive(t, "the call arrives", toy.Arrived(lane))
+	r.send(call)
+	r.send(null(2)) // behind the copy: its answer tells that the copy was taken
+	if _, xid, err := r.reply(); err != nil || xid != 2 {
+		t.Fatalf("reply %d: %v", xid, err)
+	}
+	toy.Release(lane)
+	for i := range 3 {
+		if i == 2 {
+			r.send(call)
+		}
+		if d, xid, err := r.reply(); err != nil || xid != 1 || d.Err() != nil {
+			t.Errorf("reply %d: %v", xid, err)
+		}
+	}
+	if n := toy.Served[rpctest.HOLD].Load(); n != 1 {
+		t.Errorf("executed %d times", n)
+	}
+}
