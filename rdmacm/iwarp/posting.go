@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
@@ -154,7 +155,7 @@ func checkWork(w *rdmacm.Work) error {
 // Limits of work requests. RFC 5041 §5.2 keeps messages below 2^32 bytes.
 const (
 	maxSend   = 1 << 30
-	maxTagged = 1<<32 - 1
+	maxTagged = min(1<<32-1, math.MaxInt)
 	maxLocal  = 1 << 10
 )
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -64,7 +65,7 @@ func exposureBounds(s *suite) {
 			{"straddlesTheStart", -1, 2},
 			{"justAbove", size, 1},
 			{"farAbove", 1 << 30, 1},
-			{"wraps", -1 << 62, 100},
+			{"wraps", math.MinInt / 2, 100},
 		} {
 			s.Run(fmt.Sprintf("%v/%s", op, c.name), func(t *testing.T) {
 				s := &suite{T: t, Options: s.Options, provider: s.provider}

@@ -130,7 +130,7 @@ func (p *Program) operation(c *rpc.Call, d *xdr.Decoder, w *xdr.Writer, at *prog
 		w.Uint64(uint64(p.Steps.Load()) + 1)
 	case OpRead:
 		// Each of the others behind it still takes its words.
-		n = min(d.Uint32(), MaxData, uint32(min(c.ResultRoom(w, 4+int(at.left-1)*opWords), math.MaxUint32)))
+		n = min(d.Uint32(), MaxData, uint32(min(c.ResultRoom(w, 4+int(at.left-1)*opWords), math.MaxInt32)))
 		payload(c, w, int(n))
 	case OpWrite:
 		data := d.EligibleOpaque(MaxData)

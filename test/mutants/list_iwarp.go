@@ -345,7 +345,7 @@ var iwarpMutants = []mutant{
 	}`,
 		"rdmacm/iwarp", "TestSendOfManySegments"},
 	{"IW-209: a message of 2^32 bytes", "rdmacm/iwarp", "maxTagged",
-		"maxTagged = 1<<32 - 1", "maxTagged = 1 << 32", "rdmacm/iwarp", "TestWorkThatCannotBe"},
+		"maxTagged = min(1<<32-1, math.MaxInt)", "maxTagged = min(1<<32, math.MaxInt)", "rdmacm/iwarp", "TestWorkThatCannotBe"},
 	{"IW-52: STag 0 is caught in the second work request only", "rdmacm/iwarp", "newPosting",
 		"if err := checkWork(w); err != nil && st.err == nil {",
 		"if err := checkWork(w); err != nil && st.err == nil && (i > 0 || w.Op != rdmacm.OpSendInvalidate) {",
