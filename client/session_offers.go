@@ -27,15 +27,15 @@ func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
 }
 
 // putOffers writes what callbacks may be made under: the context of a connection, if that
-// has one, and else, or when that has ended, AUTH_SYS, as root of nowhere, or AUTH_NONE.
+// has one, and nothing that proves less; else AUTH_SYS, as root of nowhere, or AUTH_NONE.
 func putOffers(w *xdr.Writer, back *nfs4wire.GSSCBHandles4) {
-	offers := make([]nfs4wire.CallbackSecParms4, 0, 3)
-	if back != nil {
-		offers = append(offers, nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.RPCSECGSS, GSSHandles: *back})
+	offers := []nfs4wire.CallbackSecParms4{
+		{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
+		{Secflavor: nfs4wire.AuthNone},
 	}
-	offers = append(offers,
-		nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
-		nfs4wire.CallbackSecParms4{Secflavor: nfs4wire.AuthNone})
+	if back != nil {
+		offers = []nfs4wire.CallbackSecParms4{{Secflavor: nfs4wire.RPCSECGSS, GSSHandles: *back}}
+	}
 	w.Uint32(uint32(len(offers)))
 	for i := range offers {
 		offers[i].Encode(w)
