@@ -69,6 +69,24 @@ func TestOwnersByName(t *testing.T) {
 	}
 }
 
+// An owner that has to be looked up is told by its name, though the group's is known already.
+func TestOwnerIsLookedUpBesideAKnownGroup(t *testing.T) {
+	s := treeSiteWith(t, named(t), "/data")
+	p := s.Peer(0)
+	numbers := fattr(func(w *xdr.Writer) { w.String("1000"); w.String("100") }, wire.Fattr4Owner, wire.Fattr4OwnerGroup)
+	if r := p.Compound(append(at("file"), setattr(numbers))...); r.Status != wire.NFS4OK {
+		t.Fatal(r.Status)
+	}
+	_, d := valuesOf(t, p, []string{"data", "file"}, wire.Fattr4OwnerGroup)
+	if group := string(d.Opaque(999)); group != "users@example.org" {
+		t.Errorf("the group is %s", group)
+	}
+	_, d = valuesOf(t, p, []string{"data", "file"}, wire.Fattr4Owner, wire.Fattr4OwnerGroup)
+	if owner, group := string(d.Opaque(999)), string(d.Opaque(999)); owner != "ann@example.org" || group != "users@example.org" {
+		t.Errorf("owner and group are %s, %s", owner, group)
+	}
+}
+
 // A client that names owners without end is told to come again, without an operation that waits,
 // and a client of another address is not.
 func TestOwnersWithoutEnd(t *testing.T) {
