@@ -1,0 +1,473 @@
+package state
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"pgregory.net/rapid"
+)
+
+// A restartModel is what the clients of a server believe that they hold, over its lives: files
+// that each opens so that no other may.
+type restartModel struct {
+	disk    *gatedDisk
+	m       *Manager
+	life    int
+	clients []*restartClient
+
+	mu  sync.Mutex
+	bad string // what must not have happened
+}
+
+// A gatedDisk holds changes up while it is slow, and loses those of lives that have ended.
+type gatedDisk struct {
+	disk
+	life int
+	slow bool
+	gate chan struct{}
+}
+
+// A lifeOfDisk is the disk as one life of the server has it.
+type lifeOfDisk struct {
+	*gatedDisk
+	life int
+}
+
+func (d *lifeOfDisk) Put(more []Record) error {
+	return d.change(func() error { return d.disk.Put(more) })
+}
+func (d *lifeOfDisk) Remove(gone []Record) error {
+	return d.change(func() error { return d.disk.Remove(gone) })
+}
+
+func (d *lifeOfDisk) change(f func() error) error {
+	d.mu.Lock()
+	gate, slow := d.gate, d.slow
+	d.mu.Unlock()
+	if slow {
+		<-gate
+	}
+	d.mu.Lock()
+	dead := d.gatedDisk.life != d.life
+	d.mu.Unlock()
+	if dead {
+		return errDisk
+	}
+	return f()
+}
+
+// restartClient is a client, over its own lives and the server's.
+type restartClient struct {
+	name     string
+	minor    uint32
+	verifier byte
+	next, c  *Client // introduced, and confirmed
+	confirm  nfs4wire.Verifier4
+	life     int // of the server, that c belongs to
+	complete bool
+	busy     bool
+	heard    time.Time // when it last heard of the server
+	holds    map[int]*restartHold
+}
+
+// A restartHold is a file that a client believes to hold. stale: another one got it since. late:
+// the client came when its lease had run out, and has not claimed it yet.
+type restartHold struct {
+	id          nfs4wire.StateID4
+	life        int // in which it was granted or claimed
+	stale, late bool
+}
+
+const restartFiles = 2
+
+func (r *restartModel) fault(format string, args ...any) {
+	if r.bad == "" {
+		r.bad = fmt.Sprintf(format, args...)
+	}
+}
+
+func (r *restartModel) identity(c *restartClient) *Identity {
+	return identity(c.name, c.verifier, "me")
+}
+
+// entitled says that what the client holds is its own: it was heard of within a lease.
+func (c *restartClient) entitled() bool { return time.Since(c.heard) < leaseTime }
+
+// do has a client do something that may wait for the disk.
+func (r *restartModel) do(c *restartClient, f func(m *Manager, life int)) {
+	if c.busy {
+		return
+	}
+	c.busy = true
+	m, life := r.m, r.life
+	go func() {
+		f(m, life)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		c.busy = false
+	}()
+	synctest.Wait()
+}
+
+// settle is called with the result of a request: it says whether the client is still the one
+// that asked, and the server the one that answered.
+func (r *restartModel) settle(life int, f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if life == r.life {
+		f()
+	}
+}
+
+// introduce is EXCHANGE_ID or SETCLIENTID.
+func (r *restartModel) introduce(c *restartClient) {
+	r.do(c, func(m *Manager, life int) {
+		var expired *Client
+		if c.minor == 0 {
+			x := m.SetClientID(r.identity(c), Callback{})
+			c.next, c.confirm, expired = x.Client, x.Confirm, x.Expired
+		} else {
+			x := m.ExchangeID(r.identity(c), false)
+			c.next, expired = x.Client, x.Expired
+		}
+		if expired != nil {
+			m.Evict(expired)
+		}
+	})
+}
+
+// come confirms the client, and has it claim all that it holds.
+func (r *restartModel) come(c *restartClient) {
+	if c.next == nil {
+		return
+	}
+	r.do(c, func(m *Manager, life int) {
+		next := c.next
+		s := ok
+		if c.minor == 0 {
+			s = m.ConfirmClientID(next.ID, c.confirm, "me")
+		} else {
+			s = m.Confirm(next)
+		}
+		if s != ok || next.Dying() {
+			if s != delay {
+				c.next = nil
+			}
+			return
+		}
+		entitled := c.entitled()
+		was, same := c.complete, c.c == next
+		r.settle(life, func() {
+			c.c, c.life, c.complete, c.heard = next, life, false, time.Now()
+			for _, h := range c.holds {
+				h.late = h.late || !entitled
+			}
+		})
+		m.Renew(next)
+		if c.minor == 0 && len(c.holds) > 0 {
+			if _, err := m.Record(next, false); err != nil {
+				return
+			}
+		}
+		for file := range restartFiles {
+			h := c.holds[file]
+			if h == nil || same && h.life == life {
+				continue
+			}
+			o, s := m.Open(&OpenArgs{Client: next, OwnerName: []byte("o"), Key: fileKey(file), Access: AccessBoth, Deny: AccessBoth, Claimed: true})
+			r.settle(life, func() {
+				switch {
+				case s == ok && h.stale:
+					r.fault("%s is given file %d, which others had since", c.name, file)
+				case s == ok:
+					h.id, h.life, h.late = o.ID, life, false
+				case s == noGrace && entitled && was && !h.stale && !h.late:
+					r.fault("%s loses file %d in time: %v", c.name, file, s)
+				}
+				if s == noGrace || s == nfs4wire.NFS4ErrShareDenied {
+					delete(c.holds, file)
+				}
+			})
+		}
+		if c.minor > 0 {
+			if s, _ := m.ReclaimComplete(next, false); s != ok && s != nfs4wire.NFS4ErrCompleteAlready {
+				return
+			}
+		}
+		r.settle(life, func() { c.complete = true })
+	})
+}
+
+// works says that the client can make requests, and renews its lease as each does.
+func (r *restartModel) works(c *restartClient) bool {
+	if c.c == nil || c.busy || c.life != r.life || !c.complete {
+		return false
+	}
+	if r.m.Client(c.c.ID) != c.c {
+		for file, h := range c.holds {
+			if h.life == r.life && !h.stale && c.entitled() {
+				r.fault("%s is gone with file %d within its lease", c.name, file)
+			}
+			if h.life == r.life {
+				delete(c.holds, file)
+			}
+		}
+		c.c = nil
+		return false
+	}
+	if c.c.Dying() {
+		return false
+	}
+	r.m.Renew(c.c)
+	c.heard = time.Now()
+	return true
+}
+
+func (r *restartModel) open(c *restartClient, file int) {
+	if !r.works(c) || c.holds[file] != nil {
+		return
+	}
+	r.do(c, func(m *Manager, life int) {
+		if _, first := m.MayHold(c.c, false); first {
+			if _, err := m.Record(c.c, false); err != nil {
+				return
+			}
+		}
+		o, s := m.Open(&OpenArgs{Client: c.c, OwnerName: []byte("o"), Key: fileKey(file), Access: AccessBoth, Deny: AccessBoth})
+		if s != ok {
+			return
+		}
+		if o.Confirm {
+			o.ID, s = m.ConfirmOpen(&Ref{ID: o.ID, Key: fileKey(file)})
+		}
+		r.settle(life, func() {
+			c.holds[file] = &restartHold{id: o.ID, life: life}
+			for _, other := range r.clients {
+				if h := other.holds[file]; other != c && h != nil {
+					if other.entitled() && !h.stale && !h.late {
+						r.fault("%s and %s are both given file %d", other.name, c.name, file)
+					}
+					h.stale = true
+				}
+			}
+		})
+	})
+}
+
+func (r *restartModel) close(c *restartClient, file int) {
+	h := c.holds[file]
+	if h == nil || h.life != r.life || !r.works(c) || c.holds[file] == nil {
+		return
+	}
+	ref := &Ref{ID: h.id, Key: fileKey(file)}
+	if c.minor > 0 {
+		ref.Client = c.c
+	}
+	if _, s := r.m.CloseOpen(ref, false); s != ok && !h.stale {
+		r.fault("CLOSE by %s: %v", c.name, s)
+	}
+	delete(c.holds, file)
+}
+
+// reboot has the client forget what it held.
+func (c *restartClient) reboot() {
+	if !c.busy {
+		c.verifier++
+		c.c, c.next, c.complete = nil, nil, false
+		clear(c.holds)
+	}
+}
+
+func (d *gatedDisk) slowDown() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.slow {
+		d.slow, d.gate = true, make(chan struct{})
+	}
+}
+
+func (r *restartModel) begin() {
+	r.disk.mu.Lock()
+	r.disk.life++
+	r.life = r.disk.life
+	r.disk.mu.Unlock()
+	var err error
+	if r.m, err = New(Config{Records: &lifeOfDisk{r.disk, r.life}}); err != nil {
+		panic(err)
+	}
+}
+
+// letGo has what waits for the disk go on.
+func (r *restartModel) letGo() {
+	r.disk.mu.Lock()
+	defer r.disk.mu.Unlock()
+	if r.disk.slow {
+		close(r.disk.gate)
+		r.disk.slow = false
+	}
+}
+
+// kill ends a life of the server: what waits for the disk does not reach it.
+func (r *restartModel) kill() {
+	r.disk.mu.Lock()
+	r.disk.life++
+	r.disk.mu.Unlock()
+	r.mu.Lock()
+	r.life = 0
+	r.mu.Unlock()
+	r.letGo()
+	r.m.Close()
+	synctest.Wait()
+	for _, c := range r.clients {
+		c.c, c.next = nil, nil
+	}
+}
+
+// A restartStep is what happens next, to one of the clients and one of the files where it is about
+// such.
+type restartStep struct{ What, Client, File, Quarters int }
+
+// restartSteps are the kinds of restartStep; open and arrive are the most frequent ones.
+var restartSteps = []func(r *restartModel, c *restartClient, s restartStep){
+	func(r *restartModel, c *restartClient, s restartStep) { r.open(c, s.File) },
+	func(r *restartModel, c *restartClient, s restartStep) { r.open(c, s.File) },
+	func(r *restartModel, c *restartClient, s restartStep) { r.introduce(c); r.come(c) },
+	func(r *restartModel, c *restartClient, s restartStep) { r.introduce(c) },
+	func(r *restartModel, c *restartClient, s restartStep) { r.come(c) },
+	func(r *restartModel, c *restartClient, s restartStep) {
+		for _, c := range r.clients {
+			r.introduce(c)
+			r.come(c)
+		}
+	},
+	func(r *restartModel, c *restartClient, s restartStep) { r.close(c, s.File) },
+	func(r *restartModel, c *restartClient, s restartStep) { r.works(c) },
+	func(r *restartModel, c *restartClient, s restartStep) { c.reboot() },
+	func(r *restartModel, c *restartClient, s restartStep) {
+		pass(time.Duration(s.Quarters) * leaseTime / 4)
+	},
+	func(r *restartModel, c *restartClient, s restartStep) { r.disk.slowDown() },
+	func(r *restartModel, c *restartClient, s restartStep) { r.letGo(); synctest.Wait() },
+	func(r *restartModel, c *restartClient, s restartStep) { r.disk.breakDown(s.File == 0) },
+	func(r *restartModel, c *restartClient, s restartStep) { r.kill(); r.begin() },
+	// A client starts anew while another one wants what it held, and the disk is slow.
+	func(r *restartModel, c *restartClient, s restartStep) {
+		c.reboot()
+		pass(time.Duration(s.Quarters) * leaseTime / 4)
+		r.introduce(c)
+		r.disk.slowDown()
+		for _, other := range r.clients {
+			r.open(other, s.File)
+		}
+		r.come(c)
+	},
+}
+
+// Clients, their next incarnations, their records and the lives of the server: whatever comes in
+// between two changes of the records, on a disk that is slow or fails, no file is given to a client
+// while another one has it in its lease, none is claimed that was another's since, and none is
+// refused to a client that claims it in time.
+func TestRestartsModel(t *testing.T) {
+	step := rapid.Custom(func(t *rapid.T) restartStep {
+		return restartStep{
+			rapid.IntRange(0, len(restartSteps)-1).Draw(t, "what"), rapid.IntRange(0, 2).Draw(t, "client"),
+			rapid.IntRange(0, restartFiles-1).Draw(t, "file"), rapid.SampledFrom([]int{1, 3, 5, 9}).Draw(t, "quarters"),
+		}
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := rapid.SliceOfN(step, 50, 300).Draw(rt, "steps")
+		bad := ""
+		synctest.Test(t, func(*testing.T) { bad = runRestarts(steps) })
+		if bad != "" {
+			rt.Fatal(bad)
+		}
+	})
+}
+
+// runRestarts does steps one after the other, and returns what must not have happened.
+func runRestarts(steps []restartStep) string {
+	r := &restartModel{disk: &gatedDisk{}}
+	for i := range 3 {
+		r.clients = append(r.clients, &restartClient{name: fmt.Sprint("client ", i), minor: uint32(min(i, 1)), holds: map[int]*restartHold{}})
+	}
+	r.begin()
+	for _, s := range steps {
+		restartSteps[s.What](r, r.clients[s.Client], s)
+		if r.bad != "" {
+			break
+		}
+	}
+	r.disk.breakDown(false)
+	r.kill()
+	return r.bad
+}
+
+// Histories in which a client lost what it held, when an eviction removed the record of the next
+// incarnation, or that one inherited a record that was about to go.
+func TestRestartsThatLostSomething(t *testing.T) {
+	for _, steps := range [][]restartStep{
+		{{14, 0, 1, 1}, {0, 0, 0, 3}, {5, 2, 0, 5}, {11, 0, 0, 1}, {9, 2, 0, 1}, {10, 2, 1, 5}, {7, 1, 0, 9}, {14, 0, 0, 9}, {11, 2, 1, 1}, {14, 2, 1, 1}, {13, 2, 1, 9}, {5, 2, 0, 5}},
+		{{2, 0, 0, 3}, {2, 1, 1, 1}, {14, 2, 0, 9}, {11, 1, 0, 1}, {1, 1, 1, 9}, {14, 1, 1, 5}, {11, 2, 0, 3}, {8, 0, 1, 1}, {5, 1, 0, 1}, {0, 1, 0, 9}, {13, 2, 1, 1}, {2, 1, 1, 5}},
+		{{5, 0, 0, 9}, {1, 2, 0, 1}, {9, 2, 0, 3}, {0, 1, 1, 9}, {14, 2, 0, 3}, {11, 0, 0, 9}, {6, 1, 1, 1}, {1, 2, 1, 9}, {13, 1, 1, 5}, {5, 2, 1, 9}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			if bad := runRestarts(steps); bad != "" {
+				t.Error(bad)
+			}
+		})
+	}
+}
+
+// 1,000 clients with 10 files each claim them after a restart, one claim a second in all: none is
+// lost, none is given to another client meanwhile, and grace lasts for twice its time at most.
+func TestThousandClientsClaimSlowly(t *testing.T) {
+	const clients, files = 1000, 10
+	const grace = clients * files * time.Second * 51 / 100 // the claims take nearly twice as long
+	name := func(i int) *Identity { return identity(fmt.Sprint("client ", i), 1, "me") }
+	cfg := Config{Records: &disk{}, Lease: 2 * grace, Grace: grace}
+	timed(t, cfg, func(t *testing.T, m *Manager) {
+		for i := range clients {
+			c := complete(t, m, name(i))
+			for f := range files {
+				open(t, m, c, "o", fileKey(i*files+f), AccessBoth, AccessBoth)
+			}
+		}
+	})
+	d := cfg.Records.(*disk)
+	for n, r := range d.records {
+		r.Lease = grace // so that grace is not longer
+		d.records[n] = r
+	}
+	timed(t, cfg, func(t *testing.T, m *Manager) {
+		thief := complete(t, m, name(clients))
+		var all []*Client
+		for i := range clients {
+			all = append(all, confirmed(t, m, name(i)))
+		}
+		for f := range files {
+			for i, c := range all {
+				a := OpenArgs{Client: thief, OwnerName: []byte("o"), Key: fileKey(i*files + f), Access: AccessBoth, Deny: AccessBoth}
+				if _, s := m.Open(&a); s != inGrace {
+					t.Fatalf("file %d of client %d is given to another client: %v", f, i, s)
+				}
+				a.Client, a.Claimed = c, true
+				if _, s := m.Open(&a); s != ok {
+					t.Fatalf("claim %d of client %d after %v: %v", f, i, m.now(), s)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+		for _, c := range all {
+			s, _ := m.ReclaimComplete(c, false)
+			is(t, "RECLAIM_COMPLETE", s, ok)
+		}
+		synctest.Wait()
+		if m.InGrace() || m.now() > 2*grace || m.Usage().Opens != clients*files {
+			t.Errorf("grace: %v, after %v of twice %v; %d files are open", m.InGrace(), m.now(), grace, m.Usage().Opens)
+		}
+	})
+}
