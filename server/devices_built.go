@@ -26,7 +26,8 @@ func openVerbs(s *Server) (_ rdmaDevice, err error) {
 	}
 	cfg := verbs.Config{
 		Library: library, SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), Census: s.census,
-		Log: func(text string) { s.log.Info(text) },
+		StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
+		Log:          func(text string) { s.log.Info(text) },
 		Arena: func() (arena []byte) {
 			_ = s.pool.OnArena(func(a []byte) error {
 				arena = a

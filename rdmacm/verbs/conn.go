@@ -48,6 +48,7 @@ type Conn struct {
 	in      receives
 	out     sends
 	ending  ending
+	watch   watch
 	// batching: calls of the Handler are under way, and what they post is held back.
 	batching bool
 	over     bool // Closed is being called, or was

@@ -19,6 +19,9 @@ type Config struct {
 	Arena func() []byte
 	// SetupTimeout bounds a connection's set-up; 0 means 10 s.
 	SetupTimeout time.Duration
+	// StallTimeout is how long a peer may let nothing complete of what is posted; 0 means
+	// 30 s.
+	StallTimeout time.Duration
 	// Census has the seats of accepted connections; nil: the provider counts its own.
 	Census *census.Census
 	// Skip: listeners on all addresses leave these devices out. They look for addresses
@@ -60,6 +63,9 @@ var _ rdmacm.Provider = (*Provider)(nil)
 func New(cfg Config) (*Provider, error) {
 	if cfg.SetupTimeout == 0 {
 		cfg.SetupTimeout = census.DefaultSetupTimeout
+	}
+	if cfg.StallTimeout == 0 {
+		cfg.StallTimeout = 30 * time.Second
 	}
 	if cfg.Census == nil {
 		cfg.Census = census.New(census.Config{SetupTimeout: cfg.SetupTimeout})

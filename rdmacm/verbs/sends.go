@@ -122,6 +122,7 @@ func (c *Conn) Post(ch *rdmacm.Chain) {
 	}
 	o.queue = append(o.queue, p)
 	o.chains++
+	c.watchLocked()
 	if len(ch.Work) == 0 || p.err != nil {
 		c.dev.Wake() // nothing of it completes
 	}
@@ -200,6 +201,7 @@ func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 		p.length += copy(block[p.length:], b)
 	}
 	o.queue = append(o.queue, p)
+	c.watchLocked()
 	c.kickLocked()
 	return true
 }

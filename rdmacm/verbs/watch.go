@@ -1,0 +1,52 @@
+package verbs
+
+import (
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// watchTicks is how often a watch looks in the time that a peer may stall.
+const watchTicks = 4
+
+// A watch ends a connection whose peer lets nothing of what is posted complete for
+// Config.StallTimeout. Its timer runs only while something is posted. Conn.mu guards it.
+type watch struct {
+	timer   *time.Timer
+	running bool
+	seen    uint64 // requests that the device was done with
+	ticks   int    // since that number changed
+}
+
+// watchLocked makes the watch look, if it does not yet.
+func (c *Conn) watchLocked() {
+	w := &c.watch
+	if w.running {
+		return
+	}
+	w.running, w.ticks = true, 0
+	if tick := c.p.cfg.StallTimeout / watchTicks; w.timer == nil {
+		w.timer = time.AfterFunc(tick, c.look)
+	} else {
+		w.timer.Reset(tick)
+	}
+}
+
+// look is the timer's function. An end that has begun has limits of its own.
+func (c *Conn) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := &c.watch
+	if len(c.out.queue) == 0 || c.ending.phase > live || c.over {
+		w.running = false
+		return
+	}
+	if w.ticks++; w.seen != c.out.head {
+		w.seen, w.ticks = c.out.head, 0
+	}
+	if w.ticks > watchTicks {
+		c.failLocked(rdmacm.ErrStalled)
+		return
+	}
+	w.timer.Reset(c.p.cfg.StallTimeout / watchTicks)
+}
