@@ -303,9 +303,9 @@ func TestCloseWaitsForTheDirectory(t *testing.T) {
 		d := &directory{uid: 1000, known: true}
 		s := newSite(t, gss.Config{Identify: d.identify})
 		r := s.establish(s.wire(), s.mech)
-		time.Sleep(11 * time.Minute)
 		slow := make(chan struct{})
 		d.set(1000, true, slow)
+		s.gss.Refresh()
 		if err := answer(r.call(r.ctx, r.data(1, 1), put(tag))); err != nil {
 			t.Fatal(err)
 		}
