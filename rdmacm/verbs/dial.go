@@ -17,8 +17,8 @@ const resolveTimeout = 10 * time.Second
 // A setup takes the events of a connection that this side makes.
 type setup chan device.Event
 
-// event implements sink. There are fewer events of a set-up than the channel has room for.
-func (s setup) event(e *device.Event) {
+// eventLocked implements sink. There are fewer events of a set-up than the channel has room for.
+func (s setup) eventLocked(e *device.Event) {
 	select {
 	case s <- *e:
 	default:

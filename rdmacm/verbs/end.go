@@ -47,8 +47,8 @@ type ending struct {
 	unsent sync.Cond
 }
 
-// event implements sink.
-func (c *Conn) event(e *device.Event) {
+// eventLocked implements sink.
+func (c *Conn) eventLocked(e *device.Event) {
 	switch e.Type {
 	case device.Disconnected, device.TimewaitExit:
 		c.mu.Lock()
@@ -63,7 +63,7 @@ func (c *Conn) event(e *device.Event) {
 		}
 	}
 	if c.setup != nil {
-		c.setup.event(e)
+		c.setup.eventLocked(e)
 	}
 }
 

@@ -64,15 +64,15 @@ func (l *listener) Accept() (rdmacm.Request, error) {
 func (l *listener) Close() error {
 	l.once.Do(func() {
 		close(l.closed)
-		l.id.Close()
 		l.p.forget(l.id.Number())
+		l.id.Close()
 		l.arrivals.Wait()
 	})
 	return nil
 }
 
-// event implements sink.
-func (l *listener) event(e *device.Event) {
+// eventLocked implements sink.
+func (l *listener) eventLocked(e *device.Event) {
 	if e.Type != device.ConnectRequest {
 		l.p.cfg.Log(fmt.Sprintf("RDMA listener at %v: %v, status %d", l.addr, e.Type, e.Status))
 		return
@@ -81,7 +81,7 @@ func (l *listener) event(e *device.Event) {
 		p: l.p, id: e.Made, peer: e.Peer, local: e.Local, data: e.Data,
 		responder: int(e.Responder), initiator: int(e.Initiator), lost: make(chan struct{}),
 	}
-	l.p.sinkOf(r.id, r)
+	l.p.sinks[r.id.Number()] = r
 	l.arrivals.Go(func() { l.arrive(r) })
 }
 
@@ -119,11 +119,13 @@ type request struct {
 	lost chan struct{} // the peer has gone, or the seat
 }
 
-// event implements sink: the peer has given up.
-func (r *request) event(*device.Event) { r.once.Do(func() { close(r.lost) }) }
+// eventLocked implements sink: the peer has given up.
+func (r *request) eventLocked(*device.Event) { r.lose() }
+
+func (r *request) lose() { r.once.Do(func() { close(r.lost) }) }
 
 // End implements census.Holder.
-func (r *request) End(census.Reason) { r.event(nil) }
+func (r *request) End(census.Reason) { r.lose() }
 
 // Busy implements census.Holder.
 func (r *request) Busy() bool { return false }

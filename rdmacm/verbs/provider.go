@@ -44,7 +44,8 @@ type Provider struct {
 	ended   chan struct{} // the goroutine of events has
 
 	// mu guards what follows. It is held while an ID is made, so that no event of the ID
-	// comes before the ID is in sinks.
+	// comes before the ID is in sinks; and while a sink is told, so that none comes after
+	// forget.
 	mu      sync.Mutex
 	sinks   map[uint64]sink // by number of ID
 	devices map[uint64]*rnic
@@ -52,9 +53,9 @@ type Provider struct {
 	leaving sync.WaitGroup // connections that are not destroyed yet
 }
 
-// A sink is told the events of an ID. It must not wait.
+// A sink is told the events of an ID, with Provider.mu held. It must not wait.
 type sink interface {
-	event(e *device.Event)
+	eventLocked(e *device.Event)
 }
 
 var _ rdmacm.Provider = (*Provider)(nil)
@@ -116,13 +117,12 @@ func (p *Provider) takeEvents() {
 			of = e.Listener
 		}
 		p.mu.Lock()
-		s := p.sinks[of]
-		p.mu.Unlock()
-		switch {
+		defer p.mu.Unlock()
+		switch s := p.sinks[of]; {
 		case s != nil:
-			s.event(&e)
+			s.eventLocked(&e)
 		case e.Made != nil:
-			go e.Made.Close() // its listener has gone
+			p.leaving.Go(e.Made.Close) // its listener has gone
 		}
 	})
 	if err != nil {
@@ -147,6 +147,7 @@ func (p *Provider) sinkOf(id device.ID, s sink) {
 	p.mu.Unlock()
 }
 
+// forget ends the events of an ID: its sink is told none from then on.
 func (p *Provider) forget(number uint64) {
 	p.mu.Lock()
 	delete(p.sinks, number)

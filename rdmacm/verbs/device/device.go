@@ -180,7 +180,7 @@ type Library interface {
 type Channel interface {
 	// Events calls told for each event, in order, until Close, and returns nil then. One
 	// goroutine calls it.
-	// told must not wait: a Close of an ID waits until its events were told.
+	// told must not wait. It may be called for an ID that was closed already.
 	Events(told func(e Event)) error
 	// Close ends Events. No ID of the channel is left.
 	Close()
