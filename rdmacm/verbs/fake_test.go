@@ -1,0 +1,40 @@
+package verbs_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
+)
+
+// open makes a provider over d, and looks at the end that nothing of it is left.
+func open(t *testing.T, d *fakedevice.Device, c *census.Census) *verbs.Provider {
+	t.Helper()
+	p, err := verbs.New(verbs.Config{Library: d, Census: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Close()
+		if left := d.Left(); left != (fakedevice.Left{}) {
+			t.Errorf("the provider leaves behind %+v", left)
+		}
+	})
+	return p
+}
+
+func TestFakeSuite(t *testing.T) {
+	for _, iwarp := range []bool{false, true} {
+		t.Run(map[bool]string{false: "InfiniBand", true: "iWARP"}[iwarp], func(t *testing.T) {
+			provider := func(t *testing.T, c *census.Census) rdmacm.Provider { return open(t, fakedevice.New(iwarp), c) }
+			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, nil) }, rdmatest.Options{
+				Listen: netip.MustParseAddrPort("127.0.0.1:0"), Counted: provider, Quick: true,
+				Declared: []rdmatest.Shortcoming{rdmatest.AbortLooksOrderly, rdmatest.FaultLooksOrderly, rdmatest.STagsOfTheDevice},
+			})
+		})
+	}
+}

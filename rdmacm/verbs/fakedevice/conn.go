@@ -1,0 +1,373 @@
+package fakedevice
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// Statuses that the provider does not tell apart.
+const (
+	localLength     device.Status = 1
+	localProtection device.Status = 4
+	invalidRequest  device.Status = 9
+)
+
+// Requests that one Flush posts, and completions of one Poll.
+const (
+	flush = 64
+	polls = 64
+)
+
+// A queue is a completion queue, and the room of the request queue that it belongs to.
+type queue struct {
+	room      int
+	posted    uint64 // requests, ever
+	reclaimed uint64 // of posted, those whose room is free
+	done      []entry
+	armed     bool
+}
+
+type entry struct {
+	device.Completion
+	count uint64 // of the request, in the order of posts
+}
+
+// A work is a posted one.
+type work struct {
+	device.Work
+	count uint64
+}
+
+type conn struct {
+	id       *id
+	in       *domain
+	caps     device.Caps
+	sends    queue
+	receives queue
+	works    []work // not carried out
+	promised []device.Receive
+	failed   bool // the queue pair is in error
+	noQP     bool
+	gone     bool // Destroy was called
+
+	signal  chan struct{}
+	flushes atomic.Int32 // under way
+	serving bool
+
+	toPost    []device.Work
+	toPromise []device.Receive
+}
+
+func (i *id) Create(o device.Domain, caps device.Caps) (device.Conn, error) {
+	d := i.c.d
+	if d.FailCreate != nil {
+		if err := d.FailCreate(caps); err != nil {
+			return nil, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := &d.Attributes
+	if i.conn != nil || o.(*domain).closed {
+		panic("fakedevice: Create of an ID that has queues, or in a closed domain")
+	}
+	if int(max(caps.Sends, caps.Receives)) > min(a.QPWorks, a.CQEntries) || int(caps.SGEs) > a.SGEs {
+		return nil, unix.EINVAL
+	}
+	c := &conn{
+		id: i, in: o.(*domain), caps: caps, sends: queue{room: int(caps.Sends)}, receives: queue{room: int(caps.Receives), armed: true},
+		signal: make(chan struct{}, 1), toPost: make([]device.Work, flush), toPromise: make([]device.Receive, flush),
+	}
+	i.conn = c
+	c.in.users++
+	d.left.Conns++
+	return c, nil
+}
+
+// lock locks the device for a call that is not allowed after Destroy.
+func (c *conn) lock() (unlock func()) {
+	c.id.c.d.mu.Lock()
+	if c.gone {
+		c.id.c.d.mu.Unlock()
+		panic("fakedevice: a connection is used after Destroy")
+	}
+	return c.id.c.d.mu.Unlock
+}
+
+func (c *conn) Works() []device.Work       { return c.toPost }
+func (c *conn) Receives() []device.Receive { return c.toPromise }
+
+func (c *conn) Accept(p device.Param) error {
+	defer c.lock()()
+	return c.id.answer(p)
+}
+
+func (c *conn) Connect(p device.Param) error {
+	defer c.lock()()
+	return c.id.begin(p)
+}
+
+func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error) {
+	if c.flushes.Add(1) > 1 {
+		panic("fakedevice: two goroutines call Flush")
+	}
+	defer c.flushes.Add(-1)
+	defer c.lock()()
+	if c.noQP {
+		panic("fakedevice: Flush after DestroyQP")
+	}
+	if armSends {
+		c.sends.armed = true
+	}
+	for _, r := range c.toPromise[:receives] {
+		if !c.receives.take() {
+			return 0, unix.ENOMEM
+		}
+		c.promised = append(c.promised, r)
+	}
+	most := works
+	if d := c.id.c.d; d.Take != nil {
+		most = d.Take(works)
+	}
+	defer c.carryOut()
+	for i := range c.toPost[:works] {
+		w := &c.toPost[i]
+		if err := c.refused(w); err != nil {
+			return i, err
+		}
+		if i == most || !c.sends.take() {
+			return i, unix.ENOMEM
+		}
+		c.works = append(c.works, work{*w, c.sends.posted})
+	}
+	return works, nil
+}
+
+// refused is why the device does not take w.
+func (c *conn) refused(w *device.Work) error {
+	a := &c.id.c.d.Attributes
+	switch {
+	case !c.id.accepted, w.Count > uint16(c.caps.SGEs), w.Op == device.Read && int(w.Count) > a.ReadSGEs, length(w) > a.MaxMessage,
+		w.Flags&device.Inline != 0 && length(w) > int(c.caps.Inline):
+		return unix.EINVAL
+	case w.Op < device.Write || w.Op > device.Send:
+		return unix.EOPNOTSUPP
+	}
+	return nil
+}
+
+// take uses room for a request, if there is some.
+func (q *queue) take() bool {
+	if q.posted-q.reclaimed == uint64(q.room) {
+		return false
+	}
+	q.posted++
+	return true
+}
+
+func (c *conn) complete(q *queue, count uint64, done device.Completion) {
+	q.done = append(q.done, entry{done, count})
+	if q.armed {
+		q.armed = false
+		notify(c.signal)
+	}
+}
+
+func (c *conn) completeWork(w *work, status device.Status) {
+	if status != device.OK || w.Flags&device.Signal != 0 {
+		c.complete(&c.sends, w.count, device.Completion{ID: w.ID, Status: status})
+	}
+}
+
+func (c *conn) completeReceive(r device.Receive, status device.Status, length int) {
+	// Receives complete in their order: the room of one is free with its completion.
+	c.complete(&c.receives, c.receives.posted-uint64(len(c.promised)), device.Completion{
+		ID: r.ID, Status: status, Length: uint32(length), Receive: 1,
+	})
+}
+
+// fail puts the queue pair into error.
+func (c *conn) fail() {
+	c.failed = true
+	for i := range c.works {
+		c.completeWork(&c.works[i], device.Flushed)
+	}
+	c.works = nil
+	for len(c.promised) > 0 {
+		r := c.promised[0]
+		c.promised = c.promised[1:]
+		c.completeReceive(r, device.Flushed, 0)
+	}
+}
+
+// carryOut does what is posted. Work for a peer that is in error or gone stays: a real
+// device would try again for long.
+func (c *conn) carryOut() {
+	if c.noQP {
+		return
+	}
+	if c.failed {
+		c.fail()
+		return
+	}
+	for len(c.works) > 0 && !c.id.c.d.held {
+		if c.id.peer == nil || c.id.peer.conn == nil {
+			return
+		}
+		p := c.id.peer.conn
+		if p.failed || p.noQP {
+			return
+		}
+		w := c.works[0]
+		c.works = c.works[1:]
+		mine, theirs := c.carry(p, &w)
+		c.completeWork(&w, mine)
+		if mine != device.OK {
+			c.fail()
+		}
+		if theirs {
+			p.fail()
+		}
+	}
+}
+
+func length(w *device.Work) (n int) {
+	for _, e := range w.SGE[:w.Count] {
+		n += int(e.Length)
+	}
+	return n
+}
+
+// carry does one work at p. fault: p is in error by it.
+func (c *conn) carry(p *conn, w *work) (status device.Status, fault bool) {
+	local := 0
+	if w.Op == device.Read {
+		if local = device.LocalWrite; c.id.c.d.Attributes.IWARP {
+			local |= device.RemoteWrite
+		}
+	}
+	var pieces [][]byte
+	for _, e := range w.SGE[:w.Count] {
+		m, ok := c.in.reach(e.LKey, e.Addr, int(e.Length), local)
+		if !ok {
+			return localProtection, false
+		}
+		pieces = append(pieces, m)
+	}
+	n := length(&w.Work)
+	switch {
+	case w.Op == device.Send:
+		return c.deliver(p, pieces, n)
+	case n == 0:
+		return device.OK, false
+	case w.Op == device.Write:
+		to, ok := p.in.reach(w.RKey, w.Remote, n, device.RemoteWrite)
+		if !ok {
+			return device.RemoteAccess, true
+		}
+		copy(to, slices.Concat(pieces...))
+	default:
+		from, ok := p.in.reach(w.RKey, w.Remote, n, device.RemoteRead)
+		if !ok {
+			return device.RemoteAccess, true
+		}
+		for _, m := range pieces {
+			from = from[copy(m, from):]
+		}
+	}
+	return device.OK, false
+}
+
+// deliver is a Send.
+func (c *conn) deliver(p *conn, pieces [][]byte, n int) (status device.Status, fault bool) {
+	if len(p.promised) == 0 {
+		return device.NotPromised, true
+	}
+	r := p.promised[0]
+	p.promised = p.promised[1:]
+	if n > int(r.At.Length) {
+		p.completeReceive(r, localLength, 0)
+		return invalidRequest, true
+	}
+	to, ok := p.in.reach(r.At.LKey, r.At.Addr, int(r.At.Length), device.LocalWrite)
+	if !ok {
+		p.completeReceive(r, localProtection, 0)
+		return invalidRequest, true
+	}
+	copy(to, slices.Concat(pieces...))
+	p.completeReceive(r, device.OK, n)
+	return device.OK, false
+}
+
+func (c *conn) Poll(flags int) ([]device.Completion, error) {
+	defer c.lock()()
+	if flags&device.ArmReceives != 0 {
+		c.receives.armed = true
+	}
+	if flags&device.ArmSends != 0 {
+		c.sends.armed = true
+	}
+	return c.sends.poll(c.receives.poll(nil, polls/2), polls), nil
+}
+
+func (q *queue) poll(done []device.Completion, most int) []device.Completion {
+	for len(q.done) > 0 && len(done) < most {
+		done = append(done, q.done[0].Completion)
+		q.reclaimed = q.done[0].count
+		q.done = q.done[1:]
+	}
+	return done
+}
+
+func (c *conn) Serve(ready func() bool) {
+	unlock := c.lock()
+	c.serving = true
+	unlock()
+	for ready() {
+		<-c.signal
+	}
+	defer c.lock()()
+	c.serving = false
+}
+
+func (c *conn) Wake() {
+	defer c.lock()()
+	notify(c.signal)
+}
+
+func (c *conn) Disconnect() error {
+	defer c.lock()()
+	if c.noQP {
+		panic("fakedevice: Disconnect after DestroyQP")
+	}
+	c.fail()
+	c.id.part()
+	return nil
+}
+
+func (c *conn) DestroyQP() {
+	defer c.lock()()
+	if c.flushes.Load() > 0 {
+		panic("fakedevice: DestroyQP beside Flush")
+	}
+	if c.noQP {
+		return
+	}
+	c.noQP = true
+	c.works, c.promised = nil, nil
+	c.in.users--
+}
+
+func (c *conn) Destroy() {
+	defer c.lock()()
+	if c.serving || !c.noQP {
+		panic("fakedevice: Destroy before Serve returned or before DestroyQP")
+	}
+	c.gone = true
+	c.id.c.d.left.Conns--
+	c.id.close()
+}

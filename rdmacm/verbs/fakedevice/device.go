@@ -1,0 +1,163 @@
+// Package fakedevice is an RDMA device in memory, for tests of rdmacm/verbs. It carries work
+// out as it is posted, and is strict: it looks at keys, bounds, rights, domains and queue
+// sizes, and panics where a user of real devices would touch memory that was freed.
+//
+// Like shim, it may tell an event of an ID after the ID was closed.
+package fakedevice
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// A Device is a device.Library with one device, which carries every address. Its fields are
+// set before it is used.
+type Device struct {
+	Attributes device.Attributes
+	// FailCreate and FailRegister, where not nil, return why a call is to fail.
+	FailCreate   func(caps device.Caps) error
+	FailRegister func(length, access int) error
+	// Take, where not nil, is how many of works a Flush takes before it fails with ENOMEM.
+	Take func(works int) int
+	// Lose, where not nil, says that an event never comes.
+	Lose func(t device.EventType) bool
+
+	mu        sync.Mutex // guards everything of the device
+	number    uint64
+	key       uint32
+	port      uint16
+	regions   map[uint32]*region
+	listeners map[netip.AddrPort]*id
+	ids       map[uint64]*id
+	held      bool
+	left      Left
+}
+
+// Left is what users of a device have made and not given back.
+type Left struct{ Channels, IDs, Domains, Regions, Conns int }
+
+// New is a device like rxe; iwarp: like siw.
+func New(iwarp bool) *Device {
+	return &Device{
+		Attributes: device.Attributes{
+			Name: "fake0", IWARP: iwarp, QPs: 1 << 10, QPWorks: 1 << 14, SGEs: 32, ReadSGEs: 32, CQs: 1 << 11, CQEntries: 1 << 15,
+			Regions: 1 << 12, Domains: 1 << 10, ReadsServed: 128, ReadsOutstanding: 128, MaxMessage: 8 << 20, MTU: 1024,
+			Active: true, SendsInvalidate: true, Device: 1,
+		},
+		key: 0x100, port: 30000, regions: make(map[uint32]*region),
+		listeners: make(map[netip.AddrPort]*id), ids: make(map[uint64]*id),
+	}
+}
+
+// Left counts what is not given back.
+func (d *Device) Left() Left {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.left
+}
+
+// Hold keeps the device from carrying out work, until it is called with false.
+func (d *Device) Hold(hold bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.held = hold; !hold {
+		for _, i := range d.ids {
+			if i.conn != nil {
+				i.conn.carryOut()
+			}
+		}
+	}
+}
+
+// Remove tells each connection that the device is removed.
+func (d *Device) Remove() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range d.ids {
+		if i.conn != nil {
+			i.tell(device.Event{Type: device.DeviceRemoval})
+		}
+	}
+}
+
+type domain struct {
+	d      *Device
+	users  int // regions and queue pairs
+	closed bool
+}
+
+func (o *domain) Close() error {
+	o.d.mu.Lock()
+	defer o.d.mu.Unlock()
+	if o.closed || o.users > 0 {
+		panic(fmt.Sprintf("fakedevice: a domain is closed (already: %v) with %d regions and queue pairs", o.closed, o.users))
+	}
+	o.closed = true
+	o.d.left.Domains--
+	return nil
+}
+
+type region struct {
+	of     *domain
+	memory []byte
+	access int
+	key    uint32
+}
+
+func (o *domain) Register(memory []byte, access int) (device.Region, error) {
+	d := o.d
+	if d.FailRegister != nil {
+		if err := d.FailRegister(len(memory), access); err != nil {
+			return nil, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o.closed {
+		panic("fakedevice: memory is registered in a closed domain")
+	}
+	if access&device.RemoteWrite != 0 && access&device.LocalWrite == 0 {
+		return nil, unix.EINVAL
+	}
+	d.key++
+	r := &region{of: o, memory: memory, access: access, key: d.key}
+	d.regions[r.key] = r
+	o.users++
+	d.left.Regions++
+	return r, nil
+}
+
+func (r *region) LKey() uint32 { return r.key }
+func (r *region) RKey() uint32 { return r.key }
+
+func (r *region) Deregister() error {
+	d := r.of.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.regions[r.key] != r {
+		panic("fakedevice: a region is deregistered twice")
+	}
+	delete(d.regions, r.key)
+	r.of.users--
+	d.left.Regions--
+	return nil
+}
+
+// reach is memory that key names in o with all of access, or nil.
+func (o *domain) reach(key uint32, addr uint64, length, access int) (memory []byte, ok bool) {
+	r := o.d.regions[key]
+	if r == nil || r.of != o || r.access&access != access {
+		return nil, false
+	}
+	at := addr - uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.memory))))
+	if at > uint64(len(r.memory)) || uint64(length) > uint64(len(r.memory))-at {
+		return nil, false
+	}
+	return r.memory[at:][:length], true
+}

@@ -1,0 +1,266 @@
+package fakedevice
+
+import (
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// Bytes of private data that InfiniBand's messages have.
+const (
+	requestData = 56
+	acceptData  = 196
+	rejectData  = 148
+)
+
+// Reasons of a REJ.
+const (
+	invalidService = 8
+	consumer       = 28
+)
+
+type channel struct {
+	d      *Device
+	events []device.Event
+	signal chan struct{}
+	closed bool
+	ids    int
+}
+
+// Open implements device.Library.
+func (d *Device) Open() (device.Channel, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left.Channels++
+	return &channel{d: d, signal: make(chan struct{}, 1)}, nil
+}
+
+func (c *channel) Events(told func(device.Event)) error {
+	for {
+		c.d.mu.Lock()
+		events, closed := c.events, c.closed
+		c.events = nil
+		c.d.mu.Unlock()
+		for _, e := range events {
+			told(e)
+		}
+		if closed {
+			return nil
+		}
+		<-c.signal
+	}
+}
+
+func (c *channel) Close() {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	if c.closed || c.ids > 0 {
+		panic("fakedevice: an event channel is closed twice, or with IDs on it")
+	}
+	c.closed = true
+	c.d.left.Channels--
+	notify(c.signal)
+}
+
+// notify has the goroutine that waits for c go on.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// An id is connecting from Connect, or its request, until it is answered.
+type id struct {
+	c             *channel
+	number        uint64
+	local, remote netip.AddrPort
+	peer          *id // while connecting or connected
+	conn          *conn
+	param         device.Param // of Connect
+	accepted      bool
+	closed        bool
+	passive       bool
+}
+
+func (c *channel) newID() *id {
+	if c.closed {
+		panic("fakedevice: an ID is made on a closed channel")
+	}
+	c.d.number++
+	i := &id{c: c, number: c.d.number}
+	c.d.ids[i.number] = i
+	c.ids++
+	c.d.left.IDs++
+	return i
+}
+
+func (i *id) tell(e device.Event) {
+	if i.closed || i.c.d.Lose != nil && i.c.d.Lose(e.Type) {
+		return
+	}
+	if e.ID = i.number; e.Made != nil {
+		e.Listener, e.ID = i.number, e.Made.(*id).number
+	}
+	if !e.Local.IsValid() {
+		e.Local, e.Peer = i.local, i.remote
+	}
+	i.c.events = append(i.c.events, e)
+	notify(i.c.signal)
+}
+
+// padded is private data as it arrives.
+func padded(data []byte, n int) []byte { return append(make([]byte, 0, n), data...)[:n] }
+
+func (c *channel) freePort() uint16 {
+	c.d.port++
+	return c.d.port
+}
+
+func (c *channel) Listen(addr netip.AddrPort, _ bool, _ int) (device.ID, error) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	if addr.Port() == 0 {
+		addr = netip.AddrPortFrom(addr.Addr(), c.freePort())
+	}
+	if c.d.listeners[addr] != nil {
+		return nil, unix.EADDRINUSE
+	}
+	i := c.newID()
+	i.local = addr
+	c.d.listeners[addr] = i
+	return i, nil
+}
+
+func (c *channel) Carrier(netip.Addr) (device.Attributes, error) { return c.d.Attributes, nil }
+
+func (c *channel) Resolve(addr netip.AddrPort, _ time.Duration) (device.ID, error) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	i := c.newID()
+	i.local, i.remote = netip.AddrPortFrom(addr.Addr(), c.freePort()), addr
+	i.tell(device.Event{Type: device.AddrResolved})
+	return i, nil
+}
+
+func (i *id) Number() uint64 { return i.number }
+func (i *id) Port() uint16   { return i.local.Port() }
+
+func (i *id) Attributes() (device.Attributes, error) { return i.c.d.Attributes, nil }
+
+func (i *id) Route(time.Duration) error {
+	i.c.d.mu.Lock()
+	defer i.c.d.mu.Unlock()
+	i.tell(device.Event{Type: device.RouteResolved})
+	return nil
+}
+
+func (i *id) OpenDomain() (device.Domain, error) {
+	i.c.d.mu.Lock()
+	defer i.c.d.mu.Unlock()
+	i.c.d.left.Domains++
+	return &domain{d: i.c.d}, nil
+}
+
+func (i *id) Reject(data []byte) error {
+	i.c.d.mu.Lock()
+	defer i.c.d.mu.Unlock()
+	if len(data) > rejectData {
+		return unix.EINVAL
+	}
+	return i.refuse(data)
+}
+
+func (i *id) refuse(data []byte) error {
+	if !i.passive || i.accepted || i.peer == nil {
+		return unix.EINVAL
+	}
+	i.peer.peer = nil
+	i.peer.tell(device.Event{Type: device.Rejected, Status: consumer, Data: padded(data, rejectData)})
+	i.peer = nil
+	return nil
+}
+
+func (i *id) Close() {
+	i.c.d.mu.Lock()
+	defer i.c.d.mu.Unlock()
+	if i.conn != nil {
+		panic("fakedevice: Close of an ID that a connection has")
+	}
+	i.close()
+}
+
+func (i *id) close() {
+	d := i.c.d
+	if i.closed {
+		panic("fakedevice: an ID is closed twice")
+	}
+	if i.refuse(nil) != nil && i.peer != nil {
+		i.part()
+	}
+	i.closed = true
+	delete(d.ids, i.number)
+	if d.listeners[i.local] == i {
+		delete(d.listeners, i.local)
+	}
+	i.c.ids--
+	d.left.IDs--
+}
+
+// part ends a connection, or a request for one.
+func (i *id) part() {
+	p := i.peer
+	if p == nil {
+		return
+	}
+	i.peer, p.peer = nil, nil
+	if !p.accepted {
+		p.tell(device.Event{Type: device.Unreachable, Status: -int32(unix.ETIMEDOUT)})
+		return
+	}
+	p.tell(device.Event{Type: device.Disconnected})
+	i.tell(device.Event{Type: device.Disconnected})
+}
+
+// begin implements Connect.
+func (i *id) begin(p device.Param) error {
+	d := i.c.d
+	if i.remote == (netip.AddrPort{}) || i.peer != nil || i.passive || len(p.Data) > requestData {
+		return unix.EINVAL
+	}
+	l := d.listeners[i.remote]
+	for _, any := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
+		if l == nil && any.Is4() == i.remote.Addr().Is4() {
+			l = d.listeners[netip.AddrPortFrom(any, i.remote.Port())]
+		}
+	}
+	if l == nil {
+		i.tell(device.Event{Type: device.Rejected, Status: invalidService})
+		return nil
+	}
+	made := l.c.newID()
+	made.local, made.remote, made.passive = i.remote, i.local, true
+	made.peer, i.peer, i.param = i, made, p
+	l.tell(device.Event{
+		Type: device.ConnectRequest, Made: made, Data: padded(p.Data, requestData), Responder: p.Initiator, Initiator: p.Responder,
+		Local: made.local, Peer: made.remote,
+	})
+	return nil
+}
+
+// answer implements Accept.
+func (i *id) answer(p device.Param) error {
+	if !i.passive || i.accepted || len(p.Data) > acceptData {
+		return unix.EINVAL
+	}
+	if i.peer == nil {
+		return unix.ECONNRESET
+	}
+	i.accepted, i.peer.accepted = true, true
+	i.peer.tell(device.Event{Type: device.Established, Data: padded(p.Data, acceptData), Responder: p.Initiator, Initiator: p.Responder})
+	i.tell(device.Event{Type: device.Established})
+	return nil
+}
