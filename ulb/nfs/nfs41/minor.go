@@ -102,10 +102,16 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// mayWait says whether an operation may be answered with NFS4ERR_DELAY (RFC 8881 §15.2). The
-// others take no time.
+// mayWait says whether a compound may end with NFS4ERR_DELAY before an operation. GETFH, SAVEFH
+// and RESTOREFH cannot be answered so (RFC 8881 §15.2). GETATTR and ACCESS stand behind an
+// operation that made something, which a client that asks for the whole once more would find.
+// None of these takes long.
 func mayWait(op wire.OpNum) bool {
-	return op != wire.OpGetFH && op != wire.OpSaveFH && op != wire.OpRestoreFH
+	switch op {
+	case wire.OpGetFH, wire.OpSaveFH, wire.OpRestoreFH, wire.OpGetattr, wire.OpAccess:
+		return false
+	}
+	return true
 }
 
 // first says whether an operation may be the first of a compound.
