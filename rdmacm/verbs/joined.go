@@ -51,12 +51,14 @@ func (j *joined) add(at netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	j.addr = netip.AddrPortFrom(j.addr.Addr(), l.Addr().Port())
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.all == nil {
-		go l.Close()
+		l.Close()
 		return net.ErrClosed
+	}
+	if j.addr.Port() == 0 {
+		j.addr = netip.AddrPortFrom(j.addr.Addr(), l.Addr().Port())
 	}
 	j.all[at] = l
 	j.ended.Go(func() {
@@ -76,7 +78,12 @@ func (j *joined) add(at netip.Addr) error {
 }
 
 func (j *joined) Limits() rdmacm.Limits { return j.p.Limits() }
-func (j *joined) Addr() netip.AddrPort  { return j.addr }
+
+func (j *joined) Addr() netip.AddrPort {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.addr
+}
 
 func (j *joined) Accept() (rdmacm.Request, error) {
 	select {
