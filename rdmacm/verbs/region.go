@@ -43,7 +43,7 @@ func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, err
 	}
 	r := &region{c: c, of: m, memory: memory}
 	c.mu.Lock()
-	ended := c.over
+	ended := c.ending.phase == destroyed // nothing revokes it any more
 	if !ended {
 		c.regions[r] = struct{}{}
 	}
