@@ -82,6 +82,7 @@ func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (
 		}
 		c.domain.Domain, c.domain.own = own, true
 	}
+	c.out.sent.L = &c.mu
 	c.out.init(int(caps.Sends), int(caps.SGEs))
 	c.in.init(param.ReceiveSize, int(caps.Receives))
 	c.in.owed = param.Receives

@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
@@ -44,7 +43,6 @@ type ending struct {
 	marked bool  // the marker behind short Sends was posted
 	timer  *time.Timer
 	late   bool // the timer fired
-	unsent sync.Cond
 }
 
 // eventLocked implements sink.
@@ -229,7 +227,7 @@ func (c *Conn) step() (over bool) {
 	case e.failed, e.left, e.dirty:
 	case e.phase == leaving && e.late:
 		c.failLocked(rdmacm.ErrTimeout)
-	case e.phase == leaving && len(c.out.queue) == 0:
+	case e.phase == leaving && c.out.chains == 0 && c.out.issued == len(c.out.queue):
 		if c.out.head != c.out.tail {
 			c.markLocked()
 			return false
@@ -237,12 +235,10 @@ func (c *Conn) step() (over bool) {
 	default:
 		return false
 	}
-	// siw flushes before it tells that the peer has left.
-	e.fault = e.dirty && !e.left && !e.failed && !c.rnic.IWARP
+	e.fault = e.dirty && !e.left && !e.failed
 	e.phase = draining
-	e.unsent.L = &c.mu
 	for c.out.sending {
-		e.unsent.Wait()
+		c.out.sent.Wait()
 	}
 	c.limitLocked(drainTimeout)
 	c.mu.Unlock()
@@ -277,10 +273,16 @@ func (c *Conn) comeBackLocked(ended bool, err error) {
 // is done, so are they.
 func (c *Conn) markLocked() {
 	e, o := &c.ending, &c.out
-	if e.marked || o.sending {
+	if e.marked {
 		return
 	}
 	e.marked = true
+	for o.sending {
+		o.sent.Wait()
+	}
+	if e.failed {
+		return
+	}
 	o.sending = true
 	o.ring[o.tail%uint64(len(o.ring))] = slot{}
 	c.dev.Works()[0] = device.Work{ID: o.tail, Op: device.Write, Flags: device.Signal}
@@ -305,7 +307,8 @@ func (c *Conn) conclude() {
 	cause := e.cause
 	switch {
 	case e.failed:
-	case e.fault || !e.left && e.dirty:
+	// siw flushes before it tells that the peer has left.
+	case e.fault && !(e.left && c.rnic.IWARP):
 		cause = errFault
 	case !e.left:
 		cause = rdmacm.ErrTimeout

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
@@ -28,8 +29,10 @@ type sends struct {
 	// with the device.
 	ring       []slot
 	head, tail uint64
-	sending    bool // a goroutine hands requests to the device
-	chains     int  // in queue, but for short Sends
+	sending    bool      // a goroutine hands requests to the device
+	sent       sync.Cond // sending has become false
+	armed      bool      // the goroutine of the connection wakes when the next signal comes, or is awake
+	chains     int       // in queue, but for short Sends
 	unsent     int
 	reads      int    // RDMA Reads posted, not done
 	moved      uint64 // bytes of requests that are done
@@ -264,9 +267,7 @@ func (c *Conn) sendLocked() {
 		}
 	}
 	o.sending = false
-	if c.ending.phase >= draining {
-		c.ending.unsent.Broadcast()
-	}
+	o.sent.Broadcast()
 }
 
 // worksLocked fills requests from the queue, and returns how many.
