@@ -80,6 +80,7 @@ func (c *Conn) blockLocked() []byte {
 	if o.slabs == nil {
 		s, err := newSlab(c.domain.Domain, blocks, blockSize, device.LocalWrite)
 		if err != nil {
+			c.failLocked(err) // no end of work would make room
 			return nil
 		}
 		o.slabs, o.key = []*slab{s}, s.region.LKey()
