@@ -67,6 +67,7 @@ type slot struct {
 	block   []byte
 	copies  []copyOut
 	regions []device.Region
+	joined  []byte // the device knows it by its address
 }
 
 // A copyOut is where the bytes of a block go when an RDMA Read is done.
@@ -336,7 +337,8 @@ func (c *Conn) workLocked(w *device.Work, s *slot, p *posting) bool {
 	if ok && !whole && p.send && p.next == len(p.chain.Work)-1 {
 		// A Send is not cut.
 		c.emptyLocked(s)
-		joined := rdmacm.Work{Local: [][]byte{bytes.Join(work.Local, nil)}}
+		s.joined = bytes.Join(work.Local, nil)
+		joined := rdmacm.Work{Local: [][]byte{s.joined}}
 		w.Count = 0
 		moved, whole, ok = c.piecesLocked(w, s, &joined, 0)
 	}
@@ -441,7 +443,7 @@ func (c *Conn) emptyLocked(s *slot) {
 	for _, r := range s.regions {
 		r.Deregister()
 	}
-	s.regions, s.copies = s.regions[:0], s.copies[:0]
+	s.regions, s.copies, s.joined = s.regions[:0], s.copies[:0], nil
 }
 
 // returnedLocked takes the completion of a request. What stands before it in the ring is
