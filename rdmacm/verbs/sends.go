@@ -248,7 +248,9 @@ func (c *Conn) sendLocked() {
 		return
 	}
 	o.sending = true
-	for c.ending.phase < draining {
+	// After a fault nothing is posted: it would seem to be done where the device has refused
+	// what stands before it.
+	for c.ending.phase < draining && !c.ending.failed {
 		receives, err := c.receivesLocked(c.dev.Receives())
 		if err != nil {
 			c.failLocked(err)
