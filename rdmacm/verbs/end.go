@@ -150,7 +150,7 @@ func (c *Conn) ready() (goOn bool) {
 		}
 		flags = device.ArmReceives
 		c.mu.Lock()
-		if c.out.chains > 0 || c.ending.phase > live {
+		if c.out.armed = c.out.chains > 0 || c.ending.phase > live; c.out.armed {
 			flags |= device.ArmSends
 		}
 		c.mu.Unlock()

@@ -258,9 +258,15 @@ func (c *Conn) sendLocked() {
 		}
 		works := c.worksLocked(c.dev.Works())
 		if receives+works == 0 {
+			if o.chains > 0 && !o.armed {
+				// What makes room may be done and have told nobody.
+				o.armed = true
+				c.dev.Wake()
+			}
 			break
 		}
 		arm := o.chains > 0
+		o.armed = o.armed || arm
 		c.mu.Unlock()
 		_, err = c.dev.Flush(arm, receives, works)
 		c.mu.Lock()
