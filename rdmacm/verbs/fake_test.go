@@ -28,9 +28,18 @@ func open(t *testing.T, d *fakedevice.Device, c *census.Census) *verbs.Provider 
 }
 
 func TestFakeSuite(t *testing.T) {
-	for _, iwarp := range []bool{false, true} {
-		t.Run(map[bool]string{false: "InfiniBand", true: "iWARP"}[iwarp], func(t *testing.T) {
-			provider := func(t *testing.T, c *census.Census) rdmacm.Provider { return open(t, fakedevice.New(iwarp), c) }
+	small := func() *fakedevice.Device {
+		d := fakedevice.New(false)
+		d.Attributes.SGEs, d.Attributes.ReadSGEs, d.Attributes.MaxMessage = 2, 1, 256<<10
+		return d
+	}
+	for name, device := range map[string]func() *fakedevice.Device{
+		"InfiniBand": func() *fakedevice.Device { return fakedevice.New(false) },
+		"iWARP":      func() *fakedevice.Device { return fakedevice.New(true) },
+		"small":      small,
+	} {
+		t.Run(name, func(t *testing.T) {
+			provider := func(t *testing.T, c *census.Census) rdmacm.Provider { return open(t, device(), c) }
 			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, nil) }, rdmatest.Options{
 				Listen: netip.MustParseAddrPort("127.0.0.1:0"), Counted: provider, Quick: true,
 				Declared: []rdmatest.Shortcoming{rdmatest.AbortLooksOrderly, rdmatest.FaultLooksOrderly, rdmatest.STagsOfTheDevice},

@@ -1,0 +1,328 @@
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
+)
+
+// pair connects two peers over d.
+func pair(t *testing.T, d *fakedevice.Device) (a, b *rdmatest.Peer) {
+	return pairOf(t, open(t, d, nil))
+}
+
+func listen(t *testing.T, p rdmacm.Provider) rdmacm.Listener {
+	t.Helper()
+	l, err := p.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func peerParam() rdmatest.PeerParam {
+	return rdmatest.PeerParam{ConnParam: rdmacm.ConnParam{
+		Receives: 64, MaxReceives: 512, ReceiveSize: 4096, InboundReads: 8, OutboundReads: 8,
+	}}
+}
+
+func pairOf(t *testing.T, p rdmacm.Provider) (a, b *rdmatest.Peer) {
+	t.Helper()
+	l := listen(t, p)
+	accepted := make(chan *rdmatest.Peer)
+	go func() { accepted <- rdmatest.AcceptPeer(t, l, peerParam()) }()
+	a = rdmatest.DialPeer(t, p, l.Addr(), peerParam())
+	return a, <-accepted
+}
+
+// exposed is memory of p's that its peer may write to.
+func exposed(p *rdmatest.Peer, n int) (rdmacm.Remote, []byte) {
+	memory := make([]byte, n)
+	return rdmatest.At(p.Expose(memory, rdmacm.RemoteWrite), 0), memory
+}
+
+// TestEndComesWithoutTheEvent: the peer's answer to Disconnect is lost.
+func TestEndComesWithoutTheEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		d.Lose = func(e device.EventType) bool { return e == device.Disconnected }
+		a, b := pair(t, d)
+		a.Conn().Disconnect()
+		if err := a.End(); !errors.Is(err, rdmacm.ErrTimeout) {
+			t.Errorf("the end is told as %v, want %v", err, rdmacm.ErrTimeout)
+		}
+		b.Conn().Abort(nil)
+		b.End()
+	})
+}
+
+// TestDisconnectAfterShortSends: they ask for no signal, and the end does not wait for one.
+func TestDisconnectAfterShortSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t, fakedevice.New(false))
+		for range 3 {
+			if !a.Conn().SendShort([][]byte{[]byte("short")}, 0) {
+				t.Fatal("a short Send is not taken")
+			}
+		}
+		begun := time.Now() // of the bubble
+		a.Conn().Disconnect()
+		if err := a.End(); err != nil {
+			t.Error("this side ends with", err)
+		}
+		if err := b.End(); err != nil {
+			t.Error("the peer ends with", err)
+		}
+		if n := len(b.Messages()); n != 3 {
+			t.Errorf("%d messages arrive, want 3", n)
+		}
+		if d := time.Since(begun); d != 0 {
+			t.Errorf("the end waits %v", d)
+		}
+	})
+}
+
+// TestChainBehindShortSends: short Sends have all of staging, and no signal of theirs was
+// asked for when the goroutine of the connection went to sleep.
+func TestChainBehindShortSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t, fakedevice.New(false))
+		synctest.Wait()
+		n := 0
+		for n < 60 && a.Conn().SendShort([][]byte{{byte(n)}}, 0) {
+			n++
+		}
+		if err := a.Send([]byte("a chain")); err != nil {
+			t.Fatal(err)
+		}
+		for range n + 1 {
+			b.Receive()
+		}
+	})
+}
+
+// TestNoMemoryAtCreate: neither side sets a connection up, and nothing is left of it.
+func TestNoMemoryAtCreate(t *testing.T) {
+	for _, failing := range []int32{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			d := fakedevice.New(false)
+			var sides atomic.Int32
+			d.FailCreate = func(caps device.Caps) error {
+				// A side tries again without inline data.
+				if sides.Load()+1 != failing {
+					sides.Add(1)
+					return nil
+				}
+				return syscall.ENOMEM
+			}
+			dialAndFail(t, open(t, d, nil))
+		})
+	}
+}
+
+// TestNoMemoryForMessages: the buffers of messages cannot be registered.
+func TestNoMemoryForMessages(t *testing.T) {
+	for _, failing := range []int32{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			d := fakedevice.New(false)
+			var calls atomic.Int32
+			d.FailRegister = func(int, int) error {
+				if calls.Add(1) == failing {
+					return syscall.ENOMEM
+				}
+				return nil
+			}
+			dialAndFail(t, open(t, d, nil))
+		})
+	}
+}
+
+type handler struct{}
+
+func (handler) Received(r *rdmacm.Recv) { r.Release() }
+func (handler) Drained()                {}
+func (handler) Closed(error)            {}
+
+func dialAndFail(t *testing.T, p rdmacm.Provider) {
+	l := listen(t, p)
+	param := peerParam().ConnParam
+	param.Handler = handler{}
+	go func() {
+		if r, err := l.Accept(); err == nil {
+			if _, err := r.Accept(param); !errors.Is(err, syscall.ENOMEM) {
+				t.Errorf("Accept returns %v, want ENOMEM", err)
+			}
+		}
+	}()
+	if _, err := p.Dial(context.Background(), l.Addr(), param); err == nil {
+		t.Error("Dial returns a connection")
+	}
+	l.Close()
+	synctest.Wait()
+}
+
+// TestNoMemoryForWork: staging, or a large piece, cannot be registered. The chain comes back
+// and the connection ends.
+func TestNoMemoryForWork(t *testing.T) {
+	for name, length := range map[string]int{"staging": 100, "piece": 10000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := fakedevice.New(false)
+				var full atomic.Bool
+				d.FailRegister = func(int, int) error {
+					if full.Load() {
+						return syscall.ENOMEM
+					}
+					return nil
+				}
+				a, b := pair(t, d)
+				to, _ := exposed(b, 3*length)
+				full.Store(true)
+				out := a.Do(rdmatest.WriteOf(to, make([]byte, length)), rdmatest.WriteOf(to, make([]byte, 2*length)))
+				if !errors.Is(out.Err, syscall.ENOMEM) || !errors.Is(out.Err, rdmacm.ErrFlushed) {
+					t.Errorf("the chain comes back with %v", out.Err)
+				}
+				if err := a.End(); !errors.Is(err, syscall.ENOMEM) {
+					t.Errorf("the connection ends with %v", err)
+				}
+				b.End()
+			})
+		})
+	}
+}
+
+// TestPieceIsRefusedInTheMiddle: what was registered of the same work before is given back.
+func TestPieceIsRefusedInTheMiddle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		d.FailRegister = func(length, _ int) error {
+			if length == 5001 {
+				return syscall.ENOMEM
+			}
+			return nil
+		}
+		a, b := pair(t, d)
+		to, _ := exposed(b, 20000)
+		if out := a.Do(rdmatest.WriteOf(to, make([]byte, 5000), make([]byte, 100), make([]byte, 5001))); !errors.Is(out.Err, syscall.ENOMEM) {
+			t.Errorf("the chain comes back with %v", out.Err)
+		}
+		a.End()
+		b.End()
+	})
+}
+
+// TestChunkIsRefused: payload of the arena goes another way.
+func TestChunkIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		arena := make([]byte, 1<<20)
+		d := fakedevice.New(false)
+		d.FailRegister = func(length, _ int) error {
+			if length == len(arena) {
+				return syscall.ENOMEM
+			}
+			return nil
+		}
+		p, err := verbs.New(verbs.Config{Library: d, Arena: func() []byte { return arena }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		a, b := pairOf(t, p)
+		for i := range arena {
+			arena[i] = byte(i / 3)
+		}
+		to, memory := exposed(a, 20000)
+		if err := b.Write(to, arena[:20000]); err != nil || string(memory) != string(arena[:20000]) {
+			t.Errorf("a Write returns %v, or other bytes arrive", err)
+		}
+	})
+}
+
+// TestWorkThatTheDeviceRefuses comes back with an error, though work that was posted behind
+// it could be done.
+func TestWorkThatTheDeviceRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		var calls, armed atomic.Int32
+		d.Take = func(works int) int {
+			if armed.Load() == 0 || calls.Add(1) > 1 {
+				return works
+			}
+			return works / 2
+		}
+		a, b := pair(t, d)
+		to, _ := exposed(b, 64)
+		armed.Store(1)
+		var chain []rdmacm.Work
+		for range 8 {
+			chain = append(chain, rdmatest.WriteOf(to, make([]byte, 64)))
+		}
+		first, second := a.Post(chain...), a.Post(chain...)
+		if out := <-first; !errors.Is(out.Err, syscall.ENOMEM) {
+			t.Errorf("the chain of which a part is refused comes back with %v", out.Err)
+		}
+		if out := <-second; out.Err == nil {
+			t.Error("a chain behind it is carried out")
+		}
+		a.End()
+		b.End()
+	})
+}
+
+// TestMoreWorkThanTheQueueTakes waits for room, and comes back in order.
+func TestMoreWorkThanTheQueueTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(true)
+		a, b := pair(t, d)
+		to, memory := exposed(b, 6000)
+		d.Hold(true)
+		var outcomes []<-chan rdmatest.Outcome
+		for i := range 600 {
+			local := make([]byte, 6000-i%2*5000)
+			local[0] = byte(i)
+			outcomes = append(outcomes, a.Post(rdmatest.WriteOf(to, local)))
+		}
+		synctest.Wait()
+		d.Hold(false)
+		for i, out := range outcomes {
+			if o := <-out; o.Err != nil {
+				t.Fatalf("chain %d: %v", i, o.Err)
+			}
+		}
+		if memory[0] != 599%256 {
+			t.Error("the last Write is not the last one")
+		}
+	})
+}
+
+// TestDeviceIsRemoved: connections end, with work under way, and nothing is left of them.
+func TestDeviceIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		a, b := pair(t, d)
+		to, _ := exposed(b, 6000)
+		d.Hold(true)
+		out := a.Post(rdmatest.WriteOf(to, make([]byte, 6000)))
+		d.Remove()
+		if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) || !errors.Is(o.Err, verbs.ErrDeviceGone) {
+			t.Errorf("work comes back with %v", o.Err)
+		}
+		for _, p := range []*rdmatest.Peer{a, b} {
+			if err := p.End(); !errors.Is(err, verbs.ErrDeviceGone) {
+				t.Errorf("a connection ends with %v", err)
+			}
+		}
+	})
+}
