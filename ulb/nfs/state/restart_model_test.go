@@ -242,7 +242,9 @@ func (r *restartModel) open(c *restartClient, file int) {
 			return
 		}
 		if o.Confirm {
-			o.ID, s = m.ConfirmOpen(&Ref{ID: o.ID, Key: fileKey(file)})
+			if o.ID, s = m.ConfirmOpen(&Ref{ID: o.ID, Key: fileKey(file)}); s != ok {
+				return
+			}
 		}
 		r.settle(life, func() {
 			c.holds[file] = &restartHold{id: o.ID, life: life}
