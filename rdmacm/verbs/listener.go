@@ -182,6 +182,12 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 	c.local, c.peer, c.peerData, c.seat = r.local, r.peer, r.data, r.seat
 	c.readDepth = min(param.OutboundReads, r.initiator, c.rnic.ReadsOutstanding)
 	r.p.sinkOf(r.id, c)
+	select {
+	case <-r.lost: // the events that c takes from here on do not say so
+		c.dismantle()
+		return nil, errGone
+	default:
+	}
 	c.mu.Lock()
 	c.sendLocked() // receives
 	c.mu.Unlock()
