@@ -39,7 +39,7 @@ type Conn struct {
 	readDepth   int
 	handler     rdmacm.Handler
 	seat        *census.Seat // of an accepted connection
-	setup       setup        // of one that this side made; until Established
+	setup       setup        // of one that this side made, until Established. Provider.mu guards it
 	moved       atomic.Uint64
 	done        chan struct{}
 

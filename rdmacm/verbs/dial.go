@@ -79,6 +79,9 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 	}
 	c.local, c.peerData = e.Local, e.Data
 	c.readDepth = min(param.OutboundReads, int(e.Initiator), c.rnic.ReadsOutstanding)
+	p.mu.Lock()
+	c.setup = nil
+	p.mu.Unlock()
 	go c.run()
 	return c, nil
 }

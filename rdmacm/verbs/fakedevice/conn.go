@@ -58,6 +58,7 @@ type conn struct {
 	flushes atomic.Int32 // under way
 	serving bool
 
+	polled    []device.Completion
 	toPost    []device.Work
 	toPromise []device.Receive
 }
@@ -311,7 +312,9 @@ func (c *conn) Poll(flags int) ([]device.Completion, error) {
 	if flags&device.ArmSends != 0 {
 		c.sends.armed = true
 	}
-	return c.sends.poll(c.receives.poll(nil, polls/2), polls), nil
+	clear(c.polled) // as a device writes over them
+	c.polled = c.sends.poll(c.receives.poll(c.polled[:0], polls/2), polls)
+	return c.polled, nil
 }
 
 func (q *queue) poll(done []device.Completion, most int) []device.Completion {

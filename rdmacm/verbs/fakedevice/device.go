@@ -75,13 +75,13 @@ func (d *Device) Hold(hold bool) {
 	}
 }
 
-// Remove tells each connection that the device is removed.
-func (d *Device) Remove() {
+// Tell tells each connection of an event, such as device.DeviceRemoval.
+func (d *Device) Tell(t device.EventType) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range d.ids {
 		if i.conn != nil {
-			i.tell(device.Event{Type: device.DeviceRemoval})
+			i.tell(device.Event{Type: t})
 		}
 	}
 }
