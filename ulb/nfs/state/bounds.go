@@ -2,58 +2,60 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// usualMemory is Config.Memory where that is 0, in bytes.
+// usualMemory is the Config.Memory used when the configuration has 0, in bytes.
 const usualMemory = 128 << 20
 
 const (
-	// maxFileRanges is how many ranges of one file may be locked, and maxFileLocks by how
-	// many stateids. The clients of one address may have as many of either as they leave to
-	// others, and a client as many as it leaves to the others of its address.
+	// maxFileRanges is the largest number of locked ranges in one file, and maxFileLocks the
+	// largest number of stateids that lock parts of it. The clients of one address may use at
+	// most as many of either as they leave to other addresses; one client may use at most as many
+	// as it leaves to the other clients of its address.
 	maxFileRanges = 1 << 16
 	maxFileLocks  = 1 << 16
-	// maxFileClaims is how many locked ranges of a file are claimed one by one towards the
-	// processes of this machine: with each claim the kernel looks at all of the file.
+	// maxFileClaims is how many locked ranges of a file the Manager claims one by one towards the
+	// processes of this machine. There is a bound, because the kernel walks over all claims of
+	// the file for each new one.
 	maxFileClaims = 1 << 10
-	// maxFileWaiters is how many locks may be waited for in one file, and maxWaiters
-	// in all: those beyond are not told when they could be had.
+	// maxFileWaiters is how many waiters one file may have, and maxWaiters how many there may be
+	// in all. The server does not notify clients beyond these bounds when their locks become
+	// free.
 	maxFileWaiters = 1 << 10
 	maxWaiters     = 1 << 16
-	// maxHindrances is how many locks and other waiters are looked at when something
-	// becomes free. Waiters that are not looked at for that reason are not told that they
-	// could have their lock: they ask again by themselves.
+	// maxHindrances is how many locks and other waiters the Manager looks at when a lock becomes
+	// free. It does not notify the waiters that it did not reach: they ask again by themselves.
 	maxHindrances = 1 << 14
 )
 
-// usage is what is held, by all clients together.
+// usage counts the state of all clients together.
 type usage struct {
 	opens, locks, owners, ranges, waiters int
-	memory                                int // bytes
+	memory                                int // in bytes
 }
 
-// Usage is how much state clients hold.
+// Usage is how much state all clients hold.
 type Usage struct {
-	// Opens and Locks are stateids, Ranges what the locks consist of. Files are those
-	// that are open.
+	// Opens and Locks count stateids. Ranges counts the locked byte ranges. Files counts the open
+	// files.
 	Opens, Locks, Owners, Ranges, Files, Waiters int
-	// Memory is about how much all of it takes, in bytes.
+	// Memory is the approximate memory of all this state, in bytes.
 	Memory int
 }
 
-// What one of each takes in memory, in bytes, handles included. It is a little
-// more than was measured.
+// The memory that one item of each kind takes, in bytes, its file handle included. The numbers
+// are a little larger than the measured ones.
 const (
 	sizeState = 768
 	sizeOwner = 512
-	// sizeNumbered is what an owner takes more whose requests are numbered: its last
+	// sizeNumbered is what an owner takes in addition if its requests are numbered: its last
 	// reply, and the open that it closed last.
 	sizeNumbered = 1 << 10
-	// sizeRange is with what the kernel has of it, where it is claimed.
+	// sizeRange includes the kernel's memory for the range, if the range is claimed.
 	sizeRange  = 352
 	sizeFile   = 384
 	sizeWaiter = 256
 )
 
-// Usage says how much state clients hold.
+// Usage returns how much state all clients hold.
 func (m *Manager) Usage() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -64,16 +66,17 @@ func (m *Manager) Usage() Usage {
 	}
 }
 
-// charge notes that c holds n bytes more, or with n below 0, less.
+// charge adds n bytes to what c is reckoned to hold. n may be negative.
 func (m *Manager) charge(c *Client, n int) {
 	m.files.usage.memory += n
 	c.holding.memory += n
 	c.known.origin.memory += n
 }
 
-// crowded says that c may hold nothing more: the clients of its address hold as much as
-// they leave to those of others. Where it holds less than half its part even so, clients of
-// the address that holds most go.
+// crowded reports whether c may hold nothing more, because the clients of its address already
+// hold as much memory as they leave to other addresses. If the address is crowded although it
+// holds less than half its part, crowded has the sweep evict clients of the address that holds
+// most.
 func (m *Manager) crowded(c *Client) bool {
 	o := c.known.origin
 	if o.memory < m.cfg.Memory-m.files.usage.memory {
@@ -83,9 +86,9 @@ func (m *Manager) crowded(c *Client) bool {
 	return true
 }
 
-// full is what a client is answered that holds too much. In minor version 0 that is an end,
-// unless there are clients whose leases ran out: these go, and the client may come again.
-// It is called with m.mu held.
+// full returns the status for a client that holds too much. In minor version 0 the client gets a
+// final error, unless clients without a lease are left: the sweep then evicts these, and the
+// client may try again. The caller holds m.mu.
 func (m *Manager) full(c *Client) Status {
 	if c.Minor == 0 && m.sweeper.courteous == 0 {
 		return nfs4wire.NFS4ErrResource
@@ -93,14 +96,14 @@ func (m *Manager) full(c *Client) Status {
 	return nfs4wire.NFS4ErrDelay
 }
 
-// A lockCount counts stateids of locks, and the ranges that they stand for.
+// A lockCount counts lock stateids and the byte ranges that they lock.
 type lockCount struct{ locks, ranges int }
 
 func (n lockCount) and(more lockCount) lockCount {
 	return lockCount{n.locks + more.locks, n.ranges + more.ranges}
 }
 
-// count adds to what c has locked of the file.
+// count adds more to the locks that c, and its address, have in the file.
 func (of *file) count(c *Client, more lockCount) {
 	if of.by == nil {
 		of.by = make(map[any]lockCount)
@@ -114,8 +117,8 @@ func (of *file) count(c *Client, more lockCount) {
 	}
 }
 
-// relock has change change what the lock s holds of r, and nothing else of it but that a
-// range may become one with those that it touches.
+// relock applies change to the ranges of the lock s, and updates all counts. change may alter
+// only the part within r, but may merge it with a neighbouring range.
 func (m *Manager) relock(s *State, r byteRange, change func(ranges) ranges) {
 	of := s.file
 	for _, was := range s.ranges.touching(r) {
@@ -136,7 +139,7 @@ func (m *Manager) relock(s *State, r byteRange, change func(ranges) ranges) {
 	m.charge(s.Client, n*sizeRange)
 }
 
-// mayGrow says whether c may have more locked of a file: NFS4_OK, or why not.
+// mayGrow returns NFS4_OK if c may lock more of a file, or else the status to answer.
 func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
 	has, near := of.by[c], of.by[c.known.origin]
 	switch {
@@ -150,16 +153,17 @@ func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
 	return nfs4wire.NFS4OK
 }
 
-// part is how many of most things a client may have that has some, where clients of its address
-// have near, and all clients have all: as many as it leaves to the others of its address, of
-// those that the address leaves to other addresses.
+// part returns how many of most items a client may have. all is the number in use by all clients,
+// near that of the client's address, and has the client's own. An address may use as many as it
+// leaves to other addresses; of those a client may use as many as it leaves to the other clients
+// of its address.
 func part(most, all, near, has int) int {
 	address := (most - (all - near)) / 2
 	return (address - (near - has)) / 2
 }
 
-// overfull is what a client is answered that wants more of a file than is kept. own: it has
-// most of that itself, so that to wait would not help it.
+// overfull returns the status for a client that wants more locks in a file than the server keeps.
+// own: the client itself holds most of them, so waiting would not help it.
 func overfull(c *Client, own bool) Status {
 	switch {
 	case c.Minor == 0:

@@ -2,23 +2,23 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// A Client is one incarnation of a client: what an EXCHANGE_ID or a SETCLIENTID made.
+// A Client is one incarnation of a client. An EXCHANGE_ID or a SETCLIENTID made it.
 type Client struct {
-	// ID never comes again, in this life of the server or another. The epoch of
-	// the server is in its upper half.
+	// ID is never used again, not even after a restart of the server. Its upper half is the
+	// server's epoch.
 	ID uint64
 	// Minor is 0 for a client of minor version 0, and 1 for one of a later version.
 	Minor uint32
-	// Owner is what the client calls itself, and Verifier tells its incarnations
-	// apart.
+	// Owner is the client's own name for itself. Verifier tells its incarnations apart.
 	Owner    string
 	Verifier nfs4wire.Verifier4
-	// Principal is who made it, as the program that verified him writes it.
+	// Principal is the caller that made the client, in the notation of the protocol package
+	// (nfs40 or nfs41).
 	Principal string
-	// Guarded: only a request of Principal with integrity is the client's own (SP4_MACH_CRED,
-	// RFC 8881 §2.4.3).
+	// Guarded: the Manager accepts a request as the client's own only if Principal made it and
+	// the request had integrity protection (SP4_MACH_CRED, RFC 8881 §2.4.3).
 	Guarded bool
 
-	known   lease    // of clients.go: what belongs to being a client
-	holding holdings // of files.go: what it has open and locked
+	known   lease    // lease and identity; see lease.go
+	holding holdings // opens and locks; see files.go
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Status is what a request of a client came to.
+// A Status is the result of a client's request.
 type Status = nfs4wire.NFSStat4
 
-// How many clients there are at most: confirmed ones, in all and of one address, and
-// ones that have not confirmed themselves yet. Of the latter the oldest of the same
-// address goes where there would be more. Of what is left in all, one address may have no
-// more than it leaves to others.
+// Bounds on the number of clients: confirmed ones in all and of one address, and unconfirmed ones
+// in all and of one address. Of the free places in all, one address may use at most as many as it
+// leaves to other addresses. If a new unconfirmed client exceeds a bound, the oldest
+// unconfirmed client of its address goes, or, if its address has none, the oldest of all.
 const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096
@@ -24,90 +24,90 @@ const (
 	maxUnconfirmedFrom = 4096
 )
 
-// clients are all clients, by identity and by name.
+// clients holds all clients, by identity and by name.
 type clients struct {
-	// epoch is the upper half of the next identity, and last the lower half of the
-	// latest.
+	// epoch is the upper half of the next identity. last is the counter behind the lower half of
+	// the latest identity.
 	epoch, last uint32
 	byID        map[uint64]*Client
 	byName      map[name]*incarnations
 	from        map[netip.Addr]*origin
-	// unconfirmed are those, the oldest first; confirmed counts the others.
+	// unconfirmed lists the unconfirmed clients, the oldest first. confirmed counts the confirmed
+	// ones.
 	unconfirmed list.List
 	confirmed   int
-	// origins is how many addresses have clients that have confirmed themselves.
+	// origins is the number of addresses that have confirmed clients.
 	origins  int
 	scramble scrambler
 }
 
-// A name is what tells clients apart over restarts of theirs and ours. Clients of minor
-// version 0 and later ones have names of their own.
+// A name identifies a client across restarts of the client and of the server. Clients of minor
+// version 0 and clients of later versions have separate names.
 type name struct {
 	minor uint32
 	owner string
 }
 
-// incarnations are the clients of one name: at most one that has confirmed itself, and
-// one that has not.
+// incarnations are the clients with one name: at most one confirmed and one unconfirmed.
 type incarnations struct {
 	confirmed, unconfirmed *Client
 }
 
-// origin is an address that clients have made themselves known from, as census.Client
-// counts it: an IPv4 address, or a /64 of IPv6.
+// An origin is an address from which clients made themselves known, as census.Client reduces it:
+// an IPv4 address, or a /64 prefix of IPv6.
 type origin struct {
 	confirmed   int
 	unconfirmed list.List // the oldest first
-	memory      int       // what its clients hold, in bytes
-	waiters     int       // locks that its clients wait for
+	memory      int       // of its clients, in bytes
+	waiters     int       // number of locks that its clients wait for
 	files       openFiles
 }
 
-// part is what each address would have of n things if all had the same, and one more.
+// part returns the share of one address if all addresses with clients, and one more, had equal
+// shares of n.
 func (t *clients) part(n int) int { return n / (t.origins + 1) }
 
-// mayConfirm says whether one more of its clients may confirm itself.
+// mayConfirm reports whether one more client of the address may confirm itself.
 func (o *origin) mayConfirm(t *clients) bool {
 	return o.confirmed < min(maxClientsFrom, maxClients-t.confirmed)
 }
 
-// mayIntroduce says whether it may have one more client that has not confirmed itself.
+// mayIntroduce reports whether the address may have one more unconfirmed client.
 func (o *origin) mayIntroduce(t *clients) bool {
 	return o.unconfirmed.Len() < min(maxUnconfirmedFrom, maxUnconfirmed-t.unconfirmed.Len())
 }
 
-// A Companion is what a minor version keeps beside a client.
+// A Companion is the data that the protocol package (nfs41) keeps for a client.
 type Companion interface {
-	// Active says that there is something that the client still works with, such as a
-	// session. The Manager's mutex is held: Active must neither block nor call the
-	// Manager.
+	// Active reports whether the client still uses something there, such as a session. The caller
+	// holds the Manager's mutex: Active must neither block nor call the Manager.
 	Active() bool
-	// Busy says that a request of the client is under way. It is called as Active.
+	// Busy reports whether a request of the client is under way. The rules of Active hold for it.
 	Busy() bool
-	// Gone is called once, without a lock, when the client is no more.
+	// The Manager calls Gone once, without a lock, after it removed the client.
 	Gone()
 }
 
-// An Identity is who a client says it is, and how that was seen.
+// An Identity is a client's description of itself, and how well the server could check it.
 type Identity struct {
-	// Owner is copied.
+	// The Manager copies Owner.
 	Owner     []byte
 	Verifier  nfs4wire.Verifier4
 	Principal string
-	// Proven: the principal was proven, and not only said.
+	// Proven: the RPC flavor proved the principal; the client did not just claim it.
 	Proven bool
-	// Intact: the request cannot have been changed on its way. Guarded: the client wants
-	// all requests that make it known to be so.
+	// Intact: the RPC flavor protected the request against change on its way. Guarded: the client
+	// demands that protection for all requests that make it known.
 	Intact, Guarded bool
 	Address         netip.Addr
-	// Follow makes the companion of a new client; nil: it has none. It is called with
-	// the Manager's mutex held.
+	// Follow makes the companion of a new client; if it is nil, the client has none. The Manager
+	// calls it with its mutex held.
 	Follow func(c *Client) Companion
 }
 
-// of says whether the request is of the client that c is an incarnation of. A request whose
-// contents are not protected counts as another principal's where c is guarded: its verifier
-// may be anyone's.
+// of reports whether the request comes from the client of which c is an incarnation. If c is
+// guarded, a request without integrity protection counts as another client's, because an attacker
+// may have replaced its verifier.
 func (id *Identity) of(c *Client) bool {
 	return id.Principal == c.Principal && (id.Intact || !c.Guarded)
 }
@@ -120,9 +120,9 @@ func (c *clients) begin(epoch uint32) {
 	c.from = map[netip.Addr]*origin{}
 }
 
-// nextID is an identity that was never used before, and that cannot be guessed: with one,
-// requests of minor version 0 are made in the client's name. An epoch of Records leaves
-// room for 256 of these counters.
+// nextID returns a client ID that was never used before and that no client can guess. It must not
+// be guessable, because in minor version 0 the ID is all that a request needs to act as the
+// client. The epochs of two starts differ by 256, so that the counter may overflow 255 times.
 func (c *clients) nextID() uint64 {
 	if c.last++; c.last == 0 {
 		c.epoch++
@@ -133,21 +133,20 @@ func (c *clients) nextID() uint64 {
 
 func (c *Client) name() name { return name{c.Minor, c.Owner} }
 
-// Companion is what the client's minor version keeps beside it.
+// Companion returns the data that the protocol package keeps for the client.
 func (c *Client) Companion() Companion { return c.known.companion }
 
-// Client is the client with an identity, confirmed or not, or nil.
+// Client returns the client with this ID, confirmed or not, or nil.
 func (m *Manager) Client(id uint64) *Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.clients.byID[id]
 }
 
-// maxMet is how many addresses of a client are remembered.
+// maxMet is how many addresses the Manager remembers for each client.
 const maxMet = 8
 
-// meet notes that the client has shown at an address that it knows its own verifier. It is
-// called with m.mu held.
+// meet notes that the client used its own verifier from this address. The caller holds m.mu.
 func (c *Client) meet(a netip.Addr) {
 	if a = census.Client(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)
@@ -157,31 +156,32 @@ func (c *Client) meet(a netip.Addr) {
 	}
 }
 
-// Met says whether the client has made itself known from an address: by the EXCHANGE_ID or
-// SETCLIENTID that made it, or by one with the same verifier, which no other client knows.
+// Met reports whether the client has made itself known from this address, by the EXCHANGE_ID or
+// SETCLIENTID that made it, or by one with the same verifier. No other client knows that
+// verifier.
 func (m *Manager) Met(c *Client, a netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Contains(c.known.met, census.Client(a))
 }
 
-// contested says that a client with the name of old, but not with its verifier, cannot be
-// told from another one that took the name: it comes from an address that old never had,
-// and old is still at work. It has to wait until old is gone, or its lease ran out, as that
-// of a client does that starts anew somewhere else. It is called with m.mu held.
+// contested reports whether a request with the name of old and another verifier may come from
+// another client that took the name. That is so if its principal is not proven, it comes from an
+// address that old never used, and old is still at work. The request has to wait until old is
+// gone or its lease runs out. A client that moved to another machine and restarted waits as well.
 func (m *Manager) contested(old *Client, proven bool, from netip.Addr) bool {
 	return !proven && !slices.Contains(old.known.met, census.Client(from)) && m.atWork(old)
 }
 
-// Confirmed says whether the client has confirmed itself.
+// Confirmed reports whether the client has confirmed itself.
 func (m *Manager) Confirmed(c *Client) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return c.known.confirmed
 }
 
-// add makes an unconfirmed client, in place of one of the same name. It is called with
-// m.mu held; what it returns beside is called after the mutex was let go.
+// add makes an unconfirmed client, and removes an unconfirmed one of the same name. The caller
+// holds m.mu, and calls after once it has released m.mu.
 func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	c = &Client{
 		ID: m.clients.nextID(), Minor: minor, Owner: string(id.Owner),
@@ -197,7 +197,8 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 	return c, m.insert(c)
 }
 
-// insert puts an unconfirmed client into the tables.
+// insert adds an unconfirmed client to the tables. The caller calls after once it has released
+// m.mu.
 func (m *Manager) insert(c *Client) (after func()) {
 	t := &m.clients
 	gone := m.makeRoom(c)
@@ -219,8 +220,8 @@ func (m *Manager) insert(c *Client) (after func()) {
 	return gone
 }
 
-// makeRoom removes the unconfirmed client that c replaces, or the oldest where there are
-// too many.
+// makeRoom removes the unconfirmed client that c replaces. If there is none and there are too
+// many unconfirmed clients, it removes the oldest.
 func (m *Manager) makeRoom(c *Client) (after func()) {
 	t := &m.clients
 	if in := t.byName[c.name()]; in != nil && in.unconfirmed != nil {
@@ -235,11 +236,11 @@ func (m *Manager) makeRoom(c *Client) (after func()) {
 	return func() {}
 }
 
-// confirm makes an unconfirmed client a confirmed one, in place of the earlier
-// incarnation of it, whose state dies with it, and whose record becomes its own. It is called
-// with m.mu held; what it returns is called after the mutex was let go. DELAY: there are too
-// many clients at the moment, or the earlier incarnation is being evicted: its record and its
-// claim belong to the eviction until that has ended.
+// confirm makes an unconfirmed client a confirmed one. It removes the earlier incarnation with
+// all its state; the record of that one becomes the record of c. The caller holds m.mu, and calls
+// after once it has released m.mu. NFS4ERR_DELAY: there are too many clients at the moment, the
+// name is contested, or an eviction of the earlier incarnation is under way, which owns its
+// record and claim until it ends.
 func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	t := &m.clients
 	in, o := t.byName[c.name()], c.known.origin
@@ -254,7 +255,7 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	if in.confirmed != nil {
 		old := in.confirmed
 		k := &old.known.reclaim
-		c.known.reclaim.recorded = k.recorded && !k.revoked // what it held is revoked no more
+		c.known.reclaim.recorded = k.recorded && !k.revoked // no revoked state is left: the old incarnation takes it along
 		after = m.remove(old)
 	}
 	t.unconfirmed.Remove(c.known.inAll)
@@ -271,9 +272,8 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	return after, nfs4wire.NFS4OK
 }
 
-// remove takes a client out of the tables, with all that it holds. It is called with m.mu
-// held; what it returns is called after the mutex was let go. The record on stable
-// storage is the caller's business.
+// remove takes a client and all its state out of the tables. The caller holds m.mu, and calls
+// after once it has released m.mu. The caller also removes the record on stable storage.
 func (m *Manager) remove(c *Client) (after func()) {
 	t := &m.clients
 	if c.known.gone {
@@ -309,7 +309,7 @@ func (m *Manager) remove(c *Client) (after func()) {
 	}
 }
 
-// afterwards is what is to be done when the mutex was let go.
+// afterwards collects functions to call once the mutex is released.
 type afterwards struct{ all []func() }
 
 func (a *afterwards) add(f func()) { a.all = append(a.all, f) }
@@ -320,16 +320,16 @@ func (a *afterwards) run() {
 	}
 }
 
-// inUse says that a client holds something, or works with something still. It is called
-// with m.mu held.
+// inUse reports whether a client holds state or still uses something of its companion. The caller
+// holds m.mu.
 func (m *Manager) inUse(c *Client) bool {
 	x := c.known.companion
 	return m.holds(c) || x != nil && x.Active()
 }
 
-// yields says that a client of another principal gives its name up to the one of id. A client
-// whose principal was only said keeps it from a proven one by nothing but what it has open or
-// locked: anyone can make sessions and renew them.
+// yields reports whether c gives up its name to a client with another principal, as id describes
+// it. If only the principal of id is proven, c keeps the name only by opens, locks or a claim,
+// because anyone can create sessions and renew them.
 func (m *Manager) yields(c *Client, id *Identity) bool {
 	if id.Proven && !c.known.proven {
 		return !m.holds(c) && m.claimOf(c) == nil
@@ -337,11 +337,12 @@ func (m *Manager) yields(c *Client, id *Identity) bool {
 	return !m.atWork(c)
 }
 
-// atWork says that a client is in use, or may claim still what it held before the restart. It
-// is called with m.mu held.
+// atWork reports whether a client is in use, or may still claim state from before the restart.
+// The caller holds m.mu.
 func (m *Manager) atWork(c *Client) bool { return m.inUse(c) || m.claimOf(c) != nil }
 
-// Destroy removes a client that holds nothing (RFC 8881 §18.50). CLIENTID_BUSY: it does.
+// Destroy removes a client that holds nothing (RFC 8881 §18.50). NFS4ERR_CLIENTID_BUSY: the
+// client still holds something.
 func (m *Manager) Destroy(c *Client) Status {
 	m.mu.Lock()
 	if c.known.gone {

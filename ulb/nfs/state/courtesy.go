@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// courtesy are the clients that stand in the way of a request.
+// courtesy collects the clients whose state conflicts with a request.
 type courtesy struct {
-	// firm: one of them has a lease.
+	// firm: the lease of one of these clients is still valid, so the request fails.
 	firm    bool
 	clients map[*Client]struct{}
 }
 
-// blame notes that something of c stands in the way. It is called with m.mu held.
+// blame notes that state of c conflicts with the request. The caller holds m.mu.
 func (l *courtesy) blame(m *Manager, c *Client) {
 	switch {
 	case !m.courteous(c):
@@ -25,13 +25,13 @@ func (l *courtesy) blame(m *Manager, c *Client) {
 	}
 }
 
-// WouldWait is the status of a request with Try that clients without a lease stand in the
-// way of: to send them away waits for the disk. The request has done nothing.
+// WouldWait is the status of a request with Try if only clients without a lease conflict with it.
+// To evict them the Manager waits for the disk. The request has changed nothing.
 const WouldWait Status = -1
 
-// settled calls f with m.mu held, and once more whenever only clients without a lease
-// stood in the way, and were sent away. What f leaves over is done without the mutex.
-// With try no client is sent away, and settled is false where one would have been.
+// settled calls f with m.mu held. If only clients without a lease conflict with the request,
+// settled evicts them and calls f again. It runs the leftovers of f after it has released the
+// mutex. With try it evicts no client, and returns false if it would have to.
 func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	for {
 		var l leftovers
@@ -51,30 +51,32 @@ func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	}
 }
 
-// none says that there is no use in sending clients away.
+// none reports that it is of no use to evict clients: there is no conflict, or one with a valid
+// lease.
 func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 
-// courteous says that the lease of c ran out: what it holds goes as soon as another
-// client wants it. It is called with m.mu held.
+// courteous reports whether the lease of c ran out. The server then keeps its state only until
+// another client wants it. The caller holds m.mu.
 func (m *Manager) courteous(c *Client) bool { return m.expired(c, m.now()) }
 
-// expel evicts clients whose leases ran out. It is false where one of them stays.
+// expel evicts clients whose leases ran out. It returns false if one of them stays.
 func (m *Manager) expel(clients map[*Client]struct{}) bool {
 	return m.evict(slices.Collect(maps.Keys(clients)), Wanted) == nil
 }
 
-// MayHold says whether c may be granted something at the moment: what it held before the
-// restart, where claimed is set, or something new: NFS4_OK, NFS4ERR_GRACE or
-// NFS4ERR_NO_GRACE. first: Record is to be called before.
+// MayHold reports whether the Manager may grant c an open or a lock now. claimed: c claims state
+// from before the restart. The status is NFS4_OK, NFS4ERR_GRACE, NFS4ERR_NO_GRACE or
+// NFS4ERR_DELAY. first: the caller has to call Record before the grant.
 func (m *Manager) MayHold(c *Client, claimed bool) (s Status, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mayHold(c, claimed), !m.isRecorded(c, claimed)
 }
 
-// isRecorded says whether a client that holds something, or claims it, is recorded. One of minor
-// version 0 has no RECLAIM_COMPLETE, which would record it when it has claimed all; and one of a
-// later version whose lease ran out may have lost its record since. It is called with m.mu held.
+// isRecorded reports whether stable storage already knows c as a holder of state. A client of
+// minor version 0 sends no RECLAIM_COMPLETE, at which the Manager would record it, so it is
+// recorded before its first claim. A client of a later version may have lost its record because
+// its lease ran out. The caller holds m.mu.
 func (m *Manager) isRecorded(c *Client, claimed bool) bool {
 	return m.cfg.Records == nil || c.known.reclaim.recorded || claimed && c.Minor > 0
 }

@@ -1,14 +1,14 @@
-// Package state is what NFSv4 clients hold at a server: who they are, until when their
-// leases run, which files they have open, which byte ranges they have locked, and what
-// of it survives a restart.
+// Package state keeps the state of NFSv4 clients: their identities, their leases, the files that
+// they have open, the byte ranges that they have locked, and the part of it that survives a
+// restart.
 //
-// Both minor versions share it. How a client makes itself known and how its requests
-// are sequenced differs, and is the business of packages nfs40 and nfs41; what a client
-// is, and what it may hold beside others, is here.
+// Both minor versions share it. They differ in how a client introduces itself and how its
+// requests are sequenced: packages nfs40 and nfs41 do that. This package decides which clients
+// exist, and which opens and locks may exist side by side.
 //
-// One mutex guards every change. Under it there is no input or output and no wait, and no
-// callback but those that say so, which do neither: Identity.Follow, and Companion's Active and
-// Busy. What has to be closed, written or called is handed back by the method that
-// found it necessary, and done after the mutex was let go. Each method that does so
-// says so.
+// One mutex guards every change. The code that holds it does no input or output, does not wait,
+// and calls back only Identity.Follow, Companion.Active and Companion.Busy, which must not block
+// either. If a method has to close a file, write a record or call a function, it returns that
+// work, and the caller does it after it has released the mutex. The comments of these methods say
+// so.
 package state

@@ -7,24 +7,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// An EventKind says what an Event is about.
+// An EventKind is the subject of an Event.
 type EventKind uint8
 
 // Kinds of Events.
 const (
-	// GraceBegan: Clients hold something since before the restart and may claim it, for
-	// For at least; others wait.
+	// GraceBegan: after the restart Clients may claim the state that they held before. Other
+	// requests for state wait, for at least the time For.
 	GraceBegan EventKind = iota
-	// GraceEnded: Clients did not come to claim what they held; it is free.
+	// GraceEnded: Clients did not claim the state that they held. Other clients may now get it.
 	GraceEnded
-	// Taken: what the first of Clients held was taken from it, because of Why.
+	// Taken: the server took away all state of Clients[0], for the reason Why.
 	Taken
-	// NameInUse: a client at By has the name of the first of Clients, which is at work at
-	// another address or under another principal, and has to wait.
+	// NameInUse: a client at address By uses the name of Clients[0], which is at work at another
+	// address or under another principal. The new one has to wait.
 	NameInUse
 )
 
-// An Event is something that an administrator wants to know of the clients.
+// An Event is news about the clients for the administrator.
 type Event struct {
 	Kind    EventKind
 	Clients []Record
@@ -33,29 +33,31 @@ type Event struct {
 	Why     Why
 }
 
-// Why says why something was taken from a client.
+// Why is the reason why the server took away a client's state.
 type Why uint8
 
-// Reasons to take from a client what it held.
+// Reasons to take away a client's state.
 const (
-	// Wanted: its lease ran out, and another client wanted what it held.
+	// Wanted: the client's lease ran out, and another client wanted its state.
 	Wanted Why = iota
-	// Named: its lease ran out, and another client has its name.
+	// Named: the client's lease ran out, and another client uses its name.
 	Named
-	// Swept: its lease ran out, and was so for too long, or room was short.
+	// Swept: the client's lease ran out longer ago than Config.Courtesy, or the server was short
+	// of room.
 	Swept
-	// Greedy: clients of its address held so much that others got nothing.
+	// Greedy: the clients of its address held so much that other addresses got too little.
 	Greedy
 )
 
-// tell calls Config.Event. No lock is held.
+// tell calls Config.Event. The caller holds no lock.
 func (m *Manager) tell(e *Event) {
 	if m.cfg.Event != nil {
 		m.cfg.Event(e)
 	}
 }
 
-// inUseBy tells that a request has the name of a client that is not the one that it is from.
+// inUseBy returns a function that reports NameInUse: the request of id uses the name of the
+// client old.
 func (m *Manager) inUseBy(old *Client, id *Identity) (after func()) {
 	e := Event{Kind: NameInUse, Clients: []Record{m.recordOf(old)}, By: census.Client(id.Address)}
 	return func() { m.tell(&e) }

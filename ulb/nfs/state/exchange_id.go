@@ -2,15 +2,15 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// Exchange is what EXCHANGE_ID came to.
+// Exchange is the result of an EXCHANGE_ID.
 type Exchange struct {
-	// Client is the one that the request is about, where Status is NFS4_OK.
+	// Client is the client of the request, if Status is NFS4_OK.
 	Client *Client
-	// Confirmed: it is a client that has confirmed itself before.
+	// Confirmed: the client had already confirmed itself.
 	Confirmed bool
 	Status    Status
-	// Expired, where not nil, is a client whose lease ran out, and that stands in the
-	// way: it is to be evicted, and the request repeated.
+	// Expired, if not nil, is a client whose lease ran out and that blocks the request. The
+	// caller evicts it and repeats the request.
 	Expired *Client
 }
 
@@ -50,8 +50,8 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 		m.forget(old)
 		c, more := m.add(1, id)
 		return Exchange{Client: c}, func() { gone(); more() }
-	case old.Verifier == id.Verifier: // case 2
-		// An incarnation that would have followed this one is taken back.
+	case old.Verifier == id.Verifier: // case 2: the same client again
+		// The client did not restart after all: remove the unconfirmed newer incarnation.
 		if in := m.clients.byName[old.name()]; in.unconfirmed != nil {
 			nothing = m.remove(in.unconfirmed)
 		}
@@ -63,13 +63,13 @@ func (m *Manager) exchange(id *Identity, update bool) (x Exchange, after func())
 		}
 		return Exchange{Status: nfs4wire.NFS4ErrDelay}, m.inUseBy(old, id)
 	}
-	// Case 5 as well: what the old incarnation holds dies when the new one is
-	// confirmed.
+	// Also case 5: when the new incarnation confirms itself, the Manager removes the state of the
+	// old one.
 	c, after := m.add(1, id)
 	return Exchange{Client: c}, after
 }
 
-// update is cases 6 to 9.
+// update does cases 6 to 9.
 func (m *Manager) update(id *Identity, old *Client) Exchange {
 	switch {
 	case old == nil:
@@ -83,8 +83,8 @@ func (m *Manager) update(id *Identity, old *Client) Exchange {
 	return Exchange{Client: old, Confirmed: true}
 }
 
-// Replaces says that a client would take the place of an earlier incarnation of its own
-// by its confirmation, which then closes the files of that one.
+// Replaces reports whether the confirmation of c would remove an earlier incarnation that holds
+// state. The confirmation then closes files.
 func (m *Manager) Replaces(c *Client) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,9 +92,9 @@ func (m *Manager) Replaces(c *Client) bool {
 	return in != nil && in.unconfirmed == c && in.confirmed != nil && m.holds(in.confirmed)
 }
 
-// Confirm confirms a client of minor version 1 or later, as its first CREATE_SESSION does
-// (RFC 8881 §18.36.4); what the incarnation before held dies. STALE_CLIENTID: the client
-// is no more; DELAY: there are too many.
+// Confirm confirms a client of minor version 1 or later, at its first CREATE_SESSION (RFC 8881
+// §18.36.4), and removes all state of its earlier incarnation. NFS4ERR_STALE_CLIENTID: the client
+// no longer exists. NFS4ERR_DELAY: the client has to try again later; see confirm.
 func (m *Manager) Confirm(c *Client) Status {
 	m.mu.Lock()
 	if c.known.gone {

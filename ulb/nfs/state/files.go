@@ -7,15 +7,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A FileKey names a file as a file system shows it. Others may show it too.
+// A FileKey names a file as one file system shows it. Other file systems may show the same file.
 type FileKey struct {
-	// Domain tells file systems apart: see DomainOf.
+	// Domain identifies the file system: see DomainOf.
 	Domain any
 	Handle vfs.Handle
 }
 
-// DomainOf is what tells fs from other file systems: the one behind all that stand
-// before it. Two exports of one file system share it.
+// DomainOf returns the identity of a file system: the innermost one behind all wrappers. Two
+// exports of one file system have the same identity.
 func DomainOf(fs vfs.FileSystem) any {
 	for {
 		w, ok := fs.(vfs.Wrapper)
@@ -26,9 +26,9 @@ func DomainOf(fs vfs.FileSystem) any {
 	}
 }
 
-// A fileID names a file among those of all file systems, whichever of them shows it.
+// A fileID names a file, whichever file system shows it.
 type fileID struct {
-	volume any // see vfs.Shared; of a file system without one, it is that itself
+	volume any // vfs.Shared's Volume, or the file system itself if it is not a vfs.Shared
 	handle vfs.Handle
 }
 
@@ -39,31 +39,31 @@ func (k *FileKey) id() fileID {
 	return fileID{k.Domain, k.Handle}
 }
 
-// files are all files that are open, or have a part locked.
+// files holds all open files.
 type files struct {
 	slab
 	denials denials
 	notify  atomic.Pointer[func(LockNotice)]
 
-	// What follows is guarded by Manager.mu.
+	// Manager.mu guards the fields below.
 
 	byID        map[fileID]*file
 	claims      map[FileKey]*localClaim
 	usage       usage
 	unconfirmed waitingOwners
-	// searches is how often those who wait for locks were looked for.
+	// searches counts how often the Manager looked for waiters that can have their locks.
 	searches uint64
 }
 
-// A file is one that a client has open, by whatever file system. Its opens exclude one
-// another, and so do its locks.
+// A file is a file that a client has open, through any file system. Its opens may conflict with
+// each other, and so may its locks.
 type file struct {
 	id      fileID
 	opens   opens
 	locked  locked
 	waiting []*waiter
 	held    lockCount // by all clients
-	// by is what each Client has locked, and the clients of each origin.
+	// by counts the locks by *Client and by *origin (address).
 	by map[any]lockCount
 }
 
@@ -87,7 +87,8 @@ func (f *files) file(key FileKey) *file {
 	return of
 }
 
-// tidy forgets a file that is not open any more, and makes known what is denied.
+// tidy publishes which uses the opens of the file deny, and forgets the file if it has no opens
+// left.
 func (m *Manager) tidy(of *file) {
 	m.files.denials.set(of.id, of.opens.denied())
 	if len(of.opens) == 0 {
@@ -96,26 +97,25 @@ func (m *Manager) tidy(of *file) {
 	}
 }
 
-// holdings are what one client holds.
+// holdings is the state of one client.
 type holdings struct {
-	// over: the client is gone, and gets nothing any more.
+	// over: the client is gone. The Manager grants it nothing any more.
 	over                   bool
 	states                 map[*State]struct{}
-	revoked                map[*State]struct{} // which the client does not know of yet
+	revoked                map[*State]struct{} // revoked, and the client has not acknowledged it
 	openOwners, lockOwners map[string]*Owner
 	idle                   []*Owner
-	waiting                map[*file]int // for locks
-	waiters                int           // in all
-	ranges                 int           // that are locked
-	memory                 int           // that all of it takes, in bytes
+	waiting                map[*file]int // files in which it waits for locks, and how often
+	waiters                int           // waiting locks in all
+	ranges                 int           // locked ranges
+	memory                 int           // of all of it, in bytes
 }
 
-// holds says whether c holds anything. It is called with m.mu held.
+// holds reports whether c holds any state. The caller holds m.mu.
 func (m *Manager) holds(c *Client) bool { return len(c.holding.states) > 0 }
 
-// dropAll takes away all that c holds, for ever: c gets nothing any more. It is called
-// with m.mu held; what it returns is called after the mutex was let go: it closes files
-// and gives up claims.
+// dropAll removes all state of c for ever. The caller holds m.mu, and calls after once it has
+// released m.mu: after closes files and gives up claims.
 func (m *Manager) dropAll(c *Client) (after func()) {
 	var l leftovers
 	c.holding.over = true
@@ -148,10 +148,11 @@ func (m *Manager) dropAll(c *Client) (after func()) {
 	return func() { m.finish(&l) }
 }
 
-// leftovers are what has to be done when the mutex was let go.
+// leftovers is the work to do once the mutex is released.
 type leftovers struct {
 	files []vfs.File
-	// claims are those of files of which locks were dropped, with what those locked.
+	// claims are the local claims of files in which locks ended, with the byte ranges of these
+	// locks.
 	claims  map[*localClaim][]byteRange
 	notices []LockNotice
 }
@@ -162,7 +163,7 @@ func (l *leftovers) close(f vfs.File) {
 	}
 }
 
-// giveUp notes that ranges of a file were dropped. It is called with m.mu held.
+// giveUp notes that ranges of a file are no longer locked. The caller holds m.mu.
 func (l *leftovers) giveUp(m *Manager, key FileKey, dropped ranges) {
 	c := m.files.claims[key]
 	if c == nil || len(dropped) == 0 {
@@ -177,7 +178,7 @@ func (l *leftovers) giveUp(m *Manager, key FileKey, dropped ranges) {
 	l.claims[c] = append(l.claims[c], dropped...)
 }
 
-// finish does what is left over. It is called without the mutex.
+// finish does the work in l. The caller does not hold the mutex.
 func (m *Manager) finish(l *leftovers) {
 	for c, dropped := range l.claims {
 		m.giveUp(c, dropped)
@@ -192,7 +193,7 @@ func (m *Manager) finish(l *leftovers) {
 	}
 }
 
-// drop ends an open with the locks that go with it.
+// drop ends an open and all locks made through it.
 func (m *Manager) drop(s *State, l *leftovers) {
 	of, locked := s.file, len(s.locks) > 0
 	m.end(s, false, l)
@@ -201,8 +202,8 @@ func (m *Manager) drop(s *State, l *leftovers) {
 	}
 }
 
-// end is drop, but for those who wait for what was locked: however many locks end, they are
-// looked at once. expired: the open was taken away for want of a lease.
+// end is drop without the search for waiters: a caller that ends many opens searches once,
+// afterwards. expired: the open ends because its client is being removed.
 func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	of := s.file
 	for _, lock := range s.locks {
@@ -219,8 +220,7 @@ func (m *Manager) end(s *State, expired bool, l *leftovers) {
 	m.tidy(of)
 }
 
-// endLock ends a lock's state with all its ranges. Those who wait for them are looked at by
-// the caller.
+// endLock ends a lock stateid with all its ranges. The caller then looks for waiters.
 func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	l.giveUp(m, s.Key, s.ranges)
 	m.relock(s, byteRange{last: vfs.ToEnd}, func(ranges) ranges { return nil })
@@ -230,7 +230,8 @@ func (m *Manager) endLock(s *State, expired bool, l *leftovers) {
 	m.files.usage.locks--
 }
 
-// unlist takes s out of all that leads to it.
+// unlist removes s from all tables. A revoked stateid, and the last one that an owner of minor
+// version 0 closed, stay known for a while.
 func (m *Manager) unlist(s *State, expired bool) {
 	revoked := s.revoked.Load()
 	switch {
@@ -252,8 +253,8 @@ func (m *Manager) unlist(s *State, expired bool) {
 	s.file = nil
 }
 
-// enlist makes s, which is complete but for its stateid, a state of file of. It is
-// false where there is no room.
+// enlist gives s a stateid and adds it to the tables as a state of the file of. It returns false
+// if no stateid is free.
 func (m *Manager) enlist(s *State, of *file) bool {
 	if !m.files.slab.add(s, m.epoch) {
 		return false
@@ -275,10 +276,10 @@ func (m *Manager) enlist(s *State, of *file) bool {
 	return true
 }
 
-// shown is the file of s, by the file system that s is open in.
+// shown returns the file of s in the file system that s is open in.
 func (s *State) shown() shown { return shown{s.file, s.Key.Domain} }
 
-// size is what s takes, without its ranges, in bytes.
+// size returns the memory of s without its ranges, in bytes.
 func (s *State) size() int {
 	if s.Kind == KindOpen {
 		return sizeState + sizeFile
@@ -286,20 +287,20 @@ func (s *State) size() int {
 	return sizeState
 }
 
-// mayBegin says whether a client may be given something: one that is about to go may not,
-// for what it held is another's already.
+// mayBegin reports whether the Manager may grant c anything. It grants nothing to a client that
+// is being evicted, because its state is about to become another client's.
 func mayBegin(c *Client) Status {
 	switch {
 	case c.holding.over:
 		return gone(c)
 	case c.Dying():
-		return nfs4wire.NFS4ErrDelay // it may stay
+		return nfs4wire.NFS4ErrDelay // the eviction may still fail
 	}
 	return nfs4wire.NFS4OK
 }
 
-// gone is what a client is answered that is not one any more. From minor version 1 on
-// its next SEQUENCE will say so.
+// gone returns the status for a client that no longer exists. From minor version 1 on the
+// client's next SEQUENCE tells it so.
 func gone(c *Client) Status {
 	if c.Minor == 0 {
 		return nfs4wire.NFS4ErrStaleClientID

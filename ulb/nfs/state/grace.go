@@ -8,46 +8,49 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// grace is the time after a start in which clients claim what they held, and get
-// nothing else (RFC 8881 §8.4.2.1).
+// grace is the time after a start in which clients may claim the state that they held before, and
+// may get no other state (RFC 8881 §8.4.2.1).
 type grace struct {
 	on atomic.Bool
-	// until is when it ends, as Manager.now has it, unless clients are claiming then.
-	// claimed is when a client claimed something last, or came that may.
+	// until is when grace ends, on the clock of Manager.now, unless clients are still claiming
+	// then. claimed is when a client last claimed something, or a client with a claim confirmed
+	// itself.
 	until, claimed time.Duration
-	// timer wakes the sweep at its end: its ticks are as far apart as leases are long.
+	// timer wakes the sweep at the end of grace, because the sweep's own ticks are an eighth of a
+	// lease apart.
 	timer *time.Timer
-	// ending: what was not claimed is forgotten, and nothing may be claimed any more.
+	// ending: the Manager is removing the records of clients that did not claim. No client may
+	// claim any more.
 	ending bool
-	// claims are those who may claim: the records found at the start.
+	// claims holds the clients that may claim: the records found at the start.
 	claims map[name]*claim
-	// open counts the claims of clients that have not said yet that they are done.
+	// open counts the clients in claims that have not yet said that they are done.
 	open int
 }
 
-// A claim is the right of one client of old to claim what it held.
+// A claim is the right of a client to claim the state that it held before the restart.
 type claim struct {
 	Record
-	// done: it has said that there is no more to come, or, in minor version 0, has
-	// claimed something.
+	// done: the client has sent RECLAIM_COMPLETE, or, in minor version 0, has claimed something.
 	done bool
 }
 
-// reclaim is how far a client is with claiming what it held.
+// reclaim is a client's progress in claiming its state.
 type reclaim struct {
-	// needed: it may have something to claim, and has not said that it is done.
+	// needed: the client has a claim and has not sent RECLAIM_COMPLETE.
 	needed atomic.Bool
-	// complete: it has sent RECLAIM_COMPLETE.
+	// complete: the client has sent RECLAIM_COMPLETE.
 	complete bool
-	// recorded: it has a record on stable storage.
+	// recorded: stable storage has a record of the client.
 	recorded bool
-	// revoked: something that it held was revoked, and it has not said that it knows that.
+	// revoked: the server revoked some of the client's state, and the client has not acknowledged
+	// it.
 	revoked bool
 }
 
-// beginGrace begins the time of grace, where there is a record of any client. It is as long as
-// the longest lease that a client was told of: a client need not be heard of for as long, and
-// finds out about the restart then (RFC 8881 §8.4.2.1).
+// beginGrace begins the time of grace if there is a record of any client. Grace lasts as long as
+// the longest lease that a client was promised: a client may stay silent for a whole lease before
+// it notices the restart (RFC 8881 §8.4.2.1).
 func (m *Manager) beginGrace(known []Record) {
 	g := &m.grace
 	g.claims = map[name]*claim{}
@@ -69,16 +72,16 @@ func (m *Manager) beginGrace(known []Record) {
 	}
 }
 
-// end is when the time of grace ends, by what is known now: as long as clients claim it goes
-// on, to twice its time at most.
+// end returns when grace ends as of now. Each claim puts the end off, to twice the planned time
+// at most.
 func (g *grace) end() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
-// keeps says that a name waits for the client that a record has it of, and may claim what
-// it held: until the time of grace is over for one with another principal, and for half of it
-// for one that comes from another address and whose principal is only said. It is called with
-// m.mu held, where there is no confirmed client of the name.
+// keeps reports whether the Manager reserves a name for a recorded client that may still claim
+// its state, so that the client of id has to wait. A client with another principal waits until
+// grace ends. A client from another address whose principal is not proven waits for half the time
+// of grace. The caller holds m.mu, and has found no confirmed client of the name.
 func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	g := &m.grace
 	if !g.on.Load() || g.ending {
@@ -96,11 +99,12 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	return r.Address != census.Client(id.Address) && m.now() < g.until/2
 }
 
-// InGrace says that only what was held before the restart may be claimed now. Nor may
-// names be changed then that a client might still claim (RFC 8881 §8.4.2.1).
+// InGrace reports whether clients may only claim state from before the restart. During grace the
+// server also refuses renames and removals of files that a client might still claim (RFC 8881
+// §8.4.2.1).
 func (m *Manager) InGrace() bool { return m.grace.on.Load() }
 
-// claimOf is the claim that c may still make, or nil. It is called with m.mu held.
+// claimOf returns the claim that c may still use, or nil. The caller holds m.mu.
 func (m *Manager) claimOf(c *Client) *claim {
 	g := &m.grace
 	if !g.on.Load() || g.ending {
@@ -113,7 +117,7 @@ func (m *Manager) claimOf(c *Client) *claim {
 	return r
 }
 
-// MayReclaim says whether c may claim what it held before the restart.
+// MayReclaim reports whether c may claim state that it held before the restart.
 func (m *Manager) MayReclaim(c *Client) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,9 +128,10 @@ func (m *Manager) mayReclaim(c *Client) bool {
 	return !c.known.reclaim.complete && m.claimOf(c) != nil
 }
 
-// mayHold says whether c may be granted something at the moment: what it held before the
-// restart, where claimed is set, or something new. NO_GRACE: it may not claim; GRACE: not
-// yet; DELAY: the disk has to say first what was revoked. It is called with m.mu held.
+// mayHold returns whether the Manager may grant c an open or a lock now. claimed: c claims state
+// from before the restart. NFS4ERR_NO_GRACE: c may not claim. NFS4ERR_GRACE: c may not get new
+// state yet. NFS4ERR_DELAY: stable storage does not say yet that state was revoked. The caller
+// holds m.mu.
 func (m *Manager) mayHold(c *Client, claimed bool) Status {
 	switch {
 	case claimed && !m.mayReclaim(c):
@@ -142,16 +147,16 @@ func (m *Manager) mayHold(c *Client, claimed bool) Status {
 	return nfs4wire.NFS4OK
 }
 
-// reclaimed notes that a client of minor version 0 has claimed something, so that it keeps
-// its record when the time of grace ends. It is called with m.mu held.
+// reclaimed notes that a client of minor version 0 has claimed something. The end of grace then
+// leaves its record. The caller holds m.mu.
 func (m *Manager) reclaimed(c *Client) {
 	if r := m.claimOf(c); r != nil && c.Minor == 0 {
-		r.done = true // which ends no grace: there may be more to come, and nothing says so
+		r.done = true // grace.open stays: minor version 0 has no message for the last claim
 		c.known.reclaim.recorded = true
 	}
 }
 
-// settle notes that a claim is done. It is called with m.mu held.
+// settle marks a claim as done. The caller holds m.mu.
 func (m *Manager) settle(r *claim) {
 	if r.done {
 		return
@@ -161,9 +166,9 @@ func (m *Manager) settle(r *claim) {
 	m.wake()
 }
 
-// ReclaimComplete is a global RECLAIM_COMPLETE (RFC 8881 §18.51): the client is recorded
-// on stable storage, and may hold something new once the time of grace is over. With try,
-// what would wait for the disk is not done, and blocked is true.
+// ReclaimComplete is a global RECLAIM_COMPLETE (RFC 8881 §18.51). It records the client on stable
+// storage; the client may get new state once grace is over. With try it does nothing that waits
+// for the disk, and returns blocked instead.
 func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) {
 	if m.cfg.Records == nil {
 		m.mu.Lock()
@@ -193,14 +198,14 @@ func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) 
 	return m.complete(c), false
 }
 
-// complete is called with m.mu held.
+// complete does the part of ReclaimComplete that needs no disk. The caller holds m.mu.
 func (m *Manager) complete(c *Client) Status {
 	k := &c.known.reclaim
 	switch {
 	case k.complete:
 		return nfs4wire.NFS4ErrCompleteAlready
 	case c.known.gone:
-		return nfs4wire.NFS4ErrDelay // what comes again finds no session
+		return nfs4wire.NFS4ErrDelay // the retry finds that the session is gone
 	}
 	if r := m.claimOf(c); r != nil {
 		m.settle(r)
@@ -210,8 +215,8 @@ func (m *Manager) complete(c *Client) Status {
 	return nfs4wire.NFS4OK
 }
 
-// mayBeNeeded notes whether a client that has just confirmed itself has something to
-// claim. It is called with m.mu held.
+// mayBeNeeded notes whether a client that has just confirmed itself has a claim. The caller holds
+// m.mu.
 func (m *Manager) mayBeNeeded(c *Client) {
 	needed := m.mayReclaim(c)
 	c.known.reclaim.needed.Store(needed)
@@ -220,10 +225,10 @@ func (m *Manager) mayBeNeeded(c *Client) {
 	}
 }
 
-// sweepGrace ends the time of grace where it is over, or no client is left that may claim.
-// Those who did not claim are forgotten first, in one transaction: another client may
-// get what they held (RFC 8881 §8.4.3, the second edge condition). Where that fails,
-// grace goes on.
+// sweepGrace ends the time of grace if it is over or no client with a claim is left. Before that
+// it removes the records of the clients that did not claim, in one transaction, because another
+// client may now get their state (RFC 8881 §8.4.3, the second edge condition). If the removal
+// fails, grace goes on.
 func (m *Manager) sweepGrace() {
 	g := &m.grace
 	if !g.on.Load() {

@@ -12,35 +12,35 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// ErrDenied: an open of the file denies this to others.
+// ErrDenied: a client has opened the file with a deny mode that forbids this use.
 var ErrDenied = errors.New("state: an open of the file denies this")
 
-// A Use is what is about to be done with a file by a client that has not opened it.
+// A Use is an intended use of a file by a caller that has not opened it.
 type Use uint8
 
 // Kinds of Use.
 const (
-	// UseRead and UseWrite are about its content, UseWrite about its size as well.
+	// UseRead and UseWrite concern the content; UseWrite concerns the size as well.
 	UseRead Use = iota
 	UseWrite
-	// UseRemove is the end of one of its names, by a removal or under a rename.
+	// UseRemove removes one of the file's names: by a removal, or by a rename onto it.
 	UseRemove
 )
 
-// deniedBy is the deny mode that keeps others from each Use. What is open so that
-// others must not write to it keeps its name (RFC 8881 §18.25.4).
+// deniedBy is the deny bit that forbids each Use. A file opened with deny-write keeps its name as
+// well (RFC 8881 §18.25.4).
 var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
 
-// Guard says whether a caller without an open of file h of fs may use it: ErrDenied, or
-// nil. Operations of NFSv3, and of NFSv4 with a special stateid, ask it. As long as
-// nothing is denied it costs one load. Clients whose leases ran out deny nothing:
-// they are evicted, which waits for the disk; with try that is vfs.ErrWouldBlock.
+// Guard returns ErrDenied if an open denies a caller without an open this use of file h of fs,
+// else nil. Operations of NFSv3, and of NFSv4 with a special stateid, call it. It costs one
+// atomic load as long as no open denies anything. Clients whose leases ran out deny nothing:
+// Guard evicts them, which waits for the disk. With try it returns vfs.ErrWouldBlock instead.
 func (m *Manager) Guard(fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
 	return m.guard(fs, h, use, nil, try)
 }
 
-// GuardOpen is Guard for a caller that has opened the file as s, and not for this use.
-// What s denies to others does not count.
+// GuardOpen is Guard for a caller that has opened the file as s, but not for this use. The
+// denials of s itself do not count.
 func (m *Manager) GuardOpen(s *State, fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
 	if s.Kind == KindLock {
 		s = s.open
@@ -48,9 +48,9 @@ func (m *Manager) GuardOpen(s *State, fs vfs.FileSystem, h vfs.Handle, use Use, 
 	return m.guard(fs, h, use, func(other *State) bool { return other == s }, try)
 }
 
-// GuardName is Guard of UseRemove for a caller at an address. What clients of the same
-// address deny does not count: a machine may take away what it has open itself, as with
-// Linux's server every machine may.
+// GuardName is Guard with UseRemove for a caller at an address. Denials by clients of the same
+// address do not count: a machine may remove a file that it has open itself. (Linux's server lets
+// every machine do so.)
 func (m *Manager) GuardName(fs vfs.FileSystem, h vfs.Handle, from netip.Addr, try bool) error {
 	client := census.Client(from)
 	return m.guard(fs, h, UseRemove, func(s *State) bool { return slices.Contains(s.Client.known.met, client) }, try)
@@ -67,7 +67,7 @@ func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, exempt func(*S
 		switch {
 		case late.firm:
 			return ErrDenied
-		case len(late.clients) == 0: // the last has just gone, or does not count
+		case len(late.clients) == 0: // the last denial has just ended, or is exempt
 			return nil
 		case try:
 			return vfs.ErrWouldBlock
@@ -78,8 +78,8 @@ func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, exempt func(*S
 	return nil
 }
 
-// deniers are the clients that keep others from a file in the way given, by opens that are
-// not exempt.
+// deniers returns the clients whose opens deny this access to a file. Opens for which exempt is
+// true do not count.
 func (m *Manager) deniers(id fileID, how Access, exempt func(*State) bool) (late courtesy) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,12 +94,12 @@ func (m *Manager) deniers(id fileID, how Access, exempt func(*State) bool) (late
 	return late
 }
 
-// Guards says whether anything is denied at all: otherwise Guard answers nil for every
-// file, and a caller that would have to look one up can do without.
+// Guards reports whether any file has a denial. If it is false, Guard returns nil for every file,
+// and the caller need not look up the file.
 func (m *Manager) Guards() bool { return m.files.denials.files.Load() != 0 }
 
-// denials are the files that are open with a deny mode. They are read without
-// Manager.mu, and changed under it.
+// denials holds the denied accesses of all files that are open with a deny mode. Readers do not
+// take Manager.mu; writers hold it.
 type denials struct {
 	files  atomic.Int64
 	seed   maphash.Seed
@@ -122,7 +122,7 @@ func (d *denials) of(id fileID) Access {
 	return s.deny[id]
 }
 
-// set makes deny what is denied of a file.
+// set stores the accesses that the opens of a file deny.
 func (d *denials) set(id fileID, deny Access) {
 	if deny == 0 && d.files.Load() == 0 {
 		return

@@ -9,57 +9,57 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// maxCourteous is how many clients whose leases ran out are kept.
+// maxCourteous is how many clients without a valid lease the server keeps.
 const maxCourteous = 1024
 
-// lease is what a Client is beside its name: how far it came, and until when its lease
-// runs.
+// lease is what the Manager knows about a Client in addition to its name: its addresses, how far
+// its set-up came, and its lease.
 type lease struct {
 	address   netip.Addr
 	origin    *origin
-	met       []netip.Addr // as census.Client counts them, the latest last
+	met       []netip.Addr // reduced by census.Client, the latest last
 	companion Companion
 	confirmed bool
 	proven    bool // Identity.Proven
-	// gone: it is no more. dying: it may not begin anything, for it is about to go.
+	// gone: the Manager has removed the client. dying: an eviction may be under way; the client
+	// may begin nothing.
 	gone  bool
 	dying atomic.Bool
-	// evicted is closed when the eviction that is under way has ended.
+	// evicted is closed when the current eviction ends; nil if there is none.
 	evicted chan struct{}
-	// renewed is when the lease was last renewed, or the client made, as Manager.now
-	// has it.
+	// renewed is when the client renewed its lease last, or was made, on the clock of
+	// Manager.now.
 	renewed atomic.Int64
-	// status are SEQ4_STATUS flags that SEQUENCE shows the client.
+	// status holds the SEQ4_STATUS flags for the replies to SEQUENCE.
 	status atomic.Uint32
-	// inAll and inOrigin are its places in the lists of unconfirmed clients.
+	// inAll and inOrigin are the client's places in the lists of unconfirmed clients.
 	inAll, inOrigin *list.Element
 
 	reclaim reclaim
 	v40     setClientID
 }
 
-// now is the time since the Manager was made.
+// now returns the time since the Manager was made.
 func (m *Manager) now() time.Duration { return time.Since(m.sweeper.start) }
 
-// Renew begins the client's lease anew.
+// Renew starts the client's lease anew.
 func (m *Manager) Renew(c *Client) {
-	// Written only where it makes a difference: the line is shared by all that the
-	// client's processors do.
+	// Write rarely: all processors that serve the client share this cache line.
 	now, old := int64(m.now()), c.known.renewed.Load()
 	if now-old > int64(m.unwritten()) {
 		c.known.renewed.Store(now)
 	}
 }
 
-// unwritten is how much later than it is noted a lease may have been renewed.
+// unwritten is how old a renewal may be that Renew does not write down.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
-// Dying says that the client is no more, or about to go: it may not begin anything.
+// Dying reports that the client is gone or about to be evicted. It may begin nothing.
 func (c *Client) Dying() bool { return c.known.dying.Load() }
 
-// expired says that the client's lease had run out at a time that now() returned, and
-// that no request of it is under way: what it holds may be given to others, once Evict
-// has removed it. It is called with m.mu held.
+// expired reports whether the client's lease had run out at the time now, on the clock of
+// Manager.now, and no request of it is under way. Other clients may then get its state, once
+// Evict has removed it. The caller holds m.mu.
 func (m *Manager) expired(c *Client, now time.Duration) bool {
 	if now-time.Duration(c.known.renewed.Load()) <= m.cfg.Lease+m.unwritten() {
 		return false
@@ -67,16 +67,16 @@ func (m *Manager) expired(c *Client, now time.Duration) bool {
 	return c.known.companion == nil || !c.known.companion.Busy()
 }
 
-// Evict removes a client whose lease ran out, with all that it holds, so that what it
-// holds can be given to others: first its record on stable storage, so that it can not
-// claim that back after a restart (RFC 8881 §8.4.3). Evict waits for the disk, and is
-// called without a lock. Where the client has renewed its lease meanwhile, nothing
-// happens; where the record could not be removed, the client stays, and err says why.
+// Evict removes a client whose lease ran out, with all its state, so that other clients can get
+// that. It first removes the record on stable storage, so that the client cannot claim the state
+// after a restart (RFC 8881 §8.4.3). Evict waits for the disk; the caller holds no lock. If the
+// client has renewed its lease meanwhile, Evict does nothing. If the record cannot be removed,
+// the client stays, and Evict returns the error.
 func (m *Manager) Evict(c *Client) error { return m.evict([]*Client{c}, Named) }
 
-// evict is Evict of several clients, whose records are removed together: the disk is waited
-// for once. Only Greedy clients are evicted that have a lease. It returns when all of them are
-// gone or stay, those as well whose eviction was under way already.
+// evict is Evict for several clients. It removes their records together, so that it waits for the
+// disk once. A client with a valid lease goes only if why is Greedy. evict returns when each
+// client is gone or stays, including those that another goroutine was already evicting.
 func (m *Manager) evict(all []*Client, why Why) error {
 	for len(all) > 0 {
 		var mine, later []*Client
@@ -98,12 +98,12 @@ func (m *Manager) evict(all []*Client, why Why) error {
 		for _, c := range mine {
 			gone.add(m.evicted(c, err == nil, why))
 		}
-		close(done) // what others wait for; a file system may hold up the rest
+		close(done) // other evictions wait for this; closing files may take long
 		gone.run()
 		if err != nil {
 			return err
 		}
-		// Only now, when no other eviction waits for this one.
+		// Wait only now: no other eviction waits for this one any more.
 		for _, c := range later {
 			m.mu.Lock()
 			wait := c.known.evicted
@@ -117,8 +117,9 @@ func (m *Manager) evict(all []*Client, why Why) error {
 	return nil
 }
 
-// condemned says whether c is to be evicted. It begins nothing from then on; what it began
-// before is seen as Busy. It is called with m.mu held.
+// condemned reports whether to evict c, and marks it as dying. c begins nothing from then on;
+// Companion.Busy shows requests that it began before. anyhow: evict c even if its lease is valid.
+// The caller holds m.mu.
 func (m *Manager) condemned(c *Client, anyhow bool) bool {
 	c.known.dying.Store(true)
 	if anyhow || m.expired(c, m.now()) {
@@ -128,7 +129,7 @@ func (m *Manager) condemned(c *Client, anyhow bool) bool {
 	return false
 }
 
-// evicted ends an eviction: c goes, or stays. What it returns is called without a lock.
+// evicted ends an eviction. goes: c goes, else it stays. The caller calls after without a lock.
 func (m *Manager) evicted(c *Client, goes bool, why Why) (after func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,14 +152,14 @@ func (m *Manager) evicted(c *Client, goes bool, why Why) (after func()) {
 	return func() {}
 }
 
-// SetStatus shows the client flags in each SEQUENCE, until ClearStatus: bits of
-// SEQ4_STATUS (RFC 8881 §18.46.3).
+// SetStatus adds flags of SEQ4_STATUS (RFC 8881 §18.46.3) to each reply to SEQUENCE, until
+// ClearStatus.
 func (c *Client) SetStatus(flags uint32) { c.known.status.Or(flags) }
 
-// ClearStatus takes flags of SetStatus back.
+// ClearStatus removes flags that SetStatus added.
 func (c *Client) ClearStatus(flags uint32) { c.known.status.And(^flags) }
 
-// Status are the flags to be shown to the client at the moment.
+// Status returns the SEQ4_STATUS flags for the client now.
 func (m *Manager) Status(c *Client) uint32 {
 	flags := c.known.status.Load()
 	if m.grace.on.Load() && c.known.reclaim.needed.Load() {

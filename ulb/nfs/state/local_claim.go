@@ -11,25 +11,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A localClaim is what is held of one file towards the processes of this machine: the
-// strongest of the locks that clients have of each byte. Changes of a file's locks that
-// go with a claim come one after the other: what is held follows the table.
+// A localClaim is what the server has claimed of one file towards the processes of this machine:
+// for each byte, the strongest lock that clients hold on it. Lock changes that need a claim run
+// one after the other for each file, so that the claims follow the lock table.
 type localClaim struct {
-	// mu is held while the locks of the file change, and taken before Manager.mu.
+	// The holder of mu may change the claimed locks of the file. A goroutine takes mu before
+	// Manager.mu.
 	mu      sync.Mutex
 	key     FileKey
 	claimer vfs.Claimer
-	// held: something may be claimed. It is guarded by mu.
+	// held: the kernel may hold claims of ours on the file. mu guards it.
 	held bool
-	// whole, where its mode is not 0, is claimed as one, because there are too many ranges to
-	// claim each. It is guarded by mu.
+	// whole, if its mode is not 0, is one claim over all locks of the file. The Manager makes it
+	// if there are too many ranges to claim each. mu guards it.
 	whole need
-	// users are those that have mu or wait for it, and ranges is how many are locked by way of
-	// the claimer. Manager.mu guards both.
+	// users counts the goroutines that hold mu or wait for it. ranges counts the ranges locked
+	// through the claimer. Manager.mu guards both.
 	users, ranges int
 }
 
-// claimed is the claim of a file, locked. Each is followed by unclaimed.
+// claimed returns the claim of a file, with its mutex held. The caller ends with unclaimed.
 func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	m.mu.Lock()
 	c := m.files.claims[key]
@@ -56,8 +57,8 @@ func (m *Manager) unclaimed(c *localClaim) {
 	}
 }
 
-// follow makes what is claimed of a range what the table says. It is called with c.mu
-// held, and without m.mu.
+// follow changes the claims within r to match the lock table. The caller holds c.mu, but not
+// m.mu.
 func (m *Manager) follow(c *localClaim, r byteRange) error {
 	span, n := m.spanOf(c)
 	switch {
@@ -68,7 +69,7 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 		if c.claimWhole(span) {
 			return nil
 		}
-		// A process of this machine has locked something between them.
+		// A process of this machine holds a lock between the clients' locks: claim each range.
 	case c.whole.mode != 0:
 		r = byteRange{start: min(r.start, c.whole.start), last: max(r.last, c.whole.last)}
 		c.whole = need{}
@@ -76,9 +77,8 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 	return c.claim(cover(r, m.within(c.key, r)))
 }
 
-// giveUp makes what is claimed of a file follow the locks that are left, where others were
-// dropped. Each piece that is weaker than it was is claimed anew, once, however many locks
-// were dropped. giveUp waits for the file system.
+// giveUp weakens the claims on a file after locks on it ended. It claims each weaker piece anew,
+// once, however many locks ended. It waits for the file system.
 func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
 	c.mu.Lock()
 	defer m.unclaimed(c)
@@ -86,7 +86,7 @@ func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
 	for _, d := range dropped {
 		around.start, around.last = min(around.start, d.start), max(around.last, d.last)
 	}
-	// What fails leaves more claimed than there need be, until the file is closed.
+	// An error leaves more claimed than necessary, until the file is closed.
 	if _, n := m.spanOf(c); n == 0 || c.whole.mode != 0 {
 		_ = m.follow(c, around)
 	} else {
@@ -94,7 +94,7 @@ func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
 	}
 }
 
-// drop ends all claims on the file. c.mu is held.
+// drop ends all claims on the file. The caller holds c.mu.
 func (c *localClaim) drop() {
 	if c.held {
 		c.claimer.DropClaims(c.key.Handle)
@@ -102,8 +102,8 @@ func (c *localClaim) drop() {
 	}
 }
 
-// claimWhole claims all that lies between the first and the last lock, as the strongest of
-// them: it is false where that cannot be had. c.mu is held.
+// claimWhole claims everything from the first to the last lock, in the strongest mode among them.
+// It returns false if the claim fails. The caller holds c.mu.
 func (c *localClaim) claimWhole(span byteRange) bool {
 	wanted := need{span.start, span.last, span.mode()}
 	if w := c.whole; w.mode != 0 {
@@ -119,7 +119,7 @@ func (c *localClaim) claimWhole(span byteRange) bool {
 	return true
 }
 
-// claim claims what is wanted. c.mu is held.
+// claim makes the wanted claims. The caller holds c.mu.
 func (c *localClaim) claim(wanted []need) error {
 	c.held = true
 	for _, w := range wanted {
@@ -134,8 +134,8 @@ func (c *localClaim) claim(wanted []need) error {
 	return nil
 }
 
-// weaker are those of now that are weaker than was somewhere. Both are pieces of the same
-// range, in order.
+// weaker returns the pieces of now that are weaker somewhere than the same bytes in was. Both cut
+// up the same range, in ascending order.
 func weaker(now, was []need) (all []need) {
 	for _, n := range now {
 		for len(was) > 0 && was[0].last < n.start {
@@ -154,14 +154,14 @@ func weaker(now, was []need) (all []need) {
 	return all
 }
 
-// A need is what is to be claimed of a range.
+// A need is the claim mode that a range needs.
 type need struct {
 	start, last uint64
 	mode        vfs.ClaimMode
 }
 
-// spanOf is what all that is locked of a file lies within, and how many ranges are to be
-// claimed.
+// spanOf returns the smallest range that contains all locks of a file, and the number of ranges
+// to claim.
 func (m *Manager) spanOf(c *localClaim) (span byteRange, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,13 +171,13 @@ func (m *Manager) spanOf(c *localClaim) (span byteRange, n int) {
 	return span, c.ranges
 }
 
-// within are the locked ranges of a file that overlap r.
+// within returns the locked ranges of a file that overlap r.
 func (m *Manager) within(key FileKey, r byteRange) (all []byteRange) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if of := m.files.byID[key.id()]; of != nil {
 		of.locked.each(&r, false, func(l *lockedRange) bool {
-			if l.s.Key == key { // else another file system claims it
+			if l.s.Key == key { // else the claim is another file system's
 				all = append(all, l.byteRange)
 			}
 			return true
@@ -186,15 +186,15 @@ func (m *Manager) within(key FileKey, r byteRange) (all []byteRange) {
 	return all
 }
 
-// An edge is where a range begins or ends.
+// An edge is the start or the end of a range.
 type edge struct {
 	at uint64
-	// n is 1 where one begins, and -1 behind its last byte.
+	// n is 1 at the first byte of a range, and -1 after its last byte.
 	n     int
 	write bool
 }
 
-// cover cuts r where one of within begins or ends, and says what the strongest is of each
+// cover cuts r at each start and end of a range in within, and returns the strongest mode of each
 // piece.
 func cover(r byteRange, within []byteRange) (all []need) {
 	edges := make([]edge, 0, 2*len(within)+1)
@@ -242,21 +242,23 @@ func (r *byteRange) mode() vfs.ClaimMode {
 	return vfs.ClaimRead
 }
 
-// lockClaimed is Lock for a file that is claimed as well: the table first, which keeps
-// other clients off, then the claim, and back again where a process of this machine
-// stands in the way.
+// lockClaimed is Lock for a file with a claimer. It first locks in the table, which keeps other
+// clients away, then makes the claim. If a process of this machine has a conflicting lock, it
+// undoes the lock in the table.
 func (m *Manager) lockClaimed(a *LockArgs, r byteRange) (id nfs4wire.StateID4, d *Denied, status Status) {
 	for {
 		var late courtesy
 		id, d, status = m.lockOnce(a, r, &late)
-		// Without the claim: a client that is sent away may have locks of this file.
+		// Evict without holding the claim: the evicted clients may have locks on this file, and
+		// dropping those takes the claim.
 		if late.none() || !m.expel(late.clients) {
 			return id, d, status
 		}
 	}
 }
 
-// lockOnce is lockClaimed, which says who without a lease stood in the way.
+// lockOnce is one attempt of lockClaimed. It adds to late the clients without a lease that
+// conflict.
 func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wire.StateID4, d *Denied, status Status) {
 	c := m.claimed(a.Key, a.Claimer)
 	defer m.unclaimed(c)
@@ -274,7 +276,7 @@ func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wir
 		return id, nil, status
 	}
 	m.takeBack(&undo)
-	_ = m.follow(c, r) // weaker than it was, which does not fail for others' sake
+	_ = m.follow(c, r) // weaker than before, so it conflicts with no process
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return id, m.localLock(c, &r), nfs4wire.NFS4ErrDenied
@@ -288,8 +290,8 @@ func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wir
 	return id, nil, nfs4wire.NFS4ErrServerFault
 }
 
-// localLock is a lock of a process of this machine that stands against r. Its owner is
-// of no client. Where it is gone by now, it is said to be all that was asked for.
+// localLock returns the lock of a local process that conflicts with r. It names no client and no
+// owner. If that lock has ended meanwhile, it returns the whole of r.
 func (m *Manager) localLock(c *localClaim, r *byteRange) *Denied {
 	d := denied(r, 0, "")
 	found, ok, err := c.claimer.TestClaim(c.key.Handle, d.Offset, d.Length, r.mode())
@@ -299,18 +301,19 @@ func (m *Manager) localLock(c *localClaim, r *byteRange) *Denied {
 	return d
 }
 
-// undo is how a lock is taken back.
+// undo is the information needed to undo a lock.
 type undo struct {
 	state *State
-	made  bool // the state was made for it
-	// locked is what was locked, and before what the state held of it.
+	made  bool // the lock request made the state
+	// locked is the locked range. before are the ranges that the state held within it.
 	locked byteRange
 	before ranges
 	seqid  uint32
 }
 
-// takeBack undoes a lock that was not told the client. As long as the file's claim is
-// held no other call has changed what the state holds; it may have dropped it.
+// takeBack undoes a lock that the client was not told about. The caller still holds the file's
+// claim, so that no other call has changed the state's ranges, though an eviction may have
+// removed the state.
 func (m *Manager) takeBack(u *undo) {
 	var l leftovers
 	m.mu.Lock()

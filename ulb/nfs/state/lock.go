@@ -7,32 +7,32 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// LockArgs are what Lock works with.
+// LockArgs are the arguments of Lock.
 type LockArgs struct {
-	// Ref is the lock's stateid, or that of the open where New.
+	// Ref is the stateid of the lock, or of the open if New is set.
 	Ref
-	// New: the lock-owner may not have a stateid for this open yet. LockOwner is the
-	// owner where its requests are numbered, else nil: the one called OwnerName.
+	// New: the lock-owner may have no stateid for this open yet. LockOwner is the owner if its
+	// requests are numbered (minor version 0). If it is nil, the owner is the one called
+	// OwnerName.
 	New       bool
 	LockOwner *Owner
 	OwnerName []byte
-	// Offset and Length are as on the wire: a Length of all ones goes to the end.
+	// Offset and Length are as on the wire: a Length of all ones reaches to the end of the file.
 	Offset, Length uint64
 	Write          bool
-	// Try: WouldWait is answered where Lock would have to wait.
+	// Try: Lock answers WouldWait instead of waiting.
 	Try bool
-	// Claimer, where not nil, claims the range towards the processes of this machine.
-	// Lock then waits for the file system.
+	// Claimer, if not nil, claims the range towards the processes of this machine. Lock then
+	// waits for the file system.
 	Claimer vfs.Claimer
-	// Claimed: it was locked before the server's restart.
+	// Claimed: the client held the lock before the server's restart.
 	Claimed bool
-	// Wait: the client waits for the lock where it is denied. Tag comes back in the
-	// notice that it could be had.
+	// Wait: if the lock is denied, the client waits for it. The LockNotice returns Tag.
 	Wait bool
 	Tag  any
 }
 
-// Denied is a lock that stands in the way of another one.
+// Denied describes a lock that conflicts with a request.
 type Denied struct {
 	Offset, Length uint64
 	Write          bool
@@ -40,7 +40,8 @@ type Denied struct {
 	Owner          string
 }
 
-// wholeRange is what offset and length come to (RFC 8881 §18.10.3); false: nothing.
+// wholeRange converts an offset and a length from the wire (RFC 8881 §18.10.3). It returns false
+// if they are invalid.
 func wholeRange(offset, length uint64, write bool) (byteRange, bool) {
 	switch {
 	case length == 0:
@@ -61,7 +62,7 @@ func denied(r *byteRange, clientID uint64, owner string) *Denied {
 	return d
 }
 
-// Lock is LOCK (RFC 8881 §18.10). With NFS4ERR_DENIED it says what stands in the way.
+// Lock is LOCK (RFC 8881 §18.10). With NFS4ERR_DENIED it returns a conflicting lock.
 func (m *Manager) Lock(a *LockArgs) (id nfs4wire.StateID4, d *Denied, status Status) {
 	r, ok := wholeRange(a.Offset, a.Length, a.Write)
 	if !ok {
@@ -134,13 +135,13 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	m.relock(s, r, func(rs ranges) ranges { return rs.lock(r) })
 	of.waitsNot(m, c, name, &r)
 	if !r.write {
-		m.released(of, l) // it may have been locked to write
+		m.released(of, l) // r may replace a write lock
 	}
 	return id, nil, nfs4wire.NFS4OK
 }
 
-// waitsNot notes that an owner of c does not wait for any of r: it has it, or asked without
-// waiting (RFC 7530 §9.4).
+// waitsNot removes the owner's waiters that overlap r: the owner has got the lock, or has asked
+// without wanting to wait (RFC 7530 §9.4).
 func (of *file) waitsNot(m *Manager, c *Client, owner string, r *byteRange) {
 	of.unqueue(m, func(w *waiter) bool { return w.client == c && w.owner == owner && w.want.overlaps(r) })
 }
@@ -152,8 +153,8 @@ func (r *byteRange) access() Access {
 	return AccessRead
 }
 
-// locker finds what a is about: the lock's state or nil, its open's, and its owner or
-// nil.
+// locker finds the states and the owner that a refers to. s is the lock state, nil if there is
+// none yet. owner is nil if the owner is unknown.
 func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Status) {
 	if !a.New {
 		s, status = m.held(&a.Ref, KindLock)
@@ -174,14 +175,13 @@ func (m *Manager) locker(a *LockArgs) (s, open *State, owner *Owner, status Stat
 	}
 	s = open.locks[owner]
 	if s != nil && a.LockOwner != nil && len(s.ranges) > 0 {
-		// It holds locks by a stateid, which it is to use (RFC 7530 §16.10.5).
+		// The owner already has a stateid with locks, and has to use it (RFC 7530 §16.10.5).
 		return nil, nil, nil, nfs4wire.NFS4ErrBadSeqID
 	}
 	return s, open, owner, status
 }
 
-// newLock makes the state of an owner's locks by way of an open. It is nil where there
-// is no room.
+// newLock makes the lock state of an owner for an open. It returns nil if there is no room.
 func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 	c := open.Client
 	if m.crowded(c) {
@@ -208,7 +208,7 @@ func (m *Manager) newLock(open *State, owner *Owner, name []byte) *State {
 	return s
 }
 
-// lockConflict returns a lock of others than owner that r cannot be beside, or nil.
+// lockConflict returns a lock of another owner that conflicts with r, or nil.
 func (m *Manager) lockConflict(of *file, r *byteRange, owner *Owner, late *courtesy) (d *Denied) {
 	of.locked.conflict(r, func(other *lockedRange) bool {
 		if other.s.Owner == owner {
@@ -222,9 +222,9 @@ func (m *Manager) lockConflict(of *file, r *byteRange, owner *Owner, late *court
 	return d
 }
 
-// TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with the name given. With a
-// claimer it also looks for locks of the processes of this machine, and waits for the
-// file system; with try it answers WouldWait where it would have to wait otherwise.
+// TestLock is LOCKT (RFC 8881 §18.11) for the lock-owner of c with this name. With a claimer it
+// also looks for locks of the processes of this machine, and then waits for the file system. With
+// try it answers WouldWait if it would have to evict a client.
 func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length uint64, write bool, claimer vfs.Claimer, try bool) (d *Denied, status Status) {
 	r, ok := wholeRange(offset, length, write)
 	if !ok {
@@ -250,8 +250,8 @@ func (m *Manager) TestLock(c *Client, owner []byte, key FileKey, offset, length 
 	return nil, nfs4wire.NFS4OK
 }
 
-// Unlock is LOCKU (RFC 8881 §18.12). Where claimer is not nil, what was locked was claimed
-// through it, and Unlock waits for the file system.
+// Unlock is LOCKU (RFC 8881 §18.12). If claimer is not nil, the locks were claimed through it,
+// and Unlock waits for the file system.
 func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (id nfs4wire.StateID4, status Status) {
 	r, ok := wholeRange(offset, length, false)
 	if !ok {
@@ -263,7 +263,7 @@ func (m *Manager) Unlock(ref *Ref, offset, length uint64, claimer vfs.Claimer) (
 	c := m.claimed(ref.Key, claimer)
 	defer m.unclaimed(c)
 	if id, status = m.unlock(ref, r); status == nfs4wire.NFS4OK {
-		// What fails leaves more claimed than there need be, until the file is closed.
+		// An error leaves more claimed than necessary, until the file is closed.
 		_ = m.follow(c, r)
 	}
 	return id, status
@@ -288,6 +288,5 @@ func (m *Manager) unlock(ref *Ref, r byteRange) (id nfs4wire.StateID4, status St
 	return id, status
 }
 
-// reservation is for how long a lock that became free is kept for who waited for it
-// first.
+// reservation is how long the server keeps a lock that became free for its first waiter.
 const reservation = 3 * time.Second

@@ -5,24 +5,24 @@ import (
 	"math/rand/v2"
 )
 
-// locked are the locked ranges of a file, of all stateids: those that overlap a range are
-// found without a look at the others. It is a treap by where ranges begin, whose nodes know how
-// far the ranges below them reach. Manager.mu guards it.
+// locked holds the locked ranges of a file, of all stateids, so that a search for overlapping
+// ranges visits few others. It is a treap ordered by the starts of the ranges. Each node knows
+// how far the ranges in its subtree reach. Manager.mu guards it.
 type locked struct{ root *lockedRange }
 
-// A lockedRange is a range that the lock s stands for.
+// A lockedRange is one locked range of the lock state s.
 type lockedRange struct {
 	byteRange
 	s           *State
 	priority    uint32
 	left, right *lockedRange
-	// reach is the last byte of all ranges from here down, and writes, where there is a
-	// range that is locked to write, that of those.
+	// reach is the largest last byte in this subtree. writes is the largest last byte of its
+	// write locks, if hasWrite is set.
 	reach, writes uint64
 	hasWrite      bool
 }
 
-// before says whether n stands before the range of s that begins at start.
+// before reports whether n comes before the range of s that begins at start.
 func (n *lockedRange) before(start uint64, s *State) bool {
 	if n.start != start {
 		return n.start < start
@@ -30,7 +30,7 @@ func (n *lockedRange) before(start uint64, s *State) bool {
 	return bytes.Compare(n.s.other[:], s.other[:]) < 0
 }
 
-// measured notes in n how far it and those below it reach.
+// measured updates reach, writes and hasWrite of n from its children.
 func (n *lockedRange) measured() *lockedRange {
 	n.reach, n.writes, n.hasWrite = n.last, n.last, n.write
 	for _, c := range [...]*lockedRange{n.left, n.right} {
@@ -45,8 +45,8 @@ func (n *lockedRange) measured() *lockedRange {
 	return n
 }
 
-// split parts the ranges below n: those that stand before the range of s that begins at start,
-// and the others.
+// split divides the subtree n into the ranges before the range of s that begins at start, and the
+// others.
 func (n *lockedRange) split(start uint64, s *State) (before, others *lockedRange) {
 	if n == nil {
 		return nil, nil
@@ -59,7 +59,7 @@ func (n *lockedRange) split(start uint64, s *State) (before, others *lockedRange
 	return before, n.measured()
 }
 
-// joined makes one of two, of which all of the first stand before all of the second.
+// joined merges two subtrees. All ranges of a come before all ranges of b.
 func joined(a, b *lockedRange) *lockedRange {
 	switch {
 	case a == nil:
@@ -80,7 +80,7 @@ func (l *locked) add(s *State, r byteRange) {
 	l.root = joined(joined(before, n.measured()), others)
 }
 
-// remove takes out the range of s that begins at start.
+// remove removes the range of s that begins at start.
 func (l *locked) remove(s *State, start uint64) { l.root = l.root.without(start, s) }
 
 func (n *lockedRange) without(start uint64, s *State) *lockedRange {
@@ -95,8 +95,8 @@ func (n *lockedRange) without(start uint64, s *State) *lockedRange {
 	return n.measured()
 }
 
-// each calls f for the ranges that overlap r, of those that are locked to write where writes is
-// set, in the order in which they begin, until f is false.
+// each calls f for the ranges that overlap r, in the order of their starts, until f returns
+// false. If writes is set, it calls f only for write locks.
 func (l *locked) each(r *byteRange, writes bool, f func(*lockedRange) bool) {
 	l.root.each(r, writes, f)
 }
@@ -117,11 +117,11 @@ func (n *lockedRange) each(r *byteRange, writes bool, f func(*lockedRange) bool)
 	return n.right.each(r, writes, f)
 }
 
-// conflict calls f for the ranges that r cannot be beside, until f is false.
+// conflict calls f for the ranges that conflict with r, until f returns false.
 func (l *locked) conflict(r *byteRange, f func(*lockedRange) bool) { l.root.each(r, !r.write, f) }
 
-// span is the least range that has all of them within, and is locked to write if any is; false:
-// there are none.
+// span returns the smallest range that contains all locks. It is a write lock if any of them is.
+// It returns false if there are no locks.
 func (l *locked) span() (byteRange, bool) {
 	n := l.root
 	if n == nil {

@@ -5,17 +5,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A Ref is a stateid as a request has it.
+// A Ref is a stateid in a request.
 type Ref struct {
 	ID nfs4wire.StateID4
-	// Client is who asks, or nil in minor version 0.
+	// Client sent the request; nil in minor version 0.
 	Client *Client
-	// Key is the file that it is asked about.
+	// Key is the file that the request is about.
 	Key FileKey
 }
 
-// Resolve returns the state that r names, of the kind given, or of any kind for 0. It
-// takes no lock, so that the state may be gone when it returns.
+// Resolve returns the state that r names. kind 0 accepts any kind. Resolve takes no lock, so the
+// state may already be gone when it returns.
 func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	s, status := m.named(&r.ID, r.Client)
 	switch {
@@ -32,7 +32,7 @@ func (m *Manager) Resolve(r *Ref, kind Kind) (*State, Status) {
 	return s, nfs4wire.NFS4OK
 }
 
-// held is Resolve with m.mu held: the state is not gone.
+// held is Resolve for a caller that holds m.mu: the state exists until the caller releases it.
 func (m *Manager) held(r *Ref, kind Kind) (*State, Status) {
 	s, status := m.Resolve(r, kind)
 	if status == nfs4wire.NFS4OK && s.file == nil {
@@ -41,48 +41,49 @@ func (m *Manager) held(r *Ref, kind Kind) (*State, Status) {
 	return s, status
 }
 
-// OpenArgs are what Open works with.
+// OpenArgs are the arguments of Open.
 type OpenArgs struct {
 	Client *Client
-	// Owner is the open-owner where its requests are numbered, else nil: the one
-	// called OwnerName.
+	// Owner is the open-owner if its requests are numbered (minor version 0). If it is nil, the
+	// owner is the one called OwnerName.
 	Owner     *Owner
 	OwnerName []byte
 	Key       FileKey
-	// Access is what the file is opened for, and Deny what others must not open it
-	// for. Needs is access that will be made use of once: what cuts the file writes.
+	// Access is what the client opens the file for. Deny is what it denies to others. Needs is
+	// access that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
-	// Try: WouldWait is answered where Open would have to wait.
+	// Try: Open answers WouldWait instead of waiting.
 	Try bool
-	// Claimed: it was open before the server's restart.
+	// Claimed: the client had the file open before the server's restart.
 	Claimed bool
-	// Roomy: RoomToOpen has found room, and a file was made since. It is not looked for again:
-	// an OPEN that was to find no file would come again, and find its own.
+	// Roomy: RoomToOpen has found room, and the caller has created a file since. Open does not
+	// check the room again: if it failed now, the client would repeat its exclusive OPEN and find
+	// its own file.
 	Roomy bool
-	// By is who opens the file. What is granted to it by the OPEN stays granted.
+	// By opens the file. Its grant stays valid as long as the open has this access.
 	By Principal
-	// File is open for Access, or nil where the file system has no open files. Open
-	// takes it over where it succeeds.
+	// File is open for Access; nil if the file system has no open files. If Open succeeds, it
+	// owns File.
 	File vfs.File
 }
 
-// An Opening is what came of an Open.
+// An Opening is the result of an Open.
 type Opening struct {
 	ID nfs4wire.StateID4
-	// Confirm: the open-owner has to be confirmed before the stateid can be used.
+	// Confirm: the client has to confirm the open-owner before it can use the stateid.
 	Confirm bool
 
 	state *State
-	// before is what there was.
+	// before and beforeSeqid are the earlier modes and seqid of the state.
 	before      modes
 	beforeSeqid uint32
 }
 
-// For is State.For, of what was opened.
+// For is State.For of the opened state.
 func (o *Opening) For(want Access, by Principal) (vfs.File, Status) { return o.state.For(want, by) }
 
-// Open makes the file open for the owner, beside what the owner has it open for already.
-// NFS4ERR_SHARE_DENIED: that cannot be beside what is open (RFC 8881 §18.16.3).
+// Open opens the file for the owner, in addition to its earlier opens of the file.
+// NFS4ERR_SHARE_DENIED: the open conflicts with another one (RFC 8881 §18.16.3).
 func (m *Manager) Open(a *OpenArgs) (o Opening, status Status) {
 	if !m.settled(a.Try, func(l *leftovers, late *courtesy) {
 		o, status = m.open(a, l, late)
@@ -100,10 +101,10 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 		return o, s
 	}
 	if !m.isRecorded(a.Client, a.Claimed) {
-		return o, nfs4wire.NFS4ErrDelay // its lease ran out under this request
+		return o, nfs4wire.NFS4ErrDelay // the client's lease ran out during this request
 	}
 	if a.Owner != nil && !a.Owner.Confirmed() {
-		// What was opened and not confirmed is replaced (RFC 7530 §16.18.5).
+		// The new OPEN replaces the unconfirmed opens (RFC 7530 §16.18.5).
 		m.abandon(a.Owner, l)
 	}
 	if m.shareConflict(a, late) {
@@ -163,8 +164,8 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	return o, nfs4wire.NFS4OK
 }
 
-// shareConflict says whether a cannot be beside what is open, its own owner's opens included
-// (RFC 8881 §9.7). late receives the clients that stand in the way and have no lease.
+// shareConflict reports whether a conflicts with an existing open, including opens of its own
+// owner (RFC 8881 §9.7). late receives the clients whose opens conflict.
 func (m *Manager) shareConflict(a *OpenArgs, late *courtesy) (conflict bool) {
 	of := m.files.byID[a.Key.id()]
 	if of == nil {
@@ -178,7 +179,7 @@ func (m *Manager) shareConflict(a *OpenArgs, late *courtesy) (conflict bool) {
 	return conflict
 }
 
-// become makes modes the ways in which s is open, and closes what is open for others.
+// become sets the modes of s, and closes the open files of accesses that s no longer has.
 func (m *Manager) become(s *State, now modes, l *leftovers) {
 	s.file.opens.remove(s)
 	s.modes = now
@@ -195,8 +196,8 @@ func (m *Manager) become(s *State, now modes, l *leftovers) {
 	m.tidy(s.file)
 }
 
-// TakeBack undoes an Open whose result is not given to the client, as far as nothing
-// was built on it.
+// TakeBack undoes an Open whose result does not reach the client, unless a later request already
+// uses its stateid.
 func (m *Manager) TakeBack(o *Opening) {
 	var l leftovers
 	m.mu.Lock()
@@ -228,8 +229,8 @@ func (m *Manager) ConfirmOpen(r *Ref) (id nfs4wire.StateID4, status Status) {
 	return s.bump(), nfs4wire.NFS4OK
 }
 
-// Downgrade is OPEN_DOWNGRADE (RFC 8881 §18.18): what is left has to be what some of the
-// opens come to.
+// Downgrade is OPEN_DOWNGRADE (RFC 8881 §18.18). The new access and deny bits must be the union
+// of some of the earlier opens.
 func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, status Status) {
 	var l leftovers
 	m.mu.Lock()
@@ -248,10 +249,10 @@ func (m *Manager) Downgrade(r *Ref, access, deny Access) (id nfs4wire.StateID4, 
 	return id, status
 }
 
-// CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). Locks that were made by way of the
-// open are given up, as the RFCs leave to the server. With try, WouldWait is answered where
-// some of them are claimed towards the processes of this machine: to give that up waits for
-// the file system.
+// CloseOpen is CLOSE (RFC 8881 §18.2, RFC 7530 §16.2). It also ends the locks made through the
+// open; the RFCs leave that to the server. With try it answers WouldWait if some of these locks
+// are claimed towards the processes of this machine, because it waits for the file system to give
+// up the claims.
 func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Status) {
 	var l leftovers
 	m.mu.Lock()
@@ -269,7 +270,7 @@ func (m *Manager) CloseOpen(r *Ref, try bool) (id nfs4wire.StateID4, status Stat
 	return id, status
 }
 
-// claims says whether anything that is locked by way of the open s is claimed.
+// claims reports whether any lock made through the open s is claimed.
 func (s *State) claims(m *Manager) bool {
 	if m.files.claims[s.Key] == nil {
 		return false
@@ -282,7 +283,7 @@ func (s *State) claims(m *Manager) bool {
 	return false
 }
 
-// FreeStateID is FREE_STATEID (RFC 8881 §18.38), also of what was revoked.
+// FreeStateID is FREE_STATEID (RFC 8881 §18.38). It also frees revoked stateids.
 func (m *Manager) FreeStateID(id *nfs4wire.StateID4, c *Client) Status {
 	var l leftovers
 	m.mu.Lock()

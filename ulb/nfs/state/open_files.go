@@ -5,14 +5,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// openFiles are the files that the clients of one address have open, of those file systems
-// that have room for so many.
+// openFiles counts the files that the clients of one address have open.
 type openFiles struct {
-	opens    map[shown]int // how often
-	byDomain map[any]int   // how many files
+	opens    map[shown]int // opens of each file
+	byDomain map[any]int   // open files of each file system
 }
 
-// add counts an open of a file, and remove does no longer.
+// add counts one more open of a file; remove counts one less.
 func (o *openFiles) add(of shown) {
 	if o.opens == nil {
 		o.opens, o.byDomain = map[shown]int{}, map[any]int{}
@@ -32,8 +31,8 @@ func (o *openFiles) remove(of shown) {
 	}
 }
 
-// RoomToOpen says whether c may have a new file of a file system open, before that is made:
-// NFS4_OK, or why not.
+// RoomToOpen reports whether c may open a new file of a file system. A caller asks before it
+// creates the file. The status is NFS4_OK, or why not.
 func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,9 +45,10 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	return m.mayOpen(c, FileKey{Domain: domain})
 }
 
-// mayOpen says whether c may have one more file of a file system open: NFS4_OK, or why not.
-// An address has no more than three times what it leaves to others of the room that there
-// is; where it has less than half its part even so, clients of the address that has most go.
+// mayOpen reports whether c may open one more file of a file system: NFS4_OK, or why not. An
+// address may have at most three times as many open files as the file system has room for beyond
+// all open ones. If it is refused although it has less than half its part, clients of the address
+// that has most are evicted.
 func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	counter, ok := key.Domain.(vfs.OpenCounter)
 	if !ok {
@@ -60,11 +60,11 @@ func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	}
 	open, most := counter.OpenFiles()
 	if open > most/2 && m.sweeper.courteous > 0 && m.sweeper.lack == nil {
-		// Files of clients whose leases ran out are closed before there is no room left.
+		// Evict clients whose leases ran out before there is no room left.
 		m.relieve(m.ofFiles(key.Domain, counter), false)
 	}
-	// A file that is being opened is counted already, and belongs to no client yet: some
-	// room is left for those.
+	// The counter already includes files that are being opened and belong to no client yet. An
+	// eighth of the room stays free for them.
 	if has := o.files.byDomain[key.Domain]; has+1 > 3*(most-most/8-open) {
 		m.relieve(m.ofFiles(key.Domain, counter), has < m.clients.part(most)/2)
 		return m.full(c)
@@ -85,8 +85,7 @@ func (m *Manager) ofFiles(domain any, counter vfs.OpenCounter) *shortage {
 	}
 }
 
-// hasOpen is how many files of a file system c has open, those counted often that it opened
-// often.
+// hasOpen returns the number of opens that c has in a file system.
 func (c *Client) hasOpen(domain any) (n int) {
 	for s := range c.holding.states {
 		if s.Kind == KindOpen && s.Key.Domain == domain {

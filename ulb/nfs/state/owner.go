@@ -7,36 +7,36 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// An Owner is an open-owner or a lock-owner of a client: a process there, as a rule.
+// An Owner is an open-owner or a lock-owner of a client, usually a process on the client's
+// machine.
 type Owner struct {
 	Client *Client
-	// Locks: it is a lock-owner.
+	// Locks: it is a lock-owner, else an open-owner.
 	Locks bool
 
 	name string
-	// confirmed is false for an open-owner of minor version 0 whose first OPEN was
-	// not confirmed yet.
+	// confirmed is false for an open-owner of minor version 0 until its first OPEN is confirmed.
 	confirmed atomic.Bool
 
-	// What follows is guarded by Manager.mu.
+	// Manager.mu guards the fields below.
 
-	known  bool                // among its client's
-	states map[shown]*State    // of an open-owner, by what is open
-	own    map[*State]struct{} // of a lock-owner
-	idle   time.Time           // since when it has had none
+	known  bool                // the client's tables have it
+	states map[shown]*State    // of an open-owner, by open file
+	own    map[*State]struct{} // lock states of a lock-owner
+	idle   time.Time           // since when it has had no state
 	turn   turn
-	// closed is the state that a CLOSE of minor version 0 ended last. Its stateid is
-	// known for as long, so that the CLOSE can come again.
+	// closed is the state that the owner's latest CLOSE ended, in minor version 0. Its stateid
+	// stays known until the next CLOSE, because the client may repeat the CLOSE.
 	closed *State
 }
 
-// Name is what the client calls the owner.
+// Name is the client's name for the owner.
 func (o *Owner) Name() string { return o.name }
 
-// Confirmed says that the owner's stateids may be used.
+// Confirmed reports whether the client may use the owner's stateids.
 func (o *Owner) Confirmed() bool { return o.confirmed.Load() }
 
-// owners are the open-owners or the lock-owners of a client.
+// owners returns the table of the client's lock-owners or open-owners.
 func (h *holdings) owners(locks bool) *map[string]*Owner {
 	if locks {
 		return &h.lockOwners
@@ -44,8 +44,8 @@ func (h *holdings) owners(locks bool) *map[string]*Owner {
 	return &h.openOwners
 }
 
-// owner finds or makes an owner. It is nil where c is gone. Whether there is room was asked
-// before.
+// owner finds or makes an owner. It returns nil if c is gone. The caller has already checked that
+// there is room.
 func (m *Manager) owner(c *Client, name []byte, locks bool) *Owner {
 	owners := c.holding.owners(locks)
 	if o := (*owners)[string(name)]; o != nil {
@@ -67,7 +67,7 @@ func (m *Manager) owner(c *Client, name []byte, locks bool) *Owner {
 	return o
 }
 
-// size is what o takes, in bytes.
+// size returns the memory of o, in bytes.
 func (o *Owner) size() int {
 	if o.Client.Minor == 0 {
 		return sizeOwner + sizeNumbered + len(o.name)
@@ -75,8 +75,8 @@ func (o *Owner) size() int {
 	return sizeOwner + len(o.name)
 }
 
-// OwnerOf finds or makes an open-owner or lock-owner of c, for requests that it numbers
-// (minor version 0).
+// OwnerOf finds or makes an open-owner or lock-owner whose requests are numbered (minor version
+// 0).
 func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Manager) OwnerOf(c *Client, name []byte, locks bool) (*Owner, Status) {
 	return m.owner(c, name, locks), nfs4wire.NFS4OK
 }
 
-// joined counts a state of o.
+// joined adds a state to its owner.
 func (m *Manager) joined(o *Owner, s *State) {
 	if s.Kind == KindLock {
 		if o.own == nil {
@@ -105,8 +105,8 @@ func (m *Manager) joined(o *Owner, s *State) {
 	o.states[s.shown()] = s
 }
 
-// left takes a state from o. An owner without any is forgotten, in minor version 0
-// after a while: its last request may come again.
+// left removes a state from its owner. An owner without state is forgotten: in minor version 0
+// only after a while, because the client may repeat its last request.
 func (m *Manager) left(o *Owner, s *State) {
 	if s.Kind == KindLock {
 		delete(o.own, s)
@@ -125,7 +125,7 @@ func (m *Manager) left(o *Owner, s *State) {
 
 func (o *Owner) holds() bool { return len(o.own) > 0 || len(o.states) > 0 }
 
-// rest notes that o holds nothing now.
+// rest notes that o holds no state now.
 func (m *Manager) rest(o *Owner) {
 	if o.Client.Minor == 0 && o.idle.IsZero() {
 		h := &o.Client.holding
@@ -134,22 +134,21 @@ func (m *Manager) rest(o *Owner) {
 	o.idle = time.Now()
 }
 
-// prune forgets owners of c that have held nothing for longer than a lease, and where there is
-// no room those that have done so for longest. Their last replies go with them
-// (RFC 7530 §9.1.10).
+// prune forgets owners of c that have held no state for longer than a lease. While c is crowded,
+// it forgets the longest idle ones even earlier. Their last replies are lost (RFC 7530 §9.1.10).
 func (m *Manager) prune(c *Client) {
 	h := &c.holding
 	for n := len(h.idle); n > 0; n-- {
 		o := h.idle[0]
 		long := time.Since(o.idle) > m.cfg.Lease || m.crowded(c)
 		if !o.holds() && !o.turn.busy && !long {
-			return // those behind it have rested for less
+			return // the later ones in the list became idle later
 		}
 		h.idle[0] = nil
 		h.idle = h.idle[1:]
 		switch {
 		case o.holds():
-			o.idle = time.Time{} // it will be noted again
+			o.idle = time.Time{} // the next rest appends it again
 		case o.turn.busy:
 			h.idle = append(h.idle, o)
 		default:
@@ -170,7 +169,7 @@ func (m *Manager) forgetOwner(o *Owner) {
 	m.charge(o.Client, -o.size())
 }
 
-// outlive keeps the stateid of s, which is gone, instead of the one kept before.
+// outlive keeps the stateid of s, which has just ended, and drops the one kept before.
 func (m *Manager) outlive(o *Owner, s *State) {
 	if o.closed != nil {
 		m.files.slab.remove(o.closed, o.Client.holding.over)
@@ -178,8 +177,8 @@ func (m *Manager) outlive(o *Owner, s *State) {
 	o.closed = s
 }
 
-// ReleaseLockOwner forgets a lock-owner with its stateids (RFC 7530 §16.37). What holds
-// locks is not forgotten: NFS4ERR_LOCKS_HELD.
+// ReleaseLockOwner forgets a lock-owner and its stateids (RFC 7530 §16.37). NFS4ERR_LOCKS_HELD:
+// the owner still holds locks.
 func (m *Manager) ReleaseLockOwner(c *Client, name []byte) Status {
 	var l leftovers
 	m.mu.Lock()

@@ -1,9 +1,10 @@
 package state
 
-// A Principal is who makes a call: two calls are the same one's where it is equal.
+// A Principal identifies the caller of a call. Two calls have the same caller if their Principals
+// are equal.
 type Principal struct {
-	// Proven is the caller's name by a flavor that proves it. Where none does it is
-	// empty, and UID is the number that the caller says it has.
+	// Proven is the caller's name if the RPC flavor proves it. Otherwise it is empty, and UID is
+	// the number that the caller claims.
 	Proven string
 	UID    uint32
 }

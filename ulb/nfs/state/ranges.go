@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// A byteRange is a part of a file that is locked. last is its last byte: 1<<64-1 is the
-// end of the file, however long that is.
+// A byteRange is a locked part of a file. last is the offset of its last byte. 1<<64-1 means the
+// end of the file, however long the file becomes.
 type byteRange struct {
 	start, last uint64
 	write       bool
@@ -16,16 +16,16 @@ func (r *byteRange) overlaps(o *byteRange) bool { return r.start <= o.last && o.
 
 func (r *byteRange) conflicts(o *byteRange) bool { return (r.write || o.write) && r.overlaps(o) }
 
-// ranges are the locked parts of a file that one stateid stands for: ascending, none
-// overlapping another, none that could be one with its neighbour.
+// ranges are the locked parts of a file under one stateid, in ascending order. They do not
+// overlap, and neighbours that could be merged are merged.
 type ranges []byteRange
 
-// from is the index of the first range that ends at or behind offset.
+// from returns the index of the first range whose last byte is at or after offset.
 func (rs ranges) from(offset uint64) int {
 	return sort.Search(len(rs), func(i int) bool { return rs[i].last >= offset })
 }
 
-// touching are those that overlap r, or end or begin beside it.
+// touching returns the ranges that overlap r or are directly adjacent to it.
 func (rs ranges) touching(r byteRange) ranges {
 	if r.start > 0 {
 		r.start--
@@ -41,7 +41,7 @@ func (rs ranges) touching(r byteRange) ranges {
 	return rs[from:to]
 }
 
-// lock returns the ranges with r locked as it says, whatever it was before.
+// lock returns the ranges after r was locked in its mode, which replaces the earlier mode.
 func (rs ranges) lock(r byteRange) ranges {
 	rs = rs.unlock(r.start, r.last)
 	i := rs.from(r.start)
@@ -56,7 +56,7 @@ func (rs ranges) lock(r byteRange) ranges {
 	return slices.Insert(rs, i, r)
 }
 
-// part are the ranges from start to last, cut there.
+// part returns the ranges between start and last, cut at these bounds.
 func (rs ranges) part(start, last uint64) (all ranges) {
 	for i := rs.from(start); i < len(rs) && rs[i].start <= last; i++ {
 		all = append(all, byteRange{max(rs[i].start, start), min(rs[i].last, last), rs[i].write})
@@ -64,7 +64,7 @@ func (rs ranges) part(start, last uint64) (all ranges) {
 	return all
 }
 
-// splits says whether an unlock from start to last makes two ranges of one.
+// splits reports whether an unlock from start to last would split one range into two.
 func (rs ranges) splits(start, last uint64) bool {
 	i := rs.from(start)
 	return i < len(rs) && rs[i].start < start && rs[i].last > last

@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// Records remember on stable storage which clients hold something, so that after a
-// restart only they may claim it again (RFC 8881 §8.4.2). What a method did is on stable
-// storage when it returns. Begin is called first, once; one method is called at a time.
+// Records remember on stable storage which clients hold state, so that after a restart only these
+// may claim it (RFC 8881 §8.4.2). When a method returns, its effect is on stable storage. The
+// Manager calls Begin first and once, and never two methods at the same time.
 type Records interface {
-	// Begin counts this start of the server, and returns the records there are. starts
-	// is below 1<<24, and never the same again.
+	// Begin counts this start of the server, and returns all records. starts is below 1<<24, and
+	// differs at each start.
 	Begin() (starts uint32, known []Record, err error)
-	// Put adds records, or replaces those of the same names, all of them or none.
+	// Put adds records, or replaces those with the same names: all of them or none.
 	Put(more []Record) error
-	// Remove removes records, all of them or none. Those that are not there do not
-	// matter.
+	// Remove removes records: all of them or none. Records that do not exist are ignored.
 	Remove(gone []Record) error
 }
 
-// A Record is one client that may hold something. Minor and Owner name it.
+// A Record describes one client that may hold state. Minor and Owner name it.
 type Record struct {
 	Minor            uint32
 	Owner, Principal string
-	// Address is where the client made itself known from, as census.Client counts it; the
-	// zero value: that is not known.
+	// Address is the address from which the client made itself known, reduced by census.Client.
+	// The zero value means unknown.
 	Address netip.Addr
-	// Lease is how long the client was told that its lease is; 0: that is not known.
+	// Lease is the lease time that the client was told. 0 means unknown.
 	Lease time.Duration
-	// Revoked: something that the client held was revoked, and it may not know that. It may
-	// claim nothing.
+	// Revoked: the server revoked state of the client, and the client may not know. It may claim
+	// nothing.
 	Revoked bool
 }
 
-// recordOf is called with m.mu held.
+// recordOf returns the record of c. The caller holds m.mu.
 func (m *Manager) recordOf(c *Client) Record {
 	return Record{
 		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
@@ -44,7 +43,7 @@ func (m *Manager) recordOf(c *Client) Record {
 	}
 }
 
-// begin reads the records and starts what the Manager needs.
+// begin reads the records and starts the Manager's goroutine.
 func (m *Manager) begin() error {
 	m.sweeper.start, m.sweeper.woken = time.Now(), make(chan struct{}, 1)
 	var starts uint32
@@ -67,11 +66,11 @@ func (m *Manager) begin() error {
 	return nil
 }
 
-// Epoch is a number that this life of the server has, and no other: a multiple of 256.
+// Epoch returns a number that no other start of the server uses, a multiple of 256.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
-// Record records a client on stable storage, before it first holds something. With try, what
-// would wait for the disk is not done, and blocked is true.
+// Record records a client on stable storage. The caller calls it before the client first holds
+// state. With try it does nothing that waits for the disk, and returns blocked instead.
 func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
 	if m.cfg.Records == nil {
 		return false, nil
@@ -91,13 +90,14 @@ func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
 	return false, nil
 }
 
-// errNotRecorded: the Records could not be changed, and said why themselves.
+// errNotRecorded: Records returned an error. The implementation of Records reports the cause
+// itself.
 var errNotRecorded = errors.New("state: the client could not be recorded")
 
-// record writes the record of c, where there is none yet, together with those of all other
-// clients that wait for theirs: however many come at once, they wait for the disk once or
-// twice. It takes m.recording, and returns what lets go of it; c is recorded then, or could
-// not be.
+// record writes the record of c, if there is none yet, together with those of all other clients
+// that wait for theirs: however many call it at once, each waits for one or two disk writes. It
+// takes m.recording and returns the function that releases it. Afterwards reclaim.recorded says
+// whether it succeeded.
 func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
 	m.unrecorded = append(m.unrecorded, c)
@@ -107,7 +107,7 @@ func (m *Manager) record(c *Client) (release func()) {
 	var all []*Client
 	var more []Record
 	if len(m.forgotten) >= maxClients {
-		m.unrecorded = nil // no more until the records of others are removed
+		m.unrecorded = nil // write no more records until the forgotten ones are removed
 		m.wake()
 	}
 	for _, c := range m.unrecorded {
@@ -125,7 +125,7 @@ func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
 	for _, c := range all {
 		c.known.reclaim.recorded = true
-		if c.known.gone { // meanwhile, and nothing knew of a record
+		if c.known.gone { // the client went meanwhile, without a record to remove
 			m.forget(c)
 		}
 	}
@@ -133,8 +133,8 @@ func (m *Manager) record(c *Client) (release func()) {
 	return m.recording.unlock
 }
 
-// removeRecords removes the records of clients that are about to go: all of them or none. A
-// client that has gone meanwhile has left its record to the next incarnation, or to forget.
+// removeRecords removes the records of clients that are being evicted: all of them or none. If a
+// client has gone meanwhile, its record belongs to its next incarnation, or to forget.
 func (m *Manager) removeRecords(all []*Client) error {
 	if m.cfg.Records == nil || len(all) == 0 {
 		return nil
@@ -173,8 +173,8 @@ func (m *Manager) removeRecords(all []*Client) error {
 	return nil
 }
 
-// forget has the record of a client removed in good time that is no more, or whose lease ran out:
-// it holds nothing. It is called with m.mu held.
+// forget has the sweep remove the record of a client that is gone, or whose lease ran out and
+// that holds nothing. The caller holds m.mu.
 func (m *Manager) forget(c *Client) {
 	r := m.claimOf(c)
 	if r == nil && !c.known.reclaim.recorded {
@@ -188,8 +188,8 @@ func (m *Manager) forget(c *Client) {
 	m.wake()
 }
 
-// removeForgotten removes the records of clients that were forgotten, unless they, or other
-// incarnations of theirs, have come to need them again.
+// removeForgotten removes the records of forgotten clients, except those with a new incarnation
+// that is recorded.
 func (m *Manager) removeForgotten() {
 	m.mu.Lock()
 	none := len(m.forgotten) == 0

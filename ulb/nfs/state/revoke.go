@@ -6,14 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Revoke takes away all that clients hold of the file systems with this domain, which are
-// about to be closed, and which no call works with any more. The stateids answer ADMIN_REVOKED
-// until their clients free them, and SEQUENCE says that there are such (RFC 8881 §8.5,
-// §18.46.3). Revoke waits for the disk: the records of these clients say first that they may
-// claim nothing after a restart, because others may have got meanwhile what they claim
-// (RFC 8881 §8.4.3). Where that cannot be written nothing new is granted until it is.
+// Revoke takes away all opens and locks in the file systems with this domain. The caller is about
+// to close them, and no call uses them any more. The stateids answer NFS4ERR_ADMIN_REVOKED until
+// their clients free them, and SEQUENCE reports that there are such stateids (RFC 8881 §8.5,
+// §18.46.3).
 //
-// After Close the server ends, and nothing is revoked: clients claim it from the next one.
+// Revoke waits for the disk: it first writes into the records of these clients that they may
+// claim nothing after a restart, because other clients may have got conflicting state meanwhile
+// (RFC 8881 §8.4.3). If the write fails, the Manager grants no new state until a later write
+// succeeds.
+//
+// After Close the server is ending, and Revoke does not mark the records: the clients claim their
+// state from the next server.
 func (m *Manager) Revoke(domain any) {
 	select {
 	case <-m.sweeper.stop:
@@ -33,8 +37,7 @@ func (m *Manager) Revoke(domain any) {
 	m.finish(&l)
 }
 
-// mark has the records of the clients that hold something of a domain say that something is
-// revoked.
+// mark marks the records of the clients with opens in a domain as revoked.
 func (m *Manager) mark(domain any) {
 	m.mu.Lock()
 	for _, s := range m.opensBy(domain) {
@@ -47,7 +50,7 @@ func (m *Manager) mark(domain any) {
 	m.rewrite()
 }
 
-// opensBy are the opens by way of a domain. It is called with m.mu held.
+// opensBy returns the opens in a domain. The caller holds m.mu.
 func (m *Manager) opensBy(domain any) (all []*State) {
 	for _, of := range m.files.byID {
 		of.opens.each(AccessBoth, 0, func(s *State) bool {
@@ -60,7 +63,7 @@ func (m *Manager) opensBy(domain any) (all []*State) {
 	return all
 }
 
-// rewrite writes the records of clients anew whose marks have changed.
+// rewrite writes the records of clients whose Revoked flag has changed.
 func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()
@@ -83,7 +86,7 @@ func (m *Manager) rewrite() {
 	}
 }
 
-// sweepMarks is rewrite where there is something to write.
+// sweepMarks calls rewrite if there is something to write.
 func (m *Manager) sweepMarks() {
 	m.mu.Lock()
 	none := len(m.marked) == 0
@@ -93,8 +96,8 @@ func (m *Manager) sweepMarks() {
 	}
 }
 
-// retain keeps the stateid of s, which was revoked, until its client frees it or goes. It is
-// called with m.mu held.
+// retain keeps the stateid of s, which was revoked, until its client frees it or goes. The caller
+// holds m.mu.
 func (m *Manager) retain(s *State) {
 	h := &s.Client.holding
 	if h.revoked == nil {
@@ -104,8 +107,8 @@ func (m *Manager) retain(s *State) {
 	s.Client.SetStatus(nfs4wire.Seq4StatusAdminStateRevoked)
 }
 
-// acknowledge forgets a stateid that was revoked: its client knows. When it knows of all, it may
-// claim again after a restart. It is called with m.mu held.
+// acknowledge forgets a revoked stateid, because its client has freed it. When a client has freed
+// all of them, it may claim again after a restart. The caller holds m.mu.
 func (m *Manager) acknowledge(s *State) {
 	c := s.Client
 	m.files.slab.remove(s, false)

@@ -2,12 +2,12 @@ package state
 
 import "hash/maphash"
 
-// scrambler turns counters into numbers that cannot be guessed from others of them: each
-// into another one, as long as the Manager lives.
+// A scrambler maps counters to numbers that cannot be guessed from earlier ones. The mapping is
+// one to one, and fixed as long as the Manager lives.
 type scrambler struct{ seed maphash.Seed }
 
-// of is number n of those of a kind: a permutation of the numbers of 32 bits, by a Feistel
-// network of four rounds.
+// of returns number n of a kind. It permutes the 32-bit numbers by a Feistel network of four
+// rounds.
 func (s *scrambler) of(kind, n uint32) uint32 {
 	left, right := uint16(n>>16), uint16(n)
 	for round := range uint32(4) {

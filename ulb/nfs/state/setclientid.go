@@ -7,35 +7,37 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Callback is where and how a client of minor version 0 wants to be called.
+// A Callback is the address and the program number at which a client of minor version 0 wants
+// callbacks.
 type Callback struct {
 	Program, Ident uint32
-	// NetID and Address are the universal address (RFC 5665), as the client wrote it.
+	// NetID and Address are the universal address (RFC 5665) as the client wrote it.
 	NetID, Address string
-	// Dial is where that leads, as far as it may be called; the zero value: nowhere.
+	// Dial is the address to connect to. The zero value means that the server makes no callbacks
+	// to this client.
 	Dial netip.AddrPort
 }
 
-// setClientID is what belongs to clients of minor version 0 alone.
+// setClientID is the data of clients of minor version 0 only.
 type setClientID struct {
 	confirm  nfs4wire.Verifier4
 	callback Callback
-	// An update of the callback that waits for its confirmation.
+	// A new callback that the client has not yet confirmed.
 	updating        bool
 	updateConfirm   nfs4wire.Verifier4
 	updatedCallback Callback
 }
 
-// SetClientIDResult is what SETCLIENTID came to.
+// SetClientIDResult is the result of SETCLIENTID.
 type SetClientIDResult struct {
-	// Client and Confirm are the result, where Status is NFS4_OK.
+	// Client and Confirm are valid if Status is NFS4_OK.
 	Client  *Client
 	Confirm nfs4wire.Verifier4
 	Status  Status
-	// InUse is the callback of the client that has the name, for CLID_INUSE.
+	// InUse is the callback of the client that uses the name, for NFS4ERR_CLID_INUSE.
 	InUse Callback
-	// Expired, where not nil, is a client whose lease ran out, and that stands in the
-	// way: it is to be evicted, and the request repeated.
+	// Expired, if not nil, is a client whose lease ran out and that blocks the request. The
+	// caller evicts it and repeats the request.
 	Expired *Client
 }
 
@@ -91,14 +93,14 @@ func (m *Manager) setClientID(id *Identity, cb Callback) (r SetClientIDResult, a
 	return SetClientIDResult{Client: c, Confirm: c.known.v40.confirm}, func() { gone(); more() }
 }
 
-// newConfirm is a verifier that cannot be guessed and does not come again.
+// newConfirm returns a random verifier, which cannot be guessed.
 func newConfirm() (v nfs4wire.Verifier4) {
 	rand.Read(v[:])
 	return v
 }
 
-// ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5). Where it confirms a new
-// incarnation of a client, what the old one held dies.
+// ConfirmClientID is SETCLIENTID_CONFIRM (RFC 7530 §16.34.5). If it confirms a new incarnation of
+// a client, the state of the old one ends.
 func (m *Manager) ConfirmClientID(id uint64, confirm nfs4wire.Verifier4, principal string) Status {
 	m.mu.Lock()
 	s, after := m.confirmClientID(id, confirm, principal)
@@ -123,14 +125,14 @@ func (m *Manager) confirmClientID(id uint64, confirm nfs4wire.Verifier4, princip
 	case update:
 		v.confirm, v.callback, v.updating = v.updateConfirm, v.updatedCallback, false
 		return nfs4wire.NFS4OK, nothing
-	case c.known.confirmed: // already, and the client did not get the answer
+	case c.known.confirmed: // a repeated request: the client did not get the answer
 		return nfs4wire.NFS4OK, nothing
 	}
 	after, s = m.confirm(c)
 	return s, after
 }
 
-// CallbackOf is where a client of minor version 0 wants to be called.
+// CallbackOf returns the callback of a client of minor version 0.
 func (m *Manager) CallbackOf(c *Client) Callback {
 	m.mu.Lock()
 	defer m.mu.Unlock()

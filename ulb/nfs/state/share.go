@@ -2,7 +2,8 @@ package state
 
 import "slices"
 
-// Access is what an open file may be used for, or what it keeps others from.
+// Access is a set of accesses: those that an open allows its owner, or those that it denies to
+// others.
 type Access uint8
 
 // Bits of Access, as OPEN has them (RFC 8881 §18.16).
@@ -12,13 +13,13 @@ const (
 	AccessBoth = AccessRead | AccessWrite
 )
 
-// modes are the ways in which an owner has a file open: a bit for each pair of access
-// and deny mode.
+// modes is the set of modes in which an owner has a file open: one bit for each pair of access
+// and deny.
 type modes uint16
 
 func mode(access, deny Access) modes { return 1 << (access | deny<<2) }
 
-// all are all modes, in pairs.
+// each calls f for each mode in m.
 func (m modes) each(f func(access, deny Access)) {
 	for access := range AccessBoth + 1 {
 		for deny := range AccessBoth + 1 {
@@ -29,7 +30,7 @@ func (m modes) each(f func(access, deny Access)) {
 	}
 }
 
-// union is what the opens come to together.
+// union returns all access bits and all deny bits of the modes, ORed.
 func (m modes) union() (access, deny Access) {
 	m.each(func(a, d Access) {
 		access |= a
@@ -38,7 +39,7 @@ func (m modes) union() (access, deny Access) {
 	return access, deny
 }
 
-// within are the opens that are left when nothing beyond access and deny is.
+// within returns the modes that use no bit beyond access and deny.
 func (m modes) within(access, deny Access) (left modes) {
 	m.each(func(a, d Access) {
 		if a&^access == 0 && d&^deny == 0 {
@@ -48,22 +49,22 @@ func (m modes) within(access, deny Access) (left modes) {
 	return left
 }
 
-// accesses says with which access there are opens, as bits by number.
+// has reports whether an open has exactly this access.
 func (m modes) has(access Access) (has bool) {
 	m.each(func(a, _ Access) { has = has || a == access })
 	return has
 }
 
-// opens are the opens of a file, those together that are for the same and deny others the
-// same. There are few such groups, and a search ends in the first that stands in its way.
+// opens are the opens of a file, grouped by their access and deny bits. There are at most 16
+// groups, so that a search for a conflict is short.
 type opens []openGroup
 
 type openGroup struct {
 	access, deny Access
-	states       []*State // none twice, and at least one
+	states       []*State // each state once; never empty
 }
 
-// group finds or makes the group of what s is open for.
+// group finds or makes the group of s.
 func (all *opens) group(s *State) *openGroup {
 	access, deny := s.modes.union()
 	for i := range *all {
@@ -88,7 +89,7 @@ func (all *opens) remove(s *State) {
 	}
 }
 
-// without is a list in which each state knows its place, without s.
+// without removes s from list, in which each state stores its index.
 func without(list []*State, s *State) []*State {
 	last := len(list) - 1
 	list[s.at], list[last].at = list[last], s.at
@@ -96,8 +97,8 @@ func without(list []*State, s *State) []*State {
 	return list[:last]
 }
 
-// each calls f for the opens that are for any of access, or deny any of deny, until it is
-// false.
+// each calls f for the opens that have any of the access bits or any of the deny bits, until f
+// returns false.
 func (all opens) each(access, deny Access, f func(*State) bool) {
 	for i := range all {
 		if g := &all[i]; g.access&access == 0 && g.deny&deny == 0 {
@@ -111,7 +112,7 @@ func (all opens) each(access, deny Access, f func(*State) bool) {
 	}
 }
 
-// denied are the bits that any of the opens denies.
+// denied returns all deny bits of the opens, ORed.
 func (all opens) denied() (deny Access) {
 	for i := range all {
 		deny |= all[i].deny
@@ -119,7 +120,7 @@ func (all opens) denied() (deny Access) {
 	return deny
 }
 
-// wanted are the bits that any of the opens has.
+// wanted returns all access bits of the opens, ORed.
 func (all opens) wanted() (access Access) {
 	for i := range all {
 		access |= all[i].access

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A shortage is what a client was refused because there is no more of it: memory, places of
-// clients, or open files of a file system.
+// A shortage is a resource that ran out for a client: memory, places for clients, or open files
+// of a file system.
 type shortage struct {
-	// all is how much there is, and used says how much of it is.
+	// all is the total amount. used returns the amount in use.
 	all  int
 	used func() int
-	// has and takes are how much of it an address has, and a client.
+	// has returns the amount that an address uses; takes returns the amount that a client uses.
 	has   func(o *origin) int
 	takes func(c *Client) int
 }
@@ -31,19 +31,19 @@ func (m *Manager) ofPlaces() *shortage {
 	}
 }
 
-// Relieve has clients go whose leases ran out and that need not be kept, because another
-// one was refused something that is not the Manager's. It returns at once, and may be
-// called as often as a client likes to be refused.
+// Relieve has the sweep remove clients whose leases ran out and that it need not keep, because a
+// client was refused something that another package manages. It returns at once, and may be
+// called as often as clients are refused.
 func (m *Manager) Relieve() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.relieve(m.ofMemory(), false)
 }
 
-// relieve has clients go whose leases ran out and that need not be kept, because another
-// one was refused something. starved: the address of that one has less than half its part,
-// so that clients of another one that has more go, be it with a lease. It is called with
-// m.mu held.
+// relieve has the sweep remove clients whose leases ran out and that it need not keep, because a
+// client was refused lack. starved: the address of the refused client has less than half its
+// part. Then the sweep may also evict clients with valid leases, of an address with more than its
+// part. The caller holds m.mu.
 func (m *Manager) relieve(lack *shortage, starved bool) {
 	w := &m.sweeper
 	if w.lack == nil {
@@ -55,12 +55,12 @@ func (m *Manager) relieve(lack *shortage, starved bool) {
 	w.starved = w.starved || starved
 }
 
-// relieveAfter is between two sweeps that clients bring about.
+// relieveAfter is the shortest time between two sweeps that relieve causes.
 const relieveAfter = 20 * time.Millisecond
 
-// greedy are clients that have to go although they have leases, so that addresses which
-// have less than half their part get it: of the address that has most of what is short, so
-// many that it has no more than its part. It is called with m.mu held.
+// greedy returns clients to evict although their leases are valid, so that starved addresses get
+// their part. It takes the clients from the address that uses most of lack, and as many as bring
+// this address down to its part. The caller holds m.mu.
 func (m *Manager) greedy(lack *shortage) (all []*Client) {
 	t, part := &m.clients, m.clients.part(lack.all)
 	var most *origin
@@ -84,8 +84,8 @@ func (m *Manager) greedy(lack *shortage) (all []*Client) {
 			}
 		}
 	}
-	// The largest of them go; of those that are alike, those that hold least, and of these
-	// those that have not been heard of for longest.
+	// Evict the largest users of lack first. Among equals evict those with the least memory, then
+	// those that have been silent for longest.
 	slices.SortFunc(those, func(a, b one) int {
 		return cmp.Or(cmp.Compare(b.takes, a.takes), cmp.Compare(a.c.holding.memory, b.c.holding.memory),
 			cmp.Compare(a.c.known.renewed.Load(), b.c.known.renewed.Load()))
@@ -97,8 +97,9 @@ func (m *Manager) greedy(lack *shortage) (all []*Client) {
 	return all
 }
 
-// courtesyOf is how long c is kept without a lease. What it has locked stands against programs
-// of this machine, whose locks send no client away: then that is two leases at most.
+// courtesyOf returns how long the server keeps c without a lease. If c has locks, that is two
+// leases at most: its locks also block programs of this machine, and their lock requests do not
+// evict clients.
 func (m *Manager) courtesyOf(c *Client) time.Duration {
 	if c.holding.ranges > 0 {
 		return min(m.cfg.Courtesy, 2*m.cfg.Lease)
@@ -106,11 +107,11 @@ func (m *Manager) courtesyOf(c *Client) time.Duration {
 	return m.cfg.Courtesy
 }
 
-// discourteous are those of the courteous clients, whose leases ran out, that are not kept
-// any longer: for too long a time; beyond how many there may be, the longest expired
-// first; or where more than half of something is used that one of them was refused, or of
-// memory, until it is not, those first whose address has most of it. It is called with m.mu
-// held.
+// discourteous returns those of the courteous clients (whose leases ran out) that the server no
+// longer keeps: those whose courtesy time is over; the longest expired ones beyond maxCourteous;
+// those of an address that may confirm no more clients; and, while more than half of a scarce
+// resource is in use, those that use it, first those of the addresses that use most. The caller
+// holds m.mu.
 func (m *Manager) discourteous(courteous []*Client, now time.Duration) (late []*Client) {
 	t, lack := &m.clients, m.sweeper.lack
 	if lack == nil {

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// Config is how a Manager works.
+// Config is the configuration of a Manager.
 type Config struct {
-	// Lease is how long a client's state is safe without a word from it; 0: 90 s.
+	// Lease is how long the server keeps a client's state safe without hearing from it. 0 means
+	// 90 s.
 	Lease time.Duration
-	// Grace is how long after a start only what was held before may be claimed
-	// again, where the leases of the server's former life were not longer; 0: as long as
+	// Grace is how long after a start clients may only claim state from before. If the server
+	// promised longer leases before the restart, grace lasts that long. 0 means the same as
 	// Lease.
 	Grace time.Duration
-	// Courtesy is how long state of a client whose lease ran out is kept as long as
-	// no other client wants what it holds; 0: a day. Where a part of it is locked, that
-	// is two leases at most.
+	// Courtesy is how long the server keeps the state of a client whose lease ran out, as long as
+	// no other client wants it. 0 means 24 h. If the client holds locks, the limit is two leases.
 	Courtesy time.Duration
-	// Memory is what all that clients hold may take, in bytes; 0: 128 MiB. Those of one
-	// address may have as much as they leave to others.
+	// Memory bounds the state of all clients together, in bytes. 0 means 128 MiB. The clients of
+	// one address may use as much as they leave to others.
 	Memory int
-	// Records remember over restarts which clients hold something. nil: none are
-	// kept, and there is no grace.
+	// Records remember across restarts which clients hold state. If it is nil, there are no
+	// records, and no time of grace.
 	Records Records
-	// Event is told what an administrator wants to know. It is called without a lock, and
-	// must not block. It may be nil.
+	// Event receives news for the administrator. It is called without a lock, and must not block.
+	// It may be nil.
 	Event func(*Event)
 }
 
@@ -34,23 +34,25 @@ type Manager struct {
 	cfg     Config
 	epoch   uint32
 	sweeper sweeper
-	// recording is held while Records are changed, and taken before mu.
+	// The holder of recording may change Records. A goroutine takes it before mu.
 	recording token
-	// mu guards all that follows, and every Client, owner and state reached from it.
+	// mu guards the fields below, and every Client, Owner and State reached from them.
 	mu      sync.Mutex
 	clients clients
 	grace   grace
 	files   files
-	// forgotten are records that are to be removed in good time.
+	// forgotten are records that the sweep will remove.
 	forgotten []Record
-	// unrecorded wait for their records to be written, and marked for these to be written
-	// anew. withheld: until that is done nothing new is granted.
+	// unrecorded are clients whose records are to be written. marked are clients whose records
+	// have to be rewritten because their Revoked flag changed. withheld: such a rewrite failed,
+	// and the Manager grants no new state until one succeeds.
 	unrecorded, marked []*Client
 	withheld           bool
 }
 
-// A token is held by one goroutine at a time. It is a channel and no mutex, because it is held
-// while the disk works: testing/synctest lets time pass for goroutines that wait for a channel.
+// A token is held by one goroutine at a time. It is a channel and not a mutex, because a
+// goroutine holds it while it waits for the disk: in testing/synctest, time advances only while
+// all goroutines wait on channels and the like.
 type token chan struct{}
 
 func (t token) lock()   { t <- struct{}{} }

@@ -8,13 +8,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Stateids that the protocol gives a meaning of their own (RFC 8881 §8.2.3).
+// Stateids with a special meaning (RFC 8881 §8.2.3).
 var (
-	// Anonymous stands for no state at all.
+	// Anonymous refers to no state.
 	Anonymous nfs4wire.StateID4
-	// Bypass is Anonymous, but for a READ, which no deny mode holds up.
+	// Bypass is Anonymous for a READ that ignores deny modes.
 	Bypass = nfs4wire.StateID4{Seqid: 1<<32 - 1, Other: allOnes}
-	// CurrentID is replaced by the current stateid, from minor version 1 on.
+	// CurrentID refers to the current stateid, from minor version 1 on.
 	CurrentID = nfs4wire.StateID4{Seqid: 1}
 	// InvalidID is never valid.
 	InvalidID = nfs4wire.StateID4{Seqid: 1<<32 - 1}
@@ -22,12 +22,12 @@ var (
 	allOnes = [nfs4wire.NFS4OtherSize]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}
 )
 
-// IsSpecial says that id names no state, be it one of the above or reserved.
+// IsSpecial reports whether id names no state: it is one of the stateids above, or reserved.
 func IsSpecial(id *nfs4wire.StateID4) bool {
 	return id.Other == [nfs4wire.NFS4OtherSize]byte{} || id.Other == allOnes
 }
 
-// A Kind is what a stateid stands for.
+// A Kind is the kind of state that a stateid names.
 type Kind uint8
 
 // Kinds of State.
@@ -36,8 +36,8 @@ const (
 	KindLock
 )
 
-// A State is what one stateid stands for: the opens of a file by an open-owner, or the
-// byte ranges of it that a lock-owner has locked through one of those.
+// A State is the state of one stateid: the opens of a file by one open-owner, or the byte ranges
+// that one lock-owner has locked through such an open.
 type State struct {
 	Kind   Kind
 	Client *Client
@@ -46,15 +46,15 @@ type State struct {
 
 	other [nfs4wire.NFS4OtherSize]byte
 	seqid atomic.Uint32
-	// revoked: it was taken away by the administrator, and is gone.
+	// revoked: the administrator's change of the exports took the state away.
 	revoked atomic.Bool
-	// opened is nil once the state is gone. A lock's is its open's.
+	// opened is nil once the state is gone. A lock uses the opened of its open.
 	opened atomic.Pointer[opened]
 
-	// What follows is guarded by Manager.mu.
+	// Manager.mu guards the fields below.
 
 	file *file // nil once the state is gone
-	at   int   // of an open: in its group of file.opens
+	at   int   // of an open: its index in its group of file.opens
 	// Of an open:
 	modes modes
 	locks map[*Owner]*State
@@ -63,22 +63,22 @@ type State struct {
 	ranges ranges
 }
 
-// opened is what an open may do, and the open files with which it does it. It does not
-// change: another one takes its place.
+// opened is the access that an open allows, with its open files. It is immutable: a change
+// replaces it.
 type opened struct {
 	access Access
-	grants [AccessBoth + 1]grant // by the access that was asked for
+	grants [AccessBoth + 1]grant // by the access of the OPEN
 }
 
-// A grant is what one principal was granted by an OPEN. Its file is nil where the file
-// system has no open files.
+// A grant is the access that an OPEN gave to one principal. file is nil if the file system has no
+// open files.
 type grant struct {
 	open bool
 	by   Principal
 	file vfs.File
 }
 
-// grant is what lets by do want, or nil.
+// grant returns the grant that lets by do want, or nil.
 func (o *opened) grant(want Access, by Principal) *grant {
 	for _, access := range [...]Access{want, AccessBoth} {
 		if g := &o.grants[access]; g.open && g.by == by {
@@ -88,12 +88,13 @@ func (o *opened) grant(want Access, by Principal) *grant {
 	return nil
 }
 
-// ID is the stateid as it stands now.
+// ID returns the current stateid, with its seqid.
 func (s *State) ID() nfs4wire.StateID4 {
 	return nfs4wire.StateID4{Seqid: s.seqid.Load(), Other: s.other}
 }
 
-// granted is what s may do, or the open that s locks by: nil where that was closed.
+// granted returns the opened of s, or of the open through which s locks. It is nil if that was
+// closed.
 func (s *State) granted() *opened {
 	if s.Kind == KindLock {
 		s = s.open
@@ -101,10 +102,11 @@ func (s *State) granted() *opened {
 	return s.opened.Load()
 }
 
-// For says whether the state allows want, which is AccessRead or AccessWrite, and with
-// which open file. The file is nil where by did not open it for that, or the file system
-// has no open files: then by is judged as itself, by the file's handle. The file may be
-// closed meanwhile, and then answers EBADF: the stateid was given up. For takes no lock.
+// For reports whether the state allows want, AccessRead or AccessWrite, and returns the open file
+// to use. The file is nil if by did not open it for that access, or if the file system has no
+// open files: the caller then uses the file's handle, and the file system checks the permissions
+// of by. Another request may close the file meanwhile; calls on it then answer EBADF, because the
+// stateid was given up. For takes no lock.
 func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	o := s.granted()
 	switch {
@@ -119,13 +121,13 @@ func (s *State) For(want Access, by Principal) (vfs.File, Status) {
 	return nil, nfs4wire.NFS4OK
 }
 
-// OpenedBy says whether by opened the file for want. It is false where the state is gone.
+// OpenedBy reports whether by opened the file for want. It is false if the state is gone.
 func (s *State) OpenedBy(want Access, by Principal) bool {
 	o := s.granted()
 	return o != nil && o.grant(want, by) != nil
 }
 
-// bump makes the next stateid of s, and returns it. It is called with Manager.mu held.
+// bump advances the seqid of s and returns the new stateid. The caller holds Manager.mu.
 func (s *State) bump() nfs4wire.StateID4 {
 	n := s.seqid.Load() + 1
 	if n == 0 {
@@ -139,29 +141,29 @@ func (s *State) bump() nfs4wire.StateID4 {
 const (
 	chunkSlots = 1 << 10
 	maxChunks  = 1 << 10
-	// MaxStates is how many stateids there may be at once.
+	// MaxStates is the largest number of stateids at one time.
 	MaxStates = chunkSlots * maxChunks
 )
 
-// A slab finds states by their stateids without a lock: Other is the epoch of the
-// server, the index of a slot, and the slot's generation, of 32 bits each. The last of them
-// is scrambled: in minor version 0 a stateid is all that tells its holder from others.
+// A slab finds states by their stateids without a lock. Other consists of the server's epoch, the
+// index of a slot, and the slot's generation, 32 bits each. The generation is scrambled, because
+// in minor version 0 the stateid alone authorizes its holder.
 type slab struct {
 	chunks [maxChunks]atomic.Pointer[[chunkSlots]slot]
 
-	// What follows is guarded by Manager.mu.
+	// Manager.mu guards the fields below.
 
-	used uint32   // slots that were ever used
-	free []uint32 // slots that can be used again
+	used uint32   // number of slots ever used
+	free []uint32 // slots to use again
 
 	scramble scrambler
 }
 
 type slot struct {
 	state atomic.Pointer[State]
-	// expired is the generation that was taken away last, as the stateid had it.
+	// expired is the scrambled generation of the last stateid that ended with its client.
 	expired atomic.Uint32
-	// generation is guarded by Manager.mu.
+	// Manager.mu guards generation.
 	generation uint32
 }
 
@@ -176,7 +178,7 @@ func (b *slab) slot(index uint32) *slot {
 	return &c[index%chunkSlots]
 }
 
-// add gives s a stateid that never was. It is false where there is no room.
+// add gives s a stateid that was never used. It returns false if there is no room.
 func (b *slab) add(s *State, epoch uint32) bool {
 	var index uint32
 	switch n := len(b.free); {
@@ -202,7 +204,7 @@ func (b *slab) add(s *State, epoch uint32) bool {
 	return true
 }
 
-// remove ends the stateid of s. expired: it was taken away.
+// remove ends the stateid of s. expired: its client is being removed.
 func (b *slab) remove(s *State, expired bool) {
 	index := binary.BigEndian.Uint32(s.other[4:])
 	sl := b.slot(index)
@@ -210,15 +212,15 @@ func (b *slab) remove(s *State, expired bool) {
 	if expired {
 		sl.expired.Store(binary.BigEndian.Uint32(s.other[8:]))
 	}
-	if sl.generation != 1<<32-1 { // else its generations are used up
+	if sl.generation != 1<<32-1 { // else the slot has no generation left
 		b.free = append(b.free, index)
 	}
 }
 
-// Find returns the state of a stateid that is not special. c is the client that asks,
-// or nil in minor version 0, where the stateid says who that is. It takes no lock.
+// Find returns the state of a stateid that is not special. c is the client that sent the request;
+// nil in minor version 0, where the stateid itself identifies the client. Find takes no lock.
 //
-// From minor version 1 on a Seqid of 0 stands for the newest.
+// From minor version 1 on a Seqid of 0 means the newest.
 func (m *Manager) Find(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 	s, status := m.named(id, c)
 	if status != nfs4wire.NFS4OK {
@@ -230,13 +232,13 @@ func (m *Manager) Find(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 	return s, nfs4wire.NFS4OK
 }
 
-// current says whether id, which names s, is how the stateid stands now.
+// current reports whether id has the current seqid of s. id names s.
 func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	switch now := s.seqid.Load(); {
 	case s.revoked.Load():
 		return nfs4wire.NFS4ErrAdminRevoked
 	case s.Kind == KindOpen && s.opened.Load() == nil:
-		// It was closed, and is known only in case that the CLOSE comes again.
+		// The state was closed. Its stateid is known only for a repeated CLOSE.
 		return nfs4wire.NFS4ErrBadStateID
 	case id.Seqid == now, id.Seqid == 0 && c != nil:
 		return nfs4wire.NFS4OK
@@ -246,8 +248,9 @@ func (s *State) current(id *nfs4wire.StateID4, c *Client) Status {
 	return nfs4wire.NFS4ErrBadStateID
 }
 
-// wrap is how far behind the largest seqid one is taken for older than a small one: more
-// than there are requests under way at once (RFC 8881 §8.2.2).
+// wrap is the distance within which seqids count as wrapped around: a seqid less than wrap below
+// the largest is older than one less than wrap above 0. It is more than the requests that can be
+// under way at once (RFC 8881 §8.2.2).
 const wrap = 4096
 
 func older(a, b uint32) bool {
@@ -260,7 +263,7 @@ func older(a, b uint32) bool {
 	return a < b
 }
 
-// named is Find without the seqid.
+// named is Find without the check of the seqid.
 func (m *Manager) named(id *nfs4wire.StateID4, c *Client) (*State, Status) {
 	if IsSpecial(id) {
 		return nil, nfs4wire.NFS4ErrBadStateID

@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// sweeper is the Manager's goroutine: it removes clients that have ended or are
-// given up, removes their records, ends what was opened and not confirmed, and the time of
-// grace.
+// sweeper is the Manager's goroutine. It removes clients that have ended or that the server gives
+// up, and their records; it ends unconfirmed opens, and the time of grace.
 type sweeper struct {
 	start time.Time
 	woken chan struct{} // capacity 1
 	stop  chan struct{}
 	ended chan struct{}
-	// swept is when the last sweep was; lack and starved are the arguments of relieve
-	// since. They are guarded by Manager.mu.
+	// swept is the time of the last sweep. lack and starved are the arguments of the calls of
+	// relieve since then. Manager.mu guards them.
 	swept   time.Duration
 	lack    *shortage
 	starved bool
-	// courteous is how many clients had no lease any more, and were kept, at the last
-	// sweep. It is guarded by Manager.mu.
+	// courteous is the number of clients without a valid lease that the last sweep kept.
+	// Manager.mu guards it.
 	courteous int
 }
 
@@ -62,8 +61,9 @@ func (m *Manager) sweepOn() {
 	}
 }
 
-// sweepClients removes clients that did not confirm themselves within a lease, and those
-// whose courtesy has ended: where something is short, all that hold nothing.
+// sweepClients removes clients that did not confirm themselves within a lease, and clients that
+// the server no longer keeps without a lease (see discourteous). While a resource is short, it
+// removes all expired clients that hold nothing.
 func (m *Manager) sweepClients() {
 	var gone afterwards
 	m.mu.Lock()
@@ -81,13 +81,14 @@ func (m *Manager) sweepClients() {
 		switch c := in.confirmed; {
 		case c == nil || !m.expired(c, now):
 		case m.sweeper.lack != nil && !m.holds(c) && m.claimOf(c) == nil:
-			// There is nothing to keep for it: it comes again as it came first.
+			// The client holds nothing, so it can simply introduce itself again.
 			gone.add(m.remove(c))
 			m.forget(c)
 		default:
 			courteous = append(courteous, c)
 			if !m.holds(c) && m.claimOf(c) == nil {
-				// Only its sessions are kept. Grace would wait for it in vain.
+				// Only its sessions are left. Without the record, a later time of grace does not
+				// wait for it.
 				m.forget(c)
 				c.known.reclaim.recorded = false
 			}
@@ -113,12 +114,12 @@ func (m *Manager) sweepClients() {
 	m.evictBy(evictedTogether, greedy, Greedy)
 }
 
-// evictedTogether is how many clients the sweep evicts at a time: they wait for the disk
-// once, and begin nothing meanwhile.
+// evictedTogether is how many clients the sweep evicts at a time. They share one wait for the
+// disk, and none of them can begin anything meanwhile.
 const evictedTogether = 256
 
-// evictBy evicts clients, n at a time, until the Manager is closed. What fails is tried
-// again by a later sweep.
+// evictBy evicts clients, n at a time, until the Manager is closed. A later sweep retries those
+// that failed.
 func (m *Manager) evictBy(n int, all []*Client, why Why) {
 	for some := range slices.Chunk(all, n) {
 		select {

@@ -2,60 +2,58 @@ package state
 
 import "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// A Request is what tells numbered requests of an owner apart that have one number: who makes
-// them, and what they ask for.
+// A Request identifies a numbered request of an owner among requests with the same number, by its
+// caller and its content.
 type Request struct {
 	Operation nfs4wire.OpNum
 	By        Principal
-	Arguments uint64 // a digest
+	Arguments uint64 // a hash
 }
 
-// A Reply is what a numbered request of an owner was answered (RFC 7530 §9.1.9). It does
-// not change.
+// A Reply is the reply to a numbered request of an owner (RFC 7530 §9.1.9). It is immutable.
 type Reply struct {
 	To     Request
 	Status Status
-	// Body is what followed the status.
+	// Body is the encoded reply after the status.
 	Body []byte
-	// Current is what the request had made the current file handle, as the program
-	// writes it, or nil.
+	// Current is the current file handle after the request, in the form that nfs40 uses, or nil.
 	Current any
 }
 
-// A Verdict is what becomes of a numbered request.
+// A Verdict is the decision on a numbered request.
 type Verdict uint8
 
 // Verdicts.
 const (
-	// Proceed: it is the next. EndTurn ends it.
+	// Proceed: it is the next request. The caller ends it with EndTurn.
 	Proceed Verdict = iota
-	// Repeated: it is the last once more, and gets the same Reply.
+	// Repeated: it repeats the last request, and gets the same Reply.
 	Repeated
-	// Misordered: it is neither: NFS4ERR_BAD_SEQID.
+	// Misordered: it is neither. The answer is NFS4ERR_BAD_SEQID.
 	Misordered
-	// Wait: the owner's request before it has not ended. AfterTurn tells when it has.
+	// Wait: the owner's earlier request has not ended. AfterTurn reports its end.
 	Wait
 )
 
-// turn is how the requests of an owner follow one another.
+// turn is the sequence of an owner's requests.
 type turn struct {
-	// seqid is the last one's, once any came.
+	// seqid is the number of the last request, if begun is set.
 	begun bool
 	seqid uint32
 	last  *Reply
-	// busy: a request is under way, and waiting are to be told of its end.
+	// busy: a request is under way. waiting are the functions to call when it ends.
 	busy    bool
 	waiting []func()
 }
 
-// precedes says whether seqid is the next number. Behind the largest comes 1
-// (RFC 7530 §9.1.3), or 0 of clients that just count.
+// precedes reports whether seqid is the next number. After the largest number comes 1 (RFC 7530
+// §9.1.3), or 0 from clients that simply count on.
 func (t *turn) precedes(seqid uint32) bool {
 	next := t.seqid + 1
 	return seqid == next || next == 0 && seqid == 1
 }
 
-// BeginTurn judges a request of o with number seqid.
+// BeginTurn decides on a request of o with the number seqid.
 func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,8 +65,7 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	case seqid == t.seqid && t.last != nil && t.last.To == *r:
 		return Repeated, t.last
 	case !o.Confirmed() && r.Operation == nfs4wire.OpOpen:
-		// An owner that was not confirmed begins again, with any number
-		// (RFC 7530 §16.18.5).
+		// An unconfirmed owner starts again, with any number (RFC 7530 §16.18.5).
 	case !t.precedes(seqid):
 		return Misordered, nil
 	}
@@ -76,8 +73,8 @@ func (m *Manager) BeginTurn(o *Owner, r *Request, seqid uint32) (Verdict, *Reply
 	return Proceed, nil
 }
 
-// AfterTurn calls again once, when the request of o that is under way has ended. That may
-// be before AfterTurn returns.
+// AfterTurn calls again once, when the current request of o has ended. That may happen before
+// AfterTurn returns.
 func (m *Manager) AfterTurn(o *Owner, again func()) {
 	m.mu.Lock()
 	if o.turn.busy {
@@ -88,8 +85,8 @@ func (m *Manager) AfterTurn(o *Owner, again func()) {
 	again()
 }
 
-// EndTurn ends a request that was to proceed. reply is nil where it does not count: the
-// client sends the next one with the same number (RFC 7530 §9.1.7).
+// EndTurn ends a request with the Verdict Proceed. reply is nil if the request does not count:
+// the client then sends its next one with the same number (RFC 7530 §9.1.7).
 func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
 	m.mu.Lock()
 	t := &o.turn
@@ -105,9 +102,9 @@ func (m *Manager) EndTurn(o *Owner, seqid uint32, reply *Reply) {
 	}
 }
 
-// Follows says whether seqid is the next of the lock-owner o, or o begins with it. One
-// that holds no lock may be another one of the same name: clients use names again, and
-// their RELEASE_LOCKOWNER may be under way still.
+// Follows reports whether seqid is the next number of the lock-owner o, or o has none yet. If o
+// holds no locks, any number will do: clients reuse the names of lock-owners, and the
+// RELEASE_LOCKOWNER for the old one may still be on its way.
 func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,16 +119,16 @@ func (m *Manager) Follows(o *Owner, seqid uint32) bool {
 	return true
 }
 
-// Number notes the number of a request of o that was another owner's as well: the LOCK
-// that an open-owner begins a lock-owner with (RFC 7530 §9.1.7).
+// Number sets the number of a request of o that another owner made as well: the LOCK with which
+// an open-owner introduces a lock-owner (RFC 7530 §9.1.7).
 func (m *Manager) Number(o *Owner, seqid uint32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o.turn.begun, o.turn.seqid, o.turn.last = true, seqid, nil
 }
 
-// OwnerOfState is the owner of a stateid of minor version 0 of the kind given, also of
-// the one that he closed last: his CLOSE may come again.
+// OwnerOfState returns the owner of a stateid of minor version 0 with the given kind. It also
+// finds the stateid that the owner closed last, because the client may repeat the CLOSE.
 func (m *Manager) OwnerOfState(id *nfs4wire.StateID4, kind Kind) (*Owner, Status) {
 	s, status := m.named(id, nil)
 	switch {

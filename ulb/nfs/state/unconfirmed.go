@@ -2,11 +2,12 @@ package state
 
 import "time"
 
-// waitingOwners are open-owners of minor version 0 that have something open and were not
-// confirmed yet, with when they opened it last, as Manager.now has it.
+// waitingOwners are the unconfirmed open-owners of minor version 0 that have opens, with the time
+// of their last OPEN on the clock of Manager.now.
 type waitingOwners map[*Owner]time.Duration
 
-// awaits notes that o has to confirm what it has just opened. It is called with m.mu held.
+// awaits notes that the client has to confirm o, which has just opened a file. The caller holds
+// m.mu.
 func (m *Manager) awaits(o *Owner) {
 	if m.files.unconfirmed == nil {
 		m.files.unconfirmed = make(waitingOwners)
@@ -14,8 +15,8 @@ func (m *Manager) awaits(o *Owner) {
 	m.files.unconfirmed[o] = m.now()
 }
 
-// abandon ends what o has opened and not confirmed: an OPEN that comes again opens it again.
-// It is called with m.mu held.
+// abandon ends the unconfirmed opens of o. If the client repeats its OPEN, that opens the file
+// again. The caller holds m.mu.
 func (m *Manager) abandon(o *Owner, l *leftovers) {
 	o.turn.last = nil
 	delete(m.files.unconfirmed, o)
@@ -24,8 +25,8 @@ func (m *Manager) abandon(o *Owner, l *leftovers) {
 	}
 }
 
-// Abandon ends what an open-owner has opened and not confirmed, and will not confirm
-// (RFC 7530 §16.18.4).
+// Abandon ends the unconfirmed opens of an open-owner that will not be confirmed (RFC 7530
+// §16.18.4).
 func (m *Manager) Abandon(o *Owner) {
 	var l leftovers
 	m.mu.Lock()
@@ -36,9 +37,8 @@ func (m *Manager) Abandon(o *Owner) {
 	m.finish(&l)
 }
 
-// sweepUnconfirmed ends what was opened and not confirmed within a lease
-// (RFC 7530 §16.18.5): it keeps others from the file, and its owner may never have got
-// the answer.
+// sweepUnconfirmed ends opens that were not confirmed within a lease (RFC 7530 §16.18.5), because
+// they may deny the file to others although their owner never got the answer.
 func (m *Manager) sweepUnconfirmed() {
 	var l leftovers
 	m.mu.Lock()

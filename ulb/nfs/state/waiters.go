@@ -5,47 +5,48 @@ import (
 	"time"
 )
 
-// A waiter is a lock that was denied, and that its owner waits for.
+// A waiter is a denied lock for which its owner waits.
 type waiter struct {
 	client *Client
 	owner  string
 	want   byteRange
 	tag    any
-	// asked is when the owner last wanted it.
+	// asked is when the owner last asked for the lock.
 	asked time.Time
-	// offered: the lock could be had since then, and was kept for the owner until until. It
-	// is kept once for each request: an owner that does not come is not waited with again.
+	// offered: the lock became free, and the server keeps it for the owner until the time until.
+	// It does so once for each request: if the owner does not come in time, the next waiter gets
+	// its turn.
 	offered bool
 	until   time.Time
 }
 
 func (w *waiter) size() int { return sizeWaiter + len(w.owner) }
 
-// gaveUp says that w has not asked for a lease: a client that goes on waiting asks again
-// meanwhile, called back or not.
+// gaveUp reports whether the owner has not asked for a whole lease. A client that still waits
+// asks again within that time, whether it gets notices or not.
 func (w *waiter) gaveUp(m *Manager, now time.Time) bool { return now.Sub(w.asked) > m.cfg.Lease }
 
-// lapsed says that w let pass the time for which its lock was kept.
+// lapsed reports whether the owner did not take its lock in the time that the server kept it.
 func (w *waiter) lapsed(now time.Time) bool { return w.offered && !now.Before(w.until) }
 
-// A LockNotice says that a lock that was denied could be had now
-// (RFC 8881 §20.11).
+// A LockNotice tells a client that a lock that was denied is now free (RFC 8881 §20.11).
 type LockNotice struct {
 	Client *Client
 	Owner  string
-	// Tag is what LOCK was given.
+	// Tag is LockArgs.Tag.
 	Tag any
 }
 
-// NotifyLocks has f called, without any mutex held, for each lock that was waited for
-// and could be had now. It is called once, before there is any state; the Manager's goroutine
-// runs already.
+// NotifyLocks sets the function to call, without any mutex held, for each awaited lock that
+// becomes free. The caller sets it once, before there is any state, although the Manager's
+// goroutine already runs.
 func (m *Manager) NotifyLocks(f func(LockNotice)) { m.files.notify.Store(&f) }
 
-// NotifiesLocks says that clients are told of locks that they wait for.
+// NotifiesLocks reports whether the server notifies clients of free locks.
 func (m *Manager) NotifiesLocks() bool { return m.files.notify.Load() != nil }
 
-// queue notes that w waits. One that waits already keeps its place.
+// queue adds w to the waiters. If its owner already waits for the same lock, that waiter keeps
+// its place.
 func (of *file) queue(m *Manager, w *waiter) {
 	now := time.Now()
 	for _, other := range of.waiting {
@@ -71,19 +72,19 @@ func (of *file) queue(m *Manager, w *waiter) {
 	h.waiting[of]++
 }
 
-// mayWait says whether c may wait for one more lock in all: an address may wait for as many
-// as it leaves to others, and a client for as many as it leaves to the others of its address.
-// It is called with m.mu held.
+// mayWait reports whether c may wait for one more lock. An address may wait for as many as it
+// leaves to others; of these a client may wait for as many as it leaves to the other clients of
+// its address. The caller holds m.mu.
 func (c *Client) mayWait(m *Manager) bool {
 	o := c.known.origin
 	free := maxWaiters - m.files.usage.waiters
 	return o.waiters < free && c.holding.waiters < (o.waiters+free)/2-o.waiters
 }
 
-// yield makes room for a waiter of c in a file where as many wait as may: the latest waiter
-// goes of the address that has most, and there of the client that has most, if it has more
-// than c would have. It is false where there is none. What is kept for a waiter already stays
-// with it.
+// yield makes room for a waiter of c in a file that has maxFileWaiters of them. It removes the
+// latest waiter of the client that has most, within the address that has most, if that is more
+// than c would have. It returns false if there is no such waiter. Waiters for which the server
+// keeps a lock stay.
 func (of *file) yield(m *Manager, c *Client, now time.Time) bool {
 	byOrigin := make(map[*origin]int)
 	for _, w := range of.waiting {
@@ -116,7 +117,7 @@ func (of *file) yield(m *Manager, c *Client, now time.Time) bool {
 	return true
 }
 
-// unqueue forgets the waiters that over says it of.
+// unqueue removes the waiters for which over returns true.
 func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 	of.waiting = slices.DeleteFunc(of.waiting, func(w *waiter) bool {
 		if !over(w) {
@@ -134,8 +135,7 @@ func (of *file) unqueue(m *Manager, over func(w *waiter) bool) {
 	})
 }
 
-// reserved says what keeps r from an owner of c although it is not locked: it is kept for
-// an owner that waited before.
+// reserved returns a Denied if the server keeps r for another owner that waited for it, else nil.
 func (of *file) reserved(r *byteRange, c *Client, owner string) *Denied {
 	if len(of.waiting) == 0 {
 		return nil
@@ -152,10 +152,10 @@ func (of *file) reserved(r *byteRange, c *Client, owner string) *Denied {
 	return nil
 }
 
-// released keeps for those who wait what can be had now, in the order in which they came
-// and has them told. As many are looked at as maxHindrances lets: first the first waiter of
-// each address, then that of each client, then the others, so that a client that waits for
-// many locks keeps no other from being told.
+// released offers the locks that have become free to the waiters, in the order of their arrival,
+// and adds the notices to l. It stops after it has looked at maxHindrances locks and waiters. If
+// there are many waiters, it begins with the first waiter of each address, then the first of each
+// client, so that a client that waits for many locks does not keep others from their notices.
 func (m *Manager) released(of *file, l *leftovers) {
 	if len(of.waiting) == 0 {
 		return
@@ -164,7 +164,7 @@ func (m *Manager) released(of *file, l *leftovers) {
 	now := time.Now()
 	of.unqueue(m, func(w *waiter) bool { return w.gaveUp(m, now) })
 	left := maxHindrances
-	var turns []int // nil: as they came
+	var turns []int // nil means the order of arrival
 	if n := len(of.waiting); n*n > left {
 		turns = of.inTurn()
 	}
@@ -185,8 +185,8 @@ func (m *Manager) released(of *file, l *leftovers) {
 	}
 }
 
-// inTurn are the places of those who wait: the first of each address, the first of each
-// client, and the others, each in the order in which they came.
+// inTurn returns the indexes of the waiters: first the first waiter of each address, then the
+// first of each client, then all others, each group in the order of arrival.
 func (of *file) inTurn() []int {
 	origins, clients := make(map[*origin]bool), make(map[*Client]bool)
 	firsts, seconds, others := make([]int, 0, len(of.waiting)), []int(nil), []int(nil)
@@ -204,8 +204,8 @@ func (of *file) inTurn() []int {
 	return append(append(firsts, seconds...), others...)
 }
 
-// hindered says whether waiter i cannot have its lock, because of a lock, or of one that
-// is kept for a waiter before it, and at how many of these it looked.
+// hindered reports whether waiter i cannot have its lock because of a lock, or because the server
+// keeps a conflicting lock for an earlier waiter. looks is how many of these it looked at.
 func (of *file) hindered(i int, now time.Time) (is bool, looks int) {
 	w := of.waiting[i]
 	of.locked.conflict(&w.want, func(other *lockedRange) bool {

@@ -13,13 +13,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Earlier versions kept a database of bbolt, with three buckets: in server how often the server
-// was started; in records a value for each client, which is its name and its principal, each
-// behind its length, and its address as text; and the first ones, instead of these, in clients
-// the principals by the names.
+// Earlier versions kept a bbolt database with these buckets. "server" has the number of starts.
+// "records" has a value for each client: its name and its principal, each after its length, then
+// its address as text. The first versions had "clients" instead of "records": it maps names to
+// principals.
 
-// readEarlier reads such a database, which is the content of the file at path. bbolt gets a copy:
-// the file itself stays locked.
+// readEarlier reads such a database. b is the content of the file at path. bbolt opens a copy, so
+// that the file itself stays locked.
 func readEarlier(path string, b []byte) (c content, err error) {
 	c.all = make(map[key]state.Record)
 	copied := path + ".new"
@@ -27,8 +27,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	if err := os.WriteFile(copied, b, 0o600); err != nil {
 		return c, err
 	}
-	// bbolt trusts what it reads: damage to the file makes it panic, or look at memory that is
-	// not there.
+	// bbolt does not check the file: damage makes it panic, or access memory that is not mapped.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,7 +65,7 @@ func each(tx *bolt.Tx, bucket string, f func(k, v []byte) error) error {
 	return nil
 }
 
-// addEarlier adds a client whose name begins with its minor version.
+// addEarlier adds a client. The first byte of name is its minor version.
 func (c *content) addEarlier(name, principal, address string) error {
 	if name == "" {
 		return errors.New("a client in it is none")

@@ -12,32 +12,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A file begins with a head: magic, the version of the format, how long the file is as far as it
-// is known to be on stable storage, the sum up to there, and a sum of the head itself. It is less
-// than a sector of any disk, so that no crash leaves half of one.
+// A file begins with a head: the magic text, the version of the format, the length that is known
+// to be on stable storage, the checksum up to that length, and a checksum of the head itself. The
+// head is smaller than a sector of any disk, so that a crash never leaves half of it.
 const (
 	magic    = "nfsrdmad records"
 	version  = 1
 	headSize = len(magic) + 4 + 8 + 4 + 4
 )
 
-// Behind the head come transactions: the length of the changes in 4 bytes, the sum in 4, and the
-// changes. The sum is of everything from the first transaction on, so that none can be missing.
+// Transactions follow the head. Each is the length of its changes (4 bytes), a checksum (4
+// bytes), and the changes. The checksum covers everything from the first transaction on, so that
+// a missing transaction is noticed.
 const transactionHead = 8
 
-// The changes that a transaction consists of.
+// The kinds of changes in a transaction.
 const (
-	changeStarts = 'S' // how often the server was started
+	changeStarts = 'S' // the number of starts of the server
 	changePut    = 'P'
 	changeRemove = 'R'
 )
 
-// flagRevoked is state.Record.Revoked. The other bits are 0.
+// flagRevoked stands for state.Record.Revoked. All other bits are 0.
 const flagRevoked = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// A key names a client.
+// A key identifies a client.
 type key struct {
 	minor uint32
 	owner string
@@ -45,7 +46,7 @@ type key struct {
 
 func keyOf(r *state.Record) key { return key{r.Minor, r.Owner} }
 
-// content is what a file says.
+// content is the decoded content of a file.
 type content struct {
 	starts uint32
 	all    map[key]state.Record
@@ -60,7 +61,8 @@ func appendHead(b []byte, length int64, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
 }
 
-// appendTransaction appends one with these changes, behind what has a sum, and returns the next.
+// appendTransaction appends a transaction with these changes. sum is the checksum of the
+// transactions before; it returns the new one.
 func appendTransaction(b, changes []byte, sum uint32) ([]byte, uint32) {
 	length := binary.BigEndian.AppendUint32(nil, uint32(len(changes)))
 	sum = crc32.Update(crc32.Update(sum, castagnoli, length), castagnoli, changes)
@@ -82,7 +84,7 @@ func appendPut(b []byte, r *state.Record) []byte {
 	if r.Revoked {
 		flags = flagRevoked
 	}
-	address, _ := r.Address.MarshalBinary() // which does not fail
+	address, _ := r.Address.MarshalBinary() // it never fails
 	b = appendString(binary.BigEndian.AppendUint32(append(b, changePut), r.Minor), r.Owner)
 	b = appendString(appendString(b, r.Principal), string(address))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Lease))
@@ -93,7 +95,7 @@ func appendRemove(b []byte, k key) []byte {
 	return appendString(binary.BigEndian.AppendUint32(append(b, changeRemove), k.minor), k.owner)
 }
 
-// whole is a file that says c and nothing else, and the sum at its end.
+// whole encodes c as a complete file, and returns it with its final checksum.
 func (c *content) whole() ([]byte, uint32) {
 	changes := appendStarts(nil, c.starts)
 	for _, r := range c.list() {
@@ -104,7 +106,7 @@ func (c *content) whole() ([]byte, uint32) {
 	return b, sum
 }
 
-// list is all records, in an order of their own.
+// list returns all records in a fixed order.
 func (c *content) list() []state.Record {
 	return slices.SortedFunc(maps.Values(c.all), func(a, b state.Record) int {
 		return cmp.Or(cmp.Compare(a.Minor, b.Minor), cmp.Compare(a.Owner, b.Owner))
@@ -113,8 +115,8 @@ func (c *content) list() []state.Record {
 
 var errCutShort = errors.New("it is cut short")
 
-// read takes the content of a file apart. What follows the length in its head is a transaction
-// that may never have been reported done: it counts where it is whole.
+// read decodes a file. A transaction after the length in the head may never have been reported as
+// done: read uses it only if it is complete.
 func read(b []byte) (c content, err error) {
 	c.all = make(map[key]state.Record)
 	if len(b) < headSize {
@@ -151,7 +153,7 @@ func read(b []byte) (c content, err error) {
 	return c, nil
 }
 
-// transaction is the one that b begins with, and the sum behind it.
+// transaction decodes the first transaction in b, and returns the checksum after it.
 func transaction(b []byte, sum uint32) (changes []byte, next uint32, ok bool) {
 	at := cursor{b: b}
 	n, want := at.uint32(), at.uint32()
@@ -165,7 +167,7 @@ func transaction(b []byte, sum uint32) (changes []byte, next uint32, ok bool) {
 
 var errChange = errors.New("a change in it is none")
 
-// apply applies the changes of a transaction.
+// apply applies the changes of one transaction.
 func (c *content) apply(changes []byte) error {
 	at := cursor{b: changes}
 	for len(at.b) > 0 && !at.short {
@@ -191,7 +193,7 @@ func (c *content) apply(changes []byte) error {
 	return nil
 }
 
-// A cursor reads what is in b. short: there was less than was asked for.
+// A cursor reads values from b. short: b ended before a value did.
 type cursor struct {
 	b     []byte
 	short bool

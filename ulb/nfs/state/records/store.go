@@ -22,45 +22,44 @@ import (
 // patience is how long Open waits for another process to close the file.
 const patience = 2 * time.Second
 
-// largest is how large a file may be that is read, in bytes: several times what as many
-// clients take as there may be.
+// largest is the largest file that load reads, in bytes. It is several times what the largest
+// possible number of clients takes.
 const largest = 1 << 28
 
-// slack is how much of a file may be out of date, beyond as much as is not, in bytes.
+// slack is how many bytes of outdated content a file may have, in addition to twice its size when
+// it was last rewritten, before the Store rewrites it.
 const slack = 1 << 16
 
-// mostStarts is how many starts there may be, so that the identities of clients do not
-// come again.
+// mostStarts is the largest number of starts. Beyond it, client IDs would repeat.
 const mostStarts = 1<<24 - 1
 
-// A Damaged error says that a file is not what was written there, and why.
+// A Damaged error reports that the content of a file is not what a Store wrote, and why.
 type Damaged struct{ Path, Why string }
 
 func (d *Damaged) Error() string { return fmt.Sprintf("%s is damaged: %s", d.Path, d.Why) }
 
-// A Store is a state.Records in a file. It has all records in memory as well, which tell
-// what is to be written anew after the disk has failed.
+// A Store is a state.Records in a file. It also keeps all records in memory, so that it can
+// rewrite the file after a disk error.
 type Store struct {
 	path   string
 	mu     sync.Mutex
 	closed bool
 	file   *os.File
 	content
-	// size is how long the file is, sum its sum, and fresh how long it was when it was written
-	// anew last.
+	// size is the file's length, sum its checksum, and fresh its length after it was last
+	// rewritten.
 	size, fresh int64
 	sum         uint32
-	// suspect: the disk has failed when the file was written. What of that is on the disk
-	// is not known, whatever later reads and syncs say: the file is written anew before
-	// the next change.
+	// suspect: a write to the file failed. After that the content on the disk is unknown, even if
+	// later reads and syncs succeed. The Store rewrites the file before the next change.
 	suspect bool
 }
 
-// Open opens the file at path, and makes it where it is not there. Only its owner can read
-// it. What is there is checked, and written anew: no damage to the file but one is overlooked
-// (a transaction that was never reported done), and it is no larger than it need be. A database
-// of an earlier version is taken over. Where the file is not what was written there the error is
-// a *Damaged.
+// Open opens the file at path, and creates it if it does not exist. Only its owner can read it.
+// Open checks the whole content and rewrites the file, so that it is as small as possible. It
+// rejects every damage except an incomplete last transaction, which was never reported as done.
+// It converts a database of an earlier version. If the content is not what a Store wrote, the
+// error is a *Damaged.
 func Open(path string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -83,13 +82,13 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// load reads and locks the file, where there is one.
+// load reads and locks the file, if it exists.
 func (s *Store) load() (f *os.File, err error) {
 	f, err = os.OpenFile(s.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Identities of clients are made of the number of starts: those of a file that was
-		// removed shall not come again.
+		// Client IDs contain the number of starts. A random start keeps IDs from before the file
+		// was removed from appearing again.
 		var b [4]byte
 		rand.Read(b[:])
 		s.content = content{binary.BigEndian.Uint32(b[:]) % (mostStarts / 2), make(map[key]state.Record)}
@@ -129,7 +128,7 @@ func (s *Store) load() (f *os.File, err error) {
 	return f, nil
 }
 
-// lock takes the lock that a server has as long as the file is open.
+// lock takes the lock that a server holds while it has the file open.
 func (s *Store) lock(f *os.File) error {
 	for until := time.Now().Add(patience); unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
@@ -146,10 +145,10 @@ func (s *Store) lock(f *os.File) error {
 	return nil
 }
 
-// openFile opens the files that are written.
+// openFile opens files for writing. Tests replace it.
 var openFile = os.OpenFile
 
-// replace makes the file one that says c, whole or not at all whenever the machine stops.
+// replace atomically replaces the file with one that contains c.
 func (s *Store) replace(c *content) (err error) {
 	b, sum := c.whole()
 	next := s.path + ".new"
@@ -175,7 +174,7 @@ func (s *Store) replace(c *content) (err error) {
 		return err
 	}
 	if s.file != nil {
-		s.file.Close() // what it says does not matter any more
+		s.file.Close() // its content is replaced, so an error does not matter
 	}
 	s.file, s.sum, s.size, s.fresh = f, sum, int64(len(b)), int64(len(b))
 	return syncDir(filepath.Dir(s.path))
@@ -198,7 +197,7 @@ func (s *Store) Close() error {
 	return s.file.Close()
 }
 
-// Begin implements state.Records. The start was counted by Open.
+// Begin implements state.Records. Open has already counted the start.
 func (s *Store) Begin() (n uint32, known []state.Record, err error) {
 	return s.starts, s.list(), nil
 }
@@ -221,7 +220,7 @@ func (s *Store) Remove(gone []state.Record) error {
 	return s.change(changes)
 }
 
-// change makes changes, all of them or none.
+// change applies changes, all of them or none.
 func (s *Store) change(changes []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,8 +243,8 @@ func (s *Store) change(changes []byte) error {
 	return s.apply(changes)
 }
 
-// append writes a transaction behind the others. When it is on stable storage the head says so:
-// damage to it is told from a transaction of which a crash left a part.
+// append writes a transaction at the end, and syncs it. Then it updates the length in the head,
+// so that read can tell damage from a transaction that a crash cut short.
 func (s *Store) append(changes []byte) error {
 	b, sum := appendTransaction(nil, changes, s.sum)
 	if _, err := s.file.WriteAt(b, s.size); err != nil {
