@@ -12,11 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
 )
 
-// Sizes of a connection's queues, in requests.
-const (
-	sendQueue   = 256
-	inlineBytes = 64
-)
+// sendQueue is the size of a connection's send queue, in requests.
+const sendQueue = 256
 
 // A domain is the protection domain of a connection.
 type domain struct {
@@ -65,7 +62,7 @@ func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (
 	caps := device.Caps{
 		Sends:    uint32(min(sendQueue, d.QPWorks, d.CQEntries)),
 		Receives: uint32(max(param.Receives, param.MaxReceives, 1)),
-		SGEs:     uint32(min(device.SGEs, d.SGEs)), Inline: inlineBytes,
+		SGEs:     uint32(min(device.SGEs, d.SGEs)),
 	}
 	if most := min(d.QPWorks, d.CQEntries); int(caps.Receives) > most {
 		return nil, fmt.Errorf("%d messages at a time are wanted, %s takes %d", caps.Receives, d.Name, most)
@@ -87,10 +84,7 @@ func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (
 	c.in.init(param.ReceiveSize, int(caps.Receives))
 	c.in.owed = param.Receives
 	if err = c.memoryLocked(param.Receives); err == nil {
-		if c.dev, err = id.Create(c.domain.Domain, caps); err != nil {
-			caps.Inline = 0
-			c.dev, err = id.Create(c.domain.Domain, caps)
-		}
+		c.dev, err = id.Create(c.domain.Domain, caps)
 	}
 	if err != nil {
 		c.freeMemory()

@@ -120,12 +120,10 @@ func TestNoMemoryAtCreate(t *testing.T) {
 			d := fakedevice.New(false)
 			var sides atomic.Int32
 			d.FailCreate = func(caps device.Caps) error {
-				// A side tries again without inline data.
-				if sides.Load()+1 != failing {
-					sides.Add(1)
-					return nil
+				if sides.Add(1) == failing {
+					return syscall.ENOMEM
 				}
-				return syscall.ENOMEM
+				return nil
 			}
 			dialAndFail(t, open(t, d, nil))
 		})

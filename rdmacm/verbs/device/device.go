@@ -31,11 +31,8 @@ const (
 	SendInvalidate
 )
 
-// Flags of a Work.
-const (
-	Signal uint8 = 1 << iota // it has a completion where it succeeds, too
-	Inline                   // its bytes are copied when it is posted
-)
+// Signal is a flag of a Work: it has a completion where it succeeds, too.
+const Signal uint8 = 1
 
 // A Work is a request of a send queue, laid out as the shim has it.
 type Work struct {
@@ -93,7 +90,7 @@ func (s Status) String() string {
 
 // Caps are the sizes of a queue pair.
 type Caps struct {
-	Sends, Receives, SGEs, Inline uint32
+	Sends, Receives, SGEs uint32
 }
 
 // A Param is what one side says when a connection is made.

@@ -152,8 +152,7 @@ func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error)
 func (c *conn) refused(w *device.Work) error {
 	a := &c.id.c.d.Attributes
 	switch {
-	case !c.id.accepted, w.Count > uint16(c.caps.SGEs), w.Op == device.Read && int(w.Count) > a.ReadSGEs, length(w) > a.MaxMessage,
-		w.Flags&device.Inline != 0 && length(w) > int(c.caps.Inline):
+	case !c.id.accepted, w.Count > uint16(c.caps.SGEs), w.Op == device.Read && int(w.Count) > a.ReadSGEs, length(w) > a.MaxMessage:
 		return unix.EINVAL
 	case w.Op < device.Write || w.Op > device.Send:
 		return unix.EOPNOTSUPP

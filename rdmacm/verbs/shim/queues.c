@@ -96,7 +96,6 @@ int vb_create(vb_id *i, vb_domain *d, vb_caps *caps, vb_conn **made, int *fd)
 	q.cap.max_recv_wr = caps->receives;
 	q.cap.max_send_sge = caps->sges;
 	q.cap.max_recv_sge = 1;
-	q.cap.max_inline_data = caps->inline_data;
 	if (lib.rdma_create_qp(i->id, d->pd, &q))
 		goto fail;
 	if (ibv_req_notify_cq(c->receives, 0)) {
@@ -175,7 +174,7 @@ static int post_works(vb_conn *c, int n, int *posted)
 		o->sg_list = sge[i];
 		o->num_sge = w->sges;
 		o->opcode = opcodes[w->op];
-		o->send_flags = (w->flags & VB_SIGNAL ? IBV_SEND_SIGNALED : 0) | (w->flags & VB_INLINE ? IBV_SEND_INLINE : 0);
+		o->send_flags = w->flags & VB_SIGNAL ? IBV_SEND_SIGNALED : 0;
 		if (w->op == VB_SEND_INVALIDATE) {
 			o->invalidate_rkey = w->rkey;
 		} else {

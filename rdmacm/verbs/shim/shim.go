@@ -329,7 +329,7 @@ type conn struct {
 func (i *id) Create(d device.Domain, caps device.Caps) (device.Conn, error) {
 	c := &conn{}
 	var fd C.int
-	q := C.vb_caps{C.uint32_t(caps.Sends), C.uint32_t(caps.Receives), C.uint32_t(caps.SGEs), C.uint32_t(caps.Inline)}
+	q := C.vb_caps{C.uint32_t(caps.Sends), C.uint32_t(caps.Receives), C.uint32_t(caps.SGEs)}
 	if r := C.vb_create(i.c, d.(*domain).c, &q, &c.c, &fd); r != 0 {
 		return nil, failed("rdma_create_qp", r)
 	}

@@ -24,7 +24,7 @@ typedef struct { uint64_t addr; uint32_t length, lkey; } vb_sge;
 
 /* Kinds and flags of vb_work. */
 enum { VB_WRITE = 1, VB_READ, VB_SEND, VB_SEND_INVALIDATE };
-enum { VB_SIGNAL = 1, VB_INLINE = 2 };
+enum { VB_SIGNAL = 1 };
 
 typedef struct {
 	uint64_t wr_id, remote;
@@ -63,7 +63,7 @@ typedef struct {
 } vb_attributes;
 
 typedef struct {
-	uint32_t sends, receives, sges, inline_data;
+	uint32_t sends, receives, sges;
 } vb_caps;
 
 typedef struct {
