@@ -5,9 +5,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Rights that ACCESS can be asked about: NFSv4 numbers them as vfs does. The right to
-// look up says nothing of what is no directory, nor does that to delete, nor that to
-// execute of a directory (RFC 8881 §18.1.3).
+// Rights of ACCESS. NFSv4 numbers them as vfs does. LOOKUP and DELETE mean nothing for an
+// object that is not a directory, and EXECUTE means nothing for a directory (RFC 8881
+// §18.1.3).
 const (
 	allRights       = vfs.AccessRead | vfs.AccessLookup | vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessExecute
 	changing        = vfs.AccessModify | vfs.AccessExtend | vfs.AccessDelete | vfs.AccessXattrWrite
@@ -17,8 +17,8 @@ const (
 	_          uint = uint(vfs.AccessXattrList) - wire.Access4XattrList // to the last
 )
 
-// access is ACCESS (RFC 8881 §18.1, RFC 7530 §16.1). A read-only export grants no right
-// that changes something.
+// access is ACCESS (RFC 8881 §18.1, RFC 7530 §16.1). On a read-only export it grants no right
+// that allows a change.
 func access(k *Compound) Status {
 	var args wire.Access4Args
 	args.Decode(k.Args)
@@ -53,7 +53,7 @@ func access(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// rights are those that the minor version knows.
+// rights returns the access bits that the minor version defines.
 func (k *Compound) rights() uint32 {
 	if k.Minor < 2 {
 		return uint32(allRights)

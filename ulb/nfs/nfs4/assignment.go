@@ -7,29 +7,32 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// exclusive are the attributes that OPEN sets in a file that it creates exclusively
-// (RFC 8881 §5.8.1.14): neither times, in which the file system may keep the verifier,
-// nor a size.
+// exclusive is the set of attributes that an OPEN may set in a file that it creates
+// exclusively (RFC 8881 §5.8.1.14). It has no times, because the file system may keep the
+// verifier in them, and no size.
 var exclusive = wire.Bits(wire.Fattr4Mode, wire.Fattr4Owner, wire.Fattr4OwnerGroup, wire.Fattr4ModeUmask)
 
-// An assignment is what a client sets: a fattr4 of SETATTR, CREATE or OPEN, decoded.
+// An assignment is a decoded fattr4 of SETATTR, CREATE or OPEN: the attributes and values
+// that the client sets.
 type assignment struct {
 	k   *Compound
 	set vfs.SetAttr
-	// rest is set without the size, where that is set apart.
+	// rest is a copy of set without the size, for a SETATTR that sets the size in a step of
+	// its own.
 	rest vfs.SetAttr
-	// asked are the attributes that are set.
+	// asked holds the attributes that the client sets.
 	asked wire.Bitmap4
-	// status is what is wrong with a value that could be decoded.
+	// status is the error of the first bad value. A bad value is decoded, but not valid.
 	status Status
-	// values is what is left of the values, while they are decoded.
+	// values decodes the attribute values.
 	values xdr.Decoder
 }
 
-// assign decodes what a client sets: NFS4_OK, NFS4ERR_ATTRNOTSUPP, NFS4ERR_INVAL for
-// what can only be got, NFS4ERR_BADXDR where the values are not those of the mask, or
-// what is wrong with a value (RFC 8881 §18.30.3); Blocked where an owner's number is not
-// known yet. Nothing in a refers to the arguments.
+// assign decodes the fattr4 of a client into a. It returns NFS4_OK; NFS4ERR_ATTRNOTSUPP for
+// an unsupported attribute; NFS4ERR_INVAL for an attribute that can only be read;
+// NFS4ERR_BADXDR if the values do not match the mask; the error of the first bad value (RFC
+// 8881 §18.30.3); or Blocked if the number of an owner or group is not known yet. Nothing in
+// a refers to the arguments.
 func (k *Compound) assign(from *wire.FAttr4, a *assignment) Status {
 	*a = assignment{k: k, asked: from.Attrmask}
 	if unknown := a.asked.Without(&supported[k.Minor]); !unknown.IsEmpty() {
@@ -52,7 +55,7 @@ func (k *Compound) assign(from *wire.FAttr4, a *assignment) Status {
 	return a.status
 }
 
-// fail notes what is wrong with a value, if it is the first.
+// fail records s as the status, unless an earlier value has already failed.
 func (a *assignment) fail(s Status) {
 	if a.status == wire.NFS4OK {
 		a.status = s
@@ -63,7 +66,7 @@ func setSize(d *xdr.Decoder, a *assignment) {
 	a.set.SetSize, a.set.Size = true, d.Uint64()
 }
 
-// setMode takes no bits but those that the protocol has (RFC 8881 §6.2.4).
+// setMode refuses mode bits that the protocol does not define (RFC 8881 §6.2.4).
 func setMode(d *xdr.Decoder, a *assignment) {
 	a.set.SetMode, a.set.Mode = true, d.Uint32()
 	if a.set.Mode&^0o7777 != 0 {
@@ -71,8 +74,8 @@ func setMode(d *xdr.Decoder, a *assignment) {
 	}
 }
 
-// setModeUmask is a mode for a creation, which says itself what is taken off it (RFC 8275
-// §5). It comes in the place of a mode.
+// setModeUmask decodes a mode together with the umask to apply to it (RFC 8275 §5). Only a
+// creation may set it, and not together with a mode.
 func setModeUmask(d *xdr.Decoder, a *assignment) {
 	if a.set.SetMode {
 		a.fail(wire.NFS4ErrInvalid)
@@ -84,8 +87,8 @@ func setModeUmask(d *xdr.Decoder, a *assignment) {
 	}
 }
 
-// applied are the attributes of a creation that o was given: an owner or a group that
-// the caller may not give is left out of it.
+// applied returns the attributes of a creation that the new object o really has. An owner or
+// a group that the caller may not give is left out.
 func (a *assignment) applied(o *vfs.Object) wire.Bitmap4 {
 	set := a.asked
 	if a.set.SetUID && (!o.HasAttr || o.Attr.UID != a.set.UID) {
@@ -107,9 +110,9 @@ func setGroup(d *xdr.Decoder, a *assignment) {
 	a.set.GID = a.number(identity.Group, d.Opaque(xdr.NoLimit))
 }
 
-// leaveBirth takes a time of creation, which the standards let clients set and no file
-// system does. It is left out of what the answer says was set, so that a client that
-// sends all that it knows of a file can make it.
+// leaveBirth decodes a creation time and ignores it. The standards let clients set one, but
+// no file system can. The answer does not list it among the attributes set. A client that
+// sends every attribute it knows can therefore still create the file.
 func leaveBirth(d *xdr.Decoder, a *assignment) {
 	var t wire.NFSTime4
 	if t.Decode(d); t.Nseconds >= 1e9 {

@@ -5,15 +5,16 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A plan is what it takes to tell a set of attributes: it is made once, and followed for
+// A plan lists the steps that encode one set of attributes. It is made once and followed for
 // each object.
 type plan struct {
 	asked wire.Bitmap4
 	minor uint32
 	made  bool
-	// or is NFS4_OK, or what a GETATTR of the set is answered with.
+	// or is NFS4_OK, or the status of a GETATTR that asks for this set.
 	or Status
-	// set are those of the set that are told, and needs what they cost.
+	// set holds the asked attributes that the answer contains; needs says what must be looked
+	// up for them.
 	set   wire.Bitmap4
 	needs need
 	// rows are the attributes of set, in order.
@@ -24,20 +25,20 @@ type plan struct {
 // planned is an attribute of a plan.
 type planned struct {
 	row uint8 // of attributeTable
-	// run is how long the values are, in bytes, that begin with this one and all have
-	// their fixed length; 0: this one has none.
+	// run is the total length, in bytes, of the fixed-length values from this attribute up to
+	// the next one of variable length. It is 0 if this attribute has a variable length.
 	run uint16
 }
 
-// maxRows is how many attributes are served at most.
+// maxRows is the maximum number of attributes that are served.
 const maxRows = 56
 
-// plans are those that a pooled Compound has followed last: clients ask for a few sets
-// again and again. Another set takes the place of one.
+// plans caches the plans that a pooled Compound followed last, because clients ask for a few
+// sets again and again. A new plan replaces the one in its slot.
 type plans [4]plan
 
-// plan is that of a set of attributes, in the minor version of the compound. It is valid
-// until the next call.
+// plan returns the plan for a set of attributes in the compound's minor version. It is valid
+// until the next call of plan.
 func (k *Compound) plan(asked *wire.Bitmap4) *plan {
 	h := asked.Word(0)*0x9e3779b1 ^ asked.Word(1)*0x85ebca6b ^ asked.Word(2)
 	p := &k.plans[h>>16%uint32(len(k.plans))]
@@ -49,7 +50,7 @@ func (k *Compound) plan(asked *wire.Bitmap4) *plan {
 
 func (p *plan) make(asked *wire.Bitmap4, minor uint32) {
 	*p = plan{asked: *asked, minor: minor, made: true, set: asked.And(&supported[minor])}
-	// What can only be set is no question (RFC 8881 §5.5).
+	// A client may not ask for an attribute that can only be set (RFC 8881 §5.5).
 	if unreadable := p.set.Without(&readable); !unreadable.IsEmpty() {
 		p.or = wire.NFS4ErrInvalid
 		p.set = p.set.And(&readable)

@@ -5,12 +5,14 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A need is what of a file system an attribute costs.
+// A need is a set of bits: the facts that must be looked up before an attribute can be
+// encoded.
 type need uint8
 
-// What attributes need: those of the object, the fixed facts and the fill of its file
-// system, the number of the object that it covers, its time of birth, and the names of
-// its owner and its group. The last three come with those of the object.
+// The facts are: the object's attributes; the fixed properties of its file system; the space
+// and files used in it; the file ID of the object that an export's root covers; the birth
+// time; and the names of the owner and the group. The last three are looked up together with
+// the object's attributes.
 const (
 	needAttr need = 1 << iota
 	needInfo
@@ -27,32 +29,32 @@ type attribute struct {
 	// since is the first minor version that has it.
 	since uint32
 	need  need
-	// most is its longest value, in bytes; all are that long, unless skip is there, which
-	// steps over one.
+	// most is the length of the longest value, in bytes. If skip is nil, all values are that
+	// long. Otherwise skip steps over one value.
 	most int
 	skip func(d *xdr.Decoder)
-	// fill encodes a value that is always most bytes long, and get one that is not. It
-	// can only be set where both are nil.
+	// fill encodes a value that is always most bytes long; get encodes a value of variable
+	// length. If both are nil, the attribute can only be set.
 	fill func(b []byte, f *facts)
 	get  func(w *xdr.Writer, f *facts)
-	// set decodes a value that a client gives it; nil: it cannot be set.
+	// set decodes a value from a client. If it is nil, the attribute cannot be set.
 	set func(d *xdr.Decoder, a *assignment)
 }
 
-// attributes are those that are served, by number.
+// attributes holds the served attributes, indexed by number.
 var attributes [96]*attribute
 
-// rowOf is where an attribute stands in attributeTable.
+// rowOf holds each attribute's index in attributeTable, by attribute number.
 var rowOf [96]uint8
 
 // Sets of attributes.
 var (
-	// supported are those of each minor version, and readable and settable what of them
-	// can be got and set.
+	// supported holds the attributes of each minor version; readable those that a client can
+	// get, and settable those that it can set.
 	supported          [3]wire.Bitmap4
 	readable, settable wire.Bitmap4
-	// ofObject are those that differ from entry to entry of a directory and are not
-	// known from its name.
+	// ofObject holds the attributes that differ between the entries of a directory and are
+	// not known from the entry's name.
 	ofObject wire.Bitmap4
 )
 

@@ -11,10 +11,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// bitmapWords is how many words a bitmap of attributes has.
+// bitmapWords is the number of words in a bitmap of attributes.
 const bitmapWords = 3
 
-// bit is the number of the lowest bit of word i, w, of a bitmap. w is not 0.
+// bit returns the attribute number of the lowest bit of w, which is word i of a bitmap. w is
+// not 0.
 func bit(i int, w uint32) uint32 { return uint32(32*i + bits.TrailingZeros32(w)) }
 
 // Longest values, in bytes.
@@ -23,7 +24,8 @@ const (
 	mostPath = 1024    // of a path among fs_locations
 )
 
-// attributeTable are the attributes. What is not here is not supported.
+// attributeTable lists the supported attributes. An attribute that is not listed is not
+// supported.
 var attributeTable = []attribute{
 	{number: wire.Fattr4SupportedAttrs, need: needAttr | needBirth, most: wire.Bitmap4MaxSize, get: func(w *xdr.Writer, f *facts) { set := f.served(); set.Encode(w) }, skip: skipBitmap},
 	{number: wire.Fattr4Type, need: needAttr, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(wireType[f.attr.Type])) }},
@@ -76,12 +78,12 @@ var attributeTable = []attribute{
 	{number: wire.Fattr4ChangeAttrType, since: 2, most: 4, fill: func(b []byte, f *facts) { put32(b, uint32(f.changeType())) }},
 	{number: wire.Fattr4ModeUmask, since: 2, most: 8, set: setModeUmask},
 	{number: wire.Fattr4XattrSupport, since: 2, most: 4, fill: func(b []byte, f *facts) { putBool(b, f.k.keepsXattrs()) }},
-	// Which clients of minor version 1 ask for as well.
+	// Clients of minor version 1 ask for it as well.
 	{number: wire.Fattr4OpenArguments, since: 1, most: wire.OpenArguments4MaxSize, get: func(w *xdr.Writer, f *facts) { openArguments.Encode(w) }, skip: skipOpenArguments},
 }
 
-// openArguments is what OPEN understands (RFC 9754 §3): of wishes for delegations, that
-// none is wanted.
+// openArguments lists the arguments that OPEN understands (RFC 9754 §3). Of the wishes about
+// delegations, OPEN understands only that none is wanted.
 var openArguments = wire.OpenArguments4{
 	ShareAccess:     wire.Bits(wire.OpenArgsShareAccessRead, wire.OpenArgsShareAccessWrite, wire.OpenArgsShareAccessBoth),
 	ShareDeny:       wire.Bits(wire.OpenArgsShareDenyNone, wire.OpenArgsShareDenyRead, wire.OpenArgsShareDenyWrite, wire.OpenArgsShareDenyBoth),
@@ -90,8 +92,8 @@ var openArguments = wire.OpenArguments4{
 	CreateMode:      wire.Bits(uint32(wire.Unchecked4), uint32(wire.Guarded4), uint32(wire.Exclusive4), uint32(wire.Exclusive41)),
 }
 
-// keepsXattrs says that the current object's file system keeps extended attributes, and
-// that the operations for them are served (RFC 8276 §8.2).
+// keepsXattrs reports whether the current object's file system keeps extended attributes and
+// the minor version serves the operations on them (RFC 8276 §8.2).
 func (k *Compound) keepsXattrs() bool {
 	if k.minor.find(wire.OpGetXattr) == nil {
 		return false
@@ -127,22 +129,25 @@ func putTime(b []byte, t vfs.Time) {
 	put32(b[8:], t.Nsec)
 }
 
-// changeType is what change says (RFC 7862 §12.2.3).
+// changeType returns the value of change_attr_type (RFC 7862 §12.2.3): what a client may
+// conclude from two values of the change attribute.
 func (f *facts) changeType() wire.ChangeAttrType4 {
 	if f.object.Export.ID == 0 {
-		// A digest of the configuration: another one is not a later one.
+		// The change attribute of the pseudo file system is a digest of the configuration: a
+		// higher value is not a later one.
 		return wire.NFS4ChangeTypeIsUndefined
 	}
-	// It is pushed up in memory where the ctime does not grow. That is lost when the daemon
-	// ends, so that the ctime is all that is promised: of this type, a Change that is lower
-	// says no less that the state is another one. To keep it at a clean stop would not help
-	// after a crash. From Linux 6.13 on, the usual file systems give each change that comes
-	// behind a look a ctime of its own, and nothing is pushed up.
+	// If the ctime does not grow with a change, the file system raises Change in memory. That
+	// increment is lost when the daemon ends, so the server promises only the ctime. With
+	// this type, a client treats a lower Change as a new state as well. Saving the increment
+	// at a clean stop would not help after a crash. From Linux 6.13 on, the usual file
+	// systems give each change that follows a look a new ctime, and Change needs no
+	// increment.
 	return wire.NFS4ChangeTypeIsTimeMetadata
 }
 
-// putLocations writes fs_locations (RFC 8881 §11.16): the file system is where it is
-// found, at this server. One whose path is longer than anybody mounts has no location.
+// putLocations writes fs_locations (RFC 8881 §11.16). The only location is the export's own
+// path on this server. If the path is too long for mostPath, there is no location.
 func putLocations(w *xdr.Writer, f *facts) {
 	path := f.k.Program.pathOf(f.object.Export)
 	if sizeOfPath(path) > mostPath {
@@ -153,11 +158,11 @@ func putLocations(w *xdr.Writer, f *facts) {
 	putPath(w, path)
 	w.Uint32(1)
 	w.Uint32(1)
-	w.Uint32(0) // no name of a server: the one that is asked
+	w.Uint32(0) // no server name: the location is this server
 	putPath(w, path)
 }
 
-// sizeOfPath is how long putPath writes a path, in bytes.
+// sizeOfPath returns the length of a path as putPath writes it, in bytes.
 func sizeOfPath(path string) (n int) {
 	n = 4
 	for name := range strings.SplitSeq(path[1:], "/") {

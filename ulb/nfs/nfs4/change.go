@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// changeInfo is how a directory changed (RFC 8881 §3.3.1). Where a half is not known, it
-// says so by not being atomic.
+// changeInfo says how a directory changed (RFC 8881 §3.3.1). If the value before or after the
+// change is not known, the result is not atomic.
 func changeInfo(ch *vfs.Change) (c wire.ChangeInfo4) {
 	if ch.HasAfter {
 		c.After = ch.After.Change
@@ -21,8 +21,9 @@ func changeInfo(ch *vfs.Change) (c wire.ChangeInfo4) {
 	return c
 }
 
-// unchanged is the status of a REMOVE, RENAME or LINK that the file system did not do:
-// their standards have no NFS4ERR_PERM for what a sticky directory keeps.
+// unchanged returns the status of a REMOVE, RENAME or LINK that failed in the file system.
+// The standards have no NFS4ERR_PERM for these operations, so EPERM (of a sticky directory)
+// becomes NFS4ERR_ACCESS.
 func (k *Compound) unchanged(err error) Status {
 	if errors.Is(err, syscall.EPERM) {
 		return wire.NFS4ErrAccess
@@ -30,8 +31,9 @@ func (k *Compound) unchanged(err error) Status {
 	return k.Failed(err)
 }
 
-// mayChangeNames says whether names may be taken away or given now: not while clients
-// claim what they held before a restart, and may claim it by these names (RFC 8881 §8.4.2).
+// mayChangeNames returns NFS4ERR_GRACE during the grace period, and NFS4_OK otherwise. During
+// grace, clients reclaim the state that they held before a restart, and may do so by name.
+// The names must therefore not change (RFC 8881 §8.4.2).
 func (k *Compound) mayChangeNames() Status {
 	if k.Program.state.InGrace() {
 		return wire.NFS4ErrGrace
@@ -39,8 +41,8 @@ func (k *Compound) mayChangeNames() Status {
 	return wire.NFS4OK
 }
 
-// leads says whether a name in directory o leads into an export: whatever is to be done
-// about the name itself is refused with status then.
+// leads returns status if a name in directory o leads into an export: the operation must not
+// touch such a name. Otherwise it returns NFS4_OK, or the status of the lookup.
 func (k *Compound) leads(o *Object, name []byte, status Status) Status {
 	e, s := k.belowOf(o, name)
 	if e != nil {

@@ -16,19 +16,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Object is what a file handle of a compound names. The zero value is none.
+// An Object is the export and the file that a file handle of a compound names. The zero value
+// names nothing.
 type Object struct {
 	Export *export.Export
 	Handle vfs.Handle
 }
 
-// IsSet says that there is a file handle.
+// IsSet reports whether o names an object.
 func (o *Object) IsSet() bool { return o.Export != nil }
 
-// A Compound is one COMPOUND on its way through its operations. It is pooled: what is
-// passed to a file system by pointer lives here, so that an operation allocates nothing.
-// It stays the same while a compound waits; what was decoded by an earlier operation
-// does not.
+// A Compound is one COMPOUND while it is executed. Compounds are pooled. Everything that an
+// operation passes to a file system by pointer lives here, so that the operation allocates
+// nothing. A compound keeps its fields while it waits, except for the decoded arguments of
+// earlier operations.
 type Compound struct {
 	Program *Program
 	Call    *rpc.Call
@@ -36,51 +37,56 @@ type Compound struct {
 	W       *xdr.Writer
 	// Minor is the minor version that the client speaks: 0, 1 or 2.
 	Minor uint32
-	// Index is the operation that runs, of Count; Number is which it is.
+	// Index is the position of the running operation, counted from 0, out of Count
+	// operations. Number is its operation number.
 	Index, Count int
 	Number       wire.OpNum
 
-	// Current and Saved are what the file handles name.
+	// Current and Saved are the objects that the two file handles name.
 	Current, Saved Object
-	// StateID is the current stateid, and SavedStateID the one that goes with the
-	// saved file handle (RFC 8881 §16.2.3.1.2). HasStateID says that there is one.
+	// StateID is the current stateid; SavedStateID belongs to the saved file handle (RFC 8881
+	// §16.2.3.1.2). HasStateID and HasSavedStateID say whether they are set.
 	StateID, SavedStateID       wire.StateID4
 	HasStateID, HasSavedStateID bool
 
-	// Client is who SEQUENCE said it is; nil in minor version 0.
+	// Client is the client that SEQUENCE named; it is nil in minor version 0.
 	Client *state.Client
-	// Session is the minor version's own.
+	// Session belongs to the package of the minor version.
 	Session any
-	// Replay is what a Replayed compound is answered with.
+	// Replay is the stored reply of a Replayed compound.
 	Replay *rpc.Kept
-	// Status is that of the last operation that has ended.
+	// Status is the status of the last finished operation.
 	Status Status
 
-	// Op and Cred are for calls of Current.Export.FS, while an operation runs that
-	// has the current handle.
+	// Op and Cred are passed to Current.Export.FS. They are valid while an operation on the
+	// current file handle runs.
 	Op   vfs.Op
 	Cred vfs.Cred
-	// Attr is for an operation's use.
+	// Attr is scratch space for the running operation.
 	Attr vfs.Attr
 
 	minor    *minor
 	keepBody bool
-	lane     any       // with which an operation is Blocked
-	on       any       // with which the compound may stall that may wait
-	since    time.Time // when it last began to be executed without Try
+	lane     any       // the executor lane in which a Blocked operation will wait
+	on       any       // the executor lane in which the compound runs without Try
+	since    time.Time // when the compound last began to run without Try
 	start    func()
-	tagged   bool // the tag is UTF-8
-	inside   bool // an operation runs
-	// maintains: what follows on the current object is the client's own maintenance.
+	tagged   bool // the tag is valid UTF-8
+	inside   bool // Operation.Run has not returned; still true in leave after a panic
+	// maintains: the following operations on the current object are maintenance by the client
+	// itself, not work for one of its users.
 	maintains bool
-	// unsuited: the export of the current object does not take the caller's flavor.
+	// unsuited: the export of the current object does not accept the caller's security
+	// flavor.
 	unsuited bool
-	// replaced: an export was replaced since an object of it was put.
+	// replaced: since a file handle was put, its export has been replaced.
 	replaced bool
-	// given is what follows the operation's number, in minor version 0.
+	// given holds the arguments of the operation and everything after them (minor version 0
+	// only).
 	given []byte
-	// looked is what was looked up of the caller. postponed is why an operation cannot be
-	// carried out that has to count for its owner all the same (minor version 0).
+	// looked holds the facts that were looked up about the caller. postponed is the error of
+	// an operation that cannot be carried out but must still use up a seqid of its owner
+	// (minor version 0).
 	looked    export.Looked
 	postponed Status
 	sealed    [export.MaxSealed]byte
@@ -88,46 +94,48 @@ type Compound struct {
 	view      pseudo.View
 	facts     facts
 	plans     *plans
-	// uses are the states by which the operation uses the current and the saved object.
+	// uses holds the states through which the operation uses the current and the saved
+	// object.
 	uses [2]useOfState
-	data [1][]byte // of a WRITE
-	// lent is what is left of memory that was not reserved, of lentInAll bytes.
+	data [1][]byte // the data of a WRITE
+	// lent is the unused rest of the lentInAll bytes that were allocated, not reserved, for
+	// READs.
 	lent      []byte
 	lentInAll int
-	// broughtBy is the index after that of the operation that brought Attr of the
-	// current object.
+	// broughtBy is 1 + the index of the operation that left the current object's attributes
+	// in Attr; 0 if none did.
 	broughtBy int
-	// dirChange is the change of the directory that child found a name in.
+	// dirChange is the change attribute of the directory in which child found a name.
 	dirChange uint64
-	// assignment is what a SETATTR, a CREATE or an OPEN sets.
+	// assignment holds the attributes that a SETATTR or a CREATE sets.
 	assignment assignment
 	list       lister
 	scratch
 }
 
-// brought says that the operation left the attributes of the current object in k.Attr. They
-// count where it waited for nothing: else they may be older than what others were answered
-// meanwhile.
+// brought notes that the operation left the attributes of the current object in k.Attr. It
+// does so only under Op.Try: after a wait the attributes may be older than those that other
+// callers have already seen.
 func (k *Compound) brought() {
 	if k.Op.Try {
 		k.broughtBy = k.Index + 1
 	}
 }
 
-// Brought says that k.Attr are the attributes of the current object, as the operation
-// before this one found them.
+// Brought reports whether k.Attr holds the attributes of the current object as the previous
+// operation found them.
 func (k *Compound) Brought() bool { return k.broughtBy > 0 && k.broughtBy == k.Index }
 
-// KeepBody says that the result has a body although the status is not NFS4_OK.
+// KeepBody keeps the body of the result although the status is not NFS4_OK.
 func (k *Compound) KeepBody() { k.keepBody = true }
 
-// FS is the file system of the current file handle.
+// FS returns the file system of the current file handle.
 func (k *Compound) FS() vfs.FileSystem {
 	return k.Program.names.FileSystem(k.Current.Export, k.Call.Conn)
 }
 
-// SetCurrent makes o what the current file handle names. The current stateid belongs to
-// the handle before, and is forgotten (RFC 8881 §16.2.3.1.2).
+// SetCurrent makes o the current object. The current stateid belonged to the previous one and
+// is forgotten (RFC 8881 §16.2.3.1.2).
 func (k *Compound) SetCurrent(o Object) {
 	k.Current = o
 	k.HasStateID = false
@@ -136,13 +144,15 @@ func (k *Compound) SetCurrent(o Object) {
 // SetStateID makes id the current stateid.
 func (k *Compound) SetStateID(id wire.StateID4) { k.StateID, k.HasStateID = id, true }
 
-// Block is the status of an operation that a file system could not attempt.
+// Block returns the status Blocked for an operation that the file system could not do without
+// waiting. lane is the lane of the executor in which the operation will wait (see rpc).
 func (k *Compound) Block(lane any) Status {
 	k.lane = lane
 	return Blocked
 }
 
-// Failed is the status of an operation that err ended, Blocked included. err is not nil.
+// Failed returns the status, perhaps Blocked or Waiting, of an operation that failed with
+// err. err is not nil.
 func (k *Compound) Failed(err error) Status {
 	if blocked(err) {
 		return k.Block(k.FS().Lane())
@@ -154,12 +164,12 @@ func (k *Compound) Failed(err error) Status {
 	return StatusOf(err)
 }
 
-// Decoded says that the arguments could be decoded; where they could not, the
-// operation's status is NFS4ERR_BADXDR.
+// Decoded reports whether the arguments could be decoded. If not, the operation's status is
+// NFS4ERR_BADXDR.
 func (k *Compound) Decoded() bool { return k.Args.Err() == nil }
 
-// begin reads what stands before the operations, and leaves room for what stands before
-// their results.
+// begin decodes the head of the COMPOUND (tag, minor version, number of operations) and
+// writes the head of the reply, with status and count to be patched later.
 func (k *Compound) begin(p *Program, c *rpc.Call, w *xdr.Writer) {
 	k.Program, k.Call, k.Args, k.W = p, c, &c.Args, w
 	tag := k.Args.Opaque(maxTag)
@@ -176,23 +186,24 @@ func (k *Compound) begin(p *Program, c *rpc.Call, w *xdr.Writer) {
 	k.Op.Cred = &k.Cred
 }
 
-// reset forgets all that belongs to one compound.
+// reset prepares k for the next compound. It keeps the plans and two buffers.
 func (k *Compound) reset() {
 	owner, group := k.facts.owner[:0], k.facts.group[:0]
 	*k = Compound{plans: k.plans}
 	k.facts.owner, k.facts.group = owner, group
 }
 
-// scratch is where a compound's results stand in its writer, and what it did not decode.
+// scratch holds the offsets of status and count in the reply, and the exports that the
+// running operation has entered.
 type scratch struct {
 	statusAt, countAt int
 	entered           [2]*export.Export
 }
 
-// run executes operations from k.Index on, until one fails, would have to wait, or the
-// last has ended. It is false where the compound goes on later.
+// run executes operations from k.Index on, until one fails, one has to wait, or the last one
+// has finished. The second result is false if the compound will go on later.
 func (k *Compound) run() (rpc.Outcome, bool) {
-	k.broughtBy = 0 // what an operation found before the compound waited may be old
+	k.broughtBy = 0 // attributes found before the wait may be old
 	for ; k.Index < k.Count; k.Index++ {
 		k.Call.Mark(k.W)
 		switch s := k.step(); s {
@@ -203,7 +214,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 			start := k.start
 			k.start = nil
 			k.Call.Detach()
-			start() // from here on another goroutine may have the compound
+			start() // from here on the compound may belong to another goroutine
 			return rpc.Outcome{Pending: true}, false
 		case Discarded, Denied:
 			k.Status = s
@@ -219,7 +230,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 		default:
 			k.Status = s
 			if k.W.Overflow() {
-				return k.ended(), true // which is no answer; but the request is over
+				return k.ended(), true // the caller sends no reply, but the request has ended
 			}
 			k.W.PatchUint32(k.countAt, uint32(k.Index+1))
 			if s != wire.NFS4OK {
@@ -230,7 +241,7 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 				k.Index++
 				k.Call.Mark(k.W)
 				k.Call.Detach()
-				k.Resume(k.on) // and from here on it may be with another goroutine
+				k.Resume(k.on) // from here on the compound may belong to another goroutine
 				return rpc.Outcome{Pending: true}, false
 			}
 		}
@@ -238,8 +249,9 @@ func (k *Compound) run() (rpc.Outcome, bool) {
 	return k.ended(), true
 }
 
-// usualTurn is after what time a compound that occupies a goroutine of the executor lets other
-// calls go first, between two of its operations: there are some that take long each.
+// usualTurn is the time after which a compound that runs on a goroutine of the executor lets
+// other calls go first, between two of its operations. A compound may hold many slow
+// operations.
 const usualTurn = 100 * time.Millisecond
 
 func (k *Compound) ended() rpc.Outcome {
@@ -247,12 +259,13 @@ func (k *Compound) ended() rpc.Outcome {
 	if k.Client != nil {
 		k.meet()
 	}
-	return rpc.Done // what failed is counted by operation
+	return rpc.Done // failures are counted for each operation
 }
 
-// meet makes the connection of a client's session a known one, where an export serves
-// that client and takes its flavor: a connection that only renews a lease puts no handle. A
-// client renews its lease under another service of RPCSEC_GSS than its users' calls have.
+// meet marks the connection of a client's session as known, if an export serves the client
+// and accepts its flavor. It is needed because a connection that only renews a lease puts no
+// file handle. With RPCSEC_GSS any service is enough: a client may renew its lease under
+// another service than the calls of its users.
 func (k *Compound) meet() {
 	c, cred := k.Call.Conn, &k.Call.Cred
 	if !c.Known() && slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool {
@@ -262,14 +275,15 @@ func (k *Compound) meet() {
 	}
 }
 
-// Served says whether an export serves the caller. One that none serves has no use for
-// being a client, nor for what clients have, which is others' as well: it is Denied that.
+// Served reports whether an export serves the caller. If none does, the caller is Denied: it
+// needs no client record, and those are limited and shared with other clients.
 func (k *Compound) Served() bool {
 	c := k.Call.Conn
 	return c.Known() || slices.ContainsFunc(k.Program.exports.All(), func(e *export.Export) bool { return e.Serves(c) })
 }
 
-// stranger tells of a caller that no export serves: a mount is refused by that.
+// stranger reports a caller that no export serves to the administrator. Such a refusal makes
+// the client's mount fail.
 func (k *Compound) stranger(answer rpc.AuthStat) {
 	r := export.Refusal{Client: k.Call.Conn.Peer, Status: answer, Reason: export.Stranger}
 	for _, e := range k.Program.exports.All() {
@@ -280,19 +294,19 @@ func (k *Compound) stranger(answer rpc.AuthStat) {
 	k.Program.exports.Refused(&r)
 }
 
-// step executes one operation and writes its result. Where it ends with a status below
-// 0, the next attempt takes back what it wrote.
+// step executes one operation and writes its result. If the status is below 0, the next
+// attempt discards the partial result.
 func (k *Compound) step() Status {
 	k.Number = wire.OpNum(k.Args.Uint32())
 	if k.Minor == 0 {
 		k.given = k.Args.Rest()
 	}
 	if k.Index == nfs.MaxOperations && k.Minor == 0 {
-		// Later minor versions are told the limit when their session is made.
+		// Later minor versions learn the limit when they create their session.
 		return k.put(nil, wire.NFS4ErrResource)
 	}
 	if !k.Decoded() {
-		// There is no operation: the compound says that it has more than are there.
+		// The count in the request is higher than the number of operations that are there.
 		k.Number = wire.OpIllegal
 		return k.put(nil, wire.NFS4ErrBadXDR)
 	}
@@ -313,7 +327,7 @@ func (k *Compound) step() Status {
 	return k.put(op, wire.NFS4OK)
 }
 
-// put writes the result of an operation: that of running op, or s where op is nil.
+// put runs op and writes its result. If op is nil, it writes the status s.
 func (k *Compound) put(op *Operation, s Status) Status {
 	k.W.Uint32(uint32(k.Number))
 	at := k.W.Len()
@@ -332,7 +346,7 @@ func (k *Compound) put(op *Operation, s Status) Status {
 		s = or
 	}
 	if s != wire.NFS4OK && k.Number == wire.OpSetattr && !k.keepBody {
-		k.W.Uint32(0) // whose result names what was set, however it ended
+		k.W.Uint32(0) // a failed SETATTR, too, lists the attributes set: none
 	}
 	if s == wire.NFS4ErrBadXDR && k.Call.Early && k.Number != wire.OpIllegal {
 		s = k.notBrought()
@@ -342,9 +356,9 @@ func (k *Compound) put(op *Operation, s Status) Status {
 	return s
 }
 
-// notBrought is the status of an operation whose arguments are not here because the
-// compound is longer than what is brought for this peer (see judgeByName): there is
-// nothing wrong with them.
+// notBrought is the status of an operation whose arguments were not received, because the
+// compound is longer than the server accepts from an unknown peer (see judgeByName). The
+// arguments themselves are not at fault.
 func (k *Compound) notBrought() Status {
 	if k.Minor == 0 {
 		return wire.NFS4ErrResource
@@ -352,7 +366,8 @@ func (k *Compound) notBrought() Status {
 	return wire.NFS4ErrReqTooBig
 }
 
-// perform runs op where all that it needs is there.
+// perform checks that op has what it needs (room, file handles, export, caller), runs it, and
+// judges the object that it has put.
 func (k *Compound) perform(op *Operation) (s Status) {
 	if op.Once {
 		if s := k.room(op.Most); s != wire.NFS4OK {
@@ -408,8 +423,8 @@ func (k *Compound) perform(op *Operation) (s Status) {
 	return s
 }
 
-// ready has all ready that an operation on the current object needs: its export, and who the
-// caller is there.
+// ready prepares an operation on the current object: it enters the export, checks the flavor
+// and identifies the caller.
 func (k *Compound) ready(op *Operation) Status {
 	if s := k.enter(0, &k.Current); s != wire.NFS4OK {
 		return s
@@ -420,8 +435,8 @@ func (k *Compound) ready(op *Operation) Status {
 	return k.identify(op)
 }
 
-// enter enters the export of o, which may have been replaced since the handle was put, or
-// be a mount that is asleep.
+// enter enters the export of o. If the export has been replaced since the handle was put, or
+// is a sleeping mount, enter finds its successor or wakes it.
 func (k *Compound) enter(i int, o *Object) Status {
 	for !o.Export.Enter(k.Call.Conn) {
 		e, err := k.Program.exports.Awake(o.Export, k.Op.Try)
@@ -437,19 +452,20 @@ func (k *Compound) enter(i int, o *Object) Status {
 	}
 	k.entered[i] = o.Export
 	if lane := o.Export.FS.Lane(); i == 0 && !k.Op.Try && k.on != lane {
-		// What stalls here must not hold up those who wait for something else.
+		// The operation moves to the lane of its export. If it stalls there, it does not hold
+		// up calls in another lane.
 		return k.WaitFor(func() { k.Resume(lane) })
 	}
 	return wire.NFS4OK
 }
 
-// leave leaves what was entered, and gives back payload memory that no result took. It
-// is deferred: an operation that panics keeps neither, and the compound ends with it.
+// leave leaves the entered exports and releases payload memory that no result took. It is
+// deferred. If the operation panicked, leave also ends the compound with NFS4ERR_SERVERFAULT.
 func (k *Compound) leave() {
 	if k.inside {
 		k.inside = false
 		k.Status = wire.NFS4ErrServerFault
-		k.W.Fail() // what stands there is no answer
+		k.W.Fail() // the partial result is not a reply
 		k.minor.After(k)
 	}
 	for i, e := range k.entered {
@@ -464,16 +480,18 @@ func (k *Compound) leave() {
 	}
 }
 
-// WaitFor is the status of an operation that has to wait for something else. start
-// begins that, and sees to it that Resume is called once, from any goroutine, perhaps
-// before it returns: then the operation is run again, from its arguments on. start is
-// called when the operation has returned, and touches the compound for nothing else.
+// WaitFor returns the status Waiting for an operation that has to wait for an event
+// elsewhere. The engine calls start after the operation has returned. start begins the wait
+// and arranges that Resume is called exactly once, from any goroutine, perhaps before start
+// returns. Then the operation runs again from its arguments on. start does nothing else with
+// the compound.
 func (k *Compound) WaitFor(start func()) Status {
 	k.start = start
 	return Waiting
 }
 
-// Resume goes on with a compound that waits. lane is with what it may stall, or nil.
+// Resume continues a compound that waits. lane is the lane of the executor to continue in, or
+// nil.
 func (k *Compound) Resume(lane any) {
 	k.on = lane
 	k.Call.Resume(lane)

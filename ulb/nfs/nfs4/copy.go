@@ -10,16 +10,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// How much one COPY copies, in bytes and in time: the client goes on where it ended.
+// Limits of one COPY, in bytes and in time. The client continues with another COPY.
 const (
 	maxCopy     = 256 << 20
 	maxCopyTime = 250 * time.Millisecond
-	// copyPiece is what is copied before the time is looked at.
+	// copyPiece is the number of bytes copied between two looks at the clock.
 	copyPiece = 16 << 20
 )
 
-// copyRange is COPY within this server (RFC 7862 §15.2). It ends before the reply, and
-// copies in order, whatever the client would have been content with.
+// copyRange is COPY within this server (RFC 7862 §15.2). It always copies in order and
+// finishes before the reply, even if the client would accept less.
 func copyRange(k *Compound) Status {
 	var args wire.Copy4Args
 	args.Decode(k.Args)
@@ -36,7 +36,7 @@ func copyRange(k *Compound) Status {
 		return s
 	}
 	defer p.end()
-	verf := wire.Verifier4(k.FS().Verifier()) // before, as in a WRITE
+	verf := wire.Verifier4(k.FS().Verifier()) // taken before the copy, as in a WRITE
 	n, err := p.copy()
 	if err != nil {
 		return p.failed(err)
@@ -75,8 +75,8 @@ type pair struct {
 	fromOffset, toOffset, count uint64
 }
 
-// open opens both files and checks what is asked for: what is copied lies within the file
-// that it is copied from. A count of 0 becomes what is left of that.
+// open opens both files and checks the range: it must lie within the source file. A count of
+// 0 becomes the number of bytes up to the end of the source file.
 func (p *pair) open(from, to *wire.StateID4) Status {
 	k := p.k
 	var ok bool
@@ -123,13 +123,14 @@ func (p *pair) measure() Status {
 	return wire.NFS4OK
 }
 
-// overlaps says whether count bytes are to be copied over some of themselves.
+// overlaps reports whether source and target are one file and the ranges of count bytes
+// overlap.
 func (p *pair) overlaps(count uint64) bool {
 	apart := max(p.fromOffset, p.toOffset) - min(p.fromOffset, p.toOffset)
 	return count > apart && p.k.Saved.key() == p.k.key()
 }
 
-// copy copies as much as one COPY does. It fails only where it copied nothing.
+// copy copies as much as one COPY may. It returns an error only if it has copied nothing.
 func (p *pair) copy() (done uint64, err error) {
 	start := time.Now()
 	left := min(p.count, maxCopy)
@@ -139,7 +140,7 @@ func (p *pair) copy() (done uint64, err error) {
 			return 0, err
 		}
 		if err != nil || n == 0 {
-			break // the next COPY says why, or the file was cut
+			break // the next COPY reports the error; or the file was truncated
 		}
 		done += n
 		left -= n
@@ -147,13 +148,13 @@ func (p *pair) copy() (done uint64, err error) {
 	return done, nil
 }
 
-// failed is what a copy or a clone is answered that the file system refused.
+// failed returns the status of a COPY or CLONE that the file system refused.
 func (p *pair) failed(err error) Status {
 	switch {
 	case errors.Is(err, syscall.EBADF):
 		return p.k.closed()
 	case errors.Is(err, syscall.EXDEV) && p.k.Number == wire.OpCopy:
-		return wire.NFS4ErrNotSupp // so that the client reads and writes
+		return wire.NFS4ErrNotSupp // the client then reads and writes instead
 	}
 	return p.k.Failed(err)
 }

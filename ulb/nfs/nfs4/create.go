@@ -5,7 +5,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// create is CREATE, of all but regular files (RFC 8881 §18.4, RFC 7530 §16.4).
+// create is CREATE: it creates every type but regular files (RFC 8881 §18.4, RFC 7530 §16.4).
 func create(k *Compound) Status {
 	var args wire.Create4Args
 	args.Decode(k.Args)
@@ -27,7 +27,7 @@ func create(k *Compound) Status {
 	if s := k.assign(&args.Createattrs, a); s != wire.NFS4OK {
 		return s
 	}
-	if a.set.SetSize { // which none of these has to be given
+	if a.set.SetSize { // none of these types has a size to set
 		return wire.NFS4ErrInvalid
 	}
 	if s := k.leads(&k.Current, args.Objname, wire.NFS4ErrExist); s != wire.NFS4OK {
@@ -47,7 +47,7 @@ func create(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// make makes an object of a type that CREATE makes.
+// make creates an object of type t in the current directory.
 func (k *Compound) make(t *wire.Createtype4, name []byte, s *vfs.SetAttr) (vfs.Object, vfs.Change, error) {
 	dir := k.Current.Handle
 	switch t.Type {

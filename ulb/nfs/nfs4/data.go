@@ -44,13 +44,14 @@ func read(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// unreserved is how much all READs of a compound get together for which no memory was
-// reserved: because it did not begin with a handle of ours, or asks for more than one transfer.
+// unreserved is the number of bytes that all READs of one compound share if no payload memory
+// was reserved for them: the compound does not begin with one of our handles, or its READs
+// ask for more than one transfer.
 const unreserved = 32 << 10
 
-// readable is memory for what can be carried back of a READ of count bytes. It may always
-// be less than was asked for; where nothing is left, the compound ends. lent: it was not
-// reserved, and what the READ has used is to be taken off.
+// readable returns memory for a READ of count bytes, limited to what the reply can carry. It
+// may always be shorter than count. If no memory is left, s ends the compound. lent: the
+// memory was not reserved; the caller removes the bytes that the READ used from k.lent.
 func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	n := min(int(min(count, nfs.MaxTransfer)), k.PayloadRoom(wire.Read4ResOKMaxReducedSize))
 	if n == 0 {
@@ -69,7 +70,8 @@ func (k *Compound) readable(count uint32) (buf []byte, lent bool, s Status) {
 	return k.lent[:min(n, len(k.lent))], true, wire.NFS4OK
 }
 
-// memoryLeft is how much of the call's payload memory no result has taken yet.
+// memoryLeft returns the number of bytes of the call's payload memory that no result has
+// taken yet.
 func (k *Compound) memoryLeft() int {
 	if k.Call.Memory == nil {
 		return 0
@@ -90,8 +92,8 @@ func write(k *Compound) Status {
 		return s
 	}
 	k.data[0] = args.Data.Data
-	// Before the write: a sync that fails meanwhile may lose what it wrote, and the
-	// client sees that by another verifier from its COMMIT.
+	// Taken before the write: if a sync fails meanwhile, it may lose this data. The client
+	// then sees another verifier in the reply to its COMMIT.
 	verf := wire.Verifier4(k.FS().Verifier())
 	stable := vfs.Stability(args.Stable)
 	var n int
@@ -126,8 +128,8 @@ func commit(k *Compound) Status {
 		if k.Minor == 0 {
 			return wire.NFS4ErrInvalid
 		}
-		// Later minor versions have no status for a range that ends nowhere
-		// (RFC 8881 §15.2). It goes to the end of the file.
+		// Later minor versions have no status for a range that exceeds 64 bits (RFC 8881
+		// §15.2). The range is taken to reach to the end of the file.
 		args.Count = 0
 	}
 	if _, err := k.FS().Commit(&k.Op, k.Current.Handle, args.Offset, args.Count); err != nil {

@@ -1,13 +1,13 @@
-// Package nfs4 serves NFS version 4: it executes compounds, operation by operation, as
-// it decodes them (RFC 8881 §2.3, RFC 7530 §15.2).
+// Package nfs4 serves NFS version 4. It executes compounds, operation by operation, as it
+// decodes them (RFC 8881 §2.3, RFC 7530 §15.2).
 //
-// Here is the engine and every operation that the minor versions share. What differs is
-// handed in as a Minor by packages nfs40 and nfs41: who the client is, how its requests
-// are sequenced, and the operations for that.
+// The package holds the engine and every operation that the minor versions share. Packages
+// nfs40 and nfs41 supply the differences as a Minor: how a client is identified, how its
+// requests are sequenced, and the operations for both.
 //
-// A compound has one life. Judge walks over it before anything is reserved or brought
-// for it. Serve runs its operations on the receiving goroutine as long as none would
-// have to wait; from the one that would, the compound goes on on the executor. No
-// operation is executed twice. An operation that changes something runs only where its
-// largest result can be carried back.
+// A compound passes two stages. Judge looks at it before the server reserves memory or
+// fetches data for it. Serve runs its operations on the receiving goroutine as long as none
+// has to wait. From the first operation that has to wait, the compound continues on the
+// executor. A finished operation is never executed again. An operation that changes something
+// runs only if the reply has room for its largest result.
 package nfs4

@@ -18,9 +18,9 @@ func freeStateID(k *Compound) Status {
 	return k.Program.state.FreeStateID(&r.ID, k.Client)
 }
 
-// testStateID is TEST_STATEID (RFC 8881 §18.48). A special stateid is none that could be
-// tested. NFS4ERR_STALE_STATEID is not among what it answers: a client would ask again
-// for ever.
+// testStateID is TEST_STATEID (RFC 8881 §18.48). Special stateids are answered as bad.
+// NFS4ERR_STALE_STATEID is not among its answers, because a client would repeat the test for
+// ever.
 func testStateID(k *Compound) Status {
 	var args wire.TestStateID4Args
 	args.Decode(k.Args)
@@ -40,8 +40,8 @@ func testStateID(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// delegReturn is DELEGRETURN (RFC 8881 §18.6). The server gives no delegations,
-// so that no stateid is of one.
+// delegReturn is DELEGRETURN (RFC 8881 §18.6). The server grants no delegations, so no
+// stateid belongs to one.
 func delegReturn(k *Compound) Status {
 	var args wire.DelegReturn4Args
 	args.Decode(k.Args)
@@ -54,13 +54,13 @@ func delegReturn(k *Compound) Status {
 	}
 	_, s = k.Program.state.Find(&r.ID, k.Client)
 	if s == wire.NFS4OK || s == wire.NFS4ErrOldStateID {
-		s = wire.NFS4ErrBadStateID // it is something else's
+		s = wire.NFS4ErrBadStateID // it belongs to an open or a lock
 	}
 	return s
 }
 
-// delegPurge is DELEGPURGE (RFC 8881 §18.5). Delegations of a client's life before are not
-// kept for it, so that it is not supported.
+// delegPurge is DELEGPURGE (RFC 8881 §18.5). It is not supported, because the server keeps no
+// delegations for a client that restarts.
 func delegPurge(k *Compound) Status {
 	var args wire.DelegPurge4Args
 	args.Decode(k.Args)

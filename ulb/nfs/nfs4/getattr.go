@@ -6,21 +6,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// facts are what the values of attributes are made of. Those are filled in that the
-// attributes asked for need.
+// facts holds the values from which attributes are encoded. Only the facts that the asked
+// attributes need are filled in.
 type facts struct {
 	k      *Compound
 	object Object
 	attr   *vfs.Attr
-	// brought: attr is what the operation before found.
+	// brought: attr already holds what the previous operation found.
 	brought bool
 	info    vfs.Info
 	usage   vfs.Usage
 	// covered is mounted_on_fileid (RFC 8881 §5.8.2.23).
 	covered uint64
-	// failure is rdattr_error.
+	// failure is the value of rdattr_error.
 	failure Status
-	// owner and group are the names of attr's, empty where numbers are sent.
+	// owner and group are the names for attr's UID and GID. If one is empty, the number is
+	// sent.
 	owner, group []byte
 }
 
@@ -44,7 +45,7 @@ func getattr(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// served is supported_attrs.
+// served returns the value of supported_attrs for the object.
 func (f *facts) served() wire.Bitmap4 {
 	set := supported[f.k.Minor]
 	if !f.attr.HasBirth {
@@ -53,7 +54,8 @@ func (f *facts) served() wire.Bitmap4 {
 	return set
 }
 
-// measure is NFS4_OK where what was written from start on had room.
+// measure returns NFS4_OK if the bytes written since start fit into room. Otherwise it
+// removes them and returns the status of a reply that is too big.
 func (k *Compound) measure(start, room int) Status {
 	if k.W.Overflow() || k.W.Len()-start > room {
 		k.W.Truncate(start)
@@ -62,14 +64,14 @@ func (k *Compound) measure(start, room int) Status {
 	return wire.NFS4OK
 }
 
-// newFacts are those about an object, of which nothing is known yet.
+// newFacts empties k's facts and makes them those of o.
 func (k *Compound) newFacts(o Object) *facts {
 	f := &k.facts
 	*f = facts{k: k, owner: f.owner[:0], group: f.group[:0], object: o}
 	return f
 }
 
-// gather finds out what the attributes of the current object need.
+// gather looks up the facts n of the current object and its file system.
 func (f *facts) gather(n need) Status {
 	if n&needCovered != 0 {
 		s := f.cover()
@@ -88,7 +90,7 @@ func (f *facts) gather(n need) Status {
 	return f.gatherShared(n)
 }
 
-// look gets the attributes of the current object, and what follows from them.
+// look gets the attributes of the current object, and the names of its owner and group.
 func (f *facts) look(n need) Status {
 	k := f.k
 	if !f.brought {
@@ -105,8 +107,8 @@ func (f *facts) look(n need) Status {
 	return f.names(n)
 }
 
-// want has the file system tell what n asks for beyond the usual attributes, until the
-// next call.
+// want makes the next call to the file system return the birth time too, if n asks for it.
+// want(0) ends that.
 func (k *Compound) want(n need) {
 	k.Op.Want = 0
 	if n&needBirth != 0 {
@@ -114,7 +116,7 @@ func (k *Compound) want(n need) {
 	}
 }
 
-// gatherShared finds out what the attributes of a whole file system need.
+// gatherShared looks up the facts that all objects of a file system share.
 func (f *facts) gatherShared(n need) Status {
 	k := f.k
 	var err error
@@ -130,7 +132,8 @@ func (f *facts) gatherShared(n need) Status {
 	return wire.NFS4OK
 }
 
-// cover finds what the root of an export covers; covered stays 0 where that is nothing.
+// cover finds the file ID of the directory that the root of an export covers. f.covered stays
+// 0 if the current object is no root or covers nothing.
 func (f *facts) cover() Status {
 	k := f.k
 	if k.Program.names == nil || k.Current.Handle != k.FS().Root() {
@@ -146,8 +149,8 @@ func (f *facts) cover() Status {
 	return wire.NFS4OK
 }
 
-// put writes a fattr4 with those of a set of attributes that are supported and can be
-// read. One that the object does not have is left out.
+// put writes a fattr4 with the asked attributes that are supported and readable. It omits the
+// birth time if the object has none.
 func (f *facts) put(w *xdr.Writer, asked *wire.Bitmap4) {
 	p := f.k.plan(asked)
 	if p.needs&needBirth != 0 && p.set.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {

@@ -25,16 +25,17 @@ func putFH(k *Compound) Status {
 	}
 	next := Object{o.Export, o.Handle}
 	if k.Call.Early && !k.Current.IsSet() && k.admits(&next) && !k.refused(o.Export) {
-		// Judge found that the compound ends here: what follows was not brought. What
-		// stood in the way is gone meanwhile.
+		// Judge found that the compound must end here, so the rest of it was not fetched. The
+		// obstacle has gone meanwhile: the client repeats the compound.
 		return wire.NFS4ErrDelay
 	}
 	k.SetCurrent(next)
 	return wire.NFS4OK
 }
 
-// present is NFS4ERR_STALE where the object that PUTFH has put is gone (RFC 8881 §15.1.2.7), and
-// no operation follows that would tell: PUTFH is the last one, or GETFH stands behind it.
+// present returns NFS4ERR_STALE if the object that PUTFH has put no longer exists (RFC 8881
+// §15.1.2.7). It looks only if no later operation would notice: PUTFH is the last operation,
+// or GETFH follows it.
 func (k *Compound) present() Status {
 	next := *k.Args
 	if k.Index+1 < k.Count && wire.OpNum(next.Uint32()) != wire.OpGetFH || !k.admits(&k.Current) || k.refused(k.Current.Export) {
@@ -51,7 +52,7 @@ func (k *Compound) present() Status {
 	case wire.NFS4ErrStale, wire.NFS4ErrDelay, Blocked, Waiting:
 		return s
 	}
-	return wire.NFS4OK // what else is wrong is for an operation that wants the object
+	return wire.NFS4OK // an operation that uses the object reports other errors
 }
 
 // putRootFH is PUTROOTFH and PUTPUBFH (RFC 8881 §18.20, §18.21).
@@ -74,7 +75,7 @@ func getFH(k *Compound) Status {
 	res := wire.GetFH4ResOK{Object: k.Seal(&k.Current)}
 	res.Encode(k.W)
 	if k.Brought() {
-		k.brought() // for the operation behind this one as well
+		k.brought() // valid for the next operation too
 	}
 	return wire.NFS4OK
 }
@@ -91,14 +92,15 @@ func restoreFH(k *Compound) Status {
 	case k.Saved.IsSet():
 	case k.Minor == 0:
 		return wire.NFS4ErrRestoreFH
-	default: // which minor version 1 has made the same (RFC 8881 §15.1.16)
+	default: // later minor versions have one status for both handles (RFC 8881 §15.1.16)
 		return wire.NFS4ErrNoFileHandle
 	}
 	k.Current, k.StateID, k.HasStateID = k.Saved, k.SavedStateID, k.HasSavedStateID
 	return wire.NFS4OK
 }
 
-// Seal is the file handle that clients get for o. It is valid until the next call.
+// Seal returns the file handle for o as clients get it. It is valid until the next call of
+// Seal.
 func (k *Compound) Seal(o *Object) []byte {
 	return k.Program.exports.Seal(k.sealed[:0], o.Export, o.Handle)
 }

@@ -5,7 +5,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// identify fills in k.Op and k.Cred: the user that an operation acts as on the current
+// identify fills in k.Op and k.Cred with the user as which the operation acts on the current
 // object.
 func (k *Compound) identify(op *Operation) Status {
 	e := k.Current.Export
@@ -25,13 +25,13 @@ func (k *Compound) identify(op *Operation) Status {
 	return s
 }
 
-// refused says whether an export refuses the caller for want of an account.
+// refused reports whether an export refuses the caller because the caller has no account.
 func (k *Compound) refused(e *export.Export) bool { return e.Refuses(&k.Call.Cred) }
 
-// mayUnknown says whether a caller without an account may do an operation on the current
-// object of an export that wants one: what a client needs to mount, which tells of the root
-// and of nothing in it; what gives state back; and what the machine of a client does for its
-// users.
+// mayUnknown reports whether a caller without an account may run an operation on the current
+// object, although its export requires an account. Allowed are: operations that a mount
+// needs, on the root only; operations that give state back; and the client's own maintenance
+// for its users.
 func (k *Compound) mayUnknown(op *Operation) bool {
 	switch op.Number {
 	case wire.OpGetattr, wire.OpSecInfoNoName, wire.OpLookupp:
@@ -42,8 +42,7 @@ func (k *Compound) mayUnknown(op *Operation) bool {
 	return k.machineMay(op.Number)
 }
 
-// lookSaved is look for the export of the saved object, and has what identify has for the
-// current one.
+// lookSaved does for the saved object what identify does for the current one.
 func (k *Compound) lookSaved() Status {
 	e := k.Saved.Export
 	if k.refused(e) {
@@ -53,8 +52,8 @@ func (k *Compound) lookSaved() Status {
 	return k.look(e)
 }
 
-// look has looked up what an export needs to know of the caller: NFS4_OK, NFS4ERR_DELAY,
-// or Waiting.
+// look looks up the facts about the caller that an export needs. It returns NFS4_OK,
+// NFS4ERR_DELAY, Blocked or Waiting.
 func (k *Compound) look(e *export.Export) Status {
 	if err := k.Program.exports.Look(e, k.Call.Conn, &k.Call.Cred, &k.looked); err != nil {
 		return k.Failed(err)
@@ -62,13 +61,13 @@ func (k *Compound) look(e *export.Export) Status {
 	return wire.NFS4OK
 }
 
-// acts says whether an operation on the current object depends on who the caller is.
-// GETFH has no error for one that is not known.
+// acts reports whether an operation on the current object depends on the caller's identity.
+// GETFH does not: it has no error for an unknown caller.
 func (op *Operation) acts() bool { return op.Number != wire.OpGetFH && op.Number != wire.OpSaveFH }
 
-// counts says whether an operation of minor version 0 uses a number of an owner up, and
-// does where it fails: then its client counts on, after NFS4ERR_DELAY too (RFC 7530
-// §9.1.7).
+// counts reports whether an operation of minor version 0 uses up a seqid of an owner, even if
+// it fails. After a failure, NFS4ERR_DELAY included, the client goes on to the next seqid
+// (RFC 7530 §9.1.7).
 func (op *Operation) counts() bool {
 	switch op.Number {
 	case wire.OpOpen, wire.OpOpenConfirm, wire.OpOpenDowngrade, wire.OpClose, wire.OpLock, wire.OpLocku:

@@ -5,17 +5,17 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Judge looks at the first handle that a compound puts: whether it is one of ours, and
-// whether its export serves this client, and takes the caller. If it does not, nothing is
-// reserved or brought for what follows: the compound ends there, but for operations that are
-// open to such callers, and these are short. What a compound does not get to say
-// a word about, such as its data, is bounded by its shape.
+// Judge looks at the first file handle of a compound. It checks that the handle is one of
+// ours, that its export serves this client, and that the export accepts the caller. If not,
+// the server reserves no memory and fetches no data for the rest: the compound ends at the
+// handle, except for short operations that are open to such callers. Arguments that Judge
+// does not see, such as data, are bounded by nfs.Binding4.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	if a.Header.Procedure == wire.ProcNull {
 		return rpc.Done
 	}
-	// The largest result that is executed is the one that can be carried back, and
-	// operations are judged by what is left of that.
+	// No result may be larger than the reply can carry. Each operation is checked against the
+	// room that is left.
 	j.Words = max(min(j.Words, j.Room), minReply)
 	if j.Object == nil {
 		p.judgeByName(a, j)
@@ -29,7 +29,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	takes := o.Export.Admits(a.Conn, &a.Cred) && !o.Export.Refuses(&a.Cred)
 	j.Known = takes
 	if !takes || p.exports.Delays(o.Export, &a.Cred) {
-		// The compound is told when it puts the handle.
+		// PUTFH will tell the client the reason.
 		j.Early, j.Payload = true, 0
 		return rpc.Done
 	}
@@ -37,9 +37,9 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// judgeByName judges a compound that begins at the root, or does not read or write at
-// all. A peer that has shown no handle of ours gets a little at most, and little is
-// brought for it: clients read and write by handles.
+// judgeByName judges a compound that does not begin with a file handle: it begins at the
+// root, or neither reads nor writes. Clients read and write by handle. A peer that has shown
+// no handle of ours therefore gets little memory, and the server fetches little data for it.
 func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 	if a.Conn.Known() {
 		return
@@ -50,15 +50,15 @@ func (p *Program) judgeByName(a *rpc.Arrived, j *rpc.Judgement) {
 		beside += int(item.Length)
 	}
 	if a.MessageLen+beside > nameless {
-		// What is here of it is executed, and ends where the rest would begin.
+		// The operations received so far are executed. The compound ends where the missing
+		// part would begin.
 		j.Early, j.Payload = true, 0
 	}
 }
 
-// nameless is how much payload is reserved, and how long a message is brought, in bytes,
-// for a compound without a handle of a peer that is not known.
+// nameless is the limit, in bytes, of the payload memory and of the message length for a
+// compound without a file handle from a peer that is not known.
 const nameless = 64 << 10
 
-// minReply is room for a tag, and the result of an operation that could not be executed
-// for want of room.
+// minReply is room for the tag and for one operation that fails for lack of room, in bytes.
 const minReply = 4 + 4 + maxTag + 4 + 8

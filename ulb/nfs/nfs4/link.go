@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// link is LINK: the saved object gets another name, in the current directory (RFC 8881
+// link is LINK: it gives the saved object another name, in the current directory (RFC 8881
 // §18.9, RFC 7530 §16.9).
 func link(k *Compound) Status {
 	var args wire.Link4Args
@@ -20,12 +20,12 @@ func link(k *Compound) Status {
 		return s
 	}
 	if s := k.mayChangeNames(); s != wire.NFS4OK {
-		if k.Minor == 0 { // which has no NFS4ERR_GRACE here
+		if k.Minor == 0 { // minor version 0 has no NFS4ERR_GRACE for LINK
 			return wire.NFS4ErrDelay
 		}
 		return s
 	}
-	if k.Saved.Export.ID != k.Current.Export.ID { // the one may have been replaced meanwhile
+	if k.Saved.Export.ID != k.Current.Export.ID { // by ID: one of them may have been replaced meanwhile
 		return wire.NFS4ErrXDev
 	}
 	if s := k.leads(&k.Current, args.Newname, wire.NFS4ErrExist); s != wire.NFS4OK {
@@ -40,8 +40,8 @@ func link(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// notLinked is the status of a LINK that the file system did not do. POSIX says of a
-// directory that it is not permitted.
+// notLinked returns the status of a LINK that the file system refused. For a directory, POSIX
+// answers EPERM; NFSv4 answers NFS4ERR_ISDIR.
 func (k *Compound) notLinked(err error) Status {
 	if !errors.Is(err, syscall.EPERM) {
 		return k.unchanged(err)

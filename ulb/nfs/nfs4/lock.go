@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). No stateid is good for an object that is
-// no regular file; from minor version 1 on that is told of the object, not of the stateid.
+// lock is LOCK (RFC 8881 §18.10, RFC 7530 §16.10). If the stateid is bad because the object
+// is no regular file, later minor versions report the object's type instead.
 func lock(k *Compound) Status {
 	s := lockFile(k)
 	if s == wire.NFS4ErrBadStateID && k.Minor > 0 {
@@ -62,8 +62,8 @@ func lockFile(k *Compound) Status {
 	})
 }
 
-// claimer is what claims the locks of the current file towards the processes of this
-// machine, or nil. It may wait, so that an operation that uses it does not Try.
+// claimer returns the part of the file system that holds the locks against local processes of
+// this machine, or nil. It may have to wait, so under Try the operation is Blocked.
 func (k *Compound) claimer() (vfs.Claimer, Status) {
 	c, ok := vfs.As[vfs.Claimer](k.FS())
 	if ok && k.Op.Try {
@@ -74,7 +74,8 @@ func (k *Compound) claimer() (vfs.Claimer, Status) {
 
 func writes(t wire.NFSLockType4) bool { return t == wire.WriteLt || t == wire.WritewLt }
 
-// mayLock says whether the owner, or the client of the session, may lock anything now.
+// mayLock checks that the owner's client, or the client of the session, may take locks now.
+// During grace it may only reclaim.
 func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	c := k.Client
 	if owner != nil {
@@ -83,12 +84,12 @@ func (k *Compound) mayLock(owner *state.Owner, reclaim bool) Status {
 	if c == nil {
 		return wire.NFS4ErrOpNotInSession
 	}
-	s, _ := k.Program.state.MayHold(c, reclaim) // it has a file open, and is recorded
+	s, _ := k.Program.state.MayHold(c, reclaim) // the client is on record already: it has a file open
 	return s
 }
 
-// mayLockAs says whether the caller may lock by the stateid: it opened the file for that,
-// or has the right to do so. Errors about the stateid are the lock's.
+// mayLockAs checks that the caller may lock through the stateid: the caller opened the file
+// for this access, or has the permission. Errors about the stateid are left to Lock.
 func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
 	want := state.AccessRead
 	if a.Write {
@@ -104,8 +105,8 @@ func (k *Compound) mayLockAs(a *state.LockArgs, kind state.Kind) Status {
 	return wire.NFS4OK
 }
 
-// firstLock is the lock that a lock-owner of minor version 0 begins with: it has a number
-// of that owner's as well (RFC 7530 §9.1.7).
+// firstLock takes the first lock of a lock-owner in minor version 0. The request also carries
+// a seqid of the lock-owner (RFC 7530 §9.1.7).
 func (k *Compound) firstLock(a *state.LockArgs, clientID uint64, seqid uint32) Status {
 	m := k.Program.state
 	c, s := k.ClientOf(clientID)
@@ -124,7 +125,7 @@ func (k *Compound) firstLock(a *state.LockArgs, clientID uint64, seqid uint32) S
 	return s
 }
 
-// lock locks, and writes the result.
+// lock takes the lock and writes the result.
 func (k *Compound) lock(a *state.LockArgs) Status {
 	id, d, s := k.Program.state.Lock(a)
 	switch s {
@@ -143,7 +144,7 @@ func (k *Compound) lock(a *state.LockArgs) Status {
 	return s
 }
 
-// denied writes what stands in the way of a lock.
+// denied writes the lock that conflicts.
 func (k *Compound) denied(d *state.Denied) Status {
 	res := wire.Lock4Denied{
 		Offset: d.Offset, Length: d.Length, Locktype: wire.ReadLt,

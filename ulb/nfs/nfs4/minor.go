@@ -2,58 +2,58 @@ package nfs4
 
 import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// A Status is what an operation came to: an NFS status, or one of the ends below that
-// never reach the wire.
+// A Status is the outcome of an operation: an NFS status, or one of the negative values
+// below, which never reach the wire.
 type Status = wire.NFSStat4
 
 const (
-	// Blocked: under Compound.Op.Try the operation would have to wait. It has done
-	// nothing, and is run again from its arguments on, without Try.
+	// Blocked: under Compound.Op.Try the operation would have had to wait. It has changed
+	// nothing and will run again from its arguments on, without Try.
 	Blocked Status = -1
-	// Waiting: the operation has to wait for something that ends elsewhere, as it
-	// said by Compound.WaitFor. It is run again from its arguments on, without Try.
+	// Waiting: the operation waits for an event that it named by Compound.WaitFor. It will
+	// run again from its arguments on, without Try.
 	Waiting Status = -2
-	// Replayed: the compound was executed before. Its results are Compound.Replay.
+	// Replayed: the compound was executed before. The reply is Compound.Replay.
 	Replayed Status = -3
-	// Discarded: the request is not answered at all.
+	// Discarded: the request gets no reply.
 	Discarded Status = -4
-	// Denied: the caller may not call at all. It is told so by RPC.
+	// Denied: the caller may not call at all. RPC tells it so.
 	Denied Status = -5
 )
 
-// A Minor is one minor version: what it does in a way of its own.
+// A Minor supplies the parts that differ between the minor versions.
 type Minor interface {
-	// Operations are those that are the minor version's alone, and those shared ones
-	// that it does in another way.
+	// Operations returns the operations that only this minor version has, and the shared
+	// operations that it implements in another way.
 	Operations() []Operation
-	// Before is asked before each operation, the first to come included, whether it may
-	// stand where it does: its index in the compound is k.Index, and k.Count is how
-	// many there are. wire.NFS4OK lets it run; everything else is its result.
+	// Before is called before each operation, including the first. It checks that the
+	// operation may stand at its place: k.Index is the operation's index, k.Count the number
+	// of operations in the compound. If it returns wire.NFS4OK, the operation runs. Any other
+	// status becomes the operation's result.
 	Before(k *Compound, op *Operation) Status
-	// After is called once when the compound has ended, however it did, with all
-	// of its results in k.W. Where k.Status is below 0, Discarded or Denied, the results
-	// are no answer. A compound that is Replayed has no After.
+	// After is called once when the compound has ended, in whatever way, with all of its
+	// results in k.W. If k.Status is Discarded or Denied, no results are sent. After is not
+	// called for a Replayed compound.
 	After(k *Compound)
 }
 
-// An Operation is one row of the table of a minor version.
+// An Operation is one row of a minor version's table of operations.
 type Operation struct {
 	Number wire.OpNum
-	// Run decodes the arguments from k.Args, works, and writes what follows the
-	// status in the result to k.W where the status is NFS4_OK. What it writes with
-	// another status is taken back, unless it called k.KeepBody.
+	// Run decodes the arguments from k.Args and does the work. If the status is NFS4_OK, it
+	// writes the part of the result that follows the status to k.W. With another status, the
+	// engine discards what Run wrote, unless Run called k.KeepBody.
 	Run func(k *Compound) Status
-	// Handle: the operation works on the current file handle, and is answered
-	// NFS4ERR_NOFILEHANDLE where there is none. k.Current.Export is entered
-	// while it runs.
+	// Handle: the operation works on the current file handle. Without one, the answer is
+	// NFS4ERR_NOFILEHANDLE. k.Current.Export is entered while the operation runs.
 	Handle bool
-	// Saved: it works on the saved file handle as well.
+	// Saved: the operation also works on the saved file handle.
 	Saved bool
-	// Changes: it changes the file system, and is answered NFS4ERR_ROFS on an
-	// export that is read-only.
+	// Changes: the operation changes the file system. On a read-only export, the answer is
+	// NFS4ERR_ROFS.
 	Changes bool
-	// Once: it must not be executed where its result cannot be carried back. Most
-	// is the largest result without the status, in bytes.
+	// Once: the operation must not run if the reply has no room for its result. Most is the
+	// size of the largest result without the status, in bytes.
 	Once bool
 	Most int
 }

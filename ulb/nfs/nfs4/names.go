@@ -12,11 +12,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxName is the longest name that any file system here could have. Longer ones are
-// answered without asking it.
+// maxName is the length of the longest name that any file system here can have, in bytes.
+// Longer names are refused without a call to the file system.
 const maxName = 255
 
-// checkName refuses names that no file system may see (RFC 8881 §14.5, §15.1.7).
+// checkName refuses names that must not reach a file system (RFC 8881 §14.5, §15.1.7).
 func (k *Compound) checkName(name []byte) Status {
 	switch {
 	case len(name) == 0:
@@ -33,25 +33,25 @@ func (k *Compound) checkName(name []byte) Status {
 	return wire.NFS4OK
 }
 
-// lookAround is who looks into the tree of names.
+// lookAround returns the caller's view of the tree of names.
 func (k *Compound) lookAround() *pseudo.View {
 	k.view.Conn, k.view.Caller, k.view.Looked = k.Call.Conn, &k.Call.Cred, &k.looked
 	k.view.Op.Try = k.Op.Try
 	return &k.view
 }
 
-// mayLead says, without a look at a file system, whether a name in a directory of e may
-// lead into an export: below says whether it does.
+// mayLead reports whether a name in a directory of e could lead into an export. It asks no
+// file system. If it could, below gives the exact answer.
 func (k *Compound) mayLead(e *export.Export, name []byte) bool {
 	names := k.Program.names
 	return names != nil && names.MayLead(e, name)
 }
 
-// below says whether a name in the current directory leads into an export. The status
-// is NFS4_OK or Blocked.
+// below returns the export into which a name in the current directory leads, or nil. If the
+// file system fails, it returns the status of that failure.
 func (k *Compound) below(name []byte) (*export.Export, Status) { return k.belowOf(&k.Current, name) }
 
-// belowOf is below for a directory whose export has been entered.
+// belowOf is below for directory o, whose export has been entered.
 func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
 	if !k.mayLead(o.Export, name) {
 		return nil, wire.NFS4OK
@@ -64,8 +64,8 @@ func (k *Compound) belowOf(o *Object, name []byte) (*export.Export, Status) {
 	return e, wire.NFS4OK
 }
 
-// opIn is an Op of the caller as the one it is in the export of o, until the next call
-// about the tree of names.
+// opIn returns an Op with the caller's identity in the export of o. It is valid until the
+// next call about the tree of names.
 func (k *Compound) opIn(o *Object) *vfs.Op {
 	if o.Export == k.Current.Export {
 		return &k.Op
@@ -73,9 +73,9 @@ func (k *Compound) opIn(o *Object) *vfs.Op {
 	return k.lookAround().As(o.Export)
 }
 
-// child finds a name in the current directory: what a LOOKUP leads to. k.Attr are its
-// attributes where they are known, and have no Type otherwise; k.dirChange is the
-// directory's change, where the name leads into no other export.
+// child finds the object that a name in the current directory leads to, as LOOKUP does.
+// k.Attr receives its attributes, or keeps Type 0 if they are not known. If the name leads
+// into no other export, k.dirChange receives the directory's change attribute.
 func (k *Compound) child(name []byte) (Object, Status) {
 	k.Attr = vfs.Attr{}
 	if s := k.checkName(name); s != wire.NFS4OK {
@@ -104,8 +104,8 @@ func (k *Compound) child(name []byte) (Object, Status) {
 	return Object{k.Current.Export, o.Handle}, wire.NFS4OK
 }
 
-// unseen tells of a name that the current directory of the tree does not have for the client:
-// a mount is refused by that.
+// unseen reports to the administrator a name that the client does not find in the tree of
+// exports. Such a refusal makes the client's mount fail.
 func (k *Compound) unseen(err error, name []byte) {
 	names, c := k.Program.names, k.Call.Conn
 	if names == nil || k.Current.Export != k.Program.exports.Root() || !errors.Is(err, syscall.ENOENT) {
@@ -123,7 +123,8 @@ func (k *Compound) unseen(err error, name []byte) {
 	k.Program.exports.Refused(&r)
 }
 
-// named is child, or out where the caller's flavor is not for the current directory.
+// named is child, or out if the export of the current directory does not accept the caller's
+// flavor.
 func (k *Compound) named(name []byte) (Object, Status) {
 	if k.unsuited {
 		return k.out(name)
@@ -131,9 +132,9 @@ func (k *Compound) named(name []byte) (Object, Status) {
 	return k.child(name)
 }
 
-// cross is the export that is mounted on a name of the current directory, whose Lookup
-// failed with err: an error where that says no such thing, or what is mounted is not
-// served.
+// cross returns the export of the mount on a name of the current directory. err is the error
+// of the name's Lookup. cross returns an error if err does not mean a mount, or the mount is
+// not served.
 func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	names := k.Program.names
 	if names == nil || !k.Current.Export.CrossMount || !errors.Is(err, syscall.EXDEV) {
@@ -143,8 +144,8 @@ func (k *Compound) cross(err error, name []byte) (*export.Export, error) {
 	return names.Cross(k.lookAround(), &at, name)
 }
 
-// notFound is Failed for a Lookup: what another file system covers is not for the
-// client, and NFSv4 has no word for that but NFS4ERR_ACCESS.
+// notFound is Failed for a Lookup. A name that another file system covers is hidden from the
+// client; the only NFSv4 status for that is NFS4ERR_ACCESS.
 func (k *Compound) notFound(err error) Status {
 	if errors.Is(err, syscall.EXDEV) {
 		return wire.NFS4ErrAccess
@@ -152,8 +153,8 @@ func (k *Compound) notFound(err error) Status {
 	return k.notDirectory(err)
 }
 
-// notDirectory is Failed, where a directory was needed: NFS4ERR_SYMLINK instead of
-// NFS4ERR_NOTDIR where the current object is a symbolic link (RFC 8881 §18.13.4).
+// notDirectory is Failed for an operation that needs a directory. If the current object is a
+// symbolic link, the status is NFS4ERR_SYMLINK instead of NFS4ERR_NOTDIR (RFC 8881 §18.13.4).
 func (k *Compound) notDirectory(err error) Status {
 	if !errors.Is(err, syscall.ENOTDIR) {
 		return k.Failed(err)
@@ -167,7 +168,7 @@ func (k *Compound) notDirectory(err error) Status {
 	return wire.NFS4ErrNotDir
 }
 
-// kind is what the current object is. k.Attr receives its attributes.
+// kind returns the type of the current object. k.Attr receives its attributes.
 func (k *Compound) kind() (vfs.Type, Status) {
 	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
 		return 0, k.Failed(err)
@@ -201,8 +202,8 @@ func lookupParent(k *Compound) Status {
 	return s
 }
 
-// parent is the directory above the current one, in another export where the current
-// one is the root of its own.
+// parent returns the directory above the current one. If the current one is the root of its
+// export, the parent lies in another export.
 func (k *Compound) parent() (Object, Status) {
 	if k.Current.Handle == k.FS().Root() {
 		if k.Program.names == nil {
@@ -214,7 +215,7 @@ func (k *Compound) parent() (Object, Status) {
 		}
 		return Object{p.Export, p.Handle}, wire.NFS4OK
 	}
-	if k.unsuited { // and so is the parent
+	if k.unsuited { // the parent's export is the same
 		return k.Current, wire.NFS4OK
 	}
 	o, err := k.FS().Lookup(&k.Op, k.Current.Handle, dotDot, &k.Attr)

@@ -18,7 +18,7 @@ func open(k *Compound) Status {
 		return wire.NFS4ErrBadXDR
 	case k.Minor == 0 && (o.args.Claim.Claim > wire.ClaimDelegatePrev ||
 		how.Opentype == wire.Open4Create && how.How.Mode == wire.Exclusive41):
-		return wire.NFS4ErrBadXDR // which minor version 1 has brought
+		return wire.NFS4ErrBadXDR // only later minor versions have these
 	}
 	var s Status
 	if o.client, s = k.ClientOf(o.args.Owner.Clientid); s != wire.NFS4OK {
@@ -32,9 +32,9 @@ func open(k *Compound) Status {
 	return k.numbered(o.owner, o.args.Seqid, o.run)
 }
 
-// An opening is one OPEN on its way: first what can be refused by the arguments alone,
-// then the file, then the state, last what cuts the file. What fails after the file was
-// opened closes it again.
+// An opening is one OPEN while it is executed, in this order: checks of the arguments, the
+// file, the state, and last the truncation. If a step fails after the file was opened, the
+// file is closed again.
 type opening struct {
 	k      *Compound
 	args   wire.Open4Args
@@ -46,17 +46,18 @@ type opening struct {
 
 	object Object
 	kind   vfs.Type
-	// made: this OPEN made the file, or is a repetition of the one that did.
+	// made: this OPEN created the file, or repeats the one that did.
 	made   bool
 	change wire.ChangeInfo4
-	// set are attributes that were set.
+	// set holds the attributes that were set.
 	set wire.Bitmap4
-	// resize: the file gets this size when all else is done.
+	// resize: the last step sets the file's size to size.
 	resize bool
 	size   uint64
 
-	// file is open as the state keeps it, and cutter, for an OPEN that cuts what it
-	// does not open to write. Either is nil where the file system has no open files.
+	// file is the open file that the state will keep. cutter is open for writing, for an OPEN
+	// that truncates a file without opening it to write. Either is nil if the file system has
+	// no open files.
 	file, cutter vfs.File
 	state        state.Opening
 }
@@ -80,7 +81,8 @@ func (o *opening) run() Status {
 	return wire.NFS4OK
 }
 
-// suits refuses a caller for its flavor, after the owner's number: its client counts on.
+// suits refuses a caller whose flavor the export does not accept. It runs after the owner's
+// seqid is used up, because the client counts on after this error.
 func (o *opening) suits() Status {
 	k := o.k
 	switch {
@@ -92,7 +94,7 @@ func (o *opening) suits() Status {
 	return k.cannotSay(wire.OpOpen, wire.NFS4ErrAccess)
 }
 
-// close closes what was opened and did not become state.
+// close closes the files that did not become part of the state.
 func (o *opening) close() {
 	for _, f := range [...]vfs.File{o.file, o.cutter} {
 		if f != nil {
@@ -101,8 +103,8 @@ func (o *opening) close() {
 	}
 }
 
-// wants are the bits of share_access beside the access, by minor version: which
-// delegation is wanted, and from 4.2 on, how it would be kept (RFC 9754 §5).
+// wants holds, by minor version, the bits of share_access beside the access: the wish for a
+// delegation, and the delegation features of RFC 9754 §5.
 var wants = [...]uint32{
 	1: wire.Open4ShareAccessWantDelegMask | wire.Open4ShareAccessWantSignalDelegWhenResrcAvail |
 		wire.Open4ShareAccessWantPushDelegWhenUncontended | wantRFC9754,
@@ -136,15 +138,16 @@ func shareOf(access, deny, minor uint32) (a, d state.Access, s Status) {
 	return state.Access(access), state.Access(deny), wire.NFS4OK
 }
 
-// claim checks by which right the file is opened.
+// claim checks the claim: the right by which the client opens the file. It also puts a new
+// client on record before the client holds state.
 func (o *opening) claim() Status {
 	claim := o.args.Claim.Claim
 	switch claim {
 	case wire.ClaimDelegateCur, wire.ClaimDelegCurFH:
-		// No delegation was granted, so that none can be turned into an open.
+		// The server grants no delegations, so none can be turned into an open.
 		return wire.NFS4ErrBadStateID
 	case wire.ClaimDelegatePrev, wire.ClaimDelegPrevFH:
-		// What a client's life before was granted is not kept for it.
+		// The server keeps no delegations of a client that restarted.
 		if o.k.Minor == 0 {
 			return wire.NFS4ErrNotSupp
 		}
@@ -169,7 +172,7 @@ func (o *opening) claim() Status {
 	return wire.NFS4OK
 }
 
-// find finds the file, or makes it.
+// find finds the file, or creates it.
 func (o *opening) find() Status {
 	k := o.k
 	if claim := o.args.Claim.Claim; claim == wire.ClaimFH || claim == wire.ClaimPrevious {
@@ -204,19 +207,21 @@ func (o *opening) lookup() Status {
 	return k.mustBeRegular(k.Attr.Type)
 }
 
-// opens are what a file system is asked to open a file for.
+// opens converts to the access that a file system is asked for.
 func opens(a state.Access) vfs.OpenAccess { return vfs.OpenAccess(a) }
 
-const _ uint = uint(state.AccessRead) - uint(vfs.OpenRead) + uint(state.AccessWrite) - uint(vfs.OpenWrite) // they agree
+const _ uint = uint(state.AccessRead) - uint(vfs.OpenRead) + uint(state.AccessWrite) - uint(vfs.OpenWrite) // the bits of both types agree
 
-// open opens the file, and judges whether it may be cut.
+// open opens the file. If the OPEN truncates the file without opening it to write, open also
+// opens the cutter, which checks the permission.
 func (o *opening) open() Status {
 	var err error
 	access := opens(o.access)
 	if o.made || o.reclaim {
 		access |= vfs.OpenOwner
 	} else if o.deny != 0 {
-		// It keeps others from the file, which is for those that may change it.
+		// A deny mode keeps others from the file. It is granted only to a caller that may
+		// write.
 		if err := o.k.granted(o.object.Handle, vfs.OpenWrite); err != nil {
 			return o.k.Failed(err)
 		}
@@ -232,8 +237,8 @@ func (o *opening) open() Status {
 	return wire.NFS4OK
 }
 
-// openFile opens the file. It is nil without an error where the file system has no open
-// files, and grants the access.
+// openFile opens the file. If the file system has no open files, it checks the permission and
+// returns a nil file.
 func (o *opening) openFile(access vfs.OpenAccess) (vfs.File, error) {
 	k := o.k
 	if opener, ok := vfs.As[vfs.Opener](k.FS()); ok {
@@ -242,7 +247,7 @@ func (o *opening) openFile(access vfs.OpenAccess) (vfs.File, error) {
 	return nil, k.granted(o.object.Handle, access)
 }
 
-// share makes the open known, where it can be beside others.
+// share records the open in the state, if no other open conflicts.
 func (o *opening) share() (s Status) {
 	k := o.k
 	a := state.OpenArgs{
@@ -255,7 +260,7 @@ func (o *opening) share() (s Status) {
 	}
 	switch o.state, s = k.Program.state.Open(&a); s {
 	case wire.NFS4OK:
-		o.file = nil // the state's
+		o.file = nil // it belongs to the state now
 	case state.WouldWait:
 		return k.Block(k.FS().Lane())
 	case wire.NFS4ErrShareDenied:
@@ -266,7 +271,7 @@ func (o *opening) share() (s Status) {
 	return s
 }
 
-// cut gives the file its size, now that no other open stands against it.
+// cut sets the file's size. By now no conflicting open exists.
 func (o *opening) cut() Status {
 	if !o.resize {
 		return wire.NFS4OK
@@ -291,8 +296,7 @@ func (o *opening) cut() Status {
 	return wire.NFS4OK
 }
 
-// granted is nil where the caller may do what access says, of a file system that has no
-// open files: EACCES if not.
+// granted returns nil if the caller has the permission for access, and EACCES if not.
 func (k *Compound) granted(h vfs.Handle, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 {
 		return nil

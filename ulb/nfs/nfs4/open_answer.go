@@ -2,7 +2,7 @@ package nfs4
 
 import wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 
-// answer writes the result, and makes the file and its stateid the current ones.
+// answer writes the result and makes the file and its stateid current.
 func (o *opening) answer() {
 	k := o.k
 	res := wire.Open4ResOK{
@@ -20,8 +20,8 @@ func (o *opening) answer() {
 	k.SetStateID(o.state.ID)
 }
 
-// delegation says that there is none, and to a client that said what it wants, why
-// (RFC 8881 §18.16.3).
+// delegation returns that no delegation was granted. If the client said in the request which
+// one it wants, the answer gives the reason (RFC 8881 §18.16.3).
 func (o *opening) delegation() (d wire.OpenDelegation4) {
 	want := o.args.ShareAccess & wire.Open4ShareAccessWantDelegMask
 	if o.k.Minor == 0 || want == wire.Open4ShareAccessWantNoPreference {

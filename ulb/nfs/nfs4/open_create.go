@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// modeOfCreate is what a file system is asked for by each createmode4.
+// modeOfCreate maps each createmode4 to the mode of the file system's Create.
 var modeOfCreate = [...]vfs.CreateMode{
 	wire.Unchecked4: vfs.Unchecked, wire.Guarded4: vfs.Guarded,
 	wire.Exclusive4: vfs.Exclusive, wire.Exclusive41: vfs.Exclusive,
 }
 
-// create makes the file, or finds it. The content of one that was there is left alone:
-// whether it may be cut is not known yet.
+// create creates the file, or finds it. It does not truncate an existing file, because the
+// check for conflicting opens comes later.
 func (o *opening) create() Status {
 	k := o.k
 	name := o.args.Claim.File
@@ -41,7 +41,7 @@ func (o *opening) create() Status {
 		}
 	}
 	if k.Op.Try {
-		// What was made is not made again when the OPEN is.
+		// Under Try the OPEN may be run again, but a file must not be created twice.
 		return k.Block(k.FS().Lane())
 	}
 	if s := k.Program.state.RoomToOpen(o.client, state.DomainOf(k.FS())); s != wire.NFS4OK {
@@ -62,8 +62,8 @@ func (o *opening) create() Status {
 	return wire.NFS4OK
 }
 
-// notMade is the status where a file could neither be made nor found. That a name is taken
-// by something else than a file is in UNCHECKED4's way because of what it is.
+// notMade returns the status if Create failed. If UNCHECKED4 fails because the name belongs
+// to an object that is no regular file, the status names the object's type.
 func (o *opening) notMade(err error, mode vfs.CreateMode) Status {
 	if mode == vfs.Unchecked && errors.Is(err, syscall.EEXIST) {
 		if s := o.lookup(); s != wire.NFS4OK {
@@ -73,8 +73,8 @@ func (o *opening) notMade(err error, mode vfs.CreateMode) Status {
 	return o.k.notDirectory(err)
 }
 
-// assigned notes what was set, and what is still to be: the size of a new file, or of
-// one that is to be cut (RFC 8881 §18.16.3).
+// assigned records the attributes set, and the size that is still to be set: that of a new
+// file, or 0 for an existing file that is to be truncated (RFC 8881 §18.16.3).
 func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode4) {
 	if o.made {
 		o.set = a.applied(made)
@@ -83,13 +83,13 @@ func (o *opening) assigned(a *assignment, made *vfs.Object, mode wire.Createmode
 		o.resize = a.set.SetSize && a.set.Size == 0
 	}
 	if mode == wire.Exclusive4 || mode == wire.Exclusive41 {
-		// In which a file system may keep the verifier: the client sets them again.
+		// The file system may keep the verifier in the times. The client sets them again.
 		o.set.Set(wire.Fattr4TimeAccess)
 		o.set.Set(wire.Fattr4TimeModify)
 	}
 }
 
-// kindOf checks what was found.
+// kindOf checks that Create found or made a regular file.
 func (o *opening) kindOf(found *vfs.Object) Status {
 	k := o.k
 	if !found.HasAttr {

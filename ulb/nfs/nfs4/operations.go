@@ -5,22 +5,22 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// maxTag is the longest tag of a compound that is looked at, in bytes.
+// maxTag is the maximum length of a compound's tag, in bytes.
 const maxTag = 1024
 
-// lastOperation is the highest number of an operation that is known here, which need not be
-// served: those on extended attributes are not.
+// lastOperation is the highest operation number that is known here. Not every known operation
+// is served: those on extended attributes are not.
 const lastOperation = wire.OpRemoveXattr
 
-// lastOf is the highest number of an operation of each minor version.
+// lastOf holds the highest operation number of each minor version.
 var lastOf = [...]wire.OpNum{wire.OpReleaseLockOwner, wire.OpReclaimComplete, lastOperation}
 
-// legal says whether an operation exists in a minor version, be it served or not.
+// legal reports whether a minor version defines an operation, served or not.
 func legal(n wire.OpNum, minor uint32) bool {
 	return n >= wire.OpAccess && n <= lastOf[minor]
 }
 
-// shared are the operations that all minor versions have in common.
+// shared lists the operations that the minor versions have in common.
 var shared = []Operation{
 	{Number: wire.OpPutFH, Run: putFH},
 	{Number: wire.OpPutPubFH, Run: putRootFH},

@@ -11,16 +11,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// sendsNames says whether users and groups are sent by name: to callers that are known by
-// name themselves, and to all where that is configured. Others get the digits of the
-// numbers (RFC 7530 §5.9).
+// sendsNames reports whether users and groups are sent to the caller by name: if the caller
+// uses RPCSEC_GSS, so is itself known by name, or if the configuration says so for all
+// callers. Other callers get the digits of the numbers (RFC 7530 §5.9).
 func (k *Compound) sendsNames() bool {
 	p := k.Program
 	return p.identity != nil && (p.sendNames || k.Call.Cred.Flavor == rpc.AuthGSS)
 }
 
-// names finds out the names of the owner and the group of f.attr, as far as n asks for
-// them and they are sent.
+// names looks up the names of the owner and the group of f.attr, if n asks for them and the
+// caller gets names.
 func (f *facts) names(n need) Status {
 	k := f.k
 	f.owner, f.group = f.owner[:0], f.group[:0]
@@ -41,8 +41,8 @@ func (f *facts) names(n need) Status {
 	return wire.NFS4OK
 }
 
-// putIdentity writes owner or owner_group (RFC 8881 §5.9): a name, or the digits of its
-// number where there is none.
+// putIdentity writes owner or owner_group (RFC 8881 §5.9): the name, or the digits of the
+// number if there is no name.
 func putIdentity(w *xdr.Writer, name []byte, id uint32) {
 	if len(name) > 0 {
 		w.Opaque(name)
@@ -52,9 +52,9 @@ func putIdentity(w *xdr.Writer, name []byte, id uint32) {
 	w.Opaque(strconv.AppendUint(b[:0], uint64(id), 10))
 }
 
-// number is the number of an owner or a group that a client names.
+// number returns the numeric ID of the owner or group that a client names.
 func (a *assignment) number(kind identity.Kind, name []byte) uint32 {
-	if len(name) == 0 { // is no name at all; Linux's server answers the same
+	if len(name) == 0 { // an empty name is invalid; Linux's server answers the same
 		a.fail(wire.NFS4ErrInvalid)
 		return 0
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// principal is who makes the call.
+// principal returns the identity of the caller.
 func (k *Compound) principal() state.Principal {
 	if c := &k.Call.Cred; c.Principal == "" {
 		return state.Principal{UID: c.UID}
@@ -16,8 +16,8 @@ func (k *Compound) principal() state.Principal {
 	return state.Principal{Proven: k.Call.Cred.Principal}
 }
 
-// PrincipalOf writes down who makes a call, as state.Client.Principal has it: two callers
-// are the same where it is.
+// PrincipalOf returns a caller's identity as a string, for state.Client.Principal. Equal
+// strings mean the same caller.
 func PrincipalOf(c *rpc.Cred) string {
 	switch c.Flavor {
 	case rpc.AuthGSS:

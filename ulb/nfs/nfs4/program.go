@@ -14,16 +14,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Config is what a Program works with.
+// Config holds the parts that a Program works with.
 type Config struct {
 	Exports *export.Table
 	State   *state.Manager
-	// Identity translates users and groups; nil: they are sent and taken as the digits of
-	// their numbers alone. SendNames: their names are sent to every caller, not only to
-	// those that are known by name themselves.
+	// Identity translates between users and groups and their numbers. If it is nil, only the
+	// digits of numbers are sent and accepted. SendNames: every caller gets names, not only
+	// callers with RPCSEC_GSS.
 	Identity  *identity.Map
 	SendNames bool
-	// Minors are the minor versions served, by number; nil: not served.
+	// Minors holds the minor versions, indexed by number. A nil one is not served.
 	Minors [3]Minor
 }
 
@@ -33,11 +33,11 @@ type Program struct {
 	state     *state.Manager
 	minors    [3]*minor
 	compounds sync.Pool
-	turn      time.Duration // after which a compound lets other calls go first
+	turn      time.Duration // after this time a compound lets other calls go first
 	counters  counters
 	identity  *identity.Map
 	sendNames bool
-	// names is the tree above and between the exports; nil: there is but one.
+	// names is the tree above and between the exports. It is nil if there is only one export.
 	names *pseudo.FS
 }
 
@@ -78,13 +78,13 @@ func New(cfg Config) *Program {
 	return p
 }
 
-// State is the state of the program's clients.
+// State returns the state of the program's clients.
 func (p *Program) State() *state.Manager { return p.state }
 
-// Exports is what the program offers.
+// Exports returns the table of exports.
 func (p *Program) Exports() *export.Table { return p.exports }
 
-// pathOf is where an export hangs in the tree of names.
+// pathOf returns the path of an export in the tree of names.
 func (p *Program) pathOf(e *export.Export) string {
 	if p.names == nil {
 		return e.Name
@@ -92,13 +92,13 @@ func (p *Program) pathOf(e *export.Export) string {
 	return p.names.Path(e)
 }
 
-// Number is 100003.
+// Number returns 100003.
 func (p *Program) Number() uint32 { return wire.Program }
 
-// Versions are 4 and 4.
+// Versions returns 4 and 4.
 func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
 
-// Binding is nfs.Binding4.
+// Binding returns nfs.Binding4 for version 4.
 func (p *Program) Binding(version uint32) *rpc.Binding {
 	if version != wire.Version {
 		return nil
@@ -136,7 +136,8 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return out
 }
 
-// check says whether the compound is one that operations of can be executed.
+// check returns the status of a compound whose minor version is not served or whose tag is
+// not UTF-8, and NFS4_OK otherwise.
 func (k *Compound) check() Status {
 	switch p := k.Program; {
 	case k.Minor >= uint32(len(p.minors)) || p.minors[k.Minor] == nil:
@@ -149,7 +150,7 @@ func (k *Compound) check() Status {
 	}
 }
 
-// end forgets a compound.
+// end returns a compound to the pool.
 func (p *Program) end(k *Compound) {
 	k.Call.Progress = nil
 	k.reset()

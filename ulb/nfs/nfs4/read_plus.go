@@ -10,7 +10,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxSegments is how many segments one READ_PLUS says at most.
+// maxSegments is the maximum number of segments in one READ_PLUS result.
 const maxSegments = 32
 
 // Sizes of segments in a result, in bytes, without the data.
@@ -19,8 +19,8 @@ const (
 	holeSegment = 4 + 8 + 8
 )
 
-// readPlus is READ_PLUS (RFC 7862 §15.10). Its data go with the words: nothing of it is
-// ever placed (RFC 8267 §6.1).
+// readPlus is READ_PLUS (RFC 7862 §15.10). Its data is part of the XDR stream and is never
+// placed directly (RFC 8267 §6.1).
 func readPlus(k *Compound) Status {
 	var args wire.ReadPlus4Args
 	args.Decode(k.Args)
@@ -39,8 +39,8 @@ func readPlus(k *Compound) Status {
 	r.end = args.Offset + min(uint64(args.Count), nfs.MaxTransfer, 1<<64-1-args.Offset)
 	err := r.segmented()
 	if errors.Is(err, errChanged) {
-		// What is told of holes may be of another time than the data: all of it is
-		// told as data.
+		// The file changed between the two looks. Holes may be out of date, so everything is
+		// sent as data.
 		r.again(args.Offset)
 		err = r.data(r.end)
 	}
@@ -62,21 +62,21 @@ func boolWord(b bool) uint32 {
 
 var errChanged = errors.New("the file has changed between two looks at it")
 
-// segments are what a READ_PLUS tells, from at to end, as far as they are written.
+// segments writes the segments of a READ_PLUS, from at to end.
 type segments struct {
 	k       *Compound
 	fs      vfs.Sparse
 	f       vfs.File
 	at, end uint64
-	start   int // of the result
+	start   int // offset of the result in the reply
 	n       uint32
 	eof     bool
-	change  uint64 // of the file, and its size, when it was looked at
+	change  uint64 // change is the file's change attribute at the first look; size its size
 	size    uint64
-	full    bool // nothing more has room
+	full    bool // the reply has no more room
 }
 
-// again begins anew.
+// again discards the segments written so far and starts at offset.
 func (r *segments) again(offset uint64) {
 	r.k.W.Truncate(r.start)
 	r.at, r.n, r.eof, r.full = offset, 0, false, false
@@ -88,7 +88,8 @@ func (r *segments) head() {
 	r.k.W.Uint32(0)
 }
 
-// segmented writes holes and data in turn. errChanged: the file was changed meanwhile.
+// segmented writes holes and data in turn. It returns errChanged if the file changed
+// meanwhile.
 func (r *segments) segmented() error {
 	k := r.k
 	r.head()
@@ -103,8 +104,8 @@ func (r *segments) segmented() error {
 	}
 	r.end = min(r.end, size)
 	if k.Attr.Used >= size {
-		// There is storage for all of it. To be told so by Seek may cost as much as the file
-		// is large: it looks for the next hole.
+		// The file has no holes. Seek would look for the next hole through the whole file,
+		// which may cost as much as reading it.
 		return r.data(r.end)
 	}
 	for r.at < r.end && r.n < maxSegments && !r.full {
@@ -137,7 +138,7 @@ func (r *segments) segmented() error {
 	return nil
 }
 
-// hole writes that there are no data before end.
+// hole writes a hole from r.at to end.
 func (r *segments) hole(end uint64) {
 	if r.k.Room() < holeSegment {
 		r.full = true
@@ -150,8 +151,8 @@ func (r *segments) hole(end uint64) {
 	r.eof = end >= r.size
 }
 
-// data writes what can be read before end, as far as there is room: one segment, whose
-// length, bytes and end of file come from one read.
+// data reads from r.at to end, as far as the reply has room, and writes one data segment. Its
+// length, bytes and end of file come from one Read.
 func (r *segments) data(end uint64) error {
 	k := r.k
 	room := k.Room() - dataSegment

@@ -7,44 +7,45 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Sizes of a READDIR's result without its entries (RFC 8881 §18.23.2), in bytes: the
-// verifier, and behind the entries the end of the list and eof.
+// Sizes of a READDIR result without its entries, in bytes (RFC 8881 §18.23.2): the verifier
+// before the entries; the end of the list and eof after them.
 const (
 	listHead = wire.NFS4VerifierSize
 	listTail = 4 + 4
 )
 
-// cookieShift is what cookies on the wire are higher than those of a file system: 0, 1
-// and 2 have meanings of their own there (RFC 8881 §18.23.3).
+// cookieShift is added to the file system's cookies on the wire, because cookies 0, 1 and 2
+// are reserved there (RFC 8881 §18.23.3).
 const cookieShift = 2
 
-// A lister puts entries into the result of a READDIR while they fit.
+// A lister writes entries into the result of a READDIR until the result is full.
 type lister struct {
 	k *Compound
 	f *facts
-	// asked are the attributes to be listed. plus: some of them differ from entry to
-	// entry and are not known from the listing alone.
+	// asked holds the attributes of each entry. plus: some of them differ from entry to entry
+	// and are not known from the name alone.
 	asked wire.Bitmap4
 	needs need
 	plus  bool
-	// maxcount is what the client has room for; left what the result may still take;
-	// dirLeft what names and cookies may (dircount), a hint, if hinted.
+	// maxcount is the client's limit for the result. left is the number of bytes that the
+	// result may still take. If hinted, dirLeft is the number of bytes that names and cookies
+	// may still take; it comes from dircount, which is a hint.
 	maxcount      uint32
 	left, dirLeft int
 	hinted        bool
 	entries       int
 	full          bool
-	// status is why the listing was left where that was for no entry's sake.
+	// status is the error that ended the listing, if the error does not belong to one entry.
 	status Status
-	// next is where the file system's listing goes on.
+	// next is the cookie at which the file system's listing continues.
 	next uint64
-	// aside is an entry for which the listing was left.
+	// aside is the entry for which the listing was interrupted.
 	aside aside
 }
 
-// An aside is an entry that the file system's listing does not tell enough of: it may
-// lead into another export, or its attributes are missing. What is to be known of it is
-// asked when the listing has been left.
+// An aside is an entry that needs a call of its own: it may lead into another export, or the
+// file system listed it without attributes. The lister interrupts the listing, asks, and then
+// continues the listing.
 type aside struct {
 	set    bool
 	n      int // the name's length
@@ -53,8 +54,8 @@ type aside struct {
 	cookie uint64
 }
 
-// noVerifier is the cookie verifier: cookies stay good while a directory changes, so
-// nothing has to be told apart.
+// noVerifier is the cookie verifier. It is always zero, because cookies stay valid while a
+// directory changes.
 var noVerifier wire.Verifier4
 
 // readdir is READDIR (RFC 8881 §18.23, RFC 7530 §16.24).
@@ -69,7 +70,7 @@ func readdir(k *Compound) Status {
 	case p.or != wire.NFS4OK:
 		return p.or
 	case args.Cookie == 1 || args.Cookie == 2, args.Cookie == 0 && args.Cookieverf != noVerifier:
-		// A listing that begins has no verifier; Linux's server answers the same.
+		// A new listing has no verifier. Linux's server answers the same.
 		return wire.NFS4ErrBadCookie
 	case args.Cookieverf != noVerifier:
 		return wire.NFS4ErrNotSame
@@ -90,8 +91,8 @@ func readdir(k *Compound) Status {
 	return l.list()
 }
 
-// tooSmall is what a result without room for an entry is answered with: the client's
-// own limit where that is the narrowest.
+// tooSmall returns the status of a result that has no room for one entry: NFS4ERR_TOOSMALL if
+// the client's own limit is the narrowest.
 func (l *lister) tooSmall() Status {
 	if int(l.maxcount) <= l.k.Room() {
 		return wire.NFS4ErrTooSmall
@@ -136,12 +137,12 @@ func (l *lister) list() Status {
 	return wire.NFS4OK
 }
 
-// emit takes one entry; false: the listing is left, because the entry does not fit or is
-// turned aside to.
+// emit takes one entry from the file system. It returns false to stop the listing, because
+// the entry does not fit, needs a call of its own (an aside), or failed.
 func (l *lister) emit(e *vfs.DirEntry) bool {
 	switch {
 	case string(e.Name) == ".", string(e.Name) == "..",
-		len(e.Name) > maxName: // which no client could ask for
+		len(e.Name) > maxName: // no client could look it up
 		l.next = e.Cookie
 		return true
 	case l.plus && !e.HasAttr, l.k.mayLead(l.k.Current.Export, e.Name):
@@ -157,12 +158,13 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 	return l.put(e.Name, e.Cookie, &l.asked)
 }
 
-// put writes an entry with a set of attributes of l.f; false where it does not fit.
+// put writes an entry with the attributes in set, from l.f. It returns false if the entry
+// does not fit.
 func (l *lister) put(name []byte, cookie uint64, set *wire.Bitmap4) bool {
 	w := l.k.W
 	dirSize := 8 + 4 + len(name) + xdr.Pad(len(name))
-	// dircount never keeps the first entry out: it says how much of a directory is worth
-	// reading at a time, not what fits.
+	// dircount never excludes the first entry: it is a hint how much of the directory to read
+	// at a time, not a limit for the result.
 	if l.hinted && dirSize > l.dirLeft && l.entries > 0 {
 		l.full = true
 		return false

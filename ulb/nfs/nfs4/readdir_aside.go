@@ -9,10 +9,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// onlyFailure is what is told of an entry whose attributes cannot be had.
+// onlyFailure is the attribute set of an entry whose attributes cannot be read.
 var onlyFailure = wire.Bits(wire.Fattr4RdattrError)
 
-// turnAside puts the entry that the listing was left for.
+// turnAside looks up and writes the entry for which the listing was interrupted.
 func (l *lister) turnAside() Status {
 	k, a := l.k, &l.aside
 	a.set = false
@@ -32,7 +32,7 @@ func (l *lister) turnAside() Status {
 	case s < 0:
 		return s
 	case s == wire.NFS4OK || l.asked.Has(wire.Fattr4RdattrError):
-	case s == wire.NFS4ErrWrongSec: // which is an error of entries alone
+	case s == wire.NFS4ErrWrongSec: // READDIR has this error only within an entry
 		return wire.NFS4ErrAccess
 	default:
 		return s
@@ -46,17 +46,18 @@ func (l *lister) turnAside() Status {
 	return l.shared()
 }
 
-// shared makes l.f that of the directory again.
+// shared fills l.f with the facts of the listed directory again.
 func (l *lister) shared() Status {
 	l.f = l.k.newFacts(l.k.Current)
 	return l.f.gatherShared(l.needs)
 }
 
-// ofDirectory are attributes of an entry that say nothing of what it leads to.
+// ofDirectory holds the attributes of an entry that do not depend on the export that the
+// entry leads to.
 var ofDirectory = wire.Bits(wire.Fattr4RdattrError, wire.Fattr4MountedOnFileID)
 
-// enterJunction fills in l.f for the root of an export that hangs in the directory:
-// NFS4ERR_WRONGSEC where that does not take the caller's flavor (RFC 8881 §18.29.4).
+// enterJunction fills l.f for an entry that is the root of another export. It returns
+// NFS4ERR_WRONGSEC if that export does not accept the caller's flavor (RFC 8881 §18.29.4).
 func (l *lister) enterJunction(e *export.Export) Status {
 	k := l.k
 	if !e.Admits(k.Call.Conn, &k.Call.Cred) {
@@ -72,12 +73,12 @@ func (l *lister) enterJunction(e *export.Export) Status {
 	defer e.Leave(k.Call.Conn)
 	dir, try := k.Current, k.Op.Try
 	k.Current = Object{e, e.FS.Root()}
-	// Every user is told attributes: it does not matter whether its groups are known.
+	// Every user may read attributes, so the caller's groups are not needed.
 	e.Identify(&k.Call.Cred, &k.looked, &k.Cred)
 	l.f = k.newFacts(k.Current)
 	l.f.attr = &k.Attr
-	// A mount that stalls does not hold up the listing: the entry is told without
-	// attributes, if the client takes that.
+	// A stalled mount must not hold up the listing. If the client asked for rdattr_error, the
+	// entry is sent without attributes.
 	k.Op.Try = try || e.Mount() != nil && l.asked.Has(wire.Fattr4RdattrError)
 	s := l.f.gather(l.needs &^ needCovered)
 	if k.Op.Try = try; s == Blocked && !try {
@@ -88,7 +89,7 @@ func (l *lister) enterJunction(e *export.Export) Status {
 	return s
 }
 
-// lookAgain fills in l.f for an entry that was listed without attributes.
+// lookAgain fills l.f for an entry that the file system listed without attributes.
 func (l *lister) lookAgain(name []byte) Status {
 	k := l.k
 	var dir vfs.Attr

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// readlink is READLINK (RFC 8881 §18.24, RFC 7530 §16.25). The text may be placed
+// readlink is READLINK (RFC 8881 §18.24, RFC 7530 §16.25). The transport may place the text
 // directly.
 func readlink(k *Compound) Status {
 	room := k.PayloadRoom(4)
@@ -31,7 +31,7 @@ func readlink(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// notALink is the status of a READLINK of something else.
+// notALink returns the status of a READLINK of an object that is no symbolic link.
 func (k *Compound) notALink() Status {
 	t, s := k.kind()
 	switch {

@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// closedOr is Failed for an operation on the content of the current file, by an open file
-// or without: where the object is no regular file it says so in the protocol's words, and
-// where the open file was closed meanwhile, what became of the stateid.
+// closedOr is Failed for an operation on the content of the current file. If the object is no
+// regular file, it returns NFSv4's status for that. If the open file was closed meanwhile, it
+// returns the status of the stateid.
 func (k *Compound) closedOr(err error) Status {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -27,8 +27,8 @@ func (k *Compound) closedOr(err error) Status {
 	return k.Failed(err)
 }
 
-// regular is NFS4_OK where the current object is a regular file. It leaves its attributes
-// in k.Attr.
+// regular returns NFS4_OK if the current object is a regular file. It leaves the object's
+// attributes in k.Attr.
 func (k *Compound) regular() Status {
 	if err := k.FS().GetAttr(&k.Op, k.Current.Handle, &k.Attr); err != nil {
 		return k.Failed(err)
@@ -36,9 +36,9 @@ func (k *Compound) regular() Status {
 	return k.mustBeRegular(k.Attr.Type)
 }
 
-// orOfType is s, the status of an operation with a stateid. Where the stateid is not one
-// of the current object, and none can be because that is no regular file, LOCK and
-// OPEN_CONFIRM of minor version 0 say so (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
+// orOfType returns s, the status of an operation with a stateid, except in one case. If a
+// LOCK or OPEN_CONFIRM of minor version 0 has a bad stateid and the object is no regular
+// file, the status names the object's type (RFC 7530 §13.2: NFS4ERR_ISDIR, NFS4ERR_INVAL).
 func (k *Compound) orOfType(s Status) Status {
 	if s != wire.NFS4ErrBadStateID || k.Minor != 0 || k.postponed != wire.NFS4OK || k.Number != wire.OpLock && k.Number != wire.OpOpenConfirm {
 		return s
@@ -49,9 +49,10 @@ func (k *Compound) orOfType(s Status) Status {
 	return s
 }
 
-// mustBeRegular is what an operation on a file's content is answered about an object of a
-// type (RFC 8881 §18.16.4, §18.22.3; RFC 7530 §16.16.6, §16.23.5; of two files RFC 7862
-// §15.2.3, §15.13.3). SETATTR of a size has no other error for that (RFC 8881 §15.2).
+// mustBeRegular returns NFS4_OK for a regular file, and otherwise the status of an operation
+// on content for an object of type t (RFC 8881 §18.16.4, §18.22.3; RFC 7530 §16.16.6,
+// §16.23.5; for COPY and CLONE RFC 7862 §15.2.3, §15.13.3). A SETATTR of the size has only
+// NFS4ERR_WRONG_TYPE from minor version 1 on (RFC 8881 §15.2).
 func (k *Compound) mustBeRegular(t vfs.Type) Status {
 	switch {
 	case t == vfs.Regular:

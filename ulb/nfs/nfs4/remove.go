@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// remove is REMOVE, of directories too (RFC 8881 §18.25, RFC 7530 §16.26).
+// remove is REMOVE, for files and directories (RFC 8881 §18.25, RFC 7530 §16.26).
 func remove(k *Compound) Status {
 	var args wire.Remove4Args
 	args.Decode(k.Args)
@@ -36,13 +36,13 @@ func remove(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// unlink removes a name of the current directory. That it is a directory's is what the
-// file system says when it is to be removed as a file's.
+// unlink removes a name from the current directory. It tries to remove a file first. If the
+// file system answers that the name is a directory's, it removes a directory.
 func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 	dir := k.Current.Handle
 	ch, err := k.FS().Remove(&k.Op, dir, name)
 	isDir := errors.Is(err, syscall.EISDIR)
-	if errors.Is(err, syscall.EPERM) { // which POSIX lets it say as well
+	if errors.Is(err, syscall.EPERM) { // POSIX allows EPERM for a directory too
 		o, lookErr := k.FS().Lookup(&k.Op, dir, name, &k.Attr)
 		if blocked(lookErr) {
 			return ch, lookErr
@@ -55,9 +55,9 @@ func (k *Compound) unlink(name []byte) (vfs.Change, error) {
 	return ch, err
 }
 
-// removable says whether a name may be taken away from what it names in directory o:
-// NFS4ERR_FILE_OPEN where another machine has that open and denies others to write to it
-// (RFC 8881 §18.25.4, RFC 7530 §16.26.5).
+// removable checks that the object behind a name in directory o may lose that name. It
+// returns NFS4ERR_FILE_OPEN if another machine has the object open and denies writing (RFC
+// 8881 §18.25.4, RFC 7530 §16.26.5).
 func (k *Compound) removable(o *Object, name []byte) Status {
 	m := k.Program.state
 	if !m.Guards() {
@@ -68,7 +68,7 @@ func (k *Compound) removable(o *Object, name []byte) Status {
 	case blocked(err):
 		return k.Failed(err)
 	case err != nil:
-		return wire.NFS4OK // where there is no such name, that is for the removal to say
+		return wire.NFS4OK // the removal reports the error
 	}
 	err = m.GuardName(o.Export.FS, found.Handle, k.Call.Conn.Peer.Addr(), k.Op.Try)
 	switch {

@@ -24,7 +24,7 @@ func rename(k *Compound) Status {
 	if s := k.mayChangeNames(); s != wire.NFS4OK {
 		return s
 	}
-	if k.Saved.Export.ID != k.Current.Export.ID { // the one may have been replaced meanwhile
+	if k.Saved.Export.ID != k.Current.Export.ID { // by ID: one of them may have been replaced meanwhile
 		if !k.admits(&k.Saved) {
 			return wire.NFS4ErrXDev
 		}
@@ -48,9 +48,9 @@ func rename(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// notRenamed is the status of a RENAME that the file system did not do: of what is no
-// directory and has to be one there may be the two that the handles name, or the two
-// that the names do.
+// notRenamed returns the status of a RENAME that the file system refused. For ENOTDIR there
+// are two causes: one of the two handles is no directory, or the two names are of different
+// kinds.
 func (k *Compound) notRenamed(err error) Status {
 	switch {
 	case errors.Is(err, syscall.EISDIR):
@@ -64,8 +64,8 @@ func (k *Compound) notRenamed(err error) Status {
 	return k.unchanged(err)
 }
 
-// apart says what is wrong with two directories of which none holds the other's names:
-// NFS4ERR_NOTDIR where one is none, NFS4ERR_XDEV otherwise.
+// apart returns NFS4ERR_NOTDIR if the saved or the current object is no directory, and
+// NFS4ERR_XDEV otherwise.
 func (k *Compound) apart() Status {
 	for _, o := range [...]*Object{&k.Saved, &k.Current} {
 		switch err := o.Export.FS.GetAttr(k.opIn(o), o.Handle, &k.Attr); {

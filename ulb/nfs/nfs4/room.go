@@ -5,15 +5,15 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Limiter is a Session that bounds replies more narrowly than the transport does.
+// A Limiter is a Session that limits the size of replies further than the transport does.
 type Limiter interface {
-	// Left says how many bytes of words and payload may still follow in the reply,
-	// and what to answer where that is not enough.
+	// Left returns the number of bytes of words and payload that the reply may still grow by,
+	// and the status to answer if that is not enough.
 	Left(k *Compound) (n int, or Status)
 }
 
-// Tail is what is kept free behind a result, in bytes: that of the next operation has a
-// number and a status at least.
+// Tail returns the number of bytes to keep free after a result. If another operation follows,
+// its result needs at least a number and a status.
 func (k *Compound) Tail() int {
 	if k.Index+1 < k.Count {
 		return 8
@@ -21,9 +21,9 @@ func (k *Compound) Tail() int {
 	return 0
 }
 
-// exceeded says whether what has been written goes beyond what can be carried back:
-// NFS4_OK, or what the operation that wrote it last is answered with instead. An operation
-// that changes something was asked for its room before.
+// exceeded checks that the reply written so far can be carried back. If not, it returns the
+// status that replaces the result of the last operation. An operation that changes something
+// has already been checked by room.
 func (k *Compound) exceeded() Status {
 	if k.W.Overflow() || k.W.Available() < k.Tail() {
 		return k.tooBig()
@@ -36,8 +36,8 @@ func (k *Compound) exceeded() Status {
 	return wire.NFS4OK
 }
 
-// room says whether a result of n bytes behind its status can be carried back: NFS4_OK,
-// or what to answer instead.
+// room checks that a result of n bytes, after its status, can be carried back. It returns
+// NFS4_OK, or the status to answer instead.
 func (k *Compound) room(n int) Status {
 	n += k.Tail()
 	if l, ok := k.Session.(Limiter); ok {
@@ -51,7 +51,7 @@ func (k *Compound) room(n int) Status {
 	return wire.NFS4OK
 }
 
-// Room is how many bytes of words may still follow in the reply.
+// Room returns the number of bytes of words that the reply may still grow by.
 func (k *Compound) Room() int {
 	n := k.Call.WordsRoom(k.W)
 	if l, ok := k.Session.(Limiter); ok {
@@ -61,8 +61,8 @@ func (k *Compound) Room() int {
 	return max(n-k.Tail(), 0)
 }
 
-// tooBig is what a reply that cannot be carried back is answered with: what the session
-// says where that is narrower than the transport.
+// tooBig returns the status for a reply that cannot be carried back: the session's status if
+// its limit is narrower than the transport's.
 func (k *Compound) tooBig() Status {
 	if k.Minor == 0 {
 		return wire.NFS4ErrResource
@@ -75,8 +75,9 @@ func (k *Compound) tooBig() Status {
 	return wire.NFS4ErrRepTooBig
 }
 
-// PayloadRoom is how long the next result may be that can be placed directly, where rest
-// bytes of words go with it: what its Write chunk holds, or what is left of the reply.
+// PayloadRoom returns the maximum length, in bytes, of the next result that may be placed
+// directly, if rest bytes of words accompany it. The limit is its Write chunk, or the room
+// left in the reply.
 func (k *Compound) PayloadRoom(rest int) int {
 	rest += k.Tail()
 	n := k.Call.ResultRoom(k.W, rest)
@@ -87,9 +88,9 @@ func (k *Compound) PayloadRoom(rest int) int {
 	return n
 }
 
-// Memory hands out n bytes of the call's payload memory for a result, or nil where the
-// call's plan did not ask for so much. The compound keeps the reference until Eligible
-// passes it on, and gives it back where that does not happen before the operation ends.
+// Memory returns n bytes of the call's payload memory for a result. It returns nil if the
+// call has less than that. The compound holds the reference until Eligible passes it on, and
+// releases it if the operation ends before that.
 func (k *Compound) Memory(n int) []byte {
 	b, ref := k.Call.ResultMemory(n)
 	if ref != nil {
@@ -98,8 +99,8 @@ func (k *Compound) Memory(n int) []byte {
 	return b
 }
 
-// Eligible makes data, which lies in what Memory handed out, a result that may be placed
-// directly.
+// Eligible returns data as a result that the transport may place directly. data lies in the
+// memory that Memory returned.
 func (k *Compound) Eligible(data []byte) xdr.Eligible {
 	e := xdr.Eligible{Data: data, Ref: k.held}
 	k.held = nil

@@ -33,12 +33,13 @@ func secinfoNoName(k *Compound) Status {
 	return k.flavors(&o, s)
 }
 
-// flavors writes by which flavors a client may reach o. From minor version 1 on the
-// current file handle is consumed, so that the client puts one anew by one of them.
+// flavors writes the security flavors by which the client may reach o. From minor version 1
+// on it clears the current file handle, so that the client puts it again under one of these
+// flavors.
 func (k *Compound) flavors(o *Object, s Status) Status {
 	switch s {
 	case wire.NFS4OK:
-	case wire.NFS4ErrSymlink: // which is no error of theirs
+	case wire.NFS4ErrSymlink: // SECINFO has no NFS4ERR_SYMLINK
 		return wire.NFS4ErrNotDir
 	default:
 		return s
@@ -57,8 +58,8 @@ func (k *Compound) flavors(o *Object, s Status) Status {
 	return wire.NFS4OK
 }
 
-// securities are the flavors for the peer of a connection of all exports that serve it:
-// those of the directories that lead to them (RFC 8881 §2.6.3.1).
+// securities returns the flavors of all exports that serve the peer of a connection. They
+// apply to the directories that lead to these exports (RFC 8881 §2.6.3.1).
 func (p *Program) securities(c *rpc.Conn) (all []export.Security) {
 	for _, e := range p.exports.All() {
 		if !e.Serves(c) {
@@ -84,8 +85,8 @@ func (p *Program) securities(c *rpc.Conn) (all []export.Security) {
 // octets of its DER encoding.
 var kerberos = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02}
 
-// putFlavor writes a secinfo4 (RFC 8881 §18.29.2): a flavor, and of RPCSEC_GSS the
-// mechanism, the quality of protection, which is the usual one, and the service.
+// putFlavor writes a secinfo4 (RFC 8881 §18.29.2): the flavor and, for RPCSEC_GSS, the
+// mechanism, the default quality of protection, and the service.
 func (k *Compound) putFlavor(s export.Security) {
 	service := s.GSSService()
 	if service == 0 {

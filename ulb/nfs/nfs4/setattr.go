@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all or
-// nothing, so that with an error the result names nothing that was set, but for what
-// setSize says.
+// setattr is SETATTR (RFC 8881 §18.30, RFC 7530 §16.32). The file system sets all attributes
+// or none. With an error, the result therefore lists no attribute, except when setSize has
+// already set the size.
 func setattr(k *Compound) Status {
 	var args wire.Setattr4Args
 	args.Decode(k.Args)
@@ -22,7 +22,7 @@ func setattr(k *Compound) Status {
 		return s
 	}
 	if a.set.UseUmask {
-		// Which belongs to creations (RFC 8275 §5).
+		// mode_umask belongs to creations (RFC 8275 §5).
 		return wire.NFS4ErrInvalid
 	}
 	s := wire.NFS4OK
@@ -43,7 +43,7 @@ func (k *Compound) set(s *vfs.SetAttr) error {
 	return err
 }
 
-// settled is the status of a SETATTR that ended with err.
+// settled returns the status of a SETATTR that ended with err.
 func (k *Compound) settled(err error) Status {
 	switch {
 	case err == nil:

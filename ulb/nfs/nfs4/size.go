@@ -5,8 +5,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// setSize sets attributes of the current object, the size among them, in the name of a
-// stateid: as far as the size goes with the rights by which the file was opened.
+// setSize sets attributes including the size. It sets the size through the open file of the
+// stateid, so with the rights by which that file was opened; the other attributes as the
+// caller.
 func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	f, s := k.OpenFor(id, state.AccessWrite)
 	if s != wire.NFS4OK {
@@ -19,7 +20,7 @@ func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	*rest = a.set
 	rest.SetSize = false
 	if !rest.IsZero() && k.Op.Try {
-		// Two steps, of which the second might have to wait.
+		// There are two steps, and the second might have to wait.
 		return k.Block(k.FS().Lane())
 	}
 	if _, err := f.SetSize(&k.Op, a.set.Size); err != nil {
@@ -28,7 +29,8 @@ func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	if rest.IsZero() {
 		return wire.NFS4OK
 	}
-	// A size that is set marks the file as modified: times that are set as well come after.
+	// Setting the size changes the file's times, so the other attributes (times among them)
+	// are set after it.
 	if s = k.settled(k.set(rest)); s != wire.NFS4OK {
 		k.KeepBody()
 		done := wire.Bits(wire.Fattr4Size)

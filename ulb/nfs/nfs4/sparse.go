@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A borrowed is an open file for one operation: the one of a stateid, or one that was
-// opened for the operation, as its caller, where the stateid is special.
+// A borrowed is an open file for one operation: the file of a stateid, or, if the stateid is
+// special, a file opened for this operation with the caller's rights.
 type borrowed struct {
 	vfs.File
 	own bool
@@ -19,8 +19,8 @@ func (b *borrowed) end() {
 	}
 }
 
-// borrow is the open file of object o for what its stateid id is to be used for.
-// NFS4ERR_NOTSUPP: the file system has no open files.
+// borrow returns an open file of object o, for reading or writing as want says. It returns
+// NFS4ERR_NOTSUPP if the file system has no open files.
 func (k *Compound) borrow(o *Object, id *wire.StateID4, want state.Access) (borrowed, Status) {
 	f, s := k.openFor(o, id, want)
 	if s != wire.NFS4OK || f != nil {
@@ -47,8 +47,8 @@ func (k *Compound) borrow(o *Object, id *wire.StateID4, want state.Access) (borr
 	return borrowed{}, k.Failed(err)
 }
 
-// borrowSparse is borrow of the current object for an operation on its holes.
-// NFS4ERR_NOTSUPP: the file system knows none.
+// borrowSparse is borrow on the current object for an operation on holes. It returns
+// NFS4ERR_NOTSUPP if the file system does not know about holes.
 func (k *Compound) borrowSparse(id *wire.StateID4, want state.Access) (vfs.Sparse, borrowed, Status) {
 	fs, ok := vfs.As[vfs.Sparse](k.FS())
 	if !ok {
@@ -58,7 +58,7 @@ func (k *Compound) borrowSparse(id *wire.StateID4, want state.Access) (vfs.Spars
 	return fs, f, s
 }
 
-// reserve is ALLOCATE and DEALLOCATE, which have the same arguments.
+// reserve is the common part of ALLOCATE and DEALLOCATE, which have the same arguments.
 func (k *Compound) reserve(do func(fs vfs.Sparse, f vfs.File, offset, length uint64) error) Status {
 	var args wire.Allocate4Args
 	args.Decode(k.Args)
@@ -93,8 +93,8 @@ func deallocate(k *Compound) Status {
 	})
 }
 
-// seek is SEEK (RFC 7862 §15.11). NFS4ERR_NXIO: the offset is not within the file.
-// NFS4ERR_UNION_NOTSUPP: what is looked for is neither data nor a hole.
+// seek is SEEK (RFC 7862 §15.11). It returns NFS4ERR_NXIO if the offset is not within the
+// file, and NFS4ERR_UNION_NOTSUPP if the client looks for neither data nor a hole.
 func seek(k *Compound) Status {
 	var args wire.Seek4Args
 	args.Decode(k.Args)
@@ -121,8 +121,8 @@ func seek(k *Compound) Status {
 	return wire.NFS4OK
 }
 
-// advise is IO_ADVISE (RFC 7862 §15.5). No advice is followed, which is what the result
-// says.
+// advise is IO_ADVISE (RFC 7862 §15.5). The server follows no advice and says so in the
+// result.
 func advise(k *Compound) Status {
 	var args wire.IOAdvise4Args
 	args.Decode(k.Args)

@@ -6,18 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An Identifier is a Minor whose compounds do not say who sends them (minor version 0):
-// operations say it, by a client ID or by a stateid.
+// An Identifier is the Minor of a version whose compounds do not name their client (minor
+// version 0). There, operations name it by a client ID or by a stateid.
 type Identifier interface {
-	// Client finds the client that a client ID in the arguments names, and renews its
-	// lease: NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED where there is none.
+	// Client finds the client by a client ID from the arguments and renews its lease. It
+	// returns NFS4ERR_STALE_CLIENTID or NFS4ERR_EXPIRED if there is no such client.
 	Client(k *Compound, id uint64) (*state.Client, Status)
-	// Opened notes that the caller has opened a file in the name of a client.
+	// Opened records that the caller has opened a file for client c.
 	Opened(k *Compound, c *state.Client)
 }
 
-// ClientOf is who sends the operation. id is what its arguments say of that, which
-// counts in minor version 0 alone.
+// ClientOf returns the client that sent the operation. id is the client ID in the arguments;
+// only minor version 0 uses it.
 func (k *Compound) ClientOf(id uint64) (*state.Client, Status) {
 	if i, ok := k.minor.Minor.(Identifier); ok && k.Minor == 0 {
 		return i.Client(k, id)
@@ -28,15 +28,16 @@ func (k *Compound) ClientOf(id uint64) (*state.Client, Status) {
 	return k.Client, wire.NFS4OK
 }
 
-// key is the current file.
+// key returns the key of the current file.
 func (k *Compound) key() state.FileKey { return k.Current.key() }
 
 func (o *Object) key() state.FileKey {
 	return state.FileKey{Domain: state.DomainOf(o.Export.FS), Handle: o.Handle}
 }
 
-// ref is what a stateid of the arguments names: where it stands for the current stateid,
-// that one, with the newest seqid but for CLOSE and OPEN_DOWNGRADE (RFC 8881 §8.2.3).
+// ref returns the reference for a stateid of the arguments. If the argument is the special
+// current stateid, ref uses the compound's current stateid instead. Except for CLOSE and
+// OPEN_DOWNGRADE, it then stands for the newest seqid (RFC 8881 §8.2.3).
 func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	r := state.Ref{ID: *id, Client: k.Client}
 	if k.Current.IsSet() {
@@ -55,24 +56,25 @@ func (k *Compound) ref(id *wire.StateID4) (state.Ref, Status) {
 	return r, wire.NFS4OK
 }
 
-// OpenFor is the open file with which an operation may do want, AccessRead or
-// AccessWrite, to the current file: the one that the stateid of its arguments stands for,
-// if the caller opened it for that. It is nil where another principal did, where the
-// stateid is special, or the file system has no open files: then the operation goes by the
-// file's handle, and is judged as its caller (RFC 8881 §18.16.3, RFC 7530 §16.16.6). An
-// open file that answers EBADF was closed meanwhile: see closedOr.
+// OpenFor returns the open file through which an operation may do want (AccessRead or
+// AccessWrite) to the current file: the file of the stateid in its arguments, if the caller
+// opened it for that.
 //
-// A stateid that is open to write alone is good for reading as well, as far as the caller
-// may read (RFC 7530 §9.1.6, RFC 8881 §9.1.2).
+// The file is nil if another principal opened it, if the stateid is special, or if the file
+// system has no open files. The operation then uses the file handle, and the file system
+// checks the caller's permission (RFC 8881 §18.16.3, RFC 7530 §16.16.6). If an operation on
+// the open file fails with EBADF, the file was closed meanwhile: see closedOr.
 //
-// NFS4ERR_LOCKED: an open with a deny mode refuses this to callers that have not
-// opened the file for it.
-// NFS4ERR_OPENMODE: it was not opened for this. NFS4ERR_GRACE, and those about stateids.
+// A stateid that is open only for writing may also read, if the caller has read permission
+// (RFC 7530 §9.1.6, RFC 8881 §9.1.2).
+//
+// NFS4ERR_LOCKED: another open has a deny mode against this access. NFS4ERR_OPENMODE: the
+// stateid was not opened for this access. Also NFS4ERR_GRACE, and errors about the stateid.
 func (k *Compound) OpenFor(id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	return k.openFor(&k.Current, id, want)
 }
 
-// openFor is OpenFor for an object that need not be the current one.
+// openFor is OpenFor for an object o that may be another than the current one.
 func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs.File, Status) {
 	m := k.Program.state
 	use := &k.uses[0]
@@ -104,15 +106,16 @@ func (k *Compound) openFor(o *Object, id *wire.StateID4, want state.Access) (vfs
 	return f, s
 }
 
-// A useOfState is what an operation does to a file by a state, or nothing.
+// A useOfState is a state and the access that an operation makes through it. The zero value
+// means that the operation uses no state.
 type useOfState struct {
 	state *state.State
 	want  state.Access
 }
 
-// closed is the status of an operation with an open file that was closed meanwhile. Where its
-// stateids are good for it still, an OPEN_DOWNGRADE closed that file alone: the client is to
-// come again.
+// closed returns the status of an operation whose open file was closed meanwhile. If the
+// stateids are still valid for the operation, an OPEN_DOWNGRADE replaced the open file. The
+// client is told to repeat the operation (NFS4ERR_DELAY).
 func (k *Compound) closed() Status {
 	for _, u := range k.uses {
 		if u.state == nil {
@@ -125,13 +128,14 @@ func (k *Compound) closed() Status {
 	return wire.NFS4ErrDelay
 }
 
-// anonymous says whether a file may be used without a state.
+// anonymous checks that a file may be used without a state.
 func (k *Compound) anonymous(o *Object, id *wire.StateID4, want state.Access) Status {
 	m := k.Program.state
 	use := state.UseRead
 	switch {
 	case want == state.AccessRead && *id == state.Bypass:
-		// No claim that is still to come could stand in its way.
+		// READ with the bypass stateid ignores locks, so a later reclaim cannot conflict with
+		// it.
 		return wire.NFS4OK
 	case m.InGrace():
 		return wire.NFS4ErrGrace
@@ -141,7 +145,7 @@ func (k *Compound) anonymous(o *Object, id *wire.StateID4, want state.Access) St
 	return k.guarded(m.Guard(o.Export.FS, o.Handle, use, k.Op.Try))
 }
 
-// guarded is what an operation is answered that deny modes of others stand against by err.
+// guarded converts an error of the check against deny modes to the operation's status.
 func (k *Compound) guarded(err error) Status {
 	switch {
 	case blocked(err):

@@ -6,20 +6,20 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// stripes is how many counters of successes there are for each operation. Those of one
-// connection use one of them, so that connections on different processors do not write
-// to the same memory.
+// stripes is the number of success counters of each operation. A connection always uses the
+// same one, chosen by its ID. Connections on different processors thus rarely write to the
+// same memory.
 const stripes = 16
 
-// failureSlots is how many statuses have a counter of their own; the last is for all
-// others.
+// failureSlots is the number of failure counters of each operation. The last one counts all
+// statuses that have no counter of their own.
 const failureSlots = 256
 
-// counters are the operations executed.
+// counters counts the operations executed.
 type counters struct {
 	done   [stripes]doneCounters
 	failed [lastOperation + 1][failureSlots]atomic.Uint64
-	// illegal are operations that do not exist.
+	// illegal counts operations that do not exist.
 	illegal atomic.Uint64
 }
 
@@ -28,10 +28,10 @@ type doneCounters struct {
 	_ [64]byte
 }
 
-// firstHigh is the lowest status that POSIX has no number for.
+// firstHigh is the lowest status without a POSIX error number.
 const firstHigh = wire.NFS4ErrBadHandle
 
-// slotOf is where failures with a status are counted.
+// slotOf returns the index of the counter for failures with status s.
 func slotOf(s Status) int {
 	switch {
 	case s > 0 && s < 100:
@@ -63,14 +63,14 @@ func (c *counters) count(k *Compound, s Status) {
 	}
 }
 
-// OperationStats are the operations of one kind that ended with one status.
+// OperationStats is the number of times that one operation ended with one status.
 type OperationStats struct {
 	Operation wire.OpNum
 	Status    Status
 	Count     uint64
 }
 
-// Stats are the operations executed since the start, those that were at least once.
+// Stats returns the counts of all operations and statuses that occurred since the start.
 func (p *Program) Stats() (all []OperationStats) {
 	c := &p.counters
 	for op := range c.failed {

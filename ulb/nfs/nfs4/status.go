@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// statusOfErrno maps what a file system says to what NFSv4 has for it
-// (RFC 8881 §15.1); anything else is NFS3ERR_IO.
+// statusOfErrno maps a file system's errors to NFSv4 statuses (RFC 8881 §15.1). Every other
+// errno is NFS4ERR_IO.
 var statusOfErrno = map[syscall.Errno]Status{
 	syscall.EPERM:        wire.NFS4ErrPerm,
 	syscall.ENOENT:       wire.NFS4ErrNoEnt,
@@ -32,15 +32,16 @@ var statusOfErrno = map[syscall.Errno]Status{
 	syscall.ESTALE:       wire.NFS4ErrStale,
 	syscall.EOPNOTSUPP:   wire.NFS4ErrNotSupp,
 	syscall.ENOSYS:       wire.NFS4ErrNotSupp,
-	// What has no word of its own, by what a client should make of it.
+	// NFSv4 has no status for these errors. The status is chosen by the client's best
+	// reaction.
 	syscall.ELOOP:     wire.NFS4ErrInvalid,
 	syscall.EILSEQ:    wire.NFS4ErrInvalid,
 	syscall.EOVERFLOW: wire.NFS4ErrFBig,
 	syscall.ETXTBSY:   wire.NFS4ErrAccess,
-	// A name that this machine holds fast, having mounted something on it: that
-	// does not pass by itself. Linux's server answers the same.
+	// This machine has mounted a file system on the name. That does not pass by itself, so
+	// the status is not NFS4ERR_DELAY. Linux's server answers the same.
 	syscall.EBUSY: wire.NFS4ErrAccess,
-	// For want of something that comes back by itself.
+	// A resource is short for a time. The client repeats the call.
 	syscall.EAGAIN:    wire.NFS4ErrDelay,
 	syscall.ENOMEM:    wire.NFS4ErrDelay,
 	syscall.ENFILE:    wire.NFS4ErrDelay,
@@ -59,7 +60,8 @@ var statusOfError = []struct {
 	{vfs.ErrNotSupported, wire.NFS4ErrNotSupp},
 }
 
-// StatusOf is the one place where errors of file systems become NFSv4's.
+// StatusOf converts a file system's error to an NFSv4 status. It is the only place that does
+// so.
 func StatusOf(err error) Status {
 	if err == nil {
 		return wire.NFS4OK
@@ -78,5 +80,5 @@ func StatusOf(err error) Status {
 	return wire.NFS4ErrServerFault
 }
 
-// blocked says that a Try could not be answered.
+// blocked reports whether err means that a call with Try would have had to wait.
 func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }

@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// numbered runs an operation that o has numbered, as minor version 0 has it
-// (RFC 7530 §9.1.7): one after the other, each once. A repeated one gets what it was
-// answered before. Later minor versions number nothing.
+// numbered runs an operation that carries a seqid of owner o, in minor version 0 (RFC 7530
+// §9.1.7). Such operations of one owner run one after the other, each once. A repeated one
+// gets the stored reply. Later minor versions have no such seqids: the operation just runs.
 func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s Status) {
 	if k.Minor != 0 {
 		return run()
@@ -34,7 +34,7 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 	}
 	at := k.W.Len()
 	var reply *state.Reply
-	// Deferred, so that an operation that panics does not hold up its owner for ever.
+	// Deferred, so that an operation that panics does not block its owner for ever.
 	defer func() { m.EndTurn(o, seqid, reply) }()
 	if s = k.postponed; s == wire.NFS4OK {
 		s = run()
@@ -47,13 +47,15 @@ func (k *Compound) numbered(o *state.Owner, seqid uint32, run func() Status) (s 
 
 var seed = maphash.MakeSeed()
 
-// request is the operation, whose arguments were decoded, as its owner's reply is kept for it.
+// request returns the key by which the owner's stored reply is recognized. The arguments have
+// been decoded.
 func (k *Compound) request() state.Request {
 	args := k.given[:len(k.given)-k.Args.Len()]
 	return state.Request{Operation: k.Number, By: k.principal(), Arguments: maphash.Bytes(seed, args)}
 }
 
-// reply is what a request was answered whose result begins at a place.
+// reply returns the reply to store for a request. Its result begins at offset at of the
+// writer.
 func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
 	r := &state.Reply{To: *to, Status: s}
 	if s == wire.NFS4OK || k.keepBody {
@@ -65,7 +67,7 @@ func (k *Compound) reply(to *state.Request, at int, s Status) *state.Reply {
 	return r
 }
 
-// again answers as before.
+// again writes the stored reply to a repeated request.
 func (k *Compound) again(r *state.Reply) Status {
 	k.W.FixedOpaque(r.Body)
 	if r.Status != wire.NFS4OK && len(r.Body) > 0 {
@@ -77,8 +79,8 @@ func (k *Compound) again(r *state.Reply) Status {
 	return r.Status
 }
 
-// counts says whether the client goes on to the next number after a status
-// (RFC 7530 §9.1.7).
+// counts reports whether the client goes on to the next seqid after status s (RFC 7530
+// §9.1.7).
 func counts(s Status) bool {
 	switch s {
 	case wire.NFS4ErrStaleClientID, wire.NFS4ErrStaleStateID, wire.NFS4ErrBadStateID, wire.NFS4ErrBadSeqID,
@@ -88,8 +90,8 @@ func counts(s Status) bool {
 	return s >= 0
 }
 
-// ownerOf is the owner of a stateid of a kind that its requests are numbered with, or nil where
-// they are not.
+// ownerOf returns the owner whose seqids number the operations on a stateid of a kind. It
+// returns nil from minor version 1 on.
 func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, Status) {
 	if k.Minor != 0 {
 		return nil, wire.NFS4OK
@@ -101,8 +103,7 @@ func (k *Compound) ownerOf(id *wire.StateID4, kind state.Kind) (*state.Owner, St
 	return o, s
 }
 
-// OwnerOperations are the operations of minor version 0 that are about owners, and that
-// later ones do not have.
+// OwnerOperations returns the operations on owners, which only minor version 0 has.
 func OwnerOperations() []Operation {
 	return []Operation{
 		{Number: wire.OpOpenConfirm, Run: openConfirm, Handle: true, Once: true, Most: wire.StateID4MaxSize},

@@ -29,8 +29,8 @@ func nverify(k *Compound) Status {
 	return s
 }
 
-// compare says whether the current object has the attributes that a client gives. They
-// are compared as they are encoded.
+// compare reports whether the current object's attributes equal those that the client gives.
+// It compares the encoded values.
 func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	if !k.Decoded() {
 		return false, wire.NFS4ErrBadXDR
@@ -53,13 +53,15 @@ func (k *Compound) compare(given *wire.FAttr4) (same bool, s Status) {
 	if asked.Has(wire.Fattr4TimeCreate) && !f.attr.HasBirth {
 		return false, wire.NFS4ErrAttrNotSupp
 	}
-	// What is longer than what was given is not the same, and needs no room.
+	// A value longer than the given one is different, so the writer needs no more room than
+	// that.
 	w := xdr.NewWriter(make([]byte, 0, len(given.AttrVals)))
 	k.plan(&asked).put(w, f)
 	return !w.Overflow() && bytes.Equal(w.Bytes(), given.AttrVals), wire.NFS4OK
 }
 
-// checkValues says whether values are as long as the mask says they are.
+// checkValues checks that the values have the lengths that the mask implies, and that a mode
+// has no undefined bits.
 func checkValues(given *wire.FAttr4) Status {
 	var d xdr.Decoder
 	d.Reset(given.AttrVals, 0, nil)
@@ -84,7 +86,7 @@ func checkValues(given *wire.FAttr4) Status {
 	return s
 }
 
-// What steps over the values that are not all of one length.
+// The following functions skip values of variable length.
 
 func skipOpaque(d *xdr.Decoder) { d.Opaque(xdr.NoLimit) }
 

@@ -6,15 +6,19 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// NFS4ERR_WRONGSEC tells a client that an export does not take the flavor of its call (RFC
-// 8881 §2.6.3.1.1; RFC 7530 §3.3.2 has no rules so exact, and gets the same). Few operations
-// have it: those that put a file handle, for the object that they put, unless the operation
-// behind them is one that does not touch it or has the error itself; LOOKUP, LOOKUPP and
-// OPEN by name, for the object that they lead to. RENAME and LINK may have it for the saved
-// file handle (§2.6.3.1.2), and have not: between two exports they are NFS4ERR_XDEV under
-// any flavor, and two directories of one export have one policy.
+// NFS4ERR_WRONGSEC tells a client that an export does not accept the flavor of its call (RFC
+// 8881 §2.6.3.1.1). RFC 7530 §3.3.2 has less exact rules; minor version 0 follows the same
+// ones. Few operations have the error:
+//
+//   - An operation that puts a file handle, about the object put. If the next operation does not
+//     touch the object, or has the error itself, the put succeeds.
+//   - LOOKUP, LOOKUPP and OPEN by name, about the object that they lead to.
+//
+// RENAME and LINK may have it about the saved file handle (§2.6.3.1.2), but do not here:
+// between two exports they answer NFS4ERR_XDEV under any flavor, and within one export both
+// directories have one policy.
 
-// puts says whether an operation is a put filehandle operation.
+// puts reports whether an operation is a put filehandle operation.
 func puts(n wire.OpNum) bool {
 	switch n {
 	case wire.OpPutFH, wire.OpPutPubFH, wire.OpPutRootFH, wire.OpRestoreFH:
@@ -23,8 +27,8 @@ func puts(n wire.OpNum) bool {
 	return false
 }
 
-// secure judges the object that the current operation has put, by the operation that
-// follows.
+// secure checks the flavor for the object that the current operation has put. The operation
+// that follows decides whether the put may fail with NFS4ERR_WRONGSEC.
 func (k *Compound) secure() Status {
 	admits := k.admits(&k.Current)
 	k.maintains = (!admits || k.refused(k.Current.Export)) && k.willMaintain()
@@ -34,7 +38,7 @@ func (k *Compound) secure() Status {
 	rest := *k.Args
 	for i := k.Index + 1; i < k.Count; i++ {
 		switch next := wire.OpNum(rest.Uint32()); {
-		case next == wire.OpSaveFH: // the one behind it decides
+		case next == wire.OpSaveFH: // the operation after it decides
 		case rest.Err() != nil || judgesItself(next, &rest):
 			return wire.NFS4OK
 		default:
@@ -44,8 +48,8 @@ func (k *Compound) secure() Status {
 	return wire.NFS4OK
 }
 
-// judgesItself says whether the operation n, of which args are the arguments, has no use
-// for the object that was put, or has the error itself.
+// judgesItself reports whether operation n does not use the object that was put, or has
+// NFS4ERR_WRONGSEC itself. args are its arguments.
 func judgesItself(n wire.OpNum, args *xdr.Decoder) bool {
 	switch n {
 	case wire.OpLookup, wire.OpLookupp, wire.OpSecInfo, wire.OpSecInfoNoName:
@@ -58,8 +62,8 @@ func judgesItself(n wire.OpNum, args *xdr.Decoder) bool {
 	return puts(n)
 }
 
-// byName says whether an OPEN with a claim names a file in the current directory, and not
-// the current object.
+// byName reports whether an OPEN with this claim names a file in the current directory,
+// instead of opening the current object.
 func byName(claim wire.OpenClaimType4) bool {
 	switch claim {
 	case wire.ClaimNull, wire.ClaimDelegateCur, wire.ClaimDelegatePrev:
@@ -68,12 +72,12 @@ func byName(claim wire.OpenClaimType4) bool {
 	return false
 }
 
-// admits says whether the export of an object takes the caller's flavor.
+// admits reports whether the export of an object accepts the caller's flavor.
 func (k *Compound) admits(o *Object) bool { return o.Export.Admits(k.Call.Conn, &k.Call.Cred) }
 
-// admit says whether an operation may touch the current object. What was put is refused
-// there already, but for operations that judge themselves: they find k.unsuited, and must
-// not look at the file system.
+// admit checks that an operation may touch the current object. secure has already refused the
+// flavor, except for operations that check it themselves. For those admit sets k.unsuited,
+// and they must not access the file system.
 func (k *Compound) admit(n wire.OpNum) Status {
 	if k.unsuited = !k.admits(&k.Current); !k.unsuited {
 		return wire.NFS4OK
@@ -88,8 +92,8 @@ func (k *Compound) admit(n wire.OpNum) Status {
 	return k.cannotSay(n, wire.NFS4ErrStale)
 }
 
-// admitSaved says whether an operation may touch the saved object. RENAME and LINK do not
-// touch one in another export.
+// admitSaved checks that an operation may touch the saved object. RENAME and LINK do not
+// touch a saved object of another export.
 func (k *Compound) admitSaved(n wire.OpNum) Status {
 	if n == wire.OpRename || n == wire.OpLink || k.admits(&k.Saved) {
 		return wire.NFS4OK
@@ -97,9 +101,10 @@ func (k *Compound) admitSaved(n wire.OpNum) Status {
 	return k.cannotSay(n, wire.NFS4ErrAccess)
 }
 
-// cannotSay refuses a caller for its flavor in an operation that does not have the error
-// for it: with another status. Where the export was replaced since the object was put, the
-// client sends the compound once more, and is told then; GETFH cannot ask for that.
+// cannotSay returns the status for a refused flavor in an operation that does not have
+// NFS4ERR_WRONGSEC. If the export was replaced since the object was put, the status is
+// NFS4ERR_DELAY: the client repeats the compound and gets NFS4ERR_WRONGSEC at the put. GETFH
+// does not have NFS4ERR_DELAY.
 func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	if k.replaced && n != wire.OpGetFH {
 		return wire.NFS4ErrDelay
@@ -107,7 +112,7 @@ func (k *Compound) cannotSay(n wire.OpNum, other Status) Status {
 	return other
 }
 
-// arrive judges the object that a LOOKUP or LOOKUPP has led to.
+// arrive checks the flavor for the object that a LOOKUP or LOOKUPP has led to.
 func (k *Compound) arrive() Status {
 	if k.admits(&k.Current) {
 		return wire.NFS4OK
@@ -115,9 +120,10 @@ func (k *Compound) arrive() Status {
 	return k.wrongSec(&k.Current)
 }
 
-// out is child for a directory of an export that does not take the caller's flavor: its
-// file system is not asked. The name may lead into another export; if not, it is the
-// directory itself that is returned, whose policy each name in it has.
+// out is child for a directory of an export that does not accept the caller's flavor. It does
+// not access the file system. If the name leads into another export, out returns that
+// export's root. If not, it returns the directory itself, because every name in it has the
+// same policy.
 func (k *Compound) out(name []byte) (Object, Status) {
 	if s := k.checkName(name); s != wire.NFS4OK {
 		return Object{}, s
@@ -131,29 +137,30 @@ func (k *Compound) out(name []byte) (Object, Status) {
 	return k.Current, wire.NFS4OK
 }
 
-// wrongSec refuses a caller for its flavor.
+// wrongSec refuses a caller because of its flavor, and reports the refusal.
 func (k *Compound) wrongSec(o *Object) Status {
 	k.Program.exports.RefusedFlavor(k.Call.Conn, o.Export, &k.Call.Cred)
 	return wire.NFS4ErrWrongSec
 }
 
-// A Maintainer is a Session that tells the machine of a client from its users.
+// A Maintainer is a Session that can tell the client's machine from the client's users.
 type Maintainer interface {
-	// MachineMay says that the caller has the client's machine credential, and that the
-	// client wants it to be good for an operation on state of any of its users.
+	// MachineMay reports whether the caller has the client's machine credential, and the
+	// client wants that credential to be accepted for the operation on state of any of its
+	// users.
 	MachineMay(cred *rpc.Cred, op wire.OpNum) bool
 }
 
-// machineMay asks the session, where it can tell.
+// machineMay asks the session. It is false if the session is no Maintainer.
 func (k *Compound) machineMay(n wire.OpNum) bool {
 	m, ok := k.Session.(Maintainer)
 	return ok && m.MachineMay(&k.Call.Cred, n)
 }
 
-// willMaintain says that what follows the current operation is one that the machine of
-// the client may do for its users, perhaps behind a GETATTR. It comes under the flavor
-// that the client took for the maintenance of its state, which need not be one of the
-// export's: a client whose users are under krb5p closes their files under krb5i.
+// willMaintain reports whether the next operation, after any GETATTRs, is one that the
+// client's machine may do for its users. Such an operation comes under the flavor that the
+// client uses to maintain its state, which the export need not accept. Example: a client
+// whose users use krb5p closes their files under krb5i.
 func (k *Compound) willMaintain() bool {
 	rest := *k.Args
 	for i := k.Index + 1; i < k.Count; i++ {
@@ -166,5 +173,5 @@ func (k *Compound) willMaintain() bool {
 	return false
 }
 
-// maxBitmap is the longest bitmap that is looked past, in words.
+// maxBitmap is the longest attribute bitmap that willMaintain skips, in words.
 const maxBitmap = 16
