@@ -6,13 +6,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 )
 
-// maxAddress is how long a netid and a universal address may be that are kept, in bytes:
-// no address is longer.
+// maxAddress is the maximum length of a netid and of a universal address that the server
+// keeps, in bytes. Every valid one is shorter.
 const maxAddress = 120
 
-// callbackAddress is where callbacks go to: the port that the client names, at the
-// address that it calls from. It is the zero value if the client names another
-// address, which might be that of any machine, or one that cannot be connected to.
+// callbackAddress returns the address for callbacks: the caller's own address with the port
+// that the client names. It returns the zero value if the client names another address, which
+// could be any machine's, or an address that cannot be connected to.
 func callbackAddress(netid, address string, caller netip.Addr) netip.AddrPort {
 	if netid != rpcbind.TCP && netid != rpcbind.TCP6 {
 		return netip.AddrPort{}

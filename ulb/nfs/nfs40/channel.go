@@ -12,24 +12,25 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Target is where and how a client wants to be called (RFC 7530 §16.33.4).
+// A Target is the address, program and ident for callbacks to a client (RFC 7530 §16.33.4).
 type Target struct {
-	// Address is the zero value where there is none that may be called.
+	// Address is the zero value if the client has no address that may be called.
 	Address        netip.AddrPort
 	Program, Ident uint32
 }
 
-// A Channel is the way by which one client is called back: connections that the server
-// makes to the address that the client named, one at a time, as they are needed.
+// A Channel calls one client back. It makes connections to the client's address as they are
+// needed, one at a time.
 type Channel struct {
 	dialer *dialer
 	cred   rpc.AuthBytes
-	// protect, where set, is for clients that made themselves known by RPCSEC_GSS.
+	// protect, if set, protects the calls to a client that made itself known by RPCSEC_GSS.
 	protect Protect
-	// up: the last attempt reached the client. probing: one is under way.
+	// up: the last attempt reached the client. probing: a probe is running.
 	up, probing atomic.Bool
 
-	// mu guards what follows. turn is held while a connection is made.
+	// mu guards target, conn and gone. A goroutine puts a token into turn while it gets a
+	// connection.
 	mu     sync.Mutex
 	turn   chan struct{}
 	target Target
@@ -41,10 +42,11 @@ func newChannel(d *dialer, cred rpc.AuthBytes, protect Protect) *Channel {
 	return &Channel{dialer: d, cred: cred, protect: protect, turn: make(chan struct{}, 1)}
 }
 
-// Up says whether the client could be reached when that was last attempted.
+// Up reports whether the last attempt reached the client.
 func (ch *Channel) Up() bool { return ch.up.Load() }
 
-// Retarget has later calls go elsewhere. The next of them shows whether that works.
+// Retarget sets the target of later calls. Up is false until a call has reached the new
+// target.
 func (ch *Channel) Retarget(t Target) {
 	ch.mu.Lock()
 	var over *connection
@@ -67,8 +69,8 @@ func (ch *Channel) close() {
 	over.end()
 }
 
-// Probe finds out in the background whether the client can be reached, unless that is
-// being done already.
+// Probe finds out in the background whether the client can be reached. It does nothing if a
+// probe is running.
 func (ch *Channel) Probe() {
 	if !ch.probing.CompareAndSwap(false, true) {
 		return
@@ -84,15 +86,15 @@ func (ch *Channel) Probe() {
 	}()
 }
 
-// Null is CB_NULL: it finds out whether the client can be reached.
+// Null is CB_NULL: it checks that the client can be reached.
 func (ch *Channel) Null(ctx context.Context) error {
 	return ch.do(ctx, &rpc.Exchange{Procedure: wire.ProcCBNull}, nil, nil)
 }
 
-// Compound is a CB_COMPOUND of n operations, which operations writes with their numbers,
-// in most bytes. results reads what came back, from the first result's number on: it is
-// called where the client answered, with the status of the compound and how many results
-// there are, and fails only where it cannot decode them.
+// Compound is a CB_COMPOUND of n operations. operations writes them with their numbers, in at
+// most most bytes. If the client answers, results is called with the status of the compound,
+// the number of results, and a decoder at the number of the first result. results returns an
+// error only if it cannot decode them.
 func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w *xdr.Writer), results func(s wire.NFSStat4, n uint32, d *xdr.Decoder) error) error {
 	x := &rpc.Exchange{Procedure: wire.ProcCBCompound, MaxArgs: 16 + most, MaxResults: maxCallbackReply}
 	args := func(t *Target, w *xdr.Writer) {
@@ -113,10 +115,10 @@ func (ch *Channel) Compound(ctx context.Context, n, most int, operations func(w 
 	})
 }
 
-// maxCallbackReply is the longest reply to a callback, in bytes.
+// maxCallbackReply is the size of the longest reply to a callback, in bytes.
 const maxCallbackReply = 4096
 
-// do makes one call, and notes whether that reached the client.
+// do makes one call and records whether it reached the client.
 func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target, w *xdr.Writer), decode func(d *xdr.Decoder) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -142,7 +144,7 @@ func (ch *Channel) do(ctx context.Context, x *rpc.Exchange, args func(t *Target,
 	return err
 }
 
-// acquire returns the connection, made anew where there is none, for one use.
+// acquire returns the connection for one use. If there is none, it makes one.
 func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	select {
 	case ch.turn <- struct{}{}:
@@ -171,7 +173,7 @@ func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	c.unwatch = context.AfterFunc(ch.dialer.ctx, func() { ch.abandon(c) })
 	ch.mu.Lock()
 	if ch.gone || ch.target != t {
-		c.over = true // it serves this call, and no other
+		c.over = true // this call alone uses it
 	}
 	if !c.over {
 		ch.conn = c
@@ -180,7 +182,7 @@ func (ch *Channel) acquire(ctx context.Context) (*connection, Target, error) {
 	return c, t, nil
 }
 
-// release ends one use of a connection. Where it did not work, it is not used again.
+// release ends one use of a connection. If the call failed, the connection is not used again.
 func (ch *Channel) release(c *connection, worked bool) {
 	ch.mu.Lock()
 	c.users--
@@ -197,7 +199,7 @@ func (ch *Channel) release(c *connection, worked bool) {
 	over.end()
 }
 
-// rest closes a connection that has been idle for long.
+// rest closes a connection that has been idle for idleTime.
 func (ch *Channel) rest(c *connection) {
 	ch.mu.Lock()
 	var over *connection
@@ -208,19 +210,19 @@ func (ch *Channel) rest(c *connection) {
 	over.end()
 }
 
-// abandon closes a connection, or has its last user do so.
+// abandon closes a connection. If it is in use, its last user closes it.
 func (ch *Channel) abandon(c *connection) {
 	ch.mu.Lock()
 	var over *connection
-	if c.users > 0 || !c.over { // else it is being closed already
+	if c.users > 0 || !c.over { // otherwise it is being closed already
 		over = ch.giveUp(c)
 	}
 	ch.mu.Unlock()
 	over.end()
 }
 
-// giveUp has c used no more. It is called with ch.mu held, and returns c where it is to
-// be closed.
+// giveUp marks c as no longer usable. It returns c if the caller must close it now, and nil
+// otherwise. ch.mu is held.
 func (ch *Channel) giveUp(c *connection) *connection {
 	if c == nil {
 		return nil

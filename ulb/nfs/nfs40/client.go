@@ -8,25 +8,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// A client is what is kept beside a state.Client of minor version 0.
+// A client is the Companion of a state.Client of minor version 0.
 type client struct {
-	channel *Channel // nil: it is not called back
+	channel *Channel // nil: the client is not called back
 
 	mu sync.Mutex
-	// openers are the principals that have opened files in the client's name, beside
-	// the client's own. Where there are too many it is all of them.
+	// openers are the principals, other than the client's own, that have opened files for the
+	// client. If there are more than maxOpeners, anybody is true and every principal counts
+	// as one.
 	openers map[string]bool
 	anybody bool
 }
 
-// maxOpeners is how many principals are told apart.
+// maxOpeners is the maximum number of principals that openers holds.
 const maxOpeners = 64
 
 // Active implements state.Companion.
 func (c *client) Active() bool { return false }
 
-// Busy implements state.Companion. A request whose client goes while it is under way
-// finds that out where it would change what the client holds.
+// Busy implements state.Companion. A running request finds out that its client is gone when
+// it tries to change the client's state.
 func (c *client) Busy() bool { return false }
 
 // Gone implements state.Companion.
@@ -55,7 +56,7 @@ func (c *client) opened(principal string) bool {
 
 func companion(c *state.Client) *client { return c.Companion().(*client) }
 
-// ChannelOf is the way by which a client of minor version 0 is called back, or nil.
+// ChannelOf returns the Channel to a client of minor version 0, or nil.
 func ChannelOf(c *state.Client) *Channel {
 	if x, ok := c.Companion().(*client); ok {
 		return x.channel
@@ -63,8 +64,8 @@ func ChannelOf(c *state.Client) *Channel {
 	return nil
 }
 
-// Client implements nfs4.Identifier: the client that has confirmed itself with an
-// identity. That renews its lease (RFC 7530 §9.5).
+// Client implements nfs4.Identifier: it returns the confirmed client with a client ID and
+// renews its lease (RFC 7530 §9.5).
 func (m *Minor) Client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status) {
 	c, s := m.client(id)
 	if s != wire.NFS4OK {
@@ -74,16 +75,17 @@ func (m *Minor) Client(k *nfs4.Compound, id uint64) (*state.Client, nfs4.Status)
 	return c, wire.NFS4OK
 }
 
-// Opened implements nfs4.Identifier: the principal may renew the client's lease from now on.
+// Opened implements nfs4.Identifier: from now on the caller's principal may renew the
+// client's lease.
 func (m *Minor) Opened(k *nfs4.Compound, c *state.Client) {
 	if p := nfs4.PrincipalOf(&k.Call.Cred); p != c.Principal {
 		companion(c).opens(p)
 	}
 }
 
-// client is the client with an identity. NFS4ERR_EXPIRED: it was one, and has lost all
-// that it held. NFS4ERR_STALE_CLIENTID: it is none of this life of the server, or has not
-// confirmed itself.
+// client returns the client with a client ID. NFS4ERR_EXPIRED: the client existed and has
+// lost all its state. NFS4ERR_STALE_CLIENTID: the ID is not of this life of the server, or
+// the client has not confirmed it.
 func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 	c := m.state.Client(id)
 	switch {
@@ -95,6 +97,6 @@ func (m *Minor) client(id uint64) (*state.Client, nfs4.Status) {
 	return c, wire.NFS4OK
 }
 
-// epochs is how far apart the epochs of two lives of the server are: see
+// epochs is the difference between the epochs of two lives of the server: see
 // state.Manager.Epoch.
 const epochs = 256

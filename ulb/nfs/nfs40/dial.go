@@ -14,40 +14,40 @@ import (
 
 // Limits of connections for callbacks.
 const (
-	// usualConnections is Config.Connections where that is 0.
+	// usualConnections is the default of Config.Connections.
 	usualConnections = 256
-	// dialTime is how long one may take to be made, and callTime a callback to be
-	// answered.
+	// dialTime is the time limit for making a connection, callTime for the answer to a
+	// callback.
 	dialTime = 5 * time.Second
 	callTime = 10 * time.Second
-	// idleTime is how long one is kept that nothing is sent over.
+	// idleTime is how long an unused connection is kept.
 	idleTime = 15 * time.Second
-	// farewellTime is how long a client may take to hear that the context of RPCSEC_GSS
-	// of a connection is not needed any more.
+	// farewellTime is the time limit for telling a client that the connection's context of
+	// RPCSEC_GSS is no longer needed.
 	farewellTime = time.Second
 )
 
-// Errors of callbacks, besides those of connections and *rpc.ReplyError.
+// Errors of callbacks. A callback may also fail with an error of the connection or
+// *rpc.ReplyError.
 var (
-	// ErrNoAddress: the client named no address that is its own.
+	// ErrNoAddress: the client named no address, or not its own.
 	ErrNoAddress = errors.New("nfs40: the client has no address for callbacks")
 	errTooMany   = errors.New("nfs40: there are too many connections for callbacks")
 	errGone      = errors.New("nfs40: the client is gone")
 )
 
-// A dialer makes the connections for callbacks, and ends with all of them.
+// A dialer makes the connections for callbacks. When it ends, it closes all of them.
 type dialer struct {
 	dial rpc.Dialer
 	ctx  context.Context
 	stop context.CancelFunc
-	// most is how many connections there are at once.
+	// most is the maximum number of connections at once.
 	most int
-	// work counts goroutines and connections. ending: there are to be no more.
+	// work counts goroutines and connections. ending: no more may begin.
 	mu     sync.Mutex
 	ending bool
 	work   sync.WaitGroup
-	// taken are the connections that there are, by the addresses that they are counted
-	// under, and all is how many.
+	// taken counts the connections by client address (see census.Client). all is their total.
 	taken map[netip.Addr]int
 	all   int
 }
@@ -61,8 +61,8 @@ func newDialer(dial rpc.Dialer, most int) *dialer {
 	return d
 }
 
-// begin counts work that end waits for; false: there is to be no more. Each begin that
-// is true is followed by a work.Done.
+// begin counts one piece of work that end waits for. It returns false if no more may begin.
+// After each true, the caller calls work.Done.
 func (d *dialer) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,8 +73,9 @@ func (d *dialer) begin() bool {
 	return true
 }
 
-// take counts a connection to an address; false: there are too many, or the address has as
-// many as are left for others. Each take that is true is followed by a give.
+// take counts a connection to an address. It returns false if there are too many connections,
+// or if the address has as many as are left for other addresses. After each true, the caller
+// calls give.
 func (d *dialer) take(to netip.Addr) bool {
 	to = census.Client(to)
 	d.mu.Lock()
@@ -87,7 +88,7 @@ func (d *dialer) take(to netip.Addr) bool {
 	return true
 }
 
-// give lets another connection take the place of one to an address.
+// give uncounts a connection to an address.
 func (d *dialer) give(to netip.Addr) {
 	to = census.Client(to)
 	d.mu.Lock()
@@ -98,7 +99,7 @@ func (d *dialer) give(to netip.Addr) {
 	}
 }
 
-// end gives up on all that is under way, and waits for its end.
+// end cancels all work and waits until it has ended.
 func (d *dialer) end() {
 	d.mu.Lock()
 	d.ending = true
@@ -107,23 +108,23 @@ func (d *dialer) end() {
 	d.work.Wait()
 }
 
-// A connection is one for callbacks. It is closed when it was not used for a while.
+// A connection carries callbacks to one client. It is closed after idleTime without use.
 type connection struct {
 	dialer *dialer
 	to     netip.Addr
 	client rpc.Client
-	// protected is what calls on client are made by; nil: that itself.
+	// protected is the protected form of client; nil: calls go over client itself.
 	protected rpc.Client
 	users     int
 	idle      *time.Timer
-	// over: it is closed when its last user is done.
+	// over: the connection is not used again. Its last user closes it.
 	over bool
-	// unwatch forgets what closes it when the dialer ends.
+	// unwatch cancels the function that closes the connection when the dialer ends.
 	unwatch func() bool
 }
 
-// connect makes a connection with one user. What protects it is got first: while others
-// are waited for there is no socket.
+// connect makes a connection with one user. It prepares the protection first, so that no
+// socket is open while it waits for others (such as a Kerberos server).
 func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*connection, error) {
 	if !d.begin() {
 		return nil, errGone
@@ -148,7 +149,7 @@ func (d *dialer) connect(ctx context.Context, t *Target, protect Protect) (*conn
 	return c, nil
 }
 
-// open connects, and has calls protected where start is set.
+// open connects. If start is set, it protects the calls.
 func (c *connection) open(ctx context.Context, t *Target, start func(context.Context, rpc.Caller) (rpc.Client, error)) (err error) {
 	dialing, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
@@ -161,7 +162,7 @@ func (c *connection) open(ctx context.Context, t *Target, start func(context.Con
 	return err
 }
 
-// caller is what calls are made by.
+// caller returns the Caller to make calls on.
 func (c *connection) caller() rpc.Caller {
 	if c.protected != nil {
 		return c.protected
@@ -169,8 +170,8 @@ func (c *connection) caller() rpc.Caller {
 	return c.client
 }
 
-// end closes a connection that is not in use; nil is none. It does not wait for the client,
-// which is told where the connection was protected.
+// end closes a connection that is not in use; c may be nil. It does not wait for the client.
+// If the connection is protected, the client is told in the background.
 func (c *connection) end() {
 	if c == nil {
 		return
@@ -193,7 +194,7 @@ func (c *connection) end() {
 	}()
 }
 
-// gone lets another connection take its place.
+// gone uncounts the connection.
 func (c *connection) gone() {
 	c.dialer.give(c.to)
 	c.dialer.work.Done()

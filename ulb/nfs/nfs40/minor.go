@@ -9,37 +9,37 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Config is how a Minor works.
+// Config holds the settings of a Minor.
 type Config struct {
 	State *state.Manager
-	// Dial connects to clients, for callbacks, at network "tcp"; nil: there are no
+	// Dial connects to clients for callbacks, on network "tcp". If it is nil, there are no
 	// callbacks.
 	Dial rpc.Dialer
-	// Connections is how many of them there are at a time at most; 0: 256.
+	// Connections is the maximum number of connections for callbacks at once; 0: 256.
 	Connections int
-	// Machine is the name of this machine in credentials of AUTH_SYS, of at most
-	// rpc.MaxMachineName bytes.
+	// Machine is the name of this machine for AUTH_SYS credentials, at most
+	// rpc.MaxMachineName bytes long.
 	Machine string
-	// Protect makes what protects callbacks to a client that made itself known by
-	// RPCSEC_GSS, with the credential given (RFC 7530 §3.3.3). It is called with the
-	// state's mutex held. nil, or where it returns nil: that client is not called.
+	// Protect returns the protection of callbacks to a client that made itself known by
+	// RPCSEC_GSS with credential c (RFC 7530 §3.3.3). It is called with the state's mutex
+	// held. If Protect is nil or returns nil, such a client is not called.
 	Protect func(c *rpc.Cred) Protect
-	// Delegated says whether a client holds delegations, and thus has to know when it
-	// cannot be called any more; nil: no client does.
+	// Delegated reports whether a client holds delegations. Such a client must learn when it
+	// can no longer be called. If Delegated is nil, no client holds any.
 	Delegated func(c *state.Client) bool
 }
 
-// A Protect gets what calls to one client need that comes from elsewhere, such as a ticket.
-// It waits until ctx ends at most. start then has calls of a program on a connection
-// protected; the Client does not own the connection, and is closed before it.
+// A Protect gets from elsewhere what calls to one client need, such as a ticket. It returns
+// when ctx ends at the latest. start then makes a protected Client for calls of the program
+// on a connection. That Client does not own the connection and is closed before it.
 type Protect func(ctx context.Context, program, version uint32) (start func(ctx context.Context, k rpc.Caller) (rpc.Client, error), err error)
 
-// A Minor is minor version 0.
+// A Minor implements minor version 0.
 type Minor struct {
 	cfg    Config
 	state  *state.Manager
 	dialer *dialer
-	cred   rpc.AuthBytes // of callbacks, where they are not signed
+	cred   rpc.AuthBytes // of callbacks without RPCSEC_GSS
 }
 
 // New returns a Minor. Close ends its callbacks.
@@ -51,8 +51,7 @@ func New(cfg Config) *Minor {
 	return &Minor{cfg: cfg, state: cfg.State, dialer: newDialer(cfg.Dial, cfg.Connections), cred: cred}
 }
 
-// Close gives up on callbacks that are under way, and waits until all their connections
-// have ended.
+// Close cancels running callbacks and waits until all their connections have ended.
 func (m *Minor) Close() { m.dialer.end() }
 
 // Operations implements nfs4.Minor.
@@ -64,7 +63,7 @@ func (m *Minor) Operations() []nfs4.Operation {
 	}...)
 }
 
-// Before implements nfs4.Minor: each operation may stand anywhere.
+// Before implements nfs4.Minor: every operation may stand anywhere.
 func (m *Minor) Before(*nfs4.Compound, *nfs4.Operation) nfs4.Status { return wire.NFS4OK }
 
 // After implements nfs4.Minor.

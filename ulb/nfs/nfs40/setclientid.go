@@ -9,11 +9,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxSetClientID is the largest result of SETCLIENTID, in bytes: the address of another
-// client.
+// maxSetClientID is the size of the largest result of SETCLIENTID, in bytes: the address of
+// another client.
 const maxSetClientID = 2 * (4 + maxAddress)
 
-// disk is the lane of what waits for the records of clients.
+// disk is the executor lane of operations that wait for the records of clients.
 type disk struct{}
 
 // setClientID is SETCLIENTID (RFC 7530 §16.33).
@@ -56,8 +56,8 @@ func (m *Minor) setClientID(k *nfs4.Compound) nfs4.Status {
 	}
 }
 
-// callbackOf is how the client wants to be called. An address that is too long to be one
-// is forgotten.
+// callbackOf returns the callback that the client asks for. It drops an address that is
+// longer than maxAddress.
 func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 	cb := state.Callback{Program: args.Callback.CBProgram, Ident: args.CallbackIdent}
 	if a := &args.Callback.CBLocation; len(a.RNetid) <= maxAddress && len(a.RAddr) <= maxAddress {
@@ -67,8 +67,8 @@ func callbackOf(args *wire.SetClientID4Args, from netip.Addr) state.Callback {
 	return cb
 }
 
-// channel makes the way by which a client is called back that makes itself known with a
-// credential, or nil: there is none.
+// channel returns a new Channel for a client that makes itself known with credential c, or
+// nil if the client cannot be called back.
 func (m *Minor) channel(c *rpc.Cred) *Channel {
 	switch {
 	case m.cfg.Dial == nil:
@@ -84,8 +84,8 @@ func (m *Minor) channel(c *rpc.Cred) *Channel {
 	return nil
 }
 
-// setClientIDConfirm is SETCLIENTID_CONFIRM (RFC 7530 §16.34). Whether the client can be
-// called back is found out meanwhile.
+// setClientIDConfirm is SETCLIENTID_CONFIRM (RFC 7530 §16.34). A probe finds out in the
+// background whether the client can be called back.
 func (m *Minor) setClientIDConfirm(k *nfs4.Compound) nfs4.Status {
 	var args wire.SetClientIDConfirm4Args
 	args.Decode(k.Args)
