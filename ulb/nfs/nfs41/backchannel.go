@@ -9,31 +9,31 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Bounds of a backchannel: how many calls are under way at most, and how many wait.
+// Bounds of a backchannel: the maximum number of calls under way, and of calls that wait.
 const (
 	maxBackSlots = 16
 	maxQueue     = 1024
 )
 
-// calls are a session's calls to its client. They are guarded by the session's mutex.
+// calls holds a session's calls to its client. The session's mutex guards it.
 type calls struct {
 	ping  ping
 	slots []backSlot
-	// target is the highest slot that the client wants to be used.
+	// target is the highest slot that the client wants the server to use.
 	target uint32
 	queue  waiting
 	ended  bool
 }
 
-// A backSlot numbers the calls that go out in it.
+// A backSlot holds the sequence number of one slot of the backchannel.
 type backSlot struct {
-	sequence uint32 // of the latest that the client has seen
+	sequence uint32 // of the latest call that the client has seen
 	busy     bool
-	// uncertain: whether the client has seen the next is not known.
+	// uncertain: the client may or may not have seen the next sequence number.
 	uncertain bool
 }
 
-// waiting are calls that have no slot yet, or have just got one.
+// waiting is a list of calls that have no slot yet, or have just got one.
 type waiting []*call
 
 func (w waiting) startAll() {
@@ -48,7 +48,7 @@ func (b *calls) begin(c *channel) {
 	b.target = maxBackSlots
 }
 
-// highest is the highest slot in use.
+// highest returns the highest slot in use.
 func (b *calls) highest() (n uint32) {
 	for i := range b.slots {
 		if b.slots[i].busy {
@@ -58,7 +58,7 @@ func (b *calls) highest() (n uint32) {
 	return n
 }
 
-// free is a slot for a call, or -1.
+// free returns a slot for a call, or -1.
 func (b *calls) free() int {
 	for i := range b.slots {
 		if !b.slots[i].busy && uint32(i) <= b.target {
@@ -74,7 +74,7 @@ func (b *calls) give(i int, c *call) {
 	c.slot, c.probe = i, b.slots[i].uncertain
 }
 
-// queue gives a call a slot, where ok is true, or has it wait for one.
+// queue gives c a slot and returns true, or queues c and returns false.
 func (s *Session) queue(c *call) (ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,8 @@ func (s *Session) queue(c *call) (ok bool, err error) {
 	return false, nil
 }
 
-// release gives a slot back. What may begin now is to be started by the caller.
+// release frees slot i and gives free slots to queued calls. It returns those calls; the
+// caller starts them. uncertain: see backSlot.
 func (s *Session) release(i int, uncertain bool) (next waiting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,14 +112,15 @@ func (s *Session) release(i int, uncertain bool) (next waiting) {
 	return next
 }
 
-// advance notes that the client has seen the next sequence of a slot.
+// advance records that the client has seen the next sequence number of slot i.
 func (s *Session) advance(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls.slots[i].sequence++
 }
 
-// heard notes that the client answers, and how many slots it wants to be used.
+// heard records that the client has answered, and the highest slot that the client wants
+// used.
 func (s *Session) heard(target uint32) {
 	s.mu.Lock()
 	s.calls.target = target
@@ -127,9 +129,9 @@ func (s *Session) heard(target uint32) {
 	s.answered.Store(true)
 }
 
-// protect gives x what it goes out under, and the Caller that it is made on instead of k.
-// size is how long the call gets. ok is false where there is nothing that it may go out
-// under any more.
+// protect chooses the security of a call: it returns the Caller to make x on instead of k, or
+// gives x a credential. size is the length of the whole call, in bytes. ok is false if no
+// usable credential or context is left.
 func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size int, ok bool) {
 	sec, now := s.security.Load(), time.Now()
 	if c := sec.context(now); c != nil {
@@ -139,7 +141,7 @@ func (s *Session) protect(k rpc.Caller, x *rpc.Exchange) (over rpc.Caller, size 
 	return k, x.HeaderSize() + x.MaxArgs, sec.plain
 }
 
-// endCalls ends the backchannel; those who wait are told.
+// endCalls ends the backchannel. All waiting calls fail with ErrNoPath.
 func (s *Session) endCalls() {
 	s.mu.Lock()
 	s.calls.ended = true
@@ -152,15 +154,16 @@ func (s *Session) endCalls() {
 	}
 }
 
-// setDown notes that the client does not answer. It is told in each SEQUENCE, until it
-// has bound a connection, or answers.
+// setDown records that the client does not answer. Each SEQUENCE tells the client so until
+// the client binds a connection or answers a call.
 func (s *Session) setDown() { s.down.Store(true) }
 
-// setFault notes that the client and we count its backchannel's calls in another way. That
-// is not mended: the client is to end the session (RFC 8881 §18.46.3).
+// setFault records that server and client disagree about the sequence numbers of the
+// backchannel. That cannot be repaired: the client has to end the session (RFC 8881
+// §18.46.3).
 func (s *Session) setFault() { s.fault.Store(true) }
 
-// caller is a connection to call the client over, the one bound last; nil: there is none.
+// caller returns the latest bound connection over which the client can be called, or nil.
 func (s *Session) caller() rpc.Caller {
 	for _, b := range slices.Backward(*s.conns.Load()) {
 		if b.back {
@@ -172,13 +175,13 @@ func (s *Session) caller() rpc.Caller {
 	return nil
 }
 
-// reachable says whether the client can be called over the session.
+// reachable reports whether the client can be called over the session.
 func (s *Session) reachable() bool {
 	sec := s.security.Load()
 	return s.connected() && (len(sec.contexts) == 0 || sec.usable(time.Now()))
 }
 
-// connected says whether the session has a connection to call the client over.
+// connected reports whether the session has a connection to call the client over.
 func (s *Session) connected() bool {
 	if s.down.Load() || s.fault.Load() {
 		return false
@@ -186,7 +189,7 @@ func (s *Session) connected() bool {
 	return slices.ContainsFunc(*s.conns.Load(), func(b *binding) bool { return b.back && b.conn.Caller() != nil })
 }
 
-// status is what SEQUENCE says about the session and its client.
+// status returns the status flags of a SEQUENCE result for the session and its client.
 func (s *Session) status() uint32 {
 	flags := s.minor.state.Status(s.client.Client)
 	if s.fault.Load() {
@@ -204,21 +207,21 @@ func (s *Session) status() uint32 {
 	return flags
 }
 
-// Reachable says whether a client can be called back, over one of its sessions.
+// Reachable reports whether a client can be called back over one of its sessions.
 func Reachable(c *state.Client) bool {
 	x := clientOf(c)
 	return x != nil && x.reachable()
 }
 
-// Answered says whether a client can be called back, and has answered before: what it is
-// given that may have to be recalled is given then only.
+// Answered reports whether a client can be called back and has answered a call before. Only
+// then may the server give it something that it might have to recall.
 func Answered(c *state.Client) bool {
 	x := clientOf(c)
 	return x != nil && x.anySession(func(s *Session) bool { return s.answered.Load() && s.reachable() })
 }
 
-// Call has a client do an operation, over one of its sessions: one over which it can be
-// called, where there is such. It returns at once.
+// Call makes a client do an operation. It prefers a session over which the client can be
+// called. It returns at once.
 func Call(c *state.Client, b *Callback) {
 	x := clientOf(c)
 	if x == nil {
@@ -233,8 +236,8 @@ func Call(c *state.Client, b *Callback) {
 	s.Call(b)
 }
 
-// callable is the session of a client that calls go over: the newest one that is
-// reachable, else the newest.
+// callable returns the client's session to make calls over: the newest reachable one, or else
+// the newest, or nil.
 func (c *client) callable() *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()

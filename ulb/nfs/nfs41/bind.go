@@ -7,8 +7,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// bindConnToSession is BIND_CONN_TO_SESSION (RFC 8881 §18.34). The connection keeps the
-// framing that it has: one that is no RDMA connection does not become one.
+// bindConnToSession is BIND_CONN_TO_SESSION (RFC 8881 §18.34). The connection keeps its
+// framing: a request to switch it to RDMA is not followed.
 func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
 	var args wire.BindConnToSession4Args
 	args.Decode(k.Args)
@@ -50,8 +50,9 @@ func (m *Minor) bindConnToSession(k *nfs4.Compound) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// directions are the channels that a connection gets of those asked for; callable says
-// that it can carry calls to the client. It is false where that is needed, and is not so.
+// directions returns the channels that a new connection gets. callable: the connection can
+// carry calls to the client. ok is false if the client demands a backchannel that the
+// connection cannot carry.
 func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
 	switch d {
 	case wire.Cdfc4Fore:
@@ -64,9 +65,10 @@ func directions(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok boo
 	return true, true, callable
 }
 
-// agrees are the channels of a connection that is bound already, where the client asks for
-// some. A client that demands others than it has is refused; one that would like to have
-// the backchannel as well gets it, because it has found out that there is none.
+// agrees returns the channels of a connection that is bound already. If the client demands
+// other channels than the connection has, ok is false. If the client would accept a
+// backchannel and the connection can carry one, the connection gets it: the client may have
+// found out that it has none.
 func (b *binding) agrees(d wire.ChannelDirFromClient4, callable bool) (fore, back, ok bool) {
 	switch d {
 	case wire.Cdfc4Fore:

@@ -9,34 +9,35 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// maxCached is the largest reply that a slot keeps, in bytes.
+// maxCached is the size of the largest reply that a slot keeps, in bytes.
 const maxCached = 8 << 10
 
-// What things take in memory, in bytes: a slot beside its reply, a session beside its slots,
-// with its first connection and the question whether its client answers, and a further
-// connection of it.
+// Memory in bytes of: a slot without its reply; a session without its slots, including its
+// first connection and its ping; each further connection.
 const (
 	slotCost    = 256
 	sessionCost = 2 << 10
 	bindingCost = 256
 )
 
-// fewSlots is how many a session has that takes little.
+// fewSlots is the number of slots of a small session.
 const fewSlots = 8
 
-// cache accounts for the memory of sessions, and of replies that are kept. Half of it is set
-// aside when a session is made: for itself, its slots, and the reply of the first, so that
-// every session always goes on. The other half is for the replies of all further slots, and
-// for what comes and goes: further connections, and calls to clients.
+// cache accounts for the memory of sessions and of stored replies. One half is set aside when
+// a session is made: for the session, its slots, and the reply of slot 0. Slot 0 therefore
+// always works. The other half is for the replies of all other slots, for further
+// connections, and for calls to clients.
 //
-// Of either half the sessions of one address may have as much as they leave to those of
-// others. An address that would have more gets no further session; where it has less than
-// half its part even so, sessions of the address end that has most. Where an address would have
-// more replies, the session of its that holds most of them loses those that its client did not
-// ask for. Those that it asked for stay until it uses the slot again, or fewer slots (RFC 8881
-// §2.10.6.1.3): its further requests that ask for it wait, but for those in the first slot.
+// The sessions of one address may use at most half of what other addresses leave free, in
+// each of the halves. An address beyond that gets no new session. If such an address has less
+// than half its fair part, the server ends sessions of the address that has the most. If the
+// replies of an address reach the limit, its session with the most replies loses those that
+// the client did not ask to be cached. A reply that the client asked for stays until the
+// client uses the slot again, or uses fewer slots (RFC 8881 §2.10.6.1.3). Until then, further
+// requests that ask for a cached reply get NFS4ERR_DELAY, except in slot 0.
 type cache struct {
-	// most is what may be set aside, and half what the rest may take.
+	// most is the limit of memory set aside; half is the limit of the other uses. aside and
+	// others are the bytes in use.
 	most, half    int64
 	aside, others atomic.Int64
 
@@ -44,29 +45,29 @@ type cache struct {
 	shares map[netip.Addr]*share // guarded by mu
 }
 
-// A share is what the sessions of one address have of the memory, in bytes. It exists as
-// long as there are such sessions.
+// A share is the memory that the sessions of one address use, in bytes. It exists as long as
+// the address has a session.
 type share struct {
 	address netip.Addr
 	others  atomic.Int64
-	// relieving is held by who frees memory of it.
+	// relieving is held by the goroutine that frees memory of the share.
 	relieving sync.Mutex
 
-	// What follows is guarded by the cache's mutex.
+	// The cache's mutex guards the fields below.
 	aside    int64
 	sessions int
 }
 
 func (c *cache) init(size int64) {
 	c.half = size / 2
-	// The table has a place for each session that there is memory for.
+	// The table of sessions has a place for each session that this memory allows.
 	c.most = min(c.half, chunks*chunkSize*asideFor(1, 0))
 	c.shares = make(map[netip.Addr]*share)
 }
 
-// session sets memory aside for a session of an address, with as many of slots as it gets,
-// whose replies are kept up to a size. It returns how many slots that are, and the share
-// that endSession gives it back to, or nil where there is none left.
+// session sets memory aside for a new session of an address: for up to slots slots, and one
+// reply of size bytes. It returns the number of slots granted, and the share to pass to
+// endSession. The share is nil if no memory is left.
 func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	from = census.Client(from)
 	c.mu.Lock()
@@ -76,12 +77,12 @@ func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 		s = &share{address: from}
 	}
 	left := c.most - c.aside.Load() - s.aside
-	// All slots as long as there is much memory, and fewer and fewer then; half of it is
-	// for sessions with few, so that some is left for those that come later.
+	// While much memory is free, a session gets all slots it asks for, later fewer. Half of
+	// the memory is reserved for small sessions, so that later sessions get some.
 	few := min(fewSlots, left/16/slotCost)
 	slots = max(1, min(slots, int(max(few, (left-c.most/2)/16/slotCost))))
 	n := asideFor(slots, size)
-	if left < 2*n { // n for this session, and as much for those of others
+	if left < 2*n { // n for this session, and n left for other addresses
 		return 0, nil
 	}
 	c.shares[from] = s
@@ -91,7 +92,7 @@ func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
 	return slots, s
 }
 
-// endSession gives back what session set aside.
+// endSession gives back the memory that session set aside.
 func (c *cache) endSession(s *share, slots, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,9 +106,9 @@ func (c *cache) endSession(s *share, slots, size int) {
 
 func asideFor(slots, size int) int64 { return int64(sessionCost + slots*slotCost + size) }
 
-// greedy is the share that has most of what is set aside, where that is more than its part,
-// and the share of an address has less than half of that; else nil. part is what each would
-// have if all had the same, and one more.
+// greedy returns the share with the most memory set aside, if that is more than part, and if
+// the address from has less than half of part. Otherwise it returns nil. part is the fair
+// part of each address if one more address came.
 func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,21 +127,21 @@ func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	return most, part
 }
 
-// has is what is set aside for a share.
+// has returns the memory set aside for a share, in bytes.
 func (c *cache) has(s *share) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return s.aside
 }
 
-// account adds n bytes of replies to what the sessions of a share hold.
+// account adds n bytes to the share's use of the second half.
 func (c *cache) account(s *share, n int64) {
 	c.others.Add(n)
 	s.others.Add(n)
 }
 
-// take takes n bytes of what replies have for something else that a share's sessions need,
-// or is false where they have as much as they leave to others.
+// take takes n bytes of the second half for another use than replies. It returns false if the
+// share has reached its limit.
 func (c *cache) take(s *share, n int64) bool {
 	if c.left(s) < n {
 		return false
@@ -149,20 +150,19 @@ func (c *cache) take(s *share, n int64) bool {
 	return true
 }
 
-// left is how much more the sessions of a share may hold in replies, and leave as much to
-// others.
+// left returns how many more bytes of the second half a share may use.
 func (c *cache) left(s *share) int64 {
 	return max(0, c.half-c.others.Load()-s.others.Load()) / 2
 }
 
-// slots is how many slots a session that has n should use, so that its share is never used
-// up: all as long as it has used half, and then fewer and fewer. SEQUENCE tells it to the
-// client (sr_target_highest_slotid).
+// slots returns how many of its n slots a session should use, so that its share never runs
+// out. While the share has used less than half of its limit, these are all n slots, then
+// fewer. SEQUENCE tells the number to the client (sr_target_highest_slotid).
 //
-// CB_RECALL_SLOT (RFC 8881 §20.8) would tell it to a client that sends nothing at the moment,
-// and is not sent: a client that sends has the target with the next answer, sooner than a call
-// of its own could come. One that sends nothing keeps the replies that it asked for, within its
-// address's share, and its session with them, where that does not end (makeRoom).
+// The server does not send CB_RECALL_SLOT (RFC 8881 §20.8). A client that sends requests
+// learns the target with the next reply, sooner than by a call. A client that sends nothing
+// keeps the replies that it asked for, within its address's share, and keeps its session,
+// unless makeRoom ends it.
 func (c *cache) slots(s *share, n int) int {
 	left, held := c.left(s), s.others.Load()
 	if left >= held {
@@ -171,15 +171,15 @@ func (c *cache) slots(s *share, n int) int {
 	return max(1, int(int64(n)*left/held))
 }
 
-// ample says that a share has used less than half of what it may.
+// ample reports whether a share has used less than half of what it may use.
 func (c *cache) ample(s *share) bool { return c.left(s) >= s.others.Load() }
 
-// holds says whether a slot that has taken n bytes may take size instead.
+// holds reports whether a slot that uses n bytes may use size bytes instead.
 func (c *cache) holds(s *share, n, size int) bool { return c.left(s) >= int64(size-n) }
 
-// makeRoom ends sessions of the address that has most memory set aside for them, so that
-// another address gets one, where that has less than half its part. Their clients make new ones,
-// and lose no state. It is false where none ended.
+// makeRoom ends sessions of the address that has the most memory set aside, so that address
+// from, if it has less than half its part, gets one. The clients make new sessions and lose
+// no state. It returns false if no session ended.
 func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	most, part := m.cache.greedy(from)
 	if most == nil {
@@ -204,9 +204,9 @@ func (m *Minor) makeRoom(from netip.Addr) (ended bool) {
 	return ended
 }
 
-// relieve frees memory of a share, where that is not under way already: the session that
-// holds most of it loses the replies that were kept for its client unasked, which is told so if
-// it ever asks for one of them again.
+// relieve frees memory of a share, unless another goroutine is doing so. The session that
+// holds the most loses the replies that its client did not ask to be cached, except that of
+// slot 0. If the client repeats such a request, it gets NFS4ERR_RETRY_UNCACHED_REP.
 func (m *Minor) relieve(of *share) {
 	if !of.relieving.TryLock() {
 		return

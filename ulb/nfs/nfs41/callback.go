@@ -11,68 +11,69 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Errors of callbacks. Others are those of the connection.
+// Errors of callbacks. A callback may also fail with an error of the connection.
 var (
-	// ErrNoPath: the session has no connection that the client could be called over, or
-	// the client does not want to be called.
+	// ErrNoPath: the session has no connection over which the client can be called, or the
+	// client does not want calls.
 	ErrNoPath = errors.New("nfs41: there is no connection to call the client back over")
 	// ErrUnanswered: the client did not answer in time.
 	ErrUnanswered = errors.New("nfs41: the client did not answer a callback in time")
-	// ErrTooLarge: the call is longer than what the client takes.
+	// ErrTooLarge: the call is longer than the client accepts.
 	ErrTooLarge = errors.New("nfs41: the callback is longer than the client takes")
 	// ErrTooMany: too many calls wait already.
 	ErrTooMany = errors.New("nfs41: too many callbacks wait for the client")
-	// ErrBadAnswer: the answer is none to what was asked.
+	// ErrBadAnswer: the answer does not match the call.
 	ErrBadAnswer = errors.New("nfs41: the client answered a callback with something else")
 )
 
-// callTime is how long a callback may take, from when it is asked for.
+// callTime is the time limit of a callback, from the call of Call on.
 const callTime = 10 * time.Second
 
-// maxCall is the longest operation of a callback, and maxResult its longest result, in
-// bytes: both go inline on every transport.
+// maxCall is the size of the longest operation of a callback, and maxResult that of its
+// longest result, in bytes. Both fit inline on every transport.
 const (
 	maxCall   = 2 << 10
 	maxResult = 512
 )
 
-// sizeCall is what a call takes in memory beside its operation, in bytes: with what the
-// connection has of it.
+// sizeCall is the memory that a call uses beside its operation, in bytes, including the
+// connection's part.
 const sizeCall = 1 << 10
 
-// A Callback is one operation that is done by the client (RFC 8881 §20).
+// A Callback is one operation for the client to do (RFC 8881 §20).
 type Callback struct {
 	Number wire.CBOpNum
-	// Args encodes the arguments. It is not called after Call returned.
+	// Args encodes the arguments. It is not used after Call has returned.
 	Args interface{ Encode(w *xdr.Writer) }
-	// Sent, where set, is called each time the operation is handed to a connection,
-	// without a lock. It must not block.
+	// Sent, if set, is called each time the operation is handed to a connection. The caller
+	// holds no lock. Sent must not block.
 	Sent func()
-	// Done is called once, without a lock, perhaps before Call returns. It must not
-	// block. Where err is nil the client answered: status is the operation's, and what
-	// follows it is in result, which is valid during Done.
+	// Done is called once, perhaps before Call returns. The caller holds no lock. Done must
+	// not block. If err is nil, the client answered: status is the operation's status, and
+	// result holds the bytes after it. result is valid until Done returns.
 	Done func(status wire.NFSStat4, result *xdr.Decoder, err error)
 }
 
-// A call is a Callback on its way.
+// A call is a Callback while it is made.
 type call struct {
 	*Callback
 	session *Session
 	body    []byte // number and arguments
-	charge  int64  // what it has taken of the memory for replies
+	charge  int64  // its bytes of the cache's second half
 	expires time.Time
 	slot    int // of the backchannel
-	// probe: the call finds out first whether the one before it in the slot was
-	// executed, for that was not answered.
+	// probe: the previous call in the slot got no answer. The call first finds out whether
+	// the client executed it.
 	probe    bool
 	attempts int
 }
 
-// maxAttempts is how often a call is made at most, over one connection or several.
+// maxAttempts is the maximum number of times that a call is sent, over one connection or
+// several.
 const maxAttempts = 4
 
-// Call has the client do an operation, over any connection of the session that carries
-// calls back. It returns at once.
+// Call makes the client do an operation, over any connection of the session that carries
+// calls to the client. It returns at once.
 func (s *Session) Call(b *Callback) {
 	c := &call{Callback: b, session: s, expires: time.Now().Add(callTime)}
 	var room [maxCall]byte
@@ -96,19 +97,19 @@ func (s *Session) Call(b *Callback) {
 	}
 }
 
-// end is the end of a call that was not answered.
+// end finishes a call that was not answered.
 func (c *call) end(err error) {
 	c.giveBack()
 	c.Done(0, nil, err)
 }
 
-// giveBack gives back the memory that the call took.
+// giveBack gives back the memory that the call uses.
 func (c *call) giveBack() {
 	c.session.minor.cache.account(c.session.share, -c.charge)
 	c.charge = 0
 }
 
-// start makes the call, which has a slot.
+// start sends the call. The call has a slot.
 func (c *call) start() {
 	conn := c.session.caller()
 	if conn == nil {
@@ -133,8 +134,8 @@ func (c *call) start() {
 	startUntil(over, x, c.expires)
 }
 
-// startUntil makes a call that is given up at a time, which may have come already: what has
-// not begun cannot be cancelled, so that the clock is set afterwards.
+// startUntil makes a call and cancels it at the time late, which may have passed already. A
+// call that has not begun cannot be cancelled, so the timer is set after Start.
 func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
 	var patience atomic.Pointer[time.Timer]
 	var ended atomic.Bool
@@ -153,7 +154,7 @@ func startUntil(k rpc.Caller, x *rpc.Exchange, late time.Time) {
 	}
 }
 
-// exchange is the call as it goes out now.
+// exchange returns the RPC of the call: with the operation, or as a probe without it.
 func (c *call) exchange() *rpc.Exchange {
 	s := c.session
 	s.mu.Lock()
@@ -181,11 +182,11 @@ func (c *call) exchange() *rpc.Exchange {
 	}
 }
 
-// compoundHead is what stands before the operation: tag, minor version, callback_ident,
-// count, and CB_SEQUENCE, in bytes.
+// compoundHead is the size of the part before the operation, in bytes: tag, minor version,
+// callback_ident, count, and CB_SEQUENCE.
 const compoundHead = 4*4 + 4 + 16 + 5*4
 
-// answered goes on when the call was answered, or will not be.
+// answered continues when the call has been answered, or has failed.
 func (c *call) answered(x *rpc.Exchange) {
 	if x.Err != nil {
 		c.lost(x.Err)
@@ -194,18 +195,18 @@ func (c *call) answered(x *rpc.Exchange) {
 	a := readAnswer(&x.Results, c)
 	switch {
 	case a.sequence == wire.NFS4ErrDelay:
-		// The one before it is under way still.
+		// The client is still executing the previous call of the slot.
 		c.finish(ErrUnanswered, true)
 	case c.probe && a.sequence == wire.NFS4ErrSeqMisordered, a.sequence == wire.NFS4OK && !a.matches:
 		c.session.setFault()
 		c.finish(ErrBadAnswer, true)
 	case c.probe:
-		// Whatever it says, the client has seen this sequence now.
+		// The client has now seen this sequence number, whatever it answered.
 		c.session.advance(c.slot)
 		c.probe = false
 		c.again()
 	case a.sequence == wire.NFS4ErrRetryUncachedRep || a.sequence == wire.NFS4ErrSeqFalseRetry || a.sequence == wire.NFS4ErrSeqMisordered:
-		// It has seen this sequence before, and it was not ours.
+		// The client has seen this sequence number before, in another call.
 		c.probe = true
 		c.again()
 	case a.sequence != wire.NFS4OK:
@@ -225,12 +226,12 @@ func (c *call) answered(x *rpc.Exchange) {
 	}
 }
 
-// A StatusError is what CB_SEQUENCE answered.
+// A StatusError is the error status of CB_SEQUENCE.
 type StatusError struct{ Status wire.NFSStat4 }
 
 func (e *StatusError) Error() string { return "nfs41: CB_SEQUENCE was answered " + e.Status.String() }
 
-// lost goes on where no answer will come: the client may have executed the call, or not.
+// lost continues a call that will get no answer. The client may or may not have executed it.
 func (c *call) lost(err error) {
 	var refused *rpc.ReplyError
 	switch {
@@ -246,8 +247,7 @@ func (c *call) lost(err error) {
 	}
 }
 
-// again makes the call once more, over whatever connection there is, unless it had its
-// chances.
+// again repeats the call over any connection, unless its attempts or its time are used up.
 func (c *call) again() {
 	if c.attempts >= maxAttempts || !time.Now().Before(c.expires) {
 		c.finish(ErrUnanswered, c.probe)
@@ -256,33 +256,33 @@ func (c *call) again() {
 	c.start()
 }
 
-// finish is the end of a call that was not answered. uncertain: the client may have
-// executed it.
+// finish ends a call that was not answered and frees its slot. uncertain: the client may have
+// executed the call.
 func (c *call) finish(err error, uncertain bool) {
 	next := c.session.release(c.slot, uncertain || c.probe)
 	c.end(err)
 	next.startAll()
 }
 
-// An answer is what a client answered to a CB_COMPOUND.
+// An answer is a client's reply to a CB_COMPOUND.
 type answer struct {
 	sequence wire.NFSStat4
-	// matches: the result of CB_SEQUENCE is that of our request.
+	// matches: the result of CB_SEQUENCE belongs to our request.
 	matches bool
 	target  uint32
-	// short: there is no result of the operation.
+	// short: the result of the operation is missing.
 	short  bool
 	status wire.NFSStat4
-	rest   xdr.Decoder // behind the status
+	rest   xdr.Decoder // the bytes after the status
 }
 
-// readAnswer takes an answer apart.
+// readAnswer decodes an answer.
 func readAnswer(d *xdr.Decoder, c *call) (a answer) {
 	whole := wire.NFSStat4(d.Int32())
 	d.Opaque(maxResult) // tag
 	n := d.Uint32()
 	if d.Err() != nil || n == 0 || wire.CBOpNum(d.Int32()) != wire.OpCBSequence {
-		// A client that does not get as far as CB_SEQUENCE says why in the status.
+		// A client that fails before CB_SEQUENCE gives the reason in the compound's status.
 		if a.sequence = whole; whole == wire.NFS4OK {
 			a.matches = false
 		}

@@ -6,28 +6,29 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The least that a channel's sizes may be, in bytes: a call with SEQUENCE alone under
-// AUTH_SYS, and its reply.
+// The minimum sizes of a channel, in bytes: a call with only SEQUENCE under AUTH_SYS, and its
+// reply.
 const (
 	leastRequest  = 128
 	leastResponse = rpc.ReplyHeader + 12 + 8 + wire.Sequence4ResOKMaxSize
-	// leastBackRequest is a CB_RECALL under AUTH_SYS, and leastBackResponse its reply.
+	// leastBackRequest is the size of a CB_RECALL under AUTH_SYS, leastBackResponse that of
+	// its reply.
 	leastBackRequest  = 32 + 96 + 12 + 48 + 4 + wire.CBRecall4ArgsMaxSize
 	leastBackResponse = rpc.ReplyHeader + 12 + 8 + 36 + 8
 )
 
-// The most that they may be.
+// The maximum sizes of a channel, in bytes.
 const (
 	mostRequest  = nfs.MaxCompound + rpc.MaxCallHeader
 	mostResponse = nfs.MaxCompound + rpc.ReplyHeader + rpc.MaxAuthBytes
 )
 
-// A channel is one direction of a session, with the limits that both sides keep to
-// (RFC 8881 §18.36.3).
+// A channel is one direction of a session with the limits that both sides obey (RFC 8881
+// §18.36.3).
 type channel struct{ wire.ChannelAttrs4 }
 
-// negotiate sets the limits of a fore channel from what the client asks for. It is false
-// where nothing could ever be said over it.
+// negotiate sets the limits of a fore channel from the client's request. It returns false if
+// the channel would be too small for any request.
 func (c *channel) negotiate(a *wire.ChannelAttrs4, slots int) bool {
 	if a.Maxrequestsize < leastRequest || a.Maxresponsesize < leastResponse || a.Maxoperations == 0 || a.Maxrequests == 0 {
 		return false
@@ -43,13 +44,13 @@ func (c *channel) negotiate(a *wire.ChannelAttrs4, slots int) bool {
 	return true
 }
 
-// accept takes the limits of a backchannel, which are the client's to set. It is false
-// where no call of ours would ever fit.
+// accept takes the limits of a backchannel as the client sets them. It returns false if no
+// call of ours could fit.
 func (c *channel) accept(a *wire.ChannelAttrs4) bool {
 	c.ChannelAttrs4 = *a
 	c.Headerpadsize = 0
 	return a.Maxrequestsize >= leastBackRequest && a.Maxresponsesize >= leastBackResponse && a.Maxoperations >= 2 && a.Maxrequests > 0
 }
 
-// maxCached is the largest reply that is kept, in bytes.
+// maxCached returns the size of the largest reply that a slot keeps, in bytes.
 func (c *channel) maxCached() int { return int(c.MaxresponsesizeCached) }

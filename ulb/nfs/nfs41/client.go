@@ -9,32 +9,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxSessions is how many sessions a client may have.
+// maxSessions is the maximum number of sessions of a client.
 const maxSessions = 64
 
-// A client is what is kept beside a state.Client: it is its Companion.
+// A client is the Companion of a state.Client: the part of a client that only this package
+// knows.
 type client struct {
 	*state.Client
 	minor   *Minor
 	protect protection
 
-	// creating is held by CREATE_SESSION, and guards last and what changes sequence: the
+	// creating is held by CREATE_SESSION. It guards last, failed and changes of sequence: the
 	// client's reply cache of one slot (RFC 8881 §18.36.4).
 	creating sync.Mutex
 	sequence atomic.Uint32
 	last     *created
-	// failed: the number behind sequence came, and its request failed. Some clients use
-	// a number up that way, as phase 2 of the RFC has it, and others send it again.
+	// failed: a CREATE_SESSION with number sequence+1 came and failed. After that, some
+	// clients go on to the next number, as phase 2 of the RFC says; others use the same
+	// number again.
 	failed bool
 
-	// mu guards what follows. Nothing else is locked under it but the slots.
+	// mu guards the fields below. Under it, only mutexes of slots may be locked.
 	mu       sync.Mutex
 	sessions []*Session
-	leaving  []*Session // that have ended, and in which requests were still under way
+	leaving  []*Session // ended sessions whose requests may still run
 	gone     bool
 }
 
-// created is a reply to CREATE_SESSION.
+// created is the stored reply to a CREATE_SESSION.
 type created struct {
 	status wire.NFSStat4
 	result wire.CreateSession4ResOK
@@ -52,7 +54,7 @@ func (c *client) Active() bool {
 	return len(c.sessions) > 0
 }
 
-// Busy implements state.Companion. Requests of a session that has ended count as well.
+// Busy implements state.Companion. It also counts requests of ended sessions.
 func (c *client) Busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +62,7 @@ func (c *client) Busy() bool {
 	return len(c.leaving) > 0 || slices.ContainsFunc(c.sessions, (*Session).busy)
 }
 
-// forgetLeft forgets sessions that have ended with all their requests. c.mu is held.
+// forgetLeft forgets ended sessions whose requests have all finished. c.mu is held.
 func (c *client) forgetLeft() {
 	c.leaving = slices.DeleteFunc(c.leaving, func(s *Session) bool { return !s.busy() })
 }
@@ -77,7 +79,7 @@ func (c *client) Gone() {
 	}
 }
 
-// join adds a session. It is false where the client is no more.
+// join adds a session. It returns false if the client is gone.
 func (c *client) join(s *Session) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +90,7 @@ func (c *client) join(s *Session) bool {
 	return true
 }
 
-// part takes a session away. It is false where another goroutine did.
+// part removes a session. It returns false if another goroutine has removed it.
 func (c *client) part(s *Session) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,14 +104,14 @@ func (c *client) part(s *Session) bool {
 	return true
 }
 
-// full says that the client has as many sessions as it may.
+// full reports whether the client has the maximum number of sessions.
 func (c *client) full() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.sessions) >= maxSessions
 }
 
-// reachable says whether one of the client's sessions has a connection to call over.
+// reachable reports whether the client can be called over one of its sessions.
 func (c *client) reachable() bool { return c.anySession((*Session).reachable) }
 
 func (c *client) anySession(is func(*Session) bool) bool {

@@ -5,7 +5,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// sessionFlags are those that a client may set.
+// sessionFlags are the flags that a client may set.
 const sessionFlags = wire.CreateSession4FlagPersist | wire.CreateSession4FlagConnBackChan | wire.CreateSession4FlagConnRDMA
 
 // createSession is CREATE_SESSION (RFC 8881 §18.36).
@@ -21,7 +21,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	}
 	c := clientOf(found)
 	if !c.mayManage(k) {
-		// A client that has moved makes itself known again, and may then.
+		// A client with a new address sends EXCHANGE_ID again and may then create a session.
 		return wire.NFS4ErrStaleClientID
 	}
 	if !c.protect.permits(&k.Call.Cred, wire.OpCreateSession) {
@@ -31,7 +31,8 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	case !k.Call.Try:
 		c.creating.Lock()
 	case m.state.Replaces(c.Client) || !c.creating.TryLock():
-		// Files of an earlier incarnation are closed, or another one's are.
+		// Wait on the executor: Confirm will close the files of an earlier incarnation, or
+		// another CREATE_SESSION of the client is running.
 		return k.Block(disk{})
 	}
 	defer c.creating.Unlock()
@@ -49,7 +50,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 		c.last, c.failed = made, false
 		return c.replay(k)
 	case wire.NFS4ErrDelay, wire.NFS4ErrClIDInUse, wire.NFS4ErrStaleClientID:
-		return s // the client has to come again, or is not the one whose slot this is
+		return s // the client repeats the request, or the caller is not this client
 	}
 	if args.Sequence-c.sequence.Load() == 2 {
 		c.sequence.Store(args.Sequence - 1)
@@ -59,7 +60,7 @@ func (m *Minor) createSession(k *nfs4.Compound) nfs4.Status {
 	return s
 }
 
-// replay writes what the latest CREATE_SESSION came to.
+// replay writes the stored result of the latest CREATE_SESSION.
 func (c *client) replay(k *nfs4.Compound) nfs4.Status {
 	if c.last == nil {
 		return wire.NFS4ErrSeqMisordered

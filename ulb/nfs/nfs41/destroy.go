@@ -5,8 +5,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// destroySession is DESTROY_SESSION (RFC 8881 §18.37). The session may be the one that
-// the request came in: its slots are gone when the reply is made.
+// destroySession is DESTROY_SESSION (RFC 8881 §18.37). The request may come in the session
+// that it destroys. The slots are then gone when the reply is sent.
 func (m *Minor) destroySession(k *nfs4.Compound) nfs4.Status {
 	var args wire.DestroySession4Args
 	args.Decode(k.Args)

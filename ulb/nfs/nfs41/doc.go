@@ -1,12 +1,12 @@
-// Package nfs41 is what NFS minor versions 1 and 2 have of their own: how a client makes
-// itself known, the sessions that its requests come in, and the channel that the server
-// calls it back on (RFC 8881 §2.10, §18.33 to §18.37, §18.46 to §18.51; RFC 7862 changes
-// nothing of it).
+// Package nfs41 is the part of NFSv4 that only minor versions 1 and 2 have: how a client
+// makes itself known, the sessions that carry its requests, and the channel on which the
+// server calls the client back (RFC 8881 §2.10, §18.33 to §18.37, §18.46 to §18.51; RFC 7862
+// changes none of it).
 //
-// A session belongs to a client, and not to a connection: its requests may come over
-// several connections at once, of either transport. A slot of it remembers the latest
-// request, so that no request is executed twice. SEQUENCE checks everything before it
+// A session belongs to a client, not to a connection: its requests may come over several
+// connections at once, of either transport. Each slot of a session remembers its latest
+// request, so that no request is executed twice. SEQUENCE completes all checks before it
 // changes a slot.
 //
-// Which clients there are, and when their leases end, is package state's business.
+// Package state keeps the list of clients and their leases.
 package nfs41

@@ -7,18 +7,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// nfs4ExchangeID is room for a result of EXCHANGE_ID, in bytes.
+// nfs4ExchangeID is the size of the largest result of EXCHANGE_ID, in bytes.
 const nfs4ExchangeID = nfs.MaxExchangeID4
 
-// exchangeFlags are those that a client may set. Minor version 2 knows one more
-// (RFC 7862 §14.1).
+// exchangeFlags are the flags that a client may set. Minor version 2 has one more (RFC 7862
+// §14.1).
 const (
 	exchangeFlags = wire.Exchgid4FlagSuppMovedRefer | wire.Exchgid4FlagSuppMovedMigr | wire.Exchgid4FlagBindPrincStateid |
 		wire.Exchgid4FlagMaskPNFS | wire.Exchgid4FlagUpdConfirmedRecA
 	exchangeFlags2 = exchangeFlags | wire.Exchgid4FlagSuppFenceOps
 )
 
-// firstSequence is that of a client's first CREATE_SESSION.
+// firstSequence is the sequence number of a client's first CREATE_SESSION.
 const firstSequence = 1
 
 // exchangeID is EXCHANGE_ID (RFC 8881 §18.35).
@@ -39,7 +39,7 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 		return wire.NFS4ErrInvalid
 	}
 	if impl := &args.ClientImplID; impl.Present && impl.Value.Date.Nseconds >= 1e9 {
-		return wire.NFS4ErrInvalid // which is no time (RFC 8881 §3.3.1)
+		return wire.NFS4ErrInvalid // not a valid time (RFC 8881 §3.3.1)
 	}
 	protect, s := protectionOf(&k.Call.Cred, &args.StateProtect)
 	if s != wire.NFS4OK {
@@ -71,15 +71,15 @@ func (m *Minor) exchangeID(k *nfs4.Compound) nfs4.Status {
 	}
 }
 
-// disk is the lane of what waits for the records of clients, or for their files.
+// disk is the executor lane of operations that wait for the records or the files of clients.
 type disk struct{}
 
 // exchanged writes the result.
 func (m *Minor) exchanged(k *nfs4.Compound, x *state.Exchange) nfs4.Status {
 	c := clientOf(x.Client)
 	res := wire.ExchangeID4ResOK{
-		// A client that is known may well make its next session with this number, though the
-		// RFC does not have it look at it.
+		// A confirmed client may use this number for its next session, although the RFC does
+		// not tell it to.
 		Clientid: c.ID, Sequenceid: c.sequence.Load() + 1, Flags: wire.Exchgid4FlagUseNonPNFS,
 		StateProtect: c.protect.result(),
 		ServerOwner:  wire.ServerOwner4{MinorID: m.cfg.OwnerMinor, MajorID: m.cfg.Owner},

@@ -10,31 +10,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Config is how a Minor works.
+// Config holds the settings of a Minor.
 type Config struct {
 	State *state.Manager
-	// Exports seals handles for calls to clients; nil: they are not told of locks that
-	// they wait for.
+	// Exports seals the file handles in calls to clients. If it is nil, clients are not
+	// notified of locks that they wait for.
 	Exports *export.Table
-	// Owner and OwnerMinor are the server owner, and Scope the server scope: addresses
-	// for which they are the same lead to the same server (RFC 8881 §2.10.4, §2.10.5).
-	// Neither may change while a client remembers them, over restarts too.
+	// Owner and OwnerMinor are the server owner, Scope is the server scope. Addresses with
+	// the same values lead to the same server (RFC 8881 §2.10.4, §2.10.5). The values must
+	// not change while a client remembers them, even over a restart.
 	Owner, Scope []byte
 	OwnerMinor   uint64
-	// Domain, Name and Date say which implementation this is, where Name is not empty.
+	// Domain, Name and Date identify this implementation to clients. If Name is empty,
+	// nothing is sent.
 	Domain, Name string
 	Date         time.Time
-	// Slots is the most that a session gets; 0: 1024.
+	// Slots is the maximum number of slots of a session; 0: 1024.
 	Slots int
-	// CacheMemory is what all replies that are kept may take, in bytes; 0: 128 MiB.
+	// CacheMemory is the limit of memory for sessions and stored replies, in bytes; 0: 128
+	// MiB.
 	CacheMemory int64
-	// BackContext finds a context of RPCSEC_GSS that a caller made, for calls to it: by
-	// the server's handle, with the one that the caller knows it by in these calls, which
-	// are under a service. nil, or where it returns nil: there is none.
+	// BackContext returns a context of RPCSEC_GSS, made by the caller by, for calls to that
+	// client. server is the server's handle of the context. client is the handle that the
+	// client expects in these calls. service is their service. If BackContext is nil or
+	// returns nil, there is no such context.
 	BackContext func(by *rpc.Cred, server, client []byte, service rpc.GSSService) BackContext
 }
 
-// A Minor is minor versions 1 and 2. It is used for either, or both.
+// A Minor implements minor versions 1 and 2. One value may serve either or both.
 type Minor struct {
 	cfg      Config
 	state    *state.Manager
@@ -74,8 +77,8 @@ func (m *Minor) Operations() []nfs4.Operation {
 	}
 }
 
-// Before implements nfs4.Minor: which operations may stand where (RFC 8881 §2.10.2.1,
-// §18.46.3). Those that make a session, or end one, may stand alone.
+// Before implements nfs4.Minor: it checks the place of an operation in the compound (RFC 8881
+// §2.10.2.1, §18.46.3). Operations that make or end a session may stand alone.
 func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	if k.Index == 0 {
 		return first(k, op.Number)
@@ -83,7 +86,8 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	switch run := k.Session.(type) {
 	case *slot:
 		if k.Call.Conn.Gone() && !run.session.bound() && mayWait(op.Number) {
-			// The client asks for the reply when it comes back, and then for the rest.
+			// The client has no connection left. It reconnects, gets this reply from the
+			// slot, and then sends the rest again.
 			return wire.NFS4ErrDelay
 		}
 		run.once = run.once || op.Once
@@ -102,10 +106,10 @@ func (m *Minor) Before(k *nfs4.Compound, op *nfs4.Operation) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// mayWait says whether a compound may end with NFS4ERR_DELAY before an operation. GETFH, SAVEFH
-// and RESTOREFH cannot be answered so (RFC 8881 §15.2). GETATTR and ACCESS stand behind an
-// operation that made something, which a client that asks for the whole once more would find.
-// None of these takes long.
+// mayWait reports whether a compound may end with NFS4ERR_DELAY at an operation. GETFH,
+// SAVEFH and RESTOREFH do not have that error (RFC 8881 §15.2). GETATTR and ACCESS often
+// follow an operation that created something. A client that then repeats the whole compound
+// would find its own creation in the way. All five operations are quick.
 func mayWait(op wire.OpNum) bool {
 	switch op {
 	case wire.OpGetFH, wire.OpSaveFH, wire.OpRestoreFH, wire.OpGetattr, wire.OpAccess:
@@ -114,7 +118,7 @@ func mayWait(op wire.OpNum) bool {
 	return true
 }
 
-// first says whether an operation may be the first of a compound.
+// first checks that an operation may be the first of a compound.
 func first(k *nfs4.Compound, op wire.OpNum) nfs4.Status {
 	switch op {
 	case wire.OpSequence:
@@ -135,7 +139,7 @@ func (m *Minor) After(k *nfs4.Compound) {
 	}
 }
 
-// SessionOf is the session that a compound came in, or nil.
+// SessionOf returns the session that a compound came in, or nil.
 func SessionOf(k *nfs4.Compound) *Session {
 	if run, ok := k.Session.(*slot); ok {
 		return run.session

@@ -7,9 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// notifyLock tells a client that a lock that it waits for could be had now, by
-// CB_NOTIFY_LOCK (RFC 8881 §20.11). That is a hint: a client that does not hear of it asks
-// again after a time.
+// notifyLock sends CB_NOTIFY_LOCK (RFC 8881 §20.11): a lock that the client waits for may be
+// free now. It is only a hint: without it, the client asks again after a time.
 func (m *Minor) notifyLock(n state.LockNotice) {
 	o, ok := n.Tag.(nfs4.Object)
 	if !ok || n.Client.Minor == 0 {

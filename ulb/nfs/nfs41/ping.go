@@ -7,27 +7,27 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A ping is the question to a session's client whether it answers. There is one at a time,
-// however often the client binds connections: each of them would wait for callTime where the
-// client says nothing. The session's mutex guards it.
+// A ping is a CB_NULL that asks whether a session's client answers. A session has at most one
+// at a time, however often the client binds connections, because each would wait up to
+// callTime for a silent client. The session's mutex guards it.
 type ping struct {
-	// x is what is under way over a connection, nil where nothing is. by, which may end it,
-	// is nil until it has begun.
+	// x is the CB_NULL under way on connection over, or nil. by is the Caller that can cancel
+	// it; by is nil until x has started.
 	x        *rpc.Exchange
 	over, by rpc.Caller
-	// next is the connection to ask over then, or nil.
+	// next is the connection to ask over afterwards, or nil.
 	next rpc.Caller
 }
 
-// giveUp ends the question, if there is one.
+// giveUp cancels the CB_NULL, if one is under way.
 func (p ping) giveUp(err error) {
 	if p.by != nil {
 		p.by.Cancel(p.x, err)
 	}
 }
 
-// ping asks the client for an answer by CB_NULL, which needs no session: it may arrive
-// before the reply that makes one. What is asked over another connection is given up.
+// ping sends CB_NULL over k. CB_NULL needs no session, so it may arrive before the reply that
+// makes the session. A CB_NULL on another connection is cancelled first.
 func (s *Session) ping(k rpc.Caller) {
 	s.mu.Lock()
 	if s.calls.ended {
@@ -66,12 +66,12 @@ func (s *Session) ping(k rpc.Caller) {
 		s.calls.ping.by = over
 	}
 	s.mu.Unlock()
-	if ended { // meanwhile, and found nothing to give up
+	if ended { // endCalls ran before by was set and could not cancel x
 		over.Cancel(x, ErrNoPath)
 	}
 }
 
-// pinged is for the end of a question: the next may be asked.
+// pinged records the end of a CB_NULL and sends the next one, if there is one to send.
 func (s *Session) pinged(x *rpc.Exchange) {
 	s.mu.Lock()
 	next := s.calls.ping.next

@@ -6,32 +6,32 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// protection is how a client wants its state protected (RFC 8881 §2.10.8.3). The zero
+// protection is the state protection that a client asked for (RFC 8881 §2.10.8.3). The zero
 // value is SP4_NONE.
 type protection struct {
-	// machine: SP4_MACH_CRED. Only principal, over RPCSEC_GSS with integrity at least,
-	// may use the operations in enforce, and may use those in allow for state that is
-	// another principal's.
+	// machine: SP4_MACH_CRED. Only principal, over RPCSEC_GSS with integrity or privacy, may
+	// use the operations in enforce. It may also use those in allow on state of other
+	// principals.
 	machine        bool
 	principal      string
 	enforce, allow wire.Bitmap4
 }
 
-// maintenance are the operations that SP4_MACH_CRED is for: a caller that may do
-// them could take the client's state over.
+// maintenance is the set of operations that SP4_MACH_CRED can restrict. A caller that may do
+// them could take over the client's state.
 var maintenance = wire.Bits(uint32(wire.OpBackchannelCtl), uint32(wire.OpBindConnToSession), uint32(wire.OpExchangeID),
 	uint32(wire.OpCreateSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID), uint32(wire.OpDelegpurge))
 
-// allowable are the operations that a client may ask to do with its machine credential.
-// WRITE and COMMIT are not among them: Linux's client would then send all data of its
-// users under its own flavor, which is integrity where they asked for privacy.
+// allowable is the set of operations that a client may ask to do with its machine credential.
+// WRITE and COMMIT are not in it: Linux's client would then send all data of its users under
+// its own flavor, perhaps with integrity where the users asked for privacy.
 var allowable = wire.Bits(uint32(wire.OpClose), uint32(wire.OpOpenDowngrade), uint32(wire.OpLocku), uint32(wire.OpDelegreturn),
 	uint32(wire.OpTestStateID), uint32(wire.OpFreeStateID),
 	uint32(wire.OpExchangeID), uint32(wire.OpBindConnToSession), uint32(wire.OpDestroySession), uint32(wire.OpDestroyClientID))
 
-// protectionOf is what a client gets of what it asks for. SP4_MACH_CRED takes RPCSEC_GSS
-// with integrity at least; the secret state verifier is not done: no algorithm of it is,
-// and the caller is told so whatever its flavor.
+// protectionOf returns the protection that a client gets. SP4_MACH_CRED requires RPCSEC_GSS
+// with integrity or privacy. SP4_SSV is not supported: callers of any flavor get
+// NFS4ERR_ENCR_ALG_UNSUPP for it.
 func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Status) {
 	switch a.How {
 	case wire.Sp4None:
@@ -51,31 +51,31 @@ func protectionOf(cred *rpc.Cred, a *wire.StateProtect4A) (protection, nfs4.Stat
 	return protection{}, wire.NFS4ErrEncrAlgUnsupp
 }
 
-// binds says that a connection carries requests only when it was bound by an operation of
-// its own (RFC 8881 §18.35.3).
+// binds reports whether a connection must be bound by BIND_CONN_TO_SESSION before it carries
+// requests (RFC 8881 §18.35.3).
 func (p *protection) binds() bool {
 	return p.machine && p.enforce.Has(uint32(wire.OpBindConnToSession))
 }
 
-// proven says that the principal of a call was proven, and not only said.
+// proven reports whether the caller has proved its principal, not only claimed it.
 func proven(c *rpc.Cred) bool { return c.Flavor == rpc.AuthGSS }
 
-// mayManage says whether a call may make sessions of the client, or end it: from an address
-// where the client has shown itself, or within one of its sessions, or by a principal that
-// was proven to be the client's. The client's identity alone is no secret: a client that is
-// denied a lock is told it.
+// mayManage reports whether a call may make sessions of the client or end the client. The
+// call must come from an address where the client has been seen, or in one of its sessions,
+// or from the client's proven principal. The client ID alone is not enough, because it is no
+// secret: a client that is denied a lock learns the holder's client ID.
 func (c *client) mayManage(k *nfs4.Compound) bool {
 	cred := &k.Call.Cred
 	return k.Client == c.Client || proven(cred) && nfs4.PrincipalOf(cred) == c.Principal ||
 		c.minor.state.Met(c.Client, k.Call.Conn.Peer.Addr())
 }
 
-// intact says that a call came over RPCSEC_GSS with integrity or privacy.
+// intact reports whether a call came over RPCSEC_GSS with integrity or privacy.
 func intact(c *rpc.Cred) bool {
 	return c.Flavor == rpc.AuthGSS && (c.GSS == rpc.GSSIntegrity || c.GSS == rpc.GSSPrivacy)
 }
 
-// result is what EXCHANGE_ID says of it.
+// result returns the protection as the result of EXCHANGE_ID.
 func (p *protection) result() (r wire.StateProtect4R) {
 	if p.machine {
 		r.How = wire.Sp4MachCred
@@ -84,7 +84,7 @@ func (p *protection) result() (r wire.StateProtect4R) {
 	return r
 }
 
-// permits says whether a caller may do an operation that maintains the client.
+// permits reports whether a caller may do an operation that maintains the client.
 func (p *protection) permits(cred *rpc.Cred, op wire.OpNum) bool {
 	if !p.machine || !p.enforce.Has(uint32(op)) {
 		return true
@@ -92,8 +92,8 @@ func (p *protection) permits(cred *rpc.Cred, op wire.OpNum) bool {
 	return intact(cred) && nfs4.PrincipalOf(cred) == p.principal
 }
 
-// MachineMay says that the caller has the client's machine credential, and that the
-// client wants it to be good for an operation on state of any of its principals
+// MachineMay reports whether the caller has the client's machine credential, and the client
+// wants that credential to be accepted for an operation on state of any of its principals
 // (RFC 8881 §2.10.8.3).
 func (s *Session) MachineMay(cred *rpc.Cred, op wire.OpNum) bool {
 	p := &s.client.protect

@@ -5,8 +5,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// reclaimComplete is RECLAIM_COMPLETE (RFC 8881 §18.51). No file system migrates to this
-// server, so that the one for a single file system does nothing.
+// reclaimComplete is RECLAIM_COMPLETE (RFC 8881 §18.51). For a single file system it does
+// nothing, because no file system migrates to this server.
 func (m *Minor) reclaimComplete(k *nfs4.Compound) nfs4.Status {
 	var args wire.ReclaimComplete4Args
 	args.Decode(k.Args)
@@ -25,7 +25,8 @@ func (m *Minor) reclaimComplete(k *nfs4.Compound) nfs4.Status {
 	return s
 }
 
-// setSSV is SET_SSV (RFC 8881 §18.47), which needs SP4_SSV, and no client has got that.
+// setSSV is SET_SSV (RFC 8881 §18.47). It always fails, because it needs SP4_SSV and the
+// server gives that to no client.
 func (m *Minor) setSSV(k *nfs4.Compound) nfs4.Status {
 	var args wire.SetSsv4Args
 	args.Decode(k.Args)

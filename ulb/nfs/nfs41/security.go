@@ -9,44 +9,45 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// maxSecurity is how many credentials for callbacks of one request are looked at, and
-// maxContexts how many contexts of RPCSEC_GSS a session keeps for them.
+// maxSecurity is the maximum number of callback credentials that are read from one request.
+// maxContexts is the maximum number of contexts of RPCSEC_GSS that a session keeps for
+// callbacks.
 const (
 	maxSecurity = 16
 	maxContexts = 4
 )
 
-// A BackContext is a context of RPCSEC_GSS that a client made, for calls to that client
-// (RFC 8881 §18.36.3).
+// A BackContext is a context of RPCSEC_GSS that a client has made, used for calls to that
+// client (RFC 8881 §18.36.3).
 type BackContext interface {
-	// Caller makes calls on k under the context.
+	// Caller returns a Caller that makes calls on k under the context.
 	Caller(k rpc.Caller) rpc.Caller
-	// CallSize is how long a call gets at most whose arguments have n bytes.
+	// CallSize returns the maximum length of a call with n bytes of arguments.
 	CallSize(n int) int
-	// Usable says whether calls can be made still, and Expiry when that ends.
+	// Usable reports whether calls can still be made. Expiry returns the time at which that
+	// ends.
 	Usable(now time.Time) bool
 	Expiry() time.Time
 }
 
-// security is what calls over a session's backchannel go out under: one of the
-// credentials that the client offered, in its order (RFC 8881 §2.10.8.2). It is replaced,
-// never changed.
+// security holds the credentials for calls over a session's backchannel, in the client's
+// order of preference (RFC 8881 §2.10.8.2). It is replaced, never changed.
 type security struct {
-	// plain: AUTH_SYS or AUTH_NONE was offered, and cred is that.
+	// plain: the client offered AUTH_SYS or AUTH_NONE, with the credential cred.
 	plain bool
 	cred  rpc.AuthBytes
-	// contexts were offered, before plain if first is true.
+	// contexts are the contexts that the client offered. first: it offered one before plain.
 	contexts []BackContext
 	first    bool
 }
 
-// parameters reads a list of callback_sec_parms4.
+// parameters iterates over a list of callback_sec_parms4.
 type parameters interface {
 	Next(p *wire.CallbackSecParms4) bool
 }
 
-// choose takes what a caller offers. NOENT: a context of RPCSEC_GSS that there is not, or
-// not of the caller's own. A client that offers nothing is not called.
+// choose takes the credentials that a caller offers. NFS4ERR_NOENT: a context of RPCSEC_GSS
+// does not exist or belongs to another caller. A client that offers nothing is not called.
 func (m *Minor) choose(by *rpc.Cred, list parameters) (*security, nfs4.Status) {
 	s := new(security)
 	var p wire.CallbackSecParms4
@@ -74,7 +75,7 @@ func (m *Minor) choose(by *rpc.Cred, list parameters) (*security, nfs4.Status) {
 	return s, wire.NFS4OK
 }
 
-// context is what handles stand for that a caller offers, or nil.
+// context returns the context for the handles that a caller offers, or nil.
 func (m *Minor) context(by *rpc.Cred, h *wire.GSSCBHandles4) BackContext {
 	if m.cfg.BackContext == nil || by.Flavor != rpc.AuthGSS {
 		return nil
@@ -88,11 +89,11 @@ func (s *security) take(cred rpc.AuthBytes) {
 	}
 }
 
-// newest are the last of contexts, as many as are kept.
+// newest returns the last maxContexts contexts.
 func newest(c []BackContext) []BackContext { return c[max(len(c)-maxContexts, 0):] }
 
-// with is s after the client offered more by BACKCHANNEL_CTL: contexts are added, and
-// another credential takes the place of the one before (RFC 8881 §18.33.3).
+// with returns s with the additions of a BACKCHANNEL_CTL: contexts are added, and another
+// plain credential replaces the earlier one (RFC 8881 §18.33.3).
 func (s *security) with(more *security, now time.Time) *security {
 	if !more.plain && len(more.contexts) == 0 {
 		return s
@@ -102,7 +103,8 @@ func (s *security) with(more *security, now time.Time) *security {
 		all.plain, all.cred = true, more.cred
 	}
 	for _, c := range s.contexts {
-		// Those that ended are told of until there is another.
+		// Expired contexts are kept, and reported by SEQUENCE, until the client offers new
+		// ones.
 		if len(more.contexts) == 0 || c.Usable(now) {
 			all.contexts = append(all.contexts, c)
 		}
@@ -111,7 +113,7 @@ func (s *security) with(more *security, now time.Time) *security {
 	return all
 }
 
-// context is the one that calls go out under, the one that lasts longest, or nil.
+// context returns the context for the next call: the usable one that lasts longest, or nil.
 func (s *security) context(now time.Time) (best BackContext) {
 	if s.plain && !s.first {
 		return nil
@@ -124,10 +126,10 @@ func (s *security) context(now time.Time) (best BackContext) {
 	return best
 }
 
-// usable says whether calls can go out.
+// usable reports whether calls can be made.
 func (s *security) usable(now time.Time) bool { return s.plain || s.context(now) != nil }
 
-// status is what SEQUENCE says of the contexts (RFC 8881 §18.46.3).
+// status returns the flags of a SEQUENCE result about the contexts (RFC 8881 §18.46.3).
 func (s *security) status(now time.Time, lease time.Duration) uint32 {
 	if len(s.contexts) == 0 {
 		return 0

@@ -8,7 +8,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// sequence is SEQUENCE (RFC 8881 §18.46). It changes nothing before all was checked.
+// sequence is SEQUENCE (RFC 8881 §18.46). It completes all checks before it changes anything.
 func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 	var args wire.Sequence4Args
 	args.Decode(k.Args)
@@ -45,7 +45,7 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 		return st
 	}
 	if k.Session == l {
-		// The client has read what the slot's last answer told it, and uses no more slots.
+		// The client has seen the target in the slot's last reply and obeys it.
 		if args.HighestSlotid <= l.told {
 			s.retire(l.told)
 		}
@@ -56,8 +56,8 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// retire drops the replies of the slots beyond the highest that the client uses: it has got them
-// all (RFC 8881 §2.10.6.1).
+// retire drops the replies of the slots above the highest one that the client uses. The
+// client has received all of them (RFC 8881 §2.10.6.1).
 func (s *Session) retire(highest uint32) {
 	for i := int(highest) + 1; i < len(s.slots); i++ {
 		if l := s.slots[i].Load(); l != nil {
@@ -66,7 +66,7 @@ func (s *Session) retire(highest uint32) {
 	}
 }
 
-// requestSize is how long a call is, with what travelled beside the message.
+// requestSize returns the length of a call, including directly placed data, in bytes.
 func requestSize(c *rpc.Call) int {
 	n := c.MessageLen
 	for _, p := range c.Placed {
@@ -75,8 +75,8 @@ func requestSize(c *rpc.Call) int {
 	return n
 }
 
-// admits says whether a connection may carry requests of the session. Where the client
-// did not ask for protection, the request itself binds it (RFC 8881 §18.34.3).
+// admits reports whether a connection may carry requests of the session. If the client did
+// not ask for protection, the request itself binds the connection (RFC 8881 §18.34.3).
 func (s *Session) admits(c *rpc.Conn) bool {
 	if b := s.binding(c); b != nil && b.fore {
 		return true
@@ -90,7 +90,7 @@ func (s *Session) admits(c *rpc.Conn) bool {
 	return true
 }
 
-// slot is a slot of the session, made where it was not used before.
+// slot returns slot i of the session. It makes the slot at its first use.
 func (s *Session) slot(i uint32) *slot {
 	p := &s.slots[i]
 	if l := p.Load(); l != nil {
@@ -101,12 +101,12 @@ func (s *Session) slot(i uint32) *slot {
 		return p.Load()
 	}
 	if s.ended.Load() {
-		l.end() // which the session's end may not have seen
+		l.end() // Session.end may have missed the new slot
 	}
 	return l
 }
 
-// accept makes a new request the slot's own, or finds out about one that came before.
+// accept begins a new request in the slot, or answers a repeated one.
 func (l *slot) accept(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
 	digest := digestOf(k)
 	l.mu.Lock()
@@ -120,7 +120,7 @@ func (l *slot) accept(k *nfs4.Compound, args *wire.Sequence4Args) nfs4.Status {
 	return wire.NFS4ErrSeqMisordered
 }
 
-// again answers a request that has come before.
+// again answers a repeated request.
 func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	switch {
 	case !l.used:
@@ -140,8 +140,8 @@ func (l *slot) again(k *nfs4.Compound, digest uint64) nfs4.Status {
 	return wire.NFS4OK
 }
 
-// begin begins a new request. Its client's lease cannot run out while it is under way, and
-// is renewed when it has ended: the clock is read once.
+// begin begins a new request. The client's lease cannot expire while the request runs. finish
+// renews it, so that the clock is read only once.
 func (l *slot) begin(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) nfs4.Status {
 	if l.busy {
 		return wire.NFS4ErrSeqMisordered
@@ -149,7 +149,8 @@ func (l *slot) begin(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) 
 	if st := l.carries(k, args.Cachethis); st != wire.NFS4OK {
 		return st
 	}
-	// Those who remove a client look at busy after they have said that it dies.
+	// Set busy before reading Dying. A goroutine that removes a client does the reverse: it
+	// marks the client as dying, then reads busy. One of the two sees the other.
 	l.busy = true
 	if l.ended || l.session.client.Dying() {
 		l.busy = false
@@ -166,9 +167,9 @@ func (l *slot) begin(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) 
 	return wire.NFS4OK
 }
 
-// carries says whether the reply can be carried back with SEQUENCE's own result and what
-// follows it at least, and be kept where that is asked for: a SEQUENCE that fails when the
-// slot has changed would leave the slot useless.
+// carries checks that the reply has room for the result of SEQUENCE and the head of the next
+// result, and that it can be kept if the client asks for that. If SEQUENCE failed after the
+// slot had changed, the slot would be useless.
 func (l *slot) carries(k *nfs4.Compound, cache bool) nfs4.Status {
 	result := wire.Sequence4ResOKMaxSize + k.Tail()
 	fore, size := &l.session.fore, k.W.StreamLen()+result
@@ -187,10 +188,10 @@ func (l *slot) carries(k *nfs4.Compound, cache bool) nfs4.Status {
 
 var seed = maphash.MakeSeed()
 
-// digested is how much of a request tells it from others, in bytes.
+// digested is the number of bytes of a request that enter its digest.
 const digested = 1 << 10
 
-// identity is what of a request goes into its digest.
+// identity holds the properties of a request that enter its digest.
 type identity struct {
 	arguments, principal uint64
 	length, operations   int
@@ -199,9 +200,10 @@ type identity struct {
 	uid, gid             uint32
 }
 
-// digestOf tells a request from others under the same sequence: by its operations behind
-// SEQUENCE, of which the start is looked at, by its caller, and by the protection that the
-// reply gets: what is kept of a sealed reply is not told in clear.
+// digestOf returns a digest that tells a request from others with the same sequence number.
+// It covers the start of the operations after SEQUENCE, the caller, and the protection of the
+// reply. The protection counts because a stored reply that was sealed must not be sent in
+// clear.
 func digestOf(k *nfs4.Compound) uint64 {
 	rest, c := k.Args.Rest(), &k.Call.Cred
 	id := identity{

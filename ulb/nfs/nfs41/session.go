@@ -11,54 +11,54 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// maxConns is how many connections of a session are remembered. Where no protection
-// asks for it, those beyond serve as well.
+// maxConns is the maximum number of connections that a session remembers. If the client did
+// not ask for protection, further connections work too.
 const maxConns = 128
 
-// A Session is one of a client's (RFC 8881 §2.10).
+// A Session is one session of a client (RFC 8881 §2.10).
 type Session struct {
 	ID         wire.SessionID4
 	client     *client
 	minor      *Minor
 	fore, back channel
-	// minorVersion is the one that the session was made in.
+	// minorVersion is the minor version of the CREATE_SESSION.
 	minorVersion uint32
-	// share is that of the address which made the session.
+	// share is the share of the address that made the session.
 	share *share
-	// slots are made when they are used first.
+	// slots are made at their first use.
 	slots []atomic.Pointer[slot]
 	ended atomic.Bool
-	// held is what its slots beyond the first hold of the memory for replies, in bytes.
+	// held is the memory for replies that the slots other than slot 0 use, in bytes.
 	held atomic.Int64
-	// wanted: the client bound a connection to the backchannel, and expects it to work.
+	// wanted: the client has bound a connection to the backchannel and expects calls over it.
 	wanted atomic.Bool
-	// answered: the client has answered a call. down: it does not any more. fault: its
-	// answers make no sense.
+	// answered: the client has answered a call. down: it no longer answers. fault: server and
+	// client disagree about sequence numbers.
 	answered, down, fault atomic.Bool
-	// conns are those bound to the session. The list is replaced, never changed.
+	// conns are the connections bound to the session. The list is replaced, never changed.
 	conns atomic.Pointer[[]*binding]
 
 	security atomic.Pointer[security]
 
-	// mu guards what follows, and is held while conns or security is replaced.
+	// mu guards the fields below, and is held while conns or security is replaced.
 	mu      sync.Mutex
 	program uint32
 	calls   calls
 }
 
-// A binding is a connection of a session, and which channels it carries.
+// A binding is a connection of a session with the channels that it carries.
 type binding struct {
 	conn       *rpc.Conn
 	fore, back bool
-	cost       int64  // what it has taken of the memory for replies
-	forget     func() // guarded by the session's mutex; nil: not known yet
+	cost       int64  // its bytes of the cache's second half
+	forget     func() // cancels OnClose; guarded by the session's mutex; nil: not set yet
 }
 
-// Client is whose session it is.
+// Client returns the client that owns the session.
 func (s *Session) Client() *state.Client { return s.client.Client }
 
-// reserve sets memory aside for the session, which an address is about to make, and for as
-// many slots as it gets. It is false where there is none left.
+// reserve sets memory aside for the session and for as many slots as it gets. from is the
+// address that makes the session. It returns false if no memory is left.
 func (s *Session) reserve(from netip.Addr) bool {
 	slots, share := s.minor.cache.session(from, int(s.fore.Maxrequests), s.fore.maxCached())
 	if share == nil {
@@ -68,19 +68,19 @@ func (s *Session) reserve(from netip.Addr) bool {
 	return true
 }
 
-// giveBack is for what reserve set aside.
+// giveBack gives back the memory that reserve set aside.
 func (s *Session) giveBack() {
 	s.minor.cache.endSession(s.share, int(s.fore.Maxrequests), s.fore.maxCached())
 }
 
-// begin makes the session ready.
+// begin initializes the session.
 func (s *Session) begin() {
 	s.slots = make([]atomic.Pointer[slot], s.fore.Maxrequests)
 	s.conns.Store(&[]*binding{})
 	s.calls.begin(&s.back)
 }
 
-// busy says that a request is under way.
+// busy reports whether a request is running.
 func (s *Session) busy() bool {
 	for i := range s.slots {
 		if sl := s.slots[i].Load(); sl != nil && sl.running() {
@@ -90,8 +90,8 @@ func (s *Session) busy() bool {
 	return false
 }
 
-// end makes an end of a session that is in the table. The function that
-// took it away from its client calls it, once. Requests that are under way run on.
+// end ends a session that is in the table. It is called once, by the function that has
+// removed the session from its client. Running requests continue.
 func (s *Session) end() {
 	s.ended.Store(true)
 	s.minor.sessions.remove(s)
@@ -118,7 +118,7 @@ func (s *Session) end() {
 	s.giveBack()
 }
 
-// binding is that of a connection, or nil.
+// binding returns the binding of a connection, or nil.
 func (s *Session) binding(c *rpc.Conn) *binding {
 	for _, b := range *s.conns.Load() {
 		if b.conn == c {
@@ -128,11 +128,12 @@ func (s *Session) binding(c *rpc.Conn) *binding {
 	return nil
 }
 
-// bound says that a connection of the session lives.
+// bound reports whether the session has an open connection.
 func (s *Session) bound() bool { return len(*s.conns.Load()) > 0 }
 
-// bind binds a connection to channels of the session, until it is closed; a binding that
-// it has already is widened. It is false where there are too many.
+// bind binds a connection to channels of the session until the connection is closed. If it is
+// bound already, the channels are added. bind returns false if the session has ended or has
+// too many connections, or no memory is left.
 func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 	if back {
 		s.wanted.Store(true)
@@ -154,7 +155,7 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 		s.mu.Unlock()
 		return true
 	}
-	if len(list) > 0 { // the first one is the session's own
+	if len(list) > 0 { // reserve has paid for the first connection
 		if !s.minor.cache.take(s.share, bindingCost) {
 			s.mu.Unlock()
 			return false
@@ -165,7 +166,7 @@ func (s *Session) bind(c *rpc.Conn, fore, back bool) bool {
 	s.conns.Store(&list)
 	s.mu.Unlock()
 
-	// Without the mutex: a connection that is closed calls at once.
+	// Without the mutex: if the connection is closed, OnClose calls back at once.
 	forget := c.OnClose(func() { s.unbind(c) })
 	s.mu.Lock()
 	b = s.binding(c)

@@ -8,35 +8,34 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A slot remembers the latest request that came in it (RFC 8881 §2.10.6.1). As a
-// compound's Session it is the request that runs.
+// A slot remembers the latest request in it (RFC 8881 §2.10.6.1). As Compound.Session it
+// stands for the running request.
 type slot struct {
 	session *Session
 	index   uint32
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	sequence uint32
-	used     bool   // a request came in it
-	busy     bool   // its request is under way
+	used     bool   // a request has come in it
+	busy     bool   // its request is running
 	digest   uint64 // of that request
 	kept     *rpc.Kept
-	asked    bool // the client asked that kept be kept
-	// shared: a reply may be sending kept still, so that it may not be written again.
+	asked    bool // the client asked to cache kept
+	// shared: another reply may still be sending kept, so kept's memory must not be reused.
 	shared bool
-	// charge is what the slot has taken of the memory for replies, in bytes.
+	// charge is the memory for replies that the slot uses, in bytes.
 	charge int
 	ended  bool
 
-	// These belong to the request that runs.
-	cache bool      // its reply is to be kept
-	once  bool      // it did something that must not be done twice
-	told  uint32    // the highest slot that the client is to use, by its answer
-	spare *rpc.Kept // memory that may be used again
+	// These belong to the running request. Only the goroutine that runs it touches them.
+	cache bool      // the client asked to cache its reply
+	once  bool      // it has run an operation that must not run twice
+	told  uint32    // target of the slot's last reply: the highest slot to use
+	spare *rpc.Kept // memory of an earlier reply, to be reused
 }
 
-// retry is the Session of a compound that was executed before, and whose reply was not
-// kept.
+// retry is the Session of a compound that was executed before but whose reply was not kept.
 type retry struct{}
 
 var uncached = new(retry)
@@ -56,18 +55,18 @@ func (l *slot) Left(k *nfs4.Compound) (n int, or nfs4.Status) {
 	return int(fore.Maxresponsesize) - size, wire.NFS4ErrRepTooBig
 }
 
-// Limits that keep what one slot has.
+// Limits of the memory of one slot, in bytes.
 const (
-	// maxSpare is the most memory that a slot keeps for its next reply.
+	// maxSpare is the maximum memory that a slot keeps for its next reply.
 	maxSpare = 2 << 10
-	// maxUnasked is the largest reply that is kept although the client did not ask for
-	// it, because something was done that must not be done twice.
+	// maxUnasked is the size of the largest reply that is kept without the client's request,
+	// because the compound ran an operation that must not run twice.
 	maxUnasked = 2 << 10
 )
 
-// finish keeps what the request came to, and frees the slot for the next.
+// finish stores the reply, if it is to be kept, and frees the slot for the next request.
 func (l *slot) finish(k *nfs4.Compound) {
-	// Nobody else touches these as long as the slot is busy.
+	// While the slot is busy, only this goroutine touches these.
 	kept, size := l.spare, 0
 	l.spare = nil
 	if l.keeps(k) {
@@ -91,7 +90,7 @@ func (l *slot) finish(k *nfs4.Compound) {
 	l.mu.Unlock()
 }
 
-// keeps says whether the reply is to be kept, and can be.
+// keeps reports whether the reply is to be kept and can be kept.
 func (l *slot) keeps(k *nfs4.Compound) bool {
 	switch {
 	case k.Status < 0, k.W.Overflow():
@@ -103,8 +102,8 @@ func (l *slot) keeps(k *nfs4.Compound) bool {
 		(l.index == 0 || l.session.minor.cache.ample(l.session.share))
 }
 
-// account makes n the memory that the slot has taken. The first slot's was set aside.
-// l.mu is held.
+// account sets the memory that the slot uses to n bytes. Slot 0 has its memory set aside and
+// does not count. l.mu is held.
 func (l *slot) account(n int) {
 	if l.index == 0 || l.ended {
 		return
@@ -114,8 +113,8 @@ func (l *slot) account(n int) {
 	l.charge = n
 }
 
-// drop forgets the reply that is kept, unless a request is under way; one that the client asked
-// for with asked alone.
+// drop forgets the stored reply, unless a request is running. It forgets a reply that the
+// client asked for only if asked is true.
 func (l *slot) drop(asked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +124,7 @@ func (l *slot) drop(asked bool) {
 	}
 }
 
-// end gives the memory back.
+// end gives the slot's memory back.
 func (l *slot) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

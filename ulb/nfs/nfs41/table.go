@@ -9,28 +9,28 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// The table of sessions grows by chunks, so that it is read without a lock.
+// The table of sessions grows by chunks, so that readers need no lock.
 const (
 	chunkSize = 256
 	chunks    = 256
 )
 
-// table finds sessions. A session's identity is the epoch of the server's life, its place
-// in the table, and eight bytes that cannot be guessed and do not come twice: a peer
-// that knows an identity may make requests in the session.
+// table finds sessions by session ID. The ID holds the epoch of the server's life, the
+// session's place in the table, and eight random bytes. The random bytes protect the session:
+// a peer that knows the ID may send requests in the session.
 type table struct {
 	epoch uint32
 	rows  [chunks]atomic.Pointer[chunk]
 
 	mu    sync.Mutex
-	free  []uint32 // places that were used before
-	used  uint32   // places ever used
+	free  []uint32 // places of removed sessions
+	used  uint32   // number of places ever used
 	count uint64
 }
 
 type chunk [chunkSize]atomic.Pointer[Session]
 
-// find is the session with an identity, or nil.
+// find returns the session with an ID, or nil.
 func (t *table) find(id *wire.SessionID4) *Session {
 	i := binary.BigEndian.Uint32(id[4:])
 	if i >= chunks*chunkSize {
@@ -46,12 +46,12 @@ func (t *table) find(id *wire.SessionID4) *Session {
 	return nil
 }
 
-// all are the sessions there are.
+// all yields every session.
 func (t *table) all(yield func(s *Session) bool) {
 	for i := range t.rows {
 		c := t.rows[i].Load()
 		if c == nil {
-			return // the rows are used in their order
+			return // rows are filled in order
 		}
 		for j := range c {
 			if s := c[j].Load(); s != nil && !yield(s) {
@@ -61,7 +61,7 @@ func (t *table) all(yield func(s *Session) bool) {
 	}
 }
 
-// add gives s an identity, and a place. It is false where there is none left.
+// add gives s an ID and a place. It returns false if the table is full.
 func (t *table) add(s *Session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *table) add(s *Session) bool {
 	return true
 }
 
-// remove takes a session out, that is in the table.
+// remove removes s, which is in the table.
 func (t *table) remove(s *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
