@@ -7,9 +7,9 @@ type Op uint8
 const (
 	// OpWrite places Local at Remote (RDMA Write). Length is that of Local.
 	OpWrite Op = iota + 1
-	// OpRead brings Length bytes from Remote into Local (RDMA Read), whose
-	// total length must equal it. What is in Local before it is done, or where it
-	// fails, is anything.
+	// OpRead brings Length bytes from Remote into Local (RDMA Read). The total length of
+	// Local must equal Length. The content of Local is undefined until the Read is done,
+	// and if the Read fails.
 	OpRead
 	// OpSend sends Local as one message.
 	OpSend
@@ -42,24 +42,22 @@ type Remote struct {
 // A Work is one work request.
 type Work struct {
 	Op Op
-	// Local are the pieces of this side's memory, in order; the provider
-	// refers to the list and to the pieces until Done. It changes the list
-	// never, and the pieces where they are those of an OpRead. The pieces of
-	// a Send or an RDMA Write may not be written to until then.
+	// Local lists the pieces of this side's memory, in order. The provider refers to the
+	// list and to the pieces until Done. It never changes the list, and writes to the
+	// pieces only for an OpRead. The pieces of a Send or an RDMA Write must not change
+	// until Done.
 	//
-	// The pieces may lie anywhere in the process, Go's heap included, and
-	// need not be aligned. A device that reaches only memory that it was
-	// shown knows the arena of payload memory (mem.Pool.OnArena); what lies
-	// elsewhere its provider copies, or shows to the device for as long as the
-	// work takes. So payload lies in the arena, to be moved without that; a
-	// message's header and words, short as they are, may lie where they were
-	// encoded.
+	// The pieces may lie anywhere in the process, Go's heap included, and need not be
+	// aligned. Some devices reach only memory that was registered with them. Such a device
+	// knows the arena of payload memory (mem.Pool.OnArena). If a piece lies elsewhere, the
+	// device's provider copies it, or registers it for as long as the work takes. So the
+	// caller keeps payload in the arena, where the device moves it directly. A message's
+	// header and words are short, and may lie where they were encoded.
 	Local [][]byte
 	// Remote is the memory of the peer that an OpWrite or OpRead names.
 	Remote Remote
-	// Invalidate is the STag of the peer's that an OpSendInvalidate
-	// invalidates: see Limits.RemoteInvalidation. 0 names none: a peer's STag 0 is not
-	// invalidated.
+	// Invalidate is the peer's STag that an OpSendInvalidate invalidates: see
+	// Limits.RemoteInvalidation. 0 means no STag, so a peer's STag 0 cannot be invalidated.
 	Invalidate uint32
 }
 
@@ -72,29 +70,28 @@ func (w *Work) Length() int {
 	return n
 }
 
-// A Chain is work handed over at once: any number of Reads and Writes, then at
-// most one Send. It belongs to the Conn from Post until Done.
+// A Chain is a list of work requests that are posted together: any number of Reads and
+// Writes, then at most one Send. The provider owns it from Post until Done.
 type Chain struct {
-	// Work is carried out in order. A Read's data is there when Done is called.
+	// Work is carried out in order. A Read's data is in place when Done is called.
 	Work []Work
-	// Done is called exactly once, chains in the order of Post, whatever
-	// became of the connection. err is nil when all of Work completed: local
-	// memory may be used again. It does not say that the peer got anything.
+	// The provider calls Done exactly once, chain after chain in the order of Post, also if
+	// the connection has ended. If all of Work completed, err is nil, and the caller may
+	// use the local memory again. A nil err does not mean that the peer received anything.
 	//
-	// Otherwise err says who is to blame, by errors.Is. ErrFlushed: the end of the
-	// connection took the work, and err has the reason for the end too, which is the
-	// one given to Abort where this side aborted. ErrClosed: the connection had ended.
-	// Any other error: work of this very chain failed, because the peer refused it or
-	// the device could not, and would fail again. failed is the index of the work
-	// request that failed, or did not complete; -1 where none can be named.
+	// Otherwise errors.Is tells the cause from err. ErrFlushed: the connection ended while
+	// the work was outstanding. err then also wraps the reason for the end; if this side
+	// aborted, that is the error given to Abort. ErrClosed: the connection had ended
+	// before. Any other error: work of this very chain failed, because the peer refused it
+	// or the device could not do it, and would fail again. failed is the index of the work
+	// request that failed or did not complete, or -1 if the provider cannot name one.
 	//
-	// It may be called from within Post, and must not block.
+	// The provider may call Done from within Post. Done must not block.
 	Done func(c *Chain, err error, failed int)
 	// Context is the caller's own.
 	Context any
-	// Provider is for the provider's own use. The caller leaves it as it is, so
-	// that a chain that is posted again brings along what the provider keeps for
-	// it; it is nil in a new chain.
+	// Provider is for the provider's own use; it is nil in a new chain. The caller leaves
+	// it as it is, so that a chain that is posted again still has the provider's notes.
 	Provider any
 	// Next is for the provider's queues between Post and Done.
 	Next *Chain

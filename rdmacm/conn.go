@@ -2,72 +2,68 @@ package rdmacm
 
 import "net/netip"
 
-// Limits of work requests. A Provider and a Listener tell them before there is a
-// connection; a Conn's own are never tighter.
+// Limits bound work requests. A Provider and a Listener give them before a connection
+// exists; the limits of a Conn are never tighter.
 type Limits struct {
 	// MaxSend is the largest message that a Send can carry, in bytes.
 	MaxSend int
-	// MaxLocal is how many local pieces one Work may gather or scatter.
+	// MaxLocal is the number of local pieces that one Work may gather or scatter.
 	MaxLocal int
-	// RemoteInvalidation: Send with Invalidate (RFC 5040 §5.3) works in both
-	// directions. This side may post OpSendInvalidate, and the peer may name
-	// any STag that Register gave out on this connection: when Received is
-	// called with Recv.Invalidated, the peer can reach that memory no more, and
-	// its Deregister has nothing left to do. A peer that names an STag of another
-	// connection, or one that cannot have been given out, ends the connection. One that
-	// was deregistered is let pass, however long ago that was: the answer to a call
-	// that was given up may be late.
+	// RemoteInvalidation: Send with Invalidate (RFC 5040 §5.3) works in both directions.
+	// This side may post OpSendInvalidate. The peer may invalidate any STag that Register
+	// gave out on this connection. When the provider calls Received with Recv.Invalidated,
+	// the peer can no longer reach that memory, and Deregister has nothing left to do. If
+	// the peer names an STag of another connection, or one that cannot have been given out,
+	// the connection ends. If the peer names an STag that was deregistered, however long
+	// ago, nothing happens: the answer to an abandoned call may be late.
 	//
-	// Where it is false, a chain with OpSendInvalidate fails by itself and
-	// nothing of it is carried out. A ULP tells its peer that it takes part
-	// only where it is true (RFC 8797 §3.2).
+	// If RemoteInvalidation is false, a chain with OpSendInvalidate fails by itself, and
+	// none of its work is carried out. A ULP announces remote invalidation to its peer only
+	// if it is true (RFC 8797 §3.2).
 	RemoteInvalidation bool
 }
 
-// A Conn is a reliable connected queue pair. All methods may be called from
-// any goroutine, none blocks. What Post accepted in one order goes out in that
-// order.
+// A Conn is a reliable connected queue pair. Any goroutine may call any method; no method
+// blocks. Chains go out in the order in which Post accepted them.
 type Conn interface {
 	Peer() netip.AddrPort
 	Local() netip.AddrPort
 	Limits() Limits
-	// PeerPrivateData is what the peer's ULP said at set-up.
+	// PeerPrivateData is the private data that the peer's ULP sent at set-up.
 	PeerPrivateData() []byte
-	// ReadDepth is how many RDMA Reads this side may have outstanding. The
-	// caller keeps to it over all its chains: a Read past it is a
-	// programmer's error, answered by failing its chain with ErrReadDepth.
+	// ReadDepth is the number of RDMA Reads that this side may have outstanding. The caller
+	// keeps to it over all its chains. A Read beyond it is a programmer's error: its chain
+	// fails with ErrReadDepth.
 	ReadDepth() int
 
-	// Provide promises to accept count further messages of up to size bytes
-	// each, over what was promised before: receives are counted, one is used
-	// up by each message that arrives. A message beyond the promise, or
-	// longer, ends the connection. size may not be smaller than at set-up.
+	// Provide promises to accept count further messages of up to size bytes each, in
+	// addition to earlier promises. Each message that arrives uses up one receive. A
+	// message beyond the promise, or a longer one, ends the connection. size may not be
+	// smaller than at set-up.
 	Provide(count, size int)
 
-	// Post hands over a chain. It never blocks and never fails: what goes
-	// wrong, a connection closed already included, is told by Done.
+	// Post hands over a chain. It never blocks and never fails: Done reports every error,
+	// also that the connection is already closed.
 	Post(c *Chain)
-	// SendShort hands over one Send of the pieces in local, with Invalidate
-	// where the STag is not 0. They are copied before it returns, so that they
-	// and the list are the caller's again, and nothing comes back for it: what
-	// becomes of it shows in the end of the connection only.
+	// SendShort sends the pieces in local as one message, with Invalidate if the STag
+	// invalidate is not 0. It copies them before it returns, so the caller may use the
+	// pieces and the list again at once. No completion follows: a failure shows only as the
+	// end of the connection.
 	//
-	// It says false where the device does not take it that way now, and has
-	// done nothing: the Send is then posted as a chain. A device takes short
-	// Sends only, and only while nothing that was posted before waits. So the
-	// order of Posts and SendShorts is the order on the wire, and what a peer
-	// that does not read makes this side keep is no more than one batch, of
-	// some KiB, and what the ULP keeps of its chains. Unsent does not count it.
+	// SendShort returns false, and has done nothing, if the device cannot take the Send
+	// this way now; the caller then posts the Send as a chain. A device takes only short
+	// Sends, and only while no earlier work waits. So the order of Posts and SendShorts is
+	// the order on the wire. A peer that does not read makes this side hold no more than
+	// one batch of some KiB, besides the ULP's chains. Unsent does not count it.
 	SendShort(local [][]byte, invalidate uint32) bool
-	// Flush sends what Post and SendShort hold back. Posts from within Handler
-	// calls are held until Drained has returned, others go at once; so Flush is
-	// needed only by a Handler that wants something out earlier.
+	// Flush sends the work that Post and SendShort hold back. The provider holds back what
+	// is posted within Handler calls until Drained has returned, and sends all other work
+	// at once. So only a Handler that wants work sent earlier needs Flush.
 	Flush()
 
-	// Unsent is how many chains with a Send were posted of which the peer
-	// cannot have got the Send yet: it is not handed to the network. So a peer
-	// that does not read shows, before its deadline and however late Done is
-	// called.
+	// Unsent counts the posted chains whose Send the provider has not handed to the network
+	// yet, so that the peer cannot have received it. It shows a peer that does not read
+	// before its deadline passes, however late Done is called.
 	Unsent() int
 
 	// Progress grows with what the peer does of what is posted: by each byte that the
@@ -79,17 +75,17 @@ type Conn interface {
 	// peer that is slow, and goes on, is not ended.
 	Progress() uint64
 
-	// Register exposes memory to the peer: it may read or write there, by
-	// the region's STag and offsets from Region.Offset, until Deregister or
-	// until the peer invalidates the STag. The memory must stay valid that long.
+	// Register exposes memory to the peer. The peer may read or write it, by the region's
+	// STag and offsets from Region.Offset, until Deregister or until the peer invalidates
+	// the STag. The memory must stay valid that long.
 	Register(memory []byte, access Access) (Region, error)
 
-	// Disconnect ends the connection in order: work posted before is
-	// carried out, as far as the peer takes part; the provider's deadline
-	// bounds it. Handler.Closed tells the end.
+	// Disconnect ends the connection in order: the provider first carries out the work
+	// posted before, within its own deadline, if the peer takes part. Handler.Closed
+	// reports the end.
 	Disconnect()
-	// Abort ends the connection at once. Chains outstanding come back as flushed
-	// (Chain.Done); err is what Closed will say. nil means ErrAborted.
+	// Abort ends the connection at once. Outstanding chains come back as flushed
+	// (Chain.Done). Closed gets err, or ErrAborted if err is nil.
 	Abort(err error)
 	// Done is closed after Handler.Closed has returned.
 	Done() <-chan struct{}
@@ -110,10 +106,10 @@ type Region interface {
 	STag() uint32
 	// Offset is the tagged offset of the first byte.
 	Offset() uint64
-	// Deregister revokes the peer's access. When it returns, the peer can
-	// reach the memory no more, whatever is still under way. Calling it after
-	// the peer invalidated the STag, or twice, is allowed. An error means
-	// that access could not be revoked: the connection must be ended before
-	// the memory is used (RFC 8166 §4.5.4).
+	// Deregister revokes the peer's access. When it returns without an error, the peer can
+	// no longer reach the memory, even if transfers are still under way. The caller may
+	// call it twice, and after the peer invalidated the STag. An error means that access
+	// could not be revoked: the caller must end the connection before it uses the memory
+	// (RFC 8166 §4.5.4).
 	Deregister() error
 }

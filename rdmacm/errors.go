@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Errors of every provider. A provider wraps what it knows more about.
+// Errors of every provider. A provider wraps them in errors that say more.
 var (
 	// ErrClosed: the connection had ended before the work was posted.
 	ErrClosed = errors.New("rdmacm: connection closed")
@@ -17,12 +17,11 @@ var (
 	ErrReadDepth = errors.New("rdmacm: more RDMA Reads than the peer allows")
 	// ErrTimeout: the peer did not take part in time.
 	ErrTimeout = errors.New("rdmacm: peer did not answer in time")
-	// ErrStalled: the peer took nothing of what was posted, brought nothing of what an
-	// RDMA Read asks for, or stopped within a message, for as long as the provider waits.
-	// It is an ErrTimeout.
+	// ErrStalled: for as long as the provider waits, the peer took nothing of the posted
+	// work, answered no RDMA Read, or stopped within a message. It is an ErrTimeout.
 	ErrStalled = fmt.Errorf("rdmacm: peer left work undone: %w", ErrTimeout)
-	// ErrNotExposed: the peer asked for memory that is not exposed to it, or
-	// this side named memory that the peer refuses.
+	// ErrNotExposed: the peer asked for memory that is not exposed to it, or the peer
+	// refused access to memory that this side named.
 	ErrNotExposed = errors.New("rdmacm: memory is not exposed")
 )
 
@@ -35,12 +34,12 @@ func (e *RejectedError) Error() string {
 	return fmt.Sprintf("rdmacm: peer rejected the connection (%d bytes of private data)", len(e.PrivateData))
 }
 
-// A RefusedError: the peer ended the connection because it refuses what this side posted.
-// Where a provider tells chains of work that the peer may never have got that they are done
-// (Chain.Done), this error, which is part of what Closed says, may be all that blames such
-// work. It is an ErrNotExposed.
+// A RefusedError: the peer ended the connection because it refuses work that this side
+// posted. It is part of the error that Closed gets. Some providers report a chain as done
+// (Chain.Done) before the peer has its work; then only this error names the refused work.
+// It is an ErrNotExposed.
 type RefusedError struct {
-	// Op is the kind of work, and STag the memory that it named: that of
+	// Op is the kind of work. STag is the memory that the work named: the STag of
 	// Work.Remote, or Work.Invalidate.
 	Op   Op
 	STag uint32
@@ -52,7 +51,7 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return ErrNotExposed }
 
-// A LengthError: a message does not fit what was promised for it.
+// A LengthError: a message is longer than the receive provided for it.
 type LengthError struct {
 	Length, Limit int
 }

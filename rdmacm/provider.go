@@ -7,10 +7,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// A Provider opens endpoints of one kind of device. Its methods may be called
-// from any goroutine, but never from a thread whose credentials were switched.
+// A Provider opens endpoints of one kind of device. Any goroutine may call its methods, but
+// never on a thread whose credentials were switched.
 type Provider interface {
-	// Name is how logs and metrics call the provider, such as "iwarp".
+	// Name is the provider's name in logs and metrics, such as "iwarp".
 	Name() string
 	// Limits are those of the connections that Dial opens.
 	Limits() Limits
@@ -23,105 +23,104 @@ type Provider interface {
 
 // A Listener hands out connection requests.
 //
-// A provider that is told of a Census asks it for a seat as soon as a peer's
-// connection arrives, before it reads of it, allocates for it or waits for it. If
-// there is none it closes the connection. It holds the seat until the ULP does
-// (census.Seat.Hold), tells it when a whole message has come (Heard), and leaves it
-// when nothing is left of the connection that the machine has few of, such as its
-// descriptor. No set-up waits for another peer's.
+// If the provider was given a Census, it asks the Census for a seat as soon as a peer's
+// connection arrives, before it reads from it, allocates for it or waits for it. Without a
+// seat it closes the connection. The provider holds the seat until the ULP takes it over
+// (census.Seat.Hold). It calls Heard when a whole message has arrived. It leaves the seat
+// when the connection has released all scarce resources of the machine, such as its
+// descriptor. No set-up waits for another peer's set-up.
 type Listener interface {
-	// Accept waits for the next request. After Close it returns net.ErrClosed.
-	// Peers that fail to complete the set-up within its deadline never
-	// show up here.
+	// Accept waits for the next request. After Close it returns net.ErrClosed. It never
+	// returns a peer that missed the deadline of the set-up.
 	Accept() (Request, error)
-	// Limits are those of the connections that are accepted here.
+	// Limits are those of the connections that this Listener accepts.
 	Limits() Limits
 	// Addr is the address listened on.
 	Addr() netip.AddrPort
-	// Close stops listening. Requests not yet accepted are dropped;
-	// connections live on.
+	// Close stops listening. It drops requests that were not accepted yet; connections live
+	// on.
 	Close() error
 }
 
-// A Request is a peer that asks for a connection. Exactly one of Accept and
-// Reject is called, from any goroutine, before the provider's set-up deadline.
+// A Request is a peer's request for a connection. The ULP calls exactly one of Accept and
+// Reject, from any goroutine, before the provider's set-up deadline.
 type Request interface {
 	Peer() netip.AddrPort
 	Local() netip.AddrPort
-	// PrivateData is what the peer's ULP sent with its request, without
-	// anything of the provider's. It may have foreign bytes around what is
-	// looked for (RFC 8797 §5.2). Valid until Accept or Reject.
+	// PrivateData is the private data that the peer's ULP sent with its request, without
+	// the provider's own part. Foreign bytes may surround the data that the ULP looks for
+	// (RFC 8797 §5.2). It is valid until Accept or Reject.
 	PrivateData() []byte
-	// Seat is the connection's, or nil where the provider has no Census. The ULP
-	// may hold it, from Accept on, and says when the peer is known; it does not
-	// leave it.
+	// Seat is the connection's seat, or nil if the provider has no Census. After Accept the
+	// ULP may hold the seat, and marks its peer as known; it never leaves the seat.
 	Seat() *census.Seat
-	// Accept completes the connection. Receives are promised before: the
-	// first Provide is part of p.
+	// Accept completes the connection. The first receives are promised before that: they
+	// are part of p.
 	Accept(p ConnParam) (Conn, error)
-	// Reject refuses, with private data for the peer's ULP: at most MaxRejectData
-	// bytes, behind which zeros may follow.
+	// Reject refuses the connection, with private data for the peer's ULP: at most
+	// MaxRejectData bytes. Zeros may follow them at the peer.
 	Reject(privateData []byte) error
 }
 
-// Lengths of private data that every provider can carry, in bytes. They are InfiniBand's
-// (rdma_cm's header of 36 bytes taken off a REQ), where messages have one size: what the
-// ULP says is followed by zeros.
+// Lengths of private data that every provider can carry, in bytes. They are InfiniBand's,
+// less rdma_cm's header of 36 bytes in a REQ. InfiniBand's messages have a fixed size, so
+// zeros follow the ULP's data.
 const (
 	MaxRequestData = 56
 	MaxAcceptData  = 196
 	MaxRejectData  = 148
 )
 
-// ConnParam is what one side says and wants of a new connection.
+// ConnParam holds one side's parameters of a new connection.
 type ConnParam struct {
 	// PrivateData goes to the peer's ULP: at most MaxRequestData bytes in a
 	// request, MaxAcceptData in its answer. Zeros may follow it at the peer.
 	PrivateData []byte
-	// Handler gets what arrives. Required.
+	// Handler receives messages and the end of the connection. Required.
 	Handler Handler
-	// Receives messages of ReceiveSize bytes are accepted from the first
-	// moment: the first Provide.
+	// Receives is the number of messages of ReceiveSize bytes that are accepted from the
+	// first moment; it acts as the first Provide.
 	Receives, ReceiveSize int
-	// MaxReceives is the most messages that will be promised and not have arrived, over
-	// the connection's life; 0 means Receives. A device makes its receive queue as
-	// long, and no more can be promised.
+	// MaxReceives is the most messages that the ULP will have promised and not received at
+	// any time; 0 means Receives. A device makes a receive queue of this length, and the
+	// ULP cannot promise more.
 	MaxReceives int
-	// InboundReads is how many RDMA Reads by the peer this side wants to
-	// serve at a time (IRD); 0 where it never exposes memory for reading.
+	// InboundReads is the number of RDMA Reads by the peer that this side wants to serve at
+	// a time (IRD). It is 0 if this side never exposes memory for reading.
 	InboundReads int
-	// OutboundReads is how many RDMA Reads this side wants to have
-	// outstanding (ORD). What the peer allows is Conn.ReadDepth.
+	// OutboundReads is the number of RDMA Reads that this side wants to have outstanding
+	// (ORD). Conn.ReadDepth is the number that the peer allows.
 	OutboundReads int
 }
 
-// A Handler receives what a connection brings. Calls come one at a time and
-// must not block: not for memory, not for a file system, not for the peer.
+// A Handler receives the messages and the end of a connection. The provider makes one call
+// at a time. The calls must not block: not for memory, not for a file system, not for the
+// peer.
 type Handler interface {
-	// Received hands over a message. r must be given back by r.Release,
-	// from any goroutine.
+	// Received passes a message. The Handler must give r back by r.Release, from any
+	// goroutine.
 	Received(r *Recv)
-	// Drained says that no more input is at hand for now: replies held back
-	// to be sent together should go. At least once after each run of Received.
+	// Drained means that no more input is at hand for now, so the Handler should send the
+	// replies that it held back. It comes at least once after each run of Received.
 	Drained()
-	// Closed is the last call, once, after every posted chain came back.
-	// err is nil after an orderly end.
+	// Closed is the last call. It comes once, after every posted chain came back. err is
+	// nil after an orderly end.
 	Closed(err error)
 }
 
-// A Recv is an arrived message.
+// A Recv is a received message.
 type Recv struct {
 	// Bytes is the message. Valid until Release.
 	Bytes []byte
-	// Invalidated is the STag that the message invalidated here (Send with
-	// Invalidate), or 0.
+	// Invalidated is this side's STag that the message invalidated (Send with Invalidate),
+	// or 0.
 	Invalidated uint32
-	// Free takes the buffer back; set by the provider.
+	// Free takes the buffer back; the provider sets it.
 	Free func(r *Recv)
 	// Provider is for the provider's own use.
 	Provider any
 }
 
-// Release gives the message's buffer back. The receive it used up is not
-// promised anew by that: see Conn.Provide.
+// Release gives the message's buffer back. It does not promise the used receive again: see
+// Conn.Provide.
 func (r *Recv) Release() { r.Free(r) }
