@@ -8,42 +8,43 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Where the payload of an FPDU goes is known by its header. To read more of the
-// response to a large RDMA Read than one FPDU with one system call, the receiver
-// guesses that the next FPDUs of it are as long as those before, and lays out their
-// payload in the sink and what stands between (trailer and header) in gaps. Each
-// header is then judged as ever: where it is the one that was guessed, its payload
-// is in its place. Where it is not, all that was read ahead moves to the ring, in
-// the order in which it came, and is taken apart there.
+// An FPDU's header says where its payload goes. To receive more than one FPDU of a large
+// RDMA Read's response with one system call, the receiver reads ahead: it guesses that the
+// next FPDUs of the response are as long as those before. It lays out their payload in the
+// sink, and the bytes between payloads (trailer and header) in gaps. It then judges each
+// header as usual. If the header is the guessed one, its payload is already in place. If
+// not, the receiver moves everything that it read ahead to the ring, in the order of
+// arrival, and parses it there.
 //
-// Only the sink of the Read is written to ahead of the headers. Until the Read is
-// complete its content is undefined, and no more than is left of it is guessed.
+// Only the sink of the Read is written to ahead of the headers. The sink's content is
+// undefined until the Read is complete, and the guess never exceeds the rest of the Read.
 
-// ahead is what was laid out beyond the FPDU that is being received.
+// ahead is the layout of the bytes guessed to follow the FPDU that is being received.
 type ahead struct {
-	read  *outRead // that the payload is guessed to answer
+	read  *outRead // the Read that the payload is guessed to answer
 	parts [2*aheadFPDUs + 1]aheadPart
 	n     int // parts in use
-	next  int // the first one that was not looked at
-	left  int // bytes of the parts from next on that were read
+	next  int // index of the first part that the receiver has not looked at
+	left  int // bytes received for the parts from next on
 	gaps  [aheadFPDUs + 1][directTail]byte
 }
 
 // An aheadPart is a gap, which has no entries, or the payload of an FPDU.
 type aheadPart struct {
-	size           int // bytes that it has room for
-	entry, entries int // of the ring's, for payload
+	size           int // room in bytes
+	entry, entries int // payload's entries in the ring
 	length         int // of the FPDU's payload: size, or more in the last part
-	at             int // where in the response it is guessed to be
+	at             int // guessed place in the response
 }
 
-// aheadFPDUs is how many FPDUs are guessed at a time. All that is guessed fits the
-// ring beside what is there already.
+// aheadFPDUs is the number of FPDUs guessed at a time. They fit into the ring together with
+// its present content.
 const aheadFPDUs = 16
 
-// lookAhead lays out what is likely to come next, behind the ring's entries that are
-// in use, and returns how many are in use then: as many as before when nothing can be said.
-// certain is how many bytes of the present FPDU's payload those before are for.
+// lookAhead lays out the bytes that are likely to come next, behind the ring's entries in
+// use. It returns the new number of entries in use; without a guess that number does not
+// change. certain is the number of bytes of the present FPDU's payload that the earlier
+// entries receive.
 func (x *receiver) lookAhead(entries, certain int) int {
 	a := &x.ring.ahead
 	a.n, a.next, a.left = 0, 0, 0
@@ -84,7 +85,7 @@ func (x *receiver) lookAhead(entries, certain int) int {
 
 const taggedHeader = wire.LengthSize + wire.TaggedSize
 
-// addGap lays out gap i, of so many bytes.
+// addGap lays out gap i, of size bytes.
 func (x *receiver) addGap(i, size, entries int) int {
 	a := &x.ring.ahead
 	setEntry(&x.ring.iov[entries], a.gaps[i][:size])
@@ -93,10 +94,10 @@ func (x *receiver) addGap(i, size, entries int) int {
 	return entries + 1
 }
 
-// outlook is the Read whose response is due behind the present FPDU, where in the
-// response that begins, and how many bytes stand before its payload; no Read where
-// something else may be due. certain is how much of the present FPDU's payload is
-// about to be read.
+// outlook returns the Read whose response is due behind the present FPDU, the place in the
+// response where the next payload begins, and the number of bytes before that payload. It
+// returns no Read if something else may be due. certain is the number of bytes of the
+// present FPDU's payload that the next read of the socket covers.
 func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	f, inRing := &x.fpdu, x.w-x.r
 	switch {
@@ -118,7 +119,7 @@ func (x *receiver) outlook(certain int) (read *outRead, at, gap int) {
 	return read, at, gap
 }
 
-// reveal goes on with what was read ahead. It says false when there is no more.
+// reveal processes the next part that was read ahead. It returns false when none is left.
 func (x *receiver) reveal() bool {
 	a, f := &x.ring.ahead, &x.fpdu
 	if a.left == 0 {
@@ -143,7 +144,7 @@ func (x *receiver) reveal() bool {
 	return true
 }
 
-// spill moves what was read ahead to the ring.
+// spill moves the rest of what was read ahead to the ring.
 func (x *receiver) spill() {
 	a := &x.ring.ahead
 	x.p.counters.misguessed.Add(1)
@@ -157,7 +158,7 @@ func (x *receiver) spill() {
 	}
 }
 
-// bytes are the first n of an entry.
+// bytes returns the first n bytes of an entry.
 func (r *ring) bytes(entry, n int) []byte { return unsafe.Slice(r.iov[entry].Base, n) }
 
 // A sinkCursor is a place in the sink of a Read: pieces[0][offset:].
@@ -176,8 +177,8 @@ func (c *sinkCursor) skip(n int) {
 	}
 }
 
-// entries lists the places of the next n bytes, or of fewer where they lie in too
-// many pieces, and passes over them.
+// entries lists the places of the next n bytes, and passes over them. It lists fewer bytes
+// if they lie in more pieces than iov has room for.
 func (c *sinkCursor) entries(iov []unix.Iovec, n int) (k, bytes int) {
 	for bytes < n && k < len(iov) {
 		p := c.pieces[0][c.offset:]

@@ -9,25 +9,25 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A batch is FPDUs on their way into the socket, by one system call for all its
-// records (record.go). Headers, pads and CRCs, and payload too short for an entry of its
-// own, stand one behind the other in scratch; a trailer shares its entry with the
-// next header of its record.
+// A batch holds FPDUs on their way into the socket. One system call sends all its records
+// (record.go). scratch holds headers, pads, CRCs and short payload one behind the other;
+// longer payload has entries of its own. A trailer shares its entry with the next header of
+// its record.
 type batch struct {
 	iov     [batchEntries]unix.Iovec
 	n       int // entries in use
-	first   int // the first entry that is not written out
+	first   int // the first entry that is not sent completely
 	bytes   int
 	left    int // bytes not written
 	open    bool
 	used    int // bytes of scratch
 	scratch [batchScratch]byte
 	fpdus   int
-	// Sends that were copied, and their payload.
+	// Number and payload bytes of the Sends that were copied.
 	sends, sendBytes int
 	full             bool
-	// exposed: some entries refer to registered memory, or may. These are registered, which
-	// referring.mu guards; exposing: those that come now are of them.
+	// exposed: some entries may refer to registered memory. registered lists their indices,
+	// guarded by referring.mu. exposing: entries added now refer to registered memory.
 	exposed, exposing bool
 	registered        []int
 
@@ -44,7 +44,7 @@ const (
 	batchBytes   = 512 << 10
 	// Payload up to inlineBytes is copied: cheaper than an entry.
 	inlineBytes = 512
-	// What one FPDU may take besides payload with entries of its own.
+	// batchReserve is the most that one FPDU takes besides payload with entries of its own.
 	batchReserve = wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize + inlineBytes + 8
 )
 
@@ -104,7 +104,7 @@ func (b *batch) advance(n int) {
 	}
 }
 
-// reset forgets everything.
+// reset empties the batch.
 func (b *batch) reset() {
 	clear(b.iov[:b.n])
 	b.n, b.first, b.bytes, b.left, b.used, b.fpdus = 0, 0, 0, 0, 0, 0
@@ -114,16 +114,16 @@ func (b *batch) reset() {
 	b.registered = b.registered[:0]
 }
 
-// referring guards a batch that refers to memory which may be deregistered. Its
-// lock is held while entries for such memory are added, and while the batch is written,
-// never while waiting for the socket. The sender adds other entries without it: nothing but
-// batch.registered may be looked at under it, and what that names.
+// referring guards a batch that refers to memory which may be deregistered. The sender
+// holds mu while it adds entries for such memory and while it writes the batch, never while
+// it waits for the socket. The sender adds other entries without mu. So a holder of mu that
+// is not the sender may look only at batch.registered and the entries that it lists.
 type referring struct {
 	mu    sync.Mutex
 	batch *batch
 }
 
-// send sends some of b, or nothing if the socket takes nothing now.
+// send sends part of b, or nothing if the socket takes nothing now.
 func (e *referring) send(b *batch, fd uintptr) (int, unix.Errno) {
 	if b.exposed {
 		e.mu.Lock()
@@ -147,7 +147,8 @@ func (e *referring) end(b *batch) {
 	}
 }
 
-// rescue copies what the batch still refers to of memory. mu is held.
+// rescue copies the bytes of memory that the batch still refers to, because memory is being
+// deregistered. mu is held.
 func (e *referring) rescue(memory []byte) {
 	if e.batch == nil || len(memory) == 0 {
 		return

@@ -4,8 +4,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// build appends the next FPDU of the current message to b. It says false on a
-// fault, which it has reported.
+// build appends the next FPDU of the current message to b. It returns false on a fault,
+// which it has reported.
 func (t *transmitter) build(b *batch) bool {
 	m := &t.out
 	if m.answer == nil || m.left == 0 {
@@ -49,8 +49,8 @@ func (t *transmitter) put(b *batch) {
 	m.messageOffset += uint32(n)
 }
 
-// putUnmarked appends an FPDU of so many bytes of header, and n of payload that
-// are copied or referred to.
+// putUnmarked appends an FPDU of header bytes of header and n bytes of payload. inline: the
+// payload is copied; otherwise the batch refers to it.
 func (t *transmitter) putUnmarked(b *batch, header, n int, inline, last bool) {
 	m := &t.out
 	pad := wire.Pad(header + n)
@@ -84,8 +84,8 @@ func (t *transmitter) putUnmarked(b *batch, header, n int, inline, last bool) {
 	wire.PutCRC(b.grow(wire.CRCSize), crc)
 }
 
-// putAnswer appends the next FPDU of a Read Response. It says false when the
-// memory is not exposed any more.
+// putAnswer appends the next FPDU of a Read Response. It returns false if the memory is no
+// longer exposed.
 func (t *transmitter) putAnswer(b *batch) bool {
 	t.referring.mu.Lock()
 	defer t.referring.mu.Unlock()
@@ -107,11 +107,11 @@ func (t *transmitter) putAnswer(b *batch) bool {
 	return true
 }
 
-// notExposed ends the connection because the memory of the current Read Response
-// is not exposed any more.
+// notExposed ends the connection because the memory of the current Read Response is no
+// longer exposed.
 func (t *transmitter) notExposed() {
 	m := &t.out
-	// What was answered already is taken off the quoted request.
+	// The quoted request names only the part that was not answered yet.
 	rest := m.answer.request
 	done := uint64(int(rest.Size) - m.left)
 	rest.SinkOffset += done
@@ -126,7 +126,7 @@ func (t *transmitter) notExposed() {
 	}, nil)
 	t.mu.Lock()
 	if t.terminate == nil {
-		// The connection was at its end before.
+		// The connection was already ending.
 		t.broken = true
 	}
 	t.mu.Unlock()
@@ -148,7 +148,7 @@ func (m *outgoing) putHeader(h []byte, ulpdu int, last bool) {
 	}
 }
 
-// fits is how many of the next n bytes of payload take at most entries pieces.
+// fits returns how many of the next n bytes of payload lie in at most entries pieces.
 func (m *outgoing) fits(n, entries int) int {
 	got, offset := 0, m.offset
 	for i := 0; got < n && entries > 0; i++ {
@@ -161,7 +161,7 @@ func (m *outgoing) fits(n, entries int) int {
 	return min(n, got)
 }
 
-// piece is the next piece of at most n bytes of payload, which it passes over.
+// piece returns the next piece of payload, of at most n bytes, and passes over it.
 func (m *outgoing) piece(n int) []byte {
 	for m.offset == len(m.pieces[0]) {
 		m.pieces, m.offset = m.pieces[1:], 0
@@ -178,7 +178,7 @@ func (m *outgoing) copyOut(b []byte) {
 	}
 }
 
-// referTo appends n bytes of payload to b, as references, and to the CRC.
+// referTo appends n bytes of payload to b as references, and adds them to the CRC.
 func (m *outgoing) referTo(b *batch, n int, crc uint32, withCRC bool) uint32 {
 	for n > 0 {
 		p := m.piece(n)
@@ -191,15 +191,15 @@ func (m *outgoing) referTo(b *batch, n int, crc uint32, withCRC bool) uint32 {
 	return crc
 }
 
-// marked is what a transmitter needs for a peer that wants markers: its FPDUs
-// are copied, one a batch.
+// marked builds FPDUs for a peer that wants markers. It copies the payload; each batch
+// holds one such FPDU.
 type marked struct {
 	marker wire.Marker
 	header [wire.LengthSize + wire.UntaggedSize + wire.MaxTerminateSize]byte
 	buf    []byte
 }
 
-// fpdu appends an FPDU of header h and the next n bytes of m.
+// fpdu appends an FPDU with header h and the next n bytes of m.
 func (k *marked) fpdu(b *batch, h []byte, m *outgoing, n int, crc bool) {
 	size := len(h) + n + wire.CRCSize + wire.LengthSize
 	k.begin(size)
@@ -214,7 +214,7 @@ func (k *marked) fpdu(b *batch, h []byte, m *outgoing, n int, crc bool) {
 	k.end(b, at, crc)
 }
 
-// whole appends an FPDU that is there but for its CRC.
+// whole appends an FPDU that is complete except for its CRC.
 func (k *marked) whole(b *batch, fpdu []byte, crc bool) {
 	k.begin(len(fpdu))
 	k.end(b, k.marker.Put(k.buf, fpdu[:len(fpdu)-wire.CRCSize]), crc)

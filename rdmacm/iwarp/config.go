@@ -16,8 +16,8 @@ type CRCMode uint8
 
 // Modes.
 const (
-	// CRCPeer asks for CRCs when connecting, as RFC 5044 has it by default,
-	// and leaves it to the peer when accepting: siw does not ask.
+	// CRCPeer asks for CRCs when connecting, which is the default of RFC 5044. When
+	// accepting it leaves the choice to the peer; siw does not ask.
 	CRCPeer CRCMode = iota
 	// CRCOn asks in both roles.
 	CRCOn
@@ -47,19 +47,19 @@ func ParseCRCMode(s string) (CRCMode, error) {
 	return 0, fmt.Errorf("iwarp: CRC mode %q is none of peer, on, off", s)
 }
 
-// FPDUSize says how large FPDUs are sent.
+// FPDUSize is the size of the FPDUs that this side sends.
 type FPDUSize int
 
 const (
-	// FPDUAuto sends FPDUs as large as the standard allows, some 64 KiB: the
-	// cheapest form for peers in software, siw included.
+	// FPDUAuto sends FPDUs as large as the standard allows, some 64 KiB. That is the
+	// cheapest size for peers in software, siw included.
 	FPDUAuto FPDUSize = 0
 	// FPDUMSS fits each FPDU into a TCP segment (RFC 5044 §5.1), which
 	// hardware RNICs may insist on.
 	FPDUMSS FPDUSize = -1
 
-	// MinFPDU and MaxFPDU bound any other FPDUSize, which is the number of
-	// bytes of an FPDU, CRC included, markers not.
+	// MinFPDU and MaxFPDU bound any other FPDUSize. Such a size is in bytes; it counts the
+	// CRC, but no markers.
 	MinFPDU = wire.LengthSize + wire.MinULPDU + 2 + wire.CRCSize
 	MaxFPDU = wire.LengthSize + wire.MaxULPDU + 2 + wire.CRCSize
 )
@@ -96,44 +96,42 @@ func (s FPDUSize) check() error {
 	return nil
 }
 
-// Config is how a Provider behaves. The zero Config is a good one.
+// Config is the configuration of a Provider. The zero Config is a good one.
 type Config struct {
 	CRC     CRCMode
 	MaxFPDU FPDUSize
-	// Revision is the MPA revision to connect with: 2 (also 0), falling back
-	// to 1 on a new TCP connection when the peer does not take part in it, or 1.
+	// Revision is the MPA revision to connect with: 1, or 2 (also 0). If the peer does not
+	// support revision 2, the provider connects once more by revision 1.
 	Revision wire.Revision
-	// RTR are the forms of the zero-length message that it offers, when
-	// connecting, to say that it is ready (the peer-to-peer model of RFC 6581
-	// §9.2), so that the responder may be the first to send. 0 means Write
-	// and Read. A responder that knows no such model (revision 1) gets an
-	// empty RDMA Write, which any peer takes.
+	// RTR lists the forms of the zero-length ready-to-receive message that an initiator
+	// offers (the peer-to-peer model of RFC 6581 §9.2). The message lets the responder be
+	// the first to send. 0 means Write and Read. A responder that does not know the model
+	// (revision 1) gets an empty RDMA Write, which any peer accepts.
 	RTR wire.RTR
-	// ClientServer connects by the client-server model instead: nothing is
-	// sent that was not posted, and until then the responder is silent.
+	// ClientServer connects by the client-server model instead: this side sends only what
+	// is posted, and the responder is silent until then.
 	ClientServer bool
-	// MaxIRD and MaxORD cap the RDMA Reads outstanding on a connection, by
-	// the peer and by this side. 0 means 128.
+	// MaxIRD and MaxORD cap the outstanding RDMA Reads of a connection: MaxIRD those of the
+	// peer, MaxORD those of this side. 0 means 128.
 	MaxIRD, MaxORD int
-	// SetupTimeout bounds a connection's set-up, from the TCP connection to
-	// the reply, and what the peer-to-peer model adds. 0 means 10 s.
+	// SetupTimeout bounds the set-up of a connection, from the TCP connection to the reply,
+	// and the wait for the ready-to-receive message. 0 means 10 s.
 	SetupTimeout time.Duration
-	// StallTimeout is how long a peer may leave work undone without any
-	// progress: not read what is sent, not answer an RDMA Read, stop in the
-	// middle of a message. It also bounds an orderly end. 0 means 30 s.
+	// StallTimeout is how long a peer may leave work undone without any progress: it does
+	// not read, does not answer an RDMA Read, or stops in the middle of a message. It also
+	// bounds an orderly end. 0 means 30 s.
 	StallTimeout time.Duration
-	// LingerTimeout bounds what follows a Terminate: that it leaves, and that
+	// LingerTimeout bounds the time after a Terminate, in which TCP sends the Terminate and
 	// the peer closes. 0 means 2 s.
 	LingerTimeout time.Duration
-	// Census has the seats of the connections that are accepted, and bounds
-	// their set-ups and how long they may be silent. nil: the provider counts
-	// its own, and bounds set-ups only, by SetupTimeout and by what a Census
-	// bounds without being told.
+	// Census holds the seats of accepted connections. It bounds the number and time of
+	// their set-ups, and how long they may be silent. If it is nil, the provider makes a
+	// Census of its own with SetupTimeout and the defaults.
 	Census *census.Census
-	// Rings is how many receive rings of RingSize bytes all connections
-	// share. 0 means 8, or two for each processor.
+	// Rings is the number of receive rings of RingSize bytes that all connections share. 0
+	// means two for each processor, at least 8.
 	Rings int
-	// Event is told of what happens to connections, from any goroutine. It
+	// The provider calls Event for each event of a connection, from any goroutine. Event
 	// must not block.
 	Event func(Event)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// An endpoint is what the parts of a connection have in common. It does not
-// change after the set-up.
+// An endpoint holds the fields that all parts of a connection share. They do not change
+// after the set-up.
 type endpoint struct {
 	p           *Provider
 	sock        *net.TCPConn
@@ -21,8 +21,8 @@ type endpoint struct {
 	private     []byte
 }
 
-// A Conn is a connection in full operation. It implements rdmacm.Conn, by its
-// three parts and the memory that it exposes (see "Parts and locks").
+// A Conn is a connection in full operation. It implements rdmacm.Conn with its three parts
+// and the memory that it exposes (see "Parts and locks").
 type Conn struct {
 	endpoint
 	life    lifecycle
@@ -50,7 +50,7 @@ func newConn(p *Provider, sock *net.TCPConn, param *rdmacm.ConnParam, s Setup, p
 	return c, nil
 }
 
-// assemble makes the parts known to each other.
+// assemble links the parts to each other.
 func (c *Conn) assemble(param *rdmacm.ConnParam) error {
 	e := &c.endpoint
 	c.regions.endpoint, c.regions.referring = e, &c.tx.referring
@@ -72,7 +72,7 @@ func (c *Conn) PeerPrivateData() []byte { return c.private }
 func (c *Conn) ReadDepth() int          { return c.depth }
 func (c *Conn) Done() <-chan struct{}   { return c.life.done }
 
-// Setup is what the two sides agreed on.
+// Setup returns the parameters that the two sides agreed on.
 func (c *Conn) Setup() Setup { return c.agreed }
 
 // Limits are those of the Provider.
@@ -81,19 +81,19 @@ func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }
 // Post hands over a chain.
 func (c *Conn) Post(ch *rdmacm.Chain) { c.tx.post(ch) }
 
-// SendShort hands over a Send that is copied into the batch.
+// SendShort copies a Send into the batch; false: the caller must post it instead.
 func (c *Conn) SendShort(local [][]byte, invalidate uint32) bool {
 	return c.tx.sendShort(local, invalidate)
 }
 
-// Flush sends what is held back.
+// Flush sends the posted work that is held back.
 func (c *Conn) Flush() { c.tx.flush() }
 
-// Unsent is the number of chains of which TCP has not taken the whole Send yet.
+// Unsent is the number of chains whose Send TCP has not taken completely.
 func (c *Conn) Unsent() int { return int(c.tx.unsent.Load()) }
 
-// Progress counts bytes that TCP took, answers to the peer's RDMA Reads among them, and
-// those that this side's RDMA Reads brought.
+// Progress counts the bytes that TCP took, including answers to the peer's RDMA Reads, and
+// the bytes and completions of this side's RDMA Reads.
 func (c *Conn) Progress() uint64 { return c.tx.progress.Load() + c.rx.answered.Load() }
 
 // Provide promises to accept count further messages of up to size bytes.
@@ -104,7 +104,7 @@ func (c *Conn) Provide(count, size int) {
 	c.rx.promise(count, size)
 }
 
-// Register exposes memory to the peer by a steering tag of its own.
+// Register exposes memory to the peer under a new steering tag.
 func (c *Conn) Register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	return c.regions.register(memory, access)
 }

@@ -8,30 +8,30 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Counters is a snapshot of what a Provider did since it was made.
+// Counters is a snapshot of a Provider's counters, which start when the Provider is made.
 type Counters struct {
 	Accepted, Dialed   uint64 // connections set up
-	Refused            uint64 // connections for which there was no seat
-	SetupFailed        uint64 // connections that failed before
-	Rejected           uint64 // refused, by either side
+	Refused            uint64 // connections that got no seat
+	SetupFailed        uint64 // connections that failed during set-up
+	Rejected           uint64 // requests refused by either side
 	Closed             uint64
 	FPDUsIn, FPDUsOut  uint64
-	BytesIn, BytesOut  uint64 // of FPDUs, everything included
+	BytesIn, BytesOut  uint64 // bytes of whole FPDUs
 	SendsIn, SendsOut  uint64 // messages
-	SendBytesIn        uint64 // payload, as in the following
+	SendBytesIn        uint64 // payload, also in the four fields below
 	SendBytesOut       uint64
 	WriteBytesIn       uint64
 	WriteBytesOut      uint64
 	ReadsIn, ReadsOut  uint64 // requests
-	ReadBytesIn        uint64 // that this side asked for
-	ReadBytesOut       uint64 // that the peer asked for
-	Invalidated        uint64 // STags of this side, by the peer
-	DirectReads        uint64 // payload of an FPDU, or part of it, read straight into place
-	Misguessed         uint64 // reads ahead of FPDUs that were not what came (lookAhead)
-	Handoffs           uint64 // transmissions that a goroutine had to finish
-	Stalled            uint64 // connections ended because the peer did nothing
-	EmptyIn            uint64 // FPDUs without a byte that completed nothing
-	EmptyEnds          uint64 // connections ended because of too many of them
+	ReadBytesIn        uint64 // for this side's Reads
+	ReadBytesOut       uint64 // for the peer's Reads
+	Invalidated        uint64 // STags of this side that the peer invalidated
+	DirectReads        uint64 // reads of payload, or part of it, straight into its place
+	Misguessed         uint64 // reads ahead whose guess was wrong (lookAhead)
+	Handoffs           uint64 // transmissions that another goroutine had to finish
+	Stalled            uint64 // connections ended because the peer stalled
+	EmptyIn            uint64 // FPDUs without payload that completed nothing
+	EmptyEnds          uint64 // connections ended because of too many such FPDUs
 	TerminatesIn       map[wire.Cause]uint64
 	TerminatesOut      map[wire.Cause]uint64
 	Connections, Rings int64 // at present
@@ -58,8 +58,8 @@ func (c *counters) terminate(m *map[wire.Cause]uint64, cause wire.Cause) {
 	if *m == nil {
 		*m = make(map[wire.Cause]uint64)
 	}
-	// A peer may send any code it likes: causes that no standard lists
-	// share one entry for each layer.
+	// A peer may send any code. All causes that no standard lists share one entry for each
+	// layer, so that the map stays small.
 	if !cause.Listed() {
 		cause = wire.Cause{Layer: cause.Layer & 0xf, Type: 0xf, Code: 0xff}
 	}

@@ -15,9 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Dial connects to addr. ctx and SetupTimeout bound the set-up, not the
-// connection. A peer that does not take part in MPA revision 2 is asked once
-// more by revision 1.
+// Dial connects to addr. ctx and SetupTimeout bound the set-up, not the connection. If the
+// peer does not take part in MPA revision 2, Dial connects once more by revision 1.
 func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	if err := checkParam(&param, rdmacm.MaxRequestData); err != nil {
 		return nil, err
@@ -44,7 +43,7 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 	return nil, err
 }
 
-// errRevision: the peer may do better with revision 1.
+// errRevision: the peer may accept revision 1.
 var errRevision = fmt.Errorf("%w: peer does not take part in MPA revision 2", ErrSetup)
 
 func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.ConnParam, rev wire.Revision) (*Conn, error) {
@@ -54,7 +53,7 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 		return nil, err
 	}
 	sock := conn.(*net.TCPConn)
-	// The end of ctx ends the reads and writes below.
+	// When ctx ends, the reads and writes below end.
 	stop := context.AfterFunc(ctx, func() { sock.SetDeadline(time.Unix(1, 0)) })
 	c, err := p.initiate(sock, param, rev)
 	if !stop() && err == nil {
@@ -74,7 +73,7 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 	return c, nil
 }
 
-// initiate is the set-up once TCP is connected.
+// initiate performs the set-up on a connected TCP socket.
 func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire.Revision) (*Conn, error) {
 	h := wire.MPAHeader{Revision: rev}
 	if p.cfg.CRC != CRCOff {
@@ -99,7 +98,7 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 		f, err = readFrame(sock, true)
 	}
 	if err != nil {
-		// What a responder does that does not know revision 2: it closes.
+		// A responder that does not know revision 2 closes the connection.
 		gone := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		if rev >= wire.Revision2 && gone {
 			err = fmt.Errorf("%w: %w", errRevision, err)
@@ -140,8 +139,8 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	return c, nil
 }
 
-// settle takes the responder's word on read depths and the ready-to-receive
-// message. The zero Cause means that they fit.
+// settle applies the responder's answer about read depths and the ready-to-receive message.
+// It returns the zero Cause if they fit.
 func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 	s.PeerIRD, s.PeerORD = int(theirs.IRD), int(theirs.ORD)
 	s.IRD = int(mine.IRD)
@@ -159,7 +158,7 @@ func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 	}
 	s.PeerToPeer = true
 	for _, form := range []wire.RTR{wire.RTRWrite, wire.RTRRead, wire.RTRSend} {
-		// The Read needs a place in the responder's queue.
+		// The Read takes a place in the responder's queue.
 		fits := form != wire.RTRRead || theirs.IRD > 0
 		if mine.RTR&theirs.RTR&form != 0 && fits {
 			s.RTR = form
@@ -169,7 +168,7 @@ func (s *Setup) settle(mine, theirs *wire.Enhanced, maxIRD int) wire.Cause {
 	return wire.MPANoRTR
 }
 
-// refuse ends a set-up by a Terminate and gives the error for it.
+// refuse ends a set-up by a Terminate and returns the error for it.
 func (p *Provider) refuse(sock *net.TCPConn, s *Setup, cause wire.Cause) error {
 	t := wire.Termination{Cause: cause}
 	b := make([]byte, wire.FPDUSize(wire.UntaggedSize+t.Size()))

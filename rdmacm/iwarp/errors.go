@@ -8,21 +8,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// ErrSetup is what every failure to set up a connection wraps, but for a
-// refusal by the peer and for what TCP has to say.
+// ErrSetup is wrapped by every failure to set up a connection, except a refusal by the peer
+// (rdmacm.RejectedError) and a failure to connect TCP.
 var ErrSetup = errors.New("iwarp: connection set-up failed")
 
-// ErrEmpty ends a connection whose peer sends many FPDUs without a byte, and no message.
+// ErrEmpty ends a connection if the peer sends mostEmpty FPDUs without payload and
+// completes no message.
 var ErrEmpty = fmt.Errorf("iwarp: peer sent %d FPDUs that bring nothing, and no message", mostEmpty)
 
-// A TerminateError ends a connection: one of the sides found a fault and said
-// so by a Terminate.
+// A TerminateError ends a connection: one of the sides found a fault and sent a Terminate.
 type TerminateError struct {
 	wire.Cause
 	// Remote: the peer found the fault. Otherwise this side did.
 	Remote bool
-	// Dialect is how a remote Terminate was laid out. With DialectUnknown
-	// the cause may also be that of Cause.Swapped.
+	// Dialect is the layout of a remote Terminate. With DialectUnknown the cause may also
+	// be Cause.Swapped.
 	Dialect wire.Dialect
 	// Detail says more about a fault found here.
 	Detail error
@@ -41,7 +41,7 @@ func (e *TerminateError) Error() string {
 	return fmt.Sprintf("iwarp: terminated: %v", e.Cause)
 }
 
-// Unwrap gives the seam's error for the cause, where it has one.
+// Unwrap returns Detail and the seam's error for the cause, as far as they exist.
 func (e *TerminateError) Unwrap() []error {
 	var errs []error
 	if e.Detail != nil {
@@ -54,7 +54,7 @@ func (e *TerminateError) Unwrap() []error {
 	return errs
 }
 
-// A BrokenError: the TCP connection ended where it should not have.
+// A BrokenError: the TCP connection ended in the middle of something.
 type BrokenError struct {
 	// Err is what TCP said, or io.ErrUnexpectedEOF.
 	Err error

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// EventKind is what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
 // Kinds of events.
@@ -17,7 +17,7 @@ const (
 	EventConnected
 	EventRejected
 	EventClosed
-	// EventRefused: a connection got no seat, and was closed unheard.
+	// EventRefused: a connection got no seat; the provider closed it and read nothing.
 	EventRefused
 )
 
@@ -42,14 +42,14 @@ type Event struct {
 	Kind  EventKind
 	Peer  netip.AddrPort
 	Local netip.AddrPort
-	// Setup is what was agreed; of EventConnected.
+	// Setup is the agreed set-up. Only EventConnected and EventClosed have it.
 	Setup Setup
-	// Err is why; nil after an orderly end.
+	// Err is the reason; nil after an orderly end.
 	Err error
 }
 
-// Fault says that the connection was not set up, or ended, by something else than
-// either side's wish.
+// Fault reports whether the set-up failed or the connection ended without either side
+// wishing it.
 func (e *Event) Fault() bool {
 	return e.Err != nil && !errors.Is(e.Err, net.ErrClosed) && !errors.Is(e.Err, rdmacm.ErrAborted)
 }

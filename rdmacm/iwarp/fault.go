@@ -5,9 +5,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// fault ends the connection because of something that this side found wrong: a
-// Terminate goes out as the last FPDU, input is not looked at any more, and the
-// peer has LingerTimeout to close. Only the first fault counts.
+// fault ends the connection because this side found a fault. It sends a Terminate as the
+// last FPDU, ignores further input, and gives the peer LingerTimeout to close. Only the
+// first fault counts.
 func (l *lifecycle) fault(t *wire.Termination, detail error) {
 	why := &TerminateError{Cause: t.Cause, Detail: detail}
 	l.mu.Lock()

@@ -2,19 +2,18 @@ package iwarp
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 
-// What the other parts ask of the transmitter. None of their locks is held.
+// The methods that other parts call. The callers hold none of their own locks.
 
-// hold makes posts wait for release. The receiver calls it before it works on a
-// run of FPDUs.
+// hold makes posted work wait for release. The receiver calls it before it processes a run
+// of FPDUs.
 func (t *transmitter) hold() {
 	t.mu.Lock()
 	t.held = true
 	t.mu.Unlock()
 }
 
-// release takes over the answers to the RDMA Reads of a run of FPDUs, and sends
-// them and what was posted meanwhile. It says whether TCP took it all, and there was
-// something.
+// release takes over the answers to the RDMA Reads of a run of FPDUs, and sends them and
+// the work posted meanwhile. It returns true if it sent something and TCP took all of it.
 func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	t.mu.Lock()
 	t.held = false
@@ -24,15 +23,15 @@ func (t *transmitter) release(asked *answerQueue) (sent bool) {
 	return own && t.transmit()
 }
 
-// lift lifts the ban on sending. What waits goes out with the next release.
+// lift allows sending. Waiting work goes out with the next release.
 func (t *transmitter) lift() {
 	t.mu.Lock()
 	t.fenced = false
 	t.mu.Unlock()
 }
 
-// nudge sends another ready-to-receive message, unless something is being sent.
-// It says false when the connection is at its end.
+// nudge sends another ready-to-receive message, unless a goroutine is sending. It returns
+// false when the connection is at its end.
 func (t *transmitter) nudge() bool {
 	t.mu.Lock()
 	refusing, own := t.refusing, false
@@ -47,8 +46,8 @@ func (t *transmitter) nudge() bool {
 	return !refusing
 }
 
-// refuse fails what is posted from now on. The lifecycle calls it when the
-// connection ends: stopping is set.
+// refuse makes later posts fail. The lifecycle calls it when the connection ends, after it
+// has set stopping.
 func (t *transmitter) refuse() {
 	t.mu.Lock()
 	t.refusing = true
@@ -56,8 +55,8 @@ func (t *transmitter) refuse() {
 	t.mu.Unlock()
 }
 
-// lastFPDU hands over the FPDU of a Terminate, for flush to send before anything
-// else and nothing after it. It says false when nothing may be sent (any more).
+// lastFPDU hands over the FPDU of a Terminate. flush then sends it before all other work,
+// and nothing after it. lastFPDU returns false if nothing may be sent now or any more.
 func (t *transmitter) lastFPDU(fpdu []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +68,7 @@ func (t *transmitter) lastFPDU(fpdu []byte) bool {
 	return true
 }
 
-// leave closes this half of the connection once what was posted is through.
+// leave closes this half of the connection once all posted work is done.
 func (t *transmitter) leave() {
 	t.mu.Lock()
 	t.refusing, t.leaving = true, true
@@ -95,8 +94,8 @@ func (t *transmitter) finish() {
 	}
 }
 
-// drain sends what can be sent, after the peer has closed its half. It waits for
-// the peer until the connection ends.
+// drain sends the remaining work after the peer has closed its half. It waits until all is
+// sent or the connection ends.
 func (t *transmitter) drain() {
 	t.mu.Lock()
 	t.refusing, t.leaving = true, true
@@ -112,7 +111,7 @@ func (t *transmitter) drain() {
 	t.mu.Unlock()
 }
 
-// stop lets nothing more go out, and waits for the sender to see that.
+// stop forbids sending, and waits until the sender has noticed.
 func (t *transmitter) stop() {
 	t.mu.Lock()
 	t.refusing, t.broken = true, true
@@ -124,28 +123,29 @@ func (t *transmitter) stop() {
 	t.mu.Unlock()
 }
 
-// ended says that this half was closed, with nothing outstanding.
+// ended reports that this half was closed with nothing outstanding.
 func (t *transmitter) ended() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.finSent && t.head == nil
 }
 
-// wasReset says that the peer reset the connection before this half was closed.
+// wasReset reports that the peer reset the connection before this half was closed.
 func (t *transmitter) wasReset() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reset && !t.finSent
 }
 
-// sending says that there is something that the peer must take, or must let go.
+// sending reports that work waits for the peer: it must read, or a responder waits for the
+// initiator's first FPDU.
 func (t *transmitter) sending() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.owned || t.cursor != nil && t.fenced
 }
 
-// reading says that the peer must answer an RDMA Read.
+// reading reports that the peer owes the answer to an RDMA Read.
 func (t *transmitter) reading() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

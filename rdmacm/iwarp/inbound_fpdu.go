@@ -4,26 +4,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// phase is how far the receiver is in an FPDU.
+// phase is the receiver's progress within an FPDU.
 type phase uint8
 
 const (
 	phaseHeader  phase = iota // length and DDP header are due
-	phasePayload              // payload is due and goes to its place as it comes
-	phaseWhole                // a short FPDU whose CRC must be seen before its payload is placed
+	phasePayload              // payload is due; it goes to its place as it arrives
+	phaseWhole                // a short FPDU: the CRC is checked before the payload is placed
 	phaseTrailer              // pad and CRC are due
 )
 
-// target is where an FPDU's payload goes.
+// target is the place that an FPDU's payload goes to.
 type target uint8
 
 const (
-	toNowhere target = iota // after a fault, and where there is none
+	toNowhere target = iota // after a fault, or without payload
 	toScratch               // RDMAP headers
 	toMessage               // a Send's buffer
 	toSink                  // the sink of the oldest RDMA Read
 	toRegion                // registered memory
-	toBounce                // registered memory, once the CRC was found right
+	toBounce                // registered memory, after the CRC was found right
 )
 
 // inboundFPDU is the FPDU that is being received.
@@ -33,7 +33,7 @@ type inboundFPDU struct {
 	ulpdu  int // its length
 	left   int // payload bytes not consumed
 	placed int // payload bytes consumed
-	// large: it has much payload that may be read straight into its place.
+	// large: it has much payload, which may be read straight into its place.
 	large bool
 	crc   uint32
 
@@ -44,8 +44,8 @@ type inboundFPDU struct {
 	region   *region
 	read     *outRead
 
-	// fault is what is wrong with the FPDU. It is not acted on before the CRC
-	// was found right.
+	// fault is the FPDU's fault. If the connection uses CRCs, the receiver acts on it only
+	// after the CRC was found right.
 	fault  wire.Cause
 	faulty bool
 	detail error
@@ -65,7 +65,7 @@ func (f *inboundFPDU) headerSize() int {
 	return wire.UntaggedSize
 }
 
-// needs is how many bytes the current phase wants in one piece.
+// needs returns the number of bytes that the current phase needs in one piece.
 func (f *inboundFPDU) needs() int {
 	switch f.phase {
 	case phaseHeader:
@@ -83,7 +83,7 @@ func (f *inboundFPDU) trailer() int { return trailerSize(f.ulpdu) }
 
 func trailerSize(ulpdu int) int { return wire.Pad(ulpdu) + wire.CRCSize }
 
-// wrong notes the first fault of the FPDU.
+// wrong records the first fault of the FPDU.
 func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
 	if f.faulty {
 		return
@@ -92,8 +92,8 @@ func (f *inboundFPDU) wrong(cause wire.Cause, detail error) {
 	f.target = toNowhere
 }
 
-// stepOn takes steps to the end of the FPDU, or to its fault. It says false when
-// there is not enough in the ring for that.
+// stepOn takes steps to the end of the FPDU, or to its fault. It returns false if the ring
+// holds too few bytes for that.
 func (x *receiver) stepOn() bool {
 	if x.fpdu.phase == phaseHeader && x.wholeSend() {
 		return true
@@ -106,8 +106,8 @@ func (x *receiver) stepOn() bool {
 	return false
 }
 
-// step takes the next step in what is in the ring, and says false when there is
-// not enough for one.
+// step takes the next step with the bytes in the ring. It returns false if they are too few
+// for one.
 func (x *receiver) step() bool {
 	f := &x.fpdu
 	in := x.ring.buf[x.r:x.w]
@@ -161,7 +161,7 @@ func (x *receiver) step() bool {
 	return true
 }
 
-// stepHeader begins an FPDU.
+// stepHeader parses the header of the next FPDU.
 func (x *receiver) stepHeader(in []byte) bool {
 	f := &x.fpdu
 	if len(in) < wire.LengthSize {
@@ -182,7 +182,7 @@ func (x *receiver) stepHeader(in []byte) bool {
 	f.isTagged = control.Tagged
 	size := f.headerSize()
 	if n < size {
-		// Not even the length can be trusted.
+		// The length field itself cannot be trusted.
 		x.life.fault(&wire.Termination{Cause: wire.MPAMarker}, nil)
 		return true
 	}
@@ -216,8 +216,8 @@ func (x *receiver) stepHeader(in []byte) bool {
 	return true
 }
 
-// judge decides what to do with the FPDU whose header is there: its target, or
-// its fault. Versions come first, then opcode and queue (RFC 5040 §7.2).
+// judge decides, by the FPDU's header, on its target or its fault. It checks versions
+// first, then opcode and queue (RFC 5040 §7.2).
 func (x *receiver) judge(control wire.Control) {
 	f := &x.fpdu
 	if control.Tagged {
@@ -250,12 +250,12 @@ func (x *receiver) judge(control wire.Control) {
 	}
 }
 
-// badCRC ends the connection: nothing of the FPDU can be trusted.
+// badCRC ends the connection: no part of the FPDU can be trusted.
 func (x *receiver) badCRC() {
 	x.life.fault(&wire.Termination{Cause: wire.MPACRC}, nil)
 }
 
-// raise acts on the FPDU's fault. DDP and RDMAP faults quote its header.
+// raise ends the connection by the FPDU's fault. The Terminate quotes the FPDU's header.
 func (x *receiver) raise() {
 	x.validated()
 	f := &x.fpdu
@@ -266,8 +266,8 @@ func (x *receiver) raise() {
 	x.life.fault(&t, f.detail)
 }
 
-// validated lifts the ban on sending that lasts until the first FPDU was
-// received and validated (RFC 5044 §7.1.2).
+// validated allows sending once the first FPDU has been received and validated (RFC 5044
+// §7.1.2).
 func (x *receiver) validated() {
 	if x.begun {
 		return
@@ -276,7 +276,7 @@ func (x *receiver) validated() {
 	x.life.heard()
 }
 
-// endFPDU follows an FPDU that was received whole and whose CRC is right.
+// endFPDU finishes an FPDU that was received whole and whose CRC is right.
 func (x *receiver) endFPDU() {
 	f := &x.fpdu
 	x.fpdus++
@@ -316,12 +316,13 @@ func (x *receiver) endFPDU() {
 	}
 }
 
-// mostEmpty is how many FPDUs may bring nothing before a message, or the answer to a
-// Read, is complete. An initiator sends a few, to say that it is ready.
+// mostEmpty is the number of FPDUs without payload that end the connection, if they arrive
+// before a message or the answer to a Read is complete. An initiator sends a few of them to
+// say that it is ready.
 const mostEmpty = 1024
 
-// brought says whether the FPDU, which is complete, brought a byte, asked for one, or
-// completed something.
+// brought reports whether the complete FPDU brought a byte, asked for one, or completed
+// something.
 func (x *receiver) brought() bool {
 	f := &x.fpdu
 	switch f.op() {
@@ -335,8 +336,8 @@ func (x *receiver) brought() bool {
 	return f.ulpdu > wire.UntaggedSize || f.untagged.Last
 }
 
-// countEmpty ends the connection where too many FPDUs bring nothing: each costs this
-// side more than the peer, and no other rule has a bound for them.
+// countEmpty ends the connection after mostEmpty FPDUs that bring nothing. Each of them
+// costs this side more than the peer, and no other rule bounds them.
 func (x *receiver) countEmpty() {
 	x.p.counters.emptyIn.Add(1)
 	if x.empty++; x.empty == mostEmpty {

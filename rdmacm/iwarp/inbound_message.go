@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// An inboundMessage is the buffer of a Send that arrives, and the Recv that
-// hands it over.
+// An inboundMessage is the buffer of an arriving Send, and the Recv that passes it to the
+// Handler.
 type inboundMessage struct {
 	rdmacm.Recv
 	stock *messages
@@ -18,29 +18,28 @@ type inboundMessage struct {
 	state atomic.Uint32
 }
 
-// States of an inboundMessage that was handed over. Where the Handler releases it
-// before Received returns, the receiver has it back for the next one.
+// States of an inboundMessage that was passed to the Handler. If the Handler releases it
+// before Received returns, the receiver uses it again for the next message.
 const (
 	lent     uint32 = iota // Received has not returned
-	kept                   // it has, and the Handler has the message still
-	released               // before Received returned
+	kept                   // Received has returned, and the Handler still has the message
+	released               // the Handler released the message
 )
 
-// lend comes before Received, and back after it: it is true where the message was
-// released meanwhile.
+// The receiver calls lend before Received, and back after it. back returns true if the
+// Handler released the message meanwhile.
 func (m *inboundMessage) lend() { m.state.Store(lent) }
 
 func (m *inboundMessage) back() bool { return !m.state.CompareAndSwap(lent, kept) }
 
-// messages is the stock of receive buffers of all connections, by size. What
-// is in use is bounded by what the connections promised; what is idle goes with
-// the next garbage collections.
+// messages is the stock of receive buffers of all connections, by size. The promises of the
+// connections bound the buffers in use; garbage collections free the idle ones.
 type messages struct {
 	classes [messageClasses]sync.Pool
 }
 
-// Buffers are powers of two from 512 bytes up to 1 MiB; longer ones are made
-// for the occasion.
+// Buffer sizes are powers of two from 512 bytes to 1 MiB. get allocates a longer buffer for
+// one use.
 const (
 	minMessageShift = 9
 	messageClasses  = 12

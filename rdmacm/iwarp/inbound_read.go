@@ -5,11 +5,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// none is the absence of a cause.
+// none is the zero Cause: no fault.
 var none wire.Cause
 
 // judgeReadRequest checks the DDP header of a Read Request (RFC 5040 §5.2.1).
-// What it asks for is checked when the request has been received.
+// endReadRequest checks the requested memory once the request has been received.
 func (x *receiver) judgeReadRequest() {
 	f := &x.fpdu
 	h := &f.untagged
@@ -30,9 +30,9 @@ func (x *receiver) judgeReadRequest() {
 	}
 }
 
-// endReadRequest checks what a Read Request asks for and queues the answer. The
-// transmitter gets it when the run of FPDUs is over, and sends it: the receiver
-// waits for nothing.
+// endReadRequest checks the memory that a Read Request names, and queues the answer. The
+// transmitter takes the answer at the end of the run of FPDUs, and sends it: the receiver
+// never waits.
 func (x *receiver) endReadRequest() {
 	f := &x.fpdu
 	q := wire.ParseRead(x.scratch[:])
@@ -52,8 +52,8 @@ func (x *receiver) endReadRequest() {
 	x.asked.push(a)
 }
 
-// judgeReadResponse checks a segment of a Read Response against the oldest Read
-// that waits for one: steering tag, offset and length must be what is due.
+// judgeReadResponse checks a segment of a Read Response against the oldest Read that waits
+// for one: steering tag, offset and length must match the rest of the Read.
 func (x *receiver) judgeReadResponse() {
 	f := &x.fpdu
 	r := x.oldestRead()
@@ -93,7 +93,7 @@ func (x *receiver) endRead() {
 	*r = outRead{}
 	x.p.outReads.Put(r)
 	if x.due.first == nil && !x.waiting.Load() {
-		x.streak = 0 // what comes next is short, most likely
+		x.streak = 0 // the next FPDUs are short, most likely
 	}
 	x.tx.readDone(ch)
 }

@@ -56,17 +56,16 @@ func (x *receiver) judgeSend() {
 	f.target = toMessage
 }
 
-// isRTRSend: the current FPDU is the initiator's ready-to-receive Send, which
-// is not for the ULP (RFC 6581 §9.2).
+// isRTRSend reports whether the current FPDU is the initiator's ready-to-receive Send. Such
+// a Send is not for the ULP (RFC 6581 §9.2).
 func (x *receiver) isRTRSend() bool {
 	f := &x.fpdu
 	return x.responder && !x.begun && x.agreed.PeerToPeer && x.agreed.RTR&wire.RTRSend != 0 &&
 		f.untagged.Op == wire.Send && f.left == 0 && f.untagged.Last
 }
 
-// provide makes the open message's buffer hold size bytes. The length of a
-// message is known from its last segment only: before that, the buffer grows
-// with what arrives.
+// provide makes the buffer of the open message hold size bytes. Only the last segment
+// reveals a message's length; before it arrives, the buffer grows with the message.
 func (x *receiver) provide(size, limit int, last bool) {
 	s := &x.send
 	if s.message != nil && len(s.message.store) >= size {
@@ -83,9 +82,9 @@ func (x *receiver) provide(size, limit int, last bool) {
 	s.message = m
 }
 
-// wholeSend takes in an FPDU that is a Send by itself and is in the ring to its end,
-// which nearly all small messages are. It says false, and has done nothing, where the
-// FPDU is anything else, not there yet, or at fault: then step takes it apart.
+// wholeSend processes an FPDU that is a complete Send and lies completely in the ring:
+// nearly all small messages do. It returns false, and has done nothing, if the FPDU is of
+// another kind, incomplete or faulty; then step processes it.
 func (x *receiver) wholeSend() bool {
 	const header = wire.LengthSize + wire.UntaggedSize
 	in := x.ring.buf[x.r:x.w]
@@ -132,7 +131,7 @@ func (x *receiver) wholeSend() bool {
 	return true
 }
 
-// endSend delivers the message that is complete.
+// endSend delivers the complete message.
 func (x *receiver) endSend() {
 	f := &x.fpdu
 	s := &x.send
@@ -153,8 +152,8 @@ func (x *receiver) endSend() {
 	x.deliver(m, n, invalidated)
 }
 
-// deliver hands over a message of n bytes, and the steering tag that it invalidated,
-// or 0.
+// deliver passes a message of n bytes to the Handler, with the steering tag that it
+// invalidated, or 0.
 func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 	m.Bytes, m.Invalidated = m.store[:n], invalidated
 	x.sends++
@@ -172,7 +171,7 @@ func (x *receiver) deliver(m *inboundMessage, n int, invalidated uint32) {
 	}
 }
 
-// message is a buffer for a message of so many bytes.
+// message returns a buffer for a message of size bytes.
 func (x *receiver) message(size int) *inboundMessage {
 	if m := x.spare; m != nil && size <= len(m.store) {
 		x.spare = nil

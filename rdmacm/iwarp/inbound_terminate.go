@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// peerTerminated follows a Terminate by the peer.
+// peerTerminated ends the connection after a Terminate from the peer.
 func (x *receiver) peerTerminated() {
 	t, err := wire.ParseTermination(x.scratch[:min(x.fpdu.placed, len(x.scratch))])
 	if err != nil {
@@ -19,7 +19,7 @@ func (x *receiver) peerTerminated() {
 	x.life.end(why, false)
 }
 
-// refused is the work of this side's that a Terminate quotes, or nil.
+// refused returns an error that names this side's work which a Terminate quotes, or nil.
 func refused(t *wire.Termination) error {
 	if len(t.RDMAP) == wire.ReadRequestSize {
 		return &rdmacm.RefusedError{Op: rdmacm.OpRead, STag: wire.ParseRead(t.RDMAP).SourceSTag}
@@ -37,9 +37,9 @@ func refused(t *wire.Termination) error {
 	return nil
 }
 
-// blame finds the RDMA Read that a Terminate quotes: it has failed by itself, not
-// by the end of the connection. (A Write that is quoted may have come back long
-// ago, RFC 5040 §6.2.1: refused tells of it.)
+// blame marks the RDMA Read that a Terminate quotes as failed by itself, rather than by the
+// end of the connection. (A quoted Write may have completed long ago, RFC 5040 §6.2.1;
+// refused names it.)
 func (x *receiver) blame(t *wire.Termination, why error) {
 	var quoted func(r *outRead) bool
 	if len(t.RDMAP) == wire.ReadRequestSize {

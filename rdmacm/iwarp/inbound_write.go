@@ -4,8 +4,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// judgeWrite checks a segment of an RDMA Write (RFC 5041 §7.1). Without payload
-// nothing is checked.
+// judgeWrite checks a segment of an RDMA Write (RFC 5041 §7.1). A segment without payload
+// passes unchecked.
 func (x *receiver) judgeWrite() {
 	f := &x.fpdu
 	if f.left == 0 {

@@ -12,9 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A lifecycle is the part of a connection that begins and ends it: it knows why
-// the connection ends, watches over a peer that does nothing, and closes the
-// socket.
+// A lifecycle is the part of a connection that starts and ends it: it holds the reason for
+// the end, watches for a peer that does nothing, and closes the socket.
 type lifecycle struct {
 	*endpoint
 	tx      *transmitter
@@ -24,15 +23,15 @@ type lifecycle struct {
 	seat    *census.Seat  // nil: this side dialed
 	done    chan struct{} // see rdmacm.Conn.Done
 
-	stopping atomic.Bool // the connection ends: receive no more
-	faulty   atomic.Bool // this side found a fault: what follows is not looked at
+	stopping atomic.Bool // the connection ends: stop receiving
+	faulty   atomic.Bool // this side found a fault: ignore further input
 
 	// mu guards what follows.
 	mu       sync.Mutex
 	err      error // why the connection ends; the first reason counts
 	abortive bool
 	watch    watch
-	nudge    *time.Timer // of an initiator
+	nudge    *time.Timer // set on an initiator only
 }
 
 // start puts the connection into full operation.
@@ -47,8 +46,8 @@ func (l *lifecycle) start() {
 	l.tx.flush() // the ready-to-receive message
 }
 
-// heard follows the first FPDU that was received and validated: it lifts the ban
-// on sending (RFC 5044 §7.1.2).
+// heard runs after the first FPDU was received and validated: it allows sending (RFC 5044
+// §7.1.2) and marks the seat as heard.
 func (l *lifecycle) heard() {
 	l.seat.Heard()
 	l.tx.lift()
@@ -66,15 +65,15 @@ func (l *lifecycle) end(err error, abortive bool) {
 	l.stopping.Store(true)
 	l.p.rings.stopWaiting(l.rx)
 	l.tx.refuse()
-	// The socket may not be closed from within its own callbacks: a deadline
-	// in the past wakes what waits for it.
+	// The socket may not be closed from within its own callbacks: a deadline in the past
+	// wakes the goroutines that wait for it.
 	l.sock.SetDeadline(longAgo)
 }
 
 var longAgo = time.Unix(1, 0)
 
-// conclude ends the connection: work comes back, memory is revoked, the socket
-// is closed and the Handler told. The receiving goroutine ends with it.
+// conclude ends the connection: it brings back outstanding work, revokes memory, closes the
+// socket, and tells the Handler. Then the receiving goroutine ends.
 func (l *lifecycle) conclude() {
 	if l.rx.eof {
 		l.peerClosed()
@@ -112,8 +111,7 @@ func (l *lifecycle) conclude() {
 	close(l.done)
 }
 
-// peerClosed follows the peer's FIN: what was posted still goes out, as far as
-// the peer takes it.
+// peerClosed handles the peer's FIN: posted work still goes out, if the peer takes it.
 func (l *lifecycle) peerClosed() {
 	if l.rx.partial() && !l.faulty.Load() && !l.stopping.Load() {
 		l.end(&BrokenError{io.ErrUnexpectedEOF}, true)
@@ -122,14 +120,14 @@ func (l *lifecycle) peerClosed() {
 	l.limit(limitEnd, l.p.cfg.LingerTimeout, &BrokenError{io.ErrUnexpectedEOF})
 	l.tx.drain()
 	l.unlimit(limitEnd)
-	// TCP tells a reset to one of the two only, and the sender, which drain has waited
-	// for, may have been told: then this is no FIN.
+	// TCP reports a reset to either the receiver or the sender, not to both. drain has
+	// waited for the sender; if the sender saw a reset, the end of input was no FIN.
 	if l.tx.wasReset() {
 		l.end(&BrokenError{unix.ECONNRESET}, true)
 	}
 }
 
-// A flushedError is rdmacm.ErrFlushed with the reason.
+// A flushedError is rdmacm.ErrFlushed with the reason for the end.
 type flushedError struct{ reason error }
 
 func (e *flushedError) Error() string   { return rdmacm.ErrFlushed.Error() + ": " + e.reason.Error() }

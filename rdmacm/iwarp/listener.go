@@ -77,8 +77,8 @@ func (l *listener) Close() error {
 	return err
 }
 
-// serve accepts connections. It never waits for a peer: each is set up on a
-// goroutine of its own, if there is a seat for it.
+// serve accepts connections. It never waits for a peer: each connection that gets a seat is
+// set up on a goroutine of its own.
 func (l *listener) serve() {
 	for {
 		sock, err := l.tcp.AcceptTCP()
@@ -96,7 +96,7 @@ func (l *listener) serve() {
 	}
 }
 
-// begin begins the set-up of a connection.
+// begin starts the set-up of a connection.
 func (l *listener) begin(sock *net.TCPConn) {
 	a := &arrival{
 		request:  request{p: l.p, sock: sock, peer: addrPort(sock.RemoteAddr()), local: addrPort(sock.LocalAddr())},
@@ -121,12 +121,12 @@ func (l *listener) begin(sock *net.TCPConn) {
 	l.mu.Unlock()
 }
 
-// An arrival is a connection whose set-up is under way. It holds the seat until
-// the connection does.
+// An arrival is a connection in set-up. It holds the seat until the connection takes it
+// over.
 type arrival struct {
 	request
 	listener *listener
-	why      census.Reason // once lost is closed
+	why      census.Reason // valid once lost is closed
 	lost     chan struct{}
 }
 
@@ -137,18 +137,18 @@ func (a *arrival) End(why census.Reason) {
 	a.sock.Close()
 }
 
-// Busy implements census.Holder: a set-up waits for the peer only.
+// Busy implements census.Holder. A set-up waits only for the peer, so it is never busy.
 func (a *arrival) Busy() bool { return false }
 
-// setUp receives the request of a new connection and hands it to Accept.
+// setUp receives the request of a new connection and passes it to Accept.
 func (a *arrival) setUp() {
 	l := a.listener
 	a.deadline = time.Now().Add(l.p.cfg.SetupTimeout)
 	a.sock.SetDeadline(a.deadline)
 	var err error
 	a.frame, err = readFrame(a.sock, false)
-	// From here on Close reaches this goroutine by l.closed, and the socket may
-	// be another's.
+	// From here on Close wakes this goroutine by l.closed, because the socket may already
+	// belong to a connection.
 	l.forget(a.sock)
 	if err == nil {
 		timer := time.NewTimer(time.Until(a.deadline))

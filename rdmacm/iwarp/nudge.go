@@ -2,16 +2,15 @@ package iwarp
 
 import "time"
 
-// Linux's siw, as a responder, may miss what arrives while it finishes the
-// set-up: it stays in the socket until more comes. An initiator that has heard
-// nothing yet therefore sends another empty RDMA Write, which wakes such a peer
-// and means nothing to any other.
+// As a responder, Linux's siw may miss bytes that arrive while it finishes the set-up: they
+// stay in the socket until more bytes come. So an initiator that has heard nothing yet
+// sends another empty RDMA Write. It wakes such a peer, and has no effect on any other.
 const (
 	firstNudge = 50 * time.Millisecond
 	nudges     = 4 // each waits four times as long as the one before
 )
 
-// nudgeLater begins to nudge. It is for initiators.
+// nudgeLater starts the timer of an initiator's nudges.
 func (l *lifecycle) nudgeLater() {
 	wait, left := firstNudge, nudges
 	l.mu.Lock()

@@ -9,10 +9,10 @@ import (
 type outgoing struct {
 	active bool
 	op     wire.Opcode
-	chain  *rdmacm.Chain // of the work request that it carries out, or nil
-	answer *response     // to the peer's Read Request, or nil
+	chain  *rdmacm.Chain // the chain of the work request, or nil
+	answer *response     // the answer to the peer's Read Request, or nil
 
-	// What is still to go: from pieces[0][offset:] on.
+	// The rest of the payload, from pieces[0][offset:] on.
 	pieces [][]byte
 	offset int
 	left   int
@@ -23,10 +23,9 @@ type outgoing struct {
 	request                                     wire.Read // of a Read Request
 }
 
-// next begins the message to send: the ready-to-receive message first, then
-// answers to the peer's RDMA Reads in turn with what was posted. Short Sends that
-// come before it are in b when it returns. It says false when there is nothing
-// that may go, or no room.
+// next selects and begins the next message: first the ready-to-receive message, then
+// answers to the peer's RDMA Reads in turn with posted work. It puts short Sends that come
+// before that message into b. It returns false if nothing may go now, or b has no room.
 func (t *transmitter) next(b *batch) bool {
 	t.mu.Lock()
 	rtr, answer, ch := t.pick(b)
@@ -44,8 +43,7 @@ func (t *transmitter) next(b *batch) bool {
 	return true
 }
 
-// pick chooses what next begins: at most one of its results is not zero. mu is
-// held.
+// pick chooses the message that next begins: at most one result is not zero. mu is held.
 func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm.Chain) {
 	if t.broken || t.fenced {
 		return
@@ -77,11 +75,11 @@ func (t *transmitter) pick(b *batch) (rtr wire.RTR, answer *response, ch *rdmacm
 	return 0, nil, ch
 }
 
-// answerTurns is how many answers go in a row while posted work waits.
+// answerTurns is the number of answers that go in a row while posted work waits.
 const answerTurns = 4
 
-// nextPosted moves the cursor over chains with nothing to send, and says
-// whether a work request may go. mu is held.
+// nextPosted moves the cursor past chains with nothing to send. It reports whether a work
+// request may go. mu is held.
 func (t *transmitter) nextPosted() bool {
 	for t.cursor != nil {
 		st := postingOf(t.cursor)
@@ -94,7 +92,7 @@ func (t *transmitter) nextPosted() bool {
 	return false
 }
 
-// sendable says whether next would find something. mu is held.
+// sendable reports whether the sender has something to do. mu is held.
 func (t *transmitter) sendable() bool {
 	if t.broken || t.fenced || t.terminated {
 		return false
@@ -110,7 +108,7 @@ func (t *transmitter) sendable() bool {
 		t.cursor.Work[st.built].Op != rdmacm.OpRead || t.readsOut < t.agreed.ORD
 }
 
-// startWork begins the work request of ch that is not built.
+// startWork begins the next work request of ch.
 func (t *transmitter) startWork(ch *rdmacm.Chain) {
 	if t.first == nil {
 		t.first = ch
@@ -137,8 +135,7 @@ func (t *transmitter) startWork(ch *rdmacm.Chain) {
 	}
 }
 
-// startRead begins an RDMA Read; chain is nil for that of the ready-to-receive
-// message.
+// startRead begins an RDMA Read. ch is nil for the ready-to-receive message.
 func (t *transmitter) startRead(local [][]byte, size int, from rdmacm.Remote, ch *rdmacm.Chain) {
 	m := &t.out
 	m.op, m.queue, m.msn = wire.ReadRequest, wire.QueueRead, t.nextMSN(wire.QueueRead)
@@ -155,8 +152,7 @@ func (t *transmitter) startRead(local [][]byte, size int, from rdmacm.Remote, ch
 	t.p.counters.readsOut.Add(1)
 }
 
-// startRTR begins the message that tells the responder that this side is ready
-// (RFC 6581 §9.2).
+// startRTR begins the ready-to-receive message for the responder (RFC 6581 §9.2).
 func (t *transmitter) startRTR(form wire.RTR) {
 	m := &t.out
 	*m = outgoing{active: true}
@@ -170,7 +166,7 @@ func (t *transmitter) startRTR(form wire.RTR) {
 	}
 }
 
-// rtrSTag is any: a zero-length message's is not looked at.
+// rtrSTag is arbitrary: no peer checks the STag of a zero-length message.
 const rtrSTag = 1
 
 // startAnswer begins an RDMA Read Response.
@@ -182,7 +178,7 @@ func (t *transmitter) startAnswer(a *response) {
 	t.p.counters.readBytesOut.Add(uint64(a.request.Size))
 }
 
-// messageBuilt notes that the current message is cut to its end.
+// messageBuilt updates the state after the last FPDU of the current message is built.
 func (t *transmitter) messageBuilt() {
 	m := &t.out
 	m.active = false
@@ -202,10 +198,10 @@ func (t *transmitter) messageBuilt() {
 	}
 }
 
-// giveBackPlace lets the peer ask for one more RDMA Read, because the response that
-// out.answer asks for is cut to its end. It does so before TCP takes the end: a peer
-// that has the whole response may use its place at once. Where the peer does not read,
-// a connection holds the Reads agreed on and one batch. mu is held.
+// giveBackPlace lets the peer send one more RDMA Read, because the last FPDU of the
+// response for out.answer is built. It does so before TCP takes that FPDU: a peer that has
+// the whole response may use its place at once. If the peer does not read, a connection
+// holds at most the agreed number of Reads and one batch. mu is held.
 func (t *transmitter) giveBackPlace() {
 	a := t.answers.pop()
 	t.answering.Add(-1)
@@ -213,7 +209,7 @@ func (t *transmitter) giveBackPlace() {
 	t.p.responses.Put(a)
 }
 
-// batchWritten notes that TCP took the batch.
+// batchWritten updates the state after TCP took the batch.
 func (t *transmitter) batchWritten(b *batch) {
 	p := &t.p.counters
 	p.fpdusOut.Add(uint64(b.fpdus))

@@ -7,12 +7,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A posting is what the connection notes of a chain between Post and Done. It
-// stays with the chain, for the next Post.
+// A posting holds the connection's notes about a chain between Post and Done. It stays with
+// the chain for the next Post.
 type posting struct {
 	chain     *rdmacm.Chain
-	built     int // work requests that the transmitter is through with
-	sent      int // of these, what TCP has taken
+	built     int // work requests whose FPDUs are all built
+	sent      int // work requests that TCP has taken
 	reads     int // RDMA Reads in the chain
 	readsDone int
 	unsent    bool  // counted in transmitter.unsent
@@ -22,7 +22,7 @@ type posting struct {
 
 func postingOf(ch *rdmacm.Chain) *posting { return ch.Provider.(*posting) }
 
-// newPosting looks at what is posted.
+// newPosting checks the work of a posted chain and returns its posting.
 func newPosting(ch *rdmacm.Chain) *posting {
 	st, ok := ch.Provider.(*posting)
 	if !ok || st.chain != ch { // or ch is a copy of another chain
@@ -42,7 +42,7 @@ func newPosting(ch *rdmacm.Chain) *posting {
 	return st
 }
 
-// unfinished is the first work request that did not complete, or -1.
+// unfinished returns the index of the first work request that did not complete, or -1.
 func (st *posting) unfinished(ch *rdmacm.Chain) int {
 	reads := 0
 	for i := range ch.Work {
@@ -58,7 +58,7 @@ func (st *posting) unfinished(ch *rdmacm.Chain) int {
 	return -1
 }
 
-// nthRead is the index of a chain's RDMA Read, the first being 0.
+// nthRead returns the index of a chain's n-th RDMA Read, counted from 0, or -1.
 func nthRead(ch *rdmacm.Chain, n int) int {
 	for i := range ch.Work {
 		if ch.Work[i].Op != rdmacm.OpRead {
@@ -79,7 +79,7 @@ func (t *transmitter) post(ch *rdmacm.Chain) {
 	if t.refusing {
 		closed := t.flushed
 		if !closed {
-			// Those before it are still on their way back.
+			// Earlier chains have not come back yet: this one waits behind them.
 			st.err = rdmacm.ErrClosed
 			st.built, st.sent, st.readsDone = len(ch.Work), len(ch.Work), st.reads
 			t.append(ch)
@@ -102,7 +102,7 @@ func (t *transmitter) post(ch *rdmacm.Chain) {
 	}
 }
 
-// admit puts ch where the transmitter finds it. mu is held.
+// admit queues ch for the sender. mu is held.
 func (t *transmitter) admit(ch *rdmacm.Chain, st *posting) {
 	if st.err == nil && st.reads > 0 && t.readsPosted+st.reads > t.depth {
 		st.err = rdmacm.ErrReadDepth
@@ -122,7 +122,8 @@ func (t *transmitter) admit(ch *rdmacm.Chain, st *posting) {
 	}
 }
 
-// sent takes note that TCP took the chain, or that it never will. mu is held.
+// sent takes a chain out of the unsent count, because TCP took it or never will. mu is
+// held.
 func (t *transmitter) sent(st *posting) {
 	if st.unsent {
 		st.unsent = false
@@ -130,7 +131,7 @@ func (t *transmitter) sent(st *posting) {
 	}
 }
 
-// maxHeld is how many chains wait for Drained at most.
+// maxHeld is the most chains that wait for Drained.
 const maxHeld = 64
 
 func checkWork(w *rdmacm.Work) error {
@@ -159,7 +160,7 @@ const (
 	maxLocal  = 1 << 10
 )
 
-// append puts ch at the end of what is outstanding. mu is held.
+// append puts ch at the end of the outstanding chains. mu is held.
 func (t *transmitter) append(ch *rdmacm.Chain) {
 	if t.tail == nil {
 		t.head = ch
@@ -169,8 +170,8 @@ func (t *transmitter) append(ch *rdmacm.Chain) {
 	t.tail = ch
 }
 
-// readDone completes the oldest RDMA Read on the wire. The receiver calls it when
-// the response is in its place; ch is nil for the ready-to-receive message.
+// readDone completes the oldest RDMA Read on the wire. The receiver calls it when the
+// response is in place. ch is nil for the ready-to-receive message.
 func (t *transmitter) readDone(ch *rdmacm.Chain) {
 	t.mu.Lock()
 	t.readsOut--
@@ -181,8 +182,8 @@ func (t *transmitter) readDone(ch *rdmacm.Chain) {
 	t.complete()
 }
 
-// readFailed notes that the peer blames an RDMA Read of ch for the end of the
-// connection: the n-th of those that are not done.
+// readFailed records that the peer ended the connection because of an RDMA Read of ch: the
+// n-th of the Reads that are not done, counted from 0.
 func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
 	t.mu.Lock()
 	st := postingOf(ch)
@@ -190,9 +191,8 @@ func (t *transmitter) readFailed(ch *rdmacm.Chain, n int, why error) {
 	t.mu.Unlock()
 }
 
-// complete gives back the chains at the head that are through, in order. Only
-// one goroutine does so at a time; another that comes meanwhile leaves its
-// chains to that one.
+// complete gives back the finished chains at the head, in order. Only one goroutine does so
+// at a time; if another one calls complete meanwhile, it leaves its chains to the first.
 func (t *transmitter) complete() {
 	t.mu.Lock()
 	if t.completing {
@@ -219,9 +219,8 @@ func (t *transmitter) complete() {
 	}
 }
 
-// takeThrough takes the chains at the head that are through off what is
-// outstanding, linked by Next, with the outcome of each in its posting. mu is
-// held.
+// takeThrough removes the finished chains from the head of the outstanding ones. It returns
+// them linked by Next, with the outcome of each in its posting. mu is held.
 func (t *transmitter) takeThrough() *rdmacm.Chain {
 	first := t.head
 	var last *rdmacm.Chain
@@ -231,8 +230,8 @@ func (t *transmitter) takeThrough() *rdmacm.Chain {
 			break
 		}
 		if i := st.unfinished(ch); st.err == nil && (i >= 0 || t.lost) {
-			// What is behind failed work counts as failed, even if the peer
-			// got it (RFC 5040 §6.2.1).
+			// Work behind failed work counts as failed, even if the peer received it (RFC
+			// 5040 §6.2.1).
 			st.err, st.failed, t.lost = t.flushErr, max(i, 0), true
 		}
 		t.readsPosted -= st.reads
@@ -249,9 +248,8 @@ func (t *transmitter) takeThrough() *rdmacm.Chain {
 	return first
 }
 
-// flushAll brings back everything that is outstanding, by err where it is not
-// through; what is posted from then on fails at once. Only conclude calls it,
-// when no goroutine transmits any more.
+// flushAll brings back all outstanding chains; unfinished ones get err. Later posts fail at
+// once. Only conclude calls it, when no goroutine transmits any more.
 func (t *transmitter) flushAll(err error) {
 	t.mu.Lock()
 	t.flushing, t.flushErr = true, err

@@ -22,7 +22,7 @@ type Provider struct {
 
 var _ rdmacm.Provider = (*Provider)(nil)
 
-// New makes a Provider. The error is about the Config.
+// New makes a Provider. It fails only if the Config is invalid.
 func New(cfg Config) (*Provider, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err

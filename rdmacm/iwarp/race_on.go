@@ -7,9 +7,9 @@ import (
 	"unsafe"
 )
 
-// What goes through a socket is ordered: what happened before a write happened
-// before the read that got its bytes. The race detector knows that of the
-// system calls of package syscall, and is told here of ours.
+// A socket orders memory accesses: a write to the socket happens before the read that
+// receives its bytes. The race detector knows that for the system calls of package syscall,
+// but not for the system calls made here. raceWrite and raceRead tell it.
 var socketOrder byte
 
 func raceWrite() { runtime.RaceReleaseMerge(unsafe.Pointer(&socketOrder)) }

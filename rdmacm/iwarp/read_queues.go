@@ -5,8 +5,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// An outRead is an RDMA Read of this side's that is on the wire: its sink is
-// reached by stag, for the response to this very Read.
+// An outRead is an RDMA Read of this side that is on the wire. stag names its sink; only
+// the response to this very Read may use it.
 type outRead struct {
 	next  *outRead
 	stag  uint32
@@ -15,7 +15,7 @@ type outRead struct {
 	msn   uint32 // of the request
 	chain *rdmacm.Chain
 
-	// Where the next byte of the response goes: pieces[0][offset:].
+	// The place of the response's next byte: pieces[0][offset:].
 	pieces [][]byte
 	offset int
 	placed int
@@ -23,16 +23,16 @@ type outRead struct {
 
 func (r *outRead) link() **outRead { return &r.next }
 
-// readQueue holds Reads on the wire, oldest first.
+// readQueue holds RDMA Reads on the wire, oldest first.
 type readQueue = fifo[outRead, *outRead]
 
-// A response is an RDMA Read by the peer that waits for its answer.
+// A response is the answer, not yet sent, to an RDMA Read of the peer.
 type response struct {
 	next    *response
 	request wire.Read
-	region  *region   // nil when nothing is read
-	piece   [1][]byte // of the region, while it is sent
-	// The request's header, in case it must be quoted.
+	region  *region   // nil if the Read has length 0
+	piece   [1][]byte // the part of the region that is sent
+	// The request's header, for a Terminate that quotes it.
 	header [wire.UntaggedSize]byte
 }
 
@@ -41,8 +41,8 @@ func (a *response) link() **response { return &a.next }
 // answerQueue holds responses, oldest first.
 type answerQueue = fifo[response, *response]
 
-// A fifo is a list of things that name the next one themselves, so that nothing is
-// allocated for it.
+// A fifo is a linked list whose elements hold the link themselves, so that it allocates
+// nothing.
 type fifo[T any, P interface {
 	*T
 	link() **T
@@ -67,7 +67,7 @@ func (q *fifo[T, P]) pop() *T {
 	return x
 }
 
-// join moves what is in other to the end of q.
+// join moves the elements of other to the end of q.
 func (q *fifo[T, P]) join(other *fifo[T, P]) {
 	if other.first == nil {
 		return

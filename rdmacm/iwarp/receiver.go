@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A receiver is the receiving part of a connection. It belongs to the receiving
-// goroutine, but for what mu guards, the promise and the other atomics.
+// A receiver is the receiving part of a connection. It belongs to the receiving goroutine,
+// except for handed, which mu guards, and the atomics.
 type receiver struct {
 	*endpoint
 	tx      *transmitter
@@ -23,68 +23,68 @@ type receiver struct {
 
 	// mu guards handed.
 	mu sync.Mutex
-	// handed are the Reads on the wire that the transmitter has handed over
-	// (expect), and due those that the receiving goroutine took over from there.
-	// All in handed are younger than all in due.
+	// handed holds the Reads on the wire that the transmitter has handed over (expect). due
+	// holds those that the receiving goroutine has taken over from handed. All Reads in
+	// handed are younger than all in due.
 	handed, due readQueue
-	waiting     atomic.Bool // there are Reads in handed
+	waiting     atomic.Bool // handed is not empty
 	asked       answerQueue // the peer's Reads in the present run of FPDUs
 
-	promised     atomic.Int64 // messages that may still arrive
+	promised     atomic.Int64 // messages that the peer may still send
 	promisedSize atomic.Int64
 
 	ring  *ring // borrowed while there is input
 	taken int   // bytes of input in the present turn
-	r, w  int   // what is in the ring and not consumed
-	// While the receiver waits for a ring, turn is its place in the line, and lent brings
-	// the ring, or nil. rings.mu guards them.
+	r, w  int   // the bytes in the ring that are not consumed: ring.buf[r:w]
+	// turn is the receiver's place in the line while it waits for a ring. lent then
+	// delivers the ring, or nil. rings.mu guards both.
 	turn  turns.Place[*receiver, *receiver]
 	lent  chan *ring
 	stash []byte
-	small [stashSize]byte // stash, when that is enough
-	large *largeStash     // stash, when it is not
-	spare *inboundMessage // for the next message, while there is input
-	// bounce holds the payload of an RDMA Write whose CRC was not seen.
+	small [stashSize]byte // holds a short stash
+	large *largeStash     // holds a longer stash
+	spare *inboundMessage // a buffer for the next message, while there is input
+	// bounce holds the payload of an RDMA Write until its CRC is checked.
 	bounce *largeStash
 
 	ready func(fd uintptr) bool
 	eof   bool
 	errno unix.Errno
-	// emptied: the last read of the socket left nothing there.
+	// emptied: the last read of the socket left nothing in it.
 	emptied bool
 
 	fpdu inboundFPDU
-	// streak is above 0 while large FPDUs come, a short one or two between
-	// them included: then the next is likely to be large, and little is read
-	// beyond the current one, so that its payload can go straight to its place.
+	// streak is above 0 while large FPDUs come, with at most largeStreak short ones in a
+	// row between them. The next FPDU is then likely to be large, so the receiver reads
+	// little beyond the current one: that way the payload can go straight to its place.
 	streak int
-	// usual is the ULPDU length of the last large segment of a Read Response, 0
-	// before there was one. border: a response may begin where the next read of the
-	// socket does, and sure: where it could, it did the last time (lookAhead).
+	// usual is the ULPDU length of the last large segment of a Read Response, or 0 before
+	// the first one. border: a response may begin with the next read of the socket. sure:
+	// the last time that a response could begin there, one did. See lookAhead.
 	usual        int
 	border, sure bool
-	named        *region   // that an FPDU of the present input named last
-	msn          [2]uint32 // expected next, less one, on each queue
+	named        *region   // the region that an FPDU of the present input named last
+	msn          [2]uint32 // the last message's number on each queue; the next must be one higher
 	send         openSend
-	begun        bool                        // an FPDU was received and validated
-	drain        bool                        // messages were handed over since Drained
-	scratch      [wire.MaxTerminateSize]byte // what an FPDU carries for us
-	// Of the present run of FPDUs: these, messages, and their payload.
+	begun        bool                        // an FPDU has been received and validated
+	drain        bool                        // messages were delivered since Drained
+	scratch      [wire.MaxTerminateSize]byte // RDMAP header that an FPDU carries
+	// Counts of the present run: FPDUs, messages, and bytes of messages.
 	fpdus, sends, sendBytes uint64
-	empty                   int // FPDUs that brought nothing since something was complete
+	empty                   int // FPDUs that brought nothing since the last message or Read completed
 
 	midway   atomic.Bool   // within an FPDU or a message
-	arrived  atomic.Uint64 // bytes, all told
+	arrived  atomic.Uint64 // bytes received in total
 	answered atomic.Uint64 // bytes of Read Responses, and Reads completed
 }
 
 const (
-	// stashSize holds what can be left of the input between FPDUs.
+	// stashSize is the room for the rest of the input between FPDUs.
 	stashSize = 64
-	// directMin is how much payload must be missing for it to be read
-	// straight into place.
+	// Payload is read straight into place only if at least directMin bytes of it are
+	// missing.
 	directMin = 16 << 10
-	// directEntries are for what is certain, ringEntries with what is guessed.
+	// directEntries are for certain payload; the other ringEntries are for guessed FPDUs.
 	directEntries = 8
 	ringEntries   = directEntries + 2*aheadFPDUs
 )
@@ -94,7 +94,8 @@ type largeStash [largestFPDU]byte
 
 const largestFPDU = wire.LengthSize + 1<<16 + wire.CRCSize + 3
 
-// promise adds to what the receiver accepts: see rdmacm.Conn.Provide.
+// promise adds count messages of up to size bytes to what the receiver accepts: see
+// rdmacm.Conn.Provide.
 func (x *receiver) promise(count, size int) {
 	for {
 		old := x.promisedSize.Load()
@@ -105,8 +106,8 @@ func (x *receiver) promise(count, size int) {
 	x.promised.Add(int64(count))
 }
 
-// expect hands over an RDMA Read whose request is about to be sent. The
-// transmitter calls it, before the peer can have got the request.
+// expect hands over an RDMA Read whose request is about to be sent. The transmitter calls
+// it before the peer can receive the request.
 func (x *receiver) expect(r *outRead) {
 	x.mu.Lock()
 	x.handed.push(r)
@@ -114,7 +115,7 @@ func (x *receiver) expect(r *outRead) {
 	x.mu.Unlock()
 }
 
-// takeOver moves the Reads that were handed over to those that are due.
+// takeOver moves the Reads in handed to due.
 func (x *receiver) takeOver() {
 	x.mu.Lock()
 	x.due.join(&x.handed)
@@ -122,8 +123,8 @@ func (x *receiver) takeOver() {
 	x.mu.Unlock()
 }
 
-// oldestRead is the Read whose response is due, or nil. It takes the lock only
-// when all that were taken over before have been answered, and there are others.
+// oldestRead returns the Read whose response is due, or nil. It takes the lock only if due
+// is empty and handed is not.
 func (x *receiver) oldestRead() *outRead {
 	if x.due.first == nil && x.waiting.Load() {
 		x.takeOver()
@@ -131,8 +132,8 @@ func (x *receiver) oldestRead() *outRead {
 	return x.due.first
 }
 
-// region is what stag names, or nil. A run of FPDUs that name the same region
-// looks it up once.
+// region returns the region that stag names, or nil. For a run of FPDUs that name the same
+// region it looks the region up once.
 func (x *receiver) region(stag uint32) *region {
 	if x.named == nil || x.named.stag != stag || x.named.revoked.Load() {
 		x.named = x.p.stags.lookup(stag)
@@ -140,7 +141,7 @@ func (x *receiver) region(stag uint32) *region {
 	return x.named
 }
 
-// run is the receiving goroutine: it lives as long as the connection.
+// run is the receiving goroutine. It lives as long as the connection.
 func (x *receiver) run() {
 	for {
 		err := x.raw.Read(x.ready)
@@ -155,8 +156,8 @@ func (x *receiver) run() {
 	x.life.conclude()
 }
 
-// readReady reads and works on what there is. It says true when the connection
-// is at its end.
+// readReady reads the socket and processes the input until there is no more. It returns
+// true when the connection is at its end.
 func (x *receiver) readReady(fd uintptr) bool {
 	x.taken = 0
 	for !x.life.stopping.Load() {
@@ -186,9 +187,9 @@ func (x *receiver) readReady(fd uintptr) bool {
 			continue
 		}
 		if sent := x.consume(); sent && x.emptied && !x.life.stopping.Load() {
-			// What comes from now on wakes this goroutine. Only a reset behind the
-			// last bytes would not have shown yet: but then nothing could have been
-			// sent after it.
+			// New input wakes this goroutine from now on. Only a reset behind the last
+			// bytes would not have shown yet; but after a reset nothing could have been
+			// sent.
 			x.giveBack()
 			return false
 		}
@@ -197,8 +198,8 @@ func (x *receiver) readReady(fd uintptr) bool {
 	return true
 }
 
-// endTurn lets others go on, after a ringful of input: those that wait for a ring, and
-// those that wait for a processor.
+// endTurn lets other receivers go on after a ringful of input: those that wait for a ring,
+// and those that wait for a processor.
 func (x *receiver) endTurn() {
 	x.taken = 0
 	if x.p.rings.wanted() {
@@ -207,8 +208,8 @@ func (x *receiver) endTurn() {
 	runtime.Gosched()
 }
 
-// skipBehindFault says whether the connection ends by a fault: what follows that
-// is not looked at (RFC 5040 §7).
+// skipBehindFault drops the unread input if this side found a fault (RFC 5040 §7). It
+// reports whether it did.
 func (x *receiver) skipBehindFault() bool {
 	faulty := x.life.faulty.Load()
 	if faulty {
@@ -220,11 +221,11 @@ func (x *receiver) skipBehindFault() bool {
 	return faulty
 }
 
-// read reads the socket once: payload straight into its place, where it may go
-// there, and the rest into the ring. n is how many bytes that were.
+// read reads the socket once. Payload goes straight into its place if possible, and the
+// rest into the ring. n is the number of bytes read.
 func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 	if r := x.exposed(); r != nil {
-		// Held until the read is over, so that revocation waits for it; the
+		// The lock is held until the read is over, so that revocation waits for it. The
 		// read does not wait for input.
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -236,8 +237,8 @@ func (x *receiver) read(fd uintptr) (n int, errno unix.Errno) {
 	return n, errno
 }
 
-// layOut says where the next read of the socket goes: to so many of the ring's
-// entries, of which the first direct bytes are payload of the present FPDU.
+// layOut prepares the ring's entries for the next read of the socket. It returns the number
+// of entries, and the number of bytes at their start that are payload of the present FPDU.
 func (x *receiver) layOut() (entries, direct int) {
 	entries, direct = x.direct()
 	if k := x.lookAhead(entries, direct); k > entries {
@@ -256,7 +257,7 @@ func (x *receiver) layOut() (entries, direct int) {
 	return entries + 1, direct
 }
 
-// landed follows a read of n bytes to where layOut said.
+// landed updates the state after a read of n bytes into the entries of layOut.
 func (x *receiver) landed(n, direct int) {
 	inPlace := min(n, direct)
 	if inPlace > 0 {
@@ -269,9 +270,8 @@ func (x *receiver) landed(n, direct int) {
 	}
 }
 
-// borrow makes sure that there is a ring, with what was left over in it and
-// room behind that. It says false if the connection ends before it is this
-// receiver's turn.
+// borrow makes sure that the receiver has a ring, with the stash in it and room behind
+// that. It returns false if the connection ends before it is this receiver's turn.
 func (x *receiver) borrow() bool {
 	if x.ring == nil {
 		if x.ring = x.p.rings.borrow(x); x.ring == nil {
@@ -293,8 +293,8 @@ func (x *receiver) borrow() bool {
 	return true
 }
 
-// giveBack returns the ring and keeps what is left over: part of a header or
-// trailer or, where a CRC protects an RDMA Write, part of its FPDU.
+// giveBack returns the ring and keeps the unconsumed bytes: part of a header or trailer or,
+// if a CRC protects an RDMA Write, part of its FPDU.
 func (x *receiver) giveBack() {
 	if x.ring == nil {
 		return
@@ -326,9 +326,9 @@ func (x *receiver) dropBounce() {
 	}
 }
 
-// consume works on the run of FPDUs in the ring. What the Handler posts
-// meanwhile, and the answers to the peer's Reads, go out together at its end: consume
-// says whether anything did, and TCP took it all.
+// consume processes the run of FPDUs in the ring. At its end, the chains that the Handler
+// posted meanwhile and the answers to the peer's Reads go out together. It returns true if
+// something went out and TCP took all of it.
 func (x *receiver) consume() (sent bool) {
 	x.tx.hold()
 	for !x.life.stopping.Load() && !x.life.faulty.Load() && (x.stepOn() || x.reveal()) {
@@ -348,12 +348,12 @@ func (x *receiver) consume() (sent bool) {
 	return x.tx.release(&x.asked)
 }
 
-// partial says that an FPDU or a message has begun and not ended.
+// partial reports that an FPDU or a message has begun and not ended.
 func (x *receiver) partial() bool {
 	return x.fpdu.phase != phaseHeader || x.r < x.w || len(x.stash) > 0 || x.send.open
 }
 
-// drop gives back what the receiver holds, once it has nothing more to do.
+// drop releases what the receiver holds, at the end of the connection.
 func (x *receiver) drop() {
 	x.due, x.asked = readQueue{}, answerQueue{}
 	x.mu.Lock()

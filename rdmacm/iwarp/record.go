@@ -23,14 +23,14 @@ const (
 	// optionRoom is what a segment may carry less than TCP_MAXSEG says, when
 	// it acknowledges selectively.
 	optionRoom = 40
-	// The segment size is asked for again when so many bytes were sent and so
-	// much time has passed: a fast sender would ask thousands of times a second.
+	// The segment size is read again after remeasureBytes bytes and remeasureTime, because
+	// a fast sender would otherwise read it thousands of times a second.
 	remeasureBytes = 1 << 20
 	remeasureTime  = 20 * time.Millisecond
 )
 
-// whole makes sure that the next n bytes of b are within the first segment of
-// their record, where that is possible at all.
+// whole makes sure that the next n bytes of b lie within the first segment of their record,
+// if they fit into a segment at all.
 func (b *batch) whole(n, segment int) {
 	if b.record > 0 && b.record+n > segment {
 		b.cut()
@@ -45,8 +45,8 @@ func (b *batch) cut() {
 	b.open = false
 }
 
-// send sends what is left of the records, or as much as the socket takes. Of an error
-// behind the first record the kernel says nothing: it shows when the rest is sent.
+// send sends the rest of the records, or as much as the socket takes. The kernel does not
+// report an error behind the first record; it shows when the rest is sent.
 func (b *batch) send(fd uintptr) (n int, errno unix.Errno) {
 	for b.records > b.sent && b.ends[b.sent] <= b.first {
 		b.sent++

@@ -17,8 +17,8 @@ type region struct {
 	length uint64
 	access rdmacm.Access
 
-	// mu is held while the peer's bytes are put into memory, never while
-	// waiting for them.
+	// The receiver holds mu while it puts the peer's bytes into memory, never while it
+	// waits for them.
 	mu     sync.Mutex
 	memory []byte // nil once revoked
 
@@ -29,12 +29,12 @@ type region struct {
 func (r *region) STag() uint32   { return r.stag }
 func (r *region) Offset() uint64 { return r.base }
 
-// register exposes memory to the peer by a steering tag of its own.
+// register exposes memory to the peer under a new steering tag.
 func (s *regions) register(memory []byte, access rdmacm.Access) (rdmacm.Region, error) {
 	r := &region{
 		owner: s, memory: memory, length: uint64(len(memory)), access: access,
-		// Offsets need not start at 0 (RFC 5041 §2.2), and they tell a
-		// stray peer less if they do not.
+		// Offsets need not start at 0 (RFC 5041 §2.2). A random start is harder to guess
+		// for a stray peer.
 		base: uint64(s.p.stags.fresh()) << regionBaseShift,
 	}
 	s.mu.Lock()
@@ -53,7 +53,7 @@ func (s *regions) register(memory []byte, access rdmacm.Access) (rdmacm.Region, 
 
 const regionBaseShift = 12
 
-// regions is what a connection has registered.
+// regions holds the memory that a connection has registered.
 type regions struct {
 	*endpoint
 	referring *referring // the transmitter's
@@ -61,22 +61,22 @@ type regions struct {
 	mu     sync.Mutex
 	first  *region
 	closed bool
-	// past are the first steering tags that were valid and are not any more. The peer may
-	// invalidate one however late, and that is no fault. Once there are more than past
-	// keeps, any may have been one.
+	// past holds the first pastSTags steering tags that were valid and are not any more.
+	// The peer may invalidate such a tag at any later time without a fault. Once past is
+	// full, any unknown tag may have been valid, and invalidate accepts it.
 	past []uint32
 }
 
 const pastSTags = 128
 
-// Deregister revokes the peer's access. It waits for a copy in progress, not
-// for the peer.
+// Deregister revokes the peer's access. It waits for a copy in progress, but never for the
+// peer.
 func (r *region) Deregister() error {
 	r.owner.revoke(r)
 	return nil
 }
 
-// revoke ends r; false if it had ended before.
+// revoke ends r. It returns false if r had ended before.
 func (s *regions) revoke(r *region) bool {
 	r.revoked.Store(true)
 	s.referring.mu.Lock()
@@ -141,9 +141,8 @@ func (s *regions) invalidate(stag uint32) wire.Cause {
 	return wire.RDMAPNotInvalid
 }
 
-// reach says why n bytes at offset are not the peer's to access by want, in the
-// terms of the given table of causes; the zero Cause means they are. Without n
-// nothing is looked at.
+// reach checks the peer's access by want to n bytes at offset. It returns the zero Cause if
+// the access is allowed, and otherwise the fault's cause from table t.
 func (s *regions) reach(r *region, offset uint64, n int, want rdmacm.Access, t *reachCauses) wire.Cause {
 	switch {
 	case r == nil:
@@ -160,8 +159,8 @@ func (s *regions) reach(r *region, offset uint64, n int, want rdmacm.Access, t *
 	return wire.Cause{}
 }
 
-// reachCauses names the same faults as two layers do (RFC 5041 §7.2, RFC 5040
-// §4.8). DDP has no name for a lack of rights.
+// reachCauses names the same faults for DDP and for RDMAP (RFC 5041 §7.2, RFC 5040 §4.8).
+// DDP has no name for missing rights.
 type reachCauses struct {
 	invalid, foreign, access, bounds, wrap wire.Cause
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A request is a valid MPA Request Frame that waits for its answer.
+// A request is a valid MPA Request Frame that is not answered yet.
 type request struct {
 	p           *Provider
 	sock        *net.TCPConn
@@ -37,8 +37,7 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 		r.fail(err)
 		return nil, err
 	}
-	// The initiator must wait for the reply: bytes behind its frame mean that
-	// it does not follow the protocol.
+	// The initiator must wait for the reply: bytes behind its frame break the protocol.
 	if err := r.nothingYet(); err != nil {
 		r.fail(err)
 		return nil, err
@@ -60,14 +59,15 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 	}
 	r.sock.SetDeadline(time.Time{})
 	r.p.counters.accepted.Add(1)
-	// Before the connection can end by itself, and leave the seat. What the
-	// Census ended in between finds out by its socket or, from here on, by End.
+	// The connection takes the seat before it can end by itself and leave the seat. If the
+	// Census has ended the set-up in between, the connection notices by its socket; from
+	// here on the Census calls End.
 	r.seat.Hold((*seated)(c), &c.rx.arrived)
 	c.life.start()
 	return c, nil
 }
 
-// agree computes what the connection will be, and the reply's enhanced data.
+// agree computes the connection's parameters and the reply's enhanced data.
 func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	f, cfg := r.frame, &r.p.cfg
 	s := Setup{
@@ -86,8 +86,8 @@ func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	if f.data.IRD == wire.DepthUnset {
 		e.ORD = wire.DepthUnset
 	} else {
-		// A Linux initiator sizes its queue of inbound reads by this value.
-		// At least one is asked for, so that it has a queue at all.
+		// A Linux initiator sizes its queue of inbound Reads by this value. It is at least
+		// one, so that the initiator has a queue at all.
 		e.ORD = uint16(min(max(s.ORD, 1), s.PeerIRD))
 		s.ORD = min(s.ORD, s.PeerIRD)
 	}
@@ -102,7 +102,7 @@ func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	if f.data.ORD == wire.DepthUnset {
 		e.IRD = wire.DepthUnset
 	} else {
-		// More than the cap is not granted: the initiator lowers its ORD.
+		// The cap is never exceeded: the initiator lowers its ORD.
 		s.IRD = min(max(s.PeerORD, p.InboundReads), cfg.MaxIRD)
 		if s.RTR&wire.RTRRead != 0 {
 			s.IRD = max(s.IRD, 1)
@@ -112,7 +112,7 @@ func (r *request) agree(p *rdmacm.ConnParam) (Setup, *wire.Enhanced) {
 	return s, &e
 }
 
-// nothingYet looks whether the peer sent more than its frame, or left.
+// nothingYet returns an error if the peer sent more than its frame, or closed.
 func (r *request) nothingYet() error {
 	raw, err := r.sock.SyscallConn()
 	if err != nil {
@@ -135,9 +135,8 @@ func (r *request) nothingYet() error {
 	return errors.Join(err, peekErr)
 }
 
-// Reject answers with a refusal. The connection is closed when the peer closes
-// it, or after LingerTimeout: siw does not see a refusal that a FIN follows
-// closely.
+// Reject answers with a refusal. It leaves the connection open until the peer closes it,
+// for at most LingerTimeout, because siw does not see a refusal that a FIN follows closely.
 func (r *request) Reject(private []byte) error {
 	if len(private) > rdmacm.MaxRejectData {
 		r.fail(ErrSetup)
@@ -174,7 +173,7 @@ func (r *request) fail(err error) {
 	r.p.event(Event{Kind: EventSetupFailed, Peer: r.peer, Local: r.local, Err: err})
 }
 
-// refuse closes a connection for which there is no seat.
+// refuse closes a connection that got no seat.
 func (r *request) refuse(why error) {
 	r.sock.Close()
 	r.p.event(Event{Kind: EventRefused, Peer: r.peer, Local: r.local, Err: why})

@@ -10,15 +10,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
-// A ring is what a receiver reads the socket into. It is used from front to
-// back; the little that is left over moves to the front again.
+// A ring is the buffer that a receiver reads the socket into. It is used from front to
+// back; the unconsumed rest moves to the front again.
 type ring struct {
 	buf [RingSize]byte
 
-	// What a read of the socket needs: its entries, and what the kernel tells
-	// with it.
+	// The arguments and results of recvmsg: the entries, and the control data.
 	iov     [ringEntries]unix.Iovec
-	used    int // entries that may refer to something
+	used    int // the first entries, which may refer to memory
 	message unix.Msghdr
 	control struct {
 		unix.Cmsghdr
@@ -29,16 +28,16 @@ type ring struct {
 	ahead ahead
 }
 
-// forget lets go of what the entries refer to.
+// forget drops the references of the entries.
 func (r *ring) forget() {
 	clear(r.iov[:r.used])
 	r.used = 0
 	r.ahead.read, r.ahead.left = nil, 0
 }
 
-// recv reads the socket once, into the first entries of iov. emptied: there was no
-// more, not even the peer's FIN. (TCP_INQ says so, where the socket has it; not of a
-// reset.)
+// recv reads the socket once, into the first entries of iov. emptied: the socket holds
+// nothing more, not even the peer's FIN. The kernel reports that by TCP_INQ, if the socket
+// has the option; a reset does not show there.
 func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Errno) {
 	m := &r.message
 	m.Iov = &r.iov[0]
@@ -54,20 +53,21 @@ func (r *ring) recv(fd uintptr, entries int) (n int, emptied bool, errno unix.Er
 	return int(got), emptied, 0
 }
 
-// rings is a bounded stock of rings. A receiver keeps one while it has input to work
-// on, and works without ever blocking. While others wait, it passes the ring on after
-// a ringful of input. So a receiver that waits for a ring waits for the turns of those
-// in front of it, not for a peer.
+// rings is a bounded stock of rings. A receiver keeps a ring while it has input, and
+// processes that input without blocking. While others wait, it passes the ring on after a
+// ringful of input. So a receiver waits only for the turns of the receivers in front of it,
+// never for a peer.
 type rings struct {
 	most int
 
 	mu   sync.Mutex
 	made int
 	free []*ring
-	line turns.Line[*receiver, *receiver] // not empty: no ring is free
+	line turns.Line[*receiver, *receiver] // if it is not empty, no ring is free
 }
 
-// borrow gives x a ring, in its turn. It returns nil if x's connection ends before.
+// borrow waits for x's turn and gives x a ring. It returns nil if x's connection ends
+// before.
 func (s *rings) borrow(x *receiver) *ring {
 	s.mu.Lock()
 	if n := len(s.free); n > 0 {
@@ -93,7 +93,7 @@ func (s *rings) borrow(x *receiver) *ring {
 	return <-x.lent
 }
 
-// giveBack passes a ring on to the receiver whose turn it is.
+// giveBack passes a ring to the receiver that is next in the line.
 func (s *rings) giveBack(r *ring) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,14 +104,14 @@ func (s *rings) giveBack(r *ring) {
 	s.free = append(s.free, r)
 }
 
-// wanted says whether a receiver waits for a ring.
+// wanted reports whether a receiver waits for a ring.
 func (s *rings) wanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.line.Empty()
 }
 
-// stopWaiting lets x, whose connection ends, wait for a ring no more.
+// stopWaiting ends x's wait for a ring, because its connection ends.
 func (s *rings) stopWaiting(x *receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *rings) stopWaiting(x *receiver) {
 	}
 }
 
-// count is how many rings there are.
+// count returns the number of rings made.
 func (s *rings) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,35 +10,35 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Setup is what the two sides of a connection agreed on.
+// Setup holds the parameters that the two sides of a connection agreed on.
 type Setup struct {
 	Revision wire.Revision
 	// Enhanced: the frames carried the data of RFC 6581.
 	Enhanced bool
-	// PeerToPeer: the initiator says by a message that it is ready. RTR is
-	// the form it uses; on the responder's side, those it may use.
+	// PeerToPeer: the initiator announces by a message that it is ready. RTR is the form of
+	// that message; on the responder's side, RTR lists the allowed forms.
 	PeerToPeer bool
 	RTR        wire.RTR
 	// CRC: FPDUs are protected by CRC32C, in both directions.
 	CRC bool
 	// Markers: this side puts markers into what it sends.
 	Markers bool
-	// PeerIRD and PeerORD are what the peer's frame said, -1 where it said nothing.
+	// PeerIRD and PeerORD are the values in the peer's frame, or -1 if it had none.
 	PeerIRD, PeerORD int
-	// IRD and ORD are how many RDMA Reads may be outstanding: by the peer,
-	// by this side.
+	// IRD is the number of RDMA Reads that the peer may have outstanding, ORD the number
+	// that this side may have outstanding.
 	IRD, ORD int
 }
 
-// A frame is a start-up frame that arrived.
+// A frame is a received start-up frame.
 type frame struct {
 	wire.MPAHeader
 	enhanced bool
 	data     wire.Enhanced
-	private  []byte // of the ULP
+	private  []byte // the ULP's private data
 }
 
-// readFrame reads one start-up frame, and not a byte more.
+// readFrame reads one start-up frame and no byte beyond it.
 func readFrame(r io.Reader, reply bool) (*frame, error) {
 	var head [wire.MPAHeaderSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -55,7 +55,7 @@ func readFrame(r io.Reader, reply bool) (*frame, error) {
 		return nil, fmt.Errorf("%w: %v: revision not spoken", ErrSetup, h)
 	}
 	f := &frame{MPAHeader: h, private: make([]byte, h.Length)}
-	// In revision 1 the bit of the enhanced data is a reserved one.
+	// In revision 1 the bit for the enhanced data is reserved.
 	f.enhanced = h.Flags&wire.MPAEnhanced != 0 && h.Revision >= wire.Revision2
 	if f.enhanced && h.Length < wire.EnhancedSize {
 		return nil, fmt.Errorf("%w: %v: no room for the enhanced data", ErrSetup, h)
@@ -70,7 +70,7 @@ func readFrame(r io.Reader, reply bool) (*frame, error) {
 	return f, nil
 }
 
-// appendFrame makes a start-up frame. data is nil in plain frames.
+// appendFrame makes a start-up frame. data is nil for a plain frame.
 func appendFrame(h wire.MPAHeader, data *wire.Enhanced, private []byte) []byte {
 	h.Length = len(private)
 	if data != nil {
@@ -88,7 +88,7 @@ func appendFrame(h wire.MPAHeader, data *wire.Enhanced, private []byte) []byte {
 	return b
 }
 
-// checkParam looks at what a ULP asks of a connection, whose private data may be most bytes.
+// checkParam checks the ULP's parameters. The private data may have at most most bytes.
 func checkParam(p *rdmacm.ConnParam, most int) error {
 	switch {
 	case p.Handler == nil:

@@ -5,9 +5,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// putShortSends appends the FPDUs of the Sends that are next, as long as those
-// are short and there is room: a run of small replies takes the lock once. mu is
-// held.
+// putShortSends appends the FPDUs of the next Sends, as long as those are short and b has
+// room. So a run of small replies takes the lock once. mu is held.
 func (t *transmitter) putShortSends(b *batch) {
 	if t.marked != nil {
 		return
@@ -34,8 +33,8 @@ func (t *transmitter) putShortSends(b *batch) {
 	}
 }
 
-// sendShort appends a short Send to the batch: see rdmacm.Conn.SendShort. Nothing is
-// kept of it but its FPDU.
+// sendShort appends a short Send to the batch: see rdmacm.Conn.SendShort. It keeps only the
+// FPDU.
 func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
 	n := 0
 	for _, piece := range local {
@@ -63,15 +62,15 @@ func (t *transmitter) sendShort(local [][]byte, invalidate uint32) bool {
 	return true
 }
 
-// takesShort says whether a Send may go into the batch now: the batch has no sender
-// and room, and nothing else waits to be sent before. mu is held.
+// takesShort reports whether a Send may go into the batch now: no goroutine is the sender,
+// sending is allowed, and no other work waits to be sent. mu is held.
 func (t *transmitter) takesShort() bool {
 	return !t.owned && !t.refusing && !t.fenced && !t.broken && !t.terminated && t.terminate == nil && t.rtr == 0 &&
 		t.cursor == nil && t.answers.first == nil && !t.out.active && t.marked == nil
 }
 
-// putSend appends the one FPDU of a Send of n bytes, which it copies; with Invalidate
-// where the STag is not 0.
+// putSend appends the one FPDU of a Send of n bytes, and copies the payload. If invalidate
+// is not 0, it is a Send with Invalidate of that STag.
 func (t *transmitter) putSend(b *batch, local [][]byte, n int, invalidate uint32) {
 	h := wire.Untagged{Op: wire.Send, Last: true, Queue: wire.QueueSend, MSN: t.nextMSN(wire.QueueSend)}
 	if invalidate != 0 {

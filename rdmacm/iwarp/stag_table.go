@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// A stagTable names the registered memory of all connections of a Provider. A
-// steering tag belongs to one connection; the table is common so that the use
-// of another connection's can be told from that of none.
+// A stagTable maps steering tags to the registered memory of all connections of a Provider.
+// A steering tag belongs to one connection. The connections share the table so that a
+// receiver can tell another connection's tag from an unknown one.
 type stagTable struct {
 	shards [stagShards]struct {
 		mu sync.RWMutex
@@ -29,7 +29,7 @@ func (t *stagTable) init() {
 	}
 }
 
-// fresh is a random steering tag, never 0.
+// fresh returns a random steering tag, never 0.
 func (t *stagTable) fresh() uint32 {
 	r := &t.random
 	r.mu.Lock()
@@ -46,7 +46,7 @@ func (t *stagTable) fresh() uint32 {
 	}
 }
 
-// insert gives r a steering tag that no other has.
+// insert gives r a steering tag that no other region has.
 func (t *stagTable) insert(r *region) {
 	for {
 		stag := t.fresh()

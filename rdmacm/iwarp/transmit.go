@@ -12,21 +12,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A transmitter is the transmitting part of a connection: work that was posted,
-// until it comes back, and answers to the peer's RDMA Reads. It has no goroutine
-// of its own. The goroutine that finds owned false and sets it is the sender, and
-// lets go of that when there is nothing to send.
+// A transmitter is the transmitting part of a connection: it holds posted work until that
+// comes back, and answers to the peer's RDMA Reads. It has no goroutine of its own. The
+// goroutine that finds owned false and sets it becomes the sender. It clears owned when
+// there is nothing more to send.
 type transmitter struct {
 	*endpoint
 	rx   *receiver
 	life *lifecycle
 
-	// mu guards what follows, down to the sender's own.
+	// mu guards the following fields, up to "The sender's own".
 	mu   sync.Mutex
 	idle sync.Cond // owned or completing became false, or refusing true
 
-	// Work posted and not yet given back; cursor is the first chain that the
-	// sender is not through with.
+	// Posted work that has not come back. cursor is the first chain that the sender has not
+	// built completely.
 	head, tail, cursor *rdmacm.Chain
 	readsPosted        int
 	readsOut           int // RDMA Reads on the wire
@@ -36,43 +36,43 @@ type transmitter struct {
 	owned      bool // a goroutine is the sender
 	fenced     bool // nothing may be sent before the peer's first FPDU
 	held       bool // posts wait for the end of the run that the receiver works on
-	broken     bool // the socket takes no more
-	reset      bool // the sender was told that the peer reset it
-	refusing   bool // what is posted now fails
-	leaving    bool // this half is closed when nothing is left to send
+	broken     bool // the socket accepts no more
+	reset      bool // the peer reset the connection, as the sender learned
+	refusing   bool // new posts fail
+	leaving    bool // this half closes when nothing is left to send
 	finSent    bool
 	flushing   bool // everything outstanding comes back
 	flushErr   error
 	lost       bool // a chain came back with flushErr
 	flushed    bool // everything has come back
 	rtr        wire.RTR
-	answers    answerQueue // not cut to the end; the first may be out.answer
-	terminate  []byte      // FPDU of a Terminate that wants to go
-	terminated bool        // it is the sender's
+	answers    answerQueue // answers whose FPDUs are not all built; the first may be out.answer
+	terminate  []byte      // FPDU of a Terminate that waits to be sent
+	terminated bool        // the sender has taken the Terminate
 
-	// answering is how many of the peer's RDMA Reads hold a place: those of the
+	// answering is the number of the peer's RDMA Reads that hold a place: those of the
 	// present run of FPDUs and those in answers. See giveBackPlace.
 	answering atomic.Int32
 	unsent    atomic.Int64 // see Conn.Unsent
 	progress  atomic.Uint64
 	referring referring
 
-	// batch is borrowed while there is something to send. It is the sender's own;
-	// while there is none, it holds short Sends (sendShort), guarded by mu.
+	// batch is borrowed while there is something to send. It belongs to the sender; while
+	// there is no sender, it holds short Sends (sendShort) and mu guards it.
 	batch *batch
 
 	// The sender's own.
 	out outgoing
-	// first is the chain that the oldest unwritten FPDU belongs to.
+	// first is the chain of the oldest FPDU that is not written.
 	first *rdmacm.Chain
 	turns int
 	msn   [2]uint32 // of the last message on each queue
-	// Payload that fits an FPDU.
+	// The most payload bytes in one FPDU, by DDP model.
 	taggedRoom, untaggedRoom int
-	segment                  int     // bytes that are sure to fit a TCP segment
+	segment                  int     // bytes that surely fit into a TCP segment
 	aligned                  bool    // each FPDU is to lie within one segment
-	unmeasured               int     // bytes sent since measured was looked at
-	marked                   *marked // with markers
+	unmeasured               int     // bytes sent since sizeFPDUs was last considered
+	marked                   *marked // not nil: the peer wants markers
 	measured                 time.Time
 
 	ready func(fd uintptr) bool // writeReady, made once
@@ -81,8 +81,8 @@ type transmitter struct {
 	errno unix.Errno
 }
 
-// inlineBudget is how many bytes a goroutine that posts sends itself before it
-// leaves the rest to another.
+// inlineBudget is the number of bytes that a posting goroutine sends itself before it
+// leaves the rest to a new goroutine.
 const inlineBudget = 1 << 20
 
 func (t *transmitter) init() error {
@@ -94,7 +94,7 @@ func (t *transmitter) init() error {
 	var err error
 	if ctlErr := t.raw.Control(func(fd uintptr) {
 		err = t.sizeFPDUs(fd)
-		// Where this fails the receiver reads once more each time.
+		// Without this option the receiver reads once more each time.
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
 	}); ctlErr != nil {
 		err = ctlErr
@@ -107,8 +107,8 @@ func (t *transmitter) nextMSN(queue uint32) uint32 {
 	return t.msn[queue]
 }
 
-// sizeFPDUs computes how much payload fits an FPDU. With CRCs the size is one
-// that lies within a segment: see batch.whole.
+// sizeFPDUs computes the most payload for one FPDU. If CRCs are used, an FPDU fits into a
+// segment: see batch.whole.
 func (t *transmitter) sizeFPDUs(fd uintptr) error {
 	mss, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG)
 	if err != nil {
@@ -126,20 +126,20 @@ func (t *transmitter) sizeFPDUs(fd uintptr) error {
 		ulpdu = mulpdu(t.segment, t.agreed.Markers)
 	}
 	ulpdu = min(max(ulpdu, wire.MinULPDU), wire.MaxULPDU)
-	// Payload in multiples of 4 needs no pad but at the end of a message.
+	// Payload in multiples of 4 bytes needs a pad only at the end of a message.
 	t.taggedRoom = (ulpdu - wire.TaggedSize) &^ 3
 	t.untaggedRoom = (ulpdu - wire.UntaggedSize) &^ 3
 	return nil
 }
 
-// remeasure sees to it that FPDUs follow a path that has changed, within
-// remeasureBytes or remeasureTime, whichever is longer.
+// remeasure adapts the size of FPDUs to a changed path. It looks again after both
+// remeasureBytes and remeasureTime have passed.
 func (t *transmitter) remeasure(fd uintptr) {
 	if t.unmeasured < remeasureBytes {
 		return
 	}
 	if t.unmeasured = 0; time.Since(t.measured) >= remeasureTime {
-		// A socket at its end is found out elsewhere.
+		// An error means that the socket is at its end; others notice that.
 		_ = t.sizeFPDUs(fd)
 	}
 }
@@ -153,8 +153,8 @@ func mulpdu(emss int, markers bool) int {
 	return n
 }
 
-// acquire makes the caller the sender, if there is something to send and no
-// other is at it. mu is held.
+// acquire makes the caller the sender, if there is something to send and no other goroutine
+// is the sender. mu is held.
 func (t *transmitter) acquire() bool {
 	if t.owned || !t.sendable() {
 		return false
@@ -164,7 +164,7 @@ func (t *transmitter) acquire() bool {
 	return true
 }
 
-// flush sends what there is to send, if no other goroutine is at it.
+// flush sends the waiting work, unless another goroutine is the sender.
 func (t *transmitter) flush() {
 	t.mu.Lock()
 	own := t.acquire()
@@ -174,8 +174,8 @@ func (t *transmitter) flush() {
 	}
 }
 
-// transmit sends what there is to send, without waiting. The caller is the
-// sender; it is not any more afterwards. It says whether something was sent, and
+// transmit sends the waiting work without waiting for the socket. The caller must be the
+// sender, and is not any more afterwards. transmit returns true if it sent something and
 // nothing is left.
 func (t *transmitter) transmit() (sent bool) {
 	budget := inlineBudget
@@ -201,7 +201,7 @@ func (t *transmitter) transmit() (sent bool) {
 	return sent
 }
 
-// transmitLoop is transmit with waiting.
+// transmitLoop is like transmit, but waits for the socket.
 func (t *transmitter) transmitLoop() {
 	for {
 		if t.batch != nil && t.batch.left > 0 {
@@ -217,7 +217,7 @@ func (t *transmitter) transmitLoop() {
 	}
 }
 
-// written follows a batch that TCP took.
+// written finishes a batch that TCP took.
 func (t *transmitter) written() {
 	t.referring.end(t.batch)
 	t.batchWritten(t.batch)
@@ -225,8 +225,8 @@ func (t *transmitter) written() {
 	t.complete()
 }
 
-// fill makes a batch of what there is to send. When there is nothing, the caller
-// is not the sender any more, and fill says false.
+// fill makes a batch of the waiting work. If there is none, it returns false and the caller
+// is no longer the sender.
 func (t *transmitter) fill() bool {
 	b := t.borrowBatch()
 	for {
@@ -238,7 +238,7 @@ func (t *transmitter) fill() bool {
 				break
 			}
 			if !t.build(b) {
-				// A fault: its Terminate is next, if it may go.
+				// A fault: its Terminate is next, if it may be sent.
 				break
 			}
 		}
@@ -257,8 +257,8 @@ func (t *transmitter) fill() bool {
 	}
 }
 
-// borrowBatch is the batch to put FPDUs into. The caller is the sender, or mu is held
-// and there is none.
+// borrowBatch returns the batch for new FPDUs. The caller is the sender; or there is no
+// sender, and the caller holds mu.
 func (t *transmitter) borrowBatch() *batch {
 	if t.batch == nil {
 		t.batch = t.p.batches.Get().(*batch)
@@ -266,8 +266,8 @@ func (t *transmitter) borrowBatch() *batch {
 	return t.batch
 }
 
-// dropBatch gives the batch back, with what is in it. mu is held; the caller is the
-// sender, or there is none.
+// dropBatch gives the batch back and drops its content. The caller holds mu, and is the
+// sender if there is one.
 func (t *transmitter) dropBatch() {
 	if b := t.batch; b != nil {
 		b.reset()
@@ -276,15 +276,15 @@ func (t *transmitter) dropBatch() {
 	}
 }
 
-// disown ends the part of the sender. mu is held.
+// disown makes the caller stop being the sender. mu is held.
 func (t *transmitter) disown() {
 	t.dropBatch()
 	t.owned = false
 	t.idle.Broadcast()
 }
 
-// fillTerminate appends the Terminate that wants to go, the last FPDU of this
-// side. It says false when it has gone.
+// fillTerminate appends the waiting Terminate, the last FPDU of this side. It returns false
+// if there is none (any more).
 func (t *transmitter) fillTerminate(b *batch) bool {
 	t.mu.Lock()
 	fpdu := t.terminate
@@ -305,21 +305,21 @@ func (t *transmitter) fillTerminate(b *batch) bool {
 	return true
 }
 
-// write writes the batch, waiting for the socket if it may. It says false when
-// the socket takes no more: the connection is at its end.
+// write writes the batch; wait allows it to wait for the socket. It returns false when the
+// socket takes no more, because the connection is at its end.
 func (t *transmitter) write(wait bool) bool {
 	t.wait, t.errno = wait, 0
 	err := t.raw.Write(t.ready)
 	if err == nil && t.errno == 0 {
 		return true
 	}
-	// The receiver finds out by itself what became of the connection; but a
-	// reset is told to one of the two only.
+	// The receiver notices by itself how the connection ended. But the kernel reports a
+	// reset to only one of the two.
 	t.referring.end(t.batch)
 	t.mu.Lock()
 	t.broken = true
-	// A reset in the midst of a batch shows as EPIPE (batch.send), as does this
-	// half's end, which is told apart by finSent.
+	// A reset in the middle of a batch shows as EPIPE (batch.send). So does the end of this
+	// half; finSent tells the two apart.
 	t.reset = t.reset || t.errno == unix.ECONNRESET || t.errno == unix.EPIPE
 	t.disown()
 	t.mu.Unlock()

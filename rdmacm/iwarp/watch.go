@@ -8,33 +8,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// A watch ends a connection whose peer leaves work undone. Its timer runs only
-// while there is such work. lifecycle.mu guards all but armed.
+// A watch ends a connection whose peer leaves work undone. Its timer runs only while there
+// is such work. lifecycle.mu guards all fields except armed.
 type watch struct {
 	armed  atomic.Bool // the timer runs
 	timer  *time.Timer
 	at     time.Time // when it fires
 	limits [limits]limit
 	over   bool // it has ended the connection, or the connection has ended
-	// progress as it was seen last, and since when it has been that way.
+	// The last progress values seen, and the time since which each has not changed.
 	seen  [watched]uint64
 	since [watched]time.Time
 }
 
-// A limit bounds the connection's life; none where at is zero.
+// A limit bounds the connection's life. A zero at means no limit.
 type limit struct {
 	at     time.Time
 	reason error
 }
 
-// What bounds the connection's life.
+// Kinds of limits.
 const (
-	limitSetup = iota // until the first FPDU was heard
-	limitEnd          // once the end has begun
+	limitSetup = iota // until the first FPDU arrived
+	limitEnd          // once the connection began to end
 	limits
 )
 
-// What is watched.
+// Duties of the peer that the watch checks.
 const (
 	watchSend    = iota // the peer takes what is sent
 	watchRead           // the peer answers RDMA Reads
@@ -42,7 +42,7 @@ const (
 	watched
 )
 
-// ticks is how many times in a StallTimeout a watch looks.
+// ticks is the number of checks in one StallTimeout.
 const ticks = 4
 
 func (l *lifecycle) startWatch() {
@@ -56,8 +56,8 @@ func (l *lifecycle) startWatch() {
 	l.watchOn()
 }
 
-// limit bounds the connection's life by a time from now; the shorter bound of a
-// kind counts.
+// limit ends the connection by reason after the time in. Of several limits of one kind the
+// shortest counts.
 func (l *lifecycle) limit(kind int, in time.Duration, reason error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,15 +69,14 @@ func (l *lifecycle) limit(kind int, in time.Duration, reason error) {
 	}
 }
 
-// unlimit takes a bound away again.
+// unlimit removes the limit of a kind.
 func (l *lifecycle) unlimit(kind int) {
 	l.mu.Lock()
 	l.watch.limits[kind] = limit{}
 	l.mu.Unlock()
 }
 
-// watchOn makes the watch look soon, if it does not yet: there is work that the
-// peer has a part in.
+// watchOn starts the checks if they are not running, because work now depends on the peer.
 func (l *lifecycle) watchOn() {
 	if l.watch.armed.Load() {
 		return
@@ -87,7 +86,7 @@ func (l *lifecycle) watchOn() {
 	l.watch.lookIn(l.p.cfg.StallTimeout / ticks)
 }
 
-// lookIn sets the timer, unless it fires before. lifecycle.mu is held.
+// lookIn sets the timer to d, unless it fires before. lifecycle.mu is held.
 func (w *watch) lookIn(d time.Duration) {
 	at := time.Now().Add(d)
 	if w.timer == nil || w.over || w.armed.Load() && !at.Before(w.at) {
@@ -100,7 +99,7 @@ func (w *watch) lookIn(d time.Duration) {
 
 // look is the timer's function.
 func (l *lifecycle) look() {
-	// What begins from here on sets the timer itself, if this does not see it.
+	// Work that begins from here on sets the timer itself, if this check does not see it.
 	l.watch.armed.Store(false)
 	pending := [watched]bool{
 		watchSend:    l.tx.sending(),
@@ -123,8 +122,8 @@ func (l *lifecycle) look() {
 	}
 }
 
-// judge says why the connection is to end, and whether because its peer stalled,
-// or sets the timer anew. lifecycle.mu is held.
+// judge returns the reason to end the connection, and whether the peer stalled; or it sets
+// the timer again. lifecycle.mu is held.
 func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall time.Duration) (err error, stalled bool) {
 	if w.over {
 		return nil, false
@@ -166,7 +165,7 @@ func (w *watch) judge(pending *[watched]bool, progress *[watched]uint64, stall t
 	return nil, false
 }
 
-// undone is what a stalled peer leaves undone.
+// undone describes the duty that a stalled peer neglects.
 var undone = [watched]string{
 	watchSend: "takes nothing", watchRead: "does not answer an RDMA Read",
 	watchReceive: "stopped within a message",

@@ -1,7 +1,7 @@
-// Package rawpeer is an iWARP peer for tests that says exactly what it is told
-// to: bytes on a TCP connection, in either role. It knows the wire formats but
-// none of the rules, so that it can break each of them.
+// Package rawpeer is an iWARP peer for tests. It sends exactly the bytes that the test
+// wants on a TCP connection, in either role. It knows the wire formats but none of the
+// rules, so that a test can break each of them.
 //
-// Every wait has a deadline far beyond what a test needs; when it passes, the
-// test fails.
+// Every wait has a deadline far beyond the time that a test needs; when it passes, the test
+// fails.
 package rawpeer

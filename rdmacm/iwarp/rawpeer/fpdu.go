@@ -66,15 +66,14 @@ type FPDU struct {
 	wire.Control
 	// Raw is all of it, from the length field to the CRC.
 	Raw []byte
-	// ULPDU is the DDP segment; Payload what follows its DDP header.
+	// ULPDU is the DDP segment. Payload is the part of it behind the DDP header.
 	ULPDU, Payload []byte
 	Tagged         wire.Tagged
 	Untagged       wire.Untagged
 }
 
-// ReadFPDU receives an FPDU, and asserts that its pad is zero, its reserved
-// bits too, its versions those of the IETF, and its CRC right where there is to
-// be one.
+// ReadFPDU receives an FPDU. It asserts that pad and reserved bits are zero, that the
+// versions are the IETF's and, if p.CRC is set, that the CRC is right.
 func (p *Peer) ReadFPDU() FPDU {
 	p.T.Helper()
 	head := p.ReadBytes(wire.LengthSize)
@@ -150,8 +149,8 @@ func (p *Peer) ReadMessage(op wire.Opcode) (first FPDU, payload []byte) {
 	return first, payload
 }
 
-// ReadTerminate receives a Terminate that gives the cause, and asserts that the
-// connection is closed in order behind it.
+// ReadTerminate receives a Terminate with the given cause, and asserts that the peer then
+// closes the connection in order.
 func (p *Peer) ReadTerminate(cause wire.Cause) wire.Termination {
 	p.T.Helper()
 	f := p.ReadOp(wire.Terminate)

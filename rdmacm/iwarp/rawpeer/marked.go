@@ -6,21 +6,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// Marked receives from a side that puts markers into its stream, from the first
-// FPDU on, and checks each of them.
+// Marked receives from a peer that puts markers into its stream, from the first FPDU on,
+// and checks each marker.
 type Marked struct {
 	p     *Peer
 	at    int // bytes of the stream so far
-	start int // where the current FPDU's length field stands
+	start int // place of the current FPDU's length field
 	begun bool
-	// seen is the current FPDU with its markers: what the CRC covers.
+	// seen is the current FPDU with its markers, because the CRC covers both.
 	seen []byte
 }
 
 // Marked starts a stream with markers.
 func (p *Peer) Marked() *Marked { return &Marked{p: p} }
 
-// read receives n bytes that are no markers.
+// read receives n bytes, not counting markers.
 func (m *Marked) read(n int) []byte {
 	m.p.T.Helper()
 	var b []byte

@@ -17,12 +17,12 @@ import (
 // hang is how long a peer waits for anything.
 const hang = 30 * time.Second
 
-// A Peer is one end of a TCP connection. Its methods fail the test on anything
-// that they do not expect; they are for the test's own goroutine.
+// A Peer is one end of a TCP connection. Its methods fail the test on anything unexpected.
+// Only the test's own goroutine may call them.
 type Peer struct {
 	T    testing.TB
 	Conn *net.TCPConn
-	// CRC: FPDUs are sent with, and expected to have, a right CRC.
+	// CRC: WriteFPDU sends right CRCs, and ReadFPDU checks them.
 	CRC bool
 	// MSN is the last sequence number used on each queue.
 	MSN [3]uint32
@@ -100,7 +100,7 @@ func (l *Listener) Accept() *Peer {
 	return New(l.t, c)
 }
 
-// Write sends b as it is.
+// Write sends b unchanged.
 func (p *Peer) Write(b []byte) {
 	p.T.Helper()
 	if _, err := p.Conn.Write(b); err != nil {
@@ -134,8 +134,7 @@ func (p *Peer) ReadBytes(n int) []byte {
 	return b
 }
 
-// ReadEOF asserts that the other side has nothing more to say and closed its
-// half in order.
+// ReadEOF asserts that the other side sends nothing more and closes its half in order.
 func (p *Peer) ReadEOF() {
 	p.T.Helper()
 	rest, err := io.ReadAll(p.Conn)
@@ -144,8 +143,8 @@ func (p *Peer) ReadEOF() {
 	}
 }
 
-// ReadEnd asserts that the other side closed the connection, in order or not,
-// and sent nothing more before.
+// ReadEnd asserts that the other side closes the connection, in order or by a reset, and
+// sends nothing more before.
 func (p *Peer) ReadEnd() {
 	p.T.Helper()
 	rest, err := io.ReadAll(p.Conn)
@@ -154,8 +153,8 @@ func (p *Peer) ReadEnd() {
 	}
 }
 
-// ReadReset asserts that the other side reset the connection; what it sent
-// before is skipped.
+// ReadReset asserts that the other side resets the connection. It skips the bytes that
+// arrive before.
 func (p *Peer) ReadReset() {
 	p.T.Helper()
 	if _, err := io.Copy(io.Discard, p.Conn); !errors.Is(err, syscall.ECONNRESET) {
@@ -163,7 +162,7 @@ func (p *Peer) ReadReset() {
 	}
 }
 
-// Pending says whether something has arrived that was not read.
+// Pending reports whether bytes have arrived that the test has not read.
 func (p *Peer) Pending() bool {
 	p.T.Helper()
 	raw, err := p.Conn.SyscallConn()
@@ -182,7 +181,7 @@ func (p *Peer) Pending() bool {
 	return pending
 }
 
-// CloseWrite closes this side's half of the connection, if there still is one.
+// CloseWrite closes this side's half of the connection, if it is still open.
 func (p *Peer) CloseWrite() {
 	p.T.Helper()
 	if err := p.Conn.CloseWrite(); err != nil && !errors.Is(err, syscall.ENOTCONN) {

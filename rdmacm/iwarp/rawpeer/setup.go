@@ -8,8 +8,8 @@ import (
 type Frame struct {
 	Flags    wire.MPAFlags
 	Revision wire.Revision
-	// Enhanced is nil in a frame without the data of RFC 6581. Write sets the
-	// flag for it.
+	// Enhanced is the data of RFC 6581, or nil. If it is set, WriteFrame also sets its
+	// flag.
 	Enhanced *wire.Enhanced
 	Private  []byte
 }
@@ -50,7 +50,7 @@ func (p *Peer) ReadFrame(reply bool) Frame {
 	return f
 }
 
-// LinuxRequest is what the Linux NFS client asks with over siw.
+// LinuxRequest is the request frame that the Linux NFS client sends over siw.
 func LinuxRequest() Frame {
 	return Frame{
 		Revision: wire.Revision2, Enhanced: &wire.Enhanced{IRD: 128},
@@ -58,7 +58,7 @@ func LinuxRequest() Frame {
 	}
 }
 
-// Initiate sends a request and receives a reply that accepts it.
+// Initiate sends a request and receives the reply, which must not be a refusal.
 func (p *Peer) Initiate(f Frame) Frame {
 	p.T.Helper()
 	p.WriteFrame(false, f)

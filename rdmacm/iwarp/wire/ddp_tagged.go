@@ -13,8 +13,8 @@ type Tagged struct {
 	Offset uint64
 }
 
-// ParseTagged reads a header from b, which holds at least TaggedSize bytes. The
-// versions and the tagged bit are not looked at: see ParseControl.
+// ParseTagged reads a header from b, which holds at least TaggedSize bytes. It ignores the
+// versions and the tagged bit: see ParseControl.
 func ParseTagged(b []byte) Tagged {
 	_ = b[TaggedSize-1]
 	return Tagged{

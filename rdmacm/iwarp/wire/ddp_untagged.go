@@ -9,8 +9,8 @@ const UntaggedSize = 18
 type Untagged struct {
 	Op   Opcode
 	Last bool
-	// Invalidate is the STag to invalidate (RFC 5040 §4.1): zero on sending
-	// and to be ignored on receipt where Op does not invalidate.
+	// Invalidate is the STag to invalidate (RFC 5040 §4.1). If Op does not invalidate, the
+	// sender sets it to zero and the receiver ignores it.
 	Invalidate uint32
 	Queue      uint32
 	MSN        uint32
@@ -18,8 +18,8 @@ type Untagged struct {
 	Offset uint32
 }
 
-// ParseUntagged reads a header from b, which holds at least UntaggedSize bytes.
-// The versions and the tagged bit are not looked at: see ParseControl.
+// ParseUntagged reads a header from b, which holds at least UntaggedSize bytes. It ignores
+// the versions and the tagged bit: see ParseControl.
 func ParseUntagged(b []byte) Untagged {
 	_ = b[UntaggedSize-1]
 	return Untagged{
@@ -32,9 +32,8 @@ func ParseUntagged(b []byte) Untagged {
 	}
 }
 
-// IsLastOfSend says whether the two control bytes at the start of b are those of the
-// last segment of a plain Send, or of one with Invalidate, in the versions that are
-// spoken here.
+// IsLastOfSend reports whether the control bytes at the start of b belong to the last
+// segment of a plain Send or of a Send with Invalidate, in the supported versions.
 func IsLastOfSend(b []byte) (is, invalidates bool) {
 	_ = b[1]
 	if b[0]&(tagged|last|ddpVersion) != last|DDPVersion || b[1]&rdmaVersion != RDMAPVersion<<rdmaVersionShift {

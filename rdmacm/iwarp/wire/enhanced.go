@@ -5,7 +5,7 @@ import "encoding/binary"
 // EnhancedSize is the length of Enhanced, in bytes.
 const EnhancedSize = 4
 
-// DepthUnset stands for a read depth that shall not be negotiated.
+// DepthUnset in place of a read depth means that the depth is not negotiated.
 const DepthUnset = 0x3fff
 
 // RTR names forms of the ready-to-receive indication (RFC 6581 §9.2).
@@ -20,7 +20,7 @@ const (
 
 // Enhanced is the data of RFC 6581 §9 at the start of the private data.
 type Enhanced struct {
-	// PeerToPeer is flag A. Without it RTR means nothing, and Put writes none.
+	// PeerToPeer is flag A. Without it RTR means nothing, and Put does not write RTR.
 	PeerToPeer bool
 	RTR        RTR // flags B, C and D
 	IRD, ORD   uint16

@@ -9,19 +9,18 @@ import (
 const (
 	LengthSize = 2 // the ULPDU_Length field
 	CRCSize    = 4
-	// MinULPDU and MaxULPDU bound what a sender may put into one FPDU
-	// (MULPDU). A receiver must reckon with anything that the length field
-	// can say: siw goes above MaxULPDU.
+	// MinULPDU and MaxULPDU bound the ULPDU that a sender may put into one FPDU (MULPDU). A
+	// receiver must accept every value of the length field, because siw exceeds MaxULPDU.
 	MinULPDU = 128
 	MaxULPDU = 64768
 )
 
-// Pad is how many bytes follow a ULPDU of n bytes so that length field, ULPDU
-// and pad are a multiple of 4.
+// Pad returns the number of pad bytes behind a ULPDU of n bytes. They make the length of
+// length field, ULPDU and pad a multiple of 4.
 func Pad(n int) int { return -(LengthSize + n) & 3 }
 
-// FPDUSize is the length on the wire of an FPDU with a ULPDU of n bytes,
-// without markers.
+// FPDUSize returns the length on the wire of an FPDU with a ULPDU of n bytes, without
+// markers.
 func FPDUSize(n int) int { return LengthSize + n + Pad(n) + CRCSize }
 
 // ULPDULength reads the length field at the start of an FPDU.
@@ -32,8 +31,8 @@ func PutULPDULength(b []byte, n int) { binary.BigEndian.PutUint16(b, uint16(n)) 
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CRC extends crc, the CRC32C of what came before (0 at the start of an FPDU),
-// by b.
+// CRC extends crc by b. crc is the CRC32C of the preceding bytes of the FPDU, or 0 at its
+// start.
 func CRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
 // ParseCRC reads the CRC field, which is little-endian (RFC 5044 §4.4, Figure 5).
@@ -42,9 +41,8 @@ func ParseCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 // PutCRC writes the CRC field.
 func PutCRC(b []byte, crc uint32) { binary.LittleEndian.PutUint32(b, crc) }
 
-// PutFPDU wraps a ULPDU into an FPDU at the start of b and returns the FPDU's
-// length. The CRC field is zero when crc is false. ulpdu may already stand in
-// its place, b[LengthSize:].
+// PutFPDU wraps a ULPDU into an FPDU at the start of b and returns the FPDU's length. The
+// CRC field is zero if crc is false. ulpdu may already lie in its place, b[LengthSize:].
 func PutFPDU(b, ulpdu []byte, crc bool) int {
 	n := len(ulpdu)
 	size := FPDUSize(n)

@@ -8,27 +8,27 @@ const (
 	MarkerInterval = 512
 )
 
-// A Marker lays out a stream with markers in it: the first before the first
-// FPDU, one every MarkerInterval bytes from there. The zero Marker stands at
-// the start of full operation.
+// A Marker lays out a stream with markers in it: the first stands before the first FPDU,
+// and one follows every MarkerInterval bytes. The zero Marker is at the start of full
+// operation.
 type Marker struct {
-	// next is how many bytes of stream come before the next marker.
+	// next is the number of stream bytes before the next marker.
 	next int
-	// at is how far the current FPDU's length field lies behind.
+	// at is the distance from the current FPDU's length field, in bytes.
 	at int
 }
 
-// Begin starts an FPDU: the next byte of stream is its length field, unless a
-// marker is due first.
+// Begin starts an FPDU: the next byte of the stream is its length field, unless a marker is
+// due first.
 func (m *Marker) Begin() { m.at = 0 }
 
-// MaxMarkers is how many bytes of markers n bytes of an FPDU can bring along.
+// MaxMarkers returns the most marker bytes that n bytes of an FPDU can need.
 func MaxMarkers(n int) int {
 	return (n/(MarkerInterval-MarkerSize) + 2) * MarkerSize
 }
 
-// Put copies p to the start of b, markers put in where they are due, and
-// returns how many bytes that made.
+// Put copies p to the start of b, inserts the markers that are due, and returns the number
+// of bytes written.
 func (m *Marker) Put(b, p []byte) int {
 	n := 0
 	for len(p) > 0 {
@@ -44,8 +44,8 @@ func (m *Marker) Put(b, p []byte) int {
 	return n
 }
 
-// Due says whether a marker is due before the next byte. A marker that is due
-// between the pad and the CRC counts into the CRC (RFC 5044 §4.4).
+// Due reports whether a marker is due before the next byte. The CRC covers a marker between
+// the pad and the CRC (RFC 5044 §4.4).
 func (m *Marker) Due() bool { return m.next == 0 }
 
 // PutDue writes the marker that is due.
@@ -57,8 +57,8 @@ func (m *Marker) PutDue(b []byte) int {
 func (m *Marker) put(b []byte) {
 	binary.BigEndian.PutUint32(b, uint32(m.at)&0xffff)
 	m.next = MarkerInterval - MarkerSize
-	// A marker between FPDUs belongs to the one that follows, whose length
-	// field comes behind it: the pointer is 0 and stays so.
+	// A marker between FPDUs belongs to the following FPDU, whose length field comes behind
+	// it: the pointer is 0 and stays so.
 	if m.at > 0 {
 		m.at += MarkerSize
 	}

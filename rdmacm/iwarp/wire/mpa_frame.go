@@ -8,7 +8,7 @@ import (
 
 // Sizes of an MPA start-up frame (RFC 5044 §7.1.1).
 const (
-	// MPAHeaderSize is what stands before the private data.
+	// MPAHeaderSize is the length of the part before the private data.
 	MPAHeaderSize = 20
 	// MaxPrivateData is the longest private data, enhanced data included.
 	MaxPrivateData = 512
@@ -23,7 +23,7 @@ const (
 // MPAFlags is the flag byte of a start-up frame.
 type MPAFlags uint8
 
-// Flags. The rest is reserved: sent 0, not checked.
+// Flags. The other bits are reserved: they are sent as 0 and not checked.
 const (
 	MPAMarkers  MPAFlags = 0x80 // M: the sender of this frame wants markers
 	MPAChecksum MPAFlags = 0x40 // C: the sender of this frame wants CRCs
@@ -47,9 +47,9 @@ var (
 	ErrPrivateData = errors.New("iwarp: more private data than MPA allows")
 )
 
-// MPAHeader is what stands before the private data of a start-up frame.
+// MPAHeader is the part of a start-up frame before the private data.
 type MPAHeader struct {
-	Reply    bool // it carries the reply key
+	Reply    bool // the frame carries the reply key
 	Flags    MPAFlags
 	Revision Revision
 	// Length of the private data that follows, enhanced data included.

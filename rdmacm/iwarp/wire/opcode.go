@@ -16,7 +16,7 @@ const (
 	SendSolInvalidate Opcode = 0x6
 	Terminate         Opcode = 0x7
 
-	// Known by name only: they are answered as unexpected.
+	// Known by name only: the receiver answers them as unexpected.
 	Immediate          Opcode = 0x8
 	ImmediateSolicited Opcode = 0x9
 	AtomicRequest      Opcode = 0xa
@@ -36,13 +36,13 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("Opcode(%#x)", uint8(o))
 }
 
-// Tagged says which DDP model o travels by (RFC 5040 Figure 4).
+// Tagged reports whether o uses DDP's tagged model (RFC 5040 Figure 4).
 func (o Opcode) Tagged() bool { return o == Write || o == ReadResponse }
 
-// IsSend: o is one of the four Send types, which travel on QueueSend.
+// IsSend reports whether o is one of the four Send types, which use QueueSend.
 func (o Opcode) IsSend() bool { return o >= Send && o <= SendSolInvalidate }
 
-// Invalidates: o carries an STag to invalidate.
+// Invalidates reports whether o carries an STag to invalidate.
 func (o Opcode) Invalidates() bool { return o == SendInvalidate || o == SendSolInvalidate }
 
 // Queue numbers of untagged messages (RFC 5040 §5).

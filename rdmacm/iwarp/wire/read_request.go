@@ -6,8 +6,8 @@ import "encoding/binary"
 // in bytes.
 const ReadRequestSize = 28
 
-// Read is the RDMAP header of an RDMA Read Request (RFC 5040 §4.4). The sink
-// is the memory of the side that asks.
+// Read is the RDMAP header of an RDMA Read Request (RFC 5040 §4.4). The sink is the memory
+// of the requesting side.
 type Read struct {
 	SinkSTag     uint32
 	SinkOffset   uint64

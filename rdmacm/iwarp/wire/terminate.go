@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// A Layer is where a Terminate's error was found.
+// A Layer is the protocol layer that found a Terminate's error.
 type Layer uint8
 
 // Layers.
@@ -49,7 +49,7 @@ var (
 	RDMAPOpcode        = Cause{LayerRDMAP, 2, 0x06}
 	RDMAPStream        = Cause{LayerRDMAP, 2, 0x07} // catastrophic, this stream only
 	RDMAPGlobal        = Cause{LayerRDMAP, 2, 0x08}
-	RDMAPNotInvalidOp  = Cause{LayerRDMAP, 2, 0x09} // the same as RDMAPNotInvalid, where siw says it
+	RDMAPNotInvalidOp  = Cause{LayerRDMAP, 2, 0x09} // siw's code for RDMAPNotInvalid
 	RDMAPOperation     = Cause{LayerRDMAP, 2, 0xff}
 
 	DDPCatastrophic    = Cause{LayerDDP, 0, 0x00}
@@ -94,8 +94,8 @@ var causeNames = map[Cause]string{
 	MPANoRTR: "no matching RTR option",
 }
 
-// Listed says whether the standards know the cause. The code of a local
-// catastrophic error may be anything.
+// Listed reports whether the standards list the cause. A local catastrophic error may have
+// any code.
 func (c Cause) Listed() bool {
 	if c.Type == 0 && (c.Layer == LayerRDMAP || c == DDPCatastrophic) {
 		return true
@@ -104,7 +104,7 @@ func (c Cause) Listed() bool {
 	return ok
 }
 
-// String gives layer, type and code, and the name where there is one.
+// String returns layer, type and code, and the cause's name if it has one.
 func (c Cause) String() string {
 	name, ok := causeNames[c]
 	if !ok {
@@ -122,8 +122,8 @@ const (
 	terminateDDP    = 0x40 // D
 	terminateRDMAP  = 0x20 // R
 	terminateBits   = terminateLength | terminateDDP | terminateRDMAP
-	// What siw on a little-endian machine sends instead: its bit-fields
-	// start from the other end.
+	// siw on a little-endian machine sends these bits instead, because its bit-fields start
+	// from the other end.
 	siwTerminateBits = 0x07
 )
 
@@ -134,7 +134,7 @@ const (
 	MaxTerminateSize = terminateControl + 2 + UntaggedSize + ReadRequestSize
 )
 
-// A Dialect is the layout of a Terminate's control field, by its implementation.
+// A Dialect is an implementation's layout of a Terminate's control field.
 type Dialect uint8
 
 // Dialects.
@@ -144,30 +144,29 @@ const (
 	// the other end of their byte, as Linux's siw sends it from
 	// little-endian machines.
 	DialectSIW
-	// DialectUnknown: nothing is quoted, so that both readings are possible.
-	// Cause holds the standard's.
+	// DialectUnknown: the Terminate quotes nothing, so both layouts are possible. Cause
+	// then holds the standard's reading.
 	DialectUnknown
 )
 
 // A Termination is the RDMAP header of a Terminate message.
 type Termination struct {
 	Cause Cause
-	// Dialect is set by ParseTermination. Put always writes the standard's.
+	// ParseTermination sets Dialect. Put always writes the standard's layout.
 	Dialect Dialect
-	// DDP is the quoted DDP header, or empty. SegmentLength goes with it.
+	// DDP is the quoted DDP header, or empty. SegmentLength belongs to it.
 	DDP           []byte
 	SegmentLength uint16
 	// RDMAP is the quoted Read Request header, or empty.
 	RDMAP []byte
 }
 
-// Swapped is the cause in siw's reading of the same bytes.
+// Swapped returns the cause in siw's reading of the same bytes.
 func (c Cause) Swapped() Cause { return Cause{Layer(c.Type), uint8(c.Layer), c.Code} }
 
-// ParseTermination reads a Terminate header from b, which is all of the
-// ULPDU behind the DDP header. The quotes refer to b. Only a header that does
-// not even hold the control field is an error: quotes that are announced and
-// not there are left out.
+// ParseTermination reads a Terminate header from b, which is the whole ULPDU behind the DDP
+// header. The quotes refer to b. The only error is a header that is shorter than the
+// control field. Announced quotes that are missing are left out.
 func ParseTermination(b []byte) (Termination, error) {
 	var t Termination
 	if len(b) < terminateControl {
@@ -215,8 +214,8 @@ func (t *Termination) Size() int {
 	return n
 }
 
-// Put writes t into b, which holds at least t.Size bytes. A Read Request header
-// goes only along with a DDP header.
+// Put writes t into b, which holds at least t.Size bytes. It writes a Read Request header
+// only together with a DDP header.
 func (t *Termination) Put(b []byte) {
 	_ = b[t.Size()-1]
 	b[0] = uint8(t.Cause.Layer)<<4 | t.Cause.Type&0xf
