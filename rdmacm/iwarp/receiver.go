@@ -188,8 +188,8 @@ func (x *receiver) readReady(fd uintptr) bool {
 		}
 		if sent := x.consume(); sent && x.emptied && !x.life.stopping.Load() {
 			// New input wakes this goroutine from now on. Only a reset behind the last
-			// bytes would not have shown yet; but after a reset nothing could have been
-			// sent.
+			// bytes may not have shown yet; but if there was one, nothing could have been
+			// sent after it.
 			x.giveBack()
 			return false
 		}
