@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// replied handles a reply. What does not match its call is dropped, and the call
-// stays pending: a timer has to end it (RFC 8166 §4.5).
+// replied handles a reply. If the reply does not match its call, it is dropped, and the
+// call stays pending: a timer has to end it (RFC 8166 §4.5).
 func (q *requester) replied(h *wire.Header, r *recv) {
 	q.mu.Lock()
 	e := q.pending.of(h.XID)
@@ -45,7 +45,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 	q.answered(e, h.Prefix, false)
 	e.stage = stageEnded
 	e.recv = r
-	// A call that starts later and finds a credit is sent by the goroutine that starts it.
+	// A later call that finds a credit is sent by the goroutine that starts it.
 	more := q.queue.head != nil
 	fence := len(e.regions) > 0
 	last := !fence && e.parts.Add(-1) == 0
@@ -58,7 +58,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 	case last:
 		e.tell(nil)
 	case fence:
-		// In this order: memory out of the peer's reach, then the caller.
+		// First the peer loses access to the memory, then the caller gets the outcome.
 		q.settle(e, nil)
 	}
 	if more {
@@ -66,7 +66,7 @@ func (q *requester) replied(h *wire.Header, r *recv) {
 	}
 }
 
-// answered takes note of the answer to e, which is with p. mu is held.
+// answered takes e out of the pending calls; p is the prefix of its answer. mu is held.
 func (q *requester) answered(e *exchange, p wire.Prefix, isError bool) {
 	q.pending.remove(p.XID)
 	q.credits.answered(p.Credits, isError)
@@ -76,7 +76,7 @@ func (q *requester) answered(e *exchange, p wire.Prefix, isError bool) {
 	}
 }
 
-// refused handles an RDMA_ERROR: the end of its call.
+// refused handles an RDMA_ERROR, which ends its call.
 func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
 	q.mu.Lock()
 	e := q.pending.of(p.XID)
@@ -98,7 +98,7 @@ func (q *requester) refused(p wire.Prefix, body wire.ErrorBody, r *recv) {
 	q.resume()
 }
 
-// exposes says whether stag is one of the call's.
+// exposes reports whether stag names memory that the call exposed.
 func (e *exchange) exposes(stag uint32) bool {
 	for _, r := range e.regions {
 		if r.STag() == stag {
@@ -108,10 +108,10 @@ func (e *exchange) exposes(stag uint32) bool {
 	return false
 }
 
-// accepts checks a reply against its call: what was offered comes back, and no
-// more was used of it than there is (RFC 8166 §3.4.6, §4.3); the peer invalidated
-// what belongs to this call, and nothing else (RFC 8797 §4.1). It notes where the
-// results are.
+// accepts checks a reply against its call. The reply must return the offered chunks, filled
+// no further than they reach (RFC 8166 §3.4.6, §4.3). The peer may have invalidated an STag
+// of this call, but no other one (RFC 8797 §4.1). accepts records the places of the
+// results.
 func (e *exchange) accepts(h *wire.Header, r *recv) Fault {
 	e.places = e.places[:0]
 	if h.Reads.Len() > 0 {
@@ -148,19 +148,19 @@ func (e *exchange) accepts(h *wire.Header, r *recv) Fault {
 	return faultNone
 }
 
-// acceptsChunk checks one Write chunk of a reply and notes what was placed.
+// acceptsChunk checks one Write chunk of a reply and records the data placed in it.
 func (e *exchange) acceptsChunk(c wire.WriteChunk, offered []wire.Segment, sink []byte) bool {
 	switch {
 	case len(offered) == 0:
-		// Asked for inline.
+		// The call asked for this result inline.
 		e.places = append(e.places, xdr.Excised{})
 		return c.Len() == 0
 	case c.Len() == 0:
-		// The other form of unused (RFC 8267 §6.4.1).
+		// The other form of an unused chunk (RFC 8267 §6.4.1).
 		e.places = append(e.places, xdr.Excised{Data: sink[:0]})
 		return true
 	}
-	// Peers from before RFC 8166 count the padding.
+	// Peers that predate RFC 8166 count the padding.
 	if !echoes(c, offered, 3) {
 		return false
 	}
@@ -169,8 +169,8 @@ func (e *exchange) acceptsChunk(c wire.WriteChunk, offered []wire.Segment, sink 
 	return true
 }
 
-// echoes says whether c is the chunk that was offered, filled without gaps and
-// no further than it reaches, by up to surplus bytes at its end.
+// echoes reports whether c is the offered chunk, filled without gaps and within its bounds.
+// The last segment may be longer by up to surplus bytes.
 func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 	if c.Len() != len(offered) {
 		return false
@@ -189,10 +189,10 @@ func echoes(c wire.WriteChunk, offered []wire.Segment, surplus uint32) bool {
 	return true
 }
 
-// callTicks is into how many steps the time for an answer is cut.
+// callTicks is the number of timer ticks in the time for an answer.
 const callTicks = 4
 
-// tickIn starts the timer anew. mu is held.
+// tickIn restarts the timer. mu is held.
 func (q *requester) tickIn() {
 	if q.timer == nil {
 		q.timer = time.AfterFunc(q.timeout/callTicks, q.tick)
@@ -201,9 +201,8 @@ func (q *requester) tickIn() {
 	}
 }
 
-// tick ends a connection on which a call was not answered in time, so that its
-// calls are tried again on another: the peer may have dropped the call, or this
-// side the reply.
+// tick ends a connection on which a call was not answered in time, so that its calls are
+// tried again on another one. The peer may have dropped the call, or this side the reply.
 func (q *requester) tick() {
 	q.mu.Lock()
 	if q.ended || q.pending.n == 0 {

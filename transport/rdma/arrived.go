@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// begin judges what can be judged before the call is known (RFC 8166 §4.5),
-// admits it where it is here already, and reserves its memory.
+// begin makes the checks that need no knowledge of the call (RFC 8166 §4.5). If the call is
+// complete, begin also admits it; then it reserves the call's memory.
 func (c *call) begin(h *wire.Header) {
 	if f := c.check(h); f != faultNone {
 		c.refuse(f)
@@ -22,7 +22,7 @@ func (c *call) begin(h *wire.Header) {
 	c.tag, c.invalidate = 0, false
 	if s.k.invalidate {
 		c.tag, c.invalidate = h.SoleHandle()
-		c.invalidate = c.invalidate && c.tag != 0 // 0 means none to a device
+		c.invalidate = c.invalidate && c.tag != 0 // to a device, 0 means no STag
 	}
 	if h.Proc == wire.ProcMsg {
 		payload := c.recv.Bytes[h.Size:]
@@ -34,28 +34,28 @@ func (c *call) begin(h *wire.Header) {
 	s.k.stats.LongCalls.Add(1)
 	c.request.Group = s.unjudged
 	if !s.conn.Known() && c.zeroBytes > rpc.AdmitPrefix {
-		// A stranger's call is judged by its start before room is made for the
+		// A stranger's call is judged by its first bytes before memory is reserved for the
 		// rest.
 		c.stage = stagePrefix
 		c.request.Size = rpc.AdmitPrefix
 		c.ask()
 		return
 	}
-	// Only the reply's room bounds what the call can need for it.
+	// The call is not known yet, so only the reply's room bounds the memory for the reply.
 	c.stage = stageZero
 	room := c.Room()
 	most := min(room.ReplyChunk+c.writeBytes(), s.maxReply)
 	c.reserve(min(room.ReplyChunk, most), most)
 }
 
-// admit goes on with a call that was admitted.
+// admit continues with an admitted call.
 func (c *call) admit() {
 	if c.plan.Early {
 		c.responder.calls.Serve(&c.rpc)
 		return
 	}
 	if len(c.segments) == 0 && c.plan.Results == 0 && c.plan.Reply <= wordsSize {
-		// Nothing is to be reserved or brought.
+		// The call needs no memory and no RDMA Reads.
 		c.rpc.ResultsAt, c.rpc.Excised = 0, nil
 		c.responder.calls.Serve(&c.rpc)
 		return
@@ -64,7 +64,7 @@ func (c *call) admit() {
 	c.reserve(c.plan.Reply, c.plan.Results)
 }
 
-// check looks at the header of a call and sorts its Read list.
+// check checks the header of a call and sorts its Read list.
 func (c *call) check(h *wire.Header) Fault {
 	s := c.responder
 	chunks := h.Reads.Len() > 0 || h.Writes.Len() > 0 || h.Reply.Present
@@ -102,8 +102,8 @@ func (c *call) check(h *wire.Header) Fault {
 	return faultNone
 }
 
-// sortReads fills in segments and chunks from the Read list, by ascending
-// position, each chunk's segments in the order of the list.
+// sortReads fills in segments and chunks from the Read list, by ascending position. The
+// segments of each chunk keep the order of the list.
 func (c *call) sortReads(l wire.ReadList) Fault {
 	sorted := true
 	for i := range l.Len() {
@@ -119,7 +119,7 @@ func (c *call) sortReads(l wire.ReadList) Fault {
 	}
 	total := 0
 	for _, s := range c.segments {
-		// Both bounds keep total far from overflow.
+		// Both bounds keep total far from an overflow.
 		if int64(s.Length) > int64(c.responder.maxCall-total) {
 			return faultTooMuch
 		}
@@ -142,9 +142,9 @@ func (c *call) sortReads(l wire.ReadList) Fault {
 	return faultNone
 }
 
-// message is called when the RPC message, of length bytes without what travels
-// beside it, is at hand as far as it takes to judge it. It admits the call; false
-// means that the call is over.
+// message runs once enough of the RPC message is in memory to judge the call. length is the
+// message's length in bytes, without the chunks that travel beside it. message admits the
+// call; it returns false if the call is over.
 func (c *call) message(start []byte, length int) bool {
 	if !c.named(start) {
 		return false
@@ -158,8 +158,8 @@ func (c *call) message(start []byte, length int) bool {
 	return true
 }
 
-// named says whether the message has the XID of its header; otherwise the call is
-// over.
+// named reports whether the message has the same XID as its header. If not, it refuses the
+// call.
 func (c *call) named(message []byte) bool {
 	if len(message) < 4 || binary.BigEndian.Uint32(message) != c.xid {
 		c.refuse(faultXID)

@@ -2,8 +2,8 @@ package rdma
 
 import "github.com/nfsrdmad/nfsrdmad/rpc"
 
-// A backchannel calls the peer of an accepted connection (RFC 8167). What it
-// sends and gets fits a Send; nothing is exposed to the peer.
+// A backchannel makes calls to the peer of an accepted connection (RFC 8167). All its
+// messages fit into a Send; it exposes no memory to the peer.
 type backchannel struct {
 	caller
 	q *requester
@@ -11,7 +11,7 @@ type backchannel struct {
 
 var _ rpc.Caller = (*backchannel)(nil)
 
-// newBackchannel is the reverse direction of k.
+// newBackchannel makes the reverse direction of k.
 func newBackchannel(k *connection, credits int) *backchannel {
 	b := &backchannel{}
 	b.takeOver = b.lose
@@ -35,7 +35,7 @@ func (b *backchannel) Start(x *rpc.Exchange) {
 	b.q.pump(next)
 }
 
-// lose ends an exchange: only the peer can connect anew.
+// lose ends an exchange with an error, because only the peer can make a new connection.
 func (b *backchannel) lose(e *exchange, why error) {
 	b.mu.Lock()
 	if e.cancelled != nil {

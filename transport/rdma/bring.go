@@ -8,18 +8,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// callStage is what of a call is being brought.
+// callStage is the part of a call that is being read.
 type callStage uint8
 
 const (
-	stageChunks callStage = iota // what is not at position zero
-	stagePrefix                  // the start of the Position-Zero chunk, to judge the call by
+	stageChunks callStage = iota // the chunks at positions above zero
+	stagePrefix                  // the first bytes of the Position-Zero chunk, to judge the call
 	stageZero                    // the Position-Zero chunk
 )
 
-// reserve asks for the memory of the call, all of it at once: its chunks, its
-// reply's words where they exceed the record's, and results. Chunks and results
-// start at pages, so that a file system may take and give them as they are.
+// reserve requests the whole memory of the call at once: for its chunks, for its results,
+// and for its reply's words if they exceed wordsSize. Chunks and results start at page
+// boundaries, so that a file system can use them directly.
 func (c *call) reserve(words, results int) {
 	at := 0
 	for i := range c.chunks {
@@ -49,7 +49,7 @@ func (c *call) reserve(words, results int) {
 	c.ask()
 }
 
-// ask gets the memory of c.request, now or when there is some.
+// ask gets the memory of c.request, now or when some is free.
 func (c *call) ask() {
 	share := c.responder.share
 	if b, ok := share.TryGetIn(c.request.Group, c.request.Size); ok {
@@ -63,15 +63,16 @@ func (c *call) ask() {
 // pages rounds n up to whole pages.
 func pages(n int) int { return (n + mem.PageSize - 1) &^ (mem.PageSize - 1) }
 
-// callGranted is the Granted of a call's request. The goroutine gave memory back,
-// or closes a share: it starts what there is to bring, and no more.
+// callGranted is the Granted function of a call's request. It runs on a goroutine that
+// released memory or closes a share, so it only starts the RDMA Reads and leaves everything
+// else to the executor.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	switch {
 	case err == nil:
 		c.granted(b, true)
 	case errors.Is(err, mem.ErrTooLarge):
-		// More than this server could ever give.
+		// The call needs more than this server can ever give.
 		c.refuse(faultTooLarge)
 	default:
 		c.Drop()
@@ -86,8 +87,8 @@ func (c *call) granted(b *mem.Buffer, later bool) {
 	c.pull(later)
 }
 
-// pull starts the RDMA Reads of the call's stage. Without any it goes on at once,
-// or, where that is to be later, on the executor.
+// pull starts the RDMA Reads of the call's stage. If there are none, the call continues at
+// once; if later is set, it continues on the executor.
 func (c *call) pull(later bool) {
 	c.nextByte, c.nextAt = 0, 0
 	switch c.stage {
@@ -117,9 +118,9 @@ func (c *call) pull(later bool) {
 	c.responder.reads.push(c)
 }
 
-// readBack is called for each Read that came back; with the last, the call goes
-// on. A Read that failed has ended the connection; nothing is left to be told
-// to the peer, but memory is kept until the last Read has let go of it.
+// readBack is called for each Read that came back; after the last one the call continues. A
+// failed Read has ended the connection, so the peer gets no answer. But the call keeps its
+// memory until the last Read has come back.
 func (c *call) readBack(ok bool) {
 	if !ok {
 		c.lost.Store(true)
@@ -134,7 +135,7 @@ func (c *call) readBack(ok bool) {
 	c.pulled(false)
 }
 
-// pulled goes on when the Reads of the call's stage are done.
+// pulled continues the call when the Reads of its stage are done.
 func (c *call) pulled(later bool) {
 	switch c.stage {
 	case stagePrefix:
@@ -143,8 +144,8 @@ func (c *call) pulled(later bool) {
 		}
 		c.stage = stageZero
 		if !c.plan.Early {
-			// All that the call needs is asked for at once, by one that holds
-			// nothing. What was judged by is read again.
+			// Release the prefix first: a call that holds memory may not wait for more. The
+			// prefix is read again.
 			c.memory.Release()
 			c.memory = nil
 		}

@@ -13,28 +13,28 @@ import (
 
 type recv = rdmacm.Recv
 
-// A call is the responder's record of one call, and the way of its reply. It
-// goes through stages, one goroutine at a time: arrived, admitted, memory
-// granted, chunks read, served, answered. A call in a Position-Zero chunk has
-// its memory granted and that chunk read before it can be admitted.
+// A call is the responder's record of one call, and implements rpc.Way for its reply. It
+// goes through stages, one goroutine at a time: arrived, admitted, memory granted, chunks
+// read, served, answered. If the call is in a Position-Zero chunk, the responder gets its
+// memory and reads that chunk before it admits the call.
 type call struct {
 	responder *responder
 	recv      *recv
 	xid       uint32
-	version   uint32 // of the message, which an RDMA_ERROR repeats
+	version   uint32 // the version in the message, which an RDMA_ERROR repeats
 	offer     wire.Offer
-	// tag is the steering tag that the reply invalidates, if invalidate.
+	// tag is the steering tag that the reply invalidates, if invalidate is set.
 	tag        uint32
 	invalidate bool
 	rpc        rpc.Call
 	plan       rpc.Plan
 	admitted   bool
 	stage      callStage
-	// inRun: the goroutine that receives has the call, and no other can get it.
+	// inRun: only the receiving goroutine uses the call.
 	inRun bool
 
-	// segments are the Read list by ascending position, chunks those that are
-	// not at position zero; zeroSegments lead segments, zeroBytes long.
+	// segments is the Read list by ascending position; the first zeroSegments of it,
+	// zeroBytes long, are at position zero. chunks are the Read chunks at other positions.
 	segments     []wire.ReadSegment
 	zeroSegments int
 	zeroBytes    int
@@ -42,7 +42,7 @@ type call struct {
 	placed       []rpc.Placed
 	excised      []xdr.Excised
 
-	// The reserved memory and what is where in it.
+	// The reserved memory, and the places of its parts.
 	request mem.Request
 	memory  *mem.Buffer
 	zeroAt  int
@@ -50,7 +50,7 @@ type call struct {
 	words   int // bytes reserved for reply words
 	results int
 
-	// What is left to be read, into memory from nextAt on.
+	// The segments that are still to be read, into memory from nextAt on.
 	reading  []wire.ReadSegment
 	cut      []wire.ReadSegment // reading, at stagePrefix
 	nextByte uint32             // within reading[0]
@@ -59,25 +59,25 @@ type call struct {
 	lost     atomic.Bool
 	queued   *call // readQueue's link
 
-	// claim is what the call has a part of, while its Reads are under way.
+	// claim is the readClaim that this call shares while its Reads are under way.
 	claim                   *readClaim
 	claimPieces, claimBytes int
 
 	// The reply.
 	write  xdr.Writer
-	short  *[shortWords]byte // the reply's words, in one of both
+	short  *[shortWords]byte // the reply's words are in short or in long
 	long   *[wordsSize]byte
 	head   []byte
 	work   []rdmacm.Work
-	local  [][]byte // the header, then the stream left for the Send
-	pieces [][]byte // of the Writes
-	slots  []int32  // Write chunk of each payload, or -1
-	used   []uint64 // bytes of each Write chunk, but for the last ones if nothing was left for them
+	local  [][]byte // the header, then the part of the stream that the Send carries
+	pieces [][]byte // pieces of the RDMA Writes
+	slots  []int32  // for each payload, the index of its Write chunk, or -1
+	used   []uint64 // bytes in each Write chunk; missing entries mean 0
 	chain  rdmacm.Chain
 	copied []byte
 
-	// charged is what the connection's ledger has of the call; sent is the length
-	// of the chain, in bytes.
+	// charged is the part of the connection's ledger that this call occupies; sent is the
+	// length of the chain. Both are in bytes.
 	charged, sent int
 }
 
@@ -88,8 +88,8 @@ type readChunk struct {
 	at       int // in the call's memory
 }
 
-// callPool keeps records of calls for all connections: in steady state a call
-// allocates nothing.
+// callPool keeps call records for all connections, so that in steady state a call allocates
+// nothing.
 var callPool sync.Pool
 
 func newCallRecord() *call {
@@ -106,7 +106,7 @@ func newCallRecord() *call {
 	return c
 }
 
-// newCall takes a record for the message r.
+// newCall returns a record for the message r.
 func newCall(s *responder, p wire.Prefix, r *recv) *call {
 	c := getCall()
 	c.take(s, p, r)
@@ -126,8 +126,8 @@ func (c *call) take(s *responder, p wire.Prefix, r *recv) {
 	c.xid, c.version = p.XID, p.Version
 }
 
-// finishInRun ends a call that was answered in place and took nothing but its record:
-// the next one gets that.
+// finishInRun ends a call that was answered in place and used nothing but its record. The
+// run keeps the record for its next call.
 func (c *call) finishInRun() bool {
 	u := &c.responder.run
 	if !c.inRun || u.call != nil || c.memory != nil || c.long != nil || c.charged != 0 || len(c.segments)+len(c.work)+len(c.used) > 0 {
@@ -141,8 +141,8 @@ func (c *call) finishInRun() bool {
 	return true
 }
 
-// finish gives back all that the call holds. The receive was promised anew
-// before, so that the peer may call again.
+// finish releases everything that the call holds. The receive was promised before, so that
+// the peer may call again.
 func (c *call) finish() {
 	s := c.responder
 	if c.finishInRun() {
@@ -166,7 +166,7 @@ func (c *call) finish() {
 	s.goOn()
 }
 
-// forget makes c a record of no call.
+// forget clears the record for another call.
 func (c *call) forget() {
 	c.dropWords()
 	c.responder, c.recv, c.memory = nil, nil, nil

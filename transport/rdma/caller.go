@@ -7,9 +7,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A caller makes calls, on connections that may come and go: what a Client and a
-// backchannel share. Its lock guards the exchanges and the requesters of its
-// connections, for exchanges move from one to the next.
+// A caller makes calls on connections that may come and go. A Client and a backchannel are
+// built on it. Its lock guards the exchanges and the requesters of its connections, because
+// exchanges move from one connection to the next.
 type caller struct {
 	mu sync.Mutex
 	// xid and order are those of the last call. A retransmission keeps its XID (RFC
@@ -18,12 +18,12 @@ type caller struct {
 	order uint64
 	// answered: a call was answered since a Client connected last.
 	answered bool
-	// takeOver gets an exchange whose connection ended before its answer came. mu is
+	// takeOver receives an exchange whose connection ended before its answer came. mu is
 	// not held.
 	takeOver func(e *exchange, why error)
 }
 
-// number begins a call. mu is held.
+// number starts a call and gives it an XID. mu is held.
 func (c *caller) number(x *rpc.Exchange) *exchange {
 	if c.order == 0 {
 		c.xid = rand.Uint32()
@@ -55,7 +55,7 @@ func (c *caller) Cancel(x *rpc.Exchange, err error) {
 		c.mu.Unlock()
 		q.settle(e, err)
 	default:
-		// The goroutine that has it now sees to it, unless its end was decided.
+		// The goroutine that has the exchange now ends it, unless its outcome is decided.
 		e.cancelled = err
 		c.mu.Unlock()
 	}

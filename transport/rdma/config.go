@@ -12,68 +12,67 @@ import (
 // Defaults of a Config.
 const (
 	DefaultCredits = 128
-	// DefaultStrangerCredits is enough for what a client asks before it has
+	// DefaultStrangerCredits is enough for the calls that a client makes before it has
 	// mounted anything.
 	DefaultStrangerCredits = 16
 	DefaultInlineSize      = 4096
 	defaultMaxCall         = 1<<20 + 64<<10
 	defaultMaxReply        = 1<<20 + 64<<10
-	// defaultReads is how many RDMA Reads a connection asks to have
-	// outstanding; peers allow what they can.
+	// defaultReads is the number of RDMA Reads that a connection asks to have outstanding;
+	// the peer may allow fewer.
 	defaultReads = 64
 )
 
-// spareReceives are promised beyond the credits, for messages that use up a
-// receive and are no call: RDMA_DONE of peers from before RFC 8166, and what is
-// discarded. They are promised anew at once.
+// spareReceives are promised beyond the credits, for messages that use up a receive and are
+// no calls: RDMA_DONE of peers that predate RFC 8166, and discarded messages. The
+// connection promises such a receive again at once.
 const spareReceives = 8
 
-// Calls is what a Responder hands its calls to: *rpc.Server.
+// Calls serves the calls that a Responder receives; *rpc.Server implements it.
 type Calls interface {
 	NewConn(peer, local netip.AddrPort, transport string, privileged bool) *rpc.Conn
-	// Admit judges a call; false means that the call's Way was used.
+	// Admit judges a call. If it returns false, it has already answered or dropped the call
+	// by its Way.
 	Admit(c *rpc.Call) (rpc.Plan, bool)
-	// Serve runs an admitted call; its Way is used once, then or later. Hand is
-	// Serve for a goroutine that has something else to do.
+	// Serve runs an admitted call, and answers by its Way once, now or later. Hand is Serve
+	// for a goroutine that must not run the call itself.
 	Serve(c *rpc.Call)
 	Hand(c *rpc.Call)
 }
 
-// A Config says how a Server treats its connections. Zero values are the
-// defaults.
+// A Config configures a Server. Zero values mean the defaults.
 type Config struct {
-	// RPC gets the calls. Required.
+	// RPC serves the calls. Required.
 	RPC Calls
-	// Pool is where payload memory comes from. Required.
+	// Pool supplies payload memory. Required.
 	Pool *mem.Pool
-	// Credits is how many calls of one connection are served at a time, and
-	// the grant in every reply (RFC 8166 §3.3.1), once its peer is known
-	// (rpc.Conn). A stranger is granted StrangerCredits, and costs no more.
+	// Credits is the number of calls of one connection that are served at a time, and the
+	// grant in every reply (RFC 8166 §3.3.1), once its peer is known (rpc.Conn). A stranger
+	// is granted only StrangerCredits.
 	Credits, StrangerCredits int
-	// InlineSend and InlineReceive are the largest messages sent and taken,
-	// in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
+	// InlineSend and InlineReceive are the largest messages that the server sends and
+	// accepts, in bytes: multiples of 1024 up to MaxInline. A peer may reduce them.
 	InlineSend, InlineReceive int
-	// maxCall bounds what the Read list of one call may move, in bytes, and
-	// the length of a call in a Position-Zero Read chunk.
+	// maxCall bounds the bytes that the Read list of one call may move, and the length of a
+	// call in a Position-Zero Read chunk.
 	maxCall int
 	// maxReply bounds the memory that a call in a Position-Zero Read chunk
 	// reserves for its reply, in bytes, before the call is known.
 	maxReply int
-	// reads is how many RDMA Reads to have outstanding on one connection;
-	// what the peer allows holds.
+	// reads is the number of RDMA Reads that one connection asks to have outstanding; the
+	// peer may allow fewer.
 	reads int
-	// RemoteInvalidation lets replies invalidate an STag of their call, where
-	// the peer and the device take part (RFC 8797 §4.1).
+	// RemoteInvalidation lets replies invalidate an STag of their call, if the peer and the
+	// device support it (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// callbackCredits are requested with every call to a peer, on its own
-	// connection (RFC 8167).
+	// callbackCredits are requested with every call that the server makes to a peer, on the
+	// peer's connection (RFC 8167).
 	callbackCredits int
-	// Event, where set, is told of each Fault, from any goroutine. It must not
-	// block.
+	// Event, if set, is called for each Fault, from any goroutine. It must not block.
 	Event func(Event)
 }
 
-// withDefaults fills in what is zero and says what cannot be.
+// withDefaults fills in zero values and checks the others.
 func (c Config) withDefaults() (Config, error) {
 	orDefault := func(v *int, d int) {
 		if *v == 0 {

@@ -10,50 +10,49 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// A connection is one end of an RPC-over-RDMA connection. It sorts what arrives
-// into calls, for its responder, and replies, for its requester; either may be
-// missing. It is the rdmacm.Handler of its device connection.
+// A connection is one end of an RPC-over-RDMA connection. It sorts received messages into
+// calls, for its responder, and replies, for its requester; either may be missing. It is
+// the rdmacm.Handler of its device connection.
 type connection struct {
 	device rdmacm.Conn
 	own    wire.PrivateData
-	// sendLimit is the largest message to send; receiveSize is what is
-	// promised for each receive; receiveLimit is the largest that the peer
-	// will send.
+	// sendLimit is the largest message to send. receiveSize is the size of each promised
+	// receive. receiveLimit is the largest message that the peer will send.
 	sendLimit, receiveSize, receiveLimit int
-	// maxLocal is how many pieces one work request may gather.
+	// maxLocal is the number of pieces that one work request may gather.
 	maxLocal int
 	// invalidate: both sides allow remote invalidation (V1-115).
 	invalidate bool
 	responder  *responder
 	requester  *requester
-	// dialed: this side opened the connection, so that what cannot be told
-	// to be a call counts as a reply.
+	// dialed: this side opened the connection. A message that may be a call or a reply then
+	// counts as a reply.
 	dialed   bool
 	stats    *Stats
 	event    func(Event) // may be nil
 	onClosed func(error)
-	// sent are the chains that the device got, back those that came back: of both kinds,
-	// replies and calls, and RDMA Reads.
+	// sent counts the chains that the device received, back those that came back: replies,
+	// calls and RDMA Reads.
 	sent, back atomic.Uint64
 
-	// moved is how many bytes went to and fro: inline, by Reads and by Writes.
+	// moved counts the bytes in both directions: inline, by Reads and by Writes.
 	moved atomic.Uint64
-	// inRun is what is to be added to moved when the input is used up. The
-	// receiving goroutine's own.
+	// inRun is added to moved when the input is used up. It belongs to the receiving
+	// goroutine.
 	inRun uint64
 
 	early early
-	// calls counts the responder's calls, with drainBit.
+	// calls counts the responder's calls, and holds drainBit.
 	calls      atomic.Int64
 	disconnect sync.Once
 }
 
-// drainBit in connection.calls: no call is begun any more, and the connection
-// ends with the last.
+// drainBit in connection.calls means that no new call begins, and the connection ends with
+// the last call.
 const drainBit = 1 << 62
 
-// early keeps what arrives before the connection is set up: a Handler may be
-// called before Accept or Dial has returned the Conn.
+// early keeps the messages that arrive before the connection is set up: the device may call
+// the Handler before Accept or Dial has returned the Conn.
 type early struct {
 	ready    atomic.Bool
 	mu       sync.Mutex
@@ -62,13 +61,14 @@ type early struct {
 	err      error
 }
 
-// newConnection is an end that says own when it connects; event may be nil.
+// newConnection makes an end that sends own as its private data. event may be nil.
 func newConnection(own wire.PrivateData, stats *Stats, event func(Event)) *connection {
 	return &connection{own: own, stats: stats, event: event}
 }
 
-// param is what a device needs to know to set the connection up, for so many calls
-// of the peer at a time, and as many as most messages of all kinds later on.
+// param returns the set-up parameters for the device. calls is the number of the peer's
+// calls served at a time; most is the most messages of all kinds that are promised at any
+// time.
 func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	private := make([]byte, wire.PrivateDataSize)
 	k.own.Put(private)
@@ -81,7 +81,7 @@ func (k *connection) param(calls, most int) rdmacm.ConnParam {
 	}
 }
 
-// agree computes the thresholds from what both sides said (RFC 8797 §4.2).
+// agree computes the thresholds from the private data of both sides (RFC 8797 §4.2).
 func (k *connection) agree(device rdmacm.Conn) {
 	k.device = device
 	own := k.own
@@ -99,7 +99,7 @@ func (k *connection) agree(device rdmacm.Conn) {
 	k.invalidate = own.RemoteInvalidation && peer.RemoteInvalidation && limits.RemoteInvalidation
 }
 
-// start takes up what arrived early, in order, and everything after it.
+// start processes the early messages, in order, and then lets later ones pass directly.
 func (k *connection) start() {
 	e := &k.early
 	for {
@@ -137,7 +137,7 @@ func (k *connection) Received(r *rdmacm.Recv) {
 	k.received(r)
 }
 
-// Drained implements rdmacm.Handler: the device sends by itself what was posted.
+// Drained implements rdmacm.Handler. It needs no Flush: the device sends the posted work.
 func (k *connection) Drained() {
 	if k.early.ready.Load() {
 		k.drained()
@@ -186,8 +186,8 @@ func (k *connection) post(c *rdmacm.Chain) {
 	k.device.Post(c)
 }
 
-// returned takes note of a chain that came back. Calls that were held until the peer owes
-// less may go on.
+// returned counts a chain that came back. Held calls may continue, because the peer owes
+// less.
 func (k *connection) returned() {
 	k.back.Add(1)
 	if k.responder != nil {
@@ -195,8 +195,8 @@ func (k *connection) returned() {
 	}
 }
 
-// enter begins a call of the responder's, and says how many there are with it; 0
-// while the connection drains.
+// enter begins a call of the responder. It returns the number of calls, this one included,
+// or 0 while the connection drains.
 func (k *connection) enter() int64 {
 	n := k.calls.Add(1)
 	if n&drainBit != 0 {
@@ -213,7 +213,7 @@ func (k *connection) leave() {
 	}
 }
 
-// drain lets the calls in progress end, and the connection with the last.
+// drain lets the calls in progress end, and ends the connection after the last one.
 func (k *connection) drain() {
 	if k.calls.Or(drainBit) == 0 {
 		k.disconnect.Do(k.device.Disconnect)

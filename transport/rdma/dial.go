@@ -20,36 +20,36 @@ const (
 	defaultRedialMost      = 5 * time.Second
 )
 
-// A DialConfig says how a Client behaves. Zero values are the defaults.
+// A DialConfig configures a Client. Zero values mean the defaults.
 type DialConfig struct {
 	// Credits are requested with every call: no more calls are outstanding.
 	Credits int
 	// InlineSend and InlineReceive: see Config.
 	InlineSend, InlineReceive int
-	// RemoteInvalidation lets the peer invalidate what this side exposes: all
-	// of it is exposed for one call only (RFC 8797 §4.1).
+	// RemoteInvalidation lets the peer invalidate the memory that this side exposes. That
+	// is safe because each piece of memory is exposed for one call only (RFC 8797 §4.1).
 	RemoteInvalidation bool
-	// Timeout bounds how long an answer may take; a connection on which one is
-	// late is given up. 0: DefaultTimeout, after which Linux's clients do the same.
+	// Timeout bounds the time for an answer. If one is late, the client gives up the
+	// connection. 0 means DefaultTimeout, the time that Linux's clients use.
 	Timeout time.Duration
-	// Reconnect: when the connection ends, calls that were not answered are sent
-	// again on a new one, with their XIDs. Otherwise they end with
-	// rpc.ErrCallLost, and so do all later ones.
+	// Reconnect: when the connection ends, the client sends unanswered calls again on a new
+	// one, with their XIDs. Without Reconnect they end with rpc.ErrCallLost, and so do all
+	// later calls.
 	Reconnect bool
-	// redial is how long to wait before the second attempt to connect anew; it doubles
-	// up to redialMost, until a call was answered: connections that end before that are
-	// no better than none.
+	// redial is the wait before the second attempt to connect again. The wait doubles up to
+	// redialMost, until a call is answered. A connection that ends before it answered a
+	// call counts as a failed attempt.
 	redial, redialMost time.Duration
-	// NoPlacement: nothing is placed directly, as under RPCSEC_GSS with
-	// integrity or privacy (RFC 8166 §8.2.2). Sinks only say how large their
-	// results get.
+	// NoPlacement: the client offers no chunks for direct placement, as under RPCSEC_GSS
+	// with integrity or privacy (RFC 8166 §8.2.2). Sinks then only give the sizes of their
+	// results.
 	NoPlacement bool
-	// maxSegment is the longest segment that chunks are cut into, in bytes.
+	// maxSegment is the longest segment of a chunk, in bytes.
 	maxSegment int
 
-	// Callbacks gets the calls that the peer makes (RFC 8167); nil: none are
-	// served. callbackCredits of them are served at a time, none of
-	// them with chunks.
+	// Callbacks serves the calls that the peer makes (RFC 8167). If it is nil, none are
+	// served. At most callbackCredits of them are served at a time; they may not have
+	// chunks.
 	Callbacks       Calls
 	callbackCredits int
 }
@@ -103,17 +103,17 @@ type Client struct {
 	gone    sync.WaitGroup // connections
 
 	// Guarded by mu.
-	link    *connection  // nil while there is none
-	waiting exchangeList // for a connection
+	link    *connection  // nil while there is no connection
+	waiting exchangeList // exchanges that wait for a connection
 	dialing bool
 	closed  bool
-	pause   time.Duration // before the next attempt to connect
-	lost    error         // why there will be no connection any more
+	pause   time.Duration // the wait before the next attempt to connect
+	lost    error         // why there will be no further connection
 }
 
 var _ rpc.Caller = (*Client)(nil)
 
-// Dial connects to a server. ctx bounds the connecting only.
+// Dial connects to a server. ctx bounds only the connecting.
 func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, config DialConfig) (*Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -139,7 +139,7 @@ func Dial(ctx context.Context, provider rdmacm.Provider, addr netip.AddrPort, co
 	return c, nil
 }
 
-// connect makes a connection that is not started yet.
+// connect makes a connection and does not start it.
 func (c *Client) connect(ctx context.Context) (*connection, error) {
 	k := newConnection(c.own, &c.stats, nil)
 	k.dialed = true
@@ -177,8 +177,8 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.placed(e, next, why)
 }
 
-// place finds a connection for e, or lets it wait for one; why is not nil where
-// there will be none. placed goes on, once mu is let go. mu is held.
+// place assigns e to a connection, or lets it wait for one. If there will be none, it
+// returns the reason why. After mu is released the caller calls placed. mu is held.
 func (c *Client) place(e *exchange) (next *exchange, why error) {
 	e.stage = stageWaiting
 	switch {
@@ -191,7 +191,7 @@ func (c *Client) place(e *exchange) (next *exchange, why error) {
 	case c.link != nil && !c.link.requester.ended:
 		return c.link.requester.enqueue(e), nil
 	case c.link != nil && !c.config.Reconnect:
-		// It has ended, and disconnected is still to come.
+		// The connection has ended, and its disconnected call is still to come.
 		c.lost = c.link.requester.why
 		why = c.lost
 	default:
@@ -203,7 +203,7 @@ func (c *Client) place(e *exchange) (next *exchange, why error) {
 	return nil, why
 }
 
-// placed is the rest of place.
+// placed completes place without mu.
 func (c *Client) placed(e, next *exchange, why error) {
 	if why != nil {
 		e.finish(&c.mu, why)
@@ -237,7 +237,7 @@ func (c *Client) disconnected(k *connection, err error) {
 	c.gone.Done()
 }
 
-// redial starts to connect anew, unless that is under way. mu is held.
+// redial starts to connect again, unless that is under way. mu is held.
 func (c *Client) redial() {
 	if c.dialing || c.closed || !c.config.Reconnect {
 		return
@@ -247,7 +247,7 @@ func (c *Client) redial() {
 	go c.reconnect()
 }
 
-// reconnect tries until there is a connection, or the client is closed.
+// reconnect tries to connect until it succeeds or the client is closed.
 func (c *Client) reconnect() {
 	defer c.working.Done()
 	for {
@@ -268,8 +268,8 @@ func (c *Client) reconnect() {
 	}
 }
 
-// nextPause is how long to wait before the next attempt to connect: none if the last
-// connection was good for an answer, and longer each time until one is.
+// nextPause returns the wait before the next attempt to connect. It is 0 if the last
+// connection answered a call, and grows with each attempt until a connection does.
 func (c *Client) nextPause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +281,7 @@ func (c *Client) nextPause() time.Duration {
 	return wait
 }
 
-// resume makes k the client's connection and hands it what waits.
+// resume makes k the client's connection and sends the waiting calls on it.
 func (c *Client) resume(k *connection) {
 	c.mu.Lock()
 	c.dialing = false
@@ -303,8 +303,8 @@ func (c *Client) resume(k *connection) {
 	k.requester.resume()
 }
 
-// Close ends the connection. Calls that are not answered end with an error. It
-// returns when nothing of the client runs any more.
+// Close ends the connection. Unanswered calls end with an error. Close returns when no
+// goroutine of the client runs any more.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -336,24 +336,24 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Info is what is known of a connection.
+// Info describes a connection.
 type Info struct {
 	Local, Peer netip.AddrPort
-	// Private is what the peer said when connecting; Found is false where it
-	// said nothing that is understood, and Private is the default.
+	// Private is the peer's private data. If Found is false, the peer sent none that could
+	// be decoded, and Private holds the defaults.
 	Private wire.PrivateData
 	Found   bool
-	// SendLimit and ReceiveLimit are the inline thresholds agreed on, in
-	// bytes; RemoteInvalidation: replies may invalidate.
+	// SendLimit and ReceiveLimit are the agreed inline thresholds, in bytes.
+	// RemoteInvalidation: replies may invalidate STags.
 	SendLimit, ReceiveLimit int
 	RemoteInvalidation      bool
 	// Granted is the last grant of credits, 1 before the first reply.
 	Granted uint32
-	// ReadDepth is how many RDMA Reads the peer allows this side.
+	// ReadDepth is the number of RDMA Reads that the peer allows this side.
 	ReadDepth int
 }
 
-// Info describes the present connection; ok is false where there is none.
+// Info describes the present connection; ok is false without one.
 func (c *Client) Info() (i Info, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,16 +1,17 @@
-// Package rdma carries ONC RPC over RDMA: RPC-over-RDMA version 1 (RFC 8166, with
-// the CM private data of RFC 8797 and the reverse direction of RFC 8167), in
-// both roles. A Responder turns calls that arrive, their chunks included, into
-// rpc.Calls and sends the replies back by the way that each call offers; a
-// Requester (Client) makes calls with payload placed directly.
+// Package rdma carries ONC RPC over RDMA: RPC-over-RDMA version 1 (RFC 8166, with the CM
+// private data of RFC 8797 and the reverse direction of RFC 8167), in both roles. A
+// Responder turns received calls and their chunks into rpc.Calls, and sends each reply in
+// the chunks that its call offers, or inline. A Requester (Client) makes calls whose
+// payload is placed directly.
 //
-// A message is a Transport stream, the header that package wire has the codec of,
-// followed in the same Send by a Payload stream, the RPC message; or the Payload
-// stream, or parts of it, are chunks that the Responder moves by RDMA Read and RDMA
-// Write. frame.go judges what arrives and sorts it into calls and replies; fault.go
-// has the table of all that can be wrong with it, and what the peer gets for that.
+// A message is a Transport stream and a Payload stream. The Transport stream is the header;
+// package wire is its codec. The Payload stream is the RPC message. It follows the header
+// in the same Send; or all or parts of it are chunks, which the Responder moves by RDMA
+// Read and RDMA Write. frame.go checks each received message and sorts it into calls and
+// replies. fault.go has the table of all faults of a message, and the peer's answer for
+// each.
 //
-// The package knows no upper layer: what may be placed directly and how large
-// things get comes from rpc.Binding. It knows no device: rdmacm is the seam.
-// It speaks version 1 only: frame.go chooses by version.
+// The package knows no upper layer: rpc.Binding says which items may be placed directly and
+// how large they get. It knows no device: rdmacm is the seam. It supports only version 1;
+// frame.go selects by version.
 package rdma

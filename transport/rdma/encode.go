@@ -7,13 +7,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// maxReplyHeader is the longest header of an accepted reply: a verifier of the
-// largest size included (RFC 8166 §6.2; RFC 5531 §8.2).
+// maxReplyHeader is the longest header of an accepted reply, with a verifier of the largest
+// size (RFC 8166 §6.2; RFC 5531 §8.2).
 const maxReplyHeader = rpc.ReplyHeader + rpc.MaxAuthBytes
 
-// encode writes the call's message and chooses how it travels: Short, Chunked
-// or Long (RFC 8166 §3.5), and what the reply may need. It returns how much
-// memory that takes beyond the caller's own.
+// encode writes the call's message and chooses its form: Short, Chunked or Long (RFC 8166
+// §3.5). It also chooses the chunks for the reply. It returns the number of bytes of memory
+// that this takes beyond the caller's own.
 func (e *exchange) encode(q *requester) (memory int, err error) {
 	if err := e.marshal(); err != nil {
 		return 0, err
@@ -35,7 +35,7 @@ func (e *exchange) encode(q *requester) (memory int, err error) {
 			header += e.reduce(q)
 		}
 		if header+e.left > q.k.sendLimit {
-			// The Payload stream itself goes by RDMA, in one more chunk.
+			// The whole Payload stream goes by RDMA, in one more chunk.
 			e.proc = wire.ProcNoMsg
 			header += q.pieces(e.left) * wire.ReadSegmentSize
 			memory = pages(e.left)
@@ -62,8 +62,8 @@ func (e *exchange) marshal() error {
 	return nil
 }
 
-// offer decides on the Write list and the Reply chunk, from the largest reply
-// that may come (RFC 8166 §4.3.2, §4.3.3), and returns the Reply chunk's length.
+// offer decides on the Write list and the Reply chunk, by the size of the largest possible
+// reply (RFC 8166 §4.3.2, §4.3.3). It returns the Reply chunk's length.
 func (e *exchange) offer(q *requester, place bool) int {
 	x := e.x
 	sinks := 0
@@ -76,8 +76,8 @@ func (e *exchange) offer(q *requester, place bool) int {
 		results += sinks
 	} else {
 		for _, s := range x.Sinks {
-			// Placeholders until the memory is exposed; of no segments where
-			// the item is to come inline.
+			// These are placeholders until the memory is exposed. If the item is to come
+			// inline, the chunk has no segments.
 			from := len(e.segments)
 			for range q.pieces(len(s)) {
 				e.segments = append(e.segments, wire.Segment{})
@@ -95,8 +95,8 @@ func (e *exchange) offer(q *requester, place bool) int {
 	return padded(most)
 }
 
-// largestResults is the bound on the results, without what goes to sinks; known
-// is false where the caller says that they fit a reply without chunks.
+// largestResults returns the bound on the results, without the data for sinks. known is
+// false if, by the caller's statement, they fit a reply without chunks.
 func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	x := e.x
 	if x.MaxResults > 0 {
@@ -115,7 +115,7 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 		args.Skip(4)
 		args.Opaque(rpc.MaxAuthBytes)
 	}
-	// The payloads are not among the words.
+	// The words do not include the payloads.
 	shift := 0
 	for _, p := range e.write.Payloads() {
 		e.beside = append(e.beside, rpc.Placed{Position: uint32(p.Position + shift), Length: uint32(len(p.Data))})
@@ -130,11 +130,12 @@ func (e *exchange) largestResults(withPayload bool) (n int, known bool) {
 	return words, true
 }
 
-// oneSegment is a Reply chunk as this side offers it, before it has memory.
+// oneSegment stands for a Reply chunk that this side offers, before it has memory.
 var oneSegment [1]wire.Segment
 
-// headerSize is the length of the header without a Read list: that of the call as
-// far as it is known, and that of the reply, which returns the rest.
+// headerSize returns the length of a header without a Read list. For the call, it is the
+// length known so far; for the reply, it is the whole length, because the reply returns the
+// other lists.
 func (e *exchange) headerSize(withReply bool) int {
 	l := wire.Lists{Writes: e.lists.Writes}
 	if withReply {
@@ -143,8 +144,8 @@ func (e *exchange) headerSize(withReply bool) int {
 	return wire.PrefixSize + l.Size()
 }
 
-// reduce takes the eligible payloads out of the Payload stream and returns by
-// how much the Read list grows.
+// reduce takes the eligible payloads out of the Payload stream. It returns the bytes by
+// which the Read list grows.
 func (e *exchange) reduce(q *requester) int {
 	grown := 0
 	for i, p := range e.write.Payloads() {
@@ -157,11 +158,11 @@ func (e *exchange) reduce(q *requester) int {
 	return grown
 }
 
-// pieces is how many segments n bytes are cut into.
+// pieces returns the number of segments for n bytes.
 func (q *requester) pieces(n int) int { return (n + q.maxSegment - 1) / q.maxSegment }
 
-// expose registers what the peer is to reach, this late because only now the
-// call goes out (RFC 8166 §8.1.3), and makes the lists.
+// expose registers the memory that the peer is to reach, and makes the lists. It does so
+// this late because memory must not be exposed before the call goes out (RFC 8166 §8.1.3).
 func (e *exchange) expose(q *requester, reserved []byte) error {
 	w := &e.write
 	if e.proc == wire.ProcNoMsg {
@@ -171,7 +172,8 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 			n += copy(e.zero[n:], b)
 		}
 		reserved = reserved[pages(e.left):]
-		// First in the list, where peers from before RFC 8166 look for it.
+		// It is the first in the list, because peers that predate RFC 8166 look for it
+		// there.
 		if err := e.exposeRead(q, 0, e.zero); err != nil {
 			return err
 		}
@@ -223,7 +225,7 @@ func (e *exchange) exposeRead(q *requester, position int, data []byte) error {
 	return nil
 }
 
-// cut fills segments with the n bytes of r.
+// cut sets segments to the n bytes of r.
 func (q *requester) cut(segments []wire.Segment, r rdmacm.Region, n int) {
 	for i := range segments {
 		at := i * q.maxSegment
@@ -241,7 +243,7 @@ func (e *exchange) register(q *requester, memory []byte, access rdmacm.Access) (
 	return r, err
 }
 
-// putCall writes the header and makes the Send.
+// putCall writes the header and makes the Send's work request.
 func (e *exchange) putCall(requested uint32) {
 	n := wire.PrefixSize + e.lists.Size()
 	if cap(e.head) < n {

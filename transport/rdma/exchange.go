@@ -11,41 +11,42 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// stage is how far an exchange has come. The lock of its requester guards it.
+// stage is the progress of an exchange. The lock of its requester guards it.
 type stage uint8
 
 const (
 	stageWaiting  stage = iota // for a credit, or for a connection
-	stageBuilding              // is encoded, and exposed
+	stageBuilding              // being encoded and exposed
 	stageSent
 	stageEnded
 )
 
-// An exchange is the requester's record of one rpc.Exchange, over all
-// connections that it is tried on.
+// An exchange is the requester's record of one rpc.Exchange, over all connections that it
+// is tried on.
 type exchange struct {
 	x     *rpc.Exchange
 	xid   uint32
-	order uint64 // of Start
+	order uint64 // position in the order of Start
 	stage stage
-	q     *requester // the connection it is on
+	q     *requester // of the present connection
 	list  *exchangeList
 	next  *exchange
 	prev  *exchange
-	// cancelled is why the caller gave up, where another goroutine had the exchange.
+	// cancelled is the reason of a Cancel that came while another goroutine had the
+	// exchange.
 	cancelled error
 	// age counts ticks of the requester's timer since it was sent.
 	age int
-	// gaveUp stands in requester.pending for a call whose caller did not wait:
-	// its credit is in use until the answer came.
+	// gaveUp marks an entry in requester.pending for a call that its caller cancelled: the
+	// call uses its credit until the answer comes.
 	gaveUp bool
 
 	// The call.
 	write     xdr.Writer
 	words     []byte
-	elsewhere []int32 // Read segment of each payload, or -1
+	elsewhere []int32 // for each payload, the index of its Read segment, or -1
 	beside    []rpc.Placed
-	args      xdr.Decoder // the walk over the arguments, and what it found
+	args      xdr.Decoder // decodes the arguments to measure the results
 	shape     rpc.Shape
 	proc      wire.Proc
 	left      int // length of the reduced Payload stream
@@ -55,19 +56,19 @@ type exchange struct {
 	work      [1]rdmacm.Work
 	chain     rdmacm.Chain
 
-	// What is exposed to the peer.
+	// The memory exposed to the peer.
 	regions  []rdmacm.Region
 	lists    wire.Lists
 	segments []wire.Segment // of the Write list
 	replyMem []byte
 
 	// The outcome.
-	parts  atomic.Int32 // what is still to come: the Send's Done, an outcome
+	parts  atomic.Int32 // outstanding: the Send's Done, and the outcome
 	recv   *recv
 	stream []byte
 	places []xdr.Excised
 	err    error
-	lost   bool // with its connection
+	lost   bool // its connection ended
 }
 
 // exchangeList is a queue in the order of Start.
@@ -75,7 +76,8 @@ type exchangeList struct {
 	head, tail *exchange
 }
 
-// insert puts e where its order says, from the tail on: nearly always there.
+// insert puts e at its place by order. It searches from the tail, because the place is
+// nearly always there.
 func (l *exchangeList) insert(e *exchange) {
 	at := l.tail
 	for at != nil && at.order > e.order {
@@ -110,7 +112,7 @@ func (l *exchangeList) remove(e *exchange) {
 
 var exchangePool sync.Pool
 
-// newExchange takes a record for x.
+// newExchange returns a record for x.
 func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
 	e, ok := exchangePool.Get().(*exchange)
 	if !ok {
@@ -123,10 +125,10 @@ func newExchange(x *rpc.Exchange, xid uint32, order uint64) *exchange {
 	return e
 }
 
-// keptWords is how large an encoding buffer may get that is kept for reuse.
+// keptWords is the largest encoding buffer, in bytes, that is kept for reuse.
 const keptWords = 64 << 10
 
-// reset gives back all that the exchange holds of one attempt.
+// reset releases everything that the exchange holds for one attempt.
 func (e *exchange) reset() {
 	e.write.Release()
 	if e.recv != nil {
@@ -146,8 +148,8 @@ func (e *exchange) reset() {
 	e.err, e.lost, e.age = nil, false, 0
 }
 
-// finish tells the caller. Results are valid until Done has returned. mu is the
-// lock of the requester; it is not held.
+// finish reports the outcome to the caller. The results are valid until Done has returned.
+// mu is the lock of the requester; it is not held.
 func (e *exchange) finish(mu *sync.Mutex, err error) {
 	x := e.x
 	mu.Lock()
@@ -156,7 +158,7 @@ func (e *exchange) finish(mu *sync.Mutex, err error) {
 	e.tell(err)
 }
 
-// tell is the rest of finish, without the lock: the caller cannot cancel any more.
+// tell is the part of finish without the lock. The caller cannot cancel any more.
 func (e *exchange) tell(err error) {
 	x := e.x
 	// What the arguments referred to is the caller's again before Done.
@@ -172,7 +174,8 @@ func (e *exchange) tell(err error) {
 	exchangePool.Put(e)
 }
 
-// read prepares the results: the reply's stream with what was placed.
+// read prepares the decoder of the results: the reply's stream, and the data placed beside
+// it.
 func (e *exchange) read() {
 	d := &e.x.Results
 	if len(e.places) > 0 {
@@ -188,12 +191,12 @@ func (e *exchange) read() {
 	e.x.Read()
 }
 
-// plainSuccess is the header of nearly every reply, behind its XID: REPLY,
-// MSG_ACCEPTED, an empty verifier of AUTH_NONE, SUCCESS (RFC 5531 §9).
+// plainSuccess is the header of nearly every reply, without its XID: REPLY, MSG_ACCEPTED,
+// an empty verifier of AUTH_NONE, SUCCESS (RFC 5531 §9).
 const plainSuccess = "\x00\x00\x00\x01" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 
-// A RefusedError is an RDMA_ERROR that answered a call. It is permanent: the same
-// call would be refused again (RFC 8166 §4.5).
+// A RefusedError is an RDMA_ERROR that answered a call. It is permanent: the peer would
+// refuse the same call again (RFC 8166 §4.5).
 type RefusedError struct {
 	wire.ErrorBody
 }
@@ -204,13 +207,12 @@ func (e *RefusedError) Error() string {
 
 // Errors of calls that could not be made.
 var (
-	// errArguments: the arguments are longer than MaxArgs says, or have no
-	// encoding.
+	// errArguments: the arguments are longer than MaxArgs, or cannot be encoded.
 	errArguments = errors.New("rdma: arguments do not fit what was said of them")
 	// errThreshold: not even the header of the call fits a Send.
 	errThreshold = errors.New("rdma: header exceeds the inline threshold")
-	// errNoLong: the call or its reply exceeds a Send, and the connection moves
-	// nothing by RDMA in this direction.
+	// errNoLong: the call or its reply does not fit into a Send, and this direction of the
+	// connection allows no RDMA.
 	errNoLong = errors.New("rdma: message exceeds the inline threshold")
 	// errClientClosed: the Client was closed.
 	errClientClosed = errors.New("rdma: client closed")

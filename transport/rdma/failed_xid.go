@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Bounds of what is remembered of failed operations.
+// Bounds of failedXIDs.
 const (
 	failedXIDsMost = 64 // for each of the failedParts
 	failedXIDsLife = 2 * time.Minute
 	failedParts    = 64
 )
 
-// failedXIDs remembers calls whose RDMA operations broke their connection, for
-// the peer will connect anew and try again; the same would happen again, and so
-// on for ever. The retry is answered with ERR_CHUNK instead (RFC 8166 §4.5.3).
+// failedXIDs remembers calls whose RDMA operations broke their connection. The peer will
+// connect again and repeat such a call, and the repeated call would break the next
+// connection too. So the server answers the retry with ERR_CHUNK (RFC 8166 §4.5.3).
 //
-// Peers are spread over parts by their addresses, in a way that they do not know:
-// a call takes no lock while its part is empty, as nearly all are, and a peer that
-// provokes failures fills one part of many.
+// Peers are spread over parts by a secret hash of their addresses. A part is nearly always
+// empty, and a call takes no lock while its part is. A peer that provokes failures fills
+// only one part of many.
 type failedXIDs struct {
 	seed  maphash.Seed
 	parts [failedParts]failedPart
@@ -30,7 +30,7 @@ type failedXIDs struct {
 
 func newFailedXIDs() *failedXIDs { return &failedXIDs{seed: maphash.MakeSeed()} }
 
-// of is the part that a peer's calls are remembered in.
+// of returns the part that remembers a peer's calls.
 func (f *failedXIDs) of(peer netip.Addr) *failedPart {
 	return &f.parts[maphash.Comparable(f.seed, peer)%failedParts]
 }
@@ -47,8 +47,8 @@ type failedXID struct {
 	at   time.Time
 }
 
-// add remembers a call; the oldest is forgotten when there are too many. It is false for
-// a call that is remembered already.
+// add remembers a call, and forgets the oldest one if the part is full. It returns false if
+// the call is remembered already.
 func (f *failedPart) add(peer netip.Addr, xid uint32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +63,7 @@ func (f *failedPart) add(peer netip.Addr, xid uint32) bool {
 	return true
 }
 
-// take says whether the call is remembered, and forgets it.
+// take reports whether the call is remembered, and forgets it.
 func (f *failedPart) take(peer netip.Addr, xid uint32) (found bool) {
 	if f.count.Load() == 0 {
 		return false

@@ -8,16 +8,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A Fault is a reason why a message is not served, or why its connection is
-// ended. All that is known of one stands in one row of the table faults: the
-// code that finds a fault says which it is, and no more.
+// A Fault is a reason not to serve a message, or to end its connection. One row of the
+// table faults describes each Fault: code that finds a fault only names it.
 type Fault uint8
 
-// The faults, in the order in which a message can have them.
+// The faults, in the order in which they are checked.
 const (
 	faultNone Fault = iota
 
-	// The header, whatever it belongs to.
+	// Of the header of any message.
 	faultShort
 	faultVersion
 	faultDone
@@ -25,7 +24,7 @@ const (
 	faultTruncated
 	faultDiscriminator
 
-	// The header of a call.
+	// Of the header of a call.
 	faultNoChunks
 	faultWraps
 	faultEcho
@@ -36,7 +35,7 @@ const (
 	faultNoReads
 	faultFailedBefore
 
-	// A call.
+	// Of a call.
 	faultXID
 	faultNotACall
 	faultIneligible
@@ -45,7 +44,7 @@ const (
 	faultNoRoom
 	faultDraining
 
-	// A reply, or the RDMA_ERROR that stands for one.
+	// Of a reply, or of the RDMA_ERROR in its place.
 	faultStrayReply
 	faultLateReply
 	faultReplyReads
@@ -54,7 +53,7 @@ const (
 	faultStrayError
 	faultErrorCode
 
-	// A connection.
+	// Of a connection.
 	faultInvalidation
 	faultOverrun
 	faultStalled
@@ -67,13 +66,13 @@ const (
 	faultCount
 )
 
-// An Answer is what a peer gets for a Fault.
+// An Answer is the server's answer to a Fault.
 type Answer uint8
 
-// The answers. A message that may be a reply is dropped where the table has an
-// RDMA_ERROR, for only calls get that (RFC 8166 §4.5).
+// The answers. If the table has an RDMA_ERROR and the message may be a reply, the message
+// is dropped instead, because only calls get an RDMA_ERROR (RFC 8166 §4.5).
 const (
-	// answerDrop: nothing. The receive that the message used is promised anew.
+	// answerDrop: no answer. The receive that the message used is promised again.
 	answerDrop Answer = iota
 	// answerVers and answerChunk: an RDMA_ERROR with ERR_VERS or ERR_CHUNK.
 	answerVers
@@ -87,9 +86,9 @@ func (a Answer) String() string {
 	return [...]string{"drop", "ERR_VERS", "ERR_CHUNK", "close"}[a]
 }
 
-// faults says for each fault what its counter is called, what the peer gets, what
-// happened, and where a standard has the rule. Rules without a section are this
-// implementation's own.
+// faults lists for each fault the name of its counter, the answer to the peer, a
+// description, and the section of the standard that has the rule. A rule without a section
+// is this implementation's own.
 var faults = [faultCount]struct {
 	name    string
 	answer  Answer
@@ -144,7 +143,7 @@ var faults = [faultCount]struct {
 // String is the name of the fault's counter.
 func (f Fault) String() string { return faults[f].name }
 
-// Error says what happened, and where the rule stands.
+// Error describes the fault, with the section that has the rule.
 func (f Fault) Error() string {
 	row := &faults[f]
 	if row.section == "" {
@@ -153,7 +152,7 @@ func (f Fault) Error() string {
 	return row.text + " (" + row.section + ")"
 }
 
-// Faults are all that are counted.
+// Faults returns all faults that are counted.
 func Faults() iter.Seq[Fault] {
 	return func(yield func(Fault) bool) {
 		for f := faultNone + 1; f < faultCount; f++ {
@@ -164,24 +163,24 @@ func Faults() iter.Seq[Fault] {
 	}
 }
 
-// refusals are the faults that the rpc package finds.
+// refusals maps the faults that the rpc package finds.
 var refusals = [...]Fault{
 	rpc.RefuseNotACall: faultNotACall,
 	rpc.RefuseChunk:    faultIneligible,
 	rpc.RefuseRoom:     faultNoRoom,
 }
 
-// An Event tells of one Fault.
+// An Event reports one Fault.
 type Event struct {
 	Peer   netip.AddrPort
 	Fault  Fault
 	Answer Answer
-	// XID is that of the message; 0 where a connection is at fault, or where
-	// the message is too short to have one.
+	// XID is the message's XID. It is 0 if the fault is the connection's, or if the message
+	// is too short to have one.
 	XID uint32
 }
 
-// note counts a fault and tells of it. No lock is held.
+// note counts a fault and reports its Event. No lock is held.
 func (k *connection) note(f Fault, a Answer, xid uint32) {
 	k.stats.faults[f].Add(1)
 	switch a {
@@ -197,14 +196,15 @@ func (k *connection) note(f Fault, a Answer, xid uint32) {
 	}
 }
 
-// drop forgets a message: no answer, no disconnect, the receive promised anew.
+// drop discards a message: it sends no answer, keeps the connection, and promises the
+// receive again.
 func (k *connection) drop(f Fault, xid uint32, r *rdmacm.Recv) {
 	r.Release()
 	k.device.Provide(1, k.receiveSize)
 	k.note(f, answerDrop, xid)
 }
 
-// end ends the connection for a fault; why says more of it.
+// end ends the connection because of a fault; why has the details.
 func (k *connection) end(f Fault, why error) {
 	k.note(f, answerClose, 0)
 	k.device.Abort(why)

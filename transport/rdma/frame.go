@@ -8,11 +8,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// judge decodes the header of a message, as far as it can be judged without
-// knowing what it belongs to. The order of the checks is that of RFC 8166 §4.5:
-// length, RDMA_ERROR before the version, version, procedure, lists. h.Prefix is
-// set where the message has one, whatever the fault; of an RDMA_ERROR it is all
-// that is.
+// judge decodes the header of a message and makes the checks that do not depend on the call
+// or reply that it belongs to. The order of the checks is that of RFC 8166 §4.5: length,
+// RDMA_ERROR before the version, version, procedure, lists. judge sets h.Prefix whatever
+// the fault, if the message is long enough for it. For an RDMA_ERROR it sets only the
+// prefix.
 func judge(h *wire.Header, message []byte) Fault {
 	p, ok := wire.ParsePrefix(message)
 	h.Prefix = p
@@ -20,8 +20,8 @@ func judge(h *wire.Header, message []byte) Fault {
 	case !ok:
 		return faultShort
 	case p.Proc == wire.ProcError:
-		// Before the length: ERR_CHUNK is shorter than any header. Before
-		// the version: it may be an echo.
+		// This check precedes the length, because ERR_CHUNK is shorter than any header. It
+		// precedes the version, because the version may be an echo.
 		return faultNone
 	case len(message) < wire.MinHeader:
 		return faultShort
@@ -44,7 +44,7 @@ func judge(h *wire.Header, message []byte) Fault {
 	return faultTruncated
 }
 
-// received sorts a message into calls, replies, and what is neither.
+// received sorts a message into calls, replies and faulty messages.
 func (k *connection) received(r *rdmacm.Recv) {
 	k.inRun += uint64(len(r.Bytes))
 	var h wire.Header
@@ -60,8 +60,8 @@ func (k *connection) received(r *rdmacm.Recv) {
 	}
 }
 
-// refuse answers a message whose header is at fault. RDMA_ERROR answers only what
-// cannot be a reply that is waited for.
+// refuse answers a message with a faulty header. It sends an RDMA_ERROR only if the message
+// cannot be a reply to a pending call.
 func (k *connection) refuse(f Fault, p wire.Prefix, r *rdmacm.Recv) {
 	if faults[f].answer == answerDrop || k.dialed || k.mayBeReply(f, p, r.Bytes) {
 		k.drop(f, p.XID, r)
@@ -70,17 +70,16 @@ func (k *connection) refuse(f Fault, p wire.Prefix, r *rdmacm.Recv) {
 	k.responder.reject(f, p, r)
 }
 
-// mayBeReply says whether a message whose header is at fault may be a reply. Both
-// directions choose their XIDs by themselves (RFC 8167 §2.4.1), so that an XID that is
-// waited for is not enough: a reply has the version of its call, and no Read list (RFC 8166
-// §4.3.1).
+// mayBeReply reports whether a message with a faulty header may be a reply. Both directions
+// choose their XIDs independently (RFC 8167 §2.4.1), so a pending XID is not proof enough.
+// A reply also has the version of its call, and no Read list (RFC 8166 §4.3.1).
 func (k *connection) mayBeReply(f Fault, p wire.Prefix, message []byte) bool {
 	const readList = wire.PrefixSize
 	reads := (f == faultTruncated || f == faultDiscriminator) && binary.BigEndian.Uint32(message[readList:]) == 1
 	return f != faultVersion && !reads && k.requester != nil && k.requester.waits(p.XID)
 }
 
-// refused takes an RDMA_ERROR, which is never answered (RFC 8166 §4.5).
+// refused processes an RDMA_ERROR, which is never answered (RFC 8166 §4.5).
 func (k *connection) refused(p wire.Prefix, r *rdmacm.Recv) {
 	body, ok := wire.ParseErrorBody(r.Bytes)
 	switch {
@@ -93,14 +92,14 @@ func (k *connection) refused(p wire.Prefix, r *rdmacm.Recv) {
 	}
 }
 
-// isReply tells the direction of a message on a bidirectional connection by its RPC
-// message type (RFC 8167 §5), and without a Payload stream by its lists: a call in
-// chunks has a Read list, a reply has not (RFC 8166 §4.3.1).
+// isReply determines the direction of a message. On a bidirectional connection the RPC
+// message type decides (RFC 8167 §5). If the message has no Payload stream, its lists
+// decide: a call in chunks has a Read list, a reply has none (RFC 8166 §4.3.1).
 func (k *connection) isReply(h *wire.Header, payload []byte) bool {
 	if k.responder == nil {
 		return true
 	}
-	if k.requester == nil { // a reply is no call: the responder says so
+	if k.requester == nil { // if the message is a reply, the responder answers that it is no call
 		return false
 	}
 	if h.Proc == wire.ProcNoMsg {

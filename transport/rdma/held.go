@@ -8,28 +8,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// pressedChains is how much one peer may owe while memory is short: RDMA Reads to
-// answer, and replies to take. What it sends beyond waits as it arrived: the message
-// alone. Calls that a file system keeps do not count, since others behind them may be
-// for another one.
+// pressedChains is the number of chains that one peer may owe while memory is short: RDMA
+// Reads to answer, and replies to take. Further messages wait as they arrived. Calls that
+// wait for a file system do not count, because later calls may be for another file system.
 const pressedChains = 4
 
-// heldCost is what a message that is held is reckoned to occupy beside its bytes.
+// heldCost is the estimated memory of a held message beside its bytes.
 const heldCost = 256
 
-// held are calls that wait, as messages, until others of their connection have
-// ended: a peer that takes no replies, or answers no Reads, while memory is short
-// pins its own messages and little more.
+// held keeps calls as messages until other calls of their connection have ended. So while
+// memory is short, a peer that takes no replies or answers no Reads occupies its own
+// messages and little more.
 type held struct {
-	count    atomic.Int32 // of messages
+	count    atomic.Int32 // number of messages
 	mu       sync.Mutex
-	messages []*recv // the oldest first
-	going    bool    // a goroutine begins them
+	messages []*recv // oldest first
+	going    bool    // a goroutine processes them
 	closed   bool
 }
 
-// full says that the peer owes as much as it may now, or that as much is kept for it as may be
-// (mem.Share.Full).
+// full reports that the peer owes the most that it may owe now, or that the connection's
+// share of memory is used up (mem.Share.Full).
 func (s *responder) full() bool {
 	if s.pool == nil {
 		return false
@@ -38,7 +37,7 @@ func (s *responder) full() bool {
 		s.pool.Pressed() && s.k.sent.Load() >= s.k.back.Load()+pressedChains
 }
 
-// hold puts a message aside. It is false where the connection is gone.
+// hold keeps a message for later. It returns false if the connection is gone.
 func (s *responder) hold(r *recv) bool {
 	h := &s.held
 	h.mu.Lock()
@@ -51,13 +50,13 @@ func (s *responder) hold(r *recv) bool {
 	h.mu.Unlock()
 	s.ledger.Add(heldCost + cap(r.Bytes))
 	s.k.stats.Held.Add(1)
-	// The last call may have ended meanwhile, and found nothing to go on with.
+	// The last call may have ended meanwhile and found no held message.
 	s.goOn()
 	return true
 }
 
-// goOn sees to it that calls that were held begin, as far as there is room for them.
-// They do on a goroutine of their own: the caller's may belong to another connection.
+// goOn starts held calls, if there is room for them. They run on a goroutine of their own,
+// because the caller's goroutine may belong to another connection.
 func (s *responder) goOn() {
 	h := &s.held
 	if h.count.Load() == 0 || s.full() {
@@ -71,8 +70,8 @@ func (s *responder) goOn() {
 	}
 }
 
-// resume begins calls that were held, one after the other: what each of them owes
-// shows before the next one begins.
+// resume starts held calls, one after the other, so that the debt of each shows before the
+// next one starts.
 func (s *responder) resume() {
 	for r := s.nextHeld(); r != nil; r = s.nextHeld() {
 		if s.k.enter() > 0 {
@@ -83,9 +82,8 @@ func (s *responder) resume() {
 	}
 }
 
-// nextHeld is the oldest message that was held, taken out, or nil where there is none,
-// or no room for it: then resume ends. Whatever makes room from then on finds that, and
-// starts it again.
+// nextHeld takes out the oldest held message. It returns nil if there is none, or no room
+// for it: then resume ends, and the next event that makes room starts it again.
 func (s *responder) nextHeld() *recv {
 	h := &s.held
 	h.mu.Lock()
@@ -104,7 +102,7 @@ func (s *responder) nextHeld() *recv {
 	return r
 }
 
-// take begins a call that was held, and entered.
+// take starts a call that was held, after enter.
 func (s *responder) take(r *recv) {
 	var header wire.Header
 	if f := judge(&header, r.Bytes); f != faultNone {
@@ -113,7 +111,7 @@ func (s *responder) take(r *recv) {
 	s.begin(&header, r)
 }
 
-// dropHeld forgets what is held, at the connection's end.
+// dropHeld discards the held messages, at the end of the connection.
 func (s *responder) dropHeld() {
 	h := &s.held
 	h.mu.Lock()

@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// A peer may have as many calls outstanding as it was granted credits (RFC 8166
-// §3.3.1). The receive for its next call is promised with each answer, so that one
-// that never reads answers could go on calling: what is under way of its calls
-// would have no bound but a deadline. So calls are counted, and a peer that makes
-// more than it was granted loses its connection.
+// A peer may have as many calls outstanding as it was granted credits (RFC 8166 §3.3.1).
+// The responder promises the receive for the next call with each answer. So a peer that
+// never reads answers could continue to call, and only a deadline would bound its calls
+// under way. Therefore the responder counts the calls, and ends the connection of a peer
+// that makes more than it was granted.
 
 var errOverrun = errors.New("rdma: peer calls beyond its credits")
 
-// overrunSlack is how many calls there are, beyond what could be outstanding, before
-// they are counted exactly: it keeps the exact count off the way of a call.
+// overrunSlack is the number of calls, beyond those that could be outstanding, that are
+// allowed without an exact count. It spares an ordinary call the exact count.
 const overrunSlack = 16
 
-// enter begins a call for the message r, of the XID xid; false means that there is none: the
-// connection drains, or is ended for calling too much.
+// enter begins a call for the message r with the XID xid. It returns false if the
+// connection drains, or was ended because of too many calls.
 func (s *responder) enter(xid uint32, r *recv) bool {
 	n := s.k.enter()
 	if n == 0 {
@@ -33,14 +33,14 @@ func (s *responder) enter(xid uint32, r *recv) bool {
 	return false
 }
 
-// mostCalls is how many calls of a peer that keeps to its credits there may be, as
-// this side sees it: those outstanding, and as many whose answers the peer has got
-// while this side has not taken note of it.
+// mostCalls returns the most calls that this side can count for a peer that keeps to its
+// credits: those outstanding, and as many whose answers the peer has received before this
+// side noticed.
 func (s *responder) mostCalls() int64 { return 2*int64(s.granted.Load()) + spareReceives }
 
-// overrun ends the connection where too many of its n calls are outstanding for
-// sure. A call whose answer was handed to the network is not, even if its record is
-// still in use.
+// overrun ends the connection if certainly too many of its n calls are outstanding. A call
+// is not outstanding once its answer was handed to the network, even if its record is still
+// in use.
 func (s *responder) overrun(n int64) bool {
 	outstanding := n - s.answers()
 	outstanding += min(int64(s.k.device.Unsent()), n-outstanding)
@@ -51,8 +51,8 @@ func (s *responder) overrun(n int64) bool {
 	return true
 }
 
-// answers is how many answers were posted and did not come back: chains that are no
-// RDMA Read. Where more are posted or come back meanwhile, it is rather too high.
+// answers returns the number of posted answers that did not come back: chains other than
+// RDMA Reads. If chains are posted or come back meanwhile, the number is rather too high.
 func (s *responder) answers() int64 {
 	back := s.k.back.Load()
 	reads := s.reads.posted()

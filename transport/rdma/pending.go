@@ -1,8 +1,8 @@
 package rdma
 
-// pending are the calls of one connection that were sent and are not answered, by
-// XID. XIDs follow each other, so that nearly always each call has a slot of its own;
-// a call that finds its slot taken goes to the map. The zero value has room for one.
+// pending holds the sent and unanswered calls of one connection, by XID. XIDs are
+// consecutive, so nearly every call has a slot of its own; a call whose slot is taken goes
+// into the map. The zero value has one slot.
 type pending struct {
 	size   int // of slots, a power of 2
 	slots  []*exchange
@@ -10,10 +10,10 @@ type pending struct {
 	n      int
 }
 
-// mostSlots bounds the slots of one connection, whatever credits are asked for.
+// mostSlots bounds the slots of one connection, however many credits it requests.
 const mostSlots = 1024
 
-// newPending has slots for so many calls at a time, once there is one.
+// newPending has slots for calls calls. The first put allocates them.
 func newPending(calls int) pending {
 	p := pending{size: 1}
 	for p.size < min(calls, mostSlots) {
@@ -22,7 +22,7 @@ func newPending(calls int) pending {
 	return p
 }
 
-// of is the call with this XID, or nil.
+// of returns the call with this XID, or nil.
 func (p *pending) of(xid uint32) *exchange {
 	if p.n == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (p *pending) of(xid uint32) *exchange {
 	return p.others[xid]
 }
 
-// put adds e, whose XID is not there yet.
+// put adds e. No call with its XID may be in p.
 func (p *pending) put(e *exchange) {
 	if p.slots == nil {
 		p.slots = make([]*exchange, max(p.size, 1))
@@ -50,7 +50,7 @@ func (p *pending) put(e *exchange) {
 	p.others[e.xid] = e
 }
 
-// remove takes out the call with this XID, which is there.
+// remove takes out the call with this XID, which must be in p.
 func (p *pending) remove(xid uint32) {
 	p.n--
 	if at := &p.slots[xid&uint32(p.size-1)]; *at != nil && (*at).xid == xid {
@@ -60,7 +60,7 @@ func (p *pending) remove(xid uint32) {
 	delete(p.others, xid)
 }
 
-// all calls f for each call. It may remove the one that it is called with.
+// all calls f for each call. f may remove the call that it gets.
 func (p *pending) all(f func(e *exchange)) {
 	for _, e := range p.slots {
 		if e != nil {

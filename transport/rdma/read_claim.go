@@ -6,31 +6,31 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/mem"
 )
 
-// maxClaim is how many bytes the calls of one connection into one group may hold for
-// RDMA Reads that have not come back: what a fast network has under way, with some to
-// spare.
+// maxClaim is the number of bytes that the calls of one connection into one group may hold
+// for RDMA Reads that have not come back. It covers the data under way on a fast network,
+// with a reserve.
 const maxClaim = 16 << 20
 
-// A readClaim is a connection's part of what its calls into one group may bring. A
-// call asks for memory when its Reads can be posted, and not before: what waits behind
-// the Reads of other calls would pin memory by nothing but its announcement. Each
-// group has a claim of its own, because a file system that stalls keeps its memory,
-// and calls into others are not to wait for that.
+// A readClaim bounds the RDMA Reads that the calls of one connection into one group have
+// under way. A call asks for memory only when its Reads can be posted. Otherwise a call
+// that waits behind the Reads of other calls would occupy memory by its mere announcement.
+// Each group has a claim of its own: a stalled file system keeps its memory, and calls into
+// other file systems must not wait for that.
 //
-// It is guarded by readQueue.mu.
+// readQueue.mu guards it.
 type readClaim struct {
 	group         *mem.Group
-	pieces, bytes int // of calls that hold the claim
+	pieces, bytes int // Reads and bytes of the calls in the claim
 	first, last   *call
 }
 
-// room says whether the Reads of c may be begun beside those of other calls. One call
-// always may.
+// room reports whether the Reads of c fit beside those of the calls in the claim. A single
+// call always fits.
 func (cl *readClaim) room(c *call, depth int) bool {
 	return cl.pieces == 0 || cl.pieces+c.claimPieces <= depth && cl.bytes+c.claimBytes <= maxClaim
 }
 
-// charge adds c to the claim, or takes it off.
+// charge adds c to the claim (sign 1), or removes it (sign -1).
 func (cl *readClaim) charge(c *call, sign int) {
 	if c.claim = nil; sign > 0 {
 		c.claim = cl
@@ -58,7 +58,7 @@ func (cl *readClaim) pop() (c *call) {
 	return c
 }
 
-// claimOf is the claim of calls into g. q.mu is held.
+// claimOf returns the claim of calls into g. q.mu is held.
 func (q *readQueue) claimOf(g *mem.Group) *readClaim {
 	for _, cl := range q.claims {
 		if cl.group == g {
@@ -70,7 +70,7 @@ func (q *readQueue) claimOf(g *mem.Group) *readClaim {
 	return cl
 }
 
-// enter asks for the memory of c, which has Reads to make, now or when there is room.
+// enter asks for the memory of c, which needs RDMA Reads: now, or when its claim has room.
 func (q *readQueue) enter(c *call) {
 	for _, s := range c.segments {
 		c.claimPieces += (int(s.Length) + maxRead - 1) / maxRead
@@ -89,7 +89,8 @@ func (q *readQueue) enter(c *call) {
 	c.ask()
 }
 
-// leave ends the claim of c, if it has one, and lets calls ask that waited for it.
+// leave takes c out of its claim, if it has one, and lets the calls that waited for room
+// ask for memory.
 func (q *readQueue) leave(c *call) {
 	cl := c.claim
 	if cl == nil {
@@ -112,7 +113,7 @@ func (q *readQueue) leave(c *call) {
 	q.mu.Unlock()
 }
 
-// closed drops what waits, at the connection's end.
+// closed drops the waiting calls, at the end of the connection.
 func (q *readQueue) closed() {
 	for {
 		q.mu.Lock()

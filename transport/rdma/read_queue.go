@@ -11,14 +11,14 @@ import (
 // pieces.
 const maxRead = 1 << 20
 
-// A readQueue schedules the RDMA Reads of all calls of a connection: no more
-// outstanding than the peer allows, calls in the order in which they got their
-// memory. A Read beyond that depth would hold up the replies behind it.
+// A readQueue schedules the RDMA Reads of all calls of a connection. It never has more
+// outstanding than the peer allows, because a Read beyond that depth would hold up the
+// replies behind it. Calls are read in the order in which they got their memory.
 type readQueue struct {
 	k *connection
 
 	mu          sync.Mutex
-	depth       int // what the peer allows
+	depth       int // the number of Reads that the peer allows
 	outstanding int
 	head, tail  *call
 	pumping     bool
@@ -39,15 +39,15 @@ func (q *readQueue) push(c *call) {
 	q.pump()
 }
 
-// posted is how many Reads are outstanding.
+// posted returns the number of outstanding Reads.
 func (q *readQueue) posted() int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return int64(q.outstanding)
 }
 
-// pump posts Reads while it may. Post may call Done, which comes back here: only
-// one pump posts at a time, and it sees what the others would have done.
+// pump posts Reads as far as depth allows. Post may call Done, which calls pump again. Only
+// one pump posts at a time, and it also posts the Reads that the others would have posted.
 func (q *readQueue) pump() {
 	q.mu.Lock()
 	if q.pumping {
@@ -69,8 +69,8 @@ func (q *readQueue) pump() {
 	q.mu.Unlock()
 }
 
-// take makes the next Read of the call at the head, which leaves the queue with
-// its last. q.mu is held.
+// take makes the next Read of the call at the head. After its last Read the call leaves the
+// queue. q.mu is held.
 func (q *readQueue) take() *read {
 	c := q.head
 	c.skipRead()
@@ -97,13 +97,13 @@ func (q *readQueue) take() *read {
 	return r
 }
 
-// remote is the place at bytes into s.
+// remote returns the place that is at bytes behind the start of s.
 func remote(s wire.Segment, at uint32) rdmacm.Remote {
 	return rdmacm.Remote{STag: s.Handle, Offset: s.Offset + uint64(at)}
 }
 
-// skipRead steps over segments that are read to their end. Each chunk starts at a
-// page.
+// skipRead passes over segments that are completely read. Each chunk starts at a page
+// boundary.
 func (c *call) skipRead() {
 	for len(c.reading) > 0 && c.reading[0].Length == c.nextByte {
 		at := c.reading[0].Position

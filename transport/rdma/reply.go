@@ -10,8 +10,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// Room implements rpc.Way: what the call offers for its reply, with the header
-// that returns the offer taken off what fits a Send.
+// Room implements rpc.Way. It returns the room that the call offers for its reply. The
+// header that returns the offer is subtracted from the room in the Send.
 func (c *call) Room() rpc.Room {
 	return rpc.Room{
 		Inline:     max(0, c.responder.k.sendLimit-c.offer.ReplySize()),
@@ -19,8 +19,8 @@ func (c *call) Room() rpc.Room {
 	}
 }
 
-// Place implements rpc.Way: eligible results take the Write chunks in order (RFC
-// 8267 §6). An empty chunk, or none, leaves its result to the words.
+// Place implements rpc.Way. Eligible results use the Write chunks in order (RFC 8267 §6).
+// If result i has no chunk or an empty one, it goes inline with the words.
 func (c *call) Place(i int) (length int, ok bool) {
 	for l := c.offer.Writes; l.Len() > 0; i-- {
 		if chunk := l.Next(); i == 0 {
@@ -30,7 +30,7 @@ func (c *call) Place(i int) (length int, ok bool) {
 	return 0, false
 }
 
-// writeBytes is how much the Write chunks of the call hold together.
+// writeBytes returns the bytes that all Write chunks of the call hold together.
 func (c *call) writeBytes() int {
 	var sum uint64
 	for l := c.offer.Writes; l.Len() > 0; {
@@ -40,7 +40,7 @@ func (c *call) writeBytes() int {
 	return clampInt(sum)
 }
 
-// clampInt is v, or what an int holds on any machine.
+// clampInt returns v, or the largest value that an int holds on any machine.
 func clampInt(v uint64) int { return int(min(v, math.MaxInt32)) }
 
 // Writer implements rpc.Way.
@@ -54,7 +54,7 @@ func (c *call) Writer(words int) *xdr.Writer {
 	return &c.write
 }
 
-// charge takes note of n bytes that the call occupies.
+// charge adds n bytes to the memory that the call occupies.
 func (c *call) charge(n int) {
 	c.charged += n
 	c.responder.ledger.Add(n)
@@ -83,9 +83,9 @@ var errEnded = errors.New("rdma: ended by the program that was called")
 // Refuse implements rpc.Way.
 func (c *call) Refuse(why rpc.Refusal) { c.refuse(refusals[why]) }
 
-// Send implements rpc.Way. The order of decisions is that of RFC 8166 §4.3:
-// eligible results fill the Write chunks; what is left goes in the Send if it
-// fits, else in the Reply chunk; else the call is refused.
+// Send implements rpc.Way. The order of decisions is that of RFC 8166 §4.3: eligible
+// results fill the Write chunks. The rest goes into the Send if it fits, otherwise into the
+// Reply chunk. If it fits neither, the call is refused.
 func (c *call) Send() {
 	k, w := c.responder.k, &c.write
 	if w.Overflow() {
@@ -109,7 +109,7 @@ func (c *call) Send() {
 	}
 	c.putHeader(header, inline, left)
 	c.writeChunks()
-	// The first entry is the header's.
+	// The first entry is for the header.
 	c.local = appendStream(append(c.local[:0], nil), w, c.slots)
 	if inline {
 		c.local[0] = c.head
@@ -131,7 +131,8 @@ func (c *call) Send() {
 	c.post()
 }
 
-// sendWords is Send where the call offers nothing and all of the reply is words.
+// sendWords is Send for a call that offers no chunks and a reply that consists of words
+// only.
 func (c *call) sendWords() {
 	words := c.write.Bytes()
 	size := wire.MinHeader + len(words)
@@ -164,10 +165,9 @@ func (c *call) sendWords() {
 	c.postChain()
 }
 
-// assign matches eligible results with Write chunks: in order, each result the
-// next chunk. An empty chunk takes its result inline; so do results beyond the
-// last chunk. A result of no bytes uses up its chunk like any other (RFC 8267
-// §6.4.1). It fails where a result is larger than its chunk.
+// assign assigns eligible results to Write chunks in order. An empty chunk sends its result
+// inline; so do missing chunks. A result of no bytes uses up its chunk like any other (RFC
+// 8267 §6.4.1). assign returns false if a result is larger than its chunk.
 func (c *call) assign() bool {
 	l := c.offer.Writes
 	for _, p := range c.write.Payloads() {
@@ -198,8 +198,8 @@ func (c *call) putHeader(size int, inline bool, left int) {
 	c.offer.PutReply(c.headBuffer(size), p, c.used, replied)
 }
 
-// headBuffer makes c.head n bytes long. Only what the peer's own message was
-// long enough for can exceed the record's room.
+// headBuffer makes c.head n bytes long. A header exceeds the record's room only if the
+// peer's own message was that long.
 func (c *call) headBuffer(n int) []byte {
 	if n > cap(c.head) {
 		c.head = make([]byte, n)
@@ -208,8 +208,8 @@ func (c *call) headBuffer(n int) []byte {
 	return c.head
 }
 
-// writeChunks adds the RDMA Writes of results to their Write chunks: segment
-// after segment without gaps, and never a byte of padding.
+// writeChunks adds the RDMA Writes of results to their Write chunks. They fill segment
+// after segment without gaps, and contain no padding.
 func (c *call) writeChunks() {
 	payloads, next := c.write.Payloads(), 0
 	slot := int32(0)
@@ -238,15 +238,15 @@ func (c *call) writeChunks() {
 	}
 }
 
-// one makes a list of one piece in the record's own memory.
+// one makes a list of one piece, in the record's own memory.
 func (c *call) one(b []byte) [][]byte {
 	c.pieces = append(c.pieces, b)
 	n := len(c.pieces)
 	return c.pieces[n-1 : n : n]
 }
 
-// writeReplyChunk adds the RDMA Writes of stream to the Reply chunk, none of
-// more pieces than the device gathers.
+// writeReplyChunk adds the RDMA Writes of stream to the Reply chunk. None of them has more
+// pieces than the device can gather.
 func (c *call) writeReplyChunk(stream [][]byte) {
 	limit := c.responder.k.maxLocal
 	chunk := c.offer.Reply.WriteChunk
@@ -273,8 +273,8 @@ func (c *call) writeReplyChunk(stream [][]byte) {
 	}
 }
 
-// addSend adds the Send of pieces. Where the device cannot gather so many, they
-// are copied: they are no more than a Send.
+// addSend adds the Send of pieces. If they are more than the device can gather, addSend
+// copies them into one piece, which is no longer than a Send.
 func (c *call) addSend(pieces [][]byte) {
 	if len(pieces) > c.responder.k.maxLocal {
 		c.copied = c.copied[:0]
@@ -286,9 +286,8 @@ func (c *call) addSend(pieces [][]byte) {
 	c.work = append(c.work, rdmacm.Work{Op: rdmacm.OpSend, Local: pieces})
 }
 
-// refuse answers the call with the RDMA_ERROR of its fault, by a plain Send. The
-// XID and the version are those of the call's header, whatever they are (RFC 8166
-// §4.5).
+// refuse answers the call with the RDMA_ERROR of the fault, by a plain Send. The XID and
+// the version repeat those of the call's header, whatever they are (RFC 8166 §4.5).
 func (c *call) refuse(f Fault) {
 	answer := faults[f].answer
 	c.responder.k.note(f, answer, c.xid)
@@ -303,7 +302,7 @@ func (c *call) refuse(f Fault) {
 	c.post()
 }
 
-// post hands the reply to the device, all of which is in work.
+// post sends the reply whose work requests are in work.
 func (c *call) post() {
 	size := 0
 	for i := range c.work {
@@ -315,10 +314,10 @@ func (c *call) post() {
 	}
 }
 
-// goes is how every reply of so many bytes goes. The receive that the peer's next
-// call will use up is promised before the reply that lets it come (RFC 8166 §3.3.1).
-// Where the reply is a Send alone, of local, and the device copies it, that was all;
-// otherwise goes is false, and a chain is to be posted.
+// goes is the common part of sending a reply of size bytes. It promises the receive for the
+// peer's next call before the reply that allows that call (RFC 8166 §3.3.1). If the reply
+// is only a Send, of local, and the device copies it, the call is finished; otherwise goes
+// returns false, and the caller posts a chain.
 func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) bool {
 	k := c.responder.k
 	c.sent = size
@@ -338,7 +337,7 @@ func (c *call) goes(size int, alone bool, local [][]byte, invalidate uint32) boo
 	return true
 }
 
-// postChain posts work.
+// postChain posts the work requests as a chain.
 func (c *call) postChain() {
 	c.leaveRun()
 	c.responder.written.add(c.xid, c.work)
@@ -346,7 +345,7 @@ func (c *call) postChain() {
 	c.responder.k.post(&c.chain)
 }
 
-// callDone is the Done of a reply's chain: memory goes back by it.
+// callDone is the Done of a reply's chain. It releases the call's memory.
 func callDone(chain *rdmacm.Chain, err error, failed int) {
 	c := chain.Context.(*call)
 	s := c.responder
@@ -362,8 +361,9 @@ func callDone(chain *rdmacm.Chain, err error, failed int) {
 	c.finish()
 }
 
-// operationFailed ends the connection after failed work (RFC 8166 §4.5.4). Where
-// it was the work of a call itself, its retry is not to fail the same way.
+// operationFailed ends the connection after failed work (RFC 8166 §4.5.4). If the failed
+// work was the call's own, failed remembers the call, so that its retry does not fail the
+// same way.
 func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	if flushed(err) {
 		return // something else ended the connection before
@@ -374,11 +374,11 @@ func (s *responder) operationFailed(xid uint32, err error, own bool) {
 	s.k.end(faultOperation, err)
 }
 
-// blame finds the call whose reply the peer refused, although its work had come back as
-// done: its retry is not to fail the same way.
+// blame finds the call whose reply the peer refused after the work had come back as done.
+// It remembers the call, so that its retry does not fail the same way.
 func (s *responder) blame(why error) {
 	e, ok := errors.AsType[*rdmacm.RefusedError](why)
-	if !ok || e.Op == rdmacm.OpRead { // a Read that failed has come back as failed
+	if !ok || e.Op == rdmacm.OpRead { // a failed Read has come back as failed
 		return
 	}
 	if xid, ok := s.written.of(e.STag); ok && s.failed.add(s.peer, xid) {

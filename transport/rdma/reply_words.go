@@ -2,11 +2,11 @@ package rdma
 
 import "sync"
 
-// A call has room for the words of its reply from when it is served: what waits for
+// A call gets room for the words of its reply when it is served. A call that waits for
 // memory, for RDMA Reads or for a file system has none. Most replies are short.
 const (
-	// wordsSize is the largest room, in bytes. Longer replies get their words
-	// from the memory reserved for the call.
+	// wordsSize is the largest such room, in bytes. Longer replies use the memory reserved
+	// for the call.
 	wordsSize  = 4096
 	shortWords = 512
 )
@@ -16,7 +16,7 @@ var (
 	longPool  = sync.Pool{New: func() any { return new([wordsSize]byte) }}
 )
 
-// replyWords is room for n bytes of words, or for wordsSize where that is less.
+// replyWords returns room for n bytes of words, but for wordsSize at most.
 func (c *call) replyWords(n int) []byte {
 	if n <= shortWords && c.long == nil {
 		if c.short == nil {
@@ -37,7 +37,7 @@ func (c *call) replyWords(n int) []byte {
 	return c.long[:]
 }
 
-// dropWords gives the room back.
+// dropWords releases the room.
 func (c *call) dropWords() {
 	if c.short != nil {
 		shortPool.Put(c.short)

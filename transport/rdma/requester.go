@@ -9,44 +9,44 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A requester makes calls on one connection. It sends as many as the peer
-// grants, in the order of Start, and exposes memory for each just before.
+// A requester makes calls on one connection. It sends as many as the peer grants, in the
+// order of Start, and exposes memory for each just before it sends the call.
 type requester struct {
 	k           *connection
 	noPlacement bool
-	// shortOnly: nothing is exposed; every message fits a Send.
+	// shortOnly: no memory is exposed; every message fits into a Send.
 	shortOnly  bool
 	maxSegment int
-	timeout    time.Duration // 0: none, for calls to a client
+	timeout    time.Duration // 0 means no time-out, for calls to a client
 
 	*caller
 	credits credits
 	queue   exchangeList
 	pending pending
 	pumping bool
-	// dying: the device says that the connection ended, closed will follow.
+	// dying: the device reported the end of the connection, and closed will follow.
 	dying bool
 	ended bool
 	why   error
-	// givenUp are calls whose callers did not wait, and that hold credits all the same.
+	// givenUp counts the cancelled calls that still hold credits.
 	givenUp uint32
-	// fencing wait for the end of the connection, because the peer's access to
-	// their memory could not be revoked.
+	// fencing lists exchanges that wait for the end of the connection, because the peer's
+	// access to their memory could not be revoked.
 	fencing []*exchange
 	timer   *time.Timer
 	ticking bool
-	stuck   *time.Timer // runs where the requester was stuck when it was looked at last
+	stuck   *time.Timer // runs while the requester is stuck
 }
 
-// newRequester makes c's calls on k, with so many credits requested.
+// newRequester makes c's calls on k, and requests credits for requested calls.
 func newRequester(k *connection, c *caller, requested int) *requester {
 	q := &requester{k: k, caller: c, credits: newCredits(requested), pending: newPending(requested)}
 	k.requester = q
 	return q
 }
 
-// enqueue lets e wait for its turn, on a connection that has not ended. It returns
-// the call to send now, if any: pump takes it, once mu is let go. mu is held.
+// enqueue queues e, on a connection that has not ended. It returns the call to send now, or
+// nil: the caller passes it to pump without mu. mu is held.
 func (q *requester) enqueue(e *exchange) (next *exchange) {
 	e.q = q
 	q.queue.insert(e)
@@ -55,8 +55,8 @@ func (q *requester) enqueue(e *exchange) (next *exchange) {
 	return next
 }
 
-// begin makes the caller the one that pumps, and returns its first call; nil where
-// another does, or where there is nothing to send. mu is held.
+// begin makes the caller the goroutine that pumps, and returns its first call. It returns
+// nil if another goroutine pumps, or if there is nothing to send. mu is held.
 func (q *requester) begin() *exchange {
 	if q.pumping {
 		return nil
@@ -65,8 +65,7 @@ func (q *requester) begin() *exchange {
 	return q.next()
 }
 
-// next takes the call whose turn it is from the queue; nil ends the pumping. mu is
-// held.
+// next takes the first call from the queue. nil ends the pumping. mu is held.
 func (q *requester) next() *exchange {
 	e := q.queue.head
 	if q.ended || q.dying || e == nil || !q.credits.may() {
@@ -79,7 +78,7 @@ func (q *requester) next() *exchange {
 	return e
 }
 
-// pump builds and sends e and what follows it while there is credit, one at a time.
+// pump encodes and sends e and the calls behind it, one at a time, while there are credits.
 func (q *requester) pump(e *exchange) {
 	for e != nil {
 		q.send(e)
@@ -89,22 +88,23 @@ func (q *requester) pump(e *exchange) {
 	}
 }
 
-// stuckLocked says whether a call waits for a credit while all credits are held by calls that
-// were given up: the server may never answer those. A connection to a client, whose calls
-// have no time-out either, is the client's to give up.
+// stuckLocked reports whether a call waits for a credit while cancelled calls hold all
+// credits: the server may never answer those. It is always false on a connection to a
+// client, whose calls have no time-out either: the client decides when to give up the
+// connection.
 func (q *requester) stuckLocked() bool {
 	return q.timeout > 0 && !q.ended && !q.dying && q.queue.head != nil && q.givenUp == q.credits.inFlight && !q.credits.may()
 }
 
-// lookIfStuckLocked sees to it that the connection ends if it is stuck, and stays so for as
-// long as a late answer may take.
+// lookIfStuckLocked starts the timer that ends the connection, if the requester is stuck
+// and stays so for latePatience.
 func (q *requester) lookIfStuckLocked() {
 	if q.stuckLocked() && q.stuck == nil {
 		q.stuck = time.AfterFunc(latePatience, q.endIfStuck)
 	}
 }
 
-// latePatience is how long a late answer may take while nothing else goes.
+// latePatience is the time that a late answer may take while no other call can go.
 const latePatience = time.Second
 
 func (q *requester) endIfStuck() {
@@ -118,7 +118,7 @@ func (q *requester) endIfStuck() {
 	}
 }
 
-// resume pumps, if no other goroutine does.
+// resume pumps, unless another goroutine does.
 func (q *requester) resume() {
 	q.mu.Lock()
 	e := q.begin()
@@ -133,7 +133,7 @@ func (q *requester) send(e *exchange) {
 		err = e.expose(q, make([]byte, need))
 	}
 	if err != nil {
-		// What was exposed is fenced before the caller gets it back.
+		// abandon revokes the peer's access before the caller gets its memory back.
 		q.abandon(e, err)
 		return
 	}
@@ -160,7 +160,7 @@ func (q *requester) send(e *exchange) {
 		e.local = append(e.local[:0], flat)
 		e.work[0].Local = e.local
 	}
-	// For the answer (RFC 8166 §3.3.1).
+	// The receive for the answer (RFC 8166 §3.3.1).
 	q.k.device.Provide(1, q.k.receiveSize)
 	if q.k.device.SendShort(e.local, 0) {
 		e.part(q)
@@ -170,8 +170,8 @@ func (q *requester) send(e *exchange) {
 	q.k.post(&e.chain)
 }
 
-// abandon ends e, which was not sent: for err, because it was cancelled, or
-// because the connection ended.
+// abandon ends e, which was not sent: because of err, because it was cancelled, or because
+// the connection ended.
 func (q *requester) abandon(e *exchange, err error) {
 	q.mu.Lock()
 	q.credits.inFlight--
@@ -203,8 +203,9 @@ func (q *requester) abandon(e *exchange, err error) {
 	q.settle(e, err)
 }
 
-// settle is called once the outcome of e is known: it fences e's memory before
-// the caller sees it. Where that fails the connection ends first (RFC 8166 §4.5.4).
+// settle runs once the outcome of e is known. It revokes the peer's access to e's memory
+// before the caller sees the outcome. If that fails, the connection ends first (RFC 8166
+// §4.5.4).
 func (q *requester) settle(e *exchange, err error) {
 	e.err = err
 	var failed error
@@ -226,7 +227,7 @@ func (q *requester) settle(e *exchange, err error) {
 	e.part(q)
 }
 
-// part counts off what was to come; with the last, the caller gets to know.
+// part counts down the outstanding parts of e; after the last, the caller gets the outcome.
 func (e *exchange) part(q *requester) {
 	if e.parts.Add(-1) > 0 {
 		return
@@ -240,15 +241,15 @@ func (e *exchange) part(q *requester) {
 	e.finish(&q.mu, e.err)
 }
 
-// exchangeSent is the Done of a call's Send. A Send that failed by itself fails
-// its call (RFC 8166 §4.5.4); what the end of the connection took is up to
-// closed.
+// exchangeSent is the Done of a call's Send. A Send that failed by itself fails its call
+// (RFC 8166 §4.5.4). If the end of the connection flushed the Send, closed handles the
+// call.
 func exchangeSent(chain *rdmacm.Chain, err error, failed int) {
 	e := chain.Context.(*exchange)
 	q := e.q
 	q.k.returned()
 	if err != nil && failed >= 0 && !flushed(err) && q.take(e) {
-		// The receive promised for the answer stays: one too many does no harm.
+		// The receive promised for the answer remains: one too many does no harm.
 		q.settle(e, err)
 		q.mu.Lock()
 		q.credits.inFlight--
@@ -258,12 +259,12 @@ func exchangeSent(chain *rdmacm.Chain, err error, failed int) {
 	e.part(q)
 }
 
-// flushed says that work came back because its connection had ended.
+// flushed reports that work came back because its connection had ended.
 func flushed(err error) bool {
 	return errors.Is(err, rdmacm.ErrFlushed) || errors.Is(err, rdmacm.ErrClosed)
 }
 
-// take makes the calling goroutine the one that ends e, unless another is.
+// take makes the calling goroutine the one that ends e, unless another one does.
 func (q *requester) take(e *exchange) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -275,14 +276,14 @@ func (q *requester) take(e *exchange) bool {
 	return true
 }
 
-// waits says whether a call with this XID is not answered yet.
+// waits reports whether a call with this XID is unanswered.
 func (q *requester) waits(xid uint32) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pending.of(xid) != nil
 }
 
-// closed ends all exchanges with the connection.
+// closed ends all exchanges of the connection.
 func (q *requester) closed(err error) {
 	why := rpc.ErrCallLost
 	if err != nil {

@@ -15,26 +15,26 @@ type responder struct {
 	calls  Calls
 	conn   *rpc.Conn
 	share  *mem.Share
-	pool   *mem.Pool // nil: calls may move nothing
+	pool   *mem.Pool // nil: calls may move no data by RDMA
 	ledger mem.Ledger
 	held   held
 	// granted is the grant of credits in every reply.
 	granted atomic.Uint32
 	// maxCall and maxReply: see Config.
 	maxCall, maxReply int
-	// noChunks: a peer that has a Requester of its own may not move anything by
-	// RDMA here (RFC 8167 §5.3).
+	// noChunks: the peer may not use chunks, because this side is a Requester of its own
+	// (RFC 8167 §5.3).
 	noChunks bool
 	failed   *failedPart
 	written  written
-	// unjudged bounds the memory of all calls that no program has judged yet.
+	// unjudged bounds the memory of calls that are not admitted yet.
 	unjudged *mem.Group
 	peer     netip.Addr
 	reads    readQueue
 	run      run
 }
 
-// newResponder serves the calls that k's peer makes, so many at a time.
+// newResponder serves the calls of k's peer, and grants it granted credits.
 func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *responder {
 	peer := k.device.Peer().Addr().Unmap()
 	s := &responder{
@@ -52,19 +52,18 @@ func newResponder(k *connection, calls Calls, granted int, failed *failedXIDs) *
 	return s
 }
 
-// privileged: every connection counts as one that only a privileged process could
-// have made. knfsd does the same.
+// privileged: every connection counts as made by a privileged process. knfsd does the same.
 const privileged = true
 
-// callCost is what a call is reckoned to occupy of the heap beside its message and the
-// words of its reply, in bytes.
+// callCost is the estimated heap memory of a call beside its message and the words of its
+// reply, in bytes.
 const callCost = 3072
 
-// holder is the connection as it answers for its share of memory.
+// holder is the connection as the holder of its share of memory.
 type holder connection
 
-// Progress implements mem.Holder: the peer is waited for while Reads or replies are
-// under way.
+// Progress implements mem.Holder. The connection waits for its peer while Reads or replies
+// are under way.
 func (k *holder) Progress() (moved uint64, waitsForPeer bool) {
 	back := k.back.Load()
 	return k.device.Progress(), k.sent.Load() > back
@@ -75,7 +74,7 @@ func (k *holder) End(why error) {
 	(*connection)(k).end(faultStarved, why)
 }
 
-// arrived begins the call whose header was decoded, in place.
+// arrived begins the call with the decoded header h, on the receiving goroutine.
 func (s *responder) arrived(h *wire.Header, r *recv) {
 	if s.full() && s.hold(r) {
 		return
@@ -95,7 +94,7 @@ func (s *responder) arrived(h *wire.Header, r *recv) {
 	c.begin(h)
 }
 
-// begin begins a call that entered, anywhere.
+// begin begins a call after enter, on any goroutine.
 func (s *responder) begin(h *wire.Header, r *recv) {
 	s.k.stats.Calls.Add(1)
 	s.k.stats.BytesInlineIn.Add(int64(len(r.Bytes)))
@@ -104,7 +103,7 @@ func (s *responder) begin(h *wire.Header, r *recv) {
 	c.begin(h)
 }
 
-// reject answers a message that is not served with an RDMA_ERROR.
+// reject answers a message with an RDMA_ERROR.
 func (s *responder) reject(f Fault, p wire.Prefix, r *recv) {
 	if !s.enter(p.XID, r) {
 		return
@@ -112,8 +111,8 @@ func (s *responder) reject(f Fault, p wire.Prefix, r *recv) {
 	newCall(s, p, r).refuse(f)
 }
 
-// grant grants the peer more credits, from the next reply on. The receives for
-// them are promised before (RFC 8166 §3.3.1).
+// grant grants the peer more credits, from the next reply on. It promises the receives for
+// them first (RFC 8166 §3.3.1).
 func (s *responder) grant(more int) {
 	if more > 0 {
 		s.k.device.Provide(more, s.k.receiveSize)
@@ -121,8 +120,8 @@ func (s *responder) grant(more int) {
 	}
 }
 
-// closed: the connection is gone, for why. Calls in progress run on; their replies come
-// back from the device as flushed.
+// closed runs when the connection has ended because of why. Calls in progress run on; the
+// device flushes their replies.
 func (s *responder) closed(why error) {
 	s.blame(why)
 	s.conn.Close()

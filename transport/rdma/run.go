@@ -1,22 +1,21 @@
 package rdma
 
-// A run is what the goroutine that receives keeps of a responder while there is input:
-// from the first message that it hands over until Drained. A call that is answered
-// within it, in place, costs no record, no room for its reply, no lock and no counter
-// of its own. The goroutine's own.
+// A run is the state of a responder while there is input: from the first message that the
+// receiving goroutine passes on until Drained. A call that is answered within the run, in
+// place, needs no record, no room for its reply, no lock and no counter of its own. The run
+// belongs to the receiving goroutine.
 type run struct {
-	// entered: the run counts as one call of the connection's, for all that are in
-	// place.
+	// entered: the run counts as one call of the connection, for all calls served in place.
 	entered bool
-	// call is the record for the next one, with room for its reply.
+	// call is the record for the next call, with room for its reply.
 	call *call
 
-	// For the Stats.
+	// Counts for the Stats.
 	calls, replies, bytesIn, bytesOut int
 }
 
-// enterRun begins a call in place for the message r. It is false where there is none:
-// the connection drains, or is ended for calling too much.
+// enterRun begins a call in place for the message r. It returns false if the connection
+// drains, or was ended because of too many calls.
 func (s *responder) enterRun(xid uint32, r *recv) bool {
 	n := s.k.calls.Load()
 	if !s.run.entered && n&drainBit == 0 {
@@ -34,7 +33,7 @@ func (s *responder) enterRun(xid uint32, r *recv) bool {
 	return true
 }
 
-// endRun gives back what the run has.
+// endRun releases what the run holds.
 func (s *responder) endRun() {
 	u := &s.run
 	if u.call != nil {
@@ -55,14 +54,14 @@ func (s *responder) endRun() {
 	}
 }
 
-// leaveRun makes the call one of its own, that any goroutine may go on with.
+// leaveRun takes the call out of the run, so that any goroutine may continue it.
 func (c *call) leaveRun() {
 	if !c.inRun {
 		return
 	}
 	c.inRun = false
 	s := c.responder
-	// The run is counted, so that the connection does not drain meanwhile.
+	// The run counts as a call too, so the connection cannot finish draining meanwhile.
 	s.k.calls.Add(1)
 	n := callCost + cap(c.recv.Bytes)
 	if c.short != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
 
-// ErrServerClosed is what Serve returns after Shutdown or Close.
+// ErrServerClosed is the error of Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("rdma: server closed")
 
-// A Server accepts RPC-over-RDMA connections and serves the calls that come by
-// them. Its methods may be called from any goroutine.
+// A Server accepts RPC-over-RDMA connections and serves their calls. Any goroutine may call
+// its methods.
 type Server struct {
 	config Config
 	own    wire.PrivateData
 	failed *failedXIDs
-	// unjudged is the group of calls in Position-Zero chunks, which only their
-	// RDMA Reads will tell what they are.
+	// unjudged is the memory group of calls in Position-Zero chunks. The server cannot
+	// judge them before their RDMA Reads are done.
 	unjudged *mem.Group
 	stats    Stats
 
@@ -31,10 +31,10 @@ type Server struct {
 	listeners map[rdmacm.Listener]struct{}
 	open      map[*connection]struct{}
 	setup     sync.WaitGroup // connections being accepted
-	empty     chan struct{}  // closed when the last connection is gone, while closing
+	empty     chan struct{}  // closed when, while closing, the last connection is gone
 }
 
-// NewServer makes a server; nothing listens until Serve.
+// NewServer makes a server. It does not listen before Serve.
 func NewServer(config Config) (*Server, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -56,11 +56,11 @@ func NewServer(config Config) (*Server, error) {
 	return s, nil
 }
 
-// Stats are the server's counters.
+// Stats returns the server's counters.
 func (s *Server) Stats() *Stats { return &s.stats }
 
-// Serve accepts connections from l until Shutdown or Close, which close l; then
-// it returns ErrServerClosed.
+// Serve accepts connections from l until Shutdown or Close closes l. Then it returns
+// ErrServerClosed.
 func (s *Server) Serve(l rdmacm.Listener) error {
 	own := s.own
 	own.RemoteInvalidation = own.RemoteInvalidation && l.Limits().RemoteInvalidation
@@ -108,7 +108,8 @@ func (s *Server) Serve(l rdmacm.Listener) error {
 	}
 }
 
-// accept sets up one connection. A peer that fails to complete it is forgotten.
+// accept sets up one connection. If the peer fails to complete the set-up, accept forgets
+// it.
 func (s *Server) accept(r rdmacm.Request, k *connection) {
 	param := k.param(s.config.StrangerCredits, s.config.Credits+s.config.callbackCredits)
 	param.OutboundReads = s.config.reads
@@ -121,9 +122,9 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	k.agree(device)
 	to := newResponder(k, s.config.RPC, s.config.StrangerCredits, s.failed)
 	to.conn.Window = s.config.Credits
-	// Devices tell of an end when everything before it is dealt with, and a client may have
-	// another connection by then. Nothing translates the addresses of RDMA peers: what has
-	// the same address is the same client.
+	// A device reports an end only after everything before it is processed, and by then the
+	// client may have another connection. No translator changes the addresses of RDMA
+	// peers, so two connections from one address belong to the same client.
 	to.conn.Left = func() bool { return true }
 	to.maxCall, to.maxReply, to.unjudged = s.config.maxCall, s.config.maxReply, s.unjudged
 	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(census.Client(to.peer), (*holder)(k))
@@ -156,7 +157,7 @@ func (s *Server) gone(k *connection) {
 	}
 }
 
-// begin stops listening and returns the connections there are.
+// begin stops listening and returns the connections.
 func (s *Server) begin() []*connection {
 	s.mu.Lock()
 	if !s.closing {
@@ -176,7 +177,7 @@ func (s *Server) begin() []*connection {
 	return s.connections()
 }
 
-// connections that are set up.
+// connections returns the connections that are set up.
 func (s *Server) connections() []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,10 +190,10 @@ func (s *Server) connections() []*connection {
 	return all
 }
 
-// Shutdown drains the server: it stops listening, lets every call in progress be
-// answered, takes no new ones, and ends each connection with its last call. It
-// returns when all connections are gone. When ctx ends first, connections left
-// are aborted and ctx's error is returned.
+// Shutdown drains the server: it stops listening, lets every call in progress be answered,
+// accepts no new ones, and ends each connection after its last call. It returns when all
+// connections are gone. If ctx ends first, Shutdown aborts the remaining connections and
+// returns ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	for _, k := range s.begin() {
 		k.drain()
@@ -219,7 +220,7 @@ func (s *Server) abort() {
 	for _, k := range s.connections() {
 		k.device.Abort(ErrServerClosed)
 	}
-	// A connection whose set-up was under way shows up when that is over.
+	// A connection that was in set-up is in the list once its set-up is over.
 	s.setup.Wait()
 	for _, k := range s.connections() {
 		k.device.Abort(ErrServerClosed)

@@ -2,50 +2,50 @@ package rdma
 
 import "sync/atomic"
 
-// Stats counts what the connections of a Server or Client did. All fields only
-// grow, but for Connections.
+// Stats counts the work of the connections of a Server or Client. All fields except
+// Connections only grow.
 type Stats struct {
-	// Connections is how many there are now; Accepted how many there were.
+	// Connections is the present number, Accepted the number since the start.
 	Connections, Accepted atomic.Int64
 
-	// Calls and Replies are messages of the responder's; Long those of them in
-	// a Position-Zero Read chunk or a Reply chunk.
+	// Calls and Replies count the responder's messages. LongCalls count those in a
+	// Position-Zero Read chunk, LongReplies those in a Reply chunk.
 	Calls, LongCalls, Replies, LongReplies atomic.Int64
-	// ReadsDeferred are calls that waited to ask for memory until the Reads of
-	// others had come back.
+	// ReadsDeferred counts calls that asked for memory only after the Reads of other calls
+	// had come back.
 	ReadsDeferred atomic.Int64
-	// Held are calls that waited as they arrived, while memory was short.
+	// Held counts calls that waited as messages, while memory was short.
 	Held atomic.Int64
-	// Dropped calls got no answer.
+	// Dropped counts calls without an answer.
 	Dropped atomic.Int64
 	// ErrVers and ErrChunk are RDMA_ERRORs sent.
 	ErrVers, ErrChunk atomic.Int64
 	// Discarded messages were neither served nor answered.
 	Discarded atomic.Int64
-	// faults are all of these, and the connections that were ended, by reason.
+	// faults counts all of these, and the ended connections, by reason.
 	faults [faultCount]atomic.Int64
 
-	// Bytes by their way.
+	// Bytes by their path.
 	BytesInlineIn, BytesInlineOut atomic.Int64
 	BytesRead                     atomic.Int64 // RDMA Read, position-zero chunks included
 	BytesWritten                  atomic.Int64 // Write chunks
 	BytesReplyChunk               atomic.Int64
-	// Invalidated replies named an STag to invalidate.
+	// Invalidated counts replies that named an STag to invalidate.
 	Invalidated atomic.Int64
 
-	// Answers are replies to this side's calls, Refused the RDMA_ERRORs.
+	// Answers counts the replies to this side's calls, Refused the RDMA_ERRORs.
 	Answers, Refused atomic.Int64
 }
 
-// Count is how often there was a fault.
+// Count returns the number of times that a fault occurred.
 func (s *Stats) Count(f Fault) int64 { return s.faults[f].Load() }
 
-// Timeouts are connections lost because the peer took no part.
+// Timeouts counts the connections that ended because the peer did nothing in time.
 func (s *Stats) Timeouts() int64 { return s.Count(faultStalled) + s.Count(faultUnanswered) }
 
-// Overruns are connections lost because the peer made more calls than it was
+// Overruns counts the connections that ended because the peer made more calls than it was
 // granted.
 func (s *Stats) Overruns() int64 { return s.Count(faultOverrun) }
 
-// FailedWork are connections lost because an RDMA operation failed.
+// FailedWork counts the connections that ended because an RDMA operation failed.
 func (s *Stats) FailedWork() int64 { return s.Count(faultOperation) + s.Count(faultFence) }

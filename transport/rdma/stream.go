@@ -2,12 +2,12 @@ package rdma
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// padding is what follows opaque items to the next word.
+// padding holds the pad bytes of opaque items.
 var padding [4]byte
 
-// appendStream lists what travels of w's stream, words, payloads and padding, as
-// pieces behind dst. A payload whose entry in elsewhere is not negative travels
-// elsewhere, and its padding nowhere (RFC 8166 §3.4.4).
+// appendStream appends to dst the pieces of w's stream that travel inline: words, payloads
+// and padding. A payload whose entry in elsewhere is not negative travels elsewhere; its
+// padding does not travel at all (RFC 8166 §3.4.4).
 func appendStream(dst [][]byte, w *xdr.Writer, elsewhere []int32) [][]byte {
 	add := func(b []byte) {
 		if len(b) > 0 {
@@ -28,7 +28,7 @@ func appendStream(dst [][]byte, w *xdr.Writer, elsewhere []int32) [][]byte {
 	return dst
 }
 
-// streamLen is the length of what appendStream lists.
+// streamLen returns the length of the pieces that appendStream lists.
 func streamLen(w *xdr.Writer, elsewhere []int32) int {
 	n := w.StreamLen()
 	for i, p := range w.Payloads() {
@@ -39,5 +39,5 @@ func streamLen(w *xdr.Writer, elsewhere []int32) int {
 	return n
 }
 
-// padded is n with the padding of an opaque.
+// padded returns n plus the padding of an opaque of n bytes.
 func padded(n int) int { return n + xdr.Pad(n) }

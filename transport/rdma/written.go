@@ -10,20 +10,20 @@ import (
 // connection.
 const writtenMost = 256
 
-// written remembers which call's reply wrote to a handle of the peer's, or invalidated it. A
-// device may tell of work as done that the peer has not seen, and refuses later; the end of
-// the connection then says what the work named (rdmacm.RefusedError), and no more.
+// written remembers which call's reply wrote to a handle of the peer, or invalidated it. A
+// device may report work as done before the peer has seen and refused it. The end of the
+// connection then names only the handle (rdmacm.RefusedError), not the call.
 //
-// A reply takes one atomic addition and one store for each handle. What is overwritten
-// belongs to replies that the peer has got, unless one call names more handles than there
-// is room for.
+// A reply takes one atomic addition and one store for each handle. An overwritten entry
+// belongs to a reply that the peer has received, unless one call names more handles than
+// writtenMost.
 type written struct {
 	next atomic.Uint32
-	// last are pairs of XID and handle. Connections without replies that write have none.
+	// last holds pairs of XID and handle. It is nil until a reply uses a handle.
 	last atomic.Pointer[[writtenMost]atomic.Uint64]
 }
 
-// add remembers the handles that the work of a reply names.
+// add remembers the handles that a reply's work requests name.
 func (w *written) add(xid uint32, work []rdmacm.Work) {
 	for i := range work {
 		stag := work[i].Remote.STag
@@ -46,7 +46,7 @@ func (w *written) put(xid, stag uint32) {
 	last[w.next.Add(1)%writtenMost].Store(uint64(xid)<<32 | uint64(stag))
 }
 
-// of is the call whose reply named stag last.
+// of returns the call whose reply named stag last.
 func (w *written) of(stag uint32) (xid uint32, ok bool) {
 	last := w.last.Load()
 	if last == nil {

@@ -2,31 +2,30 @@ package wire
 
 import "errors"
 
-// Why a header cannot be decoded. Values are made once, for a peer can send as
-// many bad headers as it likes.
+// Reasons why a header cannot be decoded. The values are allocated once, because a peer can
+// send any number of bad headers.
 var (
 	ErrTruncated     = errors.New("rdma: a chunk list reaches beyond the message")
 	ErrDiscriminator = errors.New("rdma: the discriminator of a chunk list is neither 0 nor 1")
 )
 
-// MinHeader is the shortest header that is looked at (RFC 8166 §4.5): the
+// MinHeader is the length of the shortest header that is decoded (RFC 8166 §4.5): the
 // prefix and three empty chunk fields.
 const MinHeader = PrefixSize + 12
 
-// A Header is the Transport stream of RDMA_MSG and RDMA_NOMSG (RFC 8166 §4.3),
-// in place: its lists alias the message.
+// A Header is the decoded Transport stream of RDMA_MSG and RDMA_NOMSG (RFC 8166 §4.3). Its
+// lists alias the message.
 type Header struct {
 	Prefix
 	Reads ReadList
 	Offer
-	// Size is the header's length, in bytes: where the Payload stream starts.
+	// Size is the header's length in bytes. The Payload stream starts there.
 	Size int
 }
 
-// Parse reads the header at the start of b, whose first MinHeader bytes are
-// there. It looks at what can be judged without knowing the role or the version;
-// the prefix is set whatever the error, which is ErrTruncated or ErrDiscriminator.
-// It allocates nothing.
+// Parse reads the header at the start of b, which holds at least MinHeader bytes. It makes
+// the checks that depend on neither role nor version. It sets the prefix whatever the
+// error, which is ErrTruncated or ErrDiscriminator. It allocates nothing.
 func (h *Header) Parse(b []byte) error {
 	*h = Header{}
 	var ok bool
@@ -52,9 +51,9 @@ func (h *Header) Parse(b []byte) error {
 	return nil
 }
 
-// SoleHandle is the one handle that all segments of h name, if there is exactly
-// one: the tag that a Send with Invalidate of the reply may name, for it cannot
-// be the wrong one.
+// SoleHandle returns the one handle that all segments of h name, if there is exactly one. A
+// Send with Invalidate of the reply may name that handle, because it cannot be the wrong
+// one.
 func (h *Header) SoleHandle() (handle uint32, ok bool) {
 	found := false
 	see := func(s Segment) bool {
@@ -88,7 +87,7 @@ func (h *Header) SoleHandle() (handle uint32, ok bool) {
 	return handle, found
 }
 
-// Wraps says that a segment of h reaches beyond the last offset.
+// Wraps reports that a segment of h reaches beyond the last offset.
 func (h *Header) Wraps() bool {
 	for i := range h.Reads.Len() {
 		if h.Reads.At(i).wraps() {

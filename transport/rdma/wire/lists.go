@@ -1,13 +1,13 @@
 package wire
 
-// Lists are the chunk lists of a header that is to be sent (RFC 8166 §4.3). The
-// zero Lists are empty.
+// Lists holds the chunk lists of a header to be sent (RFC 8166 §4.3). The zero Lists are
+// empty.
 type Lists struct {
 	// Reads is the Read list: the segments of all Read chunks.
 	Reads []ReadSegment
 	// Writes is the Write list. A chunk without segments is an empty Write chunk.
 	Writes [][]Segment
-	// Reply is the Reply chunk; nil: not present.
+	// Reply is the Reply chunk, or nil if there is none.
 	Reply []Segment
 }
 

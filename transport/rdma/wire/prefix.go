@@ -9,11 +9,11 @@ const PrefixSize = 16
 // Version1 is the protocol version of RFC 8166.
 const Version1 = 1
 
-// Proc says what a message is and which body follows the prefix: rdma_proc of
-// RFC 8166 §4.1.2.
+// Proc is the type of a message, and selects the body behind the prefix: rdma_proc of RFC
+// 8166 §4.1.2.
 type Proc uint32
 
-// Procedures of version 1. MSGP and DONE are dead: never sent (RFC 8166 §4.6).
+// Procedures of version 1. MSGP and DONE are obsolete and never sent (RFC 8166 §4.6).
 const (
 	ProcMsg   Proc = 0
 	ProcNoMsg Proc = 1
@@ -43,13 +43,13 @@ func (p Proc) String() string {
 type Prefix struct {
 	XID     uint32
 	Version uint32
-	// Credits are requested in a Call and granted in a Reply or RDMA_ERROR.
+	// Credits is the requested number in a call, and the granted number in a reply or
+	// RDMA_ERROR.
 	Credits uint32
 	Proc    Proc
 }
 
-// ParsePrefix reads the first PrefixSize bytes of b; ok is false where b is
-// shorter.
+// ParsePrefix reads the first PrefixSize bytes of b. ok is false if b is shorter.
 func ParsePrefix(b []byte) (p Prefix, ok bool) {
 	if len(b) < PrefixSize {
 		return Prefix{}, false

@@ -4,9 +4,9 @@ import "encoding/binary"
 
 // Inline thresholds, in bytes (RFC 8166 §3.3.3, RFC 8797 §4).
 const (
-	// DefaultInline holds where nothing else was agreed on.
+	// DefaultInline holds unless both sides agreed on another size.
 	DefaultInline = 1024
-	// MaxInline is the largest that private data can state.
+	// MaxInline is the largest size that private data can state.
 	MaxInline = 262144
 )
 
@@ -19,21 +19,21 @@ const (
 	privateR       = 0x01
 )
 
-// PrivateData is what both ends tell each other when they connect (RFC 8797 §4).
+// PrivateData is the data that both ends send each other when they connect (RFC 8797 §4).
 type PrivateData struct {
-	// RemoteInvalidation: this side can have any STag that it exposes on the
-	// connection invalidated by its peer, or as a Responder may do so.
+	// RemoteInvalidation: the peer may invalidate any STag that this side exposes on the
+	// connection; as a Responder, this side may invalidate the peer's.
 	RemoteInvalidation bool
-	// SendSize is the largest Send that this side will issue, ReceiveSize
-	// the largest message that it takes, in bytes.
+	// SendSize is the largest Send that this side will issue, ReceiveSize the largest
+	// message that it accepts, in bytes.
 	SendSize, ReceiveSize int
 }
 
-// defaultPrivateData holds for a peer that said nothing that is understood.
+// defaultPrivateData holds for a peer without valid private data.
 var defaultPrivateData = PrivateData{SendSize: DefaultInline, ReceiveSize: DefaultInline}
 
-// ParsePrivateData searches b for private data at any offset (RFC 8797 §5.2).
-// Where there is none, found is false and the defaults are returned.
+// ParsePrivateData searches b for private data at any offset (RFC 8797 §5.2). If it finds
+// none, found is false and it returns the defaults.
 func ParsePrivateData(b []byte) (p PrivateData, found bool) {
 	for ; len(b) >= PrivateDataSize; b = b[1:] {
 		if binary.BigEndian.Uint32(b) == privateMagic && b[4] == privateVersion {
@@ -47,8 +47,8 @@ func ParsePrivateData(b []byte) (p PrivateData, found bool) {
 	return defaultPrivateData, false
 }
 
-// Put writes p to the first PrivateDataSize bytes of b. Sizes are rounded down,
-// so that no peer overruns a buffer.
+// Put writes p to the first PrivateDataSize bytes of b. It rounds sizes down, so that no
+// peer overruns a buffer.
 func (p PrivateData) Put(b []byte) {
 	binary.BigEndian.PutUint32(b, privateMagic)
 	b[4], b[5] = privateVersion, 0

@@ -30,17 +30,16 @@ const MaxErrorSize = PrefixSize + 12
 // errChunkSize is the length of ERR_CHUNK: below MinHeader.
 const errChunkSize = PrefixSize + 4
 
-// An ErrorBody is what follows the prefix of an RDMA_ERROR (RFC 8166 §4.5).
+// An ErrorBody is the body of an RDMA_ERROR, behind the prefix (RFC 8166 §4.5).
 type ErrorBody struct {
 	Code ErrorCode
-	// Low and High are the versions supported, with ErrVers.
+	// Low and High are the supported versions, for ErrVers.
 	Low, High uint32
 }
 
-// ParseErrorBody reads the body of a message of type RDMA_ERROR; message
-// includes the prefix. ok is false where the message cannot be decoded, an
-// unknown code included: it is dropped (RFC 8166 §4.5). Spare words behind it
-// are not looked at (RFC 5666 §4.3).
+// ParseErrorBody reads the body of an RDMA_ERROR; message includes the prefix. ok is false
+// if the message cannot be decoded or has an unknown code; the caller then drops it (RFC
+// 8166 §4.5). It ignores extra words at the end (RFC 5666 §4.3).
 func ParseErrorBody(message []byte) (e ErrorBody, ok bool) {
 	if len(message) < errChunkSize {
 		return ErrorBody{}, false
@@ -59,8 +58,8 @@ func ParseErrorBody(message []byte) (e ErrorBody, ok bool) {
 	return ErrorBody{}, false
 }
 
-// Put writes a whole RDMA_ERROR to b, which must have room for it, and returns
-// its length. p.Proc is set.
+// Put writes a whole RDMA_ERROR to b, which must have room for it, and returns its length.
+// It sets the procedure itself; p.Proc is ignored.
 func (e ErrorBody) Put(b []byte, p Prefix) int {
 	p.Proc = ProcError
 	p.Put(b)

@@ -2,13 +2,13 @@ package wire
 
 import "encoding/binary"
 
-// ReadSegmentSize is the length of a segment in a Read list on the wire, in bytes:
-// the word that says that it follows, the position, a plain segment.
+// ReadSegmentSize is the length of a segment in a Read list on the wire, in bytes: the word
+// that announces it, the position, and a plain segment.
 const ReadSegmentSize = 4 + 4 + segmentSize
 
-// A ReadSegment is a piece of the Read chunk at Position: one entry of a Read
-// list (RFC 8166 §4.3.1). A Read chunk is all entries with one position, in the
-// order of the list.
+// A ReadSegment is a piece of the Read chunk at Position: one entry of a Read list (RFC
+// 8166 §4.3.1). All entries with one position, in the order of the list, make up a Read
+// chunk.
 type ReadSegment struct {
 	// Position counts bytes of the unreduced Payload stream; 0 is the
 	// Payload stream itself (a Position-Zero Read chunk).
@@ -16,7 +16,7 @@ type ReadSegment struct {
 	Segment
 }
 
-// A ReadList is a parsed Read list, in place. The zero ReadList is empty.
+// A ReadList is a parsed Read list that aliases the message. The zero ReadList is empty.
 type ReadList struct {
 	entries []byte // of ReadSegmentSize each
 }
@@ -45,7 +45,7 @@ func parseReadList(b []byte) (l ReadList, n int, err error) {
 // Len is the number of segments in l.
 func (l ReadList) Len() int { return len(l.entries) / ReadSegmentSize }
 
-// At is segment i of l.
+// At returns segment i of l.
 func (l ReadList) At(i int) ReadSegment {
 	e := l.entries[i*ReadSegmentSize : (i+1)*ReadSegmentSize]
 	return ReadSegment{Position: binary.BigEndian.Uint32(e[4:]), Segment: getSegment(e[8:])}

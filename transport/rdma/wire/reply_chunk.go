@@ -2,8 +2,8 @@ package wire
 
 import "encoding/binary"
 
-// A ReplyChunk is the memory for a reply that is too long for a Send, in place
-// (RFC 8166 §4.3.3). The zero ReplyChunk is absent.
+// A ReplyChunk is the memory for a reply that is too long for a Send (RFC 8166 §4.3.3). It
+// aliases the message. The zero ReplyChunk is absent.
 type ReplyChunk struct {
 	WriteChunk
 	Present bool
@@ -36,9 +36,9 @@ func (c ReplyChunk) size() int {
 	return 4 + c.WriteChunk.size()
 }
 
-// putUsed writes the field to b as a Reply returns it, with the lengths of the
-// first used bytes; an offered chunk that was not used is present with lengths
-// of 0 (RFC 8166 §4.3.3). It returns the field's length.
+// putUsed writes the field to b in the form that a reply returns: with the lengths of the
+// first used bytes. An offered chunk that was not used is present with lengths of 0 (RFC
+// 8166 §4.3.3). It returns the field's length.
 func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	if !c.Present {
 		binary.BigEndian.PutUint32(b, 0)
@@ -48,8 +48,8 @@ func (c *ReplyChunk) putUsed(b []byte, used uint64) int {
 	return 4 + c.WriteChunk.putUsed(b[4:], used)
 }
 
-// putReplyChunk writes the field to b, which must have room for it, and returns
-// its length. nil segments: not present.
+// putReplyChunk writes the field to b, which must have room for it, and returns its length.
+// nil segments mean that the chunk is absent.
 func putReplyChunk(b []byte, segments []Segment) int {
 	if segments == nil {
 		binary.BigEndian.PutUint32(b, 0)

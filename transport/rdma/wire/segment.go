@@ -6,8 +6,8 @@ import "encoding/binary"
 // length, offset (RFC 8166 §3.4.3).
 const segmentSize = 16
 
-// A Segment is memory of the Requester's: Length bytes from Offset of the
-// region that Handle (the STag) names.
+// A Segment names memory of the Requester: Length bytes from Offset of the region that
+// Handle (the STag) names.
 type Segment struct {
 	Handle, Length uint32
 	Offset         uint64
@@ -31,7 +31,7 @@ func (s Segment) put(b []byte) {
 	binary.BigEndian.PutUint64(b[8:], s.Offset)
 }
 
-// wraps says that s reaches beyond the last tagged offset there is.
+// wraps reports that s reaches beyond the last tagged offset.
 func (s Segment) wraps() bool {
 	return s.Length > 0 && s.Offset+uint64(s.Length-1) < s.Offset
 }

@@ -2,9 +2,9 @@ package wire
 
 import "encoding/binary"
 
-// A WriteChunk is memory of the Requester's for one result, or for a whole reply
-// (the Reply chunk), in place (RFC 8166 §3.4.6). Without segments it is an empty
-// Write chunk: its result goes inline.
+// A WriteChunk is memory of the Requester for one result, or for a whole reply (the Reply
+// chunk) (RFC 8166 §3.4.6). It aliases the message. Without segments it is an empty Write
+// chunk: its result goes inline.
 type WriteChunk struct {
 	segments []byte // of segmentSize each
 }
@@ -25,10 +25,10 @@ func parseWriteChunk(b []byte) (c WriteChunk, n int, err error) {
 // Len is the number of segments in c.
 func (c WriteChunk) Len() int { return len(c.segments) / segmentSize }
 
-// At is segment i of c.
+// At returns segment i of c.
 func (c WriteChunk) At(i int) Segment { return getSegment(c.segments[i*segmentSize:]) }
 
-// Bytes is how much c holds: the sum of its segments' lengths.
+// Bytes returns the capacity of c: the sum of its segments' lengths.
 func (c WriteChunk) Bytes() uint64 {
 	var sum uint64
 	for i := 0; i < len(c.segments); i += segmentSize {
@@ -40,8 +40,8 @@ func (c WriteChunk) Bytes() uint64 {
 // size is the length of c on the wire, the count word included.
 func (c WriteChunk) size() int { return 4 + len(c.segments) }
 
-// putUsed writes c to b as a Reply returns it: all its segments, their lengths
-// those of the first used bytes (RFC 8166 §3.4.6). It returns c's length.
+// putUsed writes c to b in the form that a reply returns: all its segments, with the
+// lengths of the first used bytes (RFC 8166 §3.4.6). It returns c's length.
 func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	binary.BigEndian.PutUint32(b, uint32(c.Len()))
 	n := 4 + copy(b[4:], c.segments)
@@ -49,7 +49,7 @@ func (c WriteChunk) putUsed(b []byte, used uint64) int {
 	return n
 }
 
-// putLengths makes the lengths of the segments in b those of the first used bytes.
+// putLengths sets the lengths of the segments in b to those of the first used bytes.
 func putLengths(b []byte, used uint64) {
 	for at := 4; at < len(b); at += segmentSize {
 		length := min(used, uint64(binary.BigEndian.Uint32(b[at:])))
@@ -58,7 +58,7 @@ func putLengths(b []byte, used uint64) {
 	}
 }
 
-// A WriteList is a parsed Write list, in place (RFC 8166 §4.3.2). The zero
+// A WriteList is a parsed Write list that aliases the message (RFC 8166 §4.3.2). The zero
 // WriteList is empty.
 type WriteList struct {
 	chunks []byte // each: the word that says that it follows, the chunk
@@ -92,7 +92,7 @@ func parseWriteList(b []byte) (l WriteList, n int, err error) {
 // Len is the number of chunks in l.
 func (l WriteList) Len() int { return l.count }
 
-// Next takes the first chunk off l, which must have one.
+// Next removes and returns the first chunk of l, which must have one.
 func (l *WriteList) Next() WriteChunk {
 	c, n, _ := parseWriteChunk(l.chunks[4:])
 	l.chunks = l.chunks[4+n:]
@@ -103,8 +103,8 @@ func (l *WriteList) Next() WriteChunk {
 // size is the length of l on the wire.
 func (l WriteList) size() int { return len(l.chunks) + 4 }
 
-// putUsed writes l to b as a Reply returns it, chunk i with the lengths of its first
-// used[i] bytes, chunks beyond used with lengths of 0. It returns l's length.
+// putUsed writes l to b in the form that a reply returns: chunk i with the lengths of its
+// first used[i] bytes, chunks beyond used with lengths of 0. It returns l's length.
 func (l *WriteList) putUsed(b []byte, used []uint64) int {
 	n := copy(b, l.chunks)
 	for at := 0; at < n; {
@@ -120,7 +120,7 @@ func (l *WriteList) putUsed(b []byte, used []uint64) int {
 	return n + 4
 }
 
-// writeListSize is the length on the wire of a Write list of these chunks.
+// writeListSize returns the length on the wire of a Write list of these chunks.
 func writeListSize(chunks [][]Segment) int {
 	n := 4
 	for _, c := range chunks {
