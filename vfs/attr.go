@@ -32,10 +32,10 @@ type Time struct {
 	Nsec uint32
 }
 
-// Before says that t is earlier than u.
+// Before reports whether t is earlier than u.
 func (t Time) Before(u Time) bool { return t.Sec < u.Sec || t.Sec == u.Sec && t.Nsec < u.Nsec }
 
-// Time converts.
+// Time converts t to a time.Time.
 func (t Time) Time() time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }
 
 // Attr are a file's attributes.
@@ -52,64 +52,64 @@ type Attr struct {
 	Atime        Time
 	Mtime        Time
 	Ctime        Time
-	// Change names one state: it differs whenever the content or attributes
-	// differ, and only grows. Attributes that were looked at while a change
-	// runs may be newer than their Change, and are never older. Locally: the
-	// ctime, pushed up in memory where it does not grow with each change.
+	// Change names one state of the file. It differs whenever the content or the attributes
+	// differ, and it only grows. If a change runs while the attributes are read, they may be
+	// newer than their Change; they are never older. In vfs/local, Change is the ctime; if the
+	// ctime does not grow with each change, vfs/local raises Change in memory.
 	Change uint64
 
-	// Birth is the time of the file's creation, where HasBirth says that it is
-	// known, and MountedOn the number of the directory that the file system
-	// which this file is the root of is mounted on; that of the file itself for
-	// all others, and 0 where it is not known. Both are told where Op.Want asks
-	// for them, and else zero.
+	// Birth is the time of the file's creation; it is known if HasBirth is set. MountedOn is a
+	// file number. If this file is the root of a mounted file system, MountedOn is the number of
+	// the directory under the mount; for any other file it is the file's own number, and 0 if
+	// unknown. The file system fills these fields in if Op.Want asks for them; otherwise they are
+	// zero.
 	Birth     Time
 	HasBirth  bool
 	MountedOn uint64
 }
 
-// Want are attributes that cost more than the others, as bits. Of an Op with
-// them GetAttr, Lookup and ReadDir fill them in, in what they tell of a file,
-// not of the directory that it was found in. No other method needs to.
+// Want is a set of attributes that cost more to read than the others, as bits. If Op.Want has
+// bits set, GetAttr, Lookup and ReadDir fill those attributes in for the file that they return,
+// but not for the directory that they found it in. No other method has to.
 type Want uint8
 
-// Attributes that are told when they are wanted.
+// Attributes that are filled in on request.
 const (
 	WantBirth     Want = 1 << iota // Birth and HasBirth
 	WantMountedOn                  // MountedOn
 )
 
-// TimeHow says how a time is to be set.
+// TimeHow is the way to set a time.
 type TimeHow uint8
 
 // Ways to set a time.
 const (
 	KeepTime   TimeHow = iota
-	ServerTime         // to the time of the change
+	ServerTime         // to the server's time
 	ClientTime         // to the value given
 )
 
-// SetAttr is a change of attributes; only what is marked as set changes.
+// SetAttr is a change of attributes. Only the attributes that are marked as set change.
 type SetAttr struct {
 	SetMode, SetUID, SetGID, SetSize bool
 	Mode, UID, GID                   uint32
 	Size                             uint64
 	AtimeHow, MtimeHow               TimeHow
 	Atime, Mtime                     Time
-	// UseUmask, of a creation with SetMode: the bits of Umask (0777) are taken
-	// off Mode, unless the directory has a default ACL, which then decides in
-	// their place (RFC 8275 §3). Other calls do not look at it.
+	// UseUmask belongs to a creation with SetMode. The bits of Umask (0777) are taken off Mode,
+	// unless the directory has a default ACL; the ACL then decides instead (RFC 8275 §3). Calls
+	// that create nothing ignore UseUmask.
 	UseUmask bool
 	Umask    uint32
 }
 
-// IsZero says that nothing is to be changed.
+// IsZero reports whether s changes nothing.
 func (s *SetAttr) IsZero() bool {
 	return !s.SetMode && !s.SetUID && !s.SetGID && !s.SetSize && s.AtimeHow == KeepTime && s.MtimeHow == KeepTime
 }
 
-// Masked is s with its Umask taken off its Mode, for an implementation that
-// creates something where no default ACL decides.
+// Masked returns s with Umask taken off Mode. An implementation calls it when it creates a file
+// and no default ACL decides.
 func (s SetAttr) Masked() SetAttr {
 	if s.UseUmask {
 		s.Mode &^= s.Umask & 0o777
@@ -118,30 +118,30 @@ func (s SetAttr) Masked() SetAttr {
 	return s
 }
 
-// OfExclusive is s as far as an Exclusive Create applies it: without times and
+// OfExclusive returns the part of s that an Exclusive Create applies: everything but times and
 // size.
 func (s SetAttr) OfExclusive() SetAttr {
 	s.AtimeHow, s.MtimeHow, s.SetSize = KeepTime, KeepTime, false
 	return s
 }
 
-// Change is what an object looked like around a change of it. A half that is
-// not valid is not known. Atomic says that nothing else changed the object
-// between the two.
+// Change holds an object's attributes before and after a change. If HasBefore or HasAfter is
+// false, that half is unknown. Atomic means that no other change of the object came between the
+// two.
 type Change struct {
 	Before, After       Attr
 	HasBefore, HasAfter bool
 	Atomic              bool
 }
 
-// Usage is a file system's fill (RFC 1813 §3.3.18), in bytes and files.
-// Available is what this caller may still use.
+// Usage holds the total and free space of a file system (RFC 1813 §3.3.18), in bytes and files.
+// Available is the part that this caller may still use.
 type Usage struct {
 	TotalBytes, FreeBytes, AvailableBytes uint64
 	TotalFiles, FreeFiles, AvailableFiles uint64
 }
 
-// Info are a file system's fixed facts (RFC 1813 §3.3.19, §3.3.20).
+// Info holds the fixed properties of a file system (RFC 1813 §3.3.19, §3.3.20).
 type Info struct {
 	MaxFileSize                       uint64
 	MaxName, MaxLink                  uint32

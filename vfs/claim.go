@@ -7,66 +7,65 @@ import (
 	"syscall"
 )
 
-// ClaimMode is how strongly a range of bytes is claimed.
+// ClaimMode is the strength of a claim on a range of bytes.
 type ClaimMode uint8
 
-// Modes of claims. Two processes may read; one that writes is alone.
+// Modes of claims. Several processes may claim a range to read. A claim to write excludes all
+// others.
 const (
 	ClaimNone ClaimMode = iota
 	ClaimRead
 	ClaimWrite
 )
 
-// ToEnd is the length of a range that reaches to the end of the file, however
-// far that will be (RFC 8881 §18.10.3).
+// ToEnd is the length of a range that always reaches to the end of the file, even if the file
+// grows (RFC 8881 §18.10.3).
 const ToEnd = math.MaxUint64
 
-// Claimed is a range that is claimed. Length may be ToEnd.
+// Claimed is a claimed range. Length may be ToEnd.
 type Claimed struct {
 	Start, Length uint64
 	Mode          ClaimMode
 }
 
-// Claimer is the further interface of a FileSystem on which this process can
-// hold byte ranges of files against other processes of the machine: what its
-// clients have locked among themselves, taken together. Claims are advisory
-// where the machine's locks are. They are the process's and no caller's, so that
-// no Op is passed.
+// Claimer is an optional interface of a FileSystem. Through it this process holds byte ranges of
+// files against other processes of the machine: the union of the locks of its clients. Claims are
+// advisory where the machine's locks are. They belong to the process, not to a caller; therefore
+// no method takes an Op.
 //
-// Its methods may be called from any number of goroutines at once; the caller
-// orders those of one file, and bounds how many ranges it claims of it. They may have to open the file, and then block for
-// as long as that takes, but wait for no other process. A file of which something
-// is claimed lives as if it were open (see File).
+// Its methods may be called from any number of goroutines at once. For one file, the caller
+// orders the calls and bounds the number of ranges that it claims. A method may have to open the
+// file, and then blocks until the file is open; it waits for no other process. A file with claims
+// stays alive as if it were open (see File).
 type Claimer interface {
-	// Claim makes mode that of all of a range of a regular file: what was
-	// claimed there before is replaced, the rest stays. It does so for all of
-	// the range, or fails and changes nothing.
+	// Claim sets the mode of a whole range of a regular file. It replaces the former claims
+	// inside the range and keeps those outside. It claims the whole range, or fails and changes
+	// nothing.
 	//
-	// EAGAIN: another process holds a lock that stands against it. EINVAL:
-	// length is 0, or the range ends behind 2^64-1. ENOLCK, ErrDelay: there is
-	// no room for more. EROFS: what cannot be written to cannot be claimed to
-	// write. ErrNotSupported: the file system has no locks.
+	// EAGAIN: another process holds a conflicting lock. EINVAL: length is 0, or the range ends
+	// beyond 2^64-1. ENOLCK, ErrDelay: no room for more claims. EROFS: a file that cannot be
+	// written cannot be claimed with ClaimWrite. ErrNotSupported: the file system has no locks.
 	Claim(h Handle, start, length uint64, mode ClaimMode) error
-	// TestClaim finds a lock of another process that stands against a claim
-	// with mode; false: there is none now.
+	// TestClaim finds a lock of another process that conflicts with a claim of this mode. It
+	// returns false if there is none now.
 	TestClaim(h Handle, start, length uint64, mode ClaimMode) (Claimed, bool, error)
-	// DropClaims ends all claims on a file. It cannot fail.
+	// DropClaims removes all claims on a file. It cannot fail.
 	DropClaims(h Handle)
 }
 
-// Claims are the claims on one file, for implementations of Claimer. The zero
-// value holds none. Its methods are not for several goroutines at once.
+// Claims holds the claims on one file, for implementations of Claimer. The zero value is empty.
+// Only one goroutine at a time may call its methods.
 type Claims struct {
 	held []span // by rising start; none overlaps another
 }
 
-// A span ends with last, inclusive.
+// A span is a claimed range; last is its last byte.
 type span struct {
 	start, last uint64
 	mode        ClaimMode
 }
 
-// spanOf is the range of length bytes at start.
+// spanOf returns the span of length bytes at start.
 func spanOf(start, length uint64, mode ClaimMode) (span, error) {
 	s := span{start, math.MaxUint64, mode}
 	if length == 0 || length != ToEnd && length-1 > math.MaxUint64-start {
@@ -78,16 +77,16 @@ func spanOf(start, length uint64, mode ClaimMode) (span, error) {
 	return s, nil
 }
 
-// CheckRange says whether start and length are those of a range: EINVAL if not.
+// CheckRange returns EINVAL if start and length are not a valid range.
 func CheckRange(start, length uint64) error {
 	_, err := spanOf(start, length, ClaimNone)
 	return err
 }
 
-// None says that nothing is claimed.
+// None reports whether nothing is claimed.
 func (c *Claims) None() bool { return len(c.held) == 0 }
 
-// Set makes mode that of a range.
+// Set sets the mode of a range, as Claimer.Claim does.
 func (c *Claims) Set(start, length uint64, mode ClaimMode) error {
 	s, err := spanOf(start, length, mode)
 	if err != nil {
@@ -98,8 +97,8 @@ func (c *Claims) Set(start, length uint64, mode ClaimMode) error {
 	for to < len(c.held) && c.held[to].start <= s.last {
 		to++
 	}
-	// What takes the place of held[from:to], with the neighbours, which may become one with
-	// it: at most 5 spans.
+	// Build the spans that replace held[from:to] and the two neighbours, which may merge with
+	// them: at most 5 spans.
 	var place [5]span
 	with := place[:0]
 	if from > 0 {
@@ -124,12 +123,12 @@ func (c *Claims) Set(start, length uint64, mode ClaimMode) error {
 	return nil
 }
 
-// from is the index of the first span that ends at or behind offset.
+// from returns the index of the first span that ends at or after offset.
 func (c *Claims) from(offset uint64) int {
 	return sort.Search(len(c.held), func(i int) bool { return c.held[i].last >= offset })
 }
 
-// joined makes one of neighbours with the same mode.
+// joined merges neighbours with the same mode.
 func joined(held []span) []span {
 	n := 0
 	for _, s := range held {
@@ -143,8 +142,7 @@ func joined(held []span) []span {
 	return held[:n]
 }
 
-// Against finds the first claim that stands against one of another process with
-// mode.
+// Against finds the first claim that conflicts with a claim of another process with this mode.
 func (c *Claims) Against(start, length uint64, mode ClaimMode) (Claimed, bool, error) {
 	s, err := spanOf(start, length, mode)
 	if err != nil {

@@ -1,28 +1,28 @@
 package vfs
 
-// A Cred is the user that a call is made for, after squashing, as the kernel would
-// judge it.
+// A Cred is the user for whom a call is made, after squashing. The file system judges it as the
+// kernel would.
 type Cred struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary, at most 65536, in any order
 }
 
-// Op goes with every call of a FileSystem. It may be kept only until the
-// method returns.
+// Op holds the circumstances of one call of a FileSystem. A method may keep it only until it
+// returns.
 type Op struct {
 	// Cred is never nil.
 	Cred *Cred
-	// Try: answer at once or answer ErrWouldBlock having done nothing.
-	// A method without anything at hand may always answer ErrWouldBlock.
+	// Try: answer at once, or do nothing and return ErrWouldBlock. A method that keeps no answers
+	// at hand may always return ErrWouldBlock.
 	Try bool
-	// Async: what the method changes of names and attributes need not be
-	// durable when it returns. What is promised about data is kept.
+	// Async: changes of names and attributes need not be durable when the method returns.
+	// Promises about data (Stability) hold all the same.
 	Async bool
-	// Want are attributes to be told beyond the usual ones.
+	// Want names the attributes to fill in beyond the usual ones.
 	Want Want
 }
 
-// Access are rights that Access is asked about and answers with.
+// Access is a set of rights, as bits.
 type Access uint32
 
 // Rights, as NFSv3 has them (RFC 1813 §3.3.4).
@@ -33,153 +33,145 @@ const (
 	AccessExtend
 	AccessDelete
 	AccessExecute
-	// What may be done with extended attributes (RFC 8276 §8.3). A FileSystem
-	// without Xattrs never grants them.
+	// Rights to extended attributes (RFC 8276 §8.3). A FileSystem without Xattrs never grants
+	// them.
 	AccessXattrRead
 	AccessXattrWrite
 	AccessXattrList
 )
 
-// Stability is how safe written data is.
+// Stability is the degree to which written data is safe.
 type Stability uint8
 
 // Levels (RFC 1813 §3.3.7). Higher numbers promise more.
 const (
 	Unstable Stability = iota
-	DataSync           // data, and what is needed to read it, on stable storage
+	DataSync           // data, and the metadata needed to read it, on stable storage
 	FileSync           // and all attributes
 )
 
-// CreateMode is what Create does about a name that exists.
+// CreateMode decides how Create treats a name that exists.
 type CreateMode uint8
 
 // Modes of Create (RFC 1813 §3.3.8).
 const (
-	// Unchecked: use the file that exists. Of Attr nothing but a size is applied
-	// to it then: truncated where that says 0, and with its content left alone
-	// where no size is set.
+	// Unchecked: use the existing file. Of Attr, only a size is applied to it: size 0 truncates
+	// the file; without a size the content stays.
 	Unchecked CreateMode = iota
-	// Guarded: EEXIST.
+	// Guarded: fail with EEXIST.
 	Guarded
-	// Exclusive: EEXIST, except where the file was made by a Create with the
-	// same Verifier, which then succeeds again; a restart of the process in
-	// between changes nothing. Attr is applied (RFC 8881 §18.16.3,
-	// EXCLUSIVE4_1), except its times, in which the Verifier may be kept, and a
-	// size other than 0. NFSv3 has no Attr here.
+	// Exclusive: fail with EEXIST, unless a Create with the same Verifier made the file; then
+	// succeed again, even if the process restarted in between. Attr is applied (RFC 8881
+	// §18.16.3, EXCLUSIVE4_1) except the times, which may hold the Verifier, and a size other
+	// than 0. In NFSv3 Attr is empty here.
 	Exclusive
 )
 
-// CreateHow is the manner of a Create.
+// CreateHow holds the mode, attributes and verifier of a Create.
 type CreateHow struct {
 	Mode     CreateMode
 	Attr     SetAttr
 	Verifier [8]byte
 }
 
-// A DirEntry is one name in a directory. Its Name is valid only during the call
-// that hands it over.
+// A DirEntry is one name in a directory. Name is valid only until emit returns.
 type DirEntry struct {
 	Name   []byte
 	FileID uint64
-	// Cookie continues after this entry. Never 0.
+	// Cookie is the place after this entry: a listing continues from it. Never 0.
 	Cookie uint64
-	// Handle and Attr where asked for and to be had.
+	// Handle and Attr are set if the caller asked for them and they are available.
 	Handle  Handle
 	Attr    Attr
 	HasAttr bool
 }
 
-// Object is what a lookup or a creation found.
+// Object is the file that a lookup or a creation returns.
 type Object struct {
 	Handle  Handle
 	Attr    Attr
 	HasAttr bool
-	// Created, of Create: this call made the file, or the Exclusive one that it
-	// repeats did. False: the file was there.
+	// Created is set by Create. True: this call made the file, or it repeats the Exclusive Create
+	// that made it. False: the file existed.
 	Created bool
 }
 
-// A FileSystem is what an export serves. Every method may be called from any
-// number of goroutines at once, on the same file too; the implementation
-// orders what must be ordered. Names are single components: not empty, without
-// '/' and NUL, not longer than Info.MaxName (else EINVAL or ENAMETOOLONG); "."
-// and ".." are looked up, and refused with EINVAL or EEXIST where something
-// would be made or removed; ".." of the root is the root.
+// A FileSystem is served by an export. Every method may be called from any number of goroutines
+// at once, also on the same file; the implementation synchronizes them. Names are single
+// components: not empty, without '/' and NUL, not longer than Info.MaxName (else EINVAL or
+// ENAMETOOLONG). Lookup accepts "." and ".."; methods that make or remove a name refuse them with
+// EINVAL or EEXIST. ".." of the root is the root.
 //
-// The file system judges what op.Cred may do, with two rules of
-// NFS on top (RFC 1813 §4.4): a file's owner may read and write its data
-// whatever its mode, and execute permission suffices for reading. The two never
-// show in Access.
+// The file system judges the rights of op.Cred, with two additional rules of NFS (RFC 1813 §4.4):
+// a file's owner may read and write its data whatever its mode, and execute permission suffices
+// for reading. Access never reports these two.
 //
-// Methods that change names or attributes return when the change is as
-// durable as the file system was configured to make it, unless op.Async.
+// Methods that change names or attributes return when the change is as durable as the file system
+// was configured to make it, unless op.Async is set.
 type FileSystem interface {
-	// Root is the handle of the root directory.
+	// Root returns the handle of the root directory.
 	Root() Handle
-	// Lane identifies what may stall together, a mounted file system as a
-	// rule: calls that wait for it are bounded separately from all others.
-	// Comparable, never nil.
+	// Lane returns a key for the storage that may stall as a whole, usually a mounted file
+	// system. The caller bounds calls that wait for one lane separately from all others. The key
+	// is comparable and never nil.
 	Lane() any
-	// Info and Usage are about the file system that h is on.
+	// Info and Usage describe the file system that holds h.
 	Info(op *Op, h Handle) (Info, error)
 	Usage(op *Op, h Handle) (Usage, error)
 
 	GetAttr(op *Op, h Handle, a *Attr) error
-	// SetAttr applies s. With guard, only if the ctime is *guard, else
-	// ErrNotSync. What s sets is applied together or not at all as far as
-	// permission goes: permission for all of it is checked first.
+	// SetAttr applies s. If guard is not nil and differs from the ctime, it fails with
+	// ErrNotSync. It checks permission for all of s first, so a missing permission leaves
+	// everything unchanged.
 	SetAttr(op *Op, h Handle, s *SetAttr, guard *Time) (Change, error)
-	// Access answers which of want the caller has; a receives attributes.
+	// Access returns the subset of want that the caller has; a receives attributes.
 	Access(op *Op, h Handle, want Access, a *Attr) (Access, error)
-	// Lookup finds name in dir; dirAttr receives the directory's attributes,
-	// also where the lookup fails with ENOENT.
+	// Lookup finds name in dir; dirAttr receives the directory's attributes, also if the lookup
+	// fails with ENOENT.
 	Lookup(op *Op, dir Handle, name []byte, dirAttr *Attr) (Object, error)
-	// ReadLink writes the symlink's text to buf and returns its length;
-	// ENAMETOOLONG where buf is too short. a receives attributes.
+	// ReadLink writes the symlink's text to buf and returns its length; if buf is too short, it
+	// fails with ENAMETOOLONG. a receives attributes.
 	ReadLink(op *Op, h Handle, buf []byte, a *Attr) (int, error)
 
-	// Read fills buf from offset as far as the file reaches. eof: the file
-	// ends within or right behind what was read. a receives attributes.
+	// Read fills buf from offset, up to the end of the file. eof: the file ends within or right
+	// after the bytes read. a receives attributes.
 	Read(op *Op, h Handle, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
-	// Write stores data, pieces in order, at offset, and makes it at least
-	// as stable as asked. It returns how much was stored (less than given
-	// only with an error after a part was stored, then reported by the next
-	// call) and how stable it is.
+	// Write stores the pieces of data in order at offset, and makes them at least as stable as
+	// asked. It returns the number of bytes stored and how stable they are. If an error comes
+	// after a part was stored, Write returns that part without the error; the next call reports
+	// it.
 	Write(op *Op, h Handle, offset uint64, data [][]byte, stable Stability) (n int, done Stability, ch Change, err error)
-	// Commit puts what was written to the range (count 0: to the end) on
-	// stable storage. A user that has the file open for writing (Opener) may
-	// do so whatever the mode.
+	// Commit puts the data written to the range (count 0: to the end) on stable storage. A user
+	// with the file open for writing (Opener) may commit whatever the mode.
 	Commit(op *Op, h Handle, offset uint64, count uint32) (Change, error)
-	// Verifier tells apart the instances of the file system between which
-	// unstable data may have been lost: it changes at a restart, and when a
-	// sync failed, before that failure is reported to a caller.
+	// Verifier identifies one instance of the file system. It changes when unstable data may have
+	// been lost: at a restart, and at a failed sync, before a caller learns of that failure.
 	Verifier() [8]byte
 
-	// Create makes a regular file, or finds it: see CreateMode.
+	// Create makes a regular file, or uses an existing one: see CreateMode.
 	Create(op *Op, dir Handle, name []byte, how *CreateHow) (Object, Change, error)
 	Mkdir(op *Op, dir Handle, name []byte, s *SetAttr) (Object, Change, error)
 	Symlink(op *Op, dir Handle, name, text []byte, s *SetAttr) (Object, Change, error)
 	// Mknod makes a device, socket or FIFO.
 	Mknod(op *Op, dir Handle, name []byte, t Type, s *SetAttr, major, minor uint32) (Object, Change, error)
-	// Remove removes anything but a directory, Rmdir an empty directory. EBUSY,
-	// of Rename as well: the machine itself holds the name fast (something is
-	// mounted there), and waiting does not help; what passes by itself is
-	// ErrDelay.
+	// Remove removes any object but a directory; Rmdir removes an empty directory. EBUSY (of
+	// Rename too): the machine itself holds the name, for example because something is mounted
+	// there, and waiting does not help. For a temporary obstacle the error is ErrDelay.
 	Remove(op *Op, dir Handle, name []byte) (Change, error)
 	Rmdir(op *Op, dir Handle, name []byte) (Change, error)
-	// Rename moves; from and to are the changes of the two directories.
+	// Rename moves a name. from and to are the changes of the two directories.
 	Rename(op *Op, fromDir Handle, fromName []byte, toDir Handle, toName []byte) (from, to Change, err error)
-	// Link gives h another name; a receives h's attributes.
+	// Link gives h another name; a receives the attributes of h.
 	Link(op *Op, h, dir Handle, name []byte, a *Attr) (Change, error)
 
-	// ReadDir calls emit for each entry of dir after cookie (0: from the
-	// start, "." and ".." included) until emit returns false or the end. An
-	// entry present during a whole listing is seen exactly once, whatever is
-	// added and removed meanwhile. plus: with Handle and Attr. dirAttr
-	// receives the directory's attributes. eof: emit saw the last entry.
+	// ReadDir calls emit for each entry of dir after cookie (0: from the start, "." and ".."
+	// included), until emit returns false or the directory ends. A listing shows each entry that
+	// exists during all of it exactly once, even if other entries are added or removed meanwhile.
+	// plus: each entry has Handle and Attr. dirAttr receives the directory's attributes. eof:
+	// emit saw the last entry.
 	ReadDir(op *Op, dir Handle, cookie uint64, plus bool, dirAttr *Attr, emit func(e *DirEntry) bool) (eof bool, err error)
 
-	// Close gives back what the file system holds; what was acknowledged as
-	// stable is. No other method is called any more.
+	// Close releases the resources of the file system; data acknowledged as stable is safe. The
+	// caller calls no other method afterwards.
 	Close() error
 }

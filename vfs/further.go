@@ -1,16 +1,15 @@
 package vfs
 
-// A Wrapper is a FileSystem that stands before another one and passes on what it
-// does not change.
+// A Wrapper is a FileSystem that passes calls on to another one, except those that it changes.
 type Wrapper interface {
 	FileSystem
-	// Unwrap is the file system behind it.
+	// Unwrap returns the wrapped file system.
 	Unwrap() FileSystem
 }
 
-// As finds the further interface T of fs: fs itself where it implements T, else
-// the nearest of those that it wraps which does. A wrapper that changes what T
-// does implements T; what goes by T passes by one that does not.
+// As finds the optional interface T of fs. If fs implements T, it returns fs; otherwise it
+// returns the nearest wrapped FileSystem that does. A wrapper that wants to change T's methods
+// has to implement T itself, because calls through T bypass every wrapper that does not.
 func As[T any](fs FileSystem) (t T, ok bool) {
 	for {
 		if t, ok = fs.(T); ok {
@@ -24,19 +23,17 @@ func As[T any](fs FileSystem) (t T, ok bool) {
 	}
 }
 
-// Shared is the further interface of a FileSystem whose files others may show as well: it
-// shows one directory of a volume, and they show other directories, or all of it.
+// Shared is an optional interface of a FileSystem that shows one directory of a volume. Other
+// FileSystems may show other directories of the same volume, or all of it, and so the same files.
 type Shared interface {
-	// Volume is comparable, and does not change. To two FileSystems with the same one a
-	// Handle names the same file.
+	// Volume returns a comparable value that never changes. In two FileSystems with the same
+	// Volume, a Handle names the same file.
 	Volume() any
 }
 
-// Placed is the further interface of a FileSystem whose directories the machine's own
-// programs see by names.
+// Placed is an optional interface of a FileSystem whose directories local programs reach by path.
 type Placed interface {
-	// Place says where a directory is: on which mount, by its ID in mountinfo (proc(5)),
-	// and by which absolute path at this moment. It asks the kernel alone, and waits for
-	// nothing.
+	// Place returns a directory's mount, as an ID in mountinfo (proc(5)), and its absolute path
+	// at this moment. It asks only the kernel and never waits.
 	Place(op *Op, dir Handle) (mount uint64, path string, err error)
 }

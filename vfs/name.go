@@ -5,9 +5,8 @@ import (
 	"syscall"
 )
 
-// CheckName says whether name can be that of one component of a path, as a
-// FileSystem takes them: EINVAL if it is empty or has '/' or NUL in it,
-// ENAMETOOLONG if it has more than longest bytes.
+// CheckName checks that name can be one component of a path. It returns EINVAL if name is empty
+// or contains '/' or NUL, and ENAMETOOLONG if it has more than longest bytes.
 func CheckName(name []byte, longest int) error {
 	switch {
 	case len(name) == 0:
@@ -20,5 +19,5 @@ func CheckName(name []byte, longest int) error {
 	return nil
 }
 
-// IsDot says that name is "." or "..", which no file can be called.
+// IsDot reports whether name is "." or "..". No file can have these names.
 func IsDot(name []byte) bool { return string(name) == "." || string(name) == ".." }

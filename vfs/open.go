@@ -1,60 +1,57 @@
 package vfs
 
-// OpenAccess is what a File is opened for, as bits.
+// OpenAccess is the access that a File is opened for, as bits.
 type OpenAccess uint8
 
-// Bits of OpenAccess. At least one of OpenRead and OpenWrite is set.
+// Bits of OpenAccess. A caller sets OpenRead, OpenWrite or both.
 const (
 	OpenRead OpenAccess = 1 << iota
 	OpenWrite
-	// OpenOwner: the file's owner may, whatever the mode. It is for the call
-	// that made the file, which POSIX does not judge by the mode that it gave
-	// it, and for one that takes up again what was granted before.
+	// OpenOwner: the file's owner may open it whatever the mode. Two callers set it: the call
+	// that made the file, because POSIX does not check the new mode against that call, and a call
+	// that resumes access granted earlier.
 	OpenOwner
 )
 
-// Opener is the further interface of a FileSystem that has open files, as
-// POSIX and NFSv4 know them.
+// Opener is an optional interface of a FileSystem with open files as POSIX and NFSv4 define them.
 type Opener interface {
-	// Open opens the regular file h for op.Cred. What the caller may do is
-	// judged here and once: with OpenRead by permission to read or to execute
-	// (a program is run by reading it), with OpenWrite by permission to write.
-	// That a file's owner may read and write whatever the mode, as NFSv3 has it
-	// (RFC 1813 §4.4), holds only with OpenOwner.
+	// Open opens the regular file h for op.Cred. Permission is checked here and never again:
+	// OpenRead needs permission to read or to execute (a program is run by reading it), OpenWrite
+	// permission to write. NFSv3's rule that a file's owner may read and write whatever the mode
+	// (RFC 1813 §4.4) applies only with OpenOwner.
 	//
-	// EISDIR: a directory. ELOOP: a symlink. EINVAL: another kind of file, or
-	// no access. EACCES, EROFS: what it is not granted. ErrDelay: more files
-	// are open than the FileSystem has room for.
+	// EISDIR: a directory. ELOOP: a symlink. EINVAL: another kind of file, or access has neither
+	// OpenRead nor OpenWrite. EACCES, EROFS: the access is not permitted. ErrDelay: the
+	// FileSystem has no room for more open files.
 	Open(op *Op, h Handle, access OpenAccess) (File, error)
 }
 
-// An OpenCounter is the further interface of an Opener that has room for so many open
-// files. Those who open files for others share that out among them.
+// An OpenCounter is an optional interface of an Opener with a bounded number of open files.
+// Callers that open files for clients divide that number among the clients.
 type OpenCounter interface {
-	// OpenFiles says how many files are open, and how many may be at most. One that is
-	// open several times counts once for each of OpenRead and OpenWrite. It never
-	// waits.
+	// OpenFiles returns the number of open files and its upper limit. A file that is open several
+	// times counts once for OpenRead and once for OpenWrite. OpenFiles never waits.
 	OpenFiles() (open, most int)
 }
 
-// A File is an open file. While it is open, the file lives: one whose last name
-// is removed is there until the last File of it is closed, for this File, and
-// for every method that is given its Handle. (Link gives it no new name: ESTALE.)
-// A File does not outlive the process, and it is closed before its FileSystem is.
+// A File is an open file. An open file stays alive: if its last name is removed, it exists until
+// its last File is closed, for that File and for every method that is given its Handle. (Link
+// cannot give it a new name: ESTALE.) A File does not outlive the process. The caller closes it
+// before the FileSystem.
 //
-// Methods may be called from any number of goroutines at once. They follow the
-// contracts of the FileSystem methods of the same name, Try included, but judge
-// no permission: a mode or an owner that changed since Open does not matter.
-// op.Cred is the user that the change is made for, for quotas and set-id bits. EBADF: the
-// File was not opened for this, or it is closed.
+// Methods may be called from any number of goroutines at once. They follow the contracts of the
+// FileSystem methods of the same name, Try included, but check no permission: a mode or an owner
+// that changed since Open does not matter. op.Cred is the user for whom the change is made; it
+// counts for quotas and set-id bits. EBADF: the File was not opened for this access, or it is
+// closed.
 type File interface {
 	Read(op *Op, offset uint64, buf []byte, a *Attr) (n int, eof bool, err error)
 	Write(op *Op, offset uint64, data [][]byte, stable Stability) (n int, done Stability, ch Change, err error)
-	// Commit needs no particular access, as fsync(2) does not.
+	// Commit needs no particular access, like fsync(2).
 	Commit(op *Op, offset uint64, count uint32) (Change, error)
-	// SetSize cuts or extends the file, which is opened for writing.
+	// SetSize cuts or extends the file. The file must be open for writing.
 	SetSize(op *Op, size uint64) (Change, error)
-	// Close never waits. A method that was called before goes on to its end. A
-	// second Close does nothing.
+	// Close never waits. A method that is already running finishes normally. A second Close does
+	// nothing.
 	Close()
 }

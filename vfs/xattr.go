@@ -1,40 +1,39 @@
 package vfs
 
-// XattrMode is what SetXattr does about an attribute that exists, or does not.
+// XattrMode decides how SetXattr treats an attribute that exists, or does not.
 type XattrMode uint8
 
 // Modes of SetXattr (RFC 8276 §8.4.3).
 const (
 	XattrEither  XattrMode = iota
-	XattrCreate            // EEXIST if there is one
-	XattrReplace           // ENODATA if there is none
+	XattrCreate            // EEXIST if it exists
+	XattrReplace           // ENODATA if it does not exist
 )
 
-// MaxXattr is the longest value of an extended attribute, and the longest list
-// of names, in bytes (Linux: XATTR_SIZE_MAX, XATTR_LIST_MAX).
+// MaxXattr is the maximum length of the value of an extended attribute, and the longest list of
+// names, in bytes (Linux: XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const MaxXattr = 64 << 10
 
-// Xattrs is the further interface of a FileSystem that keeps extended attributes
-// of users (xattr(7)). Names are those behind "user.", which local programs put
-// before them: not empty and without NUL (EINVAL), at most 250 bytes
-// (ENAMETOOLONG). Only regular files and directories have such attributes: EPERM
-// where others are changed, ENODATA where they are asked.
+// Xattrs is an optional interface of a FileSystem that keeps extended attributes of users
+// (xattr(7)). Names come without the prefix "user." that local programs use: not empty and
+// without NUL (EINVAL), at most 250 bytes (ENAMETOOLONG). Only regular files and directories have
+// such attributes. On other objects, changes fail with EPERM and reads with ENODATA.
 //
-// What op.Cred may is what the mode says of a file's data, without the rules of
-// NFSv3 on top: permission to read for what is told, to write for what is
-// changed. Access answers the same for AccessXattrRead, AccessXattrList and
-// AccessXattrWrite. ErrNotSupported: the file system keeps none.
+// op.Cred needs the mode's permission for the file's data, without the additional rules of NFSv3:
+// permission to read in order to get or list, permission to write in order to change. Access
+// answers accordingly for AccessXattrRead, AccessXattrList and AccessXattrWrite. ErrNotSupported:
+// the file system keeps none.
 type Xattrs interface {
-	// GetXattr writes the value to buf, from its beginning, and returns its
-	// length. ENODATA: there is none of this name. ERANGE: buf is too short.
+	// GetXattr writes the value to the start of buf and returns its length. ENODATA: h has no
+	// attribute of this name. ERANGE: buf is too short.
 	GetXattr(op *Op, h Handle, name, buf []byte) (int, error)
-	// SetXattr gives h an attribute. E2BIG: the value is longer than MaxXattr.
-	// ENOSPC: it does not fit beside the others.
+	// SetXattr sets an attribute of h. E2BIG: the value is longer than MaxXattr. ENOSPC: there is
+	// no room for it beside the others.
 	SetXattr(op *Op, h Handle, name, value []byte, mode XattrMode) (Change, error)
-	// ListXattrs writes the names to buf, each with a NUL behind it, and
-	// returns the length of all. ERANGE: buf is too short, which one of MaxXattr
-	// never is. E2BIG: local programs have made more than can be listed.
+	// ListXattrs writes the names to buf, each followed by a NUL, and returns the total length.
+	// ERANGE: buf is too short; a buf of MaxXattr bytes never is. E2BIG: local programs have made
+	// more attributes than can be listed.
 	ListXattrs(op *Op, h Handle, buf []byte) (int, error)
-	// RemoveXattr takes an attribute away. ENODATA: there was none.
+	// RemoveXattr removes an attribute. ENODATA: h has no attribute of this name.
 	RemoveXattr(op *Op, h Handle, name []byte) (Change, error)
 }
