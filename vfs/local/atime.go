@@ -7,32 +7,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel notes the time of a read in the inode, and RWF_NOWAIT does not keep
-// it from that. On a file system with a log it waits for the disk where the log
-// does. Most mounts have relatime: the time is noted at the first read after a
-// change, and once a day. That read is left to a call that may block.
+// A read makes the kernel write the time into the inode (atime), even with RWF_NOWAIT. On a file
+// system with a log, this write waits for the disk whenever the log does. On most mounts
+// (relatime) the kernel writes atime only at the first read after a change, and once a day. Such
+// a read is left to a call that may block.
 //
-// An attempt knows of the changes that went through this FS or that it was asked
-// about since. One that a process on the machine has just made is not noticed:
-// the attempt may then wait with its thread, as long as the log does.
+// An attempt knows the changes that went through this FS, or that an earlier look has shown. If
+// another process changed the file a moment ago, the attempt does not know it; then the attempt
+// and its thread wait as long as the log does.
 
-// quietReads say that reading a node changes nothing.
+// quietReads remembers that reading a node writes no atime.
 type quietReads struct {
-	change atomic.Uint64 // while the node's Change is this
-	until  atomic.Uint32 // and the sweeper's round is lower than this
+	change atomic.Uint64 // valid while this is the node's Change
+	until  atomic.Uint32 // and while the sweeper's round is lower than this
 }
 
 const day = 24 * time.Hour
 
-// readKind is what a mount does about the times of reads.
+// readKind is the mount's rule for atime.
 type readKind uint8
 
 const (
-	// relatime: noted after a change of the file, or a day after the last.
+	// relatime: written after a change of the file, or a day after the last write.
 	relatime readKind = iota
-	// noatime: never noted.
+	// noatime: never written.
 	noatime
-	// strictatime: noted at each read.
+	// strictatime: written at each read.
 	strictatime
 )
 
@@ -46,13 +46,14 @@ func readKindOf(s *unix.Statfs_t) readKind {
 	return strictatime
 }
 
-// readsQuietly says that reading n changes nothing.
+// readsQuietly reports whether reading n leaves its atime unchanged.
 func (fs *FS) readsQuietly(n *node) bool {
 	q := &n.quiet
 	return fs.reads == noatime || n.inode.version.still(q.change.Load()) && fs.nodes.round.Load() < q.until.Load()
 }
 
-// wasRead notes what a read has left of n, which looked like st after it.
+// wasRead remembers whether further reads of n leave its atime unchanged. st is a look at n after
+// a read.
 func (fs *FS) wasRead(n *node, st *look) {
 	if fs.reads != relatime || !st.still {
 		return
@@ -60,7 +61,7 @@ func (fs *FS) wasRead(n *node, st *look) {
 	atime := time.Unix(st.Atim.Unix())
 	left := day - fs.now().Sub(atime)
 	if left <= 0 || !atime.After(time.Unix(st.Mtim.Unix())) || !atime.After(time.Unix(st.Ctim.Unix())) {
-		return // the next one is noted as well
+		return // the next read writes atime as well
 	}
 	q := &n.quiet
 	if q.change.Load() != st.change {

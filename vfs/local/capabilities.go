@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// capSets are a thread's capabilities (capabilities(7)), a bit each.
+// capSets holds a thread's capability sets (capabilities(7)), one bit per capability.
 type capSets struct{ effective, permitted, inheritable uint64 }
 
 const (
-	// switchCaps are what it takes to switch a thread and to switch it back.
+	// switchCaps are needed to switch a thread's identity and to restore it.
 	switchCaps = 1<<unix.CAP_SETUID | 1<<unix.CAP_SETGID
-	// droppedCaps are what the daemon is better off without: writing with
-	// CAP_FSETID keeps set-uid bits, and CAP_SYS_RESOURCE ignores quotas and
-	// what a file system holds in reserve.
+	// droppedCaps are given up, because they make the kernel too lenient: with CAP_FSETID a write
+	// keeps set-uid bits, and with CAP_SYS_RESOURCE it ignores quotas and a file system's
+	// reserve.
 	droppedCaps = 1<<unix.CAP_FSETID | 1<<unix.CAP_SYS_RESOURCE
-	// fileCaps are all that override what a file system says about a caller.
+	// fileCaps are all capabilities that override a file system's permission checks.
 	fileCaps = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_DAC_READ_SEARCH | 1<<unix.CAP_FOWNER |
 		1<<unix.CAP_LINUX_IMMUTABLE | 1<<unix.CAP_MKNOD | 1<<unix.CAP_MAC_OVERRIDE | droppedCaps
 )
@@ -49,8 +49,8 @@ func (d capData) sets() capSets {
 	}
 }
 
-// unswitched is what the process's threads hold when they are not switched. It
-// is read before any thread can have been.
+// unswitched holds the capabilities of the process's threads while they are not switched. init
+// reads it before any thread can be switched.
 var unswitched atomic.Pointer[capSets]
 
 func init() {
@@ -58,12 +58,11 @@ func init() {
 	unswitched.Store(&c)
 }
 
-// DropCapabilities gives up CAP_FSETID and CAP_SYS_RESOURCE in every thread and
-// for good, so that the kernel takes set-uid bits away at each write and holds
-// the daemon to quotas. It is to be called first thing in a program, before
-// any FS is made. Where the program contains C code, Go offers no way to
-// change threads that run already, and the program is executed anew, by the
-// same name and with the same arguments, environment and process id.
+// DropCapabilities permanently gives up CAP_FSETID and CAP_SYS_RESOURCE in every thread. From
+// then on the kernel clears set-uid bits at each write and applies quotas to the daemon. A
+// program calls it first, before it makes any FS. If the program contains C code, Go cannot
+// change running threads; then DropCapabilities executes the program again, under the same name,
+// with the same arguments, environment and process ID.
 func DropCapabilities() error {
 	c, err := rawCapget()
 	if err != nil {
@@ -90,8 +89,8 @@ func DropCapabilities() error {
 	return dropByExec(c)
 }
 
-// dropByExec drops them from this thread and from the set that bounds what a
-// program gets, and executes the program again.
+// dropByExec drops the capabilities from this thread and from the bounding set, and executes the
+// program again.
 func dropByExec(c capSets) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -100,7 +99,8 @@ func dropByExec(c capSets) error {
 		return errors.New("vfs/local: capabilities came back after they were dropped")
 	}
 	for _, one := range []uintptr{unix.CAP_FSETID, unix.CAP_SYS_RESOURCE} {
-		// Only user 0 gets back what the bounding set allows.
+		// Only user 0 regains, by executing a program, the capabilities that the bounding set
+		// allows.
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, one, 0, 0, 0); err != nil && os.Geteuid() == 0 {
 			return fmt.Errorf("vfs/local: dropping a capability needs CAP_SETPCAP: %w", err)
 		}

@@ -11,23 +11,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Claims are the kernel's locks of open file descriptions (fcntl(2), F_OFD_SETLK),
-// which stand against the POSIX locks of other processes, and against those of
-// other descriptions of this one. They end when a description is closed. So each
-// inode of which something is claimed has one descriptor for nothing else, however
-// many clients hold locks of it, and data is free to come and go by others.
+// Claims are the kernel's locks of open file descriptions (fcntl(2), F_OFD_SETLK). They conflict
+// with POSIX locks of other processes, and with locks of other descriptions of this process.
+// Closing the description ends them. Therefore each inode with claims has one descriptor for
+// claims alone, shared by all clients that lock the file; reads and writes use other descriptors.
 
-// nodeClaims are what is claimed of a node.
+// nodeClaims holds the claims on a node.
 type nodeClaims struct {
-	// mu orders the calls, and is held over them.
+	// mu is held during each call of a Claimer method for this node.
 	mu     sync.Mutex
-	fd     int // while something is claimed
+	fd     int // open while there are claims
 	claims vfs.Claims
 }
 
 var _ vfs.Claimer = (*FS)(nil)
 
-// claimable returns the node of a regular file, with a reference.
+// claimable returns the node of the regular file h, with a reference, if start and length are a
+// valid range.
 func (fs *FS) claimable(h vfs.Handle, start, length uint64) (*node, error) {
 	if err := vfs.CheckRange(start, length); err != nil {
 		return nil, err
@@ -65,11 +65,10 @@ func (fs *FS) Claim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) erro
 	return vfs.ErrDelay
 }
 
-// errLetGo: the node is not the cache's any more; the handle's is to be asked for
-// again.
+// errLetGo: the cache has dropped the node. Claim then asks for the handle's node again.
 var errLetGo error = syscall.EREMCHG
 
-// claim is Claim with the node's claims locked.
+// claim is Claim's body. The caller holds n.claims.mu.
 func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 	c := &n.claims
 	if c.claims.None() {
@@ -90,8 +89,8 @@ func (fs *FS) claim(n *node, start, length uint64, mode vfs.ClaimMode) error {
 	return err
 }
 
-// openClaims opens the descriptor for claims of n, and holds n open as a File
-// does. mode is that of the first one.
+// openClaims opens the claims descriptor of n and keeps n open as a File does. mode is the first
+// claim's mode.
 func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
 	if fs.stats.pinned.Add(1) > fs.maxPinned() {
 		fs.stats.pinned.Add(-1)
@@ -112,8 +111,8 @@ func (fs *FS) openClaims(n *node, mode vfs.ClaimMode) error {
 	return nil
 }
 
-// openToClaim opens n to read and write, which a lock to write takes, or only to
-// read where n cannot be written to.
+// openToClaim opens n for reading and writing, because a write lock needs that. For a read claim
+// on a file that cannot be written, it opens n for reading only.
 func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
 	fs.makeRoomToOpen()
 	const flags = unix.O_NONBLOCK | unix.O_LARGEFILE
@@ -130,9 +129,10 @@ func (fs *FS) openToClaim(n *node, mode vfs.ClaimMode) (fd int, err error) {
 	return fd, err
 }
 
-// closeClaims ends what openClaims began. Nothing is claimed any more: what the kernel still
-// has locked is unlocked, since to close the descriptor may not be enough. A process that
-// another goroutine starts at the moment has it as well until it executes its program.
+// closeClaims undoes openClaims after the last claim is gone. It first unlocks everything that
+// the kernel may still hold locked. Closing the descriptor may not be enough: a process that
+// another goroutine is starting at this moment has a copy of the descriptor until it executes its
+// program.
 func (fs *FS) closeClaims(n *node) {
 	_ = setLock(n.claims.fd, 0, vfs.ToEnd, vfs.ClaimNone)
 	unix.Close(n.claims.fd)
@@ -155,7 +155,7 @@ func (fs *FS) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) 
 	defer n.claims.mu.Unlock()
 	fd := n.claims.fd
 	if n.claims.claims.None() {
-		// Nothing is held by any descriptor: each sees the locks of all others.
+		// No claims descriptor exists. Any other descriptor sees all locks of other processes.
 		f, err := fs.file(&daemonOp, n, false)
 		if err != nil {
 			return c, false, err
@@ -168,7 +168,7 @@ func (fs *FS) TestClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) 
 
 // DropClaims implements vfs.Claimer.
 func (fs *FS) DropClaims(h vfs.Handle) {
-	// What is claimed is in the cache.
+	// If h has claims, its node is in the cache.
 	if n := fs.nodes.cached(&h); n != nil {
 		fs.dropClaims(n)
 		n.put()
@@ -185,8 +185,8 @@ func (fs *FS) dropClaims(n *node) {
 	}
 }
 
-// lockOf is a range in the kernel's terms, whose last byte is number 2^63-1.
-// false: the range begins behind that, where no other process has anything.
+// lockOf converts a range to the kernel's terms; the kernel's last byte is number 2^63-1. It
+// returns false if the range begins after that: no other process can hold a lock there.
 func lockOf(start, length uint64, mode vfs.ClaimMode) (unix.Flock_t, bool) {
 	l := unix.Flock_t{Type: unix.F_UNLCK, Whence: io.SeekStart, Start: int64(start)}
 	switch mode {
@@ -232,7 +232,7 @@ func lockError(err error) error {
 	case syscall.EACCES:
 		return syscall.EAGAIN // POSIX allows either
 	case syscall.EBADF:
-		return syscall.EROFS // opened to read, as no more could be had
+		return syscall.EROFS // the descriptor was opened for reading only
 	case syscall.ENOSYS, syscall.EOPNOTSUPP, syscall.EINVAL:
 		return vfs.ErrNotSupported
 	}

@@ -6,17 +6,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// closing closes descriptors beside the calls that gave them up. The last close
-// of a file may wait for the disk: it frees a removed file's blocks, and a server
-// in user space is asked about it. A goroutine that tries a call must not wait
-// for that.
+// closing closes descriptors on a goroutine of its own, so that calls need not wait. The last
+// close of a file may wait for the disk, to free a removed file's blocks, or for a file server in
+// user space. A goroutine that runs an attempt must not wait for that.
 type closing struct {
 	mu      sync.Mutex
 	queue   []func()
-	running chan struct{} // closed when the goroutine that closes ends; nil: there is none
+	running chan struct{} // closed when the closing goroutine ends; nil while none runs
 }
 
-// add has f called by another goroutine. It never waits.
+// add lets another goroutine call f. It never waits.
 func (c *closing) add(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +44,8 @@ func (c *closing) run(done chan struct{}) {
 	}
 }
 
-// wait returns when all is closed that was to be closed before.
+// wait returns when the closing goroutine has ended, if one runs: everything added before is
+// closed then.
 func (c *closing) wait() {
 	c.mu.Lock()
 	running := c.running
@@ -55,7 +55,8 @@ func (c *closing) wait() {
 	}
 }
 
-// giveBack gives n back at the end of op.
+// giveBack gives back a reference to n at the end of op. If op is an attempt, another goroutine
+// closes n.
 func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	if !op.Try {
 		n.put()
@@ -64,7 +65,7 @@ func (fs *FS) giveBack(op *vfs.Op, n *node) {
 	}
 }
 
-// giveBackFile gives f back at the end of op.
+// giveBackFile gives back a reference to f at the end of op, in the same way.
 func (fs *FS) giveBackFile(op *vfs.Op, f *openFile) {
 	if !op.Try {
 		f.put()

@@ -24,7 +24,7 @@ import (
 // The question costs some six system calls, however deep the tree is. Its answer is about
 // one moment, as every answer about a tree that others change.
 
-// confine answers nil when the directory n, which is held, lies below the root.
+// confine returns nil if the directory n lies below the root. The caller holds n.
 func (fs *FS) confine(op *vfs.Op, n *node) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -36,8 +36,8 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 		err = fs.below(n.fd, &st)
 	}
 	if err == syscall.EACCES {
-		// The daemon may not look for names in n, nor for "..". It has no capability, so
-		// the index found n, and finds it again on a way down.
+		// The daemon lacks permission to look up names in n, even "..". So it has no capability,
+		// and the index found n by a path from the root. Ask the index to find it again.
 		var fd int
 		if fd, err = fs.resolver.open(n.handle); err == nil {
 			unix.Close(fd)
@@ -49,15 +49,15 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 	return err
 }
 
-// liesIn: n was just found in d.
+// liesIn notes that n was just found in d.
 func (n *node) liesIn(d *node) {
 	if n.typ == vfs.Directory {
 		n.confinedAt.Store(d.confinedAt.Load())
 	}
 }
 
-// below answers nil when the directory dir, which looks like st, is the root or lies below
-// it. ESTALE: it does not.
+// below returns nil if the directory dir, whose attributes are st, is the root or lies below it,
+// and ESTALE otherwise.
 func (fs *FS) below(dir int, st *unix.Stat_t) error {
 	if fs.isRoot(st) {
 		return nil
@@ -78,15 +78,15 @@ func (fs *FS) below(dir int, st *unix.Stat_t) error {
 		unix.Close(up)
 		return err
 	}
-	// The parent is held, so that the question about its next child ends there.
+	// Keep the parent in the cache, so that a check of its next child ends there.
 	p := fs.nodes.adopt(up, &upStat, h)
 	p.confinedAt.Store(moves)
 	p.put()
 	return nil
 }
 
-// knownBelow answers nil when the directory dir, whose handle is h, is known to lie below
-// the root, or turns out to.
+// knownBelow returns nil if the directory dir, whose handle is h, is known to lie below the root,
+// or if climb finds so.
 func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	if n := fs.nodes.cached(&h); n != nil {
 		known := n.confinedAt.Load() == moves
@@ -98,11 +98,12 @@ func (fs *FS) knownBelow(dir int, h vfs.Handle, moves uint32) error {
 	return fs.climb(dir)
 }
 
-// maxMoves is how often a directory may move while it is asked about.
+// maxMoves bounds the retries of climb when the directory moves meanwhile.
 const maxMoves = 8
 
-// climb answers nil when so many steps up from dir as dir is deeper than the root end at
-// the root. That they do is the proof: the depths may be those of another moment.
+// climb computes how much deeper dir is than the root, goes up that many steps, and returns nil
+// if this ends at the root. Arriving there is the proof: the depths themselves may be out of
+// date.
 func (fs *FS) climb(dir int) error {
 	fs.stats.climbs.Add(1)
 	last := -1
@@ -122,7 +123,7 @@ func (fs *FS) climb(dir int) error {
 		at, err := openAbove(dir, last)
 		if err != nil {
 			if err = notAbove(err); err == syscall.ESTALE {
-				continue // it moved meanwhile, or the next turn says the same
+				continue // it moved meanwhile, or the next round returns ESTALE
 			}
 			return err
 		}
@@ -143,8 +144,9 @@ func (fs *FS) isRoot(st *unix.Stat_t) bool {
 	return st.Ino == fs.rootStat.Ino && st.Dev == fs.rootStat.Dev
 }
 
-// notAbove is the error of a call that went up from a directory: at the end of the mount,
-// or of what the mount shows, the directory is known not to lie below the root.
+// notAbove converts the error of a call that went up from a directory. If it came to the end of
+// the mount, or of the visible part of the mount, the directory does not lie below the root:
+// ESTALE.
 func notAbove(err error) error {
 	if err == syscall.EXDEV || err == syscall.ENOENT {
 		return syscall.ESTALE
@@ -155,9 +157,9 @@ func notAbove(err error) error {
 // maxDepth bounds how deep the tree may be.
 const maxDepth = 4096
 
-// depth says how many levels the directory dir lies below the top of its mount, or of what
-// the process sees of it. The kernel tells the path of a directory that is held; where that
-// is longer than PATH_MAX, it tells the path of one above.
+// depth returns the number of levels of the directory dir below the top of its mount, or of the
+// part that the process sees. It counts the components of the path that the kernel shows in
+// /proc. If that path is longer than PATH_MAX, depth uses the path of a directory further up.
 func (fs *FS) depth(dir int) (int, error) {
 	var buf [unix.PathMax]byte
 	n, err := fs.pathOf(dir, &buf)
@@ -172,7 +174,7 @@ func (fs *FS) depth(dir int) (int, error) {
 		if up == nil {
 			if n, err = fs.pathOf(next, &buf); err == nil && n == 1 {
 				unix.Close(next)
-				// The way up from the top of all leads to the top: it was shorter.
+				// Going up from the very top stays at the top. So the way was shorter than step.
 				up, err = syscall.EXDEV, syscall.ENAMETOOLONG
 			}
 		}
@@ -199,7 +201,7 @@ func (fs *FS) depth(dir int) (int, error) {
 	return above + bytes.Count(buf[:n], []byte{'/'}), nil
 }
 
-// openAbove opens the directory that is so many levels above dir.
+// openAbove opens the directory that lies levels above dir.
 func openAbove(dir, levels int) (int, error) {
 	at, err := sysOpenParent(dir, min(levels, maxClimb))
 	for levels -= maxClimb; levels > 0 && err == nil; levels -= maxClimb {
@@ -210,8 +212,8 @@ func openAbove(dir, levels int) (int, error) {
 	return at, err
 }
 
-// pathOf is the path of the directory dir as this machine's programs find it. ENAMETOOLONG:
-// it is longer than PATH_MAX.
+// pathOf writes the path of the directory dir, as programs of this machine see it, to buf and
+// returns its length. ENAMETOOLONG: it is longer than PATH_MAX.
 func (fs *FS) pathOf(dir int, buf *[unix.PathMax]byte) (int, error) {
 	var name [24]byte
 	return sysReadlinkat(fs.proc, procName(&name, dir), buf[:])

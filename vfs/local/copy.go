@@ -12,14 +12,13 @@ import (
 )
 
 const (
-	// copyAtOnce is how much one call copies, during which others that write to
-	// the file wait.
+	// copyAtOnce is how much one system call copies. Other writers of the file wait meanwhile.
 	copyAtOnce = 16 << 20
-	// copyMost and copyFor are how much is copied for one CopyRange at most, and
-	// after what time it ends early: its caller waits no longer.
+	// copyMost and copyFor bound one CopyRange, by size and by time, because its caller waits for
+	// it.
 	copyMost = 256 << 20
 	copyFor  = 250 * time.Millisecond
-	// copyBuffer is how much is read at a time where the kernel does not copy.
+	// copyBuffer is the size of one read if the kernel does not copy by itself.
 	copyBuffer = 256 << 10
 )
 
@@ -27,8 +26,8 @@ var copyBuffers = sync.Pool{New: func() any { b := make([]byte, copyBuffer); ret
 
 var _ vfs.Copier = (*FS)(nil)
 
-// copying finds the Files of a copy, which may be of two FSs, and begins a call of
-// the one to read.
+// copying checks the Files of a copy, which may belong to two FSs, and begins a call on the
+// source. The caller ends it with src.end.
 func (fs *FS) copying(from, to vfs.File) (src, dst *file, err error) {
 	src, ok := from.(*file)
 	if !ok {
@@ -74,8 +73,8 @@ func (fs *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 	return n, err
 }
 
-// rangeToCopy is how many of count bytes at offset f's file has, where 0 is as
-// many as there are.
+// rangeToCopy returns how many of the count bytes at offset exist in the file; count 0 means all
+// up to the end.
 func (f *file) rangeToCopy(op *vfs.Op, offset, count uint64) (uint64, error) {
 	var st look
 	if err := f.n.fs.look(op, f.n, &st); err != nil {
@@ -101,7 +100,7 @@ func (f *file) copyPiece(op *vfs.Op, src *file, fromOffset, toOffset, count uint
 			case syscall.EINTR:
 				continue
 			case syscall.EXDEV, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EINVAL:
-				// Not between these two, for this kernel.
+				// The kernel cannot copy between these two files.
 				n, err = copyByHand(src.data.fd, fd, fromOffset, toOffset, count)
 			}
 			return err
@@ -110,7 +109,7 @@ func (f *file) copyPiece(op *vfs.Op, src *file, fromOffset, toOffset, count uint
 	return n, err
 }
 
-// copyByHand copies by reading and writing. It errs only where it copied nothing.
+// copyByHand copies by reading and writing. It returns an error only if it copied nothing.
 func copyByHand(from, to int, fromOffset, toOffset, count uint64) (n int, err error) {
 	buf := copyBuffers.Get().(*[]byte)
 	defer copyBuffers.Put(buf)

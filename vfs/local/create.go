@@ -10,23 +10,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A dirChange is a change of directory d that is being made.
+// A dirChange is one change of a directory d in progress.
 type dirChange struct {
 	d  *node
 	ch *vfs.Change
-	// file is the mark of what was made, or found. apart: it was changed by further calls.
-	// The file system's log may hold them apart from the name.
+	// file is the mark of the object that was made or found. apart: further calls changed that
+	// object, which the file system's log may keep apart from the new name.
 	file  mark
 	apart bool
 	// called: the system call was made.
 	called bool
-	// idle: the call succeeds and does nothing.
+	// idle: the call succeeds without changing anything.
 	idle bool
 }
 
-// change runs f, a change of directory d, with d's other changes through this
-// process held off, and tells what d looked like before and after. f makes the
-// system call that changes d by its argument's call.
+// change runs f, a change of directory d, while d's other changes through this process wait. It
+// stores d's attributes before and after in ch. f makes its system call through c.call.
 func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) error) error {
 	if !d.inode.lock(op) {
 		return vfs.ErrWouldBlock
@@ -37,7 +36,7 @@ func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) e
 	if c.called || err == vfs.ErrWouldBlock {
 		return err
 	}
-	var is look // it did not come to the call
+	var is look // f failed before the call
 	if lookErr := fs.look(op, d, &is); lookErr != nil {
 		return lookErr
 	}
@@ -45,9 +44,9 @@ func (fs *FS) change(op *vfs.Op, d *node, ch *vfs.Change, f func(c *dirChange) e
 	return err
 }
 
-// call makes the system call, with nothing between it and a look at d on either
-// side: what another process does to d meanwhile would pass for its effect.
-// ESTALE, and no call was made: d has no name any more.
+// call makes the system call directly between two looks at d, so that as little as possible of
+// other processes' changes is mistaken for its effect. If d has no name any more, it returns
+// ESTALE without making the call.
 func (c *dirChange) call(f func() error) error {
 	var is look
 	if err := c.d.stat(&is); err != nil {
@@ -63,8 +62,8 @@ func (c *dirChange) call(f func() error) error {
 	return err
 }
 
-// begin is what every change of a directory starts with. inMemory: an attempt may make it
-// where names are in memory.
+// begin starts every change of a directory: it returns the directory's node. If inMemory is set,
+// an attempt may make the change on a file system that keeps names in memory.
 func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	if fs.readOnly {
 		return nil, syscall.EROFS
@@ -75,15 +74,15 @@ func (fs *FS) begin(op *vfs.Op, dir vfs.Handle, inMemory bool) (*node, error) {
 	return fs.dir(op, dir)
 }
 
-// namesInMemory says that an attempt may change names: where the file system is in
-// memory, the caller is the daemon's own identity, so that no thread has to be switched,
-// and nothing is to be made durable or written to an index.
+// namesInMemory reports whether an attempt may change names. All of this must hold: the file
+// system is in memory; the caller is the daemon's own identity, so that no thread is switched;
+// nothing must be made durable; and there is no index to write to.
 func (fs *FS) namesInMemory(op *vfs.Op) bool {
 	_, byKernel := fs.resolver.(kernelResolver)
 	return fs.kind.pages && byKernel && (!fs.cfg.Sync || op.Async) && fs.asIs(op.Cred)
 }
 
-// newName checks the name of something that is to be made.
+// newName checks the name of an object to make.
 func newName(name []byte) error {
 	if vfs.IsDot(name) {
 		return syscall.EEXIST
@@ -91,7 +90,7 @@ func newName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// oldName checks the name of something that is to be removed.
+// oldName checks the name of an object to remove.
 func oldName(name []byte) error {
 	if vfs.IsDot(name) {
 		return syscall.EINVAL
@@ -99,9 +98,8 @@ func oldName(name []byte) error {
 	return vfs.CheckName(name, maxName)
 }
 
-// makeObject makes name in dir by f, which runs as the caller and gets the
-// directory's descriptor and the mode, and gives it the attributes in s that f
-// did not.
+// makeObject makes name in dir by f. f runs as the caller and gets the directory's descriptor and
+// the mode. Then makeObject applies the attributes in s that f did not.
 func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr, f func(dir int, mode uint32) error) (vfs.Object, vfs.Change, error) {
 	var o vfs.Object
 	var ch vfs.Change
@@ -137,7 +135,7 @@ func (fs *FS) makeObject(op *vfs.Op, dir vfs.Handle, name []byte, s *vfs.SetAttr
 	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// made ends the making of n in a directory with mark dir: it is durable then.
+// made finishes the creation of n in a directory with mark dir: it makes the name durable.
 func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch vfs.Change, err error) (vfs.Object, vfs.Change, error) {
 	if n == nil {
 		return o, ch, err
@@ -149,24 +147,24 @@ func (fs *FS) made(op *vfs.Op, n *node, dir mark, c *dirChange, o vfs.Object, ch
 	return o, ch, err
 }
 
-// durableName is durable for a name of n that was made in a directory, with the marks of
-// both. apart: n was changed after it had been made. Where a commit of the file system's log
-// falls between the two, making the directory durable later has nothing to do and leaves the
-// change in memory.
+// durableName makes the new name of n durable; dir and file are the marks of the directory and of
+// n. apart: n was changed after it was made. If the file system's log commits between the two, a
+// later sync of the directory has nothing to do and leaves the change of n in memory; so n needs
+// a sync of its own.
 func (fs *FS) durableName(op *vfs.Op, n *node, dir, file mark, apart bool) error {
 	regular := n.typ == vfs.Regular || n.typ == vfs.Directory
 	if !apart && (fs.kind.logged || fs.kind.withDirs && !regular) {
 		return fs.durable(op, dir)
 	}
 	if !regular {
-		return fs.durable(op, file) // by a sync of everything, the directory too
+		return fs.durable(op, file) // by a sync of the whole file system, which includes the directory
 	}
 	return fs.durable(op, dir, file)
 }
 
-// dress applies what a new object was asked to have beyond its mode. An owner
-// or a group that the caller may not give away is passed over, as every other
-// server does: clients send along what they think it will be.
+// dress applies the requested attributes beyond the mode to a new object. If the caller may not
+// give the object the requested owner or group, dress ignores them, as other servers do: clients
+// send them along as a guess.
 func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr, o *vfs.Object) error {
 	c.file = n.mark()
 	rest, st := *s, &is.Stat_t
@@ -179,7 +177,7 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr,
 	if rest.SetSize && (n.typ != vfs.Regular || rest.Size == uint64(st.Size)) {
 		rest.SetSize = false
 	}
-	// mkdir takes no set-id bits; and a change of owner takes them away.
+	// mkdir ignores set-id bits, and a change of owner clears them.
 	const setID = unix.S_ISUID | unix.S_ISGID
 	rest.SetMode = rest.SetMode && n.typ != vfs.Symlink && rest.Mode&setID&^st.Mode != 0 ||
 		rest.SetMode && rest.Mode&setID != 0 && (rest.SetUID || rest.SetGID)
@@ -187,7 +185,7 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr,
 	var err error
 	if !rest.IsZero() {
 		c.apart = true
-		n.inode.version.before() // other clients may have found it by now
+		n.inode.version.before() // other clients may have found it already
 		err = fs.apply(op, n, st, &rest)
 		if lookErr := n.after(true, is); err == nil {
 			err = lookErr
@@ -200,7 +198,8 @@ func (fs *FS) dress(op *vfs.Op, c *dirChange, n *node, is *look, s *vfs.SetAttr,
 	return err
 }
 
-// setGIDOfDir: a directory made in a set-gid directory is one as well.
+// setGIDOfDir returns the set-gid bit for a directory, because a directory made in a set-gid
+// directory inherits it.
 func setGIDOfDir(n *node) uint32 {
 	if n.typ == vfs.Directory {
 		return unix.S_ISGID
@@ -208,8 +207,8 @@ func setGIDOfDir(n *node) uint32 {
 	return 0
 }
 
-// masked is s for something new in d: without the bits of its umask, unless d's
-// default ACL has their place (umask(2)). The process's own umask is 0.
+// masked returns s without the bits of its umask, for a new object in d. If d has a default ACL,
+// the ACL decides instead (umask(2)), and s stays. The process's own umask is 0.
 func (fs *FS) masked(d *node, s *vfs.SetAttr) *vfs.SetAttr {
 	if !s.UseUmask || hasDefaultACL(d.fd) {
 		return s
@@ -218,7 +217,7 @@ func (fs *FS) masked(d *node, s *vfs.SetAttr) *vfs.SetAttr {
 	return &m
 }
 
-// hasDefaultACL says whether what is made in the directory dir inherits from it.
+// hasDefaultACL reports whether new objects in the directory dir inherit an ACL.
 func hasDefaultACL(dir int) bool {
 	n, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(dir), "system.posix_acl_default", nil)
 	return err == nil && n > 0
@@ -270,10 +269,11 @@ func (fs *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.
 	return fs.makeObject(op, dir, name, s, func(dir int, perm uint32) error { return sysMknodat(dir, name, kind|perm, dev) })
 }
 
-// newFile is how a file is opened that is being made.
+// newFile are the flags to open a file that is being made.
 const newFile = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
 
-// tries bounds how often a create starts over because the name came and went.
+// tries bounds the retries of a call when other programs make and remove the name or the file
+// meanwhile.
 const tries = 8
 
 // Create implements vfs.FileSystem.
@@ -304,7 +304,7 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 				return err
 			}
 			if op.Try {
-				return vfs.ErrWouldBlock // the file may have to be made shorter
+				return vfs.ErrWouldBlock // the existing file may have to be cut
 			}
 			n, err = fs.createFound(op, c, name, how, &o)
 			made = *c
@@ -328,15 +328,15 @@ func (fs *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow
 	return fs.made(op, n, m, &made, o, ch, err)
 }
 
-// mayTryCreate says that an attempt to make a file, if it makes one, has nothing more to do
-// and needs no other descriptors to be closed.
+// mayTryCreate reports whether an attempt may make the file: no attributes beyond the mode are
+// requested, and no descriptors have to be closed first.
 func (fs *FS) mayTryCreate(how *vfs.CreateHow) bool {
 	mode := vfs.SetAttr{SetMode: how.Attr.SetMode, Mode: how.Attr.Mode &^ (unix.S_ISUID | unix.S_ISGID)}
 	return how.Attr == mode && how.Mode != vfs.Exclusive && !fs.nodes.full() && fs.opened() < fs.maxOpen()
 }
 
-// createNew makes the file. The descriptor that made it, which the mode did not
-// matter to, becomes the one for its data.
+// createNew makes the file. The descriptor that makes it is open for writing whatever the mode,
+// and becomes the descriptor for its data.
 func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	fs.makeRoomToOpen()
 	d := c.d
@@ -364,7 +364,7 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	if err != nil {
 		return nil, err
 	}
-	// The file is there: a failure now would be one of something that was done.
+	// The file exists now. So a failure from here on would report a change that was made.
 	path, err := fs.reopenWithRoom(fd, unix.O_PATH)
 	if err != nil {
 		unix.Close(fd)
@@ -382,8 +382,8 @@ func (fs *FS) createNew(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHo
 	return n, fs.dressNew(op, c, n, &is, how.Mode, attr, o)
 }
 
-// dressNew is dress for a new regular file. What an exclusive create does not
-// apply is left out: the marks are in the times.
+// dressNew is dress for a new regular file. An exclusive create applies no times, because they
+// hold the verifier, and no size.
 func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, is *look, mode vfs.CreateMode, s *vfs.SetAttr, o *vfs.Object) error {
 	if mode == vfs.Exclusive {
 		applied := s.OfExclusive()
@@ -392,7 +392,7 @@ func (fs *FS) dressNew(op *vfs.Op, c *dirChange, n *node, is *look, mode vfs.Cre
 	return fs.dress(op, c, n, is, s, o)
 }
 
-// createFound finishes a create whose name exists.
+// createFound finishes a create whose name exists already.
 func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.CreateHow, o *vfs.Object) (*node, error) {
 	d := c.d
 	var is look
@@ -421,8 +421,8 @@ func (fs *FS) createFound(op *vfs.Op, c *dirChange, name []byte, how *vfs.Create
 			err = fs.look(op, n, &is)
 		}
 	case how.Mode == vfs.Exclusive:
-		// The first try may have ended before the file had all that it was
-		// asked to have.
+		// The first attempt of the client may have ended before the file had all requested
+		// attributes.
 		o.Created = true
 		err = fs.dressNew(op, c, n, &is, how.Mode, fs.masked(d, &how.Attr), o)
 	}

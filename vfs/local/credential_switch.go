@@ -9,20 +9,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A switched thread has the caller's groups, fsgid and fsuid and, unless the
-// caller is user 0, no capability but the two it takes to switch. The calls are
-// raw: Go's own (and C's) would change every thread of the process.
+// A switched thread has the caller's groups, fsgid and fsuid. Unless the caller is user 0, it has
+// no effective capabilities except the two that it needs to switch back. The system calls are
+// raw, because the functions of Go and C would change every thread of the process.
 
-// as runs f with c's identity and returns its error. EPERM, and f was not run:
-// this process cannot become c. f may only make system calls: it
-// starts no goroutine, and waits for none.
+// as runs f with c's identity and returns its error. EPERM: this process cannot become c, and f
+// was not run. f may only make system calls: it starts no goroutine and waits for none.
 //
-// The switched part runs on a goroutine of its own, which keeps its thread if
-// that cannot be restored, and takes it along when it ends.
+// The switched part runs on a goroutine of its own. If the thread's identity cannot be restored,
+// that goroutine keeps its thread locked, and the runtime ends the thread with the goroutine.
 func (fs *FS) as(c *vfs.Cred, f func() error) error { return fs.asWith(c, 0, f) }
 
-// asWith is as, and leaves the thread those capabilities in keep that the
-// process has.
+// asWith is as, but the thread also keeps those capabilities in keep that the process has.
 func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	if fs.asIs(c) {
 		return f()
@@ -48,10 +46,9 @@ func (fs *FS) asWith(c *vfs.Cred, keep uint64, f func() error) error {
 	return <-result
 }
 
-// asIs says that a thread of this process need not be switched to act as c:
-// it is exactly c and holds nothing that c would not. Where no thread can be
-// switched, every thread is the daemon's own identity, and a caller that asks
-// for that or for less of it is served as it.
+// asIs reports whether a thread can act as c without a switch: its identity is exactly c's, and
+// it has no more capabilities than c would have. If the process cannot switch threads, every
+// thread has the daemon's identity; then asIs is true if c is that identity or less of it.
 func (fs *FS) asIs(c *vfs.Cred) bool {
 	if !CanSwitch() {
 		return fs.self.within(c)
@@ -59,10 +56,10 @@ func (fs *FS) asIs(c *vfs.Cred) bool {
 	return fs.self.is(c) && (c.UID == 0 || unswitched.Load().effective&fileCaps == 0)
 }
 
-// switchThread makes the calling thread, which is locked, act as c. False: it
-// does not, and is to be restored. Of the capabilities in keep it has those that
-// the process may have. Each call that changes something costs
-// microseconds, and one that only looks does not: what is right is left alone.
+// switchThread makes the calling thread act as c. The thread is locked to its goroutine. If it
+// returns false, the caller has to restore the thread. The thread also gets the capabilities in
+// keep that the process may have. Calls that change something cost microseconds; so it looks
+// first and leaves alone what is right already.
 func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if groups := groupsToSet(c); len(groups) != 0 || len(own.groups) != 0 {
 		if rawSetgroups(groups) != nil {
@@ -78,8 +75,8 @@ func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	if c.UID == 0 {
 		want.effective = all.permitted &^ droppedCaps
 	}
-	// A process of user 0 loses the file system's capabilities by setfsuid
-	// itself. What else it holds has no say in who may do what with files.
+	// setfsuid itself takes the file capabilities from a process of user 0. The remaining
+	// capabilities do not affect access to files.
 	is, err := rawCapget()
 	if err == nil && c.UID != 0 && is.effective&fileCaps == keep {
 		return true
@@ -87,8 +84,8 @@ func switchThread(c *vfs.Cred, own *identity, keep uint64) bool {
 	return err == nil && is == want || rawCapset(want) == nil
 }
 
-// setThreadIDs sets fsgid and fsuid and looks whether they are so: the calls
-// never say that they failed, and where only one id is mapped they always do.
+// setThreadIDs sets fsgid and fsuid, and reads them back to check. The calls report no failure,
+// and if only one ID is mapped in the user namespace they always fail.
 func setThreadIDs(uid, gid uint32) bool {
 	if rawSetfsid(unix.SYS_SETFSGID, noID) != gid {
 		rawSetfsid(unix.SYS_SETFSGID, gid)
@@ -99,8 +96,7 @@ func setThreadIDs(uid, gid uint32) bool {
 	return rawSetfsid(unix.SYS_SETFSUID, noID) == uid && rawSetfsid(unix.SYS_SETFSGID, noID) == gid
 }
 
-// restoreThread gives the calling thread, which was switched to c, the daemon's
-// identity back.
+// restoreThread gives the calling thread, which was switched to c, the daemon's identity again.
 func restoreThread(c *vfs.Cred, own *identity) bool {
 	if !setThreadIDs(own.uid, own.gid) {
 		return false
@@ -114,8 +110,8 @@ func restoreThread(c *vfs.Cred, own *identity) bool {
 	return len(groupsToSet(c)) == 0 && len(own.groups) == 0 || rawSetgroups(own.groups) == nil
 }
 
-// groupsToSet are c's groups, or none where they only repeat its GID, which
-// fsgid says already.
+// groupsToSet returns c's groups, or none if they only repeat its GID, because fsgid grants that
+// already.
 func groupsToSet(c *vfs.Cred) []uint32 {
 	for _, g := range c.Groups {
 		if g != c.GID {
@@ -125,11 +121,11 @@ func groupsToSet(c *vfs.Cred) []uint32 {
 	return nil
 }
 
-// noID is no user's: setting it only reads.
+// noID is no user's ID. Setting it changes nothing and returns the current ID.
 const noID = ^uint32(0)
 
-// CanSwitch says whether this process can act as another user, and was found
-// out by doing it.
+// CanSwitch reports whether this process can act as another user. The first call finds out by
+// trying.
 func CanSwitch() bool { return canSwitch() }
 
 var canSwitch = sync.OnceValue(func() bool {
@@ -144,8 +140,8 @@ var canSwitch = sync.OnceValue(func() bool {
 			}
 			c := vfs.Cred{UID: id, GID: id, Groups: []uint32{id}}
 			can = switchThread(&c, &own, 0)
-			// The main thread does not end with its goroutine: it must be put
-			// right here too.
+			// The main thread does not end with its goroutine. So it must be restored here as
+			// well.
 			if restored = restoreThread(&c, &own); can || !restored {
 				break
 			}

@@ -10,9 +10,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// mayUseData judges reading or writing a file's data: the kernel's verdict, and
-// on top of it what NFS needs because it has no open (RFC 1813 §4.4): the owner
-// may do both, and who may execute may read.
+// mayUseData judges whether the caller may read or write a file's data. It adds two rules of NFS,
+// which has no open (RFC 1813 §4.4), to the kernel's verdict: the owner may do both, and a caller
+// that may execute may read.
 func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
 	if fs.owns(op.Cred, &is.Stat_t) {
 		return nil
@@ -28,7 +28,7 @@ func (fs *FS) mayUseData(op *vfs.Op, n *node, is *look, write bool) error {
 	return err
 }
 
-// regular says what calling for the data of another kind of file means.
+// regular returns nil for a regular file, and otherwise the error for an access to its data.
 func (n *node) regular() error {
 	switch n.typ {
 	case vfs.Regular:
@@ -39,8 +39,8 @@ func (n *node) regular() error {
 	return syscall.EINVAL
 }
 
-// Read implements vfs.FileSystem. The caller is judged before the file is touched: a read is
-// noted in the file's atime, and waits for its disk.
+// Read implements vfs.FileSystem. It judges the caller before it reads, because a read changes
+// the file's atime and waits for the disk.
 func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.Attr) (int, bool, error) {
 	n, err := fs.node(op, h)
 	if err != nil {
@@ -53,8 +53,8 @@ func (fs *FS) Read(op *vfs.Op, h vfs.Handle, offset uint64, buf []byte, a *vfs.A
 	return fs.read(op, n, offset, buf, a, false)
 }
 
-// read reads from n, a regular file. judged: the caller holds it open, so that
-// what it may do was judged then.
+// read reads from n, a regular file. judged: the caller holds the file open; its permission was
+// checked when it opened it.
 func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, judged bool) (_ int, _ bool, err error) {
 	var is look
 	if !judged {
@@ -76,7 +76,7 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 		return 0, false, err
 	}
 	end := offset + uint64(got)
-	// What was seen before holds where nothing was waited for and nothing has changed.
+	// The first look is still valid if the read did not wait and nothing changed.
 	if judged || !op.Try || !quiet || !n.inode.version.still(is.change) || end > uint64(is.Size) {
 		if err = fs.lookAndJudge(op, n, &is, judged); err != nil {
 			return 0, false, err
@@ -92,7 +92,8 @@ func (fs *FS) read(op *vfs.Op, n *node, offset uint64, buf []byte, a *vfs.Attr, 
 	return got, ended || end >= uint64(is.Size), nil
 }
 
-// lookAndJudge looks at n and, unless judged, judges whether the caller may read its data.
+// lookAndJudge looks at n. Unless judged is set, it also checks that the caller may read its
+// data.
 func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
 	err := fs.look(op, n, is)
 	if err == nil && !judged {
@@ -101,13 +102,13 @@ func (fs *FS) lookAndJudge(op *vfs.Op, n *node, is *look, judged bool) error {
 	return err
 }
 
-// fetch reads from an open file. ended: it ends behind what was read. What is behind an
-// error is not its end: the call that asks for the rest is told the error.
+// fetch reads from an open file. ended reports EOF: the file ends after the bytes read. After a
+// partial read that stopped at an error, ended is false; the next call returns the error.
 func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, buf []byte) (got int, ended bool, err error) {
 	if offset >= math.MaxInt64 {
 		return 0, false, nil
 	}
-	// The kernel refuses what would end behind its last offset.
+	// The kernel refuses a read beyond its last offset.
 	buf = buf[:min(uint64(len(buf)), math.MaxInt64-offset)]
 	if op.Try {
 		got, err = fs.readCached(fd, buf, int64(offset))
@@ -116,7 +117,7 @@ func (fs *FS) fetch(op *vfs.Op, fd int, offset uint64, buf []byte) (got int, end
 	return readAll(fd, buf, int64(offset))
 }
 
-// readCached reads what is in memory.
+// readCached reads data that is in memory.
 func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
 	flags := unix.RWF_NOWAIT
 	if fs.kind.pages {
@@ -135,7 +136,7 @@ func (fs *FS) readCached(fd int, buf []byte, offset int64) (int, error) {
 	return n, err
 }
 
-// readAll reads to the end of buf or of the file, or as far as goes without an error.
+// readAll reads until buf is full, the file ends, or an error comes.
 func readAll(fd int, buf []byte, offset int64) (got int, ended bool, err error) {
 	for got < len(buf) {
 		n, err := sysPreadv2(fd, buf[got:], offset+int64(got), 0)
@@ -195,15 +196,15 @@ func (fs *FS) writeAndSync(op *vfs.Op, n *node, offset uint64, data [][]byte, st
 	if stable == vfs.Unstable {
 		return done, stable, ch, nil
 	}
-	// DATA_SYNC gets all attributes as well: few clients ask for it, and a file whose
-	// data alone is synced would have to be kept until the rest is.
+	// DATA_SYNC also makes all attributes stable. Few clients ask for it, and after a sync of the
+	// data alone the file would have to stay open until the rest is synced.
 	if err = fs.syncSince(m); err != nil {
 		return 0, 0, ch, err
 	}
 	return done, vfs.FileSync, ch, nil
 }
 
-// write stores the data and tells what n looked like before and after.
+// write stores the data and stores n's attributes before and after in ch.
 func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int, ch *vfs.Change, judged bool) (int, error) {
 	if !n.inode.lock(op) {
 		return 0, vfs.ErrWouldBlock
@@ -219,7 +220,7 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 		}
 	}
 	if op.Try && is.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
-		return 0, vfs.ErrWouldBlock // taking them off changes the inode
+		return 0, vfs.ErrWouldBlock // the write clears these bits, which changes the inode
 	}
 	as := fs.writesAs(op.Cred, &is.Stat_t, total)
 	if as != nil && op.Try {
@@ -253,8 +254,8 @@ func (fs *FS) write(op *vfs.Op, n *node, offset int64, data [][]byte, total int,
 	return done, nil
 }
 
-// store writes the pieces, as many as go. It errs only where none went, and
-// with ErrWouldBlock.
+// store writes as many of the pieces as it can. It returns an error only if it wrote nothing, or
+// ErrWouldBlock.
 func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error) {
 	pool := iovecs.Get().(*[]unix.Iovec)
 	iov := (*pool)[:0]
@@ -280,7 +281,7 @@ func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error
 			fs.noTryWrites.Store(true)
 		}
 		if flags != 0 && (err == syscall.EAGAIN || err == syscall.EOPNOTSUPP) {
-			// Where a part went, the call that follows writes it again.
+			// If a part was written, the blocking call that follows writes it again.
 			return done, vfs.ErrWouldBlock
 		}
 		if err != nil && done == 0 {
@@ -302,13 +303,12 @@ func (fs *FS) store(op *vfs.Op, fd int, offset int64, data [][]byte) (int, error
 		}
 	}
 	if done == 0 {
-		return 0, syscall.EIO // the kernel took nothing and said nothing
+		return 0, syscall.EIO // the kernel wrote nothing and reported no error
 	}
 	return done, nil
 }
 
-// Commit implements vfs.FileSystem. It syncs the whole file: what else was
-// written to it meanwhile comes along.
+// Commit implements vfs.FileSystem. It syncs the whole file, whatever the range.
 func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, error) {
 	n, err := fs.node(op, h)
 	if err != nil {
@@ -322,7 +322,7 @@ func (fs *FS) Commit(op *vfs.Op, h vfs.Handle, _ uint64, _ uint32) (vfs.Change, 
 }
 
 // commit syncs n, a regular file. judged: see read. A user that holds the file open for writing
-// may write to it, and so commit, by a call that names the file alone.
+// may commit also by a call without that File.
 func (fs *FS) commit(op *vfs.Op, n *node, judged bool) (ch vfs.Change, err error) {
 	m := n.mark()
 	var is look

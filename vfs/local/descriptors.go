@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors is how many descriptors the FSs of a process may hold open
-// between calls: for files that they hold by path, for data and for listings.
-// Each FS has an equal part and none takes another's, so that a client that
-// uses up one export's leaves the others what they need. What a call holds only
-// while it runs is not in it.
+// Descriptors is a budget: the number of descriptors that the FSs of a process may hold open
+// between calls, for files held by path, for data and for listings. Each FS has an equal part and
+// cannot take another's, so that a client that uses up one export's part leaves the others
+// theirs. Descriptors that a call holds only while it runs do not count.
 //
 // Its methods may be called from any goroutine.
 type Descriptors struct {
@@ -23,20 +22,20 @@ type Descriptors struct {
 	members map[*FS]struct{}
 }
 
-// NewDescriptors is a budget of limit descriptors.
+// NewDescriptors returns a budget of limit descriptors.
 func NewDescriptors(limit int) *Descriptors {
 	return &Descriptors{limit: limit, members: make(map[*FS]struct{})}
 }
 
-// Limit is how many there are.
+// Limit returns the size of the budget.
 func (d *Descriptors) Limit() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.limit
 }
 
-// SetLimit makes the budget another one. What the FSs hold beyond it they let go of within
-// seconds.
+// SetLimit changes the size of the budget. If the FSs hold more than the new size, they close the
+// surplus within seconds.
 func (d *Descriptors) SetLimit(limit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +45,7 @@ func (d *Descriptors) SetLimit(limit int) {
 	}
 }
 
-// Held is how many of them are held now.
+// Held returns how many of the descriptors are held now.
 func (d *Descriptors) Held() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,18 +57,17 @@ func (d *Descriptors) Held() int {
 }
 
 const (
-	// minPart is what an FS needs to work at all.
+	// minPart is the smallest part that an FS can work with.
 	minPart = 32
-	// fixedDescriptors are an FS's own: its mount, /proc, and an index.
+	// fixedDescriptors are always open in an FS: its mount, /proc, and an index.
 	fixedDescriptors = 4
-	// maxDescriptors is what is made use of at most where the caller does not
-	// say: the sweeper looks at each every second.
+	// maxDescriptors bounds the default budget, because the sweeper looks at each open file every
+	// second.
 	maxDescriptors = 1 << 17
 )
 
-// processDescriptors is for FSs that are given no budget: half of what the
-// process may open, RLIMIT_NOFILE. The rest is left to connections, and to what
-// calls hold while they run.
+// processDescriptors is the budget of FSs whose Config names none: half of RLIMIT_NOFILE. The
+// rest is left to connections and to running calls.
 var processDescriptors = sync.OnceValue(func() *Descriptors {
 	var lim unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur/2 > maxDescriptors {
@@ -78,8 +76,8 @@ var processDescriptors = sync.OnceValue(func() *Descriptors {
 	return NewDescriptors(int(lim.Cur / 2))
 })
 
-// join gives fs a part. Those of the others become smaller: their sweepers let
-// go of what is too much.
+// join gives fs an equal part. The parts of the others shrink, and their sweepers close the
+// surplus.
 func (d *Descriptors) join(fs *FS) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,43 +99,41 @@ func (d *Descriptors) leave(fs *FS) {
 	}
 }
 
-// An FS's part is half for files held by path and half for open ones. Of the
-// open ones an eighth may have data that is not on stable storage before the
-// oldest of it is synced, and a quarter before a writer has to wait for that. What
-// waits for a sync cannot be let go, nor can what callers hold open, which may be
-// five eighths: a client of NFSv4 has files open for as long as it likes. At these
-// bounds the rest can.
+// Half of an FS's part is for files held by path, half for open files. Open files with data that
+// is not on stable storage may take an eighth of the open half before the FS syncs the oldest,
+// and a quarter before a writer has to wait for such a sync. Files that callers hold open may
+// take five eighths, because an NFSv4 client keeps files open for as long as it likes. Neither
+// kind can be closed to make room; with these bounds the remaining eighth can.
 
 func (fs *FS) part() int64 { return fs.descriptors.part.Load() - fixedDescriptors }
 
-// maxNodes bounds the files held by path.
+// maxNodes returns the limit of files held by path.
 func (fs *FS) maxNodes() int64 { return fs.part() / 2 }
 
-// maxOpen bounds those open for data, and the listings of directories.
+// maxOpen returns the limit of files open for data and of listings of directories.
 func (fs *FS) maxOpen() int64 { return fs.part() / 2 }
 
-// manyUnsynced is beyond how many files with data that is not on stable storage
-// the FS syncs the oldest by itself, and mostUnsynced how many there may be.
+// If more than manyUnsynced files have data that is not on stable storage, the FS syncs the
+// oldest by itself. There may be mostUnsynced at most.
 func (fs *FS) manyUnsynced() int64 { return fs.maxOpen() / 8 }
 func (fs *FS) mostUnsynced() int64 { return fs.maxOpen() / 4 }
 
-// maxPinned is how many descriptors callers may hold open by vfs.Files, however
-// many of these there are.
+// maxPinned returns how many descriptors callers may hold open through vfs.Files. Many Files can
+// share one descriptor.
 func (fs *FS) maxPinned() int64 { return fs.maxOpen() * 5 / 8 }
 
-// opened is how many files and listings are open.
+// opened returns how many files and listings are open.
 func (fs *FS) opened() int64 { return fs.stats.open.Load() + fs.stats.streams.Load() }
 
-// makeRoomToOpen is called before something is opened that stays open. It may
-// block.
+// makeRoomToOpen is called before opening a descriptor that stays open. It may block.
 func (fs *FS) makeRoomToOpen() {
 	if most := fs.maxOpen(); fs.opened() >= most {
 		fs.closeSome(most/32 + 1)
 	}
 }
 
-// reopenWithRoom is reopen on a thread of the daemon, with room made where the
-// process has no descriptors left.
+// reopenWithRoom is reopen with the daemon's identity. If the process has no descriptors left, it
+// makes room and tries again.
 func (fs *FS) reopenWithRoom(fd, flags int) (int, error) {
 	again, err := fs.reopen(fd, flags)
 	if outOfDescriptors(err) {
@@ -147,7 +143,7 @@ func (fs *FS) reopenWithRoom(fd, flags int) (int, error) {
 	return again, err
 }
 
-// makeRoom is for when the process has no descriptors left.
+// makeRoom closes descriptors when the process has none left.
 func (fs *FS) makeRoom() {
 	if fs.closeSome(1024) == 0 {
 		fs.syncOldest()
@@ -155,8 +151,8 @@ func (fs *FS) makeRoom() {
 	fs.nodes.shrink(64, 2, 1, 0)
 }
 
-// closeSome closes up to want files and listings that no caller is using, those
-// first that have been idle for longer, and returns how many it closed.
+// closeSome closes up to want files and listings that no caller uses, the longest idle first, and
+// returns how many it closed.
 func (fs *FS) closeSome(want int64) (closed int64) {
 	round := fs.nodes.round.Load()
 	for patience := uint32(closeAfter); closed < want; patience-- {

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// A device is a file system of the machine, which several FSs may show. The process owns it.
+// A device is a file system of this machine. Several FSs of the process may show it.
 type device struct {
-	failures atomic.Uint64 // the syncs that failed
+	failures atomic.Uint64 // counts failed syncs
 	shown    map[*FS]struct{}
 }
 
-// deviceTable holds the devices of the FSs that are open, by st_dev.
+// deviceTable holds the devices of all open FSs, by st_dev.
 type deviceTable struct {
 	mu sync.Mutex
 	m  map[uint64]*device
@@ -19,7 +19,7 @@ type deviceTable struct {
 
 var devices = deviceTable{m: make(map[uint64]*device)}
 
-// join returns the device that fs shows.
+// join adds fs to its device and returns the device.
 func (t *deviceTable) join(fs *FS) *device {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,7 +32,8 @@ func (t *deviceTable) join(fs *FS) *device {
 	return d
 }
 
-// leave is for an FS that is closed. The file system may be another one when it is shown again.
+// leave removes a closed FS. When its last FS leaves, the device is forgotten, because st_dev may
+// mean another file system later.
 func (t *deviceTable) leave(fs *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +44,8 @@ func (t *deviceTable) leave(fs *FS) {
 	}
 }
 
-// moved is called when a directory of the file system dev got another parent through by.
+// moved is called after a rename through the FS by gave a directory on the file system dev
+// another parent.
 func (t *deviceTable) moved(dev uint64, by *FS) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +58,8 @@ func (t *deviceTable) moved(dev uint64, by *FS) {
 	}
 }
 
-// lost tells every client that data may be lost which it wrote through any FS and did not commit.
+// lost changes the verifier of every FS of the device: uncommitted data that clients wrote
+// through any of them may be lost.
 func (d *device) lost() {
 	devices.mu.Lock()
 	defer devices.mu.Unlock()

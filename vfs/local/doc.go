@@ -1,60 +1,51 @@
-// Package local serves a directory of a Linux file system behind the seam
-// package vfs.
+// Package local implements vfs.FileSystem for a directory of a Linux file system.
 //
-// Handles are the kernel's own file handles (name_to_handle_at). Where
-// open_by_handle_at is allowed (CAP_DAC_READ_SEARCH) the kernel also finds the
-// file again; elsewhere an index of names, kept in the state directory, does,
-// with a search of the tree where a name has moved meanwhile. The bytes are
-// the same either way: a daemon may gain or lose the capability between two
-// runs and every handle stays good.
+// Handles are the kernel's own file handles (name_to_handle_at). If the daemon may call
+// open_by_handle_at (CAP_DAC_READ_SEARCH), the kernel finds the file of a handle. Otherwise an
+// index of names in the state directory finds it, and searches the tree if the name has moved.
+// The bytes are the same either way: a daemon may gain or lose the capability between two runs,
+// and every handle stays valid.
 //
-// Who may do what is the kernel's word, as the caller (see
-// credential_switch.go and verdict.go); data moves through one descriptor an
-// inode and mode that was opened with the daemon's rights (openfile.go). The
-// rules of NFS that stand on top of it (RFC 1813 §4.4) are in data.go. Data
-// and names become durable in durability.go.
+// The kernel decides about access: the daemon asks it with the caller's identity
+// (credential_switch.go, verdict.go). Data moves through descriptors that all callers share, one
+// to read and one to write for each file, opened with the daemon's rights (openfile.go). data.go
+// adds the rules of NFS (RFC 1813 §4.4). durability.go makes data and names durable.
 //
-// Open files (open.go) hold their node in the cache and pin the descriptor that
-// all calls share: a removed file is found by its handle until the last one is
-// closed. Byte ranges are claimed on a descriptor for nothing else (claim.go).
-// Both are bounded with the descriptors (descriptors.go). Holes, copies and
-// extended attributes are the kernel's.
+// Open files (open.go) hold their node in the cache and pin the descriptor that all calls share:
+// a removed file is found by its handle until the last one is closed. Byte ranges are claimed on
+// a separate descriptor (claim.go). The budget of descriptors bounds both (descriptors.go). For
+// holes, copies and extended attributes the package calls the kernel.
 //
-// What the kernel said is remembered with the Change of the inode that it was said
-// about (version.go): verdicts, names, listings, and that a read is quiet.
-// Attributes are not remembered: they are asked of the kernel for each answer, so
-// that what a program of this machine changes is seen at once. Every answer tells
-// them with the Change that they belong to.
+// Caches remember verdicts, names, listings and quiet reads, each with the Change of the inode
+// that it belongs to (version.go). Attributes are not cached: every answer asks the kernel for
+// them, so that clients see changes by local programs at once. Each answer has the attributes
+// with their Change.
 //
-// Attempts (vfs.Op.Try). An attempt makes no system call that can wait for the
-// disk, for a server or for a program in user space, as far as it is known which
-// do: fs_kind.go says where attributes are in memory, verdict.go and atime.go
-// what has to be there besides, closing.go who closes. raw_syscall.go has the
-// rule for calls that the scheduler is not told of.
+// Attempts (vfs.Op.Try). An attempt makes no system call that is known to wait for the disk, for
+// a server or for a program in user space. fs_kind.go lists the file systems with attributes in
+// memory; verdict.go and atime.go name what else must be in memory; closing.go closes descriptors
+// for attempts. raw_syscall.go has the rule for system calls that bypass the scheduler.
 //
-// Confinement. No path of more than one component is ever resolved below the
-// root, no symlink is followed, ".." is granted only where the way up leads to
-// the root, and a directory that a handle names must lie below it: a directory in
-// use that leaves the tree cannot be reached some seconds later, or at once where
-// an FS of this process moved it (confine.go). A file other than a directory that a local program moved out of the tree
-// stays reachable by the handles that were handed out while it was in it: it
-// has no parent to ask. Mount points below the root are not crossed: they are
-// listed, and entering one answers EXDEV. Export the mounted file system by
+// Confinement. No path of more than one component is ever resolved below the root, no symlink is
+// followed, ".." is granted only if the way up leads to the root, and a directory named by a
+// handle must lie below the root. If a local program moves a directory in use out of the tree, it
+// cannot be reached some seconds later; if an FS of this process moves it, at once (confine.go).
+// A file other than a directory that a local program moved out of the tree stays reachable by
+// handles from before, because the kernel cannot name its parent. Mount points below the root are
+// not crossed: they are listed, and entering one answers EXDEV. Export the mounted file system by
 // itself.
 //
-// What Change.Atomic says holds among the callers of all FSs of the process,
-// which know of each other's changes (version.go). Nothing shows a change that
-// another process of the machine makes between the two looks, some microseconds
-// apart. So Atomic is not said of an object that another process has changed in
-// the last ten seconds; one that none has is taken to stay so for these
-// microseconds. It is never said where attributes are another machine's or
-// another program's (network file systems, FUSE, overlayfs).
+// Change.Atomic holds among the callers of all FSs of the process, which know each other's
+// changes (version.go). A change that another process makes between the two looks, some
+// microseconds apart, cannot be seen. Therefore Atomic is false for an object that another
+// process changed in the last seconds (1 to 10, see quietAfter); for any other object, no such
+// change is assumed. Atomic is always false on network file systems, FUSE and overlayfs, where
+// another machine or program keeps the attributes.
 //
-// Data is written by the daemon, but where the kernel would take it for another
-// than the caller (writer.go, reserve.go). On overlayfs a file of a lower
-// layer gets another handle when it is first written.
+// The daemon's identity writes data, except in the two cases where the kernel has to see the
+// caller (writer.go, reserve.go). On overlayfs a file of a lower layer gets another handle when
+// it is first written.
 //
-// The package needs Linux 5.10 and a mounted /proc. It sets the process's
-// umask to 0, for modes are the client's to choose, and default ACLs are the
-// directory's.
+// The package needs Linux 5.10 and a mounted /proc. It sets the process's umask to 0, because
+// clients choose modes, and directories set default ACLs.
 package local

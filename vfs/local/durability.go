@@ -8,38 +8,38 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// durability says how far the changes of an inode are on stable storage: data, attributes and
-// names alike, through whichever FS they came. Callers that want them there at the same time share
-// one call: while one runs, the changes that come meanwhile gather for the next.
+// durability tracks which changes of an inode are on stable storage: data, attributes and names,
+// from all FSs. Concurrent callers share sync calls: while one call runs, later changes gather
+// for the next one.
 type durability struct {
 	mu      sync.Mutex
-	running chan struct{} // closed when the call that runs ends; nil where none runs
-	waiting int           // callers
-	changes uint64        // so far
-	stable  uint64        // changes that are on stable storage, or lost and said to be
+	running chan struct{} // closed when the running sync call ends; nil if none runs
+	waiting int           // callers that wait for the running call
+	changes uint64        // number of changes so far
+	stable  uint64        // changes up to this number are stable, or lost and reported as lost
 	// failed is the outcome of the last call that failed.
 	failed atomic.Pointer[SyncError]
-	// confirmed is how many syncs of the file system had failed when it was last made sure
-	// that one for this node says the truth (syncAndConfirm). It is the running call's.
+	// confirmed is the device's number of failed syncs at the last sync of this inode that was
+	// verified (syncAndConfirm). Only the running call uses it.
 	confirmed uint64
-	// writers are the nodes through which data was stored that is not known to be stable. The
-	// kernel tells a failure to those descriptors that were open when it came.
+	// writers are the nodes that stored data which is not known to be stable. Only descriptors
+	// that were open when a failure came can learn of it from the kernel.
 	writers []*node
 }
 
-// A mark is taken before something is changed that is to be durable. It remembers the last
-// sync that had failed by then.
+// A caller takes a mark before it makes a change that is to be durable. The mark remembers the
+// last failed sync until then.
 //
-// The kernel tells a failure once, and it does not tell which data is lost: a call that fails
-// after the mark may have taken the change with it, and the next call finds nothing left to
-// do. So any failure after the mark is the change's, whichever caller made the call.
+// The kernel reports a failure once, without saying which data is lost. A call that fails after
+// the mark may have lost the change, and the next call finds nothing left to do. Therefore any
+// failure after the mark counts as a failure of the change, whichever caller made the sync call.
 type mark struct {
 	d      *durability
-	n      *node // whose d is; nil: the FS's, for what cannot be synced by itself
+	n      *node // the node of d; nil: d is FS.whole, for objects that cannot be synced alone
 	failed *SyncError
 }
 
-// mark is taken before n is changed.
+// mark returns a mark, before the caller changes n.
 func (n *node) mark() mark {
 	m := mark{d: &n.inode.durability, n: n}
 	if n.typ != vfs.Regular && n.typ != vfs.Directory {
@@ -49,10 +49,10 @@ func (n *node) mark() mark {
 	return m
 }
 
-// durable returns when the changes made to what the marks were taken of are durable, at once
-// where the FS or the caller does not ask for that. The caller holds the nodes. A removal or a
-// rename marks its directories; what makes a file marks its directory, and the file as well
-// unless the file system's log holds both in one transaction.
+// durable waits until the changes since the marks are durable. If the FS or op does not ask for
+// that, it returns at once. The caller holds the nodes. A removal or a rename marks its
+// directories. A creation marks its directory and also the file, unless the file system's log
+// holds both in one transaction.
 func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 	if !fs.cfg.Sync || op.Async {
 		return nil
@@ -70,8 +70,8 @@ func (fs *FS) durable(op *vfs.Op, first mark, others ...mark) error {
 	return err
 }
 
-// syncChange makes a change of attributes or of names durable. It counts as made now: a call
-// that runs already may miss it.
+// syncChange makes a change of attributes or names durable. It counts the change as new, because
+// a sync call that already runs may miss it.
 func (fs *FS) syncChange(m mark) error {
 	m.d.mu.Lock()
 	m.d.changes++
@@ -79,8 +79,8 @@ func (fs *FS) syncChange(m mark) error {
 	return fs.syncSince(m)
 }
 
-// syncSince makes everything durable that was changed so far, or returns how a sync since the
-// mark failed.
+// syncSince makes all changes so far durable. If a sync failed since the mark, it returns that
+// failure.
 func (fs *FS) syncSince(m mark) error {
 	d := m.d
 	d.mu.Lock()
@@ -104,7 +104,8 @@ func (fs *FS) syncSince(m mark) error {
 	}
 }
 
-// syncLocked makes one call for all changes so far. d.mu is locked, but not during the call.
+// syncLocked makes one sync call for all changes so far. The caller holds d.mu; it is unlocked
+// during the call.
 func (fs *FS) syncLocked(m mark) {
 	d := m.d
 	running, upTo := make(chan struct{}), d.changes
@@ -123,8 +124,8 @@ func (fs *FS) syncLocked(m mark) {
 	}
 	d.mu.Lock()
 	if err != nil {
-		// What came while the call ran may be lost with it. Every client that wrote learns
-		// of it before any caller hears of the failure.
+		// Changes that came during the call may be lost as well. Every client that wrote gets a
+		// new verifier before any caller hears of the failure.
 		failed := &SyncError{Call: call, After: d.stable, UpTo: d.changes, Err: err}
 		if m.n != nil {
 			failed.File = m.n.handle
@@ -141,7 +142,7 @@ func (fs *FS) syncLocked(m mark) {
 	close(running)
 }
 
-// holdWritersLocked returns the writers but n, each with a reference.
+// holdWritersLocked returns all writers except n, each with a reference.
 func (d *durability) holdWritersLocked(n *node) (others []*node) {
 	for _, w := range d.writers {
 		if w != n && w.hold() {
@@ -151,7 +152,7 @@ func (d *durability) holdWritersLocked(n *node) (others []*node) {
 	return others
 }
 
-// wrote is called when data was stored in n that is still to be synced.
+// wrote notes that data was stored through n and is not synced yet.
 func (n *node) wrote() {
 	d := &n.inode.durability
 	d.mu.Lock()
@@ -167,7 +168,7 @@ func (n *node) wrote() {
 	}
 }
 
-// unlistLocked is called when nothing is left to sync.
+// unlistLocked empties the list of writers, when nothing is left to sync.
 func (d *durability) unlistLocked() {
 	for _, n := range d.writers {
 		n.fs.unsynced.remove(n)
@@ -176,8 +177,8 @@ func (d *durability) unlistLocked() {
 	d.writers = d.writers[:0]
 }
 
-// forgetData is for a node that is let go, and for one whose file is gone: then nothing is left to
-// sync.
+// forgetData removes n from the writers when n is dropped. If n's file is gone, nothing of the
+// inode is left to sync.
 func (n *node) forgetData() {
 	d := &n.inode.durability
 	d.mu.Lock()
@@ -191,7 +192,7 @@ func (n *node) forgetData() {
 	}
 }
 
-// dirty says that changes are not known to be on stable storage.
+// dirty reports whether some changes may not be on stable storage.
 func (d *durability) dirty() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

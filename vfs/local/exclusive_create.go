@@ -9,14 +9,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// The verifier of an exclusive create (RFC 1813 §3.3.8) is kept in the new
-// file's times until the client's SETATTR sets those: there it survives a
-// restart. Half of it goes into either time: 31 bits into the seconds, which
-// not every file system can store with a 32nd, and the top bit into the
-// fraction.
+// The new file's times hold the verifier of an exclusive create (RFC 1813 §3.3.8) until the
+// client sets the times; so it survives a restart. Each time holds half of it: 31 bits in the
+// seconds, because not every file system stores 32, and the top bit in the nanoseconds.
 
-// The fraction says the top bit with room for rounding. 0 says nothing: a file
-// system that keeps no fractions stored the time, and the top bit is lost.
+// The nanoseconds hold the top bit in a form that survives rounding. If a file system stores no
+// fractions, they are 0 and the top bit is lost.
 const (
 	topBitClear = 250_000_000 // ns
 	topBitSet   = 750_000_000
@@ -35,8 +33,8 @@ func exclusiveAttr(v [8]byte) *vfs.SetAttr {
 	return &vfs.SetAttr{AtimeHow: vfs.ClientTime, Atime: exclusiveTime(v[4:]), MtimeHow: vfs.ClientTime, Mtime: exclusiveTime(v[:4])}
 }
 
-// exclusiveMatches says that st is a file which an exclusive create with v made
-// and that was not used since.
+// exclusiveMatches reports whether an exclusive create with v made the file that st shows, and
+// the file is still empty with the same times.
 func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 	mark := exclusiveAttr(v)
 	same := func(t unix.Timespec, mark vfs.Time) bool {
@@ -45,15 +43,15 @@ func exclusiveMatches(st *unix.Stat_t, v [8]byte) bool {
 	return st.Size == 0 && same(st.Atim, mark.Atime) && same(st.Mtim, mark.Mtime)
 }
 
-// makeMarked makes a file that has the mode in s, and the marks of an exclusive
-// create from the moment on that it has its name: a process that is killed in
-// between leaves nothing. A file system without unnamed files gets the name first.
+// makeMarked makes a file with the mode in s whose times hold the verifier from the moment it has
+// a name. So a process killed in between leaves no unmarked file. On a file system without
+// unnamed files (O_TMPFILE) the file gets its name first.
 func (fs *FS) makeMarked(op *vfs.Op, c *dirChange, name []byte, s, mark *vfs.SetAttr) (fd int, err error) {
 	d := c.d
 	times := [2]unix.Timespec{timeToSet(mark.AtimeHow, mark.Atime), timeToSet(mark.MtimeHow, mark.Mtime)}
 	err = fs.as(op.Cred, func() (err error) {
 		if !fs.noUnnamed.Load() {
-			// The name first: a create that is repeated takes no room on the disk.
+			// Look up the name first, so that a repeated create takes no space on the disk.
 			var st unix.Stat_t
 			if unix.Fstatat(d.fd, string(name), &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 				return syscall.EEXIST

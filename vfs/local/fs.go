@@ -17,34 +17,34 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Config says what to serve and how.
+// Config describes an FS.
 type Config struct {
 	// Root is the directory that is served.
 	Root string
-	// StateDir holds what must outlive the process: the index of names, where
-	// handles need one. It is not used otherwise, and may then be empty.
+	// StateDir holds the index of names, which must outlive the process, if handles need one.
+	// Otherwise it is unused and may be empty.
 	StateDir string
-	// Sync makes changes of names and attributes durable before they return.
-	// Without it they are as durable as the file system makes them on its
-	// own; what was promised about data always holds.
+	// Sync makes each change of names and attributes durable before its call returns. Without it
+	// they become durable when the file system writes them. Promises about data hold in either
+	// case.
 	Sync bool
 	// ReadOnly refuses every change with EROFS.
 	ReadOnly bool
-	// FSID, where not 0, is mixed into the file system's own identity, so that the
-	// same one is another to clients by each FSID.
+	// FSID, if not 0, is mixed into the file system's own identity. Two exports of one file
+	// system with different FSIDs then look like two file systems to clients.
 	FSID uint64
-	// Descriptors is the budget that all FSs of the process share. nil: one
-	// of half of RLIMIT_NOFILE.
+	// Descriptors is the budget that all FSs of the process share. If nil, it is half of
+	// RLIMIT_NOFILE.
 	Descriptors *Descriptors
-	// IndexHandles resolves handles by the index even where the kernel could.
+	// IndexHandles makes the FS use the index for handles even if the kernel could resolve them.
 	IndexHandles bool
-	// KernelHandles refuses a directory whose files the kernel does not find by handles.
+	// KernelHandles makes New fail if the kernel cannot resolve the directory's handles.
 	KernelHandles bool
-	// SyncHook is asked before each call that makes something durable, with its
-	// descriptor, and its error stands for the call's. For tests.
+	// SyncHook, if not nil, is called before each sync call with its descriptor. If it returns an
+	// error, that replaces the call. For tests.
 	SyncHook func(what SyncCall, fd int) error
-	// SyncFailed, where not nil, is told of each such call that failed. It is called by any
-	// goroutine, and must not wait for the FS.
+	// SyncFailed, if not nil, is called for each failed sync call, by any goroutine. It must not
+	// wait for the FS.
 	SyncFailed func(what SyncCall, err error)
 }
 
@@ -59,11 +59,11 @@ type FS struct {
 	mountID  uint64
 	volume   any // a volume: boxed once
 	proc     int // /proc/self/fd
-	// bounded: the root is a mount's root and that the file system's own, so
-	// that nothing outside of the tree exists on it.
+	// bounded: the root is the top of a mount, and the mount shows the top of its file system. So
+	// the mount has nothing outside of the tree.
 	bounded bool
-	// moves counts the moments from which on a directory may have left the tree: see
-	// confine. It is 0 where the root is bounded.
+	// moves grows whenever a directory may have left the tree: see confine. If bounded is set, it
+	// stays 0.
 	moves    atomic.Uint32
 	covers   covered
 	lane     any // a lane: boxed once, not for each call
@@ -87,7 +87,7 @@ type FS struct {
 	sweeperEnd chan struct{}
 	closed     atomic.Bool
 	stats      counters
-	// noTryReads, noTryWrites: the file system does not have RWF_NOWAIT.
+	// noTryReads, noTryWrites: the file system does not support RWF_NOWAIT.
 	noTryReads, noTryWrites atomic.Bool
 	noUnnamed               atomic.Bool // no O_TMPFILE
 	reads                   readKind
@@ -99,8 +99,7 @@ type lane struct{ dev uint64 }
 
 var _ vfs.FileSystem = (*FS)(nil)
 
-// New opens the directory that cfg names. The error says what the machine
-// lacks where it lacks something.
+// New opens the directory that cfg names. If the machine lacks something, the error names it.
 func New(cfg Config) (*FS, error) {
 	fs := &FS{cfg: cfg, readOnly: cfg.ReadOnly, mount: -1, proc: -1, now: time.Now,
 		stop: make(chan struct{}), sweeperEnd: make(chan struct{}),
