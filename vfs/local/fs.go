@@ -154,7 +154,7 @@ func (fs *FS) open() error {
 	fs.nodes.init(fs)
 	fs.newVerifier()
 	syscall.Umask(0)
-	signal.Ignore(syscall.SIGXFSZ) // past RLIMIT_FSIZE a write is to answer EFBIG
+	signal.Ignore(syscall.SIGXFSZ) // beyond RLIMIT_FSIZE a write returns EFBIG
 
 	h, err := identify(rootFD, &fs.rootStat)
 	if err != nil {
@@ -176,11 +176,11 @@ func (fs *FS) open() error {
 	} else {
 		fs.resolver = kernelResolver{fs}
 	}
-	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h) // this reference is never given back before Close
+	fs.root = fs.nodes.adopt(rootFD, &fs.rootStat, h) // Close releases this reference
 	return nil
 }
 
-// mountOf is the mount that fd is on. top: fd is what it shows.
+// mountOf returns the mount that fd is on. top: fd is the directory at the top of that mount.
 func mountOf(fd int) (on mountinfo.Mount, top bool) {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx) != nil {
@@ -192,12 +192,13 @@ func mountOf(fd int) (on mountinfo.Mount, top bool) {
 			return *m, sx.Attributes_mask&sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 		}
 	}
-	// /proc does not tell: the device is right but for a subvolume of btrfs.
+	// mountinfo does not list the mount. The device number from statx is right, except for a
+	// subvolume of btrfs.
 	return mountinfo.Mount{ID: sx.Mnt_id, Device: fmt.Sprintf("%d:%d", sx.Dev_major, sx.Dev_minor)}, false
 }
 
-// A volume is the device number of a file system, as mountinfo (proc(5)) has it: that is the
-// same for all subvolumes of btrfs, whose handles say which one they are of.
+// A volume is the device number of a file system as mountinfo (proc(5)) shows it. All subvolumes
+// of a btrfs have the same one; their handles tell them apart.
 type volume string
 
 var _ vfs.Shared = (*FS)(nil)
@@ -208,14 +209,14 @@ func (fs *FS) Volume() any { return fs.volume }
 // Root implements vfs.FileSystem.
 func (fs *FS) Root() vfs.Handle { return fs.root.handle }
 
-// Lane implements vfs.FileSystem: what shares a file system shares its stalls.
+// Lane implements vfs.FileSystem. FSs on the same file system have the same lane, because they
+// stall together.
 func (fs *FS) Lane() any { return fs.lane }
 
-// Scheme names the way handles find their files: "kernel" or "index".
+// Scheme names the resolver of handles: "kernel" or "index".
 func (fs *FS) Scheme() string { return fs.resolver.scheme() }
 
-// Close implements vfs.FileSystem. Data that was written but never committed
-// is left to the kernel, as at any time before.
+// Close implements vfs.FileSystem. The kernel writes uncommitted data later, as always.
 func (fs *FS) Close() error {
 	if fs.closed.Swap(true) {
 		return nil
@@ -246,7 +247,7 @@ func (fs *FS) release() error {
 	return err
 }
 
-// procName is the name of descriptor fd in /proc/self/fd, with its NUL.
+// procName returns the name of descriptor fd in /proc/self/fd, with a NUL at its end.
 func procName(buf *[24]byte, fd int) []byte {
 	return append(strconv.AppendInt(buf[:0], int64(fd), 10), 0)
 }

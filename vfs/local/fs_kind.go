@@ -12,39 +12,38 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// fsKind is what differs between file systems and shows.
+// fsKind holds the relevant differences between file systems.
 type fsKind struct {
-	// memory: attributes are in memory while a file is held open by path, so
-	// that the goroutine that received a call may ask for them.
+	// memory: while a file is held open by path, its attributes are in memory. So a goroutine
+	// that must not block may read them.
 	memory bool
-	// rawAttr: they are read from the inode alone, without waiting for any lock
-	// that is held over I/O: fstat may be a raw call (raw_syscall.go).
+	// rawAttr: fstat reads the inode alone and waits for no lock that is held during I/O. So
+	// fstat may be a raw call (raw_syscall.go).
 	rawAttr bool
-	// links: a file without a name counts no links. FUSE servers make up
-	// their counts.
+	// links: a file without a name has a link count of 0. (FUSE servers invent their counts.)
 	links bool
-	// reserves: it keeps blocks that only some users may fill.
+	// reserves: the file system keeps blocks in reserve for some users.
 	reserves bool
-	// pages: file data is in memory by definition.
+	// pages: file data is always in memory.
 	pages bool
-	// logged: making a directory durable makes its new entries' inodes durable
-	// as well, because both are in one transaction.
+	// logged: a sync of a directory also makes the inodes of its new entries durable, because
+	// both are in one transaction.
 	logged bool
-	// losesLog: if it cannot write its log, it tells those that wait for that, if there are
-	// any. A sync that begins later, or that looks at its inode then, finds nothing to do.
+	// losesLog: if the file system cannot write its log, only calls that wait for the log at that
+	// moment learn of it. A later sync, even of the same inode, finds nothing to do and succeeds.
 	losesLog bool
-	// withDirs: it does so at least for what cannot be synced by itself, which
-	// are symlinks and special files. Elsewhere these take a sync of the whole
+	// withDirs: a sync of a directory also makes its new symlinks and special files durable,
+	// which cannot be synced by themselves. On other file systems they need a sync of the whole
 	// file system.
 	withDirs bool
-	// noPlaces: what it tells of an entry's place holds for one descriptor, and while
-	// nothing changes: listings go by name (readdir_by_name.go).
+	// noPlaces: an entry's offset (d_off) is valid only for one descriptor and while the
+	// directory does not change. Listings then go by name (readdir_by_name.go).
 	noPlaces    bool
 	maxFile     uint64
 	maxLink     uint32
 	noLinks     bool
 	caseFolding bool
-	// times is what times are kept to, in seconds or nanoseconds.
+	// times is the granularity of times, in seconds or nanoseconds.
 	times vfs.Time
 }
 
@@ -54,7 +53,7 @@ const (
 	bcachefsMagic = 0xca451a4e
 )
 
-// hasJournal says that the ext2, ext3 or ext4 file system on device dev has one.
+// hasJournal reports whether the ext2, ext3 or ext4 file system on device dev has a journal.
 func hasJournal(dev uint64) bool {
 	disk, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(dev), unix.Minor(dev)))
 	if err != nil {
@@ -68,8 +67,8 @@ func hasJournal(dev uint64) bool {
 	return err == nil
 }
 
-// kindOf is the kind of a file system where a root was found that looks like root. born: it
-// has a time of birth.
+// kindOf returns the kind of the file system whose root has the attributes root. born: the file
+// system keeps times of birth.
 func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	const most = 1<<63 - 1
 	nanosecond, second := vfs.Time{Nsec: 1}, vfs.Time{Sec: 1}
@@ -78,7 +77,8 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 	case unix.EXT4_SUPER_MAGIC:
 		k.memory, k.rawAttr, k.logged, k.maxFile, k.maxLink = true, true, hasJournal(root.Dev), 16<<40-4096, 65000
 		k.reserves = true
-		// ext2, and inodes of 128 bytes, have room for seconds, and for no time of birth.
+		// ext2, and ext4 with inodes of 128 bytes, store whole seconds only, and no time of
+		// birth.
 		if k.times = second; born {
 			k.times = nanosecond
 		}
@@ -97,21 +97,22 @@ func kindOf(s *unix.Statfs_t, root *unix.Stat_t, born bool) fsKind {
 			k.maxFile = 4<<30 - 1
 		}
 	case zfsMagic, bcachefsMagic:
-		// ZFS takes a lock that a rollback holds while it reads the disk.
+		// ZFS has a lock that a rollback holds while it reads the disk. So fstat may wait: no
+		// rawAttr.
 		k.memory, k.withDirs = true, true
 	case unix.OVERLAYFS_SUPER_MAGIC:
-		k.links, k.noPlaces = true, true // and its layers may be anything
+		k.links, k.noPlaces = true, true // the layers may be file systems of any kind
 		fallthrough
 	default:
 		if root.Ctim.Nsec == 0 && root.Mtim.Nsec == 0 {
-			k.times = second // no clock is read twice at the full second
+			k.times = second // both times have no fraction, so the file system probably keeps whole seconds
 		}
 	}
 	k.links = k.links || k.memory
 	return k
 }
 
-// fstat reads the attributes of a file of this kind.
+// fstat reads attributes, by a raw call if the file system allows it.
 func (k *fsKind) fstat(fd int, st *unix.Stat_t) error {
 	if k.rawAttr {
 		return rawFstat(fd, st)
@@ -151,7 +152,7 @@ func (fs *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	}
 	defer fs.giveBack(op, n)
 	if op.Try {
-		return vfs.Usage{}, vfs.ErrWouldBlock // quotas are read from the disk
+		return vfs.Usage{}, vfs.ErrWouldBlock // the kernel reads quotas from the disk
 	}
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(n.fd, &s); err != nil {
@@ -161,8 +162,7 @@ func (fs *FS) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	if unit == 0 {
 		unit = uint64(s.Bsize)
 	}
-	// There is no count of the files that are left to other users: what is
-	// free is free to all.
+	// There is no count of files available to this user; all free files count as available.
 	return vfs.Usage{TotalBytes: s.Blocks * unit, FreeBytes: s.Bfree * unit, AvailableBytes: s.Bavail * unit,
 		TotalFiles: s.Files, FreeFiles: s.Ffree, AvailableFiles: s.Ffree}, nil
 }

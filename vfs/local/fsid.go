@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fsid is the identity of the file system with device number dev, which fd is on. It is the
-// same over restarts of the daemon and of the machine: the kernel's own where that is made of
-// the file system's UUID, as on ext4 and btrfs. XFS, FAT and others make it of the device's
-// number, which the machine gives out anew when it starts; the UUID then has its place.
+// fsid returns the identity of the file system with device number dev; fd is on that file system.
+// The identity is the same after a restart of the daemon or the machine. If the kernel derives
+// its FSID from the file system's UUID, as on ext4 and btrfs, fsid uses that. XFS, FAT and others
+// derive it from the device number, which may differ after a reboot; then fsid uses a hash of the
+// UUID.
 func (fs *FS) fsid(fd int, dev uint64) uint64 {
 	if v, ok := fs.fsids.Load(dev); ok {
 		return v.(uint64)
@@ -46,13 +47,13 @@ func mix(a, b uint64) uint64 {
 	return h.Sum64()
 }
 
-// fsIocGetUUID is FS_IOC_GETFSUUID (Linux 6.9): a length, one byte, and as many bytes of 16.
+// fsIocGetUUID is FS_IOC_GETFSUUID (Linux 6.9): one length byte and 16 bytes for the UUID.
 const fsIocGetUUID = 0x80111500
 
-// namesOfUUIDs is where udev keeps links to the block devices by the UUIDs of what is on them.
+// namesOfUUIDs is the directory where udev links UUIDs to block devices.
 const namesOfUUIDs = "/dev/disk/by-uuid"
 
-// uuid is the UUID of the file system with device number dev, in hexadecimal digits, or "".
+// uuid returns the UUID of the file system with device number dev in hexadecimal digits, or "".
 func (fs *FS) uuid(dev uint64) string {
 	var b [1 + 16]byte
 	if dev == fs.rootStat.Dev {
@@ -64,7 +65,8 @@ func (fs *FS) uuid(dev uint64) string {
 	return uuidOfDevice(namesOfUUIDs, dev)
 }
 
-// uuidOfDevice is how the block device dev is called in the directory dir.
+// uuidOfDevice returns the name of the block device dev in the directory dir, without dashes, or
+// "".
 func uuidOfDevice(dir string, dev uint64) string {
 	names, _ := os.ReadDir(dir)
 	for _, e := range names {

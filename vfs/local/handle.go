@@ -9,22 +9,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A handle is one byte that says how the rest is to be read, and the rest.
+// The first byte of a handle is its format; the rest depends on it.
 const (
-	// kernelHandle: the kernel's handle type, one byte, and its bytes. They
-	// hold the inode's generation, so that a reused inode is another file.
+	// kernelHandle: the kernel's handle type, one byte, and the kernel's handle. It contains the
+	// inode's generation, so that a reused inode number makes another handle.
 	kernelHandle = 1
-	// inodeHandle: inode number and time of birth in nanoseconds, 8 bytes
-	// each, big-endian, for file systems that have no handles. Where there is
-	// no time of birth either, 0 stands there and reuse goes unnoticed.
+	// inodeHandle: inode number and time of birth in nanoseconds, 8 bytes each, big-endian, for
+	// file systems without handles. If there is no time of birth either, it is 0, and a reused
+	// inode number goes unnoticed.
 	inodeHandle = 2
 )
 
 // maxKernelHandle is the kernel's MAX_HANDLE_SZ.
 const maxKernelHandle = 128
 
-// identify makes the handle of the file behind fd, whose attributes are st. It
-// needs no capability.
+// identify makes the handle of the file open on fd; st are its attributes. It needs no
+// capability.
 func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	var b [vfs.MaxHandle]byte
 	n, kind, err := sysNameToHandle(fd, b[2:])
@@ -46,9 +46,9 @@ func identify(fd int, st *unix.Stat_t) (vfs.Handle, error) {
 	return h, nil
 }
 
-// handleAt makes the handle of name in the directory dir, without opening it, and
-// returns the identity of the mount that name is on. false: it has none of the
-// kernel's, or is not there.
+// handleAt makes the kernel's handle of name in the directory dir without opening the file, and
+// returns the ID of the mount that the file is on. It returns false if the name does not exist or
+// the kernel has no handle for it.
 func handleAt(dir int, name []byte) (h vfs.Handle, mount int32, ok bool) {
 	var b [vfs.MaxHandle]byte
 	n, kind, mount, err := sysNameToHandleAt(dir, name, 0, b[2:])
@@ -60,7 +60,7 @@ func handleAt(dir int, name []byte) (h vfs.Handle, mount int32, ok bool) {
 	return h, mount, ok
 }
 
-// birth is the time of birth in nanoseconds, 0 where it is not known.
+// birth returns the time of birth in nanoseconds, or 0 if it is unknown.
 func birth(fd int) int64 {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &sx) != nil || sx.Mask&unix.STATX_BTIME == 0 {
@@ -69,7 +69,7 @@ func birth(fd int) int64 {
 	return sx.Btime.Sec*1e9 + int64(sx.Btime.Nsec)
 }
 
-// checkHandle says whether h has the form of a handle that this package made.
+// checkHandle returns vfs.ErrBadHandle unless h has the form of a handle of this package.
 func checkHandle(h *vfs.Handle) error {
 	b := h.Bytes()
 	switch {

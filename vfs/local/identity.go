@@ -15,14 +15,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// identity is what the kernel knows a thread by.
+// identity is a user as the kernel knows a thread.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32 // sorted, each once
 }
 
-// Identity is the daemon's own identity: what every caller is squashed to where
-// CanSwitch says no.
+// Identity returns the daemon's own identity. If CanSwitch is false, the server squashes every
+// caller to it.
 func Identity() vfs.Cred {
 	id := ownIdentity()
 	return vfs.Cred{UID: id.uid, GID: id.gid, Groups: id.groups}
@@ -40,8 +40,8 @@ func ownIdentity() identity {
 	return id
 }
 
-// is says that c is exactly id. within says that c is id or less of it: the
-// same user and group, and no group that id lacks.
+// is reports whether c is exactly id. within reports whether c is id or less: the same user and
+// group, and no group that id lacks.
 func (id *identity) is(c *vfs.Cred) bool {
 	if c.UID != id.uid || c.GID != id.gid || !id.holds(c.Groups) {
 		return false
@@ -67,14 +67,14 @@ func (id *identity) holds(groups []uint32) bool {
 	return true
 }
 
-// owns says that c owns the file. In a user namespace every owner that is not
-// mapped looks like one and the same user, which then owns nothing.
+// owns reports whether c owns the file. In a user namespace all unmapped owners have the same ID;
+// that ID owns nothing.
 func (fs *FS) owns(c *vfs.Cred, st *unix.Stat_t) bool {
 	return c.UID == st.Uid && c.UID != fs.unmapped
 }
 
-// unmappedUser is the id that stands for users who are not mapped into this
-// process's user namespace, or noID where all are.
+// unmappedUser returns the ID that stands for users who are not mapped into this process's user
+// namespace, or noID if all users are mapped.
 func unmappedUser() uint32 {
 	var first, host, size uint64
 	b, err := os.ReadFile("/proc/self/uid_map")
@@ -93,11 +93,11 @@ func unmappedUser() uint32 {
 	return uint32(id)
 }
 
-// member says that c has group g.
+// member reports whether c has group g.
 func member(c *vfs.Cred, g uint32) bool { return c.GID == g || slices.Contains(c.Groups, g) }
 
-// callerTable gives each caller a number, so that a verdict is remembered in
-// few bytes. Numbers are never given twice.
+// callerTable gives each caller a number, so that a remembered verdict needs few bytes. A number
+// is never used again.
 type callerTable struct {
 	mu   sync.RWMutex
 	seed maphash.Seed
@@ -110,11 +110,11 @@ type knownCaller struct {
 	cred vfs.Cred
 }
 
-// maxCallers bounds the table; a full one starts over.
+// maxCallers bounds the table. A full table is emptied.
 const maxCallers = 4096
 
-// number returns c's number, and 0 where two callers share a hash: the verdict
-// is then asked for each time.
+// number returns c's number. If another caller has the same hash, it returns 0; then no verdict
+// is remembered for c.
 func (t *callerTable) number(c *vfs.Cred) uint32 {
 	t.mu.RLock()
 	seeded := t.m != nil

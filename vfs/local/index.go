@@ -16,25 +16,25 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// index is the resolver that needs no capability: it remembers under which
-// name in which directory each file was seen, on disk, so that a restart finds
-// them. What was renamed behind its back it looks for (index_search.go).
+// index is the resolver that needs no capability. It remembers on disk the names and directories
+// where each file was seen, so that a restarted daemon finds the files. If a local program
+// renamed a file, the index searches for it (index_search.go).
 //
-// What is learnt is written some time later (index_pending.go). A process that
-// dies in between forgets the last of it, and finds it again by looking.
+// A goroutine writes new names some time later (index_pending.go). If the process dies before
+// that, the index has to search for these files.
 type index struct {
 	fs   *FS
 	root vfs.Handle
 	file string
 	db   *bolt.DB
-	// pages are db's, kept in memory.
+	// pages keeps the pages of db in memory.
 	pages residence
 
 	mu      sync.Mutex
 	emptied *sync.Cond
-	pending map[vfs.Handle]*learnt // not yet written
+	pending map[vfs.Handle]*learnt // new names that are not yet written
 	writing map[vfs.Handle]*learnt // being written
-	recent  map[vfs.Handle]place   // the latest, to know at a glance what is known already
+	recent  map[vfs.Handle]place   // the latest place of each file, to skip names that are known already
 	dead    map[vfs.Handle]struct{}
 	wake    chan struct{}
 	stop    chan struct{}
@@ -49,12 +49,11 @@ type place struct {
 	name string
 }
 
-// places are the names that a file was seen under, the latest first. They are
-// not changed once made.
+// places are the names under which a file was seen, the latest first. A value is never modified.
 type places []place
 
-// maxPlaces bounds the names of one file: of its other hard links a search will
-// find one, should all of these go.
+// maxPlaces bounds the names of one file. If all of them are gone, a search finds another hard
+// link.
 const maxPlaces = 8
 
 func (ps places) with(p place) places {
@@ -84,8 +83,8 @@ const (
 
 var placesBucket = []byte("places")
 
-// openIndex opens the index in stateDir for the tree whose root has handle root.
-// One index is one process's at a time.
+// openIndex opens the index in stateDir for the tree whose root has the handle root. Only one
+// process at a time can use an index.
 func openIndex(fs *FS, stateDir string, root vfs.Handle) (resolver, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, err
@@ -121,8 +120,8 @@ func newIndex(fs *FS, file string, root vfs.Handle) (*index, error) {
 	return x, nil
 }
 
-// indexFiles are those that this process has open: two FS on one tree, exported
-// twice with different options, have one each.
+// indexFiles are the index files that this process has open. If one tree is exported twice with
+// different options, each FS has a file of its own.
 var indexFiles = fileClaims{m: map[string]bool{}}
 
 type fileClaims struct {
@@ -158,8 +157,8 @@ func (x *index) close() error {
 	return err
 }
 
-// On disk a place is the length of the directory's handle and of the name, one
-// byte each, the handle and the name; places follow upon each other.
+// On disk, a place is the length of the directory's handle, the length of the name (one byte
+// each), the handle, and the name. Places follow each other.
 func encodePlaces(ps places) []byte {
 	var b []byte
 	for i := range ps {
@@ -169,7 +168,7 @@ func encodePlaces(ps places) []byte {
 	return b
 }
 
-// decodePlaces stops at what it does not understand.
+// decodePlaces stops at the first invalid place.
 func decodePlaces(b []byte) (ps places) {
 	for len(b) >= 2 && len(ps) < maxPlaces {
 		d, n := int(b[0]), int(b[1])
@@ -207,7 +206,7 @@ func (x *index) openRoot() (int, error) {
 
 var dot = []byte(".")
 
-// openPlace opens h at the first of its places where it is.
+// openPlace opens h at the first of its known places where it still is.
 func (x *index) openPlace(h *vfs.Handle) (int, error) {
 	err := error(syscall.ESTALE)
 	for _, p := range x.places(h) {
@@ -219,8 +218,7 @@ func (x *index) openPlace(h *vfs.Handle) (int, error) {
 	return -1, err
 }
 
-// openAt opens h as p, on the way down from the root through the places of the
-// directories above.
+// openAt opens h at p. It goes down from the root, through the latest place of each directory.
 func (x *index) openAt(h *vfs.Handle, p place) (int, error) {
 	up := []string{p.name}
 	for at := p.dir; at != x.root; {
@@ -247,7 +245,7 @@ func (x *index) openAt(h *vfs.Handle, p place) (int, error) {
 	return fd, err
 }
 
-// confirm closes *fd if it is not h.
+// confirm checks that *fd is open on h; otherwise it closes *fd.
 func (x *index) confirm(h *vfs.Handle, fd *int) error {
 	var st unix.Stat_t
 	err := fstat(*fd, &st)

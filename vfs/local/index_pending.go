@@ -11,32 +11,31 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// What is learnt is written some time later, many names at once. Until then it
-// stands here as what it changes: the places on disk are looked at by the writer
-// and by calls that look for a file. A call that learns something looks at nothing on
-// disk, and waits for nothing.
+// The index writes new names to disk some time later, many at once. Until then it keeps them in
+// memory as changes to the places on disk. Only the writer, and calls that look for a file, read
+// the disk. A call that adds a name reads nothing from disk and waits for nothing.
 
 const (
-	// maxPending is how many files a call that may block lets be pending before
-	// it adds another one. Twice as many are pending at most: what is learnt
-	// beyond that is forgotten, and found by a search when it is asked for.
+	// maxPending bounds the files with unwritten changes: a call that may block waits until there
+	// are fewer. Twice as many is the hard limit. Names beyond that are forgotten; a search finds
+	// them when they are needed.
 	maxPending  = 1 << 16
 	writeBehind = 100 * time.Millisecond
-	// maxWrite is how many files one transaction writes. The database moves what
-	// a page holds for each key that is put between two, and splits pages at the
-	// end of a transaction: the time for one grows with the square.
+	// maxWrite is how many files one transaction writes. For each key inserted between two
+	// others, the database moves the contents of a page, and it splits pages only at the end of a
+	// transaction; so the time of a transaction grows with its square.
 	maxWrite = 1 << 11
 )
 
-// A learnt is what was learnt of a file since its places were written.
+// A learnt holds the changes of a file's places since they were written to disk.
 type learnt struct {
 	seen places  // the latest first
-	gone []place // not any more
-	// all: every place but those in seen is gone.
+	gone []place // places where the file is no longer
+	// If all is set, the file is at none of its former places, only at those in seen.
 	all bool
 }
 
-// apply returns the places ps with what was learnt since.
+// apply returns the places ps with the changes in l.
 func (l *learnt) apply(ps places) places {
 	if l.all {
 		ps = nil
@@ -101,8 +100,7 @@ func (x *index) gone(dir, h vfs.Handle, name []byte, last bool) {
 	}
 }
 
-// pend returns where what is learnt of h is kept, or nil where there is no room.
-// x is locked.
+// pend returns the entry for changes of h, or nil if there is no room. The caller holds x.mu.
 func (x *index) pend(h vfs.Handle) *learnt {
 	l := x.pending[h]
 	if l == nil {
@@ -130,7 +128,7 @@ func (x *index) room(try bool) bool {
 	return len(x.pending) < maxPending
 }
 
-// places are where h was seen, the latest first.
+// places returns where h was seen, the latest place first.
 func (x *index) places(h *vfs.Handle) (ps places) {
 	x.mu.Lock()
 	var since [2]learnt
@@ -149,7 +147,7 @@ func (x *index) places(h *vfs.Handle) (ps places) {
 	return since[1].apply(since[0].apply(ps))
 }
 
-// write is the goroutine that writes what was learnt.
+// write is the goroutine that writes changes to disk.
 func (x *index) write() {
 	defer close(x.ended)
 	for {
@@ -167,8 +165,8 @@ func (x *index) write() {
 	}
 }
 
-// flush writes what is pending. An error, of a full disk say, costs a search
-// after the next start.
+// flush writes the pending changes. If that fails, for example on a full disk, the index may have
+// to search for these files later.
 func (x *index) flush() {
 	x.mu.Lock()
 	batch := x.pending
@@ -192,8 +190,7 @@ func (x *index) flush() {
 	x.mu.Unlock()
 }
 
-// write makes what was learnt of the file with the handle h part of its places on
-// disk.
+// write applies l to the places on disk of the file with handle h.
 func (l *learnt) write(b *bolt.Bucket, h []byte) error {
 	was := decodePlaces(b.Get(h))
 	switch is := l.apply(was); {

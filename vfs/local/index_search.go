@@ -9,58 +9,58 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A search looks for files that are not where they were seen: in the directories
-// where they were last, then everywhere. It notes every name that it meets. One
-// goroutine searches at a time, for all files that were asked for when it began.
-// The calls that ask do not search. A few of them wait for a moment, so that a
-// client does not notice the search of a small tree; all others answer that the
-// client is to ask again.
+// A search looks for files that are at none of their known places: first in the directories of
+// those places, then in the whole tree. It notes every name that it meets. One goroutine at a
+// time searches, for all files that calls have asked for. The calls themselves do not search. A
+// few of them wait for a moment, so that a client does not notice the search of a small tree; all
+// others return ErrDelay.
 //
-// A file that a search has not met is stale, and is held for stale for a time:
-// clients with handles of files that are gone do not keep the daemon searching.
-// For the same reason searches have one part of the time at most.
+// A file that a search has not met counts as stale for a minute (vainFor), so that clients with
+// handles of removed files do not keep the daemon searching. For the same reason searches may
+// take only a tenth of the time (searchShare).
 const (
-	searchShare = 10      // searches get one part in so many
+	searchShare = 10      // searches may take one part in so many of the time
 	maxWalk     = 4 << 20 // names
 	maxWanted   = 1 << 12 // files that one search looks for
 	maxVain     = 1 << 16
 	vainFor     = time.Minute
-	// So many calls wait, each for so long.
+	// The number of calls that wait for a search, and how long each waits.
 	maxSearchWaiters = 8
 	searchPatience   = 2 * time.Second
 )
 
-// searches are what an index knows of its searches. The index's lock guards it.
+// searches is the state of an index's searches. The index's mu guards it.
 type searches struct {
 	running   *search                  // nil: none
 	notBefore time.Time                // when the next one may begin
-	wanted    map[vfs.Handle]struct{}  // what the next one is to look for
-	vain      map[vfs.Handle]time.Time // not met by one: stale until then
+	wanted    map[vfs.Handle]struct{}  // files that the next search shall look for
+	vain      map[vfs.Handle]time.Time // files that a search did not meet; stale until then
 	waiters   int
 	patience  time.Duration
-	begins    func() // called by each search first; for tests
+	begins    func() // each search calls it first; for tests
 }
 
-// A search is one that runs.
+// A search is a running search.
 type search struct {
-	missing map[vfs.Handle]missing // what it has not met yet
+	missing map[vfs.Handle]missing // files that it has not met yet
 	ended   chan struct{}
-	looks   bool // it has begun to look
-	// partial: it was stopped, or found no descriptor to look with. What it did
-	// not meet may be there.
+	looks   bool // it has begun to read directories
+	// partial: the search was stopped, or had no descriptor to read a directory with. So the
+	// files that it did not meet may exist.
 	partial bool
 }
 
 // A missing file is being looked for.
 type missing struct {
 	met chan struct{} // closed when the search meets it, or ends
-	// late: it was asked for when the search was at work. Where it is not met it
-	// may be where the search had looked already, and the next one looks for it.
+	// late: a call asked for the file after the search had begun to read directories. If the
+	// search does not meet it, the file may be in a directory that the search had read before. So
+	// the next search looks for it.
 	late bool
 }
 
-// find opens h, which is at none of its places. ESTALE: it is nowhere. ErrDelay:
-// that is not known yet.
+// find searches for h, which is at none of its known places, and opens it. ESTALE: a search did
+// not find it. ErrDelay: no search has finished yet.
 func (x *index) find(h *vfs.Handle) (int, error) {
 	met, err := x.want(h)
 	if met == nil {
@@ -84,9 +84,9 @@ func (x *index) find(h *vfs.Handle) (int, error) {
 	return -1, vfs.ErrDelay
 }
 
-// want has h looked for. It returns a channel that is closed when h was met, or
-// is not there, and counts the caller among those who wait for that; or it returns
-// what the caller is to answer.
+// want asks for a search for h and counts the caller as a waiter. The channel that it returns is
+// closed when the search meets h or ends. If met is nil, the caller returns err instead of
+// waiting.
 func (x *index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	if x.soughtInVain(h) {
 		return nil, syscall.ESTALE
@@ -115,7 +115,7 @@ func (x *index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	return m.met, nil
 }
 
-// soughtInVain says that a search a short time ago did not meet h.
+// soughtInVain reports whether a search did not meet h a short time ago.
 func (x *index) soughtInVain(h *vfs.Handle) bool {
 	now := x.fs.now()
 	x.mu.Lock()
@@ -128,7 +128,7 @@ func (x *index) soughtInVain(h *vfs.Handle) bool {
 	return ok
 }
 
-// begin starts a search for what is wanted. x is locked.
+// begin starts a search for the wanted files. The caller holds x.mu.
 func (x *index) begin() {
 	s := &search{missing: make(map[vfs.Handle]missing, len(x.wanted)), ended: make(chan struct{})}
 	for h := range x.wanted {
@@ -139,7 +139,7 @@ func (x *index) begin() {
 	go x.search(s, x.notBefore.Sub(x.fs.now()))
 }
 
-// met is told of each file that is seen anywhere. x is locked.
+// met is called for each file that is seen anywhere. The caller holds x.mu.
 func (x *index) met(h vfs.Handle) {
 	delete(x.vain, h)
 	if s := x.running; s != nil {
@@ -150,7 +150,7 @@ func (x *index) met(h vfs.Handle) {
 	}
 }
 
-// endSearch waits for the search that runs: x.stop is closed.
+// endSearch waits for the running search. The caller has closed x.stop.
 func (x *index) endSearch() {
 	x.mu.Lock()
 	s := x.running
@@ -160,7 +160,7 @@ func (x *index) endSearch() {
 	}
 }
 
-// search is the goroutine of one, which looks after a pause.
+// search is the goroutine of a search. It begins after a pause.
 func (x *index) search(s *search, pause time.Duration) {
 	defer close(s.ended)
 	timer := time.NewTimer(pause)
@@ -202,7 +202,7 @@ func (x *index) search(s *search, pause time.Duration) {
 	}
 }
 
-// lookNearby looks for what is missing in the directories where it was seen.
+// lookNearby reads the directories where the missing files were seen.
 func (x *index) lookNearby(s *search) {
 	x.mu.Lock()
 	var missing []vfs.Handle
@@ -221,8 +221,7 @@ func (x *index) lookNearby(s *search) {
 	}
 }
 
-// walk looks at the whole tree, breadth first, holding one directory open at a
-// time.
+// walk reads the whole tree, breadth first, with one directory open at a time.
 func (x *index) walk(s *search) {
 	x.fs.stats.searches.Add(1)
 	todo := []vfs.Handle{x.root}
@@ -270,7 +269,7 @@ func (x *index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int)
 	}
 }
 
-// openDir opens the directory h where it was seen.
+// openDir opens the directory h, at the root or at one of its known places.
 func (x *index) openDir(h *vfs.Handle) (int, error) {
 	if *h == x.root {
 		return x.openRoot()
@@ -278,7 +277,8 @@ func (x *index) openDir(h *vfs.Handle) (int, error) {
 	return x.openPlace(h)
 }
 
-// noteEntry notes name in the directory dir, whose handle is h.
+// noteEntry notes name in the directory dir, whose handle is h. It calls sub if the name is a
+// directory.
 func (x *index) noteEntry(dir int, h *vfs.Handle, name []byte, sub func(vfs.Handle)) error {
 	fd, err := sysOpenat2(dir, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if err != nil {

@@ -10,24 +10,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An inode is what the process knows of a file whichever FS it is reached by. The process owns it,
-// by inodes; a node is an FS's.
-// Directories may be exported together with directories beneath them, each by
-// an FS of its own: a change through one of them is ordered with those through
-// the others, and a Change that one told is not taken back by another.
+// An inode is the process's knowledge of a file, shared by all its FSs. The table inodes holds
+// it; a node belongs to one FS.
+//
+// A directory and a directory beneath it may both be exported, each by an FS of its own. So
+// changes through one FS are ordered with changes through the others, and the Change that one
+// reports never falls behind another's.
 type inode struct {
 	key   inodeKey
-	users int // nodes that have it, and calls; its shard's
+	users int // nodes and calls that use it; guarded by its shard's mu
 
-	// mu orders the changes of the file's data, attributes and entries; modes, those of the
-	// mode with what openAsOwner does to it. Changes of the file's names take neither.
+	// mu orders changes of the file's data, attributes and entries. modes orders changes of its
+	// mode, because openAsOwner changes the mode for a moment. Changes of the file's names take
+	// neither.
 	mu, modes  sync.Mutex
 	gone       atomic.Bool // the file has no name any more
 	version    version
 	durability durability
 }
 
-// lock takes mu. An attempt does not wait for it; false: it is held.
+// lock takes mu. An attempt does not wait: if mu is held, lock returns false.
 func (i *inode) lock(op *vfs.Op) bool {
 	if op.Try {
 		return i.mu.TryLock()
@@ -43,24 +45,24 @@ type inodeKey struct {
 
 const inodeShards = 64
 
-// maxPushed bounds the memory for Change values of inodes that left. Beyond it the Change that is
-// the least ahead goes.
+// maxPushed bounds the Change values that the table keeps for inodes that left it. When there are
+// more, the one least ahead of its ctime is dropped.
 const maxPushed = 1 << 16
 
-// inodeTable holds the inodes that nodes have. It is the process's: see inodes.
+// inodeTable holds the inodes in use by nodes. The process has one: inodes.
 type inodeTable struct {
 	seed   maphash.Seed
-	pushed int // in a shard, at most
+	pushed int // largest size of a shard's pushed
 	shards [inodeShards]inodeShard
 }
 
 type inodeShard struct {
 	mu sync.Mutex
 	m  map[inodeKey]*inode
-	// pushed keeps, for inodes that left, a Change that is ahead of the
-	// ctime: it must never be seen to go back.
+	// pushed keeps, for inodes that left, a Change that is ahead of the ctime, because a Change
+	// must never go back.
 	pushed map[inodeKey]lastTold
-	taken  atomic.Uint64 // inodes that were put into m
+	taken  atomic.Uint64 // number of inodes put into m so far
 }
 
 var inodes = newInodeTable(maxPushed)
@@ -78,7 +80,8 @@ func (t *inodeTable) shard(h *vfs.Handle) *inodeShard {
 	return &t.shards[maphash.Bytes(t.seed, h.Bytes())%inodeShards]
 }
 
-// take returns the inode with key k on device d, which looks like st, for one more user.
+// take returns the inode with key k on device d and counts one more user. st are its attributes,
+// for a new inode.
 func (t *inodeTable) take(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	s := t.shard(&k.handle)
 	s.mu.Lock()
@@ -87,7 +90,7 @@ func (t *inodeTable) take(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	if i == nil {
 		i = &inode{key: k}
 		i.version.init(st, s.pushed[k])
-		i.durability.confirmed = d.failures.Load() // they failed before any change of i
+		i.durability.confirmed = d.failures.Load() // failed syncs until now came before any change of i
 		delete(s.pushed, k)
 		s.m[k] = i
 		s.taken.Add(1)
@@ -96,8 +99,7 @@ func (t *inodeTable) take(k inodeKey, st *unix.Stat_t, d *device) *inode {
 	return i
 }
 
-// find returns the inode with key k for one more user if some node has it, or
-// nil.
+// find returns the inode with key k and counts one more user, or returns nil if no node has it.
 func (t *inodeTable) find(k inodeKey) *inode {
 	s := t.shard(&k.handle)
 	s.mu.Lock()
@@ -109,7 +111,7 @@ func (t *inodeTable) find(k inodeKey) *inode {
 	return i
 }
 
-// giveBack is for what take and find returned.
+// giveBack ends a use that take or find counted.
 func (t *inodeTable) giveBack(i *inode) {
 	s := t.shard(&i.key.handle)
 	s.mu.Lock()
@@ -134,7 +136,7 @@ func (t *inodeTable) giveBack(i *inode) {
 	}
 }
 
-// A sighting is a look at a file that the looker holds by nothing but its name. It begins before
+// A sighting accompanies a look at a file by its name alone, without a node. It is taken before
 // the look.
 type sighting struct {
 	shard *inodeShard
@@ -146,8 +148,8 @@ func (t *inodeTable) sight(h *vfs.Handle) sighting {
 	return sighting{s, s.taken.Load()}
 }
 
-// ctimeSays says that the ctime that was seen is the Change of the inode with key k. No node has
-// the inode, and none came by it meanwhile, through which it could have been changed.
+// ctimeSays reports whether the ctime of the look is the Change of the inode with key k. That is
+// so if no node has the inode, and none was made during the look that could have changed it.
 func (g *sighting) ctimeSays(k inodeKey) bool {
 	g.shard.mu.Lock()
 	defer g.shard.mu.Unlock()

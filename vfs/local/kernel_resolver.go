@@ -11,23 +11,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A resolver finds files again that handles were given out for.
+// A resolver finds the files of handles.
 type resolver interface {
 	scheme() string
-	// open returns an O_PATH descriptor of h's file; a directory lies below the root.
-	// ESTALE: there is none any more. ErrDelay: it is being looked for.
+	// open returns an O_PATH descriptor of h's file. A directory must lie below the root. ESTALE:
+	// the file does not exist. ErrDelay: a search for it is under way.
 	open(h vfs.Handle) (int, error)
-	// note: h was seen under name in dir. It never waits.
+	// note records that h was seen under name in dir. It never waits.
 	note(dir, h vfs.Handle, name []byte)
-	// room says whether there is room to note more. It waits for that, unless try
-	// says not to.
+	// room reports whether there is room to note more. Unless try is set, it waits for room.
 	room(try bool) bool
-	// gone: name in dir is not h any more. last: h has no other. It never waits.
+	// gone records that name in dir is no longer h. last: h has no other name. It never waits.
 	gone(dir, h vfs.Handle, name []byte, last bool)
 	close() error
 }
 
-// kernelResolver lets the kernel do it.
+// kernelResolver asks the kernel.
 type kernelResolver struct{ fs *FS }
 
 func (kernelResolver) scheme() string                         { return "kernel" }
@@ -40,7 +39,7 @@ func (r kernelResolver) open(h vfs.Handle) (int, error)       { return r.fs.open
 func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	b := h.Bytes()
 	if len(b) <= 2 || b[0] != kernelHandle {
-		return -1, syscall.ESTALE // made when this file system had no handles
+		return -1, syscall.ESTALE // the handle is from a time when this file system had no handles
 	}
 	fd, err := openHandle(fs.mount, int32(b[1]), b[2:])
 	if err != nil {
@@ -63,18 +62,16 @@ func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	return fd, nil
 }
 
-// memoryTries is how often a handle is opened that the kernel says it has no
-// memory for. It also says so for some moments of a file that is just going
-// away: the inode is found, and lost before it has an entry in the kernel's cache
-// of names, or its number is another file's that is just being made. The first tries are
-// made at once, for that is over soon as a rule, and the others a millisecond apart, for
-// where the process that makes or removes the file does not run.
+// memoryTries is how often openHandle tries if the kernel reports ENOMEM. The kernel reports that
+// also for some moments while a file is being removed or made. The first memoryTriesSoon tries
+// follow at once, because the moment is usually short. The others are a millisecond apart, in
+// case the process that makes or removes the file is not running.
 const (
 	memoryTries     = 16
 	memoryTriesSoon = 8
 )
 
-// openHandle returns an O_PATH descriptor of what a kernel's handle names.
+// openHandle returns an O_PATH descriptor of the file that a kernel's handle names.
 func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
 	for i := range memoryTries {
 		fd, err = sysOpenByHandle(mount, kind, handle, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC)
@@ -90,7 +87,7 @@ func openHandle(mount int, kind int32, handle []byte) (fd int, err error) {
 	return fd, err
 }
 
-// canOpenHandles probes open_by_handle_at with the root's own handle.
+// canOpenHandles tries open_by_handle_at with the root's own handle.
 func canOpenHandles(mount int, root vfs.Handle) bool {
 	b := root.Bytes()
 	if b[0] != kernelHandle {

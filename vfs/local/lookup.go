@@ -49,10 +49,10 @@ func (fs *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr)
 	return o, err
 }
 
-// remembered returns the node that name in d is known to be, with a reference, or nil. The kernel
-// is asked by the name and has the last word: a change of the name may have set d's ctime long
-// before it takes effect. An attempt may ask because the kernel has the name in memory: d, which
-// was just looked at, is in the state in which the name was found.
+// remembered returns the node for name in d from memory, with a reference, or nil. It still looks
+// the name up in the kernel, which has the last word: a change of the name may have set d's ctime
+// long before it takes effect. An attempt may do that, because the kernel has the name in memory:
+// d, which was just looked at, has not changed since the name was found.
 func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 	known, ok := d.findName(name)
 	if !ok || !fs.kind.memory {
@@ -70,7 +70,7 @@ func (fs *FS) remembered(op *vfs.Op, d *node, name []byte, is *look) *node {
 	return n
 }
 
-// statAt is stat by a name in the directory dir; false: that is not n's.
+// statAt is stat by a name in the directory dir. It returns false if the name is not n's.
 func (n *node) statAt(dir int, name []byte, l *look) bool {
 	n.inode.version.begin(l)
 	if fstatAt(dir, name, &l.Stat_t) != nil || l.Ino != n.ino || l.Dev != n.inode.key.dev {
@@ -80,7 +80,7 @@ func (n *node) statAt(dir int, name []byte, l *look) bool {
 	return true
 }
 
-// child finds name in d, whatever the caller's rights, and looks at what it is.
+// child finds name in d without checking the caller's rights, and looks at the file.
 func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	if vfs.IsDot(name) {
 		return fs.dotChild(op, d, name, is)
@@ -88,14 +88,14 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	resolve := uint64(unix.RESOLVE_NO_XDEV)
 	if op.Try {
 		if fs.nodes.full() || !fs.resolver.room(true) {
-			return nil, vfs.ErrWouldBlock // making room closes files, or writes
+			return nil, vfs.ErrWouldBlock // making room closes files or writes the index
 		}
 		resolve |= resolveCached
 	}
 	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, resolve)
 	if err != nil {
 		if op.Try && (err == syscall.EAGAIN || err == syscall.EINVAL || outOfDescriptors(err)) {
-			return nil, vfs.ErrWouldBlock // EINVAL: RESOLVE_CACHED came with Linux 5.12
+			return nil, vfs.ErrWouldBlock // EINVAL: the kernel is older than Linux 5.12 and lacks RESOLVE_CACHED
 		}
 		if !outOfDescriptors(err) {
 			return nil, err
@@ -108,7 +108,7 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	return fs.settle(d, name, fd, is)
 }
 
-// settle makes a node of fd, a fresh O_PATH descriptor for name in d.
+// settle makes a node of fd, a new O_PATH descriptor for name in d.
 func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 	n, err := fs.nodeOf(fd, is)
 	if n != nil {
@@ -118,7 +118,7 @@ func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 	return n, err
 }
 
-// nodeOf makes a node of fd, a fresh O_PATH descriptor, and looks at it.
+// nodeOf makes a node of fd, a new O_PATH descriptor, and looks at it.
 func (fs *FS) nodeOf(fd int, is *look) (*node, error) {
 	if err := fstat(fd, &is.Stat_t); err != nil {
 		unix.Close(fd)
@@ -155,8 +155,7 @@ func (fs *FS) dotChild(op *vfs.Op, d *node, name []byte, is *look) (*node, error
 	return d, nil
 }
 
-// parent opens the directory above d, which is not the root, if it is in the
-// tree.
+// parent opens the directory above d, if that is in the tree. d is not the root.
 func (fs *FS) parent(d *node) (int, error) {
 	fd, err := sysOpenParent(d.fd, 1)
 	if err != nil {
@@ -196,7 +195,7 @@ func (fs *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (int, 
 		return 0, err
 	}
 	if got == len(buf) {
-		// The kernel cuts in silence: was there more?
+		// The kernel truncates without an error. Check whether the text is longer.
 		var longer [unix.PathMax + 1]byte
 		if all, err := sysReadlink(n.fd, longer[:]); err == nil && all > got {
 			return 0, syscall.ENAMETOOLONG

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A node is a file that is held open by path: it can be looked at and named in
-// calls, not read or written.
+// A node is a file that is held open by path (O_PATH). Calls can look at it and name it, but not
+// read or write it.
 type node struct {
 	handle vfs.Handle
 	fd     int // O_PATH
@@ -20,14 +20,15 @@ type node struct {
 	fsid   uint64
 	ino    uint64
 
-	refs atomic.Int32  // users, and one for the cache
-	used atomic.Uint32 // the sweeper's round when it was last asked for
-	// confinedAt is FS.moves when the directory was last known to lie below the root.
+	refs atomic.Int32  // users, plus one for the cache
+	used atomic.Uint32 // the sweeper's round of the last use
+	// confinedAt is the value of FS.moves when the directory was last known to lie below the
+	// root.
 	confinedAt atomic.Uint32
 	inode      *inode
 
-	// opens counts the callers' Files, and nameless says that the node would
-	// have been forgotten but for them. The lock of its shard guards both.
+	// opens counts the callers' Files. nameless: the file has no name any more, and the node
+	// stays only because of them. The lock of its shard guards both.
 	opens    int
 	nameless bool
 
@@ -42,17 +43,17 @@ type node struct {
 	fs       *FS
 }
 
-// put gives a reference back. The last one closes n's descriptors, which may
-// block: attempts use FS.giveBack.
+// put releases a reference. The last one closes n's descriptors, which may block; attempts call
+// FS.giveBack instead.
 func (n *node) put() {
 	if n.release() {
 		n.close()
 	}
 }
 
-// release gives a reference back. true: it was the last one, and the caller closes n.
-// Whichever way n got here with data that is not synced, the verifier says so before
-// anything else is answered: no later COMMIT would find that data.
+// release releases a reference. It returns true if that was the last one; then the caller closes
+// n. If n still has unsynced data, release first changes the verifier, because no later COMMIT
+// would find that data.
 func (n *node) release() bool {
 	if n.refs.Add(-1) > 0 {
 		return false
@@ -75,7 +76,7 @@ func (n *node) close() {
 
 const nodeShards = 16
 
-// nodeCache finds nodes by handle and bounds how many there are.
+// nodeCache finds nodes by handle and bounds their number.
 type nodeCache struct {
 	fs    *FS
 	seed  maphash.Seed
@@ -89,7 +90,7 @@ type nodeCache struct {
 type nodeShard struct {
 	mu sync.Mutex
 	m  map[vfs.Handle]*node
-	_  [40]byte // keep neighbours off the cache line
+	_  [40]byte // keeps shards on separate cache lines
 }
 
 func (c *nodeCache) init(fs *FS) {
@@ -117,8 +118,8 @@ func (c *nodeCache) cached(h *vfs.Handle) *node {
 	return n
 }
 
-// known is cached for what a name is known to be, and finds a node that has not
-// been let go since without looking for it.
+// known returns the node for a remembered name, with a reference, or nil. If k.node still points
+// to the node, it needs no search in the table.
 func (c *nodeCache) known(k *knownName) *node {
 	if n := k.node.Value(); n != nil && !n.inode.gone.Load() && n.hold() {
 		n.used.Store(c.round.Load())
@@ -127,8 +128,8 @@ func (c *nodeCache) known(k *knownName) *node {
 	return c.cached(&k.handle)
 }
 
-// adopt returns the node of h, which is what fd, a fresh O_PATH descriptor with
-// attributes st, names. The descriptor is the cache's from here on.
+// adopt returns the node of h with a reference. fd is a new O_PATH descriptor of that file, with
+// attributes st. The cache owns fd from here on.
 func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 	fsid := c.fs.fsid(fd, st.Dev)
 	s := c.shard(&h)
@@ -152,12 +153,12 @@ func (c *nodeCache) adopt(fd int, st *unix.Stat_t, h vfs.Handle) *node {
 	return n
 }
 
-// full says that one node more makes others go.
+// full reports whether one more node displaces others.
 func (c *nodeCache) full() bool { return c.count.Load() >= c.fs.maxNodes() }
 
-// removeLocked takes n out of s, unless a caller has n, or something would be lost with it. The
-// caller closes n afterwards. While n has no reference hold fails, and s is locked: what is
-// seen of n's data then is so still when n is out.
+// removeLocked removes n from s, unless a caller uses n or n has unsynced data. The caller holds
+// s.mu and closes n afterwards. With 0 references hold fails, and s is locked; so unsynced cannot
+// change before n is out.
 func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	if n == c.fs.root || !n.refs.CompareAndSwap(1, 0) {
 		return false
@@ -171,9 +172,10 @@ func (c *nodeCache) removeLocked(s *nodeShard, n *node) bool {
 	return true
 }
 
-// shrink lets up to want idle nodes go, the longest unused ones of a sample: those that
-// no caller has asked for in so many rounds of the sweeper, then in fewer. Each call
-// begins with another shard: else nodes in the first ones would always go first.
+// shrink removes up to want idle nodes. patiences are numbers of the sweeper's rounds, in falling
+// order: first it removes nodes unused for the first number of rounds, then for the next. Each
+// call begins with another shard, because otherwise nodes in the first shards would always go
+// first.
 func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	now := c.round.Load()
 	first := c.shrinks.Add(1)
@@ -202,8 +204,8 @@ func (c *nodeCache) shrink(want int, patiences ...uint32) {
 	}
 }
 
-// forget takes n out of the cache: its file is gone. false: it is open, and will
-// be forgotten when it is not any more.
+// forget removes n from the cache, because its file is gone. It returns false if callers hold the
+// file open; then the last close drops n.
 func (c *nodeCache) forget(n *node) bool {
 	if n == c.fs.root {
 		return true
@@ -228,7 +230,7 @@ func (c *nodeCache) forget(n *node) bool {
 	return true
 }
 
-// drop is forget, and lets go of what n holds open.
+// drop is forget, and also closes n's open files.
 func (c *nodeCache) drop(n *node) bool {
 	if !c.forget(n) {
 		return false
@@ -239,8 +241,8 @@ func (c *nodeCache) drop(n *node) bool {
 	return true
 }
 
-// open says that a caller holds n open: it stays in the cache until the close.
-// false: it is not there any more.
+// open notes that a caller holds n open, so that n stays in the cache until close. It returns
+// false if n is no longer in the cache.
 func (c *nodeCache) open(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
@@ -252,7 +254,8 @@ func (c *nodeCache) open(n *node) bool {
 	return true
 }
 
-// close ends an open. true: n is to be dropped, its file was gone before.
+// close ends an open. It returns true if the caller has to drop n, because its file was gone
+// before.
 func (c *nodeCache) close(n *node) bool {
 	s := c.shard(&n.handle)
 	s.mu.Lock()
@@ -261,7 +264,7 @@ func (c *nodeCache) close(n *node) bool {
 	return n.opens == 0 && n.nameless
 }
 
-// each calls f with every node in the cache, each with a reference during f.
+// each calls f with every node in the cache. It holds a reference to the node during f.
 func (c *nodeCache) each(f func(*node)) {
 	var batch []*node
 	for i := range c.shards {
@@ -280,10 +283,10 @@ func (c *nodeCache) each(f func(*node)) {
 	}
 }
 
-// drain empties the cache at the end.
+// drain empties the cache when the FS is closed.
 func (c *nodeCache) drain() {
 	if c.fs == nil {
-		return // never begun
+		return // open failed before init
 	}
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -295,13 +298,14 @@ func (c *nodeCache) drain() {
 			c.count.Add(-1)
 			n.put()
 			if n == c.fs.root {
-				n.put() // the reference that open took
+				n.put() // the reference that FS.open took
 			}
 		}
 	}
 }
 
-// node returns the node that h names, with a reference. A directory lies below the root.
+// node returns the node of h with a reference. It makes sure that a directory lies below the
+// root.
 func (fs *FS) node(op *vfs.Op, h vfs.Handle) (*node, error) {
 	n := fs.nodes.cached(&h)
 	if n == nil {
@@ -342,7 +346,7 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 	return n, nil
 }
 
-// dir is node for what must be a directory.
+// dir is node for a directory. For another file it returns ENOTDIR.
 func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
 	n, err := fs.node(op, h)
 	if err == nil && n.typ != vfs.Directory {
@@ -354,8 +358,8 @@ func (fs *FS) dir(op *vfs.Op, h vfs.Handle) (*node, error) {
 
 func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
 
-// look reads n's attributes. ESTALE: the file has no name any more and is not
-// open; it is then let go, so that its space is.
+// look reads n's attributes. ESTALE: the file has no name any more and is not open; then look
+// removes n from the cache, so that the file's space becomes free.
 func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 	if op.Try && !fs.kind.memory {
 		return vfs.ErrWouldBlock
@@ -367,7 +371,7 @@ func (fs *FS) look(op *vfs.Op, n *node, l *look) error {
 	return err
 }
 
-// stat is look for a file that may have no name.
+// stat is look without that check of the link count.
 func (n *node) stat(l *look) error {
 	n.inode.version.begin(l)
 	err := n.fs.kind.fstat(n.fd, &l.Stat_t)

@@ -7,16 +7,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A file implements vfs.File. It keeps its node in the cache, so that the file's
-// handle leads there when its names are gone, and pins one of the node's shared
-// descriptors, so that what was granted when it was opened needs no judging again.
+// A file implements vfs.File. It keeps its node in the cache, so that the file's handle works
+// after its names are gone. It pins one of the node's shared descriptors, so that the rights
+// granted at Open need no further check.
 type file struct {
 	n      *node
 	data   *openFile
 	access vfs.OpenAccess
-	uid    uint32 // of the user that opened it
+	uid    uint32 // the user that opened it
 	closed atomic.Bool
-	users  atomic.Int32 // calls under way, and one until Close
+	users  atomic.Int32 // running calls, plus one until Close
 }
 
 var (
@@ -49,14 +49,15 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 			f.users.Store(1)
 			return f, nil
 		}
-		// n was let go of after it was looked at. Is the file there still?
+		// The cache dropped n after it was looked at. The next round looks whether the file still
+		// exists.
 		fs.unpin(data, n, op.Cred.UID)
 		fs.giveBack(op, n)
 	}
 	return nil, vfs.ErrDelay
 }
 
-// openNode judges an Open of n and pins the descriptor for it.
+// openNode checks an Open of n and pins the descriptor for it.
 func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, error) {
 	write := access&vfs.OpenWrite != 0
 	switch {
@@ -79,7 +80,7 @@ func (fs *FS) openNode(op *vfs.Op, n *node, access vfs.OpenAccess) (*openFile, e
 	return fs.pin(op, n, write)
 }
 
-// mayOpen judges an Open of n, which was just looked at.
+// mayOpen checks the caller's rights for an Open of n; is is a fresh look.
 func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) error {
 	if access&vfs.OpenOwner != 0 && fs.owns(op.Cred, &is.Stat_t) {
 		return nil
@@ -102,9 +103,9 @@ func (fs *FS) mayOpen(op *vfs.Op, n *node, is *look, access vfs.OpenAccess) erro
 	return nil
 }
 
-// pin returns n's descriptor to read, or to read and write, with a reference. It
-// stays n's until unpin. Reading alone never pins the one to write: that would
-// keep others from leases, and programs from being executed, for no use.
+// pin returns n's descriptor for reading, or for reading and writing, with a reference. It stays
+// open until unpin. A reader never pins the writable descriptor, because that would needlessly
+// prevent leases and the execution of programs.
 func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	for range tries {
 		f, err := n.files.pin(fs, op.Cred.UID, write)
@@ -120,12 +121,13 @@ func (fs *FS) pin(op *vfs.Op, n *node, write bool) (*openFile, error) {
 		if f, err = fs.openFile(op, n, write); err != nil {
 			return nil, err
 		}
-		f.put() // n has it, unless the sweeper was there meanwhile
+		f.put() // n keeps it, unless the sweeper closed it meanwhile
 	}
 	return nil, vfs.ErrDelay
 }
 
-// pin pins the file for a user if there is one. ErrDelay: as many are pinned as may be.
+// pin pins the descriptor for a user; it returns nil if n has none. ErrDelay: the limit of pinned
+// descriptors is reached.
 func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,8 +153,7 @@ func (o *openFiles) pin(fs *FS, uid uint32, write bool) (*openFile, error) {
 	return f, nil
 }
 
-// unpin ends a user's pin of f, which was n's, and gives the reference back. It
-// never waits.
+// unpin ends a user's pin of n's descriptor f and releases the reference. It never waits.
 func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	f.used.Store(fs.nodes.round.Load())
 	n.files.mu.Lock()
@@ -170,14 +171,14 @@ func (fs *FS) unpin(f *openFile, n *node, uid uint32) {
 	}
 }
 
-// openToWrite says that a user holds the file open for writing.
+// openToWrite reports whether a user holds the file open for writing.
 func (o *openFiles) openToWrite(uid uint32) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.writers[uid] > 0
 }
 
-// closeNode ends an open of n and gives the reference back. It never waits.
+// closeNode ends an open of n and releases the reference. It never waits.
 func (fs *FS) closeNode(n *node) {
 	switch {
 	case fs.nodes.close(n):
@@ -190,8 +191,7 @@ func (fs *FS) closeNode(n *node) {
 	}
 }
 
-// begin begins a call that takes access, 0 for none in particular. It ends with
-// end.
+// begin begins a call that needs access (0: none in particular). The caller ends it with end.
 func (f *file) begin(access vfs.OpenAccess) error {
 	if access != 0 && f.access&access == 0 || f.closed.Load() {
 		return syscall.EBADF

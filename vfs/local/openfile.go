@@ -10,19 +10,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// An openFile is a descriptor for data that all callers share: what a caller
-// may do was judged before.
+// An openFile is a descriptor for data that all callers share. Each caller's rights are checked
+// before it is used.
 type openFile struct {
 	fd       int
 	writable bool
-	refs     atomic.Int32  // users, and one while the node holds it
+	refs     atomic.Int32  // users, plus one while the node has it
 	used     atomic.Uint32 // the sweeper's round of the last use
-	pins     int           // Files by which callers hold it open; its node's openFiles.mu guards it
+	pins     int           // Files that pin it; guarded by mu of the node's openFiles
 	count    *atomic.Int64
 }
 
-// put gives a reference back. The last one closes the descriptor, which may
-// block: attempts use FS.giveBackFile.
+// put releases a reference. The last one closes the descriptor, which may block; attempts call
+// FS.giveBackFile instead.
 func (f *openFile) put() {
 	if f.refs.Add(-1) == 0 {
 		f.close()
@@ -34,15 +34,15 @@ func (f *openFile) close() {
 	f.count.Add(-1)
 }
 
-// openFiles are a node's: at most one to read and one to read and write.
+// openFiles are a node's descriptors: at most one for reading and one for reading and writing.
 type openFiles struct {
 	mu      sync.Mutex
 	ro, rw  *openFile
-	writers map[uint32]int // how many Files each user has open for writing
+	writers map[uint32]int // number of Files open for writing, by user
 }
 
-// held returns the open file, for writing where write says so, with a reference,
-// or nil.
+// held returns the node's open file with a reference, or nil. If write is set, only a writable
+// one counts.
 func (o *openFiles) held(write bool, round uint32) *openFile {
 	o.mu.Lock()
 	f := o.rw
@@ -57,8 +57,8 @@ func (o *openFiles) held(write bool, round uint32) *openFile {
 	return f
 }
 
-// keep makes fd the node's open file and returns it with a reference. Where
-// another was quicker it returns that one and closes fd.
+// keep makes fd the node's open file and returns it with a reference. If another goroutine was
+// quicker, it closes fd and returns that one's file.
 func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int64) *openFile {
 	f := &openFile{fd: fd, writable: writable, count: count}
 	f.refs.Store(2)
@@ -82,9 +82,8 @@ func (o *openFiles) keep(fd int, writable bool, round uint32, count *atomic.Int6
 	return f
 }
 
-// dropIdle closes n's files that no caller holds open, and that none has used for
-// at least patience rounds, and returns how many those were. The one for writing
-// stays while there is something to sync through it.
+// dropIdle closes n's open files that are not pinned and were unused for at least patience
+// rounds, and returns how many it closed. The writable one stays while n has unsynced data.
 func (n *node) dropIdle(round, patience uint32) (closed int) {
 	o := &n.files
 	o.mu.Lock()
@@ -95,8 +94,8 @@ func (n *node) dropIdle(round, patience uint32) (closed int) {
 	if idle(o.ro) {
 		ro, o.ro = o.ro, nil
 	}
-	// A writer says that it wrote before it gives its reference back: what is
-	// in use may be about to have something to sync.
+	// A writer calls wrote before it releases its reference. So a file in use may be about to
+	// have unsynced data.
 	if idle(o.rw) && o.rw.refs.Load() == 1 && !n.unsynced.listed.Load() {
 		rw, o.rw = o.rw, nil
 	}
@@ -104,7 +103,7 @@ func (n *node) dropIdle(round, patience uint32) (closed int) {
 	return putFiles(ro, rw)
 }
 
-// putFiles gives references back, of those that are not nil, and returns how many those were.
+// putFiles releases a reference to each file that is not nil, and returns how many there were.
 func putFiles(files ...*openFile) (n int) {
 	for _, f := range files {
 		if f != nil {
@@ -115,7 +114,7 @@ func putFiles(files ...*openFile) (n int) {
 	return n
 }
 
-// closeAll closes the files whatever is to be synced, once their users are done.
+// closeAll closes the files even if data is unsynced, as soon as their users are done.
 func (o *openFiles) closeAll() {
 	o.mu.Lock()
 	ro, rw := o.ro, o.rw
@@ -124,9 +123,8 @@ func (o *openFiles) closeAll() {
 	putFiles(ro, rw)
 }
 
-// file returns n's open file with a reference, opening it where needed. The
-// node's type was seen through O_PATH: nothing but a regular file or, to be
-// made durable, a directory is ever opened.
+// file returns n's open file with a reference, and opens it if needed. n.typ is known from the
+// O_PATH descriptor; so only regular files are opened, and directories in order to sync them.
 func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if f := n.files.held(write, fs.nodes.round.Load()); f != nil {
 		return f, nil
@@ -134,7 +132,7 @@ func (fs *FS) file(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return fs.openFile(op, n, write)
 }
 
-// openFile opens n, for writing too where write says so, with a reference.
+// openFile opens n, for writing too if write is set, and returns the open file with a reference.
 func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	switch {
 	case n.typ == vfs.Directory && !write:
@@ -146,7 +144,7 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	if op.Try {
 		return nil, vfs.ErrWouldBlock
 	}
-	// When EAGAIN comes, another process's lease is being broken.
+	// EAGAIN means that another process's lease is being broken.
 	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_LARGEFILE
 	if write {
 		flags = unix.O_RDWR | unix.O_NONBLOCK | unix.O_LARGEFILE
@@ -154,8 +152,8 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	fs.makeRoomToOpen()
 	fd, err := fs.reopenWithRoom(n.fd, flags)
 	if err == syscall.EACCES || err == syscall.EPERM {
-		// A daemon that may switch but may not read everything: the caller's
-		// rights have been judged, so that its descriptor serves as well.
+		// The daemon may switch threads, but may not read everything. The caller's rights were
+		// checked; so a descriptor opened as the caller serves as well.
 		if asErr := fs.as(op.Cred, func() error {
 			var again error
 			fd, again = fs.reopen(n.fd, flags)
@@ -177,9 +175,9 @@ func (fs *FS) openFile(op *vfs.Op, n *node, write bool) (*openFile, error) {
 	return n.files.keep(fd, write, fs.nodes.round.Load(), &fs.stats.open), nil
 }
 
-// openAsOwner opens a file whose mode keeps out its owner, which may read and
-// write it nevertheless, for a daemon that has no way around modes: the owner
-// gives itself the right for a moment.
+// openAsOwner opens a file whose mode denies access to its owner. NFS lets the owner read and
+// write it nevertheless. It is for a daemon that cannot override modes: as the owner, it adds the
+// right to the mode for a moment.
 func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	n.inode.modes.Lock()
 	defer n.inode.modes.Unlock()
@@ -210,8 +208,8 @@ func (fs *FS) openAsOwner(op *vfs.Op, n *node, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// letGo is for files whose last or only name may have gone: nothing keeps the
-// space but a caller in the middle of a call, or one that holds the file open.
+// letGo closes descriptors of a file that lost a name, possibly its last, so that they do not
+// keep its space. Only running calls and callers that hold the file open still keep it.
 func (fs *FS) letGo(v *named) {
 	n := v.n
 	if v.nameless() {

@@ -7,26 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file makes every raw system call of the repository but those on sockets
-// (transport/tcp/raw_syscall.go), and a test (test/architecture) keeps others out of other
-// files.
+// This file makes every raw system call of the repository except those on sockets
+// (transport/tcp/raw_syscall.go), and a test (test/architecture) fails if other files make one.
 //
-// A raw call does not tell the scheduler that the thread is in the kernel. The
-// thread keeps its processor (a P of the runtime) until the call returns. The
-// scheduler can neither give that P to another goroutine nor stop it for a
-// garbage collection. A raw call that waits therefore stops its P, and at the
-// next collection it stops the whole process.
+// A raw call does not tell the scheduler that the thread is in the kernel. The thread keeps its
+// processor (a P of the runtime) until the call returns. The scheduler can neither give that P to
+// another goroutine nor stop it for a garbage collection. A raw call that waits therefore stops
+// its P, and at the next collection it stops the whole process.
 //
-// A call may be raw only where the kernel does no I/O for it, asks no other
-// program, and waits for no lock that is held over either. What the kernel does
-// to get a page of memory does not count: reading a variable can take the same.
-// Each function below says why its call is of that kind. A call that cannot be
-// judged for every file system goes by syscall.Syscall. That costs some 30 ns
+// A call may be raw only where the kernel does no I/O for it, asks no other program, and waits
+// for no lock that is held over either. Waiting for a page of memory does not count, because
+// reading a variable can wait for one as well. Each function below says why its call is of that
+// kind. A call that may wait on some file system uses syscall.Syscall. That costs some 30 ns
 // more, and the scheduler takes the P back when the call lasts.
 
-// rawFstat is fstat for file systems that answer it from the inode in memory
-// (fsKind.rawAttr). Others ask a server, or wait for a lock that a rollback
-// holds.
+// rawFstat is fstat for file systems that answer it from the inode in memory (fsKind.rawAttr).
+// Other file systems ask a server, or wait for a lock that a rollback holds.
 func rawFstat(fd int, st *unix.Stat_t) error {
 	_, _, e := syscall.RawSyscall(unix.SYS_FSTAT, uintptr(fd), uintptr(unsafe.Pointer(st)), 0)
 	return errnoErr(e)

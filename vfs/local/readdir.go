@@ -13,11 +13,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Cookies. "." and ".." are made up, with cookies 1 and 2, so that every file
-// system has them, first and with the right ids; the kernel's are passed over.
-// Any other entry's cookie is the kernel's d_off, the place behind the entry,
-// plus 2. What would leave the positive range of a client's 64-bit offsets, as
-// ext4's mark for the end does, becomes endCookie.
+// Cookies. The FS itself makes the entries "." and "..", with cookies 1 and 2, so that they come
+// first on every file system and have the right inode numbers; it skips the kernel's. Any other
+// entry's cookie is the kernel's d_off, the place after the entry, plus 2. A value beyond the
+// positive range of 64-bit offsets, such as ext4's mark for the end, becomes endCookie.
 const (
 	dotCookie    = 1
 	dotDotCookie = 2
