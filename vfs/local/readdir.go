@@ -23,15 +23,15 @@ const (
 	endCookie    = math.MaxInt64
 )
 
-// A dirStream is a descriptor that lists a directory. A reader that goes on
-// where one was left gets that one.
+// A dirStream is an open descriptor that lists a directory. A call that continues a listing takes
+// the stream that an earlier call left at its cookie.
 type dirStream struct {
 	fd    int
-	at    uint64 // the cookie behind which it stands
+	at    uint64 // the cookie of the entry before its position
 	used  uint32 // the sweeper's round of the last use
 	count *atomic.Int64
-	// ahead are the entries that come next where listings go by name (readdir_by_name.go).
-	// last: there are no more.
+	// ahead holds the next entries if listings go by name (readdir_by_name.go). last: no entries
+	// follow them.
 	ahead []namedEntry
 	last  bool
 }
@@ -41,16 +41,17 @@ func (s *dirStream) close() {
 	s.count.Add(-1)
 }
 
-// dirStreams are a directory's idle streams.
+// dirStreams holds a directory's idle streams.
 type dirStreams struct {
 	mu   sync.Mutex
 	idle []*dirStream
 }
 
-// maxStreams bounds a directory's idle streams.
+// maxStreams bounds the idle streams of a directory.
 const maxStreams = 4
 
-// take returns a stream, best one that stands behind cookie, or nil.
+// take returns an idle stream at cookie. Without one, it returns another idle stream if cookie is
+// 0 or there are maxStreams of them, and nil otherwise.
 func (s *dirStreams) take(cookie uint64) *dirStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +78,8 @@ func (s *dirStreams) give(d *dirStream) {
 	}
 }
 
-// drop closes those that have been idle for at least patience rounds, and
-// returns how many those were.
+// drop closes the streams that have been idle for at least patience rounds, and returns how many
+// it closed.
 func (s *dirStreams) drop(round, patience uint32) (closed int) {
 	s.mu.Lock()
 	kept := s.idle[:0]
@@ -98,8 +99,8 @@ func (s *dirStreams) drop(round, patience uint32) (closed int) {
 
 func (s *dirStreams) closeAll() { s.drop(0, 0) }
 
-// Sizes of what is read of a directory at once. With attributes fewer entries
-// fit a reply, and what does not fit is read again.
+// Sizes of one read of a directory. With attributes fewer entries fit into a reply, and the next
+// call reads the entries that did not fit again.
 const (
 	namesAtOnce = 32 << 10
 	plusAtOnce  = 8 << 10
@@ -107,8 +108,8 @@ const (
 
 var direntBuffers = sync.Pool{New: func() any { b := make([]byte, namesAtOnce); return &b }}
 
-// ReadDir implements vfs.FileSystem. The caller's right to read the directory
-// is the kernel's verdict; the descriptor is the daemon's.
+// ReadDir implements vfs.FileSystem. The kernel judges the caller's right to read the directory;
+// the descriptor is opened with the daemon's rights.
 func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr, emit func(*vfs.DirEntry) bool) (bool, error) {
 	if op.Try {
 		return false, vfs.ErrWouldBlock
@@ -149,24 +150,24 @@ func (fs *FS) ReadDir(op *vfs.Op, dir vfs.Handle, cookie uint64, plus bool, dirA
 	return l.rest(cookie)
 }
 
-// A listing is one call's way through a directory.
+// A listing is one call of ReadDir.
 type listing struct {
 	fs   *FS
 	op   *vfs.Op
 	dir  *node
 	plus bool
 	emit func(*vfs.DirEntry) bool
-	// looks is what dir looked like at the start. settled: the list may be remembered by it.
+	// looks is the look at dir at the start. settled: the list may be remembered with its Change.
 	looks   look
 	settled bool
-	// at is how many entries of dir come before the next one, "." and ".." not
-	// among them, or unknownPlace.
+	// at is the number of entries of dir before the next one, without "." and "..", or
+	// unknownPlace.
 	at int
-	// mount identifies the mount that dir was found on; 0: not asked yet.
+	// mount is the ID of dir's mount; 0: not known yet.
 	mount int32
 }
 
-// dots emits "." and "..", as far as they come after cookie.
+// dots emits "." and "..", unless their cookies are at or before cookie.
 func (l *listing) dots(cookie uint64) bool {
 	for _, e := range []struct {
 		name   string
@@ -182,7 +183,7 @@ func (l *listing) dots(cookie uint64) bool {
 			if l.plus {
 				entry.Handle, entry.HasAttr = n.handle, true
 				n.fill(&entry.Attr, &is)
-				_ = l.fs.tellWanted(l.op, n, &entry.Attr) // it does not try
+				_ = l.fs.tellWanted(l.op, n, &entry.Attr) // op is not an attempt: no error
 			}
 			n.put()
 		}
@@ -193,8 +194,8 @@ func (l *listing) dots(cookie uint64) bool {
 	return true
 }
 
-// fromMemory emits what is remembered to come after cookie. It returns the cookie to
-// go on from by the kernel, unless the listing has ended.
+// fromMemory emits the remembered entries after cookie. It returns the cookie from which the
+// kernel's listing continues, unless the listing has ended.
 func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 	entries, whole, at := l.dir.listFrom(cookie)
 	l.at = at
@@ -212,7 +213,7 @@ func (l *listing) fromMemory(cookie uint64) (next uint64, ended, eof bool) {
 	return cookie, whole, whole
 }
 
-// rest emits what the kernel lists after cookie, which is 2 or more.
+// rest emits the entries that the kernel lists after cookie, which is 2 or more.
 func (l *listing) rest(cookie uint64) (bool, error) {
 	s := l.dir.streams.take(cookie)
 	if s == nil {
@@ -240,10 +241,10 @@ func (l *listing) rest(cookie uint64) (bool, error) {
 	return eof, nil
 }
 
-// restByPlace emits what the kernel lists after cookie.
+// restByPlace emits the entries after cookie on a file system with lasting offsets.
 func (l *listing) restByPlace(s *dirStream, cookie uint64) (eof bool, err error) {
-	// What was read of it beyond cookie the last time has no validity now: the
-	// kernel is always sent there anew.
+	// The descriptor may hold entries that an earlier call read beyond cookie; they may be out of
+	// date. The seek discards them.
 	if _, err := unix.Seek(s.fd, int64(cookie-dotDotCookie), unix.SEEK_SET); err != nil {
 		if err == syscall.EINVAL {
 			err = vfs.ErrBadCookie
@@ -277,7 +278,7 @@ const (
 	direntName = 19
 )
 
-// A dirent is an entry as the kernel lists it. The name is nil behind the last.
+// A dirent is an entry as the kernel lists it. A nil name marks the end.
 type dirent struct {
 	ino, off uint64
 	name     []byte
@@ -343,7 +344,7 @@ func (l *listing) read(s *dirStream) (eof bool, err error) {
 	}
 }
 
-// cookieOf makes a cookie of the kernel's d_off.
+// cookieOf converts the kernel's d_off to a cookie.
 func cookieOf(off uint64) uint64 {
 	if off == 0 || off > endCookie-dotDotCookie {
 		return endCookie

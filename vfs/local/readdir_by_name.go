@@ -11,30 +11,31 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// On overlayfs a place in a directory is one in a list that the kernel makes for each
-// descriptor: with another descriptor, or when the directory has changed, the same place is
-// before another entry. There the cookie is made of the entry's name, and entries are listed
-// in the order of their cookies. So a listing goes on where it was left, whatever has come
-// and gone meanwhile and whether or not the daemon was started anew.
+// On overlayfs the kernel makes a list of entries for each descriptor, and d_off is a position in
+// that list. After a change of the directory, or with another descriptor, the same position may
+// belong to another entry. So there the cookie is a hash of the entry's name, and entries are
+// listed in the order of their cookies. A listing then continues correctly even if entries came
+// and went meanwhile, or the daemon restarted.
 
-// namesAhead is how many entries a stream keeps that come next. One that has given them all
-// away reads the whole directory again.
+// namesAhead is how many of the next entries a stream keeps. When it has returned them all, it
+// reads the whole directory again.
 const namesAhead = 1 << 11
 
-// A namedEntry is an entry of such a listing.
+// A namedEntry is an entry of a listing by name.
 type namedEntry struct {
 	cookie, ino uint64
 	name        []byte
 }
 
-// cookieOfName is between dotDotCookie and endCookie. No two names have the same: a user
-// who could make such names could hide the other user's file.
+// cookieOfName returns a cookie between dotDotCookie and endCookie. The hash makes it infeasible
+// to find two names with the same cookie; otherwise a user could make a name that hides another
+// user's file.
 func cookieOfName(name []byte) uint64 {
 	sum := sha256.Sum256(name)
 	return binary.BigEndian.Uint64(sum[:])>>2 + dotDotCookie + 1
 }
 
-// restByName emits what comes after cookie, which is 2 or more.
+// restByName emits the entries after cookie, which is 2 or more.
 func (l *listing) restByName(s *dirStream, cookie uint64) (eof bool, err error) {
 	if s.at != cookie || cookie == dotDotCookie {
 		s.ahead, s.last = nil, false
@@ -62,7 +63,7 @@ func (l *listing) restByName(s *dirStream, cookie uint64) (eof bool, err error) 
 	}
 }
 
-// readAhead reads the directory for the entries that come next after s.at.
+// readAhead reads the directory and keeps the first entries after s.at.
 func (s *dirStream) readAhead() error {
 	if _, err := unix.Seek(s.fd, 0, unix.SEEK_SET); err != nil {
 		return err

@@ -10,11 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// This file finds out what an entry of a listing looks like: by one system call
-// where the name is known, by two where the kernel makes handles of
-// names, and by four elsewhere.
+// This file reads handle and attributes of an entry of a listing: by one system call if the name
+// is known, by two if the kernel can make a handle from the name, and otherwise by four.
 
-// give completes an entry that is remembered; false: it has been removed meanwhile.
+// give completes a remembered entry. It returns false if the entry has been removed meanwhile.
 func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
 	if !l.plus || l.known(e, known) {
 		return true
@@ -23,9 +22,9 @@ func (l *listing) give(e *vfs.DirEntry, known *knownName) bool {
 	return there
 }
 
-// attributes completes an entry and returns what may be remembered of it; false:
-// it is no more. One that cannot be entered (a mount point) or looked at goes
-// without, and nothing is remembered of it.
+// attributes completes an entry and returns the knowledge to remember of it. It returns false if
+// the entry does not exist any more. An entry that cannot be entered (a mount point) or looked at
+// gets no attributes, and nothing is remembered of it.
 func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	if known, ok = l.dir.findName(e.Name); ok && l.open(e, &known) {
 		return known, true
@@ -56,9 +55,9 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	return known, true
 }
 
-// known completes an entry of a remembered listing, with one look at the file's
-// attributes: those can have changed when the name has not. A file that is held open is not
-// asked for by its name, because the listing is the kernel's of this state of the directory.
+// known completes an entry of a remembered listing, with one look at the file's attributes, which
+// can change while the name does not. If a node holds the file open, it looks through the node
+// and not by name, because the remembered listing belongs to this state of the directory.
 func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	var is look
 	if n := l.fs.nodes.known(known); n != nil {
@@ -72,7 +71,8 @@ func (l *listing) known(e *vfs.DirEntry, known *knownName) bool {
 	return l.sight(e, known.handle, l.dir.fd, e.Name, &is) && is.Ino == known.ino && is.Dev == l.looks.Dev
 }
 
-// open completes an entry whose file is known to be held open, and is what has the name.
+// open completes an entry through the node that is remembered for its name. It returns false if
+// there is no such node, or the name is another file's now.
 func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
 	n := l.fs.nodes.known(known)
 	if n == nil {
@@ -87,16 +87,16 @@ func (l *listing) open(e *vfs.DirEntry, known *knownName) bool {
 	return ok
 }
 
-// tell fills in what is held open as n.
+// tell fills in the entry of a file that node n holds open.
 func (l *listing) tell(e *vfs.DirEntry, n *node, is *look) {
 	e.Handle, e.HasAttr, e.FileID = n.handle, true, n.ino
 	n.fill(&e.Attr, is)
 }
 
-// byName finds a name's handle and attributes without opening it, which saves
-// half of the system calls. The name may change its meaning between the two
-// looks: they are taken for one only when the handle names the inode that the
-// attributes are of. false: look again by a descriptor.
+// byName finds a name's handle and attributes without opening the file, which saves half of the
+// system calls. The name may become another file's between the two calls; so the result counts
+// only if the handle contains the inode number of the attributes. If it returns false, the caller
+// opens the file instead.
 func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
 	if _, byKernel := l.fs.resolver.(kernelResolver); !byKernel {
 		return known, false
@@ -116,9 +116,8 @@ func (l *listing) byName(e *vfs.DirEntry) (known knownName, ok bool) {
 	return l.complete(e, h, l.dir.fd, e.Name)
 }
 
-// namesInode says whether a kernel's handle holds an inode's number, as those
-// of the usual file systems do: 32 bits of it at least, aligned, in the
-// machine's order.
+// namesInode reports whether a kernel's handle contains an inode number. The handles of the usual
+// file systems contain at least 32 bits of it, aligned, in the machine's byte order.
 func namesInode(handle []byte, ino uint64) bool {
 	for ; len(handle) >= 4; handle = handle[4:] {
 		if binary.NativeEndian.Uint32(handle) == uint32(ino) {
@@ -128,8 +127,8 @@ func namesInode(handle []byte, ino uint64) bool {
 	return false
 }
 
-// complete fills in the attributes of an entry with the handle h, and returns what may be
-// remembered of it. name in dir leads to the file; an empty name: dir is its descriptor.
+// complete fills in the attributes of an entry with the handle h, and returns the knowledge to
+// remember of it. name in dir leads to the file; if name is empty, dir is the file's descriptor.
 func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) (known knownName, ok bool) {
 	var is look
 	known.handle = h
@@ -149,7 +148,7 @@ func (l *listing) complete(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte) 
 	return known, true
 }
 
-// sight is complete for a file that no node holds.
+// sight is complete for a file without a node.
 func (l *listing) sight(e *vfs.DirEntry, h vfs.Handle, dir int, name []byte, is *look) bool {
 	g := inodes.sight(&h)
 	if fstatAt(dir, name, &is.Stat_t) != nil {

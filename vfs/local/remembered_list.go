@@ -6,18 +6,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A rememberedList is how the kernel listed a directory, from the start on, while it was in the
-// state that change names: no entry can have come, gone or moved since. A listing waits for a
-// change of the directory that runs, so that it shows what the ctime says. What the entries look
-// like is asked for each time.
+// A rememberedList is the beginning of the kernel's listing of a directory while the directory
+// was in the state that change names. If it still is in that state, no entry has come, gone or
+// moved since. The kernel makes a listing wait for a running change of the directory, so that the
+// listing agrees with the ctime. Attributes of entries are read anew each time.
 type rememberedList struct {
 	mu     sync.Mutex
 	change uint64
-	// entries are only ever added to: a listing that has them reads on without mu.
+	// entries only grows: a listing that has a slice of it may read on without mu.
 	entries []listedName
-	whole   bool // there are no more
-	// ends has, by the cookie that a caller goes on from, how many entries come
-	// before that.
+	whole   bool // the list is complete
+	// ends maps each cookie from which a caller may continue to the number of entries before that
+	// point.
 	ends map[uint64]int
 }
 
@@ -28,12 +28,12 @@ type listedName struct {
 	knownName
 }
 
-// unknownPlace is where in a list a listing stands that went on from a cookie of
-// which the list knows nothing.
+// unknownPlace is the position of a listing that continued from a cookie which the list does not
+// know.
 const unknownPlace = -1
 
-// listFrom returns what comes behind cookie in d, which was just looked at, and how many entries
-// come before that.
+// listFrom returns the remembered entries after cookie and the number of entries before them. The
+// caller has just looked at d.
 func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int) {
 	r := &d.list
 	r.mu.Lock()
@@ -51,8 +51,8 @@ func (d *node) listFrom(cookie uint64) (entries []listedName, whole bool, at int
 	return r.entries[at:len(r.entries):len(r.entries)], r.whole, at
 }
 
-// add adds the entry that has at others before it, unless it is there already, and
-// returns the next one's place. It may be told of entries only where l.settled.
+// add appends an entry at position at, unless the list has it already, and returns the next
+// position. It adds nothing unless l.settled is set.
 func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at int) int {
 	if at == unknownPlace || !l.settled {
 		return unknownPlace
@@ -77,8 +77,8 @@ func (r *rememberedList) add(l *listing, e *vfs.DirEntry, known knownName, at in
 	return at + 1
 }
 
-// ended: the caller took the entries before at, and goes on from cookie. eof: there
-// are no more.
+// ended notes that a listing stopped at position at; the caller will continue from cookie. eof:
+// the directory ends there.
 func (r *rememberedList) ended(change, cookie uint64, at int, eof bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,28 +7,28 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// rememberedNames are what names in a directory were found to be while it was in the state that
-// change names. Whether a name is so now is asked by the name (FS.remembered).
+// rememberedNames maps names in a directory to files, as found while the directory was in the
+// state that change names. Each use asks the kernel again about the name (FS.remembered).
 type rememberedNames struct {
 	mu     sync.Mutex
 	change uint64
 	m      map[string]knownName
 }
 
-// A knownName is the file that a name was found to be.
+// A knownName is the file that was found under a name.
 type knownName struct {
 	handle vfs.Handle
 	ino    uint64
-	// node is the file as it was held open; it is not kept open by this.
+	// node is the file's node, if it still exists; this pointer does not keep it.
 	node weak.Pointer[node]
 }
 
 const (
 	maxDirNames = 1 << 14 // in one directory
-	maxAllNames = 1 << 16 // in all
+	maxAllNames = 1 << 16 // in all directories together
 )
 
-// findName returns what name in d, which was just looked at, was found to be.
+// findName returns the file that was found under name in d. The caller has just looked at d.
 func (d *node) findName(name []byte) (n knownName, ok bool) {
 	r := &d.names
 	r.mu.Lock()
@@ -39,8 +39,8 @@ func (d *node) findName(name []byte) (n knownName, ok bool) {
 	return n, ok
 }
 
-// rememberName keeps what name in d was found to be after d looked like in. A full memory keeps
-// what it has, so that a listing of a directory that does not fit finds some of it the next time.
+// rememberName remembers the file found under name in d after the look in. A full memory keeps
+// its entries, so that the next listing of a directory that does not fit finds part of it.
 func (fs *FS) rememberName(d *node, in *look, name []byte, n knownName) {
 	if !in.still {
 		return

@@ -54,18 +54,19 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 	return ch, fs.durable(op, m)
 }
 
-// named is what had a name just before it was changed.
+// named is the file that had a name just before a change of that name.
 type named struct {
 	handle vfs.Handle
 	ok     bool
-	n      *node  // with a reference; nil where the kernel finds it by its handle and it is not in the cache
-	inode  *inode // likewise, nil where no FS of the process has it
-	// is is what n looked like after the change; seen: that is known.
+	n      *node  // with a reference; nil if the file has no node and the kernel resolves handles
+	inode  *inode // with a use; nil if no FS of the process has it
+	// is is a look at n after the change; seen: is is valid.
 	is   look
 	seen bool
 }
 
-// before and after are around the change of the name, which changes what has it.
+// before and after enclose the change of the name, because it also changes the file (its ctime
+// and link count).
 func (v *named) before() {
 	if v.inode != nil {
 		v.inode.version.before()
@@ -82,23 +83,23 @@ func (v *named) after(changed bool) {
 	}
 }
 
-// nameless says after the change that the file has no name any more: another call may have
-// made or removed one just before the change.
+// nameless reports after the change whether the file has no name any more. It uses the look after
+// the change, because another call may have made or removed a name just before.
 func (v *named) nameless() bool {
 	return v.n != nil && (v.n.typ == vfs.Directory || v.seen && v.is.Nlink == 0)
 }
 
-// smallFile is up to how many blocks of 512 bytes a file that is removed may hold so that an
-// attempt frees them.
+// smallFile is the largest size, in blocks of 512 bytes, of a file that an attempt may remove,
+// because freeing its blocks takes time.
 const smallFile = 2048
 
-// small says that it takes no time to free what has the name.
+// small reports whether the named file can be freed quickly.
 func (v *named) small() bool {
 	var st unix.Stat_t
 	return v.n != nil && v.n.typ == vfs.Regular && v.n.fs.kind.fstat(v.n.fd, &st) == nil && st.Blocks <= smallFile
 }
 
-// put gives the references back.
+// put releases the references.
 func (v *named) put() {
 	if v.n != nil {
 		v.n.put()
@@ -108,8 +109,9 @@ func (v *named) put() {
 	}
 }
 
-// known identifies name in d. Where the kernel resolves handles that takes one call: only
-// the index is told what is left of the file after the change, and has it held.
+// known finds the file of name in d. If the kernel resolves handles, this takes one system call.
+// Otherwise it opens the file, because the index has to be told what is left of the file after
+// the change.
 func (fs *FS) known(d *node, name []byte) (v named) {
 	dev := d.inode.key.dev
 	if _, byKernel := fs.resolver.(kernelResolver); byKernel {
@@ -127,7 +129,7 @@ func (fs *FS) known(d *node, name []byte) (v named) {
 	return v
 }
 
-// knownByDescriptor returns the node of name in d with a reference, or nil.
+// knownByDescriptor opens name in d and returns its node with a reference, or nil.
 func (fs *FS) knownByDescriptor(d *node, name []byte) *node {
 	fd, err := sysOpenat2(d.fd, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
 	if err != nil {
@@ -168,7 +170,7 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 	move := func(call func(func() error) error, dirs ...*dirChange) error {
 		moved, victim = fs.known(f, fromName), fs.known(t, toName)
 		for _, c := range dirs {
-			// Of two names of one file both stay.
+			// If both names belong to one file, rename does nothing.
 			c.idle = moved.ok && victim.ok && moved.handle == victim.handle
 		}
 		moved.before()
@@ -196,8 +198,8 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		err = fs.change(op, f, &from, func(c *dirChange) error { return move(c.call, c) })
 		to = from
 	} else {
-		// The order keeps two renames between the same directories, in
-		// opposite directions, from waiting for each other.
+		// The fixed order prevents a deadlock of two renames between the same directories in
+		// opposite directions.
 		outer, inner, outerCh, innerCh := f, t, &from, &to
 		if bytes.Compare(f.handle.Bytes(), t.handle.Bytes()) > 0 {
 			outer, inner, outerCh, innerCh = t, f, &to, &from
@@ -222,16 +224,15 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 	return from, to, fs.durable(op, mf, mt)
 }
 
-// linkCaps are what a caller's thread keeps to make a link. The kernel's
-// fs.protected_hardlinks has a user link only its own files and those that it
-// may read and write. It is about what programs of this machine are led to do
-// with links that they come upon; an NFS client has such a setting of its own,
-// and expects POSIX's rules of a server. CAP_FOWNER passes over that setting and
-// over nothing else here: what it takes to make a name in the directory is
-// still the caller's.
+// linkCaps returns the capabilities that a caller's thread keeps to make a link. With
+// fs.protected_hardlinks the kernel lets a user link only its own files and files that it may
+// read and write. That setting protects local programs from links that other users prepared. An
+// NFS client has such a setting of its own, and expects a server to follow POSIX. CAP_FOWNER
+// bypasses only that setting here: the caller still needs the right to make a name in the
+// directory.
 //
-// Programs with set-id bits are not passed over: a link to another's would keep
-// one that was found to be faulty after its owner replaced it.
+// For set-id programs linkCaps returns none. Otherwise a user could keep a faulty program by a
+// link after its owner replaced it.
 func linkCaps(st *unix.Stat_t) uint64 {
 	const runsAsGroup = unix.S_ISGID | unix.S_IXGRP
 	if st.Mode&unix.S_ISUID != 0 || st.Mode&runsAsGroup == runsAsGroup {
@@ -240,8 +241,8 @@ func linkCaps(st *unix.Stat_t) uint64 {
 	return 1 << unix.CAP_FOWNER
 }
 
-// LinksForOthers says whether this process makes links for callers to files of
-// other users where fs.protected_hardlinks is set.
+// LinksForOthers reports whether this process can make links for callers to files of other users
+// even if fs.protected_hardlinks is set.
 func LinksForOthers() bool {
 	return CanSwitch() && unswitched.Load().permitted&(1<<unix.CAP_FOWNER) != 0
 }
@@ -281,7 +282,7 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 		n.fill(a, &is)
 	}
 	if err == syscall.ENOENT && is.Nlink == 0 {
-		err = syscall.ESTALE // it is there only because it is open
+		err = syscall.ESTALE // the file exists only because it is open
 	}
 	if err != nil {
 		return ch, err

@@ -6,33 +6,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ext2, ext3, ext4 and f2fs keep blocks in reserve for user 0. They look at the
-// thread that writes, which is the daemon's and mostly user 0's: its clients
-// would fill the reserve for it. A thread that acts as the caller has the
-// kernel judge, but costs tens of microseconds. So it is used where the reserve
-// may be near, and how near that is was looked at a moment ago.
+// ext2, ext3, ext4 and f2fs keep blocks in reserve for user 0. The kernel checks the thread that
+// writes. That is the daemon's thread, usually of user 0, so clients could fill the reserve. If a
+// thread writes as the caller, the kernel enforces the reserve, but the switch costs tens of
+// microseconds. So the daemon writes as the caller only when the free space above the reserve is
+// low.
 
-// A reserve is what is known of the space before a file system's reserve.
+// A reserve tracks the space that is free before a file system's reserve begins.
 type reserve struct {
-	// left is how many bytes may be written until it has to be looked at
-	// again.
+	// left is how many bytes may be written until lookAtReserve has to be called again.
 	left atomic.Int64
 }
 
 const (
-	// nearReserve is how much space before the reserve counts as near: more
-	// than what writes that are under way may take, for those are not in what
-	// the file system says. On a small file system half of it is near.
+	// nearReserve is the free space, in bytes, below which the reserve counts as near. It is more
+	// than writes under way may take, because statfs does not include those. On a small file
+	// system, half of its size is near.
 	nearReserve = 256 << 20
-	// farReserve is what may be written between two looks at most. The sweeper
-	// looks every second as well, for what others write.
+	// farReserve bounds the bytes written between two looks. The sweeper also looks every second,
+	// because others write as well.
 	farReserve = 1 << 30
-	// roundUp is what a write may take beyond its bytes: two blocks that it
-	// fills in part.
+	// roundUp is the space that a write may take beyond its bytes: two partly filled blocks.
 	roundUp = 2 * 4096
 )
 
-// nearsReserve says whether writing bytes may come to the reserve.
+// nearsReserve reports whether writing so many bytes may reach the reserve.
 func (fs *FS) nearsReserve(bytes int) bool {
 	if !fs.kind.reserves {
 		return false
@@ -40,7 +38,7 @@ func (fs *FS) nearsReserve(bytes int) bool {
 	return fs.reserve.left.Add(-int64(bytes)-roundUp) < 0 && fs.lookAtReserve()
 }
 
-// lookAtReserve says whether the reserve is near.
+// lookAtReserve asks the file system for its free space and reports whether the reserve is near.
 func (fs *FS) lookAtReserve() bool {
 	var s unix.Statfs_t
 	if unix.Fstatfs(fs.mount, &s) != nil {

@@ -38,8 +38,7 @@ func (fs *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time)
 	return ch, fs.durable(op, m)
 }
 
-// setAttr applies s to n. judged: it is a size only, and the caller holds n open
-// for writing.
+// setAttr applies s to n. judged: s sets only the size, and the caller has n open for writing.
 func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *vfs.Change, judged bool) error {
 	if s.SetSize {
 		if err := fs.makeRoomForData(op, n); err != nil {
@@ -68,8 +67,8 @@ func (fs *FS) setAttr(op *vfs.Op, n *node, s *vfs.SetAttr, guard *vfs.Time, ch *
 	return err
 }
 
-// checkOwners refuses an owner and a group that the kernel takes for "as it is": no file
-// can have them.
+// checkOwners refuses the owner and group IDs that mean "unchanged" to the kernel. No file can
+// have them.
 func checkOwners(s *vfs.SetAttr) error {
 	if s.SetUID && s.UID == noID || s.SetGID && s.GID == noID {
 		return syscall.EINVAL
@@ -77,8 +76,8 @@ func checkOwners(s *vfs.SetAttr) error {
 	return nil
 }
 
-// maySetAttr foresees what the kernel will say about each part, so that none is
-// applied where another will be refused. The kernel has the last word on each.
+// maySetAttr predicts the kernel's verdict on each part of s, so that nothing is applied if
+// another part will be refused. The kernel still checks each part.
 func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged bool) error {
 	c := op.Cred
 	owner := c.UID == 0 || fs.owns(c, &is.Stat_t)
@@ -109,9 +108,8 @@ func (fs *FS) maySetAttr(op *vfs.Op, n *node, is *look, s *vfs.SetAttr, judged b
 	return nil
 }
 
-// apply makes the change in the order in which its parts do not undo each
-// other: truncation and a new owner take set-uid bits away that the mode may
-// ask for, and truncation sets mtime.
+// apply makes the changes in an order in which they do not undo each other: truncation and a
+// change of owner clear set-uid bits that the mode may set, and truncation sets mtime.
 func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error {
 	if s.SetSize {
 		if err := fs.truncate(op, n, st, int64(s.Size)); err != nil {
@@ -123,9 +121,8 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	}
 	c := *op.Cred
 	if c.UID == 0 && CanSwitch() && (markOnly(st.Mode) || s.SetMode && s.Mode&unix.S_ISGID != 0) {
-		// Without CAP_FSETID even root keeps set-gid only for a group it is
-		// in. It is in any it likes: the one that the file has, and the one
-		// that it gets.
+		// Without CAP_FSETID even root may keep or set set-gid only for a group that it is in.
+		// Root may be in any group. So add the file's present group and its new one.
 		c.Groups = append(slices.Clone(c.Groups), st.Gid)
 		if s.SetGID {
 			c.Groups = append(c.Groups, s.GID)
@@ -161,8 +158,8 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 	}
 	times := [2]unix.Timespec{timeToSet(s.AtimeHow, s.Atime), timeToSet(s.MtimeHow, s.Mtime)}
 	if !owner {
-		// A caller that may write may set both times to now, and by the kernel's rule
-		// only both. For one alone the daemon sets it.
+		// A caller with write permission may set both times to now, and the kernel allows it only
+		// both together. If it asks for one alone, the daemon tries to set that.
 		if times[0].Nsec == times[1].Nsec {
 			return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 		}
@@ -172,12 +169,12 @@ func (fs *FS) apply(op *vfs.Op, n *node, st *unix.Stat_t, s *vfs.SetAttr) error 
 		}
 		return err
 	}
-	// A root caller that made another user the owner is root still.
+	// A root caller stays root here, even if the change of owner made another user the owner.
 	return fs.as(op.Cred, func() error { return sysUtimens(fd, &times) })
 }
 
-// truncate goes by the daemon's descriptor: the owner of a file may change its
-// data whatever the mode says.
+// truncate uses the daemon's descriptor, because the owner of a file may change its data whatever
+// the mode.
 func (fs *FS) truncate(op *vfs.Op, n *node, was *unix.Stat_t, size int64) error {
 	f, err := fs.file(op, n, true)
 	if err != nil {
@@ -208,8 +205,7 @@ func sysChown(fd int, uid, gid uint32) error {
 	return errnoErr(e)
 }
 
-// sysChmod goes by /proc/self/fd: chmod by an O_PATH descriptor came with
-// Linux 6.6 only.
+// sysChmod uses the path in /proc/self/fd, because chmod by an O_PATH descriptor needs Linux 6.6.
 func sysChmod(proc, fd int, mode uint32) error {
 	var buf [24]byte
 	name := procName(&buf, fd)

@@ -11,7 +11,7 @@ import (
 
 var _ vfs.Sparse = (*FS)(nil)
 
-// own is f, a File of fs.
+// own returns f as a File of fs; for a File of another FileSystem it returns EBADF.
 func (fs *FS) own(f vfs.File) (*file, error) {
 	if own, ok := f.(*file); ok && own.n.fs == fs {
 		return own, nil
@@ -19,8 +19,8 @@ func (fs *FS) own(f vfs.File) (*file, error) {
 	return nil, syscall.EBADF
 }
 
-// alter changes the data of f's file for op by do, which makes system calls with
-// the descriptor to write, and may take up to bytes of storage.
+// alter changes the data of f's file. do makes the system calls with the writable descriptor;
+// they may take up to bytes of storage.
 func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	if err := f.begin(vfs.OpenWrite); err != nil {
 		return err
@@ -54,11 +54,11 @@ func (f *file) alter(op *vfs.Op, bytes uint64, do func(fd int) error) error {
 	} else {
 		fs.clearSetID(op.Cred, f.data.fd, &is.Stat_t)
 	}
-	_ = c.after(true, &is) // what failed may have been done in part
+	_ = c.after(true, &is) // a failed call may have made a part of its change
 	return err
 }
 
-// fallocate is alter by fallocate(2), made durable as attributes are.
+// fallocate changes a file by fallocate(2). The change is as durable as a change of attributes.
 func (fs *FS) fallocate(op *vfs.Op, to vfs.File, mode uint32, offset, length, bytes uint64) error {
 	f, err := fs.own(to)
 	if err != nil {
@@ -74,7 +74,7 @@ func (fs *FS) fallocate(op *vfs.Op, to vfs.File, mode uint32, offset, length, by
 	return fs.durable(op, m)
 }
 
-// notSupported is err in the words of the seam.
+// notSupported translates the kernel's errors for a missing operation to vfs.ErrNotSupported.
 func notSupported(err error) error {
 	if err == syscall.EOPNOTSUPP || err == syscall.ENOSYS {
 		return vfs.ErrNotSupported
@@ -98,8 +98,8 @@ func (fs *FS) Allocate(op *vfs.Op, f vfs.File, offset, length uint64) error {
 	return fs.fallocate(op, f, 0, offset, length, length)
 }
 
-// roomFor is ENOSPC where a file cannot have length bytes, with what it has already. The
-// kernel would find out by taking all that is free, and by giving it back.
+// roomFor returns ENOSPC if the free space and the file's own blocks are less than length bytes.
+// Without this check the kernel would first take all free space and then give it back.
 func (fs *FS) roomFor(of vfs.File, length uint64) error {
 	f, err := fs.own(of)
 	if err != nil {
@@ -108,7 +108,7 @@ func (fs *FS) roomFor(of vfs.File, length uint64) error {
 	var s unix.Statfs_t
 	var st unix.Stat_t
 	if unix.Fstatfs(f.n.fd, &s) != nil || unix.Fstat(f.n.fd, &st) != nil {
-		return nil // and the kernel says what is wrong
+		return nil // the kernel will report the error
 	}
 	if length > s.Bfree*uint64(s.Bsize)+uint64(st.Blocks)*512 {
 		return syscall.ENOSPC
@@ -116,11 +116,11 @@ func (fs *FS) roomFor(of vfs.File, length uint64) error {
 	return nil
 }
 
-// blockMost is a multiple of the blocks of the usual file systems.
+// blockMost is a multiple of the block sizes of the usual file systems.
 const blockMost = 64 << 10
 
-// Deallocate implements vfs.Sparse. What is behind the file's last block is left
-// out, because the kernel refuses what is behind the largest size.
+// Deallocate implements vfs.Sparse. It cuts the range at the end of the file's last block,
+// because the kernel refuses offsets beyond the largest file size.
 func (fs *FS) Deallocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
 	f, err := fs.own(of)
 	switch {
@@ -144,8 +144,8 @@ func (fs *FS) Deallocate(op *vfs.Op, of vfs.File, offset, length uint64) error {
 	return fs.fallocate(op, f, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, min(length, end-offset), 0)
 }
 
-// Seek implements vfs.Sparse. All callers share the descriptor's place, and none
-// reads or writes at it.
+// Seek implements vfs.Sparse. It moves the descriptor's position, which all callers share; no
+// call reads or writes at that position.
 func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (at uint64, eof bool, err error) {
 	f, err := fs.own(of)
 	if err != nil {
@@ -163,7 +163,7 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 		return 0, false, syscall.EINVAL
 	}
 	if op.Try {
-		return 0, false, vfs.ErrWouldBlock // extents are read from the disk
+		return 0, false, vfs.ErrWouldBlock // extents may have to be read from the disk
 	}
 	if offset > math.MaxInt64 {
 		return 0, false, syscall.ENXIO
@@ -176,7 +176,7 @@ func (fs *FS) Seek(op *vfs.Op, of vfs.File, offset uint64, what vfs.SeekWhat) (a
 	size := uint64(st.Size)
 	switch {
 	case err == syscall.ENXIO && what == vfs.SeekData && offset < size:
-		return size, true, nil // in the last hole
+		return size, true, nil // offset is in the hole at the end of the file
 	case err != nil:
 		return 0, false, notSupported(err)
 	}

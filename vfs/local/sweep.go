@@ -9,17 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sweeper's patience, in its rounds of a second.
+// The sweeper's intervals, in rounds of one second.
 const (
 	sweepEvery     = time.Second
-	closeAfter     = 2  // an open file that no caller used
-	syncAfter      = 30 // data that no client committed, after the last write
-	forgetAfter    = 60 // a node that no caller asked for
-	lookEveryRound = 5  // whether others have removed a file that is held, or moved a directory
+	closeAfter     = 2  // open files unused by callers are closed
+	syncAfter      = 30 // uncommitted data is synced, so long after the last write
+	forgetAfter    = 60 // unused nodes are dropped
+	lookEveryRound = 5  // check whether local programs removed a held file or moved a directory
 )
 
-// sweep lets go of what is idle: a descriptor keeps a removed file's space,
-// makes exec fail with ETXTBSY, and refuses leases to others.
+// sweep closes idle descriptors, because a descriptor keeps a removed file's space, makes exec
+// fail with ETXTBSY, and prevents leases of local programs.
 func (fs *FS) sweep() {
 	defer close(fs.sweeperEnd)
 	var flushing sync.WaitGroup
@@ -56,7 +56,7 @@ func (fs *FS) sweepOnce() {
 			}
 			return
 		}
-		// Two references: the cache's, and each's for us.
+		// Two references: one of the cache, one of each during this call.
 		forgettable = forgettable || idle >= forgetAfter && n != fs.root && n.refs.Load() == 2
 	})
 	if forgettable {
@@ -65,17 +65,17 @@ func (fs *FS) sweepOnce() {
 	if fs.kind.reserves {
 		fs.lookAtReserve()
 	}
-	// Its part may have become smaller.
+	// The FS's part of the descriptors may have shrunk.
 	fs.makeRoomToOpen()
 	if over := fs.nodes.count.Load() - fs.maxNodes(); over > 0 {
 		fs.nodes.shrink(int(over), 2, 1, 0)
 	}
 }
 
-// counters are what the FS counts about itself.
+// counters are an FS's statistics.
 type counters struct {
 	open                                     atomic.Int64 // files open for data
-	pinned                                   atomic.Int64 // of them, those that callers hold open
+	pinned                                   atomic.Int64 // open descriptors that callers pin
 	streams                                  atomic.Int64 // listings of directories
 	names                                    atomic.Int64 // names remembered
 	switches, switchFailures, threadsRetired atomic.Uint64
@@ -84,24 +84,25 @@ type counters struct {
 	searches, forgotten, climbs              atomic.Uint64
 }
 
-// Stats are an FS's counters.
+// Stats is a snapshot of an FS's counters.
 type Stats struct {
-	// Nodes are files held open by path, OpenFiles those for data, Listings
-	// directories open to be listed. Of OpenFiles, Unsynced have data that is
-	// not on stable storage, and Pinned are held by vfs.Files.
+	// Nodes counts files held by path, OpenFiles files open for data, Listings directories open
+	// for listing. Of the OpenFiles, Unsynced have data that is not on stable storage, and Pinned
+	// are held by vfs.Files.
 	Nodes, OpenFiles, Listings, Unsynced, Pinned int64
-	// Switches of a thread to a caller and back; SwitchFailures of them did
-	// not come about, and ThreadsRetired could not be switched back.
+	// Switches counts switches of a thread to a caller and back. SwitchFailures of them failed,
+	// and ThreadsRetired threads could not be switched back.
 	Switches, SwitchFailures, ThreadsRetired uint64
-	// Verdicts were asked of the kernel, VerdictsRemembered from memory.
+	// Verdicts counts questions to the kernel about a caller's rights, VerdictsRemembered answers
+	// from memory.
 	Verdicts, VerdictsRemembered uint64
-	// Syncs are calls that made something durable.
+	// Syncs counts calls that make something durable, SyncFailures those that failed.
 	Syncs, SyncFailures uint64
-	// Searches are walks of the tree for a file that the index had lost.
+	// Searches counts walks of the whole tree by the index.
 	Searches uint64
-	// Climbs are ways up from a directory to the root, to know that it lies below.
+	// Climbs counts checks that a directory lies below the root by going up to it.
 	Climbs uint64
-	// Forgotten is what the index learnt while it could not write for long.
+	// Forgotten counts names that the index dropped, because too many waited to be written.
 	Forgotten uint64
 }
 

@@ -5,32 +5,33 @@ import (
 	"sync/atomic"
 )
 
-// switchedThreads are the threads that act as callers, and do nothing else, where the
-// process's other threads are to be kept clean.
+// switchedThreads are threads that only act as callers, if the process keeps its other threads
+// clean (KeepThreadsClean).
 //
-// Each switch gives a thread a credential of its own, and switching back makes another
-// one: the kernel never gives a thread its first credential back. A driver that compares
-// the caller's credential with the opener's, as RDMA's do, refuses such a thread for ever.
+// Each switch gives a thread a credential of its own, and switching back makes another one: the
+// kernel never gives a thread its first credential back. A driver that compares the caller's
+// credential with the opener's, as RDMA's do, refuses such a thread from then on.
 var switchedThreads struct {
 	apart atomic.Bool
 	idle  atomic.Int32
 	work  chan func() bool
 }
 
-// idleThreads is how many threads wait for work. A switch on one that waits costs no new
-// thread; each takes some 10 KiB.
+// idleThreads bounds the threads that wait for work. A switch on a waiting thread starts no new
+// one; each waiting thread takes some 10 KiB.
 const idleThreads = 64
 
-// KeepThreadsClean has callers' work done on threads of its own from now on, so that every
-// other thread keeps the credential that the process began with. It is called before any
-// file system is opened.
+// KeepThreadsClean makes the process do callers' work on separate threads from now on, so that
+// every other thread keeps the credential that the process began with. A program calls it before
+// it opens any file system.
 func KeepThreadsClean() {
 	switchedThreads.work = make(chan func() bool)
 	switchedThreads.apart.Store(true)
 }
 
-// onSwitched runs f, which switches its thread, on a thread that nobody else uses meanwhile.
-// f says whether the thread has the daemon's identity again: otherwise the thread ends.
+// onSwitched runs f, which switches its thread, on a thread that no other goroutine uses
+// meanwhile. f returns true if the thread has the daemon's identity again; otherwise the thread
+// ends.
 func onSwitched(f func() (restored bool)) {
 	t := &switchedThreads
 	if !t.apart.Load() {
@@ -49,7 +50,7 @@ func onSwitched(f func() (restored bool)) {
 	}
 }
 
-// serveSwitched does f and what comes after it. Its thread ends with it.
+// serveSwitched runs f and later work. Its thread ends with it.
 func serveSwitched(f func() bool) {
 	runtime.LockOSThread()
 	t := &switchedThreads

@@ -22,15 +22,15 @@ const (
 // String names the call.
 func (c SyncCall) String() string { return [...]string{"?", "fsync", "syncfs", "?"}[c&3] }
 
-// A SyncError is the outcome of a sync that failed. The kernel tells each failure once and
-// holds the data for clean from then on, so that it is lost.
+// A SyncError is the outcome of a failed sync. The kernel reports each failure once and regards
+// the data as clean afterwards; so the data is lost.
 type SyncError struct {
 	Call SyncCall
-	File vfs.Handle // zero where Call is Syncfs
-	// The changes of the file, in the order of their numbers, that were not stable when the
-	// sync ended: those behind number After, up to UpTo.
+	File vfs.Handle // zero if Call is Syncfs
+	// After and UpTo are numbers of the file's changes: the changes after number After, up to
+	// UpTo, were not stable when the sync ended.
 	After, UpTo uint64
-	Err         error // what the file system said
+	Err         error // the file system's error
 }
 
 // Error implements error.
@@ -38,8 +38,8 @@ func (e *SyncError) Error() string {
 	return fmt.Sprintf("%v of %v: changes %d to %d are not on stable storage: %v", e.Call, e.File, e.After+1, e.UpTo, e.Err)
 }
 
-// Unwrap is the error to answer: a lack of space by its name, and any other as EIO. Others,
-// such as EAGAIN, would say that nothing was done.
+// Unwrap returns the error for clients: ENOSPC or EDQUOT if Err is one of these, otherwise EIO.
+// Other errors, such as EAGAIN, would mean that nothing was done.
 func (e *SyncError) Unwrap() error {
 	for _, lack := range [...]syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
 		if errors.Is(e.Err, lack) {
@@ -49,7 +49,7 @@ func (e *SyncError) Unwrap() error {
 	return syscall.EIO
 }
 
-// sync makes the one call. The error is what the file system said.
+// sync makes one sync call and returns its error.
 func (fs *FS) sync(what SyncCall, fd int) error {
 	fs.stats.syncs.Add(1)
 	var err error
@@ -76,7 +76,7 @@ func (fs *FS) sync(what SyncCall, fd int) error {
 	return err
 }
 
-// opens fails if the file system has lost its log: XFS opens nothing then.
+// opens fails if the file system has lost its log: XFS then refuses to open anything.
 func (fs *FS) opens() error {
 	fd, err := sysOpenat(fs.mount, []byte("."), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -85,9 +85,9 @@ func (fs *FS) opens() error {
 	return err
 }
 
-// syncNode syncs n, whose durability is d, through the descriptor that it was written by,
-// which alone is sure to hear of what went wrong. A file or directory that has been removed
-// needs no sync. Where n is nil, or has no descriptor that could be had, everything is synced.
+// syncNode syncs n, whose durability is d, through the descriptor that wrote it, because only
+// that one is sure to learn of a failure. A removed file or directory needs no sync. If n is nil,
+// or no descriptor of it can be opened, syncNode syncs the whole file system.
 func (fs *FS) syncNode(n *node, d *durability) (SyncCall, error) {
 	if n != nil {
 		f, err := fs.file(&daemonOp, n, n.files.writable())
@@ -109,5 +109,5 @@ func (o *openFiles) writable() bool {
 	return o.rw != nil
 }
 
-// daemonOp is for what the daemon does on its own account.
+// daemonOp is the Op of calls that the daemon makes for itself.
 var daemonOp = vfs.Op{Cred: func() *vfs.Cred { c := Identity(); return &c }()}

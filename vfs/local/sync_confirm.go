@@ -6,14 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncAndConfirm makes a sync for what has durability d, and makes sure of it if another sync
-// of the file system failed since d's last one.
+// syncAndConfirm makes a sync for an inode with durability d. If any sync of the file system
+// failed since d's last one, it verifies the result.
 //
-// If a file system cannot write its log, a sync may say that all is well where nothing is:
-// ext4 tells the failure to the calls that wait for the log, and tells those that begin later
-// that there is nothing to do; XFS tells no directory of it. So an inode is changed (n, which
-// opened is open on, by its atime, which stays as it is) and synced. Where the log is gone, one
-// of the two fails. Where the data of one file could not be stored, both succeed.
+// If a file system cannot write its log, a sync may succeed wrongly: ext4 reports the failure
+// only to calls that wait for the log, and tells later ones that there is nothing to do; XFS does
+// not report it to a sync of a directory. To verify, syncAndConfirm changes an inode and syncs
+// it: it sets the atime of n, which opened is a descriptor of, to the same value. If the log is
+// gone, one of the two calls fails. If only the data of one file could not be stored, both
+// succeed.
 func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, opened int) error {
 	if err := fs.sync(call, fd); err != nil {
 		return err
@@ -29,7 +30,7 @@ func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, open
 	case nil:
 		err = fs.sync(Fsync, opened)
 	case syscall.EPERM, syscall.EACCES:
-		err = nil // another user's file, and a daemon that may not change it
+		err = nil // the file belongs to another user, and the daemon may not change it
 	}
 	if err == nil {
 		d.confirmed = failures
@@ -37,7 +38,7 @@ func (fs *FS) syncAndConfirm(call SyncCall, fd int, d *durability, n *node, open
 	return err
 }
 
-// touchAtime sets the atime of the file that fd is open on to the value that it has.
+// touchAtime sets the atime of the file open on fd to its present value.
 func touchAtime(fd int) error {
 	var st unix.Stat_t
 	if err := fstat(fd, &st); err != nil {

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls below go to the kernel without allocating. All of them may block:
-// raw_syscall.go has those that cannot. Names are byte slices that end in NUL
-// where the comment says so.
+// The functions below make system calls without allocating memory. All of them may block;
+// raw_syscall.go has those that cannot. A name ends in NUL only if the function's comment says
+// so.
 
 // resolveCached is openat2's RESOLVE_CACHED (Linux 5.12).
 const resolveCached = 0x20
@@ -24,14 +24,13 @@ func errnoErr(e syscall.Errno) error {
 	return e
 }
 
-// cname copies name to buf and ends it. The name has been through checkName.
+// cname copies name to buf and appends a NUL. The caller has checked the name with vfs.CheckName.
 func cname(buf *[maxName + 1]byte, name []byte) *byte {
 	buf[copy(buf[:maxName], name)] = 0
 	return &buf[0]
 }
 
-// sysOpenat2 opens one component below dir. The flags get O_CLOEXEC and
-// O_NOFOLLOW.
+// sysOpenat2 opens one component below dir. It adds O_CLOEXEC and O_NOFOLLOW to the flags.
 func sysOpenat2(dir int, name []byte, flags uint64, mode, resolve uint64) (int, error) {
 	var buf [maxName + 1]byte
 	return openat2(dir, cname(&buf, name), flags, mode, resolve)
@@ -48,14 +47,14 @@ func openat2(dir int, path *byte, flags uint64, mode, resolve uint64) (int, erro
 	}
 }
 
-// maxClimb is how many levels one path can lead up: it has PATH_MAX bytes, its NUL among
-// them.
+// maxClimb is how many levels one path of "../" can go up: a path has at most PATH_MAX bytes,
+// including its NUL.
 const maxClimb = (unix.PathMax - 1) / len("../")
 
 var wayUp = append(bytes.Repeat([]byte("../"), maxClimb), 0)
 
-// sysOpenParent opens the directory that is so many levels above dir, maxClimb at most.
-// EXDEV: the mount ends below it.
+// sysOpenParent opens the directory that lies levels above dir; levels is at most maxClimb.
+// EXDEV: the way up leaves the mount.
 func sysOpenParent(dir, levels int) (int, error) {
 	return openat2(dir, &wayUp[(maxClimb-levels)*len("../")], unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
 }
@@ -83,10 +82,9 @@ func sysNameToHandle(fd int, buf []byte) (n int, kind int32, err error) {
 	return n, kind, err
 }
 
-// sysNameToHandleAt does that for name in the directory dir, a symlink itself,
-// and also returns the identity of the mount that the file was found on. The
-// kernel looks the name up, and a file system in user space or on a network
-// asks its server what the name is.
+// sysNameToHandleAt does the same for name in the directory dir, without following a symlink, and
+// also returns the ID of the file's mount. The kernel looks the name up; a file system in user
+// space or on a network asks its server for it.
 func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind, mount int32, err error) {
 	var fh struct {
 		bytes uint32
@@ -106,7 +104,8 @@ func sysNameToHandleAt(dir int, name []byte, flags int, buf []byte) (n int, kind
 	return copy(buf, fh.data[:fh.bytes]), fh.kind, mount, nil
 }
 
-// fstatAt is fstat of name in the directory dir, of a symlink itself. An empty name is dir.
+// fstatAt is fstat of name in the directory dir, without following a symlink. An empty name means
+// dir itself.
 func fstatAt(dir int, name []byte, st *unix.Stat_t) error {
 	var path [maxName + 1]byte
 	_, _, e := syscall.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dir), uintptr(unsafe.Pointer(cname(&path, name))),
@@ -143,7 +142,7 @@ func sysPreadv2(fd int, buf []byte, offset int64, flags int) (int, error) {
 	}
 }
 
-// sysPwritev2 writes the pieces.
+// sysPwritev2 writes the pieces in iov.
 func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error) {
 	for {
 		n, _, e := syscall.Syscall6(unix.SYS_PWRITEV2, uintptr(fd), uintptr(unsafe.Pointer(&iov[0])), uintptr(len(iov)),
@@ -154,8 +153,8 @@ func sysPwritev2(fd int, iov []unix.Iovec, offset int64, flags int) (int, error)
 	}
 }
 
-// sysFaccess asks the kernel whether the thread's effective identity has the
-// rights on fd's file.
+// sysFaccess asks the kernel whether the thread's effective identity has these rights on fd's
+// file.
 func sysFaccess(fd int, rights uint32) error {
 	var empty byte
 	_, _, e := syscall.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&empty)), uintptr(rights),
@@ -188,7 +187,7 @@ func sysRenameat(fromDir int, from []byte, toDir int, to []byte) error {
 	return errnoErr(e)
 }
 
-// sysReadlink reads the text of the symlink that fd is.
+// sysReadlink reads the text of the symlink fd.
 func sysReadlink(fd int, buf []byte) (int, error) { return sysReadlinkat(fd, []byte{0}, buf) }
 
 // sysReadlinkat reads the text of the symlink name in dir. The name ends in NUL.
@@ -209,8 +208,8 @@ func sysGetdents(fd int, buf []byte) (int, error) {
 
 func advance(p *byte, by uint64) *byte { return (*byte)(unsafe.Add(unsafe.Pointer(p), by)) }
 
-// sysLink gives the file behind fd the name in dir. It goes by /proc/self/fd:
-// linking an O_PATH descriptor itself takes CAP_DAC_READ_SEARCH.
+// sysLink gives the file of the O_PATH descriptor fd the name in dir. It uses the path in
+// /proc/self/fd, because linking the descriptor itself needs CAP_DAC_READ_SEARCH.
 func sysLink(proc, fd, dir int, name []byte) error {
 	var from [24]byte
 	var to [maxName + 1]byte
@@ -220,7 +219,8 @@ func sysLink(proc, fd, dir int, name []byte) error {
 	return errnoErr(e)
 }
 
-// uninterrupted makes a call that the runtime's signals interrupt, on some file systems.
+// uninterrupted repeats a call for as long as signals of the Go runtime interrupt it, as happens
+// on some file systems.
 func uninterrupted(call func() error) error {
 	for {
 		if err := call(); err != syscall.EINTR {

@@ -7,25 +7,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// unsyncedFiles are the nodes whose data is not on stable storage: those whose
-// client has still to commit. Each keeps a descriptor, by which alone a failure
-// to store the data is sure to be told, so that they cannot be let go until
-// they are synced.
+// unsyncedFiles is the list of nodes with data that is not on stable storage, because their
+// clients have not committed yet. Each keeps its descriptor, because only that one is sure to
+// learn of a failure to store the data. So a node cannot be dropped until it is synced.
 //
-// The one that has been waiting for longest is first. A node is in it exactly
-// while it is among the writers of its inode's durability, whose mutex is held by
-// the callers of add and remove.
+// The node that has waited longest is first. A node is in the list exactly while it is among the
+// writers of its inode's durability. Callers of add and remove hold that durability's mu.
 type unsyncedFiles struct {
 	mu          sync.Mutex
 	first, last *node
 	count       atomic.Int64
 }
 
-// unsyncedFile is a node's place among them.
+// unsyncedFile is a node's place in the list.
 type unsyncedFile struct {
 	listed        atomic.Bool
 	before, after *node
-	lastWrite     atomic.Uint32 // the sweeper's round of it
+	lastWrite     atomic.Uint32 // the sweeper's round of the last write
 }
 
 func (u *unsyncedFiles) add(n *node) {
@@ -61,12 +59,11 @@ func (u *unsyncedFiles) remove(n *node) {
 	u.count.Add(-1)
 }
 
-// closely is among how many of the oldest the one is chosen that was written to
-// the longest time ago: a file that is being written all the time need not be
-// the first to be synced.
+// closely is how many of the oldest nodes are compared; the one with the longest time since its
+// last write is synced. So a file that is written all the time need not be the first.
 const closely = 16
 
-// oldest returns the file to sync next, with a reference, or nil.
+// oldest returns the node to sync next, with a reference, or nil.
 func (u *unsyncedFiles) oldest(round uint32) *node {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -84,8 +81,8 @@ func (u *unsyncedFiles) oldest(round uint32) *node {
 	return best
 }
 
-// idle returns those that were last written to at least patience rounds ago,
-// each with a reference.
+// idle returns the nodes that were last written to at least patience rounds ago, each with a
+// reference.
 func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -97,14 +94,14 @@ func (u *unsyncedFiles) idle(round, patience uint32) (all []*node) {
 	return all
 }
 
-// idleFor is how many of the sweeper's rounds ago the last write was.
+// idleFor returns the number of the sweeper's rounds since the last write.
 func (p *unsyncedFile) idleFor(round uint32) uint32 { return roundsSince(round, p.lastWrite.Load()) }
 
-// roundsSince is how many rounds passed from was to now. A round that began
-// after the caller had looked at the clock is no time.
+// roundsSince returns the number of rounds from was to now, or 0 if was is later, which happens
+// if a round begins after the caller read now.
 func roundsSince(now, was uint32) uint32 { return uint32(max(0, int32(now-was))) }
 
-// hold takes a reference unless the last one is being given back.
+// hold takes a reference. It returns false if the last one was released already.
 func (n *node) hold() bool {
 	for {
 		refs := n.refs.Load()
@@ -117,8 +114,8 @@ func (n *node) hold() bool {
 	}
 }
 
-// syncOldest puts the data that has been waiting for longest on stable storage
-// and lets the file go. false: there was none.
+// syncOldest syncs the data that has waited longest and closes that file's descriptors. It
+// returns false if there was none.
 func (fs *FS) syncOldest() bool {
 	n := fs.unsynced.oldest(fs.nodes.round.Load())
 	if n == nil {
@@ -128,15 +125,16 @@ func (fs *FS) syncOldest() bool {
 	return true
 }
 
-// syncAndClose gives n's reference back. A failure is told by the verifier.
+// syncAndClose syncs n, closes its idle descriptors and releases n's reference. A failure changes
+// the verifier.
 func (fs *FS) syncAndClose(n *node) {
 	_ = fs.syncSince(n.mark())
 	n.dropIdle(0, 0)
 	n.put()
 }
 
-// makeRoomForData is called before a file is written to. As long as too many
-// others wait for a sync, the writer syncs one of them for its own.
+// makeRoomForData is called before a write to a file. While too many other files wait for a sync,
+// the writer syncs one of them first.
 func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	if fs.unsynced.count.Load() < fs.mostUnsynced() || n.unsynced.listed.Load() {
 		return nil
@@ -152,9 +150,8 @@ func (fs *FS) makeRoomForData(op *vfs.Op, n *node) error {
 	return nil
 }
 
-// flusher is the goroutine that syncs what clients leave uncommitted, for too
-// long or in too many files. It stands apart from the sweeper, which goes on
-// while a disk is slow.
+// flusher is the goroutine that syncs uncommitted data, if it is too old or in too many files. It
+// is separate from the sweeper, so that the sweeper goes on while a disk is slow.
 func (fs *FS) flusher() {
 	for {
 		select {
@@ -166,7 +163,7 @@ func (fs *FS) flusher() {
 	}
 }
 
-// wakeFlusher has what is to be synced looked at soon.
+// wakeFlusher makes the flusher look for data to sync.
 func (fs *FS) wakeFlusher() {
 	select {
 	case fs.flushNow <- struct{}{}:
@@ -186,7 +183,6 @@ func (fs *FS) flush() {
 	}
 }
 
-// Unsynced is how many files have data that was written and is not known to be on
-// stable storage: their writers are to commit it, or to send it again to the next
-// process. It does not block.
+// Unsynced returns how many files have written data that is not known to be on stable storage.
+// Their clients have to commit it, or send it again after a restart. It does not block.
 func (fs *FS) Unsynced() (files int) { return int(fs.unsynced.count.Load()) }

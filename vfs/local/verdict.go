@@ -11,47 +11,49 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// right is a set of what the kernel judges separately.
+// right is a set of rights that the kernel judges separately.
 type right uint8
 
-// Rights, as access(2) numbers them.
+// Rights, with the numbers of access(2).
 const (
 	mayExec  right = unix.X_OK
 	mayWrite right = unix.W_OK
 	mayRead  right = unix.R_OK
 )
 
-// A verdict is what the kernel said about a caller's rights on a file in the state that change
-// names: mode, owner and ACL are still the same.
+// A verdict is the kernel's answer about a caller's rights on a file in the state that change
+// names. It is valid while mode, owner and ACL are unchanged.
 type verdict struct {
 	caller uint32
-	round  uint32 // the sweeper's, when the kernel was asked
+	round  uint32 // the sweeper's round when the kernel was asked
 	change uint64
 	known  right
 	has    right
 }
 
-// askAnew is for how many rounds a verdict is remembered. A change by another program may have set
-// the ctime before the verdict and have taken effect behind it. No other look shows that.
+// askAnew is for how many of the sweeper's rounds a verdict is remembered. The bound is needed
+// because a change by another program may set the ctime before the verdict and take effect after
+// it; no later look shows that.
 const askAnew = 3
 
-// verdicts are the latest on a node.
+// verdicts are the latest verdicts on a node.
 type verdicts struct {
 	mu   sync.Mutex
 	list [4]verdict
 	next uint8
-	// asked: the kernel has judged a caller since the node was made. What it
-	// judges by is in memory then, and stays there while the node is held open:
-	// an ACL may have been in a block of its own.
+	// asked: the kernel has judged a caller since the node was made. The data for its judgement,
+	// such as an ACL in a disk block of its own, is in memory since then, and stays there while
+	// the node is held open.
 	asked atomic.Bool
 }
 
-// holds says whether e is about caller and the state that n is in.
+// holds reports whether e is about caller and n's present state.
 func (e *verdict) holds(n *node, caller uint32) bool {
 	return e.caller == caller && roundsSince(n.fs.nodes.round.Load(), e.round) < askAnew && n.inode.version.still(e.change)
 }
 
-// findVerdict is what is remembered of caller's rights on n, which was just looked at.
+// findVerdict returns the remembered rights of caller on n. The caller of findVerdict has just
+// looked at n.
 func (n *node) findVerdict(caller uint32) (known, has right) {
 	v := &n.verdicts
 	v.mu.Lock()
@@ -64,8 +66,8 @@ func (n *node) findVerdict(caller uint32) (known, has right) {
 	return 0, 0
 }
 
-// remember keeps a verdict. Rights that it does not judge stay as an earlier verdict of the same
-// state had them.
+// remember stores a verdict. It keeps rights from an earlier verdict on the same state that this
+// one does not judge.
 func (n *node) remember(said verdict) {
 	v := &n.verdicts
 	v.mu.Lock()
@@ -85,14 +87,14 @@ func (n *node) remember(said verdict) {
 	*at = said
 }
 
-// settled says that no change from now on can leave the ctime of l, though the file system's
-// times are coarse. It is asked before the look at what is to be remembered: while that look waits
-// for the disk, the ctime grows old.
+// settled reports whether every change from now on will alter the ctime of l, even if the file
+// system's times are coarse. It is asked before reading the data to remember, because the ctime
+// ages while that read waits for the disk.
 func (fs *FS) settled(l *look) bool {
 	return fs.now().Sub(time.Unix(l.Ctim.Unix())) >= grainOf(l.Ctim.Nsec)
 }
 
-// rights answers which of want op's caller has on n, which was just looked at.
+// rights returns the subset of want that op's caller has on n. is is a fresh look at n.
 func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	caller := fs.callers.number(op.Cred)
 	known, has := n.findVerdict(caller)
@@ -120,7 +122,7 @@ func (fs *FS) rights(op *vfs.Op, n *node, is *look, want right) (right, error) {
 	return has, nil
 }
 
-// judge asks the kernel as the caller.
+// judge asks the kernel with the caller's identity.
 func (fs *FS) judge(c *vfs.Cred, fd int, want right) (right, error) {
 	if fs.asIs(c) {
 		return askKernel(fd, want)
@@ -199,8 +201,8 @@ type accessNeed struct {
 	needs  right
 }
 
-// What ACCESS's rights take (RFC 1813 §3.3.4, RFC 8276 §8.3). DELETE is about a directory's
-// entries, and means nothing for other files.
+// The rights that each bit of ACCESS needs (RFC 1813 §3.3.4, RFC 8276 §8.3). DELETE is about a
+// directory's entries; for other files it means nothing.
 var (
 	fileRights = [...]accessNeed{
 		{vfs.AccessRead, mayRead}, {vfs.AccessModify, mayWrite}, {vfs.AccessExtend, mayWrite}, {vfs.AccessExecute, mayExec},

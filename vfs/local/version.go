@@ -11,41 +11,42 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A version says in which state an inode is, as far as the process knows: what its Change is,
-// and which attributes that Change was told with.
+// A version is the process's knowledge of an inode's state: its Change, and the attributes that
+// belong to that Change.
 //
 // Owner. Each inode of the process has one version, which all exports that reach the inode share.
 //
-// A Change names one state. A look at the attributes tells the Change that was there before the
-// look, unless the look shows a state that has none yet: that state gets a new Change, which is
-// the ctime, or one more than the Change before where the ctime is not above that. So a Change
-// never falls, and it moves when the ctime moves, in either direction.
+// A Change names one state. A look at the attributes gets the present Change if they are
+// unchanged. If it shows a new state, that state gets a new Change: the ctime, or the former
+// Change plus 1 if the ctime is not greater. So a Change never falls, and it grows whenever the
+// ctime moves, in either direction.
 //
-// Changes through the process stand between before and after, and moves counts them. While one
-// runs, or when one ran during the look, what was looked at may be half of a change: the kernel
-// sets the ctime before the size. Such a look tells the Change that was there before it and names
-// nothing. An older state is thus never told with a newer Change. A newer state may be told with
-// an older Change for as long as the change runs; after gives it its own.
+// A change through the process calls before and after, and moves counts such changes. If one runs
+// during a look, the look may show half of a change, because the kernel sets the ctime before the
+// size. Such a look gets the former Change and makes no new one. Thus an older state is never
+// reported with a newer Change. A newer state may be reported with an older Change while the
+// change runs; after gives it its own.
 //
-// Changes by other programs show in a look only. A program that is in the middle of its change has
-// set the ctime already and may leave everything else for later. So all attributes of a state are
-// compared, not its ctime alone.
+// Only a look shows changes by other programs. A program in the middle of a change may have set
+// the ctime already but nothing else. So a look compares all attributes of a state, not its ctime
+// alone.
 //
-// The one question is still: is the inode in the state that this Change names? A cache remembers a
-// Change with what it found in that state, looks, and asks. What a cache finds belongs to a Change
-// if the looks before and behind the finding tell that Change and are still.
+// A cache stores its data with the Change that they belong to. To use them, it looks at the inode
+// and calls still(change), which reports whether the inode is in the state that this Change
+// names. Data belong to a Change if the looks before and after reading them have that Change and
+// are still.
 //
-// Locks. before, looks at a known state, and still take none. mu orders those that give a new
+// Locks. before, still, and looks at a known state take none. mu orders the calls that make a new
 // Change. It is never held during a system call.
 type version struct {
-	// moves counts in its low half the changes through the process that run now, and in its high
-	// half those that were begun and the states that were found by looks.
+	// moves counts two things. Its low half is the number of changes through the process that run
+	// now. Its high half grows with each change begun and with each new state found by a look.
 	moves atomic.Uint64
-	// change is the highest Change that was told. seen is the fingerprint of the attributes that it
-	// was told with; 0: no look has shown the state yet.
+	// change is the highest Change so far. seen is the fingerprint of the attributes that belong
+	// to it; 0: no look has shown them yet.
 	change, seen atomic.Uint64
-	// foreign is the latest ctime that a change by another process is known to have left, as a
-	// stamp; 0: none. quiet is how long the inode is watched after it: see quietAfter.
+	// foreign is the latest ctime that another process is known to have set, as a stamp; 0: none.
+	// quiet is how long the inode is watched after that: see quietAfter.
 	foreign atomic.Uint64
 	quiet   atomic.Int64
 
@@ -59,16 +60,16 @@ const (
 	movesNow   = 1<<32 - 1
 )
 
-// A look is what an inode looks like.
+// A look is one reading of an inode's attributes.
 type look struct {
 	unix.Stat_t
 	change uint64 // names this state or an older one
 	still  bool   // change names this state: no change through the process ran during the look
-	moves  uint64 // the version's when the look began
+	moves  uint64 // the version's moves when the look began
 }
 
-// fingerprint tells states apart. What reads change is not part of a state, nor is what the file
-// system does with its blocks later.
+// fingerprint identifies a state. It leaves out the atime, which reads change, and the number of
+// blocks, which the file system may change later.
 func fingerprint(st *unix.Stat_t) uint64 {
 	h := uint64(0)
 	for _, w := range [...]uint64{uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec), uint64(st.Mtim.Sec), uint64(st.Mtim.Nsec),
@@ -78,8 +79,8 @@ func fingerprint(st *unix.Stat_t) uint64 {
 	return max(h, 1)
 }
 
-// init is for an inode that has the attributes st when the process comes to know it, and of which
-// was has what was told before.
+// init sets the version of an inode with attributes st that is new to the process. was is the
+// inode's last Change, if the table kept one.
 func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.ctime = stamp(st)
 	v.seen.Store(fingerprint(st))
@@ -91,7 +92,7 @@ func (v *version) init(st *unix.Stat_t, was lastTold) {
 	v.change.Store(max(v.ctime, was.change))
 }
 
-// begin begins a look: the caller asks for l's attributes behind it, and calls tell.
+// begin begins a look. The caller then reads the attributes to l and calls tell.
 func (v *version) begin(l *look) {
 	l.moves, l.change = v.moves.Load(), v.change.Load()
 }
@@ -112,12 +113,12 @@ func (v *version) tell(l *look) {
 	if v.seen.Load() != 0 {
 		v.foreignChange(stamp(&l.Stat_t))
 	}
-	v.moves.Add(moveSeen) // looks that have begun are not still
+	v.moves.Add(moveSeen) // looks under way are not still
 	l.moves += moveSeen
 	v.setLocked(l, f)
 }
 
-// setLocked gives the state that l shows a Change. mu is held.
+// setLocked gives the state in l a new Change. The caller holds mu.
 func (v *version) setLocked(l *look, f uint64) {
 	v.ctime = stamp(&l.Stat_t)
 	l.change = max(v.ctime, v.change.Load()+1)
@@ -128,8 +129,8 @@ func (v *version) setLocked(l *look, f uint64) {
 // before begins a change through the process.
 func (v *version) before() { v.moves.Add(moveBegins) }
 
-// after ends it. changed says that it was made, or may have been. l is a look that was begun
-// behind it, or nil. Where no other change ran during l, it tells the Change of the new state.
+// after ends the change. changed: the change was made, or may have been. l is a look that began
+// after the change, or nil. If no other change ran during l, it gets the Change of the new state.
 func (v *version) after(changed bool, l *look) (alone bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -148,18 +149,19 @@ func (v *version) after(changed bool, l *look) (alone bool) {
 	return alone
 }
 
-// still says whether the inode is in the state that change names, as far as looks have shown.
+// still reports whether the inode is in the state that change names, as far as looks have shown.
 func (v *version) still(change uint64) bool {
 	return v.moves.Load()&movesNow == 0 && v.change.Load() == change
 }
 
-// lastTold is what has to be kept of a version, so that its Change does not fall.
+// lastTold is the part of a version that has to be kept after the inode is dropped, so that its
+// Change does not fall.
 type lastTold struct {
 	change, seen uint64
 	ahead        uint64 // how far change is ahead of the ctime
 }
 
-// lastTold returns it; false: the ctime says it all.
+// lastTold returns that part. It returns false if the ctime alone suffices.
 func (v *version) lastTold() (t lastTold, needed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -170,27 +172,25 @@ func (v *version) lastTold() (t lastTold, needed bool) {
 	return t, t.seen == 0 || t.ahead > 0
 }
 
-// Change.Atomic says that nothing else changed the object between the two
-// looks. Changes through this process know of each other: version.moves counts
-// them.
+// vfs.Change.Atomic means that nothing else changed the object between the two looks. Changes
+// through this process are counted by version.moves.
 //
-// A change by another process between the looks, some microseconds apart, shows
-// in nothing. What shows is a state that this process did not leave. So the claim
-// is not made for an object that another process has
-// changed lately, or may have: where that was one change, for a second; where
-// one followed the other, for twice the time between the two.
+// A change by another process between the looks, some microseconds apart, cannot be seen. A look
+// only shows that the state is not the one that this process left. So Atomic is false for an
+// object that another process has changed lately, or may have: for a second after a single
+// change; after repeated changes, for twice the time between the last two.
 //
-// A client that gets no claim drops what it knows of a directory, and asks again:
-// Linux's by an ACCESS for each user and a LOOKUP for each name.
+// If Atomic is false, a client drops its cache of a directory. Linux then sends an ACCESS for
+// each user and a LOOKUP for each name.
 
-// The bounds of how long an object is watched after a change by another process.
+// The shortest and longest time for which an object is watched after a change by another process.
 const (
 	leastQuiet = time.Second
 	mostQuiet  = 10 * time.Second
 )
 
-// quietAfter is how long an object is watched after a change by another process
-// that came so long after the one before it.
+// quietAfter returns how long an object is watched after a change by another process. gap is the
+// time since the other process's change before it.
 func quietAfter(gap time.Duration) time.Duration {
 	if gap >= mostQuiet {
 		return leastQuiet
@@ -198,10 +198,10 @@ func quietAfter(gap time.Duration) time.Duration {
 	return min(max(2*gap, leastQuiet), mostQuiet)
 }
 
-// grainOf is how far apart two changes of a file are at least that leave different ctimes, where
-// one has so many nanoseconds. Kernels take the ctime from a clock that stands for up to 10 ms, and
-// file systems may cut it: FAT keeps even seconds, ext4 with inodes of 128 bytes whole ones. Such a
-// ctime has no fraction.
+// grainOf returns an upper bound of the time within which two changes of a file can leave the
+// same ctime. nsec is the fraction of that ctime. Kernels take the ctime from a clock that ticks
+// at least every 10 ms. Some file systems round it: FAT to even seconds, ext4 with inodes of 128
+// bytes to whole seconds; such a ctime has no fraction.
 func grainOf(nsec int64) time.Duration {
 	if nsec == 0 {
 		return 2 * time.Second
@@ -209,7 +209,7 @@ func grainOf(nsec int64) time.Duration {
 	return 20 * time.Millisecond
 }
 
-// foreignChange notes that another process left the ctime.
+// foreignChange notes that another process set this ctime.
 func (v *version) foreignChange(ctime uint64) {
 	gap := time.Duration(0)
 	if before := v.foreign.Swap(max(ctime, 1)); before != 0 && ctime > before {
@@ -218,25 +218,26 @@ func (v *version) foreignChange(ctime uint64) {
 	v.quiet.Store(int64(quietAfter(gap)))
 }
 
-// made says that this process made the file.
+// made notes that this process made the file.
 func (v *version) made() { v.foreign.Store(0) }
 
-// undisturbed says that no other process is known to have changed the inode lately.
+// undisturbed reports whether no other process is known to have changed the inode lately.
 func (v *version) undisturbed(fs *FS) bool {
 	last := int64(v.foreign.Load())
 	return last == 0 || fs.now().Sub(time.Unix(0, last)) >= time.Duration(v.quiet.Load())+grainOf(last%1e9)
 }
 
-// A change is one change of a file through the process, between its before and its after. Each
-// such change passes these two, those of what has a name by the version's alone.
+// A change is one change of a file through the process, from before to after. Every change passes
+// these two functions, except that for the file behind a changed name (named) only the version's
+// own before and after are called.
 type change struct {
 	n     *node
 	ch    *vfs.Change
-	alone bool   // there is no other change that the claim to be atomic would be wrong by
-	moves uint64 // the version's behind the change, if it ran alone
+	alone bool   // no other change is known that would make Atomic wrong
+	moves uint64 // the version's moves after the change, if it ran alone
 }
 
-// before begins a change of n, which looked like l, and tells that in ch.
+// before begins a change of n and stores l, a look at n, in ch.Before.
 func (fs *FS) before(n *node, l *look, ch *vfs.Change) change {
 	n.fill(&ch.Before, l)
 	ch.HasBefore = true
@@ -246,15 +247,15 @@ func (fs *FS) before(n *node, l *look, ch *vfs.Change) change {
 	return c
 }
 
-// unchanged tells in ch that n looked like l and was left so: nothing comes between two looks that
-// are one.
+// unchanged stores l in ch as the attributes before and after. Atomic is true, because nothing
+// can come between a look and itself.
 func (n *node) unchanged(l *look, ch *vfs.Change) {
 	n.fill(&ch.Before, l)
 	ch.After, ch.HasBefore, ch.HasAfter, ch.Atomic = ch.Before, true, true, true
 }
 
-// after ends the change and tells in its Change what the file looks like then, which it leaves in
-// l. changed: see version.after.
+// after ends the change. It looks at the file, and stores the look in l and in ch.After. changed:
+// see version.after.
 func (c *change) after(changed bool, l *look) error {
 	err := c.n.after(changed, l)
 	if err == nil {
@@ -264,7 +265,7 @@ func (c *change) after(changed bool, l *look) error {
 	return err
 }
 
-// after ends a change of n and looks at what it left.
+// after ends a change of n and looks at n.
 func (n *node) after(changed bool, l *look) error {
 	v := &n.inode.version
 	v.begin(l)

@@ -11,10 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// This file tells the attributes that fstat does not: they take a call each, and
-// are told when they are wanted.
+// This file reads the attributes that fstat does not return. Each takes a system call; so it is
+// made only if op.Want asks for the attribute.
 
-// tellWanted adds to a, which holds n's attributes, what op wants beside them.
+// tellWanted adds the attributes in op.Want to a, which holds n's other attributes.
 func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 	if op.Want&vfs.WantMountedOn != 0 {
 		a.MountedOn = a.FileID
@@ -34,8 +34,8 @@ func (fs *FS) tellWanted(op *vfs.Op, n *node, a *vfs.Attr) error {
 	return nil
 }
 
-// tellBirth adds the time of birth of the file with a's number that name in dir
-// is, if it is that.
+// tellBirth adds the time of birth of name in dir to a, if name is still the file with a's inode
+// number.
 func tellBirth(dir int, name string, flags int, a *vfs.Attr) {
 	var sx unix.Statx_t
 	err := unix.Statx(dir, name, flags|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_INO|unix.STATX_BTIME, &sx)
@@ -44,8 +44,8 @@ func tellBirth(dir int, name string, flags int, a *vfs.Attr) {
 	}
 }
 
-// hand emits an entry that is neither "." nor "..", with what is wanted. None of
-// these is the root of a mount: such an entry has no attributes.
+// hand emits an entry other than "." and "..", with the attributes in op.Want. An entry that is a
+// mount point never comes here with attributes; so MountedOn is the entry's own number.
 func (l *listing) hand(e *vfs.DirEntry) bool {
 	if l.op.Want != 0 && e.HasAttr {
 		if l.op.Want&vfs.WantMountedOn != 0 {
@@ -58,15 +58,15 @@ func (l *listing) hand(e *vfs.DirEntry) bool {
 	return l.emit(e)
 }
 
-// covered is the inode number of the directory that an FS's root is mounted on.
-// It is found when it is first asked for, for the directory above is read for it.
+// covered is the inode number of the directory under an FS's root mount. It is found at the first
+// request, because that reads the directory above.
 type covered struct {
 	once  sync.Once
 	known atomic.Bool
 	ino   uint64
 }
 
-// inode returns the number; false: it is not at hand.
+// inode returns the number. It returns false if an attempt would have to read the directory.
 func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 	if !c.known.Load() {
 		if try {
@@ -80,10 +80,10 @@ func (c *covered) inode(fs *FS, try bool) (uint64, bool) {
 	return c.ino, true
 }
 
-// mountedOn is the inode number of the directory that fd, an open directory with
-// the number own, is mounted on; own where fd is not the root of a mount, or
-// nothing is seen of what is beneath. The kernel shows a covered directory's
-// number in one place only, which is the listing of the directory above.
+// mountedOn returns the inode number of the directory under the mount of fd. fd is an open
+// directory with inode number own. If fd is not the top of a mount, or the directory under it
+// cannot be seen, it returns own. The kernel shows the number of a covered directory only in the
+// listing of its parent.
 func mountedOn(fd int, own uint64) uint64 {
 	var sx unix.Statx_t
 	if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &sx) != nil ||
@@ -96,7 +96,7 @@ func mountedOn(fd int, own uint64) uint64 {
 	}
 	m := mountinfo.Find(all, sx.Mnt_id)
 	if m == nil || m.Point == "/" {
-		return own // the top of all
+		return own // no directory is above the root
 	}
 	above, err := unix.Openat(fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -109,8 +109,7 @@ func mountedOn(fd int, own uint64) uint64 {
 	return own
 }
 
-// numberIn is the inode number that the listing of the open directory dir has for
-// name.
+// numberIn returns the inode number of name in the listing of the open directory dir.
 func numberIn(dir int, name string) (ino uint64, ok bool) {
 	buf := direntBuffers.Get().(*[]byte)
 	defer direntBuffers.Put(buf)

@@ -5,7 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// newVerifier tells every client that data which it wrote and did not commit may be lost.
+// newVerifier changes the verifier: clients learn that data which they wrote and did not commit
+// may be lost.
 func (fs *FS) newVerifier() {
 	var b [8]byte
 	for {

@@ -6,27 +6,25 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Data is written through the daemon's descriptor, by the daemon's thread: what
-// the caller may do was judged before. The kernel looks at the thread in two
-// matters, and in those the thread has to be the caller's: a bit of the mode
-// (below), and what a file system keeps in reserve (reserve.go).
+// The daemon's thread writes data through the daemon's descriptor, after the caller's rights were
+// checked. In two cases the kernel judges by the thread, and then the thread has to act as the
+// caller: for the set-gid bit without group execution (below), and for a file system's reserved
+// blocks (reserve.go).
 
-// markOnly says that a file's set-gid bit is without group execution. It then
-// grants nothing: it marks the file for mandatory locking. The kernel takes it
-// away when the file is written to or given away, but for those that may set
-// it: members of the file's group, and a user 0 with CAP_FSETID.
+// markOnly reports whether a file has the set-gid bit without group execution. The bit then
+// grants nothing: it marks the file for mandatory locking. The kernel clears it when the file is
+// written or its owner changes, unless the writer may set it: a member of the file's group, or
+// user 0 with CAP_FSETID.
 func markOnly(mode uint32) bool {
 	return mode&unix.S_IFMT == unix.S_IFREG && mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID
 }
 
-// keepsMark says that c's writes leave a set-gid bit of that kind. The daemon
-// has no CAP_FSETID (see DropCapabilities), but user 0 is in any group that it
-// likes.
+// keepsMark reports whether c's writes keep that bit. The daemon has no CAP_FSETID (see
+// DropCapabilities), but user 0 may be in any group.
 func keepsMark(c *vfs.Cred, st *unix.Stat_t) bool { return c.UID == 0 || member(c, st.Gid) }
 
-// writesAs returns the identity in which bytes are to be written for c to the
-// file that looks like st, or which may be cut to no bytes; nil for the
-// daemon's own.
+// writesAs returns the identity for a write of so many bytes by c to a file with attributes st,
+// or for a truncation (bytes 0). nil means the daemon's own identity.
 func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	switch {
 	case !CanSwitch():
@@ -39,7 +37,7 @@ func (fs *FS) writesAs(c *vfs.Cred, st *unix.Stat_t, bytes int) *vfs.Cred {
 	return nil
 }
 
-// storeAs is store in another identity. op is not a Try.
+// storeAs is store with c's identity. op is not an attempt.
 func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]byte) (done int, err error) {
 	err = fs.as(c, func() (err error) {
 		done, err = fs.store(op, fd, offset, data)
@@ -48,7 +46,7 @@ func (fs *FS) storeAs(c *vfs.Cred, op *vfs.Op, fd int, offset int64, data [][]by
 	return done, err
 }
 
-// asWriter makes a call in the identity that writesAs returned.
+// asWriter makes a call with the identity that writesAs returned.
 func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 	if c == nil {
 		return call()
@@ -56,8 +54,8 @@ func (fs *FS) asWriter(c *vfs.Cred, call func() error) error {
 	return fs.as(c, call)
 }
 
-// clearSetID takes off what the kernel takes off itself when c writes to the
-// file that looked like was, unless the process has CAP_FSETID after all (see
+// clearSetID clears the set-id bits that the kernel clears when c writes to a file. was are the
+// file's attributes before the write. It is needed if the process still has CAP_FSETID (see
 // DropCapabilities).
 func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
@@ -73,9 +71,9 @@ func (fs *FS) clearSetID(c *vfs.Cred, fd int, was *unix.Stat_t) {
 	}
 }
 
-// restoreSetID puts back what the kernel took off when user 0 had storage reserved or given back,
-// or a range copied: for a program of user 0 it takes nothing off there, as that has CAP_FSETID,
-// and Linux's server takes nothing off either. inode.modes is held.
+// restoreSetID sets the set-id bits again that the kernel cleared when user 0 allocated or freed
+// storage or copied a range. For a local program of user 0, which has CAP_FSETID, the kernel
+// keeps them, and Linux's NFS server keeps them too. The caller holds inode.modes.
 func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 	var st unix.Stat_t
 	if was.Mode&(unix.S_ISUID|unix.S_ISGID) == 0 || fstat(fd, &st) != nil {
@@ -87,13 +85,13 @@ func (fs *FS) restoreSetID(fd int, was *unix.Stat_t) {
 	}
 	chmod := func() error { return unix.Fchmod(fd, (st.Mode|lost)&0o7777) }
 	if CanSwitch() {
-		_ = fs.as(&vfs.Cred{GID: st.Gid}, chmod) // the file's group may set the bit for it
+		_ = fs.as(&vfs.Cred{GID: st.Gid}, chmod) // a member of the file's group may set the bit
 		return
 	}
 	_ = chmod()
 }
 
-// ftruncate cuts or stretches the file of fd, which looks like st, for c.
+// ftruncate sets the size of fd's file for c. st are the file's attributes.
 func (fs *FS) ftruncate(c *vfs.Cred, fd int, st *unix.Stat_t, size int64) error {
 	return fs.asWriter(fs.writesAs(c, st, 0), func() error {
 		return uninterrupted(func() error { return unix.Ftruncate(fd, size) })

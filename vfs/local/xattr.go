@@ -10,12 +10,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// The calls that take an O_PATH descriptor came with Linux 6.13. These go by the
-// descriptor's name in /proc/self/fd, as the caller, whose rights the kernel
-// judges.
+// System calls for xattrs of O_PATH descriptors need Linux 6.13. So this file uses the
+// descriptor's path in /proc/self/fd. The calls run with the caller's identity, and the kernel
+// judges its rights.
 
-// userSpace is before the names of users' extended attributes. Others are the
-// machine's affair.
+// userSpace is the prefix of names of users' extended attributes. Clients do not see other
+// attributes.
 const userSpace = "user."
 
 var _ vfs.Xattrs = (*FS)(nil)
@@ -30,7 +30,7 @@ func xattrName(name []byte) (string, error) {
 	return userSpace + string(name), nil
 }
 
-// procPath is n's name for calls that need one.
+// procPath returns n's path for calls that need one.
 func (n *node) procPath() string { return "/proc/self/fd/" + strconv.Itoa(n.fd) }
 
 // GetXattr implements vfs.Xattrs.
@@ -45,7 +45,7 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 		return 0, err
 	}
 	defer n.put()
-	// Without a buffer the kernel tells the length.
+	// With an empty buffer the system call would return the value's length instead of ERANGE.
 	room := buf
 	if len(room) == 0 {
 		room = make([]byte, 1)
@@ -63,10 +63,10 @@ func (fs *FS) GetXattr(op *vfs.Op, h vfs.Handle, name, buf []byte) (got int, err
 	return got, nil
 }
 
-// nodeToLookAt returns the node of h with a reference, and what it looks like.
+// nodeToLookAt returns the node of h with a reference, and a look at it.
 func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
 	if op.Try {
-		return nil, vfs.ErrWouldBlock // they may be in blocks of their own
+		return nil, vfs.ErrWouldBlock // attributes may be in disk blocks of their own
 	}
 	n, err := fs.node(op, h)
 	if err != nil {
@@ -79,8 +79,8 @@ func (fs *FS) nodeToLookAt(op *vfs.Op, h vfs.Handle, is *look) (*node, error) {
 	return n, nil
 }
 
-// ListXattrs implements vfs.Xattrs. The kernel lists the names of all kinds, to
-// anyone.
+// ListXattrs implements vfs.Xattrs. The kernel lists names of all kinds to any caller. So this
+// method checks permission itself and keeps the names of users' attributes.
 func (fs *FS) ListXattrs(op *vfs.Op, h vfs.Handle, buf []byte) (int, error) {
 	var is look
 	n, err := fs.nodeToLookAt(op, h, &is)
@@ -135,7 +135,7 @@ func (fs *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, er
 	return fs.changeXattr(op, h, name, unix.Removexattr)
 }
 
-// changeXattr runs change, which makes the system call, as the caller.
+// changeXattr makes the system call by change, with the caller's identity.
 func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(path, name string) error) (ch vfs.Change, err error) {
 	full, err := xattrName(name)
 	switch {
@@ -158,8 +158,8 @@ func (fs *FS) changeXattr(op *vfs.Op, h vfs.Handle, name []byte, change func(pat
 	return ch, fs.durable(op, m)
 }
 
-// changeAttr makes a change of n's attributes as the caller by do, and tells what
-// n looked like before and after.
+// changeAttr changes n's attributes by do, with the caller's identity, and stores the attributes
+// before and after in ch.
 func (fs *FS) changeAttr(op *vfs.Op, n *node, ch *vfs.Change, do func() error) error {
 	n.inode.mu.Lock()
 	defer n.inode.mu.Unlock()
