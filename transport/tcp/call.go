@@ -9,37 +9,37 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A call is one call that the peer made, and the way of its reply. Until it is
-// detached it is the receiving goroutine's: its message lies in the ring, and its
-// reply is written where the batch of replies ends.
+// A call is one call of the peer, and implements rpc.Way for its reply. Until it is
+// detached, the receiving goroutine owns it: its message lies in the ring, and its reply is
+// written at the end of the batch of replies.
 type call struct {
 	rpc.Call
 	conn     *conn
 	detached bool
 	w        xdr.Writer
-	// frame is the reply's mark and words, and room for more. It lies in chunk,
-	// in room, or in words.
+	// frame holds the reply's mark and words, and spare room. It lies in chunk, in room, or
+	// in words.
 	frame []byte
 	chunk *chunk
-	room  []byte // for a detached call's reply, where its words are few
-	words []byte // of Memory, for a reply whose words may be many
+	room  []byte // for the reply of a detached call with few words
+	words []byte // part of Memory, for a reply that may have many words
 	own   []byte // the message of a detached call
-	// inRing: the message lies in memory that belongs to the connection.
+	// inRing: the message lies in memory of the connection.
 	inRing bool
-	// request is for the memory that a detached call waits for, awaited bytes of
-	// which are for words.
+	// request is for the memory that a detached call waits for. awaited is the number of
+	// its bytes that are for words.
 	request mem.Request
 	awaited int
-	// charged is what the connection's ledger has of a detached call.
+	// charged is the part of the connection's ledger that a detached call occupies.
 	charged int
 }
 
-// callCost is what a detached call is reckoned to occupy beside its message and its
-// reply, in bytes.
+// callCost is the estimated memory of a detached call beside its message and its reply, in
+// bytes.
 const callCost = 2 << 10
 
-// keptRoom is how much memory a call that is not in use may keep, in bytes, and roomStep in
-// what steps it gets it.
+// keptRoom is the most memory that an unused call may keep, in bytes. Its room grows in
+// steps of roomStep bytes.
 const (
 	keptRoom = 4 << 10
 	roomStep = 512
@@ -47,8 +47,8 @@ const (
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-// await detaches an admitted call that is here already until its results have
-// memory, and then serves it.
+// await detaches a complete and admitted call until there is memory for its results, and
+// then serves it.
 func (c *call) await(plan *rpc.Plan, words, size int) {
 	c.Call.Detach()
 	c.awaited = words
@@ -57,8 +57,8 @@ func (c *call) await(plan *rpc.Plan, words, size int) {
 	c.conn.share.Get(&c.request)
 }
 
-// planned is how much memory an admitted call needs for its reply: for words that
-// no chunk holds, and for payload.
+// planned returns the memory that an admitted call needs for its reply, in bytes: words, if
+// no chunk can hold them, and size for words and payload together.
 func planned(plan *rpc.Plan) (words, size int) {
 	if words = markSize + plan.Reply; words <= chunkSize {
 		return 0, plan.Results
@@ -67,8 +67,8 @@ func planned(plan *rpc.Plan) (words, size int) {
 	return words, words + plan.Results
 }
 
-// take makes b the call's memory: the reply's words start at its byte at, and the
-// payload lies behind them.
+// take makes b the call's memory. The reply's words start at byte at, and the payload lies
+// behind them.
 func (c *call) take(b *mem.Buffer, at, words int) {
 	c.Memory, c.ResultsAt = b, at+words
 	if words > 0 {
@@ -76,7 +76,7 @@ func (c *call) take(b *mem.Buffer, at, words int) {
 	}
 }
 
-// callGranted is the Granted of a call's request.
+// callGranted is the Granted function of a call's request.
 func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	c := r.Context.(*call)
 	r.Group = nil
@@ -87,16 +87,17 @@ func callGranted(r *mem.Request, b *mem.Buffer, err error) {
 	if b != nil {
 		c.take(b, 0, c.awaited)
 	} // else there never will be so much, and the procedure fails
-	// This goroutine gave memory back, or closes another connection.
+	// This goroutine released memory or closes another connection, so the executor runs the
+	// call.
 	c.conn.rpc.Hand(&c.Call)
 }
 
-// Room implements rpc.Way: on a byte stream there is room for anything.
+// Room implements rpc.Way. On a byte stream only MaxReply bounds a reply.
 func (c *call) Room() rpc.Room {
 	return rpc.Room{Inline: c.conn.cfg.MaxReply}
 }
 
-// Place implements rpc.Way: nothing travels beside a record.
+// Place implements rpc.Way. TCP places no result beside the record.
 func (c *call) Place(int) (int, bool) { return 0, false }
 
 // Writer implements rpc.Way.
@@ -106,14 +107,14 @@ func (c *call) Writer(words int) *xdr.Writer {
 	return &c.w
 }
 
-// place finds memory for a reply of size bytes of words, its mark included.
+// place finds memory for size bytes of reply words, the mark included.
 func (c *call) place(size int) {
 	c.dropChunk()
 	switch {
 	case size > chunkSize && size <= len(c.words):
 		c.frame = c.words[:size]
 	case size > chunkSize:
-		// More than the call's plan said: what was kept of an earlier one.
+		// The reply is longer than the call's plan: it is an earlier one that was kept.
 		c.frame = make([]byte, size)
 	case !c.detached:
 		k := tail(&c.conn.chunk, size)
@@ -130,7 +131,7 @@ func (c *call) place(size int) {
 	c.charge()
 }
 
-// charge has the connection's ledger say what a detached call occupies now.
+// charge updates the connection's ledger with the memory that a detached call occupies.
 func (c *call) charge() {
 	if !c.detached {
 		return
@@ -143,7 +144,7 @@ func (c *call) charge() {
 	c.charged = n
 }
 
-// dropChunk gives up memory that is the call's alone.
+// dropChunk drops the chunk. A detached call owns its chunk and releases it.
 func (c *call) dropChunk() {
 	if c.chunk != nil && c.detached {
 		c.chunk.Release()
@@ -159,7 +160,7 @@ func (c *call) Detach() {
 	c.detached = true
 	c.conn.detach(c)
 	if shared := c.chunk; shared != nil {
-		// What was written moves out of the memory that replies share.
+		// The words written so far move out of the chunk that replies share.
 		size := len(c.frame)
 		c.chunk = nil
 		c.place(size)
@@ -210,8 +211,8 @@ func (c *call) Send() {
 	c.end()
 }
 
-// Refuse implements rpc.Way. A stream has no error of its own: what is no call
-// gets no answer, and a reply that cannot be carried is a failure of ours.
+// Refuse implements rpc.Way. A stream has no errors of its own. A message that is no call
+// gets no answer; a reply that is too large becomes SYSTEM_ERR.
 func (c *call) Refuse(r rpc.Refusal) {
 	if r == rpc.RefuseNotACall {
 		c.conn.count.malformed.Add(1)
@@ -233,7 +234,7 @@ func (c *call) DropAndClose() {
 	n.kill(errEnded)
 }
 
-// end gives back all that belongs to the call, and the call itself.
+// end releases everything that the call holds, and the call itself.
 func (c *call) end() {
 	n := c.conn
 	c.dropChunk()

@@ -13,14 +13,13 @@ import (
 // ErrReplyTooLong: the reply is longer than the exchange allows.
 var ErrReplyTooLong = errors.New("tcp: reply is longer than the exchange allows")
 
-// A caller is the other role: calls that this side makes. It implements
-// rpc.Caller. Nothing is ever sent twice.
+// A caller makes this side's calls. It implements rpc.Caller. It never sends a call twice.
 type caller struct {
 	conn *conn
 	mu   sync.Mutex
 	// calls wait for their replies.
 	calls map[uint32]waiting
-	// starting are written at this moment, by Start: nothing else ends them.
+	// starting lists the exchanges that Start is writing. Only Start ends them.
 	starting []starting
 	xid      uint32
 	lost     bool
@@ -28,13 +27,13 @@ type caller struct {
 
 type waiting struct {
 	x        *rpc.Exchange
-	in       *incoming // where its reply is on its way into memory of x
+	in       *incoming // the reply that is arriving into memory of x, or nil
 	payloads bool      // the output may still refer to memory of x
 }
 
 type starting struct {
 	x   *rpc.Exchange
-	err error // why it was cancelled
+	err error // the reason of a Cancel
 }
 
 func (k *caller) init(c *conn) {
@@ -43,7 +42,7 @@ func (k *caller) init(c *conn) {
 	k.xid = rand.Uint32()
 }
 
-// encoder is what one call is written with.
+// An encoder holds the writer and buffer for one call.
 type encoder struct {
 	w   xdr.Writer
 	buf []byte
@@ -101,7 +100,7 @@ func (k *caller) Start(x *rpc.Exchange) {
 		e.buf = nil // the output's from now on
 	}
 	payloads := e.w.TakePayloads()
-	// From here on the exchange may end. What ends it finds its memory in the output.
+	// From here on the exchange may end; takeBack then finds its memory in the output.
 	k.calls[x.XID] = waiting{x: x, payloads: len(payloads) > 0}
 	k.conn.out.enqueue(b, payloads, x)
 	k.mu.Unlock()
@@ -110,7 +109,8 @@ func (k *caller) Start(x *rpc.Exchange) {
 	encoders.Put(e)
 }
 
-// startedLocked takes x off what is being written, and says why it was cancelled meanwhile.
+// startedLocked removes x from starting. It returns the reason if x was cancelled
+// meanwhile.
 func (k *caller) startedLocked(x *rpc.Exchange) error {
 	i := slices.IndexFunc(k.starting, func(s starting) bool { return s.x == x })
 	err, last := k.starting[i].err, len(k.starting)-1
@@ -120,7 +120,8 @@ func (k *caller) startedLocked(x *rpc.Exchange) error {
 	return err
 }
 
-// Cancel implements rpc.Caller. A call that Start still writes ends when that is over.
+// Cancel implements rpc.Caller. If Start is still writing the call, the call ends
+// afterwards.
 func (k *caller) Cancel(x *rpc.Exchange, err error) {
 	k.mu.Lock()
 	i := slices.IndexFunc(k.starting, func(s starting) bool { return s.x == x })
@@ -133,7 +134,7 @@ func (k *caller) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// finish ends an exchange that has no reply, unless it ended already.
+// finish ends an exchange without a reply, unless it has ended already.
 func (k *caller) finish(x *rpc.Exchange, err error) {
 	k.mu.Lock()
 	c, ok := k.calls[x.XID]
@@ -151,7 +152,7 @@ func (k *caller) finish(x *rpc.Exchange, err error) {
 	x.Done(x)
 }
 
-// fail ends the exchange of a reply that was begun, unless it ended already.
+// fail ends the exchange whose reply has begun, unless it has ended already.
 func (k *caller) fail(in *incoming, err error) {
 	if x := k.claim(in.xid); x != nil {
 		x.Err = err
@@ -159,7 +160,7 @@ func (k *caller) fail(in *incoming, err error) {
 	}
 }
 
-// lose ends every exchange, at the connection's end.
+// lose ends every exchange, at the end of the connection.
 func (k *caller) lose() {
 	k.mu.Lock()
 	k.lost = true
@@ -172,15 +173,15 @@ func (k *caller) lose() {
 	}
 }
 
-// idle says that nothing waits for a reply.
+// idle reports that no call waits for a reply.
 func (k *caller) idle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.calls) == 0
 }
 
-// claim takes an exchange out for its reply; nil where no exchange waits for it. A peer may
-// answer before it has got the whole call.
+// claim takes out the exchange that a reply belongs to, or returns nil. A peer may answer
+// before it has received the whole call, so claim takes back the exchange's memory.
 func (k *caller) claim(xid uint32) *rpc.Exchange {
 	k.mu.Lock()
 	c := k.calls[xid]
@@ -192,7 +193,7 @@ func (k *caller) claim(xid uint32) *rpc.Exchange {
 	return c.x
 }
 
-// replied ends an exchange with a reply that is all here.
+// replied ends an exchange with a complete reply.
 func (k *caller) replied(m []byte) {
 	xid, _, _ := rpc.MessageType(m)
 	x := k.claim(xid)
@@ -209,25 +210,24 @@ func deliver(x *rpc.Exchange, m []byte, placed []xdr.Excised) {
 	x.Done(x)
 }
 
-// An incoming reply is one that is too large for the ring.
+// An incoming reply is an arriving reply that is too large for the ring.
 type incoming struct {
 	x      *rpc.Exchange
 	xid    uint32
-	words  []byte // the message without what goes to the sink
+	words  []byte // the message without the item in the sink
 	places [][]byte
-	most   int // its length, or the most that it may have, in bytes
-	// The item in the sink: in the message it stands at, padding included,
-	// from to to.
+	most   int // the reply's length, or the most that it may have, in bytes
+	// The item in the sink occupies the bytes from to to of the message, padding included.
 	from, to int
 	item     []xdr.Excised
 	padding  [4]byte
 
 	mu   sync.Mutex
-	gone bool // the exchange's memory was taken back
+	gone bool // the exchange has taken its memory back
 }
 
-// lock keeps the exchange from taking its memory back, or returns false where it
-// did already.
+// lock keeps the exchange from taking its memory back. It returns false if the exchange
+// already did.
 func (in *incoming) lock() bool {
 	in.mu.Lock()
 	if in.gone {
@@ -245,8 +245,8 @@ func (in *incoming) takeBack() {
 	in.mu.Unlock()
 }
 
-// begin finds a place for a reply that begins with m. The reply is at least known
-// bytes long, and exactly that if final is set. nil: no exchange waits for it.
+// begin finds memory for a reply that begins with m. The reply is at least known bytes
+// long, and exactly that if final is set. It returns nil if no exchange waits for it.
 func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	xid, _, _ := rpc.MessageType(m)
 	k.mu.Lock()
@@ -274,13 +274,14 @@ func (k *caller) begin(m []byte, known int, final bool) *incoming {
 	}
 	in := &incoming{x: x, xid: xid, most: most}
 	k.calls[xid] = waiting{x, in, k.calls[xid].payloads}
-	// Before the exchange can be taken back: what is its own is read here.
+	// layOut reads the exchange's memory, so it runs before the exchange can take that
+	// back.
 	in.layOut(m)
 	k.mu.Unlock()
 	return in
 }
 
-// layOut decides which bytes of the reply go where.
+// layOut assigns the bytes of the reply to their places.
 func (in *incoming) layOut(m []byte) {
 	x := in.x
 	words := in.most
@@ -297,7 +298,7 @@ func (in *incoming) layOut(m []byte) {
 	in.places = [][]byte{in.words}
 }
 
-// locate asks the exchange where its first eligible result stands.
+// locate asks the exchange for the place of its first eligible result in the reply.
 func (in *incoming) locate(m []byte) (at, n int, ok bool) {
 	x := in.x
 	if x.Locate == nil || len(x.Sinks) == 0 {
@@ -314,7 +315,7 @@ func (in *incoming) locate(m []byte) (at, n int, ok bool) {
 	return at, n, ok
 }
 
-// complete ends the exchange whose reply of size bytes is all in its place.
+// complete ends the exchange whose reply of size bytes has arrived completely.
 func (k *caller) complete(in *incoming, size int) {
 	if k.claim(in.xid) != in.x {
 		return

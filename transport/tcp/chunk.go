@@ -5,18 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// chunkSize is how many words of replies are gathered, in bytes.
+// chunkSize is the number of bytes of reply words in one chunk.
 const chunkSize = 64 << 10
 
-// A counted is memory counted by the pieces of it that wait to be written: a chunk,
-// or payload memory.
+// A counted is reference-counted memory, a chunk or payload memory. Each piece of it that
+// waits to be written holds a reference.
 type counted interface {
 	Retain()
 	Release()
 }
 
-// A chunk is memory for words on their way out, counted by the pieces of it that
-// wait to be written, and by the connection that appends to it.
+// A chunk is reference-counted memory for words on their way out. Each piece that waits to
+// be written holds a reference, and so does the connection that appends to it.
 type chunk struct {
 	refs atomic.Int32
 	used int
@@ -25,7 +25,7 @@ type chunk struct {
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
 
-// newChunk is an empty chunk with one reference.
+// newChunk returns an empty chunk with one reference.
 func newChunk() *chunk {
 	k := chunks.Get().(*chunk)
 	k.used = 0
@@ -43,8 +43,8 @@ func (k *chunk) Release() {
 	}
 }
 
-// tail makes room for n more bytes in *k: it is empty again if all of it was
-// written, or a new one where it is full. n is at most chunkSize.
+// tail returns *k with room for n more bytes. If all of *k was written, it starts again
+// empty; if it is full, a new chunk replaces it. n is at most chunkSize.
 func tail(k **chunk, n int) *chunk {
 	now := *k
 	switch {
@@ -68,7 +68,7 @@ func gather(k **chunk, b []byte) (*chunk, []byte) {
 	return now, now.b[at:now.used]
 }
 
-// drop gives up the right to append.
+// drop gives up *k: the connection appends to it no more.
 func drop(k **chunk) {
 	if *k != nil {
 		(*k).Release()

@@ -9,44 +9,45 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Config bounds a Server and its connections. Zero values are the defaults.
+// Config bounds a Server and its connections. Zero values mean the defaults, given in
+// parentheses.
 type Config struct {
 	// RPC serves the calls. Required.
 	RPC *rpc.Server
-	// Pool is where large records and results' payload live. Required.
+	// Pool supplies memory for large records and for the payload of results. Required.
 	Pool *mem.Pool
-	// Census has the seats of the connections, beside those of other listeners
-	// of the process, and their deadlines. nil: the server counts its own, to
-	// MaxConns (10,000), without deadlines.
+	// Census holds the seats and deadlines of the connections of all listeners of the
+	// process. If it is nil, the server makes one of its own, with MaxConns seats (10,000)
+	// and no deadlines.
 	Census   *census.Census
 	MaxConns int
-	// MaxInFlight is the most calls of a connection under way beside those
-	// served in place (128). A connection that has so many is not read from.
+	// MaxInFlight is the most detached calls of a connection (128). The server does not
+	// read from a connection that has as many.
 	MaxInFlight int
 	// MaxRecord is the longest record accepted, and MaxReply the longest sent,
 	// in bytes (2 MiB).
 	MaxRecord, MaxReply int
-	// MaxQueue is how many bytes of replies may wait before a connection is
-	// not read from any more (4 MiB).
+	// MaxQueue bounds the replies that wait to be sent, in bytes (4 MiB). The server does
+	// not read from a connection that has more.
 	MaxQueue int
-	// Gather: programs complete many calls soon after one another, from elsewhere
-	// (rpc.Call.Complete). While several calls of a connection are under way, a
-	// goroutine of its own writes their replies, with what comes meanwhile.
+	// Gather: programs complete many calls in quick succession, on other goroutines
+	// (rpc.Call.Complete). While several calls of a connection are under way, a separate
+	// goroutine writes their replies, together with those that come meanwhile.
 	Gather bool
-	// Stall is how long a peer may stop in the middle of a record, or take
-	// nothing of what is sent to it, before it loses its connection (30 s).
+	// Stall bounds the time that a peer may stop in the middle of a record, or read nothing
+	// of what is sent to it, before it loses its connection (30 s).
 	Stall time.Duration
-	// Unanswered is how long the calls of a peer that has closed its side may wait
-	// for their answers, before the connection ends without them (default: for
-	// ever).
+	// Unanswered bounds the time that the calls of a peer that has closed its side may wait
+	// for their answers. Then the connection ends without them (default: no bound).
 	Unanswered time.Duration
-	// Polls is the group of connections that may poll for the next call. nil: none does.
+	// Polls is the group of connections that may poll for the next call. If it is nil, none
+	// polls.
 	Polls *busypoll.Group
-	// Event, where set, is told of connections, from any goroutine. It must not
-	// block.
+	// Event, if set, is called for each event of a connection, from any goroutine. It must
+	// not block.
 	Event func(Event)
-	// Idle is how long a connection without calls may last (default: for
-	// ever, as clients hold their mounts by it).
+	// Idle bounds the time that a connection without calls may last (default: no bound,
+	// because clients keep a connection while they have a mount).
 	Idle time.Duration
 }
 
@@ -67,7 +68,8 @@ func (c Config) withDefaults() Config {
 	if c.Stall <= 0 {
 		c.Stall = 30 * time.Second
 	}
-	// The RPC message's first words must fit, and more than the ring be allowed.
+	// A record must have room for the first words of an RPC message, and may exceed the
+	// ring.
 	c.MaxRecord = min(max(c.MaxRecord, ringSize), maxFragment)
 	c.MaxReply = min(max(c.MaxReply, rpc.ErrorReply), maxFragment)
 	return c

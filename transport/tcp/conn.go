@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Why a connection ended.
+// Reasons for the end of a connection.
 var (
 	errStalledRecord = errors.New("tcp: peer stopped in the middle of a record")
 	errSlowRecord    = errors.New("tcp: peer takes too long for one record")
@@ -26,12 +26,12 @@ var (
 	errNoMemory      = errors.New("tcp: record exceeds what memory allows")
 )
 
-// What the receiving goroutine of a connection does.
+// States of a connection's receiving goroutine.
 const (
-	atWork      int32 = iota // or waiting for something that is not the peer
+	atWork      int32 = iota // working, or waiting for something other than the peer
 	betweenRecs              // waiting for a record
-	insideRec                // waiting for the rest of one
-	settling                 // waiting for the answers to calls, after the peer's last
+	insideRec                // waiting for the rest of a record
+	settling                 // waiting for the answers to calls, after the end of the input
 )
 
 // conn is one connection.
@@ -43,18 +43,18 @@ type conn struct {
 	out    output
 	share  *mem.Share
 	ledger mem.Ledger
-	seat   *census.Seat // nil: not a server's
+	seat   *census.Seat // nil: the connection is not a Server's
 	count  *counters
 	caller caller
 
-	gone     chan struct{} // closed: nothing waits any more
+	gone     chan struct{} // closed when the connection ends; then no goroutine waits for its peer
 	cause    atomic.Pointer[error]
-	leaving  atomic.Bool  // no more calls are read; what is under way is answered
+	leaving  atomic.Bool  // read no more calls, but answer those under way
 	inFlight atomic.Int64 // detached calls
 	freed    chan struct{}
 	blocked  atomic.Bool // the receiving goroutine waits for freed
 	doing    atomic.Int32
-	records  atomic.Uint64 // begun
+	records  atomic.Uint64 // number of records begun
 	received atomic.Uint64 // bytes
 
 	receiver
@@ -79,7 +79,7 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add
 	c.out.gathers = c.gathers
 	c.out.still.L = &c.out.mu
-	if _, ok := st.(*socket); ok { // others wait within a read
+	if _, ok := st.(*socket); ok { // reads of other streams block
 		c.member.Join(cfg.Polls)
 	}
 	c.caller.init(c)
@@ -87,8 +87,8 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 	return c
 }
 
-// run is the connection's life, or, where over is false, what of it falls to the calling
-// goroutine: another one goes on.
+// run serves the connection to its end. If over is false, another goroutine has taken over
+// the connection, and the caller is done with it.
 func (c *conn) run() (over bool, why error) {
 	c.doing.Store(betweenRecs)
 	over, err := c.receives()
@@ -104,7 +104,7 @@ func (c *conn) run() (over bool, why error) {
 	c.out.shut()
 	c.stream.close()
 	c.out.writers.Wait()
-	// Nothing reads or writes any more: exchanges get their memory back.
+	// No goroutine reads or writes any more: exchanges get their memory back.
 	c.caller.lose()
 	if c.share != nil {
 		c.share.Close()
@@ -115,8 +115,8 @@ func (c *conn) run() (over bool, why error) {
 	return true, *c.cause.Load()
 }
 
-// settle waits until what is under way was answered and sent, without a ring: a disk that
-// is stuck may hold the answers.
+// settle waits until all calls under way are answered and the answers sent. It gives the
+// ring back first, because a stuck disk may delay the answers.
 func (c *conn) settle() {
 	c.records.Add(1) // the time for the answers begins
 	c.doing.Store(settling)
@@ -127,8 +127,8 @@ func (c *conn) settle() {
 	c.until(func() bool { return c.inFlight.Load() == 0 && c.out.queued.Load() == 0 })
 }
 
-// linger waits for the peer to close a connection that is closed on this side
-// only: to close it with input unread would take back what was sent last.
+// linger waits for the peer to close a connection that only this side has closed. If this
+// side closed it with unread input, TCP would discard the last output.
 func (c *conn) linger() {
 	if !c.leaving.Load() || c.dead() {
 		return
@@ -136,10 +136,10 @@ func (c *conn) linger() {
 	c.stream.closeWrite()
 	c.stream.resume()
 	if c.dead() {
-		return // and the interrupt was taken back
+		return // resume has undone the interrupt of kill
 	}
 	c.records.Add(1)
-	c.doing.Store(insideRec) // the deadline for a record holds
+	c.doing.Store(insideRec) // the deadline for a record applies
 	c.stream.receive(func() bool {
 		c.borrow()
 		for {
@@ -152,14 +152,14 @@ func (c *conn) linger() {
 	})
 }
 
-// leave ends the connection as soon as what is under way was answered.
+// leave ends the connection as soon as the calls under way are answered.
 func (c *conn) leave() {
 	if !c.leaving.Swap(true) {
 		c.stream.interrupt()
 	}
 }
 
-// kill ends the connection. It does not wait.
+// kill ends the connection because of err. It does not wait.
 func (c *conn) kill(err error) {
 	if err == nil {
 		err = io.EOF
@@ -172,13 +172,13 @@ func (c *conn) kill(err error) {
 
 func (c *conn) dead() bool { return c.cause.Load() != nil }
 
-// working says that the receiving goroutine does not wait for the peer.
+// working reports that the receiving goroutine does not wait for the peer.
 func (c *conn) working() bool {
 	doing := c.doing.Load()
 	return doing == atWork || doing == settling
 }
 
-// free tells the receiving goroutine, if it waits, that something got better.
+// free wakes the receiving goroutine, if it waits in until.
 func (c *conn) free() {
 	if c.blocked.Load() {
 		select {
@@ -188,7 +188,8 @@ func (c *conn) free() {
 	}
 }
 
-// until waits for a condition that is followed by free, or the connection's end.
+// until waits until met returns true or the connection ends. Code that makes met true calls
+// free.
 func (c *conn) until(met func() bool) {
 	for !met() {
 		c.blocked.Store(true)
@@ -204,11 +205,11 @@ func (c *conn) until(met func() bool) {
 	}
 }
 
-// holder is the conn as it answers for its share of memory.
+// holder is the conn as the holder of its share of memory.
 type holder conn
 
-// Progress implements mem.Holder: the peer is waited for in the middle of a record,
-// and while replies are not read.
+// Progress implements mem.Holder. The connection waits for its peer in the middle of a
+// record, and while the peer does not read replies.
 func (c *holder) Progress() (moved uint64, waitsForPeer bool) {
 	return c.received.Load() + c.out.written.Load(), c.doing.Load() == insideRec || c.out.queued.Load() > 0
 }
@@ -219,7 +220,7 @@ func (c *holder) End(why error) {
 	(*conn)(c).kill(why)
 }
 
-// detach takes note that a call is not the receiving goroutine's any more.
+// detach notes that the receiving goroutine no longer owns a call.
 func (c *conn) detach(k *call) {
 	c.inFlight.Add(1)
 	if c.current == k {
@@ -227,26 +228,27 @@ func (c *conn) detach(k *call) {
 	}
 }
 
-// gathers says that replies are worth waiting for: other calls are under way.
+// gathers reports that a reply should wait for further ones, because other calls are under
+// way.
 func (c *conn) gathers() bool { return c.cfg.Gather && c.inFlight.Load() > 1 }
 
-// ended takes note that a detached call was answered.
+// ended notes that a detached call has ended.
 func (c *conn) ended() {
 	c.inFlight.Add(-1)
 	c.free()
 }
 
-// gate waits until the connection may begin another call. While memory is short,
-// a peer that does not read is owed less before it has to, and one for whose client much is
-// kept has fewer calls under way (mem.Share.Full).
+// gate waits until the connection may begin another call, and returns false if it ends.
+// While memory is short, fewer replies may wait for a peer that does not read, and a client
+// that occupies much memory has fewer calls under way (mem.Share.Full).
 func (c *conn) gate() bool {
 	most, batch := int64(c.cfg.MaxQueue), batchLimit
 	if c.cfg.Pool != nil && c.cfg.Pool.Pressed() {
 		most, batch = min(most, pressedQueue), pressedBatch
 	}
 	if c.batched > batch || c.changes >= batchChanges {
-		// To copy less than batchLimit into the socket takes no longer than to wake
-		// another thread for it. A stranger's replies are not worth a goroutine.
+		// To copy less than batchLimit into the socket takes no longer than to wake another
+		// thread for it. A stranger's replies do not get a goroutine of their own.
 		apart := c.batched > batchLimit && c.peer.Known()
 		c.sendBatch()
 		c.out.flushApart(apart)
@@ -261,21 +263,21 @@ func (c *conn) gate() bool {
 	return !c.dead()
 }
 
-// full says that the connection has as many calls under way as it may now, or that its peer
-// is owed more than most bytes of replies. It is so no more when one of them has ended.
+// full reports that the connection has as many calls under way as it may now, or that more
+// than most bytes of replies wait to be sent. It can change when a call or a reply ends.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)
 }
 
-// What replies may come to while memory is short, in bytes: those that wait to be
-// read, and those that are gathered.
+// Bounds for replies while memory is short, in bytes: for those that wait to be sent, and
+// for those that are gathered.
 const (
 	pressedQueue = 32 << 10
 	pressedBatch = 8 << 10
 )
 
-// pause sends what was gathered, before the receiving goroutine waits.
+// pause sends the gathered replies, before the receiving goroutine waits.
 func (c *conn) pause() {
 	c.sendBatch()
 	c.out.flush()
@@ -289,9 +291,9 @@ func (c *conn) sendBatch() {
 	}
 }
 
-// reserve waits for memory, bounded by the group in unless that is nil. The peer's
-// deadline stands still meanwhile. It returns nil if the connection ends, or an error
-// if there never will be so much.
+// reserve waits for memory, which counts for the group in unless that is nil. The peer's
+// deadline stands still meanwhile. It returns nil and no error, or errClosing, if the
+// connection ends, and an error if there will never be enough memory.
 func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	if b, ok := c.share.TryGetIn(in, size); ok {
 		return b, nil
@@ -318,7 +320,7 @@ func (c *conn) reserve(size int, in *mem.Group) (*mem.Buffer, error) {
 	return g.b, g.err
 }
 
-// addrPort is the address of one end, if it has one.
+// addrPort returns the address of one end, if it is a TCP address.
 func addrPort(a net.Addr) netip.AddrPort {
 	if t, ok := a.(*net.TCPAddr); ok {
 		ap := t.AddrPort()

@@ -4,20 +4,20 @@ import (
 	"time"
 )
 
-// recordDeadlines is how many times Stall a peer may take for one record,
-// however steadily it sends.
+// recordDeadlines times Stall is the longest time for one record, however steadily the peer
+// sends.
 const recordDeadlines = 10
 
-// deadlines is what was seen of a connection at earlier sweeps. Nothing on the
-// way of a call looks at a clock: a connection only counts, and the sweep
-// compares.
+// deadlines holds a connection's counters as earlier sweeps saw them. The code that serves
+// a call never reads a clock: the connection only counts, and the sweep compares the
+// counts.
 type deadlines struct {
 	received, written, records uint64
-	input, output, record      time.Time // since when these did not change
-	last                       time.Time // of the sweeps
+	input, output, record      time.Time // the times since which these have not changed
+	last                       time.Time // the time of the last sweep
 }
 
-// sweep ends c where a deadline has passed. One goroutine sweeps.
+// sweep ends c if a deadline has passed. Only one goroutine calls it.
 func (c *conn) sweep(now time.Time) {
 	m := &c.mark
 	moved := func(seen *uint64, is uint64, since *time.Time) {
@@ -31,8 +31,9 @@ func (c *conn) sweep(now time.Time) {
 	moved(&m.records, c.records.Load(), &m.record)
 	moved(&m.written, c.out.written.Load(), &m.output)
 	if doing == atWork && !m.last.IsZero() {
-		// It is not the peer that is waited for. Its record's time stands still,
-		// and does not begin again: a byte at each sweep must not buy that.
+		// The connection does not wait for its peer. The time of the record stands still.
+		// It does not start again, because otherwise a byte at each sweep would extend it
+		// forever.
 		m.input, m.record = now, earlier(now, m.record.Add(now.Sub(m.last)))
 	}
 	m.last = now
@@ -63,7 +64,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// expire ends c, and counts it where it has not ended already.
+// expire ends c and counts it as stalled, unless it has already ended.
 func (c *conn) expire(why error) {
 	if !c.dead() {
 		c.count.stalled.Add(1)
@@ -71,7 +72,7 @@ func (c *conn) expire(why error) {
 	}
 }
 
-// sweepEvery is the time between two sweeps: deadlines are late by at most that.
+// sweepEvery returns the time between two sweeps. A deadline is late by at most that.
 func sweepEvery(cfg *Config) time.Duration {
 	d := cfg.Stall
 	for _, other := range [...]time.Duration{cfg.Idle, cfg.Unanswered} {

@@ -10,24 +10,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// DialConfig says how to connect and what to expect. The zero value is a plain
-// caller.
+// DialConfig configures a Conn. The zero value makes a plain caller.
 type DialConfig struct {
-	// Dial opens the connection; nil: a net.Dialer's DialContext.
+	// Dial opens the connection. nil means the DialContext of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// RPC, where set, serves the calls that the peer makes on the same
-	// connection; Pool is needed then.
+	// RPC, if set, serves the calls that the peer makes on the same connection. It requires
+	// Pool.
 	RPC  *rpc.Server
 	Pool *mem.Pool
 	// MaxRecord is the longest reply accepted, in bytes (2 MiB).
 	MaxRecord int
-	// Stall is as in Config.
+	// Stall: see Config.
 	Stall time.Duration
 }
 
-// A Conn is a connection to a server. It implements rpc.Caller: calls are sent
-// once, may be many at a time, and end with rpc.ErrCallLost when the connection
-// ends before their reply came.
+// A Conn is a connection to a server. It implements rpc.Caller: it sends each call once,
+// allows many calls at a time, and ends them with rpc.ErrCallLost if the connection ends
+// before their replies come.
 type Conn struct {
 	c    *conn
 	cfg  Config
@@ -37,13 +36,13 @@ type Conn struct {
 	wg   sync.WaitGroup
 }
 
-// Dial connects to a TCP address and returns when calls may be made.
+// Dial connects to a TCP address and returns when the Conn may make calls.
 func Dial(ctx context.Context, address string, cfg DialConfig) (*Conn, error) {
 	return cfg.dial(ctx, "tcp", address)
 }
 
-// Dialer is for packages that call other servers without knowing how: it connects
-// to networks "tcp" and "unix".
+// Dialer returns an rpc.Dialer for packages that call other servers but know no transport.
+// It connects to networks "tcp" and "unix".
 func (cfg DialConfig) Dialer() rpc.Dialer {
 	return func(ctx context.Context, network, address string) (rpc.Client, error) {
 		c, err := cfg.dial(ctx, network, address)
@@ -66,7 +65,7 @@ func (cfg DialConfig) dial(ctx context.Context, network, address string) (*Conn,
 	return NewConn(nc, cfg), nil
 }
 
-// NewConn makes calls on a connection that exists already.
+// NewConn makes calls on an existing connection.
 func NewConn(nc net.Conn, cfg DialConfig) *Conn {
 	if cfg.RPC != nil && cfg.Pool == nil {
 		panic("tcp: to serve calls takes a Pool")
@@ -92,7 +91,7 @@ func NewConn(nc net.Conn, cfg DialConfig) *Conn {
 	return d
 }
 
-// unserved gives connections their IDs where no calls are served.
+// unserved gives IDs to connections that serve no calls.
 var unserved = sync.OnceValue(func() *rpc.Server { return rpc.NewServer(rpc.Config{}) })
 
 func (d *Conn) sweep() {
@@ -114,17 +113,17 @@ func (d *Conn) Start(x *rpc.Exchange) { d.c.caller.Start(x) }
 // Cancel implements rpc.Caller.
 func (d *Conn) Cancel(x *rpc.Exchange, err error) { d.c.caller.Cancel(x, err) }
 
-// RPC is the connection as the RPC layer sees it.
+// RPC returns the RPC layer's view of the connection.
 func (d *Conn) RPC() *rpc.Conn { return d.c.peer }
 
-// Done is closed when the connection is gone; Err says why then.
+// Done is closed when the connection is gone; Err then returns the reason.
 func (d *Conn) Done() <-chan struct{} { return d.done }
 
-// Err is why the connection ended. Only after Done.
+// Err returns the reason for the end of the connection. It is valid only after Done.
 func (d *Conn) Err() error { return d.err }
 
-// Close ends the connection and every call on it, and returns when both are done.
-// It must not be called by an Exchange's Done.
+// Close ends the connection and every call on it, and returns when both are done. An
+// Exchange's Done must not call it.
 func (d *Conn) Close() {
 	d.c.kill(errClosing)
 	d.wg.Wait()

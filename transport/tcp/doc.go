@@ -1,19 +1,18 @@
-// Package tcp carries RPC over byte streams: record marking (RFC 5531 §11), for
-// both roles on a connection.
+// Package tcp carries RPC over byte streams: record marking (RFC 5531 §11), for both roles
+// on a connection.
 //
-// A connection has one goroutine that receives. It reads into a ring that it
-// borrows while there is input, admits each call from there, and serves it there
-// if it can be answered without blocking. Records too large for the ring get
-// memory after they were admitted, for themselves and for their results, and the
-// rest of them is read straight into it. Replies are gathered and leave by one
-// writev when the input is drained; payload is referenced and never copied.
+// Each connection has one goroutine that receives. While there is input, it reads into a
+// borrowed ring. It admits each call there, and serves it there if that does not block. A
+// record too large for the ring gets memory once its call is admitted, for itself and for
+// the results; the goroutine reads the rest of the record straight into that memory.
+// Replies are gathered, and one writev sends them when the input is used up. Payload is
+// referenced and never copied.
 //
-// The goroutine that receives never waits for one that transmits: what the
-// socket does not take waits in a bounded queue for a goroutine that exists only
-// then. A connection whose queue is full, or that has too many calls under way,
-// is not read from until that has passed. A peer that stops reading, or stops in
-// the middle of a record, loses its own connection after a deadline.
+// The receiving goroutine never waits for a transmitting one. Output that the socket does
+// not take waits in a bounded queue, and a goroutine that exists only then writes it. If
+// the queue is full, or too many calls are under way, the connection is not read until that
+// has passed. If a peer stops reading, or stops in the middle of a record, it loses only
+// its own connection, after a deadline.
 //
-// The package knows no program, and nothing of what the bytes mean beyond the
-// RPC message's type and XID.
+// The package knows no program. Of a message it knows only the RPC message's type and XID.
 package tcp

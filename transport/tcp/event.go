@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// EventKind is what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
 // Kinds of events.
@@ -36,13 +36,13 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind        EventKind
 	Peer, Local netip.AddrPort
-	// Conn is the connection as programs see it; nil where it got no seat.
+	// Conn is the connection as programs see it, or nil if it got no seat.
 	Conn *rpc.Conn
-	// Err is why; io.EOF after an orderly end.
+	// Err is the reason; io.EOF after an orderly end.
 	Err error
 }
 
-// Fault says that the connection ended by something else than either side's wish.
+// Fault reports that the connection ended without either side wishing it.
 func (e *Event) Fault() bool {
 	switch e.Err {
 	case nil, io.EOF, errIdle, errClosing:

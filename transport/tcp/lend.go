@@ -2,33 +2,34 @@ package tcp
 
 import "github.com/nfsrdmad/nfsrdmad/rpc"
 
-// oneAtATime is how many calls in a row have to come alone before the receiving goroutine runs
-// one that blocks. Each time that the goroutine comes back from one, and its peer's next call is
-// there already, speaks for a peer that does not wait for replies. After so many such times in
-// a row as mistakes says, it takes leastDoubt more calls, and twice as many after each further
-// one, mostDoubt at most. Each time that there is none makes that half of it.
+// The receiving goroutine runs a call that may block only after more than oneAtATime calls
+// came alone, one after the other. If the peer's next call is already there when the
+// goroutine comes back, the peer does not wait for replies, and the lending was a mistake.
+// After mistakes mistakes in a row, the goroutine waits for leastDoubt more calls. Each
+// further mistake doubles that number, up to mostDoubt; each success halves it.
 const (
 	oneAtATime            = 4
 	mistakes              = 4
 	leastDoubt, mostDoubt = 8, 512
 )
 
-// lending is what a receiver has to run calls that block itself: see rpc.Turn. Its peer makes
-// one call at a time, so that there is no other for which the goroutine is missed.
+// lending is a receiver's state for running calls that may block: see rpc.Turn. It does so
+// only for a peer that makes one call at a time, so that no other call waits for the
+// goroutine.
 type lending struct {
-	lender rpc.Lender // its Replace is nil where the goroutine only receives
-	// turn is the call that the goroutine has to run now; resumed: it comes back from one.
+	lender rpc.Lender // Replace is nil if the goroutine may only receive
+	// turn is the call that the goroutine must run now. resumed: the goroutine has run one.
 	turn    *rpc.Turn
 	resumed bool
-	// more says that the last read left some input, emptied how many records there were when
-	// none was left between two of them. alone is how many calls in a row came alone, less what
-	// doubt has taken off; wrong how often in a row the next call was there already.
+	// more: the last read left input. emptied is the number of records begun when the input
+	// was last used up between two records. alone counts the calls in a row that came
+	// alone, less doubt. wrong counts the mistakes in a row.
 	more                bool
 	emptied             uint64
 	alone, doubt, wrong int
 }
 
-// mistaken takes note of a call that was there when the goroutine came back.
+// mistaken notes that a call was already there when the goroutine came back.
 func (l *lending) mistaken() {
 	if l.wrong++; l.wrong >= mistakes {
 		l.doubt = min(max(2*l.doubt, leastDoubt), mostDoubt)
@@ -36,10 +37,10 @@ func (l *lending) mistaken() {
 	}
 }
 
-// right takes note that there was none.
+// right notes that no call was there.
 func (l *lending) right() { l.wrong, l.doubt = 0, l.doubt/2 }
 
-// serve serves a call that is all here.
+// serve serves a complete call.
 func (c *conn) serve(k *call) {
 	if c.more || c.r != c.w || c.records.Load()-c.emptied != 1 || c.inFlight.Load() > 0 {
 		c.alone = min(c.alone, 0)
@@ -53,8 +54,8 @@ func (c *conn) serve(k *call) {
 	c.turn = c.rpc.ServeOrLend(&k.Call, &c.lender)
 }
 
-// receives is what the receiving goroutine does until there will be no more input. If it
-// ran a call meanwhile that took long, over is false, and it is not the receiving one any more.
+// receives receives until the end of the input. If the goroutine ran a long call meanwhile,
+// another one has replaced it as the receiver, and over is false.
 func (c *conn) receives() (over bool, err error) {
 	for {
 		err = c.stream.receive(c.ready)
@@ -69,15 +70,15 @@ func (c *conn) receives() (over bool, err error) {
 	}
 }
 
-// leaves prepares the connection for another goroutine, or for this one when it has run the
+// leaves prepares the connection for another receiving goroutine, or for this one after the
 // call.
 func (c *conn) leaves() {
 	c.drained()
 	c.resumed = true
 }
 
-// resume takes the connection up where leaves left it. For busypoll the goroutine has not
-// rested in between, unless it is not to poll now.
+// resume continues the connection after leaves. For busypoll the goroutine has not rested
+// in between, unless it may not poll now.
 func (c *conn) resume() {
 	c.resumed = false
 	if c.begins() {
@@ -89,8 +90,8 @@ func (c *conn) resume() {
 	c.member.Wake()
 }
 
-// readFirst is the first read after resume. What came before the goroutine waits again is not
-// reported to it, so that it reads before it waits in any way.
+// readFirst is the first read after resume. The runtime does not report input that came
+// before the goroutine waits again, so readFirst reads before any wait.
 func (c *conn) readFirst(space []byte, direct bool) (n int, more bool, err error) {
 	if n, more, err = c.read(space, direct); err == errAgain {
 		c.right()

@@ -8,19 +8,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A piece is bytes to be written, and their owner, which gets them back then.
+// A piece is a range of bytes to be written. Their owner, if any, is released afterwards.
 type piece struct {
 	data []byte
 	ref  xdr.Releaser
-	// of is the exchange whose memory data is, where it may be taken back.
+	// of is the exchange that owns data and may take it back, or nil.
 	of *rpc.Exchange
 }
 
-// pieces is a list of them.
+// pieces is a list of pieces.
 type pieces []piece
 
-// words appends b, which lies in k, and joins it to what was appended before where
-// the two are neighbours.
+// words appends b, which lies in k. If b directly follows the last piece, it extends that
+// piece.
 func (p *pieces) words(k counted, b []byte) {
 	if n := len(*p); n > 0 {
 		last := &(*p)[n-1]
@@ -33,16 +33,16 @@ func (p *pieces) words(k counted, b []byte) {
 	*p = append(*p, piece{data: b, ref: k})
 }
 
-// adjoin says whether b starts where a ends.
+// adjoin reports whether b starts where a ends.
 func adjoin(a, b []byte) bool {
 	return cap(a)-len(a) >= len(b) && len(b) > 0 && &a[:len(a)+1][len(a)] == &b[0]
 }
 
 var zeros [4]byte
 
-// message appends a message whose words lie behind its mark in b, with payloads
-// between them. k is what b lies in, or nil; of, where it is not nil, owns the
-// payloads.
+// message appends a message. Its mark and words are in b; the payloads go between the
+// words. k is the memory that b lies in, or nil. of is the exchange that owns the payloads,
+// or nil.
 func (p *pieces) message(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) (size int) {
 	put := func(b []byte) {
 		switch {
@@ -84,18 +84,19 @@ func (p pieces) release() {
 	}
 }
 
-// output is a connection's queue of what is to be written. One goroutine at a
-// time writes: the one that flushes, and while the socket takes nothing, a
-// goroutine that waits for the socket.
+// output is a connection's queue of bytes to be written. One goroutine at a time writes:
+// the one that flushes or, while the socket takes nothing, a goroutine that waits for the
+// socket.
 type output struct {
 	stream stream
-	// fail is told why nothing can be written any more; room that the queue got
-	// shorter; charge by how much more of the heap, or less, waits for the peer.
-	// None may wait.
+	// The output calls fail when it can write no more, room when the queue has become
+	// shorter, and charge with the change of the heap bytes that wait for the peer. None of
+	// them may wait.
 	fail   func(error)
 	room   func()
 	charge func(bytes int)
-	// gathers says that more will be put soon, so that one write may do for all.
+	// gathers reports that more replies are expected soon, so that one write may serve for
+	// all.
 	gathers func() bool
 
 	queued  atomic.Int64  // bytes
@@ -106,27 +107,27 @@ type output struct {
 	queue   pieces
 	head    int
 	chunk   *chunk
-	held    bool // the goroutine that called hold will flush soon
+	held    bool // the receiving goroutine called hold and will flush
 	writing bool // a goroutine writes
-	inWrite bool // of the stream, right now
+	inWrite bool // a write of the stream is in progress
 	waits   bool // the writer is the goroutine that waits for the stream
 	awaited bool // a goroutine waits for the end of the write
 	closed  bool
 	heap    int // bytes of the queue that lie in the Go heap
-	owed    int // of them, as charged
+	owed    int // the part of heap that is charged
 	writers sync.WaitGroup
-	bufs    [][]byte // the writer's
-	done    pieces   // the writer's
+	bufs    [][]byte // belongs to the writer
+	done    pieces   // belongs to the writer
 }
 
-// hold keeps what is appended until release: the caller will flush.
+// hold delays the writing of appended messages until the caller calls flush.
 func (o *output) hold() {
 	o.mu.Lock()
 	o.held = true
 	o.mu.Unlock()
 }
 
-// take appends a batch and empties it.
+// take appends a batch and empties the batch.
 func (o *output) take(batch *pieces, size int) {
 	o.mu.Lock()
 	if o.closed {
@@ -145,33 +146,34 @@ func (o *output) take(batch *pieces, size int) {
 	*batch = (*batch)[:0]
 }
 
-// smallReply is how many bytes of words are rather copied than referenced: less
-// than this may wait for a long time, and must not pin memory many times as large.
+// smallReply is the most bytes of words that are copied rather than referenced. A short
+// reply may wait for a long time, and must not keep a much larger chunk in memory.
 const smallReply = chunkSize / 2
 
-// put appends one message, mark and words in b, and flushes unless the receiving
-// goroutine holds the output. The words are copied where they are few; otherwise
-// they lie in k, or, where that is nil, are the garbage collector's.
+// put appends one message, with its mark and words in b. It flushes unless the receiving
+// goroutine holds the output. Few words are copied; many stay in k or, if k is nil, in
+// memory of the garbage collector.
 func (o *output) put(k counted, b []byte, payloads []xdr.Payload) {
 	o.mu.Lock()
 	o.appendLocked(k, b, payloads, nil)
 	o.writeUnlessHeld()
 }
 
-// enqueue appends the message of a call, of whose memory it is. It writes nothing: push does.
+// enqueue appends the message of a call, whose payloads belong to exchange of. It writes
+// nothing; push does.
 func (o *output) enqueue(b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	o.mu.Lock()
 	o.appendLocked(nil, b, payloads, of)
 	o.mu.Unlock()
 }
 
-// push writes what was enqueued, unless the receiving goroutine holds the output.
+// push writes the enqueued messages, unless the receiving goroutine holds the output.
 func (o *output) push() {
 	o.mu.Lock()
 	o.writeUnlessHeld()
 }
 
-// appendLocked appends a message. A stream that is closed takes none.
+// appendLocked appends a message. A closed output drops it.
 func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *rpc.Exchange) {
 	if o.closed {
 		for i := range payloads {
@@ -185,7 +187,7 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 		k, b = gather(&o.chunk, b)
 	}
 	from := len(o.queue)
-	last := 0 // the length of the piece that the words may be joined to
+	last := 0 // the length of the piece that the words may extend
 	if from > 0 {
 		from--
 		last = o.queue[from:].heap()
@@ -194,7 +196,7 @@ func (o *output) appendLocked(k counted, b []byte, payloads []xdr.Payload, of *r
 	o.heap += o.queue[from:].heap() - last
 }
 
-// writeUnlessHeld is called with mu held and returns without it.
+// writeUnlessHeld requires mu, and releases it.
 func (o *output) writeUnlessHeld() {
 	if o.held {
 		more := o.owe()
@@ -205,7 +207,7 @@ func (o *output) writeUnlessHeld() {
 	o.write(o.gathers())
 }
 
-// heap is how many bytes of the pieces lie in the Go heap, and are kept by them.
+// heap returns the bytes of the pieces that the pieces keep in the Go heap.
 func (p pieces) heap() (n int) {
 	for i := range p {
 		n += p[i].heap()
@@ -223,8 +225,8 @@ func (p *piece) heap() int {
 	return 0
 }
 
-// owe is by how much what is charged changes: what the peer does not take now is
-// charged, what goes out at once is not. o.mu is held.
+// owe updates the charged bytes and returns the change. Bytes that the peer does not take
+// now are charged; bytes that are sent at once are not. o.mu is held.
 func (o *output) owe() (more int) {
 	now := 0
 	if o.waits && !o.closed {
@@ -242,16 +244,16 @@ func (o *output) flush() {
 	o.write(false)
 }
 
-// flushApart is flush for a caller that has something else to do: if apart, another
-// goroutine writes.
+// flushApart is flush for a caller with other work: if apart is set, another goroutine
+// writes.
 func (o *output) flushApart(apart bool) {
 	o.mu.Lock()
 	o.held = false
 	o.write(apart)
 }
 
-// write is called with mu held and returns without it. If it is to happen apart,
-// another goroutine writes, with all that is put until it runs.
+// write requires mu, and releases it. If apart is set, another goroutine writes, and also
+// writes the messages that are put until it runs.
 func (o *output) write(apart bool) {
 	if o.writing || o.closed || o.head == len(o.queue) {
 		o.mu.Unlock()
@@ -272,7 +274,7 @@ func (o *output) write(apart bool) {
 	o.charge(more)
 }
 
-// transmit writes while the stream takes its time.
+// transmit writes the queue, and waits for the stream.
 func (o *output) transmit() {
 	defer o.writers.Done()
 	err := o.stream.transmit(func() bool {
@@ -288,9 +290,9 @@ func (o *output) transmit() {
 	}
 }
 
-// step writes until the queue is empty or the stream takes no more: then it
-// returns true, and the caller is still the writer. mu is held, but not during
-// the write and while memory goes back.
+// step writes until the queue is empty, or until the stream takes no more. In the second
+// case it returns true, and the caller is still the writer. mu is held; step releases it
+// during the write and while it releases memory.
 func (o *output) step() (more bool) {
 	for o.head < len(o.queue) && !o.closed {
 		o.bufs = o.bufs[:0]
@@ -337,7 +339,7 @@ func (o *output) step() (more bool) {
 	return false
 }
 
-// wrote takes the first n bytes off the queue.
+// wrote removes the first n bytes from the queue.
 func (o *output) wrote(n int) {
 	if n == 0 {
 		return
@@ -367,8 +369,8 @@ func (o *output) wrote(n int) {
 	}
 }
 
-// shut drops what waits. When it returns, the stream is not used any more but by
-// a writer within stream.transmit, which ends when the stream is closed.
+// shut drops the queue. When it returns, only a writer within stream.transmit still uses
+// the stream; it ends when the stream is closed.
 func (o *output) shut() {
 	o.mu.Lock()
 	o.closed = true
@@ -377,7 +379,7 @@ func (o *output) shut() {
 		o.still.Wait()
 	}
 	var left pieces
-	if !o.inWrite { // otherwise the writer reads from them, and gives them back
+	if !o.inWrite { // otherwise the writer reads from them, and releases them
 		left = o.queue[o.head:]
 		o.queue, o.head = nil, 0
 	}
@@ -389,8 +391,8 @@ func (o *output) shut() {
 	left.release()
 }
 
-// takeBack makes sure that the memory of x is not read any more: what of it is
-// still to be written is copied.
+// takeBack makes sure that the output reads the memory of x no more: it copies the part
+// that is not written yet.
 func (o *output) takeBack(x *rpc.Exchange) {
 	o.mu.Lock()
 	for o.inWrite && !o.closed {

@@ -4,8 +4,9 @@ package tcp
 
 import "sync/atomic"
 
-// What is read from a socket was written to it before. The race detector knows
-// that of the standard library's reads and writes; ours it is told.
+// A socket orders memory accesses: a write happens before the read that receives its bytes.
+// The race detector knows that for the standard library's system calls, but not for those
+// made here. wroteSomething and readSomething tell it.
 var order atomic.Uint64
 
 func wroteSomething() { order.Add(1) }

@@ -7,32 +7,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file makes raw system calls by the rule that vfs/local/raw_syscall.go states: the
-// kernel does no I/O for them, asks no other program, and waits for no lock that is held
-// over either. A call that tells the scheduler wakes the runtime's monitoring thread (by a
-// futex) where the process was idle before, which is what every call of a client does that
-// calls one at a time.
+// This file makes raw system calls by the rule in vfs/local/raw_syscall.go: for such a call
+// the kernel does no I/O, asks no other program, and waits for no lock that is held during
+// either. A system call that is not raw informs Go's scheduler. If the process was idle
+// before, that wakes the runtime's monitoring thread by a futex. Such a wake-up would come
+// with every call of a client that makes one call at a time.
 //
-// A socket that does not block copies what is there, or what there is room for, and
-// returns. It has a lock, which the kernel holds while it copies. Both calls are therefore
-// raw only up to rawMost bytes, and a read is only while no larger write is under way.
+// A non-blocking socket copies the available bytes, or as many as it has room for, and
+// returns. The kernel holds the socket's lock while it copies. So both calls are raw only
+// for up to rawMost bytes, and a read only while no larger write is under way.
 
-// rawMost is the most bytes that a raw call copies: some ten microseconds.
+// rawMost is the most bytes that a raw call copies. That takes some ten microseconds.
 const rawMost = 64 << 10
 
-// rawRecvmsg is recvmsg on a socket that does not block, into at most rawMost bytes.
+// rawRecvmsg is recvmsg on a non-blocking socket, of at most rawMost bytes.
 func rawRecvmsg(fd int, m *unix.Msghdr) (n uintptr, errno syscall.Errno) {
 	n, _, errno = unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), 0)
 	return n, errno
 }
 
-// rawWritev is writev of at most rawMost bytes to a socket that does not block.
+// rawWritev is writev of at most rawMost bytes to a non-blocking socket.
 func rawWritev(fd int, iovs []unix.Iovec) (n uintptr, errno syscall.Errno) {
 	n, _, errno = unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&iovs[0])), uintptr(len(iovs)))
 	return n, errno
 }
 
-// rawPoll is poll without waiting: it looks at the state of the socket and takes no lock.
+// rawPoll is poll without waiting. It reads the state of the socket and takes no lock.
 func rawPoll(fd int, events int16) (is int16) {
 	p := unix.PollFd{Fd: int32(fd), Events: events}
 	n, _, errno := unix.RawSyscall(unix.SYS_POLL, uintptr(unsafe.Pointer(&p)), 1, 0)
@@ -42,7 +42,7 @@ func rawPoll(fd int, events int16) (is int16) {
 	return p.Revents
 }
 
-// sysRecvmsg and sysWritev are the same for more.
+// sysRecvmsg and sysWritev are the ordinary system calls, for more bytes.
 func sysRecvmsg(fd int, m *unix.Msghdr) (n uintptr, errno syscall.Errno) {
 	n, _, errno = unix.Syscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(m)), 0)
 	return n, errno

@@ -7,59 +7,59 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// ringRecord is the longest record that is served from the ring, in bytes: more than
-// most calls without payload take. Half a record that is longer waits in payload
-// memory, once it was admitted by its start.
+// ringRecord is the longest record that is served from the ring, in bytes. It exceeds most
+// calls without payload. A longer record is admitted by its start, and then arrives in
+// payload memory.
 const ringRecord = 8 << 10
 
-// batchLimit is how many bytes of replies are gathered at most before they are
-// sent although there is more input.
+// batchLimit is the most bytes of replies that are gathered. Then they are sent even if
+// there is more input.
 const batchLimit = 64 << 10
 
-// batchChanges is how many replies to calls that change something are gathered at most.
-// Such a call takes several times as long as one that looks: a client that has sent 16 of
-// them prepares the next ones meanwhile, instead of waiting for all 16.
+// batchChanges is the most replies to changing calls that are gathered. A changing call
+// takes several times as long as a reading one. A client that has sent 16 of them can
+// prepare the next ones after the first replies, instead of waiting for all 16.
 const batchChanges = 8
 
-// receiver is what a connection's receiving goroutine has between two reads.
+// receiver is the state of a connection's receiving goroutine between two reads.
 type receiver struct {
 	ring  *ring  // nil while there is no input
-	stash []byte // what was in the ring then
-	kept  int    // of stash, as charged
-	r, w  int    // ring.b[r:w] is not looked at yet
+	stash []byte // the ring's content when it was given back
+	kept  int    // charged bytes of stash
+	r, w  int    // ring.b[r:w] is not processed yet
 
-	// The record under way, if within: its message so far is
-	// ring.b[start:end], until it gets a place of its own.
+	// The record in progress, if within is set. The bytes received so far are
+	// ring.b[start:end], until the record gets a place of its own.
 	within     bool
-	heard      bool // there was one before
+	heard      bool // a record was complete before
 	start, end int
-	left       int  // of the current fragment, in bytes
+	left       int  // the rest of the current fragment, in bytes
 	last       bool // the current fragment ends the record
-	size       int  // of the record, as far as it is here
-	inRing     int  // the longest that may stay in the ring
+	size       int  // bytes of the record that have arrived
+	inRing     int  // the longest record that may stay in the ring, in bytes
 
-	// Where the rest of the record goes: nowhere, or, where placed, to place,
-	// then to the further ones, for one of large and reply.
+	// The rest of the record is dropped if skip is set. If placed is set, it goes to place
+	// and then to further, which belong to large or to reply.
 	skip    bool
 	placed  bool
 	place   []byte
 	further [][]byte
-	most    int // what the record may come to, in bytes
+	most    int // the longest that the record may become, in bytes
 	large   *call
 	reply   *incoming
 
 	member busypoll.Member
-	served uint64 // of records, when there was no input last
+	served uint64 // number of records begun when the input was last used up
 	lending
 
 	current *call // for the next call served in place
 	chunk   *chunk
 	batch   pieces
 	batched int // bytes
-	changes int // how many of them are of calls that change something
+	changes int // replies to changing calls in the batch
 }
 
-// drop gives back what the receiver holds, at the connection's end.
+// drop releases everything that the receiver holds, at the end of the connection.
 func (r *receiver) drop() {
 	if k := r.large; k != nil {
 		r.large = nil
@@ -79,7 +79,8 @@ func (r *receiver) drop() {
 	}
 }
 
-// ready reads and serves until there is no more input, or a call is to be run (lending).
+// ready reads and serves until there is no more input, or until the goroutine must run a
+// call (lending).
 func (c *conn) ready() (more bool) {
 	fresh := c.resumed
 	if fresh {
@@ -96,7 +97,7 @@ func (c *conn) ready() (more bool) {
 	return more
 }
 
-// serveInput is ready. fresh: the connection has been left in between.
+// serveInput is the loop of ready. fresh: the goroutine has just resumed the connection.
 func (c *conn) serveInput(fresh bool) (more bool) {
 	for !c.dead() && !c.leaving.Load() {
 		space, direct := c.space()
@@ -146,8 +147,8 @@ func (c *conn) serveInput(fresh bool) (more bool) {
 	return false
 }
 
-// begins says whether the goroutine is to poll for the next call before it waits for it
-// (package busypoll). The replies are on their way then.
+// begins reports whether the goroutine polls for the next call before it waits for it
+// (package busypoll). If so, it has sent the replies.
 func (c *conn) begins() bool {
 	begun := c.records.Load()
 	alone := !c.within && begun-c.served == 1 && c.inFlight.Load() == 0
@@ -163,7 +164,7 @@ func (c *conn) begins() bool {
 	return true
 }
 
-// poll reads again until there is something, or it has taken long enough.
+// poll reads again and again, until input comes or the time for polling is over.
 func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
 	came := false
 	for err = errAgain; err == errAgain && !came && c.member.Again() && !c.dead() && !c.leaving.Load(); {
@@ -181,8 +182,8 @@ func (c *conn) poll(space []byte, direct bool) (n int, more bool, err error) {
 	return n, more, err
 }
 
-// read is the stream's tryRead. The memory of an exchange may be taken back
-// meanwhile: then what is read is thrown away.
+// read is the stream's tryRead. If the exchange takes its memory back meanwhile, read
+// discards the bytes.
 func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	if !direct || c.reply == nil {
 		return c.stream.tryRead(space)
@@ -195,8 +196,7 @@ func (c *conn) read(space []byte, direct bool) (n int, more bool, err error) {
 	return c.stream.tryRead(space)
 }
 
-// advance takes note of n bytes of the current fragment that came to the record's
-// place.
+// advance notes that n bytes of the current fragment arrived in the record's place.
 func (c *conn) advance(n int) {
 	c.size += n
 	c.left -= n
@@ -206,7 +206,7 @@ func (c *conn) advance(n int) {
 	}
 }
 
-// put copies b, of the current fragment, to the record's place.
+// put copies b, a part of the current fragment, to the record's place.
 func (c *conn) put(b []byte) {
 	keep := true
 	if c.reply != nil {
@@ -224,8 +224,7 @@ func (c *conn) put(b []byte) {
 	}
 }
 
-// drained sends the replies and gives the memory back, for the time that there is
-// no input.
+// drained sends the replies and releases memory, for the time without input.
 func (c *conn) drained() bool {
 	c.pause()
 	doing := betweenRecs
@@ -241,7 +240,7 @@ func (c *conn) drained() bool {
 	return !c.dead() && !c.leaving.Load()
 }
 
-// parse takes records apart. It returns false at the connection's end.
+// parse processes the records in the ring. It returns false at the connection's end.
 func (c *conn) parse() bool {
 	for {
 		switch {
@@ -289,9 +288,10 @@ func (c *conn) parse() bool {
 	}
 }
 
-// longestInRing is ringRecord for a known peer. What a stranger sends of a record and
-// then stops is kept on the heap: so a stranger's record is judged as soon as that
-// is possible, and gets a place of its own or none.
+// longestInRing returns ringRecord for a known peer. For a stranger it returns less: a
+// stranger that stops in the middle of a record keeps the bytes so far on the heap. So a
+// stranger's record is judged as soon as possible, and then gets a place of its own or is
+// dropped.
 func (c *conn) longestInRing() int {
 	if c.seat != nil && !c.peer.Known() {
 		return rpc.AdmitPrefix
@@ -299,7 +299,7 @@ func (c *conn) longestInRing() int {
 	return ringRecord
 }
 
-// gather takes what is in the ring of the current fragment.
+// gather takes the bytes of the current fragment from the ring.
 func (c *conn) gather() {
 	n := min(c.left, c.w-c.r)
 	b := c.ring.b[c.r : c.r+n]
@@ -310,8 +310,7 @@ func (c *conn) gather() {
 		c.r += n
 		return
 	default:
-		// The bytes before AdmitPrefix are enough to judge a record that will
-		// not stay in the ring.
+		// A record that will not stay in the ring is judged by its first AdmitPrefix bytes.
 		if c.size+c.left > c.inRing && c.size < rpc.AdmitPrefix {
 			n = min(n, rpc.AdmitPrefix-c.size)
 			b = b[:n]
@@ -326,7 +325,7 @@ func (c *conn) gather() {
 	c.size += n
 }
 
-// announced looks at a further fragment of a record that has its place already.
+// announced checks the length of a further fragment, if the record already has its place.
 func (c *conn) announced() bool {
 	if !c.placed || c.size+c.left <= c.most {
 		return true
@@ -335,7 +334,7 @@ func (c *conn) announced() bool {
 		c.caller.fail(c.reply, ErrReplyTooLong)
 		c.reply = nil
 	} else {
-		// Longer than the procedure's arguments can be.
+		// The call is longer than the procedure's arguments can be.
 		k := c.large
 		c.large = nil
 		k.Message, k.MessageLen = k.Memory.Bytes()[:c.size], c.size+c.left
@@ -345,7 +344,7 @@ func (c *conn) announced() bool {
 	return true
 }
 
-// begin finds a place for a record that is too large for the ring.
+// begin finds memory for a record that is too large for the ring.
 func (c *conn) begin() bool {
 	m := c.ring.b[c.start:c.end]
 	known := c.size + c.left
@@ -402,16 +401,16 @@ func (c *conn) begin() bool {
 		c.large, c.place, c.further, c.most = k, b.Bytes()[:size], nil, size
 	}
 	c.placed = true
-	// The rest may take its time. Replies do not wait for it.
+	// The rest may take long, and replies must not wait for it.
 	c.pause()
-	// What is here goes to its place as if it came only now.
+	// The bytes received so far go to their place as if they came only now.
 	c.left += c.size
 	c.size = 0
 	c.put(m)
 	return true
 }
 
-// complete hands on a record that is all here.
+// complete passes on a complete record.
 func (c *conn) complete() bool {
 	if !c.heard {
 		c.heard = true
@@ -438,7 +437,7 @@ func (c *conn) complete() bool {
 	return c.dispatch()
 }
 
-// dispatch hands on the message that lies in the ring.
+// dispatch passes on the message in the ring.
 func (c *conn) dispatch() bool {
 	m := c.ring.b[c.start:c.end:c.end]
 	if _, kind, ok := rpc.MessageType(m); ok && kind == rpc.TypeReply {
@@ -463,8 +462,8 @@ func (c *conn) dispatch() bool {
 	}
 	words, size := planned(&plan)
 	if size > 0 && plan.Group != nil {
-		// What a file system that stalls holds is not waited for here: other
-		// calls are behind.
+		// Do not wait here for memory that a stalled file system holds: other calls are
+		// behind this one.
 		b, ok := c.share.TryGetIn(plan.Group, size)
 		if !ok {
 			c.count.waited.Add(1)
@@ -494,8 +493,8 @@ func (c *conn) dispatch() bool {
 	return true
 }
 
-// take is a call to fill in. It is the same one again as long as calls are
-// answered in place.
+// take returns a call to fill in. As long as calls are answered in place, it is the same
+// one again.
 func (c *conn) take() *call {
 	k := c.current
 	if k == nil {

@@ -5,30 +5,31 @@ import (
 	"time"
 )
 
-// ringSize is how much is read at once, in bytes.
+// ringSize is the most bytes of one read.
 const ringSize = 64 << 10
 
-// A ring is what a connection reads into while there is input.
+// A ring is the buffer that a connection reads into while there is input.
 type ring struct {
 	b [ringSize]byte
-	// beyond: lent though ringsLent were.
+	// beyond: the ring was lent although ringsLent rings were already lent.
 	beyond bool
 }
 
 var rings = sync.Pool{New: func() any { return new(ring) }}
 
-// ringsLent is how many rings the connections of the process have between them: many
-// more than processors, and little memory. A connection that has one runs, or is about to:
-// it gives its ring back before it waits for memory, for room or for input.
+// ringsLent is the number of rings that the connections of the process share. It far
+// exceeds the number of processors, and takes little memory. A connection that has a ring
+// runs or is about to: it gives the ring back before it waits for memory, for room or for
+// input.
 const ringsLent = 128
 
-// ringPatience is how long a connection waits for a ring at most. Connections that have
-// one keep it longer if a file system waits in an attempt, which it should not.
+// ringPatience is the longest wait for a ring. A connection keeps its ring longer only if a
+// file system waits within an attempt, which it should not do.
 const ringPatience = 20 * time.Millisecond
 
 var lent = make(chan struct{}, ringsLent)
 
-// lend gives a ring, in turn where very many connections have input at once.
+// lend returns a ring. If very many connections have input at once, they take turns.
 func lend() *ring {
 	beyond := false
 	select {
@@ -56,7 +57,7 @@ func (r *ring) release() {
 	}
 }
 
-// borrow makes sure that there is a ring, with what was in the last one.
+// borrow makes sure that the receiver has a ring, with the stash in it.
 func (r *receiver) borrow() {
 	if r.ring != nil {
 		return
@@ -68,13 +69,13 @@ func (r *receiver) borrow() {
 	r.stash = r.stash[:0]
 }
 
-// keptStash is how much memory a connection keeps for pieces of records that are
-// no longer, in bytes.
+// keptStash is the size of the stash that a connection keeps, in bytes. A larger one is
+// released when it is no longer needed.
 const keptStash = 512
 
-// giveBack returns the ring for the time that there is no input. What is in it
-// of a record is kept: a peer that stops in the middle of one pins no more than
-// it sent.
+// giveBack returns the ring for the time without input. It keeps the bytes of an incomplete
+// record, so a peer that stops in the middle of a record occupies no more memory than it
+// sent.
 func (r *receiver) giveBack() {
 	if r.ring == nil {
 		return
@@ -95,8 +96,8 @@ func (r *receiver) giveBack() {
 	r.ring = nil
 }
 
-// step gives the ring back while wait waits for something that may take its time, and
-// keeps of it what was not looked at yet.
+// step gives the ring back while wait waits for something that may take long. It keeps the
+// bytes that are not processed yet.
 func (c *conn) step(wait func()) {
 	c.giveBack()
 	c.chargeStash()
@@ -104,11 +105,11 @@ func (c *conn) step(wait func()) {
 	c.borrow()
 }
 
-// freeStash is the largest stash, in bytes, that counts as part of what a connection
-// costs anyway.
+// freeStash is the largest stash, in bytes, that counts as part of the ordinary cost of a
+// connection.
 const freeStash = 8 << 10
 
-// chargeStash takes note of what the peer's half a record occupies.
+// chargeStash charges the memory of the peer's incomplete record to the ledger.
 func (c *conn) chargeStash() {
 	n := cap(c.stash)
 	if n <= freeStash {
@@ -118,8 +119,8 @@ func (c *conn) chargeStash() {
 	c.kept = n
 }
 
-// space is where the next bytes go: directly into the record's own place, or into
-// the ring.
+// space returns the memory for the next bytes: the record's own place (direct), or the
+// ring.
 func (c *conn) space() (space []byte, direct bool) {
 	if c.placed && c.left > 0 && c.r == c.w {
 		return c.place[:min(c.left, len(c.place))], true
@@ -129,8 +130,8 @@ func (c *conn) space() (space []byte, direct bool) {
 	if c.r == c.w && !inRing {
 		c.r, c.w, c.start, c.end = 0, 0, 0, 0
 	} else if ringSize-c.w < ringSize/4 {
-		// The message so far, then what was not looked at, without the
-		// fragments' headers between them.
+		// Move the message so far to the front, then the bytes not processed yet, without
+		// the fragments' headers between them.
 		if !inRing {
 			c.start, c.end = c.r, c.r
 		}

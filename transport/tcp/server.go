@@ -11,11 +11,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// ErrServerClosed is what Serve returns after Shutdown or Close.
+// ErrServerClosed is the error of Serve after Shutdown or Close.
 var ErrServerClosed = errors.New("tcp: server closed")
 
-// A Server accepts connections and serves the calls that come by them. All
-// methods may be called from any goroutine.
+// A Server accepts connections and serves their calls. Any goroutine may call its methods.
 type Server struct {
 	cfg   Config
 	count counters
@@ -25,9 +24,9 @@ type Server struct {
 	conns     map[*conn]struct{}
 	closing   bool
 	wg        sync.WaitGroup // connections and listeners
-	closed    chan struct{}  // when closing
-	sweeping  sync.WaitGroup // the sweeper, which outlives them
-	stop      chan struct{}  // ends it
+	closed    chan struct{}  // closed when closing is set
+	sweeping  sync.WaitGroup // the sweeper, which outlives the connections
+	stop      chan struct{}  // ends the sweeper
 	sweepOnce sync.Once
 	stopOnce  sync.Once
 }
@@ -88,7 +87,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// serve runs a connection on a goroutine of its own, if there is a seat for it.
+// serve runs a connection on a goroutine of its own, if the Census has a seat for it.
 func (s *Server) serve(nc net.Conn) {
 	peer, local := addrPort(nc.RemoteAddr()), addrPort(nc.LocalAddr())
 	seat, err := s.cfg.Census.Enter(census.Peer{Addr: peer, Transport: "tcp"}, &fresh{nc})
@@ -113,7 +112,7 @@ func (s *Server) serve(nc net.Conn) {
 	s.count.accepted.Add(1)
 	s.wg.Add(1)
 	s.mu.Unlock()
-	// From here on the conn's descriptor is its own: it is closed by it alone.
+	// From here on only the conn closes its descriptor.
 	seat.Hold((*seated)(c), &c.received)
 	live := func() {
 		over, err := c.run()
@@ -153,14 +152,14 @@ func (f *fresh) End(census.Reason) { f.nc.Close() }
 // Busy implements census.Holder.
 func (f *fresh) Busy() bool { return false }
 
-// seated is the conn that has a seat.
+// seated is the conn as the holder of its seat.
 type seated conn
 
 // End implements census.Holder.
 func (c *seated) End(why census.Reason) { (*conn)(c).kill(why) }
 
-// Busy implements census.Holder: a call is under way, or the receiving goroutine
-// waits for something that is not the peer.
+// Busy implements census.Holder: it reports that a call is under way, or that the receiving
+// goroutine waits for something other than the peer.
 func (c *seated) Busy() bool {
 	return c.inFlight.Load() > 0 || (*conn)(c).working()
 }
@@ -186,9 +185,9 @@ func (s *Server) sweep(now time.Time) {
 	}
 }
 
-// Shutdown closes the listeners, reads no more calls, and returns when those under
-// way were answered, the replies sent, and all connections closed. When ctx ends
-// before, it closes what is left and returns the context's cause.
+// Shutdown closes the listeners and reads no more calls. It returns when all calls under
+// way are answered, the replies sent, and all connections closed. If ctx ends before that,
+// it closes the remaining connections and returns the context's cause.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.close((*conn).leave)
 	done := make(chan struct{})
@@ -214,8 +213,8 @@ func (s *Server) Close() {
 	s.wait()
 }
 
-// wait returns when no goroutine is left. Until the last connection is gone,
-// deadlines hold.
+// wait returns when no goroutine is left. Deadlines apply until the last connection is
+// gone.
 func (s *Server) wait() {
 	s.wg.Wait()
 	s.stopOnce.Do(func() { close(s.stop) })

@@ -2,7 +2,7 @@ package tcp
 
 import "sync/atomic"
 
-// counters are a server's, or a dialled connection's.
+// counters belong to a Server or to a Conn.
 type counters struct {
 	accepted, refused, stalled atomic.Uint64
 	starved                    atomic.Uint64
@@ -14,23 +14,25 @@ type counters struct {
 
 // Stats is a snapshot of a Server's counters.
 type Stats struct {
-	// Connections now; Accepted in all; Refused because there were too many.
+	// Connections is the present number, Accepted the total. Refused counts connections
+	// that got no seat.
 	Connections       int
 	Accepted, Refused uint64
-	// Stalled lost their connection because a deadline passed; Starved because
-	// memory was short and they made no progress.
+	// Stalled counts connections that ended because a deadline passed; Starved those that
+	// ended because memory was short and the peer made no progress.
 	Stalled, Starved uint64
-	// Calls are records handed to the RPC server, Replies those sent.
+	// Calls counts records passed to the RPC server, Replies those sent.
 	Calls, Replies uint64
-	// Malformed records are neither call nor reply; TooLong ended their
-	// connection; Stray replies belong to no call.
+	// Malformed counts records that are neither call nor reply; TooLong counts records that
+	// exceeded MaxRecord and ended their connection; Stray counts replies that belong to no
+	// call.
 	Malformed, TooLong, Stray uint64
-	// Gated is how often a connection was not read from because it had too
-	// much under way; Waited how often a call waited for memory.
+	// Gated counts the times that a connection was not read from because it had too much
+	// under way; Waited those that a call waited for memory.
 	Gated, Waited uint64
 	// Received and Sent are in bytes, record marks included.
 	Received, Sent uint64
-	// InFlight are calls beside those in place; Queued bytes to be sent.
+	// InFlight is the number of detached calls now; Queued the bytes that wait to be sent.
 	InFlight, Queued int64
 }
 

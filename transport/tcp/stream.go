@@ -13,48 +13,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errAgain: nothing can be read or written just now.
+// errAgain: the stream can read or write nothing now.
 var errAgain = errors.New("tcp: would block")
 
-// maxBufs is the most buffers of one write: what writev takes.
+// maxBufs is the most buffers of one write, because writev takes no more.
 const maxBufs = 1024
 
-// A stream is what a connection reads from and writes to: a socket, or something
-// that takes its place. One goroutine at a time receives, one at a time writes.
+// A stream carries a connection's bytes: a socket, or a substitute. One goroutine at a time
+// receives, and one at a time writes.
 type stream interface {
-	// receive calls ready each time there may be input, until ready returns
-	// false or there will be no more: then it returns why.
+	// receive calls ready each time there may be input, until ready returns false or the
+	// input ends. In the second case it returns the reason.
 	receive(ready func() (more bool)) error
-	// tryRead reads what is there, at most len(p) bytes, or returns errAgain.
-	// io.EOF is the end. Where more is false nothing is left, not even the
-	// end, and whatever comes will make receive call ready. Only ready calls
-	// it.
+	// tryRead reads the available bytes, at most len(p), or returns errAgain. io.EOF is the
+	// end. If more is false, nothing is left, not even the end, and later input makes
+	// receive call ready. Only ready calls tryRead.
 	tryRead(p []byte) (n int, more bool, err error)
-	// readable says that there is input, the end included. Only ready calls it.
+	// readable reports that there is input, the end included. Only ready calls it.
 	readable() bool
-	// tryWrite writes what can be written at once; with errAgain where that
-	// is not all.
+	// tryWrite writes as much as it can at once. It returns errAgain if that is not all.
 	tryWrite(bufs [][]byte) (int, error)
 	// transmit calls ready each time there may be room for output, until ready
 	// returns false or the stream ends. In ready, tryWrite may block.
 	transmit(ready func() (more bool)) error
-	// gone says that the peer is known to have ended the stream abruptly,
-	// although receive may not have been told. At any time, from any goroutine.
+	// gone reports that the peer is known to have ended the stream abruptly, even if
+	// receive has not noticed. Any goroutine may call it at any time.
 	gone() bool
-	// left says that the peer has closed its side, or does not acknowledge what was
-	// written. At any time, from any goroutine; after close it is true.
+	// left reports that the peer has closed its side, or does not acknowledge the output.
+	// Any goroutine may call it at any time; after close it returns true.
 	left() bool
-	// interrupt makes receive return, now or when it is called next; resume
-	// takes that back.
+	// interrupt makes receive return, now or at its next call; resume undoes that.
 	interrupt()
 	resume()
 	// closeWrite tells the peer that nothing more will come.
 	closeWrite()
-	// close ends the stream; receive and transmit return. Not from within ready.
+	// close ends the stream; receive and transmit return. ready must not call it.
 	close()
 }
 
-// newStream is the fastest stream for nc.
+// newStream returns the fastest stream for nc.
 func newStream(nc net.Conn) stream {
 	if sc, ok := nc.(socketConn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
@@ -64,14 +61,14 @@ func newStream(nc net.Conn) stream {
 	return &waitingStream{nc: nc}
 }
 
-// A socket does its own reads and writes on the descriptor: several in a row
-// between two waits, writes of many buffers without an allocation.
+// A socket makes its own reads and writes on the descriptor: several in a row between two
+// waits, and writes of many buffers without an allocation.
 //
-// Readiness is edge-triggered and remembered by the runtime for as long as one
-// RawConn.Read lasts. So the whole life of a connection is one such Read: with
-// what the kernel says of its queue at each read (TCP_INQ), it is waited for more
-// without asking once again whether the socket is really empty. The length of a
-// read alone would not tell: the end may stand behind the last bytes.
+// The runtime reports readiness once per change (edge-triggered), and remembers it only
+// during one RawConn.Read. So the whole life of a connection is one such Read. At each
+// read, the kernel also reports how much input is left (TCP_INQ). So the socket can wait
+// for more input without another read that finds it empty. The length of a read alone would
+// not show that, because the end may stand behind the last bytes.
 type socket struct {
 	nc   socketConn
 	raw  syscall.RawConn
@@ -80,7 +77,7 @@ type socket struct {
 	// copies: a write of more than rawMost bytes is under way.
 	copies atomic.Bool
 
-	inq     bool // the kernel tells how much is left
+	inq     bool // the kernel reports the rest of the input
 	in      unix.Iovec
 	message unix.Msghdr
 	control struct {
@@ -99,8 +96,8 @@ type socketConn interface {
 
 func newSocket(nc socketConn, raw syscall.RawConn) *socket {
 	s := &socket{nc: nc, raw: raw, fd: -1}
-	// The descriptor is used under Read and Write of raw, or while the
-	// connection's owner keeps it from being closed.
+	// The descriptor is used within Read and Write of raw, or while the connection's owner
+	// keeps it from being closed.
 	raw.Control(func(fd uintptr) {
 		s.fd = int(fd)
 		s.inq = unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil
@@ -193,8 +190,8 @@ func (s *socket) readable() bool {
 	return rawPoll(s.fd, unix.POLLIN|unix.POLLRDHUP) != 0
 }
 
-// gone asks the socket. A reset that comes right behind the last bytes may be
-// reported together with them, and is not among what the kernel says is left.
+// gone polls the socket. The kernel may report a reset right behind the last bytes together
+// with them, and TCP_INQ does not show it.
 func (s *socket) gone() (gone bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		p := [1]unix.PollFd{{Fd: int32(fd)}}
@@ -204,7 +201,7 @@ func (s *socket) gone() (gone bool) {
 	return gone && err == nil
 }
 
-// left asks TCP: the end may stand behind input that is not read yet.
+// left asks TCP, because the end may stand behind unread input.
 func (s *socket) left() (left bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -221,23 +218,23 @@ func (s *socket) resume()     { s.nc.SetReadDeadline(time.Time{}) }
 func (s *socket) closeWrite() { s.nc.CloseWrite() }
 func (s *socket) close()      { s.nc.Close() }
 
-// A waitingStream is any other connection: each read and write waits.
+// A waitingStream is any other connection: each of its reads and writes blocks.
 type waitingStream struct {
 	nc  net.Conn
 	buf []byte
-	in  []byte // of buf, not read yet
+	in  []byte // the part of buf that is not read yet
 	err error
 	mu  sync.Mutex
-	// transmitting: tryWrite may wait.
+	// transmitting: tryWrite may block.
 	transmitting bool
 }
 
-// waitingBuffer is how much a waitingStream reads at once, in bytes.
+// waitingBuffer is the most bytes that a waitingStream reads at once.
 const waitingBuffer = 16 << 10
 
 func (s *waitingStream) readable() bool { return len(s.in) > 0 || s.err != nil }
 
-// gone: its receive is always told. So it is of the peer's end, behind what is not read yet.
+// gone and left are always false, because receive always learns of the peer's end.
 func (s *waitingStream) gone() bool { return false }
 func (s *waitingStream) left() bool { return false }
 
