@@ -63,6 +63,7 @@ func TestFailedSyncOfAServedDirectoryIsLogged(t *testing.T) {
 	all := newTrees(t.TempDir(), 0)
 	all.failures.log = zap.New(core)
 	cfg := all.config(dir, treeKey{dev: 1})
+	cfg.Root = dir
 	cfg.SyncHook = func(local.SyncCall, int) error { return syscall.ENOSPC }
 	fs, err := local.New(cfg)
 	if err != nil {
