@@ -28,13 +28,13 @@ func (m *Manager) beginSweep() {
 	go m.sweepOn()
 }
 
-// Close ends the Manager's goroutine. The Records are their owner's to close, later.
+// Close ends the Manager's goroutine. The owner of the Records closes them afterwards.
 func (m *Manager) Close() {
 	close(m.sweeper.stop)
 	<-m.sweeper.ended
 }
 
-// wake has the sweep look now.
+// wake starts a sweep now.
 func (m *Manager) wake() {
 	select {
 	case m.sweeper.woken <- struct{}{}:
