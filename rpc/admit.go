@@ -6,14 +6,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Admit judges a call by the part of its message that is at hand, before
-// anything else of it is brought and anything is reserved for it (RFC 8166 §6.1,
-// §8.1.4): its caller, its purpose, and its way. Where it returns false the way was
-// used already: the caller got an error, or nothing; the transport forgets the call
-// and skips what is still to come of it.
+// Admit decides on a call by the part of its message that has arrived, before the transport
+// brings the rest or reserves memory for it (RFC 8166 §6.1, §8.1.4). It checks the caller, the
+// purpose, and whether the reply can be carried back. If it returns false, it has already used
+// the way: the caller got an error, or nothing. The transport forgets the call and skips the rest
+// of it.
 //
-// A transport that does not know where a call's arguments are before it brought
-// them (a Position-Zero Read chunk) keeps a bound of its own until then.
+// A transport that does not yet know where a call's arguments are (they are in a Position-Zero
+// Read chunk) keeps a bound of its own until it has brought them.
 func (s *Server) Admit(c *Call) (Plan, bool) {
 	c.state = callState{server: s}
 	c.Subject, c.Progress, c.Early = nil, nil, false
@@ -47,7 +47,7 @@ func (s *Server) Admit(c *Call) (Plan, bool) {
 	return s.judge(c)
 }
 
-// find fills in what serves the call that h is the header of.
+// find stores the program, version and procedure that serve a call with header h.
 func (st *callState) find(t *table, h *CallHeader) AcceptStat {
 	if st.number = t.find(h.Program); st.number == nil {
 		return st.findFallback(t.fallback, h)
@@ -75,8 +75,7 @@ func (st *callState) findFallback(f Fallback, h *CallHeader) AcceptStat {
 	return Success
 }
 
-// judge holds the call's sizes against its procedure's row of the Binding, and asks
-// the program.
+// judge checks the call's sizes against its procedure's row of the Binding, and asks the program.
 func (s *Server) judge(c *Call) (Plan, bool) {
 	st := &c.state
 	h, row := &c.Header, st.procedure
@@ -98,7 +97,7 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 	if wraps {
 		st.sealed = true
 		if c.MessageLen > len(c.Message) || c.MessageLen > maxUnwrapAtOnce {
-			// It cannot be told yet what the arguments are.
+			// The arguments cannot be read before Unwrap.
 			st.planned(row.MaxResults, 0, most)
 			return st.plan, true
 		}
@@ -123,7 +122,8 @@ func (s *Server) judge(c *Call) (Plan, bool) {
 // maxWrapping is the most that a protection may add to arguments, in bytes.
 const maxWrapping = 1024
 
-// planned makes the Plan of a call whose results are so large.
+// planned makes the Plan of a call. words, payload and args are the largest sizes of its results
+// and arguments, in bytes.
 func (st *callState) planned(words, payload, args int) {
 	o, p := &st.overhead, &st.plan
 	p.Args = args
@@ -132,7 +132,7 @@ func (st *callState) planned(words, payload, args int) {
 	p.Placement = !o.Wraps
 }
 
-// hear asks the program about a call. It is false where the call is over.
+// hear asks the program about a call. If it returns false, the call is over.
 func (s *Server) hear(c *Call) bool {
 	st := &c.state
 	j := &st.judged
@@ -155,8 +155,8 @@ func (s *Server) hear(c *Call) bool {
 	return true
 }
 
-// consult walks over the arguments, as far as they are here, and has the program
-// judge what that says.
+// consult walks over the arguments, as far as they have arrived, and lets the program judge the
+// resulting Shape.
 func (s *Server) consult(c *Call) (out Outcome) {
 	defer s.caught(c, &out)
 	st := &c.state
@@ -174,8 +174,8 @@ func (s *Server) consult(c *Call) (out Outcome) {
 	return st.program.Judge(&c.Arrived, j)
 }
 
-// resultWords is how many bytes of words results may have so that they can be carried
-// back without payload.
+// resultWords returns the largest size of results without payload that the reply can carry, in
+// bytes.
 func (c *Call) resultWords() int {
 	room := c.Way.Room()
 	if room.Continued {
@@ -185,8 +185,8 @@ func (c *Call) resultWords() int {
 	return max(room.Largest()-ReplyHeader-o.Verifier-o.Before-o.Behind, 0)
 }
 
-// carries says whether a reply of so many bytes without payload, and payload,
-// finds its way back.
+// carries reports whether a reply of this many bytes without payload, and payload bytes of
+// payload, can be carried back.
 func (c *Call) carries(reply, payload int) bool {
 	room := c.Way.Room()
 	if room.Continued {
@@ -206,11 +206,11 @@ func (c *Call) carries(reply, payload int) bool {
 	return reply <= room.Largest()
 }
 
-// Oversize answers a call that was admitted by its start, and of which more comes
-// than its Plan said: the way is used by it.
+// Oversize answers a call that Admit let in by its start, if more of it arrives than its Plan
+// allowed. It uses the way.
 func (s *Server) Oversize(c *Call) { s.reject(c, GarbageArgs) }
 
-// refuse, drop, turnAway, reject and deny use the way of a call that is not served.
+// refuse, drop, turnAway, reject and deny end a call that is not served. They use its way.
 
 func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 	s.ended(c, StatusNotACall+Status(why-RefuseNotACall))
@@ -220,7 +220,7 @@ func (s *Server) refuse(c *Call, why Refusal) (Plan, bool) {
 
 func (s *Server) drop(c *Call) (Plan, bool) { return s.turnAway(c, Dropped) }
 
-// turnAway ends a call as a Protection or a Judge wills.
+// turnAway ends a call with the outcome of a Protection or of a Service's Judge.
 func (s *Server) turnAway(c *Call, out Outcome) (Plan, bool) {
 	switch {
 	case out.Dropped:
@@ -234,7 +234,7 @@ func (s *Server) turnAway(c *Call, out Outcome) (Plan, bool) {
 	case out.Auth != AuthOK:
 		return s.deny(c, out.Auth)
 	case out.Block || out.Pending || out.Stat == Success || out.Stat > AcceptSystemErr:
-		out = SystemErr // there is no such end here
+		out = SystemErr // no Judge may return such an outcome
 	}
 	return s.reject(c, out)
 }
@@ -253,8 +253,8 @@ func (s *Server) reject(c *Call, out Outcome) (Plan, bool) {
 	return Plan{}, false
 }
 
-// putVersions writes what follows PROG_MISMATCH: the versions given, or, if both are
-// 0, those that are registered.
+// putVersions writes the data of PROG_MISMATCH: the versions given or, if both are 0, the
+// registered ones.
 func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
 	if low == 0 && high == 0 && st.number != nil {
 		low, high = st.number.low, st.number.high
@@ -263,8 +263,8 @@ func (st *callState) putVersions(w *xdr.Writer, low, high uint32) {
 	w.Uint32(high)
 }
 
-// deny answers MSG_DENIED: for the credential, or with AuthOK for the version of
-// RPC.
+// deny answers MSG_DENIED: because of the credential or, if why is AuthOK, because of the RPC
+// version.
 func (s *Server) deny(c *Call, why AuthStat) (Plan, bool) {
 	w := c.Way.Writer(ErrorReply)
 	if why == AuthOK {

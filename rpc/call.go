@@ -8,29 +8,29 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// AdmitPrefix is how much of a message a transport must have at hand for Admit,
-// in bytes, unless the message is shorter: room for the largest header (RFC 5531
-// §8.2: two authenticators of 400 bytes) and the arguments' first items.
+// AdmitPrefix is how many bytes of a message a transport must have received before it calls
+// Admit, unless the message is shorter. It is room for the largest header (RFC 5531 §8.2: two
+// authenticators of 400 bytes) and the first arguments.
 const AdmitPrefix = 2048
 
-// Arrived is a call of which the first part is here: what Admit and a program's
-// Judge may look at. The transport fills in all but Header and Cred.
+// Arrived is a call whose start has arrived: the data that Admit and a Service's Judge may use.
+// The transport sets all fields except Header and Cred.
 type Arrived struct {
 	Conn *Conn
 	Way  Way
-	// Message is the RPC message from its XID on, without what travelled
-	// beside it. For Admit at least AdmitPrefix bytes of it, for Serve all.
+	// Message is the RPC message from its XID on, without the items that travelled beside it. For
+	// Admit it has at least AdmitPrefix bytes, for Serve all.
 	Message []byte
-	// MessageLen is the length of the whole Message. Where it is not known
-	// yet (a record of several fragments), it is the least that it can be.
+	// MessageLen is the length of the whole Message. If the transport does not know it yet (a
+	// record of several fragments), it is the least possible length.
 	MessageLen int
-	// Placed are the positions and lengths of what travels beside the message,
-	// ascending.
+	// Placed are the positions and lengths of the items that travel beside the message, in
+	// ascending order.
 	Placed []Placed
 
 	// Header is decoded by Admit; its slices alias Message.
 	Header CallHeader
-	// Cred is the caller, as the Protection of its flavor verified it.
+	// Cred is the caller, as verified by the Protection of its flavor.
 	Cred Cred
 }
 
@@ -43,37 +43,36 @@ type Call struct {
 
 	// The transport fills these in between Admit and Serve.
 
-	// Excised are the contents of what Placed announced, in the same order.
+	// Excised are the contents of the items in Placed, in the same order.
 	Excised []xdr.Excised
-	// Memory is the block reserved for the call by its Plan, or nil, with one
-	// reference that the transport holds until the way was used. Results'
-	// payload may be put at ResultsAt and beyond: see ResultMemory.
+	// Memory is the block that the transport reserved for the call by its Plan, or nil. The
+	// transport holds one reference to it until the way is used. The payload of the results may
+	// be put at ResultsAt and after it: see ResultMemory.
 	Memory    *mem.Buffer
 	ResultsAt int
 
-	// Serve finds these.
+	// Serve gets these fields.
 
-	// Args is the cursor at the arguments, with the excised items in their
-	// places.
+	// Args reads the arguments, with the excised items in their places.
 	Args xdr.Decoder
-	// Subject is the Judgement's.
+	// Subject is Judgement.Subject.
 	Subject any
-	// Early: only the start of the arguments is here. See Judgement.Early.
+	// Early: only the start of the arguments has arrived. See Judgement.Early.
 	Early bool
 	// Try: the procedure may not block; it answers WouldBlock instead.
 	Try bool
-	// Progress is the program's own: where a Serve goes on that was interrupted.
-	// It is nil at first.
+	// Progress belongs to the program: it says where an interrupted Serve continues. It is nil at
+	// first.
 	Progress any
 
-	state callState // rpc's own
-	// detached counts, over all the calls that this record was, those that
-	// their program detached. Nothing sets it back.
+	state callState // the rpc package's own
+	// detached counts the calls that their program detached, over all calls that used this
+	// record. It is never reset.
 	detached atomic.Uint32
 }
 
-// Reset is for the transport: it forgets all that the record holds of a call whose
-// way was used, so that the record can be used for another one.
+// Reset is for the transport: it clears the record of a call whose way was used, so that another
+// call can use the record.
 func (c *Call) Reset() {
 	c.Conn, c.Way = nil, nil
 	c.Message, c.MessageLen = nil, 0
@@ -84,24 +83,24 @@ func (c *Call) Reset() {
 	c.state = callState{}
 }
 
-// Changes says that the call changes something: it may not be executed any number of times.
+// Changes reports that the call changes something, so that it must not be executed twice.
 func (c *Call) Changes() bool { return c.state.judged.Once }
 
-// Mark says that what was decoded, written and done so far stands: a Serve that
-// answers WouldBlock or Pending after it goes on from here when it is called
-// again, with c.Args and w as they are now. Before the first Mark it starts anew.
+// Mark keeps everything decoded, written and done so far. If Serve later answers WouldBlock or
+// Pending, its next run continues here, with c.Args and w as they are now. Before the first Mark
+// it starts anew.
 func (c *Call) Mark(w *xdr.Writer) {
 	c.state.mark = mark{words: w.Len(), results: c.ResultsAt, args: c.Args}
 }
 
-// mark is a place that a call can go back to.
+// A mark is a state of a call to which rewind returns.
 type mark struct {
-	words   int // written
-	results int // of the memory
+	words   int // bytes written
+	results int // bytes of Memory used
 	args    xdr.Decoder
 }
 
-// rewind takes back what came after the last mark.
+// rewind undoes everything after the last mark.
 func (c *Call) rewind() {
 	m := &c.state.mark
 	c.state.w.Truncate(m.words)
@@ -109,11 +108,10 @@ func (c *Call) rewind() {
 	c.Args = m.args
 }
 
-// Detach makes the call outlive the Serve that it came by: Way.Detach, and
-// Header, Cred and Args point at the call's own copy of the message, where they
-// stood. What was decoded before aliases memory that is not the call's any more.
-// A program that detached a call is the one to end it, by Complete or Resume, even
-// where its Serve panics.
+// Detach makes the call outlive its Serve. It calls Way.Detach, and points Header, Cred and Args
+// at the call's own copy of the message, at the same positions. Slices decoded earlier still
+// alias memory that is no longer the call's. The program that detached a call has to end it, by
+// Complete or Resume, even if its Serve panics.
 func (c *Call) Detach() {
 	c.detached.Add(1)
 	c.detach()
@@ -126,35 +124,32 @@ func (c *Call) detach() {
 	c.state.mark.args.Rebase(c.body())
 }
 
-// Complete ends a call whose Serve answered Outcome.Pending: results encodes them
-// as Program.Serve would have, on the calling goroutine, and says how the
-// call ended (not Block, and not Pending again). It may be called before
-// that Serve returns.
+// Complete ends a call whose Serve answered Outcome.Pending. results runs on the calling
+// goroutine: it encodes the results as Service.Serve would, and returns the outcome, which may be
+// neither Block nor Pending. Complete may be called before that Serve returns.
 func (c *Call) Complete(results func(w *xdr.Writer) Outcome) {
 	c.rewind()
 	c.state.server.complete(c, results)
 }
 
-// Resume has the Executor call Serve again for a call whose Serve answered
-// Outcome.Pending: it goes on from the last Mark, without Try. lane is with what
-// it may stall. It may be called before that Serve returns, if the procedure does
-// not touch the call after it let others know of it.
+// Resume has the executor call Serve again for a call whose Serve answered Outcome.Pending. Serve
+// continues at the last Mark, without Try. lane names the resource that the call may wait for.
+// Resume may be called before that Serve returns, if the procedure does not touch the call after
+// it has published it.
 func (c *Call) Resume(lane any) {
 	c.rewind()
 	c.Try = false
 	c.state.server.exec.submit(c, lane)
 }
 
-// Placed says where an item that travels beside the message belongs and how
-// long it is.
+// Placed is the position and the length of an item that travels beside the message.
 type Placed struct {
-	Position uint32 // in the unreduced RPC message
+	Position uint32 // in the RPC message with all items in place
 	Length   uint32
 }
 
-// ResultMemory hands out n bytes of the call's reserved memory for a result's
-// payload, with the reference that gives them back: to be passed on to
-// xdr.Writer.Payload. nil where the Plan did not ask for that much.
+// ResultMemory returns n bytes of the call's reserved memory for a result's payload, and the
+// reference to pass to xdr.Writer.Payload. It returns nil if the Plan did not reserve that much.
 func (c *Call) ResultMemory(n int) ([]byte, xdr.Releaser) {
 	if c.Memory == nil || n > len(c.Memory.Bytes())-c.ResultsAt {
 		return nil, nil
@@ -165,28 +160,28 @@ func (c *Call) ResultMemory(n int) ([]byte, xdr.Releaser) {
 	return b, c.Memory
 }
 
-// ResultRoom is how long the next eligible result may be so that the reply can be
-// carried back, in bytes: what its own Write chunk holds, or what is left for all
-// that goes without one (RFC 8267 §6). rest is how many bytes of words are still to
-// be written, the result's count included.
+// ResultRoom returns the largest size of the next eligible result with which the reply can be
+// carried back, in bytes: the length of its own Write chunk or, without one, the room left in the
+// message (RFC 8267 §6). rest is how many bytes of words the program still has to write, the
+// result's count included.
 func (c *Call) ResultRoom(w *xdr.Writer, rest int) int {
 	next, left := c.unplaced(w)
 	if n, ok := c.place(next); ok {
 		return n
 	}
-	// Rounded down to whole words: padding takes the rest.
+	// A multiple of four: the padding of the result fits as well.
 	return max(left-rest, 0) &^ 3
 }
 
-// WordsRoom is how many bytes of words may still be written so that the reply can be
+// WordsRoom returns how many bytes of words the program may still write so that the reply can be
 // carried back.
 func (c *Call) WordsRoom(w *xdr.Writer) int {
 	_, left := c.unplaced(w)
 	return max(min(left, w.Available()-c.state.overhead.Behind), 0)
 }
 
-// unplaced says which eligible result is the next, counted from 0, and how much can
-// still be carried back without a place of its own.
+// unplaced returns the number of the next eligible result, counted from 0, and how many bytes the
+// message can still carry.
 func (c *Call) unplaced(w *xdr.Writer) (next, left int) {
 	without := w.Len()
 	for _, p := range w.Payloads() {
@@ -206,7 +201,7 @@ func (c *Call) unplaced(w *xdr.Writer) (next, left int) {
 	return next, room.Largest() - without - c.state.overhead.Behind
 }
 
-// place is what the caller offers for eligible result i, counted from 0.
+// place returns the length of the caller's own place for eligible result i, counted from 0.
 func (c *Call) place(i int) (n int, ok bool) {
 	if !c.state.plan.Placement {
 		return 0, false
@@ -214,23 +209,23 @@ func (c *Call) place(i int) (n int, ok bool) {
 	return c.Way.Place(i)
 }
 
-// A Plan is what an admitted call will need.
+// A Plan is what the transport has to reserve for an admitted call.
 type Plan struct {
-	// Args is the largest that the arguments can be, in bytes, where the
-	// message's length is not known yet.
+	// Args is the largest possible size of the arguments, in bytes. It matters if the message's
+	// length is not known yet.
 	Args int
-	// Reply is the largest RPC reply message without payload, in bytes:
-	// the capacity that the Way's Writer is asked for.
+	// Reply is the largest RPC reply message without payload, in bytes: the capacity to ask of
+	// Way.Writer.
 	Reply int
 	// Results is the payload memory that the results need, in bytes.
 	Results int
 	// Placement: results marked eligible may be placed directly, and
 	// arguments may have been (not under RPCSEC_GSS integrity or privacy).
 	Placement bool
-	// Early: nothing is to be reserved or brought for the call. Serve it now; the
-	// transport skips what is still to come of it.
+	// Early: the transport reserves and brings nothing. It calls Serve now, and skips the rest of
+	// the call.
 	Early bool
-	// Group, where not nil, bounds the memory reserved for the call, beside the
+	// Group, if not nil, also bounds the memory reserved for the call, in addition to the
 	// connection's share.
 	Group *mem.Group
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// ErrCallLost: the connection ended before the reply came; whether the call was
-// executed is not known.
+// ErrCallLost: the connection ended before the reply came. The peer may or may not have executed
+// the call.
 var ErrCallLost = errors.New("rpc: connection lost before the reply came")
 
 // A Caller makes calls on a connection: a client's, or a server's backchannel.
@@ -16,20 +16,20 @@ type Caller interface {
 	// Start sends x as soon as the transport lets it (credits, socket) and
 	// returns at once; x.Done tells the end. Calls go out in order of Start.
 	Start(x *Exchange)
-	// Cancel gives up on x: Done follows, soon, with the error given, unless
-	// it was called already. Memory of x is out of the peer's reach by then.
+	// Cancel gives up on x. Done follows soon with this error, unless Done was already called. By
+	// then the peer cannot access memory of x any more.
 	Cancel(x *Exchange, err error)
 }
 
-// A Client is a Caller whose connection is its user's to close. Close returns
-// when every Exchange is done.
+// A Client is a Caller whose user closes the connection. Close returns when every Exchange is
+// done.
 type Client interface {
 	Caller
 	Close()
 }
 
-// A Dialer connects to another RPC server. It is handed to code that
-// calls one without knowing transports.
+// A Dialer connects to another RPC server. Code that calls servers gets one, so that it need not
+// know transports.
 type Dialer func(ctx context.Context, network, address string) (Client, error)
 
 // An Exchange is one call that this side makes, and its reply. It may be used
@@ -42,8 +42,8 @@ type Exchange struct {
 	// MaxAuthBytes each at most. w holds the header up to the procedure. It is
 	// called once for each transmission, before Args, on the same goroutine.
 	Sign func(x *Exchange, w *xdr.Writer)
-	// Binding tells a transport with direct data placement what is eligible
-	// and how large the reply gets; nil: nothing is, and MaxResults holds.
+	// Binding tells a transport with direct data placement which items are eligible, and how
+	// large the reply gets. If it is nil, no item is eligible, and MaxResults bounds the reply.
 	Binding *Procedure
 	// Args encodes the arguments. Payload marked eligible may be exposed to
 	// the peer instead of copied. It may be called again for a
@@ -51,16 +51,16 @@ type Exchange struct {
 	Args func(w *xdr.Writer)
 	// MaxArgs bounds the words that Args writes, without payload.
 	MaxArgs int
-	// MaxResults bounds the results without what goes to Sinks. 0 means
-	// what fits a reply without chunks.
+	// MaxResults bounds the results without the items placed in Sinks. 0 means that the reply
+	// fits without chunks.
 	MaxResults int
-	// Sinks are where eligible results may be placed, one item each, in order.
+	// Sinks are buffers for the eligible results, one for each, in order.
 	Sinks [][]byte
-	// Locate, where set, finds the first eligible result in a reply as the
-	// bytes of it arrive on a stream, so that a large one is read into the
-	// first sink: the position of its content in the message (Position of the
-	// cursor where it stands) and its length, or 0. results is a copy of
-	// a cursor at the results, perhaps cut off after AdmitPrefix bytes.
+	// Locate, if not nil, finds the first eligible result while the reply arrives on a stream, so
+	// that the transport can read a large one directly into the first sink. It returns the
+	// position of the result's content in the message (Decoder.Position there) and its length, or
+	// 0. results is a copy of a cursor at the results, and may be cut off after AdmitPrefix
+	// bytes.
 	Locate func(results xdr.Decoder) (position, length int)
 	// Done is called once, when the reply is here or will not come. It may
 	// decode Results, which are valid only during Done. It must not block.
@@ -75,7 +75,7 @@ type Exchange struct {
 	// Verf is the verifier of an accepted reply, valid like Results.
 	Verf AuthBytes
 
-	// Transport is the caller implementation's own.
+	// Transport belongs to the implementation of Caller.
 	Transport any
 }
 
@@ -93,8 +93,8 @@ func (x *Exchange) Put(w *xdr.Writer) {
 	}
 }
 
-// HeaderSize is for transports: the length of the call's header, or the most that it
-// can be where x is signed, in bytes.
+// HeaderSize is for transports: it returns the length of the call's header in bytes or, if x.Sign
+// is set, the largest possible length.
 func (x *Exchange) HeaderSize() int {
 	if x.Sign != nil {
 		return MaxCallHeader
@@ -103,12 +103,11 @@ func (x *Exchange) HeaderSize() int {
 	return callFixed + 2*authFixed + n + xdr.Pad(n)
 }
 
-// Read is for transports: it reads the header of the reply at which x.Results
-// stands.
+// Read is for transports: it reads a reply's header. x.Results stands at its start.
 func (x *Exchange) Read() { _, x.Verf, x.Err = ReadReply(&x.Results) }
 
-// Do makes one call and waits for it. decode, where not nil, reads the results
-// while they are valid. The context bounds the wait.
+// Do makes one call and waits for it. decode, if not nil, reads the results while they are valid.
+// The wait ends with the context.
 func Do(ctx context.Context, k Caller, x *Exchange, decode func(d *xdr.Decoder) error) error {
 	done := make(chan error, 1)
 	x.Done = func(x *Exchange) {

@@ -15,59 +15,58 @@ const MaxGroups = 16
 // MaxMachineName is the longest machine name of AUTH_SYS (RFC 5531 §14).
 const MaxMachineName = 255
 
-// AuthBytes is an authenticator as it travels: flavor and body.
+// AuthBytes is an authenticator on the wire: flavor and body.
 type AuthBytes struct {
 	Flavor Flavor
 	Body   []byte
 }
 
-// A Cred is a caller's identity after verification. Groups may alias the Cred
-// itself: copy a Cred by pointer only.
+// A Cred is a caller's verified identity. Groups may alias the Cred itself: copy a Cred by
+// pointer only.
 type Cred struct {
 	Flavor   Flavor
 	UID, GID uint32
 	Groups   []uint32
 	// Machine is AUTH_SYS's machine name; it aliases the message.
 	Machine []byte
-	// Principal is the caller's identity by a flavor that proves it, such as
-	// user@REALM; "" where the flavor does not.
+	// Principal is the caller's name, such as user@REALM, if the flavor proves it; "" if it does
+	// not.
 	Principal string
-	// Target is the name by which the caller called for us, where Principal is set, such
-	// as nfs/host@REALM: what it takes calls to itself from (RFC 7530 §3.3.3).
+	// Target is the name of this server under which the caller authenticated, such as
+	// nfs/host@REALM, if Principal is set. The server uses it when it calls back (RFC 7530
+	// §3.3.3).
 	Target string
-	// Anonymous: the caller is proven to be Principal, which has no numbers here.
-	// UID and GID are NobodyID then.
+	// Anonymous: the caller has proven that it is Principal, but Principal has no user number on
+	// this machine. UID and GID are NobodyID then.
 	Anonymous bool
-	// Unsure: it could not be told whether Principal has numbers here. Anonymous is set as
-	// well, but that may be wrong: a program that does something as the caller has to
-	// delay that.
+	// Unsure: the server could not find out whether Principal has a user number. Anonymous is set
+	// as well, but may be wrong: a program that acts as the caller has to delay the call.
 	Unsure bool
-	// GSS is how RPCSEC_GSS protects the call, 0 for other flavors, and Mechanism
-	// by which mechanism: the content octets of its object identifier, not to be
-	// changed.
+	// GSS is the service by which RPCSEC_GSS protects the call, 0 for other flavors. Mechanism is
+	// the mechanism: the content octets of its object identifier, which must not be changed.
 	GSS       GSSService
 	Mechanism []byte
 
 	groups [MaxGroups]uint32
 }
 
-// NobodyID is the user and group of callers that have no numbers here, as Linux has
-// them.
+// NobodyID is the user and group of callers that have no numbers on this machine, the same as
+// Linux uses.
 const NobodyID = 65534
 
 // GSSService is how RPCSEC_GSS protects a call and its reply (RFC 2203 §5.2.2).
 type GSSService uint32
 
-// Services of RPCSEC_GSS: the header is authenticated, arguments and results cannot
-// be changed, or not even be read.
+// Services of RPCSEC_GSS: the header is authenticated; arguments and results cannot be changed on
+// their way; or they cannot even be read.
 const (
 	GSSNone      GSSService = 1
 	GSSIntegrity GSSService = 2
 	GSSPrivacy   GSSService = 3
 )
 
-// machineAt is where the machine name starts in an AUTH_SYS body: after the
-// stamp and its own length.
+// machineAt is the offset of the machine name in an AUTH_SYS body: after the stamp and the name's
+// length.
 const machineAt = 8
 
 // verifyNone is the Protection of AUTH_NONE (RFC 5531 §8.2).
@@ -76,7 +75,7 @@ func verifyNone(a *Arrived) Outcome {
 	return verifierless(a)
 }
 
-// verifySys is the Protection of AUTH_SYS: what the caller says of itself.
+// verifySys is the Protection of AUTH_SYS. It believes the caller.
 func verifySys(a *Arrived) Outcome {
 	a.Cred.reset(AuthSys)
 	if !a.Cred.parseSys(a.Header.Cred.Body) {
@@ -85,7 +84,7 @@ func verifySys(a *Arrived) Outcome {
 	return verifierless(a)
 }
 
-// verifierless refuses a verifier where the flavor has none.
+// verifierless refuses a call that has a verifier although its flavor has none.
 func verifierless(a *Arrived) Outcome {
 	if a.Header.Verf.Flavor != AuthNone {
 		return Denied(AuthBadVerf)
@@ -98,12 +97,11 @@ func (c *Cred) reset(f Flavor) {
 	c.Principal, c.Target, c.Anonymous, c.Unsure, c.GSS, c.Mechanism = "", "", false, false, 0, nil
 }
 
-// parseSys decodes an AUTH_SYS body (RFC 5531 §14), which must hold nothing
-// else.
+// parseSys decodes an AUTH_SYS body (RFC 5531 §14). The body must hold nothing else.
 func (c *Cred) parseSys(body []byte) bool {
 	var d xdr.Decoder
 	d.Reset(body, 0, nil)
-	d.Skip(4) // stamp: the caller's own
+	d.Skip(4) // stamp: of no use to the server
 	c.Machine = d.Opaque(MaxMachineName)
 	c.UID, c.GID = d.Uint32(), d.Uint32()
 	n := d.Count(MaxGroups, 4)
@@ -114,9 +112,9 @@ func (c *Cred) parseSys(body []byte) bool {
 	return d.Finish() == nil
 }
 
-// AuthSysCred is the AUTH_SYS authenticator of a caller (RFC 5531 §14). It
-// fails where machine is longer than MaxMachineName or there are more than
-// MaxGroups groups: which groups to leave out is for the caller to decide.
+// AuthSysCred returns a caller's AUTH_SYS authenticator (RFC 5531 §14). It fails if machine is
+// longer than MaxMachineName, or if there are more than MaxGroups groups: the caller of
+// AuthSysCred decides which groups to leave out.
 func AuthSysCred(stamp uint32, machine string, uid, gid uint32, groups []uint32) (AuthBytes, error) {
 	if len(machine) > MaxMachineName {
 		return AuthBytes{}, errors.New("rpc: machine name is too long for AUTH_SYS")

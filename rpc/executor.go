@@ -8,65 +8,65 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
-// executor runs calls that may block, on a bounded number of goroutines. Each
-// lane (something that may stall: a file system) has a bound of its own, and at
-// least one goroutine, so that the others go on when it stalls. Within a lane client
-// addresses take turns, and then their connections (package turns): an address has half of
-// the lane's goroutines at most. Between lanes that wait for a goroutine the lanes take turns.
-// What waits when its connection ends is dropped, unless it has begun.
+// executor runs calls that may block, on a bounded number of goroutines. A lane is a resource
+// that may stall, such as a file system. Each lane has its own bound and at least one goroutine,
+// so that a stalled lane does not stop the others. Within a lane, client addresses take turns,
+// and within an address its connections (package turns). An address may use half of a lane's
+// goroutines. Lanes that wait for a goroutine take turns as well. When a connection ends, the
+// executor drops its calls that have not begun.
 type executor struct {
 	run     func(*Call)
 	abandon func(*Call)
-	working func() // nil, or told that a worker begins a call
-	workers int    // bounds
+	working func() // nil, or called when a worker begins a call
+	workers int    // a bound, like perLane
 	perLane int
 	idleFor time.Duration
-	// lendWithin: see Config.
+	// lendWithin is Config.LendWithin.
 	lendWithin time.Duration
 
 	mu      sync.Mutex
 	lanes   map[any]*lane
-	waiting ring[*lane] // lanes with calls to run and fewer running than allowed
-	idle    *worker     // the one that became idle last
-	team    []*worker   // all there are
+	waiting ring[*lane] // lanes with waiting calls and fewer workers than allowed
+	idle    *worker     // the worker that became idle last
+	team    []*worker   // all workers
 	running int
 	queued  int
 	closed  bool
 	wg      sync.WaitGroup
-	newLane *lane // unused ones
+	newLane *lane // first of the unused lanes
 
-	// Calls that run on the goroutine which received them: see Turn.
-	out         []*Turn // of those that are not late
-	turns       *Turn   // unused ones
+	// Calls that run on the goroutine that received them: see Turn.
+	out         []*Turn // those that are not late
+	turns       *Turn   // first of the unused Turns
 	unusedTurns int
 	watching    bool
-	quiet       int       // ticks of the watch since a call was lent to
-	asked       time.Time // lend was called last
-	// Calls that were lent a place, and those of them that became late.
+	quiet       int       // ticks of the watch since the last Turn
+	asked       time.Time // when lend was last called
+	// lends counts the Turns; replaced counts those that became late.
 	lends, replaced uint64
 }
 
-// A lane exists while it has calls.
+// A lane exists as long as it has calls.
 type lane struct {
 	key     any
 	running int
 	queued  int
-	waits   bool // on executor.waiting
-	late    int  // of those that run, on the goroutine that received them
+	waits   bool // it is on executor.waiting
+	late    int  // running Turns that are late
 	line    turns.Line[*Conn, *Call]
 	unused  *lane
 }
 
-// lanePlace is where a call waits in a lane, or the client address of one that runs.
+// lanePlace is the place of a waiting call in a lane, or the client address of a running call.
 type lanePlace = turns.Place[*Conn, *Call]
 
 // worker is a goroutine that runs calls.
 type worker struct {
-	wake       chan *Call // nil: end
-	prev, next *worker    // on executor.idle
-	place      int        // in executor.team
-	// lane is that of the call that runs, nil where none does, and address holds the
-	// worker there; since is when the call began.
+	wake       chan *Call // a nil call ends the worker
+	prev, next *worker    // links in executor.idle
+	place      int        // index in executor.team
+	// lane is the lane of the running call, or nil. address is the client address that the worker
+	// counts for. since is when the call began.
 	lane    *lane
 	address *lanePlace
 	since   time.Time
@@ -80,7 +80,7 @@ func newExecutor(cfg *Config, run, abandon func(*Call)) *executor {
 	}
 }
 
-// submit runs c soon. Nothing of it blocks.
+// submit runs c soon. It does not block.
 func (x *executor) submit(c *Call, key any) {
 	now := time.Now()
 	x.mu.Lock()
@@ -103,7 +103,7 @@ func (x *executor) submit(c *Call, key any) {
 	if !idle {
 		w = &worker{wake: make(chan *Call, 1)}
 	}
-	// The lane's own next call: an earlier one may be waiting.
+	// Take the lane's next call, which may be another one that waited before.
 	if c = x.start(w, l, now); c == nil {
 		x.wait(l)
 		x.mu.Unlock()
@@ -146,7 +146,7 @@ func (x *executor) openLane(key any) *lane {
 	return l
 }
 
-// start gives w the next call of a lane, or nil where none of those that wait may be run.
+// start gives w the next call of a lane. It returns nil if none of the waiting calls may run.
 func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
 	p, address := l.line.Take(x.perLane)
 	if p == nil {
@@ -160,8 +160,8 @@ func (x *executor) start(w *worker, l *lane, now time.Time) *Call {
 	return p.Value
 }
 
-// ended takes back what start counted, and returns the worker's next call, or nil. A lane
-// with calls and no other goroutine keeps this one: others may stall.
+// ended undoes the counts of start, and returns the worker's next call, or nil. A lane with calls
+// and no other worker keeps this one, because workers of other lanes may stall.
 func (x *executor) ended(w *worker, now time.Time) *Call {
 	l := w.lane
 	l.line.GiveBack(w.address)
@@ -188,15 +188,14 @@ func (x *executor) shut(l *lane) {
 	l.unused, x.newLane = x.newLane, l
 }
 
-// may says whether a lane may have one more goroutine. The first it always has,
-// beyond the bound of all if need be, so that lanes which stall stop no other,
-// however many they are. Of what the others leave it may take half: it leaves as
-// much for those to come.
+// may reports whether a lane may have one more worker. Its first worker is always allowed, even
+// beyond x.workers, so that stalled lanes never stop another one. Beyond that, a lane may use
+// half of the workers that the other lanes leave, so that as many remain for lanes to come.
 func (x *executor) may(l *lane) bool {
 	return l.running == 0 || l.running < (x.workers-(x.running-l.running)+1)/2
 }
 
-// wait puts a lane in line for a goroutine, if it can use one.
+// wait puts a lane in line for a worker, if the lane can use one.
 func (x *executor) wait(l *lane) {
 	if !l.waits && l.queued > 0 && l.running < x.perLane {
 		l.waits = true
@@ -212,7 +211,7 @@ func (x *executor) enqueue(l *lane, c *Call) {
 	x.queued++
 }
 
-// forget abandons what waits of a connection that has ended, and has not begun.
+// forget abandons the waiting calls of a connection that has ended.
 func (x *executor) forget(of *Conn) {
 	var left *Call
 	x.mu.Lock()
@@ -237,12 +236,12 @@ func (x *executor) abandonAll(left *Call) {
 	}
 }
 
-// next is a call for a worker that has none, or nil: of the first lane in line that
-// may have one more goroutine.
+// next returns a call for a free worker, of the first lane in line that may have one more worker;
+// or nil.
 func (x *executor) next(w *worker, now time.Time) *Call {
 	for range x.waiting.n {
 		l, _ := x.waiting.pop()
-		if l.queued == 0 { // its own goroutine took the last one
+		if l.queued == 0 { // its own worker took the last call
 			l.waits = false
 			continue
 		}
@@ -262,7 +261,7 @@ func (x *executor) next(w *worker, now time.Time) *Call {
 	return nil
 }
 
-// work is a goroutine's life.
+// work is the goroutine of a worker.
 func (x *executor) work(w *worker, c *Call) {
 	defer x.wg.Done()
 	timer := time.NewTimer(x.idleFor)
@@ -290,7 +289,7 @@ func (x *executor) work(w *worker, c *Call) {
 	}
 }
 
-// await is the next call of an idle worker, or nil where it is to end.
+// await returns the next call for an idle worker, or nil if the worker is to end.
 func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
 	select {
 	case c := <-w.wake:
@@ -305,7 +304,7 @@ func (x *executor) await(w *worker, timeout <-chan time.Time) *Call {
 		return nil
 	}
 	x.mu.Unlock()
-	return <-w.wake // another goroutine chose w just now, and wakes it
+	return <-w.wake // another goroutine has just chosen w, and wakes it
 }
 
 func (w *worker) linked(x *executor) bool { return w.prev != nil || x.idle == w }
@@ -330,8 +329,8 @@ func (x *executor) unlink(w *worker) {
 	w.prev, w.next = nil, nil
 }
 
-// close abandons what waits and returns when no goroutine is left, or with the
-// context's cause. What runs then is left behind.
+// close abandons the waiting calls and returns when no worker is left, or with the context's
+// cause. Calls that still run then are left behind.
 func (x *executor) close(ctx context.Context) error {
 	x.mu.Lock()
 	x.closed = true
@@ -367,7 +366,7 @@ func (x *executor) close(ctx context.Context) error {
 	}
 }
 
-// inLanes is what each lane has to do.
+// inLanes returns the load of each lane.
 func (x *executor) inLanes(now time.Time) []LaneStats {
 	x.mu.Lock()
 	defer x.mu.Unlock()

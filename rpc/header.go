@@ -2,7 +2,7 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// verdict is what a call's header says about how to go on.
+// A verdict is the result of parsing a call's header.
 type verdict uint8
 
 const (
@@ -13,9 +13,8 @@ const (
 	headerBadVerf
 )
 
-// parse reads a call's header from the start of message. What it fills in
-// aliases message. Where the verdict is not good, all that comes before the
-// fault is filled in.
+// parse reads a call's header from the start of message. The fields alias message. If the verdict
+// is not headerGood, the fields before the fault are set.
 func (h *CallHeader) parse(message []byte) verdict {
 	*h = CallHeader{}
 	var d xdr.Decoder
@@ -47,8 +46,8 @@ func (h *CallHeader) parse(message []byte) verdict {
 	return headerGood
 }
 
-// moved points what aliased the message at where the message is now. The
-// header was good, so that the lengths are.
+// moved points the slices that aliased the message at the message's new place. The header was
+// good, so the lengths are valid.
 func (c *Call) moved() {
 	m, h := c.Message, &c.Header
 	at := callFixed + authFixed

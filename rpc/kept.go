@@ -2,31 +2,29 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// Kept is what a call came to, kept to be answered with again: the results with
-// the places of their payloads, before verifier, protection and chunks, which
-// belong to each request. It serves the duplicate-request cache, and programs that
-// keep replies themselves.
+// Kept is the result of a call, kept for a repetition of the call. It has the results and the
+// places of their payloads, without verifier, protection and chunks, which differ for each
+// request. The duplicate-request cache uses it, and programs that keep replies themselves.
 type Kept struct {
 	auth  AuthStat
 	stat  AcceptStat
-	low   uint32 // of PROG_MISMATCH
+	low   uint32 // versions of PROG_MISMATCH
 	high  uint32
 	body  []byte // the words, then the contents of the payloads
 	words int    // how much of body is words
 	marks []keptMark
 }
 
-// keptMark is a payload's place: the position among the words, and the length.
+// keptMark is the place of a payload: its position among the words, and its length.
 type keptMark struct {
 	at, length int
 	eligible   bool
 }
 
-// Size is how many bytes k holds.
+// Size returns how many bytes k holds.
 func (k *Kept) Size() int { return len(k.body) }
 
-// Keep copies what out and w say of the call's end; w stands behind the results.
-// Memory that k has is used again.
+// Keep copies the outcome and the results in w. It reuses memory of k.
 func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 	from := c.state.results
 	k.auth, k.stat, k.low, k.high = out.Auth, out.Stat, out.Low, out.High
@@ -42,13 +40,12 @@ func (k *Kept) Keep(c *Call, w *xdr.Writer, out Outcome) {
 	}
 }
 
-// Put writes the results to w as they were written first, and says how the call
-// ended. The payloads refer to k, which must not be used for another call while
-// one of them may be read.
+// Put writes the results to w again, and returns the outcome. The payloads refer to k: do not
+// reuse k for another call while a writer still holds them.
 func (k *Kept) Put(w *xdr.Writer) Outcome {
 	at, content := 0, k.body[k.words:]
 	for _, m := range k.marks {
-		w.FixedOpaque(k.body[at : m.at-4]) // the count is Payload's to write
+		w.FixedOpaque(k.body[at : m.at-4]) // Payload writes the count itself
 		w.Payload(content[:m.length:m.length], m.eligible, nil)
 		at, content = m.at, content[m.length:]
 	}
@@ -56,12 +53,12 @@ func (k *Kept) Put(w *xdr.Writer) Outcome {
 	return k.outcome()
 }
 
-// outcome is how the call ended.
+// outcome returns how the call ended.
 func (k *Kept) outcome() Outcome {
 	return Outcome{Auth: k.auth, Stat: k.stat, Low: k.low, High: k.high}
 }
 
-// putCopy is Put for a reply that is changed on its way out, so that k is not.
+// putCopy is Put with copied payloads, for a reply whose protection changes them.
 func (k *Kept) putCopy(w *xdr.Writer) Outcome {
 	at, content := 0, k.body[k.words:]
 	for _, m := range k.marks {

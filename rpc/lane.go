@@ -2,19 +2,17 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/mem"
 
-// laneReply is how long a reply's words get at most, in bytes, that no transport
-// takes payload memory for.
+// laneReply is the largest reply, in bytes of words, for which no transport uses payload memory.
 const laneReply = 2048
 
-// maxIdleLanes is how many lanes are known before idle ones are forgotten.
+// maxIdleLanes is how many lanes the Server knows before it forgets idle ones.
 const maxIdleLanes = 64
 
-// laneGroups is the group of each lane, immutable: a new one is put in place.
+// laneGroups holds the memory group of each lane. It is immutable: a change replaces it.
 type laneGroups map[any]*mem.Group
 
-// groupOf is the group that bounds a call with the plan given, or nil: the payload
-// memory of all calls of one lane is bounded together, so that a lane which stalls
-// does not take the memory of the others along.
+// groupOf returns the group that bounds the payload memory of a call with this plan, or nil. All
+// calls of one lane share a group, so that a stalled lane does not take the memory of the others.
 func (s *Server) groupOf(c *Call, p *Plan) *mem.Group {
 	lane := c.state.judged.Lane
 	if lane == nil || s.cfg.Pool == nil || p.Early ||
@@ -37,8 +35,7 @@ func (s *Server) newGroup(lane any) *mem.Group {
 	}
 	now := make(laneGroups, len(old)+1)
 	for l, g := range old {
-		// A call that got this group just now, and asks for memory only later,
-		// is bounded by a group that others do not share any more.
+		// If a call has just got this group and asks for memory only later, a group that no other
 		if len(old) < maxIdleLanes || !g.Idle() {
 			now[l] = g
 		}

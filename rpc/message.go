@@ -39,7 +39,7 @@ const (
 	msgDenied   replyStat = 1
 )
 
-// rejectStat is why a call was denied (RFC 5531 §9).
+// rejectStat is the reason why a call was denied (RFC 5531 §9).
 type rejectStat uint32
 
 const (
@@ -80,8 +80,8 @@ const (
 	AuthBadVerf      AuthStat = 3
 	AuthRejectedVerf AuthStat = 4
 	AuthTooWeak      AuthStat = 5
-	// RPCSEC_GSS: the context is not known here, or is to be made anew (RFC 5531
-	// §9, RFC 2203 §5.3.3.3).
+	// RPCSEC_GSS: the server does not know the context, or the client has to make a new one (RFC
+	// 5531 §9, RFC 2203 §5.3.3.3).
 	GSSCredProblem AuthStat = 13
 	GSSCtxProblem  AuthStat = 14
 )
@@ -122,12 +122,12 @@ type CallHeader struct {
 	XID                         uint32
 	Program, Version, Procedure uint32
 	Cred, Verf                  AuthBytes
-	// Size is the header's length: where the arguments start.
+	// Size is the header's length, which is where the arguments start.
 	Size int
 }
 
-// MessageType splits messages into calls and replies: the XID and the type.
-// ok is false where message is too short or the type is neither.
+// MessageType returns the XID and the type of a message. ok is false if message is too short or
+// the type is neither call nor reply.
 func MessageType(message []byte) (xid uint32, t MsgType, ok bool) {
 	if len(message) < 8 {
 		return 0, 0, false
@@ -148,7 +148,7 @@ func PutCall(w *xdr.Writer, h *CallHeader) {
 	putAuth(w, &h.Verf)
 }
 
-// putCallFixed writes what comes before the authenticators of a call.
+// putCallFixed writes the part of a call before the authenticators.
 func putCallFixed(w *xdr.Writer, xid, program, version, procedure uint32) {
 	w.Uint32(xid)
 	w.Uint32(uint32(TypeCall))
@@ -163,8 +163,8 @@ func putAuth(w *xdr.Writer, a *AuthBytes) {
 	w.Opaque(a.Body)
 }
 
-// PutAccepted writes the header of an accepted reply with an empty verifier.
-// What the status calls for follows: results for Success, nothing otherwise.
+// PutAccepted writes the header of an accepted reply with an empty verifier. The caller writes
+// the data of the status: results for Success, nothing otherwise.
 func PutAccepted(w *xdr.Writer, xid uint32, stat AcceptStat) {
 	if b := w.Reserve(ReplyHeader); b != nil {
 		put32(b, xid)
@@ -208,18 +208,18 @@ func putDenied(w *xdr.Writer, xid uint32, why rejectStat) {
 	w.Uint32(uint32(why))
 }
 
-// ErrBadReply: a reply that is none by RFC 5531.
+// ErrBadReply: the reply is malformed by RFC 5531.
 var ErrBadReply = errors.New("rpc: malformed reply")
 
-// A ReplyError is a reply that says that the call was not executed, or failed
-// below its program (RFC 5531 §9).
+// A ReplyError is a reply to a call that was not executed, or that failed before its program (RFC
+// 5531 §9).
 type ReplyError struct {
-	// Denied: MSG_DENIED, for Auth or, where Auth is AuthOK, for the version
-	// of RPC. Otherwise Stat says why.
+	// Denied: the reply is MSG_DENIED. The reason is Auth or, if that is AuthOK, the RPC version.
+	// Otherwise Stat is the reason.
 	Denied bool
 	Auth   AuthStat
 	Stat   AcceptStat
-	// Low and High are the versions served, for a mismatch.
+	// Low and High are the versions that the server has, if the version is the reason.
 	Low, High uint32
 }
 
@@ -235,9 +235,8 @@ func (e *ReplyError) Error() string {
 	return "rpc: " + e.Stat.String()
 }
 
-// ReadReply reads a reply's header from d, which stands at its XID, and leaves
-// d at the results. err is nil for SUCCESS, a *ReplyError for every other
-// status, or wraps ErrBadReply.
+// ReadReply reads a reply's header. d stands at its XID at first, and at the results afterwards.
+// err is nil for SUCCESS, a *ReplyError for every other status, or wraps ErrBadReply.
 func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	xid = d.Uint32()
 	t := MsgType(d.Uint32())
@@ -245,7 +244,7 @@ func ReadReply(d *xdr.Decoder) (xid uint32, verf AuthBytes, err error) {
 	if d.Err() != nil || t != TypeReply || stat > msgDenied {
 		return xid, verf, badReply(d)
 	}
-	var re ReplyError // kept off the heap for the replies that are none
+	var re ReplyError // not allocated for successful replies
 	if stat == msgDenied {
 		re.Denied = true
 		switch rejectStat(d.Uint32()) {

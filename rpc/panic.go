@@ -10,35 +10,32 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A Panic is a fault of a Program: it panicked where it was to answer. The call
-// got SYSTEM_ERR, and the server goes on.
+// A Panic reports that a Program panicked while it served a call. The call got SYSTEM_ERR, and
+// the server goes on.
 type Panic struct {
-	// Program and Procedure are what was called; zero where that was not known
-	// yet.
+	// Program and Procedure are those of the call; zero if they were not known yet.
 	Program   uint32
 	Procedure string
-	// Value is what recover returned, and Stack the goroutine's as
-	// debug.Stack has it, the place of the panic included.
+	// Value is the value that recover returned. Stack is the goroutine's stack as debug.Stack
+	// returns it, including the place of the panic.
 	Value any
 	Stack []byte
 }
 
-// maxPanics bounds how many places of panics are told apart. Later ones are
-// counted and not reported.
+// maxPanics is how many places of panics are reported. Panics at further places are only counted.
 const maxPanics = 64
 
-// place is where a panic began, and by which calls it came there: program
-// counters, the innermost first.
+// A place is the program counter of a panic and those of its callers, the innermost first.
 type place [8]uintptr
 
-// panics are the faults of programs.
+// panics counts the panics of programs and remembers their places.
 type panics struct {
 	count    atomic.Uint64
 	mu       sync.Mutex
 	reported map[place]struct{}
 }
 
-// first says whether nothing was reported of a panic at p before.
+// first reports whether this is the first panic at p.
 func (f *panics) first(p place) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,9 +49,8 @@ func (f *panics) first(p place) bool {
 	return true
 }
 
-// panicked counts what a program's function panicked with, and reports it where
-// it is the first of its place. It is called by the deferred function that
-// recovered.
+// panicked counts a panic of a program, and reports it if it is the first at its place. The
+// deferred function that recovered calls it.
 func (s *Server) panicked(number *numberRow, row *procedureRow, value any) {
 	s.panics.count.Add(1)
 	if s.cfg.Panicked == nil || !s.panics.first(placeOfPanic()) {
@@ -67,9 +63,9 @@ func (s *Server) panicked(number *numberRow, row *procedureRow, value any) {
 	s.cfg.Panicked(&f)
 }
 
-// placeOfPanic reads the stack beneath the panic that is being recovered, down
-// to where this package called the program: what called this package differs
-// by transport, and is not the program's.
+// placeOfPanic reads the stack of the panic that is being recovered, up to the function of this
+// package that called the program. The callers of this package differ by transport, so they do
+// not count.
 func placeOfPanic() (p place) {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -92,10 +88,10 @@ func placeOfPanic() (p place) {
 	return p
 }
 
-// perform is the program's Serve, or that of the flavor whose own business the call
-// is. A panic of it ends the call with SYSTEM_ERR, unless the program detached the
-// call before: then Complete or Resume is the program's to call, from whichever
-// goroutine it has told so, and may have been called.
+// perform calls the program's Serve, or that of the flavor's Handler. If it panics, the call ends
+// with SYSTEM_ERR. If the program has detached the call, perform returns Pending instead: the
+// program still has to call Complete or Resume, and another goroutine of it may already have done
+// so.
 func (s *Server) perform(c *Call, w *xdr.Writer) (out Outcome) {
 	number, row, detached := c.state.number, c.state.row, c.detached.Load()
 	defer func() {
@@ -112,13 +108,13 @@ func (s *Server) perform(c *Call, w *xdr.Writer) (out Outcome) {
 	return c.state.program.Serve(c, w)
 }
 
-// encode is the function that a program handed to Complete.
+// encode calls the function that a program passed to Complete.
 func (s *Server) encode(c *Call, w *xdr.Writer, results func(w *xdr.Writer) Outcome) (out Outcome) {
 	defer s.caught(c, &out)
 	return results(w)
 }
 
-// caught, deferred, makes a panic the outcome SYSTEM_ERR.
+// caught, deferred, turns a panic into the outcome SYSTEM_ERR.
 func (s *Server) caught(c *Call, out *Outcome) {
 	if v := recover(); v != nil {
 		s.panicked(c.state.number, c.state.row, v)
@@ -126,7 +122,7 @@ func (s *Server) caught(c *Call, out *Outcome) {
 	}
 }
 
-// failed, deferred, makes a panic the answer false.
+// failed, deferred, turns a panic into the result false.
 func (s *Server) failed(c *Call, ok *bool) {
 	if v := recover(); v != nil {
 		s.panicked(c.state.number, c.state.row, v)

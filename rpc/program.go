@@ -2,59 +2,55 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// A Binding is what an upper layer states about one version of a program: which
-// items may be placed directly, and how large things get (RFC 8166 §6). A
-// program without one is not served over any transport.
+// A Binding is an upper layer's statement about one version of a program: which items may be
+// placed directly, and how large calls and replies get (RFC 8166 §6). Every program needs one, on
+// any transport.
 type Binding struct {
 	// Procedures by number; a procedure without a Name does not exist.
 	Procedures []Procedure
 }
 
-// A Procedure is one row of a Binding. Sizes are in bytes of encoded XDR
-// without RPC headers.
+// A Procedure is one row of a Binding. Sizes are bytes of encoded XDR without RPC headers.
 type Procedure struct {
 	Name string
-	// Once is the procedure's, unless Walk says something else of a call: see
-	// Shape.Once.
+	// Once holds for all calls of the procedure, unless Walk sets Shape.Once otherwise.
 	Once bool
-	// MaxArgs is the largest arguments, payload included.
+	// MaxArgs is the largest size of the arguments, payload included.
 	MaxArgs int
-	// MaxResults is the largest results without eligible payload. It holds where
-	// Walk does not say how large the results of a call get.
+	// MaxResults is the largest size of the results without eligible payload. It holds for calls
+	// for which Walk does not set Shape.Words.
 	MaxResults int
-	// Walk, where set, walks over the arguments and writes down what it learns.
-	// The arguments may be cut off after AdmitPrefix bytes, and items that were
-	// placed are not there: Shape.Item steps over what may be placed. Without
-	// Walk nothing may be.
+	// Walk, if not nil, walks over the arguments and sets s. The arguments may be cut off after
+	// AdmitPrefix bytes, and items placed beside the message are missing: Walk calls Shape.Item
+	// for each item that may be placed. Without Walk no item may be placed.
 	Walk func(args *xdr.Decoder, s *Shape)
 }
 
 // An Outcome is how a procedure ended.
 type Outcome struct {
 	Stat AcceptStat
-	// Low and High are the versions that PROG_MISMATCH states; both 0: those that
-	// are registered.
+	// Low and High are the versions for PROG_MISMATCH. If both are 0, the registered ones are
+	// sent.
 	Low, High uint32
-	// Auth refuses the caller instead (MSG_DENIED), where not zero.
+	// Auth, if not AuthOK, refuses the caller (MSG_DENIED).
 	Auth AuthStat
-	// Block: with Call.Try, the call would have to wait. What was done since the
-	// last Call.Mark is taken back, and Serve is called again on the Executor,
-	// without Try. Lane says with what the call may stall.
+	// Block: with Call.Try set, the call would have to wait. The server undoes everything since
+	// the last Call.Mark, and has the executor call Serve again without Try. Lane names the
+	// resource that the call may wait for.
 	Block bool
 	Lane  any
-	// Pending: Call.Complete or Call.Resume will follow, once, from any
-	// goroutine. The procedure called Call.Detach before. Pending stands above
-	// everything else here.
+	// Pending: the program will call Call.Complete or Call.Resume once, from any goroutine. It
+	// has called Call.Detach before. If Pending is set, the other fields do not count.
 	Pending bool
-	// Dropped: no answer at all. Close: the connection ends as well, so that
-	// a client which sends again only over a new connection does.
+	// Dropped: the call gets no answer. Close: the connection ends as well, because some clients
+	// send a call again only on a new connection.
 	Dropped, Close bool
-	// Failed: the call was executed, and its results say that it did not do what
-	// it was to. It is counted as StatusFailed, and is Success to the caller.
+	// Failed: the call was executed, and its results report a failure. The caller gets Success;
+	// the server counts StatusFailed.
 	Failed bool
 }
 
-// Outcomes that need no more words.
+// Common outcomes.
 var (
 	Done        = Outcome{Stat: Success}
 	Failed      = Outcome{Stat: Success, Failed: true}
@@ -65,71 +61,66 @@ var (
 	DropAndEnd  = Outcome{Dropped: true, Close: true}
 )
 
-// WouldBlock is the outcome of a Try that must go on on the Executor.
+// WouldBlock is the outcome of a Try that has to continue on the executor.
 func WouldBlock(lane any) Outcome { return Outcome{Block: true, Lane: lane} }
 
-// Denied is the outcome for a caller who may not call, and why.
+// Denied is the outcome for a caller that may not call, with the reason.
 func Denied(why AuthStat) Outcome { return Outcome{Auth: why} }
 
-// good says that nothing speaks against going on.
+// good reports that the call may go on.
 func (o *Outcome) good() bool { return *o == Outcome{} }
 
-// A Judgement is what admission comes to know of one call before anything of it
-// is brought, and before memory is reserved for it.
+// A Judgement is what admission finds out about a call before the transport brings the rest of it
+// or reserves memory for it.
 type Judgement struct {
 	// Shape is what the procedure's Walk found. A program may make it smaller.
 	Shape
-	// Room is the most words of results that can be carried back in one message, as
-	// Shape.Words counts them: what the caller offers, less what stands around the
-	// results. It is known when the program is asked.
+	// Room is the largest size of results that one message can carry back, counted like
+	// Shape.Words: the room that the caller offers, less the headers around the results. It is
+	// set when Judge is called.
 	Room int
-	// Early: the call can be answered now, from what is at hand: the caller may
-	// not do what it asks for, or names something that is not there. Nothing is
-	// brought or reserved for it; Serve finds Call.Early set.
+	// Early: the program can answer the call now, from the part that has arrived, for example
+	// because the caller may not do this, or names an object that does not exist. The transport
+	// brings and reserves nothing for it, and Call.Early is set in Serve.
 	Early bool
-	// Known: the caller was let in by something that a stranger does not have,
-	// such as a handle of ours. Its connection is a stranger's no more.
+	// Known: the caller showed something that strangers do not have, such as one of this server's
+	// file handles. Its connection then counts as known.
 	Known bool
-	// Lane is with what the call may stall, as Outcome.Lane: comparable; nil
-	// where that is not known. The payload memory of all calls of one lane is
-	// bounded together.
+	// Lane names the resource that the call may wait for, as Outcome.Lane. It is comparable, and
+	// nil if unknown. The payload memory of all calls of one lane is bounded together.
 	Lane any
-	// Subject is the program's own, found again in Call.Subject.
+	// Subject belongs to the program. Call.Subject returns it.
 	Subject any
 }
 
-// A Program is one RPC program, in one or several of its versions: programs with
-// one number share it, each version served by one of them. Number, Versions and
-// Binding are asked once, when it is registered.
+// A Program is one RPC program in one or more versions. Several Programs may share a number, if
+// each version has one of them. Number, Versions and Binding are called once, at registration.
 type Program interface {
 	Number() uint32
-	// Versions are the lowest and highest served here.
+	// Versions returns the lowest and the highest version of this Program.
 	Versions() (low, high uint32)
-	// Binding of a version, or nil where it is not served here.
+	// Binding returns the Binding of a version, or nil if this Program does not serve it.
 	Binding(version uint32) *Binding
 	Service
 }
 
-// A Fallback serves the calls of all programs that are not registered, such as a
-// relay that carries them on.
+// A Fallback serves the calls of all unregistered programs. A relay is an example.
 type Fallback interface {
-	// Procedure bounds a call as a row of a Binding. nil: PROC_UNAVAIL. It may be
-	// called from many goroutines at once and must not block.
+	// Procedure bounds a call like a row of a Binding. If it returns nil, the answer is
+	// PROC_UNAVAIL. It may be called from many goroutines at once and must not block.
 	Procedure(program, version, procedure uint32) *Procedure
 	Service
 }
 
-// A Service decides on calls and serves them.
+// A Service accepts calls and serves them.
 type Service interface {
-	// Judge decides on a call by what of it is at hand, before anything of it is
-	// brought and before anything is reserved: its caller (a.Conn, a.Cred) and its
-	// purpose (j.Shape). Done lets the call in; every other outcome but Block and
-	// Pending ends it. It may be called from many goroutines at once and must
-	// not block.
+	// Judge decides on a call by its caller (a.Conn, a.Cred) and its purpose (j.Shape), from the
+	// part that has arrived, before the transport brings the rest or reserves memory. Done
+	// accepts the call; every other outcome ends it, and Block and Pending are not allowed. It
+	// may be called from many goroutines at once and must not block.
 	Judge(a *Arrived, j *Judgement) Outcome
-	// Serve runs a procedure that exists: decodes c.Args, encodes the results
-	// to w, which stands behind the reply's header. A result that does not
-	// fit (w.Overflow) is the rpc package's business. It may be called from
-	// many goroutines at once.
+	// Serve runs an existing procedure: it decodes c.Args, and encodes the results to w, which
+	// stands after the reply's header. The rpc package handles results that do not fit
+	// (w.Overflow). It may be called from many goroutines at once.
 	Serve(c *Call, w *xdr.Writer) Outcome
 }

@@ -2,75 +2,69 @@ package rpc
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// A Protection is one authentication flavor: it stands between a call's header and
-// its arguments. AUTH_NONE and AUTH_SYS are built in; Server.Protect adds others.
+// A Protection is one authentication flavor. It works between a call's header and its arguments.
+// AUTH_NONE and AUTH_SYS are built in; Server.Protect adds others.
 type Protection interface {
-	// Verify judges the caller, from the header alone (RFC 5531 §8.2), and fills in
-	// a.Cred. Done lets the call go on. Denied says why not; Dropped and
-	// DropAndEnd answer nothing. The Guard is what protects this call and its
-	// reply; nil is none: arguments and results travel as they are, and the
-	// reply's verifier is AUTH_NONE. Where the outcome is not Done the Guard is
-	// nil. It may be called from many goroutines at once and must not block.
+	// Verify checks the caller by the header alone (RFC 5531 §8.2), and fills in a.Cred. Done
+	// accepts the call; Denied refuses it with a reason; Dropped and DropAndEnd give no answer.
+	// The Guard protects this call and its reply. If it is nil, arguments and results are not
+	// protected, and the reply's verifier is AUTH_NONE. It is nil if the outcome is not Done.
+	// Verify may be called from many goroutines at once and must not block.
 	Verify(a *Arrived) (Guard, Outcome)
 }
 
-// A Guard protects one call and its reply. The rpc package calls its methods one at
-// a time, from several goroutines.
+// A Guard protects one call and its reply. The rpc package calls one method at a time, from
+// several goroutines.
 type Guard interface {
-	// Overhead is what the protection adds. It does not change.
+	// Overhead returns the size of the protection. It is constant.
 	Overhead() Overhead
-	// Unwrap takes the protection off the arguments in place: afterwards
-	// body[from:to] are the arguments as the program defines them. It is false
-	// where they were tampered with or are not what the flavor defines: the call
-	// is answered GARBAGE_ARGS. It is called once, where Overhead.Wraps is set.
-	// It may take as long as the arguments are long, and does not wait.
+	// Unwrap removes the protection from the arguments in place: afterwards body[from:to] holds
+	// the program's arguments. If it returns false, the arguments were changed on their way or
+	// are malformed, and the answer is GARBAGE_ARGS. It is called once, if Overhead.Wraps is set.
+	// It may compute for as long as the arguments require, but must not wait.
 	Unwrap(body []byte) (from, to int, ok bool)
-	// PutVerifier writes the verifier of an accepted reply, flavor and body. Where
-	// it is false the reply is not sent at all.
+	// PutVerifier writes the verifier of an accepted reply, flavor and body. If it returns false,
+	// no reply is sent.
 	PutVerifier(w *xdr.Writer) bool
-	// Wrap puts the protection on the results in place: they start from bytes
-	// into the words of w, behind Overhead.Before bytes that are the Guard's to
-	// fill in; up to Overhead.Behind bytes more may be written. With
-	// Overhead.Rewrites it may change the payloads' bytes. Where it is false the
-	// reply is not sent as it is: nothing leaves without its protection.
+	// Wrap protects the results in place. They start at byte from of the words of w, after
+	// Overhead.Before bytes that Wrap fills in; Wrap may append up to Overhead.Behind bytes. With
+	// Overhead.Rewrites it may change the bytes of the payloads. If it returns false, the results
+	// are not sent, because nothing may leave without its protection.
 	Wrap(w *xdr.Writer, from int) bool
-	// Release ends the use of the Guard, once.
+	// Release ends the use of the Guard. It is called once.
 	Release()
 }
 
-// Overhead is what a Guard adds to a call and its reply, in bytes.
+// Overhead is the size that a Guard adds to a call and its reply, in bytes.
 type Overhead struct {
-	// Verifier is the longest body of the verifier of a reply, with padding.
+	// Verifier is the longest body of a reply's verifier, padding included.
 	Verifier int
-	// Wraps: arguments and results are protected. Nothing travels beside the
-	// message then (RFC 8166 §8.2.2), and the program is asked about the call
-	// only when the protection was taken off.
+	// Wraps: arguments and results are protected. Then no item travels beside the message (RFC
+	// 8166 §8.2.2), and the program judges the call only after Unwrap.
 	Wraps bool
-	// Before and Behind are the room around the results for Wrap, in multiples of
-	// four.
+	// Before and Behind are the room that Wrap needs before and after the results, in multiples
+	// of four.
 	Before, Behind int
-	// Rewrites: Wrap changes the payloads' bytes. Payloads that are not in the
-	// call's own memory are copied first.
+	// Rewrites: Wrap changes the bytes of payloads. The rpc package first copies the payloads
+	// that are not in the call's own memory.
 	Rewrites bool
 }
 
-// A Handler is a Guard of a call that is the flavor's own business, such as the
-// making of a context: it is served instead of the program, and neither unwrapped
-// nor wrapped.
+// A Handler is a Guard that serves the call itself, instead of the program. A flavor uses it for
+// its own calls, such as the creation of a context. Such a call is neither unwrapped nor wrapped.
 type Handler interface {
 	Guard
-	// Procedure bounds the call as a row of a Binding.
+	// Procedure returns bounds for the call, like a row of a Binding.
 	Procedure() *Procedure
-	// Serve is as Program.Serve. A verifier that is known only now may replace the
-	// one of PutVerifier: w is then truncated to VerifierAt, and verifier, SUCCESS
-	// and results are written anew.
+	// Serve is like Service.Serve. If it has a better verifier than that of PutVerifier, it
+	// truncates w to VerifierAt, and writes verifier, SUCCESS and results anew.
 	Serve(c *Call, w *xdr.Writer) Outcome
 }
 
-// protections are the flavors served, immutable.
+// protections are the flavors served. The map is immutable: a change replaces it.
 type protections map[Flavor]Protection
 
-// Protect serves callers of a flavor from now on.
+// Protect adds p for a flavor, or replaces the flavor's Protection.
 func (s *Server) Protect(f Flavor, p Protection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +77,7 @@ func (s *Server) Protect(f Flavor, p Protection) {
 	s.protections.Store(&now)
 }
 
-// verify asks the Protection of the call's flavor.
+// verify lets the Protection of the call's flavor check the caller.
 func (s *Server) verify(c *Call) Outcome {
 	switch f := c.Header.Cred.Flavor; f {
 	case AuthNone:
@@ -110,17 +104,17 @@ func (s *Server) verifyBy(p Protection, c *Call) (out Outcome) {
 	return out
 }
 
-// maxUnwrapAtOnce is the longest message, in bytes, whose protection is taken off
-// on the goroutine that received it, and the longest payload of results that it puts
-// protection on: the next calls of the connection wait meanwhile.
+// maxUnwrapAtOnce is the longest message, in bytes, that the receiving goroutine unwraps itself,
+// and the longest payload of results that it wraps itself. The next calls of the connection wait
+// meanwhile.
 const maxUnwrapAtOnce = 64 << 10
 
-// wrapsMuch says that the protection of the results may take long.
+// wrapsMuch reports that wrapping the results may take long.
 func (st *callState) wrapsMuch() bool {
 	return st.overhead.Wraps && st.plan.Results > maxUnwrapAtOnce
 }
 
-// unwrap takes the protection off the arguments.
+// unwrap removes the protection from the arguments.
 func (s *Server) unwrap(c *Call) (ok bool) {
 	defer s.failed(c, &ok)
 	st := &c.state
@@ -134,13 +128,13 @@ func (s *Server) unwrap(c *Call) (ok bool) {
 	return true
 }
 
-// body is the arguments, where they are now.
+// body returns the arguments at their current place.
 func (c *Call) body() []byte {
 	return c.Message[c.Header.Size+c.state.from : len(c.Message)-c.state.behind]
 }
 
-// putAccepted writes the header of an accepted reply with the verifier that the
-// call's flavor calls for. It is false where there is none to be had.
+// putAccepted writes the header of an accepted reply with the verifier of the call's flavor. It
+// returns false if there is no verifier.
 func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
 	g := c.state.guard
 	if g == nil {
@@ -157,7 +151,7 @@ func (c *Call) putAccepted(w *xdr.Writer, stat AcceptStat) bool {
 	return true
 }
 
-// putResultsHeader writes all that comes before the results.
+// putResultsHeader writes everything before the results.
 func (c *Call) putResultsHeader(w *xdr.Writer) bool {
 	ok := c.putAccepted(w, Success)
 	if n := c.state.overhead.Before; n > 0 {
@@ -167,7 +161,7 @@ func (c *Call) putResultsHeader(w *xdr.Writer) bool {
 	return ok
 }
 
-// wrap puts the protection on results.
+// wrap protects the results.
 func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
 	st := &c.state
 	if !st.overhead.Wraps {
@@ -180,8 +174,8 @@ func (s *Server) wrap(c *Call, w *xdr.Writer) (ok bool) {
 	return st.guard.Wrap(w, st.results) && !w.Overflow()
 }
 
-// ownPayloads copies the payloads that may be others' as well: a file's pages that
-// several replies refer to, a reply that was kept.
+// ownPayloads copies payloads that others may also use: pages of a file that several replies
+// refer to, or a kept reply.
 func (c *Call) ownPayloads(w *xdr.Writer) {
 	all := w.Payloads()
 	for i := range all {

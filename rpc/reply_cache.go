@@ -10,34 +10,35 @@ import (
 )
 
 // A replyCache has an entry for each call that changes something (RFC 1813 §4.5, RFC 7530
-// §3.1.1). The entry is running until its call ends. Then it holds the reply.
+// §3.1.1). The entry is "running" until its call ends. Then it holds the reply.
 //
-// Calls with the same replyKey look the same. An entry belongs to the newest connection that
-// made the call: its owner. A call of the owner is a copy. A call of another connection is one
-// if its client cannot be another one than the owner's (matchLocked). A copy is not executed:
-// it is answered from the entry, or, if the entry is running, when it ends. What only looks
-// the same is executed, after the other. Then two connections have entries with one key: twins.
+// Calls with the same replyKey look the same. An entry belongs to its owner, the newest
+// connection that made the call. Another call of the owner with the same key is a copy. A call of
+// another connection is a copy if it cannot come from another client than the owner's
+// (matchLocked). The server does not execute a copy: it answers it from the entry, at once or, if
+// the entry is running, when that ends. A call that only looks the same is executed, after the
+// other one. Then two connections have entries with one key: twins.
 //
-// A reply is forgotten replyLife after it was made or asked for, or for lack of room
+// The cache forgets a reply replyLife after it was made or last repeated, or for lack of room
 // (replyRoom). A call that was refused for its credential, or dropped, leaves no entry.
 //
-// Every call is answered on the connection by which it came, as long as that one lives.
+// Every call is answered on the connection by which it came, as long as that connection lives.
 type replyCache struct {
 	seed maphash.Seed
 	now  func() time.Time
 
 	mu      sync.Mutex
-	entries map[replyKey]*reply // the newest with each key
+	entries map[replyKey]*reply // the newest entry for each key
 	unused  *reply
 	replyRoom
 	count ReplyCacheStats
 }
 
-// replyLife: a Linux client that gets no answer over TCP sends a call again after 1, 3 and 6
-// minutes (nfs(5), timeo), and its connection may lose each answer.
+// replyLife: a Linux client that gets no answer over TCP repeats a call after 1, 3 and 6 minutes
+// (nfs(5), timeo), and each answer may be lost with its connection.
 const replyLife = 15 * time.Minute
 
-// maxTwins is how many connections may have an entry with one key.
+// maxTwins is how many connections may have entries with one key.
 const maxTwins = 4
 
 // A reply is one entry.
@@ -45,21 +46,21 @@ type reply struct {
 	replyPlace
 	key     replyKey
 	owner   *replyOwner
-	twin    *reply // the next older one with the same key, or the next unused one
+	twin    *reply // the next older entry with the same key, or the next unused entry
 	done    bool
-	at      time.Time // when it was done, or asked for last
+	at      time.Time // when it was made, or last repeated
 	waiting *Call     // copies of a running call, linked by callState.next
 	kept    Kept
-	shared  bool // a reply is sent from kept: its memory is not to be used again
+	shared  bool // a reply is being sent from kept, so its memory must not be reused
 }
 
-// A replyOwner is a connection as the cache knows it. It may outlive the Conn.
+// A replyOwner represents a connection in the cache. It may outlive the Conn.
 type replyOwner struct {
 	id        uint64
 	peer      netip.AddrPort
 	conn      *Conn // nil: the connection has ended
-	left      bool  // its peer has closed its side, or does not acknowledge
-	succeeded bool  // its client makes its calls by a newer connection
+	left      bool  // Conn.Left reported true
+	succeeded bool  // the client repeats its calls on a newer connection
 	ownerRoom
 }
 
@@ -71,7 +72,7 @@ func newReplyCache(size int64) *replyCache {
 	}
 }
 
-// begin says whether c is to be executed now. If not, it was answered, or will be.
+// begin reports whether to execute c now. If not, c was answered, or will be.
 func (rc *replyCache) begin(s *Server, c *Call) bool {
 	k := rc.key(c)
 	for asked, detached := false, false; ; {
@@ -82,7 +83,8 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 		e := m.entry
 		switch {
 		case len(m.others()) > 0 && !asked:
-			// Their transport knows whether they live. It is not asked under the lock.
+			// Conn.Left tells whether the other connections live. It must be called without the
+			// lock.
 			rc.mu.Unlock()
 			rc.ask(m.others())
 			asked = true
@@ -92,7 +94,7 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			kept := e.kept
 			e.at = now
 			if e.owner.id >= o.id && e.in == &e.owner.safe {
-				e.put(e.in) // it is the newest now
+				e.put(e.in) // make it the newest of its list
 			} else {
 				rc.unlinkLocked(e)
 				e.claim(o)
@@ -102,8 +104,9 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			s.answer(c, &kept)
 			return false
 		case e == nil && (m.lags || o.succeeded) && !c.Early:
-			// The client makes the call by a newer connection, or, if it is another one,
-			// by its next: this one ends.
+			// The client already makes the call on a newer connection. If this is another client
+			// with the same key, it will repeat the call on its next connection, because this one
+			// ends.
 			o.succeeded = true
 			rc.count.Lagging++
 			rc.mu.Unlock()
@@ -111,20 +114,21 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			s.leave()
 			return false
 		case (e != nil || m.running != nil && !c.Early) && !detached:
-			// It must be able to wait before others can see that it does.
+			// The call must be detached before other goroutines can find it among the waiting
+			// ones.
 			rc.mu.Unlock()
 			c.detach()
 			detached = true
 		case e != nil || m.running != nil && !c.Early:
 			if c.state.apart = e == nil; c.state.apart {
-				// It runs afterwards: the older of two WRITEs must not end last.
+				// Run it after the other call: of two WRITEs, the older must not end last.
 				e = m.running
 				e.owner.succeeded = true
 			} else {
 				e.claim(o)
 			}
 			rc.count.Joined++
-			c.state.lender = nil // its goroutine goes on
+			c.state.lender = nil // the receiving goroutine goes on
 			c.state.next, e.waiting = e.waiting, c
 			rc.mu.Unlock()
 			return false
@@ -142,12 +146,12 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 	}
 }
 
-// A match is what is known of a call.
+// A match is the result of a search for entries of a call.
 type match struct {
-	entry *reply // answers it
-	// If the call's connection has no entry of its own: the connections that have one
-	// which may be another client's, how many they are, and of their entries the one that
-	// is running and the oldest that is done. lags: one of them is newer.
+	entry *reply // answers the call
+	// If the call's connection has no entry of its own: conns are the count connections with
+	// entries that may be another client's, running is a running one of their entries, and oldest
+	// is the oldest finished one. lags: one of these connections is newer than the call's.
 	conns           [maxTwins + 1]*Conn
 	count           int
 	running, oldest *reply
@@ -156,14 +160,14 @@ type match struct {
 
 func (m *match) others() []*Conn { return m.conns[:m.count] }
 
-// matchLocked looks for what answers a call of connection o. The caller's client is that of
-// another owner if
-//   - the credential names it: its machine, or a proven principal. Two clients behind one
-//     address differ in that. Clients choose their XIDs by chance.
-//   - the owner has ended,
-//   - the owner's peer has left it (Conn.Left): it has closed its side, or does not
-//     acknowledge what it is sent,
-//   - the two have the same port: a client cannot have both.
+// matchLocked looks for an entry that answers a call of connection o. An entry of another owner
+// answers it in these cases:
+//   - The credential names the client, by its machine or a proven principal. Two clients behind
+//     one address differ in that, and clients choose their XIDs at random.
+//   - The owner has ended.
+//   - The owner's peer has left it (Conn.Left): it has closed its side, or does not
+//     acknowledge data.
+//   - Both connections have the same port, which only one client can have.
 func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now time.Time) (m match) {
 	named := len(cred.Machine) > 0 || cred.Principal != ""
 	for e := rc.entries[k]; e != nil; {
@@ -193,7 +197,7 @@ func (rc *replyCache) matchLocked(k replyKey, o *replyOwner, cred *Cred, now tim
 	return m
 }
 
-// ask notes which connections the peers have left.
+// ask notes which connections their peers have left.
 func (rc *replyCache) ask(conns []*Conn) {
 	for _, c := range conns {
 		if c.Left != nil && c.Left() {
@@ -204,30 +208,30 @@ func (rc *replyCache) ask(conns []*Conn) {
 	}
 }
 
-// ownerLocked is the connection c.
+// ownerLocked returns the owner that represents c.
 func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
 	if c.owner == nil {
 		c.owner = &replyOwner{id: c.ID, peer: c.Peer, ownerRoom: ownerRoom{window: c.Window}}
 		if c.owner.window <= 0 {
 			c.owner.window = defaultWindow
 		}
-		if c.server != nil { // it is told of the end
+		if c.server != nil { // its end will be reported to the cache
 			c.owner.conn = c
 		}
 	}
 	return c.owner
 }
 
-// ended takes note that a connection is gone.
+// ended notes that a connection has ended.
 func (rc *replyCache) ended(c *Conn) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	rc.ownerLocked(c).conn = nil
 }
 
-// claim makes e the entry of o, if that is newer than its owner. Then the client makes all
-// its calls again on o. What is still read of the former owner is older than those: it is
-// succeeded, and no change of it begins.
+// claim makes o the owner of e if o is newer than its owner. Then the client repeats all its
+// calls on o. Calls that still arrive on the former owner are older than those: that owner is
+// succeeded, and the cache begins none of its calls.
 func (e *reply) claim(o *replyOwner) {
 	if e.owner.id < o.id {
 		e.owner.succeeded = true
@@ -235,7 +239,7 @@ func (e *reply) claim(o *replyOwner) {
 	}
 }
 
-// addLocked makes a running entry.
+// addLocked adds a running entry.
 func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
 	e := rc.unused
 	if e != nil {
@@ -249,10 +253,10 @@ func (rc *replyCache) addLocked(k replyKey, o *replyOwner) *reply {
 	return e
 }
 
-// finish keeps what the call of e came to, and returns the copies that wait, with what they
-// are to be answered.
+// finish keeps the result of the call of e. It returns the copies that wait, and the result to
+// answer them with.
 func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (waiting *Call, kept Kept) {
-	e.kept.Keep(c, w, out) // e is running: the call's alone but for waiting
+	e.kept.Keep(c, w, out) // e is running: only e.waiting is shared with other goroutines
 	now := rc.now()
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -261,7 +265,7 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 	}
 	switch {
 	case out.Auth != AuthOK:
-		// Nothing was done. The same call with a better credential may come.
+		// Nothing was executed. The client may repeat the call with a better credential.
 		rc.removeLocked(e)
 	case e.cost() > rc.size/4:
 		rc.count.Oversize++
@@ -274,7 +278,7 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 	return waiting, kept
 }
 
-// forget drops e, whose call has no answer, and returns the copies that wait for one.
+// forget removes e, whose call gets no answer, and returns the copies that wait for it.
 func (rc *replyCache) forget(e *reply) (waiting *Call) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -283,13 +287,13 @@ func (rc *replyCache) forget(e *reply) (waiting *Call) {
 	return waiting
 }
 
-// discardLocked forgets a reply.
+// discardLocked forgets a finished reply.
 func (rc *replyCache) discardLocked(e *reply) {
 	rc.unlinkLocked(e)
 	rc.removeLocked(e)
 }
 
-// removeLocked takes an entry that takes no room out of the cache.
+// removeLocked removes an entry that is not linked in the replyRoom.
 func (rc *replyCache) removeLocked(e *reply) {
 	if first := rc.entries[e.key]; first != e {
 		for first.twin != e {

@@ -2,20 +2,19 @@ package rpc
 
 import "hash/maphash"
 
-// sampled is how many bytes of the start, and of the end, of long arguments tell two
-// calls apart that have the same XID: a digest of all the data of a WRITE would cost as
-// much as the WRITE.
+// sampled is how many bytes at each end of long arguments the key covers. A digest of all the
+// data of a WRITE would cost as much as the WRITE.
 const sampled = 2 << 10
 
-// A replyKey is what calls that look the same have in common.
+// A replyKey is equal for calls that look the same.
 type replyKey struct {
 	addr [16]byte
 	xid  uint32
-	sum  uint64 // of identity
+	sum  uint64 // hash of the identity
 }
 
-// identity is what tells calls with one XID apart. A result goes to the caller who earned
-// it, protected as it was.
+// identity distinguishes calls with the same XID. It includes the caller and the protection, so
+// that a result goes only to the caller that it was made for, with the same protection.
 type identity struct {
 	arguments, beside, groups, principal, machine uint64
 	prog, version, proc                           uint32
@@ -38,13 +37,13 @@ func (rc *replyCache) key(c *Call) replyKey {
 		id.beside = maphash.Comparable(rc.seed, [2]uint64{id.beside, rc.digest(c.Excised[i].Data)})
 	}
 	if c.Cred.Principal != "" {
-		// Its numbers may have become known since.
+		// The principal's numbers may have been looked up since the first call.
 		id.groups, id.uid, id.gid = 0, 0, 0
 	}
 	return replyKey{addr: c.Conn.Peer.Addr().As16(), xid: h.XID, sum: maphash.Comparable(rc.seed, id)}
 }
 
-// digest tells bytes apart by their number, and by those at either end.
+// digest returns a hash of b: of its length, and of sampled bytes at either end if b is long.
 func (rc *replyCache) digest(b []byte) uint64 {
 	if len(b) <= 2*sampled {
 		return maphash.Bytes(rc.seed, b)

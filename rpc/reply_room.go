@@ -9,60 +9,59 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// A replyRoom bounds what the replyCache remembers, by memory.
+// A replyRoom bounds the memory of the replyCache.
 //
-// A connection's last replies, as many as it may have calls under way, are those that its
-// client may not have got. They are safe: they go when nothing else is left. What a client's
-// connections had before is kept while there is room, up to most: copies may have waited in a
-// socket while their client went on.
+// The last replies of a connection, up to its window, are "safe", because its client may not have
+// received them: they go only when nothing else is left. The earlier replies of a client's
+// connections are its "surplus". They are kept while there is room, up to most of them, because
+// copies of their calls may still wait in a socket.
 //
-// If memory is short, a client with the most replies beyond the safe ones loses the oldest of
-// these. If no client has any, one with the most bytes loses a safe one, of each of its
-// connections in turn. Clients that have as much but for a factor of two lose in turn. A
-// client is an address, or a /64 of IPv6, as it is where connections are counted: a host that
-// opens many connections competes with itself.
+// If memory is short, a client with the largest surplus loses its oldest surplus reply. If no
+// client has any, a client with the most bytes loses a safe one, of each of its connections in
+// turn. Clients within a factor of two of each other lose in turn. A client is an IPv4 address or
+// a /64 prefix of IPv6 (census.Client): a host that opens many connections competes with itself.
 type replyRoom struct {
-	size    int64 // in bytes
+	size    int64 // bound, in bytes
 	bytes   int64 // in use
 	clients map[netip.Addr]*replyClient
 	ranks   [surplusRank + 14]queue.List[replyClient, *replyClient]
-	swept   int // the rank looked at last
+	swept   int // the rank that sweepLocked visited last
 }
 
-// What a reply, and a connection that has some, are reckoned to occupy, in bytes, results
-// apart.
+// The reckoned memory of a reply and of a connection that has some, in bytes, without the
+// results.
 const (
 	entryCost = 320
 	ownerCost = 512
 )
 
-// most is how many replies of a client are kept beside the safe ones.
+// most is the largest surplus of a client, in replies.
 const most = 4096
 
-// defaultWindow is how many replies of a connection are safe if its transport does not say
-// how many calls it may have under way.
+// defaultWindow is the number of safe replies of a connection if its transport sets no
+// Conn.Window.
 const defaultWindow = 128
 
-// A replyPlace is where a reply takes room.
+// A replyPlace is a reply's place in the room.
 type replyPlace struct {
 	queue.Links[reply]
-	in *replyList // replyOwner.safe or replyClient.surplus
+	in *replyList // the owner's safe or the client's surplus
 }
 
 type replyList = queue.List[reply, *reply]
 
-// An ownerRoom is what a connection has in the room.
+// An ownerRoom is a connection's part of the room.
 type ownerRoom struct {
-	queue.Links[replyOwner]              // in replyClient.owners
+	queue.Links[replyOwner]              // links in replyClient.owners
 	client                  *replyClient // nil: it has no replies
-	window                  int          // how many replies are safe
-	safe                    replyList    // by their time
+	window                  int          // largest number of safe replies
+	safe                    replyList    // in order of time
 	replies                 int
 }
 
-// A replyClient is what one client has in the room.
+// A replyClient is one client's part of the room.
 type replyClient struct {
-	queue.Links[replyClient] // in replyRoom.ranks
+	queue.Links[replyClient] // links in replyRoom.ranks
 	ranked                   int
 	addr                     netip.Addr
 	owners                   queue.List[replyOwner, *replyOwner]
@@ -72,7 +71,7 @@ type replyClient struct {
 
 func (e *reply) cost() int64 { return entryCost + int64(e.kept.Size()) }
 
-// rank is how much the client has: one of the highest rank loses a reply next.
+// rank measures how much the client has. A client of the highest rank loses a reply next.
 func (cl *replyClient) rank() int {
 	if n := cl.surplus.Len; n > 0 {
 		return surplusRank + bits.Len(uint(n))
@@ -80,23 +79,22 @@ func (cl *replyClient) rank() int {
 	return bits.Len64(uint64(cl.bytes))
 }
 
-// Ranks above surplusRank are those of clients that have more than what is safe: bits.Len of
-// most + 1, and no more.
+// Ranks above surplusRank belong to clients with a surplus: surplusRank + bits.Len of its size.
 const surplusRank = 63
 
-// next is the reply that the client loses next. It has one.
+// next returns the reply that the client loses next. The client has at least one.
 func (cl *replyClient) next() *reply {
 	if cl.surplus.Len > 0 {
 		return cl.surplus.First
 	}
 	o := cl.owners.First
-	// The others come first then.
+	// Next time another connection loses a reply.
 	cl.owners.Remove(o)
 	cl.owners.Add(o)
 	return o.safe.First
 }
 
-// linkLocked makes e, which is done, the newest reply of its owner, and makes room for it.
+// linkLocked makes e, which is finished, the newest reply of its owner, and makes room for it.
 func (rc *replyCache) linkLocked(e *reply) {
 	o := e.owner
 	if o.replies == 0 {
@@ -127,7 +125,7 @@ func (rc *replyCache) linkLocked(e *reply) {
 	}
 }
 
-// unlinkLocked takes the room of e back.
+// unlinkLocked removes e from the room.
 func (rc *replyCache) unlinkLocked(e *reply) {
 	o := e.owner
 	e.put(nil)
@@ -146,7 +144,7 @@ func (e *reply) put(l *replyList) {
 	}
 }
 
-// enterLocked makes o one of its client's connections that have replies.
+// enterLocked adds o to the connections of its client that have replies.
 func (rc *replyCache) enterLocked(o *replyOwner) {
 	addr := census.Client(o.peer.Addr())
 	cl := rc.clients[addr]
@@ -160,7 +158,7 @@ func (rc *replyCache) enterLocked(o *replyOwner) {
 	rc.chargeLocked(cl, ownerCost)
 }
 
-// leaveLocked takes that back.
+// leaveLocked undoes enterLocked.
 func (rc *replyCache) leaveLocked(o *replyOwner) {
 	cl := o.client
 	o.client = nil
@@ -172,7 +170,7 @@ func (rc *replyCache) leaveLocked(o *replyOwner) {
 	}
 }
 
-// chargeLocked adds n to what the client has, in bytes. It is the last of its rank then.
+// chargeLocked adds n bytes to the client, and moves it to the end of its rank.
 func (rc *replyCache) chargeLocked(cl *replyClient, n int64) {
 	rc.bytes += n
 	cl.bytes += n
@@ -181,8 +179,8 @@ func (rc *replyCache) chargeLocked(cl *replyClient, n int64) {
 	rc.ranks[cl.ranked].Add(cl)
 }
 
-// sweepLocked forgets replies that are too old: of o's client, and of one of each rank in
-// turn, so that those which do not call any more are looked at as well.
+// sweepLocked forgets expired replies of o's client, and of one client of each rank in turn, so
+// that clients that no longer call are visited as well.
 func (rc *replyCache) sweepLocked(o *replyOwner, now time.Time) {
 	if o.client != nil {
 		rc.expireLocked(o.client, now)

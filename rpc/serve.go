@@ -6,16 +6,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Serve runs an admitted call whose message, excised items and memory are all
-// here: at once on this goroutine as far as that does not block, otherwise on
-// the executor. The way may be used before Serve returns, or later.
+// Serve runs an admitted call. The transport has brought its message, its excised items and its
+// memory. Serve runs it at once on this goroutine as long as it does not block, and then on the
+// executor. The way may be used before Serve returns, or later.
 func (s *Server) Serve(c *Call) {
 	c.state.lender = nil
 	s.start(c, false)
 }
 
-// Hand is Serve for a goroutine that has something else to do: one that gave back
-// memory, or closes another connection. The call runs on the executor.
+// Hand is Serve for a goroutine with other duties, such as one that gives back memory or closes
+// another connection. The call runs on the executor.
 func (s *Server) Hand(c *Call) {
 	c.state.lender = nil
 	s.start(c, true)
@@ -38,32 +38,31 @@ func (s *Server) start(c *Call, elsewhere bool) {
 	s.begin(c)
 }
 
-// whole says whether all of the arguments is here. It is not if the call was judged early, by
-// the start of a long message.
+// whole reports whether all arguments have arrived. They have not if the program answers the call
+// by the start of a long message (Early).
 func (c *Call) whole() bool {
 	return !c.Early || len(c.Message) == c.MessageLen && len(c.Excised) == len(c.Placed)
 }
 
-// beginLater has the executor begin a call that is detached.
+// beginLater has the executor begin a detached call.
 func (s *Server) beginLater(c *Call) {
 	c.state.waits = true
 	s.submit(c, startLane{})
 }
 
-// lost says that c has not begun, and has nothing to be answered by.
+// lost reports that c has not begun, and that its connection has ended.
 func (c *Call) lost() bool { return c.Conn.Gone() && c.Progress == nil }
 
-// unlink takes c off the front of a list that is linked by callState.next.
+// unlink takes c, the first call, off a list linked by callState.next.
 func (c *Call) unlink(list **Call) *Call {
 	*list, c.state.next = c.state.next, nil
 	return c
 }
 
-// startLane is the lane of calls that have not been tried yet: nothing in it
-// stalls.
+// startLane is the lane of calls that have not been tried yet. Nothing in it stalls.
 type startLane struct{}
 
-// begin goes on with a call of which all is here, on a goroutine that may not wait.
+// begin starts a call that has arrived completely, on a goroutine that may not wait.
 func (s *Server) begin(c *Call) {
 	st := &c.state
 	if st.sealed {
@@ -85,7 +84,7 @@ func (s *Server) begin(c *Call) {
 	s.run(c)
 }
 
-// run executes the call on the calling goroutine, or goes on with it.
+// run executes the call on the calling goroutine, or continues it.
 func (s *Server) run(c *Call) {
 	st := &c.state
 	w := st.w
@@ -101,7 +100,7 @@ func (s *Server) run(c *Call) {
 	out := s.perform(c, w)
 	switch {
 	case out.Pending:
-		// c may be answered by now, and be another call.
+		// c may already be answered, and its record reused for another call.
 		return
 	case out.Block && c.Try:
 		c.rewind()
@@ -116,10 +115,10 @@ func (s *Server) run(c *Call) {
 	s.conclude(c, w, out)
 }
 
-// runBlocking is run for the executor.
+// runBlocking is run on a worker of the executor.
 func (s *Server) runBlocking(c *Call) {
 	st := &c.state
-	st.lender = nil // the goroutine is a worker's
+	st.lender = nil // this goroutine is a worker
 	switch {
 	case s.closed.Load():
 		s.abandon(c)
@@ -131,19 +130,19 @@ func (s *Server) runBlocking(c *Call) {
 	}
 }
 
-// complete is Call.Complete.
+// complete does Call.Complete.
 func (s *Server) complete(c *Call, results func(w *xdr.Writer) Outcome) {
 	w := c.state.w
 	s.conclude(c, w, s.encode(c, w, results))
 }
 
-// conclude frames what came of the call, for it and for the duplicates that wait for
-// it: each has a client that waits on its own connection, and a client of NFSv4 does not
-// ask twice on one (RFC 7530 §3.1.1).
+// conclude frames the result of the call, and answers the copies that wait for it. Each copy is
+// answered on its own connection, because a client waits there: a client of NFSv4 does not repeat
+// a call on the same connection (RFC 7530 §3.1.1).
 func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	st := &c.state
 	if out.Block || out.Pending || out.Stat > AcceptSystemErr {
-		out = SystemErr // the program's fault: there is no such end
+		out = SystemErr // a fault of the program: Serve may not return this here
 	}
 	if out.Dropped {
 		w.Release()
@@ -184,8 +183,8 @@ func (s *Server) conclude(c *Call, w *xdr.Writer, out Outcome) {
 	s.leave()
 }
 
-// putEnd makes w, which holds the results of a call that succeeded, the reply that
-// out calls for. It is false where the reply cannot be protected.
+// putEnd turns w, which holds the results of a successful call, into the reply for out. It
+// returns false if the reply cannot be protected.
 func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	if out.Auth == AuthOK && out.Stat == Success {
 		if s.wrap(c, w) {
@@ -211,7 +210,7 @@ func (s *Server) putEnd(w *xdr.Writer, c *Call, out Outcome) (Status, bool) {
 	return Status(out.Stat), true
 }
 
-// answer frames results of an earlier call for its duplicate c.
+// answer frames the kept result for the copy c.
 func (s *Server) answer(c *Call, k *Kept) {
 	o := &c.state.overhead
 	size := ReplyHeader + o.Verifier + o.Before + k.words + o.Behind
@@ -245,7 +244,7 @@ func (s *Server) answer(c *Call, k *Kept) {
 	s.leave()
 }
 
-// abandon drops a call that will not be answered. Its duplicates begin anew.
+// abandon drops a call that gets no answer. Its waiting copies begin anew.
 func (s *Server) abandon(c *Call) {
 	st := &c.state
 	if e := st.entry; e != nil {

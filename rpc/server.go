@@ -12,35 +12,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Config bounds a Server.
+// Config configures a Server.
 type Config struct {
-	// Workers is the most goroutines that calls which may block run on, for
-	// all lanes together (default 1024), but that each lane has one at least;
-	// LaneWorkers is the most for the calls of one client address in one lane (64). Those
-	// of all addresses have twice as many.
+	// Workers is the largest number of goroutines for calls that may block, over all lanes
+	// (default 1024); each lane may have one even beyond that. LaneWorkers is the largest number
+	// for the calls of one client address in one lane (default 64). All addresses together may
+	// have twice as many in a lane.
 	Workers, LaneWorkers int
-	// IdleWorker is how long a goroutine waits for another call before it
-	// ends (default 10 s).
+	// IdleWorker is how long a worker waits for another call before it ends (default 10 s).
 	IdleWorker time.Duration
-	// LendWithin is how soon calls that may block have to follow each other for them
-	// to run on the goroutine that received them (default 5 ms): those that come more rarely
-	// would cost more, by the goroutine that watches over them, than they save.
+	// LendWithin is the longest pause between two calls that may block with which the second runs
+	// on the goroutine that received it (default 5 ms). If such calls are rarer, the goroutine
+	// that watches over them costs more than they save.
 	LendWithin time.Duration
 	// ReplyCacheBytes bounds the memory of the duplicate-request cache (default
 	// 64 MiB). The last 64 replies of 1,000 connections take 16 to 38 MiB.
 	ReplyCacheBytes int64
-	// Pool, where set, is what the transports take payload memory from: what
-	// the calls of one lane hold of it is bounded (Judgement.Lane).
+	// Pool, if not nil, is the transports' source of payload memory. The Server then bounds the
+	// part that the calls of one lane hold (Judgement.Lane).
 	Pool *mem.Pool
-	// Observe, where set, is told of each call's end, on the goroutine that
-	// ends it. It must not block. The Event is valid during the call only.
+	// Observe, if not nil, is called at the end of each call, on the goroutine that ends it. It
+	// must not block. The Event is valid only during Observe.
 	Observe func(e *Event)
-	// Working, where set, is told that a goroutine of the executor begins a call. It must
-	// not block.
+	// Working, if not nil, is called when a worker begins a call. It must not block.
 	Working func()
-	// Panicked, where set, is told of a panic of a Program, once for each place
-	// that one came from (Stats.Panics counts all). It is called on the
-	// goroutine that panicked, and must not block.
+	// Panicked, if not nil, is called for a panic of a Program, once for each place of a panic
+	// (Stats.Panics counts all panics). It runs on the goroutine that panicked, and must not
+	// block.
 	Panicked func(p *Panic)
 }
 
@@ -63,12 +61,12 @@ func (c *Config) defaults() {
 	}
 }
 
-// A Server answers calls to its programs, by whatever transport they come. All
-// methods may be called from any goroutine.
+// A Server answers calls to its programs, over any transport. All methods may be called from any
+// goroutine.
 type Server struct {
 	cfg     Config
 	connID  atomic.Uint64
-	mu      sync.Mutex // Register, Protect and newGroup
+	mu      sync.Mutex // held by Register, Protect, SetFallback and newGroup
 	table   atomic.Pointer[table]
 	groups  atomic.Pointer[laneGroups]
 	replies *replyCache
@@ -79,7 +77,7 @@ type Server struct {
 	inProgress atomic.Int64
 	draining   atomic.Bool
 	closed     atomic.Bool
-	// drained gets a token when draining and the last call in progress ended.
+	// drained gets a token when the Server drains and the last call in progress has ended.
 	drained chan struct{}
 
 	unknown         counts
@@ -100,7 +98,7 @@ func NewServer(cfg Config) *Server {
 	return s
 }
 
-// NewConn is for transports: a connection that calls will come by.
+// NewConn is for transports: it makes the Conn of a new connection.
 func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privileged bool) *Conn {
 	return &Conn{
 		ID: s.connID.Add(1), Peer: peer, Local: local,
@@ -109,9 +107,9 @@ func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privilege
 	}
 }
 
-// Drain lets no new call in: what comes is dropped, so that its caller sends it
-// again to the server that serves next. It returns when the calls in progress are
-// answered, which means handed to their ways, or with the context's cause.
+// Drain accepts no new calls: it drops them, so that their clients send them to the next server.
+// It returns when all calls in progress are answered (their ways have got the replies), or with
+// the context's cause.
 func (s *Server) Drain(ctx context.Context) error {
 	s.draining.Store(true)
 	for s.inProgress.Load() != 0 {
@@ -121,7 +119,7 @@ func (s *Server) Drain(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	// Other callers of Drain wait for the same.
+	// Wake other callers of Drain as well.
 	s.wakeDrain()
 	return nil
 }
@@ -133,19 +131,18 @@ func (s *Server) wakeDrain() {
 	}
 }
 
-// Close drops what waits for the executor, and everything that comes, and
-// returns when the calls that run now have ended.
+// Close drops all waiting and new calls, and returns when the running calls have ended.
 func (s *Server) Close() { _ = s.CloseWithin(context.Background()) }
 
-// CloseWithin is Close for as long as ctx lasts: then it returns the context's
-// cause, and leaves behind what still runs (Lanes).
+// CloseWithin is Close with a limit: when ctx ends, it returns the context's cause, and leaves
+// behind the calls that still run (Lanes lists them).
 func (s *Server) CloseWithin(ctx context.Context) error {
 	s.draining.Store(true)
 	s.closed.Store(true)
 	return s.exec.close(ctx)
 }
 
-// enter counts a call in, unless the server drains.
+// enter counts a call as in progress, unless the Server drains.
 func (s *Server) enter() bool {
 	s.inProgress.Add(1)
 	if !s.draining.Load() {
@@ -161,53 +158,52 @@ func (s *Server) leave() {
 	}
 }
 
-// callState is what the server keeps in a Call.
+// callState is the Server's data in a Call.
 type callState struct {
 	server *Server
-	// What the call names, as far as it is served.
+	// The row of each part of the call's header that is served here.
 	number    *numberRow
 	program   Service
 	row       *procedureRow
 	procedure *Procedure
-	// handler, where not nil, serves the call instead of the program.
+	// handler, if not nil, serves the call instead of the program.
 	handler Handler
 
-	// guard protects the call; its overhead is zero where there is none.
+	// guard protects the call. Without a guard, overhead is zero.
 	guard    Guard
 	overhead Overhead
-	// sealed: the protection was not taken off yet. from and behind are what it
-	// leaves around the arguments.
+	// sealed: the arguments are still protected. from and behind are the bytes that Unwrap left
+	// before and after the arguments.
 	sealed       bool
 	from, behind int
 
 	judged Judgement
 	plan   Plan
 
-	// w is the reply's writer, once it was begun; results is where they start.
+	// w is the reply's writer, once there is one. results is the offset of the results.
 	w       *xdr.Writer
 	results int
 	mark    mark
-	// waits: the call was handed on before it was tried.
+	// waits: the executor has the call, and it has not been tried yet.
 	waits bool
 	// close: the connection ends with the call.
 	close bool
-	// entry is the call's in the duplicate-request cache, while it runs.
+	// entry is the call's entry in the duplicate-request cache while the call runs.
 	entry *reply
-	// apart: the call waits for the end of one that looks the same, and then begins.
+	// apart: the call waits for another one that looks the same, and is executed afterwards.
 	apart bool
-	// took is when Serve got the call, where the server has an observer.
+	// took is when Serve got the call, if the Server has an observer.
 	took time.Time
-	// next is for lists of calls that are over, or wait for the end of another one.
+	// next links calls that wait for another call, or that are to be abandoned.
 	next *Call
-	// place is the executor's.
+	// place belongs to the executor.
 	place lanePlace
-	// lender is set while the goroutine that received the call may run it though it
-	// blocks.
+	// lender is set while the goroutine that received the call may run it even if it blocks.
 	lender *Lender
 }
 
-// ended counts the end of c, and tells the observer. It comes before the way is
-// used: afterwards c is the transport's again.
+// ended counts the end of c, and calls the observer. It runs before the way is used, because then
+// the transport may reuse c.
 func (s *Server) ended(c *Call, how Status) {
 	st := &c.state
 	if st.guard != nil {

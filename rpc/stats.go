@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status is how a call ended, for counters and observers.
+// Status is the way in which a call ended, for counters and observers.
 type Status uint8
 
 // Statuses. The first six are those of AcceptStat.
@@ -19,17 +19,16 @@ const (
 	// StatusAuthError and StatusRPCMismatch: MSG_DENIED.
 	StatusAuthError
 	StatusRPCMismatch
-	// The Refusals.
+	// The Refusals, in their order.
 	StatusNotACall
 	StatusRefusedChunk
 	StatusRefusedRoom
-	// StatusDropped: no answer, by the program's will or because the server
-	// ends.
+	// StatusDropped: no answer, because the program wants that or the server is ending.
 	StatusDropped
 	// StatusReplayed: answered from the duplicate-request cache.
 	StatusReplayed
-	// StatusFailed: executed, with results that say that it failed (of programs
-	// that tell: Outcome.Failed).
+	// StatusFailed: executed, with results that report a failure, if the program says so
+	// (Outcome.Failed).
 	StatusFailed
 
 	statuses
@@ -41,7 +40,7 @@ var statusNames = [statuses]string{
 	"dropped", "replayed", "failed",
 }
 
-// String is the status as a metric's label has it.
+// String returns the status as metrics label it.
 func (s Status) String() string {
 	if s < statuses {
 		return statusNames[s]
@@ -49,7 +48,7 @@ func (s Status) String() string {
 	return "unknown"
 }
 
-// counts is calls by status.
+// counts counts calls by status.
 type counts [statuses]atomic.Uint64
 
 // ProcedureStats are the calls of one procedure, by Status.
@@ -63,68 +62,66 @@ type ProcedureStats struct {
 type Stats struct {
 	// Procedures that were called at least once.
 	Procedures []ProcedureStats
-	// Unknown are the calls that named no procedure served here, by Status.
+	// Unknown counts the calls to procedures that are not served here, by Status.
 	Unknown [statuses]uint64
-	// InProgress are the calls that Serve has and that are not answered yet.
+	// InProgress counts the calls in Serve that are not answered yet.
 	InProgress int64
-	// Executor: goroutines that run calls or wait for some, those that run
-	// one now, and the calls that wait for a goroutine.
+	// Workers counts the executor's goroutines, Running those that run a call now, and Queued the
+	// calls that wait for one.
 	Workers, Running, Queued int
-	// InPlace are the calls answered on the goroutine that received them;
-	// Handed those that went to the executor, of which Lent ran on that goroutine all
-	// the same, and of them Replaced took so long that their connection got another one.
+	// InPlace counts the calls answered on the goroutine that received them; Handed those given
+	// to the executor; Lent those of Handed that still ran on the receiving goroutine; Replaced
+	// those of Lent that took so long that their connection got another goroutine.
 	InPlace, Handed, Lent, Replaced uint64
-	// Overflows are results larger than their Binding says: faults of ours.
+	// Overflows counts results larger than their Binding allows: bugs of the server.
 	Overflows uint64
-	// Panics are the calls whose Program panicked: faults of ours as well.
+	// Panics counts the calls whose Program panicked: bugs of the server as well.
 	Panics     uint64
 	ReplyCache ReplyCacheStats
 }
 
 // ReplyCacheStats are the counters of the duplicate-request cache.
 type ReplyCacheStats struct {
-	// Hits were answered from the cache; Joined found their call running, and
-	// got its answer; Misses were new.
+	// Hits counts repeated calls answered from the cache, Joined those that found the first call
+	// still running and got its answer, and Misses the new calls.
 	Hits, Joined, Misses uint64
-	// Lagging were not executed, because a newer connection of the client makes
-	// the calls of theirs.
+	// Lagging counts calls that were not executed because their client makes them on a newer
+	// connection.
 	Lagging uint64
-	// Young are replies that made room for newer ones although their connection
-	// has no more than it may have calls under way: the cache is too small.
-	// Surplus are those that it had beyond that. Expired were kept long enough;
-	// Oversize were not kept because they are larger than the cache lets one be.
+	// Young counts safe replies that made room for newer ones: the cache is too small. (A
+	// connection's last replies, as many as it may have calls under way, are safe.) Surplus
+	// counts older ones that made room. Expired counts replies that were kept long enough;
+	// Oversize those not kept because they exceed a quarter of the cache.
 	Young, Surplus, Expired, Oversize uint64
 	Entries                           int
 	Bytes                             int64
 }
 
-// LaneStats are the calls that may block in one lane, as Outcome.Lane names it.
+// LaneStats counts the calls that may block in one lane.
 type LaneStats struct {
 	Lane any
-	// Running have a goroutine, Queued wait for one.
+	// Running have a worker; Queued wait for one.
 	Running, Queued int
-	// Oldest is for how long the call has had its goroutine that has had it
-	// longest.
+	// Oldest is how long the longest running call has had its worker.
 	Oldest time.Duration
 }
 
-// Lanes are those that have calls at this moment, in no order.
+// Lanes returns the lanes that have calls now, in no order.
 func (s *Server) Lanes() []LaneStats { return s.exec.inLanes(time.Now()) }
 
-// Event tells an observer how one call ended.
+// Event describes the end of one call to an observer.
 type Event struct {
 	Conn *Conn
-	// Program and what follows are zero where the header could not be read.
+	// Program and the fields after it are zero if the header could not be read.
 	Program, Version, Procedure uint32
-	// Name is the procedure's, or empty where it is not served.
+	// Name is the procedure's name, or empty if the procedure is not served.
 	Name   string
 	Status Status
-	// Nanoseconds is how long the call was with Serve, 0 where it did not
-	// come so far.
+	// Nanoseconds is the time since Serve got the call; 0 if Serve did not get it.
 	Nanoseconds int64
 }
 
-// Stats returns the counters of this moment.
+// Stats returns the current counters.
 func (s *Server) Stats() Stats {
 	st := Stats{
 		InProgress: s.inProgress.Load(),

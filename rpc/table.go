@@ -2,8 +2,7 @@ package rpc
 
 import "fmt"
 
-// table is the programs served, immutable: Register and SetFallback put a new one in
-// place.
+// A table holds the programs served. It is immutable: Register and SetFallback replace it.
 type table struct {
 	numbers  []*numberRow
 	fallback Fallback // nil: none
@@ -27,11 +26,11 @@ type procedureRow struct {
 	counts counts
 }
 
-// maxVersions bounds the range of versions of one program.
+// maxVersions bounds the number of versions of one program.
 const maxVersions = 64
 
-// Register serves p from now on. It panics where a version of the program is
-// served already, or where p says nonsense about itself.
+// Register serves p from now on. It panics if a version of the program is already registered, or
+// if p reports invalid versions.
 func (s *Server) Register(p Program) {
 	row := newNumberRow(p)
 	s.mu.Lock()
@@ -49,8 +48,7 @@ func (s *Server) Register(p Program) {
 	s.table.Store(now)
 }
 
-// SetFallback has f serve the calls of programs that are not registered, from now
-// on.
+// SetFallback makes f serve the calls to unregistered programs from now on.
 func (s *Server) SetFallback(f Fallback) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +75,7 @@ func newNumberRow(p Program) *numberRow {
 	}
 }
 
-// join is the row of both: a number whose versions several programs serve.
+// join merges two rows of the same program number.
 func (n *numberRow) join(other *numberRow) *numberRow {
 	both := &numberRow{number: n.number, low: min(n.low, other.low), high: max(n.high, other.high)}
 	both.versions = append(both.versions, n.versions...)
@@ -108,7 +106,7 @@ func (n *numberRow) find(version uint32) *versionRow {
 	return nil
 }
 
-// find gives the procedure's row, or nil where it does not exist.
+// find returns the procedure's row, or nil if there is no such procedure.
 func (v *versionRow) find(procedure uint32) *procedureRow {
 	if uint64(procedure) >= uint64(len(v.rows)) || v.rows[procedure].Name == "" {
 		return nil

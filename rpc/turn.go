@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// A call that may block passes to a goroutine of the executor, which has to be woken for it.
-// Where its connection has nothing else to do, the goroutine that received the call is
-// awake already. So that one takes a place in the executor, beneath all of the executor's
-// bounds, and runs the call itself. Meanwhile its connection is not received from. A call that
-// has not ended at the second tick of the executor's watch is late: another goroutine then
-// becomes the connection's, and the first one has only its call.
+// A call that may block normally passes to a worker of the executor, which has to be woken for
+// it. The goroutine that received the call is already awake. So, if its connection has nothing
+// else to do, that goroutine takes a worker's place in the executor, within all bounds, and runs
+// the call itself. Meanwhile nothing is received from the connection. If the call has not ended
+// at the second tick of the executor's watch, it is late: the connection gets another receiving
+// goroutine, and the first one keeps only the call.
 
-// watchTick is how often the watch looks: a connection is not received from for at most twice as
-// long because of one call.
+// watchTick is the period of the watch. One call delays the reception from its connection by at
+// most two ticks.
 const watchTick = time.Millisecond
 
-// watchIdle is how many ticks the watch goes on without a call to watch.
+// watchIdle is how many ticks the watch continues without a call to watch.
 const watchIdle = 8
 
-// keptTurns bounds the Turns that are kept for use.
+// keptTurns is how many unused Turns the executor keeps.
 const keptTurns = 16
 
 // A Lender is a connection whose receiving goroutine may run calls that block.
@@ -30,26 +30,26 @@ type Lender struct {
 	turn    *Turn
 }
 
-// A Turn is a call with a place in the executor. The goroutine that got it has to call
-// Run, with the connection in a state in which another goroutine can receive from it.
+// A Turn is a call with a place in the executor. The goroutine that gets it has to call Run,
+// after it has prepared the connection so that another goroutine can receive from it.
 type Turn struct {
 	x       *executor
 	call    *Call
 	replace func()
 	worker  worker
-	// begun: Run was called. late: the connection has another goroutine, or gets one;
-	// seen: the watch has come by. at is the place in executor.out. These but begun are
-	// the executor's mutex's.
+	// begun: Run was called. late: the connection has another receiving goroutine, or is about to
+	// get one. seen: the watch has seen the Turn at a tick. at is the index in executor.out. The
+	// executor's mutex guards all except begun.
 	begun      atomic.Bool
 	late, seen bool
 	at         int
 	unused     *Turn
 }
 
-// ServeOrLend is Serve for a connection of which no more input is here, and no other call
-// under way. Where the call may block, and the executor has a place for it at once, the
-// goroutine that called gets that place instead of another one, and is to call Run as soon
-// as it has left the connection. Otherwise the Turn is nil, and the call is Serve's.
+// ServeOrLend is Serve for a connection that has no more input and no other call under way. If
+// the call may block and the executor has a place at once, the calling goroutine gets this place
+// as a Turn, and has to call Turn.Run as soon as it has left the connection. Otherwise it returns
+// nil, and the call is served as by Serve.
 func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
 	c.state.lender = l
 	s.start(c, false)
@@ -58,7 +58,7 @@ func (s *Server) ServeOrLend(c *Call, l *Lender) *Turn {
 	return t
 }
 
-// submit has the executor run c, on this goroutine if that is lent.
+// submit has the executor run c, on this goroutine if its Lender allows that.
 func (s *Server) submit(c *Call, lane any) {
 	l := c.state.lender
 	c.state.lender = nil
@@ -70,8 +70,8 @@ func (s *Server) submit(c *Call, lane any) {
 	s.exec.submit(c, lane)
 }
 
-// Run runs the call to its end. If that took long, late says that the connection has another
-// goroutine meanwhile, or is about to get one: it is not the calling one's any more.
+// Run runs the call to its end. late reports that this took long: the connection has another
+// receiving goroutine, or is about to get one, and no longer belongs to the calling goroutine.
 func (t *Turn) Run() (late bool) {
 	x, c := t.x, t.call
 	t.call = nil
@@ -87,7 +87,7 @@ func (t *Turn) Run() (late bool) {
 	}
 	if c = x.ended(&t.worker, now); c != nil {
 		x.mu.Unlock()
-		go x.work(&t.worker, c) // and the Turn is no more
+		go x.work(&t.worker, c) // the Turn lives on as a worker
 		return late
 	}
 	x.dismiss(&t.worker)
@@ -97,8 +97,8 @@ func (t *Turn) Run() (late bool) {
 	return late
 }
 
-// lend gives the calling goroutine a worker's place for c, or nil. Only a place that no other
-// call waits for is given away, and none in a lane where a call is late.
+// lend gives the calling goroutine a worker's place for c, or returns nil. It lends a place only
+// if no other call waits for one, and not in a lane in which a call is late.
 func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	now := time.Now()
 	x.mu.Lock()
@@ -116,7 +116,7 @@ func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	}
 	t := x.takeTurn()
 	x.enqueue(l, c)
-	if x.start(&t.worker, l, now) == nil { // other calls of its address have all that it may have
+	if x.start(&t.worker, l, now) == nil { // other calls of its address use all that the address may have
 		l.line.Leave(&c.state.place)
 		l.queued--
 		x.queued--
@@ -137,7 +137,7 @@ func (x *executor) lend(c *Call, key any, replace func()) *Turn {
 	return t
 }
 
-// takeTurn returns a Turn for use, putTurn takes one back.
+// takeTurn returns an unused Turn; putTurn takes it back.
 func (x *executor) takeTurn() *Turn {
 	t := x.turns
 	if t == nil {
@@ -158,7 +158,7 @@ func (x *executor) putTurn(t *Turn) {
 	x.unusedTurns++
 }
 
-// unwatch takes t off the list of the watch.
+// unwatch removes t from the calls that the watch looks at.
 func (x *executor) unwatch(t *Turn) {
 	last := len(x.out) - 1
 	moved := x.out[last]
@@ -167,7 +167,7 @@ func (x *executor) unwatch(t *Turn) {
 	x.out = x.out[:last]
 }
 
-// watch is the goroutine that finds calls late.
+// watch is the goroutine that finds late calls.
 func (x *executor) watch() {
 	defer x.wg.Done()
 	var replace []func()
@@ -192,7 +192,7 @@ func (x *executor) watch() {
 	}
 }
 
-// look appends the Replace of calls that have become late.
+// look appends the Replace functions of the calls that have become late.
 func (x *executor) look(replace []func()) []func() {
 	for i := 0; i < len(x.out); {
 		t := x.out[i]
