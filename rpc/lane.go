@@ -36,6 +36,7 @@ func (s *Server) newGroup(lane any) *mem.Group {
 	now := make(laneGroups, len(old)+1)
 	for l, g := range old {
 		// If a call has just got this group and asks for memory only later, a group that no other
+		// call shares bounds it.
 		if len(old) < maxIdleLanes || !g.Idle() {
 			now[l] = g
 		}
