@@ -2,20 +2,20 @@ package gss
 
 import "time"
 
-// A Negotiator is a Mechanism whose acceptor may need several tokens of the
-// initiator (RPCSEC_GSS_CONTINUE_INIT, RFC 2203 §5.2.2).
+// A Negotiator is a Mechanism whose acceptor may need several tokens of the initiator
+// (RPCSEC_GSS_CONTINUE_INIT, RFC 2203 §5.2.2).
 type Negotiator interface {
 	Mechanism
 	// Acceptor begins a context. It does not wait.
 	Acceptor() Acceptor
 }
 
-// An Acceptor makes one context. It is used by one goroutine at a time.
+// An Acceptor makes one context. One goroutine at a time uses it.
 type Acceptor interface {
-	// Step takes a token of the initiator, and gives the one that answers it, nil if
-	// there is none. bindings is as for Mechanism.Accept. The Context is nil until
-	// it is established. A failure is an *Error and ends the making, unless it is
-	// ContinueNeeded: see Mechanism.Accept.
+	// Step takes a token of the initiator, and returns the token to answer with, or nil if there
+	// is none. bindings is as for Mechanism.Accept. c is nil until the context is established.
+	// The error is an *Error. It ends the context, except with ContinueNeeded: see
+	// Mechanism.Accept.
 	Step(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
 }
 
@@ -27,7 +27,7 @@ func acceptorOf(m Mechanism) Acceptor {
 	return oneToken{m}
 }
 
-// oneToken is the Acceptor of a mechanism that needs one token.
+// oneToken is the Acceptor of a mechanism that needs only one token.
 type oneToken struct{ Mechanism }
 
 // Step implements Acceptor.

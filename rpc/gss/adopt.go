@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Adopt lets calls come to s under the context that c makes its calls under now: those of
-// a server to the client that made the context (RFC 8881 §2.10.8.2). theirs is the handle
-// by which that server knows the context, ours the one by which its calls have to name it.
+// Adopt lets s accept calls under the current context of c: a server may call the client that
+// made the context (RFC 8881 §2.10.8.2). theirs is the handle by which that server knows the
+// context; ours is the handle that its calls have to name.
 func (s *Server) Adopt(c *Client) (theirs, ours []byte) {
 	c.mu.Lock()
 	under := c.ctx
@@ -15,8 +15,8 @@ func (s *Server) Adopt(c *Client) (theirs, ours []byte) {
 	return under.handle, s.adopt(under.ctx)
 }
 
-// adopt lets calls come under a context that was made elsewhere, until it ends or others
-// take its place: it is not swept for want of use.
+// adopt lets calls come under a context that was made elsewhere, until the context expires or is
+// evicted. The sweep does not remove it for want of use.
 func (s *Server) adopt(c Context) []byte {
 	now := time.Now()
 	x := &serverContext{ctx: c, principal: c.Principal(), own: c.Own(), expiry: c.Expiry()}

@@ -8,26 +8,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A Back is a context that a client made, used the other way round: for calls of the
-// server to that client (RFC 8881 §2.10.8.2, §18.36.3). All methods may be called from any
-// goroutine.
+// A Back is a context that a client made, used in the other direction: for calls of the server to
+// that client (RFC 8881 §2.10.8.2, §18.36.3). All methods may be called from any goroutine.
 type Back struct {
 	x       *serverContext
 	under   *clientContext
 	service rpc.GSSService
 }
 
-// maxBacks is how many handles one context is called back under at most.
+// maxBacks is how many handles a client may offer for calls under one context.
 const maxBacks = 16
 
-// backs are the handles that a context is called back under. The sequence numbers of calls
-// belong to context and handle (RFC 2203 §5.3.1), however often the client offers these.
+// backs are the handles for calls to the client under one context. Each pair of context and
+// handle has its own sequence numbers (RFC 2203 §5.3.1), however often the client offers the
+// handle.
 type backs struct {
 	mu  sync.Mutex
 	all []*clientContext
 }
 
-// under is the context under a handle of the client's; nil where there are too many.
+// under returns the context with the client's handle theirs, or nil if there are too many
+// handles.
 func (b *backs) under(c Context, theirs []byte) *clientContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,10 +45,10 @@ func (b *backs) under(c Context, theirs []byte) *clientContext {
 	return u
 }
 
-// Back returns the context of a handle for calls to the client that made it. theirs is
-// the handle by which the client knows the context in these calls, and service their
-// protection. It is nil where there is no such context of the principal, or its client has
-// offered it under too many handles. theirs is not kept.
+// Back returns a client's context, by its handle, for calls to that client. theirs is the handle
+// by which the client knows the context in these calls; service is the protection of the calls.
+// Back returns nil if the principal has no such context, or if the client has offered it under
+// too many handles. Back does not keep theirs.
 func (s *Server) Back(handle, theirs []byte, service rpc.GSSService, principal string) *Back {
 	x := s.contexts.find(handle)
 	if x == nil || x.principal != principal || !GoodBack(theirs, service) {
@@ -60,30 +61,31 @@ func (s *Server) Back(handle, theirs []byte, service rpc.GSSService, principal s
 	return &Back{x: x, under: under, service: service}
 }
 
-// GoodBack says whether calls to a client can be made under the handle and the service
-// that it wants them to be made under.
+// GoodBack reports whether the handle and the service that a client offers for calls to it are
+// usable.
 func GoodBack(theirs []byte, service rpc.GSSService) bool {
 	return goodService(service) && len(theirs) > 0 && len(theirs) <= maxHandle
 }
 
-// Usable says whether calls can be made: the context's ticket has not ended, and the
-// client has not destroyed it.
+// Usable reports whether calls can be made: the context has not expired, and the client has not
+// destroyed it.
 func (b *Back) Usable(now time.Time) bool {
 	return !b.x.destroyed.Load() && b.under.usable(now)
 }
 
-// Expiry is when the context ends.
+// Expiry returns when the context ends.
 func (b *Back) Expiry() time.Time { return b.x.expiry }
 
-// Caller makes calls on k under the context. There may be several at once. A call that
-// the client refuses, as it does not know the context any more, is not made again.
+// Caller returns a Caller that makes calls on k under the context. There may be several at once.
+// If the client refuses a call because it no longer knows the context, the call is not repeated.
 func (b *Back) Caller(k rpc.Caller) rpc.Caller {
 	c := &Client{k: k, cfg: ClientConfig{Service: b.service}, fixed: true, ctx: b.under}
 	c.idle = sync.NewCond(&c.mu)
 	return c
 }
 
-// CallSize is how long a call gets whose arguments have n bytes; under privacy, at most.
+// CallSize returns the length of a call with n bytes of arguments. With privacy, that is the
+// largest possible length.
 func (b *Back) CallSize(n int) int {
 	p := protector{ctx: b.x.ctx, service: b.service}
 	o := p.overhead()

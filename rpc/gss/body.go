@@ -7,17 +7,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A protector protects what one call carries in one direction, and takes the
-// protection off what the other end sent: the server's side of a call, or the
-// client's. It is used by one goroutine at a time and keeps its slices for the next
-// call.
+// A protector protects the data that one call carries in one direction, and removes the
+// protection from the other end's data. Both the server and the client use it. One goroutine at a
+// time uses it; it reuses its slices for the next call.
 type protector struct {
 	ctx     Context
 	service rpc.GSSService
 	seq     uint32
 
-	number [4]byte  // seq, or another word that is signed
-	pieces [][]byte // of the message in hand
+	number [4]byte  // seq, or another word to sign
+	pieces [][]byte // of the current message
 }
 
 // set begins a call.
@@ -32,16 +31,16 @@ func (p *protector) clear() {
 	p.ctx, p.pieces = nil, p.pieces[:0]
 }
 
-// foldRoom is how many words FoldPadding may need in one reply, in bytes.
+// foldRoom is how many bytes Writer.FoldPadding may need in one reply.
 const foldRoom = 64
 
-// overhead is what the protection adds.
+// overhead returns the size of the protection.
 func (p *protector) overhead() rpc.Overhead {
 	mic := padded(p.ctx.MICSize())
 	o := rpc.Overhead{Verifier: mic}
 	switch p.service {
 	case rpc.GSSIntegrity:
-		// The length of the body and its sequence number; the checksum behind it.
+		// The length of the body and its sequence number before; the checksum after.
 		o.Wraps, o.Before, o.Behind = true, 2*4, 4+mic
 	case rpc.GSSPrivacy:
 		before, behind := p.ctx.WrapSize(true)
@@ -53,17 +52,16 @@ func (p *protector) overhead() rpc.Overhead {
 
 func padded(n int) int { return n + xdr.Pad(n) }
 
-// verify judges the token of one piece.
+// verify checks the token of one piece.
 func (p *protector) verify(token, piece []byte) bool {
 	p.pieces = append(p.pieces[:0], piece)
 	return p.ctx.VerifyMIC(token, p.pieces...) == nil
 }
 
-// verifyNumber judges the token of the call's sequence number.
+// verifyNumber checks the token of the call's sequence number.
 func (p *protector) verifyNumber(token []byte) bool { return p.verify(token, p.number[:]) }
 
-// putMIC writes the token over the pieces as an opaque. It is false where it does
-// not fit.
+// putMIC writes the token over the pieces as an opaque. It returns false if there is no room.
 func (p *protector) putMIC(w *xdr.Writer) bool {
 	n := p.ctx.MICSize()
 	w.Uint32(uint32(n))
@@ -83,8 +81,8 @@ func (p *protector) putVerifier(w *xdr.Writer, piece []byte) bool {
 	return p.putMIC(w)
 }
 
-// wrap puts the protection on what starts from bytes into the words of w, behind the
-// room that overhead says.
+// wrap protects the data that starts at byte from of the words of w. The caller has left the room
+// that overhead requires.
 func (p *protector) wrap(w *xdr.Writer, from int) bool {
 	switch p.service {
 	case rpc.GSSIntegrity:
@@ -95,7 +93,7 @@ func (p *protector) wrap(w *xdr.Writer, from int) bool {
 	return true
 }
 
-// sign makes it rpc_gss_integ_data (RFC 2203 §5.3.2.2).
+// sign makes rpc_gss_integ_data (RFC 2203 §5.3.2.2).
 func (p *protector) sign(w *xdr.Writer, from int) bool {
 	n := p.gather(w, from)
 	words := w.Bytes()
@@ -103,7 +101,7 @@ func (p *protector) sign(w *xdr.Writer, from int) bool {
 	return p.putMIC(w)
 }
 
-// seal makes it rpc_gss_priv_data (RFC 2203 §5.3.2.3).
+// seal makes rpc_gss_priv_data (RFC 2203 §5.3.2.3).
 func (p *protector) seal(w *xdr.Writer, from int) bool {
 	if w.FoldPadding(); w.Overflow() {
 		return false
@@ -121,8 +119,8 @@ func (p *protector) seal(w *xdr.Writer, from int) bool {
 	return true
 }
 
-// gather writes the sequence number in front, and makes it and what follows the
-// pieces: words, payloads and their padding. It returns their length.
+// gather writes the sequence number in front of the data. It sets the pieces to the number and
+// everything after it: words, payloads and their padding. It returns their length.
 func (p *protector) gather(w *xdr.Writer, from int) (n int) {
 	words := w.Bytes()
 	binary.BigEndian.PutUint32(words[from-4:], p.seq)
@@ -141,11 +139,11 @@ func (p *protector) gather(w *xdr.Writer, from int) (n int) {
 	return n + len(words) - at
 }
 
-// zeros are the padding that transports send.
+// zeros is the padding that transports send.
 var zeros [3]byte
 
-// unwrap takes the protection off body, in place: afterwards body[from:to] is what
-// was protected, without the sequence number, which must be the call's.
+// unwrap removes the protection from body, in place: afterwards body[from:to] is the protected
+// data, without the sequence number. It fails if the number is not the call's.
 func (p *protector) unwrap(body []byte) (from, to int, ok bool) {
 	var d xdr.Decoder
 	d.Reset(body, 0, nil)

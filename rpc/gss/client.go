@@ -10,12 +10,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// ErrReply: a reply was not the server's, or was changed on its way. Whether the
-// call was executed is not known.
+// ErrReply: a reply did not come from the server, or was changed on its way. The server may or
+// may not have executed the call.
 var ErrReply = errors.New("gss: reply cannot be verified")
 
-// ErrRefused: the server does not make a context with what the initiator brings. The
-// *Error that it wraps is the server's.
+// ErrRefused: the server did not accept the initiator's token. It wraps the server's *Error.
 var ErrRefused = errors.New("gss: the server refused the context")
 
 // ErrClosed: the Client was closed.
@@ -24,7 +23,7 @@ var ErrClosed = errors.New("gss: client closed")
 // ErrEnded: the context of a Back has ended.
 var ErrEnded = errors.New("gss: the context has ended")
 
-// ClientConfig is how a Client protects its calls.
+// ClientConfig configures a Client.
 type ClientConfig struct {
 	// Mechanism makes the contexts with Target, such as "nfs@server.example.com" or
 	// "nfs/server.example.com@EXAMPLE.COM".
@@ -32,49 +31,47 @@ type ClientConfig struct {
 	Target    string
 	// Service protects the calls.
 	Service rpc.GSSService
-	// Program and Version are those whose procedure NULL carries the tokens.
+	// Program and Version are those of the NULL calls that carry the tokens.
 	Program, Version uint32
-	// Timeout bounds the making of a context that takes the place of one that
-	// ended, and the wait for the end of one at Close, which is no more than two seconds
-	// (default 30 s).
+	// Timeout bounds the time to make a new context when the old one has ended, and the wait of
+	// Close for the server's answer, which is two seconds at most anyway (default 30 s).
 	Timeout time.Duration
 }
 
-// destroyTime is how long Close waits for the server's answer at most. Nothing depends on
-// it.
+// destroyTime is the longest time that Close waits for the server's answer. Nothing depends on
+// that answer.
 const destroyTime = 2 * time.Second
 
-// maxUnderWay is how many calls of a Client are under way at once, where the server's
-// window is larger. Others wait.
+// maxUnderWay is how many calls of a Client may be under way at once, even if the server's window
+// is larger. Further calls wait.
 const maxUnderWay = 1024
 
-// A Client makes calls under RPCSEC_GSS on another Caller. Where the server does not
-// know its context any more, it makes another and sends the call again, once.
-// Exchange.Cred and Sign are the Client's to set. Under services that protect the
-// arguments nothing is placed in Sinks: results are read from Results. It implements
-// rpc.Client; the Caller beneath is its user's to close, after it.
+// A Client makes calls under RPCSEC_GSS on another Caller. If the server no longer knows its
+// context, the Client makes a new one and repeats the call, once. The Client sets Exchange.Cred
+// and Sign. With services that protect the arguments, no result is placed in Sinks: read it from
+// Results. It implements rpc.Client. Its user closes the Caller beneath, after the Client.
 type Client struct {
 	k   rpc.Caller
 	cfg ClientConfig
-	// ends when the Client is closed.
+	// Closing the Client ends this context.
 	ends   context.Context
 	end    context.CancelCauseFunc
 	making sync.WaitGroup
 
-	// fixed: no other context takes the place of ctx.
+	// fixed: ctx is never replaced.
 	fixed bool
 
 	mu  sync.Mutex
 	ctx *clientContext
-	// renewing: another context is being made.
+	// renewing: a new context is being made.
 	renewing bool
-	// waiting are calls in the order of Start: for the context, or for the window.
+	// waiting are the calls that wait for a context or for the window, in the order of Start.
 	waiting callList
 	// sent are the calls under way.
 	sent     callList
 	underWay int
 	closed   bool
-	idle     *sync.Cond // underWay became 0
+	idle     *sync.Cond // signalled when underWay becomes 0
 }
 
 // NewClient makes a context with the server at the other end of k.
@@ -86,13 +83,13 @@ func NewClient(ctx context.Context, k rpc.Caller, cfg ClientConfig) (*Client, er
 	return p.Client(ctx, k)
 }
 
-// Prepared is what a context takes that comes from elsewhere, such as a ticket.
+// Prepared holds everything that a context needs from elsewhere, such as a ticket.
 type Prepared struct {
 	cfg ClientConfig
 	by  Initiator
 }
 
-// Prepare gets what a context takes, before there is a connection for it. It waits until
+// Prepare gets what a context needs from elsewhere, before there is a connection. It waits until
 // ctx ends at most.
 func Prepare(ctx context.Context, cfg ClientConfig) (*Prepared, error) {
 	if !goodService(cfg.Service) {
@@ -116,7 +113,7 @@ func (cfg *ClientConfig) initiator(ctx context.Context) (Initiator, error) {
 	return by, nil
 }
 
-// Client makes a context with the server at the other end of k. It is called once.
+// Client makes a context with the server at the other end of k. Call it once.
 func (p *Prepared) Client(ctx context.Context, k rpc.Caller) (*Client, error) {
 	c := &Client{k: k, cfg: p.cfg}
 	c.idle = sync.NewCond(&c.mu)
@@ -134,7 +131,7 @@ func (c *Client) make(ctx context.Context, by Initiator) (*clientContext, error)
 	return i.initiate(ctx, by, c.cfg.Target)
 }
 
-// remake makes another context.
+// remake makes a new context.
 func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 	by, err := c.cfg.initiator(ctx)
 	if err != nil {
@@ -143,18 +140,17 @@ func (c *Client) remake(ctx context.Context) (*clientContext, error) {
 	return c.make(ctx, by)
 }
 
-// Principal is the server's name.
+// Principal returns the server's name.
 func (c *Client) Principal() string { return c.Context().Principal() }
 
-// Context is the one that calls are made under now: another takes its place when it ends.
+// Context returns the current context. A new one replaces it when it ends.
 func (c *Client) Context() Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ctx.ctx
 }
 
-// Handle is that by which the server knows the context that calls are made under now. It is
-// not to be changed.
+// Handle returns the server's handle of the current context. Do not change it.
 func (c *Client) Handle() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +173,7 @@ func (c *Client) Start(x *rpc.Exchange) {
 	c.pump()
 }
 
-// over says why no more calls are made. mu is held.
+// over returns an error if the Client can make no more calls. The caller holds mu.
 func (c *Client) over() error {
 	switch {
 	case c.closed:
@@ -188,7 +184,7 @@ func (c *Client) over() error {
 	return nil
 }
 
-// pump sends calls that wait, as far as context and window allow.
+// pump sends waiting calls as long as context and window allow it.
 func (c *Client) pump() {
 	for {
 		c.mu.Lock()
@@ -208,7 +204,7 @@ func (c *Client) pump() {
 	}
 }
 
-// next takes the call that is to be sent now, or nil. mu is held.
+// next takes the call to send now, or returns nil. The caller holds mu.
 func (c *Client) next() *call {
 	if c.waiting.First == nil || c.renewing || c.underWay >= c.ctx.window {
 		return nil
@@ -225,7 +221,7 @@ func (c *Client) next() *call {
 	return e
 }
 
-// renew makes another context, in the background. mu is held.
+// renew makes a new context, in the background. The caller holds mu.
 func (c *Client) renew() {
 	c.renewing = true
 	c.making.Go(func() {
@@ -246,7 +242,7 @@ func (c *Client) renew() {
 	})
 }
 
-// takeWaiting takes the calls that wait: they are to be failed. mu is held.
+// takeWaiting takes all waiting calls, which the caller then fails. The caller holds mu.
 func (c *Client) takeWaiting() callList {
 	all := c.waiting
 	for e := all.First; e != nil; e = e.Next {
@@ -256,8 +252,8 @@ func (c *Client) takeWaiting() callList {
 	return all
 }
 
-// again has e sent once more, because the server does not know its context. It is
-// false where that was done before.
+// again queues e once more, because the server does not know its context. It returns false if e
+// was already repeated.
 func (c *Client) again(e *call) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,7 +270,7 @@ func (c *Client) again(e *call) bool {
 	return true
 }
 
-// ended takes note of the end of a call that was sent.
+// ended notes the end of a call that was sent.
 func (c *Client) ended(e *call) {
 	c.mu.Lock()
 	e.x.Transport = nil
@@ -308,8 +304,7 @@ func (c *Client) Cancel(x *rpc.Exchange, err error) {
 	}
 }
 
-// Close gives up on calls that are not answered yet, and has the server forget the
-// context.
+// Close cancels calls that are not answered yet, and asks the server to forget the context.
 func (c *Client) Close() {
 	c.mu.Lock()
 	if c.closed {
@@ -341,8 +336,8 @@ func (c *Client) Close() {
 	c.destroy()
 }
 
-// destroy tells the server that the context is not needed any more (RFC 2203 §5.4).
-// If that does not reach it, the context ends with its ticket.
+// destroy tells the server that the context is no longer needed (RFC 2203 §5.4). If the call does
+// not reach it, the context lasts until its ticket ends.
 func (c *Client) destroy() {
 	ctx, cancel := context.WithTimeout(context.Background(), min(c.cfg.Timeout, destroyTime))
 	defer cancel()
@@ -354,7 +349,7 @@ func (c *Client) destroy() {
 	_ = rpc.Do(ctx, c.k, &x, nil)
 }
 
-// A Dialer returns one whose connections are under RPCSEC_GSS.
+// Dialer returns a Dialer whose connections use RPCSEC_GSS.
 func Dialer(dial rpc.Dialer, cfg ClientConfig) rpc.Dialer {
 	return func(ctx context.Context, network, address string) (rpc.Client, error) {
 		k, err := dial(ctx, network, address)

@@ -9,11 +9,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// maxOverhead is the most that protection adds to arguments or results, in bytes.
+// maxOverhead is the largest size that protection adds to arguments or results, in bytes.
 const maxOverhead = 1024
 
-// bound is how much protection adds to arguments or results at most, in bytes. It is
-// exact where the context stays the same.
+// bound returns the largest size that protection adds to arguments or results, in bytes. It is
+// exact if the context is never replaced.
 func (e *call) bound() int {
 	if !e.client.fixed {
 		return maxOverhead
@@ -23,8 +23,8 @@ func (e *call) bound() int {
 	return o.Before + o.Behind
 }
 
-// A call is one call of a Client: what its user asked for, and what is sent for
-// that.
+// A call is one call of a Client: the user's Exchange, and the inner Exchange that is sent for
+// it.
 type call struct {
 	protector
 	client *Client
@@ -33,12 +33,12 @@ type call struct {
 	under  *clientContext
 	proc   procedure
 
-	// Guarded by the Client's lock.
+	// The Client's mutex guards these fields.
 	queue.Links[call]
-	again bool // it was sent once more
+	again bool // it was already repeated
 	waits bool // on Client.waiting
-	// started: the Caller beneath has it. Until then cancelled is why its user gave
-	// up on it.
+	// started: the Caller beneath has it. If the user cancels before that, cancelled holds the
+	// user's error.
 	started   bool
 	cancelled error
 }
@@ -55,7 +55,7 @@ func newCall(c *Client, x *rpc.Exchange) *call {
 		y.Sinks, y.Locate = x.Sinks, x.Locate
 		return e
 	}
-	// Nothing travels beside the message (RFC 8166 §8.2.2).
+	// No item travels beside the message (RFC 8166 §8.2.2).
 	more := e.bound()
 	y.Args, y.MaxArgs = e.args, x.MaxArgs+more
 	if n, known := e.largestResults(); known {
@@ -64,8 +64,8 @@ func newCall(c *Client, x *rpc.Exchange) *call {
 	return e
 }
 
-// largestResults is how large the results may get, in bytes, all in the message;
-// known is false where the user says that they fit a reply without chunks.
+// largestResults returns the largest size of the results, all in the message, in bytes. known is
+// false if the user says that the reply fits without chunks.
 func (e *call) largestResults() (n int, known bool) {
 	x := e.x
 	switch {
@@ -82,7 +82,7 @@ func (e *call) largestResults() (n int, known bool) {
 	return n, true
 }
 
-// shapeOfResults asks the binding, which needs the arguments.
+// shapeOfResults asks the Binding for the size of the results. It needs the encoded arguments.
 func (e *call) shapeOfResults() int {
 	x := e.x
 	w := xdr.NewWriter(make([]byte, 0, x.MaxArgs))
@@ -103,8 +103,8 @@ func (e *call) shapeOfResults() int {
 	return shape.Words + padded(shape.Payload)
 }
 
-// authenticate writes credential and verifier, under a new sequence number: each
-// transmission has its own (RFC 2203 §5.3.3.1).
+// authenticate writes credential and verifier with a new sequence number, because each
+// transmission needs its own (RFC 2203 §5.3.3.1).
 func (e *call) authenticate(_ *rpc.Exchange, w *xdr.Writer) {
 	e.set(e.under.ctx, e.service, e.under.seq.Add(1))
 	c := credential{proc: e.proc, seq: e.seq, service: e.service, handle: e.under.handle}
@@ -114,7 +114,7 @@ func (e *call) authenticate(_ *rpc.Exchange, w *xdr.Writer) {
 	}
 }
 
-// args writes the arguments and puts the protection on them.
+// args writes the arguments and protects them.
 func (e *call) args(w *xdr.Writer) {
 	w.Reserve(e.overhead().Before)
 	from := w.Len()
@@ -132,7 +132,8 @@ func (e *call) args(w *xdr.Writer) {
 	}
 }
 
-// ownPayloads copies the payloads of w: they are the user's, and are encrypted.
+// ownPayloads copies the payloads of w, because encryption changes them and they belong to the
+// user.
 func ownPayloads(w *xdr.Writer) {
 	all := w.Payloads()
 	for i := range all {
@@ -145,7 +146,7 @@ func ownPayloads(w *xdr.Writer) {
 	}
 }
 
-// done is the end of the inner exchange.
+// done handles the end of the inner Exchange.
 func (e *call) done(y *rpc.Exchange) {
 	c, x := e.client, e.x
 	err := e.judge(y)
@@ -159,7 +160,7 @@ func (e *call) done(y *rpc.Exchange) {
 	c.pump()
 }
 
-// finish tells the user.
+// finish reports the end of the call to the user.
 func finish(x *rpc.Exchange, err error) {
 	x.Err = err
 	if x.Done != nil {
@@ -167,14 +168,14 @@ func finish(x *rpc.Exchange, err error) {
 	}
 }
 
-// renewable says whether another context helps (RFC 2203 §5.3.3.3).
+// renewable reports whether a new context may help (RFC 2203 §5.3.3.3).
 func renewable(err error) bool {
 	var re *rpc.ReplyError
 	return errors.As(err, &re) && re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem)
 }
 
-// judge verifies an accepted reply (RFC 2203 §5.3.3.2), takes the protection off its
-// results, and returns what became of the call. A denial carries no verifier.
+// judge verifies an accepted reply (RFC 2203 §5.3.3.2), removes the protection from its results,
+// and returns the error of the call. A denial carries no verifier.
 func (e *call) judge(y *rpc.Exchange) error {
 	var re *rpc.ReplyError
 	refused := errors.As(y.Err, &re)
@@ -199,7 +200,7 @@ func (e *call) judge(y *rpc.Exchange) error {
 // callList is a queue of calls.
 type callList = queue.List[call, *call]
 
-// failAll ends the calls of a list that was taken.
+// failAll fails all calls of a list.
 func failAll(l callList, err error) {
 	for e := l.First; e != nil; e = l.First {
 		l.Remove(e)

@@ -7,20 +7,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// handleSize is the length of a handle, in bytes: the place in the table, and a
-// random part by which a handle of another context at that place, or of an earlier
-// life of the server, is known as unknown, and none can be guessed.
+// handleSize is the length of a handle, in bytes: the index in the table, and a random part. By
+// the random part the table rejects handles of another context at that index and of an earlier
+// start of the server, and no handle can be guessed.
 const handleSize = 4 + 12
 
 type handle [handleSize]byte
 
-// A serverContext is one context as the server keeps it, established or half made.
+// A serverContext is the server's data of one context, established or half made.
 type serverContext struct {
 	handle handle
-	// acceptor makes the context on; nil once it is established.
+	// acceptor continues the negotiation. It is nil once the context is established.
 	acceptor Acceptor
 
-	// What is established. It does not change.
+	// These fields are set when the context is established, and constant afterwards.
 	ctx       Context
 	principal string
 	own       string
@@ -30,33 +30,32 @@ type serverContext struct {
 	window window
 	// used is when the context was last used, in seconds since 1970.
 	used atomic.Int64
-	// who has the caller's user and group numbers; refreshing says that they are being
-	// looked up anew.
+	// who holds the caller's user and group numbers. refreshing: they are being looked up anew.
 	who        atomic.Pointer[identity]
 	refreshing atomic.Bool
 
-	// backs are how its client wants to be called under it.
+	// backs are the handles for calls to the context's client.
 	backs backs
-	// destroyed: its client has ended it.
+	// destroyed: the client has destroyed the context.
 	destroyed atomic.Bool
 
-	// The table's own.
-	queue.Links[serverContext] // among its holder's
+	// The table's own fields.
+	queue.Links[serverContext] // in the list of its holder
 	place                      uint32
 	holder                     *holder
-	at                         int   // among its principal's
-	seen                       int64 // used, when the context was passed over last
+	at                         int   // index among its principal's contexts
+	seen                       int64 // the value of used when eviction last visited it
 }
 
-// touch takes note that x is used. It reads first: the line is shared.
+// touch notes that x is used. It loads before it stores, because other processors share the cache
+// line.
 func (x *serverContext) touch(now time.Time) {
 	if s := now.Unix(); x.used.Load() != s {
 		x.used.Store(s)
 	}
 }
 
-// over says whether x is to be forgotten: its ticket ended, or it was not used for
-// long.
+// over reports whether to forget x: its ticket has ended, or it was not used for the time idle.
 func (x *serverContext) over(now time.Time, idle time.Duration) bool {
 	return !now.Before(x.expiry) || now.Unix()-x.used.Load() >= int64(idle/time.Second)
 }

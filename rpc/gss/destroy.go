@@ -5,17 +5,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A destroyer serves RPCSEC_GSS_DESTROY (RFC 2203 §5.4). The call was verified.
+// A destroyer serves RPCSEC_GSS_DESTROY (RFC 2203 §5.4). The call is already verified.
 type destroyer struct{ *guard }
 
-// destroying bounds the call. Arguments there are none, but what an empty body is
-// under the services that protect it.
+// destroying bounds the call. It has no arguments, but an empty body also takes room when it is
+// protected.
 var destroying = rpc.Procedure{Name: "RPCSEC_GSS_DESTROY", MaxArgs: 1024, MaxResults: 0}
 
 // Procedure implements rpc.Handler.
 func (d *destroyer) Procedure() *rpc.Procedure { return &destroying }
 
-// Serve implements rpc.Handler. Calls under way end as if the context were there.
+// Serve implements rpc.Handler. Calls under way are not affected.
 func (d *destroyer) Serve(*rpc.Call, *xdr.Writer) rpc.Outcome {
 	d.x.destroyed.Store(true)
 	if d.server.contexts.remove(d.x) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A guard is the rpc.Guard of one call of a context.
+// A guard is the rpc.Guard of one call under a context.
 type guard struct {
 	protector
 	server *Server
@@ -30,8 +30,8 @@ func (g *guard) Release() {
 // Overhead implements rpc.Guard.
 func (g *guard) Overhead() rpc.Overhead { return g.overhead() }
 
-// PutVerifier implements rpc.Guard: the checksum of the call's sequence number (RFC
-// 2203 §5.3.3.2).
+// PutVerifier implements rpc.Guard. The verifier is the checksum of the call's sequence number
+// (RFC 2203 §5.3.3.2).
 func (g *guard) PutVerifier(w *xdr.Writer) bool { return g.putVerifier(w, g.number[:]) }
 
 // Unwrap implements rpc.Guard.

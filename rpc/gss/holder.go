@@ -6,27 +6,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
-// A holder is a peer address and its contexts, from the one longest in the queue to
-// the newest.
+// A holder is a peer address with its contexts, in the order of their queue.
 type holder struct {
-	queue.Links[holder] // among those that have as many
+	queue.Links[holder] // in the rank of its count
 	addr                netip.Addr
 	contexts            queue.List[serverContext, *serverContext]
 	count               int
 }
 
-// A ranking knows which holders have most.
+// A ranking finds the holders with the most contexts.
 type ranking struct {
-	ranks []rank // by count
+	ranks []rank // index: number of contexts
 	most  int
 }
 
-// A rank is the holders that have as many, from the one longest in the queue on.
+// A rank is the queue of holders with the same number of contexts.
 type rank = queue.List[holder, *holder]
 
 func newRanking(share int) ranking { return ranking{ranks: make([]rank, share+1)} }
 
-// count says that h has so many from now on. None is none of it.
+// count sets the number of contexts of h to n. With 0, h leaves the ranking.
 func (r *ranking) count(h *holder, n int) {
 	if h.count > 0 {
 		r.ranks[h.count].Remove(h)

@@ -7,30 +7,31 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// How long what Config.Identify said is taken for true: numbers that were found, that there
-// are none, and, of numbers that cannot be confirmed any more, how long after they were.
+// How long a result of Config.Identify is used: knownFor for numbers that were found, unknownFor
+// if the principal has none. If numbers cannot be confirmed any more, they are used for staleFor
+// after they were found.
 const (
 	knownFor   = 10 * time.Minute
 	unknownFor = 30 * time.Second
 	staleFor   = time.Hour
 )
 
-// patience is how long the making of a context waits for an answer, and failedFor how
-// soon it is asked again after there was none.
+// patience is how long the making of a context waits for Identify. failedFor is the pause before
+// the next attempt after Identify failed.
 const (
 	patience  = 5 * time.Second
 	failedFor = 5 * time.Second
 )
 
-// An identity is a principal in numbers, immutable. Contexts of one principal share it.
+// An identity is a principal's numbers. It is immutable. Contexts of one principal share it.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32
 	known    bool
-	// unsure: it could not be told.
+	// unsure: Identify has failed, or did not answer in time.
 	unsure bool
-	found  time.Time // when the numbers were last asked for with an answer
-	until  time.Time // when it is to be asked for anew
+	found  time.Time // when Identify last returned an answer
+	until  time.Time // when to call Identify again
 }
 
 // fill writes the identity to a credential.
@@ -42,7 +43,8 @@ func (id *identity) fill(c *rpc.Cred) {
 	c.Anonymous, c.Unsure, c.UID, c.GID = true, id.unsure, rpc.NobodyID, rpc.NobodyID
 }
 
-// or is the answer before, where id is none, and that one had numbers not long ago.
+// or returns id, or, if id is unsure and before has numbers that are less than staleFor old, a
+// copy of before.
 func (id *identity) or(before *identity, now time.Time) *identity {
 	if !id.unsure || before == nil || !before.known || now.Sub(before.found) >= staleFor {
 		return id
@@ -52,25 +54,25 @@ func (id *identity) or(before *identity, now time.Time) *identity {
 	return &still
 }
 
-// maxRemembered is how many principals are remembered.
+// maxRemembered is how many principals the Server remembers.
 const maxRemembered = 8192
 
-// identities remember the users of principals: the user of a caller that makes one
-// context after another is looked up once.
+// identities remembers the identities of principals, so that a caller that makes one context
+// after another is looked up once.
 type identities struct {
 	mu sync.Mutex
 	of map[string]*question
 }
 
-// A question asks for the user of a principal. Its answer is there when done is closed.
+// A question is one look-up of a principal. Its answer id is valid once done is closed.
 type question struct {
 	done chan struct{}
 	id   *identity
-	// before is the last answer, or nil.
+	// before is the previous answer, or nil.
 	before *identity
 }
 
-// answered is the answer, nil if there is none yet.
+// answered returns the answer, or nil if there is none yet.
 func (q *question) answered() *identity {
 	select {
 	case <-q.done:
@@ -80,8 +82,8 @@ func (q *question) answered() *identity {
 	}
 }
 
-// identify finds the user of a principal. If it is not remembered it asks, and waits for
-// the answer for a few seconds. If there is none by then, the result is unsure.
+// identify returns the identity of a principal. If it is not remembered, identify looks it up and
+// waits for patience (5 seconds) at most. Without an answer by then, the result is unsure.
 func (s *Server) identify(principal string, now time.Time) *identity {
 	if s.cfg.Identify == nil {
 		return &identity{until: now.Add(knownFor)}
@@ -99,11 +101,11 @@ func (s *Server) identify(principal string, now time.Time) *identity {
 	case <-q.done:
 		return q.id
 	case <-t.C:
-		return &identity{unsure: true} // to be asked for anew at once
+		return &identity{unsure: true} // to be looked up again at once
 	}
 }
 
-// question is the one to wait for; ours says that the caller has to ask it.
+// question returns the question to wait for. ours: the caller has to begin it.
 func (k *identities) question(principal string, now time.Time) (q *question, ours bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +128,8 @@ func (k *identities) question(principal string, now time.Time) (q *question, our
 	return fresh, true
 }
 
-// forget forgets half of the principals: what is too old, and else any. mu is held.
+// forget forgets the outdated principals, and then others until half are left. The caller holds
+// mu.
 func (k *identities) forget(now time.Time) {
 	for p, q := range k.of {
 		if id := q.answered(); id != nil && !now.Before(id.until) {
@@ -141,10 +144,10 @@ func (k *identities) forget(now time.Time) {
 	}
 }
 
-// maxAsking is how many principals are asked for at once.
+// maxAsking is how many look-ups may run at once.
 const maxAsking = 64
 
-// begin has a question asked, or answers it with a failure where too many are asked.
+// begin starts a look-up, or answers the question with a failure if too many are running.
 func (s *Server) begin(principal string, q *question) {
 	r := &s.refresher
 	r.mu.Lock()
@@ -162,7 +165,7 @@ func (s *Server) begin(principal string, q *question) {
 	})
 }
 
-// ask asks, and wakes the waiting calls even if Identify panics.
+// ask does a look-up. It answers the question even if Identify panics.
 func (s *Server) ask(principal string, q *question) {
 	id := &identity{unsure: true}
 	defer func() { q.answer(id, time.Now()) }()
@@ -172,7 +175,7 @@ func (s *Server) ask(principal string, q *question) {
 	}
 }
 
-// answer is called once.
+// answer answers the question. It is called once.
 func (q *question) answer(id *identity, now time.Time) {
 	id.found = now
 	switch {
@@ -187,14 +190,14 @@ func (q *question) answer(id *identity, now time.Time) {
 	close(q.done)
 }
 
-// maxRefreshers is how many goroutines ask for identities anew, and maxRefreshes how
-// many contexts wait for that. Those beyond are asked for by a later call.
+// maxRefreshers is how many goroutines refresh identities. maxRefreshes is how many contexts may
+// wait for that; a later call refreshes the others.
 const (
 	maxRefreshers = 4
 	maxRefreshes  = 1024
 )
 
-// refresher asks for identities in the background.
+// refresher refreshes identities in the background.
 type refresher struct {
 	mu      sync.Mutex
 	asking  int
@@ -204,7 +207,7 @@ type refresher struct {
 	wg      sync.WaitGroup
 }
 
-// refresh has the identity of x asked for anew. It does not wait.
+// refresh has the identity of x looked up anew. It does not wait.
 func (s *Server) refresh(x *serverContext) {
 	if x.refreshing.Load() || !x.refreshing.CompareAndSwap(false, true) {
 		return
@@ -223,7 +226,7 @@ func (s *Server) refresh(x *serverContext) {
 	}
 }
 
-// refreshOld has the identities of contexts asked for anew that are old by now.
+// refreshOld refreshes the outdated identities of all contexts.
 func (s *Server) refreshOld(now time.Time) {
 	for c := range s.contexts.parts() {
 		for i := range c {
@@ -234,8 +237,8 @@ func (s *Server) refreshOld(now time.Time) {
 	}
 }
 
-// Refresh has all identities asked for anew, because what Config.Identify says may have changed.
-// It does not wait: until there is an answer, what was known holds.
+// Refresh has all identities looked up anew, because the users or the configuration may have
+// changed. It does not wait: the old identities hold until there are new ones.
 func (s *Server) Refresh() {
 	now := time.Now()
 	k := &s.identities
@@ -257,14 +260,14 @@ func (s *Server) Refresh() {
 	s.refreshOld(now)
 }
 
-// old is the identity, to be asked for anew.
+// old returns a copy of the identity that is outdated.
 func (id *identity) old() *identity {
 	old := *id
 	old.until = time.Time{}
 	return &old
 }
 
-// refreshAll asks for the identities that wait, until there are none.
+// refreshAll refreshes the waiting contexts, until there are none.
 func (s *Server) refreshAll() {
 	r := &s.refresher
 	for {
@@ -285,7 +288,7 @@ func (s *Server) refreshAll() {
 	}
 }
 
-// close returns when nothing is asked for any more.
+// close returns when no look-up runs any more.
 func (r *refresher) close() {
 	r.mu.Lock()
 	r.closed = true

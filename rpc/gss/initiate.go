@@ -12,24 +12,24 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A clientContext is one context as the client keeps it.
+// A clientContext is the client's data of one context.
 type clientContext struct {
 	ctx    Context
 	handle []byte
 	window int
-	seq    atomic.Uint32 // the number used last
+	seq    atomic.Uint32 // the last number used
 }
 
-// lastSeq is the number with which a client makes another context, well before the
-// last: calls that are sent again need some as well.
+// lastSeq is the number at which a client makes a new context. It is 65,536 below maxSeq, because
+// repeated calls need numbers as well.
 const lastSeq = maxSeq - 1<<16
 
-// usable says whether calls can be sent under x.
+// usable reports whether calls can be sent under x.
 func (x *clientContext) usable(now time.Time) bool {
 	return now.Before(x.ctx.Expiry()) && x.seq.Load() < lastSeq
 }
 
-// maxLegs is how many tokens a client sends at most for one context.
+// maxLegs is the largest number of tokens that a client sends for one context.
 const maxLegs = 16
 
 // An initiation makes a context with a server.
@@ -38,13 +38,13 @@ type initiation struct {
 	program, version uint32
 
 	handle []byte
-	// answer is the last, whose slices are our own; verf is its verifier.
+	// answer is the last answer, with slices of its own. verf is its verifier.
 	answer   initResult
 	verf     []byte
-	verified bool // verf is of RPCSEC_GSS
+	verified bool // verf has the flavor RPCSEC_GSS
 }
 
-// initiate makes a context, with calls of procedure NULL (RFC 2203 §5.2.2).
+// initiate makes a context by calls of procedure NULL (RFC 2203 §5.2.2).
 func (i *initiation) initiate(ctx context.Context, by Initiator, target string) (*clientContext, error) {
 	var token []byte
 	for sent := range maxLegs + 1 {
@@ -74,7 +74,7 @@ func (i *initiation) initiate(ctx context.Context, by Initiator, target string) 
 
 func (i *initiation) answered() bool { return i.handle != nil }
 
-// send makes one call, and judges its answer.
+// send makes one call, and checks its answer.
 func (i *initiation) send(ctx context.Context, token []byte) error {
 	cred := credential{proc: procInit, service: rpc.GSSNone, handle: i.handle}
 	if i.answered() {
@@ -87,7 +87,7 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 		Cred:    rpc.AuthBytes{Flavor: rpc.AuthGSS, Body: w.Bytes()},
 		Args:    func(w *xdr.Writer) { w.Opaque(token) },
 		MaxArgs: 4 + padded(len(token)),
-		// A server may answer with a large token: room costs nothing here.
+		// A server may answer with a large token.
 		MaxResults: 4 + maxHandle + 3*4 + 4 + 4*maxReplyToken,
 	}
 	return rpc.Do(ctx, i.k, &x, func(d *xdr.Decoder) error {
@@ -110,7 +110,7 @@ func (i *initiation) send(ctx context.Context, token []byte) error {
 	})
 }
 
-// established is the context, after the server signed its window (RFC 2203
+// established returns the context, if the server's signature of its window is right (RFC 2203
 // §5.2.3.1).
 func (i *initiation) established(c Context, rest []byte, target string) (*clientContext, error) {
 	if c == nil || len(rest) > 0 {

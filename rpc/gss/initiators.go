@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Bounds of Initiators: how many names of ours are told apart, how long a peer with
-// which no context can be made is not tried again, and how many such peers are known.
+// Bounds of Initiators: maxOwnNames is how many names of this server it distinguishes, restTime
+// how long it does not try a peer again after a failure, and maxResting how many such peers it
+// remembers.
 const (
 	maxOwnNames = 16
 	restTime    = 30 * time.Second
 	maxResting  = 1024
 )
 
-// Initiators make contexts with the clients of a server, for calls to them (RFC 7530
-// §3.3.3). Clients choose the peers: one for which there is no ticket costs one attempt
-// each thirty seconds. Its methods may be called from any goroutine.
+// Initiators make contexts with a server's clients, for calls to them (RFC 7530 §3.3.3). The
+// clients choose the peers, so a peer for which there is no ticket costs one attempt in 30
+// seconds at most. The methods may be called from any goroutine.
 type Initiators struct {
 	mechanism func(own string) Mechanism
 
@@ -26,21 +27,20 @@ type Initiators struct {
 	resting    map[string]resting
 }
 
-// A resting peer is not tried again until then.
+// A resting peer is not tried again before until.
 type resting struct {
 	until time.Time
 	err   error
 }
 
-// NewInitiators returns Initiators. mechanism returns what initiates contexts under a
-// name of ours.
+// NewInitiators returns Initiators. mechanism returns the Mechanism that initiates contexts under
+// a name of this server.
 func NewInitiators(mechanism func(own string) Mechanism) *Initiators {
 	return &Initiators{mechanism: mechanism, mechanisms: make(map[string]Mechanism), resting: make(map[string]resting)}
 }
 
-// Prepare gets what a context with cfg.Target takes that is initiated under the name
-// own, by a mechanism that takes the place of cfg.Mechanism. It waits until ctx ends at
-// most.
+// Prepare gets what a context with cfg.Target needs, to be initiated under this server's name
+// own. It replaces cfg.Mechanism. It waits until ctx ends at most.
 func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) (*Prepared, error) {
 	m, err := i.choose(own, cfg.Target, time.Now())
 	if err != nil {
@@ -54,7 +54,7 @@ func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) 
 	return p, err
 }
 
-// choose returns the mechanism for a name of ours, unless the target rests.
+// choose returns the mechanism for the name own, unless the target rests.
 func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -73,8 +73,8 @@ func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error
 	return m, nil
 }
 
-// rest has a target not tried again for a while. Where too many rest, those whose time is
-// over are forgotten, or else any.
+// rest makes a target rest. If too many targets rest, it forgets those whose time is over, and
+// then any.
 func (i *Initiators) rest(target string, err error, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,12 +11,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A maker serves a call that makes a context (RFC 2203 §5.2.2). The caller is a
-// stranger.
+// A maker serves a call that makes a context (RFC 2203 §5.2.2). The caller may be anyone.
 type maker struct {
 	server *Server
 	peer   netip.AddrPort
-	// on: the context is half made, and handle is its own.
+	// on: the call continues a half-made context, which handle names.
 	on     bool
 	handle handle
 }
@@ -27,15 +26,15 @@ var making = rpc.Procedure{
 	MaxResults: 4 + handleSize + 3*4 + 4 + maxReplyToken,
 }
 
-// makeLane is the lane of calls that make contexts: the mechanism computes, and may
-// wait for files.
+// makeLane is the lane of calls that make contexts, because the mechanism computes for long and
+// may wait for files.
 type makeLane struct{}
 
 // String names the lane.
 func (makeLane) String() string { return "RPCSEC_GSS contexts" }
 
-// verifyMaking judges a call that makes a context. Of its credential only the
-// procedure counts, and the handle where the context is half made (RFC 2203 §5.2.2).
+// verifyMaking checks a call that makes a context. Of its credential only the procedure counts,
+// and for a half-made context the handle (RFC 2203 §5.2.2).
 func (s *Server) verifyMaking(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outcome) {
 	switch {
 	case a.Header.Procedure != nullProcedure:
@@ -53,20 +52,20 @@ func (s *Server) verifyMaking(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Out
 // Procedure implements rpc.Handler.
 func (m *maker) Procedure() *rpc.Procedure { return &making }
 
-// Overhead implements rpc.Guard: a verifier that is known only when the context is.
+// Overhead implements rpc.Guard. The verifier's size is known only with the context.
 func (m *maker) Overhead() rpc.Overhead { return rpc.Overhead{Verifier: rpc.MaxAuthBytes} }
 
-// Unwrap implements rpc.Guard. It is not called.
+// Unwrap implements rpc.Guard. It is never called.
 func (m *maker) Unwrap([]byte) (from, to int, ok bool) { return 0, 0, false }
 
-// PutVerifier implements rpc.Guard: the one of replies that make no context (RFC 2203
-// §5.2.3.2).
+// PutVerifier implements rpc.Guard. It writes the verifier of replies that make no context (RFC
+// 2203 §5.2.3.2).
 func (m *maker) PutVerifier(w *xdr.Writer) bool {
 	putNoVerifier(w)
 	return true
 }
 
-// Wrap implements rpc.Guard. It is not called.
+// Wrap implements rpc.Guard. It is never called.
 func (m *maker) Wrap(*xdr.Writer, int) bool { return false }
 
 // Release implements rpc.Guard.
@@ -98,15 +97,15 @@ func (m *maker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// refused is the result where there is no context: without handle and token, even where
-// the mechanism has a token that says why (RFC 2203 §5.2.3.1). The initiator learns it
-// from major and minor.
+// refused returns the results without a context. They have no handle and no token, even if the
+// mechanism has a token with an explanation (RFC 2203 §5.2.3.1). The initiator gets the reason as
+// major and minor.
 func refused(major Major, minor uint32) initResult {
 	return initResult{major: major, minor: minor}
 }
 
-// make takes the initiator's token, and returns the context, established or half
-// made, and the results; nil where there is none.
+// make takes the initiator's token. It returns the context, established or half made, or nil if
+// there is none, and the results.
 func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 	x, err := m.begun(token)
 	if err != nil {
@@ -127,21 +126,21 @@ func (m *maker) make(token []byte, now time.Time) (*serverContext, initResult) {
 	return m.whole(x, ctx, reply, now)
 }
 
-// step has the mechanism take a token: when it is the call's turn, as that computes for
-// long, and there may be many such calls, of strangers. Others then find a processor.
+// step lets the mechanism take a token. Few do so at once (Server.steps), because it computes for
+// long and anyone may send many such calls: the other calls need processors as well.
 func (s *Server) step(x *serverContext, token []byte, now time.Time) (Context, []byte, error) {
 	s.steps <- struct{}{}
 	defer func() { <-s.steps }()
 	return x.acceptor.Step(token, nil, now)
 }
 
-// mayGoOn says that the initiator may send another token in place of one that was refused.
+// mayGoOn reports that the initiator may send another token instead of the refused one.
 func mayGoOn(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Major == ContinueNeeded
 }
 
-// begun is the context that the token is for.
+// begun returns the context that the token belongs to.
 func (m *maker) begun(token []byte) (*serverContext, error) {
 	s := m.server
 	if !m.on {
@@ -155,7 +154,7 @@ func (m *maker) begun(token []byte) (*serverContext, error) {
 	if x == nil || !s.halves.remove(x) {
 		return nil, &Error{Major: NoContext, Text: "a context that was to be made on is not known"}
 	}
-	// As one that was not in a table, for the goroutines that may still look at x.
+	// A fresh copy, because other goroutines may still read x.
 	return &serverContext{acceptor: x.acceptor, mechanism: x.mechanism}, nil
 }
 
@@ -167,7 +166,7 @@ func (m *maker) half(x *serverContext, reply []byte, now time.Time) (*serverCont
 	return x, initResult{handle: x.handle[:], major: ContinueNeeded, window: windowSize, token: reply}
 }
 
-// whole lets an established context be used.
+// whole makes an established context usable.
 func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time) (*serverContext, initResult) {
 	s := m.server
 	x.acceptor, x.ctx, x.principal, x.own, x.expiry = nil, ctx, ctx.Principal(), ctx.Own(), ctx.Expiry()
@@ -191,7 +190,7 @@ func (m *maker) whole(x *serverContext, ctx Context, reply []byte, now time.Time
 	return x, initResult{handle: x.handle[:], major: Complete, window: windowSize, token: reply}
 }
 
-// fail counts why there is no context, and says it to the initiator.
+// fail counts the refusal, and returns the results that report it to the initiator.
 func (m *maker) fail(err error) initResult {
 	e := &Error{Major: Failure, Text: err.Error()}
 	errors.As(err, &e)

@@ -6,81 +6,77 @@ import (
 	"time"
 )
 
-// A Mechanism makes security contexts of one mechanism of the Generic Security
-// Service (RFC 2743). Its methods may be called from many goroutines at once.
+// A Mechanism makes contexts of one mechanism of the Generic Security Service (RFC 2743). Its
+// methods may be called from many goroutines at once.
 type Mechanism interface {
-	// OID names the mechanism: the content octets of its DER encoding, without tag
-	// and length.
+	// OID identifies the mechanism: the content octets of its DER encoding, without tag and
+	// length.
 	OID() []byte
-	// Accept makes the acceptor's context from the token that an initiator sent
-	// (GSS_Accept_sec_context, RFC 2743 §2.2.2), and the token that answers it, nil
-	// if there is none. One token of the initiator is all that is ever needed. The
-	// token is not kept. Where the failure is ContinueNeeded there is a reply that says
-	// what was wrong, and the initiator may send another token. bindings is the application data of the channel bindings
-	// of the connection, nil if it has none. A failure is an *Error; a reply beside
-	// it tells the initiator why. Accept may read files and computes for some
-	// hundred microseconds: it has no place where calls are received.
+	// Accept makes the acceptor's context from the initiator's token (GSS_Accept_sec_context, RFC
+	// 2743 §2.2.2). It returns the token to answer with, or nil if there is none. The mechanism
+	// never needs a second token. Accept does not keep the token. bindings is the application
+	// data of the connection's channel bindings, or nil. The error is an *Error; a reply beside
+	// it tells the initiator the reason. With the error ContinueNeeded, the initiator may send
+	// another token after it got the reply. Accept may read files, and computes for some hundred
+	// microseconds: do not call it on a receiving goroutine.
 	Accept(token, bindings []byte, now time.Time) (c Context, reply []byte, err error)
-	// Initiate starts a context with an acceptor, such as "nfs@server.example.com"
-	// (RFC 2743 §4.1). It may ask other machines, and waits for them until ctx ends.
-	// A failure is an *Error.
+	// Initiate starts a context with an acceptor such as "nfs@server.example.com" (RFC 2743
+	// §4.1). It may ask other machines, and waits for them until ctx ends. The error is an
+	// *Error.
 	Initiate(ctx context.Context, target string) (Initiator, error)
 }
 
-// An Initiator makes one context. It is used by one goroutine at a time.
+// An Initiator makes one context. One goroutine at a time uses it.
 type Initiator interface {
-	// Step takes the token that the acceptor sent, nil at first, and gives the one
-	// to send, nil if there is none (GSS_Init_sec_context, RFC 2743 §2.2.1). The
-	// Context is nil until it is established. A failure is an *Error and ends the
-	// making.
+	// Step takes the acceptor's token, nil at first, and returns the token to send, or nil if
+	// there is none (GSS_Init_sec_context, RFC 2743 §2.2.1). c is nil until the context is
+	// established. The error is an *Error and ends the context.
 	Step(token []byte, now time.Time) (reply []byte, c Context, err error)
 }
 
-// MaxPrincipal is the length of the longest principal that is served, in bytes. It is kept with
-// each context, and with each NFSv4 client on disk.
+// MaxPrincipal is the longest principal that is served, in bytes. The server stores it with each
+// context, and with each NFSv4 client on disk.
 const MaxPrincipal = 1 << 10
 
-// A Context is an established security context. Its methods may be called from many
-// goroutines at once and do not wait. Messages are numbered by the mechanism, but
-// their order is not looked at: RPCSEC_GSS has sequence numbers of its own.
+// A Context is an established security context. Its methods may be called from many goroutines at
+// once and do not wait. The mechanism numbers messages but does not check their order: RPCSEC_GSS
+// has its own sequence numbers.
 //
-// A message is given in pieces, which stand for their concatenation. Callers on the
-// hot path keep a slice of pieces and pass it as pieces..., as then nothing is
-// allocated.
+// A message is given in pieces, and consists of their concatenation. To avoid allocation,
+// frequent callers keep a slice of pieces and pass it as pieces... .
 type Context interface {
-	// Principal is the peer's name: user@REALM, nfs/host@REALM. It has MaxPrincipal bytes
-	// at most.
+	// Principal returns the peer's name: user@REALM, nfs/host@REALM. It has MaxPrincipal bytes at
+	// most.
 	Principal() string
-	// Own is our name towards the peer: of an acceptor, the one that the initiator
-	// asked for.
+	// Own returns this end's name towards the peer. For an acceptor, it is the name that the
+	// initiator asked for.
 	Own() string
-	// Expiry is when the context ends. No method looks at it.
+	// Expiry returns when the context ends. The methods of Context do not check it.
 	Expiry() time.Time
-	// Bound is true if the peer showed that it uses the channel whose bindings were
-	// given to Accept.
+	// Bound reports that the peer has proven that it uses the channel whose bindings Accept got.
 	Bound() bool
-	// MICSize is the length of a token of MIC, in bytes. It does not change.
+	// MICSize returns the length of a token of MIC, in bytes. It is constant.
 	MICSize() int
 	// MIC appends to dst the token that proves the message's origin and integrity
 	// (GSS_GetMIC, RFC 2743 §2.3.1).
 	MIC(dst []byte, pieces ...[]byte) []byte
-	// VerifyMIC judges a token of the peer's MIC. A failure is an *Error.
+	// VerifyMIC checks a token of the peer's MIC. The error is an *Error.
 	VerifyMIC(token []byte, pieces ...[]byte) error
-	// WrapSize is how many bytes Wrap puts before a message and behind it. They do
-	// not depend on the message and do not change; before is a multiple of four.
+	// WrapSize returns how many bytes Wrap puts before and after a message. They are the same for
+	// all messages; before is a multiple of four.
 	WrapSize(sealed bool) (before, behind int)
-	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3): the token is
-	// before, the pieces, which sealed encrypts, and behind. The lengths of before
-	// and behind are those of WrapSize. No two of these slices may overlap.
+	// Wrap protects a message in place (GSS_Wrap, RFC 2743 §2.3.3). The token consists of before,
+	// the pieces, and behind. With sealed, Wrap encrypts the pieces. The lengths of before and
+	// behind are those of WrapSize. No two of these slices may overlap.
 	Wrap(sealed bool, before, behind []byte, pieces ...[]byte)
-	// Unwrap takes the protection off a token of the peer's Wrap, in place:
-	// afterwards token[from:to] is the message, and sealed tells whether it was
-	// encrypted. A failure is an *Error, and the token's bytes are then undefined.
+	// Unwrap removes the protection from a token of the peer's Wrap, in place: afterwards
+	// token[from:to] is the message. sealed reports whether it was encrypted. The error is an
+	// *Error, and the token's bytes are then undefined.
 	Unwrap(token []byte) (from, to int, sealed bool, err error)
 }
 
-// Major is the part of a status that is the same for all mechanisms (RFC 2744
-// §3.9.1). It travels in RPCSEC_GSS's answer to the making of a context.
+// Major is the part of a status that all mechanisms share (RFC 2744 §3.9.1). RPCSEC_GSS sends it
+// in the results of a call that makes a context.
 type Major uint32
 
 // Routine errors, in bits 16 to 23, and supplementary bits.

@@ -1,8 +1,7 @@
 package gss
 
-// mechanismOf returns the object identifier in the frame of an initial token (RFC
-// 2743 §3.1): the content octets of its DER encoding. ok is false where the frame is
-// not well-formed.
+// mechanismOf returns the object identifier in the frame of an initial token (RFC 2743 §3.1): the
+// content octets of its DER encoding. ok is false if the frame is malformed.
 func mechanismOf(token []byte) (oid []byte, ok bool) {
 	const application0, objectIdentifier = 0x60, 0x06
 	if len(token) < 2 || token[0] != application0 {
@@ -19,7 +18,7 @@ func mechanismOf(token []byte) (oid []byte, ok bool) {
 	return rest[:n], true
 }
 
-// derLength reads a length in DER: one octet below 128, or the number of octets that
+// derLength reads a length in DER: one octet if it is below 128, else the number of octets that
 // follow, without leading zeros.
 func derLength(b []byte) (n int, rest []byte, ok bool) {
 	if len(b) == 0 {

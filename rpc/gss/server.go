@@ -10,38 +10,38 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// ContextSize is more than a context takes, in bytes, with keys of Kerberos for all services
-// and the longest principal.
+// ContextSize is an upper bound for the memory of a context, in bytes, with Kerberos keys for all
+// services and the longest principal.
 const ContextSize = 8 << 10
 
-// Config is what a Server serves, and its bounds.
+// Config configures a Server.
 type Config struct {
 	// Mechanisms make the contexts.
 	Mechanisms []Mechanism
-	// Identify says who a principal is, in numbers. It is called where a context is
-	// made, on a goroutine that may wait, and again in the background of later
-	// calls, for one principal once in ten minutes, or in half a minute where it is not
-	// known. groups must not be changed afterwards. Where ok is false, or Identify
-	// is nil, the caller is anonymous (rpc.Cred.Anonymous). An error says that the principal
-	// cannot be identified at present: what an earlier call of Identify returned holds for
-	// another hour then; without such a result the caller is rpc.Cred.Unsure. Identify is
-	// called again after five seconds. Where it takes longer than that, the context is made
-	// without its result.
+	// Identify returns a principal's user number and groups on this machine. ok is false if it
+	// has none: the caller is then anonymous (rpc.Cred.Anonymous), as without Identify. The
+	// Server calls it when a context is made, on a goroutine that may wait, and again in the
+	// background of later calls: for one principal once in ten minutes, or in 30 seconds if it
+	// has no numbers. groups must not be changed afterwards.
+	//
+	// An error means that the principal cannot be identified at present. The Server then uses an
+	// earlier result for up to another hour; without one the caller is rpc.Cred.Unsure. It calls
+	// Identify again after five seconds. If a call takes longer than five seconds, the context is
+	// made without its result.
 	Identify func(principal string) (uid, gid uint32, groups []uint32, ok bool, err error)
-	// MaxContexts bounds the contexts (default 65,536), of which each takes ContextSize
-	// at most. MaxPerAddress and MaxPerPrincipal bound those of one peer address, and of
-	// one principal that calls from many addresses (default a quarter of MaxContexts):
-	// beyond that its least recently used context makes room.
+	// MaxContexts bounds the contexts (default 65,536); each takes ContextSize at most.
+	// MaxPerAddress and MaxPerPrincipal bound those of one peer address, and of one principal at
+	// all addresses (default a quarter of MaxContexts). If a bound is reached, the least recently
+	// used context of that address or principal goes.
 	MaxContexts, MaxPerAddress, MaxPerPrincipal int
-	// Idle is how long a context that is not used is kept (default one hour).
+	// Idle is how long the Server keeps an unused context (default one hour).
 	Idle time.Duration
-	// Notify, where set, is told of what was refused. It must not block, and bounds
-	// what it logs itself: strangers can have it called. The Event is valid during
-	// the call only.
+	// Notify, if not nil, is called for each refusal. It must not block, and has to bound its own
+	// log, because any peer can cause refusals. The Event is valid only during the call.
 	Notify func(e *Event)
 }
 
-// Bounds of contexts that are half made: of all, of one address, and for how long.
+// Bounds of half-made contexts (in all, of one address, and their life), and defaults of Config.
 const (
 	maxHalves        = 1024
 	maxHalvesOfOne   = 64
@@ -67,9 +67,9 @@ func (c *Config) defaults() {
 	}
 }
 
-// A Server is RPCSEC_GSS for an rpc.Server, to be registered by its Protect. It has
-// the contexts of all connections: a client may make one over TCP and use it over
-// RDMA. All methods may be called from any goroutine.
+// A Server is RPCSEC_GSS for an rpc.Server. Register it with Protect. It holds the contexts of
+// all connections: a client may make a context over TCP and use it over RDMA. All methods may be
+// called from any goroutine.
 type Server struct {
 	cfg        Config
 	mechanisms []served
@@ -78,16 +78,16 @@ type Server struct {
 	count      counters
 	refresher  refresher
 	identities identities
-	// steps has an element for each token that a mechanism takes at the moment. There are
-	// half as many at once as there are processors.
+	// steps has an element for each token that a mechanism is taking now. Half as many run at
+	// once as there are processors.
 	steps chan struct{}
 
 	mu     sync.Mutex
-	timer  *time.Timer // sweeps; nil where there is nothing to sweep
+	timer  *time.Timer // runs sweep; nil if there is nothing to sweep
 	closed bool
 }
 
-// served is a mechanism and its name.
+// served is a mechanism with its object identifier.
 type served struct {
 	Mechanism
 	oid []byte
@@ -99,7 +99,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg:      cfg,
 		contexts: newTable(cfg.MaxContexts, cfg.MaxPerAddress, cfg.MaxPerPrincipal, cfg.Idle),
-		halves:   newTable(maxHalves, maxHalvesOfOne, maxHalves+1, halfLife), // their principals are not known
+		halves:   newTable(maxHalves, maxHalvesOfOne, maxHalves+1, halfLife), // half-made contexts have no principal yet
 		steps:    make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 	}
 	for _, m := range cfg.Mechanisms {
@@ -108,7 +108,7 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Close forgets all contexts, and returns when nothing runs any more.
+// Close forgets all contexts, and returns when no goroutine of the Server is left.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -121,7 +121,7 @@ func (s *Server) Close() {
 	s.refresher.close()
 }
 
-// mechanism finds the one that a token is of.
+// mechanism returns the mechanism of a token.
 func (s *Server) mechanism(token []byte) (served, bool) {
 	oid, ok := mechanismOf(token)
 	if !ok {
@@ -135,7 +135,7 @@ func (s *Server) mechanism(token []byte) (served, bool) {
 	return served{}, false
 }
 
-// keep has contexts swept from now on.
+// keep starts the sweeps, if they are not running.
 func (s *Server) keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +144,8 @@ func (s *Server) keep() {
 	}
 }
 
-// sweep forgets contexts that are over, and has identities that are old asked for anew: a context
-// that is used again after a while acts as its principal's user does by then.
+// sweep forgets contexts that are over, and refreshes outdated identities, so that a context that
+// was idle for a while acts as its principal's present user.
 func (s *Server) sweep() {
 	now := time.Now()
 	s.count.expired.Add(uint64(s.contexts.sweep(now)))
@@ -156,7 +156,7 @@ func (s *Server) sweep() {
 	switch {
 	case s.closed || s.timer == nil:
 	case s.contexts.len()+s.halves.len() > 0:
-		// Counted under the lock: a function that adds one calls keep afterwards.
+		// Counted under the lock, because a goroutine that adds a context calls keep afterwards.
 		s.timer.Reset(sweepEvery)
 	default:
 		s.timer = nil
@@ -181,8 +181,8 @@ func (s *Server) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	return nil, s.badCredential(a, "its credential has a procedure that RFC 2203 does not have")
 }
 
-// otherVersion refuses versions 2 and 3, and those to come: AUTH_REJECTEDCRED (RFC
-// 2203 §5.2.3.2), but AUTH_BADCRED for a context of ours (§5.3.3.3).
+// otherVersion refuses versions 2 and 3 of RPCSEC_GSS, and later ones: AUTH_BADCRED for a context
+// of this server (RFC 2203 §5.3.3.3), else AUTH_REJECTEDCRED (§5.2.3.2).
 func (s *Server) otherVersion(a *rpc.Arrived, c *credential) rpc.Outcome {
 	s.note(OtherVersion, a.Conn.Peer, "", "a call under another version of RPCSEC_GSS than 1")
 	if s.contexts.find(c.handle) != nil {
@@ -196,15 +196,15 @@ func (s *Server) badCredential(a *rpc.Arrived, cause string) rpc.Outcome {
 	return rpc.Denied(rpc.AuthBadCred)
 }
 
-// signedHeader is what the verifier of a call signs: all from the XID to the end of
-// the credential (RFC 2203 §5.3.1).
+// signedHeader returns the part of a call that its verifier signs: everything from the XID to the
+// end of the credential (RFC 2203 §5.3.1).
 func signedHeader(a *rpc.Arrived) []byte {
 	n := len(a.Header.Verf.Body)
 	return a.Message[:a.Header.Size-2*4-n-xdr.Pad(n)]
 }
 
-// verifyCall judges a call of a context: its handle and its header first, and what
-// the header says only then (RFC 2203 §5.3.3.1, §5.4).
+// verifyCall checks a call under a context: first the handle and the header's checksum, and only
+// then the content of the header (RFC 2203 §5.3.3.1, §5.4).
 func (s *Server) verifyCall(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outcome) {
 	if !goodService(c.service) {
 		return nil, s.badCredential(a, "its credential asks for a service that RFC 2203 does not have")
@@ -239,7 +239,7 @@ func (s *Server) verifyCall(a *rpc.Arrived, c *credential) (rpc.Guard, rpc.Outco
 	return g, rpc.Done
 }
 
-// admit judges a call whose header is the caller's own.
+// admit checks a call whose header is authentic.
 func (s *Server) admit(a *rpc.Arrived, c *credential, x *serverContext, now time.Time) rpc.Outcome {
 	switch {
 	case c.seq > maxSeq:
@@ -265,7 +265,7 @@ func (s *Server) admit(a *rpc.Arrived, c *credential, x *serverContext, now time
 	return rpc.Done
 }
 
-// fill writes the caller to a credential.
+// fill writes the caller's identity to a credential.
 func (x *serverContext) fill(c *rpc.Cred, service rpc.GSSService) {
 	c.Principal, c.Target, c.Mechanism, c.GSS = x.principal, x.own, x.mechanism, service
 	x.who.Load().fill(c)

@@ -6,54 +6,54 @@ import (
 	"sync/atomic"
 )
 
-// Reason is why something was refused, for counters and events.
+// Reason is the reason for a refusal, for counters and events.
 type Reason uint8
 
-// Reasons. Those up to RefusedOther are of calls that make a context.
+// Reasons. Those up to RefusedOther concern calls that make a context.
 const (
-	// RefusedMechanism: the token is of a mechanism that is not served.
+	// RefusedMechanism: the token belongs to a mechanism that is not served.
 	RefusedMechanism Reason = iota
 	// RefusedToken: the token is malformed, or was changed on its way.
 	RefusedToken
-	// RefusedCredential: the server has no key for what the initiator brings.
+	// RefusedCredential: the server has no key for the initiator's ticket.
 	RefusedCredential
-	// RefusedExpired: what the initiator brings is not valid at this time.
+	// RefusedExpired: the initiator's ticket is not valid at this time.
 	RefusedExpired
 	// RefusedReplay: the token was used before.
 	RefusedReplay
-	// RefusedHandle: a context that was to be made on is not known.
+	// RefusedHandle: the half-made context to continue is not known.
 	RefusedHandle
-	// RefusedBindings: the initiator uses another channel.
+	// RefusedBindings: the channel bindings do not match.
 	RefusedBindings
 	RefusedOther
 
-	// BadCredential: a credential that is none by RFC 2203.
+	// BadCredential: a credential that is malformed by RFC 2203.
 	BadCredential
-	// OtherVersion: of RPCSEC_GSS.
+	// OtherVersion: another version of RPCSEC_GSS.
 	OtherVersion
-	// UnknownHandle: a call of a context that is not known (any more). It is usual
+	// UnknownHandle: the call names a context that is not known, or no longer. That is usual
 	// after a restart of the server.
 	UnknownHandle
 	// BadHeader: the header's checksum is wrong.
 	BadHeader
-	// BadBody: arguments whose protection does not come off.
+	// BadBody: arguments that cannot be unwrapped.
 	BadBody
-	// Replayed: a sequence number was used before. The call was dropped.
+	// Replayed: the sequence number was used before. The call was dropped.
 	Replayed
-	// BelowWindow: a sequence number is too old to tell. The call was dropped, and
-	// the connection ended.
+	// BelowWindow: the sequence number is too old to check. The call was dropped, and the
+	// connection ended.
 	BelowWindow
-	// SeqExhausted: the context has had all its sequence numbers.
+	// SeqExhausted: the context has used all its sequence numbers.
 	SeqExhausted
 	// Stale: the context's ticket has ended.
 	Stale
-	// UnknownPrincipal: a context was made, and its caller has no numbers: it acts as
-	// the anonymous user, unless the program refuses it. The context was not refused.
+	// UnknownPrincipal: a context was made for a caller without numbers. The caller acts as the
+	// anonymous user, unless the program refuses it. The context itself was not refused.
 	UnknownPrincipal
-	// Evicted: a context had to make room for another.
+	// Evicted: a context had to go to make room for another.
 	Evicted
-	// Unidentified: a context was made, and it could not be told whether its caller has numbers.
-	// Nothing was refused.
+	// Unidentified: a context was made, but its caller's numbers could not be looked up. Nothing
+	// was refused.
 	Unidentified
 
 	reasons
@@ -65,7 +65,7 @@ var reasonNames = [reasons]string{
 	"seq_exhausted", "stale", "unknown_principal", "evicted", "unidentified",
 }
 
-// String is the reason as a metric's label has it.
+// String returns the reason as metrics label it.
 func (r Reason) String() string {
 	if r < reasons {
 		return reasonNames[r]
@@ -73,7 +73,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason %d", uint8(r))
 }
 
-// remedies are what to do, where the administrator can do something.
+// remedies tell an administrator what to do.
 var remedies = [reasons]string{
 	RefusedMechanism:  "mount with sec=krb5, krb5i or krb5p",
 	RefusedToken:      "if this persists, look for a machine between the two that changes what passes",
@@ -86,7 +86,7 @@ var remedies = [reasons]string{
 	BadHeader:         "if this persists, look for a machine between the two that changes what passes",
 }
 
-// reasonOf is the reason for a failure of a mechanism.
+// reasonOf returns the reason for a mechanism's error.
 func reasonOf(m Major) Reason {
 	switch m {
 	case BadMech:
@@ -109,34 +109,35 @@ func reasonOf(m Major) Reason {
 
 // Stats is a snapshot of a Server's counters.
 type Stats struct {
-	// Contexts are established, HalfMade wait for another token.
+	// Contexts is the number of established contexts; HalfMade that of contexts that wait for
+	// another token.
 	Contexts, HalfMade int
-	// Made, Destroyed and Expired count contexts that were established, ended by
-	// their client, and ended by time.
+	// Made, Destroyed and Expired count contexts: those established, those that their clients
+	// destroyed, and those that expired.
 	Made, Destroyed, Expired uint64
-	// Calls were verified.
+	// Calls counts verified calls.
 	Calls uint64
 	// Refused counts by Reason.
 	Refused [reasons]uint64
 }
 
-// Event tells of something that was refused.
+// Event describes a refusal.
 type Event struct {
 	Reason Reason
 	Peer   netip.AddrPort
-	// Principal is the caller, where that is known.
+	// Principal is the caller, if known.
 	Principal string
-	// Cause is what happened, and Remedy what to do, or "".
+	// Cause is the event in words, and Remedy what to do, or "".
 	Cause, Remedy string
 }
 
-// counters are those of a Server.
+// counters are a Server's counters.
 type counters struct {
 	made, destroyed, expired, calls atomic.Uint64
 	refused                         [reasons]atomic.Uint64
 }
 
-// note counts, and tells the subscriber, if there is one.
+// note counts a refusal, and calls Config.Notify.
 func (s *Server) note(r Reason, peer netip.AddrPort, principal, cause string) {
 	s.count.refused[r].Add(1)
 	if s.cfg.Notify != nil {
@@ -144,7 +145,7 @@ func (s *Server) note(r Reason, peer netip.AddrPort, principal, cause string) {
 	}
 }
 
-// Stats returns the counters of this moment.
+// Stats returns the current counters.
 func (s *Server) Stats() Stats {
 	st := Stats{
 		Contexts: s.contexts.len(), HalfMade: s.halves.len(),

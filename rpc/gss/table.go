@@ -11,29 +11,30 @@ import (
 	"time"
 )
 
-// chunkSize is how many places of a table are made at once.
+// chunkSize is how many places of a table are allocated at once.
 const chunkSize = 256
 
 type chunk [chunkSize]atomic.Pointer[serverContext]
 
-// A table knows contexts by their handles. It is bounded, and so are the shares of one
-// address and of one principal: if there is no room, the least recently used context of
-// that one goes, or of the address that has most. Looking up takes no lock.
+// A table finds contexts by their handles. The table is bounded, and so is the share of one
+// address and of one principal. If a share is used up, the least recently used context of that
+// address or principal goes; if the table is full, one of an address that has most. find takes no
+// lock.
 type table struct {
 	max, share int
-	// each is how many one principal may have.
+	// each is the bound for one principal.
 	each   int
 	idle   time.Duration
 	chunks []atomic.Pointer[chunk]
 
 	mu      sync.Mutex
 	holders map[netip.Addr]*holder
-	// principals have the contexts of each, by serverContext.at.
+	// principals lists the contexts of each principal; serverContext.at is the index.
 	principals map[string][]*serverContext
 	ranking    ranking
 	count      int
-	unused     []uint32 // places that were given back
-	next       uint32   // the first that never was used
+	unused     []uint32 // places to use again
+	next       uint32   // the first place never used
 }
 
 func newTable(most, share, each int, idle time.Duration) *table {
@@ -64,11 +65,11 @@ func (t *table) find(h []byte) *serverContext {
 	return nil
 }
 
-// add gives x a handle and lets it be found. It returns how many contexts had to go
-// for that.
+// add gives x a handle and puts it into the table. It returns how many contexts it evicted for
+// that.
 func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
-	rand.Read(x.handle[4:]) // it does not fail
+	rand.Read(x.handle[4:]) // it never fails
 	addr := holderOf(peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +86,7 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 		t.makeRoom()
 		evicted++
 	}
-	// Its last context may have gone.
+	// The eviction may have removed the holder with its last context.
 	if h = t.holders[addr]; h == nil {
 		h = &holder{addr: addr}
 		t.holders[addr] = h
@@ -102,8 +103,8 @@ func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted i
 	return evicted
 }
 
-// idlest is the context that was not used for longest, of some that are drawn from all. If all
-// were looked at, a principal with many could make others wait.
+// idlest returns a context that was not used for long: the longest idle of maxPassed random ones.
+// To look at all would take too long under the lock.
 func idlest(all []*serverContext) *serverContext {
 	x := all[0]
 	for range maxPassed {
@@ -114,7 +115,7 @@ func idlest(all []*serverContext) *serverContext {
 	return x
 }
 
-// takePlace finds a place that is free. mu is held, and count is below max.
+// takePlace returns a free place. The caller holds mu, and count is below max.
 func (t *table) takePlace() uint32 {
 	if n := len(t.unused); n > 0 {
 		place := t.unused[n-1]
@@ -125,7 +126,7 @@ func (t *table) takePlace() uint32 {
 	return t.next - 1
 }
 
-// slot is where the context of a place stands. mu is held.
+// slot returns the slot of a place. The caller holds mu.
 func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 	c := t.chunks[place/chunkSize].Load()
 	if c == nil {
@@ -135,12 +136,11 @@ func (t *table) slot(place uint32) *atomic.Pointer[serverContext] {
 	return &c[place%chunkSize]
 }
 
-// maxPassed is how many contexts that were used meanwhile are passed over in search
-// of one to evict.
+// maxPassed is how many recently used contexts a search for one to evict passes over.
 const maxPassed = 64
 
-// evict forgets the context of h that was not used for longest, roughly: one that was
-// used since it was seen last goes to the end of the queue. mu is held.
+// evict forgets a context of h that was not used for long. It moves contexts that were used since
+// its last visit to the end of the queue. The caller holds mu.
 func (t *table) evict(h *holder) {
 	for range maxPassed {
 		x := h.contexts.First
@@ -155,8 +155,8 @@ func (t *table) evict(h *holder) {
 	t.drop(h.contexts.First)
 }
 
-// makeRoom takes a context from an address that has most: of several, from one that
-// did not use its own for longest, roughly. mu is held.
+// makeRoom evicts a context of an address that has most contexts. Of several such addresses it
+// takes one that did not use its oldest context recently. The caller holds mu.
 func (t *table) makeRoom() {
 	r := &t.ranking.ranks[t.ranking.most]
 	for range maxPassed {
@@ -173,7 +173,7 @@ func (t *table) makeRoom() {
 	t.evict(r.First)
 }
 
-// remove forgets x. It is false where that was done already.
+// remove forgets x. It returns false if x was already removed.
 func (t *table) remove(x *serverContext) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -184,7 +184,7 @@ func (t *table) remove(x *serverContext) bool {
 	return true
 }
 
-// drop forgets x, which is in the table. mu is held.
+// drop forgets x, which is in the table. The caller holds mu.
 func (t *table) drop(x *serverContext) {
 	h := x.holder
 	h.contexts.Remove(x)
@@ -205,8 +205,7 @@ func (t *table) drop(x *serverContext) {
 	}
 }
 
-// sweep forgets what is over, a few places at a time, and returns how many those
-// were.
+// sweep forgets contexts that are over, one chunk at a time, and returns their number.
 func (t *table) sweep(now time.Time) (gone int) {
 	for c := range t.parts() {
 		t.mu.Lock()
@@ -221,7 +220,7 @@ func (t *table) sweep(now time.Time) (gone int) {
 	return gone
 }
 
-// parts are the places that there are, a few at a time.
+// parts yields the allocated chunks.
 func (t *table) parts() iter.Seq[*chunk] {
 	return func(yield func(*chunk) bool) {
 		for i := range t.chunks {
@@ -232,7 +231,7 @@ func (t *table) parts() iter.Seq[*chunk] {
 	}
 }
 
-// clear forgets all.
+// clear forgets all contexts.
 func (t *table) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -249,8 +248,8 @@ func (t *table) len() int {
 	return t.count
 }
 
-// holderOf is whose share a peer's contexts count against: its address, or its
-// network where one machine has that of its own (IPv6, 64 bits).
+// holderOf returns the address that a peer's contexts count against: its IPv4 address, or its /64
+// prefix of IPv6, which may belong to one machine.
 func holderOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

@@ -2,28 +2,28 @@ package gss
 
 import "sync"
 
-// windowSize is how many calls of a context may be under way (RFC 2203 §5.3.3.1):
-// those of a client with all its connections together.
+// windowSize is how many calls of a context may be under way (RFC 2203 §5.3.3.1), over all
+// connections of the client together.
 const windowSize = 1024
 
-// A window knows which sequence numbers a context has seen, as far back as it
-// reaches. The zero value has seen none.
+// A window remembers which of the last windowSize sequence numbers a context has used. The zero
+// value has seen none.
 type window struct {
 	mu   sync.Mutex
-	high uint32                  // the greatest seen
-	seen [windowSize / 64]uint64 // by number, modulo windowSize
+	high uint32                  // the largest number seen
+	seen [windowSize / 64]uint64 // a bit for each number, modulo windowSize
 }
 
-// sighting is what a window says of a number.
+// A sighting is the result of see.
 type sighting uint8
 
 const (
 	fresh sighting = iota
 	repeated
-	below // what the window reaches back to: it cannot be told
+	below // older than the window
 )
 
-// see takes note of a number.
+// see notes the number n.
 func (w *window) see(n uint32) sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()

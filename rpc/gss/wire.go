@@ -7,10 +7,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// version1 is RPCSEC_GSS_VERS_1 (RFC 2203 §5.2), the version spoken here.
+// version1 is RPCSEC_GSS_VERS_1 (RFC 2203 §5.2), the only version served.
 const version1 = 1
 
-// procedure is what a call wants of RPCSEC_GSS (RFC 2203 §5.2).
+// A procedure is rpc_gss_proc_t, the purpose of a call (RFC 2203 §5.2).
 type procedure uint32
 
 // Procedures of rpc_gss_proc_t.
@@ -21,26 +21,25 @@ const (
 	procDestroy      procedure = 3
 )
 
-// maxSeq is MAXSEQ: no call of a context has a greater number (RFC 2203 §5.3.1).
+// maxSeq is MAXSEQ, the largest sequence number (RFC 2203 §5.3.1).
 const maxSeq = 0x80000000
 
-// maxToken is the longest token that makes a context, in bytes: a Kerberos ticket
-// with the groups of many domains stays below it.
+// maxToken is the longest token of an initiator, in bytes. A Kerberos ticket with the groups of
+// many domains is shorter.
 const maxToken = 64 << 10
 
-// maxReplyToken is the longest token that answers one, in bytes.
+// maxReplyToken is the longest token of an acceptor, in bytes.
 const maxReplyToken = 2 << 10
 
-// maxHandle is the longest handle that a server may choose, in bytes: the credential
-// holds it and four words.
+// maxHandle is the longest handle that a server may choose, in bytes: a credential consists of it
+// and five words.
 const maxHandle = rpc.MaxAuthBytes - 5*4
 
-// nullProcedure is the procedure of calls that make or destroy a context (RFC 2203
-// §5.2.2, §5.4).
+// nullProcedure is the procedure number of calls that make or destroy a context (RFC 2203 §5.2.2,
+// §5.4).
 const nullProcedure = 0
 
-// A credential is rpc_gss_cred_vers_1_t (RFC 2203 §5.2). Its handle aliases the
-// message.
+// A credential is rpc_gss_cred_vers_1_t (RFC 2203 §5.2). Its handle aliases the message.
 type credential struct {
 	proc    procedure
 	seq     uint32
@@ -53,8 +52,8 @@ var (
 	errVersion   = errors.New("gss: credential of another version")
 )
 
-// parse reads a credential's body. One of versions 2 and 3 is read as well, as it
-// has the same form (RFC 5403 §3.2, RFC 7861 §2.1), and errVersion is returned.
+// parse reads a credential's body. It also reads credentials of versions 2 and 3, which have the
+// same form (RFC 5403 §3.2, RFC 7861 §2.1), and returns errVersion for them.
 func (c *credential) parse(body []byte) error {
 	*c = credential{}
 	var d xdr.Decoder
@@ -90,7 +89,7 @@ func (c *credential) putBody(w *xdr.Writer) {
 	w.Opaque(c.handle)
 }
 
-// goodService says whether a call can be protected so.
+// goodService reports whether s is a service of RPCSEC_GSS.
 func goodService(s rpc.GSSService) bool { return s >= rpc.GSSNone && s <= rpc.GSSPrivacy }
 
 // putNoVerifier writes the empty verifier of AUTH_NONE.
@@ -116,7 +115,7 @@ func (r *initResult) put(w *xdr.Writer) {
 	w.BoundedOpaque(r.token, maxReplyToken)
 }
 
-// read reads a result. What it holds aliases the message.
+// read reads a result. Its slices alias the message.
 func (r *initResult) read(d *xdr.Decoder) error {
 	r.handle = d.Opaque(maxHandle)
 	r.major, r.minor, r.window = Major(d.Uint32()), d.Uint32(), d.Uint32()
