@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Netids of the transports served (RFC 5665 §5.1, RFC 8166 §9).
+// Netids of the transports (RFC 5665 §5.1, RFC 8166 §9).
 const (
 	TCP   = "tcp"
 	TCP6  = "tcp6"
@@ -15,8 +15,8 @@ const (
 	RDMA6 = "rdma6"
 )
 
-// UniversalAddress is the text that rpcbind keeps for an address (RFC 5665
-// §5.2.3.3, §5.2.3.4): the host, and the port's two bytes in decimal.
+// UniversalAddress returns an address in rpcbind's text form (RFC 5665 §5.2.3.3, §5.2.3.4): the
+// host, then the port's two bytes in decimal.
 func UniversalAddress(a netip.AddrPort) string {
 	ip := a.Addr().Unmap().WithZone("")
 	return fmt.Sprintf("%s.%d.%d", ip, a.Port()>>8, a.Port()&0xff)
@@ -50,7 +50,7 @@ func ParseUniversalAddress(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, uint16(h<<8|l)), nil
 }
 
-// Netid is the netid of a transport ("tcp" or "rdma") for an address.
+// Netid returns the netid of a transport ("tcp" or "rdma") for an address.
 func Netid(transport string, a netip.Addr) string {
 	if a.Unmap().Is4() {
 		return transport

@@ -14,11 +14,10 @@ import (
 // Program is rpcbind's program number (RFC 1833 §2.1).
 const Program = 100000
 
-// Port is where rpcbind listens (RFC 1833 §2.1).
+// Port is the port of rpcbind (RFC 1833 §2.1).
 const Port = 111
 
-// Where this machine's rpcbind is found. By the socket it learns the user who
-// registers.
+// The addresses of this machine's rpcbind. Over the socket, rpcbind learns which user registers.
 const (
 	LocalSocket  = "/run/rpcbind.sock"
 	LocalAddress = "127.0.0.1:111"
@@ -37,56 +36,55 @@ const (
 	procSet     = 1
 	procUnset   = 2
 	procGetAddr = 3
-	procGetPort = 3 // of version 2
+	procGetPort = 3 // GETPORT, in version 2
 	procDump    = 4
 	procGetTime = 6
 )
 
-// protocolTCP is TCP in questions of version 2 (RFC 1833 §3.1).
+// protocolTCP means TCP in calls of version 2 (RFC 1833 §3.1).
 const protocolTCP = 6
 
-// maxString bounds the strings of a mapping, in bytes. The protocol does not.
+// maxString bounds the strings of a mapping, in bytes. The protocol has no bound.
 const maxString = 1024
 
 // maxMapping bounds the encoding of a mapping, in bytes.
 const maxMapping = 8 + 3*(4+maxString)
 
-// maxMappings bounds a Dump.
+// maxMappings bounds the result of a Dump.
 const maxMappings = 4096
 
 // Errors of a Client, besides those of its Dialer and *rpc.ReplyError.
 var (
 	// ErrTaken: another owner has registered the service.
 	ErrTaken = errors.New("rpcbind: another owner has registered the service")
-	// ErrElsewhere: another server is registered for the service, and answers.
+	// ErrElsewhere: rpcbind names another server for the service, and that server answers.
 	ErrElsewhere = errors.New("rpcbind: another server is registered for the service, and answers")
 	// ErrNotRegistered: rpcbind knows no such service.
 	ErrNotRegistered = errors.New("rpcbind: no such service is registered")
 )
 
-// A Mapping says where a version of a program is served.
+// A Mapping is the address of one version of a program.
 type Mapping struct {
 	Program, Version uint32
 	Netid            string
 	Address          netip.AddrPort
-	// Owner is the name of the user who registered the service.
+	// Owner is the name of the user that registered the service.
 	Owner string
 }
 
 // A Client talks to one rpcbind. Each call opens a connection and closes it.
 type Client struct {
-	// Dial connects. Required.
+	// Dial connects to rpcbind. It must be set.
 	Dial rpc.Dialer
-	// Network and Address say where rpcbind is; empty: on this machine, at
-	// LocalSocket or else at LocalAddress.
+	// Network and Address are the address of rpcbind. If they are empty, it is this machine's:
+	// LocalSocket or, failing that, LocalAddress.
 	Network, Address string
-	// Owner is the name to register under. rpcbind may put what it knows in
-	// its place.
+	// Owner is the name to register under. rpcbind may replace it by the user that it knows.
 	Owner string
 }
 
-// Set registers m. Where the service is registered already, it fails with
-// ErrTaken: Unset first.
+// Set registers m. If the service is already registered, Set fails with ErrTaken: call Unset
+// first.
 func (c *Client) Set(ctx context.Context, m Mapping) error {
 	if m.Owner == "" {
 		m.Owner = c.Owner
@@ -96,8 +94,8 @@ func (c *Client) Set(ctx context.Context, m Mapping) error {
 	})
 }
 
-// Unset takes the registration of m's program, version and netid back; an empty
-// netid stands for all. It is not an error if there is no registration.
+// Unset removes the registration of m's program, version and netid. An empty netid means all
+// netids. A missing registration is not an error.
 func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	if m.Owner == "" {
 		m.Owner = c.Owner
@@ -105,10 +103,10 @@ func (c *Client) Unset(ctx context.Context, m Mapping) error {
 	return c.session(ctx, func(s *session) error { return s.unset(ctx, &m) })
 }
 
-// Register makes rpcbind say of services what all says, whatever an earlier process left
-// behind. Where rpcbind says that a service is elsewhere and serves says that a server answers
-// there, that registration stays, and the error is ErrElsewhere. If one registration fails, the
-// others are made.
+// Register makes rpcbind return the addresses in all for these services, whatever an earlier
+// process left behind. If rpcbind has another address for a service, and serves reports that a
+// server answers there, that registration stays, and the error is ErrElsewhere. One failure does
+// not stop the other registrations.
 func (c *Client) Register(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
 	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
 		if known != nil {
@@ -126,8 +124,8 @@ func (c *Client) Register(ctx context.Context, all []Mapping, serves func(contex
 	})
 }
 
-// Unregister takes the registrations of all back. One that says another address stays, and
-// one that a server still answers to by what serves says: it is another server's.
+// Unregister removes the registrations of all. A registration stays if it has another address, or
+// if serves reports that a server still answers there, because it then belongs to another server.
 func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(context.Context, Mapping) bool) error {
 	return c.compare(ctx, all, func(s *session, m, known *Mapping) error {
 		if known == nil || known.Address != m.Address || serves(ctx, *known) {
@@ -137,7 +135,7 @@ func (c *Client) Unregister(ctx context.Context, all []Mapping, serves func(cont
 	})
 }
 
-// compare calls do for each of all with what rpcbind knows of that service, or nil.
+// compare calls do for each mapping of all, with rpcbind's registration of that service, or nil.
 func (c *Client) compare(ctx context.Context, all []Mapping, do func(s *session, m, known *Mapping) error) error {
 	return c.session(ctx, func(s *session) error {
 		registered, err := s.dump(ctx)
@@ -167,10 +165,10 @@ func (m *Mapping) wrap(err error) error {
 	return fmt.Errorf("program %d version %d on %s: %w", m.Program, m.Version, m.Netid, err)
 }
 
-// GetAddr asks where a service is: at an address of the network by which the question
-// came (RFC 1833 §2.2.1). If rpcbind speaks version 2 only, which knows TCP over IPv4
-// and tells no address, the address is unspecified and the port is right. A service
-// that is not registered is ErrNotRegistered.
+// GetAddr asks for the address of a service. rpcbind answers with an address of the network over
+// which the call came (RFC 1833 §2.2.1). If rpcbind has only version 2, which knows TCP over IPv4
+// and returns no addresses, the address is unspecified and only the port is valid. The error for
+// an unregistered service is ErrNotRegistered.
 func (c *Client) GetAddr(ctx context.Context, program, version uint32, netid string) (a netip.AddrPort, err error) {
 	err = c.session(ctx, func(s *session) error {
 		a, err = s.getAddr(ctx, &Mapping{Program: program, Version: version, Netid: netid, Owner: c.Owner})
@@ -220,8 +218,8 @@ func (s *session) getPort(ctx context.Context, program, version uint32) (a netip
 	return netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port)), nil
 }
 
-// Dump lists what is registered. A mapping whose address is not an Internet address
-// has none.
+// Dump lists all registrations. A mapping with an address that is not an Internet address has a
+// zero Address.
 func (c *Client) Dump(ctx context.Context) (all []Mapping, err error) {
 	err = c.session(ctx, func(s *session) error {
 		all, err = s.dump(ctx)
@@ -249,7 +247,7 @@ func (s *session) dump(ctx context.Context) (all []Mapping, err error) {
 	return all, err
 }
 
-// session is a connection to rpcbind and the version that it speaks.
+// A session is a connection to rpcbind, with the version to use.
 type session struct {
 	rpc.Client
 	version uint32
@@ -279,8 +277,7 @@ func (c *Client) connect(ctx context.Context) (rpc.Client, error) {
 	return k, nil
 }
 
-// call makes one call: in version 4, or in version 3 if rpcbind does not know version
-// 4.
+// call makes one call: in version 4, or in version 3 if rpcbind does not know version 4.
 func (s *session) call(ctx context.Context, proc uint32, args func(*xdr.Writer), results func(*xdr.Decoder) error) error {
 	for {
 		err := rpc.Do(ctx, s, &rpc.Exchange{
@@ -296,7 +293,7 @@ func (s *session) call(ctx context.Context, proc uint32, args func(*xdr.Writer),
 	}
 }
 
-// change is SET or UNSET.
+// change does SET or UNSET.
 func (s *session) change(ctx context.Context, proc uint32, m *Mapping, address string) error {
 	done := false
 	err := s.call(ctx, proc, func(w *xdr.Writer) { putMapping(w, m, address) }, func(d *xdr.Decoder) error {
@@ -309,9 +306,9 @@ func (s *session) change(ctx context.Context, proc uint32, m *Mapping, address s
 	return err
 }
 
-// unset takes a registration back. It does not report ErrTaken: rpcbind gives the
-// same answer for a service that is not registered. If another owner holds the
-// service, SET will say so.
+// unset removes a registration. It does not report ErrTaken, because rpcbind gives the same
+// answer for a service that is not registered. If another owner holds the service, a following
+// SET fails.
 func (s *session) unset(ctx context.Context, m *Mapping) error {
 	if err := s.change(ctx, procUnset, m, ""); err != ErrTaken {
 		return err

@@ -8,20 +8,20 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// A Server answers questions to rpcbind, in its versions 2 to 4, with services that
-// are known beforehand: all of them on TCP, and at one port of the address that the
-// question came to. Nothing can be registered with it. It is an rpc.Program.
+// A Server answers calls to rpcbind, in versions 2 to 4, for a fixed list of services. All of
+// them are on TCP, at one port of the address that the call came to. Nothing can be registered
+// with it. It is an rpc.Program.
 type Server struct {
-	// Services are listed in this order.
+	// Services lists the services, in the order of DUMP.
 	Services []Service
-	// Port is the TCP port of all of them.
+	// Port is the TCP port of all services.
 	Port uint16
 }
 
 // A Service is one version of a program.
 type Service struct{ Program, Version uint32 }
 
-// maxReply is the largest result of the Server, in bytes.
+// maxReply is the largest result of a call, in bytes.
 const maxReply = 8 << 10
 
 var (
@@ -61,7 +61,7 @@ func (s *Server) Binding(version uint32) *rpc.Binding {
 	return &rpcbind4
 }
 
-// Judge implements rpc.Program: every client may ask.
+// Judge implements rpc.Program. Every client may call.
 func (s *Server) Judge(*rpc.Arrived, *rpc.Judgement) rpc.Outcome { return rpc.Done }
 
 // Serve implements rpc.Program.
@@ -84,8 +84,8 @@ func (s *Server) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// serves says whether a program is among the services, in any version: rpcbind
-// answers for another version than the one asked for (RFC 1833 §2.2.1, RPCBPROC_GETADDR).
+// serves reports whether any version of the program is served. rpcbind answers even for another
+// version than the requested one (RFC 1833 §2.2.1, RPCBPROC_GETADDR).
 func (s *Server) serves(program uint32) bool {
 	for _, v := range s.Services {
 		if v.Program == program {
