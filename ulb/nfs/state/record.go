@@ -113,7 +113,7 @@ func (m *Manager) record(c *Client) (release func()) {
 	for _, c := range m.unrecorded {
 		k := &c.known.reclaim
 		r := m.claimOf(c)
-		if k.recorded = k.recorded || r != nil && r.Lease == m.cfg.Lease; !k.recorded && !c.known.gone {
+		if k.recorded = k.recorded || r != nil && r.Lease == m.cfg.Lease && !r.Revoked; !k.recorded && !c.known.gone {
 			all, more = append(all, c), append(more, m.recordOf(c))
 		}
 	}

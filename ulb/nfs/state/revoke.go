@@ -44,6 +44,9 @@ func (m *Manager) mark(domain any) {
 		if k := &s.Client.known.reclaim; !k.revoked {
 			k.revoked = true
 			m.marked = append(m.marked, s.Client)
+			if r := m.claimOf(s.Client); r != nil {
+				r.Revoked = true // so that the next incarnation writes a record of its own
+			}
 		}
 	}
 	m.mu.Unlock()
@@ -63,19 +66,28 @@ func (m *Manager) opensBy(domain any) (all []*State) {
 	return all
 }
 
-// rewrite writes the records of clients whose Revoked flag has changed.
+// rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone, it
+// writes the record of the next incarnation, which may have been revoked nothing.
 func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()
 	m.mu.Lock()
-	all := m.marked
-	m.marked = nil
+	var all []*Client
 	var more []Record
-	for _, c := range all {
-		if !c.known.gone && (c.known.reclaim.recorded || m.claimOf(c) != nil) {
+	for _, c := range m.marked {
+		if c.known.gone {
+			in := m.clients.byName[c.name()]
+			if in == nil || in.confirmed == nil {
+				continue
+			}
+			c = in.confirmed
+		}
+		all = append(all, c)
+		if c.known.reclaim.recorded || m.claimOf(c) != nil {
 			more = append(more, m.recordOf(c))
 		}
 	}
+	m.marked = nil
 	m.mu.Unlock()
 	failed := len(more) > 0 && m.cfg.Records.Put(more) != nil
 	m.mu.Lock()

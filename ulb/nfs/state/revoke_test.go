@@ -167,3 +167,38 @@ func TestRevokedGoesWithItsClient(t *testing.T) {
 		nothingLeft(t, m)
 	})
 }
+
+// What the next incarnation of a client comes to hold it may claim, whatever was revoked of the one
+// before: one that has freed all when the disk could not be told, or that claimed it itself.
+func TestNextIncarnationClaimsAfterARevocation(t *testing.T) {
+	d, key := &disk{}, fileKey(1)
+	held := func(t *testing.T, m *Manager) *revocable {
+		return lockFirst(t, m, complete(t, m, identity("a", 1, "me")), key)
+	}
+	again := func(t *testing.T, m *Manager) {
+		is(t, "its claim", m.mayHoldNow(confirmed(t, m, identity("a", 2, "me")), true), ok)
+	}
+	t.Run("freed", func(t *testing.T) {
+		lives(t, d, func(t *testing.T, m *Manager) {
+			a := held(t, m)
+			m.Revoke(key.Domain)
+			d.breakDown(true)
+			is(t, "FREE_STATEID", m.FreeStateID(&a.lock, a.Client), ok)
+			is(t, "FREE_STATEID", m.FreeStateID(&a.open, a.Client), ok)
+			synctest.Wait()
+			d.breakDown(false)
+			complete(t, m, identity("a", 2, "me"))
+			pass(leaseTime / 2)
+		}, again)
+	})
+	d = &disk{}
+	t.Run("claimed", func(t *testing.T) {
+		lives(t, d, func(t *testing.T, m *Manager) { held(t, m) }, func(t *testing.T, m *Manager) {
+			a := confirmed(t, m, identity("a", 1, "me"))
+			_, s := m.Open(&OpenArgs{Client: a, OwnerName: []byte("o"), Key: key, Access: AccessBoth, Claimed: true})
+			is(t, "OPEN", s, ok)
+			m.Revoke(key.Domain)
+			complete(t, m, identity("a", 2, "me"))
+		}, again)
+	})
+}
