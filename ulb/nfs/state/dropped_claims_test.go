@@ -2,6 +2,8 @@ package state
 
 import (
 	"fmt"
+	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -184,5 +186,40 @@ func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 	is(t, "CLOSE", s, ok)
 	if !c.None() {
 		t.Error("something is claimed still")
+	}
+}
+
+// Nothing is left of a claim when two give up the last of it at once.
+func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)
+	var all [2]*Client
+	var opens [2]nfs4wire.StateID4
+	for i := range all {
+		all[i] = newClient(m, 1, fmt.Sprint(i))
+		opens[i] = open(t, m, all[i], "o", key, AccessBoth, 0)
+	}
+	for range 10000 {
+		var locks [2]nfs4wire.StateID4
+		for i, c := range all {
+			var s Status
+			locks[i], _, s = m.Lock(&LockArgs{Ref: Ref{ID: opens[i], Client: c, Key: key}, New: true, OwnerName: []byte("o"), Offset: uint64(2 * i), Length: 1, Write: true, Claimer: claimer})
+			is(t, "LOCK", s, ok)
+		}
+		var both sync.WaitGroup
+		for i, c := range all {
+			both.Go(func() {
+				if _, s := m.Unlock(&Ref{ID: locks[i], Client: c, Key: key}, uint64(2*i), 1, claimer); s != ok {
+					t.Error("LOCKU:", s)
+				}
+			})
+		}
+		both.Wait()
+		m.mu.Lock()
+		n := len(m.files.claims)
+		m.mu.Unlock()
+		if n > 0 {
+			t.Fatal("a claim is left of which nothing is held")
+		}
 	}
 }

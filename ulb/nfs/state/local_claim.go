@@ -47,12 +47,12 @@ func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	return c
 }
 
+// unclaimed lets go of a claim. The last one that does sees what is held then: it has c.mu still.
 func (m *Manager) unclaimed(c *localClaim) {
-	held := c.held
-	c.mu.Unlock()
+	defer c.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if c.users--; c.users == 0 && !held {
+	if c.users--; c.users == 0 && !c.held {
 		delete(m.files.claims, c.key)
 	}
 }
