@@ -255,6 +255,49 @@ func TestDatabaseOfEarlierVersion(t *testing.T) {
 	}
 }
 
+// A database of an earlier version whose pages lead in a circle is refused; one of many pages is
+// taken over.
+func TestDatabaseWithACircle(t *testing.T) {
+	const clients = 2000
+	path := filepath.Join(t.TempDir(), "clients")
+	db, err := bolt.Open(path, 0o600, nil)
+	must(t, err)
+	must(t, db.Update(func(tx *bolt.Tx) error {
+		server, err := tx.CreateBucket([]byte("server"))
+		must(t, err)
+		all, err := tx.CreateBucket([]byte("clients"))
+		must(t, err)
+		for i := range clients {
+			must(t, all.Put(binary.BigEndian.AppendUint32([]byte{1}, uint32(i)), []byte("uid 0")))
+		}
+		return server.Put([]byte("starts"), []byte{0, 0, 1, 0})
+	}))
+	must(t, db.Close())
+	b, err := os.ReadFile(path)
+	must(t, err)
+	s := open(t, path)
+	if _, known := begin(t, s); len(known) != clients {
+		t.Errorf("%d clients were taken over", len(known))
+	}
+	must(t, s.Close())
+	circles, size := 0, os.Getpagesize()
+	for at := 2 * size; at < len(b); at += size {
+		if page := b[at:]; binary.NativeEndian.Uint16(page[8:]) == 1 { // it leads to others
+			for entry := range int(binary.NativeEndian.Uint16(page[10:])) {
+				copy(page[16+16*entry+8:], page[:8])
+			}
+			circles++
+		}
+	}
+	if circles == 0 {
+		t.Fatal("no page leads to others")
+	}
+	must(t, os.WriteFile(path, b, 0o600))
+	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "no tree") {
+		t.Errorf("a circle: %v", err)
+	}
+}
+
 // After the disk has failed the file is written anew before anything else: what was written
 // when it failed may be on the disk in part, whatever it says later.
 func TestRecordsAfterTheDiskHasFailed(t *testing.T) {

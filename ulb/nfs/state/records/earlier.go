@@ -39,7 +39,20 @@ func readEarlier(path string, b []byte) (c content, err error) {
 		return c, fmt.Errorf("it does not begin as a file of records does, nor as a database of an earlier version: %w", err)
 	}
 	defer db.Close()
+	size := db.Info().PageSize
 	err = db.View(func(tx *bolt.Tx) error {
+		pages := pages{b, uint64(size), make(map[uint64]bool)}
+		if err := pages.below(uint64(tx.Cursor().Bucket().Root())); err != nil {
+			return err
+		}
+		for _, bucket := range [...]string{"server", "records", "clients"} {
+			// 0: it stands within its parent's page.
+			if in := tx.Bucket([]byte(bucket)); in != nil && in.Root() != 0 {
+				if err := pages.below(uint64(in.Root())); err != nil {
+					return err
+				}
+			}
+		}
 		if in := tx.Bucket([]byte("server")); in != nil {
 			n := in.Get([]byte("starts"))
 			if len(n) != 4 {
@@ -56,6 +69,40 @@ func readEarlier(path string, b []byte) (c content, err error) {
 		}))
 	})
 	return c, err
+}
+
+// pages are those of a database. bbolt follows them for ever where they lead in a circle.
+type pages struct {
+	b    []byte
+	size uint64
+	seen map[uint64]bool
+}
+
+var errPages = errors.New("it is a database of an earlier version, and its pages are no tree")
+
+// below looks at a page and all that it leads to: to each of them nothing else does. A page begins
+// with its number in 8 bytes and its kind in 2, and has the number of its entries at 10. The
+// entries of one that leads to others follow at 16, with a number of a page at 8 of their 16 bytes.
+func (p *pages) below(page uint64) error {
+	if page >= uint64(len(p.b))/p.size || p.seen[page] {
+		return errPages
+	}
+	p.seen[page] = true
+	const branch = 1
+	b := p.b[page*p.size:]
+	if binary.NativeEndian.Uint16(b[8:])&branch == 0 {
+		return nil
+	}
+	n := uint64(binary.NativeEndian.Uint16(b[10:]))
+	if 16+16*n > uint64(len(b)) {
+		return errPages
+	}
+	for i := range n {
+		if err := p.below(binary.NativeEndian.Uint64(b[16+16*i+8:])); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func each(tx *bolt.Tx, bucket string, f func(k, v []byte) error) error {
