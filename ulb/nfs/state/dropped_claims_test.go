@@ -189,7 +189,7 @@ func TestLocalLockBetweenVeryManyLocks(t *testing.T) {
 	}
 }
 
-// Nothing is left of a claim when two give up the last of it at once.
+// The Manager forgets a claim when two clients give up the last of it at the same time.
 func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)

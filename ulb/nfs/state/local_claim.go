@@ -47,7 +47,8 @@ func (m *Manager) claimed(key FileKey, claimer vfs.Claimer) *localClaim {
 	return c
 }
 
-// unclaimed lets go of a claim. The last one that does sees what is held then: it has c.mu still.
+// unclaimed ends what claimed began. It keeps c.mu until it has decided whether to forget c, because
+// the last user has to know what is held at that time.
 func (m *Manager) unclaimed(c *localClaim) {
 	defer c.mu.Unlock()
 	m.mu.Lock()

@@ -67,7 +67,7 @@ func (m *Manager) opensBy(domain any) (all []*State) {
 }
 
 // rewrite writes the records of clients whose Revoked flag has changed. If such a client is gone, it
-// writes the record of the next incarnation, which may have been revoked nothing.
+// writes the record of the next incarnation instead, of which nothing was revoked.
 func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()

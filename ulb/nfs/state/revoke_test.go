@@ -168,8 +168,9 @@ func TestRevokedGoesWithItsClient(t *testing.T) {
 	})
 }
 
-// What the next incarnation of a client comes to hold it may claim, whatever was revoked of the one
-// before: one that has freed all when the disk could not be told, or that claimed it itself.
+// After a restart, the next incarnation of a client may claim what it held, although state of the
+// incarnation before it was revoked: "freed" freed all of it while the disk failed, "claimed" had
+// claimed it in the time of grace.
 func TestNextIncarnationClaimsAfterARevocation(t *testing.T) {
 	d, key := &disk{}, fileKey(1)
 	held := func(t *testing.T, m *Manager) *revocable {

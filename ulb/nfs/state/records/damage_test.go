@@ -255,8 +255,8 @@ func TestDatabaseOfEarlierVersion(t *testing.T) {
 	}
 }
 
-// A database of an earlier version whose pages lead in a circle is refused; one of many pages is
-// taken over.
+// Open takes over a database of an earlier version that has many pages, but refuses it if their
+// references form a circle.
 func TestDatabaseWithACircle(t *testing.T) {
 	const clients = 2000
 	path := filepath.Join(t.TempDir(), "clients")
@@ -282,7 +282,7 @@ func TestDatabaseWithACircle(t *testing.T) {
 	must(t, s.Close())
 	circles, size := 0, os.Getpagesize()
 	for at := 2 * size; at < len(b); at += size {
-		if page := b[at:]; binary.NativeEndian.Uint16(page[8:]) == 1 { // it leads to others
+		if page := b[at:]; binary.NativeEndian.Uint16(page[8:]) == 1 { // a branch page
 			for entry := range int(binary.NativeEndian.Uint16(page[10:])) {
 				copy(page[16+16*entry+8:], page[:8])
 			}
@@ -290,7 +290,7 @@ func TestDatabaseWithACircle(t *testing.T) {
 		}
 	}
 	if circles == 0 {
-		t.Fatal("no page leads to others")
+		t.Fatal("there is no branch page")
 	}
 	must(t, os.WriteFile(path, b, 0o600))
 	if _, err := Open(path); err == nil || !strings.Contains(err.Error(), "no tree") {

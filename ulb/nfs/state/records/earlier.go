@@ -46,7 +46,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 			return err
 		}
 		for _, bucket := range [...]string{"server", "records", "clients"} {
-			// 0: it stands within its parent's page.
+			// 0: the bucket lies within its parent's page.
 			if in := tx.Bucket([]byte(bucket)); in != nil && in.Root() != 0 {
 				if err := pages.below(uint64(in.Root())); err != nil {
 					return err
@@ -71,7 +71,7 @@ func readEarlier(path string, b []byte) (c content, err error) {
 	return c, err
 }
 
-// pages are those of a database. bbolt follows them for ever where they lead in a circle.
+// pages are the pages of a database. If their references form a circle, bbolt never returns.
 type pages struct {
 	b    []byte
 	size uint64
@@ -80,9 +80,10 @@ type pages struct {
 
 var errPages = errors.New("it is a database of an earlier version, and its pages are no tree")
 
-// below looks at a page and all that it leads to: to each of them nothing else does. A page begins
-// with its number in 8 bytes and its kind in 2, and has the number of its entries at 10. The
-// entries of one that leads to others follow at 16, with a number of a page at 8 of their 16 bytes.
+// below checks that the page and all pages below it exist and have one reference each. A page
+// begins with its number in 8 bytes, its kind in 2, and the number of its entries in 2. On a branch
+// page the entries follow at offset 16. Each has 16 bytes, of which the last 8 are the number of the
+// page that it refers to.
 func (p *pages) below(page uint64) error {
 	if page >= uint64(len(p.b))/p.size || p.seen[page] {
 		return errPages
