@@ -26,8 +26,8 @@ func (r *request) getattr() rpc.Outcome {
 	return rpc.Done
 }
 
-// setattr is SETATTR, guarded by a ctime where the client asks for it (RFC 1813
-// §3.3.2).
+// setattr is SETATTR (RFC 1813 §3.3.2). If the client sends a guard, the file's ctime must
+// equal it.
 func (r *request) setattr() rpc.Outcome {
 	var args wire.Setattr3Args
 	args.Decode(r.args)
@@ -59,8 +59,8 @@ func (r *request) setattr() rpc.Outcome {
 	return rpc.Done
 }
 
-// access is ACCESS (RFC 1813 §3.3.4). A read-only export grants no right that
-// changes something.
+// access is ACCESS (RFC 1813 §3.3.4). On a read-only export it grants no right that allows a
+// change.
 func (r *request) access() rpc.Outcome {
 	var args wire.Access3Args
 	args.Decode(r.args)

@@ -15,8 +15,8 @@ var wireType = [...]wire.FType3{
 	vfs.FIFO:        wire.NF3Fifo,
 }
 
-// wireTime is t in NFSv3's 32 bits of seconds, which end in 2106; what lies
-// outside is moved to the nearest end.
+// wireTime converts t to NFSv3's unsigned 32 bits of seconds, which end in 2106. A time
+// outside that range becomes the nearest end of the range.
 func wireTime(t vfs.Time) wire.NFSTime3 {
 	return wire.NFSTime3{Seconds: uint32(min(max(t.Sec, 0), 1<<32-1)), Nanoseconds: t.Nsec}
 }
@@ -33,8 +33,8 @@ func fattr(a *vfs.Attr) wire.Fattr3 {
 	}
 }
 
-// postOp is what a result says of an object's attributes: nothing where they
-// are not known (the zero Type).
+// postOp converts the attributes of an object for a result. If they are not known (Type is
+// zero), the result has none.
 func postOp(a *vfs.Attr) wire.PostOpAttr {
 	if a.Type == 0 {
 		return wire.PostOpAttr{}
@@ -42,8 +42,8 @@ func postOp(a *vfs.Attr) wire.PostOpAttr {
 	return wire.PostOpAttr{AttributesFollow: true, Attributes: fattr(a)}
 }
 
-// wcc is the weak cache consistency of a change. The attributes before are given
-// only where nothing else can have come in between (RFC 1813 §2.6, wcc_data).
+// wcc converts a change to weak cache consistency data. It includes the attributes before the
+// change only if no other change can have come in between (RFC 1813 §2.6, wcc_data).
 func wcc(c *vfs.Change) wire.WccData {
 	var d wire.WccData
 	if c.HasBefore && c.Atomic {

@@ -41,8 +41,8 @@ func (r *request) read() rpc.Outcome {
 	return rpc.Done
 }
 
-// readable is how much of count can be carried back. A READ may always be
-// answered with less than was asked for.
+// readable returns how many of count bytes the reply can carry. A READ may always be answered
+// with fewer bytes than the client asked for.
 func (r *request) readable(count uint32) int {
 	return min(int(min(count, nfs.MaxTransfer)), r.call.ResultRoom(r.w, wire.Read3ResMaxReducedSize))
 }
@@ -57,8 +57,8 @@ func (r *request) write() rpc.Outcome {
 	}
 	var res wire.Write3Res
 	r.data[0] = args.Data.Data
-	// Before the write: a sync that fails meanwhile may lose what it wrote,
-	// and the client sees that by another verifier from its COMMIT.
+	// Taken before the write: if a sync fails meanwhile, it may lose this data. The client
+	// then sees another verifier in the reply to its COMMIT.
 	verf := wire.WriteVerf3(r.fs().Verifier())
 	var n int
 	var done vfs.Stability

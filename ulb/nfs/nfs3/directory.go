@@ -16,18 +16,19 @@ const (
 	fattr3Bytes = wire.Fattr3MaxSize
 )
 
-// A lister puts entries into a result while they fit.
+// A lister writes entries into a result until the result is full.
 type lister struct {
 	r *request
-	// left is what the result may still take; dirLeft what names and
-	// cookies alone may (READDIRPLUS's dircount), a hint.
+	// left is the number of bytes that the result may still take. dirLeft is the number of
+	// bytes that names and cookies may still take; it comes from READDIRPLUS's dircount,
+	// which is a hint.
 	left, dirLeft int
 	plus          bool
 	entries       int
 	full          bool
 }
 
-// emit takes one entry; false when it does not fit any more.
+// emit writes one entry. It returns false if the entry does not fit.
 func (l *lister) emit(e *vfs.DirEntry) bool {
 	size := entryFixed + len(e.Name) + xdr.Pad(len(e.Name))
 	dirSize := size
@@ -42,8 +43,8 @@ func (l *lister) emit(e *vfs.DirEntry) bool {
 			size += len(handle.Data) + xdr.Pad(len(handle.Data))
 		}
 	}
-	// dircount never keeps the first entry out: it says how much of a
-	// directory is worth reading at a time, not what fits.
+	// dircount never excludes the first entry: it is a hint how much of the directory to read
+	// at a time, not a limit for the result.
 	if size > l.left || (dirSize > l.dirLeft && l.entries > 0) {
 		l.full = true
 		return false
@@ -87,14 +88,13 @@ func (r *request) readdirPlus() rpc.Outcome {
 	return r.listDirectory(args.Cookie, args.DirCount, args.MaxCount, true)
 }
 
-// listDirectory answers both. Cookie verifiers are zero and not looked at:
-// cookies stay good while a directory changes, so nothing must be told apart.
-// The two results differ in their entries only, and what stands before those
-// has one form.
+// listDirectory executes READDIR and READDIRPLUS. Their results differ only in the entries.
+// Cookie verifiers are zero and are not checked, because cookies stay valid while a directory
+// changes.
 func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus bool) rpc.Outcome {
 	var res wire.Readdir3Res
-	// The attributes stand before the entries but are known with them: their
-	// place is kept, and filled in at the end.
+	// The directory's attributes precede the entries in the result, but ReadDir returns both
+	// together. The space for the attributes is reserved here and filled in at the end.
 	start := r.w.Len()
 	room := min(int(min(maxCount, nfs.MaxDirectory)), r.call.WordsRoom(r.w)-4)
 	head := 4 + wire.PostOpAttrMaxSize + wire.CookieVerfSize
@@ -115,7 +115,7 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 		res.Status = wire.NFS3ErrTooSmall
 	}
 	if res.Status == wire.NFS3OK && r.attr.Type == 0 {
-		// Without attributes the head is shorter than its place: ask for them.
+		// Without attributes the head would be shorter than the reserved space, so get them.
 		if err := r.fs().GetAttr(&r.op, r.handle, &r.attr); err != nil {
 			if blocked(err) {
 				r.w.Truncate(start)
@@ -133,7 +133,7 @@ func (r *request) listDirectory(cookie uint64, dirCount, maxCount uint32, plus b
 	wire.EndEntry3List(r.w)
 	r.w.Bool(eof)
 	if r.w.Overflow() {
-		return rpc.Done // refused where the room is known
+		return rpc.Done // the caller refuses the reply as too long
 	}
 	var headWriter xdr.Writer
 	headWriter.Reset(r.w.Bytes()[start : start : start+head])

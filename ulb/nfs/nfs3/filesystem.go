@@ -33,7 +33,7 @@ func (r *request) fsstat() rpc.Outcome {
 	return rpc.Done
 }
 
-// info gets a file system's facts and a file's attributes.
+// info gets a file system's properties and a file's attributes.
 func (r *request) info() (i vfs.Info, err error) {
 	if i, err = r.fs().Info(&r.op, r.handle); err == nil {
 		err = r.fs().GetAttr(&r.op, r.handle, &r.attr)

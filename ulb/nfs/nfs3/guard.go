@@ -7,16 +7,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Guard has m asked before a file is read, written, cut, or loses a name: clients of
-// NFSv4 may have it open in a way that denies this to others (RFC 8881 §9.7). It is
+// Guard makes the program ask m before it reads, writes or truncates a file or removes a
+// name: an NFSv4 client may have opened the file with a deny mode (RFC 8881 §9.7). Guard is
 // called before the program serves.
 //
-// What is denied is NFS3ERR_ACCES, as Linux's server answers where NFSv4 has
-// NFS4ERR_FILE_OPEN. NFS3ERR_JUKEBOX would have the client's programs hang for as long
-// as another client has the file open.
+// A denied call gets NFS3ERR_ACCES, as from Linux's server, which has NFS4ERR_FILE_OPEN for
+// it in NFSv4. With NFS3ERR_JUKEBOX the client's programs would hang as long as another
+// client has the file open.
 func (p *Program) Guard(m *state.Manager) { p.guard = m }
 
-// denied is EACCES where an open of file h keeps others from a use of it.
+// denied returns EACCES if an open of file h denies this use to others.
 func (r *request) denied(h vfs.Handle, use state.Use) error {
 	g := r.program.guard
 	if g == nil {
@@ -29,7 +29,7 @@ func (r *request) denied(h vfs.Handle, use state.Use) error {
 	return syscall.EACCES
 }
 
-// deniedName is denied for the file that a name in dir leads to, if any.
+// deniedName is denied for the file that a name in dir leads to, if there is one.
 func (r *request) deniedName(dir vfs.Handle, name []byte, use state.Use) error {
 	if g := r.program.guard; g == nil || !g.Guards() {
 		return nil
@@ -39,7 +39,7 @@ func (r *request) deniedName(dir vfs.Handle, name []byte, use state.Use) error {
 	case blocked(err):
 		return err
 	case err != nil:
-		return nil // which the operation itself will say
+		return nil // the operation itself reports the error
 	}
 	return r.denied(o.Handle, use)
 }

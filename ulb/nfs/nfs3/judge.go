@@ -12,10 +12,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Judge looks at the handle that every procedure but NULL begins with: whether it is
-// one of ours, and whether its export serves this client, by this kind of port, for
-// this kind of call. What comes with a handle that does not stand the test is
-// answered at once: nothing is reserved or brought for a stranger.
+// Judge looks at the handle with which every procedure except NULL begins. It checks that the
+// handle is one of ours, that its export serves this client from this port for this
+// procedure, and that the export accepts the caller. If not, the call is answered at once,
+// before the server reserves memory or fetches data for it.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	proc := wire.Procedure(a.Header.Procedure)
 	if proc == wire.ProcNull {
@@ -48,7 +48,7 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// refusalOf says why an export does not serve a call of a connection, or nil.
+// refusalOf returns the reason why an export does not serve a call of a connection, or nil.
 func refusalOf(e *export.Export, c *rpc.Conn, p wire.Procedure) *refusal {
 	switch {
 	case !e.Serves(c):
@@ -59,31 +59,31 @@ func refusalOf(e *export.Export, c *rpc.Conn, p wire.Procedure) *refusal {
 	return nil
 }
 
-// admits says whether an export takes a caller by its flavor. What a client asks when it
-// mounts, before it has a user's credentials, is answered under any (RFC 2623 §2.3.2).
+// admits reports whether an export accepts a caller's flavor. The calls of a mounting client
+// are accepted under any flavor, because the client has no user's credential yet (RFC 2623
+// §2.3.2).
 func admits(e *export.Export, h vfs.Handle, c *rpc.Conn, cred *rpc.Cred, p wire.Procedure) bool {
 	return e.Admits(c, cred) || mounting(e, h, p)
 }
 
-// refuses says whether an export refuses a caller for want of an account.
+// refuses reports whether an export refuses a caller because the caller has no account.
 func refuses(e *export.Export, h vfs.Handle, cred *rpc.Cred, p wire.Procedure) bool {
 	return e.Refuses(cred) && !mounting(e, h, p)
 }
 
-// mounting says whether a call is one that a client makes when it mounts.
+// mounting reports whether a call is one that a client makes while it mounts.
 func mounting(e *export.Export, h vfs.Handle, p wire.Procedure) bool {
 	return (p == wire.ProcFsinfo || p == wire.ProcGetattr || p == wire.ProcFsstat) && h == e.FS.Root()
 }
 
-// changes says whether a procedure changes a file system, or the state of a file on
-// its medium.
+// changes reports whether a procedure changes a file system, or writes a file to its medium.
 func changes(p wire.Procedure) bool {
 	return nfs.Binding3.Procedures[p].Once || p == wire.ProcCommit
 }
 
-// enter enters the export of the call. It may have been replaced, or be gone, since the
-// call was judged, or be a mount that is asleep: then what there is now decides. blocks:
-// it has to be woken, and the call may not wait for that.
+// enter enters the export of the call. Since the call was judged, the export may have been
+// replaced or removed, or be a mount that is asleep. enter then judges the call by the
+// present export. blocks: the mount must be woken, and the call may not wait.
 func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *refusal, blocks bool) {
 	for e = o.Export; ; {
 		if e.Enter(c.Conn) {
@@ -109,7 +109,7 @@ func (p *Program) enter(c *rpc.Call, o *export.Opened) (e *export.Export, why *r
 	}
 }
 
-// A refusal is the Subject of a call that is answered early: its status.
+// A refusal is the Subject of a call that is answered early. It holds the status.
 type refusal wire.NFSStat3
 
 var (
@@ -125,8 +125,8 @@ func early(j *rpc.Judgement, why *refusal) rpc.Outcome {
 	return rpc.Done
 }
 
-// absent is how many optional items follow the status in the results of a procedure
-// that failed (RFC 1813 §3.3): attributes, and attributes before and after.
+// absent is the number of optional items (attributes before or after) that follow the status
+// in the result of a failed procedure (RFC 1813 §3.3).
 var absent = [...]int{
 	wire.ProcSetattr: 2, wire.ProcLookup: 1, wire.ProcAccess: 1, wire.ProcReadlink: 1, wire.ProcRead: 1,
 	wire.ProcWrite: 2, wire.ProcCreate: 2, wire.ProcMkdir: 2, wire.ProcSymlink: 2, wire.ProcMknod: 2,
@@ -135,7 +135,7 @@ var absent = [...]int{
 	wire.ProcFsstat: 1, wire.ProcFsinfo: 1, wire.ProcPathconf: 1, wire.ProcCommit: 2,
 }
 
-// refuse answers a call with nothing but a status.
+// refuse answers a call with a status alone.
 func refuse(c *rpc.Call, w *xdr.Writer, why *refusal) rpc.Outcome {
 	w.Uint32(uint32(*why))
 	for range absent[c.Header.Procedure] {

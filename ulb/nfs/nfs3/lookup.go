@@ -13,15 +13,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxName is the longest name that any file system here could have. Longer
-// ones are answered without asking it.
+// maxName is the length of the longest name that any file system here can have, in bytes.
+// Longer names are refused without a call to the file system.
 const maxName = 255
 
-// checkName refuses names that no file system may see.
+// checkName refuses names that must not reach a file system.
 func checkName(name []byte) wire.NFSStat3 {
 	switch {
 	case len(name) == 0:
-		return wire.NFS3ErrAccess // knfsd's answer, and what clients know
+		return wire.NFS3ErrAccess // knfsd answers the same, and clients know it
 	case len(name) > maxName:
 		return wire.NFS3ErrNameTooLong
 	case bytes.IndexByte(name, '/') >= 0, bytes.IndexByte(name, 0) >= 0:
@@ -57,7 +57,7 @@ func (r *request) lookup() rpc.Outcome {
 	return rpc.Done
 }
 
-// child finds a name, and the export that it leads into.
+// child looks up a name. It returns the object and the export that the object is in.
 func (r *request) child(name []byte) (e *export.Export, obj vfs.Object, err error) {
 	if r.export.Mount() != nil && r.handle == r.fs().Root() && string(name) == ".." {
 		return r.above()
@@ -69,14 +69,14 @@ func (r *request) child(name []byte) (e *export.Export, obj vfs.Object, err erro
 	return r.export, obj, err
 }
 
-// look is who looks into the tree of names.
+// look returns the caller's view of the tree of names.
 func (r *request) look() *pseudo.View {
 	r.view.Conn, r.view.Caller, r.view.Op.Try = r.call.Conn, &r.call.Cred, r.op.Try
-	r.view.Looked = &r.looked // mounts have the options of the export that they are below
+	r.view.Looked = &r.looked // valid for mounts too: they have the options of their export
 	return &r.view
 }
 
-// cross goes into what is mounted on a name.
+// cross returns the root of the file system that is mounted on a name.
 func (r *request) cross(name []byte) (e *export.Export, obj vfs.Object, err error) {
 	if r.program.names == nil {
 		return nil, obj, syscall.EXDEV
@@ -94,7 +94,7 @@ func (r *request) cross(name []byte) (e *export.Export, obj vfs.Object, err erro
 	return e, obj, nil
 }
 
-// above goes up from the root of a mount.
+// above returns the directory above the root of a mount.
 func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 	if err = r.fs().GetAttr(&r.op, r.handle, &r.attr); err != nil {
 		return nil, obj, err
@@ -110,8 +110,9 @@ func (r *request) above() (e *export.Export, obj vfs.Object, err error) {
 	return p.Export, obj, nil
 }
 
-// peek completes an object of another export, if its attributes are at hand. That file
-// system may stall, and the call is not in its lane: a client that misses them asks there.
+// peek adds the attributes of an object in another export, if they can be had without a wait.
+// That file system may stall, and the call is not in its lane. If the attributes are missing,
+// the client asks for them in a call of their own.
 func (r *request) peek(e *export.Export, obj *vfs.Object) {
 	if !e.Admits(r.call.Conn, &r.call.Cred) || e.Refuses(&r.call.Cred) {
 		return

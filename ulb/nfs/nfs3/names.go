@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// The four procedures that make something have one form of result (RFC 1813
-// §3.3.8 to §3.3.11), which is encoded as CREATE's.
+// made writes the result of the four procedures that create an object. Their results have one
+// form (RFC 1813 §3.3.8 to §3.3.11), encoded here as CREATE's.
 func (r *request) made(s wire.NFSStat3, obj *vfs.Object, ch *vfs.Change) rpc.Outcome {
 	res := wire.Create3Res{Status: s}
 	if s == wire.NFS3OK {
@@ -26,7 +26,7 @@ func (r *request) made(s wire.NFSStat3, obj *vfs.Object, ch *vfs.Change) rpc.Out
 	return rpc.Done
 }
 
-// makeIn checks the name, calls f, and answers.
+// makeIn checks the name, calls f, and writes the result.
 func (r *request) makeIn(where *wire.DirOpArgs3, f func() (vfs.Object, vfs.Change, error)) rpc.Outcome {
 	s := checkName(where.Name)
 	var obj vfs.Object
@@ -92,8 +92,8 @@ func (r *request) symlink() rpc.Outcome {
 	})
 }
 
-// mknod is MKNOD (RFC 1813 §3.3.11). Types that have procedures of their own
-// are NFS3ERR_BADTYPE.
+// mknod is MKNOD (RFC 1813 §3.3.11). Types that have procedures of their own get
+// NFS3ERR_BADTYPE.
 func (r *request) mknod() rpc.Outcome {
 	var args wire.Mknod3Args
 	args.Decode(r.args)

@@ -2,10 +2,9 @@ package nfs3
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 
-// memory hands out n bytes of the call's payload memory for a result, or nil
-// where the call's plan did not ask for so much (a plan asks for none where a
-// READ asks for nothing). The request keeps the reference until eligible passes
-// it on, and gives it back in every other case, when its procedure ends.
+// memory returns n bytes of the call's payload memory for a result. It returns nil if the
+// call has less than that (a READ of 0 bytes has none). The request holds the reference until
+// eligible passes it on, and otherwise releases it when the procedure ends.
 func (r *request) memory(n int) []byte {
 	b, ref := r.call.ResultMemory(n)
 	if ref != nil {
@@ -14,15 +13,15 @@ func (r *request) memory(n int) []byte {
 	return b
 }
 
-// eligible makes data, which lies in what memory handed out, a result that may be
-// placed directly. The reference belongs to the result from now on.
+// eligible returns data as a result that the transport may place directly. data lies in the
+// memory that memory returned. The result now holds the reference.
 func (r *request) eligible(data []byte) xdr.Eligible {
 	e := xdr.Eligible{Data: data, Ref: r.held}
 	r.held = nil
 	return e
 }
 
-// giveBack ends what memory began, where no result took the reference.
+// giveBack releases payload memory that no result took.
 func (r *request) giveBack() {
 	if r.held != nil {
 		r.held.Release()

@@ -17,9 +17,10 @@ import (
 // A Program serves NFS version 3.
 type Program struct {
 	exports  *export.Table
-	guard    *state.Manager // nil: nothing is denied
+	guard    *state.Manager // nil: no use is denied
 	requests sync.Pool
-	// names leads from one export into another where mounts are crossed; nil: nowhere.
+	// names leads from one export into another where mounts are crossed. If it is nil, it
+	// leads nowhere.
 	names *pseudo.FS
 }
 
@@ -32,13 +33,13 @@ func New(exports *export.Table) *Program {
 	}
 }
 
-// Number is 100003.
+// Number returns 100003.
 func (p *Program) Number() uint32 { return wire.Program }
 
-// Versions are 3 and 3.
+// Versions returns 3 and 3.
 func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
 
-// Binding is nfs.Binding3.
+// Binding returns nfs.Binding3 for version 3.
 func (p *Program) Binding(version uint32) *rpc.Binding {
 	if version != wire.Version {
 		return nil
@@ -46,8 +47,8 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 	return &nfs.Binding3
 }
 
-// A request is what a procedure works with. It is pooled: what is passed to a
-// file system by pointer lives here, so that a call allocates nothing.
+// A request holds the state of one procedure. Requests are pooled. Everything that a
+// procedure passes to a file system by pointer lives here, so that a call allocates nothing.
 type request struct {
 	program *Program
 	call    *rpc.Call
@@ -68,11 +69,11 @@ type request struct {
 	sealed [export.MaxSealed]byte
 	list   lister
 	view   pseudo.View
-	held   xdr.Releaser // of payload memory that no result took over yet
+	held   xdr.Releaser // payload memory that no result has taken yet
 }
 
-// procedures by number. Each decodes, works, encodes, and answers Done or why
-// not.
+// procedures holds the procedures by number. Each one decodes, works, encodes, and returns
+// Done or the reason why not.
 var procedures = [...]func(*request) rpc.Outcome{
 	wire.ProcNull:        func(*request) rpc.Outcome { return rpc.Done },
 	wire.ProcGetattr:     (*request).getattr,
@@ -134,8 +135,8 @@ func (p *Program) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return procedures[c.Header.Procedure](r)
 }
 
-// wait is for a call whose caller is not known yet, as err says. lane is with what the call
-// may stall when it goes on.
+// wait continues a call whose caller could not be identified because of err. If err is an
+// export.Pending, the call resumes later in lane. Otherwise the client is told to come again.
 func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	pending, ok := errors.AsType[export.Pending](err)
 	if !ok {
@@ -146,8 +147,8 @@ func wait(c *rpc.Call, w *xdr.Writer, lane any, err error) rpc.Outcome {
 	return rpc.Outcome{Pending: true}
 }
 
-// end gives back what a request holds. It is deferred: a procedure that panics
-// keeps no payload memory, and no export.
+// end releases everything that a request holds. It is deferred, so that a procedure that
+// panics keeps neither payload memory nor an export.
 func (p *Program) end(r *request) {
 	r.giveBack()
 	if r.export != nil {
@@ -167,7 +168,7 @@ func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
 		return vfs.Handle{}, wire.NFS3ErrStale
 	case err != nil:
 		return vfs.Handle{}, wire.NFS3ErrBadHandle
-	case o.Export.ID != r.export.ID: // the one may have been replaced meanwhile
+	case o.Export.ID != r.export.ID: // by ID: one of them may have been replaced meanwhile
 		return vfs.Handle{}, wire.NFS3ErrXDev
 	}
 	return o.Handle, wire.NFS3OK
@@ -175,14 +176,14 @@ func (r *request) openAlso(fh wire.FileHandle3) (vfs.Handle, wire.NFSStat3) {
 
 func (r *request) fs() vfs.FileSystem { return r.export.FS }
 
-// block is the outcome of a Try that the file system could not answer.
+// block returns the outcome of a Try that would have to wait.
 func (r *request) block() rpc.Outcome { return rpc.WouldBlock(r.fs().Lane()) }
 
-// seal turns a file system's handle into the client's. The result is valid until
-// the next call.
+// seal returns the client's handle for a file system's handle. It is valid until the next
+// call of seal.
 func (r *request) seal(h vfs.Handle) wire.FileHandle3 { return r.sealOf(r.export, h) }
 
-// sealOf is seal for a file system's handle of another export.
+// sealOf is seal for a handle of another export.
 func (r *request) sealOf(e *export.Export, h vfs.Handle) wire.FileHandle3 {
 	return wire.FileHandle3{Data: r.program.exports.Seal(r.sealed[:0], e, h)}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// statusOfErrno maps what a file system says to what NFSv3 has for it
-// (RFC 1813 §2.6); anything else is NFS3ERR_IO.
+// statusOfErrno maps a file system's errors to NFSv3 statuses (RFC 1813 §2.6). Every other
+// errno is NFS3ERR_IO.
 var statusOfErrno = map[syscall.Errno]wire.NFSStat3{
 	syscall.EPERM:        wire.NFS3ErrPerm,
 	syscall.ENOENT:       wire.NFS3ErrNoEnt,
@@ -33,15 +33,16 @@ var statusOfErrno = map[syscall.Errno]wire.NFSStat3{
 	syscall.ESTALE:       wire.NFS3ErrStale,
 	syscall.EOPNOTSUPP:   wire.NFS3ErrNotSupp,
 	syscall.ENOSYS:       wire.NFS3ErrNotSupp,
-	// What has no word of its own, by what a client should make of it.
+	// NFSv3 has no status for these errors. The status is chosen by the client's best
+	// reaction.
 	syscall.ELOOP:     wire.NFS3ErrInvalid,
 	syscall.EILSEQ:    wire.NFS3ErrInvalid,
 	syscall.EOVERFLOW: wire.NFS3ErrFBig,
 	syscall.ETXTBSY:   wire.NFS3ErrAccess,
-	// A name that this machine holds fast, having mounted something on it: that
-	// does not pass by itself. Linux's server answers the same.
+	// This machine has mounted a file system on the name. That does not pass by itself, so
+	// the status is not NFS3ERR_JUKEBOX. Linux's server answers the same.
 	syscall.EBUSY: wire.NFS3ErrAccess,
-	// For want of something that comes back by itself.
+	// A resource is short for a time. The client repeats the call.
 	syscall.EAGAIN:    wire.NFS3ErrJukebox,
 	syscall.ENOMEM:    wire.NFS3ErrJukebox,
 	syscall.ENFILE:    wire.NFS3ErrJukebox,
@@ -61,7 +62,8 @@ var statusOfError = []struct {
 	{vfs.ErrNotSupported, wire.NFS3ErrNotSupp},
 }
 
-// status is the one place where errors of file systems become NFSv3's.
+// status converts a file system's error to an NFSv3 status. It is the only place that does
+// so.
 func status(err error) wire.NFSStat3 {
 	if err == nil {
 		return wire.NFS3OK
@@ -84,5 +86,5 @@ func status(err error) wire.NFSStat3 {
 	return wire.NFS3ErrServerFault
 }
 
-// blocked says that a Try could not be answered.
+// blocked reports whether err means that a call with Try would have had to wait.
 func blocked(err error) bool { return err != nil && errors.Is(err, vfs.ErrWouldBlock) }
