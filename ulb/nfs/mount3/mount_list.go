@@ -7,16 +7,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// maxMounts bounds the list: what comes after pushes the oldest out.
+// maxMounts is the maximum length of the list. A new mount beyond it displaces the oldest.
 const maxMounts = 4096
 
-// mountList are the mounts that clients made, the newest last.
+// mountList holds the mounts that clients have made, the newest last.
 type mountList struct {
 	mu  sync.Mutex
 	all []mounted
 }
 
-// mounted is one client's mount of a directory of the export with that ID.
+// mounted is one client's mount of a directory. export is the ID of the directory's export.
 type mounted struct {
 	host, dir string
 	export    uint32

@@ -1,10 +1,9 @@
-// Package mount3 is MOUNT version 3 (RFC 1813 appendix I): it turns the path of
-// an export, or of a directory beneath one, into the file handle that NFSv3
-// starts from. It is served on NFS's own ports, so that no port mapper is
-// needed (mountport=2049,mountproto=tcp).
+// Package mount3 is MOUNT version 3 (RFC 1813 appendix I). It turns the path of an export, or
+// of a directory beneath one, into the file handle with which NFSv3 begins. It is served on
+// NFS's own ports, so that clients need no port mapper (mountport=2049,mountproto=tcp).
 //
-// The list of clients and what they mounted is kept in memory, for people to look
-// at: nothing depends on it, and it is bounded.
+// A list of clients and their mounts is kept in memory, for people to look at. Nothing
+// depends on it, and its length is bounded.
 package mount3
 
 import (
@@ -25,7 +24,8 @@ import (
 type Program struct {
 	exports *export.Table
 	mounts  mountList
-	// names leads from one export into another where mounts are crossed; nil: nowhere.
+	// names leads from one export into another where mounts are crossed. If it is nil, it
+	// leads nowhere.
 	names *pseudo.FS
 }
 
@@ -34,13 +34,13 @@ func New(exports *export.Table) *Program {
 	return &Program{exports: exports, names: pseudo.Of(exports)}
 }
 
-// Number is 100005.
+// Number returns 100005.
 func (p *Program) Number() uint32 { return wire.Program }
 
-// Versions are 3 and 3.
+// Versions returns 3 and 3.
 func (p *Program) Versions() (low, high uint32) { return wire.Version, wire.Version }
 
-// Binding is nfs.BindingMount3.
+// Binding returns nfs.BindingMount3 for version 3.
 func (p *Program) Binding(version uint32) *rpc.Binding {
 	if version != wire.Version {
 		return nil
@@ -48,8 +48,9 @@ func (p *Program) Binding(version uint32) *rpc.Binding {
 	return &nfs.BindingMount3
 }
 
-// Judge lets every client in: each export decides for itself. The lists are
-// reckoned as they are now, so that nothing is reserved which is not there.
+// Judge admits every client, because each export decides for itself in MNT. For DUMP and
+// EXPORT it computes the size of the list as it is now, so that the server reserves no more
+// than that.
 func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	switch wire.Procedure(a.Header.Procedure) {
 	case wire.ProcMnt:
@@ -74,10 +75,10 @@ func (p *Program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	return rpc.Done
 }
 
-// listEnd is the word that ends a list, in bytes.
+// listEnd is the size of the word that ends a list, in bytes.
 const listEnd = 4
 
-// mountSize and exportSize are the most that an entry of a list takes, in bytes.
+// mountSize and exportSize return the maximum size of a list entry, in bytes.
 func mountSize(host, dir string) int {
 	return 4 + 4 + len(host) + xdr.Pad(len(host)) + 4 + len(dir) + xdr.Pad(len(dir))
 }
@@ -149,7 +150,7 @@ func (p *Program) mnt(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 			pending.Await(func() { c.Resume(lane) })
 			return rpc.Outcome{Pending: true}
 		}
-		return refuse(e, wire.ErrServerFault, export.NoGroups) // MOUNT has no word for later
+		return refuse(e, wire.ErrServerFault, export.NoGroups) // MOUNT has no status that means "later"
 	}
 	at, out, err := p.walk(c, e, &who, names)
 	switch {
@@ -179,13 +180,15 @@ func putFlavors(w *xdr.Writer, e *export.Export, c *rpc.Conn) {
 	}
 }
 
-// anonymous is a caller whose flavor an export does not take. A client asks for a handle before
-// it has a user's credential (RFC 2623 §2.3.2), and gets it; but what only some users may see
-// beneath the export's root is not told to a caller that merely says it is one of these.
+// anonymous replaces a caller whose flavor the export does not accept. A client asks for a
+// handle before it has a user's credential (RFC 2623 §2.3.2) and must get it. But a caller
+// without proof must not learn what lies in directories beneath the root that only some users
+// may search.
 var anonymous = rpc.Cred{Flavor: rpc.AuthNone}
 
-// walk goes from an export's root to a directory beneath it, as the caller, through mounts
-// as well. Where out is not Done, the call goes on by it, and begins the walk anew.
+// walk goes from an export's root to a directory beneath it, with the caller's rights,
+// through mounts too. If out is not Done, the call continues by out, and the walk begins
+// anew.
 func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names []string) (at pseudo.Place, out rpc.Outcome, err error) {
 	v := pseudo.View{Conn: c.Conn, Caller: &c.Cred, Looked: who} // mounts have the options of e
 	if !e.Admits(c.Conn, &c.Cred) {
@@ -201,15 +204,15 @@ func (p *Program) walk(c *rpc.Call, e *export.Export, who *export.Looked, names 
 	}
 }
 
-// A stage is how far a walk came before it was put off: into how many exports behind the
-// first. From there on it goes in the lane of that one.
+// A stage records how far a walk came before it had to wait: the number of exports it had
+// crossed into, and the lane of the last. The walk continues in that lane.
 type stage struct {
 	depth int
 	lane  any
 }
 
-// walkIn goes as far as names lead in one export. into is the export that the first of
-// those that are left leads into; nil: none is left.
+// walkIn follows names within one export. into is the export that the next name leads into,
+// or nil if no names are left.
 func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth int, at *pseudo.Place, names *[]string) (into *export.Export, out rpc.Outcome, err error) {
 	for !e.Enter(v.Conn) {
 		lane := e.FS.Lane()
@@ -223,10 +226,11 @@ func (p *Program) walkIn(c *rpc.Call, v *pseudo.View, e *export.Export, depth in
 			return nil, rpc.Done, syscall.EACCES
 		}
 	}
-	defer e.Leave(v.Conn) // the call may be another one's by then
+	defer e.Leave(v.Conn) // the call may belong to another goroutine by then
 	lane := e.FS.Lane()
 	if was, _ := c.Progress.(stage); !c.Try && depth > was.depth && was.lane != lane {
-		// What stalls here must not hold up those who wait for something else.
+		// The walk moves to the lane of this export. If it stalls there, it does not hold up
+		// calls in another lane.
 		c.Progress = stage{depth, lane}
 		c.Detach()
 		c.Resume(lane)
@@ -289,13 +293,12 @@ func status(err error) wire.Stat3 {
 	return wire.ErrIO
 }
 
-// listRoom is what a list may take of a reply, so that it ends before the reply
-// does not fit: less the list's end.
+// listRoom returns the number of bytes that the entries of a list may take, so that the list
+// ends before the reply is full.
 func listRoom(c *rpc.Call, w *xdr.Writer) int { return c.WordsRoom(w) - listEnd }
 
-// shown are the exports that the lists show to a client: those that serve its
-// address. The port says nothing here, because showmount is a program for
-// ordinary users.
+// shown yields the exports that the lists show to a client: those that serve its address. The
+// port does not matter here, because ordinary users run showmount.
 func (p *Program) shown(c *rpc.Conn) iter.Seq[*export.Export] {
 	return func(yield func(*export.Export) bool) {
 		for _, e := range p.exports.All() {
@@ -306,7 +309,8 @@ func (p *Program) shown(c *rpc.Conn) iter.Seq[*export.Export] {
 	}
 }
 
-// eachMount calls f for each mount of such an export, until f returns false.
+// eachMount calls f for each mount of an export that serves the client's address, until f
+// returns false.
 func (p *Program) eachMount(c *rpc.Conn, f func(host, dir string) bool) {
 	p.mounts.each(func(m mounted) bool {
 		if e := p.exports.ByID(m.export); e == nil || !e.ServesAddr(c.Peer.Addr()) {
@@ -316,7 +320,7 @@ func (p *Program) eachMount(c *rpc.Conn, f func(host, dir string) bool) {
 	})
 }
 
-// dump is DUMP (RFC 1813 §5.2.2), of the exports that serve the caller.
+// dump is DUMP (RFC 1813 §5.2.2), limited to the exports that serve the caller.
 func (p *Program) dump(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Args.Finish() != nil {
 		return rpc.GarbageArgs
@@ -332,7 +336,7 @@ func (p *Program) dump(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// export is EXPORT (RFC 1813 §5.2.5), of the exports that serve the caller.
+// export is EXPORT (RFC 1813 §5.2.5), limited to the exports that serve the caller.
 func (p *Program) export(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	if c.Args.Finish() != nil {
 		return rpc.GarbageArgs
