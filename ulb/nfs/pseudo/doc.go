@@ -1,19 +1,18 @@
-// Package pseudo is the tree of names in which clients of NFS version 4 find the exports
-// (RFC 8881 §7.3, RFC 7530 §7): a read-only file system of the directories that lead to
-// them, and the junctions where an export hangs.
+// Package pseudo is the tree of names in which clients of NFS version 4 find the exports (RFC
+// 8881 §7.3, RFC 7530 §7). It consists of a read-only file system of the directories that
+// lead to exports, and of the junctions: the places where an export is attached.
 //
-// An export hangs at its path in the tree (export.Table.Tree). Where that path lies
-// below another export that the client sees, it hangs in that export's own directories;
-// elsewhere the directories are made up here. What a client sees are the exports that
-// serve it, and the directories that lead to those. An export at the path "/" is itself
-// the root.
+// An export is attached at its path in the tree (export.Table.Tree). If that path lies below
+// another export that the client sees, it is attached in that export's own directories.
+// Otherwise this package provides the directories. A client sees the exports that serve it
+// and the directories that lead to them. An export at the path "/" is itself the root.
 //
-// What is mounted below an export that crosses mounts is an export as well
-// (export.Mount), and hangs in the directories of the one that it is mounted on, for
-// clients of version 3 too. It is found by the place of its directory (Cross), which
-// costs the same however many mounts there are.
+// If an export crosses mounts, each mount below it is an export as well (export.Mount). The
+// mount is attached in the directories of the export that it is mounted on, for clients of
+// version 3 too. Cross finds it by the path of its directory, at a cost that does not grow
+// with the number of mounts.
 //
-// Seen is the file system of the directories that are made up, for one peer. Junctions belong
-// to no file system: Start, Below, Cross, Above and Covered are asked by the program that
-// walks from one export to the other.
+// Seen is the file system of this package's directories for one peer. Junctions belong to no
+// file system: a program that walks from one export to another calls Start, Below, Cross,
+// Above and Covered.
 package pseudo

@@ -10,32 +10,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Cookies of the entries that every directory has. All others follow.
+// Cookies of the two entries that every directory has. All other cookies are higher.
 const (
 	dotCookie    = 1
 	dotDotCookie = 2
 	firstCookie  = 3
 )
 
-// FS is the tree of names of a table. Its directories are those above and between exports.
+// FS is the tree of names of a table. It holds the directories above and between the exports.
 type FS struct {
 	exports *export.Table
 	export  *export.Export // of the directories
 	tree    atomic.Pointer[tree]
 }
 
-// Seen is the file system of the tree's directories as one peer sees them: those that lead
-// to an export that serves the peer, and the root. It implements vfs.FileSystem.
+// Seen is the file system of the tree's directories for one peer. The peer sees the root and
+// the directories that lead to an export that serves the peer. Seen implements
+// vfs.FileSystem.
 type Seen struct {
 	*FS
-	// By is the peer's connection. Without one, there is the root and nothing in it.
+	// By is the peer's connection. If it is nil, only the root is visible, and it is empty.
 	By *rpc.Conn
 }
 
 var _ vfs.FileSystem = Seen{}
 
-// Attach returns the tree of names of a table, and makes it the table's root. It is
-// called before the table's first Replace.
+// Attach makes a tree of names for a table and makes it the table's root. It is called before
+// the table's first Replace.
 func Attach(t *export.Table) *FS {
 	f := &FS{exports: t}
 	f.export = &export.Export{Name: "/", FS: Seen{FS: f}, ReadOnly: true, Squash: export.AllSquash, AnonUID: export.Nobody, AnonGID: export.Nobody}
@@ -43,7 +44,7 @@ func Attach(t *export.Table) *FS {
 	return f
 }
 
-// Of is the tree of a table's names; nil where it has none.
+// Of returns the tree of names of a table, or nil if the table has none.
 func Of(t *export.Table) *FS {
 	root := t.Root()
 	if root == nil {
@@ -53,8 +54,8 @@ func Of(t *export.Table) *FS {
 	return s.FS
 }
 
-// FileSystem is that of an export for calls of a peer. The directories of the tree show a
-// peer nothing but by this method.
+// FileSystem returns the file system of export e for a peer. Only through this method does
+// the peer see directories of the tree.
 func (f *FS) FileSystem(e *export.Export, by *rpc.Conn) vfs.FileSystem {
 	if f == nil || e != f.export {
 		return e.FS
@@ -62,7 +63,7 @@ func (f *FS) FileSystem(e *export.Export, by *rpc.Conn) vfs.FileSystem {
 	return Seen{f, by}
 }
 
-// now is the tree of the exports that there are now.
+// now returns the tree of the present exports.
 func (f *FS) now() *tree {
 	of := f.exports.Tree()
 	t := f.tree.Load()
@@ -73,7 +74,8 @@ func (f *FS) now() *tree {
 	return t
 }
 
-// find is the node that a handle names. One that the peer does not see is gone for it.
+// find returns the node that a handle names. For a node that the peer does not see it returns
+// ESTALE.
 func (f Seen) find(h vfs.Handle) (*tree, *node, error) {
 	t := f.now()
 	if n := t.byHandle[h]; n != nil && (n == t.root || f.sees(n)) {
@@ -85,10 +87,10 @@ func (f Seen) find(h vfs.Handle) (*tree, *node, error) {
 	return t, nil, syscall.ESTALE
 }
 
-// sees says that the peer sees a node other than the root.
+// sees reports whether the peer sees node n, which is not the root.
 func (f Seen) sees(n *node) bool { return f.By != nil && n.leads(f.By) }
 
-// attr are the attributes of a directory.
+// attr returns the attributes of a directory.
 func (f Seen) attr(t *tree, n *node) vfs.Attr {
 	links := uint32(2)
 	for _, child := range n.sorted {

@@ -10,27 +10,28 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A Place is an object and the export that it is in.
+// A Place is an object with its export.
 type Place struct {
 	Export *export.Export
 	Handle vfs.Handle
 }
 
-// A View is who looks: a peer sees the exports that serve it, and walks through their
-// directories with the caller's own rights.
+// A View is the viewpoint of a call: the peer decides which exports are visible, and the
+// caller's rights apply in their directories.
 type View struct {
 	Conn   *rpc.Conn
 	Caller *rpc.Cred
-	// Looked is what was looked up for the call, and is.
+	// Looked holds the facts that have been looked up about the caller. Walks add to it.
 	Looked *export.Looked
-	// Op is used with the identity that the caller has where it walks. Its Try is kept:
-	// the methods that take a View answer vfs.ErrWouldBlock then.
+	// Op is passed to file systems, with the caller's identity in each export. The user of
+	// the View sets Op.Try; the methods that take a View then return vfs.ErrWouldBlock
+	// instead of waiting.
 	Op vfs.Op
-	// cred is what Op.Cred points to.
+	// cred is the target of Op.Cred.
 	cred vfs.Cred
 }
 
-// Start is what the tree begins with for a peer.
+// Start returns the root of the tree for a peer.
 func (f *FS) Start(c *rpc.Conn) Place {
 	t := f.now()
 	if t.root.serves(c) {
@@ -39,8 +40,8 @@ func (f *FS) Start(c *rpc.Conn) Place {
 	return Place{f.export, t.root.handle}
 }
 
-// MayLead says, without a look at a file system, whether a name in some directory of e
-// may be one that Below knows something of.
+// MayLead reports whether a name in a directory of e could lead into an export. It asks no
+// file system. If it could, Below gives the exact answer.
 func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	if e == f.export {
 		return true
@@ -50,7 +51,8 @@ func (f *FS) MayLead(e *export.Export, name []byte) bool {
 	return above != nil && len(above.children) > 0 && len(t.byName[string(name)]) > 0
 }
 
-// nodeOf is the node that e hangs at; of a mount, that of the export which it is below.
+// nodeOf returns the node where e is attached. For a mount, it is the node of the export that
+// the mount is below.
 func (t *tree) nodeOf(e *export.Export) *node {
 	if m := e.Mount(); m != nil {
 		return t.byExport[m.TopID()]
@@ -58,7 +60,7 @@ func (t *tree) nodeOf(e *export.Export) *node {
 	return t.byExport[e.ID]
 }
 
-// Path is where an export hangs in the tree; "/" for one that does not.
+// Path returns the path of an export in the tree, or "/" if it has none.
 func (f *FS) Path(e *export.Export) string {
 	n := f.now().nodeOf(e)
 	switch m := e.Mount(); {
@@ -70,9 +72,8 @@ func (f *FS) Path(e *export.Export) string {
 	return n.path
 }
 
-// Below says whether a name in the directory at leads into an export: then junction is
-// that. Where it does not, only the file system of at can know the name. The export of at
-// has been entered.
+// Below returns the export into which a name in directory at leads. If junction is nil, the
+// name belongs to the file system of at, if to any. The caller has entered the export of at.
 func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, err error) {
 	t := f.now()
 	if at.Export == f.export {
@@ -102,8 +103,8 @@ func (f *FS) Below(v *View, at *Place, name []byte) (junction *export.Export, er
 	return nil, nil
 }
 
-// Unseen says of a name in a directory of this package, which the peer does not see, what
-// its path is, and the export that hangs there or beneath; nil: none does.
+// Unseen returns the path of a name that the peer does not see in a directory of this
+// package, and an export at that path or beneath it, or nil if there is none.
 func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	n := f.now().byHandle[dir]
 	if n == nil {
@@ -118,9 +119,9 @@ func (f *FS) Unseen(dir vfs.Handle, name []byte) (at string, e *export.Export) {
 	return at, nil
 }
 
-// Cross is the export that a name in the directory at leads into, which the directory's
-// file system says that something is mounted on (EXDEV): it can be entered. EXDEV: what is
-// mounted there is not served. The export of at has been entered.
+// Cross returns the export that is mounted on a name in directory at. It is called when the
+// directory's file system has answered EXDEV for the name. The result can be entered. The
+// error EXDEV means that the mount is not served. The caller has entered the export of at.
 func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	if !at.Export.CrossMount {
 		return nil, syscall.EXDEV
@@ -139,8 +140,8 @@ func (f *FS) Cross(v *View, at *Place, name []byte) (*export.Export, error) {
 	return f.exports.Mounted(v.Conn, at.Export, path.Join(dir, string(name)), v.Op.Try)
 }
 
-// Above is the directory in which the export e hangs; ENOENT where that is the root of
-// all, or is no directory at present.
+// Above returns the directory in which export e is attached. It returns ENOENT if e is the
+// root of the tree or is not attached at present.
 func (f *FS) Above(v *View, e *export.Export) (Place, error) {
 	from, names, err := f.way(v, e)
 	switch {
@@ -152,9 +153,9 @@ func (f *FS) Above(v *View, e *export.Export) (Place, error) {
 	return f.down(v, from, names[:len(names)-1])
 }
 
-// way is how the export e is reached: the export in whose directories it hangs, and the
-// names from that one's root; this package's own export, and no names, where it hangs in
-// directories that are made up.
+// way returns the way to export e: the export in whose directories e is attached, and the
+// names from that export's root to e. If e is attached in a directory of this package, way
+// returns this package's own export and no names.
 func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string, err error) {
 	if m := e.Mount(); m != nil {
 		if from, names = f.exports.Way(m); from == nil {
@@ -173,8 +174,8 @@ func (f *FS) way(v *View, e *export.Export) (from *export.Export, names []string
 	return above.export, n.namesFrom(above), nil
 }
 
-// Covered is the number of the object that the root of e hides (RFC 8881 §5.8.2.23);
-// false where it hides none. e has been entered, where it is a mount.
+// Covered returns the file ID of the object that the root of e hides (RFC 8881 §5.8.2.23). ok
+// is false if it hides none. If e is a mount, the caller has entered it.
 func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err error) {
 	if e.Mount() != nil {
 		var a vfs.Attr
@@ -200,7 +201,7 @@ func (f *FS) Covered(v *View, e *export.Export) (fileID uint64, ok bool, err err
 	return fileID, true, nil
 }
 
-// numberOf is the number of the object that names lead to from the root of an export.
+// numberOf returns the file ID of the object that names lead to from the root of an export.
 func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, error) {
 	dir, err := f.down(v, from, names[:len(names)-1])
 	if err != nil {
@@ -218,15 +219,15 @@ func (f *FS) numberOf(v *View, from *export.Export, names []string) (uint64, err
 	return o.Attr.FileID, err
 }
 
-// As is an Op of the caller as the one it is in e, until the next use of v. Where it has to
-// have the caller's groups, Table.Look has been called.
+// As returns an Op with the caller's identity in e. It is valid until the next use of v. If e
+// manages groups, Table.Look has been called before.
 func (v *View) As(e *export.Export) *vfs.Op {
 	e.Identify(v.Caller, v.Looked, &v.cred)
 	v.Op.Cred = &v.cred
 	return &v.Op
 }
 
-// unknown says that an error tells nothing of the names, but has to be waited for.
+// unknown reports whether an error only means that the answer must be waited for.
 func unknown(err error) bool {
 	if errors.Is(err, vfs.ErrWouldBlock) {
 		return true
@@ -235,8 +236,8 @@ func unknown(err error) bool {
 	return pending
 }
 
-// down goes from the root of an export by names, as the caller, through mounts as well. The
-// error may be an export.Pending.
+// down follows names from the root of an export, with the caller's rights, through mounts
+// too. The error may be an export.Pending.
 func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err error) {
 	if at.Export, err = f.enter(v, from); err != nil {
 		return at, err
@@ -266,8 +267,8 @@ func (f *FS) down(v *View, from *export.Export, names []string) (at Place, err e
 	return at, nil
 }
 
-// enter enters an export, or what has taken its place, and looks the caller up for it. What
-// is asleep is woken.
+// enter enters an export, or its successor if it was replaced, and looks up the caller for
+// it. It wakes a mount that is asleep.
 func (f *FS) enter(v *View, e *export.Export) (*export.Export, error) {
 	for {
 		if e.Enter(v.Conn) {

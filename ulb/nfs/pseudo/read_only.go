@@ -6,7 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// This file is what a file system that never changes says to changes.
+// This file holds the operations that change a file system. All of them fail.
 
 // SetAttr implements vfs.FileSystem.
 func (Seen) SetAttr(*vfs.Op, vfs.Handle, *vfs.SetAttr, *vfs.Time) (vfs.Change, error) {

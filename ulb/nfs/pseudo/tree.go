@@ -19,29 +19,29 @@ type tree struct {
 	root     *node
 	byHandle map[vfs.Handle]*node
 	byExport map[uint32]*node // by ID
-	// byName are the nodes where an export hangs, by their last name.
+	// byName holds the nodes of exports by the last element of their paths.
 	byName map[string][]*node
-	// change is a digest of all that can be seen of the tree.
+	// change is a digest of the paths of all exports.
 	change uint64
 	built  vfs.Time
 }
 
-// node is one path of the tree: a directory, an export, or both: a client that the
-// export does not serve sees a directory where exports beneath serve it.
+// node is one path of the tree. It is a directory, an export, or both: a client that the
+// export does not serve sees a directory instead, if an export beneath serves the client.
 type node struct {
 	name     string
 	path     string   // absolute and clean
-	names    []string // of path
-	parent   *node    // of the root nil
+	names    []string // elements of path
+	parent   *node    // nil for the root
 	children map[string]*node
 	sorted   []*node        // children by cookie
-	export   *export.Export // nil: none hangs here
+	export   *export.Export // nil: no export is attached here
 	handle   vfs.Handle
 	fileID   uint64
 	cookie   uint64
 }
 
-// handleFormat begins every handle: a digest of the path follows.
+// handleFormat is the first byte of every handle. A digest of the path follows it.
 const handleFormat = 1
 
 // grow builds the tree of a set of exports.
@@ -70,7 +70,7 @@ func grow(of *export.Tree) *tree {
 	return t
 }
 
-// at finds the node of a clean absolute path, and makes it where it is missing.
+// at returns the node of a clean absolute path. It makes the node if it is missing.
 func (t *tree) at(path string) *node {
 	n := t.root
 	for i, rest := 1, path[1:]; rest != ""; {
@@ -85,13 +85,13 @@ func (t *tree) at(path string) *node {
 	return n
 }
 
-// add makes the node of path.
+// add makes the node of a path.
 func (t *tree) add(parent *node, name, path string) *node {
 	sum := sha256.Sum256([]byte("nfsrdmad pseudo " + path))
 	n := &node{name: name, path: path, parent: parent, children: make(map[string]*node)}
 	n.handle, _ = vfs.MakeHandle(append([]byte{handleFormat}, sum[:16]...))
 	n.fileID = max(binary.BigEndian.Uint64(sum[16:]), 1)
-	// A place that stays the same whatever comes and goes beside it.
+	// The cookie depends on the path alone, so that it stays valid when siblings come and go.
 	n.cookie = max(binary.BigEndian.Uint64(sum[24:])>>2, firstCookie)
 	t.byHandle[n.handle] = n
 	if parent != nil {
@@ -105,10 +105,10 @@ func (t *tree) add(parent *node, name, path string) *node {
 
 func byCookie(a, b *node) int { return cmp.Compare(a.cookie, b.cookie) }
 
-// serves says that an export hangs at n that serves the peer of a connection.
+// serves reports whether an export is attached at n and serves the peer of a connection.
 func (n *node) serves(c *rpc.Conn) bool { return n.export != nil && n.export.Serves(c) }
 
-// leads says that an export at n or beneath serves the peer.
+// leads reports whether an export at n or beneath serves the peer.
 func (n *node) leads(c *rpc.Conn) bool {
 	if n.serves(c) {
 		return true
@@ -121,8 +121,9 @@ func (n *node) leads(c *rpc.Conn) bool {
 	return false
 }
 
-// under is the closest node above n whose export serves the peer: the export in whose
-// directories n hangs. nil: there is none, and n hangs in a directory of this package.
+// under returns the closest node above n whose export serves the peer. n is attached in the
+// directories of that export. If under returns nil, n is attached in a directory of this
+// package.
 func (n *node) under(c *rpc.Conn) *node {
 	for n = n.parent; n != nil; n = n.parent {
 		if n.serves(c) {
@@ -132,5 +133,5 @@ func (n *node) under(c *rpc.Conn) *node {
 	return nil
 }
 
-// namesFrom are the names that lead from above to n, which is above or beneath it.
+// namesFrom returns the names that lead from above to n. n is above or lies beneath it.
 func (n *node) namesFrom(above *node) []string { return n.names[len(above.names):] }
