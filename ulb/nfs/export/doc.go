@@ -1,10 +1,9 @@
-// Package export says who may see what: which directories are offered under
-// which names, to which clients, which users those act as, and which handles are
-// genuine.
+// Package export holds the rules of access: the directories offered and their names, the
+// clients that each serves, the users that callers act as, and the handles that are genuine.
 //
-// A Table is what all NFS programs of a server share. It turns a file system's handles into
-// the sealed ones that clients hold, and back: a client can neither make up a handle nor
-// carry one from an export that it may reach to one that it may not. It is swapped whole
-// when the configuration changes. A call that runs keeps the export that it has entered,
-// and the export that was replaced is told when the last such call has left.
+// All NFS programs of a server share one Table. It turns a file system's handles into the
+// sealed handles that clients hold, and back. A client can neither forge a handle nor use a
+// handle of one export to reach another. When the configuration changes, the exports are
+// replaced all at once. A running call keeps the export that it has entered. A replaced
+// export reports when the last such call has left (Retire).
 package export

@@ -10,41 +10,42 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Squash says whose identity is replaced by the anonymous one.
+// Squash selects the callers that act as the anonymous user.
 type Squash uint8
 
 // Kinds of squashing (exports(5) has the same names).
 const (
-	RootSquash Squash = iota // user and group 0
-	NoSquash                 // only callers that have none
-	AllSquash                // all
+	RootSquash Squash = iota // callers with user or group 0
+	NoSquash                 // only callers without an identity
+	AllSquash                // all callers
 )
 
-// Nobody is the anonymous user and group unless configured.
+// Nobody is the default anonymous user and group.
 const Nobody = 65534
 
-// An Export is one directory that is offered. It does not change once it is in a
-// Table: another takes its place, and it is retired.
+// An Export is one directory that is offered. Once it is in a Table it does not change:
+// another Export replaces it, and it is retired.
 type Export struct {
-	// Name is what clients mount: absolute, clean, without a trailing '/'
-	// (the root itself is "/").
+	// Name is the path that clients mount: absolute, clean, without a trailing '/'. The root
+	// itself is "/".
 	Name string
-	// ID is in every handle of the export; derived from Name, so that it
-	// survives restarts and other exports' coming and going.
+	// ID is part of every handle of the export. It is derived from Name, so that it stays the
+	// same over restarts and changes of other exports.
 	ID uint32
-	// FS is what is served.
+	// FS is the file system served.
 	FS       vfs.FileSystem
 	ReadOnly bool
-	// Root: the export is the root of the tree of names (exports(5): fsid=0). One
-	// export of a Table can be.
+	// Root: the export is the root of the tree of names (exports(5): fsid=0). Only one export
+	// of a Table can be.
 	Root bool
 	// CrossMount: file systems that are mounted below the export's directory are served as
 	// exports of their own, with its options.
 	CrossMount bool
-	// Nested: it is meant that clients reach the files through an export that is more open.
+	// Nested: the administrator intends that clients can reach these files through another
+	// export that is more open.
 	Nested bool
-	// UTF8: names that are not UTF-8 are refused, as RFC 7530 §12.7 has it. Local
-	// programs make them all the same.
+	// UTF8: names that are not UTF-8 are refused, as RFC 7530 §12.7 requires. Local programs
+	// can still create such names.
 	UTF8 bool
 	// Async: a reply to a change of names or attributes does not wait until
 	// the change is on stable storage.
@@ -53,29 +54,30 @@ type Export struct {
 	Secure           bool
 	Squash           Squash
 	AnonUID, AnonGID uint32
-	// ManageGIDs: what callers under AUTH_SYS say of their supplementary groups does not
-	// count; they are looked up here (rpc.mountd(8) has the name). See Table.SetGroups.
+	// ManageGIDs: the supplementary groups that callers claim under AUTH_SYS are ignored. The
+	// server looks the groups up itself (rpc.mountd(8) has the same name). See
+	// Table.SetGroups.
 	ManageGIDs bool
-	// RequireAccount: callers that are proven to be a principal that has no account here are
-	// refused. Without it they act as the anonymous user.
+	// RequireAccount: the server refuses callers whose proven principal has no account here.
+	// Without this option they act as the anonymous user.
 	RequireAccount bool
 	// Clients are the networks served; empty means every address.
 	Clients []netip.Prefix
-	// Security are the ways in which callers may prove who they are, the preferred
-	// first; empty means all. Clients of one of Networks have those of that instead: of
-	// the smallest, where several have their address.
+	// Security lists the security flavors that callers may use, the preferred first; empty
+	// means all. A client in one of Networks has the list of that network instead. If several
+	// networks contain its address, the smallest one counts.
 	Security []Security
 	Networks []NetworkSecurity
 
-	mount *Mount // that it is, or nil
+	mount *Mount // the mount that this export is, or nil
 	use   use
 }
 
-// Same says whether two exports offer the same file system by the same name and with
-// the same options.
+// Same reports whether two exports offer the same file system by the same name with the same
+// options.
 func (e *Export) Same(as *Export) bool { return e.FS == as.FS && e.sameOptions(as) }
 
-// sameOptions is Same but for the file system.
+// sameOptions is Same without the comparison of the file systems.
 func (e *Export) sameOptions(as *Export) bool {
 	mine, other := reflect.ValueOf(e).Elem(), reflect.ValueOf(as).Elem()
 	for i := range mine.NumField() {
@@ -87,12 +89,12 @@ func (e *Export) sameOptions(as *Export) bool {
 	return true
 }
 
-// Serves says whether the peer of a connection may use the export at all.
+// Serves reports whether the peer of a connection may use the export at all.
 func (e *Export) Serves(c *rpc.Conn) bool {
 	return e.ServesAddr(c.Peer.Addr()) && (!e.Secure || c.Privileged)
 }
 
-// ServesAddr says whether an address is among the export's clients.
+// ServesAddr reports whether an address belongs to the export's clients.
 func (e *Export) ServesAddr(a netip.Addr) bool {
 	if len(e.Clients) == 0 {
 		return true
@@ -101,8 +103,8 @@ func (e *Export) ServesAddr(a netip.Addr) bool {
 	return slices.ContainsFunc(e.Clients, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// within returns what of path lies beneath the export's name, without a leading
-// '/'; false where path is not the export's name nor beneath it.
+// within returns the part of path beneath the export's name, without a leading '/'. It
+// returns false if path is neither the export's name nor beneath it.
 func (e *Export) within(path string) (string, bool) {
 	if path == e.Name {
 		return "", true

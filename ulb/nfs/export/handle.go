@@ -16,7 +16,8 @@ import (
 // Sizes of a sealed handle, in bytes.
 const (
 	KeySize = 32
-	// MaxSealed is the longest: what NFSv3 can carry (RFC 1813 §2.4).
+	// MaxSealed is the length of the longest sealed handle: NFSv3 carries no more (RFC 1813
+	// §2.4).
 	MaxSealed = headSize + vfs.MaxHandle + sealSize
 
 	headSize = 1 + 4 // format, export
@@ -24,25 +25,25 @@ const (
 	format1  = 1
 )
 
-// ErrForged: not a handle that this server gave out with this key.
+// ErrForged: the handle was not made by this server with this key.
 var ErrForged = errors.New("export: not a handle of this server")
 
-// ErrGone: a genuine handle of an export that is not offered any more.
+// ErrGone: the handle is genuine, but its export is no longer offered.
 var ErrGone = errors.New("export: handle of an export that is gone")
 
-// cacheSlots is the size of the direct-mapped cache of handles that were sealed,
-// or whose seal was found genuine; a power of two.
+// cacheSlots is the size of the direct-mapped cache of handles that were sealed, or whose
+// seal was checked and is genuine. It is a power of two.
 const cacheSlots = 8192
 
-// sealer makes and checks seals. A handle that was sealed or checked before costs
-// a hash and a comparison.
+// sealer makes and checks seals. A handle in its cache costs one hash and one comparison.
 type sealer struct {
 	macs  sync.Pool
 	seed  maphash.Seed
 	cache [cacheSlots]atomic.Pointer[opened]
 }
 
-// slot is where a handle is remembered, by what its seal is made of.
+// slot returns the cache slot for a handle. body is the part of the handle that the seal
+// covers.
 func (s *sealer) slot(body []byte) *atomic.Pointer[opened] {
 	return &s.cache[maphash.Bytes(s.seed, body)%cacheSlots]
 }
@@ -52,14 +53,14 @@ type opened struct {
 	n      uint8
 	sealed [MaxSealed]byte
 	id     uint32
-	set    *set // of which the export is one
+	set    *set // the set from which Export was taken
 	Opened
 }
 
 func (o *opened) body() []byte { return o.sealed[:o.n-sealSize] }
 func (o *opened) seal() []byte { return o.sealed[o.n-sealSize : o.n] }
 
-// Opened is what a genuine handle names. It does not change.
+// Opened is the export and the file that a genuine handle names. It does not change.
 type Opened struct {
 	Export *Export
 	Handle vfs.Handle
@@ -77,7 +78,7 @@ type mac struct {
 	sum [sha256.Size]byte
 }
 
-// seal appends to b, which holds the head and the handle from start on.
+// seal appends the seal to b. b holds the head and the handle from start on.
 func (s *sealer) seal(b []byte, start int) []byte {
 	m := s.macs.Get().(*mac)
 	m.Reset()
@@ -87,8 +88,7 @@ func (s *sealer) seal(b []byte, start int) []byte {
 	return b
 }
 
-// Seal appends the handle that clients get for h of export e to b: at most
-// MaxSealed bytes.
+// Seal appends to b the client's handle for h of export e: at most MaxSealed bytes.
 func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	start := len(b)
 	b = append(b, format1)
@@ -106,9 +106,9 @@ func (t *Table) Seal(b []byte, e *Export, h vfs.Handle) []byte {
 	return b
 }
 
-// Find checks a client's handle and says what it names. ErrForged where it is
-// none of ours, ErrGone where the export is not offered any more. Whether the
-// client may use the export is not looked at.
+// Find checks a client's handle and returns what it names. It returns ErrForged for a handle
+// that is not ours, and ErrGone if the export is no longer offered. It does not check that
+// the client may use the export.
 func (t *Table) Find(sealed []byte) (*Opened, error) {
 	if len(sealed) <= headSize+sealSize || len(sealed) > MaxSealed || sealed[0] != format1 {
 		return nil, ErrForged
@@ -126,8 +126,8 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 	}
 	now := t.current.Load()
 	if o.set != now || o.Export != nil && o.Export.mount != nil && o.Export.use.retired.Load() {
-		// Found in other exports than there are now, or never yet; or a mount that was
-		// asleep.
+		// The cached export belongs to an earlier set of exports, or is a mount whose file
+		// system was closed: look it up again.
 		again := *o
 		o = t.keep(slot, &again, now)
 	}
@@ -137,15 +137,15 @@ func (t *Table) Find(sealed []byte) (*Opened, error) {
 	return &o.Opened, nil
 }
 
-// keep completes o, which nothing refers to yet, by the exports that there are
-// now, and remembers it.
+// keep looks up the export of o in the set now, and stores o in the cache. No other goroutine
+// has o yet.
 func (t *Table) keep(slot *atomic.Pointer[opened], o *opened, now *set) *opened {
 	o.set, o.Export = now, now.find(o.id)
 	slot.Store(o)
 	return o
 }
 
-// open checks a handle's seal by making it again.
+// open checks a handle's seal by computing it again.
 func (s *sealer) open(sealed []byte) (*opened, error) {
 	body := sealed[:len(sealed)-sealSize]
 	var buf [MaxSealed + sealSize]byte

@@ -8,45 +8,45 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Groups look up the supplementary groups of users, for exports that manage them. They
-// may be called from any goroutine, and do not block.
+// Groups looks up the supplementary groups of users, for exports that manage them. Its
+// methods may be called from any goroutine and do not block.
 type Groups interface {
-	// Find returns the groups of a user for a call of a client, not to be changed: none
-	// where there is no such user. Where that cannot be said at once, the error is a
-	// Pending, or vfs.ErrDelay for a call that had better come again.
+	// Find returns the groups of a user for a call of a client. The caller must not change
+	// them. A user that does not exist has none. If the groups are not known yet, the error
+	// is a Pending, or vfs.ErrDelay if the client should repeat the call.
 	Find(client netip.Addr, uid uint32) ([]uint32, error)
-	// Delays says that Find would answer vfs.ErrDelay, as far as that is known.
+	// Delays reports whether Find would return vfs.ErrDelay, as far as that is known.
 	Delays(uid uint32) bool
 }
 
-// A Pending is the error for what is not known yet, and being looked up.
+// A Pending is the error for a fact that is being looked up.
 type Pending interface {
 	error
-	// Await has resume called when it is worth trying again: once, soon, on any goroutine,
-	// perhaps before Await returns. resume must not block.
+	// Await arranges that resume is called when a new try is worthwhile: once, soon, on any
+	// goroutine, perhaps before Await returns. resume must not block.
 	Await(resume func())
 }
 
-// SetGroups has g asked for the groups of users. It is called before the first Replace,
-// which refuses an export that manages groups otherwise.
+// SetGroups sets g as the source of users' groups. It is called before the first Replace.
+// Without it, Replace refuses an export that manages groups.
 func (t *Table) SetGroups(g Groups) { t.groups = g }
 
-// Looked is what was looked up for one call, in all exports that it comes to. The zero
-// value is nothing.
+// Looked holds the facts looked up about the caller of one call, for all exports that the
+// call enters. The zero value holds none.
 type Looked struct {
 	groups []uint32
 	found  bool
 }
 
-// manages says whether the groups of a caller are looked up: those of a user that the
-// export lets act as itself, if the caller told them without proof.
+// manages reports whether the export looks up the groups of a caller: the caller uses
+// AUTH_SYS, so has no proof of its groups, and is not squashed.
 func (e *Export) manages(c *rpc.Cred) bool {
 	return e.ManageGIDs && c.Flavor == rpc.AuthSys && e.Squash != AllSquash && (e.Squash != RootSquash || c.UID != 0)
 }
 
-// Look makes known to l what Identify needs of a caller in an export. The error is that of
-// Groups.Find, or vfs.ErrDelay for a caller that cannot be identified at present. Without an
-// error Identify may be called.
+// Look looks up the facts that Identify needs about a caller in an export, and stores them in
+// l. It returns the error of Groups.Find, or vfs.ErrDelay for a caller that cannot be
+// identified at present. If it returns nil, Identify may be called.
 func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err error) {
 	if e.unsure(cred) {
 		return vfs.ErrDelay
@@ -59,38 +59,39 @@ func (t *Table) Look(e *Export, c *rpc.Conn, cred *rpc.Cred, l *Looked) (err err
 	return err
 }
 
-// Refuses says that a caller has no part in the export, because it is a principal without an
-// account here. What shows the export's root alone is for the program to let through: a
-// client asks for that when it mounts, with the credential of its machine (RFC 2623 §2.3.2).
+// Refuses reports whether the export refuses a caller because the caller's principal has no
+// account here. The program must still allow operations that show only the export's root: a
+// client needs them when it mounts, with the credential of its machine (RFC 2623 §2.3.2).
 func (e *Export) Refuses(c *rpc.Cred) bool { return e.RequireAccount && c.Anonymous && !c.Unsure }
 
-// unsure says that it cannot be told at present who a caller is, and that it matters.
+// unsure reports whether the caller's identity matters and cannot be determined at present.
 func (e *Export) unsure(c *rpc.Cred) bool {
 	return c.Unsure && (e.Squash != AllSquash || e.RequireAccount)
 }
 
-// OnRefusedPrincipal has f told of each call that is refused because the export Refuses its
-// caller, on the goroutine that judges or serves the call: it must not block. It is
-// called before the Table is used.
+// OnRefusedPrincipal sets a function that is called for each call refused because of Refuses.
+// It runs on the goroutine that judges or serves the call and must not block.
+// OnRefusedPrincipal is called before the Table is used.
 func (t *Table) OnRefusedPrincipal(f func(c *rpc.Conn, e *Export, principal string)) {
 	t.refusedPrincipal = f
 }
 
-// RefusedPrincipal tells of such a call.
+// RefusedPrincipal reports such a refusal.
 func (t *Table) RefusedPrincipal(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedPrincipal != nil {
 		t.refusedPrincipal(c, e, cred.Principal)
 	}
 }
 
-// Delays says that Look will answer vfs.ErrDelay, as far as that is known: nothing needs
-// to be brought for such a call.
+// Delays reports whether Look will return vfs.ErrDelay, as far as that is known. If so, the
+// server need not fetch data for the call.
 func (t *Table) Delays(e *Export, cred *rpc.Cred) bool {
 	return e.unsure(cred) || e.manages(cred) && t.groups.Delays(cred.UID)
 }
 
-// Identify is called after Look. It sets *as to the user and groups that the caller acts with
-// in this export. as.Groups may alias c.Groups. Groups that were not looked up count as none.
+// Identify sets *as to the user and groups as which the caller acts in this export. It is
+// called after Look. as.Groups may alias c.Groups. Groups that were not looked up count as
+// none.
 func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 	if e.Squash == AllSquash || c.Flavor == rpc.AuthNone || c.Anonymous {
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
@@ -104,7 +105,7 @@ func (e *Export) Identify(c *rpc.Cred, l *Looked, as *vfs.Cred) {
 		return
 	}
 	if as.UID == 0 {
-		// Root's groups are root's as well.
+		// Group 0 and the other groups of root are squashed too.
 		*as = vfs.Cred{UID: e.AnonUID, GID: e.AnonGID}
 		return
 	}

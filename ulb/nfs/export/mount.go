@@ -13,27 +13,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// Found is a file system that is mounted below an export with CrossMount, or below another
-// such mount.
+// Found describes a file system that is mounted below an export with CrossMount, or below
+// another such mount.
 type Found struct {
-	// Top is the export whose options hold.
+	// Top is the export whose options apply to the mount.
 	Top *Export
-	// Under is the name of the export or mount whose file system it is mounted on, Dir the
-	// absolute path on this machine of that one's root directory, and Point that of the
-	// directory which it covers.
+	// Under is the name of the export or mount on whose file system it is mounted. Dir is the
+	// absolute path on this machine of that export's root directory. Point is the path of the
+	// directory that the mount covers.
 	Under, Dir, Point string
-	// Name is that of the export that it becomes.
+	// Name is the name of the export that the mount becomes.
 	Name string
-	// What it is: the mount's ID, st_dev, the directory of it that is mounted, and its type
-	// (proc(5), mountinfo).
+	// The identity of the mount: its ID, st_dev, the directory of the file system that is
+	// mounted, and the file system's type (proc(5), mountinfo).
 	ID           uint64
 	Device, Root string
 	Kind         string
-	// Refused, where not empty, is why it is not served.
+	// Refused is the reason why the mount is not served; "" if it is served.
 	Refused string
 }
 
-// same says that what is mounted is the same as before.
+// same reports whether two descriptions are of the same mount.
 func (f *Found) same(as *Found) bool {
 	return f.ID == as.ID && f.Device == as.Device && f.Root == as.Root && f.Point == as.Point && f.Kind == as.Kind &&
 		f.Name == as.Name && f.Under == as.Under && f.Dir == as.Dir && f.Refused == as.Refused
@@ -41,25 +41,25 @@ func (f *Found) same(as *Found) bool {
 
 // An Opener opens and closes the file systems of mounts.
 type Opener interface {
-	// Open may block, for as long as it likes: it is called on a goroutine of its own. An
-	// error that is vfs.ErrDelay passes soon; others stand for some time.
+	// Open runs on a goroutine of its own and may block for any time. After vfs.ErrDelay the
+	// mount is tried again soon (delayedFor), after other errors later (refusedFor).
 	Open(m *Mount) (vfs.FileSystem, error)
-	// Refused is told of each call that is refused because the mount is (Found.Refused).
-	// It does not block.
+	// Refused is called for each call that is refused because of Found.Refused. It does not
+	// block.
 	Refused(m *Mount)
-	// InUse says that clients hold something of a file system, such as open files. It does
+	// InUse reports whether clients hold state of a file system, such as open files. It does
 	// not block.
 	InUse(fs vfs.FileSystem) bool
-	// Close takes away what clients hold, and closes the file system. It may block.
+	// Close revokes the state that clients hold, and closes the file system. It may block.
 	Close(m *Mount, fs vfs.FileSystem)
 }
 
 // Times of a mount.
 const (
-	// wakeWithin is how long a call waits for the opening of a mount's file system.
+	// wakeWithin is how long a call waits until the mount's file system is open.
 	wakeWithin = 250 * time.Millisecond
-	// refusedFor is how long one that could not be opened is not tried again, and
-	// delayedFor one where the reason passes.
+	// refusedFor is the time until the next attempt after a failed Open, delayedFor that
+	// after vfs.ErrDelay.
 	refusedFor = 10 * time.Second
 	delayedFor = time.Second
 )
@@ -67,45 +67,46 @@ const (
 // errRefused: the mount's file system is not served.
 var errRefused = errors.New("export: the mount is not served")
 
-// A Mount is a file system that is mounted below an export, and is an export of its own by
-// the options of that one. Its file system is open while calls use it, and some time
-// beyond (Doze): what is open cannot be unmounted.
+// A Mount is a file system that is mounted below an export. It is an export of its own with
+// the options of that export. Its file system is open while calls use it, and for some time
+// after (see Doze), because an open file system cannot be unmounted.
 type Mount struct {
 	Found
 	opener Opener
-	// id is the export's ID, topName the name of the export that it is below, and topID the
-	// ID of that.
+	// id is the ID of the mount's own export. topName and topID are the name and the ID of
+	// the export that the mount is below.
 	id, topID uint32
 	topName   string
-	// asleep is the export while the file system is closed: none can enter it.
+	// asleep is the mount's export while the file system is closed. No call can enter it.
 	asleep atomic.Pointer[Export]
-	// awake is the export while the file system is open.
+	// awake is the mount's export while the file system is open.
 	awake atomic.Pointer[Export]
 
 	mu sync.Mutex
-	// work is the opening or closing that is under way, nil where there is none.
+	// work is the running Open or Close, or nil.
 	work *work
-	// wanted: a call waits for the end of a closing.
+	// wanted: a call waits for the end of a Close.
 	wanted bool
 	gone   bool
-	// refused is why the last opening failed. The next is not before retry.
+	// refused is the error of the last Open. The next Open is not before retry.
 	refused error
 	retry   time.Time
-	// left are the exports that were replaced, while calls of them may run.
+	// left holds the channels of replaced exports that calls may still use.
 	left []<-chan struct{}
-	// entries is how many calls there had been when Doze last looked, and rested since when.
+	// entries is the number of calls when Doze last looked. rested is the time since which no
+	// call has come.
 	entries uint64
 	rested  time.Time
 }
 
-// work is an opening or a closing.
+// work is a running Open or Close.
 type work struct {
 	began time.Time
 	done  chan struct{}
 }
 
-// asleep stands for a file system that is closed. It has a lane, and no root; everything
-// else is asked of file systems whose export was entered.
+// asleep stands for a closed file system. It answers only Lane and Root. All other methods
+// are called only after Enter, which fails.
 type asleep struct {
 	vfs.FileSystem
 	m *Mount
@@ -120,10 +121,10 @@ func newMount(f Found, opener Opener) *Mount {
 	return m
 }
 
-// template is the export of a mount, asleep.
+// template returns the mount's export while it is asleep.
 func (m *Mount) template() *Export { return m.export(m.Top, &asleep{m: m}, true) }
 
-// export is the export of a mount by the options of another one.
+// export returns an export of the mount with the options of another export.
 func (m *Mount) export(options *Export, fs vfs.FileSystem, retired bool) *Export {
 	e := new(Export)
 	to, from := reflect.ValueOf(e).Elem(), reflect.ValueOf(options).Elem()
@@ -140,7 +141,7 @@ func (m *Mount) export(options *Export, fs vfs.FileSystem, retired bool) *Export
 	return e
 }
 
-// now is the mount's export: the one that is awake, or the one that is asleep.
+// now returns the mount's export, awake or asleep.
 func (m *Mount) now() *Export {
 	if e := m.awake.Load(); e != nil {
 		return e
@@ -148,11 +149,12 @@ func (m *Mount) now() *Export {
 	return m.asleep.Load()
 }
 
-// Awake is the mount's export while its file system is open, or nil.
+// Awake returns the mount's export while its file system is open, or nil.
 func (m *Mount) Awake() *Export { return m.awake.Load() }
 
-// wake returns the mount's export, awake. try: it does not wait, and answers
-// vfs.ErrWouldBlock instead. ESTALE: it is unmounted. errRefused: it is not served.
+// wake opens the file system if necessary and returns the mount's export. With try it does
+// not wait but returns vfs.ErrWouldBlock. ESTALE: the mount is gone. errRefused: the mount is
+// not served.
 func (m *Mount) wake(try bool) (*Export, error) {
 	if e := m.awake.Load(); e != nil {
 		return e, nil
@@ -179,7 +181,7 @@ func (m *Mount) wake(try bool) (*Export, error) {
 	}
 }
 
-// waking is one step of wake: the export, or why there is none, or what to wait for.
+// waking is one step of wake. It returns the export, or an error, or the work to wait for.
 func (m *Mount) waking() (*Export, *work, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,20 +224,20 @@ func (m *Mount) open(w *work) {
 	m.end(w)
 }
 
-// rouse makes the mount's export one that can be entered. m.mu is held.
+// rouse makes an export that calls can enter. m.mu is held.
 func (m *Mount) rouse(fs vfs.FileSystem) {
 	e := m.export(m.asleep.Load(), fs, false)
 	m.entries, m.rested = 0, time.Now()
 	m.awake.Store(e)
 }
 
-// end ends an opening or a closing. m.mu is held.
+// end ends an Open or Close. m.mu is held.
 func (m *Mount) end(w *work) {
 	m.work, m.wanted = nil, false
 	close(w.done)
 }
 
-// offer gives the mount the options of an export that has replaced Top, or is Top.
+// offer gives the mount the options of top, which is Top or its replacement.
 func (m *Mount) offer(top *Export) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,8 +253,8 @@ func (m *Mount) offer(top *Export) {
 	}
 }
 
-// Doze closes the file system of a mount that no call has entered for a time, unless
-// clients hold something of it, and says whether it is awake.
+// Doze closes the file system if no call has entered the mount for the time after, unless
+// clients hold state of it. It returns whether the mount was awake.
 func (m *Mount) Doze(after time.Duration) (awake bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -272,8 +274,8 @@ func (m *Mount) Doze(after time.Duration) (awake bool) {
 	return true
 }
 
-// Rested is since when no call has entered the mount, as far as Doze has looked; false
-// where it is in use, or asleep.
+// Rested returns the time since which no call has entered the mount, as far as Doze has
+// looked. idle is false if the mount is in use or asleep.
 func (m *Mount) Rested() (since time.Time, idle bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -281,8 +283,8 @@ func (m *Mount) Rested() (since time.Time, idle bool) {
 	return m.rested, e != nil && m.idle(e)
 }
 
-// Rest closes the file system of a mount that is not in use. The channel, where not nil,
-// is closed when it is.
+// Rest closes the file system of a mount that is not in use. The channel is closed when that
+// is done; it is nil if the mount is in use or asleep.
 func (m *Mount) Rest() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -294,14 +296,14 @@ func (m *Mount) Rest() (closed <-chan struct{}) {
 	return m.work.done
 }
 
-// idle says that nothing uses e, which is awake.
+// idle reports whether no call and no client state uses e, which is awake.
 func (m *Mount) idle(e *Export) bool {
 	_, inside := e.use.entries()
 	return !inside && !m.opener.InUse(e.FS)
 }
 
-// sleep closes the file system of e, which is awake, when the last call has left. m.mu is
-// held, and no work is under way.
+// sleep closes the file system of e, which is awake, after the last call has left. m.mu is
+// held, and no work is running.
 func (m *Mount) sleep(e *Export) {
 	m.awake.Store(nil)
 	m.work = &work{began: time.Now(), done: make(chan struct{})}
@@ -310,7 +312,8 @@ func (m *Mount) sleep(e *Export) {
 	go m.close(m.work, e.FS, left)
 }
 
-// close closes a file system when all have left, unless it is wanted again.
+// close waits until all calls have left, and closes the file system, unless a call wants it
+// again or clients hold state of it.
 func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	for _, idle := range left {
 		<-idle
@@ -329,8 +332,8 @@ func (m *Mount) close(w *work, fs vfs.FileSystem, left []<-chan struct{}) {
 	m.end(w)
 }
 
-// End lets no further call in, for good: the mount is not there any more. The channel is
-// closed when its file system is.
+// End lets no further call in: the mount is gone for good. The channel is closed when the
+// file system is closed.
 func (m *Mount) End() (closed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -346,25 +349,27 @@ func (m *Mount) End() (closed <-chan struct{}) {
 	return m.work.done
 }
 
-// Mount is the mount that an export is, or nil.
+// Mount returns the mount that the export is, or nil.
 func (e *Export) Mount() *Mount { return e.mount }
 
-// Lane is with what the calls of the mount may stall.
+// Lane returns the executor lane of calls to the mount.
 func (m *Mount) Lane() any { return m.now().FS.Lane() }
 
-// ExportID is the ID of the export that the mount is.
+// ExportID returns the ID of the mount's own export.
 func (m *Mount) ExportID() uint32 { return m.id }
 
-// TopID is the ID of the export that the mount is below.
+// TopID returns the ID of the export that the mount is below.
 func (m *Mount) TopID() uint32 { return m.topID }
 
-// Beneath is what the mount's name has beyond that of the export that it is below.
+// Beneath returns the part of the mount's name beneath the name of the export that it is
+// below.
 func (m *Mount) Beneath() string {
 	return strings.TrimPrefix(m.Name, strings.TrimSuffix(m.topName, "/"))
 }
 
-// Awake returns what can be entered in place of e, which cannot be: see Table.Now. try: it
-// does not wait, and answers vfs.ErrWouldBlock, of e's lane.
+// Awake returns the export to enter in place of e, which is retired or asleep: its successor,
+// or the mount's export, awake. It returns ESTALE if there is none. With try it does not wait
+// but returns vfs.ErrWouldBlock; the call then waits in e's lane.
 func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	now := t.ByID(e.ID)
 	if now == nil {
@@ -375,19 +380,20 @@ func (t *Table) Awake(e *Export, try bool) (*Export, error) {
 	}
 	now, err := now.mount.wake(try)
 	if errors.Is(err, errRefused) {
-		// It was served when its handles were given out: that may come back.
+		// The mount was served when its handles were given out, and may be served again.
 		err = vfs.ErrDelay
 	}
 	return now, err
 }
 
-// Mounted is what is mounted on the directory with an absolute path, which is reached
-// through the export at: an export that serves a connection, and can be entered. EXDEV:
-// nothing that is served.
+// Mounted returns the export that is mounted on the directory with an absolute path. at is
+// the export through which the directory is reached. The result serves the peer of c and can
+// be entered. EXDEV: nothing that is served is mounted there.
 func (t *Table) Mounted(c *rpc.Conn, at *Export, path string, try bool) (*Export, error) {
 	e, err := t.mountedAt(at, path)
 	if err != nil && t.missing != nil {
-		// It may have been mounted, or a directory above it renamed, just now.
+		// The table may be out of date: the mount is new, or a directory above it was
+		// renamed.
 		switch {
 		case try:
 			return nil, vfs.ErrWouldBlock

@@ -7,12 +7,12 @@ import (
 	"syscall"
 )
 
-// mounts are what is mounted below the exports of a Table. They do not change.
+// mounts holds the mounts below the exports of a Table. It does not change.
 type mounts struct {
 	byID   map[uint32]*Mount
 	byName map[string]*Mount
-	// at is what a directory leads into that something is mounted on: the name of a mount,
-	// or of an export that is one by itself.
+	// at holds, for each directory that is a mount point, the name of the mount, or of the
+	// export that offers the same file system by itself.
 	at map[mountPoint]string
 }
 
@@ -22,15 +22,14 @@ type mountPoint struct{ in, path string }
 
 var noMounts = &mounts{}
 
-// OnMissing has f called where a client comes to a mount that the Table does not know: it
-// looks for mounts anew, and returns when that is done; false: it has looked too often
-// lately. OnMissing is called before the Table is used.
+// OnMissing sets the function that is called if a client comes to a mount that the Table does
+// not know. f looks for mounts and returns when that is done. It returns false if it has
+// looked too often lately. OnMissing is called before the Table is used.
 func (t *Table) OnMissing(f func() bool) { t.missing = f }
 
-// SetMounts makes found what is mounted below exports. It opens nothing. Those that were
-// there before and are not any more come to their end, and are returned with what is
-// closed then. Two that have one name are one, the first of them. An export that has the
-// name of a mount is what that leads into.
+// SetMounts sets the mounts below exports. It opens no file system. Earlier mounts that are
+// not in found are ended and returned. If several have the same name, the first counts. If an
+// export has the name of a mount, the mount point leads into that export.
 func (t *Table) SetMounts(found []Found, opener Opener) (gone []*Mount) {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -76,7 +75,7 @@ func (s *set) end(before *set) (gone []*Mount) {
 	return gone
 }
 
-// cloned is f without what it shares memory with.
+// cloned returns a copy of f whose strings share no memory with f's.
 func (f *Found) cloned() Found {
 	c := *f
 	for _, s := range []*string{&c.Under, &c.Dir, &c.Point, &c.Name, &c.Device, &c.Root, &c.Kind, &c.Refused} {
@@ -85,7 +84,7 @@ func (f *Found) cloned() Found {
 	return c
 }
 
-// named is the export with a name, mounts aside, or nil.
+// named returns the export with a name, not counting mounts, or nil.
 func (s *set) named(name string) *Export {
 	if e := s.byID[idOf(name)]; e != nil && e.Name == name {
 		return e
@@ -93,8 +92,8 @@ func (s *set) named(name string) *Export {
 	return nil
 }
 
-// inherit gives s the mounts of the set before it, as far as an export has the name of
-// their Top and crosses mounts: until SetMounts, which gives them its options.
+// inherit gives s the mounts of the set before it whose Top is still offered and still
+// crosses mounts. They keep their old options until the next SetMounts.
 func (s *set) inherit(before *set) {
 	s.mounts = noMounts
 	if len(before.mounts.byName) == 0 {
@@ -113,7 +112,7 @@ func (s *set) inherit(before *set) {
 	s.mounts = next
 }
 
-// Mounts are what is mounted below exports, by their names.
+// Mounts returns the mounts below exports, sorted by name.
 func (t *Table) Mounts() []*Mount {
 	s := t.current.Load()
 	all := make([]*Mount, 0, len(s.mounts.byName))
@@ -124,7 +123,7 @@ func (t *Table) Mounts() []*Mount {
 	return all
 }
 
-// mountedAt is Mounted without a wait: an export, asleep perhaps.
+// mountedAt is Mounted without waking: the export may be asleep.
 func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 	s := t.current.Load()
 	name, ok := s.mounts.at[mountPoint{at.Name, point}]
@@ -140,8 +139,8 @@ func (t *Table) mountedAt(at *Export, point string) (*Export, error) {
 	return nil, syscall.EXDEV
 }
 
-// Way is how a mount is reached: the export or mount that it is mounted on, which may be
-// asleep or nil, and the names from that one's root to the directory that it covers.
+// Way returns the way to a mount: the export or mount that it is mounted on, and the names
+// from that one's root to the directory that the mount covers. from may be asleep, or nil.
 func (t *Table) Way(m *Mount) (from *Export, names []string) {
 	s := t.current.Load()
 	if from = s.named(m.Under); from == nil {

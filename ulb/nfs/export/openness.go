@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Opener says who may use e and not inner, or may use e with less proof of who it is: a
-// reason in words, "" where there is none. It matters where the files of inner can be
-// reached through e.
+// Opener tells why e is more open than inner: it serves more clients, or accepts a weaker
+// security flavor. It returns the reason in words, or "" if e is not more open. That matters
+// if the files of inner can be reached through e.
 func (e *Export) Opener(inner *Export) (why string) {
 	for _, a := range borders(e, inner) {
 		switch weak := e.weakest(a); {
@@ -22,7 +22,7 @@ func (e *Export) Opener(inner *Export) (why string) {
 	return ""
 }
 
-// weakest is the flavor with least proof that a client at an address may use.
+// weakest returns the weakest security flavor that a client at an address may use.
 func (e *Export) weakest(a netip.Addr) Security {
 	if all := e.SecurityFor(a); len(all) > 0 {
 		return slices.Min(all)
@@ -30,8 +30,9 @@ func (e *Export) weakest(a netip.Addr) Security {
 	return Sys
 }
 
-// borders are addresses of which one is in each stretch of addresses that some exports treat
-// alike: the first of all, and those at which a network begins, or has ended.
+// borders returns sample addresses: at least one of each range of addresses that the exports
+// treat alike. These are the first address of all, the first of each network, and the first
+// after it.
 func borders(exports ...*Export) []netip.Addr {
 	all := []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
 	add := func(p netip.Prefix) {
@@ -51,7 +52,7 @@ func borders(exports ...*Export) []netip.Addr {
 	return all
 }
 
-// last is the last address of a network.
+// last returns the last address of a network.
 func last(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(b)*8; bit++ {

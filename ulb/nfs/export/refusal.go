@@ -5,27 +5,26 @@ import (
 	"net/netip"
 )
 
-// A Reason is why a mount was refused.
+// A Reason says why a mount was refused.
 type Reason uint8
 
 // Reasons.
 const (
-	// NoExport: no export has the path, or one above it.
+	// NoExport: no export has the path or a path above it.
 	NoExport Reason = iota
-	// NotAClient: the export is not for the client's address.
+	// NotAClient: the export does not serve the client's address.
 	NotAClient
 	// UnprivilegedPort: the export is secure, and the client's port is not
 	// privileged.
 	UnprivilegedPort
 	// FileSystem: the path leads to no directory that the caller may reach.
 	FileSystem
-	// NoGroups: the export manages groups, and the caller's cannot be had at present, or it
-	// cannot be told who the caller is.
+	// NoGroups: the caller's groups, or the caller's identity, cannot be looked up at
+	// present.
 	NoGroups
-	// NoAccount: the export wants its callers to have an account here, and the principal
-	// has none.
+	// NoAccount: the export requires an account, and the caller's principal has none here.
 	NoAccount
-	// Stranger: no export at all is for the client's address.
+	// Stranger: no export serves the client's address.
 	Stranger
 )
 
@@ -36,25 +35,25 @@ var reasons = [...]string{
 	Stranger: "no export is for this address",
 }
 
-// String says it in words.
+// String returns the reason in words.
 func (r Reason) String() string { return reasons[r] }
 
-// A Refusal is a mount that was refused: a MNT, a LOOKUP in the tree of names, or a client of
-// version 4 that may be none.
+// A Refusal is a refused mount: a MNT, a LOOKUP in the tree of names, or an NFSv4 client that
+// no export serves.
 type Refusal struct {
 	Client netip.AddrPort
-	Path   string       // as the client sent it; "" where it names none
-	Export *Export      // nil: no single one
+	Path   string       // as the client sent it; "" if it named none
+	Export *Export      // nil: no single export is concerned
 	Status fmt.Stringer // the answer
 	Reason Reason
 }
 
-// OnRefusal has f told of each mount that is refused, before the answer, on the
-// goroutine that serves the call: it must not block. It is called before the first call
-// is served.
+// OnRefusal sets a function that is called for each refused mount, before the answer. It runs
+// on the goroutine that serves the call and must not block. OnRefusal is called before the
+// first call is served.
 func (t *Table) OnRefusal(f func(*Refusal)) { t.refused = f }
 
-// Refused tells of one.
+// Refused reports a refused mount.
 func (t *Table) Refused(r *Refusal) {
 	if t.refused != nil {
 		t.refused(r)

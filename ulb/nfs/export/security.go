@@ -8,12 +8,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Security is a way in which callers may prove who they are: an RPC flavor, or a
-// mechanism of RPCSEC_GSS with a service, by its number as a flavor (RFC 2623 §4.3).
+// Security is a security flavor: an RPC flavor, or Kerberos under RPCSEC_GSS with a service,
+// by its number as a flavor (RFC 2623 §4.3).
 type Security uint32
 
-// Kinds of security, as mount's option sec= names them: AUTH_SYS, and Kerberos that
-// proves who calls, that protects against change, and that encrypts.
+// Kinds of security, named as in mount's option sec=: AUTH_SYS; Kerberos that proves the
+// caller's identity; that also protects against changes; that also encrypts.
 const (
 	Sys   Security = 1
 	Krb5  Security = 390003
@@ -21,13 +21,13 @@ const (
 	Krb5p Security = 390005
 )
 
-// Securities are all there are, and SecurityNames what they are called.
+// Securities holds all kinds of security, SecurityNames their names.
 var (
 	Securities    = []Security{Sys, Krb5, Krb5i, Krb5p}
 	SecurityNames = []string{"sys", "krb5", "krb5i", "krb5p"}
 )
 
-// GSSService is the service of RPCSEC_GSS that s stands for, 0 for none.
+// GSSService returns the RPCSEC_GSS service of s, or 0 if s is no Kerberos flavor.
 func (s Security) GSSService() rpc.GSSService {
 	if s < Krb5 || s > Krb5p {
 		return 0
@@ -35,7 +35,7 @@ func (s Security) GSSService() rpc.GSSService {
 	return rpc.GSSNone + rpc.GSSService(s-Krb5)
 }
 
-// String is the name of mount's option.
+// String returns the name in mount's option sec=.
 func (s Security) String() string {
 	if i := slices.Index(Securities, s); i >= 0 {
 		return SecurityNames[i]
@@ -43,8 +43,8 @@ func (s Security) String() string {
 	return fmt.Sprintf("flavor %d", uint32(s))
 }
 
-// SecurityOf is how a caller proved who it is. A caller that says nothing counts as
-// under AUTH_SYS, and acts as the anonymous user.
+// SecurityOf returns the flavor of a caller. A caller under AUTH_NONE counts as under
+// AUTH_SYS, and acts as the anonymous user.
 func SecurityOf(c *rpc.Cred) Security {
 	if c.Flavor != rpc.AuthGSS {
 		return Sys
@@ -58,7 +58,7 @@ type NetworkSecurity struct {
 	Security []Security // the preferred first; empty means all
 }
 
-// SecurityFor are the ways in which callers from an address may prove who they are, the
+// SecurityFor returns the security flavors that callers from an address may use, the
 // preferred first; empty means all.
 func (e *Export) SecurityFor(a netip.Addr) []Security {
 	all, bits := e.Security, -1
@@ -74,19 +74,19 @@ func (e *Export) SecurityFor(a netip.Addr) []Security {
 	return all
 }
 
-// Admits says whether a caller over a connection proved who it is in one of the ways that
-// the export asks for.
+// Admits reports whether the export accepts the caller's security flavor from the peer of a
+// connection.
 func (e *Export) Admits(c *rpc.Conn, cred *rpc.Cred) bool {
 	all := e.SecurityFor(c.Peer.Addr())
 	return len(all) == 0 || slices.Contains(all, SecurityOf(cred))
 }
 
-// OnRefusedFlavor has f told of each call that is refused because its export does not take
-// the caller's flavor, on the goroutine that judges the call: it must not block. It is
-// called before the Table is used.
+// OnRefusedFlavor sets a function that is called for each call refused because of its flavor.
+// It runs on the goroutine that judges or serves the call and must not block. OnRefusedFlavor
+// is called before the Table is used.
 func (t *Table) OnRefusedFlavor(f func(c *rpc.Conn, e *Export, as Security)) { t.refusedFlavor = f }
 
-// RefusedFlavor tells of such a call.
+// RefusedFlavor reports such a refusal.
 func (t *Table) RefusedFlavor(c *rpc.Conn, e *Export, cred *rpc.Cred) {
 	if t.refusedFlavor != nil {
 		t.refusedFlavor(c, e, SecurityOf(cred))

@@ -13,23 +13,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// A Table is the set of exports of a server, and the key that seals their
-// handles. Its methods may be called from any goroutine.
+// A Table is the set of exports of a server and the key that seals their handles. Its methods
+// may be called from any goroutine.
 type Table struct {
 	seal    *sealer
 	current atomic.Pointer[set]
-	// changing is held while current is made anew.
+	// changing is held while a new current is made.
 	changing sync.Mutex
 	root     *Export
-	// missing is that of OnMissing, or nil.
+	// missing is the function of OnMissing, or nil.
 	missing func() bool
-	// refused is that of OnRefusal, or nil.
+	// refused is the function of OnRefusal, or nil.
 	refused func(*Refusal)
-	// refusedFlavor is that of OnRefusedFlavor, or nil.
+	// refusedFlavor is the function of OnRefusedFlavor, or nil.
 	refusedFlavor func(*rpc.Conn, *Export, Security)
-	// refusedPrincipal is that of OnRefusedPrincipal, or nil.
+	// refusedPrincipal is the function of OnRefusedPrincipal, or nil.
 	refusedPrincipal func(*rpc.Conn, *Export, string)
-	// groups is that of SetGroups, or nil.
+	// groups is the source given to SetGroups, or nil.
 	groups Groups
 }
 
@@ -40,37 +40,37 @@ type set struct {
 	mounts *mounts
 }
 
-// A Tree is where exports hang in the one tree of names that some programs have (RFC
-// 8881 §7.3): at their names, where none of them is the Root; else those beneath the
-// Root by what their names have beyond its own, the Root itself at "/", and all others
-// at their names. It does not change: a table with other exports has another Tree.
+// A Tree holds the places of exports in the one tree of names that NFSv4 has (RFC 8881 §7.3).
+// If no export is the Root, each is at its name. Otherwise the Root is at "/", each export
+// beneath the Root is at the rest of its name, and all others are at their names. A Tree does
+// not change: a table with other exports has another Tree.
 type Tree struct {
-	// ByPath are the exports by clean absolute path.
+	// ByPath holds the exports by clean absolute path.
 	ByPath map[string]*Export
 }
 
-// NewTable returns an empty table whose handles are sealed with key, 32 bytes
-// that are secret and outlive the process.
+// NewTable returns an empty table that seals handles with key. The key is secret and must
+// stay the same over restarts, so that handles stay valid.
 func NewTable(key [KeySize]byte) *Table {
 	t := &Table{seal: newSealer(key)}
 	t.current.Store(&set{mounts: noMounts})
 	return t
 }
 
-// SetRoot makes e the export that the names of all others hang below, for programs that
-// have one tree of names (RFC 8881 §7.3). Its ID is 0, and it is not among All. It is
-// called before the first Replace.
+// SetRoot makes e the export of the directories above all others, for programs with one tree
+// of names (RFC 8881 §7.3). Its ID is 0, and All does not return it. SetRoot is called before
+// the first Replace.
 func (t *Table) SetRoot(e *Export) {
 	e.ID = 0
 	t.root = e
 }
 
-// Root is the export of SetRoot, or nil.
+// Root returns the export of SetRoot, or nil.
 func (t *Table) Root() *Export { return t.root }
 
-// Replace makes exports the table's content. It fills in each ID, but of those that are
-// in the table already, which calls work with. What is mounted below
-// those that are gone comes to its end; SetMounts says what is mounted below others.
+// Replace makes exports the table's content. It fills in their IDs; it does not write to an
+// export that has its ID already, because calls may be using it. Mounts below exports that
+// are gone are ended. SetMounts sets the mounts below new exports.
 func (t *Table) Replace(exports []*Export) error {
 	t.changing.Lock()
 	defer t.changing.Unlock()
@@ -141,14 +141,14 @@ func (s *set) plant() error {
 	return nil
 }
 
-// Tree is where the exports hang.
+// Tree returns the places of the exports in the tree of names.
 func (t *Table) Tree() *Tree { return &t.current.Load().tree }
 
-// All are the exports, those with the longest names first.
+// All returns the exports, those with the longest names first.
 func (t *Table) All() []*Export { return t.current.Load().sorted }
 
-// ByID finds an export by the identity in its handles, or nil. One that is a mount may be
-// asleep: it has its options, and Awake wakes it.
+// ByID returns the export with the ID of a handle, or nil. If it is a mount, it may be
+// asleep; it then has its options, and Awake wakes it.
 func (t *Table) ByID(id uint32) *Export { return t.current.Load().find(id) }
 
 func (s *set) find(id uint32) *Export {
@@ -161,8 +161,8 @@ func (s *set) find(id uint32) *Export {
 	return nil
 }
 
-// Resolve finds the export that a mount path belongs to, the closest where
-// several contain it, and the names to walk from the export's root.
+// Resolve finds the export that a mount path belongs to. If several contain the path, it is
+// the closest one. names lead from the export's root to the path.
 func (t *Table) Resolve(mountPath string) (e *Export, names []string, ok bool) {
 	clean := path.Clean("/" + mountPath)
 	for _, e := range t.current.Load().sorted {
@@ -176,7 +176,7 @@ func (t *Table) Resolve(mountPath string) (e *Export, names []string, ok bool) {
 	return nil, nil, false
 }
 
-// idOf is an export's identity: 32 bits of its name's digest, never 0.
+// idOf returns an export's ID: 32 bits of the digest of its name, never 0.
 func idOf(name string) uint32 {
 	sum := sha256.Sum256([]byte("nfsrdmad export " + name))
 	return max(binary.BigEndian.Uint32(sum[:]), 1)

@@ -7,12 +7,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// stripes is how many counters an export has. The calls of one connection use one of
-// them, so that connections on different processors do not write to the same memory.
+// stripes is the number of counters of an export. A connection always uses the same one,
+// chosen by its ID. Connections on different processors thus rarely write to the same memory.
 const stripes = 16
 
-// use counts the calls that work with an export's file system. The zero value is that
-// of an export that none uses.
+// use counts the calls that use an export's file system. The zero value is ready.
 type use struct {
 	calls   [stripes]stripe
 	retired atomic.Bool
@@ -20,8 +19,8 @@ type use struct {
 	idle    chan struct{} // made before retired is set
 }
 
-// A stripe has a cache line for itself. In the low half of n are the calls that are inside,
-// in the high half all that ever entered.
+// A stripe fills a cache line. The low half of n counts the calls inside; the high half
+// counts all calls that ever entered.
 type stripe struct {
 	n atomic.Uint64
 	_ [56]byte
@@ -29,12 +28,12 @@ type stripe struct {
 
 const (
 	oneEnters = 1<<32 + 1
-	oneLeaves = ^uint64(0) // one less
+	oneLeaves = ^uint64(0) // subtracts one
 	inside    = 1<<32 - 1
 )
 
-// entries is how many calls have entered, but for multiples of 1<<32 a stripe, and whether
-// any is inside.
+// entries returns the number of calls that have entered, modulo 1<<32 for each stripe, and
+// whether any call is inside.
 func (u *use) entries() (n uint64, busy bool) {
 	for i := range u.calls {
 		v := u.calls[i].n.Load()
@@ -44,9 +43,9 @@ func (u *use) entries() (n uint64, busy bool) {
 	return n, busy
 }
 
-// Enter counts in a call of a connection that is about to use the file system, until it
-// calls Leave. It is false where the export is retired: the call must not use it, and
-// finds in the Table what has taken its place, if anything has.
+// Enter counts a call that is about to use the file system, until the call's Leave. It
+// returns false if the export is retired: the call must not use it, and asks Table.Awake for
+// its successor.
 func (e *Export) Enter(c *rpc.Conn) bool {
 	s := &e.use.calls[c.ID%stripes]
 	s.n.Add(oneEnters)
@@ -57,12 +56,12 @@ func (e *Export) Enter(c *rpc.Conn) bool {
 	return true
 }
 
-// Leave is for each Enter that was true, by the same connection's call.
+// Leave ends the use that a successful Enter of the same connection began.
 func (e *Export) Leave(c *rpc.Conn) { e.use.leave(&e.use.calls[c.ID%stripes]) }
 
-// Retire lets no further call in. The channel is closed when all calls have left that
-// had entered: then the file system can be closed. An export is retired once, after a
-// Table has none or another in its place.
+// Retire lets no further call in. The channel is closed when all calls inside have left; then
+// the file system can be closed. Retire is called once, after the Table has replaced or
+// removed the export.
 func (e *Export) Retire() (idle <-chan struct{}) {
 	e.use.idle = make(chan struct{})
 	e.use.retired.Store(true)
@@ -76,9 +75,9 @@ func (u *use) leave(s *stripe) {
 	}
 }
 
-// settle closes idle where no call is left. Once retired, a stripe that is seen at zero
-// has no call any more: one that enters later goes at once. Whichever call leaves its
-// stripe last looks at all of them after every other has left its own.
+// settle closes idle if no call is inside. It runs after retired is set. From then on, a
+// stripe that settle finds at zero holds no call: a call that enters it later leaves at once.
+// The call that leaves last therefore finds all stripes at zero.
 func (u *use) settle() {
 	for i := range u.calls {
 		if u.calls[i].n.Load()&inside != 0 {
