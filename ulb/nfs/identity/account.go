@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// maxGroups is how many groups of a user are taken.
+// maxGroups is the maximum number of groups of a user. Further ones are ignored.
 const maxGroups = 65536
 
-// errNoAccount: there is no such user.
+// errNoAccount: the user does not exist.
 var errNoAccount = errors.New("identity: no account")
 
-// Account is who the user with a name is on this machine, with all groups; false where there
-// is no such user. It looks nothing up in what is remembered, and may wait. An error says
-// that there was no answer.
+// Account returns the user and groups of the account with a name on this machine. ok is false
+// if there is no such account. Account does not use remembered answers, and may block. An
+// error means that no answer was available.
 func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if !wellFormed([]byte(name)) {
 		return 0, 0, nil, false, nil
@@ -34,9 +34,9 @@ func (m *Map) Account(name string) (uid, gid uint32, groups []uint32, ok bool, e
 	return a.uid, a.gid, groups, true, nil
 }
 
-// GroupsOf are the groups of the user with a number on this machine, that of the account
-// first; false where there is no such user. It looks nothing up in what is remembered, and
-// may wait, until ctx ends. An error says that there was no answer.
+// GroupsOf returns the groups of the user with a number on this machine, the account's own
+// group first. ok is false if there is no such user. GroupsOf does not use remembered
+// answers, and may block until ctx ends. An error means that no answer was available.
 func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error) {
 	a, err := m.account(ctx, digits(uid), 2)
 	switch {
@@ -52,13 +52,14 @@ func (m *Map) GroupsOf(ctx context.Context, uid uint32) (groups []uint32, ok boo
 	return slices.Insert(groups, 0, a.gid), err == nil, err
 }
 
-// account is a user as passwd has it.
+// account is one user, as in passwd.
 type account struct {
 	name     string
 	uid, gid uint32
 }
 
-// account finds the one of which a field of its line, counted from 0, is key.
+// account returns the first account whose colon-separated field number field (from 0) equals
+// key.
 func (m *Map) account(ctx context.Context, key string, field int) (account, error) {
 	line, err := fileLine(m.files[User], func(f []string) bool { return f[field] == key })
 	if err != nil {
@@ -83,7 +84,7 @@ func (m *Map) account(ctx context.Context, key string, field int) (account, erro
 	return account{f[0], uid, gid}, nil
 }
 
-// groupsOf are the numbers of the groups that a user is a member of.
+// groupsOf returns the numbers of the groups that a user is a member of.
 func (m *Map) groupsOf(ctx context.Context, name string) (groups []uint32, err error) {
 	seen := make(map[uint32]bool)
 	add := func(s string) {

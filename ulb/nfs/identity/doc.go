@@ -1,14 +1,16 @@
-// Package identity translates between the numbers that file systems know users and
-// groups by, and the names that NFS version 4 sends for them (RFC 8881 §5.9, RFC 7530
-// §5.9): "name@domain".
+// Package identity translates between the numbers by which file systems know users and
+// groups, and the names that NFS version 4 sends for them (RFC 8881 §5.9, RFC 7530 §5.9):
+// "name@domain".
 //
-// A Map looks names and numbers up in the files of the machine, passwd and group, and
-// then asks its services (nsswitch.conf(5)) by getent(1). There are three answers: found, not
-// found, and not available: a service that is down may know what nothing else does. What was
-// found, and that nothing was, a Map remembers for a time, and no more than a bound.
+// A Map looks in the files passwd and group of the machine, and then asks the machine's
+// services (nsswitch.conf(5)) through getent(1). There are three answers: found, not found,
+// and not available. The third is needed because a service that is down may know a name that
+// no other service knows. A Map remembers the first two for a limited time, up to a limited
+// number.
 //
-// Groups are the groups of users, for servers that do not believe what callers say of
-// theirs: remembered as well, and looked up in the background, fair to client addresses.
+// Groups finds the groups of users, for servers that do not trust the groups that callers
+// claim. It also remembers answers. It looks users up in the background, and shares its work
+// fairly between client addresses.
 //
-// Identities that are sent as the digits of their number need no Map: see ParseNumber.
+// Identities that are sent as digits need no Map: see ParseNumber.
 package identity

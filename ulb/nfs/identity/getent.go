@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// getentTime is how long getent may take, the wait for its turn included; asking is how
-// many may run at a time.
+// getentTime is the time limit of getent, including the wait for its turn. The capacity of
+// asking is the maximum number of getent processes at once.
 const getentTime = 10 * time.Second
 
 var asking = make(chan struct{}, 4)
@@ -21,20 +21,21 @@ var asking = make(chan struct{}, 4)
 // initgroups is the database of users' groups.
 const initgroups = "initgroups"
 
-// marker is the name of a service that no machine has. getent looks for its library just when
-// the service before it is unavailable, and the dynamic loader tells of that.
+// marker is the name of a service that no machine has. The C library looks for the library of
+// this service exactly when the service before it is unavailable, and the dynamic loader
+// reports that.
 const marker = "nfsrdmad"
 
-// getent asks the services of this machine, each in turn, for the line of a database that
-// tells of key: nil where there is none. Of initgroups it has the lines of all services. An
-// error says that a service that may know the key could not be asked, or did not answer in
-// time. No more than a few processes run at a time: others wait for them.
+// getent asks the services of this machine, one after the other, for the line of a database
+// about key. It returns nil if there is none. For initgroups it returns the lines of all
+// services. An error means that a service that may know the key could not be asked or did not
+// answer in time. At most cap(asking) processes run at once; other calls wait.
 //
-// This process has no C library, which alone can load services, so getent(1) is the helper
-// that asks them. Its exit status is one for "no such entry" and "no answer". So each service
-// is asked by itself, as "SERVICE [NOTFOUND=return] nfsrdmad": the C library goes on to the
-// library of the last one where SERVICE is unavailable, and nowhere else. LD_DEBUG=libs
-// (ld.so(8)) has the loader tell that.
+// Only a C library can load services, and this process has none. Therefore getent(1) asks
+// them. Its exit status is the same for "no such entry" and "no answer". To tell these apart,
+// each service is asked alone, as "SERVICE [SUCCESS=return NOTFOUND=return] nfsrdmad". The C
+// library goes on to the library of "nfsrdmad" only if SERVICE is unavailable. With
+// LD_DEBUG=libs (ld.so(8)) the loader reports that.
 func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, getentTime)
 	defer cancel()
@@ -52,7 +53,7 @@ func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) 
 	if err != nil {
 		return nil, err
 	}
-	if !ok { // the C library has a default, or there is another one than glibc
+	if !ok { // glibc has a default then, and other C libraries have no such file
 		line, _, err := run(ctx, database, key)
 		return line, err
 	}
@@ -78,11 +79,11 @@ func (m *Map) getent(ctx context.Context, database, key string) ([]byte, error) 
 	return answer, down
 }
 
-// mostTold bounds what is kept of what the loader tells, in bytes.
+// mostTold is the limit of the loader's output that is kept, in bytes.
 const mostTold = 1 << 20
 
-// run runs getent once. line is the first that it says; nil where there is none, or no getent:
-// then the files are all that this machine has. told is what the loader told.
+// run runs getent once. line is the first line of its output. It is nil if there is no entry,
+// or if this machine has no getent and therefore only files. told is the loader's output.
 func run(ctx context.Context, args ...string) (line []byte, told string, err error) {
 	out, loader := capped{left: maxLine}, capped{left: mostTold}
 	c := exec.CommandContext(ctx, "getent", args...)
@@ -103,8 +104,8 @@ func run(ctx context.Context, args ...string) (line []byte, told string, err err
 	return line, string(loader.bytes), nil
 }
 
-// unavailable says of what the loader told that a service of this machine did not answer. One
-// whose library is not installed is none of its services.
+// unavailable reports whether, by the loader's output told, the service s of this machine did
+// not answer. A service whose library is not installed does not count.
 func (s *nssService) unavailable(told string) bool {
 	if slices.Contains(ownServices, s.name) || !strings.Contains(told, "libnss_"+marker+".so") {
 		return false
@@ -117,7 +118,7 @@ func (s *nssService) unavailable(told string) bool {
 	return false
 }
 
-// capped keeps the first bytes that are written.
+// capped keeps the first left bytes written to it and drops the rest.
 type capped struct {
 	bytes []byte
 	left  int

@@ -11,65 +11,68 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// recentBits is how much of a number tells answers apart that are read without a lock.
+// recentBits is the binary logarithm of the number of answers that can be read without a
+// lock.
 const recentBits = 12
 
 // Times and bounds of Groups.
 const (
-	// patience is how long a call waits for an answer. Clients come again then: those of
-	// NFSv3 after some seconds.
+	// patience is how long a call waits for an answer. After that, the client is told to
+	// repeat it; NFSv3 clients do so after some seconds.
 	patience = 5 * time.Second
-	// failedFor is how long a user is not asked for again whose groups could not be had.
+	// failedFor is the time until a user whose look-up failed is looked up again.
 	failedFor = 5 * time.Second
-	// lookers is how many users are asked for at a time: fewer than getent is run, so that
-	// others have their turn there.
+	// lookers is the maximum number of look-ups at once. It is less than the number of getent
+	// processes, so that other uses of getent have their turn.
 	lookers = 3
-	// maxMembers is how many users are remembered, those without an account and those
-	// asked for included, and maxMembersOf for the calls of one client address.
+	// maxMembers is the maximum number of remembered users, including users without an
+	// account and users being looked up. maxMembersOf is the maximum for one client address.
 	maxMembers, maxMembersOf = 65536, 4096
-	// maxNumbers is how many groups are remembered, of all users together.
+	// maxNumbers is the maximum number of remembered groups, for all users together.
 	maxNumbers = 4 << 20
-	// maxQueued is how many users are asked for or wait for that, and maxQueuedOf of one
-	// address. Beyond that each address has one place.
+	// maxQueued is the number of users that are queued for a look-up or being looked up,
+	// maxQueuedOf the maximum for one address. When the queue is full, each address still has
+	// one place.
 	maxQueued, maxQueuedOf = 4096, 64
-	// maxWaitingOf is how many calls of one address wait. Others have the rest of its
-	// connections to themselves.
+	// maxWaitingOf is the maximum number of waiting calls of one address, so that its other
+	// calls still get through.
 	maxWaitingOf = 32
 )
 
-// GroupsConfig is where Groups look.
+// GroupsConfig holds the settings of Groups.
 type GroupsConfig struct {
-	// Look finds the groups of a user; false: there is none. It may wait, until ctx ends.
-	// An error says that it does not know. It is Map.GroupsOf.
+	// Look returns the groups of a user; ok is false if there is no such user. It may block
+	// until ctx ends. An error means that no answer was available. Usually it is
+	// Map.GroupsOf.
 	Look func(ctx context.Context, uid uint32) (groups []uint32, ok bool, err error)
-	// Age is how long an answer is taken for true, and UnknownAge that there is no such
-	// user; 0: DefaultAge, DefaultUnknownAge. Those in use are asked for anew before.
+	// Age is how long an answer is valid, and UnknownAge how long the answer "no such user"
+	// is; 0: DefaultAge, DefaultUnknownAge. An answer in use is renewed before it expires.
 	Age, UnknownAge time.Duration
-	// Failed is told of each look-up that failed; it must not block. It may be nil.
+	// Failed is called for each failed look-up. It must not block. It may be nil.
 	Failed func(uid uint32, err error)
 }
 
-// Groups are the groups of users by their numbers, remembered, and looked up in the
-// background for calls that may not wait. Its methods may be called from any goroutine,
+// Groups returns the groups of users by number. It remembers answers, and looks users up in
+// the background for calls that may not block. Its methods may be called from any goroutine
 // and do not block.
 //
-// Calls ask with the address of their client. Addresses take turns: one that asks for
-// many users waits for its own, is remembered no more than its share of them, and no
-// goroutine or process is made for it beyond those that serve all.
+// Each call names the address of its client, and addresses take turns. An address that asks
+// for many users waits for its own look-ups only and gets only its share of the memory. It
+// causes no goroutines or processes beyond the fixed number that serves all addresses.
 type Groups struct {
 	cfg GroupsConfig
 	ctx context.Context
 	end context.CancelFunc
 	wg  sync.WaitGroup
-	// recent are answers by a part of the number, to be read without a lock.
+	// recent holds answers by a hash of the user's number, to be read without a lock.
 	recent [1 << recentBits]atomic.Pointer[answer]
 
 	mu      sync.Mutex
 	members map[uint32]*member
 	askers  map[netip.Addr]*asker
-	// turns are the askers with users to be asked for.
+	// turns holds the askers that have queued users, in the order of their turns.
 	turns   []*asker
-	numbers int // in all answers
+	numbers int // number of groups in all answers
 	running int
 	// round counts the calls of Forget.
 	round  int
@@ -77,26 +80,26 @@ type Groups struct {
 	stats  GroupsStats
 }
 
-// GroupsStats is what Groups counted.
+// GroupsStats holds the counters of Groups.
 type GroupsStats struct {
-	// Known are the users remembered, Queued those that are asked for or wait for that,
-	// Waiting the calls that wait.
+	// Known is the number of remembered users, Queued that of users queued or being looked
+	// up, Waiting that of waiting calls.
 	Known, Queued, Waiting int
-	// Looked are the look-ups that ended, Failed those of them without an answer, and
-	// Delayed the calls that were told to come again.
+	// Looked counts finished look-ups, Failed those without an answer, and Delayed the calls
+	// told to come again.
 	Looked, Failed, Delayed uint64
 }
 
-// An answer is immutable.
+// An answer holds the groups of one user. It is immutable.
 type answer struct {
 	uid    uint32
 	groups []uint32
-	known  bool // there is such a user
-	// From renew on it is asked for anew, and from until on it is not good any more.
+	known  bool // the user exists
+	// At renew the user is looked up anew. At until the answer expires.
 	renew, until time.Time
 }
 
-// NewGroups returns Groups that know nothing yet.
+// NewGroups returns a Groups that remembers nothing.
 func NewGroups(cfg GroupsConfig) *Groups {
 	if cfg.Age == 0 {
 		cfg.Age = DefaultAge
@@ -112,7 +115,7 @@ func NewGroups(cfg GroupsConfig) *Groups {
 	return g
 }
 
-// Close ends look-ups, and lets calls that wait go on. It returns when none runs.
+// Close cancels look-ups and resumes waiting calls. It returns when no look-up runs.
 func (g *Groups) Close() {
 	g.mu.Lock()
 	g.closed, g.turns = true, nil
@@ -133,7 +136,7 @@ func (g *Groups) Close() {
 	g.numbers, g.stats.Queued = 0, 0
 }
 
-// Forget has the groups of every user looked up anew: they may have changed.
+// Forget makes the groups of every user be looked up anew, because they may have changed.
 func (g *Groups) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,7 +154,7 @@ func (g *Groups) Forget() {
 	}
 }
 
-// Stats is what was counted.
+// Stats returns the counters.
 func (g *Groups) Stats() GroupsStats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -160,12 +163,12 @@ func (g *Groups) Stats() GroupsStats {
 	return s
 }
 
-// slot is where the answer for a user is among the recent ones.
+// slot returns the place of a user's answer in recent.
 func (g *Groups) slot(uid uint32) *atomic.Pointer[answer] {
 	return &g.recent[uid*2654435769>>(32-recentBits)] // Fibonacci hashing
 }
 
-// remembered is the answer that was read without a lock, or nil.
+// remembered returns a user's answer from recent, or nil. It takes no lock.
 func (g *Groups) remembered(uid uint32, now time.Time) *answer {
 	if a := g.slot(uid).Load(); a != nil && a.uid == uid && now.Before(a.renew) {
 		return a
@@ -173,9 +176,10 @@ func (g *Groups) remembered(uid uint32, now time.Time) *answer {
 	return nil
 }
 
-// Find returns the groups of a user for a call of a client, not to be changed: none for a
-// user without an account. The error is a *Wait where they are being looked up, and
-// vfs.ErrDelay where that takes too long, has failed, or the client asks for too much.
+// Find returns the groups of a user for a call of a client. The caller must not change them.
+// A user without an account has none. If a look-up is running, the error is a *Wait. If the
+// look-up takes too long or has failed, or the client asks for too many users, it is
+// vfs.ErrDelay.
 func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	now := time.Now()
 	if a := g.remembered(uid, now); a != nil {
@@ -188,7 +192,7 @@ func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 		if now.Before(m.answer.renew) {
 			g.slot(uid).Store(m.answer)
 		} else if m.asked.IsZero() && !now.Before(m.failed) {
-			g.ask(client, m, uid, now) // or a later call does
+			g.ask(client, m, uid, now) // if it fails, a later call asks
 		}
 		return m.answer.groups, nil
 	}
@@ -199,7 +203,7 @@ func (g *Groups) Find(client netip.Addr, uid uint32) ([]uint32, error) {
 	return nil, vfs.ErrDelay
 }
 
-// Delays says that Find would delay a call for a user, as far as that is known.
+// Delays reports whether Find would return vfs.ErrDelay for a user, as far as that is known.
 func (g *Groups) Delays(uid uint32) bool {
 	now := time.Now()
 	if g.remembered(uid, now) != nil {
@@ -211,13 +215,13 @@ func (g *Groups) Delays(uid uint32) bool {
 	return m != nil && (m.answer == nil || !now.Before(m.answer.until)) && m.hopeless(now)
 }
 
-// mayWait says whether a call of a client may wait for a user's groups. g.mu is held.
+// mayWait reports whether a call of a client may wait for the groups of a user. g.mu is held.
 func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
 	a := g.askers[census.Client(client)]
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 
-// A Wait is the error for a call of a user whose groups are being looked up.
+// A Wait is the error for a call whose user is being looked up.
 type Wait struct {
 	g      *Groups
 	client netip.Addr
@@ -226,8 +230,8 @@ type Wait struct {
 
 func (w *Wait) Error() string { return "identity: the groups of a user are being looked up" }
 
-// Await has resume called when Find has another answer, after some seconds at most: on
-// any goroutine, perhaps before Await returns. It must not block.
+// Await arranges that resume is called when Find has another answer, after patience at most:
+// on any goroutine, perhaps before Await returns. resume must not block.
 func (w *Wait) Await(resume func()) {
 	if !w.g.await(w, resume) {
 		resume()
@@ -251,8 +255,7 @@ func (g *Groups) await(w *Wait, resume func()) bool {
 	return true
 }
 
-// giveUp lets the calls go on that have waited for a user for too long. The look-up goes
-// on as well.
+// giveUp resumes the calls that have waited too long for a user. The look-up continues.
 func (g *Groups) giveUp(m *member) {
 	g.mu.Lock()
 	resume := g.release(m)
@@ -262,7 +265,7 @@ func (g *Groups) giveUp(m *member) {
 	}
 }
 
-// release takes away the calls that wait for a user, which are to go on. g.mu is held.
+// release removes the calls that wait for a user. The caller must resume them. g.mu is held.
 func (g *Groups) release(m *member) (resume []func()) {
 	for _, w := range m.waiting {
 		w.asker.waiting--
@@ -278,11 +281,11 @@ func (g *Groups) release(m *member) (resume []func()) {
 	return resume
 }
 
-// ask has a user asked for in turn; m is nil where nothing is remembered of it. False: the
-// client asks for too much. g.mu is held.
+// ask queues a user for a look-up. m is nil if nothing is remembered of the user. ask returns
+// false if the client asks for too many users. g.mu is held.
 func (g *Groups) ask(client netip.Addr, m *member, uid uint32, now time.Time) bool {
 	a := g.askerOf(client)
-	// A part of what is left, so that there is something left for the next.
+	// An address gets a part of the free places, so that some are left for the next address.
 	if share := max((maxQueued-g.stats.Queued)/8, 1); g.closed || len(a.queue) >= min(share, maxQueuedOf) {
 		g.dropIdle(a)
 		return false
@@ -303,7 +306,7 @@ func (g *Groups) ask(client netip.Addr, m *member, uid uint32, now time.Time) bo
 	return true
 }
 
-// look asks for users, of each address in turn, until there are none.
+// look looks users up, for each address in turn, until no user is queued.
 func (g *Groups) look() {
 	for {
 		g.mu.Lock()
@@ -330,7 +333,7 @@ func (g *Groups) look() {
 	}
 }
 
-// next is the user whose groups are looked up now; nil: the looker ends. g.mu is held.
+// next returns the next user to look up, or nil if the looker has to end. g.mu is held.
 func (g *Groups) next() *member {
 	if len(g.turns) == 0 {
 		g.running--
@@ -350,8 +353,8 @@ func (g *Groups) next() *member {
 	return m
 }
 
-// settle notes what came of a look-up that began in a round. again: all was forgotten
-// meanwhile.
+// settle stores the outcome of a look-up that began in a round. again: Forget was called
+// meanwhile, and the user has to be looked up once more.
 func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *int) (resume []func(), again bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -360,7 +363,7 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 		return nil, true
 	}
 	now := time.Now()
-	defer func() { m.asked = time.Time{} }() // until then it is not forgotten
+	defer func() { m.asked = time.Time{} }() // until then remove spares it
 	g.stats.Queued--
 	g.stats.Looked++
 	if err != nil {
@@ -374,8 +377,8 @@ func (g *Groups) settle(m *member, groups []uint32, ok bool, err error, round *i
 	}
 	next := &answer{m.uid, groups, ok, now.Add(age * 3 / 4), now.Add(age)}
 	if was := m.answer; !ok && was != nil && was.known && now.Before(was.until) {
-		// A directory that comes back knows nothing at first. The user is asked for again
-		// while the answer holds.
+		// A directory service that restarts may know no users at first. Keep the old answer
+		// until it expires, and look the user up again before that.
 		next.groups, next.known, next.until = was.groups, true, was.until
 	}
 	g.keep(m, next)

@@ -7,13 +7,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// maxKnown is how many names and how many numbers are remembered of each kind, of those that
-// were found, and as many of those that were not: what clients make up takes the place
-// of nothing that there is. When there are more, all are forgotten that are too old, or else all.
+// maxKnown is the maximum number of remembered names, and of remembered numbers, for each
+// kind. Found and unknown ones are counted apart, so that names made up by clients never push
+// out found ones. When the limit is reached, expired entries are forgotten, or all if none
+// has expired.
 const maxKnown = 8192
 
-// An entry is what was found: a name with its number, or nothing, or nothing for want of
-// an answer.
+// An entry is the result of a look-up: a name with its number, or "not found", or "no
+// answer".
 type entry struct {
 	name   string
 	id     uint32
@@ -32,19 +33,19 @@ func (e *entry) result() (uint32, error) {
 	return e.id, nil
 }
 
-// known is what is remembered of one kind. The zero value remembers nothing.
+// known holds the remembered entries of one kind. The zero value is empty.
 type known struct {
 	mu             sync.RWMutex
 	found, missing remembered
 }
 
-// remembered are entries by name and by number.
+// remembered holds entries by name and by number.
 type remembered struct {
 	names   map[string]*entry
 	numbers map[uint32]*entry
 }
 
-// of is where an entry belongs.
+// of returns the part of k in which an entry belongs.
 func (k *known) of(e *entry) *remembered {
 	if e.found {
 		return &k.found
@@ -64,7 +65,8 @@ func (k *known) byNumber(id uint32, now time.Time) (*entry, bool) {
 	return newer(k.found.numbers[id], k.missing.numbers[id], now)
 }
 
-// newer is what holds of an entry that was found and one that was not; either may be nil.
+// newer returns the valid one of two entries for one key: the found one if it has not
+// expired, else the missing one. Either may be nil. The result is false if neither is valid.
 func newer(found, missing *entry, now time.Time) (*entry, bool) {
 	if found != nil && now.Before(found.until) {
 		return found, true
@@ -86,7 +88,7 @@ func (k *known) keepNumber(id uint32, e *entry, now time.Time) {
 	r.numbers = keep(r.numbers, id, e, now)
 }
 
-// keep puts e into m, which holds at most maxKnown.
+// keep adds e to m, which holds at most maxKnown entries, and returns m.
 func keep[K comparable](m map[K]*entry, key K, e *entry, now time.Time) map[K]*entry {
 	if len(m) >= maxKnown && m[key] == nil {
 		for k, old := range m {

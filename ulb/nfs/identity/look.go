@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// databases are the names that getent has for the kinds.
+// databases holds getent's names of the databases, by kind.
 var databases = [2]string{User: "passwd", Group: "group"}
 
 func digits(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
 
-// look finds a user or a group by name, or by the digits of its number.
+// look looks up a user or a group by name, or by the digits of its number.
 func (m *Map) look(kind Kind, key string) *entry {
 	line, err := fileLine(m.files[kind], func(f []string) bool { return f[0] == key || f[2] == key })
 	e := parse(line)
@@ -27,7 +27,7 @@ func (m *Map) look(kind Kind, key string) *entry {
 		e = &entry{failed: true}
 	}
 	if e.found && e.name != key && digits(e.id) != key {
-		// An answer about something else, such as another spelling of the name.
+		// The answer is about another key, such as another spelling of the name.
 		e.found = false
 	}
 	age := m.cfg.Age
@@ -41,7 +41,7 @@ func (m *Map) look(kind Kind, key string) *entry {
 	return e
 }
 
-// parse reads a line of passwd or group: the name comes first, the number third.
+// parse reads a line of passwd or group. The name is the first field, the number the third.
 func parse(line string) *entry {
 	f := strings.Split(strings.TrimRight(line, "\n"), ":")
 	if len(f) < 4 {
@@ -51,11 +51,11 @@ func parse(line string) *entry {
 	return &entry{name: f[0], id: id, found: ok && wellFormed([]byte(f[0]))}
 }
 
-// maxLine is the longest line of a file that is looked at, in bytes: that of a group with
-// a great many members.
+// maxLine is the length of the longest line that is read, in bytes. The line of a group with
+// many members is long.
 const maxLine = 1 << 20
 
-// fileLine is the first line of a file whose fields fit; "": there is none.
+// fileLine returns the first line of a file whose fields fit, or "" if there is none.
 func fileLine(path string, fits func(fields []string) bool) (found string, err error) {
 	err = eachLine(path, func(line string) bool {
 		if f := strings.SplitN(line, ":", 5); len(f) >= 4 && fits(f) {
@@ -66,8 +66,8 @@ func fileLine(path string, fits func(fields []string) bool) (found string, err e
 	return found, err
 }
 
-// eachLine calls f for the lines of a file until it is false. A file that is not there has
-// none.
+// eachLine calls f for each line of a file until f returns false. A missing file has no
+// lines.
 func eachLine(path string, f func(line string) bool) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -13,10 +13,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// ErrUnknown: no user or group of this machine has this name or number.
+// ErrUnknown: this machine has no user or group with this name or number.
 var ErrUnknown = errors.New("identity: unknown")
 
-// Kind says whether an identity is a user's or a group's.
+// Kind is the kind of an identity: user or group.
 type Kind uint8
 
 // Kinds of identities.
@@ -29,36 +29,37 @@ const (
 const (
 	DefaultAge        = 10 * time.Minute
 	DefaultUnknownAge = 30 * time.Second
-	// DefaultDomain is the domain of a machine whose name has none, as other
-	// implementations have it.
+	// DefaultDomain is the domain if the machine's name has none. Other implementations use
+	// the same.
 	DefaultDomain = "localdomain"
 )
 
-// Config is where a Map looks.
+// Config holds the settings of a Map.
 type Config struct {
-	// Domain is what follows the '@' of names; "": that of the machine's name.
+	// Domain is the part of names after '@'; "": the domain of the machine's name.
 	Domain string
-	// Passwd, Group and Switch (nsswitch.conf) are the files; "": those in /etc.
+	// Passwd, Group and Switch (nsswitch.conf) are the paths of the files; "": those in /etc.
 	Passwd, Group, Switch string
-	// Ask looks a key up in a database ("passwd", "group", "initgroups") where the files
-	// do not have it, and returns the line that tells of it (of initgroups, the lines), or nil,
-	// or an error where it cannot tell. nil: the services of nsswitch.conf, by getent(1).
+	// Ask looks a key up in a database ("passwd", "group", "initgroups") after the files. It
+	// returns the line about key (for initgroups the lines), or nil if there is none, or an
+	// error if it cannot tell. If Ask is nil, the Map asks the services of nsswitch.conf
+	// through getent(1).
 	Ask func(ctx context.Context, database, key string) ([]byte, error)
-	// Age is how long what was found is taken for true, and UnknownAge that nothing
-	// was; 0: DefaultAge, DefaultUnknownAge.
+	// Age is how long a found answer is valid, and UnknownAge how long "not found" is; 0:
+	// DefaultAge, DefaultUnknownAge.
 	Age, UnknownAge time.Duration
-	// Now is the time; nil: time.Now.
+	// Now returns the time; nil: time.Now.
 	Now func() time.Time
 }
 
-// A Map translates. Its methods may be called from any goroutine. Those that look up what
-// is not remembered read files and may start a process: with try they answer
+// A Map translates. Its methods may be called from any goroutine. For a key that it does not
+// remember, a method reads files and may start a process. With try it returns
 // vfs.ErrWouldBlock instead.
 type Map struct {
 	cfg   Config
 	files [2]string
 	known [2]known // by Kind
-	// names and numbers count what clients have looked up.
+	// names and numbers limit the look-ups that clients cause.
 	names, numbers *looks
 }
 
@@ -93,13 +94,13 @@ func New(cfg Config) *Map {
 	return m
 }
 
-// machineDomain is the domain of the machine's name.
+// machineDomain returns the domain of the machine's name.
 func machineDomain() string {
-	name, _ := os.Hostname() // "" where there is none
+	name, _ := os.Hostname() // "" if there is none
 	return domainOf(name)
 }
 
-// domainOf is what follows the first label of a machine's name.
+// domainOf returns the part of a machine's name after the first label, or DefaultDomain.
 func domainOf(name string) string {
 	if _, domain, _ := strings.Cut(name, "."); domain != "" {
 		return domain
@@ -107,13 +108,13 @@ func domainOf(name string) string {
 	return DefaultDomain
 }
 
-// Domain is what follows the '@' of names.
+// Domain returns the part of names after '@'.
 func (m *Map) Domain() string { return m.cfg.Domain }
 
-// Number is the number of a user or a group that a client names: the digits of a number,
-// or a name with this Map's domain. ErrUnknown if there is no such user or group,
-// vfs.ErrDelay if that cannot be told at present, or the client's address has named too many
-// that had to be looked up.
+// Number returns the number of a user or a group that a client names by digits, or by a name
+// in this Map's domain. It returns ErrUnknown if there is no such user or group. It returns
+// vfs.ErrDelay if no answer is available at present, or if the client's address has caused
+// too many look-ups.
 func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint32, error) {
 	if id, ok := ParseNumber(sent); ok {
 		return id, nil
@@ -138,9 +139,9 @@ func (m *Map) Number(client netip.Addr, kind Kind, sent []byte, try bool) (uint3
 	return e.result()
 }
 
-// Append appends the name with its domain of a user or a group to b, or the digits of
-// its number if it has no name, or if the client's address has asked for too many that had to
-// be looked up.
+// Append appends the name and domain of a user or a group to b. It appends the digits of the
+// number instead if there is no name, or if the client's address has caused too many
+// look-ups.
 func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool) ([]byte, error) {
 	now := m.cfg.Now()
 	k := &m.known[kind]
@@ -161,11 +162,11 @@ func (m *Map) Append(b []byte, client netip.Addr, kind Kind, id uint32, try bool
 	return append(append(append(b, e.name...), '@'), m.cfg.Domain...), nil
 }
 
-// maxName is the longest name that is looked up, in bytes.
+// maxName is the length of the longest name that is looked up, in bytes.
 const maxName = 255
 
-// wellFormed says whether a name can be one of a database: no field of a line ends in
-// it, and no option of a command begins with it.
+// wellFormed reports whether a name can stand in a database. Such a name does not contain a
+// separator of fields, and does not look like an option of a command.
 func wellFormed(name []byte) bool {
 	if len(name) == 0 || len(name) > maxName || name[0] == '-' || !utf8.Valid(name) {
 		return false

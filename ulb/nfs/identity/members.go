@@ -7,29 +7,30 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// A member is a user, as long as it is remembered or asked for.
+// A member is a user that is remembered or being looked up.
 type member struct {
 	uid        uint32
 	asker      *asker
 	prev, next *member // of the asker's members
-	// answer is the last one, or nil; failed is until when there is none to be had.
+	// answer is the last answer, or nil. After a failed look-up, no new one starts before
+	// failed.
 	answer *answer
 	failed time.Time
-	// asked is since when it is asked for, the time before its turn included; zero: it is
-	// not.
+	// asked is the time at which the user was queued for the look-up that is not finished
+	// yet; zero if there is none.
 	asked   time.Time
 	waiting []waiter
 	timer   *time.Timer
 }
 
-// A waiter is a call that waits, and the address that it is counted for.
+// A waiter is a waiting call, with the asker for which it counts.
 type waiter struct {
 	asker  *asker
 	resume func()
 }
 
-// hopeless says that a call had better come again: the last look-up failed, or the one
-// that goes on takes too long.
+// hopeless reports whether a call should not wait: the last look-up failed recently, or the
+// present one takes too long.
 func (m *member) hopeless(now time.Time) bool {
 	if !m.asked.IsZero() {
 		return now.Sub(m.asked) >= patience
@@ -37,11 +38,10 @@ func (m *member) hopeless(now time.Time) bool {
 	return now.Before(m.failed)
 }
 
-// An asker is a client address, as long as there is something of it: members that were
-// asked for for its sake, those that it asks for, or calls that wait.
+// An asker is a client address that has remembered members, queued members, or waiting calls.
 type asker struct {
 	client      netip.Addr
-	first, last *member // in the order of their answers
+	first, last *member // by the age of their answers, the oldest first
 	count       int
 	queue       []*member
 	waiting     int
@@ -73,7 +73,7 @@ func (a *asker) unlink(m *member) {
 	a.count--
 }
 
-// oldest is the member to be forgotten next, or nil: none that is asked for.
+// oldest returns the member to forget next: the oldest that is not being looked up, or nil.
 func (a *asker) oldest() *member {
 	m := a.first
 	for m != nil && !m.asked.IsZero() {
@@ -82,8 +82,8 @@ func (a *asker) oldest() *member {
 	return m
 }
 
-// askerOf finds or makes the asker that a client counts for. g.mu is held, as for all of
-// the following.
+// askerOf returns the asker of a client, and makes it if necessary. g.mu is held for this
+// function and all that follow in this file.
 func (g *Groups) askerOf(client netip.Addr) *asker {
 	client = census.Client(client)
 	a := g.askers[client]
@@ -94,14 +94,14 @@ func (g *Groups) askerOf(client netip.Addr) *asker {
 	return a
 }
 
-// dropIdle forgets an asker of which there is nothing.
+// dropIdle forgets an asker that has no members and no waiting calls.
 func (g *Groups) dropIdle(a *asker) {
 	if a.count == 0 && len(a.queue) == 0 && a.waiting == 0 {
 		delete(g.askers, a.client)
 	}
 }
 
-// add remembers m for the sake of a, and forgets another where there is no room.
+// add adds m to the members of a. If a or g is full, it forgets other members.
 func (g *Groups) add(m *member, a *asker) {
 	if a.count >= maxMembersOf {
 		g.removeOldest(a)
@@ -111,7 +111,7 @@ func (g *Groups) add(m *member, a *asker) {
 	g.shrink()
 }
 
-// keep makes x the answer for m, or none.
+// keep sets the answer of m to x, which may be nil.
 func (g *Groups) keep(m *member, x *answer) {
 	if m.answer != nil {
 		g.numbers -= len(m.answer.groups)
@@ -125,7 +125,7 @@ func (g *Groups) keep(m *member, x *answer) {
 	}
 }
 
-// shrink forgets members while there are too many.
+// shrink forgets members while there are too many members or groups.
 func (g *Groups) shrink() {
 	for len(g.members) > maxMembers || g.numbers > maxNumbers {
 		if !g.removeOldest(g.largest()) {
@@ -134,13 +134,13 @@ func (g *Groups) shrink() {
 	}
 }
 
-// sample is how many askers are compared to find one that has many members.
+// sample is the number of askers that largest compares.
 const sample = 8
 
-// largest is an asker with many members.
+// largest returns an asker with many members: the largest of a random sample.
 func (g *Groups) largest() (a *asker) {
 	n := 0
-	for _, other := range g.askers { // from a place that differs each time
+	for _, other := range g.askers { // Go starts at a random place each time
 		if a == nil || other.count > a.count {
 			a = other
 		}
@@ -160,7 +160,7 @@ func (g *Groups) removeOldest(a *asker) bool {
 	return true
 }
 
-// remove forgets a member that is not asked for.
+// remove forgets a member that is not being looked up.
 func (g *Groups) remove(m *member) {
 	g.keep(m, nil)
 	delete(g.members, m.uid)

@@ -8,40 +8,41 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// Bounds of the look-ups of a Map that clients cause. A look-up reads files, and may start a
-// process. A client can name users and groups without end, and it can give files to
-// numbers that have no name; what was looked up lately does not count.
+// Limits of the look-ups that one client address may cause in a Map. A look-up reads files
+// and may start a process. Without limits a client could cause any number of them, by names
+// it invents or by giving files to numbers without a name. Answers from memory do not count.
 const (
-	// nameBurst is how many names one address may have looked up at once, and nameEvery how
-	// long it takes until there is one more.
+	// nameBurst is the number of names that one address may have looked up at once. After
+	// that, it gets one more every nameEvery.
 	nameBurst = 256
 	nameEvery = 100 * time.Millisecond
-	// numberBurst and numberEvery are the same of numbers: the owners of the files in a large
-	// directory may be as many as there are users.
+	// numberBurst and numberEvery are the same for numbers. They are higher, because the
+	// files of a large directory may have as many owners as there are users.
 	numberBurst = 4096
 	numberEvery = 10 * time.Millisecond
-	// maxAddresses is how many addresses are told apart. All others share the look-ups of
-	// one.
+	// maxAddresses is the maximum number of addresses counted separately. All others share
+	// the look-ups of one address.
 	maxAddresses = 4096
 )
 
 // looks counts the look-ups of addresses.
 type looks struct {
-	burst time.Duration // as long as that many take
+	burst time.Duration // burst look-ups times every
 	every time.Duration
 
 	mu sync.Mutex
-	// spent is by address until when its look-ups are accounted for: each takes every, and
-	// no more than burst lies in the future.
+	// spent holds for each address the time at which all its look-ups are paid for. Each
+	// look-up adds every. The time is at most burst in the future.
 	spent map[netip.Addr]time.Time
-	swept time.Time // when those were forgotten last that have all look-ups left
+	swept time.Time // time of the last sweep
 }
 
 func newLooks(burst int, every time.Duration) *looks {
 	return &looks{burst: time.Duration(burst) * every, every: every, spent: make(map[netip.Addr]time.Time)}
 }
 
-// of finds what counts for an address. mu is held.
+// of returns the key in spent under which an address counts, and its time, now at least. mu
+// is held.
 func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
 	address = census.Client(client)
 	spent, found := l.spent[address]
@@ -60,7 +61,7 @@ func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent 
 	return address, spent
 }
 
-// sweep forgets addresses that have all look-ups left. mu is held.
+// sweep forgets addresses that have all their look-ups left. mu is held.
 func (l *looks) sweep(now time.Time) {
 	l.swept = now
 	for a, t := range l.spent {
@@ -70,7 +71,7 @@ func (l *looks) sweep(now time.Time) {
 	}
 }
 
-// may says whether an address has a look-up left, and take uses it up.
+// may reports whether an address has a look-up left. With take, it uses one up.
 func (l *looks) may(client netip.Addr, now time.Time, take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

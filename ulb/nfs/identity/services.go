@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// An nssService is one that nsswitch.conf(5) names for a database.
+// An nssService is a service that nsswitch.conf(5) names for a database.
 type nssService struct {
 	name string
-	// last: where it says that there is no such entry, the services behind it are not asked.
+	// last: if this service answers "no such entry", the services after it are not asked.
 	last bool
 }
 
-// ownServices read files and the running system of this machine. They are never down: where
-// one does not answer, the machine has nothing that it could tell of.
+// ownServices are the services that read files and the running system of this machine. They
+// are never down: if one does not answer, the machine has no data for it.
 var ownServices = []string{"files", "systemd", "compat", "db", "altfiles", "extrausers"}
 
-// servicesOf are the services that a file of the form of nsswitch.conf names for the first of
-// databases that it has. false: it has none of them.
+// servicesOf returns the services that a file in the format of nsswitch.conf names for the
+// first of databases that it contains. ok is false if it contains none of them.
 func servicesOf(path string, databases ...string) (services []nssService, ok bool, err error) {
 	lines := make(map[string]string)
 	err = eachLine(path, func(line string) bool {
@@ -64,5 +64,5 @@ func parseServices(line string) (services []nssService) {
 // errUnavailable: a service that may know the key does not answer.
 var errUnavailable = errors.New("does not answer, or is not set up; see that it runs, or take it out of " + switchFile)
 
-// switchFile names the services of this machine.
+// switchFile is the path of the file that lists the services of this machine.
 const switchFile = "/etc/nsswitch.conf"
