@@ -12,7 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// accountSite has an export that wants its callers to have an account, and one that does not.
+// accountSite has an export that requires an account of its callers, and one that does not.
 func accountSite(t *testing.T, minors func(m *state.Manager) [3]nfs4.Minor) *nfs4test.Site {
 	s := treeSiteWith(t, func(c *nfs4test.Config) { c.Minors = minors }, "/open", "/strict", "/strict/dir/below")
 	secure(t, s, func(e *export.Export) { e.RequireAccount = e.Name == "/strict" })
@@ -23,8 +23,9 @@ func knownMinors(m *state.Manager) [3]nfs4.Minor {
 	return [3]nfs4.Minor{newKnown(m, 0), newKnown(m, 1), newKnown(m, 2)}
 }
 
-// A principal without an account is refused by an export that wants one, in the operation that
-// would do something, with NFS4ERR_ACCESS; it can mount, and give back what it has.
+// An export that requires an account refuses a principal without one with NFS4ERR_ACCESS, in
+// the operation that would do something. The principal can still mount, and give back its
+// state.
 func TestPrincipalWithoutAccount(t *testing.T) {
 	s := accountSite(t, knownMinors)
 	var told []string
@@ -66,7 +67,7 @@ func TestPrincipalWithoutAccount(t *testing.T) {
 		{"LINK of a file of it elsewhere", 0, []nfs4test.Op{putFile, save, putOpen, link("other")}, no, 4, true},
 		{"the export below, by its handle", 0, []nfs4test.Op{handleIn(t, s, "/strict/dir/below"), lookup("file"), getattr(1)}, ok, 3, false},
 
-		// There is no such state, which the export does not say no to.
+		// The export admits the CLOSE. It fails because the state does not exist.
 		{"CLOSE", 1, []nfs4test.Op{putFile, opClose(wire.StateID4{Seqid: 1, Other: [12]byte{1}}, 0)}, wire.NFS4ErrBadStateID, 2, false},
 	} {
 		for minor := c.since; minor <= 2; minor++ {
@@ -119,14 +120,13 @@ func TestOwnersNumberWithoutAccount(t *testing.T) {
 	p.want(wire.NFS4OK, append(walk("strict"), open(10))...)
 }
 
-// The machine of a client needs no account for what it does for its users, with GETATTR before
-// it.
+// The client's machine needs no account for what it does for its users, also after a GETATTR.
 func TestMaintenanceWithoutAccount(t *testing.T) {
 	s := accountSite(t, func(*state.Manager) [3]nfs4.Minor { return [3]nfs4.Minor{1: maintained{}} })
 	p := s.Peer(1)
 	p.Principal = "host/client@TEST"
 	put, commit := handleIn(t, s, "/strict", "dir"), nfs4test.Op{Number: wire.OpCommit, Args: &wire.Commit4Args{}}
-	// A directory cannot be committed: the operation was let through.
+	// NFS4ERR_ISDIR shows that the operation was admitted: a directory cannot be committed.
 	for _, ops := range [][]nfs4test.Op{{put, commit}, {put, getattr(1), commit}} {
 		if r := p.Compound(ops...); r.Status != wire.NFS4ErrIsDir {
 			t.Errorf("%v", statuses(r))

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// attributeWant is what is known of an attribute's value for the file "file" of a site.
+// attributeWant is the expected value of an attribute of the file "file" of a site.
 type attributeWant struct {
 	number uint32
 	since  uint32
@@ -21,7 +21,7 @@ type attributeWant struct {
 	only   bool // and not be got
 }
 
-// What values are compared by: as a uint32, as a uint64, as a boolean.
+// These functions decode a value for comparison: as a uint32, as a uint64, as a boolean.
 
 func u32(want func(a *vfs.Attr) uint32) func(d *xdr.Decoder, a *vfs.Attr) (any, any) {
 	return func(d *xdr.Decoder, a *vfs.Attr) (any, any) { return d.Uint32(), want(a) }
@@ -53,7 +53,7 @@ func timeOf(want func(a *vfs.Attr) vfs.Time) func(d *xdr.Decoder, a *vfs.Attr) (
 	}
 }
 
-// anything is for values that differ from run to run, or have a test of their own.
+// anything decodes values that differ from run to run or have a test of their own.
 func anything(d *xdr.Decoder, _ *vfs.Attr) (any, any) { return nil, nil }
 
 // allAttributes are those that are served, in the order of RFC 8881 §5.8, RFC 7862 §12.
@@ -135,7 +135,7 @@ func attrOf(t *testing.T, p *nfs4test.Peer, names ...string) (a vfs.Attr) {
 	return a
 }
 
-// supported_attrs names what is served, and each of that comes when it is asked for.
+// supported_attrs lists the served attributes, and GETATTR returns each of them.
 func TestGetEachAttribute(t *testing.T) {
 	s := treeSite(t, "/data")
 	for minor := range uint32(3) {
@@ -195,7 +195,7 @@ func TestGetAllAttributes(t *testing.T) {
 	}
 }
 
-// An attribute that an object does not have is neither supported nor verified.
+// An attribute that an object lacks is not supported for it, and VERIFY refuses it.
 func TestAttributeThatTheObjectHasNot(t *testing.T) {
 	p := treeSite(t, "/data").Peer(1)
 	_, d := valuesOf(t, p, nil, wire.Fattr4SupportedAttrs)
@@ -214,7 +214,7 @@ func TestAttributeThatTheObjectHasNot(t *testing.T) {
 	}
 }
 
-// Each attribute verifies against what GETATTR says, and not against anything else.
+// VERIFY accepts each attribute with the value of GETATTR, and no other value.
 func TestVerifyEachAttribute(t *testing.T) {
 	s := treeSite(t, "/data")
 	for minor := range uint32(3) {
@@ -257,8 +257,8 @@ func TestVerifyEachAttribute(t *testing.T) {
 	}
 }
 
-// What can be set is set and told; the rest is refused by its kind, but for a time of
-// creation, which is taken and not told.
+// Each settable attribute can be set and is then listed as set. Others are refused with the
+// status for their kind. A creation time is accepted, but not listed as set.
 func TestSetEachAttribute(t *testing.T) {
 	values := map[uint32]func(w *xdr.Writer){
 		wire.Fattr4Size:  func(w *xdr.Writer) { w.Uint64(77) },
@@ -303,7 +303,7 @@ func TestSetEachAttribute(t *testing.T) {
 	}
 }
 
-// raw are arguments that no type has.
+// raw writes arguments for which there is no type.
 type raw func(w *xdr.Writer)
 
 func (r raw) Encode(w *xdr.Writer) { r(w) }
@@ -348,7 +348,7 @@ func TestErrorsOfSetattr(t *testing.T) {
 	}
 }
 
-// A name of the file system itself: where it is found.
+// fs_locations holds the path at which the file system is found.
 func TestLocations(t *testing.T) {
 	s := treeSite(t, "/srv/data")
 	for _, c := range []struct {

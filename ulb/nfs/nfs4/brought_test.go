@@ -30,8 +30,8 @@ func sizeAndChange(t testing.TB, r *nfs4test.Result) (size, change uint64) {
 	return d.Uint64(), change
 }
 
-// A GETATTR behind a WRITE that waits for the disk tells no state that is older than what others
-// were answered meanwhile.
+// If a WRITE waits for the disk, the GETATTR after it returns no state older than other
+// clients have already seen.
 func TestAttributesBehindAStableWriteAreNotOld(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
@@ -85,8 +85,8 @@ func (f *otherWriter) Usage(op *vfs.Op, h vfs.Handle) (vfs.Usage, error) {
 	return f.FileSystem.Usage(op, h)
 }
 
-// What an operation has found is told by the GETATTR behind it where nothing was waited for, by
-// neither of the two and not between them. Else GETATTR looks again.
+// If no wait lies in or between two operations, GETATTR returns the attributes that the
+// operation before it found. Otherwise GETATTR asks the file system again.
 func TestAttributesFromBeforeAWaitAreNotTold(t *testing.T) {
 	for _, c := range []struct {
 		stalls  string
@@ -127,7 +127,7 @@ func TestAttributesFromBeforeAWaitAreNotTold(t *testing.T) {
 	}
 }
 
-// A GETATTR behind an operation that waited for nothing asks the file system for nothing.
+// A GETATTR after an operation that did not wait makes no call to the file system.
 func TestAttributesThatWereBroughtAreTold(t *testing.T) {
 	fs := &counting{FileSystem: memfs.New(memfs.Options{RootMode: 0o777})}
 	f := newFiler(t, openSiteOver(t, fs), 1)

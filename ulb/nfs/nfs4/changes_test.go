@@ -13,9 +13,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// eachWay runs a test on sites with the exports /data and /other: one that attempts at
-// once whatever is asked, one that attempts nothing, and those where one call of a file
-// system waits at a time.
+// eachWay runs a test on sites with the exports /data and /other: one whose file system
+// attempts everything at once, one whose file system attempts nothing, and sites where each
+// time one call of the file system has to wait.
 func eachWay(t *testing.T, test func(t *testing.T, s *nfs4test.Site)) {
 	plainly := func(fs vfs.FileSystem) vfs.FileSystem { return fs }
 	t.Run("at once", func(t *testing.T) { test(t, treeSiteOf(t, plainly, "/data", "/other")) })
@@ -30,8 +30,8 @@ func eachWay(t *testing.T, test func(t *testing.T, s *nfs4test.Site)) {
 	}
 }
 
-// change is how the directory that a compound's operation i changed did, which must agree
-// with what the directory says of itself before and after.
+// wantChange checks the change of a directory that a result reports against the directory's
+// attributes before and after.
 func wantChange(t *testing.T, what string, c wire.ChangeInfo4, before, after vfs.Attr) {
 	t.Helper()
 	if !c.Atomic || c.Before != before.Change || c.After != after.Change || c.Before == c.After {
@@ -73,7 +73,7 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-// What the caller may not give is not told as given.
+// CREATE does not list an owner as set that the caller may not give.
 func TestCreateTellsWhatWasSet(t *testing.T) {
 	p := treeSite(t, "/data").Peer(0)
 	p.UID, p.GID = 1000, 1000
@@ -89,7 +89,7 @@ func TestCreateTellsWhatWasSet(t *testing.T) {
 	}
 }
 
-// A mode comes with its umask, and one of the two ways to give it (RFC 8275 §5).
+// mode_umask sets the mode and the umask together. It excludes mode (RFC 8275 §5).
 func TestCreateWithUmask(t *testing.T) {
 	p := treeSite(t, "/data").Peer(2)
 	for _, c := range []struct {
@@ -196,7 +196,7 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// held are records of a client that held something before the server's start.
+// held is the records of a client that held state before the server's start.
 type held struct{}
 
 func (held) Begin() (uint32, []state.Record, error) {
@@ -205,7 +205,7 @@ func (held) Begin() (uint32, []state.Record, error) {
 func (held) Put([]state.Record) error    { return nil }
 func (held) Remove([]state.Record) error { return nil }
 
-// While clients claim what they held before a restart, names stay as they are.
+// While clients reclaim state after a restart, names cannot be changed.
 func TestNamesStayDuringGrace(t *testing.T) {
 	s := treeSiteWith(t, func(cfg *nfs4test.Config) { cfg.State.Records = held{} }, "/data")
 	if !s.State.InGrace() {
@@ -220,7 +220,7 @@ func TestNamesStayDuringGrace(t *testing.T) {
 	})
 }
 
-// What is open so that others must not write to it keeps its name.
+// A file that is open with a deny mode against writing keeps its name.
 func TestOpenFilesKeepTheirNames(t *testing.T) {
 	s := treeSiteWith(t, func(cfg *nfs4test.Config) {
 		cfg.Minors = func(m *state.Manager) [3]nfs4.Minor {

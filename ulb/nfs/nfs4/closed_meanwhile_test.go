@@ -9,7 +9,8 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// slowFiles is a file system with open files, which calls before each of their operations.
+// slowFiles is a file system with open files. Before each operation of a file it calls a
+// function.
 type slowFiles struct {
 	vfs.FileSystem
 	before func()
@@ -38,9 +39,9 @@ func (f *slowFile) Write(op *vfs.Op, offset uint64, data [][]byte, stable vfs.St
 	return f.File.Write(op, offset, data, stable)
 }
 
-// An OPEN_DOWNGRADE or a CLOSE that comes while an operation is under way closes the file that
-// this one works with. It is told of a stateid that is not valid where there is none any more,
-// and else what the stateid is good for.
+// An OPEN_DOWNGRADE or a CLOSE during an operation closes the file that the operation uses.
+// If the stateid is gone, the operation answers that it is not valid; otherwise it answers by
+// what the stateid still permits.
 func TestFileThatIsClosedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -64,7 +65,7 @@ func TestFileThatIsClosedMeanwhile(t *testing.T) {
 			x.mode("file", 0o666)
 			f.UID, f.GID = opener, opener
 			f.open(openArgs("file", "me", both, 0))
-			// Another user's open to read is none of the opener's.
+			// Another user's open for reading does not belong to the opener.
 			f.UID, f.GID = stranger, stranger
 			o := f.open(openArgs("file", "me", readable, 0))
 			f.UID, f.GID = opener, opener

@@ -41,8 +41,8 @@ func writeWith(id wire.StateID4, data string, stable wire.StableHow4) nfs4test.O
 
 var commitAll = nfs4test.Op{Number: wire.OpCommit, Args: &wire.Commit4Args{}}
 
-// A caller that has a file open to write goes on to write after a chmod, and so commits. Another
-// user has no part in that.
+// A caller that has a file open for writing can write and commit after a chmod. Another user
+// cannot.
 func TestCommitOfAnOpenFileAfterChmod(t *testing.T) {
 	bob, f := onDirectory(t, nil)
 	o := bob.open(openArgs("f", "bob", both, 0))
@@ -66,7 +66,7 @@ func TestCommitOfAnOpenFileAfterChmod(t *testing.T) {
 	}
 }
 
-// WRITE tells what the disk lacks. COMMIT has no status for that but NFS4ERR_IO.
+// WRITE reports that the disk is full. COMMIT has only NFS4ERR_IO for that.
 func TestLackOfSpaceAtASync(t *testing.T) {
 	bob, _ := onDirectory(t, func(local.SyncCall, int) error { return syscall.EDQUOT })
 	o := bob.open(openArgs("f", "bob", both, 0))

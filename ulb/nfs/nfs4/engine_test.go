@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// plain is a minor version without a way of its own.
+// plain is a minor version that adds nothing.
 type plain struct{}
 
 func (plain) Operations() []nfs4.Operation                         { return nil }
@@ -78,7 +78,7 @@ func TestCompoundEndsWhereItFails(t *testing.T) {
 	}
 }
 
-// An operation without a number is illegal, and a result says so.
+// A compound that is cut off before an operation number gets a result with OP_ILLEGAL.
 func TestCompoundThatIsCutOff(t *testing.T) {
 	p := plainSite(t)
 	r := p.Parse(p.End(p.Begin(p.Raw(func(w *xdr.Writer) {
@@ -122,7 +122,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// A compound of minor version 0 has an end, which the client is told of.
+// A compound of minor version 0 with too many operations gets NFS4ERR_RESOURCE.
 func TestCompoundWithTooManyOperations(t *testing.T) {
 	p := plainSite(t)
 	ops := make([]nfs4test.Op, nfs.MaxOperations+1)

@@ -8,9 +8,9 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// FuzzAttributes has values of any kind set, verified and given to what is created. A
-// SETATTR that succeeds set what it was asked to, and nothing else; what VERIFY finds the
-// same, NVERIFY does too.
+// FuzzAttributes sets and verifies values of any kind, and creates objects with them. A
+// successful SETATTR sets exactly what it was asked to. If VERIFY finds values equal, so does
+// NVERIFY.
 func FuzzAttributes(f *testing.F) {
 	for _, w := range allAttributes {
 		f.Add(uint32(2), wordOf(w.number, 0), wordOf(w.number, 1), wordOf(w.number, 2), make([]byte, max(w.size, 0)))

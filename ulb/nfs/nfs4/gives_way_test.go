@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// lazy is a minor version in which RENEW waits: of client 1 until it may go on.
+// lazy is a minor version in which the RENEW of client 1 waits until the test lets it go on.
 type lazy struct {
 	plain
 	begun, goOn chan struct{}
@@ -39,8 +39,8 @@ func (l *lazy) Operations() []nfs4.Operation {
 	}}}
 }
 
-// Compounds that have taken long, as many as there are goroutines for, let a call that came
-// later go first, between two of their operations.
+// If long compounds occupy all goroutines, they let a later call go first between two of
+// their operations.
 func TestLongCompoundsGiveWay(t *testing.T) {
 	const goroutines = 64 // rpc.Config.LaneWorkers
 	l := &lazy{begun: make(chan struct{}, goroutines), goOn: make(chan struct{}), seen: make(chan int64, 1)}

@@ -20,8 +20,8 @@ func (remembered) Begin() (uint32, []state.Record, error) {
 func (remembered) Put([]state.Record) error    { return nil }
 func (remembered) Remove([]state.Record) error { return nil }
 
-// In the time of grace only what was held before is granted, to those who held it; and
-// after it nothing of that kind.
+// During grace, only clients that held state may reclaim it, and nothing else is granted.
+// After grace, nothing can be reclaimed.
 func TestGrace(t *testing.T) {
 	var minor *known
 	s := nfs4test.New(t, nfs4test.Config{State: state.Config{Records: remembered{}}, Minors: func(m *state.Manager) [3]nfs4.Minor {

@@ -45,8 +45,8 @@ func accessOp() nfs4test.Op {
 	return nfs4test.Op{Number: wire.OpAccess, Args: &wire.Access4Args{Access: wire.Access4Read}}
 }
 
-// An operation of a user whose groups are not known waits, and goes on with them where the
-// compound stood; where they cannot be had, it is NFS4ERR_DELAY.
+// An operation of a user whose groups are not known waits, and continues with them at the
+// same place of the compound. If they cannot be looked up, it fails with NFS4ERR_DELAY.
 func TestManagedGroups(t *testing.T) {
 	s, known := managedSite(t)
 	for minor := range uint32(3) {
@@ -82,8 +82,8 @@ func TestManagedGroups(t *testing.T) {
 		if r := p.Compound(handleIn(t, s, "/data"), getattr(1)); r.Status != wire.NFS4ErrDelay || len(r.Ops) != 1 {
 			t.Errorf("minor version %d: by handle: %v", minor, statuses(r))
 		}
-		// What does not come to such an export is not held up: the root, another one,
-		// listings.
+		// Compounds that do not enter such an export do not wait: at the root, in another
+		// export, listings.
 		for _, ops := range [][]nfs4test.Op{
 			append(walk(), getattr(1), readdir(0, 4096)), append(walk("open", "file"), getattr(1)),
 			append(walk("open"), op(wire.OpGetFH)), append(walk("open", "dir"), readdir(0, 4096, wire.Fattr4FileID, wire.Fattr4Mode)),
@@ -95,8 +95,8 @@ func TestManagedGroups(t *testing.T) {
 	}
 }
 
-// The groups count wherever a compound comes to: in an export within another, on the way
-// up, and for the object that was saved.
+// The groups count in every export that a compound enters: in a nested export, on the way up,
+// and for the saved object.
 func TestManagedGroupsOnTheWay(t *testing.T) {
 	s, known := managedSite(t)
 	uid := uint32(1000)
@@ -137,7 +137,7 @@ func TestOwnersNumberWhileGroupsAreUnknown(t *testing.T) {
 	p.want(wire.NFS4OK, append(walk("data"), open(10))...)
 }
 
-// Where groups cannot be had, the operation says so that needs them, and not one behind it.
+// If groups cannot be looked up, the operation that needs them fails, and not a later one.
 func TestOperationThatIsDelayed(t *testing.T) {
 	s, known := managedSite(t)
 	const uid = 1000

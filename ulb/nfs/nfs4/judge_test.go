@@ -11,8 +11,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Little is reserved, and brought, for a peer that has shown no handle of ours; as much
-// as it takes for one that has.
+// For a peer that has shown no handle of ours, the server reserves and fetches little. For a
+// peer that has, it reserves as much as needed.
 func TestStrangersReserveLittle(t *testing.T) {
 	p := plainSite(t)
 	read := nfs4test.Op{Number: wire.OpRead, Args: &wire.Read4Args{Count: 1 << 20}}
@@ -49,8 +49,8 @@ func TestStrangersReserveLittle(t *testing.T) {
 	}
 }
 
-// Nothing is reserved or brought for a caller whose flavor the export does not take, or that has
-// no account where one is wanted, and its connection is not known for that.
+// For a caller with a flavor that the export does not accept, or without a required account,
+// the server reserves and fetches nothing, and the connection does not become known.
 func TestRefusedCallersReserveNothing(t *testing.T) {
 	s := knownStrictSite(t)
 	put := handleIn(t, s, "/strict", "file")

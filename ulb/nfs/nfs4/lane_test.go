@@ -44,8 +44,8 @@ func (w *watched) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	return w.FileSystem.GetAttr(op, h, a)
 }
 
-// A compound that waits for one file system after the other waits for each among the
-// calls of that one: a file system that stalls holds up no calls of others.
+// A compound that waits for several file systems waits for each in that file system's lane. A
+// file system that stalls holds up no call of others.
 func TestCompoundWaitsInTheLaneOfItsObject(t *testing.T) {
 	var server atomic.Pointer[rpc.Server]
 	var calls atomic.Int32

@@ -109,8 +109,8 @@ func linuxCompounds(t *testing.T) (calls []linuxCompound, replies map[string]lin
 	return calls, replies
 }
 
-// placeOf is the object of a site that the handle put by operation i is replaced by: one
-// of the kind that the operations behind it need.
+// placeOf returns the object of a site that replaces the handle put by operation i. It is of
+// the kind that the following operations need.
 func (c *linuxCompound) placeOf(i int) []string {
 	for at, n := range c.numbers[i+1:] {
 		switch n {
@@ -132,8 +132,7 @@ func (c *linuxCompound) placeOf(i int) []string {
 	return []string{"data", "file"}
 }
 
-// missing are the attributes that Linux's server has and this one has not: access control
-// lists and layouts.
+// missing holds the attributes that Linux's server has and this one lacks: ACLs and layouts.
 var missing = wire.Bits(wire.Fattr4ACL, wire.Fattr4FsLayoutTypes, wire.Fattr4LayoutTypes, wire.Fattr4LayoutBlksize)
 
 // The compounds that Linux's client sends about names and attributes are executed as

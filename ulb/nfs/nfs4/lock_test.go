@@ -54,7 +54,7 @@ func (f *filer) unlock(fh []byte, lock wire.StateID4, offset, length uint64) wir
 	return res.Stateid
 }
 
-// denied is what stands in the way of a LOCK or a LOCKT.
+// denied returns the conflicting lock of a LOCK or LOCKT.
 func (f *filer) denied(fh []byte, o nfs4test.Op) wire.Lock4Denied {
 	f.t.Helper()
 	var res wire.Lock4Res
@@ -64,7 +64,7 @@ func (f *filer) denied(fh []byte, o nfs4test.Op) wire.Lock4Denied {
 
 const toEnd = 1<<64 - 1
 
-// A lock that is denied says whose lock stands in the way, and where.
+// The answer to a denied lock names the conflicting lock's owner and range.
 func TestLockDenied(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f, other := newFiler(t, s, 1), newFiler(t, s, 1)
@@ -80,7 +80,7 @@ func TestLockDenied(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}
-		// The owner's own locks do not stand in its way, nor do locks of other bytes.
+		// Neither the owner's own locks nor locks of other bytes conflict.
 		f.want(wire.NFS4OK, putFH(o.fh), opLockTest("locker", wire.WriteLt, 0, toEnd))
 		for _, free := range [][2]uint64{{0, 10}, {20, toEnd}} {
 			other.want(wire.NFS4OK, putFH(o.fh), opLockTest("locker", wire.WriteLt, free[0], free[1]))
@@ -98,7 +98,7 @@ func TestLockDenied(t *testing.T) {
 	})
 }
 
-// CLOSE gives up what was locked by way of the open (RFC 8881 §18.2.3).
+// CLOSE releases the locks that were taken through the open (RFC 8881 §18.2.3).
 func TestCloseUnlocks(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f, other := newFiler(t, s, 1), newFiler(t, s, 1)
@@ -150,11 +150,11 @@ func TestLockErrors(t *testing.T) {
 	}
 	f.want(wire.NFS4ErrLocksHeld, nfs4test.Op{Number: wire.OpFreeStateID, Args: &wire.FreeStateID4Args{Stateid: lock}})
 	lock = f.unlock(o.fh, lock, 0, toEnd)
-	// What holds nothing any more is still a stateid, until it is freed.
+	// A lock stateid without locks remains valid until it is freed.
 	f.want(wire.NFS4OK, putFH(o.fh), opRead(lock, 0, 1))
 	f.want(wire.NFS4OK, nfs4test.Op{Number: wire.OpFreeStateID, Args: &wire.FreeStateID4Args{Stateid: lock}})
 	f.want(wire.NFS4ErrBadStateID, putFH(o.fh), opRead(lock, 0, 1))
-	// A lock-owner begins again.
+	// A lock-owner may begin anew.
 	f.lock(o.fh, opFirstLock(o.Stateid, "locker", wire.ReadLt, 0, 1))
 }
 
@@ -172,8 +172,7 @@ func TestReadAndWriteWithALock(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// What clients lock is locked against the programs of this machine, and the other way
-// round.
+// Locks of clients and locks of programs on this machine exclude each other.
 func TestLocksOfThisMachine(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := openSiteOver(t, fs)
@@ -226,7 +225,7 @@ func TestLocksOfThisMachine(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// LOCK4denied that cannot be carried back is not.
+// A LOCK4denied that does not fit into the reply is not sent.
 func TestLockDeniedWithoutRoom(t *testing.T) {
 	s := openSite(t)
 	f, other := newFiler(t, s, 1), newFiler(t, s, 1)

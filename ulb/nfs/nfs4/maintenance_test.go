@@ -24,7 +24,7 @@ type maintainer struct{}
 
 func (maintainer) MachineMay(_ *rpc.Cred, op wire.OpNum) bool { return op == wire.OpCommit }
 
-// longBitmap is of more words than are looked past.
+// longBitmap is a bitmap with more words than willMaintain skips.
 type longBitmap struct{}
 
 func (longBitmap) Encode(w *xdr.Writer) {
@@ -35,8 +35,8 @@ func (longBitmap) Encode(w *xdr.Writer) {
 	}
 }
 
-// What the client's machine may do for its users it may do under another flavor than the
-// export's, with GETATTR beside it, and nothing else in the same compound.
+// The client's machine may do its maintenance under another flavor than the export's, with
+// GETATTR beside it, and nothing else in the same compound.
 func TestMaintenanceUnderAnotherFlavor(t *testing.T) {
 	s := strictSiteWith(t, func(c *nfs4test.Config) {
 		c.Minors = func(*state.Manager) [3]nfs4.Minor { return [3]nfs4.Minor{1: maintained{}} }
@@ -49,10 +49,11 @@ func TestMaintenanceUnderAnotherFlavor(t *testing.T) {
 		name string
 		ops  []nfs4test.Op
 		want wire.NFSStat4
-		// at is the operation that answers it.
+		// at is the index of the operation that gets the status.
 		at int
 	}{
-		// A directory cannot be committed: the operation was let through.
+		// NFS4ERR_ISDIR shows that the operation was admitted: a directory cannot be
+		// committed.
 		{"COMMIT", []nfs4test.Op{put, commit}, wire.NFS4ErrIsDir, 1},
 		{"GETATTR, COMMIT", []nfs4test.Op{put, getattr(1), commit}, wire.NFS4ErrIsDir, 2},
 		{"GETATTR", []nfs4test.Op{put, getattr(1)}, wire.NFS4ErrWrongSec, 0},

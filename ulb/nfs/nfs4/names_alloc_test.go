@@ -22,7 +22,7 @@ var linuxAttributes = []uint32{
 	wire.Fattr4TimeMetadata, wire.Fattr4TimeModify, wire.Fattr4MountedOnFileID,
 }
 
-// What is served in place allocates nothing, below the tree of names as well.
+// An operation that needs no wait allocates nothing, also below the tree of names.
 func TestNamesDoNotAllocate(t *testing.T) {
 	s := treeSite(t, "/data", "/data/dir/below")
 	p := s.Peer(2)

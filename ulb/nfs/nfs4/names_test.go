@@ -80,7 +80,7 @@ func always(name string, s wire.NFSStat4, at []nfs4test.Op, last nfs4test.Op) st
 
 func at(names ...string) []nfs4test.Op { return walk(append([]string{"data"}, names...)...) }
 
-// badNames are names that nothing can have, with what is said of them.
+// badNames are names that no object can have, with the status for each.
 var badNames = []struct {
 	name   string
 	status wire.NFSStat4
@@ -222,13 +222,13 @@ func TestErrorsOfNames(t *testing.T) {
 	runSteps(t, s, append(nameSteps(), noHandle()...))
 }
 
-// Whatever a file system cannot attempt at once is done again, to the same end.
+// If a file system cannot attempt a call at once, the repetition has the same outcome.
 func TestErrorsOfNamesWhereEachCallWaits(t *testing.T) {
 	hesitant := func(fs vfs.FileSystem) vfs.FileSystem { return vfstest.Hesitant(fs) }
 	runSteps(t, treeSiteOf(t, hesitant, "/data", "/data/dir/below", "/other"), nameSteps())
 }
 
-// A name that is not UTF-8 is one, unless the export does not have such names.
+// A name that is not UTF-8 is accepted, unless the export requires UTF-8.
 func TestNamesThatAreNotUTF8(t *testing.T) {
 	s := treeSite(t, "/data", "/strict")
 	p := s.Peer(1)
@@ -247,7 +247,7 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	}
 }
 
-// SECINFO takes the current handle away, from minor version 1 on (RFC 8881 §2.6.3.1.1.8).
+// From minor version 1 on, SECINFO clears the current file handle (RFC 8881 §2.6.3.1.1.8).
 func TestSecinfoConsumesTheHandle(t *testing.T) {
 	s := treeSite(t, "/data")
 	noName := nfs4test.Op{Number: wire.OpSecInfoNoName, Args: new(wire.SecinfoStyle4)}

@@ -139,7 +139,7 @@ func TestOpenOnReadOnlyExport(t *testing.T) {
 	f.refused(wire.NFS4ErrNoEnt, openArgs("new", "me", readable, 0))
 }
 
-// Operations on content say what the object is that has none.
+// Operations on content report the type of an object that is no regular file.
 func TestContentOfWhatIsNoFile(t *testing.T) {
 	s := kindsSite(t)
 	for _, c := range []struct {

@@ -18,11 +18,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// known is a minor version that knows its clients: each connection is one.
+// known is a minor version in which each connection is a client.
 type known struct {
 	minor uint32
 	state *state.Manager
-	// reclaims: its clients have something to claim, and are not done with that.
+	// reclaims: its clients may still reclaim state.
 	reclaims bool
 	mu       sync.Mutex
 	conns    map[*rpc.Conn]*state.Client

@@ -28,7 +28,7 @@ func TestOpenWriteReadClose(t *testing.T) {
 	})
 }
 
-// A file is cut by OPEN when nothing stands against it, and not before.
+// OPEN truncates a file only after it has found no conflicting open.
 func TestOpenCutsLast(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f, other := newFiler(t, s, 1), newFiler(t, s, 1)
@@ -38,7 +38,7 @@ func TestOpenCutsLast(t *testing.T) {
 			return creating(openArgs("file", "other", access, 0), wire.Unchecked4, fileSize(0))
 		}
 		for _, access := range []uint32{readable, writable, both} {
-			// What is cut is written to, whatever it is opened for.
+			// A truncating OPEN counts as writing, whatever its access.
 			other.refused(wire.NFS4ErrShareDenied, cut(access))
 			if got := f.content(o, 100); got != "hello" {
 				t.Fatalf("after an OPEN that was refused: %q", got)
@@ -58,7 +58,7 @@ func TestOpenCutsLast(t *testing.T) {
 	})
 }
 
-// An OPEN whose cut fails leaves the file open as it was before.
+// If an OPEN cannot truncate the file, earlier opens stay as they were.
 func TestOpenThatCannotCut(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := openSiteOver(t, fs)
@@ -97,7 +97,7 @@ func unlinkedFileLives(t *testing.T, s *nfs4test.Site) {
 	nothingLeft(t, s)
 }
 
-// Whether the file may be used was judged when it was opened.
+// The permission to use a file is checked when it is opened.
 func TestModeThatChangesAfterOpen(t *testing.T) {
 	s := openSite(t)
 	f, owner := newFiler(t, s, 1), newFiler(t, s, 1)
@@ -114,7 +114,8 @@ func TestModeThatChangesAfterOpen(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// Who makes a file has it open as it asked for, whatever the mode that it gave it.
+// A caller that creates a file opens it with the access it asked for, whatever the file's
+// mode.
 func TestCreateOfAReadOnlyFile(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f := newFiler(t, s, 1)

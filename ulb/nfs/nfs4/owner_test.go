@@ -31,8 +31,8 @@ func named(t *testing.T) func(cfg *nfs4test.Config) {
 	return func(cfg *nfs4test.Config) { cfg.Identity, cfg.SendNames = m, true }
 }
 
-// Where names are sent, an owner is a name, what has no name is a number, and both are
-// taken. All of this works when it has to be looked up first, and then at once.
+// If names are sent, an owner is a name; an owner without a name is a number. Both are
+// accepted. This holds when a look-up is needed and when the answer is remembered.
 func TestOwnersByName(t *testing.T) {
 	s := treeSiteWith(t, named(t), "/data")
 	p := s.Peer(0)
@@ -69,7 +69,7 @@ func TestOwnersByName(t *testing.T) {
 	}
 }
 
-// An owner that has to be looked up is told by its name, though the group's is known already.
+// An owner that must be looked up is sent by name, even if the group's name is known already.
 func TestOwnerIsLookedUpBesideAKnownGroup(t *testing.T) {
 	s := treeSiteWith(t, named(t), "/data")
 	p := s.Peer(0)
@@ -87,8 +87,8 @@ func TestOwnerIsLookedUpBesideAKnownGroup(t *testing.T) {
 	}
 }
 
-// A client that names owners without end is told to come again, without an operation that waits,
-// and a client of another address is not.
+// A client that names owners without end gets NFS4ERR_DELAY at once. A client of another
+// address is not affected.
 func TestOwnersWithoutEnd(t *testing.T) {
 	var asked atomic.Int64
 	m := identity.New(identity.Config{

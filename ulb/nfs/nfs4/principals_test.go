@@ -14,7 +14,7 @@ import (
 type useOfOpen struct {
 	name  string
 	minor uint32 // the first that has the operation
-	// stateOnly: it changes what the client holds, and nothing of the file.
+	// stateOnly: the operation changes only the client's state, not the file.
 	stateOnly bool
 	ops       func(x *principals) []nfs4test.Op
 }
@@ -60,7 +60,7 @@ func (x *principals) lock(how wire.NFSLockType4) nfs4test.Op {
 	return o
 }
 
-// unlock unlocks what is not locked.
+// unlock unlocks a range that is not locked.
 func (x *principals) unlock() nfs4test.Op {
 	o := opUnlock(x.locked, 1<<40, 1)
 	o.Args.(*wire.Locku4Args).Seqid = x.lockSeqid
@@ -139,10 +139,10 @@ func (x *principals) use(u *useOfOpen) wire.NFSStat4 {
 
 func inMemory() vfs.FileSystem { return memfs.New(memfs.Options{RootMode: 0o777}) }
 
-// Who presents a stateid is judged as itself, unless it opened the file: in every
-// operation that uses what is open, of every minor version (RFC 8881 §18.16.3, RFC 7530
-// §16.16.6). The opener keeps what it was granted when the mode changes. What only gives
-// back what the client holds is judged by the stateid alone.
+// A caller that presents a stateid of a file that another principal opened is checked by its
+// own permission, in every operation that uses the open, in every minor version (RFC 8881
+// §18.16.3, RFC 7530 §16.16.6). The opener keeps its access when the mode changes. Operations
+// that only give state back need only the stateid.
 func TestStateidOfAnotherPrincipal(t *testing.T) {
 	type caller struct {
 		name      string
@@ -153,7 +153,7 @@ func TestStateidOfAnotherPrincipal(t *testing.T) {
 	for _, opener := range []caller{{"a user", opener, ""}, {"a proven user", 0, "alice@TEST"}} {
 		others := callers
 		if opener.principal != "" {
-			// Who says to have the number that the proven user has here.
+			// This caller claims, without proof, the number of the proven user.
 			others = append(others, caller{"an unproven user of the same number", 65534, ""})
 		}
 		for _, fs := range []struct {
@@ -322,7 +322,7 @@ func TestDenyModesTakePermissionToWrite(t *testing.T) {
 		x.close(x.open(openArgs("file", "stranger", readable, 0)))
 		x.mode("file", 0o666)
 		x.close(x.open(openArgs("file", "stranger", readable, both)))
-		// Nor does it need more than that it made the file.
+		// A caller that created the file needs no further permission.
 		args := creating(openArgs("made", "stranger", readable, both), wire.Guarded4, fileMode(0o444))
 		x.close(x.open(args))
 		nothingLeft(t, s)

@@ -52,7 +52,7 @@ func TestReaddirFillsItsRoom(t *testing.T) {
 	}
 }
 
-// dircount bounds the names that are read, but for the first (RFC 8881 §18.23.3).
+// dircount limits the names that are read, except for the first (RFC 8881 §18.23.3).
 func TestReaddirMindsDircount(t *testing.T) {
 	p := treeSite(t, "/data").Peer(0)
 	for dircount, want := range map[uint32]int{1: 1, 16: 1, 35: 1, 36: 2, 51: 2, 52: 3, 1000: 4, 0: 4} {
@@ -84,7 +84,7 @@ func TestReaddirCookies(t *testing.T) {
 	if len(slices.Compact(cookies)) != len(all) {
 		t.Errorf("%v", cookies)
 	}
-	// A verifier that was never given out is another directory's.
+	// A verifier that the server never sent belongs to another directory.
 	args := &wire.Readdir4Args{Cookie: all[0].cookie, Cookieverf: wire.Verifier4{1}, Dircount: 1000, Maxcount: 1000}
 	if r := p.Compound(append(at(), nfs4test.Op{Number: wire.OpReaddir, Args: args})...); r.Status != wire.NFS4ErrNotSame {
 		t.Errorf("another verifier: %v", r.Status)
@@ -116,8 +116,8 @@ func (b *blind) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, a *vfs.Attr) (vf
 	return b.FileSystem.Lookup(op, dir, name, a)
 }
 
-// What cannot be told of one entry is that entry's error where rdattr_error is asked for,
-// and the whole result's otherwise (RFC 8881 §18.23.3).
+// If the attributes of an entry cannot be read and the client asked for rdattr_error, the
+// error is the entry's. Otherwise it is the result's (RFC 8881 §18.23.3).
 func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -159,7 +159,7 @@ func TestReaddirTellsErrorsOfEntries(t *testing.T) {
 		if r.Status != c.failed {
 			t.Errorf("%v without rdattr_error: %v, want %v", c.err, r.Status, c.failed)
 		}
-		// What the listing itself tells needs no more.
+		// Attributes that the listing contains need no further call.
 		if got := namesOf(list(t, p, []string{"data"}, 1000, wire.Fattr4RdattrError, wire.Fattr4MountedOnFileID)); len(got) != 4 {
 			t.Errorf("%v: %v", c.err, got)
 		}

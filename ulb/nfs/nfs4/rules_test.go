@@ -87,8 +87,8 @@ func TestSecInfoNoNameNeedsNoFlavor(t *testing.T) {
 	}
 }
 
-// What the object has is compared as a whole, also where it is longer than what the client
-// gives (RFC 8881 §18.31.3).
+// The object's whole value is compared, even if it is longer than the given one (RFC 8881
+// §18.31.3).
 func TestVerifyOfWhatIsLonger(t *testing.T) {
 	owner := func(name string) wire.FAttr4 {
 		w := xdr.NewWriter(make([]byte, 0, 64))

@@ -77,8 +77,8 @@ func openClaim(claim wire.OpenClaim4) nfs4test.Op {
 	return opOpen(args)
 }
 
-// A caller whose flavor an export does not take finds the export and its flavors, and
-// does nothing there. Which operation says so is fixed (RFC 8881 §2.6.3.1.1).
+// A caller whose flavor an export does not accept can find the export and its flavors, and
+// can do nothing there. The operation that reports it is fixed (RFC 8881 §2.6.3.1.1).
 func TestWrongSec(t *testing.T) {
 	s := knownStrictSite(t)
 	put := handleIn(t, s, "/strict")
@@ -342,7 +342,8 @@ func TestFlavorsByNetwork(t *testing.T) {
 	}
 }
 
-// Who is refused for its flavor is told of, and who finds out about flavors is not.
+// Calls refused because of their flavor are reported; calls that find out about flavors are
+// not.
 func TestRefusedFlavorsAreToldOf(t *testing.T) {
 	s := strictSite(t)
 	var told []string
@@ -360,7 +361,8 @@ func TestRefusedFlavorsAreToldOf(t *testing.T) {
 	}
 }
 
-// flavorsOf are those that a compound ends with: of Kerberos, 60 and the service.
+// flavorsOf returns the flavors that the last result of a compound lists; a Kerberos flavor
+// as 60 plus the service.
 func flavorsOf(t *testing.T, p *nfs4test.Peer, ops ...nfs4test.Op) (all []uint32) {
 	t.Helper()
 	r := p.Compound(ops...)

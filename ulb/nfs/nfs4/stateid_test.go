@@ -17,7 +17,7 @@ func with(id wire.StateID4, seqid uint32) wire.StateID4 {
 	return id
 }
 
-// Each way in which a stateid can be wrong is told apart (RFC 8881 §8.2.4).
+// Each error of a stateid has its own status (RFC 8881 §8.2.4).
 func TestStateidsThatAreWrong(t *testing.T) {
 	s := openSite(t)
 	f, stranger := newFiler(t, s, 1), newFiler(t, s, 1)
@@ -148,8 +148,8 @@ func TestCurrentStateid(t *testing.T) {
 	zero.want(wire.NFS4ErrBadStateID, at(opOpen(openArgs("file", "me", readable, 0)), opRead(current, 0, 1))...)
 }
 
-// A deny mode holds for those who did not open the file, too, but for a READ that says
-// that it bypasses that.
+// A deny mode also applies to callers without an open, except for a READ with the bypass
+// stateid.
 func TestDenyModesAgainstSpecialStateids(t *testing.T) {
 	s := openSite(t)
 	f, other := newFiler(t, s, 1), newFiler(t, s, 1)
@@ -169,8 +169,8 @@ func TestDenyModesAgainstSpecialStateids(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// What a file was opened for is what its stateid may be used for; one to write is good for
-// reading as well (TestReadByAnOpenToWrite).
+// A stateid permits the access of its open. One for writing permits reading too
+// (TestReadByAnOpenToWrite).
 func TestOpenMode(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -186,7 +186,7 @@ func TestOpenMode(t *testing.T) {
 	nothingLeft(t, s)
 }
 
-// OPEN_DOWNGRADE leaves what some of the opens come to, and nothing else.
+// OPEN_DOWNGRADE accepts only the union of some of the opens.
 func TestDowngrade(t *testing.T) {
 	eachOpenSite(t, func(t *testing.T, s *nfs4test.Site) {
 		f := newFiler(t, s, 1)
@@ -209,7 +209,7 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// The READs of one compound share the memory of the call. What comes short says so.
+// The READs of one compound share the call's memory. A short READ is not at end of file.
 func TestSeveralReads(t *testing.T) {
 	s := openSite(t)
 	f := newFiler(t, s, 1)
@@ -277,7 +277,7 @@ func TestReadsWithoutReservedMemory(t *testing.T) {
 	if got != nfs.MaxTransfer+32<<10 || r.Status != wire.NFS4ErrRepTooBig {
 		t.Errorf("%d bytes in %d results, then %v", got, len(r.Ops)-2, r.Status)
 	}
-	// What is short takes no more than it is.
+	// A short READ uses no more memory than it returns.
 	ops = append(ops[:2], opRead(o.Stateid, 0, nfs.MaxTransfer))
 	for i := range 100 {
 		ops = append(ops, opRead(o.Stateid, 16<<10-1, uint32(1000+i)))
@@ -285,8 +285,8 @@ func TestReadsWithoutReservedMemory(t *testing.T) {
 	f.want(wire.NFS4OK, ops...)
 }
 
-// A deny mode and an access that are beside each other are, and those that are not are not,
-// whoever the owner is.
+// Two opens are granted together exactly if no access meets a deny mode of the other, whoever
+// the owners are.
 func TestShareMatrix(t *testing.T) {
 	s := openSite(t)
 	f, other := newFiler(t, s, 1), newFiler(t, s, 1)

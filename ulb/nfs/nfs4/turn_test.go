@@ -9,9 +9,9 @@ import (
 	memfs "github.com/nfsrdmad/nfsrdmad/vfs/mem"
 )
 
-// Requests that an owner numbers are executed one after the other: the next one waits
-// until the one before has ended, and one that comes again gets the same answer. It is the same
-// if its caller and its arguments are.
+// Requests that an owner numbers run one after the other: the next one waits until the one
+// before has ended. A repetition, with the same caller and the same arguments, gets the same
+// answer.
 func TestRequestsOfAnOwnerWaitForEachOther(t *testing.T) {
 	fs := memfs.New(memfs.Options{RootMode: 0o777})
 	s := openSiteOver(t, fs)
