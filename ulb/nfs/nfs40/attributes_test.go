@@ -52,7 +52,7 @@ func TestGetattr(t *testing.T) {
 			for _, bit := range setOnly {
 				p.run(t, wire.NFS4ErrInvalid, join(at(kind), getattr(bit))...)
 			}
-			// What is not known is left out.
+			// Unknown attributes are left out.
 			got, _ = valuesOf(t, p.run(t, ok, join(at(kind), getattr(wire.Fattr4Type, 60, 95))...))
 			if want := wire.Bits(wire.Fattr4Type); got != want {
 				t.Errorf("unknown attributes: %v", got)
@@ -128,7 +128,7 @@ func TestSetattr(t *testing.T) {
 	}
 }
 
-// What SETATTR did is said, whether it succeeds or not.
+// SETATTR lists the attributes that it set, also if it fails.
 func TestSetattrSaysWhatItSet(t *testing.T) {
 	p := newPeer(t)
 	var res wire.Setattr4Res
@@ -211,8 +211,8 @@ func TestSetattrOfTimes(t *testing.T) {
 	}
 }
 
-// The time of creation may be set, which no file system does: it is taken, and left out of
-// what was set (RFC 7530 §5.7, §16.32.4).
+// A client may set the creation time, although no file system can. It is accepted and not
+// listed as set (RFC 7530 §5.7, §16.32.4).
 func TestSettingTheTimeOfCreation(t *testing.T) {
 	birth := func(nsec uint32) wire.FAttr4 {
 		return attrs(func(w *xdr.Writer) { w.Uint32(0o700); w.Int64(1); w.Uint32(nsec) }, wire.Fattr4Mode, wire.Fattr4TimeCreate)
@@ -233,7 +233,7 @@ func TestSettingTheTimeOfCreation(t *testing.T) {
 	c.run(t, wire.NFS4ErrBadXDR, join(at("file"), setattr(anonymous, attrs(u64(1), wire.Fattr4TimeCreate)))...)
 }
 
-// Owners are numbers, which are always taken.
+// Owners are sent as numbers, which are always accepted.
 func TestSetattrOfOwners(t *testing.T) {
 	p := newPeer(t)
 	both := attrs(func(w *xdr.Writer) { w.String("12"); w.String("34") }, wire.Fattr4Owner, wire.Fattr4OwnerGroup)
@@ -309,7 +309,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: asked for nothing, told %+v", kind, res.ResOK)
 		}
 	}
-	// Bits that are none.
+	// Access bits that do not exist.
 	for _, bits := range []uint32{0x40, 0x80000000, 0xffffffff} {
 		p.run(t, wire.NFS4ErrInvalid, join(at("file"), access(bits))...)
 	}

@@ -48,8 +48,8 @@ func TestUnconfirmedClientsAreBounded(t *testing.T) {
 	p.run(t, ok, renew(kept.id))
 }
 
-// Connections for callbacks are bounded, and one address has as many of them as it leaves to
-// others, however many clients it says that it has.
+// Connections for callbacks are limited. One address may use at most half of what other
+// addresses leave free, however many clients it claims to have.
 func TestConnectionsForCallbacksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCalled(t)
@@ -72,8 +72,8 @@ func TestConnectionsForCallbacksAreBounded(t *testing.T) {
 	})
 }
 
-// However a connection for callbacks ends, its place is another's: of all and of its
-// address there are as many places as before.
+// However a connection for callbacks ends, its place becomes free, both in total and for its
+// address.
 func TestPlacesOfCallbackConnectionsComeBack(t *testing.T) {
 	const most = 8 // of which one address has half, while it leaves as many to others
 	for name, end := range map[string]func(c *called, ch *nfs40.Channel){

@@ -18,11 +18,11 @@ func TestNewClient(t *testing.T) {
 	c, s := p.set(t, "x", 1)
 	p.run(t, ok, confirmClientID(c, s))
 	p.run(t, ok, renew(c))
-	// A confirmation that comes again is one whose answer was lost.
+	// A repeated confirmation means that the first answer was lost.
 	p.run(t, ok, confirmClientID(c, s))
 }
 
-// A peer that no export serves is denied by RPC what would make it a client.
+// RPC denies SETCLIENTID to a peer that no export serves.
 func TestStrangersAreNoClients(t *testing.T) {
 	p := newPeer(t)
 	p.Export.Clients = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
@@ -66,8 +66,8 @@ func TestCallbackUpdate(t *testing.T) {
 	p.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// Another verifier: the client has restarted. What it held goes when it confirms that, and
-// not before.
+// Another verifier: the client has restarted. Its old state goes when it confirms the new
+// record, and not before.
 func TestClientThatHasRestarted(t *testing.T) {
 	p := newPeer(t)
 	c, s := p.set(t, "x", 1)
@@ -135,7 +135,7 @@ func TestNameInUse(t *testing.T) {
 	p.run(t, ok, join(at("file"), o.close(id))...)
 }
 
-// A client that holds nothing is in no other's way (RFC 7530 §9.1.2).
+// A client without state does not block another one's name (RFC 7530 §9.1.2).
 func TestNameOfAClientWithoutState(t *testing.T) {
 	p := newPeer(t)
 	c, s := p.set(t, "x", 1)
@@ -189,7 +189,7 @@ func TestNamesOfClients(t *testing.T) {
 	}
 }
 
-// Callbacks that cannot be are no reason to refuse a client.
+// A callback address that cannot be used is no reason to refuse a client.
 func TestCallbacksThatCannotBe(t *testing.T) {
 	p := newPeer(t)
 	for i, a := range []wire.NetAddr4{{}, {RNetid: []byte("tcp")}, {RNetid: []byte("x"), RAddr: []byte("y")},

@@ -77,7 +77,7 @@ func TestIllegalOperations(t *testing.T) {
 	}
 }
 
-// Operations that are OPTIONAL, and not here.
+// OPTIONAL operations that are not served.
 func TestOperationsThatAreNotServed(t *testing.T) {
 	byKind(t, nil, wire.NFS4ErrNotSupp, openattr(false))
 	byKind(t, nil, wire.NFS4ErrNotSupp, openattr(true))
@@ -99,8 +99,8 @@ func TestPutFH(t *testing.T) {
 	p.run(t, wire.NFS4ErrBadHandle, putFH(nil))
 }
 
-// A handle of what is gone is stale at the latest where it is used, and where nothing uses it
-// PUTFH says so (RFC 7530 §13.1.2.7). A file that was removed and is open is not gone.
+// A handle of a removed object is stale at the latest when it is used. If no operation uses
+// it, PUTFH reports it (RFC 7530 §13.1.2.7). A removed file that is open still exists.
 func TestStaleHandle(t *testing.T) {
 	c := newClient(t)
 	empty, file := c.handle(t, "empty"), c.handle(t, "file")
@@ -158,7 +158,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// Enumerations and booleans that are none are BADXDR.
+// Invalid values of enumerations and booleans are BADXDR.
 func TestValuesThatAreNone(t *testing.T) {
 	for name, put := range map[string]func(w *xdr.Writer){
 		"a boolean of LOCK": func(w *xdr.Writer) {
@@ -204,8 +204,8 @@ func TestValuesThatAreNone(t *testing.T) {
 	}
 }
 
-// A WRITE by name of a peer that has not shown a handle yet is not brought where it is
-// long. There is nothing wrong with its arguments.
+// The data of a long WRITE by name is not fetched from a peer that has not shown a handle.
+// Its arguments are not at fault.
 func TestLongWriteOfAStranger(t *testing.T) {
 	p := newPeer(t)
 	m := p.Message("", join(at("file"), write(anonymous, 0, content))...)

@@ -81,7 +81,7 @@ func TestRangesThatOverflow(t *testing.T) {
 	})
 }
 
-// Stateids that are none (RFC 7530 §9.1.4.3).
+// Stateids that do not exist (RFC 7530 §9.1.4.3).
 func TestStateIDsThatAreNone(t *testing.T) {
 	for name, id := range map[string]wire.StateID4{
 		"zeros with a number": {Seqid: 1},

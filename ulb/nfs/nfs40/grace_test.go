@@ -115,7 +115,7 @@ func TestRestart(t *testing.T) {
 		file := old.handle(t, "file")
 
 		p := h.start(t)
-		// All that was is of another life.
+		// All client IDs and stateids are of another life of the server.
 		p.run(t, wire.NFS4ErrStaleClientID, renew(old.id))
 		p.run(t, wire.NFS4ErrStaleStateID, putFH(file), read(id, 0, 1))
 		p.run(t, wire.NFS4ErrStaleStateID, putFH(file), write(lock, 0, "x"))
@@ -125,7 +125,7 @@ func TestRestart(t *testing.T) {
 		if c.id == old.id {
 			t.Fatal("a client ID came again")
 		}
-		// Nothing new until grace has ended.
+		// Nothing new is granted until grace has ended.
 		n := c.owner("new")
 		for _, ops := range [][]op{
 			{putRootFH, n.open("file", readMode, denyNone)},
@@ -136,7 +136,7 @@ func TestRestart(t *testing.T) {
 			p.run(t, wire.NFS4ErrGrace, ops...)
 		}
 		p.run(t, ok, putFH(file), getattr(wire.Fattr4Size), read(bypass, 0, 1))
-		// What was held is claimed, and needs no confirmation (RFC 7530 §9.1.11).
+		// Earlier state is reclaimed and needs no confirmation (RFC 7530 §9.1.11).
 		o, l = c.owner("o"), c.locker("l")
 		res := opened(t, p.run(t, ok, putFH(file), o.reclaim(bothMode, denyWrite)), 1)
 		if res.Rflags&wire.Open4ResultConfirm != 0 {
@@ -205,7 +205,7 @@ func TestExpiredClientDoesNotClaim(t *testing.T) {
 	})
 }
 
-// Without any client that could claim there is no grace.
+// If no client can reclaim, there is no grace.
 func TestRestartOfNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

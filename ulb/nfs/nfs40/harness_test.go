@@ -15,7 +15,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/vfstest"
 )
 
-// Short names for what stands in every table.
+// Short names for the types that every table uses.
 type (
 	op     = nfs4test.Op
 	status = wire.NFSStat4

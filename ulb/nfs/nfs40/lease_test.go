@@ -64,8 +64,8 @@ func TestLeaseIsNotRenewed(t *testing.T) {
 	}
 }
 
-// What a client without a lease holds goes when another client wants it, with all that it
-// holds besides, and it is told so (RFC 7530 §9.6.3.2).
+// The state of a client without a lease goes when another client wants a part of it: all of
+// it, and the client is told so (RFC 7530 §9.6.3.2).
 func TestExpiredClient(t *testing.T) {
 	for name, want := range map[string]func(s *lockSite) []op{
 		"a lock":        func(s *lockSite) []op { return join(at("file"), s.m.first(s.other, s.otherID, wire.WriteLt, 5, 1)) },

@@ -86,7 +86,7 @@ func TestRangesThatAreNone(t *testing.T) {
 	}
 }
 
-// Ranges at the ends of what there is, 32 and 64 bits wide.
+// Ranges that end at the limits of 32 and 64 bits.
 func TestRangesAtTheEnd(t *testing.T) {
 	for _, r := range [][2]uint64{
 		{0, toTheEnd}, {7, toTheEnd}, {toTheEnd - 1, toTheEnd}, {toTheEnd - 1, 1}, {0, toTheEnd - 1}, {1, toTheEnd - 1}, {1 << 63, 1<<63 - 1},
@@ -109,7 +109,7 @@ func TestRangesAtTheEnd(t *testing.T) {
 	}
 }
 
-// Which locks can be beside each other, and which their owner can change.
+// The combinations of locks that are granted, and the changes that an owner can make.
 func TestLockConflicts(t *testing.T) {
 	types := []wire.NFSLockType4{wire.ReadLt, wire.WriteLt, wire.ReadwLt, wire.WritewLt}
 	writes := func(k wire.NFSLockType4) bool { return k == wire.WriteLt || k == wire.WritewLt }
@@ -156,7 +156,7 @@ func TestLocksAreChanged(t *testing.T) {
 	if d := s.tested(t, wire.NFS4ErrDenied, wire.ReadLt, 150, 1); d.Offset != 0 || d.Length != 200 {
 		t.Errorf("%+v", d)
 	}
-	// What was never locked can be unlocked.
+	// A range that was never locked can be unlocked.
 	s.run(t, ok, join(at("file"), s.l.unlock(id, 1000, 1000))...)
 }
 
@@ -171,7 +171,7 @@ func TestUpgradeThatIsDenied(t *testing.T) {
 	s.run(t, ok, join(at("file"), s.l.lock(s.lock, wire.WriteLt, 0, 10))...)
 }
 
-// A lock needs an open for what it is for, as in POSIX.
+// A lock needs an open for the same access, as in POSIX.
 func TestLockOfAnotherMode(t *testing.T) {
 	for _, c := range []struct {
 		access uint32
@@ -188,7 +188,7 @@ func TestLockOfAnotherMode(t *testing.T) {
 	}
 }
 
-// Which stateids a LOCK and a LOCKU take.
+// The stateids that LOCK and LOCKU accept.
 func TestStateIDsOfLocks(t *testing.T) {
 	s := newLocks(t)
 	s.first(t, ok, wire.ReadLt, 0, 10)
@@ -294,7 +294,7 @@ func TestLockOwnersOfOneClient(t *testing.T) {
 	s.run(t, ok, join(at("file"), n.first(s.o, s.id, wire.ReadLt, 10, 1))...)
 }
 
-// A type of lock that is none.
+// Lock types that do not exist.
 func TestLockTypesThatAreNone(t *testing.T) {
 	for _, kind := range []wire.NFSLockType4{0, 5, -1} {
 		s := newLocks(t)
@@ -311,8 +311,8 @@ func TestClaimOfLockWithoutGrace(t *testing.T) {
 	s.run(t, wire.NFS4ErrNoGrace, join(at("file"), o)...)
 }
 
-// What is no regular file has neither locks nor opens: LOCK and OPEN_CONFIRM say what
-// stands in the way, and the client goes on to the next number (RFC 7530 §13.2, §9.1.7).
+// An object that is no regular file has neither locks nor opens. LOCK and OPEN_CONFIRM report
+// the object's type, and the seqid is used up (RFC 7530 §13.2, §9.1.7).
 func TestStatesOfWhatIsNoFile(t *testing.T) {
 	for _, kind := range kinds {
 		if kind == "file" {

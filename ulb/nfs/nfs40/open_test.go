@@ -95,7 +95,7 @@ func TestCreateModes(t *testing.T) {
 			made(c.owner("c"), wire.NFS4ErrExist, "new", exclusive(8))
 			made(c.owner("d"), wire.NFS4ErrExist, "new", creating(wire.Guarded4, mode(0o640)))
 			made(c.owner("e"), wire.NFS4ErrExist, "file", exclusive(7))
-			// What is no file is told apart.
+			// The status names the type of an object that is no regular file.
 			made(c.owner("f"), wire.NFS4ErrIsDir, "dir", creating(wire.Unchecked4, mode(0o640)))
 			made(c.owner("g"), wire.NFS4ErrSymlink, "link", creating(wire.Unchecked4, mode(0o640)))
 			made(c.owner("h"), wire.NFS4ErrSymlink, "fifo", creating(wire.Unchecked4, mode(0o640)))
@@ -104,7 +104,7 @@ func TestCreateModes(t *testing.T) {
 	}
 }
 
-// Of a file that is there an UNCHECKED4 sets the size alone, and only to zero.
+// UNCHECKED4 sets only the size of an existing file, and only to zero.
 func TestUncheckedCreateCuts(t *testing.T) {
 	for _, c := range []struct {
 		attr wire.FAttr4
@@ -216,7 +216,7 @@ func TestOpenDowngrade(t *testing.T) {
 	for _, m := range [][2]uint32{{0, 0}, {4, 0}, {1, 4}, {writeMode, denyNone}, {readMode, denyRead}, {readMode, denyWrite}, {bothMode, denyBoth}, {bothMode, denyNone}} {
 		c.run(t, wire.NFS4ErrInvalid, join(at("file"), o.downgrade(id, m[0], m[1]))...)
 	}
-	// Everything that is open is some of it as well.
+	// The union of all opens is a valid downgrade too.
 	id = stateID(t, c.run(t, ok, join(at("file"), o.downgrade(id, bothMode, denyWrite))...))
 	down := stateID(t, c.run(t, ok, join(at("file"), o.downgrade(id, readMode, denyNone))...))
 	if down.Other != id.Other || down.Seqid != id.Seqid+1 {
@@ -230,7 +230,7 @@ func TestOpenDowngrade(t *testing.T) {
 	c.run(t, ok, join(at("file"), o.close(down))...)
 }
 
-// What denies others does so to special stateids as well (RFC 7530 §9.1.4.3).
+// A deny mode applies to special stateids as well (RFC 7530 §9.1.4.3).
 func TestDenialOfSpecialStateIDs(t *testing.T) {
 	o := newClient(t).owner("o")
 	id := o.opens(t, "file", bothMode, denyBoth)

@@ -93,7 +93,7 @@ func TestStateIDOfSomebodyElse(t *testing.T) {
 	p.oneOf(t, []status{ok, wire.NFS4ErrAccess}, join(at("file"), read(id, 0, 1))...)
 }
 
-// What a read-only export is answered.
+// The answers of a read-only export.
 func TestReadOnlyExport(t *testing.T) {
 	for name, ops := range map[string][]op{
 		"CREATE":  {putRootFH, create("new", wire.NF4Dir, mode(0o755))},

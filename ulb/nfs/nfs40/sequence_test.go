@@ -225,7 +225,7 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// What follows a repeated OPEN works on the file.
+// Operations after a repeated OPEN work on the file.
 func TestReplayOfOpenLeadsToTheFile(t *testing.T) {
 	f := newNumbered(t)
 	ops := []op{putRootFH, f.o.open("file", readMode, denyNone), getFH}

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// What a file system cannot attempt at once is done again on the executor, and nothing is
-// done twice: all tables have the same ends.
+// If a file system cannot attempt a call at once, the executor repeats it, and nothing is
+// done twice: all tables have the same outcome.
 func TestWhereEachCallWaits(t *testing.T) {
 	hesitant = true
 	defer func() { hesitant = false }()
@@ -35,7 +35,7 @@ func exported(t testing.TB, dir string) vfs.FileSystem {
 	return fs
 }
 
-// What the kernel says of an object is answered as what a file system in memory does.
+// Errors of the kernel get the same statuses as those of a file system in memory.
 func TestOnTheMachinesOwnFiles(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("files of all users and devices are made by the superuser alone")
