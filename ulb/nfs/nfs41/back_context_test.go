@@ -107,8 +107,8 @@ func TestCallsUnderAContext(t *testing.T) {
 	})
 }
 
-// What the client is told of its contexts, and what BACKCHANNEL_CTL mends (RFC 8881
-// §18.33.3, §18.46.3).
+// SEQUENCE reports expired contexts to the client, and BACKCHANNEL_CTL replaces them (RFC
+// 8881 §18.33.3, §18.46.3).
 func TestContextsThatEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &client41{}

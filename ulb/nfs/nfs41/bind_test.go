@@ -15,7 +15,8 @@ func bind(p *nfs4test.Peer, id wire.SessionID4, dir wire.ChannelDirFromClient4) 
 	return res
 }
 
-// What a connection is bound to, by what it can do, was bound to, and is asked for.
+// The result of BIND_CONN_TO_SESSION depends on what the connection can carry, how it is
+// bound already, and what the client asks for.
 func TestBindConnToSession(t *testing.T) {
 	const fore, back, foreOr, backOr = wire.Cdfc4Fore, wire.Cdfc4Back, wire.Cdfc4ForeOrBoth, wire.Cdfc4BackOrBoth
 	const isFore, isBack, isBoth = wire.Cdfs4Fore, wire.Cdfs4Back, wire.Cdfs4Both
@@ -103,7 +104,7 @@ func TestConnectionsOfASession(t *testing.T) {
 	other.Conn.Close()
 }
 
-// One that is closed already is not bound.
+// A connection that is closed already is not bound.
 func TestConnectionThatIsClosed(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	s := newClientSession(site.Peer(1), "client")

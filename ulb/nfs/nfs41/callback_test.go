@@ -271,7 +271,7 @@ func backchannelControl(t *testing.T, minor uint32) {
 	}
 }
 
-// What the client answers, and what becomes of the call and of its slot.
+// Each answer of the client, with its effect on the call and on the slot.
 func TestAnswers(t *testing.T) { inEachMinor(t, answers) }
 
 func answers(t *testing.T, minor uint32) {
@@ -399,8 +399,8 @@ func TestEarlyStatuses(t *testing.T) {
 	})
 }
 
-// A client that does not answer is told, and is asked again over a connection that it
-// binds. Calls that wait for a slot get theirs.
+// SEQUENCE tells the client that it does not answer. The server asks it again over the next
+// connection that it binds. Calls that wait for a slot get theirs.
 func TestSilentClient(t *testing.T) {
 	inEachMinor(t, func(t *testing.T, minor uint32) {
 		synctest.Test(t, func(t *testing.T) { silentClient(t, minor) })

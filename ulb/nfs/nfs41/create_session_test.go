@@ -53,7 +53,7 @@ func TestCreateSessionErrors(t *testing.T) {
 			res := create(p, args)
 			is(t, "CREATE_SESSION", res.Status, c.want)
 			if c.want != wire.NFS4OK {
-				// What came to nothing has changed nothing.
+				// A failed CREATE_SESSION has changed nothing.
 				newSession(p, newClient(p, "client", 1), 1)
 				return
 			}

@@ -23,7 +23,7 @@ type modelSlot struct {
 	reply    []byte
 }
 
-// Slots do what a model of them does, whatever requests come in which order.
+// Slots behave as a model of them does, for any order of requests.
 func TestSlotsAgainstAModel(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

@@ -17,8 +17,8 @@ func (k *client41) waits() int {
 	return len(k.waiting)
 }
 
-// A client is asked once at a time whether it answers, however often it binds connections:
-// over the latest of them. Nothing of it outlives the session.
+// The server asks a client whether it answers only once at a time, however often the client
+// binds connections, and over the latest one. The question ends with the session.
 func TestOneQuestionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, other := &client41{silent: true}, &client41{silent: true}
@@ -74,8 +74,8 @@ func TestCallsThatWaitedTooLong(t *testing.T) {
 	})
 }
 
-// What calls to the clients of an address take in memory, and connections beyond the first of
-// their sessions, is bounded with their replies, and given back.
+// The memory for calls to the clients of an address, and for further connections of their
+// sessions, is limited together with their replies, and is given back.
 func TestCallsAndConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, m := site(t, Config{CacheMemory: 256 << 10}, state.Config{})

@@ -26,7 +26,8 @@ func life(t *testing.T, path string, f func(p *nfs4test.Peer)) {
 	})
 }
 
-// After a restart nothing of before is known, and who held something is told to claim it.
+// After a restart the server knows no earlier state, and tells clients that held some to
+// reclaim it.
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
 	complete := op(wire.OpReclaimComplete, &wire.ReclaimComplete4Args{})
@@ -78,8 +79,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// What an incarnation had open is closed when the next is confirmed, and nobody on the
-// receiving goroutine waits for that.
+// When a new incarnation is confirmed, the files of the earlier one are closed. The receiving
+// goroutine does not wait for that.
 func TestConfirmationClosesFiles(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

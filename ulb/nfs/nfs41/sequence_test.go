@@ -58,7 +58,7 @@ func TestSequenceErrors(t *testing.T) {
 	}
 }
 
-// Which operations may stand where (RFC 8881 §18.46.3 and those of each operation).
+// The places where each operation may stand (RFC 8881 §18.46.3 and those of each operation).
 func TestPositions(t *testing.T) {
 	destroyClient := op(wire.OpDestroyClientID, &wire.DestroyClientID4Args{})
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func lookup(name string) nfs4test.Op {
 	return op(wire.OpLookup, &wire.Lookup4Args{Objname: []byte(name)})
 }
 
-// What comes again is answered with the same bytes, over any connection, and is not done
+// A repeated request gets the same bytes as answer, over any connection, and is not executed
 // again.
 func TestReplays(t *testing.T) {
 	rename := []nfs4test.Op{op(wire.OpExchangeID, exchangeArgs("replayed", 1))} // makes another client each time
@@ -279,7 +279,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// What is not idempotent is not begun where its result could not be carried back.
+// An operation that is not idempotent does not begin if the reply has no room for its result.
 func TestRoomIsAskedForFirst(t *testing.T) {
 	site, m := site(t, Config{}, state.Config{})
 	p := site.Peer(1)

@@ -136,8 +136,7 @@ func TestCompoundOfASessionWithoutConnectionEnds(t *testing.T) {
 	}
 }
 
-// A slot outlives an operation that panics: the request was not executed, as far as
-// anybody knows, and the next one may come.
+// A slot survives an operation that panics. The next request may come.
 func TestSlotOutlivesAPanic(t *testing.T) {
 	m := &stalling{}
 	site := nfs4test.New(quiet{t}, nfs4test.Config{Minors: func(sm *state.Manager) [3]nfs4.Minor {
@@ -234,7 +233,7 @@ func TestMemoryForReplies(t *testing.T) {
 				want(t, fmt.Sprint("the same again in slot ", slot), big.with(seq, getFHs...), wire.NFS4OK, len(getFHs)+1)
 			}
 		}
-		// Which the modest one does not pay for.
+		// The client that obeys does not suffer from the other one.
 		want(t, "the modest client's request again", small.with(small.sequenceOp(1), rootOp), wire.NFS4OK, 2)
 		for _, s := range []*session{big, small} {
 			is(t, "DESTROY_SESSION", single(p, op(wire.OpDestroySession, &wire.DestroySession4Args{Sessionid: s.id}), nil), wire.NFS4OK)
