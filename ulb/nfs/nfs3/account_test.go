@@ -19,8 +19,9 @@ func (g guests) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	return nil, rpc.Done
 }
 
-// A principal without an account is refused by an export that wants one, but for what a client
-// asks of the root when it mounts. Without the option it acts as the anonymous user.
+// An export that requires an account refuses a principal without one, except for the calls
+// about the root that a mounting client makes. Without the option, the principal acts as the
+// anonymous user.
 func TestPrincipalWithoutAccount(t *testing.T) {
 	s := newSite(t)
 	s.rpc.Protect(rpc.AuthGSS, guests{})

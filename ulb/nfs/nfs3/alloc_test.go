@@ -14,9 +14,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// What is served in place allocates nothing, from the first byte of the call to
-// the last of the reply, whether the file system is in memory or a directory of
-// the machine.
+// A call that needs no wait allocates nothing, from the first byte of the call to the last of
+// the reply, with a file system in memory and with a directory of the machine.
 func TestSmallCallsDoNotAllocate(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { smallCallsDoNotAllocate(t, newSite(t)) })
 	t.Run("local", func(t *testing.T) {
@@ -56,7 +55,7 @@ func smallCallsDoNotAllocate(t *testing.T, s *site) {
 				s.serve(call)
 			}
 			s.serve(call)
-			// What is remembered of calls is remembered in what earlier ones have left.
+			// Remembered replies reuse the memory of earlier ones.
 			for range 5000 {
 				again()
 			}

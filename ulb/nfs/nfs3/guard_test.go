@@ -38,8 +38,7 @@ func deniedSite(t *testing.T, s *site, deny state.Access) (f wire.FileHandle3, e
 	}
 }
 
-// What a client of NFSv4 has opened with a deny mode is kept from those of NFSv3, until
-// it is closed.
+// A deny mode of an NFSv4 client's open applies to NFSv3 clients until the file is closed.
 func TestDenyModes(t *testing.T) {
 	uses := []struct {
 		name string

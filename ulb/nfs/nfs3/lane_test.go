@@ -10,8 +10,8 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// What needs payload memory is bounded by the lane of its file system, whatever
-// else its arguments are; a handle of nobody's, by none.
+// Calls that need payload memory are limited by the lane of their file system, whatever their
+// other arguments. A call with a handle that is not ours counts in no lane.
 func TestMemoryIsBoundedByTheFileSystemsLane(t *testing.T) {
 	eachSite(t, func(t *testing.T, s *site) {
 		group := func(p wire.Procedure, args encoder) *mem.Group {
