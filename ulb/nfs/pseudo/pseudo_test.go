@@ -260,7 +260,7 @@ func TestViews(t *testing.T) {
 	if up, err := f.Above(view(outside), byName("/data/dir/inner")); up != made || err != nil {
 		t.Errorf("above inner, from outside: %v, %v", up, err)
 	}
-	// What an export covers is what its parent has there.
+	// The object that an export covers is that of the same name in its parent.
 	for c, want := range map[*rpc.Conn]uint64{
 		inside:  attr(t, byName("/data").FS, lookup(t, byName("/data").FS, "dir", "inner")).FileID,
 		outside: find(t, f, "/data/dir/inner").Attr.FileID,
@@ -269,8 +269,8 @@ func TestViews(t *testing.T) {
 			t.Errorf("covered: %d %v %v, want %d", got, ok, err, want)
 		}
 	}
-	// Where the directory is missing, there is none to go up to, and nothing is covered
-	// but a path.
+	// If the directory is missing, there is no parent to go up to, and the export covers only
+	// a path.
 	if _, err := f.Above(view(inside), byName("/data/gone/lost")); err != syscall.ENOENT {
 		t.Errorf("above lost: %v", err)
 	}
@@ -322,7 +322,7 @@ func TestEachPeerSeesItsOwnDirectories(t *testing.T) {
 	}
 }
 
-// What would wait says so, and does nothing.
+// A View that may not wait returns vfs.ErrWouldBlock and does nothing.
 func TestViewThatMayNotWait(t *testing.T) {
 	table := export.NewTable([export.KeySize]byte{1})
 	f := Attach(table)
