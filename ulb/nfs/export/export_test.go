@@ -98,8 +98,8 @@ func TestHandleOfAnExportThatLeftIsGone(t *testing.T) {
 	}
 }
 
-// What is remembered of a handle is remembered of that handle: others that share
-// its place in memory are checked themselves, the forged ones too.
+// A cached handle is used only for the same handle. Other handles in its cache slot, forged
+// ones too, are checked themselves.
 func TestRememberedHandlesAreNotMixedUp(t *testing.T) {
 	tab := table(t, "/a", "/b")
 	all := tab.All()

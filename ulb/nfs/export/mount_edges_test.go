@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// One that is gone is not opened again, whatever still holds it, and is closed although a call
-// waits for it.
+// A mount that is gone is not opened again, whatever still holds it, and is closed although a
+// call waits for it.
 func TestMountIsGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -87,7 +87,7 @@ func TestMountIsBusyWhileACallIsInside(t *testing.T) {
 	})
 }
 
-// What clients opened by the last call that left keeps a mount open.
+// Files that clients opened in the last call that left keep a mount open.
 func TestMountIsHeldWhileItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)

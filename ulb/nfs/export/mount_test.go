@@ -249,8 +249,8 @@ func TestMountIsWantedWhileItCloses(t *testing.T) {
 	})
 }
 
-// One that does not open keeps calls for a moment only, however long it takes, and it is
-// opened once.
+// A mount whose file system opens slowly delays each call only for a moment, and is opened
+// once.
 func TestMountThatOpensSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -277,7 +277,7 @@ func TestMountThatOpensSlowly(t *testing.T) {
 	})
 }
 
-// One that cannot be opened is what it is without crossmnt, and is not tried by each call.
+// A mount that cannot be opened behaves as without crossmnt, and is not tried by each call.
 func TestMountThatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMountSite(t)
@@ -327,8 +327,8 @@ func TestMountThatIsRefused(t *testing.T) {
 	})
 }
 
-// What is not mounted any more, or is another one, or is below an export that is gone, is
-// gone when its last call is.
+// If a mount is unmounted, replaced, or below a removed export, it is closed after its last
+// call.
 func TestMountsGo(t *testing.T) {
 	for what, change := range map[string]func(s *mountSite){
 		"unmounted":          func(s *mountSite) { s.set() },
@@ -387,7 +387,7 @@ func TestMountServes(t *testing.T) {
 	})
 }
 
-// What is not known is looked for, once a call.
+// A mount that the table does not know is looked for, once for each call.
 func TestMissingMounts(t *testing.T) {
 	s := newMountSite(t)
 	looks, known := 0, true

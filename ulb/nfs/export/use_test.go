@@ -63,7 +63,7 @@ func TestRetireWhileCallsEnter(t *testing.T) {
 	}
 }
 
-// Two exports are the same where nothing that a user says of them differs.
+// Two exports are the same if no option that a user can set differs.
 func TestSameExport(t *testing.T) {
 	clients := func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
 	usual := func() *Export { return &Export{Name: "/a", Clients: clients(), ID: 5} }
