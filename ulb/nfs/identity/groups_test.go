@@ -274,7 +274,7 @@ func TestManyClientsThatCycle(t *testing.T) {
 				}
 				uid++
 			}
-			// Those that are looked up already have left the queue.
+			// Users that are being looked up have left the queue.
 			if placed < 1 || placed > maxQueuedOf+lookers {
 				t.Fatalf("client %d has %d places", i, placed)
 			}
@@ -286,7 +286,7 @@ func TestManyClientsThatCycle(t *testing.T) {
 	})
 }
 
-// Of one address no more calls wait than leave its connections usable.
+// The waiting calls of one address are limited, so that its connections stay usable.
 func TestCallsThatWait(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		stall := make(chan struct{})
@@ -353,7 +353,7 @@ func TestNumbersAreBounded(t *testing.T) {
 	})
 }
 
-// What is forgotten is asked for anew, and so is what was being asked for.
+// After Forget every user is looked up anew, including users whose look-up was running.
 func TestForget(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *service, g *Groups) {
 		find(g, oneClient, 1000)
@@ -444,7 +444,7 @@ func TestGroupsBesideEachOther(t *testing.T) {
 	}
 }
 
-// What is known costs no memory.
+// Find of a remembered user allocates no memory.
 func TestFindAllocatesNothing(t *testing.T) {
 	g := NewGroups(GroupsConfig{Look: func(context.Context, uint32) ([]uint32, bool, error) { return []uint32{1}, true, nil }})
 	defer g.Close()

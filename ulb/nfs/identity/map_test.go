@@ -21,7 +21,7 @@ type site struct {
 	now    time.Time
 	asked  []string
 	lines  map[string]string // by "database key"
-	// failing is what the service answers beside.
+	// failing is the error that the service returns, or nil.
 	failing error
 }
 
@@ -96,7 +96,7 @@ func TestNameOfANumber(t *testing.T) {
 	}
 }
 
-// What is not remembered is not looked up by those who must not wait.
+// A call that must not wait does not look up names that are not remembered.
 func TestOnlyWhatIsRememberedIsKnownAtOnce(t *testing.T) {
 	s := newSite(t)
 	blocked := func(what string, want bool) {
@@ -126,7 +126,7 @@ func TestOnlyWhatIsRememberedIsKnownAtOnce(t *testing.T) {
 	blocked("when it is old", true)
 }
 
-// What clients make up is bounded in memory, and takes the place of nothing that there is.
+// Names that clients invent use a limited amount of memory and push out no real name.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	s := newSite(t)
 	if _, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil {
@@ -199,7 +199,7 @@ func TestClientThatNamesUsersWithoutEnd(t *testing.T) {
 			if id, err := s.Number(s.client, User, []byte("far@example.org"), false); err != nil || id != 5000 {
 				t.Errorf("of another address: %d, %v", id, err)
 			}
-			// What is remembered costs nothing.
+			// An answer from memory does not count as a look-up.
 			if id, err := s.Number(c.client(1), User, []byte("far@example.org"), true); err != nil || id != 5000 {
 				t.Errorf("what is remembered: %d, %v", id, err)
 			}
@@ -274,7 +274,7 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// The machine's own getent is asked for what every machine has.
+// The machine's own getent finds entries that every machine has.
 func TestGetent(t *testing.T) {
 	ctx := t.Context()
 	if line, err := New(Config{}).getent(ctx, "passwd", "0"); err != nil || parse(string(line)).id != 0 || !parse(string(line)).found {
@@ -292,7 +292,7 @@ func TestGetent(t *testing.T) {
 	}
 }
 
-// What cannot be asked for is not taken for something that is not there.
+// "No answer" is not taken for "not found".
 func TestServiceThatFails(t *testing.T) {
 	s := newSite(t)
 	s.failing = errors.New("no answer")

@@ -62,8 +62,8 @@ func (d *directory) remove(t *testing.T, file string) {
 	}
 }
 
-// A service that is down may know what no other does: that a user is unknown, or that a list
-// of groups is whole, is not said while it is, of users in the files either.
+// A service that is down may know what no other service does. While it is down, the answer is
+// neither "no such user" nor an incomplete list of groups, even for users in the files.
 func TestServiceThatIsDownIsNoAnswer(t *testing.T) {
 	d, m := newDirectory(t, "files remote")
 	for _, up := range []bool{true, false, true} {
