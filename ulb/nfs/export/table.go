@@ -18,7 +18,7 @@ import (
 type Table struct {
 	seal    *sealer
 	current atomic.Pointer[set]
-	// changing is held while a new current is made.
+	// changing is held while a new set for current is built.
 	changing sync.Mutex
 	root     *Export
 	// missing is the function of OnMissing, or nil.

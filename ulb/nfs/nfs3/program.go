@@ -24,7 +24,7 @@ type Program struct {
 	names *pseudo.FS
 }
 
-// New returns the program over what exports offers.
+// New returns a program that serves exports.
 func New(exports *export.Table) *Program {
 	return &Program{
 		exports:  exports,
