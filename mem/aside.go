@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// The front waits for a contiguous block, and the main zone empties for it. But
-// what a file system that stalls holds does not come back, and may lie so that
-// no block is left. Then the front is set aside, with all lines that ask for so
-// much, and others go on. It has its turn again when there is such a block, or
-// when one could come to be.
+// The front (the line whose turn it is) waits for a contiguous block, and the main zone empties
+// for it. But a stalled file system keeps its blocks, which may lie so that no free run is long
+// enough. Then the pool sets the front aside, with all lines that ask for as many pages, and
+// serves the others. A line set aside gets its turn back when such a block is free, or could
+// become free.
 
 const (
-	// asideTicks is how long the front waits before it is judged whether its
-	// block can come: 3 s.
+	// asideTicks is how long the front waits before the pool judges whether its block can become
+	// free: 3 s.
 	asideTicks = 12
-	// pinnedTicks is how long a block is held before it counts as pinned, even
-	// if its group gives others back: 15 s.
+	// pinnedTicks is the age at which a held block counts as pinned, even if its group releases
+	// other blocks: 15 s.
 	pinnedTicks = 60
 )
 
-// anySize is p.fits where all requests may have a turn.
+// anySize is the value of p.fits if no request is too large to wait for.
 const anySize = math.MaxInt32
 
 // The functions below are called with p.mu held.
 
-// setAside takes l out of the pool's queue.
+// setAside moves l from the pool's queue to the lines set aside.
 func (p *Pool) setAside(l *line) {
 	p.step(l)
 	p.aside.push(l)
@@ -34,7 +34,7 @@ func (p *Pool) setAside(l *line) {
 	p.let(l)
 }
 
-// recall gives lines their turn back for which there is a block.
+// recall gives the turn back to lines set aside for which a block is free.
 func (p *Pool) recall() {
 	p.main.cool()
 	if p.main.has(p.asideLeast) {
@@ -42,7 +42,7 @@ func (p *Pool) recall() {
 	}
 }
 
-// restore gives lines their turn back that may have so many pages.
+// restore gives the turn back to lines set aside if may accepts the pages of their first request.
 func (p *Pool) restore(may func(n int32) bool) {
 	p.asideLeast = anySize
 	for l := p.aside.tail; l != nil; {
@@ -62,8 +62,8 @@ func (p *Pool) restore(may func(n int32) bool) {
 	}
 }
 
-// judge sets the front aside if its block will not come, and gives others that
-// were set aside their turn back if theirs may.
+// judge sets the front aside if its block cannot become free, and gives the turn back to other
+// lines set aside if theirs can.
 func (p *Pool) judge() {
 	waits := p.front != nil && p.tick-p.frontTick >= asideTicks
 	if !waits && p.aside.head == nil {
@@ -82,8 +82,8 @@ func (p *Pool) judge() {
 	p.restore(func(n int32) bool { return n <= fits })
 }
 
-// possible is how many pages the longest run in the main zone has that no pinned
-// block interrupts.
+// possible returns the length, in pages, of the longest run in the main zone without a pinned
+// block.
 func (p *Pool) possible() (pages int32) {
 	pinned := p.pinnedNow[:0]
 	for _, b := range p.buffers {
@@ -102,10 +102,10 @@ func (p *Pool) possible() (pages int32) {
 	return max(pages, p.main.total-from)
 }
 
-// still says that g has given nothing back for asideTicks.
+// still reports whether g has released nothing for asideTicks.
 func (p *Pool) still(g *Group) bool { return p.tick-g.since >= asideTicks }
 
-// listen notes which groups gave memory back since the last tick.
+// listen notes which groups released memory since the last tick.
 func (p *Pool) listen() {
 	for _, g := range p.slots {
 		if g != nil && (g.released != g.seen || g.held == 0) {

@@ -7,26 +7,23 @@ type extent struct {
 	page, pages int32
 }
 
-// buddy is an allocator of contiguous pages. Free pages are kept as blocks of
-// 2^k pages, aligned to their size; neighbours of one size that share a parent
-// are joined at once. An allocation takes exactly the pages asked for: what
-// its block has beyond them stays free.
+// buddy is an allocator of contiguous pages. It keeps free pages as blocks of 2^k pages, aligned
+// to their size, and joins two neighbours of one size that share a parent at once. An allocation
+// takes exactly the requested pages; the rest of its block stays free.
 //
-// A power of two of pages is taken from the smallest block that has them, in
-// O(log n) steps. Any other number is taken from the first run of free pages
-// that is long enough, across blocks: of each 512 pages, 257 that began a block
-// would leave 255 that are worth nothing to the next request for 257. A run is
-// also looked for where there is no block. So an allocation fails only where
-// there is no such run. The search goes through a bit for each page up to the
-// run that it finds.
+// For a power of two, alloc takes the smallest block that is large enough, in O(log n) steps. For
+// any other number, it takes the first run of free pages that is long enough, across blocks.
+// Otherwise 257 pages at the start of a block of 512 would leave 255, too few for the next
+// request for 257. If no block fits a power of two, alloc looks for a run as well. So an
+// allocation fails only if no run is long enough. The search reads one bit for each page up to
+// the run.
 //
-// What is released is kept warm at first, whole, for the next allocation of as
-// many pages, a few extents at most: the usual sizes are taken and given back
-// all the time, and neither splitting nor joining. Warm extents count as free;
-// before an allocation fails they are joined with the rest.
+// A released extent first stays warm: whole, for the next allocation of as many pages. There are
+// few warm extents. Thus the usual sizes are allocated and released without splitting and
+// joining. Warm extents count as free; before an allocation fails, they are joined with the rest.
 //
-// Arrays start as zero and zero means nothing, so that the bookkeeping of
-// pages never used costs no memory either.
+// All arrays begin as zero, and zero means nothing, so that the records of unused pages cost no
+// memory either.
 type buddy struct {
 	total int32 // pages
 	free  int32 // pages
@@ -36,14 +33,13 @@ type buddy struct {
 	heads [maxOrders]int32
 	// nonEmpty has bit k set where heads[k] has a block.
 	nonEmpty uint32
-	// busy has a bit set for each page that is not in a free block. Below page low
-	// all are busy.
+	// busy has a bit set for each page that is not in a free block. All pages below low are busy.
 	busy []uint64
 	low  int32
 	// touched has a bit set for each free page that may be resident.
 	touched []uint64
-	// residue is how many free pages may be resident: bits of touched, and
-	// pages of warm extents, which have no bits.
+	// residue is how many free pages may be resident: the set bits of touched, plus the pages of
+	// warm extents, which have no bits there.
 	residue int32
 	// warm holds an extent of n pages at index n % len(warm).
 	warm [16]extent
@@ -69,7 +65,7 @@ func newBuddy(total int32) *buddy {
 	return a
 }
 
-// alloc takes n contiguous pages; ok is false where there is no such run.
+// alloc takes n contiguous pages. ok is false if no run is long enough.
 func (a *buddy) alloc(n int32) (e extent, ok bool) {
 	if w := &a.warm[n%int32(len(a.warm))]; w.pages == n {
 		e, *w = *w, extent{}
@@ -83,13 +79,12 @@ func (a *buddy) alloc(n int32) (e extent, ok bool) {
 	return e, ok
 }
 
-// has says whether alloc of n pages would succeed, warm extents of other sizes
-// aside.
+// has reports whether alloc of n pages would succeed without joining warm extents of other sizes.
 func (a *buddy) has(n int32) bool {
 	return a.warm[n%int32(len(a.warm))].pages == n || a.find(n) >= 0
 }
 
-// fit takes n pages that are free, and not warm.
+// fit takes n pages that are free and not warm.
 func (a *buddy) fit(n int32) (e extent, ok bool) {
 	if n&(n-1) == 0 {
 		if e, ok = a.split(bits.TrailingZeros32(uint32(n))); ok {
@@ -121,13 +116,13 @@ func (a *buddy) split(k int) (e extent, ok bool) {
 	at := a.heads[from] - 1
 	a.unlink(at, from)
 	e = extent{at, 1 << k}
-	// The tail goes back as the blocks that a split would have left.
+	// The rest of the block goes back as smaller blocks.
 	a.link(extent{at + 1<<k, 1<<from - 1<<k})
 	a.taken(e)
 	return e, true
 }
 
-// taken keeps account of e, which is in no free block any more.
+// taken does the bookkeeping for e, which was just taken from the free blocks.
 func (a *buddy) taken(e extent) {
 	a.free -= e.pages
 	set(a.busy, e)
@@ -137,7 +132,7 @@ func (a *buddy) taken(e extent) {
 	a.residue -= unset(a.touched, e)
 }
 
-// find is the first page of the first run of n pages that are not busy, or -1.
+// find returns the first page of the first run of n pages that are not busy, or -1.
 func (a *buddy) find(n int32) int32 {
 	first := true
 	for page := a.low; page < a.total; {
@@ -169,7 +164,7 @@ func (a *buddy) find(n int32) int32 {
 	return -1
 }
 
-// release gives e back; its pages may be resident.
+// release frees e; its pages may be resident.
 func (a *buddy) release(e extent) {
 	if w := &a.warm[e.pages%int32(len(a.warm))]; w.pages == 0 {
 		*w = e
@@ -181,7 +176,7 @@ func (a *buddy) release(e extent) {
 	a.put(e)
 }
 
-// cool joins the warm extents with the rest and says whether there were any.
+// cool joins the warm extents with the rest. It returns false if there were none.
 func (a *buddy) cool() bool {
 	any := false
 	for i, e := range a.warm {
@@ -197,7 +192,7 @@ func (a *buddy) cool() bool {
 	return any
 }
 
-// put frees e without touching the residency of its pages.
+// put frees e and leaves the touched bits of its pages alone.
 func (a *buddy) put(e extent) {
 	a.free += e.pages
 	unset(a.busy, e)
@@ -210,8 +205,8 @@ func (a *buddy) put(e extent) {
 	}
 }
 
-// link puts e on the free lists where none of its blocks can have a free
-// buddy.
+// link puts e on the free lists without joining. The caller knows that none of its blocks has a
+// free buddy.
 func (a *buddy) link(e extent) {
 	for e.pages > 0 {
 		k := a.piece(e)
@@ -221,7 +216,7 @@ func (a *buddy) link(e extent) {
 	}
 }
 
-// piece is the order of the largest aligned block at the start of e.
+// piece returns the order of the largest aligned block at the start of e.
 func (a *buddy) piece(e extent) int {
 	k := bits.Len32(uint32(e.pages)) - 1
 	if e.page != 0 {
@@ -293,16 +288,15 @@ func unset(of []uint64, e extent) (changed int32) {
 	return changed
 }
 
-// wordOf is the word that holds the bit of page from, its bits of pages in
-// [from, to), and the first page of the next word.
+// wordOf returns the index of the word with the bit of page from, a mask of that word's bits for
+// pages in [from, to), and the first page of the next word.
 func wordOf(from, to int32) (w int32, mask uint64, next int32) {
 	w, next = from/64, min(to, (from/64+1)*64)
 	mask = ^uint64(0) << (from % 64) & (^uint64(0) >> (63 - (next-1)%64))
 	return w, mask, next
 }
 
-// lastTouched finds the highest touched page below limit, or -1. Warm extents
-// are not looked at.
+// lastTouched returns the highest touched page below limit, or -1. It ignores warm extents.
 func (a *buddy) lastTouched(limit int32) int32 {
 	if limit <= 0 {
 		return -1
@@ -318,8 +312,8 @@ func (a *buddy) lastTouched(limit int32) int32 {
 	return int32(w*64 + bits.Len64(word) - 1)
 }
 
-// carve takes the free block of at most 2^most pages that holds the free page
-// given, as an allocation would, but leaves its touched bits as they are.
+// carve takes a block of at most 2^most pages around the given free page, like an allocation, but
+// leaves its touched bits alone.
 func (a *buddy) carve(page int32, most int) extent {
 	e := a.lift(page)
 	if whole := e; e.pages > 1<<most {
@@ -332,7 +326,7 @@ func (a *buddy) carve(page int32, most int) extent {
 	return e
 }
 
-// lift takes the free block that holds the free page given off its list.
+// lift takes the free block around the given free page off its list.
 func (a *buddy) lift(page int32) extent {
 	k := 0
 	at := page

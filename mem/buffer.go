@@ -2,25 +2,24 @@ package mem
 
 import "sync/atomic"
 
-// A Buffer is a contiguous block of payload memory, page-aligned, counted by
-// references. It implements xdr.Releaser.
+// A Buffer is a contiguous block of payload memory, page-aligned, counted by references. It
+// implements xdr.Releaser.
 //
-// A Buffer starts with one reference. The memory goes back to its pool, share
-// and group when the last one is released; using Bytes after that is a programmer's
-// error. All methods may be called from any goroutine.
+// A Buffer starts with one reference. Releasing the last one returns the memory to its pool,
+// share and group; using Bytes after that is a programming error. All methods may be called from
+// any goroutine.
 type Buffer struct {
 	bytes  []byte
 	refs   atomic.Int32
 	share  *Share
 	group  *Group
-	tick   uint64  // of the pool, when it was granted
-	unused *Buffer // the pool's list
+	tick   uint64  // the pool's tick when it was granted
+	unused *Buffer // the next in the pool's list of unused Buffers
 	extent
 }
 
-// Bytes is the memory: as many bytes as were asked for, with a capacity of
-// whole pages. Its content is undefined at first: bytes that a reply or a file
-// will see must be written first.
+// Bytes returns the memory: the requested number of bytes, with a capacity of whole pages. Its
+// content is undefined at first: write every byte before it goes to a reply or a file.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // Retain adds a reference.
@@ -31,15 +30,14 @@ func (b *Buffer) Retain() {
 	b.refs.Add(1)
 }
 
-// Release drops a reference. It may call Granted of requests that waited for
-// the memory.
+// Release drops a reference. If requests waited for the memory, it may call their Granted.
 func (b *Buffer) Release() {
 	s := b.share
 	if s == nil {
 		panic("mem: Release of a released Buffer")
 	}
-	// A Buffer that is not in use has its next user's reference counted already:
-	// with one reference nothing needs to be written.
+	// An unused Buffer already counts the reference of its next user. So with one reference
+	// nothing has to be written.
 	if b.refs.Load() != 1 {
 		if b.refs.Add(-1) > 0 {
 			return
@@ -49,8 +47,8 @@ func (b *Buffer) Release() {
 	s.free(b)
 }
 
-// buffer makes the Buffer of e. p.mu is held. Buffers are used again: in
-// steady state none is allocated.
+// buffer returns the Buffer for e. The caller holds p.mu. Unused Buffers are used again, so that
+// in steady state none is allocated.
 func (p *Pool) buffer(s *Share, g *Group, e extent, size int) *Buffer {
 	b := p.unused
 	if b == nil {

@@ -5,36 +5,35 @@ import (
 	"time"
 )
 
-// A Client is what all shares of one client hold together. In the pool, clients
-// take turns: a client that asks for little does not stand behind all that
-// another asks for. There is one for each key that shares were opened with, and
-// it is forgotten with the last share and the last that was held.
+// A Client is the sum of all shares of one client. In the pool clients take turns: a small
+// request of one client does not wait behind all requests of another. There is one Client for
+// each key of open shares. The pool forgets it when its last share is closed and its last memory
+// is released.
 type Client struct {
 	pool *Pool
 	key  any // nil: a share without a key is a client by itself
 
 	// Guarded by pool.mu.
 	holding
-	small  int32        // pages of the reserve among them
+	small  int32        // its pages of the reserve
 	heap   atomic.Int64 // bytes charged by its shares; changed under pool.mu
-	shares int          // that are open
-	lines  int          // of its shares, that wait
+	shares int          // number of open shares
+	lines  int          // number of waiting lines of its shares
 	turns  *turn
 	ended  uint64
 	id     uint64
 
-	// blamed: a share was ended lately because its peer pinned memory that others
-	// waited for. Others have their turns first, until then.
+	// blamed: lately one of its shares was ended, because its peer pinned memory that others
+	// waited for. Until the time until, other clients get their turns first.
 	blamed bool
 	until  time.Time
 
-	// The sweeper's: bytes that
-	// its shares hold without progress.
+	// stuck is for the sweeper: bytes that its shares hold without progress.
 	stuck int64
 }
 
-// client is the Client of a key, made if need be. pool.mu is held, as for all
-// below.
+// client returns the Client of a key, and makes it if needed. The caller holds pool.mu, as for
+// all functions below.
 func (p *Pool) client(key any) *Client {
 	if c := p.clients[key]; c != nil && key != nil {
 		return c
@@ -47,7 +46,7 @@ func (p *Pool) client(key any) *Client {
 	return c
 }
 
-// forget drops a client of which nothing is left, and nothing is to be remembered.
+// forget drops a client that holds nothing, waits for nothing and is not blamed.
 func (c *Client) forget() {
 	if c.gone() && !c.blamed {
 		delete(c.pool.clients, c.key)
@@ -59,16 +58,16 @@ func (c *Client) gone() bool {
 }
 
 const (
-	// blame is how long a client is blamed, and most how many are at a time that
-	// have no share.
+	// blame is how long a client stays blamed. If there are more than mostBlame clients, blamed
+	// ones without a share are forgotten earlier.
 	blame     = time.Minute
 	mostBlame = 4096
-	// blamedGrace is grace for the peers of a client that is blamed: they come
-	// back, and do the same.
+	// blamedGrace replaces grace for a blamed client, because its peers come back and do the same
+	// again.
 	blamedGrace = time.Second
 )
 
-// grace is how long a peer of the client may stay below the least rate.
+// grace returns how long a peer of the client may stay below the least rate.
 func (c *Client) grace() time.Duration {
 	if c.blamed {
 		return blamedGrace
@@ -76,7 +75,7 @@ func (c *Client) grace() time.Duration {
 	return grace
 }
 
-// forgive ends what clients are blamed for, when its time is over.
+// forgive ends the blame of clients whose time is over.
 func (p *Pool) forgive(now time.Time) {
 	for _, c := range p.clients {
 		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.gone()) {
@@ -86,10 +85,10 @@ func (p *Pool) forgive(now time.Time) {
 	}
 }
 
-// within says whether n pages more, in g, leave c within its fair part: as much as
-// each client would have if all that hold or wait had the same. What it holds in
-// one group does not take its floor in another away, since a file system that
-// stalls is no fault of the client's.
+// within reports whether c stays within its fair part with n more pages in g. The fair part is
+// the total divided by the number of clients that hold or wait. If c exceeds it through other
+// groups, it may still have a small part in g, because a stalled file system is not the client's
+// fault.
 func (c *Client) within(g *Group, n int32) bool {
 	p := c.pool
 	if p.active <= 1 {
@@ -103,5 +102,5 @@ func (c *Client) within(g *Group, n int32) bool {
 	return have == 0 || have+n <= part/(2*(p.groups+1))
 }
 
-// pagesIn is how many pages n bytes come to.
+// pagesIn returns the number of pages for n bytes.
 func pagesIn(n int64) int64 { return (n + PageSize - 1) / PageSize }

@@ -1,21 +1,21 @@
 package mem
 
-// The functions here are called with p.mu held; deliver and drain let it go.
-
-// settle makes r ready to be told of b or err.
+// The functions in this file are called with p.mu held; deliver and drain unlock it.
+//
+// settle makes r ready: Granted will be called with b or err.
 func (p *Pool) settle(r *Request, b *Buffer, err error) {
 	r.place, r.buffer, r.err = inReady, b, err
 	r.share.owed++
 	p.ready.push(r)
 }
 
-// deliveries is how many Granted calls one goroutine makes before it hands the
-// rest to another, so that a caller that releases memory is not kept for long.
+// deliveries is how many Granted calls one goroutine makes before another goroutine takes over,
+// so that a caller of Release is not delayed for long.
 const deliveries = 16
 
-// deliver unlocks p.mu and calls Granted for all that is ready. One goroutine
-// at a time does so: calls come in the order of the grants, and a Granted that
-// releases memory does not recurse.
+// deliver unlocks p.mu and calls Granted of all ready requests. Only one goroutine at a time does
+// that: so the calls come in the order of the grants, and a Granted that releases memory does not
+// recurse.
 func (p *Pool) deliver() {
 	if p.waiting > 0 || p.short {
 		p.watch()
@@ -28,7 +28,7 @@ func (p *Pool) deliver() {
 	p.drain()
 }
 
-// drain is the body of deliver, for the goroutine that set p.delivering.
+// drain is deliver's loop, for the goroutine that set p.delivering.
 func (p *Pool) drain() {
 	for n := 0; p.ready.head != nil; n++ {
 		if n == deliveries {

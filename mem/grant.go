@@ -2,7 +2,8 @@ package mem
 
 // The functions here are called with p.mu held.
 
-// charge adds n pages to what s, its client and g hold, of the main zone or not.
+// charge adds n pages to the holdings of s, its client and g. main: they are pages of the main
+// zone.
 func (p *Pool) charge(s *Share, g *Group, n int32, main bool) {
 	if g.held == 0 && g != &p.ungrouped {
 		p.enlist(g)
@@ -15,7 +16,7 @@ func (p *Pool) charge(s *Share, g *Group, n int32, main bool) {
 	}
 }
 
-// discharge takes them off.
+// discharge undoes charge.
 func (p *Pool) discharge(s *Share, g *Group, n int32, main bool) {
 	s.add(g, -n)
 	c := s.client
@@ -30,8 +31,7 @@ func (p *Pool) discharge(s *Share, g *Group, n int32, main bool) {
 	}
 }
 
-// takeIdle takes n pages of the main zone for a request of g where none waits for
-// them.
+// takeIdle takes n pages of the main zone for a request of g, unless a line waits for them.
 func (p *Pool) takeIdle(g *Group, n int32) (extent, bool) {
 	if p.front != nil || p.large.head != nil || g.crowds() || !g.room(n) {
 		return extent{}, false
@@ -39,7 +39,7 @@ func (p *Pool) takeIdle(g *Group, n int32) (extent, bool) {
 	return p.takeMain(n)
 }
 
-// enqueue puts r at the end of its line.
+// enqueue puts r at the end of its line. A line without requests is opened first.
 func (p *Pool) enqueue(r *Request, g *Group) {
 	small := r.pages <= smallPages
 	l := r.share.line(g, small)
@@ -57,8 +57,8 @@ func (p *Pool) enqueue(r *Request, g *Group) {
 	}
 }
 
-// dequeue takes r out of its line, and forgets a line that is empty. What waits
-// behind the line is the caller's to look at.
+// dequeue takes r out of its line and closes the line if it is empty. The caller has to serve the
+// lines that waited behind it.
 func (p *Pool) dequeue(r *Request) (empty bool) {
 	l := r.line
 	l.remove(r)
@@ -74,7 +74,7 @@ func (p *Pool) dequeue(r *Request) (empty bool) {
 	return true
 }
 
-// stand puts a line where it has to wait.
+// stand puts a line into the queue where it has to wait.
 func (p *Pool) stand(l *line) {
 	switch g := l.group; {
 	case p.park(l):
@@ -87,7 +87,8 @@ func (p *Pool) stand(l *line) {
 	}
 }
 
-// park moves l to its share's list if the share has no room for it.
+// park moves l to its share's list if the share has no room for its first request. It returns
+// false otherwise.
 func (p *Pool) park(l *line) bool {
 	s, g := l.share, l.group
 	if s.full == nil || s.full == l {
@@ -104,8 +105,8 @@ func (p *Pool) park(l *line) bool {
 	return true
 }
 
-// step takes l out of the list that it stands in, if any, to wait elsewhere. It
-// says whether l had its group's turn: another line has it now.
+// step takes l out of its list, so that it can wait elsewhere. If l had its group's turn, it
+// gives the turn up and returns true.
 func (p *Pool) step(l *line) (next bool) {
 	if l.in != nil {
 		p.leave(l)
@@ -118,8 +119,8 @@ func (p *Pool) step(l *line) (next bool) {
 	return true
 }
 
-// let lets the other lines of l's share go on, where l waits for something else
-// than its share.
+// let lets the other lines of l's share continue, because l waits for something other than its
+// share.
 func (p *Pool) let(l *line) {
 	if s := l.share; s.full == l {
 		s.full = nil
@@ -127,8 +128,8 @@ func (p *Pool) let(l *line) {
 	}
 }
 
-// unpark lets the parked lines of s go on for which there is room: the one that
-// the share is full for before any other.
+// unpark lets the parked lines of s continue if there is room. The line s.full comes before any
+// other.
 func (p *Pool) unpark(s *Share) {
 	for l := s.parked.head; l != nil; {
 		if s.full != nil {
@@ -156,7 +157,7 @@ func (p *Pool) unpark(s *Share) {
 	}
 }
 
-// goOn lets lines go on after s gave something back.
+// goOn lets lines continue after s returned memory.
 func (p *Pool) goOn(s *Share) {
 	p.unpark(s)
 	p.admitAll()
@@ -171,7 +172,7 @@ func (p *Pool) grant() {
 	if p.aside.head != nil {
 		p.recall()
 	}
-	// A small line that is served may let a large one of its share go on.
+	// A small line that was served may let a large line of its share continue.
 	for again := true; again; {
 		for p.grantMain() {
 		}
@@ -183,9 +184,9 @@ func (p *Pool) grant() {
 	}
 }
 
-// grantMain serves the front: the line that has the turn for the main zone. It
-// is charged what it asks for, keeps its turn until there is a block for it, and
-// no other line gets pages of the main zone meanwhile.
+// grantMain serves the front, the line whose turn it is in the main zone. The front is charged
+// for its first request and keeps its turn until a block is free; meanwhile no other line gets
+// pages of the main zone.
 func (p *Pool) grantMain() bool {
 	if p.front == nil {
 		l := p.choose()
@@ -205,9 +206,8 @@ func (p *Pool) grantMain() bool {
 	return true
 }
 
-// choose says which line of p.large has its turn: the first of a client that is
-// within its fair part, or if there is none, the first. Lines that have to wait
-// elsewhere go there.
+// choose returns the next line of p.large: the first one of a client within its fair part, or
+// without such a client the first one. It moves lines that have to wait elsewhere.
 func (p *Pool) choose() *line {
 	for {
 		var within, first *line
@@ -230,7 +230,7 @@ func (p *Pool) choose() *line {
 		if within == nil {
 			within = first
 		}
-		// Lines may have come while others went.
+		// Moving lines away may have let others in.
 		if within != nil || p.large.head == nil && !p.passed {
 			return within
 		}
@@ -239,8 +239,8 @@ func (p *Pool) choose() *line {
 	}
 }
 
-// grantSmall serves small lines, from the main zone where no line waits for that.
-// It says whether it served any.
+// grantSmall serves small lines, from the main zone if no line waits for that, otherwise from the
+// reserve. It returns false if it served none.
 func (p *Pool) grantSmall() (any bool) {
 	for again := true; again; any = any || again {
 		again = false
@@ -253,7 +253,7 @@ func (p *Pool) grantSmall() (any bool) {
 	return any
 }
 
-// grantTurn serves one line of a turn in p.small, if it can.
+// grantTurn serves one line of a turn in p.small. It returns false if it cannot serve any.
 func (p *Pool) grantTurn(t *turn) bool {
 	for l := t.lines.head; l != nil; {
 		next := l.next
@@ -274,7 +274,7 @@ func (p *Pool) grantTurn(t *turn) bool {
 	return false
 }
 
-// serve gives e, which is charged, to the first request of l.
+// serve gives e, which is charged already, to the first request of l.
 func (p *Pool) serve(l *line, e extent) {
 	s, g, r := l.share, l.group, l.head
 	next, full := g.next == l, s.full == l
@@ -294,7 +294,7 @@ func (p *Pool) serve(l *line, e extent) {
 	}
 }
 
-// withdraw takes a waiting request back.
+// withdraw takes a waiting request out, for Cancel and Close.
 func (p *Pool) withdraw(r *Request) {
 	l := r.line
 	s, g := l.share, l.group
@@ -313,13 +313,13 @@ func (p *Pool) withdraw(r *Request) {
 		g.next = nil
 	}
 	if !p.dequeue(r) {
-		// Its next request may have its turn where this had to wait.
+		// The line's next request may not have to wait where this one did.
 		p.leave(l)
 		p.stand(l)
 	}
 }
 
-// shut closes s and settles all that it waits for.
+// shut closes s. All its waiting requests get ErrClosed.
 func (p *Pool) shut(s *Share) {
 	if s.closed {
 		return

@@ -1,39 +1,39 @@
 package mem
 
-// A Group bounds what the holders of one thing may hold of a Pool together,
-// whatever their shares: all calls into one file system, which may stall with
-// all of them. Requests that name a Group draw on it and on their share. Those
-// that name none draw on one that has no limit of its own.
+// A Group bounds the memory that all calls into one file system may hold of a Pool together,
+// whatever their shares, because all of them may stall with it. A request that names a Group
+// counts in the Group and in its share. Requests that name none count in a common Group without a
+// limit of its own.
 //
-// A request whose Group is at its limit waits in the Group, charged to nothing,
-// and holds up no other Group. In a Group clients take turns as they do in the
-// pool. One larger than the limit is granted when the Group holds nothing.
+// If a Group is at its limit, a request waits in the Group, charged to nothing, and delays no
+// other Group. In a Group, clients take turns as in the pool. A request larger than the limit is
+// granted when the Group holds nothing.
 //
-// However many Groups hold all that they may, for ever, every other finds its
-// floor: in the main zone, and in each share (Config.Groups).
+// Even if many Groups hold all that they may, for ever, every other Group still has its floor: in
+// the main zone, and in each share (Config.Groups).
 type Group struct {
 	pool *Pool
 
 	// Guarded by pool.mu.
 	held    int32 // pages
-	main    int32 // of the main zone among them
-	slot    int32 // while it holds anything: its place in pool.slots and in holdings
-	lines   int   // lines that name it
-	waiting queue // lines that the limit holds back
-	// next is the line that has the group's turn and waits in pool.large. While
-	// there is one, no other enters.
+	main    int32 // its pages of the main zone
+	slot    int32 // its index in pool.slots and in holdings, while it holds anything
+	lines   int   // number of lines that name it
+	waiting queue // lines that wait for its limit
+	// next is the group's line that waits in pool.large. Only one line of a group whose limit
+	// held lines back waits there at a time.
 	next   *line
-	listed bool // in pool.crowded
+	listed bool // in the list pool.crowded
 
-	released uint64 // blocks given back
+	released uint64 // number of blocks released
 
-	// The sweeper's.
-	seen  uint64 // of released
-	since uint64 // tick when that changed last
-	wants int64  // pages that lines wait for too long here
+	// For the sweeper.
+	seen  uint64 // released at the last tick
+	since uint64 // tick when released changed last
+	wants int64  // pages that its lines have waited for too long
 }
 
-// group is g, or the group of requests that name none.
+// group returns g, or for nil the group of requests that name none.
 func (p *Pool) group(g *Group) *Group {
 	if g == nil {
 		return &p.ungrouped
@@ -41,26 +41,25 @@ func (p *Pool) group(g *Group) *Group {
 	return g
 }
 
-// NewGroup makes a Group. It needs no end: an idle one that nothing refers to is
-// gone.
+// NewGroup makes a Group. It needs no Close: an idle Group without references is garbage.
 func (p *Pool) NewGroup() *Group { return &Group{pool: p} }
 
-// LimitGroups bounds what one Group may hold to n bytes, where Config.Group lets it
-// hold more. Groups that hold more now keep it until they give it back.
+// LimitGroups lowers the limit of each Group to n bytes, unless it is lower already. A Group that
+// holds more keeps its memory until its calls release it.
 func (p *Pool) LimitGroups(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.groupLimit = min(p.groupLimit, int32(n/PageSize))
 }
 
-// Idle says that the group holds nothing now, and no request waits for it.
+// Idle reports whether the group holds nothing and no request waits for it.
 func (g *Group) Idle() bool {
 	g.pool.mu.Lock()
 	defer g.pool.mu.Unlock()
 	return g.held == 0 && g.lines == 0
 }
 
-// InUse is how many bytes the group holds now.
+// InUse returns how many bytes the group holds now.
 func (g *Group) InUse() int64 {
 	g.pool.mu.Lock()
 	defer g.pool.mu.Unlock()
@@ -73,10 +72,10 @@ func (g *Group) InUse() int64 {
 
 // The functions below are called with pool.mu held.
 
-// crowds says that requests wait for g: what comes now stands behind them.
+// crowds reports whether lines wait for g. A new line then waits behind them.
 func (g *Group) crowds() bool { return g.next != nil || g.waiting.head != nil }
 
-// room says whether g may have n pages more of the main zone.
+// room reports whether g may have n more pages of the main zone.
 func (g *Group) room(n int32) bool {
 	p := g.pool
 	if g.main == 0 {
@@ -89,13 +88,13 @@ func (g *Group) room(n int32) bool {
 	if p.mainHeld+n <= d.commons/2 || g.main+n <= d.floor {
 		return true
 	}
-	// Of what the others leave of the commons, a group leaves a third: the second
-	// file system that stalls finds something, too.
+	// The commons are the pages above all floors. A group has to leave a third of the commons
+	// that the others do not use, so that a second file system that stalls finds some as well.
 	before, after := d.above(g.main), d.above(g.main+n)
 	return after <= 2*(d.commons-(p.common-before)-after)
 }
 
-// hold adds n pages, of the main zone or not, to what g holds.
+// hold adds n pages to the holding of g. main: they are pages of the main zone.
 func (g *Group) hold(n int32, main bool) {
 	g.held += n
 	if !main {
@@ -121,15 +120,13 @@ func (p *Pool) enlist(g *Group) {
 	p.slots = append(p.slots, g)
 }
 
-// delist takes back the slot of a group that holds nothing, so that all holdings
-// are 0 there.
+// delist takes back the slot of a group that holds nothing. All holdings are 0 at that slot.
 func (p *Pool) delist(g *Group) {
 	p.slots[g.slot] = nil
 	p.vacant = append(p.vacant, g.slot)
 }
 
-// crowd puts l into the group's queue. A line that had the group's turn already
-// keeps it.
+// crowd puts l into the group's queue. A line that had the group's turn becomes the first there.
 func (p *Pool) crowd(g *Group, l *line) {
 	first := p.step(l)
 	p.join(&g.waiting, l)
@@ -143,7 +140,7 @@ func (p *Pool) crowd(g *Group, l *line) {
 	p.let(l)
 }
 
-// admit lets the line that has the group's turn go on, if there is room.
+// admit lets the group's first lines continue while there is room.
 func (p *Pool) admit(g *Group) {
 	for g.next == nil && g.waiting.head != nil {
 		l := g.waiting.first()
@@ -160,8 +157,8 @@ func (p *Pool) admit(g *Group) {
 	}
 }
 
-// admitAll lets lines go on in all groups where some wait, and forgets the groups
-// where none waits any more. Groups take turns.
+// admitAll does that for all groups with waiting lines, in turn, and removes groups without
+// waiting lines from the list.
 func (p *Pool) admitAll() {
 	if len(p.crowded) == 0 {
 		return

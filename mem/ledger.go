@@ -2,24 +2,22 @@ package mem
 
 import "sync/atomic"
 
-// ledgerStep is by how much a Ledger may differ from what its share is charged, in
-// bytes.
+// ledgerStep is the largest difference, in bytes, between a Ledger and the charges of its share.
 const ledgerStep = 16 << 10
 
-// A Ledger gathers what one connection makes this process keep in the Go heap, in
-// small steps, and charges its share in large ones: most changes cost an atomic
-// addition. A share with a Ledger is charged by nothing else. The zero Ledger
-// charges no share.
+// A Ledger adds up the Go heap memory that one connection makes this process keep. It collects
+// small changes and charges the share in large steps, so that most changes cost one atomic
+// addition. Nothing else charges a share with a Ledger. The zero Ledger charges no share.
 type Ledger struct {
 	share   *Share
 	n, told atomic.Int64
 }
 
-// Open makes the ledger one of s. It comes before the first Add.
+// Open makes l the ledger of s. Call it before the first Add.
 func (l *Ledger) Open(s *Share) { l.share = s }
 
-// Add takes note of n bytes more, or less where n is below 0. Half as much again is
-// charged, for what the garbage collector leaves about.
+// Add adds n bytes; a negative n removes them. The share is charged half as much again, for
+// garbage that is not collected yet.
 func (l *Ledger) Add(n int) {
 	if l.share == nil || n == 0 {
 		return
@@ -30,7 +28,7 @@ func (l *Ledger) Add(n int) {
 	}
 	p := l.share.pool
 	p.mu.Lock()
-	// Others add at the same time: what counts is what stands here now.
+	// Other goroutines may have added meanwhile. Charge the present value.
 	is = l.n.Load()
 	l.told.Store(is)
 	l.share.charges(is + is/2 - l.share.heap)

@@ -1,27 +1,27 @@
 package mem
 
-// place says where a Request is.
+// place is where a Request is.
 type place uint8
 
 const (
 	nowhere place = iota
 	inLine        // waits in a line
-	inReady       // Pool.ready: settled, Granted is to be called
+	inReady       // in Pool.ready: Granted will be called
 )
 
-// queued is what the pool remembers of a Request.
+// queued is the pool's bookkeeping of a Request.
 type queued struct {
 	share      *Share
 	line       *line
 	pages      int32
 	place      place
-	tick       uint64 // of Get
+	tick       uint64 // when Get was called
 	buffer     *Buffer
 	err        error
 	next, prev *Request
 }
 
-// fifo is a queue of Requests from which any can be taken out.
+// fifo is a queue of Requests that allows removal in the middle.
 type fifo struct {
 	head, tail *Request
 }
@@ -50,8 +50,8 @@ func (q *fifo) remove(r *Request) {
 	r.next, r.prev = nil, nil
 }
 
-// A line is what one share waits for in one group, in the order of Get: its
-// small requests, or its others. Lines wait as a whole:
+// A line holds the waiting requests of one share in one group, in the order of Get. Small
+// requests and others have separate lines. A line waits as a whole, in one of these lists:
 //
 //	Share.parked   its share is at the limit
 //	Group.waiting  its group is at the limit
@@ -59,7 +59,7 @@ func (q *fifo) remove(r *Request) {
 //	Pool.large     waits for the main zone
 //	Pool.aside     there is no block so large at present
 //
-// Nothing is charged for a line that waits, but for the pool's front.
+// Nothing is charged for a line that waits, except the pool's front.
 type line struct {
 	fifo
 	share *Share
@@ -68,10 +68,10 @@ type line struct {
 	pages int64 // of its requests
 	count int
 
-	in         *lines // the list that it stands in
-	turn       *turn  // whose list that is, if a turn's
+	in         *lines // the list that holds it
+	turn       *turn  // the turn that this list belongs to, or nil
 	next, prev *line  // in that list
-	mate       *line  // the share's next
+	mate       *line  // the share's next line
 }
 
 // lines is a list of lines.
@@ -114,22 +114,21 @@ func (q *lines) remove(l *line) {
 	l.in, l.next, l.prev = nil, nil, nil
 }
 
-// A queue is where clients take turns, and the lines of a client within its turn.
+// A queue is a list of turns: clients take turns, and within its turn a client's lines do.
 type queue struct {
 	head, tail *turn
 }
 
-// A turn is the lines of one client in one queue.
+// A turn holds the lines of one client in one queue.
 type turn struct {
 	lines
 	client     *Client
 	queue      *queue
 	next, prev *turn
-	mate       *turn // the client's next, in another queue
+	mate       *turn // the client's next turn, in another queue
 }
 
-// push puts t last: behind all others, or, unless its client is blamed, before those
-// of clients that are.
+// push puts t last. If its client is not blamed, t comes before the turns of blamed clients.
 func (q *queue) push(t *turn) {
 	at := q.tail
 	for !t.client.blamed && at != nil && at.client.blamed {
@@ -173,7 +172,7 @@ func (q *queue) remove(t *turn) {
 	t.next, t.prev = nil, nil
 }
 
-// first is the line that has the turn, or nil.
+// first returns the line whose turn it is, or nil.
 func (q *queue) first() *line {
 	if q.head == nil {
 		return nil
@@ -181,8 +180,8 @@ func (q *queue) first() *line {
 	return q.head.lines.head
 }
 
-// each calls f for each line, in the order of turns; f may take its line out. It
-// ends when f returns false.
+// each calls f for each line, in the order of turns, until f returns false. f may remove its
+// line.
 func (q *queue) each(f func(l *line) bool) {
 	for t := q.head; t != nil; {
 		after := t.next
@@ -199,8 +198,7 @@ func (q *queue) each(f func(l *line) bool) {
 
 // The functions below are called with p.mu held.
 
-// line is the line of s that a request of g, small or not, stands in; nil where
-// none waits.
+// line returns the line of s for requests of g, small or not, or nil.
 func (s *Share) line(g *Group, small bool) *line {
 	for l := s.lines; l != nil; l = l.mate {
 		if l.group == g && l.small == small {
@@ -210,7 +208,7 @@ func (s *Share) line(g *Group, small bool) *line {
 	return nil
 }
 
-// open makes a line, which stands nowhere yet.
+// open makes a line that is in no list yet.
 func (p *Pool) open(s *Share, g *Group, small bool) *line {
 	l := p.unusedLine
 	if l == nil {
@@ -227,7 +225,7 @@ func (p *Pool) open(s *Share, g *Group, small bool) *line {
 	return l
 }
 
-// close forgets a line without requests that stands nowhere.
+// close forgets a line without requests that is in no list.
 func (p *Pool) close(l *line) {
 	s := l.share
 	at := &s.lines
@@ -244,8 +242,8 @@ func (p *Pool) close(l *line) {
 	p.unusedLine = l
 }
 
-// join puts l into q: behind the other lines of its client, whose turn comes
-// last if it had none.
+// join puts l into q, behind the other lines of its client. If the client has no turn in q, it
+// gets the last one.
 func (p *Pool) join(q *queue, l *line) {
 	c := l.share.client
 	t := c.turns
@@ -266,8 +264,7 @@ func (p *Pool) join(q *queue, l *line) {
 	l.turn = t
 }
 
-// leave takes l out of the list that it stands in. Its client keeps its turn for
-// other lines.
+// leave takes l out of its list. If its client has other lines there, the client keeps its turn.
 func (p *Pool) leave(l *line) {
 	t := l.turn
 	l.in.remove(l)
@@ -285,8 +282,8 @@ func (p *Pool) leave(l *line) {
 	p.unusedTurn = t
 }
 
-// served ends the turn of l: it is the last of its client's lines now, and the
-// client the last in the queue.
+// served ends the turn of l: l becomes the last of its client's lines, and its client the last in
+// the queue.
 func (l *line) served() {
 	t := l.turn
 	t.lines.remove(l)
@@ -295,7 +292,7 @@ func (l *line) served() {
 	t.queue.push(t)
 }
 
-// promote gives l the turn in its queue.
+// promote makes l the first in its queue.
 func (l *line) promote() {
 	t := l.turn
 	t.lines.remove(l)

@@ -2,31 +2,29 @@ package mem
 
 import "math"
 
-// Several groups share a limit, a share's or the main zone, so that each finds
-// room whatever the others hold: a file system that stalls holds what it has for
-// as long as it stalls. Each group is sure of a floor. What lies above the
-// floors is common: any group may have it, until it is gone.
+// Several groups divide a limit: that of a share, or the main zone. Each group always has its
+// floor, because a stalled file system keeps its memory for as long as it stalls. The memory
+// above the floors, the commons, goes to any group, first come, first served.
 //
-// With all groups at the most that they may hold, the sum is the limit: floors
-// and commons make up the whole of it. A group that holds nothing may have one
-// request larger than its floor where there are pages for it, or a small ceiling
-// could never serve it.
+// Floors and commons add up to the limit. A group that holds nothing may have one request larger
+// than its floor if there are pages for it; otherwise a small ceiling could never serve that
+// request.
 
 const (
-	// floorLeast is a floor's least size, where the limit allows: one READ or
-	// WRITE of 1 MiB, with room for its words.
+	// floorLeast is a floor's least size, where the limit allows: one READ or WRITE of 1 MiB,
+	// with room for its header.
 	floorLeast = (1<<20 + 64<<10) / PageSize
-	// floorMost is a floor's largest size. More is not needed to go on working.
+	// floorMost is a floor's largest size. More is not needed to continue working.
 	floorMost = (16 << 20) / PageSize
 )
 
-// parts says how a limit is shared out, in pages.
+// parts is the division of a limit, in pages.
 type parts struct {
 	floor, commons int32
 }
 
-// share shares out a limit among the groups named, and the ungrouped requests as
-// one more. A single group shares with no other: it may have everything.
+// share divides a limit among the given number of groups, plus one for the ungrouped requests.
+// With a single group there is no floor: it may have everything.
 func share(limit, groups int32) parts {
 	if groups <= 1 {
 		return parts{0, math.MaxInt32}
@@ -36,11 +34,10 @@ func share(limit, groups int32) parts {
 	return parts{floor, limit - n*floor}
 }
 
-// above is how much of the commons a group takes that holds n pages.
+// above returns how many pages of the commons a group with n pages uses.
 func (d parts) above(n int32) int32 { return max(0, n-d.floor) }
 
-// A holding is what a share or a client holds, in pages: in all, and by slot of
-// the groups.
+// A holding counts the pages of a share or a client: in all, and by slot of each group.
 type holding struct {
 	pages int32
 	by    []int32
@@ -54,7 +51,7 @@ func (h *holding) add(g *Group, n int32) {
 	h.by[g.slot] += n
 }
 
-// of is how much of it is held in g.
+// of returns how many pages of it belong to g.
 func (h *holding) of(g *Group) int32 {
 	if g.held == 0 || int(g.slot) >= len(h.by) {
 		return 0
@@ -62,8 +59,8 @@ func (h *holding) of(g *Group) int32 {
 	return h.by[g.slot]
 }
 
-// lets says whether a holding that is shared out by d may grow by n pages in g,
-// as far as other groups are concerned.
+// lets reports whether a holding with the division d may grow by n pages in g without taking
+// another group's floor.
 func (h *holding) lets(d parts, g *Group, n int32) bool {
 	if h.pages+n <= d.commons {
 		return true

@@ -19,10 +19,10 @@ const MinCeiling = 4 << 20
 // maxPages keeps sums of pages within an int32: 2 TiB.
 const maxPages = 1 << 29
 
-// noLimit is more than any group can hold, with what waits.
+// noLimit is more pages than any group can hold or wait for.
 const noLimit = 2*maxPages + maxPages/2
 
-// maxGroups is how many groups may be expected.
+// maxGroups bounds Config.Groups.
 const maxGroups = 1 << 16
 
 // ErrTooLarge: the request exceeds what the pool or the share could ever give.
@@ -31,27 +31,27 @@ var ErrTooLarge = errors.New("mem: request exceeds the ceiling")
 // ErrClosed: the pool or the share was closed before the request was granted.
 var ErrClosed = errors.New("mem: closed")
 
-// DeviceHook makes an arena usable by a device before a block of it is handed
-// to that device (verbs registers it; the software RNIC needs nothing). It is
-// called once for each arena and hook.
+// DeviceHook makes an arena usable by a device, before any block goes to that device. verbs
+// registers the memory with it; the software RNIC needs none. The pool calls it once for each
+// arena and hook.
 type DeviceHook func(arena []byte) error
 
-// Config says how large a Pool may get.
+// Config bounds a Pool.
 type Config struct {
-	// Ceiling is the most memory at any time, in bytes, what is charged among it;
-	// rounded down to whole pages. At least MinCeiling. A sixteenth of it, and
-	// at least 1 MiB, is for requests of at most 64 KiB only.
+	// Ceiling is the most memory at any time, in bytes, charges included. It is rounded down to
+	// whole pages and is at least MinCeiling. A sixteenth of it, and at least 1 MiB, is for
+	// requests of at most 64 KiB only.
 	Ceiling int64
 	// Share is the most that one Share may hold, in bytes; 0 means half of
 	// the ceiling.
 	Share int64
-	// Group is the most that one Group may hold, in bytes, beside what it has of
-	// the part for small requests; 0 means half of the ceiling.
+	// Group is the most that one Group may hold, in bytes, not counting its part of the reserve
+	// for small requests; 0 means half of the ceiling.
 	Group int64
-	// Groups is how many Groups will hold memory at the same time, at most. Each
-	// is sure of a floor, of 1 MiB or more where the ceiling allows, in all and
-	// in each share, whatever the others hold and for however long. If there are
-	// more, no floor is sure. With 0 or 1 there are no floors.
+	// Groups is the largest number of Groups that will hold memory at the same time. Each has a
+	// floor, of 1 MiB or more if the ceiling allows it, in all and in each share, whatever the
+	// others hold. If there are more Groups, no floor is guaranteed. With 0 or 1 there are no
+	// floors.
 	Groups int
 }
 
@@ -59,17 +59,17 @@ type Config struct {
 // from any goroutine.
 type Pool struct {
 	arena   []byte
-	limit   int32 // of a share, pages
+	limit   int32 // most pages of a share
 	pressed atomic.Bool
 
 	// mu guards all that follows and the fields of Clients, Shares, Groups,
 	// queued Requests and unused Buffers. No callback runs under it.
 	mu                      sync.Mutex
-	groupLimit              int32  // of a group, pages of the main zone
+	groupLimit              int32  // most pages of a group in the main zone
 	main, reserve           *buddy // the zones
 	mainInUse, reserveInUse int32
 	unused                  *Buffer
-	buffers                 []*Buffer // all, unused ones too
+	buffers                 []*Buffer // all, unused ones included
 
 	clients   map[any]*Client // by key
 	clientIDs uint64
@@ -79,43 +79,43 @@ type Pool struct {
 	heapPages int64
 
 	ungrouped             Group
-	slots                 []*Group // that hold memory; nil where there is none
-	vacant                []int32  // slots
-	groups                int32    // that the limits are shared out among
+	slots                 []*Group // groups that hold memory, by slot; nil for a free slot
+	vacant                []int32  // free slots
+	groups                int32    // the limits are divided among so many groups
 	mainParts, shareParts parts
-	mainHeld              int32 // pages of the main zone, the front's too
-	common                int32 // of them, above the groups' floors
+	mainHeld              int32 // pages held of the main zone, including the front's
+	common                int32 // of them, pages above the groups' floors
 
 	waiting    int      // requests in lines
 	large      queue    // lines that wait for the main zone
 	small      queue    // small lines that wait for the reserve
-	crowded    []*Group // where lines wait, and some where none does
-	passed     bool     // a group's turn is to be given to another line
+	crowded    []*Group // groups with waiting lines, and some without
+	passed     bool     // a group's turn is free for another line
 	front      *line    // the line whose turn it is, charged for its first request
 	frontTick  uint64
 	aside      lines
-	asideLeast int32 // no request aside asks for less, in pages
-	fits       int32 // the most pages that are worth waiting for
+	asideLeast int32 // the smallest request aside, in pages
+	fits       int32 // requests of more pages are not worth waiting for
 	ready      fifo  // requests whose Granted is to be called
 	delivering bool
 	unusedLine *line
 	unusedTurn *turn
 
-	// What looks after all that while memory is short.
-	short     bool        // as pressed
+	// State of the sweeper, which runs while memory is short.
+	short     bool        // the same value as pressed
 	sweeper   *time.Timer // nil: memory is not short
 	tick      uint64
 	asked     []*Share
-	leaving   []*Share // told to end not long ago
+	leaving   []*Share // shares whose holders were told to end a short time ago
 	pinnedNow []extent
-	wants     int64 // pages that lines in the pool's queues waited for too long
+	wants     int64 // pages that lines in the pool's queues have waited for too long
 
 	closed   bool
 	unmapped bool
 
 	trimming bool
 	trimDone sync.Cond
-	pinned   int // device hooks: the kernel must not take pages from them
+	pinned   int // device hooks: while there are any, Trim must not give pages back
 
 	peak                            int32 // pages
 	recent, earlier                 int32 // most pages in use, this housekeeping interval and the last
@@ -123,8 +123,7 @@ type Pool struct {
 	trimmed                         uint64
 }
 
-// NewPool maps an arena of cfg.Ceiling bytes. No memory is used until blocks
-// of it are.
+// NewPool maps an arena of cfg.Ceiling bytes. Pages use memory only once they are written.
 func NewPool(cfg Config) (*Pool, error) {
 	if cfg.Ceiling < MinCeiling || cfg.Ceiling/PageSize > maxPages {
 		return nil, fmt.Errorf("mem: ceiling of %d bytes is not within [%d, %d]",
@@ -169,7 +168,7 @@ func NewPool(cfg Config) (*Pool, error) {
 	return p, nil
 }
 
-// pages is a limit in pages: half of the ceiling where it is 0.
+// pages returns a limit in pages: half of the ceiling if limit is 0.
 func (cfg *Config) pages(of string, limit int64) (int32, error) {
 	switch {
 	case limit == 0:
@@ -180,12 +179,11 @@ func (cfg *Config) pages(of string, limit int64) (int32, error) {
 	return int32(min(limit, cfg.Ceiling) / PageSize), nil
 }
 
-// total is how many pages the arena has.
+// total returns how many pages the arena has.
 func (p *Pool) total() int32 { return p.main.total + p.reserve.total }
 
-// OnArena shows the arena to a device, which may pin it. From then on Trim does
-// nothing: a device goes on using the pages that it knows. It must not be
-// called by a DeviceHook.
+// OnArena passes the arena to a device, which may pin it. From then on Trim does nothing, because
+// the device keeps using the same pages. It must not be called by a DeviceHook.
 func (p *Pool) OnArena(hook DeviceHook) error {
 	p.mu.Lock()
 	if p.closed {
@@ -207,9 +205,9 @@ func (p *Pool) OnArena(hook DeviceHook) error {
 	return err
 }
 
-// Close closes every share. The arena is unmapped when the last Buffer is
-// released, unless a device was shown it: what it may still do with the pages
-// is not known here, and the mapping stays for the life of the process.
+// Close closes every share. The arena is unmapped when the last Buffer is released. But if a
+// device has seen the arena, it stays mapped for the life of the process, because the device may
+// still use the pages.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -223,13 +221,13 @@ func (p *Pool) Close() {
 	p.deliver()
 }
 
-// unmap lets the arena go when nothing can reach it any more. p.mu is held.
+// unmap unmaps the arena when nothing can use it any more. The caller holds p.mu.
 func (p *Pool) unmap() {
 	if !p.closed || p.unmapped || p.inUse() > 0 || p.trimming || p.pinned > 0 {
 		return
 	}
 	p.unmapped = true
-	// Munmap fails for arguments that are no mapping only: a programmer's error.
+	// Munmap fails only for wrong arguments: a programming error.
 	if err := unix.Munmap(p.arena); err != nil {
 		panic("mem: unmapping the arena: " + err.Error())
 	}

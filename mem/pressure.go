@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// A Holder is the connection that a Share belongs to, as the pool sees it when
-// memory is short. Both methods are called without a lock, on a goroutine of the
-// pool, and must not block.
+// A Holder is the connection of a Share. The pool calls it when memory is short, without a lock,
+// on a goroutine of its own. The methods must not block.
 type Holder interface {
-	// Progress says how many bytes moved between this process and the peer so
-	// far, and whether what the share holds waits for the peer now: for the rest
-	// of a message, for an RDMA Read to be answered, for a reply to be taken.
-	// What a file system or an executor keeps does not.
+	// Progress returns how many bytes moved between this process and the peer so far, and whether
+	// the share's memory now waits for the peer: for the rest of a message, for the answer to an
+	// RDMA Read, or for the peer to take a reply. Memory that a file system or an executor uses
+	// does not wait for the peer.
 	Progress() (moved uint64, waitsForPeer bool)
-	// End tells the holder to end the connection, so that what its share holds
-	// comes back. It is called once at most, and perhaps while the share is
-	// being closed, or after. The error says why, and is an ErrNoProgress.
+	// End makes the holder end the connection, so that its share's memory is released. The pool
+	// calls it at most once, perhaps while the share is being closed or after that. The error
+	// gives the reason, and is an ErrNoProgress.
 	End(why error)
 }
 
@@ -28,27 +27,27 @@ type Holder interface {
 var ErrNoProgress = errors.New("mem: memory is short, and the peer makes no progress")
 
 const (
-	// sweepEvery is a tick: how often the pool looks while memory is short.
+	// sweepEvery is the length of a tick: the sweeper runs so often while memory is short.
 	sweepEvery = 250 * time.Millisecond
-	// patienceTicks is how long a request waits before shares are ended for it:
-	// more than 1 s.
+	// patienceTicks is how long a request waits before the pool ends shares for it: more than 1
+	// s.
 	patienceTicks = 4
 	// grace is how long a peer may stay below the least rate.
 	grace = 2500 * time.Millisecond
-	// ticksToForgive is how often blame is looked after: every 5 s.
+	// ticksToForgive is the interval of forgive: every 5 s.
 	ticksToForgive = 20
-	// endedTicks is how long what an ended share holds counts as coming back: 2 s.
+	// endedTicks is how long the pool counts the memory of an ended share as about to be
+	// released: 2 s.
 	endedTicks = 8
 )
 
-// leastRate is how many bytes a second a peer has to move while memory is short,
-// for a share that holds so many bytes: all of it in 8 s, or 1 MiB a second. A
-// byte a second is no progress.
+// leastRate is the least rate, in bytes per second, for the peer of a share that holds so many
+// bytes, while memory is short: everything in 8 s, or 1 MiB per second if that is less.
 func leastRate(held int64) float64 { return float64(min(held/8, 1<<20)) }
 
-// progress is what the sweeper knows of a share: the time since which the peer
-// stays below the least rate. Only told and toldTick are guarded by pool.mu, the
-// others are the sweep's, of which there is one at a time.
+// progress is the sweeper's record of a share: since when the peer stays below the least rate.
+// pool.mu guards only told and toldTick. The sweep alone uses the others, and only one sweep runs
+// at a time.
 type progress struct {
 	told     bool // End was called, or is about to be
 	toldTick uint64
@@ -56,12 +55,12 @@ type progress struct {
 	tick  uint64 // of the last look
 	begun time.Time
 	moved uint64
-	least int64 // held at all times since, in bytes
+	least int64 // the least held since begun, in bytes
 	now   int64 // held, in bytes
 	slow  time.Duration
 }
 
-// look asks how far the share's peer got.
+// look asks for the share's progress and records it.
 func (s *Share) look(tick uint64, now time.Time) {
 	moved, waits := s.holder.Progress()
 	m := &s.progress
@@ -76,8 +75,8 @@ func (s *Share) look(tick uint64, now time.Time) {
 	m.begun, m.moved, m.least, m.slow = now, moved, m.now, 0
 }
 
-// strained says whether the pool has anything to look after, and lets Pressed
-// say whether memory is short. p.mu is held.
+// strained updates Pressed, and reports whether the sweeper has anything to do. The caller holds
+// p.mu.
 func (p *Pool) strained() bool {
 	p.short = p.front != nil || p.large.head != nil || p.small.head != nil || p.aside.head != nil ||
 		p.overdrawn() > 0
@@ -87,16 +86,16 @@ func (p *Pool) strained() bool {
 	return p.short || len(p.crowded) > 0 || p.swollen()
 }
 
-// watch sees to it that the pool is swept while there is need. p.mu is held.
+// watch starts the sweeper if it is needed. The caller holds p.mu.
 func (p *Pool) watch() {
 	if p.strained() && p.sweeper == nil && !p.closed {
-		// What was noted of the shares is of another time.
+		// A new tick makes the old records of the shares invalid.
 		p.tick++
 		p.sweeper = time.AfterFunc(sweepEvery, p.sweep)
 	}
 }
 
-// sweep is what the pool does each tick while memory is short.
+// sweep is the sweeper's work at each tick.
 func (p *Pool) sweep() {
 	p.mu.Lock()
 	p.admitAll()
@@ -143,7 +142,7 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// look sees to lines that wait for too long. p.mu is held.
+// look handles lines that have waited too long. The caller holds p.mu.
 func (p *Pool) look() {
 	p.tick++
 	p.listen()
@@ -155,8 +154,8 @@ func (p *Pool) look() {
 	p.grant()
 }
 
-// promote makes small lines that waited too long wait for the main zone, like any
-// other: there they get their turn, however many smaller ones there are.
+// promote moves small lines that have waited too long to the queue for the main zone, where they
+// get their turn even if many smaller requests keep coming.
 func (p *Pool) promote() {
 	p.small.each(func(l *line) bool {
 		if p.late(l) {
@@ -167,14 +166,14 @@ func (p *Pool) promote() {
 	})
 }
 
-// late says whether the first of l waits for longer than it should.
+// late reports whether the first request of l has waited too long.
 func (p *Pool) late(l *line) bool { return p.tick-l.head.tick > patienceTicks }
 
-// condemn chooses among the shares asked those that are to be ended, largest
-// holders first: by client, then by share. p.mu is held.
+// condemn chooses the shares to end among those asked, the largest holders first: by client, then
+// by share. The caller holds p.mu.
 //
-// No share is ended for what it waits for itself, nor for requests that it could
-// not help: those that wait for a group are helped by what is held in it.
+// It ends no share for the sake of its own requests, and none whose memory would not help the
+// requests that wait: only memory held in a group helps requests that wait for that group.
 func (p *Pool) condemn(asked []*Share, now time.Time) []*Share {
 	p.want()
 	need := max(p.overdrawn(), 0)
@@ -216,7 +215,7 @@ func (p *Pool) condemn(asked []*Share, now time.Time) []*Share {
 	return stuck
 }
 
-// want adds up what lines waited too long for: of the pool, and in each group.
+// want adds up the pages that lines have waited for too long: in the pool, and in each group.
 func (p *Pool) want() {
 	p.wants = 0
 	add := func(l *line) bool {
@@ -241,8 +240,8 @@ func (p *Pool) want() {
 	}
 }
 
-// helps says whether another share would have more of what it waits for, if s were
-// ended: one of another client, or of another connection of the same.
+// helps reports whether ending s would help another share, of the same or another client, that
+// has waited too long.
 func (p *Pool) helps(s *Share) bool {
 	if p.overdrawn() > 0 {
 		return true

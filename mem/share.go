@@ -1,10 +1,10 @@
 package mem
 
-// A Request asks a Share for one block. The zero Request with Size and Granted
-// set is ready for use; it may be used again from within Granted on.
+// A Request asks a Share for one block. The zero Request with Size and Granted set is ready for
+// use; it may be used again once Granted is called, also inside Granted.
 type Request struct {
-	// Size is how many bytes are needed. 0 gives an empty Buffer that
-	// occupies a page.
+	// Size is how many bytes are needed. A Request of 0 bytes gets an empty Buffer that occupies
+	// a page.
 	Size int
 	// Granted is called exactly once for each Get that was not cancelled,
 	// with a Buffer of Size bytes and one reference, or with an error
@@ -12,46 +12,45 @@ type Request struct {
 	// the goroutine that released the memory, or the pool's own: it must be
 	// short, must not block, and may release, Get and Cancel. No lock is held.
 	Granted func(r *Request, b *Buffer, err error)
-	// Context is the caller's own.
+	// Context is for the caller.
 	Context any
-	// Group, where set, bounds the request too. It belongs to the same Pool.
+	// Group, if set, bounds the request as well. It belongs to the same Pool.
 	Group *Group
 
 	queued // the pool's bookkeeping
 }
 
-// A Share is what one connection may hold of a Pool. All methods may be called
-// from any goroutine, none blocks.
+// A Share is the part of a Pool for one connection. All methods may be called from any goroutine;
+// none blocks.
 type Share struct {
 	pool    *Pool
 	client  *Client
 	holder  Holder
 	limit   int32 // pages
-	largest int32 // pages of one request
+	largest int32 // most pages of one request
 
 	// Guarded by pool.mu.
 	holding
 	heap   int64 // bytes charged
-	lines  *line // that wait
-	parked lines // those that the limit holds back
-	// full is the line that the limit held back first. Until its first request is
-	// granted no other line goes on, or small requests would starve a large one.
+	lines  *line // its waiting lines
+	parked lines // lines that wait for the limit
+	// full is the first line that waits for the limit. Until its first request is granted, no
+	// other line continues; otherwise small requests would starve a large one.
 	full   *line
-	owed   int // requests that are ready, their Granted not called
-	at     int // in pool.shares
+	owed   int // ready requests whose Granted is not called yet
+	at     int // its index in pool.shares
 	closed bool
 
 	progress
 }
 
-// NewShare opens a share of the pool, of a client by itself. Of a closed pool it
-// is closed as well.
+// NewShare opens a share that is a client by itself. A closed pool returns a closed share.
 func (p *Pool) NewShare() *Share { return p.OpenShare(nil, nil) }
 
-// OpenShare opens a share of the client with the key given, which must be
-// comparable: its address, say. Shares with equal keys are one client's. A nil
-// key stands for a client by itself. The holder, unless nil, is asked about
-// progress when memory is short, and told if it has to end.
+// OpenShare opens a share of the client with the given key, which must be comparable, for example
+// an address. Shares with equal keys belong to one client. A share with a nil key is a client by
+// itself. When memory is short, the pool asks the holder, if not nil, about progress, and may
+// tell it to end.
 func (p *Pool) OpenShare(client any, h Holder) *Share {
 	s := &Share{pool: p, holder: h, limit: p.limit, largest: min(p.limit, p.main.total)}
 	p.mu.Lock()
@@ -67,10 +66,10 @@ func (p *Pool) OpenShare(client any, h Holder) *Share {
 	return s
 }
 
-// Get asks for r.Size bytes. r belongs to the share until Granted is called,
-// or Cancel returned true. Of one share and one group (or none), requests of more
-// than 64 KiB are granted in the order of Get, and so are the others. A Request
-// that still waits must not be handed to Get again.
+// Get asks for r.Size bytes. r belongs to the share until Granted is called, or Cancel returned
+// true. In one share and one group (or none), requests of more than 64 KiB are granted in the
+// order of Get; so are requests of up to 64 KiB, in an order of their own. A Request that still
+// waits must not be handed to Get again.
 func (s *Share) Get(r *Request) {
 	p := s.pool
 	n := pagesOf(r.Size)
@@ -115,11 +114,10 @@ func (s *Share) Get(r *Request) {
 	p.deliver()
 }
 
-// TryGet gives size bytes at once or not at all: it fails where Get would
-// wait or refuse.
+// TryGet returns size bytes at once or fails: it fails if Get would wait or return an error.
 func (s *Share) TryGet(size int) (*Buffer, bool) { return s.TryGetIn(nil, size) }
 
-// TryGetIn is TryGet for what a group bounds too; nil is none.
+// TryGetIn is TryGet with a group; nil means none.
 func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	n := pagesOf(size)
 	s.pool.mu.Lock()
@@ -131,9 +129,9 @@ func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	return b, b != nil
 }
 
-// Cancel takes back a Request that still waits; Granted will not be called.
-// Where it returns false, Granted was called or is about to be, and the caller
-// releases what it gets by that.
+// Cancel takes back a Request that still waits; then Granted will not be called. If it returns
+// false, Granted was called or is about to be called, and the caller has to release the Buffer
+// that Granted gets.
 func (s *Share) Cancel(r *Request) bool {
 	p := s.pool
 	p.mu.Lock()
@@ -148,9 +146,8 @@ func (s *Share) Cancel(r *Request) bool {
 	return true
 }
 
-// Close ends the share: what waits gets ErrClosed, and so does every later
-// Get. Buffers already granted go back by Release, as ever, and charges by
-// Discharge.
+// Close ends the share: waiting requests and every later Get get ErrClosed. The caller still has
+// to release granted Buffers and to discharge charges.
 func (s *Share) Close() {
 	p := s.pool
 	p.mu.Lock()
@@ -159,7 +156,7 @@ func (s *Share) Close() {
 	p.deliver()
 }
 
-// InUse is how many bytes of payload memory the share holds now.
+// InUse returns how many bytes of payload memory the share holds now.
 func (s *Share) InUse() int64 {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
@@ -172,12 +169,12 @@ func (s *Share) InUse() int64 {
 
 // The functions below are called with pool.mu held.
 
-// room says whether the limit allows n pages more: in all, and of g.
+// room reports whether the share's limit allows n more pages: in all, and for g.
 func (s *Share) room(g *Group, n int32) (inAll, ofGroup bool) {
 	return s.pages+n <= s.limit, s.lets(s.pool.shareParts, g, n)
 }
 
-// take gives n pages where no request waits that comes before the caller's.
+// take returns a Buffer of n pages, or nil if they are not free or another request comes first.
 func (s *Share) take(g *Group, n int32, size int) *Buffer {
 	p := s.pool
 	if s.lines != nil && (s.full != nil || s.line(g, n <= smallPages) != nil) {
@@ -196,7 +193,7 @@ func (s *Share) take(g *Group, n int32, size int) *Buffer {
 	return p.buffer(s, g, e, size)
 }
 
-// free takes back the memory of a Buffer whose last reference went.
+// free takes back the memory of a Buffer whose last reference was released.
 func (s *Share) free(b *Buffer) {
 	p := s.pool
 	p.mu.Lock()
@@ -215,8 +212,8 @@ func (s *Share) free(b *Buffer) {
 	p.deliver()
 }
 
-// pagesOf is how many pages size bytes occupy; more than any limit for a size
-// that cannot be.
+// pagesOf returns how many pages size bytes occupy. For an invalid size it returns more than any
+// limit.
 func pagesOf(size int) int64 {
 	if size < 0 {
 		return maxPages + 1

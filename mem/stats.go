@@ -10,25 +10,24 @@ type Stats struct {
 	Ceiling, InUse, Peak int64 // bytes of payload memory
 	// Charged is how many bytes of the heap are charged to shares.
 	Charged int64
-	// Small is what is in use of the part that is kept for small requests, in bytes.
+	// Small is how many bytes of the reserve for small requests are in use.
 	Small int64
 	// Resident is an upper bound of the arena's bytes that occupy memory.
 	Resident int64
 	// Trimmed counts the bytes given back to the kernel.
 	Trimmed uint64
-	// Waiting is how many requests wait now, Aside how many connections with a
-	// request for a block so large that there can be none at present.
+	// Waiting is how many requests wait now. Aside is how many lines wait for a block so large
+	// that none can become free at present.
 	Waiting, Aside int
-	// Shares is how many are open, Clients how many clients have one or hold
-	// something, those without a key aside. Active is how many clients hold
-	// memory or wait for it.
+	// Shares is how many are open. Clients is how many clients with a key have a share or hold
+	// memory. Active is how many clients hold memory or wait for it.
 	Shares, Clients, Active int
-	// Granted counts requests that got memory, Waited those of them and of
-	// others that had to queue, Refused those answered with an error.
+	// Granted counts requests that got memory, Waited requests that had to queue, Refused
+	// requests that got an error.
 	Granted, Waited, Refused uint64
 	// Ended counts the shares whose holders were told to end.
 	Ended uint64
-	// Pressed says what Pool.Pressed does.
+	// Pressed is the value of Pool.Pressed.
 	Pressed bool
 }
 
@@ -61,12 +60,12 @@ func (p *Pool) Stats() Stats {
 	}
 }
 
-// ClientStats is what one client holds.
+// ClientStats describes one client.
 type ClientStats struct {
-	// Client is the key that its shares were opened with, nil where they had none.
+	// Client is the key that its shares were opened with, or nil.
 	Client any
-	// Held is its payload memory, with what the request whose turn it is asks
-	// for, Charged its part of the heap, in bytes.
+	// Held is its payload memory, including the request whose turn it is. Charged is its part of
+	// the heap. Both are in bytes.
 	Held, Charged int64
 	Shares        int // that are open
 	// Waiting is how many of its requests wait.
@@ -75,8 +74,8 @@ type ClientStats struct {
 	Ended uint64
 }
 
-// Largest is a snapshot of the clients that hold most, so many at most. Clients
-// that have no open share are left out.
+// Largest returns at most so many clients, those that hold the most memory. It leaves out clients
+// without an open share.
 func (p *Pool) Largest(most int) []ClientStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()

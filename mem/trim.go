@@ -2,19 +2,18 @@ package mem
 
 import "golang.org/x/sys/unix"
 
-// trimOrder is the largest block, 2^trimOrder pages, that is out of use at a
-// time while the kernel takes its pages: 1 MiB.
+// trimOrder is the largest block, 2^trimOrder pages (1 MiB), that trim takes out of use while the
+// kernel takes its pages.
 const trimOrder = 8
 
 // Trim gives the memory of all free pages back to the kernel and returns how
 // many bytes that were. It stops early when a request waits.
 func (p *Pool) Trim() int64 { return p.trim(0, false) }
 
-// Housekeep gives back what was not needed lately: free pages beyond the most
-// that was in use at any time since the call before the last, and what charges
-// leave no room for. Call it every few seconds; a pool that is idle for two
-// intervals occupies nothing, and one that is busy keeps its pages. It returns
-// how many bytes were given back.
+// Housekeep gives memory back that was not needed lately: free pages beyond the peak use since
+// the call before the last, and pages for which charges leave no room. Call it every few seconds:
+// a pool that is idle for two intervals then occupies nothing, and a busy one keeps its pages. It
+// returns how many bytes it gave back.
 func (p *Pool) Housekeep() int64 {
 	p.mu.Lock()
 	most := max(int64(p.total())-p.heapPages, 0)
@@ -24,8 +23,8 @@ func (p *Pool) Housekeep() int64 {
 	return p.trim(keep, false)
 }
 
-// trim gives free pages back, highest first, until no more than keep pages of
-// the arena may be resident. Unless it is urgent it stops when a request waits.
+// trim gives free pages back, the highest first, until at most keep pages of the arena may be
+// resident. If it is not urgent, it stops when a request waits.
 func (p *Pool) trim(keep int32, urgent bool) int64 {
 	p.mu.Lock()
 	if p.trimming || p.closed {
@@ -44,8 +43,8 @@ func (p *Pool) trim(keep int32, urgent bool) int64 {
 	return gone
 }
 
-// trimZone is trim for the zone that begins at the page given. p.mu is held, and
-// let go and taken again.
+// trimZone is trim for one zone, which begins at the given page of the arena. The caller holds
+// p.mu; trimZone unlocks it during system calls.
 func (p *Pool) trimZone(zone *buddy, begin, keep int32, urgent bool) (gone int64) {
 	below := zone.total
 	for p.pinned == 0 && (urgent || p.waiting == 0) && p.resident() > keep {
@@ -54,8 +53,7 @@ func (p *Pool) trimZone(zone *buddy, begin, keep int32, urgent bool) (gone int64
 		if last < 0 {
 			break
 		}
-		// The block is taken out of the allocator, so that the kernel's work
-		// is done without the lock.
+		// Take the block out of the allocator, so that the system call can run without the lock.
 		e := zone.carve(last, trimOrder)
 		below = e.page
 		p.mu.Unlock()

@@ -1,22 +1,20 @@
 package mem
 
-// The arena has two zones. Any request may have pages of the main zone. The
-// reserve, at the arena's end, is for small requests only: they find memory
-// there while large ones hold all of the main zone, or wait for it. While a large
-// request waits, no small one gets main pages: the main zone empties for the
-// large one, whatever goes on in the reserve.
+// The arena has two zones. Any request may have pages of the main zone. The reserve, at the
+// arena's end, is for small requests only: they find memory there while large requests hold the
+// whole main zone or wait for it. While a large request waits, no small one gets pages of the
+// main zone, so that the main zone empties for the large one.
 
-// smallPages is the most that a small request asks for: 64 KiB.
+// smallPages is the largest size of a small request: 64 KiB.
 const smallPages = (64 << 10) / PageSize
 
-// reserveOf is how many of an arena's pages the reserve has: a sixteenth, and
-// at least 1 MiB.
+// reserveOf returns the size of the reserve in pages: a sixteenth of the arena, and at least 1
+// MiB.
 func reserveOf(total int32) int32 { return max(total/16, (1<<20)/PageSize) }
 
 // The functions below are called with p.mu held.
 
-// takeMain takes n contiguous pages of the main zone. Heap that is charged takes
-// the place of pages.
+// takeMain takes n contiguous pages of the main zone. Charged heap bytes take the place of pages.
 func (p *Pool) takeMain(n int32) (extent, bool) {
 	if int64(p.mainInUse+n)+p.heapPages > int64(p.main.total) {
 		return extent{}, false
@@ -42,20 +40,19 @@ func (p *Pool) takeReserve(c *Client, g *Group, n int32) (extent, bool) {
 	return e, ok
 }
 
-// mayTake says whether c may have n pages more of the reserve.
+// mayTake reports whether c may have n more pages of the reserve.
 //
-// What one client may have goes down with the cube of what is free, from an
-// eighth of the reserve to a page. So the first that come find as much as they
-// need, and there is still a page for the client that comes when hundreds have
-// taken what they could. A group may have as much as it leaves free; beyond that
-// each of its clients may have a page.
+// A client's limit falls with the cube of the free part of the reserve, from an eighth of the
+// reserve to one page. So the first clients get as much as they need, and there is still a page
+// for a new client after hundreds have taken their part. A group may hold as much of the reserve
+// as it leaves free; beyond that, each of its clients may have one page.
 func (p *Pool) mayTake(c *Client, g *Group, n int32) bool {
 	free, all := int64(p.reserve.free), int64(p.reserve.total)
 	most := max(free*free/all*free/all/8, 1)
 	return int64(c.small+n) <= most && (g.held-g.main+n <= p.reserve.free || c.small+n <= 1 || p.groups <= 1)
 }
 
-// putBack gives e, which c held, back to its zone.
+// putBack returns e, which c held, to its zone.
 func (p *Pool) putBack(c *Client, e extent) {
 	if e.page < p.main.total {
 		p.main.release(e)
@@ -67,8 +64,8 @@ func (p *Pool) putBack(c *Client, e extent) {
 	c.small -= e.pages
 }
 
-// inUse is how many pages are handed out.
+// inUse returns how many pages are handed out.
 func (p *Pool) inUse() int32 { return p.mainInUse + p.reserveInUse }
 
-// resident is how many pages may occupy memory.
+// resident returns how many pages may occupy memory.
 func (p *Pool) resident() int32 { return p.inUse() + p.main.residue + p.reserve.residue }
