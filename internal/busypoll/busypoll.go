@@ -35,57 +35,56 @@ import (
 )
 
 const (
-	// vainShare is what part of one processor may be spent in vain: one in so many.
+	// vainShare is the part of one processor that polling in vain may use: one in so many.
 	vainShare = 16
-	// mostCredit bounds what may be spent in vain at once.
+	// mostCredit bounds the time for polling in vain at once.
 	mostCredit = 4 * time.Millisecond
-	// turn is how long a connection goes on before it yields.
+	// turn is how long a connection polls before it yields.
 	turn = 100 * time.Microsecond
-	// quiet is how long no other connection may have had input.
+	// quiet is how long no other connection may have had input before a connection polls.
 	quiet = 2 * time.Millisecond
 	// trusted is how many calls in a row have to follow closely before a connection polls.
 	trusted = 4
-	// leastPenalty and mostPenalty bound how many calls a connection waits for in the
-	// runtime's poller after one that did not come in time; after redeemed calls in time
-	// it is the least again.
+	// leastPenalty and mostPenalty bound how many calls a connection waits for in the runtime's
+	// poller after a call that did not come in time. After redeemed calls in time the penalty is
+	// the least again.
 	leastPenalty, mostPenalty = 2, 64
 	redeemed                  = 8
-	// shortest is how long a poll lasts at least where nothing comes: less than that a
-	// call varies by.
+	// shortest is the least length of a poll without input, because the gaps between calls vary
+	// by that much.
 	shortest = 10 * time.Microsecond
-	// ahead is less than it takes a peer to answer a reply with a call.
+	// ahead is less than the time that a peer needs to answer a reply with a call.
 	ahead = 4 * time.Microsecond
-	// wakeUp is by how much a gap looks longer at most where the connection waited in the
-	// runtime's poller.
+	// wakeUp is the most time that waking up in the runtime's poller adds to a measured gap.
 	wakeUp = 100 * time.Microsecond
-	// procsFor is how long the number of the runtime's processors is remembered.
+	// procsFor is how long the number of processors is cached.
 	procsFor = 100 * time.Millisecond
 )
 
-// Config is what a Group is made of.
+// Config configures a Group.
 type Config struct {
-	// Most is how long a connection polls at most; 0: none ever does.
+	// Most is the longest poll of a connection; 0: no connection polls.
 	Most time.Duration
-	// Clock is a monotonic clock, and Procs the number of the runtime's processors. nil:
+	// Clock is a monotonic clock. Procs returns the number of the runtime's processors. nil means
 	// the real ones.
 	Clock func() time.Duration
 	Procs func() int
 }
 
-// A Group is what the connections of a process share. Its methods may be called from any
-// goroutine, and those of a nil Group do nothing.
+// A Group is the shared state of a process's connections. Its methods may be called from any
+// goroutine; those of a nil Group do nothing.
 type Group struct {
 	cfg Config
-	// last is the connection that was woken last, and changed when that was another one
-	// than before. errands counts those that began during a poll.
+	// last is the connection that was woken last. changed is the time when another connection
+	// than before was woken. errands counts errands that began during a poll.
 	last    atomic.Uint64 // its id
 	changed atomic.Int64
 	errands atomic.Uint32
 	members atomic.Uint64 // so far
-	// taken: a connection polls. Its goroutine has what stands below.
+	// taken: a connection polls. Its goroutine alone uses the fields below.
 	taken   atomic.Bool
 	credit  time.Duration
-	asOf    time.Duration // the credit, by the clock
+	asOf    time.Duration // the clock's time for which credit is right
 	procs   int
 	procsAt time.Duration
 
@@ -105,12 +104,12 @@ func New(cfg Config) *Group {
 	return &Group{cfg: cfg, credit: mostCredit, asOf: cfg.Clock(), procsAt: -procsFor}
 }
 
-// Stats are what a Group has counted.
+// Stats are a Group's counters.
 type Stats struct {
-	// Polls are Hits, which found input, Misses, which did not, and Broken ones, which
-	// were given up because something else of the process was to be done.
+	// Polls is the sum of Hits (polls that found input), Misses (polls that found none) and
+	// Broken (polls given up because the process had other work).
 	Polls, Hits, Misses, Broken uint64
-	// Spent is how long all took together, and Vain how long those without input did.
+	// Spent is the total time of all polls, Vain that of polls without input.
 	Spent, Vain time.Duration
 }
 
@@ -125,34 +124,32 @@ func (g *Group) Stats() Stats {
 	}
 }
 
-// Errand says that a goroutine that is not a connection's begins to work.
+// Errand notes that a goroutine other than a connection's begins to work.
 func (g *Group) Errand() {
 	if g != nil && g.taken.Load() {
 		g.errands.Add(1)
 	}
 }
 
-// A Member is a connection in a Group. Its receiving goroutine calls the methods, in the
-// order
+// A Member is a connection in a Group. Its receiving goroutine calls the methods, in the order
 //
 //	Wake [Came] [Begin [Again...] End] Rest
 //
-// where what stands in brackets comes any number of times, or not at all. The zero Member
-// never polls.
+// A part in brackets may come any number of times, or not at all. The zero Member never polls.
 type Member struct {
 	group   *Group
 	id      uint64
-	woken   time.Duration // when the goroutine was woken last
-	rested  time.Duration // when it went to wait, until input has come
-	gap     time.Duration // how long calls took to follow, smoothed
-	trust   int32         // it polls at trusted
+	woken   time.Duration // when the goroutine was last woken
+	rested  time.Duration // when it went to wait; 0 once input has come
+	gap     time.Duration // smoothed time from a reply to the next call
+	trust   int32         // at trusted it polls
 	penalty int32
-	row     int32 // calls in time since one that was not
+	row     int32 // calls in time since the last late one
 	polls   bool
 	yields  bool
 	began   time.Duration
 	until   time.Duration
-	errands uint32 // when it began
+	errands uint32 // Group.errands at Begin
 }
 
 // Join prepares a connection's Member before the goroutine runs.
@@ -162,7 +159,7 @@ func (m *Member) Join(g *Group) {
 	}
 }
 
-// Wake says that the goroutine was woken from the runtime's poller.
+// Wake notes that the goroutine was woken from the runtime's poller.
 func (m *Member) Wake() {
 	if g := m.group; g != nil {
 		m.woken = g.cfg.Clock()
@@ -173,8 +170,8 @@ func (m *Member) Wake() {
 	}
 }
 
-// Rest says that the goroutine is about to wait in the runtime's poller, or to end. It does
-// what End does where that was not called.
+// Rest notes that the goroutine is about to wait in the runtime's poller, or to end. If End was
+// not called, Rest calls End(false).
 func (m *Member) Rest() {
 	if m.polls {
 		m.End(false)
@@ -184,8 +181,8 @@ func (m *Member) Rest() {
 	}
 }
 
-// Came says that the goroutine found input. Only the first one after Wake counts: others
-// have no gap to the replies before.
+// Came notes that the goroutine found input. Only the first call after Wake counts, because later
+// input does not follow the replies before.
 func (m *Member) Came() {
 	if m.group == nil || m.rested == 0 {
 		return
@@ -210,9 +207,9 @@ func (m *Member) learn(gap time.Duration) {
 	m.gap += (gap - m.gap) / 8
 }
 
-// Begin says whether the goroutine, which has no more input, is to poll for some. alone: the
-// input was one call, and no other of the connection is under way. If so, the goroutine
-// sends its replies, looks for input for as long as Again says, and calls End.
+// Begin reports whether the goroutine, which has no more input, shall poll. alone: the input was
+// one call, and no other call of the connection is under way. If Begin returns true, the
+// goroutine sends its replies, looks for input while Again returns true, and calls End.
 func (m *Member) Begin(alone bool) bool {
 	if !alone {
 		m.trust = min(m.trust, 0)
@@ -237,20 +234,20 @@ func (m *Member) Begin(alone bool) bool {
 	return true
 }
 
-// Polls says that Begin was true and End has not been called since.
+// Polls reports whether Begin returned true and End has not been called since.
 func (m *Member) Polls() bool { return m.polls }
 
-// Yields says that the goroutine is not to read the input that it finds. It calls End(true)
-// and Rest then, and waits.
+// Yields reports whether the goroutine must leave the input that it finds unread. It then calls
+// End(true) and Rest, and waits.
 func (m *Member) Yields() bool { return m.polls && m.yields }
 
-// Again says whether to look for input once more. It is false where the Member does not poll.
+// Again reports whether to look for input once more. If the Member does not poll, it is false.
 func (m *Member) Again() bool {
 	g := m.group
 	return m.polls && time.Duration(g.changed.Load()) < m.began && g.errands.Load() == m.errands && g.cfg.Clock() < m.until
 }
 
-// End ends what Begin began. came: there was input, or the connection's end.
+// End ends the poll. came: there was input, or the connection ended.
 func (m *Member) End(came bool) {
 	g := m.group
 	m.polls = false

@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// How long a listener waits at least after accept(2) failed: for descriptors or memory to come
-// free, or so long that an error that stays does not keep a processor busy.
+// How long a listener waits at least after accept(2) failed: shortagePause, so that descriptors
+// or memory can come free, or acceptPause, so that a lasting error does not keep a processor
+// busy.
 const (
 	shortagePause = 50 * time.Millisecond
 	acceptPause   = time.Millisecond
 )
 
-// AcceptFailed is told of each error of accept(2) but that of a closed listener, and
-// returns how long the listener waits before it accepts again. No other error ends a
-// listener: they concern the one connection that came, or they pass (accept(2), "Error
-// handling"). If the process is short of descriptors or memory, a stranger loses its seat,
-// so that the next connection in the backlog gets what it held.
+// AcceptFailed is called for each error of accept(2), except that of a closed listener. It
+// returns how long the listener waits before it accepts again. None of these errors ends a
+// listener, because they concern one connection or are temporary (accept(2), "Error handling").
+// If the process is short of descriptors or memory, AcceptFailed ends a stranger's connection to
+// free some for the next one in the backlog.
 func (c *Census) AcceptFailed(err error) (pause time.Duration) {
 	if c.cfg.AcceptFailed != nil {
 		c.cfg.AcceptFailed(err)

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// nat64 is the well-known prefix under which a translator shows IPv4 clients to
-// an IPv6 server (RFC 6052 §2.1).
+// nat64 is the well-known prefix under which a translator presents IPv4 clients to an IPv6 server
+// (RFC 6052 §2.1).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // clientPrefix is the length of the prefix that counts as one IPv6 client: a host
 // chooses freely among the addresses of its /64 (RFC 7934 §3).
 const clientPrefix = 64
 
-// Client is the address that a's connections are counted under: an IPv4 address
-// itself, mapped or not; an IPv6 address by its /64. Link-local addresses, which
-// all have the same /64, and those of a NAT64 translator, whose /64 is all of
-// IPv4, count each for itself.
+// Client returns the address under which a's connections are counted: an IPv4 address itself,
+// also if mapped into IPv6; for an IPv6 address its /64. Each link-local address counts by
+// itself, because all have the same /64. So does each address of a NAT64 translator, because its
+// /64 holds all of IPv4.
 func Client(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() || a.IsLinkLocalUnicast() || nat64.Contains(a) {
@@ -29,11 +29,11 @@ func Client(a netip.Addr) netip.Addr {
 	return p.Addr()
 }
 
-// sitePrefix is the length of the prefix that counts as one IPv6 site: one may have 65,536
-// times a /64 (RFC 6177).
+// sitePrefix is the length of the prefix that counts as one IPv6 site: a site may have 65,536
+// prefixes of /64 (RFC 6177).
 const sitePrefix = 48
 
-// siteOf is the site of a client: an IPv6 client's /48. Every other client is a site by
+// siteOf returns the site of a client: the /48 of an IPv6 client. Any other client is a site by
 // itself.
 func siteOf(client netip.Addr) netip.Addr {
 	if p, err := client.Prefix(sitePrefix); err == nil && client.Is6() && !client.IsLinkLocalUnicast() && !nat64.Contains(client) {
@@ -42,29 +42,28 @@ func siteOf(client netip.Addr) netip.Addr {
 	return client
 }
 
-// What addresses are ranked by.
+// Rankings of addresses, by the number of seats of a kind.
 const (
-	bySeats     = iota // all of a site's seats
-	byStrangers        // those of an address that are not a known peer's
-	byArriving         // those whose set-up is under way
+	bySeats     = iota // all seats of a site
+	byStrangers        // seats of an address that are not a known peer's
+	byArriving         // seats of an address whose set-up is under way
 	inSite             // all of an address's seats, among the addresses of its site
 	rankings
 )
 
-// An address is what the Census keeps of a client address, as long as that has
-// seats.
+// An address is the Census's record of a client address. It exists while the address has seats.
 type address struct {
 	client netip.Addr
 	site   *site
 	counts [rankings]int
 	places [rankings]place
-	// arriving and strangers are its seats by stage, in the order in which they
-	// came to it: strangers are the silent ones, too. privileged and known are the others,
-	// by their last use: privileged are those from ports below 1024.
+	// arriving and strangers are its seats in those stages, in the order of entry; strangers
+	// includes silent seats. privileged and known are the seats of known peers by last use:
+	// privileged of those with ports below 1024.
 	arriving, strangers, privileged, known queue
 }
 
-// A site is the addresses of a prefix. It stands in the ranking by seats for all of them.
+// A site holds the addresses of a prefix. In the ranking by seats it stands for all of them.
 type site struct {
 	address
 	members ranking
@@ -84,9 +83,9 @@ func newSite(prefix netip.Addr) *site {
 	return s
 }
 
-// oldestStranger is the stranger whose last step to another stage is longest ago,
-// or nil. A silent one that was heard meanwhile takes its step now, as it would have at its
-// deadline: newcomers that say nothing, however many, take no seat of a peer that goes on.
+// oldestStranger returns the stranger that entered its stage first, or nil. A silent seat that
+// was heard meanwhile first moves to the stage Stranger, as it would at its deadline. So
+// newcomers that say nothing, however many, take no seat of a peer that communicates.
 func (c *Census) oldestStranger(a *address) *Seat {
 	s, other := a.arriving.first, a.strangers.first
 	for other != nil && other.stage == Silent && other.heard.Load() {
@@ -99,7 +98,7 @@ func (c *Census) oldestStranger(a *address) *Seat {
 	return s
 }
 
-// idlest is the known peer that goes for a newcomer of another address, or nil.
+// idlest returns the known peer that gives its seat to a newcomer of another address, or nil.
 func (a *address) idlest() *Seat {
 	if a.known.first != nil {
 		return a.known.first
@@ -107,9 +106,9 @@ func (a *address) idlest() *Seat {
 	return a.privileged.first
 }
 
-// givesItself is the known peer that goes for a newcomer p of the same address, or nil: the
-// one that has been idle for longest, if it is idle. On Unix only root can use privileged
-// ports: other users of a machine leave some places to its own mounts.
+// givesItself returns the known peer that gives its seat to a newcomer p of the same address, or
+// nil: the one that has been idle longest, if it is idle. On Unix only root can use privileged
+// ports; so other users of a machine leave some seats for its own mounts.
 func (a *address) givesItself(p Peer, now time.Time) *Seat {
 	known, privileged := a.known.first, a.privileged.first
 	switch {
@@ -121,7 +120,7 @@ func (a *address) givesItself(p Peer, now time.Time) *Seat {
 	return nil
 }
 
-// queueFor is where a seat stands.
+// queueFor returns the queue of the address in which a seat waits.
 func (a *address) queueFor(s *Seat) *queue {
 	switch {
 	case s.stage == Arriving:

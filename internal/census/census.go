@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Defaults of what servers use.
+// Defaults for servers.
 const (
 	DefaultSetupTimeout = 10 * time.Second
 	DefaultCallTimeout  = time.Minute
@@ -15,8 +15,7 @@ const (
 	defaultSetups = 1024
 )
 
-// Config bounds a Census. Zero values mean that there is no bound, but for
-// Setups.
+// Config bounds a Census. A zero value means no bound, except for Setups.
 type Config struct {
 	// Seats is how many connections there may be, and PerAddress how many of
 	// one client address (see Client).
@@ -24,22 +23,21 @@ type Config struct {
 	// Setups is how many set-ups may be under way (default: 1024, and a quarter
 	// of Seats at most); half of them may be one client address's.
 	Setups int
-	// SetupTimeout is how long a set-up may take, while fewer than half of
-	// Setups are under way. While there are more it is a fifth of that.
+	// SetupTimeout is how long a set-up may take while at most half of Setups are under way.
+	// While there are more, it is a fifth of that.
 	SetupTimeout time.Duration
-	// FirstTimeout is how long a connection may last, once it is set up, before
-	// a whole message has come from the peer; CallTimeout before the peer is
-	// known.
+	// FirstTimeout is how long a connection may last after its set-up without a whole message
+	// from the peer. CallTimeout is how long it may last until the peer is known.
 	FirstTimeout, CallTimeout time.Duration
-	// QuietTimeout takes the place of either, where it is longer, while fewer than one in
-	// quietPart of Seats belong to peers that are not known: a client may connect before
-	// it has something to say.
+	// QuietTimeout replaces either, if it is longer, while fewer than one in quietPart of Seats
+	// belong to peers that are not known, because a client may connect before it has something to
+	// send.
 	QuietTimeout time.Duration
-	// Event, where set, is told of each connection that is refused or ended by
-	// the Census, from any goroutine. It must not block.
+	// Event, if set, is called for each connection that the Census refuses or ends, from any
+	// goroutine. It must not block.
 	Event func(Event)
-	// AcceptFailed, where set, is told of each connection that a listener could not
-	// accept, from any goroutine. It must not block.
+	// AcceptFailed, if set, is called for each connection that a listener could not accept, from
+	// any goroutine. It must not block.
 	AcceptFailed func(error)
 }
 
@@ -62,13 +60,13 @@ func (c *Config) complete() {
 type Event struct {
 	Peer Peer
 	Why  Reason
-	// Stage is how far it had come, and Age how long it had lasted.
+	// Stage is the connection's last stage, and Age how long it had lasted.
 	Stage Stage
 	Age   time.Duration
 }
 
-// A Census counts connections: see the package. All its methods may be called
-// from any goroutine.
+// A Census counts connections: see the package comment. All its methods may be called from any
+// goroutine.
 type Census struct {
 	cfg Config
 
@@ -77,19 +75,18 @@ type Census struct {
 	sites     map[netip.Addr]*site
 	ranks     [inSite]ranking
 	stages    [stages]queue
-	leaving   int           // seats lost and not yet left
-	vacated   chan struct{} // closed when one of those is left; nil: no goroutine waits
+	leaving   int           // seats that were lost, but whose connections have not left yet
+	vacated   chan struct{} // closed when one of those leaves; nil: no goroutine waits
 	entered   uint64
 	steps     uint64
 	count     [reasons]uint64
 	timer     *time.Timer
-	wakes     time.Time // when the timer is set; zero: it is not
+	wakes     time.Time // when the timer fires; zero: it is not set
 	sampled   time.Time
 	closed    bool
 }
 
-// New returns a Census without connections. It needs no Close to be forgotten
-// once it has no seats.
+// New returns a Census without connections. Without seats it needs no Close.
 func New(cfg Config) *Census {
 	cfg.complete()
 	c := &Census{cfg: cfg, addresses: make(map[netip.Addr]*address), sites: make(map[netip.Addr]*site)}
@@ -102,10 +99,10 @@ func New(cfg Config) *Census {
 	return c
 }
 
-// Arrive asks for a seat for a connection whose set-up begins; h can end it until
-// Seat.Hold. The error is a Reason: then the connection is to be closed. Where many
-// connections have lost their seats and are not closed yet, Arrive waits for that,
-// a second at most. It never waits for a peer.
+// Arrive asks for a seat for a connection whose set-up begins. Until Seat.Hold, the Census ends
+// the connection through h. The error is a Reason; the caller then closes the connection. If many
+// connections that lost their seats are not closed yet, Arrive waits for them, at most a second.
+// It never waits for a peer.
 func (c *Census) Arrive(p Peer, h Holder) (*Seat, error) { return c.enter(p, Arriving, h) }
 
 // Enter is Arrive for a connection that is set up.
@@ -150,15 +147,15 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	return nil, why
 }
 
-// crowded says that no further connection may lose its seat before one is closed
-// that has. c.mu is held.
+// crowded reports whether too many connections that lost their seats are not closed yet. Then no
+// other may lose its seat. The caller holds c.mu.
 func (c *Census) crowded() bool { return c.leaving >= Spare(c.cfg.Seats) }
 
-// crowdWait is how long a newcomer waits for connections to be closed.
+// crowdWait bounds the time for which a newcomer waits for connections to be closed.
 const crowdWait = time.Second
 
-// awaitSpare waits until connections that have lost their seats are closed, or for
-// crowdWait. c.mu is held, but not meanwhile.
+// awaitSpare waits until crowded is false, at most for crowdWait. The caller holds c.mu; it is
+// unlocked during the wait.
 func (c *Census) awaitSpare() {
 	t := time.NewTimer(crowdWait)
 	defer t.Stop()
@@ -177,7 +174,7 @@ func (c *Census) awaitSpare() {
 	}
 }
 
-// putIn seats s at a. c.mu is held, as for all that follows.
+// putIn seats s at a. The caller holds c.mu, as for the functions below up to lose.
 func (c *Census) putIn(s *Seat, a *address) {
 	c.addresses[a.client], c.sites[a.site.client] = a, a.site
 	s.address = a
@@ -191,7 +188,7 @@ func (c *Census) putIn(s *Seat, a *address) {
 	c.queueUp(s)
 }
 
-// takeOut is the opposite of putIn.
+// takeOut undoes putIn.
 func (c *Census) takeOut(s *Seat) {
 	a := s.address
 	c.unqueue(s)
@@ -211,7 +208,7 @@ func (c *Census) takeOut(s *Seat) {
 	}
 }
 
-// move takes s to a later stage.
+// move moves s to a later stage.
 func (c *Census) move(s *Seat, stage Stage, now time.Time) {
 	c.unqueue(s)
 	for by := byStrangers; by <= byArriving; by++ {
@@ -235,7 +232,7 @@ func (c *Census) unqueue(s *Seat) {
 	c.stages[s.stage].remove(s)
 }
 
-// ranked says whether a seat of a stage counts in a ranking by less than all seats.
+// ranked reports whether a seat in a stage counts in a ranking other than that by all seats.
 func ranked(by int, stage Stage) bool {
 	if by == byArriving {
 		return stage == Arriving
@@ -243,14 +240,14 @@ func ranked(by int, stage Stage) bool {
 	return stage != Known
 }
 
-// An ending is a seat that was lost, and its holder, which is to be told.
+// An ending is a lost seat whose holder has to be told.
 type ending struct {
 	holder Holder
 	event  Event
 }
 
-// lose takes s away from its holder. The connection counts as leaving until the
-// seat is left.
+// lose takes the seat s from its holder. The connection counts as leaving until it leaves the
+// seat.
 func (c *Census) lose(s *Seat, why Reason) ending {
 	c.takeOut(s)
 	c.leaving++
@@ -259,7 +256,7 @@ func (c *Census) lose(s *Seat, why Reason) ending {
 	return ending{s.holder, Event{Peer: s.peer, Why: why, Stage: s.stage, Age: time.Since(s.arrived)}}
 }
 
-// end tells the holders that lost their seats. c.mu is not held.
+// end tells the holders that they lost their seats. The caller does not hold c.mu.
 func (c *Census) end(all []ending) {
 	for i := range all {
 		all[i].holder.End(all[i].event.Why)
@@ -273,12 +270,13 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// evictStranger takes the seat of a stranger, if there is one that does not leave already.
+// evictStranger ends the connection of a stranger, unless there is none or another connection is
+// leaving already.
 func (c *Census) evictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()
 	if a == nil || c.leaving > 0 {
-		// Those that go already give their descriptors back.
+		// Connections that are leaving will release their descriptors.
 		c.mu.Unlock()
 		return
 	}
@@ -287,7 +285,8 @@ func (c *Census) evictStranger() {
 	c.end([]ending{e})
 }
 
-// Close ends the deadlines. Seats can be left, and no more be had.
+// Close ends the deadlines. After it, connections can leave their seats, but the timer does not
+// run.
 func (c *Census) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -3,19 +3,17 @@ package census
 import "time"
 
 const (
-	// pressedSetup is the part of SetupTimeout that a set-up may take while more
-	// than half of Setups are under way: one in so many.
+	// pressedSetup divides SetupTimeout while more than half of Setups are under way.
 	pressedSetup = 5
-	// sampleEvery is how often the Census looks which known peers have done
-	// something: idle times are exact to that.
+	// sampleEvery is the interval in which the Census looks which known peers were active. Idle
+	// times have this precision.
 	sampleEvery = 10 * time.Second
-	// quietPart is the part of Seats that peers which are not known may have for
-	// QuietTimeout: one in so many.
+	// quietPart bounds the unknown peers that get QuietTimeout: one in so many of Seats.
 	quietPart = 64
 )
 
-// limit is how long a seat may stay in a stage; 0 means for ever. c.mu is held, as
-// for all that follows but sweep.
+// limit returns how long a seat may stay in a stage; 0 means for ever. The caller holds c.mu, as
+// for all functions below except sweep, end and endUnlessBusy.
 func (c *Census) limit(stage Stage) time.Duration {
 	switch stage {
 	case Arriving:
@@ -24,9 +22,9 @@ func (c *Census) limit(stage Stage) time.Duration {
 		}
 		return c.cfg.SetupTimeout
 	case Silent:
-		// A Silent seat that was heard becomes a Stranger's when this is over:
-		// so all of a stage have the same time, and stand in the order in which
-		// it ends.
+		// If a Silent seat was heard, it becomes a Stranger at this deadline, not before. So all
+		// seats of a stage have the same limit, and their queue is in the order of their
+		// deadlines.
 		return c.quiet(c.cfg.FirstTimeout)
 	case Stranger:
 		if c.cfg.CallTimeout > 0 {
@@ -36,7 +34,8 @@ func (c *Census) limit(stage Stage) time.Duration {
 	return 0
 }
 
-// quiet is a limit of peers that are not known, or QuietTimeout while they are few.
+// quiet returns the limit for peers that are not known; while they are few, at least
+// QuietTimeout.
 func (c *Census) quiet(limit time.Duration) time.Duration {
 	if limit > 0 && c.stages[Silent].n+c.stages[Stranger].n < c.cfg.Seats/quietPart {
 		return max(limit, c.cfg.QuietTimeout)
@@ -44,7 +43,7 @@ func (c *Census) quiet(limit time.Duration) time.Duration {
 	return limit
 }
 
-// arm sets the timer for what comes next.
+// arm sets the timer for the next deadline.
 func (c *Census) arm() {
 	var next time.Time
 	sooner := func(t time.Time) {
@@ -71,7 +70,7 @@ func (c *Census) arm() {
 	}
 }
 
-// sweep is the timer's function.
+// sweep runs when the timer fires.
 func (c *Census) sweep() {
 	c.mu.Lock()
 	c.wakes = time.Time{}
@@ -88,7 +87,7 @@ func (c *Census) sweep() {
 	}
 }
 
-// sample takes note of which known peers have done something since it did last.
+// sample notes which known peers were active since the last sample.
 func (c *Census) sample(now time.Time) {
 	c.sampled = now
 	for s := c.stages[Known].first; s != nil; s = s.links[ofStage].next {
@@ -104,15 +103,15 @@ func (c *Census) sample(now time.Time) {
 	}
 }
 
-// A lateSeat is one whose time is over, unless its holder is busy.
+// A lateSeat is a seat whose deadline has passed. It is ended unless its holder is busy.
 type lateSeat struct {
 	seat   *Seat
 	holder Holder
 	stage  Stage
 }
 
-// expire takes those set-ups away whose time is over, and lists the other seats
-// for which that is so. They stand at the end of their queues from then on.
+// expire ends set-ups whose deadline has passed, and returns the other seats whose deadline has
+// passed. Those go to the end of their queues.
 func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	for stage := range Known {
 		limit := c.limit(stage)
@@ -138,8 +137,8 @@ func (c *Census) expire(now time.Time) (ends []ending, late []lateSeat) {
 	return ends, late
 }
 
-// endUnlessBusy asks the holders of late seats, and ends those that are not busy.
-// The others have the same time once more. c.mu is not held.
+// endUnlessBusy asks the holders of late seats, and ends those that are not busy. The others get
+// the same time again. The caller does not hold c.mu.
 func (c *Census) endUnlessBusy(late []lateSeat) {
 	idle := late[:0]
 	for _, l := range late {

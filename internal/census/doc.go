@@ -1,19 +1,16 @@
-// Package census counts the connections of a process, of all its listeners and
-// transports together, and decides which have a place when there are too many.
+// Package census counts the connections of a process, of all its listeners and transports
+// together, and decides which have a place when there are too many.
 //
-// Each connection has a Seat, from the moment it arrives until its descriptor is
-// closed. A seat goes through stages: it arrives (its set-up is under way), it is
-// silent (set up, and nothing whole has come from the peer), it is a stranger's
-// (the peer was heard, and made no call that a stranger could not make), it is a
-// known peer's. The transports tell the stages; which calls make a peer known is
-// not decided here.
+// Each connection has a Seat, from the moment it arrives until its descriptor is closed. A seat
+// goes through stages: Arriving (its set-up is under way), Silent (it is set up, and no whole
+// message has come from the peer), Stranger (messages have come, but no call that needs a known
+// peer), Known. The transports report the stages; the protocols decide which calls make a peer
+// known.
 //
-// The Census bounds the seats in all and those of one client address. A newcomer
-// that finds no seat free takes one from another connection, by the rules in
-// victim.go: idle connections, however many, lock out no newcomer, and newcomers,
-// however many, throw out no connection that works.
+// The Census bounds the number of seats, in all and for one client address. If no seat is free, a
+// newcomer takes one from another connection, by the rules in victim.go: no number of idle
+// connections locks out newcomers, and no number of newcomers displaces a connection that works.
 //
-// Every stage but the last has a deadline, after which the Census ends the
-// connection. Nothing on the way of a call looks at a clock or takes a lock for
-// any of this.
+// Every stage but the last has a deadline, after which the Census ends the connection. For this,
+// handling a call never reads a clock or takes a lock.
 package census

@@ -10,7 +10,7 @@ const (
 // link is a seat's place in a queue.
 type link struct{ next, prev *Seat }
 
-// A queue is a list of seats; by says which of their links it uses.
+// A queue is a list of seats; by selects which of a seat's links it uses.
 type queue struct {
 	by          int
 	first, last *Seat

@@ -2,9 +2,8 @@ package census
 
 import "container/heap"
 
-// A ranking orders the addresses that hold anything of one kind: the one that
-// holds most comes first, and of several the one that has held so many for
-// longest. It implements heap.Interface.
+// A ranking orders the addresses with seats of one kind. The address with the most seats comes
+// first; among equals, the one that has had this number longest. It implements heap.Interface.
 type ranking struct {
 	by    int
 	total int
@@ -12,13 +11,13 @@ type ranking struct {
 	all   []*address
 }
 
-// place is where an address stands in a ranking, and since when.
+// place is the position of an address in a ranking, and since when it has its count.
 type place struct {
-	index int // plus 1; 0: it holds nothing
+	index int // plus 1; 0: it has no seats of this kind
 	since uint64
 }
 
-// add changes what a holds by n.
+// add changes the count of a by n.
 func (r *ranking) add(a *address, n int) {
 	r.total += n
 	r.clock++
@@ -35,7 +34,7 @@ func (r *ranking) add(a *address, n int) {
 	}
 }
 
-// top holds most; nil where no address holds anything.
+// top returns the address with the most seats, or nil if there is none.
 func (r *ranking) top() *address {
 	if len(r.all) == 0 {
 		return nil

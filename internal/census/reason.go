@@ -2,17 +2,17 @@ package census
 
 import "fmt"
 
-// A Reason is why a connection was refused a seat or lost it. It is the error
-// that Enter and Arrive return, and that Holder.End is told.
+// A Reason says why a connection was refused a seat or lost it. Enter and Arrive return it as
+// their error, and Holder.End gets it.
 type Reason uint8
 
 // Reasons. Those before Evicted refuse a newcomer, the others end a connection.
 const (
-	// AddressFull: the newcomer's address has all the seats that one address may
-	// have, and each is a known peer's that is not idle.
+	// AddressFull: the newcomer's address has its maximum of seats, and each belongs to a known
+	// peer that is not idle.
 	AddressFull Reason = iota + 1
-	// Full: all seats are taken, the newcomer's address holds most of them, and
-	// each of those is a known peer's that is not idle.
+	// Full: all seats are taken, the newcomer's address holds the most, and each of its seats
+	// belongs to a known peer that is not idle.
 	Full
 	// Crowded: connections that have lost their seats are still being closed.
 	Crowded
@@ -20,10 +20,9 @@ const (
 	Evicted
 	// SlowSetup: the set-up took too long.
 	SlowSetup
-	// NothingHeard: set up, and then no whole message came in time.
+	// NothingHeard: after the set-up, no whole message came in time.
 	NothingHeard
-	// NothingServed: no call of the peer that a stranger could not make came in
-	// time.
+	// NothingServed: the peer made no call in time that needs a known peer.
 	NothingServed
 
 	reasons
@@ -62,10 +61,10 @@ func (r Reason) Error() string {
 	return "census: " + reasonTexts[r]
 }
 
-// Refusal: a newcomer was refused for this reason, rather than a connection ended.
+// Refusal reports whether r is a reason to refuse a newcomer, rather than to end a connection.
 func (r Reason) Refusal() bool { return r < Evicted }
 
-// Reasons are all there are.
+// Reasons returns all reasons.
 func Reasons() []Reason {
 	all := make([]Reason, 0, reasons-1)
 	for r := AddressFull; r < reasons; r++ {

@@ -16,9 +16,9 @@ const (
 	Arriving Stage = iota
 	// Silent: set up; no whole message has come.
 	Silent
-	// Stranger: a whole message has come, and no call that makes the peer known.
+	// Stranger: a whole message has come, but no call that makes the peer known.
 	Stranger
-	// Known: the peer made a call that a stranger could not make.
+	// Known: the peer made a call that only a known peer makes.
 	Known
 
 	stages
@@ -35,27 +35,26 @@ func (s Stage) String() string {
 // A Holder is the connection that has a seat, as a pointer. The Census calls it
 // from any goroutine and with no lock held.
 type Holder interface {
-	// End ends the connection, for the reason given. It must not wait. It is
-	// called once at most; the seat is to be left all the same, when nothing of
-	// the connection is left.
+	// End ends the connection, for the given reason. It must not wait. The Census calls it at
+	// most once. The connection still has to leave its seat when it is closed.
 	End(why Reason)
-	// Busy says that the connection is not late: a call of the peer is under
-	// way, so that it may be this side that the peer waits for.
+	// Busy reports whether a call of the peer is under way. Then the peer may be waiting for this
+	// side, and the connection is not late.
 	Busy() bool
 }
 
 // A Peer is the other end of a connection.
 type Peer struct {
 	Addr netip.AddrPort
-	// Transport is by what, such as "tcp" or "rdma"; for events.
+	// Transport is the name of the transport, such as "tcp" or "rdma", for events.
 	Transport string
 }
 
-// privileged says that the peer's port is one that only root can use, on Unix.
+// privileged reports whether only root can use the peer's port, on Unix.
 func (p Peer) privileged() bool { return p.Addr.Port() < 1024 }
 
-// A Seat is a connection's place. Its methods may be called from any goroutine;
-// on a nil Seat, that of a connection which is not counted, they do nothing.
+// A Seat is a connection's place. Its methods may be called from any goroutine. A nil Seat stands
+// for a connection that is not counted; its methods do nothing.
 type Seat struct {
 	census  *Census
 	peer    Peer
@@ -65,10 +64,10 @@ type Seat struct {
 	// The rest is guarded by census.mu.
 	address *address // nil: the seat was lost, or left
 	stage   Stage
-	step    uint64    // which of all steps to another stage was its last
-	since   time.Time // in this stage; of a known peer's: used last
+	step    uint64    // number of its last move to another stage, among all moves
+	since   time.Time // entry to this stage; for a known peer, last use
 	holder  Holder
-	// moved grows with what the connection does; seen is what it was last.
+	// moved grows with the connection's activity. seen is its value at the last sample.
 	moved *atomic.Uint64
 	seen  uint64
 	links [queues]link
@@ -76,19 +75,19 @@ type Seat struct {
 	left  bool
 }
 
-// leastIdle is after what time without use a connection may go for another one of the same
-// address.
+// leastIdle is the time without use after which a connection may be displaced by a newcomer of
+// the same address.
 const leastIdle = sampleEvery
 
-// idle says that a known peer has not used its connection for a while. census.mu is held.
+// idle reports whether a known peer has not used its connection for leastIdle. The caller holds
+// census.mu.
 func (s *Seat) idle(now time.Time) bool {
 	return s != nil && now.Sub(s.since) >= leastIdle && (s.moved == nil || s.moved.Load() == s.seen)
 }
 
-// Hold says that the connection is set up, and which Holder the seat has from now on; it
-// may be called again, by another holder. moved grows with what the connection
-// does: it tells which known peer has been idle for longest. If the seat was lost
-// before, Hold calls h.End.
+// Hold notes that the connection is set up, and replaces its Holder by h. It may be called again
+// for another holder. moved grows with the connection's activity; from it the Census learns which
+// known peer has been idle longest. If the seat was lost before, Hold calls h.End.
 func (s *Seat) Hold(h Holder, moved *atomic.Uint64) {
 	if s == nil {
 		return
@@ -111,14 +110,14 @@ func (s *Seat) Hold(h Holder, moved *atomic.Uint64) {
 	c.mu.Unlock()
 }
 
-// Heard says that a whole message has come from the peer. It takes no lock.
+// Heard notes that a whole message has come from the peer. It takes no lock.
 func (s *Seat) Heard() {
 	if s != nil {
 		s.heard.Store(true)
 	}
 }
 
-// Known says that the peer made a call that a stranger could not make.
+// Known notes that the peer made a call that only a known peer makes.
 func (s *Seat) Known() {
 	if s == nil {
 		return
@@ -136,8 +135,7 @@ func (s *Seat) Known() {
 	c.arm()
 }
 
-// Leave gives the seat up: nothing of the connection is left. Again, it does
-// nothing.
+// Leave gives the seat up, when nothing of the connection is left. A second call does nothing.
 func (s *Seat) Leave() {
 	if s == nil {
 		return

@@ -2,12 +2,12 @@ package census
 
 // Stats is a snapshot of a Census.
 type Stats struct {
-	// Seats are how many there are of each Stage, Leaving those that were lost by
-	// connections which are not closed yet, Addresses the client addresses.
+	// Seats counts seats by Stage. Leaving counts lost seats whose connections are not closed
+	// yet. Addresses counts client addresses.
 	Seats              [Known + 1]int
 	Leaving, Addresses int
-	// Entered is how many newcomers got a seat so far; Count how many
-	// connections were refused or ended, by Reason.
+	// Entered is how many newcomers have got a seat. Count is how many connections were refused
+	// or ended, by Reason.
 	Entered uint64
 	Count   [reasons]uint64
 }

@@ -20,27 +20,29 @@ package census
 // The bound for one address comes before that: the newcomer takes the seat of the
 // oldest stranger of its own address, or of the known peer that is idle for longest.
 
-// strangersPart is the part of the seats that strangers may have while known
-// peers want them: one in so many.
+// strangersPart is the part of the seats that strangers may have while known peers want seats:
+// one in so many.
 const strangersPart = 8
 
-// privilegedPlaces is how many connections from privileged ports an address has that its
-// newcomers from other ports do not displace, and that may displace theirs.
+// privilegedPlaces is how many connections from privileged ports an address may have that
+// newcomers from its other ports do not displace. Up to this number, a newcomer from a privileged
+// port displaces a known peer from another port of its address, even one that is not idle.
 const privilegedPlaces = 16
 
-// leavingPart bounds the connections that lost their seats and are not closed
-// yet: one in so many of Seats, and leastLeaving.
+// leavingPart and leastLeaving bound the connections that lost their seats and are not closed
+// yet: one in leavingPart of Seats, and at least leastLeaving.
 const (
 	leavingPart  = 32
 	leastLeaving = 16
 )
 
-// Spare is how many connections beyond seats may be open for a moment, as they
-// are closed: their descriptors are to be accounted for.
+// Spare returns how many connections beyond seats may be open for a moment while they are being
+// closed. The process must reserve descriptors for them.
 func Spare(seats int) int { return max(seats/leavingPart, leastLeaving) }
 
-// makeRoom finds the seats that have to go for a newcomer of address a: at most one for
-// its set-up and one for its seat. Reason 0 means that it may come. c.mu is held.
+// makeRoom chooses the seats to end for a newcomer of address a: at most one because of its
+// set-up and one because of its seat. Reason 0 means that the newcomer may enter. The caller
+// holds c.mu.
 func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reason) {
 	if c.crowded() {
 		return nil, Crowded
@@ -74,8 +76,8 @@ func (c *Census) makeRoom(a *address, newcomer *Seat) (losers []*Seat, why Reaso
 	return append(losers, s), 0
 }
 
-// endsSetup is the seat whose set-up ends for that of a newcomer; nil where there
-// are not too many. No set-up waits for another.
+// endsSetup returns the seat whose set-up ends to make room for a newcomer's set-up, or nil if
+// there is room. No set-up waits for another.
 func (c *Census) endsSetup(a *address) *Seat {
 	switch arriving := &c.ranks[byArriving]; {
 	case a.counts[byArriving] >= max(c.cfg.Setups/2, 1):
@@ -86,8 +88,8 @@ func (c *Census) endsSetup(a *address) *Seat {
 	return nil
 }
 
-// givesSeat is the seat that goes for a newcomer of address a; nil where that is
-// the newcomer itself.
+// givesSeat returns the seat that ends for a newcomer of address a, or nil if the newcomer is
+// refused.
 func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
 	if strangers := &c.ranks[byStrangers]; strangers.total >= max(c.cfg.Seats/strangersPart, 1) {
 		return c.oldestStranger(strangers.mostWith(a))
@@ -106,7 +108,7 @@ func (c *Census) givesSeat(a *address, newcomer *Seat) *Seat {
 	return most.idlest()
 }
 
-// mostWith is the address that would hold most if a held one more.
+// mostWith returns the address that would have the most seats if a had one more.
 func (r *ranking) mostWith(a *address) *address {
 	if top := r.top(); top != nil && a.counts[r.by]+1 <= top.counts[r.by] {
 		return top

@@ -1,5 +1,5 @@
-// Package mountinfo reads /proc/self/mountinfo (proc(5)): what is mounted where, as this
-// process sees it, and in which mounts a way down from a directory ends.
+// Package mountinfo reads /proc/self/mountinfo (proc(5)), the list of mounts that this process
+// sees, and finds the mounts below a directory.
 package mountinfo
 
 import (
@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// File is what is read.
+// File is the path of the list.
 const File = "/proc/self/mountinfo"
 
 // A Mount is a line of the file. Its strings share memory with all others of one Read.
 type Mount struct {
-	// ID is the mount's, and Parent that of the mount which it is mounted on. The kernel
-	// gives an ID again once its mount is gone.
+	// ID is the mount's ID, and Parent the ID of the mount under it. The kernel uses an ID again
+	// once its mount is gone.
 	ID, Parent uint64
 	// Device is the file system's st_dev, as "major:minor".
 	Device string
-	// Root is which directory of the file system is mounted, and Point where.
+	// Root is the mounted directory of the file system, and Point the path where it is mounted.
 	Root, Point string
 	// Kind is the type of the file system, such as "ext4".
 	Kind string
 }
 
-// Read is what is mounted now. It waits for no file system.
+// Read returns the present mounts. It waits for no file system.
 func Read() ([]Mount, error) {
 	text, err := os.ReadFile(File)
 	if err != nil {
@@ -33,7 +33,7 @@ func Read() ([]Mount, error) {
 	return Parse(string(text)), nil
 }
 
-// Parse is Read of the file's text. Lines that are none are left out.
+// Parse is Read for a given text. It skips invalid lines.
 func Parse(text string) []Mount {
 	all := make([]Mount, 0, strings.Count(text, "\n"))
 	for line := range strings.Lines(text) {
@@ -65,7 +65,7 @@ func parseLine(line string) (m Mount, ok bool) {
 	return m, m.Kind != ""
 }
 
-// Find is the mount with an ID, or nil.
+// Find returns the mount with an ID, or nil.
 func Find(all []Mount, id uint64) *Mount {
 	for i := range all {
 		if all[i].ID == id {
@@ -75,8 +75,8 @@ func Find(all []Mount, id uint64) *Mount {
 	return nil
 }
 
-// unescape takes back how the file writes blanks, line ends and backslashes: \ and three
-// octal digits.
+// unescape replaces the escapes of blanks, line ends and backslashes, a backslash and three octal
+// digits, by the characters.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s

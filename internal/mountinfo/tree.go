@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A Tree finds what is mounted on what.
+// A Tree finds the mounts on a mount.
 type Tree struct {
 	all []Mount
-	on  map[uint64][]int // places in all, by Parent
+	on  map[uint64][]int // indices into all, by Parent
 }
 
-// NewTree returns the tree of all, which is not changed any more.
+// NewTree returns the tree of all. The caller must not modify all any more.
 func NewTree(all []Mount) *Tree {
 	t := &Tree{all: all, on: make(map[uint64][]int)}
 	for i := range all {
@@ -23,10 +23,10 @@ func NewTree(all []Mount) *Tree {
 	return t
 }
 
-// Below calls visit for each mount that a way by names from a directory leads into: dir is
-// the directory's path, and top the ID of the mount that it is on. What another mount
-// hides is not among them. under is the mount that m is mounted on, nil where that is top
-// itself. Mounts below m follow where visit says so, after m.
+// Below calls visit for each mount that is reachable by a path from a directory: dir is the
+// directory's path, and top the ID of its mount. It skips mounts that another mount hides. under
+// is the mount under m, or nil if that is top. If visit returns true, the mounts below m follow
+// m.
 func (t *Tree) Below(top uint64, dir string, visit func(m, under *Mount) bool) {
 	t.below(top, dir, nil, visit)
 }
@@ -52,8 +52,8 @@ func (t *Tree) below(top uint64, dir string, under *Mount, visit func(m, under *
 	}
 }
 
-// hidden says whether one of points lies above p, and below the directory whose path ends
-// before start.
+// hidden reports whether one of points lies above p and below the directory. The directory's path
+// ends before start.
 func hidden(points map[string]int, p string, start int) bool {
 	for p = path.Dir(p); len(p) > start; p = path.Dir(p) {
 		if _, there := points[p]; there {
@@ -63,9 +63,9 @@ func hidden(points map[string]int, p string, start int) bool {
 	return false
 }
 
-// uppermost is the mount that is seen where m is mounted: m, or what was mounted onto it.
+// uppermost returns the visible mount at the place of m: m, or the last one mounted onto it.
 func (t *Tree) uppermost(m *Mount) *Mount {
-	// A mount is mounted onto one that was there before it: this ends.
+	// A mount can only be mounted onto an older one; so this loop ends.
 	for {
 		i := slices.IndexFunc(t.on[m.ID], func(i int) bool { return t.all[i].Point == m.Point })
 		if i < 0 {

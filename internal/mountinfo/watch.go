@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Watcher waits for changes of what is mounted (proc(5): poll(2) of the file).
+// A Watcher waits for changes of the mounts (proc(5): poll(2) of the file).
 type Watcher struct {
 	fd, stop int
 }
 
-// Watch begins: what is mounted or unmounted from now on is a change.
+// Watch begins to watch. Every mount or unmount from now on is a change.
 func Watch() (*Watcher, error) {
 	fd, err := unix.Open(File, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -25,8 +25,8 @@ func Watch() (*Watcher, error) {
 	return &Watcher{fd, stop}, nil
 }
 
-// Changed waits for a change since the one before. It is false after Stop, and then Close
-// is due.
+// Changed waits for a change since the last call. It returns false after Stop; then the caller
+// calls Close.
 func (w *Watcher) Changed() bool {
 	fds := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLPRI}, {Fd: int32(w.stop), Events: unix.POLLIN}}
 	for {
@@ -41,10 +41,10 @@ func (w *Watcher) Changed() bool {
 	}
 }
 
-// Stop ends Changed, on whichever goroutine it runs, now and from now on.
+// Stop makes Changed return false, on any goroutine, now and from now on.
 func (w *Watcher) Stop() { _, _ = unix.Write(w.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
-// Close gives back what the Watcher holds. Changed is not called any more.
+// Close releases the Watcher's descriptors. The caller does not call Changed any more.
 func (w *Watcher) Close() {
 	unix.Close(w.fd)
 	unix.Close(w.stop)

@@ -1,9 +1,9 @@
-// Package queue is a list whose elements have their links in themselves: to put one in
-// allocates nothing, and each can be taken out from where it is. It has no lock: that of
-// what it is part of guards it.
+// Package queue is a list whose elements contain their own links. So adding an element allocates
+// nothing, and each element can be removed from where it is. The list has no lock; its owner's
+// lock guards it.
 package queue
 
-// Links are what an element has embedded. An element is in one List at a time.
+// Links is embedded in an element. An element is in at most one List.
 type Links[T any] struct{ Prev, Next *T }
 
 func (l *Links[T]) links() *Links[T] { return l }

@@ -1,26 +1,25 @@
 // Package turns says who is next where many wait for something that they share.
 //
-// A Line holds those that wait in three levels: client addresses, the connections of
-// an address, and what waits for one connection. Next takes the first that waits of
-// the first connection of the first address; then that connection goes behind the
-// others of its address, and that address behind the other addresses. So each address
-// that waits gets as much as any other, however many connections it has, and each of
-// its connections as much as its others. What joins behind an address that waits
-// already delays no other address.
+// A Line has three levels: client addresses, the connections of an address, and the waiters of a
+// connection. Next takes the first waiter of the first connection of the first address; then that
+// connection goes to the end of its address's connections, and that address to the end of the
+// addresses. So each waiting address gets as much as any other, however many connections it has,
+// and each of its connections gets as much as its other connections. A new waiter of an address
+// that waits already delays no other address.
 //
-// Where there are so many of what is shared, Take is Next for what is held until it is
-// given back. An address may hold half of what the others leave: one alone holds half of
-// all, and always leaves as much for the addresses to come. An address that may not hold
-// more is passed over, and keeps its turn.
+// Take is Next for a limited number of shared things that a waiter holds until GiveBack. An
+// address may hold half of what the others leave: a single address holds half of all, and always
+// leaves as much for others. Take passes over an address that may not hold more; that address
+// keeps its turn.
 //
-// A Line has no lock: that of what is shared guards it. It allocates for an address or
-// a connection only where more of them wait or hold something than ever before.
+// A Line has no lock: the lock of the shared thing guards it. It allocates memory for an address
+// or a connection only where more of them wait or hold something than ever before.
 package turns
 
 import "net/netip"
 
-// A Line is the order in which Values get what they wait for. C is what tells the
-// connections of an address apart. The zero Line is empty.
+// A Line is the order in which Values are served. C identifies a connection of an address. The
+// zero Line is empty.
 type Line[C comparable, T any] struct {
 	addresses row[C, T]
 	byAddress map[netip.Addr]*Place[C, T]
@@ -34,26 +33,26 @@ type conn[C comparable] struct {
 	id      C
 }
 
-// A Place is where a Value stands in a Line, one at a time. Addresses and connections
-// stand in places of their own.
+// A Place is the place of a Value in a Line; it is in at most one. Addresses and connections have
+// places of their own.
 type Place[C comparable, T any] struct {
 	Value T
 
-	in         *row[C, T] // nil: nowhere
+	in         *row[C, T] // nil: in no Line
 	prev, next *Place[C, T]
-	up         *Place[C, T] // the connection that it waits for, or the connection's address
-	row        row[C, T]    // those that stand behind it
+	up         *Place[C, T] // the connection that it belongs to, or the connection's address
+	row        row[C, T]    // the places under it
 	key        conn[C]
 	held       int // by an address
 }
 
-// Waits says whether p is in a Line.
+// Waits reports whether p is in a Line.
 func (p *Place[C, T]) Waits() bool { return p.in != nil }
 
-// Empty says that nothing waits.
+// Empty reports whether nothing waits.
 func (l *Line[C, T]) Empty() bool { return l.addresses.first == nil }
 
-// Join puts p behind what waits for the same connection.
+// Join puts p behind the other waiters of the same connection.
 func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	if l.byAddress == nil {
 		l.byAddress, l.byConn = make(map[netip.Addr]*Place[C, T]), make(map[conn[C]]*Place[C, T])
@@ -77,7 +76,7 @@ func (l *Line[C, T]) Join(p *Place[C, T], address netip.Addr, id C) {
 	c.row.push(p)
 }
 
-// Next takes out the one whose turn it is, or returns nil.
+// Next takes out the place whose turn it is, or returns nil.
 func (l *Line[C, T]) Next() *Place[C, T] {
 	if a := l.addresses.first; a != nil {
 		return l.first(a)
@@ -85,8 +84,8 @@ func (l *Line[C, T]) Next() *Place[C, T] {
 	return nil
 }
 
-// Take is Next among the addresses that may hold one more, where there are so many of what
-// is shared. It returns the address, too, which holds one more until GiveBack.
+// Take is Next among the addresses that may hold one more; most is the number of shared things.
+// It also returns the address, which holds one more until GiveBack.
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	for a := l.addresses.first; a != nil; a = a.next {
 		if a.held < (most-(l.held-a.held)+1)/2 {
@@ -98,27 +97,27 @@ func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
 	return nil, nil
 }
 
-// GiveBack ends what a Take began, by the address that it returned.
+// GiveBack ends a Take. address is the address that Take returned.
 func (l *Line[C, T]) GiveBack(address *Place[C, T]) {
 	address.held--
 	l.held--
 	l.leave(address)
 }
 
-// Each calls f for each place that waits for a connection. f may take it out.
+// Each calls f for each waiter of a connection. f may take it out.
 func (l *Line[C, T]) Each(address netip.Addr, id C, f func(*Place[C, T])) {
 	c := l.byConn[conn[C]{address, id}]
 	if c == nil {
 		return
 	}
 	for p := c.row.first; p != nil; {
-		next := p.next // c itself is forgotten with the last one
+		next := p.next // the last waiter that leaves takes c with it
 		f(p)
 		p = next
 	}
 }
 
-// first takes out the first that waits of address a, and ends its turn.
+// first takes out the first waiter of address a, and ends the turn of a.
 func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {
 	c := a.row.first
 	p := c.row.first
@@ -130,7 +129,7 @@ func (l *Line[C, T]) first(a *Place[C, T]) *Place[C, T] {
 	return p
 }
 
-// Leave takes p out, which is in the Line.
+// Leave takes p out of the Line. p must be in it.
 func (l *Line[C, T]) Leave(p *Place[C, T]) {
 	c := p.up
 	a := c.up
@@ -155,7 +154,7 @@ func (l *Line[C, T]) leave(a *Place[C, T]) {
 	}
 }
 
-// place is one for an address, or for a connection of address up.
+// place returns a place for an address, or for a connection of address up.
 func (l *Line[C, T]) place(key conn[C], up *Place[C, T]) *Place[C, T] {
 	p := l.unused.first
 	if p == nil {
