@@ -13,15 +13,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 )
 
-// keepApart refuses a state directory within an export, and an export within the
-// state directory: clients could read the key that seals handles, and so make up
-// handles of anything. It is asked before anything is made in the state
-// directory, which may not be there yet.
+// keepApart refuses a state directory within an export, and an export within the state directory,
+// because clients could read the key that seals handles and make handles of any file. It runs
+// before anything is created in the state directory, which may not exist yet.
 func (c *Config) keepApart() error {
 	dir, whole := existing(c.StateDir)
 	state, err := locate(dir)
 	if err != nil {
-		return nil // to make it will fail, and say why
+		return nil // opening it will fail with an explanation
 	}
 	at := c.locateExports()
 	for i, root := range at {
@@ -49,8 +48,8 @@ func (c *Config) keepApart() error {
 	return c.keepExportsApart(at)
 }
 
-// locateExports says where the directories of the exports are, in their order; nil for one that
-// is not there: to open it will fail, and say why.
+// locateExports returns the locations of the exports' directories, in order. It is nil for a
+// directory that does not exist: opening that will fail with an explanation.
 func (c *Config) locateExports() []*location {
 	at := make([]*location, len(c.Exports))
 	for i := range c.Exports {
@@ -59,7 +58,8 @@ func (c *Config) locateExports() []*location {
 	return at
 }
 
-// existing is the part of a path that is there, and whether that is all of it.
+// existing returns the longest prefix of a path that exists. whole reports that it is the whole
+// path.
 func existing(path string) (dir string, whole bool) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
@@ -73,14 +73,14 @@ func existing(path string) (dir string, whole bool) {
 	return dir, whole
 }
 
-// A location is where a directory is on its file system, by whichever path and
-// mount it is reached.
+// A location is the place of a directory on its file system, independent of the path and the
+// mount by which it is reached.
 type location struct {
-	// chain is the directory itself and those above it, up to the root of the
-	// mount that it is reached by: an export ends at mounts, too.
+	// chain is the directory itself and the directories above it, up to the root of its mount,
+	// because an export ends at mounts as well.
 	chain []inode
-	// device and path are its place as the file system has it, which several
-	// mounts may show different parts of; empty where that cannot be known.
+	// device and path are the directory's place on its file system, of which several mounts may
+	// show parts. They are empty if unknown.
 	device, path string
 }
 
@@ -89,7 +89,7 @@ type inode struct {
 	number       uint64
 }
 
-// holds: inner is l, or within it.
+// holds reports whether inner is l or lies within it.
 func (l *location) holds(inner *location) bool {
 	for _, above := range inner.chain {
 		if above == l.chain[0] {
@@ -109,7 +109,7 @@ func locate(dir string) (*location, error) {
 	return locateFD(fd)
 }
 
-// locateFD is locate for a directory that fd names.
+// locateFD is locate for the directory of a descriptor.
 func locateFD(dir int) (*location, error) {
 	fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -139,15 +139,15 @@ func locateFD(dir int) (*location, error) {
 		}
 		above, err := unix.Openat(fd, "..", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return l, nil // what this process may not look into is left to the path
+			return l, nil // this process may not search the parent: device and path decide
 		}
 		unix.Close(fd)
 		fd = above
 	}
 }
 
-// placeOnDevice says which directory of which file system a path names, from the
-// mount that it is on, or nothing.
+// placeOnDevice returns the file system and the directory on it for a path on the given mount.
+// They are empty if unknown.
 func placeOnDevice(mount uint64, name string) (device, path string) {
 	all, err := mountinfo.Read()
 	if err != nil {

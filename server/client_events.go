@@ -10,15 +10,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 )
 
-// Lines about what clients of version 4 hold. The room of their state calls clientEvent.
+// Log lines about the state of NFSv4 clients. Package state calls clientEvent.
 
-// namedClients is how many clients a line names, and longestName how many bytes of a name.
+// namedClients is how many clients a line names, and longestName how many bytes of a name it
+// shows.
 const (
 	namedClients = 8
 	longestName  = 64
 )
 
-// whys are in words why something was taken from a client, and what to do.
+// whys has, in words, why state was taken from a client, and what to do.
 var whys = map[state.Why][2]string{
 	state.Wanted: {"its lease ran out, and another client wanted what it held", "see that the client runs and that the network reaches it; programs there get I/O errors for the files that they had open"},
 	state.Named:  {"its lease ran out, and another client has its name", "give each client a host name of its own, or its kernel module nfs the option nfs4_unique_id"},
@@ -50,12 +51,12 @@ func (s *Server) clientEvent(e *state.Event) {
 	}
 }
 
-// nameOf is a client's own name for itself, which may hold any bytes.
+// nameOf returns a client's own name, quoted, because it may hold any bytes.
 func nameOf(r *state.Record) string {
 	return fmt.Sprintf("%q", r.Owner[:min(len(r.Owner), longestName)])
 }
 
-// namesOf are the first of clients.
+// namesOf returns the names of the first namedClients clients.
 func namesOf(all []state.Record) (names []string) {
 	for _, r := range all[:min(len(all), namedClients)] {
 		name := nameOf(&r)

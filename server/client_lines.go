@@ -12,30 +12,29 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// A client makes one line about a thing in this time. All clients together make so many. Two
-// clients that disturb each other make one line in nameLineEvery.
+// A client causes one line about a subject in clientLineEvery, and all clients together
+// mostClientLines. Two clients that disturb each other cause one line in nameLineEvery.
 const (
 	clientLineEvery = 10 * time.Second
 	mostClientLines = 128
 	nameLineEvery   = time.Minute
 )
 
-// clientLines writes the log's lines about clients. A client that does one thing again and
-// again makes few, and the next one says how many were left out (others_before). Nor do
-// many clients fill the log: beyond mostClientLines in clientLineEvery there are no lines. An
-// IPv6 client is its /64 (census.Client). The methods may be called from any goroutine.
+// clientLines writes log lines about clients. A client that repeats something causes few lines;
+// the next line says how many were left out (others_before). Many clients together cannot fill
+// the log either: there are at most mostClientLines lines in clientLineEvery. An IPv6 client is
+// its /64 prefix (census.Client). The methods may be called from any goroutine.
 type clientLines struct {
 	log *zap.Logger
-	// every is the time between two lines; 0: clientLineEvery.
+	// every is the time between two lines about a subject. 0 means clientLineEvery.
 	every time.Duration
 	mu    sync.Mutex
 	lines map[clientLine]*recentLine
-	// leftOut counts the lines of clients for which there was no room, or which
-	// were forgotten.
+	// leftOut counts the lines left out for lack of room, and those of forgotten subjects.
 	leftOut int
 }
 
-// A clientLine is what the lines that count together are about.
+// A clientLine is a client and a subject. Lines with both the same are counted together.
 type clientLine struct {
 	client netip.Addr
 	about  string
@@ -46,13 +45,13 @@ type recentLine struct {
 	leftOut int
 }
 
-// write writes a line about a client, with the fields that the function returns, unless
-// the client made the same line a moment ago.
+// write writes a line about a client, with the fields that the function returns, unless the same
+// line about the client was written recently.
 func (c *clientLines) write(level zapcore.Level, text string, client netip.Addr, fields func() []zap.Field) {
 	c.writeAbout(level, text, client, text, fields)
 }
 
-// writeAbout is write for lines that count together where they are about the same.
+// writeAbout is write with a subject that may differ from the text.
 func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.Addr, about string, fields func() []zap.Field) {
 	line := c.log.Check(level, text)
 	if line == nil {
@@ -71,7 +70,7 @@ func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.
 
 func (c *clientLines) interval() time.Duration { return cmp.Or(c.every, clientLineEvery) }
 
-// due says whether there is to be a line now, and how many there were not before.
+// due reports whether to write a line now, and how many were left out before it.
 func (c *clientLines) due(line clientLine, now time.Time) (leftOut int, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +98,7 @@ func (c *clientLines) due(line clientLine, now time.Time) (leftOut int, due bool
 	return leftOut, true
 }
 
-// forgetLocked drops the lines that are old. c.mu is held.
+// forgetLocked forgets old lines. The caller holds c.mu.
 func (c *clientLines) forgetLocked(now time.Time) {
 	for line, l := range c.lines {
 		if now.Sub(l.last) >= c.interval() {

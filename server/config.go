@@ -18,27 +18,26 @@ const (
 	DefaultConfigFile = "/etc/nfsrdmad/nfsrdmad.toml"
 )
 
-// A Config is all that a daemon is told. The TOML keys are the file's.
+// A Config is the complete configuration of a daemon. The TOML tags are the keys of the file.
 type Config struct {
-	// RDMA and TCP are the addresses to listen on. A host left out means
-	// every address. None at all means the default port on every address;
-	// "none" means not to listen.
+	// RDMA and TCP are the addresses to listen on. An address without a host means every address.
+	// An empty list means the default port on every address; "none" means not to listen.
 	RDMA []Listen `toml:"rdma"`
 	TCP  []Listen `toml:"tcp"`
-	// StateDir keeps what outlives the process: the handles' key and indexes.
+	// StateDir keeps the data that survives the process: the key of handles, and indexes.
 	StateDir string `toml:"state_dir"`
 	// LogLevel is debug, info, warn or error; LogFormat text or json.
 	LogLevel  Choice `toml:"log_level"`
 	LogFormat Choice `toml:"log_format"`
 	// Metrics is the address of the Prometheus endpoint; empty for none.
 	Metrics string `toml:"metrics"`
-	// Rpcbind registers NFS and MOUNT with rpcbind where it runs.
+	// Rpcbind registers NFS and MOUNT with rpcbind, if that runs.
 	Rpcbind *bool `toml:"rpcbind"`
 	// DrainTimeout bounds how long SIGTERM waits for calls in progress.
 	DrainTimeout Duration `toml:"drain_timeout"`
 
-	// BusyPoll is how long a connection's goroutine looks for the next call at most
-	// before it sleeps; 0 for not at all.
+	// BusyPoll is the longest time that a connection's goroutine polls for the next call before
+	// it sleeps; 0 for none.
 	BusyPoll Duration `toml:"busy_poll"`
 
 	Memory   MemoryConfig   `toml:"memory"`
@@ -48,78 +47,75 @@ type Config struct {
 	Kerberos KerberosConfig `toml:"kerberos"`
 	Exports  []ExportConfig `toml:"export"`
 
-	file   string           // that it was read from
-	origin map[string]place // of the keys that were set, see place
+	file   string           // the file it was read from
+	origin map[string]place // the places of the keys that were set
 }
 
 // MemoryConfig bounds payload memory.
 type MemoryConfig struct {
-	// Ceiling is for all connections together, Connection for one of them.
+	// Ceiling is the bound for all connections together, Connection that for one.
 	Ceiling    Size `toml:"ceiling"`
 	Connection Size `toml:"connection"`
-	// State is for what clients of NFSv4 hold, beside payload memory.
+	// State bounds the state of NFSv4 clients, in addition to payload memory.
 	State Size `toml:"state"`
-	// Replies is for the duplicate-request cache.
+	// Replies bounds the duplicate-request cache.
 	Replies Size `toml:"replies"`
 }
 
-// RNICConfig is about RDMA connections.
+// RNICConfig configures RDMA connections.
 type RNICConfig struct {
-	// Provider is what carries them: auto, verbs or iwarp.
+	// Provider carries RDMA: auto, verbs or iwarp.
 	Provider Choice `toml:"provider"`
-	// CRC is on, off or peer: whether the software RNIC asks for CRC32C, or
-	// leaves it to the peer (RFC 5044 §4.4; Linux's siw does not ask).
+	// CRC is on, off or peer: whether the software RNIC demands CRC32C, or lets the peer decide
+	// (RFC 5044 §4.4; Linux's siw does not demand it).
 	CRC Choice `toml:"crc"`
 	// FPDU is auto, mss, or the largest FPDU in bytes.
 	FPDU string `toml:"fpdu"`
-	// Credits granted to each connection, and the inline threshold.
+	// Credits is the number granted to each connection. Inline is the inline threshold.
 	Credits int  `toml:"credits"`
 	Inline  Size `toml:"inline"`
 }
 
-// LimitsConfig bounds peers.
+// LimitsConfig bounds what peers can use.
 type LimitsConfig struct {
-	// Connections is how many connections there may be over both transports, 0
-	// for what the limit of open files allows; PerClient how many of one client
-	// address, 0 for half of them.
+	// Connections is the largest number of connections over both transports; 0 for as many as the
+	// limit of open files allows. PerClient is the largest number for one client address; 0 for
+	// half of Connections.
 	Connections int `toml:"connections"`
 	PerClient   int `toml:"connections_per_client"`
-	// SetupTimeout is for the set-up of a connection, and for what comes first
-	// over it; FirstCallTimeout for a first call that makes its client known.
+	// SetupTimeout bounds the set-up of a connection, and the wait for its first message.
+	// FirstCallTimeout bounds the wait for a first call that makes its client known.
 	SetupTimeout     Duration `toml:"setup_timeout"`
 	FirstCallTimeout Duration `toml:"first_call_timeout"`
-	// CallsInFlight is how many calls of one TCP connection are worked on at a
-	// time.
+	// CallsInFlight is how many calls of one TCP connection are served at a time.
 	CallsInFlight int `toml:"calls_in_flight"`
-	// StallTimeout is for a peer that stops in the middle of something,
-	// IdleTimeout for a TCP connection without calls; without one (0) such a
-	// connection stays.
+	// StallTimeout ends a connection whose peer stops in the middle of something. IdleTimeout
+	// ends a TCP connection without calls; 0 for never.
 	StallTimeout Duration `toml:"stall_timeout"`
 	IdleTimeout  Duration `toml:"idle_timeout"`
 }
 
-// An ExportConfig is one [[export]] of the file or one --export flag.
+// An ExportConfig is one [[export]] of the file, or one --export flag.
 type ExportConfig struct {
 	Path    Dir           `toml:"path"`
 	Name    string        `toml:"name"`
 	Options ExportOptions `toml:"options"`
 }
 
-// A place is where a key was set: a line of the file, or a flag. Keys are dotted,
-// and elements of a list have an index: "memory.ceiling", "export[0].path".
+// A place is where a key was set: a line of the file, or a flag. Keys are dotted, with an index
+// for elements of a list: "memory.ceiling", "export[0].path".
 type place struct {
-	file string // or the flag
-	line int    // 0 where there is none
+	file string // or a flag
+	line int    // 0 if there is none
 }
 
-// says: the user set key, even if to zero.
+// says reports whether the user set key, even if to zero.
 func (c *Config) says(key string) bool {
 	_, said := c.origin[key]
 	return said
 }
 
-// ReadConfig reads a TOML file. Unknown keys are errors. What the file does not
-// say has its default.
+// ReadConfig reads a TOML file. Unknown keys are errors. Missing keys get their defaults.
 func ReadConfig(file string) (*Config, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -131,7 +127,8 @@ func ReadConfig(file string) (*Config, error) {
 func parseConfig(file string, b []byte) (*Config, error) {
 	c := &Config{file: file}
 	var err error
-	// The document first: it knows each key's line, and which values a key takes.
+	// Read the document first: it knows the line of each key, and the kind of value that a key
+	// takes.
 	if c.origin, err = readDocument(file, b); err != nil {
 		return nil, err
 	}

@@ -8,14 +8,13 @@ import (
 	"strconv"
 )
 
-// A checker gives keys their defaults and looks at their values. It keeps the
-// first fault.
+// A checker sets the defaults of keys and checks their values. It keeps the first error.
 type checker struct {
 	c   *Config
 	err error
 }
 
-// check fills in defaults and looks at what single values cannot tell.
+// check sets defaults and checks all values.
 func (c *Config) check() error {
 	k := &checker{c: c}
 	for i := range settings {
@@ -35,7 +34,7 @@ func (k *checker) fault(key string, found any, remedy string) {
 	}
 }
 
-// within is a number with its default, where the user says none, and its range.
+// within sets a number to its default unless the user set it, and checks its range.
 func within[T ~int | ~int64](k *checker, key string, value *T, usual, least, most T) {
 	if *value == 0 && !k.c.says(key) {
 		*value = usual
@@ -45,7 +44,7 @@ func within[T ~int | ~int64](k *checker, key string, value *T, usual, least, mos
 	}
 }
 
-// checkFPDU looks at a word or a number, as iwarp.ParseFPDUSize reads it.
+// checkFPDU checks a word or a number, in the form that iwarp.ParseFPDUSize reads.
 func checkFPDU(k *checker) {
 	f := &k.c.RNIC.FPDU
 	switch *f {
@@ -79,7 +78,7 @@ func listed(all []Listen) []string {
 	return words
 }
 
-// checkExports looks at what exports are called.
+// checkExports checks the paths and names of the exports.
 func (c *Config) checkExports() error {
 	seen := make(map[string]bool)
 	for i := range c.Exports {

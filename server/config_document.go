@@ -10,20 +10,19 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A document is a configuration file before it is decoded: which keys it sets,
-// where, and with which kinds of values. The decoder knows the text of a value
-// only, and what a Go type can hold; what a key takes is for the user to read.
+// A document is a configuration file before it is decoded. It finds out which keys the file sets,
+// in which lines, and with which kinds of values. The decoder itself only knows Go types; the
+// errors of document say what a key takes in the user's words.
 type document struct {
 	file   string
 	parser unstable.Parser
 	origin map[string]place
-	// exports is how many [[export]] there were so far, for each list.
+	// tables counts the [[export]] tables so far, for each list.
 	tables map[string]int
 }
 
-// readDocument returns the place of each key that the file sets. It refuses keys
-// that do not exist, and kinds of values that a key does not take. What is no
-// TOML at all is left to the decoder.
+// readDocument returns the place of each key that the file sets. It rejects unknown keys and
+// values of a wrong kind. The decoder reports text that is not TOML.
 func readDocument(file string, b []byte) (map[string]place, error) {
 	d := &document{file: file, origin: make(map[string]place), tables: make(map[string]int)}
 	d.parser.Reset(b)
@@ -43,7 +42,7 @@ func readDocument(file string, b []byte) (map[string]place, error) {
 	return d.origin, nil
 }
 
-// table opens a [table] or one more of [[tables]].
+// table handles a [table], or the next element of [[tables]].
 func (d *document) table(e *unstable.Node) (inside reflect.Type, prefix string, err error) {
 	inside, prefix, last, err := d.resolve(reflect.TypeFor[Config](), "", e)
 	if err != nil {
@@ -64,14 +63,14 @@ func (d *document) table(e *unstable.Node) (inside reflect.Type, prefix string, 
 	return inside, prefix + ".", nil
 }
 
-// element is the key of the next element of a list of tables.
+// element returns the key of the next element of a list of tables.
 func (d *document) element(list string) string {
 	n := d.tables[list]
 	d.tables[list] = n + 1
 	return fmt.Sprintf("%s[%d]", list, n)
 }
 
-// keyValue looks at one key = value.
+// keyValue checks one key = value.
 func (d *document) keyValue(inside reflect.Type, prefix string, e *unstable.Node) error {
 	t, key, last, err := d.resolve(inside, prefix, e)
 	if err != nil {
@@ -87,7 +86,7 @@ func (d *document) keyValue(inside reflect.Type, prefix string, e *unstable.Node
 	return nil
 }
 
-// inline looks at a table that is a value, {key = value}, or at a list of them.
+// inline checks a table that is a value, {key = value}, or a list of such tables.
 func (d *document) inline(t reflect.Type, key string, at, v *unstable.Node) error {
 	list := t.Kind() == reflect.Slice
 	switch {
@@ -121,14 +120,14 @@ func (d *document) inline(t reflect.Type, key string, at, v *unstable.Node) erro
 	return d.refuse(at, "%s is a table: write %s in a line of its own, and its keys beneath", lastPart(key), header)
 }
 
-// resolve follows a dotted key from a table. It returns what the key sets, the
-// whole key, and its last node.
+// resolve follows a dotted key from a table. It returns the type of its value, the whole key, and
+// its last node.
 func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ reflect.Type, key string, last *unstable.Node, err error) {
 	key = strings.TrimSuffix(prefix, ".")
 	for parts := e.Key(); parts.Next(); {
 		last = parts.Node()
 		name := string(last.Data)
-		if t.Kind() == reflect.Slice && isTable(t) { // [export.x] goes on with the last [[export]]
+		if t.Kind() == reflect.Slice && isTable(t) { // [export.x] belongs to the last [[export]]
 			key = fmt.Sprintf("%s[%d]", key, max(d.tables[key]-1, 0))
 			t = t.Elem()
 		}
@@ -147,7 +146,7 @@ func (d *document) resolve(t reflect.Type, prefix string, e *unstable.Node) (_ r
 	return t, key, last, nil
 }
 
-// withoutIndexes is a key as a user writes it.
+// withoutIndexes returns a key as a user writes it.
 func withoutIndexes(key string) string {
 	for {
 		before, rest, found := strings.Cut(key, "[")
@@ -168,7 +167,7 @@ func (d *document) refuse(at *unstable.Node, format string, args ...any) error {
 	return &ConfigError{File: p.file, Line: p.line, Err: fmt.Errorf(format, args...)}
 }
 
-// isTable: a key of this type is a table of keys, or a list of tables.
+// isTable reports whether keys of this type are tables of keys, or lists of tables.
 func isTable(t reflect.Type) bool {
 	if t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -176,7 +175,7 @@ func isTable(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// field is what a key of a table sets.
+// field returns the type of a table's key.
 func field(table reflect.Type, key string) (reflect.Type, bool) {
 	for i := range table.NumField() {
 		if f := table.Field(i); f.Tag.Get("toml") == key {
@@ -186,7 +185,7 @@ func field(table reflect.Type, key string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// usual is an example of what a key takes.
+// usual returns an example of a value for the type.
 func usual(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[Duration]():
@@ -205,8 +204,7 @@ func usual(t reflect.Type) string {
 	return `"..."`
 }
 
-// misfit says what to write instead of a value that is not of the kind that a key
-// takes, or nothing.
+// misfit returns what to write instead of a value of a wrong kind, or "" if the value is right.
 func misfit(t reflect.Type, v *unstable.Node) string {
 	found := shown(v)
 	switch {
@@ -282,7 +280,7 @@ func misfitWords(v *unstable.Node) string {
 	return ""
 }
 
-// words are the strings of a list.
+// words returns the strings of a list.
 func words(list *unstable.Node) []string {
 	var out []string
 	for all := list.Children(); all.Next(); {
@@ -293,7 +291,7 @@ func words(list *unstable.Node) []string {
 	return out
 }
 
-// shown is a value as the user wrote it.
+// shown returns a value as the user wrote it.
 func shown(v *unstable.Node) string {
 	switch v.Kind {
 	case unstable.String:
@@ -306,7 +304,7 @@ func shown(v *unstable.Node) string {
 	return string(v.Data)
 }
 
-// keyHint proposes what an unknown key may have been meant to be.
+// keyHint suggests the key that an unknown one may mean.
 func keyHint(key string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
 	for i := range settings {

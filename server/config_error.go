@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// A ConfigError says where a configuration is wrong and what to do about it, in
-// one line.
+// A ConfigError reports, in one line, where a configuration is wrong and what to do about it.
 type ConfigError struct {
-	File string // or the flag
-	Line int    // 0 where there is none
+	File string // or a flag
+	Line int    // 0 if there is none
 	Err  error
 }
 
@@ -23,29 +22,28 @@ func (e *ConfigError) Error() string {
 
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// A keyError is about the value of one key. Its text begins with the key where
-// the text does not name it.
+// A keyError is an error in the value of one key.
 type keyError struct {
-	key string // as in place
+	key string // in the form of place
 	err error
 }
 
 func (e *keyError) Error() string { return e.err.Error() }
 func (e *keyError) Unwrap() error { return e.err }
 
-// badValue says that a key cannot have the value found.
+// badValue reports that a key cannot have the value found.
 func badValue(key string, found any, remedy string) error {
 	return &keyError{key, fmt.Errorf("%s = %v: %s", lastPart(key), found, remedy)}
 }
 
-// exportKey is the key of one of Config.Exports.
+// exportKey returns the key of one of Config.Exports.
 func exportKey(index int) string { return fmt.Sprintf("export[%d]", index) }
 
-// lastPart is the key without the tables that it is in.
+// lastPart returns the key without its tables.
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 
-// fault makes an error of what the user said a ConfigError that says where it was
-// said: in a line of the file, by a flag, or not at all.
+// fault turns an error into a ConfigError with the place where the user set the key: a line of
+// the file, a flag, or none.
 func (c *Config) fault(err error) error {
 	at := place{file: c.file}
 	if at.file == "" {
@@ -60,8 +58,8 @@ func (c *Config) fault(err error) error {
 	return &ConfigError{File: at.file, Line: at.line, Err: err}
 }
 
-// cause is the innermost error: what the kernel said, without the path that the
-// message names already.
+// cause returns the innermost error: the kernel's, without the path, which the message already
+// names.
 func cause(err error) error {
 	for {
 		inner := errors.Unwrap(err)

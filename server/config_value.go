@@ -11,7 +11,7 @@ import (
 // Listen is an address to listen on: HOST:PORT, :PORT, or "none".
 type Listen struct {
 	Addr netip.AddrPort
-	// All: every address, of both families.
+	// All: every address of both families. None: do not listen.
 	All, None bool
 }
 
@@ -34,7 +34,7 @@ func (l *Listen) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns the form that UnmarshalText reads.
 func (l Listen) String() string {
 	switch {
 	case l.None:
@@ -65,7 +65,7 @@ func (z *Size) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// String is a size in the largest unit that has it whole.
+// String returns the size in the largest unit in which it is a whole number.
 func (z Size) String() string {
 	unit := 0
 	for n := z; n != 0 && n%1024 == 0 && unit < 4; n /= 1024 {
@@ -77,7 +77,7 @@ func (z Size) String() string {
 // Duration is a time.Duration as Go writes it: 30s, 5m.
 type Duration time.Duration
 
-// UnmarshalText parses a duration. A number alone is refused: seconds, say, or
+// UnmarshalText parses a duration. It rejects a number without a unit, because seconds or
 // milliseconds would be a guess.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
@@ -91,12 +91,12 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// noUnit refuses a duration that is a number alone.
+// noUnit reports a duration without a unit.
 func noUnit(n uint64) error {
 	return fmt.Errorf("%d has no unit: write \"%ds\" for seconds, or another unit (ms, m, h)", n, n)
 }
 
-// String is the shortest that UnmarshalText reads.
+// String returns the shortest form that UnmarshalText reads.
 func (d Duration) String() string {
 	s := strings.Replace(time.Duration(d).String(), "µs", "us", 1)
 	if short, cut := strings.CutSuffix(s, "m0s"); cut {
@@ -108,14 +108,14 @@ func (d Duration) String() string {
 	return s
 }
 
-// Choice is one of a few words; which ones is checked by Config.check.
+// Choice is one of a few words. Config.check knows which.
 type Choice string
 
-// Dir is a directory that exists, as an absolute path. (A struct, because a
-// TOML decoder asks no string type for UnmarshalText.)
+// Dir is the absolute path of an existing directory. (It is a struct, because the TOML decoder
+// does not call UnmarshalText of string types.)
 type Dir struct{ Path string }
 
-// UnmarshalText makes the path absolute and looks whether it is a directory.
+// UnmarshalText makes the path absolute and checks that it is a directory.
 func (d *Dir) UnmarshalText(b []byte) error {
 	p, err := absDir(string(b))
 	if err != nil {

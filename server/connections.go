@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// quietTimeout is how long a few clients may be connected before they say something:
-// Linux's server closes idle connections after as long.
+// quietTimeout is how long a client may stay silent after it connected, while there are few such
+// clients. Linux's server closes idle connections after the same time.
 const quietTimeout = 6 * time.Minute
 
-// newCensus is where the connections of all listeners are counted.
+// newCensus makes the census, which counts the connections of all listeners.
 func (s *Server) newCensus() *census.Census {
 	l := &s.cfg.Limits
 	seats := seatsWithin(descriptorLimit(), l.Connections)
@@ -38,10 +38,10 @@ func (s *Server) newCensus() *census.Census {
 	})
 }
 
-// acceptLineEvery is how long after a line about a failed accept(2) the next one follows.
+// acceptLineEvery is the shortest time between two lines about a failed accept(2).
 const acceptLineEvery = time.Minute
 
-// acceptFailed is census.Config.AcceptFailed. It writes a line a minute at most.
+// acceptFailed is census.Config.AcceptFailed. It writes one line a minute at most.
 func (s *Server) acceptFailed(err error) {
 	now := time.Now().UnixNano()
 	if last := s.acceptLine.Load(); last != 0 && now-last < int64(acceptLineEvery) || !s.acceptLine.CompareAndSwap(last, now) {
@@ -53,10 +53,9 @@ func (s *Server) acceptFailed(err error) {
 		zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 }
 
-// seatEvent writes a line for a connection that got no seat or lost it: an
-// administrator looks in the log for what keeps a client away. A connection that was
-// only silent, as those are that a client mounts with and does not use, makes a line
-// at the level debug.
+// seatEvent writes a line for a connection that got no seat or lost it, so that an administrator
+// finds out why a client cannot connect. The level is debug for a connection that was only
+// silent, such as one that a client mounts with and does not use.
 func (s *Server) seatEvent(e census.Event) {
 	text, level := "connection ended", zapcore.InfoLevel
 	switch {
@@ -74,8 +73,8 @@ func (s *Server) rdmaEvent(e iwarp.Event) {
 	s.connectionEvent("rdma", e.Kind.String(), e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
 }
 
-// rdmaFault is rdma.Config.Event. A peer can cause as many faults as it likes, and
-// each is counted: their lines are for those who want to see everything.
+// rdmaFault is rdma.Config.Event. A peer can cause any number of faults, and each is counted, so
+// their lines are at the level debug.
 func (s *Server) rdmaFault(e rdma.Event) {
 	if !s.log.Core().Enabled(zapcore.DebugLevel) {
 		return
@@ -92,7 +91,7 @@ func (s *Server) tcpEvent(e tcp.Event) {
 
 func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, err error, fault bool) {
 	if _, ok := errors.AsType[census.Reason](err); ok {
-		return // seatEvent has told it
+		return // seatEvent has written a line for it
 	}
 	level, fields := zapcore.DebugLevel, []zap.Field{}
 	if err != nil {
@@ -105,10 +104,11 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 	s.connectionLine(level, "connection "+what, transport, peer, fields...)
 }
 
-// faultRemedy is what to do where connections end by faults: clients make new ones.
+// faultRemedy is the advice for connections that end by faults.
 const faultRemedy = "nothing, if it is rare: the client connects again. Else see whether the client restarts or stands still, packets are lost on the way, or a firewall or address translation forgets connections"
 
-// connectionLine writes a line about a connection. Above debug, a client makes few.
+// connectionLine writes a line about a connection. Above the level debug, each client causes few
+// lines.
 func (s *Server) connectionLine(level zapcore.Level, text, transport string, peer netip.AddrPort, fields ...zap.Field) {
 	fields = append([]zap.Field{zap.String("transport", transport), zap.Stringer("client", peer)}, fields...)
 	if level == zapcore.DebugLevel {

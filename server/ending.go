@@ -9,13 +9,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// closing is how long a Server takes at most to end, once its calls were answered
-// or the time for that is over. Its steps get the first three quarters; the rest
-// is for the process to go.
+// closing is the longest time that a Server takes to end after its calls were answered or their
+// time was over. Its steps get the first three quarters; the rest is for the process to exit.
 const closing = 2 * time.Second
 
-// EndsWithin is how long a Server takes to end at most, whatever is stuck: the
-// time for calls in progress, and two seconds.
+// EndsWithin returns the longest time that a Server takes to end, even if something hangs: the
+// drain timeout and two seconds.
 func (c *Config) EndsWithin() time.Duration { return time.Duration(c.DrainTimeout) + closing }
 
 // Unfinished says what did not end in the time that a Server had for its end. It
@@ -30,24 +29,23 @@ func (e *Unfinished) Error() string {
 	return fmt.Sprintf("after %v some things had not ended, and were left behind: %s", e.Took.Round(time.Millisecond), strings.Join(e.Left, "; "))
 }
 
-// An ending is the end of a Server: steps with names and one deadline. A step
-// that does not end in its time is left behind, and the next one begins. Each
-// step gets half of the time that is left, so that there is some for those after
-// it.
+// An ending ends a Server in named steps with one deadline. If a step does not end in its time,
+// the ending leaves it behind and continues with the next. Each step gets half of the remaining
+// time, so that some is left for those after it.
 type ending struct {
 	log      *zap.Logger
 	began    time.Time
 	deadline time.Time
 	steps    []*step
-	left     []string // beside steps
+	left     []string // besides steps
 }
 
 // A step runs on a goroutine of its own.
 type step struct {
 	name  string
-	until time.Time // its time
+	until time.Time // end of its time
 	done  chan struct{}
-	err   error // once done
+	err   error // set once done is closed
 }
 
 func newEnding(log *zap.Logger, within time.Duration) *ending {
@@ -55,13 +53,13 @@ func newEnding(log *zap.Logger, within time.Duration) *ending {
 	return &ending{log: log, began: now, deadline: now.Add(within)}
 }
 
-// half is a step's time, unless it says otherwise.
+// half returns the end of a step's usual time: half of the remaining time.
 func (e *ending) half() time.Time {
 	now := time.Now()
 	return now.Add(e.deadline.Sub(now) / 2)
 }
 
-// within is a step's time where the step has a limit of its own.
+// within returns the end of the time of a step with a limit of its own.
 func (e *ending) within(limit time.Duration) time.Time {
 	if at := time.Now().Add(limit); at.Before(e.half()) {
 		return at
@@ -69,7 +67,7 @@ func (e *ending) within(limit time.Duration) time.Time {
 	return e.half()
 }
 
-// begin starts a step, whose context lasts for the step's time.
+// begin starts a step. Its context ends with the step's time.
 func (e *ending) begin(name string, until time.Time, do func(context.Context) error) *step {
 	st := &step{name: name, until: until, done: make(chan struct{})}
 	e.steps = append(e.steps, st)
@@ -82,11 +80,11 @@ func (e *ending) begin(name string, until time.Time, do func(context.Context) er
 	return st
 }
 
-// punctual is what a step may be late that heeds its context; at the end of all
-// time, half of what is left.
+// punctual is how late a step may end that heeds its context. Close to the deadline it is half of
+// the remaining time.
 const punctual = 100 * time.Millisecond
 
-// wait returns when a step ended, with its error, or when its time is over.
+// wait returns when a step has ended, with its error, or when its time is over.
 func (e *ending) wait(st *step) (ended bool, err error) {
 	at := st.until.Add(min(punctual, e.deadline.Sub(st.until)/2))
 	late := time.NewTimer(time.Until(at))
@@ -100,15 +98,15 @@ func (e *ending) wait(st *step) (ended bool, err error) {
 	}
 }
 
-// do is begin and wait.
+// do begins a step and waits for it.
 func (e *ending) do(name string, until time.Time, do func(context.Context) error) (ended bool, err error) {
 	return e.wait(e.begin(name, until, do))
 }
 
-// leave notes something that is left behind.
+// leave notes something that the ending leaves behind.
 func (e *ending) leave(what string) { e.left = append(e.left, what) }
 
-// result is nil where everything ended, if late. It is the last word in the log.
+// result returns nil if everything has ended, even if late. It writes the last line of the log.
 func (e *ending) result() error {
 	took := time.Since(e.began)
 	for _, st := range e.steps {

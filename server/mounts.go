@@ -22,53 +22,53 @@ import (
 
 // Times of mounts below exports.
 const (
-	// mountIdle is how long a mount that no call uses is kept open, and looked at how
-	// often, at least: meanwhile it cannot be unmounted.
+	// mountIdle is how long a mount stays open without calls; meanwhile it cannot be unmounted.
+	// mountTick is how often idle mounts are looked for.
 	mountIdle, mountTick = 10 * time.Second, 2 * time.Second
-	// surveyPause is what lies between two looks at what is mounted, at least, and
-	// surveyShare how many times longer the pause is than the look was: looking takes a
-	// small part of the time, however many mounts come and go. A call waits for the next
-	// look for surveyWait at most.
+	// A survey reads the machine's mounts. surveyPause is the shortest pause between two surveys,
+	// and surveyShare how many times longer than the last survey the pause is, so that surveys
+	// take a small part of the time. A call waits at most surveyWait for the next survey.
 	surveyPause, surveyShare = 20 * time.Millisecond, 10
 	surveyWait               = 250 * time.Millisecond
 )
 
 // Bounds of mounts below exports.
 const (
-	// mountsPart is the part of the descriptors for files that mounts get: one in so many.
+	// mountsPart: mounts get a quarter of the descriptors for files.
 	mountsPart = 4
-	// mostAwake mounts are open at a time, where there are perMount descriptors for each.
+	// mostAwake is how many mounts may be open at a time. Each needs perMount descriptors.
 	mostAwake, perMount = 256, 64
-	// mostOpening are being opened at a time: one whose file system stalls keeps a thread.
+	// mostOpening is how many mounts may be opened at a time. If a file system stalls, its
+	// opening keeps a thread.
 	mostOpening = 64
-	// mostRefusals is how many lines there are about mounts that are not served.
+	// mostRefusals is how many lines there may be about mounts that are not served.
 	mostRefusals = 1024
 )
 
-// mounts keeps a table's mounts (export.Mount) as what is mounted on the machine, opens
-// them when calls need them, and closes them when none does.
+// mounts keeps a table's mounts (export.Mount) equal to those of the machine. It opens them when
+// calls need them, and closes idle ones.
 type mounts struct {
 	log         *zap.Logger
 	table       *export.Table
 	trees       *trees
 	descriptors *local.Descriptors
-	most        int // awake at a time
+	most        int // largest number of open mounts
 
-	// surveying is held while what is mounted is looked at.
+	// The holder of surveying may survey the mounts.
 	surveying sync.Mutex
-	// surveyed is when the last look began, and next the time for another one.
+	// surveyed is when the last survey began, and next when another one may begin.
 	surveyed, next time.Time
 	watch          *mountinfo.Watcher
 	watching       sync.WaitGroup
 	ended          chan struct{}
 
 	mu sync.Mutex
-	// open are those that are awake, or being opened or closed.
-	open    map[*export.Mount]bool // awake at least once
+	// open are the mounts that are open, being opened, or being closed.
+	open    map[*export.Mount]bool // true once opened
 	opening int
 	dozing  bool
 	ending  bool
-	refused map[string]bool // lines that were written
+	refused map[string]bool // lines already written
 }
 
 var _ export.Opener = (*mounts)(nil)
@@ -79,7 +79,7 @@ func newMounts(log *zap.Logger, table *export.Table, trees *trees) *mounts {
 	return w
 }
 
-// exportsChanged is called when the table has other exports.
+// exportsChanged is called when the table has other exports than before.
 func (w *mounts) exportsChanged() {
 	if slices.ContainsFunc(w.table.All(), func(e *export.Export) bool { return e.CrossMount }) {
 		w.begin()
@@ -89,7 +89,7 @@ func (w *mounts) exportsChanged() {
 	w.survey()
 }
 
-// begin begins to watch what is mounted, where that has not begun.
+// begin starts to watch the machine's mounts, unless it is already doing so.
 func (w *mounts) begin() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
@@ -124,8 +124,8 @@ func (w *mounts) begin() {
 	})
 }
 
-// missing looks at what is mounted, unless another call does so at this moment. false:
-// it is not yet the time for another look.
+// missing surveys the mounts, or waits for a survey by another call. It returns false if it would
+// have to wait too long.
 func (w *mounts) missing() bool {
 	arrived := time.Now()
 	for {
@@ -149,7 +149,7 @@ func (w *mounts) missing() bool {
 	}
 }
 
-// survey makes the table's mounts what is mounted. w.surveying is held.
+// survey updates the table's mounts. The caller holds w.surveying.
 func (w *mounts) survey() {
 	w.surveyed = time.Now()
 	defer func() { w.next = time.Now().Add(max(surveyPause, surveyShare*time.Since(w.surveyed))) }()
@@ -163,8 +163,8 @@ func (w *mounts) survey() {
 	}
 }
 
-// findMounts finds what is mounted below exports that cross mounts. exports are in the
-// order in which they are closer to a path that several are above of.
+// findMounts finds the mounts below exports with crossmnt. If several exports lie above a path,
+// the closest comes first in exports.
 func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	var tree *mountinfo.Tree
 	for _, top := range exports {
@@ -181,7 +181,7 @@ func findMounts(exports []*export.Export) (found []export.Found, err error) {
 		}
 		mount, dir, err := placed.Place(&vfs.Op{Cred: &vfs.Cred{}}, top.FS.Root())
 		if err != nil {
-			continue // it is not where this process could see it
+			continue // this process cannot see its place
 		}
 		name := func(point string) string {
 			return path.Join(top.Name, strings.TrimPrefix(point, strings.TrimSuffix(dir, "/")))
@@ -204,8 +204,8 @@ func findMounts(exports []*export.Export) (found []export.Found, err error) {
 	return found, nil
 }
 
-// machines are the types of file systems by which a kernel shows itself, or in which it
-// waits for another one to be mounted. Some of them have handles, and none is for clients.
+// machines are the types of file systems that show the kernel's own data, or that wait for
+// another file system to be mounted. Clients never get them, though some have handles.
 var machines = func() map[string]bool {
 	all := make(map[string]bool)
 	for kind := range strings.FieldsSeq(`autofs binfmt_misc bpf cgroup cgroup2 configfs cpuset debugfs devpts devtmpfs
@@ -241,8 +241,8 @@ func (w *mounts) Open(m *export.Mount) (vfs.FileSystem, error) {
 	return fs, nil
 }
 
-// mayOpen counts a mount that is to be opened as open, if there is room or if it can
-// make some by closing another.
+// mayOpen reserves a place for a mount to open. If all places are taken, it closes the mount that
+// was idle for longest.
 func (w *mounts) mayOpen(m *export.Mount) bool {
 	for {
 		w.mu.Lock()
@@ -274,7 +274,7 @@ func (w *mounts) mayOpen(m *export.Mount) bool {
 	}
 }
 
-// openNow opens the file system of a mount, whatever is at its path meanwhile.
+// openNow opens the file system of a mount. It fails if another mount is at the path by now.
 func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 	fd, err := unix.Openat2(unix.AT_FDCWD, m.Point, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -299,7 +299,7 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 		FSID: uint64(m.ExportID())<<32 | 1,
 	})
 	if inner := errors.Unwrap(err); inner != nil {
-		err = inner // which does not name a descriptor
+		err = inner // the inner error does not name a descriptor
 	}
 	return fs, err
 }
@@ -311,7 +311,7 @@ func (w *mounts) Refused(m *export.Mount) {
 	w.refuse(m, m.Refused)
 }
 
-// refuse writes why a mount is not served, once. w.mu is held.
+// refuse writes once why a mount is not served. The caller holds w.mu.
 func (w *mounts) refuse(m *export.Mount, why string) {
 	line := m.Name + "\x00" + why
 	switch n := len(w.refused); {
@@ -342,7 +342,7 @@ func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
 	delete(w.open, m)
 }
 
-// doze closes what is idle, while anything is open.
+// doze closes idle mounts, as long as any mount is open.
 func (w *mounts) doze() {
 	tick := time.NewTicker(mountTick)
 	defer tick.Stop()
@@ -366,7 +366,7 @@ func (w *mounts) doze() {
 	}
 }
 
-// awake are the exports of mounts that are open.
+// awake returns the exports of open mounts.
 func (w *mounts) awake() (all []*export.Export) {
 	if w == nil {
 		return nil
@@ -381,7 +381,7 @@ func (w *mounts) awake() (all []*export.Export) {
 	return all
 }
 
-// end ends the watch. Nothing is opened any more. It returns what is open, or is being
+// end ends the watch and forbids further opening. It returns the mounts that are open, or being
 // opened or closed.
 func (w *mounts) end() (open []*export.Mount) {
 	if w == nil {

@@ -2,16 +2,16 @@ package server
 
 import "fmt"
 
-// keepExportsApart refuses an export whose directory lies in that of another one that serves more
-// clients, or takes weaker flavors, unless the option nested says that this is meant. A file has
-// the options of the export that it is reached through, and clients reach it through either:
-// with NFSv3 they look its directory up, and a handle that one got is good for others. at says
-// where the directories are.
+// keepExportsApart refuses an export within another one that serves more clients or accepts
+// weaker flavors, unless it has the option nested. A file gets the options of the export through
+// which a client reaches it, and clients can reach it through both: with NFSv3 they look its
+// directory up, and a handle that one client got works for others. at are the locations of the
+// exports' directories.
 func (c *Config) keepExportsApart(at []*location) error {
 	for i, inner := range at {
 		is, err := c.Exports[i].describe()
 		if inner == nil || err != nil || is.Nested {
-			continue // to open it will fail, and say why
+			continue // opening it will fail with an explanation
 		}
 		for j, outer := range at {
 			if outer == nil || !outer.holds(inner) || inner.holds(outer) {

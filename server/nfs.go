@@ -9,29 +9,28 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 )
 
-// NFSConfig is about the protocol NFS.
+// NFSConfig configures the protocol NFS.
 type NFSConfig struct {
-	// Versions that are served; empty means all of nfsVersions.
+	// Versions lists the versions served. Empty means all of nfsVersions.
 	Versions []Choice `toml:"versions"`
-	// LeaseTime is how long what an NFSv4 client holds is safe without a word from
-	// it, and GraceTime how long after a start only what was held before may be
-	// claimed.
+	// LeaseTime is how long an NFSv4 client's state is safe without hearing from the client.
+	// GraceTime is how long after a start clients may only claim the state that they held before.
 	LeaseTime Duration `toml:"lease_time"`
 	GraceTime Duration `toml:"grace_time"`
-	// Owners says how users and groups are sent over NFSv4: "numbers", but to callers
-	// that are known by name, or "names", with Domain behind them.
+	// Owners is how NFSv4 sends users and groups: "numbers", except to callers with names
+	// (Kerberos), or "names", followed by '@' and Domain.
 	Owners Choice `toml:"owners"`
 	Domain string `toml:"domain"`
 }
 
-// nfsVersions are the versions of NFS that there are, as mount's option vers= has them.
+// nfsVersions are all versions of NFS, in the form of mount's option vers=.
 var nfsVersions = []string{"3", "4.0", "4.1", "4.2"}
 
-// serves says whether a version is served.
+// serves reports whether a version is served.
 func (c *Config) serves(version string) bool { return slices.Contains(c.NFS.Versions, Choice(version)) }
 
-// Lease and grace times that a server may have. A client renews its lease in a third of
-// the time or so, and one that lost its network for a moment should not lose its locks.
+// Bounds of lease and grace times. A client renews its lease about three times in that time. A
+// client that lost its network for a moment should not lose its locks.
 const (
 	usualLease    = 90 * time.Second
 	shortestLease = 5 * time.Second
@@ -60,7 +59,7 @@ const (
 	ownersNames   = "names"
 )
 
-// checkDomain refuses what cannot stand behind an '@'.
+// checkDomain rejects a domain that cannot follow an '@'.
 func checkDomain(k *checker) {
 	if d := k.c.NFS.Domain; strings.ContainsFunc(d, func(r rune) bool { return r <= ' ' || r == '@' || r == ':' || r > '~' }) || len(d) > 255 {
 		k.fault("nfs.domain", strconv.Quote(d), "give a name such as \"example.org\"")

@@ -22,7 +22,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// openClients makes what holds the state of NFSv4's clients.
+// openClients makes the state of NFSv4 clients, and opens their records.
 func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	s.identity = serverIdentity(key)
 	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8,
@@ -43,10 +43,10 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	return nil
 }
 
-// recordsFile remembers which clients hold something.
+// recordsFile stores which clients hold state.
 const recordsFile = "clients.db"
 
-// recordsFault says why there is no start with these records, and what to do.
+// recordsFault explains why the server cannot start with these records, and what to do.
 func recordsFault(file string, err error) error {
 	if d, ok := errors.AsType[*records.Damaged](err); ok {
 		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, is damaged: %s; restore it from a backup, or remove it, and clients lose what they hold open and locked at this start", file, d.Why)
@@ -54,21 +54,21 @@ func recordsFault(file string, err error) error {
 	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, cause(err))
 }
 
-// toldRecords say in the log when they cannot be written, and when they can be again: clients
-// wait meanwhile, and nothing else tells why.
+// toldRecords logs when the records cannot be written, and when they can be again. Clients have
+// to wait meanwhile, and nothing else tells the administrator why.
 type toldRecords struct {
 	state.Records
 	log  *zap.Logger
-	last time.Time // that it was said; zero: they could be written
+	last time.Time // time of the last line; zero: the last write succeeded
 }
 
-// tellAgain is how often it is said that records cannot be written.
+// tellAgain is how often the line is repeated.
 const tellAgain = time.Minute
 
 func (r *toldRecords) Put(more []state.Record) error    { return r.tell(r.Records.Put(more)) }
 func (r *toldRecords) Remove(gone []state.Record) error { return r.tell(r.Records.Remove(gone)) }
 
-// tell is called by one goroutine at a time, as the Records are.
+// tell is called by one goroutine at a time, as the methods of Records are.
 func (r *toldRecords) tell(err error) error {
 	switch {
 	case err == nil && !r.last.IsZero():
@@ -82,8 +82,8 @@ func (r *toldRecords) tell(err error) error {
 	return err
 }
 
-// closeClients ends what works by itself on the state of clients: sweeps and callbacks.
-// Calls that still hang go on without them.
+// closeClients ends the goroutines of the clients' state: sweeps and callbacks. Calls that still
+// hang continue without them.
 func (s *Server) closeClients() {
 	if s.nfs40 != nil {
 		s.nfs40.Close()
@@ -93,8 +93,8 @@ func (s *Server) closeClients() {
 	}
 }
 
-// closeRecords closes the file with clients' names. What a client would have to have
-// written there is not granted any more.
+// closeRecords closes the clients' records. The server grants nothing any more that needs a
+// record.
 func (s *Server) closeRecords() {
 	if s.records != nil {
 		if err := s.records.Close(); err != nil {
@@ -103,15 +103,15 @@ func (s *Server) closeRecords() {
 	}
 }
 
-// serverIdentity is what tells this server from others, over restarts too: a client that
-// meets it by two addresses knows that they lead to one server (RFC 8881 §2.10.5). It is
-// made of the key that seals handles, and tells nothing of it.
+// serverIdentity returns a value that identifies this server, also after restarts. A client that
+// reaches it at two addresses recognizes one server (RFC 8881 §2.10.5). It is a hash of the key
+// that seals handles, and does not reveal the key.
 func serverIdentity(key [export.KeySize]byte) []byte {
 	sum := sha256.Sum256(append([]byte("nfsrdmad server identity "), key[:]...))
 	return sum[:16]
 }
 
-// nfs4Program is NFSv4 in the minor versions that are served.
+// nfs4Program makes NFSv4 with the minor versions that are served.
 func (s *Server) nfs4Program() rpc.Program {
 	cfg := nfs4.Config{
 		Exports: s.offers.table, State: s.clients,

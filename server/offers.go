@@ -13,42 +13,41 @@ import (
 // errEnding: exports cannot be changed any more.
 var errEnding = errors.New("the server ends")
 
-// offers are a server's exports: those that its table has, and those that it had and
-// that calls still use. A file system is closed when nothing uses it.
+// offers are a server's exports: those in its table, and those that have left it and that calls
+// still use. A file system is closed when nothing uses it any more.
 type offers struct {
 	log   *zap.Logger
 	table *export.Table
-	trees *trees // nil where the exports bring file systems of their own
-	// mounts are what is mounted below exports; nil where trees is.
+	trees *trees // nil if the exports bring their own file systems
+	// mounts are the mounts below exports; nil if trees is nil.
 	mounts *mounts
 
 	mu      sync.Mutex
 	now     []*export.Export
 	leaving []*leaving
-	ended   bool // nothing changes any more
+	ended   bool // no more changes
 }
 
 // A leaving export was taken out of the table.
 type leaving struct {
 	*export.Export
-	closed chan struct{} // closed when its file system is, or was left to other exports
-	err    error         // of that
+	closed chan struct{} // closed once its file system is closed, or left to other exports
+	err    error         // the error of that
 }
 
-// wait returns when its file system is closed, with the error of that.
+// wait returns when the file system is closed, with the error of closing it.
 func (l *leaving) wait() error {
 	<-l.closed
 	return l.err
 }
 
-// A change is what a new list of exports did to the old one, by the exports' names.
+// A change describes the difference between two lists of exports, by their names.
 type change struct{ added, replaced, removed []string }
 
-// set makes exports the ones that are offered. Of those that are as they were, the old
-// one stays. Others that have their name or that nothing takes the place of leave: calls
-// that run go on with them, and calls that come later find the new one, or none. The
-// file systems of exports are the offers' from then on, those that are not needed as
-// well, and on an error.
+// set replaces the list of exports. An export that is unchanged stays as it is. Others that were
+// replaced or removed leave: running calls finish with them, and later calls find the new export,
+// or none. The offers own the file systems of exports from then on, even on an error, and close
+// those that are not needed.
 func (o *offers) set(exports []*export.Export) (change, error) {
 	c, unused, err := o.swap(exports)
 	if err == nil && o.mounts != nil {
@@ -57,7 +56,7 @@ func (o *offers) set(exports []*export.Export) (change, error) {
 	return c, errors.Join(err, closeExports(unused, o.trees))
 }
 
-// swap is set, but for the exports that turn out not to be needed.
+// swap does set, and returns the new exports that turned out not to be needed.
 func (o *offers) swap(exports []*export.Export) (c change, unused []*export.Export, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,8 +92,8 @@ func (o *offers) swap(exports []*export.Export) (c change, unused []*export.Expo
 	return c, unused, nil
 }
 
-// retire lets the calls of an export that is not in the table any more end, and then
-// lets go of its file system. o.mu is held.
+// retire waits in the background until no call uses an export that has left the table, and then
+// lets go of its file system. The caller holds o.mu.
 func (o *offers) retire(e *export.Export) {
 	l := &leaving{Export: e, closed: make(chan struct{})}
 	o.leaving = append(o.leaving, l)
@@ -106,14 +105,13 @@ func (o *offers) retire(e *export.Export) {
 		defer o.mu.Unlock()
 		o.leaving = slices.DeleteFunc(o.leaving, func(other *leaving) bool { return other == l })
 		close(l.closed)
-		if !o.ended { // else the end waits, and says it
+		if !o.ended { // else shutDown waits for it and reports it
 			o.log.Info("export closed that was replaced or removed", zap.String("export", e.Name), zap.Error(l.err))
 		}
 	}()
 }
 
-// all are the exports that there are, with those that leave, and those that are mounts
-// and open.
+// all returns all exports, including those that are leaving, and open mounts.
 func (o *offers) all() []*export.Export {
 	all := o.mounts.awake()
 	o.mu.Lock()
@@ -125,7 +123,7 @@ func (o *offers) all() []*export.Export {
 	return all
 }
 
-// names are those of the exports that share a lane, or nil.
+// names returns the names of the exports with this lane, or nil.
 func (o *offers) names(lane any) (names []string) {
 	for _, e := range o.all() {
 		if e.FS.Lane() == lane && !slices.Contains(names, e.Name) {
@@ -135,8 +133,7 @@ func (o *offers) names(lane any) (names []string) {
 	return names
 }
 
-// end forbids changes, and returns what there is to be closed: for those that leave,
-// to wait for.
+// end forbids changes. It returns the exports to close, and those that are leaving, to wait for.
 func (o *offers) end() (now []*export.Export, left []*leaving) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,7 +141,7 @@ func (o *offers) end() (now []*export.Export, left []*leaving) {
 	return o.now, slices.Clone(o.leaving)
 }
 
-// fields say what a change did, for a line of the log.
+// fields returns a change as fields of a log line.
 func (c *change) fields() (fields []zap.Field) {
 	for _, of := range []struct {
 		what  string
@@ -157,10 +154,9 @@ func (c *change) fields() (fields []zap.Field) {
 	return fields
 }
 
-// setExports makes all what the server serves from now on: it opens exports that are
-// new, replaces those whose directory or options have changed, and removes the others.
-// On an error nothing has changed. Only the start and the running reload call it. It opens
-// directories, which may block.
+// setExports makes all the exports of the server: it opens new ones, replaces those whose
+// directory or options have changed, and removes the others. On an error nothing has changed.
+// Only the start and the running reload call it. It opens directories, which may block.
 func (s *Server) setExports(all []ExportConfig) (change, error) {
 	if s.trees == nil {
 		return change{}, errors.New("the exports of this server are its program's own")

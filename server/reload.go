@@ -13,21 +13,21 @@ import (
 type reloads struct {
 	mu      sync.Mutex
 	running bool
-	// next gives the configuration of the reload that follows the running one; nil:
-	// none was asked for.
+	// next returns the configuration for a further reload after the running one; nil if none was
+	// requested.
 	next func() (*Config, error)
 }
 
-// Reload is what SIGHUP asks for: read gives the configuration anew, and its exports are
-// served from then on. Calls that run end with the export that they began with, whose
-// file system is closed after the last of them. Calls that come later are served by the
-// new one, with its options, or answered STALE where the export was removed. Other keys
-// are for the next start. The groups of users, and the users of principals, are looked up anew. Where something is wrong, a line of the log says what, and
-// everything stays as it was.
+// Reload does what SIGHUP requests: it calls read for the new configuration, and serves its
+// exports from then on. Running calls end with the export that they began with; its file system
+// is closed after the last of them. Later calls get the new export with its options, or
+// NFS4ERR_STALE if the export was removed. Changes of other keys wait for the next start. The
+// groups of users, and the users of principals, are looked up anew. On an error, Reload writes a
+// log line, and everything stays as it was.
 //
-// Reload may be called from any goroutine, and may block as long as directories do. While
-// another goroutine reloads, Reload returns at once, and the other goroutine reloads once
-// more: it may have read the configuration before the latest change.
+// Reload may be called from any goroutine, and may block as long as directories do. While another
+// goroutine reloads, Reload returns at once, and that goroutine reloads once more, because it may
+// have read the configuration before the latest change.
 func (s *Server) Reload(read func() (*Config, error)) {
 	r := &s.reloads
 	r.mu.Lock()
@@ -60,9 +60,9 @@ func (s *Server) reloadOnce(read func() (*Config, error)) {
 		return
 	}
 	s.checkKeytab()
-	s.registration.soon() // as rpcbind may have restarted
-	s.groups.Forget()     // as the administrator may have changed who is in which
-	s.gss.Refresh()       // and who a principal is
+	s.registration.soon() // rpcbind may have restarted
+	s.groups.Forget()     // the administrator may have changed groups
+	s.gss.Refresh()       // and the users of principals
 	s.log.Info("configuration read again", c.fields()...)
 	if keys := cfg.differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
@@ -75,7 +75,7 @@ func (s *Server) reload(cfg *Config) (change, error) {
 		return change{}, cfg.fault(errNoExports)
 	}
 	apart := *cfg
-	apart.StateDir = s.cfg.StateDir // which is in use, whatever the file says now
+	apart.StateDir = s.cfg.StateDir // in use, whatever the file says now
 	if err := apart.keepApart(); err != nil {
 		return change{}, cfg.fault(err)
 	}
@@ -84,7 +84,7 @@ func (s *Server) reload(cfg *Config) (change, error) {
 
 var errNoExports = errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration")
 
-// differing are the keys in which two checked configurations differ, exports aside.
+// differing returns the keys in which two checked configurations differ, except exports.
 func (c *Config) differing(from *Config) (keys []string) {
 	var compare func(prefix string, a, b reflect.Value)
 	compare = func(prefix string, a, b reflect.Value) {

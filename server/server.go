@@ -26,60 +26,60 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// housekeeping is how often memory that is not needed is given back.
+// housekeeping is how often unused memory is returned to the system.
 const housekeeping = 5 * time.Second
 
-// A Server is a daemon that is set up and listens. Its Serve runs it.
+// A Server is a daemon that is set up and listens. Serve runs it.
 type Server struct {
 	cfg *Config
 	log *zap.Logger
-	// devices: RDMA devices are opened beside the software RNIC, or instead of it.
+	// devices: the server opens RDMA devices, in addition to the software RNIC or instead of it.
 	devices bool
 	state   *stateDir
-	trees   *trees // nil where the exports bring file systems of their own
+	trees   *trees // nil if the exports bring their own file systems
 	offers  *offers
 	pool    *mem.Pool
 	rpc     *rpc.Server
 	gss     *gss.Server
-	// checkKeytab warns of one that exports need and that cannot be used.
+	// checkKeytab warns if the keytab that exports need cannot be used.
 	checkKeytab func()
-	// initiators make contexts with clients that are called back.
+	// initiators make contexts with clients for callbacks.
 	initiators *gss.Initiators
-	// users are those of this machine, and groups theirs for exports with manage_gids.
+	// users are this machine's users; groups are their groups, for exports with manage_gids.
 	users  *identity.Map
 	groups *identity.Groups
 	census *census.Census
-	// polls are the connections that may poll for the next call.
+	// polls are the connections that may poll for their next call.
 	polls *busypoll.Group
-	// clients is what NFSv4's clients hold, and identity what this server is to them.
+	// clients is the state of NFSv4 clients. identity is this server's identity towards them.
 	clients  *state.Manager
 	records  *records.Store
 	identity []byte
-	nfs4     *nfs4.Program // nil where it is not served
+	nfs4     *nfs4.Program // nil if NFSv4 is not served
 	nfs40    *nfs40.Minor
 	lines    clientLines
-	// names are lines about clients with one name.
+	// names writes lines about clients that have the same name.
 	names clientLines
-	// acceptLine is when the last line about a failed accept(2) was written, in
-	// nanoseconds since 1970, and acceptsUntold how many failed since.
+	// acceptLine is when the last line about a failed accept(2) was written, in nanoseconds since
+	// 1970. acceptsUntold is how many have failed since.
 	acceptLine, acceptsUntold atomic.Int64
 
 	transports   []*running
 	registration *registration
 	durations    *durations // nil without metrics
-	// daemon: this process is the server, and tells systemd of itself.
+	// daemon: the process is this server, which reports to systemd.
 	daemon bool
-	// stage is what the start is about.
+	// stage describes the current step of the start.
 	stage   atomic.Pointer[string]
 	reloads reloads
 }
 
-// New opens what cfg names and listens. An error says what is wrong and what to
-// do about it; nothing is left open then.
+// New opens the directories and listeners that cfg names. Its error says what is wrong and what
+// to do about it; nothing is left open then.
 func New(cfg *Config) (*Server, error) { return Start(context.Background(), cfg) }
 
-// Start is New, and gives up when ctx ends: with the context's error, or with an
-// *Unfinished where the file system below does not let go, which says of what.
+// Start is New with a limit: when ctx ends, it returns the context's error, or an *Unfinished
+// with the current step if a file system hangs.
 func Start(ctx context.Context, cfg *Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
 	opened := make(chan error, 1)
@@ -106,7 +106,7 @@ func Start(ctx context.Context, cfg *Config) (*Server, error) {
 	}
 }
 
-// open checks the configuration and opens what it names.
+// open checks the configuration and opens the directories and listeners that it names.
 func (s *Server) open() (err error) {
 	cfg := s.cfg
 	s.enters("checking the configuration")
@@ -152,10 +152,10 @@ func (s *Server) open() (err error) {
 	return s.start(key, exports)
 }
 
-// enters notes what the start does next.
+// enters notes the next step of the start.
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
-// start puts the rooms together, from the bottom up, over exports that are open.
+// start builds the server over exports that are open, from the lower layers to the upper ones.
 func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err error) {
 	s.lines.log = s.log
 	s.names = clientLines{log: s.log, every: nameLineEvery}
@@ -207,8 +207,8 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 	return nil
 }
 
-// memory is how payload memory is shared out. Half of it is kept from the calls of
-// any one file system, for those of others, where there may be others.
+// memory returns how payload memory is divided. If there may be several file systems, the calls
+// of one of them may use half of it.
 func (s *Server) memory(exports []*export.Export) mem.Config {
 	c := mem.Config{Ceiling: int64(s.cfg.Memory.Ceiling), Share: int64(s.cfg.Memory.Connection)}
 	if len(exports) == 1 && !exports[0].CrossMount {
@@ -217,13 +217,12 @@ func (s *Server) memory(exports []*export.Export) mem.Config {
 	return c
 }
 
-// Serve runs until ctx ends or a listener is closed, and then drains: calls in
-// progress are answered, and what was promised is safe. It returns in the time
-// that Config.EndsWithin says, whatever is stuck: an error that is an *Unfinished
-// says what did not end. A Server serves once.
+// Serve runs until ctx ends or a listener is closed, and then drains: it answers calls in
+// progress, and acknowledged data is safe. It returns within Config.EndsWithin, even if something
+// hangs: the error then contains an *Unfinished. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
 	var running sync.WaitGroup
-	over := make(chan error) // of the first listener that ends
+	over := make(chan error) // the error of the first listener that ends
 	life, end := context.WithCancel(context.Background())
 	for _, t := range s.transports {
 		for _, l := range t.listeners {
@@ -280,7 +279,7 @@ func (s *Server) announce() {
 	s.notifyReady("serving")
 }
 
-// keepHouse gives memory back that has not been needed for a while.
+// keepHouse returns unused memory to the system.
 func (s *Server) keepHouse(ended <-chan struct{}) {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()

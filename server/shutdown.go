@@ -15,9 +15,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// farewell is how long peers have, once every call is answered, to take the
-// answers and to end their connections. A peer that is gone does not keep the
-// process for longer.
+// farewell is how long peers may take to receive the last answers and end their connections. A
+// peer that is gone does not delay the end for longer.
 const farewell = 5 * time.Second
 
 // shutDown ends a Server that serves. stopListening is the first step.
@@ -51,8 +50,8 @@ func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.
 	return e.result()
 }
 
-// part lets the last answers leave, and ends the connections; those whose peers
-// take longer than within are cut.
+// part sends the last answers and ends the connections. It cuts those whose peers take longer
+// than within.
 func (s *Server) part(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -67,7 +66,7 @@ func (s *Server) part(ctx context.Context, within time.Duration) {
 	parting.Wait()
 }
 
-// close ends what is there of a Server that never served.
+// close ends a Server that never served, even if it is only partly set up.
 func (s *Server) close() {
 	e := newEnding(zap.NewNop(), closing*3/4)
 	e.do("listeners", e.half(), func(context.Context) error {
@@ -85,8 +84,8 @@ func (s *Server) closeListeners() {
 	}
 }
 
-// release ends connections, calls, exports, memory and the state directory, in
-// the order of dependence: what something uses that did not end is left open.
+// release ends connections, calls, exports, memory and the state directory, in the order of their
+// dependence. If something does not end, the things that it uses stay open.
 func (s *Server) release(e *ending) {
 	var connections []*step
 	until := e.half()
@@ -136,7 +135,7 @@ func (s *Server) release(e *ending) {
 		})
 	}
 	if s.state != nil {
-		// Even where something was left behind: the next process needs it.
+		// Even if something was left behind, because the next process needs the directory.
 		e.do("state directory", e.half(), func(context.Context) error {
 			s.closeRecords()
 			s.state.close()
@@ -146,8 +145,8 @@ func (s *Server) release(e *ending) {
 	_ = s.log.Sync()
 }
 
-// releaseExports closes those exports that nothing uses any more, side by side,
-// and says whether that is all of them.
+// releaseExports closes the exports that nothing uses, all at the same time. all reports whether
+// it closed every export.
 func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all bool) {
 	e.do("asking for unsynced data", e.half(), func(context.Context) error {
 		s.logUnsynced()
@@ -191,7 +190,7 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 	return all
 }
 
-// describe is what is said of calls that do not end.
+// describe describes calls that do not end.
 func (s *Server) describe(l rpc.LaneStats) string {
 	of := "that have not been tried"
 	if names := s.offers.names(l.Lane); len(names) > 0 {
@@ -200,7 +199,7 @@ func (s *Server) describe(l rpc.LaneStats) string {
 	return fmt.Sprintf("%d calls %s, the oldest for %v", l.Running, of, l.Oldest.Round(time.Millisecond))
 }
 
-// logCalls says which calls were not answered in the time for that.
+// logCalls logs the calls that were not answered within the drain timeout.
 func (s *Server) logCalls(drain time.Duration) {
 	elsewhere := s.rpc.Stats().InProgress
 	for _, l := range s.rpc.Lanes() {
@@ -215,8 +214,8 @@ func (s *Server) logCalls(drain time.Duration) {
 	}
 }
 
-// logUnsynced says which data is not known to be on stable storage. The next
-// process has another write verifier: clients send that data again.
+// logUnsynced logs which exports have data that may not be on stable storage. Clients send it
+// again, because the next process has another write verifier.
 func (s *Server) logUnsynced() {
 	if s.offers == nil {
 		return

@@ -14,15 +14,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// trees are the file systems that a server's exports show: one for a directory,
-// however many exports show it. They then share its caches, its index of
-// handles and its part of the descriptors, and what an export says about who
-// may do what (its options) stays with the export.
+// trees are the file systems behind a server's exports: one for each directory, even if several
+// exports show it. These share its caches, its index of handles and its descriptors. The options
+// of an export stay with the export.
 type trees struct {
-	state       string // directory
+	state       string // the state directory
 	descriptors *local.Descriptors
-	// revoke, where set, takes away what clients hold of a file system, before it is
-	// closed.
+	// revoke, if not nil, takes away the clients' state in a file system before it is closed.
 	revoke   func(fs vfs.FileSystem)
 	failures failedSyncs
 
@@ -30,18 +28,19 @@ type trees struct {
 	open map[treeKey]*tree
 }
 
-// A treeKey is a directory as one mount shows it: another mount of the same
-// directory may be read-only.
+// A treeKey identifies a directory in one mount. Another mount of the same directory may be
+// read-only.
 type treeKey struct{ dev, ino, mount uint64 }
 
 type tree struct {
 	fs      *local.FS
 	exports int
-	// closed is closed once the file system is, after the last export let go of it.
+	// closed is closed once the file system is closed, after the last export let go of it.
 	closed chan struct{}
 }
 
-// newTrees has room for files beside so many connections; 0 is as many as usual.
+// newTrees makes trees with the descriptors that this many connections leave; 0 means the usual
+// number of connections.
 func newTrees(state string, connections int) *trees {
 	return &trees{
 		state: state, open: make(map[treeKey]*tree), failures: failedSyncs{log: zap.NewNop()},
@@ -50,9 +49,9 @@ func newTrees(state string, connections int) *trees {
 }
 
 // show returns the file system of a directory for one more export. fd is the directory, and dir
-// what people call it. The export itself refuses changes where it is read-only, and asks for
-// durability. It is called by one goroutine at a time, and blocks while the directory is
-// opened, or closed for an export that has ended.
+// its path for messages. The export itself refuses changes if it is read-only, and requests
+// durability. One goroutine at a time calls show. It blocks while the directory is opened, or
+// closed for an earlier export.
 func (t *trees) show(dir string, fd int) (*local.FS, error) {
 	key, err := keyOf(fd)
 	if err != nil {
@@ -72,7 +71,7 @@ func (t *trees) show(dir string, fd int) (*local.FS, error) {
 	cfg.Root = fmt.Sprintf("/proc/self/fd/%d", fd)
 	fs, err := local.New(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, errors.Unwrap(err)) // which does not name a descriptor
+		return nil, fmt.Errorf("%s: %w", dir, errors.Unwrap(err)) // the inner error does not name a descriptor
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +79,7 @@ func (t *trees) show(dir string, fd int) (*local.FS, error) {
 	return fs, nil
 }
 
-// config is that of the file system of a directory.
+// config returns the configuration of a directory's file system.
 func (t *trees) config(dir string, key treeKey) local.Config {
 	return local.Config{
 		StateDir:    filepath.Join(t.state, "index"),
@@ -92,8 +91,8 @@ func (t *trees) config(dir string, key treeKey) local.Config {
 	}
 }
 
-// apartFrom refuses a directory that holds the state directory, or lies within it: clients
-// could read the key that seals handles.
+// apartFrom refuses a directory that contains the state directory or lies within it, because
+// clients could read the key that seals handles.
 func (t *trees) apartFrom(fd int) error {
 	dir, err := locateFD(fd)
 	if err != nil {
@@ -111,8 +110,8 @@ func (t *trees) apartFrom(fd int) error {
 	return nil
 }
 
-// again counts one more export of a file system that is open. It is false where it is not among
-// the trees any more.
+// again adds one more export to an open file system. It returns false if the file system is no
+// longer among the trees.
 func (t *trees) again(fs vfs.FileSystem) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,8 +124,8 @@ func (t *trees) again(fs vfs.FileSystem) bool {
 	return false
 }
 
-// share counts one more export of a tree that is open. One that is not shared is being
-// closed, or there is none.
+// share adds one more export to an open tree. If shared is false, the tree is being closed, or
+// there is none.
 func (t *trees) share(key treeKey) (there *tree, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,8 +136,8 @@ func (t *trees) share(key treeKey) (there *tree, shared bool) {
 	return there, false
 }
 
-// letGo is for an export that ends: its file system is closed with the last one
-// that shows it. One that is not among the trees is the export's own.
+// letGo ends an export's use of its file system. The last export closes it. A file system that is
+// not among the trees belongs to the export alone, and is closed.
 func (t *trees) letGo(fs vfs.FileSystem) error {
 	key, there, last := t.unshare(fs)
 	if !last {
@@ -157,7 +156,7 @@ func (t *trees) letGo(fs vfs.FileSystem) error {
 	return err
 }
 
-// unshare counts an export of a file system less. last: it is to be closed.
+// unshare removes one export from a file system. last: the caller has to close it.
 func (t *trees) unshare(fs vfs.FileSystem) (key treeKey, there *tree, last bool) {
 	if t == nil {
 		return key, nil, true
