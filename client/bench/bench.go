@@ -1,10 +1,10 @@
-// Package bench measures an NFS server by NFS version 3, 4.1 or 4.2: so many
-// connections, each with so many calls under way all the time, and how long each took.
+// Package bench measures an NFS server by NFS version 3, 4.1 or 4.2. It keeps a constant
+// number of calls in progress on each of several connections, and records how long each
+// took.
 //
-// The answer to a call sends the next one from the goroutine that took the answer,
-// and nothing is allocated between the two, so that what is measured is the server
-// and the network. What the measurement works on lies in a directory of its own in
-// the export, which Run makes and removes.
+// The goroutine that takes the answer to a call sends the next call, and allocates nothing
+// between the two, so that the measurement shows the server and the network. The files of
+// the measurement lie in a directory of its own in the export, which Run makes and removes.
 package bench
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Config says what to measure. A field that is 0 has the default that its comment
-// names in parentheses.
+// Config configures a measurement. A field that is 0 has the default that its comment names
+// in parentheses.
 type Config struct {
 	client.Target
 	// Export is the path to mount.
@@ -31,24 +31,22 @@ type Config struct {
 	MountPort int
 	// NFS is the version: "3", "4.1" or "4.2" ("3").
 	NFS string
-	// Workload is one of Workloads, for NFS version 4 of Workloads4.
+	// Workload is one of Workloads or, for NFS version 4, one of Workloads4.
 	Workload string
-	// Size is how many bytes a READ, WRITE or READDIRPLUS asks for (1 MiB). If the
-	// server takes less, Run asks for that much.
+	// Size is the number of bytes that a READ, WRITE or READDIRPLUS asks for (1 MiB). If
+	// the server accepts less, Run asks for that much.
 	Size int
 	// FileSize is the size of the files read and written, in bytes (256 MiB).
 	FileSize int64
-	// Files is how many names the directory of readdirplus has (1000).
+	// Files is the number of names in the directory of readdirplus (1000).
 	Files int
-	// NoAttributes: with NFS version 4, READ and WRITE come without a GETATTR behind
-	// them.
+	// NoAttributes: with NFS version 4, no GETATTR follows a READ or WRITE.
 	NoAttributes bool
-	// Depth is how many calls each connection keeps under way (16), and
-	// Connections how many connections there are (1); with NFS version 4 they share
-	// one session.
+	// Depth is the number of calls that each connection keeps in progress (16). Connections
+	// is the number of connections (1); with NFS version 4 they share one session.
 	Depth, Connections int
-	// Duration ends the measurement (10 s without Ops, never with Ops), and so do
-	// Ops operations, if Ops is more than 0.
+	// Duration ends the measurement (10 s without Ops, never with Ops). So do Ops
+	// operations, if Ops is more than 0.
 	Duration time.Duration
 	Ops      int64
 	// Progress, unless nil, is called about every second.
@@ -72,7 +70,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Progress is what a measurement has done so far.
+// Progress is the state of a measurement.
 type Progress struct {
 	Elapsed    time.Duration
 	Operations int64
@@ -98,13 +96,13 @@ type bench struct {
 	err  error
 }
 
-// A conn is one connection and what is measured on it.
+// A conn is one connection and its counters.
 type conn struct {
 	*client.Conn
 	caller     rpc.Caller // of the Conn
 	number     int
 	cursor     atomic.Uint64 // the next block of a sequential workload
-	file       client.Handle // what this connection works on
+	file       client.Handle // the file or directory of this connection
 	operations atomic.Int64
 	bytes      atomic.Int64
 	entries    atomic.Int64
@@ -112,8 +110,8 @@ type conn struct {
 	times      *latencies
 }
 
-// Run measures a server. It makes a directory of its own in the export for that,
-// and removes it, also when ctx ends before the measurement does.
+// Run measures a server. It makes a directory of its own in the export, and removes it,
+// even if ctx ends before the measurement does.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
 	cfg = cfg.withDefaults()
 	run := run3
@@ -249,7 +247,7 @@ func (b *bench) fail(err error) {
 	b.stop.Store(true)
 }
 
-// claim says whether one more operation may begin.
+// claim reports whether one more operation may begin.
 func (b *bench) claim() bool {
 	return !b.stop.Load() && (b.unlimited || b.left.Add(-1) >= 0)
 }

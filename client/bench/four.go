@@ -10,7 +10,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// four is what a measurement by NFS version 4 has of its own.
+// four is the state of a measurement by NFS version 4.
 type four struct {
 	work    *workload4
 	session *client.Session
@@ -21,11 +21,11 @@ type four struct {
 	made    []string // names of files in dir
 	below   []string // names of directories in dir
 	files   []file4
-	// opens are what each connection works on, by its number.
+	// opens are the files of the connections, by connection number.
 	opens []file4
 }
 
-// file4 is a file that is open, or a directory.
+// file4 is an open file, or a directory.
 type file4 struct {
 	handle client.Handle
 	open   wire.StateID4
@@ -63,8 +63,9 @@ func run4(ctx context.Context, cfg Config) (*Result, error) {
 	return m, err
 }
 
-// abandonAfter ends the session where requests are not answered within the time-out
-// after ctx has ended: a session waits for its server for ever. stop takes that back.
+// abandonAfter abandons the session if ctx has ended and requests are still not answered
+// after the time-out, because a session waits for its server without limit. stop cancels
+// that.
 func (b *bench) abandonAfter(ctx context.Context) (stop func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -106,7 +107,7 @@ func (b *bench) session(ctx context.Context, minor uint32, connections int) (*cl
 	})
 }
 
-// prepare4 makes the ground.
+// prepare4 makes the directory of the measurement and its content.
 func (b *bench) prepare4(ctx context.Context) error {
 	if b.needs == groundNone {
 		return nil
@@ -131,10 +132,10 @@ func (b *bench) prepare4(ctx context.Context) error {
 	return b.furnish4(ctx)
 }
 
-// aroundData bounds what stands around the data of a request or reply, in bytes.
+// aroundData bounds the part of a request or reply that is not data, in bytes.
 const aroundData = 1024
 
-// fit4 reduces the size of transfers to what server and session take.
+// fit4 reduces Size to what the server and the session allow.
 func (b *bench) fit4(ctx context.Context) error {
 	f := &b.four
 	attr, err := f.nfs.Getattr(ctx, f.root, wire.Bits(wire.Fattr4Maxread, wire.Fattr4Maxwrite))
@@ -160,8 +161,8 @@ func (b *bench) fit4(ctx context.Context) error {
 	return nil
 }
 
-// furnish4 makes the files and directories in the ground, and says what each connection
-// works on.
+// furnish4 makes the files and directories of the measurement, and assigns one to each
+// connection.
 func (b *bench) furnish4(ctx context.Context) error {
 	f := &b.four
 	var shared file4
@@ -195,7 +196,7 @@ func (b *bench) furnish4(ctx context.Context) error {
 	return nil
 }
 
-// file4 makes a file, and leaves it open.
+// file4 makes a file and leaves it open.
 func (b *bench) file4(ctx context.Context, name string, fill bool) (file4, error) {
 	step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
 	defer cancel()
@@ -266,8 +267,8 @@ func (b *bench) fill4(ctx context.Context, file file4) error {
 	return err
 }
 
-// clean4 ends the session, and removes all that was made by one of its own: the
-// measurement may have failed because its session did.
+// clean4 ends the session. It removes the files by another session, because the measurement
+// may have failed when its own session did.
 func (b *bench) clean4(minor uint32) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Timeout)
 	defer cancel()
@@ -290,7 +291,7 @@ func (b *bench) clean4(minor uint32) error {
 	return b.leftBehind(errors.Join(wrong...))
 }
 
-// remove4 removes what was made.
+// remove4 removes the files and directories of the measurement.
 func (b *bench) remove4(ctx context.Context, n client.NFS4) error {
 	f := &b.four
 	dir, err := n.Walk(ctx, f.root, f.name)
@@ -318,7 +319,7 @@ func (b *bench) remove4(ctx context.Context, n client.NFS4) error {
 
 func missing4(err error) bool { return client.StatusOf(err) == wire.NFS4ErrNoEnt }
 
-// empty4 removes what is in a directory of the ground.
+// empty4 removes the content of a directory of the measurement.
 func empty4(ctx context.Context, n client.NFS4, in client.Handle, name string) error {
 	dir, err := n.Walk(ctx, in, name)
 	if err != nil {

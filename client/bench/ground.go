@@ -13,11 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A groundKind says what a workload works on.
+// A groundKind is the kind of files that a workload needs.
 type groundKind uint8
 
 const (
-	groundNone   groundKind = iota // nothing, so that nothing is mounted either
+	groundNone   groundKind = iota // no files: Run mounts nothing
 	groundShared                   // one empty file
 	groundFilled                   // one file of the bench's FileSize
 	groundOwn                      // such a file for each connection
@@ -25,7 +25,7 @@ const (
 	groundListed                   // a directory of Files names
 )
 
-// ground is the directory that a bench has made, and what is in it.
+// ground is the directory that a bench has made, and its content.
 type ground struct {
 	root   client.Handle // of the export
 	name   string        // of the directory
@@ -34,7 +34,7 @@ type ground struct {
 	made   []string // names of files in dir
 	below  []string // names of directories in dir
 	listed []string // names of files in the first directory
-	// fillSize is how many bytes a WRITE of the preparation takes.
+	// fillSize is the number of bytes of each WRITE of the preparation.
 	fillSize int
 }
 
@@ -53,7 +53,8 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	b.root = root
-	// A server may keep to few calls at a time what has not shown it a handle yet.
+	// A server may allow only few calls at a time on a connection that has not shown a
+	// handle yet.
 	for _, c := range b.conns {
 		if _, err := c.NFS3().Getattr(step, root); err != nil {
 			return err
@@ -76,10 +77,10 @@ func (b *bench) prepare(ctx context.Context) error {
 	return b.furnish(ctx, n, attr)
 }
 
-// groundName is a name for a directory that no other bench takes.
+// groundName returns a directory name that no other bench uses.
 func groundName() string { return fmt.Sprintf(".nfsrdmad-bench-%d-%08x", os.Getpid(), rand.Uint32()) }
 
-// fit reduces the size of transfers to what the server takes.
+// fit reduces Size to what the server allows.
 func (b *bench) fit(ctx context.Context, n client.NFS3) error {
 	info, err := n.Fsinfo(ctx, b.root)
 	if err != nil {
@@ -103,8 +104,8 @@ func (b *bench) fit(ctx context.Context, n client.NFS3) error {
 	return nil
 }
 
-// furnish makes the files and directories in the ground, and says what each
-// connection works on.
+// furnish makes the files and directories in the ground, and assigns one to each
+// connection.
 func (b *bench) furnish(ctx context.Context, n client.NFS3, attr nfs3wire.Sattr3) error {
 	file := func(name string, fill bool) (client.Handle, error) {
 		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
@@ -158,11 +159,11 @@ func (b *bench) directory(ctx context.Context, n client.NFS3, i int, attr nfs3wi
 	return n.Mkdir(step, b.dir, name, attr)
 }
 
-// parallel is how many calls are under way while the ground is made and removed.
+// parallel is the number of calls in progress while the ground is made and removed.
 const parallel = 8
 
-// each runs f for 0 to n-1, several at a time. After the first error, or when ctx
-// has ended, it begins no more, and the context of those that run ends.
+// each runs f for 0 to n-1, several at a time. After the first error, or when ctx has
+// ended, it starts no more, and cancels the context of those that run.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	g, within := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -175,7 +176,7 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 	return context.Cause(ctx)
 }
 
-// noise is n bytes, always the same.
+// noise returns n bytes, always the same ones.
 func noise(n int) []byte {
 	p := make([]byte, n)
 	rand.NewChaCha8([32]byte{}).Read(p)
@@ -200,7 +201,7 @@ func (b *bench) fill(ctx context.Context, n client.NFS3, file client.Handle) err
 	return err
 }
 
-// writeAll writes p at offset at, by as many WRITEs as the server wants.
+// writeAll writes p at offset at, by as many WRITEs as the server needs.
 func (b *bench) writeAll(ctx context.Context, n client.NFS3, file client.Handle, at int64, p []byte) error {
 	return b.inWrites(ctx, at, p, func(ctx context.Context, at uint64, p []byte) (int, error) {
 		w, err := n.Write(ctx, file, at, p, nfs3wire.Unstable)
@@ -208,8 +209,8 @@ func (b *bench) writeAll(ctx context.Context, n client.NFS3, file client.Handle,
 	})
 }
 
-// inWrites calls write for what is left of p, until nothing is. Each call has
-// Config.Timeout, and says how much it wrote.
+// inWrites calls write for the rest of p until nothing is left. Each call has
+// Config.Timeout, and returns the number of bytes that it wrote.
 func (b *bench) inWrites(ctx context.Context, at int64, p []byte, write func(ctx context.Context, at uint64, p []byte) (int, error)) error {
 	for len(p) > 0 {
 		step, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
@@ -239,20 +240,20 @@ func (b *bench) populate(ctx context.Context, n client.NFS3, dir client.Handle) 
 	})
 }
 
-// notThere says that a call failed because the name does not exist.
+// notThere reports that a call failed because the name does not exist.
 func notThere(err error) bool {
 	s, ok := errors.AsType[*client.StatusError](err)
 	return ok && s.Status == nfs3wire.NFS3ErrNoEnt
 }
 
-// clean removes all that was made. It does so also after the context of Run ended.
+// clean removes everything that the bench made, even after the context of Run has ended.
 func (b *bench) clean() error {
 	if b.name == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.cfg.Timeout)
 	defer cancel()
-	// The measurement may have failed because its connections did.
+	// The measurement may have failed when its connections did, so clean makes a new one.
 	c, err := client.Dial(ctx, b.cfg.Target)
 	if err != nil {
 		return b.leftBehind(err)
@@ -291,7 +292,7 @@ func (b *bench) leftBehind(err error) error {
 	return fmt.Errorf("bench: removing the measurement's directory %s of %s: %w", b.name, b.cfg.Export, err)
 }
 
-// empty removes what is in a directory of the ground.
+// empty removes the content of a directory of the ground.
 func (b *bench) empty(ctx context.Context, n client.NFS3, name string) error {
 	dir, _, err := n.Lookup(ctx, b.dir, name)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the longest time that latencies tell from others.
+// longest is the longest time that latencies can record.
 const longest = time.Hour
 
-// digits is how many significant decimal digits of a time are kept: what latencies
-// say is never less than what was measured, and at most 1/100 more.
+// digits is the number of significant decimal digits that are kept. A reported time is
+// never less than the measured one, and at most 1/100 more.
 const digits = 2
 
-// latencies are how long operations took. add may be called from many goroutines,
-// because several may take the answers that come on one connection.
+// latencies records the durations of operations. Many goroutines may call add, because
+// several may take the answers of one connection.
 type latencies struct {
 	mu    sync.Mutex
 	times *hdrhistogram.Histogram
@@ -33,7 +33,7 @@ func (l *latencies) add(d time.Duration) {
 	l.mu.Unlock()
 }
 
-// merge adds what from counted.
+// merge adds the counts of from.
 func (l *latencies) merge(from *latencies) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -41,7 +41,7 @@ func (l *latencies) merge(from *latencies) {
 	l.max = max(l.max, from.max)
 }
 
-// percentile is the time that p percent of all operations did not exceed.
+// percentile returns the time that p percent of all operations did not exceed.
 func (l *latencies) percentile(p float64) time.Duration {
 	return min(time.Duration(l.times.ValueAtPercentile(p)), l.max)
 }

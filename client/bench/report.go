@@ -24,11 +24,11 @@ type Result struct {
 	Connections int              `json:"connections"`
 
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Operations and Bytes (of payload) are those of the whole measurement.
-	// Delayed is how many calls were made again because the server asked for it.
+	// Operations and Bytes (of payload) are totals of the whole measurement. Delayed is the
+	// number of calls that were repeated because the server asked for it.
 	Operations int64 `json:"operations"`
 	Bytes      int64 `json:"bytes"`
-	// Entries is how many names readdirplus and readdir listed.
+	// Entries is the number of names that readdirplus and readdir listed.
 	Delayed             int64   `json:"delayed"`
 	Entries             int64   `json:"entries"`
 	OperationsPerSecond float64 `json:"operations_per_second"`
@@ -44,8 +44,8 @@ type Result struct {
 	Processors int           `json:"processors"`
 }
 
-// Latency is how long operations took: the time that 50, 90, 99 and 99.9 percent of
-// them did not exceed, and the longest.
+// Latency summarises the durations of operations: the times that 50, 90, 99 and 99.9
+// percent of them did not exceed, and the longest.
 type Latency struct {
 	P50  time.Duration `json:"p50_ns"`
 	P90  time.Duration `json:"p90_ns"`
@@ -54,7 +54,7 @@ type Latency struct {
 	Max  time.Duration `json:"max_ns"`
 }
 
-// result sums up.
+// result computes the Result.
 func (b *bench) result(elapsed, cpu time.Duration) *Result {
 	m := &Result{
 		Server: b.cfg.Target.Address(), Transport: b.cfg.Transport, NFS: b.cfg.NFS, Security: b.cfg.Flavor(), Export: b.cfg.Export, Workload: b.cfg.Workload,
@@ -122,7 +122,7 @@ func short(d time.Duration) string {
 	return d.Round(100 * time.Microsecond).String()
 }
 
-// FormatBytes is a number of bytes with a binary unit, such as 1.5 MiB.
+// FormatBytes formats a number of bytes with a binary unit, such as 1.5 MiB.
 func FormatBytes(n float64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	i := 0

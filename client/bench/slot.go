@@ -26,15 +26,15 @@ type slot struct {
 	sinks [1][]byte
 	draw  *rand.Rand
 
-	// Of the operation under way.
+	// The operation in progress.
 	offset uint64
-	second bool   // of create: the file was made, and the call removes it
+	second bool   // of create: the file is made, and the present call removes it
 	name   []byte // of create
 	serial uint64
 	cookie uint64
 	verf   nfs3wire.CookieVerf3
 
-	// Results are decoded into these, so that nothing escapes to the heap.
+	// Results are decoded into these fields, so that nothing is allocated.
 	read nfs3wire.Read3Res
 	list nfs3wire.ReaddirPlus3Res
 	item nfs3wire.EntryPlus3
@@ -56,7 +56,7 @@ func newSlot(b *bench, c *conn, number int) *slot {
 	return s
 }
 
-// procedure makes the exchange one of p.
+// procedure makes the exchange a call of p.
 func (s *slot) procedure(p nfs3wire.Procedure) {
 	s.x.Procedure = uint32(p)
 	s.x.Binding = &nfs.Binding3.Procedures[p]
@@ -110,8 +110,8 @@ func (s *slot) done() {
 	s.send()
 }
 
-// answer judges a reply: n is how many bytes of payload it moved; more says that the
-// operation needs another call.
+// answer checks a reply. n is the number of payload bytes that it moved; more means that
+// the operation needs another call.
 func (s *slot) answer() (n int, more bool, err error) {
 	if s.x.Err != nil {
 		return 0, false, s.x.Err
@@ -133,7 +133,7 @@ func (s *slot) status(d *xdr.Decoder) error {
 	return nil
 }
 
-// rename gives the slot a name that it did not use before.
+// rename gives the slot a name that it has not used before.
 func (s *slot) rename() {
 	s.serial++
 	base := len(s.name)

@@ -26,12 +26,12 @@ type slot4 struct {
 	ops   [3]client.Op
 	draw  *rand.Rand
 
-	// Of the operation under way.
+	// The operation in progress.
 	step   int
 	name   []byte // of create
 	serial uint64
 
-	// Arguments and results, so that nothing escapes to the heap.
+	// Arguments and results are fields, so that nothing is allocated.
 	fh       wire.PutFH4Args
 	read     wire.Read4Args
 	readRes  wire.Read4Res
@@ -40,7 +40,7 @@ type slot4 struct {
 	getattr  wire.Getattr4Args
 	attrRes  wire.Getattr4Res
 	open     wire.Open4Args
-	reopen   wire.Open4Args // of what is there
+	reopen   wire.Open4Args // OPEN of an existing file
 	openRes  wire.Open4Res
 	list     wire.Readdir4Args
 	listRes  wire.Readdir4Res
@@ -50,16 +50,17 @@ type slot4 struct {
 	closeRes wire.Close4Res
 	remove   wire.Remove4Args
 	rmRes    wire.Remove4Res
-	made     [wire.NFS4FHSize]byte // the handle of what create has made
+	made     [wire.NFS4FHSize]byte // the handle of the file that create has made
 }
 
-// statAttributes is what clients ask for behind a READ or WRITE.
+// statAttributes are the attributes that clients ask for after a READ or WRITE.
 var statAttributes = wire.Bits(
 	wire.Fattr4Type, wire.Fattr4Change, wire.Fattr4Size, wire.Fattr4FSID, wire.Fattr4FileID, wire.Fattr4Mode,
 	wire.Fattr4Numlinks, wire.Fattr4SpaceUsed, wire.Fattr4TimeAccess, wire.Fattr4TimeMetadata, wire.Fattr4TimeModify,
 )
 
-// listAttributes are what they ask for of each entry of a directory beside that.
+// listAttributes are the further attributes that clients ask for in a listing, for each
+// entry.
 var listAttributes = wire.Bits(wire.Fattr4Filehandle, wire.Fattr4RdattrError, wire.Fattr4Owner, wire.Fattr4OwnerGroup, wire.Fattr4Rawdev, wire.Fattr4MountedOnFileID)
 
 // maxSlotResults bounds the results of all workloads, without data.
@@ -154,7 +155,7 @@ func (s *slot4) done() {
 	s.next()
 }
 
-// delayed4 says that the server asked for the request to be made again.
+// delayed4 reports that the server asked for a repetition of the request.
 func delayed4(err error) bool {
 	if err == nil {
 		return false
@@ -163,7 +164,7 @@ func delayed4(err error) bool {
 	return ok && e.Status == wire.NFS4ErrDelay
 }
 
-// rename gives the slot a name that it did not use before.
+// rename gives the slot a name that it has not used before.
 func (s *slot4) rename() {
 	s.serial++
 	base := len(s.name)

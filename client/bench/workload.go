@@ -12,17 +12,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// errDelayed: the server asked for the call to be made again (NFS3ERR_JUKEBOX).
+// errDelayed: the server asked for a repetition of the call (NFS3ERR_JUKEBOX).
 var errDelayed = errors.New("bench: the server asks to try again")
 
-// A workload is what a bench does over and over.
+// A workload is the operation that a bench repeats.
 type workload struct {
 	procedure nfs3wire.Procedure
 	// data: each slot has a buffer of Config.Size bytes.
 	data bool
-	// stable is what WRITEs ask for.
+	// stable is the stability that WRITEs ask for.
 	stable nfs3wire.StableHow
-	// needs is the ground it works on.
+	// needs is the kind of ground that the workload needs.
 	needs groundKind
 	// next chooses the next operation.
 	next func(s *slot)
@@ -56,7 +56,7 @@ var workloads = map[string]*workload{
 		procedure: nfs3wire.ProcWrite, data: true, stable: nfs3wire.FileSync, needs: groundOwn,
 		next: (*slot).random, args: putWrite, answer: gotWrite,
 	},
-	// One operation is a CREATE and the REMOVE of what it made.
+	// One operation is a CREATE of a file and its REMOVE.
 	"create": {
 		procedure: nfs3wire.ProcCreate,
 		needs:     groundEmpty,
@@ -84,7 +84,7 @@ var workloads = map[string]*workload{
 			return 0, false, nil
 		},
 	},
-	// One operation is a READDIRPLUS; a listing that ended begins anew.
+	// One operation is a READDIRPLUS; after the end of a listing it starts again.
 	"readdirplus": {
 		procedure: nfs3wire.ProcReaddirPlus, needs: groundListed,
 		next: func(*slot) {},
@@ -102,7 +102,7 @@ var workloads = map[string]*workload{
 // Workloads are the values of Config.Workload.
 func Workloads() []string { return slices.Sorted(maps.Keys(workloads)) }
 
-// blocks is how many READs or WRITEs a file has.
+// blocks returns the number of READs or WRITEs that a file takes.
 func (b *bench) blocks() uint64 { return max(uint64(b.cfg.FileSize)/uint64(b.cfg.Size), 1) }
 
 func (s *slot) sequential() {

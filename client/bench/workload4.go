@@ -10,21 +10,21 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A workload4 is what a bench does over and over by NFS version 4.
+// A workload4 is the operation that a bench repeats by NFS version 4.
 type workload4 struct {
-	// data: each slot has a buffer of Config.Size bytes; writes: it goes to the server.
-	// lists: results are of up to Config.Size bytes.
+	// data: each slot has a buffer of Config.Size bytes. writes: the buffer goes to the
+	// server. lists: results have up to Config.Size bytes.
 	data, writes, lists bool
-	// stable is what WRITEs ask for.
+	// stable is the stability that WRITEs ask for.
 	stable wire.StableHow4
-	// needs is the ground it works on.
+	// needs is the kind of ground that the workload needs.
 	needs groundKind
 	// next chooses the next operation.
 	next func(s *slot4)
 	// put appends the operations of the request under way to ops.
 	put func(s *slot4, ops []client.Op) []client.Op
-	// answer judges a reply without errors: n is how many bytes of payload it moved;
-	// more says that the operation needs another request.
+	// answer checks a reply without errors. n is the number of payload bytes that it moved;
+	// more means that the operation needs another request.
 	answer func(s *slot4) (n int, more bool, err error)
 }
 
@@ -48,9 +48,9 @@ var workloads4 = map[string]*workload4{
 	"write":     {data: true, writes: true, needs: groundOwn, next: (*slot4).sequential, put: putWrite4, answer: gotWrite4},
 	"randwrite": {data: true, writes: true, needs: groundOwn, next: (*slot4).random, put: putWrite4, answer: gotWrite4},
 	"syncwrite": {data: true, writes: true, stable: wire.FileSync4, needs: groundOwn, next: (*slot4).random, put: putWrite4, answer: gotWrite4},
-	// One operation is an OPEN of a file that is there, and its CLOSE.
+	// One operation is an OPEN of an existing file, and its CLOSE.
 	"open": {needs: groundShared, next: func(*slot4) {}, put: putOpen4, answer: gotOpen4},
-	// One operation is a READDIR; a listing that ended begins anew.
+	// One operation is a READDIR; after the end of a listing it starts again.
 	"readdir": {lists: true, needs: groundListed, next: func(*slot4) {}, put: putReaddir4, answer: gotReaddir4},
 	// One operation is an OPEN that makes a file, its CLOSE, and the REMOVE.
 	"create": {needs: groundEmpty, next: (*slot4).rename, put: putCreate4, answer: gotCreate4},
@@ -61,7 +61,7 @@ func Workloads4() []string { return slices.Sorted(maps.Keys(workloads4)) }
 
 func nothing4(*slot4) (int, bool, error) { return 0, false, nil }
 
-// transfer says where in the file the next transfer is.
+// transfer sets the place of the next transfer in the file.
 func (s *slot4) transfer(offset uint64) { s.read.Offset, s.write.Offset = offset, offset }
 
 func (s *slot4) sequential() {
@@ -70,7 +70,7 @@ func (s *slot4) sequential() {
 
 func (s *slot4) random() { s.transfer(s.draw.Uint64N(s.b.blocks()) * uint64(s.b.cfg.Size)) }
 
-// withAttributes appends a GETATTR, unless there is to be none.
+// withAttributes appends a GETATTR, unless Config.NoAttributes is set.
 func (s *slot4) withAttributes(ops []client.Op) []client.Op {
 	if s.b.cfg.NoAttributes {
 		return ops
