@@ -19,12 +19,12 @@ import (
 
 const noPrivateDataNote = "The server sent no RPC-over-RDMA private data (RFC 8797): messages of 1024 bytes and no remote invalidation are assumed."
 
-// late says that an error is a time-out.
+// late reports that an error is a time-out.
 func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, rdmacm.ErrTimeout)
 }
 
-// dialFault is a sentence on why a connection was not made.
+// dialFault returns a sentence that explains why a connection failed.
 func dialFault(t client.Target, err error) string {
 	at := t.Address()
 	_, notFound := errors.AsType[*net.DNSError](err)
@@ -54,7 +54,7 @@ func dialFault(t client.Target, err error) string {
 	return fmt.Sprintf("No connection to %s.", at)
 }
 
-// callFault is a sentence on why a call on a connection had no answer.
+// callFault returns a sentence that explains why a call got no answer.
 func callFault(t client.Target, err error) string {
 	at := t.Address()
 	refused, isRefused := errors.AsType[*rdma.RefusedError](err)
@@ -81,8 +81,8 @@ func callFault(t client.Target, err error) string {
 	return fmt.Sprintf("A call to %s failed.", at)
 }
 
-// denial is an error of a call that may have been denied, with what the denial means: servers
-// have one answer for several reasons.
+// denial returns the error of a call, with an explanation if the server denied it: servers
+// give the same denial for several reasons.
 func denial(err error) string {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok && re.Denied && re.Auth == rpc.AuthBadCred {
 		return fmt.Sprintf("%v: the server has no export for this address, or only ones that take a port below 1024 (the option secure), which a probe has as root alone", err)
@@ -90,7 +90,7 @@ func denial(err error) string {
 	return err.Error()
 }
 
-// noNFSFault is a sentence on an RPC server that does not serve NFS.
+// noNFSFault returns a sentence about an RPC server that does not serve NFS.
 func noNFSFault(t client.Target, programs []Program) string {
 	for _, p := range programs {
 		if p.Name == "nfs" {

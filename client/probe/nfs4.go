@@ -12,16 +12,16 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// NFS4 is what a server says of itself by NFS version 4 (RFC 8881 §2.5, §5.8.1.11).
+// NFS4 is a server's description of itself by NFS version 4 (RFC 8881 §2.5, §5.8.1.11).
 type NFS4 struct {
-	// Minor is the minor version that was asked in: the highest that answered.
+	// Minor is the minor version of the questions: the highest that answered.
 	Minor uint32 `json:"minor_version"`
-	// Lease is how long the server keeps what a client holds without hearing of it,
-	// in seconds.
+	// Lease is the time, in seconds, for which the server keeps the state of a silent
+	// client.
 	Lease uint32 `json:"lease_seconds"`
-	// The rest is unknown of a server that has minor version 0 only. Slots is how many
-	// requests of a session it takes at a time, Request and Response how large they
-	// may be in bytes.
+	// The following fields are empty if the server has only minor version 0. Slots is the
+	// number of requests of a session that it serves at a time; Request and Response are
+	// their largest sizes in bytes.
 	OwnerMajor     string `json:"owner_major,omitempty"`
 	OwnerMinor     uint64 `json:"owner_minor"`
 	Scope          string `json:"scope,omitempty"`
@@ -33,8 +33,8 @@ type NFS4 struct {
 	Flavors []client.Flavor `json:"flavors,omitempty"`
 }
 
-// nfs4 asks a server that has NFS version 4 what it is. It makes a session for that, and
-// ends it.
+// nfs4 asks a server with NFS version 4 for its description. It makes a session for that,
+// and ends it.
 func (b *prober) nfs4(ctx context.Context) {
 	i := slices.IndexFunc(b.out.Programs, func(p Program) bool { return p.Number == nfs3wire.Program && len(p.Minor) > 0 })
 	if i < 0 {
@@ -90,7 +90,7 @@ func (b *prober) lease4(ctx context.Context, found *NFS4) error {
 	})
 }
 
-// readable is b as it is, where it is a text, and in hexadecimal digits otherwise.
+// readable returns b if it is a text, and its hexadecimal digits otherwise.
 func readable(b []byte) string {
 	s := string(b)
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) || r == '\ufffd' }) {
@@ -99,7 +99,7 @@ func readable(b []byte) string {
 	return s
 }
 
-// print writes what is known.
+// print writes the known fields.
 func (n *NFS4) print(line func(what, format string, args ...any)) {
 	name := fmt.Sprintf("NFS version 4.%d", n.Minor)
 	if n.Minor == 0 {

@@ -1,6 +1,6 @@
-// Package probe tells what a server speaks: what the RNICs and RPC-over-RDMA agree
-// on, which RPC programs of NFS answer in which versions, what is exported, and how
-// long a call takes. It puts what is wrong into one sentence.
+// Package probe finds out what a server supports: the parameters that RNICs and
+// RPC-over-RDMA agree on, the RPC programs of NFS and their versions, the exports, and the
+// duration of a call. It describes each fault in one sentence.
 package probe
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Config says what to ask.
+// Config configures Run.
 type Config struct {
 	Host string
 	// Port; 0 means each transport's own.
@@ -28,12 +28,11 @@ type Config struct {
 	MountPort int
 	// Timeout bounds each step, such as connecting or one call (5 s).
 	Timeout time.Duration
-	// RoundTrips is how many calls are timed (16).
+	// RoundTrips is the number of calls that are timed (16).
 	RoundTrips int
-	// Provider is client.Target's.
+	// Provider: see client.Target.
 	Provider rdmacm.Provider
-	// Security, unless nil, is tried as well, and used for what the server says of itself by
-	// NFS version 4.
+	// Security, unless nil, is tried as well, and used for the questions of NFS version 4.
 	Security *client.Security
 }
 
@@ -42,30 +41,29 @@ type Config struct {
 type Report struct {
 	Host       string     `json:"host"`
 	Transports []Listener `json:"transports"`
-	// Exports are what MOUNT lists. ExportsFault says why there is no list.
+	// Exports is MOUNT's list. ExportsFault is the reason if there is none.
 	Exports      []Export `json:"exports"`
 	ExportsFault string   `json:"exports_fault,omitempty"`
 }
 
-// An Export is one that MOUNT lists.
+// An Export is an entry of MOUNT's list.
 type Export struct {
 	client.Export
-	// Flavors are those that callers may prove by who they are, as far as the server says
-	// that: to MNT of NFS version 3, and to SECINFO of version 4.
+	// Flavors are the flavors that the export accepts, if the server tells them: by MNT of
+	// NFS version 3, or by SECINFO of version 4.
 	Flavors []client.Flavor `json:"flavors,omitempty"`
 }
 
-// A Listener is what was found at one address.
+// A Listener is the result for one address.
 type Listener struct {
 	Transport client.Transport `json:"transport"`
 	Address   string           `json:"address"`
 	// NFS: the server answered calls of NFS in at least one version.
 	NFS bool `json:"nfs"`
-	// Fault is one sentence on what is wrong, if anything is. Detail is the error
-	// behind it.
+	// Fault is one sentence about a fault, or empty. Detail is the error behind it.
 	Fault  string `json:"fault,omitempty"`
 	Detail string `json:"detail,omitempty"`
-	// Notes are sentences on what is worth knowing and not wrong.
+	// Notes are sentences about facts that are no faults.
 	Notes []string `json:"notes,omitempty"`
 
 	Connect  time.Duration `json:"connect_ns,omitempty"`
@@ -73,15 +71,15 @@ type Listener struct {
 	RPCRDMA  *RPCRDMA      `json:"rpcrdma,omitempty"`
 	Programs []Program     `json:"programs,omitempty"`
 	NFS4     *NFS4         `json:"nfs4,omitempty"`
-	// GSS: the server knows RPCSEC_GSS. Context is what Config.Security came to, and
-	// ContextFault why that is nothing.
+	// GSS: the server supports RPCSEC_GSS. Context is the context made by Config.Security,
+	// or nil; then ContextFault is the reason.
 	GSS          bool       `json:"rpcsec_gss"`
 	Context      *Context   `json:"context,omitempty"`
 	ContextFault string     `json:"context_fault,omitempty"`
 	RoundTrip    *RoundTrip `json:"round_trip,omitempty"`
 }
 
-// RoundTrip is how long NULL calls of NFS took, made one at a time.
+// RoundTrip is the duration of NULL calls of NFS, made one at a time.
 type RoundTrip struct {
 	Calls  int           `json:"calls"`
 	Min    time.Duration `json:"min_ns"`
@@ -89,7 +87,7 @@ type RoundTrip struct {
 	Max    time.Duration `json:"max_ns"`
 }
 
-// Serves says that NFS was found, and that a context was made if one was asked for: if all
+// Serves reports that NFS was found, and that a context was made if one was wanted: if all
 // is set, over each transport that was tried, otherwise over at least one.
 func (p *Report) Serves(all bool) bool {
 	return p.hold(all, func(t Listener) bool { return t.NFS && t.ContextFault == "" })
@@ -139,7 +137,7 @@ func Run(ctx context.Context, cfg Config) *Report {
 	return p
 }
 
-// A prober looks at one address.
+// A prober examines one address.
 type prober struct {
 	cfg    Config
 	target client.Target

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// A Program is an RPC program that a server knows.
+// A Program is an RPC program that a server supports.
 type Program struct {
 	Number uint32 `json:"program"`
 	Name   string `json:"name"`
@@ -22,8 +22,8 @@ type Program struct {
 	Minor []uint32 `json:"minor_versions,omitempty"`
 }
 
-// maxVersions is how many versions one scan asks for at most, whatever range the
-// server states.
+// maxVersions is the most versions that one scan asks for, whatever range the server
+// states.
 const maxVersions = 16
 
 // scan asks for the versions of a program. It begins with version 0, which no program

@@ -2,17 +2,17 @@ package probe
 
 import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 
-// IWARP is what the two RNICs agreed on (RFC 5044, RFC 6581).
+// IWARP holds the parameters that the two RNICs agreed on (RFC 5044, RFC 6581).
 type IWARP struct {
 	// Revision is MPA's. Enhanced: the RNICs exchanged the data of RFC 6581.
 	Revision uint8 `json:"mpa_revision"`
 	Enhanced bool  `json:"enhanced"`
 	CRC      bool  `json:"crc"`
-	// Markers: the peer wants markers in what is sent to it.
+	// Markers: the peer wants markers in the data sent to it.
 	Markers bool `json:"markers"`
-	// PeerIRD and PeerORD are what the peer stated, -1 if it stated nothing. IRD
-	// is how many RDMA Reads of the peer may be outstanding, ORD how many of this
-	// side.
+	// PeerIRD and PeerORD are the peer's values, or -1 if it stated none. IRD is the number
+	// of RDMA Reads that the peer may have outstanding, ORD the number that this side may
+	// have outstanding.
 	PeerIRD int `json:"peer_ird"`
 	PeerORD int `json:"peer_ord"`
 	IRD     int `json:"ird"`
@@ -23,7 +23,7 @@ type IWARP struct {
 	RTR        string `json:"rtr,omitempty"`
 }
 
-// RPCRDMA is what the server stated of RPC-over-RDMA version 1 (RFC 8166, RFC 8797).
+// RPCRDMA holds the server's parameters of RPC-over-RDMA version 1 (RFC 8166, RFC 8797).
 type RPCRDMA struct {
 	// PrivateData: the server sent private data (RFC 8797). Without it the defaults
 	// hold.

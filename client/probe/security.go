@@ -15,7 +15,7 @@ import (
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Context is a context of RPCSEC_GSS that was made.
+// Context is an RPCSEC_GSS context that was made.
 type Context struct {
 	Flavor client.Flavor `json:"flavor"`
 	// Server and Client are the principals.
@@ -23,8 +23,8 @@ type Context struct {
 	Client string    `json:"client"`
 	Expiry time.Time `json:"expiry"`
 	EType  string    `json:"etype,omitempty"`
-	// Ticket is how long it took to get the ticket, Made how long the server took for the
-	// context, and Null how long a NULL call of NFS under it.
+	// Ticket is the time to get the ticket, Made the time of the exchange with the server,
+	// and Null the time of a NULL call of NFS under the context.
 	Ticket time.Duration `json:"ticket_ns"`
 	Made   time.Duration `json:"made_ns"`
 	Null   time.Duration `json:"null_ns"`
@@ -73,9 +73,9 @@ func (b *prober) version() uint32 {
 	return nfs3wire.Version
 }
 
-// knowsGSS makes a call under a context that there is not: a server that knows RPCSEC_GSS
-// says so (RFC 2203 §5.3.3.3), and others refuse the flavor. Nothing is to be waited for,
-// as it would be with a token.
+// knowsGSS makes a call under a context that does not exist. A server that supports
+// RPCSEC_GSS answers so (RFC 2203 §5.3.3.3); others refuse the flavor. The call needs no
+// token, and so waits for none.
 func (b *prober) knowsGSS(ctx context.Context) bool {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -92,11 +92,11 @@ func (b *prober) knowsGSS(ctx context.Context) bool {
 	return refused && re.Denied && (re.Auth == rpc.GSSCredProblem || re.Auth == rpc.GSSCtxProblem)
 }
 
-// maxAsked is of how many exports the flavors are asked for.
+// maxAsked is the number of exports whose flavors are asked for.
 const maxAsked = 64
 
-// flavors asks for the flavors of exports: by MNT where the server has NFS version 3, and
-// else by SECINFO. What is not known stays empty.
+// flavors asks for the flavors of exports: by MNT if the server has NFS version 3,
+// otherwise by SECINFO. Unknown flavors stay empty.
 func (b *prober) flavors(ctx context.Context, all []Export) {
 	if slices.ContainsFunc(b.out.Programs, func(p Program) bool {
 		return p.Number == nfs3wire.Program && slices.Contains(p.Versions, nfs3wire.Version)
@@ -124,7 +124,7 @@ func (b *prober) flavors(ctx context.Context, all []Export) {
 	}
 }
 
-// mountFlavors asks by MNT, and takes that back by UMNT.
+// mountFlavors asks by MNT, and undoes the mount by UMNT.
 func (b *prober) mountFlavors(ctx context.Context, all []Export) {
 	ctx, cancel := b.step(ctx)
 	defer cancel()
@@ -168,7 +168,7 @@ func nameFlavors(ctx context.Context, s *client.Session, name string) []client.F
 		client.Op{Number: wire.OpSecInfo, Args: &wire.SecInfo4Args{Name: wire.UTF8String(base)}})
 }
 
-// secinfo makes a request that ends with an operation of which the result is a list of flavors.
+// secinfo makes a request whose last operation returns a list of flavors.
 func secinfo(ctx context.Context, s *client.Session, before []client.Op, ask client.Op) (all []client.Flavor) {
 	var res wire.SecInfo4Res
 	ask.Res = &res

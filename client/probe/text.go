@@ -37,9 +37,9 @@ func (p *Report) Print(w io.Writer) {
 	}
 }
 
-// shown is text on one line of a terminal, where a peer has a part in it: lines become one,
-// and what is not printable is escaped, so that the peer neither moves the cursor nor
-// feigns lines of the report.
+// shown makes one printable line of a text that a peer may have written. It joins lines and
+// escapes unprintable characters, so that the peer can neither move the cursor nor forge
+// lines of the report.
 func shown(text string) string {
 	text = strings.ReplaceAll(text, "\n", "; ")
 	if !strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
