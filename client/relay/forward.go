@@ -20,8 +20,8 @@ type forward struct {
 	session *session
 	x       rpc.Exchange
 
-	// args are the call's arguments as they came. item is the one among them that
-	// may be placed directly, which starts at at; nil if there is none.
+	// args are the call's arguments as they came. item is the argument that may be placed
+	// directly, and starts at at; it is nil if there is none.
 	args, item []byte
 	at         int
 
@@ -61,7 +61,7 @@ func (f *forward) free() {
 	forwards.Put(f)
 }
 
-// take makes an exchange of a call. It is false if there is no memory for the call's
+// take makes an exchange of a call. It returns false if there is no memory for the call's
 // results.
 func (f *forward) take(c *rpc.Call, row *rpc.Procedure) bool {
 	f.call = c
@@ -105,7 +105,8 @@ func (f *forward) makeSink() bool {
 	if read.Decode(&args); args.Finish() != nil || read.Count == 0 {
 		return true // the server refuses it, or there is no data
 	}
-	// The call has memory for so much; a server may give less than a client asks for.
+	// The call has memory for that many bytes; a server may give less than a client asks
+	// for.
 	count := min(read.Count, nfs.MaxTransfer)
 	f.sink[0], f.ref = f.call.ResultMemory(int(count))
 	if f.ref == nil {
@@ -138,7 +139,7 @@ func (f *forward) encodeArgs(w *xdr.Writer) {
 	w.Payload(f.item, true, nil)
 }
 
-// undialled ends a call for which there is no connection to the service.
+// undialled ends a call because the connection to the service could not be made.
 func (f *forward) undialled(err error) {
 	f.err = err
 	f.end(f.notServed)
@@ -150,8 +151,8 @@ func (f *forward) end(results func(w *xdr.Writer) rpc.Outcome) {
 	f.free()
 }
 
-// refuse is the outcome of a call for which there is no connection. Clients do without
-// MOUNT if they must; a client of NFS connects and asks again.
+// refuse is the outcome of a call without a connection to the service. Clients can do
+// without MOUNT; a client of NFS connects and asks again.
 func (f *forward) refuse(*xdr.Writer) rpc.Outcome {
 	f.releaseSink()
 	if f.x.Program == mount3wire.Program {
@@ -168,7 +169,7 @@ func (f *forward) releaseSink() {
 	}
 }
 
-// encodeResults makes the client's reply of the server's.
+// encodeResults makes the client's reply from the server's.
 func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	x := &f.x
 	if x.Err == nil && f.ref != nil {
@@ -185,8 +186,8 @@ func (f *forward) encodeResults(w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// encodeMount writes the results of a MNT that succeeded, with the only flavor that clients of
-// this relay can use. It is false for other results.
+// encodeMount writes the results of a successful MNT, with the only flavor that clients of
+// this relay can use. It returns false for other results.
 func (f *forward) encodeMount(w *xdr.Writer) bool {
 	h := &f.call.Header
 	if h.Version != mount3wire.Version || mount3wire.Procedure(h.Procedure) != mount3wire.ProcMnt {
@@ -227,7 +228,7 @@ func (f *forward) encodeRead(w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// failed is the outcome of a call that the server did not execute, or not answer.
+// failed is the outcome of a call that the server did not execute or did not answer.
 func (f *forward) failed(err error) rpc.Outcome {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		switch {
@@ -245,8 +246,8 @@ func (f *forward) failed(err error) rpc.Outcome {
 	if _, ok := errors.AsType[*rdma.RefusedError](err); ok {
 		return rpc.SystemErr
 	}
-	// Whether the call was executed is not known: the client asks again when its
-	// connection ends.
+	// The call may or may not have been executed: the client asks again when its connection
+	// ends.
 	f.session.fail(err)
 	return rpc.DropAndEnd
 }

@@ -19,10 +19,10 @@ func (p *program) Procedure(program, version, procedure uint32) *rpc.Procedure {
 	return p.rows.of(program, version, procedure)
 }
 
-// Judge implements rpc.Fallback. The server decides on calls. The relay knows nothing
-// that a stranger could not have, so that each peer that makes a call counts as known. Where
-// it lends its own principal to its clients, it serves those alone that only a privileged
-// user of a machine can be.
+// Judge implements rpc.Fallback. The server decides on calls. The relay keeps no secrets
+// from strangers, so each peer that makes a call counts as known. If the relay lends its
+// own principal to its clients, it serves only clients on privileged ports, unless
+// Config.Insecure is set.
 func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 	cfg := &p.relay.cfg
 	if cfg.Target.Security != nil && !cfg.Insecure && !a.Conn.Privileged && protected(a.Header.Program) {
@@ -35,8 +35,9 @@ func (p *program) Judge(a *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
 // nfsACL is the program of access control lists beside NFS versions 2 and 3.
 const nfsACL = 100227
 
-// protected says whether calls of a program go under Target.Security: those that name files.
-// Others go as they came, as those of clients with Kerberos do.
+// protected reports whether calls of a program are made under Target.Security: those of
+// programs that name files. Other calls are relayed unchanged, as clients with Kerberos
+// make them.
 func protected(program uint32) bool { return program == nfs3wire.Program || program == nfsACL }
 
 // Serve implements rpc.Fallback: it sends the call on. The server's reply completes

@@ -1,19 +1,18 @@
-// Package relay takes RPC calls over TCP and carries them to an NFS server by another
-// transport, many at a time, each answered as soon as the server has answered it.
-// Calls of MOUNT go to the server's MOUNT service. Questions to rpcbind are answered
-// with the relay itself.
+// Package relay accepts RPC calls over TCP and carries them to an NFS server by another
+// transport. Many calls may be in progress, and each is answered as soon as the server has
+// answered it. Calls of MOUNT go to the server's MOUNT service. The relay answers calls of
+// rpcbind itself, and names itself there.
 //
-// A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each
-// call waits without a goroutine (rpc.Outcome.Pending) until the server's reply
-// completes it. Connections, their bounds, and the memory of calls and replies are
-// transport/tcp's.
+// A Relay is an rpc.Fallback on transport/tcp: it serves calls of any program. Each call
+// waits without a goroutine (rpc.Outcome.Pending) until the server's reply completes it.
+// transport/tcp bounds connections, and the memory of calls and replies.
 //
-// RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each
-// connection has XIDs of its own: such calls are refused with AUTH_REJECTEDCRED. For the
-// same reason a copy of a call is answered by the relay, with the reply to the first (rows).
+// RPCSEC_GSS cannot be relayed, because it protects the XID of a call, and each connection
+// has XIDs of its own. So the relay refuses such calls with AUTH_REJECTEDCRED. For the same
+// reason the relay answers a repeated call itself, with the reply to the first (rows).
 //
-// A Relay can protect the way to the server itself: with Target.Security it makes the calls
-// of NFS under that, all as its own principal, whatever the clients say of themselves.
+// A Relay can protect the connection to the server: with Target.Security it makes the calls
+// of NFS under that, all as its own principal, whatever credentials the clients send.
 package relay
 
 import (
@@ -35,8 +34,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Config says between which sides calls are carried. A field that is 0 has the
-// default that its comment names in parentheses.
+// Config configures a Relay. A field that is 0 has the default that its comment names in
+// parentheses.
 type Config struct {
 	// Target is the server. Its Cred is not used, because each call keeps its own.
 	// Each client's connection has its own connection to the server. With Security the
@@ -48,12 +47,12 @@ type Config struct {
 	// MountPort is where the server's MOUNT service listens on TCP; 0: find it
 	// (client.Conn.DialMount).
 	MountPort int
-	// Port is the TCP port that the relay tells clients that ask rpcbind.
+	// Port is the TCP port that the relay names to clients that ask rpcbind.
 	Port int
-	// Clients is how many connections of clients there may be (1000).
+	// Clients is the most connections of clients (1000).
 	Clients int
-	// Calls is how many calls of a client may be under way (128), and Memory how
-	// many bytes all calls may take together (256 MiB).
+	// Calls is the most calls of a client in progress (128), and Memory the bytes that all
+	// calls may take together (256 MiB).
 	Calls  int
 	Memory int64
 	// MaxReply is the largest result of a procedure that the binding of NFSv3 or
@@ -64,7 +63,7 @@ type Config struct {
 	// middle of a call or not read its replies, and how long the calls of a client
 	// that has closed its side may wait for their answers (30 s).
 	Timeout time.Duration
-	// Event, unless nil, is told of the end of each client's connection, from any
+	// Event, unless nil, is called at the end of each client's connection, from any
 	// goroutine. It must not block.
 	Event func(Event)
 }
@@ -72,13 +71,13 @@ type Config struct {
 // An Event is the end of a client's connection.
 type Event struct {
 	Client netip.AddrPort
-	// Calls is how many of the client's calls were carried on.
+	// Calls is the number of the client's calls that the relay carried.
 	Calls int64
-	// Err is why the connection ended; nil if the client closed it.
+	// Err is the reason for the end; nil if the client closed the connection.
 	Err error
 }
 
-// maxRecord is the longest call that is taken, in bytes.
+// maxRecord is the longest call that the relay accepts, in bytes.
 const maxRecord = 4<<20 + 64<<10
 
 func (c Config) withDefaults() Config {
@@ -89,7 +88,8 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(max(c.Timeout, 0), 30*time.Second)
 	c.Target.Depth = max(c.Target.Depth, c.Calls)
 	c.Target.Reconnect = true
-	// A call of the largest kind must fit what one client may have: half.
+	// One client may have half of Memory, and a call of the largest kind must fit into
+	// that.
 	c.Memory = max(c.Memory, 4*(maxRecord+int64(c.MaxReply)))
 	return c
 }
@@ -158,8 +158,7 @@ func (r *Relay) Serve(l net.Listener) error {
 	return ErrClosed
 }
 
-// housekeeping is how often memory that was not needed meanwhile goes back to the
-// system.
+// housekeeping is the interval at which unused memory goes back to the system.
 const housekeeping = time.Minute
 
 func (r *Relay) keepHouse() {
@@ -175,7 +174,7 @@ func (r *Relay) keepHouse() {
 	}
 }
 
-// Clients is how many clients are connected.
+// Clients returns the number of connected clients.
 func (r *Relay) Clients() int { return r.tcp.Stats().Connections }
 
 // Close ends all listeners and connections. It returns when nothing of the relay
@@ -203,7 +202,8 @@ func (r *Relay) event(e tcp.Event) {
 	}
 }
 
-// cause is why a client's connection ended, of which transport/tcp says err.
+// cause returns the reason for the end of a client's connection. err is the reason that
+// transport/tcp gives.
 func (r *Relay) cause(s *session, err error) error {
 	if why := s.failure.Load(); why != nil {
 		return *why

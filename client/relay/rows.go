@@ -8,16 +8,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// rows bound the calls that are carried: by the bindings of NFSv3 and MOUNT, if they
-// know the procedure. A call that comes again has another XID on its way to the server, so
-// that the server would execute it again. So the relay remembers replies: of what changes
-// something in NFSv3, and of all calls that it does not know, but for those of NFSv4, whose
-// clients and servers see to that themselves (RFC 8881 §2.10.6, RFC 7530 §3.1.1).
+// rows bound the calls that are carried: by the bindings of NFSv3 and MOUNT, if those have
+// the procedure. A repeated call has another XID on its way to the server, so the server
+// would execute it again. So the relay remembers replies: those of changing procedures of
+// NFSv3, and those of all procedures that it does not know. NFSv4 is an exception, because
+// its clients and servers detect repetitions themselves (RFC 8881 §2.10.6, RFC 7530
+// §3.1.1).
 type rows struct {
 	nfs3, mount3 []rpc.Procedure
-	// null is procedure 0 of every program, which has no arguments and no results
-	// (RFC 5531 §12.1). nfs, mount and other are the procedures that the bindings do not
-	// know.
+	// null is procedure 0 of every program, which has no arguments and no results (RFC 5531
+	// §12.1). nfs, mount and other stand for procedures without a binding.
 	null, nfs, mount, other rpc.Procedure
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// A session is what belongs to one client's connection: its connections to the
-// server, which are made when a call needs them.
+// A session holds the connections to the server that serve one client's connection. The
+// relay makes them when a call needs them.
 type session struct {
 	relay   *Relay
 	calls   atomic.Int64 // carried
@@ -25,11 +25,11 @@ func newSession(r *Relay) *session {
 	return s
 }
 
-// fail notes why the client's connection is about to end.
+// fail records the reason why the client's connection is about to end.
 func (s *session) fail(err error) { s.failure.CompareAndSwap(nil, &err) }
 
-// close ends the connections to the server, and with them the calls that are under
-// way. The client's connection has ended: their answers go nowhere.
+// close ends the connections to the server, and with them the calls in progress. The
+// client's connection has ended, so their answers are dropped.
 func (s *session) close() {
 	s.nfs.close()
 	s.mount.close()
