@@ -11,11 +11,11 @@ import (
 // An Op is one operation of a COMPOUND and the place of its result.
 type Op struct {
 	Number nfs4wire.OpNum
-	// Args are the operation's arguments, such as *nfs4wire.Read4Args; nil: it has
+	// Args are the operation's arguments, such as *nfs4wire.Read4Args, or nil if it has
 	// none.
 	Args Encoder
-	// Res gets the result, its status included, such as *nfs4wire.Read4Res. nil: the
-	// result is no more than a status, at least where the operation succeeds.
+	// Res receives the result with its status, such as *nfs4wire.Read4Res. It is nil if the
+	// result of a success is a status only.
 	Res Decoder
 }
 
@@ -25,8 +25,8 @@ type Encoder interface{ Encode(w *xdr.Writer) }
 // A Decoder is a result: the types of nfs4wire.
 type Decoder interface{ Decode(d *xdr.Decoder) }
 
-// An OpError is an operation that the server executed and answered with something
-// other than NFS4_OK, or a whole COMPOUND, whose Op is 0 then.
+// An OpError is the refusal of an operation: the server executed it and answered with a
+// status other than NFS4_OK. If the whole COMPOUND was refused, Op is 0.
 type OpError struct {
 	Op     nfs4wire.OpNum
 	Status nfs4wire.NFSStat4
@@ -39,26 +39,26 @@ func (e *OpError) Error() string {
 	return fmt.Sprintf("client: %v: %v", e.Op, e.Status)
 }
 
-// A Compound is one request on a session: SEQUENCE, which the session adds, and Ops.
-// It may be used again after Done, from within Done too, and allocates nothing of its
-// own. Its fields are not to be changed between Session.Start and Done.
+// A Compound is one request on a session: SEQUENCE, which the session adds, and Ops. The
+// caller may use it again after Done, and within Done too; it allocates nothing of its own.
+// The caller must not change its fields between Session.Start and Done.
 type Compound struct {
 	Ops []Op
-	// Cache asks the server to keep the reply. It is to be set for what must not be
-	// executed twice: only then it is safe to send the request again.
+	// Cache asks the server to keep the reply. Set it for operations that must not be
+	// executed twice, because the session can then safely send the request again.
 	Cache bool
-	// Sinks are where the data of READs and the texts of READLINKs may be placed: see
-	// rpc.Exchange.
+	// Sinks are memory where the transport may place the data of READs and the texts of
+	// READLINKs: see rpc.Exchange.
 	Sinks [][]byte
 	// MaxArgs bounds the arguments of Ops without eligible data, and MaxResults their
-	// results, in bytes. 0: 4096, and what the binding says.
+	// results, in bytes. 0 means 4096 for MaxArgs, and the binding's bound for MaxResults.
 	MaxArgs, MaxResults int
-	// Done is called once, when the outcome is there. What Ops' results refer to is
-	// valid only during Done. It must not block.
+	// Done is called once, when the outcome is known. Memory that Ops' results refer to is
+	// valid only during Done. Done must not block.
 	Done func(c *Compound)
 
-	// Err and Executed are set before Done. Err is an *OpError where an operation
-	// failed: the last of the Executed ones, counted without SEQUENCE.
+	// Err and Executed are set before Done. Executed counts operations without SEQUENCE. If
+	// an operation failed, it is the last executed one, and Err is an *OpError.
 	Err      error
 	Executed int
 
@@ -66,35 +66,36 @@ type Compound struct {
 	session *Session
 	next    *Compound // in a list of the session
 	in      *compoundList
-	serial  uint64 // of the sending
+	serial  uint64 // identifies the attempt to send
 	flight
 }
 
-// flight is what the session notes of a compound that has a slot.
+// flight is the session's state of a compound that has a slot.
 type flight struct {
 	slot *slot
 	link *link
-	// doubtful: it was sent, and the connection ended before the reply came.
+	// doubtful: the compound was sent, and the connection ended before the reply came.
 	doubtful bool
 	// conn is link's connection that it was sent on. sent: it is the transport's;
 	// begun: so much so that it can be cancelled there, which cancelled asks for.
 	conn        *Conn
 	sent, begun bool
 	cancelled   error
-	// settle: it stands for one that was given up, whose slot it brings in order.
+	// settle: this compound replaces a cancelled one, to settle the state of its slot.
 	settle   bool
 	sequence nfs4wire.Sequence4Args
 	res      nfs4wire.Sequence4Res
 }
 
-// defaultMaxArgs bounds the arguments of a compound that says nothing of them.
+// defaultMaxArgs bounds the arguments of a compound without MaxArgs.
 const defaultMaxArgs = 4096
 
-// sequenceRoom is how much of a request stands before its own operations: a tag, the
-// minor version, a count, and SEQUENCE.
+// sequenceRoom is the length of a request before its own operations: a tag, the minor
+// version, a count, and SEQUENCE.
 const sequenceRoom = 4 + 4 + 4 + 4 + nfs4wire.Sequence4ArgsMaxSize
 
-// sequenceResult is how much of a reply does: a status, a tag, a count and SEQUENCE.
+// sequenceResult is the length of a reply before these results: a status, a tag, a count
+// and SEQUENCE.
 const sequenceResult = 4 + 4 + 4 + 4 + nfs4wire.Sequence4ResMaxSize
 
 // prepare makes the exchange.
@@ -149,8 +150,8 @@ func beginResults(d *xdr.Decoder) (n uint32, status nfs4wire.NFSStat4) {
 	return d.Uint32(), status
 }
 
-// readOps reads n results of ops, of a compound with status, and says how many were
-// executed.
+// readOps reads n results of ops, of a compound with status. It returns the number of
+// executed operations.
 func readOps(d *xdr.Decoder, ops []Op, n uint32, status nfs4wire.NFSStat4) (executed int, err error) {
 	if int64(n) > int64(len(ops)) {
 		return 0, fmt.Errorf("%w: %d results of %d operations", rpc.ErrBadReply, n, len(ops))

@@ -14,12 +14,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
-// MaxTransfer is the largest READ and the largest directory listing whose reply a
-// Conn takes, in bytes.
+// MaxTransfer is the largest READ and the largest directory listing whose reply a Conn
+// accepts, in bytes.
 const MaxTransfer = 4 << 20
 
-// maxReply is the longest reply that a Conn takes over TCP, in bytes: a transfer,
-// and the words around it.
+// maxReply is the longest reply that a Conn accepts over TCP, in bytes: a transfer, and the
+// words around it.
 const maxReply = MaxTransfer + 64<<10
 
 // A Conn is a connection to a server. Its methods may be called from any
@@ -27,14 +27,15 @@ const maxReply = MaxTransfer + 64<<10
 type Conn struct {
 	target Target
 	peer   netip.AddrPort
-	// bare makes calls as they are, and caller under the Target's Security if it has one.
+	// bare makes calls without Security; caller makes them under the Target's Security, if
+	// it has one.
 	bare, caller rpc.Caller
 	secured      *secured // nil without Security
 	close        func()
 
 	tcp  *tcp.Conn
 	rdma *rdma.Client
-	// setup is what the Conn's own software RNIC agreed on last.
+	// setup is the last set-up of the Conn's own software RNIC.
 	mu    sync.Mutex
 	setup *iwarp.Setup
 }
@@ -43,13 +44,13 @@ type Conn struct {
 // has several addresses, Dial tries each, in order.
 func Dial(ctx context.Context, t Target) (*Conn, error) { return dial(ctx, t, nil) }
 
-// calls are what serves the calls that the server makes.
+// calls serves the calls that the server makes.
 type calls struct {
 	rpc  *rpc.Server
 	pool *mem.Pool
 }
 
-// dial is Dial; back, unless nil, serves the calls that the server makes.
+// dial is Dial. back, unless nil, serves the calls that the server makes.
 func dial(ctx context.Context, t Target, back *calls) (*Conn, error) {
 	addrs, err := resolve(ctx, t.Host)
 	if err != nil {
@@ -131,8 +132,8 @@ func (c *Conn) event(e iwarp.Event) {
 	}
 }
 
-// Setup is what the Conn's own software RNIC agreed on with the peer's. ok is false
-// if the connection has none: over TCP, or with a Target.Provider.
+// Setup returns the set-up of the Conn's own software RNIC with the peer. ok is false if
+// the Conn has no such RNIC: over TCP, or with a Target.Provider.
 func (c *Conn) Setup() (s iwarp.Setup, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +143,8 @@ func (c *Conn) Setup() (s iwarp.Setup, ok bool) {
 	return *c.setup, true
 }
 
-// Info describes the RPC-over-RDMA connection. ok is false over TCP, and while a
-// lost connection is being made anew.
+// Info describes the RPC-over-RDMA connection. ok is false over TCP, and while a lost
+// connection is being replaced.
 func (c *Conn) Info() (i rdma.Info, ok bool) {
 	if c.rdma == nil {
 		return rdma.Info{}, false
@@ -154,24 +155,23 @@ func (c *Conn) Info() (i rdma.Info, ok bool) {
 // Peer is the server's address.
 func (c *Conn) Peer() netip.AddrPort { return c.peer }
 
-// Target is what Dial connected to.
+// Target returns the Target of Dial.
 func (c *Conn) Target() Target { return c.target }
 
-// Caller makes calls without waiting for them. Each Exchange carries its own
-// credential; Target.Cred is not added. With Target.Security the calls are made under
-// that instead.
+// Caller makes calls without waiting for them. Each Exchange carries its own credential;
+// Target.Cred is not added. If Target.Security is set, it protects the calls instead.
 func (c *Conn) Caller() rpc.Caller { return c.caller }
 
-// Bare is Caller without Target.Security: for programs that know no RPCSEC_GSS, such as
-// MOUNT.
+// Bare is Caller without Target.Security, for programs that do not support RPCSEC_GSS, such
+// as MOUNT.
 func (c *Conn) Bare() rpc.Caller { return c.bare }
 
 // NFS3 makes the calls of NFS version 3 on c, with the Target's credential.
 func (c *Conn) NFS3() NFS3 { return NFS3{Caller: c.caller, Cred: c.target.Cred} }
 
-// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential, and never
-// under its Security, as clients do: few servers have that for MOUNT. c must lead to the
-// server's MOUNT service: see DialMount.
+// Mount3 makes the calls of MOUNT version 3 on c, with the Target's credential and never
+// under its Security, as other clients do, because few servers support that for MOUNT. c
+// must lead to the server's MOUNT service: see DialMount.
 func (c *Conn) Mount3() Mount3 { return Mount3{Caller: c.bare, Cred: c.target.Cred} }
 
 // Close ends the connection and all its calls, and returns when each of them is
@@ -183,9 +183,8 @@ func (c *Conn) Close() {
 	c.close()
 }
 
-// Call makes one call with the Target's credential and waits for its end. decode,
-// unless nil, reads the results while they are valid. Its error is what Call
-// returns.
+// Call makes one call with the Target's credential and waits for its end. decode, unless
+// nil, reads the results while they are valid. Call also returns decode's error.
 func (c *Conn) Call(ctx context.Context, x *rpc.Exchange, decode func(d *xdr.Decoder) error) error {
 	x.Cred = c.target.Cred
 	return rpc.Do(ctx, c.caller, x, decode)
@@ -196,7 +195,7 @@ func (c *Conn) Null(ctx context.Context, program, version uint32) error {
 	return c.Call(ctx, &rpc.Exchange{Program: program, Version: version}, nil)
 }
 
-// Lost says that the connection has ended and will not be made anew.
+// Lost reports that the connection has ended and will not be replaced.
 func (c *Conn) Lost() bool {
 	if c.tcp == nil {
 		return !c.target.Reconnect && !c.connected()
@@ -209,7 +208,7 @@ func (c *Conn) Lost() bool {
 	}
 }
 
-// connected says that there is an RPC-over-RDMA connection at this moment.
+// connected reports that there is an RPC-over-RDMA connection now.
 func (c *Conn) connected() bool {
 	_, ok := c.rdma.Info()
 	return ok

@@ -6,11 +6,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Self is the AUTH_SYS credential of this process. If the process has more
-// supplementary groups than AUTH_SYS can carry, the first ones go.
+// Self returns the AUTH_SYS credential of this process. If the process has more
+// supplementary groups than AUTH_SYS can carry, the credential has the first ones.
 func Self() rpc.AuthBytes { return Identity(uint32(os.Geteuid()), uint32(os.Getegid())) }
 
-// Identity is the AUTH_SYS credential of a user and group. If uid is this process's
+// Identity returns the AUTH_SYS credential of a user and group. If uid is this process's
 // own, the credential has the process's supplementary groups as well.
 func Identity(uid, gid uint32) rpc.AuthBytes {
 	var groups []uint32

@@ -7,23 +7,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 )
 
-// typed is a context of Kerberos.
+// typed is a Kerberos context that knows its encryption type.
 type typed interface{ EType() krb5.EType }
 
-// Kerberos is where a client's credential for Kerberos is.
+// Kerberos names a client's credential for Kerberos.
 type Kerberos struct {
 	// Flavor is Krb5, Krb5i or Krb5p.
 	Flavor Flavor
-	// Keytab is the path of a keytab, and Principal the one of it that the client is; "":
-	// the first. Without Keytab, the credential is in the credential cache of the
-	// environment, whose principal the client is.
+	// Keytab is the path of a keytab. Principal is the client's principal in it; "" means
+	// the first. Without Keytab, the credential and the principal come from the
+	// environment's credential cache.
 	Keytab, Principal string
 	// Server is the server's principal: Security.Server.
 	Server string
 }
 
-// Security is what a Target takes. It reads the keytab, if there is one, but asks no KDC:
-// that is for the first connection.
+// Security returns the Security for a Target. It reads the keytab, if there is one, but
+// asks no KDC; the first connection does.
 func (k Kerberos) Security() (*Security, error) {
 	s := &Security{Service: k.Flavor.service(), Server: k.Server}
 	if s.Service == 0 {

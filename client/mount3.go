@@ -71,13 +71,12 @@ func (m Mount3) Mount(ctx context.Context, path string) (root Handle, flavors []
 	return root, flavors, err
 }
 
-// Unmount tells the server that the client does not use path any more (RFC 1813
-// §5.2.3).
+// Unmount tells the server that the client no longer uses path (RFC 1813 §5.2.3).
 func (m Mount3) Unmount(ctx context.Context, path string) error {
 	return m.call(ctx, mount3wire.ProcUmnt, func(w *xdr.Writer) { w.String(path) }, mount3wire.DirPathMaxSize, nil)
 }
 
-// Exports lists what the server exports (RFC 1813 §5.2.5).
+// Exports returns the server's export list (RFC 1813 §5.2.5).
 func (m Mount3) Exports(ctx context.Context) (all []Export, err error) {
 	err = m.call(ctx, mount3wire.ProcExport, nil, 0, func(d *xdr.Decoder) error {
 		var list mount3wire.ExportList

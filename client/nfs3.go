@@ -15,7 +15,7 @@ import (
 // A Handle names a file to its server. It is opaque, and at most 64 bytes long.
 type Handle []byte
 
-// A StatusError is a call that the server executed and answered with something
+// A StatusError is the refusal of a call: the server executed it and answered with a status
 // other than NFS3_OK.
 type StatusError struct {
 	Procedure nfs3wire.Procedure
@@ -24,11 +24,10 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("client: %v: %v", e.Procedure, e.Status) }
 
-// NFS3 makes the calls of NFS version 3 (RFC 1813 §3). Each method waits for its
-// reply or for the end of its context. An error is a *StatusError if the server
-// executed the call and refused it, a *rpc.ReplyError if RPC refused it, and the
-// transport's otherwise. What the methods return is the caller's to keep. Methods
-// may be called from any goroutine.
+// NFS3 makes the calls of NFS version 3 (RFC 1813 §3). Each method waits for its reply or
+// for the end of its context. An error is a *StatusError if the server executed the call
+// and refused it, a *rpc.ReplyError if RPC refused it, and the transport's error otherwise.
+// The caller may keep everything that a method returns. Any goroutine may call the methods.
 type NFS3 struct {
 	Caller rpc.Caller
 	// Cred goes with each call; the zero value is AUTH_NONE.
@@ -38,7 +37,7 @@ type NFS3 struct {
 // encoder is the arguments of a call.
 type encoder interface{ Encode(w *xdr.Writer) }
 
-// A request is one call and all that it needs. It is used again and again.
+// A request is one call and all its state. It is used again and again.
 type request struct {
 	x      rpc.Exchange
 	args   encoder
@@ -107,7 +106,7 @@ func LocateReadData(results xdr.Decoder) (position, length int) {
 	return results.Position(), int(n)
 }
 
-// outcome is the error of a call whose results were decoded from d.
+// outcome returns the error of a call whose results were decoded from d.
 func outcome(d *xdr.Decoder, p nfs3wire.Procedure, status nfs3wire.NFSStat3) error {
 	switch {
 	case d.Err() != nil:
@@ -121,7 +120,7 @@ func outcome(d *xdr.Decoder, p nfs3wire.Procedure, status nfs3wire.NFSStat3) err
 // wireHandle is h as a wire type.
 func wireHandle(h Handle) nfs3wire.FileHandle3 { return nfs3wire.FileHandle3{Data: h} }
 
-// given is the handle and the attributes that a reply gave; each is nil if it gave
+// given returns the handle and the attributes of a reply; each is nil if the reply has
 // none.
 func given(h *nfs3wire.PostOpFH3, a *nfs3wire.PostOpAttr) (Handle, *nfs3wire.Fattr3) {
 	var handle Handle

@@ -29,8 +29,8 @@ func (n NFS3) Setattr(ctx context.Context, file Handle, change nfs3wire.Sattr3) 
 	})
 }
 
-// Access says which of the rights asked for (nfs3wire.Access3Read and so on)
-// the caller has (RFC 1813 §3.3.4).
+// Access returns the rights that the caller has, of those asked for (nfs3wire.Access3Read
+// and so on) (RFC 1813 §3.3.4).
 func (n NFS3) Access(ctx context.Context, file Handle, rights uint32) (granted uint32, err error) {
 	args := nfs3wire.Access3Args{Object: wireHandle(file), Access: rights}
 	err = n.call(ctx, nfs3wire.ProcAccess, &args, nfs3wire.Access3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
@@ -42,7 +42,7 @@ func (n NFS3) Access(ctx context.Context, file Handle, rights uint32) (granted u
 	return granted, err
 }
 
-// Fsinfo tells a file system's limits (RFC 1813 §3.3.19).
+// Fsinfo returns a file system's limits (RFC 1813 §3.3.19).
 func (n NFS3) Fsinfo(ctx context.Context, root Handle) (info nfs3wire.Fsinfo3ResOK, err error) {
 	args := nfs3wire.Fsinfo3Args{FSRoot: wireHandle(root)}
 	err = n.call(ctx, nfs3wire.ProcFsinfo, &args, nfs3wire.Fsinfo3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
@@ -54,7 +54,7 @@ func (n NFS3) Fsinfo(ctx context.Context, root Handle) (info nfs3wire.Fsinfo3Res
 	return info, err
 }
 
-// Fsstat tells how full a file system is (RFC 1813 §3.3.18).
+// Fsstat returns the used and free space of a file system (RFC 1813 §3.3.18).
 func (n NFS3) Fsstat(ctx context.Context, root Handle) (stat nfs3wire.Fsstat3ResOK, err error) {
 	args := nfs3wire.Fsstat3Args{FSRoot: wireHandle(root)}
 	err = n.call(ctx, nfs3wire.ProcFsstat, &args, nfs3wire.Fsstat3ArgsMaxSize, nil, func(d *xdr.Decoder) error {
@@ -66,7 +66,7 @@ func (n NFS3) Fsstat(ctx context.Context, root Handle) (stat nfs3wire.Fsstat3Res
 	return stat, err
 }
 
-// Pathconf tells the limits of names (RFC 1813 §3.3.20).
+// Pathconf returns the limits of names (RFC 1813 §3.3.20).
 func (n NFS3) Pathconf(ctx context.Context, file Handle) (conf nfs3wire.Pathconf3ResOK, err error) {
 	args := nfs3wire.Pathconf3Args{Object: wireHandle(file)}
 	err = n.call(ctx, nfs3wire.ProcPathconf, &args, nfs3wire.Pathconf3ArgsMaxSize, nil, func(d *xdr.Decoder) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
 
-// Read reads up to len(p) bytes at offset into p (RFC 1813 §3.3.6). Over RDMA the
-// server places them there, and many bytes over TCP are read from the socket into
-// p. The server may give fewer; eof says that the file ends with them.
+// Read reads up to len(p) bytes at offset into p (RFC 1813 §3.3.6). Over RDMA the server
+// places them there; over TCP a long reply is read from the socket directly into p. The
+// server may return fewer bytes; eof means that the file ends with them.
 func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (count int, eof bool, err error) {
 	args := nfs3wire.Read3Args{FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p))}
 	err = n.call(ctx, nfs3wire.ProcRead, &args, nfs3wire.Read3ArgsMaxSize, p, func(d *xdr.Decoder) error {
@@ -26,10 +26,10 @@ func (n NFS3) Read(ctx context.Context, file Handle, offset uint64, p []byte) (c
 	return count, eof, err
 }
 
-// TakeReadData copies the data of a READ to p, the call's sink, unless the transport
-// placed it there already. count is how many bytes there are; eof says that the file
-// ends with them. An error wraps rpc.ErrBadReply: there are more than p has room
-// for, or not as many as the reply says.
+// TakeReadData copies the data of a READ to p, the call's sink, unless the transport placed
+// it there already. count is the number of bytes; eof means that the file ends with them.
+// If there are more bytes than p has room for, or not as many as the reply states, the
+// error wraps rpc.ErrBadReply.
 func TakeReadData(res *nfs3wire.Read3ResOK, p []byte) (count int, eof bool, err error) {
 	data := res.Data.Data
 	if len(data) > len(p) || int64(len(data)) != int64(res.Count) {
@@ -43,16 +43,16 @@ func TakeReadData(res *nfs3wire.Read3ResOK, p []byte) (count int, eof bool, err 
 
 // A Written is the outcome of a WRITE.
 type Written struct {
-	// Count is how many bytes the server took; it may be fewer than offered.
+	// Count is the number of bytes that the server took; it may be fewer than offered.
 	Count int
-	// Committed is how safe they are. Verifier changes when the server has lost
-	// what was not committed.
+	// Committed is the stability of the bytes. Verifier changes when the server has lost
+	// uncommitted data.
 	Committed nfs3wire.StableHow
 	Verifier  nfs3wire.WriteVerf3
 }
 
-// Write writes p at offset (RFC 1813 §3.3.7). p is sent from where it is and
-// must not be changed before Write returns.
+// Write writes p at offset (RFC 1813 §3.3.7). The transport sends p without a copy, so the
+// caller must not change it before Write returns.
 func (n NFS3) Write(ctx context.Context, file Handle, offset uint64, p []byte, stable nfs3wire.StableHow) (w Written, err error) {
 	args := nfs3wire.Write3Args{
 		FileHandle: wireHandle(file), Offset: offset, Count: uint32(len(p)), Stable: stable, Data: xdr.Eligible{Data: p},

@@ -72,7 +72,7 @@ func (n NFS3) ReaddirPlus(ctx context.Context, dir Handle) iter.Seq2[DirEntry, e
 	})
 }
 
-// A listing is how far a directory has been read.
+// A listing is the state of reading a directory.
 type listing struct {
 	cookie  uint64
 	verf    nfs3wire.CookieVerf3
@@ -80,7 +80,7 @@ type listing struct {
 	entries []DirEntry
 }
 
-// list goes through a directory. next makes one call and puts its entries into l.
+// list reads a whole directory. next makes one call and puts its entries into l.
 func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 	return func(yield func(DirEntry, error) bool) {
 		var l listing
@@ -104,16 +104,15 @@ func list(next func(l *listing) error) iter.Seq2[DirEntry, error] {
 	}
 }
 
-// A circle finds out that a listing comes again and again to the same cookies (Brent's
-// algorithm): it keeps one cookie, a later one at growing distances. The zero circle has
-// seen none.
+// A circle detects that a listing repeats the same cookies (Brent's algorithm): it keeps
+// one cookie, and replaces it at growing distances. The zero circle has seen no cookie.
 type circle struct {
 	kept        uint64
 	steps, most int
 }
 
-// closed says whether the listing has come back to a cookie. cookie is where the next call
-// goes on.
+// closed reports whether the listing has come back to the kept cookie. cookie is the place
+// where the next call continues.
 func (c *circle) closed(cookie uint64) bool {
 	if c.most > 0 && cookie == c.kept {
 		return true

@@ -15,8 +15,8 @@ import (
 // called from any goroutine.
 type NFS4 struct {
 	Session *Session
-	// Patient: what the server puts off (NFS4ERR_DELAY), and what it does not do yet
-	// because clients reclaim (NFS4ERR_GRACE), is asked again until the context ends.
+	// Patient: if the server delays a request (NFS4ERR_DELAY), or refuses it because
+	// clients reclaim (NFS4ERR_GRACE), the method asks again until the context ends.
 	Patient bool
 }
 
@@ -68,11 +68,11 @@ func nameArgs(names ...string) int {
 	return n
 }
 
-// walkAtOnce is how many names one request looks up.
+// walkAtOnce is the number of names that one request looks up.
 const walkAtOnce = maxOperations - 3
 
-// Walk looks up a path below dir, and gives the handle of what is there. A nil dir is
-// the server's root.
+// Walk looks up a path below dir, and returns the handle of the file at its end. A nil dir
+// is the server's root.
 func (n NFS4) Walk(ctx context.Context, dir Handle, path string) (Handle, error) {
 	var names []string
 	for name := range strings.SplitSeq(path, "/") {

@@ -11,8 +11,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Attributes4 are attributes of NFS version 4 (RFC 8881 §5). Given says which of them
-// the server gave.
+// Attributes4 are attributes of NFS version 4 (RFC 8881 §5). Given lists those that the
+// server returned.
 type Attributes4 struct {
 	Given     nfs4wire.Bitmap4
 	Supported nfs4wire.Bitmap4
@@ -22,7 +22,7 @@ type Attributes4 struct {
 	FSID      nfs4wire.FSID4
 	LeaseTime uint32 // seconds
 	Handle    Handle
-	// Error is rdattr_error: why an entry of a listing comes without the others.
+	// Error is rdattr_error: the reason why an entry of a listing has no other attributes.
 	Error    nfs4wire.NFSStat4
 	FileID   uint64
 	MaxRead  uint64
@@ -35,11 +35,11 @@ type Attributes4 struct {
 	Accessed nfs4wire.NFSTime4
 	Changed  nfs4wire.NFSTime4 // time_metadata
 	Modified nfs4wire.NFSTime4
-	// MountedOn is the file ID of what the root of a file system covers.
+	// MountedOn is the file ID of the directory that the root of a file system covers.
 	MountedOn uint64
 }
 
-// attributes4 read what Attributes4 has, by number.
+// attributes4 reads the attributes of Attributes4, by number.
 var attributes4 = [...]func(a *Attributes4, d *xdr.Decoder){
 	nfs4wire.Fattr4SupportedAttrs:  func(a *Attributes4, d *xdr.Decoder) { a.Supported.Decode(d) },
 	nfs4wire.Fattr4Type:            func(a *Attributes4, d *xdr.Decoder) { a.Type.Decode(d) },
@@ -63,15 +63,15 @@ var attributes4 = [...]func(a *Attributes4, d *xdr.Decoder){
 	nfs4wire.Fattr4MountedOnFileID: func(a *Attributes4, d *xdr.Decoder) { a.MountedOn = d.Uint64() },
 }
 
-// StatAttributes are what Attributes4 has of a file.
+// StatAttributes are the attributes of a file that Attributes4 has.
 var StatAttributes = nfs4wire.Bits(
 	nfs4wire.Fattr4Type, nfs4wire.Fattr4Change, nfs4wire.Fattr4Size, nfs4wire.Fattr4FSID, nfs4wire.Fattr4FileID,
 	nfs4wire.Fattr4Mode, nfs4wire.Fattr4Numlinks, nfs4wire.Fattr4Owner, nfs4wire.Fattr4OwnerGroup,
 	nfs4wire.Fattr4SpaceUsed, nfs4wire.Fattr4TimeAccess, nfs4wire.Fattr4TimeMetadata, nfs4wire.Fattr4TimeModify,
 )
 
-// Take reads what a server gave. An error wraps rpc.ErrBadReply: the values do not fit
-// the mask, or an attribute is among them that Attributes4 does not have.
+// Take reads a server's attributes. If the values do not fit the mask, or Attributes4 does
+// not have one of the attributes, the error wraps rpc.ErrBadReply.
 func (a *Attributes4) Take(v *nfs4wire.FAttr4) error {
 	*a = Attributes4{Given: v.Attrmask}
 	d := xdr.NewDecoder(v.AttrVals)
@@ -104,14 +104,14 @@ func (n NFS4) Getattr(ctx context.Context, file Handle, wanted nfs4wire.Bitmap4)
 	return attr, err
 }
 
-// lease asks for the length of the lease.
+// lease asks the server for the length of the lease.
 func (n NFS4) lease(ctx context.Context, attr *Attributes4) (err error) {
 	*attr, err = n.Getattr(ctx, nil, nfs4wire.Bits(nfs4wire.Fattr4LeaseTime))
 	return err
 }
 
-// Setattr changes attributes (RFC 8881 §18.30). id is an open or a lock where the size
-// is changed under one.
+// Setattr changes attributes (RFC 8881 §18.30). To change the size under an open or a lock,
+// id is its stateid.
 func (n NFS4) Setattr(ctx context.Context, file Handle, id nfs4wire.StateID4, change nfs4wire.FAttr4) error {
 	args := nfs4wire.Setattr4Args{Stateid: id, ObjAttributes: change}
 	var res nfs4wire.Setattr4Res

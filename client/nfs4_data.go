@@ -29,8 +29,8 @@ func (n NFS4) Read(ctx context.Context, file Handle, id nfs4wire.StateID4, offse
 const readResults = 2*8 + 4 + 4
 
 // TakeRead4Data copies the data of a READ to p, the call's sink, unless the transport
-// placed it there already. count is how many bytes there are; eof says that the file
-// ends with them. An error wraps rpc.ErrBadReply: there are more than p has room for.
+// placed it there already. count is the number of bytes; eof means that the file ends with
+// them. If there are more bytes than p has room for, the error wraps rpc.ErrBadReply.
 func TakeRead4Data(res *nfs4wire.Read4ResOK, p []byte) (count int, eof bool, err error) {
 	data := res.Data.Data
 	if len(data) > len(p) {
@@ -44,16 +44,16 @@ func TakeRead4Data(res *nfs4wire.Read4ResOK, p []byte) (count int, eof bool, err
 
 // A Written4 is the outcome of a WRITE.
 type Written4 struct {
-	// Count is how many bytes the server took; it may be fewer than offered.
+	// Count is the number of bytes that the server took; it may be fewer than offered.
 	Count int
-	// Committed is how safe they are. Verifier changes when the server has lost what
-	// was not committed.
+	// Committed is the stability of the bytes. Verifier changes when the server has lost
+	// uncommitted data.
 	Committed nfs4wire.StableHow4
 	Verifier  nfs4wire.Verifier4
 }
 
-// Write writes p at offset (RFC 8881 §18.32). p is sent from where it is and must not be
-// changed before Write returns.
+// Write writes p at offset (RFC 8881 §18.32). The transport sends p without a copy, so the
+// caller must not change it before Write returns.
 func (n NFS4) Write(ctx context.Context, file Handle, id nfs4wire.StateID4, offset uint64, p []byte, stable nfs4wire.StableHow4) (w Written4, err error) {
 	args := nfs4wire.Write4Args{Stateid: id, Offset: offset, Stable: stable, Data: xdr.Eligible{Data: p}}
 	var res nfs4wire.Write4Res

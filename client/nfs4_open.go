@@ -8,19 +8,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// An Open4 says what to open.
+// An Open4 holds the arguments of Open.
 type Open4 struct {
 	// Name in Dir; with an empty one, Dir is the file itself (CLAIM_FH).
 	Dir  Handle
 	Name string
-	// Owner is whose the open is, among the client's.
+	// Owner is the open-owner, one of the client's.
 	Owner []byte
-	// Access and Deny are such as nfs4wire.Open4ShareAccessRead; wishes for a
-	// delegation go with Access. Where there is none and the session has no
-	// Callbacks.Recall, the server is asked not to grant any: it could not get it back
-	// before the lease has passed.
+	// Access and Deny are values such as nfs4wire.Open4ShareAccessRead; Access includes
+	// wishes for a delegation. If Access has no wish and the session has no
+	// Callbacks.Recall, Open asks the server not to grant a delegation, because the server
+	// could not recall it before the lease has passed.
 	Access, Deny uint32
-	// Create, unless nil, is how the file is made.
+	// Create, unless nil, says how to make the file.
 	Create *nfs4wire.Createhow4
 }
 
@@ -28,11 +28,11 @@ type Open4 struct {
 type Opened4 struct {
 	File    Handle
 	StateID nfs4wire.StateID4
-	// Flags are such as nfs4wire.Open4ResultLocktypePosix.
+	// Flags are values such as nfs4wire.Open4ResultLocktypePosix.
 	Flags uint32
-	// Directory is how the directory changed.
+	// Directory is the change of the directory.
 	Directory nfs4wire.ChangeInfo4
-	// Delegation is what kind there is, and DelegationID its stateid.
+	// Delegation is the kind of the granted delegation, and DelegationID its stateid.
 	Delegation   nfs4wire.OpenDelegationType4
 	DelegationID nfs4wire.StateID4
 }
@@ -72,8 +72,8 @@ func (n NFS4) Open(ctx context.Context, o Open4) (opened Opened4, err error) {
 	return opened, err
 }
 
-// access is what an OPEN asks for, with a wish for no delegation if access has none
-// and the Session has no Callbacks.Recall.
+// access returns the access to ask for. If it has no wish and the Session has no
+// Callbacks.Recall, access adds the wish for no delegation.
 func (n NFS4) access(access uint32) uint32 {
 	if access&nfs4wire.Open4ShareAccessWantDelegMask == 0 && n.Session.cfg.Callbacks.Recall == nil {
 		access |= nfs4wire.Open4ShareAccessWantNoDeleg
@@ -96,10 +96,10 @@ func (n NFS4) ReturnDelegation(ctx context.Context, file Handle, delegation nfs4
 	}}, nil)
 }
 
-// A Range4 is a stretch of a file; Length nfs4wire.NFS4Maxfilelen is to its end.
+// A Range4 is a range of bytes of a file. Length nfs4wire.NFS4Maxfilelen means to its end.
 type Range4 struct{ Offset, Length uint64 }
 
-// A DeniedError is a lock that another one is in the way of. It is an *OpError, too.
+// A DeniedError is the refusal of a lock because of another lock. It is an *OpError, too.
 type DeniedError struct {
 	OpError
 	Holder   Range4
@@ -137,7 +137,7 @@ func (n NFS4) lock(ctx context.Context, file Handle, kind nfs4wire.NFSLockType4,
 	return res.ResOK.LockStateid, err
 }
 
-// lockResult is the result of LOCK, which keeps what does not outlive the reply.
+// lockResult is the result of LOCK. It copies the parts that do not outlive the reply.
 type lockResult struct {
 	nfs4wire.Lock4Res
 	owner []byte
@@ -149,8 +149,8 @@ func (r *lockResult) Decode(d *xdr.Decoder) {
 	r.owner = slices.Clone(r.Denied.Owner.Owner)
 }
 
-// Unlock gives up what an owner has locked of a range (RFC 8881 §18.12), and returns the
-// stateid of the locks that are left.
+// Unlock releases an owner's locks in a range (RFC 8881 §18.12), and returns the stateid of
+// the remaining locks.
 func (n NFS4) Unlock(ctx context.Context, file Handle, locks nfs4wire.StateID4, kind nfs4wire.NFSLockType4, r Range4) (nfs4wire.StateID4, error) {
 	args := nfs4wire.Locku4Args{Locktype: kind, LockStateid: locks, Offset: r.Offset, Length: r.Length}
 	var res nfs4wire.Locku4Res

@@ -8,19 +8,18 @@ import (
 	"syscall"
 )
 
-// Ports below 1024 that clients connect from, as mount.nfs does: the lower ones
-// belong to services.
+// Client ports below 1024, chosen as mount.nfs does: lower ports belong to services.
 const (
 	lowestReserved  = 665
 	highestReserved = 1023
 )
 
-// reservedTries is how many such ports are tried before an ordinary one is taken.
+// reservedTries is the number of such ports that are tried before an ordinary one is used.
 const reservedTries = 64
 
-// dialReserved connects from a port that only a privileged process can have, because
-// exports ask for that by default. If this process is not privileged, or such ports
-// are taken, it connects from any port.
+// dialReserved connects from a port that only a privileged process can use, because exports
+// require that by default. If this process is not privileged, or such ports are in use, it
+// connects from any port.
 func dialReserved(ctx context.Context, network, address string) (net.Conn, error) {
 	first := rand.IntN(highestReserved - lowestReserved + 1)
 	for i := range reservedTries {

@@ -16,13 +16,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Flavor is a way in which a caller may prove who it is, as mount's option sec= names
-// it: by its number in MOUNT's lists, an RPC flavor or one that stands for a mechanism and
-// a service of RPCSEC_GSS (RFC 2623 §4.3).
+// A Flavor is a way for callers to prove their identity, as in mount's option sec=. Its
+// value is the number in MOUNT's lists: an RPC flavor, or a number for a mechanism and a
+// service of RPCSEC_GSS (RFC 2623 §4.3).
 type Flavor uint32
 
-// Flavors: none, AUTH_SYS, and Kerberos that proves who calls, that protects against
-// change, and that encrypts.
+// Flavors: none, AUTH_SYS, and Kerberos in three forms: krb5 authenticates the caller,
+// krb5i also protects against changes, krb5p also encrypts.
 const (
 	None  Flavor = 0
 	Sys   Flavor = 1
@@ -31,7 +31,7 @@ const (
 	Krb5p Flavor = 390005
 )
 
-// flavorNames are what mount's option sec= calls them.
+// flavorNames are the names in mount's option sec=.
 var flavorNames = map[Flavor]string{None: "none", Sys: "sys", Krb5: "krb5", Krb5i: "krb5i", Krb5p: "krb5p"}
 
 // String is the name of mount's option.
@@ -66,7 +66,7 @@ func ParseFlavor(s string) (Flavor, error) {
 	return 0, fmt.Errorf("flavor %q is none of sys, krb5, krb5i, krb5p", s)
 }
 
-// service is that of RPCSEC_GSS, 0 for flavors that are none of Kerberos.
+// service returns the RPCSEC_GSS service of a Kerberos flavor, and 0 for other flavors.
 func (f Flavor) service() rpc.GSSService {
 	if f < Krb5 || f > Krb5p {
 		return 0
@@ -74,10 +74,10 @@ func (f Flavor) service() rpc.GSSService {
 	return rpc.GSSNone + rpc.GSSService(f-Krb5)
 }
 
-// flavorOf is the Flavor of a service by Kerberos.
+// flavorOf returns the Kerberos Flavor of a service.
 func flavorOf(s rpc.GSSService) Flavor { return Krb5 + Flavor(s-rpc.GSSNone) }
 
-// Security has the calls of a Target made under RPCSEC_GSS. Several Targets may share it.
+// Security makes a Target's calls use RPCSEC_GSS. Several Targets may share it.
 type Security struct {
 	// Mechanism makes the contexts, with the caller's credential.
 	Mechanism gss.Mechanism
@@ -86,13 +86,13 @@ type Security struct {
 	// Server is the server's name, as Mechanism.Initiate takes it; "": nfs@ and
 	// the Target's Host.
 	Server string
-	// Version is that of NFS by whose procedure NULL contexts are made (3, or the server's
-	// own where it has no such version).
+	// Version is the version of NFS whose NULL procedure makes contexts (3, or a version
+	// that the server supports if it does not support that).
 	Version uint32
 }
 
-// A SecurityError is a context that a connection was to have, and does not: what went
-// wrong is in Err, and Remedy says what to do about it, or is "".
+// A SecurityError is the failure to make a context for a connection. Err is the cause.
+// Remedy says what to do about it, or is "".
 type SecurityError struct {
 	Server, Remedy string
 	Err            error
@@ -106,24 +106,24 @@ func (e *SecurityError) Error() string {
 	return "client: " + text
 }
 
-// Unwrap is what went wrong.
+// Unwrap returns the cause.
 func (e *SecurityError) Unwrap() error { return e.Err }
 
-// A SecurityContext is what a connection's calls are made under.
+// A SecurityContext describes the context of a connection's calls.
 type SecurityContext struct {
 	Flavor Flavor
-	// Server and Client are the principals, as they proved to be.
+	// Server and Client are the authenticated principals.
 	Server, Client string
-	// Expiry is when the context ends; another is made then.
+	// Expiry is the end of the context; the Conn then makes another.
 	Expiry time.Time
-	// EType is the encryption type, "" where the mechanism has no name for it.
+	// EType is the encryption type, or "" if the mechanism has no name for it.
 	EType string
-	// Ticket is how long it took to get what the context takes from the KDC or the credential
-	// cache, and Made how long the exchange with the server.
+	// Ticket is the time to get the ticket from the KDC or the credential cache, and Made
+	// the time of the exchange with the server.
 	Ticket, Made time.Duration
 }
 
-// secured is what a Conn under a Security has.
+// secured is the state of a Conn under a Security.
 type secured struct {
 	client       *gss.Client
 	service      rpc.GSSService
@@ -164,8 +164,8 @@ func (c *Conn) initiate(ctx context.Context, cfg gss.ClientConfig) (*secured, er
 	return &secured{g, cfg.Service, prepared.Sub(start), time.Since(prepared)}, nil
 }
 
-// remedy is what to do about a context that was not made; usual: the server's name is made
-// of the host's.
+// remedy returns advice for a context that could not be made. usual: the server's name was
+// made of the host's name.
 func (c *Conn) remedy(err error, usual bool) string {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		if re.Denied {
@@ -194,7 +194,7 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// Secured is what calls are made under: ok is false where that is no context.
+// Secured returns the context of the calls; ok is false without one.
 func (c *Conn) Secured() (s SecurityContext, ok bool) {
 	if c.secured == nil {
 		return SecurityContext{}, false
@@ -210,16 +210,15 @@ func (c *Conn) Secured() (s SecurityContext, ok bool) {
 	return s, true
 }
 
-// NoContext says whether an error is about a context that could not be made, for a connection
-// or in place of one that has ended.
+// NoContext reports that an error means that no context could be made, for a new connection
+// or in place of an expired context.
 func NoContext(err error) bool {
 	_, first := errors.AsType[*SecurityError](err)
 	_, later := errors.AsType[*gss.Error](err)
 	return first || later
 }
 
-// Refused says whether the server answered that it does not take the flavor of a call
-// here.
+// Refused reports that the server does not accept the flavor of a call.
 func Refused(err error) bool {
 	if re, ok := errors.AsType[*rpc.ReplyError](err); ok {
 		return re.Denied && slices.Contains([]rpc.AuthStat{rpc.AuthTooWeak, rpc.AuthRejectedCred, rpc.AuthBadCred}, re.Auth)

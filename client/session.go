@@ -14,19 +14,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A Session is one of NFS version 4.1 or 4.2 (RFC 8881 §2.10), with one client ID, over
-// one connection or several. Requests may come from any goroutine; as many are under
-// way as the server has slots for, the others wait.
+// A Session is a session of NFS version 4.1 or 4.2 (RFC 8881 §2.10), with one client ID,
+// over one connection or several. Any goroutine may make requests. As many are in progress
+// as the server has slots for; the others wait.
 //
-// A lost connection is made anew, and what was not answered is sent again on its slot.
-// If the server has forgotten the session, it is made anew as well; opens, locks and
-// delegations are not reclaimed: a Session knows none.
+// The Session replaces a lost connection, and sends unanswered requests again on their
+// slots. If the server has forgotten the session, the Session makes a new one. It does not
+// reclaim opens, locks and delegations, because it does not know them.
 type Session struct {
 	cfg       SessionConfig
 	callbacks *rpc.Server
 	pool      *mem.Pool
 	back      callbackService
-	// protected verifies callbacks that come under contexts of ours.
+	// protected verifies callbacks under this side's contexts.
 	protected *gss.Server
 
 	life    context.Context // ends with Close
@@ -38,8 +38,7 @@ type Session struct {
 	made    time.Time
 	// flags are those of the last SEQUENCE.
 	flags atomic.Uint32
-	// delay fires when what the server put off is to be sent again; wake has the
-	// keeper look around.
+	// delay fires when it is time to repeat the delayed requests; wake wakes the keeper.
 	delay *time.Timer
 	wake  chan struct{}
 
@@ -52,35 +51,34 @@ type Session struct {
 	lease  time.Duration
 	links  []*link
 	turn   int // of links
-	// waiting have no slot; parked have one and wait for a connection; delayed have
-	// one and wait for delay.
+	// waiting compounds have no slot. parked ones have a slot and wait for a connection.
+	// delayed ones have a slot and wait for delay.
 	waiting, parked, delayed compoundList
 	recovering               bool // a goroutine is at it
-	// The keeper is to bind the backchannel, to tell the server of fewer slots, or to offer
-	// another context for callbacks.
+	// Tasks of the keeper: rebind: bind the backchannel; tell: report fewer slots to the
+	// server; reoffer: offer another context for callbacks.
 	rebind, tell, reoffer bool
-	// offered is the server's handle of the context that it may make callbacks under, nil
-	// where there is none.
+	// offered is the server's handle of the context offered for callbacks, or nil.
 	offered []byte
 }
 
-// phase is how a session is.
+// phase is the state of a session.
 type phase uint8
 
 const (
 	phaseUp     phase = iota
-	phaseBroken       // the server knows the session no more
-	phaseDead         // it will not be made anew
+	phaseBroken       // the server no longer knows the session
+	phaseDead         // no new session will be made
 )
 
-// identity is what EXCHANGE_ID came to.
+// identity is the result of EXCHANGE_ID.
 type identity struct {
 	id       uint64
 	sequence uint32 // of the next CREATE_SESSION
 	server   ServerIdentity
 }
 
-// A ServerIdentity is what a server says of itself in EXCHANGE_ID (RFC 8881 §2.5).
+// A ServerIdentity is a server's description of itself in EXCHANGE_ID (RFC 8881 §2.5).
 type ServerIdentity struct {
 	// MinorID and MajorID are the server owner; Scope is its scope.
 	MinorID        uint64
@@ -91,8 +89,8 @@ type ServerIdentity struct {
 	Flags uint32
 }
 
-// DialSession connects, names the client, makes a session and says RECLAIM_COMPLETE.
-// ctx bounds that, not the session.
+// DialSession connects, identifies the client, makes a session and sends RECLAIM_COMPLETE.
+// ctx bounds only that, not the session.
 func DialSession(ctx context.Context, cfg SessionConfig) (*Session, error) {
 	s := &Session{cfg: cfg.withDefaults(), made: time.Now(), wake: make(chan struct{}, 1), lease: defaultLease}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -161,7 +159,7 @@ func (s *Session) open(ctx context.Context) error {
 	return nil
 }
 
-// begin says RECLAIM_COMPLETE, and asks how long the lease is.
+// begin sends RECLAIM_COMPLETE, and asks for the length of the lease.
 func (s *Session) begin(ctx context.Context) error {
 	if !s.cfg.Reclaiming {
 		if err := s.ReclaimComplete(ctx); err != nil {
@@ -182,11 +180,11 @@ func (s *Session) begin(ctx context.Context) error {
 	return err
 }
 
-// defaultLease is taken for the lease of a server that does not tell.
+// defaultLease is assumed for a server that does not state its lease.
 const defaultLease = 90 * time.Second
 
-// ReclaimComplete says that the client reclaims nothing more (RFC 8881 §18.51). It is
-// no error if that was said before.
+// ReclaimComplete tells the server that the client reclaims nothing more (RFC 8881 §18.51).
+// It succeeds even if the server was told before.
 func (s *Session) ReclaimComplete(ctx context.Context) error {
 	err := s.Do(ctx, &Compound{
 		Cache: true, Ops: []Op{{Number: nfs4wire.OpReclaimComplete, Args: &nfs4wire.ReclaimComplete4Args{}}},
@@ -197,7 +195,7 @@ func (s *Session) ReclaimComplete(ctx context.Context) error {
 	return err
 }
 
-// StatusOf is the status of the operation whose failure err is: NFS4_OK if it is none.
+// StatusOf returns the status of the failed operation in err, or NFS4_OK if there is none.
 func StatusOf(err error) nfs4wire.NFSStat4 {
 	if e, ok := errors.AsType[*OpError](err); ok {
 		return e.Status
@@ -205,43 +203,43 @@ func StatusOf(err error) nfs4wire.NFSStat4 {
 	return nfs4wire.NFS4OK
 }
 
-// ClientID is what the server calls the client.
+// ClientID returns the server's ID for the client.
 func (s *Session) ClientID() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.client.id
 }
 
-// Server is what the server said of itself.
+// Server returns the server's description of itself.
 func (s *Session) Server() ServerIdentity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.client.server
 }
 
-// Limits are what CREATE_SESSION agreed on.
+// Limits returns the limits that CREATE_SESSION agreed on.
 func (s *Session) Limits() nfs4wire.CreateSession4ResOK {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.limits
 }
 
-// Lease is how long the server keeps what the client holds without hearing of it.
+// Lease returns the time for which the server keeps the state of a silent client.
 func (s *Session) Lease() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lease
 }
 
-// Status is what the server had to tell at the last SEQUENCE, such as
+// Status returns the server's flags in the last SEQUENCE, such as
 // nfs4wire.Seq4StatusCBPathDown.
 func (s *Session) Status() uint32 { return s.flags.Load() }
 
 // Minor is the minor version.
 func (s *Session) Minor() uint32 { return s.cfg.Minor }
 
-// Do makes a request and waits for its end. take, unless nil, is called while what the
-// results refer to is valid, if all operations succeeded.
+// Do makes a request and waits for its end. If all operations succeeded, Do calls take,
+// unless nil, while the memory of the results is valid.
 func (s *Session) Do(ctx context.Context, c *Compound, take func() error) error {
 	done := make(chan error, 1)
 	c.Done = func(c *Compound) {
@@ -261,8 +259,7 @@ func (s *Session) Do(ctx context.Context, c *Compound, take func() error) error 
 	}
 }
 
-// setFlags takes note of what the server tells. It is called on the goroutine that took
-// a reply.
+// setFlags stores the server's flags. The goroutine that took a reply calls it.
 func (s *Session) setFlags(flags uint32) {
 	if s.flags.Load() == flags {
 		return
@@ -288,11 +285,11 @@ func (s *Session) setFlags(flags uint32) {
 	}
 }
 
-// needsBinding are flags by which a server says that it cannot make callbacks.
+// needsBinding are the flags by which a server reports that it cannot make callbacks.
 const needsBinding = nfs4wire.Seq4StatusCBPathDown | nfs4wire.Seq4StatusCBPathDownSession | nfs4wire.Seq4StatusBackchannelFault
 
-// needsContext are flags by which a server says that it cannot make callbacks under a context
-// that it was offered, or soon cannot.
+// needsContext are the flags by which a server reports that its contexts for callbacks have
+// expired or soon will.
 const needsContext = nfs4wire.Seq4StatusCBGSSContextsExpiring | nfs4wire.Seq4StatusCBGSSContextsExpired
 
 // lookAround wakes the keeper.

@@ -9,27 +9,27 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Callbacks are what a server may ask of the client on a session's backchannel. They
-// are called one or several at a time, on goroutines that also take replies, and must
-// not block: what takes a request of their own, they hand on. What a nil one stands
-// for is answered NFS4ERR_NOTSUPP.
+// Callbacks are functions that answer a server's calls on a session's backchannel. The
+// session may call several at a time, on goroutines that also take replies. They must not
+// block: a function that needs a request passes that on to another goroutine. If a function
+// is nil, the server gets NFS4ERR_NOTSUPP.
 type Callbacks struct {
-	// Recall asks for a delegation back, by DELEGRETURN (RFC 8881 §20.2). NFS4_OK says
-	// that it will come. Without it, NFS4.Open asks for no delegations.
+	// Recall is asked to return a delegation by DELEGRETURN (RFC 8881 §20.2). NFS4_OK
+	// promises that. Without Recall, NFS4.Open asks for no delegations.
 	Recall func(r Recall) nfs4wire.NFSStat4
-	// NotifyLock says that a lock that was refused may be had now (RFC 8881 §20.11).
+	// NotifyLock reports that a refused lock may now be available (RFC 8881 §20.11).
 	NotifyLock func(file Handle, owner []byte)
-	// Attributes asks what the holder of a write delegation knows (RFC 8881 §20.1). The
-	// result is used before the next callback of the same kind begins.
+	// Attributes is asked for the attributes that the holder of a write delegation knows
+	// (RFC 8881 §20.1). The session uses the result before the next such callback begins.
 	Attributes func(file Handle, wanted nfs4wire.Bitmap4) (nfs4wire.FAttr4, nfs4wire.NFSStat4)
-	// Status is told when the flags that SEQUENCE brings change: see Session.Status.
+	// Status is called when the flags in SEQUENCE change: see Session.Status.
 	Status func(flags uint32)
-	// Restarted says that the server has forgotten the client: what it held is gone.
-	// It may block.
+	// Restarted reports that the server has forgotten the client, and so all its state. It
+	// may block.
 	Restarted func()
 }
 
-// A Recall is a CB_RECALL. It is the callback's to keep.
+// A Recall is a CB_RECALL. The function may keep it.
 type Recall struct {
 	File       Handle
 	Delegation nfs4wire.StateID4
@@ -37,11 +37,11 @@ type Recall struct {
 	Truncate bool
 }
 
-// callbackProgram is the number of the callback program, of those that RFC 5531 §8.3
-// keeps for transient use, the one that Linux takes.
+// callbackProgram is the number of the callback program. It is one of the numbers that RFC
+// 5531 §8.3 reserves for transient use; Linux uses the same.
 const callbackProgram = 0x40000000
 
-// backSlots is how many callbacks a session takes at a time.
+// backSlots is the number of callbacks that a session accepts at a time.
 const backSlots = 16
 
 // callbackService is the program that serves callbacks.
@@ -60,7 +60,7 @@ type backSlot struct {
 	reply []byte
 }
 
-// begin takes callbacks of a session from now on.
+// begin accepts callbacks of a session from now on.
 func (p *callbackService) begin(id nfs4wire.SessionID4, slots uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,7 +126,7 @@ type callback struct {
 	begin   int // of the results
 	countAt int
 	slot    *backSlot
-	// replayed: the results are those of an earlier one.
+	// replayed: the results are those of an earlier request.
 	replayed bool
 }
 
@@ -265,8 +265,8 @@ func (p *callbackService) keep(s *backSlot, reply []byte) {
 	s.busy, s.reply = false, slices.Clone(reply)
 }
 
-// awaits says whether a request that a callback refers to has not been answered yet: the
-// callback may be about what that reply brings (RFC 8881 §2.10.6.3).
+// awaits reports whether a request that a callback refers to is still unanswered. The
+// callback may be about the result of that request (RFC 8881 §2.10.6.3).
 func (s *Session) awaits(lists *nfs4wire.CBSequence4ArgsReferringCallLists) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

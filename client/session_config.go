@@ -16,16 +16,16 @@ import (
 var (
 	// ErrSessionClosed: the Session was closed.
 	ErrSessionClosed = errors.New("client: session closed")
-	// ErrDoubtful: the connection ended before the reply came, and the session was
-	// lost before the request could be sent again. Whether it was executed is not
-	// known.
+	// ErrDoubtful: the connection ended before the reply came, and the session was lost
+	// before the request could be sent again. The request may or may not have been
+	// executed.
 	ErrDoubtful = errors.New("client: session lost before the reply came")
 )
 
-// A SessionConfig says where a server is and what to ask of it. A field that is 0 has
-// the default that its comment names in parentheses.
+// A SessionConfig names a server and the parameters of a session. A field that is 0 has the
+// default that its comment names in parentheses.
 type SessionConfig struct {
-	// Target's Reconnect is not needed: a session makes lost connections anew.
+	// Target's Reconnect is not needed: a session replaces lost connections.
 	Target
 	// Trunk are further ways to the same server, such as its other transport: the
 	// Connections are shared out among Target and these in turn, and serve one session
@@ -37,10 +37,10 @@ type SessionConfig struct {
 	// its instances apart (a random number): RFC 8881 §2.4.
 	Owner    []byte
 	Verifier nfs4wire.Verifier4
-	// Slots is how many requests are wanted under way at a time (64), and Connections
-	// how many connections they share (one by each way).
+	// Slots is the number of requests wanted in progress at a time (64). Connections is the
+	// number of connections that they share (one by each way).
 	Slots, Connections int
-	// Callbacks are what the server may ask of the client.
+	// Callbacks answer the server's callbacks.
 	Callbacks Callbacks
 	// Reclaiming: the session does not say RECLAIM_COMPLETE; its user does, when it
 	// has reclaimed what it wants, at the start and after each Callbacks.Restarted.
@@ -81,10 +81,10 @@ func (cfg *SessionConfig) target(number int) Target {
 	return t
 }
 
-// maxSlots bounds how many slots a session uses, whatever the server would like.
+// maxSlots bounds the slots that a session uses, whatever the server offers.
 const maxSlots = 1024
 
-// What a session asks for, in bytes and operations.
+// Sizes that a session asks for, in bytes and operations.
 const (
 	maxRequest    = MaxTransfer + 64<<10
 	maxKeptReply  = 8 << 10

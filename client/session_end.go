@@ -20,7 +20,7 @@ func (s *Session) Close() (err error) {
 	return err
 }
 
-// Abandon is Close without a word to the server, as if the client had crashed.
+// Abandon is Close without telling the server, as if the client had crashed.
 func (s *Session) Abandon() {
 	s.kill(ErrSessionClosed)
 	s.abandon()
@@ -34,7 +34,7 @@ func (s *Session) abandon() {
 	})
 }
 
-// kill ends what waits, and lets nothing more in.
+// kill ends all waiting requests, and accepts no more.
 func (s *Session) kill(why error) {
 	s.mu.Lock()
 	if s.phase != phaseDead {
@@ -44,7 +44,7 @@ func (s *Session) kill(why error) {
 	s.endWaiting(why)
 }
 
-// endWaiting ends all that the transport does not have.
+// endWaiting ends all requests that the transport does not have.
 func (s *Session) endWaiting(why error) {
 	for {
 		s.mu.Lock()

@@ -2,8 +2,8 @@ package client
 
 import "time"
 
-// keep renews the lease, sends again what the server put off, has callbacks bound to a
-// connection and offers the contexts that they may be made under, until the session ends.
+// keep runs until the session ends. It renews the lease, repeats delayed requests, binds a
+// connection for callbacks, and offers contexts for callbacks.
 func (s *Session) keep() {
 	renew := time.NewTimer(s.renewal())
 	defer renew.Stop()
@@ -53,10 +53,10 @@ func (s *Session) keep() {
 	}
 }
 
-// renewal is how often the keeper looks whether the lease must be renewed.
+// renewal returns the interval at which the keeper checks whether to renew the lease.
 func (s *Session) renewal() time.Duration { return max(s.Lease()/3, 100*time.Millisecond) }
 
-// sendDelayed sends again what the server put off.
+// sendDelayed repeats the delayed requests.
 func (s *Session) sendDelayed() {
 	s.mu.Lock()
 	for c := s.delayed.pop(); c != nil; c = s.delayed.pop() {
@@ -66,7 +66,7 @@ func (s *Session) sendDelayed() {
 	s.dispatch()
 }
 
-// bindAgain binds a connection for callbacks: the server misses one.
+// bindAgain binds a connection for callbacks, because the server has none.
 func (s *Session) bindAgain() {
 	if conn := s.anyConn(); conn != nil {
 		_ = s.bind(s.life, conn) // the server says again what it misses

@@ -30,7 +30,7 @@ func (s *Session) dial(ctx context.Context, l *link) (*Conn, error) {
 	return dial(ctx, l.target, &calls{s.callbacks, s.pool})
 }
 
-// lost takes note that a link's connection is of no use any more. s.mu is held.
+// lost records that a link's connection can no longer be used. s.mu is held.
 func (s *Session) lost(l *link, conn *Conn) {
 	if l.conn != conn || s.phase == phaseDead {
 		return
@@ -54,7 +54,7 @@ func (s *Session) redial(l *link, old *Conn) {
 	}
 }
 
-// dead says that the session will not be made anew.
+// dead reports that no new session will be made.
 func (s *Session) dead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Session) anyConn() *Conn {
 	return nil
 }
 
-// plain makes a request that is on no session, and waits for it. take is as for Do.
+// plain makes a request outside any session, and waits for it. take is as for Do.
 func (s *Session) plain(ctx context.Context, conn *Conn, ops []Op, take func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()

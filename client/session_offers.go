@@ -11,7 +11,7 @@ import (
 // connections, one after the other.
 const backContexts = 16
 
-// offer is the context of conn for callbacks, nil where it has none (RFC 8881
+// offer returns the context of conn for callbacks, or nil if it has none (RFC 8881
 // §18.36.3).
 func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
 	if conn.secured == nil {
@@ -26,8 +26,8 @@ func (s *Session) offer(conn *Conn) *nfs4wire.GSSCBHandles4 {
 	}
 }
 
-// putOffers writes what callbacks may be made under: the context of a connection, if that
-// has one, and nothing that proves less; else AUTH_SYS, as root of nowhere, or AUTH_NONE.
+// putOffers writes the flavors for callbacks. If the connection has a context, that is the
+// only one offered; otherwise AUTH_SYS, as user 0, and AUTH_NONE.
 func putOffers(w *xdr.Writer, back *nfs4wire.GSSCBHandles4) {
 	offers := []nfs4wire.CallbackSecParms4{
 		{Secflavor: nfs4wire.AuthSys, SysCred: nfs4wire.AuthsysParms{Machinename: []byte("nfsrdmad")}},
@@ -79,8 +79,8 @@ func (s *Session) offerAgain() {
 	})
 }
 
-// unoffered is a connection with a context, where no connection has the context that was
-// offered; nil where there is nothing to offer.
+// unoffered returns a connection with a context, if no connection has the context that was
+// offered; otherwise nil.
 func (s *Session) unoffered() (found *Conn) {
 	s.mu.Lock()
 	offered, conns := s.offered, make([]*Conn, 0, len(s.links))

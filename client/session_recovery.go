@@ -24,7 +24,7 @@ func (s *Session) identify(ctx context.Context, conn *Conn) error {
 	})
 }
 
-// implementation is what a Session says of itself.
+// implementation is the description of this client for the server.
 var implementation = nfs4wire.NFSImplID4{
 	Domain: []byte("github.com"), Name: []byte("nfsrdmad client"),
 }
@@ -75,7 +75,8 @@ func (s *Session) adopt(res nfs4wire.CreateSession4ResOK, slots *slotTable) {
 	s.flags.Store(0)
 }
 
-// mend has a broken session made anew, where there is a connection for it. s.mu is held.
+// mend makes a new session in place of a broken one, if there is a connection for it. s.mu
+// is held.
 func (s *Session) mend() {
 	if s.phase != phaseBroken || s.recovering {
 		return
@@ -87,7 +88,7 @@ func (s *Session) mend() {
 	}
 }
 
-// remake makes the session anew over conn, l's.
+// remake makes a new session over conn, the connection of l.
 func (s *Session) remake(l *link, conn *Conn) {
 	s.mu.Lock()
 	old := nfs4wire.DestroySession4Args{Sessionid: s.limits.Sessionid}
@@ -166,8 +167,8 @@ func (s *Session) reclaimFirst(conn *Conn, slots *slotTable) error {
 	}, nil)
 }
 
-// moveOrphans has the requests of an earlier session wait for slots of the present one,
-// or end. s.mu is held.
+// moveOrphans makes the requests of an earlier session wait for slots of the present one,
+// or ends them. s.mu is held.
 func (s *Session) moveOrphans(l *compoundList) {
 	for c := l.pop(); c != nil; c = l.pop() {
 		if why := s.orphaned(c); why != nil {

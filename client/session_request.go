@@ -10,10 +10,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// retryDelay is how long a request waits that the server put off at its SEQUENCE.
+// retryDelay is the wait before the repetition of a request that the server delayed at its
+// SEQUENCE.
 const retryDelay = 20 * time.Millisecond
 
-// Start makes a request: c.Done tells its end. A request waits for a slot, in order of
+// Start makes a request; c.Done reports its end. Requests wait for a slot in the order of
 // Start.
 func (s *Session) Start(c *Compound) {
 	c.prepare(s)
@@ -31,8 +32,8 @@ func (s *Session) Start(c *Compound) {
 	s.sendFrom(first)
 }
 
-// Cancel gives up on a request: c.Done follows, soon, with the error given, unless it
-// was called already. The request may have been executed.
+// Cancel gives up a request: c.Done soon follows with err, unless it was called already.
+// The request may have been executed.
 func (s *Session) Cancel(c *Compound, err error) {
 	s.mu.Lock()
 	switch {
@@ -56,7 +57,7 @@ func (s *Session) Cancel(c *Compound, err error) {
 	}
 }
 
-// dispatch sends what can be sent.
+// dispatch sends all requests that can be sent now.
 func (s *Session) dispatch() {
 	s.mu.Lock()
 	first := s.next()
@@ -99,8 +100,8 @@ func (s *Session) next() *Compound {
 	return c
 }
 
-// number writes down what the SEQUENCE of a request says, each time that it is sent on
-// its slot: a server may compare.
+// number stores the fields of a request's SEQUENCE. They stay the same each time that it is
+// sent on its slot, because a server may compare them.
 func (c *Compound) number() {
 	t := c.slot.table
 	c.sequence = nfs4wire.Sequence4Args{
@@ -142,7 +143,7 @@ func (s *Session) send(c *Compound) (then *Compound) {
 	return then
 }
 
-// done takes what the transport says of the request.
+// done handles the transport's outcome of the request.
 func (c *Compound) done(x *rpc.Exchange) {
 	s := c.session
 	s.mu.Lock()
@@ -166,8 +167,8 @@ func (c *Compound) done(x *rpc.Exchange) {
 	c.answered(&x.Results)
 }
 
-// again has a request sent again, from list l, or ends it. s.mu is held; again lets go
-// of it.
+// again queues a request in list l to be sent again, or ends it. s.mu is held; again
+// releases it.
 func (s *Session) again(c *Compound, l *compoundList) {
 	why := s.orphaned(c)
 	if why == nil && c.slot != nil {
@@ -181,8 +182,8 @@ func (s *Session) again(c *Compound, l *compoundList) {
 	s.dispatch()
 }
 
-// orphaned sees to a request whose session is not the present one: it waits for a new
-// slot, or cannot be sent again. s.mu is held.
+// orphaned handles a request of an earlier session: it waits for a new slot, or cannot be
+// sent again. s.mu is held.
 func (s *Session) orphaned(c *Compound) (why error) {
 	switch {
 	case s.phase == phaseDead:
@@ -251,8 +252,8 @@ func (c *Compound) answered(d *xdr.Decoder) {
 // clock's takes two.
 func (s *Session) now() time.Duration { return time.Since(s.made) }
 
-// astray ends a request whose reply does not tell what became of its slot. Where that is
-// true of one that was to find out, the session is of no use.
+// astray ends a request whose reply does not show the state of its slot. If the request was
+// to find that state out, the session is of no use.
 func (c *Compound) astray(err error) {
 	if c.settle {
 		c.session.broken(c)
@@ -262,7 +263,7 @@ func (c *Compound) astray(err error) {
 	c.finish(err)
 }
 
-// refused acts on a SEQUENCE that failed.
+// refused handles a failed SEQUENCE.
 func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	s := c.session
 	switch status {
@@ -291,8 +292,8 @@ func (c *Compound) refused(status nfs4wire.NFSStat4) {
 	}
 }
 
-// aimed gives back a slot whose request was executed, notes up to which slot the server
-// takes requests and would like to, and chooses what can be sent now.
+// aimed releases the slot of an executed request and stores the server's target for the
+// highest slot. It returns the next request to send.
 func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +303,7 @@ func (s *Session) aimed(sl *slot, target uint32) *Compound {
 	return s.next()
 }
 
-// release gives a slot back. used: its sequence number was.
+// release releases a slot. used: its sequence number was used.
 func (s *Session) release(sl *slot, used bool) {
 	s.mu.Lock()
 	if used {

@@ -12,7 +12,7 @@ type slotTable struct {
 	session nfs4wire.SessionID4
 	slots   []*slot
 	busy    [maxSlots / 64]uint64
-	// limit is how many slots may be used: what the server would like.
+	// limit is the number of slots that may be used, by the server's target.
 	limit uint32
 }
 
@@ -27,7 +27,7 @@ func newSlotTable(id nfs4wire.SessionID4, limit uint32) *slotTable {
 	return &slotTable{session: id, limit: min(max(limit, 1), maxSlots)}
 }
 
-// take is the lowest slot that is free, or nil.
+// take returns the lowest free slot, or nil.
 func (t *slotTable) take() *slot {
 	for i := range t.busy {
 		n := uint32(64*i + bits.TrailingZeros64(^t.busy[i]))
@@ -62,7 +62,7 @@ func (t *slotTable) highest() uint32 {
 // aim makes target the highest slot that may be used.
 func (t *slotTable) aim(target uint32) { t.limit = min(target, maxSlots-1) + 1 }
 
-// underWay says whether a request with that sequence number has not been answered yet.
+// underWay reports whether the request with that sequence number is unanswered.
 func (t *slotTable) underWay(id, seq uint32) bool {
 	return id < uint32(len(t.slots)) && t.busy[id/64]&(1<<(id%64)) != 0 && t.slots[id].seq == seq
 }

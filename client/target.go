@@ -13,7 +13,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// Transport is what carries the calls.
+// Transport is the transport of the calls.
 type Transport string
 
 // Transports.
@@ -36,7 +36,7 @@ func ParseTransport(s string) (Transport, error) {
 	return "", fmt.Errorf("transport %q is none of tcp, rdma", s)
 }
 
-// Port is where t's NFS servers listen by default.
+// Port returns the default port of NFS servers on t.
 func (t Transport) Port() int {
 	if t == RDMA {
 		return PortRDMA
@@ -44,32 +44,31 @@ func (t Transport) Port() int {
 	return PortNFS
 }
 
-// A Target says where a server is and how to speak to it.
+// A Target names a server and the way to speak to it.
 type Target struct {
 	Transport Transport
 	// Host is a name or an address, without brackets.
 	Host string
 	// Port; 0 means the transport's own.
 	Port int
-	// Provider connects over RDMA; nil: a software RNIC of the Conn's own.
+	// Provider connects over RDMA. If it is nil, the Conn makes a software RNIC of its own.
 	Provider rdmacm.Provider
 	// NoCRC: the Conn's own software RNIC does not ask for CRCs, and the server
 	// decides whether there are any. Without NoCRC it asks for them.
 	NoCRC bool
 	// Cred goes with each call; the zero value is AUTH_NONE. See Self.
 	Cred rpc.AuthBytes
-	// Security, unless nil, has calls made under RPCSEC_GSS instead, but for those of
-	// MOUNT. See Kerberos.
+	// Security, unless nil, protects calls by RPCSEC_GSS instead, except those of MOUNT.
+	// See Kerberos.
 	Security *Security
-	// Depth is how many calls are wanted under way at a time: the credits that
-	// the Conn asks for over RDMA. 0 means 128.
+	// Depth is the number of calls wanted in progress at a time: the credits that the Conn
+	// requests over RDMA. 0 means 128.
 	Depth int
 	// Inline is the largest message without chunks over RDMA, in bytes; 0
 	// means 4096.
 	Inline int
-	// Reconnect: over RDMA, a lost connection is made anew, and the calls that
-	// were not answered are sent again. Over TCP such calls end with
-	// rpc.ErrCallLost.
+	// Reconnect: over RDMA, the Conn replaces a lost connection, and sends unanswered calls
+	// again. Over TCP such calls end with rpc.ErrCallLost.
 	Reconnect bool
 }
 
@@ -80,7 +79,7 @@ func (t Target) port() int {
 	return t.Port
 }
 
-// Flavor is how callers prove who they are: with Security, Cred does not count.
+// Flavor returns the flavor of the calls. With Security, Cred does not count.
 func (t Target) Flavor() Flavor {
 	if t.Security != nil {
 		return flavorOf(t.Security.Service)
