@@ -153,7 +153,7 @@ func (c *Conn) Accepted() bool { return c.accepted }
 // Other is the opposite end.
 func (c *Conn) Other() *Conn { return c.other }
 
-// Faults is the script of what goes wrong at this end.
+// Faults is the script of the faults at this end.
 func (c *Conn) Faults() *Faults { return &c.faults }
 
 // Held is what the connection is owed: messages not released and regions
@@ -382,7 +382,7 @@ func (c *Conn) Abort(err error) {
 		return
 	}
 	c.note(Event{Kind: KindAbort, Err: err})
-	// What arrived and was not handed over is dropped: the end is at once.
+	// Messages that were not delivered yet are dropped, because the connection ends at once.
 	c.unfreed -= len(c.inbox)
 	c.inbox = nil
 	c.kill(err, ErrLost)

@@ -48,7 +48,7 @@ func (c *Conn) isParked(op rdmacm.Op) bool {
 	return false
 }
 
-// unpark carries out what was put off: Reads in order, Writes last first.
+// unpark carries out the deferred work of kind op: Reads in order, Writes in reverse order.
 func (c *Conn) unpark(op rdmacm.Op) {
 	var take, keep []parked
 	for _, k := range c.parked {

@@ -20,10 +20,10 @@ type Message struct {
 	Invalidated uint32
 }
 
-// A Peer is a scripted end of a connection: it sends whatever bytes it is
-// told to, exposes memory, promises receives, and notes what it gets. It works
-// on every provider. Its methods are called by the test's goroutine and fail
-// the test where they cannot do what they should.
+// A Peer is a scripted end of a connection: it sends the bytes that the test
+// gives it, exposes memory, promises receives, and records what it receives. It works
+// on every provider. The test's goroutine calls its methods. A method that cannot do
+// its task fails the test.
 type Peer struct {
 	t        testing.TB
 	conn     rdmacm.Conn
@@ -102,7 +102,7 @@ func AcceptPeer(t testing.TB, l rdmacm.Listener, param PeerParam) *Peer {
 	return p
 }
 
-// Conn is the connection itself, for what the Peer has no word for.
+// Conn returns the connection itself, for tasks that the Peer has no method for.
 func (p *Peer) Conn() rdmacm.Conn {
 	within(p.t, "the connection is set up", p.ready)
 	return p.conn

@@ -42,7 +42,7 @@ const (
 	STagsOfTheDevice
 )
 
-// suite is one sub-test's provider and what it needs of it.
+// suite is one sub-test with its options and its provider.
 type suite struct {
 	*testing.T
 	Options

@@ -33,7 +33,7 @@ func counted(cfg census.Config, test func(s *suite, c *census.Census)) func(s *s
 	}
 }
 
-// comes waits for what the provider brings about.
+// comes waits until holds returns true, because the provider does its work later.
 func (s *suite) comes(what string, holds func() bool) {
 	s.Helper()
 	for end := time.Now().Add(Guard); !holds(); runtime.Gosched() {

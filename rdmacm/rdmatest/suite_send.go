@@ -376,7 +376,7 @@ func sendShortFromReceived(s *suite) {
 	}
 }
 
-// What was taken before Disconnect still arrives.
+// Messages that SendShort took before Disconnect still arrive.
 func sendShortThenLeave(s *suite, a, b *Peer) {
 	const n = 100
 	b.Promise(n)

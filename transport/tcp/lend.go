@@ -5,7 +5,7 @@ import "github.com/nfsrdmad/nfsrdmad/rpc"
 // The receiving goroutine runs a call that may block only after more than oneAtATime calls
 // came alone, one after the other. If the peer's next call is already there when the
 // goroutine comes back, the peer does not wait for replies, and the lending was a mistake.
-// After mistakes mistakes in a row, the goroutine waits for leastDoubt more calls. Each
+// After as many mistakes in a row as mistakes says, the goroutine waits for leastDoubt more calls. Each
 // further mistake doubles that number, up to mostDoubt; each success halves it.
 const (
 	oneAtATime            = 4
