@@ -69,7 +69,7 @@ func device(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// shown is what a file system shows of a file. What it does not show is zero:
+// shown returns the attributes that the file system shows of a file. Missing attributes are zero:
 // Nlink, FileID and Ctime may be.
 func (f *FS) shown(info fs.FileInfo) vfs.Attr {
 	size := uint64(max(info.Size(), 0))
@@ -92,9 +92,9 @@ func (f *FS) shown(info fs.FileInfo) vfs.Attr {
 	return a
 }
 
-// lstat is what is shown of n, or of a name in the directory n. The size of a
-// symlink is the length of its text as Readlink has it: file systems that
-// rewrite texts show another.
+// lstat returns the attributes that the file system shows of n, or of a name in the directory n.
+// For a symlink, the size is the length of its text from Readlink, because file systems that
+// rewrite texts show another size.
 func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	err = f.at(n, name, func(path string) error {
 		info, err := f.bfs.Lstat(path)
@@ -113,7 +113,7 @@ func (f *FS) lstat(n *node, name string) (a vfs.Attr, err error) {
 	return a, err
 }
 
-// What was done to a file since it was observed.
+// done is what calls did to a file since it was last observed.
 type done uint8
 
 const (
@@ -121,7 +121,7 @@ const (
 	rewritten                 // its content, too
 )
 
-// observe makes the attributes of n from a, which is what was just shown of it.
+// observe completes a, the attributes that the file system just showed of n.
 func (f *FS) observe(n *node, a *vfs.Attr) error {
 	seen := *a
 	seen.Atime, seen.Used = vfs.Time{}, 0 // they may change without a change of the file
@@ -143,8 +143,7 @@ func (f *FS) observe(n *node, a *vfs.Attr) error {
 	return nil
 }
 
-// note notes that something else is seen of n than before, or that something was done
-// to it.
+// note records that n's attributes differ from the last ones, or that a call changed n.
 func (f *FS) note(n *node, seen *vfs.Attr) {
 	first := n.seen.Type == 0
 	stamp := time.Now().UnixNano()
@@ -162,7 +161,7 @@ func (f *FS) note(n *node, seen *vfs.Attr) {
 	n.stamp, n.seen, n.did = stamp, *seen, 0
 }
 
-// stat looks at n.
+// stat looks at n and returns its attributes.
 func (f *FS) stat(n *node) (vfs.Attr, error) {
 	a, err := f.lstat(n, "")
 	switch {
@@ -182,8 +181,8 @@ func (f *FS) GetAttr(op *vfs.Op, h vfs.Handle, a *vfs.Attr) error {
 	return f.look(op, func() error { _, err := f.get(h, a); return err })
 }
 
-// Access implements vfs.FileSystem. All that a file's kind allows is granted,
-// because the file system does not judge permissions.
+// Access implements vfs.FileSystem. It grants everything that the kind of file allows, because
+// the file system does not judge permissions.
 func (f *FS) Access(op *vfs.Op, h vfs.Handle, want vfs.Access, a *vfs.Attr) (vfs.Access, error) {
 	if err := f.GetAttr(op, h, a); err != nil {
 		return 0, err

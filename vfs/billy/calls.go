@@ -7,13 +7,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// errAlone is what a step of a call that only looks returns when it has something
-// new to note of the files: FS.look then makes the call again, as the only one.
+// errAlone is the result of a step of a read-only call that has to record something new about the
+// files. FS.look then makes the call again while no other call runs.
 var errAlone = errors.New("billy: the call has to be the only one")
 
-// look makes a call that changes nothing in the file system: beside other such
-// calls if it learns nothing new about the files, and beside the reading of data
-// in any case. do may run twice. Outside of itself it sets only results.
+// look makes a call that changes nothing in the file system. It runs beside other such calls and
+// beside reads of data. If it has to record something new about the files, it runs again, beside
+// reads of data alone. So do may run twice; it sets nothing but results.
 func (f *FS) look(op *vfs.Op, do func() error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -25,7 +25,7 @@ func (f *FS) look(op *vfs.Op, do func() error) error {
 	return err
 }
 
-// alter makes a call in which do may change the object of a handle.
+// alter makes a call in which do may change the file of a handle.
 func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	if op.Try {
 		return vfs.ErrWouldBlock
@@ -40,8 +40,8 @@ func (f *FS) alter(op *vfs.Op, h vfs.Handle, ch *vfs.Change, do func(n *node) er
 	})
 }
 
-// The program's code may panic: what is deferred leaves the FS fit for the next
-// call, and package rpc answers this one.
+// The program's code may panic. The deferred unlocks leave the FS ready for the next call, and
+// package rpc answers this one.
 
 func (f *FS) beside(do func() error) error {
 	f.mu.RLock()
@@ -49,8 +49,8 @@ func (f *FS) beside(do func() error) error {
 	return do()
 }
 
-// exclusively makes a call while no other call is running, but, without quiet,
-// the reading of data.
+// exclusively makes a call while no other call runs. If quiet is false, reads of data may run
+// beside it.
 func (f *FS) exclusively(quiet bool, do func() error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,8 +72,8 @@ func (f *FS) get(h vfs.Handle, a *vfs.Attr) (*node, error) {
 	return n, err
 }
 
-// within has do change the object of a handle, and tells the change. What was done was
-// done, whether it can be told or not.
+// within lets do change the file of a handle, and records the change in ch. If the look
+// afterwards fails, the change still counts as made.
 func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error {
 	n, err := f.get(h, &ch.Before)
 	if err != nil {
@@ -87,8 +87,8 @@ func (f *FS) within(h vfs.Handle, ch *vfs.Change, do func(n *node) error) error 
 	return err
 }
 
-// at calls the program's code with the path of n, or of a name in the directory n,
-// and makes its errors the seam's. Where n is gone, the error is ESTALE.
+// at calls the program's code with the path of n, or of a name in the directory n, and converts
+// its errors to those of vfs. If n is gone, the error is ESTALE.
 func (f *FS) at(n *node, name string, do func(path string) error) error {
 	path, err := f.components(n)
 	if err != nil {

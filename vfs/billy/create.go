@@ -13,8 +13,8 @@ func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow)
 	h := *how
 	if h.Mode == vfs.Exclusive {
 		if f.change == nil || f.chmod == nil {
-			// A client sets attributes next, which would fail; told so, it
-			// comes back with another mode.
+			// The client would set attributes next, which would fail. With this error it tries
+			// another mode at once.
 			return vfs.Object{}, vfs.Change{}, vfs.ErrNotSupported
 		}
 		h.Attr = h.Attr.OfExclusive()
@@ -29,7 +29,7 @@ func (f *FS) Create(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow)
 	})
 }
 
-// modeOr is the permissions that s sets, or else mode.
+// modeOr returns the permissions that s sets, or mode if it sets none.
 func modeOr(s *vfs.SetAttr, mode os.FileMode) os.FileMode {
 	if s.SetMode {
 		return osMode(s.Mode).Perm()
@@ -83,7 +83,7 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 	})
 }
 
-// make makes name in dir, by do, if there is no such file.
+// make makes name in dir by do, unless it exists.
 func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, do func(path string) error) (o vfs.Object, ch vfs.Change, err error) {
 	ch, err = f.alterDir(op, dir, name, func(d *node) error {
 		if vfs.IsDot(name) {
@@ -105,7 +105,7 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, how *vfs.CreateHow, d
 	return o, ch, err
 }
 
-// existing answers a creation whose name n has; a is what n has.
+// existing answers a creation whose name belongs to n already; a are n's attributes.
 func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	switch {
 	case how.Mode == vfs.Guarded, n.kind != vfs.Regular,
@@ -121,7 +121,7 @@ func (f *FS) existing(n *node, a *vfs.Attr, how *vfs.CreateHow) (err error) {
 	return err
 }
 
-// child makes what is not there yet.
+// child makes a file that does not exist yet.
 func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string) error) (n *node, a vfs.Attr, err error) {
 	if how.Attr.SetSize && how.Attr.Size > f.opt.MaxFileSize {
 		return n, a, syscall.EFBIG
@@ -140,12 +140,12 @@ func (f *FS) child(d *node, name string, how *vfs.CreateHow, do func(path string
 	return n, a, nil
 }
 
-// dress gives a new file the attributes that it was asked for with, as far as
-// the file system can: it was made, whatever becomes of them.
+// dress applies the requested attributes to a new file, as far as the file system can. Errors are
+// ignored, because the file was made.
 func (f *FS) dress(n *node, s *vfs.SetAttr, a *vfs.Attr) {
 	mode := s.Mode & 0o7777
 	if n.kind == vfs.Directory {
-		mode |= a.Mode & setGID // what it inherited
+		mode |= a.Mode & setGID // the bit that it inherited
 	}
 	for _, one := range []vfs.SetAttr{
 		{SetSize: s.SetSize && n.kind == vfs.Regular && s.Size != a.Size, Size: s.Size},

@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// isFile says why n's data cannot be had, where it cannot.
+// isFile returns nil for a regular file, and otherwise the error for an access to its data.
 func (n *node) isFile() error {
 	switch n.kind {
 	case vfs.Regular:
@@ -25,8 +25,8 @@ func (n *node) isFile() error {
 	return syscall.EINVAL
 }
 
-// forWriting is the flag to open a file for writing with: for reading too, if
-// the file system can.
+// forWriting returns the flag to open a file for writing, and for reading too if the file system
+// supports that.
 func (f *FS) forWriting() int {
 	if gobilly.CapabilityCheck(f.bfs, gobilly.ReadAndWriteCapability) {
 		return os.O_RDWR
@@ -44,9 +44,9 @@ func using(open func() (gobilly.File, error), do func(file gobilly.File) error) 
 	return do(file)
 }
 
-// writing opens n's file for do to write to, and closes it. A client writes what
-// it creates, read-only files as well: if the mode of a file that a client has made
-// does not let the program open it, it has another mode for that moment.
+// writing opens n's file, lets do write to it, and closes it. A client may write to a file that
+// it created even if the mode is read-only. If such a mode prevents opening the file, writing
+// changes the mode for a moment.
 func (f *FS) writing(n *node, do func(file gobilly.File) error) error {
 	return f.at(n, "", func(path string) error {
 		return using(func() (gobilly.File, error) {
@@ -136,7 +136,7 @@ func (f *FS) Write(op *vfs.Op, h vfs.Handle, offset uint64, data [][]byte, stabl
 	return n, done, ch, nil
 }
 
-// store writes pieces at offset. An error counts only where nothing was stored.
+// store writes pieces at offset. The caller ignores the error if something was stored.
 func store(file gobilly.File, offset uint64, data [][]byte) (n int, err error) {
 	var w io.Writer = file
 	if at, ok := file.(io.WriterAt); ok {
@@ -174,15 +174,14 @@ func (f *FS) Commit(op *vfs.Op, h vfs.Handle, offset uint64, count uint32) (ch v
 	return ch, err
 }
 
-// stabilise makes what was written to file as stable as can be, and says how
-// stable that is.
+// stabilise makes the written data as stable as possible, and returns how stable it is.
 func (f *FS) stabilise(file gobilly.File) (stable vfs.Stability, err error) {
 	if s, ok := file.(interface{ Sync() error }); ok {
 		err = s.Sync()
 	} else if f.opt.Sync != nil {
 		err = f.opt.Sync(file)
 	} else {
-		return vfs.Unstable, nil // it will be closed: there is no other way
+		return vfs.Unstable, nil // the caller closes the file: there is no other way
 	}
 	if err != nil {
 		f.verifier.Add(1)

@@ -12,8 +12,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// known are the errors by which file systems and handlers say what has a
-// number.
+// known maps errors of file systems and handlers to errors of vfs.
 var known = []struct{ is, want error }{
 	{vfs.ErrNotSupported, vfs.ErrNotSupported},
 	{vfs.ErrDelay, vfs.ErrDelay},
@@ -29,8 +28,8 @@ var known = []struct{ is, want error }{
 	{fs.ErrInvalid, syscall.EINVAL},
 }
 
-// statuses are what a handler may say in NFS's own words and POSIX has other
-// words for. All others up to NFS3ERR_MLINK have the number of their errno.
+// statuses maps those NFS statuses of handlers whose number is not that of an errno. All others
+// up to NFS3ERR_MLINK have the number of their errno.
 var statuses = map[nfs.NFSStatus]error{
 	nfs.NFSStatusNameTooLong: syscall.ENAMETOOLONG,
 	nfs.NFSStatusNotEmpty:    syscall.ENOTEMPTY,
@@ -43,7 +42,7 @@ var statuses = map[nfs.NFSStatus]error{
 	nfs.NFSStatusJukebox:     vfs.ErrDelay,
 }
 
-// errno turns an error of the file system into one of the seam.
+// errno converts an error of the file system to an error of vfs.
 func errno(err error) error {
 	if err == nil {
 		return nil
@@ -65,8 +64,7 @@ func errno(err error) error {
 	return syscall.EIO
 }
 
-// ofStatus is a status of NFSv3 or of MOUNT, which uses the same numbers, in
-// the seam's words.
+// ofStatus converts a status of NFSv3, or of MOUNT with the same numbers, to an error of vfs.
 func ofStatus(s nfs.NFSStatus) error {
 	if err, ok := statuses[s]; ok {
 		return err

@@ -26,29 +26,29 @@ const (
 	maxLink = 32000
 )
 
-// DefaultMaxFileSize bounds files whose file system shows no inode numbers, in
-// bytes: such file systems as a rule keep a file in one piece of memory, which
-// a write at a large offset would make them allocate.
+// DefaultMaxFileSize is the largest size, in bytes, of files on a file system that shows no inode
+// numbers. Such file systems usually keep a file in one piece of memory, which a write at a large
+// offset would make them allocate.
 const DefaultMaxFileSize = 1 << 30
 
 // Options say how a billy file system is served. The zero value is usable.
 type Options struct {
-	// Path is the directory that Handler.Mount is asked for; "/" where empty.
+	// Path is the directory passed to Handler.Mount; "/" if empty.
 	Path string
 	// Sole: only clients of this FS change the files, so changes are reported
 	// as atomic and clients may keep what they cached.
 	Sole bool
-	// MaxFileSize in bytes; 0 for no limit where the file system shows inode
-	// numbers, DefaultMaxFileSize where it does not.
+	// MaxFileSize is in bytes. 0 means no limit if the file system shows inode numbers, and
+	// otherwise DefaultMaxFileSize.
 	MaxFileSize uint64
-	// Sync puts a file on stable storage, where the file system's File has no
-	// method Sync() error. The file was opened anew, and is closed afterwards.
+	// Sync puts a file on stable storage if the file system's File has no method Sync() error.
+	// The package opens the file for it and closes it afterwards.
 	Sync func(gobilly.File) error
-	// FSID is Attr.FSID of every file; 0 for one made of Path.
+	// FSID is Attr.FSID of every file; 0 means a hash of Path.
 	FSID uint64
 }
 
-// FS is a billy file system behind the seam. It implements vfs.FileSystem.
+// FS implements vfs.FileSystem by a billy file system.
 type FS struct {
 	opt      Options
 	handler  nfs.Handler
@@ -60,11 +60,10 @@ type FS struct {
 	restless bool // the times of files change by themselves
 	verifier atomic.Uint64
 
-	// mu is held during every call into the file system but the reading of
-	// data: shared by calls that only look, exclusively by calls that may change
-	// something there, which also wait for the end of reading. It guards the
-	// tree, of which a look notes something new only with mu held exclusively:
-	// see look.
+	// mu is held during every call into the file system, except reads of data. Read-only calls
+	// share it. Calls that may change the file system hold it exclusively and also wait for the
+	// end of reads. It guards the tree; a read-only call that has to change the tree holds mu
+	// exclusively: see look.
 	mu      sync.RWMutex
 	reading sync.WaitGroup // reads of data in progress; they begin with mu held
 	alone   bool           // mu is held exclusively
@@ -73,9 +72,8 @@ type FS struct {
 
 var _ vfs.FileSystem = (*FS)(nil)
 
-// New serves what handler mounts for opt.Path. Handler.Mount is called once,
-// here, with a connection that carries nothing, and what it mounts is served to
-// every client.
+// New mounts opt.Path through handler and serves the result to every client. It calls
+// Handler.Mount once, with a connection that carries nothing.
 func New(handler nfs.Handler, opt Options) (*FS, error) {
 	opt.Path = cmp.Or(opt.Path, "/")
 	status, bfs, _ := handler.Mount(context.Background(), newMountConn(), nfs.MountRequest{Dirpath: []byte(opt.Path)})
@@ -102,8 +100,8 @@ func New(handler nfs.Handler, opt Options) (*FS, error) {
 	return f, nil
 }
 
-// plant finds the root, and makes it if there is none: some file systems have
-// no root before they have anything else.
+// plant finds the root, or makes it, because some file systems have no root until they have
+// another file.
 func (f *FS) plant() error {
 	root := f.bfs.Join()
 	info, err := f.bfs.Lstat(root)
@@ -118,8 +116,8 @@ func (f *FS) plant() error {
 	if !info.IsDir() {
 		return syscall.ENOTDIR
 	}
-	// Some file systems answer with the time of the look instead of the time of
-	// the change: those times are kept here.
+	// Some file systems show the time of the look instead of the time of the change. For those,
+	// the FS keeps the times of changes itself.
 	again, err := f.bfs.Lstat(root)
 	f.restless = err == nil && !again.ModTime().Equal(info.ModTime())
 	f.tree = tree{byHandle: make(map[vfs.Handle]*node), byID: make(map[uint64]*node), life: random(), device: device(info)}
@@ -128,7 +126,7 @@ func (f *FS) plant() error {
 	return nil
 }
 
-// random is a number that no other process has.
+// random returns a number that no other process uses.
 func random() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -170,8 +168,8 @@ func (f *FS) Info(op *vfs.Op, h vfs.Handle) (vfs.Info, error) {
 	return info, f.look(op, func() error { _, err := f.find(h); return err })
 }
 
-// Usage implements vfs.FileSystem. A handler that says nothing is taken to
-// have a large, empty file system, as go-nfs takes it.
+// Usage implements vfs.FileSystem. If the handler fills nothing in, the file system counts as
+// large and empty, as in go-nfs.
 func (f *FS) Usage(op *vfs.Op, h vfs.Handle) (u vfs.Usage, err error) {
 	const plenty = 1 << 62
 	s := nfs.FSStat{TotalSize: plenty, FreeSize: plenty, AvailableSize: plenty,

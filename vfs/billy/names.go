@@ -7,7 +7,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// object is n as it was just seen.
+// object returns n as a vfs.Object; a was just seen.
 func (n *node) object(a vfs.Attr) vfs.Object {
 	return vfs.Object{Handle: n.handle, Attr: a, HasAttr: true}
 }
@@ -41,7 +41,7 @@ func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 	return o, err
 }
 
-// parent is the directory that a directory is in; the root is in itself.
+// parent returns the directory that holds the directory n; the parent of the root is the root.
 func (n *node) parent() *node {
 	if len(n.links) == 0 {
 		return n
@@ -73,7 +73,7 @@ func (f *FS) ReadLink(op *vfs.Op, h vfs.Handle, buf []byte, a *vfs.Attr) (length
 	return length, err
 }
 
-// mayName judges a name that is looked up or changed in n.
+// mayName checks a name for a lookup or a change in n.
 func (n *node) mayName(name []byte) error {
 	if n.kind != vfs.Directory {
 		return syscall.ENOTDIR
@@ -163,8 +163,8 @@ func (f *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, rmdir bool) (vfs.Ch
 	})
 }
 
-// empty answers ENOTEMPTY for a directory with names in it. billy's Remove
-// removes any file, and that of some file systems a full directory.
+// empty returns ENOTEMPTY for a directory with names in it, because the Remove of some billy file
+// systems removes even a full directory.
 func (f *FS) empty(n *node) error {
 	if n.kind != vfs.Directory {
 		return nil

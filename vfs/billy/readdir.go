@@ -17,9 +17,8 @@ const (
 	dotDotCookie = 2
 )
 
-// directory are the known names of a directory, in the order in which they
-// became known. Cookies count in that order, which additions and removals do
-// not change.
+// directory holds the known names of a directory, in the order in which they became known.
+// Cookies are numbers in that order; additions and removals do not change them.
 type directory struct {
 	names map[string]*entry // nil but for directories
 	order []*entry          // by rising cookie; removed ones stay until they are the most
@@ -99,7 +98,7 @@ func (f *FS) page(dir vfs.Handle, cookie uint64, plus bool, dirAttr *vfs.Attr) (
 	return page, i == len(d.order), nil
 }
 
-// list brings what is known of d's names up to date, for a new listing.
+// list updates the known names of d, at the start of a listing.
 func (f *FS) list(d *node) error {
 	var infos []fs.FileInfo
 	err := f.at(d, "", func(path string) (err error) { infos, err = f.bfs.ReadDir(path); return })

@@ -23,8 +23,7 @@ func (f *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.H
 	return from, to, err
 }
 
-// move renames, after it has refused what POSIX refuses: not every billy file
-// system does.
+// move renames after checking what POSIX refuses, because not every billy file system does.
 func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 	n, _, err := f.step(a, fromName)
 	if err != nil {
@@ -49,7 +48,7 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 		return err
 	}
 	f.detach(b.names[toName])
-	// Both names for a moment, so that n does not go with its last.
+	// n has both names for a moment, so that it is not forgotten with its last name.
 	n.attach(b, toName)
 	f.detach(a.names[fromName])
 	f.invalidate(n)
@@ -60,9 +59,9 @@ func (f *FS) move(a *node, fromName string, b *node, toName string) error {
 	return nil
 }
 
-// rename renames from over to, which is old where that is not nil. Package os
-// refuses to put a directory in the place of an empty one, and so do the file
-// systems that are made of it: there the empty one goes first.
+// rename renames from to to; old is the file at to, or nil. Package os, and file systems built on
+// it, refuse to replace an empty directory by a directory. Then rename removes the empty one
+// first.
 func (f *FS) rename(from, to string, old *node) error {
 	err := f.bfs.Rename(from, to)
 	if old == nil || old.kind != vfs.Directory || errno(err) != syscall.EEXIST {

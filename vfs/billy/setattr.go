@@ -24,7 +24,7 @@ func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) 
 	return ch, err
 }
 
-// maySet judges all of s before any of it happens; a is what n has now.
+// maySet checks all of s before any change is made; a are n's present attributes.
 func (f *FS) maySet(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if s.SetSize {
 		switch {
@@ -58,7 +58,7 @@ func otherOwner(s *vfs.SetAttr, a *vfs.Attr) bool {
 	return s.SetUID && s.UID != a.UID || s.SetGID && s.GID != a.GID
 }
 
-// set applies s to n, which has a.
+// set applies s to n, whose attributes are a.
 func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	if s.SetSize {
 		if err := f.truncate(n, s.Size, a); err != nil {
@@ -78,7 +78,7 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 			return err
 		}
 	}
-	// A change of ownership may have taken bits away.
+	// The change of owner may have cleared bits of the mode.
 	if s.SetMode && n.kind != vfs.Symlink && f.chmod != nil {
 		if err := f.setMode(n, s.Mode); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (f *FS) set(n *node, s *vfs.SetAttr, a *vfs.Attr) error {
 	return f.setTimes(n, s, a)
 }
 
-// altering calls the program's code for a change of the attributes of n.
+// altering lets the program's code change attributes of n.
 func (f *FS) altering(n *node, do func(path string) error) error {
 	err := f.at(n, "", do)
 	if err == nil {
@@ -99,9 +99,9 @@ func (f *FS) altering(n *node, do func(path string) error) error {
 	return err
 }
 
-// setMode calls Chmod with what the file system understands. Memory file
-// systems take the argument for all of the mode, and a directory for a file if
-// its bit is missing there; others look at the permissions only.
+// setMode calls Chmod with a mode that the file system understands. Memory file systems take the
+// argument as the whole mode, so that a directory needs its type bit; others use only the
+// permissions.
 func (f *FS) setMode(n *node, mode uint32) error {
 	m := osMode(mode)
 	if n.kind == vfs.Directory && !n.inode {
@@ -144,9 +144,9 @@ func (f *FS) truncate(n *node, size uint64, a *vfs.Attr) error {
 	return nil
 }
 
-// dropSetID takes the set-id bits from a file whose content has changed. A
-// kernel does that, but not for the superuser, which the program may run as. a
-// is what n had before.
+// dropSetID clears the set-id bits of a file whose content has changed. A kernel does that
+// itself, except for the superuser, and the program may run as the superuser. a are the
+// attributes before the change.
 func (f *FS) dropSetID(n *node, a *vfs.Attr) {
 	mode := a.Mode &^ setUID
 	if mode&groupExec != 0 {

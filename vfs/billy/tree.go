@@ -15,28 +15,27 @@ type node struct {
 	id     uint64 // Attr.FileID
 	inode  bool   // id is the file system's own
 	kind   vfs.Type
-	links  []*entry // by which it is reached; none where it is gone, and for the root
+	links  []*entry // its names; empty for the root, and if the file is gone
 	directory
-	// seen is what was last shown of it, the zero Attr before it was observed.
+	// seen are the attributes shown at the last look; zero before the first one.
 	seen vfs.Attr
-	// stamp grows with every change that is seen or made; it is the ctime
-	// where the file system shows none.
+	// stamp grows with each change seen or made. If the file system shows no ctime, it is the
+	// ctime.
 	stamp int64 // nanoseconds since 1970
-	// mtime where it was changed through here and the file system did not move
-	// its own.
+	// mtime is set if a client changed the file and the file system did not update its own.
 	mtime     vfs.Time
 	did       done     // since it was observed
 	made      bool     // by a client of this process
 	exclusive *[8]byte // the verifier of the exclusive Create that made it
 }
 
-// tree is what is known of the files: those that a client has seen, as a tree,
-// because billy file systems go by paths and clients do not.
+// tree holds the files that clients have seen. It is a tree of names, because billy file systems
+// use paths and clients use handles.
 type tree struct {
 	root     *node
 	byHandle map[vfs.Handle]*node
 	byID     map[uint64]*node
-	life     uint64 // of this process: what is good in this process only has it
+	life     uint64 // identifies this process in handles and cookies that are valid only in it
 	lastOwn  uint64
 	device   uint64 // of the root, where it shows one
 }
@@ -64,12 +63,12 @@ func hash(parts ...string) uint64 {
 	return h.Sum64() | 1
 }
 
-// is says that n is the file that a was shown of.
+// is reports whether a are attributes of the file n.
 func (n *node) is(a *vfs.Attr) bool {
 	return a.Type == n.kind && (a.FileID == 0 || !n.inode || a.FileID == n.id)
 }
 
-// newNode makes and enters the node of the file at path, of which a was shown.
+// newNode makes the node of the file at path, with attributes a, and adds it to the tree.
 func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 	n := &node{kind: a.Type, id: a.FileID, inode: a.FileID != 0}
 	if !n.inode {
@@ -78,8 +77,8 @@ func (f *FS) newNode(path []string, a *vfs.Attr) *node {
 			n.id++
 		}
 	}
-	// With the number, because a handler may give a file the handle that
-	// another had before a rename.
+	// The handle contains the file number, because after a rename a handler may give a file the
+	// handle that another file had.
 	b := binary.LittleEndian.AppendUint64([]byte{handlerHandle}, n.id)
 	b = append(b, f.handler.ToHandle(f.bfs, path)...)
 	if len(b) == theirsAt || len(b) > vfs.MaxHandle {
@@ -123,7 +122,7 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 	case !f.alone:
 		return nil, errAlone
 	}
-	// An earlier process gave it out: the handler knows the path.
+	// An earlier process made the handle. The handler knows the path.
 	_, path, err := f.handler.FromHandle(b[theirsAt:])
 	if err != nil {
 		return nil, syscall.ESTALE
@@ -139,7 +138,7 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 			return nil, err
 		}
 	}
-	// The path may lead to another file than then.
+	// The path may lead to another file now.
 	if n.handle != h {
 		return nil, syscall.ESTALE
 	}
@@ -165,7 +164,7 @@ func (f *FS) step(dir *node, name string) (*node, vfs.Attr, error) {
 	return n, a, err
 }
 
-// adopt returns the node that name in dir is, of which a was shown.
+// adopt returns the node of name in dir. a are the attributes that the file system shows for it.
 func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
 	if e := dir.names[name]; e != nil && e.node.is(a) {
 		return e.node, nil
@@ -186,7 +185,7 @@ func (f *FS) adopt(dir *node, name string, a *vfs.Attr) (*node, error) {
 	return n, nil
 }
 
-// attach gives n a name that dir has not.
+// attach gives n a new name in dir.
 func (n *node) attach(dir *node, name string) {
 	dir.last++
 	e := &entry{name: name, cookie: dir.last, dir: dir, node: n}
@@ -221,16 +220,15 @@ func (f *FS) detach(e *entry) {
 	}
 }
 
-// lose forgets a node whose file is not where it was.
+// lose forgets a node whose file is no longer at its path.
 func (f *FS) lose(n *node) {
 	for len(n.links) > 0 {
 		f.detach(n.links[0])
 	}
 }
 
-// invalidate tells the handler that the path of n's handle does not hold any
-// more. What the client asked for has been done: that a handler cannot forget
-// does not make it fail.
+// invalidate tells the handler that the path of n's handle is no longer valid. An error of the
+// handler is ignored, because the client's call has succeeded.
 func (f *FS) invalidate(n *node) {
 	if b := n.handle.Bytes(); b[0] == handlerHandle {
 		_ = f.handler.InvalidateHandle(f.bfs, b[theirsAt:])
