@@ -47,7 +47,7 @@ func (f *FS) SetAttr(op *vfs.Op, h vfs.Handle, s *vfs.SetAttr, guard *vfs.Time) 
 	return ch, nil
 }
 
-// maySet judges all of s before any of it happens.
+// maySet checks all of s before any change is made.
 func maySet(c *vfs.Cred, n *node, s *vfs.SetAttr) error {
 	a := &n.attr
 	owner := c.UID == 0 || c.UID == a.UID
@@ -94,7 +94,7 @@ func maySet(c *vfs.Cred, n *node, s *vfs.SetAttr) error {
 	return nil
 }
 
-// set applies s to n, which is locked.
+// set applies s to n. The caller holds n.mu.
 func (f *FS) set(c *vfs.Cred, n *node, s *vfs.SetAttr, now vfs.Time) {
 	a := &n.attr
 	if s.SetSize {

@@ -6,8 +6,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// claims are what is claimed of a file: by this process, and by another one
-// that a test plays.
+// claims are the claims on a file: of this process, and of another process that a test simulates.
 type claims struct{ own, foreign vfs.Claims }
 
 var _ vfs.Claimer = (*FS)(nil)
@@ -52,7 +51,7 @@ func claim(own, others *vfs.Claims, start, length uint64, mode vfs.ClaimMode) er
 	return own.Set(start, length, mode)
 }
 
-// claimed holds n, which is locked, open while something of it is claimed.
+// claimed keeps n open while it has claims. The caller holds n.mu.
 func (f *FS) claimed(n *node) {
 	switch none := n.claims == nil || n.claims.own.None(); {
 	case !none && n.claimedBy == nil:
@@ -85,8 +84,8 @@ func (f *FS) DropClaims(h vfs.Handle) {
 	f.claimed(n)
 }
 
-// ForeignClaim is Claim as another process of the machine would make it, which
-// it stands for in tests. It ends with ClaimNone.
+// ForeignClaim makes a claim as another process of the machine would. For tests. ClaimNone ends
+// the claim.
 func (f *FS) ForeignClaim(h vfs.Handle, start, length uint64, mode vfs.ClaimMode) error {
 	n, err := f.claimable(h)
 	if err != nil {

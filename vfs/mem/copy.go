@@ -6,8 +6,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// cloneGrain is what ranges to be cloned are aligned to, and copyMost is how much
-// one CopyRange copies: so little that callers have to go on.
+// cloneGrain is the alignment of ranges to clone. copyMost bounds one CopyRange; it is so small
+// that tests need several calls.
 const (
 	cloneGrain = 4096
 	copyMost   = 4 << 20
@@ -68,8 +68,7 @@ func lockBoth(a, b *node) (unlock func()) {
 	}
 }
 
-// limit says how much is to be copied where that is left open, and refuses what
-// overlaps or is too large.
+// limit sets the count if it is left open, and refuses ranges that overlap or are too large.
 func (c *copying) limit() error {
 	if size := c.from.attr.Size; c.count == 0 && c.fromOffset < size {
 		c.count = size - c.fromOffset
@@ -99,8 +98,7 @@ func (f *FS) CopyRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.File
 	return c.do()
 }
 
-// CloneRange implements vfs.Copier. It shares nothing, but takes no less space
-// for it.
+// CloneRange implements vfs.Copier. It makes a copy, which needs storage of its own.
 func (f *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.File, toOffset, count uint64) error {
 	c, end, err := f.copying(op, CloneRange, from, fromOffset, to, toOffset, count)
 	if err != nil {
@@ -121,7 +119,7 @@ func (f *FS) CloneRange(op *vfs.Op, from vfs.File, fromOffset uint64, to vfs.Fil
 	return err
 }
 
-// do copies, and errs only where it copied nothing.
+// do copies. It returns an error only if it copied nothing.
 func (c *copying) do() (n uint64, err error) {
 	buf := make([]byte, min(c.count, chunkSize))
 	for n < c.count && err == nil {

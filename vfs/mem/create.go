@@ -56,7 +56,7 @@ func (f *FS) Mknod(op *vfs.Op, dir vfs.Handle, name []byte, t vfs.Type, s *vfs.S
 	return f.make(op, dir, name, &m)
 }
 
-// A making is what is to be made.
+// A making describes the object to make.
 type making struct {
 	kind         vfs.Type
 	set          *vfs.SetAttr
@@ -103,7 +103,7 @@ func (f *FS) make(op *vfs.Op, dir vfs.Handle, name []byte, m *making) (o vfs.Obj
 	return o, ch, nil
 }
 
-// existing answers a making whose name n has.
+// existing answers a making whose name belongs to n already.
 func (f *FS) existing(op *vfs.Op, n *node, m *making) (o vfs.Object, err error) {
 	if m.how == nil || m.how.Mode == vfs.Guarded {
 		return o, syscall.EEXIST
@@ -131,7 +131,7 @@ func (f *FS) existing(op *vfs.Op, n *node, m *making) (o vfs.Object, err error) 
 	return n.object(f), nil
 }
 
-// child makes the node for m in d, which is locked.
+// child makes the node for m in d. The caller holds d.mu.
 func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 	switch m.kind {
 	case vfs.Directory:
@@ -186,8 +186,7 @@ func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 	case vfs.BlockDevice, vfs.CharDevice:
 		n.attr.Major, n.attr.Minor = m.major, m.minor
 	}
-	// What the maker may not set on the new file is left as it is: it asked
-	// for a file, and gets one.
+	// Ignore an owner or group that the caller may not set: it asked for a file, and gets one.
 	rest := *m.set
 	rest.SetMode = false
 	rest.SetSize = rest.SetSize && m.kind == vfs.Regular
@@ -196,7 +195,7 @@ func (f *FS) child(c *vfs.Cred, d *node, m *making) (*node, error) {
 		rest.SetUID, rest.SetGID = false, false
 	}
 	if !rest.IsZero() {
-		// Ownership given at birth takes no set-id bits away.
+		// An owner set at creation does not clear the set-id bits.
 		bits := n.attr.Mode
 		f.set(c, n, &rest, now)
 		if c.UID == 0 || inGroup(c, n.attr.GID) {

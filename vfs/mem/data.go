@@ -2,15 +2,15 @@ package memfs
 
 const (
 	chunkSize = 64 << 10
-	// minChunk is what the first bytes of a file take.
+	// minChunk is the storage for the first bytes of a file.
 	minChunk = 512
 )
 
 // fileData is a regular file's content. Its node's lock guards it. Bytes
 // behind the file's size are zero.
 type fileData struct {
-	// chunks by number. One may be shorter than chunkSize: what is missing is
-	// zeros, as is a chunk that is not there.
+	// chunks holds the content by chunk number. Missing chunks, and the missing end of a short
+	// chunk, are zeros.
 	chunks  map[uint64][]byte
 	pending // what a power cut would undo
 }
@@ -29,8 +29,8 @@ func (d *fileData) read(off uint64, p []byte) {
 	}
 }
 
-// write copies p to off as far as there is space and returns how much it
-// copied, and how many bytes of storage that took.
+// write copies p to off until space runs out. It returns how much it copied, and how many bytes
+// of storage that took.
 func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
 	for n < len(p) {
 		i, at := off/chunkSize, int(off%chunkSize)
@@ -53,8 +53,8 @@ func (d *fileData) write(f *FS, off uint64, p []byte) (n, grown int) {
 	return n, grown
 }
 
-// extend makes chunk i at least long enough for n bytes, and returns how many
-// bytes of storage that took; false: there is not so much.
+// extend makes chunk i at least n bytes long and returns how many bytes of storage that took. It
+// returns false if there is not enough space.
 func (d *fileData) extend(f *FS, i uint64, n int) (grown int, ok bool) {
 	c := d.chunks[i]
 	if n <= len(c) {
@@ -82,8 +82,7 @@ func chunkLen(n int) int {
 	return size
 }
 
-// cut takes away what is behind size and returns how many bytes of storage
-// that gave back.
+// cut removes everything after size and returns how many bytes of storage that freed.
 func (d *fileData) cut(size uint64) (freed int) {
 	edge, at := size/chunkSize, int(size%chunkSize)
 	for i, c := range d.chunks {
@@ -102,7 +101,7 @@ func (d *fileData) cut(size uint64) (freed int) {
 	return freed
 }
 
-// resize sets the size of n, which is locked, and is stable at once.
+// resize sets the size of n, which is stable at once. The caller holds n.mu.
 func (f *FS) resize(n *node, size uint64) {
 	if size < n.attr.Size {
 		freed := n.data.cut(size)

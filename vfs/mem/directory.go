@@ -43,8 +43,7 @@ func (d *directory) get(name []byte) *node {
 	return nil
 }
 
-// put gives n the name: a place of its own behind all others, or the place of
-// whatever had the name before.
+// put gives n the name. A new name goes to the end of the order; an existing one keeps its place.
 func (d *directory) put(name []byte, n *node) {
 	if e := d.names[string(name)]; e != nil {
 		e.node = n
@@ -67,7 +66,7 @@ func (d *directory) remove(name []byte) {
 	d.dead = 0
 }
 
-// after returns the place in order of the first entry behind cookie.
+// after returns the index in order of the first entry after cookie.
 func (d *directory) after(cookie uint64) int {
 	i, found := slices.BinarySearchFunc(d.order, cookie, func(e *entry, c uint64) int {
 		switch {

@@ -60,8 +60,7 @@ func (m Method) String() string {
 	return "?"
 }
 
-// faults are the wishes of a test. There is none as a rule, and that costs one
-// load of a pointer.
+// faults holds the faults that a test has asked for. Without any, a call only loads one pointer.
 type faults struct {
 	mu      sync.Mutex
 	changed sync.Cond // a call began or ended to wait, or may go on
@@ -130,9 +129,9 @@ func (f *FS) wishes() *faults {
 	return p
 }
 
-// Stall makes calls of the given methods, of all where none is given, wait
-// until release is called; with Op.Try they answer vfs.ErrWouldBlock. Stalls
-// add up; release may be called more than once.
+// Stall makes calls of the given methods wait until release is called; without methods, all
+// calls. With Op.Try they return vfs.ErrWouldBlock. Stalls add up; release may be called more
+// than once.
 func (f *FS) Stall(ms ...Method) (release func()) {
 	if len(ms) == 0 {
 		for m := range methods {
@@ -164,8 +163,7 @@ func (f *FS) AwaitStalled(n int) {
 	p.mu.Unlock()
 }
 
-// Fail makes the next calls of m fail, one with each of errs, having done
-// nothing.
+// Fail makes the next calls of m fail without doing anything, one call for each error in errs.
 func (f *FS) Fail(m Method, errs ...error) {
 	p := f.wishes()
 	p.mu.Lock()

@@ -38,8 +38,8 @@ type Options struct {
 	// for 0755.
 	RootMode         uint32
 	RootUID, RootGID uint32
-	// Unsynced keeps apart what was written and not synced, so that Crash can
-	// forget it. A write is then only as stable as it asked to be.
+	// Unsynced makes the FS remember which data is not synced, so that Crash can lose it. A write
+	// is then only as stable as it asked to be.
 	Unsynced bool
 }
 
@@ -53,10 +53,11 @@ type FS struct {
 	files    atomic.Int64
 	bytes    atomic.Int64
 	verifier atomic.Uint64
-	// renames is held by a rename from one directory to another: the tree's
-	// shape does not change under it.
+	// renames is held by a rename between two directories. So the tree's shape does not change
+	// meanwhile.
 	renames sync.Mutex
-	// world is held shared by every call where a Crash may happen.
+	// world is held shared by every call if Options.Unsynced is set, because a Crash may happen
+	// then.
 	world  sync.RWMutex
 	faults atomic.Pointer[faults]
 	// failing guards the replacement of faults.
@@ -163,6 +164,5 @@ func (f *FS) Verifier() (v [8]byte) {
 	return v
 }
 
-// Close implements vfs.FileSystem. The memory goes with the last reference to
-// the FS.
+// Close implements vfs.FileSystem. The garbage collector frees the memory.
 func (f *FS) Close() error { return nil }

@@ -25,8 +25,7 @@ func (f *FS) Lookup(op *vfs.Op, dir vfs.Handle, name []byte, dirAttr *vfs.Attr) 
 		if !gone {
 			return o, nil
 		}
-		// Removed between the two locks: whatever has the name now is the
-		// answer.
+		// Another call removed the name between the two locks. Look it up again.
 	}
 }
 

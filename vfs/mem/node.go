@@ -17,8 +17,8 @@ type node struct {
 	mu   sync.RWMutex
 	attr vfs.Attr
 	gone bool // has no name any more, and is not open
-	// opens counts the Files of it since the last Crash, and claimedBy is what
-	// its claims hold it open by; nil: there are none.
+	// opens counts its Files since the last Crash. claimedBy is the open that its claims hold;
+	// nil: it has no claims.
 	opens, claimedBy *opens
 	claims           *claims // nil: never claimed
 	// Exactly one of these, by attr.Type; none for special files.
@@ -35,7 +35,7 @@ type node struct {
 	xattrBytes int
 }
 
-// tell writes to a what op's caller gets of n, which is locked.
+// tell writes the attributes of n for op's caller to a. The caller holds n.mu.
 func (n *node) tell(op *vfs.Op, a *vfs.Attr) {
 	*a = n.attr
 	if op.Want&vfs.WantBirth != 0 {
@@ -54,9 +54,8 @@ func (f *FS) newNode(t vfs.Type, mode, uid, gid uint32, now vfs.Time) *node {
 	}, birth: now}
 }
 
-// touch marks a change of n, of its content too where content is set. The
-// change time never stands still, so that a client that knows nothing else
-// sees every change by it.
+// touch records a change of n, and of its content if content is set. The ctime always grows, so
+// that a client sees every change by it.
 func (n *node) touch(now vfs.Time, content bool) {
 	if !n.attr.Ctime.Before(now) {
 		now = n.attr.Ctime
@@ -98,8 +97,7 @@ func (f *FS) find(h vfs.Handle) (*node, error) {
 	if n := f.nodes.get(id); n != nil {
 		return n, nil
 	}
-	// Numbers are not used twice: a number given out once is of a file that
-	// is gone.
+	// Numbers are never used again: a number given out earlier belongs to a removed file.
 	if id == 0 || id > f.lastID.Load() {
 		return nil, vfs.ErrBadHandle
 	}
@@ -151,8 +149,8 @@ func (n *node) object(f *FS) vfs.Object {
 	return vfs.Object{Handle: f.handle(n), Attr: n.attr, HasAttr: true}
 }
 
-// drop takes back a name of n, which is locked, and forgets n with its last if
-// it is not open.
+// drop removes one name of n. If that was the last and n is not open, it forgets n. The caller
+// holds n.mu.
 func (f *FS) drop(n *node, now vfs.Time) {
 	n.touch(now, false)
 	if n.dir != nil {
@@ -165,7 +163,7 @@ func (f *FS) drop(n *node, now vfs.Time) {
 	}
 }
 
-// forget ends n, which is locked, and gives back its space.
+// forget removes n and frees its space. The caller holds n.mu.
 func (f *FS) forget(n *node) {
 	n.gone = true
 	f.nodes.remove(n.attr.FileID)
@@ -211,7 +209,7 @@ func (t *nodeTable) remove(id uint64) {
 	s.mu.Unlock()
 }
 
-// all calls do for each node that there was at some moment of the call.
+// all calls do for each node. Nodes made or removed meanwhile may be missing.
 func (t *nodeTable) all(do func(*node)) {
 	for i := range t {
 		s := &t[i]

@@ -7,8 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// opens counts what holds a node open. A Crash takes it from the node, and the
-// Files of before are told apart by it.
+// opens counts the opens of a node. A Crash takes it from the node; by that, Files from before
+// the Crash are recognized.
 type opens struct{ n int }
 
 // file implements vfs.File.
@@ -39,7 +39,7 @@ func (f *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, er
 	return &file{fs: f, node: n, opens: n.open(), access: access}, nil
 }
 
-// open counts one that holds n, which is locked, open.
+// open counts one more open of n. The caller holds n.mu.
 func (n *node) open() *opens {
 	if n.opens == nil {
 		n.opens = new(opens)
@@ -79,8 +79,8 @@ func mayOpen(c *vfs.Cred, a *vfs.Attr, access vfs.OpenAccess) error {
 	return nil
 }
 
-// is says why the node, which is locked, cannot be used by f for what takes
-// access; 0 takes none.
+// is returns the error for using f with this access, or nil; access 0 needs none in particular.
+// The caller holds the node's lock.
 func (f *file) is(access vfs.OpenAccess) error {
 	switch {
 	case f.closed.Load(), access != 0 && f.access&access == 0:
@@ -91,7 +91,7 @@ func (f *file) is(access vfs.OpenAccess) error {
 	return nil
 }
 
-// lock locks the node for what takes access.
+// lock locks the node for a call with this access.
 func (f *file) lock(access vfs.OpenAccess) error {
 	f.node.mu.Lock()
 	if err := f.is(access); err != nil {

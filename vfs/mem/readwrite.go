@@ -53,8 +53,8 @@ func (f *FS) read(nd *node, offset uint64, buf []byte, a *vfs.Attr) (n int, eof 
 	return n, offset+uint64(n) >= a.Size
 }
 
-// accessed moves the access time, which follows the first read after a change
-// only, so that not every read causes a write.
+// accessed updates the atime. It does so only at the first read after a change, so that not every
+// read causes a write.
 func (f *FS) accessed(n *node, a *vfs.Attr) {
 	now := f.now()
 	n.mu.Lock()
@@ -108,8 +108,7 @@ func (f *FS) write(nd *node, offset uint64, data [][]byte, stable vfs.Stability)
 	return n, done, nil
 }
 
-// store copies data to n as far as there is space for it: an error comes
-// alone.
+// store copies data to n until space runs out. It returns an error only if it stored nothing.
 func (f *FS) store(nd *node, offset uint64, data [][]byte) (n int, err error) {
 	for _, p := range data {
 		if len(p) == 0 {
@@ -171,11 +170,11 @@ func (f *FS) syncRange(n *node, offset uint64, count uint32) error {
 	return f.sync(n, offset, end)
 }
 
-// sync puts a range of n, which is locked, on stable storage.
+// sync makes a range of n stable. The caller holds n.mu.
 func (f *FS) sync(n *node, off, end uint64) error {
 	if err := f.syncFault(); err != nil {
-		// The verifier first: clients that do not hear of the failure have
-		// to send their data again, too.
+		// Change the verifier first: clients that do not see this error have to send their data
+		// again, too.
 		f.verifier.Add(math.MaxUint32)
 		if f.opt.Unsynced {
 			f.revert(n)

@@ -123,7 +123,7 @@ func (f *FS) move(op *vfs.Op, a *node, fromName []byte, b *node, toName []byte) 
 	return nil
 }
 
-// mayMove judges a rename of n from a to b, over old where that is not nil.
+// mayMove checks a rename of n from a to b; old is the file that it replaces, or nil.
 func mayMove(c *vfs.Cred, a, n, b, old *node) error {
 	if err := mayUnlink(c, &a.attr, &n.attr); err != nil {
 		return err

@@ -56,8 +56,7 @@ func (f *FS) Allocate(op *vfs.Op, file vfs.File, offset, length uint64) error {
 	return nil
 }
 
-// hasRoom says whether bytes more could be stored if n, which is locked, had
-// none.
+// hasRoom reports whether so many bytes could be stored if n had none. The caller holds n.mu.
 func (f *FS) hasRoom(bytes uint64, n *node) bool {
 	left := int64(f.opt.Bytes) - f.bytes.Load() + int64(n.attr.Used)
 	return left >= 0 && bytes <= uint64(left)
@@ -100,8 +99,7 @@ func (f *FS) Deallocate(op *vfs.Op, file vfs.File, offset, length uint64) error 
 	return nil
 }
 
-// punch makes the bytes from offset to end zeros, and returns how many bytes of
-// storage that gave back.
+// punch zeroes the bytes from offset to end and returns how many bytes of storage that freed.
 func (d *fileData) punch(f *FS, offset, end uint64) (freed int) {
 	for i, c := range d.chunks {
 		first := i * chunkSize

@@ -2,13 +2,13 @@ package memfs
 
 import "math"
 
-// pageSize is the grain in which a power cut loses data.
+// pageSize is the unit in which a power cut loses data.
 const pageSize = 4096
 
 // pending is what a file has written and not synced.
 type pending struct {
-	// safe holds the stable content of each page that has changed since,
-	// possibly short: what is missing is zeros.
+	// safe holds the stable content of each page that has changed since. A page may be short: the
+	// missing end is zeros.
 	safe map[uint64][]byte
 	// safeSize is the size on stable storage.
 	safeSize uint64
@@ -55,7 +55,7 @@ func (p *pending) sync(off, end, size uint64) {
 	p.safeSize = max(p.safeSize, min(end, size))
 }
 
-// revert brings n, which is locked, back to what is stable.
+// revert restores the stable state of n. The caller holds n.mu.
 func (f *FS) revert(n *node) {
 	d := n.data
 	if len(d.safe) == 0 && d.safeSize == n.attr.Size {

@@ -11,9 +11,9 @@ import (
 
 const (
 	maxXattrName = 250
-	// xattrRoom is what a file's extended attributes may take together.
+	// xattrRoom bounds the storage of a file's extended attributes together.
 	xattrRoom = 4 * vfs.MaxXattr
-	// xattrCost is what one takes beyond its name and value.
+	// xattrCost is the storage of one attribute beyond its name and value.
 	xattrCost = 32
 )
 
@@ -143,8 +143,8 @@ func (f *FS) RemoveXattr(op *vfs.Op, h vfs.Handle, name []byte) (vfs.Change, err
 	})
 }
 
-// changeXattr runs change on the file's node, locked, with the value that the
-// attribute has, if it is there.
+// changeXattr runs change on the file's node, which is locked. was is the attribute's value and
+// is reports whether it exists.
 func (f *FS) changeXattr(op *vfs.Op, m Method, h vfs.Handle, name []byte, change func(n *node, was []byte, is bool) error) (ch vfs.Change, err error) {
 	if err := f.enter(op, m); err != nil {
 		return ch, err
