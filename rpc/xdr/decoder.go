@@ -5,24 +5,22 @@ import (
 	"errors"
 )
 
-// Errors of a Decoder. They say what is wrong with the bytes; where the bytes
-// came from is for the caller to add.
+// Errors of a Decoder. They describe the fault in the bytes; the caller adds where the bytes came
+// from.
 var (
 	// ErrShort: the stream ends inside an item.
 	ErrShort = errors.New("xdr: stream ends inside an item")
-	// ErrTooLong: a counted item is longer than the limit that its definition
-	// or the caller gives.
+	// ErrTooLong: a counted item is longer than its limit, from its definition or from the
+	// caller.
 	ErrTooLong = errors.New("xdr: counted item exceeds its limit")
 	// ErrBadValue: a boolean that is neither 0 nor 1, or an enum or union
 	// discriminant without an arm.
 	ErrBadValue = errors.New("xdr: value has no meaning")
-	// ErrExcised: an excised item does not fit the stream around it: its
-	// position is not that of an item that may be placed directly, or its
-	// length is neither the item's nor the item's with its padding
-	// (RFC 8166 §3.4.5, §6.1).
+	// ErrExcised: an excised item does not fit into the stream around it. Either its position is
+	// not that of an item that may be placed directly, or its length is neither the item's nor
+	// the item's with its padding (RFC 8166 §3.4.5, §6.1).
 	ErrExcised = errors.New("xdr: excised item does not match the stream")
-	// ErrNotPlaced: an eligible item stands in the stream although a place
-	// was offered for it.
+	// ErrNotPlaced: an eligible item is in the stream although a place was offered for it.
 	ErrNotPlaced = errors.New("xdr: eligible item was not put into its place")
 	// ErrTrailing: bytes are left after the last item.
 	ErrTrailing = errors.New("xdr: bytes left after the last item")
@@ -42,7 +40,7 @@ const NoLimit = 1<<32 - 1
 type Decoder struct {
 	buf     []byte
 	off     int // next byte of buf
-	end     int // where buf ends, or where the next excised item was taken out
+	end     int // the end of buf, or the place of the next excised item
 	shift   int // bytes excised before off: unreduced position = off + shift
 	excised []Excised
 	inOrder bool // see ResetPlaces
@@ -73,13 +71,13 @@ func (d *Decoder) Fail(err error) {
 // Position is the cursor's place in the unreduced stream, in bytes.
 func (d *Decoder) Position() int { return d.off + d.shift }
 
-// Len is how many bytes of the contiguous stream are left.
+// Len returns how many bytes of the contiguous stream are left.
 func (d *Decoder) Len() int { return len(d.buf) - d.off }
 
-// Rest is the part of the contiguous stream not read yet.
+// Rest returns the unread part of the contiguous stream.
 func (d *Decoder) Rest() []byte { return d.buf[d.off:] }
 
-// Finish is Err, or ErrTrailing where bytes or excised items are left over.
+// Finish returns Err, or ErrTrailing if bytes or excised items are left over.
 func (d *Decoder) Finish() error {
 	switch {
 	case d.err != nil:
@@ -92,15 +90,15 @@ func (d *Decoder) Finish() error {
 	return nil
 }
 
-// Skip steps over n bytes of the contiguous stream; n is not rounded up.
+// Skip skips n bytes of the contiguous stream; n is not rounded up.
 func (d *Decoder) Skip(n int) { d.take(n) }
 
-// Jump moves the position over an item of n bytes and its padding that is not in
-// the contiguous stream, because it travels beside it. Reading goes on behind it.
+// Jump moves the position over an item of n bytes and its padding that travels outside of the
+// contiguous stream. Reading continues after it.
 func (d *Decoder) Jump(n int) { d.shift += n + Pad(n) }
 
-// Rebase goes on in stream, a copy of the contiguous stream that d reads. What was
-// returned before still aliases the old one.
+// Rebase continues in stream, a copy of the contiguous stream that d reads. Earlier results still
+// alias the old one.
 func (d *Decoder) Rebase(stream []byte) { d.buf = stream }
 
 func (d *Decoder) take(n int) []byte {
@@ -116,8 +114,8 @@ func (d *Decoder) take(n int) []byte {
 	return b
 }
 
-// failShort records why the stream cannot be read on: it ends, or something was
-// taken out of it that had to be there.
+// failShort records why the stream cannot be read further: it ends, or an item that had to be in
+// it was excised.
 func (d *Decoder) failShort() {
 	if len(d.excised) > 0 && !d.inOrder && int64(d.excised[0].Position) <= int64(d.shift)+int64(len(d.buf)) {
 		d.Fail(ErrExcised)
@@ -210,9 +208,8 @@ func (d *Decoder) Count(limit uint32, size int) int {
 	return int(n)
 }
 
-// Opaque reads a variable-length opaque or string of at most limit bytes and
-// its padding (RFC 4506 §4.10, §4.11). The item must stand in the stream:
-// see EligibleOpaque.
+// Opaque reads a variable-length opaque or string of at most limit bytes and its padding (RFC
+// 4506 §4.10, §4.11). The item must be in the stream: see EligibleOpaque.
 func (d *Decoder) Opaque(limit uint32) []byte {
 	return d.FixedOpaque(d.length(limit))
 }
@@ -227,6 +224,6 @@ func (d *Decoder) length(limit uint32) int {
 	return int(n)
 }
 
-// Pad is how many bytes follow an opaque of n bytes to the next multiple of
-// four (RFC 4506 §3): 0 to 3.
+// Pad returns the number of padding bytes, 0 to 3, from an opaque of n bytes to the next multiple
+// of four (RFC 4506 §3).
 func Pad(n int) int { return -n & 3 }

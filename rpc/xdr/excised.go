@@ -1,6 +1,6 @@
 package xdr
 
-// Excised is an opaque item's content that travelled beside the stream.
+// Excised is the content of an opaque item that travelled outside of the stream.
 type Excised struct {
 	// Position is the item's first content byte, counted from the start of
 	// the stream as if nothing had been taken out: earlier excised items and
@@ -10,20 +10,19 @@ type Excised struct {
 	Data []byte
 }
 
-// ResetPlaces is Reset for results that a peer placed (RFC 8166 §4.3.2), whose
-// positions only their definition tells. Each of places was offered to one
-// eligible item, in order; its Position means nothing, its Data is what was put
-// there. nil Data: the item was asked for in the stream. Data that is empty but
-// not nil: the place came back unused, so that an item of more than no bytes in
-// the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data may be left
-// over.
+// ResetPlaces is Reset for results that a peer placed (RFC 8166 §4.3.2), whose positions are
+// known only from their definition. Each of places was offered to one eligible item, in order.
+// Its Position is ignored; its Data is the content that the peer placed there. If Data is nil,
+// the item is expected in the stream. If Data is empty but not nil, the place came back unused;
+// then a non-empty item in the stream is ErrNotPlaced (RFC 8166 §6.1). Places without Data may be
+// left over.
 func (d *Decoder) ResetPlaces(stream []byte, position int, places []Excised) {
 	*d = Decoder{buf: stream, end: len(stream), shift: position, excised: places, inOrder: true}
 }
 
-// findEnd sets how far the stream can be read before the next excised item has
-// to be. Nothing is read across its place, so an item that may not be placed
-// directly, or that is not opaque at all, cannot be hidden in a chunk.
+// findEnd sets the end up to which the stream can be read before the next excised item. No read
+// crosses the place of an excised item; so an item that may not be placed directly cannot be
+// hidden in a chunk.
 func (d *Decoder) findEnd() {
 	d.end = len(d.buf)
 	if len(d.excised) > 0 && !d.inOrder {
@@ -32,10 +31,9 @@ func (d *Decoder) findEnd() {
 	}
 }
 
-// EligibleOpaque reads a variable-length opaque of at most limit bytes that the
-// upper-layer binding lets a transport place directly. Where the item's content
-// was excised, that is what it returns: the count word says how long the item
-// is, never the chunk (RFC 8166 §3.4.4, §3.4.5).
+// EligibleOpaque reads a variable-length opaque of at most limit bytes that the upper-layer
+// binding lets a transport place directly. If the item's content was excised, it returns that.
+// The count word gives the item's length, never the chunk (RFC 8166 §3.4.4, §3.4.5).
 func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	n := d.length(limit)
 	if d.err == nil && len(d.excised) > 0 {
@@ -49,16 +47,15 @@ func (d *Decoder) EligibleOpaque(limit uint32) []byte {
 	return d.FixedOpaque(n)
 }
 
-// takeNext reads an item of n bytes from the next place, or from the stream
-// where it is there by right.
+// takeNext reads an item of n bytes from the next place, or from the stream if it may be there.
 func (d *Decoder) takeNext(n int) []byte {
 	switch data := d.excised[0].Data; {
 	case data == nil:
 		d.excised = d.excised[1:]
 		return d.FixedOpaque(n)
 	case n == 0 && len(data) > 0:
-		// Peers differ in whether an empty item uses up its place; here it did
-		// not, the place holds a later one.
+		// Peers differ in whether an empty item uses up its place. Here it did not: the place
+		// holds a later item.
 		return d.FixedOpaque(0)
 	case n > 0 && len(data) == 0:
 		d.err = ErrNotPlaced
@@ -67,7 +64,7 @@ func (d *Decoder) takeNext(n int) []byte {
 	return d.takeExcised(n)
 }
 
-// leftOver says that something was excised for which the caller did not ask.
+// leftOver reports whether an excised item was not read.
 func (d *Decoder) leftOver() bool {
 	for _, e := range d.excised {
 		if !d.inOrder || len(e.Data) > 0 {

@@ -4,8 +4,7 @@ import "encoding/binary"
 
 // Payload is opaque content that a Writer refers to instead of copying.
 type Payload struct {
-	// Position is where the content stands: this many bytes of the Writer's
-	// words come before it.
+	// Position is the number of bytes of the Writer's words before the content.
 	Position int
 	// Data is the content without padding. It is released by Ref.
 	Data []byte
@@ -22,14 +21,12 @@ type Releaser interface {
 	Release()
 }
 
-// A Writer encodes XDR words into a buffer of fixed capacity and keeps
-// payloads beside them. The first item that does not fit sets Overflow, which
-// sticks: nothing more is written, so that a caller encodes a whole result and
-// looks once. A Writer never grows its buffer.
+// A Writer encodes XDR words into a buffer of fixed capacity and keeps payloads beside them. The
+// first item that does not fit sets Overflow, which sticks: nothing more is written, so that a
+// caller encodes a whole result and looks once. A Writer never grows its buffer.
 //
-// The stream it stands for is its words with each payload, followed by its
-// padding, inserted at the payload's position; the padding is not in the
-// words.
+// The stream consists of the words, with each payload and its padding inserted at the payload's
+// position. The words do not contain that padding.
 type Writer struct {
 	buf      []byte // len: written; cap: the room
 	overflow bool
@@ -46,16 +43,16 @@ func NewWriter(buf []byte) *Writer {
 	return w
 }
 
-// Reset makes w append to buf, up to cap(buf). Payloads still held are
-// forgotten, not released: see Release.
+// Reset makes w append to buf, up to cap(buf). It forgets payloads without releasing them: see
+// Release.
 func (w *Writer) Reset(buf []byte) {
 	w.buf, w.overflow, w.payloadBytes = buf, false, 0
 	w.inline = [2]Payload{}
 	w.payloads = w.inline[:0]
 }
 
-// Rebase moves the words to buf, up to whose capacity w goes on. The payloads stay
-// where they are. A buf that the words do not fit sets Overflow.
+// Rebase copies the words to buf and continues there, up to cap(buf). The payloads stay. If the
+// words do not fit, it sets Overflow.
 func (w *Writer) Rebase(buf []byte) {
 	if cap(buf) < len(w.buf) {
 		w.overflow = true
@@ -64,22 +61,22 @@ func (w *Writer) Rebase(buf []byte) {
 	w.buf = append(buf[:0], w.buf...)
 }
 
-// Bytes are the words written so far. They alias the buffer.
+// Bytes returns the words written so far. They alias the buffer.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// Len is how many bytes of words are written.
+// Len returns how many bytes of words are written.
 func (w *Writer) Len() int { return len(w.buf) }
 
-// Available is how many bytes of words still fit.
+// Available returns how many bytes of words still fit.
 func (w *Writer) Available() int { return cap(w.buf) - len(w.buf) }
 
-// StreamLen is the length of the whole stream: words, payloads and padding.
+// StreamLen returns the length of the whole stream: words, payloads and padding.
 func (w *Writer) StreamLen() int { return len(w.buf) + w.payloadBytes }
 
-// Payloads are the payloads kept so far, in ascending order of position.
+// Payloads returns the payloads so far, in ascending order of position.
 func (w *Writer) Payloads() []Payload { return w.payloads }
 
-// Overflow says that something did not fit, or could not be encoded at all.
+// Overflow reports whether something did not fit, or could not be encoded.
 func (w *Writer) Overflow() bool { return w.overflow }
 
 // Fail sets Overflow: the value being written has no encoding.
@@ -107,7 +104,7 @@ func (w *Writer) dropPayload(i int) {
 	*p = Payload{}
 }
 
-// Release gives back every payload that w still holds.
+// Release releases every payload that w still holds.
 func (w *Writer) Release() {
 	for i := range w.payloads {
 		w.dropPayload(i)
@@ -115,16 +112,16 @@ func (w *Writer) Release() {
 	w.payloads = w.inline[:0]
 }
 
-// TakePayloads hands the payloads to the caller, which releases them from now on.
-// The slice is valid until w is Reset or used again.
+// TakePayloads passes the payloads to the caller, which has to release them. The slice is valid
+// until w is Reset or used again.
 func (w *Writer) TakePayloads() []Payload {
 	p := w.payloads
 	w.payloads, w.payloadBytes = nil, 0
 	return p
 }
 
-// Reserve appends n bytes of words and returns them to be filled in, or nil
-// where they do not fit. n must be a multiple of four.
+// Reserve appends n bytes of words and returns them for the caller to fill in, or nil if they do
+// not fit. n must be a multiple of four.
 func (w *Writer) Reserve(n int) []byte {
 	if w.overflow || n > cap(w.buf)-len(w.buf) {
 		w.overflow = true
@@ -177,15 +174,15 @@ func (w *Writer) Opaque(p []byte) {
 	w.FixedOpaque(p)
 }
 
-// BoundedOpaque appends a count, p and zero padding. A p longer than limit
-// fails w: no decoder would take it.
+// BoundedOpaque appends a count, p and zero padding. If p is longer than limit, w fails, because
+// no decoder would accept it.
 func (w *Writer) BoundedOpaque(p []byte, limit uint32) {
 	if w.Count(len(p), limit); !w.overflow {
 		w.FixedOpaque(p)
 	}
 }
 
-// Count appends the element count of an array. One beyond limit fails w.
+// Count appends the element count of an array. If n exceeds limit, w fails.
 func (w *Writer) Count(n int, limit uint32) {
 	if uint64(n) > uint64(limit) {
 		w.Fail()
@@ -202,9 +199,8 @@ func (w *Writer) String(s string) {
 	}
 }
 
-// Payload appends a variable-length opaque whose count is written among the
-// words and whose content p stays where it is, owned by ref. After an
-// overflow ref is released at once.
+// Payload appends a variable-length opaque: it writes the count among the words; the content p
+// stays where it is, owned by ref. After an overflow it releases ref at once.
 func (w *Writer) Payload(p []byte, eligible bool, ref Releaser) {
 	w.put(Payload{Data: p, Eligible: eligible, Ref: ref})
 }
@@ -225,10 +221,10 @@ func (w *Writer) put(p Payload) {
 	w.payloadBytes += len(p.Data) + Pad(len(p.Data))
 }
 
-// FoldPadding moves the last one to three bytes of each payload that is no multiple
-// of four bytes long among the words behind it, with zeros for its padding: the same
-// stream, of which all bytes are words or payload. It needs four bytes of room for
-// each such payload; where they do not fit it sets Overflow, and nothing moves.
+// FoldPadding moves the last one to three bytes of each payload whose length is not a multiple of
+// four to the words after it, followed by zeros as padding. The stream stays the same, but all
+// its bytes are then words or payload. Each such payload needs four bytes of room; if they do not
+// fit, FoldPadding sets Overflow and moves nothing.
 func (w *Writer) FoldPadding() {
 	odd := 0
 	for i := range w.payloads {
@@ -239,7 +235,7 @@ func (w *Writer) FoldPadding() {
 	if odd == 0 || w.Reserve(4*odd) == nil {
 		return
 	}
-	// From the end, so that everything moves once.
+	// Work from the end, so that each byte moves only once.
 	to := len(w.buf)
 	from := to - 4*odd
 	for i := len(w.payloads) - 1; odd > 0; i-- {
@@ -257,7 +253,7 @@ func (w *Writer) FoldPadding() {
 	}
 }
 
-// fold moves the end of p to the four bytes of words behind it.
+// fold moves the end of p to the four bytes of words after it.
 func (w *Writer) fold(p *Payload) {
 	word := w.buf[p.Position : p.Position+4]
 	whole := len(p.Data) &^ 3
