@@ -13,7 +13,7 @@ const (
 )
 
 // limit returns how long a seat may stay in a stage; 0 means for ever. The caller holds c.mu, as
-// for all functions below except sweep, end and endUnlessBusy.
+// for the functions below except sweep and endUnlessBusy.
 func (c *Census) limit(stage Stage) time.Duration {
 	switch stage {
 	case Arriving:
