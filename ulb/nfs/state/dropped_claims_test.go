@@ -223,3 +223,38 @@ func TestClaimThatTwoGiveUpIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// The claims of a file follow its locks, although a lock of a process of this machine kept the one
+// claim of the whole file from growing for a while.
+func TestClaimOfTheWholeThatCannotGrow(t *testing.T) {
+	const n, foreign, beyond = maxFileClaims + 8, 5000, 6000
+	m, claimer, key := newManager(t), &countingClaimer{}, fileKey(1)
+	c := newClient(m, 1, "a")
+	ref := Ref{ID: open(t, m, c, "o", key, AccessBoth, 0), Client: c, Key: key}
+	first := true
+	lock := func(at uint64) {
+		t.Helper()
+		id, _, s := m.Lock(&LockArgs{Ref: ref, New: first, OwnerName: []byte("o"), Offset: at, Length: 1, Write: true, Claimer: claimer})
+		is(t, "LOCK", s, ok)
+		ref.ID, first = id, false
+	}
+	unlock := func(at uint64) {
+		t.Helper()
+		id, s := m.Unlock(&ref, at, 1, claimer)
+		is(t, "LOCKU", s, ok)
+		ref.ID = id
+	}
+	for i := range n {
+		lock(uint64(2 * i))
+	}
+	claimer.foreign = foreign
+	lock(beyond)
+	unlock(2)
+	unlock(beyond)
+	lock(2)
+	for at, want := range map[uint64]bool{2: true, beyond: false} {
+		if _, is, err := claimer.Against(at, 1, vfs.ClaimWrite); err != nil || is != want {
+			t.Errorf("byte %d is claimed: %v (%v), not %v", at, is, err, want)
+		}
+	}
+}

@@ -68,14 +68,32 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 		return nil
 	case n > maxFileClaims, c.whole.mode != 0 && n > maxFileClaims/2:
 		if c.claimWhole(span) {
-			return nil
+			return c.claim(beside(r, c.whole)) // where nothing is locked
 		}
 		// A process of this machine holds a lock between the clients' locks: claim each range.
-	case c.whole.mode != 0:
-		r = byteRange{start: min(r.start, c.whole.start), last: max(r.last, c.whole.last)}
-		c.whole = need{}
 	}
+	r = c.around(r)
+	c.whole = need{}
 	return c.claim(cover(r, m.within(c.key, r)))
+}
+
+// around returns r, widened by what is claimed as one.
+func (c *localClaim) around(r byteRange) byteRange {
+	if w := c.whole; w.mode != 0 {
+		r.start, r.last = min(r.start, w.start), max(r.last, w.last)
+	}
+	return r
+}
+
+// beside returns the parts of r before and after w, as ranges to give up.
+func beside(r byteRange, w need) (all []need) {
+	if r.start < w.start {
+		all = append(all, need{start: r.start, last: min(r.last, w.start-1)})
+	}
+	if r.last > w.last {
+		all = append(all, need{start: max(r.start, w.last+1), last: r.last})
+	}
+	return all
 }
 
 // giveUp weakens the claims on a file after locks on it ended. It claims each weaker piece anew,
@@ -272,12 +290,13 @@ func (m *Manager) lockOnce(a *LockArgs, r byteRange, late *courtesy) (id nfs4wir
 	if status != nfs4wire.NFS4OK {
 		return id, d, status
 	}
+	around := c.around(r) // which follow may change, even if it fails
 	err := m.follow(c, r)
 	if err == nil {
 		return id, nil, status
 	}
 	m.takeBack(&undo)
-	_ = m.follow(c, r) // weaker than before, so it conflicts with no process
+	_ = m.follow(c, around) // weaker than before, so it conflicts with no process
 	switch {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		return id, m.localLock(c, &r), nfs4wire.NFS4ErrDenied
