@@ -133,7 +133,7 @@ func (c *Conn) Close() {
 	c.caller.Store(nil)
 	c.mu.Unlock()
 	if c.server != nil {
-		c.server.replies.ended(c)
+		c.server.exec.abandonAll(c.server.replies.ended(c))
 		c.server.exec.forget(c)
 	}
 	// Take one off the list at a time, so that an f may cancel another.

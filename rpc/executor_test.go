@@ -239,6 +239,48 @@ func TestQueuedCallsOfEndedConnections(t *testing.T) {
 	})
 }
 
+// A copy that waits for the end of the first call is dropped when its connection ends, as
+// there is nobody to answer: who connects again and again while a call stalls has no copies kept.
+func TestCopiesOfEndedConnectionsAreDropped(t *testing.T) {
+	s, p, conn := newServer(t, rpc.Config{})
+	const xid = 5
+	hold := rpctest.Message(xid, rpctest.HOLD, u32(1))
+	first := rpctest.NewCall(conn, hold).Go(s)
+	ended(t, p.Arrived(1))
+	var copies []*rpctest.Call
+	for i := range uint16(5) {
+		// The same port: it is the same client. Another one: a call that looks the same.
+		again := s.NewConn(netip.AddrPortFrom(conn.Peer.Addr(), conn.Peer.Port()+i%2), local, "tcp", true)
+		c := rpctest.NewCall(again, hold).Go(s)
+		again.Close()
+		copies = append(copies, c)
+	}
+	for i, c := range copies {
+		select {
+		case <-c.Done:
+			if c.End != rpctest.Dropped {
+				t.Errorf("copy %d ended with %v", i, c.End)
+			}
+		default:
+			t.Errorf("copy %d is kept for a connection that has ended", i)
+		}
+	}
+	if n := s.Stats().InProgress; n != 1 {
+		t.Errorf("%d calls are in progress", n)
+	}
+	last := rpctest.NewCall(s.NewConn(conn.Peer, local, "tcp", true), hold).Go(s)
+	p.Release(1)
+	for _, c := range []*rpctest.Call{first, last} {
+		ended(t, c.Done)
+		if c.End == rpctest.Dropped {
+			t.Error("the call itself, or a copy whose connection lives, was not answered")
+		}
+	}
+	if err := s.Drain(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestIdleWorkersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p, conn := newServer(t, rpc.Config{IdleWorker: time.Minute})

@@ -61,6 +61,8 @@ type replyOwner struct {
 	conn      *Conn // nil: the connection has ended
 	left      bool  // Conn.Left reported true
 	succeeded bool  // the client repeats its calls on a newer connection
+	// joined are the entries that calls of this connection wait for.
+	joined map[*reply]struct{}
 	ownerRoom
 }
 
@@ -119,6 +121,10 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			rc.mu.Unlock()
 			c.detach()
 			detached = true
+		case (e != nil || m.running != nil && !c.Early) && c.lost():
+			rc.mu.Unlock()
+			s.abandon(c)
+			return false
 		case e != nil || m.running != nil && !c.Early:
 			if c.state.apart = e == nil; c.state.apart {
 				// Run it after the other call: of two WRITEs, the older must not end last.
@@ -129,7 +135,7 @@ func (rc *replyCache) begin(s *Server, c *Call) bool {
 			}
 			rc.count.Joined++
 			c.state.lender = nil // the receiving goroutine goes on
-			c.state.next, e.waiting = e.waiting, c
+			e.joinLocked(o, c)
 			rc.mu.Unlock()
 			return false
 		default:
@@ -222,11 +228,43 @@ func (rc *replyCache) ownerLocked(c *Conn) *replyOwner {
 	return c.owner
 }
 
-// ended notes that a connection has ended.
-func (rc *replyCache) ended(c *Conn) {
+// ended takes note that a connection is gone, and returns its copies that wait: nobody is left
+// to be answered.
+func (rc *replyCache) ended(c *Conn) (left *Call) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	rc.ownerLocked(c).conn = nil
+	o := rc.ownerLocked(c)
+	o.conn = nil
+	for e := range o.joined {
+		for at := &e.waiting; *at != nil; {
+			if k := *at; k.Conn == c {
+				*at = k.state.next
+				k.state.next, left = left, k
+			} else {
+				at = &k.state.next
+			}
+		}
+	}
+	o.joined = nil
+	return left
+}
+
+// joinLocked has c, a copy by connection o, wait for the end of e's call.
+func (e *reply) joinLocked(o *replyOwner, c *Call) {
+	c.state.next, e.waiting = e.waiting, c
+	if o.joined == nil {
+		o.joined = make(map[*reply]struct{})
+	}
+	o.joined[e] = struct{}{}
+}
+
+// partLocked returns the copies that wait for the end of e's call, which has come.
+func (e *reply) partLocked() (waiting *Call) {
+	waiting, e.waiting = e.waiting, nil
+	for c := waiting; c != nil; c = c.state.next {
+		delete(c.Conn.owner.joined, e)
+	}
+	return waiting
 }
 
 // claim makes o the owner of e if o is newer than its owner. Then the client repeats all its
@@ -260,8 +298,8 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 	now := rc.now()
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	if waiting = e.waiting; waiting != nil {
-		e.waiting, e.shared, kept = nil, true, e.kept
+	if waiting = e.partLocked(); waiting != nil {
+		e.shared, kept = true, e.kept
 	}
 	switch {
 	case out.Auth != AuthOK:
@@ -282,7 +320,7 @@ func (rc *replyCache) finish(e *reply, c *Call, w *xdr.Writer, out Outcome) (wai
 func (rc *replyCache) forget(e *reply) (waiting *Call) {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
-	waiting = e.waiting
+	waiting = e.partLocked()
 	rc.removeLocked(e)
 	return waiting
 }
