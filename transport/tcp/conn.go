@@ -264,7 +264,8 @@ func (c *conn) gate() bool {
 }
 
 // full reports that the connection has as many calls under way as it may now, or that more
-// than most bytes of replies wait to be sent. It can change when a call or a reply ends.
+// than most bytes of replies wait to be sent. It can change when a call or a reply ends, or when
+// less is kept for other connections of the client, which only the sweeper notices.
 func (c *conn) full(most int64) bool {
 	calls := c.inFlight.Load()
 	return calls >= int64(c.cfg.MaxInFlight) || c.out.queued.Load() > most || c.share != nil && c.share.Full(calls)

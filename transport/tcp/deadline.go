@@ -37,6 +37,10 @@ func (c *conn) sweep(now time.Time) {
 		m.input, m.record = now, earlier(now, m.record.Add(now.Sub(m.last)))
 	}
 	m.last = now
+	if doing == atWork {
+		// What it waits for may be others of its client, which do not tell it (full).
+		c.free()
+	}
 	if c.out.queued.Load() == 0 {
 		m.output = now
 	}

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -142,6 +145,34 @@ func TestCallsThatWaitAreBoundedByClient(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A connection that is not read from because much is kept for other connections of its client
+// is read from again when that is given back, though none of its own calls has ended.
+func TestConnectionIsReadAgainWhenOthersGaveBack(t *testing.T) {
+	const ceiling = 4 << 20
+	pool := newPool(t, ceiling)
+	f := start(t, Config{Pool: pool, Stall: 100 * time.Millisecond})
+	c := f.from("127.0.0.2")
+	call := func(xid uint32, proc uint32, args func(*xdr.Writer)) {
+		if _, err := c.Write(fragments(rpctest.Message(xid, proc, args))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call(1, rpctest.STALL, u32(1))
+	call(2, rpctest.STALL, u32(1))
+	await.Until(t, "two calls are under way", func() bool { return f.Stats().InFlight == 2 })
+	others := pool.OpenShare(census.Client(netip.MustParseAddr("127.0.0.2")), nil)
+	others.Charge(ceiling)
+	call(3, rpctest.NULL, nil)
+	await.Until(t, "the connection is not read from", func() bool { return f.Stats().Gated > 0 })
+	others.Discharge(ceiling)
+	others.Close()
+	c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.ReadFull(c, make([]byte, 4+24)); err != nil {
+		t.Error("it is not read from though nothing is kept for others:", err)
+	}
+	f.program.Release(1)
 }
 
 // A call that waits for a goroutine keeps its message, whatever is read after it.
