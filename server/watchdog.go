@@ -2,6 +2,9 @@ package server
 
 import (
 	"context"
+	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +46,9 @@ func (s *Server) answers(ctx context.Context) bool {
 	var asking sync.WaitGroup
 	for _, t := range s.transports {
 		for _, l := range t.listeners {
+			if !isHere(l.addr.Addr()) {
+				continue // another machine may have it now
+			}
 			asking.Go(func() {
 				if null(ctx, t.transport, l.addr, p.number, p.version) != nil && context.Cause(ctx) == context.DeadlineExceeded {
 					silent.Store(true)
@@ -54,6 +60,18 @@ func (s *Server) answers(ctx context.Context) bool {
 	}
 	asking.Wait()
 	return !silent.Load()
+}
+
+// isHere says whether an address is this machine's: one that a listener has may be taken away.
+func isHere(a netip.Addr) bool {
+	if a.IsUnspecified() || a.IsLoopback() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(all, func(n net.Addr) bool {
+		p, err := netip.ParsePrefix(n.String())
+		return err == nil && p.Addr() == a.Unmap().WithZone("")
+	})
 }
 
 // anyProgram is one that is served.

@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
 // A listener that takes a connection and says nothing is stuck, over either transport, and the
@@ -37,5 +40,23 @@ func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 		if !s.answers(t.Context()) {
 			t.Errorf("%s: a refusal is taken for silence", name)
 		}
+	}
+}
+
+// An address that is not this machine's any more, as one that moves between machines, is no
+// sign that the daemon is stuck: what answers there, or does not, is another machine.
+func TestAddressThatIsGoneIsNoSilence(t *testing.T) {
+	core, log := observer.New(zapcore.DebugLevel)
+	s := &Server{log: zap.New(core), cfg: &Config{NFS: NFSConfig{Versions: []Choice{"3"}}}}
+	silent := &transport{name: "tcp", dial: func(ctx context.Context, _ netip.AddrPort) (rpc.Client, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	gone := netip.MustParseAddrPort("192.0.2.1:2049") // RFC 5737
+	s.transports = []*running{{transport: silent, listeners: []*listener{{addr: gone}}}}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if !s.answers(ctx) || log.Len() != 0 {
+		t.Errorf("silence of another machine is taken for the daemon's: %v", log.All())
 	}
 }
