@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// wantsDevices says whether RDMA devices are to be opened. It is asked before any file
-// system is: a thread that acted as a client once can call no verbs any more (the kernel
-// compares its credential with that of the descriptor's opener), so the threads of a
-// server with devices are kept clean from the start.
+// wantsDevices reports whether to open RDMA devices. It is called before any file system is
+// opened. A thread that has once acted as a client can no longer call verbs (the kernel compares
+// its credentials with those of the descriptor's opener), so a server with devices must keep some
+// threads clean from the start.
 func (c *Config) wantsDevices() bool {
 	switch c.RNIC.Provider {
 	case "verbs":
@@ -24,22 +24,22 @@ func (c *Config) wantsDevices() bool {
 	return false
 }
 
-// anyDevice says whether the machine has an RDMA device other than siw, which speaks the
-// software RNIC's protocol on the same TCP port. A device is called siw0 and the like by
-// those who make it, by convention; when it is opened, its vendor's number tells.
+// anyDevice reports whether the machine has an RDMA device other than siw, which uses the
+// software RNIC's protocol and TCP port. By convention a siw device has a name such as siw0; once
+// it is open, its vendor number tells.
 func anyDevice() bool {
 	all, _ := filepath.Glob("/sys/class/infiniband/*")
 	return slices.ContainsFunc(all, func(d string) bool { return !strings.HasPrefix(filepath.Base(d), "siw") })
 }
 
-// keepThreadsClean goes before all file systems.
+// keepThreadsClean runs before any file system is opened.
 func (s *Server) keepThreadsClean() {
 	if s.devices = s.cfg.wantsDevices(); s.devices {
 		local.KeepThreadsClean()
 	}
 }
 
-// openDevices opens what carries RDMA.
+// openDevices opens the RDMA devices and the software RNIC, as configured.
 func (s *Server) openDevices() ([]rdmaDevice, error) {
 	var all []rdmaDevice
 	if s.cfg.RNIC.Provider != "verbs" {

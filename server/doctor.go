@@ -16,18 +16,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A Finding is one thing that the machine has or lacks.
+// A Finding is a capability that the machine has or lacks.
 type Finding struct {
 	What string
 	OK   bool
-	// Needed: without it a server cannot do its work at all.
+	// Needed: without it the server cannot run.
 	Needed bool
-	// Detail says what there is, or what to do about it.
+	// Detail says what is there, or what to do about it.
 	Detail string
 }
 
-// Doctor prints what this machine lets a server with this configuration do, a line
-// each, and returns how many needed things are missing.
+// Doctor prints, a line each, what a server with this configuration can do on this machine. It
+// returns how many needed capabilities are missing.
 func Doctor(w io.Writer, cfg *Config) (missing int, err error) {
 	if err := cfg.check(); err != nil {
 		return 0, cfg.fault(err)
@@ -49,8 +49,7 @@ func Doctor(w io.Writer, cfg *Config) (missing int, err error) {
 	return missing, nil
 }
 
-// Findings looks at the machine and this process's rights, for a configuration
-// that was checked.
+// Findings checks the machine and the rights of this process, for a checked configuration.
 func Findings(cfg *Config) []Finding {
 	all := []Finding{findKernel(), findHandles(), findSwitch(), findLinks(), findFiles()}
 	for i := range transports {
@@ -106,7 +105,7 @@ func findSwitch() Finding {
 	return f
 }
 
-// findLinks is about fs.protected_hardlinks, which a client does not see.
+// findLinks checks fs.protected_hardlinks, which clients cannot see.
 func findLinks() Finding {
 	f := Finding{What: "links to files of others", OK: true, Detail: "made for clients, as POSIX has it: fs.protected_hardlinks is 0"}
 	b, err := os.ReadFile("/proc/sys/fs/protected_hardlinks")
@@ -148,7 +147,7 @@ func findPorts(what string, all []Listen) (found []Finding) {
 	return found
 }
 
-// findState looks at the state directory as a start does, and leaves nothing in it.
+// findState checks the state directory as a start does, and leaves nothing in it.
 func findState(cfg *Config) Finding {
 	f := Finding{What: "state directory", Needed: true, Detail: cfg.StateDir}
 	bad := func(err error) Finding {
@@ -159,7 +158,7 @@ func findState(cfg *Config) Finding {
 		return bad(err)
 	}
 	dir, whole := existing(cfg.StateDir)
-	// What the kernel says of rights is not all: /proc cannot be written by root.
+	// Try to write: the permissions alone do not tell. Even root cannot write to /proc.
 	tried, err := os.MkdirTemp(dir, ".nfsrdmad-doctor-")
 	if err != nil {
 		what := dir

@@ -8,18 +8,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// durations are histograms of how long calls took, one for each procedure that was
-// called. They are asked for only where metrics are served.
+// durations are histograms of the durations of calls, one for each procedure that was called.
+// They exist only if metrics are served.
 type durations struct {
 	*prometheus.HistogramVec
-	// of each version of a program, by the number of the procedure: where a call finds its histogram
-	// without a lock.
+	// of finds a call's histogram without a lock: by the version of the program, then by the
+	// number of the procedure.
 	of map[programVersion][]atomic.Pointer[prometheus.Observer]
 }
 
 type programVersion struct{ number, version uint32 }
 
-// durationMetric describes them, for documentation and for Prometheus.
+// durationMetric describes the histograms, for documentation and for Prometheus.
 var durationMetric = metric{
 	name: "nfsrdmad_call_seconds", help: "How long calls took the server.", labels: []string{"program", "procedure"},
 	meaning: "histogram of how long calls took the server, the network aside",
@@ -29,14 +29,14 @@ func newDurations() *durations {
 	return &durations{
 		prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: durationMetric.name, Help: durationMetric.help,
-			// Powers of two, from 4.096 us on to some 17 s.
+			// Powers of two, from 4.096 us to about 17 s.
 			Buckets: prometheus.ExponentialBuckets(4096e-9, 2, 23),
 		}, durationMetric.labels),
 		make(map[programVersion][]atomic.Pointer[prometheus.Observer]),
 	}
 }
 
-// add makes room for the procedures of a program. It comes before the first call.
+// add makes room for the procedures of a program. It is called before the first call.
 func (d *durations) add(p rpc.Program) {
 	_, version := p.Versions()
 	d.of[programVersion{p.Number(), version}] = make([]atomic.Pointer[prometheus.Observer], len(p.Binding(version).Procedures))

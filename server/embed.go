@@ -15,45 +15,42 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
 
-// HandlerOptions say how ServeHandler serves a go-nfs Handler. The zero value is
-// what nfs.Serve does, and RDMA beside it.
+// HandlerOptions configure ServeHandler. The zero value serves the Handler as nfs.Serve does, and
+// over RDMA as well.
 type HandlerOptions struct {
-	// Name is what clients mount, and what Handler.Mount is asked for; "/"
-	// where empty. Directories beneath it can be mounted as well.
+	// Name is the path that clients mount, and that Handler.Mount gets; "/" if empty. Clients can
+	// also mount directories beneath it.
 	Name string
-	// RDMA are the addresses to serve RDMA on, as Config.RDMA. None: port
-	// 20049 of the listener's own address; one that is None: no RDMA.
+	// RDMA are the addresses to serve RDMA on, as Config.RDMA. If empty, it is port 20049 of the
+	// listener's own address. An entry with None set means no RDMA.
 	RDMA []Listen
-	// StateDir keeps the key that seals handles, so that clients go on after
-	// a restart where the Handler's own handles outlive one. It must be out of
-	// reach of what the Handler serves. Empty: a key of this process alone.
+	// StateDir keeps the key that seals handles, so that clients continue after a restart if the
+	// Handler's own handles survive one. The Handler must not serve this directory. If empty, the
+	// key lives as long as the process.
 	StateDir string
-	// Clients are the networks served; empty means every address. The Handler
-	// judges no permissions: a client that reaches the files may do anything.
+	// Clients are the networks served; empty means every address. The Handler checks no
+	// permissions: a client that reaches the files may do anything.
 	Clients []netip.Prefix
-	// Secure serves peers on privileged ports only, as the export option.
+	// Secure serves only peers on privileged ports, as the export option does.
 	Secure bool
 	// ReadOnly refuses every change.
 	ReadOnly bool
-	// FileSystem is about the go-billy file system behind the Handler. Its
-	// Path is Name.
+	// FileSystem configures the go-billy file system behind the Handler. Its Path is set to Name.
 	FileSystem billy.Options
-	// Memory, RNIC, Limits and DrainTimeout are as in a Config; zero values are
-	// its defaults.
+	// Memory, RNIC, Limits and DrainTimeout are as in Config; zero values mean the defaults.
 	Memory       MemoryConfig
 	RNIC         RNICConfig
 	Limits       LimitsConfig
 	DrainTimeout Duration
 	// Rpcbind registers NFS and MOUNT with rpcbind, as a daemon does.
 	Rpcbind bool
-	// Log gets what a daemon logs; nil: nothing is logged.
+	// Log receives the log lines of a daemon; nil for none.
 	Log *zap.Logger
 }
 
-// ServeHandler serves a go-nfs Handler as nfs.Serve(l, handler) does, over TCP on
-// l, and besides over RDMA on port 20049 of l's address. It returns when l is
-// closed, after the calls in progress were answered, or with an error when it
-// cannot begin.
+// ServeHandler serves a go-nfs Handler as nfs.Serve(l, handler) does, over TCP on l, and also
+// over RDMA on port 20049 of l's address. It returns when l is closed and the calls in progress
+// are answered, or with an error if it cannot start.
 func ServeHandler(l net.Listener, handler nfs.Handler) error {
 	s, err := NewHandler(l, handler, HandlerOptions{})
 	if err != nil {
@@ -62,8 +59,8 @@ func ServeHandler(l net.Listener, handler nfs.Handler) error {
 	return s.Serve(context.Background())
 }
 
-// NewHandler is a Server for a go-nfs Handler. It listens for RDMA when it
-// returns; l is the Server's from then on. On an error l is untouched.
+// NewHandler makes a Server for a go-nfs Handler. When it returns, it listens for RDMA, and the
+// Server owns l. On an error l is untouched.
 func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Server, err error) {
 	local, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
@@ -78,7 +75,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	cfg := &Config{
 		RDMA: opt.RDMA, TCP: []Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
 		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout,
-		// A Handler knows no open files and no locks.
+		// A Handler has no open files and no locks, so it cannot serve NFSv4.
 		NFS: NFSConfig{Versions: []Choice{"3"}},
 	}
 	if len(cfg.RDMA) == 0 {

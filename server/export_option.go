@@ -14,37 +14,37 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// ExportOptions are the options of an export, by the names that exports(5) made
-// known, as exportOptions has them. In a file they are one string, separated by
-// commas. The zero value is rw,sync,root_squash,secure for every client.
+// ExportOptions are the options of an export, with the names of exports(5). In a file they are
+// one string, separated by commas. The zero value means rw,sync,root_squash,secure for every
+// client.
 type ExportOptions struct {
 	given []givenOption
 }
 
-// A givenOption is one that was read. It is valid.
+// A givenOption is an option that was parsed and is valid.
 type givenOption struct {
 	*exportOption
 	value string
 }
 
-// An exportOption is an entry of the registry: all that is said of an option is said
-// here, but for the field of export.Export that it sets and what that does.
+// An exportOption is an entry of the registry. It has everything about an option, except for the
+// field of export.Export that it sets and the effect of that field.
 type exportOption struct {
 	name string
-	// takes is what follows the name and '=', or empty.
+	// takes describes the value after the name and '='; empty if there is none.
 	takes string
-	// about is what the option decides: of those about the same thing an export has
-	// one at most. alone, where it is not nil, is the part of that which a value decides.
+	// about is the option's subject: an export has at most one option about each subject. alone,
+	// if not nil, returns the part of the subject that a value concerns.
 	about string
 	alone func(value string) string
-	// usual: this one holds where none about the same thing is given.
+	// usual: this option holds if none about its subject is given.
 	usual bool
 	// meaning is the text of docs/configuration.md.
 	meaning string
 	set     func(e *export.Export, value string) error
 }
 
-// exportOptions are all that there are, in the order in which people are told of them.
+// exportOptions are all options, in the order of documentation.
 var exportOptions = []exportOption{
 	{name: "ro", about: "changes", meaning: "changes are refused",
 		set: func(e *export.Export, _ string) error { e.ReadOnly = true; return nil }},
@@ -103,7 +103,7 @@ var exportOptions = []exportOption{
 		set: func(e *export.Export, _ string) error { e.UTF8 = true; return nil }},
 }
 
-// usage is the option as a user writes it.
+// usage returns the option as a user writes it.
 func (o *exportOption) usage() string {
 	if o.takes == "" {
 		return o.name
@@ -111,7 +111,7 @@ func (o *exportOption) usage() string {
 	return o.name + "=" + o.takes
 }
 
-// optionUsages are all options as users write them.
+// optionUsages returns all options as users write them.
 func optionUsages() []string {
 	var all []string
 	for i := range exportOptions {
@@ -120,12 +120,12 @@ func optionUsages() []string {
 	return all
 }
 
-// ExportOptionsHelp names all options and the default, for help texts.
+// ExportOptionsHelp returns all options and the default, for help texts.
 func ExportOptionsHelp() string {
 	return strings.Join(optionUsages(), " ") + ".\nThe default is " + usualOptions() + "."
 }
 
-// usualOptions are those of an export that names none.
+// usualOptions returns the options of an export that names none.
 func usualOptions() string {
 	var usual []string
 	for i := range exportOptions {
@@ -136,7 +136,7 @@ func usualOptions() string {
 	return strings.Join(usual, ",")
 }
 
-// apply makes e an export with these options: those given, and the usual ones.
+// apply sets these options on e: the usual ones, then those given.
 func (o *ExportOptions) apply(e *export.Export) {
 	e.AnonUID, e.AnonGID = export.Nobody, export.Nobody
 	e.Security = []export.Security{export.Sys}
@@ -146,15 +146,15 @@ func (o *ExportOptions) apply(e *export.Export) {
 		}
 	}
 	for _, g := range o.given {
-		_ = g.set(e, g.value) // UnmarshalText has tried it
+		_ = g.set(e, g.value) // UnmarshalText has already tried it
 	}
 }
 
-// UnmarshalText parses options separated by commas. Those that contradict each
-// other are refused: which of them was meant is not for the daemon to guess.
+// UnmarshalText parses options separated by commas. It rejects options that contradict each
+// other, because the daemon cannot know which one was meant.
 func (o *ExportOptions) UnmarshalText(b []byte) error {
 	*o = ExportOptions{}
-	said := make(map[string]string) // by what it is about
+	said := make(map[string]string) // the option given for each subject
 	var last struct{ name, word string }
 	for word := range strings.SplitSeq(string(b), ",") {
 		if word = strings.TrimSpace(word); word == "" {
@@ -203,13 +203,13 @@ func findOption(name string) *exportOption {
 	return nil
 }
 
-// looksLikeNetwork: a word that can be no option, but a network or a host.
+// looksLikeNetwork reports whether a word cannot be an option, but may be a network or a host.
 func looksLikeNetwork(word string) bool { return strings.ContainsAny(word, ".:/") }
 
 func parseID(name, value string) (uint32, error) {
 	n, err := strconv.ParseUint(value, 10, 32)
-	// 2^32-1 is -1 to the kernel: "leave the id as it is" (setresuid(2)), so that no
-	// caller could act as it.
+	// 2^32-1 is -1 to the kernel, which means "leave the id as it is" (setresuid(2)): no caller
+	// could act as that id.
 	if err != nil || n == math.MaxUint32 {
 		return 0, fmt.Errorf("%q: write a number from 0 to 4294967294, such as %s=65534, which is nobody on most machines", name+"="+value, name)
 	}
@@ -239,7 +239,7 @@ func parseClients(value string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// unmapped is the IPv4 network that an IPv6 one with mapped addresses stands for.
+// unmapped returns the IPv4 network of an IPv6 network of mapped addresses.
 func unmapped(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(p.Addr().Unmap(), max(p.Bits()-96, 0)).Masked()
 }
@@ -261,7 +261,7 @@ func ParseExport(s string) (ExportConfig, error) {
 	return e, nil
 }
 
-// exportName is what clients mount: the name given, or the directory's path.
+// exportName returns the path that clients mount: the name given, or the directory's path.
 func (e *ExportConfig) exportName() (string, error) {
 	name := e.Name
 	if name == "" {

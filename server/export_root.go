@@ -15,23 +15,22 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// rootsFile has what the directories of exports were when they were last opened.
+// rootsFile stores which directories the exports had when they were last opened.
 const rootsFile = "exports.json"
 
-// A root is the directory of an export: which path it was found at, and which directory of which
-// file system it is.
+// A root is the directory of an export: its path, and its file system and handle.
 type root struct {
 	Path   string `json:"path"`
 	FSID   string `json:"fsid"`
 	Handle string `json:"handle"`
-	// Mount: something is mounted there.
+	// Mount: something is mounted on the directory.
 	Mount bool `json:"mount,omitempty"`
 }
 
-// roots are those of exports, by their names.
+// roots are the roots of exports, by the exports' names.
 type roots map[string]root
 
-// readRoots are those that the state directory has.
+// readRoots reads the roots from the state directory.
 func readRoots(state string) (r roots, err error) {
 	file := filepath.Join(state, rootsFile)
 	b, err := os.ReadFile(file)
@@ -47,7 +46,7 @@ func readRoots(state string) (r roots, err error) {
 	return r, nil
 }
 
-// write puts r into the state directory, unless it has them already.
+// write stores r in the state directory, unless it is equal to before.
 func (r roots) write(state string, before roots) error {
 	if maps.Equal(r, before) {
 		return nil
@@ -62,14 +61,15 @@ func (r roots) write(state string, before roots) error {
 	return nil
 }
 
-// A lostRoot says why what is at the path of an export need not be what its administrator means.
+// A lostRoot reports that the directory at an export's path may not be the one that the
+// administrator means.
 type lostRoot struct{ why string }
 
 func (e *lostRoot) Error() string { return e.why }
 
-// open opens the directory of an export. Where it was known before as another directory, clients
-// of an export that it lies in may have put this one there: then it is not served, which is a
-// *lostRoot. No client makes a mount.
+// open opens the directory of an export. If the path leads to another directory than before, and
+// lies within another export, that export's clients may have put it there: then open returns a
+// *lostRoot. A mount counts as the administrator's, because clients cannot mount.
 func (o *opening) open(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)
@@ -98,8 +98,8 @@ func (o *opening) open(name string, ways *ways, i int, was root, known bool) (vf
 	return fs, is, nil
 }
 
-// keep is the file system of an export that is served now, to be served on; nil where there is
-// none at the path that the configuration says.
+// keep returns the present file system of an export, to be served further. It returns nil if the
+// export has none from the configured path.
 func (o *opening) keep(name string, was root, known bool) vfs.FileSystem {
 	for _, e := range o.now {
 		if e.Name == name && known && o.trees.again(e.FS) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// setSecurity is the option sec: flavors for all clients, or those for the clients of some
+// setSecurity applies the option sec: flavors for all clients, or for the clients of some
 // networks.
 func setSecurity(e *export.Export, value string) error {
 	words, networks, some := strings.Cut(value, "@")
@@ -31,7 +31,7 @@ func setSecurity(e *export.Export, value string) error {
 	return nil
 }
 
-// networksOf are the networks in a value of the option, with the '@' before them.
+// networksOf returns the networks in a value of the option sec, with the '@' before them.
 func networksOf(value string) string {
 	if i := strings.IndexByte(value, '@'); i >= 0 {
 		return value[i:]
@@ -52,8 +52,8 @@ func parseSecurity(words string) (all []export.Security, err error) {
 	return all, nil
 }
 
-// checkNetworks refuses flavors by network that do not say what holds for each client, or
-// that hold for none. general: there are flavors for all others.
+// checkNetworks rejects flavors by network that leave other clients without flavors, or that hold
+// for no client. general: there are flavors for all other clients.
 func checkNetworks(e *export.Export, general bool) error {
 	for i, n := range e.Networks {
 		switch same := func(other export.NetworkSecurity) bool { return other.Network == n.Network }; {

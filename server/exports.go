@@ -15,13 +15,13 @@ import (
 type opening struct {
 	trees *trees
 	log   *zap.Logger
-	// enters is told of each export before it is opened.
+	// enters is called before each export is opened.
 	enters func(what string)
-	// now are the exports that are served.
+	// now are the exports served at present.
 	now []*export.Export
 }
 
-// exports opens the directories of all. On an error nothing is left open that was not before.
+// exports opens the directories of all. On an error it closes those that it opened.
 func (o *opening) exports(all []ExportConfig) ([]*export.Export, error) {
 	before, err := readRoots(o.trees.state)
 	if err != nil {
@@ -70,8 +70,8 @@ func closeExports(exports []*export.Export, trees *trees) error {
 	return errors.Join(errs...)
 }
 
-// describe is the export without its file system. Where this process cannot act
-// as anybody else, only exports that do not ask it to are served.
+// describe returns the export without its file system. If this process cannot act as another
+// user, it accepts only exports that need no other user.
 func (c *ExportConfig) describe() (*export.Export, error) {
 	name, err := c.exportName()
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *ExportConfig) describe() (*export.Export, error) {
 	return e, nil
 }
 
-// checkOwnIdentity refuses what a process that is only itself cannot serve.
+// checkOwnIdentity rejects an export that needs another user than the process's own.
 func checkOwnIdentity(e *export.Export, own vfs.Cred) error {
 	if e.Squash == export.AllSquash && e.AnonUID == own.UID && e.AnonGID == own.GID {
 		return nil

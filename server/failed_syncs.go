@@ -13,21 +13,21 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A file system whose disk fails makes one line in this time, however many syncs fail.
+// A file system with a failing disk causes one line in this time, however many syncs fail.
 const syncLineEvery = time.Minute
 
-// failedSyncs counts the syncs that failed, and writes the log's lines about them. The methods
-// may be called from any goroutine.
+// failedSyncs counts failed syncs, and writes log lines about them. The methods may be called
+// from any goroutine.
 type failedSyncs struct {
 	log   *zap.Logger
 	count atomic.Uint64
 
 	mu    sync.Mutex
-	lines map[uint64]*recentLine // by the file system's device number
+	lines map[uint64]*recentLine // by device number
 }
 
-// failed is told at the time now that a sync failed with err, of the file system that a
-// directory is on.
+// failed records that a sync failed with err at the time now, in the file system of the directory
+// dir.
 func (f *failedSyncs) failed(dir string, key treeKey, call local.SyncCall, err error, now time.Time) {
 	f.count.Add(1)
 	before, due := f.due(key.dev, now)
@@ -46,7 +46,7 @@ func (f *failedSyncs) failed(dir string, key treeKey, call local.SyncCall, err e
 	f.log.Error("the disk did not store what was written", fields...)
 }
 
-// due says whether there is to be a line about a device now, and how many there were not before.
+// due reports whether to write a line about a device now, and how many were left out before it.
 func (f *failedSyncs) due(dev uint64, now time.Time) (leftOut int, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,7 +67,7 @@ func (f *failedSyncs) due(dev uint64, now time.Time) (leftOut int, due bool) {
 	return leftOut, true
 }
 
-// syncRemedy is what an administrator can do about a sync that failed with err.
+// syncRemedy returns advice for a sync that failed with err.
 func syncRemedy(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -6,15 +6,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags are what the command line says beside the file: exports, and the settings that
-// have a flag. What is empty says nothing.
+// Flags are the flags of the command line that add to the file: exports, and the settings that
+// have a flag. An empty flag has no effect.
 type Flags struct {
 	exports []string
 	words   map[string]*string   // by key
 	lists   map[string]*[]string // by key
 }
 
-// Define makes the flags known to a command.
+// Define adds the flags to a command.
 func (f *Flags) Define(set *pflag.FlagSet) {
 	f.words, f.lists = make(map[string]*string), make(map[string]*[]string)
 	set.StringArrayVar(&f.exports, "export", nil, "directory to serve: DIR[:/name][,option...]; repeatable")
@@ -29,11 +29,11 @@ func (f *Flags) Define(set *pflag.FlagSet) {
 	}
 }
 
-// HaveExports says whether the command line names exports.
+// HaveExports reports whether the command line names exports.
 func (f *Flags) HaveExports() bool { return len(f.exports) > 0 }
 
-// Overlay puts flags over what the file says: exports replace all of the file's,
-// addresses all of their kind.
+// Overlay applies flags over the file's configuration. Exports replace all exports of the file,
+// and addresses all addresses of their kind.
 func (c *Config) Overlay(f *Flags) error {
 	if err := c.overlayExports(f.exports); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (c *Config) overlayList(s *setting, words []string) error {
 	return nil
 }
 
-// saidBy notes that a flag set a key.
+// saidBy notes that a flag has set a key.
 func (c *Config) saidBy(flag, key string) {
 	if c.origin == nil {
 		c.origin = make(map[string]place)

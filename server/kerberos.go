@@ -19,18 +19,18 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 )
 
-// KerberosConfig is about callers that prove who they are by Kerberos.
+// KerberosConfig configures callers that authenticate by Kerberos.
 type KerberosConfig struct {
-	// Keytab has the server's keys.
+	// Keytab is the file with the server's keys.
 	Keytab string `toml:"keytab"`
-	// Realm is the one whose users are those of this machine; empty means the default
-	// realm of krb5.conf.
+	// Realm is the realm whose users are users of this machine. Empty means the default realm of
+	// krb5.conf.
 	Realm string `toml:"realm"`
-	// Principals name the users of others: PRINCIPAL=USER.
+	// Principals map principals of other names to users: PRINCIPAL=USER.
 	Principals []Choice `toml:"principals"`
 }
 
-// defaultKeytab is where systems keep the machine's keys.
+// defaultKeytab is the usual file with a machine's keys.
 const defaultKeytab = "/etc/krb5.keytab"
 
 // kerberosSettings are about Kerberos.
@@ -64,7 +64,7 @@ func checkPrincipals(k *checker) {
 	}
 }
 
-// splitPrincipal takes PRINCIPAL=USER apart, at the last '='.
+// splitPrincipal splits PRINCIPAL=USER at the last '='.
 func splitPrincipal(word string) (principal, user string, ok bool) {
 	i := strings.LastIndexByte(word, '=')
 	if i < 0 {
@@ -73,15 +73,15 @@ func splitPrincipal(word string) (principal, user string, ok bool) {
 	return word[:i], word[i+1:], true
 }
 
-// principals tell which user of this machine a principal is.
+// principals maps principals to users of this machine.
 type principals struct {
 	realm   string
 	named   map[string]string
 	account func(user string) (uid, gid uint32, groups []uint32, ok bool, err error)
 }
 
-// identify is gss.Config.Identify: a principal that the configuration names, or a user
-// of the own realm.
+// identify is gss.Config.Identify. It knows the principals of the configuration, and the users of
+// the server's realm.
 func (p *principals) identify(principal string) (uid, gid uint32, groups []uint32, ok bool, err error) {
 	if user, named := p.named[principal]; named {
 		return p.account(user)
@@ -93,7 +93,7 @@ func (p *principals) identify(principal string) (uid, gid uint32, groups []uint3
 	return p.account(user)
 }
 
-// openKerberos serves callers that prove who they are.
+// openKerberos adds callers with Kerberos.
 func (s *Server) openKerberos() {
 	k := &s.cfg.Kerberos
 	who := &principals{realm: k.Realm, named: make(map[string]string), account: s.users.Account}
@@ -131,16 +131,16 @@ func (s *Server) openKerberos() {
 	})
 }
 
-// maxContexts is how many contexts of callers there are at most.
+// maxContexts is the largest number of callers' contexts.
 const maxContexts = 64 << 10
 
-// contextTime is how long a client that is called back may take to make another context,
-// where it has lost the one before.
+// contextTime is how long a client with callbacks may take to make a new context after it lost
+// the old one.
 const contextTime = 10 * time.Second
 
-// protectCallbacks is nfs40.Config.Protect: callbacks go to the client's own principal,
-// under the name by which the client knows this server, and protected as its calls are
-// (RFC 7530 §3.3.3). A client whose principal is that of a user takes no calls.
+// protectCallbacks is nfs40.Config.Protect. Callbacks go to the client's own principal, from the
+// name by which the client knows this server, with the protection of the client's calls (RFC 7530
+// §3.3.3). A client whose principal is a user's gets no callbacks.
 func (s *Server) protectCallbacks(c *rpc.Cred) nfs40.Protect {
 	if !krb5.IsService(c.Principal) || !krb5.IsService(c.Target) {
 		return nil
@@ -174,7 +174,7 @@ func (s *Server) backContext(by *rpc.Cred, server, client []byte, service rpc.GS
 	return nil
 }
 
-// wantKerberos says that an export asks for it.
+// wantKerberos reports whether an export accepts Kerberos.
 func (o *offers) wantKerberos() bool {
 	gss := func(all []export.Security) bool {
 		return slices.ContainsFunc(all, func(s export.Security) bool { return s.GSSService() != 0 })

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// network is what package net calls the family of addr: 0.0.0.0 is every IPv4 address,
+// network returns the name of addr's family for package net: 0.0.0.0 means every IPv4 address,
 // and "tcp" would add those of IPv6.
 func network(addr netip.AddrPort) string {
 	if addr.Addr().Is4() {
@@ -17,7 +17,7 @@ func network(addr netip.AddrPort) string {
 	return "tcp"
 }
 
-// listenError says why an address cannot be listened on, and what to do.
+// listenError explains why the server cannot listen on an address, and what to do.
 func listenError(what string, addr netip.AddrPort, err error) error {
 	remedy := "choose another address"
 	switch {
@@ -31,7 +31,7 @@ func listenError(what string, addr netip.AddrPort, err error) error {
 	return fmt.Errorf("cannot listen for %s on %s: %w: %s", what, addr, cause(err), remedy)
 }
 
-// checkListening refuses to listen nowhere, and twice at one place.
+// checkListening rejects a configuration that listens nowhere, or twice at one address.
 func (c *Config) checkListening() error {
 	type directive struct {
 		key string
@@ -63,7 +63,7 @@ func (c *Config) checkListening() error {
 	return nil
 }
 
-// firstSaid is the first of keys that the user said, or the first of all.
+// firstSaid returns the first of keys that the user set, or the first of all.
 func (c *Config) firstSaid(keys ...string) string {
 	for _, key := range keys {
 		if c.says(key) {
@@ -73,15 +73,16 @@ func (c *Config) firstSaid(keys ...string) string {
 	return keys[0]
 }
 
-// collides: the two cannot be listened on at the same time. Every address of IPv6
-// is also every one of IPv4.
+// collides reports that the two addresses cannot both be listened on. Every address of IPv6
+// includes every one of IPv4.
 func (l Listen) collides(with Listen) bool {
 	a, b := l.Addr.Addr().Unmap(), with.Addr.Addr().Unmap()
 	covers := func(a, b netip.Addr) bool { return a == b || a.IsUnspecified() && (a.Is6() || b.Is4()) }
 	return l.Addr.Port() != 0 && l.Addr.Port() == with.Addr.Port() && (covers(a, b) || covers(b, a))
 }
 
-// addresses are what the directives mean. Without IPv6, every address is IPv4's.
+// addresses returns the addresses to listen on. On a machine without IPv6, "every address" means
+// IPv4's.
 func addresses(all []Listen) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, l := range all {
@@ -96,7 +97,7 @@ func addresses(all []Listen) []netip.AddrPort {
 	return out
 }
 
-// haveIPv6 says whether an IPv6 socket can be bound here at all.
+// haveIPv6 reports whether an IPv6 socket can be bound.
 func haveIPv6() bool {
 	fd, err := syscall.Socket(syscall.AF_INET6, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -106,7 +107,7 @@ func haveIPv6() bool {
 	return syscall.Bind(fd, &syscall.SockaddrInet6{}) == nil
 }
 
-// join is a list as log lines have it.
+// join joins a list for a log line.
 func join[T fmt.Stringer](all []T) string {
 	words := make([]string, len(all))
 	for i, a := range all {

@@ -7,7 +7,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLog writes to standard error. Under systemd the journal adds the time.
+// newLog makes a logger to standard error. Under systemd the lines have no time, because the
+// journal adds it.
 func newLog(level, format Choice) *zap.Logger {
 	l, err := zapcore.ParseLevel(string(level))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkMemory refuses a ceiling that the user gave and that is more than there
-// is: the process would be killed where calls are to wait. The default is only
-// warned of.
+// checkMemory rejects a ceiling of the user's that exceeds the memory of the machine, because the
+// kernel would kill the process before calls begin to wait. If the default is too large, it only
+// warns.
 func (c *Config) checkMemory(log *zap.Logger) error {
 	there, what := machineMemory()
 	if c.Memory.Ceiling <= there {
@@ -29,8 +29,8 @@ func (c *Config) checkMemory(log *zap.Logger) error {
 
 func wholeMegabytes(z Size) Size { return z &^ (1<<20 - 1) }
 
-// machineMemory is how much memory this process can have, and what says so: the
-// machine's, or the limit of a control group that the process is in.
+// machineMemory returns how much memory this process can have, and its source: the machine's
+// memory, or the limit of the process's control group.
 func machineMemory() (there Size, what string) {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -47,8 +47,8 @@ func machineMemory() (there Size, what string) {
 	return there, what
 }
 
-// groupLimit is the lowest memory limit of the groups in the text of
-// /proc/self/cgroup (cgroups(7)) and of those above them, below root.
+// groupLimit returns the lowest memory limit of the control groups in the text of
+// /proc/self/cgroup (cgroups(7)) and of their parents, below root.
 func groupLimit(root, text string) (lowest Size, ok bool) {
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -15,43 +15,43 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
 )
 
-// A metric is an entry of the registry: a description, and how its values are found in
-// what the rooms counted.
+// A metric is an entry of the registry: a description, and a function that reads its values from
+// a snapshot.
 type metric struct {
 	name string
-	// help is Prometheus's text, meaning that of docs/running.md.
+	// help is the text for Prometheus, meaning the text for docs/running.md.
 	help, meaning string
 	labels        []string
 	kind          prometheus.ValueType
-	// read calls put with each value, and the values of the labels.
+	// read calls put with each value and its labels.
 	read func(c *counted, put func(v float64, labels ...string))
 }
 
-// counted is a snapshot of all that the rooms count.
+// counted is a snapshot of the counters of all packages.
 type counted struct {
 	calls rpc.Stats
 	gss   gss.Stats
-	// groups are of users' groups.
+	// groups counts look-ups of users' groups.
 	groups identity.GroupsStats
-	// operations are those of NFSv4.
+	// operations counts NFSv4 operations.
 	operations []nfs4.OperationStats
 	memory     mem.Stats
 	seats      census.Stats
 	polls      busypoll.Stats
-	// held and limit are descriptors for files; limit is 0 where the exports bring file
-	// systems of their own.
+	// held and limit count descriptors for files; limit is 0 if the exports bring their own file
+	// systems.
 	held, limit int
 	failedSyncs uint64
 	transports  []carried
 }
 
-// carried is what one transport counts.
+// carried is the traffic of one transport.
 type carried struct {
 	name string
 	traffic
 }
 
-// count takes a snapshot. Each room has one of its own, of one moment.
+// count takes a snapshot. The counters of one package are from one moment.
 func (s *Server) count() *counted {
 	c := &counted{calls: s.rpc.Stats(), memory: s.pool.Stats(), seats: s.census.Stats(), polls: s.polls.Stats(), groups: s.groups.Stats()}
 	if s.gss != nil {
@@ -76,7 +76,7 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-// metrics are all but the histograms of durations.
+// metrics are all metrics except the histograms of durations.
 var metrics = []metric{
 	{name: "nfsrdmad_calls_total", help: "RPC calls that ended.", kind: counter,
 		meaning: "calls that ended. `failed` is a MNT that was refused; what NFS procedures answer counts as `success`",
@@ -224,7 +224,7 @@ var metrics = []metric{
 		read:    ofKinds(func(t *traffic) []count { return t.faults })},
 }
 
-// ofTransports reads one value for each transport.
+// ofTransports returns a read function with one value for each transport.
 func ofTransports(value func(*traffic) float64) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
 		for i := range c.transports {
@@ -234,7 +234,7 @@ func ofTransports(value func(*traffic) float64) func(*counted, func(float64, ...
 	}
 }
 
-// ofKinds reads several values for each transport.
+// ofKinds returns a read function with several values for each transport.
 func ofKinds(values func(*traffic) []count) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
 		for i := range c.transports {
@@ -246,7 +246,7 @@ func ofKinds(values func(*traffic) []count) func(*counted, func(float64, ...stri
 	}
 }
 
-// ofReasons reads how many connections were refused, or ended, for each reason.
+// ofReasons returns a read function for the numbers of connections refused, or ended, by reason.
 func ofReasons(refusals bool) func(*counted, func(float64, ...string)) {
 	return func(c *counted, put func(float64, ...string)) {
 		for _, why := range census.Reasons() {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// collector turns the rooms' own counters into metrics when they are asked for, so
-// that nothing is paid for metrics on the way of a call.
+// A collector makes metrics from the packages' own counters when Prometheus asks for them, so
+// that metrics cost nothing during a call.
 type collector struct {
 	s     *Server
-	descs []*prometheus.Desc // of metrics
+	descs []*prometheus.Desc // of metrics, in the same order
 }
 
 func newCollector(s *Server) *collector {
@@ -46,12 +46,12 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metricsConnections is how many connections to the metrics there are at a time. Others
-// wait unaccepted, so that they take none of the descriptors that files and clients need.
+// metricsConnections is how many connections to the metrics endpoint there may be at a time.
+// Further ones wait unaccepted, so that they use no descriptors of files and clients.
 const metricsConnections = 16
 
-// serveMetrics serves them where the configuration says so, and returns what
-// ends that. Metrics are never a reason not to serve files.
+// serveMetrics serves metrics if configured, and returns a function that ends that. If it fails,
+// the server runs without metrics.
 func (s *Server) serveMetrics() (stop func(context.Context)) {
 	if s.cfg.Metrics == "" {
 		return func(context.Context) {}

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// MountCommands are lines for people: the commands that mount the first export, for
-// each address, with headings that a shell takes for comments.
+// MountCommands returns the commands that mount the first export, for each address, with headings
+// that are comments in a shell.
 func (s *Server) MountCommands() []string {
 	only3 := !slices.ContainsFunc(nfsVersions[1:], s.cfg.serves)
 	return mountCommands(s.offers.all()[0].Name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
 
-// mountCommands are, for each of the addresses that a client elsewhere could use,
-// the commands that mount an export: by RDMA and by TCP. The client takes the highest
-// version that is served. NFSv3 alone needs more to be said: MOUNT is asked by TCP
-// whatever the transport.
+// mountCommands returns, for each address that another machine could use, the commands that mount
+// an export over RDMA and over TCP. A client uses the highest version that is served. If only
+// NFSv3 is served, the commands also name the port of MOUNT, which clients call over TCP with
+// both transports.
 func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort, own []netip.Addr) []string {
 	if only3 && len(tcpAddrs) == 0 {
 		return []string{"# Nothing can be mounted: for NFSv3, Linux asks for the export by TCP, and this server does not listen for TCP (--tcp)."}
@@ -26,7 +26,7 @@ func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort
 	var byRDMA, byTCP []string
 	for _, p := range own {
 		if p = p.Unmap(); p.IsLinkLocalUnicast() && p.Is6() {
-			continue // needs the client's own interface name
+			continue // the client would have to add the name of its interface
 		}
 		rdmaPort, tcpPort := portFor(p, rdmaAddrs), portFor(p, tcpAddrs)
 		host := p.String()
@@ -58,7 +58,7 @@ func mountCommands(name string, only3 bool, rdmaAddrs, tcpAddrs []netip.AddrPort
 	return lines
 }
 
-// shellWord is s as a shell takes it for one word.
+// shellWord quotes s for a shell if necessary.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+,", r)
@@ -69,8 +69,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// portFor is where a client that calls an address finds one of the listeners, or
-// 0.
+// portFor returns the port at which a client finds a listener at address p, or 0.
 func portFor(p netip.Addr, listeners []netip.AddrPort) uint16 {
 	for _, l := range listeners {
 		a := l.Addr().Unmap()
@@ -81,7 +80,7 @@ func portFor(p netip.Addr, listeners []netip.AddrPort) uint16 {
 	return 0
 }
 
-// ownAddresses are those of this machine's interfaces.
+// ownAddresses returns the addresses of this machine's interfaces.
 func ownAddresses() []netip.Addr {
 	var out []netip.Addr
 	all, _ := net.InterfaceAddrs()

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tellSystemd says how the daemon is. Outside of systemd (no NOTIFY_SOCKET), and in a program
-// that only has a server in it, it does nothing.
+// tellSystemd reports the daemon's state. It does nothing outside of systemd (no NOTIFY_SOCKET),
+// or if a program embeds the server.
 func (s *Server) tellSystemd(state string) {
 	if s.daemon {
 		_, _ = daemon.SdNotify(false, state)
 	}
 }
 
-// notifyReady says that the daemon serves, and with what.
+// notifyReady reports that the daemon serves, with a status text.
 func (s *Server) notifyReady(status string) {
 	s.tellSystemd(fmt.Sprintf("%s\nSTATUS=%s", daemon.SdNotifyReady, strings.ReplaceAll(status, "\n", "; ")))
 }
 
-// notifyReloading says that the configuration is read again; notifyReady follows. The time
-// tells which of several requests to reload this is the answer to (Type=notify-reload).
+// notifyReloading reports that the configuration is being read again; notifyReady follows. By the
+// time in it, systemd knows which request to reload it answers (Type=notify-reload).
 func (s *Server) notifyReloading() {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) == nil {
@@ -31,8 +31,8 @@ func (s *Server) notifyReloading() {
 	}
 }
 
-// notifyStopping says that the daemon ends within a time. TimeoutStopSec= of the
-// unit may be shorter: it is extended, and a second is for the process to go.
+// notifyStopping reports that the daemon ends within this time. TimeoutStopSec= of the unit may
+// be shorter, so it asks for more time, with a second for the process to exit.
 func (s *Server) notifyStopping(within time.Duration) {
 	s.tellSystemd(fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", daemon.SdNotifyStopping, (within + time.Second).Microseconds()))
 }

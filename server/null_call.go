@@ -7,9 +7,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
 
-// null makes a NULL call to the server that listens at an address, on a connection of its own:
-// the shortest proof that there is one and that it answers. An address of every interface is
-// called by the loopback interface.
+// null makes a NULL call to a server, on a new connection: the shortest proof that the server
+// answers. If it listens on every interface, null uses the loopback interface.
 func null(ctx context.Context, t *transport, at netip.AddrPort, program, version uint32) error {
 	switch at.Addr() {
 	case netip.IPv4Unspecified():

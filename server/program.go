@@ -14,20 +14,20 @@ import (
 
 // A program is an entry of the registry: one version of an RPC program.
 type program struct {
-	// name is the label of metrics and the field of log lines.
+	// name is the program's label in metrics and log lines.
 	name            string
 	number, version uint32
-	// over are the transports that rpcbind names for it.
+	// over are the transports to register with rpcbind.
 	over []string
-	// versions of NFS that it is for: it is served where one of them is.
+	// versions are the versions of NFS that need the program. It is served if one of them is.
 	versions []string
 	open     func(*Server) rpc.Program
 }
 
-// served says whether the configuration wants the program.
+// served reports whether the configuration needs the program.
 func (p *program) served(c *Config) bool { return slices.ContainsFunc(p.versions, c.serves) }
 
-// programs are all that are served.
+// programs are all programs.
 var programs = []program{
 	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, nfsVersions[:1],
 		func(s *Server) rpc.Program {
@@ -36,12 +36,12 @@ var programs = []program{
 			return nfs
 		}},
 	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, nfsVersions[1:], (*Server).nfs4Program},
-	// By TCP alone (RFC 8267 §5.1), though it is served over both.
+	// Registered for TCP only (RFC 8267 §5.1), though served over both.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, nfsVersions[:1],
 		func(s *Server) rpc.Program { return mount3.New(s.offers.table) }},
 }
 
-// programName is a program's name in logs and metrics, or its number.
+// programName returns a program's name in logs and metrics, or its number if it has none.
 func programName(number uint32) string {
 	for i := range programs {
 		if programs[i].number == number {

@@ -8,23 +8,23 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// A provider is an entry of the registry: what carries RDMA.
+// A provider is an entry of the registry: an implementation of RDMA.
 type provider struct {
-	// settings are its keys of the configuration.
+	// settings are its keys in the configuration.
 	settings []setting
-	// findings say what this machine has of it.
+	// findings report for doctor what this machine has for it.
 	findings []func() Finding
 	open     func(*Server) (rdmaDevice, error)
 }
 
-// An rdmaDevice is a provider that was opened.
+// An rdmaDevice is an open provider.
 type rdmaDevice interface {
 	rdmacm.Provider
-	// traffic is what it counts besides the transport.
+	// traffic returns its own counters, besides those of the transport.
 	traffic() traffic
 }
 
-// softwareRNIC is iWARP in user space, over TCP. It needs no device.
+// softwareRNIC is iWARP in user space, over TCP. It needs no hardware.
 var softwareRNIC = provider{
 	settings: []setting{
 		choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
@@ -65,7 +65,7 @@ func (d softwareDevice) traffic() traffic {
 	}}
 }
 
-// total is the sum over all causes.
+// total returns the sum over all causes.
 func total(by map[wire.Cause]uint64) (sum uint64) {
 	for _, n := range by {
 		sum += n

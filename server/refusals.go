@@ -15,13 +15,13 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// Lines about callers that are refused, so that an administrator finds the reason in the log.
-// The rooms below call these functions for each refusal.
+// Log lines about refused callers, so that an administrator finds the reason. The packages below
+// call these functions for each refusal.
 
-// longestPath bounds the bytes of a client's path in a line.
+// longestPath is how many bytes of a client's path a line shows.
 const longestPath = 256
 
-// remedies are what to do about refused mounts.
+// remedies are the advice for refused mounts.
 var remedies = map[export.Reason]string{
 	export.NoExport:         "mount a path that `nfsrdmad probe` or `showmount -e` lists for this client, or add an export",
 	export.NotAClient:       "add the address to the export's option clients=",
@@ -29,8 +29,8 @@ var remedies = map[export.Reason]string{
 	export.Stranger:         "add the address to the option clients= of an export",
 }
 
-// mountRefused writes a line for a mount that is refused. A name of version 4 that no export
-// has is no warning: users and programs look for names that are not there.
+// mountRefused writes a line for a refused mount. A name that an NFSv4 client looks up and that
+// no export has is no warning, because users and programs often look for names that do not exist.
 func (s *Server) mountRefused(r *export.Refusal) {
 	client, level, text := r.Client.Addr().Unmap(), zapcore.WarnLevel, "mount refused"
 	if _, v4 := r.Status.(nfs4wire.NFSStat4); v4 && r.Reason == export.NoExport {
@@ -55,9 +55,9 @@ func (s *Server) mountRefused(r *export.Refusal) {
 	})
 }
 
-// flavorRefused writes a line for a caller whose flavor its export does not take. It is no
-// warning: a client that finds the flavors out by itself is refused once on its way. The
-// export has flavors for the client, or none was refused.
+// flavorRefused writes a line for a caller whose flavor the export does not accept. It is no
+// warning: a client that tries flavors by itself is refused at first. The export has at least one
+// flavor for the client, because it refused one.
 func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security) {
 	client := c.Peer.Addr().Unmap()
 	s.lines.write(zapcore.InfoLevel, "flavor refused", client, func() []zap.Field {
@@ -72,7 +72,8 @@ func (s *Server) flavorRefused(c *rpc.Conn, e *export.Export, as export.Security
 	})
 }
 
-// principalRefused writes a line for a caller without an account that an export refuses.
+// principalRefused writes a line for a caller without an account, if the export refuses such
+// callers.
 func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal string) {
 	client := c.Peer.Addr().Unmap()
 	s.lines.write(zapcore.WarnLevel, "principal without an account refused", client, func() []zap.Field {
@@ -83,8 +84,8 @@ func (s *Server) principalRefused(c *rpc.Conn, e *export.Export, principal strin
 	})
 }
 
-// usualReasons say nothing to an administrator: a client that had a context
-// before a restart makes another.
+// usualReasons are reasons without a line: after a restart, for example, a client simply makes a
+// new context.
 var usualReasons = []gss.Reason{gss.UnknownHandle, gss.SeqExhausted, gss.Stale, gss.Replayed, gss.RefusedHandle, gss.Evicted}
 
 // contextRefused is gss.Config.Notify.
@@ -94,7 +95,7 @@ func (s *Server) contextRefused(e *gss.Event) {
 	}
 	client, level := e.Peer.Addr().Unmap(), zapcore.WarnLevel
 	if e.Reason == gss.UnknownPrincipal && krb5.IsMachine(e.Principal) {
-		level = zapcore.DebugLevel // it mounts, and acts for no user
+		level = zapcore.DebugLevel // the client's machine mounts, and acts for no user
 	}
 	s.lines.write(level, "Kerberos: "+e.Reason.String(), client, func() []zap.Field {
 		fields := []zap.Field{zap.Stringer("client", client), zap.Stringer("reason", e.Reason), zap.String("cause", e.Cause)}

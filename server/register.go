@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// registering bounds the conversation with rpcbind: it is on this machine.
+	// registering bounds a conversation with rpcbind, which is on this machine.
 	registering = 5 * time.Second
-	// registerEvery is how often rpcbind is asked whether it still knows the services: it
-	// forgets them when it restarts.
+	// registerEvery is how often the registration is checked, because rpcbind forgets it when it
+	// restarts.
 	registerEvery = time.Minute
-	// answering bounds how long a server that is registered may take to answer.
+	// answering is how long a registered server may take to answer.
 	answering = time.Second
 )
 
-// A registration is what rpcbind is to say of this server.
+// A registration keeps this server registered with rpcbind.
 type registration struct {
 	s      *Server
 	client rpcbind.Client
-	// now asks for a comparison before its time.
+	// now requests a check at once.
 	now chan struct{}
 
 	mu    sync.Mutex
-	last  string // what went wrong when it was last compared
+	last  string // the error of the last check
 	ended bool
 }
 
@@ -40,7 +40,7 @@ func (s *Server) newRegistration() *registration {
 	return &registration{s: s, now: make(chan struct{}, 1), client: rpcbind.Client{Dial: tcp.DialConfig{}.Dialer(), Owner: "nfsrdmad"}}
 }
 
-// wanted is what is to be registered; none where the configuration says so.
+// wanted returns the mappings to register; none if the configuration disables rpcbind.
 func (r *registration) wanted() []rpcbind.Mapping {
 	if on := r.s.cfg.Rpcbind; on != nil && !*on {
 		return nil
@@ -48,8 +48,7 @@ func (r *registration) wanted() []rpcbind.Mapping {
 	return mappings(r.s.cfg, r.s.addrs)
 }
 
-// keep compares what rpcbind says with what it is to say: once a minute, and when it is asked
-// to, until ctx ends.
+// keep checks the registration once a minute, and when soon requests it, until ctx ends.
 func (r *registration) keep(ctx context.Context) {
 	tick := time.NewTicker(registerEvery)
 	defer tick.Stop()
@@ -64,7 +63,7 @@ func (r *registration) keep(ctx context.Context) {
 	}
 }
 
-// soon has the registration compared: rpcbind may have restarted.
+// soon requests a check, because rpcbind may have restarted.
 func (r *registration) soon() {
 	select {
 	case r.now <- struct{}{}:
@@ -72,9 +71,9 @@ func (r *registration) soon() {
 	}
 }
 
-// compare tells rpcbind where NFS and MOUNT are served, where it does not know it. A line says
-// what went wrong, once. Without rpcbind clients name the ports themselves, so that is no
-// failure.
+// compare registers NFS and MOUNT with rpcbind, if rpcbind does not have them. It writes a line
+// when the result changes. A failure does not matter much: without rpcbind clients name the ports
+// themselves.
 func (r *registration) compare(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +104,7 @@ func (r *registration) compare(ctx context.Context) {
 	}
 }
 
-// end takes the registration back, once nothing listens any more.
+// end removes the registration. The server no longer listens by then.
 func (r *registration) end(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +120,7 @@ func (r *registration) end(ctx context.Context) {
 	}
 }
 
-// listensOn says that an address is one that this server listens on.
+// listensOn reports whether this server listens on an address.
 func (s *Server) listensOn(a netip.AddrPort) bool {
 	for _, t := range s.transports {
 		for _, l := range t.listeners {
@@ -133,7 +132,7 @@ func (s *Server) listensOn(a netip.AddrPort) bool {
 	return false
 }
 
-// answers says that a server answers where a service is registered.
+// answers reports whether a server answers at the address of a mapping.
 func answers(ctx context.Context, m rpcbind.Mapping) bool {
 	for i := range transports {
 		if t := &transports[i]; rpcbind.Netid(t.netid, m.Address.Addr()) == m.Netid {
@@ -145,9 +144,9 @@ func answers(ctx context.Context, m rpcbind.Mapping) bool {
 	return false
 }
 
-// mappings are what rpcbind is told: programs where they are listened on, by the netids
-// of RFC 5665 §5.1 and RFC 8166 §9. rpcbind knows one address for a netid: the first
-// counts.
+// mappings returns the registrations for rpcbind: each program at the addresses of its
+// transports, with the netids of RFC 5665 §5.1 and RFC 8166 §9. rpcbind has one address for each
+// netid: the first one.
 func mappings(cfg *Config, addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
 	var all []rpcbind.Mapping
 	for _, p := range programs {
@@ -175,8 +174,8 @@ func (p *program) mappings(netids string, addrs []netip.AddrPort) (all []rpcbind
 	return all
 }
 
-// bothFamilies is what an address stands for: a socket of every IPv6 address
-// takes connections by IPv4, too.
+// bothFamilies returns the addresses that a listener serves: a socket for every IPv6 address also
+// accepts IPv4 connections.
 func bothFamilies(a netip.AddrPort) []netip.AddrPort {
 	if a.Addr() != netip.IPv6Unspecified() {
 		return []netip.AddrPort{a}

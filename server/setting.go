@@ -8,30 +8,28 @@ import (
 	"time"
 )
 
-// A setting is an entry of the registry: a key of the configuration, and all that is
-// said of it, but for the field of Config that keeps it (which has the key as its tag)
-// and what the rooms make of it.
+// A setting is an entry of the registry: a key of the configuration, with everything about it
+// except for the field of Config with its value (whose tag is the key) and the effect of that
+// value.
 type setting struct {
-	// key is dotted: "memory.ceiling".
+	// key is the dotted key: "memory.ceiling".
 	key string
-	// usual is the default, as documentation shows it.
+	// usual is the default, for documentation.
 	usual string
 	// meaning is the text of docs/configuration.md.
 	meaning string
-	// check gives the key its default and looks at its value; nil where nothing is to
-	// be done.
+	// check sets the default and checks the value; it may be nil.
 	check func(*checker)
-	// flag is the help text of the flag that stands above the file; empty where there
-	// is none. said or add takes what the flag says: said once, add each of several
-	// words, after reset.
+	// flag is the help text of the flag that overrides the file; empty if there is none. A flag
+	// with one value sets it by said; a repeatable flag calls reset, and then add for each value.
 	flag  string
-	name  string // of the flag, where it is not the key's
+	name  string // the flag's name, if it differs from the key
 	said  func(c *Config, word string)
 	reset func(c *Config)
 	add   func(c *Config, word string) error
 }
 
-// flagName is the key as a flag has it.
+// flagName returns the name of the flag.
 func (s *setting) flagName() string {
 	if s.name != "" {
 		return s.name
@@ -39,13 +37,13 @@ func (s *setting) flagName() string {
 	return strings.ReplaceAll(s.key, "_", "-")
 }
 
-// flagged gives the flag another name than the key's.
+// flagged gives the flag another name.
 func (s setting) flagged(name string) setting {
 	s.name = name
 	return s
 }
 
-// and adds a check.
+// and adds a check to the setting.
 func (s setting) and(more func(*checker)) setting {
 	first := s.check
 	s.check = func(k *checker) {
@@ -55,10 +53,10 @@ func (s setting) and(more func(*checker)) setting {
 	return s
 }
 
-// quoted is a string as documentation shows it.
+// quoted formats a string for documentation.
 func quoted(s string) string { return "`" + strconv.Quote(s) + "`" }
 
-// shownDefault is a number, size or duration as documentation shows it.
+// shownDefault formats a number, size or duration for documentation.
 func shownDefault(v any) string {
 	if text, ok := v.(fmt.Stringer); ok {
 		return quoted(text.String())
@@ -66,13 +64,13 @@ func shownDefault(v any) string {
 	return fmt.Sprintf("`%v`", v)
 }
 
-// number is a setting with a default and a range.
+// number makes a setting with a default and a range.
 func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most T, meaning string) setting {
 	return setting{key: key, usual: shownDefault(usual), meaning: meaning,
 		check: func(k *checker) { within(k, key, at(k.c), usual, least, most) }}
 }
 
-// optional is a number that may be left out, and has a range where it is not.
+// optional makes a number that may be missing, with a range if it is given.
 func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
 	return setting{key: key, usual: without, meaning: meaning,
 		check: func(k *checker) {
@@ -82,18 +80,18 @@ func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, w
 		}}
 }
 
-// Durations that a key may have. Below the shortest no network answers in time.
+// The range of durations. No network answers faster than the shortest.
 const (
 	shortest = Duration(100 * time.Millisecond)
 	longest  = Duration(24 * time.Hour)
 )
 
-// timeout is a duration with the range of all.
+// timeout makes a duration with this range.
 func timeout(key string, at func(*Config) *Duration, usual time.Duration, meaning string) setting {
 	return number(key, at, Duration(usual), shortest, longest, meaning)
 }
 
-// choice is one of a few words; the first is the default.
+// choice makes a setting with a fixed list of words. The first is the default.
 func choice(key string, at func(*Config) *Choice, words []string, flag, meaning string) setting {
 	return setting{key: key, usual: quoted(words[0]), flag: flag, meaning: meaning,
 		said: func(c *Config, word string) { *at(c) = Choice(word) },
@@ -108,8 +106,8 @@ func choice(key string, at func(*Config) *Choice, words []string, flag, meaning 
 		}}
 }
 
-// listening is where a transport listens: on its port of every address, unless the user
-// says otherwise. "none" stands alone.
+// listening makes the setting of a transport's addresses. The default is its port on every
+// address. "none" must be the only element.
 func listening(t *transport) setting {
 	return setting{key: t.name, usual: "`[" + strconv.Quote(everyAddress(t.port).String()) + "]`", flag: t.flag, meaning: t.meaning,
 		reset: func(c *Config) { *t.listen(c) = nil },
@@ -130,7 +128,7 @@ func listening(t *transport) setting {
 		}}
 }
 
-// settingOf finds a key.
+// settingOf finds a setting by its key.
 func settingOf(key string) *setting {
 	for i := range settings {
 		if settings[i].key == key {

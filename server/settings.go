@@ -8,8 +8,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 )
 
-// settings are all keys of the configuration, in the order of documentation and
-// checks.
+// settings are all keys of the configuration, in the order of documentation and checks.
 var settings = slices.Concat(whereToListen(), daemonSettings, softwareRNIC.settings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
 
 func whereToListen() (all []setting) {
@@ -19,11 +18,11 @@ func whereToListen() (all []setting) {
 	return all
 }
 
-// usualBusyPoll is some three times what a client on the same machine or its network takes to
-// follow a reply with a call.
+// usualBusyPoll is about three times as long as a client on the same machine or network takes
+// from a reply to its next call.
 const usualBusyPoll = Duration(100 * time.Microsecond)
 
-// daemonSettings are about the process as a whole.
+// daemonSettings concern the process as a whole.
 var daemonSettings = []setting{
 	{key: "state_dir", usual: quoted(DefaultStateDir),
 		flag:    "directory that keeps what outlives a restart (default " + DefaultStateDir + ")",
@@ -60,7 +59,7 @@ var daemonSettings = []setting{
 		"what the daemon remembers of calls that change something may take so much, beside payload memory, so that a call of NFSv3 or 4.0 that comes again is answered and not executed again. A reply takes some 500 bytes. A connection's last replies, as many as it may have calls under way (128 over TCP, `credits` over RDMA), go only when everybody has no more than that: raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
 }
 
-// rdmaSettings are about RDMA connections, whatever carries them.
+// rdmaSettings concern RDMA connections with any provider.
 var rdmaSettings = []setting{
 	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, []string{"auto", "verbs", "iwarp"},
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
@@ -71,7 +70,7 @@ var rdmaSettings = []setting{
 		"inline threshold: the largest message sent without chunks. A multiple of 1K, from 1K to 256K; the peer may ask for less").and(checkInline),
 }
 
-// limitSettings bound peers.
+// limitSettings bound the resources of peers.
 var limitSettings = []setting{
 	optional("limits.connections", func(c *Config) *int { return &c.Limits.Connections }, 1, 1<<20, "what open files allow, 32768 at most",
 		"connections at a time, over both transports together. A newcomer beyond that takes the place of another connection, or is refused: see [security.md](security.md#what-a-peer-can-cost). Of the limit of open files (`ulimit -n`, `LimitNOFILE=` in the unit) 64 are the daemon's, a sixteenth, 1024 at most, is for calls in progress; connections have half of the rest, or up to three quarters if more are asked for here, and files what is left. A larger number than that allows is cut, and a line in the log says so"),
@@ -94,7 +93,7 @@ var limitSettings = []setting{
 		meaning: "a TCP connection without calls is closed after this; `\"0s\"` is none. Linux clients connect again when they need to"},
 }
 
-// exportSettings are those of each export.
+// exportSettings are the keys of each export.
 var exportSettings = []setting{
 	{key: "export.path", usual: "required",
 		meaning: "the directory. File systems mounted beneath it are not part of it, unless the option `crossmnt` is given"},

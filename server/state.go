@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
-// stateDir is the directory that outlives the process. One daemon at a time has
+// A stateDir is the directory of the data that survives the process. One daemon at a time uses
 // it.
 type stateDir struct {
 	path string
@@ -42,8 +42,8 @@ func openState(path string) (*stateDir, error) {
 	return &stateDir{path, lock}, nil
 }
 
-// checkStateDir refuses a directory in which others may replace what the daemon
-// keeps there. It is not put right here: what is in it already may be theirs.
+// checkStateDir rejects a directory in which other users may replace files. It does not repair
+// the permissions, because its content may already be theirs.
 func checkStateDir(path string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -60,15 +60,14 @@ func checkStateDir(path string) error {
 	return nil
 }
 
-// ownOrRoots: a file of this owner is this process's own. The superuser may read
-// and replace everything anyway.
+// ownOrRoots reports whether a file's owner is this process's user or root, which can read and
+// replace everything anyway.
 func ownOrRoots(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
 func (s *stateDir) close() { s.lock.Close() }
 
-// handleKey is the secret that seals file handles. Made at the first start, on
-// stable storage before it is used: handles sealed with it must be good after
-// any crash.
+// handleKey returns the secret that seals file handles. The first start makes it, and stores it
+// durably before its first use, because handles sealed with it must stay valid after a crash.
 func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 	file := filepath.Join(s.path, keyFile)
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -97,7 +96,7 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 	return [export.KeySize]byte(b), nil
 }
 
-// sizeOf says how long a key is that is not as long as it should be.
+// sizeOf describes the size of a key of a wrong size.
 func sizeOf(b []byte, want int) string {
 	if len(b) > want {
 		return fmt.Sprintf("more than %d", want)
@@ -105,9 +104,8 @@ func sizeOf(b []byte, want int) string {
 	return fmt.Sprint(len(b))
 }
 
-// checkKey refuses a key that others may have read or written. Taking the rights
-// away now would not make it a secret again, so that is for the administrator to
-// decide.
+// checkKey rejects a key that other users may have read or written. The daemon does not repair
+// the permissions, because the key would still not be secret; the administrator has to decide.
 func checkKey(f *os.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -125,8 +123,7 @@ func checkKey(f *os.File) error {
 	return nil
 }
 
-// writeDurably writes a file so that it is there whole, or not at all, after a
-// crash at any moment.
+// writeDurably writes a file so that after a crash it is complete or not there.
 func writeDurably(file string, content []byte) error {
 	dir := filepath.Dir(file)
 	f, err := os.CreateTemp(dir, filepath.Base(file)+".new")

@@ -8,27 +8,26 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 )
 
-// A transport is an entry of the registry: a way that calls come by.
+// A transport is an entry of the registry.
 type transport struct {
-	// name is the configuration's key and the flag, and the label of metrics and the
-	// field of log lines.
+	// name is the configuration's key, the flag, and the label in metrics and log lines.
 	name string
-	// title is how messages for people call it, carriedBy how doctor does.
+	// title is its name in messages, carriedBy its name in doctor.
 	title, carriedBy string
-	// port is the default, on every address; listen is what the user says instead.
+	// port is the default port, on every address. listen returns the configured addresses.
 	port   uint16
 	listen func(*Config) *[]Listen
-	// flag is the flag's help text, meaning the key's in docs/configuration.md.
+	// flag is the help text of the flag, meaning the text of the key in docs/configuration.md.
 	flag, meaning string
-	// netid is the kind of its netids, for rpcbind.
+	// netid is its netid without the address family, for rpcbind.
 	netid string
-	// open puts it together over the rooms of a server that starts.
+	// open makes the carrier of a server that starts.
 	open func(*Server) (carrier, error)
 	// dial connects to a server.
 	dial func(context.Context, netip.AddrPort) (rpc.Client, error)
 }
 
-// transports are all that there are, in the order in which they are opened and shown.
+// transports are all transports, in the order in which they are opened and shown.
 var transports = []transport{
 	{
 		name: "rdma", title: "RDMA", carriedBy: "software RDMA",
@@ -56,47 +55,47 @@ func transportOf(name string) *transport {
 	return nil
 }
 
-// A carrier is a transport that was put together.
+// A carrier is an open transport.
 type carrier interface {
-	// listen makes a listener, whose serve takes connections.
+	// listen makes a listener. Its serve accepts connections.
 	listen(netip.AddrPort) (*listener, error)
-	// shutdown lets the last answers leave and ends the connections; close cuts them.
+	// shutdown sends the last answers and ends the connections; close cuts them.
 	shutdown(context.Context) error
 	close() error
-	// traffic is a snapshot of what it counts.
+	// traffic returns the current counters.
 	traffic() traffic
 }
 
-// A listener is one address that is listened on. close ends serve.
+// A listener listens on one address. close ends serve.
 type listener struct {
 	addr  netip.AddrPort
 	serve func() error
 	close func() error
 }
 
-// traffic is what each transport counts.
+// traffic holds the counters of a transport.
 type traffic struct {
-	open              int64 // connections, now
+	open              int64 // current connections
 	accepted, stalled uint64
-	bytes, malformed  []count // by way, and by kind
+	bytes, malformed  []count // by way, and by kind of error
 	faults            []count // by reason
 }
 
-// A count is one of several, by the value of a label.
+// A count is the value for one value of a label.
 type count struct {
 	label string
 	n     uint64
 }
 
-// A running transport is one of a Server's.
+// A running is an open transport with its listeners.
 type running struct {
 	*transport
 	carrier
 	listeners []*listener
 }
 
-// openTransport puts a transport together and listens where the configuration says. What
-// was opened is in s.transports, on an error, too.
+// openTransport opens a transport and listens on its configured addresses. On an error,
+// s.transports has what was opened, so that the caller can close it.
 func (s *Server) openTransport(t *transport) error {
 	c, err := t.open(s)
 	if err != nil {
@@ -124,7 +123,7 @@ func (s *Server) running(name string) *running {
 	return nil
 }
 
-// addrs is what a transport listens on.
+// addrs returns the addresses that a transport listens on.
 func (s *Server) addrs(name string) []netip.AddrPort {
 	var all []netip.AddrPort
 	for _, l := range s.running(name).listeners {
@@ -133,8 +132,8 @@ func (s *Server) addrs(name string) []netip.AddrPort {
 	return all
 }
 
-// RDMAAddrs is what the server listens on for RDMA.
+// RDMAAddrs returns the addresses that the server listens on for RDMA.
 func (s *Server) RDMAAddrs() []netip.AddrPort { return s.addrs("rdma") }
 
-// TCPAddrs is what the server listens on for TCP.
+// TCPAddrs returns the addresses that the server listens on for TCP.
 func (s *Server) TCPAddrs() []netip.AddrPort { return s.addrs("tcp") }

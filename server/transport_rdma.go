@@ -67,7 +67,7 @@ func (c *rdmaCarrier) listen(addr netip.AddrPort) (*listener, error) {
 			return nil, listenError("RDMA ("+d.Name()+")", addr, err)
 		}
 		all = append(all, l)
-		addr = l.Addr() // with the port that the first one found
+		addr = l.Addr() // later devices use the port that the first one got
 	}
 	return &listener{addr: addr, close: end, serve: func() error {
 		var running errgroup.Group

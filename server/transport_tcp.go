@@ -35,7 +35,7 @@ func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
 	return c.over(l), nil
 }
 
-// over is a listener that there is already.
+// over makes a listener of an existing one.
 func (c *tcpCarrier) over(l net.Listener) *listener {
 	return &listener{
 		addr:  l.Addr().(*net.TCPAddr).AddrPort(),

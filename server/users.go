@@ -9,14 +9,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 )
 
-// openUsers makes what knows the users of this machine: for owners of files, principals,
-// and callers whose groups are looked up.
+// openUsers makes the maps of this machine's users and groups: for owners of files, for
+// principals, and for callers whose groups are looked up.
 func (s *Server) openUsers() {
 	s.users = identity.New(identity.Config{Domain: s.cfg.NFS.Domain})
 	s.groups = identity.NewGroups(identity.GroupsConfig{Look: s.users.GroupsOf, Failed: (&failedGroups{log: s.log}).failed})
 }
 
-// failedGroups writes a line where groups cannot be looked up: one in clientLineEvery.
+// failedGroups writes a line when groups cannot be looked up, one in clientLineEvery.
 type failedGroups struct {
 	log *zap.Logger
 

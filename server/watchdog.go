@@ -13,14 +13,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// watch feeds systemd's watchdog (WatchdogSec= of the unit) for as long as each listener
-// answers a NULL call, until ctx ends. Without a watchdog it does nothing.
+// watch feeds systemd's watchdog (WatchdogSec= of the unit) as long as each listener answers a
+// NULL call, until ctx ends. Without a watchdog it does nothing.
 func (s *Server) watch(ctx context.Context) {
 	within, err := daemon.SdWatchdogEnabled(false)
 	if err != nil || within == 0 || !s.daemon {
 		return
 	}
-	// Three checks have to fail before systemd ends the process.
+	// Systemd ends the process after three failed checks.
 	tick := time.NewTicker(within / 4)
 	defer tick.Stop()
 	for {
@@ -37,9 +37,9 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
-// answers says that each listener answers before ctx ends. One that refuses the connection, as
-// it does where there are too many, answers: only silence is a sign that the daemon is stuck. A
-// flood of clients so never ends the process.
+// answers reports whether each listener answers before ctx ends. A refused connection counts as
+// an answer, so that a flood of clients never ends the process: only silence shows that the
+// daemon hangs.
 func (s *Server) answers(ctx context.Context) bool {
 	p := s.anyProgram()
 	var silent atomic.Bool
@@ -74,12 +74,12 @@ func isHere(a netip.Addr) bool {
 	})
 }
 
-// anyProgram is one that is served.
+// anyProgram returns a program that is served.
 func (s *Server) anyProgram() *program {
 	for i := range programs {
 		if programs[i].served(s.cfg) {
 			return &programs[i]
 		}
 	}
-	panic("no program is served") // which the configuration's check refuses
+	panic("no program is served") // the check of the configuration prevents this
 }

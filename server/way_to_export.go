@@ -9,32 +9,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ways lead to the directories of exports.
+// ways finds the paths to the directories of exports.
 type ways struct {
 	all []ExportConfig
-	at  []*location // by export; nil: it is not known
+	at  []*location // by export; nil if unknown
 }
 
 func waysTo(all []ExportConfig) *ways {
 	return &ways{all: all, at: (&Config{Exports: all}).locateExports()}
 }
 
-// A way is one that was gone.
+// A way is a path to a directory that was followed.
 type way struct {
 	fd int // the directory
-	// within is the directory of another export that the way leads through, or "". Its
-	// clients may have changed what is there.
+	// within is the directory of another export on the path, or "". Its clients may have changed
+	// the rest of the path.
 	within string
-	// mount: the directory is where something is mounted.
+	// mount: something is mounted on the directory.
 	mount bool
 }
 
-// maxLinks is how many symbolic links a way may have, as the kernel has it (path_resolution(7)).
+// maxLinks is how many symbolic links a path may have, the same as the kernel's limit
+// (path_resolution(7)).
 const maxLinks = 40
 
-// walk goes to the directory of an export. Symbolic links on the way are followed, but for those
-// in another export: its clients make such links, and would choose by one which directory of
-// this machine the export is. That is a *lostRoot.
+// walk opens the directory of an export. It follows symbolic links on the path, except within
+// another export, because that export's clients could make a link and so choose the directory.
+// Then the error is a *lostRoot.
 func (w *ways) walk(export int) (_ *way, err error) {
 	dir := w.all[export].Path.Path
 	at := &way{fd: -1}
@@ -104,12 +105,12 @@ func (w *ways) walk(export int) (_ *way, err error) {
 	return at, nil
 }
 
-// namesIn are the names that a path goes through.
+// namesIn returns the names in a path.
 func namesIn(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-// rootOf is the directory of another export that here is, or "".
+// rootOf returns the path of the other export whose directory is here, or "".
 func (w *ways) rootOf(export int, here *unix.Statx_t) string {
 	this := inode{here.Dev_major, here.Dev_minor, here.Ino}
 	for i, l := range w.at {
@@ -120,7 +121,7 @@ func (w *ways) rootOf(export int, here *unix.Statx_t) string {
 	return ""
 }
 
-// holder is the directory of another export that holds the directory fd, or "".
+// holder returns the path of another export that contains the directory fd, or "".
 func (w *ways) holder(export, fd int) string {
 	here, err := locateFD(fd)
 	if err != nil {
