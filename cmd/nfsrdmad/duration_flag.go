@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server"
 )
 
-// A durationFlag is a duration as the configuration file has it: it needs a unit,
-// and has a range.
+// A durationFlag is a duration in the form of the configuration file: with a unit, and within a
+// range.
 type durationFlag struct {
 	value       *time.Duration
 	least, most time.Duration

@@ -1,10 +1,9 @@
-// Command nfsrdmad is an NFS server that Linux clients mount over RDMA, with or
-// without RDMA hardware. See the README and docs/.
+// Command nfsrdmad is an NFS server that Linux clients mount over RDMA, with or without RDMA
+// hardware. See the README and docs/.
 //
-// It has no logic of its own: each subcommand is a file that parses flags and
-// calls the room that does the work. Exit status 2 means that what it was told
-// is wrong, 1 that something failed, and 3 that a daemon ended without something
-// that it had to leave behind.
+// The command has no logic of its own: each subcommand is a file that parses flags and calls the
+// package that does the work. Exit status 1 means a failure, 2 wrong arguments or a wrong
+// configuration, and 3 a daemon that ended and left something behind that did not end.
 package main
 
 import (
@@ -19,19 +18,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// version is set when the program is built.
+// version is set by the linker.
 var version = "development"
 
-// A usageError is what the user can mend by calling differently.
+// A usageError is an error in the arguments, which the user can correct.
 type usageError struct{ error }
 
-// The process's first thread runs the goroutine of main and no other. The kernel wakes
-// that thread for a SIGTERM if it can, and no other one: while the first thread waited for a
-// file system that hangs, the process would not hear that it is to end.
+// The process's first thread runs the goroutine of main and no other. The kernel prefers to wake
+// this thread for a SIGTERM. If it were waiting for a file system that hangs, the process would
+// not notice the signal.
 func init() { runtime.LockOSThread() }
 
 func main() {
-	// Before anything else, since it may execute the program anew (local.DropCapabilities).
+	// This comes first, because it may execute the program anew (local.DropCapabilities).
 	if err := local.DropCapabilities(); err != nil {
 		fmt.Fprintln(os.Stderr, "nfsrdmad:", err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client/probe"
 )
 
-// errNotServed and errNoContext: the probe said already what is wrong.
+// The probe has already printed the reason for errNotServed and errNoContext.
 var (
 	errNotServed = errors.New("no NFS server was found where one was asked for")
 	errNoContext = errors.New("an NFS server was found, but no context of RPCSEC_GSS was made with it")
@@ -97,7 +97,7 @@ func printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// oneArgument wants exactly one.
+// oneArgument requires exactly one argument.
 func oneArgument(what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {

@@ -12,12 +12,12 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/client"
 )
 
-// securityFlags are those of commands that may prove by Kerberos who they are.
+// securityFlags are the flags of commands that can authenticate by Kerberos.
 type securityFlags struct {
 	flavor, keytab, principal, server string
 }
 
-// securityHelp is about them.
+// securityHelp explains these flags.
 const securityHelp = `The ticket comes from the credential cache (kinit), or
 with --keytab from a key.`
 
@@ -28,7 +28,7 @@ func (s *securityFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.server, "server-principal", "", "with Kerberos: the server's principal, such as nfs@server.example.org (default nfs@HOST)")
 }
 
-// security is what the flags ask for, nil for none.
+// security returns what the flags ask for; nil for AUTH_SYS.
 func (s *securityFlags) security() (*client.Security, error) {
 	flavor, err := client.ParseFlavor(s.flavor)
 	switch {
@@ -44,16 +44,16 @@ func (s *securityFlags) security() (*client.Security, error) {
 	return client.Kerberos{Flavor: flavor, Keytab: s.keytab, Principal: s.principal, Server: s.server}.Security()
 }
 
-// troubleEvery is how often a line is written of contexts that are not made.
+// troubleEvery is the shortest time between two lines about failed contexts.
 const troubleEvery = 10 * time.Second
 
-// trouble tells of contexts that a relay cannot make while it runs.
+// trouble reports contexts that a running relay cannot make.
 type trouble struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-// report writes a line where an error is about a context, unless there was one just now.
+// report writes a line if err is about a context, unless it wrote one in the last troubleEvery.
 func (t *trouble) report(err error) {
 	if !client.NoContext(err) {
 		return

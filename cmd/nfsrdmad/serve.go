@@ -56,22 +56,21 @@ Export options, separated by commas:
 	return c
 }
 
-// gcPercent is by how much the heap may exceed what lives on it: the account of memory
-// charges half as much again for what peers make the daemon keep there (mem.Ledger).
-// Payload is not on the heap.
+// gcPercent is how far the heap may exceed its live data. The account of memory charges half as
+// much again for data that peers make the daemon keep there (mem.Ledger). Payload is not on the
+// heap.
 const gcPercent = 40
 
-// configurationFlags are those that say what the daemon is to do.
+// configurationFlags defines the flags of the daemon's configuration.
 func configurationFlags(f *pflag.FlagSet, configFile *string, flags *server.Flags) {
 	f.StringVar(configFile, "config", "", "configuration file (TOML)")
 	flags.Define(f)
 }
 
-// errNoConfig: nothing says what to serve.
+// errNoConfig: neither flags nor a file name an export.
 var errNoConfig = usageError{errors.New("nothing to serve: add --export DIR, or write " + server.DefaultConfigFile)}
 
-// baseConfig is the file's configuration: that of the file named, or else, where no
-// --export is given, the default file's.
+// baseConfig reads the configuration file: the one named or, without --export, the default file.
 func baseConfig(file string, haveExports bool) (*server.Config, error) {
 	switch {
 	case file != "":
@@ -86,13 +85,13 @@ func baseConfig(file string, haveExports bool) (*server.Config, error) {
 	return cfg, err
 }
 
-// serve runs the daemon with the configuration that read gives, now and at SIGHUP.
+// serve runs the daemon. read returns the configuration, at the start and at each SIGHUP.
 func serve(read func() (*server.Config, error), showMounts bool) error {
 	cfg, err := read()
 	if err != nil {
 		return err
 	}
-	// Before Start, so that a signal at any time ends in order.
+	// This comes before Start, so that a signal during the start also ends the daemon in order.
 	ctx, signals := handleSignals(cfg.EndsWithin())
 	s, err := server.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// exitUnfinished is the exit status of a daemon that was told to end and left
-// something behind.
+// exitUnfinished is the exit status of a daemon that ended and left something behind that did not
+// end.
 const exitUnfinished = 3
 
-// signals is what the daemon makes of signals. The first SIGTERM or SIGINT ends
-// the context; then the daemon has a time to end in order. A second one, or the
-// end of that time, ends the process at once. SIGHUP never ends anything.
+// signals handles the daemon's signals. The first SIGTERM or SIGINT ends the context, and the
+// daemon then has some time to end in order. A second one, or the end of that time, ends the
+// process at once. SIGHUP never ends anything.
 type signals struct {
 	c      chan os.Signal
 	hangup chan func()
 }
 
-// handleSignals begins. The context ends with the first signal to end; after that
-// the process has within to go.
+// handleSignals starts to handle signals. The context ends with the first SIGTERM or SIGINT;
+// after that the process has the time within to end.
 func handleSignals(within time.Duration) (context.Context, *signals) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &signals{c: make(chan os.Signal, 8), hangup: make(chan func(), 1)}
@@ -31,7 +31,7 @@ func handleSignals(within time.Duration) (context.Context, *signals) {
 	return ctx, s
 }
 
-// onHangup says what SIGHUP does from now on; until then, nothing.
+// onHangup sets the function that SIGHUP calls from now on. Before, SIGHUP does nothing.
 func (s *signals) onHangup(f func()) { s.hangup <- f }
 
 func (s *signals) handle(end func(), within time.Duration) {
@@ -44,7 +44,7 @@ func (s *signals) handle(end func(), within time.Duration) {
 		case sig := <-s.c:
 			switch {
 			case sig == syscall.SIGHUP:
-				go hangup() // it may wait for the reader of the log
+				go hangup() // f may wait for the reader of the log
 			case over == nil:
 				end()
 				over = time.After(within)
@@ -57,8 +57,7 @@ func (s *signals) handle(end func(), within time.Duration) {
 	}
 }
 
-// exitNow exits without waiting for anything, the reader of standard error
-// included.
+// exitNow exits without waiting for anything, not even for the reader of standard error.
 func exitNow(why string) {
 	said := make(chan struct{})
 	go func() {
