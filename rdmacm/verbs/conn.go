@@ -39,6 +39,7 @@ type Conn struct {
 	setup       setup        // of one that this side made, until Established. Provider.mu guards it
 	moved       atomic.Uint64
 	done        chan struct{}
+	left        chan struct{} // closed when the peer has left
 
 	mu      sync.Mutex
 	regions map[*region]struct{}
@@ -69,7 +70,7 @@ func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (
 	}
 	c := &Conn{
 		p: p, number: id.Number(), rnic: d, handler: param.Handler,
-		done: make(chan struct{}), regions: make(map[*region]struct{}),
+		done: make(chan struct{}), left: make(chan struct{}), regions: make(map[*region]struct{}),
 	}
 	c.domain.Domain = d.shared
 	if exposes || d.IWARP {

@@ -27,9 +27,11 @@ const (
 	// leaveTimeout is how long the peer may take to carry out what was posted before
 	// Disconnect.
 	leaveTimeout = 10 * time.Second
-	// drainTimeout is how long a device may take to give back its requests, and the
-	// peer to answer that this side leaves.
+	// drainTimeout is how long a device may take to give back its requests.
 	drainTimeout = 2 * time.Second
+	// farewellTimeout is how long the peer may take to answer that this side leaves: twice
+	// the 4.3 s after which rdma_cm repeats a message that was lost.
+	farewellTimeout = 9 * time.Second
 )
 
 // An ending is how a connection ends. Conn.mu guards it.
@@ -40,6 +42,7 @@ type ending struct {
 	left   bool  // the peer has disconnected
 	dirty  bool  // requests came back flushed
 	fault  bool  // and nothing had explained it
+	cut    bool  // work of a chain was among them
 	marked bool  // the marker behind short Sends was posted
 	timer  *time.Timer
 	late   bool // the timer fired
@@ -50,7 +53,10 @@ func (c *Conn) eventLocked(e *device.Event) {
 	switch e.Type {
 	case device.Disconnected, device.TimewaitExit:
 		c.mu.Lock()
-		c.ending.left = true
+		if !c.ending.left {
+			c.ending.left = true
+			close(c.left)
+		}
 		c.mu.Unlock()
 		c.dev.Wake()
 	case device.DeviceRemoval:
@@ -240,7 +246,11 @@ func (c *Conn) step() (over bool) {
 	for c.out.sending {
 		c.out.sent.Wait()
 	}
-	c.limitLocked(drainTimeout)
+	limit := drainTimeout
+	if !e.failed && !e.dirty {
+		limit = farewellTimeout
+	}
+	c.limitLocked(limit)
 	c.mu.Unlock()
 	c.dev.Disconnect()
 	c.mu.Lock()
@@ -308,7 +318,7 @@ func (c *Conn) conclude() {
 	switch {
 	case e.failed:
 	// siw flushes before it tells that the peer has left.
-	case e.fault && !(e.left && c.rnic.IWARP):
+	case e.fault && !(e.left && c.rnic.IWARP), e.cut, c.out.chains > 0:
 		cause = errFault
 	case !e.left:
 		cause = rdmacm.ErrTimeout
@@ -336,5 +346,15 @@ func (c *Conn) conclude() {
 	c.mu.Unlock()
 	c.handler.Closed(cause)
 	close(c.done)
-	go c.dismantle()
+	go func() {
+		// While the ID lives, the kernel repeats its farewell until the peer answers: one
+		// that is lost leaves the peer with a connection that nobody ends.
+		late := time.NewTimer(farewellTimeout)
+		defer late.Stop()
+		select {
+		case <-c.left:
+		case <-late.C:
+		}
+		c.dismantle()
+	}()
 }

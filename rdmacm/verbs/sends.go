@@ -467,6 +467,7 @@ func (c *Conn) returnedLocked(done *device.Completion) {
 	}
 	if done.Status != device.OK {
 		s.fail(done.Status)
+		c.ending.cut = c.ending.cut || s.of != nil && s.of.chain != nil
 	}
 	s.done = true
 	for at := o.head; at < done.ID; at++ {
