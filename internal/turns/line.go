@@ -87,6 +87,9 @@ func (l *Line[C, T]) Next() *Place[C, T] {
 // Take is Next among the addresses that may hold one more; most is the number of shared things.
 // It also returns the address, which holds one more until GiveBack.
 func (l *Line[C, T]) Take(most int) (p, address *Place[C, T]) {
+	if l.held >= most {
+		return nil, nil
+	}
 	for a := l.addresses.first; a != nil; a = a.next {
 		if a.held < (most-(l.held-a.held)+1)/2 {
 			a.held++

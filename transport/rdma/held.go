@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -22,8 +23,9 @@ const heldCost = 256
 type held struct {
 	count    atomic.Int32 // number of messages
 	mu       sync.Mutex
-	messages []*recv // oldest first
-	going    bool    // a goroutine processes them
+	messages []*recv     // oldest first
+	going    bool        // a goroutine processes them
+	look     *time.Timer // set while messages wait; see lookLater
 	closed   bool
 }
 
@@ -47,6 +49,7 @@ func (s *responder) hold(r *recv) bool {
 	}
 	h.messages = append(h.messages, r)
 	h.count.Add(1)
+	s.lookLater()
 	h.mu.Unlock()
 	s.ledger.Add(heldCost + cap(r.Bytes))
 	s.k.stats.Held.Add(1)
@@ -70,6 +73,26 @@ func (s *responder) goOn() {
 	}
 }
 
+// lookInterval is the time between two looks at held calls.
+const lookInterval = time.Second
+
+// lookLater has held calls looked at again. Room comes by other connections too, which give
+// back memory: no event of this connection tells of that. h.mu is held.
+func (s *responder) lookLater() {
+	h := &s.held
+	if h.look != nil || h.closed {
+		return
+	}
+	h.look = time.AfterFunc(lookInterval, func() {
+		h.mu.Lock()
+		if h.look = nil; len(h.messages) > 0 {
+			s.lookLater()
+		}
+		h.mu.Unlock()
+		s.goOn()
+	})
+}
+
 // resume starts held calls, one after the other, so that the debt of each shows before the
 // next one starts.
 func (s *responder) resume() {
@@ -83,7 +106,8 @@ func (s *responder) resume() {
 }
 
 // nextHeld takes out the oldest held message. It returns nil if there is none, or no room
-// for it: then resume ends, and the next event that makes room starts it again.
+// for it: then resume ends, and the next event that makes room, or the next look, starts it
+// again.
 func (s *responder) nextHeld() *recv {
 	h := &s.held
 	h.mu.Lock()
@@ -119,6 +143,9 @@ func (s *responder) dropHeld() {
 	left := h.messages
 	h.messages = nil
 	h.count.Store(0)
+	if h.look != nil {
+		h.look.Stop()
+	}
 	h.mu.Unlock()
 	for _, r := range left {
 		s.ledger.Add(-heldCost - cap(r.Bytes))

@@ -1,0 +1,39 @@
+package rdma
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
+	"github.com/nfsrdmad/nfsrdmad/test/await"
+)
+
+// Calls that are held because other connections have the memory go on when those give it back,
+// although nothing happens on their own connection.
+func TestHeldCallsGoOnWhenOthersGiveBack(t *testing.T) {
+	const ceiling = 4 << 20
+	b := newBench(t, benchConfig{
+		pool: mem.Config{Ceiling: ceiling, Share: ceiling}, server: Config{Credits: 60}, provider: rdmatest.Config{Quiet: true},
+	})
+	p := b.peer()
+	for xid := range uint32(2) {
+		p.Send(message{xid: xid, payload: rpctest.Message(xid, rpctest.STALL, count(1))}.bytes())
+	}
+	var k *connection
+	await.Until(t, "two", func() bool {
+		for _, k = range b.server.connections() {
+			return k.calls.Load()&^drainBit == 2
+		}
+		return false
+	})
+	others := b.pool.OpenShare(census.Client(k.responder.peer), nil)
+	others.Charge(ceiling)
+	p.Send(message{xid: 9, payload: rpctest.Message(9, rpctest.NULL, nil)}.bytes())
+	await.Until(t, "held", func() bool { return k.responder.held.count.Load() == 1 })
+	others.Discharge(ceiling)
+	others.Close()
+	await.Until(t, "the held call goes on", func() bool { return k.responder.held.count.Load() == 0 })
+	b.program.Release(1)
+}
