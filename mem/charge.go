@@ -65,8 +65,9 @@ const leastCalls = 2
 // Beyond that, each of the client's connections may have leastCalls under way. Meanwhile TCP does
 // not read, and RDMA, where messages arrive all the same, keeps them as they arrived. So all
 // clients together keep no more than the ceiling plus leastCalls for each connection. A
-// connection that is full has a call of its own under way, and continues when that ends. Full
-// takes no lock.
+// connection that is full has a call of its own under way, and continues when that ends; or when
+// its transport looks again, some seconds later at most, because others may have given memory
+// back. Full takes no lock.
 func (s *Share) Full(calls int64) bool {
 	p := s.pool
 	if calls < leastCalls {
