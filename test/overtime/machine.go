@@ -27,7 +27,9 @@ type machine struct {
 	next    uint32  // XID
 	waiting []*call // without an answer, in the order of their XIDs
 	copies  int
-	ends    sync.WaitGroup // of lines that are held
+	held    int       // how many things will still happen to lines
+	settled sync.Cond // held has fallen
+	over    bool      // the client makes no more connections
 }
 
 // habits are what clients of one run have in common.
@@ -172,10 +174,18 @@ func (c *machine) port() uint16 { return 600 + uint16(c.random.IntN(400)) }
 // hold holds l for a while. c.mu is held.
 func (c *machine) hold(l *line) {
 	release := l.hold()
-	c.ends.Add(1)
-	time.AfterFunc(c.some(c.latest), func() {
-		release()
-		c.ends.Done()
+	c.after(c.some(c.latest), release)
+}
+
+// after calls f in a while. c.mu is held.
+func (c *machine) after(d time.Duration, f func()) {
+	c.held++
+	time.AfterFunc(d, func() {
+		f()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.held--
+		c.settled.Broadcast()
 	})
 }
 
@@ -186,6 +196,9 @@ func (c *machine) some(most time.Duration) time.Duration {
 
 // connect makes c.line. c.mu is held.
 func (c *machine) connect() {
+	if c.over {
+		return
+	}
 	l, err := newLine(c, len(c.lines)+1)
 	if err != nil {
 		if c.ports { // the port may be one of a connection that was forgotten
@@ -196,13 +209,8 @@ func (c *machine) connect() {
 		c.mu.Lock()
 		return
 	}
-	if c.line != nil {
-		// Another goroutine connected meanwhile.
-		l.way.reset()
-	} else {
-		c.line = l
-	}
 	c.lines = append(c.lines, l)
+	c.line = l
 }
 
 // answered takes a reply. The first one counts.
@@ -259,23 +267,24 @@ func (c *machine) suffer() {
 	}
 	if notices && (c.timeout == 0 || c.random.IntN(2) == 0) {
 		// Keepalives fail, or an error arrives.
-		c.ends.Add(1)
-		time.AfterFunc(c.some(c.latest/4), func() {
-			c.giveUp(l)
-			c.ends.Done()
-		})
+		c.after(c.some(c.latest/4), func() { c.giveUp(l) })
 	}
 }
 
-// end closes all connections, behind what is still on its way.
+// end closes all connections, behind what is still on its way. It waits without c.mu:
+// under synctest the time stands still while a goroutine waits for a mutex.
 func (c *machine) end() {
-	c.ends.Wait()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, l := range c.lines {
+	for c.settled.L = &c.mu; c.held > 0; {
+		c.settled.Wait()
+	}
+	c.over, c.line = true, nil
+	lines := c.lines
+	c.mu.Unlock()
+	for _, l := range lines {
 		l.change(func() { l.left, l.ending, l.queue = true, true, append(l.queue, nil) })
 	}
-	for _, l := range c.lines {
+	for _, l := range lines {
 		select {
 		case <-l.carried:
 			if l.lost {
