@@ -299,7 +299,7 @@ func TestKerberosAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := k.boot(lab.Options{Limit: 5 * time.Minute}, "krb5_account", how, security)
-		k.daemon.AwaitLog("principal without an account refused")
 		g.Succeed()
+		k.daemon.AwaitLog("principal without an account refused")
 	}, "3 tcp krb5p", "4.1 rdma krb5p", "4.2 tcp krb5i")
 }
