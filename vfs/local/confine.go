@@ -39,7 +39,7 @@ func (fs *FS) confine(op *vfs.Op, n *node) error {
 		// The daemon lacks permission to look up names in n, even "..". So it has no capability,
 		// and the index found n by a path from the root. Ask the index to find it again.
 		var fd int
-		if fd, err = fs.resolver.open(n.handle); err == nil {
+		if fd, err = fs.resolver.Open(n.handle); err == nil {
 			unix.Close(fd)
 		}
 	}

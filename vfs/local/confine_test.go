@@ -51,7 +51,7 @@ func TestDirectoryInUseThatLocalProgramsMoveOut(t *testing.T) {
 		}
 		in.ok(os.Rename(out.path("secret", "d"), in.path("back")))
 		if index {
-			in.fs.ForgetSearch()
+			in.fs.SearchAgain()
 		}
 		for _, h := range []vfs.Handle{sub, d} {
 			_, err := in.attr(h)
@@ -109,7 +109,7 @@ func TestDirectoryThatAnotherExportMoves(t *testing.T) {
 		_, _, err = out.fs.Rename(out.op, secret, []byte("d"), tree, []byte("d"))
 		out.ok(err, "Rename back")
 		if index {
-			in.fs.ForgetSearch()
+			in.fs.SearchAgain()
 		}
 		_, err = other.lookup(d, "sub")
 		other.want(err, syscall.ESTALE, "Lookup by the export that it left again")

@@ -112,7 +112,7 @@ func TestMovedOutOfTheTree(t *testing.T) {
 		}
 		in.ok(os.Rename(out.path("secret", "d"), in.path("back")))
 		if index {
-			in.fs.ForgetSearch()
+			in.fs.SearchAgain()
 		}
 		_, err = in.attr(sub)
 		in.ok(err, "GetAttr of a directory that came back")

@@ -2,7 +2,8 @@
 //
 // Handles are the kernel's own file handles (name_to_handle_at). If the daemon may call
 // open_by_handle_at (CAP_DAC_READ_SEARCH), the kernel finds the file of a handle. Otherwise an
-// index of names in the state directory finds it, and searches the tree if the name has moved.
+// index of names in the state directory (package index) finds it, and searches the tree if the
+// name has moved.
 // The bytes are the same either way: a daemon may gain or lose the capability between two runs,
 // and every handle stays valid.
 //

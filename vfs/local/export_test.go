@@ -2,13 +2,12 @@ package local
 
 import (
 	"encoding/binary"
-	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
 // SetClock replaces the clock that says how young a ctime is.
@@ -41,30 +40,15 @@ func (fs *FS) Lose(h vfs.Handle) {
 // EvictAll lets every idle node go.
 func (fs *FS) EvictAll() { fs.nodes.shrink(1<<20, 0) }
 
-// FlushIndex writes what the index has learnt.
-func (fs *FS) FlushIndex() {
-	if x, ok := fs.resolver.(*index); ok {
-		x.flush()
-	}
-}
-
-// ForgetSearch lets the index search again at once, when the search that runs has
-// ended.
-func (fs *FS) ForgetSearch() {
-	x := fs.resolver.(*index)
-	x.endSearch()
-	x.mu.Lock()
-	x.notBefore = time.Time{}
-	clear(x.vain)
-	x.mu.Unlock()
-}
-
 // SearchPatience is how long calls wait for a search of the index.
 func (fs *FS) SearchPatience(d time.Duration) {
-	if x, ok := fs.resolver.(*index); ok {
-		x.patience = d
+	if x, ok := fs.resolver.(*index.Index); ok {
+		x.Patience = d
 	}
 }
+
+// SearchAgain lets the index search for every file at once.
+func (fs *FS) SearchAgain() { fs.resolver.(*index.Index).SearchAgain() }
 
 // DupClaims is another descriptor of what holds the claims on h, as a process that is being
 // started has one.
@@ -73,61 +57,6 @@ func (fs *FS) DupClaims(h vfs.Handle) (fd int, err error) {
 	defer n.put()
 	return unix.Dup(n.claims.fd)
 }
-
-// HoldIndex lets the index write nothing until the function that it returns is
-// called.
-func (fs *FS) HoldIndex() (goOn func()) {
-	x := fs.resolver.(*index)
-	x.flush()
-	tx, err := x.db.Begin(true)
-	if err != nil {
-		panic(err)
-	}
-	// What is pending from here on stays so: the goroutine that writes has got to the
-	// transaction.
-	const marker = -1
-	fs.Note(marker)
-	x.mu.Lock()
-	for x.writing[noFile(marker)] == nil {
-		x.emptied.Wait()
-	}
-	x.mu.Unlock()
-	return sync.OnceFunc(func() { tx.Rollback() })
-}
-
-// noFile is the handle of an ith file that does not exist.
-func noFile(i int) vfs.Handle {
-	h, _ := vfs.MakeHandle(binary.BigEndian.AppendUint64([]byte{inodeHandle}, uint64(i)))
-	return h
-}
-
-// Note has the index learn of an ith file.
-func (fs *FS) Note(i int) { fs.NoteName(i, strconv.Itoa(i)) }
-
-// NoteName tells the index that an ith file was seen under a name in the root.
-func (fs *FS) NoteName(i int, name string) {
-	fs.resolver.note(fs.root.handle, noFile(i), []byte(name))
-}
-
-// NoteGone tells it that the name is not the file's any more.
-func (fs *FS) NoteGone(i int, name string, last bool) {
-	fs.resolver.gone(fs.root.handle, noFile(i), []byte(name), last)
-}
-
-// PlacesOf are the names in the root that the index knows of an ith file.
-func (fs *FS) PlacesOf(i int) (names []string) {
-	h := noFile(i)
-	for _, p := range fs.resolver.(*index).places(&h) {
-		names = append(names, p.name)
-	}
-	return names
-}
-
-// IndexHasRoom says whether nothing has to wait for the index to write.
-func (fs *FS) IndexHasRoom() bool { return fs.resolver.room(true) }
-
-// OnSearch has f called by each search of the index before it looks.
-func (fs *FS) OnSearch(f func()) { fs.resolver.(*index).begins = f }
 
 // Cached says that h's file is held open by path.
 func (fs *FS) Cached(h vfs.Handle) bool {
@@ -272,9 +201,25 @@ type noting struct {
 	f func()
 }
 
-func (n noting) note(dir, h vfs.Handle, name []byte) {
-	n.resolver.note(dir, h, name)
+func (n noting) Note(dir, h vfs.Handle, name []byte) {
+	n.resolver.Note(dir, h, name)
 	n.f()
+}
+
+// IndexIsFull leaves no room in the resolver. A call that waits for room reports it on waits, and
+// gets room.
+func (fs *FS) IndexIsFull(waits chan<- struct{}) { fs.resolver = full{fs.resolver, waits} }
+
+type full struct {
+	resolver
+	waits chan<- struct{}
+}
+
+func (f full) Room(try bool) bool {
+	if !try {
+		f.waits <- struct{}{}
+	}
+	return !try
 }
 
 // KeepAhead lets inodes go in one shard of the table where one fewer fits, which have Changes that
@@ -321,4 +266,10 @@ func (w *Watched) Undisturbed(ctime, now time.Time) bool {
 		v.tell(&is)
 	}
 	return w.i.version.undisturbed(&w.fs)
+}
+
+// noFile is the handle of an ith file that does not exist.
+func noFile(i int) vfs.Handle {
+	h, _ := vfs.MakeHandle(binary.BigEndian.AppendUint64([]byte{inodeHandle}, uint64(i)))
+	return h
 }

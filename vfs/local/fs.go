@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
 // Config describes an FS.
@@ -169,7 +170,7 @@ func (fs *FS) open() error {
 			unix.Close(rootFD)
 			return errors.New("handles need an index here (no CAP_DAC_READ_SEARCH), and there is no state directory for it")
 		}
-		if fs.resolver, err = openIndex(fs, fs.cfg.StateDir, h); err != nil {
+		if fs.resolver, err = fs.openIndex(h); err != nil {
 			unix.Close(rootFD)
 			return err
 		}
@@ -214,7 +215,12 @@ func (fs *FS) Root() vfs.Handle { return fs.root.handle }
 func (fs *FS) Lane() any { return fs.lane }
 
 // Scheme names the resolver of handles: "kernel" or "index".
-func (fs *FS) Scheme() string { return fs.resolver.scheme() }
+func (fs *FS) Scheme() string {
+	if _, ok := fs.resolver.(*index.Index); ok {
+		return "index"
+	}
+	return "kernel"
+}
 
 // Close implements vfs.FileSystem. The kernel writes uncommitted data later, as always.
 func (fs *FS) Close() error {
@@ -235,7 +241,7 @@ func (fs *FS) release() error {
 	fs.nodes.drain()
 	fs.closing.wait()
 	if fs.resolver != nil {
-		err = fs.resolver.close()
+		err = fs.resolver.Close()
 	}
 	if fs.mount >= 0 {
 		unix.Close(fs.mount)

@@ -226,10 +226,10 @@ func TestIndexFindsWhatMoved(t *testing.T) {
 	if n := w.fs.Stats().Searches; n != 0 {
 		t.Errorf("%d searches of the tree for what is in its directory", n)
 	}
-	w.fs.ForgetSearch()
+	w.fs.SearchAgain()
 	w.ok(os.Rename(w.path("a/sub"), w.path("b/other")))
 	check("its directory moved", "b/other/g")
-	w.fs.ForgetSearch()
+	w.fs.SearchAgain()
 	w.ok(os.Rename(w.path("b/other/g"), w.path("top")))
 	check("moved to the root", "top")
 
@@ -398,4 +398,10 @@ func FuzzHandle(f *testing.F) {
 			t.Errorf("%v: %v", h, err)
 		}
 	})
+}
+
+func async(f func() error) chan error {
+	c := make(chan error, 1)
+	go func() { c <- f() }()
+	return c
 }

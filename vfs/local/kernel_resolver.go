@@ -11,30 +11,28 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A resolver finds the files of handles.
+// A resolver finds the files of handles: the kernel, or an index.Index.
 type resolver interface {
-	scheme() string
-	// open returns an O_PATH descriptor of h's file. A directory must lie below the root. ESTALE:
+	// Open returns an O_PATH descriptor of h's file. A directory must lie below the root. ESTALE:
 	// the file does not exist. ErrDelay: a search for it is under way.
-	open(h vfs.Handle) (int, error)
-	// note records that h was seen under name in dir. It never waits.
-	note(dir, h vfs.Handle, name []byte)
-	// room reports whether there is room to note more. Unless try is set, it waits for room.
-	room(try bool) bool
-	// gone records that name in dir is no longer h. last: h has no other name. It never waits.
-	gone(dir, h vfs.Handle, name []byte, last bool)
-	close() error
+	Open(h vfs.Handle) (int, error)
+	// Note records that h was seen under name in dir. It never waits.
+	Note(dir, h vfs.Handle, name []byte)
+	// Room reports whether there is room to note more. Unless try is set, it waits for room.
+	Room(try bool) bool
+	// Gone records that name in dir is no longer h. last: h has no other name. It never waits.
+	Gone(dir, h vfs.Handle, name []byte, last bool)
+	Close() error
 }
 
 // kernelResolver asks the kernel.
 type kernelResolver struct{ fs *FS }
 
-func (kernelResolver) scheme() string                         { return "kernel" }
-func (kernelResolver) note(_, _ vfs.Handle, _ []byte)         {}
-func (kernelResolver) room(bool) bool                         { return true }
-func (kernelResolver) gone(_, _ vfs.Handle, _ []byte, _ bool) {}
-func (kernelResolver) close() error                           { return nil }
-func (r kernelResolver) open(h vfs.Handle) (int, error)       { return r.fs.openKernelHandle(&h) }
+func (kernelResolver) Note(_, _ vfs.Handle, _ []byte)         {}
+func (kernelResolver) Room(bool) bool                         { return true }
+func (kernelResolver) Gone(_, _ vfs.Handle, _ []byte, _ bool) {}
+func (kernelResolver) Close() error                           { return nil }
+func (r kernelResolver) Open(h vfs.Handle) (int, error)       { return r.fs.openKernelHandle(&h) }
 
 func (fs *FS) openKernelHandle(h *vfs.Handle) (int, error) {
 	b := h.Bytes()

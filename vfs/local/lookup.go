@@ -87,7 +87,7 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 	}
 	resolve := uint64(unix.RESOLVE_NO_XDEV)
 	if op.Try {
-		if fs.nodes.full() || !fs.resolver.room(true) {
+		if fs.nodes.full() || !fs.resolver.Room(true) {
 			return nil, vfs.ErrWouldBlock // making room closes files or writes the index
 		}
 		resolve |= resolveCached
@@ -112,7 +112,7 @@ func (fs *FS) child(op *vfs.Op, d *node, name []byte, is *look) (*node, error) {
 func (fs *FS) settle(d *node, name []byte, fd int, is *look) (*node, error) {
 	n, err := fs.nodeOf(fd, is)
 	if n != nil {
-		fs.resolver.note(d.handle, n.handle, name)
+		fs.resolver.Note(d.handle, n.handle, name)
 		n.liesIn(d)
 	}
 	return n, err

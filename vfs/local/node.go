@@ -328,10 +328,10 @@ func (fs *FS) findNode(op *vfs.Op, h vfs.Handle) (*node, error) {
 		return nil, vfs.ErrWouldBlock
 	}
 	moves := fs.moves.Load()
-	fd, err := fs.resolver.open(h)
+	fd, err := fs.resolver.Open(h)
 	if outOfDescriptors(err) {
 		fs.makeRoom()
-		fd, err = fs.resolver.open(h)
+		fd, err = fs.resolver.Open(h)
 	}
 	if err != nil {
 		return nil, err

@@ -49,8 +49,8 @@ func (l *listing) attributes(e *vfs.DirEntry) (known knownName, ok bool) {
 	if err != nil {
 		return knownName{}, true
 	}
-	l.fs.resolver.room(false)
-	l.fs.resolver.note(l.dir.handle, h, e.Name)
+	l.fs.resolver.Room(false)
+	l.fs.resolver.Note(l.dir.handle, h, e.Name)
 	known, _ = l.complete(e, h, fd, nil)
 	return known, true
 }

@@ -40,7 +40,7 @@ func (fs *FS) unlink(op *vfs.Op, dir vfs.Handle, name []byte, flags int) (vfs.Ch
 		err := fs.as(op.Cred, func() error { return c.call(func() error { return sysUnlinkat(d.fd, name, flags) }) })
 		victim.after(err == nil)
 		if err == nil && victim.ok {
-			fs.resolver.gone(d.handle, victim.handle, name, victim.nameless())
+			fs.resolver.Gone(d.handle, victim.handle, name, victim.nameless())
 		}
 		return err
 	})
@@ -186,10 +186,10 @@ func (fs *FS) Rename(op *vfs.Op, fromDir vfs.Handle, fromName []byte, toDir vfs.
 		}
 		if changed {
 			if victim.ok {
-				fs.resolver.gone(t.handle, victim.handle, toName, victim.nameless())
+				fs.resolver.Gone(t.handle, victim.handle, toName, victim.nameless())
 			}
 			if moved.ok {
-				fs.resolver.note(t.handle, moved.handle, toName)
+				fs.resolver.Note(t.handle, moved.handle, toName)
 			}
 		}
 		return err
@@ -287,6 +287,6 @@ func (fs *FS) Link(op *vfs.Op, h, dir vfs.Handle, name []byte, a *vfs.Attr) (vfs
 	if err != nil {
 		return ch, err
 	}
-	fs.resolver.note(d.handle, n.handle, name)
+	fs.resolver.Note(d.handle, n.handle, name)
 	return ch, fs.durableName(op, n, md, mn, false)
 }

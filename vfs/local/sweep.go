@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs/local/index"
 )
 
 // The sweeper's intervals, in rounds of one second.
@@ -81,7 +83,7 @@ type counters struct {
 	switches, switchFailures, threadsRetired atomic.Uint64
 	verdicts, verdictsRemembered             atomic.Uint64
 	syncs, syncFailures                      atomic.Uint64
-	searches, forgotten, climbs              atomic.Uint64
+	climbs                                   atomic.Uint64
 }
 
 // Stats is a snapshot of an FS's counters.
@@ -109,12 +111,16 @@ type Stats struct {
 // Stats reads the counters.
 func (fs *FS) Stats() Stats {
 	c := &fs.stats
+	var searches, forgotten uint64
+	if x, ok := fs.resolver.(*index.Index); ok {
+		searches, forgotten = x.Stats()
+	}
 	return Stats{
 		Nodes: fs.nodes.count.Load(), OpenFiles: c.open.Load(), Listings: c.streams.Load(), Unsynced: fs.unsynced.count.Load(),
 		Pinned:   c.pinned.Load(),
 		Switches: c.switches.Load(), SwitchFailures: c.switchFailures.Load(), ThreadsRetired: c.threadsRetired.Load(),
 		Verdicts: c.verdicts.Load(), VerdictsRemembered: c.verdictsRemembered.Load(),
 		Syncs: c.syncs.Load(), SyncFailures: c.syncFailures.Load(),
-		Searches: c.searches.Load(), Climbs: c.climbs.Load(), Forgotten: c.forgotten.Load(),
+		Searches: searches, Climbs: c.climbs.Load(), Forgotten: forgotten,
 	}
 }

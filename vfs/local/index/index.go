@@ -1,4 +1,4 @@
-package local
+package index
 
 import (
 	"encoding/hex"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,14 +17,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// index is the resolver that needs no capability. It remembers on disk the names and directories
-// where each file was seen, so that a restarted daemon finds the files. If a local program
-// renamed a file, the index searches for it (index_search.go).
-//
-// A goroutine writes new names some time later (index_pending.go). If the process dies before
-// that, the index has to search for these files.
-type index struct {
-	fs   *FS
+// An Index finds the files of a Tree.
+type Index struct {
+	// Patience is how long a call waits for a search of its file, 2 s unless a test sets it before
+	// the first call.
+	Patience time.Duration
+
+	tree Tree
+	now  func() time.Time
 	root vfs.Handle
 	file string
 	db   *bolt.DB
@@ -41,58 +42,27 @@ type index struct {
 	ended   chan struct{}
 
 	searches
-}
-
-// A place is a name in a directory.
-type place struct {
-	dir  vfs.Handle
-	name string
-}
-
-// places are the names under which a file was seen, the latest first. A value is never modified.
-type places []place
-
-// maxPlaces bounds the names of one file. If all of them are gone, a search finds another hard
-// link.
-const maxPlaces = 8
-
-func (ps places) with(p place) places {
-	out := append(make(places, 0, min(len(ps)+1, maxPlaces)), p)
-	for _, q := range ps {
-		if q != p && len(out) < maxPlaces {
-			out = append(out, q)
-		}
-	}
-	return out
-}
-
-func (ps places) without(p place) places {
-	var out places
-	for _, q := range ps {
-		if q != p {
-			out = append(out, q)
-		}
-	}
-	return out
+	walks, forgotten atomic.Uint64
 }
 
 const (
 	maxRecent = 1 << 15
 	maxDead   = 1 << 16
+	maxDepth  = 4096 // directories between the root and a file
 )
 
 var placesBucket = []byte("places")
 
-// openIndex opens the index in stateDir for the tree whose root has the handle root. Only one
-// process at a time can use an index.
-func openIndex(fs *FS, stateDir string, root vfs.Handle) (resolver, error) {
+// Open opens the index in stateDir for the tree whose root has the handle root. Only one process
+// at a time can use an index.
+func Open(tree Tree, stateDir string, root vfs.Handle) (*Index, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, err
 	}
 	sum := fnv.New64a()
 	sum.Write(root.Bytes())
 	file := indexFiles.claim(filepath.Join(stateDir, "handles-"+hex.EncodeToString(sum.Sum(nil))))
-	x, err := newIndex(fs, file, root)
+	x, err := newIndex(tree, file, root)
 	if err != nil {
 		indexFiles.release(file)
 		return nil, err
@@ -101,12 +71,12 @@ func openIndex(fs *FS, stateDir string, root vfs.Handle) (resolver, error) {
 	return x, nil
 }
 
-func newIndex(fs *FS, file string, root vfs.Handle) (*index, error) {
+func newIndex(tree Tree, file string, root vfs.Handle) (*Index, error) {
 	db, err := openResident(file)
 	if err != nil {
 		return nil, fmt.Errorf("index of handles %s (in use by another process?): %w", file, err)
 	}
-	x := &index{fs: fs, file: file, root: root, db: db, pending: map[vfs.Handle]*learnt{}, recent: map[vfs.Handle]place{},
+	x := &Index{Patience: searchPatience, tree: tree, now: time.Now, file: file, root: root, db: db, pending: map[vfs.Handle]*learnt{}, recent: map[vfs.Handle]place{},
 		dead: map[vfs.Handle]struct{}{}, wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{})}
 	if err = x.pages.update(db, func(tx *bolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(placesBucket)
@@ -116,9 +86,13 @@ func newIndex(fs *FS, file string, root vfs.Handle) (*index, error) {
 		return nil, fmt.Errorf("index of handles %s: %w", file, err)
 	}
 	x.emptied = sync.NewCond(&x.mu)
-	x.wanted, x.vain, x.patience = map[vfs.Handle]struct{}{}, map[vfs.Handle]time.Time{}, searchPatience
+	x.wanted, x.vain = map[vfs.Handle]struct{}{}, map[vfs.Handle]time.Time{}
 	return x, nil
 }
+
+// Stats returns how often a search walked the whole tree, and how many names the index dropped
+// because too many waited to be written.
+func (x *Index) Stats() (walks, forgotten uint64) { return x.walks.Load(), x.forgotten.Load() }
 
 // indexFiles are the index files that this process has open. If one tree is exported twice with
 // different options, each FS has a file of its own.
@@ -146,9 +120,8 @@ func (c *fileClaims) release(file string) {
 	c.mu.Unlock()
 }
 
-func (x *index) scheme() string { return "index" }
-
-func (x *index) close() error {
+// Close ends the search that runs and writes what is pending.
+func (x *Index) Close() error {
 	close(x.stop)
 	x.endSearch()
 	<-x.ended
@@ -157,36 +130,11 @@ func (x *index) close() error {
 	return err
 }
 
-// On disk, a place is the length of the directory's handle, the length of the name (one byte
-// each), the handle, and the name. Places follow each other.
-func encodePlaces(ps places) []byte {
-	var b []byte
-	for i := range ps {
-		b = append(b, byte(ps[i].dir.Len()), byte(len(ps[i].name)))
-		b = append(ps[i].dir.Append(b), ps[i].name...)
-	}
-	return b
-}
-
-// decodePlaces stops at the first invalid place.
-func decodePlaces(b []byte) (ps places) {
-	for len(b) >= 2 && len(ps) < maxPlaces {
-		d, n := int(b[0]), int(b[1])
-		if b = b[2:]; len(b) < d+n {
-			break
-		}
-		h, ok := vfs.MakeHandle(b[:d])
-		if name := b[d : d+n]; ok && vfs.CheckName(name, maxName) == nil && !vfs.IsDot(name) {
-			ps = append(ps, place{h, string(name)})
-		}
-		b = b[d+n:]
-	}
-	return ps
-}
-
-func (x *index) open(h vfs.Handle) (int, error) {
+// Open returns an O_PATH descriptor of h's file. ESTALE: the file does not exist. ErrDelay: a
+// search for it is under way.
+func (x *Index) Open(h vfs.Handle) (int, error) {
 	if h == x.root {
-		return x.openRoot()
+		return x.tree.OpenRoot()
 	}
 	x.mu.Lock()
 	_, dead := x.dead[h]
@@ -200,14 +148,8 @@ func (x *index) open(h vfs.Handle) (int, error) {
 	return x.find(&h)
 }
 
-func (x *index) openRoot() (int, error) {
-	return sysOpenat2(x.fs.mount, dot, unix.O_PATH|unix.O_DIRECTORY, 0, unix.RESOLVE_NO_XDEV)
-}
-
-var dot = []byte(".")
-
 // openPlace opens h at the first of its known places where it still is.
-func (x *index) openPlace(h *vfs.Handle) (int, error) {
+func (x *Index) openPlace(h *vfs.Handle) (int, error) {
 	err := error(syscall.ESTALE)
 	for _, p := range x.places(h) {
 		var fd int
@@ -219,7 +161,7 @@ func (x *index) openPlace(h *vfs.Handle) (int, error) {
 }
 
 // openAt opens h at p. It goes down from the root, through the latest place of each directory.
-func (x *index) openAt(h *vfs.Handle, p place) (int, error) {
+func (x *Index) openAt(h *vfs.Handle, p place) (int, error) {
 	up := []string{p.name}
 	for at := p.dir; at != x.root; {
 		ps := x.places(&at)
@@ -229,12 +171,12 @@ func (x *index) openAt(h *vfs.Handle, p place) (int, error) {
 		up = append(up, ps[0].name)
 		at = ps[0].dir
 	}
-	fd, err := x.openRoot()
+	fd, err := x.tree.OpenRoot()
 	if err != nil {
 		return -1, err
 	}
 	for i := len(up) - 1; i >= 0; i-- {
-		next, err := sysOpenat2(fd, []byte(up[i]), unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
+		next, err := x.tree.OpenName(fd, []byte(up[i]))
 		unix.Close(fd)
 		if err != nil {
 			return -1, err
@@ -246,14 +188,9 @@ func (x *index) openAt(h *vfs.Handle, p place) (int, error) {
 }
 
 // confirm checks that *fd is open on h; otherwise it closes *fd.
-func (x *index) confirm(h *vfs.Handle, fd *int) error {
-	var st unix.Stat_t
-	err := fstat(*fd, &st)
-	if err == nil {
-		var is vfs.Handle
-		if is, err = identify(*fd, &st); err == nil && is == *h {
-			return nil
-		}
+func (x *Index) confirm(h *vfs.Handle, fd *int) error {
+	if is, _, err := x.tree.Identify(*fd); err == nil && is == *h {
+		return nil
 	}
 	unix.Close(*fd)
 	*fd = -1

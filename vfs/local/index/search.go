@@ -1,4 +1,4 @@
-package local
+package index
 
 import (
 	"syscall"
@@ -36,7 +36,6 @@ type searches struct {
 	wanted    map[vfs.Handle]struct{}  // files that the next search shall look for
 	vain      map[vfs.Handle]time.Time // files that a search did not meet; stale until then
 	waiters   int
-	patience  time.Duration
 	begins    func() // each search calls it first; for tests
 }
 
@@ -61,12 +60,12 @@ type missing struct {
 
 // find searches for h, which is at none of its known places, and opens it. ESTALE: a search did
 // not find it. ErrDelay: no search has finished yet.
-func (x *index) find(h *vfs.Handle) (int, error) {
+func (x *Index) find(h *vfs.Handle) (int, error) {
 	met, err := x.want(h)
 	if met == nil {
 		return -1, err
 	}
-	patience := time.NewTimer(x.patience)
+	patience := time.NewTimer(x.Patience)
 	defer patience.Stop()
 	select {
 	case <-met:
@@ -87,14 +86,14 @@ func (x *index) find(h *vfs.Handle) (int, error) {
 // want asks for a search for h and counts the caller as a waiter. The channel that it returns is
 // closed when the search meets h or ends. If met is nil, the caller returns err instead of
 // waiting.
-func (x *index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
+func (x *Index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 	if x.soughtInVain(h) {
 		return nil, syscall.ESTALE
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.running == nil && x.notBefore.Sub(x.fs.now()) < x.patience {
-		x.begin()
+	if x.running == nil && x.notBefore.Sub(x.now()) < x.Patience {
+		x.beginLocked()
 	}
 	s := x.running
 	if s == nil {
@@ -116,8 +115,8 @@ func (x *index) want(h *vfs.Handle) (met <-chan struct{}, err error) {
 }
 
 // soughtInVain reports whether a search did not meet h a short time ago.
-func (x *index) soughtInVain(h *vfs.Handle) bool {
-	now := x.fs.now()
+func (x *Index) soughtInVain(h *vfs.Handle) bool {
+	now := x.now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	until, ok := x.vain[*h]
@@ -128,19 +127,19 @@ func (x *index) soughtInVain(h *vfs.Handle) bool {
 	return ok
 }
 
-// begin starts a search for the wanted files. The caller holds x.mu.
-func (x *index) begin() {
+// beginLocked starts a search for the wanted files.
+func (x *Index) beginLocked() {
 	s := &search{missing: make(map[vfs.Handle]missing, len(x.wanted)), ended: make(chan struct{})}
 	for h := range x.wanted {
 		s.missing[h] = missing{met: make(chan struct{})}
 	}
 	clear(x.wanted)
 	x.running = s
-	go x.search(s, x.notBefore.Sub(x.fs.now()))
+	go x.search(s, x.notBefore.Sub(x.now()))
 }
 
-// met is called for each file that is seen anywhere. The caller holds x.mu.
-func (x *index) met(h vfs.Handle) {
+// metLocked ends the wait for h. It is called for each file that is seen anywhere.
+func (x *Index) metLocked(h vfs.Handle) {
 	delete(x.vain, h)
 	if s := x.running; s != nil {
 		if m, ok := s.missing[h]; ok {
@@ -150,8 +149,8 @@ func (x *index) met(h vfs.Handle) {
 	}
 }
 
-// endSearch waits for the running search. The caller has closed x.stop.
-func (x *index) endSearch() {
+// endSearch waits for the running search.
+func (x *Index) endSearch() {
 	x.mu.Lock()
 	s := x.running
 	x.mu.Unlock()
@@ -160,8 +159,18 @@ func (x *index) endSearch() {
 	}
 }
 
+// SearchAgain waits for the search that runs, forgets which files it did not meet, and lets the
+// next one begin at once. For tests, whose local programs move a file a moment after a search.
+func (x *Index) SearchAgain() {
+	x.endSearch()
+	x.mu.Lock()
+	x.notBefore = time.Time{}
+	clear(x.vain)
+	x.mu.Unlock()
+}
+
 // search is the goroutine of a search. It begins after a pause.
-func (x *index) search(s *search, pause time.Duration) {
+func (x *Index) search(s *search, pause time.Duration) {
 	defer close(s.ended)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -169,7 +178,7 @@ func (x *index) search(s *search, pause time.Duration) {
 	case <-timer.C:
 	case <-x.stop:
 	}
-	began := x.fs.now()
+	began := x.now()
 	x.mu.Lock()
 	s.looks = true
 	x.mu.Unlock()
@@ -183,7 +192,7 @@ func (x *index) search(s *search, pause time.Duration) {
 	if missing > 0 {
 		x.walk(s)
 	}
-	now := x.fs.now()
+	now := x.now()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.running = nil
@@ -203,7 +212,7 @@ func (x *index) search(s *search, pause time.Duration) {
 }
 
 // lookNearby reads the directories where the missing files were seen.
-func (x *index) lookNearby(s *search) {
+func (x *Index) lookNearby(s *search) {
 	x.mu.Lock()
 	var missing []vfs.Handle
 	for h := range s.missing {
@@ -222,8 +231,8 @@ func (x *index) lookNearby(s *search) {
 }
 
 // walk reads the whole tree, breadth first, with one directory open at a time.
-func (x *index) walk(s *search) {
-	x.fs.stats.searches.Add(1)
+func (x *Index) walk(s *search) {
+	x.walks.Add(1)
 	todo := []vfs.Handle{x.root}
 	for seen := 0; len(todo) > 0 && seen < maxWalk; todo = todo[1:] {
 		seen += x.scan(s, &todo[0], func(h vfs.Handle) { todo = append(todo, h) })
@@ -232,70 +241,53 @@ func (x *index) walk(s *search) {
 
 // scan notes the names in the directory h, and returns how many there are. It
 // calls sub for each directory.
-func (x *index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int) {
+func (x *Index) scan(s *search, h *vfs.Handle, sub func(vfs.Handle)) (names int) {
 	dir, err := x.openDir(h)
 	if err != nil {
 		s.partial = s.partial || outOfDescriptors(err)
 		return 0
 	}
 	defer unix.Close(dir)
-	list, err := x.fs.reopen(dir, unix.O_RDONLY|unix.O_DIRECTORY)
-	if err != nil {
-		s.partial = s.partial || outOfDescriptors(err)
-		return 0
-	}
-	defer unix.Close(list)
-	buf := make([]byte, namesAtOnce)
-	for {
+	err = x.tree.Names(dir, func(name []byte) bool {
 		select {
 		case <-x.stop:
 			s.partial = true
-			return names
+			return false
 		default:
 		}
-		n, err := sysGetdents(list, buf)
-		if err != nil || n == 0 {
-			return names
+		names++
+		if err := x.noteEntry(dir, h, name, sub); outOfDescriptors(err) {
+			s.partial = true
 		}
-		for e, rest := nextDirent(buf[:n]); e.name != nil; e, rest = nextDirent(rest) {
-			if vfs.IsDot(e.name) {
-				continue
-			}
-			names++
-			if err := x.noteEntry(dir, h, e.name, sub); outOfDescriptors(err) {
-				s.partial = true
-			}
-		}
-	}
+		return true
+	})
+	s.partial = s.partial || outOfDescriptors(err)
+	return names
 }
 
 // openDir opens the directory h, at the root or at one of its known places.
-func (x *index) openDir(h *vfs.Handle) (int, error) {
+func (x *Index) openDir(h *vfs.Handle) (int, error) {
 	if *h == x.root {
-		return x.openRoot()
+		return x.tree.OpenRoot()
 	}
 	return x.openPlace(h)
 }
 
 // noteEntry notes name in the directory dir, whose handle is h. It calls sub if the name is a
 // directory.
-func (x *index) noteEntry(dir int, h *vfs.Handle, name []byte, sub func(vfs.Handle)) error {
-	fd, err := sysOpenat2(dir, name, unix.O_PATH, 0, unix.RESOLVE_NO_XDEV)
+func (x *Index) noteEntry(dir int, h *vfs.Handle, name []byte, sub func(vfs.Handle)) error {
+	fd, err := x.tree.OpenName(dir, name)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err = fstat(fd, &st); err != nil {
-		return err
-	}
-	is, err := identify(fd, &st)
+	is, directory, err := x.tree.Identify(fd)
 	if err != nil {
 		return err
 	}
-	x.room(false)
-	x.note(*h, is, name)
-	if sub != nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	x.Room(false)
+	x.Note(*h, is, name)
+	if sub != nil && directory {
 		sub(is)
 	}
 	return nil

@@ -1,4 +1,4 @@
-package local
+package index
 
 import (
 	"sync/atomic"
@@ -11,7 +11,7 @@ import (
 // The database maps its file into memory and reads it there. If a page is not in memory, a page
 // fault reads it from the disk, and the scheduler does not notice. While the disk hangs, the
 // goroutine keeps its P, and the next garbage collection stops the whole process, as with a raw
-// system call (raw_syscall.go).
+// system call.
 //
 // So before a transaction the index calls madvise, which reads the pages into memory; while a
 // system call waits for the disk, the scheduler takes the P back. The call covers the whole file

@@ -1,4 +1,4 @@
-package local
+package index
 
 import (
 	"bytes"
@@ -49,19 +49,19 @@ func (l *learnt) apply(ps places) places {
 	return out
 }
 
-// note implements resolver.
-func (x *index) note(dir, h vfs.Handle, name []byte) {
+// Note records that h was seen under name in dir. It never waits.
+func (x *Index) Note(dir, h vfs.Handle, name []byte) {
 	if h == x.root {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.met(h)
+	x.metLocked(h)
 	if p, ok := x.recent[h]; ok && p.dir == dir && p.name == string(name) {
 		return
 	}
 	p := place{dir, string(name)}
-	l := x.pend(h)
+	l := x.pendLocked(h)
 	if l == nil {
 		return
 	}
@@ -74,8 +74,8 @@ func (x *index) note(dir, h vfs.Handle, name []byte) {
 	delete(x.dead, h)
 }
 
-// gone implements resolver.
-func (x *index) gone(dir, h vfs.Handle, name []byte, last bool) {
+// Gone records that name in dir is no longer h. last: h has no other name. It never waits.
+func (x *Index) Gone(dir, h vfs.Handle, name []byte, last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.recent, h)
@@ -85,7 +85,7 @@ func (x *index) gone(dir, h vfs.Handle, name []byte, last bool) {
 		}
 		x.dead[h] = struct{}{}
 	}
-	l := x.pend(h)
+	l := x.pendLocked(h)
 	switch {
 	case l == nil:
 	case last:
@@ -100,12 +100,12 @@ func (x *index) gone(dir, h vfs.Handle, name []byte, last bool) {
 	}
 }
 
-// pend returns the entry for changes of h, or nil if there is no room. The caller holds x.mu.
-func (x *index) pend(h vfs.Handle) *learnt {
+// pendLocked returns the entry for changes of h, or nil if there is no room.
+func (x *Index) pendLocked(h vfs.Handle) *learnt {
 	l := x.pending[h]
 	if l == nil {
 		if len(x.pending) >= 2*maxPending {
-			x.fs.stats.forgotten.Add(1)
+			x.forgotten.Add(1)
 			return nil
 		}
 		l = new(learnt)
@@ -118,8 +118,8 @@ func (x *index) pend(h vfs.Handle) *learnt {
 	return l
 }
 
-// room implements resolver.
-func (x *index) room(try bool) bool {
+// Room reports whether there is room to note more. Unless try is set, it waits for room.
+func (x *Index) Room(try bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for len(x.pending) >= maxPending && !try {
@@ -129,7 +129,7 @@ func (x *index) room(try bool) bool {
 }
 
 // places returns where h was seen, the latest place first.
-func (x *index) places(h *vfs.Handle) (ps places) {
+func (x *Index) places(h *vfs.Handle) (ps places) {
 	x.mu.Lock()
 	var since [2]learnt
 	for i, l := range [...]*learnt{x.writing[*h], x.pending[*h]} {
@@ -148,7 +148,7 @@ func (x *index) places(h *vfs.Handle) (ps places) {
 }
 
 // write is the goroutine that writes changes to disk.
-func (x *index) write() {
+func (x *Index) write() {
 	defer close(x.ended)
 	for {
 		select {
@@ -167,7 +167,7 @@ func (x *index) write() {
 
 // flush writes the pending changes. If that fails, for example on a full disk, the index may have
 // to search for these files later.
-func (x *index) flush() {
+func (x *Index) flush() {
 	x.mu.Lock()
 	batch := x.pending
 	x.pending, x.writing = map[vfs.Handle]*learnt{}, batch

@@ -1,0 +1,24 @@
+package index
+
+import (
+	"syscall"
+
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// A Tree is the directory tree whose files an Index finds. All descriptors are O_PATH. Any
+// goroutine may call the methods.
+type Tree interface {
+	OpenRoot() (fd int, err error)
+	// OpenName opens name in the directory dir. It follows no symlink and crosses no mount point.
+	OpenName(dir int, name []byte) (fd int, err error)
+	// Identify returns the handle of the file open on fd, and whether it is a directory.
+	Identify(fd int) (h vfs.Handle, directory bool, err error)
+	// Names calls each for every name in the directory dir except "." and "..", until each returns
+	// false. name is valid only during the call.
+	Names(dir int, each func(name []byte) bool) error
+}
+
+// outOfDescriptors reports that err tells nothing about the file: the process, or the system, has
+// no descriptor left to look at it.
+func outOfDescriptors(err error) bool { return err == syscall.EMFILE || err == syscall.ENFILE }
