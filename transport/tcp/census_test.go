@@ -263,31 +263,28 @@ func TestHalfRecordsOfStrangers(t *testing.T) {
 		{"a known peer's", true, long, 24 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := start(t, Config{})
-			p := f.raw()
-			if c.known {
-				if err := bump(p, 9); err != nil {
+			bubble(t, Config{}, func(t *testing.T, f *fixture, connect func() net.Conn) {
+				p := connect()
+				if c.known {
+					if err := bump(p, 9); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := p.Write(c.record[:len(c.record)*15/16]); err != nil {
 					t.Fatal(err)
 				}
-			}
-			half := len(c.record) * 15 / 16
-			if _, err := p.Write(c.record[:half]); err != nil {
-				t.Fatal(err)
-			}
-			var k *conn
-			await.Until(t, "the connection waits within the record", func() bool {
+				synctest.Wait() // the connection waits within the record
 				f.mu.Lock()
 				defer f.mu.Unlock()
-				for k = range f.conns {
-					return k.received.Load() >= uint64(half) && k.doing.Load() == insideRec
+				if len(f.conns) != 1 {
+					t.Fatalf("%d connections", len(f.conns))
 				}
-				return false
+				for k := range f.conns {
+					if doing, n := k.doing.Load(), cap(k.stash); doing != insideRec || n > c.most {
+						t.Errorf("in state %d, %d bytes are kept of a record of %d", doing, n, len(c.record))
+					}
+				}
 			})
-			// Its goroutine waits, and has said so: what it keeps can be looked at.
-			if n := cap(k.stash); n > c.most {
-				t.Errorf("%d bytes are kept of a record of %d", n, len(c.record))
-			}
-			f.Server.Close() // before the peer does, so that nothing else wakes it
 		})
 	}
 }
