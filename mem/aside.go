@@ -36,7 +36,6 @@ func (p *Pool) setAside(l *line) {
 
 // recall gives the turn back to lines set aside for which a block is free.
 func (p *Pool) recall() {
-	p.main.cool()
 	if p.main.has(p.asideLeast) {
 		p.restore(func(n int32) bool { return p.main.has(n) })
 	}
@@ -104,12 +103,3 @@ func (p *Pool) possible() (pages int32) {
 
 // still reports whether g has released nothing for asideTicks.
 func (p *Pool) still(g *Group) bool { return p.tick-g.since >= asideTicks }
-
-// listen notes which groups released memory since the last tick.
-func (p *Pool) listen() {
-	for _, g := range p.slots {
-		if g != nil && (g.released != g.seen || g.held == 0) {
-			g.seen, g.since = g.released, p.tick
-		}
-	}
-}

@@ -62,33 +62,24 @@ func (p *Pool) auditSums() error {
 		}
 		add(b.share, b.group, b.pages, b.page < p.main.total)
 	}
-	if main != p.mainInUse || reserve != p.reserveInUse {
-		return fmt.Errorf("%d and %d pages are in use, counted %d and %d", main, reserve, p.mainInUse, p.reserveInUse)
+	if main != p.main.inUse || reserve != p.reserve.inUse {
+		return fmt.Errorf("%d and %d pages are in use, counted %d and %d", main, reserve, p.main.inUse, p.reserve.inUse)
 	}
 	if f := p.front; f != nil {
-		main += f.head.pages
 		add(f.share, f.group, f.head.pages, true)
 	}
-	if main != p.mainHeld {
-		return fmt.Errorf("%d pages of the main zone are charged, counted %d", main, p.mainHeld)
-	}
-	var common, heap int64
+	var grouped int32
+	var heap int64
 	for g, is := range groups {
 		if g.held != is.pages || g.main != is.main {
 			return fmt.Errorf("a group holds %d pages, %d of the main zone; counted %d and %d", is.pages, is.main, g.held, g.main)
 		}
-		if p.slots[g.slot] != g {
-			return fmt.Errorf("a group's slot %d is another's", g.slot)
+		if g != &p.ungrouped {
+			grouped += is.main
 		}
-		common += int64(p.mainParts.above(is.main))
 	}
-	if common != int64(p.common) {
-		return fmt.Errorf("%d pages are of the commons, counted %d", common, p.common)
-	}
-	for i, g := range p.slots {
-		if g != nil && g != &p.ungrouped && (int(g.slot) != i || groups[g] == nil) {
-			return fmt.Errorf("slot %d is of a group that holds nothing", i)
-		}
+	if grouped != p.grouped {
+		return fmt.Errorf("groups hold %d pages of the main zone, counted %d", grouped, p.grouped)
 	}
 	same := func(h *holding, is *sum) error {
 		if is == nil {
@@ -97,9 +88,14 @@ func (p *Pool) auditSums() error {
 		if h.pages != is.pages {
 			return fmt.Errorf("%d pages are held, counted %d", is.pages, h.pages)
 		}
-		for slot, n := range h.by {
-			if g := p.slots[slot]; g == nil && n != 0 || g != nil && n != is.by[g] {
-				return fmt.Errorf("%d pages are held in slot %d, counted %d", is.by[g], slot, n)
+		for g, n := range is.by {
+			if h.of(g) != n {
+				return fmt.Errorf("%d pages of a group are held, counted %d", n, h.of(g))
+			}
+		}
+		for _, in := range h.in {
+			if in.pages != is.by[in.group] {
+				return fmt.Errorf("%d pages of a group are held, counted %d", is.by[in.group], in.pages)
 			}
 		}
 		return nil
@@ -256,7 +252,7 @@ func (p *Pool) auditQueues() error {
 // auditWaits looks for lines that could go on.
 func (p *Pool) auditWaits() error {
 	if p.front != nil {
-		if int64(p.mainInUse+p.front.head.pages)+p.heapPages <= int64(p.main.total) && p.main.has(p.front.head.pages) {
+		if int64(p.main.inUse+p.front.head.pages)+p.heapPages <= int64(p.main.total) && p.main.has(p.front.head.pages) {
 			return fmt.Errorf("there is a block for the front")
 		}
 	} else if p.large.head != nil {
@@ -265,20 +261,18 @@ func (p *Pool) auditWaits() error {
 	for t := p.small.head; t != nil; t = t.next {
 		for l := t.lines.head; l != nil; l = l.next {
 			s, g, n := l.share, l.group, l.head.pages
-			inAll, ofGroup := s.room(g, n)
-			if !inAll || !ofGroup {
+			if !s.room(n) {
 				continue // its share is found full when it has its turn
 			}
-			if p.mayTake(s.client, g, n) && p.reserve.has(n) {
+			if p.mayTake(s.client, n) && p.reserve.has(n) {
 				return fmt.Errorf("a small line waits, and the reserve has room for it")
 			}
-			if p.front == nil && !g.crowds() && g.room(n) && int64(p.mainInUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) {
+			if p.front == nil && !g.crowds() && g.room(n) && int64(p.main.inUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) {
 				return fmt.Errorf("a small line waits, and the main zone has room for it")
 			}
 		}
 	}
 	for l := p.aside.head; l != nil; l = l.next {
-		p.main.cool()
 		if p.front == nil && p.main.has(l.head.pages) {
 			return fmt.Errorf("there is a block for a line that was set aside")
 		}
@@ -291,8 +285,7 @@ func (p *Pool) auditWaits() error {
 	for _, s := range p.shares {
 		if s.full == nil || s.full.in == &s.parked {
 			for l := s.parked.head; l != nil; l = l.next {
-				inAll, ofGroup := s.room(l.group, l.head.pages)
-				if inAll && ofGroup && (s.full == nil || s.full == l) {
+				if s.room(l.head.pages) && (s.full == nil || s.full == l) {
 					return fmt.Errorf("a share has room for a line that it holds back")
 				}
 			}

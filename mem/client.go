@@ -99,7 +99,7 @@ func (c *Client) within(g *Group, n int32) bool {
 		return true
 	}
 	have := c.of(g)
-	return have == 0 || have+n <= part/(2*(p.groups+1))
+	return have == 0 || have+n <= part/2
 }
 
 // pagesIn returns the number of pages for n bytes.

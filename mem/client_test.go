@@ -46,35 +46,6 @@ func TestClientsAreForgotten(t *testing.T) {
 	}
 }
 
-// Largest tells what the largest holders hold, and of which clients.
-func TestLargestClients(t *testing.T) {
-	p := newPool(t, 8*mib, 8*mib)
-	a, b, c := p.OpenShare("a", nil), p.OpenShare("b", nil), p.OpenShare("b", nil)
-	p.OpenShare("idle", nil)
-	one, _ := a.TryGet(3 * mib)
-	two, _ := b.TryGet(2 * mib)
-	three, _ := c.TryGet(2 * mib)
-	a.Charge(100)
-	first, second := ask(c, nil, "first", 2*mib, nil), ask(c, nil, "second", 2*mib, nil)
-	all := p.Largest(10)
-	want := []ClientStats{
-		// The first request that waits has the turn.
-		{Client: "b", Held: 6 * mib, Shares: 2, Waiting: 2},
-		{Client: "a", Held: 3 * mib, Charged: 100, Shares: 1},
-	}
-	if len(all) != 2 || all[0] != want[0] || all[1] != want[1] {
-		t.Errorf("%+v, want %+v", all, want)
-	}
-	if all := p.Largest(1); len(all) != 1 || all[0] != want[0] {
-		t.Errorf("the largest: %+v", all)
-	}
-	one.Release()
-	two.Release()
-	three.Release()
-	drain(t, p, []*wish{first, second})
-	a.Discharge(100)
-}
-
 // A share of a pool that is closed is closed, and belongs to no client.
 func TestShareOfClosedPool(t *testing.T) {
 	p := newPool(t, 4*mib, 0)

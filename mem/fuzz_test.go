@@ -15,20 +15,13 @@ func FuzzPool(f *testing.F) {
 		if len(steps) > 400 {
 			return
 		}
-		w := newWorld(t, Config{Ceiling: 6 * mib, Share: 3 * mib, Group: 2 * mib, Groups: int(at(steps, 0) % 4)})
-		for i := 1; i+3 <= len(steps); i += 3 {
+		w := newWorld(t, Config{Ceiling: 6 * mib, Share: 3 * mib, Group: 2 * mib})
+		for i := 0; i+3 <= len(steps); i += 3 {
 			w.step(steps[i], steps[i+1], steps[i+2])
 			audited(t, w.pool)
 		}
 		w.end()
 	})
-}
-
-func at(b []byte, i int) byte {
-	if i >= len(b) {
-		return 0
-	}
-	return b[i]
 }
 
 // anyOrderSeeds is how many histories TestAnyOrderOfThings looks at.
@@ -168,8 +161,7 @@ func TestAnyOrderOfThings(t *testing.T) {
 	for seed := range uint64(anyOrderSeeds) {
 		rng := rand.New(rand.NewPCG(3, seed))
 		w := newWorld(t, Config{
-			Ceiling: 6 * mib, Groups: int(seed % 4),
-			Share: []int64{3 * mib, mib, 6 * mib}[seed%3], Group: []int64{2 * mib, 5 * mib}[seed%2],
+			Ceiling: 6 * mib, Share: []int64{3 * mib, mib, 6 * mib}[seed%3], Group: []int64{2 * mib, 5 * mib}[seed%2],
 		})
 		for range 400 {
 			w.step(byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32()))

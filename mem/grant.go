@@ -5,8 +5,8 @@ package mem
 // charge adds n pages to the holdings of s, its client and g. main: they are pages of the main
 // zone.
 func (p *Pool) charge(s *Share, g *Group, n int32, main bool) {
-	if g.held == 0 && g != &p.ungrouped {
-		p.enlist(g)
+	if g.held == 0 {
+		g.since = p.tick
 	}
 	g.hold(n, main)
 	s.add(g, n)
@@ -26,9 +26,7 @@ func (p *Pool) discharge(s *Share, g *Group, n int32, main bool) {
 			c.forget()
 		}
 	}
-	if g.hold(-n, main); g.held == 0 && g != &p.ungrouped {
-		p.delist(g)
-	}
+	g.hold(-n, main)
 }
 
 // takeIdle takes n pages of the main zone for a request of g, unless a line waits for them.
@@ -90,15 +88,12 @@ func (p *Pool) stand(l *line) {
 // park moves l to its share's list if the share has no room for its first request. It returns
 // false otherwise.
 func (p *Pool) park(l *line) bool {
-	s, g := l.share, l.group
+	s := l.share
 	if s.full == nil || s.full == l {
-		inAll, ofGroup := s.room(g, l.head.pages)
-		if inAll && ofGroup {
+		if s.room(l.head.pages) {
 			return false
 		}
-		if !inAll {
-			s.full = l
-		}
+		s.full = l
 	}
 	p.step(l)
 	s.parked.push(l)
@@ -137,22 +132,12 @@ func (p *Pool) unpark(s *Share) {
 				return
 			}
 		}
-		inAll, ofGroup := s.room(l.group, l.head.pages)
-		if inAll && ofGroup {
-			p.leave(l)
-			p.stand(l)
-			l = s.parked.head
-			continue
-		}
-		if !inAll {
+		if !s.room(l.head.pages) {
 			s.full = l
 			return
 		}
-		if s.full == nil {
-			l = l.next
-			continue
-		}
-		s.full = nil
+		p.leave(l)
+		p.stand(l)
 		l = s.parked.head
 	}
 }
@@ -261,7 +246,7 @@ func (p *Pool) grantTurn(t *turn) bool {
 			s, g, n := l.share, l.group, l.head.pages
 			e, ok := p.takeIdle(g, n)
 			if !ok {
-				e, ok = p.takeReserve(s.client, g, n)
+				e, ok = p.takeReserve(s.client, n)
 			}
 			if ok {
 				p.charge(s, g, n, e.page < p.main.total)

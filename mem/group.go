@@ -9,15 +9,14 @@ package mem
 // other Group. In a Group, clients take turns as in the pool. A request larger than the limit is
 // granted when the Group holds nothing.
 //
-// Even if many Groups hold all that they may, for ever, every other Group still has its floor: in
-// the main zone, and in each share (Config.Groups).
+// A Group takes at most half of what the other Groups leave. So if one file system after the other
+// stalls, each leaves as much to the others as it has.
 type Group struct {
 	pool *Pool
 
 	// Guarded by pool.mu.
 	held    int32 // pages
 	main    int32 // its pages of the main zone
-	slot    int32 // its index in pool.slots and in holdings, while it holds anything
 	lines   int   // number of lines that name it
 	waiting queue // lines that wait for its limit
 	// next is the group's line that waits in pool.large. Only one line of a group whose limit
@@ -25,11 +24,8 @@ type Group struct {
 	next   *line
 	listed bool // in the list pool.crowded
 
-	released uint64 // number of blocks released
-
 	// For the sweeper.
-	seen  uint64 // released at the last tick
-	since uint64 // tick when released changed last
+	since uint64 // tick when it released memory last, or when it began to hold some
 	wants int64  // pages that its lines have waited for too long
 }
 
@@ -78,20 +74,10 @@ func (g *Group) crowds() bool { return g.next != nil || g.waiting.head != nil }
 // room reports whether g may have n more pages of the main zone.
 func (g *Group) room(n int32) bool {
 	p := g.pool
-	if g.main == 0 {
+	if g == &p.ungrouped || g.main == 0 || p.groupLimit == noLimit {
 		return true
 	}
-	if g != &p.ungrouped && g.main+n > p.groupLimit {
-		return false
-	}
-	d := p.mainParts
-	if p.mainHeld+n <= d.commons/2 || g.main+n <= d.floor {
-		return true
-	}
-	// The commons are the pages above all floors. A group has to leave a third of the commons
-	// that the others do not use, so that a second file system that stalls finds some as well.
-	before, after := d.above(g.main), d.above(g.main+n)
-	return after <= 2*(d.commons-(p.common-before)-after)
+	return g.main+n <= min(p.groupLimit, (p.main.total-(p.grouped-g.main))/2)
 }
 
 // hold adds n pages to the holding of g. main: they are pages of the main zone.
@@ -100,30 +86,10 @@ func (g *Group) hold(n int32, main bool) {
 	if !main {
 		return
 	}
-	p := g.pool
-	before := p.mainParts.above(g.main)
 	g.main += n
-	p.mainHeld += n
-	p.common += p.mainParts.above(g.main) - before
-}
-
-// enlist gives g a slot.
-func (p *Pool) enlist(g *Group) {
-	g.seen, g.since = g.released, p.tick
-	if n := len(p.vacant); n > 0 {
-		g.slot = p.vacant[n-1]
-		p.vacant = p.vacant[:n-1]
-		p.slots[g.slot] = g
-		return
+	if p := g.pool; g != &p.ungrouped {
+		p.grouped += n
 	}
-	g.slot = int32(len(p.slots))
-	p.slots = append(p.slots, g)
-}
-
-// delist takes back the slot of a group that holds nothing. All holdings are 0 at that slot.
-func (p *Pool) delist(g *Group) {
-	p.slots[g.slot] = nil
-	p.vacant = append(p.vacant, g.slot)
 }
 
 // crowd puts l into the group's queue. A line that had the group's turn becomes the first there.

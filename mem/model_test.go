@@ -14,7 +14,7 @@ import (
 func TestOrderAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 2*mib + 3*PageSize
-		cfg := Config{Ceiling: 6 * mib, Share: limit, Group: 3 * mib, Groups: rapid.IntRange(0, 3).Draw(t, "groups")}
+		cfg := Config{Ceiling: 6 * mib, Share: limit, Group: 3 * mib}
 		p, err := NewPool(cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -22,9 +22,6 @@ const maxPages = 1 << 29
 // noLimit is more pages than any group can hold or wait for.
 const noLimit = 2*maxPages + maxPages/2
 
-// maxGroups bounds Config.Groups.
-const maxGroups = 1 << 16
-
 // ErrTooLarge: the request exceeds what the pool or the share could ever give.
 var ErrTooLarge = errors.New("mem: request exceeds the ceiling")
 
@@ -46,13 +43,9 @@ type Config struct {
 	// the ceiling.
 	Share int64
 	// Group is the most that one Group may hold, in bytes, not counting its part of the reserve
-	// for small requests; 0 means half of the ceiling.
+	// for small requests; 0 means half of the ceiling. If it is less than the ceiling, a Group
+	// also leaves as much as it holds to others.
 	Group int64
-	// Groups is the largest number of Groups that will hold memory at the same time. Each has a
-	// floor, of 1 MiB or more if the ceiling allows it, in all and in each share, whatever the
-	// others hold. If there are more Groups, no floor is guaranteed. With 0 or 1 there are no
-	// floors.
-	Groups int
 }
 
 // A Pool hands out payload memory up to a ceiling. All methods may be called
@@ -64,12 +57,11 @@ type Pool struct {
 
 	// mu guards all that follows and the fields of Clients, Shares, Groups,
 	// queued Requests and unused Buffers. No callback runs under it.
-	mu                      sync.Mutex
-	groupLimit              int32  // most pages of a group in the main zone
-	main, reserve           *buddy // the zones
-	mainInUse, reserveInUse int32
-	unused                  *Buffer
-	buffers                 []*Buffer // all, unused ones included
+	mu            sync.Mutex
+	groupLimit    int32    // most pages of a group in the main zone
+	main, reserve *pageMap // the zones
+	unused        *Buffer
+	buffers       []*Buffer // all, unused ones included
 
 	clients   map[any]*Client // by key
 	clientIDs uint64
@@ -78,13 +70,8 @@ type Pool struct {
 	heap      atomic.Int64 // bytes charged; changed under mu
 	heapPages int64
 
-	ungrouped             Group
-	slots                 []*Group // groups that hold memory, by slot; nil for a free slot
-	vacant                []int32  // free slots
-	groups                int32    // the limits are divided among so many groups
-	mainParts, shareParts parts
-	mainHeld              int32 // pages held of the main zone, including the front's
-	common                int32 // of them, pages above the groups' floors
+	ungrouped Group
+	grouped   int32 // pages that Groups hold of the main zone, including the front's
 
 	waiting    int      // requests in lines
 	large      queue    // lines that wait for the main zone
@@ -138,9 +125,6 @@ func NewPool(cfg Config) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Groups < 0 || cfg.Groups > maxGroups {
-		return nil, fmt.Errorf("mem: %d groups are not within [0, %d]", cfg.Groups, maxGroups)
-	}
 	arena, err := unix.Mmap(-1, 0, int(total)*PageSize, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANONYMOUS|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
@@ -154,16 +138,13 @@ func NewPool(cfg Config) (*Pool, error) {
 		arena:      arena,
 		limit:      limit,
 		groupLimit: group,
-		main:       newBuddy(total - reserve),
-		reserve:    newBuddy(reserve),
+		main:       newPageMap(total - reserve),
+		reserve:    newPageMap(reserve),
 		clients:    make(map[any]*Client),
-		groups:     int32(cfg.Groups),
 		fits:       anySize,
 		asideLeast: anySize,
 	}
-	p.mainParts, p.shareParts = share(p.main.total, p.groups), share(limit, p.groups)
 	p.ungrouped = Group{pool: p}
-	p.slots = []*Group{&p.ungrouped}
 	p.trimDone.L = &p.mu
 	return p, nil
 }

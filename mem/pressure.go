@@ -145,7 +145,6 @@ func (p *Pool) sweep() {
 // look handles lines that have waited too long. The caller holds p.mu.
 func (p *Pool) look() {
 	p.tick++
-	p.listen()
 	if p.tick%ticksToForgive == 0 {
 		p.forgive(time.Now())
 	}

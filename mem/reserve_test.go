@@ -92,15 +92,14 @@ func TestEachClientFindsAPage(t *testing.T) {
 	}
 }
 
-// One client has a tenth of the reserve at most, and one group of several half,
-// beside a page for each client.
+// One client has a tenth of the reserve at most, with however many shares.
 func TestReserveIsSharedOut(t *testing.T) {
-	p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib, Groups: 2})
-	held := fill(t, p, 128<<10, nil, p.NewGroup(), p.NewGroup(), p.NewGroup(), p.NewGroup(), p.NewGroup())
-	take := func(open func(i int) *Share, g *Group) (n int) {
+	p := configured(t, Config{Ceiling: 256 * mib, Share: 128 * mib})
+	held := fill(t, p, 128<<10)
+	take := func(open func(i int) *Share) (n int) {
 		var got []*Buffer
 		for i := range 5000 {
-			if b, ok := open(i).TryGetIn(g, PageSize); ok {
+			if b, ok := open(i).TryGet(PageSize); ok {
 				got = append(got, b)
 			}
 		}
@@ -109,24 +108,12 @@ func TestReserveIsSharedOut(t *testing.T) {
 	}
 	reserve := int(p.reserve.total)
 	s := p.OpenShare("client", nil)
-	if n := take(func(int) *Share { return s }, nil); n < reserve/16 || n > reserve/10 {
+	if n := take(func(int) *Share { return s }); n < reserve/16 || n > reserve/10 {
 		t.Errorf("a client has %d pages of %d", n, reserve)
 	}
 	shares := []*Share{p.OpenShare("client", nil), s}
-	if n := take(func(i int) *Share { return shares[i%2] }, nil); n < reserve/16 || n > reserve/10 {
+	if n := take(func(i int) *Share { return shares[i%2] }); n < reserve/16 || n > reserve/10 {
 		t.Errorf("a client with two shares has %d pages of %d", n, reserve)
-	}
-	const clients = 64
-	var of []*Share
-	for i := range clients {
-		of = append(of, p.OpenShare(i, nil))
-	}
-	g := p.NewGroup()
-	if st := p.Stats(); st.InUse < 239*mib {
-		t.Fatalf("the main zone is not full: %+v", st)
-	}
-	if n := take(func(i int) *Share { return of[i%clients] }, g); n < reserve/2 || n > reserve/2+clients {
-		t.Errorf("a group has %d pages of %d", n, reserve)
 	}
 	release(held)
 }

@@ -169,10 +169,8 @@ func (s *Share) InUse() int64 {
 
 // The functions below are called with pool.mu held.
 
-// room reports whether the share's limit allows n more pages: in all, and for g.
-func (s *Share) room(g *Group, n int32) (inAll, ofGroup bool) {
-	return s.pages+n <= s.limit, s.lets(s.pool.shareParts, g, n)
-}
+// room reports whether the share's limit allows n more pages.
+func (s *Share) room(n int32) bool { return s.pages+n <= s.limit }
 
 // take returns a Buffer of n pages, or nil if they are not free or another request comes first.
 func (s *Share) take(g *Group, n int32, size int) *Buffer {
@@ -180,12 +178,12 @@ func (s *Share) take(g *Group, n int32, size int) *Buffer {
 	if s.lines != nil && (s.full != nil || s.line(g, n <= smallPages) != nil) {
 		return nil
 	}
-	if inAll, ofGroup := s.room(g, n); !inAll || !ofGroup {
+	if !s.room(n) {
 		return nil
 	}
 	e, ok := p.takeIdle(g, n)
 	if !ok {
-		if e, ok = p.takeReserve(s.client, g, n); !ok {
+		if e, ok = p.takeReserve(s.client, n); !ok {
 			return nil
 		}
 	}
@@ -200,7 +198,7 @@ func (s *Share) free(b *Buffer) {
 	g := b.group
 	p.putBack(s.client, b.extent)
 	p.discharge(s, g, b.pages, b.page < p.main.total)
-	g.released++
+	g.since = p.tick
 	b.bytes, b.share, b.group = nil, nil, nil
 	b.unused, p.unused = p.unused, b
 	if p.waiting == 0 && !p.short && !p.closed {

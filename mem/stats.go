@@ -1,10 +1,5 @@
 package mem
 
-import (
-	"cmp"
-	"slices"
-)
-
 // Stats is a snapshot of a Pool's counters.
 type Stats struct {
 	Ceiling, InUse, Peak int64 // bytes of payload memory
@@ -44,7 +39,7 @@ func (p *Pool) Stats() Stats {
 		InUse:    int64(p.inUse()) * PageSize,
 		Peak:     int64(p.peak) * PageSize,
 		Charged:  p.heap.Load(),
-		Small:    int64(p.reserveInUse) * PageSize,
+		Small:    int64(p.reserve.inUse) * PageSize,
 		Resident: int64(p.resident()) * PageSize,
 		Trimmed:  p.trimmed,
 		Waiting:  p.waiting,
@@ -58,48 +53,4 @@ func (p *Pool) Stats() Stats {
 		Ended:    p.ended,
 		Pressed:  p.pressed.Load(),
 	}
-}
-
-// ClientStats describes one client.
-type ClientStats struct {
-	// Client is the key that its shares were opened with, or nil.
-	Client any
-	// Held is its payload memory, including the request whose turn it is. Charged is its part of
-	// the heap. Both are in bytes.
-	Held, Charged int64
-	Shares        int // that are open
-	// Waiting is how many of its requests wait.
-	Waiting int
-	// Ended counts its shares whose holders were told to end.
-	Ended uint64
-}
-
-// Largest returns at most so many clients, those that hold the most memory. It leaves out clients
-// without an open share.
-func (p *Pool) Largest(most int) []ClientStats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var all []ClientStats
-	at := make(map[*Client]int)
-	for _, s := range p.shares {
-		c := s.client
-		i, ok := at[c]
-		if !ok {
-			if c.pages == 0 && c.heap.Load() == 0 && c.lines == 0 {
-				continue
-			}
-			i = len(all)
-			at[c] = i
-			all = append(all, ClientStats{
-				Client: c.key, Held: int64(c.pages) * PageSize, Charged: c.heap.Load(), Shares: c.shares, Ended: c.ended,
-			})
-		}
-		for l := s.lines; l != nil; l = l.mate {
-			all[i].Waiting += l.count
-		}
-	}
-	slices.SortStableFunc(all, func(a, b ClientStats) int {
-		return cmp.Compare(b.Held+b.Charged, a.Held+a.Charged)
-	})
-	return all[:min(most, len(all))]
 }

@@ -2,9 +2,8 @@ package mem
 
 import "golang.org/x/sys/unix"
 
-// trimOrder is the largest block, 2^trimOrder pages (1 MiB), that trim takes out of use while the
-// kernel takes its pages.
-const trimOrder = 8
+// trimPages is how many pages trim gives back at a time: 1 MiB. They cannot be allocated meanwhile.
+const trimPages = (1 << 20) / PageSize
 
 // Trim gives the memory of all free pages back to the kernel and returns how
 // many bytes that were. It stops early when a request waits.
@@ -45,27 +44,24 @@ func (p *Pool) trim(keep int32, urgent bool) int64 {
 
 // trimZone is trim for one zone, which begins at the given page of the arena. The caller holds
 // p.mu; trimZone unlocks it during system calls.
-func (p *Pool) trimZone(zone *buddy, begin, keep int32, urgent bool) (gone int64) {
+func (p *Pool) trimZone(zone *pageMap, begin, keep int32, urgent bool) (gone int64) {
 	below := zone.total
 	for p.pinned == 0 && (urgent || p.waiting == 0) && p.resident() > keep {
-		zone.cool()
-		last := zone.lastTouched(below)
-		if last < 0 {
+		e := zone.lastTouched(below, trimPages)
+		if e.pages == 0 {
 			break
 		}
-		// Take the block out of the allocator, so that the system call can run without the lock.
-		e := zone.carve(last, trimOrder)
 		below = e.page
+		// The system call runs without the lock.
+		zone.fence(e)
 		p.mu.Unlock()
 		at := int(begin+e.page) * PageSize
 		err := unix.Madvise(p.arena[at:at+int(e.pages)*PageSize], unix.MADV_DONTNEED)
 		p.mu.Lock()
 		if err == nil {
-			n := unset(zone.touched, e)
-			zone.residue -= n
-			gone += int64(n) * PageSize
+			gone += int64(zone.forget(e)) * PageSize
 		}
-		zone.put(e)
+		zone.unfence(e)
 		if p.waiting > 0 {
 			p.grant()
 			p.deliver()

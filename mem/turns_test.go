@@ -178,7 +178,7 @@ func TestClientsKeepToTheirFairPart(t *testing.T) {
 // A client whose requests were granted beyond its part is not starved when others
 // go on asking: what is held in one group leaves room in another.
 func TestHoldingInOneGroupDoesNotCostTheTurnInAnother(t *testing.T) {
-	p := configured(t, Config{Ceiling: 32 * mib, Share: 32 * mib, Groups: 3})
+	p := configured(t, Config{Ceiling: 32 * mib, Share: 32 * mib})
 	stalled, g := p.NewGroup(), p.NewGroup()
 	a, b := p.OpenShare("a", nil), p.OpenShare("b", nil)
 	var held []*Buffer

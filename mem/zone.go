@@ -16,25 +16,20 @@ func reserveOf(total int32) int32 { return max(total/16, (1<<20)/PageSize) }
 
 // takeMain takes n contiguous pages of the main zone. Charged heap bytes take the place of pages.
 func (p *Pool) takeMain(n int32) (extent, bool) {
-	if int64(p.mainInUse+n)+p.heapPages > int64(p.main.total) {
+	if int64(p.main.inUse+n)+p.heapPages > int64(p.main.total) {
 		return extent{}, false
 	}
-	e, ok := p.main.alloc(n)
-	if ok {
-		p.mainInUse += n
-	}
-	return e, ok
+	return p.main.alloc(n)
 }
 
-// takeReserve takes n contiguous pages of the reserve for a share of c and for g.
-func (p *Pool) takeReserve(c *Client, g *Group, n int32) (extent, bool) {
-	if n > smallPages || !p.mayTake(c, g, n) {
+// takeReserve takes n contiguous pages of the reserve for a share of c.
+func (p *Pool) takeReserve(c *Client, n int32) (extent, bool) {
+	if n > smallPages || !p.mayTake(c, n) {
 		return extent{}, false
 	}
 	e, ok := p.reserve.alloc(n)
 	if ok {
 		e.page += p.main.total
-		p.reserveInUse += n
 		c.small += n
 	}
 	return e, ok
@@ -44,28 +39,24 @@ func (p *Pool) takeReserve(c *Client, g *Group, n int32) (extent, bool) {
 //
 // A client's limit falls with the cube of the free part of the reserve, from an eighth of the
 // reserve to one page. So the first clients get as much as they need, and there is still a page
-// for a new client after hundreds have taken their part. A group may hold as much of the reserve
-// as it leaves free; beyond that, each of its clients may have one page.
-func (p *Pool) mayTake(c *Client, g *Group, n int32) bool {
-	free, all := int64(p.reserve.free), int64(p.reserve.total)
-	most := max(free*free/all*free/all/8, 1)
-	return int64(c.small+n) <= most && (g.held-g.main+n <= p.reserve.free || c.small+n <= 1 || p.groups <= 1)
+// for a new client after hundreds have taken their part.
+func (p *Pool) mayTake(c *Client, n int32) bool {
+	free, all := int64(p.reserve.free()), int64(p.reserve.total)
+	return int64(c.small+n) <= max(free*free/all*free/all/8, 1)
 }
 
 // putBack returns e, which c held, to its zone.
 func (p *Pool) putBack(c *Client, e extent) {
 	if e.page < p.main.total {
 		p.main.release(e)
-		p.mainInUse -= e.pages
 		return
 	}
 	p.reserve.release(extent{e.page - p.main.total, e.pages})
-	p.reserveInUse -= e.pages
 	c.small -= e.pages
 }
 
 // inUse returns how many pages are handed out.
-func (p *Pool) inUse() int32 { return p.mainInUse + p.reserveInUse }
+func (p *Pool) inUse() int32 { return p.main.inUse + p.reserve.inUse }
 
 // resident returns how many pages may occupy memory.
-func (p *Pool) resident() int32 { return p.inUse() + p.main.residue + p.reserve.residue }
+func (p *Pool) resident() int32 { return p.main.resident + p.reserve.resident }

@@ -1,0 +1,162 @@
+package mem
+
+import "math/bits"
+
+// An extent is a run of pages in the arena.
+type extent struct {
+	page, pages int32
+}
+
+// A pageMap allocates contiguous pages. An allocation takes the first run of free pages that is
+// long enough, so that pages which were released a short time ago are used again, and the pages
+// behind them stay free for large requests. It fails only if no run is long enough. The search
+// reads one bit for each page up to the run.
+//
+// All arrays begin as zero, so that the records of unused pages cost no memory either.
+type pageMap struct {
+	total int32 // pages
+	inUse int32 // pages that are allocated
+	// busy has a bit set for each page that is allocated, or that Trim gives back just now. All
+	// pages below low are busy.
+	busy []uint64
+	low  int32
+	// touched has a bit set for each page that may be resident; resident is their number.
+	touched  []uint64
+	resident int32
+}
+
+func newPageMap(total int32) *pageMap {
+	words := (int(total) + 63) / 64
+	return &pageMap{total: total, busy: make([]uint64, words), touched: make([]uint64, words)}
+}
+
+// free returns how many pages are not allocated.
+func (m *pageMap) free() int32 { return m.total - m.inUse }
+
+// alloc takes n contiguous pages. ok is false if no run is long enough.
+func (m *pageMap) alloc(n int32) (e extent, ok bool) {
+	at := m.find(n)
+	if at < 0 {
+		return extent{}, false
+	}
+	e = extent{at, n}
+	m.fence(e)
+	m.inUse += n
+	m.resident += set(m.touched, e)
+	return e, true
+}
+
+// release frees e, which stays resident.
+func (m *pageMap) release(e extent) {
+	m.unfence(e)
+	m.inUse -= e.pages
+}
+
+// has reports whether there is a run of n free pages.
+func (m *pageMap) has(n int32) bool { return m.find(n) >= 0 }
+
+// fence keeps the free pages of e from being allocated, and unfence ends that.
+func (m *pageMap) fence(e extent) {
+	set(m.busy, e)
+	if e.page == m.low {
+		m.low += e.pages
+	}
+}
+
+func (m *pageMap) unfence(e extent) {
+	unset(m.busy, e)
+	m.low = min(m.low, e.page)
+}
+
+// find returns the first page of the first run of n pages that are not busy, or -1.
+func (m *pageMap) find(n int32) int32 {
+	first := true
+	for page := m.low; page < m.total; {
+		word := m.busy[uint(page)/64] >> (uint(page) % 64)
+		if busy := int32(bits.TrailingZeros64(^word)); busy > 0 {
+			page += busy
+			continue
+		}
+		if first {
+			m.low, first = page, false
+		}
+		run := page
+		for page < m.total && page-run < n {
+			word = m.busy[uint(page)/64] >> (uint(page) % 64)
+			if word != 0 {
+				page += int32(bits.TrailingZeros64(word))
+				break
+			}
+			page = min((page|63)+1, m.total)
+		}
+		if page-run >= n {
+			return run
+		}
+	}
+	return -1
+}
+
+// lastTouched returns the last run of free pages below the given page that may be resident, at
+// most so many pages of it.
+func (m *pageMap) lastTouched(below, most int32) (e extent) {
+	free := func(page int32) uint64 { return m.touched[page/64] &^ m.busy[page/64] }
+	for page := below - 1; page >= 0; page-- {
+		if word := free(page) << (63 - page%64); word == 0 {
+			page -= page % 64
+		} else {
+			page -= int32(bits.LeadingZeros64(word))
+			for e.pages < most && page >= 0 && free(page)&(1<<(page%64)) != 0 {
+				e = extent{page, e.pages + 1}
+				page--
+			}
+			return e
+		}
+	}
+	return e
+}
+
+// forget notes that the pages of e are not resident any more. It returns how many may have been.
+func (m *pageMap) forget(e extent) (pages int32) {
+	pages = unset(m.touched, e)
+	m.resident -= pages
+	return pages
+}
+
+// set sets the bits of e and returns how many changed.
+func set(of []uint64, e extent) (changed int32) {
+	first, last := e.words()
+	for w := first; w <= last; w++ {
+		mask := e.mask(w, first, last)
+		changed += int32(bits.OnesCount64(mask &^ of[w]))
+		of[w] |= mask
+	}
+	return changed
+}
+
+// unset clears the bits of e and returns how many changed.
+func unset(of []uint64, e extent) (changed int32) {
+	first, last := e.words()
+	for w := first; w <= last; w++ {
+		mask := e.mask(w, first, last)
+		changed += int32(bits.OnesCount64(mask & of[w]))
+		of[w] &^= mask
+	}
+	return changed
+}
+
+// words returns the indices of the first and the last word with bits of e.
+func (e extent) words() (first, last uint) {
+	return uint(e.page) / 64, uint(e.page+e.pages-1) / 64
+}
+
+// mask returns the bits of e in word w.
+func (e extent) mask(w, first, last uint) uint64 {
+	mask := ^uint64(0)
+	if w == first {
+		mask <<= uint(e.page) % 64
+	}
+	if w == last {
+		mask &= ^uint64(0) >> (63 - uint(e.page+e.pages-1)%64)
+	}
+	return mask
+}
