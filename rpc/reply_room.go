@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/internal/queue"
 )
 
@@ -19,7 +19,7 @@ import (
 // If memory is short, a client with the largest surplus loses its oldest surplus reply. If no
 // client has any, a client with the most bytes loses a safe one, of each of its connections in
 // turn. Clients within a factor of two of each other lose in turn. A client is an IPv4 address or
-// a /64 prefix of IPv6 (census.Client): a host that opens many connections competes with itself.
+// a /64 prefix of IPv6 (clientaddr.Of): a host that opens many connections competes with itself.
 type replyRoom struct {
 	size    int64 // bound, in bytes
 	bytes   int64 // in use
@@ -146,7 +146,7 @@ func (e *reply) put(l *replyList) {
 
 // enterLocked adds o to the connections of its client that have replies.
 func (rc *replyCache) enterLocked(o *replyOwner) {
-	addr := census.Client(o.peer.Addr())
+	addr := clientaddr.Of(o.peer.Addr())
 	cl := rc.clients[addr]
 	if cl == nil {
 		cl = &replyClient{addr: addr}

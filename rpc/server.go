@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
@@ -103,7 +103,7 @@ func (s *Server) NewConn(peer, local netip.AddrPort, transport string, privilege
 	return &Conn{
 		ID: s.connID.Add(1), Peer: peer, Local: local,
 		Transport: transport, Privileged: privileged,
-		client: census.Client(peer.Addr()), server: s,
+		client: clientaddr.Of(peer.Addr()), server: s,
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // A client causes one line about a subject in clientLineEvery, and all clients together
@@ -23,7 +23,7 @@ const (
 // clientLines writes log lines about clients. A client that repeats something causes few lines;
 // the next line says how many were left out (others_before). Many clients together cannot fill
 // the log either: there are at most mostClientLines lines in clientLineEvery. An IPv6 client is
-// its /64 prefix (census.Client). The methods may be called from any goroutine.
+// its /64 prefix (clientaddr.Of). The methods may be called from any goroutine.
 type clientLines struct {
 	log *zap.Logger
 	// every is the time between two lines about a subject. 0 means clientLineEvery.
@@ -57,7 +57,7 @@ func (c *clientLines) writeAbout(level zapcore.Level, text string, client netip.
 	if line == nil {
 		return
 	}
-	leftOut, due := c.due(clientLine{census.Client(client), about}, time.Now())
+	leftOut, due := c.due(clientLine{clientaddr.Of(client), about}, time.Now())
 	if !due {
 		return
 	}

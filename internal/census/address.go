@@ -5,43 +5,6 @@ import (
 	"time"
 )
 
-// nat64 is the well-known prefix under which a translator presents IPv4 clients to an IPv6 server
-// (RFC 6052 §2.1).
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// clientPrefix is the length of the prefix that counts as one IPv6 client: a host
-// chooses freely among the addresses of its /64 (RFC 7934 §3).
-const clientPrefix = 64
-
-// Client returns the address under which a's connections are counted: an IPv4 address itself,
-// also if mapped into IPv6; for an IPv6 address its /64. Each link-local address counts by
-// itself, because all have the same /64. So does each address of a NAT64 translator, because its
-// /64 holds all of IPv4.
-func Client(a netip.Addr) netip.Addr {
-	a = a.Unmap()
-	if !a.Is6() || a.IsLinkLocalUnicast() || nat64.Contains(a) {
-		return a
-	}
-	p, err := a.WithZone("").Prefix(clientPrefix)
-	if err != nil {
-		return a
-	}
-	return p.Addr()
-}
-
-// sitePrefix is the length of the prefix that counts as one IPv6 site: a site may have 65,536
-// prefixes of /64 (RFC 6177).
-const sitePrefix = 48
-
-// siteOf returns the site of a client: the /48 of an IPv6 client. Any other client is a site by
-// itself.
-func siteOf(client netip.Addr) netip.Addr {
-	if p, err := client.Prefix(sitePrefix); err == nil && client.Is6() && !client.IsLinkLocalUnicast() && !nat64.Contains(client) {
-		return p.Addr()
-	}
-	return client
-}
-
 // Rankings of addresses, by the number of seats of a kind.
 const (
 	bySeats     = iota // all seats of a site

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // Defaults for servers.
@@ -18,7 +20,7 @@ const (
 // Config bounds a Census. A zero value means no bound, except for Setups.
 type Config struct {
 	// Seats is how many connections there may be, and PerAddress how many of
-	// one client address (see Client).
+	// one client address (clientaddr.Of).
 	Seats, PerAddress int
 	// Setups is how many set-ups may be under way (default: 1024, and a quarter
 	// of Seats at most); half of them may be one client address's.
@@ -111,7 +113,7 @@ func (c *Census) Enter(p Peer, h Holder) (*Seat, error) { return c.enter(p, Sile
 func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	now := time.Now()
 	s := &Seat{census: c, peer: p, arrived: now, since: now, stage: stage, holder: h}
-	client := Client(p.Addr.Addr())
+	client := clientaddr.Of(p.Addr.Addr())
 
 	c.mu.Lock()
 	if c.crowded() {
@@ -119,9 +121,9 @@ func (c *Census) enter(p Peer, stage Stage, h Holder) (*Seat, error) {
 	}
 	a := c.addresses[client]
 	if a == nil {
-		at := c.sites[siteOf(client)]
+		at := c.sites[clientaddr.Site(client)]
 		if at == nil {
-			at = newSite(siteOf(client))
+			at = newSite(clientaddr.Site(client))
 		}
 		a = newAddress(client, at)
 	}

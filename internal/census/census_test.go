@@ -553,28 +553,6 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-func TestClient(t *testing.T) {
-	for a, want := range map[string]string{
-		"192.0.2.1":              "192.0.2.1",
-		"::ffff:192.0.2.1":       "192.0.2.1",
-		"2001:db8:1:2:3:4:5:6":   "2001:db8:1:2::",
-		"2001:db8:1:2:ffff::1":   "2001:db8:1:2::",
-		"2001:db8:1:3::1":        "2001:db8:1:3::",
-		"fe80::1%eth0":           "fe80::1%eth0",
-		"fe80::2%eth0":           "fe80::2%eth0",
-		"64:ff9b::192.0.2.1":     "64:ff9b::192.0.2.1",
-		"::1":                    "::",
-		"fd00:1:2:3:4:5:6:7%lan": "fd00:1:2:3::",
-	} {
-		if got := Client(netip.MustParseAddr(a)); got != netip.MustParseAddr(want) {
-			t.Errorf("%s counts under %v, want %s", a, got, want)
-		}
-	}
-	if a := Client(netip.Addr{}); a != (netip.Addr{}) {
-		t.Errorf("no address counts under %v", a)
-	}
-}
-
 // Nothing is counted where there is no seat.
 func TestNoSeat(t *testing.T) {
 	var s *Seat

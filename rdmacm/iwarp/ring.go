@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/internal/turns"
 )
 
@@ -88,7 +88,7 @@ func (s *rings) borrow(x *receiver) *ring {
 	if x.lent == nil {
 		x.lent, x.turn.Value = make(chan *ring, 1), x
 	}
-	s.line.Join(&x.turn, census.Client(x.peer.Addr()), x)
+	s.line.Join(&x.turn, clientaddr.Of(x.peer.Addr()), x)
 	s.mu.Unlock()
 	return <-x.lent
 }

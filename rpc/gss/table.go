@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // chunkSize is how many places of a table are allocated at once.
@@ -70,7 +72,7 @@ func (t *table) find(h []byte) *serverContext {
 func (t *table) add(x *serverContext, peer netip.Addr, now time.Time) (evicted int) {
 	x.touch(now)
 	rand.Read(x.handle[4:]) // it never fails
-	addr := holderOf(peer)
+	addr := clientaddr.Of(peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if own := t.principals[x.principal]; len(own) >= t.each {
@@ -246,16 +248,4 @@ func (t *table) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count
-}
-
-// holderOf returns the address that a peer's contexts count against: its IPv4 address, or its /64
-// prefix of IPv6, which may belong to one machine.
-func holderOf(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if a.Is6() {
-		if p, err := a.Prefix(64); err == nil {
-			return p.Addr()
-		}
-	}
-	return a
 }

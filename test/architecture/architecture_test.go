@@ -19,21 +19,22 @@ const module = "github.com/nfsrdmad/nfsrdmad"
 // lies beneath it. A package belongs to the room with the longest name that it
 // lies in. Tests may import anything: they are looked at no further.
 var rooms = map[string][]string{
-	"mem":                {},
-	"internal/busypoll":  {},
-	"internal/census":    {},
-	"internal/mountinfo": {},
-	"internal/queue":     {},
-	"internal/turns":     {},
-	"rdmacm":             {"mem", "internal/census", "internal/busypoll", "internal/turns"},
-	"rpc":                {"mem", "internal/census", "internal/queue", "internal/turns"},
-	"vfs":                {"mem", "internal/mountinfo"},
-	"transport/rdma":     {"rpc", "rdmacm", "mem", "internal/census"},
-	"transport/tcp":      {"rpc", "mem", "internal/census", "internal/busypoll"},
-	"ulb/nfs":            {"rpc", "vfs", "mem", "internal/census"},
+	"mem":                 {},
+	"internal/busypoll":   {},
+	"internal/census":     {"internal/clientaddr"},
+	"internal/clientaddr": {},
+	"internal/mountinfo":  {},
+	"internal/queue":      {},
+	"internal/turns":      {},
+	"rdmacm":              {"mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/turns"},
+	"rpc":                 {"mem", "internal/census", "internal/clientaddr", "internal/queue", "internal/turns"},
+	"vfs":                 {"mem", "internal/mountinfo"},
+	"transport/rdma":      {"rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr"},
+	"transport/tcp":       {"rpc", "mem", "internal/census", "internal/clientaddr", "internal/busypoll"},
+	"ulb/nfs":             {"rpc", "vfs", "mem", "internal/clientaddr"},
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/busypoll", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
+	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
 	"cmd/nfsrdmad": {"server", "client", "vfs/local"},
 }
 

@@ -3,7 +3,7 @@ package rdma
 import (
 	"testing"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -28,7 +28,7 @@ func TestHeldCallsGoOnWhenOthersGiveBack(t *testing.T) {
 		}
 		return false
 	})
-	others := b.pool.OpenShare(census.Client(k.responder.peer), nil)
+	others := b.pool.OpenShare(clientaddr.Of(k.responder.peer), nil)
 	others.Charge(ceiling)
 	p.Send(message{xid: 9, payload: rpctest.Message(9, rpctest.NULL, nil)}.bytes())
 	await.Until(t, "held", func() bool { return k.responder.held.count.Load() == 1 })

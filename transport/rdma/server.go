@@ -6,7 +6,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -127,7 +127,7 @@ func (s *Server) accept(r rdmacm.Request, k *connection) {
 	// peers, so two connections from one address belong to the same client.
 	to.conn.Left = func() bool { return true }
 	to.maxCall, to.maxReply, to.unjudged = s.config.maxCall, s.config.maxReply, s.unjudged
-	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(census.Client(to.peer), (*holder)(k))
+	to.pool, to.share = s.config.Pool, s.config.Pool.OpenShare(clientaddr.Of(to.peer), (*holder)(k))
 	to.ledger.Open(to.share)
 	seat := r.Seat()
 	to.conn.OnKnown(func() {

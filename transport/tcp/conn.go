@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 )
@@ -73,7 +74,7 @@ func connOn(cfg *Config, count *counters, st stream, s *rpc.Server, peer *rpc.Co
 		freed:  make(chan struct{}, 1),
 	}
 	if cfg.Pool != nil {
-		c.share = cfg.Pool.OpenShare(census.Client(peer.Peer.Addr()), (*holder)(c))
+		c.share = cfg.Pool.OpenShare(clientaddr.Of(peer.Peer.Addr()), (*holder)(c))
 		c.ledger.Open(c.share)
 	}
 	c.out.stream, c.out.fail, c.out.room, c.out.charge = c.stream, c.kill, c.free, c.ledger.Add

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
@@ -162,7 +162,7 @@ func TestConnectionIsReadAgainWhenOthersGaveBack(t *testing.T) {
 	call(1, rpctest.STALL, u32(1))
 	call(2, rpctest.STALL, u32(1))
 	await.Until(t, "two calls are under way", func() bool { return f.Stats().InFlight == 2 })
-	others := pool.OpenShare(census.Client(netip.MustParseAddr("127.0.0.2")), nil)
+	others := pool.OpenShare(clientaddr.Of(netip.MustParseAddr("127.0.0.2")), nil)
 	others.Charge(ceiling)
 	call(3, rpctest.NULL, nil)
 	await.Until(t, "the connection is not read from", func() bool { return f.Stats().Gated > 0 })

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -217,7 +217,7 @@ func (g *Groups) Delays(uid uint32) bool {
 
 // mayWait reports whether a call of a client may wait for the groups of a user. g.mu is held.
 func (g *Groups) mayWait(client netip.Addr, m *member, now time.Time) bool {
-	a := g.askers[census.Client(client)]
+	a := g.askers[clientaddr.Of(client)]
 	return !g.closed && (a == nil || a.waiting < maxWaitingOf) && (m == nil || !m.hopeless(now))
 }
 

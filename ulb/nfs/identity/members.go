@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // A member is a user that is remembered or being looked up.
@@ -85,7 +85,7 @@ func (a *asker) oldest() *member {
 // askerOf returns the asker of a client, and makes it if necessary. g.mu is held for this
 // function and all that follow in this file.
 func (g *Groups) askerOf(client netip.Addr) *asker {
-	client = census.Client(client)
+	client = clientaddr.Of(client)
 	a := g.askers[client]
 	if a == nil {
 		a = &asker{client: client}

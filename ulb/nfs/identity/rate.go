@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // Limits of the look-ups that one client address may cause in a Map. A look-up reads files
@@ -44,7 +44,7 @@ func newLooks(burst int, every time.Duration) *looks {
 // of returns the key in spent under which an address counts, and its time, now at least. mu
 // is held.
 func (l *looks) of(client netip.Addr, now time.Time) (address netip.Addr, spent time.Time) {
-	address = census.Client(client)
+	address = clientaddr.Of(client)
 	spent, found := l.spent[address]
 	if !found && len(l.spent) >= maxAddresses {
 		if now.Sub(l.swept) >= l.every {

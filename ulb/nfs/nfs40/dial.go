@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
@@ -47,7 +47,7 @@ type dialer struct {
 	mu     sync.Mutex
 	ending bool
 	work   sync.WaitGroup
-	// taken counts the connections by client address (see census.Client). all is their total.
+	// taken counts the connections by client address (see clientaddr.Of). all is their total.
 	taken map[netip.Addr]int
 	all   int
 }
@@ -77,7 +77,7 @@ func (d *dialer) begin() bool {
 // or if the address has as many as are left for other addresses. After each true, the caller
 // calls give.
 func (d *dialer) take(to netip.Addr) bool {
-	to = census.Client(to)
+	to = clientaddr.Of(to)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if left := d.most - d.all; left == 0 || d.taken[to] > 0 && d.taken[to] >= left {
@@ -90,7 +90,7 @@ func (d *dialer) take(to netip.Addr) bool {
 
 // give uncounts a connection to an address.
 func (d *dialer) give(to netip.Addr) {
-	to = census.Client(to)
+	to = clientaddr.Of(to)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all--

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // maxCached is the size of the largest reply that a slot keeps, in bytes.
@@ -69,7 +69,7 @@ func (c *cache) init(size int64) {
 // reply of size bytes. It returns the number of slots granted, and the share to pass to
 // endSession. The share is nil if no memory is left.
 func (c *cache) session(from netip.Addr, slots, size int) (int, *share) {
-	from = census.Client(from)
+	from = clientaddr.Of(from)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.shares[from]
@@ -113,7 +113,7 @@ func (c *cache) greedy(from netip.Addr) (most *share, part int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	part = c.most / int64(len(c.shares)+1)
-	if s := c.shares[census.Client(from)]; s != nil && s.aside >= part/2 {
+	if s := c.shares[clientaddr.Of(from)]; s != nil && s.aside >= part/2 {
 		return nil, part
 	}
 	for _, s := range c.shares {

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -53,7 +53,7 @@ type incarnations struct {
 	confirmed, unconfirmed *Client
 }
 
-// An origin is an address from which clients made themselves known, as census.Client reduces it:
+// An origin is an address from which clients made themselves known, as clientaddr.Of reduces it:
 // an IPv4 address, or a /64 prefix of IPv6.
 type origin struct {
 	confirmed   int
@@ -148,7 +148,7 @@ const maxMet = 8
 
 // meet notes that the client used its own verifier from this address. The caller holds m.mu.
 func (c *Client) meet(a netip.Addr) {
-	if a = census.Client(a); !slices.Contains(c.known.met, a) {
+	if a = clientaddr.Of(a); !slices.Contains(c.known.met, a) {
 		c.known.met = append(c.known.met, a)
 		if n := len(c.known.met); n > maxMet {
 			c.known.met = slices.Delete(c.known.met, 0, n-maxMet)
@@ -162,7 +162,7 @@ func (c *Client) meet(a netip.Addr) {
 func (m *Manager) Met(c *Client, a netip.Addr) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Contains(c.known.met, census.Client(a))
+	return slices.Contains(c.known.met, clientaddr.Of(a))
 }
 
 // contested reports whether a request with the name of old and another verifier may come from
@@ -170,7 +170,7 @@ func (m *Manager) Met(c *Client, a netip.Addr) bool {
 // address that old never used, and old is still at work. The request has to wait until old is
 // gone or its lease runs out. A client that moved to another machine and restarted waits as well.
 func (m *Manager) contested(old *Client, proven bool, from netip.Addr) bool {
-	return !proven && !slices.Contains(old.known.met, census.Client(from)) && m.atWork(old)
+	return !proven && !slices.Contains(old.known.met, clientaddr.Of(from)) && m.atWork(old)
 }
 
 // Confirmed reports whether the client has confirmed itself.
@@ -187,7 +187,7 @@ func (m *Manager) add(minor uint32, id *Identity) (c *Client, after func()) {
 		ID: m.clients.nextID(), Minor: minor, Owner: string(id.Owner),
 		Verifier: id.Verifier, Principal: id.Principal, Guarded: id.Guarded,
 	}
-	c.known.address = census.Client(id.Address)
+	c.known.address = clientaddr.Of(id.Address)
 	c.known.proven = id.Proven
 	c.meet(id.Address)
 	c.known.renewed.Store(int64(m.now()))

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 )
 
 // An EventKind is the subject of an Event.
@@ -59,6 +59,6 @@ func (m *Manager) tell(e *Event) {
 // inUseBy returns a function that reports NameInUse: the request of id uses the name of the
 // client old.
 func (m *Manager) inUseBy(old *Client, id *Identity) (after func()) {
-	e := Event{Kind: NameInUse, Clients: []Record{m.recordOf(old)}, By: census.Client(id.Address)}
+	e := Event{Kind: NameInUse, Clients: []Record{m.recordOf(old)}, By: clientaddr.Of(id.Address)}
 	return func() { m.tell(&e) }
 }

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
@@ -96,7 +96,7 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	case id.Proven || !r.Address.IsValid():
 		return false
 	}
-	return r.Address != census.Client(id.Address) && m.now() < g.until/2
+	return r.Address != clientaddr.Of(id.Address) && m.now() < g.until/2
 }
 
 // InGrace reports whether clients may only claim state from before the restart. During grace the

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -52,7 +52,7 @@ func (m *Manager) GuardOpen(s *State, fs vfs.FileSystem, h vfs.Handle, use Use, 
 // address do not count: a machine may remove a file that it has open itself. (Linux's server lets
 // every machine do so.)
 func (m *Manager) GuardName(fs vfs.FileSystem, h vfs.Handle, from netip.Addr, try bool) error {
-	client := census.Client(from)
+	client := clientaddr.Of(from)
 	return m.guard(fs, h, UseRemove, func(s *State) bool { return slices.Contains(s.Client.known.met, client) }, try)
 }
 

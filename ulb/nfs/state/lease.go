@@ -17,7 +17,7 @@ const maxCourteous = 1024
 type lease struct {
 	address   netip.Addr
 	origin    *origin
-	met       []netip.Addr // reduced by census.Client, the latest last
+	met       []netip.Addr // reduced by clientaddr.Of, the latest last
 	companion Companion
 	confirmed bool
 	proven    bool // Identity.Proven

@@ -25,7 +25,7 @@ type Records interface {
 type Record struct {
 	Minor            uint32
 	Owner, Principal string
-	// Address is the address from which the client made itself known, reduced by census.Client.
+	// Address is the address from which the client made itself known, reduced by clientaddr.Of.
 	// The zero value means unknown.
 	Address netip.Addr
 	// Lease is the lease time that the client was told. 0 means unknown.

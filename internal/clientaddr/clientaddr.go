@@ -1,0 +1,52 @@
+// Package clientaddr says which addresses count as one client, and which clients as one site.
+// Every bound by client address uses it, so that a peer cannot escape a bound by an address that
+// costs it nothing.
+package clientaddr
+
+import "net/netip"
+
+// nat64 is the well-known prefix under which a translator presents IPv4 clients to an IPv6 server
+// (RFC 6052 §2.1).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+const (
+	// clientPrefix is the length of the prefix that counts as one IPv6 client: a host chooses
+	// freely among the addresses of its /64 (RFC 7934 §3).
+	clientPrefix = 64
+	// sitePrefix is the length of the prefix that counts as one IPv6 site: a site may have 65,536
+	// prefixes of /64 (RFC 6177).
+	sitePrefix = 48
+)
+
+// Of returns the address under which the peer at a is counted: an IPv4 address itself, also if
+// mapped into IPv6; for an IPv6 address its /64. Each link-local address counts by itself, because
+// all have the same /64. So does each address of a NAT64 translator, because its /64 holds all of
+// IPv4.
+func Of(a netip.Addr) netip.Addr {
+	if a = a.Unmap(); !byPrefix(a) {
+		return a
+	}
+	return prefix(a.WithZone(""), clientPrefix)
+}
+
+// Site returns the site of a client that Of returned: the /48 of an IPv6 client. Any other client
+// is a site by itself.
+func Site(client netip.Addr) netip.Addr {
+	if !byPrefix(client) {
+		return client
+	}
+	return prefix(client, sitePrefix)
+}
+
+// byPrefix reports whether a counts together with its neighbours.
+func byPrefix(a netip.Addr) bool {
+	return a.Is6() && !a.IsLinkLocalUnicast() && !nat64.Contains(a)
+}
+
+func prefix(a netip.Addr, bits int) netip.Addr {
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return a
+	}
+	return p.Addr()
+}
