@@ -54,12 +54,23 @@ type Conn struct {
 
 var _ rdmacm.Conn = (*Conn)(nil)
 
-// newConn makes the queues and the memory of a connection.
-func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
-	d, err := p.rnicOf(id)
+// newConn makes the queues and the memory of a connection, whose address on this side is
+// local.
+func (p *Provider) newConn(id device.ID, local netip.AddrPort, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
+	d, err := p.rnicOf(id, local.Addr())
 	if err != nil {
 		return nil, err
 	}
+	c, err := d.newConn(id, param, exposes)
+	if err != nil {
+		d.users.Done()
+		return nil, err
+	}
+	c.local = local
+	return c, nil
+}
+
+func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
 	caps := device.Caps{
 		Sends:    uint32(min(sendQueue, d.QPWorks, d.CQEntries)),
 		Receives: uint32(max(param.Receives, param.MaxReceives, 1)),
@@ -69,7 +80,7 @@ func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (
 		return nil, fmt.Errorf("%d messages at a time are wanted, %s takes %d", caps.Receives, d.Name, most)
 	}
 	c := &Conn{
-		p: p, number: id.Number(), rnic: d, handler: param.Handler,
+		p: d.p, number: id.Number(), rnic: d, handler: param.Handler,
 		done: make(chan struct{}), left: make(chan struct{}), regions: make(map[*region]struct{}),
 	}
 	c.domain.Domain = d.shared
@@ -84,14 +95,14 @@ func newConn(p *Provider, id device.ID, param *rdmacm.ConnParam, exposes bool) (
 	c.out.init(int(caps.Sends), int(caps.SGEs))
 	c.in.init(param.ReceiveSize, int(caps.Receives))
 	c.in.owed = param.Receives
-	if err = c.memoryLocked(param.Receives); err == nil {
+	err := c.memoryLocked(param.Receives)
+	if err == nil {
 		c.dev, err = id.Create(c.domain.Domain, caps)
 	}
 	if err != nil {
 		c.freeMemory()
 		return nil, err
 	}
-	p.leaving.Add(1)
 	return c, nil
 }
 
@@ -120,7 +131,7 @@ func (c *Conn) freeMemory() {
 // dismantle takes the connection apart, when its goroutine has ended or has not begun. It may
 // sleep, as devices do.
 func (c *Conn) dismantle() {
-	defer c.p.leaving.Done()
+	defer c.rnic.users.Done()
 	c.dev.DestroyQP()
 	c.p.forget(c.number)
 	c.dev.Destroy()

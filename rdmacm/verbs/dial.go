@@ -47,21 +47,25 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 		p.forget(id.Number())
 		p.leaving.Go(id.Close)
 	}
-	if _, err = events.await(ctx, device.AddrResolved); err == nil {
+	found, err := events.await(ctx, device.AddrResolved)
+	if err == nil {
 		if err = id.Route(resolveTimeout); err == nil {
 			_, err = events.await(ctx, device.RouteResolved)
 		}
 	}
 	var c *Conn
 	if err == nil {
-		c, err = newConn(p, id, param, true)
+		c, err = p.newConn(id, found.Local, param, true)
 	}
 	if err != nil {
 		end()
 		return nil, err
 	}
 	c.peer, c.setup = addr, events
-	p.sinkOf(id, c)
+	if err := p.heed(c); err != nil {
+		c.dismantle()
+		return nil, err
+	}
 	c.mu.Lock()
 	c.sendLocked()
 	c.mu.Unlock()

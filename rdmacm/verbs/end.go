@@ -353,6 +353,7 @@ func (c *Conn) conclude() {
 		defer late.Stop()
 		select {
 		case <-c.left:
+		case <-c.rnic.gone:
 		case <-late.C:
 		}
 		c.dismantle()

@@ -305,26 +305,6 @@ func TestMoreWorkThanTheQueueTakes(t *testing.T) {
 	})
 }
 
-// TestDeviceIsRemoved: connections end, with work under way, and nothing is left of them.
-func TestDeviceIsRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := fakedevice.New(false)
-		a, b := pair(t, d)
-		to, _ := exposed(b, 6000)
-		d.Hold(true)
-		out := a.Post(rdmatest.WriteOf(to, make([]byte, 6000)))
-		d.Tell(device.DeviceRemoval)
-		if o := <-out; !errors.Is(o.Err, rdmacm.ErrFlushed) || !errors.Is(o.Err, verbs.ErrDeviceGone) {
-			t.Errorf("work comes back with %v", o.Err)
-		}
-		for _, p := range []*rdmatest.Peer{a, b} {
-			if err := p.End(); !errors.Is(err, verbs.ErrDeviceGone) {
-				t.Errorf("a connection ends with %v", err)
-			}
-		}
-	})
-}
-
 // TestAddressChangeEndsBothSides: the one that dialed, too.
 func TestAddressChangeEndsBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

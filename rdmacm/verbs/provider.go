@@ -42,6 +42,7 @@ type Provider struct {
 	cfg     Config
 	channel device.Channel
 	ended   chan struct{} // the goroutine of events has
+	closing chan struct{} // Close was called
 
 	// mu guards what follows. It is held while an ID is made, so that no event of the ID
 	// comes before the ID is in sinks; and while a sink is told, so that none comes after
@@ -50,7 +51,7 @@ type Provider struct {
 	sinks   map[uint64]sink // by number of ID
 	devices map[uint64]*rnic
 	arena   []byte         // once devices has one
-	leaving sync.WaitGroup // connections that are not destroyed yet
+	leaving sync.WaitGroup // devices that are open, and IDs that are being closed
 }
 
 // A sink is told the events of an ID, with Provider.mu held. It must not wait.
@@ -79,7 +80,7 @@ func New(cfg Config) (*Provider, error) {
 		return nil, fmt.Errorf("verbs: no connection manager: %w; load its module: modprobe rdma_ucm", err)
 	}
 	p := &Provider{
-		cfg: cfg, channel: channel, ended: make(chan struct{}),
+		cfg: cfg, channel: channel, ended: make(chan struct{}), closing: make(chan struct{}),
 		sinks: make(map[uint64]sink), devices: make(map[uint64]*rnic),
 	}
 	go p.takeEvents()
@@ -98,12 +99,8 @@ func (p *Provider) Limits() rdmacm.Limits {
 // Close ends the provider, when its listeners are closed and its connections have ended. It
 // waits for the devices to let go of them.
 func (p *Provider) Close() error {
+	close(p.closing)
 	p.leaving.Wait()
-	p.mu.Lock()
-	for _, d := range p.devices {
-		d.close()
-	}
-	p.mu.Unlock()
 	p.channel.Close()
 	<-p.ended
 	return nil
@@ -141,10 +138,17 @@ func (p *Provider) watch(s sink, make func() (device.ID, error)) (device.ID, err
 	return id, err
 }
 
-func (p *Provider) sinkOf(id device.ID, s sink) {
+// heed has c told the events of its ID from now on. It fails if the device was removed before.
+func (p *Provider) heed(c *Conn) error {
 	p.mu.Lock()
-	p.sinks[id.Number()] = s
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	p.sinks[c.number] = c
+	select {
+	case <-c.rnic.gone:
+		return ErrDeviceGone
+	default:
+		return nil
+	}
 }
 
 // forget ends the events of an ID: its sink is told none from then on.

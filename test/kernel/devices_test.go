@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,27 +32,77 @@ func TestDeviceSuite(t *testing.T) {
 	lab.Boot(t, n, lab.Options{Limit: 6 * time.Minute}, "RDMA_DEVICE=rxe\n"+script(t, "device_suite"), suite).Succeed()
 }
 
+// devices is the daemon in a guest, where it serves on RDMA devices of that guest's kernel.
+type devices struct {
+	*server
+	guest  *lab.Guest
+	scenes int
+}
+
+// serveDevices has the daemon serve on a device of that kind, rxe or siw, by librdmacm and libibverbs.
+func serveDevices(t *testing.T, kind string, options lab.Options, flags ...string) *devices {
+	t.Helper()
+	n := lab.NewNetworkOf(t, jumbo)
+	options.Address, options.Memory = peerAddress, 1000
+	program := build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo")
+	device := "RDMA_DEVICE=" + kind
+	options.Env = append(options.Env, device)
+	g := lab.Boot(t, n, options, script(t, "serve_devices"), append([]string{program, "--rdma-provider", "verbs"}, flags...)...)
+	g.Await("serving")
+	return &devices{
+		server: &server{t: t, network: n, env: []string{device, "EXPORT=/work", "SERVER=" + g.Address()}},
+		guest:  g,
+	}
+}
+
+// scene has the server's guest play a scene of its script, and waits for the end of it.
+func (d *devices) scene(name string) {
+	d.t.Helper()
+	d.scenes++
+	d.guest.Signal(fmt.Sprintf("%d.%s", d.scenes, name))
+	d.guest.Await(fmt.Sprint(d.scenes))
+}
+
+// stop ends the daemon, which must leave nothing of the device behind.
+func (d *devices) stop() {
+	d.t.Helper()
+	d.guest.Signal("stop")
+	for line := range strings.Lines(d.guest.Succeed()) {
+		if strings.HasPrefix(line, "[") {
+			d.t.Log(strings.TrimSpace(line))
+		}
+	}
+}
+
 // TestDevices has the daemon serve by librdmacm and libibverbs on rxe in one guest, and Linux's client mount it over rxe in
 // another: as root and as other users, whom a thread that once acted as a caller could not answer any more.
 func TestDevices(t *testing.T) {
 	t.Parallel()
-	program := build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo")
-	n := lab.NewNetworkOf(t, jumbo)
-	server := lab.Boot(t, n, lab.Options{Address: peerAddress, Memory: 1000, Limit: 8 * time.Minute},
-		"RDMA_DEVICE=rxe\n"+script(t, "serve_devices"), program, "--rdma-provider", "verbs")
-	server.Await("serving")
+	d := serveDevices(t, "rxe", lab.Options{Limit: 8 * time.Minute})
 	hows := []string{"rdma", "rdma/4.2"}
-	if os.Getenv("NFSRDMAD_TEST_ALL") != "" {
+	if everything() {
 		hows = []string{"rdma", "rdma/4.0", "rdma/4.1", "rdma/4.2"}
 	}
 	folder := 0
 	for _, how := range hows {
 		for _, work := range []string{"write_remount_compare", "permissions"} {
-			lab.Boot(t, n, lab.Options{Limit: 4 * time.Minute, Address: 15},
-				fmt.Sprintf("RDMA_DEVICE=rxe EXPORT=/work/%d SERVER=%s\n%s", folder, server.Address(), script(t, work)), how).Succeed()
+			d.run(lab.Options{Limit: 4 * time.Minute, Address: 15, Env: []string{fmt.Sprintf("EXPORT=/work/%d", folder)}}, work, how)
 			folder++
 		}
 	}
-	server.Signal("stop")
-	server.Succeed()
+	d.stop()
+}
+
+// TestDeviceRemovedUnderLoad has the kernel take away the device that the daemon serves on, and give it back, while a
+// client works: the daemon lets go of it, and the client goes on when it is back.
+func TestDeviceRemovedUnderLoad(t *testing.T) {
+	t.Parallel()
+	d := serveDevices(t, "rxe", lab.Options{Limit: 10 * time.Minute})
+	l := d.load("rdma/4.2", "strict")
+	for range 2 {
+		l.progress()
+		d.scene("remove")
+	}
+	l.finish()
+	d.stop()
 }

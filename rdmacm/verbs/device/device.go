@@ -183,11 +183,27 @@ type Channel interface {
 	Close()
 	// Listen may sleep. onlyFamily: [::] takes no IPv4 peers.
 	Listen(addr netip.AddrPort, onlyFamily bool, backlog int) (ID, error)
-	// Carrier is the device that carries an address of this machine. It fails where none
-	// does.
-	Carrier(addr netip.Addr) (Attributes, error)
+	// Carrier opens the device that carries an address of this machine. It fails where
+	// none does.
+	Carrier(addr netip.Addr) (Device, error)
 	// Resolve begins to find the way to addr: AddrResolved or an error follow.
 	Resolve(addr netip.AddrPort, limit time.Duration) (ID, error)
+}
+
+// A Device is an open one. The library keeps what it knows of the device until Close or Retire.
+type Device interface {
+	// Number is that of the ID whose events are about the device alone.
+	Number() uint64
+	Attributes() Attributes
+	OpenDomain() (Domain, error)
+	// Present reports whether the machine still has the device: a removal may come without
+	// an event.
+	Present() bool
+	// Close may sleep.
+	Close()
+	// Retire is Close of a device that was removed. The kernel completes the removal then.
+	// No domain and no connection of the device is left in this process. It may sleep.
+	Retire()
 }
 
 // An ID is an end of a connection that is made, or a listener.

@@ -36,11 +36,13 @@ type Device struct {
 	listeners map[netip.AddrPort]*id
 	ids       map[uint64]*id
 	held      bool
+	removed   bool
+	inUse     chan struct{} // closed when nothing of a removed device is open
 	left      Left
 }
 
 // Left is what users of a device have made and not given back.
-type Left struct{ Channels, IDs, Domains, Regions, Conns int }
+type Left struct{ Channels, Devices, IDs, Domains, Regions, Conns int }
 
 // New is a device like rxe; iwarp: like siw.
 func New(iwarp bool) *Device {

@@ -84,6 +84,7 @@ type id struct {
 	accepted      bool
 	closed        bool
 	passive       bool
+	of            uint64 // the device, by Attributes.Device
 }
 
 func (c *channel) newID() *id {
@@ -91,7 +92,7 @@ func (c *channel) newID() *id {
 		panic("fakedevice: an ID is made on a closed channel")
 	}
 	c.d.number++
-	i := &id{c: c, number: c.d.number}
+	i := &id{c: c, number: c.d.number, of: c.d.Attributes.Device}
 	c.d.ids[i.number] = i
 	c.ids++
 	c.d.left.IDs++
@@ -123,6 +124,9 @@ func (c *channel) freePort() uint16 {
 func (c *channel) Listen(addr netip.AddrPort, _ bool, _ int) (device.ID, error) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
+	if c.d.removed && !addr.Addr().IsUnspecified() {
+		return nil, unix.ENODEV
+	}
 	if addr.Port() == 0 {
 		addr = netip.AddrPortFrom(addr.Addr(), c.freePort())
 	}
@@ -135,13 +139,15 @@ func (c *channel) Listen(addr netip.AddrPort, _ bool, _ int) (device.ID, error) 
 	return i, nil
 }
 
-func (c *channel) Carrier(netip.Addr) (device.Attributes, error) { return c.d.Attributes, nil }
-
 func (c *channel) Resolve(addr netip.AddrPort, _ time.Duration) (device.ID, error) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
 	i := c.newID()
 	i.local, i.remote = netip.AddrPortFrom(addr.Addr(), c.freePort()), addr
+	if c.d.removed {
+		i.tell(device.Event{Type: device.AddrError, Status: -int32(unix.ENODEV)})
+		return i, nil
+	}
 	i.tell(device.Event{Type: device.AddrResolved})
 	return i, nil
 }
@@ -149,7 +155,14 @@ func (c *channel) Resolve(addr netip.AddrPort, _ time.Duration) (device.ID, erro
 func (i *id) Number() uint64 { return i.number }
 func (i *id) Port() uint16   { return i.local.Port() }
 
-func (i *id) Attributes() (device.Attributes, error) { return i.c.d.Attributes, nil }
+func (i *id) Attributes() (device.Attributes, error) {
+	i.c.d.mu.Lock()
+	defer i.c.d.mu.Unlock()
+	if i.of != i.c.d.Attributes.Device {
+		return device.Attributes{}, unix.ENODEV
+	}
+	return i.c.d.Attributes, nil
+}
 
 func (i *id) Route(time.Duration) error {
 	i.c.d.mu.Lock()
@@ -237,7 +250,7 @@ func (i *id) begin(p device.Param) error {
 			l = d.listeners[netip.AddrPortFrom(any, i.remote.Port())]
 		}
 	}
-	if l == nil {
+	if l == nil || d.removed {
 		i.tell(device.Event{Type: device.Rejected, Status: invalidService})
 		return nil
 	}

@@ -1,12 +1,15 @@
 //go:build verbs
 
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "objects.h"
 
@@ -240,10 +243,11 @@ int vb_attributes_of(vb_id *i, vb_attributes *a)
 	a->vendor = d.vendor_id;
 	a->async_fd = ctx->async_fd;
 	a->device = (uint64_t)(uintptr_t)ctx;
+	snprintf(a->uverbs, sizeof a->uverbs, "%s", ctx->device->dev_name);
 	return 0;
 }
 
-int vb_carrier(vb_channel *c, const struct sockaddr *at, vb_attributes *a)
+int vb_carrier(vb_channel *c, const struct sockaddr *at, vb_id **made, vb_attributes *a)
 {
 	sigset_t before;
 	vb_id *i;
@@ -255,8 +259,26 @@ int vb_carrier(vb_channel *c, const struct sockaddr *at, vb_attributes *a)
 	r = loud(before, lib.rdma_bind_addr(i->id, (struct sockaddr *)at));
 	if (!r)
 		r = vb_attributes_of(i, a);
-	vb_id_close(i);
+	if (r)
+		vb_id_close(i);
+	else
+		*made = i;
 	return r;
+}
+
+/* A device that was removed stays until the descriptors are closed that this process has of it. librdmacm does not
+ * close those of the last device that it knows: a file that takes no writes comes in their place. */
+void vb_retire(vb_id *i)
+{
+	struct ibv_context *ctx = i->id->verbs;
+	int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (none >= 0) {
+		dup3(none, ctx->cmd_fd, O_CLOEXEC);
+		dup3(none, ctx->async_fd, O_CLOEXEC);
+		close(none);
+	}
+	vb_id_close(i);
 }
 
 static struct rdma_conn_param conn_param(const vb_param *p)

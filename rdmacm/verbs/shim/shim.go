@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -252,17 +253,45 @@ func (i *id) Attributes() (device.Attributes, error) {
 	return attributes(&a), nil
 }
 
-func (c *channel) Carrier(addr netip.Addr) (device.Attributes, error) {
+// sysfs has a folder for each device that processes can use.
+const sysfs = "/sys/class/infiniband_verbs"
+
+// A rnic is a device by an ID that is bound to an address of it.
+type rnic struct {
+	id
+	attributes device.Attributes
+	folder     string
+	entry      os.FileInfo // of folder; nil where there is no sysfs
+}
+
+func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {
 	s, err := sockaddr(netip.AddrPortFrom(addr, 0))
 	if err != nil {
-		return device.Attributes{}, err
+		return nil, err
 	}
+	d := &rnic{}
 	var a C.vb_attributes
-	if r := C.vb_carrier(c.c, s, &a); r != 0 {
-		return device.Attributes{}, failed("rdma_bind_addr", r)
+	if r := C.vb_carrier(c.c, s, &d.c, &a); r != 0 {
+		return nil, failed("rdma_bind_addr", r)
 	}
-	return attributes(&a), nil
+	d.attributes, d.folder = attributes(&a), filepath.Join(sysfs, C.GoString(&a.uverbs[0]))
+	if d.entry, err = os.Stat(d.folder); err != nil {
+		if _, none := os.Stat(sysfs); none == nil {
+			d.Close()
+			return nil, err // it is being removed
+		}
+	}
+	return d, nil
 }
+
+func (d *rnic) Attributes() device.Attributes { return d.attributes }
+
+func (d *rnic) Present() bool {
+	now, err := os.Stat(d.folder)
+	return d.entry == nil || err == nil && os.SameFile(now, d.entry)
+}
+
+func (d *rnic) Retire() { C.vb_retire(d.c) }
 
 func attributes(a *C.vb_attributes) device.Attributes {
 	return device.Attributes{

@@ -60,6 +60,7 @@ typedef struct {
 	int32_t max_qp_rd_atom, max_qp_init_rd_atom, max_message, mtu, state, link_layer;
 	int32_t sends_invalidate, async_fd, vendor;
 	uint64_t device; /* tells devices apart */
+	char uverbs[64]; /* its name in /sys/class/infiniband_verbs */
 } vb_attributes;
 
 typedef struct {
@@ -87,8 +88,9 @@ void vb_id_close(vb_id *); /* an id without a connection */
 uint64_t vb_number(vb_id *);
 uint16_t vb_port(vb_id *);
 int vb_attributes_of(vb_id *, vb_attributes *);
-/* vb_carrier tells of the device that carries an address of this machine: -ENODEV if none does. */
-int vb_carrier(vb_channel *, const struct sockaddr *, vb_attributes *);
+/* vb_carrier makes an id of the device that carries an address of this machine: -ENODEV if none does. */
+int vb_carrier(vb_channel *, const struct sockaddr *, vb_id **, vb_attributes *);
+void vb_retire(vb_id *); /* an id of vb_carrier, and the descriptors of its device */
 
 int vb_domain_open(vb_id *, vb_domain **);
 int vb_domain_close(vb_domain *);

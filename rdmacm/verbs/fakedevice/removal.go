@@ -1,0 +1,93 @@
+package fakedevice
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// Remove takes the device away. tell: each ID has the event, as it has on a kernel whose
+// rdma_cm was loaded behind ib_uverbs; else there is none. As with the kernel's software
+// devices, the removal waits until nothing of the device is open: then the channel closes.
+func (d *Device) Remove(tell bool) <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removed, d.inUse = true, make(chan struct{})
+	for _, i := range d.ids {
+		if tell && !i.local.Addr().IsUnspecified() {
+			i.tell(device.Event{Type: device.DeviceRemoval})
+		}
+	}
+	for at := range d.listeners {
+		if !at.Addr().IsUnspecified() {
+			delete(d.listeners, at)
+		}
+	}
+	d.completeLocked()
+	return d.inUse
+}
+
+// Return brings the device back, once its removal is complete.
+func (d *Device) Return() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removed = false
+	d.Attributes.Device++
+}
+
+func (d *Device) completeLocked() {
+	select {
+	case <-d.inUse:
+	default:
+		if d.left.Devices == 0 {
+			close(d.inUse)
+		}
+	}
+}
+
+// An opened is a device.Device.
+type opened struct {
+	*id
+	attributes device.Attributes
+}
+
+func (c *channel) Carrier(addr netip.Addr) (device.Device, error) {
+	c.d.mu.Lock()
+	defer c.d.mu.Unlock()
+	if c.d.removed {
+		return nil, unix.ENODEV
+	}
+	i := c.newID()
+	i.local = netip.AddrPortFrom(addr, 0)
+	c.d.left.Devices++
+	return &opened{i, c.d.Attributes}, nil
+}
+
+func (o *opened) Attributes() device.Attributes { return o.attributes }
+
+func (o *opened) Present() bool {
+	o.c.d.mu.Lock()
+	defer o.c.d.mu.Unlock()
+	return !o.c.d.removed && o.c.d.Attributes.Device == o.of
+}
+
+func (o *opened) Close() {
+	o.id.Close()
+	o.c.d.mu.Lock()
+	defer o.c.d.mu.Unlock()
+	o.c.d.left.Devices--
+}
+
+func (o *opened) Retire() {
+	d := o.c.d
+	o.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := &d.left; !d.removed || l.Devices+l.Domains+l.Regions+l.Conns > 0 {
+		panic(fmt.Sprintf("fakedevice: a device is retired (removed: %v) of which there is left %+v", d.removed, *l))
+	}
+	d.completeLocked()
+}

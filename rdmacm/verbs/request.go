@@ -1,0 +1,195 @@
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+)
+
+// backlog is how many requests the kernel keeps for an address that is listened on.
+const backlog = 256
+
+// A bound is an address that a listener listens on.
+type bound struct {
+	l        *listener
+	id       device.ID
+	addr     netip.AddrPort
+	removed  atomic.Bool // with its device
+	closed   chan struct{}
+	arrivals sync.WaitGroup
+}
+
+func (l *listener) bind(addr netip.AddrPort) (*bound, error) {
+	b := &bound{l: l, closed: make(chan struct{})}
+	var err error
+	b.id, err = l.p.watch(b, func() (device.ID, error) { return l.p.channel.Listen(addr, true, backlog) })
+	if err != nil {
+		return nil, err
+	}
+	b.addr = netip.AddrPortFrom(addr.Addr(), b.id.Port())
+	return b, nil
+}
+
+func (b *bound) close() {
+	close(b.closed)
+	b.l.p.forget(b.id.Number())
+	b.id.Close()
+	b.arrivals.Wait()
+}
+
+// eventLocked implements sink.
+func (b *bound) eventLocked(e *device.Event) {
+	p := b.l.p
+	if e.Type != device.ConnectRequest {
+		b.removed.Store(b.removed.Load() || e.Type == device.DeviceRemoval)
+		p.cfg.Log(fmt.Sprintf("RDMA listener at %v: %v, status %d", b.addr, e.Type, e.Status))
+		return
+	}
+	r := &request{
+		p: p, id: e.Made, peer: e.Peer, local: e.Local, data: e.Data,
+		responder: int(e.Responder), initiator: int(e.Initiator), lost: make(chan struct{}),
+	}
+	p.sinks[r.id.Number()] = r
+	b.arrivals.Go(func() { b.arrive(r) })
+}
+
+// arrive asks for a seat and hands the request to Accept.
+func (b *bound) arrive(r *request) {
+	cfg := &b.l.p.cfg
+	seat, err := cfg.Census.Arrive(census.Peer{Addr: r.peer, Transport: "rdma"}, r)
+	if err != nil {
+		r.drop(nil)
+		return
+	}
+	r.seat = seat
+	timer := time.NewTimer(cfg.SetupTimeout)
+	defer timer.Stop()
+	select {
+	case b.l.requests <- r:
+	case <-timer.C:
+		r.drop(nil)
+	case <-r.lost:
+		r.drop(nil)
+	case <-b.closed:
+		r.drop(nil)
+	}
+}
+
+// A request is a peer that asks for a connection.
+type request struct {
+	p                    *Provider
+	id                   device.ID
+	peer, local          netip.AddrPort
+	data                 []byte
+	responder, initiator int
+	seat                 *census.Seat
+
+	once sync.Once
+	lost chan struct{} // the peer has gone, or the seat
+}
+
+// eventLocked implements sink: the peer has given up.
+func (r *request) eventLocked(*device.Event) { r.lose() }
+
+func (r *request) lose() { r.once.Do(func() { close(r.lost) }) }
+
+// End implements census.Holder.
+func (r *request) End(census.Reason) { r.lose() }
+
+// Busy implements census.Holder.
+func (r *request) Busy() bool { return false }
+
+func (r *request) Peer() netip.AddrPort  { return r.peer }
+func (r *request) Local() netip.AddrPort { return r.local }
+func (r *request) PrivateData() []byte   { return r.data }
+func (r *request) Seat() *census.Seat    { return r.seat }
+
+// drop refuses the request and forgets it.
+func (r *request) drop(data []byte) error {
+	err := r.id.Reject(data)
+	r.p.forget(r.id.Number())
+	r.id.Close()
+	r.seat.Leave()
+	return err
+}
+
+// Reject implements rdmacm.Request.
+func (r *request) Reject(data []byte) error {
+	if len(data) > rdmacm.MaxRejectData {
+		r.drop(nil)
+		return fmt.Errorf("verbs: %d bytes of private data exceed %d", len(data), rdmacm.MaxRejectData)
+	}
+	return r.drop(data)
+}
+
+var errGone = errors.New("verbs: the peer gave up before it was answered")
+
+// Accept implements rdmacm.Request.
+func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
+	c, err := r.accept(&param)
+	if err != nil {
+		return nil, fmt.Errorf("verbs: connection of %v: %w", r.peer, err)
+	}
+	return c, nil
+}
+
+func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
+	err := checkParam(param, rdmacm.MaxAcceptData)
+	select {
+	case <-r.lost:
+		err = errGone
+	default:
+	}
+	var c *Conn
+	if err == nil {
+		c, err = r.p.newConn(r.id, r.local, param, param.InboundReads > 0)
+	}
+	if err != nil {
+		r.drop(nil)
+		return nil, err
+	}
+	c.peer, c.peerData, c.seat = r.peer, r.data, r.seat
+	c.readDepth = min(param.OutboundReads, r.initiator, c.rnic.ReadsOutstanding)
+	err = r.p.heed(c)
+	select {
+	case <-r.lost: // the events that c takes from here on do not say so
+		err = errGone
+	default:
+	}
+	if err != nil {
+		c.dismantle()
+		return nil, err
+	}
+	c.mu.Lock()
+	c.sendLocked() // receives
+	c.mu.Unlock()
+	err = c.dev.Accept(device.Param{
+		Data: param.PrivateData, Initiator: uint8(c.readDepth),
+		Responder: uint8(min(param.InboundReads, r.responder, c.rnic.ReadsServed)),
+	})
+	if err != nil {
+		c.dismantle()
+		return nil, err
+	}
+	r.seat.Hold((*seated)(c), &c.moved)
+	go c.run()
+	return c, nil
+}
+
+func checkParam(p *rdmacm.ConnParam, most int) error {
+	if p.Handler == nil {
+		panic("verbs: ConnParam without a Handler")
+	}
+	if len(p.PrivateData) > most {
+		return fmt.Errorf("%d bytes of private data exceed %d", len(p.PrivateData), most)
+	}
+	p.OutboundReads, p.InboundReads = min(p.OutboundReads, 255), min(p.InboundReads, 255)
+	return nil
+}
