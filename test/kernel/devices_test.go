@@ -4,7 +4,6 @@ package kernel
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,7 +18,7 @@ const jumbo = 9000
 
 // TestDeviceSuite runs the conformance suite of the rdmacm seam over rxe, by librdmacm and libibverbs.
 func TestDeviceSuite(t *testing.T) {
-	if os.Getenv("NFSRDMAD_TEST_ALL") == "" {
+	if !everything() {
 		t.Skip("make test-all runs it: TestDevices shows the same provider at work")
 	}
 	t.Parallel()
@@ -40,14 +39,14 @@ type devices struct {
 }
 
 // serveDevices has the daemon serve on a device of that kind, rxe or siw, by librdmacm and libibverbs.
-func serveDevices(t *testing.T, kind string, options lab.Options, flags ...string) *devices {
+func serveDevices(t *testing.T, kind, provider string, options lab.Options) *devices {
 	t.Helper()
 	n := lab.NewNetworkOf(t, jumbo)
 	options.Address, options.Memory = peerAddress, 1000
 	program := build(t, "cmd/nfsrdmad", "-tags", "verbs,netgo,osusergo")
 	device := "RDMA_DEVICE=" + kind
 	options.Env = append(options.Env, device)
-	g := lab.Boot(t, n, options, script(t, "serve_devices"), append([]string{program, "--rdma-provider", "verbs"}, flags...)...)
+	g := lab.Boot(t, n, options, script(t, "serve_devices"), program, "--rdma-provider", provider)
 	g.Await("serving")
 	return &devices{
 		server: &server{t: t, network: n, env: []string{device, "EXPORT=/work", "SERVER=" + g.Address()}},
@@ -75,10 +74,11 @@ func (d *devices) stop() {
 }
 
 // TestDevices has the daemon serve by librdmacm and libibverbs on rxe in one guest, and Linux's client mount it over rxe in
-// another: as root and as other users, whom a thread that once acted as a caller could not answer any more.
+// another: as root and as other users, whom a thread that once acted as a caller could not answer any more. In between the
+// device is taken away and given back.
 func TestDevices(t *testing.T) {
 	t.Parallel()
-	d := serveDevices(t, "rxe", lab.Options{Limit: 8 * time.Minute})
+	d := serveDevices(t, "rxe", "verbs", lab.Options{Limit: 8 * time.Minute})
 	hows := []string{"rdma", "rdma/4.2"}
 	if everything() {
 		hows = []string{"rdma", "rdma/4.0", "rdma/4.1", "rdma/4.2"}
@@ -89,20 +89,30 @@ func TestDevices(t *testing.T) {
 			d.run(lab.Options{Limit: 4 * time.Minute, Address: 15, Env: []string{fmt.Sprintf("EXPORT=/work/%d", folder)}}, work, how)
 			folder++
 		}
+		d.scene("remove")
 	}
 	d.stop()
 }
 
 // TestDeviceRemovedUnderLoad has the kernel take away the device that the daemon serves on, and give it back, while a
-// client works: the daemon lets go of it, and the client goes on when it is back.
+// client works: the daemon lets go of it, and the client goes on when it is back. On a stock kernel, where rdma_cm is
+// loaded behind ib_uverbs, the daemon is told; on the one in user mode it is not.
 func TestDeviceRemovedUnderLoad(t *testing.T) {
-	t.Parallel()
-	d := serveDevices(t, "rxe", lab.Options{Limit: 10 * time.Minute})
-	l := d.load("rdma/4.2", "strict")
-	for range 2 {
-		l.progress()
-		d.scene("remove")
+	if !everything() {
+		t.Skip("make test-all runs it: TestDevices has the device go and come back as well")
 	}
-	l.finish()
-	d.stop()
+	t.Parallel()
+	for kernel, provider := range map[lab.Kernel]string{lab.UserMode: "auto", lab.Stock6_12: "verbs"} {
+		t.Run(string(kernel), func(t *testing.T) {
+			t.Parallel()
+			d := serveDevices(t, "rxe", provider, lab.Options{Kernel: kernel, Limit: 12 * time.Minute})
+			l := d.load("rdma/4.2", "strict")
+			for range 2 {
+				l.progress()
+				d.scene("remove")
+			}
+			l.finish()
+			d.stop()
+		})
+	}
 }
