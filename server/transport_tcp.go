@@ -11,16 +11,26 @@ import (
 )
 
 // tcpCarrier is NFS over TCP.
-type tcpCarrier struct{ server *tcp.Server }
+type tcpCarrier struct {
+	server *tcp.Server
+	opened sockets // by systemd
+}
 
-func openTCP(s *Server) (carrier, error) {
-	return &tcpCarrier{tcp.NewServer(tcp.Config{
+func openTCP(s *Server) (_ carrier, err error) {
+	c := new(tcpCarrier)
+	if s.daemon {
+		if c.opened, err = takeSockets(s.cfg); err != nil {
+			return nil, err
+		}
+	}
+	c.server = tcp.NewServer(tcp.Config{
 		RPC: s.rpc, Pool: s.pool,
 		Census: s.census, Event: s.tcpEvent, Polls: s.polls,
 		MaxInFlight: s.cfg.Limits.CallsInFlight,
 		Idle:        time.Duration(s.cfg.Limits.IdleTimeout),
 		Stall:       time.Duration(s.cfg.Limits.StallTimeout),
-	})}, nil
+	})
+	return c, nil
 }
 
 func dialTCP(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
@@ -28,6 +38,9 @@ func dialTCP(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
 }
 
 func (c *tcpCarrier) listen(addr netip.AddrPort) (*listener, error) {
+	if l := c.opened.take(addr); l != nil {
+		return c.over(l), nil
+	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), network(addr), addr.String())
 	if err != nil {
 		return nil, listenError("TCP", addr, err)
@@ -48,6 +61,7 @@ func (c *tcpCarrier) shutdown(ctx context.Context) error { return c.server.Shutd
 
 func (c *tcpCarrier) close() error {
 	c.server.Close()
+	c.opened.close()
 	return nil
 }
 

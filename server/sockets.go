@@ -1,0 +1,82 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"golang.org/x/sys/unix"
+)
+
+// sockets are the TCP listeners that systemd opened for the daemon (socket activation), by their
+// addresses. They keep listening when the daemon ends: clients wait in their queue until the
+// next process answers.
+type sockets map[netip.AddrPort]net.Listener
+
+// takeSockets takes what systemd passed, once a process. Each socket has the name tcp and one of
+// the addresses that the configuration names, because clients and rpcbind are told of those.
+func takeSockets(c *Config) (sockets, error) {
+	all := make(sockets)
+	want := addresses(c.TCP)
+	for _, f := range activation.Files(true) {
+		l, err := takeSocket(f)
+		f.Close() // l has a descriptor of its own
+		if err == nil {
+			at := l.Addr().(*net.TCPAddr).AddrPort()
+			all[at] = l
+			if !slices.Contains(want, at) {
+				err = fmt.Errorf("the socket listens on %s, and the daemon is to serve TCP on %s: write the same address in ListenStream= and tcp", at, orNone(join(want)))
+			}
+		}
+		if err != nil {
+			all.close()
+			return nil, &ConfigError{File: "systemd's socket " + f.Name(), Err: err}
+		}
+	}
+	return all, nil
+}
+
+// takeSocket makes a listener of a socket that systemd passed.
+func takeSocket(f *os.File) (net.Listener, error) {
+	if f.Name() != "tcp" {
+		return nil, errors.New("the daemon does not know what it is for: write FileDescriptorName=tcp in the socket unit, which only TCP can have")
+	}
+	listens, err := unix.GetsockoptInt(int(f.Fd()), unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+	if err != nil || listens == 0 {
+		return nil, errors.New("it does not listen: write ListenStream= and Accept=no in the socket unit")
+	}
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, err
+	}
+	if _, tcp := l.Addr().(*net.TCPAddr); !tcp {
+		l.Close()
+		return nil, fmt.Errorf("it is no TCP socket, but listens on %s %s: write ListenStream= with a port in the socket unit", l.Addr().Network(), l.Addr())
+	}
+	return l, nil
+}
+
+// take returns the listener of an address, which is then the caller's, or nil.
+func (s sockets) take(at netip.AddrPort) net.Listener {
+	l := s[at]
+	delete(s, at)
+	return l
+}
+
+// close closes those that were not taken.
+func (s sockets) close() {
+	for _, l := range s {
+		l.Close()
+	}
+}
+
+func orNone(list string) string {
+	if list == "" {
+		return "no address"
+	}
+	return list
+}
