@@ -16,7 +16,7 @@ import (
 // daemonUser is the user that daemons without root run as.
 const daemonUser = 65533
 
-// unitCapabilities are those that systemd leaves to the daemon.
+// unitCapabilities are those that systemd gives to the daemon.
 var unitCapabilities = []string{"dac_read_search", "dac_override", "fowner", "chown", "setuid", "setgid", "mknod"}
 
 // A kind of process that a daemon can be: what runs it, and as which user it sees
@@ -73,7 +73,7 @@ func TestDaemonsThatActAsTheCaller(t *testing.T) {
 	needSetpriv(t)
 	const alice, bob = 1001, 1002
 	for _, k := range append([]kind{
-		{"as systemd runs it", asUnit(t), 0, "0", true},
+		{"as systemd runs it", asUnit(t), daemonUser, "65533", true},
 		{"root in a container", []string{"setpriv", "--bounding-set", "-all,+chown,+dac_override,+fsetid,+fowner,+mknod,+setgid,+setuid"}, 0, "0", true},
 	}, kinds...) {
 		if !k.switches {

@@ -46,22 +46,32 @@ func needSystemdAnalyze(t *testing.T) {
 	}
 }
 
-// systemd accepts the unit. Its program is at hand under another name here.
+// installed returns copies of the units, whose program is at hand under another name here.
+func installed(t *testing.T) (units []string) {
+	t.Helper()
+	const program = "/usr/bin/nfsrdmad"
+	dir := t.TempDir()
+	for _, name := range []string{"nfsrdmad.service", "nfsrdmad.socket"} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(unitFile), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "nfsrdmad.service" && !strings.Contains(string(text), "ExecStart="+program+" serve ") {
+			t.Fatalf("the unit does not start %s", program)
+		}
+		units = append(units, filepath.Join(dir, name))
+		if err := os.WriteFile(units[len(units)-1], []byte(strings.ReplaceAll(string(text), program, binary(t))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return units
+}
+
+// systemd accepts the units, and rates the exposure of the service below 3.0 of 10.
 func TestUnitIsAccepted(t *testing.T) {
 	needSystemdAnalyze(t)
-	text, err := os.ReadFile(unitFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const installed = "/usr/bin/nfsrdmad"
-	if !strings.Contains(string(text), "ExecStart="+installed+" serve ") {
-		t.Fatalf("the unit does not start %s", installed)
-	}
-	copied := filepath.Join(t.TempDir(), "nfsrdmad.service")
-	if err := os.WriteFile(copied, []byte(strings.ReplaceAll(string(text), installed, binary(t))), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("systemd-analyze", "verify", "--man=no", "--generators=no", copied).CombinedOutput()
+	units := installed(t)
+	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no", "--generators=no"}, units...)...).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		// What systemd before 253 says of the newer one of two types.
 		if !strings.Contains(line, "Failed to parse service type, ignoring: notify-reload") {
@@ -70,6 +80,11 @@ func TestUnitIsAccepted(t *testing.T) {
 	}
 	if err != nil {
 		t.Errorf("systemd-analyze verify: %v", err)
+	}
+	// The threshold is in tenths, and the status tells.
+	out, err = exec.Command("systemd-analyze", "security", "--no-pager", "--offline=true", "--threshold=29", units[0]).CombinedOutput()
+	if err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
 }
 
@@ -164,14 +179,27 @@ func TestCrashIsNoWrongConfiguration(t *testing.T) {
 	says(t, p, "goroutine ")
 }
 
-// asUnit runs a program with the rights that the unit leaves it.
+// asUnit runs a program with the rights that the unit leaves it: its capabilities without root,
+// and no sight of other users' processes. The user is daemonUser, because the unit's may not
+// exist here.
 func asUnit(t *testing.T) []string {
 	t.Helper()
-	set := "-all"
-	for _, name := range unit(t, "CapabilityBoundingSet") {
-		set += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+	if user := unit(t, "User"); !slices.Equal(user, []string{"nfsrdmad"}) {
+		t.Fatalf("User=%s", user)
 	}
-	return []string{"setpriv", "--bounding-set", set, "--no-new-privs"}
+	set := func(key string) string {
+		set := "-all"
+		for _, name := range unit(t, key) {
+			set += ",+" + strings.ToLower(strings.TrimPrefix(name, "CAP_"))
+		}
+		return set
+	}
+	id, ambient := strconv.Itoa(daemonUser), set("AmbientCapabilities")
+	return []string{
+		"unshare", "--mount", "sh", "-c", `mount -t proc -o hidepid="$0" proc /proc && exec "$@"`, unit(t, "ProtectProc")[0],
+		"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--no-new-privs",
+		"--inh-caps", ambient, "--ambient-caps", ambient, "--bounding-set", set("CapabilityBoundingSet"),
+	}
 }
 
 // The system calls that the unit allows are all that the daemon makes, at work
@@ -183,11 +211,15 @@ func TestUnitAllowsTheSystemCalls(t *testing.T) {
 		t.Skip("strace is not installed")
 	}
 	allowed := make(map[string]bool)
-	var expand func(words []string)
-	expand = func(words []string) {
+	var expand func(words []string, allow bool)
+	expand = func(words []string, allow bool) {
 		for _, word := range words {
+			if set, not := strings.CutPrefix(word, "~"); not {
+				expand([]string{set}, !allow)
+				continue
+			}
 			if !strings.HasPrefix(word, "@") {
-				allowed[word] = true
+				allowed[word] = allow
 				continue
 			}
 			out, err := exec.Command("systemd-analyze", "--no-pager", "syscall-filter", word).Output()
@@ -200,10 +232,10 @@ func TestUnitAllowsTheSystemCalls(t *testing.T) {
 					inner = append(inner, line)
 				}
 			}
-			expand(inner)
+			expand(inner, allow)
 		}
 	}
-	expand(unit(t, "SystemCallFilter"))
+	expand(unit(t, "SystemCallFilter"), true)
 
 	trace := filepath.Join(t.TempDir(), "trace")
 	run := append(asUnit(t), "strace", "--follow-forks", "--quiet=all", "--summary-only", "--summary-columns=name", "--output", trace)
@@ -211,7 +243,7 @@ func TestUnitAllowsTheSystemCalls(t *testing.T) {
 	dir := directory(t, 1001, 0o777)
 	ip := ownLoopback()
 	d := &daemon{tcp: freePort(t, ip), rdma: freePort(t, ip)}
-	d.Process = startAs(t, run, "--state-dir", t.TempDir(), "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
+	d.Process = startAs(t, run, "--state-dir", directory(t, daemonUser, 0o700), "--tcp", d.tcp.String(), "--rdma", d.rdma.String(),
 		"--export", dir+":/,insecure,no_root_squash", "--show-mounts")
 	d.AwaitLine("serving")
 	ctx := testContext(t)
