@@ -16,10 +16,11 @@ const nestedVariable = "NFSRDMAD_HOSTILE_NESTED"
 // Nested runs the program of tests again with mounts of its own, where files live
 // in memory, and returns its exit status. What a run mounts is gone with its
 // process, however that ends. In the nested program it mounts the memory and
-// returns false. It needs to be root.
-func Nested() (status int, again bool, err error) {
+// returns false. It needs to be root. further are flags of unshare(2): what else the
+// nested program has of its own.
+func Nested(further uintptr) (status int, again bool, err error) {
 	if os.Getenv(nestedVariable) == "" {
-		status, err = nest()
+		status, err = nest(further)
 		return status, true, err
 	}
 	// What is slow about a disk is not wanted here.
@@ -27,7 +28,7 @@ func Nested() (status int, again bool, err error) {
 	return 0, false, unix.Mount("hostile", dir, "tmpfs", 0, "mode=0755")
 }
 
-func nest() (int, error) {
+func nest(further uintptr) (int, error) {
 	dir, err := os.MkdirTemp("", "nfsrdmad-hostile")
 	if err != nil {
 		return 0, err
@@ -36,7 +37,7 @@ func nest() (int, error) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), nestedVariable+"=1", "TMPDIR="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS | further, Pdeathsig: syscall.SIGKILL}
 	// The signal comes when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	if os.Geteuid() == 0 {
-		status, again, err := Nested()
+		status, again, err := Nested(0)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "mounts of the tests' own: %v\n", err)
 			return 1
