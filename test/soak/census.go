@@ -1,0 +1,99 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A census is what the daemon has.
+type census struct {
+	goroutines, descriptors, threads int
+	resident                         int // bytes
+}
+
+func (c census) String() string {
+	return fmt.Sprintf("%d goroutines, %d descriptors, %d threads, %d MiB resident", c.goroutines, c.descriptors, c.threads, c.resident/mib)
+}
+
+// Beyond that, and a quarter, a later census is not as the first one. What the daemon remembers of
+// clients and calls, 32 MiB of them at most, may be twice as much with the race detector. Threads are
+// those of the most calls that ever waited at a time, and are not judged.
+var slack = census{goroutines: 64, descriptors: 64, resident: 64 * mib}
+
+// grown says what a later census has more of than it may.
+func (c census) grown(later census) string {
+	var all []string
+	for _, v := range []struct {
+		name              string
+		first, then, more int
+	}{
+		{"goroutines", c.goroutines, later.goroutines, slack.goroutines},
+		{"descriptors", c.descriptors, later.descriptors, slack.descriptors},
+		{"bytes resident", c.resident, later.resident, slack.resident},
+	} {
+		if v.then > v.first+v.first/4+v.more {
+			all = append(all, fmt.Sprintf("%d %s, which were %d", v.then, v.name, v.first))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// take asks the daemon and the kernel.
+func (s *soak) take() (c census) {
+	goroutines, err := s.profile("goroutine?debug=1")
+	if err != nil {
+		s.report("the daemon does not tell of its goroutines: %v", err)
+	}
+	if m := total.FindStringSubmatch(goroutines); m != nil {
+		c.goroutines, _ = strconv.Atoi(m[1])
+	}
+	process := fmt.Sprintf("/proc/%d", s.process.PID())
+	status, _ := os.ReadFile(filepath.Join(process, "status"))
+	for line := range strings.Lines(string(status)) {
+		key, value, _ := strings.Cut(line, ":")
+		n, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+		switch key {
+		case "VmRSS":
+			c.resident = n << 10
+		case "Threads":
+			c.threads = n
+		}
+	}
+	open, _ := os.ReadDir(filepath.Join(process, "fd"))
+	c.descriptors = len(open)
+	return c
+}
+
+var total = regexp.MustCompile(`total (\d+)`)
+
+// profile asks the daemon for one of net/http/pprof's.
+func (s *soak) profile(which string) (string, error) {
+	k := http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", profileSocket)
+		}}}
+	r, err := k.Get("http://daemon/debug/pprof/" + which)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	return string(b), err
+}
+
+// hang writes down what the daemon does while it does not answer.
+func (s *soak) hang() {
+	s.hung.Do(func() {
+		stacks, err := s.profile("goroutine?debug=2")
+		s.report("the daemon does not answer within %v; its goroutines (%v):\n%s", patience, err, stacks)
+	})
+}

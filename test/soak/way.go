@@ -1,0 +1,110 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A way is a client's connection to the daemon, which it makes again when it is lost.
+type way struct {
+	target client.Target
+	conn   *client.Conn
+	// lost counts connections that ended under a call.
+	lost *atomic.Int64
+}
+
+// comeBack is how long a client waits before it makes a lost connection again, or asks again for
+// what it was told to ask for later.
+const comeBack = 50 * time.Millisecond
+
+// do makes a call until the daemon answers it. A call that is made again on a new connection may
+// have been executed: again says so.
+func (w *way) do(ctx context.Context, call func(conn *client.Conn, again bool) error) error {
+	again := false
+	for {
+		err := w.connect(ctx)
+		if err == nil {
+			if err = call(w.conn, again); answered(err) {
+				if !later(err) {
+					return err
+				}
+			} else if ctx.Err() == nil {
+				again = true
+				w.lost.Add(1)
+				w.Close()
+			}
+		}
+		wait(ctx, comeBack)
+		if ctx.Err() != nil {
+			return fmt.Errorf("no answer in %v: %w", patience, err)
+		}
+	}
+}
+
+func (w *way) connect(ctx context.Context) (err error) {
+	if w.conn == nil {
+		w.conn, err = client.Dial(ctx, w.target)
+	}
+	return err
+}
+
+// Close ends the connection.
+func (w *way) Close() {
+	if w.conn != nil {
+		w.conn.Close()
+		w.conn = nil
+	}
+}
+
+// answered reports whether err is an answer of the daemon's, or none.
+func answered(err error) bool {
+	if err == nil {
+		return true
+	}
+	_, three := errors.AsType[*client.StatusError](err)
+	_, four := errors.AsType[*client.OpError](err)
+	_, mount := errors.AsType[*client.MountError](err)
+	_, refused := errors.AsType[*rpc.ReplyError](err)
+	return three || four || mount || refused || errors.Is(err, rpc.ErrBadReply) || errors.Is(err, errWrong)
+}
+
+// errWrong: an answer is not the one that must be.
+var errWrong = errors.New("wrong")
+
+// statusOf is the status that the daemon answered. NFSv3 and NFSv4 have the same numbers for
+// those that are looked at.
+func statusOf(err error) nfs4wire.NFSStat4 {
+	if e, ok := errors.AsType[*client.StatusError](err); ok {
+		return nfs4wire.NFSStat4(e.Status)
+	}
+	return client.StatusOf(err)
+}
+
+// later reports whether the daemon told the client to ask again.
+func later(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch statusOf(err) {
+	case nfs4wire.NFSStat4(nfs3wire.NFS3ErrJukebox), nfs4wire.NFS4ErrGrace:
+		return true
+	}
+	return false
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
