@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build run test test-all test-unit test-interop test-hostile test-kernel mutants fuzz bench lint clean setup
+.PHONY: build run test test-all test-unit test-interop test-hostile test-kernel soak mutants fuzz bench lint clean setup
 
 # Static, without cgo: the program runs on every distribution, and no C compiler is needed.
 # VERBS=1 builds bin/nfsrdmad-verbs, which reaches RDMA devices too: it needs gcc and the headers
@@ -34,6 +34,7 @@ test: setup build lint test-unit test-interop test-hostile test-kernel
 test-all:
 	NFSRDMAD_TEST_ALL=1 $(MAKE) test mutants KERNEL_TIME=3h
 	$(GO) test -tags hostile -count 1 -timeout 20m -run TestDisk ./test/disk -server knfsd -faults 12
+	$(GO) test -tags hostile -count 1 -timeout 1h ./test/restarts -restarts 200
 
 # Debian packages and the lab's kernels; once a machine.
 setup:
@@ -54,10 +55,16 @@ test-interop: build
 	$(GO) test -tags interop -timeout 15m ./test/interop/... ./test/krb5realm ./test/rss/...
 	$(GO) test -tags interop -timeout 15m -run 'TestDaemon|/daemon$$' ./ulb/nfs/nfs40 ./test/nfs4suite
 
-# Hostile peers against the running daemon, on loopback: test/hostile/doc.go; and disks
-# that fail under it: test/disk/doc.go.
+# Hostile peers against the running daemon, on loopback: test/hostile/doc.go; disks
+# that fail under it: test/disk/doc.go; and the daemon killed: test/restarts/doc.go.
 test-hostile:
-	$(GO) test -tags hostile -count 1 -timeout 20m ./test/hostile ./test/disk
+	$(GO) test -tags hostile -count 1 -timeout 20m ./test/hostile ./test/disk ./test/restarts
+
+# One daemon, built with the race detector, among all of these for as long as FOR says:
+# test/soak/doc.go.
+FOR ?= 2h
+soak:
+	$(GO) test -tags soak -count 1 -timeout 0 -v ./test/soak -for $(FOR)
 
 # A Linux kernel client, in user mode and under emulation. Guests that wait, for a lease to
 # run out or for a server that is away, leave the processors to others. The full matrix
@@ -90,10 +97,10 @@ bench: build
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags hostile,interop,kernel,bench ./...
+	$(GO) vet -tags hostile,soak,interop,kernel,bench ./...
 	CGO_ENABLED=1 $(GO) vet -tags verbs ./rdmacm/verbs/... ./server ./cmd/nfsrdmad
 	GOARCH=386 CGO_ENABLED=0 $(GO) build ./rdmacm/... ./transport/... ./rpc/...
-	$(GO) run $(STATICCHECK) -tags hostile,interop,kernel,bench ./...
+	$(GO) run $(STATICCHECK) -tags hostile,soak,interop,kernel,bench ./...
 	CGO_ENABLED=1 $(GO) run $(STATICCHECK) -tags verbs ./rdmacm/verbs/... ./server
 
 clean:

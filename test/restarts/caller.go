@@ -1,0 +1,239 @@
+package restarts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// A caller is a client of NFSv4.0 or 4.1, over its own life: it is the same one to each life of the
+// daemon.
+type caller struct {
+	name     string
+	minor    uint32
+	verifier nfs4wire.Verifier4
+
+	// Of the daemon's life.
+	conn     *client.Conn
+	id       uint64
+	session  nfs4wire.SessionID4
+	sequence uint32
+	heard    time.Time // when it sent the last call that was answered
+	owners   int       // that it made, in all lives
+}
+
+// patience is how long a caller waits for an answer. It bounds a hang alone.
+const patience = time.Minute
+
+// A lock is one that a caller was given, on the whole of a file.
+type lock struct {
+	open, lock       nfs4wire.StateID4
+	openSeq, lockSeq uint32
+}
+
+// arrive makes the caller known to a life of the daemon.
+func (c *caller) arrive(at client.Target) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if c.conn, err = client.Dial(ctx, at); err != nil {
+		return err
+	}
+	if c.minor == 0 {
+		var res nfs4wire.SetClientID4Res
+		err = c.do(nil, client.Op{Number: nfs4wire.OpSetClientID, Args: &nfs4wire.SetClientID4Args{
+			Client:   nfs4wire.NFSClientID4{ID: []byte(c.name), Verifier: c.verifier},
+			Callback: nfs4wire.CBClient4{CBProgram: 0x40000000, CBLocation: nfs4wire.NetAddr4{RNetid: []byte("tcp"), RAddr: []byte("0.0.0.0.0.0")}},
+		}, Res: &res})
+		if err != nil {
+			return err
+		}
+		c.id = res.ResOK.Clientid
+		return c.do(nil, client.Op{Number: nfs4wire.OpSetClientIDConfirm, Args: &nfs4wire.SetClientIDConfirm4Args{
+			Clientid: c.id, SetclientidConfirm: res.ResOK.SetclientidConfirm,
+		}})
+	}
+	var who nfs4wire.ExchangeID4Res
+	err = c.do(nil, client.Op{Number: nfs4wire.OpExchangeID, Args: &nfs4wire.ExchangeID4Args{
+		Clientowner: nfs4wire.ClientOwner4{Ownerid: []byte(c.name), Verifier: c.verifier},
+	}, Res: &who})
+	if err != nil {
+		return err
+	}
+	c.id = who.ResOK.Clientid
+	channel := nfs4wire.ChannelAttrs4{Maxrequestsize: 64 << 10, Maxresponsesize: 64 << 10, MaxresponsesizeCached: 4 << 10, Maxoperations: 16, Maxrequests: 1}
+	var made nfs4wire.CreateSession4Res
+	err = c.do(nil, client.Op{Number: nfs4wire.OpCreateSession, Args: &nfs4wire.CreateSession4Args{
+		Clientid: c.id, Sequence: who.ResOK.Sequenceid, ForeChanAttrs: channel, BackChanAttrs: channel, CBProgram: 0x40000000,
+	}, Res: &made})
+	c.session, c.sequence = made.ResOK.Sessionid, 1
+	return err
+}
+
+// leave ends the connection.
+func (c *caller) leave() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// do makes a compound outside a session until it is not delayed.
+func (c *caller) do(take func() error, ops ...client.Op) error {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		sent := time.Now()
+		err := c.conn.Compound(ctx, c.minor, ops, take)
+		cancel()
+		if answered(err) {
+			c.heard = sent
+		}
+		if client.StatusOf(err) != nfs4wire.NFS4ErrDelay {
+			return err
+		}
+		time.Sleep(delay)
+	}
+}
+
+// delay is how long a caller waits that was told to come again.
+const delay = 20 * time.Millisecond
+
+// answered reports whether err is an answer of the daemon's, or none.
+func answered(err error) bool {
+	_, refused := errors.AsType[*client.OpError](err)
+	return err == nil || refused
+}
+
+// call makes a compound, in the session where there is one. make makes its operations for each
+// attempt.
+func (c *caller) call(make func() []client.Op) error {
+	for {
+		ops := make()
+		if c.minor > 0 {
+			ops = append([]client.Op{{Number: nfs4wire.OpSequence, Args: &nfs4wire.Sequence4Args{
+				Sessionid: c.session, Sequenceid: c.sequence,
+			}, Res: new(nfs4wire.Sequence4Res)}}, ops...)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		sent := time.Now()
+		err := c.conn.Compound(ctx, c.minor, ops, nil)
+		cancel()
+		if answered(err) {
+			c.heard = sent
+			c.sequence++
+		}
+		if client.StatusOf(err) != nfs4wire.NFS4ErrDelay {
+			return err
+		}
+		time.Sleep(delay)
+	}
+}
+
+// renew tells the daemon that the caller lives.
+func (c *caller) renew() error {
+	return c.call(func() []client.Op {
+		if c.minor > 0 {
+			return nil // SEQUENCE renews
+		}
+		return []client.Op{{Number: nfs4wire.OpRenew, Args: &nfs4wire.Renew4Args{Clientid: c.id}, Res: new(nfs4wire.Renew4Res)}}
+	})
+}
+
+// done says that the caller claims nothing more.
+func (c *caller) done() error {
+	if c.minor == 0 {
+		return nil
+	}
+	return c.call(func() []client.Op {
+		return []client.Op{{Number: nfs4wire.OpReclaimComplete, Args: &nfs4wire.ReclaimComplete4Args{}, Res: new(nfs4wire.ReclaimComplete4Res)}}
+	})
+}
+
+// A file is one of those that callers lock.
+type file struct {
+	name   string
+	handle client.Handle
+}
+
+// take opens a file and locks it, or claims that it had it so.
+func (c *caller) take(f *file, claims bool) (*lock, error) {
+	l := &lock{openSeq: 1, lockSeq: 1}
+	c.owners++ // sequence numbers begin with each owner
+	owner := nfs4wire.StateOwner4{Clientid: c.id, Owner: fmt.Appendf(nil, "owner %d", c.owners)}
+	var opened nfs4wire.Open4Res
+	err := c.call(func() []client.Op {
+		args := &nfs4wire.Open4Args{
+			Seqid: l.openSeq, ShareAccess: nfs4wire.Open4ShareAccessBoth, Owner: owner,
+			Openhow: nfs4wire.Openflag4{Opentype: nfs4wire.Open4Nocreate},
+		}
+		at := put(f.handle)
+		if claims {
+			args.Claim.Claim = nfs4wire.ClaimPrevious
+		} else {
+			args.Claim = nfs4wire.OpenClaim4{Claim: nfs4wire.ClaimNull, File: nfs4wire.UTF8String(f.name)}
+			at = client.Op{Number: nfs4wire.OpPutRootFH}
+		}
+		l.openSeq++
+		return []client.Op{at, {Number: nfs4wire.OpOpen, Args: args, Res: &opened}}
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.open = opened.ResOK.Stateid
+	if opened.ResOK.Rflags&nfs4wire.Open4ResultConfirm != 0 {
+		var confirmed nfs4wire.OpenConfirm4Res
+		err := c.call(func() []client.Op {
+			args := &nfs4wire.OpenConfirm4Args{OpenStateid: l.open, Seqid: l.openSeq}
+			l.openSeq++
+			return []client.Op{put(f.handle), {Number: nfs4wire.OpOpenConfirm, Args: args, Res: &confirmed}}
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.open = confirmed.ResOK.Stateid
+	}
+	var locked nfs4wire.Lock4Res
+	err = c.call(func() []client.Op {
+		args := &nfs4wire.Lock4Args{Locktype: nfs4wire.WriteLt, Reclaim: claims, Length: nfs4wire.NFS4Maxfilelen, Locker: nfs4wire.Locker4{
+			NewLockOwner: true, OpenOwner: nfs4wire.OpenToLockOwner4{OpenSeqid: l.openSeq, OpenStateid: l.open, LockSeqid: l.lockSeq, LockOwner: owner},
+		}}
+		l.openSeq++
+		return []client.Op{put(f.handle), {Number: nfs4wire.OpLock, Args: args, Res: &locked}}
+	})
+	l.lockSeq++
+	l.lock = locked.ResOK.LockStateid
+	if err != nil && answered(err) && !claims {
+		if closed := c.close(f, l); closed != nil {
+			return nil, closed
+		}
+	}
+	return l, err
+}
+
+// giveBack unlocks a file and closes it.
+func (c *caller) giveBack(f *file, l *lock) error {
+	err := c.call(func() []client.Op {
+		args := &nfs4wire.Locku4Args{Locktype: nfs4wire.WriteLt, Seqid: l.lockSeq, LockStateid: l.lock, Length: nfs4wire.NFS4Maxfilelen}
+		l.lockSeq++
+		return []client.Op{put(f.handle), {Number: nfs4wire.OpLocku, Args: args, Res: new(nfs4wire.Locku4Res)}}
+	})
+	if err != nil {
+		return err
+	}
+	return c.close(f, l)
+}
+
+func (c *caller) close(f *file, l *lock) error {
+	return c.call(func() []client.Op {
+		args := &nfs4wire.Close4Args{Seqid: l.openSeq, OpenStateid: l.open}
+		l.openSeq++
+		return []client.Op{put(f.handle), {Number: nfs4wire.OpClose, Args: args, Res: new(nfs4wire.Close4Res)}}
+	})
+}
+
+func put(h client.Handle) client.Op {
+	return client.Op{Number: nfs4wire.OpPutFH, Args: &nfs4wire.PutFH4Args{Object: nfs4wire.NFSFH4(h)}}
+}
