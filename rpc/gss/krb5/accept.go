@@ -12,8 +12,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Accept is part of gss.Mechanism. The reply is an AP-REP if the initiator asked for
-// mutual authentication, and a KRB-ERROR beside an error.
+// Accept implements gss.Mechanism. The reply is an AP-REP if the initiator asked for mutual
+// authentication. With an error it is a KRB-ERROR.
 func (m *Mechanism) Accept(token, bindings []byte, now time.Time) (gss.Context, []byte, error) {
 	req, err := parseAPReq(token)
 	if err != nil {
@@ -65,13 +65,13 @@ func (m *Mechanism) accept(req *messages.APReq, bindings []byte, now time.Time) 
 	c, reply := establish(a, w, session, established{
 		key: base, acceptor: true, sequence: uint64(uint32(a.SeqNumber)), bound: isBound,
 		principal: principalText(ticket.CName.NameString, ticket.CRealm), own: principalText(by.components, by.realm),
-		expiry: ticket.EndTime.Add(m.config.Skew), // until then other contexts are made with it
+		expiry: ticket.EndTime.Add(m.config.Skew), // until then the ticket makes new contexts
 	})
 	return c, reply, nil
 }
 
-// initiatorKey is the key that the initiator's side determines: its subkey, or the
-// session's (RFC 4121 §2).
+// initiatorKey returns the key that the initiator chose: its subkey, or the session key if it
+// sent none (RFC 4121 §2).
 func initiatorKey(a *types.Authenticator, session key) (key, error) {
 	if len(a.SubKey.KeyValue) == 0 {
 		return session, nil
@@ -83,8 +83,8 @@ func initiatorKey(a *types.Authenticator, session key) (key, error) {
 	return k, nil
 }
 
-// establish makes the context and, if it is wanted, the AP-REP with a fresh key for
-// it.
+// establish makes the context. If the initiator asked for mutual authentication, it makes a
+// fresh key for the context, and the AP-REP that carries the key.
 func establish(a *types.Authenticator, w wishes, session key, e established) (*context, []byte) {
 	if w.flags&flagMutual == 0 {
 		return newContext(e), nil
@@ -94,16 +94,16 @@ func establish(a *types.Authenticator, w wishes, session key, e established) (*c
 	return newContext(e), answer.encode(session)
 }
 
-// freshSequence is where the numbers of tokens start. They are 30 bits, as there are
-// implementations that take longer ones for negative.
+// freshSequence returns the sequence number of a context's first token. It has 30 bits, because
+// some implementations take a longer number for negative.
 func freshSequence() uint32 {
 	var b [4]byte
 	rand.Read(b[:])
 	return binary.BigEndian.Uint32(b[:]) & 0x3fffffff
 }
 
-// unknownToken tells an initiator that the acceptor does not know the kind of its token,
-// and waits for another (RFC 4121 §4.1). It is nil for other errors.
+// unknownToken returns the token that asks the initiator for another kind of token, because the
+// acceptor does not know this one (RFC 4121 §4.1). For any other error it returns nil.
 func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	if e := (*gss.Error)(nil); !errors.As(err, &e) || e.Major != gss.ContinueNeeded {
 		return nil
@@ -116,12 +116,13 @@ func (m *Mechanism) unknownToken(err error, now time.Time) (token []byte) {
 	return errorToken(keys[0].realm, server, codeOf(err), now)
 }
 
-// maxErrorNames is how long the names in a KRB-ERROR are together, in bytes: they are the
-// initiator's own.
+// maxErrorNames bounds the names in a KRB-ERROR together, in bytes, because the initiator sent
+// them.
 const maxErrorNames = 1024
 
-// errorToken tells the initiator why it failed (RFC 4120 §5.9.1), nil where the names are
-// long. It costs little, as strangers have it made.
+// errorToken returns a KRB-ERROR, which tells the initiator why it failed (RFC 4120 §5.9.1), or
+// nil if the names are too long. It must stay cheap, because a stranger can make the acceptor
+// build it.
 func errorToken(realm string, server types.PrincipalName, c code, now time.Time) (token []byte) {
 	size := len(realm)
 	names := make([][]byte, 0, 4)

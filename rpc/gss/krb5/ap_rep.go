@@ -14,14 +14,13 @@ const (
 	usageAPRep         = 12
 )
 
-// An apRep is what the acceptor proves itself with and adds to the context: the
-// encrypted part of an AP-REP (RFC 4120 §5.5.2).
+// An apRep is the encrypted part of an AP-REP (RFC 4120 §5.5.2). With it the acceptor proves its
+// identity and gives the context a key and a sequence number.
 type apRep struct {
-	// ctime, in whole seconds, and cusec, in microseconds, are those of the
-	// authenticator.
+	// ctime, in whole seconds, and cusec, in microseconds, repeat the authenticator's time.
 	ctime time.Time
 	cusec int
-	// subkey has no profile if the acceptor chose none.
+	// subkey has no profile if the acceptor chose no key.
 	subkey   key
 	sequence uint32
 }
@@ -44,7 +43,7 @@ func (r *apRep) encode(session key) []byte {
 	return frame(idAPRep, message)
 }
 
-// parseAPRep takes in the message of a token that answers an AP-REQ.
+// parseAPRep decodes the message of a token that answers an AP-REQ.
 func parseAPRep(message []byte, session key) (*apRep, error) {
 	var outer messages.APRep
 	if err := guarded(func() error { return outer.Unmarshal(message) }); err != nil {

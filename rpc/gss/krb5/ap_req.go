@@ -10,10 +10,10 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// protocolVersion stands in each message (RFC 4120 §5.2).
+// protocolVersion is in each message (RFC 4120 §5.2).
 const protocolVersion = 5
 
-// Bits of flag fields, counted from the first (RFC 4120 §5.3, §5.5.1).
+// Bits of flag fields, numbered from the most significant (RFC 4120 §5.3, §5.5.1).
 const (
 	optionUseSessionKey  = 1
 	optionMutualRequired = 2
@@ -21,12 +21,12 @@ const (
 	ticketPathChecked    = 12
 )
 
-// hasFlag tells whether a bit is set; bits that do not travel are not.
+// hasFlag reports whether a bit is set. A bit beyond the end of f is not set.
 func hasFlag(f asn1.BitString, bit int) bool {
 	return bit/8 < len(f.Bytes) && f.Bytes[bit/8]&(0x80>>(bit%8)) != 0
 }
 
-// parseAPReq takes in an initiator's token.
+// parseAPReq decodes an initiator's token.
 func parseAPReq(token []byte) (*messages.APReq, error) {
 	id, message, err := unframe(token)
 	if err != nil {
@@ -55,8 +55,8 @@ func parseAPReq(token []byte) (*messages.APReq, error) {
 	return req, nil
 }
 
-// openAuthenticator takes in what the initiator made for this context, and compares
-// it with the ticket (RFC 4120 §3.2.3).
+// openAuthenticator decrypts the authenticator, which the initiator made for this context, and
+// compares it with the ticket (RFC 4120 §3.2.3).
 func openAuthenticator(req *messages.APReq, ticket *messages.EncTicketPart, session key, now time.Time, skew time.Duration) (*types.Authenticator, error) {
 	sealed := req.EncryptedAuthenticator
 	plain, ok := session.decrypt(usageAuthenticator, sealed.Cipher)

@@ -6,28 +6,27 @@ import (
 	"sync"
 )
 
-// maxAsks is for how many tickets the KDCs are asked at once.
+// maxAsks is how many requests to KDCs may be under way at once.
 const maxAsks = 8
 
-// asks are the questions to KDCs that are under way. The library that asks waits until
-// its own time-outs, five seconds for each KDC and protocol, and cannot be interrupted:
-// a question that is not waited for any more goes on by itself. What silent KDCs
-// cost is bounded by that: one goroutine and one socket for each question, of which
-// there are maxAsks, and one for each server that a ticket is for.
+// asks are the requests to KDCs that are under way. The library cannot interrupt a request: it
+// waits for its own time-outs, five seconds for each KDC and protocol. So a request goes on after
+// its callers stopped waiting. Silent KDCs cost one goroutine and one socket for each request;
+// there are at most maxAsks requests, and at most one for each server.
 type asks struct {
 	mu       sync.Mutex
 	underWay map[string]*ask // by the server's principal
 }
 
-// An ask is one question. Its result is there when done is closed.
+// An ask is one request. Its result is set before done is closed.
 type ask struct {
 	done   chan struct{}
 	ticket *ticket
 	err    error
 }
 
-// ask calls f, unless the ticket for the server is being asked for already, and waits
-// for the result until ctx ends.
+// ask calls f and waits for its result until ctx ends. If a request for the same server is under
+// way, it waits for that one instead.
 func (a *asks) ask(ctx stdcontext.Context, server string, f func() (*ticket, error)) (*ticket, error) {
 	q, err := a.begin(server, f)
 	if err != nil {

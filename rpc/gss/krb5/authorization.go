@@ -5,18 +5,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Types of authorization data that restrict nothing for a server that passes over them (RFC
-// 4120 §5.2.6): what is within the first counts only where it is known, the second adds
-// rights, and the third is for KDCs.
+// Types of authorization data that a server may ignore (RFC 4120 §5.2.6). The elements within the
+// first count only for a server that knows them; the second adds rights; the third is for KDCs.
 const (
 	adIfRelevant      = 1
 	adKDCIssued       = 4
 	adMandatoryForKDC = 8
 )
 
-// checkAuthorization judges the authorization data of a ticket or an authenticator, of which
-// we know no kind that restricts: any other makes the request fail (RFC 4120 §5.2.6). Those
-// of Active Directory and of MIT's KDC stand within AD-IF-RELEVANT.
+// checkAuthorization judges the authorization data of a ticket or an authenticator. The request
+// fails if it has a type other than those above, because this package implements no restriction
+// (RFC 4120 §5.2.6). The data of Active Directory and of MIT's KDC are within AD-IF-RELEVANT.
 func checkAuthorization(data types.AuthorizationData, who string) error {
 	for _, e := range data {
 		switch e.ADType {

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// DefaultCache is the name of the credential cache that programs of this user take: that
-// of the environment's KRB5CCNAME, or else of krb5.conf's default_ccache_name, or else
-// /tmp/krb5cc_UID. Caches that are neither files nor directories are refused.
+// DefaultCache returns the name of this user's credential cache: KRB5CCNAME of the environment,
+// or else default_ccache_name of krb5.conf, or else /tmp/krb5cc_UID. It refuses a cache that is
+// neither a file nor a directory.
 func DefaultCache() (name string, err error) {
 	name, from := os.Getenv("KRB5CCNAME"), "KRB5CCNAME"
 	if name == "" {
@@ -35,20 +35,20 @@ func DefaultCache() (name string, err error) {
 	return name, nil
 }
 
-// Kinds of credential caches: what stands before the colon of a name. Without any it is a
-// file.
+// Kinds of credential caches. The kind stands before the colon of the name; without a kind the
+// cache is a file.
 const (
 	kindFile      = "FILE"
 	kindDirectory = "DIR"
 )
 
-// kindNames are where caches are that are not read.
+// kindNames say in words where a cache is that this package cannot read.
 var kindNames = map[string]string{
 	"KCM": "of a KCM service, such as sssd-kcm", "KEYRING": "in the kernel's keyring",
 	"MEMORY": "in the memory of another process", "API": "of another system",
 }
 
-// cacheKind takes the name of a cache apart.
+// cacheKind splits the name of a cache into kind and rest.
 func cacheKind(name string) (kind, rest string) {
 	kind, rest, typed := strings.Cut(name, ":")
 	if !typed || strings.Contains(kind, "/") {
@@ -57,9 +57,9 @@ func cacheKind(name string) (kind, rest string) {
 	return kind, rest
 }
 
-// cacheFile is the file that the cache with a name is in at present. A directory has
-// several, of which the file primary names the one that is used: "tkt", where there is no
-// such file. DIR::PATH is one of them itself.
+// cacheFile returns the file that holds the named cache now. A directory holds several caches,
+// and its file primary names the one to use; without that file it is "tkt". The name DIR::PATH
+// names one file of a directory.
 func cacheFile(name string) (path string, err error) {
 	kind, rest := cacheKind(name)
 	switch kind {
@@ -85,10 +85,10 @@ func cacheFile(name string) (path string, err error) {
 	return filepath.Join(rest, first), nil
 }
 
-// maxName is how much of a file is read for the name of another one, in bytes.
+// maxName is how many bytes firstLine reads.
 const maxName = 4 << 10
 
-// firstLine is the first line of a file.
+// firstLine returns the first line of a file.
 func firstLine(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// checksumType is that of the authenticator's checksum, which is none but carries
-// what the initiator wants (RFC 4121 §4.1.1).
+// checksumType is the type of the authenticator's checksum. It is no checksum: it carries the
+// initiator's flags and channel bindings (RFC 4121 §4.1.1).
 const checksumType = 0x8003
 
 // Flags that an initiator asks for (RFC 4121 §4.1.1.1, RFC 2744 §3.9.1).
@@ -28,14 +28,14 @@ const (
 	delegationTag = 1
 )
 
-// wishes are what an authenticator's checksum carries.
+// wishes are the contents of an authenticator's checksum.
 type wishes struct {
 	bindings [bindingsSize]byte
 	flags    uint32
 }
 
-// parseWishes takes in an authenticator's checksum. Delegated credentials and
-// extensions are passed over.
+// parseWishes decodes an authenticator's checksum. It ignores delegated credentials and
+// extensions.
 func parseWishes(sum types.Checksum) (w wishes, err error) {
 	b := sum.Checksum
 	if sum.CksumType != checksumType {
@@ -67,20 +67,20 @@ func (w wishes) encode() types.Checksum {
 	return types.Checksum{CksumType: checksumType, Checksum: b}
 }
 
-// bindingsHash is the Bnd field for channel bindings that consist of application
-// data, zeros for none (RFC 4121 §4.1.1.2).
+// bindingsHash returns the Bnd field for channel bindings that consist of application data, or
+// zeros if data is nil (RFC 4121 §4.1.1.2).
 func bindingsHash(data []byte) (sum [bindingsSize]byte) {
 	if data == nil {
 		return sum
 	}
-	// Type and length of both addresses, and the data's length.
+	// Type and length of both addresses (zeros), and the data's length.
 	b := make([]byte, 16, 20+len(data))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(data)))
 	return md5.Sum(append(b, data...))
 }
 
-// bound compares channel bindings: an initiator may give none, and those that it
-// gives are looked at only if we have some (RFC 4121 §4.1.1.2).
+// bound reports whether the context is bound to this side's channel bindings, data. It is not if
+// either side has none. Bindings that differ are an error (RFC 4121 §4.1.1.2).
 func (w wishes) bound(data []byte) (bool, error) {
 	if data == nil || w.bindings == [bindingsSize]byte{} {
 		return false, nil

@@ -12,19 +12,19 @@ import (
 	"github.com/jcmturner/gokrb5/v8/keytab"
 )
 
-// preferred are the encryption types that the initiator asks for, the best known
-// first, as servers that are older than RFC 8009 have the first two.
+// preferred are the encryption types that the initiator asks for. Those that most servers have
+// come first: servers from before RFC 8009 have only these two.
 var preferred = []int32{int32(AES256SHA1), int32(AES128SHA1), int32(AES256SHA2), int32(AES128SHA2)}
 
-// loadConf reads krb5.conf. Where the file does not speak of encryption types, all
-// that are served may be used: the library's own list is without those of RFC 8009.
+// loadConf reads krb5.conf. If the file names no encryption types, it permits all of preferred,
+// because the library's default list lacks those of RFC 8009.
 func loadConf(path string) (*config.Config, error) {
 	var c *config.Config
 	err := guarded(func() (err error) {
 		c, err = config.Load(path)
 		return err
 	})
-	// It comes beside a Config.
+	// With an UnsupportedDirective the library returns a Config as well.
 	if unsupported := (config.UnsupportedDirective{}); err != nil && !errors.As(err, &unsupported) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
@@ -40,8 +40,8 @@ func chooseETypes(l *config.LibDefaults) {
 	l.PermittedEnctypeIDs = permitted
 }
 
-// chosen are the types that a line of the file names, as far as they are among
-// others; all of these where there is no such line.
+// chosen returns the types in ids that are also in among. names are the words that ids were read
+// from; if they equal unset, the file has no such line, and chosen returns all of among.
 func chosen(names, unset []string, ids, among []int32) []int32 {
 	if slices.Equal(names, unset) {
 		return slices.Clone(among)
@@ -49,7 +49,7 @@ func chosen(names, unset []string, ids, among []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(ids), func(id int32) bool { return !slices.Contains(among, id) })
 }
 
-// findKDCs has the realm's KDCs looked up in the DNS where the file names none.
+// findKDCs makes the library look up the realm's KDCs in the DNS if the file names none.
 func findKDCs(c *config.Config, realm string) {
 	named := slices.ContainsFunc(c.Realms, func(r config.Realm) bool { return r.Realm == realm && len(r.KDC) > 0 })
 	if !named {
@@ -70,7 +70,7 @@ func loadKeytab(path string) (*keytab.Keytab, error) {
 	return kt, nil
 }
 
-// confPath is where krb5.conf is: see Config.Conf.
+// confPath returns the path of krb5.conf as Config.Conf describes it.
 func confPath(path string) string {
 	if path != "" {
 		return path
@@ -79,8 +79,8 @@ func confPath(path string) string {
 	return cmp.Or(first, "/etc/krb5.conf")
 }
 
-// DefaultRealm is the realm that the krb5.conf at path names as its own, "" if it
-// names none. An empty path is as for Config.Conf.
+// DefaultRealm returns the default realm in the krb5.conf at path, or "" if it has none. An empty
+// path means the same as in Config.Conf.
 func DefaultRealm(path string) (string, error) {
 	c, err := loadConf(confPath(path))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// confCache is what the krb5.conf at path says of default_ccache_name in [libdefaults], ""
-// where there is nothing, or no file. The library that reads the rest of the file passes over
-// it, and over the files that it includes.
+// confCache returns default_ccache_name in [libdefaults] of the krb5.conf at path, or "" if there
+// is no such line or no file. The library that reads the rest of the file ignores this line, and
+// included files.
 func confCache(path string) (name string, err error) {
 	c := confReader{relation: "default_ccache_name"}
 	if err := c.read(path); err != nil {
@@ -27,8 +27,7 @@ func confCache(path string) (name string, err error) {
 	return name, nil
 }
 
-// Bounds of what is read: files that are included one within the other, how many files,
-// and the bytes of each.
+// Bounds: how deep files may include each other, how many files are read, and the bytes of each.
 const (
 	maxConfDepth = 10
 	maxConfFiles = 256
@@ -42,8 +41,8 @@ type confReader struct {
 	depth, files int
 }
 
-// read reads a file and those that it includes, up to the value. One that there is not has
-// nothing.
+// read reads a file and the files that it includes, until it finds the value. A file that does
+// not exist counts as empty.
 func (c *confReader) read(path string) error {
 	if c.files++; c.files > maxConfFiles || c.depth == maxConfDepth {
 		return errors.New("too many files are included")
@@ -81,7 +80,7 @@ func (c *confReader) read(path string) error {
 	return lines.Err()
 }
 
-// readAll reads the files of a directory whose names may be those of such files.
+// readAll reads the files of a directory whose names confName accepts.
 func (c *confReader) readAll(dir string) error {
 	entries, err := os.ReadDir(dir) // by name
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +97,8 @@ func (c *confReader) readAll(dir string) error {
 	return nil
 }
 
-// confName says whether a file of a directory is included: its name has letters, digits,
-// dashes and underscores alone, or ends in .conf.
+// confName reports whether includedir includes a file with this name: the name has only letters,
+// digits, dashes and underscores, or ends in .conf.
 func confName(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return false
@@ -111,7 +110,7 @@ func confName(name string) bool {
 	return strings.HasSuffix(name, ".conf") || !strings.ContainsFunc(name, odd)
 }
 
-// expanded puts in what stands for the user and for directories in a path of krb5.conf.
+// expanded replaces tokens such as %{uid} and %{TEMP} in a path of krb5.conf.
 func expanded(text string) (string, error) {
 	var out strings.Builder
 	for {

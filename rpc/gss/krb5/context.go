@@ -16,25 +16,24 @@ const (
 	usageInitiatorSign = 25
 )
 
-// context is an established security context: gss.Context. All but the number of
-// the next token stays as it is made.
+// context is an established security context: gss.Context. Only next changes after newContext.
 type context struct {
 	profile   *profile
 	principal string
 	own       string
 	expiry    time.Time
 	bound     bool
-	// flags stand on each token that is sent, but for sealedFlag; peerFlags on each
-	// that is received.
+	// flags are the flags of each token that this side sends, peerFlags those of each token
+	// that it receives. Sealed tokens have sealedFlag as well.
 	flags, peerFlags byte
 	next             atomic.Uint64
-	// sign and verify are the keys of MIC tokens.
+	// sign and verify are the keys of this side's and of the peer's MIC tokens.
 	sign, verify *macKey
 	wrapping     wrapKeys
 }
 
-// wrapKeys are the keys of Wrap tokens, sealed and not. They are derived when one is
-// made or taken for the first time: most contexts of RPCSEC_GSS never see any.
+// wrapKeys are the keys of Wrap tokens, sealed (seal, open) or not (plain, unplain). The first
+// Wrap token derives them, because most contexts of RPCSEC_GSS never have one.
 type wrapKeys struct {
 	base           key
 	acceptor       bool
@@ -45,10 +44,10 @@ type wrapKeys struct {
 
 var _ gss.Context = (*context)(nil)
 
-// established is what a context is made from.
+// established holds the results of an AP exchange, from which newContext makes a context.
 type established struct {
 	key       key
-	acceptor  bool // which side is ours
+	acceptor  bool // this side is the acceptor
 	ownSubkey bool // key is the acceptor's subkey
 	sequence  uint64
 	principal string
@@ -71,7 +70,7 @@ func newContext(e established) *context {
 	return c
 }
 
-// sides gives ours and theirs of what the acceptor has and what the initiator has.
+// sides orders the acceptor's and the initiator's value as this side's and the peer's.
 func sides[T any](acceptor bool, acceptors, initiators T) (ours, theirs T) {
 	if acceptor {
 		return acceptors, initiators
@@ -79,7 +78,7 @@ func sides[T any](acceptor bool, acceptors, initiators T) (ours, theirs T) {
 	return initiators, acceptors
 }
 
-// wrapKeys are the keys of Wrap tokens.
+// wrapKeys returns the keys of Wrap tokens.
 func (c *context) wrapKeys() *wrapKeys {
 	c.wrapping.once.Do(c.wrapping.derive)
 	return &c.wrapping
@@ -91,21 +90,21 @@ func (w *wrapKeys) derive() {
 	w.plain, w.unplain = w.base.checksumKey(ours), w.base.checksumKey(theirs)
 }
 
-// Principal is part of gss.Context.
+// Principal implements gss.Context.
 func (c *context) Principal() string { return c.principal }
 
-// Own is part of gss.Context. An acceptor's name is that of the key of its keytab, as a
-// ticket may name the host otherwise.
+// Own implements gss.Context. An acceptor's name is that of its key in the keytab, because a
+// ticket may give the host another name.
 func (c *context) Own() string { return c.own }
 
-// Expiry is part of gss.Context.
+// Expiry implements gss.Context.
 func (c *context) Expiry() time.Time { return c.expiry }
 
-// EType is the encryption type of the context's keys.
+// EType returns the encryption type of the context's keys.
 func (c *context) EType() EType { return c.profile.etype }
 
-// Bound is part of gss.Context.
+// Bound implements gss.Context.
 func (c *context) Bound() bool { return c.bound }
 
-// number is the sequence number of the token to be sent.
+// number returns the sequence number of the next token to send.
 func (c *context) number() uint64 { return c.next.Add(1) - 1 }

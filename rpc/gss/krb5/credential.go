@@ -4,7 +4,8 @@ import (
 	"fmt"
 )
 
-// FirstPrincipal is the principal of the first key of AES in a keytab.
+// FirstPrincipal returns the principal of the first key in a keytab whose encryption type is
+// supported.
 func FirstPrincipal(path string) (string, error) {
 	read, err := readKeytab(path)
 	if err != nil {

@@ -9,41 +9,40 @@ import (
 
 const blockSize = aes.BlockSize
 
-// A ctsKey enciphers with AES in CBC mode with ciphertext stealing, from an
-// initialization vector of zeros (RFC 3962 §5, CBC-CS3 of NIST SP 800-38A). A
-// ciphertext is as long as its plaintext, and takes its place.
+// A ctsKey encrypts with AES in CBC mode with ciphertext stealing, from an initialization vector
+// of zeros (RFC 3962 §5, CBC-CS3 of NIST SP 800-38A). The ciphertext has the plaintext's length
+// and replaces it in place.
 type ctsKey struct {
 	block cipher.Block
-	// Chains of earlier messages are kept to be used again: making one copies the
-	// key's schedule.
+	// Idle chains are kept, because making one copies the key schedule.
 	encrypters, decrypters chains
 }
 
 func newCTSKey(key []byte) *ctsKey {
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		panic(err) // keys are measured when they are taken in
+		panic(err) // newKey checks the lengths of keys
 	}
 	return &ctsKey{block: block}
 }
 
-// A chain is CBC mode with memory for the blocks that lie in more than one piece.
+// A chain is CBC mode with memory for a block that spans pieces.
 type chain struct {
 	mode    cipher.BlockMode
 	scratch [2 * blockSize]byte
 	cursor  cursor
 }
 
-// maxChains is how many chains of a key and direction are kept.
+// maxChains is how many idle chains of a key and direction are kept.
 const maxChains = 2
 
-// chains are those of one key and direction that no call uses at the moment.
+// chains are the idle chains of one key and direction.
 type chains struct {
 	mu   sync.Mutex
 	idle [maxChains]*chain
 }
 
-// resettable is what the standard library's CBC mode offers beside BlockMode.
+// resettable is a method that the standard library's CBC mode has beside those of BlockMode.
 type resettable interface{ SetIV(iv []byte) }
 
 var zeros [blockSize]byte
@@ -61,7 +60,7 @@ func (c *chains) get(block cipher.Block, create func(cipher.Block, []byte) ciphe
 	return &chain{mode: create(block, zeros[:])}
 }
 
-// put takes a chain back, if it can be started anew.
+// put keeps a chain for later if its vector can be reset.
 func (c *chains) put(ch *chain) {
 	mode, ok := ch.mode.(resettable)
 	if !ok {
@@ -79,8 +78,8 @@ func (c *chains) put(ch *chain) {
 	}
 }
 
-// tail is how many of n bytes the last two blocks are, the part that stealing
-// concerns: 17 to 32, or all of a single block.
+// tail returns how many of n bytes belong to the last two blocks, which stealing swaps: 17 to 32,
+// or all of a single block.
 func tail(n int) int {
 	if n <= 2*blockSize {
 		return n
@@ -88,7 +87,7 @@ func tail(n int) int {
 	return (n-1)%blockSize + 1 + blockSize
 }
 
-// encrypt enciphers pieces, which are at least one block together, in place.
+// encrypt encrypts pieces in place. Together they are at least one block.
 func (k *ctsKey) encrypt(pieces [][]byte) {
 	ch := k.encrypters.get(k.block, cipher.NewCBCEncrypter)
 	n := length(pieces)
@@ -122,8 +121,8 @@ func (k *ctsKey) decrypt(pieces [][]byte) {
 	k.decrypters.put(ch)
 }
 
-// unsteal makes the two last blocks of plain CBC from a whole block and the first n
-// bytes of the one before it: the rest of that is in the decrypted whole block.
+// unsteal restores the last two blocks of plain CBC from a whole block and the first n bytes of
+// the block before it. The other bytes of that block are in the decrypted whole block.
 func (k *ctsKey) unsteal(final []byte, n int) {
 	whole, short := final[:blockSize], final[blockSize:]
 	var last [blockSize]byte
@@ -134,7 +133,7 @@ func (k *ctsKey) unsteal(final []byte, n int) {
 	copy(short, last[:])
 }
 
-// crypt takes the next n bytes, whole blocks, through the chain.
+// crypt passes the next n bytes, which are whole blocks, through the chain.
 func (c *chain) crypt(n int) {
 	for n > 0 {
 		run := c.cursor.run()
@@ -149,7 +148,7 @@ func (c *chain) crypt(n int) {
 	}
 }
 
-// cryptAcross takes one block that lies in more than one piece through the chain.
+// cryptAcross passes one block that spans pieces through the chain.
 func (c *chain) cryptAcross() int {
 	block, start := c.scratch[:blockSize], c.cursor
 	c.cursor.gather(block)
@@ -159,7 +158,7 @@ func (c *chain) cryptAcross() int {
 	return blockSize
 }
 
-// gatherTail is the last n bytes, followed by zeros up to whole blocks.
+// gatherTail returns the last n bytes, padded with zeros to whole blocks.
 func (c *chain) gatherTail(n int) []byte {
 	final := c.scratch[:(n+blockSize-1)&^(blockSize-1)]
 	clear(final)

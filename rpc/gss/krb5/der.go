@@ -40,7 +40,7 @@ func der(tag byte, parts ...[]byte) []byte {
 	return out
 }
 
-// derContent is the content of the one value that b is.
+// derContent returns the content of b, which must be one value with this tag.
 func derContent(b []byte, tag byte) (content []byte, ok bool) {
 	if len(b) < 2 || b[0] != tag {
 		return nil, false
@@ -68,7 +68,7 @@ func derInteger(v uint32) []byte {
 	return der(tagInteger, content)
 }
 
-// derTime is a KerberosTime (RFC 4120 §5.2.3).
+// derTime encodes a KerberosTime (RFC 4120 §5.2.3).
 func derTime(t time.Time) []byte {
 	return der(tagTime, []byte(t.UTC().Format("20060102150405Z")))
 }

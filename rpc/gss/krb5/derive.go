@@ -6,14 +6,14 @@ import (
 	"encoding/binary"
 )
 
-// The last byte of the constants that keys are derived by (RFC 3961 §5.3).
+// The last byte of the constants from which keys are derived (RFC 3961 §5.3).
 const (
 	forChecksum   = 0x99
 	forEncryption = 0xAA
 	forIntegrity  = 0x55
 )
 
-// derive makes a key of n bytes for a usage from a protocol key.
+// derive returns a key of n bytes for a usage of a protocol key.
 func (p *profile) derive(key []byte, usage uint32, purpose byte, n int) []byte {
 	constant := append(binary.BigEndian.AppendUint32(nil, usage), purpose)
 	if p.macFirst {
@@ -22,12 +22,11 @@ func (p *profile) derive(key []byte, usage uint32, purpose byte, n int) []byte {
 	return p.deriveByHash(key, constant, n)
 }
 
-// deriveByCipher is DK of RFC 3961 §5.1 with AES: the folded constant is encrypted
-// again and again.
+// deriveByCipher is DK of RFC 3961 §5.1 with AES: it encrypts the folded constant repeatedly.
 func deriveByCipher(key, constant []byte, n int) []byte {
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		panic(err) // keys are measured when they are taken in
+		panic(err) // newKey checks the lengths of keys
 	}
 	var out []byte
 	step := nfold(constant, aes.BlockSize)
@@ -38,7 +37,8 @@ func deriveByCipher(key, constant []byte, n int) []byte {
 	return out[:n]
 }
 
-// deriveByHash is KDF-HMAC-SHA2 of RFC 8009 §3, whose one block is long enough.
+// deriveByHash is KDF-HMAC-SHA2 of RFC 8009 §3. One block of its output is long enough for every
+// key.
 func (p *profile) deriveByHash(key, label []byte, n int) []byte {
 	h := hmac.New(p.hash, key)
 	h.Write([]byte{0, 0, 0, 1})

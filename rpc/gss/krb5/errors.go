@@ -11,7 +11,7 @@ import (
 // code is an error code of Kerberos (RFC 4120 §7.5.9).
 type code int32
 
-// The codes that contexts fail with.
+// Codes of errors of contexts.
 const (
 	badIntegrity    code = 31
 	ticketExpired   code = 32
@@ -29,17 +29,17 @@ const (
 	generic         code = 60
 )
 
-// minorBase is what the C libraries of Kerberos add to a code to make a minor
-// status of it; initiators show it in words.
+// minorBase is what the C libraries of Kerberos add to a code to make a minor status. Initiators
+// print such a status as text.
 const minorBase = -1765328384
 
 func (c code) minor() uint32 { return uint32(int64(minorBase) + int64(c)) }
 
-// maxText is how long the text of an error gets, in bytes: it may have names from a
-// peer's token, and is for logs.
+// maxText bounds the text of an error, in bytes, because it may contain names from a peer's token,
+// and is written to logs.
 const maxText = 512
 
-// failed makes the error of an exchange.
+// failed returns the error of an exchange.
 func failed(major gss.Major, c code, format string, args ...any) *gss.Error {
 	text := fmt.Sprintf(format, args...)
 	if len(text) > maxText {
@@ -48,7 +48,7 @@ func failed(major gss.Major, c code, format string, args ...any) *gss.Error {
 	return &gss.Error{Major: major, Minor: c.minor(), Text: text}
 }
 
-// codeOf is the code that an error of failed was made from, generic for others.
+// codeOf returns the code that an error was made with by failed, or generic for any other error.
 func codeOf(err error) code {
 	var e *gss.Error
 	if errors.As(err, &e) {
@@ -59,8 +59,8 @@ func codeOf(err error) code {
 	return generic
 }
 
-// guarded calls f, which is or uses code that may panic at bytes from elsewhere, and
-// makes an error of a panic.
+// guarded calls f and returns a panic of f as an error. f uses library code that may panic on
+// bytes from a peer or a file.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

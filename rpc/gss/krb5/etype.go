@@ -8,10 +8,10 @@ import (
 	"hash"
 )
 
-// EType is a number of an encryption type (RFC 3961 §8).
+// EType is the number of an encryption type (RFC 3961 §8).
 type EType int32
 
-// The encryption types that are served (RFC 3962 §7, RFC 8009 §8).
+// Supported encryption types (RFC 3962 §7, RFC 8009 §8).
 const (
 	AES128SHA1 EType = 17
 	AES256SHA1 EType = 18
@@ -19,16 +19,16 @@ const (
 	AES256SHA2 EType = 20
 )
 
-// A profile is what an encryption type means.
+// A profile describes an encryption type.
 type profile struct {
 	etype EType
 	name  string
 	// key is the length of a protocol key and of the cipher's key, in bytes.
 	key int
-	// mac is the length of a checksum and of the integrity check behind a
-	// ciphertext; macKey that of the keys that make them.
+	// mac is the length of a checksum and of the integrity check behind a ciphertext. macKey is
+	// the length of the keys for both.
 	mac, macKey int
-	// hash makes the hash of the checksums.
+	// hash is the hash function of the checksums.
 	hash func() hash.Hash
 	// macFirst: the integrity check covers the plaintext (RFC 3962), not the
 	// ciphertext (RFC 8009).
@@ -49,7 +49,7 @@ func init() {
 	}
 }
 
-// profile is what e means, nil where it is not served.
+// profile returns the description of e, or nil if e is not supported.
 func (e EType) profile() *profile {
 	for _, p := range profiles {
 		if p.etype == e {
@@ -59,7 +59,7 @@ func (e EType) profile() *profile {
 	return nil
 }
 
-// String is the type's name in krb5.conf.
+// String returns the type's name in krb5.conf.
 func (e EType) String() string {
 	if p := e.profile(); p != nil {
 		return p.name

@@ -10,8 +10,8 @@ import (
 	"github.com/jcmturner/gokrb5/v8/krberror"
 )
 
-// answers are what KDCs refuse with that have a remedy (RFC 4120 §7.5.9). A text for an
-// initiator with a credential cache stands in byCache where it is another one.
+// answers are the KDC's errors that have a remedy (RFC 4120 §7.5.9). byCache is the remedy for an
+// initiator with a credential cache, if it differs.
 var answers = []struct {
 	code          int32
 	says, byCache string
@@ -26,8 +26,8 @@ var answers = []struct {
 	{code: errorcode.KDC_ERR_CLIENT_REVOKED, says: "the KDC has locked the principal: see kadmin's getprinc"},
 }
 
-// explained puts what the library says of an exchange with the KDC into one sentence with
-// its remedy. It leaves other errors as they are.
+// explained turns the library's error about an exchange with the KDC into one sentence with its
+// remedy. It returns any other error unchanged.
 func (m *Mechanism) explained(err error) error {
 	var e krberror.Krberror
 	if !errors.As(err, &e) {
@@ -45,15 +45,15 @@ func (m *Mechanism) explained(err error) error {
 		return errors.New(says)
 	}
 	if e.RootCause == krberror.NetworkingError {
-		// The library tells of each attempt; the last error of the last says most.
+		// The library lists all attempts. The last error of the last attempt says most.
 		last := text[strings.LastIndex(text, ": ")+len(": "):]
 		return fmt.Errorf("no KDC is reached: see the lines kdc of %s, and whether one runs there (%s)", m.config.Conf, strings.Trim(last, "()"))
 	}
 	return err
 }
 
-// pathless is an error of a file without the operation and the path, for sentences that
-// name the file.
+// pathless returns an error of a file without operation and path, for sentences that name the
+// file.
 func pathless(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

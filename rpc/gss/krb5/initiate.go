@@ -16,8 +16,8 @@ import (
 type initiator struct {
 	config  *Config
 	ticket  *ticket
-	tickets *tickets // where the ticket goes once it was taken
-	// What was sent, once it was.
+	tickets *tickets // keeps the ticket once the acceptor accepted it
+	// The AP-REQ's contents, after it was sent.
 	sent     bool
 	ctime    time.Time
 	cusec    int
@@ -26,7 +26,7 @@ type initiator struct {
 	done     bool
 }
 
-// Initiate is part of gss.Mechanism. The target is SERVICE@HOST, or a principal
+// Initiate implements gss.Mechanism. The target is SERVICE@HOST, or a principal
 // SERVICE/HOST@REALM.
 func (m *Mechanism) Initiate(ctx stdcontext.Context, target string) (gss.Initiator, error) {
 	server, realm, err := parseTarget(target)
@@ -40,8 +40,7 @@ func (m *Mechanism) Initiate(ctx stdcontext.Context, target string) (gss.Initiat
 	return &initiator{config: &m.config, ticket: t, tickets: &m.tickets}, nil
 }
 
-// parseTarget makes components and realm of a target; the realm is "" where it does
-// not name one.
+// parseTarget splits a target into components and realm. The realm is "" if the target has none.
 func parseTarget(target string) (server []string, realm string, err error) {
 	name, rest, found := strings.Cut(target, "@")
 	if !strings.Contains(name, "/") {
@@ -53,7 +52,7 @@ func parseTarget(target string) (server []string, realm string, err error) {
 	return parsePrincipal(target)
 }
 
-// Step is part of gss.Initiator.
+// Step implements gss.Initiator.
 func (i *initiator) Step(token []byte, now time.Time) ([]byte, gss.Context, error) {
 	switch {
 	case i.done || i.sent == (len(token) == 0):
@@ -90,7 +89,7 @@ func (i *initiator) start(now time.Time) ([]byte, gss.Context, error) {
 		return token, nil, nil
 	}
 	i.done = true
-	i.tickets.put(i.ticket) // a one-sided context brings no answer that says whether it was taken
+	i.tickets.put(i.ticket) // without mutual authentication, no answer says whether the acceptor accepted it
 	return token, i.context(i.subkey, false), nil
 }
 
@@ -123,7 +122,7 @@ func (i *initiator) request(w wishes) (token []byte, err error) {
 	return token, err
 }
 
-// finish takes in the acceptor's answer.
+// finish handles the acceptor's answer.
 func (i *initiator) finish(token []byte) (gss.Context, error) {
 	id, message, err := unframe(token)
 	if err != nil {
@@ -150,7 +149,7 @@ func (i *initiator) finish(token []byte) (gss.Context, error) {
 	return i.context(r.subkey, true), nil
 }
 
-// context is the initiator's end.
+// context returns this side of the context.
 func (i *initiator) context(base key, acceptors bool) gss.Context {
 	return newContext(established{
 		key: base, ownSubkey: acceptors, sequence: uint64(i.sequence),
@@ -159,7 +158,7 @@ func (i *initiator) context(base key, acceptors bool) gss.Context {
 	})
 }
 
-// refusal makes an error of a KRB-ERROR.
+// refusal turns a KRB-ERROR into an error.
 func refusal(message []byte) error {
 	var e messages.KRBError
 	if err := guarded(func() error { return e.Unmarshal(message) }); err != nil {

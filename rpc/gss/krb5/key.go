@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// A key is a protocol key: a principal's, a session's, or a subkey.
+// A key is a protocol key: a principal's key, a session key, or a subkey.
 type key struct {
 	*profile
 	value []byte
 }
 
-// newKey takes in a key that came from elsewhere.
+// newKey checks a key that came from a peer or a file.
 func newKey(e EType, value []byte) (key, error) {
 	p := e.profile()
 	if p == nil {
@@ -23,20 +23,20 @@ func newKey(e EType, value []byte) (key, error) {
 	return key{p, value}, nil
 }
 
-// freshKey makes a random key of the same type as k. Every string of bits is a key
-// (RFC 3962 §6, RFC 8009 §5).
+// freshKey returns a random key of k's type. Every bit string is a valid key (RFC 3962 §6, RFC
+// 8009 §5).
 func (k key) freshKey() key {
 	fresh := key{k.profile, make([]byte, k.profile.key)}
 	rand.Read(fresh.value)
 	return fresh
 }
 
-// checksumKey derives the key of checksums.
+// checksumKey derives the key for checksums.
 func (k key) checksumKey(usage uint32) *macKey {
 	return newMACKey(k.profile, k.derive(k.value, usage, forChecksum, k.macKey))
 }
 
-// cipherKeys derives the keys of encryption.
+// cipherKeys derives the keys for encryption.
 func (k key) cipherKeys(usage uint32) *cipherKeys {
 	return &cipherKeys{
 		cts:       newCTSKey(k.derive(k.value, usage, forEncryption, k.profile.key)),
@@ -44,7 +44,7 @@ func (k key) cipherKeys(usage uint32) *cipherKeys {
 	}
 }
 
-// encrypt is the encryption of a Kerberos message (RFC 3961 §5.3, RFC 8009 §5).
+// encrypt encrypts a Kerberos message (RFC 3961 §5.3, RFC 8009 §5).
 func (k key) encrypt(usage uint32, plaintext []byte) []byte {
 	out := make([]byte, blockSize+len(plaintext), blockSize+len(plaintext)+k.mac)
 	rand.Read(out[:blockSize])
@@ -52,8 +52,8 @@ func (k key) encrypt(usage uint32, plaintext []byte) []byte {
 	return k.cipherKeys(usage).seal(out, [][]byte{out})
 }
 
-// decrypt is the inverse of encrypt; it leaves ciphertext as it is. It is false where
-// the ciphertext was not made by this key for this usage.
+// decrypt is the inverse of encrypt. It leaves ciphertext unchanged. It returns false if
+// ciphertext was not made by this key for this usage.
 func (k key) decrypt(usage uint32, ciphertext []byte) (plaintext []byte, ok bool) {
 	n := len(ciphertext) - k.mac
 	if n < blockSize {
@@ -72,8 +72,8 @@ type cipherKeys struct {
 	integrity *macKey
 }
 
-// seal encrypts pieces, which start with the confounder, in place, and appends the
-// integrity check to dst.
+// seal encrypts pieces in place and appends the integrity check to dst. The pieces begin with the
+// confounder.
 func (k *cipherKeys) seal(dst []byte, pieces [][]byte) []byte {
 	h := k.integrity.start()
 	if k.integrity.profile.macFirst {
@@ -87,7 +87,7 @@ func (k *cipherKeys) seal(dst []byte, pieces [][]byte) []byte {
 	return k.integrity.appendMAC(dst, h)
 }
 
-// open is the inverse of seal. Where it is false the pieces are undefined.
+// open is the inverse of seal. If it returns false, the contents of pieces are undefined.
 func (k *cipherKeys) open(pieces [][]byte, mac []byte) bool {
 	h := k.integrity.start()
 	if k.integrity.profile.macFirst {

@@ -24,22 +24,23 @@ type serviceKey struct {
 	key        key
 }
 
-// A keytabFile is a keytab that is read again when the file changes.
+// A keytabFile is a keytab that is read again when its file changes.
 type keytabFile struct {
 	path string
 	read atomic.Pointer[keytabRead]
-	// failed, where set, is told once why the keys of before are used on.
+	// failed, if not nil, is told once why the previous keys stay in use.
 	failed func(error)
-	silent atomic.Bool // it was told
+	silent atomic.Bool // failed was called
 }
 
-// keytabRead is what was read, and of which state of the file. It is not changed.
+// keytabRead is the result of reading the file, with the file's state at that time. It is
+// immutable.
 type keytabRead struct {
 	stamp fileStamp
 	keys  []serviceKey
 }
 
-// A fileStamp tells one state of a file from another.
+// A fileStamp distinguishes states of a file.
 type fileStamp struct {
 	device, inode uint64
 	size          int64
@@ -49,14 +50,14 @@ type fileStamp struct {
 func stampOf(info os.FileInfo) fileStamp {
 	s := fileStamp{size: info.Size(), changed: info.ModTime()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.device, s.inode, s.changed = uint64(st.Dev), st.Ino, time.Unix(st.Ctim.Unix()) // which chmod changes, too
+		s.device, s.inode, s.changed = uint64(st.Dev), st.Ino, time.Unix(st.Ctim.Unix()) // chmod changes ctime as well
 	}
 	return s
 }
 
-// keys are the file's keys of encryption types that are served. While a file cannot
-// be read that was read before, such as one that is being written, they are those of
-// before. A file that is gone has none.
+// keys returns the file's keys of supported encryption types. If a file that was read before
+// cannot be read now, for example because a program is writing it, keys returns the previous keys.
+// A file that does not exist has no keys.
 func (f *keytabFile) keys() ([]serviceKey, error) {
 	before := f.read.Load()
 	info, err := os.Stat(f.path)
@@ -78,7 +79,7 @@ func (f *keytabFile) keys() ([]serviceKey, error) {
 	return nil, err
 }
 
-// exposed is an error where others than the file's owner and group may read it.
+// exposed returns an error if users other than the file's owner and group may read it.
 func (f *keytabFile) exposed() error {
 	info, err := os.Stat(f.path)
 	if err == nil && info.Mode()&0o004 != 0 {
@@ -119,14 +120,14 @@ func parseKeytab(content []byte) (keys []serviceKey, err error) {
 	for _, e := range kt.Entries {
 		k, err := newKey(EType(e.Key.KeyType), e.Key.KeyValue)
 		if err != nil {
-			continue // keys of old types lie beside those of AES
+			continue // a keytab may have keys of older types beside those of AES
 		}
 		keys = append(keys, serviceKey{components: e.Principal.Components, realm: e.Principal.Realm, version: e.KVNO, key: k})
 	}
 	return keys, nil
 }
 
-// ofService are the keys of a service on any host.
+// ofService returns the keys of a service on any host.
 func ofService(keys []serviceKey, service string) []serviceKey {
 	return slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
 		return len(k.components) != 2 || k.components[0] != service

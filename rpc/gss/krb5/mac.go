@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A macKey makes the truncated HMACs (RFC 2104) of one derived key. It keeps the
-// state of the hash after the inner and the outer pad, and is not changed.
+// A macKey makes truncated HMACs (RFC 2104) with one derived key. It holds the state of the hash
+// after the inner and the outer pad. It is immutable.
 type macKey struct {
 	profile      *profile
 	inner, outer []byte
@@ -19,8 +19,8 @@ func newMACKey(p *profile, key []byte) *macKey {
 	return &macKey{profile: p, inner: padded(p, key, 0x36), outer: padded(p, key, 0x5c)}
 }
 
-// padded is the state of p's hash after a key that was combined with a pad. No
-// derived key is longer than the hash's block.
+// padded returns the state of p's hash after the key combined with a pad. No derived key is longer
+// than the hash's block.
 func padded(p *profile, key []byte, pad byte) []byte {
 	h := p.hash()
 	block := make([]byte, h.BlockSize())
@@ -36,14 +36,14 @@ func padded(p *profile, key []byte, pad byte) []byte {
 	return state
 }
 
-// A hasher is a hash that is lent for one computation, with memory for its result.
+// A hasher is a hash for one computation, with memory for the result.
 type hasher struct {
 	hash.Hash
 	state encoding.BinaryUnmarshaler
 	sum   []byte
 }
 
-// A hasherPool lends hashers.
+// A hasherPool keeps idle hashers.
 type hasherPool struct{ pool sync.Pool }
 
 func newHasherPool(create func() hash.Hash) *hasherPool {
@@ -53,7 +53,7 @@ func newHasherPool(create func() hash.Hash) *hasherPool {
 	}}}
 }
 
-// start lends a hasher that has taken in k's inner pad.
+// start takes a hasher from the pool, in the state after k's inner pad.
 func (k *macKey) start() *hasher {
 	h := k.profile.hashers.pool.Get().(*hasher)
 	h.become(k.inner)
@@ -62,18 +62,18 @@ func (k *macKey) start() *hasher {
 
 func (h *hasher) become(state []byte) {
 	if err := h.state.UnmarshalBinary(state); err != nil {
-		panic(err) // it is a state of the same hash
+		panic(err) // the state is one of the same hash
 	}
 }
 
-// writeAll takes in pieces.
+// writeAll hashes pieces.
 func (h *hasher) writeAll(pieces [][]byte) {
 	for _, p := range pieces {
 		h.Write(p)
 	}
 }
 
-// finish completes the HMAC that h was started for. It is valid until giveBack.
+// finish completes the HMAC that start began. The result is valid until giveBack.
 func (k *macKey) finish(h *hasher) []byte {
 	h.sum = h.Sum(h.sum[:0])
 	h.become(k.outer)
@@ -84,14 +84,14 @@ func (k *macKey) finish(h *hasher) []byte {
 
 func (k *macKey) giveBack(h *hasher) { k.profile.hashers.pool.Put(h) }
 
-// appendMAC appends the HMAC that h was started for to dst, and ends the loan.
+// appendMAC appends the HMAC that start began to dst, and gives the hasher back.
 func (k *macKey) appendMAC(dst []byte, h *hasher) []byte {
 	dst = append(dst, k.finish(h)...)
 	k.giveBack(h)
 	return dst
 }
 
-// matches compares the HMAC that h was started for, and ends the loan.
+// matches compares mac with the HMAC that start began, and gives the hasher back.
 func (k *macKey) matches(mac []byte, h *hasher) bool {
 	ok := subtle.ConstantTimeCompare(k.finish(h), mac) == 1
 	k.giveBack(h)

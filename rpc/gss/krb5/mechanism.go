@@ -8,34 +8,33 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// Config says where a Mechanism's keys and tickets come from.
+// Config names the sources of a Mechanism's keys and tickets.
 type Config struct {
 	// Keytab is the path of the acceptor's keytab, /etc/krb5.keytab if it is "".
 	Keytab string
-	// KeytabFailed, where set, is told when the keytab has changed and cannot be read any more:
-	// the keys that were in it are used on. It is told once, until the keytab can be read
-	// again, by any goroutine.
+	// KeytabFailed, if not nil, is called when the keytab has changed and cannot be read; the
+	// previous keys stay in use. It is called once, by any goroutine, until the keytab can be read
+	// again.
 	KeytabFailed func(error)
-	// Service is the first component of the acceptor's principals, nfs if it is "".
-	// Each key of such a principal is used, whatever its host.
+	// Service is the first component of the acceptor's principals, nfs if it is "". Each key of
+	// such a principal is used, for any host.
 	Service string
-	// Skew is how far clocks may be apart, five minutes if it is 0.
+	// Skew is how much clocks may differ, five minutes if it is 0.
 	Skew time.Duration
 
-	// Conf is the path of krb5.conf. If it is "", that is the first of the environment's
-	// KRB5_CONFIG, or else /etc/krb5.conf.
+	// Conf is the path of krb5.conf. If it is "", it is the first path in KRB5_CONFIG of the
+	// environment, or else /etc/krb5.conf.
 	Conf string
-	// Cache is the credential cache that the initiator takes its tickets from: the path
-	// of a file, with FILE: or without, or DIR: and the path of a directory. If it is "",
-	// the initiator uses Keytab.
+	// Cache is the initiator's credential cache: the path of a file, with or without FILE:, or
+	// DIR: and the path of a directory. If it is "", the initiator uses Keytab.
 	Cache string
-	// Principal is the initiator's, with keys in Keytab: the first of Service if it is "".
+	// Principal is the initiator's principal, with keys in Keytab. If it is "", it is the first
+	// principal of Service there.
 	Principal string
-	// OneSided initiators do not ask the acceptor to prove itself. The context then
-	// has no acceptor's subkey.
+	// OneSided makes the initiator ask for no mutual authentication. The context then has no
+	// subkey of the acceptor.
 	OneSided bool
-	// Bindings is the application data of channel bindings that the initiator
-	// sends, nil for none.
+	// Bindings is the application data of the initiator's channel bindings, or nil for none.
 	Bindings []byte
 }
 
@@ -50,7 +49,7 @@ type Mechanism struct {
 
 var _ gss.Mechanism = (*Mechanism)(nil)
 
-// New makes a Mechanism. It reads no files: see Check.
+// New returns a Mechanism. It reads no files; Check does.
 func New(c Config) *Mechanism {
 	defaults := []struct {
 		field *string
@@ -68,19 +67,19 @@ func New(c Config) *Mechanism {
 	return &Mechanism{config: c, keytab: keytabFile{path: c.Keytab, failed: c.KeytabFailed}}
 }
 
-// OID is part of gss.Mechanism.
+// OID implements gss.Mechanism.
 func (m *Mechanism) OID() []byte { return oid }
 
-// Check reads the keytab and says what keeps it from accepting contexts.
+// Check reads the keytab and returns the reason why it cannot accept contexts, or nil.
 func (m *Mechanism) Check() error {
 	_, err := m.serviceKeys()
 	return err
 }
 
-// Exposed says that users of this machine can read the keytab who should not.
+// Exposed returns an error if users of this machine can read the keytab who should not.
 func (m *Mechanism) Exposed() error { return m.keytab.exposed() }
 
-// serviceKeys are the acceptor's keys.
+// serviceKeys returns the acceptor's keys.
 func (m *Mechanism) serviceKeys() ([]serviceKey, error) {
 	all, err := m.keytab.keys()
 	if err != nil {
@@ -93,7 +92,7 @@ func (m *Mechanism) serviceKeys() ([]serviceKey, error) {
 	return keys, nil
 }
 
-// seamError makes an *gss.Error of any error.
+// seamError turns any error into a *gss.Error.
 func seamError(err error, major gss.Major, c code) error {
 	var e *gss.Error
 	if err == nil || errors.As(err, &e) {

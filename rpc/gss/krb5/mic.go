@@ -2,10 +2,10 @@ package krb5
 
 import "github.com/nfsrdmad/nfsrdmad/rpc/gss"
 
-// MICSize is part of gss.Context.
+// MICSize implements gss.Context.
 func (c *context) MICSize() int { return headerSize + c.profile.mac }
 
-// MIC is part of gss.Context (RFC 4121 §4.2.6.1).
+// MIC implements gss.Context (RFC 4121 §4.2.6.1).
 func (c *context) MIC(dst []byte, pieces ...[]byte) []byte {
 	var header [headerSize]byte
 	putHeader(header[:], idMIC, c.flags, c.number())
@@ -17,7 +17,7 @@ func (c *context) MIC(dst []byte, pieces ...[]byte) []byte {
 	return c.sign.appendMAC(dst, h)
 }
 
-// VerifyMIC is part of gss.Context.
+// VerifyMIC implements gss.Context.
 func (c *context) VerifyMIC(token []byte, pieces ...[]byte) error {
 	if len(token) != c.MICSize() || !hasID(token, idMIC) {
 		return errNotMIC
@@ -44,8 +44,8 @@ func filled(b []byte) bool {
 	return true
 }
 
-// What is wrong with tokens of a context. They are made once, as a peer can send as
-// many as it likes.
+// Errors of per-message tokens. They are made once, because a peer can send any number of bad
+// tokens.
 var (
 	errNotMIC     = &gss.Error{Major: gss.DefectiveToken, Text: "not a MIC token, or not of the context's encryption type"}
 	errMICHeader  = &gss.Error{Major: gss.DefectiveToken, Text: "a MIC token of the wrong direction or key"}

@@ -1,12 +1,12 @@
 package krb5
 
-// A cursor walks over the bytes of pieces that stand for their concatenation.
+// A cursor walks over the bytes of pieces as if they were concatenated.
 type cursor struct {
 	pieces [][]byte
 	at     int // in pieces[0]
 }
 
-// run is what lies in one piece from the cursor on; it is empty at the end only.
+// run returns the bytes from the cursor to the end of its piece. It is empty only at the end.
 func (c *cursor) run() []byte {
 	for len(c.pieces) > 0 && c.at == len(c.pieces[0]) {
 		c.pieces, c.at = c.pieces[1:], 0
@@ -17,7 +17,7 @@ func (c *cursor) run() []byte {
 	return c.pieces[0][c.at:]
 }
 
-// skip moves the cursor on within a run.
+// skip moves the cursor n bytes within a run.
 func (c *cursor) skip(n int) { c.at += n }
 
 // gather copies the next len(to) bytes.
@@ -38,7 +38,7 @@ func (c *cursor) scatter(from []byte) {
 	}
 }
 
-// length is the number of bytes of pieces.
+// length returns the number of bytes in pieces.
 func length(pieces [][]byte) (n int) {
 	for _, p := range pieces {
 		n += len(p)

@@ -8,9 +8,9 @@ import (
 
 var escapes = strings.NewReplacer(`\`, `\\`, `/`, `\/`, `@`, `\@`, "\n", `\n`, "\t", `\t`, "\b", `\b`, "\x00", `\0`)
 
-// principalText is a principal in words: user@REALM, nfs/host@REALM. A character that
-// would make another name of it stands behind a backslash, so that no two principals
-// have the same text.
+// principalText returns a principal as text: user@REALM, nfs/host@REALM. It puts a backslash
+// before each character that would change the name's meaning, so that no two principals have the
+// same text.
 func principalText(components []string, realm string) string {
 	var b strings.Builder
 	for i, c := range components {
@@ -24,15 +24,15 @@ func principalText(components []string, realm string) string {
 	return b.String()
 }
 
-// IsService says whether a principal is that of a service on a host, such as
-// nfs/host@REALM: one that contexts can be made with, and not only by.
+// IsService reports whether a principal is a service on a host, such as nfs/host@REALM, so that it
+// can accept contexts.
 func IsService(principal string) bool {
 	components, realm, err := parsePrincipal(principal)
 	return err == nil && len(components) == 2 && realm != ""
 }
 
-// IsMachine says whether a principal is one of those under which machines mount (rpc.gssd(8)):
-// nfs/HOST, host/HOST, root/HOST, or an account of Active Directory, HOST$.
+// IsMachine reports whether machines mount under the principal (rpc.gssd(8)): nfs/HOST, host/HOST,
+// root/HOST, or HOST$, an account of Active Directory.
 func IsMachine(principal string) bool {
 	components, realm, err := parsePrincipal(principal)
 	switch {
@@ -44,8 +44,8 @@ func IsMachine(principal string) bool {
 	return len(components) == 2 && slices.Contains([]string{"nfs", "host", "root"}, components[0])
 }
 
-// parsePrincipal takes a name apart that a person wrote: components and realm, which
-// is "" if it has none. Names with escapes are refused.
+// parsePrincipal splits a name that a person wrote into components and realm, which is "" if the
+// name has none. It refuses names with backslashes.
 func parsePrincipal(text string) (components []string, realm string, err error) {
 	name, realm, named := strings.Cut(text, "@")
 	components = strings.Split(name, "/")

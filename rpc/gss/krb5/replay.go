@@ -9,18 +9,17 @@ import (
 // maxReplays is how many authenticators are remembered, over both generations.
 const maxReplays = 1 << 16
 
-// replayed remembers authenticators that were taken, so that none is taken again
-// (RFC 4120 §3.2.3). Each is remembered for twice the allowed difference of the
-// clocks, as its time may be that far in the future. Of too many within that time the
-// oldest half is forgotten: only callers with a ticket get that far, and the
-// acceptor's subkey protects contexts where this does not.
+// replayed remembers accepted authenticators, so that none is accepted twice (RFC 4120 §3.2.3). It
+// remembers each for twice the allowed skew, because an authenticator's time may be one skew in
+// the future. If more than maxReplays come within that time, it forgets the older half. Only
+// callers with a ticket get that far, and contexts with the acceptor's subkey are safe without it.
 type replayed struct {
 	mu         sync.Mutex
 	young, old map[[sha256.Size]byte]struct{}
-	since      time.Time // when young was begun
+	since      time.Time // start of the younger generation
 }
 
-// take is false where the authenticator, in its encrypted form, was taken before.
+// take returns false if the authenticator, in its encrypted form, was accepted before.
 func (r *replayed) take(authenticator []byte, now time.Time, skew time.Duration) bool {
 	id := sha256.Sum256(authenticator)
 	r.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 )
 
-// A ticket is tried with maxTrials keys at most, and with fewer where it is long, as a
-// stranger may send it: trying takes time with each of its bytes. The keys that fit its
-// name and version best come first, and fewTrials are tried in any case.
+// The acceptor tries at most maxTrials keys on a ticket. It tries fewer on a long ticket, because
+// each trial costs time for each byte, and a stranger may send it; but at least fewTrials. The
+// keys that fit the ticket's name and version best come first.
 const (
 	maxTrials     = 64
 	fewTrials     = 4
@@ -21,9 +21,9 @@ func trials(keys, length int) int {
 	return min(keys, maxTrials, max(maxTrialBytes/max(length, 1), fewTrials))
 }
 
-// openTicket decrypts a ticket with a key of the service. A ticket may name the host
-// by another name than the keytab does, so that the key's own name and version say
-// only which is tried first: that it fits proves that the ticket is for us.
+// openTicket decrypts a ticket with a key of the service. The ticket may name the host differently
+// than the keytab. So the key's name and version decide only which key is tried first; a key that
+// decrypts the ticket proves that the ticket is for this service.
 func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart, *serviceKey, error) {
 	plain, by, err := decryptTicket(t, keys)
 	if err != nil {
@@ -36,7 +36,7 @@ func openTicket(t *messages.Ticket, keys []serviceKey) (*messages.EncTicketPart,
 	return part, by, nil
 }
 
-// decryptTicket returns a ticket's content, and the key that it was encrypted with.
+// decryptTicket returns a ticket's content and the key that decrypted it.
 func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, error) {
 	name, etype := principalText(t.SName.NameString, t.Realm), EType(t.EncPart.EType)
 	fitting := slices.DeleteFunc(slices.Clone(keys), func(k serviceKey) bool {
@@ -60,11 +60,11 @@ func decryptTicket(t *messages.Ticket, keys []serviceKey) ([]byte, *serviceKey, 
 			return plain, &k, nil
 		}
 	}
-	// Linux's rpc.gssd gets another ticket upon this code, and upon no other.
+	// Linux's rpc.gssd gets another ticket after this code, and after no other.
 	return nil, nil, failed(gss.NoCredential, badIntegrity, "the ticket for %s, key version %d, fits no key of the keytab: it may be older or newer than the keytab", name, t.EncPart.KVNO)
 }
 
-// checkTicket judges a ticket that was decrypted (RFC 4120 §3.2.3, §2.7).
+// checkTicket judges a decrypted ticket (RFC 4120 §3.2.3, §2.7).
 func checkTicket(t *messages.EncTicketPart, now time.Time, skew time.Duration) error {
 	start := t.StartTime
 	if start.IsZero() {

@@ -16,27 +16,28 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// A ticket is what a client has to show to one server, and the session's key.
+// A ticket is what a client presents to one server, with the session key.
 type ticket struct {
 	messages.Ticket
 	session key
 	end     time.Time
 	client  types.PrincipalName
 	realm   string // the client's
-	server  string // as it was asked for
+	server  string // as the caller named it
 }
 
 // maxTickets is how many tickets are kept.
 const maxTickets = 64
 
-// tickets keeps the initiator's tickets that servers took, by the server's principal.
+// tickets keeps the initiator's tickets that servers accepted, by the server's principal.
 type tickets struct {
 	mu   sync.Mutex
 	kept map[string]*ticket
 }
 
-// take gives a ticket that has not ended. It is put back when the server took it
-// again: one that is refused, as the server has other keys now, is not tried twice.
+// take removes and returns a ticket that has not expired. The caller puts it back if the server
+// accepts it. A ticket that the server refuses, for example because its keys changed, is not tried
+// twice.
 func (t *tickets) take(server string, now time.Time) *ticket {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +49,7 @@ func (t *tickets) take(server string, now time.Time) *ticket {
 	return nil
 }
 
-// put keeps a ticket, if need be instead of any other.
+// put keeps a ticket. If there is no room, it drops any other.
 func (t *tickets) put(k *ticket) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,8 +65,8 @@ func (t *tickets) put(k *ticket) {
 	t.kept[k.server] = k
 }
 
-// ticketFor gives a ticket for a server, and asks the KDC for it if none is kept. It
-// waits until ctx ends at most.
+// ticketFor returns a ticket for a server. If none is kept, it asks the KDC, and waits at most
+// until ctx ends.
 func (m *Mechanism) ticketFor(ctx stdcontext.Context, server []string, realm string, now time.Time) (*ticket, error) {
 	name := principalText(server, realm)
 	if k := m.tickets.take(name, now); k != nil {
@@ -74,7 +75,7 @@ func (m *Mechanism) ticketFor(ctx stdcontext.Context, server []string, realm str
 	return m.asks.ask(ctx, name, func() (*ticket, error) { return m.askFor(name, server, realm, now) })
 }
 
-// askFor asks the KDC, and waits until its time-outs.
+// askFor asks the KDC and waits at most until the library's time-outs.
 func (m *Mechanism) askFor(name string, server []string, realm string, now time.Time) (*ticket, error) {
 	var k *ticket
 	err := guarded(func() (err error) {
@@ -92,8 +93,8 @@ func (m *Mechanism) askFor(name string, server []string, realm string, now time.
 	return k, nil
 }
 
-// ticketByKeytab logs in with a key of the keytab. The ticket that grants tickets is
-// not kept: one for a server lasts as long.
+// ticketByKeytab logs in with a key of the keytab. It does not keep the ticket-granting ticket,
+// because a service ticket lasts as long.
 func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, error) {
 	conf, err := loadConf(m.config.Conf)
 	if err != nil {
@@ -125,7 +126,7 @@ func (m *Mechanism) ticketByKeytab(server []string, realm string) (*ticket, erro
 	return grant(c, conf, rep.Ticket, rep.DecryptedEncPart.Key, server, realm)
 }
 
-// initiatingKey is a key of the keytab that the initiator is to be known by.
+// initiatingKey returns the key of the initiator's principal in the keytab.
 func (m *Mechanism) initiatingKey(defaultRealm string) (serviceKey, error) {
 	keys, err := m.keytab.keys()
 	if err != nil {
@@ -152,8 +153,8 @@ func (m *Mechanism) initiatingKey(defaultRealm string) (serviceKey, error) {
 	return serviceKey{}, fmt.Errorf("the keytab %s has no key of AES for %s", m.config.Keytab, principalText(components, realm))
 }
 
-// ticketByCache takes the ticket from the credential cache, or the one there that
-// grants tickets to ask for it.
+// ticketByCache takes the service ticket from the credential cache, or asks for it with the
+// cache's ticket-granting ticket.
 func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) (*ticket, error) {
 	path, err := cacheFile(m.config.Cache)
 	if err != nil {
@@ -192,8 +193,8 @@ func (m *Mechanism) ticketByCache(server []string, realm string, now time.Time) 
 	return grant(c, conf, t, granting.Key, server, realm)
 }
 
-// cached is a cache's ticket for a server that has not ended. A server without a
-// realm is of any.
+// cached returns the cache's ticket for a server if it has not expired. A server without a realm
+// matches any realm.
 func cached(cache *credentials.CCache, server []string, realm string, now time.Time) *credentials.Credential {
 	for _, c := range cache.GetEntries() {
 		if slices.Equal(c.Server.PrincipalName.NameString, server) && (realm == "" || c.Server.Realm == realm) && now.Before(c.EndTime) {
@@ -203,8 +204,8 @@ func cached(cache *credentials.CCache, server []string, realm string, now time.T
 	return nil
 }
 
-// grant exchanges a ticket that grants tickets for one for a server. The KDC of
-// another realm is asked where the server's is known and another.
+// grant exchanges a ticket-granting ticket for a service ticket. If the server's realm is known
+// and differs from the client's, it asks the KDC of that realm.
 func grant(c *client.Client, conf *config.Config, granting messages.Ticket, session types.EncryptionKey, server []string, realm string) (*ticket, error) {
 	home := c.Credentials.Domain()
 	if realm == "" {

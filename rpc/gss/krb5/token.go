@@ -2,7 +2,7 @@ package krb5
 
 import "encoding/binary"
 
-// headerSize is the length of the header of a token of a context, in bytes.
+// headerSize is the length of the header of a per-message token, in bytes.
 const headerSize = 16
 
 // Token IDs (RFC 4121 §4.1, §4.2.6).
@@ -19,11 +19,11 @@ const (
 	sentByAcceptor = 1 << iota
 	sealedFlag
 	acceptorSubkey
-	// knownFlags are those that are judged: others are passed over.
+	// knownFlags are the flags that are judged. Others are ignored.
 	knownFlags = sentByAcceptor | sealedFlag | acceptorSubkey
 )
 
-// filler is what stands where a header has no field.
+// filler fills the places of a header that have no field.
 const filler = 0xFF
 
 // putHeader writes the header of a MIC token, or of a Wrap token whose EC and RRC
@@ -46,7 +46,7 @@ func rightRotation(h []byte) int          { return int(binary.BigEndian.Uint16(h
 func putRightRotation(h []byte, n uint16) { binary.BigEndian.PutUint16(h[6:], n) }
 func hasID(token []byte, id uint16) bool  { return binary.BigEndian.Uint16(token) == id }
 
-// rotateLeft turns b left by n bytes in place.
+// rotateLeft rotates b left by n bytes in place.
 func rotateLeft(b []byte, n int) {
 	if len(b) == 0 || n%len(b) == 0 {
 		return

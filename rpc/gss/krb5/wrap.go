@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// WrapSize is part of gss.Context. Before a message are the header and, if it is
-// sealed, the confounder; behind it, the encrypted copy of the header, and the
-// checksum or integrity check.
+// WrapSize implements gss.Context. The header, and in a sealed token the confounder, come before
+// the message. Behind it come the encrypted copy of the header and the integrity check, or the
+// checksum.
 func (c *context) WrapSize(sealed bool) (before, behind int) {
 	if sealed {
 		return headerSize + blockSize, headerSize + c.profile.mac
@@ -15,8 +15,7 @@ func (c *context) WrapSize(sealed bool) (before, behind int) {
 	return headerSize, c.profile.mac
 }
 
-// Wrap is part of gss.Context (RFC 4121 §4.2.4, §4.2.6.2). It neither rotates nor
-// pads.
+// Wrap implements gss.Context (RFC 4121 §4.2.4, §4.2.6.2). It neither rotates nor pads.
 func (c *context) Wrap(sealed bool, before, behind []byte, pieces ...[]byte) {
 	if b, e := c.WrapSize(sealed); len(before) != b || len(behind) != e {
 		panic("krb5: Wrap with other room than WrapSize says")
@@ -52,7 +51,7 @@ func (c *context) wrapPlain(header, behind []byte, pieces [][]byte) {
 	putExtraCount(header, c.profile.mac)
 }
 
-// Unwrap is part of gss.Context (RFC 4121 §4.2.4, §4.2.5, §4.2.6.2).
+// Unwrap implements gss.Context (RFC 4121 §4.2.4, §4.2.5, §4.2.6.2).
 func (c *context) Unwrap(token []byte) (from, to int, sealed bool, err error) {
 	if len(token) < headerSize || !hasID(token, idWrap) {
 		return 0, 0, false, errNotWrap
@@ -85,7 +84,7 @@ func (c *context) unwrapSealed(header, token []byte) (from, to int, err error) {
 	one.pieces = append(one.pieces, token[headerSize:end])
 	ok := c.wrapKeys().open.open(one.pieces, token[end:])
 	one.giveBack()
-	// The copy of the header is authentic; it was made before the rotation.
+	// The copy of the header is authentic. The sender made it before the rotation.
 	if !ok || string(token[end-headerSize:end]) != string(header) {
 		return 0, 0, errBadWrap
 	}
@@ -111,10 +110,10 @@ func (c *context) unwrapPlain(header, token []byte) (from, to int, err error) {
 	return from, to, nil
 }
 
-// A list is memory for pieces that is lent for one computation.
+// A list is memory for pieces during one computation.
 type list struct{ pieces [][]byte }
 
-// lists keep them; maxList is the longest list that is kept.
+// lists keeps idle lists of at most maxList pieces.
 var lists = sync.Pool{New: func() any { return &list{make([][]byte, 0, 16)} }}
 
 const maxList = 1024
