@@ -146,24 +146,12 @@ func (c *call) sortReads(l wire.ReadList) Fault {
 // message's length in bytes, without the chunks that travel beside it. message admits the
 // call; it returns false if the call is over.
 func (c *call) message(start []byte, length int) bool {
-	if !c.named(start) {
+	if len(start) < 4 || binary.BigEndian.Uint32(start) != c.xid {
+		c.refuse(faultXID)
 		return false
 	}
 	c.rpc.Message, c.rpc.MessageLen, c.rpc.Placed = start, length, c.placed
 	plan, ok := c.responder.calls.Admit(&c.rpc)
-	if !ok {
-		return false
-	}
-	c.plan, c.admitted = plan, true
-	return true
-}
-
-// named reports whether the message has the same XID as its header. If not, it refuses the
-// call.
-func (c *call) named(message []byte) bool {
-	if len(message) < 4 || binary.BigEndian.Uint32(message) != c.xid {
-		c.refuse(faultXID)
-		return false
-	}
-	return true
+	c.plan = plan
+	return ok
 }

@@ -91,9 +91,9 @@ func (c *call) granted(b *mem.Buffer, later bool) {
 // once; if later is set, it continues on the executor.
 func (c *call) pull(later bool) {
 	c.nextByte, c.nextAt = 0, 0
+	left := uint32(rpc.AdmitPrefix)
 	switch c.stage {
 	case stagePrefix:
-		left := uint32(rpc.AdmitPrefix)
 		for _, s := range c.segments[:c.zeroSegments] {
 			s.Length = min(s.Length, left)
 			left -= s.Length
@@ -102,12 +102,21 @@ func (c *call) pull(later bool) {
 		c.reading = c.cut
 	case stageZero:
 		c.reading, c.nextAt = c.segments[:c.zeroSegments], c.zeroAt
+		if c.prefix != nil {
+			// The call was judged by its prefix, so the prefix is not read again.
+			for c.reading[0].Length < left {
+				left -= c.reading[0].Length
+				c.reading = c.reading[1:]
+			}
+			c.nextByte, c.nextAt = left, c.zeroAt+rpc.AdmitPrefix
+		}
 	default:
 		c.reading = c.segments[c.zeroSegments:]
 	}
-	pieces := 0
+	pieces, skipped := 0, c.nextByte
 	for _, s := range c.reading {
-		pieces += (int(s.Length) + maxRead - 1) / maxRead
+		pieces += (int(s.Length-skipped) + maxRead - 1) / maxRead
+		skipped = 0
 	}
 	if pieces == 0 {
 		c.pulled(later)
@@ -139,25 +148,20 @@ func (c *call) readBack(ok bool) {
 func (c *call) pulled(later bool) {
 	switch c.stage {
 	case stagePrefix:
-		if !c.message(c.memory.Bytes(), c.zeroBytes) {
-			return
+		// The prefix leaves payload memory: a call that holds some may not wait for more.
+		c.keepPrefix(c.memory.Bytes())
+		c.memory.Release()
+		c.memory = nil
+		if c.message(c.prefix[:], c.zeroBytes) {
+			c.stage = stageZero
+			c.admit()
 		}
-		c.stage = stageZero
-		if !c.plan.Early {
-			// Release the prefix first: a call that holds memory may not wait for more. The
-			// prefix is read again.
-			c.memory.Release()
-			c.memory = nil
-		}
-		c.admit()
 		return
 	case stageZero:
 		zero := c.memory.Bytes()[c.zeroAt : c.zeroAt+c.zeroBytes : c.zeroAt+c.zeroBytes]
-		if !c.admitted {
-			if !c.message(zero, len(zero)) {
-				return
-			}
-		} else if !c.named(zero) {
+		if c.prefix != nil {
+			copy(zero, c.prefix[:])
+		} else if !c.message(zero, len(zero)) {
 			return
 		}
 		c.rpc.Message = zero

@@ -28,8 +28,9 @@ type call struct {
 	invalidate bool
 	rpc        rpc.Call
 	plan       rpc.Plan
-	admitted   bool
 	stage      callStage
+	// prefix is the start of a Position-Zero chunk, if the call was judged by it (prefix.go).
+	prefix *prefix
 	// inRun: only the receiving goroutine uses the call.
 	inRun bool
 
@@ -136,7 +137,7 @@ func (c *call) finishInRun() bool {
 	c.write.Release()
 	c.recv.Release()
 	c.recv = nil
-	c.admitted, c.words, c.results = false, 0, 0
+	c.words, c.results = 0, 0
 	u.call = c
 	return true
 }
@@ -169,13 +170,14 @@ func (c *call) finish() {
 // forget clears the record for another call.
 func (c *call) forget() {
 	c.dropWords()
+	c.dropPrefix()
 	c.responder, c.recv, c.memory = nil, nil, nil
 	c.inRun = false
 	c.offer, c.tag, c.invalidate = wire.Offer{}, 0, false
 	c.rpc.Reset()
 	c.plan = rpc.Plan{}
 	c.request.Group = nil
-	c.admitted, c.stage = false, stageChunks
+	c.stage = stageChunks
 	c.claim, c.claimPieces, c.claimBytes = nil, 0, 0
 	c.charged, c.sent = 0, 0
 	c.reading, c.cut = nil, c.cut[:0]

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
-	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
 )
@@ -50,25 +49,6 @@ func newCollector(t testing.TB) (*bench, *collector) {
 	k := &collector{Calls: b.rpc, calls: make(chan collected, 16)}
 	b.server.config.RPC = k
 	return b, k
-}
-
-// of a Long Call that is judged by its start the XID is compared again when all
-// of it is there: the peer may have changed it meanwhile.
-func TestXIDThatChanges(t *testing.T) {
-	b := newBench(t, benchConfig{})
-	long := append(rpctest.Message(7, rpctest.ECHO, func(w *xdr.Writer) { w.Uint32(5000) }), pattern(5000)...)
-	b.program.Judging = func(_ *rpc.Arrived, j *rpc.Judgement) rpc.Outcome {
-		long[3] = 8
-		return rpc.Done
-	}
-	p := b.peer()
-	zero, sink := p.Expose(long, rdmacm.RemoteRead), p.Expose(make([]byte, 6000), rdmacm.RemoteWrite)
-	m := message{xid: 7, proc: wire.ProcNoMsg, reads: at(0, cut(zero, len(long))...), reply: cut(sink, 6000)}
-	wantError(t, b.call(p, m), 7, 1, wire.ErrChunk)
-	b.wantFault(faultXID, answerChunk, 7)
-	if n := b.program.Served[rpctest.ECHO].Load(); n != 0 {
-		t.Error("the call was served")
-	}
 }
 
 // P-3: a segment longer than what is read at a time comes whole.
