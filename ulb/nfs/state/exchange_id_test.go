@@ -351,6 +351,50 @@ func TestGuardedClientIsKnownByIntegrityAlone(t *testing.T) {
 	}
 }
 
+// A client that wanted its state protected by its machine credential keeps that over a restart of
+// the server: a request of its principal without integrity waits until grace has ended, and the
+// client itself claims its state (RFC 8881 §2.4.3). A client that no longer wants the protection
+// when it starts anew loses it with its record.
+func TestGuardedClientIsKnownByIntegrityAloneAfterARestart(t *testing.T) {
+	request := func(verifier byte, intact, guarded bool) *Identity {
+		id := identity("client", verifier, "machine")
+		id.Proven, id.Intact, id.Guarded = true, intact, guarded
+		return id
+	}
+	holds := func(verifier byte, intact, guarded bool) life {
+		return func(t *testing.T, m *Manager) { complete(t, m, request(verifier, intact, guarded)) }
+	}
+	claims := func(verifier byte, intact, guarded bool) life {
+		return func(t *testing.T, m *Manager) {
+			c := confirmed(t, m, request(verifier, intact, guarded))
+			is(t, "a claim", m.mayHoldNow(c, true), ok)
+			s, _ := m.ReclaimComplete(c, false)
+			is(t, "RECLAIM_COMPLETE", s, ok)
+		}
+	}
+	refused := func(t *testing.T, m *Manager) {
+		for verifier := range byte(4) {
+			is(t, "EXCHANGE_ID without integrity", m.ExchangeID(request(verifier, false, false), false).Status, delay)
+		}
+		if !m.InGrace() {
+			t.Error("requests without integrity have ended the time of grace")
+		}
+	}
+	lives(t, &disk{}, holds(1, true, true), refused, func(t *testing.T, m *Manager) {
+		refused(t, m)
+		claims(1, true, true)(t, m)
+	}, refused, claims(2, true, true), refused)
+	lives(t, &disk{}, holds(1, true, true), func(t *testing.T, m *Manager) {
+		pass(2 * leaseTime)
+		unconfirmed(t, m, request(9, false, false))
+	})
+	lives(t, &disk{}, func(t *testing.T, m *Manager) {
+		holds(1, true, true)(t, m)
+		holds(2, true, false)(t, m)
+	}, claims(2, false, false))
+	lives(t, &disk{}, holds(1, false, false), claims(1, true, true), refused)
+}
+
 // A client whose principal was only said keeps its name from a proven one by what it has open,
 // not by its sessions.
 func TestNameGoesToTheProvenPrincipal(t *testing.T) {

@@ -80,7 +80,7 @@ func (g *grace) end() time.Duration {
 
 // keeps reports whether the Manager reserves a name for a recorded client that may still claim
 // its state, so that the client of id has to wait. A client with another principal waits until
-// grace ends. A client from another address whose principal is not proven waits for half the time
+// grace ends, and so does one without integrity protection if the recorded client is guarded. A client from another address whose principal is not proven waits for half the time
 // of grace. The caller holds m.mu, and has found no confirmed client of the name.
 func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	g := &m.grace
@@ -91,7 +91,7 @@ func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	switch {
 	case r == nil || r.done:
 		return false
-	case r.Principal != id.Principal:
+	case r.Principal != id.Principal, r.Guarded && !id.Intact:
 		return true
 	case id.Proven || !r.Address.IsValid():
 		return false

@@ -33,13 +33,15 @@ type Record struct {
 	// Revoked: the server revoked state of the client, and the client may not know. It may claim
 	// nothing.
 	Revoked bool
+	// Guarded is Client.Guarded: only a request with integrity protection may make the client known.
+	Guarded bool
 }
 
 // recordOf returns the record of c. The caller holds m.mu.
 func (m *Manager) recordOf(c *Client) Record {
 	return Record{
 		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
-		Lease: m.cfg.Lease, Revoked: c.known.reclaim.revoked,
+		Lease: m.cfg.Lease, Revoked: c.known.reclaim.revoked, Guarded: c.Guarded,
 	}
 }
 
@@ -113,7 +115,7 @@ func (m *Manager) record(c *Client) (release func()) {
 	for _, c := range m.unrecorded {
 		k := &c.known.reclaim
 		r := m.claimOf(c)
-		if k.recorded = k.recorded || r != nil && r.Lease == m.cfg.Lease && !r.Revoked; !k.recorded && !c.known.gone {
+		if k.recorded = k.recorded || r != nil && r.Lease == m.cfg.Lease && !r.Revoked && r.Guarded == c.Guarded; !k.recorded && !c.known.gone {
 			all, more = append(all, c), append(more, m.recordOf(c))
 		}
 	}

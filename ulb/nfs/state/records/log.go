@@ -33,8 +33,11 @@ const (
 	changeRemove = 'R'
 )
 
-// flagRevoked stands for state.Record.Revoked. All other bits are 0.
-const flagRevoked = 1
+// Flags of a client. All other bits are 0.
+const (
+	flagRevoked = 1 << iota // state.Record.Revoked
+	flagGuarded             // state.Record.Guarded
+)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -82,7 +85,10 @@ func appendStarts(b []byte, n uint32) []byte {
 func appendPut(b []byte, r *state.Record) []byte {
 	var flags uint32
 	if r.Revoked {
-		flags = flagRevoked
+		flags |= flagRevoked
+	}
+	if r.Guarded {
+		flags |= flagGuarded
 	}
 	address, _ := r.Address.MarshalBinary() // it never fails
 	b = appendString(binary.BigEndian.AppendUint32(append(b, changePut), r.Minor), r.Owner)
@@ -179,7 +185,9 @@ func (c *content) apply(changes []byte) error {
 			if address := at.string(); r.Address.UnmarshalBinary([]byte(address)) != nil {
 				return errChange
 			}
-			r.Lease, r.Revoked = time.Duration(at.uint64()), at.uint32()&flagRevoked != 0
+			r.Lease = time.Duration(at.uint64())
+			flags := at.uint32()
+			r.Revoked, r.Guarded = flags&flagRevoked != 0, flags&flagGuarded != 0
 			c.all[keyOf(&r)] = r
 		case string(changeRemove):
 			delete(c.all, key{at.uint32(), at.string()})
