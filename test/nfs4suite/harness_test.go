@@ -73,16 +73,22 @@ func exported(t testing.TB) string {
 type records struct {
 	mu     sync.Mutex
 	starts uint32
-	known  map[state.Record]bool
+	known  map[holder]state.Record
 }
 
-func newRecords() *records { return &records{known: map[state.Record]bool{}} }
+// A holder is the client that a record is of.
+type holder struct {
+	minor uint32
+	owner string
+}
+
+func newRecords() *records { return &records{known: map[holder]state.Record{}} }
 
 func (r *records) Begin() (starts uint32, known []state.Record, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.starts++
-	for k := range r.known {
+	for _, k := range r.known {
 		known = append(known, k)
 	}
 	return r.starts, known, nil
@@ -92,7 +98,7 @@ func (r *records) Put(more []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range more {
-		r.known[k] = true
+		r.known[holder{k.Minor, k.Owner}] = k
 	}
 	return nil
 }
@@ -101,7 +107,7 @@ func (r *records) Remove(gone []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range gone {
-		delete(r.known, k)
+		delete(r.known, holder{k.Minor, k.Owner})
 	}
 	return nil
 }

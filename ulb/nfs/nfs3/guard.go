@@ -1,6 +1,7 @@
 package nfs3
 
 import (
+	"errors"
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
@@ -13,18 +14,23 @@ import (
 //
 // A denied call gets NFS3ERR_ACCES, as from Linux's server, which has NFS4ERR_FILE_OPEN for
 // it in NFSv4. With NFS3ERR_JUKEBOX the client's programs would hang as long as another
-// client has the file open.
+// client has the file open. After a restart the client may still claim its open. A call that
+// this would deny gets NFS3ERR_JUKEBOX, because that time is short.
 func (p *Program) Guard(m *state.Manager) { p.guard = m }
 
-// denied returns EACCES if an open of file h denies this use to others.
+// denied returns EACCES if an open of file h denies this use to others, and vfs.ErrDelay while a
+// client may still claim such an open.
 func (r *request) denied(h vfs.Handle, use state.Use) error {
 	g := r.program.guard
 	if g == nil {
 		return nil
 	}
 	err := g.Guard(r.fs(), h, use, r.op.Try)
-	if err == nil || blocked(err) {
+	switch {
+	case err == nil, blocked(err):
 		return err
+	case errors.Is(err, state.ErrGrace):
+		return vfs.ErrDelay
 	}
 	return syscall.EACCES
 }

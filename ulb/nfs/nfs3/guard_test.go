@@ -90,6 +90,35 @@ func TestDenyModes(t *testing.T) {
 	}
 }
 
+// claimants are records with one client, which held a deny mode before the restart or did not.
+type claimants state.Held
+
+func (c claimants) Begin() (uint32, []state.Record, error) {
+	return 1, []state.Record{{Minor: 1, Owner: "client", Held: state.Held(c)}}, nil
+}
+func (claimants) Put([]state.Record) error    { return nil }
+func (claimants) Remove([]state.Record) error { return nil }
+
+// After a restart a WRITE waits while an NFSv4 client may claim an open that denies it. If no
+// client held a deny mode, it does not wait (RFC 8881 §8.4.2.1).
+func TestDenyModesMayComeBack(t *testing.T) {
+	for held, status := range map[state.Held]wire.NFSStat3{
+		0: wire.NFS3ErrJukebox, state.HeldOpens | state.HeldDenials: wire.NFS3ErrJukebox, state.HeldOpens: wire.NFS3OK,
+	} {
+		eachSite(t, func(t *testing.T, s *site) {
+			m, err := state.New(state.Config{Records: claimants(held)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(m.Close)
+			f := s.create(s.root, "f", 0o666)
+			s.program.Guard(m)
+			want(t, "WRITE", s.write(f, 0, "x", wire.FileSync).Status, status)
+			want(t, "RENAME", s.rename("f", "moved"), status)
+		})
+	}
+}
+
 func (s *site) rename(from, to string) wire.NFSStat3 {
 	var res wire.Rename3Res
 	s.call(wire.ProcRename, &wire.Rename3Args{From: s.at(s.root, from), To: s.at(s.root, to)}, &res)

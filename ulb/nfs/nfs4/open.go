@@ -159,11 +159,11 @@ func (o *opening) claim() Status {
 	}
 	o.reclaim = claim == wire.ClaimPrevious
 	m := o.k.Program.state
-	s, first := m.MayHold(o.client, o.reclaim)
+	s, first := m.MayHold(o.client, o.deny, o.reclaim)
 	if s != wire.NFS4OK || !first {
 		return s
 	}
-	switch blocked, err := m.Record(o.client, o.k.Op.Try); {
+	switch blocked, err := m.Record(o.client, o.deny, o.k.Op.Try); {
 	case blocked:
 		return o.k.Block(o.k.FS().Lane())
 	case err != nil:

@@ -1,6 +1,8 @@
 package nfs4
 
 import (
+	"errors"
+
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/state"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -137,8 +139,6 @@ func (k *Compound) anonymous(o *Object, id *wire.StateID4, want state.Access) St
 		// READ with the bypass stateid ignores locks, so a later reclaim cannot conflict with
 		// it.
 		return wire.NFS4OK
-	case m.InGrace():
-		return wire.NFS4ErrGrace
 	case want == state.AccessWrite:
 		use = state.UseWrite
 	}
@@ -150,6 +150,8 @@ func (k *Compound) guarded(err error) Status {
 	switch {
 	case blocked(err):
 		return k.Failed(err)
+	case errors.Is(err, state.ErrGrace):
+		return wire.NFS4ErrGrace
 	case err != nil:
 		return wire.NFS4ErrLocked
 	}

@@ -19,7 +19,7 @@ import (
 type records struct {
 	mu     sync.Mutex
 	starts uint32
-	known  map[state.Record]bool
+	known  map[string]state.Record
 }
 
 func (r *records) Begin() (uint32, []state.Record, error) {
@@ -27,7 +27,7 @@ func (r *records) Begin() (uint32, []state.Record, error) {
 	defer r.mu.Unlock()
 	r.starts++
 	var all []state.Record
-	for k := range r.known {
+	for _, k := range r.known {
 		all = append(all, k)
 	}
 	return r.starts, all, nil
@@ -37,7 +37,7 @@ func (r *records) Put(more []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range more {
-		r.known[k] = true
+		r.known[k.Owner] = k
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (r *records) Remove(gone []state.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, k := range gone {
-		delete(r.known, k)
+		delete(r.known, k.Owner)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ type house struct {
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	h := &house{memfs.New(memfs.Options{RootMode: 0o777}), &records{known: map[state.Record]bool{}}}
+	h := &house{memfs.New(memfs.Options{RootMode: 0o777}), &records{known: map[string]state.Record{}}}
 	populate(t, h.fs)
 	return h
 }

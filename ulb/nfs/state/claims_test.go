@@ -38,7 +38,7 @@ func comes(t *testing.T, m *Manager, minor uint32, id *Identity) (*Client, Statu
 func recorded(minor uint32) life {
 	return func(t *testing.T, m *Manager) {
 		if minor == 0 {
-			if _, err := m.Record(v40(t, m, me()), false); err != nil {
+			if _, err := m.Record(v40(t, m, me()), 0, false); err != nil {
 				t.Fatal(err)
 			}
 			return

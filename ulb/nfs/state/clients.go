@@ -255,7 +255,9 @@ func (m *Manager) confirm(c *Client) (after func(), s Status) {
 	if in.confirmed != nil {
 		old := in.confirmed
 		k := &old.known.reclaim
-		c.known.reclaim.recorded = k.recorded && !k.revoked && old.Guarded == c.Guarded // no revoked state is left: the old incarnation takes it along
+		if !k.revoked && old.Guarded == c.Guarded { // no revoked state is left: the old incarnation takes it along
+			c.known.reclaim.stored = k.stored
+		}
 		after = m.remove(old)
 	}
 	t.unconfirmed.Remove(c.known.inAll)

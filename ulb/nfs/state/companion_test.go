@@ -177,7 +177,7 @@ func pass(d time.Duration) {
 func (m *Manager) mayHoldNow(c *Client, claimed bool) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mayHold(c, claimed)
+	return m.mayHold(c, 0, claimed)
 }
 
 func (m *Manager) expiredNow(c *Client) bool {

@@ -64,19 +64,20 @@ func (m *Manager) expel(clients map[*Client]struct{}) bool {
 	return m.evict(slices.Collect(maps.Keys(clients)), Wanted) == nil
 }
 
-// MayHold reports whether the Manager may grant c an open or a lock now. claimed: c claims state
-// from before the restart. The status is NFS4_OK, NFS4ERR_GRACE, NFS4ERR_NO_GRACE or
-// NFS4ERR_DELAY. first: the caller has to call Record before the grant.
-func (m *Manager) MayHold(c *Client, claimed bool) (s Status, first bool) {
+// MayHold reports whether the Manager may grant c an open with this deny mode, or a lock, now.
+// claimed: c claims state from before the restart. The status is NFS4_OK, NFS4ERR_GRACE,
+// NFS4ERR_NO_GRACE, NFS4ERR_RECLAIM_BAD or NFS4ERR_DELAY. first: the caller has to call Record
+// before the grant.
+func (m *Manager) MayHold(c *Client, deny Access, claimed bool) (s Status, first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.mayHold(c, claimed), !m.isRecorded(c, claimed)
+	return m.mayHold(c, deny, claimed), !m.isRecorded(c, deny, claimed)
 }
 
-// isRecorded reports whether stable storage already knows c as a holder of state. A client of
+// isRecorded reports whether stable storage already knows c as a holder of such state. A client of
 // minor version 0 sends no RECLAIM_COMPLETE, at which the Manager would record it, so it is
 // recorded before its first claim. A client of a later version may have lost its record because
 // its lease ran out. The caller holds m.mu.
-func (m *Manager) isRecorded(c *Client, claimed bool) bool {
-	return m.cfg.Records == nil || c.known.reclaim.recorded || claimed && c.Minor > 0
+func (m *Manager) isRecorded(c *Client, deny Access, claimed bool) bool {
+	return m.cfg.Records == nil || c.known.reclaim.covers(heldBy(deny)) || claimed && c.Minor > 0
 }

@@ -26,6 +26,8 @@ type grace struct {
 	claims map[name]*claim
 	// open counts the clients in claims that have not yet said that they are done.
 	open int
+	// denials counts those that may claim an open with a deny mode. Manager.mu guards its changes.
+	denials atomic.Int64
 }
 
 // A claim is the right of a client to claim the state that it held before the restart.
@@ -41,12 +43,19 @@ type reclaim struct {
 	needed atomic.Bool
 	// complete: the client has sent RECLAIM_COMPLETE.
 	complete bool
-	// recorded: stable storage has a record of the client.
-	recorded bool
+	// said: the client has sent RECLAIM_COMPLETE, which may still wait for the disk.
+	said bool
+	// held is what the client has held or has asked for, without what it may still claim.
+	held Held
+	// stored is the client's record on stable storage; nil if it has none.
+	stored *Record
 	// revoked: the server revoked some of the client's state, and the client has not acknowledged
 	// it.
 	revoked bool
 }
+
+// covers reports whether stable storage says that the client may hold this.
+func (k *reclaim) covers(held Held) bool { return k.stored != nil && held&^k.stored.Held == 0 }
 
 // beginGrace begins the time of grace if there is a record of any client. Grace lasts as long as
 // the longest lease that a client was promised: a client may stay silent for a whole lease before
@@ -61,6 +70,12 @@ func (m *Manager) beginGrace(known []Record) {
 			continue
 		}
 		long = max(long, r.Lease)
+		if r.Held == 0 {
+			r.Held = heldAny
+		}
+		if r.Held&HeldDenials != 0 {
+			m.expectDenials(1)
+		}
 		g.claims[name{r.Minor, r.Owner}] = &claim{Record: r}
 	}
 	g.open = len(g.claims)
@@ -70,6 +85,13 @@ func (m *Manager) beginGrace(known []Record) {
 		g.on.Store(true)
 		m.tell(&Event{Kind: GraceBegan, Clients: known, For: long})
 	}
+}
+
+// expectDenials counts clients that may claim, or may no longer claim, an open with a deny mode.
+// The caller holds m.mu.
+func (m *Manager) expectDenials(n int64) {
+	m.grace.denials.Add(n)
+	m.files.denials.all.Add(n)
 }
 
 // end returns when grace ends as of now. Each claim puts the end off, to twice the planned time
@@ -128,14 +150,17 @@ func (m *Manager) mayReclaim(c *Client) bool {
 	return !c.known.reclaim.complete && m.claimOf(c) != nil
 }
 
-// mayHold returns whether the Manager may grant c an open or a lock now. claimed: c claims state
-// from before the restart. NFS4ERR_NO_GRACE: c may not claim. NFS4ERR_GRACE: c may not get new
-// state yet. NFS4ERR_DELAY: stable storage does not say yet that state was revoked. The caller
-// holds m.mu.
-func (m *Manager) mayHold(c *Client, claimed bool) Status {
+// mayHold returns whether the Manager may grant c an open with this deny mode, or a lock, now.
+// claimed: c claims state from before the restart. NFS4ERR_NO_GRACE: c may not claim.
+// NFS4ERR_RECLAIM_BAD: c held no such state. NFS4ERR_GRACE: c may not get new state yet.
+// NFS4ERR_DELAY: stable storage does not say yet that state was revoked. The caller holds m.mu.
+func (m *Manager) mayHold(c *Client, deny Access, claimed bool) Status {
 	switch {
 	case claimed && !m.mayReclaim(c):
 		return nfs4wire.NFS4ErrNoGrace
+	case claimed && heldBy(deny)&^m.claimOf(c).Held != 0:
+		// Callers without an open may have used the file since the restart.
+		return nfs4wire.NFS4ErrReclaimBad
 	case claimed:
 		m.grace.claimed = m.now()
 		return nfs4wire.NFS4OK
@@ -152,7 +177,9 @@ func (m *Manager) mayHold(c *Client, claimed bool) Status {
 func (m *Manager) reclaimed(c *Client) {
 	if r := m.claimOf(c); r != nil && c.Minor == 0 {
 		r.done = true // grace.open stays: minor version 0 has no message for the last claim
-		c.known.reclaim.recorded = true
+		if c.known.reclaim.stored == nil {
+			c.known.reclaim.stored = &r.Record
+		}
 	}
 }
 
@@ -163,6 +190,9 @@ func (m *Manager) settle(r *claim) {
 	}
 	r.done = true
 	m.grace.open--
+	if r.Held&HeldDenials != 0 {
+		m.expectDenials(-1)
+	}
 	m.wake()
 }
 
@@ -185,6 +215,7 @@ func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) 
 	}
 	m.mu.Lock()
 	again := c.known.reclaim.complete
+	c.known.reclaim.said = true
 	m.mu.Unlock()
 	if again {
 		return nfs4wire.NFS4ErrCompleteAlready, false
@@ -192,7 +223,7 @@ func (m *Manager) ReclaimComplete(c *Client, try bool) (s Status, blocked bool) 
 	defer m.record(c)()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !c.known.reclaim.recorded && !c.known.reclaim.complete {
+	if c.known.reclaim.stored == nil && !c.known.reclaim.complete {
 		return nfs4wire.NFS4ErrDelay, false
 	}
 	return m.complete(c), false
@@ -245,7 +276,7 @@ func (m *Manager) sweepGrace() {
 	g.ending = true
 	var lapsed []Record
 	for n, r := range g.claims {
-		if in := m.clients.byName[n]; !r.done && (in == nil || in.confirmed == nil || !in.confirmed.known.reclaim.recorded) {
+		if in := m.clients.byName[n]; !r.done && (in == nil || in.confirmed == nil || in.confirmed.known.reclaim.stored == nil) {
 			lapsed = append(lapsed, r.Record)
 		}
 	}
@@ -255,6 +286,7 @@ func (m *Manager) sweepGrace() {
 	}
 	m.mu.Lock()
 	g.claims = nil
+	m.expectDenials(-g.denials.Load())
 	m.mu.Unlock()
 	g.on.Store(false)
 	m.tell(&Event{Kind: GraceEnded, Clients: lapsed})

@@ -92,7 +92,7 @@ func TestRestart(t *testing.T) {
 			c := complete(t, m, me())
 			pass(2 * leaseTime)
 			m.Renew(c)
-			if _, err := m.Record(c, false); err != nil {
+			if _, err := m.Record(c, 0, false); err != nil {
 				t.Fatal(err)
 			}
 			open(t, m, c, "o", fileKey(1), AccessRead, 0)
@@ -219,11 +219,11 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 	lives(t, d, func(t *testing.T, m *Manager) {
 		for _, owner := range []string{"a", "b"} {
 			c := v40(t, m, identity(owner, 1, "me"))
-			if blocked, err := m.Record(c, true); !blocked || err != nil {
+			if blocked, err := m.Record(c, 0, true); !blocked || err != nil {
 				t.Errorf("blocked %v, %v", blocked, err)
 			}
 			for range 2 {
-				if blocked, err := m.Record(c, false); blocked || err != nil {
+				if blocked, err := m.Record(c, 0, false); blocked || err != nil {
 					t.Errorf("blocked %v, %v", blocked, err)
 				}
 			}
@@ -233,7 +233,7 @@ func TestGraceWithMinorVersion0(t *testing.T) {
 		c := complete(t, m, identity("c", 1, "me"))
 		a := v40(t, m, identity("a", 1, "me"))
 		is(t, "a claim", m.mayHoldNow(a, true), ok)
-		if _, err := m.Record(a, false); err != nil {
+		if _, err := m.Record(a, 0, false); err != nil {
 			t.Error(err)
 		}
 		_, s := m.Open(&OpenArgs{Client: a, OwnerName: []byte("o"), Key: fileKey(1), Access: AccessRead, Claimed: true})
@@ -374,7 +374,9 @@ func TestGraceIsAsLongAsTheLeaseBefore(t *testing.T) {
 func TestGraceGoesOnWhileAClientClaims(t *testing.T) {
 	const files = 20
 	d := &disk{}
-	lives(t, d, holds, func(t *testing.T, m *Manager) {
+	lives(t, d, func(t *testing.T, m *Manager) {
+		open(t, m, complete(t, m, me()), "o", fileKey(0), AccessBoth, AccessBoth)
+	}, func(t *testing.T, m *Manager) {
 		pass(leaseTime * 9 / 10) // the client comes late, as it may
 		c := confirmed(t, m, me())
 		for i := range files {

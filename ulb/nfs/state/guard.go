@@ -15,6 +15,9 @@ import (
 // ErrDenied: a client has opened the file with a deny mode that forbids this use.
 var ErrDenied = errors.New("state: an open of the file denies this")
 
+// ErrGrace: a client may still claim an open from before the restart that forbids this use.
+var ErrGrace = errors.New("state: a client may still claim an open of the file that denies this")
+
 // A Use is an intended use of a file by a caller that has not opened it.
 type Use uint8
 
@@ -32,8 +35,9 @@ const (
 var deniedBy = [...]Access{UseRead: AccessRead, UseWrite: AccessWrite, UseRemove: AccessWrite}
 
 // Guard returns ErrDenied if an open denies a caller without an open this use of file h of fs,
-// else nil. Operations of NFSv3, and of NFSv4 with a special stateid, call it. It costs one
-// atomic load as long as no open denies anything. Clients whose leases ran out deny nothing:
+// else nil. Operations of NFSv3, and of NFSv4 with a special stateid, call it. While a
+// client may still claim an open with a deny mode, it returns ErrGrace (RFC 8881 §8.4.2.1). It costs
+// one atomic load as long as no open denies anything. Clients whose leases ran out deny nothing:
 // Guard evicts them, which waits for the disk. With try it returns vfs.ErrWouldBlock instead.
 func (m *Manager) Guard(fs vfs.FileSystem, h vfs.Handle, use Use, try bool) error {
 	return m.guard(fs, h, use, nil, try)
@@ -58,8 +62,11 @@ func (m *Manager) GuardName(fs vfs.FileSystem, h vfs.Handle, from netip.Addr, tr
 
 func (m *Manager) guard(fs vfs.FileSystem, h vfs.Handle, use Use, exempt func(*State) bool, try bool) error {
 	d := &m.files.denials
-	if d.files.Load() == 0 {
+	switch {
+	case d.all.Load() == 0:
 		return nil
+	case m.grace.denials.Load() > 0:
+		return ErrGrace
 	}
 	key := FileKey{DomainOf(fs), h}
 	for id := key.id(); d.of(id)&deniedBy[use] != 0; {
@@ -94,14 +101,15 @@ func (m *Manager) deniers(id fileID, how Access, exempt func(*State) bool) (late
 	return late
 }
 
-// Guards reports whether any file has a denial. If it is false, Guard returns nil for every file,
+// Guards reports whether any file has a denial or may get one by a claim. If it is false, Guard returns nil for every file,
 // and the caller need not look up the file.
-func (m *Manager) Guards() bool { return m.files.denials.files.Load() != 0 }
+func (m *Manager) Guards() bool { return m.files.denials.all.Load() != 0 }
 
 // denials holds the denied accesses of all files that are open with a deny mode. Readers do not
 // take Manager.mu; writers hold it.
 type denials struct {
-	files  atomic.Int64
+	// all counts these files, and the clients that grace.denials counts.
+	all    atomic.Int64
 	seed   maphash.Seed
 	once   sync.Once
 	shards [16]struct {
@@ -124,7 +132,7 @@ func (d *denials) of(id fileID) Access {
 
 // set stores the accesses that the opens of a file deny.
 func (d *denials) set(id fileID, deny Access) {
-	if deny == 0 && d.files.Load() == 0 {
+	if deny == 0 && d.all.Load() == 0 {
 		return
 	}
 	s := &d.shards[d.shard(id)]
@@ -138,10 +146,10 @@ func (d *denials) set(id fileID, deny Access) {
 		}
 		s.deny[id] = deny
 		if !was {
-			d.files.Add(1)
+			d.all.Add(1)
 		}
 	case was:
 		delete(s.deny, id)
-		d.files.Add(-1)
+		d.all.Add(-1)
 	}
 }

@@ -88,7 +88,7 @@ func (m *Manager) lock(a *LockArgs, r byteRange, l *leftovers, late *courtesy, u
 	if status := mayBegin(open.Client); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
-	if status := m.mayHold(open.Client, a.Claimed); status != nfs4wire.NFS4OK {
+	if status := m.mayHold(open.Client, 0, a.Claimed); status != nfs4wire.NFS4OK {
 		return id, nil, status
 	}
 	if o := open.granted(); o.access&r.access() == 0 {

@@ -97,10 +97,10 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	if status := mayBegin(a.Client); status != nfs4wire.NFS4OK {
 		return o, status
 	}
-	if s := m.mayHold(a.Client, a.Claimed); s != nfs4wire.NFS4OK {
+	if s := m.mayHold(a.Client, a.Deny, a.Claimed); s != nfs4wire.NFS4OK {
 		return o, s
 	}
-	if !m.isRecorded(a.Client, a.Claimed) {
+	if !m.isRecorded(a.Client, a.Deny, a.Claimed) {
 		return o, nfs4wire.NFS4ErrDelay // the client's lease ran out during this request
 	}
 	if a.Owner != nil && !a.Owner.Confirmed() {
@@ -159,6 +159,7 @@ func (m *Manager) open(a *OpenArgs, l *leftovers, late *courtesy) (o Opening, st
 	}
 	m.become(s, s.modes|mode(a.Access, a.Deny), l)
 	if a.Claimed {
+		a.Client.known.reclaim.held |= heldBy(a.Deny)
 		m.reclaimed(a.Client)
 	}
 	return o, nfs4wire.NFS4OK

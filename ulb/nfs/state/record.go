@@ -30,6 +30,8 @@ type Record struct {
 	Address netip.Addr
 	// Lease is the lease time that the client was told. 0 means unknown.
 	Lease time.Duration
+	// Held is what the client has held since then.
+	Held Held
 	// Revoked: the server revoked state of the client, and the client may not know. It may claim
 	// nothing.
 	Revoked bool
@@ -37,11 +39,35 @@ type Record struct {
 	Guarded bool
 }
 
-// recordOf returns the record of c. The caller holds m.mu.
+// Held is a set of kinds of state. The zero value means unknown: any kind.
+type Held uint8
+
+// Kinds of state.
+const (
+	HeldOpens   Held = 1 << iota // opens and their locks
+	HeldDenials                  // opens with a deny mode
+
+	heldAny = HeldOpens | HeldDenials
+)
+
+// heldBy returns the kinds of an open with this deny mode.
+func heldBy(deny Access) Held {
+	if deny != 0 {
+		return HeldOpens | HeldDenials
+	}
+	return HeldOpens
+}
+
+// recordOf returns the record that c needs. The caller holds m.mu.
 func (m *Manager) recordOf(c *Client) Record {
+	k := &c.known.reclaim
+	held := HeldOpens | k.held
+	if r := m.claimOf(c); r != nil && !k.said {
+		held |= r.Held
+	}
 	return Record{
 		Minor: c.Minor, Owner: c.Owner, Principal: c.Principal, Address: c.known.address,
-		Lease: m.cfg.Lease, Revoked: c.known.reclaim.revoked, Guarded: c.Guarded,
+		Lease: m.cfg.Lease, Held: held, Revoked: k.revoked, Guarded: c.Guarded,
 	}
 }
 
@@ -71,14 +97,16 @@ func (m *Manager) begin() error {
 // Epoch returns a number that no other start of the server uses, a multiple of 256.
 func (m *Manager) Epoch() uint32 { return m.epoch }
 
-// Record records a client on stable storage. The caller calls it before the client first holds
-// state. With try it does nothing that waits for the disk, and returns blocked instead.
-func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
+// Record records on stable storage that a client may hold opens with this deny mode. The caller
+// calls it before the client first holds one. With try it does nothing that waits for the disk,
+// and returns blocked instead.
+func (m *Manager) Record(c *Client, deny Access, try bool) (blocked bool, err error) {
 	if m.cfg.Records == nil {
 		return false, nil
 	}
 	m.mu.Lock()
-	recorded := c.known.reclaim.recorded
+	recorded := c.known.reclaim.covers(heldBy(deny))
+	c.known.reclaim.held |= heldBy(deny)
 	m.mu.Unlock()
 	if recorded || try {
 		return !recorded, nil
@@ -86,7 +114,7 @@ func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
 	defer m.record(c)()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !c.known.reclaim.recorded {
+	if !c.known.reclaim.covers(heldBy(deny)) {
 		return false, errNotRecorded
 	}
 	return false, nil
@@ -96,9 +124,9 @@ func (m *Manager) Record(c *Client, try bool) (blocked bool, err error) {
 // itself.
 var errNotRecorded = errors.New("state: the client could not be recorded")
 
-// record writes the record of c, if there is none yet, together with those of all other clients
+// record writes the record of c, unless it is as it has to be, together with those of all other clients
 // that wait for theirs: however many call it at once, each waits for one or two disk writes. It
-// takes m.recording and returns the function that releases it. Afterwards reclaim.recorded says
+// takes m.recording and returns the function that releases it. Afterwards reclaim.stored says
 // whether it succeeded.
 func (m *Manager) record(c *Client) (release func()) {
 	m.mu.Lock()
@@ -114,9 +142,12 @@ func (m *Manager) record(c *Client) (release func()) {
 	}
 	for _, c := range m.unrecorded {
 		k := &c.known.reclaim
-		r := m.claimOf(c)
-		if k.recorded = k.recorded || r != nil && r.Lease == m.cfg.Lease && !r.Revoked && r.Guarded == c.Guarded; !k.recorded && !c.known.gone {
-			all, more = append(all, c), append(more, m.recordOf(c))
+		need := m.recordOf(c)
+		if r := m.claimOf(c); r != nil && r.Record == need {
+			k.stored = &need
+		}
+		if !c.known.gone && (k.stored == nil || *k.stored != need) {
+			all, more = append(all, c), append(more, need)
 		}
 	}
 	m.unrecorded = nil
@@ -125,8 +156,8 @@ func (m *Manager) record(c *Client) (release func()) {
 		return m.recording.unlock
 	}
 	m.mu.Lock()
-	for _, c := range all {
-		c.known.reclaim.recorded = true
+	for i, c := range all {
+		c.known.reclaim.stored = &more[i]
 		if c.known.gone { // the client went meanwhile, without a record to remove
 			m.forget(c)
 		}
@@ -152,7 +183,7 @@ func (m *Manager) removeRecords(all []*Client) error {
 		if r != nil && r.Principal == c.Principal {
 			claims[c] = r
 		}
-		if !c.known.gone && (c.known.reclaim.recorded || claims[c] != nil) {
+		if !c.known.gone && (c.known.reclaim.stored != nil || claims[c] != nil) {
 			gone, recorded = append(gone, m.recordOf(c)), append(recorded, c)
 		}
 	}
@@ -166,7 +197,7 @@ func (m *Manager) removeRecords(all []*Client) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range recorded {
-		c.known.reclaim.recorded = false
+		c.known.reclaim.stored = nil
 		if r := claims[c]; r != nil {
 			m.settle(r)
 			delete(m.grace.claims, c.name())
@@ -179,7 +210,7 @@ func (m *Manager) removeRecords(all []*Client) error {
 // that holds nothing. The caller holds m.mu.
 func (m *Manager) forget(c *Client) {
 	r := m.claimOf(c)
-	if r == nil && !c.known.reclaim.recorded {
+	if r == nil && c.known.reclaim.stored == nil {
 		return
 	}
 	if r != nil {
@@ -205,7 +236,7 @@ func (m *Manager) removeForgotten() {
 	var gone []Record
 	for _, r := range m.forgotten {
 		in := m.clients.byName[name{r.Minor, r.Owner}]
-		if in == nil || in.confirmed == nil || !in.confirmed.known.reclaim.recorded {
+		if in == nil || in.confirmed == nil || in.confirmed.known.reclaim.stored == nil {
 			gone = append(gone, r)
 		}
 	}

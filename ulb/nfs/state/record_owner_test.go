@@ -51,7 +51,7 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 		d := &disk{}
 		lives(t, d, func(t *testing.T, m *Manager) {
 			old := v40(t, m, identity("client", 1, "me"))
-			if _, err := m.Record(old, false); err != nil {
+			if _, err := m.Record(old, 0, false); err != nil {
 				t.Fatal(err)
 			}
 			id := open(t, m, old, "o", fileKey(1), AccessBoth, 0)
@@ -78,10 +78,10 @@ func TestNextIncarnationWaitsForTheEviction(t *testing.T) {
 			if d.has(0, "client") != fails {
 				t.Errorf("recorded: %v", !fails)
 			}
-			if blocked, err := m.Record(r.Client, true); blocked == fails || err != nil {
+			if blocked, err := m.Record(r.Client, 0, true); blocked == fails || err != nil {
 				t.Errorf("its record is to be written: %v, %v", blocked, err)
 			}
-			if _, err := m.Record(r.Client, false); err != nil {
+			if _, err := m.Record(r.Client, 0, false); err != nil {
 				t.Fatal(err)
 			}
 			open(t, m, r.Client, "o", fileKey(1), AccessBoth, AccessBoth)

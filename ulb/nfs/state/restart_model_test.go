@@ -169,7 +169,7 @@ func (r *restartModel) come(c *restartClient) {
 		})
 		m.Renew(next)
 		if c.minor == 0 && len(c.holds) > 0 {
-			if _, err := m.Record(next, false); err != nil {
+			if _, err := m.Record(next, AccessBoth, false); err != nil {
 				return
 			}
 		}
@@ -232,8 +232,8 @@ func (r *restartModel) open(c *restartClient, file int) {
 		return
 	}
 	r.do(c, func(m *Manager, life int) {
-		if _, first := m.MayHold(c.c, false); first {
-			if _, err := m.Record(c.c, false); err != nil {
+		if _, first := m.MayHold(c.c, AccessBoth, false); first {
+			if _, err := m.Record(c.c, AccessBoth, false); err != nil {
 				return
 			}
 		}

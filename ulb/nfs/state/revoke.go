@@ -72,7 +72,7 @@ func (m *Manager) rewrite() {
 	m.recording.lock()
 	defer m.recording.unlock()
 	m.mu.Lock()
-	var all []*Client
+	var all, recorded []*Client
 	var more []Record
 	for _, c := range m.marked {
 		if c.known.gone {
@@ -83,8 +83,8 @@ func (m *Manager) rewrite() {
 			c = in.confirmed
 		}
 		all = append(all, c)
-		if c.known.reclaim.recorded || m.claimOf(c) != nil {
-			more = append(more, m.recordOf(c))
+		if c.known.reclaim.stored != nil || m.claimOf(c) != nil {
+			recorded, more = append(recorded, c), append(more, m.recordOf(c))
 		}
 	}
 	m.marked = nil
@@ -95,6 +95,12 @@ func (m *Manager) rewrite() {
 	m.withheld = failed && slices.ContainsFunc(all, func(c *Client) bool { return c.known.reclaim.revoked })
 	if failed {
 		m.marked = append(m.marked, all...)
+		return
+	}
+	for i, c := range recorded {
+		if c.known.reclaim.stored != nil {
+			c.known.reclaim.stored = &more[i]
+		}
 	}
 }
 

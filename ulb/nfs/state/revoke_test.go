@@ -89,7 +89,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 		key := fileKey(1)
 		lives(t, &disk{}, func(t *testing.T, m *Manager) {
 			a := v40(t, m, identity("a", 1, "me"))
-			if _, err := m.Record(a, false); err != nil {
+			if _, err := m.Record(a, 0, false); err != nil {
 				t.Fatal(err)
 			}
 			o, s := m.OwnerOf(a, []byte("o"), false)
@@ -105,7 +105,7 @@ func TestRevokedOfMinorVersion0(t *testing.T) {
 			is(t, "CLOSE", s, adminRevoked)
 			if again {
 				a = v40(t, m, identity("a", 2, "me"))
-				if _, err := m.Record(a, false); err != nil {
+				if _, err := m.Record(a, 0, false); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -90,7 +90,7 @@ func (m *Manager) sweepClients() {
 				// Only its sessions are left. Without the record, a later time of grace does not
 				// wait for it.
 				m.forget(c)
-				c.known.reclaim.recorded = false
+				c.known.reclaim.stored, c.known.reclaim.held = nil, 0
 			}
 		}
 	}

@@ -33,10 +33,12 @@ const (
 	changeRemove = 'R'
 )
 
-// Flags of a client. All other bits are 0.
+// Flags of a client. The bits from firstHeld on are state.Record.Held. All other bits are 0.
 const (
 	flagRevoked = 1 << iota // state.Record.Revoked
 	flagGuarded             // state.Record.Guarded
+
+	firstHeld = 8
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -83,7 +85,7 @@ func appendStarts(b []byte, n uint32) []byte {
 }
 
 func appendPut(b []byte, r *state.Record) []byte {
-	var flags uint32
+	flags := uint32(r.Held) << firstHeld
 	if r.Revoked {
 		flags |= flagRevoked
 	}
@@ -187,7 +189,7 @@ func (c *content) apply(changes []byte) error {
 			}
 			r.Lease = time.Duration(at.uint64())
 			flags := at.uint32()
-			r.Revoked, r.Guarded = flags&flagRevoked != 0, flags&flagGuarded != 0
+			r.Revoked, r.Guarded, r.Held = flags&flagRevoked != 0, flags&flagGuarded != 0, state.Held(flags>>firstHeld)
 			c.all[keyOf(&r)] = r
 		case string(changeRemove):
 			delete(c.all, key{at.uint32(), at.string()})

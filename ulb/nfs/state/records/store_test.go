@@ -41,7 +41,7 @@ func must(t *testing.T, err error) {
 func TestRecordsOutliveTheServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "clients")
 	a := state.Record{Minor: 0, Owner: "host", Principal: "uid 0"}
-	b := state.Record{Minor: 1, Owner: "host", Principal: "gss x", Address: netip.MustParseAddr("2001:db8::"), Lease: 90 * time.Second, Revoked: true, Guarded: true}
+	b := state.Record{Minor: 1, Owner: "host", Principal: "gss x", Address: netip.MustParseAddr("2001:db8::"), Lease: 90 * time.Second, Revoked: true, Guarded: true, Held: state.HeldOpens | state.HeldDenials}
 	c := state.Record{Minor: 1, Owner: strings.Repeat("\x00\xff", 512), Principal: ""}
 	first := uint32(0)
 	for i, step := range []struct {

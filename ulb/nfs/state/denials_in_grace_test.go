@@ -1,0 +1,133 @@
+package state
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+	"github.com/nfsrdmad/nfsrdmad/vfs"
+)
+
+// While a client may still claim an open with a deny mode, the Manager lets no caller use a file
+// without an open. The records say whether there is such a client: if there is none, grace keeps
+// no such caller (RFC 8881 §8.4.2.1).
+func TestUseWithoutAnOpenInGrace(t *testing.T) {
+	fs := &struct{ vfs.FileSystem }{}
+	key := func(file int) FileKey { return FileKey{fs, fileKey(file).Handle} }
+	for minor := range uint32(2) {
+		introduced := func(t *testing.T, m *Manager) *Client {
+			if minor == 0 {
+				return v40(t, m, me())
+			}
+			return confirmed(t, m, me())
+		}
+		tries := func(t *testing.T, m *Manager, c *Client, file int, deny Access, claimed bool) (o Opening, s Status) {
+			t.Helper()
+			var first bool
+			if s, first = m.MayHold(c, deny, claimed); s != ok {
+				return o, s
+			}
+			if first {
+				if _, err := m.Record(c, deny, false); err != nil {
+					return o, delay
+				}
+			}
+			o, s = m.Open(&OpenArgs{Client: c, OwnerName: []byte("o"), Key: key(file), Access: AccessBoth, Deny: deny, Claimed: claimed})
+			if s == ok && o.Confirm {
+				_, s = m.ConfirmOpen(&Ref{ID: o.ID, Key: key(file)})
+			}
+			return o, s
+		}
+		completes := func(t *testing.T, m *Manager, c *Client) {
+			t.Helper()
+			if minor > 0 {
+				s, _ := m.ReclaimComplete(c, false)
+				is(t, "RECLAIM_COMPLETE", s, ok)
+			}
+		}
+		use := func(t *testing.T, m *Manager, file int, want error) {
+			t.Helper()
+			for _, u := range [...]Use{UseRead, UseWrite, UseRemove} {
+				if err := m.Guard(fs, key(file).Handle, u, true); !errors.Is(err, want) {
+					t.Errorf("minor version %d, use %d of file %d: %v, not %v", minor, u, file, err, want)
+				}
+			}
+			if m.Guards() != (want != nil) && file != 2 {
+				t.Errorf("a caller looks up the file: %v", m.Guards())
+			}
+		}
+		opens := func(deny Access) life {
+			return func(t *testing.T, m *Manager) {
+				c := introduced(t, m)
+				completes(t, m, c)
+				_, s := tries(t, m, c, 1, 0, false)
+				is(t, "OPEN", s, ok)
+				if deny != 0 {
+					_, s := tries(t, m, c, 2, deny, false)
+					is(t, "OPEN with a deny mode", s, ok)
+				}
+			}
+		}
+		ends := func(t *testing.T, m *Manager, c *Client) {
+			completes(t, m, c)
+			if minor == 0 {
+				pass(leaseTime + 1)
+			}
+			pass(1)
+			if m.InGrace() {
+				t.Error("grace goes on")
+			}
+		}
+		lives(t, &disk{}, opens(0), func(t *testing.T, m *Manager) {
+			use(t, m, 1, nil)
+			c := introduced(t, m)
+			_, s := tries(t, m, c, 1, AccessWrite, true)
+			is(t, "a claim of what the client never held", s, nfs4wire.NFS4ErrReclaimBad)
+			_, s = tries(t, m, c, 1, 0, true)
+			is(t, "its claim", s, ok)
+			use(t, m, 1, nil)
+		})
+		lives(t, &disk{}, opens(AccessBoth), func(t *testing.T, m *Manager) {
+			use(t, m, 1, ErrGrace)
+			c := introduced(t, m)
+			_, s := tries(t, m, c, 2, AccessBoth, true)
+			is(t, "its claim", s, ok)
+			use(t, m, 1, ErrGrace)
+			ends(t, m, c)
+			use(t, m, 2, ErrDenied)
+		}, func(t *testing.T, m *Manager) {
+			use(t, m, 1, ErrGrace)
+			c := introduced(t, m)
+			_, s := tries(t, m, c, 1, 0, true)
+			is(t, "its claim", s, ok)
+			ends(t, m, c)
+			use(t, m, 1, nil)
+		}, func(t *testing.T, m *Manager) {
+			if minor == 0 {
+				use(t, m, 1, ErrGrace) // such a client never says that it has claimed all
+			} else {
+				use(t, m, 1, nil)
+			}
+		})
+		lives(t, &disk{records: map[name]Record{{minor, "client"}: {Minor: minor, Owner: "client", Principal: "me"}}}, func(t *testing.T, m *Manager) {
+			use(t, m, 1, ErrGrace) // an earlier version wrote the record
+			pass(2 * leaseTime)
+			use(t, m, 1, nil)
+		})
+		d := &disk{}
+		lives(t, d, func(t *testing.T, m *Manager) {
+			opens(0)(t, m)
+			c := m.clients.byName[name{minor, "client"}].confirmed
+			d.breakDown(true)
+			_, s := tries(t, m, c, 1, 0, false)
+			is(t, "OPEN that the record covers", s, ok)
+			_, s = tries(t, m, c, 2, AccessWrite, false)
+			is(t, "OPEN with a deny mode that is not recorded", s, delay)
+			d.breakDown(false)
+			_, s = tries(t, m, c, 2, AccessWrite, false)
+			is(t, "OPEN with a deny mode", s, ok)
+		}, func(t *testing.T, m *Manager) {
+			use(t, m, 1, ErrGrace)
+		})
+	}
+}
