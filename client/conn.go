@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"sync"
 
 	"github.com/nfsrdmad/nfsrdmad/mem"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
@@ -35,9 +34,6 @@ type Conn struct {
 
 	tcp  *tcp.Conn
 	rdma *rdma.Client
-	// setup is the last set-up of the Conn's own software RNIC.
-	mu    sync.Mutex
-	setup *iwarp.Setup
 }
 
 // Dial connects to t. ctx bounds the connecting, not the connection. If the host
@@ -96,15 +92,11 @@ func (c *Conn) dialTCP(ctx context.Context, back *calls) error {
 func (c *Conn) dialRDMA(ctx context.Context, back *calls) error {
 	p := c.target.Provider
 	if p == nil {
-		rnic := iwarp.Config{Event: c.event}
-		if c.target.NoCRC {
-			rnic.CRC = iwarp.CRCOff
-		}
-		device, err := iwarp.New(rnic)
+		own, err := providers.Open(providers.IWARP, providers.Config{})
 		if err != nil {
 			return err
 		}
-		p = device
+		p = own
 	}
 	config := rdma.DialConfig{
 		Credits:            c.target.Depth,
@@ -122,25 +114,6 @@ func (c *Conn) dialRDMA(ctx context.Context, back *calls) error {
 	}
 	c.rdma, c.bare, c.caller, c.close = k, k, k, func() { k.Close() }
 	return nil
-}
-
-func (c *Conn) event(e iwarp.Event) {
-	if e.Kind == iwarp.EventConnected {
-		c.mu.Lock()
-		c.setup = &e.Setup
-		c.mu.Unlock()
-	}
-}
-
-// Setup returns the set-up of the Conn's own software RNIC with the peer. ok is false if
-// the Conn has no such RNIC: over TCP, or with a Target.Provider.
-func (c *Conn) Setup() (s iwarp.Setup, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.setup == nil {
-		return iwarp.Setup{}, false
-	}
-	return *c.setup, true
 }
 
 // Info describes the RPC-over-RDMA connection. ok is false over TCP, and while a lost

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -41,15 +43,19 @@ func TestLostConnection(t *testing.T) {
 	}
 }
 
-// A Conn's own software RNIC asks for CRCs unless it is told not to; the server
-// leaves it to the peer (IW-306, IW-307).
+// The software RNIC asks for CRCs unless it is told not to; the server leaves it to the
+// peer (IW-306, IW-307).
 func TestTargetCRC(t *testing.T) {
 	s := testserver.Start(t)
-	for _, without := range []bool{false, true} {
+	off, err := providers.Open(providers.IWARP, providers.Config{CRC: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, provider := range []rdmacm.Provider{nil, off} {
 		target := s.Targets()["iwarp"]
-		target.NoCRC = without
-		if setup, ok := testserver.Dial(t, target).Setup(); !ok || setup.CRC == without {
-			t.Errorf("NoCRC %v: CRC %v, known %v", without, setup.CRC, ok)
+		target.Provider = provider
+		if i, ok := testserver.Dial(t, target).Info(); !ok || i.Carrier.MPA == nil || i.Carrier.MPA.CRC != (provider == nil) {
+			t.Errorf("asked by default: %v; carried by %+v", provider == nil, i.Carrier)
 		}
 	}
 }

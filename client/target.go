@@ -51,11 +51,9 @@ type Target struct {
 	Host string
 	// Port; 0 means the transport's own.
 	Port int
-	// Provider connects over RDMA. If it is nil, the Conn makes a software RNIC of its own.
+	// Provider connects over RDMA: see package providers. If it is nil, the Conn makes a
+	// software RNIC of its own, which asks for CRCs.
 	Provider rdmacm.Provider
-	// NoCRC: the Conn's own software RNIC does not ask for CRCs, and the server
-	// decides whether there are any. Without NoCRC it asks for them.
-	NoCRC bool
 	// Cred goes with each call; the zero value is AUTH_NONE. See Self.
 	Cred rpc.AuthBytes
 	// Security, unless nil, protects calls by RPCSEC_GSS instead, except those of MOUNT.

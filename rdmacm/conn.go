@@ -28,6 +28,8 @@ type Limits struct {
 type Conn interface {
 	Peer() netip.AddrPort
 	Local() netip.AddrPort
+	// Carrier describes what carries the connection.
+	Carrier() Carrier
 	Limits() Limits
 	// PeerPrivateData is the private data that the peer's ULP sent at set-up.
 	PeerPrivateData() []byte

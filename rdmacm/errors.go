@@ -13,6 +13,13 @@ var (
 	ErrFlushed = errors.New("rdmacm: work flushed by the end of the connection")
 	// ErrAborted: this side aborted the connection.
 	ErrAborted = errors.New("rdmacm: connection aborted")
+	// ErrSetup: a peer answered and no connection came of it, because it does not speak the
+	// provider's protocol, did not go on, or cannot be agreed with. A refusal by the peer
+	// is a RejectedError instead.
+	ErrSetup = errors.New("rdmacm: connection set-up failed")
+	// ErrNoAgreement: both sides speak the protocol and want different things. It is an
+	// ErrSetup.
+	ErrNoAgreement = fmt.Errorf("%w: no agreement with the peer", ErrSetup)
 	// ErrReadDepth: more RDMA Reads posted than Conn.ReadDepth allows.
 	ErrReadDepth = errors.New("rdmacm: more RDMA Reads than the peer allows")
 	// ErrTimeout: the peer did not take part in time.

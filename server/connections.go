@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
@@ -68,8 +68,8 @@ func (s *Server) seatEvent(e census.Event) {
 		zap.String("reason", e.Why.String()), zap.Stringer("stage", e.Stage), zap.Duration("age", e.Age.Round(time.Millisecond)), zap.NamedError("because", e.Why))
 }
 
-// rdmaEvent is iwarp.Config.Event.
-func (s *Server) rdmaEvent(e iwarp.Event) {
+// rdmaEvent is providers.Config.Event.
+func (s *Server) rdmaEvent(e rdmacm.Event) {
 	s.connectionEvent("rdma", e.Kind.String(), e.Peer, e.Err, e.Fault() && !errors.Is(e.Err, rdma.ErrServerClosed))
 }
 

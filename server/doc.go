@@ -3,7 +3,7 @@
 // this package logs and exports metrics.
 //
 // Each kind of part has one registry: settings (keys of the configuration), exportOptions,
-// transports, softwareRNIC (the provider), programs and metrics. Help texts, checks and their
+// transports, programs and metrics. Help texts, checks and their
 // errors, doctor, metrics and the tables of docs/configuration.md and docs/running.md are
 // generated from the entries.
 //

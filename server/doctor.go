@@ -57,10 +57,7 @@ func Findings(cfg *Config) []Finding {
 		all = append(all, findPorts(t.carriedBy, *t.listen(cfg))...)
 	}
 	all = append(all, findState(cfg), findRpcbind())
-	for _, find := range softwareRNIC.findings {
-		all = append(all, find())
-	}
-	return all
+	return append(all, findDevices(), findSIW())
 }
 
 func findKernel() Finding {

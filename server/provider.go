@@ -1,74 +1,72 @@
 package server
 
 import (
+	"slices"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// A provider is an entry of the registry: an implementation of RDMA.
-type provider struct {
-	// settings are its keys in the configuration.
-	settings []setting
-	// findings report for doctor what this machine has for it.
-	findings []func() Finding
-	open     func(*Server) (rdmaDevice, error)
+// auto is the software RNIC, and beside it RDMA devices if the machine has some.
+const auto = "auto"
+
+// softwareSettings are the keys of the software RNIC.
+var softwareSettings = []setting{
+	choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
+		"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer` for leaving it to the peer. When either side asks, both do it. Linux's siw does not ask"),
+	{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
+		meaning: "frames sent: `auto` makes them as large as the standard allows, the cheapest for peers in software, or, with CRCs, as fits a TCP segment; `mss` fits each into a TCP segment, as adapters in hardware may insist; or a number of bytes from 128 to 64768"},
 }
 
-// An rdmaDevice is an open provider.
-type rdmaDevice interface {
-	rdmacm.Provider
-	// traffic returns its own counters, besides those of the transport.
-	traffic() traffic
+// providers returns the names of the providers to open.
+func (c *Config) providers() []string {
+	switch name := string(c.RNIC.Provider); {
+	case name != auto:
+		return []string{name}
+	case providers.ServesDevices():
+		return providers.Names()
+	}
+	return []string{providers.IWARP}
 }
 
-// softwareRNIC is iWARP in user space, over TCP. It needs no hardware.
-var softwareRNIC = provider{
-	settings: []setting{
-		choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
-			"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer` for leaving it to the peer. When either side asks, both do it. Linux's siw does not ask"),
-		{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
-			meaning: "frames sent: `auto` makes them as large as the standard allows, the cheapest for peers in software, or, with CRCs, as fits a TCP segment; `mss` fits each into a TCP segment, as adapters in hardware may insist; or a number of bytes from 128 to 64768"},
-	},
-	findings: []func() Finding{findDevices, findSIW},
-	open:     openSoftwareRNIC,
+// keepThreadsClean runs before any file system is opened. A thread that has once acted as a client
+// can no longer call verbs (the kernel compares its credentials with those of the descriptor's
+// opener), so a server with devices must keep some threads clean from the start.
+func (s *Server) keepThreadsClean() {
+	if s.providers = s.cfg.providers(); slices.Contains(s.providers, providers.Verbs) {
+		local.KeepThreadsClean()
+	}
 }
 
-type softwareDevice struct{ *iwarp.Provider }
-
-func openSoftwareRNIC(s *Server) (rdmaDevice, error) {
-	cfg := iwarp.Config{
-		StallTimeout: time.Duration(s.cfg.Limits.StallTimeout), SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout),
-		Census: s.census, Event: s.rdmaEvent,
+// openProviders opens what carries RDMA, as configured. Under auto the server runs without devices
+// if they cannot be opened.
+func (s *Server) openProviders() (all []providers.Provider, err error) {
+	cfg := providers.Config{
+		CRC: string(s.cfg.RNIC.CRC), FPDU: s.cfg.RNIC.FPDU,
+		SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
+		Census: s.census, Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
+		BesideIWARP: slices.Contains(s.providers, providers.IWARP),
+		Arena: func() (arena []byte) {
+			_ = s.pool.OnArena(func(a []byte) error {
+				arena = a
+				return nil
+			})
+			return arena
+		},
 	}
-	var err error
-	if cfg.CRC, err = iwarp.ParseCRCMode(string(s.cfg.RNIC.CRC)); err != nil {
-		return nil, err
+	for _, name := range s.providers {
+		p, err := providers.Open(name, cfg)
+		switch {
+		case err == nil:
+			all = append(all, p)
+		case len(all) == 0:
+			return nil, err
+		default:
+			s.log.Warn("RDMA devices are not served, the software RNIC is", zap.Error(err))
+		}
 	}
-	if cfg.MaxFPDU, err = iwarp.ParseFPDUSize(s.cfg.RNIC.FPDU); err != nil {
-		return nil, err
-	}
-	p, err := iwarp.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return softwareDevice{p}, nil
-}
-
-func (d softwareDevice) traffic() traffic {
-	c := d.Counters()
-	return traffic{malformed: []count{
-		{"setup", c.SetupFailed + c.Rejected},
-		{"terminate_sent", total(c.TerminatesOut)}, {"terminate_received", total(c.TerminatesIn)}, {"empty", c.EmptyEnds},
-	}}
-}
-
-// total returns the sum over all causes.
-func total(by map[wire.Cause]uint64) (sum uint64) {
-	for _, n := range by {
-		sum += n
-	}
-	return sum
+	return all, nil
 }

@@ -33,14 +33,14 @@ const housekeeping = 5 * time.Second
 type Server struct {
 	cfg *Config
 	log *zap.Logger
-	// devices: the server opens RDMA devices, in addition to the software RNIC or instead of it.
-	devices bool
-	state   *stateDir
-	trees   *trees // nil if the exports bring their own file systems
-	offers  *offers
-	pool    *mem.Pool
-	rpc     *rpc.Server
-	gss     *gss.Server
+	// providers are the names of what carries RDMA.
+	providers []string
+	state     *stateDir
+	trees     *trees // nil if the exports bring their own file systems
+	offers    *offers
+	pool      *mem.Pool
+	rpc       *rpc.Server
+	gss       *gss.Server
 	// checkKeytab warns if the keytab that exports need cannot be used.
 	checkKeytab func()
 	// initiators make contexts with clients for callbacks.

@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 )
 
 // settings are all keys of the configuration, in the order of documentation and checks.
-var settings = slices.Concat(whereToListen(), daemonSettings, softwareRNIC.settings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
+var settings = slices.Concat(whereToListen(), daemonSettings, softwareSettings, rdmaSettings, limitSettings, nfsSettings, kerberosSettings, exportSettings)
 
 func whereToListen() (all []setting) {
 	for i := range transports {
@@ -61,7 +62,7 @@ var daemonSettings = []setting{
 
 // rdmaSettings concern RDMA connections with any provider.
 var rdmaSettings = []setting{
-	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, []string{"auto", "verbs", "iwarp"},
+	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{auto}, providers.Names()),
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
 		"what carries RDMA. `iwarp` is the software RNIC, which needs no device. `verbs` is the machine's RDMA devices, by librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and beside it each device other than siw, where the program was built for devices and the libraries are installed; a line in the log says which").flagged("rdma-provider"),
 	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,

@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 )
 
 // rdmaCarrier is RPC-over-RDMA on a provider.
 type rdmaCarrier struct {
-	server  *rdma.Server
-	devices []rdmaDevice
+	server    *rdma.Server
+	providers []providers.Provider
 }
 
 func openRDMA(s *Server) (carrier, error) {
-	devices, err := s.openDevices()
+	opened, err := s.openProviders()
 	if err != nil {
 		return nil, err
 	}
@@ -32,11 +32,11 @@ func openRDMA(s *Server) (carrier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rdmaCarrier{server, devices}, nil
+	return &rdmaCarrier{server, opened}, nil
 }
 
 func dialRDMA(ctx context.Context, at netip.AddrPort) (rpc.Client, error) {
-	device, err := iwarp.New(iwarp.Config{})
+	device, err := providers.Open(providers.IWARP, providers.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +60,14 @@ func (c *rdmaCarrier) listen(addr netip.AddrPort) (*listener, error) {
 		}
 		return err
 	}
-	for _, d := range c.devices {
-		l, err := d.Listen(addr)
+	for _, p := range c.providers {
+		l, err := p.Listen(addr)
 		if err != nil {
 			end()
-			return nil, listenError("RDMA ("+d.Name()+")", addr, err)
+			return nil, listenError("RDMA ("+p.Name()+")", addr, err)
 		}
 		all = append(all, l)
-		addr = l.Addr() // later devices use the port that the first one got
+		addr = l.Addr() // later providers use the port that the first one got
 	}
 	return &listener{addr: addr, close: end, serve: func() error {
 		var running errgroup.Group
@@ -84,8 +84,10 @@ func (c *rdmaCarrier) close() error                       { return c.server.Clos
 func (c *rdmaCarrier) traffic() traffic {
 	st := c.server.Stats()
 	var faults, malformed []count
-	for _, d := range c.devices {
-		malformed = append(malformed, d.traffic().malformed...)
+	for _, p := range c.providers {
+		for _, f := range p.Faults() {
+			malformed = append(malformed, count{f.What, f.N})
+		}
 	}
 	for f := range rdma.Faults() {
 		faults = append(faults, count{f.String(), uint64(st.Count(f))})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma/wire"
@@ -21,7 +21,17 @@ const noPrivateDataNote = "The server sent no RPC-over-RDMA private data (RFC 87
 
 // late reports that an error is a time-out.
 func late(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, rdmacm.ErrTimeout)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, rdmacm.ErrTimeout) ||
+		errors.Is(err, syscall.ETIMEDOUT)
+}
+
+// protocol returns the protocol that the target's provider speaks, as far as it is known before
+// there is a connection.
+func protocol(t client.Target) string {
+	if p := t.Provider; p != nil && p.Name() != providers.IWARP {
+		return "RDMA"
+	}
+	return "iWARP"
 }
 
 // dialFault returns a sentence that explains why a connection failed.
@@ -41,14 +51,15 @@ func dialFault(t client.Target, err error) string {
 			return fmt.Sprintf("The server at %s rejected the connection, with RPC-over-RDMA private data (inline sizes %d and %d).", at, p.SendSize, p.ReceiveSize)
 		}
 		return fmt.Sprintf("The server at %s rejected the connection.", at)
-	case late(err) && errors.Is(err, iwarp.ErrSetup):
+	case errors.Is(err, syscall.ENODEV):
+		return fmt.Sprintf("No RDMA device of this machine leads to %s: see 'rdma link', and 'nfsrdmad doctor'.", t.Host)
+	case late(err) && errors.Is(err, rdmacm.ErrSetup):
 		return fmt.Sprintf("%s takes TCP connections but does not answer MPA's request in time: it is not iWARP, or overloaded.", at)
 	case late(err):
 		return fmt.Sprintf("%s does not answer: no host, or a firewall that drops.", at)
-	case errors.Is(err, iwarp.ErrSetup):
-		if _, terminated := errors.AsType[*iwarp.TerminateError](err); terminated {
-			return fmt.Sprintf("%s speaks iWARP, but the two sides cannot agree on a connection.", at)
-		}
+	case errors.Is(err, rdmacm.ErrNoAgreement):
+		return fmt.Sprintf("%s speaks iWARP, but the two sides cannot agree on a connection.", at)
+	case errors.Is(err, rdmacm.ErrSetup):
 		return fmt.Sprintf("%s takes TCP connections but does not speak iWARP: an RDMA listener is not there.", at)
 	}
 	return fmt.Sprintf("No connection to %s.", at)
@@ -69,12 +80,12 @@ func callFault(t client.Target, err error) string {
 	case isReply && re.Denied:
 		return fmt.Sprintf("The server at %s does not speak RPC version 2: it offers %d to %d.", at, re.Low, re.High)
 	case late(err) && t.Transport == client.RDMA:
-		return fmt.Sprintf("%s speaks iWARP but does not answer RPC-over-RDMA calls in time.", at)
+		return fmt.Sprintf("%s speaks %s but does not answer RPC-over-RDMA calls in time.", at, protocol(t))
 	case late(err):
 		return fmt.Sprintf("%s takes TCP connections but does not answer RPC calls in time: not an NFS server, or overloaded.", at)
 	case errors.Is(err, rpc.ErrCallLost), errors.Is(err, io.EOF):
 		if t.Transport == client.RDMA {
-			return fmt.Sprintf("%s speaks iWARP but ended the connection on an RPC-over-RDMA call.", at)
+			return fmt.Sprintf("%s speaks %s but ended the connection on an RPC-over-RDMA call.", at, protocol(t))
 		}
 		return fmt.Sprintf("%s takes TCP connections but does not speak RPC: it ended the connection on a call.", at)
 	}

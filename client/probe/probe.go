@@ -67,6 +67,7 @@ type Listener struct {
 	Notes []string `json:"notes,omitempty"`
 
 	Connect  time.Duration `json:"connect_ns,omitempty"`
+	Carrier  *Carrier      `json:"carrier,omitempty"`
 	IWARP    *IWARP        `json:"iwarp,omitempty"`
 	RPCRDMA  *RPCRDMA      `json:"rpcrdma,omitempty"`
 	Programs []Program     `json:"programs,omitempty"`
@@ -180,7 +181,7 @@ func (b *prober) fault(sentence string, err error) {
 // look asks the server that b is connected to for its programs and times.
 func (b *prober) look(ctx context.Context) {
 	if b.target.Transport == client.RDMA {
-		b.describeIWARP()
+		b.describeCarrier()
 	}
 	for _, p := range probedPrograms {
 		found, err := b.scan(ctx, p)

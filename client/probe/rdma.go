@@ -1,6 +1,12 @@
 package probe
 
-import "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
+// Carrier names what carries the calls on this side: the provider, its device if it has one, and
+// the protocol ("iWARP", "InfiniBand" or "RoCE").
+type Carrier struct {
+	Provider string `json:"provider"`
+	Device   string `json:"device,omitempty"`
+	Protocol string `json:"protocol"`
+}
 
 // IWARP holds the parameters that the two RNICs agreed on (RFC 5044, RFC 6581).
 type IWARP struct {
@@ -38,22 +44,14 @@ type RPCRDMA struct {
 	Credits            uint32 `json:"credits"`
 }
 
-// rtrNames are the forms of the ready-to-receive message (RFC 6581 §9.2).
-var rtrNames = map[wire.RTR]string{wire.RTRSend: "send", wire.RTRWrite: "write", wire.RTRRead: "read"}
-
-func (b *prober) describeIWARP() {
-	s, ok := b.conn.Setup()
+func (b *prober) describeCarrier() {
+	i, ok := b.conn.Info()
 	if !ok {
 		return
 	}
-	d := &IWARP{
-		Revision: uint8(s.Revision), Enhanced: s.Enhanced, CRC: s.CRC, Markers: s.Markers,
-		PeerIRD: s.PeerIRD, PeerORD: s.PeerORD, IRD: s.IRD, ORD: s.ORD, PeerToPeer: s.PeerToPeer,
-	}
-	if s.PeerToPeer {
-		d.RTR = rtrNames[s.RTR]
-	}
-	b.out.IWARP = d
+	c := i.Carrier
+	b.out.Carrier = &Carrier{Provider: c.Provider, Device: c.Device, Protocol: c.Protocol}
+	b.out.IWARP = (*IWARP)(c.MPA)
 }
 
 func (b *prober) describeRPCRDMA() {

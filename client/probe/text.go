@@ -63,6 +63,9 @@ func (t *Listener) print(w io.Writer) {
 	if t.Connect > 0 {
 		line("connected in", "%v", t.Connect.Round(time.Microsecond))
 	}
+	if c := t.Carrier; c != nil {
+		line("carried by", "%s, provider %s%s", c.Protocol, c.Provider, choose(c.Device != "", ", device "+c.Device, ""))
+	}
 	if d := t.IWARP; d != nil {
 		line("MPA", "revision %d%s, CRC %s, markers %s", d.Revision, choose(d.Enhanced, " enhanced", ""), onOff(d.CRC), onOff(d.Markers))
 		if d.PeerToPeer {

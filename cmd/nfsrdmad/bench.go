@@ -27,6 +27,7 @@ func benchCommand() *cobra.Command {
 		uid, gid       int
 		asJSON         bool
 		sec            securityFlags
+		rdma           providerFlags
 	)
 	c := &cobra.Command{
 		Use:   "bench HOST:/export",
@@ -58,6 +59,9 @@ a file that is there, and its CLOSE.
 			if err := checkBench(&cfg, int64(size), int64(fileSize), c.Flags().Changed("duration")); err != nil {
 				return usageError{err}
 			}
+			if cfg.Provider, err = rdma.open(cfg.Transport); err != nil {
+				return err
+			}
 			if cfg.Security, err = sec.security(); err != nil {
 				return err
 			}
@@ -75,7 +79,7 @@ a file that is there, and its CLOSE.
 	f.StringVar(&transport, "transport", "tcp", "tcp or rdma")
 	f.StringVar(&cfg.NFS, "nfs", "3", "version of NFS: 3, 4.1 or 4.2")
 	f.BoolVar(&cfg.NoAttributes, "no-attributes", false, "by NFS version 4, READ and WRITE without GETATTR")
-	f.BoolVar(&cfg.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
+	rdma.add(f)
 	f.IntVar(&cfg.Port, "port", 0, "the server's port (default 2049 for tcp, 20049 for rdma)")
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.StringVar(&cfg.Workload, "workload", "read", "what to do: "+strings.Join(bench.Workloads(), ", ")+"; by NFS version 4: "+strings.Join(bench.Workloads4(), ", "))

@@ -29,11 +29,12 @@ func probeCommand() *cobra.Command {
 		timeout   time.Duration
 		mountPort int
 		sec       securityFlags
+		rdma      providerFlags
 	)
 	c := &cobra.Command{
 		Use:   "probe HOST[:PORT]",
 		Short: "Tell what a server speaks, over RDMA and TCP",
-		Long: `Tell what a server speaks: iWARP and RPC-over-RDMA parameters, RPC programs and
+		Long: `Tell what a server speaks: parameters of RDMA and RPC-over-RDMA, RPC programs and
 versions, exports and round-trip times, with a sentence on what is wrong.
 
 Without --transport both are tried, and the exit status is 0 where NFS is served
@@ -58,6 +59,9 @@ where that succeeds. ` + securityHelp,
 					return usageError{fmt.Errorf("--transport: %w, both", err)}
 				}
 				cfg.Transports = []client.Transport{t}
+			}
+			if cfg.Provider, err = rdma.open(cfg.Transports...); err != nil {
+				return err
 			}
 			if cfg.Security, err = sec.security(); err != nil {
 				return err
@@ -86,6 +90,7 @@ where that succeeds. ` + securityHelp,
 	f.StringVar(&transport, "transport", "", "tcp, rdma or both")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	durationVar(f, &timeout, "timeout", 5*time.Second, time.Millisecond, time.Hour, "how long each step may take")
+	rdma.add(f)
 	sec.add(f)
 	f.IntVar(&mountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	return c

@@ -22,6 +22,7 @@ func relayCommand() *cobra.Command {
 		listen, portmap []string
 		verbose, share  bool
 		sec             securityFlags
+		rdma            providerFlags
 	)
 	c := &cobra.Command{
 		Use:   "relay --listen ADDR:PORT HOST[:PORT]",
@@ -50,6 +51,9 @@ any. ` + securityHelp,
 			if len(listen) == 0 {
 				return usageError{errors.New("--listen is missing: where clients are to connect, such as 127.0.0.1:2049")}
 			}
+			if cfg.Target.Provider, err = rdma.open(cfg.Target.Transport); err != nil {
+				return err
+			}
 			if cfg.Target.Security, err = sec.security(); err != nil {
 				return err
 			}
@@ -76,7 +80,7 @@ any. ` + securityHelp,
 	f := c.Flags()
 	f.StringArrayVar(&listen, "listen", nil, "address to take calls on: ADDR:PORT or :PORT; repeatable")
 	f.StringArrayVar(&portmap, "rpcbind-listen", nil, "address to answer rpcbind's questions on as well, such as :111; repeatable")
-	f.BoolVar(&cfg.Target.NoCRC, "no-crc", false, "over iWARP, do not ask for CRCs (the server may)")
+	rdma.add(f)
 	f.IntVar(&cfg.MountPort, "mount-port", 0, "TCP port of the server's MOUNT service (default: ask the server, then its rpcbind)")
 	f.IntVar(&cfg.Calls, "calls", 128, "calls under way for each client")
 	durationVar(f, &cfg.Timeout, "timeout", 30*time.Second, time.Millisecond, time.Hour, "how long connecting to the server may take")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
@@ -133,7 +134,7 @@ type Config struct {
 	Rings int
 	// The provider calls Event for each event of a connection, from any goroutine. Event
 	// must not block.
-	Event func(Event)
+	Event func(rdmacm.Event)
 }
 
 // RingSize is the length of a receive ring, in bytes.

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
 // An endpoint holds the fields that all parts of a connection share. They do not change
@@ -74,6 +75,22 @@ func (c *Conn) Done() <-chan struct{}   { return c.life.done }
 
 // Setup returns the parameters that the two sides agreed on.
 func (c *Conn) Setup() Setup { return c.agreed }
+
+// rtrNames are the forms of the ready-to-receive message (RFC 6581 §9.2).
+var rtrNames = map[wire.RTR]string{wire.RTRSend: "send", wire.RTRWrite: "write", wire.RTRRead: "read"}
+
+// Carrier implements rdmacm.Conn.
+func (c *Conn) Carrier() rdmacm.Carrier {
+	s := &c.agreed
+	m := &rdmacm.MPA{
+		Revision: uint8(s.Revision), Enhanced: s.Enhanced, CRC: s.CRC, Markers: s.Markers,
+		PeerIRD: s.PeerIRD, PeerORD: s.PeerORD, IRD: s.IRD, ORD: s.ORD, PeerToPeer: s.PeerToPeer,
+	}
+	if s.PeerToPeer {
+		m.RTR = rtrNames[s.RTR]
+	}
+	return rdmacm.Carrier{Provider: c.p.Name(), Protocol: "iWARP", MPA: m}
+}
 
 // Limits are those of the Provider.
 func (c *Conn) Limits() rdmacm.Limits { return c.p.Limits() }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
@@ -89,4 +90,22 @@ func (p *Provider) Counters() Counters {
 	s.TerminatesIn, s.TerminatesOut = maps.Clone(c.in), maps.Clone(c.out)
 	c.mu.Unlock()
 	return s
+}
+
+// Faults counts what peers did that a connection could not go on with.
+func (p *Provider) Faults() []rdmacm.Count {
+	c := p.Counters()
+	return []rdmacm.Count{
+		{What: "setup", N: c.SetupFailed + c.Rejected},
+		{What: "terminate_sent", N: total(c.TerminatesOut)}, {What: "terminate_received", N: total(c.TerminatesIn)},
+		{What: "empty", N: c.EmptyEnds},
+	}
+}
+
+// total returns the sum over all causes.
+func total(by map[wire.Cause]uint64) (sum uint64) {
+	for _, n := range by {
+		sum += n
+	}
+	return sum
 }

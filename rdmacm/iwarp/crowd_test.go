@@ -108,10 +108,10 @@ func TestSetUpsWithoutAnFPDU(t *testing.T) {
 // A connection for which there is no seat is closed before anything of it is read,
 // counted, and told by an event.
 func TestNoSeatFree(t *testing.T) {
-	events := make(chan Event, 10)
+	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
 	defer c.Close()
-	p := provider(t, Config{Census: c, Event: func(e Event) { events <- e }})
+	p := provider(t, Config{Census: c, Event: func(e rdmacm.Event) { events <- e }})
 	l := listen(t, p)
 	raw := rawpeer.Dial(t, l.Addr())
 	raw.WriteFrame(false, rawpeer.LinuxRequest())
@@ -127,7 +127,7 @@ func TestNoSeatFree(t *testing.T) {
 	r.Seat().Known()
 	wait(t, events)
 	rawpeer.Dial(t, l.Addr()).ReadEnd()
-	if e := wait(t, events); e.Kind != EventRefused || !errors.Is(e.Err, census.AddressFull) {
+	if e := wait(t, events); e.Kind != rdmacm.EventRefused || !errors.Is(e.Err, census.AddressFull) {
 		t.Errorf("event %v: %v", e.Kind, e.Err)
 	}
 	if n := p.Counters(); n.Refused != 1 || n.SetupFailed != 0 {
@@ -138,14 +138,14 @@ func TestNoSeatFree(t *testing.T) {
 // A set-up that loses its seat ends at once, whether it waits for the peer or for
 // its own side, and leaves it.
 func TestSetupLosesItsSeat(t *testing.T) {
-	events := make(chan Event, 10)
+	events := make(chan rdmacm.Event, 10)
 	c := census.New(census.Config{Seats: 1})
 	defer c.Close()
-	l := listen(t, provider(t, Config{Census: c, Event: func(e Event) { events <- e }}))
+	l := listen(t, provider(t, Config{Census: c, Event: func(e rdmacm.Event) { events <- e }}))
 	lost := func(raw *rawpeer.Peer) {
 		t.Helper()
 		raw.ReadEnd()
-		if e := wait(t, events); e.Kind != EventSetupFailed || !errors.Is(e.Err, census.Evicted) {
+		if e := wait(t, events); e.Kind != rdmacm.EventSetupFailed || !errors.Is(e.Err, census.Evicted) {
 			t.Errorf("event %v: %v", e.Kind, e.Err)
 		}
 	}

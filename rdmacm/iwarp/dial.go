@@ -32,19 +32,19 @@ func (p *Provider) Dial(ctx context.Context, addr netip.AddrPort, param rdmacm.C
 		c.life.start()
 		return c, nil
 	}
-	kind := EventSetupFailed
+	kind := rdmacm.EventSetupFailed
 	if _, ok := errors.AsType[*rdmacm.RejectedError](err); ok {
-		kind = EventRejected
+		kind = rdmacm.EventRejected
 		p.counters.rejected.Add(1)
 	} else {
 		p.counters.setupFailed.Add(1)
 	}
-	p.event(Event{Kind: kind, Peer: addr, Err: err})
+	p.event(rdmacm.Event{Kind: kind, Peer: addr, Err: err})
 	return nil, err
 }
 
 // errRevision: the peer may accept revision 1.
-var errRevision = fmt.Errorf("%w: peer does not take part in MPA revision 2", ErrSetup)
+var errRevision = fmt.Errorf("%w: peer does not take part in MPA revision 2", rdmacm.ErrSetup)
 
 func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.ConnParam, rev wire.Revision) (*Conn, error) {
 	var d net.Dialer
@@ -63,9 +63,9 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 		sock.Close()
 		if ctx.Err() != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, fmt.Errorf("%w: %w: %w", ErrSetup, rdmacm.ErrTimeout, ctx.Err())
+				return nil, fmt.Errorf("%w: %w: %w", rdmacm.ErrSetup, rdmacm.ErrTimeout, ctx.Err())
 			}
-			return nil, fmt.Errorf("%w: %w", ErrSetup, ctx.Err())
+			return nil, fmt.Errorf("%w: %w", rdmacm.ErrSetup, ctx.Err())
 		}
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	var f *frame
 	_, err := sock.Write(appendFrame(h, data, param.PrivateData))
 	if err != nil {
-		err = fmt.Errorf("%w: request: %w", ErrSetup, err)
+		err = fmt.Errorf("%w: request: %w", rdmacm.ErrSetup, err)
 	} else {
 		f, err = readFrame(sock, true)
 	}
@@ -112,7 +112,7 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 		if !f.enhanced {
 			return nil, errRevision
 		}
-		return nil, fmt.Errorf("%w: %v: enhanced reply to a plain request", ErrSetup, f.MPAHeader)
+		return nil, fmt.Errorf("%w: %v: enhanced reply to a plain request", rdmacm.ErrSetup, f.MPAHeader)
 	}
 	s := Setup{
 		Revision: f.Revision, Enhanced: f.enhanced,
@@ -128,7 +128,7 @@ func (p *Provider) initiate(sock *net.TCPConn, param *rdmacm.ConnParam, rev wire
 	}
 	c, err := newConn(p, sock, param, s, f.private)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSetup, p.refuse(sock, &s, wire.MPACatastrophic))
+		return nil, p.refuse(sock, &s, wire.MPACatastrophic)
 	}
 	switch {
 	case s.PeerToPeer:
@@ -184,7 +184,7 @@ func (p *Provider) refuse(sock *net.TCPConn, s *Setup, cause wire.Cause) error {
 		sock.SetReadDeadline(time.Now().Add(p.cfg.LingerTimeout))
 		io.Copy(io.Discard, sock)
 	}
-	return fmt.Errorf("%w: %w", ErrSetup, &TerminateError{Cause: cause})
+	return fmt.Errorf("%w: %w", rdmacm.ErrNoAgreement, &TerminateError{Cause: cause})
 }
 
 // putTerminate writes the FPDU of a Terminate message into b.

@@ -1,16 +1,11 @@
 package iwarp
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
-
-// ErrSetup is wrapped by every failure to set up a connection, except a refusal by the peer
-// (rdmacm.RejectedError) and a failure to connect TCP.
-var ErrSetup = errors.New("iwarp: connection set-up failed")
 
 // ErrEmpty ends a connection if the peer sends mostEmpty FPDUs without payload and
 // completes no message.

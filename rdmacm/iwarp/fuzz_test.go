@@ -32,7 +32,7 @@ func FuzzMPAFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, reply bool) {
 		got, err := readFrame(bytes.NewReader(b), reply)
 		if err != nil {
-			if !errors.Is(err, ErrSetup) {
+			if !errors.Is(err, rdmacm.ErrSetup) {
 				t.Fatalf("error %v", err)
 			}
 			return

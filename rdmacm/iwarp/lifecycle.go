@@ -37,7 +37,7 @@ type lifecycle struct {
 // start puts the connection into full operation.
 func (l *lifecycle) start() {
 	l.p.counters.connections.Add(1)
-	l.p.event(Event{Kind: EventConnected, Peer: l.peer, Local: l.local, Setup: l.agreed})
+	l.p.event(rdmacm.Event{Kind: rdmacm.EventConnected, Peer: l.peer})
 	l.startWatch()
 	if !l.responder && !l.p.cfg.ClientServer {
 		l.nudgeLater()
@@ -106,7 +106,7 @@ func (l *lifecycle) conclude() {
 	l.seat.Leave()
 	l.p.counters.connections.Add(-1)
 	l.p.counters.closed.Add(1)
-	l.p.event(Event{Kind: EventClosed, Peer: l.peer, Local: l.local, Setup: l.agreed, Err: err})
+	l.p.event(rdmacm.Event{Kind: rdmacm.EventClosed, Peer: l.peer, Err: err})
 	l.handler.Closed(err)
 	close(l.done)
 }

@@ -157,7 +157,7 @@ func (a *arrival) setUp() {
 		case l.requests <- &a.request:
 			return
 		case <-timer.C:
-			err = errors.Join(ErrSetup, rdmacm.ErrTimeout)
+			err = errors.Join(rdmacm.ErrSetup, rdmacm.ErrTimeout)
 		case <-l.closed:
 			err = net.ErrClosed
 		case <-a.lost:
@@ -165,7 +165,7 @@ func (a *arrival) setUp() {
 	}
 	select {
 	case <-a.lost:
-		err = fmt.Errorf("%w: %w", ErrSetup, a.why)
+		err = fmt.Errorf("%w: %w", rdmacm.ErrSetup, a.why)
 		if a.why == census.SlowSetup {
 			err = errors.Join(err, rdmacm.ErrTimeout)
 		}

@@ -40,6 +40,12 @@ func New(cfg Config) (*Provider, error) {
 // Name is "iwarp".
 func (p *Provider) Name() string { return "iwarp" }
 
+func (p *Provider) event(e rdmacm.Event) {
+	if p.cfg.Event != nil {
+		p.cfg.Event(e)
+	}
+}
+
 // Limits are the same for all connections.
 func (p *Provider) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: maxSend, MaxLocal: maxLocal, RemoteInvalidation: true}

@@ -53,7 +53,7 @@ func (r *request) Accept(p rdmacm.ConnParam) (rdmacm.Conn, error) {
 		_, err = r.sock.Write(appendFrame(h, data, p.PrivateData))
 	}
 	if err != nil {
-		err = fmt.Errorf("%w: reply: %w", ErrSetup, err)
+		err = fmt.Errorf("%w: reply: %w", rdmacm.ErrSetup, err)
 		r.fail(err)
 		return nil, err
 	}
@@ -125,11 +125,11 @@ func (r *request) nothingYet() error {
 		switch {
 		case err == unix.EAGAIN || err == unix.EINTR:
 		case err != nil:
-			peekErr = fmt.Errorf("%w: %w", ErrSetup, err)
+			peekErr = fmt.Errorf("%w: %w", rdmacm.ErrSetup, err)
 		case n == 0:
-			peekErr = fmt.Errorf("%w: %w", ErrSetup, io.ErrUnexpectedEOF)
+			peekErr = fmt.Errorf("%w: %w", rdmacm.ErrSetup, io.ErrUnexpectedEOF)
 		default:
-			peekErr = fmt.Errorf("%w: peer sent more before the reply", ErrSetup)
+			peekErr = fmt.Errorf("%w: peer sent more before the reply", rdmacm.ErrSetup)
 		}
 	})
 	return errors.Join(err, peekErr)
@@ -139,8 +139,8 @@ func (r *request) nothingYet() error {
 // for at most LingerTimeout, because siw does not see a refusal that a FIN follows closely.
 func (r *request) Reject(private []byte) error {
 	if len(private) > rdmacm.MaxRejectData {
-		r.fail(ErrSetup)
-		return fmt.Errorf("%w: %d bytes of private data exceed %d", ErrSetup, len(private), rdmacm.MaxRejectData)
+		r.fail(rdmacm.ErrSetup)
+		return fmt.Errorf("%w: %d bytes of private data exceed %d", rdmacm.ErrSetup, len(private), rdmacm.MaxRejectData)
 	}
 	h := wire.MPAHeader{Reply: true, Revision: r.frame.Revision, Flags: wire.MPARejected}
 	h.Flags |= r.frame.Flags & wire.MPAChecksum
@@ -150,11 +150,11 @@ func (r *request) Reject(private []byte) error {
 	}
 	_, err := r.sock.Write(appendFrame(h, data, private))
 	r.p.counters.rejected.Add(1)
-	r.p.event(Event{Kind: EventRejected, Peer: r.peer, Local: r.local, Err: err})
+	r.p.event(rdmacm.Event{Kind: rdmacm.EventRejected, Peer: r.peer, Err: err})
 	if err != nil {
 		r.sock.Close()
 		r.seat.Leave()
-		return fmt.Errorf("%w: reply: %w", ErrSetup, err)
+		return fmt.Errorf("%w: reply: %w", rdmacm.ErrSetup, err)
 	}
 	r.sock.SetReadDeadline(time.Now().Add(r.p.cfg.LingerTimeout))
 	go func() {
@@ -170,11 +170,11 @@ func (r *request) fail(err error) {
 	r.sock.Close()
 	r.seat.Leave()
 	r.p.counters.setupFailed.Add(1)
-	r.p.event(Event{Kind: EventSetupFailed, Peer: r.peer, Local: r.local, Err: err})
+	r.p.event(rdmacm.Event{Kind: rdmacm.EventSetupFailed, Peer: r.peer, Err: err})
 }
 
 // refuse closes a connection that got no seat.
 func (r *request) refuse(why error) {
 	r.sock.Close()
-	r.p.event(Event{Kind: EventRefused, Peer: r.peer, Local: r.local, Err: why})
+	r.p.event(rdmacm.Event{Kind: rdmacm.EventRefused, Peer: r.peer, Err: why})
 }

@@ -42,26 +42,26 @@ type frame struct {
 func readFrame(r io.Reader, reply bool) (*frame, error) {
 	var head [wire.MPAHeaderSize]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return nil, fmt.Errorf("%w: start-up frame: %w", ErrSetup, err)
+		return nil, fmt.Errorf("%w: start-up frame: %w", rdmacm.ErrSetup, err)
 	}
 	h, err := wire.ParseMPAHeader(head[:])
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSetup, err)
+		return nil, fmt.Errorf("%w: %w", rdmacm.ErrSetup, err)
 	}
 	if h.Reply != reply {
-		return nil, fmt.Errorf("%w: %v where its counterpart was due", ErrSetup, h)
+		return nil, fmt.Errorf("%w: %v where its counterpart was due", rdmacm.ErrSetup, h)
 	}
 	if h.Revision < wire.Revision1 || h.Revision > wire.Revision2 {
-		return nil, fmt.Errorf("%w: %v: revision not spoken", ErrSetup, h)
+		return nil, fmt.Errorf("%w: %v: revision not spoken", rdmacm.ErrSetup, h)
 	}
 	f := &frame{MPAHeader: h, private: make([]byte, h.Length)}
 	// In revision 1 the bit for the enhanced data is reserved.
 	f.enhanced = h.Flags&wire.MPAEnhanced != 0 && h.Revision >= wire.Revision2
 	if f.enhanced && h.Length < wire.EnhancedSize {
-		return nil, fmt.Errorf("%w: %v: no room for the enhanced data", ErrSetup, h)
+		return nil, fmt.Errorf("%w: %v: no room for the enhanced data", rdmacm.ErrSetup, h)
 	}
 	if _, err := io.ReadFull(r, f.private); err != nil {
-		return nil, fmt.Errorf("%w: private data: %w", ErrSetup, err)
+		return nil, fmt.Errorf("%w: private data: %w", rdmacm.ErrSetup, err)
 	}
 	if f.enhanced {
 		f.data = wire.ParseEnhanced(f.private)
@@ -94,9 +94,9 @@ func checkParam(p *rdmacm.ConnParam, most int) error {
 	case p.Handler == nil:
 		panic("iwarp: ConnParam without Handler")
 	case len(p.PrivateData) > most:
-		return fmt.Errorf("%w: %d bytes of private data exceed %d", ErrSetup, len(p.PrivateData), most)
+		return fmt.Errorf("%w: %d bytes of private data exceed %d", rdmacm.ErrSetup, len(p.PrivateData), most)
 	case p.Receives < 0 || p.ReceiveSize < 0 || p.InboundReads < 0 || p.OutboundReads < 0:
-		return fmt.Errorf("%w: negative ConnParam", ErrSetup)
+		return fmt.Errorf("%w: negative ConnParam", rdmacm.ErrSetup)
 	}
 	return nil
 }

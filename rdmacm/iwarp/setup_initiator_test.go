@@ -121,7 +121,7 @@ func TestInitiatorTerminatesWhatItCannotAgreeTo(t *testing.T) {
 			}
 			raw.Conn.Close()
 			err := wait(t, dialed)
-			if e, ok := errors.AsType[*TerminateError](err); !ok || e.Cause != c.want || !errors.Is(err, ErrSetup) {
+			if e, ok := errors.AsType[*TerminateError](err); !ok || e.Cause != c.want || !errors.Is(err, rdmacm.ErrSetup) {
 				t.Errorf("dialed with %v", err)
 			}
 		})

@@ -34,9 +34,9 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 		"IW-401 revision 2, 1 byte of data": "4d504120494420526571204672616d65 1002 0001 00",
 	} {
 		t.Run(name, func(t *testing.T) {
-			events := make(chan Event, 1)
+			events := make(chan rdmacm.Event, 1)
 			// Not the time limit of the set-up closes it.
-			l := listen(t, provider(t, Config{SetupTimeout: time.Hour, Event: func(e Event) { events <- e }}))
+			l := listen(t, provider(t, Config{SetupTimeout: time.Hour, Event: func(e rdmacm.Event) { events <- e }}))
 			go func() {
 				if r, err := l.Accept(); err == nil {
 					t.Errorf("a request of %q reaches the ULP", r.PrivateData())
@@ -47,7 +47,7 @@ func TestResponderClosesOnBadRequests(t *testing.T) {
 			raw.WriteHex(request)
 			raw.CloseWrite()
 			raw.ReadEnd()
-			if e := wait(t, events); e.Kind != EventSetupFailed || !errors.Is(e.Err, ErrSetup) {
+			if e := wait(t, events); e.Kind != rdmacm.EventSetupFailed || !errors.Is(e.Err, rdmacm.ErrSetup) {
 				t.Errorf("event %v: %v", e.Kind, e.Err)
 			}
 		})
@@ -268,7 +268,7 @@ func TestResponderRefusesEarlyBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Accept(param(newTester())); !errors.Is(err, ErrSetup) {
+	if _, err := r.Accept(param(newTester())); !errors.Is(err, rdmacm.ErrSetup) {
 		t.Fatalf("accepted with %v", err)
 	}
 	raw.ReadEnd()
@@ -301,8 +301,8 @@ func TestResponderTakesFragments(t *testing.T) {
 // IW-318, IW-319: a peer that is mute, drips, or whose request is not taken is
 // dropped.
 func TestResponderSetupTimeout(t *testing.T) {
-	events := make(chan Event, 10)
-	l := listen(t, provider(t, Config{SetupTimeout: 50 * time.Millisecond, Event: func(e Event) { events <- e }}))
+	events := make(chan rdmacm.Event, 10)
+	l := listen(t, provider(t, Config{SetupTimeout: 50 * time.Millisecond, Event: func(e rdmacm.Event) { events <- e }}))
 	mute := rawpeer.Dial(t, l.Addr())
 	mute.ReadEnd()
 	wait(t, events)

@@ -169,8 +169,11 @@ func (c *Conn) Held() (messages, regions int) {
 	return c.unfreed, regions
 }
 
-func (c *Conn) Peer() netip.AddrPort    { return c.peer }
-func (c *Conn) Local() netip.AddrPort   { return c.local }
+func (c *Conn) Peer() netip.AddrPort  { return c.peer }
+func (c *Conn) Local() netip.AddrPort { return c.local }
+func (c *Conn) Carrier() rdmacm.Carrier {
+	return rdmacm.Carrier{Provider: c.provider.Name(), Protocol: "RDMA"}
+}
 func (c *Conn) PeerPrivateData() []byte { return c.peerData }
 func (c *Conn) ReadDepth() int          { return c.readDepth }
 func (c *Conn) Done() <-chan struct{}   { return c.done }

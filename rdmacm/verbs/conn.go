@@ -147,8 +147,10 @@ func (c *Conn) PeerPrivateData() []byte { return c.peerData }
 func (c *Conn) ReadDepth() int          { return c.readDepth }
 func (c *Conn) Done() <-chan struct{}   { return c.done }
 
-// Device is the name of the device that carries the connection, such as "mlx5_0".
-func (c *Conn) Device() string { return c.rnic.Name }
+// Carrier implements rdmacm.Conn.
+func (c *Conn) Carrier() rdmacm.Carrier {
+	return rdmacm.Carrier{Provider: c.p.Name(), Device: c.rnic.Name, Protocol: c.rnic.Protocol}
+}
 
 // seated is the Conn that has a seat, until a ULP holds it.
 type seated Conn

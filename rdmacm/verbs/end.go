@@ -126,6 +126,7 @@ func (c *Conn) limitLocked(d time.Duration) {
 
 // run is the connection's goroutine.
 func (c *Conn) run() {
+	c.p.event(rdmacm.Event{Kind: rdmacm.EventConnected, Peer: c.peer})
 	c.dev.Serve(c.ready)
 	c.conclude()
 }
@@ -344,6 +345,7 @@ func (c *Conn) conclude() {
 	c.over = true
 	c.comeBackLocked(true, flushed)
 	c.mu.Unlock()
+	c.p.event(rdmacm.Event{Kind: rdmacm.EventClosed, Peer: c.peer, Err: cause})
 	c.handler.Closed(cause)
 	close(c.done)
 	go func() {

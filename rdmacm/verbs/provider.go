@@ -27,6 +27,8 @@ type Config struct {
 	// Skip: listeners on all addresses leave these devices out. They look for addresses
 	// and devices that come and go once a second. nil: the kernel listens on all devices.
 	Skip func(d *device.Attributes) bool
+	// Event, unless nil, is called for each event of a connection. It must not block.
+	Event func(rdmacm.Event)
 	// Log is told what users of devices want to know. It may be nil.
 	Log func(text string)
 }
@@ -43,6 +45,7 @@ type Provider struct {
 	channel device.Channel
 	ended   chan struct{} // the goroutine of events has
 	closing chan struct{} // Close was called
+	faults  faults
 
 	// mu guards what follows. It is held while an ID is made, so that no event of the ID
 	// comes before the ID is in sinks; and while a sink is told, so that none comes after

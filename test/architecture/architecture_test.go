@@ -50,7 +50,7 @@ var rooms = map[string][]string{
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
 	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
-	"cmd/nfsrdmad": {"server", "client", "vfs/local"},
+	"cmd/nfsrdmad": {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
 // exact are the rooms that know only the packages of ulb/nfs named in their list, not those

@@ -27,8 +27,9 @@ type instant struct {
 	private              []byte // of the peer
 }
 
-func (d *instant) Peer() netip.AddrPort  { return netip.MustParseAddrPort("192.0.2.9:1000") }
-func (d *instant) Local() netip.AddrPort { return netip.MustParseAddrPort("192.0.2.1:20049") }
+func (d *instant) Peer() netip.AddrPort    { return netip.MustParseAddrPort("192.0.2.9:1000") }
+func (d *instant) Local() netip.AddrPort   { return netip.MustParseAddrPort("192.0.2.1:20049") }
+func (d *instant) Carrier() rdmacm.Carrier { return rdmacm.Carrier{} }
 func (d *instant) Limits() rdmacm.Limits {
 	return rdmacm.Limits{MaxSend: 1 << 20, MaxLocal: 16, RemoteInvalidation: true}
 }

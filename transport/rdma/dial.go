@@ -339,6 +339,8 @@ func (c *Client) Close() error {
 // Info describes a connection.
 type Info struct {
 	Local, Peer netip.AddrPort
+	// Carrier is the provider and the device below the connection.
+	Carrier rdmacm.Carrier
 	// Private is the peer's private data. If Found is false, the peer sent none that could
 	// be decoded, and Private holds the defaults.
 	Private wire.PrivateData
@@ -362,7 +364,7 @@ func (c *Client) Info() (i Info, ok bool) {
 		return Info{}, false
 	}
 	i = Info{
-		Local: k.device.Local(), Peer: k.device.Peer(),
+		Local: k.device.Local(), Peer: k.device.Peer(), Carrier: k.device.Carrier(),
 		SendLimit: k.sendLimit, ReceiveLimit: k.receiveLimit, RemoteInvalidation: k.invalidate,
 		Granted: k.requester.credits.granted, ReadDepth: k.device.ReadDepth(),
 	}

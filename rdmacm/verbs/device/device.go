@@ -154,6 +154,7 @@ type Event struct {
 // Attributes are those of a device and of its port.
 type Attributes struct {
 	Name                             string
+	Protocol                         string // "iWARP", "InfiniBand" or "RoCE"
 	IWARP                            bool
 	QPs, QPWorks, SGEs, ReadSGEs     int
 	CQs, CQEntries, Regions, Domains int

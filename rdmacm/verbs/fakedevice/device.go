@@ -46,9 +46,13 @@ type Left struct{ Channels, Devices, IDs, Domains, Regions, Conns int }
 
 // New is a device like rxe; iwarp: like siw.
 func New(iwarp bool) *Device {
+	protocol := "RoCE"
+	if iwarp {
+		protocol = "iWARP"
+	}
 	return &Device{
 		Attributes: device.Attributes{
-			Name: "fake0", IWARP: iwarp, QPs: 1 << 10, QPWorks: 1 << 14, SGEs: 32, ReadSGEs: 32, CQs: 1 << 11, CQEntries: 1 << 15,
+			Name: "fake0", Protocol: protocol, IWARP: iwarp, QPs: 1 << 10, QPWorks: 1 << 14, SGEs: 32, ReadSGEs: 32, CQs: 1 << 11, CQEntries: 1 << 15,
 			Regions: 1 << 12, Domains: 1 << 10, ReadsServed: 128, ReadsOutstanding: 128, MaxMessage: 8 << 20, MTU: 1024,
 			Active: true, SendsInvalidate: true, Device: 1,
 		},

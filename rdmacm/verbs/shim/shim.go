@@ -293,9 +293,19 @@ func (d *rnic) Present() bool {
 
 func (d *rnic) Retire() { C.vb_retire(d.c) }
 
+// ethernet is IBV_LINK_LAYER_ETHERNET.
+const ethernet = 2
+
 func attributes(a *C.vb_attributes) device.Attributes {
+	protocol := "InfiniBand"
+	switch {
+	case a.iwarp != 0:
+		protocol = "iWARP"
+	case a.link_layer == ethernet:
+		protocol = "RoCE"
+	}
 	return device.Attributes{
-		Name: C.GoString(&a.name[0]), IWARP: a.iwarp != 0,
+		Name: C.GoString(&a.name[0]), Protocol: protocol, IWARP: a.iwarp != 0,
 		QPs: int(a.max_qp), QPWorks: int(a.max_qp_wr), SGEs: int(a.max_sge), ReadSGEs: int(a.max_sge_rd),
 		CQs: int(a.max_cq), CQEntries: int(a.max_cqe), Regions: int(a.max_mr), Domains: int(a.max_pd),
 		ReadsServed: int(a.max_qp_rd_atom), ReadsOutstanding: int(a.max_qp_init_rd_atom),

@@ -1,11 +1,9 @@
-package iwarp
+package rdmacm
 
 import (
 	"errors"
 	"net"
 	"net/netip"
-
-	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
 // EventKind is the kind of an Event.
@@ -39,11 +37,8 @@ func (k EventKind) String() string {
 
 // An Event is something that happened to a connection.
 type Event struct {
-	Kind  EventKind
-	Peer  netip.AddrPort
-	Local netip.AddrPort
-	// Setup is the agreed set-up. Only EventConnected and EventClosed have it.
-	Setup Setup
+	Kind EventKind
+	Peer netip.AddrPort
 	// Err is the reason; nil after an orderly end.
 	Err error
 }
@@ -51,11 +46,5 @@ type Event struct {
 // Fault reports whether the set-up failed or the connection ended without either side
 // wishing it.
 func (e *Event) Fault() bool {
-	return e.Err != nil && !errors.Is(e.Err, net.ErrClosed) && !errors.Is(e.Err, rdmacm.ErrAborted)
-}
-
-func (p *Provider) event(e Event) {
-	if p.cfg.Event != nil {
-		p.cfg.Event(e)
-	}
+	return e.Err != nil && !errors.Is(e.Err, net.ErrClosed) && !errors.Is(e.Err, ErrAborted)
 }

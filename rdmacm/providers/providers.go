@@ -1,0 +1,105 @@
+// Package providers opens the implementations of the RDMA seam by their names: "iwarp", a software
+// RNIC over TCP, and "verbs", the RDMA devices of this machine. The server and the tools have
+// their providers from here, and know no other way to them.
+//
+// Devices need a program that was built with the tag verbs, and two libraries at run time.
+package providers
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/census"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp"
+)
+
+// Config configures a provider. A provider ignores what does not concern it. The zero Config is
+// good for connections that this side makes.
+type Config struct {
+	// CRC and FPDU configure the software RNIC: see iwarp.ParseCRCMode and
+	// iwarp.ParseFPDUSize. Empty means the default.
+	CRC, FPDU string
+	// Census holds the seats of accepted connections.
+	Census *census.Census
+	// SetupTimeout bounds the set-up of a connection. StallTimeout is how long a peer may
+	// leave work undone. 0 means the provider's default.
+	SetupTimeout, StallTimeout time.Duration
+	// Event, unless nil, is called for each event of a connection. It must not block.
+	Event func(rdmacm.Event)
+	// Arena returns payload memory, which devices register. Nil: there is none.
+	Arena func() []byte
+	// BesideIWARP: the software RNIC listens at the same port. The devices then leave siw
+	// out, which would need the same TCP port.
+	BesideIWARP bool
+	// Log, unless nil, gets sentences about devices and their addresses.
+	Log func(text string)
+}
+
+// A Provider is an open provider.
+type Provider interface {
+	rdmacm.Provider
+	// Faults counts what peers did that a connection could not go on with.
+	Faults() []rdmacm.Count
+}
+
+// Names of the providers.
+const (
+	IWARP = "iwarp"
+	Verbs = "verbs"
+)
+
+// registry is all providers. The first is the default of tools.
+var registry = []struct {
+	name string
+	open func(*Config) (Provider, error)
+}{
+	{IWARP, openIWARP},
+	{Verbs, openVerbs},
+}
+
+// Names returns the names of all providers. The first is the one that needs no device.
+func Names() []string {
+	var all []string
+	for _, e := range registry {
+		all = append(all, e.name)
+	}
+	return all
+}
+
+// Open opens a provider by its name.
+func Open(name string, cfg Config) (Provider, error) {
+	for _, e := range registry {
+		if e.name == name {
+			return e.open(&cfg)
+		}
+	}
+	return nil, fmt.Errorf("RDMA provider %q is none of %s", name, strings.Join(Names(), ", "))
+}
+
+func openIWARP(cfg *Config) (Provider, error) {
+	c := iwarp.Config{SetupTimeout: cfg.SetupTimeout, StallTimeout: cfg.StallTimeout, Census: cfg.Census, Event: cfg.Event}
+	var err error
+	if cfg.CRC != "" {
+		if c.CRC, err = iwarp.ParseCRCMode(cfg.CRC); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.FPDU != "" {
+		if c.MaxFPDU, err = iwarp.ParseFPDUSize(cfg.FPDU); err != nil {
+			return nil, err
+		}
+	}
+	return iwarp.New(c)
+}
+
+// ServesDevices reports whether this program was built for RDMA devices and the machine has one
+// other than siw, which uses the software RNIC's protocol and TCP port. By convention a siw
+// device has a name such as siw0; once it is open, its vendor number tells.
+func ServesDevices() bool {
+	all, _ := filepath.Glob("/sys/class/infiniband/*")
+	return verbsBuilt && slices.ContainsFunc(all, func(d string) bool { return !strings.HasPrefix(filepath.Base(d), "siw") })
+}

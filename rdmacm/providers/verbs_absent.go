@@ -1,0 +1,12 @@
+//go:build !verbs
+
+package providers
+
+import "errors"
+
+// verbsBuilt: this program can reach RDMA devices.
+const verbsBuilt = false
+
+var errNotBuilt = errors.New(`this program was built without RDMA devices: use nfsrdmad-verbs, or build with "make build VERBS=1"; --rdma-provider iwarp needs no device`)
+
+func openVerbs(*Config) (Provider, error) { return nil, errNotBuilt }

@@ -1,0 +1,30 @@
+//go:build verbs
+
+package providers
+
+import (
+	"fmt"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/device"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/shim"
+)
+
+// verbsBuilt: this program can reach RDMA devices.
+const verbsBuilt = true
+
+// openVerbs opens librdmacm and libibverbs.
+func openVerbs(cfg *Config) (Provider, error) {
+	library, err := shim.Load()
+	if err != nil {
+		return nil, fmt.Errorf("RDMA devices need their libraries: %w", err)
+	}
+	c := verbs.Config{
+		Library: library, SetupTimeout: cfg.SetupTimeout, StallTimeout: cfg.StallTimeout, Census: cfg.Census,
+		Arena: cfg.Arena, Log: cfg.Log, Event: cfg.Event,
+	}
+	if cfg.BesideIWARP {
+		c.Skip = func(d *device.Attributes) bool { return d.SIW }
+	}
+	return verbs.New(c)
+}
