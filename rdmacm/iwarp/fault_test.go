@@ -344,6 +344,33 @@ func TestCRCMismatch(t *testing.T) {
 	}
 }
 
+// IW-309: the length field of an FPDU with a wrong CRC leads to no other FPDU: what is behind
+// it in the stream is not delivered, in one piece with it or in many.
+func TestNothingBehindAWrongCRC(t *testing.T) {
+	f := rawpeer.LinuxRequest()
+	f.Flags |= wire.MPAChecksum
+	for _, size := range []int{0, 5, 20_000} {
+		for _, cut := range []int{1000, 1 << 20} {
+			raw, s, _ := passiveOn(t, listen(t, provider(t, Config{})), f, func(p *rdmacm.ConnParam) { p.Receives, p.ReceiveSize = 8, 40_000 })
+			raw.WriteFPDU(rawpeer.Ready())
+			b := raw.Bytes(raw.Send(make([]byte, size)))
+			b[len(b)-1] ^= 1
+			b = append(b, raw.Bytes(raw.Send([]byte("behind")))...)
+			for len(b) > 0 {
+				k := min(cut, len(b))
+				raw.Conn.Write(b[:k]) // the connection may have ended
+				b = b[k:]
+			}
+			raw.ReadTerminate(wire.MPACRC)
+			raw.Conn.Close()
+			s.terminated(wire.MPACRC, false)
+			if n := len(s.received); n > 0 {
+				t.Errorf("%d bytes with a wrong CRC, cut every %d: delivered %d messages", size, cut, n)
+			}
+		}
+	}
+}
+
 // IW-308: an RDMA Write is not placed before its CRC was found right.
 func TestCRCMismatchOfAWrite(t *testing.T) {
 	f := rawpeer.LinuxRequest()

@@ -187,8 +187,8 @@ func TestWriteIsPlaced(t *testing.T) {
 	}
 }
 
-// IW-309: FPDUs are found by their length, however TCP cuts the stream; with and
-// without CRCs, small and large.
+// IW-309: the length of an FPDU says where the next one begins, wherever TCP cuts the
+// stream; with and without CRCs, small and large.
 func TestAnyFragmentation(t *testing.T) {
 	for _, flags := range []wire.MPAFlags{0, wire.MPAChecksum} {
 		for _, cut := range []int{1, 2, 3, 7, 64, 1000, 16<<10 + 1, 1 << 20} {

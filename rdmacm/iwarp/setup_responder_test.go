@@ -278,7 +278,7 @@ func requestBytes(t testing.TB) []byte {
 	return rawpeer.Hex(t, "4d504120494420526571204672616d65 1002 000c 0080 0000 f6ab0e18 01 01 03 03")
 }
 
-// IW-309, IW-319: a request that comes in any pieces is a request.
+// IW-319: a request that comes in any pieces is a request.
 func TestResponderTakesFragments(t *testing.T) {
 	l := listen(t, provider(t, Config{}))
 	raw := rawpeer.Dial(t, l.Addr())
