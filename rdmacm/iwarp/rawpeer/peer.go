@@ -14,7 +14,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 )
 
-// hang is how long a peer waits for anything.
+// hang is how long a peer waits in one call of a method.
 const hang = 30 * time.Second
 
 // A Peer is one end of a TCP connection. Its methods fail the test on anything unexpected.
@@ -33,11 +33,13 @@ func New(t testing.TB, c net.Conn) *Peer {
 	t.Helper()
 	p := &Peer{T: t, Conn: c.(*net.TCPConn)}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(hang)); err != nil {
-		t.Fatal(err)
-	}
+	p.waits()
 	return p
 }
+
+// waits begins a new wait. An error means that the connection has ended, which the caller's next
+// step meets too.
+func (p *Peer) waits() { _ = p.Conn.SetDeadline(time.Now().Add(hang)) }
 
 // Dial connects to addr, and sends nothing yet.
 func Dial(t testing.TB, addr netip.AddrPort) *Peer {
@@ -103,6 +105,7 @@ func (l *Listener) Accept() *Peer {
 // Write sends b unchanged.
 func (p *Peer) Write(b []byte) {
 	p.T.Helper()
+	p.waits()
 	if _, err := p.Conn.Write(b); err != nil {
 		p.T.Fatalf("raw peer: write: %v", err)
 	}
@@ -128,6 +131,7 @@ func (p *Peer) WriteHex(s string) {
 func (p *Peer) ReadBytes(n int) []byte {
 	p.T.Helper()
 	b := make([]byte, n)
+	p.waits()
 	if k, err := io.ReadFull(p.Conn, b); err != nil {
 		p.T.Fatalf("raw peer: read %d bytes %.64x of %d: %v", k, b[:k], n, err)
 	}
@@ -137,6 +141,7 @@ func (p *Peer) ReadBytes(n int) []byte {
 // ReadEOF asserts that the other side sends nothing more and closes its half in order.
 func (p *Peer) ReadEOF() {
 	p.T.Helper()
+	p.waits()
 	rest, err := io.ReadAll(p.Conn)
 	if err != nil || len(rest) > 0 {
 		p.T.Fatalf("raw peer: %d bytes %.64x and %v where EOF was due", len(rest), rest, err)
@@ -147,6 +152,7 @@ func (p *Peer) ReadEOF() {
 // sends nothing more before.
 func (p *Peer) ReadEnd() {
 	p.T.Helper()
+	p.waits()
 	rest, err := io.ReadAll(p.Conn)
 	if len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		p.T.Fatalf("raw peer: %d bytes %.64x and %v where the end was due", len(rest), rest, err)
@@ -157,6 +163,7 @@ func (p *Peer) ReadEnd() {
 // arrive before.
 func (p *Peer) ReadReset() {
 	p.T.Helper()
+	p.waits()
 	if _, err := io.Copy(io.Discard, p.Conn); !errors.Is(err, syscall.ECONNRESET) {
 		p.T.Fatalf("raw peer: %v where a reset was due", err)
 	}
