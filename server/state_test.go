@@ -151,3 +151,9 @@ func TestStateIsTheDaemonsAlone(t *testing.T) {
 		})
 	}
 }
+
+// A daemon whose exports cannot stand beside each other does not start, and says which they are.
+func TestTwoRootsAreRefusedAtTheStart(t *testing.T) {
+	refused(t, nfsrdmad(t, "serve", "--state-dir", filepath.Join(t.TempDir(), "state"), "--tcp", "127.0.0.1:0", "--rdma", "none",
+		"--export", t.TempDir()+":/one,fsid=0", "--export", t.TempDir()+":/two,fsid=0"), 1, "/one", "/two", "to be the root")
+}

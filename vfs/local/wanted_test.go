@@ -32,9 +32,18 @@ func TestMountedOn(t *testing.T) {
 		want := *w.op
 		want.Want = vfs.WantMountedOn
 		var a vfs.Attr
+		attempt := want
+		attempt.Try = true
+		if err := w.fs.GetAttr(&attempt, w.fs.Root(), &a); err != vfs.ErrWouldBlock {
+			t.Errorf("%q: an attempt that has to read the directory above came to %v, file %d on %d", name, err, a.FileID, a.MountedOn)
+		}
 		w.ok(w.fs.GetAttr(&want, w.fs.Root(), &a), "GetAttr")
 		if a.MountedOn != below.Ino || a.FileID == below.Ino {
 			t.Errorf("%q: file %d on %d, want on %d", name, a.FileID, a.MountedOn, below.Ino)
+		}
+		w.ok(w.fs.GetAttr(&attempt, w.fs.Root(), &a), "an attempt")
+		if a.MountedOn != below.Ino {
+			t.Errorf("%q: an attempt told %d, want %d", name, a.MountedOn, below.Ino)
 		}
 		w.ok(w.fs.GetAttr(w.op, w.fs.Root(), &a), "GetAttr")
 		if a.MountedOn != 0 {

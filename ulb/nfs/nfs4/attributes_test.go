@@ -2,6 +2,8 @@ package nfs4_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
@@ -368,6 +370,32 @@ func TestLocations(t *testing.T) {
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%v is at %v", c.at, got)
+		}
+	}
+}
+
+// A path that is longer than the room that a reply has for it is not told: the file system has no
+// location then. Attributes behind it are told all the same.
+func TestLocationWithALongPath(t *testing.T) {
+	var names []string
+	for i := range 5 {
+		names = append(names, strings.Repeat(string(rune('a'+i)), 250))
+	}
+	s := treeSite(t, "/"+strings.Join(names, "/"))
+	for _, below := range [][]string{names, append(slices.Clone(names), "dir")} {
+		mask, d := valuesOf(t, s.Peer(0), below, wire.Fattr4FsLocations, wire.Fattr4Maxfilesize)
+		if mask != wire.Bits(wire.Fattr4FsLocations, wire.Fattr4Maxfilesize) {
+			t.Errorf("told %v", mask)
+		}
+		var l wire.FsLocations4
+		l.Decode(d)
+		var name wire.UTF8String
+		var at wire.FsLocation4
+		if l.FsRoot.Next(&name) || l.Locations.Next(&at) {
+			t.Error("a location that is too long for the reply")
+		}
+		if size := d.Uint64(); d.Finish() != nil || size == 0 {
+			t.Errorf("what follows: %d, %v", size, d.Finish())
 		}
 	}
 }

@@ -138,3 +138,22 @@ func TestProtectedClient(t *testing.T) {
 	want(t, "BACKCHANNEL_CTL", s.run(op(wire.OpBackchannelCtl, &wire.BackchannelCtl4Args{})), wrong, 2)
 	want(t, "work", s.run(rootOp), wire.NFS4OK, 2)
 }
+
+// A session has no more connections than its bound, also if the client binds them itself. One that
+// is bound may change its channels.
+func TestBindsBeyondTheBound(t *testing.T) {
+	site, m := site(t, Config{}, state.Config{})
+	p := site.Peer(1)
+	s := newClientSession(p, "client")
+	sess := m.sessions.find(&s.id)
+	for range maxConns - 1 {
+		is(t, "BIND_CONN_TO_SESSION", bind(site.Peer(1), s.id, wire.Cdfc4Fore).Status, wire.NFS4OK)
+	}
+	is(t, "one more", bind(site.Peer(1), s.id, wire.Cdfc4Fore).Status, wire.NFS4ErrDelay)
+	if n := len(*sess.conns.Load()); n != maxConns {
+		t.Errorf("%d connections", n)
+	}
+	is(t, "the first one again", bind(p, s.id, wire.Cdfc4Fore).Status, wire.NFS4OK)
+	p.Conn.Close()
+	is(t, "one in the place of one that ended", bind(site.Peer(1), s.id, wire.Cdfc4Fore).Status, wire.NFS4OK)
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -546,6 +547,26 @@ func FuzzAnswer(f *testing.F) {
 			Done: func(wire.NFSStat4, *xdr.Decoder, error) { ends++ }})
 		if n := s.minor.cache.others.Load(); ends != 1 || s.calls.slots[0].busy || n != 0 {
 			t.Errorf("%d ends, busy %v, %d bytes taken", ends, s.calls.slots[0].busy, n)
+		}
+	})
+}
+
+// A caller41 ends each call at once, with an answer, and counts those that are cancelled later.
+type caller41 struct{ cancelled atomic.Int64 }
+
+func (c *caller41) Start(x *rpc.Exchange)       { x.Done(x) }
+func (c *caller41) Cancel(*rpc.Exchange, error) { c.cancelled.Add(1) }
+
+// A call that ends before its patience begins is not cancelled when that is over: its exchange may
+// be another call's by then.
+func TestCallThatEndsAtOnceIsNotCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c caller41
+		answered := 0
+		startUntil(&c, &rpc.Exchange{Done: func(*rpc.Exchange) { answered++ }}, time.Now().Add(time.Minute))
+		time.Sleep(time.Hour)
+		if answered != 1 || c.cancelled.Load() != 0 {
+			t.Errorf("answered %d times, cancelled %d times", answered, c.cancelled.Load())
 		}
 	})
 }

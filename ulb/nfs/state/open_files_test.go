@@ -91,6 +91,44 @@ func TestAddressesShareOpenFiles(t *testing.T) {
 	})
 }
 
+// A file that an address closes gives it room for one other file, and not for more. One that it has
+// open twice gives room when it is closed the second time.
+func TestClosedFileGivesRoomForOneOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newManager(t)
+		fs := &scarce{most: 400}
+		a := clientFrom(t, m, "10.0.0.1", "a")
+		most := fillScarce(t, m, fs, a, 0)
+		shut := func(c *Client, n int) {
+			t.Helper()
+			h, _ := vfs.MakeHandle(fmt.Append(nil, n))
+			for s := range c.holding.states {
+				if s.Kind == KindOpen && s.Key.Handle == h {
+					if _, status := m.CloseOpen(&Ref{ID: s.ID(), Client: c, Key: s.Key}, false); status != ok {
+						t.Fatal(status)
+					}
+					return
+				}
+			}
+			t.Fatalf("file %d is not open", n)
+		}
+		for n := range 8 { // within a's lease
+			shut(a, n)
+			if again := fillScarce(t, m, fs, a, 1000*(n+1)); again != 1 {
+				t.Fatalf("one of %d files was closed, and %d others were opened", most, again)
+			}
+		}
+		other := clientFrom(t, m, "10.0.0.1", "other")
+		if s := openScarce(m, fs, other, most-1); s != ok {
+			t.Fatalf("a file that the address has open: %v", s)
+		}
+		shut(a, most-1)
+		if n := fillScarce(t, m, fs, a, 1_000_000); n != 0 {
+			t.Errorf("a file was closed that the address still has open, and %d others were opened", n)
+		}
+	})
+}
+
 // Files of clients whose leases ran out are closed where there is no room for others.
 func TestFilesOfTheExpiredGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
