@@ -95,7 +95,9 @@ func (d *rnic) newConn(id device.ID, param *rdmacm.ConnParam, exposes bool) (*Co
 	c.out.init(int(caps.Sends), int(caps.SGEs))
 	c.in.init(param.ReceiveSize, int(caps.Receives))
 	c.in.owed = param.Receives
+	c.mu.Lock()
 	err := c.memoryLocked(param.Receives)
+	c.mu.Unlock()
 	if err == nil {
 		c.dev, err = id.Create(c.domain.Domain, caps)
 	}

@@ -224,6 +224,7 @@ func (c *Conn) receive(done []device.Completion) {
 func (c *Conn) step() (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.deregisterLocked()
 	c.comeBackLocked(false, nil)
 	c.sendLocked()
 	e := &c.ending
@@ -331,6 +332,7 @@ func (c *Conn) conclude() {
 	for i := c.out.head; i < c.out.tail; i++ {
 		c.emptyLocked(&c.out.ring[i%uint64(len(c.out.ring))])
 	}
+	c.deregisterLocked()
 	c.comeBackLocked(true, flushed)
 	var exposed []*region
 	for r := range c.regions {

@@ -201,6 +201,50 @@ func TestNoMemoryForWork(t *testing.T) {
 	}
 }
 
+// TestLongPieceKeepsNoCallWaiting: while the device registers the memory of a long piece, or
+// forgets it, other goroutines ask the connection, and post.
+func TestLongPieceKeepsNoCallWaiting(t *testing.T) {
+	const length = 10000
+	d := fakedevice.New(true)
+	var conn rdmacm.Conn
+	var to rdmacm.Remote
+	var calls atomic.Int32
+	others := func(n int) error {
+		if n != length || conn == nil {
+			return nil
+		}
+		calls.Add(1)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn.Progress()
+			conn.Post(&rdmacm.Chain{
+				Work: []rdmacm.Work{rdmatest.WriteOf(to, make([]byte, 10))}, Done: func(*rdmacm.Chain, error, int) {},
+			})
+		}()
+		select {
+		case <-done:
+		case <-time.After(30 * time.Second):
+			t.Error("calls of the connection wait for the device")
+		}
+		return nil
+	}
+	d.FailRegister = func(n, _ int) error { return others(n) }
+	d.Deregistered = func(n int) { others(n) }
+	a, b := pair(t, d)
+	to, _ = exposed(b, 2*length)
+	conn = a.Conn()
+	if err := a.Write(to, make([]byte, length)); err != nil {
+		t.Fatal(err)
+	}
+	a.Conn().Disconnect()
+	a.End()
+	b.End()
+	if n := calls.Load(); n != 2 {
+		t.Errorf("memory was registered and forgotten %d times, want 2", n)
+	}
+}
+
 // TestPieceIsRefusedInTheMiddle: what was registered of the same work before is given back.
 func TestPieceIsRefusedInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

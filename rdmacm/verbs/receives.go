@@ -35,14 +35,16 @@ const receiveBit = 1 << 63
 
 func (in *receives) init(size, depth int) { in.size, in.depth = size, depth }
 
-// memoryLocked makes n further buffers.
+// memoryLocked makes n further buffers. It lets go of mu while the device registers them.
 func (c *Conn) memoryLocked(n int) error {
 	if n <= 0 {
 		return nil
 	}
 	in := &c.in
 	room := (in.size + 63) &^ 63
+	c.mu.Unlock()
 	s, err := newSlab(c.domain.Domain, n, room, device.LocalWrite)
+	c.mu.Lock()
 	if err != nil {
 		return err
 	}

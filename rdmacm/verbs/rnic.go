@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -27,8 +28,10 @@ type rnic struct {
 	gone  chan struct{} // the device was removed
 	ended int           // connections, by the removal. Provider.mu guards it
 
-	mu     sync.RWMutex
-	chunks []device.Region // of arena; nil: not registered yet
+	// chunks are those of arena; nil: not registered yet. registering is held by the goroutine
+	// that changes one.
+	chunks      []atomic.Pointer[device.Region]
+	registering sync.Mutex
 }
 
 // rnicOf is the device of id, which local is an address of. The caller becomes one of its
@@ -59,7 +62,7 @@ func (p *Provider) openLocked(a *device.Attributes, local netip.Addr) (*rnic, er
 	}
 	d := &rnic{
 		Attributes: *a, p: p, arena: p.arena, gone: make(chan struct{}),
-		chunks: make([]device.Region, (len(p.arena)+chunkSize-1)/chunkSize),
+		chunks: make([]atomic.Pointer[device.Region], (len(p.arena)+chunkSize-1)/chunkSize),
 	}
 	var err error
 	if d.open, err = p.channel.Carrier(local); err != nil {
@@ -101,9 +104,9 @@ func (d *rnic) keep() {
 	}
 	d.users.Wait()
 	p.forget(d.open.Number())
-	for _, r := range d.chunks {
-		if r != nil {
-			r.Deregister()
+	for i := range d.chunks {
+		if r := d.chunks[i].Load(); r != nil {
+			(*r).Deregister()
 		}
 	}
 	d.shared.Close()
@@ -139,34 +142,38 @@ func (d *rnic) removedLocked() {
 	}
 }
 
-// key is the local key of the arena's memory at the beginning of b, and how much of b the
-// key is good for. 0 bytes: b lies elsewhere, or the device does not take the chunk.
-func (d *rnic) key(b []byte) (key uint32, length int) {
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(d.arena)))
-	if at >= uintptr(len(d.arena)) {
-		return 0, 0
+// chunk is the number of the chunk of the arena that b begins in, and where in the arena that
+// is; -1: b lies elsewhere.
+func (d *rnic) chunk(b []byte) (number, at int) {
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(d.arena)))
+	if from >= uintptr(len(d.arena)) {
+		return -1, 0
 	}
-	i := int(at / chunkSize)
-	d.mu.RLock()
-	r := d.chunks[i]
-	d.mu.RUnlock()
-	if r == nil {
-		if r = d.register(i); r == nil {
-			return 0, 0
-		}
-	}
-	return r.LKey(), min(len(b), (i+1)*chunkSize-int(at))
+	return int(from / chunkSize), int(from)
 }
 
-func (d *rnic) register(i int) device.Region {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.chunks[i] == nil {
+// region is the region that has the arena's memory at the beginning of b, and how much of b it
+// has: 0 bytes if b lies elsewhere. It is nil where the chunk is not registered yet.
+func (d *rnic) region(b []byte) (r *device.Region, length int) {
+	i, at := d.chunk(b)
+	if i < 0 {
+		return nil, 0
+	}
+	return d.chunks[i].Load(), min(len(b), (i+1)*chunkSize-at)
+}
+
+// register registers the chunk that b begins in. nil: the device does not take it. It may
+// sleep.
+func (d *rnic) register(b []byte) *device.Region {
+	i, _ := d.chunk(b)
+	d.registering.Lock()
+	defer d.registering.Unlock()
+	if d.chunks[i].Load() == nil {
 		r, err := d.shared.Register(d.arena[i*chunkSize:min((i+1)*chunkSize, len(d.arena))], device.LocalWrite)
 		if err != nil {
 			return nil
 		}
-		d.chunks[i] = r
+		d.chunks[i].Store(&r)
 	}
-	return d.chunks[i]
+	return d.chunks[i].Load()
 }

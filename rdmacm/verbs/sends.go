@@ -34,9 +34,10 @@ type sends struct {
 	armed      bool      // the goroutine of the connection wakes when the next signal comes, or is awake
 	chains     int       // in queue, but for short Sends
 	unsent     int
-	reads      int    // RDMA Reads posted, not done
-	moved      uint64 // bytes of requests that are done
-	unsignaled int    // short Sends since the last signal
+	reads      int             // RDMA Reads posted, not done
+	moved      uint64          // bytes of requests that are done
+	unsignaled int             // short Sends since the last signal
+	spent      []device.Region // of requests that are done
 	slabs      []*slab
 	free       [][]byte // blocks
 	key        uint32   // of the blocks
@@ -241,7 +242,8 @@ func (c *Conn) kickLocked() {
 }
 
 // sendLocked hands the device what it has room for. One goroutine at a time does; what
-// others bring meanwhile it takes along. mu is let go during calls of the device.
+// others bring meanwhile it takes along. mu is let go during calls of the device; registering
+// memory is one.
 func (c *Conn) sendLocked() {
 	o := &c.out
 	if o.sending {
@@ -404,8 +406,14 @@ func (c *Conn) piecesLocked(w *device.Work, s *slot, work *rdmacm.Work, at int) 
 // long as the work takes.
 func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok bool) {
 	if !c.domain.own {
-		if key, n := c.rnic.key(b); n > 0 {
-			*e = device.SGE{Addr: address(b), Length: uint32(n), LKey: key}
+		r, n := c.rnic.region(b)
+		if r == nil && n > 0 {
+			c.mu.Unlock()
+			r = c.rnic.register(b)
+			c.mu.Lock()
+		}
+		if r != nil {
+			*e = device.SGE{Addr: address(b), Length: uint32(n), LKey: (*r).LKey()}
 			return n, true
 		}
 	}
@@ -432,7 +440,9 @@ func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok
 			access |= device.RemoteWrite
 		}
 	}
+	c.mu.Unlock()
 	r, err := c.domain.Register(b, access)
+	c.mu.Lock()
 	if err != nil {
 		c.failLocked(fmt.Errorf("verbs: %d bytes of memory for the device: %w", len(b), err))
 		return 0, false
@@ -442,16 +452,30 @@ func (c *Conn) sgeLocked(e *device.SGE, s *slot, b []byte, used *int) (n int, ok
 	return len(b), true
 }
 
-// emptyLocked gives back what the request of s needed.
+// emptyLocked gives back what the request of s needed, but for regions, which deregisterLocked
+// does.
 func (c *Conn) emptyLocked(s *slot) {
 	if s.block != nil {
 		c.out.free = append(c.out.free, s.block)
 		s.block = nil
 	}
-	for _, r := range s.regions {
+	c.out.spent = append(c.out.spent, s.regions...)
+	s.regions, s.copies, s.joined = s.regions[:0], s.copies[:0], nil
+}
+
+// deregisterLocked ends the regions of requests that are done, before Done of their chains
+// is called. It lets go of mu while the device does so.
+func (c *Conn) deregisterLocked() {
+	spent := c.out.spent
+	if len(spent) == 0 {
+		return
+	}
+	c.out.spent = nil
+	c.mu.Unlock()
+	for _, r := range spent {
 		r.Deregister()
 	}
-	s.regions, s.copies, s.joined = s.regions[:0], s.copies[:0], nil
+	c.mu.Lock()
 }
 
 // returnedLocked takes the completion of a request. What stands before it in the ring is

@@ -23,6 +23,8 @@ type Device struct {
 	// FailCreate and FailRegister, where not nil, return why a call is to fail.
 	FailCreate   func(caps device.Caps) error
 	FailRegister func(length, access int) error
+	// Deregistered, where not nil, is called while a region ends.
+	Deregistered func(length int)
 	// Take, where not nil, is how many of works a Flush takes before it fails with ENOMEM.
 	Take func(works int) int
 	// Lose, where not nil, says that an event never comes.
@@ -144,6 +146,9 @@ func (r *region) RKey() uint32 { return r.key }
 
 func (r *region) Deregister() error {
 	d := r.of.d
+	if d.Deregistered != nil {
+		d.Deregistered(len(r.memory))
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.regions[r.key] != r {
