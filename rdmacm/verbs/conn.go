@@ -47,7 +47,8 @@ type Conn struct {
 	out     sends
 	ending  ending
 	watch   watch
-	// batching: calls of the Handler are under way, and what they post is held back.
+	// batching: calls of the Handler or of Done are under way, and what they post is held
+	// back.
 	batching bool
 	over     bool // Closed is being called, or was
 }

@@ -131,52 +131,46 @@ func (c *Conn) run() {
 	c.conclude()
 }
 
-// messagesAtOnce is how many messages are handed over before replies go.
-const messagesAtOnce = 32
-
-// ready takes what has completed, until nothing is left and the queues are armed. It is
-// false when the connection has ended.
+// ready takes what has completed, and arms the queues. It is false when the connection has
+// ended. Calls of the device cost: there is one that polls, one that posts what the messages
+// lead to, and one that arms the queues and polls again. What comes after that has an event.
 func (c *Conn) ready() (goOn bool) {
-	flags := device.TakeEvents
-	for {
-		done, err := c.dev.Poll(flags)
+	for flags := device.TakeEvents; ; {
+		done, more, err := c.dev.Poll(flags)
 		if err != nil {
 			c.Abort(err)
 		}
-		armed := flags&device.ArmReceives != 0
-		flags = 0
 		c.take(done)
 		if c.step() {
 			return false
 		}
-		if len(done) > 0 {
-			continue
-		}
+		c.mu.Lock()
+		arm := c.out.chains > 0 || c.ending.phase > live
+		armed := flags != device.TakeEvents && !more && (c.out.armed || !arm)
+		c.out.armed = arm || armed && c.out.armed
+		c.mu.Unlock()
 		if armed {
 			return true
 		}
-		flags = device.ArmReceives
-		c.mu.Lock()
-		if c.out.armed = c.out.chains > 0 || c.ending.phase > live; c.out.armed {
+		if flags = device.ArmReceives; arm {
 			flags |= device.ArmSends
 		}
-		c.mu.Unlock()
 	}
 }
 
-// take handles completions.
+// take handles completions. What the Handler posts is held back until step.
 func (c *Conn) take(done []device.Completion) {
 	if len(done) == 0 {
 		return
 	}
-	for len(done) > 0 && done[0].Receive != 0 {
-		n := 0
-		for n < len(done) && n < messagesAtOnce && done[n].Receive != 0 {
-			n++
-		}
-		c.receive(done[:n])
-		done = done[n:]
+	n := 0
+	for n < len(done) && done[n].Receive != 0 {
+		n++
 	}
+	if n > 0 {
+		c.receive(done[:n])
+	}
+	done = done[n:]
 	c.mu.Lock()
 	for i := range done {
 		d := &done[i]
@@ -213,10 +207,6 @@ func (c *Conn) receive(done []device.Completion) {
 		}
 	}
 	c.handler.Drained()
-	c.mu.Lock()
-	c.batching = false
-	c.sendLocked()
-	c.mu.Unlock()
 }
 
 // step brings chains back that are done, and takes the end of the connection as far as it
@@ -225,7 +215,9 @@ func (c *Conn) step() (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.deregisterLocked()
+	c.batching = true
 	c.comeBackLocked(false, nil)
+	c.batching = false
 	c.sendLocked()
 	e := &c.ending
 	switch {

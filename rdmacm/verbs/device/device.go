@@ -264,9 +264,10 @@ type Conn interface {
 	// Flush posts the first receives and works. One goroutine at a time calls it. posted
 	// is how many works the device has taken.
 	Flush(armSends bool, receives, works int) (posted int, err error)
-	// Poll returns what has completed, those of receives first, until it is called again.
-	// flags say what is done before. One goroutine calls it, that of Serve.
-	Poll(flags int) ([]Completion, error)
+	// Poll returns what has completed, those of receives first, until it is called again;
+	// more: there may be more of it. flags say what is done before. One goroutine calls it,
+	// that of Serve.
+	Poll(flags int) (done []Completion, more bool, err error)
 	// Serve calls ready at once, and each time that an armed queue has had a completion
 	// or Wake was called, until ready returns false.
 	Serve(ready func() bool)

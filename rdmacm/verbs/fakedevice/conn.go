@@ -56,6 +56,7 @@ type conn struct {
 
 	signal  chan struct{}
 	flushes atomic.Int32 // under way
+	calls   atomic.Int32 // of Flush and Poll, ever
 	serving bool
 
 	polled    []device.Completion
@@ -113,6 +114,7 @@ func (c *conn) Connect(p device.Param) error {
 }
 
 func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error) {
+	c.calls.Add(1)
 	if c.flushes.Add(1) > 1 {
 		panic("fakedevice: two goroutines call Flush")
 	}
@@ -303,7 +305,8 @@ func (c *conn) deliver(p *conn, pieces [][]byte, n int) (status device.Status, f
 	return device.OK, false
 }
 
-func (c *conn) Poll(flags int) ([]device.Completion, error) {
+func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) {
+	c.calls.Add(1)
 	defer c.lock()()
 	if flags&device.ArmReceives != 0 {
 		c.receives.armed = true
@@ -313,7 +316,7 @@ func (c *conn) Poll(flags int) ([]device.Completion, error) {
 	}
 	clear(c.polled) // as a device writes over them
 	c.polled = c.sends.poll(c.receives.poll(c.polled[:0], polls/2), polls)
-	return c.polled, nil
+	return c.polled, len(c.receives.done)+len(c.sends.done) > 0, nil
 }
 
 func (q *queue) poll(done []device.Completion, most int) []device.Completion {
@@ -329,8 +332,14 @@ func (c *conn) Serve(ready func() bool) {
 	unlock := c.lock()
 	c.serving = true
 	unlock()
-	for ready() {
-		<-c.signal
+	for goOn := true; goOn; {
+		before := c.calls.Load()
+		if goOn = ready(); c.id.c.d.Woken != nil {
+			c.id.c.d.Woken(int(c.calls.Load() - before))
+		}
+		if goOn {
+			<-c.signal
+		}
 	}
 	defer c.lock()()
 	c.serving = false

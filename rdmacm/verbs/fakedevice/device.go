@@ -25,6 +25,9 @@ type Device struct {
 	FailRegister func(length, access int) error
 	// Deregistered, where not nil, is called while a region ends.
 	Deregistered func(length int)
+	// Woken, where not nil, is told how many calls of Poll and Flush there were each time that
+	// a connection's goroutine woke.
+	Woken func(calls int)
 	// Take, where not nil, is how many of works a Flush takes before it fails with ENOMEM.
 	Take func(works int) int
 	// Lose, where not nil, says that an event never comes.

@@ -422,12 +422,15 @@ func (c *conn) Flush(armSends bool, receives, works int) (posted int, err error)
 	return int(n), nil
 }
 
-func (c *conn) Poll(flags int) ([]device.Completion, error) {
+func (c *conn) Poll(flags int) (done []device.Completion, more bool, err error) {
 	n := C.vb_poll(c.c, C.int(flags))
 	if n < 0 {
-		return nil, failed("ibv_poll_cq", n)
+		return nil, false, failed("ibv_poll_cq", n)
 	}
-	return c.completions[:n], nil
+	done = c.completions[:n]
+	// Half of them at most are receives.
+	half := len(c.completions) / 2
+	return done, len(done) == cap(done) || len(done) >= half && done[half-1].Receive != 0, nil
 }
 
 func (c *conn) Serve(ready func() bool) {
