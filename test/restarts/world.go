@@ -378,8 +378,8 @@ func (l *life) covet(c *caller) error {
 	return nil
 }
 
-// awaitGrace waits until the time of grace is over: a caller gets what is free. A file that
-// nothing holds is left out of the game for that.
+// awaitGrace waits until the time of grace is over: a caller gets what is free. If nothing is, a
+// lock is given back first.
 func (l *life) awaitGrace() error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(delay) {
 		for _, c := range l.callers {
@@ -387,10 +387,12 @@ func (l *life) awaitGrace() error {
 				return l.ended("renewal", err)
 			}
 		}
-		c := l.callers[l.random.IntN(callers)]
-		f := l.free()
+		c, f := l.callers[l.random.IntN(callers)], l.free()
 		if f == nil {
-			return nil
+			if err := l.giveBack(l.files[l.random.IntN(files)]); err != nil {
+				return err
+			}
+			continue
 		}
 		got, err := c.take(f, false)
 		switch status := client.StatusOf(err); {
@@ -431,11 +433,18 @@ func (l *life) exchange() error {
 		}
 		return l.ended(fmt.Sprintf("%s asks for %s, which is free", c.name, f.name), err)
 	case h.life == l.number && l.random.IntN(2) == 0:
-		delete(l.holds, f) // even if there is no answer
-		if err := h.by.giveBack(f, h.lock); err != nil && (!answered(err) || time.Since(h.by.heard) < lease) {
-			return l.ended(fmt.Sprintf("%s gives %s back", h.by.name, f.name), err)
-		}
-		return nil
+		return l.giveBack(f)
 	}
 	return l.covet(c)
+}
+
+// giveBack has the caller that holds a file give it back. If no answer comes, it does not claim it
+// either.
+func (l *life) giveBack(f *file) error {
+	h := l.holds[f]
+	delete(l.holds, f)
+	if err := h.by.giveBack(f, h.lock); err != nil {
+		return l.ended(fmt.Sprintf("%s gives %s back", h.by.name, f.name), err)
+	}
+	return nil
 }

@@ -99,7 +99,14 @@ func Run(t *testing.T, program string, long time.Duration, seed uint64) {
 		s.report("the daemon's status is %d", status)
 	}
 	s.read()
+	if t.Failed() {
+		said := s.process.Output()
+		s.say("the daemon said at last:\n%s", said[max(len(said)-lastWords, 0):])
+	}
 }
+
+// lastWords is how much of the daemon's output a run that failed shows, in bytes.
+const lastWords = 16 << 10
 
 // furnish puts into the open export what the crowd is after.
 func (s *soak) furnish() {
