@@ -3,6 +3,7 @@
 package hostile
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 )
@@ -88,6 +89,28 @@ func TestTenThousandIdleClients(t *testing.T) {
 	}
 }
 
+// 64 clients where an address may have 20 connections: those of one /64 count as one address,
+// whatever their addresses, and those of 64 networks do not.
+func TestAPrefixOfIPv6IsOneAddress(t *testing.T) {
+	const clients, may = 64, 20
+	for _, c := range []struct {
+		name        string
+		source      func(int) netip.Addr
+		least, most int64 // that were turned away
+	}{
+		{"one network of 64 bits", Neighbours6(clients), clients - may, 1 << 30}, {"64 networks", Strangers6(clients), 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{IPv6: true, Limits: fmt.Sprint("connections = 200\nconnections_per_client = ", may)})
+			a := s.Attack(IdleClients{Peers: clients}, c.source)
+			s.JudgeClients()
+			if n := a.Refused.Load() + a.Ended.Load(); n < c.least || n > c.most {
+				t.Errorf("%d are turned away, want %d to %d: %v", n, c.least, c.most, a)
+			}
+		})
+	}
+}
+
 // RDMA peers flood the daemon, from one address and from the honest client's own: an
 // honest client's calls have their turn, and it can arrive.
 func TestFloods(t *testing.T) {
@@ -104,11 +127,14 @@ func TestFloods(t *testing.T) {
 		{Floods{Peers: 64, Mute: true}, one},
 		{Floods{Peers: 64}, SharedAddress},
 		{Floods{Peers: 64}, Strangers(64)},
+		{Floods{Peers: 64, Mute: true}, Strangers(64)},
+		{Floods{Peers: 64}, Neighbours6(64)},
+		{Floods{Peers: 64, Mute: true}, Strangers6(64)},
 	} {
 		t.Run(c.floods.String(), func(t *testing.T) {
-			s := stage(t, Config{})
+			s := stage(t, Config{IPv6: c.source(0).Is6()})
 			s.Attack(c.floods, c.source)
-			s.JudgeNulls()
+			s.JudgeSeries(Null)
 			s.Judge()
 		})
 	}

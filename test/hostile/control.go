@@ -13,10 +13,12 @@ type control struct {
 	clients map[string]*honestClient
 }
 
-// startControl starts the control, over one of the directories.
-func (s *Stage) startControl(ctx context.Context, program, dir string) {
+// startControl starts the control, over a directory of its own.
+func (s *Stage) startControl(ctx context.Context, program string) {
 	s.t.Helper()
-	d := startDaemon(s.t, program, Config{Ceiling: 16}, []exported{{dir, openName, "ro,insecure,no_root_squash"}})
+	dir := s.t.TempDir()
+	furnish(s.t, dir, fewNames)
+	d := startDaemon(s.t, program, Config{Ceiling: 16, IPv6: s.TCP.Addr().Is6()}, []exported{{dir, openName, "rw,insecure,no_root_squash"}})
 	s.control.daemon = d
 	s.control.clients = make(map[string]*honestClient)
 	for _, transport := range Transports {

@@ -49,6 +49,8 @@ type Config struct {
 	Without []string
 	// Environment are variables that the daemon has beside the test's own.
 	Environment []string
+	// IPv6: the daemon has an address of Network6.
+	IPv6 bool
 	// Files is how many empty files beside the others the open export has, for
 	// every user to write.
 	Files int
@@ -83,6 +85,9 @@ func launch(t testing.TB, program string, cfg Config, exports []exported) *Daemo
 		cfg.Ceiling = 64
 	}
 	ip := netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(99)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))})
+	if cfg.IPv6 {
+		ip = daemon6(byte(1+rand.IntN(99)), byte(rand.IntN(250)))
+	}
 	d := &Daemon{t: t,
 		TCP: freePort(t, ip), RDMA: freePort(t, ip),
 		Ceiling: cfg.Ceiling * mib,

@@ -21,7 +21,8 @@
 // exports, with exports on file systems that can stall, and with an honest client
 // on each transport. Honest clients have the address 127.0.0.1. Strangers have
 // addresses from 127.200.0.1 up; or SharedAddress puts them on the honest
-// client's, as behind one translator of addresses.
+// client's, as behind one translator of addresses. With IPv6 daemons and strangers have
+// addresses of Network6, and honest clients ::1. The run has a network namespace of its own.
 //
 // A StallingFS stalls because the process that serves it is stopped. A request of
 // the kernel's then waits where a process can be killed that made it: the end of
@@ -38,8 +39,8 @@
 //   - READ: an honest client that is connected reads a byte within 1 s.
 //   - arrival: an honest client connects, mounts, looks a name up and reads a byte
 //     within 1 s.
-//   - NULL: 99 of 100 of an honest client's, one at a time, by a process of its own, are
-//     answered within 100 ms, or 20 times what they take at the daemon that is not attacked.
+//   - NULL, and in some READ, and CREATE with REMOVE: 99 of 100 of an honest client's, one at a
+//     time, by a process of its own, are answered within 100 ms, or 20 times what they take at the daemon that is not attacked.
 //   - memory: the daemon's resident memory stays within what it took idle, its
 //     ceiling of payload memory, and 64 MiB.
 //   - SIGTERM: the daemon ends within its drain_timeout and 2 s.

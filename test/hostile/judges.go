@@ -159,33 +159,36 @@ func (s *Stage) verdict(t *testing.T, got summary, bound time.Duration) {
 	}
 }
 
-// nullsPromptly is what 99 of 100 NULL calls may take an honest client during an attack, which
-// it makes one at a time.
-const nullsPromptly = 100 * time.Millisecond
+// seriesPromptly is how long 99 of 100 calls may take an honest client during an attack, if it
+// makes them one at a time.
+const seriesPromptly = 100 * time.Millisecond
 
-// JudgeNulls is about NULL calls by a client in a process of its own. Another one calls the
-// daemon that is not attacked: if that takes long, the bound is factor times as long.
-func (s *Stage) JudgeNulls() {
+// JudgeSeries is about what clients get, each in a process of its own, that do a Work one call
+// at a time. Another process does the same at the daemon that is not attacked: if that takes
+// long, the bound is factor times as long.
+func (s *Stage) JudgeSeries(works ...Work) {
 	s.t.Helper()
-	for _, transport := range Transports {
-		ends := [...]func() (Nulls, error){s.startNulls(transport), s.control.daemon.startNulls(transport)}
-		s.t.Run("NULL over "+transport, func(t *testing.T) {
-			var got [len(ends)]Nulls
-			for i, end := range ends {
-				var err error
-				if got[i], err = end(); err != nil {
-					t.Fatal(err)
+	for _, work := range works {
+		for _, transport := range Transports {
+			ends := [...]func() (Series, error){s.startSeries(transport, work), s.control.daemon.startSeries(transport, work)}
+			s.t.Run(string(work)+" over "+transport, func(t *testing.T) {
+				var got [len(ends)]Series
+				for i, end := range ends {
+					var err error
+					if got[i], err = end(); err != nil {
+						t.Fatal(err)
+					}
 				}
-			}
-			n, beside := got[0], got[1]
-			t.Logf("%v; beside: %v", n, beside)
-			switch most := max(nullsPromptly, factor*beside.P99); {
-			case n.Failed > 0:
-				t.Errorf("not everything is answered: %v", n)
-			case n.P99 > most:
-				t.Errorf("99 of 100 within %v, %v at most is allowed", n.P99, most)
-			}
-		})
+				n, beside := got[0], got[1]
+				t.Logf("%v; beside: %v", n, beside)
+				switch most := max(seriesPromptly, factor*beside.P99); {
+				case n.Failed > 0:
+					t.Errorf("not everything is answered: %v", n)
+				case n.P99 > most:
+					t.Errorf("99 of 100 within %v, %v at most is allowed", n.P99, most)
+				}
+			})
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func TestSlowWrites(t *testing.T) {
 func TestSlowWritesFromUnprivilegedPorts(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(SlowWrites{Peers: 256, Handle: s.Secured.Victim, Size: mib, Begin: 2200}, Strangers(256))
-	s.JudgeNulls()
+	s.JudgeSeries(Null)
 	s.Judge()
 }
 
@@ -57,7 +57,7 @@ func TestUnansweredReads(t *testing.T) {
 func TestUnansweredLongCalls(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Long: true}, Strangers(256))
-	s.JudgeNulls()
+	s.JudgeSeries(Null)
 	s.Judge()
 }
 
@@ -66,8 +66,31 @@ func TestUnansweredLongCalls(t *testing.T) {
 func TestReadsAnsweredLate(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 2, Writes: 128, Size: mib, Handle: s.Open.Victim, Delay: 25 * time.Second}, Strangers(2))
-	s.JudgeNulls()
+	s.JudgeSeries(Null)
 	s.Judge()
+}
+
+// 64 peers that are slow, late or silent, of one address, of 64, and of 64 networks of IPv6:
+// an honest client's NULLs have their turn.
+func TestNullsBesideSlowPeers(t *testing.T) {
+	for name, source := range map[string]func(int) netip.Addr{
+		"1 address": Strangers(1), "64 addresses": Strangers(64), "64 networks of 64 bits": Strangers6(64),
+	} {
+		for what, behaviour := range map[string]func(victim []byte) Behaviour{
+			"slow": func(h []byte) Behaviour { return SlowWrites{Peers: 64, Handle: h, Size: mib, Begin: 2200} },
+			"late": func(h []byte) Behaviour {
+				return UnansweredReads{Peers: 64, Writes: 8, Size: mib, Handle: h, Delay: 2 * time.Second}
+			},
+			"silent": func(h []byte) Behaviour { return UnansweredReads{Peers: 64, Writes: 8, Size: mib, Handle: h} },
+		} {
+			t.Run(what+", "+name, func(t *testing.T) {
+				s := stage(t, Config{IPv6: source(0).Is6()})
+				s.Attack(behaviour(s.Open.Victim), source)
+				s.JudgeSeries(Null)
+				s.JudgeEnd()
+			})
+		}
+	}
 }
 
 // 256 RDMA connections answer, but by few bytes a second: there is progress of a
@@ -75,7 +98,7 @@ func TestReadsAnsweredLate(t *testing.T) {
 func TestReadsAnsweredByTrickles(t *testing.T) {
 	s := stage(t, Config{Ceiling: 256})
 	s.Attack(UnansweredReads{Peers: 256, Writes: 8, Size: mib, Handle: s.Open.Victim, Trickle: 64}, Strangers(256))
-	s.JudgeNulls()
+	s.JudgeSeries(Null)
 	s.Judge()
 }
 

@@ -22,6 +22,32 @@ func Strangers(n int) func(i int) netip.Addr {
 	}
 }
 
+// HonestAddress6 is the same where the daemon has an address of IPv6.
+var HonestAddress6 = netip.IPv6Loopback()
+
+// Network6 is the network of daemons and strangers with IPv6: fd00::/16 (RFC 4193).
+var Network6 = netip.PrefixFrom(netip.AddrFrom16([16]byte{0xfd}), 16)
+
+// Strangers6 gives peers n addresses in turn, each in a /64 of its own.
+func Strangers6(n int) func(i int) netip.Addr {
+	return func(i int) netip.Addr {
+		i %= n
+		return netip.AddrFrom16([16]byte{0: 0xfd, 5: 2, 6: byte(i >> 8), 7: byte(i), 15: 1})
+	}
+}
+
+// Neighbours6 gives peers n addresses in turn, all in one /64.
+func Neighbours6(n int) func(i int) netip.Addr {
+	return func(i int) netip.Addr {
+		i %= n
+		return netip.AddrFrom16([16]byte{0: 0xfd, 5: 3, 14: byte(i >> 8), 15: byte(i)})
+	}
+}
+
+func daemon6(a, b byte) netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0xfd, 5: 1, 6: a, 7: b, 15: 1})
+}
+
 // SharedAddress gives all peers the honest client's address, as where all of
 // them are behind one translator of addresses.
 func SharedAddress(int) netip.Addr { return HonestAddress }

@@ -84,7 +84,7 @@ func NewStage(t *testing.T, program string, cfg Config) *Stage {
 	var exports []exported
 	for _, e := range []exported{
 		{"", openName, "rw,insecure,no_root_squash"},
-		{"", closedName, "rw,insecure,no_root_squash,clients=" + HonestAddress.String()},
+		{"", closedName, "rw,insecure,no_root_squash,clients=" + HonestAddress.String() + ";" + HonestAddress6.String()},
 		{"", securedName, "rw,secure,no_root_squash"},
 	} {
 		e.path = t.TempDir()
@@ -213,7 +213,7 @@ func (s *Stage) prepare(program string) {
 		}
 		s.usual[transport] = before.median
 	}
-	s.startControl(ctx, program, s.Directory)
+	s.startControl(ctx, program)
 	s.idle = s.Resident()
 	go s.killBeyond(s.idle + s.Ceiling + s.Held + slack + guard)
 }

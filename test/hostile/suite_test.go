@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -16,7 +17,7 @@ var program string
 
 func TestMain(m *testing.M) {
 	ServeStallingFS()
-	ServeNulls()
+	ServeSeries()
 	flag.StringVar(&program, "program", "", "a daemon to attack instead of the tree's")
 	flag.DurationVar(&Patience, "patience", Patience, "how long an honest client waits for one thing")
 	flag.Parse()
@@ -25,13 +26,17 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	if os.Geteuid() == 0 {
-		status, again, err := Nested(0)
+		status, again, err := Nested(syscall.CLONE_NEWNET)
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "mounts of the tests' own: %v\n", err)
+			fmt.Fprintf(os.Stderr, "mounts and a network of the tests' own: %v\n", err)
 			return 1
 		}
 		if again {
 			return status
+		}
+		if err := Loopback(); err != nil {
+			fmt.Fprintf(os.Stderr, "a network of the tests' own: %v\n", err)
+			return 1
 		}
 	}
 	// 10,000 connections, and some files.

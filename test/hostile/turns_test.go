@@ -31,21 +31,36 @@ func TestWaitingCallsOfOneAddress(t *testing.T) {
 	s.JudgeEnd()
 }
 
-// 128 connections of one address have the daemon copy all the time: honest clients have
-// their turn beside them and, when they have gone, the daemon is not busy with their calls.
+// 128 connections have the daemon copy all the time, or ask for copies that it refuses:
+// honest clients have their turn beside them and, when they have gone, the daemon is not busy
+// with their calls.
 func TestShortCopies(t *testing.T) {
-	s := stage(t, Config{})
-	a, end := s.AttackUntil(ShortCopies{Peers: 128, Slots: 16, File: s.Open.Victim}, Strangers(1))
-	s.JudgeClients()
-	s.JudgeNames()
-	if n := a.Standing.Load(); n != int64(a.Peers) {
-		t.Errorf("%d of %d peers stand: %v", n, a.Peers, a)
+	for _, c := range []struct {
+		name   string
+		copies ShortCopies
+		source func(int) netip.Addr
+	}{
+		{"of one address", ShortCopies{Peers: 128, Slots: 16}, Strangers(1)},
+		{"of 64 addresses", ShortCopies{Peers: 128, Slots: 16}, Strangers(64)},
+		{"refused", ShortCopies{Peers: 128, Slots: 16, Refused: true}, Strangers(1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := stage(t, Config{})
+			b := c.copies
+			b.From, b.To = s.Open.Victim, s.lookUp([]string{largeName})[0]
+			a, end := s.AttackUntil(b, c.source)
+			s.JudgeSeries(Null, Read, Names)
+			s.JudgeClients()
+			if n := a.Standing.Load(); n != int64(a.Peers) {
+				t.Errorf("%d of %d peers stand: %v", n, a.Peers, a)
+			}
+			end()
+			s.JudgeNames()
+			s.Attack(b, c.source)
+			s.JudgeMemory()
+			s.JudgeEnd()
+		})
 	}
-	end()
-	s.JudgeNames()
-	s.AttackUntil(ShortCopies{Peers: 128, Slots: 16, File: s.Open.Victim}, Strangers(1))
-	s.JudgeMemory()
-	s.JudgeEnd()
 }
 
 // GETATTRs of directories in turn that lie 3,900 levels down, each in a directory of its
@@ -73,7 +88,7 @@ func TestDeepDirectories(t *testing.T) {
 	for _, transport := range Transports {
 		s.Attack(Rounds{Peers: 2, UnderWay: 64, What: "GETATTR of directories far down", Calls: calls, Transport: transport}, Strangers(1))
 	}
-	s.JudgeNulls()
+	s.JudgeSeries(Null)
 	s.JudgeClients()
 	s.JudgeNames()
 	s.JudgeMemory()
@@ -117,14 +132,17 @@ func makeDeep(t *testing.T, in, name string, levels, directories int) {
 	})
 }
 
-// NULL calls over TCP, as many as the daemon takes, by peers of one address and of 64:
-// an honest client's have their turn.
+// NULL calls over TCP, as many as the daemon takes, by peers of one address and of 64, of
+// either version of IP: an honest client's have their turn.
 func TestFloodsOverTCP(t *testing.T) {
-	for _, addresses := range []int{1, 64} {
-		t.Run(fmt.Sprintf("%d addresses", addresses), func(t *testing.T) {
-			s := stage(t, Config{})
-			s.Attack(Rounds{Peers: 64, UnderWay: 64, What: "NULL", Calls: [][]byte{nullCall(0)}, Transport: "tcp"}, Strangers(addresses))
-			s.JudgeNulls()
+	for name, source := range map[string]func(int) netip.Addr{
+		"1 address": Strangers(1), "64 addresses": Strangers(64),
+		"64 addresses of a network of 64 bits": Neighbours6(64), "64 networks of 64 bits": Strangers6(64),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stage(t, Config{IPv6: source(0).Is6()})
+			s.Attack(Rounds{Peers: 64, UnderWay: 64, What: "NULL", Calls: [][]byte{nullCall(0)}, Transport: "tcp"}, source)
+			s.JudgeSeries(Null)
 			s.JudgeEnd()
 		})
 	}

@@ -1,0 +1,142 @@
+package hostile
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+)
+
+// A Work is what an honest client does again and again in a Series.
+type Work string
+
+const (
+	Null  Work = "NULL"
+	Read  Work = "READ"          // of a byte
+	Names Work = "CREATE+REMOVE" // of a file in the root of the open export
+)
+
+// seriesVariable names a transport, an address and a Work in the environment of a process that
+// makes a Series.
+const seriesVariable = "NFSRDMAD_HOSTILE_SERIES"
+
+// How many calls a Series has, and how long it lasts at most.
+const (
+	seriesMost = 1000
+	seriesFor  = 3 * time.Second
+)
+
+// A Series is calls that one honest client made one at a time, and how long they took.
+type Series struct {
+	Asked, Failed int
+	Took          time.Duration // all of them
+	Median, P99   time.Duration
+	Fault         string // of one that failed
+}
+
+func (n Series) String() string {
+	text := fmt.Sprintf("%.0f a second, median %s, 99 of 100 within %s", float64(n.Asked-n.Failed)/n.Took.Seconds(), inWords(n.Median), inWords(n.P99))
+	if n.Failed > 0 {
+		text += fmt.Sprintf("; %d of %d failed, one with: %s", n.Failed, n.Asked, n.Fault)
+	}
+	return text
+}
+
+// ServeSeries is for TestMain: a process with seriesVariable in its environment makes a
+// Series, prints it, and ends. In the process of hostile peers a client would wait for its
+// turn among them.
+func ServeSeries() {
+	var transport, at string
+	var work Work
+	if n, _ := fmt.Sscan(os.Getenv(seriesVariable), &transport, &at, &work); n < 3 {
+		return
+	}
+	d := Daemon{TCP: netip.MustParseAddrPort(at), RDMA: netip.MustParseAddrPort(at)}
+	if err := json.NewEncoder(os.Stdout).Encode(d.series(transport, work)); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func (d *Daemon) series(transport string, work Work) (n Series) {
+	ctx := context.Background()
+	ask, end, err := d.worker(ctx, transport, work)
+	if err != nil {
+		return Series{Asked: 1, Failed: 1, Took: 1, Fault: err.Error()}
+	}
+	defer end()
+	var all []sample
+	begin := time.Now()
+	for len(all) < seriesMost && time.Since(begin) < seriesFor {
+		all = append(all, samples(ctx, 1, 0, func(ctx context.Context, _ int) error { return ask(ctx, len(all)) })...)
+	}
+	n.Took = time.Since(begin)
+	slices.SortFunc(all, func(a, b sample) int { return cmp.Compare(a.took, b.took) })
+	got := summarize(all)
+	n.Asked, n.Failed, n.Median = got.asked, got.failed, got.median
+	n.P99 = all[len(all)*99/100].took
+	if got.err != nil {
+		n.Fault = got.err.Error()
+	}
+	return n
+}
+
+// worker is a new client that does a Work with each call of ask. A client that makes NULL
+// calls stays a stranger.
+func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask func(ctx context.Context, i int) error, end func(), err error) {
+	if work == Null {
+		c, err := d.dial(ctx, transport)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(ctx context.Context, _ int) error { return c.Null(ctx) }, c.Close, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	h, err := d.arrive(ctx, transport, openName, honestNames()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := h.Mount(ctx, openName)
+	if err != nil {
+		h.Close()
+		return nil, nil, err
+	}
+	if work == Read {
+		return h.readOne, h.Close, nil
+	}
+	name := fmt.Sprint("made over ", transport, " by ", os.Getpid())
+	return func(ctx context.Context, _ int) error { return h.makeOne(ctx, root, name) }, h.Close, nil
+}
+
+// startSeries has a process of its own do a Work at the daemon.
+func (d *Daemon) startSeries(transport string, work Work) (end func() (Series, error)) {
+	at := d.TCP
+	if transport == "rdma" {
+		at = d.RDMA
+	}
+	c := exec.Command("/proc/self/exe")
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", seriesVariable, transport, at, work))
+	c.Stderr = os.Stderr
+	type outcome struct {
+		said []byte
+		err  error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		said, err := c.Output()
+		ended <- outcome{said, err}
+	}()
+	return func() (n Series, err error) {
+		o := <-ended
+		if o.err != nil {
+			return n, fmt.Errorf("the process that does %s: %w", work, o.err)
+		}
+		return n, json.Unmarshal(o.said, &n)
+	}
+}
