@@ -32,6 +32,9 @@ func check(repository fs.FS, leftOut ...string) []finding {
 		if !slices.Contains(all, r.number) {
 			faults = append(faults, finding{"index", r.where, fmt.Sprintf("%v is not among the numbers of docs/conformance.md", r.number)})
 		}
+		if what := c.judgeDevice(r); what != "" {
+			faults = append(faults, finding{"device", r.where, fmt.Sprintf("%v %s", r.number, what)})
+		}
 		for _, cited := range r.tests {
 			if rule, what := c.judge(cited, r.number); rule != "" {
 				faults = append(faults, finding{rule, r.where, fmt.Sprintf("%v cites %v: %s", r.number, cited, what)})

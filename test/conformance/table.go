@@ -49,6 +49,7 @@ type row struct {
 	text   string
 	tests  []citation
 	reason string // a mark, a colon and words, or empty
+	device string // the cell that says which devices the proof runs over, or empty
 }
 
 // A citation is of a test: the end of its directory's path, and its name.
@@ -106,8 +107,12 @@ func cellsOf(line string) ([]string, bool) {
 // parseRow reads number, source, role, requirement and proof.
 func parseRow(cells []string, where string) (r row, wrong []string) {
 	r.number, r.where = numbers(cells[0])[0], where
-	if len(cells) != 5 {
-		return r, []string{fmt.Sprintf("has %d cells, not number, source, who, requirement and proof", len(cells))}
+	switch len(cells) {
+	case 5:
+	case 6:
+		r.device = cells[5]
+	default:
+		return r, []string{fmt.Sprintf("has %d cells, not number, source, who, requirement, proof and perhaps device", len(cells))}
 	}
 	r.source, r.text = cells[1], cells[3]
 	if !isSource.MatchString(r.source) {

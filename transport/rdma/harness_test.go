@@ -122,6 +122,9 @@ func newBench(t testing.TB, cfg benchConfig) *bench {
 	t.Helper()
 	b := &bench{t: t, program: rpctest.NewProgram(), served: make(chan error, 1)}
 	listen := netip.MustParseAddrPort("127.0.0.1:0")
+	if cfg.device == nil && elsewhere != nil {
+		cfg.device = elsewhere(t)
+	}
 	if b.device = cfg.device; b.device == nil {
 		b.provider = rdmatest.NewConfig(cfg.provider)
 		b.device, listen = b.provider, netip.MustParseAddrPort("192.0.2.1:20049")

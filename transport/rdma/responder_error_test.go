@@ -17,9 +17,12 @@ import (
 func serverEnd(p *rdmatest.Peer) *rdmatest.Conn { return p.Conn().(*rdmatest.Conn).Other() }
 
 // receivesKept makes sure that every receive is promised again that was used up:
-// a message that is dropped used up one, too.
+// a message that is dropped used up one, too. Only the device in memory counts them.
 func receivesKept(t testing.TB, p *rdmatest.Peer, credits int) {
 	t.Helper()
+	if elsewhere != nil {
+		return
+	}
 	if n := serverEnd(p).Promised(); n != credits+spareReceives {
 		t.Errorf("%d receives are promised, want %d", n, credits+spareReceives)
 	}
@@ -195,7 +198,7 @@ func TestBadHeaders(t *testing.T) {
 	}
 	b.alive(p)
 	receivesKept(t, p, DefaultCredits)
-	for _, e := range p.Seen() {
+	for _, e := range seen(p) {
 		if e.Op == rdmacm.OpRead || e.Op == rdmacm.OpWrite {
 			t.Errorf("something was moved: %v", e)
 		}
@@ -243,7 +246,7 @@ func TestBadLongCalls(t *testing.T) {
 	if b.program.Served[rpctest.PUT].Load() != 0 {
 		t.Error("PUT was executed")
 	}
-	for _, e := range p.Seen() {
+	for _, e := range seen(p) {
 		if e.Op == rdmacm.OpRead && e.Remote.STag == data.STag() {
 			t.Errorf("a chunk was pulled that may not be: %v", e)
 		}

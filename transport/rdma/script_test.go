@@ -15,7 +15,8 @@ import (
 // A script is a Client with a scripted responder.
 type script struct {
 	t        testing.TB
-	provider *rdmatest.Provider
+	provider *rdmatest.Provider // nil on another device
+	device   rdmacm.Provider
 	listener rdmacm.Listener
 	client   *Client
 	p        peer
@@ -29,15 +30,22 @@ func newScript(t testing.TB, cfg DialConfig, private []byte) *script {
 
 func newScriptOn(t testing.TB, provider rdmatest.Config, cfg DialConfig, private []byte) *script {
 	t.Helper()
-	s := &script{t: t, provider: rdmatest.NewConfig(provider)}
+	s := &script{t: t}
+	listen := netip.MustParseAddrPort("127.0.0.1:0")
+	if elsewhere != nil {
+		s.device = elsewhere(t)
+	} else {
+		s.provider = rdmatest.NewConfig(provider)
+		s.device, listen = s.provider, netip.MustParseAddrPort("192.0.2.1:20049")
+	}
 	var err error
-	if s.listener, err = s.provider.Listen(netip.MustParseAddrPort("192.0.2.1:20049")); err != nil {
+	if s.listener, err = s.device.Listen(listen); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		s.client, err = Dial(t.Context(), s.provider, s.listener.Addr(), cfg)
+		s.client, err = Dial(t.Context(), s.device, s.listener.Addr(), cfg)
 		done <- err
 	}()
 	s.p = s.accept(private)
@@ -72,7 +80,9 @@ type result struct {
 func (s *script) start(x *rpc.Exchange) <-chan result {
 	c := make(chan result, 1)
 	x.Done = func(x *rpc.Exchange) {
-		s.provider.Log().Mark("done")
+		if s.provider != nil {
+			s.provider.Log().Mark("done")
+		}
 		r := result{err: x.Err}
 		if r.err == nil {
 			r.data = append(r.data, x.Results.EligibleOpaque(rpctest.MaxData)...)

@@ -1,0 +1,43 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// transport is the package whose tests run over a device in memory, and listed is its table of
+// those that run over the software RNIC as well.
+const (
+	transport = "transport/rdma"
+	listed    = "overBoth"
+)
+
+// judgeDevice says what is wrong with the device that a row names, if anything. A row that
+// cites a test of the transport names one: "both" if one of these tests is listed, or one is a
+// rule of every device, or else a reason why not.
+func (c *code) judgeDevice(r row) string {
+	var cites, both bool
+	for _, cited := range r.tests {
+		both = both || cited.dir == "rdmatest" // every device runs this suite
+		if !c.dirs[transport] || !strings.HasSuffix("/"+transport, "/"+cited.dir) {
+			continue
+		}
+		cites = true
+		for _, d := range c.declarations[name{transport, listed}] {
+			both = both || slices.Contains(d.uses, name{transport, cited.test})
+		}
+	}
+	reason, isReason := strings.CutPrefix(r.device, "memory: ")
+	switch {
+	case !cites && r.device != "":
+		return fmt.Sprintf("names the device %q and cites no test of the transport", r.device)
+	case !cites, both && r.device == "both":
+		return ""
+	case both:
+		return fmt.Sprintf("names the device %q, and one of its tests runs over both", r.device)
+	case !isReason || len(strings.Fields(reason)) < 3:
+		return fmt.Sprintf("names the device %q, not memory, a colon and why its tests do not run over the software RNIC", r.device)
+	}
+	return ""
+}

@@ -1,0 +1,85 @@
+package rdma
+
+import (
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
+)
+
+// elsewhere is the device of benches and scripts whose test names none, or nil: a device in
+// memory, of their own.
+var elsewhere func(testing.TB) rdmacm.Provider
+
+// overBoth are the rules of the transport that are tested over the software RNIC as well.
+// docs/conformance-rpcrdma-v1.md says of each other rule why it is not.
+var overBoth = []struct {
+	name string
+	test func(*testing.T)
+}{
+	{"TestBadHeaders", TestBadHeaders},
+	{"TestBadLongCalls", TestBadLongCalls},
+	{"TestBeyondTheGrant", TestBeyondTheGrant},
+	{"TestBothDirections", TestBothDirections},
+	{"TestBytesBehindNoMsgAreIgnored", TestBytesBehindNoMsgAreIgnored},
+	{"TestCallForms", TestCallForms},
+	{"TestCallsGoOutInOrder", TestCallsGoOutInOrder},
+	{"TestDefaultThreshold", TestDefaultThreshold},
+	{"TestDirectionsAreToldApart", TestDirectionsAreToldApart},
+	{"TestDoneIsDropped", TestDoneIsDropped},
+	{"TestErrorRepliesReturnTheLists", TestErrorRepliesReturnTheLists},
+	{"TestErrorsCarryGrants", TestErrorsCarryGrants},
+	{"TestErrorsFromPeersAreDropped", TestErrorsFromPeersAreDropped},
+	{"TestGarbageArguments", TestGarbageArguments},
+	{"TestGetByWriteChunk", TestGetByWriteChunk},
+	{"TestHandlesAreUnpredictable", TestHandlesAreUnpredictable},
+	{"TestJudgedWithoutABinding", TestJudgedWithoutABinding},
+	{"TestLargeCredentials", TestLargeCredentials},
+	{"TestLongCalls", TestLongCalls},
+	{"TestLongReply", TestLongReply},
+	{"TestLongSegments", TestLongSegments},
+	{"TestLoopback", TestLoopback},
+	{"TestNoPlacement", TestNoPlacement},
+	{"TestNoPlacementWithoutPlan", TestNoPlacementWithoutPlan},
+	{"TestNothingEligibleWasPlaced", TestNothingEligibleWasPlaced},
+	{"TestNullInline", TestNullInline},
+	{"TestOffers", TestOffers},
+	{"TestOnlyEligibleResultsArePlaced", TestOnlyEligibleResultsArePlaced},
+	{"TestPlacedResults", TestPlacedResults},
+	{"TestPositions", TestPositions},
+	{"TestPrivateDataOfTheClient", TestPrivateDataOfTheClient},
+	{"TestReadChunkSegmentation", TestReadChunkSegmentation},
+	{"TestReconnect", TestReconnect},
+	{"TestReplyChunkWithWriteChunks", TestReplyChunkWithWriteChunks},
+	{"TestReplyThreshold", TestReplyThreshold},
+	{"TestRetryOfWhatBrokeTheConnection", TestRetryOfWhatBrokeTheConnection},
+	{"TestSeveralReadChunks", TestSeveralReadChunks},
+	{"TestShortMessagesAreDropped", TestShortMessagesAreDropped},
+	{"TestShortReplies", TestShortReplies},
+	{"TestThresholdMatrix", TestThresholdMatrix},
+	{"TestTruncatedHeaders", TestTruncatedHeaders},
+	{"TestUnusedWriteChunk", TestUnusedWriteChunk},
+	{"TestVersionMismatch", TestVersionMismatch},
+	{"TestWhatWasJudgedIsServed", TestWhatWasJudgedIsServed},
+	{"TestWriteChunkGetsNoRoundup", TestWriteChunkGetsNoRoundup},
+	{"TestWriteChunkTooSmall", TestWriteChunkTooSmall},
+	{"TestWriteList", TestWriteList},
+}
+
+// A test that passes over the device in memory passes over the software RNIC.
+func TestOverTheSoftwareRNIC(t *testing.T) {
+	elsewhere = newIwarp
+	defer func() { elsewhere = nil }()
+	for _, c := range overBoth {
+		t.Run(c.name, c.test)
+	}
+}
+
+// seen is what the device was given to do on p's connection, as far as it tells: nothing on
+// another device than that in memory.
+func seen(p *rdmatest.Peer) []rdmatest.Event {
+	if elsewhere != nil {
+		return nil
+	}
+	return p.Seen()
+}
