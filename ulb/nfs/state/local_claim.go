@@ -61,13 +61,16 @@ func (m *Manager) unclaimed(c *localClaim) {
 // follow changes the claims within r to match the lock table. The caller holds c.mu, but not
 // m.mu.
 func (m *Manager) follow(c *localClaim, r byteRange) error {
-	span, n := m.spanOf(c)
-	switch {
+	switch n := m.rangesOf(c); {
 	case n == 0:
 		c.drop()
 		return nil
 	case n > maxFileClaims, c.whole.mode != 0 && n > maxFileClaims/2:
-		if c.claimWhole(span) {
+		changed := r
+		if c.whole.mode == 0 {
+			changed = byteRange{last: vfs.ToEnd}
+		}
+		if c.claimWhole(m.within(c.key, changed)) {
 			return c.claim(beside(r, c.whole)) // where nothing is locked
 		}
 		// A process of this machine holds a lock between the clients' locks: claim each range.
@@ -106,7 +109,7 @@ func (m *Manager) giveUp(c *localClaim, dropped []byteRange) {
 		around.start, around.last = min(around.start, d.start), max(around.last, d.last)
 	}
 	// An error leaves more claimed than necessary, until the file is closed.
-	if _, n := m.spanOf(c); n == 0 || c.whole.mode != 0 {
+	if m.rangesOf(c) == 0 || c.whole.mode != 0 {
 		_ = m.follow(c, around)
 	} else {
 		_ = c.claim(weaker(cover(around, m.within(c.key, around)), cover(around, dropped)))
@@ -122,11 +125,15 @@ func (c *localClaim) drop() {
 }
 
 // claimWhole claims everything from the first to the last lock, in the strongest mode among them.
-// It returns false if the claim fails. The caller holds c.mu.
-func (c *localClaim) claimWhole(span byteRange) bool {
-	wanted := need{span.start, span.last, span.mode()}
-	if w := c.whole; w.mode != 0 {
-		wanted = need{min(w.start, wanted.start), max(w.last, wanted.last), max(w.mode, wanted.mode)}
+// locks are all locks through the claimer, or those in the part that changed since the last
+// claimWhole. It returns false if the claim fails. The caller holds c.mu.
+func (c *localClaim) claimWhole(locks []byteRange) bool {
+	wanted := c.whole
+	for _, l := range locks {
+		if wanted.mode == 0 {
+			wanted.start = l.start
+		}
+		wanted = need{min(wanted.start, l.start), max(wanted.last, l.last), max(wanted.mode, l.mode())}
 	}
 	if wanted == c.whole {
 		return true
@@ -179,15 +186,11 @@ type need struct {
 	mode        vfs.ClaimMode
 }
 
-// spanOf returns the smallest range that contains all locks of a file, and the number of ranges
-// to claim.
-func (m *Manager) spanOf(c *localClaim) (span byteRange, n int) {
+// rangesOf returns the number of ranges to claim.
+func (m *Manager) rangesOf(c *localClaim) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if of := m.files.byID[c.key.id()]; of != nil {
-		span, _ = of.locked.span()
-	}
-	return span, c.ranges
+	return c.ranges
 }
 
 // within returns the locked ranges of a file that overlap r.

@@ -119,18 +119,3 @@ func (n *lockedRange) each(r *byteRange, writes bool, f func(*lockedRange) bool)
 
 // conflict calls f for the ranges that conflict with r, until f returns false.
 func (l *locked) conflict(r *byteRange, f func(*lockedRange) bool) { l.root.each(r, !r.write, f) }
-
-// span returns the smallest range that contains all locks. It is a write lock if any of them is.
-// It returns false if there are no locks.
-func (l *locked) span() (byteRange, bool) {
-	n := l.root
-	if n == nil {
-		return byteRange{}, false
-	}
-	r := byteRange{last: n.reach, write: n.hasWrite}
-	for n.left != nil {
-		n = n.left
-	}
-	r.start = n.start
-	return r, true
-}

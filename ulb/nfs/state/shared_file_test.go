@@ -96,3 +96,47 @@ func TestDenyModesAreOfTheFileAndNotOfTheFileSystem(t *testing.T) {
 		})
 	}
 }
+
+// If a client has locked very many ranges of a file by one file system, they are claimed as one
+// range. That claim is no larger than these locks: a client that has locked the file by another
+// file system, behind them, may still change its lock.
+func TestClaimAsOneEndsWithTheLocksOfItsFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sub/f"), []byte("x"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	outer, first := shownBy(t, dir, "sub/f")
+	inner, second := shownBy(t, filepath.Join(dir, "sub"), "f")
+	m := newManager(t)
+	a, b := newClient(m, 1, "a"), newClient(m, 1, "b")
+	byFirst, bySecond := open(t, m, a, "a", first, AccessBoth, 0), open(t, m, b, "b", second, AccessBoth, 0)
+	locker := func(ref Ref, fs vfs.Claimer) func(at uint64, write bool) {
+		of := LockArgs{Ref: ref, New: true, OwnerName: []byte("l"), Length: 1, Claimer: fs}
+		return func(at uint64, write bool) {
+			t.Helper()
+			args := of
+			args.Offset, args.Write = at, write
+			id, _, s := m.Lock(&args)
+			is(t, "LOCK", s, ok)
+			of.Ref.ID, of.New = id, false
+		}
+	}
+	lockFirst := locker(Ref{ID: byFirst, Client: a, Key: first}, outer)
+	lockSecond := locker(Ref{ID: bySecond, Client: b, Key: second}, inner)
+	const n = maxFileClaims + 2
+	lockSecond(4*n, false)
+	for i := range uint64(n) {
+		lockFirst(2*i, false)
+	}
+	if c := m.files.claims[first]; c.whole.mode == 0 {
+		t.Fatal("the locks are not claimed as one")
+	}
+	lockSecond(4*n, true)
+	lockFirst(2*n, true)
+	if w := m.files.claims[first].whole; w != (need{0, 2 * n, vfs.ClaimWrite}) {
+		t.Errorf("claimed as one: %+v", w)
+	}
+}
