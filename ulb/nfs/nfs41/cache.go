@@ -223,7 +223,7 @@ func (m *Minor) relieve(of *share) {
 	}
 	for i := range most.slots {
 		if l := most.slots[i].Load(); l != nil && i > 0 {
-			l.drop(false)
+			l.drop(0)
 		}
 	}
 }

@@ -47,21 +47,24 @@ func (m *Minor) sequence(k *nfs4.Compound) nfs4.Status {
 	if k.Session == l {
 		// The client has seen the target in the slot's last reply and obeys it.
 		if args.HighestSlotid <= l.told {
-			s.retire(l.told)
+			s.retire(l.told, l.toldIn)
 		}
-		l.told = target
+		if l.told = target; target < s.fore.Maxrequests-1 {
+			l.toldIn = s.turn.Add(1)
+		}
 	}
 	k.Client = s.client.Client
 	res.Encode(k.W)
 	return wire.NFS4OK
 }
 
-// retire drops the replies of the slots above the highest one that the client uses. The
-// client has received all of them (RFC 8881 §2.10.6.1).
-func (s *Session) retire(highest uint32) {
+// retire drops the replies of the slots above the highest one that the client uses, if their
+// requests came before this turn. The client has received these replies (RFC 8881 §2.10.6.1).
+// Later requests may have overtaken the one that says so.
+func (s *Session) retire(highest uint32, turn uint64) {
 	for i := int(highest) + 1; i < len(s.slots); i++ {
 		if l := s.slots[i].Load(); l != nil {
-			l.drop(true)
+			l.drop(turn)
 		}
 	}
 }
@@ -158,6 +161,7 @@ func (l *slot) begin(k *nfs4.Compound, args *wire.Sequence4Args, digest uint64) 
 	}
 	l.sequence, l.used, l.digest = args.Sequenceid, true, digest
 	l.cache, l.once = args.Cachethis, false
+	l.turn = l.session.turn.Load()
 	l.spare = l.kept
 	if l.shared || l.spare != nil && l.spare.Size() > maxSpare {
 		l.spare = nil

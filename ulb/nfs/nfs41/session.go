@@ -28,6 +28,8 @@ type Session struct {
 	// slots are made at their first use.
 	slots []atomic.Pointer[slot]
 	ended atomic.Bool
+	// turn counts the replies that told the client to use fewer slots.
+	turn atomic.Uint64
 	// held is the memory for replies that the slots other than slot 0 use, in bytes.
 	held atomic.Int64
 	// wanted: the client has bound a connection to the backchannel and expects calls over it.

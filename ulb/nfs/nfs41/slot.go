@@ -20,6 +20,7 @@ type slot struct {
 	used     bool   // a request has come in it
 	busy     bool   // its request is running
 	digest   uint64 // of that request
+	turn     uint64 // Session.turn when that request came
 	kept     *rpc.Kept
 	asked    bool // the client asked to cache kept
 	// shared: another reply may still be sending kept, so kept's memory must not be reused.
@@ -29,10 +30,12 @@ type slot struct {
 	ended  bool
 
 	// These belong to the running request. Only the goroutine that runs it touches them.
-	cache bool      // the client asked to cache its reply
-	once  bool      // it has run an operation that must not run twice
-	told  uint32    // target of the slot's last reply: the highest slot to use
-	spare *rpc.Kept // memory of an earlier reply, to be reused
+	cache bool   // the client asked to cache its reply
+	once  bool   // it has run an operation that must not run twice
+	told  uint32 // target of the slot's last reply: the highest slot to use
+	// toldIn is the turn that began with told, if that is not the session's last slot.
+	toldIn uint64
+	spare  *rpc.Kept // memory of an earlier reply, to be reused
 }
 
 // retry is the Session of a compound that was executed before but whose reply was not kept.
@@ -114,11 +117,11 @@ func (l *slot) account(n int) {
 }
 
 // drop forgets the stored reply, unless a request is running. It forgets a reply that the
-// client asked for only if asked is true.
-func (l *slot) drop(asked bool) {
+// client asked for only if its request came before this turn.
+func (l *slot) drop(turn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.busy && l.kept != nil && (asked || !l.asked) {
+	if !l.busy && l.kept != nil && (l.turn < turn || !l.asked) {
 		l.kept, l.shared = nil, false
 		l.account(0)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpctest"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/test/nfs4test"
@@ -242,6 +243,40 @@ func TestMemoryForReplies(t *testing.T) {
 			t.Errorf("%d bytes are left", n)
 		}
 	}
+}
+
+// A request that says that the client uses few slots may arrive after a later one in a higher slot,
+// because connections have no common order. The reply in that slot stays: the client may still ask
+// for it (RFC 8881 §2.10.6.1). Replies from before the server told the client to use few slots go.
+func TestRequestThatIsOvertakenTakesNoReply(t *testing.T) {
+	site, m := site(t, Config{}, state.Config{})
+	s := newClientSession(site.Peer(1), "client")
+	in := func(slot, highest uint32) *wire.Sequence4Args {
+		args := s.sequenceOp(slot)
+		args.HighestSlotid = highest
+		s.seq[slot]++
+		return args
+	}
+	tells := func(r *nfs4test.Result) (target uint32) {
+		t.Helper()
+		want(t, "a request", r, wire.NFS4OK, 2)
+		var res wire.Sequence4Res
+		r.Ops[0].Into(t, &res)
+		return res.ResOK.TargetHighestSlotid
+	}
+	first := in(3, 3)
+	tells(s.with(first, rootOp))
+	share := m.cache.shares[clientaddr.Of(s.Conn.Peer.Addr())]
+	share.others.Add(m.cache.half)
+	if target := tells(s.with(in(0, 3), rootOp)); target > 1 {
+		t.Fatalf("the client may use slots to %d", target)
+	}
+	share.others.Add(-m.cache.half)
+	overtaken, later := in(0, 0), in(2, 2)
+	tells(s.with(later, rootOp))
+	tells(s.with(overtaken, rootOp))
+	want(t, "the later one again", s.with(later, rootOp), wire.NFS4OK, 2)
+	want(t, "the one that the client has its reply to", s.with(first, rootOp), wire.NFS4ErrRetryUncachedRep, 2)
 }
 
 // The steady state allocates nothing.
