@@ -38,12 +38,14 @@ type fake4 struct {
 	delays        int  // SEQUENCEs that are put off
 	lose          bool // the reply to the next WRITE is lost, with its connection
 	stall         chan struct{}
-	noContext     int // how many BACKCHANNEL_CTLs are refused
+	noContext     int  // how many BACKCHANNEL_CTLs are refused
+	unprotected   bool // SP4_MACH_CRED is refused
 	stalled       chan struct{}
 }
 
 type fakeClient struct {
 	owner     string
+	protect   wire.StateProtect4A
 	sequence  uint32
 	reclaimed bool
 }
@@ -322,11 +324,16 @@ func (k *fakeCompound) exchangeID() wire.NFSStat4 {
 	var args wire.ExchangeID4Args
 	args.Decode(k.d)
 	f := k.f
+	protect := &args.StateProtect
+	if protect.How != wire.Sp4None && f.unprotected {
+		return wire.NFS4ErrInvalid
+	}
 	f.id++
-	f.clients[f.id] = &fakeClient{owner: string(args.Clientowner.Ownerid), sequence: 1}
+	f.clients[f.id] = &fakeClient{owner: string(args.Clientowner.Ownerid), protect: *protect, sequence: 1}
 	(&wire.ExchangeID4ResOK{
 		Clientid: f.id, Sequenceid: 1, Flags: wire.Exchgid4FlagUseNonPNFS,
-		ServerOwner: wire.ServerOwner4{MinorID: 7, MajorID: []byte("fake")}, ServerScope: []byte("test"),
+		StateProtect: wire.StateProtect4R{How: protect.How, MachOps: protect.MachOps},
+		ServerOwner:  wire.ServerOwner4{MinorID: 7, MajorID: []byte("fake")}, ServerScope: []byte("test"),
 	}).Encode(k.w)
 	return wire.NFS4OK
 }

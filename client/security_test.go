@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -116,6 +117,39 @@ func TestNoContext(t *testing.T) {
 					t.Errorf("%s, %s: %q does not say %q", c.name, name, err, word)
 				}
 			}
+		}
+	}
+}
+
+// If calls have integrity protection, a session asks the server to accept its maintenance from its
+// own principal alone (RFC 8881 §2.10.8.3). A server that refuses that serves it without.
+func TestSessionIsProtectedByItsPrincipal(t *testing.T) {
+	for of, service := range gssServices {
+		for _, refused := range []bool{false, true} {
+			t.Run(fmt.Sprint(of, " refused ", refused), func(t *testing.T) {
+				f, server := newFake4(t)
+				f.set(func() { f.unprotected = refused })
+				mech := gsstest.New()
+				protect(t, server, mech)
+				target := server.Targets()["tcp"]
+				target.Security = &client.Security{Mechanism: mech, Service: service}
+				f.session(target, client.SessionConfig{})
+				want := wire.Sp4MachCred
+				if refused || service == rpc.GSSNone {
+					want = wire.Sp4None
+				}
+				_, session := f.only()
+				var p wire.StateProtect4A
+				f.set(func() { p = f.clients[session.client].protect })
+				if p.How != want {
+					t.Errorf("the client wants %v, not %v", p.How, want)
+				}
+				for _, o := range []wire.OpNum{wire.OpExchangeID, wire.OpCreateSession, wire.OpBindConnToSession, wire.OpDestroySession, wire.OpDestroyClientID} {
+					if p.MachOps.MustEnforce.Has(uint32(o)) != (want == wire.Sp4MachCred) {
+						t.Errorf("%v", o)
+					}
+				}
+			})
 		}
 	}
 }

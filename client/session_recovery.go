@@ -4,15 +4,36 @@ import (
 	"context"
 	"errors"
 
+	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// identify names the client to the server (RFC 8881 §18.35).
+// maintenance is what only the client's own principal may do with the client and its sessions, if
+// the calls of the client have integrity protection.
+var maintenance = nfs4wire.Bits(uint32(nfs4wire.OpExchangeID), uint32(nfs4wire.OpCreateSession), uint32(nfs4wire.OpBindConnToSession),
+	uint32(nfs4wire.OpDestroySession), uint32(nfs4wire.OpDestroyClientID))
+
+// identify names the client to the server (RFC 8881 §18.35). If the connection protects the
+// integrity of calls, identify asks the server to accept maintenance from the client's principal
+// alone (SP4_MACH_CRED, §2.10.8.3). If the server refuses that, the client is named without it.
 func (s *Session) identify(ctx context.Context, conn *Conn) error {
+	if c := conn.secured; c != nil && c.service != rpc.GSSNone {
+		protect := nfs4wire.StateProtect4A{How: nfs4wire.Sp4MachCred, MachOps: nfs4wire.StateProtectOps4{MustEnforce: maintenance}}
+		err := s.exchange(ctx, conn, protect)
+		switch StatusOf(err) {
+		case nfs4wire.NFS4OK, nfs4wire.NFS4ErrDelay, nfs4wire.NFS4ErrClIDInUse:
+			return err
+		}
+	}
+	return s.exchange(ctx, conn, nfs4wire.StateProtect4A{How: nfs4wire.Sp4None})
+}
+
+// exchange is EXCHANGE_ID.
+func (s *Session) exchange(ctx context.Context, conn *Conn, protect nfs4wire.StateProtect4A) error {
 	args := nfs4wire.ExchangeID4Args{
 		Clientowner:  nfs4wire.ClientOwner4{Verifier: s.cfg.Verifier, Ownerid: s.cfg.Owner},
-		StateProtect: nfs4wire.StateProtect4A{How: nfs4wire.Sp4None},
+		StateProtect: protect,
 		ClientImplID: nfs4wire.OptNFSImplID4{Present: true, Value: implementation},
 	}
 	var res nfs4wire.ExchangeID4Res
