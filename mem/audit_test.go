@@ -65,8 +65,8 @@ func (p *Pool) auditSums() error {
 	if main != p.main.inUse || reserve != p.reserve.inUse {
 		return fmt.Errorf("%d and %d pages are in use, counted %d and %d", main, reserve, p.main.inUse, p.reserve.inUse)
 	}
-	if f := p.front; f != nil {
-		add(f.share, f.group, f.head.pages, true)
+	if f := p.current; f != nil {
+		add(f.share, f.group, f.need(), true)
 	}
 	var grouped int32
 	var heap int64
@@ -125,7 +125,7 @@ func (p *Pool) auditSums() error {
 		if c.small != is.small {
 			return fmt.Errorf("a client holds %d pages of the reserve, counted %d", is.small, c.small)
 		}
-		if is.pages > 0 || c.lines > 0 {
+		if is.pages > 0 || c.queues > 0 {
 			active++
 		}
 		if heaps[c] > c.heap.Load() {
@@ -136,7 +136,7 @@ func (p *Pool) auditSums() error {
 		return fmt.Errorf("%d clients active, counted %d; %d bytes charged, counted %d", active, p.active, heap, p.heap.Load())
 	}
 	for key, c := range p.clients {
-		if c.key != key || c.gone() && !c.blamed {
+		if c.key != key || c.goneLocked() && !c.blamed {
 			return fmt.Errorf("client %v is to be forgotten", key)
 		}
 	}
@@ -144,154 +144,130 @@ func (p *Pool) auditSums() error {
 }
 
 func (p *Pool) auditQueues() error {
-	waiting, seen := 0, map[*line]bool{}
+	waiting, seen := 0, map[*requestQueue]bool{}
 	grouped, ofClient := map[*Group]int{}, map[*Client]int{}
 	for _, s := range p.shares {
-		for l := s.lines; l != nil; l = l.mate {
+		for q := s.queues; q != nil; q = q.sibling {
 			n, pages := 0, int64(0)
-			for r := l.head; r != nil; r = r.next {
-				if r.line != l || r.place != inLine || r.share != s || r.pages <= smallPages != l.small {
-					return fmt.Errorf("a request is in another's line")
+			for r := q.First; r != nil; r = r.Next {
+				if r.queue != q || r.ready || r.share != s || r.pages <= smallPages != q.small {
+					return fmt.Errorf("a request is in another's queue")
 				}
 				n++
 				pages += int64(r.pages)
 			}
-			if n == 0 || n != l.count || pages != l.pages || l.share != s || l.in == nil {
-				return fmt.Errorf("a line of %d requests, %d pages: %+v", n, pages, l)
+			if n == 0 || n != q.Len || pages != q.pages || q.share != s || q.in == nil {
+				return fmt.Errorf("a queue of %d requests, %d pages: %+v", n, pages, q)
 			}
 			waiting += n
-			seen[l] = true
-			grouped[l.group]++
+			seen[q] = true
+			grouped[q.group]++
 			ofClient[s.client]++
+		}
+		if s.full != nil && (!seen[s.full] || s.full.share != s) {
+			return fmt.Errorf("a share is full for a queue that is gone")
 		}
 	}
 	if waiting != p.waiting {
 		return fmt.Errorf("%d requests wait, counted %d", waiting, p.waiting)
 	}
 	found := 0
-	walk := func(q *lines) error {
-		var last *line
-		for l := q.head; l != nil; l = l.next {
-			if !seen[l] || l.in != q || l.prev != last {
-				return fmt.Errorf("a line stands where it does not")
-			}
-			found++
-			last = l
-		}
-		if q.tail != last {
-			return fmt.Errorf("a list has another end")
-		}
-		return nil
-	}
-	turns := func(q *queue) error {
-		var last *turn
+	place := func(w *waitingPlace) error {
 		clients := map[*Client]bool{}
-		for t := q.head; t != nil; t = t.next {
-			if t.queue != q || t.prev != last || t.lines.head == nil || clients[t.client] {
-				return fmt.Errorf("a turn that is none")
+		for c := w.First; c != nil; c = c.Next {
+			if c.place != w || c.First == nil || clients[c.client] {
+				return fmt.Errorf("a client waits twice, or for nothing")
 			}
-			clients[t.client] = true
-			if err := walk(&t.lines); err != nil {
-				return err
+			if next := c.Next; next != nil && !c.client.blamed && !next.client.blamed && c.turn >= next.turn {
+				return fmt.Errorf("clients wait in an order that is not that of their turns")
 			}
-			for l := t.lines.head; l != nil; l = l.next {
-				if l.turn != t || l.share.client != t.client {
-					return fmt.Errorf("a line has another's turn")
+			clients[c.client] = true
+			for q := c.First; q != nil; q = q.Next {
+				if !seen[q] || q.in != c || q.share.client != c.client || w.group != nil && w.group != q.group || w.group == nil && !q.small {
+					return fmt.Errorf("a queue waits where it does not belong")
 				}
+				found++
 			}
-			last = t
-		}
-		if q.tail != last {
-			return fmt.Errorf("a queue has another end")
 		}
 		return nil
 	}
-	for _, q := range []*queue{&p.large, &p.small} {
-		if err := turns(q); err != nil {
-			return err
-		}
-	}
-	for _, g := range p.crowded {
-		if !g.listed {
-			return fmt.Errorf("a crowded group is not listed")
-		}
-		if err := turns(&g.waiting); err != nil {
-			return err
-		}
-		if g.next != nil && !seen[g.next] {
-			return fmt.Errorf("a group's turn is of a line that is gone")
-		}
-	}
-	for _, s := range p.shares {
-		if err := walk(&s.parked); err != nil {
-			return err
-		}
-		if s.full != nil && (!seen[s.full] || s.full.share != s) {
-			return fmt.Errorf("a share is full for a line that is gone")
-		}
-	}
-	if err := walk(&p.aside); err != nil {
+	if err := place(&p.small); err != nil {
 		return err
 	}
+	for w := p.crowded.First; w != nil; w = w.Next {
+		if w.First == nil {
+			return fmt.Errorf("a group is listed, and nothing waits in it")
+		}
+		if err := place(w); err != nil {
+			return err
+		}
+	}
 	if found != len(seen) {
-		return fmt.Errorf("%d lines wait, %d stand somewhere", len(seen), found)
+		return fmt.Errorf("%d queues wait, %d are in a place", len(seen), found)
 	}
 	for g, n := range grouped {
-		if g.lines != n {
-			return fmt.Errorf("a group has %d lines, counted %d", n, g.lines)
+		if g.queues != n {
+			return fmt.Errorf("a group has %d queues, counted %d", n, g.queues)
 		}
 	}
 	for c, n := range ofClient {
-		if c.lines != n {
-			return fmt.Errorf("a client has %d lines, counted %d", n, c.lines)
+		if c.queues != n {
+			return fmt.Errorf("a client has %d queues, counted %d", n, c.queues)
 		}
 	}
 	return nil
 }
 
-// auditWaits looks for lines that could go on.
+// auditWaits looks for requests that could be served.
 func (p *Pool) auditWaits() error {
-	if p.front != nil {
-		if int64(p.main.inUse+p.front.head.pages)+p.heapPages <= int64(p.main.total) && p.main.has(p.front.head.pages) {
-			return fmt.Errorf("there is a block for the front")
-		}
-	} else if p.large.head != nil {
-		return fmt.Errorf("a line waits for the main zone, and none has the turn")
-	}
-	for t := p.small.head; t != nil; t = t.next {
-		for l := t.lines.head; l != nil; l = l.next {
-			s, g, n := l.share, l.group, l.head.pages
-			if !s.room(n) {
-				continue // its share is found full when it has its turn
-			}
-			if p.mayTake(s.client, n) && p.reserve.has(n) {
-				return fmt.Errorf("a small line waits, and the reserve has room for it")
-			}
-			if p.front == nil && !g.crowds() && g.room(n) && int64(p.main.inUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) {
-				return fmt.Errorf("a small line waits, and the main zone has room for it")
-			}
-		}
-	}
-	for l := p.aside.head; l != nil; l = l.next {
-		if p.front == nil && p.main.has(l.head.pages) {
-			return fmt.Errorf("there is a block for a line that was set aside")
-		}
-	}
-	for _, g := range p.crowded {
-		if l := g.waiting.first(); l != nil && g.next == nil && g.room(l.head.pages) {
-			return fmt.Errorf("a group has room for the line that has its turn")
-		}
+	mainHas := func(n int32) bool { return int64(p.main.inUse+n)+p.heapPages <= int64(p.main.total) && p.main.has(n) }
+	if p.current != nil && mainHas(p.current.need()) {
+		return fmt.Errorf("there is a block for the request that has the turn")
 	}
 	for _, s := range p.shares {
-		if s.full == nil || s.full.in == &s.parked {
-			for l := s.parked.head; l != nil; l = l.next {
-				if s.room(l.head.pages) && (s.full == nil || s.full == l) {
-					return fmt.Errorf("a share has room for a line that it holds back")
+		for q := s.queues; q != nil; q = q.sibling {
+			g, n := q.group, q.need()
+			if s.fullLocked() != nil && s.full != q || !s.roomLocked(n) {
+				continue
+			}
+			if q.in.place == &p.small {
+				if p.mayTakeLocked(s.client, n) && p.reserve.has(n) {
+					return fmt.Errorf("a small request waits, and the reserve has room for it")
+				}
+				if p.current == nil && !g.blocked && g.roomLocked(n) && mainHas(n) {
+					return fmt.Errorf("a small request waits, and the main zone has room for it")
 				}
 			}
 		}
 	}
+	if p.waiting == 0 && p.starved+p.unfittable > 0 {
+		return fmt.Errorf("none waits, and %d and %d queues find no memory", p.starved, p.unfittable)
+	}
+	for w := p.crowded.First; w != nil && p.current == nil; w = w.Next {
+		if w.mayGoOn(p) {
+			return fmt.Errorf("a request waits for the main zone, and none has the turn")
+		}
+	}
 	return nil
+}
+
+// mayGoOn reports whether a request of the group may have memory of the main zone.
+func (w *waitingPlace) mayGoOn(p *Pool) bool {
+	for c := w.First; c != nil; c = c.Next {
+		for q := c.First; q != nil; q = q.Next {
+			s, n := q.share, q.need()
+			switch {
+			case w.group.blocked && !w.group.roomLocked(n):
+				return false // its share may have become full since
+			case !s.roomLocked(n) || s.fullLocked() != nil && s.full != q:
+			case !w.group.roomLocked(n):
+				return false
+			case n <= p.fits || p.main.has(n):
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // audited fails the test if something is wrong with the pool's account.

@@ -47,9 +47,9 @@ func (b *Buffer) Release() {
 	s.free(b)
 }
 
-// buffer returns the Buffer for e. The caller holds p.mu. Unused Buffers are used again, so that
+// bufferLocked returns the Buffer for e. Unused Buffers are used again, so that
 // in steady state none is allocated.
-func (p *Pool) buffer(s *Share, g *Group, e extent, size int) *Buffer {
+func (p *Pool) bufferLocked(s *Share, g *Group, e extent, size int) *Buffer {
 	b := p.unused
 	if b == nil {
 		b = new(Buffer)

@@ -18,9 +18,9 @@ type Client struct {
 	small  int32        // its pages of the reserve
 	heap   atomic.Int64 // bytes charged by its shares; changed under pool.mu
 	shares int          // number of open shares
-	lines  int          // number of waiting lines of its shares
-	turns  *turn
-	ended  uint64
+	queues int          // number of requestQueues of its shares
+	waits  *clientQueue // the places where they wait
+	turn   uint64       // Pool.turns when it began to wait, or was served in the main zone last
 	id     uint64
 
 	// blamed: lately one of its shares was ended, because its peer pinned memory that others
@@ -32,9 +32,8 @@ type Client struct {
 	stuck int64
 }
 
-// client returns the Client of a key, and makes it if needed. The caller holds pool.mu, as for
-// all functions below.
-func (p *Pool) client(key any) *Client {
+// clientLocked returns the Client of a key, and makes it if needed.
+func (p *Pool) clientLocked(key any) *Client {
 	if c := p.clients[key]; c != nil && key != nil {
 		return c
 	}
@@ -46,15 +45,15 @@ func (p *Pool) client(key any) *Client {
 	return c
 }
 
-// forget drops a client that holds nothing, waits for nothing and is not blamed.
-func (c *Client) forget() {
-	if c.gone() && !c.blamed {
+// forgetLocked drops a client that holds nothing, waits for nothing and is not blamed.
+func (c *Client) forgetLocked() {
+	if c.goneLocked() && !c.blamed {
 		delete(c.pool.clients, c.key)
 	}
 }
 
-func (c *Client) gone() bool {
-	return c.shares == 0 && c.pages == 0 && c.lines == 0 && c.heap.Load() == 0 && c.key != nil
+func (c *Client) goneLocked() bool {
+	return c.shares == 0 && c.pages == 0 && c.queues == 0 && c.heap.Load() == 0 && c.key != nil
 }
 
 const (
@@ -75,21 +74,21 @@ func (c *Client) grace() time.Duration {
 	return grace
 }
 
-// forgive ends the blame of clients whose time is over.
-func (p *Pool) forgive(now time.Time) {
+// forgiveLocked ends the blame of clients whose time is over.
+func (p *Pool) forgiveLocked(now time.Time) {
 	for _, c := range p.clients {
-		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.gone()) {
+		if c.blamed && (now.After(c.until) || len(p.clients) > mostBlame && c.goneLocked()) {
 			c.blamed = false
-			c.forget()
+			c.forgetLocked()
 		}
 	}
 }
 
-// within reports whether c stays within its fair part with n more pages in g. The fair part is
+// withinLocked reports whether c stays within its fair part with n more pages in g. The fair part is
 // the total divided by the number of clients that hold or wait. If c exceeds it through other
 // groups, it may still have a small part in g, because a stalled file system is not the client's
 // fault.
-func (c *Client) within(g *Group, n int32) bool {
+func (c *Client) withinLocked(g *Group, n int32) bool {
 	p := c.pool
 	if p.active <= 1 {
 		return true

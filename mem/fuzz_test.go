@@ -92,8 +92,8 @@ func (w *world) step(what, who, size byte) {
 // tick is what the pool's sweep does at a tick.
 func (w *world) tick() {
 	w.pool.mu.Lock()
-	w.pool.look()
-	w.pool.deliver()
+	w.pool.tickLocked()
+	w.pool.deliverAndUnlock()
 }
 
 // settled waits until all that was granted was delivered.

@@ -1,311 +1,197 @@
 package mem
 
-// The functions here are called with p.mu held.
-
-// charge adds n pages to the holdings of s, its client and g. main: they are pages of the main
-// zone.
-func (p *Pool) charge(s *Share, g *Group, n int32, main bool) {
+// chargeLocked adds n pages to the holdings of s, its client and g. main: they are pages of the
+// main zone.
+func (p *Pool) chargeLocked(s *Share, g *Group, n int32, main bool) {
 	if g.held == 0 {
 		g.since = p.tick
 	}
-	g.hold(n, main)
+	g.holdLocked(n, main)
 	s.add(g, n)
 	c := s.client
-	if c.add(g, n); c.pages == n && c.lines == 0 {
+	if c.add(g, n); c.pages == n && c.queues == 0 {
 		p.active++
 	}
 }
 
-// discharge undoes charge.
-func (p *Pool) discharge(s *Share, g *Group, n int32, main bool) {
+// dischargeLocked undoes chargeLocked.
+func (p *Pool) dischargeLocked(s *Share, g *Group, n int32, main bool) {
+	g.holdLocked(-n, main)
 	s.add(g, -n)
 	c := s.client
-	if c.add(g, -n); c.pages == 0 && c.lines == 0 {
+	if c.add(g, -n); c.pages == 0 && c.queues == 0 {
 		p.active--
-		if c.shares == 0 {
-			c.forget()
-		}
+		c.forgetLocked()
 	}
-	g.hold(-n, main)
 }
 
-// takeIdle takes n pages of the main zone for a request of g, unless a line waits for them.
-func (p *Pool) takeIdle(g *Group, n int32) (extent, bool) {
-	if p.front != nil || p.large.head != nil || g.crowds() || !g.room(n) {
+// takeIdleLocked takes n pages of the main zone for a request of g, unless another request waits
+// for them.
+func (p *Pool) takeIdleLocked(g *Group, n int32) (extent, bool) {
+	if p.current != nil || g.blocked || !g.roomLocked(n) {
 		return extent{}, false
 	}
-	return p.takeMain(n)
+	return p.takeMainLocked(n)
 }
 
-// enqueue puts r at the end of its line. A line without requests is opened first.
-func (p *Pool) enqueue(r *Request, g *Group) {
-	small := r.pages <= smallPages
-	l := r.share.line(g, small)
-	first := l == nil
-	if first {
-		l = p.open(r.share, g, small)
-	}
-	l.push(r)
-	l.pages += int64(r.pages)
-	l.count++
-	r.line, r.place = l, inLine
-	p.waiting++
-	if first {
-		p.stand(l)
-	}
-}
-
-// dequeue takes r out of its line and closes the line if it is empty. The caller has to serve the
-// lines that waited behind it.
-func (p *Pool) dequeue(r *Request) (empty bool) {
-	l := r.line
-	l.remove(r)
-	l.pages -= int64(r.pages)
-	l.count--
-	r.line = nil
-	p.waiting--
-	if l.head != nil {
-		return false
-	}
-	p.leave(l)
-	p.close(l)
-	return true
-}
-
-// stand puts a line into the queue where it has to wait.
-func (p *Pool) stand(l *line) {
-	switch g := l.group; {
-	case p.park(l):
-	case l.small:
-		p.join(&p.small, l)
-	case g.crowds() || !g.room(l.head.pages):
-		p.crowd(g, l)
-	default:
-		p.join(&p.large, l)
-	}
-}
-
-// park moves l to its share's list if the share has no room for its first request. It returns
-// false otherwise.
-func (p *Pool) park(l *line) bool {
-	s := l.share
-	if s.full == nil || s.full == l {
-		if s.room(l.head.pages) {
-			return false
+// grantLocked serves all requests that can be served.
+func (p *Pool) grantLocked() {
+	p.again = p.waiting > 0
+	for p.again {
+		p.again = false
+		for p.grantLargeLocked() {
 		}
-		s.full = l
+		p.grantSmallLocked()
 	}
-	p.step(l)
-	s.parked.push(l)
-	return true
-}
-
-// step takes l out of its list, so that it can wait elsewhere. If l had its group's turn, it
-// gives the turn up and returns true.
-func (p *Pool) step(l *line) (next bool) {
-	if l.in != nil {
-		p.leave(l)
-	}
-	if l.group.next != l {
-		return false
-	}
-	l.group.next = nil
-	p.passed = true
-	return true
-}
-
-// let lets the other lines of l's share continue, because l waits for something other than its
-// share.
-func (p *Pool) let(l *line) {
-	if s := l.share; s.full == l {
-		s.full = nil
-		p.unpark(s)
-	}
-}
-
-// unpark lets the parked lines of s continue if there is room. The line s.full comes before any
-// other.
-func (p *Pool) unpark(s *Share) {
-	for l := s.parked.head; l != nil; {
-		if s.full != nil {
-			if l = s.full; l.in != &s.parked {
-				return
-			}
-		}
-		if !s.room(l.head.pages) {
-			s.full = l
-			return
-		}
-		p.leave(l)
-		p.stand(l)
-		l = s.parked.head
-	}
-}
-
-// goOn lets lines continue after s returned memory.
-func (p *Pool) goOn(s *Share) {
-	p.unpark(s)
-	p.admitAll()
-	p.grant()
-}
-
-// grant serves all lines that can be served.
-func (p *Pool) grant() {
 	if p.waiting == 0 {
-		return
-	}
-	if p.aside.head != nil {
-		p.recall()
-	}
-	// A small line that was served may let a large line of its share continue.
-	for again := true; again; {
-		for p.grantMain() {
-		}
-		if p.passed {
-			p.passed = false
-			p.admitAll()
-		}
-		again = p.grantSmall()
+		p.unfittable, p.starved = 0, 0
 	}
 }
 
-// grantMain serves the front, the line whose turn it is in the main zone. The front is charged
-// for its first request and keeps its turn until a block is free; meanwhile no other line gets
-// pages of the main zone.
-func (p *Pool) grantMain() bool {
-	if p.front == nil {
-		l := p.choose()
-		if l == nil {
+// grantLargeLocked serves the queue whose turn it is in the main zone. Its first request is
+// charged at once. It keeps its turn until a block is free; meanwhile no other request gets pages
+// of the main zone.
+func (p *Pool) grantLargeLocked() bool {
+	if p.current == nil {
+		q := p.nextLargeLocked()
+		if q == nil {
 			return false
 		}
-		p.charge(l.share, l.group, l.head.pages, true)
-		p.front, p.frontTick = l, p.tick
+		p.chargeLocked(q.share, q.group, q.need(), true)
+		p.current, p.currentTick = q, p.tick
 	}
-	l := p.front
-	e, ok := p.takeMain(l.head.pages)
+	q := p.current
+	e, ok := p.takeMainLocked(q.need())
 	if !ok {
 		return false
 	}
-	p.front = nil
-	p.serve(l, e)
+	p.current = nil
+	p.serveLocked(q, e)
 	return true
 }
 
-// choose returns the next line of p.large: the first one of a client within its fair part, or
-// without such a client the first one. It moves lines that have to wait elsewhere.
-func (p *Pool) choose() *line {
-	for {
-		var within, first *line
-		p.large.each(func(l *line) bool {
-			g, n := l.group, l.head.pages
-			switch {
-			case p.park(l):
-			case g.next != l && g.crowds() || !g.room(n):
-				p.crowd(g, l)
-			case n > p.fits && !p.main.has(n):
-				p.setAside(l)
-			case l.share.client.within(g, n):
-				within = l
-				return false
-			case first == nil:
-				first = l
-			}
-			return true
-		})
-		if within == nil {
-			within = first
-		}
-		// Moving lines away may have let others in.
-		if within != nil || p.large.head == nil && !p.passed {
-			return within
-		}
-		p.passed = false
-		p.admitAll()
-	}
-}
-
-// grantSmall serves small lines, from the main zone if no line waits for that, otherwise from the
-// reserve. It returns false if it served none.
-func (p *Pool) grantSmall() (any bool) {
-	for again := true; again; any = any || again {
-		again = false
-		for t := p.small.head; t != nil; {
-			after := t.next
-			again = p.grantTurn(t) || again
-			t = after
+// nextLargeLocked returns the queue that has the next turn in the main zone: of the first ones of
+// all groups, the one whose client has its turn first. Clients within their fair part come before
+// others. It returns nil if no request may have memory of the main zone.
+func (p *Pool) nextLargeLocked() (next *requestQueue) {
+	p.unfittable, p.unfitLeast = 0, anySize
+	nextWithin := false
+	for w := p.crowded.First; w != nil; w = w.Next {
+		q, within := p.nextOfGroupLocked(w.group)
+		if q != nil && (next == nil || within && !nextWithin || within == nextWithin && q.in.before(next.in)) {
+			next, nextWithin = q, within
 		}
 	}
-	return any
+	return next
 }
 
-// grantTurn serves one line of a turn in p.small. It returns false if it cannot serve any.
-func (p *Pool) grantTurn(t *turn) bool {
-	for l := t.lines.head; l != nil; {
-		next := l.next
-		if !p.park(l) {
-			s, g, n := l.share, l.group, l.head.pages
-			e, ok := p.takeIdle(g, n)
-			if !ok {
-				e, ok = p.takeReserve(s.client, n)
-			}
-			if ok {
-				p.charge(s, g, n, e.page < p.main.total)
-				p.serve(l, e)
-				return true
+// nextOfGroupLocked is nextLargeLocked for one group. A request that has its turn, but for which
+// the group has no room, blocks those behind it: otherwise smaller ones would starve it.
+func (p *Pool) nextOfGroupLocked(g *Group) (next *requestQueue, within bool) {
+	for c := g.waiting.First; c != nil; c = c.Next {
+		for q := c.First; q != nil; q = q.Next {
+			switch n := q.need(); {
+			case !q.fitsShareLocked():
+			case !g.roomLocked(n):
+				p.again = p.again || !g.blocked // see fullLocked
+				g.blocked = true
+				return next, false
+			case p.unfitLocked(n):
+				p.passLocked(q)
+				p.unfittable++
+			case c.client.withinLocked(g, n):
+				return q, true
+			case next == nil:
+				next = q
 			}
 		}
-		l = next
+	}
+	g.blocked = false
+	return next, false
+}
+
+// fitsShareLocked reports whether the share has room for the first request of q. The first queue
+// for which it has none keeps back all others of the share until it is served: otherwise small
+// requests would starve a large one.
+func (q *requestQueue) fitsShareLocked() bool {
+	s := q.share
+	if full := s.fullLocked(); full != nil && full != q {
+		return false
+	}
+	if s.roomLocked(q.need()) {
+		return true
+	}
+	if s.full == nil {
+		s.full, s.pool.again = q, true
 	}
 	return false
 }
 
-// serve gives e, which is charged already, to the first request of l.
-func (p *Pool) serve(l *line, e extent) {
-	s, g, r := l.share, l.group, l.head
-	next, full := g.next == l, s.full == l
-	l.served()
-	if !p.dequeue(r) && l.small && l.turn.queue == &p.large {
-		p.leave(l)
-		p.join(&p.small, l)
-	}
-	p.settle(r, p.buffer(s, g, e, r.Size), nil)
-	if full {
+// fullLocked returns the queue that keeps back the others of s, or nil. A queue that waits for its
+// group keeps back none.
+func (s *Share) fullLocked() *requestQueue {
+	if q := s.full; q != nil && s.roomLocked(q.need()) && (q.group.blocked || !q.group.roomLocked(q.need())) {
 		s.full = nil
-		p.unpark(s)
 	}
-	if next {
-		g.next = nil
-		p.admit(g)
+	return s.full
+}
+
+// passLocked lets the other queues of the share continue, because q is served, or waits for
+// something other than its share.
+func (p *Pool) passLocked(q *requestQueue) {
+	if s := q.share; s.full == q {
+		s.full, p.again = nil, true
 	}
 }
 
-// withdraw takes a waiting request out, for Cancel and Close.
-func (p *Pool) withdraw(r *Request) {
-	l := r.line
-	s, g := l.share, l.group
-	if l.head != r {
-		p.dequeue(r)
-		return
-	}
-	if p.front == l {
-		p.front = nil
-		p.discharge(s, g, r.pages, true)
-	}
-	if s.full == l {
-		s.full = nil
-	}
-	if g.next == l {
-		g.next = nil
-	}
-	if !p.dequeue(r) {
-		// The line's next request may not have to wait where this one did.
-		p.leave(l)
-		p.stand(l)
+// grantSmallLocked serves queues that wait for the reserve: from the main zone if no request
+// waits for that, otherwise from the reserve.
+func (p *Pool) grantSmallLocked() {
+	for again := true; again; {
+		again = false
+		p.starved = 0
+		for c := p.small.First; c != nil; {
+			next := c.Next
+			again = p.serveSmallLocked(c) || again
+			c = next
+		}
 	}
 }
 
-// shut closes s. All its waiting requests get ErrClosed.
-func (p *Pool) shut(s *Share) {
+// serveSmallLocked serves one queue of a client that waits for the reserve. It returns false if
+// it cannot serve any.
+func (p *Pool) serveSmallLocked(c *clientQueue) bool {
+	for q := c.First; q != nil; q = q.Next {
+		if !q.fitsShareLocked() {
+			continue
+		}
+		s, g, n := q.share, q.group, q.need()
+		e, ok := p.takeIdleLocked(g, n)
+		if !ok {
+			e, ok = p.takeReserveLocked(s.client, n)
+		}
+		if ok {
+			p.chargeLocked(s, g, n, e.page < p.main.total)
+			p.serveLocked(q, e)
+			return true
+		}
+		p.starved++
+	}
+	return false
+}
+
+// serveLocked gives e, which is charged already, to the first request of q.
+func (p *Pool) serveLocked(q *requestQueue, e extent) {
+	r := q.First
+	p.passLocked(q)
+	p.servedLocked(q)
+	b := p.bufferLocked(q.share, q.group, e, r.request.Size)
+	p.dequeueLocked(r)
+	p.settleLocked(r, b, nil)
+}
+
+// closeShareLocked closes s. All its waiting requests get ErrClosed.
+func (p *Pool) closeShareLocked(s *Share) {
 	if s.closed {
 		return
 	}
@@ -314,13 +200,24 @@ func (p *Pool) shut(s *Share) {
 	p.shares[s.at], p.shares[last].at = p.shares[last], s.at
 	p.shares[last] = nil
 	p.shares = p.shares[:last]
-	for s.lines != nil {
-		r := s.lines.head
-		p.withdraw(r)
+	for s.queues != nil {
+		r := s.queues.First
+		p.withdrawLocked(r)
 		p.refused++
-		p.settle(r, nil, ErrClosed)
+		p.settleLocked(r, nil, ErrClosed)
 	}
 	s.client.shares--
-	s.client.forget()
-	p.admitAll()
+	s.client.forgetLocked()
+}
+
+// withdrawLocked takes a waiting request out, for Cancel and Close.
+func (p *Pool) withdrawLocked(r *waiter) {
+	if q := r.queue; q.First == r {
+		p.passLocked(q)
+		if p.current == q {
+			p.current = nil
+			p.dischargeLocked(q.share, q.group, r.pages, true)
+		}
+	}
+	p.dequeueLocked(r)
 }

@@ -154,13 +154,13 @@ func TestCancelAndCloseInAGroup(t *testing.T) {
 	next.want(t, 1, nil)
 	next.buffer.Release()
 	last := wish(b, 4*mib)
-	if len(p.crowded) != 1 {
-		t.Errorf("%d groups are crowded", len(p.crowded))
+	if p.crowded.Len != 1 {
+		t.Errorf("%d groups are crowded", p.crowded.Len)
 	}
 	p.Close()
 	last.want(t, 1, ErrClosed)
-	if len(p.crowded) != 0 {
-		t.Errorf("%d groups are crowded", len(p.crowded))
+	if p.crowded.Len != 0 {
+		t.Errorf("%d groups are crowded", p.crowded.Len)
 	}
 	if n := g.InUse(); n != 3*mib {
 		t.Errorf("the group holds %d bytes", n)

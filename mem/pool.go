@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,31 +70,10 @@ type Pool struct {
 	heapPages int64
 
 	ungrouped Group
-	grouped   int32 // pages that Groups hold of the main zone, including the front's
+	grouped   int32 // pages that Groups hold of the main zone, with those that current waits for
 
-	waiting    int      // requests in lines
-	large      queue    // lines that wait for the main zone
-	small      queue    // small lines that wait for the reserve
-	crowded    []*Group // groups with waiting lines, and some without
-	passed     bool     // a group's turn is free for another line
-	front      *line    // the line whose turn it is, charged for its first request
-	frontTick  uint64
-	aside      lines
-	asideLeast int32 // the smallest request aside, in pages
-	fits       int32 // requests of more pages are not worth waiting for
-	ready      fifo  // requests whose Granted is to be called
-	delivering bool
-	unusedLine *line
-	unusedTurn *turn
-
-	// State of the sweeper, which runs while memory is short.
-	short     bool        // the same value as pressed
-	sweeper   *time.Timer // nil: memory is not short
-	tick      uint64
-	asked     []*Share
-	leaving   []*Share // shares whose holders were told to end a short time ago
-	pinnedNow []extent
-	wants     int64 // pages that lines in the pool's queues have waited for too long
+	waits
+	pressure
 
 	closed   bool
 	unmapped bool
@@ -141,10 +119,9 @@ func NewPool(cfg Config) (*Pool, error) {
 		main:       newPageMap(total - reserve),
 		reserve:    newPageMap(reserve),
 		clients:    make(map[any]*Client),
-		fits:       anySize,
-		asideLeast: anySize,
 	}
-	p.ungrouped = Group{pool: p}
+	p.fits = anySize
+	p.ungrouped.init(p)
 	p.trimDone.L = &p.mu
 	return p, nil
 }
@@ -180,7 +157,7 @@ func (p *Pool) OnArena(hook DeviceHook) error {
 	if err != nil {
 		p.mu.Lock()
 		p.pinned--
-		p.unmap()
+		p.unmapLocked()
 		p.mu.Unlock()
 	}
 	return err
@@ -193,17 +170,17 @@ func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	for len(p.shares) > 0 {
-		p.shut(p.shares[0])
+		p.closeShareLocked(p.shares[0])
 	}
 	if p.sweeper != nil {
 		p.sweeper.Stop()
 	}
-	p.unmap()
-	p.deliver()
+	p.unmapLocked()
+	p.deliverAndUnlock()
 }
 
-// unmap unmaps the arena when nothing can use it any more. The caller holds p.mu.
-func (p *Pool) unmap() {
+// unmapLocked unmaps the arena when nothing can use it any more.
+func (p *Pool) unmapLocked() {
 	if !p.closed || p.unmapped || p.inUse() > 0 || p.trimming || p.pinned > 0 {
 		return
 	}

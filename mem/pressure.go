@@ -41,6 +41,17 @@ const (
 	endedTicks = 8
 )
 
+// pressure is the state of the sweeper, which runs while memory is short.
+type pressure struct {
+	short     bool        // the same value as pressed
+	sweeper   *time.Timer // nil: memory is not short
+	tick      uint64
+	asked     []*Share
+	leaving   []*Share // shares whose holders were told to end a short time ago
+	pinnedNow []extent
+	wants     int64 // pages that requests have waited for too long, without those that wait for a group
+}
+
 // leastRate is the least rate, in bytes per second, for the peer of a share that holds so many
 // bytes, while memory is short: everything in 8 s, or 1 MiB per second if that is less.
 func leastRate(held int64) float64 { return float64(min(held/8, 1<<20)) }
@@ -75,20 +86,26 @@ func (s *Share) look(tick uint64, now time.Time) {
 	m.begun, m.moved, m.least, m.slow = now, moved, m.now, 0
 }
 
-// strained updates Pressed, and reports whether the sweeper has anything to do. The caller holds
-// p.mu.
-func (p *Pool) strained() bool {
-	p.short = p.front != nil || p.large.head != nil || p.small.head != nil || p.aside.head != nil ||
-		p.overdrawn() > 0
+// strainedLocked updates Pressed, and reports whether the sweeper has anything to do.
+func (p *Pool) strainedLocked() bool {
+	p.short = p.current != nil || p.unfittable > 0 || p.starved > 0 || p.overdrawnLocked() > 0
 	if p.short != p.pressed.Load() {
 		p.pressed.Store(p.short)
 	}
-	return p.short || len(p.crowded) > 0 || p.swollen()
+	if p.short || p.swollenLocked() {
+		return true
+	}
+	for w := p.crowded.First; w != nil; w = w.Next {
+		if w.group.blocked {
+			return true
+		}
+	}
+	return false
 }
 
-// watch starts the sweeper if it is needed. The caller holds p.mu.
-func (p *Pool) watch() {
-	if p.strained() && p.sweeper == nil && !p.closed {
+// watchLocked starts the sweeper if it is needed.
+func (p *Pool) watchLocked() {
+	if p.strainedLocked() && p.sweeper == nil && !p.closed {
 		// A new tick makes the old records of the shares invalid.
 		p.tick++
 		p.sweeper = time.AfterFunc(sweepEvery, p.sweep)
@@ -98,14 +115,13 @@ func (p *Pool) watch() {
 // sweep is the sweeper's work at each tick.
 func (p *Pool) sweep() {
 	p.mu.Lock()
-	p.admitAll()
-	p.grant()
-	if p.closed || !p.strained() {
-		p.sweeper = nil
-		p.deliver()
+	p.grantLocked()
+	if p.closed || !p.strainedLocked() {
+		p.sweeper, p.fits = nil, anySize
+		p.deliverAndUnlock()
 		return
 	}
-	p.look()
+	p.tickLocked()
 	tick := p.tick
 	asked := p.asked[:0]
 	for _, s := range p.shares {
@@ -115,7 +131,7 @@ func (p *Pool) sweep() {
 		}
 	}
 	p.asked = asked
-	p.deliver()
+	p.deliverAndUnlock()
 
 	now := time.Now()
 	for _, s := range asked {
@@ -123,9 +139,9 @@ func (p *Pool) sweep() {
 	}
 
 	p.mu.Lock()
-	ended := p.condemn(asked, now)
+	ended := p.chooseVictimsLocked(asked, now)
 	keep := int64(p.total()) - p.heapPages
-	swollen := p.swollen()
+	swollen := p.swollenLocked()
 	p.mu.Unlock()
 	for _, s := range ended {
 		s.holder.End(fmt.Errorf("%w: of %d bytes held, less than %d moved in %v",
@@ -142,45 +158,49 @@ func (p *Pool) sweep() {
 	p.mu.Unlock()
 }
 
-// look handles lines that have waited too long. The caller holds p.mu.
-func (p *Pool) look() {
+// tickLocked begins a tick: it handles requests that have waited too long.
+func (p *Pool) tickLocked() {
 	p.tick++
 	if p.tick%ticksToForgive == 0 {
-		p.forgive(time.Now())
+		p.forgiveLocked(time.Now())
 	}
-	p.promote()
-	p.judge()
-	p.grant()
+	p.promoteLocked()
+	p.judgeLocked()
+	p.grantLocked()
 }
 
-// promote moves small lines that have waited too long to the queue for the main zone, where they
-// get their turn even if many smaller requests keep coming.
-func (p *Pool) promote() {
-	p.small.each(func(l *line) bool {
-		if p.late(l) {
-			p.leave(l)
-			p.join(&p.large, l)
+// promoteLocked moves small requests that have waited too long to their groups, where they get
+// their turn for the main zone even if many smaller requests keep coming.
+func (p *Pool) promoteLocked() {
+	for c := p.small.First; c != nil; {
+		nextClient := c.Next
+		for q := c.First; q != nil; {
+			next := q.Next
+			if p.lateLocked(q) {
+				p.leaveLocked(q)
+				p.joinLocked(&q.group.waiting, q)
+			}
+			q = next
 		}
-		return true
-	})
+		c = nextClient
+	}
 }
 
-// late reports whether the first request of l has waited too long.
-func (p *Pool) late(l *line) bool { return p.tick-l.head.tick > patienceTicks }
+// lateLocked reports whether the first request of q has waited too long.
+func (p *Pool) lateLocked(q *requestQueue) bool { return p.tick-q.First.tick > patienceTicks }
 
-// condemn chooses the shares to end among those asked, the largest holders first: by client, then
-// by share. The caller holds p.mu.
+// chooseVictimsLocked chooses the shares to end among those asked, the largest holders first: by client, then
+// by share.
 //
 // It ends no share for the sake of its own requests, and none whose memory would not help the
 // requests that wait: only memory held in a group helps requests that wait for that group.
-func (p *Pool) condemn(asked []*Share, now time.Time) []*Share {
-	p.want()
-	need := max(p.overdrawn(), 0)
-	all := p.wants
-	for _, g := range p.crowded {
-		all += g.wants
+func (p *Pool) chooseVictimsLocked(asked []*Share, now time.Time) []*Share {
+	p.wantLocked()
+	need := max(p.overdrawnLocked(), 0) + p.wants
+	for w := p.crowded.First; w != nil; w = w.Next {
+		need += w.group.wants
 	}
-	if need += all; need <= 0 {
+	if need <= 0 {
 		return nil
 	}
 	p.leaving = slices.DeleteFunc(p.leaving, func(s *Share) bool { return p.tick-s.toldTick >= endedTicks })
@@ -189,7 +209,7 @@ func (p *Pool) condemn(asked []*Share, now time.Time) []*Share {
 	}
 	var stuck []*Share
 	for _, s := range asked {
-		if s.slow >= s.client.grace() && !s.told && !s.closed && p.helps(s) {
+		if s.slow >= s.client.grace() && !s.told && !s.closed && p.helpsLocked(s) {
 			stuck = append(stuck, s)
 			s.client.stuck += s.now
 		}
@@ -206,7 +226,6 @@ func (p *Pool) condemn(asked []*Share, now time.Time) []*Share {
 		}
 		s.told, s.toldTick = true, p.tick
 		p.leaving = append(p.leaving, s)
-		s.client.ended++
 		s.client.blamed, s.client.until = true, now.Add(blame)
 		p.ended++
 		need -= int64(s.pages) + pagesIn(s.heap)
@@ -214,57 +233,56 @@ func (p *Pool) condemn(asked []*Share, now time.Time) []*Share {
 	return stuck
 }
 
-// want adds up the pages that lines have waited for too long: in the pool, and in each group.
-func (p *Pool) want() {
+// wantLocked adds up the pages that requests have waited for too long: in the pool, and in each
+// group.
+func (p *Pool) wantLocked() {
 	p.wants = 0
-	add := func(l *line) bool {
-		if p.late(l) {
-			p.wants += l.pages
-		}
-		return true
+	for w := p.crowded.First; w != nil; w = w.Next {
+		w.group.wants = 0
 	}
-	p.large.each(add)
-	p.small.each(add)
-	for l := p.aside.head; l != nil; l = l.next {
-		add(l)
-	}
-	for _, g := range p.crowded {
-		g.wants = 0
-		g.waiting.each(func(l *line) bool {
-			if p.late(l) {
-				g.wants += l.pages
+	for _, s := range p.shares {
+		for q := s.queues; q != nil; q = q.sibling {
+			if wants := p.wantsLocked(q); wants != nil {
+				*wants += q.pages
 			}
-			return true
-		})
+		}
 	}
 }
 
-// helps reports whether ending s would help another share, of the same or another client, that
-// has waited too long.
-func (p *Pool) helps(s *Share) bool {
-	if p.overdrawn() > 0 {
-		return true
+// wantsLocked returns the sum to which a queue that has waited too long contributes: its group's
+// if it waits for the group's limit, otherwise the pool's. It returns nil if the queue has not
+// waited too long, or waits for its share.
+func (p *Pool) wantsLocked(q *requestQueue) *int64 {
+	s, g, n := q.share, q.group, q.need()
+	switch {
+	case !p.lateLocked(q):
+		return nil
+	case q == p.current:
+		return &p.wants
+	case s.fullLocked() != nil && s.full != q || !s.roomLocked(n):
+		return nil
+	case q.in.place == &g.waiting && (g.blocked || !g.roomLocked(n)):
+		return &g.wants
 	}
-	own := int64(0)
-	for l := s.lines; l != nil; l = l.mate {
-		if p.late(l) && (l.in == &p.aside || l.turn != nil && (l.turn.queue == &p.large || l.turn.queue == &p.small)) {
-			own += l.pages
-		}
-	}
-	if p.wants > own {
-		return true
-	}
-	for _, g := range p.crowded {
-		if s.of(g) == 0 || g.wants == 0 {
-			continue
-		}
-		own := int64(0)
-		for l := s.lines; l != nil; l = l.mate {
-			if p.late(l) && l.turn != nil && l.turn.queue == &g.waiting {
-				own += l.pages
+	return &p.wants
+}
+
+// helpsLocked reports whether ending s would help another share, of the same or another client,
+// that has waited too long.
+func (p *Pool) helpsLocked(s *Share) bool {
+	own := func(wants *int64) (pages int64) {
+		for q := s.queues; q != nil; q = q.sibling {
+			if p.wantsLocked(q) == wants {
+				pages += q.pages
 			}
 		}
-		if g.wants > own {
+		return pages
+	}
+	if p.overdrawnLocked() > 0 || p.wants > own(&p.wants) {
+		return true
+	}
+	for w := p.crowded.First; w != nil; w = w.Next {
+		if g := w.group; g.wants > 0 && s.of(g) > 0 && g.wants > own(&g.wants) {
 			return true
 		}
 	}

@@ -213,7 +213,7 @@ func TestClockStartsWhenMemoryIsHeld(t *testing.T) {
 	})
 }
 
-func (w *wish) cancel(p *Pool) bool { return w.share.Cancel(&w.Request) }
+func (w *wish) cancel(p *Pool) bool { return w.waiter.share.Cancel(&w.Request) }
 
 // What a file system or our own executor keeps is not the peer's fault; what a
 // connection waits for itself, or another's requests in a file system of which the

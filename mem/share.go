@@ -17,7 +17,7 @@ type Request struct {
 	// Group, if set, bounds the request as well. It belongs to the same Pool.
 	Group *Group
 
-	queued // the pool's bookkeeping
+	waiter waiter
 }
 
 // A Share is the part of a Pool for one connection. All methods may be called from any goroutine;
@@ -31,14 +31,11 @@ type Share struct {
 
 	// Guarded by pool.mu.
 	holding
-	heap   int64 // bytes charged
-	lines  *line // its waiting lines
-	parked lines // lines that wait for the limit
-	// full is the first line that waits for the limit. Until its first request is granted, no
-	// other line continues; otherwise small requests would starve a large one.
-	full   *line
-	owed   int // ready requests whose Granted is not called yet
-	at     int // its index in pool.shares
+	heap   int64         // bytes charged
+	queues *requestQueue // its requests that wait
+	full   *requestQueue // see fullLocked
+	owed   int           // ready requests whose Granted is not called yet
+	at     int           // its index in pool.shares
 	closed bool
 
 	progress
@@ -59,7 +56,7 @@ func (p *Pool) OpenShare(client any, h Holder) *Share {
 		s.client, s.closed = &Client{pool: p}, true
 		return s
 	}
-	s.client = p.client(client)
+	s.client = p.clientLocked(client)
 	s.client.shares++
 	s.at = len(p.shares)
 	p.shares = append(p.shares, s)
@@ -74,11 +71,11 @@ func (s *Share) Get(r *Request) {
 	p := s.pool
 	n := pagesOf(r.Size)
 	p.mu.Lock()
-	if r.place != nowhere {
+	if r.waiter.share != nil {
 		p.mu.Unlock()
 		panic("mem: Get of a Request that waits already")
 	}
-	g := p.group(r.Group)
+	g := p.groupLocked(r.Group)
 	if g.pool != p {
 		p.mu.Unlock()
 		panic("mem: Get with a Group of another Pool")
@@ -96,22 +93,22 @@ func (s *Share) Get(r *Request) {
 		r.Granted(r, nil, err)
 		return
 	}
-	b := s.take(g, int32(n), r.Size)
+	b := s.takeLocked(g, int32(n), r.Size)
 	switch {
 	case b != nil && s.owed == 0:
 		p.mu.Unlock()
 		r.Granted(r, b, nil)
 		return
 	case b != nil:
-		r.share = s
-		p.settle(r, b, nil)
+		r.waiter = waiter{request: r, share: s}
+		p.settleLocked(&r.waiter, b, nil)
 	default:
-		r.share, r.pages, r.tick = s, int32(n), p.tick
+		r.waiter = waiter{request: r, share: s, pages: int32(n), tick: p.tick}
 		p.waited++
-		p.enqueue(r, g)
-		p.grant()
+		p.enqueueLocked(&r.waiter, g)
+		p.grantLocked()
 	}
-	p.deliver()
+	p.deliverAndUnlock()
 }
 
 // TryGet returns size bytes at once or fails: it fails if Get would wait or return an error.
@@ -125,7 +122,7 @@ func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 	if s.closed || n > int64(s.largest) {
 		return nil, false
 	}
-	b := s.take(s.pool.group(g), int32(n), size)
+	b := s.takeLocked(s.pool.groupLocked(g), int32(n), size)
 	return b, b != nil
 }
 
@@ -135,14 +132,14 @@ func (s *Share) TryGetIn(g *Group, size int) (*Buffer, bool) {
 func (s *Share) Cancel(r *Request) bool {
 	p := s.pool
 	p.mu.Lock()
-	if r.share != s || r.place != inLine {
+	if r.waiter.share != s || r.waiter.queue == nil {
 		p.mu.Unlock()
 		return false
 	}
-	p.withdraw(r)
-	r.queued = queued{}
-	p.goOn(s)
-	p.deliver()
+	p.withdrawLocked(&r.waiter)
+	r.waiter = waiter{}
+	p.grantLocked()
+	p.deliverAndUnlock()
 	return true
 }
 
@@ -151,9 +148,9 @@ func (s *Share) Cancel(r *Request) bool {
 func (s *Share) Close() {
 	p := s.pool
 	p.mu.Lock()
-	p.shut(s)
-	p.grant()
-	p.deliver()
+	p.closeShareLocked(s)
+	p.grantLocked()
+	p.deliverAndUnlock()
 }
 
 // InUse returns how many bytes of payload memory the share holds now.
@@ -161,34 +158,32 @@ func (s *Share) InUse() int64 {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	held := s.pages
-	if f := s.pool.front; f != nil && f.share == s {
-		held -= f.head.pages
+	if q := s.pool.current; q != nil && q.share == s {
+		held -= q.need()
 	}
 	return int64(held) * PageSize
 }
 
-// The functions below are called with pool.mu held.
+// roomLocked reports whether the share's limit allows n more pages.
+func (s *Share) roomLocked(n int32) bool { return s.pages+n <= s.limit }
 
-// room reports whether the share's limit allows n more pages.
-func (s *Share) room(n int32) bool { return s.pages+n <= s.limit }
-
-// take returns a Buffer of n pages, or nil if they are not free or another request comes first.
-func (s *Share) take(g *Group, n int32, size int) *Buffer {
+// takeLocked returns a Buffer of n pages, or nil if they are not free or another request comes first.
+func (s *Share) takeLocked(g *Group, n int32, size int) *Buffer {
 	p := s.pool
-	if s.lines != nil && (s.full != nil || s.line(g, n <= smallPages) != nil) {
+	if s.queues != nil && (s.fullLocked() != nil || s.queueLocked(g, n <= smallPages) != nil) {
 		return nil
 	}
-	if !s.room(n) {
+	if !s.roomLocked(n) {
 		return nil
 	}
-	e, ok := p.takeIdle(g, n)
+	e, ok := p.takeIdleLocked(g, n)
 	if !ok {
-		if e, ok = p.takeReserve(s.client, n); !ok {
+		if e, ok = p.takeReserveLocked(s.client, n); !ok {
 			return nil
 		}
 	}
-	p.charge(s, g, n, e.page < p.main.total)
-	return p.buffer(s, g, e, size)
+	p.chargeLocked(s, g, n, e.page < p.main.total)
+	return p.bufferLocked(s, g, e, size)
 }
 
 // free takes back the memory of a Buffer whose last reference was released.
@@ -196,8 +191,8 @@ func (s *Share) free(b *Buffer) {
 	p := s.pool
 	p.mu.Lock()
 	g := b.group
-	p.putBack(s.client, b.extent)
-	p.discharge(s, g, b.pages, b.page < p.main.total)
+	p.putBackLocked(s.client, b.extent)
+	p.dischargeLocked(s, g, b.pages, b.page < p.main.total)
 	g.since = p.tick
 	b.bytes, b.share, b.group = nil, nil, nil
 	b.unused, p.unused = p.unused, b
@@ -205,9 +200,9 @@ func (s *Share) free(b *Buffer) {
 		p.mu.Unlock()
 		return
 	}
-	p.goOn(s)
-	p.unmap()
-	p.deliver()
+	p.grantLocked()
+	p.unmapLocked()
+	p.deliverAndUnlock()
 }
 
 // pagesOf returns how many pages size bytes occupy. For an invalid size it returns more than any

@@ -11,9 +11,9 @@ type Stats struct {
 	Resident int64
 	// Trimmed counts the bytes given back to the kernel.
 	Trimmed uint64
-	// Waiting is how many requests wait now. Aside is how many lines wait for a block so large
-	// that none can become free at present.
-	Waiting, Aside int
+	// Waiting is how many requests wait now. Unfittable is how many queues of them wait for a
+	// block so large that none can become free at present.
+	Waiting, Unfittable int
 	// Shares is how many are open. Clients is how many clients with a key have a share or hold
 	// memory. Active is how many clients hold memory or wait for it.
 	Shares, Clients, Active int
@@ -30,27 +30,23 @@ type Stats struct {
 func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	aside := 0
-	for l := p.aside.head; l != nil; l = l.next {
-		aside++
-	}
 	return Stats{
-		Ceiling:  int64(p.total()) * PageSize,
-		InUse:    int64(p.inUse()) * PageSize,
-		Peak:     int64(p.peak) * PageSize,
-		Charged:  p.heap.Load(),
-		Small:    int64(p.reserve.inUse) * PageSize,
-		Resident: int64(p.resident()) * PageSize,
-		Trimmed:  p.trimmed,
-		Waiting:  p.waiting,
-		Aside:    aside,
-		Shares:   len(p.shares),
-		Clients:  len(p.clients),
-		Active:   int(p.active),
-		Granted:  p.granted,
-		Waited:   p.waited,
-		Refused:  p.refused,
-		Ended:    p.ended,
-		Pressed:  p.pressed.Load(),
+		Ceiling:    int64(p.total()) * PageSize,
+		InUse:      int64(p.inUse()) * PageSize,
+		Peak:       int64(p.peak) * PageSize,
+		Charged:    p.heap.Load(),
+		Small:      int64(p.reserve.inUse) * PageSize,
+		Resident:   int64(p.resident()) * PageSize,
+		Trimmed:    p.trimmed,
+		Waiting:    p.waiting,
+		Unfittable: p.unfittable,
+		Shares:     len(p.shares),
+		Clients:    len(p.clients),
+		Active:     int(p.active),
+		Granted:    p.granted,
+		Waited:     p.waited,
+		Refused:    p.refused,
+		Ended:      p.ended,
+		Pressed:    p.pressed.Load(),
 	}
 }

@@ -36,9 +36,9 @@ func (p *Pool) trim(keep int32, urgent bool) int64 {
 	p.trimmed += uint64(gone)
 	p.trimming = false
 	p.trimDone.Broadcast()
-	p.grant()
-	p.unmap()
-	p.deliver()
+	p.grantLocked()
+	p.unmapLocked()
+	p.deliverAndUnlock()
 	return gone
 }
 
@@ -63,8 +63,8 @@ func (p *Pool) trimZone(zone *pageMap, begin, keep int32, urgent bool) (gone int
 		}
 		zone.unfence(e)
 		if p.waiting > 0 {
-			p.grant()
-			p.deliver()
+			p.grantLocked()
+			p.deliverAndUnlock()
 			p.mu.Lock()
 		}
 	}

@@ -278,3 +278,30 @@ func TestNoClientIsPassedThreeTimes(t *testing.T) {
 		}
 	})
 }
+
+// A client that waits in two groups has its turn in each of them, and one that waits in one group
+// is passed no more than once by each group.
+func TestClientsTakeTurnsAcrossGroups(t *testing.T) {
+	p := newPool(t, 16*mib, 16*mib)
+	held := fill(t, p, mib)
+	one, two := p.NewGroup(), p.NewGroup()
+	both, other := p.OpenShare("both", nil), p.OpenShare("other", nil)
+	var log []string
+	var waiting []*wish
+	for range 4 {
+		waiting = append(waiting, ask(both, one, "one", mib, &log), ask(both, two, "two", mib, &log), ask(other, two, "other", mib, &log))
+	}
+	for range 6 {
+		held[0].Release()
+		held = held[1:]
+	}
+	count := map[string]int{}
+	for _, name := range log {
+		count[name]++
+	}
+	if count["one"] != 2 || count["two"] != 2 || count["other"] != 2 {
+		t.Errorf("granted to %v", log)
+	}
+	release(held)
+	drain(t, p, waiting)
+}

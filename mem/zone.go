@@ -12,19 +12,17 @@ const smallPages = (64 << 10) / PageSize
 // MiB.
 func reserveOf(total int32) int32 { return max(total/16, (1<<20)/PageSize) }
 
-// The functions below are called with p.mu held.
-
-// takeMain takes n contiguous pages of the main zone. Charged heap bytes take the place of pages.
-func (p *Pool) takeMain(n int32) (extent, bool) {
+// takeMainLocked takes n contiguous pages of the main zone. Charged heap bytes take the place of pages.
+func (p *Pool) takeMainLocked(n int32) (extent, bool) {
 	if int64(p.main.inUse+n)+p.heapPages > int64(p.main.total) {
 		return extent{}, false
 	}
 	return p.main.alloc(n)
 }
 
-// takeReserve takes n contiguous pages of the reserve for a share of c.
-func (p *Pool) takeReserve(c *Client, n int32) (extent, bool) {
-	if n > smallPages || !p.mayTake(c, n) {
+// takeReserveLocked takes n contiguous pages of the reserve for a share of c.
+func (p *Pool) takeReserveLocked(c *Client, n int32) (extent, bool) {
+	if n > smallPages || !p.mayTakeLocked(c, n) {
 		return extent{}, false
 	}
 	e, ok := p.reserve.alloc(n)
@@ -35,18 +33,18 @@ func (p *Pool) takeReserve(c *Client, n int32) (extent, bool) {
 	return e, ok
 }
 
-// mayTake reports whether c may have n more pages of the reserve.
+// mayTakeLocked reports whether c may have n more pages of the reserve.
 //
 // A client's limit falls with the cube of the free part of the reserve, from an eighth of the
 // reserve to one page. So the first clients get as much as they need, and there is still a page
 // for a new client after hundreds have taken their part.
-func (p *Pool) mayTake(c *Client, n int32) bool {
+func (p *Pool) mayTakeLocked(c *Client, n int32) bool {
 	free, all := int64(p.reserve.free()), int64(p.reserve.total)
 	return int64(c.small+n) <= max(free*free/all*free/all/8, 1)
 }
 
-// putBack returns e, which c held, to its zone.
-func (p *Pool) putBack(c *Client, e extent) {
+// putBackLocked returns e, which c held, to its zone.
+func (p *Pool) putBackLocked(c *Client, e extent) {
 	if e.page < p.main.total {
 		p.main.release(e)
 		return

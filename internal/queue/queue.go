@@ -44,6 +44,22 @@ func (l *List[T, P]) Push(e *T) {
 	l.Len++
 }
 
+// AddBehind puts e behind at, or in front if at is nil.
+func (l *List[T, P]) AddBehind(e, at *T) {
+	switch at {
+	case nil:
+		l.Push(e)
+	case l.Last:
+		l.Add(e)
+	default:
+		next := P(at).links().Next
+		*P(e).links() = Links[T]{Prev: at, Next: next}
+		P(at).links().Next = e
+		P(next).links().Prev = e
+		l.Len++
+	}
+}
+
 // Remove takes e out.
 func (l *List[T, P]) Remove(e *T) {
 	c := P(e).links()

@@ -19,7 +19,7 @@ const module = "github.com/nfsrdmad/nfsrdmad"
 // lies beneath it. A package belongs to the room with the longest name that it
 // lies in. Tests may import anything: they are looked at no further.
 var rooms = map[string][]string{
-	"mem":                 {},
+	"mem":                 {"internal/queue"},
 	"internal/busypoll":   {},
 	"internal/census":     {"internal/clientaddr"},
 	"internal/clientaddr": {},

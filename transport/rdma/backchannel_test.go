@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/rdmatest"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
@@ -215,9 +216,10 @@ func TestHeldCallGoesOnWhenCallbacksComeBack(t *testing.T) {
 	for range pressedChains {
 		callback()
 	}
-	share := b.pool.NewShare()
-	share.Charge(65 << 20) // memory is short
-	defer share.Discharge(65 << 20)
+	var kept mem.Ledger
+	kept.Open(b.pool.NewShare())
+	kept.Add(65 << 20) // memory is short
+	defer kept.Add(-65 << 20)
 	if !b.pool.Pressed() {
 		t.Fatal("memory is not short")
 	}

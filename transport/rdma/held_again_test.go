@@ -29,10 +29,12 @@ func TestHeldCallsGoOnWhenOthersGiveBack(t *testing.T) {
 		return false
 	})
 	others := b.pool.OpenShare(clientaddr.Of(k.responder.peer), nil)
-	others.Charge(ceiling)
+	var kept mem.Ledger
+	kept.Open(others)
+	kept.Add(ceiling)
 	p.Send(message{xid: 9, payload: rpctest.Message(9, rpctest.NULL, nil)}.bytes())
 	await.Until(t, "held", func() bool { return k.responder.held.count.Load() == 1 })
-	others.Discharge(ceiling)
+	kept.Add(-ceiling)
 	others.Close()
 	await.Until(t, "the held call goes on", func() bool { return k.responder.held.count.Load() == 0 })
 	b.program.Release(1)

@@ -163,10 +163,12 @@ func TestConnectionIsReadAgainWhenOthersGaveBack(t *testing.T) {
 	call(2, rpctest.STALL, u32(1))
 	await.Until(t, "two calls are under way", func() bool { return f.Stats().InFlight == 2 })
 	others := pool.OpenShare(clientaddr.Of(netip.MustParseAddr("127.0.0.2")), nil)
-	others.Charge(ceiling)
+	var kept mem.Ledger
+	kept.Open(others)
+	kept.Add(ceiling)
 	call(3, rpctest.NULL, nil)
 	await.Until(t, "the connection is not read from", func() bool { return f.Stats().Gated > 0 })
-	others.Discharge(ceiling)
+	kept.Add(-ceiling)
 	others.Close()
 	c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.ReadFull(c, make([]byte, 4+24)); err != nil {

@@ -54,7 +54,7 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		audited(t, p)
-		if st := p.Stats(); st.Aside != 1 || !st.Pressed {
+		if st := p.Stats(); st.Unfittable != 1 || !st.Pressed {
 			t.Errorf("%+v", st)
 		}
 		other.want(t, 1, nil)
@@ -76,7 +76,7 @@ func TestRequestWithoutPossibleBlockHoldsUpNoOther(t *testing.T) {
 		second.buffer.Release()
 		gone[0].Release()
 		time.Sleep(time.Second)
-		if st := p.Stats(); st.Aside != 0 || st.Pressed {
+		if st := p.Stats(); st.Unfittable != 0 || st.Pressed {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -106,7 +106,7 @@ func TestLargeRequestIsServedInFragments(t *testing.T) {
 				break
 			}
 			audited(t, p)
-			if p.Stats().Aside > 0 {
+			if p.Stats().Unfittable > 0 {
 				t.Fatal("a request is set aside whose block will come")
 			}
 			for _, w := range busy {
@@ -140,7 +140,7 @@ func TestBlockHeldForLongIsPinned(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
-		if st := p.Stats(); st.Aside != 1 {
+		if st := p.Stats(); st.Unfittable != 1 {
 			t.Errorf("%+v", st)
 		}
 		audited(t, p)

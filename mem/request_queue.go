@@ -1,0 +1,238 @@
+package mem
+
+import "github.com/nfsrdmad/nfsrdmad/internal/queue"
+
+// waits are the requests of a Pool that wait.
+type waits struct {
+	waiting int                                     // how many
+	small   waitingPlace                            // small requests, for the reserve
+	crowded queue.List[waitingPlace, *waitingPlace] // the groups with requests that wait for the main zone
+	turns   uint64                                  // counts the turns that ended
+
+	current     *requestQueue // it has the turn in the main zone, and is charged for its first request
+	currentTick uint64        // when it got the turn
+
+	again      bool  // grantLocked looks at all queues again
+	starved    int   // small queues for which grantLocked found no memory
+	unfittable int   // large queues that grantLocked passed because their blocks do not exist
+	unfitLeast int32 // the least pages for which there is no block
+	fits       int32 // pages of the largest block that can become free
+
+	unusedQueue       *requestQueue
+	unusedClientQueue *clientQueue
+
+	ready      queue.List[waiter, *waiter] // requests whose Granted is to be called
+	delivering bool
+}
+
+// A requestQueue holds the waiting requests of one share in one group, in the order of Get. Small
+// requests and others have separate queues. Nothing is charged for a request that waits, except
+// for the first one of Pool.current.
+type requestQueue struct {
+	queue.Links[requestQueue] // in the clientQueue
+	queue.List[waiter, *waiter]
+	share   *Share
+	group   *Group
+	small   bool
+	pages   int64 // of its requests
+	in      *clientQueue
+	sibling *requestQueue // the share's next one
+}
+
+// need returns how many pages the first request needs.
+func (q *requestQueue) need() int32 { return q.First.pages }
+
+// A clientQueue holds the requestQueues of one client that wait in one place. They take turns.
+type clientQueue struct {
+	queue.Links[clientQueue] // in the place
+	queue.List[requestQueue, *requestQueue]
+	client  *Client
+	place   *waitingPlace
+	turn    uint64       // Pool.turns when it joined or was served last
+	sibling *clientQueue // the client's next one
+}
+
+// before reports whether c, which is in one group, has its turn before d, which is in another: the
+// client that was not served for longer comes first. Blamed clients come after all others.
+func (c *clientQueue) before(d *clientQueue) bool {
+	switch {
+	case c.client.blamed != d.client.blamed:
+		return d.client.blamed
+	case c.client != d.client:
+		return c.client.turn < d.client.turn
+	}
+	return c.turn < d.turn
+}
+
+// A waitingPlace is a place where clients take turns: a group has one for memory of the main
+// zone, and the pool has one for the reserve.
+type waitingPlace struct {
+	queue.Links[waitingPlace] // in Pool.crowded
+	queue.List[clientQueue, *clientQueue]
+	group *Group // nil for the reserve
+}
+
+// A waiter is the pool's bookkeeping of a Request.
+type waiter struct {
+	queue.Links[waiter] // in the requestQueue, or in Pool.ready
+	request             *Request
+	share               *Share
+	queue               *requestQueue // nil: it does not wait
+	ready               bool          // in Pool.ready: Granted will be called
+	pages               int32
+	tick                uint64 // when Get was called
+	buffer              *Buffer
+	err                 error
+}
+
+// enqueueLocked puts r at the end of its requestQueue. A queue without requests is opened first.
+func (p *Pool) enqueueLocked(r *waiter, g *Group) {
+	small := r.pages <= smallPages
+	q := r.share.queueLocked(g, small)
+	if q == nil {
+		q = p.openLocked(r.share, g, small)
+		if small {
+			p.joinLocked(&p.small, q)
+		} else {
+			p.joinLocked(&g.waiting, q)
+		}
+	}
+	q.Add(r)
+	q.pages += int64(r.pages)
+	r.queue = q
+	p.waiting++
+}
+
+// dequeueLocked takes r out of its requestQueue, and closes the queue if it is empty. A queue of
+// small requests that waited for the main zone waits for the reserve again.
+func (p *Pool) dequeueLocked(r *waiter) {
+	q := r.queue
+	wasFirst := q.First == r
+	q.Remove(r)
+	q.pages -= int64(r.pages)
+	r.queue = nil
+	p.waiting--
+	switch {
+	case q.First == nil:
+		p.leaveLocked(q)
+		p.closeLocked(q)
+	case wasFirst && q.small && q.in.place.group != nil:
+		p.leaveLocked(q)
+		p.joinLocked(&p.small, q)
+	}
+}
+
+// queueLocked returns the requestQueue of s for requests of g, small or not, or nil.
+func (s *Share) queueLocked(g *Group, small bool) *requestQueue {
+	for q := s.queues; q != nil; q = q.sibling {
+		if q.group == g && q.small == small {
+			return q
+		}
+	}
+	return nil
+}
+
+// openLocked makes a requestQueue that is in no place yet.
+func (p *Pool) openLocked(s *Share, g *Group, small bool) *requestQueue {
+	q := p.unusedQueue
+	if q == nil {
+		q = new(requestQueue)
+	} else {
+		p.unusedQueue = q.sibling
+	}
+	q.share, q.group, q.small = s, g, small
+	q.sibling, s.queues = s.queues, q
+	g.queues++
+	if s.client.queues++; s.client.queues == 1 && s.client.pages == 0 {
+		p.active++
+	}
+	return q
+}
+
+// closeLocked forgets a requestQueue without requests that is in no place.
+func (p *Pool) closeLocked(q *requestQueue) {
+	s := q.share
+	at := &s.queues
+	for *at != q {
+		at = &(*at).sibling
+	}
+	*at = q.sibling
+	q.group.queues--
+	if s.client.queues--; s.client.queues == 0 && s.client.pages == 0 {
+		p.active--
+		s.client.forgetLocked()
+	}
+	*q = requestQueue{sibling: p.unusedQueue}
+	p.unusedQueue = q
+}
+
+// joinLocked puts q behind the other queues of its client at w. A client that is new there has the
+// last turn.
+func (p *Pool) joinLocked(w *waitingPlace, q *requestQueue) {
+	client := q.share.client
+	c := client.waits
+	for c != nil && c.place != w {
+		c = c.sibling
+	}
+	if c == nil {
+		if c = p.unusedClientQueue; c == nil {
+			c = new(clientQueue)
+		} else {
+			p.unusedClientQueue = c.sibling
+		}
+		c.client, c.place = client, w
+		if w.First == nil && w.group != nil {
+			p.crowded.Add(w)
+		}
+		p.endTurnLocked(c, client.waits == nil)
+		c.sibling, client.waits = client.waits, c
+	}
+	c.Add(q)
+	q.in = c
+}
+
+// leaveLocked takes q out of its place. A client that has other queues there keeps its turn.
+func (p *Pool) leaveLocked(q *requestQueue) {
+	c := q.in
+	c.Remove(q)
+	if q.in = nil; c.First != nil {
+		return
+	}
+	w := c.place
+	w.Remove(c)
+	if w.First == nil && w.group != nil {
+		p.crowded.Remove(w)
+		w.group.blocked = false
+	}
+	at := &c.client.waits
+	for *at != c {
+		at = &(*at).sibling
+	}
+	*at = c.sibling
+	*c = clientQueue{sibling: p.unusedClientQueue}
+	p.unusedClientQueue = c
+}
+
+// servedLocked ends the turn of q: q becomes the last of its client's queues in its place, and its
+// client the last there.
+func (p *Pool) servedLocked(q *requestQueue) {
+	c := q.in
+	c.Remove(q)
+	c.Add(q)
+	c.place.Remove(c)
+	p.endTurnLocked(c, c.place.group != nil)
+}
+
+// endTurnLocked puts c into its place, with the last turn. If its client is not blamed, c comes
+// before blamed clients. everywhere: its client has the last turn of all groups.
+func (p *Pool) endTurnLocked(c *clientQueue, everywhere bool) {
+	p.turns++
+	if c.turn = p.turns; everywhere {
+		c.client.turn = p.turns
+	}
+	at := c.place.Last
+	for !c.client.blamed && at != nil && at.client.blamed {
+		at = at.Prev
+	}
+	c.place.AddBehind(c, at)
+}

@@ -1,0 +1,68 @@
+package mem
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The request whose turn it is waits for a contiguous block, and the main zone empties for it. But
+// a stalled file system keeps its blocks, which may lie so that no free run is long enough. Then
+// the request is unfittable, as are all that need as many pages: they lose their turn until such a
+// block is free, or could become free. The others are served meanwhile.
+
+const (
+	// unfitTicks is how long a request has its turn before the pool judges whether its block can
+	// become free: 3 s.
+	unfitTicks = 12
+	// pinnedTicks is the age at which a held block counts as pinned, even if its group releases
+	// other blocks: 15 s.
+	pinnedTicks = 60
+)
+
+// anySize is the value of p.fits if no request is unfittable.
+const anySize = math.MaxInt32
+
+// unfitLocked reports whether a request of n pages is unfittable now.
+func (p *Pool) unfitLocked(n int32) bool {
+	if n <= p.fits || n < p.unfitLeast && p.main.has(n) {
+		return false
+	}
+	p.unfitLeast = min(p.unfitLeast, n)
+	return true
+}
+
+// judgeLocked finds out how large a block can become free, if a request waits for that. The
+// request whose turn it is may lose it.
+func (p *Pool) judgeLocked() {
+	waits := p.current != nil && p.tick-p.currentTick >= unfitTicks
+	if !waits && p.fits == anySize {
+		return
+	}
+	p.fits = p.possibleLocked()
+	if q := p.current; waits && q.need() > p.fits {
+		p.current = nil
+		p.dischargeLocked(q.share, q.group, q.need(), true)
+		p.passLocked(q)
+	}
+}
+
+// possibleLocked returns the length, in pages, of the longest run in the main zone without a
+// pinned block.
+func (p *Pool) possibleLocked() (pages int32) {
+	pinned := p.pinnedNow[:0]
+	for _, b := range p.buffers {
+		if b.share != nil && b.page < p.main.total &&
+			(p.tick-b.group.since >= unfitTicks || p.tick-b.tick >= pinnedTicks) {
+			pinned = append(pinned, b.extent)
+		}
+	}
+	slices.SortFunc(pinned, func(a, b extent) int { return cmp.Compare(a.page, b.page) })
+	from := int32(0)
+	for _, e := range pinned {
+		pages = max(pages, e.page-from)
+		from = e.page + e.pages
+	}
+	p.pinnedNow = pinned
+	return max(pages, p.main.total-from)
+}
