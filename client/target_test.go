@@ -49,3 +49,11 @@ func TestSplitExport(t *testing.T) {
 		}
 	}
 }
+
+func TestParseTransport(t *testing.T) {
+	for in, want := range map[string]Transport{"tcp": TCP, "rdma": RDMA, "": "", "udp": "", "TCP": ""} {
+		if got, err := ParseTransport(in); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q: %v", in, got, err)
+		}
+	}
+}

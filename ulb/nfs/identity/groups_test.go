@@ -170,7 +170,7 @@ func TestServiceStalls(t *testing.T) {
 		if groups, _, err := find(g, oneClient, 1000); err != nil || len(groups) != 2 {
 			t.Errorf("at last: %v, %v", groups, err)
 		}
-		if st := g.Stats(); st.Queued != 0 || st.Waiting != 0 || st.Looked != 2 {
+		if st := g.Stats(); st.Queued != 0 || st.Waiting != 0 || st.Looked != 2 || st.Delayed != 2 {
 			t.Errorf("%+v", st)
 		}
 	})

@@ -1,0 +1,28 @@
+package nfs41
+
+import (
+	"encoding/binary"
+	"testing"
+)
+
+// A session's ID begins with the epoch of the server's life, and is found as long as the session is
+// in the table. The ID of one that is gone finds no other in its place.
+func TestSessionIDs(t *testing.T) {
+	table := &table{epoch: 0xe9000}
+	first, second := new(Session), new(Session)
+	for _, s := range []*Session{first, second} {
+		if !table.add(s) {
+			t.Fatal("the table is full")
+		}
+		if epoch := binary.BigEndian.Uint32(s.ID[:]); epoch != table.epoch {
+			t.Errorf("ID %x begins with %#x, want %#x", s.ID, epoch, table.epoch)
+		}
+	}
+	old := first.ID
+	table.remove(first)
+	next := new(Session)
+	table.add(next)
+	if table.find(&old) != nil || table.find(&second.ID) != second || table.find(&next.ID) != next {
+		t.Error("an ID finds another session than its own")
+	}
+}
