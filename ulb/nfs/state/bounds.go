@@ -87,10 +87,11 @@ func (m *Manager) crowded(c *Client) bool {
 }
 
 // full returns the status for a client that holds too much. In minor version 0 the client gets a
-// final error, unless clients without a lease are left: the sweep then evicts these, and the
-// client may try again. The caller holds m.mu.
+// final error, unless the sweep is about to make room: it evicts clients without a lease and, if an
+// address was refused its part, clients of an address with more than that. The client may then try
+// again. The caller holds m.mu.
 func (m *Manager) full(c *Client) Status {
-	if c.Minor == 0 && m.sweeper.courteous == 0 {
+	if c.Minor == 0 && m.sweeper.courteous == 0 && !m.sweeper.starved {
 		return nfs4wire.NFS4ErrResource
 	}
 	return nfs4wire.NFS4ErrDelay

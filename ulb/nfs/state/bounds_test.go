@@ -133,6 +133,41 @@ func TestAddressesShareTheMemory(t *testing.T) {
 	})
 }
 
+// A client of minor version 0 that is refused less than half the part of its address is told to come
+// again, for others have to leave it that: then there is room.
+func TestAnAddressGetsItsPartInMinorVersion0(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const memory, greedy = 4 << 20, 3
+		m := manager(t, Config{Memory: memory})
+		defer m.Close()
+		for i := range greedy {
+			fill(t, m, clientFrom(t, m, fmt.Sprintf("10.0.0.%d", i+1), fmt.Sprint("greedy ", i)))
+		}
+		modest := newClient(m, 0, "modest")
+		o, s := m.OwnerOf(modest, []byte("owner"), false)
+		if s != ok {
+			t.Fatal(s)
+		}
+		o.confirmed.Store(true)
+		delayed := 0
+		for n := 0; modest.holding.memory < memory/(greedy+2)/2; n++ {
+			switch _, s := m.Open(&OpenArgs{Client: modest, Owner: o, Key: fileKey(n), Access: AccessRead}); s {
+			case ok:
+			case nfs4wire.NFS4ErrDelay:
+				if delayed++; delayed > 100 {
+					t.Fatalf("there is no room, for %d bytes are held", modest.holding.memory)
+				}
+				time.Sleep(time.Second)
+			default:
+				t.Fatalf("beside %d bytes of its own: %v", modest.holding.memory, s)
+			}
+		}
+		if delayed == 0 {
+			t.Error("it was never refused")
+		}
+	})
+}
+
 // What clients hold whose leases ran out goes where memory runs short, that of the address
 // first that holds most. As long as it does not, all of it stays.
 func TestStateWithoutALeaseGivesWayToMemory(t *testing.T) {
