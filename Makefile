@@ -6,7 +6,7 @@ LDFLAGS := -X main.version=$(VERSION)
 FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: build run test test-all test-unit test-interop test-hostile test-kernel soak mutants fuzz bench lint clean setup
+.PHONY: build image run test test-all test-unit test-interop test-hostile test-kernel soak mutants fuzz bench lint clean setup
 
 # Static, without cgo: the program runs on every distribution, and no C compiler is needed.
 # VERBS=1 builds bin/nfsrdmad-verbs, which reaches RDMA devices too: it needs gcc and the headers
@@ -18,6 +18,13 @@ else
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nfsrdmad ./cmd/nfsrdmad
 endif
+
+# An image for containers: docs/containers.md. ENGINE is podman, docker or buildah.
+ENGINE ?= podman
+IMAGE := nfsrdmad$(if $(VERBS),-verbs)
+image: build
+	@mkdir -p bin/empty
+	$(ENGINE) build -f Containerfile$(if $(VERBS),.verbs) -t $(IMAGE) $(IMAGE_FLAGS) bin
 
 # Everybody acts as the owner of ./export, so that the first write works.
 LOCAL_CLIENTS := 127.0.0.0/8;10.0.0.0/8;172.16.0.0/12;192.168.0.0/16;169.254.0.0/16;::1/128;fc00::/7;fe80::/10

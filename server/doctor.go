@@ -51,7 +51,7 @@ func Doctor(w io.Writer, cfg *Config) (missing int, err error) {
 
 // Findings checks the machine and the rights of this process, for a checked configuration.
 func Findings(cfg *Config) []Finding {
-	all := []Finding{findKernel(), findHandles(), findSwitch(), findLinks(), findFiles()}
+	all := []Finding{findKernel(), findHandles(cfg), findSwitch(), findLinks(), findFiles()}
 	for i := range transports {
 		t := &transports[i]
 		all = append(all, findPorts(t.carriedBy, *t.listen(cfg))...)
@@ -74,12 +74,15 @@ func findKernel() Finding {
 	return f
 }
 
-func findHandles() Finding {
+// findHandles tries on the state directory's file system: in a container there may be no other
+// directory that is sure to exist.
+func findHandles(cfg *Config) Finding {
 	f := Finding{What: "file handles by the kernel"}
-	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, "/tmp", 0)
+	dir, _ := existing(cfg.StateDir)
+	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, dir, 0)
 	if err == nil {
 		var mount, fd int
-		if mount, err = unix.Open("/tmp", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
+		if mount, err = unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err == nil {
 			defer unix.Close(mount)
 			if fd, err = unix.OpenByHandleAt(mount, h, unix.O_PATH|unix.O_CLOEXEC); err == nil {
 				unix.Close(fd)
