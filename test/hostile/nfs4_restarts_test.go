@@ -319,6 +319,11 @@ func TestLiarsInGrace(t *testing.T) {
 	file, err := honest.Walk(ctx, honest.dir, honestName(0))
 	must("LOOKUP", err)
 	honest.Session.Abandon()
+	_, err = victim.do(victim.sequence(0, 2, false), putFH(file), op4{wire.OpOpen, &wire.Open4Args{
+		ShareAccess: wire.Open4ShareAccessBoth, ShareDeny: wire.Open4ShareDenyWrite, Owner: wire.StateOwner4{Clientid: victim.id, Owner: []byte("o")},
+		Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{Claim: wire.ClaimFH},
+	}})
+	must("the victim's OPEN", err)
 	first.Kill()
 
 	d := r.start()
