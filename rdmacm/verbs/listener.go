@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -176,7 +177,11 @@ func (l *listener) look() {
 		b.close()
 	}
 	for at, name := range found {
-		if err := l.add(at); err != nil {
+		err := l.add(at)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
 			if text := fmt.Sprintf("cannot listen on %v, device %s: %v", netip.AddrPortFrom(at, l.addr.Port()), name, err); l.told[at] != text {
 				l.told[at] = text
 				l.p.cfg.Log(text)
