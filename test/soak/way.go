@@ -96,6 +96,8 @@ func later(err error) bool {
 	switch statusOf(err) {
 	case nfs4wire.NFSStat4(nfs3wire.NFS3ErrJukebox), nfs4wire.NFS4ErrGrace:
 		return true
+	case nfs4wire.NFS4ErrResource: // to NFSv4.0, where hoarders have the honest clients' address
+		return true
 	}
 	return false
 }
