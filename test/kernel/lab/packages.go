@@ -26,6 +26,8 @@ var packages = []string{
 	"krb5-kdc", "krb5-admin-server", "krb5-user", "python3-gssapi",
 	// File systems that vfs/local is tried on.
 	"xfsprogs", "btrfs-progs", "dosfstools",
+	// The image for containers.
+	"buildah",
 	// The unit file: accepted, and allowing what the daemon does.
 	"systemd", "strace",
 }

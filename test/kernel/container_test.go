@@ -1,0 +1,124 @@
+//go:build kernel
+
+package kernel
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/test/kernel/lab"
+)
+
+// TestContainer builds the image of the static program, runs it without any privilege, and has Linux's client mount it over
+// both transports.
+func TestContainer(t *testing.T) {
+	t.Parallel()
+	needsDaemon(t)
+	base := lab.Folder(t, "container")
+	image := buildImage(t, base)
+	n := lab.NewNetwork(t)
+	serve := append(image.Entrypoint, "serve", "--export", "/export:/work,rw,insecure,all_squash,anonuid=2049,anongid=2049")
+	lab.StartServer(t, n, "nfsrdmad in a container", image.command(t, base, serve...), lab.PortRDMA, lab.PortTCP)
+	for _, how := range transports {
+		lab.Boot(t, n, lab.Options{Limit: 4 * time.Minute, Env: []string{"EXPORT=/work"}}, script(t, "write_remount_compare"), how).Succeed()
+	}
+}
+
+// An image is an unpacked one, with what the Containerfile says of its start.
+type image struct {
+	root            string
+	User            string
+	Entrypoint, Cmd []string
+	Volumes         map[string]struct{}
+}
+
+// buildImage runs buildah on the Containerfile, with the program as it stands in the repository, and unpacks the image in a folder.
+func buildImage(t *testing.T, base string) *image {
+	t.Helper()
+	tree := filepath.Join(base, "tree")
+	if err := os.MkdirAll(filepath.Join(tree, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := filepath.Abs("../../Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(name string, args ...string) []byte {
+		t.Helper()
+		c := exec.Command(name, args...)
+		c.Dir = tree
+		out, err := c.Output()
+		if err != nil {
+			var said []byte
+			if exit, ok := err.(*exec.ExitError); ok {
+				said = exit.Stderr
+			}
+			t.Fatalf("%s %q: %v\n%s%s", name, args, err, out, said)
+		}
+		return out
+	}
+	// As make build does: the image has no libraries.
+	must("env", "CGO_ENABLED=0", "go", "build", "-C", filepath.Dir(file), "-trimpath", "-o", filepath.Join(tree, "nfsrdmad"), "./cmd/nfsrdmad")
+	store := []string{"--storage-driver", "vfs", "--root", filepath.Join(base, "storage"), "--runroot", filepath.Join(base, "running")}
+	i := &image{root: filepath.Join(base, "root")}
+	must("buildah", append(store, "build", "--isolation", "chroot", "--file", file, "--tag", "nfsrdmad", ".")...)
+	must("buildah", append(store, "build", "--isolation", "chroot", "--file", file, "--output", "type=local,dest="+i.root, ".")...)
+	// buildah lets only root into the folder that it unpacks to.
+	if err := os.Chmod(i.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said struct{ OCIv1 struct{ Config *image } }
+	if err := json.Unmarshal(must("buildah", append(store, "inspect", "--type", "image", "nfsrdmad")...), &said); err != nil {
+		t.Fatal(err)
+	}
+	i.User, i.Entrypoint, i.Cmd, i.Volumes = said.OCIv1.Config.User, said.OCIv1.Config.Entrypoint, said.OCIv1.Config.Cmd, said.OCIv1.Config.Volumes
+	if i.User != "2049:2049" || fmt.Sprint(i.Cmd) != "[serve]" || len(i.Volumes) != 1 {
+		t.Fatalf("the image is %+v", i)
+	}
+	return i
+}
+
+// command runs a program of the image as its user, without a capability. The root is read-only but for the image's volumes and
+// /export, and the program sees /proc.
+func (i *image) command(t *testing.T, base string, program ...string) []string {
+	t.Helper()
+	folder := func(path string) string {
+		t.Helper()
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const user = 2049
+	folder(filepath.Join(i.root, "proc"))
+	script := `mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && mount -t proc proc "$1/proc"`
+	for inside := range i.Volumes {
+		// As a container engine does, the volume gets the owner that the directory has in the image.
+		owner, err := os.Stat(filepath.Join(i.root, inside))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := owner.Sys().(*syscall.Stat_t).Uid; uid != user {
+			t.Errorf("%s belongs to user %d in the image", inside, uid)
+		}
+	}
+	volumes := slices.Collect(maps.Keys(i.Volumes))
+	for _, inside := range append(volumes, "/export") {
+		folder(filepath.Join(i.root, inside))
+		from := folder(filepath.Join(base, "volumes", inside))
+		if err := os.Chown(from, user, user); err != nil {
+			t.Fatal(err)
+		}
+		script += fmt.Sprintf(` && mount --bind %q "$1"%q`, from, inside)
+	}
+	script += ` && exec setpriv --no-new-privs --bounding-set -all,+sys_chroot,+setuid,+setgid chroot --userspec="$0" "$@"`
+	return append([]string{"unshare", "--mount", "sh", "-c", script, i.User, i.root}, program...)
+}
