@@ -30,9 +30,3 @@ type MPA struct {
 	PeerToPeer bool
 	RTR        string
 }
-
-// A Count is how often something happened that its name says.
-type Count struct {
-	What string
-	N    uint64
-}

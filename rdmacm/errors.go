@@ -27,6 +27,8 @@ var (
 	// ErrStalled: for as long as the provider waits, the peer took nothing of the posted
 	// work, answered no RDMA Read, or stopped within a message. It is an ErrTimeout.
 	ErrStalled = fmt.Errorf("rdmacm: peer left work undone: %w", ErrTimeout)
+	// ErrNoMemory: what the provider may take for the messages of connections is taken.
+	ErrNoMemory = errors.New("rdmacm: no memory for the messages of another connection")
 	// ErrNotExposed: the peer asked for memory that is not exposed to it, or the peer
 	// refused access to memory that this side named.
 	ErrNotExposed = errors.New("rdmacm: memory is not exposed")

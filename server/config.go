@@ -66,6 +66,8 @@ type MemoryConfig struct {
 type RNICConfig struct {
 	// Provider carries RDMA: auto, verbs or iwarp.
 	Provider Choice `toml:"provider"`
+	// DeviceMemory bounds what messages of connections over RDMA devices take.
+	DeviceMemory Size `toml:"device_memory"`
 	// CRC is on, off or peer: whether the software RNIC demands CRC32C, or lets the peer decide
 	// (RFC 5044 §4.4; Linux's siw does not demand it).
 	CRC Choice `toml:"crc"`

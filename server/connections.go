@@ -98,8 +98,12 @@ func (s *Server) connectionEvent(transport, what string, peer netip.AddrPort, er
 		fields = append(fields, zap.NamedError("because", err))
 	}
 	if fault {
+		remedy := faultRemedy
+		if errors.Is(err, rdmacm.ErrNoMemory) {
+			remedy = "raise device_memory in [rnic], or the limit of locked memory (LimitMEMLOCK= in the unit, ulimit -l)"
+		}
 		level, what = zapcore.InfoLevel, what+" by a fault"
-		fields = append(fields, zap.String("remedy", faultRemedy))
+		fields = append(fields, zap.String("remedy", remedy))
 	}
 	s.connectionLine(level, "connection "+what, transport, peer, fields...)
 }

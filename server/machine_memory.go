@@ -76,3 +76,10 @@ func groupLimit(root, text string) (lowest Size, ok bool) {
 	}
 	return lowest, ok
 }
+
+// memlock returns how much memory this process may lock, in bytes.
+func memlock() uint64 {
+	var r unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r)
+	return r.Max
+}

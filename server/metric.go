@@ -9,6 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/busypoll"
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
@@ -219,9 +220,39 @@ var metrics = []metric{
 	{name: "nfsrdmad_transport_errors_total", help: "What peers sent and could not be served.", kind: counter, labels: []string{"transport", "kind"},
 		meaning: "what peers sent and could not be served",
 		read:    ofKinds(func(t *traffic) []count { return t.malformed })},
+	{name: "nfsrdmad_device_connections", help: "Connections over an RDMA device.", kind: gauge, labels: []string{"device", "protocol"},
+		meaning: "connections that an RDMA device carries now; `protocol` is `InfiniBand`, `RoCE` or `iWARP`. A device that no connection used yet, or that was removed, is not listed",
+		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.Connections) })},
+	{name: "nfsrdmad_device_connections_limit", help: "Connections that an RDMA device can have.", kind: gauge, labels: []string{"device", "protocol"},
+		meaning: "connections that the device can have, by what it says of its queue pairs",
+		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.MaxConnections) })},
+	{name: "nfsrdmad_device_registered_bytes", help: "Payload memory that an RDMA device can reach.", kind: gauge, labels: []string{"device", "protocol"},
+		meaning: "payload memory that is registered with the device, and so resident",
+		read:    ofDevices(func(d *rdmacm.DeviceStats) float64 { return float64(d.Registered) })},
+	{name: "nfsrdmad_device_memory_bytes", help: "Memory for the messages of connections over RDMA devices.", kind: gauge, labels: []string{"kind"},
+		meaning: "memory for the messages of connections over RDMA devices: `limit` (`rnic.device_memory`) and `in_use`. Without devices there is none",
+		read: func(c *counted, put func(float64, ...string)) {
+			for i := range c.transports {
+				if t := &c.transports[i]; t.memoryLimit > 0 {
+					put(float64(t.memoryLimit), "limit")
+					put(float64(t.memory), "in_use")
+				}
+			}
+		}},
 	{name: "nfsrdmad_transport_faults_total", help: "Messages and calls that were not served, and connections ended for a fault.", kind: counter, labels: []string{"transport", "reason"},
 		meaning: "RPC-over-RDMA: messages and calls that were not served, and connections ended for a fault, by `reason`. With `log_level = \"debug\"` each has a line, `message not served`, whose `because` says what happened and which section of a standard has the rule",
 		read:    ofKinds(func(t *traffic) []count { return t.faults })},
+}
+
+// ofDevices returns a read function with one value for each RDMA device that is in use.
+func ofDevices(value func(*rdmacm.DeviceStats) float64) func(*counted, func(float64, ...string)) {
+	return func(c *counted, put func(float64, ...string)) {
+		for i := range c.transports {
+			for _, d := range c.transports[i].devices {
+				put(value(&d), d.Name, d.Protocol)
+			}
+		}
+	}
 }
 
 // ofTransports returns a read function with one value for each transport.

@@ -116,6 +116,9 @@ options = "insecure,no_root_squash"
 		delete(documented, m[1])
 	}
 	for name := range documented {
+		if strings.HasPrefix(name, "nfsrdmad_device_") {
+			continue // no RDMA device carries connections here: TestMetricsOfDevices
+		}
 		t.Errorf("docs/running.md names %s, which is not there", name)
 	}
 }

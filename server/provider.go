@@ -47,7 +47,7 @@ func (s *Server) openProviders() (all []providers.Provider, err error) {
 	cfg := providers.Config{
 		CRC: string(s.cfg.RNIC.CRC), FPDU: s.cfg.RNIC.FPDU,
 		SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
-		Census: s.census, Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
+		Census: s.census, Memory: int64(s.cfg.RNIC.DeviceMemory), Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
 		BesideIWARP: slices.Contains(s.providers, providers.IWARP),
 		Arena: func() (arena []byte) {
 			_ = s.pool.OnArena(func(a []byte) error {

@@ -45,7 +45,7 @@ var daemonSettings = []setting{
 		"how long the daemon looks for the next call of a client that makes one at a time before it sleeps, from `\"0s\"`, never, to `\"1ms\"`. Such a client is answered up to twice as fast, while one processor is busy. It ends when something else is to be done; peers for which the daemon looks in vain cost a sixteenth of one processor at most, all together. Never on a machine with one processor"),
 
 	number("memory.ceiling", func(c *Config) *Size { return &c.Memory.Ceiling }, 256<<20, 16<<20, 1<<40,
-		"for all connections together; 16M at least, and no more than the machine has, or the process's control group. Where there are several exports, what the calls of one of them hold is bounded by half of it, so that one that stalls leaves the other half to others"),
+		"for all connections together; 16M at least, and no more than the machine has, or the process's control group. Where there are several exports, the calls of one file system hold half of what the others leave at most: one that stalls leaves half of the memory to the others, a second one half of that"),
 	{key: "memory.connection", usual: "half of the ceiling",
 		check: func(k *checker) {
 			within(k, "memory.connection", &k.c.Memory.Connection, k.c.Memory.Ceiling/2, 4<<20, k.c.Memory.Ceiling)
@@ -60,11 +60,23 @@ var daemonSettings = []setting{
 		"what the daemon remembers of calls that change something may take so much, beside payload memory, so that a call of NFSv3 or 4.0 that comes again is answered and not executed again. A reply takes some 500 bytes. A connection's last replies, as many as it may have calls under way (128 over TCP, `credits` over RDMA), go only when everybody has no more than that: raise this if `nfsrdmad_replies_forgotten_total{reason=\"young\"}` grows"),
 }
 
+// leastDeviceMemory is enough for some connections of default size.
+const leastDeviceMemory = 4 << 20
+
 // rdmaSettings concern RDMA connections with any provider.
 var rdmaSettings = []setting{
 	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{auto}, providers.Names()),
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
 		"what carries RDMA. `iwarp` is the software RNIC, which needs no device. `verbs` is the machine's RDMA devices, by librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and beside it each device other than siw, where the program was built for devices and the libraries are installed; a line in the log says which").flagged("rdma-provider"),
+	{key: "rnic.device_memory", usual: "as `memory.ceiling`, or what the limit of locked memory leaves of it",
+		check: func(k *checker) {
+			usual := k.c.Memory.Ceiling
+			if left := Size(min(memlock(), 1<<40)) - k.c.Memory.Ceiling; left >= leastDeviceMemory {
+				usual = min(usual, left)
+			}
+			within(k, "rnic.device_memory", &k.c.RNIC.DeviceMemory, usual, leastDeviceMemory, 1<<40)
+		},
+		meaning: "what the messages of all connections over RDMA devices may take, beside payload memory; 4M at least. It is locked in memory (`ulimit -l`, `LimitMEMLOCK=` in the unit). A connection takes (`credits` + 8) times `inline` and 128K, from its beginning to its end; the connections of one client address have at most half of what others leave. A connection that finds too little is refused, with a line in the log, and another one goes that has made no call yet. The software RNIC needs none of it"},
 	number("rnic.credits", func(c *Config) *int { return &c.RNIC.Credits }, 128, 1, 4096,
 		"calls of one RDMA connection that are served at a time; 16 until its client has made one that an export serves"),
 	number("rnic.inline", func(c *Config) *Size { return &c.RNIC.Inline }, 4<<10, 1<<10, 256<<10,

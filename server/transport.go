@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
 )
@@ -79,6 +80,10 @@ type traffic struct {
 	accepted, stalled uint64
 	bytes, malformed  []count // by way, and by kind of error
 	faults            []count // by reason
+	// memory is what messages on RDMA devices take: the limit, which is 0 without devices, and
+	// what is in use, in bytes.
+	memory, memoryLimit int64
+	devices             []rdmacm.DeviceStats
 }
 
 // A count is the value for one value of a label.

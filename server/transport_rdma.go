@@ -84,17 +84,22 @@ func (c *rdmaCarrier) close() error                       { return c.server.Clos
 func (c *rdmaCarrier) traffic() traffic {
 	st := c.server.Stats()
 	var faults, malformed []count
+	var memory, memoryLimit int64
+	var devices []rdmacm.DeviceStats
 	for _, p := range c.providers {
-		for _, f := range p.Faults() {
+		stats := p.Stats()
+		for _, f := range stats.Faults {
 			malformed = append(malformed, count{f.What, f.N})
 		}
+		memory, memoryLimit = memory+stats.Memory, memoryLimit+stats.MemoryLimit
+		devices = append(devices, stats.Devices...)
 	}
 	for f := range rdma.Faults() {
 		faults = append(faults, count{f.String(), uint64(st.Count(f))})
 	}
 	return traffic{
-		faults: faults,
-		open:   st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts()),
+		faults: faults, memory: memory, memoryLimit: memoryLimit, devices: devices,
+		open: st.Connections.Load(), accepted: uint64(st.Accepted.Load()), stalled: uint64(st.Timeouts()),
 		bytes: []count{
 			{"inline_received", uint64(st.BytesInlineIn.Load())}, {"inline_sent", uint64(st.BytesInlineOut.Load())},
 			{"read_chunk", uint64(st.BytesRead.Load())}, {"write_chunk", uint64(st.BytesWritten.Load())},

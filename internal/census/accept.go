@@ -25,7 +25,7 @@ func (c *Census) AcceptFailed(err error) (pause time.Duration) {
 	}
 	for _, shortage := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, shortage) {
-			c.evictStranger()
+			c.EvictStranger()
 			return shortagePause
 		}
 	}

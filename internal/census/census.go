@@ -272,9 +272,9 @@ func (c *Census) tell(e Event) {
 	}
 }
 
-// evictStranger ends the connection of a stranger, unless there is none or another connection is
+// EvictStranger ends the connection of a stranger, unless there is none or another connection is
 // leaving already.
-func (c *Census) evictStranger() {
+func (c *Census) EvictStranger() {
 	c.mu.Lock()
 	a := c.ranks[byStrangers].top()
 	if a == nil || c.leaving > 0 {

@@ -92,14 +92,14 @@ func (p *Provider) Counters() Counters {
 	return s
 }
 
-// Faults counts what peers did that a connection could not go on with.
-func (p *Provider) Faults() []rdmacm.Count {
+// Stats returns the counters that every provider has.
+func (p *Provider) Stats() rdmacm.Stats {
 	c := p.Counters()
-	return []rdmacm.Count{
+	return rdmacm.Stats{Faults: []rdmacm.Count{
 		{What: "setup", N: c.SetupFailed + c.Rejected},
 		{What: "terminate_sent", N: total(c.TerminatesOut)}, {What: "terminate_received", N: total(c.TerminatesIn)},
 		{What: "empty", N: c.EmptyEnds},
-	}
+	}}
 }
 
 // total returns the sum over all causes.

@@ -35,6 +35,9 @@ type Config struct {
 	// BesideIWARP: the software RNIC listens at the same port. The devices then leave siw
 	// out, which would need the same TCP port.
 	BesideIWARP bool
+	// Memory bounds what the messages of all connections over devices take, in bytes; 0:
+	// nothing does.
+	Memory int64
 	// Log, unless nil, gets sentences about devices and their addresses.
 	Log func(text string)
 }
@@ -42,8 +45,8 @@ type Config struct {
 // A Provider is an open provider.
 type Provider interface {
 	rdmacm.Provider
-	// Faults counts what peers did that a connection could not go on with.
-	Faults() []rdmacm.Count
+	// Stats returns the provider's present counters.
+	Stats() rdmacm.Stats
 }
 
 // Names of the providers.
@@ -55,10 +58,12 @@ const (
 // registry is all providers. The first is the default of tools.
 var registry = []struct {
 	name string
-	open func(*Config) (Provider, error)
+	// ready returns why the provider cannot be opened here, or nil.
+	ready func() error
+	open  func(*Config) (Provider, error)
 }{
-	{IWARP, openIWARP},
-	{Verbs, openVerbs},
+	{IWARP, func() error { return nil }, openIWARP},
+	{Verbs, verbsReady, openVerbs},
 }
 
 // Names returns the names of all providers. The first is the one that needs no device.
@@ -77,7 +82,21 @@ func Open(name string, cfg Config) (Provider, error) {
 			return e.open(&cfg)
 		}
 	}
-	return nil, fmt.Errorf("RDMA provider %q is none of %s", name, strings.Join(Names(), ", "))
+	return nil, unknown(name)
+}
+
+// Ready returns why this program cannot open a provider on this machine, with the remedy, or nil.
+func Ready(name string) error {
+	for _, e := range registry {
+		if e.name == name {
+			return e.ready()
+		}
+	}
+	return unknown(name)
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("RDMA provider %q is none of %s", name, strings.Join(Names(), ", "))
 }
 
 func openIWARP(cfg *Config) (Provider, error) {

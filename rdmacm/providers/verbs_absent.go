@@ -9,4 +9,6 @@ const verbsBuilt = false
 
 var errNotBuilt = errors.New(`this program was built without RDMA devices: use nfsrdmad-verbs, or build with "make build VERBS=1"; --rdma-provider iwarp needs no device`)
 
+func verbsReady() error { return errNotBuilt }
+
 func openVerbs(*Config) (Provider, error) { return nil, errNotBuilt }

@@ -13,15 +13,28 @@ import (
 // verbsBuilt: this program can reach RDMA devices.
 const verbsBuilt = true
 
-// openVerbs opens librdmacm and libibverbs.
-func openVerbs(cfg *Config) (Provider, error) {
+func verbsReady() error {
+	_, err := loadLibraries()
+	return err
+}
+
+// loadLibraries opens librdmacm and libibverbs.
+func loadLibraries() (device.Library, error) {
 	library, err := shim.Load()
 	if err != nil {
 		return nil, fmt.Errorf("RDMA devices need their libraries: %w", err)
 	}
+	return library, nil
+}
+
+func openVerbs(cfg *Config) (Provider, error) {
+	library, err := loadLibraries()
+	if err != nil {
+		return nil, err
+	}
 	c := verbs.Config{
 		Library: library, SetupTimeout: cfg.SetupTimeout, StallTimeout: cfg.StallTimeout, Census: cfg.Census,
-		Arena: cfg.Arena, Log: cfg.Log, Event: cfg.Event,
+		Arena: cfg.Arena, Log: cfg.Log, Event: cfg.Event, Memory: cfg.Memory,
 	}
 	if cfg.BesideIWARP {
 		c.Skip = func(d *device.Attributes) bool { return d.SIW }

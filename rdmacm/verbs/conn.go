@@ -33,6 +33,7 @@ type Conn struct {
 	domain      domain
 	local, peer netip.AddrPort
 	peerData    []byte
+	taken       share
 	readDepth   int
 	handler     rdmacm.Handler
 	seat        *census.Seat // of an accepted connection
@@ -55,19 +56,25 @@ type Conn struct {
 
 var _ rdmacm.Conn = (*Conn)(nil)
 
-// newConn makes the queues and the memory of a connection, whose address on this side is
-// local.
-func (p *Provider) newConn(id device.ID, local netip.AddrPort, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
+// newConn makes the queues and the memory of a connection between two addresses, of which
+// local is this side's.
+func (p *Provider) newConn(id device.ID, local, peer netip.AddrPort, param *rdmacm.ConnParam, exposes bool) (*Conn, error) {
 	d, err := p.rnicOf(id, local.Addr())
 	if err != nil {
 		return nil, err
 	}
-	c, err := d.newConn(id, param, exposes)
+	taken, err := p.take(d, peer.Addr(), messageMemory(max(param.Receives, param.MaxReceives, 1), param.ReceiveSize))
 	if err != nil {
 		d.users.Done()
 		return nil, err
 	}
-	c.local = local
+	c, err := d.newConn(id, param, exposes)
+	if err != nil {
+		p.giveBack(d, taken)
+		d.users.Done()
+		return nil, err
+	}
+	c.local, c.peer, c.taken = local, peer, taken
 	return c, nil
 }
 
@@ -139,6 +146,7 @@ func (c *Conn) dismantle() {
 	c.p.forget(c.number)
 	c.dev.Destroy()
 	c.freeMemory()
+	c.p.giveBack(c.rnic, c.taken)
 	c.seat.Leave()
 }
 

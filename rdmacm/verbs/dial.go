@@ -55,13 +55,13 @@ func (p *Provider) dial(ctx context.Context, addr netip.AddrPort, param *rdmacm.
 	}
 	var c *Conn
 	if err == nil {
-		c, err = p.newConn(id, found.Local, param, true)
+		c, err = p.newConn(id, found.Local, addr, param, true)
 	}
 	if err != nil {
 		end()
 		return nil, err
 	}
-	c.peer, c.setup = addr, events
+	c.setup = events
 	if err := p.heed(c); err != nil {
 		c.dismantle()
 		return nil, err

@@ -22,7 +22,28 @@ func (p *Provider) event(e rdmacm.Event) {
 	}
 }
 
-// Faults counts what peers did that a connection could not go on with.
-func (p *Provider) Faults() []rdmacm.Count {
-	return []rdmacm.Count{{What: "setup", N: p.faults.setup.Load()}, {What: "ended", N: p.faults.ended.Load()}}
+// Stats returns the provider's present counters.
+func (p *Provider) Stats() rdmacm.Stats {
+	s := rdmacm.Stats{
+		Faults:      []rdmacm.Count{{What: "setup", N: p.faults.setup.Load()}, {What: "ended", N: p.faults.ended.Load()}},
+		MemoryLimit: p.cfg.Memory,
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Memory = p.memory.taken
+	for _, d := range p.devices {
+		s.Devices = append(s.Devices, d.statsLocked())
+	}
+	return s
+}
+
+// statsLocked is called with Provider.mu held.
+func (d *rnic) statsLocked() rdmacm.DeviceStats {
+	s := rdmacm.DeviceStats{Name: d.Name, Protocol: d.Protocol, Connections: d.connections, MaxConnections: d.QPs}
+	for i := range d.chunks {
+		if d.chunks[i].Load() != nil {
+			s.Registered += int64(d.chunkEnd(i) - i*chunkSize)
+		}
+	}
+	return s
 }

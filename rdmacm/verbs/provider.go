@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type Config struct {
 	StallTimeout time.Duration
 	// Census has the seats of accepted connections; nil: the provider counts its own.
 	Census *census.Census
+	// Memory bounds what the messages of all connections can take, in bytes; 0: nothing
+	// does. A connection that would exceed it is refused.
+	Memory int64
 	// Skip: listeners on all addresses leave these devices out. They look for addresses
 	// and devices that come and go once a second. nil: the kernel listens on all devices.
 	Skip func(d *device.Attributes) bool
@@ -53,7 +57,8 @@ type Provider struct {
 	mu      sync.Mutex
 	sinks   map[uint64]sink // by number of ID
 	devices map[uint64]*rnic
-	arena   []byte         // once devices has one
+	arena   []byte // once devices has one
+	memory  memory
 	leaving sync.WaitGroup // devices that are open, and IDs that are being closed
 }
 
@@ -84,7 +89,7 @@ func New(cfg Config) (*Provider, error) {
 	}
 	p := &Provider{
 		cfg: cfg, channel: channel, ended: make(chan struct{}), closing: make(chan struct{}),
-		sinks: make(map[uint64]sink), devices: make(map[uint64]*rnic),
+		sinks: make(map[uint64]sink), devices: make(map[uint64]*rnic), memory: memory{byClient: make(map[netip.Addr]int64)},
 	}
 	go p.takeEvents()
 	return p, nil

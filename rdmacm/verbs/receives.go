@@ -41,7 +41,7 @@ func (c *Conn) memoryLocked(n int) error {
 		return nil
 	}
 	in := &c.in
-	room := (in.size + 63) &^ 63
+	room := room(in.size)
 	c.mu.Unlock()
 	s, err := newSlab(c.domain.Domain, n, room, device.LocalWrite)
 	c.mu.Lock()

@@ -126,6 +126,7 @@ func (r *request) Reject(data []byte) error {
 		r.drop(nil)
 		return fmt.Errorf("verbs: %d bytes of private data exceed %d", len(data), rdmacm.MaxRejectData)
 	}
+	r.p.event(rdmacm.Event{Kind: rdmacm.EventRejected, Peer: r.peer})
 	return r.drop(data)
 }
 
@@ -135,6 +136,10 @@ var errGone = errors.New("verbs: the peer gave up before it was answered")
 func (r *request) Accept(param rdmacm.ConnParam) (rdmacm.Conn, error) {
 	c, err := r.accept(&param)
 	if err != nil {
+		if errors.Is(err, rdmacm.ErrNoMemory) {
+			r.p.cfg.Census.EvictStranger() // for the client's next attempt
+		}
+		r.p.event(rdmacm.Event{Kind: rdmacm.EventSetupFailed, Peer: r.peer, Err: err})
 		return nil, fmt.Errorf("verbs: connection of %v: %w", r.peer, err)
 	}
 	return c, nil
@@ -149,13 +154,13 @@ func (r *request) accept(param *rdmacm.ConnParam) (*Conn, error) {
 	}
 	var c *Conn
 	if err == nil {
-		c, err = r.p.newConn(r.id, r.local, param, param.InboundReads > 0)
+		c, err = r.p.newConn(r.id, r.local, r.peer, param, param.InboundReads > 0)
 	}
 	if err != nil {
 		r.drop(nil)
 		return nil, err
 	}
-	c.peer, c.peerData, c.seat = r.peer, r.data, r.seat
+	c.peerData, c.seat = r.data, r.seat
 	c.readDepth = min(param.OutboundReads, r.initiator, c.rnic.ReadsOutstanding)
 	err = r.p.heed(c)
 	select {

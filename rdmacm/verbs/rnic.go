@@ -27,6 +27,8 @@ type rnic struct {
 	users sync.WaitGroup
 	gone  chan struct{} // the device was removed
 	ended int           // connections, by the removal. Provider.mu guards it
+	// connections is how many there are. Provider.mu guards it.
+	connections int
 
 	// chunks are those of arena; nil: not registered yet. registering is held by the goroutine
 	// that changes one.
@@ -162,6 +164,8 @@ func (d *rnic) region(b []byte) (r *device.Region, length int) {
 	return d.chunks[i].Load(), min(len(b), (i+1)*chunkSize-at)
 }
 
+func (d *rnic) chunkEnd(i int) int { return min((i+1)*chunkSize, len(d.arena)) }
+
 // register registers the chunk that b begins in. nil: the device does not take it. It may
 // sleep.
 func (d *rnic) register(b []byte) *device.Region {
@@ -169,7 +173,7 @@ func (d *rnic) register(b []byte) *device.Region {
 	d.registering.Lock()
 	defer d.registering.Unlock()
 	if d.chunks[i].Load() == nil {
-		r, err := d.shared.Register(d.arena[i*chunkSize:min((i+1)*chunkSize, len(d.arena))], device.LocalWrite)
+		r, err := d.shared.Register(d.arena[i*chunkSize:d.chunkEnd(i)], device.LocalWrite)
 		if err != nil {
 			return nil
 		}

@@ -1,0 +1,60 @@
+package verbs
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/nfsrdmad/nfsrdmad/internal/clientaddr"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// memory is the account of what connections take for their messages. A connection takes what it
+// can ever need when it begins, so that it never waits later. Provider.mu guards it.
+type memory struct {
+	taken    int64
+	byClient map[netip.Addr]int64
+}
+
+// room is the size of the buffer of a message of size bytes.
+func room(size int) int { return (size + 63) &^ 63 }
+
+// messageMemory is what the messages of a connection can take, in both directions.
+func messageMemory(receives, size int) int64 {
+	return int64(receives)*int64(room(size)) + blocks*blockSize
+}
+
+// A share is what a connection has of the account.
+type share struct {
+	client netip.Addr
+	bytes  int64
+}
+
+// take counts a connection of d, and takes n bytes for its messages. One client address
+// can have half of what the others leave of Config.Memory.
+func (p *Provider) take(d *rnic, peer netip.Addr, n int64) (share, error) {
+	s := share{clientaddr.Of(peer), n}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := &p.memory
+	has := m.byClient[s.client]
+	if left := p.cfg.Memory - (m.taken - has); p.cfg.Memory > 0 && has+n > left/2 {
+		return share{}, fmt.Errorf("%w: it wants %d KiB; its client has %d KiB, other clients %d of %d KiB, and each may have half of what others leave",
+			rdmacm.ErrNoMemory, n>>10, has>>10, (m.taken-has)>>10, p.cfg.Memory>>10)
+	}
+	m.taken += n
+	m.byClient[s.client] += n
+	d.connections++
+	return s, nil
+}
+
+// giveBack undoes take.
+func (p *Provider) giveBack(d *rnic, s share) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := &p.memory
+	m.taken -= s.bytes
+	if m.byClient[s.client] -= s.bytes; m.byClient[s.client] == 0 {
+		delete(m.byClient, s.client)
+	}
+	d.connections--
+}

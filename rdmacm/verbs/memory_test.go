@@ -1,0 +1,120 @@
+package verbs_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/verbs/fakedevice"
+)
+
+// A connection takes memory for all the messages that it can have, and gives it back when it has
+// ended. One for which there is too little is refused, with an error that says so, and so is one
+// of a client that has half of all. What its refusal leaves behind is nothing.
+func TestMessagesKeepToTheirMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fakedevice.New(false)
+		var refused []error
+		server := limited(t, verbs.Config{Library: d, Memory: 1 << 40, Event: func(e rdmacm.Event) {
+			if e.Kind == rdmacm.EventSetupFailed {
+				refused = append(refused, e.Err)
+			}
+		}})
+		l := listen(t, server)
+		defer l.Close()
+		param := peerParam().ConnParam
+		param.Handler = handler{}
+		connect := func(from *verbs.Provider) (near, far rdmacm.Conn, err error) {
+			accepted := make(chan rdmacm.Conn, 1)
+			go func() {
+				r, err := l.Accept()
+				if err != nil {
+					accepted <- nil
+					return
+				}
+				c, _ := r.Accept(param)
+				accepted <- c
+			}()
+			near, err = from.Dial(context.Background(), l.Addr(), param)
+			return near, <-accepted, err
+		}
+		end := func(all ...rdmacm.Conn) {
+			for _, c := range all {
+				c.Disconnect()
+			}
+			for _, c := range all {
+				<-c.Done()
+			}
+			synctest.Wait()
+		}
+
+		client := limited(t, verbs.Config{Library: d})
+		near, far, err := connect(client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := server.Stats()
+		if len(s.Devices) != 1 || s.Devices[0].Connections != 1 || s.Devices[0].Name != "fake0" || s.Devices[0].MaxConnections == 0 || s.MemoryLimit != 1<<40 {
+			t.Errorf("with a connection: %+v", s)
+		}
+		each := s.Memory
+		if each == 0 || client.Stats().Memory != each {
+			t.Errorf("the sides take %d and %d bytes", each, client.Stats().Memory)
+		}
+		end(near, far)
+		if s := server.Stats(); s.Memory != 0 || s.Devices[0].Connections != 0 {
+			t.Errorf("without connections: %+v", s)
+		}
+
+		// Half of the server's memory is for one connection, and all clients have one address.
+		small := limited(t, verbs.Config{Library: d, Memory: 2 * each})
+		near, far, err = connect(small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := small.Dial(context.Background(), l.Addr(), param); !errors.Is(err, rdmacm.ErrNoMemory) {
+			t.Errorf("a second connection of one client: %v", err)
+		}
+		if got := small.Stats().Memory; got != each {
+			t.Errorf("a refused connection leaves %d bytes taken", got-each)
+		}
+		end(near, far)
+		near, far, err = connect(small)
+		if err != nil {
+			t.Fatalf("memory does not come back: %v", err)
+		}
+		end(near, far)
+
+		// A peer learns of the server's refusal by a rejection, and the server's user by an event.
+		none := limited(t, verbs.Config{Library: d, Memory: each, Event: func(e rdmacm.Event) { refused = append(refused, e.Err) }})
+		full := listen(t, none)
+		defer full.Close()
+		go func() {
+			if r, err := full.Accept(); err == nil {
+				if _, err := r.Accept(param); !errors.Is(err, rdmacm.ErrNoMemory) {
+					t.Errorf("Accept returns %v", err)
+				}
+			}
+		}()
+		if _, err := client.Dial(context.Background(), full.Addr(), param); err == nil {
+			t.Error("a connection without memory")
+		}
+		synctest.Wait()
+		if len(refused) != 1 || !errors.Is(refused[0], rdmacm.ErrNoMemory) {
+			t.Errorf("events of refusals: %v", refused)
+		}
+	})
+}
+
+// limited makes a provider that the test closes.
+func limited(t *testing.T, cfg verbs.Config) *verbs.Provider {
+	p, err := verbs.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	return p
+}

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+)
+
+// Each RDMA device in use has a line of its own in the metrics of devices, and a server without
+// devices has none.
+func TestMetricsOfDevices(t *testing.T) {
+	read := func(c *counted) map[string]float64 {
+		all := make(map[string]float64)
+		for i := range metrics {
+			m := &metrics[i]
+			if strings.HasPrefix(m.name, "nfsrdmad_device_") {
+				m.read(c, func(v float64, labels ...string) { all[fmt.Sprint(m.name, labels)] = v })
+			}
+		}
+		return all
+	}
+	with := carried{"rdma", traffic{memoryLimit: 100, memory: 7, devices: []rdmacm.DeviceStats{
+		{Name: "mlx5_0", Protocol: "RoCE", Connections: 3, MaxConnections: 1000, Registered: 1 << 20},
+		{Name: "mlx5_1", Protocol: "InfiniBand"},
+	}}}
+	want := map[string]float64{
+		"nfsrdmad_device_connections[mlx5_0 RoCE]":             3,
+		"nfsrdmad_device_connections[mlx5_1 InfiniBand]":       0,
+		"nfsrdmad_device_connections_limit[mlx5_0 RoCE]":       1000,
+		"nfsrdmad_device_connections_limit[mlx5_1 InfiniBand]": 0,
+		"nfsrdmad_device_registered_bytes[mlx5_0 RoCE]":        1 << 20,
+		"nfsrdmad_device_registered_bytes[mlx5_1 InfiniBand]":  0,
+		"nfsrdmad_device_memory_bytes[limit]":                  100,
+		"nfsrdmad_device_memory_bytes[in_use]":                 7,
+	}
+	if got := read(&counted{transports: []carried{{name: "tcp"}, with}}); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := read(&counted{transports: []carried{{name: "tcp"}, {name: "rdma"}}}); len(got) != 0 {
+		t.Errorf("without devices: %v", got)
+	}
+}
