@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -54,10 +55,13 @@ func Findings(cfg *Config) []Finding {
 	all := []Finding{findKernel(), findHandles(cfg), findSwitch(), findLinks(), findFiles()}
 	for i := range transports {
 		t := &transports[i]
+		if t.name == "rdma" && cfg.RNIC.Provider == providers.Verbs {
+			continue // devices have ports of their own
+		}
 		all = append(all, findPorts(t.carriedBy, *t.listen(cfg))...)
 	}
 	all = append(all, findState(cfg), findRpcbind())
-	return append(all, findDevices(), findSIW())
+	return append(append(all, thisMachine().findings(cfg)...), findSIW())
 }
 
 func findKernel() Finding {
@@ -192,17 +196,6 @@ func findRpcbind() Finding {
 		f.Detail = "does not run: clients name the ports when they mount (port=, mountport=)"
 	}
 	return f
-}
-
-func findDevices() Finding {
-	names, _ := filepath.Glob("/sys/class/infiniband/*")
-	for i := range names {
-		names[i] = filepath.Base(names[i])
-	}
-	if len(names) == 0 {
-		return Finding{What: "RDMA devices", Detail: "none: the software RNIC needs none"}
-	}
-	return Finding{What: "RDMA devices", OK: true, Detail: strings.Join(names, ", ") + " (the software RNIC does not use them)"}
 }
 
 func findSIW() Finding {

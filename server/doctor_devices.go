@@ -1,0 +1,246 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+)
+
+// A deviceTree is where doctor looks for RDMA devices: the files of Linux beneath a root, and what
+// no file tells.
+type deviceTree struct {
+	root string // of sys, dev and proc
+	// library returns why devices cannot be reached at all, or nil.
+	library func() error
+	// addresses returns the addresses of a network interface.
+	addresses func(name string) []string
+	// memlock returns the limit of locked memory, in bytes.
+	memlock func() uint64
+}
+
+// thisMachine is the deviceTree of a daemon.
+func thisMachine() *deviceTree {
+	return &deviceTree{root: "/", library: func() error { return providers.Ready(providers.Verbs) }, addresses: addressesOf, memlock: memlock}
+}
+
+func addressesOf(name string) (found []string) {
+	i, err := net.InterfaceByName(name)
+	if err != nil {
+		return nil
+	}
+	all, _ := i.Addrs()
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+			found = append(found, n.IP.String())
+		}
+	}
+	return found
+}
+
+// findings reports on RDMA devices. What is missing is needed if the configuration has nothing
+// else to carry RDMA.
+func (d *deviceTree) findings(cfg *Config) []Finding {
+	devices := d.devices()
+	all := []Finding{d.findLibraries(), d.findDevices(devices)}
+	if len(devices) > 0 {
+		all = append(all, d.findManager(), d.findMemlock(cfg))
+		for _, name := range devices {
+			all = append(all, d.findDevice(name))
+		}
+	}
+	listens := slices.ContainsFunc(cfg.RDMA, func(l Listen) bool { return !l.None })
+	for i := range all {
+		all[i].Needed = listens && cfg.RNIC.Provider == providers.Verbs && !strings.HasPrefix(all[i].What, "RDMA device ")
+	}
+	return all
+}
+
+// read returns a file's text without the line's end; empty if it cannot be read.
+func (d *deviceTree) read(path ...string) string {
+	b, _ := os.ReadFile(filepath.Join(append([]string{d.root}, path...)...))
+	return strings.TrimSpace(string(b))
+}
+
+const infiniband = "sys/class/infiniband"
+
+// devices returns the names of the RDMA devices.
+func (d *deviceTree) devices() (names []string) {
+	all, _ := filepath.Glob(filepath.Join(d.root, infiniband, "*"))
+	for _, a := range all {
+		names = append(names, filepath.Base(a))
+	}
+	return names
+}
+
+func (d *deviceTree) findLibraries() Finding {
+	f := Finding{What: "RDMA libraries", OK: true, Detail: "librdmacm and libibverbs are here"}
+	if err := d.library(); err != nil {
+		f.OK, f.Detail = false, err.Error()
+	}
+	return f
+}
+
+func (d *deviceTree) findDevices(names []string) Finding {
+	f := Finding{What: "RDMA devices", OK: len(names) > 0, Detail: strings.Join(names, ", ")}
+	switch {
+	case f.OK:
+	case d.read("sys/module/ib_core/parameters/netns_mode") == "N":
+		f.Detail = "none in this network namespace, and RDMA namespaces are exclusive: 'rdma dev set DEV netns NAME' moves a device here, 'rdma system set netns shared' shows all"
+	default:
+		f.Detail = "none: the software RNIC needs none. 'rdma link add rxe0 type rxe netdev IF' makes one of a network interface"
+	}
+	return f
+}
+
+// findManager checks the node of the connection manager.
+func (d *deviceTree) findManager() Finding {
+	return d.findNode("RDMA connection manager", "rdma_cm", "modprobe rdma_ucm; in a container also --device /dev/infiniband/rdma_cm")
+}
+
+// findNode checks that a node in /dev/infiniband can be opened. load makes it.
+func (d *deviceTree) findNode(what, node, load string) Finding {
+	path := filepath.Join("dev/infiniband", node)
+	f := Finding{What: what, Detail: "/" + path}
+	file, err := os.OpenFile(filepath.Join(d.root, path), os.O_RDWR, 0)
+	switch {
+	case err == nil:
+		file.Close()
+		f.OK = true
+	case errors.Is(err, fs.ErrNotExist):
+		f.Detail += " is not there: " + load
+	case errors.Is(err, fs.ErrPermission):
+		f.Detail += " cannot be opened: its mode is 0666 by rdma-core's rules (udev); in a container add --device, in a unit DeviceAllow="
+	default:
+		f.Detail += fmt.Sprintf(" cannot be opened: %v", cause(err))
+	}
+	return f
+}
+
+// lockingIsFree is CAP_IPC_LOCK, with which no limit of locked memory holds for most devices.
+const lockingIsFree = 1 << unix.CAP_IPC_LOCK
+
+// findMemlock compares the limit of locked memory with payload memory and the connections'.
+func (d *deviceTree) findMemlock(cfg *Config) Finding {
+	need := uint64(cfg.Memory.Ceiling) + uint64(cfg.RNIC.DeviceMemory)
+	f := Finding{What: "locked memory", OK: true, Detail: "no limit"}
+	limit := d.memlock()
+	if limit == unix.RLIM_INFINITY {
+		return f
+	}
+	f.Detail = fmt.Sprintf("%v, payload memory and messages (memory.ceiling, rnic.device_memory) take %v", Size(limit), Size(need))
+	for line := range strings.Lines(d.read("proc/self/status")) {
+		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			if caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64); err == nil && caps&lockingIsFree != 0 {
+				f.Detail += "; CAP_IPC_LOCK lifts the limit, but not with siw before Linux 6.12"
+				return f
+			}
+		}
+	}
+	if f.OK = limit >= need; !f.OK {
+		f.Detail += ": ulimit -l unlimited, LimitMEMLOCK=infinity in the unit, --ulimit memlock=-1 for a container, or less of both"
+	}
+	return f
+}
+
+// findDevice reports on one device and its first port.
+func (d *deviceTree) findDevice(name string) Finding {
+	f := Finding{What: "RDMA device " + name}
+	port := filepath.Join(infiniband, name, "ports/1")
+	state, layer := d.read(port, "state"), d.read(port, "link_layer")
+	protocol := "InfiniBand"
+	switch {
+	case strings.Contains(d.read(infiniband, name, "node_type"), "RNIC"):
+		protocol = "iWARP"
+	case layer == "Ethernet":
+		protocol = "RoCE"
+	}
+	netdev := d.read(port, "gid_attrs/ndevs/0")
+	if netdev == "" {
+		netdev = d.netdevOf(name)
+	}
+	var addresses []string
+	if netdev != "" {
+		addresses = d.addresses(netdev)
+	}
+	_, number, _ := strings.Cut(state, ": ")
+	f.Detail = fmt.Sprintf("%s, port 1 %s, interface %s, addresses %s, %d GIDs", protocol, word(strings.ToLower(number), "unknown"),
+		word(netdev, "none"), word(strings.Join(addresses, " "), "none"), d.gids(port))
+	mtu, _ := strconv.Atoi(d.read("sys/class/net", netdev, "mtu"))
+	node := d.nodeOf(name)
+	switch {
+	case node == "":
+		f.Detail += ": no process can use it: modprobe ib_uverbs"
+	case !d.findNode("", node, "").OK:
+		f.Detail += ": " + d.findNode("", node, "udev makes it; in a container add --device /dev/infiniband/"+node).Detail
+	case !strings.Contains(state, "ACTIVE") && protocol == "InfiniBand":
+		f.Detail += ": look at the cable, and whether a subnet manager runs (opensm)"
+	case !strings.Contains(state, "ACTIVE"):
+		f.Detail += fmt.Sprintf(": look at the cable, and ip link set %s up", word(netdev, "IF"))
+	case netdev != "" && len(addresses) == 0:
+		f.Detail += fmt.Sprintf(": clients need an address: ip address add ADDRESS dev %s", netdev)
+	default:
+		f.OK = true
+		switch {
+		case strings.HasPrefix(name, "rxe") && mtu > 0 && mtu < rxeMTU:
+			f.Detail += fmt.Sprintf("; small packets: ip link set %s mtu %d, here and at the client, makes it faster", netdev, rxeMTU)
+		case strings.HasPrefix(name, "siw"):
+			f.Detail += "; auto leaves it alone, because it uses the software RNIC's TCP port; --rdma-provider verbs serves it, for tests only"
+		}
+	}
+	return f
+}
+
+// rxeMTU is the network's MTU from which rxe uses InfiniBand's largest packets, of 4096 bytes.
+const rxeMTU = 4200
+
+func word(text, without string) string {
+	if text == "" {
+		return without
+	}
+	return text
+}
+
+// netdevOf returns the network interface that a software device was made of, by the interface's
+// own name in its parent (rxe, siw), or that of a device in hardware.
+func (d *deviceTree) netdevOf(name string) string {
+	if parent := d.read(infiniband, name, "parent"); parent != "" {
+		return parent
+	}
+	all, _ := filepath.Glob(filepath.Join(d.root, infiniband, name, "device/net/*"))
+	if len(all) == 0 {
+		return ""
+	}
+	return filepath.Base(all[0])
+}
+
+// gids counts the addresses that the port has in the table of its device.
+func (d *deviceTree) gids(port string) (n int) {
+	all, _ := filepath.Glob(filepath.Join(d.root, port, "gids/*"))
+	for _, g := range all {
+		if b, err := os.ReadFile(g); err == nil && strings.Trim(strings.TrimSpace(string(b)), "0:") != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// nodeOf returns the node of a device in /dev/infiniband, such as "uverbs0".
+func (d *deviceTree) nodeOf(name string) string {
+	all, _ := filepath.Glob(filepath.Join(d.root, "sys/class/infiniband_verbs/*/ibdev"))
+	for _, a := range all {
+		if b, err := os.ReadFile(a); err == nil && strings.TrimSpace(string(b)) == name {
+			return filepath.Base(filepath.Dir(a))
+		}
+	}
+	return ""
+}
