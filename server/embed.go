@@ -11,7 +11,6 @@ import (
 	nfs "github.com/willscott/go-nfs"
 	"go.uber.org/zap"
 
-	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
@@ -86,8 +85,7 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	// A program has threads of its own, which nothing keeps clean for devices.
-	s := &Server{cfg: cfg, log: opt.Log, providers: []string{providers.IWARP}}
+	s := &Server{cfg: cfg, log: opt.Log}
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}

@@ -21,9 +21,13 @@ var softwareSettings = []setting{
 		meaning: "frames sent: `auto` makes them as large as the standard allows, the cheapest for peers in software, or, with CRCs, as fits a TCP segment; `mss` fits each into a TCP segment, as adapters in hardware may insist; or a number of bytes from 128 to 64768"},
 }
 
-// providers returns the names of the providers to open.
-func (c *Config) providers() []string {
-	switch name := string(c.RNIC.Provider); {
+// providers returns the names of the providers to open. A server within a program serves no
+// devices: the program's threads are its own, and nothing keeps them clean (see
+// keepThreadsClean).
+func (s *Server) providers() []string {
+	switch name := string(s.cfg.RNIC.Provider); {
+	case !s.daemon:
+		return []string{providers.IWARP}
 	case name != auto:
 		return []string{name}
 	case providers.ServesDevices():
@@ -36,7 +40,7 @@ func (c *Config) providers() []string {
 // can no longer call verbs (the kernel compares its credentials with those of the descriptor's
 // opener), so a server with devices must keep some threads clean from the start.
 func (s *Server) keepThreadsClean() {
-	if s.providers = s.cfg.providers(); slices.Contains(s.providers, providers.Verbs) {
+	if slices.Contains(s.providers(), providers.Verbs) {
 		local.KeepThreadsClean()
 	}
 }
@@ -44,11 +48,12 @@ func (s *Server) keepThreadsClean() {
 // openProviders opens what carries RDMA, as configured. Under auto the server runs without devices
 // if they cannot be opened.
 func (s *Server) openProviders() (all []providers.Provider, err error) {
+	names := s.providers()
 	cfg := providers.Config{
 		CRC: string(s.cfg.RNIC.CRC), FPDU: s.cfg.RNIC.FPDU,
 		SetupTimeout: time.Duration(s.cfg.Limits.SetupTimeout), StallTimeout: time.Duration(s.cfg.Limits.StallTimeout),
 		Census: s.census, Memory: int64(s.cfg.RNIC.DeviceMemory), Event: s.rdmaEvent, Log: func(text string) { s.log.Info(text) },
-		BesideIWARP: slices.Contains(s.providers, providers.IWARP),
+		BesideIWARP: slices.Contains(names, providers.IWARP),
 		Arena: func() (arena []byte) {
 			_ = s.pool.OnArena(func(a []byte) error {
 				arena = a
@@ -57,7 +62,7 @@ func (s *Server) openProviders() (all []providers.Provider, err error) {
 			return arena
 		},
 	}
-	for _, name := range s.providers {
+	for _, name := range names {
 		p, err := providers.Open(name, cfg)
 		switch {
 		case err == nil:

@@ -31,16 +31,14 @@ const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Serve runs it.
 type Server struct {
-	cfg *Config
-	log *zap.Logger
-	// providers are the names of what carries RDMA.
-	providers []string
-	state     *stateDir
-	trees     *trees // nil if the exports bring their own file systems
-	offers    *offers
-	pool      *mem.Pool
-	rpc       *rpc.Server
-	gss       *gss.Server
+	cfg    *Config
+	log    *zap.Logger
+	state  *stateDir
+	trees  *trees // nil if the exports bring their own file systems
+	offers *offers
+	pool   *mem.Pool
+	rpc    *rpc.Server
+	gss    *gss.Server
 	// checkKeytab warns if the keytab that exports need cannot be used.
 	checkKeytab func()
 	// initiators make contexts with clients for callbacks.
