@@ -30,8 +30,8 @@ const Drain = time.Second
 type Config struct {
 	// Ceiling is of its payload memory, in MiB; 0 is 64.
 	Ceiling int
-	// Limits are further lines of its configuration's [limits].
-	Limits string
+	// Limits are further lines of its configuration's [limits], and Memory of its [memory].
+	Limits, Memory string
 	// NFS are further lines of its configuration's [nfs], and State its state directory;
 	// empty: one of its own.
 	NFS, State string
@@ -105,11 +105,12 @@ rpcbind = false
 drain_timeout = %q
 [memory]
 ceiling = "%dM"
+%s
 [limits]
 %s
 [nfs]
 %s
-`, d.RDMA, d.TCP, cfg.State, Drain, cfg.Ceiling, cfg.Limits, cfg.NFS)
+`, d.RDMA, d.TCP, cfg.State, Drain, cfg.Ceiling, cfg.Memory, cfg.Limits, cfg.NFS)
 	for _, e := range exports {
 		fmt.Fprintf(&text, "[[export]]\npath = %q\nname = %q\noptions = %q\n", e.path, e.name, e.options)
 	}

@@ -41,6 +41,7 @@
 //     within 1 s.
 //   - NULL, and in some READ, and CREATE with REMOVE: 99 of 100 of an honest client's, one at a
 //     time, by a process of its own, are answered within 100 ms, or 20 times what they take at the daemon that is not attacked.
+//     With very many locks, so are LOCK with LOCKU, and each of the calls has the bound of a READ.
 //   - memory: the daemon's resident memory stays within what it took idle, its
 //     ceiling of payload memory, and 64 MiB.
 //   - SIGTERM: the daemon ends within its drain_timeout and 2 s.

@@ -170,25 +170,52 @@ func (s *Stage) JudgeSeries(works ...Work) {
 	s.t.Helper()
 	for _, work := range works {
 		for _, transport := range Transports {
-			ends := [...]func() (Series, error){s.startSeries(transport, work), s.control.daemon.startSeries(transport, work)}
-			s.t.Run(string(work)+" over "+transport, func(t *testing.T) {
-				var got [len(ends)]Series
-				for i, end := range ends {
-					var err error
-					if got[i], err = end(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				n, beside := got[0], got[1]
-				t.Logf("%v; beside: %v", n, beside)
-				switch most := max(seriesPromptly, factor*beside.P99); {
-				case n.Failed > 0:
-					t.Errorf("not everything is answered: %v", n)
-				case n.P99 > most:
-					t.Errorf("99 of 100 within %v, %v at most is allowed", n.P99, most)
-				}
-			})
+			s.startJudged(transport, work, false)()
 		}
+	}
+}
+
+// JudgeSeriesWhile is JudgeSeries for clients that all work at the same time, as long as do runs.
+// In addition, none of their calls may take longer than a READ.
+func (s *Stage) JudgeSeriesWhile(do func(), works ...Work) {
+	s.t.Helper()
+	var ends []func()
+	for _, work := range works {
+		for _, transport := range Transports {
+			ends = append(ends, s.startJudged(transport, work, true))
+		}
+	}
+	do()
+	for _, end := range ends {
+		end()
+	}
+}
+
+// startJudged starts a Series at both daemons, and judges it when end is called.
+func (s *Stage) startJudged(transport string, work Work, steady bool) (end func()) {
+	ends := [...]func() (Series, error){s.startSeries(transport, work, steady), s.control.daemon.startSeries(transport, work, steady)}
+	return func() {
+		s.t.Helper()
+		s.t.Run(string(work)+" over "+transport, func(t *testing.T) {
+			var got [len(ends)]Series
+			for i, end := range ends {
+				var err error
+				if got[i], err = end(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n, beside := got[0], got[1]
+			t.Logf("%v; beside: %v", n, beside)
+			most, longest := max(seriesPromptly, factor*beside.P99), max(promptly, factor*beside.Worst)
+			switch {
+			case n.Failed > 0:
+				t.Errorf("not everything is answered: %v", n)
+			case n.P99 > most:
+				t.Errorf("99 of 100 within %v, %v at most is allowed", n.P99, most)
+			case steady && n.Worst > longest:
+				t.Errorf("one takes %v, %v at most is allowed", n.Worst, longest)
+			}
+		})
 	}
 }
 

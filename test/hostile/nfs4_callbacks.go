@@ -230,6 +230,8 @@ type lockClient struct {
 	file []byte
 	open wire.StateID4
 	next uint32 // sequence in slot 0
+	// numbered is the number of the open-owner's last request, in minor version 0.
+	numbered uint32
 }
 
 // lockClient makes a client and opens a file.
@@ -256,21 +258,33 @@ func (c *client4) openClient(name, file []byte, slots uint32) (*lockClient, erro
 	return l, err
 }
 
-// inSlot makes a call in slot 0 with the file put. The cursor stands at the last result.
-func (l *lockClient) inSlot(op op4) (*xdr.Decoder, error) {
-	d, err := l.do(l.sequence(0, l.next, false), putFH(l.file), op)
-	l.next++
+// inSlot makes a call about the file, in slot 0 of the session if there is one. The cursor stands
+// at the result of the first of ops.
+func (l *lockClient) inSlot(ops ...op4) (*xdr.Decoder, error) {
+	skip := 4 + 4
+	ops = append([]op4{putFH(l.file)}, ops...)
+	if l.minor > 0 {
+		skip += 4 + 4 + wire.Sequence4ResOKMaxSize
+		ops = append([]op4{l.sequence(0, l.next, false)}, ops...)
+		l.next++
+	}
+	d, err := l.do(ops...)
 	if err == nil {
-		d.Skip(4 + 4 + wire.Sequence4ResOKMaxSize + 4 + 4)
+		d.Skip(skip)
 	}
 	return d, err
 }
 
+// number returns the number of the open-owner's next request, or 0 where requests have none.
+func (l *lockClient) number() uint32 {
+	if l.minor == 0 {
+		l.numbered++
+	}
+	return l.numbered
+}
+
 func (l *lockClient) lock(owner []byte, how wire.NFSLockType4, offset, length uint64) (id wire.StateID4, err error) {
-	d, err := l.inSlot(op4{wire.OpLock, &wire.Lock4Args{Locktype: how, Offset: offset, Length: length,
-		Locker: wire.Locker4{NewLockOwner: true, OpenOwner: wire.OpenToLockOwner4{
-			OpenStateid: l.open, LockOwner: wire.StateOwner4{Clientid: l.id, Owner: owner},
-		}}}})
+	d, err := l.inSlot(l.locking(owner, how, offset, length))
 	if err != nil {
 		return id, err
 	}
@@ -278,6 +292,14 @@ func (l *lockClient) lock(owner []byte, how wire.NFSLockType4, offset, length ui
 	var res wire.Lock4Res
 	res.Decode(d)
 	return res.ResOK.LockStateid, d.Err()
+}
+
+// locking is the LOCK of an owner that has no stateid yet.
+func (l *lockClient) locking(owner []byte, how wire.NFSLockType4, offset, length uint64) op4 {
+	return op4{wire.OpLock, &wire.Lock4Args{Locktype: how, Offset: offset, Length: length,
+		Locker: wire.Locker4{NewLockOwner: true, OpenOwner: wire.OpenToLockOwner4{
+			OpenSeqid: l.number(), OpenStateid: l.open, LockOwner: wire.StateOwner4{Clientid: l.id, Owner: owner},
+		}}}}
 }
 
 func (l *lockClient) unlock(id wire.StateID4, offset, length uint64) error {

