@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/internal/mountinfo"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // keepApart refuses a state directory within an export, and an export within the state directory,
 // because clients could read the key that seals handles and make handles of any file. It runs
 // before anything is created in the state directory, which may not exist yet.
-func (c *Config) keepApart() error {
+func keepApart(c *config.Config) error {
 	dir, whole := existing(c.StateDir)
 	state, err := locate(dir)
 	if err != nil {
 		return nil // opening it will fail with an explanation
 	}
-	at := c.locateExports()
+	at := locateExports(c.Exports)
 	for i, root := range at {
 		if root == nil {
 			continue
@@ -40,20 +41,20 @@ func (c *Config) keepApart() error {
 			continue
 		}
 		key := "state_dir"
-		if !c.says(key) {
-			key = exportKey(i)
+		if !c.Says(key) {
+			key = config.ExportKey(i)
 		}
-		return &keyError{key, errors.New(how + ", where clients could read the key that seals handles: give a state directory outside of every export (state_dir, --state-dir)")}
+		return &config.KeyError{Key: key, Err: errors.New(how + ", where clients could read the key that seals handles: give a state directory outside of every export (state_dir, --state-dir)")}
 	}
-	return c.keepExportsApart(at)
+	return keepExportsApart(c.Exports, at)
 }
 
 // locateExports returns the locations of the exports' directories, in order. It is nil for a
 // directory that does not exist: opening that will fail with an explanation.
-func (c *Config) locateExports() []*location {
-	at := make([]*location, len(c.Exports))
-	for i := range c.Exports {
-		at[i], _ = locate(c.Exports[i].Path.Path)
+func locateExports(all []config.Export) []*location {
+	at := make([]*location, len(all))
+	for i := range all {
+		at[i], _ = locate(all[i].Path.Path)
 	}
 	return at
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/transport/rdma"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
@@ -48,7 +49,7 @@ func (s *Server) acceptFailed(err error) {
 		s.acceptsUntold.Add(1)
 		return
 	}
-	s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(cause(err)),
+	s.log.Warn("a connection could not be accepted; the daemon goes on accepting", zap.Error(config.Cause(err)),
 		zap.Int64("others_before", s.acceptsUntold.Swap(0)),
 		zap.String("remedy", "if the cause is too many open files, raise LimitNOFILE= in the unit (ulimit -n)"))
 }

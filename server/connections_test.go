@@ -18,6 +18,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/rawpeer"
 	iwarpwire "github.com/nfsrdmad/nfsrdmad/rdmacm/iwarp/wire"
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -45,7 +46,7 @@ func idle(t testing.TB, to netip.AddrPort, from netip.Addr, n int) (all []net.Co
 // Idle connections of one transport take no seat from clients of either.
 func TestOneCensusForBothTransports(t *testing.T) {
 	const seats = 40
-	s := newSite(t, server.LimitsConfig{Connections: seats, PerClient: seats})
+	s := newSite(t, config.Limits{Connections: seats, PerClient: seats})
 	ctx := testContext(t)
 	for _, filled := range []string{"tcp", "rdma"} {
 		all := idle(t, s.addr(filled), ownLoopback(), 2*seats)
@@ -72,7 +73,7 @@ func TestOneCensusForBothTransports(t *testing.T) {
 // Connections that are refused or lose their place make a line that says why, and
 // one client makes few.
 func TestConnectionsWithoutAPlaceMakeALine(t *testing.T) {
-	s := newSiteToLog(t, server.LimitsConfig{Connections: 4, PerClient: 2}, zapcore.InfoLevel)
+	s := newSiteToLog(t, config.Limits{Connections: 4, PerClient: 2}, zapcore.InfoLevel)
 	ctx := testContext(t)
 	for range 2 {
 		c := s.dial(ctx, "tcp", netip.AddrPort{})
@@ -109,7 +110,7 @@ func TestConnectionsWithoutAPlaceMakeALine(t *testing.T) {
 // at info, those that keep to the protocol are not.
 func TestConnectionsAtDebug(t *testing.T) {
 	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel} {
-		s := newSiteToLog(t, server.LimitsConfig{}, level)
+		s := newSiteToLog(t, config.Limits{}, level)
 		ctx := testContext(t)
 		for _, transport := range []string{"tcp", "rdma"} {
 			c := s.dial(ctx, transport, netip.AddrPort{})
@@ -159,7 +160,7 @@ func TestConnectionsThatEndByAFaultMakeALine(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(transport, func(t *testing.T) {
-			s := newSiteToLog(t, server.LimitsConfig{}, zapcore.InfoLevel)
+			s := newSiteToLog(t, config.Limits{}, zapcore.InfoLevel)
 			lines := func() *observer.ObservedLogs { return s.lines.FilterMessage("connection closed by a fault") }
 			for range 3 {
 				fault.cut(s)
@@ -182,7 +183,7 @@ func TestConnectionsThatEndByAFaultMakeALine(t *testing.T) {
 // what the peer got, and which rule wants it.
 func TestRDMAFaultsAtDebug(t *testing.T) {
 	for _, level := range []zapcore.Level{zapcore.DebugLevel, zapcore.InfoLevel} {
-		s := newSiteToLog(t, server.LimitsConfig{}, level)
+		s := newSiteToLog(t, config.Limits{}, level)
 		p := rawpeer.Dial(t, s.rdma)
 		p.Initiate(rawpeer.LinuxRequest())
 		p.WriteFPDU(rawpeer.Ready())
@@ -214,10 +215,10 @@ type loggedSite struct {
 	lines *observer.ObservedLogs
 }
 
-func newSiteToLog(t testing.TB, limits server.LimitsConfig, level zapcore.Level) *loggedSite {
+func newSiteToLog(t testing.TB, limits config.Limits, level zapcore.Level) *loggedSite {
 	t.Helper()
 	core, lines := observer.New(level)
-	return &loggedSite{newSiteWithin(t, limits, server.MemoryConfig{}, func(s *server.Server) { s.LogTo(zap.New(core)) }), lines}
+	return &loggedSite{newSiteWithin(t, limits, config.Memory{}, func(s *server.Server) { s.LogTo(zap.New(core)) }), lines}
 }
 
 // With 600 descriptors, thousands of peers that set RDMA connections up, or

@@ -2,13 +2,11 @@
 // ends it again. Only this package combines listeners, programs, file systems and memory; only
 // this package logs and exports metrics.
 //
-// Each kind of part has one registry: settings (keys of the configuration), exportOptions,
-// transports, programs and metrics. Help texts, checks and their
-// errors, doctor, metrics and the tables of docs/configuration.md and docs/running.md are
-// generated from the entries.
+// Each kind of part has one registry: transports, programs and metrics here, and the settings and
+// options of exports in server/config. Help texts, checks and their errors, doctor, metrics and
+// the tables of docs/configuration.md and docs/running.md are generated from the entries.
 //
-// A Config comes from a strict TOML file, from flags, or from a Go program that embeds the
-// server. New checks it and opens the directories and listeners that it names. Serve runs until
-// its context ends, and then drains: it answers calls in progress, and acknowledged data is safe.
-// Exports can change while Serve runs (Reload).
+// New checks a configuration and opens the directories and listeners that it names. Serve runs
+// until its context ends, and then drains: it answers calls in progress, and acknowledged data is
+// safe. Exports can change while Serve runs (Reload).
 package server

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -29,12 +30,12 @@ type Finding struct {
 
 // Doctor prints, a line each, what a server with this configuration can do on this machine. It
 // returns how many needed capabilities are missing.
-func Doctor(w io.Writer, cfg *Config) (missing int, err error) {
-	if err := cfg.check(); err != nil {
-		return 0, cfg.fault(err)
+func Doctor(w io.Writer, cfg *config.Config) (missing int, err error) {
+	if err := cfg.Check(); err != nil {
+		return 0, cfg.Fault(err)
 	}
-	if err := cfg.checkListening(); err != nil {
-		return 0, cfg.fault(err)
+	if err := cfg.CheckListening(); err != nil {
+		return 0, cfg.Fault(err)
 	}
 	for _, f := range Findings(cfg) {
 		mark := "yes"
@@ -51,14 +52,14 @@ func Doctor(w io.Writer, cfg *Config) (missing int, err error) {
 }
 
 // Findings checks the machine and the rights of this process, for a checked configuration.
-func Findings(cfg *Config) []Finding {
+func Findings(cfg *config.Config) []Finding {
 	all := []Finding{findKernel(), findHandles(cfg), findSwitch(), findLinks(), findFiles()}
 	for i := range transports {
 		t := &transports[i]
 		if t.name == "rdma" && cfg.RNIC.Provider == providers.Verbs {
 			continue // devices have ports of their own
 		}
-		all = append(all, findPorts(t.carriedBy, *t.listen(cfg))...)
+		all = append(all, findPorts(t.carriedBy, t.listen(cfg))...)
 	}
 	all = append(all, findState(cfg), findRpcbind())
 	return append(append(all, thisMachine().findings(cfg)...), findSIW())
@@ -80,7 +81,7 @@ func findKernel() Finding {
 
 // findHandles tries on the state directory's file system: in a container there may be no other
 // directory that is sure to exist.
-func findHandles(cfg *Config) Finding {
+func findHandles(cfg *config.Config) Finding {
 	f := Finding{What: "file handles by the kernel"}
 	dir, _ := existing(cfg.StateDir)
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, dir, 0)
@@ -134,7 +135,7 @@ func findFiles() Finding {
 	return f
 }
 
-func findPorts(what string, all []Listen) (found []Finding) {
+func findPorts(what string, all []config.Listen) (found []Finding) {
 	for _, a := range addresses(all) {
 		f := Finding{What: fmt.Sprintf("port %d (%s)", a.Port(), what), Needed: true, OK: true, Detail: "free"}
 		l, err := new(net.ListenConfig).Listen(context.Background(), network(a), a.String())
@@ -152,13 +153,13 @@ func findPorts(what string, all []Listen) (found []Finding) {
 }
 
 // findState checks the state directory as a start does, and leaves nothing in it.
-func findState(cfg *Config) Finding {
+func findState(cfg *config.Config) Finding {
 	f := Finding{What: "state directory", Needed: true, Detail: cfg.StateDir}
 	bad := func(err error) Finding {
 		f.Detail = err.Error()
 		return f
 	}
-	if err := cfg.keepApart(); err != nil {
+	if err := keepApart(cfg); err != nil {
 		return bad(err)
 	}
 	dir, whole := existing(cfg.StateDir)
@@ -169,7 +170,7 @@ func findState(cfg *Config) Finding {
 		if !whole {
 			what = fmt.Sprintf("%s, where %s is to be made,", dir, cfg.StateDir)
 		}
-		return bad(fmt.Errorf("%s cannot be written (%w): give another with --state-dir", what, cause(err)))
+		return bad(fmt.Errorf("%s cannot be written (%w): give another with --state-dir", what, config.Cause(err)))
 	}
 	os.Remove(tried)
 	if whole {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // A deviceTree is where doctor looks for RDMA devices: the files of Linux beneath a root, and what
@@ -30,7 +31,7 @@ type deviceTree struct {
 
 // thisMachine is the deviceTree of a daemon.
 func thisMachine() *deviceTree {
-	return &deviceTree{root: "/", library: func() error { return providers.Ready(providers.Verbs) }, addresses: addressesOf, memlock: memlock}
+	return &deviceTree{root: "/", library: func() error { return providers.Ready(providers.Verbs) }, addresses: addressesOf, memlock: config.Memlock}
 }
 
 func addressesOf(name string) (found []string) {
@@ -49,7 +50,7 @@ func addressesOf(name string) (found []string) {
 
 // findings reports on RDMA devices. What is missing is needed if the configuration has nothing
 // else to carry RDMA.
-func (d *deviceTree) findings(cfg *Config) []Finding {
+func (d *deviceTree) findings(cfg *config.Config) []Finding {
 	devices := d.devices()
 	all := []Finding{d.findLibraries(), d.findDevices(devices)}
 	if len(devices) > 0 {
@@ -58,7 +59,7 @@ func (d *deviceTree) findings(cfg *Config) []Finding {
 			all = append(all, d.findDevice(name))
 		}
 	}
-	listens := slices.ContainsFunc(cfg.RDMA, func(l Listen) bool { return !l.None })
+	listens := slices.ContainsFunc(cfg.RDMA, func(l config.Listen) bool { return !l.None })
 	for i := range all {
 		all[i].Needed = listens && cfg.RNIC.Provider == providers.Verbs && !strings.HasPrefix(all[i].What, "RDMA device ")
 	}
@@ -121,7 +122,7 @@ func (d *deviceTree) findNode(what, node, load string) Finding {
 	case errors.Is(err, fs.ErrPermission):
 		f.Detail += " cannot be opened: its mode is 0666 by rdma-core's rules (udev); in a container add --device, in a unit DeviceAllow="
 	default:
-		f.Detail += fmt.Sprintf(" cannot be opened: %v", cause(err))
+		f.Detail += fmt.Sprintf(" cannot be opened: %v", config.Cause(err))
 	}
 	return f
 }
@@ -130,14 +131,14 @@ func (d *deviceTree) findNode(what, node, load string) Finding {
 const lockingIsFree = 1 << unix.CAP_IPC_LOCK
 
 // findMemlock compares the limit of locked memory with payload memory and the connections'.
-func (d *deviceTree) findMemlock(cfg *Config) Finding {
+func (d *deviceTree) findMemlock(cfg *config.Config) Finding {
 	need := uint64(cfg.Memory.Ceiling) + uint64(cfg.RNIC.DeviceMemory)
 	f := Finding{What: "locked memory", OK: true, Detail: "no limit"}
 	limit := d.memlock()
 	if limit == unix.RLIM_INFINITY {
 		return f
 	}
-	f.Detail = fmt.Sprintf("%v, payload memory and messages (memory.ceiling, rnic.device_memory) take %v", Size(limit), Size(need))
+	f.Detail = fmt.Sprintf("%v, payload memory and messages (memory.ceiling, rnic.device_memory) take %v", config.Size(limit), config.Size(need))
 	for line := range strings.Lines(d.read("proc/self/status")) {
 		if hex, ok := strings.CutPrefix(line, "CapEff:"); ok {
 			if caps, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64); err == nil && caps&lockingIsFree != 0 {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // rxeTree is a machine with one rxe device for which nothing is missing.
@@ -101,9 +102,9 @@ func TestDoctorOfDevices(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, provider := range []Choice{auto, providers.Verbs} {
-				cfg := &Config{RNIC: RNICConfig{Provider: provider}}
-				if err := cfg.check(); err != nil {
+			for _, provider := range []config.Choice{config.Auto, providers.Verbs} {
+				cfg := &config.Config{RNIC: config.RNIC{Provider: provider}}
+				if err := cfg.Check(); err != nil {
 					t.Fatal(err)
 				}
 				found := false

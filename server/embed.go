@@ -11,6 +11,7 @@ import (
 	nfs "github.com/willscott/go-nfs"
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs/billy"
 )
@@ -21,9 +22,9 @@ type HandlerOptions struct {
 	// Name is the path that clients mount, and that Handler.Mount gets; "/" if empty. Clients can
 	// also mount directories beneath it.
 	Name string
-	// RDMA are the addresses to serve RDMA on, as Config.RDMA. If empty, it is port 20049 of the
-	// listener's own address. An entry with None set means no RDMA.
-	RDMA []Listen
+	// RDMA are the addresses to serve RDMA on, as config.Config.RDMA. If empty, it is port 20049
+	// of the listener's own address. An entry with None set means no RDMA.
+	RDMA []config.Listen
 	// StateDir keeps the key that seals handles, so that clients continue after a restart if the
 	// Handler's own handles survive one. The Handler must not serve this directory. If empty, the
 	// key lives as long as the process.
@@ -37,11 +38,11 @@ type HandlerOptions struct {
 	ReadOnly bool
 	// FileSystem configures the go-billy file system behind the Handler. Its Path is set to Name.
 	FileSystem billy.Options
-	// Memory, RNIC, Limits and DrainTimeout are as in Config; zero values mean the defaults.
-	Memory       MemoryConfig
-	RNIC         RNICConfig
-	Limits       LimitsConfig
-	DrainTimeout Duration
+	// Memory, RNIC, Limits and DrainTimeout are as in config.Config; zero values mean the defaults.
+	Memory       config.Memory
+	RNIC         config.RNIC
+	Limits       config.Limits
+	DrainTimeout config.Duration
 	// Rpcbind registers NFS and MOUNT with rpcbind, as a daemon does.
 	Rpcbind bool
 	// Log receives the log lines of a daemon; nil for none.
@@ -72,17 +73,17 @@ func NewHandler(l net.Listener, handler nfs.Handler, opt HandlerOptions) (_ *Ser
 	if opt.Name[0] != '/' || path.Clean(opt.Name) != opt.Name {
 		return nil, fmt.Errorf("export name %q is not a clean absolute path: write %q", opt.Name, path.Clean("/"+opt.Name))
 	}
-	cfg := &Config{
-		RDMA: opt.RDMA, TCP: []Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
+	cfg := &config.Config{
+		RDMA: opt.RDMA, TCP: []config.Listen{{None: true}}, StateDir: opt.StateDir, Rpcbind: &opt.Rpcbind,
 		Memory: opt.Memory, RNIC: opt.RNIC, Limits: opt.Limits, DrainTimeout: opt.DrainTimeout,
 		// A Handler has no open files and no locks, so it cannot serve NFSv4.
-		NFS: NFSConfig{Versions: []Choice{"3"}},
+		NFS: config.NFS{Versions: []config.Choice{"3"}},
 	}
 	if len(cfg.RDMA) == 0 {
 		addr := local.AddrPort().Addr().Unmap()
-		cfg.RDMA = []Listen{{Addr: netip.AddrPortFrom(addr, DefaultRDMAPort)}}
+		cfg.RDMA = []config.Listen{{Addr: netip.AddrPortFrom(addr, config.DefaultRDMAPort)}}
 	}
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: opt.Log}

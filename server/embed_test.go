@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -76,6 +77,7 @@ import (
 	"net/netip"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	nfs "github.com/willscott/go-nfs"
 )
 
@@ -90,7 +92,7 @@ func main() { _ = serve(context.Background(), nil, nil) }
 	overTCPAt := freePort(t, ip)
 	p := servertest.StartProcess(t, exec.Command(program, overTCPAt.String(), served))
 	defer p.Kill()
-	p.AwaitListener(netip.AddrPortFrom(ip, server.DefaultRDMAPort))
+	p.AwaitListener(netip.AddrPortFrom(ip, config.DefaultRDMAPort))
 
 	ctx := testContext(t)
 	overTCP, err := servertest.DialTCP(ctx, overTCPAt)
@@ -98,7 +100,7 @@ func main() { _ = serve(context.Background(), nil, nil) }
 		t.Fatal(err)
 	}
 	defer overTCP.Close()
-	overRDMA, err := servertest.DialRDMA(ctx, netip.AddrPortFrom(ip, server.DefaultRDMAPort))
+	overRDMA, err := servertest.DialRDMA(ctx, netip.AddrPortFrom(ip, config.DefaultRDMAPort))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +194,7 @@ func TestHandlerPanics(t *testing.T) {
 	}
 	core, logged := observer.New(zap.WarnLevel)
 	s, err := server.NewHandler(l, helpers.NewNullAuthHandler(explosive{billymem.New()}),
-		server.HandlerOptions{RDMA: []server.Listen{{None: true}}, Log: zap.New(core)})
+		server.HandlerOptions{RDMA: []config.Listen{{None: true}}, Log: zap.New(core)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +238,7 @@ func TestHandlerOptions(t *testing.T) {
 	t.Run("a busy RDMA port is named, and the listener left alone", func(t *testing.T) {
 		l := listen(t)
 		busy := l.Addr().(*net.TCPAddr).AddrPort()
-		_, err := server.NewHandler(l, memoryHandler(), server.HandlerOptions{RDMA: []server.Listen{{Addr: busy}}})
+		_, err := server.NewHandler(l, memoryHandler(), server.HandlerOptions{RDMA: []config.Listen{{Addr: busy}}})
 		if err == nil || !strings.Contains(err.Error(), busy.String()) || !strings.Contains(err.Error(), "choose another port") {
 			t.Fatal(err)
 		}
@@ -255,7 +257,7 @@ func TestHandlerOptions(t *testing.T) {
 	})
 	t.Run("name, clients, no RDMA", func(t *testing.T) {
 		s, err := server.NewHandler(listen(t), memoryHandler(), server.HandlerOptions{
-			Name: "/data", RDMA: []server.Listen{{None: true}}, Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+			Name: "/data", RDMA: []config.Listen{{None: true}}, Clients: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -280,7 +282,7 @@ func TestHandlerOptions(t *testing.T) {
 		dir, handler := t.TempDir(), memoryHandler()
 		var h servertest.Handle
 		for round := range 2 {
-			s, err := server.NewHandler(listen(t), handler, server.HandlerOptions{RDMA: []server.Listen{{None: true}}, StateDir: dir})
+			s, err := server.NewHandler(listen(t), handler, server.HandlerOptions{RDMA: []config.Listen{{None: true}}, StateDir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // closing is the longest time that a Server takes to end after its calls were answered or their
@@ -15,7 +17,7 @@ const closing = 2 * time.Second
 
 // EndsWithin returns the longest time that a Server takes to end, even if something hangs: the
 // drain timeout and two seconds.
-func (c *Config) EndsWithin() time.Duration { return time.Duration(c.DrainTimeout) + closing }
+func EndsWithin(c *config.Config) time.Duration { return time.Duration(c.DrainTimeout) + closing }
 
 // Unfinished says what did not end in the time that a Server had for its end. It
 // was left behind: goroutines run on, and what they use stays open, until the

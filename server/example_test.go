@@ -12,6 +12,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/client"
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // Files of a program's own, served over RDMA and over TCP, and read over RDMA.
@@ -26,7 +27,7 @@ func ExampleNewHandler() {
 		return
 	}
 	s, err := server.NewHandler(listener, handler, server.HandlerOptions{
-		RDMA: []server.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}},
+		RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}},
 	})
 	if err != nil {
 		fmt.Println(err)

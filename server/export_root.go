@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
@@ -41,7 +42,7 @@ func readRoots(state string) (r roots, err error) {
 		err = json.Unmarshal(b, &r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s, which says what the directories of exports were, cannot be read: %w: remove it if they are what they are to be", file, cause(err))
+		return nil, fmt.Errorf("%s, which says what the directories of exports were, cannot be read: %w: remove it if they are what they are to be", file, config.Cause(err))
 	}
 	return r, nil
 }
@@ -56,7 +57,7 @@ func (r roots) write(state string, before roots) error {
 		err = writeDurably(filepath.Join(state, rootsFile), append(b, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("state directory %s: what the directories of exports are cannot be written: %w", state, cause(err))
+		return fmt.Errorf("state directory %s: what the directories of exports are cannot be written: %w", state, config.Cause(err))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
@@ -18,7 +19,7 @@ import (
 type rootsSite struct {
 	t               *testing.T
 	srv, sub, state string
-	all             []ExportConfig
+	all             []config.Export
 	logged          *observer.ObservedLogs
 	trees           *trees
 	now             []*export.Export
@@ -34,7 +35,7 @@ func newRootsSite(t *testing.T) *rootsSite {
 	base := t.TempDir()
 	s := &rootsSite{t: t, srv: filepath.Join(base, "srv"), sub: filepath.Join(base, "srv", "sub"), state: t.TempDir()}
 	s.must(os.MkdirAll(s.sub, 0o755))
-	s.all = []ExportConfig{{Path: Dir{s.srv}, Name: "/srv"}, {Path: Dir{s.sub}, Name: "/srv/sub"}}
+	s.all = []config.Export{{Path: config.Dir{Path: s.srv}, Name: "/srv"}, {Path: config.Dir{Path: s.sub}, Name: "/srv/sub"}}
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -151,7 +152,7 @@ func TestExportIsAnotherDirectoryOnPurpose(t *testing.T) {
 	// By another path.
 	other := filepath.Join(s.srv, "other")
 	s.must(os.Mkdir(other, 0o777))
-	s.all[1].Path = Dir{other}
+	s.all[1].Path = config.Dir{Path: other}
 	s.must(s.open())
 	// No client reaches what the outer export lies in.
 	s.all = s.all[:1]
@@ -189,7 +190,7 @@ func TestWayToAnExport(t *testing.T) {
 		{"a/b", "a", "a/b", "a"}, {"a/b/c", "toA", "a/b/c", "toA"}, {"toA/b", "toAbsolute", "a/b", "toAbsolute"}, {"a", "toA", "a", ""},
 		{"a/out", "a", "", ""}, {"a/in", "toA", "", ""}, {"a/in/c", "a", "", ""}, {"d/up", "d", "", ""}, {"d/up", "a", "a/b", "a"},
 	} {
-		w := waysTo([]ExportConfig{{Path: Dir{at(c.dir)}}, {Path: Dir{at(c.other)}}})
+		w := waysTo([]config.Export{{Path: config.Dir{Path: at(c.dir)}}, {Path: config.Dir{Path: at(c.other)}}})
 		got, err := w.walk(0)
 		if err != nil {
 			if lost := (*lostRoot)(nil); c.is != "" || errors.As(err, &lost) == (c.other == "d" && c.dir != "d/up") {
@@ -230,11 +231,11 @@ func TestExportInAMoreOpenOneIsRefused(t *testing.T) {
 		{inner, "sec=sys", inner, "sec=krb5p", ""}, // two names of one directory say what they are
 		{t.TempDir(), "sec=sys", inner, "sec=krb5p", ""},
 	} {
-		cfg := &Config{StateDir: t.TempDir(), Exports: []ExportConfig{
-			{Path: Dir{c.dir}, Name: "/outer", Options: options(t, c.options)},
-			{Path: Dir{c.inner}, Name: "/inner", Options: options(t, c.innerOptions)},
+		cfg := &config.Config{StateDir: t.TempDir(), Exports: []config.Export{
+			{Path: config.Dir{Path: c.dir}, Name: "/outer", Options: options(t, c.options)},
+			{Path: config.Dir{Path: c.inner}, Name: "/inner", Options: options(t, c.innerOptions)},
 		}}
-		err := cfg.keepApart()
+		err := keepApart(cfg)
 		if (err == nil) != (c.refused == "") || err != nil && (!strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "nested")) {
 			t.Errorf("%s within %s: %v, want %q", c.innerOptions, c.options, err, c.refused)
 		}

@@ -6,14 +6,15 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/internal/census"
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
 // NewOver is New over file systems of the test's own.
-func NewOver(cfg *Config, exports ...*export.Export) (*Server, error) {
+func NewOver(cfg *config.Config, exports ...*export.Export) (*Server, error) {
 	off := false
 	cfg.Rpcbind = &off
-	if err := cfg.check(); err != nil {
+	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: zap.NewNop()}

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
@@ -22,7 +23,7 @@ type opening struct {
 }
 
 // exports opens the directories of all. On an error it closes those that it opened.
-func (o *opening) exports(all []ExportConfig) ([]*export.Export, error) {
+func (o *opening) exports(all []config.Export) ([]*export.Export, error) {
 	before, err := readRoots(o.trees.state)
 	if err != nil {
 		return nil, err
@@ -35,7 +36,7 @@ func (o *opening) exports(all []ExportConfig) ([]*export.Export, error) {
 		return nil, err
 	}
 	for i := range all {
-		e, err := all[i].describe()
+		e, err := describe(&all[i])
 		if err != nil {
 			return fail(err)
 		}
@@ -72,13 +73,13 @@ func closeExports(exports []*export.Export, trees *trees) error {
 
 // describe returns the export without its file system. If this process cannot act as another
 // user, it accepts only exports that need no other user.
-func (c *ExportConfig) describe() (*export.Export, error) {
-	name, err := c.exportName()
+func describe(c *config.Export) (*export.Export, error) {
+	name, err := c.ExportName()
 	if err != nil {
 		return nil, err
 	}
 	e := &export.Export{Name: name}
-	c.Options.apply(e)
+	c.Options.Apply(e)
 	if !local.CanSwitch() {
 		if err := checkOwnIdentity(e, local.Identity()); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -32,8 +33,8 @@ func (crashing) Read(*vfs.Op, vfs.Handle, uint64, []byte, *vfs.Attr) (int, bool,
 func TestAFaultOfTheServerEndsOneCall(t *testing.T) {
 	fs := crashing{memfs.New(memfs.Options{})}
 	metrics := freePort(t, ownLoopback())
-	s, err := server.NewOver(&server.Config{
-		TCP: []server.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}}, RDMA: []server.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}},
+	s, err := server.NewOver(&config.Config{
+		TCP: []config.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}}, RDMA: []config.Listen{{Addr: netip.MustParseAddrPort("127.0.0.1:0")}},
 		Metrics: metrics.String(),
 	}, &export.Export{Name: "/", FS: fs, Squash: export.NoSquash})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 )
 
@@ -52,7 +53,7 @@ func freePort(t testing.TB, ip netip.Addr) netip.AddrPort {
 // on that port of every address.
 func needRDMAPort(t testing.TB, ip netip.Addr) {
 	t.Helper()
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, server.DefaultRDMAPort)))
+	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, config.DefaultRDMAPort)))
 	if err != nil {
 		t.Skip("another server has the port: ", err)
 	}

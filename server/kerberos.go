@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -14,64 +13,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 )
-
-// KerberosConfig configures callers that authenticate by Kerberos.
-type KerberosConfig struct {
-	// Keytab is the file with the server's keys.
-	Keytab string `toml:"keytab"`
-	// Realm is the realm whose users are users of this machine. Empty means the default realm of
-	// krb5.conf.
-	Realm string `toml:"realm"`
-	// Principals map principals of other names to users: PRINCIPAL=USER.
-	Principals []Choice `toml:"principals"`
-}
-
-// defaultKeytab is the usual file with a machine's keys.
-const defaultKeytab = "/etc/krb5.keytab"
-
-// kerberosSettings are about Kerberos.
-var kerberosSettings = []setting{
-	{key: "kerberos.keytab", usual: quoted(defaultKeytab),
-		check: func(k *checker) {
-			if k.c.Kerberos.Keytab == "" {
-				k.c.Kerberos.Keytab = defaultKeytab
-			}
-		},
-		meaning: "the file with the server's keys, of a principal `nfs/HOST@REALM` where HOST is the name by which clients mount. It is read again when it changes"},
-	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
-		meaning: "the realm whose users are users of this machine by the same name"},
-	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
-		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused where an export has the option `require_account`. A `/`, `@` or `\\` within a name stands behind a `\\`. The principal `root@REALM` of the own realm is user 0, and acts as it where an export has `no_root_squash`"},
-}
-
-func checkPrincipals(k *checker) {
-	said := make(map[string]bool)
-	for _, word := range k.c.Kerberos.Principals {
-		p, user, ok := splitPrincipal(string(word))
-		switch {
-		case !ok || user == "" || !strings.Contains(p, "@"):
-			k.fault("kerberos.principals", fmt.Sprintf("%q", word), `write PRINCIPAL@REALM=USER, such as "backup/host@EXAMPLE.ORG=backup"`)
-			return
-		case said[p]:
-			k.fault("kerberos.principals", fmt.Sprintf("%q", word), "name each principal once")
-			return
-		}
-		said[p] = true
-	}
-}
-
-// splitPrincipal splits PRINCIPAL=USER at the last '='.
-func splitPrincipal(word string) (principal, user string, ok bool) {
-	i := strings.LastIndexByte(word, '=')
-	if i < 0 {
-		return "", "", false
-	}
-	return word[:i], word[i+1:], true
-}
 
 // principals maps principals to users of this machine.
 type principals struct {
@@ -98,7 +44,7 @@ func (s *Server) openKerberos() {
 	k := &s.cfg.Kerberos
 	who := &principals{realm: k.Realm, named: make(map[string]string), account: s.users.Account}
 	for _, word := range k.Principals {
-		principal, user, _ := splitPrincipal(string(word))
+		principal, user, _ := config.SplitPrincipal(string(word))
 		who.named[principal] = user
 	}
 	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab, KeytabFailed: func(err error) {
@@ -108,7 +54,7 @@ func (s *Server) openKerberos() {
 	if who.realm == "" {
 		realm, err := krb5.DefaultRealm("")
 		if err != nil && wanted && !errors.Is(err, os.ErrNotExist) {
-			s.log.Warn("the default realm is not known: name it with the key kerberos.realm", zap.Error(cause(err)))
+			s.log.Warn("the default realm is not known: name it with the key kerberos.realm", zap.Error(config.Cause(err)))
 		}
 		who.realm = realm
 	}

@@ -5,11 +5,13 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // newLog makes a logger to standard error. Under systemd the lines have no time, because the
 // journal adds it.
-func newLog(level, format Choice) *zap.Logger {
+func newLog(level, format config.Choice) *zap.Logger {
 	l, err := zapcore.ParseLevel(string(level))
 	if err != nil {
 		l = zapcore.InfoLevel

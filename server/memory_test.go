@@ -3,6 +3,7 @@ package server
 import (
 	"testing"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
@@ -14,7 +15,7 @@ func TestMemoryForExports(t *testing.T) {
 		exports []*export.Export
 		group   int64
 	}{{[]*export.Export{one}, 64 << 20}, {[]*export.Export{crossing}, 0}, {[]*export.Export{one, crossing}, 0}} {
-		s := &Server{cfg: new(Config)}
+		s := &Server{cfg: new(config.Config)}
 		s.cfg.Memory.Ceiling, s.cfg.Memory.Connection = 64<<20, 16<<20
 		if got := s.memory(c.exports); got.Ceiling != 64<<20 || got.Share != 16<<20 || got.Group != c.group {
 			t.Errorf("%d exports: %+v", len(c.exports), got)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // A collector makes metrics from the packages' own counters when Prometheus asks for them, so
@@ -58,7 +60,7 @@ func (s *Server) serveMetrics() (stop func(context.Context)) {
 	}
 	l, err := net.Listen("tcp", s.cfg.Metrics)
 	if err != nil {
-		s.log.Warn("metrics are not served: choose another address for the key metrics", zap.String("metrics", s.cfg.Metrics), zap.Error(cause(err)))
+		s.log.Warn("metrics are not served: choose another address for the key metrics", zap.String("metrics", s.cfg.Metrics), zap.Error(config.Cause(err)))
 		return func(context.Context) {}
 	}
 	registry := prometheus.NewRegistry()

@@ -6,12 +6,14 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // MountCommands returns the commands that mount the first export, for each address, with headings
 // that are comments in a shell.
 func (s *Server) MountCommands() []string {
-	only3 := !slices.ContainsFunc(nfsVersions[1:], s.cfg.serves)
+	only3 := !slices.ContainsFunc(config.NFSVersions[1:], s.cfg.Serves)
 	return mountCommands(s.offers.all()[0].Name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
@@ -27,7 +28,7 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	s.identity = serverIdentity(key)
 	cfg := state.Config{Lease: time.Duration(s.cfg.NFS.LeaseTime), Grace: time.Duration(s.cfg.NFS.GraceTime), Memory: int(s.cfg.Memory.State) * 3 / 8,
 		Event: s.clientEvent}
-	if s.state != nil && slices.ContainsFunc(nfsVersions[1:], s.cfg.serves) {
+	if s.state != nil && slices.ContainsFunc(config.NFSVersions[1:], s.cfg.Serves) {
 		file := filepath.Join(s.state.path, recordsFile)
 		if s.records, err = records.Open(file); err != nil {
 			return recordsFault(file, err)
@@ -51,7 +52,7 @@ func recordsFault(file string, err error) error {
 	if d, ok := errors.AsType[*records.Damaged](err); ok {
 		return fmt.Errorf("%s, which keeps the names of NFSv4 clients, is damaged: %s; restore it from a backup, or remove it, and clients lose what they hold open and locked at this start", file, d.Why)
 	}
-	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, cause(err))
+	return fmt.Errorf("%s, which keeps the names of NFSv4 clients, cannot be read and written: %w; see that its directory can be written and has room, and that no other process has the file open, or name another directory with --state-dir, and clients lose what they hold open and locked at this start", file, config.Cause(err))
 }
 
 // toldRecords logs when the records cannot be written, and when they can be again. Clients have
@@ -76,7 +77,7 @@ func (r *toldRecords) tell(err error) error {
 		r.last = time.Time{}
 	case err != nil && time.Since(r.last) > tellAgain:
 		r.log.Error("the names of NFSv4 clients cannot be written: until they can, new clients open no files, nothing goes from clients whose leases ran out to others, and the time of grace does not end; see that the state directory can be written and has room",
-			zap.String("file", recordsFile), zap.Error(cause(err)))
+			zap.String("file", recordsFile), zap.Error(config.Cause(err)))
 		r.last = time.Now()
 	}
 	return err
@@ -115,9 +116,9 @@ func serverIdentity(key [export.KeySize]byte) []byte {
 func (s *Server) nfs4Program() rpc.Program {
 	cfg := nfs4.Config{
 		Exports: s.offers.table, State: s.clients,
-		Identity: s.users, SendNames: s.cfg.NFS.Owners == ownersNames,
+		Identity: s.users, SendNames: s.cfg.NFS.Owners == config.OwnersNames,
 	}
-	if s.cfg.serves("4.0") {
+	if s.cfg.Serves("4.0") {
 		machine, _ := os.Hostname()
 		s.nfs40 = nfs40.New(nfs40.Config{
 			State: s.clients, Dial: tcp.DialConfig{}.Dialer(), Connections: callbacksWithin(descriptorLimit()), Machine: machine[:min(len(machine), rpc.MaxMachineName)],
@@ -127,8 +128,8 @@ func (s *Server) nfs4Program() rpc.Program {
 	}
 	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.offers.table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) * 3 / 8,
 		BackContext: s.backContext})
-	for minor, version := range nfsVersions[2:] {
-		if s.cfg.serves(version) {
+	for minor, version := range config.NFSVersions[2:] {
+		if s.cfg.Serves(version) {
 			cfg.Minors[minor+1] = later
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
@@ -157,7 +158,7 @@ func (c *change) fields() (fields []zap.Field) {
 // setExports makes all the exports of the server: it opens new ones, replaces those whose
 // directory or options have changed, and removes the others. On an error nothing has changed.
 // Only the start and the running reload call it. It opens directories, which may block.
-func (s *Server) setExports(all []ExportConfig) (change, error) {
+func (s *Server) setExports(all []config.Export) (change, error) {
 	if s.trees == nil {
 		return change{}, errors.New("the exports of this server are its program's own")
 	}

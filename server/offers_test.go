@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -43,8 +44,8 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			const calls = 8
 			old, next, other := newClosable(), newClosable(), newClosable()
-			listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
-			srv, err := server.NewOver(&server.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: old, Squash: export.NoSquash})
+			listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
+			srv, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: old, Squash: export.NoSquash})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,9 +113,9 @@ func TestExportsChangeWhileCallsHang(t *testing.T) {
 // did not change is not touched.
 func TestOptionsChangeWhileServing(t *testing.T) {
 	one, two := newClosable(), newClosable()
-	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
+	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
 	keep := &export.Export{Name: "/two", FS: two, Squash: export.NoSquash}
-	srv, err := server.NewOver(&server.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: &shared{one}, Squash: export.NoSquash}, keep)
+	srv, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen}, &export.Export{Name: "/one", FS: &shared{one}, Squash: export.NoSquash}, keep)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/mount3wire"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3"
@@ -25,19 +26,19 @@ type program struct {
 }
 
 // served reports whether the configuration needs the program.
-func (p *program) served(c *Config) bool { return slices.ContainsFunc(p.versions, c.serves) }
+func (p *program) served(c *config.Config) bool { return slices.ContainsFunc(p.versions, c.Serves) }
 
 // programs are all programs.
 var programs = []program{
-	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, nfsVersions[:1],
+	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program {
 			nfs := nfs3.New(s.offers.table)
 			nfs.Guard(s.clients)
 			return nfs
 		}},
-	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, nfsVersions[1:], (*Server).nfs4Program},
+	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[1:], (*Server).nfs4Program},
 	// Registered for TCP only (RFC 8267 §5.1), though served over both.
-	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, nfsVersions[:1],
+	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program { return mount3.New(s.offers.table) }},
 }
 

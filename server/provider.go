@@ -7,19 +7,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
-
-// auto is the software RNIC, and beside it RDMA devices if the machine has some.
-const auto = "auto"
-
-// softwareSettings are the keys of the software RNIC.
-var softwareSettings = []setting{
-	choice("rnic.crc", func(c *Config) *Choice { return &c.RNIC.CRC }, []string{"peer", "on", "off"}, "",
-		"whether the software RNIC asks for a CRC32C on each frame (RFC 5044 §4.4): `on`, `off`, or `peer` for leaving it to the peer. When either side asks, both do it. Linux's siw does not ask"),
-	{key: "rnic.fpdu", usual: quoted("auto"), check: checkFPDU,
-		meaning: "frames sent: `auto` makes them as large as the standard allows, the cheapest for peers in software, or, with CRCs, as fits a TCP segment; `mss` fits each into a TCP segment, as adapters in hardware may insist; or a number of bytes from 128 to 64768"},
-}
 
 // providers returns the names of the providers to open. A server within a program serves no
 // devices: the program's threads are its own, and nothing keeps them clean (see
@@ -28,7 +18,7 @@ func (s *Server) providers() []string {
 	switch name := string(s.cfg.RNIC.Provider); {
 	case !s.daemon:
 		return []string{providers.IWARP}
-	case name != auto:
+	case name != config.Auto:
 		return []string{name}
 	case providers.ServesDevices():
 		return providers.Names()

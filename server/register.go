@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 )
 
@@ -147,7 +148,7 @@ func answers(ctx context.Context, m rpcbind.Mapping) bool {
 // mappings returns the registrations for rpcbind: each program at the addresses of its
 // transports, with the netids of RFC 5665 §5.1 and RFC 8166 §9. rpcbind has one address for each
 // netid: the first one.
-func mappings(cfg *Config, addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
+func mappings(cfg *config.Config, addrs func(transport string) []netip.AddrPort) []rpcbind.Mapping {
 	var all []rpcbind.Mapping
 	for _, p := range programs {
 		if !p.served(cfg) {

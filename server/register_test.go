@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // rpcbind is asked once a minute whether it knows the services, and when that is asked for. A
@@ -21,7 +22,7 @@ import (
 func TestRegistrationIsComparedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zapcore.InfoLevel)
-		s := &Server{log: zap.New(core), cfg: &Config{NFS: NFSConfig{Versions: []Choice{"3"}}}}
+		s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
 		s.transports = []*running{
 			{transport: transportOf("tcp"), listeners: []*listener{{addr: netip.MustParseAddrPort("127.0.0.1:2049")}}},
 			{transport: transportOf("rdma")},

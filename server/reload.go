@@ -3,10 +3,11 @@ package server
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"sync"
 
 	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // reloads lets one reload run at a time.
@@ -15,7 +16,7 @@ type reloads struct {
 	running bool
 	// next returns the configuration for a further reload after the running one; nil if none was
 	// requested.
-	next func() (*Config, error)
+	next func() (*config.Config, error)
 }
 
 // Reload does what SIGHUP requests: it calls read for the new configuration, and serves its
@@ -28,7 +29,7 @@ type reloads struct {
 // Reload may be called from any goroutine, and may block as long as directories do. While another
 // goroutine reloads, Reload returns at once, and that goroutine reloads once more, because it may
 // have read the configuration before the latest change.
-func (s *Server) Reload(read func() (*Config, error)) {
+func (s *Server) Reload(read func() (*config.Config, error)) {
 	r := &s.reloads
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +48,7 @@ func (s *Server) Reload(read func() (*Config, error)) {
 	r.running = false
 }
 
-func (s *Server) reloadOnce(read func() (*Config, error)) {
+func (s *Server) reloadOnce(read func() (*config.Config, error)) {
 	s.notifyReloading()
 	var c change
 	cfg, err := read()
@@ -64,42 +65,22 @@ func (s *Server) reloadOnce(read func() (*Config, error)) {
 	s.groups.Forget()     // the administrator may have changed groups
 	s.gss.Refresh()       // and the users of principals
 	s.log.Info("configuration read again", c.fields()...)
-	if keys := cfg.differing(s.cfg); len(keys) > 0 {
+	if keys := cfg.Differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
 	}
 	s.notifyReady("serving")
 }
 
-func (s *Server) reload(cfg *Config) (change, error) {
+func (s *Server) reload(cfg *config.Config) (change, error) {
 	if len(cfg.Exports) == 0 {
-		return change{}, cfg.fault(errNoExports)
+		return change{}, cfg.Fault(errNoExports)
 	}
 	apart := *cfg
 	apart.StateDir = s.cfg.StateDir // in use, whatever the file says now
-	if err := apart.keepApart(); err != nil {
-		return change{}, cfg.fault(err)
+	if err := keepApart(&apart); err != nil {
+		return change{}, cfg.Fault(err)
 	}
 	return s.setExports(cfg.Exports)
 }
 
 var errNoExports = errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration")
-
-// differing returns the keys in which two checked configurations differ, except exports.
-func (c *Config) differing(from *Config) (keys []string) {
-	var compare func(prefix string, a, b reflect.Value)
-	compare = func(prefix string, a, b reflect.Value) {
-		for i := range a.NumField() {
-			f := a.Type().Field(i)
-			key := f.Tag.Get("toml")
-			switch {
-			case key == "" || key == "export":
-			case isTable(f.Type):
-				compare(prefix+key+".", a.Field(i), b.Field(i))
-			case !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()):
-				keys = append(keys, prefix+key)
-			}
-		}
-	}
-	compare("", reflect.ValueOf(c).Elem(), reflect.ValueOf(from).Elem())
-	return keys
-}

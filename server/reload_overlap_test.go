@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/zap"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // A reload that is asked for while another one runs follows it, with the configuration as
@@ -16,7 +18,7 @@ func TestReloadsThatOverlap(t *testing.T) {
 	reading, written := make(chan struct{}), make(chan struct{})
 	var reads atomic.Int32
 	ended := make(chan struct{})
-	read := func() (*Config, error) {
+	read := func() (*config.Config, error) {
 		if reads.Add(1) == 1 {
 			close(reading)
 			<-written

@@ -16,6 +16,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/mem"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
@@ -31,7 +32,7 @@ const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Serve runs it.
 type Server struct {
-	cfg    *Config
+	cfg    *config.Config
 	log    *zap.Logger
 	state  *stateDir
 	trees  *trees // nil if the exports bring their own file systems
@@ -74,11 +75,11 @@ type Server struct {
 
 // New opens the directories and listeners that cfg names. Its error says what is wrong and what
 // to do about it; nothing is left open then.
-func New(cfg *Config) (*Server, error) { return Start(context.Background(), cfg) }
+func New(cfg *config.Config) (*Server, error) { return Start(context.Background(), cfg) }
 
 // Start is New with a limit: when ctx ends, it returns the context's error, or an *Unfinished
 // with the current step if a file system hangs.
-func Start(ctx context.Context, cfg *Config) (*Server, error) {
+func Start(ctx context.Context, cfg *config.Config) (*Server, error) {
 	s := &Server{cfg: cfg, daemon: true}
 	opened := make(chan error, 1)
 	go func() { opened <- s.open() }()
@@ -109,22 +110,25 @@ func (s *Server) open() (err error) {
 	cfg := s.cfg
 	s.enters("checking the configuration")
 	if len(cfg.Exports) == 0 {
-		return cfg.fault(errNoExports)
+		return cfg.Fault(errNoExports)
 	}
-	if err := cfg.check(); err != nil {
-		return cfg.fault(err)
+	if err := cfg.Check(); err != nil {
+		return cfg.Fault(err)
 	}
 	s.log = newLog(cfg.LogLevel, cfg.LogFormat)
 	s.keepThreadsClean()
-	if err := cfg.checkListening(); err != nil {
-		return cfg.fault(err)
+	if err := cfg.CheckListening(); err != nil {
+		return cfg.Fault(err)
 	}
-	if err := cfg.checkMemory(s.log); err != nil {
-		return cfg.fault(err)
+	switch remedy, err := cfg.CheckMemory(); {
+	case err != nil:
+		return cfg.Fault(err)
+	case remedy != "":
+		s.log.Warn("payload memory may take more than there is: set ceiling in [memory]", zap.Stringer("ceiling", cfg.Memory.Ceiling), zap.String("because", remedy))
 	}
 	s.enters("looking whether exports and the state directory are apart")
-	if err := cfg.keepApart(); err != nil {
-		return cfg.fault(err)
+	if err := keepApart(cfg); err != nil {
+		return cfg.Fault(err)
 	}
 	defer func() {
 		if err != nil {
@@ -216,7 +220,7 @@ func (s *Server) memory(exports []*export.Export) mem.Config {
 }
 
 // Serve runs until ctx ends or a listener is closed, and then drains: it answers calls in
-// progress, and acknowledged data is safe. It returns within Config.EndsWithin, even if something
+// progress, and acknowledged data is safe. It returns within EndsWithin, even if something
 // hangs: the error then contains an *Unfinished. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
 	var running sync.WaitGroup

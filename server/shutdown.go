@@ -23,7 +23,7 @@ const farewell = 5 * time.Second
 func (s *Server) shutDown(stopListening func(*ending), stopMetrics func(context.Context)) error {
 	drain := time.Duration(s.cfg.DrainTimeout)
 	e := newEnding(s.log, drain+closing*3/4)
-	s.notifyStopping(s.cfg.EndsWithin())
+	s.notifyStopping(EndsWithin(s.cfg))
 	s.log.Info("draining", zap.Duration("at_most", drain))
 	stopListening(e)
 	rpcbind := e.begin("taking the registration with rpcbind back", e.within(registering), func(ctx context.Context) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -198,8 +199,8 @@ type stuckServer struct {
 // there.
 func callThatHangs(t *testing.T, name string, fs stallable, others ...*export.Export) *stuckServer {
 	t.Helper()
-	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
-	s, err := server.NewOver(&server.Config{TCP: listen, RDMA: listen, DrainTimeout: server.Duration(shortDrain / 5)},
+	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
+	s, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen, DrainTimeout: config.Duration(shortDrain / 5)},
 		append([]*export.Export{{Name: name, FS: fs, Squash: export.NoSquash}}, others...)...)
 	if err != nil {
 		t.Fatal(err)

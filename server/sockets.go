@@ -10,6 +10,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // sockets are the TCP listeners that systemd opened for the daemon (socket activation), by their
@@ -19,7 +21,7 @@ type sockets map[netip.AddrPort]net.Listener
 
 // takeSockets takes what systemd passed, once a process. Each socket has the name tcp and one of
 // the addresses that the configuration names, because clients and rpcbind are told of those.
-func takeSockets(c *Config) (sockets, error) {
+func takeSockets(c *config.Config) (sockets, error) {
 	all := make(sockets)
 	want := addresses(c.TCP)
 	for _, f := range activation.Files(true) {
@@ -34,7 +36,7 @@ func takeSockets(c *Config) (sockets, error) {
 		}
 		if err != nil {
 			all.close()
-			return nil, &ConfigError{File: "systemd's socket " + f.Name(), Err: err}
+			return nil, &config.Error{File: "systemd's socket " + f.Name(), Err: err}
 		}
 	}
 	return all, nil

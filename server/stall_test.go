@@ -11,6 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -26,19 +27,19 @@ type site struct {
 	stop      func()
 }
 
-func newSite(t testing.TB, limits server.LimitsConfig) *site {
+func newSite(t testing.TB, limits config.Limits) *site {
 	t.Helper()
-	return newSiteWithin(t, limits, server.MemoryConfig{})
+	return newSiteWithin(t, limits, config.Memory{})
 }
 
 // newSiteWithin is newSite with bounds for memory; what prepare does comes before it
 // serves.
-func newSiteWithin(t testing.TB, limits server.LimitsConfig, memory server.MemoryConfig, prepare ...func(*server.Server)) *site {
+func newSiteWithin(t testing.TB, limits config.Limits, memory config.Memory, prepare ...func(*server.Server)) *site {
 	t.Helper()
 	s := &site{t: t, one: memfs.New(memfs.Options{RootMode: 0o777}), two: memfs.New(memfs.Options{RootMode: 0o777})}
-	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
+	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
 	var err error
-	s.server, err = server.NewOver(&server.Config{TCP: listen, RDMA: listen, Limits: limits, Memory: memory},
+	s.server, err = server.NewOver(&config.Config{TCP: listen, RDMA: listen, Limits: limits, Memory: memory},
 		&export.Export{Name: "/one", FS: s.one, Squash: export.NoSquash},
 		&export.Export{Name: "/two", FS: s.two, Squash: export.NoSquash})
 	if err != nil {
@@ -168,7 +169,7 @@ func TestFileSystemThatStalls(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		for _, p := range []wire.Procedure{wire.ProcGetattr, wire.ProcRead} {
 			t.Run(fmt.Sprintf("%s/%v", transport, p), func(t *testing.T) {
-				s := newSite(t, server.LimitsConfig{})
+				s := newSite(t, config.Limits{})
 				ctx := testContext(t)
 				other := s.dial(ctx, transport, netip.AddrPort{})
 				one, two := s.file(ctx, other, "/one", size), s.file(ctx, other, "/two", size)
@@ -214,7 +215,7 @@ func TestFileSystemThatStallsUnderLargeTransfers(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		for _, p := range []wire.Procedure{wire.ProcRead, wire.ProcWrite} {
 			t.Run(fmt.Sprintf("%s/%v", transport, p), func(t *testing.T) {
-				s := newSiteWithin(t, server.LimitsConfig{}, server.MemoryConfig{Ceiling: 32 << 20, Connection: 24 << 20})
+				s := newSiteWithin(t, config.Limits{}, config.Memory{Ceiling: 32 << 20, Connection: 24 << 20})
 				ctx := testContext(t)
 				other := s.dial(ctx, transport, netip.AddrPort{})
 				one, two := s.file(ctx, other, "/one", size), s.file(ctx, other, "/two", size)
@@ -300,7 +301,7 @@ func TestPeersThatDoNotGoOn(t *testing.T) {
 	} {
 		for _, transport := range c.transports {
 			t.Run(c.name+"/"+transport, func(t *testing.T) {
-				s := newSite(t, server.LimitsConfig{StallTimeout: server.Duration(300 * time.Millisecond)})
+				s := newSite(t, config.Limits{StallTimeout: config.Duration(300 * time.Millisecond)})
 				ctx := testContext(t)
 				good := s.dial(ctx, transport, netip.AddrPort{})
 				one, two := s.file(ctx, good, "/one", size), s.file(ctx, good, "/two", size)
@@ -345,7 +346,7 @@ func startWrites(c *servertest.Client, h servertest.Handle, calls, size int, don
 func TestDrainAnswersCallsInProgress(t *testing.T) {
 	for _, transport := range []string{"tcp", "rdma"} {
 		t.Run(transport, func(t *testing.T) {
-			s := newSite(t, server.LimitsConfig{})
+			s := newSite(t, config.Limits{})
 			ctx := testContext(t)
 			c := s.dial(ctx, transport, netip.AddrPort{})
 			h := s.file(ctx, c, "/one", 4096)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -39,8 +40,8 @@ func newUnresponsive(t *testing.T, transport string) *unresponsive {
 	}
 	t.Cleanup(func() { hangs.Close() })
 	works := memfs.New(memfs.Options{RootMode: 0o777})
-	listen := []server.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
-	s, err := server.NewOver(&server.Config{TCP: listen, RDMA: listen},
+	listen := []config.Listen{{Addr: netip.AddrPortFrom(ownLoopback(), 0)}}
+	s, err := server.NewOver(&config.Config{TCP: listen, RDMA: listen},
 		&export.Export{Name: "/hangs", FS: hangs, Squash: export.NoSquash},
 		&export.Export{Name: "/works", FS: works, Squash: export.NoSquash})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
@@ -26,14 +27,14 @@ const keyFile = "handle.key"
 
 func openState(path string) (*stateDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("state directory %s cannot be made: %w; name one that this user can write with --state-dir", path, cause(err))
+		return nil, fmt.Errorf("state directory %s cannot be made: %w; name one that this user can write with --state-dir", path, config.Cause(err))
 	}
 	if err := checkStateDir(path); err != nil {
 		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("state directory %s cannot be written: %w; name another with --state-dir", path, cause(err))
+		return nil, fmt.Errorf("state directory %s cannot be written: %w; name another with --state-dir", path, config.Cause(err))
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		lock.Close()
@@ -80,7 +81,7 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 	case errors.Is(err, unix.ELOOP):
 		return key, fmt.Errorf("%s is a symbolic link: put the key itself there, with mode 0600", file)
 	case err != nil:
-		return key, fmt.Errorf("%s cannot be read: %w", file, cause(err))
+		return key, fmt.Errorf("%s cannot be read: %w", file, config.Cause(err))
 	}
 	defer f.Close()
 	if err := checkKey(f); err != nil {
@@ -89,7 +90,7 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 	b, err := io.ReadAll(io.LimitReader(f, int64(len(key))+1))
 	switch {
 	case err != nil:
-		return key, fmt.Errorf("%s cannot be read: %w", file, cause(err))
+		return key, fmt.Errorf("%s cannot be read: %w", file, config.Cause(err))
 	case len(b) != len(key):
 		return key, fmt.Errorf("%s is damaged: %s bytes instead of %d; restore it from a backup, or remove it and have every client mount anew", file, sizeOf(b, len(key)), len(key))
 	}

@@ -7,19 +7,17 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/rpcbind"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // A transport is an entry of the registry.
 type transport struct {
-	// name is the configuration's key, the flag, and the label in metrics and log lines.
+	// name is its name in metrics and log lines, and the key of its addresses.
 	name string
 	// title is its name in messages, carriedBy its name in doctor.
 	title, carriedBy string
-	// port is the default port, on every address. listen returns the configured addresses.
-	port   uint16
-	listen func(*Config) *[]Listen
-	// flag is the help text of the flag, meaning the text of the key in docs/configuration.md.
-	flag, meaning string
+	// listen returns the configured addresses.
+	listen func(*config.Config) []config.Listen
 	// netid is its netid without the address family, for rpcbind.
 	netid string
 	// open makes the carrier of a server that starts.
@@ -32,17 +30,13 @@ type transport struct {
 var transports = []transport{
 	{
 		name: "rdma", title: "RDMA", carriedBy: "software RDMA",
-		port: DefaultRDMAPort, listen: func(c *Config) *[]Listen { return &c.RDMA },
-		flag:    "address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
-		meaning: "addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`",
-		netid:   rpcbind.RDMA, open: openRDMA, dial: dialRDMA,
+		listen: func(c *config.Config) []config.Listen { return c.RDMA },
+		netid:  rpcbind.RDMA, open: openRDMA, dial: dialRDMA,
 	},
 	{
 		name: "tcp", title: "TCP", carriedBy: "TCP",
-		port: DefaultTCPPort, listen: func(c *Config) *[]Listen { return &c.TCP },
-		flag:    "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
-		meaning: "the same for TCP. One of the two must listen, and not both at one port of one address: RDMA is carried in TCP",
-		netid:   rpcbind.TCP, open: openTCP, dial: dialTCP,
+		listen: func(c *config.Config) []config.Listen { return c.TCP },
+		netid:  rpcbind.TCP, open: openTCP, dial: dialTCP,
 	},
 }
 
@@ -108,7 +102,7 @@ func (s *Server) openTransport(t *transport) error {
 	}
 	r := &running{transport: t, carrier: c}
 	s.transports = append(s.transports, r)
-	for _, a := range addresses(*t.listen(s.cfg)) {
+	for _, a := range addresses(t.listen(s.cfg)) {
 		l, err := c.listen(a)
 		if err != nil {
 			return err

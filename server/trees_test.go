@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/test/await"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
@@ -36,21 +37,19 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	if err := os.Symlink(tree, link); err != nil {
 		t.Fatal(err)
 	}
-	configs := []ExportConfig{
-		{Path: Dir{tree}, Name: "/rw"},
-		{Path: Dir{tree}, Name: "/ro", Options: options(t, "ro,async")},
-		{Path: Dir{link}, Name: "/link"},
-		{Path: Dir{sub}, Name: "/sub"},
+	as := "" // options that this process can serve
+	if own := local.Identity(); own.UID != 0 {
+		as = fmt.Sprintf("all_squash,anonuid=%d,anongid=%d", own.UID, own.GID)
+	}
+	configs := []config.Export{
+		{Path: config.Dir{Path: tree}, Name: "/rw", Options: options(t, as)},
+		{Path: config.Dir{Path: tree}, Name: "/ro", Options: options(t, "ro,async,"+as)},
+		{Path: config.Dir{Path: link}, Name: "/link", Options: options(t, as)},
+		{Path: config.Dir{Path: sub}, Name: "/sub", Options: options(t, as)},
 	}
 	if os.Geteuid() == 0 && unix.Mount(tree, mount, "", unix.MS_BIND, "") == nil {
 		t.Cleanup(func() { unix.Unmount(mount, unix.MNT_DETACH) })
-		configs = append(configs, ExportConfig{Path: Dir{mount}, Name: "/mount"})
-	}
-	if own := local.Identity(); own.UID != 0 {
-		for i := range configs {
-			o := &configs[i].Options
-			o.given = append(o.given, options(t, fmt.Sprintf("all_squash,anonuid=%d,anongid=%d", own.UID, own.GID)).given...)
-		}
+		configs = append(configs, config.Export{Path: config.Dir{Path: mount}, Name: "/mount", Options: options(t, as)})
 	}
 	all := newTrees(t.TempDir(), 0)
 	exports, err := openingOf(all).exports(configs)
@@ -170,7 +169,6 @@ func waitsIn(function string) bool {
 	return false
 }
 
-// options are an export's, from their text.
 // openingOf opens exports as a start does.
 func openingOf(all *trees) *opening {
 	return &opening{trees: all, log: zap.NewNop(), enters: func(string) {}}
@@ -186,7 +184,8 @@ func showAt(all *trees, dir string) (*local.FS, error) {
 	return all.show(dir, fd)
 }
 
-func options(t *testing.T, text string) (o ExportOptions) {
+// options are an export's, from their text.
+func options(t *testing.T, text string) (o config.ExportOptions) {
 	t.Helper()
 	if err := o.UnmarshalText([]byte(text)); err != nil {
 		t.Fatal(err)

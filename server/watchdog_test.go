@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/nfsrdmad/nfsrdmad/rpc"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // A listener that takes a connection and says nothing is stuck, over either transport, and the
@@ -19,7 +20,7 @@ import (
 func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 	for _, name := range []string{"tcp", "rdma"} {
 		core, log := observer.New(zapcore.DebugLevel)
-		s := &Server{log: zap.New(core), cfg: &Config{NFS: NFSConfig{Versions: []Choice{"3"}}}}
+		s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +48,7 @@ func TestOnlySilenceIsNoSignOfLife(t *testing.T) {
 // sign that the daemon is stuck: what answers there, or does not, is another machine.
 func TestAddressThatIsGoneIsNoSilence(t *testing.T) {
 	core, log := observer.New(zapcore.DebugLevel)
-	s := &Server{log: zap.New(core), cfg: &Config{NFS: NFSConfig{Versions: []Choice{"3"}}}}
+	s := &Server{log: zap.New(core), cfg: &config.Config{NFS: config.NFS{Versions: []config.Choice{"3"}}}}
 	silent := &transport{name: "tcp", dial: func(ctx context.Context, _ netip.AddrPort) (rpc.Client, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -7,16 +7,18 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // ways finds the paths to the directories of exports.
 type ways struct {
-	all []ExportConfig
+	all []config.Export
 	at  []*location // by export; nil if unknown
 }
 
-func waysTo(all []ExportConfig) *ways {
-	return &ways{all: all, at: (&Config{Exports: all}).locateExports()}
+func waysTo(all []config.Export) *ways {
+	return &ways{all: all, at: locateExports(all)}
 }
 
 // A way is a path to a directory that was followed.

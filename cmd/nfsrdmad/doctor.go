@@ -7,19 +7,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 func doctorCommand() *cobra.Command {
 	var (
 		configFile string
-		flags      server.Flags
+		flags      config.Flags
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what this machine lets the server do, and why not",
 		Long: `Say what this machine lets the server do, and why not: a line for each thing. The
 flags are those of serve, for a server that is to have other ports or another state
-directory. Without --config, ` + server.DefaultConfigFile + ` is read where it exists.
+directory. Without --config, ` + config.DefaultConfigFile + ` is read where it exists.
 
 The exit status is 1 if something is missing without which nothing can be served:
 the lines marked 'no'.`,
@@ -27,7 +28,7 @@ the lines marked 'no'.`,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := baseConfig(configFile, flags.HaveExports())
 			if errors.Is(err, errNoConfig) {
-				cfg, err = new(server.Config), nil
+				cfg, err = new(config.Config), nil
 			}
 			if err != nil {
 				return err

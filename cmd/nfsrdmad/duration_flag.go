@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 // A durationFlag is a duration in the form of the configuration file: with a unit, and within a
@@ -26,18 +26,18 @@ func (d *durationFlag) String() string {
 	if d.value == nil {
 		return ""
 	}
-	return server.Duration(*d.value).String()
+	return config.Duration(*d.value).String()
 }
 
 func (d *durationFlag) Type() string { return "duration" }
 
 func (d *durationFlag) Set(s string) error {
-	var v server.Duration
+	var v config.Duration
 	if err := v.UnmarshalText([]byte(s)); err != nil {
 		return err
 	}
 	if v := time.Duration(v); v < d.least || v > d.most {
-		return fmt.Errorf("use a value from %v to %v", server.Duration(d.least), server.Duration(d.most))
+		return fmt.Errorf("use a value from %v to %v", config.Duration(d.least), config.Duration(d.most))
 	}
 	*d.value = time.Duration(v)
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -59,8 +60,8 @@ func exitStatus(err error) int {
 	if errors.As(err, &unfinished) {
 		return exitUnfinished
 	}
-	var config *server.ConfigError
-	if errors.As(err, &usage) || errors.As(err, &config) {
+	var wrong *config.Error
+	if errors.As(err, &usage) || errors.As(err, &wrong) {
 		return 2
 	}
 	return 1

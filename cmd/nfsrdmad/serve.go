@@ -12,12 +12,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
 func serveCommand() *cobra.Command {
 	var (
 		configFile string
-		flags      server.Flags
+		flags      config.Flags
 		showMounts bool
 	)
 	c := &cobra.Command{
@@ -27,11 +28,11 @@ func serveCommand() *cobra.Command {
 SIGTERM or SIGINT; calls in progress are answered then. A second one ends at once.
 
 What is given as flags replaces what the configuration file says. Without
---config, ` + server.DefaultConfigFile + ` is read where it exists and no
+--config, ` + config.DefaultConfigFile + ` is read where it exists and no
 --export is given.
 
 Export options, separated by commas:
-` + server.ExportOptionsHelp(),
+` + config.ExportOptionsHelp(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf("%q is not understood: directories are given as --export %s", args[0], args[0])}
@@ -42,7 +43,7 @@ Export options, separated by commas:
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
-			return serve(func() (*server.Config, error) {
+			return serve(func() (*config.Config, error) {
 				cfg, err := baseConfig(configFile, flags.HaveExports())
 				if err != nil {
 					return nil, err
@@ -62,23 +63,23 @@ Export options, separated by commas:
 const gcPercent = 40
 
 // configurationFlags defines the flags of the daemon's configuration.
-func configurationFlags(f *pflag.FlagSet, configFile *string, flags *server.Flags) {
+func configurationFlags(f *pflag.FlagSet, configFile *string, flags *config.Flags) {
 	f.StringVar(configFile, "config", "", "configuration file (TOML)")
 	flags.Define(f)
 }
 
 // errNoConfig: neither flags nor a file name an export.
-var errNoConfig = usageError{errors.New("nothing to serve: add --export DIR, or write " + server.DefaultConfigFile)}
+var errNoConfig = usageError{errors.New("nothing to serve: add --export DIR, or write " + config.DefaultConfigFile)}
 
 // baseConfig reads the configuration file: the one named or, without --export, the default file.
-func baseConfig(file string, haveExports bool) (*server.Config, error) {
+func baseConfig(file string, haveExports bool) (*config.Config, error) {
 	switch {
 	case file != "":
-		return server.ReadConfig(file)
+		return config.Read(file)
 	case haveExports:
-		return new(server.Config), nil
+		return new(config.Config), nil
 	}
-	cfg, err := server.ReadConfig(server.DefaultConfigFile)
+	cfg, err := config.Read(config.DefaultConfigFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoConfig
 	}
@@ -86,13 +87,13 @@ func baseConfig(file string, haveExports bool) (*server.Config, error) {
 }
 
 // serve runs the daemon. read returns the configuration, at the start and at each SIGHUP.
-func serve(read func() (*server.Config, error), showMounts bool) error {
+func serve(read func() (*config.Config, error), showMounts bool) error {
 	cfg, err := read()
 	if err != nil {
 		return err
 	}
 	// This comes before Start, so that a signal during the start also ends the daemon in order.
-	ctx, signals := handleSignals(cfg.EndsWithin())
+	ctx, signals := handleSignals(server.EndsWithin(cfg))
 	s, err := server.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -48,9 +48,11 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs40": {"rpc", "internal/clientaddr", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/state"},
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients know the wire types and the binding, and none of the server's logic.
-	"client":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server":       {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
-	"cmd/nfsrdmad": {"server", "client", "rdmacm/providers", "vfs/local"},
+	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
+	"server": {"server/config", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
+	// A configuration knows the parts by their names and defaults, and runs none of them.
+	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
+	"cmd/nfsrdmad":  {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
 // exact are the rooms that know only the packages of ulb/nfs named in their list, not those

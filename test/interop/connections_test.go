@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/server/servertest"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
 )
@@ -25,13 +25,13 @@ import (
 // the end, and when all have left, the daemon has no open connection.
 func TestManyConnectionsToOneDaemon(t *testing.T) {
 	const idle, busy, visits, size = 1000, 100, 3, 200_000
-	addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))}), server.DefaultRDMAPort)
+	addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(250)), byte(rand.IntN(250)), byte(2 + rand.IntN(250))}), config.DefaultRDMAPort)
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "export"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	p := servertest.StartProcess(t, exec.Command(daemon, "serve", "--state-dir", filepath.Join(dir, "state"),
-		"--export", filepath.Join(dir, "export")+":/x,rw,no_root_squash,insecure,async", "--rdma", addr.String(), "--tcp", netip.AddrPortFrom(addr.Addr(), server.DefaultTCPPort).String()))
+		"--export", filepath.Join(dir, "export")+":/x,rw,no_root_squash,insecure,async", "--rdma", addr.String(), "--tcp", netip.AddrPortFrom(addr.Addr(), config.DefaultTCPPort).String()))
 	p.AwaitLine("serving")
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

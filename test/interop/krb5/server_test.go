@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/server"
+	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/test/krb5realm"
 	"github.com/nfsrdmad/nfsrdmad/transport/tcp"
 	wire "github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs3wire"
@@ -49,7 +50,7 @@ func serveBoth(t *testing.T, s *site, options string) (overTCP, overRDMA netip.A
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := server.ReadConfig(file)
+	cfg, err := config.Read(file)
 	if err != nil {
 		t.Fatal(err)
 	}

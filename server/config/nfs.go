@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 )
 
-// NFSConfig configures the protocol NFS.
-type NFSConfig struct {
-	// Versions lists the versions served. Empty means all of nfsVersions.
+// NFS configures the protocol NFS.
+type NFS struct {
+	// Versions lists the versions served. Empty means all of NFSVersions.
 	Versions []Choice `toml:"versions"`
 	// LeaseTime is how long an NFSv4 client's state is safe without hearing from the client.
 	// GraceTime is how long after a start clients may only claim the state that they held before.
@@ -23,11 +23,11 @@ type NFSConfig struct {
 	Domain string `toml:"domain"`
 }
 
-// nfsVersions are all versions of NFS, in the form of mount's option vers=.
-var nfsVersions = []string{"3", "4.0", "4.1", "4.2"}
+// NFSVersions are all versions of NFS, in the form of mount's option vers=.
+var NFSVersions = []string{"3", "4.0", "4.1", "4.2"}
 
-// serves reports whether a version is served.
-func (c *Config) serves(version string) bool { return slices.Contains(c.NFS.Versions, Choice(version)) }
+// Serves reports whether a version is served.
+func (c *Config) Serves(version string) bool { return slices.Contains(c.NFS.Versions, Choice(version)) }
 
 // Bounds of lease and grace times. A client renews its lease about three times in that time. A
 // client that lost its network for a moment should not lose its locks.
@@ -39,7 +39,7 @@ const (
 
 // nfsSettings are about the protocol.
 var nfsSettings = []setting{
-	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(nfsVersions), ", ") + "]`", check: checkVersions,
+	{key: "nfs.versions", usual: "`[" + strings.Join(quotedAll(NFSVersions), ", ") + "]`", check: checkVersions,
 		meaning: "versions of NFS that are served, as mount's option `vers=` names them. Clients that ask for none in particular take the highest"},
 	{key: "nfs.lease_time", usual: shownDefault(Duration(usualLease)), check: func(k *checker) {
 		within(k, "nfs.lease_time", &k.c.NFS.LeaseTime, Duration(usualLease), Duration(shortestLease), Duration(longestLease))
@@ -47,7 +47,7 @@ var nfsSettings = []setting{
 	{key: "nfs.grace_time", usual: "as `lease_time`", check: func(k *checker) {
 		within(k, "nfs.grace_time", &k.c.NFS.GraceTime, k.c.NFS.LeaseTime, Duration(time.Second), Duration(longestLease))
 	}, meaning: "how long after a start NFSv4 clients may claim what they had open and locked before, while no other client gets it. It ends early when all of them are back"},
-	choice("nfs.owners", func(c *Config) *Choice { return &c.NFS.Owners }, []string{ownersNumbers, ownersNames}, "",
+	choice("nfs.owners", func(c *Config) *Choice { return &c.NFS.Owners }, []string{OwnersNumbers, OwnersNames}, "",
 		"how NFSv4 tells who owns a file: `numbers`, which Linux's clients take without any configuration, or `names`, as `user@domain`. Callers with Kerberos get names in any case, and both are taken from all"),
 	{key: "nfs.domain", usual: "that of the machine's name, or `" + identity.DefaultDomain + "`", check: checkDomain,
 		meaning: "what follows the `@` of names. Clients must have the same one (`Domain` in `/etc/idmapd.conf`)"},
@@ -55,8 +55,8 @@ var nfsSettings = []setting{
 
 // Ways to send users and groups.
 const (
-	ownersNumbers = "numbers"
-	ownersNames   = "names"
+	OwnersNumbers = "numbers"
+	OwnersNames   = "names"
 )
 
 // checkDomain rejects a domain that cannot follow an '@'.
@@ -75,18 +75,18 @@ func quotedAll(words []string) (all []string) {
 
 func checkVersions(k *checker) {
 	v := &k.c.NFS.Versions
-	if len(*v) == 0 && !k.c.says("nfs.versions") {
-		for _, word := range nfsVersions {
+	if len(*v) == 0 && !k.c.Says("nfs.versions") {
+		for _, word := range NFSVersions {
 			*v = append(*v, Choice(word))
 		}
 	}
 	for _, word := range *v {
-		if !slices.Contains(nfsVersions, string(word)) {
-			k.fault("nfs.versions", strconv.Quote(string(word)), "use some of "+strings.Join(nfsVersions, ", "))
+		if !slices.Contains(NFSVersions, string(word)) {
+			k.fault("nfs.versions", strconv.Quote(string(word)), "use some of "+strings.Join(NFSVersions, ", "))
 			return
 		}
 	}
 	if len(*v) == 0 {
-		k.fault("nfs.versions", "no version at all", "name one at least, such as "+strconv.Quote(nfsVersions[0]))
+		k.fault("nfs.versions", "no version at all", "name one at least, such as "+strconv.Quote(NFSVersions[0]))
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"fmt"
@@ -74,7 +74,7 @@ func number[T ~int | ~int64](key string, at func(*Config) *T, usual, least, most
 func optional[T ~int | ~int64](key string, at func(*Config) *T, least, most T, without, meaning string) setting {
 	return setting{key: key, usual: without, meaning: meaning,
 		check: func(k *checker) {
-			if *at(k.c) != 0 || k.c.says(key) {
+			if *at(k.c) != 0 || k.c.Says(key) {
 				within(k, key, at(k.c), 0, least, most)
 			}
 		}}
@@ -97,7 +97,7 @@ func choice(key string, at func(*Config) *Choice, words []string, flag, meaning 
 		said: func(c *Config, word string) { *at(c) = Choice(word) },
 		check: func(k *checker) {
 			value := at(k.c)
-			if *value == "" && !k.c.says(key) {
+			if *value == "" && !k.c.Says(key) {
 				*value = Choice(words[0])
 			}
 			if !slices.Contains(words, string(*value)) {
@@ -109,7 +109,7 @@ func choice(key string, at func(*Config) *Choice, words []string, flag, meaning 
 // listening makes the setting of a transport's addresses. The default is its port on every
 // address. "none" must be the only element.
 func listening(t *transport) setting {
-	return setting{key: t.name, usual: "`[" + strconv.Quote(everyAddress(t.port).String()) + "]`", flag: t.flag, meaning: t.meaning,
+	return setting{key: t.key, usual: "`[" + strconv.Quote(everyAddress(t.port).String()) + "]`", flag: t.flag, meaning: t.meaning,
 		reset: func(c *Config) { *t.listen(c) = nil },
 		add: func(c *Config, word string) error {
 			var l Listen
@@ -123,7 +123,7 @@ func listening(t *transport) setting {
 				*all = []Listen{everyAddress(t.port)}
 			}
 			if len(*all) > 1 && slices.ContainsFunc(*all, func(l Listen) bool { return l.None }) {
-				k.fault(t.name, strings.Join(listed(*all), " and "), `use either "none" or addresses`)
+				k.fault(t.key, strings.Join(listed(*all), " and "), `use either "none" or addresses`)
 			}
 		}}
 }

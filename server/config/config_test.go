@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -92,9 +92,9 @@ func TestConfigErrorsNameFileLineAndRemedy(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := parseConfig("nfsrdmad.toml", []byte(c.text))
-			var ce *ConfigError
+			var ce *Error
 			if !errors.As(err, &ce) {
-				t.Fatalf("error %v, want a *ConfigError", err)
+				t.Fatalf("error %v, want a *Error", err)
 			}
 			if ce.Line != c.line {
 				t.Errorf("line %d, want %d: %v", ce.Line, c.line, err)
@@ -139,21 +139,21 @@ options = "ro,async,all_squash,anonuid=5,anongid=6,insecure,clients=10.0.0.0/8;2
 	if len(c.RDMA) != 2 || c.RDMA[1].String() != "[2001:db8::1]:20049" || !c.TCP[0].None {
 		t.Errorf("listen on %v and %v", c.RDMA, c.TCP)
 	}
-	if name, err := c.Exports[0].exportName(); name != "/data" || err != nil {
+	if name, err := c.Exports[0].ExportName(); name != "/data" || err != nil {
 		t.Errorf("name %q, %v", name, err)
 	}
 	if e := exported(&c.Exports[0]); !e.ReadOnly || !e.Async || e.Secure || e.Squash != export.AllSquash || e.AnonUID != 5 || e.AnonGID != 6 || len(e.Clients) != 3 || !e.Root || !e.UTF8 {
 		t.Errorf("%+v", e)
 	}
-	if e := exported(new(ExportConfig)); e.ReadOnly || e.Async || !e.Secure || e.Squash != export.RootSquash || e.AnonUID != export.Nobody || e.AnonGID != export.Nobody || e.Clients != nil || e.Root || e.UTF8 {
+	if e := exported(new(Export)); e.ReadOnly || e.Async || !e.Secure || e.Squash != export.RootSquash || e.AnonUID != export.Nobody || e.AnonGID != export.Nobody || e.Clients != nil || e.Root || e.UTF8 {
 		t.Errorf("without options: %+v", e)
 	}
 }
 
 // exported is an export with the options of a configuration.
-func exported(c *ExportConfig) *export.Export {
+func exported(c *Export) *export.Export {
 	e := new(export.Export)
-	c.Options.apply(e)
+	c.Options.Apply(e)
 	return e
 }
 

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"encoding"
@@ -164,7 +164,7 @@ func (d *document) place(n *unstable.Node) place {
 
 func (d *document) refuse(at *unstable.Node, format string, args ...any) error {
 	p := d.place(at)
-	return &ConfigError{File: p.file, Line: p.line, Err: fmt.Errorf(format, args...)}
+	return &Error{File: p.file, Line: p.line, Err: fmt.Errorf(format, args...)}
 }
 
 // isTable reports whether keys of this type are tables of keys, or lists of tables.

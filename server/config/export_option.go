@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -137,7 +137,7 @@ func usualOptions() string {
 }
 
 // apply sets these options on e: the usual ones, then those given.
-func (o *ExportOptions) apply(e *export.Export) {
+func (o *ExportOptions) Apply(e *export.Export) {
 	e.AnonUID, e.AnonGID = export.Nobody, export.Nobody
 	e.Security = []export.Security{export.Sys}
 	for i := range exportOptions {
@@ -190,7 +190,7 @@ func (o *ExportOptions) UnmarshalText(b []byte) error {
 		last.name, last.word = name, word
 	}
 	var e export.Export
-	o.apply(&e)
+	o.Apply(&e)
 	return checkNetworks(&e, said["sec"] != "")
 }
 
@@ -245,8 +245,8 @@ func unmapped(p netip.Prefix) netip.Prefix {
 }
 
 // ParseExport parses the --export flag: DIR[:/name][,option...].
-func ParseExport(s string) (ExportConfig, error) {
-	var e ExportConfig
+func ParseExport(s string) (Export, error) {
+	var e Export
 	dir, options, _ := strings.Cut(s, ",")
 	if i := strings.LastIndex(dir, ":/"); i >= 0 {
 		dir, e.Name = dir[:i], dir[i+1:]
@@ -256,13 +256,13 @@ func ParseExport(s string) (ExportConfig, error) {
 		err = e.Options.UnmarshalText([]byte(options))
 	}
 	if err != nil {
-		return e, &ConfigError{File: "--export " + s, Err: err}
+		return e, &Error{File: "--export " + s, Err: err}
 	}
 	return e, nil
 }
 
-// exportName returns the path that clients mount: the name given, or the directory's path.
-func (e *ExportConfig) exportName() (string, error) {
+// ExportName returns the path that clients mount: the name given, or the directory's path.
+func (e *Export) ExportName() (string, error) {
 	name := e.Name
 	if name == "" {
 		name = e.Path.Path
@@ -286,7 +286,7 @@ func absDir(p string) (string, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return "", fmt.Errorf("directory %s is not there: create it (mkdir -p %s) or correct the path", abs, abs)
 	case err != nil:
-		return "", fmt.Errorf("directory %s cannot be opened: %w", abs, cause(err))
+		return "", fmt.Errorf("directory %s cannot be opened: %w", abs, Cause(err))
 	case !info.IsDir():
 		return "", fmt.Errorf("%s is not a directory: export the directory that holds it", abs)
 	}

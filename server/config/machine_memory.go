@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"fmt"
@@ -7,24 +7,22 @@ import (
 	"strconv"
 	"strings"
 
-	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 )
 
-// checkMemory rejects a ceiling of the user's that exceeds the memory of the machine, because the
+// CheckMemory rejects a ceiling of the user's that exceeds the memory of the machine, because the
 // kernel would kill the process before calls begin to wait. If the default is too large, it only
-// warns.
-func (c *Config) checkMemory(log *zap.Logger) error {
+// returns a warning, which is the remedy.
+func (c *Config) CheckMemory() (warning string, err error) {
 	there, what := machineMemory()
 	if c.Memory.Ceiling <= there {
-		return nil
+		return "", nil
 	}
 	remedy := fmt.Sprintf("%s is %v: use half of that at most, %v", what, wholeMegabytes(there), wholeMegabytes(there/2))
-	if c.says("memory.ceiling") {
-		return badValue("memory.ceiling", c.Memory.Ceiling, remedy)
+	if c.Says("memory.ceiling") {
+		return "", badValue("memory.ceiling", c.Memory.Ceiling, remedy)
 	}
-	log.Warn("payload memory may take more than there is: set ceiling in [memory]", zap.Stringer("ceiling", c.Memory.Ceiling), zap.String("because", remedy))
-	return nil
+	return remedy, nil
 }
 
 func wholeMegabytes(z Size) Size { return z &^ (1<<20 - 1) }
@@ -77,8 +75,8 @@ func groupLimit(root, text string) (lowest Size, ok bool) {
 	return lowest, ok
 }
 
-// memlock returns how much memory this process may lock, in bytes.
-func memlock() uint64 {
+// Memlock returns how much memory this process may lock, in bytes.
+func Memlock() uint64 {
 	var r unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r)
 	return r.Max

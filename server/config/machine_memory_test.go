@@ -1,13 +1,10 @@
-package server
+package config
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 // A ceiling above what the machine has is refused where the user gave it, and
@@ -21,23 +18,22 @@ func TestCeilingAboveTheMachinesMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.checkMemory(zap.NewNop())
+	_, err = c.CheckMemory()
 	if err == nil {
 		t.Fatal("a ceiling of 1T is accepted")
 	}
 	for _, s := range []string{"f:3: ceiling = 1T", "use half of that at most"} {
-		if out := c.fault(err).Error(); !strings.Contains(out, s) {
+		if out := c.Fault(err).Error(); !strings.Contains(out, s) {
 			t.Errorf("%q does not say %q", out, s)
 		}
 	}
-	core, logged := observer.New(zap.DebugLevel)
-	c = &Config{Memory: MemoryConfig{Ceiling: there + 1}}
-	if err := c.checkMemory(zap.New(core)); err != nil || logged.FilterMessageSnippet("more than there is").Len() != 1 {
-		t.Errorf("the default: %v, %v", err, logged.All())
+	c = &Config{Memory: Memory{Ceiling: there + 1}}
+	if warning, err := c.CheckMemory(); err != nil || !strings.Contains(warning, "use half of that at most") {
+		t.Errorf("the default: %v, %q", err, warning)
 	}
-	c = &Config{Memory: MemoryConfig{Ceiling: there}, origin: map[string]place{"memory.ceiling": {}}}
-	if err := c.checkMemory(zap.New(core)); err != nil || logged.Len() != 1 {
-		t.Errorf("all of it: %v", err)
+	c = &Config{Memory: Memory{Ceiling: there}, origin: map[string]place{"memory.ceiling": {}}}
+	if warning, err := c.CheckMemory(); err != nil || warning != "" {
+		t.Errorf("all of it: %v, %q", err, warning)
 	}
 }
 

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -14,8 +14,8 @@ type checker struct {
 	err error
 }
 
-// check sets defaults and checks all values.
-func (c *Config) check() error {
+// Check sets defaults and checks all values.
+func (c *Config) Check() error {
 	k := &checker{c: c}
 	for i := range settings {
 		if check := settings[i].check; check != nil {
@@ -36,7 +36,7 @@ func (k *checker) fault(key string, found any, remedy string) {
 
 // within sets a number to its default unless the user set it, and checks its range.
 func within[T ~int | ~int64](k *checker, key string, value *T, usual, least, most T) {
-	if *value == 0 && !k.c.says(key) {
+	if *value == 0 && !k.c.Says(key) {
 		*value = usual
 	}
 	if *value < least || *value > most {
@@ -84,14 +84,14 @@ func (c *Config) checkExports() error {
 	for i := range c.Exports {
 		e := &c.Exports[i]
 		if e.Path.Path == "" {
-			return &keyError{exportKey(i), errors.New("this [[export]] has no path: add path = \"/the/directory\"")}
+			return &KeyError{ExportKey(i), errors.New("this [[export]] has no path: add path = \"/the/directory\"")}
 		}
-		name, err := e.exportName()
+		name, err := e.ExportName()
 		if err != nil {
-			return &keyError{exportKey(i), err}
+			return &KeyError{ExportKey(i), err}
 		}
 		if seen[name] {
-			return &keyError{exportKey(i), fmt.Errorf("two exports have the name %q: give one of them another, by the key name, or as --export DIR:/name", name)}
+			return &KeyError{ExportKey(i), fmt.Errorf("two exports have the name %q: give one of them another, by the key name, or as --export DIR:/name", name)}
 		}
 		seen[name] = true
 	}

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"fmt"
@@ -108,7 +108,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// Choice is one of a few words. Config.check knows which.
+// Choice is one of a few words. Config.Check knows which.
 type Choice string
 
 // Dir is the absolute path of an existing directory. (It is a struct, because the TOML decoder

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"bytes"
@@ -40,19 +40,19 @@ type Config struct {
 	// it sleeps; 0 for none.
 	BusyPoll Duration `toml:"busy_poll"`
 
-	Memory   MemoryConfig   `toml:"memory"`
-	RNIC     RNICConfig     `toml:"rnic"`
-	Limits   LimitsConfig   `toml:"limits"`
-	NFS      NFSConfig      `toml:"nfs"`
-	Kerberos KerberosConfig `toml:"kerberos"`
-	Exports  []ExportConfig `toml:"export"`
+	Memory   Memory   `toml:"memory"`
+	RNIC     RNIC     `toml:"rnic"`
+	Limits   Limits   `toml:"limits"`
+	NFS      NFS      `toml:"nfs"`
+	Kerberos Kerberos `toml:"kerberos"`
+	Exports  []Export `toml:"export"`
 
 	file   string           // the file it was read from
 	origin map[string]place // the places of the keys that were set
 }
 
-// MemoryConfig bounds payload memory.
-type MemoryConfig struct {
+// Memory bounds payload memory.
+type Memory struct {
 	// Ceiling is the bound for all connections together, Connection that for one.
 	Ceiling    Size `toml:"ceiling"`
 	Connection Size `toml:"connection"`
@@ -62,8 +62,8 @@ type MemoryConfig struct {
 	Replies Size `toml:"replies"`
 }
 
-// RNICConfig configures RDMA connections.
-type RNICConfig struct {
+// RNIC configures RDMA connections.
+type RNIC struct {
 	// Provider carries RDMA: auto, verbs or iwarp.
 	Provider Choice `toml:"provider"`
 	// DeviceMemory bounds what messages of connections over RDMA devices take.
@@ -78,8 +78,8 @@ type RNICConfig struct {
 	Inline  Size `toml:"inline"`
 }
 
-// LimitsConfig bounds what peers can use.
-type LimitsConfig struct {
+// Limits bounds what peers can use.
+type Limits struct {
 	// Connections is the largest number of connections over both transports; 0 for as many as the
 	// limit of open files allows. PerClient is the largest number for one client address; 0 for
 	// half of Connections.
@@ -97,8 +97,8 @@ type LimitsConfig struct {
 	IdleTimeout  Duration `toml:"idle_timeout"`
 }
 
-// An ExportConfig is one [[export]] of the file, or one --export flag.
-type ExportConfig struct {
+// An Export is one [[export]] of the file, or one --export flag.
+type Export struct {
 	Path    Dir           `toml:"path"`
 	Name    string        `toml:"name"`
 	Options ExportOptions `toml:"options"`
@@ -111,17 +111,17 @@ type place struct {
 	line int    // 0 if there is none
 }
 
-// says reports whether the user set key, even if to zero.
-func (c *Config) says(key string) bool {
+// Says reports whether the user set key, even if to zero.
+func (c *Config) Says(key string) bool {
 	_, said := c.origin[key]
 	return said
 }
 
-// ReadConfig reads a TOML file. Unknown keys are errors. Missing keys get their defaults.
-func ReadConfig(file string) (*Config, error) {
+// Read reads a TOML file. Unknown keys are errors. Missing keys get their defaults.
+func Read(file string) (*Config, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &ConfigError{File: file, Err: fmt.Errorf("cannot read the configuration: %w; name another with --config", cause(err))}
+		return nil, &Error{File: file, Err: fmt.Errorf("cannot read the configuration: %w; name another with --config", Cause(err))}
 	}
 	return parseConfig(file, b)
 }
@@ -143,12 +143,12 @@ func parseConfig(file string, b []byte) (*Config, error) {
 		if key := decode.Key(); len(key) > 0 {
 			text = key[len(key)-1] + ": " + text
 		}
-		return nil, &ConfigError{file, row, errors.New(text)}
+		return nil, &Error{file, row, errors.New(text)}
 	case err != nil:
-		return nil, &ConfigError{file, 0, err}
+		return nil, &Error{file, 0, err}
 	}
-	if err := c.check(); err != nil {
-		return nil, c.fault(err)
+	if err := c.Check(); err != nil {
+		return nil, c.Fault(err)
 	}
 	return c, nil
 }

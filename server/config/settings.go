@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"cmp"
@@ -65,13 +65,13 @@ const leastDeviceMemory = 4 << 20
 
 // rdmaSettings concern RDMA connections with any provider.
 var rdmaSettings = []setting{
-	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{auto}, providers.Names()),
+	choice("rnic.provider", func(c *Config) *Choice { return &c.RNIC.Provider }, slices.Concat([]string{Auto}, providers.Names()),
 		"what carries RDMA: auto, verbs (RDMA devices alone) or iwarp (the software RNIC alone)",
 		"what carries RDMA. `iwarp` is the software RNIC, which needs no device. `verbs` is the machine's RDMA devices, by librdmacm and libibverbs: see [devices.md](devices.md). `auto` is the software RNIC, and beside it each device other than siw, where the program was built for devices and the libraries are installed; a line in the log says which").flagged("rdma-provider"),
 	{key: "rnic.device_memory", usual: "as `memory.ceiling`, or what the limit of locked memory leaves of it",
 		check: func(k *checker) {
 			usual := k.c.Memory.Ceiling
-			if left := Size(min(memlock(), 1<<40)) - k.c.Memory.Ceiling; left >= leastDeviceMemory {
+			if left := Size(min(Memlock(), 1<<40)) - k.c.Memory.Ceiling; left >= leastDeviceMemory {
 				usual = min(usual, left)
 			}
 			within(k, "rnic.device_memory", &k.c.RNIC.DeviceMemory, usual, leastDeviceMemory, 1<<40)

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"strings"
@@ -49,8 +49,8 @@ func (c *Config) Overlay(f *Flags) error {
 			c.saidBy("--"+s.flagName(), key)
 		}
 	}
-	if err := c.check(); err != nil {
-		return c.fault(err)
+	if err := c.Check(); err != nil {
+		return c.Fault(err)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (c *Config) overlayExports(words []string) error {
 		if err != nil {
 			return err
 		}
-		c.saidBy("--export "+s, exportKey(len(c.Exports)))
+		c.saidBy("--export "+s, ExportKey(len(c.Exports)))
 		c.Exports = append(c.Exports, e)
 	}
 	return nil
@@ -83,7 +83,7 @@ func (c *Config) overlayList(s *setting, words []string) error {
 	s.reset(c)
 	for _, word := range words {
 		if err := s.add(c, word); err != nil {
-			return &ConfigError{File: "--" + s.flagName(), Err: err}
+			return &Error{File: "--" + s.flagName(), Err: err}
 		}
 	}
 	c.saidBy("--"+s.flagName(), s.key)

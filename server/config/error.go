@@ -1,0 +1,72 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// An Error reports, in one line, where a configuration is wrong and what to do about it.
+type Error struct {
+	File string // or a flag
+	Line int    // 0 if there is none
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.File, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// A KeyError is an error in the value of one key. Config.Fault adds the place where the user set
+// the key.
+type KeyError struct {
+	Key string // in the form of place
+	Err error
+}
+
+func (e *KeyError) Error() string { return e.Err.Error() }
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// badValue reports that a key cannot have the value found.
+func badValue(key string, found any, remedy string) error {
+	return &KeyError{key, fmt.Errorf("%s = %v: %s", lastPart(key), found, remedy)}
+}
+
+// ExportKey returns the key of one of Config.Exports.
+func ExportKey(index int) string { return fmt.Sprintf("export[%d]", index) }
+
+// lastPart returns the key without its tables.
+func lastPart(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
+
+// Fault turns an error into an *Error with the place where the user set the key: a line of
+// the file, a flag, or none.
+func (c *Config) Fault(err error) error {
+	at := place{file: c.file}
+	if at.file == "" {
+		at.file = "configuration"
+	}
+	var about *KeyError
+	if errors.As(err, &about) {
+		if said, ok := c.origin[about.Key]; ok {
+			at = said
+		}
+	}
+	return &Error{File: at.file, Line: at.line, Err: err}
+}
+
+// Cause returns the innermost error: the kernel's, without the path, which the message already
+// names.
+func Cause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kerberos configures callers that authenticate by Kerberos.
+type Kerberos struct {
+	// Keytab is the file with the server's keys.
+	Keytab string `toml:"keytab"`
+	// Realm is the realm whose users are users of this machine. Empty means the default realm of
+	// krb5.conf.
+	Realm string `toml:"realm"`
+	// Principals map principals of other names to users: PRINCIPAL=USER.
+	Principals []Choice `toml:"principals"`
+}
+
+// defaultKeytab is the usual file with a machine's keys.
+const defaultKeytab = "/etc/krb5.keytab"
+
+// kerberosSettings are about Kerberos.
+var kerberosSettings = []setting{
+	{key: "kerberos.keytab", usual: quoted(defaultKeytab),
+		check: func(k *checker) {
+			if k.c.Kerberos.Keytab == "" {
+				k.c.Kerberos.Keytab = defaultKeytab
+			}
+		},
+		meaning: "the file with the server's keys, of a principal `nfs/HOST@REALM` where HOST is the name by which clients mount. It is read again when it changes"},
+	{key: "kerberos.realm", usual: "`default_realm` of `/etc/krb5.conf`",
+		meaning: "the realm whose users are users of this machine by the same name"},
+	{key: "kerberos.principals", usual: "none", check: checkPrincipals,
+		meaning: "the users of other principals, such as `[\"backup/host@EXAMPLE.ORG=backup\"]`. A principal that has no user here acts as the anonymous user, or is refused where an export has the option `require_account`. A `/`, `@` or `\\` within a name stands behind a `\\`. The principal `root@REALM` of the own realm is user 0, and acts as it where an export has `no_root_squash`"},
+}
+
+func checkPrincipals(k *checker) {
+	said := make(map[string]bool)
+	for _, word := range k.c.Kerberos.Principals {
+		p, user, ok := SplitPrincipal(string(word))
+		switch {
+		case !ok || user == "" || !strings.Contains(p, "@"):
+			k.fault("kerberos.principals", fmt.Sprintf("%q", word), `write PRINCIPAL@REALM=USER, such as "backup/host@EXAMPLE.ORG=backup"`)
+			return
+		case said[p]:
+			k.fault("kerberos.principals", fmt.Sprintf("%q", word), "name each principal once")
+			return
+		}
+		said[p] = true
+	}
+}
+
+// SplitPrincipal splits PRINCIPAL=USER at the last '='.
+func SplitPrincipal(word string) (principal, user string, ok bool) {
+	i := strings.LastIndexByte(word, '=')
+	if i < 0 {
+		return "", "", false
+	}
+	return word[:i], word[i+1:], true
+}

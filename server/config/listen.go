@@ -1,0 +1,82 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+)
+
+// A transport is an entry of the registry: the addresses that one transport listens on.
+type transport struct {
+	// key is the configuration's key, and the flag.
+	key string
+	// port is the default port, on every address. listen returns the configured addresses.
+	port   uint16
+	listen func(*Config) *[]Listen
+	// flag is the help text of the flag, meaning the text of the key in docs/configuration.md.
+	flag, meaning string
+}
+
+// transports are all transports, in the order of documentation.
+var transports = []transport{
+	{
+		key: "rdma", port: DefaultRDMAPort, listen: func(c *Config) *[]Listen { return &c.RDMA },
+		flag:    "address to serve RDMA on: ADDR:PORT, :PORT or none; repeatable (default :20049)",
+		meaning: "addresses to serve RDMA on: `\"IP:PORT\"`, `\"[IPv6]:PORT\"`, `\":PORT\"` for every address of both families; or `[\"none\"]`",
+	},
+	{
+		key: "tcp", port: DefaultTCPPort, listen: func(c *Config) *[]Listen { return &c.TCP },
+		flag:    "address to serve TCP on: ADDR:PORT, :PORT or none; repeatable (default :2049)",
+		meaning: "the same for TCP. One of the two must listen, and not both at one port of one address: RDMA is carried in TCP",
+	},
+}
+
+// CheckListening rejects a configuration that listens nowhere, or twice at one address.
+func (c *Config) CheckListening() error {
+	type directive struct {
+		key string
+		Listen
+	}
+	var all []directive
+	for i := range transports {
+		t := &transports[i]
+		for _, l := range *t.listen(c) {
+			if !l.None {
+				all = append(all, directive{t.key, l})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return &KeyError{c.firstSaid("tcp", "rdma"), errors.New(`nothing to listen on: rdma and tcp are both "none"; give one of them an address such as ":2049"`)}
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			switch {
+			case !a.collides(b.Listen):
+			case a.key == b.key:
+				return badValue(a.key, fmt.Sprintf("%q and %q", b, a), "these are one port of one address: leave one of them out")
+			default:
+				return &KeyError{c.firstSaid(a.key, b.key), fmt.Errorf("%s = %q and %s = %q are one port: RDMA is carried in TCP here; give it a port of its own, such as %d", b.key, b, a.key, a, DefaultRDMAPort)}
+			}
+		}
+	}
+	return nil
+}
+
+// firstSaid returns the first of keys that the user set, or the first of all.
+func (c *Config) firstSaid(keys ...string) string {
+	for _, key := range keys {
+		if c.Says(key) {
+			return key
+		}
+	}
+	return keys[0]
+}
+
+// collides reports that the two addresses cannot both be listened on. Every address of IPv6
+// includes every one of IPv4.
+func (l Listen) collides(with Listen) bool {
+	a, b := l.Addr.Addr().Unmap(), with.Addr.Addr().Unmap()
+	covers := func(a, b netip.Addr) bool { return a == b || a.IsUnspecified() && (a.Is6() || b.Is4()) }
+	return l.Addr.Port() != 0 && l.Addr.Port() == with.Addr.Port() && (covers(a, b) || covers(b, a))
+}

@@ -1,0 +1,56 @@
+// Package doctables holds tables of the documentation to the registries that they are written
+// from. With the flag -update, the tests that use it write the tables anew.
+package doctables
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/configuration.md and docs/running.md anew")
+
+// rewritten returns a document with the rows of its tables as the registry has them:
+// rows finds those of a table by the heading above it and the name of its first column.
+func rewritten(text string, rows func(heading, column string) []string) string {
+	var out []string
+	heading, inTable := "", false
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, "#") {
+			heading = strings.Trim(line, "# `[]")
+		}
+		if !strings.HasPrefix(line, "|") {
+			inTable = false
+		} else if inTable {
+			continue
+		}
+		out = append(out, line)
+		if strings.HasPrefix(line, "|---") {
+			column, _, _ := strings.Cut(strings.Trim(out[len(out)-2], "| "), " |")
+			if anew := rows(heading, column); anew != nil {
+				out, inTable = append(out, anew...), true
+			}
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// Hold fails the test unless the tables of a document are the registry's.
+func Hold(t *testing.T, file string, rows func(heading, column string) []string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := rewritten(string(b), rows)
+	switch {
+	case want == string(b):
+	case *update:
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the tables of %s are not the registry's: run go test -run %s -update in the package of this test", file, t.Name())
+	}
+}
