@@ -15,6 +15,7 @@ import (
 
 	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/exports"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
@@ -83,7 +84,7 @@ func findKernel() Finding {
 // directory that is sure to exist.
 func findHandles(cfg *config.Config) Finding {
 	f := Finding{What: "file handles by the kernel"}
-	dir, _ := existing(cfg.StateDir)
+	dir, _ := exports.Existing(cfg.StateDir)
 	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, dir, 0)
 	if err == nil {
 		var mount, fd int
@@ -159,10 +160,10 @@ func findState(cfg *config.Config) Finding {
 		f.Detail = err.Error()
 		return f
 	}
-	if err := keepApart(cfg); err != nil {
+	if err := exports.KeepApart(cfg); err != nil {
 		return bad(err)
 	}
-	dir, whole := existing(cfg.StateDir)
+	dir, whole := exports.Existing(cfg.StateDir)
 	// Try to write: the permissions alone do not tell. Even root cannot write to /proc.
 	tried, err := os.MkdirTemp(dir, ".nfsrdmad-doctor-")
 	if err != nil {

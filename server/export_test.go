@@ -11,14 +11,14 @@ import (
 )
 
 // NewOver is New over file systems of the test's own.
-func NewOver(cfg *config.Config, exports ...*export.Export) (*Server, error) {
+func NewOver(cfg *config.Config, all ...*export.Export) (*Server, error) {
 	off := false
 	cfg.Rpcbind = &off
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, log: zap.NewNop()}
-	if err := s.start([export.KeySize]byte{1}, exports); err != nil {
+	if err := s.start([export.KeySize]byte{1}, all); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -26,11 +26,11 @@ func NewOver(cfg *config.Config, exports ...*export.Export) (*Server, error) {
 }
 
 // LogTo makes s log to l. It is called before Serve.
-func (s *Server) LogTo(l *zap.Logger) { s.log, s.offers.log, s.lines.log, s.names.log = l, l, l, l }
+func (s *Server) LogTo(l *zap.Logger) { s.log, s.lines.log, s.names.log = l, l, l }
 
 // Offer is SetExports over file systems of the test's own.
 func (s *Server) Offer(exports ...*export.Export) error {
-	_, err := s.offers.set(exports)
+	_, err := s.exports.Replace(exports)
 	return err
 }
 

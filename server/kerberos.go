@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss/krb5"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
-	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs40"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs41"
 )
@@ -50,7 +48,7 @@ func (s *Server) openKerberos() {
 	mechanism := krb5.New(krb5.Config{Keytab: k.Keytab, KeytabFailed: func(err error) {
 		s.log.Warn("the keytab cannot be read any more, and the keys that were in it are used on", zap.Error(err))
 	}})
-	wanted := s.offers.wantKerberos()
+	wanted := s.exports.WantKerberos()
 	if who.realm == "" {
 		realm, err := krb5.DefaultRealm("")
 		if err != nil && wanted && !errors.Is(err, os.ErrNotExist) {
@@ -59,10 +57,10 @@ func (s *Server) openKerberos() {
 		who.realm = realm
 	}
 	s.checkKeytab = func() {
-		if err := mechanism.Check(); err != nil && s.offers.wantKerberos() {
+		if err := mechanism.Check(); err != nil && s.exports.WantKerberos() {
 			s.log.Warn("exports with sec=krb5 cannot be used: correct the key kerberos.keytab", zap.Error(err))
 		}
-		if err := mechanism.Exposed(); err != nil && s.offers.wantKerberos() {
+		if err := mechanism.Exposed(); err != nil && s.exports.WantKerberos() {
 			s.log.Warn("the keytab is no secret", zap.Error(err))
 		}
 	}
@@ -118,14 +116,4 @@ func (s *Server) backContext(by *rpc.Cred, server, client []byte, service rpc.GS
 		return b
 	}
 	return nil
-}
-
-// wantKerberos reports whether an export accepts Kerberos.
-func (o *offers) wantKerberos() bool {
-	gss := func(all []export.Security) bool {
-		return slices.ContainsFunc(all, func(s export.Security) bool { return s.GSSService() != 0 })
-	}
-	return slices.ContainsFunc(o.table.All(), func(e *export.Export) bool {
-		return gss(e.Security) || slices.ContainsFunc(e.Networks, func(n export.NetworkSecurity) bool { return gss(n.Security) })
-	})
 }

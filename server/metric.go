@@ -58,9 +58,9 @@ func (s *Server) count() *counted {
 	if s.gss != nil {
 		c.gss = s.gss.Stats()
 	}
-	if s.trees != nil {
-		c.held, c.limit = s.trees.descriptors.Held(), s.trees.descriptors.Limit()
-		c.failedSyncs = s.trees.failures.count.Load()
+	if s.filesystems != nil {
+		c.held, c.limit = s.filesystems.Descriptors.Held(), s.filesystems.Descriptors.Limit()
+		c.failedSyncs = s.filesystems.FailedSyncs()
 	}
 	if s.nfs4 != nil {
 		c.operations = s.nfs4.Stats()

@@ -14,7 +14,7 @@ import (
 // that are comments in a shell.
 func (s *Server) MountCommands() []string {
 	only3 := !slices.ContainsFunc(config.NFSVersions[1:], s.cfg.Serves)
-	return mountCommands(s.offers.all()[0].Name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
+	return mountCommands(s.exports.All()[0].Name, only3, s.RDMAAddrs(), s.TCPAddrs(), ownAddresses())
 }
 
 // mountCommands returns, for each address that another machine could use, the commands that mount

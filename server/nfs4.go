@@ -38,8 +38,8 @@ func (s *Server) openClients(key [export.KeySize]byte) (err error) {
 	if s.clients, err = state.New(cfg); err != nil {
 		return recordsFault(filepath.Join(s.cfg.StateDir, recordsFile), err)
 	}
-	if s.trees != nil {
-		s.trees.revoke = func(fs vfs.FileSystem) { s.clients.Revoke(state.DomainOf(fs)) }
+	if s.filesystems != nil {
+		s.filesystems.Revoke = func(fs vfs.FileSystem) { s.clients.Revoke(state.DomainOf(fs)) }
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func serverIdentity(key [export.KeySize]byte) []byte {
 // nfs4Program makes NFSv4 with the minor versions that are served.
 func (s *Server) nfs4Program() rpc.Program {
 	cfg := nfs4.Config{
-		Exports: s.offers.table, State: s.clients,
+		Exports: s.exports.Table, State: s.clients,
 		Identity: s.users, SendNames: s.cfg.NFS.Owners == config.OwnersNames,
 	}
 	if s.cfg.Serves("4.0") {
@@ -126,7 +126,7 @@ func (s *Server) nfs4Program() rpc.Program {
 		})
 		cfg.Minors[0] = s.nfs40
 	}
-	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.offers.table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) * 3 / 8,
+	later := nfs41.New(nfs41.Config{State: s.clients, Exports: s.exports.Table, Owner: s.identity, Scope: s.identity, CacheMemory: int64(s.cfg.Memory.State) * 3 / 8,
 		BackContext: s.backContext})
 	for minor, version := range config.NFSVersions[2:] {
 		if s.cfg.Serves(version) {

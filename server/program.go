@@ -32,14 +32,14 @@ func (p *program) served(c *config.Config) bool { return slices.ContainsFunc(p.v
 var programs = []program{
 	{"nfs", nfs3wire.Program, nfs3wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[:1],
 		func(s *Server) rpc.Program {
-			nfs := nfs3.New(s.offers.table)
+			nfs := nfs3.New(s.exports.Table)
 			nfs.Guard(s.clients)
 			return nfs
 		}},
 	{"nfs", nfs4wire.Program, nfs4wire.Version, []string{"tcp", "rdma"}, config.NFSVersions[1:], (*Server).nfs4Program},
 	// Registered for TCP only (RFC 8267 §5.1), though served over both.
 	{"mount", mount3wire.Program, mount3wire.Version, []string{"tcp"}, config.NFSVersions[:1],
-		func(s *Server) rpc.Program { return mount3.New(s.offers.table) }},
+		func(s *Server) rpc.Program { return mount3.New(s.exports.Table) }},
 }
 
 // programName returns a program's name in logs and metrics, or its number if it has none.

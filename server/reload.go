@@ -3,11 +3,14 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"go.uber.org/zap"
 
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/exports"
+	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
 
 // reloads lets one reload run at a time.
@@ -50,7 +53,7 @@ func (s *Server) Reload(read func() (*config.Config, error)) {
 
 func (s *Server) reloadOnce(read func() (*config.Config, error)) {
 	s.notifyReloading()
-	var c change
+	var c exports.Change
 	cfg, err := read()
 	if err == nil {
 		c, err = s.reload(cfg)
@@ -64,23 +67,42 @@ func (s *Server) reloadOnce(read func() (*config.Config, error)) {
 	s.registration.soon() // rpcbind may have restarted
 	s.groups.Forget()     // the administrator may have changed groups
 	s.gss.Refresh()       // and the users of principals
-	s.log.Info("configuration read again", c.fields()...)
+	s.log.Info("configuration read again", c.Fields()...)
 	if keys := cfg.Differing(s.cfg); len(keys) > 0 {
 		s.log.Warn("changes that wait for a restart", zap.Strings("keys", keys))
 	}
 	s.notifyReady("serving")
 }
 
-func (s *Server) reload(cfg *config.Config) (change, error) {
+func (s *Server) reload(cfg *config.Config) (exports.Change, error) {
 	if len(cfg.Exports) == 0 {
-		return change{}, cfg.Fault(errNoExports)
+		return exports.Change{}, cfg.Fault(errNoExports)
 	}
 	apart := *cfg
 	apart.StateDir = s.cfg.StateDir // in use, whatever the file says now
-	if err := keepApart(&apart); err != nil {
-		return change{}, cfg.Fault(err)
+	if err := exports.KeepApart(&apart); err != nil {
+		return exports.Change{}, cfg.Fault(err)
 	}
 	return s.setExports(cfg.Exports)
+}
+
+// setExports makes all the exports of the server: it opens new ones, replaces those whose
+// directory or options have changed, and removes the others. On an error nothing has changed.
+// Only the running reload calls it. It opens directories, which may block.
+func (s *Server) setExports(all []config.Export) (exports.Change, error) {
+	if s.filesystems == nil {
+		return exports.Change{}, errors.New("the exports of this server are its program's own")
+	}
+	o := exports.Opening{Filesystems: s.filesystems, Log: s.log, Now: s.exports.Table.All()}
+	opened, err := o.Open(all)
+	if err != nil {
+		return exports.Change{}, err
+	}
+	c, err := s.exports.Replace(opened)
+	if err == nil && (len(opened) > 1 || slices.ContainsFunc(opened, func(e *export.Export) bool { return e.CrossMount })) {
+		s.pool.LimitGroups(int64(s.cfg.Memory.Ceiling) / 2)
+	}
+	return c, err
 }
 
 var errNoExports = errors.New("nothing to serve: add --export DIR, or an [[export]] with a path to the configuration")

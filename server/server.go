@@ -17,6 +17,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc"
 	"github.com/nfsrdmad/nfsrdmad/rpc/gss"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
+	"github.com/nfsrdmad/nfsrdmad/server/exports"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/identity"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4"
@@ -32,14 +33,15 @@ const housekeeping = 5 * time.Second
 
 // A Server is a daemon that is set up and listens. Serve runs it.
 type Server struct {
-	cfg    *config.Config
-	log    *zap.Logger
-	state  *stateDir
-	trees  *trees // nil if the exports bring their own file systems
-	offers *offers
-	pool   *mem.Pool
-	rpc    *rpc.Server
-	gss    *gss.Server
+	cfg   *config.Config
+	log   *zap.Logger
+	state *stateDir
+	// filesystems are those behind the exports; nil if the exports bring their own.
+	filesystems *exports.Filesystems
+	exports     *exports.Set
+	pool        *mem.Pool
+	rpc         *rpc.Server
+	gss         *gss.Server
 	// checkKeytab warns if the keytab that exports need cannot be used.
 	checkKeytab func()
 	// initiators make contexts with clients for callbacks.
@@ -127,7 +129,7 @@ func (s *Server) open() (err error) {
 		s.log.Warn("payload memory may take more than there is: set ceiling in [memory]", zap.Stringer("ceiling", cfg.Memory.Ceiling), zap.String("because", remedy))
 	}
 	s.enters("looking whether exports and the state directory are apart")
-	if err := keepApart(cfg); err != nil {
+	if err := exports.KeepApart(cfg); err != nil {
 		return cfg.Fault(err)
 	}
 	defer func() {
@@ -143,22 +145,22 @@ func (s *Server) open() (err error) {
 	if err != nil {
 		return err
 	}
-	s.trees = newTrees(cfg.StateDir, cfg.Limits.Connections)
-	s.trees.failures.log = s.log
-	o := opening{trees: s.trees, log: s.log, enters: s.enters}
-	exports, err := o.exports(cfg.Exports)
+	limit := descriptorLimit()
+	s.filesystems = exports.NewFilesystems(cfg.StateDir, s.log, descriptorsForFiles(limit, seatsWithin(limit, cfg.Limits.Connections)))
+	o := exports.Opening{Filesystems: s.filesystems, Log: s.log, Enters: s.enters}
+	opened, err := o.Open(cfg.Exports)
 	if err != nil {
 		return err
 	}
 	s.enters("listening")
-	return s.start(key, exports)
+	return s.start(key, opened)
 }
 
 // enters notes the next step of the start.
 func (s *Server) enters(stage string) { s.stage.Store(&stage) }
 
 // start builds the server over exports that are open, from the lower layers to the upper ones.
-func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err error) {
+func (s *Server) start(key [export.KeySize]byte, opened []*export.Export) (err error) {
 	s.lines.log = s.log
 	s.names = clientLines{log: s.log, every: nameLineEvery}
 	table := export.NewTable(key)
@@ -168,14 +170,11 @@ func (s *Server) start(key [export.KeySize]byte, exports []*export.Export) (err 
 	table.OnRefusal(s.mountRefused)
 	table.OnRefusedFlavor(s.flavorRefused)
 	table.OnRefusedPrincipal(s.principalRefused)
-	s.offers = &offers{log: s.log, table: table, trees: s.trees}
-	if s.trees != nil {
-		s.offers.mounts = newMounts(s.log, table, s.trees)
-	}
-	if _, err = s.offers.set(exports); err != nil {
+	s.exports = exports.NewSet(s.log, table, s.filesystems)
+	if _, err = s.exports.Replace(opened); err != nil {
 		return err
 	}
-	if s.pool, err = mem.NewPool(s.memory(exports)); err != nil {
+	if s.pool, err = mem.NewPool(s.memory(opened)); err != nil {
 		return err
 	}
 	s.polls = busypoll.New(busypoll.Config{Most: time.Duration(s.cfg.BusyPoll)})
@@ -267,7 +266,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 func (s *Server) announce() {
 	var names []string
-	for _, e := range s.offers.table.All() {
+	for _, e := range s.exports.Table.All() {
 		names = append(names, e.Name)
 	}
 	s.log.Info("serving",

@@ -156,7 +156,7 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 	until := e.half()
 	var steps []*step
 	begin := func(name, what string, lane any, do func() error) {
-		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.offers.names(l.Lane)) == 0 || l.Lane == lane }) {
+		if !idle || slices.ContainsFunc(busy, func(l rpc.LaneStats) bool { return len(s.exports.Names(l.Lane)) == 0 || l.Lane == lane }) {
 			all = false
 			return
 		}
@@ -168,19 +168,19 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 			return nil
 		}))
 	}
-	if s.offers != nil {
-		for _, m := range s.offers.mounts.end() {
+	if s.exports != nil {
+		for _, m := range s.exports.EndMounts() {
 			begin(m.Name, ", a mount below another", m.Lane(), func() error {
 				<-m.End()
 				return nil
 			})
 		}
-		now, leaving := s.offers.end()
+		now, leaving := s.exports.End()
 		for _, x := range now {
-			begin(x.Name, "", x.FS.Lane(), func() error { return s.trees.letGo(x.FS) })
+			begin(x.Name, "", x.FS.Lane(), func() error { return s.filesystems.LetGo(x.FS) })
 		}
 		for _, l := range leaving {
-			begin(l.Name, ", as it was before a change", l.FS.Lane(), l.wait)
+			begin(l.Name, ", as it was before a change", l.FS.Lane(), l.Wait)
 		}
 	}
 	for _, st := range steps {
@@ -193,7 +193,7 @@ func (s *Server) releaseExports(e *ending, idle bool, busy []rpc.LaneStats) (all
 // describe describes calls that do not end.
 func (s *Server) describe(l rpc.LaneStats) string {
 	of := "that have not been tried"
-	if names := s.offers.names(l.Lane); len(names) > 0 {
+	if names := s.exports.Names(l.Lane); len(names) > 0 {
 		of = "of export " + strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%d calls %s, the oldest for %v", l.Running, of, l.Oldest.Round(time.Millisecond))
@@ -204,7 +204,7 @@ func (s *Server) logCalls(drain time.Duration) {
 	elsewhere := s.rpc.Stats().InProgress
 	for _, l := range s.rpc.Lanes() {
 		s.log.Warn("calls are still in progress: their clients will repeat them",
-			zap.Strings("exports", s.offers.names(l.Lane)), zap.Int("running", l.Running), zap.Int("waiting", l.Queued),
+			zap.Strings("exports", s.exports.Names(l.Lane)), zap.Int("running", l.Running), zap.Int("waiting", l.Queued),
 			zap.Duration("oldest", l.Oldest.Round(time.Millisecond)))
 		elsewhere -= int64(l.Running + l.Queued)
 	}
@@ -217,11 +217,11 @@ func (s *Server) logCalls(drain time.Duration) {
 // logUnsynced logs which exports have data that may not be on stable storage. Clients send it
 // again, because the next process has another write verifier.
 func (s *Server) logUnsynced() {
-	if s.offers == nil {
+	if s.exports == nil {
 		return
 	}
 	seen := make(map[vfs.FileSystem]*export.Export)
-	for _, x := range s.offers.all() {
+	for _, x := range s.exports.All() {
 		u, ok := vfs.As[interface{ Unsynced() int }](x.FS)
 		if !ok || seen[x.FS] != nil {
 			continue

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/export"
 )
@@ -77,7 +78,7 @@ func (s *stateDir) handleKey() (key [export.KeySize]byte, err error) {
 		if _, err = rand.Read(key[:]); err != nil {
 			return key, err
 		}
-		return key, writeDurably(file, key[:])
+		return key, durable.Write(file, key[:])
 	case errors.Is(err, unix.ELOOP):
 		return key, fmt.Errorf("%s is a symbolic link: put the key itself there, with mode 0600", file)
 	case err != nil:
@@ -122,32 +123,4 @@ func checkKey(f *os.File) error {
 		return fmt.Errorf("%s has mode %04o, and others may have used it: "+remedy, f.Name(), mode, "chmod 0600 "+f.Name())
 	}
 	return nil
-}
-
-// writeDurably writes a file so that after a crash it is complete or not there.
-func writeDurably(file string, content []byte) error {
-	dir := filepath.Dir(file)
-	f, err := os.CreateTemp(dir, filepath.Base(file)+".new")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(content); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -23,6 +23,7 @@ var rooms = map[string][]string{
 	"internal/busypoll":   {},
 	"internal/census":     {"internal/clientaddr"},
 	"internal/clientaddr": {},
+	"internal/durable":    {},
 	"internal/mountinfo":  {},
 	"internal/queue":      {},
 	"internal/turns":      {},
@@ -49,10 +50,12 @@ var rooms = map[string][]string{
 	"ulb/nfs/nfs41": {"rpc", "internal/clientaddr", "ulb/nfs", "ulb/nfs/nfs4", "ulb/nfs/nfs4wire", "ulb/nfs/export", "ulb/nfs/state"},
 	// Clients know the wire types and the binding, and none of the server's logic.
 	"client": {"transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "ulb/nfs", "ulb/nfs/nfs3wire", "ulb/nfs/nfs4wire", "ulb/nfs/mount3wire"},
-	"server": {"server/config", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/mountinfo", "ulb/nfs", "vfs", "client"},
+	"server": {"server/config", "server/exports", "transport/rdma", "transport/tcp", "rpc", "rdmacm", "mem", "internal/census", "internal/clientaddr", "internal/busypoll", "internal/durable", "ulb/nfs", "vfs", "client"},
 	// A configuration knows the parts by their names and defaults, and runs none of them.
 	"server/config": {"rdmacm/providers", "internal/census", "ulb/nfs/export", "ulb/nfs/identity"},
-	"cmd/nfsrdmad":  {"server", "client", "rdmacm/providers", "vfs/local"},
+	// Exports know what a configuration says of them, and no server.
+	"server/exports": {"server/config", "internal/durable", "internal/mountinfo", "ulb/nfs/export", "vfs"},
+	"cmd/nfsrdmad":   {"server", "client", "rdmacm/providers", "vfs/local"},
 }
 
 // exact are the rooms that know only the packages of ulb/nfs named in their list, not those

@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ type rootsSite struct {
 	srv, sub, state string
 	all             []config.Export
 	logged          *observer.ObservedLogs
-	trees           *trees
+	filesystems     *Filesystems
 	now             []*export.Export
 }
 
@@ -52,11 +52,11 @@ func (s *rootsSite) must(err error) {
 func (s *rootsSite) open() error {
 	core, logged := observer.New(zap.InfoLevel)
 	s.logged = logged
-	o := openingOf(s.trees)
-	o.log, o.now = zap.New(core), s.now
-	now, err := o.exports(s.all)
+	o := openingOf(s.filesystems)
+	o.Log, o.Now = zap.New(core), s.now
+	now, err := o.Open(s.all)
 	if err == nil {
-		closeExports(s.now, s.trees)
+		closeAll(s.now, s.filesystems)
 		s.now = now
 	}
 	return err
@@ -64,14 +64,14 @@ func (s *rootsSite) open() error {
 
 func (s *rootsSite) start() {
 	s.t.Helper()
-	s.trees = newTrees(s.state, 0)
+	s.filesystems = NewFilesystems(s.state, zap.NewNop(), descriptors)
 	s.must(s.open())
 }
 
 func (s *rootsSite) stop() {
-	closeExports(s.now, s.trees)
+	closeAll(s.now, s.filesystems)
 	s.now = nil
-	if n := len(s.trees.open); n != 0 {
+	if n := len(s.filesystems.open); n != 0 {
 		s.t.Errorf("%d file systems are left", n)
 	}
 }
@@ -80,7 +80,7 @@ func (s *rootsSite) stop() {
 func (s *rootsSite) restart(reason string) {
 	s.t.Helper()
 	s.stop()
-	s.trees = newTrees(s.state, 0)
+	s.filesystems = NewFilesystems(s.state, zap.NewNop(), descriptors)
 	if err := s.open(); (err == nil) != (reason == "") || err != nil && !strings.Contains(err.Error(), reason) {
 		s.t.Errorf("a restart: %v, want %q", err, reason)
 	}
@@ -235,7 +235,7 @@ func TestExportInAMoreOpenOneIsRefused(t *testing.T) {
 			{Path: config.Dir{Path: c.dir}, Name: "/outer", Options: options(t, c.options)},
 			{Path: config.Dir{Path: c.inner}, Name: "/inner", Options: options(t, c.innerOptions)},
 		}}
-		err := keepApart(cfg)
+		err := KeepApart(cfg)
 		if (err == nil) != (c.refused == "") || err != nil && (!strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "nested")) {
 			t.Errorf("%s within %s: %v, want %q", c.innerOptions, c.options, err, c.refused)
 		}

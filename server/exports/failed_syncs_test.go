@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ import (
 func TestLinesAboutFailedSyncs(t *testing.T) {
 	core, lines := observer.New(zapcore.DebugLevel)
 	f := failedSyncs{log: zap.New(core)}
-	one, other := treeKey{dev: 1}, treeKey{dev: 2}
+	one, other := directoryKey{dev: 1}, directoryKey{dev: 2}
 	now := time.Unix(1e9, 0)
-	fail := func(dir string, key treeKey, err error) { f.failed(dir, key, local.Fsync, err, now) }
+	fail := func(dir string, key directoryKey, err error) { f.failed(dir, key, local.Fsync, err, now) }
 	for range 100 {
 		fail("/srv", one, syscall.EIO)
 		fail("/srv/sub", one, syscall.EIO)
@@ -60,9 +60,8 @@ func TestFailedSyncOfAServedDirectoryIsLogged(t *testing.T) {
 	t.Cleanup(func() { unix.Umask(umask) })
 	dir := t.TempDir()
 	core, lines := observer.New(zapcore.DebugLevel)
-	all := newTrees(t.TempDir(), 0)
-	all.failures.log = zap.New(core)
-	cfg := all.config(dir, treeKey{dev: 1})
+	all := NewFilesystems(t.TempDir(), zap.New(core), descriptors)
+	cfg := all.config(dir, directoryKey{dev: 1})
 	cfg.Root = dir
 	cfg.SyncHook = func(local.SyncCall, int) error { return syscall.ENOSPC }
 	fs, err := local.New(cfg)

@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"errors"
@@ -14,45 +14,50 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// trees are the file systems behind a server's exports: one for each directory, even if several
-// exports show it. These share its caches, its index of handles and its descriptors. The options
-// of an export stay with the export.
-type trees struct {
-	state       string // the state directory
-	descriptors *local.Descriptors
-	// revoke, if not nil, takes away the clients' state in a file system before it is closed.
-	revoke   func(fs vfs.FileSystem)
+// Filesystems are the file systems behind a server's exports: one for each directory, even if
+// several exports show it. These share its caches, its index of handles and its descriptors. The
+// options of an export stay with the export.
+type Filesystems struct {
+	// Descriptors bounds the open files of all of them together.
+	Descriptors *local.Descriptors
+	// Revoke, if not nil, takes away the clients' state in a file system before it is closed.
+	Revoke func(fs vfs.FileSystem)
+
+	state    string // the state directory
 	failures failedSyncs
 
 	mu   sync.Mutex
-	open map[treeKey]*tree
+	open map[directoryKey]*openFilesystem
 }
 
-// A treeKey identifies a directory in one mount. Another mount of the same directory may be
+// A directoryKey identifies a directory in one mount. Another mount of the same directory may be
 // read-only.
-type treeKey struct{ dev, ino, mount uint64 }
+type directoryKey struct{ dev, ino, mount uint64 }
 
-type tree struct {
+type openFilesystem struct {
 	fs      *local.FS
 	exports int
 	// closed is closed once the file system is closed, after the last export let go of it.
 	closed chan struct{}
 }
 
-// newTrees makes trees with the descriptors that this many connections leave; 0 means the usual
-// number of connections.
-func newTrees(state string, connections int) *trees {
-	return &trees{
-		state: state, open: make(map[treeKey]*tree), failures: failedSyncs{log: zap.NewNop()},
-		descriptors: local.NewDescriptors(descriptorsForFiles(descriptorLimit(), seatsWithin(descriptorLimit(), connections))),
+// NewFilesystems makes Filesystems that keep the handles which the kernel does not make in the
+// state directory, and hold this many descriptors between calls.
+func NewFilesystems(state string, log *zap.Logger, descriptors int) *Filesystems {
+	return &Filesystems{
+		Descriptors: local.NewDescriptors(descriptors), state: state,
+		failures: failedSyncs{log: log}, open: make(map[directoryKey]*openFilesystem),
 	}
 }
+
+// FailedSyncs returns how many syncs have failed.
+func (t *Filesystems) FailedSyncs() uint64 { return t.failures.count.Load() }
 
 // show returns the file system of a directory for one more export. fd is the directory, and dir
 // its path for messages. The export itself refuses changes if it is read-only, and requests
 // durability. One goroutine at a time calls show. It blocks while the directory is opened, or
 // closed for an earlier export.
-func (t *trees) show(dir string, fd int) (*local.FS, error) {
+func (t *Filesystems) show(dir string, fd int) (*local.FS, error) {
 	key, err := keyOf(fd)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
@@ -75,16 +80,16 @@ func (t *trees) show(dir string, fd int) (*local.FS, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.open[key] = &tree{fs, 1, make(chan struct{})}
+	t.open[key] = &openFilesystem{fs, 1, make(chan struct{})}
 	return fs, nil
 }
 
 // config returns the configuration of a directory's file system.
-func (t *trees) config(dir string, key treeKey) local.Config {
+func (t *Filesystems) config(dir string, key directoryKey) local.Config {
 	return local.Config{
 		StateDir:    filepath.Join(t.state, "index"),
 		Sync:        true,
-		Descriptors: t.descriptors,
+		Descriptors: t.Descriptors,
 		SyncFailed: func(call local.SyncCall, err error) {
 			t.failures.failed(dir, key, call, err, time.Now())
 		},
@@ -93,7 +98,7 @@ func (t *trees) config(dir string, key treeKey) local.Config {
 
 // apartFrom refuses a directory that contains the state directory or lies within it, because
 // clients could read the key that seals handles.
-func (t *trees) apartFrom(fd int) error {
+func (t *Filesystems) apartFrom(fd int) error {
 	dir, err := locateFD(fd)
 	if err != nil {
 		return err
@@ -111,8 +116,8 @@ func (t *trees) apartFrom(fd int) error {
 }
 
 // again adds one more export to an open file system. It returns false if the file system is no
-// longer among the trees.
-func (t *trees) again(fs vfs.FileSystem) bool {
+// longer among t.open.
+func (t *Filesystems) again(fs vfs.FileSystem) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, there := range t.open {
@@ -124,9 +129,9 @@ func (t *trees) again(fs vfs.FileSystem) bool {
 	return false
 }
 
-// share adds one more export to an open tree. If shared is false, the tree is being closed, or
+// share adds one more export to an open file system. If shared is false, it is being closed, or
 // there is none.
-func (t *trees) share(key treeKey) (there *tree, shared bool) {
+func (t *Filesystems) share(key directoryKey) (there *openFilesystem, shared bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if there = t.open[key]; there != nil && there.exports > 0 {
@@ -136,15 +141,15 @@ func (t *trees) share(key treeKey) (there *tree, shared bool) {
 	return there, false
 }
 
-// letGo ends an export's use of its file system. The last export closes it. A file system that is
-// not among the trees belongs to the export alone, and is closed.
-func (t *trees) letGo(fs vfs.FileSystem) error {
+// LetGo ends an export's use of its file system. The last export closes it. A file system that is
+// not among t.open belongs to the export alone, and is closed.
+func (t *Filesystems) LetGo(fs vfs.FileSystem) error {
 	key, there, last := t.unshare(fs)
 	if !last {
 		return nil
 	}
-	if t != nil && t.revoke != nil {
-		t.revoke(fs)
+	if t != nil && t.Revoke != nil {
+		t.Revoke(fs)
 	}
 	err := fs.Close()
 	if there != nil {
@@ -157,7 +162,7 @@ func (t *trees) letGo(fs vfs.FileSystem) error {
 }
 
 // unshare removes one export from a file system. last: the caller has to close it.
-func (t *trees) unshare(fs vfs.FileSystem) (key treeKey, there *tree, last bool) {
+func (t *Filesystems) unshare(fs vfs.FileSystem) (key directoryKey, there *openFilesystem, last bool) {
 	if t == nil {
 		return key, nil, true
 	}
@@ -172,10 +177,10 @@ func (t *trees) unshare(fs vfs.FileSystem) (key treeKey, there *tree, last bool)
 	return key, nil, true
 }
 
-func keyOf(fd int) (treeKey, error) {
+func keyOf(fd int) (directoryKey, error) {
 	var sx unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &sx); err != nil {
-		return treeKey{}, err
+		return directoryKey{}, err
 	}
-	return treeKey{unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino, sx.Mnt_id}, nil
+	return directoryKey{unix.Mkdev(sx.Dev_major, sx.Dev_minor), sx.Ino, sx.Mnt_id}, nil
 }

@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"slices"
@@ -14,25 +14,25 @@ import (
 // order; the others come, go, or are replaced.
 func TestWhatDidNotChangeStays(t *testing.T) {
 	fs := memfs.New(memfs.Options{})
-	o := &offers{log: zap.NewNop(), table: export.NewTable([export.KeySize]byte{1})}
+	o := NewSet(zap.NewNop(), export.NewTable([export.KeySize]byte{1}), nil)
 	of := func(name string, readOnly bool) *export.Export {
 		return &export.Export{Name: name, FS: fs, ReadOnly: readOnly}
 	}
 	stays, changes, goes := of("/stays", true), of("/changes", true), of("/goes", false)
-	if c, _, err := o.swap([]*export.Export{stays, changes, goes}); err != nil || len(c.added) != 3 {
+	if c, _, err := o.swap([]*export.Export{stays, changes, goes}); err != nil || len(c.Added) != 3 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	again := of("/stays", true)
 	c, unused, err := o.swap([]*export.Export{of("/comes", false), of("/changes", false), again})
-	if err != nil || !slices.Equal(c.added, []string{"/comes"}) || !slices.Equal(c.replaced, []string{"/changes"}) || !slices.Equal(c.removed, []string{"/goes"}) {
+	if err != nil || !slices.Equal(c.Added, []string{"/comes"}) || !slices.Equal(c.Replaced, []string{"/changes"}) || !slices.Equal(c.Removed, []string{"/goes"}) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if !slices.Equal(unused, []*export.Export{again}) || o.now[2] != stays {
-		t.Errorf("what did not change was replaced: %v", c.replaced)
+		t.Errorf("what did not change was replaced: %v", c.Replaced)
 	}
-	_, leaving := o.end()
+	_, leaving := o.End()
 	for _, l := range leaving {
-		if err := l.wait(); err != nil {
+		if err := l.Wait(); err != nil {
 			t.Error(err)
 		}
 	}

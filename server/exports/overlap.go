@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 )
 
-// keepApart refuses a state directory within an export, and an export within the state directory,
+// KeepApart refuses a state directory within an export, and an export within the state directory,
 // because clients could read the key that seals handles and make handles of any file. It runs
 // before anything is created in the state directory, which may not exist yet.
-func keepApart(c *config.Config) error {
-	dir, whole := existing(c.StateDir)
+func KeepApart(c *config.Config) error {
+	dir, whole := Existing(c.StateDir)
 	state, err := locate(dir)
 	if err != nil {
 		return nil // opening it will fail with an explanation
@@ -59,9 +59,9 @@ func locateExports(all []config.Export) []*location {
 	return at
 }
 
-// existing returns the longest prefix of a path that exists. whole reports that it is the whole
+// Existing returns the longest prefix of a path that exists. whole reports that it is the whole
 // path.
-func existing(path string) (dir string, whole bool) {
+func Existing(path string) (dir string, whole bool) {
 	dir, err := filepath.Abs(path)
 	if err != nil {
 		return path, true

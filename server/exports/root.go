@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/nfsrdmad/nfsrdmad/internal/durable"
 	"github.com/nfsrdmad/nfsrdmad/server/config"
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
@@ -54,7 +55,7 @@ func (r roots) write(state string, before roots) error {
 	}
 	b, err := json.MarshalIndent(r, "", "\t")
 	if err == nil {
-		err = writeDurably(filepath.Join(state, rootsFile), append(b, '\n'))
+		err = durable.Write(filepath.Join(state, rootsFile), append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("state directory %s: what the directories of exports are cannot be written: %w", state, config.Cause(err))
@@ -68,42 +69,42 @@ type lostRoot struct{ why string }
 
 func (e *lostRoot) Error() string { return e.why }
 
-// open opens the directory of an export. If the path leads to another directory than before, and
-// lies within another export, that export's clients may have put it there: then open returns a
+// openDirectory opens the directory of an export. If the path leads to another directory than before, and
+// lies within another export, that export's clients may have put it there: then openDirectory returns a
 // *lostRoot. A mount counts as the administrator's, because clients cannot mount.
-func (o *opening) open(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
+func (o *Opening) openDirectory(name string, ways *ways, i int, was root, known bool) (vfs.FileSystem, root, error) {
 	dir := ways.all[i].Path.Path
 	way, err := ways.walk(i)
 	if err != nil {
 		return nil, root{}, err
 	}
 	defer unix.Close(way.fd)
-	fs, err := o.trees.show(dir, way.fd)
+	fs, err := o.Filesystems.show(dir, way.fd)
 	if err != nil {
 		return nil, root{}, err
 	}
 	var a vfs.Attr
 	if err := fs.GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, fs.Root(), &a); err != nil {
-		return nil, root{}, errors.Join(fmt.Errorf("%s: %w", dir, err), o.trees.letGo(fs))
+		return nil, root{}, errors.Join(fmt.Errorf("%s: %w", dir, err), o.Filesystems.LetGo(fs))
 	}
 	is := root{Path: dir, FSID: fmt.Sprintf("%x", a.FSID), Handle: fs.Root().String(), Mount: way.mount}
 	switch {
 	case !known || is == was:
 	case way.within == "" || is.Mount && was.Mount:
-		o.log.Warn("the path of an export leads to another directory than before, which is served now", zap.String("export", name), zap.String("path", dir))
+		o.Log.Warn("the path of an export leads to another directory than before, which is served now", zap.String("export", name), zap.String("path", dir))
 	default:
 		why := fmt.Sprintf("%s is another directory than before, and lies in %s, whose clients may have put it there: if it is what you mean, remove %s, and reload or start",
-			dir, way.within, filepath.Join(o.trees.state, rootsFile))
-		return nil, root{}, errors.Join(&lostRoot{why}, o.trees.letGo(fs))
+			dir, way.within, filepath.Join(o.Filesystems.state, rootsFile))
+		return nil, root{}, errors.Join(&lostRoot{why}, o.Filesystems.LetGo(fs))
 	}
 	return fs, is, nil
 }
 
 // keep returns the present file system of an export, to be served further. It returns nil if the
 // export has none from the configured path.
-func (o *opening) keep(name string, was root, known bool) vfs.FileSystem {
-	for _, e := range o.now {
-		if e.Name == name && known && o.trees.again(e.FS) {
+func (o *Opening) keep(name string, was root, known bool) vfs.FileSystem {
+	for _, e := range o.Now {
+		if e.Name == name && known && o.Filesystems.again(e.FS) {
 			return e.FS
 		}
 	}

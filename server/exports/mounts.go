@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ const (
 type mounts struct {
 	log         *zap.Logger
 	table       *export.Table
-	trees       *trees
+	filesystems *Filesystems
 	descriptors *local.Descriptors
 	most        int // largest number of open mounts
 
@@ -73,8 +73,8 @@ type mounts struct {
 
 var _ export.Opener = (*mounts)(nil)
 
-func newMounts(log *zap.Logger, table *export.Table, trees *trees) *mounts {
-	w := &mounts{log: log, table: table, trees: trees, ended: make(chan struct{}), open: make(map[*export.Mount]bool), refused: make(map[string]bool)}
+func newMounts(log *zap.Logger, table *export.Table, filesystems *Filesystems) *mounts {
+	w := &mounts{log: log, table: table, filesystems: filesystems, ended: make(chan struct{}), open: make(map[*export.Mount]bool), refused: make(map[string]bool)}
 	table.OnMissing(w.missing)
 	return w
 }
@@ -94,9 +94,9 @@ func (w *mounts) begin() {
 	w.surveying.Lock()
 	defer w.surveying.Unlock()
 	if w.descriptors == nil {
-		all := w.trees.descriptors.Limit()
+		all := w.filesystems.Descriptors.Limit()
 		w.descriptors = local.NewDescriptors(all / mountsPart)
-		w.trees.descriptors.SetLimit(all - all/mountsPart)
+		w.filesystems.Descriptors.SetLimit(all - all/mountsPart)
 		w.most = min(max(all/mountsPart/perMount, 1), mostAwake)
 	}
 	if w.watch != nil {
@@ -291,7 +291,7 @@ func (w *mounts) openNow(m *export.Mount) (*local.FS, error) {
 	case sx.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return nil, errors.New("it is mounted on a file")
 	}
-	if err := w.trees.apartFrom(fd); err != nil {
+	if err := w.filesystems.apartFrom(fd); err != nil {
 		return nil, err
 	}
 	fs, err := local.New(local.Config{
@@ -334,7 +334,7 @@ func (w *mounts) InUse(fs vfs.FileSystem) bool {
 
 // Close implements export.Opener.
 func (w *mounts) Close(m *export.Mount, fs vfs.FileSystem) {
-	if err := w.trees.letGo(fs); err != nil {
+	if err := w.filesystems.LetGo(fs); err != nil {
 		w.log.Error("closing a mount below an export", zap.String("export", m.Name), zap.Error(err))
 	}
 	w.mu.Lock()

@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"errors"
@@ -23,12 +23,18 @@ type failedSyncs struct {
 	count atomic.Uint64
 
 	mu    sync.Mutex
-	lines map[uint64]*recentLine // by device number
+	lines map[uint64]*syncLine // by device number
+}
+
+// A syncLine is the last line about a device, and how many were left out since.
+type syncLine struct {
+	last    time.Time
+	leftOut int
 }
 
 // failed records that a sync failed with err at the time now, in the file system of the directory
 // dir.
-func (f *failedSyncs) failed(dir string, key treeKey, call local.SyncCall, err error, now time.Time) {
+func (f *failedSyncs) failed(dir string, key directoryKey, call local.SyncCall, err error, now time.Time) {
 	f.count.Add(1)
 	before, due := f.due(key.dev, now)
 	if !due {
@@ -56,14 +62,14 @@ func (f *failedSyncs) due(dev uint64, now time.Time) (leftOut int, due bool) {
 		return 0, false
 	}
 	if l == nil {
-		l = new(recentLine)
+		l = new(syncLine)
 		if f.lines == nil {
-			f.lines = make(map[uint64]*recentLine)
+			f.lines = make(map[uint64]*syncLine)
 		}
 		f.lines[dev] = l
 	}
 	leftOut = l.leftOut
-	*l = recentLine{last: now}
+	*l = syncLine{last: now}
 	return leftOut, true
 }
 

@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"fmt"
@@ -17,6 +17,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
+
+// descriptors is how many the file systems of a test may hold.
+const descriptors = 1024
 
 // Exports that show one directory share its file system, whatever their options
 // and by whichever path; it is closed with the last of them. A directory within
@@ -51,8 +54,8 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 		t.Cleanup(func() { unix.Unmount(mount, unix.MNT_DETACH) })
 		configs = append(configs, config.Export{Path: config.Dir{Path: mount}, Name: "/mount", Options: options(t, as)})
 	}
-	all := newTrees(t.TempDir(), 0)
-	exports, err := openingOf(all).exports(configs)
+	all := NewFilesystems(t.TempDir(), zap.NewNop(), descriptors)
+	exports, err := openingOf(all).Open(configs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,22 +75,22 @@ func TestOneFileSystemForADirectory(t *testing.T) {
 	works := func() bool {
 		var a vfs.Attr
 		h := fs["/rw"].Root()
-		return fs["/rw"].GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, h, &a) == nil && all.descriptors.Held() > 0
+		return fs["/rw"].GetAttr(&vfs.Op{Cred: &vfs.Cred{}}, h, &a) == nil && all.Descriptors.Held() > 0
 	}
 	keep := map[bool][]*export.Export{}
 	for _, e := range exports {
 		keep[e.Name == "/link"] = append(keep[e.Name == "/link"], e)
 	}
-	if err := closeExports(keep[false], all); err != nil {
+	if err := closeAll(keep[false], all); err != nil {
 		t.Error(err)
 	}
 	if !works() {
 		t.Error("the file system was closed before its last export")
 	}
-	if err := closeExports(keep[true], all); err != nil {
+	if err := closeAll(keep[true], all); err != nil {
 		t.Error(err)
 	}
-	if n := all.descriptors.Held(); n != 0 || len(all.open) != 0 {
+	if n := all.Descriptors.Held(); n != 0 || len(all.open) != 0 {
 		t.Errorf("%d descriptors, %d file systems are left", n, len(all.open))
 	}
 }
@@ -98,7 +101,7 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 	umask := unix.Umask(0)
 	unix.Umask(umask)
 	t.Cleanup(func() { unix.Umask(umask) })
-	dir, all := t.TempDir(), newTrees(t.TempDir(), 0)
+	dir, all := t.TempDir(), NewFilesystems(t.TempDir(), zap.NewNop(), descriptors)
 	show := func() *local.FS {
 		t.Helper()
 		fs, err := showAt(all, dir)
@@ -114,7 +117,7 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 	fs := show()
 	for range 3 {
 		again, closing := make(chan *local.FS, 1), true
-		all.revoke = func(vfs.FileSystem) {
+		all.Revoke = func(vfs.FileSystem) {
 			go func() {
 				next, err := showAt(all, dir)
 				if err != nil {
@@ -122,13 +125,13 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 				}
 				again <- next
 			}()
-			await.Until(t, "the directory is shown, or waited for", func() bool { return len(again) > 0 || waitsIn("(*trees).show") })
+			await.Until(t, "the directory is shown, or waited for", func() bool { return len(again) > 0 || waitsIn("(*Filesystems).show") })
 			if len(again) > 0 {
 				t.Error("a directory is shown while its file system is being closed")
 			}
 			closing = false
 		}
-		if err := all.letGo(fs); err != nil || closing {
+		if err := all.LetGo(fs); err != nil || closing {
 			t.Errorf("%v, closing %v", err, closing)
 		}
 		next := await.Receive(t, "the directory is shown again", again)
@@ -141,8 +144,8 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 		if shared := show(); shared != next {
 			t.Error("one directory has two file systems")
 		}
-		all.revoke = nil
-		if err := all.letGo(next); err != nil {
+		all.Revoke = nil
+		if err := all.LetGo(next); err != nil {
 			t.Error(err)
 		}
 		if err := works(next); err != nil {
@@ -150,10 +153,10 @@ func TestDirectoryThatIsShownAgainWhileItCloses(t *testing.T) {
 		}
 		fs = next
 	}
-	if err := all.letGo(fs); err != nil {
+	if err := all.LetGo(fs); err != nil {
 		t.Error(err)
 	}
-	if n := all.descriptors.Held(); n != 0 || len(all.open) != 0 {
+	if n := all.Descriptors.Held(); n != 0 || len(all.open) != 0 {
 		t.Errorf("%d descriptors, %d file systems are left", n, len(all.open))
 	}
 }
@@ -170,12 +173,12 @@ func waitsIn(function string) bool {
 }
 
 // openingOf opens exports as a start does.
-func openingOf(all *trees) *opening {
-	return &opening{trees: all, log: zap.NewNop(), enters: func(string) {}}
+func openingOf(all *Filesystems) *Opening {
+	return &Opening{Filesystems: all, Log: zap.NewNop()}
 }
 
 // showAt shows the directory at a path.
-func showAt(all *trees, dir string) (*local.FS, error) {
+func showAt(all *Filesystems, dir string) (*local.FS, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package server
+package exports
 
 import (
 	"errors"
@@ -12,19 +12,19 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs/local"
 )
 
-// An opening opens the directories of a configuration.
-type opening struct {
-	trees *trees
-	log   *zap.Logger
-	// enters is called before each export is opened.
-	enters func(what string)
-	// now are the exports served at present.
-	now []*export.Export
+// An Opening opens the directories of a configuration.
+type Opening struct {
+	Filesystems *Filesystems
+	Log         *zap.Logger
+	// Enters, if not nil, is called before each export is opened.
+	Enters func(what string)
+	// Now are the exports served at present.
+	Now []*export.Export
 }
 
-// exports opens the directories of all. On an error it closes those that it opened.
-func (o *opening) exports(all []config.Export) ([]*export.Export, error) {
-	before, err := readRoots(o.trees.state)
+// Open opens the directories of all. On an error it closes those that it opened.
+func (o *Opening) Open(all []config.Export) ([]*export.Export, error) {
+	before, err := readRoots(o.Filesystems.state)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (o *opening) exports(all []config.Export) ([]*export.Export, error) {
 	is := make(roots, len(all))
 	var exports []*export.Export
 	fail := func(err error) ([]*export.Export, error) {
-		closeExports(exports, o.trees)
+		closeAll(exports, o.Filesystems)
 		return nil, err
 	}
 	for i := range all {
@@ -41,13 +41,15 @@ func (o *opening) exports(all []config.Export) ([]*export.Export, error) {
 			return fail(err)
 		}
 		dir := all[i].Path.Path
-		o.enters(fmt.Sprintf("opening export %s (%s)", e.Name, dir))
+		if o.Enters != nil {
+			o.Enters(fmt.Sprintf("opening export %s (%s)", e.Name, dir))
+		}
 		was, known := before[e.Name]
 		known = known && was.Path == dir
-		fs, root, err := o.open(e.Name, ways, i, was, known)
+		fs, root, err := o.openDirectory(e.Name, ways, i, was, known)
 		if lost := (*lostRoot)(nil); errors.As(err, &lost) {
 			if fs = o.keep(e.Name, was, known); fs != nil {
-				o.log.Error("an export's directory is not the one that it was: the one before is still served", zap.String("export", e.Name), zap.Error(err))
+				o.Log.Error("an export's directory is not the one that it was: the one before is still served", zap.String("export", e.Name), zap.Error(err))
 				root, err = was, nil
 			}
 		}
@@ -57,16 +59,17 @@ func (o *opening) exports(all []config.Export) ([]*export.Export, error) {
 		e.FS, is[e.Name] = fs, root
 		exports = append(exports, e)
 	}
-	if err := is.write(o.trees.state, before); err != nil {
+	if err := is.write(o.Filesystems.state, before); err != nil {
 		return fail(err)
 	}
 	return exports, nil
 }
 
-func closeExports(exports []*export.Export, trees *trees) error {
+// closeAll lets go of the file systems of exports.
+func closeAll(exports []*export.Export, fs *Filesystems) error {
 	var errs []error
 	for _, e := range exports {
-		errs = append(errs, trees.letGo(e.FS))
+		errs = append(errs, fs.LetGo(e.FS))
 	}
 	return errors.Join(errs...)
 }
