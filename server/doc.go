@@ -1,6 +1,6 @@
 // Package server is the composition root: it makes a running daemon from a configuration, and
-// ends it again. Only this package combines listeners, programs, file systems and memory; only
-// this package logs and exports metrics.
+// ends it again. Only this package combines listeners, programs, file systems and memory, and
+// exports metrics; only it and server/exports log.
 //
 // Each kind of part has one registry: transports, programs and metrics here, and the settings and
 // options of exports in server/config. Help texts, checks and their errors, doctor, metrics and
