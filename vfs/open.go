@@ -7,9 +7,10 @@ type OpenAccess uint8
 const (
 	OpenRead OpenAccess = 1 << iota
 	OpenWrite
-	// OpenOwner: the file's owner may open it whatever the mode. Two callers set it: the call
-	// that made the file, because POSIX does not check the new mode against that call, and a call
-	// that resumes access granted earlier.
+	// OpenOwner: the file's owner may open it whatever the mode. Three callers set it: the call
+	// that made the file, because POSIX does not check the new mode against that call, a call that
+	// resumes access granted earlier, and a call that uses a file as READ and WRITE do, by its
+	// handle.
 	OpenOwner
 )
 

@@ -7,7 +7,8 @@ import (
 )
 
 // A borrowed is an open file for one operation: the file of a stateid, or, if the stateid is
-// special, a file opened for this operation with the caller's rights.
+// special, a file opened for this operation with the caller's rights. As for READ and WRITE, a
+// file's owner has them whatever the mode (RFC 1813 §4.4).
 type borrowed struct {
 	vfs.File
 	own bool
@@ -31,7 +32,7 @@ func (k *Compound) borrow(o *Object, id *wire.StateID4, want state.Access) (borr
 		return borrowed{}, wire.NFS4ErrNotSupp
 	}
 	op := k.opIn(o)
-	f, err := opener.Open(op, o.Handle, opens(want))
+	f, err := opener.Open(op, o.Handle, opens(want)|vfs.OpenOwner)
 	if err == nil {
 		return borrowed{f, true}, wire.NFS4OK
 	}
