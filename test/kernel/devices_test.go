@@ -116,3 +116,23 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 		})
 	}
 }
+
+// TestDeviceConnections makes a thousand connections to the daemon, of which a tenth ends as its process is killed: then the
+// daemon has no more open than before, and the device no more objects.
+func TestDeviceConnections(t *testing.T) {
+	t.Parallel()
+	processes := 20
+	if everything() {
+		processes = 100
+	}
+	d := serveDevices(t, "rxe", "verbs", lab.Options{Limit: 10 * time.Minute})
+	connector := build(t, "test/kernel/connector", "-tags", "verbs,netgo,osusergo")
+	connect := func(processes int) {
+		d.run(lab.Options{Limit: 8 * time.Minute, Address: 15}, "connect", connector, fmt.Sprint(processes))
+	}
+	connect(1) // the device is open from then on
+	d.scene("remember")
+	connect(processes)
+	d.scene("as_before")
+	d.stop()
+}

@@ -10,9 +10,10 @@ must mount -t tmpfs tmpfs /srv/work
 mkdir /srv/work/{0..7}
 
 start() {
+	rm -f "$SHARED/log"
 	"$program" serve --state-dir /tmp/state --export /srv/work:/work,rw,insecure,no_root_squash "${options[@]}" >"$SHARED/log" 2>&1 &
 	daemon=$!
-	until grep -q "serving.*exports" "$SHARED/log"; do kill -0 $daemon 2>/dev/null || { cat "$SHARED/log"; fail "the daemon did not start"; }; sleep 0.1; done
+	until grep -qs "serving.*exports" "$SHARED/log"; do kill -0 $daemon 2>/dev/null || { cat "$SHARED/log"; fail "the daemon did not start"; }; sleep 0.1; done
 }
 
 # removed: rdma(8) returns when nothing of the device is open any more.
@@ -28,6 +29,19 @@ remove() {
 	waiting_for 30 grep -q "RDMA device $device is gone" "$SHARED/log"
 	must rdma link add $device type "$RDMA_DEVICE" netdev "$NIC"
 }
+
+# killed: the daemon is, and another takes its place.
+killed() { kill -9 $daemon; wait $daemon; start; }
+
+# holdings: the objects of the device that the kernel has, and the daemon's descriptors.
+holdings() { echo "$(rdma resource show), $(ls /proc/$daemon/fd | wc -l) descriptors"; }
+
+# remember what the daemon has without a connection. as_before: it has that again, within a minute.
+alone() { rdma resource show | grep -q "mr 0"; }
+steady() { remembered=$(holdings); sleep 0.1; unchanged; }
+unchanged() { [ "$(holdings)" = "$remembered" ]; }
+remember() { waiting_for 30 alone; waiting_for 30 steady; step "$remembered"; }
+as_before() { step "$(holdings)"; waiting_for 60 unchanged; step "$(holdings)"; }
 
 start
 event serving

@@ -1,0 +1,69 @@
+// Command connector makes connections by librdmacm and libibverbs, all at once, and says nothing over them. It leaves them in
+// order, or prints "connected" and keeps them until it is killed.
+//
+//	connector ADDRESS:PORT COUNT leave|stay
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nfsrdmad/nfsrdmad/rdmacm"
+	"github.com/nfsrdmad/nfsrdmad/rdmacm/providers"
+)
+
+type silent struct{}
+
+func (silent) Received(m *rdmacm.Recv) { m.Release() }
+func (silent) Drained()                {}
+func (silent) Closed(error)            {}
+
+func main() {
+	if err := run(os.Args[1], os.Args[2], os.Args[3] == "stay"); err != nil {
+		fmt.Println("connector:", err)
+		os.Exit(1)
+	}
+}
+
+func run(to, count string, stay bool) error {
+	addr, err := netip.ParseAddrPort(to)
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	p, err := providers.Open(providers.Verbs, providers.Config{})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	all := make([]rdmacm.Conn, n)
+	var dialing errgroup.Group
+	for i := range all {
+		dialing.Go(func() (err error) {
+			all[i], err = p.Dial(ctx, addr, rdmacm.ConnParam{Handler: silent{}, Receives: 8, MaxReceives: 8, ReceiveSize: 4096})
+			return err
+		})
+	}
+	if err := dialing.Wait(); err != nil {
+		return err
+	}
+	if stay {
+		fmt.Println("connected")
+		select {}
+	}
+	for _, c := range all {
+		c.Disconnect()
+		<-c.Done()
+	}
+	return nil
+}
