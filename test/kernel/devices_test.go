@@ -117,6 +117,34 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	}
 }
 
+// TestDeviceScenes has a client work while the server loses its network for two seconds, and for twenty, and while the daemon
+// is killed: the client goes on, and all that was acknowledged is there. Then the client is killed, and another finds all that
+// was acknowledged to it.
+func TestDeviceScenes(t *testing.T) {
+	if !everything() {
+		t.Skip("make test-all runs it")
+	}
+	t.Parallel()
+	d := serveDevices(t, "rxe", "verbs", lab.Options{Limit: 12 * time.Minute})
+	l := d.load("rdma", "outages")
+	for _, outage := range []time.Duration{2 * time.Second, 20 * time.Second} {
+		l.progress()
+		d.network.Cut(peerAddress)
+		// The outage itself is the condition under test, not a way to wait for something.
+		<-time.After(outage)
+		d.network.Heal(peerAddress)
+	}
+	l.progress()
+	d.scene("killed")
+	l.finish()
+	d.env = append(d.env, "EXPORT=/work/1")
+	l = d.load("rdma", "strict")
+	l.progress()
+	l.guest.Kill()
+	d.run(lab.Options{Limit: 4 * time.Minute, Writable: []string{l.ledgers}}, "acknowledged", "rdma", l.ledgers)
+	d.stop()
+}
+
 // TestDeviceConnections makes a thousand connections to the daemon, of which a tenth ends as its process is killed: then the
 // daemon has no more open than before, and the device no more objects.
 func TestDeviceConnections(t *testing.T) {
