@@ -7,6 +7,8 @@ type Carrier struct {
 	Provider, Device string
 	// Protocol is "iWARP", "InfiniBand" or "RoCE".
 	Protocol string
+	// Shortcomings are the rules that the device cannot keep.
+	Shortcomings []Shortcoming
 	// MPA is the agreement of iWARP; nil if the provider does not make it itself.
 	MPA *MPA
 }

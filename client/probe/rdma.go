@@ -1,11 +1,15 @@
 package probe
 
-// Carrier names what carries the calls on this side: the provider, its device if it has one, and
-// the protocol ("iWARP", "InfiniBand" or "RoCE").
+import "github.com/nfsrdmad/nfsrdmad/rdmacm"
+
+// Carrier names what carries the calls on this side: the provider, its device if it has one, the
+// protocol ("iWARP", "InfiniBand" or "RoCE"), and the rules that the device does not keep.
 type Carrier struct {
 	Provider string `json:"provider"`
 	Device   string `json:"device,omitempty"`
 	Protocol string `json:"protocol"`
+
+	Shortcomings []rdmacm.Shortcoming `json:"shortcomings,omitempty"`
 }
 
 // IWARP holds the parameters that the two RNICs agreed on (RFC 5044, RFC 6581).
@@ -50,7 +54,7 @@ func (b *prober) describeCarrier() {
 		return
 	}
 	c := i.Carrier
-	b.out.Carrier = &Carrier{Provider: c.Provider, Device: c.Device, Protocol: c.Protocol}
+	b.out.Carrier = &Carrier{Provider: c.Provider, Device: c.Device, Protocol: c.Protocol, Shortcomings: c.Shortcomings}
 	b.out.IWARP = (*IWARP)(c.MPA)
 }
 

@@ -65,6 +65,9 @@ func (t *Listener) print(w io.Writer) {
 	}
 	if c := t.Carrier; c != nil {
 		line("carried by", "%s, provider %s%s", c.Protocol, c.Provider, choose(c.Device != "", ", device "+c.Device, ""))
+		for _, x := range c.Shortcomings {
+			line("shortcoming", "%s", x)
+		}
 	}
 	if d := t.IWARP; d != nil {
 		line("MPA", "revision %d%s, CRC %s, markers %s", d.Revision, choose(d.Enhanced, " enhanced", ""), onOff(d.CRC), onOff(d.Markers))

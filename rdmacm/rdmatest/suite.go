@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -22,25 +21,11 @@ type Options struct {
 	Nowhere netip.AddrPort
 	// Counted makes a provider that accepts by seats of a Census.
 	Counted func(t *testing.T, c *census.Census) rdmacm.Provider
-	// Declared are rules that the device cannot keep, which docs/ name.
-	Declared []Shortcoming
 	// Quick leaves out the largest transfers.
 	Quick bool
+
+	declared *declared
 }
-
-// A Shortcoming is a rule of the seam that a device cannot keep.
-type Shortcoming uint8
-
-// Shortcomings that are known.
-const (
-	// AbortLooksOrderly: a peer's abort is told like its leaving.
-	AbortLooksOrderly Shortcoming = iota + 1
-	// FaultLooksOrderly: the end by a fault that the other side found, or that the
-	// device answered, is told like an orderly one.
-	FaultLooksOrderly
-	// STagsOfTheDevice: STags may be guessed from those before.
-	STagsOfTheDevice
-)
 
 // suite is one sub-test with its options and its provider.
 type suite struct {
@@ -50,7 +35,9 @@ type suite struct {
 }
 
 // Run is the conformance suite: what every provider promises at the rdmacm
-// seam, a sub-test each rule. provider is called for each sub-test.
+// seam, a sub-test each rule. provider is called for each sub-test. A device need not keep the
+// rules that its connections declare as shortcomings (rdmacm.Carrier), but then the suite must
+// show each of them.
 func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 	if !o.Listen.IsValid() {
 		o.Listen = netip.MustParseAddrPort("127.0.0.1:0")
@@ -58,6 +45,8 @@ func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 	if !o.Nowhere.IsValid() {
 		o.Nowhere = netip.AddrPortFrom(o.Listen.Addr(), 1)
 	}
+	o.declared = &declared{met: make(map[rdmacm.Shortcoming]bool)}
+	ran, all := 0, 0
 	for _, group := range []struct {
 		name  string
 		tests []rule
@@ -70,9 +59,11 @@ func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 		{"End", endRules},
 		{"Load", loadRules},
 	} {
+		all += len(group.tests)
 		t.Run(group.name, func(t *testing.T) {
 			for _, r := range group.tests {
 				t.Run(r.name, func(t *testing.T) {
+					ran++
 					others := goleak.IgnoreCurrent()
 					// Cleanups run last first: peers end before this looks.
 					t.Cleanup(func() { goleak.VerifyNone(t, others) })
@@ -80,6 +71,9 @@ func Run(t *testing.T, provider func(t *testing.T) rdmacm.Provider, o Options) {
 				})
 			}
 		})
+	}
+	if ran == all {
+		o.declared.shown(t)
 	}
 }
 
@@ -128,6 +122,7 @@ func (s *suite) pair(dialer, acceptor PeerParam) (a, b *Peer) {
 		s.Fatalf("dial %v: %v", l.Addr(), d.e)
 	}
 	d.p.begin(d.c)
+	s.declared.add(d.c)
 	return d.p, b
 }
 
@@ -213,9 +208,9 @@ func (s *suite) killed(peers ...*Peer) {
 
 // killedUnless is killed, for an end that may take it for an orderly end where the
 // shortcoming is declared.
-func (s *suite) killedUnless(declared Shortcoming, p *Peer) {
+func (s *suite) killedUnless(declared rdmacm.Shortcoming, p *Peer) {
 	s.Helper()
-	if err := p.End(); err == nil && !slices.Contains(s.Declared, declared) {
+	if err := p.End(); err == nil && !s.lacks(p, declared) {
 		s.Fatal("the connection ends in order, as if nothing were wrong")
 	}
 }

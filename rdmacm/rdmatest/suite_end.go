@@ -105,7 +105,7 @@ func endAbort(s *suite, a, b *Peer) {
 			s.Errorf("chain %d: %v", i, err)
 		}
 	}
-	s.killedUnless(AbortLooksOrderly, b)
+	s.killedUnless(rdmacm.AbortLooksOrderly, b)
 }
 
 func endAbortNil(s *suite, a, b *Peer) {
@@ -114,7 +114,7 @@ func endAbortNil(s *suite, a, b *Peer) {
 	if err := a.End(); !errors.Is(err, rdmacm.ErrAborted) {
 		s.Fatalf("Closed says %v", err)
 	}
-	s.killedUnless(AbortLooksOrderly, b)
+	s.killedUnless(rdmacm.AbortLooksOrderly, b)
 }
 
 func endPeerLost(s *suite, a, b *Peer) {
@@ -122,7 +122,7 @@ func endPeerLost(s *suite, a, b *Peer) {
 	r := s.many(a, region, 60)
 	b.Conn().Abort(nil)
 	s.killed(b)
-	s.killedUnless(AbortLooksOrderly, a)
+	s.killedUnless(rdmacm.AbortLooksOrderly, a)
 	r.all(60)
 }
 

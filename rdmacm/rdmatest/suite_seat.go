@@ -170,7 +170,7 @@ func seatLost(s *suite, c *census.Census) {
 	if err := b.End(); !errors.Is(err, census.Evicted) {
 		s.Errorf("the first ends by %v", err)
 	}
-	s.killedUnless(AbortLooksOrderly, a)
+	s.killedUnless(rdmacm.AbortLooksOrderly, a)
 	s.lives(second(), d)
 	s.seats(c, 1)
 }

@@ -32,7 +32,11 @@ func oneRead() PeerParam {
 func taggedWriteSizes(s *suite, a, b *Peer) {
 	for i, n := range s.sizes(8 << 20) {
 		memory, want := make([]byte, n), pattern(i, n)
-		region := b.Expose(memory, rdmacm.RemoteWrite)
+		region, err := b.Conn().Register(memory, rdmacm.RemoteWrite)
+		if err != nil && n == 0 && s.lacks(b, rdmacm.NoEmptyRegion) {
+			continue
+		}
+		s.noError(err)
 		b.Promise(1)
 		s.ok(a.Do(WriteOf(At(region, 0), want), SendOf([]byte("written"))))
 		b.Receive()
@@ -101,7 +105,11 @@ func taggedWriteThenSend(s *suite, a, b *Peer) {
 func taggedReadSizes(s *suite, a, b *Peer) {
 	for i, n := range s.sizes(8 << 20) {
 		want := pattern(i, n)
-		region := b.Expose(want, rdmacm.RemoteRead)
+		region, err := b.Conn().Register(want, rdmacm.RemoteRead)
+		if err != nil && n == 0 && s.lacks(b, rdmacm.NoEmptyRegion) {
+			continue
+		}
+		s.noError(err)
 		got, err := a.Read(At(region, 0), n)
 		s.noError(err)
 		s.same(fmt.Sprintf("%d bytes read", n), got, want)

@@ -160,7 +160,7 @@ func (c *Conn) Done() <-chan struct{}   { return c.done }
 
 // Carrier implements rdmacm.Conn.
 func (c *Conn) Carrier() rdmacm.Carrier {
-	return rdmacm.Carrier{Provider: c.p.Name(), Device: c.rnic.Name, Protocol: c.rnic.Protocol}
+	return rdmacm.Carrier{Provider: c.p.Name(), Device: c.rnic.Name, Protocol: c.rnic.Protocol, Shortcomings: c.rnic.shortcomings()}
 }
 
 // seated is the Conn that has a seat, until a ULP holds it.

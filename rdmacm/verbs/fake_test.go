@@ -42,7 +42,6 @@ func TestFakeSuite(t *testing.T) {
 			provider := func(t *testing.T, c *census.Census) rdmacm.Provider { return open(t, device(), c) }
 			rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, nil) }, rdmatest.Options{
 				Listen: netip.MustParseAddrPort("127.0.0.1:0"), Counted: provider, Quick: true,
-				Declared: []rdmatest.Shortcoming{rdmatest.AbortLooksOrderly, rdmatest.FaultLooksOrderly, rdmatest.STagsOfTheDevice},
 			})
 		})
 	}

@@ -35,6 +35,5 @@ func TestSuite(t *testing.T) {
 	}
 	rdmatest.Run(t, func(t *testing.T) rdmacm.Provider { return provider(t, nil) }, rdmatest.Options{
 		Listen: netip.AddrPortFrom(netip.MustParseAddr(at), 0), Counted: provider, Quick: true,
-		Declared: []rdmatest.Shortcoming{rdmatest.AbortLooksOrderly, rdmatest.FaultLooksOrderly, rdmatest.STagsOfTheDevice},
 	})
 }

@@ -1,0 +1,25 @@
+package rdmacm
+
+// A Shortcoming is a rule of this package that a device cannot keep, as people read it.
+type Shortcoming string
+
+// Shortcomings that are known.
+const (
+	// AbortLooksOrderly: Closed gets nil although the peer aborted.
+	AbortLooksOrderly Shortcoming = "a peer's abort looks like its leaving"
+	// FaultLooksOrderly: the peer broke a rule, the device answered that and ended the
+	// connection, and Closed gets nil.
+	FaultLooksOrderly Shortcoming = "a fault of the peer that the device answers looks like its leaving"
+	// FaultIsNotNamed: this side broke a rule, and Closed does not get the RefusedError, or
+	// gets nil.
+	FaultIsNotNamed Shortcoming = "a peer that refuses work does not say which, and seems to leave"
+	// GuessableSTags: peers may guess an STag from those before.
+	GuessableSTags Shortcoming = "STags can be guessed from those before"
+	// RefusalLosesItsData: Dial fails with another error than RejectedError if the peer
+	// refuses.
+	RefusalLosesItsData Shortcoming = "the private data of a refusal may be lost"
+	// ReadsNeedNoRight: a peer may read memory that RemoteRead was not granted for.
+	ReadsNeedNoRight Shortcoming = "a peer may read memory that is registered for writes alone, or for local use"
+	// NoEmptyRegion: Register fails for memory of 0 bytes.
+	NoEmptyRegion Shortcoming = "no region of 0 bytes can be registered"
+)

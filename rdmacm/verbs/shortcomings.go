@@ -1,0 +1,14 @@
+package verbs
+
+import "github.com/nfsrdmad/nfsrdmad/rdmacm"
+
+// shortcomings are those of Linux's siw, or what any other device may have.
+func (d *rnic) shortcomings() []rdmacm.Shortcoming {
+	if d.SIW {
+		return []rdmacm.Shortcoming{
+			rdmacm.AbortLooksOrderly, rdmacm.FaultLooksOrderly, rdmacm.FaultIsNotNamed,
+			rdmacm.RefusalLosesItsData, rdmacm.ReadsNeedNoRight, rdmacm.NoEmptyRegion,
+		}
+	}
+	return []rdmacm.Shortcoming{rdmacm.AbortLooksOrderly, rdmacm.FaultLooksOrderly, rdmacm.GuessableSTags}
+}
