@@ -110,8 +110,8 @@ func (n NFS3) Rmdir(ctx context.Context, dir Handle, name string) error {
 	})
 }
 
-// Rename gives a file another name (RFC 1813 §3.3.14). If another file had that name, it
-// loses it.
+// Rename gives a file another name (RFC 1813 §3.3.14). It replaces a file that had this
+// name.
 func (n NFS3) Rename(ctx context.Context, fromDir Handle, from string, toDir Handle, to string) error {
 	a, sizeA := entry(fromDir, from)
 	b, sizeB := entry(toDir, to)

@@ -105,8 +105,8 @@ func (f *forward) makeSink() bool {
 	if read.Decode(&args); args.Finish() != nil || read.Count == 0 {
 		return true // the server refuses it, or there is no data
 	}
-	// The call has memory for that many bytes; a server may give less than a client asks
-	// for.
+	// The relay has memory for at most MaxTransfer bytes a call. It may lower the count,
+	// because a server may return less than a client asks for.
 	count := min(read.Count, nfs.MaxTransfer)
 	f.sink[0], f.ref = f.call.ResultMemory(int(count))
 	if f.ref == nil {

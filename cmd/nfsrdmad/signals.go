@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// exitUnfinished is the exit status of a daemon that ended and left something behind that did not
-// end.
+// exitUnfinished is the exit status of a daemon that ended before all its work (calls,
+// connections, transports) had ended.
 const exitUnfinished = 3
 
 // signals handles the daemon's signals. The first SIGTERM or SIGINT ends the context, and the

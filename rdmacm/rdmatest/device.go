@@ -71,7 +71,8 @@ func (c *Conn) unpark(op rdmacm.Op) {
 	}
 }
 
-// issue takes up one chain. link.mu is held, and let go between work requests.
+// issue starts one chain. The caller holds link.mu; issue releases it between work
+// requests.
 func (c *Conn) issue(p *posting) {
 	// Once it is ready or flushed the chain may be its owner's again.
 	for i := 0; !p.ready && !c.dead && i < len(p.chain.Work); i++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rdmacm"
 )
 
-// Kind says what an Event tells of.
+// Kind is the kind of an Event.
 type Kind uint8
 
 // Kinds of events. Unless said otherwise Event.Conn is the connection whose

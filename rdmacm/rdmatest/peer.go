@@ -190,7 +190,7 @@ func (p *Peer) Expose(memory []byte, access rdmacm.Access) rdmacm.Region {
 	return r
 }
 
-// Promise provides n further receives of the size said at set-up.
+// Promise provides n further receives of the size that was set at set-up.
 func (p *Peer) Promise(n int) { p.Conn().Provide(n, p.receives) }
 
 // Receive waits for the next message.

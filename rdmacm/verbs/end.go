@@ -334,7 +334,7 @@ func (c *Conn) conclude() {
 	for _, r := range exposed {
 		r.Deregister()
 	}
-	// What is posted from here on comes back from within Post.
+	// From here on, Post itself returns each chain to its owner.
 	c.mu.Lock()
 	c.over = true
 	c.comeBackLocked(true, flushed)
@@ -343,8 +343,8 @@ func (c *Conn) conclude() {
 	c.handler.Closed(cause)
 	close(c.done)
 	go func() {
-		// While the ID lives, the kernel repeats its farewell until the peer answers: one
-		// that is lost leaves the peer with a connection that nobody ends.
+		// While the ID exists, the kernel repeats the disconnect message until the peer
+		// answers. Otherwise, if the message is lost, the peer keeps the connection.
 		late := time.NewTimer(farewellTimeout)
 		defer late.Stop()
 		select {

@@ -65,7 +65,7 @@ func newCall(c *Client, x *rpc.Exchange) *call {
 }
 
 // largestResults returns the largest size of the results, all in the message, in bytes. known is
-// false if the user says that the reply fits without chunks.
+// false if the exchange gives no bound: it has no MaxResults, no Binding and no Sinks.
 func (e *call) largestResults() (n int, known bool) {
 	x := e.x
 	switch {

@@ -23,7 +23,8 @@ const (
 	failedFor = 5 * time.Second
 )
 
-// An identity is a principal's numbers. It is immutable. Contexts of one principal share it.
+// An identity holds the user and group numbers of a principal. It is immutable. Contexts of one
+// principal share it.
 type identity struct {
 	uid, gid uint32
 	groups   []uint32

@@ -54,7 +54,8 @@ func (i *Initiators) Prepare(ctx context.Context, own string, cfg ClientConfig) 
 	return p, err
 }
 
-// choose returns the mechanism for the name own, unless the target rests.
+// choose returns the mechanism for the name own. While the target rests after a failure, it
+// returns that failure.
 func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -73,8 +74,8 @@ func (i *Initiators) choose(own, target string, now time.Time) (Mechanism, error
 	return m, nil
 }
 
-// rest makes a target rest. If too many targets rest, it forgets those whose time is over, and
-// then any.
+// rest records a failure. Until its time is over, choose fails for the target. If too many
+// targets rest, it forgets those whose time is over, and then any.
 func (i *Initiators) rest(target string, err error, now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

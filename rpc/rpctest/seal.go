@@ -9,16 +9,16 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// FlavorSeal is the toy flavor: a credential is the service and a key, and a
-// checksum of the call's header. It protects against no attack; it has the form of
-// flavors that do: a context that is made by a call of its own, a verifier in each
-// reply, and a service that wraps arguments and results.
+// FlavorSeal is a toy flavor. Its credential consists of the service, a key, and a
+// checksum of the call's header. It protects against no attack, but has the form of
+// flavors that do: a separate call makes a context, each reply has a verifier, and a
+// service wraps arguments and results.
 const FlavorSeal rpc.Flavor = 0x5ea1
 
 // Services of FlavorSeal.
 const (
-	// SealNew makes a context: the reply to the procedure, whichever it is, is an
-	// unsigned key.
+	// SealNew makes a context. The reply is the key, an unsigned int, whatever the
+	// procedure is.
 	SealNew = iota
 	// SealNone leaves arguments and results as they are.
 	SealNone
@@ -27,9 +27,9 @@ const (
 	SealWrap
 )
 
-// Keys that Verify treats in a way of their own.
+// Keys that make Verify fail on purpose.
 const (
-	KeyUnknown = 0 // denied
+	KeyUnknown = 0 // the call is denied
 	KeyDrop    = 1 // no answer
 	KeyEnd     = 2 // no answer, and the connection ends
 	KeyBare    = 3 // replies cannot be protected
@@ -39,7 +39,8 @@ const (
 // A Seal is the Protection of FlavorSeal.
 type Seal struct {
 	next atomic.Uint32
-	// Guards is how many are not released; Wrapped how many results were.
+	// Guards is the number of sealGuards that are not released yet. Wrapped is the number
+	// of results that were wrapped.
 	Guards, Wrapped atomic.Int64
 }
 
@@ -65,7 +66,7 @@ func (s *Seal) Verify(a *rpc.Arrived) (rpc.Guard, rpc.Outcome) {
 	if d.Finish() != nil || service > SealWrap {
 		return nil, rpc.Denied(rpc.AuthBadCred)
 	}
-	// Transports choose the XID: it is left out.
+	// The checksum excludes the XID, because the transport chooses it.
 	header := append(make([]byte, 4, 24), a.Message[4:24]...)
 	switch {
 	case sum != sealSum(header, service, key):
@@ -137,7 +138,8 @@ func (g *sealGuard) Wrap(w *xdr.Writer, from int) bool {
 		take(words[at:p.Position])
 		at = p.Position
 		take(p.Data)
-		// The padding is the transport's: it stays as it is, and does not count.
+		// The transport adds the payload's padding. Wrap does not change it, and the
+		// checksum excludes it.
 	}
 	take(words[at:])
 	binary.BigEndian.PutUint32(words[from-4:], uint32(length))
@@ -178,7 +180,7 @@ func (g *sealMaker) Serve(c *rpc.Call, w *xdr.Writer) rpc.Outcome {
 	return rpc.Done
 }
 
-// SealCred is the credential of a call of the toy program.
+// SealCred returns the credential of a call of the toy program.
 func SealCred(h rpc.CallHeader, service, key uint32) rpc.AuthBytes {
 	w := xdr.NewWriter(make([]byte, 0, 128))
 	rpc.PutCall(w, &h)
@@ -190,8 +192,8 @@ func SealCred(h rpc.CallHeader, service, key uint32) rpc.AuthBytes {
 	return rpc.AuthBytes{Flavor: FlavorSeal, Body: b}
 }
 
-// SealArgs is args as SealWrap has them. What they write as payload is put in its
-// place: nothing of them travels beside the message.
+// SealArgs wraps args for SealWrap. It puts payloads into the message, so that nothing
+// travels beside it.
 func SealArgs(args func(w *xdr.Writer), key uint32) func(w *xdr.Writer) {
 	plain := CallMessage(rpc.CallHeader{}, args)[40:]
 	sum := crc32.ChecksumIEEE(plain)
@@ -203,9 +205,9 @@ func SealArgs(args func(w *xdr.Writer), key uint32) func(w *xdr.Writer) {
 	}
 }
 
-// Unseal takes the protection off results: d stands behind the reply's header.
-// payload, where not 0, is the length of a payload that starts that many bytes into
-// the plain results, whose padding is not protected.
+// Unseal removes the protection of results. d is positioned after the reply's header. If
+// payload is not 0, a payload of that many bytes starts at byte at of the plain results,
+// and its padding is not protected.
 func Unseal(d *xdr.Decoder, key uint32, at, payload int) (*xdr.Decoder, bool) {
 	n := int(d.Uint32())
 	pad := xdr.Pad(payload)

@@ -11,7 +11,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/rpc/xdr"
 )
 
-// Results is what a COMPOUND came to, operation by operation.
+// Results holds the results of a COMPOUND, in the order of its operations.
 type Results struct {
 	Counts []uint64 // of OpCount
 	Data   [][]byte // of OpRead
@@ -23,7 +23,8 @@ type Results struct {
 func Run(k rpc.Caller, ops []Op, sinks ...[]byte) (res Results, err error) {
 	x := NewExchange(COMPOUND, func(w *xdr.Writer) { PutCompound(w, ops) })
 	x.MaxResults = 4 + len(ops)*opWords
-	// A transport without places brings all of them with the words.
+	// A transport without direct placement returns the payloads within the message, so
+	// they count towards MaxResults.
 	for _, op := range ops {
 		if op.Code == OpRead {
 			x.MaxResults += padded(op.N)
@@ -77,8 +78,8 @@ func locateFirst(d xdr.Decoder, ops []Op) (position, length int) {
 	return 0, 0
 }
 
-// compounds: a compound goes on where it stopped, whichever of its operations stop
-// and however, and none of them is executed twice.
+// compounds: any operation of a compound may stop it, in any way. The compound then
+// continues at that operation, and no operation is executed twice.
 func compounds(t *testing.T, p *Program, k rpc.Caller) {
 	data := [][]byte{Pattern(make([]byte, 3001)), Pattern(make([]byte, 70_000))}
 	ops := []Op{
@@ -135,8 +136,8 @@ func clearHow(ops []Op) {
 	}
 }
 
-// severalReads: each eligible result has room of its own; one that has less than was
-// asked for comes short, and those behind it are where they belong.
+// severalReads: each eligible result has its own room. If one result is shorter than
+// requested, the results after it are still in their places.
 func severalReads(t *testing.T, k rpc.Caller) {
 	ops := []Op{{Code: OpRead, N: 5000}, {Code: OpRead, N: 5000}, {Code: OpCount}, {Code: OpRead, N: 5000}}
 	for _, sizes := range [][]int{{5000, 5000, 5000}, {5001, 100, 5000}, {4, 0, 8192}, {5000}, {5000, 3}, {64 << 10, 1, 1}} {
@@ -162,8 +163,8 @@ func severalReads(t *testing.T, k rpc.Caller) {
 	}
 }
 
-// stalledCompound: what a compound did before it stalls is not done again, and other
-// calls pass it.
+// stalledCompound: a compound that stalls does not repeat its earlier operations, and
+// other calls overtake it.
 func stalledCompound(t *testing.T, p *Program, k rpc.Caller) {
 	lane := p.freshLane()
 	if err := Echo(k, 1); err != nil {

@@ -4,11 +4,11 @@
 //
 //	go run ./test/bench [-rounds N] [-duration D] [-dir DIR] [-only REGEXP] [-nfsrdmad FILE]
 //
-// The servers run on the loopback device of a network namespace that the program
-// makes, which takes root, and serve the same directory, by default one in memory.
-// In each round every server gets every workload, one after the other; the table
-// has the medians of all rounds, so that what the machine does besides hits all
-// alike. Peers that are not installed are left out.
+// The servers run on the loopback device of a network namespace that the program makes,
+// which takes root, and serve the same directory, by default one in memory. In each round
+// every server gets every workload, one after the other; the table has the medians of all
+// rounds, so that other load on the machine affects all servers alike. Servers that are not
+// installed are left out.
 package main
 
 import (
@@ -45,7 +45,8 @@ type workload struct {
 func rate(m *bench.Result) float64      { return m.OperationsPerSecond }
 func bandwidth(m *bench.Result) float64 { return m.BytesPerSecond / 1e6 }
 
-// entries: servers differ in how many bytes an entry takes, by the length of their handles.
+// entries is the measure of listings. Bytes would not compare, because the size of an entry
+// depends on the server's handles.
 func entries(m *bench.Result) float64 { return m.EntriesPerSecond }
 
 var workloads = []workload{

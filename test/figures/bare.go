@@ -57,8 +57,8 @@ func (st *stream) run(n int) error {
 	return nil
 }
 
-// copied is a stream of what is read from a file in memory, 1 MiB at a time: what
-// NFS READ costs at least, where data is copied out of the page cache.
+// copied is a stream whose data is read from a file in memory, 1 MiB at a time. This is
+// the least cost of NFS READ if data is copied out of the page cache.
 type copied struct {
 	*stream
 	file *os.File

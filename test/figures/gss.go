@@ -26,13 +26,14 @@ const (
 	gssKeys   = "aes256-cts-hmac-sha1-96"
 )
 
-// gssGoals are what of AUTH_SYS each service is to reach.
+// gssGoals are the shares of AUTH_SYS's throughput that each service has to reach.
 var gssGoals = []struct {
 	security export.Security
 	goal     float64
 }{{export.Krb5, 0.95}, {export.Krb5i, 0.6}, {export.Krb5p, 0.4}}
 
-// kerberos makes a realm, and has server accept its tickets. user initiates.
+// kerberos makes a realm, and has server accept its tickets. user is the mechanism that
+// initiates contexts.
 func (s *stage) kerberos(server *rpc.Server) (user *krb5.Mechanism, err error) {
 	dir, err := os.MkdirTemp("", "figures")
 	if err != nil {

@@ -56,8 +56,8 @@ func (s *stage) newCalls(k rpc.Caller, depth int) *calls {
 	return c
 }
 
-// of prepares every exchange for one procedure and returns what runs them.
-// sink, where not nil, is the memory of exchange i for a placed result.
+// of prepares every exchange for one procedure and returns what runs them. If sink is not
+// nil, it returns the memory for the placed result of exchange i.
 func (c *calls) of(p wire.Procedure, maxArgs int, args func(i int, w *xdr.Writer), sink func(i int) []byte, status bool) func(n int) error {
 	row := &nfs.Binding3.Procedures[p]
 	for i, x := range c.all {

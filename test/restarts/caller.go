@@ -10,14 +10,14 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// A caller is a client of NFSv4.0 or 4.1, over its own life: it is the same one to each life of the
-// daemon.
+// A caller is one client of NFSv4.0 or 4.1. It outlives the daemon and introduces itself to each
+// new daemon as the same client.
 type caller struct {
 	name     string
 	minor    uint32
 	verifier nfs4wire.Verifier4
 
-	// Of the daemon's life.
+	// The state at the current daemon.
 	conn     *client.Conn
 	id       uint64
 	session  nfs4wire.SessionID4
@@ -26,10 +26,10 @@ type caller struct {
 	owners   int       // that it made, in all lives
 }
 
-// patience is how long a caller waits for an answer. It bounds a hang alone.
+// patience is the longest time that a caller waits for an answer. Only a hang reaches it.
 const patience = time.Minute
 
-// A lock is one that a caller was given, on the whole of a file.
+// A lock is a granted lock on a whole file.
 type lock struct {
 	open, lock       nfs4wire.StateID4
 	openSeq, lockSeq uint32

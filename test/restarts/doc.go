@@ -10,16 +10,16 @@
 // # The kills
 //
 // The state directory is a FUSE file system that this process serves. Each write, fsync, rename,
-// creation, removal and truncation there is a step. At a step drawn by the seed the daemon is
-// killed, before the step is done or after it: so it dies between any two writes of its records,
-// at its start, in the time of grace, while clients claim, and later. A life in which that does
-// not come about is killed after everything else was done.
+// creation, removal and truncation there is a step. The seed selects a step, and the test kills the
+// daemon before or after it. So the daemon dies between any two writes of its records: at its
+// start, in the grace period, while clients reclaim, and later. If a life does not reach the step,
+// the test kills it at the end of the round.
 //
 // # The clients
 //
-// Some clients, half of each version, lock files so that no other may: a write lock on the whole
-// file, under an open of their own. Others come without end, to be recorded or forgotten, so that
-// records are written all the time.
+// Some clients, half of each version, hold exclusive locks: a write lock on a whole file, under
+// their own open. Other clients come all the time and are recorded or forgotten, so that the daemon
+// keeps writing records.
 //
 // # What must hold
 //
@@ -31,6 +31,6 @@
 //   - when it has claimed, no other client gets that lock before it gives it back, or has been
 //     silent for a lease.
 //
-// Whether a time of grace or a lease may have gone by is told by this process's own clock. On a
-// slow machine more is excused, and nothing fails for that.
+// This process judges by its own clock whether a grace period or a lease may have ended. So a slow
+// machine excuses more, but never fails the test.
 package restarts

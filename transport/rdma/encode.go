@@ -172,8 +172,8 @@ func (e *exchange) expose(q *requester, reserved []byte) error {
 			n += copy(e.zero[n:], b)
 		}
 		reserved = reserved[pages(e.left):]
-		// It is the first in the list, because peers that predate RFC 8166 look for it
-		// there.
+		// The Position Zero Read chunk comes first in the list, because peers that predate
+		// RFC 8166 look for it there.
 		if err := e.exposeRead(q, 0, e.zero); err != nil {
 			return err
 		}

@@ -29,8 +29,8 @@ type held struct {
 	closed   bool
 }
 
-// full reports that the peer owes the most that it may owe now, or that the connection's
-// share of memory is used up (mem.Share.Full).
+// full reports that the connection's share of memory is used up (mem.Share.Full), or that
+// memory is short and the peer owes pressedChains chains.
 func (s *responder) full() bool {
 	if s.pool == nil {
 		return false
@@ -93,8 +93,8 @@ func (s *responder) lookLater() {
 	})
 }
 
-// resume starts held calls, one after the other, so that the debt of each shows before the
-// next one starts.
+// resume starts held calls, one after the other. nextHeld checks for room before each,
+// because the call before it may have used the room.
 func (s *responder) resume() {
 	for r := s.nextHeld(); r != nil; r = s.nextHeld() {
 		if s.k.enter() > 0 {

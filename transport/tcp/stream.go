@@ -201,7 +201,8 @@ func (s *socket) gone() (gone bool) {
 	return gone && err == nil
 }
 
-// left asks TCP, because the end may stand behind unread input.
+// left asks the kernel for the TCP state. A read would not show the peer's end while there
+// is unread input.
 func (s *socket) left() (left bool) {
 	err := s.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)

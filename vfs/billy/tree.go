@@ -194,7 +194,8 @@ func (n *node) attach(dir *node, name string) {
 	n.links = append(n.links, e)
 }
 
-// detach takes a name away, unless it is nil, and forgets a node that has no other.
+// detach removes the name e and, if it was the node's last name, the node. It does nothing if e
+// is nil.
 func (f *FS) detach(e *entry) {
 	if e == nil {
 		return

@@ -49,8 +49,8 @@ func (fs *FS) Open(op *vfs.Op, h vfs.Handle, access vfs.OpenAccess) (vfs.File, e
 			f.users.Store(1)
 			return f, nil
 		}
-		// The cache dropped n after it was looked at. The next round looks whether the file still
-		// exists.
+		// The cache dropped n after openNode checked it. The next round checks whether the file
+		// still exists.
 		fs.unpin(data, n, op.Cred.UID)
 		fs.giveBack(op, n)
 	}

@@ -79,7 +79,8 @@ func testOpenRemoved(x *fixture) {
 	x.lives(h, w, r)
 	x.dies(h, w, r)
 	u.content(other, "other")
-	// A name that is left keeps the file, open or not.
+	// A file with two hard links loses one of them. The other keeps the file, even when
+	// no client has it open.
 	if !x.info.HardLinks {
 		return
 	}

@@ -235,7 +235,7 @@ const (
 type Domain interface {
 	// Register may sleep.
 	Register(memory []byte, access int) (Region, error)
-	// Close fails while something of it is left.
+	// Close fails while the domain still has regions or connections.
 	Close() error
 }
 

@@ -25,12 +25,14 @@ type Device struct {
 	FailRegister func(length, access int) error
 	// Deregistered, where not nil, is called while a region ends.
 	Deregistered func(length int)
-	// Woken, where not nil, is told how many calls of Poll and Flush there were each time that
-	// a connection's goroutine woke.
+	// Woken, if not nil, gets the number of calls of Poll and Flush each time that a
+	// connection's goroutine woke.
 	Woken func(calls int)
-	// Take, where not nil, is how many of works a Flush takes before it fails with ENOMEM.
+	// Take, if not nil, returns the number of works that a Flush accepts before it fails with
+	// ENOMEM.
 	Take func(works int) int
-	// Lose, where not nil, says that an event never comes.
+	// If Lose is not nil and returns true for an event's type, the device never delivers that
+	// event.
 	Lose func(t device.EventType) bool
 
 	mu        sync.Mutex // guards everything of the device

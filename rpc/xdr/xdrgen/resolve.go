@@ -25,7 +25,8 @@ func (m *model) errorf(line int, format string, a ...any) error {
 	return &syntaxError{m.file, line, fmt.Sprintf(format, a...)}
 }
 
-// resolve binds names, and refuses what has no meaning.
+// resolve binds names to definitions. It returns an error for an unknown name, a type
+// that contains itself, and the like.
 func resolve(s *spec) (*model, error) {
 	m := &model{
 		file: s.file, spec: s,
@@ -94,7 +95,7 @@ func (m *model) addValue(h *header, v value) error {
 	return nil
 }
 
-// number is what v stands for.
+// number returns the number that v denotes: a literal or a constant defined before.
 func (m *model) number(v value) (int64, error) {
 	if v.name == "" {
 		return v.number, nil

@@ -82,7 +82,7 @@ func (o *opening) run() Status {
 }
 
 // suits refuses a caller whose flavor the export does not accept. It runs after the owner's
-// seqid is used up, because the client counts on after this error.
+// seqid is used up, because the client increments its seqid after this error.
 func (o *opening) suits() Status {
 	k := o.k
 	switch {

@@ -20,7 +20,8 @@ func (k *Compound) setSize(id *wire.StateID4, a *assignment) Status {
 	*rest = a.set
 	rest.SetSize = false
 	if !rest.IsZero() && k.Op.Try {
-		// There are two steps, and the second might have to wait.
+		// SETATTR takes two steps here. A Try may not do only the first one, and the second
+		// one might have to wait.
 		return k.Block(k.FS().Lane())
 	}
 	if _, err := f.SetSize(&k.Op, a.set.Size); err != nil {

@@ -116,8 +116,8 @@ func (l *slot) account(n int) {
 	l.charge = n
 }
 
-// drop forgets the stored reply, unless a request is running. It forgets a reply that the
-// client asked for only if its request came before this turn.
+// drop forgets the stored reply, unless a request is running. If the client asked to cache
+// the reply, drop forgets it only if its request came before turn (Session.turn).
 func (l *slot) drop(turn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

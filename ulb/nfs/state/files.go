@@ -67,7 +67,7 @@ type file struct {
 	by map[any]lockCount
 }
 
-// A shown is a file as one file system shows it.
+// A shown is a file together with the file system (its domain) through which clients reach it.
 type shown struct {
 	file   *file
 	domain any

@@ -103,7 +103,7 @@ func (m *Manager) evict(all []*Client, why Why) error {
 		if err != nil {
 			return err
 		}
-		// Wait only now: no other eviction waits for this one any more.
+		// Wait only after close(done). Otherwise two evictions could wait for each other.
 		for _, c := range later {
 			m.mu.Lock()
 			wait := c.known.evicted
