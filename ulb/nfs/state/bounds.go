@@ -7,22 +7,21 @@ const usualMemory = 128 << 20
 
 const (
 	// maxFileRanges is the largest number of locked ranges in one file, and maxFileLocks the
-	// largest number of stateids that lock parts of it. The clients of one address may use at
-	// most as many of either as they leave to other addresses; one client may use at most as many
-	// as it leaves to the other clients of its address.
+	// largest number of stateids that lock parts of it. part returns one client's share of each.
 	maxFileRanges = 1 << 16
 	maxFileLocks  = 1 << 16
-	// maxFileClaims is how many locked ranges of a file the Manager claims one by one towards the
-	// processes of this machine. There is a bound, because the kernel walks over all claims of
-	// the file for each new one.
+	// maxFileClaims is the largest number of locked ranges of a file for which the Manager makes
+	// one claim each towards the processes of this machine. There is a bound, because the kernel
+	// walks over all claims of the file for each new one.
 	maxFileClaims = 1 << 10
-	// maxFileWaiters is how many waiters one file may have, and maxWaiters how many there may be
-	// in all. The server does not notify clients beyond these bounds when their locks become
-	// free.
+	// maxFileWaiters is the largest number of waiters of one file, and maxWaiters the largest
+	// number in all. The server does not notify clients beyond these bounds when their locks
+	// become free.
 	maxFileWaiters = 1 << 10
 	maxWaiters     = 1 << 16
-	// maxHindrances is how many locks and other waiters the Manager looks at when a lock becomes
-	// free. It does not notify the waiters that it did not reach: they ask again by themselves.
+	// maxHindrances is the largest number of locks and other waiters that the Manager checks when
+	// a lock becomes free. It does not notify the waiters that it did not reach: they ask again
+	// by themselves.
 	maxHindrances = 1 << 14
 )
 
@@ -154,10 +153,10 @@ func (m *Manager) mayGrow(c *Client, of *file, more lockCount) Status {
 	return nfs4wire.NFS4OK
 }
 
-// part returns how many of most items a client may have. all is the number in use by all clients,
-// near that of the client's address, and has the client's own. An address may use as many as it
-// leaves to other addresses; of those a client may use as many as it leaves to the other clients
-// of its address.
+// part returns the number of items that a client may have, if there may be most items in all. all
+// is the number in use by all clients, near the number of the client's address, and has the
+// client's own number. An address may have half of the items that other addresses do not use. A
+// client may have half of the part of its address that the other clients there do not use.
 func part(most, all, near, has int) int {
 	address := (most - (all - near)) / 2
 	return (address - (near - has)) / 2

@@ -14,9 +14,9 @@ import (
 type Status = nfs4wire.NFSStat4
 
 // Bounds on the number of clients: confirmed ones in all and of one address, and unconfirmed ones
-// in all and of one address. Of the free places in all, one address may use at most as many as it
-// leaves to other addresses. If a new unconfirmed client exceeds a bound, the oldest
-// unconfirmed client of its address goes, or, if its address has none, the oldest of all.
+// in all and of one address. One address may use at most half of the places that other addresses
+// do not use. If a new unconfirmed client exceeds a bound, the oldest unconfirmed client of its
+// address goes, or, if its address has none, the oldest of all.
 const (
 	maxClients         = 16384
 	maxClientsFrom     = 4096
@@ -122,7 +122,8 @@ func (c *clients) begin(epoch uint32) {
 
 // nextID returns a client ID that was never used before and that no client can guess. It must not
 // be guessable, because in minor version 0 the ID is all that a request needs to act as the
-// client. The epochs of two starts differ by 256, so that the counter may overflow 255 times.
+// client. The epochs of two starts differ by at least 256, so that the counter may overflow 255
+// times.
 func (c *clients) nextID() uint64 {
 	if c.last++; c.last == 0 {
 		c.epoch++
@@ -143,7 +144,7 @@ func (m *Manager) Client(id uint64) *Client {
 	return m.clients.byID[id]
 }
 
-// maxMet is how many addresses the Manager remembers for each client.
+// maxMet is the largest number of addresses that the Manager remembers for each client.
 const maxMet = 8
 
 // meet notes that the client used its own verifier from this address. The caller holds m.mu.

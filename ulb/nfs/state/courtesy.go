@@ -51,8 +51,8 @@ func (m *Manager) settled(try bool, f func(l *leftovers, late *courtesy)) bool {
 	}
 }
 
-// none reports that it is of no use to evict clients: there is no conflict, or one with a valid
-// lease.
+// none reports that evictions would not help: there is no conflict, or a client with a valid lease
+// conflicts.
 func (l *courtesy) none() bool { return l.firm || len(l.clients) == 0 }
 
 // courteous reports whether the lease of c ran out. The server then keeps its state only until

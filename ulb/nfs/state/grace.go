@@ -45,7 +45,8 @@ type reclaim struct {
 	complete bool
 	// said: the client has sent RECLAIM_COMPLETE, which may still wait for the disk.
 	said bool
-	// held is what the client has held or has asked for, without what it may still claim.
+	// held has the kinds of state that the client has held or asked for since it made itself known. recordOf adds the
+	// kinds that it may still claim.
 	held Held
 	// stored is the client's record on stable storage; nil if it has none.
 	stored *Record
@@ -100,10 +101,10 @@ func (g *grace) end() time.Duration {
 	return max(g.until, min(2*g.until, g.claimed+g.until/4))
 }
 
-// keeps reports whether the Manager reserves a name for a recorded client that may still claim
-// its state, so that the client of id has to wait. A client with another principal waits until
-// grace ends, and so does one without integrity protection if the recorded client is guarded. A client from another address whose principal is not proven waits for half the time
-// of grace. The caller holds m.mu, and has found no confirmed client of the name.
+// keeps reports whether the Manager reserves a name for a recorded client that may still claim its state, so that the
+// client of id has to wait. A client with another principal waits until grace ends, and so does one without integrity
+// protection if the recorded client is guarded. A client from another address whose principal is not proven waits for
+// half the time of grace. The caller holds m.mu, and has found no confirmed client of the name.
 func (m *Manager) keeps(minor uint32, id *Identity) bool {
 	g := &m.grace
 	if !g.on.Load() || g.ending {

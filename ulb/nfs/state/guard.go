@@ -101,8 +101,8 @@ func (m *Manager) deniers(id fileID, how Access, exempt func(*State) bool) (late
 	return late
 }
 
-// Guards reports whether any file has a denial or may get one by a claim. If it is false, Guard returns nil for every file,
-// and the caller need not look up the file.
+// Guards reports whether any file has a denial or may get one by a claim. If it returns false, Guard would return nil
+// for every file, and the caller need not look up the file.
 func (m *Manager) Guards() bool { return m.files.denials.all.Load() != 0 }
 
 // denials holds the denied accesses of all files that are open with a deny mode. Readers do not

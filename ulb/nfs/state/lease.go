@@ -9,7 +9,7 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/ulb/nfs/nfs4wire"
 )
 
-// maxCourteous is how many clients without a valid lease the server keeps.
+// maxCourteous is the largest number of clients without a valid lease that the server keeps.
 const maxCourteous = 1024
 
 // lease is what the Manager knows about a Client in addition to its name: its addresses, how far
@@ -51,7 +51,7 @@ func (m *Manager) Renew(c *Client) {
 	}
 }
 
-// unwritten is how old a renewal may be that Renew does not write down.
+// unwritten returns the time after a stored renewal in which Renew stores no newer one.
 func (m *Manager) unwritten() time.Duration { return m.cfg.Lease >> 10 }
 
 // Dying reports that the client is gone or about to be evicted. It may begin nothing.

@@ -11,9 +11,9 @@ import (
 	"github.com/nfsrdmad/nfsrdmad/vfs"
 )
 
-// A localClaim is what the server has claimed of one file towards the processes of this machine:
-// for each byte, the strongest lock that clients hold on it. Lock changes that need a claim run
-// one after the other for each file, so that the claims follow the lock table.
+// A localClaim holds the server's claims on one file towards the processes of this machine: for each
+// byte, the strongest lock that clients hold on it. Lock changes that need a claim run one after the
+// other for each file, so that the claims follow the lock table.
 type localClaim struct {
 	// The holder of mu may change the claimed locks of the file. A goroutine takes mu before
 	// Manager.mu.
@@ -71,7 +71,7 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 			changed = byteRange{last: vfs.ToEnd}
 		}
 		if c.claimWhole(m.within(c.key, changed)) {
-			return c.claim(beside(r, c.whole)) // where nothing is locked
+			return c.claim(beside(r, c.whole)) // give up the claims where no client has a lock
 		}
 		// A process of this machine holds a lock between the clients' locks: claim each range.
 	}
@@ -80,7 +80,7 @@ func (m *Manager) follow(c *localClaim, r byteRange) error {
 	return c.claim(cover(r, m.within(c.key, r)))
 }
 
-// around returns r, widened by what is claimed as one.
+// around returns the smallest range that contains r and, if there is one, the claim c.whole.
 func (c *localClaim) around(r byteRange) byteRange {
 	if w := c.whole; w.mode != 0 {
 		r.start, r.last = min(r.start, w.start), max(r.last, w.last)

@@ -49,8 +49,8 @@ type OpenArgs struct {
 	Owner     *Owner
 	OwnerName []byte
 	Key       FileKey
-	// Access is what the client opens the file for. Deny is what it denies to others. Needs is
-	// access that the OPEN itself uses once: truncation needs write access.
+	// Access has the accesses that the client asks for, Deny those that it denies to others.
+	// Needs has the accesses that the OPEN itself uses once: truncation needs write access.
 	Access, Deny, Needs Access
 	// Try: Open answers WouldWait instead of waiting.
 	Try bool

@@ -32,7 +32,7 @@ func (o *openFiles) remove(of shown) {
 }
 
 // RoomToOpen reports whether c may open a new file of a file system. A caller asks before it
-// creates the file. The status is NFS4_OK, or why not.
+// creates the file. The status is NFS4_OK, or the error to answer.
 func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,10 +45,10 @@ func (m *Manager) RoomToOpen(c *Client, domain any) Status {
 	return m.mayOpen(c, FileKey{Domain: domain})
 }
 
-// mayOpen reports whether c may open one more file of a file system: NFS4_OK, or why not. An
-// address may have at most three times as many open files as the file system has room for beyond
-// all open ones. If it is refused although it has less than half its part, clients of the address
-// that has most are evicted.
+// mayOpen reports whether c may open one more file of a file system: NFS4_OK, or the error to
+// answer. An address may have at most three times as many open files as the file system has room
+// for beyond all open ones. If it is refused although it has less than half its part, clients of
+// the address that has most are evicted.
 func (m *Manager) mayOpen(c *Client, key FileKey) Status {
 	counter, ok := key.Domain.(vfs.OpenCounter)
 	if !ok {

@@ -30,7 +30,7 @@ type Record struct {
 	Address netip.Addr
 	// Lease is the lease time that the client was told. 0 means unknown.
 	Lease time.Duration
-	// Held is what the client has held since then.
+	// Held has the kinds of state that the client has held, or may still claim.
 	Held Held
 	// Revoked: the server revoked state of the client, and the client may not know. It may claim
 	// nothing.

@@ -2,8 +2,8 @@ package state
 
 import "slices"
 
-// Access is a set of accesses: those that an open allows its owner, or those that it denies to
-// others.
+// Access is a set of accesses. An open has two of them: the accesses of its owner, and those
+// that it denies to others.
 type Access uint8
 
 // Bits of Access, as OPEN has them (RFC 8881 §18.16).

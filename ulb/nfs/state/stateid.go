@@ -145,9 +145,9 @@ const (
 	MaxStates = chunkSlots * maxChunks
 )
 
-// A slab finds states by their stateids without a lock. Other consists of the server's epoch, the
-// index of a slot, and the slot's generation, 32 bits each. The generation is scrambled, because
-// in minor version 0 the stateid alone authorizes its holder.
+// A slab finds states by their stateids without a lock. The field Other of a stateid consists of
+// the server's epoch, the index of a slot, and the slot's generation, 32 bits each. The
+// generation is scrambled, because in minor version 0 the stateid alone authorizes its holder.
 type slab struct {
 	chunks [maxChunks]atomic.Pointer[[chunkSlots]slot]
 

@@ -114,8 +114,8 @@ func (m *Manager) sweepClients() {
 	m.evictBy(evictedTogether, greedy, Greedy)
 }
 
-// evictedTogether is how many clients the sweep evicts at a time. They share one wait for the
-// disk, and none of them can begin anything meanwhile.
+// evictedTogether is the largest number of clients that the sweep evicts at a time. They share
+// one wait for the disk, and none of them can begin anything meanwhile.
 const evictedTogether = 256
 
 // evictBy evicts clients, n at a time, until the Manager is closed. A later sweep retries those
